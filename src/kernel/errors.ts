@@ -1,0 +1,25 @@
+/** An operation on the kernel that failed: what was tried, on what, and the kernel's words. */
+export class KernelError extends Error {
+  override readonly name = 'KernelError';
+  /** What was tried, e.g. `nft.elements.dump`. */
+  readonly operation: string;
+  /** On what, e.g. `map endpoints of table ip fairlead`. */
+  readonly subject: string;
+  /** Symbolic errno, e.g. `EPERM`. */
+  readonly code: string;
+
+  constructor(detail: { operation: string; subject: string; code: string; words: string }) {
+    super(`${detail.operation} ${detail.subject}: ${detail.words} (${detail.code})`);
+    this.operation = detail.operation;
+    this.subject = detail.subject;
+    this.code = detail.code;
+  }
+}
+
+export function isKernelError(error: unknown, code?: string): error is KernelError {
+  return error instanceof KernelError && (code === undefined || error.code === code);
+}
+
+export function isNotPermitted(error: unknown): boolean {
+  return isKernelError(error, 'EPERM') || isKernelError(error, 'EACCES');
+}

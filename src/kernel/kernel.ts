@@ -1,0 +1,42 @@
+/** The edge to the kernel, as everything above it sees it. The fake for tests implements the same. */
+import type { Reply, Request } from './ops.ts';
+
+/** One error that the kernel gave for a batch. */
+export interface KernelFailure {
+  /** Index of the op in the buffer; undefined where the kernel did not say (e.g. ENOMEM). */
+  readonly op: number | undefined;
+  /** Index of the entry within an elements op; undefined where not known. */
+  readonly entry: number | undefined;
+  /** Symbolic errno, e.g. `ENOENT`. */
+  readonly code: string;
+  /** The kernel's own words (extended acknowledgement), or those of strerror(3). */
+  readonly message: string;
+}
+
+/** The outcome of a batch: applied whole, or failed with at least one reason. */
+export type ApplyResult =
+  | { readonly kind: 'applied' }
+  | { readonly kind: 'failed'; readonly failures: readonly KernelFailure[] };
+
+export interface DumpResult {
+  readonly records: readonly Reply[];
+  /**
+   * False when what was read may not be one consistent state: the ruleset changed during the dump,
+   * or replies were lost. Read again before acting on it.
+   */
+  readonly consistent: boolean;
+}
+
+export interface Kernel {
+  /**
+   * Applies a buffer of ops (records of `nftOps`) as one nf_tables transaction. Rejects with
+   * KernelError only when nothing could be sent at all; the kernel's refusals are results.
+   * `ops` must not be written to until the promise has settled.
+   */
+  apply(ops: Uint8Array): Promise<ApplyResult>;
+  /** Reads. ENOENT of the object asked for yields no records. Other errors reject with KernelError. */
+  dump(request: Request): Promise<DumpResult>;
+  /** The generation of the ruleset of this network namespace: +1 for each commit by anyone. */
+  generation(): Promise<number>;
+  close(): void;
+}

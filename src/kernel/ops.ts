@@ -1,0 +1,219 @@
+/**
+ * THE schema of what crosses the boundary to the addon. `scripts/generate.ts` writes
+ * `native/protocol/ops.gen.h` from it; a test fails when they differ.
+ *
+ * Numbers that the kernel defines (families, hooks, flags, registers, keys) are passed as the
+ * kernel's own values, see `nft-constants.ts` and linux/netfilter/nf_tables.h.
+ */
+import type { RecordOf, Schema } from './records.ts';
+
+const inTable = { family: 'u8', table: 'string' } as const;
+const inChain = { ...inTable, chain: 'string' } as const;
+const inSet = { ...inTable, set: 'string' } as const;
+
+const setShape = {
+  /** NFT_SET_* flags. */
+  flags: 'u32',
+  /** nft's type number, 6 bits for each part of a concatenation. */
+  keyType: 'u32',
+  /** Bytes, each part of a concatenation padded to 4. */
+  keyLength: 'u32',
+  /** nft's type number; NFT_DATA_VERDICT for a verdict map; 0 for a set. */
+  dataType: 'u32',
+  dataLength: 'u32',
+  /** Default timeout of elements; 0 = none. */
+  timeoutMs: 'u64',
+  /** Maximal number of elements; 0 = unlimited. */
+  size: 'u32',
+  /** One byte for each part of a concatenation: its length in bytes (NFTA_SET_DESC_CONCAT). Empty
+   * unless the set is a concatenation with intervals. */
+  partLengths: 'bytes',
+} as const;
+
+/**
+ * `entries` holds `count` entries one after the other, each: key (`keyLength` bytes), then the
+ * parts named by `shape` (ElementShape) in the order of its bits.
+ */
+const elements = {
+  ...inSet,
+  shape: 'u32',
+  keyLength: 'u32',
+  dataLength: 'u32',
+  count: 'u32',
+  entries: 'bytes',
+} as const;
+
+/** Which parts an entry of an `elements` record has after its key, in this order. */
+export const ElementShape = {
+  /** End of the interval of a concatenation, `keyLength` bytes (NFTA_SET_ELEM_KEY_END). */
+  keyEnd: 1,
+  /** u32, NFT_SET_ELEM_* flags. */
+  flags: 2,
+  /** u64 milliseconds (NFTA_SET_ELEM_TIMEOUT). */
+  timeout: 4,
+  /** u64 milliseconds left (NFTA_SET_ELEM_EXPIRATION); dumps only. */
+  expiration: 8,
+  /** `dataLength` bytes. */
+  data: 16,
+  /** i32 verdict code, u32 length of the chain's name, the name padded to a multiple of 4. */
+  verdict: 32,
+} as const;
+
+/** Ops that change nf_tables. A buffer of them is one transaction: all or nothing. */
+export const nftOps = {
+  /** Only valid as first op: reject the transaction (ERESTART) unless this generation is current. */
+  generationExpect: { code: 1, fields: { generation: 'u32' } },
+  tableAdd: { code: 2, fields: { ...inTable, comment: 'string' } },
+  tableDelete: { code: 3, fields: inTable },
+  chainAdd: { code: 4, fields: { ...inChain, comment: 'string' } },
+  baseChainAdd: {
+    code: 5,
+    fields: {
+      ...inChain,
+      type: 'string',
+      hook: 'u32',
+      priority: 'i32',
+      policy: 'u32',
+      comment: 'string',
+    },
+  },
+  chainDelete: { code: 6, fields: inChain },
+  /** Deletes all rules of the chain. */
+  chainFlush: { code: 7, fields: inChain },
+  /** Appends; `expressions` holds records of the schema `expressions`. */
+  ruleAdd: { code: 8, fields: { ...inChain, expressions: 'bytes', comment: 'string' } },
+  /** Prepends. */
+  ruleInsert: { code: 9, fields: { ...inChain, expressions: 'bytes', comment: 'string' } },
+  ruleReplace: {
+    code: 10,
+    fields: { ...inChain, handle: 'u64', expressions: 'bytes', comment: 'string' },
+  },
+  ruleDelete: { code: 11, fields: { ...inChain, handle: 'u64' } },
+  setAdd: { code: 12, fields: { ...inSet, ...setShape, comment: 'string' } },
+  setDelete: { code: 13, fields: inSet },
+  setFlush: { code: 14, fields: inSet },
+  elementsAdd: { code: 15, fields: elements },
+  elementsDelete: { code: 16, fields: elements },
+} as const satisfies Schema;
+
+/** Requests that read. A buffer holds exactly one. */
+export const requests = {
+  generationGet: { code: 64, fields: {} },
+  /** An empty `table` or `chain` means all; family 0 (NFPROTO_UNSPEC) means every family. */
+  tablesDump: { code: 65, fields: { family: 'u8' } },
+  chainsDump: { code: 66, fields: inTable },
+  rulesDump: { code: 67, fields: inChain },
+  setsDump: { code: 68, fields: inTable },
+  /** `shape`, `keyLength` and `dataLength` say what the entries of the answer hold. */
+  elementsDump: {
+    code: 69,
+    fields: { ...inSet, shape: 'u32', keyLength: 'u32', dataLength: 'u32' },
+  },
+} as const satisfies Schema;
+
+/** What comes back. */
+export const replies = {
+  /** The transaction was committed. */
+  committed: { code: 128, fields: { messages: 'u32', bytes: 'u32' } },
+  /**
+   * One error of a rejected transaction. `op` is the index of the op in the buffer, `entry` the
+   * index of the entry within an elements op; 0xffffffff where the kernel did not say.
+   */
+  failed: {
+    code: 129,
+    fields: { op: 'u32', entry: 'u32', errno: 'u32', message: 'string' },
+  },
+  /** Ends every dump. `interrupted`: the ruleset changed meanwhile; `overrun`: replies were lost. */
+  dumped: {
+    code: 130,
+    fields: { interrupted: 'u8', overrun: 'u8', errno: 'u32', message: 'string' },
+  },
+  generation: { code: 131, fields: { generation: 'u32' } },
+  table: { code: 132, fields: { ...inTable, handle: 'u64', flags: 'u32', comment: 'string' } },
+  /** `hook` is 0xffffffff for a chain that is no base chain. `use` counts references. */
+  chain: {
+    code: 133,
+    fields: {
+      ...inChain,
+      handle: 'u64',
+      type: 'string',
+      hook: 'u32',
+      priority: 'i32',
+      policy: 'u32',
+      use: 'u32',
+      comment: 'string',
+    },
+  },
+  rule: {
+    code: 134,
+    fields: { ...inChain, handle: 'u64', expressions: 'bytes', comment: 'string' },
+  },
+  set: { code: 135, fields: { ...inSet, handle: 'u64', ...setShape, comment: 'string' } },
+  elements: { code: 136, fields: elements },
+} as const satisfies Schema;
+
+/**
+ * Rule expressions, one record for each kernel expression. The decoder writes exactly what the
+ * encoder would have read, so that rules compare byte by byte. Registers are NFT_REG_* or
+ * NFT_REG32_* numbers; 0xffffffff = no register.
+ */
+export const expressions = {
+  immediateData: { code: 1, fields: { register: 'u32', data: 'bytes' } },
+  /** code: NF_ACCEPT, NF_DROP, NFT_GOTO, NFT_JUMP, NFT_RETURN; `chain` is empty unless needed. */
+  immediateVerdict: { code: 2, fields: { code: 'i32', chain: 'string' } },
+  cmp: { code: 3, fields: { register: 'u32', operation: 'u32', data: 'bytes' } },
+  payload: { code: 4, fields: { register: 'u32', base: 'u32', offset: 'u32', length: 'u32' } },
+  metaLoad: { code: 5, fields: { register: 'u32', key: 'u32' } },
+  metaSet: { code: 6, fields: { register: 'u32', key: 'u32' } },
+  /** direction: IP_CT_DIR_*, 0xff = none. */
+  ctLoad: { code: 7, fields: { register: 'u32', key: 'u32', direction: 'u8' } },
+  bitwise: {
+    code: 8,
+    fields: { source: 'u32', destination: 'u32', length: 'u32', mask: 'bytes', xor: 'bytes' },
+  },
+  /** destination: 0 = verdict register, 0xffffffff = only match. flags: NFT_LOOKUP_F_INV. */
+  lookup: { code: 9, fields: { set: 'string', source: 'u32', destination: 'u32', flags: 'u32' } },
+  /** type: NFT_NG_*. */
+  numgen: { code: 10, fields: { register: 'u32', type: 'u32', modulus: 'u32', offset: 'u32' } },
+  /** type: NFT_NAT_SNAT, NFT_NAT_DNAT. flags: NF_NAT_RANGE_*. */
+  nat: {
+    code: 11,
+    fields: {
+      type: 'u32',
+      family: 'u32',
+      addressMin: 'u32',
+      addressMax: 'u32',
+      portMin: 'u32',
+      portMax: 'u32',
+      flags: 'u32',
+    },
+  },
+  masquerade: { code: 12, fields: { flags: 'u32' } },
+  /** type: NFT_REJECT_*. */
+  reject: { code: 13, fields: { type: 'u32', icmpCode: 'u8' } },
+  /** result: NFT_FIB_RESULT_*; flags: NFTA_FIB_F_*. */
+  fib: { code: 14, fields: { register: 'u32', result: 'u32', flags: 'u32' } },
+  /** operation: NFT_DYNSET_OP_*; data 0xffffffff for a set; timeoutMs 0 = the set's own. */
+  dynset: {
+    code: 15,
+    fields: { set: 'string', operation: 'u32', key: 'u32', data: 'u32', timeoutMs: 'u64' },
+  },
+  counter: { code: 16, fields: {} },
+  /** Matches when from <= register <= to (operation NFT_RANGE_EQ) or not (NFT_RANGE_NEQ). */
+  range: {
+    code: 17,
+    fields: { register: 'u32', operation: 'u32', from: 'bytes', to: 'bytes' },
+  },
+  /** An expression that this version does not decode; never encoded. */
+  unknown: { code: 255, fields: { name: 'string' } },
+} as const satisfies Schema;
+
+export type NftOp = RecordOf<typeof nftOps>;
+export type Request = RecordOf<typeof requests>;
+export type Reply = RecordOf<typeof replies>;
+export type Expression = RecordOf<typeof expressions>;
+
+/** What an index field of a reply holds when the kernel did not say which. */
+export const unknownIndex = 0xffffffff;
+/** A register field that names no register. */
+export const noRegister = 0xffffffff;

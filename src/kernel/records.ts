@@ -1,0 +1,201 @@
+/**
+ * Records: the one binary form in which values cross the boundary between TypeScript and C++, in
+ * both directions (ops, rule expressions, acknowledgements, dumps).
+ *
+ * A record is `u32 code, u32 payloadBytes, payload`. The payload holds the schema's fields in
+ * their order, everything in host byte order and aligned to 4 bytes:
+ * - `u8`, `u16`, `u32`, `i32` take one 32-bit word;
+ * - `u64` takes two words, low word first (values up to 2^53 - 1);
+ * - `string` (UTF-8) and `bytes` take a word for the length in bytes, then the bytes, padded with
+ *   zeroes to a multiple of 4.
+ *
+ * The C++ side is generated from the same schema (`native/protocol/ops.gen.h`).
+ */
+
+export type FieldType = 'u8' | 'u16' | 'u32' | 'i32' | 'u64' | 'string' | 'bytes';
+
+/** The shape of one record: its code, unique within a schema, and its fields in wire order. */
+export interface RecordShape {
+  readonly code: number;
+  readonly fields: Readonly<Record<string, FieldType>>;
+}
+
+export type Schema = Readonly<Record<string, RecordShape>>;
+
+type FieldValue<T extends FieldType> = T extends 'string'
+  ? string
+  : T extends 'bytes'
+    ? Uint8Array
+    : number;
+
+/** The values of a record of shape `S`. */
+export type FieldsOf<S extends RecordShape> = {
+  readonly [K in keyof S['fields']]: FieldValue<S['fields'][K]>;
+};
+
+/** One decoded record: its name in the schema and its field values. */
+export type RecordOf<S extends Schema> = {
+  [K in keyof S & string]: { readonly kind: K } & FieldsOf<S[K]>;
+}[keyof S & string];
+
+const textEncoder = new TextEncoder();
+const textDecoder = new TextDecoder();
+
+const headerBytes = 8;
+
+function padded(length: number): number {
+  return (length + 3) & ~3;
+}
+
+/** Writes records into one growing buffer. */
+export class RecordWriter<S extends Schema> {
+  readonly #schema: S;
+  #bytes: Uint8Array;
+  #view: DataView;
+  #length = 0;
+  #count = 0;
+
+  constructor(schema: S, capacityBytes = 4096) {
+    this.#schema = schema;
+    this.#bytes = new Uint8Array(capacityBytes);
+    this.#view = new DataView(this.#bytes.buffer);
+  }
+
+  /** Records written so far; the index that the next record will have. */
+  get count(): number {
+    return this.#count;
+  }
+
+  get byteLength(): number {
+    return this.#length;
+  }
+
+  /** Appends a record and returns its index. Throws RangeError on a value that does not fit. */
+  write<K extends keyof S & string>(kind: K, fields: FieldsOf<S[K]>): number {
+    const shape = this.#schema[kind]!;
+    this.#reserve(headerBytes);
+    const start = this.#length;
+    this.#view.setUint32(start, shape.code, true);
+    this.#length += headerBytes;
+    const values = fields as Readonly<Record<string, number | string | Uint8Array>>;
+    for (const name in shape.fields) {
+      this.#field(kind, name, shape.fields[name]!, values[name]!);
+    }
+    this.#view.setUint32(start + 4, this.#length - start - headerBytes, true);
+    this.#count += 1;
+    return this.#count - 1;
+  }
+
+  /** The records written so far. The writer must not be used afterwards. */
+  finish(): Uint8Array {
+    return this.#bytes.subarray(0, this.#length);
+  }
+
+  #field(kind: string, name: string, type: FieldType, value: number | string | Uint8Array): void {
+    switch (type) {
+      case 'string':
+        this.#blob(textEncoder.encode(value as string));
+        return;
+      case 'bytes':
+        this.#blob(value as Uint8Array);
+        return;
+      default:
+        this.#number(`${kind}.${name}`, type, value as number);
+    }
+  }
+
+  #number(where: string, type: 'u8' | 'u16' | 'u32' | 'i32' | 'u64', value: number): void {
+    const [low, high] = numberBounds[type];
+    if (!Number.isInteger(value) || value < low || value > high) {
+      throw new RangeError(`${where}: ${value} is not a ${type}`);
+    }
+    this.#reserve(8);
+    this.#view.setUint32(this.#length, value >>> 0, true);
+    this.#length += 4;
+    if (type === 'u64') {
+      this.#view.setUint32(this.#length - 4, value % 2 ** 32, true);
+      this.#view.setUint32(this.#length, Math.floor(value / 2 ** 32), true);
+      this.#length += 4;
+    }
+  }
+
+  #blob(bytes: Uint8Array): void {
+    this.#reserve(4 + padded(bytes.length));
+    this.#view.setUint32(this.#length, bytes.length, true);
+    this.#bytes.set(bytes, this.#length + 4);
+    this.#length += 4 + padded(bytes.length);
+  }
+
+  #reserve(bytes: number): void {
+    const needed = this.#length + bytes;
+    if (needed <= this.#bytes.length) return;
+    const grown = new Uint8Array(Math.max(needed, this.#bytes.length * 2));
+    grown.set(this.#bytes.subarray(0, this.#length));
+    this.#bytes = grown;
+    this.#view = new DataView(grown.buffer);
+  }
+}
+
+const numberBounds = {
+  u8: [0, 0xff],
+  u16: [0, 0xffff],
+  u32: [0, 0xffffffff],
+  i32: [-0x80000000, 0x7fffffff],
+  u64: [0, Number.MAX_SAFE_INTEGER],
+} as const;
+
+/** A buffer that does not follow the schema. */
+export class RecordError extends Error {
+  override readonly name = 'RecordError';
+}
+
+/**
+ * Reads the records of `bytes` in order. `bytes` fields are views into `bytes`, not copies.
+ * Throws RecordError when the buffer does not follow the schema.
+ */
+export function* readRecords<S extends Schema>(
+  schema: S,
+  bytes: Uint8Array,
+): Generator<RecordOf<S>> {
+  const kinds = new Map(Object.entries(schema).map(([kind, shape]) => [shape.code, kind]));
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  let at = 0;
+  while (at < bytes.length) {
+    if (at + headerBytes > bytes.length) throw new RecordError(`truncated header at byte ${at}`);
+    const code = view.getUint32(at, true);
+    const kind = kinds.get(code);
+    if (kind === undefined) throw new RecordError(`unknown record code ${code} at byte ${at}`);
+    const end = at + headerBytes + view.getUint32(at + 4, true);
+    if (end > bytes.length) throw new RecordError(`truncated ${kind} at byte ${at}`);
+    yield readFields(kind, schema[kind]!, bytes, view, at + headerBytes, end) as RecordOf<S>;
+    at = end;
+  }
+}
+
+function readFields(
+  kind: string,
+  shape: RecordShape,
+  bytes: Uint8Array,
+  view: DataView,
+  start: number,
+  end: number,
+): object {
+  const record: Record<string, string | number | Uint8Array> = { kind };
+  let at = start;
+  for (const [name, type] of Object.entries(shape.fields)) {
+    const fixed = type === 'u64' ? 8 : 4;
+    if (at + fixed > end) throw new RecordError(`${kind}.${name} is truncated`);
+    const word = view.getUint32(at, true);
+    if (type === 'string' || type === 'bytes') {
+      if (at + 4 + padded(word) > end) throw new RecordError(`${kind}.${name} is truncated`);
+      const blob = bytes.subarray(at + 4, at + 4 + word);
+      record[name] = type === 'string' ? textDecoder.decode(blob) : blob;
+      at += 4 + padded(word);
+      continue;
+    }
+    if (type === 'u64') record[name] = word + view.getUint32(at + 4, true) * 2 ** 32;
+    else record[name] = type === 'i32' ? view.getInt32(at, true) : word;
+    at += fixed;
+  }
+  return record;
+}
