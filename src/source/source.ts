@@ -1,0 +1,46 @@
+/**
+ * Where objects come from. Both sources (the Kubernetes API and a directory of manifests) deliver
+ * the same changes, so that everything downstream runs without a cluster.
+ */
+import type { EndpointSlice, Node, Service, ServiceCIDR } from '../state/types.ts';
+
+export const resources = ['services', 'endpointslices', 'nodes', 'servicecidrs'] as const;
+export type Resource = (typeof resources)[number];
+
+/** One object that came, changed or went. A repeated object is not a change to anyone downstream. */
+export type Change =
+  | { readonly kind: 'service'; readonly service: Service }
+  | { readonly kind: 'service-gone'; readonly namespace: string; readonly name: string }
+  | { readonly kind: 'slice'; readonly slice: EndpointSlice }
+  | { readonly kind: 'slice-gone'; readonly namespace: string; readonly name: string }
+  | { readonly kind: 'node'; readonly node: Node }
+  | { readonly kind: 'node-gone'; readonly name: string }
+  | { readonly kind: 'service-cidr'; readonly serviceCIDR: ServiceCIDR }
+  | { readonly kind: 'service-cidr-gone'; readonly name: string };
+
+/** Something wrong with input that does not stop the rest. */
+export interface SourceProblem {
+  /** The object or file: `Service default/web`, `services.yaml:12`, `endpointslices watch`. */
+  readonly subject: string;
+  /** Field path, where there is one. */
+  readonly field: string | undefined;
+  readonly reason: string;
+}
+
+/** Who listens. Calls are synchronous and cheap: they mark what changed, nothing more. */
+export interface SourceSink {
+  change(change: Change): void;
+  /** The first complete list of this resource has been delivered. Called once a resource. */
+  synced(resource: Resource): void;
+  problem(problem: SourceProblem): void;
+}
+
+export interface Source {
+  /**
+   * Delivers until `signal` aborts; then resolves. Rejects only when it can never work (bad
+   * kubeconfig, directory missing at start); outages are survived and reported as problems.
+   */
+  run(sink: SourceSink, signal: AbortSignal): Promise<void>;
+  /** Milliseconds since each resource's watch last said anything; undefined before the first word. */
+  silenceMs(resource: Resource): number | undefined;
+}

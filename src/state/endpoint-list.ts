@@ -1,0 +1,92 @@
+import { addressBytes, type Family, formatAddress } from './address.ts';
+
+/** Bytes of one packed endpoint of each family: the address, the port, two zero bytes. */
+export const endpointBytes = { IPv4: 8, IPv6: 20 } as const satisfies Record<Family, number>;
+
+/**
+ * An immutable list of endpoints (address and port), packed: for each the address in network
+ * order, then the port in network order, then two zero bytes. That is the form of nf_tables'
+ * `ip daddr . th dport` data, so that a mode copies instead of converting, and 240,000 endpoints
+ * take 2 MB instead of 40.
+ */
+export class EndpointList {
+  static readonly empty = {
+    IPv4: new EndpointList('IPv4', new Uint8Array(0)),
+    IPv6: new EndpointList('IPv6', new Uint8Array(0)),
+  } as const satisfies Record<Family, EndpointList>;
+
+  readonly family: Family;
+  /** `length * endpointBytes[family]` bytes. Never written to after construction. */
+  readonly bytes: Uint8Array;
+
+  constructor(family: Family, bytes: Uint8Array) {
+    this.family = family;
+    this.bytes = bytes;
+  }
+
+  static of(
+    family: Family,
+    endpoints: readonly { address: Uint8Array; port: number }[],
+  ): EndpointList {
+    const stride = endpointBytes[family];
+    const bytes = new Uint8Array(endpoints.length * stride);
+    endpoints.forEach(({ address, port }, i) => {
+      bytes.set(address, i * stride);
+      bytes[i * stride + addressBytes[family]] = port >> 8;
+      bytes[i * stride + addressBytes[family] + 1] = port & 0xff;
+    });
+    return new EndpointList(family, bytes);
+  }
+
+  get length(): number {
+    return this.bytes.length / endpointBytes[this.family];
+  }
+
+  /** The packed endpoint at `index`: a view, not a copy. */
+  packed(index: number): Uint8Array {
+    const stride = endpointBytes[this.family];
+    return this.bytes.subarray(index * stride, (index + 1) * stride);
+  }
+
+  /** Network order; a view, not a copy. */
+  address(index: number): Uint8Array {
+    return this.packed(index).subarray(0, addressBytes[this.family]);
+  }
+
+  /** Host order. */
+  port(index: number): number {
+    const packed = this.packed(index);
+    const at = addressBytes[this.family];
+    return (packed[at]! << 8) | packed[at + 1]!;
+  }
+
+  /** `10.0.0.1:80`, `[fd00::1]:80`. */
+  text(index: number): string {
+    const address = formatAddress(this.address(index));
+    return this.family === 'IPv4'
+      ? `${address}:${this.port(index)}`
+      : `[${address}]:${this.port(index)}`;
+  }
+
+  texts(): string[] {
+    return Array.from({ length: this.length }, (_, i) => this.text(i));
+  }
+
+  /** Whether the endpoint at `index` here is the one at `otherIndex` of `other`. */
+  sameAt(index: number, other: EndpointList, otherIndex: number): boolean {
+    const stride = endpointBytes[this.family];
+    const a = index * stride;
+    const b = otherIndex * stride;
+    for (let i = 0; i < stride; i += 1) {
+      if (this.bytes[a + i] !== other.bytes[b + i]) return false;
+    }
+    return true;
+  }
+
+  /** Same endpoints in the same order. */
+  equals(other: EndpointList): boolean {
+    if (this === other) return true;
+    if (this.family !== other.family || this.bytes.length !== other.bytes.length) return false;
+    return Buffer.compare(this.bytes, other.bytes) === 0;
+  }
+}

@@ -1,0 +1,169 @@
+/**
+ * The nouns of the state: the narrow, readonly records that a source delivers (decoded once, in
+ * `source/decode.ts`) and the Forwarding that modes translate. Nothing here is optional by
+ * accident: defaults of the Kubernetes API are applied at the door.
+ */
+import type { Address, CIDR, Family } from './address.ts';
+import type { EndpointList } from './endpoint-list.ts';
+
+export type Protocol = 'TCP' | 'UDP' | 'SCTP';
+export type TrafficPolicy = 'Cluster' | 'Local';
+
+/** A Service that this proxy serves (headless and ExternalName ones never become records). */
+export interface Service {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  /** Milliseconds since the epoch; decides which of two Services keeps a frontend both claim. */
+  readonly createdMs: number;
+  readonly type: 'ClusterIP' | 'NodePort' | 'LoadBalancer';
+  /** At most one a family. */
+  readonly clusterIPs: readonly Address[];
+  readonly externalIPs: readonly Address[];
+  /** Ingress addresses whose ipMode is VIP (or not given). */
+  readonly loadBalancerIPs: readonly Address[];
+  /** Empty = every client may connect. */
+  readonly loadBalancerSourceRanges: readonly CIDR[];
+  readonly internalTrafficPolicy: TrafficPolicy;
+  readonly externalTrafficPolicy: TrafficPolicy;
+  /** 0 = none. */
+  readonly healthCheckNodePort: number;
+  /** Session affinity ClientIP; 0 = none. */
+  readonly affinityTimeoutSeconds: number;
+  readonly ports: readonly ServicePort[];
+}
+
+export interface ServicePort {
+  /** Empty for an unnamed port. */
+  readonly name: string;
+  readonly protocol: Protocol;
+  /** Host order. */
+  readonly port: number;
+  /** 0 = none. */
+  readonly nodePort: number;
+}
+
+/** Bits of `EndpointSlice.conditions`. */
+export const Condition = {
+  ready: 1,
+  serving: 2,
+  terminating: 4,
+  /** The endpoint's nodeName is this node. */
+  local: 8,
+  /** hints.forNodes is not empty. */
+  nodeHinted: 16,
+  /** hints.forNodes names this node. */
+  nodeHintedHere: 32,
+} as const;
+
+/** One EndpointSlice, compact: columns instead of an object for each endpoint. */
+export interface EndpointSlice {
+  readonly namespace: string;
+  readonly name: string;
+  /** From the label kubernetes.io/service-name. */
+  readonly service: string;
+  readonly family: Family;
+  readonly ports: readonly SlicePort[];
+  /** Number of endpoints. */
+  readonly length: number;
+  /** First address of each endpoint, network order, 4 or 16 bytes each. */
+  readonly addresses: Uint8Array;
+  /** `Condition` bits of each endpoint. */
+  readonly conditions: Uint8Array;
+  /** hints.forZones of each endpoint; undefined when none has any. */
+  readonly zoneHints: readonly (readonly string[])[] | undefined;
+  /** endpoints.kubernetes.io/last-change-trigger-time, milliseconds since the epoch. */
+  readonly triggerTimeMs: number | undefined;
+}
+
+export interface SlicePort {
+  readonly name: string;
+  readonly protocol: Protocol;
+  /** Host order, never 0. */
+  readonly port: number;
+}
+
+/** The node that this process runs on. */
+export interface Node {
+  readonly name: string;
+  /** InternalIPs, then ExternalIPs. */
+  readonly addresses: readonly Address[];
+  readonly podCIDRs: readonly string[];
+  /** Label topology.kubernetes.io/zone; empty = none. */
+  readonly zone: string;
+  readonly deleted: boolean;
+  readonly taintKeys: readonly string[];
+}
+
+export interface ServiceCIDR {
+  readonly name: string;
+  readonly cidrs: readonly CIDR[];
+}
+
+/** Identifies a ServicePort. */
+export interface ServicePortName {
+  readonly namespace: string;
+  readonly name: string;
+  /** Empty for an unnamed port. */
+  readonly port: string;
+  readonly protocol: Protocol;
+}
+
+/** `ns/name` or `ns/name:port`, as upstream prints it (behaviour document 5.1). */
+export function formatServicePortName(id: ServicePortName): string {
+  return `${id.namespace}/${id.name}${id.port === '' ? '' : `:${id.port}`}`;
+}
+
+/**
+ * What becomes of a new connection to a frontend (behaviour document 5.4, 5.5):
+ * - `internal`: to `pool`; masqueraded when the client is outside the cluster (local detector).
+ * - `external`: to the cluster pool; always masqueraded.
+ * - `external-local`: pods go to the cluster pool; the node itself to the cluster pool and
+ *   masqueraded; everyone else to the local pool, not masqueraded, dropped when that is empty.
+ * - `reject`: no endpoint anywhere.
+ * - `drop`: endpoints exist, but none that the policy allows.
+ */
+export type Treatment = 'internal' | 'external' | 'external-local' | 'reject' | 'drop';
+
+/** One address and port, or one node port, that a client can connect to. */
+export interface Frontend {
+  readonly kind: 'clusterIP' | 'externalIP' | 'loadBalancerIP' | 'nodePort';
+  /** Undefined for a node port: those are on every node-port address. */
+  readonly address: Address | undefined;
+  /** Host order. */
+  readonly port: number;
+  readonly treatment: Treatment;
+  /** Where `internal`, `external` and off-node `external-local` traffic goes. */
+  readonly pool: 'cluster' | 'local';
+}
+
+/**
+ * What one ServicePort means on this node, for one family, whatever the mode. Pools keep their
+ * order while endpoints come and go (`pool.ts`): a mode writes only the positions that changed.
+ */
+export interface Forwarding {
+  readonly servicePort: ServicePortName;
+  readonly family: Family;
+  readonly frontends: readonly Frontend[];
+  /** Endpoints that traffic of policy Cluster may reach. */
+  readonly cluster: EndpointList;
+  /** Endpoints on this node that traffic of policy Local may reach. */
+  readonly local: EndpointList;
+  /** Reachable endpoints on this node: they are masqueraded when they reach themselves. */
+  readonly hairpin: EndpointList;
+  /** All serving endpoints, whatever the policy: conntrack entries that point at them are right. */
+  readonly serving: EndpointList;
+  /** 0 = no session affinity. */
+  readonly affinityTimeoutSeconds: number;
+  /** Clients that load-balancer addresses accept; empty = all. */
+  readonly sourceRanges: readonly CIDR[];
+  /** A source range holds this node's address: load-balancer addresses may be sources too (5.7). */
+  readonly nodeInSourceRanges: boolean;
+  /** 0 = none. */
+  readonly healthCheckNodePort: number;
+}
+
+/** Unique for a Forwarding within its family. */
+export function forwardingKey(id: ServicePortName): string {
+  return `${formatServicePortName(id)}/${id.protocol}`;
+}
