@@ -1,0 +1,142 @@
+/**
+ * The one configuration that the rest of the program sees: flags, file and defaults folded
+ * together, validated, parsed and frozen. Built by `load.ts`; nothing outside `src/config`
+ * knows flags or files. Durations are milliseconds; 0 means what the field's comment says.
+ */
+import type { Address, CIDR } from '../state/address.ts';
+import type { HostPort } from './host-port.ts';
+
+/** Every mode that exists on Linux, best first. */
+export const modeNames = ['nftables', 'ipvs', 'iptables', 'userspace'] as const;
+export type ModeName = (typeof modeNames)[number];
+
+/** What `mode` in the configuration asks for; `''` = the best mode that the kernel can do. */
+export type RequestedMode = ModeName | '';
+
+/** What a mode takes from the configuration, resolved for that mode (`Config.modes`). */
+export interface ModeSettings {
+  /** Bit of the packet mark that means "masquerade me", 0–31. */
+  readonly masqueradeBit: number;
+  /** `1 << masqueradeBit` as an unsigned 32-bit number in host order. */
+  readonly masqueradeMark: number;
+  /** Masquerade everything that goes to a ClusterIP. */
+  readonly masqueradeAll: boolean;
+  /** Delay before a failed sync is tried again; half the time after which healthz turns bad. */
+  readonly syncPeriodMs: number;
+  /** Least time between the end of a sync and the next one; 0 = none. Never above syncPeriodMs. */
+  readonly minSyncPeriodMs: number;
+  /** Longest time between two full syncs (audits) when nothing else asks for one. */
+  readonly fullSyncPeriodMs: number;
+}
+
+/** How traffic that starts in one of this node's pods is told from other traffic. */
+export type DetectLocal =
+  | { readonly kind: 'ClusterCIDR'; readonly cidrs: readonly CIDR[] }
+  | { readonly kind: 'NodeCIDR' }
+  | { readonly kind: 'BridgeInterface'; readonly bridgeInterface: string }
+  | { readonly kind: 'InterfaceNamePrefix'; readonly interfaceNamePrefix: string };
+
+/** Which of the node's addresses answer on node ports. */
+export type NodePortAddresses =
+  | { readonly kind: 'all' }
+  | { readonly kind: 'primary' }
+  | { readonly kind: 'cidrs'; readonly cidrs: readonly CIDR[] };
+
+/** Where Services and EndpointSlices come from. */
+export type SourceConfig =
+  | { readonly kind: 'manifests'; readonly directory: string }
+  | {
+      readonly kind: 'kubernetes';
+      /** '' together with masterUrl '' = in-cluster configuration. */
+      readonly kubeconfigPath: string;
+      /** Overrides the server of the kubeconfig; '' = do not. */
+      readonly masterUrl: string;
+      readonly acceptContentTypes: string;
+      readonly contentType: string;
+      /** Requests per second, and how many may come at once above that. */
+      readonly qps: number;
+      readonly burst: number;
+    };
+
+/** conntrack sysctls (behaviour document 3.4). A timeout of 0 leaves the kernel's value alone. */
+export interface ConntrackConfig {
+  /** 0 = leave nf_conntrack_max alone and ignore `min`. */
+  readonly maxPerCore: number;
+  readonly min: number;
+  readonly tcpEstablishedTimeoutMs: number;
+  readonly tcpCloseWaitTimeoutMs: number;
+  readonly tcpBeLiberal: boolean;
+  readonly udpTimeoutMs: number;
+  readonly udpStreamTimeoutMs: number;
+}
+
+export interface IpvsConfig {
+  /** '' in the configuration becomes `rr`. */
+  readonly scheduler: string;
+  readonly excludeCIDRs: readonly CIDR[];
+  readonly strictARP: boolean;
+  /** 0 = keep the kernel's value. */
+  readonly tcpTimeoutMs: number;
+  readonly tcpFinTimeoutMs: number;
+  readonly udpTimeoutMs: number;
+}
+
+export interface UserspaceConfig {
+  /** Inclusive range of host ports to proxy on; undefined = the kernel chooses. */
+  readonly portRange: { readonly first: number; readonly last: number } | undefined;
+  /** How long an idle UDP association is kept; always above 0. */
+  readonly udpIdleTimeoutMs: number;
+}
+
+export interface LoggingConfig {
+  readonly format: 'text' | 'json';
+  readonly flushFrequencyMs: number;
+  readonly verbosity: number;
+  readonly vmodule: readonly { readonly filePattern: string; readonly verbosity: number }[];
+  /** Of the chosen format: info to stdout and errors to stderr instead of all to stderr. */
+  readonly splitStream: boolean;
+  /** Of the chosen format: how much info output may be buffered when split; 0 = nothing. */
+  readonly infoBufferBytes: number;
+}
+
+/** The effective configuration; deeply frozen. */
+export interface Config {
+  readonly source: SourceConfig;
+  /** Trimmed and lower-cased; '' = use the operating system's host name. */
+  readonly hostnameOverride: string;
+  /**
+   * What the operator says is the node's own address. An unspecified address (0.0.0.0, ::) says
+   * nothing; any other one sets the primary family (behaviour document 3.2). Nothing binds to it.
+   */
+  readonly bindAddress: Address;
+  /** undefined = not served. */
+  readonly healthzBindAddress: HostPort | undefined;
+  readonly metricsBindAddress: HostPort | undefined;
+  /** Failing to serve healthz or metrics ends the process. */
+  readonly bindAddressHardFail: boolean;
+  readonly profiling: boolean;
+  readonly showHiddenMetricsForVersion: string;
+
+  readonly mode: RequestedMode;
+  /** Per mode, so that falling back from one mode to another needs no second resolution. */
+  readonly modes: Readonly<Record<ModeName, ModeSettings>>;
+  readonly iptables: { readonly localhostNodePorts: boolean };
+  readonly ipvs: IpvsConfig;
+  readonly userspace: UserspaceConfig;
+
+  readonly detectLocal: DetectLocal;
+  readonly nodePortAddresses: NodePortAddresses;
+  readonly oomScoreAdj: number;
+  readonly conntrack: ConntrackConfig;
+  readonly configSyncPeriodMs: number;
+  /** Every known gate with its effective value. */
+  readonly featureGates: Readonly<Record<string, boolean>>;
+  readonly logging: LoggingConfig;
+
+  /** The file to watch for changes; undefined = none was given. */
+  readonly configPath: string | undefined;
+  /** The public v1alpha1 form, for /configz: plain JSON, `primary` unexpanded. */
+  readonly document: Readonly<Record<string, unknown>>;
+  /** Every flag with its value as text, in alphabetical order, for /flagz and the dump at -v=1. */
+  readonly flags: readonly { readonly name: string; readonly value: string }[];
+}

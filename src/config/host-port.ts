@@ -1,0 +1,26 @@
+import { type Address, formatAddress } from '../state/address.ts';
+
+/** An address to listen on; `port` in host order, 1–65535. */
+export interface HostPort {
+  readonly address: Address;
+  readonly port: number;
+}
+
+/**
+ * Splits `host:port` as Go's net.SplitHostPort: a host with colons stands in brackets, which are
+ * taken off. Undefined when there is no port or the brackets do not match.
+ */
+export function splitHostPort(text: string): { host: string; port: string } | undefined {
+  const match = /^(?:\[([^[\]]*)\]|([^:[\]]*)):([^:[\]]*)$/.exec(text);
+  return match ? { host: match[1] ?? match[2] ?? '', port: match[3]! } : undefined;
+}
+
+/** `host:port`, with brackets around a host that has colons. */
+export function joinHostPort(host: string, port: number): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+/** The text that a listener's log line or a redirect shows. */
+export function formatHostPort(hostPort: HostPort): string {
+  return joinHostPort(formatAddress(hostPort.address.bytes), hostPort.port);
+}
