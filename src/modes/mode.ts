@@ -1,0 +1,124 @@
+/**
+ * The contract between a proxy mode and the sync loop. A mode translates Forwardings into kernel
+ * ops; it has no clock, no logger and no I/O except through the Kernel that it is handed. What it
+ * writes costs what changed, never what the cluster holds.
+ */
+import type { Kernel, KernelFailure } from '../kernel/kernel.ts';
+import type { Address, CIDR, Family } from '../state/address.ts';
+import type { Forwarding } from '../state/types.ts';
+
+export type ModeName = 'nftables' | 'ipvs' | 'iptables' | 'userspace';
+
+/** How traffic of this node's pods is told from other traffic (behaviour document 5.6). */
+export type LocalDetector =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'cidr'; readonly cidr: CIDR }
+  | { readonly kind: 'bridge'; readonly name: string }
+  | { readonly kind: 'interface-prefix'; readonly prefix: string };
+
+/** What a mode needs to know that never changes while it runs, for one family. */
+export interface ModeConfig {
+  readonly family: Family;
+  readonly masqueradeAll: boolean;
+  /** The packet mark that asks for masquerading: one bit set. */
+  readonly masqueradeMark: number;
+  readonly localDetector: LocalDetector;
+}
+
+/** What applies to all Services and changes while running, for one family. */
+export interface Environment {
+  /** Unallocated addresses within are dropped; empty = nothing is known about them. */
+  readonly serviceCIDRs: readonly CIDR[];
+  /** Addresses of this node that accept node ports; `all` = every local address but loopback. */
+  readonly nodePortAddresses: readonly Address[] | 'all';
+}
+
+/** One thing that the kernel lacks for a mode. */
+export interface MissingFeature {
+  /** What is missing, in the kernel's terms: `expression numgen`, `CAP_NET_ADMIN`. */
+  readonly feature: string;
+  /** What an operator can do: `load module nft_numgen (CONFIG_NFT_NUMGEN)`. */
+  readonly advice: string;
+}
+
+/** Ops for one transaction (or, in a mode without transactions, one ordered batch). */
+export interface Batch {
+  /** Records of `nftOps`. */
+  readonly ops: Uint8Array;
+  /** Objects written or deleted: rules, chains, elements. */
+  readonly writes: number;
+  /** Keys of the Forwardings whose ops made the kernel fail; empty when it can't be told. */
+  culprits(failure: KernelFailure): readonly string[];
+}
+
+/** How what the kernel held differed from what was wanted. */
+export interface Drift {
+  readonly missing: number;
+  readonly wrong: number;
+  readonly unwanted: number;
+}
+
+/**
+ * What was found in the kernel. While a planner repairs against it, the planner may also take
+ * changes: what it has written since is left out of the repair.
+ */
+export interface Observation {
+  /** Generation of the ruleset that was read. */
+  readonly generation: number;
+  /** False when the fixed objects (tables, chains, sets, rules) are not as wanted. */
+  readonly intact: boolean;
+  /** `next` with its pools in the order found in the kernel, so that adopting writes nothing. */
+  adopt(next: Forwarding): Forwarding;
+}
+
+/**
+ * Translates for one family. It remembers what it has put into batches (shared objects are
+ * counted), so every batch taken must be applied, in order, or `reset` be called.
+ */
+export interface Planner {
+  readonly family: Family;
+  /** Bytes of ops waiting to be taken. */
+  readonly pendingBytes: number;
+  /** Objects that may only be deleted by a later transaction are waiting (see `takeDeferred`). */
+  readonly deferred: boolean;
+
+  /** The change of one Forwarding: undefined = did not exist, is no longer wanted. */
+  change(previous: Forwarding | undefined, next: Forwarding | undefined): void;
+  /** A change of what applies to all Services. */
+  environment(next: Environment): void;
+  /** What waits, as one transaction; undefined when nothing does. */
+  take(): Batch | undefined;
+  /**
+   * Deletions that must not share a transaction with what made the objects unused: a packet
+   * between two lookups may still need them, and kernels before 6.2 still count the reference.
+   * They are a transaction of their own, so that a refusal harms nothing. Undefined when nothing
+   * waits. Call at least `deferMs` after the batch that made them unused was applied.
+   */
+  takeDeferred(): Batch | undefined;
+
+  /** Reads what the kernel holds of ours. Read-only. */
+  observe(kernel: Kernel): Promise<Observation>;
+  /** Writes what is needed so that the fixed objects are as wanted. Call first in a repair. */
+  repairFixed(found: Observation): Drift;
+  /** Writes what is needed so that this Forwarding is as wanted. Once for each Forwarding. */
+  repair(found: Observation, wanted: Forwarding): Drift;
+  /** Deletes what belongs to no Forwarding that was repaired or changed since. Call last. */
+  prune(found: Observation): Drift;
+
+  /** Forgets all that waits and counts shared objects anew from what is in force. */
+  reset(inForce: Iterable<Forwarding>): void;
+}
+
+/** Wait between a batch and the deferred deletions that it caused. */
+export const deferMs = 1000;
+
+export interface ProxyMode {
+  readonly name: ModeName;
+  /** Asks the kernel whether it can do what this mode needs, without leaving anything behind. */
+  probe(kernel: Kernel): Promise<readonly MissingFeature[]>;
+  planner(config: ModeConfig, environment: Environment): Planner;
+  /** The ops as text that people and golden files read. */
+  script(ops: Uint8Array): string;
+  /** Removes everything that this mode ever owns; not an error when nothing is there. */
+  cleanup(kernel: Kernel): Promise<void>;
+}
