@@ -91,25 +91,31 @@ export interface Planner {
   /**
    * Deletions that must not share a transaction with what made the objects unused: a packet
    * between two lookups may still need them, and kernels before 6.2 still count the reference.
-   * They are a transaction of their own, so that a refusal harms nothing. Undefined when nothing
-   * waits. Call at least `deferMs` after the batch that made them unused was applied.
+   * They are a transaction of their own, so that a refusal harms nothing. Call it every `deferMs`
+   * while `deferred`: each call returns what was waiting at the call before, if anything.
    */
   takeDeferred(): Batch | undefined;
 
-  /** Reads what the kernel holds of ours. Read-only. */
+  /** Reads what the kernel holds of ours. Read-only. No batch may be under way meanwhile. */
   observe(kernel: Kernel): Promise<Observation>;
-  /** Writes what is needed so that the fixed objects are as wanted. Call first in a repair. */
+  /**
+   * Writes what is needed so that fixed and shared objects are as wanted. Call first in a repair,
+   * after `reset` when the process has just started.
+   */
   repairFixed(found: Observation): Drift;
   /** Writes what is needed so that this Forwarding is as wanted. Once for each Forwarding. */
   repair(found: Observation, wanted: Forwarding): Drift;
   /** Deletes what belongs to no Forwarding that was repaired or changed since. Call last. */
   prune(found: Observation): Drift;
 
-  /** Forgets all that waits and counts shared objects anew from what is in force. */
+  /**
+   * Forgets all that waits and counts shared objects anew from what is in force (or, before the
+   * first repair, from what is wanted).
+   */
   reset(inForce: Iterable<Forwarding>): void;
 }
 
-/** Wait between a batch and the deferred deletions that it caused. */
+/** Time between two calls of `takeDeferred`. */
 export const deferMs = 1000;
 
 export interface ProxyMode {

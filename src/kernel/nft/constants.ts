@@ -1,0 +1,93 @@
+/** Numbers that linux/netfilter/nf_tables.h and its neighbours define, under the kernel's names. */
+
+/** NFPROTO_* */
+export const NFPROTO = { IPv4: 2, IPv6: 10 } as const;
+
+/** NF_INET_* */
+export const NF_INET = {
+  PRE_ROUTING: 0,
+  LOCAL_IN: 1,
+  FORWARD: 2,
+  LOCAL_OUT: 3,
+  POST_ROUTING: 4,
+} as const;
+
+/** Verdicts: NF_* and NFT_* (linux/netfilter.h, nf_tables.h). */
+export const VERDICT = { drop: 0, accept: 1, return: -5, jump: -3, goto: -4 } as const;
+
+export const NFT_REG_VERDICT = 0;
+export const NFT_REG_1 = 1;
+export const NFT_REG32_00 = 8;
+
+export const NFT_PAYLOAD = { NETWORK_HEADER: 1, TRANSPORT_HEADER: 2 } as const;
+export const NFT_CMP = { EQ: 0, NEQ: 1 } as const;
+export const NFT_META = { MARK: 3, IIFNAME: 6, L4PROTO: 16 } as const;
+export const NFT_CT = {
+  STATE: 0,
+  DIRECTION: 1,
+  STATUS: 2,
+  PROTO_DST: 12,
+  SRC_IP: 19,
+  DST_IP: 20,
+  SRC_IP6: 21,
+  DST_IP6: 22,
+} as const;
+export const IP_CT_DIR = { ORIGINAL: 0, REPLY: 1, NONE: 0xff } as const;
+export const NFT_LOOKUP_F_INV = 1;
+export const NFT_NG = { INCREMENTAL: 0, RANDOM: 1 } as const;
+export const NFT_NAT_DNAT = 1;
+export const NF_NAT_RANGE = { MAP_IPS: 1, PROTO_SPECIFIED: 2, PROTO_RANDOM_FULLY: 16 } as const;
+export const NFT_REJECT_ICMP_UNREACH = 0;
+export const NFT_FIB_RESULT_ADDRTYPE = 3;
+export const NFTA_FIB_F = { SADDR: 1, DADDR: 2 } as const;
+export const RTN_LOCAL = 2;
+export const NFT_DYNSET_OP = { ADD: 0, UPDATE: 1, DELETE: 2 } as const;
+
+export const NFT_SET = {
+  ANONYMOUS: 0x1,
+  CONSTANT: 0x2,
+  INTERVAL: 0x4,
+  MAP: 0x8,
+  TIMEOUT: 0x10,
+  EVAL: 0x20,
+  OBJECT: 0x40,
+  CONCAT: 0x80,
+} as const;
+export const NFT_SET_ELEM_INTERVAL_END = 1;
+export const NFT_DATA_VERDICT = 0xffffff00;
+
+/** Bit of IP_CT_NEW in `ct state` (NF_CT_STATE_BIT). */
+export const CT_STATE_NEW = 8;
+/** IPS_DST_NAT (nf_conntrack_common.h). */
+export const IPS_DST_NAT = 0x20;
+
+export const IPPROTO = { TCP: 6, UDP: 17, SCTP: 132 } as const;
+
+/** Type numbers of nft(8), stored in the kernel so that listings can print keys. */
+export const NFT_TYPE = {
+  ipv4_addr: 7,
+  ipv6_addr: 8,
+  inet_proto: 12,
+  inet_service: 13,
+  mark: 19,
+} as const;
+export type NFTypeName = keyof typeof NFT_TYPE;
+
+/** Bytes of a value of each type, before padding to 4. */
+export const typeBytes = {
+  ipv4_addr: 4,
+  ipv6_addr: 16,
+  inet_proto: 1,
+  inet_service: 2,
+  mark: 4,
+} as const satisfies Record<NFTypeName, number>;
+
+/** The number of a concatenation: 6 bits for each part (TYPE_BITS in nft). */
+export function concatType(parts: readonly NFTypeName[]): number {
+  return parts.reduce((type, part) => type * 64 + NFT_TYPE[part], 0);
+}
+
+/** Bytes of a concatenation: each part padded to a register. */
+export function concatBytes(parts: readonly NFTypeName[]): number {
+  return parts.reduce((sum, part) => sum + ((typeBytes[part] + 3) & ~3), 0);
+}

@@ -1,0 +1,334 @@
+/**
+ * Rules in nft's own vocabulary: a rule is a list of statements, a statement compiles to kernel
+ * expressions exactly as nft(8) compiles the same words, so that listings read back what was
+ * meant and rules compare byte by byte with what the kernel dumps.
+ */
+import type { CIDR, Family } from '../../state/address.ts';
+import { expressions, noRegister } from '../ops.ts';
+import { RecordWriter } from '../records.ts';
+import {
+  CT_STATE_NEW,
+  IP_CT_DIR,
+  IPPROTO,
+  IPS_DST_NAT,
+  NF_NAT_RANGE,
+  NFPROTO,
+  NFT_CMP,
+  NFT_CT,
+  NFT_DYNSET_OP,
+  NFT_FIB_RESULT_ADDRTYPE,
+  NFT_LOOKUP_F_INV,
+  NFT_META,
+  NFT_NAT_DNAT,
+  NFT_NG,
+  NFT_PAYLOAD,
+  NFT_REG_1,
+  NFT_REG_VERDICT,
+  NFT_REG32_00,
+  NFT_REJECT_ICMP_UNREACH,
+  NFTA_FIB_F,
+  RTN_LOCAL,
+  VERDICT,
+} from './constants.ts';
+
+type Writer = RecordWriter<typeof expressions>;
+
+/** Compiles to one or more expressions. Statements are independent: each starts at register 1. */
+export type Statement = (out: Writer) => void;
+
+/** Something that loads a value into registers, `slots` 32-bit registers from `slot` on. */
+export interface Selector {
+  readonly slots: number;
+  load(out: Writer, slot: number): void;
+}
+
+/** Records of `expressions`: the content of a rule. */
+export function compileRule(statements: readonly Statement[]): Uint8Array {
+  const out = new RecordWriter(expressions, 256);
+  for (const statement of statements) statement(out);
+  return out.finish();
+}
+
+/**
+ * The number of the 32-bit register `slot` (0..15). The kernel names an aligned one by its
+ * 16-byte register (NFT_REG_1 …) when it dumps (nft_dump_register), so we do too.
+ */
+function register(slot: number): number {
+  return slot % 4 === 0 ? NFT_REG_1 + slot / 4 : NFT_REG32_00 + slot;
+}
+
+function selector(slots: number, load: (out: Writer, register: number) => void): Selector {
+  return { slots, load: (out, slot) => load(out, register(slot)) };
+}
+
+const addressField = {
+  IPv4: { saddr: 12, daddr: 16, length: 4 },
+  IPv6: { saddr: 8, daddr: 24, length: 16 },
+} as const;
+
+function networkAddress(family: Family, field: 'saddr' | 'daddr'): Selector {
+  const { length, [field]: offset } = addressField[family];
+  return selector(length / 4, (out, register) =>
+    out.write('payload', { register, base: NFT_PAYLOAD.NETWORK_HEADER, offset, length }),
+  );
+}
+
+/** `ip saddr`, `ip6 saddr` */
+export const saddr = (family: Family): Selector => networkAddress(family, 'saddr');
+/** `ip daddr`, `ip6 daddr` */
+export const daddr = (family: Family): Selector => networkAddress(family, 'daddr');
+
+/** `meta l4proto` */
+export const l4proto: Selector = selector(1, (out, register) =>
+  out.write('metaLoad', { register, key: NFT_META.L4PROTO }),
+);
+
+/** `th dport`: same place in TCP, UDP and SCTP. */
+export const dport: Selector = selector(1, (out, register) =>
+  out.write('payload', { register, base: NFT_PAYLOAD.TRANSPORT_HEADER, offset: 2, length: 2 }),
+);
+
+/** `numgen random mod N` */
+export function random(modulus: number): Selector {
+  return selector(1, (out, register) =>
+    out.write('numgen', { register, type: NFT_NG.RANDOM, modulus, offset: 0 }),
+  );
+}
+
+/** `ct original ip daddr`: the address that the client connected to. */
+export function originalDaddr(family: Family): Selector {
+  const key = family === 'IPv4' ? NFT_CT.DST_IP : NFT_CT.DST_IP6;
+  return selector(addressField[family].length / 4, (out, register) =>
+    out.write('ctLoad', { register, key, direction: IP_CT_DIR.ORIGINAL }),
+  );
+}
+
+/** `ct original proto-dst`: the port that the client connected to. */
+export const originalDport: Selector = selector(1, (out, register) =>
+  out.write('ctLoad', { register, key: NFT_CT.PROTO_DST, direction: IP_CT_DIR.ORIGINAL }),
+);
+
+/** Loads a concatenation from `slot` on; returns the first slot after it. */
+function loadAll(out: Writer, selectors: readonly Selector[], slot = 0): number {
+  let at = slot;
+  for (const part of selectors) {
+    part.load(out, at);
+    at += part.slots;
+  }
+  return at;
+}
+
+/** Bytes of a host-order 32-bit value. */
+function word(value: number): Uint8Array {
+  return new Uint8Array(new Uint32Array([value]).buffer);
+}
+
+const zeroWord = word(0);
+
+/** `@set` or `!= @set` */
+export function inSet(
+  selectors: readonly Selector[],
+  set: string,
+  operator: '==' | '!=' = '==',
+): Statement {
+  return (out) => {
+    loadAll(out, selectors);
+    const flags = operator === '!=' ? NFT_LOOKUP_F_INV : 0;
+    out.write('lookup', { set, source: register(0), destination: noRegister, flags });
+  };
+}
+
+/** `… vmap @map` */
+export function vmap(selectors: readonly Selector[], map: string): Statement {
+  return (out) => {
+    loadAll(out, selectors);
+    out.write('lookup', { set: map, source: register(0), destination: NFT_REG_VERDICT, flags: 0 });
+  };
+}
+
+/** `dnat ip addr . port to … map @map`; no match in the map means: go on with the next rule. */
+export function dnatTo(family: Family, selectors: readonly Selector[], map: string): Statement {
+  return (out) => {
+    loadAll(out, selectors);
+    out.write('lookup', { set: map, source: register(0), destination: register(0), flags: 0 });
+    const address = register(0);
+    const port = register(addressField[family].length / 4);
+    out.write('nat', {
+      type: NFT_NAT_DNAT,
+      family: NFPROTO[family],
+      addressMin: address,
+      addressMax: address,
+      portMin: port,
+      portMax: port,
+      flags: NF_NAT_RANGE.MAP_IPS | NF_NAT_RANGE.PROTO_SPECIFIED,
+    });
+  };
+}
+
+/** `update @map { key timeout T : data }` */
+export function updateMap(
+  map: string,
+  key: readonly Selector[],
+  data: readonly Selector[],
+  timeoutSeconds: number,
+): Statement {
+  return (out) => {
+    const dataSlot = loadAll(out, key);
+    loadAll(out, data, dataSlot);
+    out.write('dynset', {
+      set: map,
+      operation: NFT_DYNSET_OP.UPDATE,
+      key: register(0),
+      data: register(dataSlot),
+      timeoutMs: timeoutSeconds * 1000,
+    });
+  };
+}
+
+/** `ip saddr C`, `ip saddr != C` and the same for daddr. A prefix of 0 matches everything. */
+export function matchCIDR(
+  field: 'saddr' | 'daddr',
+  operator: '==' | '!=',
+  { address, prefixLength }: CIDR,
+): Statement {
+  const { [field]: offset, length } = addressField[address.family];
+  const operation = NFT_CMP[operator === '==' ? 'EQ' : 'NEQ'];
+  const base = NFT_PAYLOAD.NETWORK_HEADER;
+  return (out) => {
+    if (prefixLength % 8 === 0) {
+      // As nft does: only as many bytes as the prefix has are loaded and compared.
+      const bytes = Math.max(1, prefixLength / 8);
+      out.write('payload', { register: register(0), base, offset, length: bytes });
+      if (prefixLength === 0) maskFirstByte(out);
+      out.write('cmp', { register: register(0), operation, data: address.bytes.slice(0, bytes) });
+      return;
+    }
+    out.write('payload', { register: register(0), base, offset, length });
+    bitwise(out, prefixMask(length, prefixLength), new Uint8Array(length));
+    out.write('cmp', { register: register(0), operation, data: address.bytes });
+  };
+}
+
+function maskFirstByte(out: Writer): void {
+  bitwise(out, new Uint8Array(1), new Uint8Array(1));
+}
+
+function prefixMask(bytes: number, prefixLength: number): Uint8Array {
+  return Uint8Array.from({ length: bytes }, (_, i) => {
+    const bits = Math.min(8, Math.max(0, prefixLength - i * 8));
+    return 0xff & (0xff00 >> bits);
+  });
+}
+
+function bitwise(out: Writer, mask: Uint8Array, xor: Uint8Array): void {
+  out.write('bitwise', {
+    source: register(0),
+    destination: register(0),
+    length: mask.length,
+    mask,
+    xor,
+  });
+}
+
+function compare(out: Writer, operator: '==' | '!=', data: Uint8Array): void {
+  const operation = NFT_CMP[operator === '==' ? 'EQ' : 'NEQ'];
+  out.write('cmp', { register: register(0), operation, data });
+}
+
+/** `meta l4proto tcp` */
+export function matchProtocol(protocol: keyof typeof IPPROTO): Statement {
+  return (out) => {
+    l4proto.load(out, 0);
+    compare(out, '==', Uint8Array.of(IPPROTO[protocol]));
+  };
+}
+
+/** `iifname "br0"` */
+export function matchInterface(operator: '==' | '!=', name: string): Statement {
+  return matchInterfaceBytes(operator, `${name}\0`.padEnd(16, '\0'));
+}
+
+/** `iifname "veth*"` */
+export function matchInterfacePrefix(operator: '==' | '!=', prefix: string): Statement {
+  return matchInterfaceBytes(operator, prefix);
+}
+
+function matchInterfaceBytes(operator: '==' | '!=', name: string): Statement {
+  return (out) => {
+    out.write('metaLoad', { register: register(0), key: NFT_META.IIFNAME });
+    compare(out, operator, new TextEncoder().encode(name));
+  };
+}
+
+/** `fib daddr type local`, `fib saddr type local` */
+export function matchLocalAddress(field: 'saddr' | 'daddr'): Statement {
+  return (out) => {
+    out.write('fib', {
+      register: register(0),
+      result: NFT_FIB_RESULT_ADDRTYPE,
+      flags: field === 'saddr' ? NFTA_FIB_F.SADDR : NFTA_FIB_F.DADDR,
+    });
+    compare(out, '==', word(RTN_LOCAL));
+  };
+}
+
+function matchCtBits(key: number, bits: number): Statement {
+  return (out) => {
+    out.write('ctLoad', { register: register(0), key, direction: IP_CT_DIR.NONE });
+    bitwise(out, word(bits), zeroWord);
+    compare(out, '!=', zeroWord);
+  };
+}
+
+/** `ct state new` */
+export const stateNew: Statement = matchCtBits(NFT_CT.STATE, CT_STATE_NEW);
+/** `ct status dnat` */
+export const statusDNAT: Statement = matchCtBits(NFT_CT.STATUS, IPS_DST_NAT);
+
+/** `meta mark & M != 0` */
+export function matchMark(mark: number): Statement {
+  return (out) => {
+    out.write('metaLoad', { register: register(0), key: NFT_META.MARK });
+    bitwise(out, word(mark), zeroWord);
+    compare(out, '!=', zeroWord);
+  };
+}
+
+function changeMark(mask: number, xor: number): Statement {
+  return (out) => {
+    out.write('metaLoad', { register: register(0), key: NFT_META.MARK });
+    bitwise(out, word(mask), word(xor));
+    out.write('metaSet', { register: register(0), key: NFT_META.MARK });
+  };
+}
+
+/** `meta mark set meta mark | M` */
+export const setMark = (mark: number): Statement => changeMark(~mark >>> 0, mark);
+/** `meta mark set meta mark ^ M` */
+export const toggleMark = (mark: number): Statement => changeMark(0xffffffff, mark);
+
+/** `masquerade fully-random` */
+export const masquerade: Statement = (out) => {
+  out.write('masquerade', { flags: NF_NAT_RANGE.PROTO_RANDOM_FULLY });
+};
+
+const portUnreachable = { IPv4: 3, IPv6: 4 } as const satisfies Record<Family, number>;
+
+/** `reject`: ICMP port unreachable, for every protocol as upstream. */
+export function reject(family: Family): Statement {
+  return (out) => {
+    out.write('reject', { type: NFT_REJECT_ICMP_UNREACH, icmpCode: portUnreachable[family] });
+  };
+}
+
+export const drop: Statement = (out) => {
+  out.write('immediateVerdict', { code: VERDICT.drop, chain: '' });
+};
+
+export function jump(chain: string): Statement {
+  return (out) => void out.write('immediateVerdict', { code: VERDICT.jump, chain });
+}
+
+export function goto(chain: string): Statement {
+  return (out) => void out.write('immediateVerdict', { code: VERDICT.goto, chain });
+}
