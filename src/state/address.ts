@@ -90,15 +90,20 @@ function longestZeroRun(words: readonly number[]): { start: number; length: numb
   return best;
 }
 
-/** `10.0.0.0/8` style; leading zeroes are tolerated as in addresses. Undefined when it is none. */
+/**
+ * `10.0.0.0/8` style; leading zeroes are tolerated as in addresses. The prefix of an IPv4-mapped
+ * block counts from the first of 128 bits, so `::ffff:10.0.0.0/104` is `10.0.0.0/8`, and one that
+ * is wider than the mapped space is refused. Undefined when it is no CIDR.
+ */
 export function parseCIDR(text: string): CIDR | undefined {
   const slash = text.indexOf('/');
   if (slash < 0) return undefined;
   const address = parseAddress(text.slice(0, slash));
   const prefix = text.slice(slash + 1);
   if (address === undefined || !/^[0-9]{1,4}$/.test(prefix)) return undefined;
-  const prefixLength = Number(prefix);
-  if (prefixLength > address.bytes.length * 8) return undefined;
+  const mapped = address.family === 'IPv4' && text.includes(':');
+  const prefixLength = Number(prefix) - (mapped ? 96 : 0);
+  if (prefixLength < 0 || prefixLength > address.bytes.length * 8) return undefined;
   return { address: maskAddress(address, prefixLength), prefixLength };
 }
 
@@ -118,4 +123,12 @@ export function cidrContains(cidr: CIDR, address: Address): boolean {
   if (cidr.address.family !== address.family) return false;
   const masked = maskAddress(address, cidr.prefixLength);
   return masked.bytes.every((byte, i) => byte === cidr.address.bytes[i]);
+}
+
+/** The last address of `cidr`. */
+export function cidrLast({ address, prefixLength }: CIDR): Uint8Array {
+  return Uint8Array.from(address.bytes, (byte, i) => {
+    const bits = Math.min(8, Math.max(0, prefixLength - i * 8));
+    return byte | (0xff >> bits);
+  });
 }
