@@ -60,6 +60,20 @@ export class EndpointList {
     return (packed[at]! << 8) | packed[at + 1]!;
   }
 
+  /**
+   * A value that only equal endpoints of this family share, for use in a Set or as the key of a
+   * Map: 48 bits as a number for IPv4, the bytes as a Latin-1 string for IPv6.
+   */
+  key(index: number): number | string {
+    const at = index * endpointBytes[this.family];
+    const b = this.bytes;
+    if (this.family === 'IPv4') {
+      const low = ((b[at + 2]! << 24) | (b[at + 3]! << 16) | (b[at + 4]! << 8) | b[at + 5]!) >>> 0;
+      return ((b[at]! << 8) | b[at + 1]!) * 0x1_0000_0000 + low;
+    }
+    return Buffer.from(b.buffer, b.byteOffset + at, endpointBytes.IPv6 - 2).toString('latin1');
+  }
+
   /** `10.0.0.1:80`, `[fd00::1]:80`. */
   text(index: number): string {
     const address = formatAddress(this.address(index));
