@@ -1,0 +1,48 @@
+/** What a Service's traffic policies come to (behaviour document 5.2). */
+import type { Address, Family } from './address.ts';
+import type { Service, ServicePort, TrafficPolicy } from './types.ts';
+
+export interface PortPolicy {
+  readonly internal: TrafficPolicy;
+  /** Undefined = the port can't be reached from outside the cluster: no policy is in use. */
+  readonly external: TrafficPolicy | undefined;
+}
+
+/**
+ * External IPs make a port externally accessible even when they are not served, as upstream's do
+ * with AllowServiceExternalIPs off.
+ */
+export function portPolicy(service: Service, port: ServicePort, family: Family): PortPolicy {
+  const accessible =
+    port.nodePort !== 0 ||
+    hasFamily(service.loadBalancerIPs, family) ||
+    hasFamily(service.externalIPs, family);
+  return {
+    internal: service.internalTrafficPolicy,
+    external: accessible ? externalPolicy(service) : undefined,
+  };
+}
+
+/** Policy Local counts only for Services whose type (or external IPs) the API allows it for. */
+function externalPolicy(service: Service): TrafficPolicy {
+  const allowed = service.type !== 'ClusterIP' || service.externalIPs.length > 0;
+  return allowed ? service.externalTrafficPolicy : 'Cluster';
+}
+
+/** The port that load balancers ask for the node's health; 0 = none. */
+export function healthCheckNodePort(service: Service): number {
+  const asked = service.type === 'LoadBalancer' && externalPolicy(service) === 'Local';
+  return asked ? service.healthCheckNodePort : 0;
+}
+
+export function usesCluster(policy: PortPolicy): boolean {
+  return policy.internal === 'Cluster' || policy.external !== undefined;
+}
+
+export function usesLocal(policy: PortPolicy): boolean {
+  return policy.internal === 'Local' || policy.external === 'Local';
+}
+
+function hasFamily(addresses: readonly Address[], family: Family): boolean {
+  return addresses.some((address) => address.family === family);
+}

@@ -1,0 +1,32 @@
+/** Which endpoints are near enough (behaviour document 5.3, step 2; KEP-2433, KEP-3015). */
+import { EndpointFlag } from './candidates.ts';
+
+export type TopologyMode = 'SameNode' | 'SameZone' | 'none';
+
+/** The flag that an endpoint must have to be used in each mode; 0 = nothing is asked. */
+export const topologyFlag = {
+  SameNode: EndpointFlag.nodeHintedHere,
+  SameZone: EndpointFlag.zoneHintedHere,
+  none: 0,
+} as const satisfies Record<TopologyMode, number>;
+
+/**
+ * Hints count only when every ready endpoint carries one and at least one of them names this node
+ * (else: its zone); endpoints that are not ready have no say. `flags` are `EndpointFlag` bits.
+ */
+export function topologyMode(flags: Uint8Array): TopologyMode {
+  let every: number = EndpointFlag.nodeHinted | EndpointFlag.zoneHinted;
+  let some = 0;
+  for (const flag of flags) {
+    if ((flag & EndpointFlag.ready) === 0) continue;
+    every &= flag;
+    some |= flag;
+  }
+  if ((every & EndpointFlag.nodeHinted) !== 0 && (some & topologyFlag.SameNode) !== 0) {
+    return 'SameNode';
+  }
+  if ((every & EndpointFlag.zoneHinted) !== 0 && (some & topologyFlag.SameZone) !== 0) {
+    return 'SameZone';
+  }
+  return 'none';
+}
