@@ -1,0 +1,78 @@
+/**
+ * Pools keep their order while endpoints come and go, so that a mode writes only the positions
+ * that changed: losing an endpoint swaps the last one into the hole, replacing one changes one
+ * position.
+ */
+import { EndpointList, endpointBytes } from './endpoint-list.ts';
+import type { Forwarding } from './types.ts';
+
+/**
+ * The endpoints of `next`, ordered after `previous`: whatever `previous` holds at an index below
+ * `next.length` stays there; the rest fills the holes from the lowest up, in the order of `next`,
+ * new endpoints before those that move down from the end.
+ *
+ * The positions below `next.length` that change are as few as any order could have: as many as
+ * were added when the list does not shrink, else as many as were removed below `next.length`.
+ * Returns `previous` itself when nothing changes. `next` holds each endpoint once; one that stands
+ * twice in `previous` (which only a foreign hand can have written) keeps its first index.
+ */
+export function keepOrder(previous: EndpointList, next: EndpointList): EndpointList {
+  if (previous.equals(next)) return previous;
+  if (previous.length === 0 || next.length === 0) return next;
+
+  const unplaced = new Map<number | string, number>();
+  for (let i = 0; i < next.length; i += 1) unplaced.set(next.key(i), i);
+
+  const holes: number[] = [];
+  for (let i = 0; i < next.length; i += 1) {
+    const kept = i < previous.length && unplaced.delete(previous.key(i));
+    if (!kept) holes.push(i);
+  }
+  if (holes.length === 0 && next.length === previous.length) return previous;
+
+  const moved: number[] = [];
+  for (let i = next.length; i < previous.length; i += 1) {
+    const key = previous.key(i);
+    const index = unplaced.get(key);
+    if (index === undefined) continue;
+    moved.push(index);
+    unplaced.delete(key);
+  }
+  moved.sort((a, b) => a - b);
+  return place(previous, next, holes, [...unplaced.values(), ...moved]);
+}
+
+/** `previous` cut or extended to the length of `next`, with `fillers` (of `next`) in the holes. */
+function place(
+  previous: EndpointList,
+  next: EndpointList,
+  holes: readonly number[],
+  fillers: readonly number[],
+): EndpointList {
+  const bytes = new Uint8Array(next.bytes.length);
+  bytes.set(previous.bytes.subarray(0, bytes.length));
+  const stride = endpointBytes[next.family];
+  holes.forEach((hole, i) => {
+    bytes.set(next.packed(fillers[i]!), hole * stride);
+  });
+  return new EndpointList(next.family, bytes);
+}
+
+/** `next` with its lists in the order of `previous`, shared with it where they are equal. */
+export function withOrderOf(previous: Forwarding | undefined, next: Forwarding): Forwarding {
+  if (previous === undefined) return next;
+  const cluster = keepOrder(previous.cluster, next.cluster);
+  const local = keepOrder(previous.local, next.local);
+  return {
+    ...next,
+    cluster,
+    local,
+    // These two are sets; their order only has to be stable, and sharing halves the memory.
+    hairpin: shared(local, keepOrder(previous.hairpin, next.hairpin)),
+    serving: shared(cluster, keepOrder(previous.serving, next.serving)),
+  };
+}
+
+function shared(pool: EndpointList, list: EndpointList): EndpointList {
+  return pool.equals(list) ? pool : list;
+}
