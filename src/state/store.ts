@@ -1,0 +1,240 @@
+/**
+ * What the cluster has told us: the newest record of each object, and which Services have to be
+ * resolved again. No I/O, no clock; a source pushes changes in, the sync loop takes work out.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import type { Change, Resource } from '../source/source.ts';
+import { type CIDR, type Family, formatCIDR } from './address.ts';
+import { type TriggerTime, TriggerTimes } from './trigger-times.ts';
+import type { EndpointSlice, Node, Service, ServiceCIDR } from './types.ts';
+
+const noSlices: readonly EndpointSlice[] = [];
+
+/** A Service that has come since the last `takeDirty` and goes before the next leaves no trace. */
+type Dirty = 'new' | 'known';
+
+export class ClusterState {
+  readonly #services = new Map<string, Service>();
+  readonly #slices = new Map<string, EndpointSlice>();
+  /** Slices by Service, whether or not the Service is known. */
+  readonly #slicesOfService = new Map<string, readonly EndpointSlice[]>();
+  readonly #serviceCIDRObjects = new Map<string, ServiceCIDR>();
+  #serviceCIDRs: Readonly<Record<Family, readonly CIDR[]>> = { IPv4: [], IPv6: [] };
+  #node: Node | undefined;
+
+  /** In arrival order. */
+  readonly #dirty = new Map<string, Dirty>();
+  readonly #synced = new Set<Resource>();
+  readonly #triggerTimes: TriggerTimes;
+  #revision = 0;
+
+  /** Trigger times of slices up to `startedMs` (milliseconds since the epoch) are ignored. */
+  constructor(startedMs = 0) {
+    this.#triggerTimes = new TriggerTimes(startedMs);
+  }
+
+  /** Takes over what a change says. A repeat of what is known already changes nothing. */
+  apply(change: Change): void {
+    if (this.#accept(change)) this.#revision += 1;
+  }
+
+  /** The first full list of this resource is in. */
+  markSynced(resource: Resource): void {
+    this.#synced.add(resource);
+  }
+
+  /** Whether anything may be deleted from the kernel: a missing list is not an empty list. */
+  get synced(): boolean {
+    return this.#synced.has('services') && this.#synced.has('endpointslices');
+  }
+
+  /** +1 for each accepted change. */
+  get revision(): number {
+    return this.#revision;
+  }
+
+  get dirtyCount(): number {
+    return this.#dirty.size;
+  }
+
+  /**
+   * Keys (`ns/name`) of at most `limit` Services to resolve again, those that have waited longest
+   * first. A key without a Service is one that went.
+   */
+  takeDirty(limit = Number.POSITIVE_INFINITY): string[] {
+    const keys: string[] = [];
+    for (const key of this.#dirty.keys()) {
+      if (keys.length >= limit) break;
+      keys.push(key);
+      this.#dirty.delete(key);
+    }
+    return keys;
+  }
+
+  /** Asks for a Service to be resolved again although nothing that it says has changed. */
+  touch(key: string): void {
+    if (this.#services.has(key)) this.#mark(key, 'known');
+  }
+
+  /** Hands over the trigger times that came for a Service since they were last taken. */
+  takeTriggerTimes(key: string): TriggerTime[] {
+    return this.#triggerTimes.take(key);
+  }
+
+  service(key: string): Service | undefined {
+    return this.#services.get(key);
+  }
+
+  serviceKeys(): IterableIterator<string> {
+    return this.#services.keys();
+  }
+
+  get serviceCount(): number {
+    return this.#services.size;
+  }
+
+  /** Slices that name the Service, whether or not it is known; in no order that means anything. */
+  slices(key: string): readonly EndpointSlice[] {
+    return this.#slicesOfService.get(key) ?? noSlices;
+  }
+
+  /** This node as last seen; with `deleted` set when it has gone. */
+  get node(): Node | undefined {
+    return this.#node;
+  }
+
+  /** The union of all ServiceCIDR objects; the same array until it changes. */
+  serviceCIDRs(family: Family): readonly CIDR[] {
+    return this.#serviceCIDRs[family];
+  }
+
+  #accept(change: Change): boolean {
+    switch (change.kind) {
+      case 'service':
+        return this.#setService(change.service);
+      case 'service-gone':
+        return this.#deleteService(serviceKey(change));
+      case 'slice':
+        return this.#setSlice(change.slice);
+      case 'slice-gone':
+        return this.#deleteSlice(serviceKey(change));
+      case 'node':
+        return this.#setNode(change.node);
+      case 'node-gone':
+        return this.#node?.name === change.name && this.#setNode({ ...this.#node, deleted: true });
+      case 'service-cidr':
+        return this.#setServiceCIDR(change.serviceCIDR);
+      case 'service-cidr-gone':
+        return this.#deleteServiceCIDR(change.name);
+    }
+  }
+
+  #setService(service: Service): boolean {
+    const key = serviceKey(service);
+    const previous = this.#services.get(key);
+    if (isDeepStrictEqual(previous, service)) return false;
+    this.#services.set(key, service);
+    this.#mark(key, previous === undefined ? 'new' : 'known');
+    return true;
+  }
+
+  #deleteService(key: string): boolean {
+    if (!this.#services.delete(key)) return false;
+    if (this.#dirty.get(key) === 'new') this.#dirty.delete(key);
+    else this.#mark(key, 'known');
+    return true;
+  }
+
+  #setSlice(slice: EndpointSlice): boolean {
+    const key = serviceKey(slice);
+    const previous = this.#slices.get(key);
+    if (isDeepStrictEqual(previous, slice)) return false;
+    if (previous !== undefined && ownerKey(previous) !== ownerKey(slice)) this.#deleteSlice(key);
+
+    const owner = ownerKey(slice);
+    const others = this.slices(owner).filter((other) => other.name !== slice.name);
+    this.#slices.set(key, slice);
+    this.#slicesOfService.set(owner, [...others, slice]);
+    this.#triggerTimes.record(owner, slice.family, slice.triggerTimeMs);
+    this.touch(owner);
+    return true;
+  }
+
+  #deleteSlice(key: string): boolean {
+    const slice = this.#slices.get(key);
+    if (slice === undefined) return false;
+    const owner = ownerKey(slice);
+    const others = this.slices(owner).filter((other) => other !== slice);
+    this.#slices.delete(key);
+    if (others.length > 0) this.#slicesOfService.set(owner, others);
+    else this.#slicesOfService.delete(owner);
+    this.#triggerTimes.drop(owner, slice.family);
+    this.touch(owner);
+    return true;
+  }
+
+  #setNode(node: Node): boolean {
+    const previous = this.#node;
+    if (isDeepStrictEqual(previous, node)) return false;
+    this.#node = node;
+    if (previous?.zone !== node.zone) this.#touchZoneHinted();
+    if (!isDeepStrictEqual(previous?.addresses, node.addresses)) this.#touchSourceRanged();
+    return true;
+  }
+
+  #touchZoneHinted(): void {
+    for (const slice of this.#slices.values()) {
+      if (slice.zoneHints !== undefined) this.touch(ownerKey(slice));
+    }
+  }
+
+  /** Whether the node itself is in a Service's source ranges may have changed. */
+  #touchSourceRanged(): void {
+    for (const [key, service] of this.#services) {
+      if (service.loadBalancerSourceRanges.length > 0) this.touch(key);
+    }
+  }
+
+  #setServiceCIDR(serviceCIDR: ServiceCIDR): boolean {
+    if (isDeepStrictEqual(this.#serviceCIDRObjects.get(serviceCIDR.name), serviceCIDR))
+      return false;
+    this.#serviceCIDRObjects.set(serviceCIDR.name, serviceCIDR);
+    this.#uniteServiceCIDRs();
+    return true;
+  }
+
+  #deleteServiceCIDR(name: string): boolean {
+    if (!this.#serviceCIDRObjects.delete(name)) return false;
+    this.#uniteServiceCIDRs();
+    return true;
+  }
+
+  /** Unlike upstream, a CIDR that two objects list survives the deletion of one of them. */
+  #uniteServiceCIDRs(): void {
+    const union = new Map<string, CIDR>();
+    for (const { cidrs } of this.#serviceCIDRObjects.values()) {
+      for (const cidr of cidrs) union.set(formatCIDR(cidr), cidr);
+    }
+    const sorted = [...union].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, cidr]) => cidr);
+    const of = (family: Family): readonly CIDR[] => {
+      const cidrs = sorted.filter((cidr) => cidr.address.family === family);
+      return isDeepStrictEqual(cidrs, this.#serviceCIDRs[family])
+        ? this.#serviceCIDRs[family]
+        : cidrs;
+    };
+    this.#serviceCIDRs = { IPv4: of('IPv4'), IPv6: of('IPv6') };
+  }
+
+  #mark(key: string, how: Dirty): void {
+    if (!this.#dirty.has(key)) this.#dirty.set(key, how);
+  }
+}
+
+function serviceKey(object: { readonly namespace: string; readonly name: string }): string {
+  return `${object.namespace}/${object.name}`;
+}
+
+/** Key of the Service that a slice belongs to. */
+function ownerKey(slice: EndpointSlice): string {
+  return `${slice.namespace}/${slice.service}`;
+}

@@ -1,0 +1,47 @@
+import type { Family } from './address.ts';
+
+/** When the change that a slice brought was made in the cluster, for programming latency. */
+export interface TriggerTime {
+  readonly family: Family;
+  /** Milliseconds since the epoch. */
+  readonly timeMs: number;
+}
+
+/** More changes than this between two syncs tell no more about latency. */
+const timesMaxPerService = 100;
+
+/**
+ * Trigger times of each Service's slices that have not been reported yet (behaviour document 4.3,
+ * edge case E28).
+ */
+export class TriggerTimes {
+  readonly #sinceMs: number;
+  readonly #times = new Map<string, TriggerTime[]>();
+
+  /** Times that are not later than `sinceMs` were made before anyone here could have acted. */
+  constructor(sinceMs: number) {
+    this.#sinceMs = sinceMs;
+  }
+
+  record(service: string, family: Family, timeMs: number | undefined): void {
+    if (timeMs === undefined || timeMs <= this.#sinceMs) return;
+    const times = this.#times.get(service) ?? [];
+    const known = times.some((time) => time.family === family && time.timeMs === timeMs);
+    if (known || times.length >= timesMaxPerService) return;
+    times.push({ family, timeMs });
+    this.#times.set(service, times);
+  }
+
+  /** A slice went: latency of what was recorded for its Service would mislead. */
+  drop(service: string, family: Family): void {
+    const rest = this.take(service).filter((time) => time.family !== family);
+    if (rest.length > 0) this.#times.set(service, rest);
+  }
+
+  /** Hands over and forgets. */
+  take(service: string): TriggerTime[] {
+    const times = this.#times.get(service) ?? [];
+    this.#times.delete(service);
+    return times;
+  }
+}
