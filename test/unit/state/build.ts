@@ -1,0 +1,129 @@
+/** Records for tests: short to write, complete, one thing to say at a time. */
+import { type Address, addressBytes, parseAddress, parseCIDR } from '../../../src/state/address.ts';
+import {
+  Condition,
+  type EndpointSlice,
+  type Forwarding,
+  type Node,
+  type Service,
+  type ServicePort,
+  type SlicePort,
+} from '../../../src/state/types.ts';
+
+export function address(text: string): Address {
+  const parsed = parseAddress(text);
+  if (parsed === undefined) throw new Error(`no address: ${text}`);
+  return parsed;
+}
+
+export function cidr(text: string): NonNullable<ReturnType<typeof parseCIDR>> {
+  const parsed = parseCIDR(text);
+  if (parsed === undefined) throw new Error(`no CIDR: ${text}`);
+  return parsed;
+}
+
+export const http: ServicePort = { name: 'http', protocol: 'TCP', port: 80, nodePort: 0 };
+
+type ServiceFields = Partial<
+  Omit<Service, 'clusterIPs' | 'externalIPs' | 'loadBalancerIPs' | 'loadBalancerSourceRanges'>
+> & {
+  clusterIPs?: string[];
+  externalIPs?: string[];
+  loadBalancerIPs?: string[];
+  loadBalancerSourceRanges?: string[];
+};
+
+/** Service ns/web with ClusterIP 10.96.0.1 and port http 80. */
+export function service(fields: ServiceFields = {}): Service {
+  return {
+    namespace: 'ns',
+    name: 'web',
+    uid: 'uid',
+    createdMs: 0,
+    type: 'ClusterIP',
+    internalTrafficPolicy: 'Cluster',
+    externalTrafficPolicy: 'Cluster',
+    healthCheckNodePort: 0,
+    affinityTimeoutSeconds: 0,
+    ports: [http],
+    ...fields,
+    clusterIPs: (fields.clusterIPs ?? ['10.96.0.1']).map(address),
+    externalIPs: (fields.externalIPs ?? []).map(address),
+    loadBalancerIPs: (fields.loadBalancerIPs ?? []).map(address),
+    loadBalancerSourceRanges: (fields.loadBalancerSourceRanges ?? []).map(cidr),
+  };
+}
+
+export interface Endpoint {
+  /** Names of `Condition` bits. */
+  readonly is: readonly (keyof typeof Condition)[];
+  readonly zones?: readonly string[];
+}
+
+/** Ready, as most endpoints are. */
+export const ready: Endpoint = { is: ['ready', 'serving'] };
+export const readyLocal: Endpoint = { is: ['ready', 'serving', 'local'] };
+export const draining: Endpoint = { is: ['serving', 'terminating'] };
+export const drainingLocal: Endpoint = { is: ['serving', 'terminating', 'local'] };
+export const unready: Endpoint = { is: [] };
+export const stopping: Endpoint = { is: ['terminating'] };
+
+export function conditionBits(is: Endpoint['is']): number {
+  return is.reduce((bits, name) => bits | Condition[name], 0);
+}
+
+/** Slice ns/web-1 of ns/web, port http 8080, with the endpoints given by address. */
+export function slice(
+  endpoints: Readonly<Record<string, Endpoint>>,
+  fields: Partial<EndpointSlice> = {},
+): EndpointSlice {
+  const addresses = Object.keys(endpoints).map(address);
+  const family = fields.family ?? addresses[0]?.family ?? 'IPv4';
+  const packed = new Uint8Array(addresses.length * addressBytes[family]);
+  addresses.forEach(({ bytes }, i) => {
+    packed.set(bytes, i * bytes.length);
+  });
+  const values = Object.values(endpoints);
+  return {
+    namespace: 'ns',
+    name: 'web-1',
+    service: 'web',
+    family,
+    ports: [slicePort('http', 8080)],
+    length: addresses.length,
+    addresses: packed,
+    conditions: Uint8Array.from(values, ({ is }) => conditionBits(is)),
+    zoneHints: values.some(({ zones }) => zones !== undefined)
+      ? values.map(({ zones }) => zones ?? [])
+      : undefined,
+    triggerTimeMs: undefined,
+    ...fields,
+  };
+}
+
+export function slicePort(name: string, port: number, protocol: SlicePort['protocol'] = 'TCP') {
+  return { name, port, protocol };
+}
+
+export function node(fields: Partial<Node> = {}): Node {
+  return {
+    name: 'node-a',
+    addresses: [address('192.168.0.1')],
+    podCIDRs: [],
+    zone: 'zone-a',
+    deleted: false,
+    taintKeys: [],
+    ...fields,
+  };
+}
+
+/** The pools of a Forwarding as text. */
+export function pools(forwarding: Forwarding): Record<string, string[]> {
+  const { cluster, local, hairpin, serving } = forwarding;
+  return {
+    cluster: cluster.texts(),
+    local: local.texts(),
+    hairpin: hairpin.texts(),
+    serving: serving.texts(),
+  };
+}
