@@ -1,0 +1,207 @@
+/**
+ * Ops as text in nft's language, for people, golden files and `nft -f`. What is printed is what is
+ * sent: rules are read back from their expressions.
+ */
+import { formatAddress } from '../../state/address.ts';
+import { ElementShape, type NftOp, nftOps } from '../ops.ts';
+import { readRecords } from '../records.ts';
+import {
+  NFPROTO,
+  NFT_SET,
+  NFT_SET_ELEM_INTERVAL_END,
+  type NFTypeName,
+  typeBytes,
+} from './constants.ts';
+import { printRule, printVerdict, protocolName } from './print-rule.ts';
+
+/** Types of a set's key and data; undefined data = a set. */
+export interface SetTypes {
+  readonly key: readonly NFTypeName[];
+  readonly data: readonly NFTypeName[] | 'verdict' | undefined;
+}
+
+/** Names the types of a set, by family (NFPROTO_*) and name. */
+export type SetTypesOf = (family: number, set: string) => SetTypes;
+
+type ElementsOp = Extract<NftOp, { kind: 'elementsAdd' | 'elementsDelete' }>;
+type SetOp = Extract<NftOp, { kind: 'setAdd' }>;
+
+const hookNames = ['prerouting', 'input', 'forward', 'output', 'postrouting'];
+
+/** One command a line, in the order of the ops. */
+export function printOps(ops: Uint8Array, typesOf: SetTypesOf): string {
+  const lines: string[] = [];
+  for (const op of readRecords(nftOps, ops)) lines.push(printOp(op, typesOf));
+  return lines.map((line) => `${line}\n`).join('');
+}
+
+function printOp(op: NftOp, typesOf: SetTypesOf): string {
+  switch (op.kind) {
+    case 'generationExpect':
+      return `# only if the generation is ${op.generation}`;
+    case 'tableAdd':
+      return `add table ${at(op)}${block(comment(op.comment))}`;
+    case 'tableDelete':
+      return `delete table ${at(op)}`;
+    case 'chainAdd':
+      return `add chain ${at(op)} ${op.chain}${block(comment(op.comment))}`;
+    case 'baseChainAdd': {
+      const hook = `type ${op.type} hook ${hookNames[op.hook]} priority ${op.priority} ;`;
+      const policy = `policy ${op.policy === 1 ? 'accept' : 'drop'} ;`;
+      return `add chain ${at(op)} ${op.chain}${block(hook, policy, comment(op.comment))}`;
+    }
+    case 'chainDelete':
+      return `delete chain ${at(op)} ${op.chain}`;
+    case 'chainFlush':
+      return `flush chain ${at(op)} ${op.chain}`;
+    case 'ruleAdd':
+      return `add rule ${at(op)} ${op.chain} ${printRule(op.family, op.expressions)}`;
+    case 'ruleInsert':
+      return `insert rule ${at(op)} ${op.chain} ${printRule(op.family, op.expressions)}`;
+    case 'ruleReplace': {
+      const rule = printRule(op.family, op.expressions);
+      return `replace rule ${at(op)} ${op.chain} handle ${op.handle} ${rule}`;
+    }
+    case 'ruleDelete':
+      return `delete rule ${at(op)} ${op.chain} handle ${op.handle}`;
+    case 'setAdd':
+      return printSet(op, typesOf(op.family, op.set));
+    case 'setDelete':
+      return `delete set ${at(op)} ${op.set}`;
+    case 'setFlush':
+      return `flush set ${at(op)} ${op.set}`;
+    case 'elementsAdd':
+      return `add element ${at(op)} ${op.set} { ${printEntries(op, typesOf)} }`;
+    case 'elementsDelete':
+      return `delete element ${at(op)} ${op.set} { ${printEntries(op, typesOf)} }`;
+    default:
+      return unreachable(op);
+  }
+}
+
+function at({ family, table }: { family: number; table: string }): string {
+  return `${family === NFPROTO.IPv4 ? 'ip' : 'ip6'} ${table}`;
+}
+
+function comment(text: string): string {
+  return text === '' ? '' : `comment "${text}" ;`;
+}
+
+function block(...parts: readonly string[]): string {
+  const content = parts.filter((part) => part !== '');
+  return content.length === 0 ? '' : ` { ${content.join(' ')} }`;
+}
+
+function printSet(op: SetOp, { key, data }: SetTypes): string {
+  const kind = data === undefined ? 'set' : 'map';
+  const flags = [
+    (op.flags & NFT_SET.INTERVAL) !== 0 ? 'interval' : '',
+    (op.flags & NFT_SET.EVAL) !== 0 ? 'dynamic' : '',
+    (op.flags & NFT_SET.TIMEOUT) !== 0 ? 'timeout' : '',
+  ].filter((flag) => flag !== '');
+  const flagWords = flags.length === 0 ? '' : `flags ${flags.join(',')} ;`;
+  const size = op.size === 0 ? '' : `size ${op.size} ;`;
+  const body = block(printType(key, data), size, flagWords, comment(op.comment));
+  return `add ${kind} ${at(op)} ${op.set}${body}`;
+}
+
+/** Words that have each type. nft has no word for the type of an index, only `typeof` gives it. */
+const typeofWords = {
+  ipv4_addr: 'ip daddr',
+  ipv6_addr: 'ip6 daddr',
+  inet_proto: 'meta l4proto',
+  inet_service: 'th dport',
+  mark: 'numgen random mod 1',
+} as const satisfies Record<NFTypeName, string>;
+
+function printType(key: readonly NFTypeName[], data: SetTypes['data']): string {
+  const indexed = key.includes('mark');
+  const words = (types: readonly NFTypeName[]): string =>
+    types.map((type) => (indexed ? typeofWords[type] : type)).join(' . ');
+  const mapped = data === undefined ? '' : ` : ${data === 'verdict' ? data : words(data)}`;
+  return `${indexed ? 'typeof' : 'type'} ${words(key)}${mapped} ;`;
+}
+
+function printEntries(op: ElementsOp, typesOf: SetTypesOf): string {
+  const { key, data } = typesOf(op.family, op.set);
+  const { entries, shape } = op;
+  const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
+  const printed: string[] = [];
+  let offset = 0;
+  let first: string | undefined;
+  const take = (types: readonly NFTypeName[]): string[] => {
+    const parts: string[] = [];
+    for (const type of types) {
+      parts.push(printValue(type, entries, offset));
+      offset += (typeBytes[type] + 3) & ~3;
+    }
+    return parts;
+  };
+  for (let i = 0; i < op.count; i += 1) {
+    const parts = take(key);
+    let text = parts.join(' . ');
+    if ((shape & ElementShape.keyEnd) !== 0) text = printRanges(parts, take(key));
+    if ((shape & ElementShape.flags) !== 0) {
+      const isEnd = view.getUint32(offset, true) === NFT_SET_ELEM_INTERVAL_END;
+      offset += 4;
+      if (!isEnd) {
+        if (first !== undefined) printed.push(`${first}-${lastAddress(key)}`);
+        first = text;
+        continue;
+      }
+      text = `${first}-${before(entries.subarray(offset - 4 - op.keyLength, offset - 4))}`;
+      first = undefined;
+    }
+    if ((shape & ElementShape.data) !== 0) {
+      text += ` : ${take(data as readonly NFTypeName[]).join(' . ')}`;
+    }
+    if ((shape & ElementShape.verdict) !== 0) {
+      const length = view.getUint32(offset + 4, true);
+      const chain = String.fromCharCode(...entries.subarray(offset + 8, offset + 8 + length));
+      text += ` : ${printVerdict(view.getInt32(offset, true), chain)}`;
+      offset += 8 + ((length + 3) & ~3);
+    }
+    printed.push(text);
+  }
+  if (first !== undefined) printed.push(`${first}-${lastAddress(key)}`);
+  return printed.join(' , ');
+}
+
+function printRanges(from: readonly string[], to: readonly string[]): string {
+  return from.map((part, i) => (part === to[i] ? part : `${part}-${to[i]}`)).join(' . ');
+}
+
+/** An interval without an end goes up to the last address. */
+function lastAddress(key: readonly NFTypeName[]): string {
+  return formatAddress(new Uint8Array(typeBytes[key[0]!]).fill(0xff));
+}
+
+/** The address before `end`. */
+function before(end: Uint8Array): string {
+  const bytes = end.slice();
+  for (let i = bytes.length - 1; i >= 0; i -= 1) {
+    bytes[i] = bytes[i] === 0 ? 0xff : bytes[i]! - 1;
+    if (bytes[i] !== 0xff) break;
+  }
+  return formatAddress(bytes);
+}
+
+function printValue(type: NFTypeName, bytes: Uint8Array, offset: number): string {
+  switch (type) {
+    case 'ipv4_addr':
+    case 'ipv6_addr':
+      return formatAddress(bytes.subarray(offset, offset + typeBytes[type]));
+    case 'inet_proto':
+      return protocolName(bytes[offset]!);
+    case 'inet_service':
+      return String((bytes[offset]! << 8) | bytes[offset + 1]!);
+    case 'mark':
+      return String(new DataView(bytes.buffer, bytes.byteOffset).getUint32(offset, true));
+    default:
+      return unreachable(type);
+  }
+}
+
+function unreachable(value: never): never {
+  throw new Error(`unexpected value ${JSON.stringify(value)}`);
+}

@@ -1,0 +1,274 @@
+/**
+ * The chains of the layout: the fixed ones, and the treatment chains, of which there is one for
+ * each combination of treatment and endpoint count in use, whatever the number of Services.
+ */
+import { NF_INET } from '../../kernel/nft/constants.ts';
+import {
+  daddr,
+  dnatTo,
+  dport,
+  drop,
+  goto,
+  inSet,
+  jump,
+  l4proto,
+  masquerade,
+  matchCIDR,
+  matchInterface,
+  matchInterfacePrefix,
+  matchLocalAddress,
+  matchMark,
+  random,
+  reject,
+  type Selector,
+  type Statement,
+  saddr,
+  setMark,
+  stateNew,
+  statusDNAT,
+  toggleMark,
+  vmap,
+} from '../../kernel/nft/rule.ts';
+import { type CIDR, type Family, parseCIDR } from '../../state/address.ts';
+import type { Environment, LocalDetector, ModeConfig } from '../mode.ts';
+import type { SetName } from './layout.ts';
+
+type Rule = readonly Statement[];
+
+/** A chain and the rules that it must hold, in order. */
+export interface ChainDefinition {
+  readonly name: string;
+  readonly base: BaseChain | undefined;
+  readonly rules: readonly Rule[];
+}
+
+export interface BaseChain {
+  readonly type: 'filter' | 'nat';
+  readonly hook: number;
+  readonly priority: number;
+}
+
+export const rejectChain = 'reject-chain';
+
+/**
+ * Priorities as upstream's, on which CNIs rely (behaviour document 6.3): translation at dstnat and
+ * srcnat (NF_IP_PRI_NAT_DST, NF_IP_PRI_NAT_SRC), source ranges are checked before translation.
+ */
+const priority = { preDNAT: -110, dstnat: -100, filter: 0, srcnat: 100 } as const;
+
+function base(type: BaseChain['type'], hook: number, at: number): BaseChain {
+  return { type, hook, priority: at };
+}
+
+/** What a client connected to, before translation. */
+export function frontendSelectors(family: Family): readonly Selector[] {
+  return [daddr(family), l4proto, dport];
+}
+
+const nodePortSelectors: readonly Selector[] = [l4proto, dport];
+
+/** The fixed chains, a jump's target before the jump. */
+export function fixedChains(config: ModeConfig, environment: Environment): ChainDefinition[] {
+  const { family } = config;
+  const chain = (name: string, rules: readonly Rule[], at?: BaseChain): ChainDefinition => ({
+    name,
+    base: at,
+    rules,
+  });
+  const ifNew = (target: string): Rule => [stateNew, jump(target)];
+  const frontend = frontendSelectors(family);
+  const toNodePort = nodePortDestination(family, environment);
+  return [
+    // `reject` is only allowed in input, forward and output before Linux 5.9.
+    chain(rejectChain, [[reject(family)]]),
+    chain('services', [
+      [vmap(frontend, 'services')],
+      [...toNodePort, vmap(nodePortSelectors, 'nodeports')],
+    ]),
+    chain('service-endpoints-check', [[vmap(frontend, 'no-endpoint-services')]]),
+    chain('nodeport-endpoints-check', [
+      [...toNodePort, vmap(nodePortSelectors, 'no-endpoint-nodeports')],
+    ]),
+    chain('cluster-ips-check', [
+      [inSet([daddr(family)], 'cluster-ips'), reject(family)],
+      [inSet([daddr(family)], 'service-cidrs'), drop],
+    ]),
+    chain('firewall-check', [
+      [
+        inSet(frontend, 'firewall-ips'),
+        inSet([...frontend, saddr(family)], 'source-ranges', '!='),
+        drop,
+      ],
+    ]),
+    chain('masquerading', masquerading(config)),
+    chain(
+      'filter-prerouting-pre-dnat',
+      [ifNew('firewall-check')],
+      base('filter', NF_INET.PRE_ROUTING, priority.preDNAT),
+    ),
+    chain(
+      'filter-output-pre-dnat',
+      [ifNew('firewall-check')],
+      base('filter', NF_INET.LOCAL_OUT, priority.preDNAT),
+    ),
+    chain(
+      'filter-input',
+      [ifNew('nodeport-endpoints-check'), ifNew('service-endpoints-check')],
+      base('filter', NF_INET.LOCAL_IN, priority.filter),
+    ),
+    chain(
+      'filter-forward',
+      [ifNew('service-endpoints-check'), ifNew('cluster-ips-check')],
+      base('filter', NF_INET.FORWARD, priority.filter),
+    ),
+    chain(
+      'filter-output',
+      [ifNew('service-endpoints-check'), ifNew('cluster-ips-check')],
+      base('filter', NF_INET.LOCAL_OUT, priority.filter),
+    ),
+    chain(
+      'nat-prerouting',
+      [[jump('services')]],
+      base('nat', NF_INET.PRE_ROUTING, priority.dstnat),
+    ),
+    chain('nat-output', [[jump('services')]], base('nat', NF_INET.LOCAL_OUT, priority.dstnat)),
+    chain(
+      'nat-postrouting',
+      [[jump('masquerading')]],
+      base('nat', NF_INET.POST_ROUTING, priority.srcnat),
+    ),
+  ];
+}
+
+const loopback = {
+  IPv4: parseCIDR('127.0.0.0/8') as CIDR,
+  IPv6: parseCIDR('::1/128') as CIDR,
+} as const satisfies Record<Family, CIDR>;
+
+/** Matches packets to an address of this node that accepts node ports (behaviour document 5.9). */
+function nodePortDestination(family: Family, { nodePortAddresses }: Environment): Rule {
+  return nodePortAddresses === 'all'
+    ? [matchLocalAddress('daddr'), matchCIDR('daddr', '!=', loopback[family])]
+    : [inSet([daddr(family)], 'nodeport-ips')];
+}
+
+function masquerading({ family, masqueradeMark }: ModeConfig): Rule[] {
+  const hairpin = [saddr(family), daddr(family), l4proto, dport];
+  return [
+    // The mark is taken off, so that the packet is not masqueraded again after encapsulation.
+    [matchMark(masqueradeMark), toggleMark(masqueradeMark), masquerade],
+    [statusDNAT, inSet(hairpin, 'hairpin'), masquerade],
+  ];
+}
+
+/** Where a frontend's elements live: by address and port, or by node port alone. */
+export interface Place {
+  readonly prefix: '' | 'nodeport-';
+  readonly verdicts: SetName;
+  readonly endpoints: SetName;
+  readonly localEndpoints: SetName;
+  readonly noEndpoints: SetName;
+}
+
+export const places = {
+  service: {
+    prefix: '',
+    verdicts: 'services',
+    endpoints: 'endpoints',
+    localEndpoints: 'local-endpoints',
+    noEndpoints: 'no-endpoint-services',
+  },
+  nodePort: {
+    prefix: 'nodeport-',
+    verdicts: 'nodeports',
+    endpoints: 'nodeport-endpoints',
+    localEndpoints: 'nodeport-local-endpoints',
+    noEndpoints: 'no-endpoint-nodeports',
+  },
+} as const satisfies Record<string, Place>;
+
+/** `nodeport-local-pick-3`: translates to one of the first `count` endpoints of the map. */
+function pickChain(config: ModeConfig, place: Place, pool: Pool, count: number): ChainDefinition {
+  const { family } = config;
+  const key = place.prefix === '' ? frontendSelectors(family) : nodePortSelectors;
+  const map = pool === 'local' ? place.localEndpoints : place.endpoints;
+  return {
+    name: `${place.prefix}${pool === 'local' ? 'local-' : ''}pick-${count}`,
+    base: undefined,
+    rules: [[dnatTo(family, [...key, random(count)], map)]],
+  };
+}
+
+/** `primary` is what the map `endpoints` holds, `local` what `local-endpoints` holds. */
+type Pool = 'primary' | 'local';
+
+/** What a treatment chain is made from; see `Treatment` in state/types.ts. */
+export interface TreatmentClass {
+  readonly place: Place;
+  readonly treatment: 'internal' | 'external' | 'external-local';
+  readonly endpoints: number;
+  /** Only for `external-local`. */
+  readonly localEndpoints: number;
+}
+
+/**
+ * The chain that a frontend's verdict goes to, preceded by the chains that it needs. Its name
+ * says all that its content depends on.
+ */
+export function treatmentChains(config: ModeConfig, wanted: TreatmentClass): ChainDefinition[] {
+  const { place, treatment, endpoints, localEndpoints } = wanted;
+  const pick = pickChain(config, place, 'primary', endpoints);
+  const treat = (name: string, rules: readonly Rule[]): ChainDefinition => ({
+    name: `${place.prefix}${name}`,
+    base: undefined,
+    rules,
+  });
+  const mark = setMark(config.masqueradeMark);
+  switch (treatment) {
+    case 'internal':
+      return [pick, treat(`cluster-${endpoints}`, [...markOffCluster(config), [goto(pick.name)]])];
+    case 'external':
+      return [pick, treat(`external-${endpoints}`, [[mark], [goto(pick.name)]])];
+    case 'external-local': {
+      const local = pickChain(config, place, 'local', localEndpoints);
+      const fromNode = matchLocalAddress('saddr');
+      const rules = [
+        ...detectLocal(config.localDetector, '==').map((match) => [match, goto(pick.name)]),
+        [fromNode, mark],
+        [fromNode, goto(pick.name)],
+      ];
+      const name = `external-local-${endpoints}-${localEndpoints}`;
+      // Without local endpoints the packet stays as it is, and no-endpoint-services drops it.
+      if (localEndpoints === 0) return [pick, treat(name, rules)];
+      return [pick, local, treat(name, [...rules, [goto(local.name)]])];
+    }
+    default:
+      return unreachable(treatment);
+  }
+}
+
+function markOffCluster(config: ModeConfig): Rule[] {
+  const mark = setMark(config.masqueradeMark);
+  if (config.masqueradeAll) return [[mark]];
+  return detectLocal(config.localDetector, '!=').map((match) => [match, mark]);
+}
+
+/** Matches traffic of this node's pods (`==`) or other traffic (`!=`); none without a detector. */
+function detectLocal(detector: LocalDetector, operator: '==' | '!='): Statement[] {
+  switch (detector.kind) {
+    case 'none':
+      return [];
+    case 'cidr':
+      return [matchCIDR('saddr', operator, detector.cidr)];
+    case 'bridge':
+      return [matchInterface(operator, detector.name)];
+    case 'interface-prefix':
+      return [matchInterfacePrefix(operator, detector.prefix)];
+    default:
+      return unreachable(detector);
+  }
+}
+
+function unreachable(value: never): never {
+  throw new Error(`unexpected value ${JSON.stringify(value)}`);
+}

@@ -1,0 +1,137 @@
+/**
+ * What may only be deleted by a later transaction than the one that made it unused: chains, and
+ * the last elements of pools that shrank.
+ */
+import type { Place } from './chains.ts';
+import type { SetName } from './layout.ts';
+
+/** Elements `from` to `to - 1` of a pool that is shorter now: still in the kernel, not used. */
+export interface RetiredRange {
+  readonly set: SetName;
+  /** The frontend's key; the index follows it in the element's key. */
+  readonly key: Uint8Array;
+  readonly from: number;
+  readonly to: number;
+  /** Set by the first call of `due`, so that the second one returns it. */
+  readonly aged: boolean;
+}
+
+/** A map whose changes since the last `confirm` can be taken back. */
+class UndoMap<V> {
+  readonly #values = new Map<string, V>();
+  readonly #before = new Map<string, V | undefined>();
+
+  get(key: string): V | undefined {
+    return this.#values.get(key);
+  }
+
+  get size(): number {
+    return this.#values.size;
+  }
+
+  entries(): [string, V][] {
+    return [...this.#values];
+  }
+
+  put(key: string, value: V | undefined): void {
+    if (!this.#before.has(key)) this.#before.set(key, this.#values.get(key));
+    if (value === undefined) this.#values.delete(key);
+    else this.#values.set(key, value);
+  }
+
+  confirm(): void {
+    this.#before.clear();
+  }
+
+  rollback(): void {
+    for (const [key, value] of this.#before) {
+      if (value === undefined) this.#values.delete(key);
+      else this.#values.set(key, value);
+    }
+    this.#before.clear();
+  }
+}
+
+export class Deferred {
+  readonly #ranges = new UndoMap<RetiredRange>();
+  /** Unused chains: name → aged. */
+  readonly #chains = new UndoMap<boolean>();
+
+  get size(): number {
+    return this.#ranges.size + this.#chains.size;
+  }
+
+  /** What was recorded so far is in force in the kernel. */
+  confirm(): void {
+    this.#ranges.confirm();
+    this.#chains.confirm();
+  }
+
+  /** What was recorded since `confirm` never happened. */
+  rollback(): void {
+    this.#ranges.rollback();
+    this.#chains.rollback();
+  }
+
+  retire(set: SetName, id: string, key: Uint8Array, from: number, to: number): void {
+    const known = this.#ranges.get(rangeId(set, id));
+    const end = Math.max(to, known?.to ?? 0);
+    this.#ranges.put(rangeId(set, id), { set, key, from, to: end, aged: false });
+  }
+
+  /** The pool grows to hold `index` again. True when the kernel still has the retired element. */
+  revive(set: SetName, id: string, index: number): boolean {
+    const range = this.#ranges.get(rangeId(set, id));
+    if (range === undefined || index < range.from || index >= range.to) return false;
+    const rest = { ...range, from: index + 1 };
+    this.#ranges.put(rangeId(set, id), rest.from < rest.to ? rest : undefined);
+    return true;
+  }
+
+  isRetired(set: SetName, id: string, index: number): boolean {
+    const range = this.#ranges.get(rangeId(set, id));
+    return range !== undefined && index >= range.from && index < range.to;
+  }
+
+  retireChain(name: string): void {
+    this.#chains.put(name, false);
+  }
+
+  /** The chain is wanted again. True when the kernel still has it, rules and all. */
+  reviveChain(name: string): boolean {
+    if (this.#chains.get(name) === undefined) return false;
+    this.#chains.put(name, undefined);
+    return true;
+  }
+
+  isRetiredChain(name: string): boolean {
+    return this.#chains.get(name) !== undefined;
+  }
+
+  /** Takes out what was already waiting at the call before this one, and ages the rest. */
+  due(): { ranges: RetiredRange[]; chains: string[] } {
+    const ranges: RetiredRange[] = [];
+    for (const [id, range] of this.#ranges.entries()) {
+      if (range.aged) ranges.push(range);
+      this.#ranges.put(id, range.aged ? undefined : { ...range, aged: true });
+    }
+    const chains: string[] = [];
+    for (const [name, aged] of this.#chains.entries()) {
+      if (aged) chains.push(name);
+      this.#chains.put(name, aged ? undefined : true);
+    }
+    return { ranges, chains };
+  }
+}
+
+function rangeId(set: SetName, id: string): string {
+  return `${set} ${id}`;
+}
+
+/** The maps of a place that hold pools, with the property that says what they hold. */
+export function poolMaps(place: Place) {
+  return [
+    { set: place.endpoints, pool: 'endpoints' },
+    { set: place.localEndpoints, pool: 'local' },
+  ] as const;
+}

@@ -1,0 +1,111 @@
+/** Writes the element changes that take one frontend from one state to another. */
+import { VERDICT } from '../../kernel/nft/constants.ts';
+import type { Family } from '../../state/address.ts';
+import { type EndpointList, endpointBytes } from '../../state/endpoint-list.ts';
+import { type Deferred, poolMaps } from './deferred.ts';
+import { type FrontendElements, verdictOf } from './frontends.ts';
+import { type Lanes, writeClients, writeRefusal } from './lanes.ts';
+import type { SetName } from './layout.ts';
+
+/** The change of one frontend within a batch. `owner` is whose failure it would be. */
+export interface FrontendChange {
+  readonly owner: string;
+  readonly before: FrontendElements | undefined;
+  readonly after: FrontendElements | undefined;
+}
+
+export class FrontendWriter {
+  readonly #lanes: Lanes;
+  readonly #deferred: Deferred;
+  readonly #stride: number;
+
+  constructor(family: Family, lanes: Lanes, deferred: Deferred) {
+    this.#lanes = lanes;
+    this.#deferred = deferred;
+    this.#stride = endpointBytes[family];
+  }
+
+  write({ owner, before, after }: FrontendChange): void {
+    const frontend = after ?? before;
+    if (frontend === undefined) return;
+    for (const { set, pool } of poolMaps(frontend.place)) {
+      this.#pool(owner, set, frontend, before?.[pool], after?.[pool]);
+    }
+    this.#verdict(owner, frontend, verdictOf(before), verdictOf(after));
+    this.#refusal(owner, frontend, before?.refusal, after?.refusal);
+    this.#clients(owner, frontend, before?.clients, after?.clients);
+  }
+
+  #pool(
+    owner: string,
+    set: SetName,
+    { id, key }: FrontendElements,
+    before: EndpointList | undefined,
+    after: EndpointList | undefined,
+  ): void {
+    const oldLength = before?.length ?? 0;
+    const newLength = after?.length ?? 0;
+    for (let i = 0; i < newLength; i += 1) {
+      const list = after as EndpointList;
+      if (i < oldLength) {
+        if (list.sameAt(i, before as EndpointList, i)) continue;
+        this.#lanes.to('delete', set, owner).keyIndex(key, i);
+      } else if (this.#deferred.revive(set, id, i)) {
+        this.#lanes.to('delete', set, owner).keyIndex(key, i);
+      }
+      this.#lanes.to('add', set, owner).endpoint(key, i, list, this.#stride);
+    }
+    if (newLength < oldLength) this.#deferred.retire(set, id, key, newLength, oldLength);
+  }
+
+  #verdict(
+    owner: string,
+    { place, key }: FrontendElements,
+    before: string | undefined,
+    after: string | undefined,
+  ): void {
+    if (before === after) return;
+    if (before !== undefined) this.#lanes.to('delete', place.verdicts, owner).key(key);
+    if (after === undefined) return;
+    this.#lanes.to('add', place.verdicts, owner).verdict(key, VERDICT.goto, after);
+  }
+
+  #refusal(
+    owner: string,
+    { place, key }: FrontendElements,
+    before: FrontendElements['refusal'],
+    after: FrontendElements['refusal'],
+  ): void {
+    if (before === after) return;
+    if (before !== undefined) this.#lanes.to('delete', place.noEndpoints, owner).key(key);
+    if (after !== undefined) {
+      writeRefusal(this.#lanes.to('add', place.noEndpoints, owner), key, after);
+    }
+  }
+
+  #clients(
+    owner: string,
+    { key }: FrontendElements,
+    before: FrontendElements['clients'],
+    after: FrontendElements['clients'],
+  ): void {
+    if (sameClients(before, after)) return;
+    if (before !== undefined) {
+      this.#lanes.to('delete', 'firewall-ips', owner).key(key);
+      writeClients(this.#lanes.to('delete', 'source-ranges', owner), key, before);
+    }
+    if (after !== undefined) {
+      this.#lanes.to('add', 'firewall-ips', owner).key(key);
+      writeClients(this.#lanes.to('add', 'source-ranges', owner), key, after);
+    }
+  }
+}
+
+function sameClients(a: FrontendElements['clients'], b: FrontendElements['clients']): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  if (a.length !== b.length) return false;
+  return a.every(({ first, last }, i) => {
+    const other = b[i]!;
+    return Buffer.compare(first, other.first) === 0 && Buffer.compare(last, other.last) === 0;
+  });
+}

@@ -1,0 +1,117 @@
+/** A Forwarding as the elements that this mode keeps for it. Pure. */
+import { IPPROTO } from '../../kernel/nft/constants.ts';
+import { addressBytes } from '../../state/address.ts';
+import { EndpointList } from '../../state/endpoint-list.ts';
+import { type Interval, mergeCIDRs } from '../../state/interval.ts';
+import type { Forwarding, Frontend, Protocol } from '../../state/types.ts';
+import { type ChainDefinition, type Place, places, type TreatmentClass } from './chains.ts';
+
+/** One frontend of a Forwarding, as elements. */
+export interface FrontendElements {
+  /** Identifies place and key; usable as a Map key. */
+  readonly id: string;
+  readonly place: Place;
+  /** Key of its verdict: `[address .] protocol . port`, each part padded to 4 bytes. */
+  readonly key: Uint8Array;
+  /** The treatment chain preceded by those that it needs; empty = no verdict. */
+  readonly chains: readonly ChainDefinition[];
+  /** Element of the no-endpoint map. */
+  readonly refusal: 'reject' | 'drop' | undefined;
+  /** What the place's `endpoints` map holds, by index. */
+  readonly endpoints: EndpointList;
+  /** What the place's `localEndpoints` map holds, by index. */
+  readonly local: EndpointList;
+  /** Clients that may connect; undefined = all. */
+  readonly clients: readonly Interval[] | undefined;
+}
+
+/** Gives the chains of a treatment class (memoised: there are few classes and many frontends). */
+export type ChainsOf = (wanted: TreatmentClass) => readonly ChainDefinition[];
+
+/** The name of the chain that the verdict goes to; undefined = no verdict. */
+export function verdictOf(frontend: FrontendElements | undefined): string | undefined {
+  return frontend?.chains.at(-1)?.name;
+}
+
+export function frontendElements(chainsOf: ChainsOf, forwarding: Forwarding): FrontendElements[] {
+  return forwarding.frontends.map((frontend) => elementsOf(chainsOf, forwarding, frontend));
+}
+
+function elementsOf(
+  chainsOf: ChainsOf,
+  forwarding: Forwarding,
+  frontend: Frontend,
+): FrontendElements {
+  const place = frontend.kind === 'nodePort' ? places.nodePort : places.service;
+  const key = keyOf(frontend, forwarding.servicePort.protocol);
+  const none = EndpointList.empty[forwarding.family];
+  const clients = allowedClients(forwarding, frontend);
+  const identity = { id: frontendId(place, key), place, key, clients };
+  const { treatment } = frontend;
+  if (treatment === 'reject' || treatment === 'drop') {
+    return { ...identity, chains: [], refusal: treatment, endpoints: none, local: none };
+  }
+  const isLocal = treatment === 'external-local';
+  const endpoints = isLocal ? forwarding.cluster : forwarding[frontend.pool];
+  const local = isLocal ? forwarding.local : none;
+  const chains = chainsOf({
+    place,
+    treatment,
+    endpoints: endpoints.length,
+    localEndpoints: local.length,
+  });
+  const refusal = isLocal && local.length === 0 ? 'drop' : undefined;
+  return { ...identity, chains, refusal, endpoints, local };
+}
+
+/** Source ranges apply to load-balancer addresses only (behaviour document 5.7). */
+function allowedClients(forwarding: Forwarding, frontend: Frontend): Interval[] | undefined {
+  const { sourceRanges, nodeInSourceRanges } = forwarding;
+  if (frontend.kind !== 'loadBalancerIP' || sourceRanges.length === 0) return undefined;
+  if (!nodeInSourceRanges) return mergeCIDRs(sourceRanges);
+  // The node reaches a locally bound VIP from the VIP itself.
+  const address = frontend.address!;
+  const itself = { address, prefixLength: address.bytes.length * 8 };
+  return mergeCIDRs([...sourceRanges, itself]);
+}
+
+export function frontendId(place: Place, key: Uint8Array): string {
+  return `${place.prefix}${binary(key)}`;
+}
+
+/** Bytes as a string with one character each, for use as a Map key. */
+export function binary(bytes: Uint8Array): string {
+  return String.fromCharCode(...bytes);
+}
+
+/** `[address .] protocol . port` with each part padded to a register. */
+function keyOf(frontend: Frontend, protocol: Protocol): Uint8Array {
+  const address = frontend.address?.bytes ?? new Uint8Array(0);
+  const key = new Uint8Array(address.length + 8);
+  key.set(address);
+  key[address.length] = IPPROTO[protocol];
+  key[address.length + 4] = frontend.port >> 8;
+  key[address.length + 5] = frontend.port & 0xff;
+  return key;
+}
+
+/** Keys of `cluster-ips` that the Forwarding needs. */
+export function clusterIPs(forwarding: Forwarding): Uint8Array[] {
+  return forwarding.frontends
+    .filter((frontend) => frontend.kind === 'clusterIP')
+    .map((frontend) => frontend.address!.bytes);
+}
+
+/** Keys of `hairpin`: address . address . protocol . port of each endpoint on this node. */
+export function hairpins({ hairpin, family, servicePort }: Forwarding): Uint8Array[] {
+  const length = addressBytes[family];
+  return Array.from({ length: hairpin.length }, (_, i) => {
+    const packed = hairpin.packed(i);
+    const key = new Uint8Array(2 * length + 8);
+    key.set(packed.subarray(0, length));
+    key.set(packed.subarray(0, length), length);
+    key[2 * length] = IPPROTO[servicePort.protocol];
+    key.set(packed.subarray(length), 2 * length + 4);
+    return key;
+  });
+}

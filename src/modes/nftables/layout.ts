@@ -1,0 +1,161 @@
+/**
+ * The sets and maps of the constant-object layout (README.md beside this file). Their number does
+ * not depend on Services or endpoints; only their elements do.
+ */
+import {
+  concatBytes,
+  concatType,
+  NFPROTO,
+  NFT_DATA_VERDICT,
+  NFT_SET,
+  type NFTypeName,
+} from '../../kernel/nft/constants.ts';
+import { ElementShape } from '../../kernel/ops.ts';
+import type { Family } from '../../state/address.ts';
+
+export const tableName = 'fairlead';
+export const tableComment = 'Services of Kubernetes, kept by fairlead';
+
+/** A set or a map of the layout. */
+export interface SetDefinition {
+  readonly name: string;
+  readonly key: readonly NFTypeName[];
+  /** Undefined for a set. */
+  readonly data: readonly NFTypeName[] | 'verdict' | undefined;
+  /** NFT_SET_* beyond those that follow from key and data. */
+  readonly flags: number;
+  readonly comment: string;
+}
+
+export const setNames = [
+  'services',
+  'endpoints',
+  'local-endpoints',
+  'no-endpoint-services',
+  'nodeports',
+  'nodeport-endpoints',
+  'nodeport-local-endpoints',
+  'no-endpoint-nodeports',
+  'nodeport-ips',
+  'cluster-ips',
+  'service-cidrs',
+  'hairpin',
+  'firewall-ips',
+  'source-ranges',
+] as const;
+export type SetName = (typeof setNames)[number];
+
+export type SetDefinitions = Readonly<Record<SetName, SetDefinition>>;
+
+/** The sets and maps of one family. `index` numbers a pool's endpoints, 4 bytes in host order. */
+export function setDefinitions(family: Family): SetDefinitions {
+  const address = family === 'IPv4' ? 'ipv4_addr' : 'ipv6_addr';
+  const nodePort = ['inet_proto', 'inet_service'] as const;
+  const frontend = [address, ...nodePort] as const;
+  const endpoint = [address, 'inet_service'] as const;
+  // nft prints an index typed `mark` without user data; `integer` would abort its listing.
+  const index = 'mark';
+  return {
+    services: map('services', frontend, 'verdict', 'frontend : treatment'),
+    endpoints: map('endpoints', [...frontend, index], endpoint, 'frontend . index : endpoint'),
+    'local-endpoints': map(
+      'local-endpoints',
+      [...frontend, index],
+      endpoint,
+      'frontend . index : endpoint of this node',
+    ),
+    'no-endpoint-services': map(
+      'no-endpoint-services',
+      frontend,
+      'verdict',
+      'frontends without endpoints: reject or drop',
+    ),
+    nodeports: map('nodeports', nodePort, 'verdict', 'node port : treatment'),
+    'nodeport-endpoints': map(
+      'nodeport-endpoints',
+      [...nodePort, index],
+      endpoint,
+      'node port . index : endpoint',
+    ),
+    'nodeport-local-endpoints': map(
+      'nodeport-local-endpoints',
+      [...nodePort, index],
+      endpoint,
+      'node port . index : endpoint of this node',
+    ),
+    'no-endpoint-nodeports': map(
+      'no-endpoint-nodeports',
+      nodePort,
+      'verdict',
+      'node ports without endpoints: reject or drop',
+    ),
+    'nodeport-ips': set('nodeport-ips', [address], 'addresses that accept node ports'),
+    'cluster-ips': set('cluster-ips', [address], 'ClusterIPs in use'),
+    'service-cidrs': set(
+      'service-cidrs',
+      [address],
+      'ranges that ClusterIPs come from',
+      NFT_SET.INTERVAL,
+    ),
+    hairpin: set(
+      'hairpin',
+      [address, address, ...nodePort],
+      'endpoints of this node, which may reach themselves',
+    ),
+    'firewall-ips': set('firewall-ips', frontend, 'frontends that only source-ranges may reach'),
+    'source-ranges': set(
+      'source-ranges',
+      [...frontend, address],
+      'frontend . client',
+      NFT_SET.INTERVAL | NFT_SET.CONCAT,
+    ),
+  };
+}
+
+function map(
+  name: SetName,
+  key: readonly NFTypeName[],
+  data: readonly NFTypeName[] | 'verdict',
+  comment: string,
+): SetDefinition {
+  return { name, key, data, comment, flags: NFT_SET.MAP };
+}
+
+function set(name: SetName, key: readonly NFTypeName[], comment: string, flags = 0): SetDefinition {
+  return { name, key, data: undefined, comment, flags };
+}
+
+export function isConcatInterval(definition: SetDefinition): boolean {
+  return (definition.flags & NFT_SET.CONCAT) !== 0;
+}
+
+/** The fields of a `setAdd` op for `definition`; a dumped `set` record must show the same. */
+export function setFields(family: Family, definition: SetDefinition) {
+  const { key, data } = definition;
+  const concatInterval = isConcatInterval(definition);
+  return {
+    family: NFPROTO[family],
+    table: tableName,
+    set: definition.name,
+    flags: definition.flags,
+    keyType: concatType(key),
+    keyLength: concatBytes(key),
+    dataType: data === undefined ? 0 : data === 'verdict' ? NFT_DATA_VERDICT : concatType(data),
+    dataLength: data === undefined || data === 'verdict' ? 0 : concatBytes(data),
+    timeoutMs: 0,
+    size: 0,
+    // Only interval sets need to know where the parts of a concatenation end.
+    partLengths: concatInterval
+      ? Uint8Array.from(key, (part) => concatBytes([part]))
+      : new Uint8Array(0),
+    comment: definition.comment,
+  };
+}
+
+/** Parts of an entry (ElementShape) when an element of `definition` is added or dumped. */
+export function entryShape(definition: SetDefinition): number {
+  if (definition.data === 'verdict') return ElementShape.verdict;
+  if (definition.data !== undefined) return ElementShape.data;
+  if (isConcatInterval(definition)) return ElementShape.keyEnd;
+  return (definition.flags & NFT_SET.INTERVAL) !== 0 ? ElementShape.flags : 0;
+}

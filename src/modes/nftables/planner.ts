@@ -1,0 +1,251 @@
+/** Turns changes of Forwardings into nf_tables transactions, for one family. */
+import type { Kernel } from '../../kernel/kernel.ts';
+import type { Family } from '../../state/address.ts';
+import { type Forwarding, forwardingKey } from '../../state/types.ts';
+import type { Batch, Drift, Environment, ModeConfig, Observation, Planner } from '../mode.ts';
+import { type ChainDefinition, type TreatmentClass, treatmentChains } from './chains.ts';
+import { Counter } from './counter.ts';
+import { Deferred } from './deferred.ts';
+import { type FrontendChange, FrontendWriter } from './frontend-writer.ts';
+import {
+  binary,
+  type ChainsOf,
+  clusterIPs,
+  type FrontendElements,
+  frontendElements,
+  hairpins,
+} from './frontends.ts';
+import type { Lanes } from './lanes.ts';
+import { type SetDefinitions, setDefinitions } from './layout.ts';
+import { NFTablesObservation, observe } from './observation.ts';
+import {
+  isIntact,
+  pruneFrontends,
+  pruneShared,
+  repairFixed,
+  repairFrontend,
+  type Wanted,
+} from './repair.ts';
+import { type SharedSet, sharedSets } from './shared.ts';
+import { TableWriter } from './table-writer.ts';
+
+/** Approximate bytes that one element takes in a batch, for `pendingBytes`. */
+const elementBytes = 48;
+
+export class NFTablesPlanner implements Planner {
+  readonly family: Family;
+  readonly #config: ModeConfig;
+  readonly #sets: SetDefinitions;
+  readonly #chainsOf: ChainsOf;
+  #environment: Environment;
+
+  /** Frontends changed since the last batch. */
+  #changes = new Map<string, FrontendChange>();
+  #pendingElements = 0;
+  readonly #chains = new Counter<ChainDefinition>();
+  readonly #shared: Readonly<Record<SharedSet, Counter<Uint8Array>>> = {
+    'cluster-ips': new Counter(),
+    hairpin: new Counter(),
+  };
+  readonly #deferred = new Deferred();
+  /** Fixed objects to write, and elements that repairs write. */
+  #table: TableWriter;
+  #observation: NFTablesObservation | undefined;
+
+  constructor(config: ModeConfig, environment: Environment) {
+    this.family = config.family;
+    this.#config = config;
+    this.#sets = setDefinitions(config.family);
+    this.#environment = environment;
+    this.#chainsOf = memoise(config);
+    this.#table = new TableWriter(config.family, this.#sets);
+  }
+
+  get pendingBytes(): number {
+    return this.#pendingElements * elementBytes + this.#table.byteLength;
+  }
+
+  get deferred(): boolean {
+    return this.#deferred.size > 0;
+  }
+
+  change(previous: Forwarding | undefined, next: Forwarding | undefined): void {
+    const owner = forwardingKey((next ?? previous)!.servicePort);
+    if (previous !== undefined) {
+      for (const frontend of frontendElements(this.#chainsOf, previous)) {
+        this.#release(owner, frontend);
+        for (const chain of frontend.chains) this.#chains.release(chain.name, chain);
+      }
+      this.#countShared(previous, 'release');
+    }
+    if (next === undefined) return;
+    for (const frontend of frontendElements(this.#chainsOf, next)) {
+      this.#claim(owner, frontend);
+      for (const chain of frontend.chains) this.#chains.claim(chain.name, chain);
+    }
+    this.#countShared(next, 'claim');
+  }
+
+  /** Changes of one frontend are merged, whichever Forwardings they come from, in any order. */
+  #release(owner: string, frontend: FrontendElements): void {
+    const known = this.#changes.get(frontend.id);
+    this.#observation?.touched.add(frontend.id);
+    if (known === undefined) {
+      this.#changes.set(frontend.id, { owner, before: frontend, after: undefined });
+    } else if (known.owner === owner) {
+      this.#changes.set(frontend.id, { ...known, after: undefined });
+    } else {
+      // Another Forwarding has already claimed what this one gives up.
+      this.#changes.set(frontend.id, { ...known, before: known.before ?? frontend });
+    }
+  }
+
+  #claim(owner: string, frontend: FrontendElements): void {
+    const before = this.#changes.get(frontend.id)?.before;
+    this.#observation?.touched.add(frontend.id);
+    this.#changes.set(frontend.id, { owner, before, after: frontend });
+    this.#pendingElements += frontend.endpoints.length + frontend.local.length + 1;
+  }
+
+  #countShared(forwarding: Forwarding, step: 'claim' | 'release'): void {
+    const keys = { 'cluster-ips': clusterIPs(forwarding), hairpin: hairpins(forwarding) };
+    for (const set of sharedSets) {
+      for (const key of keys[set]) this.#shared[set][step](binary(key), key);
+    }
+  }
+
+  environment(next: Environment): void {
+    const before = this.#environment;
+    this.#environment = next;
+    this.#table.environment(this.#config, before, next);
+    this.#observation?.touched.add('environment');
+  }
+
+  take(): Batch | undefined {
+    this.#deferred.confirm();
+    const lanes = this.#table.lanes;
+    const frontends = new FrontendWriter(this.family, lanes, this.#deferred);
+    for (const change of this.#changes.values()) frontends.write(change);
+    for (const set of sharedSets) this.#writeShared(set, lanes);
+    this.#writeChains();
+    const batch = this.#table.batch();
+    this.#changes = new Map();
+    this.#pendingElements = 0;
+    this.#table = new TableWriter(this.family, this.#sets);
+    return batch;
+  }
+
+  #writeShared(set: SharedSet, lanes: Lanes): void {
+    const { needed, unused } = this.#shared[set].take();
+    for (const [id, key] of needed) {
+      lanes.to('add', set, '').key(key);
+      this.#observation?.touched.add(id);
+    }
+    for (const [id, key] of unused) {
+      lanes.to('delete', set, '').key(key);
+      this.#observation?.touched.add(id);
+    }
+  }
+
+  #writeChains(): void {
+    const { needed, unused } = this.#chains.take();
+    for (const [name, chain] of needed) {
+      if (!this.#deferred.reviveChain(name)) this.#table.putChain(chain);
+      this.#observation?.touched.add(name);
+    }
+    for (const [name] of unused) this.#deferred.retireChain(name);
+  }
+
+  takeDeferred(): Batch | undefined {
+    this.#deferred.confirm();
+    const { ranges, chains } = this.#deferred.due();
+    if (ranges.length === 0 && chains.length === 0) return undefined;
+    const table = new TableWriter(this.family, this.#sets);
+    for (const { set, key, from, to } of ranges) {
+      const lane = table.lanes.to('delete', set, '');
+      for (let i = from; i < to; i += 1) lane.keyIndex(key, i);
+    }
+    // Treatment chains refer to pick chains, so they go first.
+    const isPick = (name: string): number => Number(name.includes('pick-'));
+    chains.sort((a, b) => isPick(a) - isPick(b));
+    for (const name of chains) table.deleteChain(name);
+    return table.batch();
+  }
+
+  reset(inForce: Iterable<Forwarding>): void {
+    this.#deferred.rollback();
+    this.#changes = new Map();
+    this.#pendingElements = 0;
+    this.#table = new TableWriter(this.family, this.#sets);
+    this.#chains.clear();
+    for (const set of sharedSets) this.#shared[set].clear();
+    for (const forwarding of inForce) {
+      for (const frontend of frontendElements(this.#chainsOf, forwarding)) {
+        for (const chain of frontend.chains) this.#chains.claim(chain.name, chain);
+      }
+      this.#countShared(forwarding, 'claim');
+    }
+    this.#chains.take();
+    for (const set of sharedSets) this.#shared[set].take();
+  }
+
+  async observe(kernel: Kernel): Promise<NFTablesObservation> {
+    const found = await observe(kernel, this.family, this.#sets, this.#chainsOf);
+    found.intact = isIntact(found, this.#sets);
+    this.#observation = found;
+    return found;
+  }
+
+  repairFixed(found: Observation): Drift {
+    return repairFixed(this.#table, this.#wanted(), own(found));
+  }
+
+  repair(found: Observation, wanted: Forwarding): Drift {
+    const drift = { missing: 0, wrong: 0, unwanted: 0 };
+    const owner = forwardingKey(wanted.servicePort);
+    for (const frontend of frontendElements(this.#chainsOf, wanted)) {
+      repairFrontend(this.#table.lanes, this.#deferred, own(found), { owner, frontend, drift });
+    }
+    return drift;
+  }
+
+  prune(found: Observation): Drift {
+    const drift = { missing: 0, wrong: 0, unwanted: 0 };
+    pruneFrontends(this.#table.lanes, this.#deferred, own(found), drift);
+    pruneShared(this.#wanted(), this.#table.lanes, own(found), drift);
+    if (this.#observation === found) this.#observation = undefined;
+    return drift;
+  }
+
+  #wanted(): Wanted {
+    return {
+      config: this.#config,
+      environment: this.#environment,
+      sets: this.#sets,
+      chains: this.#chains,
+      shared: this.#shared,
+      deferred: this.#deferred,
+    };
+  }
+}
+
+/** An Observation is only ever handed back to the mode that made it. */
+function own(found: Observation): NFTablesObservation {
+  if (!(found instanceof NFTablesObservation))
+    throw new TypeError('an observation of another mode');
+  return found;
+}
+
+function memoise(config: ModeConfig): ChainsOf {
+  const known = new Map<string, readonly ChainDefinition[]>();
+  return (wanted: TreatmentClass) => {
+    const { place, treatment, endpoints, localEndpoints } = wanted;
+    const id = `${place.prefix} ${treatment} ${endpoints} ${localEndpoints}`;
+    let chains = known.get(id);
+    if (chains === undefined) {
+      chains = treatmentChains(config, wanted);
+      known.set(id, chains);
+    }
+    return chains;
+  };
+}

@@ -1,0 +1,142 @@
+/**
+ * Asks the kernel whether it can do what the layout needs: everything is put into one transaction
+ * whose last op must fail, so that the kernel judges all of it and keeps nothing.
+ */
+import { KernelError } from '../../kernel/errors.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
+import { NF_INET, NFPROTO } from '../../kernel/nft/constants.ts';
+import {
+  compileRule,
+  daddr,
+  dnatTo,
+  inSet,
+  l4proto,
+  masquerade,
+  matchLocalAddress,
+  matchMark,
+  random,
+  reject,
+  type Statement,
+  stateNew,
+  toggleMark,
+  vmap,
+} from '../../kernel/nft/rule.ts';
+import { nftOps } from '../../kernel/ops.ts';
+import { RecordWriter } from '../../kernel/records.ts';
+import type { MissingFeature } from '../mode.ts';
+import { type BaseChain, frontendSelectors } from './chains.ts';
+import { setDefinitions, setFields, setNames } from './layout.ts';
+
+interface RuleProbe extends MissingFeature {
+  readonly chain: keyof typeof probeChains;
+  readonly statements: readonly Statement[];
+}
+
+const probeChains = {
+  nat: { type: 'nat', hook: NF_INET.PRE_ROUTING, priority: -100 },
+  postrouting: { type: 'nat', hook: NF_INET.POST_ROUTING, priority: 100 },
+  filter: { type: 'filter', hook: NF_INET.LOCAL_IN, priority: 0 },
+} as const satisfies Record<string, BaseChain>;
+
+const family = 'IPv4';
+
+function advice(option: string, module: string): string {
+  return `load module ${module} (kernel option ${option})`;
+}
+
+const ruleProbes: readonly RuleProbe[] = [
+  {
+    feature: 'expression lookup in a verdict map',
+    advice: advice('CONFIG_NF_TABLES', 'nf_tables'),
+    chain: 'filter',
+    statements: [vmap(frontendSelectors(family), 'services')],
+  },
+  {
+    feature: 'expression numgen',
+    advice: advice('CONFIG_NFT_NUMGEN', 'nft_numgen'),
+    chain: 'filter',
+    statements: [inSet([daddr(family), l4proto, l4proto, random(2)], 'endpoints')],
+  },
+  {
+    feature: 'expression dnat to a map',
+    advice: advice('CONFIG_NFT_NAT', 'nft_nat'),
+    chain: 'nat',
+    statements: [dnatTo(family, [...frontendSelectors(family), l4proto], 'endpoints')],
+  },
+  {
+    feature: 'expression masquerade',
+    advice: advice('CONFIG_NFT_MASQ', 'nft_masq'),
+    chain: 'postrouting',
+    statements: [matchMark(0x4000), toggleMark(0x4000), masquerade],
+  },
+  {
+    feature: 'expression reject',
+    advice: advice('CONFIG_NFT_REJECT_INET', 'nft_reject_inet'),
+    chain: 'filter',
+    statements: [reject(family)],
+  },
+  {
+    feature: 'expression fib',
+    advice: advice('CONFIG_NFT_FIB_IPV4', 'nft_fib_ipv4'),
+    chain: 'filter',
+    statements: [matchLocalAddress('daddr')],
+  },
+  {
+    feature: 'expression ct',
+    advice: advice('CONFIG_NFT_CT', 'nft_ct'),
+    chain: 'filter',
+    statements: [stateNew],
+  },
+];
+
+/** Every op of the probe with what its refusal means; the last op is refused by every kernel. */
+function probeBatch(): { ops: Uint8Array; features: (MissingFeature | undefined)[] } {
+  const writer = new RecordWriter(nftOps);
+  const features: (MissingFeature | undefined)[] = [];
+  const table = { family: NFPROTO[family], table: `fairlead-probe-${process.pid}` };
+  const nfTables = { feature: 'nf_tables', advice: advice('CONFIG_NF_TABLES', 'nf_tables') };
+  features[writer.write('tableAdd', { ...table, comment: '' })] = nfTables;
+  const sets = setDefinitions(family);
+  for (const name of setNames) {
+    const fields = setFields(family, sets[name]);
+    features[writer.write('setAdd', { ...fields, ...table })] = {
+      feature: `set ${name}`,
+      advice: 'needs Linux 5.6 or newer (concatenations with ranges)',
+    };
+  }
+  for (const [chain, base] of Object.entries(probeChains)) {
+    const fields = { ...table, chain, ...base, policy: 1, comment: '' };
+    features[writer.write('baseChainAdd', fields)] = {
+      feature: `base chain of type ${base.type}`,
+      advice: advice('CONFIG_NFT_NAT and CONFIG_NF_NAT', 'nft_chain_nat'),
+    };
+  }
+  for (const { chain, statements, ...missing } of ruleProbes) {
+    const expressions = compileRule(statements);
+    features[writer.write('ruleAdd', { ...table, chain, expressions, comment: '' })] = missing;
+  }
+  writer.write('chainDelete', { ...table, chain: 'never-made' });
+  return { ops: writer.finish(), features };
+}
+
+/**
+ * What the kernel lacks; empty = nothing. Throws KernelError (EPERM) without CAP_NET_ADMIN in the
+ * network namespace's user namespace.
+ */
+export async function probe(kernel: Kernel): Promise<readonly MissingFeature[]> {
+  const { ops, features } = probeBatch();
+  const result = await kernel.apply(ops);
+  if (result.kind === 'applied') throw new Error('the kernel accepted the deletion of no chain');
+  const denied = result.failures.find(({ code }) => code === 'EPERM' || code === 'EACCES');
+  if (denied !== undefined) {
+    const { code, message } = denied;
+    throw new KernelError({ operation: 'nft.probe', subject: 'nf_tables', code, words: message });
+  }
+  const missing: MissingFeature[] = [];
+  for (const { op, code } of result.failures) {
+    const feature = op === undefined ? undefined : features[op];
+    if (feature === undefined || missing.includes(feature)) continue;
+    missing.push({ ...feature, feature: `${feature.feature} (${code})` });
+  }
+  return missing;
+}

@@ -1,0 +1,323 @@
+/** Compares what was found in the kernel with what is wanted and writes the difference. */
+import { NFT_SET_ELEM_INTERVAL_END, VERDICT } from '../../kernel/nft/constants.ts';
+import { compileRule } from '../../kernel/nft/rule.ts';
+import { EndpointList, endpointBytes } from '../../state/endpoint-list.ts';
+import { mergeCIDRs, successor } from '../../state/interval.ts';
+import type { Drift, Environment, ModeConfig } from '../mode.ts';
+import { type ChainDefinition, fixedChains, rejectChain } from './chains.ts';
+import type { Counter } from './counter.ts';
+import { type Deferred, poolMaps } from './deferred.ts';
+import { FrontendWriter } from './frontend-writer.ts';
+import { binary, type FrontendElements, verdictOf } from './frontends.ts';
+import { type Lanes, writeRefusal } from './lanes.ts';
+import { type SetDefinition, type SetDefinitions, setFields, setNames } from './layout.ts';
+import {
+  type NFTablesObservation,
+  type ObservedFrontend,
+  type ObservedPool,
+  rangeText,
+} from './observation.ts';
+import { type SharedSet, sharedSets } from './shared.ts';
+import type { TableWriter } from './table-writer.ts';
+
+/** What a planner holds to be right beyond single frontends. */
+export interface Wanted {
+  readonly config: ModeConfig;
+  readonly environment: Environment;
+  readonly sets: SetDefinitions;
+  readonly chains: Counter<ChainDefinition>;
+  readonly shared: Readonly<Record<SharedSet, Counter<Uint8Array>>>;
+  readonly deferred: Deferred;
+}
+
+type Counts = { -readonly [K in keyof Drift]: Drift[K] };
+
+/**
+ * Whether table, sets and base chains are as the layout wants them. If not, the table is written
+ * anew as a whole, in one transaction: sets and hooks can't be changed in place.
+ */
+export function isIntact(found: NFTablesObservation, sets: SetDefinitions): boolean {
+  return found.table && setNames.every((name) => isSetIntact(found, sets[name]));
+}
+
+function isSetIntact(found: NFTablesObservation, definition: SetDefinition): boolean {
+  const has = found.sets.get(definition.name);
+  if (has === undefined) return false;
+  const wanted = setFields(found.family, definition);
+  return (
+    has.flags === wanted.flags &&
+    has.keyType === wanted.keyType &&
+    has.keyLength === wanted.keyLength &&
+    has.dataType === wanted.dataType &&
+    (definition.data === 'verdict' || has.dataLength === wanted.dataLength)
+  );
+}
+
+export function repairFixed(table: TableWriter, wanted: Wanted, found: NFTablesObservation): Drift {
+  const drift: Counts = { missing: 0, wrong: 0, unwanted: 0 };
+  const fixed = fixedChains(wanted.config, wanted.environment);
+  if (!found.intact || !fixed.every((chain) => isHookIntact(found, chain))) {
+    if (found.table) table.deleteTable();
+    found.clear();
+    table.addTable();
+    for (const name of setNames) table.addSet(wanted.sets[name]);
+    drift.missing += 1 + setNames.length;
+  }
+  const treatments = [...wanted.chains.entries()].map(([, { value }]) => value);
+  for (const chain of [...fixed, ...treatments]) {
+    if (!found.touched.has(chain.name)) repairChain(table, found, chain, drift);
+  }
+  if (!found.touched.has('environment')) {
+    repairServiceCIDRs(table.lanes, wanted, found, drift);
+    repairNodePortAddresses(table.lanes, wanted, found, drift);
+  }
+  for (const set of sharedSets) {
+    const held = found.keys.get(set);
+    for (const [id, { value }] of wanted.shared[set].entries()) {
+      if (held?.has(id) === true || found.touched.has(id)) continue;
+      table.lanes.to('add', set, '').key(value);
+      drift.missing += 1;
+    }
+  }
+  return drift;
+}
+
+function isHookIntact(found: NFTablesObservation, { name, base }: ChainDefinition): boolean {
+  const has = found.chains.get(name);
+  if (has === undefined || base === undefined) return true;
+  return has.type === base.type && has.hook === base.hook && has.priority === base.priority;
+}
+
+function repairChain(
+  table: TableWriter,
+  found: NFTablesObservation,
+  chain: ChainDefinition,
+  drift: Counts,
+): void {
+  if (!found.chains.has(chain.name)) {
+    table.putChain(chain);
+    drift.missing += 1;
+    return;
+  }
+  const rules = found.rules.get(chain.name) ?? [];
+  const same =
+    rules.length === chain.rules.length &&
+    rules.every((rule, i) => Buffer.compare(rule, compileRule(chain.rules[i]!)) === 0);
+  if (same) return;
+  table.putChain(chain);
+  drift.wrong += 1;
+}
+
+function repairServiceCIDRs(
+  lanes: Lanes,
+  { environment }: Wanted,
+  found: NFTablesObservation,
+  drift: Counts,
+): void {
+  const ranges = mergeCIDRs(environment.serviceCIDRs);
+  const edges = new Set<string>();
+  for (const { first, last } of ranges) {
+    edges.add(edgeText(first, 0));
+    const end = successor(last);
+    if (end !== undefined) edges.add(edgeText(end, NFT_SET_ELEM_INTERVAL_END));
+  }
+  const held = found.keys.get('service-cidrs') ?? new Map<string, Uint8Array>();
+  if (held.size === edges.size && [...edges].every((edge) => held.has(edge))) return;
+  for (const [edge, key] of held) {
+    const flags = edge.charCodeAt(key.length);
+    lanes.to('delete', 'service-cidrs', '').edge(key, flags);
+  }
+  for (const range of ranges) lanes.to('add', 'service-cidrs', '').range(range);
+  drift[held.size === 0 ? 'missing' : 'wrong'] += 1;
+}
+
+/** A key and its flags (u32 in host order) as `observation.ts` stores them. */
+function edgeText(key: Uint8Array, flags: number): string {
+  return `${binary(key)}${String.fromCharCode(flags, 0, 0, 0)}`;
+}
+
+function repairNodePortAddresses(
+  lanes: Lanes,
+  { environment }: Wanted,
+  found: NFTablesObservation,
+  drift: Counts,
+): void {
+  const { nodePortAddresses } = environment;
+  const addresses = nodePortAddresses === 'all' ? [] : nodePortAddresses;
+  const wanted = new Map(addresses.map(({ bytes }) => [binary(bytes), bytes]));
+  const held = found.keys.get('nodeport-ips') ?? new Map<string, Uint8Array>();
+  for (const [id, key] of wanted) {
+    if (held.has(id)) continue;
+    lanes.to('add', 'nodeport-ips', '').key(key);
+    drift.missing += 1;
+  }
+  for (const [id, key] of held) {
+    if (wanted.has(id)) continue;
+    lanes.to('delete', 'nodeport-ips', '').key(key);
+    drift.unwanted += 1;
+  }
+}
+
+/** One frontend to repair, and where to count what was wrong with it. */
+export interface FrontendRepair {
+  readonly owner: string;
+  readonly frontend: FrontendElements;
+  readonly drift: Counts;
+}
+
+export function repairFrontend(
+  lanes: Lanes,
+  deferred: Deferred,
+  found: NFTablesObservation,
+  { owner, frontend, drift }: FrontendRepair,
+): void {
+  if (found.touched.has(frontend.id)) return;
+  found.repaired.add(frontend.id);
+  const held = found.frontends.get(frontend.id);
+  if (held === undefined) {
+    const writer = new FrontendWriter(found.family, lanes, deferred);
+    writer.write({ owner, before: undefined, after: frontend });
+    drift.missing += 1;
+    return;
+  }
+  const context = { lanes, deferred, owner, drift };
+  for (const { set, pool } of poolMaps(frontend.place)) {
+    repairPool(context, set, frontend, frontend[pool], held[pool]);
+  }
+  repairVerdicts(context, frontend, held);
+  repairClients(context, frontend, held);
+}
+
+interface Context {
+  readonly lanes: Lanes;
+  readonly deferred: Deferred;
+  readonly owner: string;
+  readonly drift: Counts;
+}
+
+function repairPool(
+  { lanes, deferred, owner, drift }: Context,
+  set: ReturnType<typeof poolMaps>[number]['set'],
+  { id, key }: Pick<FrontendElements, 'id' | 'key'>,
+  wanted: EndpointList,
+  held: ObservedPool,
+): void {
+  const stride = endpointBytes[wanted.family];
+  for (let i = 0; i < wanted.length; i += 1) {
+    const present = held.has(i);
+    if (present && held.agrees(i, wanted)) continue;
+    if (present) lanes.to('delete', set, owner).keyIndex(key, i);
+    lanes.to('add', set, owner).endpoint(key, i, wanted, stride);
+    drift[present ? 'wrong' : 'missing'] += 1;
+  }
+  for (const index of held.stray) lanes.to('delete', set, owner).keyIndex(key, index);
+  drift.unwanted += held.stray.length;
+  let gaps = false;
+  for (let i = wanted.length; i < held.end; i += 1) gaps ||= !held.has(i);
+  for (let i = wanted.length; i < held.end; i += 1) {
+    if (!held.has(i) || deferred.isRetired(set, id, i)) continue;
+    drift.unwanted += 1;
+    // With gaps something else has been here: the range can't be deleted as a whole later.
+    if (gaps) lanes.to('delete', set, owner).keyIndex(key, i);
+    else deferred.retire(set, id, key, wanted.length, held.end);
+  }
+}
+
+function repairVerdicts(
+  { lanes, owner, drift }: Context,
+  frontend: FrontendElements,
+  held: ObservedFrontend,
+): void {
+  const { place, key } = frontend;
+  const verdict = verdictOf(frontend);
+  if (held.verdict !== verdict) {
+    if (held.verdict !== undefined) lanes.to('delete', place.verdicts, owner).key(key);
+    if (verdict !== undefined) {
+      lanes.to('add', place.verdicts, owner).verdict(key, VERDICT.goto, verdict);
+    }
+    count(drift, held.verdict, verdict);
+  }
+  const refusal = frontend.refusal === 'reject' ? rejectChain : frontend.refusal;
+  if (held.refusal !== refusal) {
+    if (held.refusal !== undefined) lanes.to('delete', place.noEndpoints, owner).key(key);
+    if (frontend.refusal !== undefined) {
+      writeRefusal(lanes.to('add', place.noEndpoints, owner), key, frontend.refusal);
+    }
+    count(drift, held.refusal, refusal);
+  }
+}
+
+function count(drift: Counts, held: string | undefined, wanted: string | undefined): void {
+  if (held === undefined) drift.missing += 1;
+  else if (wanted === undefined) drift.unwanted += 1;
+  else drift.wrong += 1;
+}
+
+function repairClients(
+  { lanes, owner, drift }: Context,
+  { key, clients = [] }: FrontendElements,
+  held: ObservedFrontend,
+): void {
+  if (held.firewalled !== clients.length > 0) {
+    lanes.to(held.firewalled ? 'delete' : 'add', 'firewall-ips', owner).key(key);
+    drift[held.firewalled ? 'unwanted' : 'missing'] += 1;
+  }
+  const wanted = new Map(clients.map((range) => [rangeText(range.first, range.last), range]));
+  for (const [text, range] of wanted) {
+    if (held.clients.has(text)) continue;
+    lanes.to('add', 'source-ranges', owner).concatRange(key, range);
+    drift.missing += 1;
+  }
+  for (const [text, range] of held.clients) {
+    if (wanted.has(text)) continue;
+    lanes.to('delete', 'source-ranges', owner).concatRange(key, range);
+    drift.unwanted += 1;
+  }
+}
+
+/** Deletes the elements of frontends that nobody wants. */
+export function pruneFrontends(
+  lanes: Lanes,
+  deferred: Deferred,
+  found: NFTablesObservation,
+  drift: Counts,
+): void {
+  const context = { lanes, deferred, owner: '', drift };
+  for (const [id, held] of found.frontends) {
+    if (found.repaired.has(id) || found.touched.has(id)) continue;
+    const { place, key } = held;
+    for (const { set, pool } of poolMaps(place)) {
+      repairPool(context, set, { id, key }, EndpointList.empty[found.family], held[pool]);
+    }
+    if (held.verdict !== undefined) lanes.to('delete', place.verdicts, '').key(key);
+    if (held.refusal !== undefined) lanes.to('delete', place.noEndpoints, '').key(key);
+    if (held.firewalled) lanes.to('delete', 'firewall-ips', '').key(key);
+    for (const range of held.clients.values()) {
+      lanes.to('delete', 'source-ranges', '').concatRange(key, range);
+    }
+    drift.unwanted += 1;
+  }
+}
+
+/** Deletes shared elements and chains that nobody wants. */
+export function pruneShared(
+  wanted: Wanted,
+  lanes: Lanes,
+  found: NFTablesObservation,
+  drift: Counts,
+): void {
+  for (const set of sharedSets) {
+    for (const [id, key] of found.keys.get(set) ?? []) {
+      if (wanted.shared[set].has(id) || found.touched.has(id)) continue;
+      lanes.to('delete', set, '').key(key);
+      drift.unwanted += 1;
+    }
+  }
+  const fixed = new Set(fixedChains(wanted.config, wanted.environment).map((chain) => chain.name));
+  for (const name of found.chains.keys()) {
+    const known = fixed.has(name) || wanted.chains.has(name) || found.touched.has(name);
+    if (known || wanted.deferred.isRetiredChain(name)) continue;
+    wanted.deferred.retireChain(name);
+    drift.unwanted += 1;
+  }
+}

@@ -1,0 +1,131 @@
+/** Collects the ops of one transaction on our table and puts them into an order that works. */
+
+import type { KernelFailure } from '../../kernel/kernel.ts';
+import { NFPROTO } from '../../kernel/nft/constants.ts';
+import { compileRule } from '../../kernel/nft/rule.ts';
+import { nftOps } from '../../kernel/ops.ts';
+import { RecordWriter } from '../../kernel/records.ts';
+import type { Family } from '../../state/address.ts';
+import { mergeCIDRs } from '../../state/interval.ts';
+import type { Batch, Environment, ModeConfig } from '../mode.ts';
+import { type ChainDefinition, fixedChains } from './chains.ts';
+import { type Lane, Lanes } from './lanes.ts';
+import {
+  type SetDefinition,
+  type SetDefinitions,
+  setFields,
+  tableComment,
+  tableName,
+} from './layout.ts';
+
+const acceptPolicy = 1;
+
+export class TableWriter {
+  readonly lanes: Lanes;
+  readonly #family: Family;
+  readonly #writer = new RecordWriter(nftOps);
+  readonly #unusedChains: string[] = [];
+  #rulesAndObjects = 0;
+
+  constructor(family: Family, sets: SetDefinitions) {
+    this.#family = family;
+    this.lanes = new Lanes(sets);
+  }
+
+  get byteLength(): number {
+    return this.#writer.byteLength + this.lanes.byteLength;
+  }
+
+  addTable(): void {
+    this.#write('tableAdd', { ...this.#inTable(), comment: tableComment });
+  }
+
+  deleteTable(): void {
+    this.#write('tableDelete', this.#inTable());
+  }
+
+  addSet(definition: SetDefinition): void {
+    this.#write('setAdd', setFields(this.#family, definition));
+  }
+
+  /** Makes the chain and its rules; a chain that exists loses the rules that it had. */
+  putChain({ name, base, rules }: ChainDefinition): void {
+    const chain = { ...this.#inTable(), chain: name };
+    const comment = '';
+    if (base === undefined) this.#write('chainAdd', { ...chain, comment });
+    else this.#write('baseChainAdd', { ...chain, ...base, policy: acceptPolicy, comment });
+    this.#write('chainFlush', chain);
+    for (const rule of rules) {
+      this.#write('ruleAdd', { ...chain, expressions: compileRule(rule), comment });
+    }
+  }
+
+  /** Deletes a chain at the end of the transaction, when nothing refers to it any more. */
+  deleteChain(name: string): void {
+    this.#unusedChains.push(name);
+  }
+
+  /** Writes what differs between two environments. */
+  environment(config: ModeConfig, before: Environment, next: Environment): void {
+    this.#serviceCIDRs(before, next);
+    const [had, has] = [before.nodePortAddresses, next.nodePortAddresses];
+    const old = had === 'all' ? [] : had.map((address) => address.bytes);
+    const wanted = has === 'all' ? [] : has.map((address) => address.bytes);
+    const missingFrom = (list: readonly Uint8Array[]) => (bytes: Uint8Array) =>
+      !list.some((other) => Buffer.compare(other, bytes) === 0);
+    for (const key of old.filter(missingFrom(wanted))) {
+      this.lanes.to('delete', 'nodeport-ips', '').key(key);
+    }
+    for (const key of wanted.filter(missingFrom(old))) {
+      this.lanes.to('add', 'nodeport-ips', '').key(key);
+    }
+    if ((had === 'all') === (has === 'all')) return;
+    const changed = new Set(['services', 'nodeport-endpoints-check']);
+    for (const chain of fixedChains(config, next)) {
+      if (changed.has(chain.name)) this.putChain(chain);
+    }
+  }
+
+  #serviceCIDRs(before: Environment, next: Environment): void {
+    const old = mergeCIDRs(before.serviceCIDRs);
+    const wanted = mergeCIDRs(next.serviceCIDRs);
+    const same =
+      old.length === wanted.length &&
+      old.every(({ first, last }, i) => {
+        const other = wanted[i]!;
+        return Buffer.compare(first, other.first) === 0 && Buffer.compare(last, other.last) === 0;
+      });
+    if (same) return;
+    for (const range of old) this.lanes.to('delete', 'service-cidrs', '').range(range);
+    for (const range of wanted) this.lanes.to('add', 'service-cidrs', '').range(range);
+  }
+
+  /** The transaction; undefined when there is nothing to do. */
+  batch(): Batch | undefined {
+    const lanes = this.lanes.write(this.#writer, this.#family);
+    for (const chain of this.#unusedChains) {
+      this.#write('chainDelete', { ...this.#inTable(), chain });
+    }
+    if (this.#writer.count === 0) return undefined;
+    return {
+      ops: this.#writer.finish(),
+      writes: this.#rulesAndObjects + this.lanes.count,
+      culprits: (failure) => culprits(lanes, failure),
+    };
+  }
+
+  #inTable() {
+    return { family: NFPROTO[this.#family], table: tableName };
+  }
+
+  readonly #write: RecordWriter<typeof nftOps>['write'] = (kind, fields) => {
+    this.#rulesAndObjects += 1;
+    return this.#writer.write(kind, fields);
+  };
+}
+
+function culprits(lanes: ReadonlyMap<number, Lane>, failure: KernelFailure): string[] {
+  const lane = failure.op === undefined ? undefined : lanes.get(failure.op);
+  const owner = lane?.ownerOf(failure.entry);
+  return owner === undefined || owner === '' ? [] : [owner];
+}

@@ -1,0 +1,44 @@
+import { type CIDR, cidrLast } from './address.ts';
+
+/** A range of addresses of one family, both ends included, network order. */
+export interface Interval {
+  readonly first: Uint8Array;
+  readonly last: Uint8Array;
+}
+
+/** The addresses of `cidrs` (of one family) as ascending ranges that neither overlap nor touch. */
+export function mergeCIDRs(cidrs: readonly CIDR[]): Interval[] {
+  const sorted = cidrs
+    .map((cidr) => ({ first: cidr.address.bytes, last: cidrLast(cidr) }))
+    .sort((a, b) => Buffer.compare(a.first, b.first));
+  const merged: Interval[] = [];
+  for (const next of sorted) {
+    const current = merged.at(-1);
+    if (current === undefined || !touches(current.last, next.first)) {
+      merged.push(next);
+    } else if (Buffer.compare(next.last, current.last) > 0) {
+      merged[merged.length - 1] = { first: current.first, last: next.last };
+    }
+  }
+  return merged;
+}
+
+/** Whether a range that begins at `first` continues or overlaps one that ends at `last`. */
+function touches(last: Uint8Array, first: Uint8Array): boolean {
+  const after = successor(last);
+  return after === undefined || Buffer.compare(first, after) <= 0;
+}
+
+/** The address after `address`; undefined after the last one. */
+export function successor(address: Uint8Array): Uint8Array | undefined {
+  const next = address.slice();
+  for (let i = next.length - 1; i >= 0; i -= 1) {
+    if (next[i] === 0xff) {
+      next[i] = 0;
+      continue;
+    }
+    next[i]! += 1;
+    return next;
+  }
+  return undefined;
+}
