@@ -1,0 +1,97 @@
+/**
+ * The door: raw Kubernetes JSON becomes narrow readonly records here, once, for every source.
+ * Decoders are total: they take anything and never throw. What is wrong with an object is
+ * reported with its name, the field and the reason, and the rest of the object goes on.
+ */
+
+import { isRawObject } from './decode/door.ts';
+import { decodeEndpointSlice } from './decode/endpoint-slice.ts';
+import { decodeNode } from './decode/node.ts';
+import { decodeService } from './decode/service.ts';
+import { decodeServiceCIDR } from './decode/service-cidr.ts';
+import { Interner } from './interner.ts';
+import type { Change, Resource, SourceProblem } from './source.ts';
+
+export type { Decoded } from './decode/door.ts';
+export { decodeEndpointSlice, decodeNode, decodeService, decodeServiceCIDR };
+
+/** What decoding needs to know beside the object. One for each source: it interns strings. */
+export interface DecodeContext {
+  /** This node's name. */
+  readonly nodeName: string;
+  readonly strings: Interner;
+}
+
+export function decodeContext(nodeName: string): DecodeContext {
+  return { nodeName, strings: new Interner() };
+}
+
+export interface DecodedChange {
+  /** Undefined: the object is none of ours, or cannot be used at all. */
+  readonly change: Change | undefined;
+  readonly problems: readonly SourceProblem[];
+}
+
+export const kindOf = {
+  services: 'Service',
+  endpointslices: 'EndpointSlice',
+  nodes: 'Node',
+  servicecidrs: 'ServiceCIDR',
+} as const satisfies Record<Resource, string>;
+
+/** Decodes one raw object of a resource into the change that says it is there. */
+export function decodeChange(
+  resource: Resource,
+  raw: unknown,
+  { nodeName, strings }: DecodeContext,
+): DecodedChange {
+  switch (resource) {
+    case 'services': {
+      const { record: service, problems } = decodeService(raw, strings);
+      return { change: service && { kind: 'service', service }, problems };
+    }
+    case 'endpointslices': {
+      const { record: slice, problems } = decodeEndpointSlice(raw, strings, nodeName);
+      return { change: slice && { kind: 'slice', slice }, problems };
+    }
+    case 'nodes': {
+      const { record: node, problems } = decodeNode(raw);
+      return { change: node && { kind: 'node', node }, problems };
+    }
+    case 'servicecidrs': {
+      const { record: serviceCIDR, problems } = decodeServiceCIDR(raw);
+      return { change: serviceCIDR && { kind: 'service-cidr', serviceCIDR }, problems };
+    }
+  }
+}
+
+/**
+ * `namespace/name`, or the name of a cluster-scoped object; undefined when the object has none.
+ * Namespaces hold no slash, so a key splits back.
+ */
+export function objectKey(resource: Resource, raw: unknown): string | undefined {
+  const metadata = isRawObject(raw) ? raw.metadata : undefined;
+  if (!isRawObject(metadata)) return undefined;
+  const { name, namespace } = metadata;
+  if (typeof name !== 'string' || name === '') return undefined;
+  if (resource === 'nodes' || resource === 'servicecidrs') return name;
+  if (typeof namespace !== 'string' || namespace === '') return undefined;
+  return `${namespace}/${name}`;
+}
+
+/** The change that says the object of this key is gone. */
+export function goneChange(resource: Resource, key: string): Change {
+  const slash = key.indexOf('/');
+  const namespace = key.slice(0, Math.max(0, slash));
+  const name = key.slice(slash + 1);
+  switch (resource) {
+    case 'services':
+      return { kind: 'service-gone', namespace, name };
+    case 'endpointslices':
+      return { kind: 'slice-gone', namespace, name };
+    case 'nodes':
+      return { kind: 'node-gone', name };
+    case 'servicecidrs':
+      return { kind: 'service-cidr-gone', name };
+  }
+}

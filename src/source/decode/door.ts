@@ -1,0 +1,152 @@
+import type { SourceProblem } from '../source.ts';
+
+export type RawObject = Readonly<Record<string, unknown>>;
+
+/** What decoding one raw object gave. No record: it is none of ours, or cannot be used at all. */
+export interface Decoded<T> {
+  readonly record: T | undefined;
+  readonly problems: readonly SourceProblem[];
+}
+
+export interface ObjectName {
+  /** Empty for cluster-scoped objects. */
+  readonly namespace: string;
+  readonly name: string;
+}
+
+export function isRawObject(value: unknown): value is RawObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** JSON without the quotes, cut short, for the reason of a problem. */
+export function show(value: unknown): string {
+  const text = typeof value === 'string' ? `"${value}"` : JSON.stringify(value);
+  return text.length > 60 ? `${text.slice(0, 57)}…` : text;
+}
+
+/**
+ * The door between raw JSON and records: checks types, notes what is wrong and where. Absent and
+ * null mean the same, as they do in the Kubernetes API, and are no problem; what a required field
+ * is, its decoder says.
+ *
+ * `within` sets the list element being read, so that field paths cost nothing until a problem
+ * needs one: 240,000 endpoints pass through here.
+ */
+export class Door {
+  readonly subject: string;
+  readonly problems: SourceProblem[] = [];
+  #list = '';
+  #index = -1;
+
+  constructor(subject: string) {
+    this.subject = subject;
+  }
+
+  /** Fields are relative to `list[index]` until `outside`. */
+  within(list: string, index: number): void {
+    this.#list = list;
+    this.#index = index;
+  }
+
+  outside(): void {
+    this.#index = -1;
+  }
+
+  /** Notes a problem. `field` may be empty inside a list element: the element itself is meant. */
+  refuse(field: string, reason: string): undefined {
+    const element = this.#index < 0 ? '' : `${this.#list}[${this.#index}]`;
+    const dot = element !== '' && field !== '' ? '.' : '';
+    this.problems.push({ subject: this.subject, field: `${element}${dot}${field}`, reason });
+    return undefined;
+  }
+
+  object(value: unknown, field: string): RawObject | undefined {
+    if (value === undefined || value === null || isRawObject(value)) return value ?? undefined;
+    return this.refuse(field, `must be an object, is ${show(value)}`);
+  }
+
+  list(value: unknown, field: string): readonly unknown[] {
+    if (Array.isArray(value)) return value;
+    if (value !== undefined && value !== null) {
+      this.refuse(field, `must be a list, is ${show(value)}`);
+    }
+    return [];
+  }
+
+  text(value: unknown, field: string): string | undefined {
+    if (typeof value === 'string') return value;
+    if (value === undefined || value === null) return undefined;
+    return this.refuse(field, `must be a string, is ${show(value)}`);
+  }
+
+  /** Undefined when absent; `'invalid'` (and a problem) when it is no boolean. */
+  flag(value: unknown, field: string): boolean | undefined | 'invalid' {
+    if (typeof value === 'boolean') return value;
+    if (value === undefined || value === null) return undefined;
+    this.refuse(field, `must be true or false, is ${show(value)}`);
+    return 'invalid';
+  }
+
+  /** Undefined when absent; `'invalid'` (and a problem) when it is no whole number in range. */
+  whole(
+    value: unknown,
+    field: string,
+    range: { min: number; max: number },
+  ): number | undefined | 'invalid' {
+    if (value === undefined || value === null) return undefined;
+    if (typeof value === 'number' && Number.isInteger(value)) {
+      if (value >= range.min && value <= range.max) return value;
+    }
+    this.refuse(field, `must be a whole number ${range.min}–${range.max}, is ${show(value)}`);
+    return 'invalid';
+  }
+
+  /** One of `choices`; `fallback` when absent; undefined (and a problem) when it is another. */
+  choice<T extends string>(
+    value: unknown,
+    field: string,
+    choices: readonly T[],
+    fallback: T,
+  ): T | undefined {
+    if (value === undefined || value === null || value === '') return fallback;
+    const found = choices.find((choice) => choice === value);
+    if (found !== undefined) return found;
+    return this.refuse(field, `must be ${choices.join(' or ')}, is ${show(value)}`);
+  }
+}
+
+/** `metadata` of a raw object, opened for reading, or the problem that forbids it. */
+export type Opened =
+  | {
+      readonly door: Door;
+      readonly raw: RawObject;
+      readonly metadata: RawObject;
+      readonly labels: RawObject;
+      readonly id: ObjectName;
+    }
+  | { readonly door: Door; readonly id: undefined };
+
+/** Reads the name; without one nothing can be said about an object, so there is no record. */
+export function open(kind: string, raw: unknown, scope: 'namespaced' | 'cluster'): Opened {
+  const nameless = new Door(kind);
+  if (!isRawObject(raw)) {
+    nameless.refuse('', `must be an object, is ${show(raw)}`);
+    return { door: nameless, id: undefined };
+  }
+  const metadata = nameless.object(raw.metadata, 'metadata') ?? {};
+  const name = nameless.text(metadata.name, 'metadata.name') ?? '';
+  const namespace =
+    scope === 'cluster' ? '' : (nameless.text(metadata.namespace, 'metadata.namespace') ?? '');
+  if (name === '') nameless.refuse('metadata.name', 'is missing');
+  if (name.includes('/')) nameless.refuse('metadata.name', `must not hold a slash: ${show(name)}`);
+  if (scope === 'namespaced' && namespace === '') {
+    nameless.refuse('metadata.namespace', 'is missing');
+  }
+  if (namespace.includes('/')) {
+    nameless.refuse('metadata.namespace', `must not hold a slash: ${show(namespace)}`);
+  }
+  if (nameless.problems.length > 0) return { door: nameless, id: undefined };
+  const door = new Door(`${kind} ${scope === 'cluster' ? name : `${namespace}/${name}`}`);
+  const labels = door.object(metadata.labels, 'metadata.labels') ?? {};
+  return { door, raw, metadata, labels, id: { namespace, name } };
+}

@@ -1,0 +1,207 @@
+import { type Address, addressBytes, type Family, parseAddress } from '../../state/address.ts';
+import { Condition, type EndpointSlice, type SlicePort } from '../../state/types.ts';
+import type { Interner } from '../interner.ts';
+import { type Decoded, type Door, open, type RawObject, show } from './door.ts';
+
+const headlessLabel = 'service.kubernetes.io/headless';
+const serviceNameLabel = 'kubernetes.io/service-name';
+const triggerTimeAnnotation = 'endpoints.kubernetes.io/last-change-trigger-time';
+const protocols = ['TCP', 'UDP', 'SCTP'] as const;
+const families = ['IPv4', 'IPv6'] as const;
+const noHints: readonly string[] = Object.freeze([]);
+
+/** One endpoint on its way into the columns. */
+interface Endpoint {
+  readonly address: Uint8Array;
+  readonly conditions: number;
+  readonly zones: readonly string[];
+}
+
+/**
+ * An EndpointSlice in columns (behaviour document 4.3). No record for slices of headless
+ * Services and of host names. `nodeName` is this node's name.
+ */
+export function decodeEndpointSlice(
+  raw: unknown,
+  strings: Interner,
+  nodeName: string,
+): Decoded<EndpointSlice> {
+  const opened = open('EndpointSlice', raw, 'namespaced');
+  const { door } = opened;
+  if (opened.id === undefined) return { record: undefined, problems: door.problems };
+  if (opened.labels[headlessLabel] !== undefined) return { record: undefined, problems: [] };
+  if (opened.raw.addressType === 'FQDN') return { record: undefined, problems: [] };
+  const service = decodeServiceName(door, opened.labels);
+  const family = decodeFamily(door, opened.raw.addressType);
+  if (service === undefined || family === undefined) {
+    return { record: undefined, problems: door.problems };
+  }
+  const ports = decodePorts(door, opened.raw.ports, strings);
+  const endpoints = decodeEndpoints(door, opened.raw.endpoints, { family, nodeName, strings });
+  const record: EndpointSlice = {
+    namespace: strings.string(opened.id.namespace),
+    name: opened.id.name,
+    service: strings.string(service),
+    family,
+    ports,
+    ...columns(family, endpoints),
+    triggerTimeMs: decodeTriggerTime(door, opened.metadata),
+  };
+  return { record, problems: door.problems };
+}
+
+function decodeServiceName(door: Door, labels: RawObject): string | undefined {
+  const field = `metadata.labels[${serviceNameLabel}]`;
+  const service = door.text(labels[serviceNameLabel], field);
+  if (service !== undefined && service !== '') return service;
+  return door.refuse(field, 'is missing: it names the Service of the endpoints');
+}
+
+function decodeFamily(door: Door, value: unknown): Family | undefined {
+  if (value !== undefined && value !== null && value !== '') {
+    return door.choice(value, 'addressType', families, 'IPv4');
+  }
+  return door.refuse('addressType', 'is missing: give IPv4 or IPv6');
+}
+
+function decodeTriggerTime(door: Door, metadata: RawObject): number | undefined {
+  const annotations = door.object(metadata.annotations, 'metadata.annotations');
+  const field = `metadata.annotations[${triggerTimeAnnotation}]`;
+  const text = door.text(annotations?.[triggerTimeAnnotation], field);
+  if (text === undefined || text === '') return undefined;
+  const triggerTimeMs = Date.parse(text);
+  if (Number.isFinite(triggerTimeMs)) return triggerTimeMs;
+  return door.refuse(field, `is no time: ${show(text)}`);
+}
+
+/** Ports without a name or number mean "any": this proxy, like upstream, does not serve those. */
+function decodePorts(door: Door, value: unknown, strings: Interner): SlicePort[] {
+  const ports: SlicePort[] = [];
+  for (const [i, element] of door.list(value, 'ports').entries()) {
+    door.within('ports', i);
+    const raw = door.object(element, '');
+    if (raw === undefined) continue;
+    const name = door.text(raw.name, 'name');
+    const port = door.whole(raw.port, 'port', { min: 0, max: 65_535 });
+    const protocol = door.choice(raw.protocol, 'protocol', protocols, 'TCP');
+    if (name === undefined || protocol === undefined) continue;
+    if (port === undefined || port === 'invalid' || port === 0) continue;
+    ports.push({ name: strings.string(name), protocol, port });
+  }
+  door.outside();
+  return ports;
+}
+
+interface EndpointContext {
+  readonly family: Family;
+  readonly nodeName: string;
+  readonly strings: Interner;
+}
+
+function decodeEndpoints(door: Door, value: unknown, context: EndpointContext): Endpoint[] {
+  const endpoints: Endpoint[] = [];
+  const list = door.list(value, 'endpoints');
+  for (let i = 0; i < list.length; i += 1) {
+    door.within('endpoints', i);
+    const raw = door.object(list[i], '');
+    if (raw === undefined) continue;
+    const address = decodeEndpointAddress(door, raw, context.family);
+    const conditions = decodeConditions(door, raw);
+    if (address === undefined || conditions === undefined) continue;
+    const hints = door.object(raw.hints, 'hints');
+    const zones = hints === undefined ? noHints : hintNames(door, hints, 'forZones');
+    const nodes = hints === undefined ? noHints : hintNames(door, hints, 'forNodes');
+    const { nodeName, strings } = context;
+    endpoints.push({
+      address,
+      conditions:
+        conditions |
+        (raw.nodeName === nodeName ? Condition.local : 0) |
+        (nodes.length > 0 ? Condition.nodeHinted : 0) |
+        (nodes.includes(nodeName) ? Condition.nodeHintedHere : 0),
+      zones: zones.length === 0 ? noHints : strings.list(zones),
+    });
+  }
+  door.outside();
+  return endpoints;
+}
+
+/** Only the first address counts: what consumers should do with more was never defined. */
+function decodeEndpointAddress(door: Door, raw: RawObject, family: Family): Uint8Array | undefined {
+  const text = door.text(door.list(raw.addresses, 'addresses')[0], 'addresses[0]');
+  if (text === undefined) return door.refuse('addresses', 'has no address');
+  const address = parseAddress(text);
+  if (address === undefined) {
+    return door.refuse('addresses[0]', `is no IP address: ${show(text)}`);
+  }
+  if (address.family !== family) {
+    return door.refuse('addresses[0]', `${show(text)} is no ${family} address`);
+  }
+  const special = specialUse(address);
+  if (special === undefined) return address.bytes;
+  return door.refuse('addresses[0]', `${show(text)} is ${special}: not usable for an endpoint`);
+}
+
+/**
+ * Why an address cannot be an endpoint, if so. Kubernetes refuses these too
+ * (ValidateEndpointIP): they would let whoever writes slices reach the node's own sockets.
+ */
+function specialUse({ family, bytes }: Address): string | undefined {
+  if (bytes.every((byte) => byte === 0)) return 'the unspecified address';
+  const [first = 0, second = 0] = bytes;
+  if (family === 'IPv4') {
+    if (first === 127) return 'a loopback address';
+    if (first === 169 && second === 254) return 'a link-local address';
+    return first >= 224 && first <= 239 ? 'a multicast address' : undefined;
+  }
+  if (bytes[15] === 1 && bytes.subarray(0, 15).every((byte) => byte === 0)) {
+    return 'a loopback address';
+  }
+  if (first === 0xfe && (second & 0xc0) === 0x80) return 'a link-local address';
+  return first === 0xff ? 'a multicast address' : undefined;
+}
+
+/** `Condition` bits ready, serving and terminating; undefined when one cannot be read. */
+function decodeConditions(door: Door, raw: RawObject): number | undefined {
+  const conditions = door.object(raw.conditions, 'conditions');
+  if (conditions === undefined) return Condition.ready | Condition.serving;
+  const ready = door.flag(conditions.ready, 'conditions.ready');
+  const serving = door.flag(conditions.serving, 'conditions.serving');
+  const terminating = door.flag(conditions.terminating, 'conditions.terminating');
+  if (ready === 'invalid' || serving === 'invalid' || terminating === 'invalid') return undefined;
+  return (
+    ((ready ?? true) ? Condition.ready : 0) |
+    ((serving ?? true) ? Condition.serving : 0) |
+    (terminating === true ? Condition.terminating : 0)
+  );
+}
+
+function hintNames(door: Door, hints: RawObject, field: 'forZones' | 'forNodes'): string[] {
+  const names: string[] = [];
+  for (const element of door.list(hints[field], `hints.${field}`)) {
+    const name = door.text(door.object(element, `hints.${field}`)?.name, `hints.${field}`);
+    if (name !== undefined && name !== '') names.push(name);
+  }
+  return names;
+}
+
+/** Both byte columns share one buffer: a small buffer's bookkeeping outweighs its bytes. */
+function columns(
+  family: Family,
+  endpoints: readonly Endpoint[],
+): Pick<EndpointSlice, 'length' | 'addresses' | 'conditions' | 'zoneHints'> {
+  const stride = addressBytes[family];
+  const addressesEnd = endpoints.length * stride;
+  const bytes = new Uint8Array(addressesEnd + endpoints.length);
+  for (let i = 0; i < endpoints.length; i += 1) {
+    bytes.set(endpoints[i]!.address, i * stride);
+    bytes[addressesEnd + i] = endpoints[i]!.conditions;
+  }
+  const hinted = endpoints.some(({ zones }) => zones.length > 0);
+  return {
+    length: endpoints.length,
+    addresses: bytes.subarray(0, addressesEnd),
+    conditions: bytes.subarray(addressesEnd),
+    zoneHints: hinted ? endpoints.map(({ zones }) => zones) : undefined,
+  };
+}

@@ -1,0 +1,167 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  decodeChange,
+  decodeContext,
+  decodeNode,
+  decodeServiceCIDR,
+  goneChange,
+  objectKey,
+} from '../../../../src/source/decode.ts';
+import { resources } from '../../../../src/source/source.ts';
+import { formatAddress, formatCIDR } from '../../../../src/state/address.ts';
+
+describe('decodeNode', () => {
+  const node = {
+    metadata: { name: 'n1', labels: { 'topology.kubernetes.io/zone': 'z1' } },
+    spec: {
+      podCIDRs: ['10.1.0.0/24', 'fd00:1::/64'],
+      taints: [{ key: 'a', effect: 'NoSchedule' }],
+    },
+    status: {
+      addresses: [
+        { type: 'Hostname', address: 'n1' },
+        { type: 'ExternalIP', address: '198.51.100.1' },
+        { type: 'InternalIP', address: '192.168.0.1' },
+        { type: 'InternalIP', address: 'fd00::1' },
+        { type: 'InternalIP', address: 'nowhere' },
+      ],
+    },
+  };
+
+  it('lists InternalIPs before ExternalIPs and names those that are no addresses', () => {
+    const { record, problems } = decodeNode(node);
+    expect(record!.addresses.map(({ bytes }) => formatAddress(bytes))).toEqual([
+      '192.168.0.1',
+      'fd00::1',
+      '198.51.100.1',
+    ]);
+    expect(problems).toEqual([
+      {
+        subject: 'Node n1',
+        field: 'status.addresses[4].address',
+        reason: 'is no IP address: "nowhere"',
+      },
+    ]);
+  });
+
+  it('keeps podCIDRs in order, and reads the single podCIDR of an old node', () => {
+    expect(decodeNode(node).record!.podCIDRs).toEqual(['10.1.0.0/24', 'fd00:1::/64']);
+    const old = { metadata: { name: 'n1' }, spec: { podCIDR: '10.1.0.0/24' } };
+    expect(decodeNode(old).record!.podCIDRs).toEqual(['10.1.0.0/24']);
+  });
+
+  it('says what makes a node unfit for load balancers: deletion and taints', () => {
+    expect(decodeNode(node).record).toMatchObject({ zone: 'z1', deleted: false, taintKeys: ['a'] });
+    const deleted = { metadata: { name: 'n1', deletionTimestamp: '2026-01-01T00:00:00Z' } };
+    expect(decodeNode(deleted).record).toMatchObject({ zone: '', deleted: true, taintKeys: [] });
+  });
+
+  it('sees no change when only other labels than the zone change', () => {
+    const region = { 'topology.kubernetes.io/region': 'r', 'topology.kubernetes.io/zone': 'z1' };
+    const moved = { ...node, metadata: { name: 'n1', labels: region } };
+    expect(decodeNode(moved).record).toEqual(decodeNode(node).record);
+  });
+});
+
+describe('decodeServiceCIDR', () => {
+  it('reads blocks of both families and drops what is none', () => {
+    const { record, problems } = decodeServiceCIDR({
+      metadata: { name: 'kubernetes' },
+      spec: { cidrs: ['10.96.0.0/12', 'fd00:96::/112', '10.96.0.0'] },
+    });
+    expect(record!.cidrs.map(formatCIDR)).toEqual(['10.96.0.0/12', 'fd00:96::/112']);
+    expect(problems).toEqual([
+      {
+        subject: 'ServiceCIDR kubernetes',
+        field: 'spec.cidrs[2]',
+        reason: 'is no address block: "10.96.0.0"',
+      },
+    ]);
+  });
+});
+
+describe('decodeChange', () => {
+  it('never throws, whatever it is given', () => {
+    const field = fc.constantFrom(
+      'metadata',
+      'spec',
+      'status',
+      'name',
+      'namespace',
+      'labels',
+      'ports',
+      'endpoints',
+      'addresses',
+      'conditions',
+      'hints',
+      'forZones',
+      'clusterIP',
+      'clusterIPs',
+      'addressType',
+      'port',
+      'taints',
+      'cidrs',
+      'loadBalancer',
+      'ingress',
+      'loadBalancerSourceRanges',
+    );
+    const { tree } = fc.letrec((tie) => ({
+      tree: fc.oneof(
+        { maxDepth: 6 },
+        fc.constantFrom<unknown>(null, true, 0, 80, -1, 1.5, '', 'IPv4', '10.0.0.1', 'None'),
+        fc.array(tie('tree'), { maxLength: 3 }),
+        fc.dictionary(field, tie('tree'), { maxKeys: 6 }),
+      ),
+    }));
+    const named = fc.record({
+      metadata: fc.constant({
+        name: 'x',
+        namespace: 'y',
+        labels: { 'kubernetes.io/service-name': 'x' },
+      }),
+      addressType: fc.constantFrom('IPv4', 'IPv6'),
+      spec: tree,
+      status: tree,
+      ports: tree,
+      endpoints: tree,
+    });
+    fc.assert(
+      fc.property(fc.oneof(tree, named), fc.constantFrom(...resources), (raw, resource) => {
+        const { problems } = decodeChange(resource, raw, decodeContext('here'));
+        for (const problem of problems) expect(problem.reason).not.toBe('');
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
+
+describe('objectKey and goneChange', () => {
+  it('name the same object', () => {
+    const metadata = { namespace: 'shop', name: 'web' };
+    expect(goneChange('services', objectKey('services', { metadata })!)).toEqual({
+      kind: 'service-gone',
+      namespace: 'shop',
+      name: 'web',
+    });
+    expect(goneChange('endpointslices', objectKey('endpointslices', { metadata })!)).toEqual({
+      kind: 'slice-gone',
+      namespace: 'shop',
+      name: 'web',
+    });
+    expect(goneChange('nodes', objectKey('nodes', { metadata: { name: 'n' } })!)).toEqual({
+      kind: 'node-gone',
+      name: 'n',
+    });
+    expect(
+      goneChange('servicecidrs', objectKey('servicecidrs', { metadata: { name: 'k' } })!),
+    ).toEqual({ kind: 'service-cidr-gone', name: 'k' });
+  });
+
+  it('say nothing of an object without a name', () => {
+    for (const raw of [undefined, 7, {}, { metadata: 7 }, { metadata: { name: 5 } }]) {
+      expect(objectKey('services', raw)).toBeUndefined();
+    }
+    expect(objectKey('services', { metadata: { name: 'web' } })).toBeUndefined();
+  });
+});

@@ -1,0 +1,253 @@
+import { describe, expect, it } from 'vitest';
+import { decodeEndpointSlice } from '../../../../src/source/decode.ts';
+import { Interner } from '../../../../src/source/interner.ts';
+import { addressBytes, formatAddress } from '../../../../src/state/address.ts';
+import { Condition, type EndpointSlice } from '../../../../src/state/types.ts';
+
+type Raw = Record<string, unknown>;
+
+const { ready, serving, terminating, local, nodeHinted, nodeHintedHere } = Condition;
+const subject = 'EndpointSlice shop/web-1';
+
+function slice({ metadata, ...rest }: { metadata?: Raw } & Raw = {}) {
+  return {
+    metadata: {
+      namespace: 'shop',
+      name: 'web-1',
+      labels: { 'kubernetes.io/service-name': 'web' },
+      ...metadata,
+    },
+    addressType: 'IPv4',
+    ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
+    endpoints: [{ addresses: ['10.0.0.1'] }],
+    ...rest,
+  };
+}
+
+function decode(raw: unknown) {
+  const { record, problems } = decodeEndpointSlice(raw, new Interner(), 'here');
+  return { record, problems: problems.map((p) => `${p.subject} | ${p.field} | ${p.reason}`) };
+}
+
+function addresses(record: EndpointSlice): string[] {
+  const stride = addressBytes[record.family];
+  return Array.from({ length: record.length }, (_, i) =>
+    formatAddress(record.addresses.subarray(i * stride, (i + 1) * stride)),
+  );
+}
+
+const of = (endpoint: Raw) =>
+  decode(slice({ endpoints: [{ addresses: ['10.0.0.1'], ...endpoint }] }));
+
+describe('decodeEndpointSlice', () => {
+  it('reads endpoints into columns', () => {
+    const { record, problems } = decode(
+      slice({ endpoints: [{ addresses: ['10.0.0.1'] }, { addresses: ['10.0.0.2', '10.0.0.9'] }] }),
+    );
+    expect(problems).toEqual([]);
+    expect(record).toEqual({
+      namespace: 'shop',
+      name: 'web-1',
+      service: 'web',
+      family: 'IPv4',
+      ports: [{ name: 'http', protocol: 'TCP', port: 8080 }],
+      length: 2,
+      addresses: Uint8Array.of(10, 0, 0, 1, 10, 0, 0, 2),
+      conditions: Uint8Array.of(ready | serving, ready | serving),
+      zoneHints: undefined,
+      triggerTimeMs: undefined,
+    });
+  });
+
+  it('reads IPv6 and normalises addresses with leading zeroes', () => {
+    const six = decode(slice({ addressType: 'IPv6', endpoints: [{ addresses: ['fd00::0:1'] }] }));
+    expect(addresses(six.record!)).toEqual(['fd00::1']);
+    const four = decode(slice({ endpoints: [{ addresses: ['10.180.00.001'] }] }));
+    expect(addresses(four.record!)).toEqual(['10.180.0.1']);
+  });
+
+  it.each([
+    [
+      'of a headless Service',
+      slice({ metadata: { labels: { 'service.kubernetes.io/headless': '' } } }),
+    ],
+    ['of host names', slice({ addressType: 'FQDN', endpoints: [{ addresses: ['a.example'] }] })],
+  ])('skips a slice %s, silently', (_what, raw) => {
+    expect(decode(raw)).toEqual({ record: undefined, problems: [] });
+  });
+
+  it.each([
+    ['no object', [], 'EndpointSlice |  | must be an object, is []'],
+    ['no name', slice({ metadata: { name: '' } }), 'EndpointSlice | metadata.name | is missing'],
+    [
+      'no Service',
+      slice({ metadata: { labels: {} } }),
+      `${subject} | metadata.labels[kubernetes.io/service-name] | is missing: it names the Service of the endpoints`,
+    ],
+    [
+      'an empty Service name',
+      slice({ metadata: { labels: { 'kubernetes.io/service-name': '' } } }),
+      `${subject} | metadata.labels[kubernetes.io/service-name] | is missing: it names the Service of the endpoints`,
+    ],
+    [
+      'no address type',
+      slice({ addressType: undefined }),
+      `${subject} | addressType | is missing: give IPv4 or IPv6`,
+    ],
+    [
+      'an unknown address type',
+      slice({ addressType: 'IPX' }),
+      `${subject} | addressType | must be IPv4 or IPv6, is "IPX"`,
+    ],
+  ])('refuses a slice with %s', (_what, raw, problem) => {
+    expect(decode(raw)).toEqual({ record: undefined, problems: [problem] });
+  });
+
+  it.each([
+    [{}, ready | serving],
+    [{ conditions: {} }, ready | serving],
+    [{ conditions: { ready: null, serving: null, terminating: null } }, ready | serving],
+    [{ conditions: { ready: false } }, serving],
+    [{ conditions: { ready: false, serving: true, terminating: true } }, serving | terminating],
+    [{ conditions: { ready: false, serving: false, terminating: true } }, terminating],
+    [{ nodeName: 'here' }, ready | serving | local],
+    [{ nodeName: 'there' }, ready | serving],
+    [{ hints: { forNodes: [{ name: 'there' }] } }, ready | serving | nodeHinted],
+    [
+      { hints: { forNodes: [{ name: 'there' }, { name: 'here' }] } },
+      ready | serving | nodeHinted | nodeHintedHere,
+    ],
+  ])('reads the conditions of %j', (endpoint, bits) => {
+    expect([...of(endpoint).record!.conditions]).toEqual([bits]);
+  });
+
+  it('drops an endpoint whose condition is no boolean rather than guess', () => {
+    const { record, problems } = of({ conditions: { ready: 'false' } });
+    expect(record!.length).toBe(0);
+    expect(problems).toEqual([
+      `${subject} | endpoints[0].conditions.ready | must be true or false, is "false"`,
+    ]);
+  });
+
+  it('keeps zone hints, one shared list for equal ones, empty where an endpoint has none', () => {
+    const { record } = decode(
+      slice({
+        endpoints: [
+          { addresses: ['10.0.0.1'], hints: { forZones: [{ name: 'a' }, { name: 'b' }] } },
+          { addresses: ['10.0.0.2'] },
+          { addresses: ['10.0.0.3'], hints: { forZones: [{ name: 'a' }, { name: 'b' }] } },
+        ],
+      }),
+    );
+    expect(record!.zoneHints).toEqual([['a', 'b'], [], ['a', 'b']]);
+    expect(record!.zoneHints![2]).toBe(record!.zoneHints![0]);
+  });
+
+  it.each([
+    ['127.0.0.1', 'a loopback address'],
+    ['169.254.169.254', 'a link-local address'],
+    ['224.0.0.251', 'a multicast address'],
+    ['239.1.1.1', 'a multicast address'],
+    ['0.0.0.0', 'the unspecified address'],
+    ['::1', 'a loopback address'],
+    ['fe80::1', 'a link-local address'],
+    ['febf::1', 'a link-local address'],
+    ['ff02::1', 'a multicast address'],
+    ['::', 'the unspecified address'],
+  ])('refuses the endpoint %s and keeps the others', (text, what) => {
+    const addressType = text.includes(':') ? 'IPv6' : 'IPv4';
+    const good = text.includes(':') ? 'fd00::2' : '10.0.0.2';
+    const { record, problems } = decode(
+      slice({ addressType, endpoints: [{ addresses: [text] }, { addresses: [good] }] }),
+    );
+    expect(addresses(record!)).toEqual([good]);
+    expect(problems).toEqual([
+      `${subject} | endpoints[0].addresses[0] | "${text}" is ${what}: not usable for an endpoint`,
+    ]);
+  });
+
+  it.each([['::2'], ['fec0::1'], ['fd00::ff']])('takes %s', (text) => {
+    const { record } = decode(slice({ addressType: 'IPv6', endpoints: [{ addresses: [text] }] }));
+    expect(addresses(record!)).toEqual([text]);
+  });
+
+  it.each([
+    [{ addresses: ['10.0.0'] }, 'addresses[0] | is no IP address: "10.0.0"'],
+    [{ addresses: ['fd00::1'] }, 'addresses[0] | "fd00::1" is no IPv4 address'],
+    [{ addresses: [] }, 'addresses | has no address'],
+    [{}, 'addresses | has no address'],
+  ])('drops the endpoint %j', (endpoint, problem) => {
+    const { record, problems } = decode(
+      slice({ endpoints: [{ addresses: ['10.0.0.1'] }, endpoint, { addresses: ['10.0.0.3'] }] }),
+    );
+    expect(addresses(record!)).toEqual(['10.0.0.1', '10.0.0.3']);
+    expect(problems).toEqual([`${subject} | endpoints[1].${problem}`]);
+  });
+
+  it('counts an IPv4-mapped address as IPv4, so an IPv6 slice cannot hold it', () => {
+    const { record } = decode(
+      slice({ addressType: 'IPv6', endpoints: [{ addresses: ['::ffff:10.0.0.1'] }] }),
+    );
+    expect(record!.length).toBe(0);
+  });
+
+  it('skips ports without name or number, silently, and keeps duplicates of a name', () => {
+    const { record, problems } = decode(
+      slice({
+        ports: [
+          { port: 1 },
+          { name: 'a' },
+          { name: 'b', port: 0 },
+          { name: null, port: 2 },
+          { name: '', port: 3 },
+          { name: 'c', port: 4, protocol: 'SCTP' },
+          { name: 'c', port: 5, protocol: 'SCTP' },
+        ],
+      }),
+    );
+    expect(problems).toEqual([]);
+    expect(record!.ports).toEqual([
+      { name: '', protocol: 'TCP', port: 3 },
+      { name: 'c', protocol: 'SCTP', port: 4 },
+      { name: 'c', protocol: 'SCTP', port: 5 },
+    ]);
+  });
+
+  it('names ports that are wrong', () => {
+    const { record, problems } = decode(
+      slice({
+        ports: [
+          { name: 'a', port: 70_000 },
+          { name: 'b', port: 1, protocol: 'X' },
+        ],
+      }),
+    );
+    expect(record!.ports).toEqual([]);
+    expect(problems).toEqual([
+      `${subject} | ports[0].port | must be a whole number 0–65535, is 70000`,
+      `${subject} | ports[1].protocol | must be TCP or UDP or SCTP, is "X"`,
+    ]);
+  });
+
+  it('takes null lists as empty', () => {
+    const { record, problems } = decode(slice({ endpoints: null, ports: null }));
+    expect(problems).toEqual([]);
+    expect(record).toMatchObject({ length: 0, ports: [] });
+  });
+
+  it('reads the trigger time to the millisecond, and reports one that is no time', () => {
+    const at = (text: string) =>
+      decode(
+        slice({
+          metadata: { annotations: { 'endpoints.kubernetes.io/last-change-trigger-time': text } },
+        }),
+      );
+    expect(at('2026-03-01T10:00:00.123456789Z').record!.triggerTimeMs).toBe(
+      Date.UTC(2026, 2, 1, 10, 0, 0, 123),
+    );
+    expect(at('soon').record!.triggerTimeMs).toBeUndefined();
+    expect(at('soon').problems).toEqual([
+      `${subject} | metadata.annotations[endpoints.kubernetes.io/last-change-trigger-time] | is no time: "soon"`,
+    ]);
+  });
+});
