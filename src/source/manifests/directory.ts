@@ -1,0 +1,170 @@
+import { createHash } from 'node:crypto';
+import type { BigIntStats } from 'node:fs';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { DecodeContext } from '../decode.ts';
+import type { Pacer } from '../pacer.ts';
+import type { SourceProblem } from '../source.ts';
+import { decodeManifests, type ManifestObjects } from './objects.ts';
+import { ManifestError, parseManifest } from './parse.ts';
+
+const extensions = /\.(?:ya?ml|json)$/;
+const fileBytesMax = 64 * 1024 * 1024;
+/**
+ * A file that is empty, broken or missing gets this long to become whole before that counts:
+ * shells truncate before they write, editors move the old file away before they write the new.
+ */
+export const graceMs = 50;
+
+interface ManifestFile {
+  /** Changes whenever the file does; for a file that cannot be read, the reason. */
+  readonly identity: string;
+  readonly contentHash: string;
+  /** The last good ones. */
+  readonly objects: ManifestObjects;
+  /** performance.now() when it was first found missing; undefined while it is there. */
+  readonly missingSinceMs: number | undefined;
+}
+
+const nothing: ManifestFile = {
+  identity: '',
+  contentHash: '',
+  objects: new Map(),
+  missingSinceMs: undefined,
+};
+
+type Loaded =
+  | { readonly kind: 'read'; readonly file: ManifestFile; readonly problems: SourceProblem[] }
+  /** Empty or broken, but so fresh that somebody may still be writing it. */
+  | { readonly kind: 'unsettled' }
+  | { readonly kind: 'missing' };
+
+export interface Scan {
+  readonly problems: readonly SourceProblem[];
+  /** `unsettled`: look again after `graceMs`. */
+  readonly state: 'settled' | 'unsettled';
+}
+
+/** The last good content of each manifest in a directory. */
+export class ManifestDirectory {
+  readonly #path: string;
+  readonly #context: DecodeContext;
+  readonly #pacer: Pacer;
+  #files = new Map<string, ManifestFile>();
+
+  constructor(path: string, context: DecodeContext, pacer: Pacer) {
+    this.#path = path;
+    this.#context = context;
+    this.#pacer = pacer;
+  }
+
+  /** Objects of each file, in the order of file names. */
+  *contents(): Generator<readonly [file: string, objects: ManifestObjects]> {
+    for (const name of [...this.#files.keys()].sort()) yield [name, this.#files.get(name)!.objects];
+  }
+
+  /**
+   * Reads what changed. `hinted` files are read even when they look unchanged: a file system's
+   * clock is coarse. Rejects when the directory itself cannot be read; then nothing changed.
+   */
+  async scan(hinted: ReadonlySet<string>): Promise<Scan> {
+    const found = (await readdir(this.#path)).filter(
+      (name) => extensions.test(name) && !name.startsWith('.'),
+    );
+    const files = new Map<string, ManifestFile>();
+    const problems: SourceProblem[] = [];
+    let state: Scan['state'] = 'settled';
+    for (const name of new Set([...found, ...this.#files.keys()])) {
+      const before = this.#files.get(name) ?? nothing;
+      const loaded = await this.#load(
+        name,
+        hinted.has(name) ? { ...before, identity: '' } : before,
+      );
+      if (loaded.kind === 'read') {
+        files.set(name, loaded.file);
+        problems.push(...loaded.problems);
+      } else if (loaded.kind === 'unsettled') {
+        files.set(name, before);
+        state = 'unsettled';
+      } else if (this.#files.has(name)) {
+        const missingSinceMs = before.missingSinceMs ?? performance.now();
+        if (performance.now() - missingSinceMs >= graceMs) continue;
+        files.set(name, { ...before, missingSinceMs });
+        state = 'unsettled';
+      }
+    }
+    this.#files = files;
+    return { problems, state };
+  }
+
+  async #load(name: string, before: ManifestFile): Promise<Loaded> {
+    try {
+      const path = join(this.#path, name);
+      const status = await stat(path, { bigint: true });
+      if (!status.isFile()) return { kind: 'missing' };
+      const identity = identityOf(status);
+      if (before.identity === identity) {
+        return { kind: 'read', file: { ...before, missingSinceMs: undefined }, problems: [] };
+      }
+      if (status.size > fileBytesMax) throw new Error('larger than 64 MiB');
+      return await this.#parse(name, await readFile(path), before, status);
+    } catch (error) {
+      if (isMissing(error)) return { kind: 'missing' };
+      const reason = `cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+      // Said once, not at every scan.
+      const said = before.identity === reason;
+      const problems = said ? [] : [{ subject: name, field: undefined, reason }];
+      return { kind: 'read', file: { ...before, identity: reason }, problems };
+    }
+  }
+
+  async #parse(
+    name: string,
+    bytes: Buffer,
+    before: ManifestFile,
+    status: BigIntStats,
+  ): Promise<Loaded> {
+    const file = {
+      identity: identityOf(status),
+      contentHash: createHash('sha1').update(bytes).digest('base64'),
+      objects: before.objects,
+      missingSinceMs: undefined,
+    };
+    if (file.contentHash === before.contentHash) return { kind: 'read', file, problems: [] };
+    const ageMs = Date.now() - Number(status.mtimeMs);
+    const fresh = ageMs >= 0 && ageMs < graceMs;
+    if (bytes.length === 0 && fresh) return { kind: 'unsettled' };
+    try {
+      const documents = await parseManifest(name, bytes, this.#pacer);
+      const decoded = await decodeManifests(
+        { file: name, documents, previous: before.objects },
+        this.#context,
+        this.#pacer,
+      );
+      return {
+        kind: 'read',
+        file: { ...file, objects: decoded.objects },
+        problems: decoded.problems,
+      };
+    } catch (error) {
+      if (!(error instanceof ManifestError)) throw error;
+      if (fresh) return { kind: 'unsettled' };
+      const kept = before.objects.size > 0 ? '; its last good content stays in force' : '';
+      const problem = {
+        subject: `${name}:${error.line}`,
+        field: undefined,
+        reason: `${error.message}${kept}`,
+      };
+      return { kind: 'read', file, problems: [problem] };
+    }
+  }
+}
+
+function identityOf(status: BigIntStats): string {
+  const { dev, ino, size, mtimeNs, ctimeNs } = status;
+  return [dev, ino, size, mtimeNs, ctimeNs].join(':');
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+}

@@ -1,0 +1,131 @@
+import { isRawObject, type RawObject, show } from '../decode/door.ts';
+import { type DecodeContext, decodeChange, objectKey } from '../decode.ts';
+import type { Pacer } from '../pacer.ts';
+import type { Change, Resource, SourceProblem } from '../source.ts';
+import type { ManifestDocument } from './parse.ts';
+
+/** What each kind is, by the API versions whose shape we read. */
+const resourceOfType: ReadonlyMap<string, Resource> = new Map([
+  ['v1/Service', 'services'],
+  ['v1/Node', 'nodes'],
+  ['discovery.k8s.io/v1/EndpointSlice', 'endpointslices'],
+  ['networking.k8s.io/v1/ServiceCIDR', 'servicecidrs'],
+  ['networking.k8s.io/v1beta1/ServiceCIDR', 'servicecidrs'],
+]);
+
+/** One usable object of a file. */
+export interface ManifestObject {
+  readonly resource: Resource;
+  readonly change: Change;
+}
+
+/** Objects of one file by `resource/key`. */
+export type ManifestObjects = ReadonlyMap<string, ManifestObject>;
+
+export interface ManifestContent {
+  /** Its name, for problems. */
+  readonly file: string;
+  readonly documents: readonly ManifestDocument[];
+  /** What was last in force. */
+  readonly previous: ManifestObjects;
+}
+
+interface RawManifest {
+  readonly raw: RawObject;
+  readonly line: number;
+}
+
+/**
+ * Decodes what a file holds. An object that cannot be used keeps its `previous` version, as an
+ * API server keeps the old object when it refuses an update.
+ */
+export async function decodeManifests(
+  { file, documents, previous }: ManifestContent,
+  context: DecodeContext,
+  pacer: Pacer,
+): Promise<{ objects: ManifestObjects; problems: SourceProblem[] }> {
+  const objects = new Map<string, ManifestObject>();
+  const problems: SourceProblem[] = [];
+  const ignored = new Set<string>();
+  for (const { raw, line } of flatten(file, documents, problems)) {
+    if (pacer.due) await pacer.rest();
+    const resource = resourceOfType.get(`${raw.apiVersion}/${raw.kind}`);
+    if (resource === undefined) {
+      ignored.add(`${raw.kind} (${raw.apiVersion})`);
+      continue;
+    }
+    const defaulted = withDefaults(resource, raw);
+    const decoded = decodeChange(resource, defaulted, context);
+    for (const problem of decoded.problems) {
+      problems.push({ ...problem, subject: `${problem.subject} (${file}:${line})` });
+    }
+    const key = `${resource}/${objectKey(resource, defaulted)}`;
+    const kept = decoded.problems.length > 0 ? previous.get(key)?.change : undefined;
+    const change = decoded.change ?? kept;
+    if (change === undefined || isOtherNode(change, context)) continue;
+    if (objects.has(key)) {
+      const reason = `${key} is in this file twice; the first one counts`;
+      problems.push({ subject: `${file}:${line}`, field: undefined, reason });
+    } else {
+      objects.set(key, { resource, change });
+    }
+  }
+  if (ignored.size > 0) {
+    const reason = `holds kinds that are of no use here: ${[...ignored].join(', ')}`;
+    problems.push({ subject: file, field: undefined, reason });
+  }
+  return { objects, problems };
+}
+
+/** Objects of all documents, those of lists too. */
+function* flatten(
+  file: string,
+  documents: readonly ManifestDocument[],
+  problems: SourceProblem[],
+): Generator<RawManifest> {
+  for (const { value, line } of documents) {
+    if (!isRawObject(value) || typeof value.kind !== 'string' || !isText(value.apiVersion)) {
+      const reason = `is no Kubernetes object with apiVersion and kind: ${show(value)}`;
+      problems.push({ subject: `${file}:${line}`, field: undefined, reason });
+      continue;
+    }
+    if (!value.kind.endsWith('List') || !Array.isArray(value.items)) {
+      yield { raw: value, line };
+      continue;
+    }
+    // Items of a typed list (ServiceList) do not repeat their kind.
+    const kind = value.kind.slice(0, -'List'.length);
+    const items = value.items.map((item: unknown) =>
+      isRawObject(item) && kind !== '' ? { apiVersion: value.apiVersion, kind, ...item } : item,
+    );
+    yield* flatten(
+      file,
+      items.map((item) => ({ value: item, line })),
+      problems,
+    );
+  }
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== '';
+}
+
+/** What an API server fills in and people leave out: the namespace, names of slice ports. */
+function withDefaults(resource: Resource, raw: RawObject): RawObject {
+  if (resource === 'nodes' || resource === 'servicecidrs') return raw;
+  const metadata = isRawObject(raw.metadata) ? raw.metadata : {};
+  const defaulted = {
+    ...raw,
+    metadata: { ...metadata, namespace: metadata.namespace || 'default' },
+  };
+  if (resource !== 'endpointslices' || !Array.isArray(raw.ports)) return defaulted;
+  const ports = raw.ports.map((port: unknown) =>
+    isRawObject(port) ? { ...port, name: port.name ?? '' } : port,
+  );
+  return { ...defaulted, ports };
+}
+
+/** An API source is sent only the node that we run on. */
+function isOtherNode(change: Change, { nodeName }: DecodeContext): boolean {
+  return change.kind === 'node' && change.node.name !== nodeName;
+}

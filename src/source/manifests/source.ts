@@ -1,0 +1,156 @@
+import type { BigIntStats } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { isDeepStrictEqual } from 'node:util';
+import { type DecodeContext, decodeContext, goneChange } from '../decode.ts';
+import { Pacer } from '../pacer.ts';
+import { type Resource, resources, type Source, type SourceSink } from '../source.ts';
+import { graceMs, ManifestDirectory } from './directory.ts';
+import type { ManifestObject } from './objects.ts';
+import { DirectoryWatcher } from './watcher.ts';
+
+/** Looks at the files before they are declared complete at start, while some are being written. */
+const settleAttemptsMax = 20;
+
+export interface ManifestSourceOptions {
+  /** Holds `*.yaml`, `*.yml` and `*.json`; folders in it are not read. */
+  readonly directory: string;
+  /** This node's name: only its Node is delivered, and endpoints on it are local. */
+  readonly nodeName: string;
+  /** How often files are looked at without an event. Default 2000. */
+  readonly rescanMs?: number;
+}
+
+/**
+ * Services, EndpointSlices, the Node and ServiceCIDRs from a directory of manifests. Changes are
+ * picked up within 100 ms. A broken file is reported with its line, and its last good content
+ * stays in force. Of two files with the same object, the first by name wins.
+ */
+export class ManifestSource implements Source {
+  readonly #path: string;
+  readonly #context: DecodeContext;
+  readonly #directory: ManifestDirectory;
+  readonly #watcher: DirectoryWatcher;
+  /** What the sink was told, by `resource/key`. */
+  #delivered = new Map<string, ManifestObject>();
+  /** Pairs of files with the same object that were reported. */
+  #clashes = new Set<string>();
+  #outage: string | undefined;
+  #scannedAtMs: number | undefined;
+
+  constructor({ directory, nodeName, rescanMs = 2000 }: ManifestSourceOptions) {
+    this.#path = directory;
+    this.#context = decodeContext(nodeName);
+    this.#directory = new ManifestDirectory(directory, this.#context, new Pacer());
+    this.#watcher = new DirectoryWatcher(directory, rescanMs);
+  }
+
+  /** Rejects when the directory cannot be read at the start. */
+  async run(sink: SourceSink, signal: AbortSignal): Promise<void> {
+    try {
+      let unsettled = await this.#scan(new Set(), sink, 'fail');
+      for (let i = 0; unsettled && i < settleAttemptsMax && !signal.aborted; i += 1) {
+        unsettled = await this.#scan(await this.#watcher.next(signal, graceMs), sink, 'fail');
+      }
+      this.#deliver(sink);
+      for (const resource of resources) sink.synced(resource);
+      while (!signal.aborted) {
+        const hinted = await this.#watcher.next(signal, unsettled ? graceMs : undefined);
+        if (signal.aborted) return;
+        unsettled = await this.#scan(hinted, sink, 'survive');
+        this.#deliver(sink);
+      }
+    } finally {
+      this.#watcher.close();
+    }
+  }
+
+  silenceMs(_resource: Resource): number | undefined {
+    return this.#scannedAtMs === undefined ? undefined : performance.now() - this.#scannedAtMs;
+  }
+
+  /** Whether a file is unsettled. */
+  async #scan(
+    hinted: ReadonlySet<string>,
+    sink: SourceSink,
+    onOutage: 'fail' | 'survive',
+  ): Promise<boolean> {
+    try {
+      // Watched first, read then: what changes in between is an event, not a surprise.
+      const watched = this.#follow(await stat(this.#path, { bigint: true }), sink);
+      const { problems, state } = await this.#directory.scan(hinted);
+      for (const problem of problems) sink.problem(problem);
+      if (watched === 'watched') this.#outage = undefined;
+      this.#scannedAtMs = performance.now();
+      return state === 'unsettled';
+    } catch (error) {
+      const reason = describe(error);
+      if (onOutage === 'fail') throw new Error(`manifests directory ${this.#path}: ${reason}`);
+      this.#report(sink, `${reason}; what was read last stays in force`);
+      return false;
+    }
+  }
+
+  #follow({ ino }: BigIntStats, sink: SourceSink): 'watched' | 'unwatched' {
+    try {
+      this.#watcher.follow(ino);
+      return 'watched';
+    } catch (error) {
+      this.#report(sink, `cannot be watched, changes are seen late: ${describe(error)}`);
+      return 'unwatched';
+    }
+  }
+
+  /** Once an outage, not once a scan. */
+  #report(sink: SourceSink, reason: string): void {
+    if (this.#outage === reason) return;
+    this.#outage = reason;
+    sink.problem({ subject: this.#path, field: undefined, reason });
+  }
+
+  /** Tells the sink the difference between what it was told and what the files hold. */
+  #deliver(sink: SourceSink): void {
+    const desired = this.#merge(sink);
+    for (const [key, { resource }] of this.#delivered) {
+      if (!desired.has(key)) sink.change(goneChange(resource, key.slice(resource.length + 1)));
+    }
+    for (const [key, object] of desired) {
+      const told = this.#delivered.get(key);
+      if (told?.change === object.change) continue;
+      if (told !== undefined && isDeepStrictEqual(told.change, object.change)) continue;
+      sink.change(object.change);
+    }
+    this.#delivered = desired;
+  }
+
+  #merge(sink: SourceSink): Map<string, ManifestObject> {
+    const merged = new Map<string, ManifestObject>();
+    const fileOf = new Map<string, string>();
+    const clashes = new Set<string>();
+    for (const [file, objects] of this.#directory.contents()) {
+      for (const [key, object] of objects) {
+        const first = fileOf.get(key);
+        if (first === undefined) {
+          fileOf.set(key, file);
+          merged.set(key, object);
+          continue;
+        }
+        const reason = `${key} is in ${first} too; the one there counts`;
+        clashes.add(`${file} ${reason}`);
+        if (!this.#clashes.has(`${file} ${reason}`)) {
+          sink.problem({ subject: file, field: undefined, reason });
+        }
+      }
+    }
+    this.#clashes = clashes;
+    return merged;
+  }
+}
+
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const code = 'code' in error ? error.code : undefined;
+  if (code === 'ENOENT') return 'does not exist';
+  if (code === 'ENOTDIR') return 'is no directory';
+  if (code === 'EACCES') return 'may not be read (permission denied)';
+  return error.message;
+}

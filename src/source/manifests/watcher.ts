@@ -1,0 +1,79 @@
+import { type FSWatcher, watch } from 'node:fs';
+
+/** An event is followed by a wait for silence, so that a file is not read while it is written. */
+const quietMs = 10;
+/** The wait for silence ends after this, whatever comes. */
+const unquietMaxMs = 50;
+
+/**
+ * Says when a directory may have changed: after inotify events, and every `rescanMs` because
+ * inotify does not see everything (targets of symbolic links, network file systems).
+ */
+export class DirectoryWatcher {
+  readonly #directory: string;
+  readonly #rescanMs: number;
+  #watcher: FSWatcher | undefined;
+  /** Inode of the directory that `#watcher` watches. */
+  #inode: bigint | undefined;
+  #names = new Set<string>();
+  #wake: (() => void) | undefined;
+
+  constructor(directory: string, rescanMs: number) {
+    this.#directory = directory;
+    this.#rescanMs = rescanMs;
+  }
+
+  /**
+   * Watches the directory of this inode; the path may have come to mean another one. Throws what
+   * fs.watch throws; then only the rescans are left.
+   */
+  follow(inode: bigint): void {
+    if (inode === this.#inode) return;
+    this.close();
+    this.#watcher = watch(this.#directory, (_event, name) => {
+      this.#names.add(name ?? '');
+      this.#wake?.();
+    });
+    this.#inode = inode;
+    // A watcher that fails later (its directory went) leaves the rescans, which find a new one.
+    this.#watcher.on('error', () => this.close());
+  }
+
+  /**
+   * Waits for a change, at most `rescanMs` or `soonestMs`. Resolves with the names that events
+   * spoke of; with none after the time is over, or when `signal` aborts.
+   */
+  async next(signal: AbortSignal, soonestMs = this.#rescanMs): Promise<ReadonlySet<string>> {
+    const patienceMs = Math.min(soonestMs, this.#rescanMs);
+    if (this.#names.size > 0 || (await this.#event(patienceMs, signal))) {
+      const deadlineMs = performance.now() + unquietMaxMs;
+      while (performance.now() < deadlineMs && (await this.#event(quietMs, signal))) {}
+    }
+    const names = this.#names;
+    this.#names = new Set();
+    return names;
+  }
+
+  close(): void {
+    this.#watcher?.close();
+    this.#watcher = undefined;
+    this.#inode = undefined;
+  }
+
+  /** Whether an event came within the time. */
+  #event(timeoutMs: number, signal: AbortSignal): Promise<boolean> {
+    if (signal.aborted) return Promise.resolve(false);
+    return new Promise((resolve) => {
+      const settle = (came: boolean): void => {
+        clearTimeout(timer);
+        signal.removeEventListener('abort', onAbort);
+        this.#wake = undefined;
+        resolve(came);
+      };
+      const onAbort = (): void => settle(false);
+      const timer = setTimeout(() => settle(false), timeoutMs);
+      signal.addEventListener('abort', onAbort, { once: true });
+      this.#wake = () => settle(true);
+    });
+  }
+}

@@ -1,0 +1,69 @@
+import { objectKey } from '../../../src/source/decode.ts';
+import type { Change, Resource, SourceProblem, SourceSink } from '../../../src/source/source.ts';
+
+/** A sink that keeps what it was told, as a store would. */
+export class Recorder implements SourceSink {
+  readonly changes: Change[] = [];
+  readonly problems: SourceProblem[] = [];
+  readonly syncedResources: Resource[] = [];
+  /** What is there now, by `kind namespace/name`. */
+  readonly state = new Map<string, Change>();
+
+  change(change: Change): void {
+    this.changes.push(change);
+    if (change.kind.endsWith('-gone')) this.state.delete(identify(change));
+    else this.state.set(identify(change), change);
+  }
+
+  synced(resource: Resource): void {
+    this.syncedResources.push(resource);
+  }
+
+  problem(problem: SourceProblem): void {
+    this.problems.push(problem);
+  }
+
+  /** `kind namespace/name` of everything there, sorted. */
+  names(): string[] {
+    return [...this.state.keys()].sort();
+  }
+
+  /** Problems as `subject: field reason`. */
+  said(): string[] {
+    return this.problems.map(({ subject, field, reason }) =>
+      [`${subject}:`, field, reason].filter((part) => part !== undefined).join(' '),
+    );
+  }
+}
+
+function identify(change: Change): string {
+  switch (change.kind) {
+    case 'service':
+      return `service ${objectKey('services', { metadata: change.service })}`;
+    case 'slice':
+      return `slice ${objectKey('endpointslices', { metadata: change.slice })}`;
+    case 'node':
+      return `node ${change.node.name}`;
+    case 'service-cidr':
+      return `service-cidr ${change.serviceCIDR.name}`;
+    case 'service-gone':
+    case 'slice-gone':
+      return `${change.kind.slice(0, -'-gone'.length)} ${change.namespace}/${change.name}`;
+    case 'node-gone':
+    case 'service-cidr-gone':
+      return `${change.kind.slice(0, -'-gone'.length)} ${change.name}`;
+  }
+}
+
+/** Waits until `holds`; fails with what `holds` last threw, or with `what`, after the deadline. */
+export async function until(
+  what: string,
+  holds: () => boolean,
+  deadlineMs = 10_000,
+): Promise<void> {
+  const end = performance.now() + deadlineMs;
+  while (!holds()) {
+    if (performance.now() > end) throw new Error(`not within ${deadlineMs} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
