@@ -101,6 +101,8 @@ export interface LoggingConfig {
 
 /** The effective configuration; deeply frozen. */
 export interface Config {
+  /** The release of kube-proxy that is reported as ours, `v1.36.2` unless --version says more. */
+  readonly kubernetesVersion: string;
   readonly source: SourceConfig;
   /** Trimmed and lower-cased; '' = use the operating system's host name. */
   readonly hostnameOverride: string;

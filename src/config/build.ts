@@ -1,0 +1,188 @@
+/** Makes the one frozen Config out of validated settings: parses, converts units, resolves modes. */
+import { parseAddress, parseCIDR } from '../state/address.ts';
+import type {
+  Config,
+  ConntrackConfig,
+  DetectLocal,
+  IpvsConfig,
+  LoggingConfig,
+  NodePortAddresses,
+  RequestedMode,
+  SourceConfig,
+  UserspaceConfig,
+} from './config.ts';
+import { toDocument } from './document.ts';
+import { toMs } from './duration.ts';
+import type { GivenSettings, Settings } from './fields/index.ts';
+import { flagNames } from './flag-table.ts';
+import type { ParsedFlags } from './flags.ts';
+import { deepFreeze } from './freeze.ts';
+import { type HostPort, splitHostPort } from './host-port.ts';
+import { infoBufferBytesMax } from './logging-rules.ts';
+import { resolveModes } from './mode-settings.ts';
+import { parsePortRange } from './port-range.ts';
+import { defaultSettings } from './settings.ts';
+import { checkBounds, checkPortRange } from './validate.ts';
+import { kubernetesVersion } from './version.ts';
+
+export interface BuildInput {
+  /** Complete and valid. */
+  readonly settings: Settings;
+  /** What of it was given rather than defaulted. */
+  readonly given: GivenSettings;
+  readonly gates: Readonly<Record<string, boolean>>;
+  readonly flags: ParsedFlags;
+}
+
+/** `settings` has passed `validate`; a value that does not parse here is a bug and throws. */
+export function buildConfig(input: BuildInput): { config: Config; warnings: readonly string[] } {
+  const { settings, given, gates, flags } = input;
+  const modes = resolveModes(settings, given);
+  const userspace = resolveUserspace(settings);
+  const logging = resolveLogging(settings);
+  const config: Config = {
+    kubernetesVersion: reportedVersion(flags.value('version')),
+    source: resolveSource(settings, flags),
+    hostnameOverride: settings.hostnameOverride.trim().toLowerCase(),
+    bindAddress: must(parseAddress(settings.bindAddress), settings.bindAddress),
+    healthzBindAddress: parseHostPort(settings.healthzBindAddress),
+    metricsBindAddress: parseHostPort(settings.metricsBindAddress),
+    bindAddressHardFail: settings.bindAddressHardFail,
+    profiling: settings.enableProfiling,
+    showHiddenMetricsForVersion: settings.showHiddenMetricsForVersion,
+    mode: settings.mode as RequestedMode,
+    modes: modes.modes,
+    iptables: { localhostNodePorts: settings['iptables.localhostNodePorts'] },
+    ipvs: resolveIpvs(settings),
+    userspace: userspace.value,
+    detectLocal: resolveDetectLocal(settings),
+    nodePortAddresses: resolveNodePortAddresses(settings.nodePortAddresses),
+    oomScoreAdj: settings.oomScoreAdj,
+    conntrack: resolveConntrack(settings),
+    configSyncPeriodMs: toMs(settings.configSyncPeriod),
+    featureGates: { ...gates },
+    logging: logging.value,
+    configPath: flags.value('config') === '' ? undefined : flags.value('config'),
+    document: toDocument(settings),
+    flags: [...flagNames].sort().map((name) => ({ name, value: flags.text(name) })),
+  };
+  const warnings = [...modes.warnings, ...userspace.warnings, ...logging.warnings];
+  return { config: deepFreeze(config), warnings };
+}
+
+function must<T>(value: T | undefined, text: string): T {
+  if (value === undefined) throw new Error(`${JSON.stringify(text)} passed validation unparsed`);
+  return value;
+}
+
+function reportedVersion(flag: string): string {
+  return flag.startsWith('v') ? flag : kubernetesVersion;
+}
+
+function parseHostPort(text: string): HostPort | undefined {
+  if (text === '') return undefined;
+  const { host, port } = must(splitHostPort(text), text);
+  return { address: must(parseAddress(host), text), port: Number(port) };
+}
+
+function resolveSource(settings: Settings, flags: ParsedFlags): SourceConfig {
+  const directory = flags.value('manifests');
+  if (directory !== '') return { kind: 'manifests', directory };
+  return {
+    kind: 'kubernetes',
+    kubeconfigPath: settings['clientConnection.kubeconfig'],
+    masterUrl: flags.value('master'),
+    acceptContentTypes: settings['clientConnection.acceptContentTypes'],
+    contentType: settings['clientConnection.contentType'],
+    qps: settings['clientConnection.qps'],
+    burst: settings['clientConnection.burst'],
+  };
+}
+
+function resolveIpvs(settings: Settings): IpvsConfig {
+  // Only mode ipvs looks at these, and only for it have they been checked.
+  const isActive = settings.mode === 'ipvs';
+  const excluded = isActive ? settings['ipvs.excludeCIDRs'] : [];
+  return {
+    scheduler: settings['ipvs.scheduler'] || 'rr',
+    excludeCIDRs: excluded.map((text) => must(parseCIDR(text), text)),
+    strictARP: settings['ipvs.strictARP'],
+    tcpTimeoutMs: isActive ? toMs(settings['ipvs.tcpTimeout']) : 0,
+    tcpFinTimeoutMs: isActive ? toMs(settings['ipvs.tcpFinTimeout']) : 0,
+    udpTimeoutMs: isActive ? toMs(settings['ipvs.udpTimeout']) : 0,
+  };
+}
+
+/** Mode userspace may be fallen back to, so its fields are read whatever the mode. */
+function resolveUserspace(settings: Settings): { value: UserspaceConfig; warnings: string[] } {
+  const warnings = [
+    ...checkBounds(settings, 'udpIdleTimeout'),
+    ...checkPortRange(settings.portRange),
+  ].map(({ field, detail }) => `${field} is not used: ${detail}`);
+  const range = parsePortRange(settings.portRange);
+  const idle = settings.udpIdleTimeout;
+  return {
+    value: {
+      portRange: range.ok ? range.value : undefined,
+      udpIdleTimeoutMs: toMs(idle > 0n ? idle : defaultSettings.udpIdleTimeout),
+    },
+    warnings,
+  };
+}
+
+function resolveDetectLocal(settings: Settings): DetectLocal {
+  switch (settings.detectLocalMode) {
+    case 'NodeCIDR':
+      return { kind: 'NodeCIDR' };
+    case 'BridgeInterface': {
+      const bridgeInterface = settings['detectLocal.bridgeInterface'];
+      return { kind: 'BridgeInterface', bridgeInterface };
+    }
+    case 'InterfaceNamePrefix': {
+      const interfaceNamePrefix = settings['detectLocal.interfaceNamePrefix'];
+      return { kind: 'InterfaceNamePrefix', interfaceNamePrefix };
+    }
+    default: {
+      const parts = settings.clusterCIDR === '' ? [] : settings.clusterCIDR.split(',');
+      return { kind: 'ClusterCIDR', cidrs: parts.map((text) => must(parseCIDR(text), text)) };
+    }
+  }
+}
+
+function resolveNodePortAddresses(addresses: readonly string[]): NodePortAddresses {
+  if (addresses.length === 0) return { kind: 'all' };
+  if (addresses[0] === 'primary') return { kind: 'primary' };
+  return { kind: 'cidrs', cidrs: addresses.map((text) => must(parseCIDR(text), text)) };
+}
+
+function resolveConntrack(settings: Settings): ConntrackConfig {
+  return {
+    maxPerCore: settings['conntrack.maxPerCore'],
+    min: settings['conntrack.min'],
+    tcpEstablishedTimeoutMs: toMs(settings['conntrack.tcpEstablishedTimeout']),
+    tcpCloseWaitTimeoutMs: toMs(settings['conntrack.tcpCloseWaitTimeout']),
+    tcpBeLiberal: settings['conntrack.tcpBeLiberal'],
+    udpTimeoutMs: toMs(settings['conntrack.udpTimeout']),
+    udpStreamTimeoutMs: toMs(settings['conntrack.udpStreamTimeout']),
+  };
+}
+
+function resolveLogging(settings: Settings): { value: LoggingConfig; warnings: string[] } {
+  const format = settings['logging.format'] === 'json' ? 'json' : 'text';
+  const asked = settings[`logging.options.${format}.infoBufferSize`].bytes;
+  const warnings =
+    asked > infoBufferBytesMax
+      ? [`logging.options.${format}.infoBufferSize: only 2Gi are used, as in kube-proxy`]
+      : [];
+  return {
+    value: {
+      format,
+      flushFrequencyMs: toMs(settings['logging.flushFrequency']),
+      verbosity: settings['logging.verbosity'],
+      vmodule: settings['logging.vmodule'].map((item) => ({ ...item })),
+      splitStream: settings[`logging.options.${format}.splitStream`],
+      infoBufferBytes: Math.min(asked, infoBufferBytesMax),
+    },
+    warnings,
+  };
+}

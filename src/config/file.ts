@@ -1,0 +1,161 @@
+/**
+ * Decodes a KubeProxyConfiguration file (behaviour document 2.1). Unknown and repeated fields are
+ * accepted with a warning, as kube-proxy does; everything else that is wrong is an error, and all
+ * errors are found in one go.
+ */
+import { rulesOf } from './field-types.ts';
+import { type FieldPath, fieldPaths, fields, type GivenSettings } from './fields/index.ts';
+import { quote } from './go-values.ts';
+import { meansDefault, settingsFrom } from './settings.ts';
+import { nearest } from './spelling.ts';
+import { describeTree, formatProblem, type Problem, type Tree, type TreeMap } from './tree.ts';
+import { parseYaml } from './yaml.ts';
+
+export const apiVersion = 'kubeproxy.config.k8s.io/v1alpha1';
+export const kind = 'KubeProxyConfiguration';
+
+export interface DecodedFile {
+  readonly ok: true;
+  /** Fields that the file gives; null and zero values that mean "default" are left out. */
+  readonly given: GivenSettings;
+  /** Line of every field that stands in the file. */
+  readonly lines: ReadonlyMap<string, number>;
+  readonly warnings: readonly string[];
+}
+
+export type FileResult =
+  | DecodedFile
+  /** `text` is one line in kube-proxy's words, `problems` what is wrong where. */
+  | { readonly ok: false; readonly text: string; readonly problems: readonly Problem[] };
+
+/** More unknown fields than this are counted, not listed. */
+const listedMax = 20;
+
+export function decodeFile(bytes: Uint8Array): FileResult {
+  const parsed = parseYaml(bytes);
+  if (!parsed.ok) return failed(parsed.problems);
+  const wrongKind = checkKind(parsed.tree);
+  if (wrongKind) return failed([wrongKind]);
+  const decoder = new Decoder();
+  decoder.section(parsed.tree as TreeMap, '');
+  if (decoder.problems.length > 0) return failed(decoder.problems);
+  return {
+    ok: true,
+    given: settingsFrom(decoder.values),
+    lines: decoder.lines,
+    warnings: [...parsed.warnings.map(formatProblem), ...decoder.leniencies()],
+  };
+}
+
+function failed(problems: readonly Problem[]): FileResult {
+  return {
+    ok: false,
+    text: `failed to decode: ${problems.map(formatProblem).join(', ')}`,
+    problems,
+  };
+}
+
+function checkKind(tree: Tree): Problem | undefined {
+  if (tree.kind === 'null') {
+    return {
+      field: '',
+      line: 0,
+      text: 'the file is empty; no kind "KubeProxyConfiguration" in it',
+    };
+  }
+  if (tree.kind !== 'map') {
+    const text = `no kind in it: the file must be a mapping, not ${describeTree(tree)}`;
+    return { field: '', line: tree.line, text };
+  }
+  return checkWord(tree, 'kind', kind) ?? checkWord(tree, 'apiVersion', apiVersion);
+}
+
+function checkWord(tree: TreeMap, key: 'kind' | 'apiVersion', wanted: string): Problem | undefined {
+  const entry = tree.entries.get(key);
+  const value = entry?.tree.kind === 'string' ? entry.tree.value : '';
+  const line = entry?.line ?? 0;
+  if (value === wanted) return undefined;
+  if (value === '') {
+    return { field: key, line, text: `no ${key} is given; it must be ${quote(wanted)}` };
+  }
+  const text = {
+    kind: `no kind ${quote(value)} is registered for version ${quote(apiVersion)}`,
+    apiVersion: `no kind ${quote(kind)} is registered for version ${quote(value)}`,
+  }[key];
+  const hint = value === 'ConfigMap' ? '; the configuration is a value in its data' : '';
+  return { field: key, line, text: `${text}${hint}` };
+}
+
+class Decoder {
+  readonly values = new Map<FieldPath, unknown>();
+  readonly lines = new Map<string, number>();
+  readonly problems: Problem[] = [];
+  private readonly unknown: string[] = [];
+  private readonly repeated: string[] = [];
+
+  section(tree: TreeMap, prefix: string): void {
+    for (const { key, line } of tree.duplicates) {
+      this.repeated.push(`${prefix}${key} (line ${line})`);
+    }
+    for (const [key, entry] of tree.entries) {
+      if (prefix === '' && (key === 'apiVersion' || key === 'kind')) continue;
+      const path = `${prefix}${key}`;
+      if (isField(path)) this.field(path, entry.tree, entry.line);
+      else if (isSection(path)) this.subsection(path, entry.tree, entry.line);
+      else this.reportUnknown(path, entry.line);
+    }
+  }
+
+  private field(path: FieldPath, tree: Tree, line: number): void {
+    this.lines.set(path, line);
+    if (tree.kind === 'null') return;
+    this.reportRepeats(tree, path);
+    const decoded = rulesOf(path).decode(tree);
+    if (!decoded.ok) this.problems.push({ field: path, line, text: decoded.error });
+    else if (!meansDefault(path, decoded.value)) this.values.set(path, decoded.value);
+  }
+
+  private subsection(path: string, tree: Tree, line: number): void {
+    if (tree.kind === 'map') this.section(tree, `${path}.`);
+    else if (tree.kind !== 'null') {
+      const text = `must be a mapping, not ${describeTree(tree)}`;
+      this.problems.push({ field: path, line, text });
+    }
+  }
+
+  private reportRepeats(tree: Tree, path: string): void {
+    if (tree.kind !== 'map') return;
+    for (const { key, line } of tree.duplicates) {
+      this.repeated.push(`${path}.${key} (line ${line})`);
+    }
+  }
+
+  private reportUnknown(path: string, line: number): void {
+    const guess = nearest(path, fieldPaths);
+    const hint = guess === undefined ? '' : `, did you mean ${guess}?`;
+    this.unknown.push(`${path} (line ${line}${hint})`);
+  }
+
+  /** What strict decoding would refuse. */
+  leniencies(): string[] {
+    const lines: string[] = [];
+    if (this.unknown.length > 0) lines.push(`unknown fields, ignored: ${list(this.unknown)}`);
+    if (this.repeated.length > 0) {
+      lines.push(`fields that stand twice, the last one counts: ${list(this.repeated)}`);
+    }
+    return lines.map((line) => `Using lenient decoding as strict decoding failed: ${line}`);
+  }
+}
+
+function list(items: readonly string[]): string {
+  const shown = items.slice(0, listedMax).join(', ');
+  return items.length > listedMax ? `${shown} and ${items.length - listedMax} more` : shown;
+}
+
+function isField(path: string): path is FieldPath {
+  return Object.hasOwn(fields, path);
+}
+
+function isSection(path: string): boolean {
+  return fieldPaths.some((field) => field.startsWith(`${path}.`));
+}

@@ -1,0 +1,337 @@
+/** Every flag of kube-proxy 1.36 on Linux, and Fairlead's own (behaviour document 1.2). */
+import type { FlagSpec, FlagTable, FlagValueByType } from './flag-spec.ts';
+
+const replacedBy = (name: string): string =>
+  `This flag is deprecated and will be removed in a future release. Please use ${name} instead.`;
+
+const runFlags = {
+  config: {
+    type: 'string',
+    group: 'run',
+    meaning:
+      'Path of a KubeProxyConfiguration file. With it, only these flags still count: ' +
+      '--hostname-override, --master, --manifests, --cleanup, --dry-run, --init-only, ' +
+      '--write-config-to and those of logging.',
+  },
+  'write-config-to': {
+    type: 'string',
+    group: 'run',
+    withConfig: 'kept',
+    meaning: 'Write the effective configuration to this file and exit.',
+  },
+  cleanup: {
+    type: 'bool',
+    group: 'run',
+    withConfig: 'kept',
+    meaning: 'Remove the rules of every mode and exit.',
+  },
+  'dry-run': {
+    type: 'bool',
+    group: 'run',
+    withConfig: 'kept',
+    own: true,
+    meaning: 'With --cleanup: list what would be removed, and remove nothing.',
+  },
+  'init-only': {
+    type: 'bool',
+    group: 'run',
+    withConfig: 'kept',
+    meaning:
+      'Do the set-up that needs full privileges and exit; afterwards CAP_NET_ADMIN is enough.',
+  },
+  version: {
+    type: 'version',
+    group: 'run',
+    default: 'false',
+    bare: 'true',
+    withConfig: 'kept',
+    meaning:
+      'Print the version and exit; --version=raw prints all of it. --version=vX.Y.Z reports that ' +
+      'version instead and goes on.',
+  },
+  help: {
+    type: 'bool',
+    group: 'run',
+    shorthand: 'h',
+    withConfig: 'kept',
+    meaning: 'Print this text and exit.',
+  },
+} as const satisfies FlagTable;
+
+const sourceFlags = {
+  kubeconfig: { type: 'string', group: 'source', field: 'clientConnection.kubeconfig' },
+  master: {
+    type: 'string',
+    group: 'source',
+    withConfig: 'kept',
+    meaning: 'URL of the API server; overrides the one in the kubeconfig.',
+  },
+  manifests: {
+    type: 'string',
+    group: 'source',
+    withConfig: 'kept',
+    own: true,
+    meaning: 'Read Services, EndpointSlices and Nodes from this directory, not from an API server.',
+  },
+  'kube-api-content-type': {
+    type: 'string',
+    group: 'source',
+    field: 'clientConnection.contentType',
+  },
+  'kube-api-burst': { type: 'int32', group: 'source', field: 'clientConnection.burst' },
+  'kube-api-qps': { type: 'float32', group: 'source', field: 'clientConnection.qps' },
+  'config-sync-period': { type: 'duration', group: 'source', field: 'configSyncPeriod' },
+  'hostname-override': {
+    type: 'string',
+    group: 'source',
+    field: 'hostnameOverride',
+    withConfig: 'kept',
+  },
+} as const satisfies FlagTable;
+
+const serveFlags = {
+  'bind-address': { type: 'ip', group: 'serve', field: 'bindAddress' },
+  'healthz-bind-address': {
+    type: 'ip-port',
+    group: 'serve',
+    field: 'healthzBindAddress',
+    meaning: 'Where /healthz and /livez are served. Empty: nowhere.',
+  },
+  'healthz-port': {
+    type: 'int32',
+    group: 'serve',
+    default: '10256',
+    deprecated: replacedBy('--healthz-bind-address'),
+    meaning: 'Port for --healthz-bind-address where that has none. 0: do not serve.',
+  },
+  'metrics-bind-address': {
+    type: 'ip-port',
+    group: 'serve',
+    field: 'metricsBindAddress',
+    meaning: 'Where /metrics, /proxyMode and /configz are served. Empty: nowhere.',
+  },
+  'metrics-port': {
+    type: 'int32',
+    group: 'serve',
+    default: '10249',
+    deprecated: replacedBy('--metrics-bind-address'),
+    meaning: 'Port for --metrics-bind-address where that has none. 0: do not serve.',
+  },
+  'bind-address-hard-fail': { type: 'bool', group: 'serve', field: 'bindAddressHardFail' },
+  profiling: { type: 'bool', group: 'serve', field: 'enableProfiling' },
+  'show-hidden-metrics-for-version': {
+    type: 'string',
+    group: 'serve',
+    field: 'showHiddenMetricsForVersion',
+  },
+} as const satisfies FlagTable;
+
+const modeFlags = {
+  'proxy-mode': { type: 'string', group: 'mode', field: 'mode' },
+  'masquerade-all': {
+    type: 'bool',
+    group: 'mode',
+    meaning: 'Masquerade everything that is sent to a ClusterIP, in every mode.',
+  },
+  'iptables-masquerade-bit': {
+    type: 'int32',
+    group: 'mode',
+    field: 'iptables.masqueradeBit',
+    meaning:
+      'Bit of the packet mark that asks for masquerading, in iptables, ipvs and userspace mode; ' +
+      'for mode nftables only a file can set it.',
+  },
+  'iptables-localhost-nodeports': {
+    type: 'bool',
+    group: 'mode',
+    field: 'iptables.localhostNodePorts',
+  },
+  'iptables-sync-period': {
+    type: 'duration',
+    group: 'mode',
+    default: '30s',
+    meaning: 'Delay before a failed sync is tried again, in every mode but ipvs. Above 0.',
+  },
+  'iptables-min-sync-period': {
+    type: 'duration',
+    group: 'mode',
+    default: '1s',
+    meaning: 'Least time between two syncs, in every mode but ipvs. 0: none.',
+  },
+  'iptables-max-sync-period': {
+    type: 'duration',
+    group: 'mode',
+    own: true,
+    meaning:
+      'Longest time between two full syncs, in every mode but ipvs. ' +
+      '0: one hour, or the least time between two syncs where that is longer.',
+  },
+} as const satisfies FlagTable;
+
+const ipvsFlags = {
+  'ipvs-sync-period': {
+    type: 'duration',
+    group: 'ipvs',
+    default: '30s',
+    meaning: 'Longest time between two syncs in mode ipvs. Above 0.',
+  },
+  'ipvs-min-sync-period': {
+    type: 'duration',
+    group: 'ipvs',
+    default: '1s',
+    meaning: 'Least time between two syncs in mode ipvs. 0: none.',
+  },
+  'ipvs-scheduler': { type: 'string', group: 'ipvs', field: 'ipvs.scheduler' },
+  'ipvs-exclude-cidrs': { type: 'strings', group: 'ipvs', field: 'ipvs.excludeCIDRs' },
+  'ipvs-strict-arp': { type: 'bool', group: 'ipvs', field: 'ipvs.strictARP' },
+  'ipvs-tcp-timeout': { type: 'duration', group: 'ipvs', field: 'ipvs.tcpTimeout' },
+  'ipvs-tcpfin-timeout': { type: 'duration', group: 'ipvs', field: 'ipvs.tcpFinTimeout' },
+  'ipvs-udp-timeout': { type: 'duration', group: 'ipvs', field: 'ipvs.udpTimeout' },
+} as const satisfies FlagTable;
+
+const trafficFlags = {
+  'detect-local-mode': { type: 'string', group: 'traffic', field: 'detectLocalMode' },
+  'pod-bridge-interface': {
+    type: 'string',
+    group: 'traffic',
+    field: 'detectLocal.bridgeInterface',
+  },
+  'pod-interface-name-prefix': {
+    type: 'string',
+    group: 'traffic',
+    field: 'detectLocal.interfaceNamePrefix',
+  },
+  'cluster-cidr': { type: 'string', group: 'traffic', field: 'clusterCIDR' },
+  'nodeport-addresses': { type: 'strings', group: 'traffic', field: 'nodePortAddresses' },
+} as const satisfies FlagTable;
+
+const hostFlags = {
+  'oom-score-adj': { type: 'int32', group: 'host', field: 'oomScoreAdj' },
+  'conntrack-max-per-core': { type: 'int32', group: 'host', field: 'conntrack.maxPerCore' },
+  'conntrack-min': { type: 'int32', group: 'host', field: 'conntrack.min' },
+  'conntrack-tcp-timeout-established': {
+    type: 'duration',
+    group: 'host',
+    field: 'conntrack.tcpEstablishedTimeout',
+  },
+  'conntrack-tcp-timeout-close-wait': {
+    type: 'duration',
+    group: 'host',
+    field: 'conntrack.tcpCloseWaitTimeout',
+  },
+  'conntrack-tcp-be-liberal': { type: 'bool', group: 'host', field: 'conntrack.tcpBeLiberal' },
+  'conntrack-udp-timeout': { type: 'duration', group: 'host', field: 'conntrack.udpTimeout' },
+  'conntrack-udp-timeout-stream': {
+    type: 'duration',
+    group: 'host',
+    field: 'conntrack.udpStreamTimeout',
+  },
+} as const satisfies FlagTable;
+
+const loggingFlags = {
+  'logging-format': {
+    type: 'string',
+    group: 'logging',
+    field: 'logging.format',
+    withConfig: 'kept',
+  },
+  'log-flush-frequency': {
+    type: 'duration',
+    group: 'logging',
+    field: 'logging.flushFrequency',
+    withConfig: 'kept',
+  },
+  v: {
+    type: 'level',
+    group: 'logging',
+    field: 'logging.verbosity',
+    shorthand: 'v',
+    withConfig: 'kept',
+  },
+  vmodule: {
+    type: 'vmodule',
+    group: 'logging',
+    field: 'logging.vmodule',
+    withConfig: 'kept',
+  },
+  'log-text-split-stream': {
+    type: 'bool',
+    group: 'logging',
+    field: 'logging.options.text.splitStream',
+    withConfig: 'kept',
+  },
+  'log-text-info-buffer-size': {
+    type: 'quantity',
+    group: 'logging',
+    field: 'logging.options.text.infoBufferSize',
+    withConfig: 'kept',
+  },
+  'log-json-split-stream': {
+    type: 'bool',
+    group: 'logging',
+    field: 'logging.options.json.splitStream',
+    withConfig: 'kept',
+  },
+  'log-json-info-buffer-size': {
+    type: 'quantity',
+    group: 'logging',
+    field: 'logging.options.json.infoBufferSize',
+    withConfig: 'kept',
+  },
+} as const satisfies FlagTable;
+
+const otherFlags = {
+  'feature-gates': { type: 'bool-map', group: 'other', field: 'featureGates' },
+  'boot-id-file': {
+    type: 'string',
+    group: 'other',
+    default: '/proc/sys/kernel/random/boot_id',
+    withConfig: 'kept',
+    meaning: 'Accepted, without effect.',
+  },
+  'machine-id-file': {
+    type: 'string',
+    group: 'other',
+    default: '/etc/machine-id,/var/lib/dbus/machine-id',
+    withConfig: 'kept',
+    meaning: 'Accepted, without effect.',
+  },
+} as const satisfies FlagTable;
+
+const table = {
+  ...runFlags,
+  ...sourceFlags,
+  ...serveFlags,
+  ...modeFlags,
+  ...ipvsFlags,
+  ...trafficFlags,
+  ...hostFlags,
+  ...loggingFlags,
+  ...otherFlags,
+} as const;
+
+export type FlagName = keyof typeof table;
+export const flagNames = Object.keys(table) as readonly FlagName[];
+export const flagTable: Readonly<Record<FlagName, FlagSpec>> = table;
+
+/** The value that a flag holds. */
+export type FlagValue<Name extends FlagName> = FlagValueByType[(typeof table)[Name]['type']];
+
+/** Flags that kube-proxy once had, or has on Windows: unknown today, with what to do instead. */
+export const formerFlags: Readonly<Record<string, string>> = {
+  'udp-timeout': 'set udpIdleTimeout in a configuration file; it is for mode userspace only',
+  'proxy-port-range': 'set portRange in a configuration file; it is for mode userspace only',
+  'cleanup-iptables': 'use --cleanup',
+  'resource-container': 'let the supervisor put the process into its cgroup',
+  'log-dir': 'logs go to stderr; redirect them',
+  'log-file': 'logs go to stderr; redirect them',
+  logtostderr: 'logs go to stderr anyway; drop the flag',
+  alsologtostderr: 'logs go to stderr anyway; drop the flag',
+  stderrthreshold: 'logs go to stderr anyway; drop the flag',
+  'windows-service': 'it is for Windows nodes',
+  'source-vip': 'it is for Windows nodes',
+  'network-name': 'it is for Windows nodes',
+  'enable-dsr': 'it is for Windows nodes',
+  'root-hnsendpoint-name': 'it is for Windows nodes',
+  'forward-healthcheck-vip': 'it is for Windows nodes',
+};

@@ -1,0 +1,240 @@
+/**
+ * From a command line to what the program should do: the door between the operator and the rest
+ * (behaviour document 1.3 to 1.8). Pure: files are read through `env`, nothing is printed.
+ */
+import { buildConfig } from './build.ts';
+import type { Config } from './config.ts';
+import { formatDocument, toDocument } from './document.ts';
+import { type FieldPath, fields, type GivenSettings, type Settings } from './fields/index.ts';
+import { decodeFile, type FileResult } from './file.ts';
+import { droppedFlags, givenByFlags, settingsOfFlags, withLoggingFlags } from './flag-settings.ts';
+import { flagNames, flagTable } from './flag-table.ts';
+import { type ParsedFlags, parseFlags } from './flags.ts';
+import { resolveGates } from './gates.ts';
+import { quote } from './go-values.ts';
+import { helpText } from './help.ts';
+import { checkLogging } from './logging-rules.ts';
+import { withDefaults, withPlatformDefaults } from './settings.ts';
+import { formatProblem, type Problem } from './tree.ts';
+import { aggregate, type Violation, validate } from './validate.ts';
+import { fairleadVersion, kubernetesVersion } from './version.ts';
+
+export interface LoadEnvironment {
+  /** Returns the file's bytes or throws an error whose message names the file. */
+  readonly readFile: (path: string) => Uint8Array;
+}
+
+/** Lines that the program should log once logging works. */
+export type Warnings = readonly string[];
+
+export type LoadResult =
+  | { readonly kind: 'run'; readonly config: Config; readonly warnings: Warnings }
+  /** Do the privileged set-up, then exit 0. */
+  | { readonly kind: 'init-only'; readonly config: Config; readonly warnings: Warnings }
+  /** Remove the rules of every mode (or list them), then exit. */
+  | {
+      readonly kind: 'cleanup';
+      readonly config: Config;
+      readonly action: 'remove' | 'list';
+      readonly warnings: Warnings;
+    }
+  /** Write `text` to `path`, then exit 0. */
+  | {
+      readonly kind: 'write-config';
+      readonly path: string;
+      readonly text: string;
+      readonly warnings: Warnings;
+    }
+  /** For stdout. */
+  | { readonly kind: 'print'; readonly text: string; readonly exitCode: 0 }
+  /** For stderr: `text` is everything that is to be printed, `message` its first line's gist. */
+  | {
+      readonly kind: 'error';
+      readonly text: string;
+      readonly message: string;
+      readonly exitCode: 1;
+    };
+
+export function loadConfig(argv: readonly string[], env: LoadEnvironment): LoadResult {
+  const flags = parseFlags(argv);
+  if (!flags.ok) {
+    const hint = flags.hint === '' ? '' : `  ${flags.hint}\n`;
+    const text = `${helpText()}\nError: ${flags.error}\n${hint}`;
+    return { kind: 'error', text, message: flags.error, exitCode: 1 };
+  }
+  if (flags.value('help')) return { kind: 'print', text: helpText(), exitCode: 0 };
+  const misuse = findMisuse(flags);
+  if (misuse !== undefined) return failure(misuse, []);
+  const version = versionText(flags.value('version'));
+  if (version !== undefined) return { kind: 'print', text: version, exitCode: 0 };
+  const source = readSettings(flags, env);
+  if (!source.ok) return source.failure;
+  return complete(flags, source);
+}
+
+function findMisuse(flags: ParsedFlags): string | undefined {
+  if (flags.words.length > 0) {
+    const words = flags.words.map(quote).join(' ');
+    return `"fairlead" does not take any arguments, got [${words}]`;
+  }
+  if (flags.value('dry-run') && !flags.value('cleanup')) return '--dry-run needs --cleanup';
+  return undefined;
+}
+
+function versionText(value: string): string | undefined {
+  if (value === 'true') return `Kubernetes ${kubernetesVersion}\nFairlead ${fairleadVersion}\n`;
+  if (value !== 'raw') return undefined;
+  const [major = '', minor = ''] = kubernetesVersion.slice(1).split('.');
+  const version = { major, minor, gitVersion: kubernetesVersion, fairleadVersion };
+  return `${JSON.stringify(version)}\n`;
+}
+
+interface SettingsSource {
+  readonly ok: true;
+  readonly settings: Settings;
+  readonly given: GivenSettings;
+  readonly warnings: Warnings;
+  /** Names a field for the operator: its place in the file, or the flag that set it. */
+  readonly locate: (field: FieldPath) => Pick<Problem, 'field' | 'line'>;
+}
+
+type Failure = Extract<LoadResult, { kind: 'error' }>;
+
+function readSettings(
+  flags: ParsedFlags,
+  env: LoadEnvironment,
+): SettingsSource | { readonly ok: false; readonly failure: Failure } {
+  const path = flags.value('config');
+  if (path === '') {
+    const given = givenByFlags(flags);
+    const locate = (field: FieldPath) => ({ field: flagFor(field, flags) ?? field, line: 0 });
+    return { ok: true, settings: settingsOfFlags(flags, given), given, warnings: [], locate };
+  }
+  const file = readConfigFile(path, env);
+  if (!file.ok) {
+    const details = file.problems.length > 1 ? file.problems.map(formatProblem) : [];
+    const failed = failure(`failed complete: ${file.text}`, [`in ${path}`, ...details]);
+    return { ok: false, failure: failed };
+  }
+  const dropped = droppedFlags(flags).map((name) => `--${name}`);
+  const warnings = [...file.warnings];
+  if (dropped.length > 0) {
+    warnings.push(`ignored, because --config is given: ${dropped.join(', ')}`);
+  }
+  return {
+    ok: true,
+    settings: withLoggingFlags(withDefaults(file.given), flags),
+    given: file.given,
+    warnings,
+    locate: (field) => ({ field, line: file.lines.get(field) ?? 0 }),
+  };
+}
+
+function readConfigFile(path: string, env: LoadEnvironment): FileResult {
+  try {
+    return decodeFile(env.readFile(path));
+  } catch (error) {
+    const text = `cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+    return { ok: false, text, problems: [] };
+  }
+}
+
+/** The flag on the command line that set the field. */
+function flagFor(field: FieldPath, flags: ParsedFlags): string | undefined {
+  const suffix = /^(?:iptables|nftables|ipvs)\.(?:(min|max)SyncPeriod|syncPeriod)$/.exec(field);
+  const candidates = flagNames.filter((name) => {
+    if (flagTable[name].field === field) return true;
+    const wanted = suffix?.[1] === undefined ? '-sync-period' : `-${suffix[1]}-sync-period`;
+    return suffix !== null && new RegExp(`^(iptables|ipvs)${wanted}$`).test(name);
+  });
+  const name = candidates.find((candidate) => flags.isSet(candidate));
+  return name === undefined ? undefined : `--${name}`;
+}
+
+/** Everything after reading: platform defaults, node name, gates, all rules, and what to do. */
+function complete(flags: ParsedFlags, source: SettingsSource): LoadResult {
+  const hostname = resolveHostname(flags, source.settings);
+  const settings = { ...withPlatformDefaults(source.settings), hostnameOverride: hostname.value };
+  const gates = resolveGates(settings.featureGates);
+  const stages: readonly Stage[] = [
+    { name: 'failed complete', violations: [...hostname.violations, ...gateErrors(gates.errors)] },
+    { name: 'initialize logging', violations: checkLogging(settings, gates.values) },
+    { name: 'failed validate', violations: validate(settings) },
+  ];
+  const failed = stages.find((stage) => stage.violations.length > 0);
+  if (failed) {
+    const message = `${failed.name}: ${aggregate(failed.violations.map(({ text }) => text))}`;
+    const details = stages
+      .flatMap((stage) => stage.violations)
+      .map(({ field, detail }) => formatProblem({ ...source.locate(field), text: detail }));
+    const path = flags.value('config');
+    return failure(message, path === '' ? details : [`in ${path}`, ...details]);
+  }
+  const input = { settings, given: source.given, gates: gates.values, flags };
+  const { config, warnings } = buildConfig(input);
+  return decide(flags, settings, config, [
+    ...flags.warnings,
+    ...source.warnings,
+    ...gates.warnings,
+    ...warnings,
+    ...uselessFields(source.given, settings.mode),
+  ]);
+}
+
+interface Stage {
+  /** How kube-proxy begins the error line of this stage. */
+  readonly name: string;
+  readonly violations: readonly Violation[];
+}
+
+function resolveHostname(
+  flags: ParsedFlags,
+  settings: Settings,
+): { readonly value: string; readonly violations: readonly Violation[] } {
+  const flag = flags.value('hostname-override');
+  const value = flag === '' ? settings.hostnameOverride : flag;
+  if (value === '' || value.trim() !== '') return { value, violations: [] };
+  const text =
+    flag === '' ? 'empty hostnameOverride is invalid' : 'empty hostname-override is invalid';
+  const detail = 'must not be only white space';
+  return { value, violations: [{ field: 'hostnameOverride', detail, text }] };
+}
+
+function gateErrors(errors: readonly string[]): Violation[] {
+  return errors.map((text) => ({ field: 'featureGates', detail: text, text }));
+}
+
+function decide(
+  flags: ParsedFlags,
+  settings: Settings,
+  config: Config,
+  warnings: Warnings,
+): LoadResult {
+  const path = flags.value('write-config-to');
+  if (path !== '') {
+    return { kind: 'write-config', path, text: formatDocument(toDocument(settings)), warnings };
+  }
+  if (flags.value('cleanup')) {
+    const action = flags.value('dry-run') ? 'list' : 'remove';
+    return { kind: 'cleanup', config, action, warnings };
+  }
+  return { kind: flags.value('init-only') ? 'init-only' : 'run', config, warnings };
+}
+
+/** Fields that are accepted and change nothing here. */
+function uselessFields(given: GivenSettings, mode: string): string[] {
+  return (Object.keys(given) as FieldPath[]).flatMap((field) => {
+    const { origin } = fields[field];
+    if (origin === 'windows') return [`${field} is for Windows nodes and has no effect here`];
+    if (origin === 'older' && mode !== 'userspace') {
+      return [`${field} has no effect in other modes than userspace`];
+    }
+    return [];
+  });
+}
+
+/** The error in kube-proxy's words, then each problem on a line of its own with its place. */
+function failure(message: string, details: readonly string[]): Failure {
+  const lines = [...new Set(details)].map((detail) => `  ${detail}\n`);
+  return { kind: 'error', text: `Error: ${message}\n${lines.join('')}`, message, exitCode: 1 };
+}

@@ -1,0 +1,270 @@
+/**
+ * kube-proxy's rules for a complete configuration, in its order and words (behaviour document 2.2
+ * to 2.4, 2.8). Every violation is found in one go; nothing is repaired.
+ */
+import { type CIDR, parseAddress, parseCIDR } from '../state/address.ts';
+import { modeNames } from './config.ts';
+import { rulesOf } from './field-types.ts';
+import { type FieldPath, fields, type Settings } from './fields/index.ts';
+import type { Bounds } from './fields/spec.ts';
+import { quote } from './go-values.ts';
+import { splitHostPort } from './host-port.ts';
+import { parsePortRange } from './port-range.ts';
+import { syncSection } from './settings.ts';
+
+/** One violated rule. */
+export interface Violation {
+  /** Path of the field in the file. */
+  readonly field: FieldPath;
+  /** What is wrong, without the field's name. */
+  readonly detail: string;
+  /** kube-proxy's line: `KubeProxyConfiguration.SyncPeriod: Invalid value: "0s": must be …` */
+  readonly text: string;
+}
+
+const root = 'KubeProxyConfiguration';
+
+function violation(field: FieldPath, type: string, detail: string, suffix = ''): Violation {
+  const path = `${root}.${fields[field].errorPath ?? field}${suffix}`;
+  return { field, detail, text: `${path}: ${type}: ${detail}` };
+}
+
+function invalid(field: FieldPath, value: string, detail: string, suffix = ''): Violation {
+  return {
+    ...violation(field, `Invalid value: ${value}`, detail, suffix),
+    detail: `${value}: ${detail}`,
+  };
+}
+
+/** What a value must be to keep the bounds, in kube-proxy's words. */
+export function describeBounds(bounds: Bounds): string {
+  switch (bounds.kind) {
+    case 'range':
+      return `must be within the range [${bounds.min}, ${bounds.max}]`;
+    case 'not-negative':
+      return 'must be greater than or equal to 0';
+    case 'positive':
+      return 'must be greater than 0';
+  }
+}
+
+/** Bounds and further rules of a field in a few words, for --help and the documentation. */
+export function fieldRules(field: FieldPath): string {
+  const { bounds, rules } = fields[field];
+  return [bounds === undefined ? '' : boundsInShort(bounds), rules ?? '']
+    .filter((part) => part !== '')
+    .join('; ');
+}
+
+function boundsInShort(bounds: Bounds): string {
+  switch (bounds.kind) {
+    case 'range':
+      return `${bounds.min} to ${bounds.max}`;
+    case 'not-negative':
+      return '0 or more';
+    case 'positive':
+      return 'above 0';
+  }
+}
+
+function keepsBounds(bounds: Bounds, value: unknown): boolean {
+  if (typeof value !== 'number' && typeof value !== 'bigint') return true;
+  switch (bounds.kind) {
+    case 'range':
+      return value >= bounds.min && value <= bounds.max;
+    case 'not-negative':
+      return value >= 0;
+    case 'positive':
+      return value > 0;
+  }
+}
+
+/** Checks the bounds of the table, whatever the mode. */
+export function checkBounds(settings: Settings, field: FieldPath): Violation[] {
+  const { bounds } = fields[field];
+  if (bounds === undefined || keepsBounds(bounds, settings[field])) return [];
+  return [invalid(field, rulesOf(field).format(settings[field]), describeBounds(bounds))];
+}
+
+/** Checks the bounds of the table where they are enforced in the requested mode. */
+function bounded(settings: Settings, ...checked: readonly FieldPath[]): Violation[] {
+  return checked
+    .filter((field) => fields[field].boundsIn?.includes(settings.mode) ?? true)
+    .flatMap((field) => checkBounds(settings, field));
+}
+
+/** All rules except those of logging and of feature gates. */
+export function validate(settings: Settings): Violation[] {
+  const section = syncSection(settings.mode);
+  return [
+    ...bounded(settings, 'iptables.masqueradeBit', 'ipvs.tcpTimeout', 'ipvs.tcpFinTimeout'),
+    ...bounded(settings, 'ipvs.udpTimeout'),
+    ...(settings.mode === 'ipvs' ? checkCIDRs(settings, 'ipvs.excludeCIDRs') : []),
+    ...bounded(settings, 'nftables.masqueradeBit', 'conntrack.maxPerCore', 'conntrack.min'),
+    ...bounded(settings, 'conntrack.tcpEstablishedTimeout', 'conntrack.tcpCloseWaitTimeout'),
+    ...bounded(settings, 'conntrack.udpTimeout', 'conntrack.udpStreamTimeout', 'oomScoreAdj'),
+    ...checkMode(settings.mode),
+    ...bounded(settings, 'clientConnection.burst', 'configSyncPeriod'),
+    ...checkSyncPeriods(settings, section),
+    ...checkBindAddress(settings.bindAddress),
+    ...checkHostPort(settings, 'healthzBindAddress'),
+    ...checkHostPort(settings, 'metricsBindAddress'),
+    ...checkNodePortAddresses(settings.nodePortAddresses),
+    ...checkHiddenMetrics(settings.showHiddenMetricsForVersion),
+    ...checkDetectLocal(settings),
+    ...checkUserspace(settings),
+  ];
+}
+
+function checkMode(mode: string): Violation[] {
+  if (mode === '' || (modeNames as readonly string[]).includes(mode)) return [];
+  const modes = [...modeNames].sort().join(', ');
+  const detail =
+    mode === 'kernelspace'
+      ? `kernelspace is the mode of Windows nodes; on Linux it must be ${modes} or blank`
+      : `must be ${modes} or blank (blank means the best mode that the kernel can do)`;
+  return [invalid('mode', quote(mode), detail)];
+}
+
+/** Only the pair of the active mode is checked, under one name whatever the section. */
+export function checkSyncPeriods(
+  settings: Settings,
+  section: 'nftables' | 'iptables' | 'ipvs',
+): Violation[] {
+  const period = settings[`${section}.syncPeriod`];
+  const min = settings[`${section}.minSyncPeriod`];
+  const format = rulesOf(`${section}.syncPeriod`).format;
+  const result = [
+    ...checkBounds(settings, `${section}.syncPeriod`),
+    ...checkBounds(settings, `${section}.minSyncPeriod`),
+  ];
+  if (min > period) {
+    const detail = `must be greater than or equal to ${root}.MinSyncPeriod`;
+    // kube-proxy shows the minimum here, not the period.
+    result.push(invalid(`${section}.syncPeriod`, format(min), detail));
+  }
+  if (section === 'ipvs') return result;
+  const max = settings[`${section}.maxSyncPeriod`];
+  result.push(...checkBounds(settings, `${section}.maxSyncPeriod`));
+  if (max > 0n && max < min) {
+    const detail = `must be greater than or equal to ${root}.MinSyncPeriod, ${format(min)}`;
+    result.push(invalid(`${section}.maxSyncPeriod`, format(max), detail));
+  }
+  return result;
+}
+
+function checkBindAddress(text: string): Violation[] {
+  if (parseAddress(text)) return [];
+  const detail = 'not a valid textual representation of an IP address';
+  return [invalid('bindAddress', quote(text), detail)];
+}
+
+/** Empty means "not served"; a file cannot say it, only a flag can. */
+function checkHostPort(
+  settings: Settings,
+  field: 'healthzBindAddress' | 'metricsBindAddress',
+): Violation[] {
+  if (settings[field] === '') return [];
+  const split = splitHostPort(settings[field]);
+  if (!split) return [invalid(field, quote(settings[field]), 'must be IP:port')];
+  const result: Violation[] = [];
+  if (!parseAddress(split.host)) {
+    result.push(invalid(field, quote(split.host), 'must be a valid IP'));
+  }
+  const port = /^[+-]?\d{1,10}$/.test(split.port) ? Number(split.port) : 0;
+  if (port < 1 || port > 65535) {
+    result.push(invalid(field, quote(split.port), 'must be a valid port'));
+  }
+  return result;
+}
+
+function checkCIDRs(settings: Settings, field: 'ipvs.excludeCIDRs'): Violation[] {
+  return settings[field].flatMap((text, index) =>
+    parseCIDR(text) ? [] : [invalid(field, quote(text), 'must be a valid CIDR', `[${index}]`)],
+  );
+}
+
+/** `primary` must stand alone; what follows it is not looked at. */
+function checkNodePortAddresses(addresses: readonly string[]): Violation[] {
+  const result: Violation[] = [];
+  for (const [index, text] of addresses.entries()) {
+    const report = (detail: string): void => {
+      result.push(invalid('nodePortAddresses', quote(text), detail, `[${index}]`));
+    };
+    if (text === 'primary') {
+      if (addresses.length > 1) report("can't use both 'primary' and CIDRs");
+      break;
+    }
+    if (!parseCIDR(text)) report('must be a valid CIDR');
+  }
+  return result;
+}
+
+function checkHiddenMetrics(version: string): Violation[] {
+  if (version === '' || version === '1.35') return [];
+  const detail = "must be omitted or '1.35', the previous minor version";
+  return [invalid('showHiddenMetricsForVersion', quote(version), detail)];
+}
+
+const detectLocalModes = ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix', ''];
+
+function checkDetectLocal(settings: Settings): Violation[] {
+  const mode = settings.detectLocalMode;
+  if (!detectLocalModes.includes(mode)) {
+    const detail = `supported values: ${detectLocalModes.map(quote).join(', ')}`;
+    return [
+      {
+        ...violation('detectLocalMode', `Unsupported value: ${quote(mode)}`, detail),
+        detail: `${quote(mode)}: ${detail}`,
+      },
+    ];
+  }
+  const field = {
+    BridgeInterface: 'detectLocal.bridgeInterface',
+    InterfaceNamePrefix: 'detectLocal.interfaceNamePrefix',
+  } as const;
+  if (mode === 'BridgeInterface' || mode === 'InterfaceNamePrefix') {
+    return settings[field[mode]] === '' ? [invalid(field[mode], '""', 'must not be empty')] : [];
+  }
+  return mode === 'ClusterCIDR' ? checkClusterCIDR(settings.clusterCIDR) : [];
+}
+
+/** Split at commas without trimming, as kube-proxy does. */
+function checkClusterCIDR(text: string): Violation[] {
+  if (text === '') return [];
+  const parts = text.split(',');
+  const example = '10.100.0.0/16,fde4:8dba:82e1::/48';
+  const shown = `[${parts.map(quote).join(', ')}]`;
+  const pairDetail = `must be one CIDR or one of each family (e.g. ${example})`;
+  const whole = invalid('clusterCIDR', shown, pairDetail);
+  if (parts.length > 2) return [whole];
+  const cidrs: CIDR[] = [];
+  const result: Violation[] = [];
+  for (const [index, part] of parts.entries()) {
+    const cidr = parseCIDR(part);
+    if (cidr) cidrs.push(cidr);
+    else result.push(invalid('clusterCIDR', quote(part), 'must be a valid CIDR', `[${index}]`));
+  }
+  if (cidrs.length === 2 && cidrs[0]?.address.family === cidrs[1]?.address.family) {
+    result.push(whole);
+  }
+  return result;
+}
+
+/** Fields that only mode userspace has a use for; elsewhere kube-proxy ignores them. */
+function checkUserspace(settings: Settings): Violation[] {
+  if (settings.mode !== 'userspace') return [];
+  return [...checkBounds(settings, 'udpIdleTimeout'), ...checkPortRange(settings.portRange)];
+}
+
+export function checkPortRange(text: string): Violation[] {
+  if (parsePortRange(text).ok) return [];
+  const detail = 'must be a valid port range (e.g. 300-2000)';
+  return [invalid('portRange', quote(text), detail)];
+}
+
+/** kube-proxy's one line for several errors: duplicates once, brackets around more than one. */
+export function aggregate(texts: readonly string[]): string {
+  const unique = [...new Set(texts)];
+  return unique.length === 1 ? unique[0]! : `[${unique.join(', ')}]`;
+}
