@@ -1,0 +1,217 @@
+/**
+ * The paced audit: finds and repairs what others changed in our objects. The generation of the
+ * ruleset tells cheaply whether anyone but us committed; only then is everything read and compared.
+ */
+import { isKernelError } from '../kernel/errors.ts';
+import type { Kernel } from '../kernel/kernel.ts';
+import type { Drift, Observation, Planner } from '../modes/mode.ts';
+import { type Applier, asKernelFailure, type Failure } from './batch.ts';
+import { type Clock, Pacer } from './clock.ts';
+import { addDrift } from './events.ts';
+import type { Ruleset } from './ruleset.ts';
+
+export interface AuditSettings {
+  /** Time between two looks at the generation. */
+  readonly checkMs: number;
+  /** Longest time between two comparisons, whatever the generation says. */
+  readonly fullMs: number;
+  /**
+   * After a comparison that took t, at least `restFactor * t` passes before the next one: others
+   * may commit all the time, and reading must stay a small part of our work.
+   */
+  readonly restFactor: number;
+}
+
+export interface AuditOptions extends AuditSettings {
+  readonly planner: Planner;
+  readonly applier: Applier;
+  readonly sliceMs: number;
+  /** Reads only. */
+  readonly reader: Kernel;
+  readonly clock: Clock;
+  readonly ruleset: Ruleset;
+}
+
+/** What one step of the audit came to. */
+export type AuditStep =
+  | { readonly kind: 'nothing' }
+  | { readonly kind: 'compared'; readonly drift: Drift; readonly durationMs: number }
+  | { readonly kind: 'failed'; readonly failure: Failure };
+
+type State =
+  | { readonly kind: 'resting' }
+  | { readonly kind: 'observing'; readonly batches: number; result: Observed | undefined }
+  | {
+      readonly kind: 'comparing';
+      readonly found: Observation;
+      readonly keys: Iterator<string>;
+      drift: Drift;
+    };
+
+type Observed = Observation | 'stale' | Error;
+
+/** After this many observations made stale by normal syncs, syncs wait for one observation. */
+const staleMax = 2;
+
+const nothing: AuditStep = { kind: 'nothing' };
+
+export class Audit {
+  readonly #options: AuditOptions;
+  #state: State = { kind: 'resting' };
+  /** The generation as it was read, and how many commits were ours by then. */
+  #base = { generation: 0, commits: 0 };
+  #checkAtMs: number;
+  #fullAtMs: number;
+  /** A comparison is needed, but not before `notBeforeMs`. */
+  #needed = false;
+  #notBeforeMs = 0;
+  #startedMs = 0;
+  #stale = 0;
+
+  constructor(options: AuditOptions) {
+    this.#options = options;
+    this.#checkAtMs = options.clock.now() + options.checkMs;
+    this.#fullAtMs = options.clock.now() + options.fullMs;
+  }
+
+  /** All was read and is as wanted, as of this generation and our commits at that time. */
+  verified(generation: number, commits: number): void {
+    const now = this.#options.clock.now();
+    this.#base = { generation, commits };
+    this.#needed = false;
+    this.#checkAtMs = now + this.#options.checkMs;
+    this.#fullAtMs = now + this.#options.fullMs;
+  }
+
+  /** Asks for a comparison after `delayMs`, whatever the generation says. */
+  request(delayMs: number): void {
+    this.#needed = true;
+    this.#notBeforeMs = Math.max(this.#notBeforeMs, this.#options.clock.now() + delayMs);
+  }
+
+  /** Gives up what is under way: the planner was reset. What was found missing is looked for again. */
+  cancel(): void {
+    if (this.#state.kind !== 'resting') this.#needed = true;
+    this.#state = { kind: 'resting' };
+  }
+
+  /** `Clock.now` of the next step; undefined while an observation is under way. */
+  nextMs(): number | undefined {
+    if (this.#state.kind === 'comparing') return 0;
+    if (this.#state.kind === 'observing') return this.#state.result && 0;
+    const fullAtMs = this.#needed ? this.#notBeforeMs : this.#fullAtMs;
+    return Math.min(this.#checkAtMs, fullAtMs);
+  }
+
+  /**
+   * Does what is due, for at most a slice of main-thread time, while no batch is in flight. `ring`
+   * is called when an observation that goes on in the background is over.
+   */
+  async step(ring: () => void): Promise<AuditStep> {
+    switch (this.#state.kind) {
+      case 'resting':
+        return this.#begin(ring);
+      case 'observing':
+        return this.#observed(this.#state.result);
+      case 'comparing':
+        return this.#compare(this.#state);
+    }
+  }
+
+  async #begin(ring: () => void): Promise<AuditStep> {
+    const { clock, checkMs } = this.#options;
+    const now = clock.now();
+    if (now >= this.#checkAtMs) {
+      this.#checkAtMs = now + checkMs;
+      if (!this.#needed && (await this.#movedByOthers())) this.#needed = true;
+    }
+    const due = this.#needed ? now >= this.#notBeforeMs : now >= this.#fullAtMs;
+    if (!due) return nothing;
+    this.#startedMs = now;
+    if (this.#stale >= staleMax) return this.#observed(await this.#observeAlone());
+    this.#observeBeside(ring);
+    return nothing;
+  }
+
+  /** Whether the generation moved by more than our own commits explain. */
+  async #movedByOthers(): Promise<boolean> {
+    const { reader, ruleset } = this.#options;
+    const fewest = ruleset.completed - this.#base.commits;
+    const generation = await reader.generation().catch(() => undefined);
+    const most = ruleset.started - this.#base.commits;
+    if (generation === undefined) return true;
+    const moved = (generation - this.#base.generation) >>> 0;
+    return moved < fewest || moved > most;
+  }
+
+  /** Syncs go on meanwhile. What they write spoils the observation; then it is made again. */
+  #observeBeside(ring: () => void): void {
+    const { applier, planner, reader } = this.#options;
+    const state: State = { kind: 'observing', batches: applier.batches, result: undefined };
+    this.#state = state;
+    const settle = (result: Observation | Error): void => {
+      state.result = applier.batches === state.batches && applier.idle ? result : 'stale';
+      ring();
+    };
+    planner.observe(reader).then(settle, settle);
+  }
+
+  #observeAlone(): Promise<Observed> {
+    const { planner, reader, ruleset } = this.#options;
+    return ruleset.readAlone(() => planner.observe(reader)).catch((error: Error) => error);
+  }
+
+  #observed(result: Observed | undefined): AuditStep {
+    const { applier, planner, ruleset, clock } = this.#options;
+    if (result === undefined) return nothing;
+    this.#state = { kind: 'resting' };
+    if (result === 'stale' || isKernelError(result, 'EINTR')) {
+      this.#stale += 1;
+      this.request(this.#restMs(clock.now() - this.#startedMs));
+      return nothing;
+    }
+    if (result instanceof Error) {
+      const failures = [asKernelFailure(result)];
+      return { kind: 'failed', failure: { lost: new Map(), culprits: [], failures } };
+    }
+    this.#stale = 0;
+    this.verified(result.generation, ruleset.completed);
+    const keys = [...applier.applied.keys()].values();
+    this.#state = { kind: 'comparing', found: result, keys, drift: planner.repairFixed(result) };
+    return nothing;
+  }
+
+  async #compare(state: State & { kind: 'comparing' }): Promise<AuditStep> {
+    const { applier, planner, clock } = this.#options;
+    const pacer = new Pacer(clock, this.#options.sliceMs);
+    let done = false;
+    while (!done && !pacer.spent) done = this.#compareNext(state);
+    if (done) state.drift = addDrift(state.drift, planner.prune(state.found));
+    const failure = await applier.finish('audit');
+    if (failure !== undefined) return { kind: 'failed', failure };
+    if (!done) {
+      await pacer.rest();
+      return nothing;
+    }
+    this.#state = { kind: 'resting' };
+    const durationMs = clock.now() - this.#startedMs;
+    this.#notBeforeMs = clock.now() + this.#restMs(durationMs);
+    return { kind: 'compared', drift: state.drift, durationMs };
+  }
+
+  /** False while there is more. */
+  #compareNext(state: State & { kind: 'comparing' }): boolean {
+    const { applier, planner } = this.#options;
+    const { value: key, done } = state.keys.next();
+    if (done) return true;
+    const forwarding = applier.expected(key);
+    if (forwarding === undefined) return false;
+    state.drift = addDrift(state.drift, planner.repair(state.found, forwarding));
+    applier.note(key, { next: forwarding, cause: undefined });
+    return false;
+  }
+
+  #restMs(durationMs: number): number {
+    return durationMs * this.#options.restFactor;
+  }
+}

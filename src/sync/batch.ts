@@ -1,0 +1,268 @@
+/** One family's line to the kernel: at most one batch in flight, and the record of what is in force. */
+import type { ApplyResult, Kernel, KernelFailure } from '../kernel/kernel.ts';
+import type { Batch, Planner } from '../modes/mode.ts';
+import type { Forwarding } from '../state/types.ts';
+import { type Clock, Pacer } from './clock.ts';
+import type { Observer, Purpose } from './events.ts';
+import type { Ruleset } from './ruleset.ts';
+
+/** A change from outside on its way into the kernel. */
+export interface Cause {
+  /** `Clock.now` when the change came, and when its Forwarding was resolved. */
+  readonly receivedMs: number;
+  readonly resolvedMs: number;
+  /** Milliseconds since the epoch. */
+  readonly triggerTimesMs: readonly number[];
+}
+
+export interface Change {
+  readonly next: Forwarding | undefined;
+  readonly cause: Cause | undefined;
+}
+
+/** A batch that the kernel refused, or a Forwarding that could not be translated. */
+export interface Failure {
+  /** All that was planned and is not in force: the refused batch and what was planned since. */
+  readonly lost: ReadonlyMap<string, Change>;
+  readonly culprits: readonly string[];
+  readonly failures: readonly KernelFailure[];
+}
+
+export interface ApplierOptions {
+  readonly planner: Planner;
+  readonly kernel: Kernel;
+  readonly clock: Clock;
+  readonly ruleset: Ruleset;
+  readonly observer: Observer;
+  /** A batch is cut when it holds this much. */
+  readonly batchBytesMax: number;
+  /** The event loop is released after this much planning. */
+  readonly sliceMs: number;
+  /** A change is in force now. */
+  readonly committed: (key: string, change: Change) => void;
+}
+
+interface Flight {
+  readonly changes: ReadonlyMap<string, Change>;
+  readonly outcome: Promise<Failure | undefined>;
+}
+
+/** After an unexplained failure batches shrink by this factor, to find the culprit or to fit. */
+const shrinkFactor = 16;
+
+/**
+ * Planning goes on while a batch is in flight, but only within one `drain`: that hides the cost
+ * of encoding in a bulk load, while at all other times what changes during a flight coalesces.
+ */
+export class Applier {
+  readonly #options: ApplierOptions;
+  readonly #planner: Planner;
+  #applied = new Map<string, Forwarding>();
+  #planned = new Map<string, Change>();
+  #flight: Flight | undefined;
+  #bytesMax: number;
+  #stopping = false;
+  #batches = 0;
+
+  constructor(options: ApplierOptions) {
+    this.#options = options;
+    this.#planner = options.planner;
+    this.#bytesMax = options.batchBytesMax;
+  }
+
+  /** What the kernel has acknowledged. */
+  get applied(): ReadonlyMap<string, Forwarding> {
+    return this.#applied;
+  }
+
+  /** Batches handed to the kernel so far. */
+  get batches(): number {
+    return this.#batches;
+  }
+
+  /** Nothing is in flight and nothing waits to be taken. */
+  get idle(): boolean {
+    return this.#flight === undefined && this.#planner.pendingBytes === 0;
+  }
+
+  /** Forgets what is in force, because it is going to be read from the kernel. */
+  forget(): void {
+    this.#applied = new Map();
+    this.#planned = new Map();
+  }
+
+  get stopping(): boolean {
+    return this.#stopping;
+  }
+
+  /** Lets `drain` return after the batch in flight. */
+  stop(): void {
+    this.#stopping = true;
+  }
+
+  /** What will be in force once all that was planned is. */
+  expected(key: string): Forwarding | undefined {
+    const change = this.#planned.get(key) ?? this.#flight?.changes.get(key);
+    return change ? change.next : this.#applied.get(key);
+  }
+
+  /** Records that the planner has been told of this change. */
+  note(key: string, change: Change): void {
+    this.#planned.set(key, change);
+  }
+
+  /**
+   * Calls `plan` for each key, in slices, and applies what it plans in batches. Resolves when all
+   * is in force, or with the first failure; the planner must be reset after that.
+   */
+  async drain(
+    keys: Iterable<string>,
+    plan: (key: string) => void,
+    purpose: Purpose,
+  ): Promise<Failure | undefined> {
+    const pacer = new Pacer(this.#options.clock, this.#options.sliceMs);
+    for (const key of keys) {
+      try {
+        plan(key);
+      } catch (error) {
+        return this.#untranslatable(key, error as Error);
+      }
+      if (this.#planner.pendingBytes >= this.#bytesMax) {
+        const failure = await this.#settle();
+        if (failure !== undefined) return failure;
+        this.#send(purpose);
+      }
+      if (pacer.spent) await pacer.rest();
+      if (this.#stopping) return this.#settle();
+    }
+    return this.finish(purpose);
+  }
+
+  /** Applies what waits; resolves when it is in force. */
+  async finish(purpose: Purpose): Promise<Failure | undefined> {
+    const failure = await this.#settle();
+    if (failure !== undefined) return failure;
+    this.#send(purpose);
+    return this.#settle();
+  }
+
+  /** Applies a batch that holds no changes. Nothing else may be in flight. */
+  async apply(batch: Batch, purpose: Purpose): Promise<Failure | undefined> {
+    this.#launch(batch, new Map(), purpose);
+    return this.#settle();
+  }
+
+  /** The batch in flight, if any, and its failure together with all that was planned since. */
+  async #settle(): Promise<Failure | undefined> {
+    const failure = await this.#flight?.outcome;
+    this.#flight = undefined;
+    if (failure === undefined) return undefined;
+    const lost = new Map([...failure.lost, ...this.#planned]);
+    this.#planned = new Map();
+    return { ...failure, lost };
+  }
+
+  #send(purpose: Purpose): void {
+    const changes = this.#planned;
+    this.#planned = new Map();
+    const batch = this.#planner.take();
+    if (batch !== undefined) this.#launch(batch, changes, purpose);
+    else for (const [key, change] of changes) this.#inForce(key, change);
+  }
+
+  #launch(batch: Batch, changes: ReadonlyMap<string, Change>, purpose: Purpose): void {
+    this.#flight = { changes, outcome: this.#fly(batch, changes, purpose) };
+  }
+
+  async #fly(
+    batch: Batch,
+    changes: ReadonlyMap<string, Change>,
+    purpose: Purpose,
+  ): Promise<Failure | undefined> {
+    const { kernel, clock, ruleset } = this.#options;
+    const encodedMs = clock.now();
+    this.#batches += 1;
+    const result = await ruleset.commit(
+      () => kernel.apply(batch.ops).catch(asFailed),
+      ({ kind }) => kind === 'applied',
+    );
+    if (result.kind === 'failed') return this.#refused(batch, changes, result.failures);
+    this.#bytesMax = Math.min(this.#options.batchBytesMax, this.#bytesMax * 2);
+    for (const [key, change] of changes) this.#inForce(key, change);
+    const committedMs = clock.now();
+    const causes = [...changes.values()].flatMap(({ cause }) => (cause ? [cause] : []));
+    this.#options.observer({
+      kind: 'committed',
+      family: this.#planner.family,
+      purpose,
+      forwardings: changes.size,
+      writes: batch.writes,
+      bytes: batch.ops.length,
+      applyMs: committedMs - encodedMs,
+      stages: stagesOf(causes, encodedMs, committedMs),
+      triggerTimesMs: causes.flatMap(({ triggerTimesMs }) => triggerTimesMs),
+    });
+    return undefined;
+  }
+
+  #refused(
+    batch: Batch,
+    changes: ReadonlyMap<string, Change>,
+    failures: readonly KernelFailure[],
+  ): Failure {
+    const culprits = new Set(failures.flatMap((failure) => batch.culprits(failure)));
+    if (culprits.size === 0) {
+      const shrunk = this.#bytesMax < this.#options.batchBytesMax;
+      const [only] = changes.keys();
+      if (shrunk && changes.size === 1 && only !== undefined) culprits.add(only);
+      this.#bytesMax = Math.max(1, Math.floor(this.#bytesMax / shrinkFactor));
+    }
+    return { lost: changes, culprits: [...culprits], failures };
+  }
+
+  async #untranslatable(key: string, error: Error): Promise<Failure> {
+    const failure = await this.#settle();
+    const lost = failure?.lost ?? this.#planned;
+    this.#planned = new Map();
+    const own: KernelFailure = {
+      op: undefined,
+      entry: undefined,
+      code: error.name,
+      message: error.message,
+    };
+    return {
+      lost,
+      culprits: [...(failure?.culprits ?? []), key],
+      failures: [...(failure?.failures ?? []), own],
+    };
+  }
+
+  #inForce(key: string, change: Change): void {
+    if (change.next === undefined) this.#applied.delete(key);
+    else this.#applied.set(key, change.next);
+    this.#options.committed(key, change);
+  }
+}
+
+function stagesOf(causes: readonly Cause[], encodedMs: number, committedMs: number) {
+  let oldest = causes[0];
+  for (const cause of causes) if (cause.receivedMs < oldest!.receivedMs) oldest = cause;
+  if (oldest === undefined) return undefined;
+  const { receivedMs, resolvedMs } = oldest;
+  return { receivedMs, resolvedMs, encodedMs, committedMs };
+}
+
+/** A rejected `apply` as a result: nothing is known about the batch but the reason. */
+function asFailed(error: Error & { code?: string }): ApplyResult {
+  return { kind: 'failed', failures: [asKernelFailure(error)] };
+}
+
+/** An exception as a failure that names no op. */
+export function asKernelFailure(error: Error & { code?: string }): KernelFailure {
+  return {
+    op: undefined,
+    entry: undefined,
+    code: error.code ?? error.name,
+    message: error.message,
+  };
+}

@@ -1,0 +1,78 @@
+/** Time as the sync loop sees it, so that tests can own it. */
+export interface Clock {
+  /** Milliseconds, monotonic, with fractions; the zero means nothing. */
+  now(): number;
+  /** Milliseconds since the epoch. */
+  wallMs(): number;
+  /** Calls once, after `delayMs`. The result cancels it. */
+  after(delayMs: number, call: () => void): () => void;
+  /** Lets the event loop serve everyone else once. */
+  turn(): Promise<void>;
+  /** Uniform in [0, 1): jitter. */
+  random(): number;
+}
+
+export const systemClock: Clock = {
+  now: () => performance.now(),
+  wallMs: () => Date.now(),
+  after: (delayMs, call) => {
+    const timer = setTimeout(call, delayMs);
+    return () => clearTimeout(timer);
+  },
+  turn: () => new Promise((resolve) => setImmediate(resolve)),
+  random: () => Math.random(),
+};
+
+/** Wakes one waiter. A ring that nobody waits for is kept for the next wait. */
+export class Bell {
+  readonly #clock: Clock;
+  #rung = false;
+  #wake: (() => void) | undefined;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  ring(): void {
+    this.#rung = true;
+    this.#wake?.();
+  }
+
+  /** Resolves at the next ring, or after `timeoutMs` (undefined = never). */
+  async wait(timeoutMs?: number): Promise<void> {
+    if (!this.#rung && (timeoutMs === undefined || timeoutMs > 0)) {
+      await new Promise<void>((resolve) => {
+        const cancel =
+          timeoutMs === undefined ? () => {} : this.#clock.after(Math.ceil(timeoutMs), resolve);
+        this.#wake = () => {
+          cancel();
+          resolve();
+        };
+      });
+      this.#wake = undefined;
+    }
+    this.#rung = false;
+  }
+}
+
+/** Cuts long work into slices, so that the event loop is never held longer than `sliceMs`. */
+export class Pacer {
+  readonly #clock: Clock;
+  readonly #sliceMs: number;
+  #sinceMs: number;
+
+  constructor(clock: Clock, sliceMs: number) {
+    this.#clock = clock;
+    this.#sliceMs = sliceMs;
+    this.#sinceMs = clock.now();
+  }
+
+  get spent(): boolean {
+    return this.#clock.now() - this.#sinceMs >= this.#sliceMs;
+  }
+
+  async rest(): Promise<void> {
+    await this.#clock.turn();
+    this.#sinceMs = this.#clock.now();
+  }
+}

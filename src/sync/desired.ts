@@ -1,0 +1,91 @@
+/** From dirty Services to what each family wants: resolve, settle claims, hand over. */
+
+import type { Family } from '../state/address.ts';
+import { type ClaimResult, Claims } from '../state/claims.ts';
+import { type ResolveContext, resolve } from '../state/resolve.ts';
+import type { ClusterState } from '../state/store.ts';
+import { type Forwarding, forwardingKey } from '../state/types.ts';
+import type { Cause } from './batch.ts';
+import type { Clock } from './clock.ts';
+import type { Observer } from './events.ts';
+import type { FamilySync } from './family.ts';
+
+export interface DesiredOptions {
+  readonly state: ClusterState;
+  readonly families: readonly FamilySync[];
+  /** What Forwardings depend on besides Services and slices, as of now. */
+  readonly context: () => ResolveContext;
+  readonly clock: Clock;
+  readonly observer: Observer;
+}
+
+/** Keys of one Service's Forwardings in one family. */
+type KeysOf = Readonly<Record<Family, readonly string[]>>;
+
+const noKeys: KeysOf = { IPv4: [], IPv6: [] };
+
+export class Desired {
+  readonly #options: DesiredOptions;
+  readonly #claims = new Claims();
+  readonly #keys = new Map<string, KeysOf>();
+
+  constructor(options: DesiredOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Resolves one Service again and tells the families. Returns the Services whose claims that
+   * changed: they are to be refreshed next. A Service that can't be resolved keeps what it has.
+   */
+  refresh(name: string, receivedMs: number): readonly string[] {
+    const { state, observer } = this.#options;
+    if (state.service(name) === undefined) {
+      this.#want(name, [], receivedMs);
+      return this.#claims.release(name);
+    }
+    try {
+      const { forwardings, again, conflicts } = this.#resolve(name);
+      for (const conflict of conflicts) observer({ kind: 'conflict', conflict });
+      this.#want(name, forwardings, receivedMs);
+      return again;
+    } catch (error) {
+      observer({ kind: 'unresolvable', service: name, error: error as Error });
+      return [];
+    }
+  }
+
+  #resolve(name: string): ClaimResult {
+    const { state, context } = this.#options;
+    const service = state.service(name)!;
+    return this.#claims.claim(service, resolve(service, state.slices(name), context()));
+  }
+
+  #want(name: string, forwardings: readonly Forwarding[], receivedMs: number): void {
+    const { clock, families, state } = this.#options;
+    const resolvedMs = clock.now();
+    const before = this.#keys.get(name) ?? noKeys;
+    const now: Record<Family, string[]> = { IPv4: [], IPv6: [] };
+    const triggers = state.takeTriggerTimes(name);
+    for (const sync of families) {
+      const { family } = sync;
+      // A Service's trigger times are observed once, with the first of its ports.
+      let triggerTimesMs = triggers.filter((t) => t.family === family).map((t) => t.timeMs);
+      const cause = (): Cause => {
+        const made = { receivedMs, resolvedMs, triggerTimesMs };
+        triggerTimesMs = [];
+        return made;
+      };
+      for (const forwarding of forwardings) {
+        if (forwarding.family !== family) continue;
+        const key = forwardingKey(forwarding.servicePort);
+        now[family].push(key);
+        sync.want(key, forwarding, cause());
+      }
+      for (const key of before[family]) {
+        if (!now[family].includes(key)) sync.want(key, undefined, cause());
+      }
+    }
+    if (forwardings.length > 0) this.#keys.set(name, now);
+    else this.#keys.delete(name);
+  }
+}

@@ -1,0 +1,93 @@
+/** What the sync loop tells the world: values that logs, metrics and health are made from. */
+import type { KernelFailure } from '../kernel/kernel.ts';
+import type { Drift } from '../modes/mode.ts';
+import type { Family } from '../state/address.ts';
+import type { Conflict } from '../state/claims.ts';
+import type { ServicePortName } from '../state/types.ts';
+import type { Aside } from './retry.ts';
+
+/**
+ * Why a batch is written: `start` takes over what an earlier process left, `changes` is the normal
+ * sync, `recovery` follows a failure whose extent is unknown, `audit` repairs drift, `deferred`
+ * deletes what an earlier batch made unused.
+ */
+export type Purpose = 'start' | 'changes' | 'recovery' | 'audit' | 'deferred';
+
+/** When the oldest change of a batch passed each stage; milliseconds of `Clock.now`. */
+export interface StageTimes {
+  readonly receivedMs: number;
+  readonly resolvedMs: number;
+  readonly encodedMs: number;
+  readonly committedMs: number;
+}
+
+/** Two Services claim a frontend, or one can't be resolved at all. */
+export type ServiceEvent =
+  | { readonly kind: 'conflict'; readonly conflict: Conflict }
+  | {
+      readonly kind: 'unresolvable';
+      /** `namespace/name`. */
+      readonly service: string;
+      readonly error: Error;
+    };
+
+export type FamilyEvent = { readonly family: Family } & (
+  | {
+      /** A sync was asked for; `done` will answer, or health turns bad. */
+      readonly kind: 'queued';
+    }
+  | {
+      /** The kernel took a batch. */
+      readonly kind: 'committed';
+      readonly purpose: Purpose;
+      readonly forwardings: number;
+      readonly writes: number;
+      readonly bytes: number;
+      readonly applyMs: number;
+      /** Undefined when no change from outside is in the batch (audit, deferred). */
+      readonly stages: StageTimes | undefined;
+      /** Trigger times of the changes, milliseconds since the epoch. */
+      readonly triggerTimesMs: readonly number[];
+    }
+  | {
+      /** A sync is over; with `ok`, all that was wanted at its start is in force or set aside. */
+      readonly kind: 'done';
+      readonly purpose: Purpose;
+      readonly ok: boolean;
+      readonly durationMs: number;
+    }
+  | {
+      readonly kind: 'failed';
+      readonly purpose: Purpose;
+      readonly failures: readonly KernelFailure[];
+      /** Milliseconds until the kernel is read and repaired; undefined = culprits are set aside. */
+      readonly retryMs: number | undefined;
+    }
+  | { readonly kind: 'set-aside'; readonly aside: Aside; readonly retryMs: number }
+  | { readonly kind: 'restored'; readonly servicePort: ServicePortName; readonly attempts: number }
+  | {
+      /** What the kernel held differed from what is in force (of `start`: from what is wanted). */
+      readonly kind: 'drift';
+      readonly purpose: Purpose;
+      readonly drift: Drift;
+    }
+  | { readonly kind: 'audited'; readonly durationMs: number }
+);
+
+export type SyncEvent = FamilyEvent | ServiceEvent;
+
+export type Observer = (event: SyncEvent) => void;
+
+export const noDrift: Drift = { missing: 0, wrong: 0, unwanted: 0 };
+
+export function addDrift(a: Drift, b: Drift): Drift {
+  return {
+    missing: a.missing + b.missing,
+    wrong: a.wrong + b.wrong,
+    unwanted: a.unwanted + b.unwanted,
+  };
+}
+
+export function isDrift(drift: Drift): boolean {
+  return drift.missing + drift.wrong + drift.unwanted > 0;
+}

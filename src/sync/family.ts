@@ -1,0 +1,366 @@
+/** Brings one family of the kernel to what is wanted, and keeps it there. */
+import type { Kernel, KernelFailure } from '../kernel/kernel.ts';
+import { deferMs, type Environment, type Planner } from '../modes/mode.ts';
+import type { Family } from '../state/address.ts';
+import { sameForwarding } from '../state/equal.ts';
+import { withOrderOf } from '../state/pool.ts';
+import type { Forwarding } from '../state/types.ts';
+import { Audit, type AuditSettings } from './audit.ts';
+import { Applier, asKernelFailure, type Cause, type Change, type Failure } from './batch.ts';
+import { Bell, type Clock } from './clock.ts';
+import { isDrift, type Observer, type Purpose } from './events.ts';
+import { adoptAll, type RepairOptions, repairAll } from './recovery.ts';
+import { type Aside, Backoff, type BackoffLimits, SetAside } from './retry.ts';
+import type { Ruleset } from './ruleset.ts';
+
+export interface SyncSettings {
+  /** Least time between the end of a sync and the next one; 0 = none. */
+  readonly minSyncPeriodMs: number;
+  readonly batchBytesMax: number;
+  /** The event loop is released after this much work. */
+  readonly sliceMs: number;
+  readonly audit: AuditSettings;
+  /** For a Forwarding that fails. */
+  readonly asideBackoff: BackoffLimits;
+  /** For reading the kernel again after a failure that nobody can be blamed for. */
+  readonly recoveryBackoff: BackoffLimits;
+}
+
+export interface FamilySyncOptions {
+  readonly planner: Planner;
+  readonly environment: Environment;
+  /** Writes. */
+  readonly kernel: Kernel;
+  /** Reads; may be the same, but a dump then holds up what is written. */
+  readonly reader: Kernel;
+  readonly clock: Clock;
+  /** Shared by all families of one network namespace. */
+  readonly ruleset: Ruleset;
+  readonly observer: Observer;
+  readonly settings: SyncSettings;
+}
+
+/** For deletions of unused objects that the kernel refused. */
+const deferredBackoff: BackoffLimits = { firstMs: deferMs, secondMs: 2 * deferMs, maxMs: 60_000 };
+
+type Causes = Map<string, Cause | undefined>;
+
+export class FamilySync {
+  readonly family: Family;
+  readonly #options: FamilySyncOptions;
+  readonly #planner: Planner;
+  readonly #applier: Applier;
+  readonly #audit: Audit;
+  readonly #aside: SetAside;
+  readonly #recoveryBackoff: Backoff;
+  readonly #deferredBackoff: Backoff;
+  readonly #repairOptions: RepairOptions;
+  readonly #bell: Bell;
+  readonly #wanted = new Map<string, Forwarding>();
+  /** Keys whose Forwarding changed since they were last planned. */
+  #dirty: Causes = new Map();
+  /** The part of the normal sync under way that is not planned yet. */
+  #todo: Causes = new Map();
+  /** During a recovery: what was in force before it, for what fails in its new form. */
+  #before: ReadonlyMap<string, Forwarding> = new Map();
+  #environment: Environment;
+  /** What the planner was told last, and what is known to be in force. */
+  #plannedEnvironment: Environment;
+  #environmentInForce = true;
+  #started = false;
+  #stopping = false;
+  /** `Clock.now` when the kernel is to be read and repaired; undefined = it is as we believe. */
+  #recoverAtMs: number | undefined = Number.NEGATIVE_INFINITY;
+  #nextSyncMs = Number.NEGATIVE_INFINITY;
+  #deferredAtMs: number | undefined;
+  #queued = false;
+
+  constructor(options: FamilySyncOptions) {
+    const { planner, clock, settings } = options;
+    this.#options = options;
+    this.#planner = planner;
+    this.family = planner.family;
+    this.#environment = options.environment;
+    this.#plannedEnvironment = options.environment;
+    this.#bell = new Bell(clock);
+    this.#aside = new SetAside(settings.asideBackoff, clock);
+    this.#recoveryBackoff = new Backoff(settings.recoveryBackoff, clock);
+    this.#deferredBackoff = new Backoff(deferredBackoff, clock);
+    const committed = (key: string, change: Change): void => this.#committed(key, change);
+    this.#applier = new Applier({ ...options, ...settings, committed });
+    const { sliceMs } = settings;
+    this.#audit = new Audit({ ...options, ...settings.audit, sliceMs, applier: this.#applier });
+    this.#repairOptions = { planner, clock, sliceMs, applier: this.#applier };
+  }
+
+  /** What is wanted; a pool keeps the order that it has in the kernel. */
+  get wanted(): ReadonlyMap<string, Forwarding> {
+    return this.#wanted;
+  }
+
+  /** What the kernel has acknowledged. */
+  get applied(): ReadonlyMap<string, Forwarding> {
+    return this.#applier.applied;
+  }
+
+  /** What the kernel refuses at present. */
+  get aside(): Iterable<Aside> {
+    return this.#aside.values();
+  }
+
+  /** Changes what is wanted; undefined = no longer. It marks, nothing more, until `wake`. */
+  want(key: string, next: Forwarding | undefined, cause: Cause): void {
+    if (next === undefined) this.#wanted.delete(key);
+    else this.#wanted.set(key, next);
+    this.#aside.changed(key);
+    if (!this.#aside.holds(key)) this.#mark(key, cause);
+  }
+
+  /** Changes what applies to all Services; the same object is no change. */
+  wantEnvironment(next: Environment): void {
+    this.#environment = next;
+  }
+
+  /** Acts on what `want` and `wantEnvironment` said. */
+  wake(): void {
+    if (this.#hasWork) this.#request();
+  }
+
+  /** Runs until `signal` aborts; a batch that is in flight then is waited for. */
+  async run(signal: AbortSignal): Promise<void> {
+    const stop = (): void => {
+      this.#stopping = true;
+      this.#applier.stop();
+      this.#bell.ring();
+    };
+    if (signal.aborted) return;
+    signal.addEventListener('abort', stop, { once: true });
+    this.#request();
+    while (!this.#stopping) await this.#step();
+  }
+
+  /** Does the most urgent thing that is due, or waits for one. */
+  async #step(): Promise<void> {
+    const now = this.#options.clock.now();
+    if (this.#recoverAtMs !== undefined) {
+      if (now >= this.#recoverAtMs) return this.#recover();
+      return this.#bell.wait(this.#recoverAtMs - now);
+    }
+    for (const key of this.#aside.due()) this.#mark(key, undefined);
+    if (this.#planner.deferred) this.#deferredAtMs ??= now + deferMs;
+    const syncMs = this.#hasWork ? this.#nextSyncMs : undefined;
+    const auditMs = this.#audit.nextMs();
+    if (isDue(syncMs, now)) return this.#sync();
+    if (isDue(this.#deferredAtMs, now)) return this.#deleteDeferred();
+    if (isDue(auditMs, now)) return this.#auditStep();
+    const times = [syncMs, this.#deferredAtMs, auditMs, this.#aside.nextMs()];
+    const nextMs = Math.min(...(times.filter((ms) => ms !== undefined && ms > now) as number[]));
+    return this.#bell.wait(Number.isFinite(nextMs) ? nextMs - now : undefined);
+  }
+
+  get #hasWork(): boolean {
+    return this.#dirty.size > 0 || this.#environment !== this.#plannedEnvironment;
+  }
+
+  /** The normal sync: what changed, and nothing else. */
+  async #sync(): Promise<void> {
+    const startedMs = this.#options.clock.now();
+    this.#todo = this.#dirty;
+    this.#dirty = new Map();
+    this.#queued = false;
+    this.#planEnvironment();
+    const plan = (key: string): void => {
+      const cause = this.#todo.get(key);
+      this.#todo.delete(key);
+      const previous = this.#applier.expected(key);
+      const resolved = this.#wanted.get(key);
+      const next = resolved && inOrderOf(previous, resolved);
+      if (next !== undefined) this.#wanted.set(key, next);
+      if (previous !== next) this.#planner.change(previous, next);
+      this.#applier.note(key, { next, cause });
+    };
+    const failure = await this.#applier.drain(this.#todo.keys(), plan, 'changes');
+    this.#finished('changes', startedMs, failure);
+  }
+
+  #planEnvironment(): void {
+    if (this.#environment === this.#plannedEnvironment) return;
+    this.#plannedEnvironment = this.#environment;
+    this.#environmentInForce = false;
+    this.#planner.environment(this.#environment);
+  }
+
+  /**
+   * Reads what the kernel holds, takes over its order, and writes the difference. This is the
+   * start, and the answer to each failure whose extent is not known. Changes wait meanwhile.
+   */
+  async #recover(): Promise<void> {
+    const startedMs = this.#options.clock.now();
+    const purpose = this.#started ? 'recovery' : 'start';
+    this.#recoverAtMs = undefined;
+    this.#queued = false;
+    const causes = this.#dirty;
+    this.#dirty = new Map();
+    if (this.#before.size === 0) this.#before = this.#applier.applied;
+    this.#applier.forget();
+    const failure = await this.#repair(causes, purpose).catch(unknown);
+    if (failure === undefined && !this.#stopping) {
+      this.#before = new Map();
+      this.#started = true;
+    }
+    if (failure !== undefined) for (const [key, cause] of causes) this.#mark(key, cause);
+    this.#finished(purpose, startedMs, failure);
+  }
+
+  async #repair(causes: Causes, purpose: Purpose): Promise<Failure | undefined> {
+    const { ruleset, reader } = this.#options;
+    const found = await ruleset.readAlone(() => this.#planner.observe(reader));
+    this.#audit.verified(found.generation, ruleset.completed);
+    if (this.#stopping) return undefined;
+    const targets = this.#targets();
+    const adopted = await adoptAll(this.#repairOptions, found, targets);
+    for (const [key, forwarding] of adopted) {
+      if (this.#wanted.get(key) === targets.get(key)) this.#wanted.set(key, forwarding);
+    }
+    this.#planEnvironment();
+    const repair = await repairAll(this.#repairOptions, found, adopted, causes, purpose);
+    const { drift, failure } = repair;
+    if (isDrift(drift)) {
+      this.#options.observer({ kind: 'drift', family: this.family, purpose, drift });
+    }
+    return failure;
+  }
+
+  /** What a recovery is to bring into force: what is wanted, or what last worked of it. */
+  #targets(): Map<string, Forwarding> {
+    const targets = new Map(this.#wanted);
+    for (const { key, inForce } of this.#aside.values()) {
+      if (inForce === undefined) targets.delete(key);
+      else targets.set(key, inForce);
+    }
+    return targets;
+  }
+
+  #finished(purpose: Purpose, startedMs: number, failure: Failure | undefined): void {
+    if (this.#stopping) return;
+    const { clock, observer, settings } = this.#options;
+    const now = clock.now();
+    const ok = failure === undefined;
+    if (ok) {
+      this.#environmentInForce = true;
+      this.#nextSyncMs = now + settings.minSyncPeriodMs;
+    } else {
+      this.#failed(failure, purpose);
+    }
+    observer({ kind: 'done', family: this.family, purpose, ok, durationMs: now - startedMs });
+    if (this.#queued) observer({ kind: 'queued', family: this.family });
+  }
+
+  #committed(key: string, change: Change): void {
+    const aside = this.#aside.get(key);
+    if (aside === undefined || change.next !== this.#wanted.get(key)) return;
+    this.#aside.clear(key);
+    const { servicePort } = aside.forwarding;
+    const { attempts } = aside;
+    this.#options.observer({ kind: 'restored', family: this.family, servicePort, attempts });
+  }
+
+  /** Everything that is not in force is to be done again, except what is to blame. */
+  #failed(failure: Failure, purpose: Purpose): void {
+    for (const [key, { cause }] of failure.lost) this.#mark(key, cause);
+    for (const [key, cause] of this.#todo) this.#dirty.set(key, cause);
+    this.#todo = new Map();
+    this.#audit.cancel();
+    const { culprits, failures } = failure;
+    const disbelieved = purpose === 'changes' && failures.some(contradictsBelief);
+    if (!disbelieved) for (const key of culprits) this.#setAside(key, failure, purpose);
+    const contained =
+      purpose === 'changes' && !disbelieved && culprits.length > 0 && this.#environmentInForce;
+    const retryMs = contained ? undefined : this.#recoveryBackoff.failed();
+    if (retryMs !== undefined) this.#recoverAtMs = this.#options.clock.now() + retryMs;
+    else this.#planner.reset(this.#applier.applied.values());
+    this.#options.observer({ kind: 'failed', family: this.family, purpose, failures, retryMs });
+    this.#request();
+  }
+
+  #setAside(key: string, failure: Failure, purpose: Purpose): void {
+    const earlier = this.#aside.get(key);
+    const inForce = this.#before.get(key) ?? this.#applier.applied.get(key);
+    // A repair tries what is wanted first, then what was in force, then nothing.
+    const fallback = purpose !== 'changes' && earlier?.inForce !== undefined ? undefined : inForce;
+    const tried = failure.lost.get(key)?.next ?? this.#wanted.get(key) ?? inForce;
+    this.#dirty.delete(key);
+    if (tried === undefined) return;
+    const aside = this.#aside.add(key, tried, failure.failures[0]!, fallback);
+    const retryMs = aside.retryAtMs - aside.failedAtMs;
+    this.#options.observer({ kind: 'set-aside', family: this.family, aside, retryMs });
+  }
+
+  /** Deletes what earlier batches made unused. A refusal harms nothing and is tried again. */
+  async #deleteDeferred(): Promise<void> {
+    this.#deferredAtMs = undefined;
+    const batch = this.#planner.takeDeferred();
+    const failure = batch && (await this.#applier.apply(batch, 'deferred'));
+    if (failure === undefined) return;
+    this.#planner.reset(this.#applier.applied.values());
+    const retryMs = this.#deferredBackoff.failed();
+    this.#deferredAtMs = this.#options.clock.now() + retryMs;
+    const { failures } = failure;
+    const { observer } = this.#options;
+    observer({ kind: 'failed', family: this.family, purpose: 'deferred', failures, retryMs });
+  }
+
+  async #auditStep(): Promise<void> {
+    const step = await this.#audit
+      .step(() => this.#bell.ring())
+      .catch((error: Error) => ({
+        kind: 'failed' as const,
+        failure: unknown(error),
+      }));
+    if (step.kind === 'failed') this.#failed(step.failure, 'audit');
+    if (step.kind !== 'compared') return;
+    const { drift, durationMs } = step;
+    const { observer } = this.#options;
+    if (isDrift(drift)) observer({ kind: 'drift', family: this.family, purpose: 'audit', drift });
+    observer({ kind: 'audited', family: this.family, durationMs });
+  }
+
+  #mark(key: string, cause: Cause | undefined): void {
+    const marked = this.#todo.has(key) ? this.#todo : this.#dirty;
+    const earlier = marked.get(key);
+    marked.set(key, earlier && cause ? merged(earlier, cause) : (earlier ?? cause));
+  }
+
+  #request(): void {
+    if (!this.#queued) {
+      this.#queued = true;
+      this.#options.observer({ kind: 'queued', family: this.family });
+    }
+    this.#bell.ring();
+  }
+}
+
+/** `next` in the order of `previous`, or `previous` itself when they say the same. */
+function inOrderOf(previous: Forwarding | undefined, next: Forwarding): Forwarding {
+  const ordered = withOrderOf(previous, next);
+  return previous !== undefined && sameForwarding(previous, ordered) ? previous : ordered;
+}
+
+function isDue(atMs: number | undefined, now: number): boolean {
+  return atMs !== undefined && now >= atMs;
+}
+
+/** The kernel is not what we believe: an object is missing, or is there already. */
+function contradictsBelief({ code }: KernelFailure): boolean {
+  return code === 'ENOENT' || code === 'EEXIST' || code === 'ERESTART';
+}
+
+/** A failure that nobody can be blamed for. */
+function unknown(error: Error): Failure {
+  return { lost: new Map(), culprits: [], failures: [asKernelFailure(error)] };
+}
+
+function merged(earlier: Cause, later: Cause): Cause {
+  const triggerTimesMs = [...earlier.triggerTimesMs, ...later.triggerTimesMs];
+  return { ...earlier, triggerTimesMs };
+}

@@ -1,0 +1,108 @@
+/**
+ * The sync loop: events mark Services dirty, the loop resolves those at its own pace, and each
+ * family brings its part of the kernel up to date.
+ */
+import type { Environment } from '../modes/mode.ts';
+import type { Family } from '../state/address.ts';
+import { Bell, type Clock, Pacer } from './clock.ts';
+import { Desired, type DesiredOptions } from './desired.ts';
+import type { FamilySync } from './family.ts';
+
+export interface SyncLoopOptions extends DesiredOptions {
+  /** What applies to all Services, as of now; the same object until it changes. */
+  readonly environment: (family: Family) => Environment;
+  /** The event loop is released after this much work. */
+  readonly sliceMs: number;
+}
+
+/** Services taken from the state at a time. */
+const chunkServices = 256;
+
+/** Families are not kept waiting longer than this while very many Services are resolved. */
+const resolveLongestMs = 100;
+
+export class SyncLoop {
+  readonly #options: SyncLoopOptions;
+  readonly #clock: Clock;
+  readonly #families: readonly FamilySync[];
+  readonly #desired: Desired;
+  readonly #bell: Bell;
+  /** `Clock.now` of the first change that is not resolved yet. */
+  #receivedMs: number | undefined;
+
+  constructor(options: SyncLoopOptions) {
+    this.#options = options;
+    this.#clock = options.clock;
+    this.#families = options.families;
+    this.#desired = new Desired(options);
+    this.#bell = new Bell(options.clock);
+  }
+
+  /** The state changed. Cheap, and may be called for each of thousands of events. */
+  wake(): void {
+    this.#receivedMs ??= this.#clock.now();
+    this.#bell.ring();
+  }
+
+  /**
+   * Runs until `signal` aborts. Nothing is read from or written to the kernel before the state
+   * has been synced: a missing list is not an empty list.
+   */
+  async run(signal: AbortSignal): Promise<void> {
+    const stop = (): void => this.#bell.ring();
+    signal.addEventListener('abort', stop, { once: true });
+    while (!this.#options.state.synced && !signal.aborted) await this.#bell.wait();
+    await this.#resolve(signal);
+    await Promise.all([this.#keepResolving(signal), ...this.#families.map((f) => f.run(signal))]);
+  }
+
+  async #keepResolving(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await this.#bell.wait();
+      // All events of this turn of the event loop are one piece of work.
+      await this.#clock.turn();
+      await this.#resolve(signal);
+    }
+  }
+
+  async #resolve(signal: AbortSignal): Promise<void> {
+    const pacer = new Pacer(this.#clock, this.#options.sliceMs);
+    let tellAtMs = this.#clock.now() + resolveLongestMs;
+    this.#environment();
+    let receivedMs = this.#received();
+    for (let taken = chunkServices; ; ) {
+      // A full chunk leaves Services behind that came no later than it did.
+      if (taken < chunkServices) receivedMs = this.#received();
+      const names = new Set(this.#options.state.takeDirty(chunkServices));
+      taken = names.size;
+      if (taken === 0 || signal.aborted) break;
+      for (const name of names) {
+        // Services whose claims changed join this very loop, and may come more than once.
+        names.delete(name);
+        for (const other of this.#desired.refresh(name, receivedMs)) names.add(other);
+        if (pacer.spent) await pacer.rest();
+        if (this.#clock.now() < tellAtMs) continue;
+        this.#tell();
+        tellAtMs = this.#clock.now() + resolveLongestMs;
+      }
+    }
+    this.#tell();
+  }
+
+  /** `Clock.now` of the first change since this was last asked. */
+  #received(): number {
+    const receivedMs = this.#receivedMs ?? this.#clock.now();
+    this.#receivedMs = undefined;
+    return receivedMs;
+  }
+
+  #environment(): void {
+    for (const sync of this.#families) {
+      sync.wantEnvironment(this.#options.environment(sync.family));
+    }
+  }
+
+  #tell(): void {
+    for (const sync of this.#families) sync.wake();
+  }
+}

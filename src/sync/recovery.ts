@@ -1,0 +1,55 @@
+/** Brings the kernel from whatever it holds to what is wanted, writing only the difference. */
+import type { Drift, Observation, Planner } from '../modes/mode.ts';
+import type { Forwarding } from '../state/types.ts';
+import type { Applier, Cause, Failure } from './batch.ts';
+import { type Clock, Pacer } from './clock.ts';
+import { addDrift, noDrift, type Purpose } from './events.ts';
+
+export interface RepairOptions {
+  readonly planner: Planner;
+  readonly applier: Applier;
+  readonly clock: Clock;
+  readonly sliceMs: number;
+}
+
+/** What a repair came to; what is not in `failure.lost` may have been written already. */
+export interface Repaired {
+  readonly drift: Drift;
+  readonly failure: Failure | undefined;
+}
+
+/** The Forwardings with their pools in the order found in the kernel. */
+export async function adoptAll(
+  { clock, sliceMs }: RepairOptions,
+  found: Observation,
+  wanted: ReadonlyMap<string, Forwarding>,
+): Promise<Map<string, Forwarding>> {
+  const adopted = new Map<string, Forwarding>();
+  const pacer = new Pacer(clock, sliceMs);
+  for (const [key, forwarding] of wanted) {
+    adopted.set(key, found.adopt(forwarding));
+    if (pacer.spent) await pacer.rest();
+  }
+  return adopted;
+}
+
+/** Throws what the planner throws about fixed objects and remains. */
+export async function repairAll(
+  { planner, applier }: RepairOptions,
+  found: Observation,
+  targets: ReadonlyMap<string, Forwarding>,
+  causes: ReadonlyMap<string, Cause | undefined>,
+  purpose: Purpose,
+): Promise<Repaired> {
+  planner.reset(targets.values());
+  let drift = addDrift(noDrift, planner.repairFixed(found));
+  const plan = (key: string): void => {
+    const next = targets.get(key)!;
+    drift = addDrift(drift, planner.repair(found, next));
+    applier.note(key, { next, cause: causes.get(key) });
+  };
+  const failure = await applier.drain(targets.keys(), plan, purpose);
+  if (failure !== undefined || applier.stopping) return { drift, failure };
+  drift = addDrift(drift, planner.prune(found));
+  return { drift, failure: await applier.finish(purpose) };
+}
