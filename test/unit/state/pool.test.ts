@@ -1,0 +1,106 @@
+import { describe, expect, it } from 'vitest';
+import { EndpointList } from '../../../src/state/endpoint-list.ts';
+import { sameForwarding } from '../../../src/state/equal.ts';
+import { keepOrder, withOrderOf } from '../../../src/state/pool.ts';
+import { resolve } from '../../../src/state/resolve.ts';
+import type { EndpointSlice, Forwarding } from '../../../src/state/types.ts';
+import { drainingLocal, http, pools, ready, readyLocal, service, slice } from './build.ts';
+
+/** A list with one endpoint for each letter. */
+function list(letters: string): EndpointList {
+  return EndpointList.of(
+    'IPv4',
+    [...letters].map((letter) => ({
+      address: Uint8Array.of(10, 0, 0, letter.charCodeAt(0)),
+      port: 80,
+    })),
+  );
+}
+
+function letters(of: EndpointList): string {
+  return Array.from({ length: of.length }, (_, i) => String.fromCharCode(of.address(i)[3]!)).join(
+    '',
+  );
+}
+
+describe('keepOrder', () => {
+  it.each([
+    ['keeps what stays', 'dcba', 'abcd', 'dcba'],
+    ['appends what is new', 'ba', 'abc', 'bac'],
+    ['swaps the last one into the hole of one that went', 'abcd', 'acd', 'adc'],
+    ['drops the last one and moves nothing', 'abcd', 'abc', 'abc'],
+    ['puts a replacement into the hole', 'dcba', 'abdx', 'dxba'],
+    ['fills holes with new ones before it moves any', 'abcdef', 'bdefx', 'xbfde'],
+    ['appends what is left when the holes are full', 'abc', 'bcxyz', 'xbcyz'],
+    ['moves several into their holes', 'abcdef', 'def', 'def'],
+    ['takes the fresh order when nothing stays', 'abc', 'xyz', 'xyz'],
+    ['takes the fresh order when there was nothing', '', 'abc', 'abc'],
+    ['is empty when nothing is left', 'abc', '', ''],
+    ['lets the first of two equal ones stay', 'aab', 'ab', 'ab'],
+    ['moves one of two equal ones only once', 'xaya', 'ab', 'ba'],
+  ])('%s', (_, previous, next, expected) => {
+    expect(letters(keepOrder(list(previous), list(next)))).toBe(expected);
+  });
+
+  it('returns the previous list itself when only the order differs', () => {
+    const previous = list('cab');
+    expect(keepOrder(previous, list('abc'))).toBe(previous);
+  });
+});
+
+const context = { zone: '', nodeAddresses: [], externalIPsEnabled: true };
+const local = service({
+  type: 'NodePort',
+  externalTrafficPolicy: 'Local',
+  ports: [{ ...http, nodePort: 30080 }],
+});
+
+function resolved(...slices: EndpointSlice[]): Forwarding {
+  return resolve(local, slices, context)[0]!;
+}
+
+describe('withOrderOf', () => {
+  const [a, b, c, d] = ['10.0.0.1', '10.0.0.2', '10.0.0.3', '10.0.0.4'];
+  const before = resolved(slice({ [a]: readyLocal, [b]: readyLocal, [c]: ready }));
+  const after = withOrderOf(
+    before,
+    resolved(slice({ [b]: readyLocal, [c]: ready, [d]: readyLocal })),
+  );
+
+  it('leaves a first Forwarding as it is', () => {
+    expect(withOrderOf(undefined, before)).toBe(before);
+  });
+
+  it('orders every list after the previous one', () => {
+    expect(pools(after)).toEqual({
+      cluster: ['10.0.0.4:8080', '10.0.0.2:8080', '10.0.0.3:8080'],
+      local: ['10.0.0.4:8080', '10.0.0.2:8080'],
+      hairpin: ['10.0.0.4:8080', '10.0.0.2:8080'],
+      serving: ['10.0.0.4:8080', '10.0.0.2:8080', '10.0.0.3:8080'],
+    });
+  });
+
+  it('is the previous one when resolving again brings nothing new', () => {
+    const again = resolved(slice({ [d]: readyLocal, [c]: ready, [b]: readyLocal }));
+    expect(sameForwarding(again, after)).toBe(false);
+    expect(sameForwarding(withOrderOf(after, again), after)).toBe(true);
+  });
+
+  it('is the previous one when that had its pools in the order found in a kernel', () => {
+    const found = { ...before, cluster: list('zyx'), local: list('yx') };
+    const fresh = { ...before, cluster: list('xyz'), local: list('xy') };
+    expect(sameForwarding(withOrderOf(found, fresh), found)).toBe(true);
+  });
+
+  it('holds one list where two pools are the same', () => {
+    expect(after.serving).toBe(after.cluster);
+    expect(after.hairpin).toBe(after.local);
+    const apart = withOrderOf(after, resolved(slice({ [b]: drainingLocal, [c]: ready })));
+    expect(pools(apart)).toEqual({
+      cluster: ['10.0.0.3:8080'],
+      local: ['10.0.0.2:8080'],
+      hairpin: ['10.0.0.2:8080'],
+      serving: ['10.0.0.3:8080', '10.0.0.2:8080'],
+    });
+  });
+});

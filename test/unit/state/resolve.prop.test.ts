@@ -1,0 +1,189 @@
+/** `resolve` against a slow and simple reading of the behaviour document's section 5.3. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { addressBytes, type Family } from '../../../src/state/address.ts';
+import type { EndpointList } from '../../../src/state/endpoint-list.ts';
+import { resolve } from '../../../src/state/resolve.ts';
+import { Condition, type EndpointSlice, type Forwarding } from '../../../src/state/types.ts';
+import { http, service } from './build.ts';
+
+const zone = 'zone-a';
+const context = { zone, nodeAddresses: [], externalIPsEnabled: true };
+
+interface Model {
+  readonly lastByte: number;
+  readonly port: number;
+  readonly bits: number;
+  readonly zones: readonly string[];
+}
+
+/** nodeHintedHere only with nodeHinted; all else in any combination. */
+const bits = fc
+  .nat(63)
+  .map((value) => (value & Condition.nodeHintedHere ? value | Condition.nodeHinted : value));
+const zones = fc.subarray(['zone-a', 'zone-b']);
+const endpoint = fc.record({
+  lastByte: fc.nat(7),
+  port: fc.constantFrom(80, 8080),
+  bits,
+  zones,
+});
+const family = fc.constantFrom<Family>('IPv4', 'IPv6');
+const policy = fc.constantFrom('Cluster' as const, 'Local' as const);
+const anyService = fc.record({
+  internalTrafficPolicy: policy,
+  externalTrafficPolicy: policy,
+  nodePort: fc.constantFrom(0, 30080),
+  type: fc.constantFrom('ClusterIP' as const, 'NodePort' as const),
+});
+
+/** Endpoints cut into slices: one for each port number and each of `parts` pieces. */
+function slicesOf(endpoints: readonly Model[], of: Family, parts: number): EndpointSlice[] {
+  return [80, 8080].flatMap((port) =>
+    Array.from({ length: parts }, (_, part) => {
+      const mine = endpoints.filter((e, i) => e.port === port && i % parts === part);
+      const addresses = new Uint8Array(mine.length * addressBytes[of]);
+      mine.forEach(({ lastByte }, i) => {
+        addresses[(i + 1) * addressBytes[of] - 1] = lastByte;
+      });
+      return {
+        namespace: 'ns',
+        name: `web-${port}-${part}`,
+        service: 'web',
+        family: of,
+        ports: [{ name: 'http', protocol: 'TCP' as const, port }],
+        length: mine.length,
+        addresses,
+        conditions: Uint8Array.from(mine, (e) => e.bits),
+        zoneHints: mine.map((e) => e.zones),
+        triggerTimeMs: undefined,
+      };
+    }),
+  );
+}
+
+function serviceOf(fields: {
+  internalTrafficPolicy: 'Cluster' | 'Local';
+  externalTrafficPolicy: 'Cluster' | 'Local';
+  nodePort: number;
+  type: 'ClusterIP' | 'NodePort';
+}) {
+  const { nodePort, ...rest } = fields;
+  return service({ ...rest, clusterIPs: ['10.96.0.1', 'fd00::1'], ports: [{ ...http, nodePort }] });
+}
+
+function resolveIn(of: Family, forwardings: readonly Forwarding[]): Forwarding {
+  return forwardings.find((forwarding) => forwarding.family === of)!;
+}
+
+function idsOf(list: EndpointList): string[] {
+  return Array.from({ length: list.length }, (_, i) => `${list.address(i).at(-1)}:${list.port(i)}`);
+}
+
+const has = (e: Model, name: keyof typeof Condition): boolean => (e.bits & Condition[name]) !== 0;
+const isReady = (e: Model): boolean => has(e, 'ready');
+const isDraining = (e: Model): boolean => has(e, 'serving') && has(e, 'terminating');
+
+function firstNotEmpty(...lists: Model[][]): Model[] {
+  return lists.find((list) => list.length > 0) ?? [];
+}
+
+function clusterModel(endpoints: readonly Model[]): Model[] {
+  const usable = endpoints.filter(isReady);
+  const forNode = usable.filter((e) => has(e, 'nodeHintedHere'));
+  const forZone = usable.filter((e) => e.zones.includes(zone));
+  const byNode = usable.every((e) => has(e, 'nodeHinted')) ? forNode : [];
+  const byZone = usable.every((e) => e.zones.length > 0) ? forZone : [];
+  return firstNotEmpty(byNode, byZone, usable, endpoints.filter(isDraining));
+}
+
+function localModel(endpoints: readonly Model[]): Model[] {
+  const here = endpoints.filter((e) => has(e, 'local'));
+  return firstNotEmpty(here.filter(isReady), here.filter(isDraining));
+}
+
+const ids = (models: readonly Model[]): string[] =>
+  [...models]
+    .sort((x, y) => x.lastByte - y.lastByte || x.port - y.port)
+    .map((e) => `${e.lastByte}:${e.port}`);
+
+const unique = fc.uniqueArray(endpoint, { selector: (e) => `${e.lastByte}:${e.port}` });
+
+describe('resolve', () => {
+  it('puts the endpoints into the pools that the behaviour document says', () => {
+    fc.assert(
+      fc.property(unique, anyService, family, (endpoints, fields, of) => {
+        const all = resolve(serviceOf(fields), slicesOf(endpoints, of, 2), context);
+        const forwarding = resolveIn(of, all);
+        const external = fields.nodePort !== 0;
+        const externalLocal =
+          external && fields.type === 'NodePort' && fields.externalTrafficPolicy === 'Local';
+        const internalLocal = fields.internalTrafficPolicy === 'Local';
+        const cluster = internalLocal && !external ? [] : clusterModel(endpoints);
+        const local = internalLocal || externalLocal ? localModel(endpoints) : [];
+        const reachable = new Set([...cluster, ...local].filter((e) => has(e, 'local')));
+        expect({
+          cluster: idsOf(forwarding.cluster),
+          local: idsOf(forwarding.local),
+          hairpin: idsOf(forwarding.hairpin),
+          serving: idsOf(forwarding.serving),
+        }).toEqual({
+          cluster: ids(cluster),
+          local: ids(local),
+          hairpin: ids([...reachable]),
+          serving: ids(endpoints.filter((e) => has(e, 'serving'))),
+        });
+
+        const hasAny = endpoints.some((e) => isReady(e) || isDraining(e));
+        const internalDrop = internalLocal && local.length === 0 ? 'drop' : 'internal';
+        expect(forwarding.frontends.map(({ treatment }) => treatment)).toEqual(
+          [internalDrop, externalLocal ? 'external-local' : 'external']
+            .slice(0, external ? 2 : 1)
+            .map((treatment) => (hasAny ? treatment : 'reject')),
+        );
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  it('never sends traffic to what is neither ready nor serving while it terminates', () => {
+    fc.assert(
+      fc.property(unique, anyService, family, (endpoints, fields, of) => {
+        const all = resolve(serviceOf(fields), slicesOf(endpoints, of, 1), context);
+        const { cluster, local } = resolveIn(of, all);
+        const usable = new Set(ids(endpoints.filter((e) => isReady(e) || isDraining(e))));
+        const here = new Set(ids(endpoints.filter((e) => has(e, 'local'))));
+        for (const id of idsOf(cluster)) expect(usable).toContain(id);
+        for (const id of idsOf(local)) {
+          expect(usable).toContain(id);
+          expect(here).toContain(id);
+        }
+      }),
+    );
+  });
+
+  it('does not depend on the order of slices or where they are cut, even when they disagree', () => {
+    const disagreeing = fc.array(endpoint, { maxLength: 12 });
+    fc.assert(
+      fc.property(
+        disagreeing,
+        anyService,
+        family,
+        fc.infiniteStream(fc.nat()),
+        (endpoints, fields, of, random) => {
+          const slices = slicesOf(endpoints, of, 3);
+          const shuffled = slices
+            .map((slice) => ({ slice, at: random.next().value }))
+            .sort((x, y) => x.at - y.at)
+            .map(({ slice }) => slice);
+          const one = resolve(serviceOf(fields), slices, context);
+          expect(resolve(serviceOf(fields), shuffled, context)).toEqual(one);
+          expect(resolve(serviceOf(fields), slicesOf(endpoints, of, 1), context)).toEqual(one);
+          const serving = idsOf(resolveIn(of, one).serving);
+          expect(new Set(serving).size).toBe(serving.length);
+        },
+      ),
+      { numRuns: 500 },
+    );
+  });
+});

@@ -1,0 +1,481 @@
+import { describe, expect, it } from 'vitest';
+import { type ResolveContext, resolve } from '../../../src/state/resolve.ts';
+import type { EndpointSlice, Forwarding, Frontend, Service } from '../../../src/state/types.ts';
+import {
+  address,
+  draining,
+  drainingLocal,
+  type Endpoint,
+  http,
+  pools,
+  ready,
+  readyLocal,
+  service,
+  slice,
+  slicePort,
+  stopping,
+  unready,
+} from './build.ts';
+
+const context: ResolveContext = {
+  zone: 'zone-a',
+  nodeAddresses: [address('192.168.0.1'), address('fd01::1')],
+  externalIPsEnabled: true,
+};
+
+/** The only Forwarding of a Service with one port and one family. */
+function resolveOne(
+  of: Service,
+  slices: readonly EndpointSlice[],
+  fields: Partial<ResolveContext> = {},
+): Forwarding {
+  const [forwarding, ...others] = resolve(of, slices, { ...context, ...fields });
+  expect(others).toEqual([]);
+  return forwarding!;
+}
+
+/** `clusterIP 10.96.0.1:80 internal/cluster` for each frontend. */
+function frontends(forwarding: Forwarding): string[] {
+  return forwarding.frontends.map(({ kind, address: at, port, treatment, pool }) => {
+    const where = at === undefined ? port : `${at.bytes.join('.')}:${port}`;
+    return `${kind} ${where} ${treatment}/${pool}`;
+  });
+}
+
+function treatment(forwarding: Forwarding, kind: Frontend['kind']): string {
+  const frontend = forwarding.frontends.find((other) => other.kind === kind)!;
+  return `${frontend.treatment}/${frontend.pool}`;
+}
+
+const nodePort = { ...http, nodePort: 30080 };
+const [a, b, c] = ['10.0.0.1', '10.0.0.2', '10.0.0.3'];
+
+describe('which Forwardings there are', () => {
+  it('is one for each port and each family that has a ClusterIP', () => {
+    const dns = { name: 'dns', protocol: 'UDP', port: 53, nodePort: 0 } as const;
+    const of = service({ clusterIPs: ['fd00::1', '10.96.0.1'], ports: [http, dns] });
+    const found = resolve(of, [], context);
+    expect(found.map(({ family, servicePort }) => [family, servicePort.port])).toEqual([
+      ['IPv4', 'http'],
+      ['IPv4', 'dns'],
+      ['IPv6', 'http'],
+      ['IPv6', 'dns'],
+    ]);
+    expect(found[1]!.servicePort).toEqual({
+      namespace: 'ns',
+      name: 'web',
+      port: 'dns',
+      protocol: 'UDP',
+    });
+  });
+
+  it('is none for a family without a ClusterIP, whatever else the Service has of it (S31)', () => {
+    const of = service({ externalIPs: ['fd00::9'], loadBalancerIPs: ['fd00::8'] });
+    const found = resolve(of, [slice({ 'fd00::1': ready })], context);
+    expect(found.map(({ family }) => family)).toEqual(['IPv4']);
+    expect(frontends(found[0]!)).toEqual(['clusterIP 10.96.0.1:80 reject/cluster']);
+  });
+
+  it('keeps families apart: addresses, source ranges, slices (S32)', () => {
+    const of = service({
+      type: 'LoadBalancer',
+      clusterIPs: ['10.96.0.1', 'fd00::1'],
+      externalIPs: ['203.0.113.1', '2001:db8::1'],
+      loadBalancerIPs: ['198.51.100.1', '2001:db8::2'],
+      loadBalancerSourceRanges: ['192.0.2.0/24', '2001:db8:1::/48'],
+    });
+    const slices = [slice({ [a]: ready }), slice({ 'fd00::a': ready }, { name: 'web-6' })];
+    const [v4, v6] = resolve(of, slices, context);
+    expect(v4!.frontends.map((frontend) => frontend.address?.family)).toEqual(
+      Array(3).fill('IPv4'),
+    );
+    expect(v6!.frontends.map((frontend) => frontend.address?.family)).toEqual(
+      Array(3).fill('IPv6'),
+    );
+    expect(v4!.cluster.texts()).toEqual(['10.0.0.1:8080']);
+    expect(v6!.cluster.texts()).toEqual(['[fd00::a]:8080']);
+    expect([v4!.sourceRanges.length, v6!.sourceRanges.length]).toEqual([1, 1]);
+  });
+
+  it('takes the first of two ports that have the same name and protocol', () => {
+    const of = service({ ports: [http, { ...http, port: 81 }, { ...http, protocol: 'UDP' }] });
+    const found = resolve(of, [], context);
+    expect(found.map(({ frontends: [first] }) => first!.port)).toEqual([80, 80]);
+  });
+});
+
+describe('which endpoints there are', () => {
+  const cluster = (...slices: EndpointSlice[]): string[] =>
+    resolveOne(service(), slices).cluster.texts();
+
+  it('come ascending by address and port, not by text (E15)', () => {
+    expect(cluster(slice({ '10.0.1.10': ready, '10.0.1.1': ready, '9.0.0.1': ready }))).toEqual([
+      '9.0.0.1:8080',
+      '10.0.1.1:8080',
+      '10.0.1.10:8080',
+    ]);
+  });
+
+  it('are the union of all slices, each once (E16)', () => {
+    const one = slice({ [a]: ready, [b]: ready });
+    const other = slice({ [b]: ready, [c]: ready }, { name: 'web-2' });
+    expect(cluster(one, other)).toEqual(['10.0.0.1:8080', '10.0.0.2:8080', '10.0.0.3:8080']);
+  });
+
+  it.each<[string, Endpoint, Endpoint]>([
+    ['ready beats unready', ready, unready],
+    ['ready beats terminating', ready, draining],
+    [
+      'not terminating beats ready but terminating',
+      unready,
+      {
+        is: ['ready', 'serving', 'terminating'],
+      },
+    ],
+    ['serving beats not serving', { is: ['serving'] }, unready],
+  ])('that two slices describe differently: %s (E16, E17)', (_, better, worse) => {
+    const alone = resolveOne(service(), [slice({ [a]: better })]);
+    const names = ['web-1', 'web-2', 'web-3'];
+    for (const order of [
+      [better, worse, worse],
+      [worse, better, worse],
+      [worse, worse, better],
+    ]) {
+      const slices = order.map((endpoint, i) => slice({ [a]: endpoint }, { name: names[i]! }));
+      expect(pools(resolveOne(service(), slices))).toEqual(pools(alone));
+    }
+  });
+
+  it('are two when one address has two port numbers (E18)', () => {
+    const other = slice({ [a]: ready }, { name: 'web-2', ports: [slicePort('http', 8081)] });
+    expect(cluster(slice({ [a]: ready }), other)).toEqual(['10.0.0.1:8080', '10.0.0.1:8081']);
+  });
+
+  it('are those of the port with the same name and the same protocol (E26)', () => {
+    const ports = [
+      slicePort('https', 8443),
+      slicePort('http', 8080, 'UDP'),
+      slicePort('http', 8081),
+    ];
+    expect(cluster(slice({ [a]: ready }, { ports }))).toEqual(['10.0.0.1:8081']);
+    expect(cluster(slice({ [a]: ready }, { ports: ports.slice(0, 2) }))).toEqual([]);
+    expect(cluster(slice({ [a]: ready }, { ports: [] }))).toEqual([]);
+  });
+
+  it('are matched by the empty name when the port has none', () => {
+    const unnamed = service({ ports: [{ ...http, name: '' }] });
+    const slices = [slice({ [a]: ready }, { ports: [slicePort('', 8080), slicePort('x', 1)] })];
+    expect(resolveOne(unnamed, slices).cluster.texts()).toEqual(['10.0.0.1:8080']);
+  });
+});
+
+describe('topology', () => {
+  const zones = (...names: string[]): Endpoint => ({ ...ready, zones: names });
+  const nodes = (...is: Endpoint['is']): Endpoint => ({ is: ['ready', 'serving', ...is] });
+  const cluster = (endpoints: Endpoint[], fields: Partial<ResolveContext> = {}): string[] => {
+    const named = Object.fromEntries(endpoints.map((endpoint, i) => [`10.0.0.${i + 1}`, endpoint]));
+    const { cluster: pool } = resolveOne(service(), [slice(named)], fields);
+    return pool.texts().map((text) => text.replace(/:.*/, ''));
+  };
+
+  it('takes the endpoints hinted for this zone when every ready one has a hint (T1)', () => {
+    expect(cluster([zones('zone-a'), zones('zone-b'), zones('zone-a')])).toEqual([a, c]);
+    expect(cluster([zones('zone-a'), zones('zone-b'), ready])).toEqual([a, b, c]);
+  });
+
+  it('does not ask unready endpoints for hints (T2)', () => {
+    expect(cluster([zones('zone-a'), zones('zone-b'), unready])).toEqual([a]);
+  });
+
+  it('does not filter when the zone has only unready endpoints (T3)', () => {
+    expect(cluster([{ ...unready, zones: ['zone-a'] }, zones('zone-b'), zones('zone-b')])).toEqual([
+      b,
+      c,
+    ]);
+  });
+
+  it.each(['', 'zone-x'])(
+    'does not filter for zone %j, which nobody is hinted for (T4)',
+    (zone) => {
+      expect(cluster([zones('zone-a'), zones('zone-b')], { zone })).toEqual([a, b]);
+    },
+  );
+
+  it('does not take a hint for the empty zone for one for a node without a zone', () => {
+    expect(cluster([zones(''), zones('zone-b')], { zone: '' })).toEqual([a, b]);
+  });
+
+  it('lets an endpoint serve each zone that it is hinted for (T5)', () => {
+    const endpoints = [zones('zone-a', 'zone-b'), zones('zone-b', 'zone-c'), zones('zone-c')];
+    expect(cluster(endpoints, { zone: 'zone-a' })).toEqual([a]);
+    expect(cluster(endpoints, { zone: 'zone-b' })).toEqual([a, b]);
+    expect(cluster(endpoints, { zone: 'zone-c' })).toEqual([b, c]);
+  });
+
+  it('prefers endpoints hinted for this node to those hinted for its zone', () => {
+    const here = { ...nodes('nodeHinted', 'nodeHintedHere'), zones: ['zone-b'] };
+    const elsewhere = { ...nodes('nodeHinted'), zones: ['zone-a'] };
+    expect(cluster([here, elsewhere])).toEqual([a]);
+  });
+
+  it('falls back to zones when node hints do not name this node (T6)', () => {
+    const inZone = { ...nodes('nodeHinted'), zones: ['zone-a'] };
+    const outside = { ...nodes('nodeHinted'), zones: ['zone-b'] };
+    expect(cluster([inZone, outside])).toEqual([a]);
+  });
+
+  it('falls back to zones when an endpoint lacks a node hint', () => {
+    const here = { ...nodes('nodeHinted', 'nodeHintedHere'), zones: ['zone-b'] };
+    expect(cluster([here, zones('zone-a')])).toEqual([b]);
+  });
+
+  it('is off when one endpoint lacks both kinds of hint (T7)', () => {
+    const here = { ...nodes('nodeHinted', 'nodeHintedHere'), zones: ['zone-a'] };
+    expect(cluster([here, here, ready])).toEqual([a, b, c]);
+  });
+
+  it('does not hold when only terminating endpoints are left', () => {
+    expect(
+      cluster([
+        { ...draining, zones: ['zone-a'] },
+        { ...draining, zones: ['zone-b'] },
+      ]),
+    ).toEqual([a, b]);
+  });
+
+  it('never filters policy Local, whose endpoints hairpin all the same (T8)', () => {
+    const of = service({ externalTrafficPolicy: 'Local', type: 'NodePort', ports: [nodePort] });
+    const forwarding = resolveOne(of, [
+      slice({ [a]: zones('zone-a'), [b]: { ...readyLocal, zones: ['zone-b'] } }),
+    ]);
+    expect(pools(forwarding)).toEqual({
+      cluster: ['10.0.0.1:8080'],
+      local: ['10.0.0.2:8080'],
+      hairpin: ['10.0.0.2:8080'],
+      serving: ['10.0.0.1:8080', '10.0.0.2:8080'],
+    });
+  });
+});
+
+describe('policies', () => {
+  const bothKinds = [slice({ [a]: readyLocal, [b]: ready })];
+  const [atA, atB] = ['10.0.0.1:8080', '10.0.0.2:8080'];
+
+  it('ignores eTP Local on a Service without an external address (T9)', () => {
+    const of = service({ externalTrafficPolicy: 'Local', type: 'NodePort' });
+    const forwarding = resolveOne(of, bothKinds);
+    expect(pools(forwarding)).toMatchObject({ cluster: [atA, atB], local: [], hairpin: [atA] });
+    expect(frontends(forwarding)).toEqual(['clusterIP 10.96.0.1:80 internal/cluster']);
+  });
+
+  it('has no cluster pool with iTP Local and no external address (T10)', () => {
+    const forwarding = resolveOne(service({ internalTrafficPolicy: 'Local' }), bothKinds);
+    expect(pools(forwarding)).toMatchObject({ cluster: [], local: [atA], hairpin: [atA] });
+    expect(frontends(forwarding)).toEqual(['clusterIP 10.96.0.1:80 internal/local']);
+  });
+
+  it('drops with iTP Local when endpoints are elsewhere only, rejects when nowhere (T10)', () => {
+    const of = service({ internalTrafficPolicy: 'Local' });
+    expect(treatment(resolveOne(of, [slice({ [b]: ready })]), 'clusterIP')).toBe('drop/local');
+    expect(treatment(resolveOne(of, [slice({ [b]: draining })]), 'clusterIP')).toBe('drop/local');
+    expect(treatment(resolveOne(of, [slice({ [b]: unready })]), 'clusterIP')).toBe('reject/local');
+    expect(treatment(resolveOne(of, []), 'clusterIP')).toBe('reject/local');
+  });
+
+  it('keeps both pools with iTP Local and eTP Cluster with a node port (T11)', () => {
+    const of = service({ internalTrafficPolicy: 'Local', type: 'NodePort', ports: [nodePort] });
+    const forwarding = resolveOne(of, bothKinds);
+    expect(pools(forwarding)).toMatchObject({ cluster: [atA, atB], local: [atA] });
+    expect(frontends(forwarding)).toEqual([
+      'clusterIP 10.96.0.1:80 internal/local',
+      'nodePort 30080 external/cluster',
+    ]);
+  });
+
+  const external = {
+    type: 'LoadBalancer',
+    externalTrafficPolicy: 'Local',
+    externalIPs: ['203.0.113.1'],
+    loadBalancerIPs: ['198.51.100.1'],
+    ports: [nodePort],
+  } as const satisfies Parameters<typeof service>[0];
+
+  it('treats every external frontend as external-local with eTP Local', () => {
+    expect(frontends(resolveOne(service({ ...external }), bothKinds))).toEqual([
+      'clusterIP 10.96.0.1:80 internal/cluster',
+      'loadBalancerIP 198.51.100.1:80 external-local/local',
+      'externalIP 203.0.113.1:80 external-local/local',
+      'nodePort 30080 external-local/local',
+    ]);
+  });
+
+  it('keeps external-local with nothing local: node and pods still reach the cluster pool', () => {
+    const forwarding = resolveOne(service({ ...external }), [slice({ [b]: ready })]);
+    expect(pools(forwarding)).toMatchObject({ cluster: [atB], local: [], hairpin: [] });
+    expect(treatment(forwarding, 'loadBalancerIP')).toBe('external-local/local');
+  });
+
+  it('rejects at every frontend when no endpoint is left (I68)', () => {
+    const forwarding = resolveOne(service({ ...external }), [slice({ [a]: unready })]);
+    expect(forwarding.frontends.map((frontend) => frontend.treatment)).toEqual(
+      Array(4).fill('reject'),
+    );
+  });
+
+  it.each([
+    ['ClusterIP', [], 'external/cluster'],
+    ['ClusterIP', ['203.0.113.1'], 'external-local/local'],
+    ['NodePort', [], 'external-local/local'],
+    ['LoadBalancer', [], 'external-local/local'],
+  ] as const)(
+    'lets a %s Service with external IPs %j have eTP Local: %s',
+    (type, ips, expected) => {
+      const of = service({ ...external, type, externalIPs: [...ips] });
+      expect(treatment(resolveOne(of, bothKinds), 'loadBalancerIP')).toBe(expected);
+    },
+  );
+
+  it('asks no type for node ports and load-balancer addresses', () => {
+    const of = service({ type: 'ClusterIP', loadBalancerIPs: ['198.51.100.1'], ports: [nodePort] });
+    expect(frontends(resolveOne(of, bothKinds))).toEqual([
+      'clusterIP 10.96.0.1:80 internal/cluster',
+      'loadBalancerIP 198.51.100.1:80 external/cluster',
+      'nodePort 30080 external/cluster',
+    ]);
+  });
+
+  it('gives external IPs no frontend when they are disabled', () => {
+    const forwarding = resolveOne(service({ ...external }), bothKinds, {
+      externalIPsEnabled: false,
+    });
+    expect(forwarding.frontends.map(({ kind }) => kind)).toEqual([
+      'clusterIP',
+      'loadBalancerIP',
+      'nodePort',
+    ]);
+  });
+
+  it('makes one frontend of an address given twice: the kind that can do more wins', () => {
+    const of = service({
+      type: 'LoadBalancer',
+      externalIPs: ['10.96.0.1', '198.51.100.1', '203.0.113.1', '203.0.113.1'],
+      loadBalancerIPs: ['198.51.100.1', '10.96.0.1'],
+    });
+    expect(frontends(resolveOne(of, bothKinds))).toEqual([
+      'clusterIP 10.96.0.1:80 internal/cluster',
+      'loadBalancerIP 198.51.100.1:80 external/cluster',
+      'externalIP 203.0.113.1:80 external/cluster',
+    ]);
+  });
+});
+
+describe('terminating endpoints', () => {
+  const of = service({ type: 'NodePort', externalTrafficPolicy: 'Local', ports: [nodePort] });
+
+  it('are used by each pool on its own when nothing there is ready (T12)', () => {
+    const forwarding = resolveOne(of, [slice({ [a]: drainingLocal, [b]: ready })]);
+    expect(pools(forwarding)).toEqual({
+      cluster: ['10.0.0.2:8080'],
+      local: ['10.0.0.1:8080'],
+      hairpin: ['10.0.0.1:8080'],
+      serving: ['10.0.0.1:8080', '10.0.0.2:8080'],
+    });
+  });
+
+  it('are used by both pools when nothing is ready anywhere, if they serve (T13)', () => {
+    const forwarding = resolveOne(of, [
+      slice({ [a]: drainingLocal, [b]: draining, [c]: stopping }),
+    ]);
+    expect(pools(forwarding)).toMatchObject({
+      cluster: ['10.0.0.1:8080', '10.0.0.2:8080'],
+      local: ['10.0.0.1:8080'],
+    });
+    expect(treatment(resolveOne(of, [slice({ [c]: stopping })]), 'nodePort')).toBe('reject/local');
+  });
+
+  it('are unused while a local endpoint is ready', () => {
+    const forwarding = resolveOne(of, [slice({ [a]: drainingLocal, [b]: readyLocal })]);
+    expect(pools(forwarding)).toMatchObject({
+      cluster: ['10.0.0.2:8080'],
+      local: ['10.0.0.2:8080'],
+      hairpin: ['10.0.0.2:8080'],
+    });
+  });
+
+  it('are the only ones used unready: serving alone is not enough, but counts (T14, C92)', () => {
+    const forwarding = resolveOne(of, [slice({ [a]: { is: ['serving', 'local'] } })]);
+    expect(pools(forwarding)).toEqual({
+      cluster: [],
+      local: [],
+      hairpin: [],
+      serving: ['10.0.0.1:8080'],
+    });
+    expect(treatment(forwarding, 'clusterIP')).toBe('reject/cluster');
+  });
+});
+
+describe('conntrack data', () => {
+  it('lists what serves by address and port, whatever policy and topology say (C91)', () => {
+    const of = service({ internalTrafficPolicy: 'Local' });
+    const forwarding = resolveOne(of, [
+      slice({
+        [a]: { ...ready, zones: ['zone-b'] },
+        [b]: draining,
+        [c]: unready,
+        '10.0.0.4': stopping,
+      }),
+    ]);
+    expect(forwarding.serving.texts()).toEqual(['10.0.0.1:8080', '10.0.0.2:8080']);
+  });
+
+  it('has nothing serving when the Service has no endpoint (C92)', () => {
+    expect(resolveOne(service(), [slice({ [a]: stopping })]).serving.length).toBe(0);
+  });
+});
+
+describe('what the Service says of all its ports', () => {
+  const balanced = {
+    type: 'LoadBalancer',
+    externalTrafficPolicy: 'Local',
+    healthCheckNodePort: 32000,
+    loadBalancerIPs: ['198.51.100.1'],
+    ports: [nodePort],
+  } as const satisfies Parameters<typeof service>[0];
+
+  it.each([
+    ['of an external-local load balancer', {}, 32000],
+    ['not with policy Cluster (S37)', { externalTrafficPolicy: 'Cluster' }, 0],
+    ['not without type LoadBalancer (S36)', { type: 'NodePort' }, 0],
+  ] as const)('has a health-check port: %s', (_, fields, expected) => {
+    const of = service({ ...balanced, ...fields });
+    expect(resolveOne(of, []).healthCheckNodePort).toBe(expected);
+  });
+
+  it('loses load-balancer data in one step with its type (S36)', () => {
+    const before = service({ ...balanced });
+    const after = service({ type: 'ClusterIP', externalTrafficPolicy: 'Cluster' });
+    expect(frontends(resolveOne(before, []))).toHaveLength(3);
+    expect(frontends(resolveOne(after, []))).toHaveLength(1);
+  });
+
+  it.each([
+    ['all clients when there are none', [], [], false],
+    ['the node when they hold its address', ['192.168.0.0/24'], ['192.168.0.0/24'], true],
+    ['not the node when they do not', ['192.0.2.0/24'], ['192.0.2.0/24'], false],
+    ['all clients when one is of length 0', ['192.0.2.0/24', '1.2.3.4/0'], [], false],
+    ['others when the other family allows all', ['192.0.2.0/24', '::/0'], ['192.0.2.0/24'], false],
+    ['each once', ['192.0.2.0/24', '192.0.2.255/24'], ['192.0.2.0/24'], false],
+  ] as const)('has source ranges that allow %s', (_, ranges, expected, nodeIn) => {
+    const of = service({ ...balanced, loadBalancerSourceRanges: [...ranges] });
+    const forwarding = resolveOne(of, []);
+    expect(forwarding.sourceRanges).toEqual(
+      service({ loadBalancerSourceRanges: [...expected] }).loadBalancerSourceRanges,
+    );
+    expect(forwarding.nodeInSourceRanges).toBe(nodeIn);
+  });
+
+  it('hands session affinity through', () => {
+    const of = service({ affinityTimeoutSeconds: 10800 });
+    expect(resolveOne(of, []).affinityTimeoutSeconds).toBe(10800);
+  });
+});

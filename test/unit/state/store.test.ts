@@ -1,0 +1,259 @@
+import { describe, expect, it } from 'vitest';
+import { formatCIDR } from '../../../src/state/address.ts';
+import { ClusterState } from '../../../src/state/store.ts';
+import type { EndpointSlice, Service } from '../../../src/state/types.ts';
+import { address, cidr, draining, node, ready, service, slice, slicePort } from './build.ts';
+
+/** A state that has taken these records in, and whose dirty Services have been worked off. */
+function settled(...records: (Service | EndpointSlice)[]): ClusterState {
+  const state = new ClusterState();
+  for (const record of records) {
+    if ('uid' in record) state.apply({ kind: 'service', service: record });
+    else state.apply({ kind: 'slice', slice: record });
+  }
+  state.takeDirty();
+  return state;
+}
+
+const one = slice({ '10.0.0.1': ready });
+
+describe('what is dirty', () => {
+  it('is a Service that came, changed or went', () => {
+    const state = settled();
+    state.apply({ kind: 'service', service: service() });
+    expect(state.takeDirty()).toEqual(['ns/web']);
+    state.apply({ kind: 'service', service: service({ affinityTimeoutSeconds: 1 }) });
+    expect(state.takeDirty()).toEqual(['ns/web']);
+    state.apply({ kind: 'service-gone', namespace: 'ns', name: 'web' });
+    expect(state.takeDirty()).toEqual(['ns/web']);
+    expect(state.service('ns/web')).toBeUndefined();
+  });
+
+  it('is a Service whose slice came, changed or went, once for however many changes', () => {
+    const state = settled(service());
+    state.apply({ kind: 'slice', slice: one });
+    state.apply({ kind: 'slice', slice: slice({ '10.0.0.1': draining }) });
+    state.apply({ kind: 'slice', slice: { ...one, name: 'web-2' } });
+    expect(state.takeDirty()).toEqual(['ns/web']);
+    state.apply({ kind: 'slice-gone', namespace: 'ns', name: 'web-1' });
+    expect(state.takeDirty()).toEqual(['ns/web']);
+    expect(state.slices('ns/web').map(({ name }) => name)).toEqual(['web-2']);
+  });
+
+  it('is not a Service that is repeated, nor the one of a repeated or unknown slice (E21, S36)', () => {
+    const state = settled(service(), one);
+    const { revision } = state;
+    state.apply({ kind: 'service', service: service() });
+    state.apply({ kind: 'slice', slice: slice({ '10.0.0.1': ready }) });
+    state.apply({ kind: 'slice-gone', namespace: 'ns', name: 'other' });
+    state.apply({ kind: 'service-gone', namespace: 'ns', name: 'other' });
+    expect(state.takeDirty()).toEqual([]);
+    expect(state.revision).toBe(revision);
+  });
+
+  it('is nothing when a Service goes before anyone has seen it come (S35)', () => {
+    const state = settled();
+    state.apply({ kind: 'service', service: service() });
+    state.apply({ kind: 'slice', slice: one });
+    state.apply({ kind: 'service-gone', namespace: 'ns', name: 'web' });
+    expect(state.takeDirty()).toEqual([]);
+  });
+
+  it('is a Service that went and came again', () => {
+    const state = settled(service());
+    state.apply({ kind: 'service-gone', namespace: 'ns', name: 'web' });
+    state.apply({ kind: 'service', service: service({ uid: 'second' }) });
+    state.apply({ kind: 'service-gone', namespace: 'ns', name: 'web' });
+    expect(state.takeDirty()).toEqual(['ns/web']);
+  });
+
+  it('is not a Service that never came: its slices wait for it (E25)', () => {
+    const state = settled();
+    state.apply({ kind: 'slice', slice: one });
+    expect(state.takeDirty()).toEqual([]);
+    state.apply({ kind: 'service', service: service() });
+    expect(state.takeDirty()).toEqual(['ns/web']);
+    expect(state.slices('ns/web')).toEqual([one]);
+  });
+
+  it('are both Services when a slice moves from one to the other (E23)', () => {
+    const state = settled(service(), service({ name: 'shop' }), one);
+    state.apply({ kind: 'slice', slice: { ...one, service: 'shop' } });
+    expect(state.takeDirty()).toEqual(['ns/web', 'ns/shop']);
+    expect(state.slices('ns/web')).toEqual([]);
+    expect(state.slices('ns/shop')).toHaveLength(1);
+  });
+
+  it('is a Service of which a slice changed anything: order, port name, times (E20, E26)', () => {
+    const pair = slice({ '10.0.0.1': ready, '10.0.0.2': ready });
+    const state = settled(service(), pair);
+    state.apply({ kind: 'slice', slice: slice({ '10.0.0.2': ready, '10.0.0.1': ready }) });
+    expect(state.takeDirty()).toEqual(['ns/web']);
+    state.apply({ kind: 'slice', slice: { ...pair, ports: [slicePort('https', 8080)] } });
+    expect(state.takeDirty()).toEqual(['ns/web']);
+  });
+
+  it('is what touch names, if it is known', () => {
+    const state = settled(service());
+    state.touch('ns/web');
+    state.touch('ns/nobody');
+    expect(state.takeDirty()).toEqual(['ns/web']);
+  });
+
+  it('is handed out in slices, the longest waiting first', () => {
+    const state = settled();
+    const names = ['e', 'd', 'c', 'b', 'a'];
+    for (const name of names) state.apply({ kind: 'service', service: service({ name }) });
+    state.apply({ kind: 'service', service: service({ name: 'e', uid: 'again' }) });
+    expect(state.dirtyCount).toBe(5);
+    expect(state.takeDirty(2)).toEqual(['ns/e', 'ns/d']);
+    state.apply({ kind: 'service', service: service({ name: 'e' }) });
+    expect(state.takeDirty(2)).toEqual(['ns/c', 'ns/b']);
+    expect(state.takeDirty(2)).toEqual(['ns/a', 'ns/e']);
+    expect(state.takeDirty(2)).toEqual([]);
+  });
+});
+
+describe('this node', () => {
+  const hinted = service({ name: 'hinted' });
+  const hintedSlice = slice({ '10.0.0.1': { ...ready, zones: ['zone-a'] } }, { service: 'hinted' });
+  const ranged = service({ name: 'ranged', loadBalancerSourceRanges: ['192.0.2.0/24'] });
+  const withNode = (): ClusterState => {
+    const state = settled(service(), one, hinted, { ...hintedSlice, name: 'h' }, ranged);
+    state.apply({ kind: 'node', node: node() });
+    state.takeDirty();
+    return state;
+  };
+
+  it('makes Services with zone hints dirty when its zone changes', () => {
+    const state = withNode();
+    state.apply({ kind: 'node', node: node({ zone: 'zone-b' }) });
+    expect(state.takeDirty()).toEqual(['ns/hinted']);
+    expect(state.node?.zone).toBe('zone-b');
+  });
+
+  it('makes Services with source ranges dirty when its addresses change', () => {
+    const state = withNode();
+    state.apply({ kind: 'node', node: node({ addresses: [address('192.0.2.1')] }) });
+    expect(state.takeDirty()).toEqual(['ns/ranged']);
+  });
+
+  it('makes nothing dirty when anything else of it changes, or nothing (W106)', () => {
+    const state = withNode();
+    const { revision } = state;
+    state.apply({ kind: 'node', node: node() });
+    expect(state.revision).toBe(revision);
+    state.apply({ kind: 'node', node: node({ taintKeys: ['x'] }) });
+    expect(state.takeDirty()).toEqual([]);
+    expect(state.revision).toBe(revision + 1);
+  });
+
+  it('stays as it was last seen when it is deleted', () => {
+    const state = withNode();
+    state.apply({ kind: 'node-gone', name: 'node-b' });
+    expect(state.node).toEqual(node());
+    state.apply({ kind: 'node-gone', name: 'node-a' });
+    expect(state.node).toEqual(node({ deleted: true }));
+    expect(state.takeDirty()).toEqual([]);
+  });
+});
+
+describe('ServiceCIDRs', () => {
+  const apply = (state: ClusterState, name: string, ...cidrs: string[]): void =>
+    state.apply({ kind: 'service-cidr', serviceCIDR: { name, cidrs: cidrs.map(cidr) } });
+  const texts = (state: ClusterState): string[][] =>
+    [state.serviceCIDRs('IPv4'), state.serviceCIDRs('IPv6')].map((all) => all.map(formatCIDR));
+
+  it('are the union of all objects, by family', () => {
+    const state = new ClusterState();
+    apply(state, 'default', '10.96.0.0/12', 'fd00::/108');
+    apply(state, 'more', '10.112.0.0/16', '10.96.0.0/12');
+    expect(texts(state)).toEqual([['10.112.0.0/16', '10.96.0.0/12'], ['fd00::/108']]);
+  });
+
+  it('replace the object and leave the others on an update (W107)', () => {
+    const state = new ClusterState();
+    apply(state, 'default', '10.96.0.0/12');
+    apply(state, 'more', '10.112.0.0/16');
+    apply(state, 'more', '10.113.0.0/16');
+    expect(texts(state)).toEqual([['10.113.0.0/16', '10.96.0.0/12'], []]);
+  });
+
+  it('survive the deletion of one of two objects that list them', () => {
+    const state = new ClusterState();
+    apply(state, 'default', '10.96.0.0/12');
+    apply(state, 'more', '10.96.0.0/12', '10.112.0.0/16');
+    const before = state.serviceCIDRs('IPv6');
+    state.apply({ kind: 'service-cidr-gone', name: 'more' });
+    expect(texts(state)).toEqual([['10.96.0.0/12'], []]);
+    expect(state.serviceCIDRs('IPv6')).toBe(before);
+    state.apply({ kind: 'service-cidr-gone', name: 'default' });
+    expect(texts(state)).toEqual([[], []]);
+  });
+
+  it('are the same array, and no new revision, when an object is repeated', () => {
+    const state = new ClusterState();
+    apply(state, 'default', '10.96.0.0/12');
+    const { revision } = state;
+    const before = state.serviceCIDRs('IPv4');
+    apply(state, 'default', '10.96.0.0/12');
+    state.apply({ kind: 'service-cidr-gone', name: 'other' });
+    expect(state.serviceCIDRs('IPv4')).toBe(before);
+    expect(state.revision).toBe(revision);
+  });
+});
+
+describe('synced', () => {
+  it('waits for Services and EndpointSlices, and for nothing else (4.4)', () => {
+    const state = new ClusterState();
+    state.markSynced('nodes');
+    state.markSynced('servicecidrs');
+    state.markSynced('services');
+    expect(state.synced).toBe(false);
+    state.markSynced('endpointslices');
+    expect(state.synced).toBe(true);
+  });
+});
+
+describe('trigger times', () => {
+  const at = (triggerTimeMs: number | undefined, name = 'web-1'): EndpointSlice =>
+    slice({ '10.0.0.1': ready }, { triggerTimeMs, name });
+
+  it('are handed over once, each time of each change', () => {
+    const state = new ClusterState(1000);
+    state.apply({ kind: 'slice', slice: at(2000) });
+    state.apply({ kind: 'slice', slice: at(3000) });
+    state.apply({ kind: 'slice', slice: at(3000, 'web-2') });
+    expect(state.takeTriggerTimes('ns/web')).toEqual([
+      { family: 'IPv4', timeMs: 2000 },
+      { family: 'IPv4', timeMs: 3000 },
+    ]);
+    expect(state.takeTriggerTimes('ns/web')).toEqual([]);
+  });
+
+  it('are ignored when absent or older than the process (E28)', () => {
+    const state = new ClusterState(1000);
+    state.apply({ kind: 'slice', slice: at(undefined) });
+    state.apply({ kind: 'slice', slice: at(1000) });
+    expect(state.takeTriggerTimes('ns/web')).toEqual([]);
+  });
+
+  it('are forgotten when a slice goes, so that only the last of add, delete, add counts (E28)', () => {
+    const state = new ClusterState(1000);
+    const v6 = slice({ 'fd00::1': ready }, { triggerTimeMs: 1500, name: 'web-6' });
+    state.apply({ kind: 'slice', slice: v6 });
+    state.apply({ kind: 'slice', slice: at(2000) });
+    state.apply({ kind: 'slice-gone', namespace: 'ns', name: 'web-1' });
+    state.apply({ kind: 'slice', slice: at(3000) });
+    expect(state.takeTriggerTimes('ns/web')).toEqual([
+      { family: 'IPv6', timeMs: 1500 },
+      { family: 'IPv4', timeMs: 3000 },
+    ]);
+  });
+
+  it('are bounded for a Service that nobody asks about', () => {
+    const state = new ClusterState();
+    for (let time = 1; time <= 1000; time += 1) state.apply({ kind: 'slice', slice: at(time) });
+    expect(state.takeTriggerTimes('ns/web').length).toBe(100);
+  });
+});
