@@ -96,6 +96,15 @@ export interface Planner {
    */
   takeDeferred(): Batch | undefined;
 
+  /** A batch took away something that packets may have bound clients to (see `takeSweep`). */
+  readonly sweepDue: boolean;
+  /**
+   * Reads what packets have written (session affinity) and deletes what points at endpoints that
+   * are gone: call it after the batch that made `sweepDue` true was applied. An element may expire
+   * between reading and deleting (ENOENT): call it again then.
+   */
+  takeSweep(kernel: Kernel): Promise<Batch | undefined>;
+
   /** Reads what the kernel holds of ours. Read-only. No batch may be under way meanwhile. */
   observe(kernel: Kernel): Promise<Observation>;
   /**

@@ -18,6 +18,9 @@ import {
   matchInterfacePrefix,
   matchLocalAddress,
   matchMark,
+  matchProtocol,
+  originalDaddr,
+  originalDport,
   random,
   reject,
   type Selector,
@@ -27,9 +30,11 @@ import {
   stateNew,
   statusDNAT,
   toggleMark,
+  updateMap,
   vmap,
 } from '../../kernel/nft/rule.ts';
 import { type CIDR, type Family, parseCIDR } from '../../state/address.ts';
+import type { Protocol } from '../../state/types.ts';
 import type { Environment, LocalDetector, ModeConfig } from '../mode.ts';
 import type { SetName } from './layout.ts';
 
@@ -78,6 +83,7 @@ export function fixedChains(config: ModeConfig, environment: Environment): Chain
   const ifNew = (target: string): Rule => [stateNew, jump(target)];
   const frontend = frontendSelectors(family);
   const toNodePort = nodePortDestination(family, environment);
+  const toLearning: Rule = [stateNew, statusDNAT, jump('learning')];
   return [
     // `reject` is only allowed in input, forward and output before Linux 5.9.
     chain(rejectChain, [[reject(family)]]),
@@ -101,6 +107,7 @@ export function fixedChains(config: ModeConfig, environment: Environment): Chain
       ],
     ]),
     chain('masquerading', masquerading(config)),
+    chain('learning', learning(family)),
     chain(
       'filter-prerouting-pre-dnat',
       [ifNew('firewall-check')],
@@ -113,8 +120,14 @@ export function fixedChains(config: ModeConfig, environment: Environment): Chain
     ),
     chain(
       'filter-input',
-      [ifNew('nodeport-endpoints-check'), ifNew('service-endpoints-check')],
+      [toLearning, ifNew('nodeport-endpoints-check'), ifNew('service-endpoints-check')],
       base('filter', NF_INET.LOCAL_IN, priority.filter),
+    ),
+    // Before masquerading, so that the client's own address is learnt.
+    chain(
+      'filter-postrouting',
+      [toLearning],
+      base('filter', NF_INET.POST_ROUTING, priority.filter),
     ),
     chain(
       'filter-forward',
@@ -161,6 +174,34 @@ function masquerading({ family, masqueradeMark }: ModeConfig): Rule[] {
   ];
 }
 
+const protocols = ['TCP', 'UDP', 'SCTP'] as const satisfies readonly Protocol[];
+
+/**
+ * Session affinity is learnt after translation, when the chosen endpoint is the destination. nft
+ * only takes the original port where a rule names the protocol, hence a rule for each.
+ */
+function learning(family: Family): Rule[] {
+  const original = [originalDaddr(family), l4proto, originalDport];
+  return protocols.flatMap((protocol) => [
+    [matchProtocol(protocol), vmap(original, 'learn')],
+    [matchProtocol(protocol), vmap([l4proto, originalDport], 'learn-nodeports')],
+  ]);
+}
+
+/** `learn-10800`: remembers for that many seconds which endpoint the client got. */
+export function learnChain(family: Family, timeoutSeconds: number): ChainDefinition {
+  const key = [saddr(family), originalDaddr(family), l4proto, originalDport];
+  const endpoint = [daddr(family), dport];
+  return {
+    name: `learn-${timeoutSeconds}`,
+    base: undefined,
+    rules: protocols.map((protocol) => [
+      matchProtocol(protocol),
+      updateMap('affinity', key, endpoint, timeoutSeconds),
+    ]),
+  };
+}
+
 /** Where a frontend's elements live: by address and port, or by node port alone. */
 export interface Place {
   readonly prefix: '' | 'nodeport-';
@@ -168,6 +209,7 @@ export interface Place {
   readonly endpoints: SetName;
   readonly localEndpoints: SetName;
   readonly noEndpoints: SetName;
+  readonly learn: SetName;
 }
 
 export const places = {
@@ -177,6 +219,7 @@ export const places = {
     endpoints: 'endpoints',
     localEndpoints: 'local-endpoints',
     noEndpoints: 'no-endpoint-services',
+    learn: 'learn',
   },
   nodePort: {
     prefix: 'nodeport-',
@@ -184,6 +227,7 @@ export const places = {
     endpoints: 'nodeport-endpoints',
     localEndpoints: 'nodeport-local-endpoints',
     noEndpoints: 'no-endpoint-nodeports',
+    learn: 'learn-nodeports',
   },
 } as const satisfies Record<string, Place>;
 
@@ -199,6 +243,16 @@ function pickChain(config: ModeConfig, place: Place, pool: Pool, count: number):
   };
 }
 
+/** `sticky-pick-3`: goes to the client's remembered endpoint, if any, else picks one. */
+function stickyChain(family: Family, pick: ChainDefinition): ChainDefinition {
+  const client = [saddr(family), ...frontendSelectors(family)];
+  return {
+    name: `sticky-${pick.name}`,
+    base: undefined,
+    rules: [[dnatTo(family, client, 'affinity')], [goto(pick.name)]],
+  };
+}
+
 /** `primary` is what the map `endpoints` holds, `local` what `local-endpoints` holds. */
 type Pool = 'primary' | 'local';
 
@@ -209,6 +263,7 @@ export interface TreatmentClass {
   readonly endpoints: number;
   /** Only for `external-local`. */
   readonly localEndpoints: number;
+  readonly affinity: 'none' | 'ClientIP';
 }
 
 /**
@@ -217,7 +272,9 @@ export interface TreatmentClass {
  */
 export function treatmentChains(config: ModeConfig, wanted: TreatmentClass): ChainDefinition[] {
   const { place, treatment, endpoints, localEndpoints } = wanted;
-  const pick = pickChain(config, place, 'primary', endpoints);
+  const primary = pickChains(config, wanted, 'primary', endpoints);
+  const pick = goto(primary.at(-1)!.name);
+  const sticky = wanted.affinity === 'none' ? '' : 'sticky-';
   const treat = (name: string, rules: readonly Rule[]): ChainDefinition => ({
     name: `${place.prefix}${name}`,
     base: undefined,
@@ -225,26 +282,39 @@ export function treatmentChains(config: ModeConfig, wanted: TreatmentClass): Cha
   });
   const mark = setMark(config.masqueradeMark);
   switch (treatment) {
-    case 'internal':
-      return [pick, treat(`cluster-${endpoints}`, [...markOffCluster(config), [goto(pick.name)]])];
+    case 'internal': {
+      const name = `cluster-${sticky}${endpoints}`;
+      return [...primary, treat(name, [...markOffCluster(config), [pick]])];
+    }
     case 'external':
-      return [pick, treat(`external-${endpoints}`, [[mark], [goto(pick.name)]])];
+      return [...primary, treat(`external-${sticky}${endpoints}`, [[mark], [pick]])];
     case 'external-local': {
-      const local = pickChain(config, place, 'local', localEndpoints);
       const fromNode = matchLocalAddress('saddr');
       const rules = [
-        ...detectLocal(config.localDetector, '==').map((match) => [match, goto(pick.name)]),
+        ...detectLocal(config.localDetector, '==').map((match) => [match, pick]),
         [fromNode, mark],
-        [fromNode, goto(pick.name)],
+        [fromNode, pick],
       ];
-      const name = `external-local-${endpoints}-${localEndpoints}`;
+      const name = `external-local-${sticky}${endpoints}-${localEndpoints}`;
       // Without local endpoints the packet stays as it is, and no-endpoint-services drops it.
-      if (localEndpoints === 0) return [pick, treat(name, rules)];
-      return [pick, local, treat(name, [...rules, [goto(local.name)]])];
+      if (localEndpoints === 0) return [...primary, treat(name, rules)];
+      const local = pickChains(config, wanted, 'local', localEndpoints);
+      return [...primary, ...local, treat(name, [...rules, [goto(local.at(-1)!.name)]])];
     }
     default:
       return unreachable(treatment);
   }
+}
+
+/** The chain that picks an endpoint of a pool (last), preceded by the one that it needs. */
+function pickChains(
+  config: ModeConfig,
+  { place, affinity }: TreatmentClass,
+  pool: Pool,
+  count: number,
+): ChainDefinition[] {
+  const pick = pickChain(config, place, pool, count);
+  return affinity === 'none' ? [pick] : [pick, stickyChain(config.family, pick)];
 }
 
 function markOffCluster(config: ModeConfig): Rule[] {

@@ -31,7 +31,9 @@ export class FrontendWriter {
     for (const { set, pool } of poolMaps(frontend.place)) {
       this.#pool(owner, set, frontend, before?.[pool], after?.[pool]);
     }
-    this.#verdict(owner, frontend, verdictOf(before), verdictOf(after));
+    const { verdicts, learn } = frontend.place;
+    this.#verdict(owner, verdicts, frontend, verdictOf(before), verdictOf(after));
+    this.#verdict(owner, learn, frontend, before?.learn?.name, after?.learn?.name);
     this.#refusal(owner, frontend, before?.refusal, after?.refusal);
     this.#clients(owner, frontend, before?.clients, after?.clients);
   }
@@ -60,14 +62,15 @@ export class FrontendWriter {
 
   #verdict(
     owner: string,
-    { place, key }: FrontendElements,
+    map: SetName,
+    { key }: FrontendElements,
     before: string | undefined,
     after: string | undefined,
   ): void {
     if (before === after) return;
-    if (before !== undefined) this.#lanes.to('delete', place.verdicts, owner).key(key);
+    if (before !== undefined) this.#lanes.to('delete', map, owner).key(key);
     if (after === undefined) return;
-    this.#lanes.to('add', place.verdicts, owner).verdict(key, VERDICT.goto, after);
+    this.#lanes.to('add', map, owner).verdict(key, VERDICT.goto, after);
   }
 
   #refusal(

@@ -4,7 +4,13 @@ import { addressBytes } from '../../state/address.ts';
 import { EndpointList } from '../../state/endpoint-list.ts';
 import { type Interval, mergeCIDRs } from '../../state/interval.ts';
 import type { Forwarding, Frontend, Protocol } from '../../state/types.ts';
-import { type ChainDefinition, type Place, places, type TreatmentClass } from './chains.ts';
+import {
+  type ChainDefinition,
+  learnChain,
+  type Place,
+  places,
+  type TreatmentClass,
+} from './chains.ts';
 
 /** One frontend of a Forwarding, as elements. */
 export interface FrontendElements {
@@ -21,6 +27,8 @@ export interface FrontendElements {
   readonly endpoints: EndpointList;
   /** What the place's `localEndpoints` map holds, by index. */
   readonly local: EndpointList;
+  /** The chain that remembers which endpoint a client got; undefined = no session affinity. */
+  readonly learn: ChainDefinition | undefined;
   /** Clients that may connect; undefined = all. */
   readonly clients: readonly Interval[] | undefined;
 }
@@ -31,6 +39,11 @@ export type ChainsOf = (wanted: TreatmentClass) => readonly ChainDefinition[];
 /** The name of the chain that the verdict goes to; undefined = no verdict. */
 export function verdictOf(frontend: FrontendElements | undefined): string | undefined {
   return frontend?.chains.at(-1)?.name;
+}
+
+/** All chains that a frontend needs, those that others refer to first. */
+export function chainsOfFrontend({ chains, learn }: FrontendElements): ChainDefinition[] {
+  return learn === undefined ? [...chains] : [...chains, learn];
 }
 
 export function frontendElements(chainsOf: ChainsOf, forwarding: Forwarding): FrontendElements[] {
@@ -48,8 +61,10 @@ function elementsOf(
   const clients = allowedClients(forwarding, frontend);
   const identity = { id: frontendId(place, key), place, key, clients };
   const { treatment } = frontend;
+  const { affinityTimeoutSeconds } = forwarding;
   if (treatment === 'reject' || treatment === 'drop') {
-    return { ...identity, chains: [], refusal: treatment, endpoints: none, local: none };
+    const nothing = { chains: [], learn: undefined, endpoints: none, local: none };
+    return { ...identity, ...nothing, refusal: treatment };
   }
   const isLocal = treatment === 'external-local';
   const endpoints = isLocal ? forwarding.cluster : forwarding[frontend.pool];
@@ -59,9 +74,14 @@ function elementsOf(
     treatment,
     endpoints: endpoints.length,
     localEndpoints: local.length,
+    affinity: affinityTimeoutSeconds === 0 ? 'none' : 'ClientIP',
   });
+  const learn =
+    affinityTimeoutSeconds === 0
+      ? undefined
+      : learnChain(forwarding.family, affinityTimeoutSeconds);
   const refusal = isLocal && local.length === 0 ? 'drop' : undefined;
-  return { ...identity, chains, refusal, endpoints, local };
+  return { ...identity, chains, learn, refusal, endpoints, local };
 }
 
 /** Source ranges apply to load-balancer addresses only (behaviour document 5.7). */

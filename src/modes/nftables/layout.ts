@@ -42,6 +42,9 @@ export const setNames = [
   'hairpin',
   'firewall-ips',
   'source-ranges',
+  'affinity',
+  'learn',
+  'learn-nodeports',
 ] as const;
 export type SetName = (typeof setNames)[number];
 
@@ -108,6 +111,18 @@ export function setDefinitions(family: Family): SetDefinitions {
       [...frontend, address],
       'frontend . client',
       NFT_SET.INTERVAL | NFT_SET.CONCAT,
+    ),
+    affinity: {
+      ...map('affinity', [address, ...frontend], endpoint, 'client . frontend : endpoint'),
+      // Filled by packets (nft calls it dynamic), emptied by time.
+      flags: NFT_SET.MAP | NFT_SET.EVAL | NFT_SET.TIMEOUT,
+    },
+    learn: map('learn', frontend, 'verdict', 'frontend with session affinity : timeout'),
+    'learn-nodeports': map(
+      'learn-nodeports',
+      nodePort,
+      'verdict',
+      'node port with session affinity : timeout',
     ),
   };
 }

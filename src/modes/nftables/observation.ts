@@ -93,6 +93,8 @@ export interface ObservedFrontend {
   readonly key: Uint8Array;
   /** Chain of the verdict; undefined = none. */
   verdict: string | undefined;
+  /** Chain that remembers the endpoint; undefined = none. */
+  learn: string | undefined;
   refusal: string | undefined;
   readonly endpoints: ObservedPool;
   readonly local: ObservedPool;
@@ -159,6 +161,7 @@ export class NFTablesObservation implements Observation {
         place,
         key: key.slice(),
         verdict: undefined,
+        learn: undefined,
         refusal: undefined,
         endpoints: new ObservedPool(this.family),
         local: new ObservedPool(this.family),
@@ -212,6 +215,8 @@ async function readAll(
     if (request.kind === 'tablesDump' && !found.table) return true;
   }
   for (const name of setNames) {
+    // Its content belongs to the packets that fill it.
+    if (name === 'affinity') continue;
     const known = found.sets.get(name);
     const fields = setFields(found.family, sets[name]);
     if (known === undefined || known.keyLength !== fields.keyLength) continue;
@@ -254,10 +259,11 @@ function readObject(found: NFTablesObservation, record: Reply): void {
 /** Which place and part of a frontend each map holds. */
 const frontendMaps = new Map<
   SetName,
-  { place: Place; part: 'verdict' | 'refusal' | 'endpoints' | 'local' }
+  { place: Place; part: 'verdict' | 'learn' | 'refusal' | 'endpoints' | 'local' }
 >(
   Object.values(places).flatMap((place) => [
     [place.verdicts, { place, part: 'verdict' }] as const,
+    [place.learn, { place, part: 'learn' }] as const,
     [place.noEndpoints, { place, part: 'refusal' }] as const,
     [place.endpoints, { place, part: 'endpoints' }] as const,
     [place.localEndpoints, { place, part: 'local' }] as const,
@@ -283,7 +289,7 @@ function readElements(found: NFTablesObservation, name: SetName, record: Element
       const length = view.getUint32(at + 4, true);
       const chain = binary(entries.subarray(at + 8, at + 8 + length));
       at += 8 + ((length + 3) & ~3);
-      const { place, part } = target as { place: Place; part: 'verdict' | 'refusal' };
+      const { place, part } = target as { place: Place; part: 'verdict' | 'learn' | 'refusal' };
       found.frontend(place, key)[part] = code === VERDICT.drop ? 'drop' : chain;
     } else {
       const extra =

@@ -3,6 +3,7 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import type { Family } from '../../state/address.ts';
 import { type Forwarding, forwardingKey } from '../../state/types.ts';
 import type { Batch, Drift, Environment, ModeConfig, Observation, Planner } from '../mode.ts';
+import { AffinityKeeper } from './affinity.ts';
 import { type ChainDefinition, type TreatmentClass, treatmentChains } from './chains.ts';
 import { Counter } from './counter.ts';
 import { Deferred } from './deferred.ts';
@@ -10,6 +11,7 @@ import { type FrontendChange, FrontendWriter } from './frontend-writer.ts';
 import {
   binary,
   type ChainsOf,
+  chainsOfFrontend,
   clusterIPs,
   type FrontendElements,
   frontendElements,
@@ -48,6 +50,7 @@ export class NFTablesPlanner implements Planner {
     hairpin: new Counter(),
   };
   readonly #deferred = new Deferred();
+  readonly #affinity: AffinityKeeper;
   /** Fixed objects to write, and elements that repairs write. */
   #table: TableWriter;
   #observation: NFTablesObservation | undefined;
@@ -58,6 +61,7 @@ export class NFTablesPlanner implements Planner {
     this.#sets = setDefinitions(config.family);
     this.#environment = environment;
     this.#chainsOf = memoise(config);
+    this.#affinity = new AffinityKeeper(config.family, this.#sets.affinity);
     this.#table = new TableWriter(config.family, this.#sets);
   }
 
@@ -74,14 +78,14 @@ export class NFTablesPlanner implements Planner {
     if (previous !== undefined) {
       for (const frontend of frontendElements(this.#chainsOf, previous)) {
         this.#release(owner, frontend);
-        for (const chain of frontend.chains) this.#chains.release(chain.name, chain);
+        for (const chain of chainsOfFrontend(frontend)) this.#chains.release(chain.name, chain);
       }
       this.#countShared(previous, 'release');
     }
     if (next === undefined) return;
     for (const frontend of frontendElements(this.#chainsOf, next)) {
       this.#claim(owner, frontend);
-      for (const chain of frontend.chains) this.#chains.claim(chain.name, chain);
+      for (const chain of chainsOfFrontend(frontend)) this.#chains.claim(chain.name, chain);
     }
     this.#countShared(next, 'claim');
   }
@@ -125,7 +129,10 @@ export class NFTablesPlanner implements Planner {
     this.#deferred.confirm();
     const lanes = this.#table.lanes;
     const frontends = new FrontendWriter(this.family, lanes, this.#deferred);
-    for (const change of this.#changes.values()) frontends.write(change);
+    for (const change of this.#changes.values()) {
+      frontends.write(change);
+      this.#affinity.note(change);
+    }
     for (const set of sharedSets) this.#writeShared(set, lanes);
     this.#writeChains();
     const batch = this.#table.batch();
@@ -172,6 +179,18 @@ export class NFTablesPlanner implements Planner {
     return table.batch();
   }
 
+  get sweepDue(): boolean {
+    return this.#affinity.due;
+  }
+
+  async takeSweep(kernel: Kernel): Promise<Batch | undefined> {
+    const table = new TableWriter(this.family, this.#sets);
+    for (const key of await this.#affinity.stale(kernel)) {
+      table.lanes.to('delete', 'affinity', '').key(key);
+    }
+    return table.batch();
+  }
+
   reset(inForce: Iterable<Forwarding>): void {
     this.#deferred.rollback();
     this.#changes = new Map();
@@ -179,12 +198,15 @@ export class NFTablesPlanner implements Planner {
     this.#table = new TableWriter(this.family, this.#sets);
     this.#chains.clear();
     for (const set of sharedSets) this.#shared[set].clear();
+    const frontends: FrontendElements[] = [];
     for (const forwarding of inForce) {
       for (const frontend of frontendElements(this.#chainsOf, forwarding)) {
-        for (const chain of frontend.chains) this.#chains.claim(chain.name, chain);
+        frontends.push(frontend);
+        for (const chain of chainsOfFrontend(frontend)) this.#chains.claim(chain.name, chain);
       }
       this.#countShared(forwarding, 'claim');
     }
+    this.#affinity.reset(frontends);
     this.#chains.take();
     for (const set of sharedSets) this.#shared[set].take();
   }
@@ -239,8 +261,8 @@ function own(found: Observation): NFTablesObservation {
 function memoise(config: ModeConfig): ChainsOf {
   const known = new Map<string, readonly ChainDefinition[]>();
   return (wanted: TreatmentClass) => {
-    const { place, treatment, endpoints, localEndpoints } = wanted;
-    const id = `${place.prefix} ${treatment} ${endpoints} ${localEndpoints}`;
+    const { place, treatment, endpoints, localEndpoints, affinity } = wanted;
+    const id = [place.prefix, treatment, endpoints, localEndpoints, affinity].join(' ');
     let chains = known.get(id);
     if (chains === undefined) {
       chains = treatmentChains(config, wanted);

@@ -229,13 +229,15 @@ function repairVerdicts(
   held: ObservedFrontend,
 ): void {
   const { place, key } = frontend;
-  const verdict = verdictOf(frontend);
-  if (held.verdict !== verdict) {
-    if (held.verdict !== undefined) lanes.to('delete', place.verdicts, owner).key(key);
-    if (verdict !== undefined) {
-      lanes.to('add', place.verdicts, owner).verdict(key, VERDICT.goto, verdict);
-    }
-    count(drift, held.verdict, verdict);
+  const verdicts = [
+    [place.verdicts, held.verdict, verdictOf(frontend)],
+    [place.learn, held.learn, frontend.learn?.name],
+  ] as const;
+  for (const [map, has, wanted] of verdicts) {
+    if (has === wanted) continue;
+    if (has !== undefined) lanes.to('delete', map, owner).key(key);
+    if (wanted !== undefined) lanes.to('add', map, owner).verdict(key, VERDICT.goto, wanted);
+    count(drift, has, wanted);
   }
   const refusal = frontend.refusal === 'reject' ? rejectChain : frontend.refusal;
   if (held.refusal !== refusal) {
@@ -290,6 +292,7 @@ export function pruneFrontends(
       repairPool(context, set, { id, key }, EndpointList.empty[found.family], held[pool]);
     }
     if (held.verdict !== undefined) lanes.to('delete', place.verdicts, '').key(key);
+    if (held.learn !== undefined) lanes.to('delete', place.learn, '').key(key);
     if (held.refusal !== undefined) lanes.to('delete', place.noEndpoints, '').key(key);
     if (held.firewalled) lanes.to('delete', 'firewall-ips', '').key(key);
     for (const range of held.clients.values()) {
