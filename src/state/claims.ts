@@ -106,34 +106,37 @@ export class Claims {
     if (old?.createdMs === createdMs && old.isClusterIP === isClusterIP) return claims;
     const others = claims.filter((claim) => claim !== old);
     const { held, lostTo } = old ?? { held: false, lostTo: undefined };
-    const all = [...others, { service, createdMs, isClusterIP, held, lostTo }].sort(compare);
+    const mine = { service, createdMs, isClusterIP, held, lostTo };
+    // Not spread: concat makes an array without spare room, and there is one for each frontend.
+    const all = others.concat(mine).sort(compare);
     this.#claims.set(key, all);
     return all;
   }
 
   #withdraw(key: string, service: string, again: Set<string>): void {
-    const claims = this.#claims.get(key) ?? [];
-    const gone = claims.find((claim) => claim.service === service);
-    const rest = claims.filter((claim) => claim !== gone);
+    const rest = (this.#claims.get(key) ?? []).filter((claim) => claim.service !== service);
     if (rest.length === 0) {
       this.#claims.delete(key);
       return;
     }
     this.#claims.set(key, rest);
-    if (gone?.held === true) again.add(rest[0]!.service);
+    settle(rest, undefined, again);
   }
 }
 
-/** Takes, keeps or gives up the frontend for `mine`, and notes who has to claim again for it. */
-function settle(claims: readonly Claim[], mine: Claim, again: Set<string>): void {
+/**
+ * Takes, keeps or gives up the frontend for `mine`, and notes who has to claim again for it: the
+ * best claimant when nobody holds it, the holder when that is another one.
+ */
+function settle(claims: readonly Claim[], mine: Claim | undefined, again: Set<string>): void {
+  const best = claims[0];
+  if (best === undefined) return;
+  if (mine?.held === true && mine !== best) mine.held = false;
   const holder = claims.find((claim) => claim.held);
-  if (claims[0] === mine) {
-    if (holder === undefined) mine.held = true;
-    else if (holder !== mine) again.add(holder.service);
-  } else if (holder === mine) {
-    mine.held = false;
-    again.add(claims[0]!.service);
-  }
+  if (holder === best) return;
+  if (holder !== undefined) again.add(holder.service);
+  else if (best === mine) mine.held = true;
+  else again.add(best.service);
 }
 
 function compare(a: Claim, b: Claim): number {
