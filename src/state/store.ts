@@ -154,7 +154,7 @@ export class ClusterState {
     const owner = ownerKey(slice);
     const others = this.slices(owner).filter((other) => other.name !== slice.name);
     this.#slices.set(key, slice);
-    this.#slicesOfService.set(owner, [...others, slice]);
+    this.#slicesOfService.set(owner, others.concat(slice));
     this.#triggerTimes.record(owner, slice.family, slice.triggerTimeMs);
     this.touch(owner);
     return true;
