@@ -1,0 +1,201 @@
+import { describe, expect, it } from 'vitest';
+import { Claims, formatConflict, formatFrontend } from '../../../src/state/claims.ts';
+import { resolve } from '../../../src/state/resolve.ts';
+import type { Forwarding, Service } from '../../../src/state/types.ts';
+import { address, http, service } from './build.ts';
+
+function resolved(of: Service): Forwarding[] {
+  return resolve(of, [], { zone: '', nodeAddresses: [], externalIPsEnabled: true });
+}
+
+function frontends(forwardings: readonly Forwarding[]): string[] {
+  return forwardings.flatMap(({ servicePort, frontends: all }) =>
+    all.map((frontend) => formatFrontend(servicePort.protocol, frontend)),
+  );
+}
+
+const shared = '203.0.113.1';
+const old = service({
+  name: 'old',
+  createdMs: 1,
+  clusterIPs: ['10.96.0.1'],
+  externalIPs: [shared],
+});
+const young = service({
+  name: 'young',
+  createdMs: 2,
+  clusterIPs: ['10.96.0.2'],
+  externalIPs: [shared],
+});
+
+/** Claims for each Service in turn, and for those that have to claim again, as a sync would. */
+function settle(claims: Claims, ...services: Service[]): Record<string, string[]> {
+  const known = new Map(services.map((of) => [`${of.namespace}/${of.name}`, of]));
+  const held: Record<string, string[]> = {};
+  const queue = [...known.keys()];
+  for (let steps = 0; queue.length > 0; steps += 1) {
+    expect(steps).toBeLessThan(100);
+    const of = known.get(queue.shift()!)!;
+    const result = claims.claim(of, resolved(of));
+    held[of.name] = frontends(result.forwardings);
+    queue.push(...result.again);
+  }
+  return held;
+}
+
+describe('a frontend that two Services claim', () => {
+  it('is held by the one created first, whichever comes first', () => {
+    const expected = {
+      old: ['TCP 10.96.0.1:80', 'TCP 203.0.113.1:80'],
+      young: ['TCP 10.96.0.2:80'],
+    };
+    expect(settle(new Claims(), old, young)).toEqual(expected);
+    expect(settle(new Claims(), young, old)).toEqual(expected);
+  });
+
+  it('is held by the first by name when both were created at the same time', () => {
+    const twin = { ...young, createdMs: 1 };
+    expect(settle(new Claims(), twin, old)).toMatchObject({ young: ['TCP 10.96.0.2:80'] });
+  });
+
+  it('is held by the one whose ClusterIP it is, even if that came later', () => {
+    const thief = { ...old, externalIPs: [address('10.96.0.2')] };
+    expect(settle(new Claims(), thief, young)).toEqual({
+      old: ['TCP 10.96.0.1:80'],
+      young: ['TCP 10.96.0.2:80', 'TCP 203.0.113.1:80'],
+    });
+  });
+
+  it('goes by protocol and port: others of the same address are no conflict', () => {
+    const udp = { ...young, ports: [{ ...http, protocol: 'UDP' as const }] };
+    const high = { ...young, name: 'high', ports: [{ ...http, port: 81 }] };
+    expect(settle(new Claims(), old, udp, high)).toMatchObject({
+      young: ['UDP 10.96.0.2:80', 'UDP 203.0.113.1:80'],
+    });
+  });
+
+  it('may be a node port, in each family on its own', () => {
+    const v4 = service({ name: 'v4', ports: [{ ...http, nodePort: 30080 }], createdMs: 1 });
+    const v6 = { ...v4, name: 'v6', clusterIPs: [address('fd00::1')] };
+    const late = service({ name: 'late', ports: v4.ports, clusterIPs: ['10.96.0.3'] });
+    expect(settle(new Claims(), v6, v4, { ...late, createdMs: 2 })).toEqual({
+      v4: ['TCP 10.96.0.1:80', 'TCP node port 30080'],
+      v6: ['TCP [fd00::1]:80', 'TCP node port 30080'],
+      late: ['TCP 10.96.0.3:80'],
+    });
+  });
+
+  it('never belongs to two at once while it changes hands', () => {
+    const claims = new Claims();
+    expect(frontends(claims.claim(young, resolved(young)).forwardings)).toHaveLength(2);
+
+    const asks = claims.claim(old, resolved(old));
+    expect(frontends(asks.forwardings)).toEqual(['TCP 10.96.0.1:80']);
+    expect(asks.again).toEqual(['ns/young']);
+
+    const gives = claims.claim(young, resolved(young));
+    expect(frontends(gives.forwardings)).toEqual(['TCP 10.96.0.2:80']);
+    expect(gives.again).toEqual(['ns/old']);
+
+    const takes = claims.claim(old, resolved(old));
+    expect(frontends(takes.forwardings)).toEqual(['TCP 10.96.0.1:80', 'TCP 203.0.113.1:80']);
+    expect(takes.again).toEqual([]);
+  });
+
+  it('goes to the next best when the holder is deleted, or claims it no longer', () => {
+    const claims = new Claims();
+    const third = { ...young, name: 'third', createdMs: 3, clusterIPs: [address('10.96.0.3')] };
+    settle(claims, old, young, third);
+    expect(claims.release('ns/old')).toEqual(['ns/young']);
+    expect(settle(claims, young, third)).toMatchObject({
+      young: ['TCP 10.96.0.2:80', 'TCP 203.0.113.1:80'],
+    });
+
+    const modest = { ...young, externalIPs: [] };
+    expect(claims.claim(modest, resolved(modest)).again).toEqual(['ns/third']);
+    expect(claims.release('ns/young')).toEqual([]);
+    expect(frontends(claims.claim(third, resolved(third)).forwardings)).toContain(
+      'TCP 203.0.113.1:80',
+    );
+  });
+
+  it('goes to the other one when the holder is created anew', () => {
+    const claims = new Claims();
+    settle(claims, old, young);
+    expect(settle(claims, { ...old, createdMs: 9 }, young)).toMatchObject({
+      old: ['TCP 10.96.0.1:80'],
+      young: ['TCP 10.96.0.2:80', 'TCP 203.0.113.1:80'],
+    });
+  });
+
+  it('goes to the next best when the best one leaves before it could take it', () => {
+    const claims = new Claims();
+    claims.claim(young, resolved(young));
+    claims.claim(old, resolved(old));
+    const third = { ...young, name: 'third', createdMs: 3, clusterIPs: [address('10.96.0.3')] };
+    claims.claim(third, resolved(third));
+    const modest = { ...young, externalIPs: [] };
+    expect(claims.claim(modest, resolved(modest)).again).toEqual(['ns/old']);
+    expect(claims.release('ns/old')).toEqual(['ns/third']);
+    expect(settle(claims, third)).toMatchObject({
+      third: ['TCP 10.96.0.3:80', 'TCP 203.0.113.1:80'],
+    });
+  });
+
+  it('makes nobody claim again when the one that leaves did not hold it', () => {
+    const claims = new Claims();
+    settle(claims, old, young);
+    expect(claims.release('ns/young')).toEqual([]);
+    expect(claims.release('ns/unknown')).toEqual([]);
+  });
+});
+
+describe('a conflict', () => {
+  it('is reported to the one that loses, once', () => {
+    const claims = new Claims();
+    claims.claim(old, resolved(old));
+    const { conflicts } = claims.claim(young, resolved(young));
+    expect(conflicts.map(formatConflict)).toEqual([
+      'ns/young:http does not get TCP 203.0.113.1:80, which ns/old holds',
+    ]);
+    expect(claims.claim(young, resolved(young)).conflicts).toEqual([]);
+    expect(claims.claim(old, resolved(old)).conflicts).toEqual([]);
+  });
+
+  it('is reported when a better claim comes later, and again against another holder', () => {
+    const claims = new Claims();
+    claims.claim(young, resolved(young));
+    expect(claims.claim(old, resolved(old)).conflicts).toEqual([]);
+    expect(claims.claim(young, resolved(young)).conflicts).toHaveLength(1);
+
+    const oldest = { ...old, name: 'oldest', createdMs: 0, clusterIPs: [address('10.96.0.9')] };
+    claims.claim(oldest, resolved(oldest));
+    const [again] = claims.claim(young, resolved(young)).conflicts;
+    expect(again?.holder).toBe('ns/oldest');
+  });
+
+  it('is reported anew when it comes back', () => {
+    const claims = new Claims();
+    settle(claims, old, young);
+    claims.release('ns/old');
+    settle(claims, young);
+    claims.claim(old, resolved(old));
+    expect(claims.claim(young, resolved(young)).conflicts).toHaveLength(1);
+  });
+
+  it('is none within a Service: the first port has what two of its ports claim', () => {
+    const ports = [http, { ...http, name: 'alias', nodePort: 30080 }];
+    const claims = new Claims();
+    const result = claims.claim(old, resolved({ ...old, ports }));
+    expect(result.conflicts).toEqual([]);
+    expect(result.forwardings.map((forwarding) => frontends([forwarding]))).toEqual([
+      ['TCP 10.96.0.1:80', 'TCP 203.0.113.1:80'],
+      ['TCP node port 30080'],
+    ]);
+  });
+
+  it('leaves Forwardings alone that lose nothing', () => {
+    const forwardings = resolved(old);
+    expect(new Claims().claim(old, forwardings).forwardings[0]).toBe(forwardings[0]);
+  });
+});
