@@ -7,24 +7,34 @@ import { type FlagName, flagNames, flagTable } from './flag-table.ts';
 import type { ParsedFlags } from './flags.ts';
 import { appendPort, defaultSettings, settingsFrom, syncSection } from './settings.ts';
 
+/** A field that a flag on the command line sets. */
+export interface FlagField {
+  readonly flag: FlagName;
+  readonly field: FieldPath;
+  readonly value: unknown;
+}
+
+/** What the flags on the command line set, field by field. */
+export function flagFields(flags: ParsedFlags): readonly FlagField[] {
+  const section = syncSection(flags.value('proxy-mode'));
+  const active: readonly FlagName[] = syncFlags[section === 'ipvs' ? 'ipvs' : 'iptables'];
+  return flagNames
+    .filter((flag) => flags.isSet(flag))
+    .flatMap((flag) =>
+      fieldsOf(flag, section, active).map((field) => ({ flag, field, value: flags.value(flag) })),
+    );
+}
+
+function fieldsOf(flag: FlagName, section: SyncSection, active: readonly FlagName[]): FieldPath[] {
+  const { field } = flagTable[flag];
+  if (field !== undefined) return [field];
+  if (flag === 'masquerade-all') return ['iptables.masqueradeAll', 'nftables.masqueradeAll'];
+  return active.includes(flag) ? [syncField(flag, section)] : [];
+}
+
 /** What the flags give, for a start without a file. */
 export function givenByFlags(flags: ParsedFlags): GivenSettings {
-  const values = new Map<FieldPath, unknown>();
-  for (const name of flagNames) {
-    const { field } = flagTable[name];
-    if (field !== undefined && flags.isSet(name)) values.set(field, flags.value(name));
-  }
-  // Read apart, because it also counts with a file and has its own rules.
-  values.delete('hostnameOverride');
-  if (flags.isSet('masquerade-all')) {
-    values.set('iptables.masqueradeAll', flags.value('masquerade-all'));
-    values.set('nftables.masqueradeAll', flags.value('masquerade-all'));
-  }
-  const section = syncSection(flags.value('proxy-mode'));
-  for (const name of syncFlags[section === 'ipvs' ? 'ipvs' : 'iptables']) {
-    if (flags.isSet(name)) values.set(syncField(name, section), flags.value(name));
-  }
-  return settingsFrom(values);
+  return settingsFrom(new Map(flagFields(flags).map(({ field, value }) => [field, value])));
 }
 
 const syncFlags = {
@@ -32,10 +42,10 @@ const syncFlags = {
   ipvs: ['ipvs-sync-period', 'ipvs-min-sync-period'],
 } as const;
 
-type SyncFlag = (typeof syncFlags)['iptables' | 'ipvs'][number];
+type SyncSection = ReturnType<typeof syncSection>;
 
 /** The iptables-* flags set the active mode's periods, also those of mode nftables. */
-function syncField(name: SyncFlag, section: 'nftables' | 'iptables' | 'ipvs'): FieldPath {
+function syncField(name: FlagName, section: SyncSection): FieldPath {
   if (name.endsWith('-min-sync-period')) return `${section}.minSyncPeriod`;
   // Mode ipvs has no -max- flag, so its section is not asked for one.
   if (name === 'iptables-max-sync-period' && section !== 'ipvs') return `${section}.maxSyncPeriod`;
@@ -44,16 +54,24 @@ function syncField(name: SyncFlag, section: 'nftables' | 'iptables' | 'ipvs'): F
 
 /** Settings of a start without a file. */
 export function settingsOfFlags(flags: ParsedFlags, given: GivenSettings): Settings {
-  const settings: Settings = {
-    ...defaultSettings,
-    // Without a file, mode ipvs has the default of the flag, not that of the file.
-    'ipvs.minSyncPeriod': flags.value('ipvs-min-sync-period'),
-    ...given,
-  };
+  const settings: Settings = { ...defaultSettings, ...ipvsDefault(flags), ...given };
   // Like kube-proxy, a configuration that is only written does not fold in the port flags.
   if (flags.value('write-config-to') !== '') return settings;
+  return { ...settings, ...listenAddresses(flags, settings) };
+}
+
+/** Without a file, mode ipvs has the default of the flag, not that of the file. */
+function ipvsDefault(flags: ParsedFlags): GivenSettings {
+  if (flags.value('proxy-mode') !== 'ipvs') return {};
+  return { 'ipvs.minSyncPeriod': flags.value('ipvs-min-sync-period') };
+}
+
+/** The two addresses with what the deprecated port flags say. */
+export function listenAddresses(
+  flags: ParsedFlags,
+  settings: Settings,
+): Pick<Settings, 'healthzBindAddress' | 'metricsBindAddress'> {
   return {
-    ...settings,
     healthzBindAddress: listenAddress(settings.healthzBindAddress, flags.value('healthz-port')),
     metricsBindAddress: listenAddress(settings.metricsBindAddress, flags.value('metrics-port')),
   };
