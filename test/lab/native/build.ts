@@ -1,0 +1,33 @@
+/** Builds the probe on first use; `node test/lab/native/build.ts` prints where it is. */
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from 'node:fs';
+import path from 'node:path';
+
+const SOURCE_DIRECTORY = import.meta.dirname;
+/** Everything that the lab makes and may keep. */
+export const BUILD_DIRECTORY = path.join(SOURCE_DIRECTORY, '../../../build/lab');
+
+// Static: the same file then runs in a guest that has no C++ library.
+const FLAGS = '-std=c++23 -O1 -Wall -Wextra -Wpedantic -Wconversion -Werror -static'.split(' ');
+
+/**
+ * The path of the binary. Its name carries the hash of its sources, so a machine without a compiler
+ * can be given the file made elsewhere.
+ */
+export function buildProbe(): string {
+  const hash = createHash('sha256').update(FLAGS.join(' '));
+  for (const file of readdirSync(SOURCE_DIRECTORY).sort()) {
+    if (/\.(cc|h)$/.test(file)) hash.update(readFileSync(path.join(SOURCE_DIRECTORY, file)));
+  }
+  const binary = path.join(BUILD_DIRECTORY, `probe-${hash.digest('hex').slice(0, 12)}`);
+  if (existsSync(binary)) return binary;
+  mkdirSync(BUILD_DIRECTORY, { recursive: true });
+  // Renamed into place: another run may be building the same.
+  const unfinished = `${binary}.${process.pid}`;
+  execFileSync('g++', [...FLAGS, '-o', unfinished, path.join(SOURCE_DIRECTORY, 'probe.cc')]);
+  renameSync(unfinished, binary);
+  return binary;
+}
+
+if (import.meta.main) process.stdout.write(`${buildProbe()}\n`);

@@ -1,0 +1,298 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type ActorName, actorAt, FAMILIES, type Family, hostPort } from './addresses.ts';
+import { describeExpectation, describeTally, judge, mergeTallies } from './expectation.ts';
+import type { Lab } from './lab.ts';
+import { BASELINE, DEFAULT_CLUSTER_CIDR, type KubernetesObject, keyOf } from './objects.ts';
+import type { Attempt, Protocol, Tally } from './outcome.ts';
+import { PROTOCOLS } from './outcome.ts';
+import type { ProxySettings, ProxyUnderTest, RunningProxy } from './proxy.ts';
+import { recordResult } from './report.ts';
+import { type Expectation, type Step, type Story, targetAddress } from './story.ts';
+
+/** How long silence is listened to; slow machines (emulated guests) need longer. */
+const SILENCE_MS = Number(process.env.FAIRLEAD_LAB_SILENCE_MS ?? 300);
+/** An answer ends the wait, so this only costs time when a story fails. */
+const ANSWER_MS = 3000;
+const DOWNLOAD_MS = 20_000;
+
+/** Two equal servers: one of them stays unseen in 16 connections once in 32,768 runs … */
+const CONNECTIONS_MIN = 16;
+/** … and then more are made, up to this. */
+const CONNECTIONS_MAX = 160;
+const CONNECTIONS_REFUSED = 4;
+
+const DEFAULT_SETTINGS: ProxySettings = {
+  detectLocalMode: 'ClusterCIDR',
+  clusterCIDR: DEFAULT_CLUSTER_CIDR,
+};
+
+/** Its message is the story up to the step that went wrong, and the node's ruleset. */
+export class StoryFailure extends Error {
+  override name = 'StoryFailure';
+}
+
+export interface RunOptions {
+  /** The ruleset as text, for failure messages. Default: `nft list ruleset` in the node. */
+  readonly dump?: () => Promise<string>;
+}
+
+/**
+ * Plays a story against a proxy; rejects with StoryFailure at the first step that goes wrong. The
+ * lab is afterwards as before. Appends the result to the file that report.ts reads, if one is named.
+ */
+export async function runStory(
+  lab: Lab,
+  proxy: ProxyUnderTest,
+  story: Story,
+  options: RunOptions = {},
+): Promise<void> {
+  const differs = Object.entries(story.differsIn ?? {}).find(([mode]) => mode === proxy.mode);
+  if (differs !== undefined) {
+    recordResult(story, proxy.mode, { result: 'differs', reason: differs[1] });
+    return;
+  }
+  const run = new StoryRun(lab, proxy, story);
+  try {
+    await run.play();
+    recordResult(story, proxy.mode, { result: 'passes' });
+  } catch (error) {
+    recordResult(story, proxy.mode, { result: 'fails' });
+    const dump = options.dump ?? (() => lab.node.run(['nft', 'list', 'ruleset']));
+    const ruleset = await dump().catch((failure: Error) => `(no ruleset: ${failure.message})`);
+    throw new StoryFailure(run.failureMessage(error as Error, ruleset));
+  } finally {
+    await run.end();
+  }
+}
+
+interface OpenFlow {
+  readonly actor: ActorName;
+  readonly families: readonly Family[];
+  readonly answerMs: number;
+}
+
+class StoryRun {
+  readonly #lab: Lab;
+  readonly #proxy: ProxyUnderTest;
+  readonly #story: Story;
+  readonly #families: readonly Family[];
+  readonly #objects = new Map<string, KubernetesObject>();
+  readonly #flows = new Map<string, OpenFlow>();
+  readonly #told: string[] = [];
+  #running: RunningProxy | undefined;
+
+  constructor(lab: Lab, proxy: ProxyUnderTest, story: Story) {
+    this.#lab = lab;
+    this.#proxy = proxy;
+    this.#story = story;
+    this.#families = story.families ?? FAMILIES;
+  }
+
+  async play(): Promise<void> {
+    for (const object of BASELINE) this.#objects.set(keyOf(object), object);
+    for (const { actor, at } of this.#story.servers ?? []) {
+      for (const family of this.#families) {
+        const address = at.addresses[family];
+        if (address !== undefined) {
+          await this.#lab.actors[actor].listen(at.protocol, address, at.port);
+        }
+      }
+    }
+    await this.#start(this.#story.settings ?? DEFAULT_SETTINGS);
+    for (const step of this.#story.steps) {
+      this.#told.push(describeStep(step));
+      await this.#step(step);
+    }
+  }
+
+  async end(): Promise<void> {
+    await this.#running?.stop();
+    await this.#proxy.cleanup(this.#lab.node);
+    await this.#lab.reset();
+  }
+
+  failureMessage(error: Error, ruleset: string): string {
+    const { name, covers } = this.#story;
+    const steps = this.#told.map((text, i) => `  ${i + 1}. ${text}`);
+    return [
+      `${name} (sections ${covers.join(', ')}; mode ${this.#proxy.mode})`,
+      ...steps,
+      error.message,
+      '',
+      'Ruleset of the node:',
+      ruleset,
+    ].join('\n');
+  }
+
+  async #start(settings: ProxySettings): Promise<void> {
+    const objects = [...this.#objects.values()];
+    this.#running = await this.#proxy.start(this.#lab.node, settings, objects);
+  }
+
+  async #step(step: Step): Promise<void> {
+    switch (step.do) {
+      case 'apply':
+        for (const object of step.objects) this.#objects.set(keyOf(object), object);
+        await this.#listenFor(step.objects);
+        return this.#running?.apply([...this.#objects.values()]);
+      case 'remove':
+        for (const object of step.objects) this.#objects.delete(keyOf(object));
+        return this.#running?.apply([...this.#objects.values()]);
+      case 'connect':
+        await this.#forFamilies(step, (attempt) => this.#connect(step, attempt));
+        return;
+      case 'open':
+        return this.#open(step);
+      case 'resume':
+        return this.#resume(step);
+      case 'wait':
+        return sleep(step.ms);
+      case 'restart':
+        await this.#running?.stop();
+        return this.#start(step.settings ?? this.#story.settings ?? DEFAULT_SETTINGS);
+    }
+  }
+
+  /** Every address of every slice, so that an endpoint chosen wrongly answers instead of refusing. */
+  async #listenFor(objects: readonly KubernetesObject[]): Promise<void> {
+    const starting: Promise<void>[] = [];
+    for (const object of objects.filter(({ kind }) => kind === 'EndpointSlice')) {
+      for (const { address, protocol, port } of listeners(object)) {
+        const actor = actorAt(address);
+        if (actor !== undefined) {
+          starting.push(this.#lab.actors[actor].listen(protocol, address, port));
+        }
+      }
+    }
+    await Promise.all(starting);
+  }
+
+  /** Both families at once: neither waits for the other's silence. Returns those that took part. */
+  async #forFamilies(
+    step: Extract<Step, { do: 'connect' | 'open' }>,
+    act: (attempt: Attempt, family: Family) => Promise<void>,
+  ): Promise<Family[]> {
+    const families = (step.families ?? this.#families).filter(
+      (family) => step.to.addresses[family] !== undefined,
+    );
+    if (families.length === 0) throw new Error('     no family of the story has this target');
+    await Promise.all(families.map((family) => act(attemptOf(step, family), family)));
+    return families;
+  }
+
+  async #connect(step: Extract<Step, { do: 'connect' }>, attempt: Attempt): Promise<void> {
+    const answers = step.expect.kind === 'answered';
+    const round = step.connections ?? (answers ? CONNECTIONS_MIN : CONNECTIONS_REFUSED);
+    let tally: Tally = [];
+    let total = 0;
+    do {
+      tally = mergeTallies(tally, await this.#lab.actors[step.actor].connect(attempt, round));
+      total += round;
+      const { problems, missing } = judge(step.expect, tally);
+      if (problems.length > 0) break;
+      if (missing.length === 0) return;
+    } while (total < CONNECTIONS_MAX);
+    throw stepFailure(step.expect, tally, hostPort(attempt.to.address, attempt.to.port));
+  }
+
+  async #open(step: Extract<Step, { do: 'open' }>): Promise<void> {
+    const actor = this.#lab.actors[step.actor];
+    const families = await this.#forFamilies(step, async (attempt, family) => {
+      const flow = `${step.flow} ${family}`;
+      const outcome = await actor.open(flow, attempt, step.downloadBytes);
+      const where = hostPort(attempt.to.address, attempt.to.port);
+      assertOne(step.expect, [{ count: 1, outcome }], where);
+    });
+    const answerMs = step.downloadBytes === undefined ? ANSWER_MS : DOWNLOAD_MS;
+    this.#flows.set(step.flow, { actor: step.actor, families, answerMs });
+  }
+
+  async #resume({ flow, expect }: Extract<Step, { do: 'resume' }>): Promise<void> {
+    const opened = this.#flows.get(flow);
+    if (opened === undefined) throw new Error(`     no step has opened ${flow}`);
+    const timeoutMs = expect.kind === 'silence' ? SILENCE_MS : opened.answerMs;
+    await Promise.all(
+      opened.families.map(async (family) => {
+        const actor = this.#lab.actors[opened.actor];
+        const outcome = await actor.resume(`${flow} ${family}`, timeoutMs);
+        assertOne(expect, [{ count: 1, outcome }], family);
+      }),
+    );
+  }
+}
+
+function attemptOf(step: Extract<Step, { do: 'connect' | 'open' }>, family: Family): Attempt {
+  const to = targetAddress(step.to, family)!;
+  const address = step.from?.addresses?.[family];
+  const port = step.from?.port;
+  const from = {
+    ...(address === undefined ? {} : { address }),
+    ...(port === undefined ? {} : { port }),
+  };
+  const timeoutMs = step.expect.kind === 'silence' ? SILENCE_MS : ANSWER_MS;
+  return { protocol: step.to.protocol, to, from, timeoutMs };
+}
+
+/** One connection cannot show every server: `every` counts as `any`. */
+function assertOne(expectation: Expectation, tally: Tally, where: string): void {
+  if (judge(expectation, tally).problems.length > 0) throw stepFailure(expectation, tally, where);
+}
+
+function stepFailure(expectation: Expectation, tally: Tally, where: string): Error {
+  const { problems, missing } = judge(expectation, tally);
+  const why = [...problems, ...missing.map((server) => `${server} never answered`)];
+  return new Error(
+    [
+      `     at       ${where}`,
+      `     expected ${describeExpectation(expectation)}`,
+      `     got      ${describeTally(tally)}`,
+      `     because  ${[...new Set(why)].join('; ')}`,
+    ].join('\n'),
+  );
+}
+
+function describeStep(step: Step): string {
+  switch (step.do) {
+    case 'apply':
+    case 'remove':
+      return `${step.do} ${step.objects.map(keyOf).join(', ')}`;
+    case 'connect':
+    case 'open': {
+      const { addresses, port, protocol } = step.to;
+      const where = FAMILIES.flatMap((family) => addresses[family] ?? []);
+      const what = step.do === 'open' ? `open ${step.flow}` : 'connect';
+      const from = Object.values(step.from?.addresses ?? {}).join(' and ');
+      const actor = from === '' ? step.actor : `${step.actor} (${from})`;
+      const to = where.map((address) => hostPort(address, port)).join(' and ');
+      return `${what} from ${actor} to ${to} ${protocol}: ${describeExpectation(step.expect)}`;
+    }
+    case 'resume':
+      return `resume ${step.flow}: ${describeExpectation(step.expect)}`;
+    case 'wait':
+      return `wait ${step.ms} ms: ${step.why}`;
+    case 'restart':
+      return 'restart the proxy';
+  }
+}
+
+interface Listener {
+  readonly address: string;
+  readonly protocol: Protocol;
+  readonly port: number;
+}
+
+/** What an EndpointSlice's endpoints would listen on. Strange objects yield less, never an error. */
+function listeners(object: KubernetesObject): Listener[] {
+  const endpoints = (object.endpoints ?? []) as readonly { addresses?: readonly string[] }[];
+  const ports = (object.ports ?? []) as readonly { port?: number | null; protocol?: string }[];
+  return endpoints
+    .flatMap(({ addresses }) => addresses ?? [])
+    .flatMap((address) =>
+      ports.flatMap(({ port, protocol = 'TCP' }) => {
+        const known = PROTOCOLS.find((each) => each === protocol);
+        return known === undefined || typeof port !== 'number'
+          ? []
+          : [{ address, protocol: known, port }];
+      }),
+    );
+}

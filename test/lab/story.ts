@@ -1,0 +1,167 @@
+/**
+ * A story is data: what is applied to the node under test, who then connects to what, and what must
+ * come back. It knows nothing of how a mode does it. README.md has an example.
+ */
+import type { ActorName, Addresses, DualAddresses, Family } from './addresses.ts';
+import { fromYaml, type KubernetesObject } from './objects.ts';
+import type { IcmpReason, Protocol, SocketAddress } from './outcome.ts';
+import type { Mode, ProxySettings } from './proxy.ts';
+
+export interface Story {
+  /** One sentence about behaviour: it becomes a row of docs/semantics.md. */
+  readonly name: string;
+  /** Sections of the behaviour document, such as `5.4` or `12.40` for edge case 40. */
+  readonly covers: readonly string[];
+  /** Default: both. Every connecting step runs for each. */
+  readonly families?: readonly Family[];
+  /** Default: a working local detector by ClusterCIDR, nothing else. */
+  readonly settings?: ProxySettings;
+  /**
+   * Servers besides those that the runner starts by itself: one on each address and port of every
+   * applied EndpointSlice that belongs to an actor, whatever the endpoint's conditions.
+   */
+  readonly servers?: readonly Server[];
+  /** Modes that differ by design, each with the reason; the story does not run there. */
+  readonly differsIn?: Readonly<Partial<Record<Mode, string>>>;
+  readonly steps: readonly Step[];
+}
+
+export interface Server {
+  readonly actor: ActorName;
+  readonly at: Target;
+}
+
+/** A destination in each family that it exists in; other families skip the step. */
+export interface Target {
+  readonly addresses: Addresses;
+  readonly port: number;
+  readonly protocol: Protocol;
+}
+
+/**
+ * How a server must see its client: with the address the client itself has, with any address of the
+ * node under test (masqueraded), with just this address, or as it likes.
+ */
+export type SeenSource = 'own' | 'node' | 'any' | DualAddresses;
+
+/** Answering servers: an actor's name, or `pod-a:8081` for one of its ports. */
+export type Answers = Readonly<Record<string, SeenSource>>;
+
+export type Expectation =
+  /** every: each of `by` and no other answers; one: always the same of `by`; any: only `by`. */
+  | { readonly kind: 'answered'; readonly by: Answers; readonly spread: 'every' | 'one' | 'any' }
+  | { readonly kind: 'reset' }
+  | { readonly kind: 'unreachable'; readonly icmp: IcmpReason }
+  /** Either of the two above: for modes that refuse in different ways. */
+  | { readonly kind: 'refused' }
+  | { readonly kind: 'closed' }
+  | { readonly kind: 'silence' };
+
+export interface ConnectOptions {
+  /** Explicit ports are below 10000 or above 29999: the agents use those between. */
+  readonly from?: { readonly addresses?: Addresses; readonly port?: number };
+  /** At least so many connections; more are made while an expected server has not answered. */
+  readonly connections?: number;
+  readonly families?: readonly Family[];
+}
+
+interface Connecting extends ConnectOptions {
+  readonly actor: ActorName;
+  readonly to: Target;
+  readonly expect: Expectation;
+}
+
+export type Step =
+  | { readonly do: 'apply'; readonly objects: readonly KubernetesObject[] }
+  | { readonly do: 'remove'; readonly objects: readonly KubernetesObject[] }
+  | ({ readonly do: 'connect' } & Connecting)
+  | ({
+      readonly do: 'open';
+      readonly flow: string;
+      /** TCP: a download that starts now, 3 MB/s; `resume` waits for its end. */
+      readonly downloadBytes?: number;
+    } & Connecting)
+  | { readonly do: 'resume'; readonly flow: string; readonly expect: Expectation }
+  | { readonly do: 'wait'; readonly ms: number; readonly why: string }
+  /** The proxy ends and starts again, perhaps with other settings. */
+  | { readonly do: 'restart'; readonly settings?: ProxySettings };
+
+export function at(addresses: Addresses, port: number, protocol: Protocol = 'TCP'): Target {
+  return { addresses, port, protocol };
+}
+
+/** Adds or replaces objects, in one change. Strings are YAML. */
+export function apply(...objects: readonly (KubernetesObject | string)[]): Step {
+  return {
+    do: 'apply',
+    objects: objects.flatMap((each) => (typeof each === 'string' ? fromYaml(each) : [each])),
+  };
+}
+
+/** Deletes objects, known by kind, namespace and name. */
+export function remove(...objects: readonly KubernetesObject[]): Step {
+  return { do: 'remove', objects };
+}
+
+export function connect(
+  actor: ActorName,
+  to: Target,
+  expect: Expectation,
+  options: ConnectOptions = {},
+): Step {
+  return { do: 'connect', actor, to, expect, ...options };
+}
+
+/** One connection, kept open under a name. */
+export function open(
+  flow: string,
+  actor: ActorName,
+  to: Target,
+  expect: Expectation,
+  options: ConnectOptions & { readonly downloadBytes?: number } = {},
+): Step {
+  return { do: 'open', flow, actor, to, expect, ...options };
+}
+
+/** Asks again on an open connection. */
+export function resume(flow: string, expect: Expectation): Step {
+  return { do: 'resume', flow, expect };
+}
+
+export function wait(ms: number, why: string): Step {
+  return { do: 'wait', ms, why };
+}
+
+export function restart(settings?: ProxySettings): Step {
+  return settings === undefined ? { do: 'restart' } : { do: 'restart', settings };
+}
+
+/** All of these servers answer, and no other. */
+export function answered(by: Answers): Expectation {
+  return { kind: 'answered', by, spread: 'every' };
+}
+
+/** One of these servers answers every time. */
+export function answeredByOne(by: Answers): Expectation {
+  return { kind: 'answered', by, spread: 'one' };
+}
+
+/** Only these servers answer, perhaps not each of them. */
+export function answeredByAny(by: Answers): Expectation {
+  return { kind: 'answered', by, spread: 'any' };
+}
+
+export const reset: Expectation = { kind: 'reset' };
+export const refused: Expectation = { kind: 'refused' };
+export const closed: Expectation = { kind: 'closed' };
+export const silence: Expectation = { kind: 'silence' };
+
+export function unreachable(icmp: IcmpReason = 'port-unreachable'): Expectation {
+  return { kind: 'unreachable', icmp };
+}
+
+/** `10.96.0.10:80/UDP` needs the family: this is the short form for messages. */
+export function targetAddress(target: Target, family: Family): SocketAddress | undefined {
+  const address = target.addresses[family];
+  return address === undefined ? undefined : { address, port: target.port };
+}

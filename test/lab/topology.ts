@@ -1,0 +1,190 @@
+import {
+  type ActorName,
+  CLIENT_IP,
+  CLIENT_OTHER_IP,
+  type DualAddresses,
+  EXTERNAL_CIDR,
+  LB_CIDR,
+  NODE_BRIDGE_IP,
+  NODE_IP,
+  NODE_POD_CIDR,
+  NODE_SECOND_IP,
+  NODE2_IP,
+  NODE2_POD_CIDR,
+  NODE2_POD_GATEWAY,
+  PLACES,
+  type Place,
+  POD_A_IP,
+  POD_B_IP,
+  POD_BRIDGE,
+  POD_C_IP,
+  ROUTER_CLIENT_IP,
+  ROUTER_LAN_IP,
+  ROUTER_SECOND_LAN_IP,
+  SERVICE_CIDR,
+} from './addresses.ts';
+
+/** Names of the namespaces of one lab. */
+export type NamespaceOf = (place: Place) => string;
+
+/** Written in every namespace before its links exist: new links copy the `default` values. */
+const SYSCTLS: readonly (readonly [string, string])[] = [
+  // Addresses, link-local ones too, are usable at once instead of after 1–2 s of detection.
+  ['ipv6/conf/default/accept_dad', '0'],
+  ['ipv6/conf/all/accept_dad', '0'],
+  ['ipv6/conf/default/accept_ra', '0'],
+  // Two pods behind one gateway: the node must not teach them a short cut around its NAT.
+  ['ipv6/conf/default/accept_redirects', '0'],
+  ['ipv4/conf/all/accept_redirects', '0'],
+  ['ipv4/conf/default/accept_redirects', '0'],
+  ['ipv4/conf/all/send_redirects', '0'],
+  ['ipv4/conf/default/send_redirects', '0'],
+  // Requests to the second node IP come in on one link and are answered on another.
+  ['ipv4/conf/all/rp_filter', '0'],
+  ['ipv4/conf/default/rp_filter', '0'],
+  // By default six refusals in a row to one peer silence the seventh (xrlim_allow), and there is a
+  // limit for all peers too (icmp_global_allow). Only types in these masks are limited; ICMPv6
+  // cannot be given an empty one, so it keeps packet too big.
+  ['ipv4/icmp_ratemask', '0'],
+  ['ipv6/icmp/ratemask', '2'],
+];
+
+const FORWARDING: readonly (readonly [string, string])[] = [
+  ['ipv4/ip_forward', '1'],
+  ['ipv6/conf/all/forwarding', '1'],
+  ['ipv6/conf/default/forwarding', '1'],
+];
+
+const FORWARDERS: readonly Place[] = ['node', 'node2', 'router'];
+
+/**
+ * The whole set-up as one script for `sh -e`. It needs ip and the right to make network namespaces;
+ * a failing line names itself (`Command failed -:12`) in its output.
+ */
+export function setupScript(ns: NamespaceOf): string {
+  return [
+    batch('', [...PLACES.map((place) => `netns add ${ns(place)}`)]),
+    ...PLACES.map((place) => sysctlScript(ns(place), place)),
+    batch('', linkLines(ns)),
+    ...PLACES.map((place) => batch(`-n ${ns(place)}`, placeLines(place))),
+  ].join('\n');
+}
+
+function batch(option: string, lines: readonly string[]): string {
+  return `ip ${option} -batch - <<'.'\n${lines.join('\n')}\n.`;
+}
+
+function sysctlScript(namespace: string, place: Place): string {
+  const settings = FORWARDERS.includes(place) ? [...SYSCTLS, ...FORWARDING] : SYSCTLS;
+  // A bridge must not run the IP hooks for us: whether it does would depend on br_netfilter being
+  // loaded. The pods have host routes to their gateway, so all their traffic is routed anyway.
+  const bridge = '[ ! -d bridge ] || for f in bridge/bridge-nf-call-*; do echo 0 >$f; done';
+  const writes = settings.map(([key, value]) => `echo ${value} >${key}`);
+  return `ip netns exec ${namespace} sh -ec 'cd /proc/sys/net; ${[...writes, bridge].join('; ')}'`;
+}
+
+function linkLines(ns: NamespaceOf): string[] {
+  // The two ends need different indexes: by them the kernel tells a veth from a physical link, whose
+  // carrier it lets come on up to a second late (linkwatch_urgent_event).
+  let index = 100;
+  const veth = (a: Place, nameA: string, b: Place, nameB: string): string => {
+    index += 2;
+    const peer = `peer name ${nameB} index ${index + 1} netns ${ns(b)}`;
+    return `link add ${nameA} index ${index} netns ${ns(a)} type veth ${peer}`;
+  };
+  return [
+    `link add lan netns ${ns('router')} type bridge`,
+    `link add ${POD_BRIDGE} netns ${ns('node')} type bridge`,
+    veth('node', 'eth0', 'router', 'lan-node'),
+    veth('node', 'eth1', 'router', 'lan2'),
+    veth('node2', 'eth0', 'router', 'lan-node2'),
+    veth('client', 'eth0', 'router', 'outside'),
+    veth('pod-a', 'eth0', 'node', 'veth-a'),
+    veth('pod-b', 'eth0', 'node', 'veth-b'),
+    veth('pod-c', 'eth0', 'node2', POD_BRIDGE),
+  ];
+}
+
+/** Address, link, default route; /24 and /64 unless the address is a pod's. */
+function address(device: string, addresses: DualAddresses): string[] {
+  return [
+    `addr add ${addresses.IPv4}/24 dev ${device}`,
+    `addr add ${addresses.IPv6}/64 dev ${device} nodad`,
+  ];
+}
+
+function up(...devices: string[]): string[] {
+  return ['lo', ...devices].map((device) => `link set ${device} up`);
+}
+
+function route(cidr: DualAddresses, via: DualAddresses): string[] {
+  return [`route add ${cidr.IPv4} via ${via.IPv4}`, `route add ${cidr.IPv6} via ${via.IPv6}`];
+}
+
+const DEFAULT_ROUTE: DualAddresses = { IPv4: 'default', IPv6: 'default' };
+
+/** A pod has a host address and reaches everything, its neighbour too, through its gateway. */
+function podLines(addresses: DualAddresses, gateway: DualAddresses): string[] {
+  return [
+    ...up('eth0'),
+    `addr add ${addresses.IPv4}/32 dev eth0`,
+    `addr add ${addresses.IPv6}/128 dev eth0 nodad`,
+    `route add ${gateway.IPv4} dev eth0`,
+    `route add ${gateway.IPv6} dev eth0`,
+    ...route(DEFAULT_ROUTE, gateway),
+  ];
+}
+
+function placeLines(place: Place): string[] {
+  return place === 'router' ? routerLines() : actorLines(place);
+}
+
+function actorLines(actor: ActorName): string[] {
+  switch (actor) {
+    case 'node':
+      return [
+        'link set veth-a master cni0',
+        'link set veth-b master cni0',
+        ...up('eth0', 'eth1', POD_BRIDGE, 'veth-a', 'veth-b'),
+        ...address('eth0', NODE_IP),
+        ...address('eth1', NODE_SECOND_IP),
+        ...address(POD_BRIDGE, NODE_BRIDGE_IP),
+        ...route(NODE2_POD_CIDR, NODE2_IP),
+        ...route(DEFAULT_ROUTE, ROUTER_LAN_IP),
+      ];
+    case 'node2':
+      return [
+        ...up('eth0', POD_BRIDGE),
+        ...address('eth0', NODE2_IP),
+        ...address(POD_BRIDGE, NODE2_POD_GATEWAY),
+        ...route(NODE_POD_CIDR, NODE_IP),
+        ...route(DEFAULT_ROUTE, ROUTER_LAN_IP),
+      ];
+    case 'client':
+      return [
+        ...up('eth0'),
+        ...address('eth0', CLIENT_IP),
+        ...address('eth0', CLIENT_OTHER_IP),
+        ...route(DEFAULT_ROUTE, ROUTER_CLIENT_IP),
+      ];
+    case 'pod-a':
+      return podLines(POD_A_IP, NODE_BRIDGE_IP);
+    case 'pod-b':
+      return podLines(POD_B_IP, NODE_BRIDGE_IP);
+    case 'pod-c':
+      return podLines(POD_C_IP, NODE2_POD_GATEWAY);
+  }
+}
+
+function routerLines(): string[] {
+  return [
+    'link set lan-node master lan',
+    'link set lan-node2 master lan',
+    ...up('lan', 'lan-node', 'lan-node2', 'lan2', 'outside'),
+    ...address('lan', ROUTER_LAN_IP),
+    ...address('lan2', ROUTER_SECOND_LAN_IP),
+    ...address('outside', ROUTER_CLIENT_IP),
+    ...[SERVICE_CIDR, LB_CIDR, EXTERNAL_CIDR, NODE_POD_CIDR].flatMap((c) => route(c, NODE_IP)),
+    ...route(NODE2_POD_CIDR, NODE2_IP),
+  ];
+}

@@ -1,0 +1,35 @@
+import { expect, test } from 'vitest';
+import { Mailbox, type Reply } from '../../lab/agent/flow.ts';
+
+const LONG_MS = 60_000;
+const closed: Reply = { kind: 'closed' };
+const failed: Reply = { kind: 'failed', code: 'ECONNRESET' };
+const nothing = (): void => {};
+
+test('An event goes to whoever waits', async () => {
+  const mailbox = new Mailbox();
+  expect(await mailbox.next(LONG_MS, () => mailbox.answer(closed))).toBe(closed);
+});
+
+test('An answer that nobody waits for is dropped', async () => {
+  const mailbox = new Mailbox();
+  mailbox.answer(closed);
+  expect(await mailbox.next(1, nothing)).toEqual({ kind: 'timeout' });
+});
+
+test('The end of a connection is told to everyone who asks later, the first reason of it', async () => {
+  const mailbox = new Mailbox();
+  mailbox.end(failed);
+  mailbox.end(closed);
+  expect(await mailbox.next(LONG_MS, nothing)).toBe(failed);
+  expect(await mailbox.next(LONG_MS, nothing)).toBe(failed);
+});
+
+test('A question that was given up does not end the next one', async () => {
+  const mailbox = new Mailbox();
+  const first = mailbox.next(1, nothing);
+  const second = mailbox.next(LONG_MS, nothing);
+  expect(await first).toEqual({ kind: 'timeout' });
+  mailbox.answer(closed);
+  expect(await second).toBe(closed);
+});
