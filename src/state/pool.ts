@@ -29,17 +29,7 @@ export function keepOrder(previous: EndpointList, next: EndpointList): EndpointL
     if (!kept) holes.push(i);
   }
   if (holes.length === 0 && next.length === previous.length) return previous;
-
-  const moved: number[] = [];
-  for (let i = next.length; i < previous.length; i += 1) {
-    const key = previous.key(i);
-    const index = unplaced.get(key);
-    if (index === undefined) continue;
-    moved.push(index);
-    unplaced.delete(key);
-  }
-  moved.sort((a, b) => a - b);
-  return place(previous, next, holes, [...unplaced.values(), ...moved]);
+  return place(previous, next, holes, [...unplaced.values()]);
 }
 
 /** `previous` cut or extended to the length of `next`, with `fillers` (of `next`) in the holes. */

@@ -30,7 +30,7 @@ describe('keepOrder', () => {
     ['swaps the last one into the hole of one that went', 'abcd', 'acd', 'adc'],
     ['drops the last one and moves nothing', 'abcd', 'abc', 'abc'],
     ['puts a replacement into the hole', 'dcba', 'abdx', 'dxba'],
-    ['fills holes with new ones before it moves any', 'abcdef', 'bdefx', 'xbfde'],
+    ['fills holes with what is new and what moves down', 'abcdef', 'bdefx', 'fbxde'],
     ['appends what is left when the holes are full', 'abc', 'bcxyz', 'xbcyz'],
     ['moves several into their holes', 'abcdef', 'def', 'def'],
     ['takes the fresh order when nothing stays', 'abc', 'xyz', 'xyz'],
