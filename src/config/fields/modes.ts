@@ -8,10 +8,9 @@ const syncPeriod =
   'Delay before a failed sync is tried again. /healthz turns bad after twice this time.';
 const minSyncPeriod = 'Least time between two syncs; changes in between go together.';
 const maxSyncPeriod =
-  'Longest time between two full syncs, which compare the kernel with what should be there. ' +
-  'kube-proxy ignores this field.';
+  'Longest time between two full syncs, which compare the kernel with what should be there.';
 const masqueradeAll = 'Masquerade everything that is sent to a ClusterIP.';
-const periodRules = 'not below `minSyncPeriod`; checked only when this section is the active one';
+const periodRules = 'not below `minSyncPeriod`';
 const maxPeriodRules = 'not below `minSyncPeriod`; 0 = the default, 1h0m0s or `minSyncPeriod`';
 
 /** What carries the traffic, and how it is kept in sync. */

@@ -1,0 +1,177 @@
+/**
+ * Writes docs/flags.md and docs/configuration.md from the tables that the program itself uses.
+ * `--check` writes nothing and fails when a file differs.
+ */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { fieldTypes, rulesOf } from '../src/config/field-types.ts';
+import { type FieldPath, fieldPaths, fields } from '../src/config/fields/index.ts';
+import { type FlagGroup, flagGroups } from '../src/config/flag-spec.ts';
+import { type FlagName, flagNames, flagTable, formerFlags } from '../src/config/flag-table.ts';
+import { flagRules } from '../src/config/flag-types.ts';
+import { flagMeaning } from '../src/config/flags.ts';
+import { proxyGates } from '../src/config/gates.ts';
+import { shownDefault } from '../src/config/help.ts';
+import { defaultSettings } from '../src/config/settings.ts';
+import { fieldRules } from '../src/config/validate.ts';
+import { kubernetesVersion } from '../src/config/version.ts';
+
+const notice = '<!-- Written by scripts/docs.ts from the tables in src/config; do not edit. -->';
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]): string => `| ${cells.map(cell).join(' | ')} |`;
+  return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
+}
+
+function cell(text: string): string {
+  return text.replaceAll('|', '\\|').replaceAll('\n', ' ');
+}
+
+function code(text: string): string {
+  return text === '' ? '' : `\`${text}\``;
+}
+
+function flagRow(name: FlagName): string[] {
+  const spec = flagTable[name];
+  const shorthand = spec.shorthand === undefined ? '' : `${code(`-${spec.shorthand}`)}, `;
+  const field = spec.field === undefined ? '' : code(spec.field);
+  const rules = spec.field === undefined ? '' : fieldRules(spec.field);
+  const marks = [
+    spec.own ? 'Not a flag of kube-proxy.' : '',
+    spec.deprecated === undefined ? '' : `Deprecated: ${spec.deprecated}`,
+    rules === '' ? '' : `Value: ${rules}.`,
+  ].filter((mark) => mark !== '');
+  return [
+    `${shorthand}${code(`--${name}`)}`,
+    flagRules(name).shown || 'bool',
+    code(shownDefault(name)),
+    spec.withConfig === 'kept' || name === 'config' ? 'yes' : 'no',
+    field,
+    [flagMeaning(spec), ...marks].join(' '),
+  ];
+}
+
+function flagsPage(): string {
+  const head = ['Flag', 'Type', 'Default', 'With `--config`', 'Field of the file', 'Meaning'];
+  const groups = (Object.keys(flagGroups) as FlagGroup[]).map((group) => {
+    const names = flagNames.filter((name) => flagTable[name].group === group);
+    return `## ${flagGroups[group]}\n\n${table(head, names.map(flagRow))}\n`;
+  });
+  const former = Object.entries(formerFlags).map(([name, hint]) => [code(`--${name}`), hint]);
+  return `# Flags
+
+${notice}
+
+Fairlead takes the flags of kube-proxy ${kubernetesVersion} on Linux, in the same syntax: \`--name=value\` or
+\`--name value\`; booleans are switched off with \`--name=false\`; underscores in names count as
+hyphens. An empty default is 0, false or empty. Durations are numbers with units: \`250ms\`, \`30s\`, \`1h30m\`.
+
+With \`--config FILE\`, the file counts and most flags do not, as in kube-proxy; the column
+“With \`--config\`” says which still do. The flags that are dropped are named in a warning.
+
+${groups.join('\n')}
+## Flags that are not known
+
+kube-proxy no longer knows these either, or has them on Windows only. They end the start with an
+error that says what to do instead.
+
+${table(['Flag', 'Instead'], former)}
+`;
+}
+
+/** Headings of the configuration page: fields that share the first part of their path. */
+function sectionOf(path: FieldPath): string {
+  return path.includes('.') ? path.slice(0, path.indexOf('.')) : '';
+}
+
+function fieldRow(path: FieldPath): string[] {
+  const spec = fields[path];
+  const marks = {
+    older: 'Gone from kube-proxy, where it is ignored.',
+    own: 'Not a field of kube-proxy.',
+    windows: 'For Windows nodes: accepted, without effect.',
+  };
+  const where = spec.boundsIn?.map((mode) => mode || 'empty').join(', ');
+  const rules = [fieldRules(path), where === undefined ? '' : `enforced in mode ${where}`];
+  const zero = spec.keepsZero === true ? 'kept' : 'default';
+  return [
+    code(path),
+    fieldTypes[spec.type].name,
+    code(rulesOf(path).format(defaultSettings[path])),
+    zero,
+    rules.filter((rule) => rule !== '').join('; '),
+    [spec.meaning, spec.origin === undefined ? '' : marks[spec.origin]].join(' ').trim(),
+  ];
+}
+
+function configurationPage(): string {
+  const head = ['Field', 'Type', 'Default', '0 or false means', 'Bounds', 'Meaning'];
+  const sections = [...new Set(fieldPaths.map(sectionOf))].map((section) => {
+    const title = section === '' ? 'Fields outside sections' : `Section \`${section}\``;
+    const rows = fieldPaths.filter((path) => sectionOf(path) === section).map(fieldRow);
+    return `## ${title}\n\n${table(head, rows)}\n`;
+  });
+  const gates = Object.entries(proxyGates).map(([name, gate]) => [
+    code(name),
+    gate.stage,
+    code(String(gate.value)),
+    gate.state === 'locked' ? 'no' : 'yes',
+    gate.meaning,
+  ]);
+  return `# Configuration file
+
+${notice}
+
+\`--config FILE\` takes a KubeProxyConfiguration as kube-proxy ${kubernetesVersion} does, in YAML or JSON:
+
+\`\`\`yaml
+apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+mode: nftables
+clusterCIDR: 10.244.0.0/16
+nftables:
+  syncPeriod: 30s
+\`\`\`
+
+- Unknown fields and fields that stand twice are accepted with a warning; the last one counts. A
+  value of the wrong type or out of bounds ends the start; all errors are shown at once, with lines.
+- \`null\` means “not given”. So do 0, false and empty values, except where the table says “kept”.
+- Durations are strings of numbers with units: \`"250ms"\`, \`"30s"\`, \`"1h30m"\`. ISO 8601 durations
+  are not taken here; \`fairlead config convert --from ovhcloud\` translates them.
+- IPv4 addresses and prefix lengths may have leading zeros, which do not make them octal.
+- Each mode reads its own section; iptables, ipvs and userspace mode share
+  \`iptables.masqueradeBit\` and \`iptables.masqueradeAll\`. With an empty \`mode\`, and after falling
+  back, a mode whose section gives nothing takes what the section of the requested mode gives (an
+  empty \`mode\` counts as iptables).
+- The file has at most 1 MiB and one document.
+- \`fairlead config validate FILE\` checks a file; \`--write-config-to\` writes the effective one.
+
+${sections.join('\n')}
+## Feature gates
+
+Gates of other parts of Kubernetes ${kubernetesVersion} are accepted and change nothing here; any other name
+is an error. \`AllAlpha\` and \`AllBeta\` set all gates of a stage that are not named themselves.
+
+${table(['Gate', 'Stage', 'Default', 'Can be changed', 'Meaning'], gates)}
+`;
+}
+
+/** The pages by path from the root of the repository. */
+export const pages: Readonly<Record<string, string>> = {
+  'docs/flags.md': flagsPage(),
+  'docs/configuration.md': configurationPage(),
+};
+function main(mode: 'write' | 'check'): void {
+  for (const [name, text] of Object.entries(pages)) {
+    const path = fileURLToPath(new URL(`../${name}`, import.meta.url));
+    if (mode === 'write') writeFileSync(path, text);
+    else if (readFileSync(path, 'utf8') !== text) {
+      console.error(`${name} differs from the tables: run node scripts/docs.ts`);
+      process.exitCode = 1;
+    }
+  }
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
+  main(process.argv.includes('--check') ? 'check' : 'write');
+}
