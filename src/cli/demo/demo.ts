@@ -1,0 +1,177 @@
+/**
+ * `fairlead demo`: the agent in a private network namespace, real connections through it, and what
+ * a change costs. Ends by itself and leaves nothing behind.
+ */
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { release, tmpdir } from 'node:os';
+import { extname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Kernel } from '../../kernel/kernel.ts';
+import { openKernel } from '../../kernel/native-kernel.ts';
+import { serviceManifest, sliceManifest } from './manifests.ts';
+import { Page } from './page.ts';
+import type { Load, Outcome } from './pod.ts';
+import { becomeNode, onStageCommand, Pod, StageError } from './stage.ts';
+
+const onStage = '--on-stage';
+const clusterIP = '10.96.0.10';
+const servicePort = 80;
+const podPort = 8080;
+const endsAfterMs = 30_000;
+
+/** Runs the demo; resolves to the exit code. */
+export async function runDemo(args: readonly string[]): Promise<number> {
+  const page = new Page(process.stdout);
+  try {
+    if (!args.includes(onStage)) return enterStage();
+    const deadline = setTimeout(() => process.exit(fail(page, 'took too long')), endsAfterMs);
+    await perform(page);
+    clearTimeout(deadline);
+    return 0;
+  } catch (error) {
+    return fail(page, error instanceof Error ? error.message : String(error));
+  }
+}
+
+function fail(page: Page, reason: string): number {
+  page.failure(`fairlead demo: ${reason}`);
+  return 1;
+}
+
+/** Runs this command again inside the namespaces; the terminal stays ours. */
+function enterStage(): number {
+  const main = join(import.meta.dirname, '..', '..', `main${extname(import.meta.filename)}`);
+  const [command, ...args] = onStageCommand([process.execPath, main, 'demo', onStage]);
+  return spawnSync(command!, args, { stdio: 'inherit' }).status ?? 1;
+}
+
+async function perform(page: Page): Promise<void> {
+  page.title(`fairlead demo: a Service on Linux ${release()}, in a network namespace of its own`);
+  becomeNode();
+  const directory = mkdtempSync(join(tmpdir(), 'fairlead-demo-'));
+  const kernel = openKernel({});
+  const backends = ['a', 'b', 'c'].map((name, i) => new Pod(`pod-${name}`, 11 + i));
+  const client = new Pod('client', 99);
+  const agent = { process: undefined as ChildProcess | undefined };
+  try {
+    await Promise.all([...backends, client].map((pod) => pod.plugIn()));
+    await Promise.all(backends.map((pod) => pod.serve(podPort)));
+    const cluster = new Cluster(directory, kernel);
+    cluster.start(backends);
+    agent.process = startAgent(directory);
+    await agentReady(kernel, agent.process);
+    await story(page, cluster, backends, client);
+  } finally {
+    agent.process?.kill('SIGTERM');
+    for (const pod of [...backends, client]) pod.end();
+    kernel.close();
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+async function story(page: Page, cluster: Cluster, pods: Pod[], client: Pod): Promise<void> {
+  const target = { address: clusterIP, port: servicePort };
+  page.heading(`3,000 connections to ${clusterIP}:${servicePort}, three backends`);
+  const first = await client.connect({ ...target, connections: 3000, concurrency: 16 });
+  page.outcome(first);
+
+  page.heading('the Service scales while connections run');
+  const load: Load = { ...target, connections: 'until-stopped', concurrency: 8 };
+  const running = client.connect(load);
+  const [a, b, c] = pods as [Pod, Pod, Pod];
+  const steps: readonly (readonly [string, readonly Pod[]])[] = [
+    ['pod-c leaves', [a, b]],
+    ['pod-b leaves', [a]],
+    ['pod-c takes the place of pod-a', [c]],
+    ['pod-a comes back', [c, a]],
+    ['pod-b comes back', [c, a, b]],
+  ];
+  for (const [label, endpoints] of steps) {
+    await sleep(300);
+    page.change(label, await cluster.scale(endpoints));
+  }
+  await sleep(300);
+  client.stopConnecting();
+  const outcome = await running;
+  page.outcome(outcome);
+  if (total(outcome.failures) + total(first.failures) > 0) {
+    throw new Error('connections failed, see above');
+  }
+  page.heading('what the kernel holds');
+  page.listing(listing());
+}
+
+function total(counts: Outcome['failures']): number {
+  return Object.values(counts).reduce((sum, count) => sum + count, 0);
+}
+
+/** The directory of manifests that stands for the cluster. */
+class Cluster {
+  readonly #directory: string;
+  readonly #kernel: Kernel;
+
+  constructor(directory: string, kernel: Kernel) {
+    this.#directory = directory;
+    this.#kernel = kernel;
+  }
+
+  start(pods: readonly Pod[]): void {
+    this.#write('service.yaml', serviceManifest(clusterIP, servicePort));
+    this.#write('slice.yaml', sliceManifest(pods, podPort));
+  }
+
+  /** Changes the endpoints; microseconds until the kernel had the new ruleset. */
+  async scale(pods: readonly Pod[]): Promise<number> {
+    const before = await this.#kernel.generation();
+    const startedNs = process.hrtime.bigint();
+    this.#write('slice.yaml', sliceManifest(pods, podPort));
+    for (let attempt = 0; (await this.#kernel.generation()) === before; attempt += 1) {
+      if (attempt > 100_000) throw new Error('a change did not reach the kernel');
+    }
+    return Number(process.hrtime.bigint() - startedNs) / 1000;
+  }
+
+  /** Whole or not at all: the agent never reads half a file. */
+  #write(name: string, content: string): void {
+    const path = join(this.#directory, name);
+    writeFileSync(`${path}.new`, content);
+    renameSync(`${path}.new`, path);
+  }
+}
+
+function startAgent(directory: string): ChildProcess {
+  const main = join(import.meta.dirname, '..', '..', `main${extname(import.meta.filename)}`);
+  const flags = ['--hostname-override=demo', '--cluster-cidr=10.244.0.0/16'];
+  return spawn(process.execPath, [main, `--manifests=${directory}`, ...flags], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+}
+
+/** Resolves when the agent has programmed the Service. */
+async function agentReady(kernel: Kernel, agent: ChildProcess): Promise<void> {
+  let words = '';
+  agent.stderr?.on('data', (chunk: Buffer) => {
+    words = (words + chunk.toString()).slice(-4096);
+  });
+  for (let attempt = 0; attempt < 1000; attempt += 1) {
+    if (agent.exitCode !== null) throw new StageError(`the agent ended: ${words.trim()}`);
+    const { records } = await kernel.dump({ kind: 'chainsDump', family: 2, table: 'fairlead' });
+    if (records.some((record) => record.kind === 'chain' && record.chain === 'cluster-3')) return;
+    await sleep(10);
+  }
+  throw new StageError(`the agent programmed nothing in 10 s: ${words.trim()}`);
+}
+
+/** What nft, a program that knows nothing of us, reads in the kernel. */
+function listing(): string {
+  if (spawnSync('nft', ['--version']).error !== undefined) {
+    return 'nft is not installed, so nobody independent can show it: apt-get install -y nftables';
+  }
+  const objects = ['map ip fairlead services', 'map ip fairlead endpoints'];
+  const chains = ['services', 'cluster-3', 'pick-3'].map((chain) => `chain ip fairlead ${chain}`);
+  return [...objects, ...chains]
+    .map((object) => execFileSync('nft', ['list', ...object.split(' ')], { encoding: 'utf8' }))
+    .map((text) => text.replace(/^table ip fairlead \{\n/, '').replace(/\}\n$/, ''))
+    .join('');
+}

@@ -1,0 +1,64 @@
+/** What the demo prints: a little colour on a terminal, plain text in a pipe. */
+import type { WriteStream } from 'node:tty';
+import { styleText } from 'node:util';
+import type { Outcome } from './pod.ts';
+
+const barWidth = 40;
+
+export class Page {
+  readonly #out: WriteStream;
+
+  constructor(out: WriteStream) {
+    this.#out = out;
+  }
+
+  title(text: string): void {
+    this.#line(this.#styled('bold', text));
+  }
+
+  heading(text: string): void {
+    this.#line('');
+    this.#line(this.#styled('cyan', `— ${text}`));
+  }
+
+  change(label: string, tookUs: number): void {
+    this.#line(`  ${label.padEnd(34)} file to kernel ${count(tookUs).padStart(8)} µs`);
+  }
+
+  /** Who answered, as bars; how long it took; how many failed. */
+  outcome({ answers, failures, p50Us, p99Us }: Outcome): void {
+    const servers = Object.entries(answers).sort(([a], [b]) => (a < b ? -1 : 1));
+    const most = Math.max(...servers.map(([, answered]) => answered));
+    for (const [server, answered] of servers) {
+      const bar = '█'.repeat(Math.round((answered / most) * barWidth));
+      this.#line(`  ${server}  ${count(answered).padStart(7)}  ${this.#styled('blue', bar)}`);
+    }
+    const sum = (counts: Readonly<Record<string, number>>): number =>
+      Object.values(counts).reduce((all, one) => all + one, 0);
+    const failed = sum(failures);
+    const verdict = this.#styled(failed === 0 ? 'green' : 'red', `${count(failed)} failed`);
+    const latency = `p50 ${count(p50Us)} µs, p99 ${count(p99Us)} µs`;
+    this.#line(`  ${count(sum(answers) + failed)} connections, ${verdict}; ${latency}`);
+    for (const [code, times] of Object.entries(failures)) this.#line(`  ${code}: ${times}`);
+  }
+
+  listing(text: string): void {
+    this.#line(this.#styled('dim', text.trimEnd()));
+  }
+
+  failure(text: string): void {
+    process.stderr.write(`${text}\n`);
+  }
+
+  #styled(style: 'bold' | 'cyan' | 'blue' | 'green' | 'red' | 'dim', text: string): string {
+    return this.#out.isTTY ? styleText(style, text) : text;
+  }
+
+  #line(text: string): void {
+    this.#out.write(`${text}\n`);
+  }
+}
+
+function count(value: number): string {
+  return Math.round(value).toLocaleString('en');
+}
