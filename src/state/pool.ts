@@ -8,8 +8,8 @@ import type { Forwarding } from './types.ts';
 
 /**
  * The endpoints of `next`, ordered after `previous`: whatever `previous` holds at an index below
- * `next.length` stays there; the rest fills the holes from the lowest up, in the order of `next`,
- * new endpoints before those that move down from the end.
+ * `next.length` stays there; the rest, new or moving down from the end, fills the holes from the
+ * lowest up in the order of `next`.
  *
  * The positions below `next.length` that change are as few as any order could have: as many as
  * were added when the list does not shrink, else as many as were removed below `next.length`.
