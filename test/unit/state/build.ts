@@ -1,5 +1,6 @@
 /** Records for tests: short to write, complete, one thing to say at a time. */
 import { type Address, addressBytes, parseAddress, parseCIDR } from '../../../src/state/address.ts';
+import { type ResolveContext, resolve } from '../../../src/state/resolve.ts';
 import {
   Condition,
   type EndpointSlice,
@@ -126,4 +127,22 @@ export function pools(forwarding: Forwarding): Record<string, string[]> {
     hairpin: hairpin.texts(),
     serving: serving.texts(),
   };
+}
+
+/** This node: zone-a, 192.168.0.1 and fd01::1. */
+export const context: ResolveContext = {
+  zone: 'zone-a',
+  nodeAddresses: [address('192.168.0.1'), address('fd01::1')],
+  externalIPsEnabled: true,
+};
+
+/** The only Forwarding of a Service with one port and one family. */
+export function resolveOne(
+  of: Service,
+  slices: readonly EndpointSlice[],
+  fields: Partial<ResolveContext> = {},
+): Forwarding {
+  const [forwarding, ...others] = resolve(of, slices, { ...context, ...fields });
+  if (forwarding === undefined || others.length > 0) throw new Error('not exactly one Forwarding');
+  return forwarding;
 }
