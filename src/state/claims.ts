@@ -46,10 +46,11 @@ interface Claim {
 }
 
 /**
- * A frontend changes hands in steps, so that two Forwardings never hold it at the same time, in
- * whatever order they are written: the better claimant asks the holder to claim `again`, the holder
- * gives it up and asks the better one to claim `again`, and that one gets it. What a call costs
- * depends on the Service's own frontends only.
+ * A frontend changes hands in steps, so that two Forwardings never hold it at the same time: the
+ * better claimant asks the holder to claim `again`, the holder gives it up and asks the better one
+ * to claim `again`, and that one gets it. Whoever leaves steps out has to write what gives a
+ * frontend up before, or together with, what takes it. What a call costs depends on the Service's
+ * own frontends only.
  */
 export class Claims {
   /** Claims to each frontend, the best first. */
