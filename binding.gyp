@@ -1,0 +1,40 @@
+{
+  "targets": [
+    {
+      "target_name": "fairlead",
+      "sources": [
+        "native/addon.cc",
+        "<!@(ls -1 native/binding/*.cc native/protocol/*.cc native/wire/*.cc)",
+        "<!@(ls -1 native/nft/*.cc native/nft/expr/*.cc)",
+      ],
+      "include_dirs": ["native"],
+      "defines": [
+        "NAPI_VERSION=9",
+        "NODE_ADDON_API_DISABLE_CPP_EXCEPTIONS",
+        "NODE_ADDON_API_DISABLE_DEPRECATED",
+      ],
+      "cflags": [
+        # System headers, so that our warnings are not those of others.
+        "-isystem <!(node -p \"require('node:path').dirname(require.resolve('node-addon-api'))\")",
+        "-fvisibility=hidden",
+      ],
+      "cflags_cc": [
+        "-Wall",
+        "-Wextra",
+        "-Wpedantic",
+        "-Wconversion",
+        "-Wshadow",
+        "-Werror",
+      ],
+      # Node's own settings come with another standard and with warnings switched off.
+      "cflags!": ["-Wno-unused-parameter", "-O3"],
+      "cflags_cc!": ["-std=gnu++17", "-std=gnu++20", "-fexceptions"],
+      "configurations": {
+        "Release": {
+          "cflags": ["-O2"],
+          "cflags_cc": ["-std=c++23", "-fno-exceptions"],
+        },
+      },
+    },
+  ],
+}

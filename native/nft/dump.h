@@ -1,0 +1,73 @@
+// Reads of nf_tables: one request, its answers as records.
+#ifndef FAIRLEAD_NFT_DUMP_H_
+#define FAIRLEAD_NFT_DUMP_H_
+
+#include <cstdint>
+#include <expected>
+#include <span>
+#include <string>
+#include <variant>
+
+#include "nft/decode_result.h"
+#include "nft/packed_entries.h"
+#include "protocol/ops.gen.h"
+#include "wire/message_writer.h"
+#include "wire/socket.h"
+
+namespace fairlead::nft {
+
+/** Whether the code is one of the schema `requests`. */
+bool IsRequest(std::uint32_t code) noexcept;
+
+using Request = std::variant<protocol::request::GenerationGet, protocol::request::TablesDump,
+                             protocol::request::ChainsDump, protocol::request::RulesDump,
+                             protocol::request::SetsDump, protocol::request::ElementsDump>;
+
+/** The one request that a buffer holds. */
+std::expected<Request, protocol::DecodeError> ReadRequest(std::span<const std::uint8_t> buffer);
+
+/** The request as the message that asks the kernel. */
+wire::MessageWriter EncodeRequest(const Request& request, std::uint32_t sequence);
+
+/** What the kernel answers, datagram by datagram. */
+class DumpDecoder {
+ public:
+  DumpDecoder(const Request& request, std::uint32_t sequence) noexcept
+      : request_(request), sequence_(sequence) {}
+
+  void Take(std::span<const std::uint8_t> datagram);
+  void TakeOverrun() noexcept { overrun_ = true; }
+
+  /** The kernel has said all it has to say. */
+  bool done() const noexcept { return done_; }
+
+  /** The records, ended by `dumped`. The decoder must not be used afterwards. */
+  ByteBuffer Finish();
+
+ private:
+  void TakeAnswer(std::uint16_t type, std::span<const std::uint8_t> payload);
+  void Fail(int error, std::string words);
+
+  Request request_;
+  std::uint32_t sequence_;
+  protocol::RecordWriter out_;
+  bool done_ = false;
+  bool interrupted_ = false;
+  bool overrun_ = false;
+  int error_ = 0;
+  std::string words_;
+};
+
+struct DumpOutcome {
+  ByteBuffer reply;
+  /** False when more answers may still come: the socket must not be used again. */
+  bool complete = false;
+};
+
+/** Sends the request in `buffer` and collects the answers. */
+std::expected<DumpOutcome, SystemError> RunRequest(wire::Socket& socket,
+                                                   std::span<const std::uint8_t> buffer);
+
+}  // namespace fairlead::nft
+
+#endif  // FAIRLEAD_NFT_DUMP_H_

@@ -1,0 +1,205 @@
+#include "nft/elements.h"
+
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netlink.h>
+
+#include <array>
+
+#include "wire/attr_reader.h"
+
+namespace fairlead::nft {
+
+// NFT_MSG_NEWSETELEM, NFT_MSG_DELSETELEM
+//   NFTA_SET_ELEM_LIST_TABLE     string
+//   NFTA_SET_ELEM_LIST_SET       string
+//   NFTA_SET_ELEM_LIST_ELEMENTS
+//     NFTA_LIST_ELEM               one for each element
+//       NFTA_SET_ELEM_KEY            { NFTA_DATA_VALUE }, none in a catch-all element
+//       NFTA_SET_ELEM_KEY_END        { NFTA_DATA_VALUE }
+//       NFTA_SET_ELEM_FLAGS          be32
+//       NFTA_SET_ELEM_TIMEOUT        be64, milliseconds
+//       NFTA_SET_ELEM_EXPIRATION     be64, milliseconds left (dumps)
+//       NFTA_SET_ELEM_DATA           { NFTA_DATA_VALUE } or { NFTA_DATA_VERDICT }
+
+namespace {
+
+namespace shape = protocol::element_shape;
+
+constexpr std::size_t kMessageHeaderBytes = NLMSG_HDRLEN + sizeof(nfgenmsg);
+
+struct Target {
+  std::uint8_t family;
+  std::string_view table;
+  std::string_view set;
+};
+
+void PutSet(const Target& target, wire::MessageWriter& out) {
+  out.PutString(NFTA_SET_ELEM_LIST_TABLE, target.table);
+  out.PutString(NFTA_SET_ELEM_LIST_SET, target.set);
+}
+
+/** What finds the element: all that a deletion needs. */
+void PutKey(const EntryLayout& layout, const Entry& entry, wire::MessageWriter& out) noexcept {
+  if ((entry.flags & NFT_SET_ELEM_CATCHALL) == 0) {
+    PutValue(out, NFTA_SET_ELEM_KEY, entry.key);
+    if (layout.Has(shape::kKeyEnd)) PutValue(out, NFTA_SET_ELEM_KEY_END, entry.key_end);
+  }
+  if (entry.flags != 0) out.PutU32Be(NFTA_SET_ELEM_FLAGS, entry.flags);
+}
+
+void PutForAdd(const EntryLayout& layout, const Entry& entry, wire::MessageWriter& out) noexcept {
+  PutKey(layout, entry, out);
+  if (entry.timeout_ms != 0) out.PutU64Be(NFTA_SET_ELEM_TIMEOUT, entry.timeout_ms);
+  // The element that ends an interval carries none (nft_add_set_elem: EINVAL).
+  if ((entry.flags & NFT_SET_ELEM_INTERVAL_END) != 0) return;
+  if (layout.Has(shape::kData)) PutValue(out, NFTA_SET_ELEM_DATA, entry.data);
+  if (layout.Has(shape::kVerdict)) PutVerdict(out, NFTA_SET_ELEM_DATA, entry.verdict);
+}
+
+template <typename PutEntry>
+EncodeResult EncodeEntries(const Target& target, std::uint16_t type, std::uint16_t flags,
+                           EntryReader entries, std::uint32_t count, BatchWriter& batch,
+                           PutEntry put_entry) {
+  wire::MessageWriter& out = batch.out();
+  std::uint32_t index = 0;
+  while (index < count) {
+    const std::uint32_t first = index;
+    PutSet(target, batch.Begin(type, flags, target.family, first));
+    const auto list = out.BeginNest(NFTA_SET_ELEM_LIST_ELEMENTS);
+    for (; index < count; ++index) {
+      const EntryReader before = entries;
+      const std::size_t size = out.size();
+      const auto entry = entries.Next();
+      if (!entry) return std::unexpected(EncodeError(entry.error(), index));
+      const auto element = out.BeginNest(NFTA_LIST_ELEM);
+      put_entry(*entry, out);
+      out.EndNest(element);
+      if (out.NestBytes(list) <= wire::MessageWriter::kAttributeBytesMax) continue;
+      // Full: this one goes into the next message.
+      out.Truncate(size);
+      entries = before;
+      break;
+    }
+    if (index == first || out.overflowed()) {
+      constexpr protocol::DecodeError kTooLong{"elements", "entries", "has an entry over 64 KiB"};
+      return std::unexpected(EncodeError(kTooLong, index));
+    }
+    out.EndNest(list);
+    batch.End();
+  }
+  if (entries.AtEnd()) return {};
+  return std::unexpected(
+      protocol::DecodeError{"elements", "entries", "is longer than its count says"});
+}
+
+template <typename Op>
+Target TargetOf(const Op& op) {
+  return {op.family, op.table, op.set};
+}
+
+DecodeResult DecodeElement(const EntryLayout& layout, std::span<const std::uint8_t> attributes,
+                           std::span<const std::uint8_t> zeroes, ByteBuffer& out) {
+  const wire::AttrTable<NFTA_SET_ELEM_MAX> element(attributes);
+  if (element.malformed()) return Malformed("element", "has a malformed attribute");
+  Entry entry;
+  entry.flags = element.U32Be(NFTA_SET_ELEM_FLAGS);
+  const auto none = std::span(zeroes);
+  entry.key = ReadValue(element.Bytes(NFTA_SET_ELEM_KEY)).value_or(none.first(layout.key_length));
+  if (entry.key.size() != layout.key_length) {
+    return Malformed("element", "has a key of another length than asked for");
+  }
+  entry.key_end = ReadValue(element.Bytes(NFTA_SET_ELEM_KEY_END)).value_or(entry.key);
+  if (entry.key_end.size() != layout.key_length) {
+    return Malformed("element", "has a key end of another length than asked for");
+  }
+  entry.timeout_ms = element.U64Be(NFTA_SET_ELEM_TIMEOUT);
+  entry.expiration_ms = element.U64Be(NFTA_SET_ELEM_EXPIRATION);
+  const auto data = element.Bytes(NFTA_SET_ELEM_DATA);
+  entry.data = ReadValue(data).value_or(none.first(layout.data_length));
+  if (layout.Has(shape::kData) && entry.data.size() != layout.data_length) {
+    return Malformed("element", "has data of another length than asked for");
+  }
+  entry.verdict = ReadVerdict(data).value_or(Verdict{});
+  WriteEntry(layout, entry, out);
+  return {};
+}
+
+}  // namespace
+
+EncodeResult Encode(const protocol::op::ElementsAdd& op, BatchWriter& batch) {
+  const EntryLayout layout{op.shape, op.key_length, op.data_length};
+  if (const auto checked = layout.Check(); !checked) return std::unexpected(checked.error());
+  if (layout.Has(shape::kExpiration)) {
+    return std::unexpected(protocol::DecodeError{"elementsAdd", "shape", "asks for expiration"});
+  }
+  return EncodeEntries(TargetOf(op), NFT_MSG_NEWSETELEM, NLM_F_CREATE,
+                       EntryReader(layout, op.entries), op.count, batch,
+                       [&layout](const Entry& entry, wire::MessageWriter& out) noexcept {
+                         PutForAdd(layout, entry, out);
+                       });
+}
+
+EncodeResult Encode(const protocol::op::ElementsDelete& op, BatchWriter& batch) {
+  const EntryLayout layout{op.shape, op.key_length, op.data_length};
+  if (const auto checked = layout.Check(); !checked) return std::unexpected(checked.error());
+  return EncodeEntries(TargetOf(op), NFT_MSG_DELSETELEM, 0, EntryReader(layout, op.entries),
+                       op.count, batch,
+                       [&layout](const Entry& entry, wire::MessageWriter& out) noexcept {
+                         PutKey(layout, entry, out);
+                       });
+}
+
+// Without a list, NFT_MSG_DELSETELEM deletes every element (nf_tables_delsetelem).
+EncodeResult Encode(const protocol::op::SetFlush& op, BatchWriter& batch) {
+  PutSet(TargetOf(op), batch.Begin(NFT_MSG_DELSETELEM, 0, op.family));
+  batch.End();
+  return {};
+}
+
+DecodeResult DecodeElements(std::uint8_t family, const EntryLayout& layout,
+                            std::span<const std::uint8_t> attributes, protocol::RecordWriter& out) {
+  // NFT_DATA_VALUE_MAXLEN: no key and no data of nf_tables is longer.
+  static constexpr std::array<std::uint8_t, 64> kZeroes{};
+  if (layout.key_length > kZeroes.size() || layout.data_length > kZeroes.size()) {
+    return Malformed("element", "has at most 64 bytes of key and of data");
+  }
+  const wire::AttrTable<NFTA_SET_ELEM_LIST_MAX> list(attributes);
+  if (list.malformed()) return Malformed("element list", "has a malformed attribute");
+  ByteBuffer entries;
+  std::uint32_t count = 0;
+  wire::AttrReader elements(list.Bytes(NFTA_SET_ELEM_LIST_ELEMENTS));
+  while (const auto element = elements.Next()) {
+    const auto decoded = DecodeElement(layout, element->payload, kZeroes, entries);
+    if (!decoded) return decoded;
+    ++count;
+  }
+  if (elements.malformed()) return Malformed("element list", "has a malformed element");
+  if (count == 0) return {};
+  protocol::reply::Elements reply;
+  reply.family = family;
+  reply.table = list.String(NFTA_SET_ELEM_LIST_TABLE);
+  reply.set = list.String(NFTA_SET_ELEM_LIST_SET);
+  reply.shape = layout.shape;
+  reply.key_length = layout.key_length;
+  reply.data_length = layout.data_length;
+  reply.count = count;
+  reply.entries = entries.bytes();
+  reply.Write(out);
+  return {};
+}
+
+std::uint32_t ElementAt(std::span<const std::uint8_t> message, std::uint32_t offset) noexcept {
+  if (message.size() < kMessageHeaderBytes) return protocol::kUnknownIndex;
+  const wire::AttrTable<NFTA_SET_ELEM_LIST_MAX> list(message.subspan(kMessageHeaderBytes));
+  wire::AttrReader elements(list.Bytes(NFTA_SET_ELEM_LIST_ELEMENTS));
+  for (std::uint32_t index = 0;; ++index) {
+    const auto element = elements.Next();
+    if (!element) return protocol::kUnknownIndex;
+    const auto start = element->payload.data() - NLA_HDRLEN - message.data();
+    if (start == static_cast<std::ptrdiff_t>(offset)) return index;
+  }
+}
+
+}  // namespace fairlead::nft

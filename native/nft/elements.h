@@ -1,0 +1,31 @@
+#ifndef FAIRLEAD_NFT_ELEMENTS_H_
+#define FAIRLEAD_NFT_ELEMENTS_H_
+
+#include "nft/batch_writer.h"
+#include "nft/decode_result.h"
+#include "nft/packed_entries.h"
+
+namespace fairlead::nft {
+
+/** As many messages as the entries need: the list in one message is at most 64 KiB. */
+EncodeResult Encode(const protocol::op::ElementsAdd& op, BatchWriter& batch);
+EncodeResult Encode(const protocol::op::ElementsDelete& op, BatchWriter& batch);
+EncodeResult Encode(const protocol::op::SetFlush& op, BatchWriter& batch);
+
+/**
+ * NFT_MSG_NEWSETELEM, from its attributes on, as one reply record with entries of `layout`. What an
+ * element lacks reads as zero, except that a missing key end is the key. Fails when a key or data
+ * has another length than the layout says.
+ */
+DecodeResult DecodeElements(std::uint8_t family, const EntryLayout& layout,
+                            std::span<const std::uint8_t> attributes, protocol::RecordWriter& out);
+
+/**
+ * Index, among the elements of the message, of the one whose attribute starts at `offset` of the
+ * message (NLMSGERR_ATTR_OFFS); kUnknownIndex when none does.
+ */
+std::uint32_t ElementAt(std::span<const std::uint8_t> message, std::uint32_t offset) noexcept;
+
+}  // namespace fairlead::nft
+
+#endif  // FAIRLEAD_NFT_ELEMENTS_H_

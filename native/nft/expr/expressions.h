@@ -1,0 +1,33 @@
+// The expressions of a rule, from and to records of the schema `expressions`.
+#ifndef FAIRLEAD_NFT_EXPR_EXPRESSIONS_H_
+#define FAIRLEAD_NFT_EXPR_EXPRESSIONS_H_
+
+#include <cstdint>
+#include <expected>
+#include <span>
+
+#include "nft/decode_result.h"
+#include "protocol/ops.gen.h"
+#include "wire/message_writer.h"
+
+namespace fairlead::nft::expr {
+
+/**
+ * Puts NFTA_RULE_EXPRESSIONS:
+ *
+ *   NFTA_LIST_ELEM     one for each expression
+ *     NFTA_EXPR_NAME     string
+ *     NFTA_EXPR_DATA     see the file of each expression
+ */
+std::expected<void, protocol::DecodeError> Encode(std::span<const std::uint8_t> records,
+                                                  wire::MessageWriter& out);
+
+/**
+ * Reads the payload of NFTA_RULE_EXPRESSIONS. What no record can express becomes a record
+ * `unknown` with the kernel's name of the expression.
+ */
+DecodeResult Decode(std::span<const std::uint8_t> attributes, protocol::RecordWriter& out);
+
+}  // namespace fairlead::nft::expr
+
+#endif  // FAIRLEAD_NFT_EXPR_EXPRESSIONS_H_

@@ -1,0 +1,103 @@
+#include "nft/packed_entries.h"
+
+#include <cstring>
+
+#include "wire/byte_order.h"
+
+namespace fairlead::nft {
+
+namespace shape = protocol::element_shape;
+
+namespace {
+
+constexpr std::uint32_t kEveryPart = shape::kKeyEnd | shape::kFlags | shape::kTimeout |
+                                     shape::kExpiration | shape::kData | shape::kVerdict;
+
+void WriteBytes(std::span<const std::uint8_t> bytes, ByteBuffer& out) noexcept {
+  if (!bytes.empty()) std::memcpy(out.Extend(bytes.size()), bytes.data(), bytes.size());
+}
+
+template <typename T>
+void WriteNumber(T value, ByteBuffer& out) noexcept {
+  wire::StoreHost(out.Extend(sizeof(value)), value);
+}
+
+void WriteVerdict(const Verdict& verdict, ByteBuffer& out) noexcept {
+  const std::size_t length = verdict.chain.size();
+  WriteNumber(verdict.code, out);
+  WriteNumber(static_cast<std::uint32_t>(length), out);
+  const std::size_t padding = -length & 3;
+  std::uint8_t* name = out.Extend(length + padding);
+  if (length > 0) std::memcpy(name, verdict.chain.data(), length);
+  std::memset(name + length, 0, padding);
+}
+
+}  // namespace
+
+std::expected<void, protocol::DecodeError> EntryLayout::Check() const noexcept {
+  if ((shape & ~kEveryPart) != 0) {
+    return std::unexpected(protocol::DecodeError{"elements", "shape", "has an unknown part"});
+  }
+  if (Has(shape::kData) && Has(shape::kVerdict)) {
+    return std::unexpected(
+        protocol::DecodeError{"elements", "shape", "has both data and a verdict"});
+  }
+  return {};
+}
+
+std::span<const std::uint8_t> EntryReader::Take(std::size_t length) noexcept {
+  if (length > rest_.size()) {
+    truncated_ = true;
+    rest_ = {};
+    return {};
+  }
+  const auto bytes = rest_.first(length);
+  rest_ = rest_.subspan(length);
+  return bytes;
+}
+
+std::uint32_t EntryReader::TakeWord() noexcept {
+  const auto bytes = Take(4);
+  return bytes.empty() ? 0 : wire::LoadHost<std::uint32_t>(bytes.data());
+}
+
+std::uint64_t EntryReader::TakeTwoWords() noexcept {
+  const auto bytes = Take(8);
+  return bytes.empty() ? 0 : wire::LoadHost<std::uint64_t>(bytes.data());
+}
+
+Verdict EntryReader::TakeVerdict() noexcept {
+  const auto code = static_cast<std::int32_t>(TakeWord());
+  const std::size_t length = TakeWord();
+  const auto name = Take(length);
+  Take(-length & 3);
+  return {code, {reinterpret_cast<const char*>(name.data()), name.size()}};
+}
+
+std::expected<Entry, protocol::DecodeError> EntryReader::Next() noexcept {
+  Entry entry;
+  entry.key = Take(layout_.key_length);
+  if (layout_.Has(shape::kKeyEnd)) entry.key_end = Take(layout_.key_length);
+  if (layout_.Has(shape::kFlags)) entry.flags = TakeWord();
+  if (layout_.Has(shape::kTimeout)) entry.timeout_ms = TakeTwoWords();
+  if (layout_.Has(shape::kExpiration)) entry.expiration_ms = TakeTwoWords();
+  if (layout_.Has(shape::kData)) entry.data = Take(layout_.data_length);
+  if (layout_.Has(shape::kVerdict)) entry.verdict = TakeVerdict();
+  if (truncated_) {
+    return std::unexpected(
+        protocol::DecodeError{"elements", "entries", "is shorter than its count says"});
+  }
+  return entry;
+}
+
+void WriteEntry(const EntryLayout& layout, const Entry& entry, ByteBuffer& out) noexcept {
+  WriteBytes(entry.key, out);
+  if (layout.Has(shape::kKeyEnd)) WriteBytes(entry.key_end, out);
+  if (layout.Has(shape::kFlags)) WriteNumber(entry.flags, out);
+  if (layout.Has(shape::kTimeout)) WriteNumber(entry.timeout_ms, out);
+  if (layout.Has(shape::kExpiration)) WriteNumber(entry.expiration_ms, out);
+  if (layout.Has(shape::kData)) WriteBytes(entry.data, out);
+  if (layout.Has(shape::kVerdict)) WriteVerdict(entry.verdict, out);
+}
+
+}  // namespace fairlead::nft

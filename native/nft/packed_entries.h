@@ -1,0 +1,60 @@
+// Entries of an elements record: packed one after the other, see ElementShape in src/kernel/ops.ts.
+#ifndef FAIRLEAD_NFT_PACKED_ENTRIES_H_
+#define FAIRLEAD_NFT_PACKED_ENTRIES_H_
+
+#include <cstdint>
+#include <expected>
+#include <span>
+
+#include "nft/verdict.h"
+#include "protocol/ops.gen.h"
+
+namespace fairlead::nft {
+
+/** What every entry of a record holds after its key, and how long the parts are. */
+struct EntryLayout {
+  std::uint32_t shape = 0;
+  std::uint32_t key_length = 0;
+  std::uint32_t data_length = 0;
+
+  bool Has(std::uint32_t part) const noexcept { return (shape & part) != 0; }
+  /** Refuses unknown parts, and data beside a verdict. */
+  std::expected<void, protocol::DecodeError> Check() const noexcept;
+};
+
+struct Entry {
+  std::span<const std::uint8_t> key;
+  std::span<const std::uint8_t> key_end;
+  std::uint32_t flags = 0;
+  std::uint64_t timeout_ms = 0;
+  std::uint64_t expiration_ms = 0;
+  std::span<const std::uint8_t> data;
+  Verdict verdict;
+};
+
+/** Walks packed entries. */
+class EntryReader {
+ public:
+  EntryReader(const EntryLayout& layout, std::span<const std::uint8_t> entries) noexcept
+      : layout_(layout), rest_(entries) {}
+
+  std::expected<Entry, protocol::DecodeError> Next() noexcept;
+  bool AtEnd() const noexcept { return rest_.empty(); }
+
+ private:
+  std::span<const std::uint8_t> Take(std::size_t length) noexcept;
+  std::uint32_t TakeWord() noexcept;
+  std::uint64_t TakeTwoWords() noexcept;
+  Verdict TakeVerdict() noexcept;
+
+  EntryLayout layout_;
+  std::span<const std::uint8_t> rest_;
+  bool truncated_ = false;
+};
+
+/** Packs an entry. Its key, key end and data must have the lengths of the layout. */
+void WriteEntry(const EntryLayout& layout, const Entry& entry, ByteBuffer& out) noexcept;
+
+}  // namespace fairlead::nft
+
+#endif  // FAIRLEAD_NFT_PACKED_ENTRIES_H_

@@ -1,0 +1,120 @@
+#include "nft/set.h"
+
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netlink.h>
+
+#include <array>
+
+#include "nft/userdata.h"
+#include "wire/attr_reader.h"
+
+namespace fairlead::nft {
+
+// NFT_MSG_NEWSET
+//   NFTA_SET_TABLE      string
+//   NFTA_SET_NAME       string
+//   NFTA_SET_FLAGS      be32
+//   NFTA_SET_KEY_TYPE   be32
+//   NFTA_SET_KEY_LEN    be32
+//   NFTA_SET_DATA_TYPE  be32   maps only
+//   NFTA_SET_DATA_LEN   be32   maps only, but not verdict maps: the kernel has its own length there
+//   NFTA_SET_ID         be32   any number that is unique within the transaction
+//   NFTA_SET_TIMEOUT    be64   milliseconds
+//   NFTA_SET_DESC
+//     NFTA_SET_DESC_SIZE    be32
+//     NFTA_SET_DESC_CONCAT
+//       NFTA_LIST_ELEM        one for each part
+//         NFTA_SET_FIELD_LEN    be32
+//   NFTA_SET_HANDLE     be64   (dumps)
+//   NFTA_SET_USERDATA   comment
+
+namespace {
+
+/** The kernel knows at most NFT_REG32_COUNT parts (nft_set_desc). */
+constexpr std::size_t kPartsMax = 16;
+
+void PutDescription(const protocol::op::SetAdd& op, wire::MessageWriter& out) {
+  if (op.size == 0 && op.part_lengths.empty()) return;
+  const auto description = out.BeginNest(NFTA_SET_DESC);
+  if (op.size != 0) out.PutU32Be(NFTA_SET_DESC_SIZE, op.size);
+  if (!op.part_lengths.empty()) {
+    const auto parts = out.BeginNest(NFTA_SET_DESC_CONCAT);
+    for (const std::uint8_t length : op.part_lengths) {
+      const auto part = out.BeginNest(NFTA_LIST_ELEM);
+      out.PutU32Be(NFTA_SET_FIELD_LEN, length);
+      out.EndNest(part);
+    }
+    out.EndNest(parts);
+  }
+  out.EndNest(description);
+}
+
+}  // namespace
+
+EncodeResult Encode(const protocol::op::SetAdd& op, BatchWriter& batch) {
+  if (op.part_lengths.size() > kPartsMax) {
+    return std::unexpected(protocol::DecodeError{"setAdd", "partLengths", "has over 16 parts"});
+  }
+  wire::MessageWriter& out = batch.Begin(NFT_MSG_NEWSET, NLM_F_CREATE, op.family);
+  out.PutString(NFTA_SET_TABLE, op.table);
+  out.PutString(NFTA_SET_NAME, op.set);
+  out.PutU32Be(NFTA_SET_FLAGS, op.flags);
+  out.PutU32Be(NFTA_SET_KEY_TYPE, op.key_type);
+  out.PutU32Be(NFTA_SET_KEY_LEN, op.key_length);
+  if ((op.flags & NFT_SET_MAP) != 0) {
+    out.PutU32Be(NFTA_SET_DATA_TYPE, op.data_type);
+    if (op.data_type != NFT_DATA_VERDICT) out.PutU32Be(NFTA_SET_DATA_LEN, op.data_length);
+  }
+  out.PutU32Be(NFTA_SET_ID, batch.op() + 1);
+  if (op.timeout_ms != 0) out.PutU64Be(NFTA_SET_TIMEOUT, op.timeout_ms);
+  PutDescription(op, out);
+  const auto put = PutComment(out, NFTA_SET_USERDATA, kCommentOfSet, op.comment);
+  if (!put) return std::unexpected(put.error());
+  batch.End();
+  return {};
+}
+
+EncodeResult Encode(const protocol::op::SetDelete& op, BatchWriter& batch) {
+  wire::MessageWriter& out = batch.Begin(NFT_MSG_DELSET, 0, op.family);
+  out.PutString(NFTA_SET_TABLE, op.table);
+  out.PutString(NFTA_SET_NAME, op.set);
+  batch.End();
+  return {};
+}
+
+DecodeResult DecodeSet(std::uint8_t family, std::span<const std::uint8_t> attributes,
+                       protocol::RecordWriter& out) {
+  const wire::AttrTable<NFTA_SET_MAX> set(attributes);
+  const wire::AttrTable<NFTA_SET_DESC_MAX> description(set.Bytes(NFTA_SET_DESC));
+  if (set.malformed() || description.malformed()) {
+    return Malformed("set", "has a malformed attribute");
+  }
+  std::array<std::uint8_t, kPartsMax> lengths{};
+  std::size_t parts = 0;
+  wire::AttrReader reader(description.Bytes(NFTA_SET_DESC_CONCAT));
+  while (const auto part = reader.Next()) {
+    if (parts == kPartsMax) return Malformed("set", "has over 16 parts");
+    const wire::AttrTable<NFTA_SET_FIELD_MAX> field(part->payload);
+    lengths[parts++] = static_cast<std::uint8_t>(field.U32Be(NFTA_SET_FIELD_LEN));
+  }
+  protocol::reply::Set reply;
+  reply.family = family;
+  reply.table = set.String(NFTA_SET_TABLE);
+  reply.set = set.String(NFTA_SET_NAME);
+  reply.handle = set.U64Be(NFTA_SET_HANDLE);
+  reply.flags = set.U32Be(NFTA_SET_FLAGS);
+  reply.key_type = set.U32Be(NFTA_SET_KEY_TYPE);
+  reply.key_length = set.U32Be(NFTA_SET_KEY_LEN);
+  reply.data_type = set.U32Be(NFTA_SET_DATA_TYPE);
+  const bool has_data_length = reply.data_type != NFT_DATA_VERDICT;
+  reply.data_length = has_data_length ? set.U32Be(NFTA_SET_DATA_LEN) : 0;
+  reply.timeout_ms = set.U64Be(NFTA_SET_TIMEOUT);
+  reply.size = description.U32Be(NFTA_SET_DESC_SIZE);
+  reply.part_lengths = std::span(lengths).first(parts);
+  reply.comment = ReadComment(set.Bytes(NFTA_SET_USERDATA), kCommentOfSet);
+  reply.Write(out);
+  return {};
+}
+
+}  // namespace fairlead::nft

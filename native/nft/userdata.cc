@@ -1,0 +1,36 @@
+#include "nft/userdata.h"
+
+#include <algorithm>
+#include <array>
+
+#include "wire/attr_reader.h"
+
+namespace fairlead::nft {
+
+std::expected<void, protocol::DecodeError> PutComment(wire::MessageWriter& out,
+                                                      std::uint16_t attribute, std::uint8_t type,
+                                                      std::string_view comment) {
+  if (comment.empty()) return {};
+  // NFT_USERDATA_MAXLEN is 256: type, length, value and NUL have to fit.
+  std::array<std::uint8_t, 256> userdata{};
+  if (comment.size() > userdata.size() - 3) {
+    return std::unexpected(protocol::DecodeError{"comment", "text", "is longer than 253 bytes"});
+  }
+  userdata[0] = type;
+  userdata[1] = static_cast<std::uint8_t>(comment.size() + 1);
+  std::copy(comment.begin(), comment.end(), userdata.begin() + 2);
+  out.PutBytes(attribute, std::span(userdata).first(comment.size() + 3));
+  return {};
+}
+
+std::string_view ReadComment(std::span<const std::uint8_t> userdata, std::uint8_t type) noexcept {
+  while (userdata.size() >= 2) {
+    const std::size_t length = userdata[1];
+    if (length > userdata.size() - 2) return {};
+    if (userdata[0] == type) return wire::ReadString(userdata.subspan(2, length));
+    userdata = userdata.subspan(2 + length);
+  }
+  return {};
+}
+
+}  // namespace fairlead::nft

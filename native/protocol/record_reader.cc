@@ -1,0 +1,87 @@
+#include "protocol/record_reader.h"
+
+#include <cstring>
+
+namespace fairlead::protocol {
+
+namespace {
+
+std::uint32_t LoadWord(std::span<const std::uint8_t> bytes) noexcept {
+  std::uint32_t word;
+  std::memcpy(&word, bytes.data(), sizeof(word));
+  return word;
+}
+
+}  // namespace
+
+std::expected<Record, DecodeError> RecordReader::Next() noexcept {
+  const auto rest = rest_;
+  rest_ = {};
+  if (rest.size() < 8) return std::unexpected(DecodeError{"record", "header", "is truncated"});
+  const std::uint32_t length = LoadWord(rest.subspan(4));
+  if (length > rest.size() - 8) {
+    return std::unexpected(DecodeError{"record", "payload", "is longer than the buffer"});
+  }
+  rest_ = rest.subspan(8 + std::size_t{length});
+  return Record{LoadWord(rest), rest.subspan(8, length)};
+}
+
+void FieldReader::Fail(const char* field, const char* problem) noexcept {
+  if (!failed()) error_ = DecodeError{record_, field, problem};
+  rest_ = {};
+}
+
+std::uint32_t FieldReader::Word(const char* field) noexcept {
+  if (rest_.size() < 4) {
+    Fail(field, "is truncated");
+    return 0;
+  }
+  const std::uint32_t word = LoadWord(rest_);
+  rest_ = rest_.subspan(4);
+  return word;
+}
+
+std::uint8_t FieldReader::U8(const char* field) noexcept {
+  const std::uint32_t word = Word(field);
+  if (word > 0xff) Fail(field, "is not a u8");
+  return static_cast<std::uint8_t>(word);
+}
+
+std::uint16_t FieldReader::U16(const char* field) noexcept {
+  const std::uint32_t word = Word(field);
+  if (word > 0xffff) Fail(field, "is not a u16");
+  return static_cast<std::uint16_t>(word);
+}
+
+std::uint64_t FieldReader::U64(const char* field) noexcept {
+  const std::uint64_t low = Word(field);
+  const std::uint64_t high = Word(field);
+  return high << 32 | low;
+}
+
+std::span<const std::uint8_t> FieldReader::Bytes(const char* field) noexcept {
+  const std::size_t length = Word(field);
+  const std::size_t padded = (length + 3) & ~std::size_t{3};
+  if (padded > rest_.size()) {
+    Fail(field, "is truncated");
+    return {};
+  }
+  const auto bytes = rest_.first(length);
+  rest_ = rest_.subspan(padded);
+  return bytes;
+}
+
+std::string_view FieldReader::String(const char* field) noexcept {
+  const auto bytes = Bytes(field);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.find('\0') == std::string_view::npos) return text;
+  Fail(field, "holds a NUL");
+  return {};
+}
+
+bool FieldReader::Finish() noexcept {
+  if (!rest_.empty()) Fail("payload", "goes on after the last field");
+  return !failed();
+}
+
+}  // namespace fairlead::protocol

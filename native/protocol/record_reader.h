@@ -1,0 +1,73 @@
+// Reads records (see src/kernel/records.ts) out of a buffer that came from outside: every read is
+// checked against the buffer's end, and nothing is copied.
+#ifndef FAIRLEAD_PROTOCOL_RECORD_READER_H_
+#define FAIRLEAD_PROTOCOL_RECORD_READER_H_
+
+#include <cstdint>
+#include <expected>
+#include <span>
+#include <string_view>
+
+namespace fairlead::protocol {
+
+/** Why a record could not be read. All strings are literals, so the value is free to copy. */
+struct DecodeError {
+  const char* record = "";
+  const char* field = "";
+  const char* problem = "";
+};
+
+struct Record {
+  std::uint32_t code = 0;
+  std::span<const std::uint8_t> payload;
+};
+
+/** Walks the records of a buffer. */
+class RecordReader {
+ public:
+  explicit RecordReader(std::span<const std::uint8_t> buffer) noexcept : rest_(buffer) {}
+
+  bool AtEnd() const noexcept { return rest_.empty(); }
+  /** The next record. Must not be called at the end; after an error the reader is at its end. */
+  std::expected<Record, DecodeError> Next() noexcept;
+
+ private:
+  std::span<const std::uint8_t> rest_;
+};
+
+/**
+ * Takes the fields of one record in schema order. The first error sticks, and every read after it
+ * gives zero or an empty view, so that callers check once at the end.
+ */
+class FieldReader {
+ public:
+  FieldReader(const char* record, std::span<const std::uint8_t> payload) noexcept
+      : record_(record), rest_(payload) {}
+
+  std::uint8_t U8(const char* field) noexcept;
+  std::uint16_t U16(const char* field) noexcept;
+  std::uint32_t U32(const char* field) noexcept { return Word(field); }
+  std::int32_t I32(const char* field) noexcept { return static_cast<std::int32_t>(Word(field)); }
+  std::uint64_t U64(const char* field) noexcept;
+  /** UTF-8 without NUL: the kernel's strings end at the first one. */
+  std::string_view String(const char* field) noexcept;
+  std::span<const std::uint8_t> Bytes(const char* field) noexcept;
+
+  /** True when all went well and nothing is left over. */
+  bool Finish() noexcept;
+
+  bool failed() const noexcept { return *error_.problem != '\0'; }
+  const DecodeError& error() const noexcept { return error_; }
+
+ private:
+  std::uint32_t Word(const char* field) noexcept;
+  void Fail(const char* field, const char* problem) noexcept;
+
+  const char* record_;
+  std::span<const std::uint8_t> rest_;
+  DecodeError error_;
+};
+
+}  // namespace fairlead::protocol
+
+#endif  // FAIRLEAD_PROTOCOL_RECORD_READER_H_

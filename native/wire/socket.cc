@@ -1,0 +1,102 @@
+#include "wire/socket.h"
+
+#include <linux/netlink.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <climits>
+
+#include "wire/trace.h"
+
+namespace fairlead::wire {
+
+std::expected<Socket, SystemError> Socket::Open(const SocketOptions& options) {
+  FileDescriptor fd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, options.protocol));
+  if (!fd.valid()) return std::unexpected(SystemError::Last("socket AF_NETLINK"));
+  sockaddr_nl address{};
+  address.nl_family = AF_NETLINK;
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    return std::unexpected(SystemError::Last("bind AF_NETLINK"));
+  }
+  return Socket(std::move(fd), options);
+}
+
+Socket::Socket(FileDescriptor fd, const SocketOptions& options)
+    : fd_(std::move(fd)),
+      family_header_bytes_(options.family_header_bytes),
+      trace_(TraceWanted()),
+      sequence_(1),
+      datagram_(std::make_unique_for_overwrite<std::uint8_t[]>(kDatagramBytesMax)) {
+  SetFlag(NETLINK_EXT_ACK);
+  SetFlag(NETLINK_CAP_ACK);
+  SetFlag(NETLINK_GET_STRICT_CHK);
+  if (options.receive_buffer_bytes > 0) GrowReceiveBuffer(options.receive_buffer_bytes);
+}
+
+// A kernel that does not know the option works without it, only with fewer words in its errors.
+void Socket::SetFlag(int option) noexcept {
+  const int on = 1;
+  static_cast<void>(::setsockopt(fd_.get(), SOL_NETLINK, option, &on, sizeof(on)));
+}
+
+void Socket::GrowReceiveBuffer(int bytes) noexcept {
+  if (::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)) == 0) return;
+  static_cast<void>(::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)));
+}
+
+// One datagram must fit the send buffer (netlink_sendmsg: EMSGSIZE). The kernel doubles the number
+// given, for its own overhead. FORCE passes net.core.wmem_max and needs CAP_NET_ADMIN; without it
+// the send fails later, with EMSGSIZE, if the limit was too low.
+void Socket::GrowSendBuffer(std::size_t bytes) noexcept {
+  const std::size_t wanted = bytes + 4096;
+  if (wanted <= send_buffer_bytes_) return;
+  const int size = static_cast<int>(std::min<std::size_t>(wanted, INT_MAX / 2));
+  if (::setsockopt(fd_.get(), SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) != 0) {
+    static_cast<void>(::setsockopt(fd_.get(), SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)));
+  }
+  send_buffer_bytes_ = wanted;
+}
+
+std::expected<void, SystemError> Socket::Send(std::span<const std::uint8_t> bytes) {
+  GrowSendBuffer(bytes.size());
+  if (trace_) Trace("->", bytes, family_header_bytes_);
+  sockaddr_nl kernel{};
+  kernel.nl_family = AF_NETLINK;
+  ssize_t sent;
+  do {
+    sent = ::sendto(fd_.get(), bytes.data(), bytes.size(), 0,
+                    reinterpret_cast<const sockaddr*>(&kernel), sizeof(kernel));
+  } while (sent < 0 && errno == EINTR);
+  if (sent >= 0) return {};
+  return std::unexpected(
+      SystemError::Last("send of " + std::to_string(bytes.size()) + " bytes by netlink"));
+}
+
+std::expected<Socket::Received, SystemError> Socket::Receive(int timeout_ms) {
+  bool waited = timeout_ms == 0;
+  for (;;) {
+    const ssize_t length =
+        ::recv(fd_.get(), datagram_.get(), kDatagramBytesMax, MSG_DONTWAIT | MSG_TRUNC);
+    if (length >= 0) {
+      if (static_cast<std::size_t>(length) > kDatagramBytesMax)
+        return Received{Outcome::kOverrun, {}};
+      const std::span<const std::uint8_t> datagram(datagram_.get(),
+                                                   static_cast<std::size_t>(length));
+      if (trace_) Trace("<-", datagram, family_header_bytes_);
+      return Received{Outcome::kData, datagram};
+    }
+    if (errno == EINTR) continue;
+    if (errno == ENOBUFS) return Received{Outcome::kOverrun, {}};
+    if (errno != EAGAIN) return std::unexpected(SystemError::Last("receive by netlink"));
+    if (waited) return Received{};
+    pollfd wait{fd_.get(), POLLIN, 0};
+    // One wait is enough: whatever ends it early is seen by the next recv.
+    if (::poll(&wait, 1, timeout_ms) < 0 && errno != EINTR) {
+      return std::unexpected(SystemError::Last("poll netlink"));
+    }
+    waited = true;
+  }
+}
+
+}  // namespace fairlead::wire

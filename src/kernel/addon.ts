@@ -1,0 +1,41 @@
+/** Loads the C++ addon. */
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { fileURLToPath } from 'node:url';
+
+export interface SocketOptions {
+  /** Path of the network namespace to work in, e.g. `/run/netns/a`; without it, the process's. */
+  readonly netns?: string;
+  /** Size of the netlink receive buffer; without it, enough for some thousand errors. */
+  readonly receiveBufferBytes?: number;
+}
+
+/**
+ * A thread of its own with netlink sockets, in one network namespace. Buffers run one after the
+ * other, in the order of their submission.
+ */
+export interface Socket {
+  /**
+   * Runs a buffer of records: ops, or exactly one request. Resolves with records of `replies`.
+   * Rejects with an Error that has `errno` and `syscall` when nothing could be sent. The buffer must
+   * not be changed, detached or shrunk until the promise has settled.
+   */
+  submit(buffer: Uint8Array): Promise<Uint8Array>;
+  /** What was submitted is still done; further submissions are rejected. */
+  close(): void;
+}
+
+export interface Addon {
+  readonly Socket: new (options?: SocketOptions) => Socket;
+}
+
+/** The same for src/kernel/addon.ts and dist/kernel/addon.js. */
+const addonPath = fileURLToPath(new URL('../../build/Release/fairlead.node', import.meta.url));
+
+/** Throws when the addon has not been built, or cannot be loaded by this Node. */
+export function loadAddon(path: string = addonPath): Addon {
+  if (!existsSync(path)) {
+    throw new Error(`the addon is not built: ${path} is missing; run \`npm run build\``);
+  }
+  return createRequire(import.meta.url)(path) as Addon;
+}

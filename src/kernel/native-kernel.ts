@@ -1,0 +1,126 @@
+/** The kernel behind the addon. */
+import { loadAddon, type Socket, type SocketOptions } from './addon.ts';
+import { errnoName } from './errno.ts';
+import { KernelError } from './errors.ts';
+import type { ApplyResult, DumpResult, Kernel, KernelFailure } from './kernel.ts';
+import { type Reply, type Request, replies, requests, unknownIndex } from './ops.ts';
+import { RecordWriter, readRecords } from './records.ts';
+
+export type KernelOptions = SocketOptions;
+
+type Dumped = Extract<Reply, { kind: 'dumped' }>;
+type Failed = Extract<Reply, { kind: 'failed' }>;
+
+/**
+ * Opens the kernel of this process's network namespace, or of another (`netns`, a path such as
+ * `/run/netns/a`). Nothing is sent yet: a namespace that cannot be entered makes the first
+ * operation reject. Throws when the addon is not built.
+ */
+export function openKernel(options: KernelOptions = {}): Kernel {
+  const { Socket } = loadAddon();
+  const place = options.netns === undefined ? 'nf_tables' : `nf_tables of ${options.netns}`;
+  return new NativeKernel(new Socket(options), new Socket(options), place);
+}
+
+class NativeKernel implements Kernel {
+  /** Its own thread and socket, so that a long dump does not hold up a transaction. */
+  readonly #writes: Socket;
+  readonly #reads: Socket;
+  readonly #place: string;
+
+  constructor(writes: Socket, reads: Socket, place: string) {
+    this.#writes = writes;
+    this.#reads = reads;
+    this.#place = place;
+  }
+
+  async apply(ops: Uint8Array): Promise<ApplyResult> {
+    if (ops.length === 0) return { kind: 'applied' };
+    const answer = await submit(this.#writes, ops, 'nft.apply', this.#place);
+    const failures: KernelFailure[] = [];
+    for (const reply of readRecords(replies, answer)) {
+      if (reply.kind === 'failed') failures.push(toFailure(reply));
+    }
+    return failures.length === 0 ? { kind: 'applied' } : { kind: 'failed', failures };
+  }
+
+  async dump(request: Request): Promise<DumpResult> {
+    const subject = subjectOf(request, this.#place);
+    const operation = `nft.${request.kind}`;
+    const writer = new RecordWriter(requests, 256);
+    writer.write(request.kind, request);
+    const answer = await submit(this.#reads, writer.finish(), operation, subject);
+    const records: Reply[] = [];
+    let end: Dumped | undefined;
+    for (const reply of readRecords(replies, answer)) {
+      if (reply.kind === 'dumped') end = reply;
+      else records.push(reply);
+    }
+    if (end === undefined) throw protocolError(operation, subject, 'the answer has no end');
+    if (end.errno !== 0) {
+      const code = errnoName(end.errno);
+      if (code === 'ENOENT') return { records: [], consistent: true };
+      throw new KernelError({ operation, subject, code, words: end.message });
+    }
+    return { records, consistent: end.interrupted === 0 && end.overrun === 0 };
+  }
+
+  async generation(): Promise<number> {
+    const { records } = await this.dump({ kind: 'generationGet' });
+    const reply = records.find((record) => record.kind === 'generation');
+    if (reply !== undefined) return reply.generation;
+    throw protocolError('nft.generationGet', this.#place, 'the answer has no generation');
+  }
+
+  close(): void {
+    this.#writes.close();
+    this.#reads.close();
+  }
+}
+
+async function submit(
+  socket: Socket,
+  buffer: Uint8Array,
+  operation: string,
+  subject: string,
+): Promise<Uint8Array> {
+  try {
+    return await socket.submit(buffer);
+  } catch (error) {
+    const { errno, message } = error as Error & { readonly errno?: number };
+    const code = errno === undefined ? 'EBADF' : errnoName(errno);
+    throw new KernelError({ operation, subject, code, words: message });
+  }
+}
+
+function toFailure(reply: Failed): KernelFailure {
+  return {
+    op: known(reply.op),
+    entry: known(reply.entry),
+    code: errnoName(reply.errno),
+    message: reply.message,
+  };
+}
+
+function known(index: number): number | undefined {
+  return index === unknownIndex ? undefined : index;
+}
+
+function protocolError(operation: string, subject: string, words: string): KernelError {
+  return new KernelError({ operation, subject, code: 'EPROTO', words });
+}
+
+function subjectOf(request: Request, place: string): string {
+  switch (request.kind) {
+    case 'generationGet':
+    case 'tablesDump':
+      return place;
+    case 'elementsDump':
+      return `set ${request.set} of table ${request.table}`;
+    case 'rulesDump':
+      if (request.chain !== '') return `chain ${request.chain} of table ${request.table}`;
+      return request.table === '' ? place : `table ${request.table}`;
+    default:
+      return request.table === '' ? place : `table ${request.table}`;
+  }
+}
