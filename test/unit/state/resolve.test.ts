@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { resolve } from '../../../src/state/resolve.ts';
-import type { EndpointSlice, Forwarding, Frontend, Service } from '../../../src/state/types.ts';
+import type { EndpointSlice, Forwarding, Frontend } from '../../../src/state/types.ts';
 import {
   context,
   draining,
