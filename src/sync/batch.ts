@@ -211,7 +211,8 @@ export class Applier {
     failures: readonly KernelFailure[],
   ): Failure {
     const culprits = new Set(failures.flatMap((failure) => batch.culprits(failure)));
-    if (culprits.size === 0) {
+    if (failures.some(({ code }) => code === 'EPERM' || code === 'EACCES')) culprits.clear();
+    else if (culprits.size === 0) {
       const shrunk = this.#bytesMax < this.#options.batchBytesMax;
       const [only] = changes.keys();
       if (shrunk && changes.size === 1 && only !== undefined) culprits.add(only);

@@ -9,9 +9,9 @@ import type { Aside } from './retry.ts';
 /**
  * Why a batch is written: `start` takes over what an earlier process left, `changes` is the normal
  * sync, `recovery` follows a failure whose extent is unknown, `audit` repairs drift, `deferred`
- * deletes what an earlier batch made unused.
+ * deletes what an earlier batch made unused, `sweep` what packets wrote (session affinity).
  */
-export type Purpose = 'start' | 'changes' | 'recovery' | 'audit' | 'deferred';
+export type Purpose = 'start' | 'changes' | 'recovery' | 'audit' | 'deferred' | 'sweep';
 
 /** When the oldest change of a batch passed each stage; milliseconds of `Clock.now`. */
 export interface StageTimes {

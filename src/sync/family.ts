@@ -1,12 +1,13 @@
 /** Brings one family of the kernel to what is wanted, and keeps it there. */
 import type { Kernel, KernelFailure } from '../kernel/kernel.ts';
-import { deferMs, type Environment, type Planner } from '../modes/mode.ts';
+import type { Environment, Planner } from '../modes/mode.ts';
 import type { Family } from '../state/address.ts';
 import { sameForwarding } from '../state/equal.ts';
 import { withOrderOf } from '../state/pool.ts';
 import type { Forwarding } from '../state/types.ts';
 import { Audit, type AuditSettings } from './audit.ts';
 import { Applier, asKernelFailure, type Cause, type Change, type Failure } from './batch.ts';
+import { Chores } from './chores.ts';
 import { Bell, type Clock } from './clock.ts';
 import { isDrift, type Observer, type Purpose } from './events.ts';
 import { adoptAll, type RepairOptions, repairAll } from './recovery.ts';
@@ -40,9 +41,6 @@ export interface FamilySyncOptions {
   readonly settings: SyncSettings;
 }
 
-/** For deletions of unused objects that the kernel refused. */
-const deferredBackoff: BackoffLimits = { firstMs: deferMs, secondMs: 2 * deferMs, maxMs: 60_000 };
-
 type Causes = Map<string, Cause | undefined>;
 
 export class FamilySync {
@@ -53,7 +51,7 @@ export class FamilySync {
   readonly #audit: Audit;
   readonly #aside: SetAside;
   readonly #recoveryBackoff: Backoff;
-  readonly #deferredBackoff: Backoff;
+  readonly #chores: Chores;
   readonly #repairOptions: RepairOptions;
   readonly #bell: Bell;
   readonly #wanted = new Map<string, Forwarding>();
@@ -72,7 +70,6 @@ export class FamilySync {
   /** `Clock.now` when the kernel is to be read and repaired; undefined = it is as we believe. */
   #recoverAtMs: number | undefined = Number.NEGATIVE_INFINITY;
   #nextSyncMs = Number.NEGATIVE_INFINITY;
-  #deferredAtMs: number | undefined;
   #queued = false;
 
   constructor(options: FamilySyncOptions) {
@@ -85,11 +82,11 @@ export class FamilySync {
     this.#bell = new Bell(clock);
     this.#aside = new SetAside(settings.asideBackoff, clock);
     this.#recoveryBackoff = new Backoff(settings.recoveryBackoff, clock);
-    this.#deferredBackoff = new Backoff(deferredBackoff, clock);
     const committed = (key: string, change: Change): void => this.#committed(key, change);
     this.#applier = new Applier({ ...options, ...settings, committed });
     const { sliceMs } = settings;
     this.#audit = new Audit({ ...options, ...settings.audit, sliceMs, applier: this.#applier });
+    this.#chores = new Chores({ ...options, applier: this.#applier });
     this.#repairOptions = { planner, clock, sliceMs, applier: this.#applier };
   }
 
@@ -147,13 +144,13 @@ export class FamilySync {
       return this.#bell.wait(this.#recoverAtMs - now);
     }
     for (const key of this.#aside.due()) this.#mark(key, undefined);
-    if (this.#planner.deferred) this.#deferredAtMs ??= now + deferMs;
     const syncMs = this.#hasWork ? this.#nextSyncMs : undefined;
+    const choresMs = this.#chores.nextMs();
     const auditMs = this.#audit.nextMs();
     if (isDue(syncMs, now)) return this.#sync();
-    if (isDue(this.#deferredAtMs, now)) return this.#deleteDeferred();
+    if (isDue(choresMs, now)) return this.#chores.run();
     if (isDue(auditMs, now)) return this.#auditStep();
-    const times = [syncMs, this.#deferredAtMs, auditMs, this.#aside.nextMs()];
+    const times = [syncMs, choresMs, auditMs, this.#aside.nextMs()];
     const nextMs = Math.min(...(times.filter((ms) => ms !== undefined && ms > now) as number[]));
     return this.#bell.wait(Number.isFinite(nextMs) ? nextMs - now : undefined);
   }
@@ -260,7 +257,8 @@ export class FamilySync {
     const aside = this.#aside.get(key);
     if (aside === undefined || change.next !== this.#wanted.get(key)) return;
     this.#aside.clear(key);
-    const { servicePort } = aside.forwarding;
+    if (change.next === undefined) return;
+    const { servicePort } = change.next;
     const { attempts } = aside;
     this.#options.observer({ kind: 'restored', family: this.family, servicePort, attempts });
   }
@@ -294,20 +292,6 @@ export class FamilySync {
     const aside = this.#aside.add(key, tried, failure.failures[0]!, fallback);
     const retryMs = aside.retryAtMs - aside.failedAtMs;
     this.#options.observer({ kind: 'set-aside', family: this.family, aside, retryMs });
-  }
-
-  /** Deletes what earlier batches made unused. A refusal harms nothing and is tried again. */
-  async #deleteDeferred(): Promise<void> {
-    this.#deferredAtMs = undefined;
-    const batch = this.#planner.takeDeferred();
-    const failure = batch && (await this.#applier.apply(batch, 'deferred'));
-    if (failure === undefined) return;
-    this.#planner.reset(this.#applier.applied.values());
-    const retryMs = this.#deferredBackoff.failed();
-    this.#deferredAtMs = this.#options.clock.now() + retryMs;
-    const { failures } = failure;
-    const { observer } = this.#options;
-    observer({ kind: 'failed', family: this.family, purpose: 'deferred', failures, retryMs });
   }
 
   async #auditStep(): Promise<void> {

@@ -1,0 +1,84 @@
+/**
+ * What a family does after its batches: delete what they made unused, and what packets wrote that
+ * points at endpoints that are gone. A refusal harms nothing and is tried again.
+ */
+import type { Kernel } from '../kernel/kernel.ts';
+import { type Batch, deferMs, type Planner } from '../modes/mode.ts';
+import { type Applier, asKernelFailure } from './batch.ts';
+import type { Clock } from './clock.ts';
+import type { Observer } from './events.ts';
+import { Backoff } from './retry.ts';
+
+export interface ChoresOptions {
+  readonly planner: Planner;
+  readonly applier: Applier;
+  readonly reader: Kernel;
+  readonly clock: Clock;
+  readonly observer: Observer;
+}
+
+/** After a sweep that took t, at least `sweepRestFactor * t` passes before the next one. */
+const sweepRestFactor = 10;
+
+type Chore = 'deferred' | 'sweep';
+
+export class Chores {
+  readonly #options: ChoresOptions;
+  readonly #backoff: Readonly<Record<Chore, Backoff>>;
+  #deferredAtMs: number | undefined;
+  #sweepAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: ChoresOptions) {
+    this.#options = options;
+    const { clock } = options;
+    this.#backoff = {
+      deferred: new Backoff({ firstMs: deferMs, secondMs: 2 * deferMs, maxMs: 60_000 }, clock),
+      // An element that expires before it is deleted is no failure worth waiting for.
+      sweep: new Backoff({ firstMs: 0, secondMs: 250, maxMs: 30_000 }, clock),
+    };
+  }
+
+  /** `Clock.now` of the next chore; undefined when there is none. */
+  nextMs(): number | undefined {
+    const { planner, clock } = this.#options;
+    if (planner.deferred) this.#deferredAtMs ??= clock.now() + deferMs;
+    else this.#deferredAtMs = undefined;
+    const sweepAtMs = planner.sweepDue ? this.#sweepAtMs : undefined;
+    if (sweepAtMs === undefined || this.#deferredAtMs === undefined) {
+      return sweepAtMs ?? this.#deferredAtMs;
+    }
+    return Math.min(sweepAtMs, this.#deferredAtMs);
+  }
+
+  /** Does what is due. Nothing may be in flight or waiting to be taken. */
+  async run(): Promise<void> {
+    const { planner, clock, reader } = this.#options;
+    const now = clock.now();
+    if (planner.sweepDue && now >= this.#sweepAtMs) {
+      const retryMs = await this.#apply('sweep', () => planner.takeSweep(reader));
+      const endMs = clock.now();
+      this.#sweepAtMs = endMs + (retryMs ?? (endMs - now) * sweepRestFactor);
+    }
+    if (this.#deferredAtMs !== undefined && now >= this.#deferredAtMs) {
+      const retryMs = await this.#apply('deferred', async () => planner.takeDeferred());
+      this.#deferredAtMs = retryMs && clock.now() + retryMs;
+    }
+  }
+
+  /** Returns the milliseconds to wait after a failure; undefined = done. */
+  async #apply(
+    purpose: Chore,
+    take: () => Promise<Batch | undefined>,
+  ): Promise<number | undefined> {
+    const { planner, applier, observer } = this.#options;
+    const failures = await take().then(
+      async (batch) => batch && (await applier.apply(batch, purpose))?.failures,
+      (error: Error) => [asKernelFailure(error)],
+    );
+    if (failures === undefined) return undefined;
+    planner.reset(applier.applied.values());
+    const retryMs = this.#backoff[purpose].failed();
+    observer({ kind: 'failed', family: planner.family, purpose, failures, retryMs });
+    return retryMs;
+  }
+}

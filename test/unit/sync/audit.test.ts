@@ -1,0 +1,127 @@
+import { describe, expect, it } from 'vitest';
+import { quiet, refusal } from './double.ts';
+import { World } from './world.ts';
+
+const port = (name: string): string => `default/${name}:http/TCP`;
+
+async function running(services: number, world = new World()): Promise<World> {
+  world.addServices(0, services);
+  await world.start();
+  return world;
+}
+
+describe('the audit', () => {
+  it('repairs within seconds what somebody deleted, changed or added, and counts it', async () => {
+    const world = await running(50);
+    const before = world.kernel.writes;
+    world.kernel.meddle((objects) => {
+      objects.delete(`f ${port('web-7')}`);
+      objects.set(`f ${port('web-8')}`, 'ffff x');
+      objects.set('f default/ghost:http/TCP', 'aa');
+    });
+    await world.clock.pass(10_000);
+    expect(world.forwarded).toEqual(world.wanted);
+    expect(world.kernel.writes).toBe(before + 3);
+    expect(world.kinds('drift').at(-1)).toMatchObject({
+      purpose: 'audit',
+      drift: { missing: 1, wrong: 1, unwanted: 1 },
+    });
+    await world.stop();
+  });
+
+  it('reads nothing while only we commit', async () => {
+    const world = await running(50);
+    const { reads } = world.kernel;
+    for (let i = 0; i < 120; i += 1) {
+      world.setEndpoints(`web-${i % 50}`, `10.245.0.${i}`);
+      await world.clock.pass(1000);
+    }
+    expect(world.kernel.reads).toBe(reads);
+    await world.stop();
+  });
+
+  it('reads again when others commit, and finds nothing to do', async () => {
+    const world = await running(50);
+    const { reads, writes } = world.kernel;
+    world.kernel.meddle(() => {});
+    await world.clock.pass(10_000);
+    expect(world.kernel.reads).toBe(reads + 1);
+    expect(world.kernel.writes).toBe(writes);
+    expect(world.kinds('audited')).toHaveLength(1);
+    await world.clock.pass(60_000);
+    expect(world.kernel.reads).toBe(reads + 1);
+    await world.stop();
+  });
+
+  it('compares after the longest period even when the generation stands still', async () => {
+    const world = await running(5);
+    const { reads } = world.kernel;
+    world.kernel.objects.delete(`f ${port('web-1')}`);
+    await world.clock.pass(3_590_000);
+    expect(world.kernel.reads).toBe(reads);
+    await world.clock.pass(20_000);
+    expect(world.kernel.reads).toBe(reads + 1);
+    expect(world.forwarded).toEqual(world.wanted);
+    await world.stop();
+  });
+
+  it('lets syncs go on while it reads, and reads again when they spoilt it', async () => {
+    const world = await running(50);
+    world.kernel.meddle((objects) => objects.delete(`f ${port('web-7')}`));
+    const release = world.kernel.hold('reads');
+    await world.clock.pass(10_000);
+    world.setEndpoints('web-9', '10.244.9.9');
+    await quiet();
+    expect(world.forwarded[port('web-9')]).toBe('0af409091f900000');
+    release();
+    await world.clock.pass(20_000);
+    expect(world.forwarded).toEqual(world.wanted);
+    await world.stop();
+  });
+
+  it('makes syncs wait for one reading when they would spoil it for ever', async () => {
+    const world = await running(50);
+    world.kernel.meddle((objects) => objects.delete(`f ${port('web-7')}`));
+    for (let i = 0; i < 400; i += 1) {
+      // Every reading takes longer than the pause between two syncs.
+      if (i % 10 === 0) world.kernel.slowRead(world.clock, 100);
+      world.setEndpoints(`web-${20 + (i % 20)}`, `10.246.${i >> 8}.${i & 255}`);
+      await world.clock.pass(50);
+    }
+    expect(world.forwarded[port('web-7')]).toBe('0af400071f900000');
+    await world.stop();
+  });
+
+  it('does not undo a change that was made while it compared', async () => {
+    const world = new World({ sliceMs: 0 });
+    await running(30, world);
+    world.kernel.meddle((objects) => objects.delete(`f ${port('web-29')}`));
+    const passing = world.clock.pass(10_000);
+    for (let i = 0; i < 25; i += 1) {
+      world.setEndpoints(`web-${i}`, `10.245.2.${i}`);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await passing;
+    await world.clock.pass(60_000);
+    expect(world.forwarded).toEqual(world.wanted);
+    await world.stop();
+  });
+
+  it('turns into a recovery when the kernel refuses its repair', async () => {
+    const world = await running(20);
+    world.kernel.meddle((objects) => objects.delete(`f ${port('web-7')}`));
+    world.kernel.refuse = (ops) => {
+      const op = ops.findIndex(({ object }) => object === `f ${port('web-7')}`);
+      return op < 0 ? undefined : refusal('EINVAL', op);
+    };
+    await world.clock.pass(12_000);
+    world.setEndpoints('web-8', '10.244.9.8');
+    await world.clock.pass(2000);
+    expect(world.forwarded[port('web-8')]).toBe('0af409081f900000');
+    expect([...world.sync.aside].map(({ key }) => key)).toEqual([port('web-7')]);
+    world.kernel.refuse = () => undefined;
+    await world.clock.pass(120_000);
+    expect(world.forwarded).toEqual(world.wanted);
+    await world.stop();
+  });
+});

@@ -1,0 +1,320 @@
+/**
+ * Doubles for the sync loop: a kernel that holds text by key and rejects what the real one would,
+ * a planner for it, and a clock that tests own. Each Forwarding is one object `f KEY`, and one
+ * object `o KEY` that may only be deleted later.
+ */
+import { KernelError } from '../../../src/kernel/errors.ts';
+import type { ApplyResult, DumpResult, Kernel, KernelFailure } from '../../../src/kernel/kernel.ts';
+import type { Batch, Drift, Environment, Observation, Planner } from '../../../src/modes/mode.ts';
+import { EndpointList } from '../../../src/state/endpoint-list.ts';
+import { keepOrder } from '../../../src/state/pool.ts';
+import { type Forwarding, forwardingKey } from '../../../src/state/types.ts';
+import type { Clock } from '../../../src/sync/clock.ts';
+
+export interface ToyOp {
+  readonly object: string;
+  /** What the kernel is believed to hold; undefined = nothing. */
+  readonly was: string | undefined;
+  /** undefined = delete. */
+  readonly is: string | undefined;
+}
+
+export class ToyClock implements Clock {
+  #nowMs = 0;
+  #timers = new Set<{ atMs: number; call: () => void }>();
+
+  now(): number {
+    return this.#nowMs;
+  }
+
+  wallMs(): number {
+    return 1_000_000 + this.#nowMs;
+  }
+
+  random(): number {
+    return 0.5;
+  }
+
+  after(delayMs: number, call: () => void): () => void {
+    const timer = { atMs: this.#nowMs + delayMs, call };
+    this.#timers.add(timer);
+    return () => this.#timers.delete(timer);
+  }
+
+  turn(): Promise<void> {
+    return new Promise((resolve) => setImmediate(resolve));
+  }
+
+  /** Lets everything happen that happens in `ms`, timers in their order. */
+  async pass(ms: number): Promise<void> {
+    const endMs = this.#nowMs + ms;
+    for (;;) {
+      await quiet();
+      const next = [...this.#timers].sort((a, b) => a.atMs - b.atMs)[0];
+      if (next === undefined || next.atMs > endMs) break;
+      this.#timers.delete(next);
+      this.#nowMs = next.atMs;
+      next.call();
+    }
+    this.#nowMs = endMs;
+    await quiet();
+  }
+}
+
+/** Lets promises and immediates that wait for nothing else run out. */
+export async function quiet(): Promise<void> {
+  for (let i = 0; i < 30; i += 1) await new Promise((resolve) => setImmediate(resolve));
+}
+
+export class ToyKernel implements Kernel {
+  objects = new Map<string, string>();
+  generationNow = 1000;
+  /** Objects written or deleted so far. */
+  writes = 0;
+  commits = 0;
+  reads = 0;
+  /** Objects that packets wrote and that a sweep deletes. */
+  readonly bindings = new Set<string>();
+  /** Fails a batch for a reason of the test's; undefined = do not. */
+  refuse: (ops: readonly ToyOp[]) => KernelFailure | undefined = () => undefined;
+  unreadable = false;
+  /** Each apply, and each observation, waits for its gate. */
+  #gates = { writes: Promise.resolve(), reads: Promise.resolve() };
+
+  /** Holds every batch, or every observation, until the result is called. */
+  hold(what: 'writes' | 'reads' = 'writes'): () => void {
+    let release = (): void => {};
+    this.#gates[what] = new Promise((resolve) => {
+      release = resolve;
+    });
+    return release;
+  }
+
+  /** Makes the next observation take so long. */
+  slowRead(clock: Clock, ms: number): void {
+    clock.after(ms, this.hold('reads'));
+  }
+
+  async readable(): Promise<void> {
+    await this.#gates.reads;
+    if (!this.unreadable) return;
+    const detail = { operation: 'toy.dump', subject: 'all', code: 'ENOBUFS', words: 'no room' };
+    throw new KernelError(detail);
+  }
+
+  /** What somebody else does. */
+  meddle(change: (objects: Map<string, string>) => void): void {
+    change(this.objects);
+    this.generationNow += 1;
+  }
+
+  async apply(bytes: Uint8Array): Promise<ApplyResult> {
+    await this.#gates.writes;
+    const ops = decode(bytes);
+    const refused = this.refuse(ops);
+    if (refused !== undefined) return { kind: 'failed', failures: [refused] };
+    const next = new Map(this.objects);
+    for (const [index, { object, was, is }] of ops.entries()) {
+      const held = next.get(object);
+      const code =
+        was !== undefined && held === undefined
+          ? 'ENOENT'
+          : was === undefined && held !== undefined && held !== is
+            ? 'EEXIST'
+            : undefined;
+      if (code !== undefined) {
+        const failure = { op: index, entry: undefined, code, message: `${code} ${object}` };
+        return { kind: 'failed', failures: [failure] };
+      }
+      if (is === undefined) next.delete(object);
+      else next.set(object, is);
+    }
+    this.objects = next;
+    this.writes += ops.length;
+    this.commits += 1;
+    this.generationNow += 1;
+    return { kind: 'applied' };
+  }
+
+  dump(): Promise<DumpResult> {
+    throw new Error('the toy planner reads objects');
+  }
+
+  async generation(): Promise<number> {
+    return this.generationNow;
+  }
+
+  close(): void {}
+}
+
+function decode(bytes: Uint8Array): ToyOp[] {
+  const [, ...ops] = JSON.parse(new TextDecoder().decode(bytes)) as ToyOp[];
+  return ops;
+}
+
+export function refusal(code: string, op?: number): KernelFailure {
+  return { op, entry: undefined, code, message: code };
+}
+
+const fixedObject = 'fixed';
+
+class ToyObservation implements Observation {
+  readonly generation: number;
+  readonly intact: boolean;
+  readonly objects: ReadonlyMap<string, string>;
+  readonly touched = new Set<string>();
+
+  constructor(kernel: ToyKernel) {
+    this.generation = kernel.generationNow;
+    this.objects = new Map(kernel.objects);
+    this.intact = this.objects.has(fixedObject);
+  }
+
+  adopt(next: Forwarding): Forwarding {
+    const text = this.objects.get(`f ${forwardingKey(next.servicePort)}`);
+    if (text === undefined) return next;
+    const held = Buffer.from(text.split(' ')[0]!, 'hex');
+    return { ...next, cluster: keepOrder(new EndpointList(next.family, held), next.cluster) };
+  }
+}
+
+function textOf(forwarding: Forwarding): string {
+  const frontends = forwarding.frontends.map(({ kind, port }) => `${kind}:${port}`);
+  return `${Buffer.from(forwarding.cluster.bytes).toString('hex')} ${frontends.join()}`;
+}
+
+export class ToyPlanner implements Planner {
+  readonly family = 'IPv4';
+  readonly #toy: ToyKernel;
+  #ops: ToyOp[] = [];
+  #bytes = 0;
+  #retired = new Map<string, 'young' | 'old' | 'taken'>();
+  #environment: string;
+  #observation: ToyObservation | undefined;
+
+  constructor(kernel: ToyKernel, environment: Environment) {
+    this.#toy = kernel;
+    this.#environment = describe(environment);
+  }
+
+  get pendingBytes(): number {
+    return this.#bytes;
+  }
+
+  get deferred(): boolean {
+    return [...this.#retired.values()].some((age) => age !== 'taken');
+  }
+
+  change(previous: Forwarding | undefined, next: Forwarding | undefined): void {
+    const key = forwardingKey((previous ?? next)!.servicePort);
+    this.#observation?.touched.add(key);
+    if (next?.healthCheckNodePort === 666) throw new RangeError('a port of the beast');
+    const [was, is] = [previous && textOf(previous), next && textOf(next)];
+    if (was !== is) this.#write(`f ${key}`, was, is);
+    if (is === undefined) this.#retired.set(`o ${key}`, 'young');
+    else if (was === undefined && !this.#retired.delete(`o ${key}`)) {
+      this.#write(`o ${key}`, undefined, 'o');
+    }
+  }
+
+  environment(next: Environment): void {
+    this.#write(fixedObject, this.#environment, describe(next));
+    this.#environment = describe(next);
+  }
+
+  #write(object: string, was: string | undefined, is: string | undefined): void {
+    this.#ops.push({ object, was, is });
+    this.#bytes += 100;
+  }
+
+  take(): Batch | undefined {
+    const ops = this.#ops;
+    this.#ops = [];
+    this.#bytes = 0;
+    return ops.length === 0 ? undefined : batchOf(ops);
+  }
+
+  takeDeferred(): Batch | undefined {
+    const ops: ToyOp[] = [];
+    for (const [object, age] of this.#retired) {
+      this.#retired.set(object, age === 'young' ? 'old' : 'taken');
+      if (age === 'old') ops.push({ object, was: 'o', is: undefined });
+    }
+    return ops.length === 0 ? undefined : batchOf(ops);
+  }
+
+  get sweepDue(): boolean {
+    return this.#toy.bindings.size > 0;
+  }
+
+  async takeSweep(): Promise<Batch | undefined> {
+    const ops = [...this.#toy.bindings].map((object) => ({ object, was: 'b', is: undefined }));
+    this.#toy.bindings.clear();
+    return ops.length === 0 ? undefined : batchOf(ops);
+  }
+
+  reset(): void {
+    this.#ops = [];
+    this.#bytes = 0;
+    for (const [object, age] of this.#retired)
+      if (age === 'taken') this.#retired.set(object, 'old');
+  }
+
+  /** What is committed while it reads, it does not see. */
+  async observe(): Promise<Observation> {
+    const found = new ToyObservation(this.#toy);
+    await this.#toy.readable();
+    this.#toy.reads += 1;
+    this.#observation = found;
+    return found;
+  }
+
+  repairFixed(found: ToyObservation): Drift {
+    return this.#repairObject(found, fixedObject, this.#environment);
+  }
+
+  repair(found: ToyObservation, wanted: Forwarding): Drift {
+    const key = forwardingKey(wanted.servicePort);
+    if (found.touched.has(key)) return { missing: 0, wrong: 0, unwanted: 0 };
+    found.touched.add(key);
+    const [f, o] = [`f ${key}`, `o ${key}`];
+    this.#retired.delete(o);
+    const drift = this.#repairObject(found, f, textOf(wanted));
+    const other = this.#repairObject(found, o, 'o');
+    return { missing: drift.missing + other.missing, wrong: drift.wrong, unwanted: 0 };
+  }
+
+  #repairObject(found: ToyObservation, object: string, is: string): Drift {
+    const was = found.objects.get(object);
+    if (was !== is) this.#write(object, was, is);
+    const missing = was === undefined ? 1 : 0;
+    return { missing, wrong: was !== is ? 1 - missing : 0, unwanted: 0 };
+  }
+
+  prune(found: ToyObservation): Drift {
+    let unwanted = 0;
+    for (const [object, was] of found.objects) {
+      const key = object.slice(2);
+      const waits = this.#retired.has(object);
+      if (object === fixedObject || found.touched.has(key) || waits) continue;
+      this.#write(object, was, undefined);
+      unwanted += 1;
+    }
+    if (this.#observation === found) this.#observation = undefined;
+    return { missing: 0, wrong: 0, unwanted };
+  }
+}
+
+function describe(environment: Environment): string {
+  return `cidrs ${environment.serviceCIDRs.length}`;
+}
+
+function batchOf(ops: readonly ToyOp[]): Batch {
+  // One byte-carrying element before the ops keeps even one op a JSON array of objects.
+  const bytes = new TextEncoder().encode(JSON.stringify([{}, ...ops]));
+  return {
+    ops: bytes,
+    writes: ops.length,
+    culprits: ({ op }) => (op === undefined ? [] : [ops[op]!.object.slice(2)]),
+  };
+}

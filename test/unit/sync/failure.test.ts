@@ -1,0 +1,280 @@
+import { describe, expect, it } from 'vitest';
+import type { SyncEvent } from '../../../src/sync/events.ts';
+import { cidr } from '../state/build.ts';
+import { quiet, refusal, ToyKernel, type ToyOp } from './double.ts';
+import { World, webService } from './world.ts';
+
+const port = (name: string): string => `default/${name}:http/TCP`;
+
+/** Refuses every batch that writes the Service, and says which op it was. */
+function refuseService(name: string, code = 'EINVAL') {
+  return (ops: readonly ToyOp[]) => {
+    const op = ops.findIndex(({ object, is }) => object === `f ${port(name)}` && is !== undefined);
+    return op < 0 ? undefined : refusal(code, op);
+  };
+}
+
+/** The same, but does not say which op it was. */
+function refuseSilently(name: string, code = 'ENOMEM') {
+  return (ops: readonly ToyOp[]) =>
+    ops.some(({ object }) => object === `f ${port(name)}`) ? refusal(code) : undefined;
+}
+
+function delays(world: World): (number | undefined)[] {
+  return world.events.flatMap((event: SyncEvent) =>
+    event.kind === 'set-aside' || event.kind === 'failed' ? [event.retryMs] : [],
+  );
+}
+
+describe('a Service that the kernel refuses', () => {
+  it('does not hold up the others, and is named', async () => {
+    const world = new World();
+    world.kernel.refuse = refuseService('web-3');
+    world.addServices(0, 10);
+    await world.start();
+    expect(Object.keys(world.forwarded)).toHaveLength(9);
+    expect(world.forwarded).not.toHaveProperty(port('web-3'));
+    expect(world.kinds('set-aside')).toMatchObject([
+      { family: 'IPv4', aside: { forwarding: { servicePort: { name: 'web-3', port: 'http' } } } },
+    ]);
+    await world.stop();
+  });
+
+  it('keeps what it had in force while its new form is refused', async () => {
+    const world = new World();
+    world.addServices(0, 3);
+    await world.start();
+    world.kernel.refuse = refuseService('web-1');
+    world.setEndpoints('web-1', '10.244.9.9');
+    world.setEndpoints('web-2', '10.244.9.8');
+    await quiet();
+    expect(world.forwarded[port('web-1')]).toBe('0af400011f900000');
+    expect(world.forwarded[port('web-2')]).toBe('0af409081f900000');
+
+    world.kernel.refuse = () => undefined;
+    await world.clock.pass(1000);
+    expect(world.forwarded[port('web-1')]).toBe('0af409091f900000');
+    expect(world.kinds('restored')).toHaveLength(1);
+    expect([...world.sync.aside]).toEqual([]);
+    await world.stop();
+  });
+
+  it('does not spoil what was planned while its batch was in flight', async () => {
+    const world = new World({ batchBytesMax: 300 });
+    world.addServices(0, 20);
+    await world.start();
+    world.kernel.refuse = refuseService('web-1');
+    for (let i = 0; i < 20; i += 1) world.setEndpoints(`web-${i}`, `10.244.9.${i}`);
+    await quiet();
+    const behind = Object.entries(world.wanted).filter(([key, is]) => world.forwarded[key] !== is);
+    expect(behind.map(([key]) => key)).toEqual([port('web-1')]);
+    expect(delays(world)).toEqual([1000, undefined]);
+    await world.stop();
+  });
+
+  it('is tried again after longer and longer, with a bound', async () => {
+    const world = new World();
+    world.kernel.refuse = refuseService('web-0');
+    world.addServices(0, 2);
+    await world.start();
+    await world.clock.pass(600_000);
+    const waits = world.events.flatMap((e) => (e.kind === 'set-aside' ? [e.retryMs] : []));
+    expect(waits.slice(0, 7)).toEqual([1000, 2000, 4000, 8000, 16_000, 32_000, 60_000]);
+    expect(waits.length).toBeLessThan(20);
+    await world.stop();
+  });
+
+  it('is tried soon after it changed, but not each time it changes', async () => {
+    const world = new World();
+    world.kernel.refuse = refuseService('web-0');
+    world.addServices(0, 2);
+    await world.start();
+    await world.clock.pass(100_000);
+    const before = world.kinds('set-aside').length;
+    for (let i = 0; i < 50; i += 1) {
+      world.setEndpoints('web-0', `10.244.8.${i}`);
+      await world.clock.pass(100);
+    }
+    const tries = world.kinds('set-aside').length - before;
+    expect(tries).toBeGreaterThanOrEqual(4);
+    expect(tries).toBeLessThanOrEqual(6);
+    await world.stop();
+  });
+
+  it('is forgotten when it is deleted', async () => {
+    const world = new World();
+    world.kernel.refuse = refuseService('web-0');
+    world.addServices(0, 2);
+    await world.start();
+    world.removeService('web-0');
+    await world.clock.pass(5000);
+    expect([...world.sync.aside]).toEqual([]);
+    expect(world.kinds('restored')).toEqual([]);
+    await world.stop();
+  });
+
+  it('does not hold up the others when it cannot even be translated', async () => {
+    const world = new World();
+    world.addServices(0, 3);
+    const beast = {
+      healthCheckNodePort: 666,
+      type: 'LoadBalancer',
+      externalTrafficPolicy: 'Local',
+    };
+    await world.start();
+    world.setService(webService('web-1', 1, beast as Parameters<typeof webService>[2]));
+    world.setEndpoints('web-2', '10.244.9.8');
+    await quiet();
+    expect(world.forwarded[port('web-2')]).toBe('0af409081f900000');
+    expect(world.kinds('set-aside')).toMatchObject([
+      { aside: { key: port('web-1'), failure: { message: 'a port of the beast' } } },
+    ]);
+    await world.stop();
+  });
+
+  it('does not take down its batch at the start when it comes back to what it was', async () => {
+    const first = new World();
+    first.addServices(0, 5);
+    await first.start();
+    await first.stop();
+
+    const second = new World({}, first.kernel);
+    second.addServices(0, 5);
+    second.setEndpoints('web-2', '10.244.9.9');
+    second.setEndpoints('web-4', '10.244.9.8');
+    first.kernel.refuse = refuseService('web-2');
+    await second.start();
+    await second.clock.pass(100);
+    expect(second.forwarded[port('web-4')]).toBe('0af409081f900000');
+    expect(second.kinds('set-aside')).toHaveLength(1);
+    await second.stop();
+  });
+});
+
+describe('a kernel that is not what we believe', () => {
+  it('is read at once and repaired, writing the difference only', async () => {
+    const world = new World();
+    world.addServices(0, 50);
+    await world.start();
+    const { writes } = world.kernel;
+    world.kernel.meddle((objects) => objects.delete(`f ${port('web-7')}`));
+    world.setEndpoints('web-7', '10.244.9.9');
+    await quiet();
+    expect(world.forwarded).toEqual(world.wanted);
+    expect(world.kernel.writes).toBe(writes + 1);
+    expect(delays(world)).toEqual([0]);
+    await world.stop();
+  });
+
+  it('is rebuilt when somebody deleted everything', async () => {
+    const world = new World();
+    world.addServices(0, 50);
+    await world.start();
+    world.kernel.meddle((objects) => objects.clear());
+    world.setEndpoints('web-7', '10.244.9.9');
+    await quiet();
+    expect(world.forwarded).toEqual(world.wanted);
+    expect(world.kernel.objects.get('fixed')).toBe('cidrs 0');
+    await world.stop();
+  });
+
+  it('is asked less and less often while it refuses everything', async () => {
+    const world = new World();
+    world.kernel.refuse = () => refusal('EPERM');
+    world.addServices(0, 50);
+    await world.start();
+    await world.clock.pass(600_000);
+    expect(delays(world).slice(0, 4)).toEqual([0, 250, 500, 1000]);
+    expect(world.kernel.reads).toBeLessThan(35);
+    expect(world.kinds('done').filter((e) => e.kind === 'done' && e.ok)).toEqual([]);
+
+    world.kernel.refuse = () => undefined;
+    await world.clock.pass(30_000);
+    expect(world.forwarded).toEqual(world.wanted);
+    expect(Object.keys(world.forwarded)).toHaveLength(50);
+    await world.stop();
+  });
+
+  it('never blames a Service for what the whole process may not do', async () => {
+    const world = new World();
+    world.kernel.refuse = () => refusal('EPERM');
+    world.addServices(0, 1);
+    await world.start();
+    await world.clock.pass(600_000);
+    expect(world.kinds('set-aside')).toEqual([]);
+    await world.stop();
+  });
+
+  it('is narrowed down to one Service when it does not say which one it refuses', async () => {
+    const world = new World({ batchBytesMax: 100_000 });
+    world.kernel.refuse = refuseSilently('web-33');
+    world.addServices(0, 100);
+    await world.start();
+    await world.clock.pass(60_000);
+    expect(Object.keys(world.forwarded)).toHaveLength(99);
+    expect([...world.sync.aside].map(({ key }) => key)).toEqual([port('web-33')]);
+    await world.stop();
+  });
+
+  it('does not lose a change of the environment with the batch of a refused Service', async () => {
+    const world = new World();
+    world.addServices(0, 3);
+    await world.start();
+    world.kernel.refuse = refuseService('web-1');
+    world.environment = { ...world.environment, serviceCIDRs: [cidr('10.96.0.0/16')] };
+    world.setEndpoints('web-1', '10.244.9.9');
+    await world.clock.pass(100);
+    expect(world.kernel.objects.get('fixed')).toBe('cidrs 1');
+    expect(world.forwarded[port('web-1')]).toBe('0af400011f900000');
+    await world.stop();
+  });
+
+  it('keeps trying while it cannot be read', async () => {
+    const kernel = new ToyKernel();
+    kernel.unreadable = true;
+    const world = new World({}, kernel);
+    world.addServices(0, 3);
+    await world.start();
+    await world.clock.pass(10_000);
+    expect(kernel.objects.size).toBe(0);
+    kernel.unreadable = false;
+    await world.clock.pass(30_000);
+    expect(world.forwarded).toEqual(world.wanted);
+    await world.stop();
+  });
+});
+
+describe('chores', () => {
+  it('tries a refused deferred deletion again, later, and harms nothing', async () => {
+    const world = new World();
+    world.addServices(0, 2);
+    await world.start();
+    world.removeService('web-0');
+    await quiet();
+    world.kernel.refuse = (ops) =>
+      ops.some(({ object }) => object.startsWith('o ')) ? refusal('EBUSY', 0) : undefined;
+    await world.clock.pass(10_000);
+    expect([...world.kernel.objects.keys()]).toContain(`o ${port('web-0')}`);
+    expect(world.kinds('set-aside')).toEqual([]);
+    world.setEndpoints('web-1', '10.244.9.9');
+    await quiet();
+    expect(world.forwarded[port('web-1')]).toBe('0af409091f900000');
+
+    world.kernel.refuse = () => undefined;
+    await world.clock.pass(60_000);
+    expect([...world.kernel.objects.keys()]).not.toContain(`o ${port('web-0')}`);
+    await world.stop();
+  });
+
+  it('sweeps what packets bound to endpoints that are gone', async () => {
+    const world = new World();
+    world.addServices(0, 2);
+    await world.start();
+    world.kernel.meddle((objects) => objects.set('binding 1', 'b'));
+    world.kernel.bindings.add('binding 1');
+    world.setEndpoints('web-1', '10.244.9.9');
+    await quiet();
+    expect([...world.kernel.objects.keys()]).not.toContain('binding 1');
+    await world.stop();
+  });
+});

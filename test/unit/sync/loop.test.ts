@@ -1,0 +1,222 @@
+import { describe, expect, it } from 'vitest';
+import { address, cidr } from '../state/build.ts';
+import { quiet, ToyKernel } from './double.ts';
+import { World, webService } from './world.ts';
+
+const port = (name: string): string => `default/${name}:http/TCP`;
+
+describe('the start', () => {
+  it('touches nothing before Services and EndpointSlices have both been listed', async () => {
+    const kernel = new ToyKernel();
+    kernel.objects.set('f default/old:http/TCP', 'aa');
+    const world = new World({}, kernel);
+    world.addServices(0, 3);
+    world.run();
+    await world.clock.pass(60_000);
+    world.state.markSynced('services');
+    world.loop.wake();
+    await world.clock.pass(60_000);
+    expect([...kernel.objects.keys()]).toEqual(['f default/old:http/TCP']);
+    expect(kernel.reads).toBe(0);
+
+    world.state.markSynced('endpointslices');
+    world.loop.wake();
+    await world.clock.pass(0);
+    expect(Object.keys(world.forwarded)).toEqual([port('web-0'), port('web-1'), port('web-2')]);
+    await world.stop();
+  });
+
+  it('writes nothing when a predecessor left everything as wanted', async () => {
+    const first = new World();
+    first.addServices(0, 50);
+    await first.start();
+    await first.stop();
+    const { writes } = first.kernel;
+
+    const second = new World({}, first.kernel);
+    second.addServices(0, 50);
+    await second.start();
+    expect(second.sync.applied.size).toBe(50);
+    expect(first.kernel.writes).toBe(writes);
+    await second.stop();
+  });
+
+  it('takes over the order of endpoints that the kernel has', async () => {
+    const first = new World();
+    first.setService(webService('web', 1));
+    first.setEndpoints('web', '10.244.0.9', '10.244.0.5');
+    first.synced();
+    first.run();
+    await first.clock.pass(0);
+    first.setEndpoints('web', '10.244.0.9', '10.244.0.7', '10.244.0.5');
+    await first.clock.pass(0);
+    await first.stop();
+    const { writes } = first.kernel;
+
+    const second = new World({}, first.kernel);
+    second.setService(webService('web', 1));
+    second.setEndpoints('web', '10.244.0.5', '10.244.0.7', '10.244.0.9');
+    await second.start();
+    expect(first.kernel.writes).toBe(writes);
+    expect(second.wanted).toEqual(first.forwarded);
+    await second.stop();
+  });
+
+  it('loads a large state in several bounded batches', async () => {
+    const world = new World({ batchBytesMax: 1000 });
+    world.addServices(0, 100);
+    await world.start();
+    expect(Object.keys(world.forwarded)).toHaveLength(100);
+    const sizes = world.events.flatMap((e) => (e.kind === 'committed' ? [e.writes] : []));
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(11);
+    expect(sizes.length).toBeGreaterThan(15);
+    await world.stop();
+  });
+});
+
+describe('a normal sync', () => {
+  it('writes at once, and only what changed', async () => {
+    const world = new World();
+    world.addServices(0, 20);
+    await world.start();
+    const { writes } = world.kernel;
+    world.setEndpoints('web-7', '10.244.9.9');
+    await quiet();
+    expect(world.kernel.writes).toBe(writes + 1);
+    expect(world.forwarded[port('web-7')]).toBe('0af409091f900000');
+    await world.stop();
+  });
+
+  it('makes one sync of all that happens while a batch is in flight', async () => {
+    const world = new World();
+    world.addServices(0, 100);
+    await world.start();
+    const release = world.kernel.hold();
+    world.setEndpoints('web-0', '10.244.9.9');
+    await quiet();
+    const { commits } = world.kernel;
+    for (let i = 0; i < 5000; i += 1) {
+      world.setEndpoints(`web-${i % 100}`, `10.245.${i >> 8}.${i & 255}`);
+      if (i % 500 === 0) await quiet();
+    }
+    await quiet();
+    release();
+    await quiet();
+    expect(world.kernel.commits).toBe(commits + 2);
+    expect(world.forwarded).toEqual(world.wanted);
+    expect(world.forwarded[port('web-99')]).toBe('0af513871f900000');
+    await world.stop();
+  });
+
+  it('does not write what changed and changed back', async () => {
+    const world = new World();
+    world.addServices(0, 2);
+    await world.start();
+    const { commits } = world.kernel;
+    world.setEndpoints('web-0', '10.244.9.9');
+    world.setEndpoints('web-0', '10.244.0.0');
+    await quiet();
+    expect(world.kernel.commits).toBe(commits);
+    await world.stop();
+  });
+
+  it('applies a change at idle at once and the next one after the minimal period', async () => {
+    const world = new World({ minSyncPeriodMs: 1000 });
+    world.addServices(0, 2);
+    await world.start();
+    await world.clock.pass(5000);
+    const { commits } = world.kernel;
+    world.setEndpoints('web-0', '10.244.9.1');
+    await quiet();
+    expect(world.kernel.commits).toBe(commits + 1);
+    world.setEndpoints('web-0', '10.244.9.2');
+    world.setEndpoints('web-1', '10.244.9.3');
+    await world.clock.pass(999);
+    expect(world.kernel.commits).toBe(commits + 1);
+    await world.clock.pass(1);
+    expect(world.kernel.commits).toBe(commits + 2);
+    expect(world.forwarded).toEqual(world.wanted);
+    await world.stop();
+  });
+
+  it('removes a Service that went, and its unused objects in a later transaction', async () => {
+    const world = new World();
+    world.addServices(0, 2);
+    await world.start();
+    world.removeService('web-0');
+    await quiet();
+    expect([...world.kernel.objects.keys()]).toContain(`o ${port('web-0')}`);
+    expect([...world.kernel.objects.keys()]).not.toContain(`f ${port('web-0')}`);
+    await world.clock.pass(999);
+    expect([...world.kernel.objects.keys()]).toContain(`o ${port('web-0')}`);
+    await world.clock.pass(1001);
+    expect([...world.kernel.objects.keys()]).not.toContain(`o ${port('web-0')}`);
+    await world.stop();
+  });
+
+  it('follows a change of the environment', async () => {
+    const world = new World();
+    await world.start();
+    world.environment = { ...world.environment, serviceCIDRs: [cidr('10.96.0.0/16')] };
+    world.loop.wake();
+    await quiet();
+    expect(world.kernel.objects.get('fixed')).toBe('cidrs 1');
+    await world.stop();
+  });
+
+  it('hands a frontend over to the Service with the better claim in the same sync', async () => {
+    const world = new World();
+    const shared = { externalIPs: [address('192.0.2.1')] };
+    world.setService(webService('young', 1, { ...shared, createdMs: 2000 }));
+    await world.start();
+    expect(world.kernel.objects.get(`f ${port('young')}`)).toContain('externalIP:80');
+    world.setService(webService('old', 2, { ...shared, createdMs: 1000 }));
+    await quiet();
+    expect(world.kernel.objects.get(`f ${port('young')}`)).not.toContain('externalIP');
+    expect(world.kernel.objects.get(`f ${port('old')}`)).toContain('externalIP:80');
+    expect(world.kinds('conflict')).toHaveLength(1);
+    await world.stop();
+  });
+
+  it('says when each stage of the oldest change of a batch was over', async () => {
+    const world = new World();
+    world.addServices(0, 1);
+    await world.start();
+    await world.clock.pass(500);
+    const release = world.kernel.hold();
+    world.setEndpoints('web-0', '10.244.9.9');
+    await world.clock.pass(30);
+    release();
+    await quiet();
+    const last = world.kinds('committed').at(-1);
+    expect(last).toMatchObject({
+      purpose: 'changes',
+      stages: { receivedMs: 500, resolvedMs: 500, encodedMs: 500, committedMs: 530 },
+    });
+    await world.stop();
+  });
+});
+
+describe('stopping', () => {
+  it('waits for the batch in flight and starts no other', async () => {
+    const world = new World();
+    world.addServices(0, 2);
+    await world.start();
+    const release = world.kernel.hold();
+    world.setEndpoints('web-0', '10.244.9.9');
+    await quiet();
+    world.setEndpoints('web-1', '10.244.9.8');
+    const { commits } = world.kernel;
+    let stopped = false;
+    const stopping = world.stop().then(() => {
+      stopped = true;
+    });
+    await quiet();
+    expect(stopped).toBe(false);
+    release();
+    await stopping;
+    expect(world.kernel.commits).toBe(commits + 1);
+    expect(world.forwarded[port('web-0')]).toBe('0af409091f900000');
+    expect(world.forwarded[port('web-1')]).toBe('0af400011f900000');
+  });
+});

@@ -1,0 +1,144 @@
+/** A sync loop over a toy kernel, with a story's verbs. */
+import type { Environment } from '../../../src/modes/mode.ts';
+import { ClusterState } from '../../../src/state/store.ts';
+import type { EndpointSlice, Service } from '../../../src/state/types.ts';
+import type { SyncEvent } from '../../../src/sync/events.ts';
+import { FamilySync, type SyncSettings } from '../../../src/sync/family.ts';
+import { SyncLoop } from '../../../src/sync/loop.ts';
+import { Ruleset } from '../../../src/sync/ruleset.ts';
+import { ready, service, slice } from '../state/build.ts';
+import { ToyClock, ToyKernel, ToyPlanner } from './double.ts';
+
+export const testSettings: SyncSettings = {
+  minSyncPeriodMs: 0,
+  batchBytesMax: 1_000_000,
+  sliceMs: 4,
+  audit: { checkMs: 10_000, fullMs: 3_600_000, restFactor: 20 },
+  asideBackoff: { firstMs: 1000, secondMs: 2000, maxMs: 60_000 },
+  recoveryBackoff: { firstMs: 0, secondMs: 250, maxMs: 30_000 },
+};
+
+/** The Service that is `default/NAME` with these endpoints behind it. */
+export function webService(name: string, number: number, fields: Partial<Service> = {}): Service {
+  const clusterIP = `10.96.${number >> 8}.${number & 255}`;
+  return { ...service({ namespace: 'default', name, clusterIPs: [clusterIP] }), ...fields };
+}
+
+export function endpointsOf(name: string, ...addresses: string[]): EndpointSlice {
+  const endpoints = Object.fromEntries(addresses.map((address) => [address, ready]));
+  const fields = {
+    namespace: 'default',
+    name: `${name}-1`,
+    service: name,
+    family: 'IPv4' as const,
+  };
+  return slice(endpoints, fields);
+}
+
+export class World {
+  readonly clock: ToyClock;
+  readonly kernel: ToyKernel;
+  readonly state = new ClusterState();
+  readonly events: SyncEvent[] = [];
+  readonly sync: FamilySync;
+  readonly loop: SyncLoop;
+  environment: Environment = { serviceCIDRs: [], nodePortAddresses: 'all' };
+  readonly #abort = new AbortController();
+  #running: Promise<void> | undefined;
+
+  /** Another process's kernel may be given: that is a restart. */
+  constructor(settings: Partial<SyncSettings> = {}, kernel = new ToyKernel()) {
+    this.clock = new ToyClock();
+    this.kernel = kernel;
+    const { clock, environment, state } = this;
+    const observer = (event: SyncEvent): void => {
+      this.events.push(event);
+    };
+    const all = { ...testSettings, ...settings };
+    this.sync = new FamilySync({
+      planner: new ToyPlanner(kernel, environment),
+      environment,
+      kernel,
+      reader: kernel,
+      clock,
+      ruleset: new Ruleset(),
+      observer,
+      settings: all,
+    });
+    this.loop = new SyncLoop({
+      state,
+      families: [this.sync],
+      context: () => ({ zone: '', nodeAddresses: [], externalIPsEnabled: true }),
+      environment: () => this.environment,
+      clock,
+      observer,
+      sliceMs: all.sliceMs,
+    });
+  }
+
+  /** Adds or replaces Services `web-FROM` … `web-(TO-1)`, each with one endpoint. */
+  addServices(from: number, to: number): void {
+    for (let i = from; i < to; i += 1) {
+      this.setService(webService(`web-${i}`, i));
+      this.setEndpoints(`web-${i}`, `10.244.${i >> 8}.${i & 255}`);
+    }
+  }
+
+  setService(record: Service): void {
+    this.state.apply({ kind: 'service', service: record });
+    this.loop.wake();
+  }
+
+  removeService(name: string): void {
+    this.state.apply({ kind: 'service-gone', namespace: 'default', name });
+    this.loop.wake();
+  }
+
+  setEndpoints(name: string, ...addresses: string[]): void {
+    this.state.apply({ kind: 'slice', slice: endpointsOf(name, ...addresses) });
+    this.loop.wake();
+  }
+
+  synced(): void {
+    this.state.markSynced('services');
+    this.state.markSynced('endpointslices');
+    this.loop.wake();
+  }
+
+  run(): void {
+    this.#running = this.loop.run(this.#abort.signal);
+  }
+
+  /** Starts with everything listed, and waits until that is in force. */
+  async start(): Promise<void> {
+    this.synced();
+    this.run();
+    await this.clock.pass(0);
+  }
+
+  /** Resolves when the batch in flight is over. */
+  stop(): Promise<void> {
+    this.#abort.abort();
+    return this.#running!;
+  }
+
+  kinds(kind: SyncEvent['kind']): SyncEvent[] {
+    return this.events.filter((event) => event.kind === kind);
+  }
+
+  /** Ports of Services that the kernel forwards, with the addresses in hexadecimal. */
+  get forwarded(): Record<string, string> {
+    const found = [...this.kernel.objects].filter(([object]) => object.startsWith('f '));
+    return Object.fromEntries(
+      found.map(([object, text]) => [object.slice(2), text.split(' ')[0]!]),
+    );
+  }
+
+  /** What `forwarded` should be. */
+  get wanted(): Record<string, string> {
+    const wanted = [...this.sync.wanted];
+    return Object.fromEntries(
+      wanted.map(([key, { cluster }]) => [key, Buffer.from(cluster.bytes).toString('hex')]),
+    );
+  }
+}
