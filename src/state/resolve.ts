@@ -54,7 +54,7 @@ export function resolve(
     });
 }
 
-/** A name and protocol identify a port; the API refuses a second, hand-written manifests may not. */
+/** Name and protocol identify a port: the API refuses a second, hand-written manifests may not. */
 function isFirstOfItsName(port: ServicePort, index: number, all: readonly ServicePort[]): boolean {
   const same = (other: ServicePort): boolean =>
     other.name === port.name && other.protocol === port.protocol;

@@ -162,7 +162,7 @@ describe('resolve', () => {
     );
   });
 
-  it('does not depend on the order of slices or where they are cut, even when they disagree', () => {
+  it('does not depend on the order and the cut of slices, even when they disagree', () => {
     const disagreeing = fc.array(endpoint, { maxLength: 12 });
     fc.assert(
       fc.property(

@@ -40,7 +40,7 @@ describe('what is dirty', () => {
     expect(state.slices('ns/web').map(({ name }) => name)).toEqual(['web-2']);
   });
 
-  it('is not a Service that is repeated, nor the one of a repeated or unknown slice (E21, S36)', () => {
+  it('is not a repeated Service, nor that of a repeated or unknown slice (E21, S36)', () => {
     const state = settled(service(), one);
     const { revision } = state;
     state.apply({ kind: 'service', service: service() });
@@ -238,7 +238,7 @@ describe('trigger times', () => {
     expect(state.takeTriggerTimes('ns/web')).toEqual([]);
   });
 
-  it('are forgotten when a slice goes, so that only the last of add, delete, add counts (E28)', () => {
+  it('are forgotten when a slice goes: of add, delete, add only the last counts (E28)', () => {
     const state = new ClusterState(1000);
     const v6 = slice({ 'fd00::1': ready }, { triggerTimeMs: 1500, name: 'web-6' });
     state.apply({ kind: 'slice', slice: v6 });
