@@ -76,6 +76,7 @@ describe('the audit', () => {
     release();
     await world.clock.pass(20_000);
     expect(world.forwarded).toEqual(world.wanted);
+    expect(world.kinds('drift').at(-1)).toMatchObject({ drift: { missing: 1, wrong: 0 } });
     await world.stop();
   });
 

@@ -64,10 +64,12 @@ describe('a Service that the kernel refuses', () => {
     world.addServices(0, 20);
     await world.start();
     world.kernel.refuse = refuseService('web-1');
+    const { writes } = world.kernel;
     for (let i = 0; i < 20; i += 1) world.setEndpoints(`web-${i}`, `10.244.9.${i}`);
     await quiet();
     const behind = Object.entries(world.wanted).filter(([key, is]) => world.forwarded[key] !== is);
     expect(behind.map(([key]) => key)).toEqual([port('web-1')]);
+    expect(world.kernel.writes - writes).toBe(19);
     expect(delays(world)).toEqual([1000, undefined]);
     await world.stop();
   });
