@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 
 #include "nft/chain.h"
 #include "nft/elements.h"
@@ -80,6 +81,28 @@ std::string Words(const protocol::DecodeError& error) {
   return std::string(error.record) + "." + error.field + " " + error.problem;
 }
 
+/** How long encoding took, and the kernel, which does all its work within the send. */
+class Stopwatch {
+ public:
+  void Encoded() noexcept { encoded_ = Clock::now(); }
+  void Sent() noexcept { sent_ = Clock::now(); }
+
+  std::uint32_t encode_us() const noexcept { return Between(started_, encoded_); }
+  std::uint32_t kernel_us() const noexcept { return Between(encoded_, sent_); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  static std::uint32_t Between(Clock::time_point from, Clock::time_point to) noexcept {
+    return static_cast<std::uint32_t>(
+        std::chrono::duration_cast<std::chrono::microseconds>(to - from).count());
+  }
+
+  Clock::time_point started_ = Clock::now();
+  Clock::time_point encoded_;
+  Clock::time_point sent_;
+};
+
 ByteBuffer FailedReply(const protocol::reply::Failed& failed) {
   protocol::RecordWriter out;
   failed.Write(out);
@@ -112,7 +135,8 @@ void WriteRefusals(const BatchWriter& batch, const std::vector<wire::Refusal>& r
  */
 std::expected<ByteBuffer, SystemError> CollectAnswers(wire::Socket& socket,
                                                       const BatchWriter& batch,
-                                                      std::uint32_t first_sequence) {
+                                                      std::uint32_t first_sequence,
+                                                      const Stopwatch& watch) {
   const auto messages = static_cast<std::uint32_t>(batch.origins().size());
   wire::AckCollector answers(first_sequence, messages);
   bool overrun = false;
@@ -140,6 +164,8 @@ std::expected<ByteBuffer, SystemError> CollectAnswers(wire::Socket& socket,
     protocol::reply::Committed committed;
     committed.messages = messages;
     committed.bytes = static_cast<std::uint32_t>(batch.bytes().size());
+    committed.encode_us = watch.encode_us();
+    committed.kernel_us = watch.kernel_us();
     committed.Write(out);
   }
   return std::move(out.buffer());
@@ -173,15 +199,18 @@ std::expected<BatchWriter, BadOp> EncodeBatch(std::span<const std::uint8_t> ops,
 std::expected<ByteBuffer, SystemError> RunBatch(wire::Socket& socket,
                                                 std::span<const std::uint8_t> ops) {
   const std::uint32_t first_sequence = socket.next_sequence();
+  Stopwatch watch;
   const auto batch = EncodeBatch(ops, first_sequence);
   if (!batch) {
     const std::string words = Words(batch.error().error.reason);
     return FailedReply({batch.error().op, batch.error().error.entry, EINVAL, words});
   }
   socket.SkipSequences(static_cast<std::uint32_t>(batch->origins().size()));
+  watch.Encoded();
   const auto sent = socket.Send(batch->bytes());
+  watch.Sent();
   if (!sent) return std::unexpected(sent.error());
-  return CollectAnswers(socket, *batch, first_sequence);
+  return CollectAnswers(socket, *batch, first_sequence, watch);
 }
 
 }  // namespace fairlead::nft

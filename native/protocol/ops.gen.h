@@ -737,6 +737,8 @@ struct Committed {
 
   std::uint32_t messages = 0;
   std::uint32_t bytes = 0;
+  std::uint32_t encode_us = 0;
+  std::uint32_t kernel_us = 0;
 
   static std::expected<Committed, DecodeError> Read(
       std::span<const std::uint8_t> payload) noexcept {
@@ -744,6 +746,8 @@ struct Committed {
     Committed record;
     record.messages = fields.U32("messages");
     record.bytes = fields.U32("bytes");
+    record.encode_us = fields.U32("encodeUs");
+    record.kernel_us = fields.U32("kernelUs");
     if (!fields.Finish()) return std::unexpected(fields.error());
     return record;
   }
@@ -752,6 +756,8 @@ struct Committed {
     out.Begin(kCode);
     out.U32(messages);
     out.U32(bytes);
+    out.U32(encode_us);
+    out.U32(kernel_us);
     out.End();
   }
 };

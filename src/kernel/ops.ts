@@ -113,8 +113,14 @@ export const requests = {
 
 /** What comes back. */
 export const replies = {
-  /** The transaction was committed. */
-  committed: { code: 128, fields: { messages: 'u32', bytes: 'u32' } },
+  /**
+   * The transaction was committed. `bytes` of netlink messages took `encodeUs` microseconds to
+   * write, and the kernel `kernelUs` to take.
+   */
+  committed: {
+    code: 128,
+    fields: { messages: 'u32', bytes: 'u32', encodeUs: 'u32', kernelUs: 'u32' },
+  },
   /**
    * One error of a rejected transaction. `op` is the index of the op in the buffer, `entry` the
    * index of the entry within an elements op; 0xffffffff where the kernel did not say.
