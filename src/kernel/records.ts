@@ -187,7 +187,10 @@ function readFields(
     if (at + fixed > end) throw new RecordError(`${kind}.${name} is truncated`);
     const word = view.getUint32(at, true);
     if (type === 'string' || type === 'bytes') {
-      if (at + 4 + padded(word) > end) throw new RecordError(`${kind}.${name} is truncated`);
+      // The first test keeps `padded`, which works on 32 bits, from overflowing.
+      if (word > end - at || at + 4 + padded(word) > end) {
+        throw new RecordError(`${kind}.${name} is truncated`);
+      }
       const blob = bytes.subarray(at + 4, at + 4 + word);
       record[name] = type === 'string' ? textDecoder.decode(blob) : blob;
       at += 4 + padded(word);
