@@ -20,6 +20,7 @@ const setShape = {
   keyLength: 'u32',
   /** nft's type number; NFT_DATA_VERDICT for a verdict map; 0 for a set. */
   dataType: 'u32',
+  /** Bytes; 0 for a set and for a verdict map. */
   dataLength: 'u32',
   /** Default timeout of elements; 0 = none. */
   timeoutMs: 'u64',
@@ -99,12 +100,19 @@ export const nftOps = {
 /** Requests that read. A buffer holds exactly one. */
 export const requests = {
   generationGet: { code: 64, fields: {} },
-  /** An empty `table` or `chain` means all; family 0 (NFPROTO_UNSPEC) means every family. */
+  /**
+   * An empty `table` or `chain` means all; family 0 (NFPROTO_UNSPEC) means every family, except in
+   * requests that name a table.
+   */
   tablesDump: { code: 65, fields: { family: 'u8' } },
   chainsDump: { code: 66, fields: inTable },
   rulesDump: { code: 67, fields: inChain },
   setsDump: { code: 68, fields: inTable },
-  /** `shape`, `keyLength` and `dataLength` say what the entries of the answer hold. */
+  /**
+   * `shape`, `keyLength` and `dataLength` say what the entries of the answer hold. A part that an
+   * element lacks reads as zero, except a missing key end: that is the key. EPROTO when the set has
+   * keys or data of another length.
+   */
   elementsDump: {
     code: 69,
     fields: { ...inSet, shape: 'u32', keyLength: 'u32', dataLength: 'u32' },
@@ -129,7 +137,10 @@ export const replies = {
     code: 129,
     fields: { op: 'u32', entry: 'u32', errno: 'u32', message: 'string' },
   },
-  /** Ends every dump. `interrupted`: the ruleset changed meanwhile; `overrun`: replies were lost. */
+  /**
+   * Ends the answer to every request. `interrupted`: the ruleset changed meanwhile; `overrun`:
+   * replies were lost; `errno`: 0, or why the request failed, with the kernel's words.
+   */
   dumped: {
     code: 130,
     fields: { interrupted: 'u8', overrun: 'u8', errno: 'u32', message: 'string' },
@@ -160,8 +171,12 @@ export const replies = {
 
 /**
  * Rule expressions, one record for each kernel expression. The decoder writes exactly what the
- * encoder would have read, so that rules compare byte by byte. Registers are NFT_REG_* or
- * NFT_REG32_* numbers; 0xffffffff = no register.
+ * encoder would have read, so that rules compare byte by byte, provided that they are written as
+ * the kernel dumps them:
+ * - registers: NFT_REG_1 ... NFT_REG_4 for those aligned to 16 bytes, else NFT_REG32_* numbers
+ *   (nft_dump_register); 0xffffffff = no register;
+ * - nat: the maxima repeat the minima unless there is a range, and the flags include
+ *   NF_NAT_RANGE_MAP_IPS with an address and NF_NAT_RANGE_PROTO_SPECIFIED with a port (nft_nat_init).
  */
 export const expressions = {
   immediateData: { code: 1, fields: { register: 'u32', data: 'bytes' } },
@@ -199,7 +214,10 @@ export const expressions = {
   reject: { code: 13, fields: { type: 'u32', icmpCode: 'u8' } },
   /** result: NFT_FIB_RESULT_*; flags: NFTA_FIB_F_*. */
   fib: { code: 14, fields: { register: 'u32', result: 'u32', flags: 'u32' } },
-  /** operation: NFT_DYNSET_OP_*; data 0xffffffff for a set; timeoutMs 0 = the set's own. */
+  /**
+   * operation: NFT_DYNSET_OP_*; data 0xffffffff for a set; timeoutMs 0 = the set's own. The kernel
+   * keeps timeouts in ticks: only multiples of 10 ms read back unchanged on every kernel.
+   */
   dynset: {
     code: 15,
     fields: { set: 'string', operation: 'u32', key: 'u32', data: 'u32', timeoutMs: 'u64' },
