@@ -117,12 +117,12 @@ class Agent {
     this.#flows.delete(name);
   }
 
-  #reset(): void {
+  async #reset(): Promise<void> {
     for (const name of [...this.#flows.keys()]) this.#close(name);
     for (const server of this.#servers.values()) server.close();
     const usedSctp = [...this.#servers.keys()].some((key) => key.startsWith('SCTP'));
     this.#servers.clear();
-    if (usedSctp) this.#probe.restart();
+    if (usedSctp) await this.#probe.restart();
   }
 
   /** Source ports are ours to choose, so that ICMP errors can be told which flow they are about. */

@@ -181,8 +181,7 @@ class StoryRun {
   }
 
   async #connect(step: Extract<Step, { do: 'connect' }>, attempt: Attempt): Promise<void> {
-    const answers = step.expect.kind === 'answered';
-    const round = step.connections ?? (answers ? CONNECTIONS_MIN : CONNECTIONS_REFUSED);
+    const round = step.connections ?? defaultConnections(step);
     let tally: Tally = [];
     let total = 0;
     do {
@@ -231,6 +230,12 @@ function attemptOf(step: Extract<Step, { do: 'connect' | 'open' }>, family: Fami
   };
   const timeoutMs = step.expect.kind === 'silence' ? SILENCE_MS : ANSWER_MS;
   return { protocol: step.to.protocol, to, from, timeoutMs };
+}
+
+function defaultConnections({ from, expect }: Extract<Step, { do: 'connect' }>): number {
+  // One source port makes one connection at a time.
+  if (from?.port !== undefined) return 1;
+  return expect.kind === 'answered' ? CONNECTIONS_MIN : CONNECTIONS_REFUSED;
 }
 
 /** One connection cannot show every server: `every` counts as `any`. */

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import type { Attempt, IcmpReason, Identity, Protocol } from '../outcome.ts';
 import type { Flow, Reply, Server, Transport } from './flow.ts';
@@ -65,11 +66,13 @@ export class Probe {
     this.#child = this.#start();
   }
 
-  /** All SCTP servers and flows end with their process. */
-  restart(): void {
+  /** All SCTP servers and flows end with their process; when this resolves their ports are free. */
+  async restart(): Promise<void> {
     const old = this.#child;
     this.#child = this.#start();
+    const ended = once(old, 'exit');
     old.kill('SIGKILL');
+    await ended;
   }
 
   /** `done` never rejects: an errno is part of the reply. */
