@@ -43,7 +43,10 @@ function expected(what: string, tree: Tree): Parsed<never> {
 }
 
 function decodeString(what: string, tree: Tree): Parsed<string> {
-  return tree.kind === 'string' ? good(tree.value) : expected(what, tree);
+  if (tree.kind === 'string') return good(tree.value);
+  const isWord = tree.kind === 'bool' || tree.kind === 'number';
+  const hint = isWord ? '; put quotes around it' : '';
+  return bad(`must be ${what}, not ${describeTree(tree)}${hint}`);
 }
 
 function decodeWhole(tree: Tree, what: string, min: number, max: number): Parsed<number> {

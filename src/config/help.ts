@@ -7,6 +7,8 @@ import { fieldRules } from './validate.ts';
 
 const columnsMax = 100;
 const indent = ' '.repeat(10);
+/** A blank at which no line is broken. */
+const unbreakable = '\u00a0';
 
 const introduction = `fairlead is a service proxy for Kubernetes nodes. It takes kube-proxy's flags and configuration.
 
@@ -39,7 +41,7 @@ function describe(name: FlagName): string {
   const standard = shownDefault(name);
   const meaning = [flagMeaning(flagTable[name]), ruleSentence(name)].join('');
   const own = flagTable[name].own ? ' Not a flag of kube-proxy.' : '';
-  const paragraph = `${meaning}${own}${standard === '' ? '' : ` (default ${standard})`}`;
+  const paragraph = `${meaning}${own}${standard === '' ? '' : ` (default${unbreakable}${standard})`}`;
   return `  ${heading(name)}\n${wrap(paragraph)}`;
 }
 
@@ -52,7 +54,7 @@ function wrap(text: string): string {
       line = word;
     } else line = line === '' ? word : `${line} ${word}`;
   }
-  return [...lines, indent + line].join('\n');
+  return [...lines, indent + line].join('\n').replaceAll(unbreakable, ' ');
 }
 
 /** Flags by group; deprecated ones are left out. */

@@ -139,9 +139,13 @@ export function checkSyncPeriods(
     ...checkBounds(settings, `${section}.minSyncPeriod`),
   ];
   if (min > period) {
-    const detail = `must be greater than or equal to ${root}.MinSyncPeriod`;
-    // kube-proxy shows the minimum here, not the period.
-    result.push(invalid(`${section}.syncPeriod`, format(min), detail));
+    const theirs = `must be greater than or equal to ${root}.MinSyncPeriod`;
+    result.push({
+      field: `${section}.minSyncPeriod`,
+      detail: `${format(min)}: must not be above the sync period, ${format(period)}`,
+      // kube-proxy names the period here and shows the minimum.
+      text: invalid(`${section}.syncPeriod`, format(min), theirs).text,
+    });
   }
   if (section === 'ipvs') return result;
   const max = settings[`${section}.maxSyncPeriod`];

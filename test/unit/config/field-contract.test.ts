@@ -1,0 +1,246 @@
+import { describe, expect, test } from 'vitest';
+import { rulesOf } from '../../../src/config/field-types.ts';
+import { type FieldPath, fieldPaths, fields } from '../../../src/config/fields/index.ts';
+import { decodeFile } from '../../../src/config/file.ts';
+import { defaultSettings, withDefaults } from '../../../src/config/settings.ts';
+import { bytes, errorOf, header, loadFile } from './support.ts';
+
+/** Sections 2.2 to 2.6 and 2.8 of the behaviour document, and the older reference. */
+type Kind = 'string' | 'bool' | 'int32' | 'duration' | 'strings' | 'float32' | 'other';
+type Zero = 'kept' | 'default';
+const contract: readonly (readonly [string, Kind, string, Zero])[] = [
+  ['featureGates', 'other', '', 'default'],
+  ['clientConnection.kubeconfig', 'string', '', 'default'],
+  ['clientConnection.acceptContentTypes', 'string', '', 'default'],
+  ['clientConnection.contentType', 'string', 'application/vnd.kubernetes.protobuf', 'default'],
+  ['clientConnection.qps', 'float32', '5', 'default'],
+  ['clientConnection.burst', 'int32', '10', 'default'],
+  ['hostnameOverride', 'string', '', 'default'],
+  ['bindAddress', 'string', '0.0.0.0', 'default'],
+  ['healthzBindAddress', 'string', '0.0.0.0:10256', 'default'],
+  ['metricsBindAddress', 'string', '127.0.0.1:10249', 'default'],
+  ['bindAddressHardFail', 'bool', 'false', 'default'],
+  ['enableProfiling', 'bool', 'false', 'default'],
+  ['showHiddenMetricsForVersion', 'string', '', 'default'],
+  ['mode', 'string', '', 'default'],
+  ['detectLocalMode', 'string', '', 'default'],
+  ['detectLocal.bridgeInterface', 'string', '', 'default'],
+  ['detectLocal.interfaceNamePrefix', 'string', '', 'default'],
+  ['clusterCIDR', 'string', '', 'default'],
+  ['nodePortAddresses', 'strings', '[]', 'default'],
+  ['oomScoreAdj', 'int32', '-999', 'kept'],
+  ['configSyncPeriod', 'duration', '15m0s', 'default'],
+  ['portRange', 'string', '', 'default'],
+  ['windowsRunAsService', 'bool', 'false', 'default'],
+  ['iptables.masqueradeBit', 'int32', '14', 'kept'],
+  ['iptables.masqueradeAll', 'bool', 'false', 'default'],
+  ['iptables.localhostNodePorts', 'bool', 'true', 'kept'],
+  ['iptables.syncPeriod', 'duration', '30s', 'default'],
+  ['iptables.minSyncPeriod', 'duration', '1s', 'default'],
+  ['nftables.masqueradeBit', 'int32', '14', 'kept'],
+  ['nftables.masqueradeAll', 'bool', 'false', 'default'],
+  ['nftables.syncPeriod', 'duration', '30s', 'default'],
+  ['nftables.minSyncPeriod', 'duration', '1s', 'default'],
+  ['ipvs.syncPeriod', 'duration', '30s', 'default'],
+  ['ipvs.minSyncPeriod', 'duration', '0s', 'default'],
+  ['ipvs.scheduler', 'string', '', 'default'],
+  ['ipvs.excludeCIDRs', 'strings', '[]', 'default'],
+  ['ipvs.strictARP', 'bool', 'false', 'default'],
+  ['ipvs.tcpTimeout', 'duration', '0s', 'default'],
+  ['ipvs.tcpFinTimeout', 'duration', '0s', 'default'],
+  ['ipvs.udpTimeout', 'duration', '0s', 'default'],
+  ['conntrack.maxPerCore', 'int32', '32768', 'kept'],
+  ['conntrack.min', 'int32', '131072', 'kept'],
+  ['conntrack.tcpEstablishedTimeout', 'duration', '24h0m0s', 'kept'],
+  ['conntrack.tcpCloseWaitTimeout', 'duration', '1h0m0s', 'kept'],
+  ['conntrack.tcpBeLiberal', 'bool', 'false', 'default'],
+  ['conntrack.udpTimeout', 'duration', '0s', 'default'],
+  ['conntrack.udpStreamTimeout', 'duration', '0s', 'default'],
+  ['winkernel.networkName', 'string', '', 'default'],
+  ['winkernel.sourceVip', 'string', '', 'default'],
+  ['winkernel.enableDSR', 'bool', 'false', 'default'],
+  ['winkernel.rootHnsEndpointName', 'string', '', 'default'],
+  ['winkernel.forwardHealthCheckVip', 'bool', 'false', 'default'],
+  ['udpIdleTimeout', 'duration', '250ms', 'default'],
+  ['logging.format', 'string', 'text', 'default'],
+  ['logging.flushFrequency', 'other', '5s', 'default'],
+  ['logging.verbosity', 'other', '0', 'default'],
+  ['logging.vmodule', 'other', '', 'default'],
+  ['logging.options.text.splitStream', 'bool', 'false', 'default'],
+  ['logging.options.text.infoBufferSize', 'other', '0', 'default'],
+  ['logging.options.json.splitStream', 'bool', 'false', 'default'],
+  ['logging.options.json.infoBufferSize', 'other', '0', 'default'],
+];
+
+/** A value of the file, what it reads as, values of wrong types, and the type's zero. */
+const samples = {
+  string: { good: '"x"', shown: 'x', bad: ['1', 'true', '[a]', '{a: 1}'], zero: '""' },
+  bool: { good: 'true', shown: 'true', bad: ['"true"', '1', '[]'], zero: 'false' },
+  int32: { good: '7', shown: '7', bad: ['"7"', '7.5', '3000000000', 'x', '{}'], zero: '0' },
+  float32: { good: '2.5', shown: '2.5', bad: ['"2.5"', 'true', '1e99'], zero: '0' },
+  duration: { good: '90s', shown: '1m30s', bad: ['30', '"PT30S"', '1d', 'true'], zero: '0s' },
+  strings: { good: '[a, b]', shown: '[a,b]', bad: ['a', '[1]', '{a: b}'], zero: '[]' },
+} as const;
+
+const special: Readonly<
+  Record<string, { good: string; shown: string; bad: readonly string[]; zero: string }>
+> = {
+  featureGates: { good: '{A: true}', shown: 'A=true', bad: ['{A: 1}', '[A]', 'A'], zero: '{}' },
+  'logging.flushFrequency': {
+    good: '1500000000',
+    shown: '1.5s',
+    bad: ['1.5', '"5"', 'true'],
+    zero: '0',
+  },
+  'logging.verbosity': { good: '3', shown: '3', bad: ['-1', '2147483648', '"3"'], zero: '0' },
+  'logging.vmodule': {
+    good: '[{filePattern: a, verbosity: 2}]',
+    shown: 'a=2',
+    bad: ['a=2', '[a=2]', '[{filePattern: 1}]', '[{filePattern: a, verbosity: x}]'],
+    zero: '[]',
+  },
+};
+const quantity = { good: '"2Ki"', shown: '2Ki', bad: ['"2 Ki"', 'true', '[]'], zero: '"0"' };
+
+function sampleOf(path: string, kind: Kind) {
+  return kind === 'other' ? (special[path] ?? quantity) : samples[kind];
+}
+
+/** A file that holds one field. */
+function fileWith(path: string, value: string): string {
+  const keys = path.split('.');
+  const last = keys.pop();
+  const opening = keys.map((key, depth) => `${'  '.repeat(depth)}${key}:\n`).join('');
+  return `${header}${opening}${'  '.repeat(keys.length)}${last}: ${value}\n`;
+}
+
+function read(path: string, value: string): string {
+  const file = decodeFile(bytes(fileWith(path, value)));
+  if (!file.ok) return file.text;
+  const field = path as FieldPath;
+  return rulesOf(field).format(withDefaults(file.given)[field]);
+}
+
+describe.each(contract)('field %s', (path, kind, standard, zeroMeans) => {
+  const sample = sampleOf(path, kind);
+  const line = 2 + path.split('.').length;
+
+  test(`is ${JSON.stringify(standard)} by default, and when it is null`, () => {
+    const field = path as FieldPath;
+    expect(rulesOf(field).format(defaultSettings[field])).toBe(standard);
+    expect(read(path, 'null')).toBe(standard);
+  });
+
+  test('takes a value of its type', () => {
+    expect(read(path, sample.good)).toBe(sample.shown);
+  });
+
+  test(`given as zero is ${zeroMeans}`, () => {
+    const zero = rulesOf(path as FieldPath).format(rulesOf(path as FieldPath).zero);
+    expect(read(path, sample.zero)).toBe(zeroMeans === 'kept' ? zero : standard);
+  });
+
+  test.each(sample.bad)('refuses %s with its path and line', (bad) => {
+    expect(read(path, bad)).toMatch(`failed to decode: ${path} (line ${line}): `);
+  });
+});
+
+/** Field, what else the file holds, values in bounds, and values out of bounds with the error. */
+const not0 = 'must be greater than or equal to 0';
+const above0 = 'must be greater than 0';
+const bit = 'must be within the range [0, 31]';
+const conntrack = 'KubeProxyLinuxConfiguration.KubeProxyConntrackConfiguration';
+const ipvs = 'KubeProxyIPVSConfiguration';
+const bounds: readonly (readonly [
+  string,
+  string,
+  readonly string[],
+  Readonly<Record<string, string>>,
+])[] = [
+  [
+    'iptables.masqueradeBit',
+    'mode: nftables',
+    ['0', '31'],
+    bad('KubeProxyIPTablesConfiguration.MasqueradeBit', bit, '-1', '32'),
+  ],
+  [
+    'nftables.masqueradeBit',
+    'mode: nftables',
+    ['0', '31'],
+    bad('KubeProxyNFTablesConfiguration.MasqueradeBit', bit, '-1', '32'),
+  ],
+  ['nftables.masqueradeBit', 'mode: iptables', ['-1', '32'], {}],
+  [
+    'oomScoreAdj',
+    '',
+    ['-1000', '0', '1000'],
+    bad(
+      'KubeProxyLinuxConfiguration.OOMScoreAdj',
+      'must be within the range [-1000, 1000]',
+      '-1001',
+      '1001',
+    ),
+  ],
+  ['clientConnection.burst', '', ['0', '1'], bad('ClientConnection.Burst', not0, '-1')],
+  ['configSyncPeriod', '', ['1ns'], bad('ConfigSyncPeriod', above0, '-1s')],
+  ['conntrack.maxPerCore', '', ['0'], bad(`${conntrack}.MaxPerCore`, not0, '-1')],
+  ['conntrack.min', '', ['0'], bad(`${conntrack}.Min`, not0, '-1')],
+  [
+    'conntrack.tcpEstablishedTimeout',
+    '',
+    ['0s'],
+    bad(`${conntrack}.TCPEstablishedTimeout`, not0, '-1s'),
+  ],
+  [
+    'conntrack.tcpCloseWaitTimeout',
+    '',
+    ['0s'],
+    bad(`${conntrack}.TCPCloseWaitTimeout`, not0, '-1s'),
+  ],
+  ['conntrack.udpTimeout', '', ['1s'], bad(`${conntrack}.UDPTimeout`, not0, '-1s')],
+  ['conntrack.udpStreamTimeout', '', ['1s'], bad(`${conntrack}.UDPStreamTimeout`, not0, '-1s')],
+  ['ipvs.tcpTimeout', 'mode: ipvs', ['1s'], bad(`${ipvs}.TCPTimeout`, not0, '-1s')],
+  ['ipvs.tcpFinTimeout', 'mode: ipvs', ['1s'], bad(`${ipvs}.TCPFinTimeout`, not0, '-1s')],
+  ['ipvs.udpTimeout', 'mode: ipvs', ['1s'], bad(`${ipvs}.UDPTimeout`, not0, '-1s')],
+  ['ipvs.udpTimeout', 'mode: iptables', ['-1s'], {}],
+  ['ipvs.syncPeriod', 'mode: ipvs', ['1ns'], bad('SyncPeriod', above0, '-1s')],
+  ['ipvs.minSyncPeriod', 'mode: ipvs', ['30s'], bad('MinSyncPeriod', not0, '-1s')],
+  ['iptables.minSyncPeriod', 'mode: iptables', ['30s'], bad('MinSyncPeriod', not0, '-1s')],
+  ['iptables.minSyncPeriod', 'mode: userspace', ['30s'], bad('MinSyncPeriod', not0, '-1s')],
+  ['iptables.minSyncPeriod', 'mode: ipvs', ['-1s'], {}],
+  ['nftables.minSyncPeriod', 'mode: nftables', ['30s'], bad('MinSyncPeriod', not0, '-1s')],
+  ['nftables.maxSyncPeriod', 'mode: nftables', ['1s', '9h'], bad('MaxSyncPeriod', not0, '-1s')],
+  ['iptables.maxSyncPeriod', '', ['1s', '9h'], bad('MaxSyncPeriod', not0, '-1s')],
+  ['udpIdleTimeout', 'mode: userspace', ['1ms'], bad('UDPIdleTimeout', above0, '-1s')],
+  ['udpIdleTimeout', 'mode: iptables', ['-1s'], {}],
+];
+
+/** Wrong values, each with the line that kube-proxy prints. */
+function bad(path: string, detail: string, ...values: string[]): Record<string, string> {
+  const line = (value: string): string =>
+    `KubeProxyConfiguration.${path}: Invalid value: ${value}: ${detail}`;
+  return Object.fromEntries(values.map((value) => [value, line(value)]));
+}
+
+describe.each(bounds)('bounds of %s with "%s"', (path, rest, within, beyond) => {
+  test.each(within)('%s is within', (value) => {
+    expect(loadFile(`${rest}\n${fileWith(path, value).slice(header.length)}`).kind).toBe('run');
+  });
+
+  test.each(Object.entries(beyond))('%s is beyond', (value, error) => {
+    const text = errorOf(loadFile(`${rest}\n${fileWith(path, value).slice(header.length)}`));
+    expect(text.split('\n')[0]).toContain('Error: failed validate: ');
+    expect(text).toContain(error);
+    expect(text).toMatch(new RegExp(`\\n {2}${path} \\(line \\d+\\): ${value}: `));
+  });
+});
+
+test('the set of fields is kube-proxy’s and the older reference’s, plus our own, which are marked', () => {
+  const known = new Set(contract.map(([path]) => path));
+  const ours = fieldPaths.filter((path) => !known.has(path));
+  expect(ours).toEqual(['nftables.maxSyncPeriod', 'iptables.maxSyncPeriod']);
+  expect(fieldPaths.filter((path) => fields[path].origin === 'own')).toEqual(ours);
+  expect(contract.filter(([path]) => !(fieldPaths as readonly string[]).includes(path))).toEqual(
+    [],
+  );
+});

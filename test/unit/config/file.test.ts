@@ -1,0 +1,180 @@
+import { describe, expect, test } from 'vitest';
+import { decodeFile } from '../../../src/config/file.ts';
+import { loadConfig } from '../../../src/config/load.ts';
+import { bytes, configOf, errorOf, header, load, loadFile, running } from './support.ts';
+
+function problemsOf(file: string | Uint8Array): string {
+  const result = decodeFile(typeof file === 'string' ? bytes(file) : file);
+  return result.ok ? 'no problem' : result.text;
+}
+
+function givenOf(body: string): unknown {
+  const result = decodeFile(bytes(header + body));
+  return result.ok ? result.given : result.text;
+}
+
+describe('apiVersion and kind', () => {
+  test.each([
+    ['', 'no kind'],
+    ['# only a comment\n', 'no kind'],
+    ['apiVersion: kubeproxy.config.k8s.io/v1alpha1\n', 'kind: no kind is given'],
+    ['kind: KubeProxyConfiguration\n', 'apiVersion: no apiVersion is given'],
+    ['kind: 1\napiVersion: x\n', 'kind (line 1): no kind is given'],
+    [
+      'kind: Deployment\napiVersion: kubeproxy.config.k8s.io/v1alpha1\n',
+      'kind (line 1): no kind "Deployment" is registered for version "kubeproxy.config.k8s.io/v1alpha1"',
+    ],
+    [
+      'kind: KubeProxyConfiguration\napiVersion: kubeproxy.config.k8s.io/v1beta1\n',
+      'apiVersion (line 2): no kind "KubeProxyConfiguration" is registered for version "kubeproxy.config.k8s.io/v1beta1"',
+    ],
+    ['- a\n', 'must be a mapping, not a list'],
+    ['text\n', 'must be a mapping, not the string "text"'],
+  ])('%j is refused', (file, error) => {
+    expect(problemsOf(file)).toContain('failed to decode: ');
+    expect(problemsOf(file)).toContain(error);
+  });
+
+  test('a ConfigMap is told apart', () => {
+    const text = problemsOf('apiVersion: v1\nkind: ConfigMap\ndata: {config.conf: ""}\n');
+    expect(text).toContain('the configuration is a value in its data');
+  });
+});
+
+describe('leniency', () => {
+  test('unknown fields are accepted, with their lines and a guess', () => {
+    const file = 'iptables:\n  syncperiod: 1s\n  syncPeriod: 9s\nfoo: {bar: 1}\n';
+    const { config, warnings } = running(loadFile(file));
+    expect(config.modes.iptables.syncPeriodMs).toBe(9000);
+    expect(warnings).toEqual([
+      'Using lenient decoding as strict decoding failed: unknown fields, ignored: ' +
+        'iptables.syncperiod (line 4, did you mean iptables.syncPeriod?), foo (line 6)',
+    ]);
+  });
+
+  test('of fields that stand twice the last one counts, with a warning', () => {
+    const file = 'mode: iptables\nmode: ipvs\nipvs: {scheduler: a, scheduler: b}\n';
+    const { config, warnings } = running(loadFile(file));
+    expect([config.mode, config.ipvs.scheduler]).toEqual(['ipvs', 'b']);
+    expect(warnings).toEqual([
+      'Using lenient decoding as strict decoding failed: fields that stand twice, the last one ' +
+        'counts: mode (line 4), ipvs.scheduler (line 5)',
+    ]);
+  });
+
+  test('field names are case-sensitive', () => {
+    expect(givenOf('Mode: ipvs\n')).toEqual({});
+  });
+
+  test('a wrong type is an error even among unknown fields', () => {
+    expect(errorOf(loadFile('foo: 1\nmode: 1\n'))).toContain('mode (line 4): must be a string');
+  });
+
+  test('a thousand unknown fields make one short warning', () => {
+    const file = Array.from({ length: 1000 }, (_, index) => `x${index}: 1\n`).join('');
+    const [warning = ''] = running(loadFile(file)).warnings;
+    expect(warning).toMatch(/ and 980 more$/);
+    expect(warning.length).toBeLessThan(1000);
+  });
+});
+
+describe('YAML', () => {
+  test('JSON is YAML', () => {
+    const json = {
+      apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+      kind: 'KubeProxyConfiguration',
+      conntrack: { min: 5 },
+    };
+    for (const indent of [undefined, 2, '\t']) {
+      const result = decodeFile(bytes(JSON.stringify(json, null, indent)));
+      expect(result).toMatchObject({ ok: true, given: { 'conntrack.min': 5 } });
+    }
+  });
+
+  test('scalars mean what YAML 1.1 says, but for base 60', () => {
+    expect(givenOf('enableProfiling: yes\nbindAddressHardFail: ON\n')).toEqual({
+      enableProfiling: true,
+      bindAddressHardFail: true,
+    });
+    expect(givenOf('conntrack: {min: 0x10, maxPerCore: 010}\noomScoreAdj: 1_0\n')).toEqual({
+      'conntrack.min': 16,
+      'conntrack.maxPerCore': 8,
+      oomScoreAdj: 10,
+    });
+    expect(givenOf('bindAddress: 1:2:3:4:5:6:7:8\n')).toEqual({ bindAddress: '1:2:3:4:5:6:7:8' });
+    expect(givenOf('hostnameOverride: !!str 12\n')).toEqual({ hostnameOverride: '12' });
+    expect(givenOf('hostnameOverride: no\n')).toContain(
+      'must be a string, not the boolean false; put quotes around it',
+    );
+  });
+
+  test('anchors, aliases and merges are followed', () => {
+    const file =
+      'nftables: &periods {syncPeriod: 7s, minSyncPeriod: 2s}\n' +
+      'iptables:\n  <<: *periods\n  syncPeriod: 9s\nipvs: *periods\n';
+    expect(givenOf(file)).toEqual({
+      'nftables.syncPeriod': 7_000_000_000n,
+      'nftables.minSyncPeriod': 2_000_000_000n,
+      'iptables.syncPeriod': 9_000_000_000n,
+      'iptables.minSyncPeriod': 2_000_000_000n,
+      'ipvs.syncPeriod': 7_000_000_000n,
+      'ipvs.minSyncPeriod': 2_000_000_000n,
+    });
+  });
+
+  test('an unquoted :: is an error that shows its line', () => {
+    expect(givenOf('bindAddress: ::\n')).toMatch(/\(line 3\): yaml: .*, at: bindAddress: ::$/);
+  });
+
+  test('of several documents the first counts', () => {
+    const { config, warnings } = running(loadFile('mode: ipvs\n---\nmode: iptables\n'));
+    expect(config.mode).toBe('ipvs');
+    expect(warnings[0]).toContain('only the first document of the file is read');
+  });
+});
+
+describe('limits', () => {
+  const bomb = Array.from(
+    { length: 9 },
+    (_, level) =>
+      `a${level}: &a${level} [${Array(9).fill(level === 0 ? 'x' : `*a${level - 1}`)}]\n`,
+  ).join('');
+
+  test.each([
+    ['an alias bomb', header + bomb, 'more than 20000 values'],
+    ['an alias of itself', `${header}a: &a [*a]\n`, 'nested more than 50 levels deep'],
+    ['deep brackets', '['.repeat(100_000), 'nested more than 50 levels deep'],
+    ['deep lists', '- '.repeat(100_000), 'nested more than 50 levels deep'],
+    ['deep mappings', '{a: '.repeat(60) + '}'.repeat(60), 'nested more than 50 levels deep'],
+    ['a missing anchor', `${header}a: *nothing\n`, 'anchor'],
+    ['a key that is a list', `${header}? [a]\n: 1\n`, 'a key must be a plain word'],
+    ['a merge of a word', `${header}<<: a\n`, '<< needs a mapping'],
+    ['more than 1 MiB', `${header}#${' '.repeat(1024 * 1024)}`, 'at most 1 MiB is read'],
+    ['a NUL', `${header}mode: "\u0000"\n`, 'the file is binary'],
+  ])('%s is refused in one sentence', (_what, file, error) => {
+    expect(problemsOf(file)).toContain(error);
+    expect(problemsOf(file).length).toBeLessThan(300);
+  });
+
+  test('bytes that are not UTF-8 are refused', () => {
+    expect(problemsOf(new Uint8Array([0x6b, 0xff, 0xfe, 0x80]))).toContain('the file is binary');
+  });
+});
+
+describe('reading', () => {
+  test('a file that cannot be read is an error that says why', () => {
+    const readFile = (path: string): Uint8Array => {
+      throw new Error(`ENOENT: no such file or directory, open '${path}'`);
+    };
+    const text = errorOf(loadConfig(['--config=/nowhere'], { readFile }));
+    expect(text).toBe(
+      "Error: failed complete: cannot be read: ENOENT: no such file or directory, open '/nowhere'\n" +
+        '  in /nowhere\n',
+    );
+  });
+
+  test('the path is remembered, to be watched', () => {
+    expect(configOf(load(['-v=1'], 'mode: ipvs')).configPath).toBe('proxy.yaml');
+    expect(configOf(load([])).configPath).toBeUndefined();
+  });
+});

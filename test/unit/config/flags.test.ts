@@ -1,0 +1,170 @@
+import { describe, expect, test } from 'vitest';
+import { parseFlags } from '../../../src/config/flags.ts';
+import { helpText } from '../../../src/config/help.ts';
+import { errorOf, load, running } from './support.ts';
+
+function failureOf(...argv: string[]): string {
+  const result = parseFlags(argv);
+  return result.ok ? 'no error' : result.error;
+}
+
+describe('the syntax of flags', () => {
+  test.each([
+    [['--foo'], 'unknown flag: --foo'],
+    [['--foo_bar=1'], 'unknown flag: --foo_bar'],
+    [['--config'], 'flag needs an argument: --config'],
+    [['-v'], "flag needs an argument: 'v' in -v"],
+    [['-hv'], "flag needs an argument: 'v' in -v"],
+    [['-x'], "unknown shorthand flag: 'x' in -x"],
+    [['-hx3'], "unknown shorthand flag: 'x' in -x3"],
+    [['--=x'], 'bad flag syntax: --=x'],
+    [['---config'], 'bad flag syntax: ---config'],
+    [
+      ['-v=a'],
+      'invalid argument "a" for "-v, --v" flag: strconv.ParseUint: parsing "a": invalid syntax',
+    ],
+    [
+      ['--iptables-sync-period=PT30S'],
+      'invalid argument "PT30S" for "--iptables-sync-period" flag: time: invalid duration "PT30S"',
+    ],
+    [
+      ['--cleanup=\u0001"'],
+      'invalid argument "\\x01\\"" for "--cleanup" flag: strconv.ParseBool: parsing "\\x01\\"": invalid syntax',
+    ],
+  ])('%j is an error', (argv, error) => {
+    expect(failureOf(...argv)).toBe(error);
+  });
+
+  test.each([['-v4'], ['-v=4'], ['-v', '4'], ['--v=4'], ['--v', '4']])(
+    'the verbosity is read from %s %s',
+    (...argv) => {
+      const flags = parseFlags(argv.filter((word) => word !== undefined));
+      expect(flags.ok && flags.value('v')).toBe(4);
+    },
+  );
+
+  test('a boolean does not take the next word', () => {
+    const flags = parseFlags(['--cleanup', 'false']);
+    expect(flags.ok && [flags.value('cleanup'), flags.words]).toEqual([true, ['false']]);
+  });
+
+  test('words after -- are no flags', () => {
+    const flags = parseFlags(['--v=1', '--', '--v=2']);
+    expect(flags.ok && [flags.value('v'), flags.words]).toEqual([1, ['--v=2']]);
+  });
+
+  test('a single dash is a word', () => {
+    const flags = parseFlags(['-']);
+    expect(flags.ok && flags.words).toEqual(['-']);
+  });
+
+  test('the last of several values counts', () => {
+    const flags = parseFlags(['--proxy-mode=ipvs', '--proxy-mode=nftables']);
+    expect(flags.ok && flags.value('proxy-mode')).toBe('nftables');
+  });
+
+  test('lists, gates and patterns of several flags add up', () => {
+    const flags = parseFlags([
+      '--nodeport-addresses=10.0.0.0/8,"a,b"',
+      '--nodeport-addresses=fd00::/8',
+      '--feature-gates=A=true,B=true',
+      '--feature-gates=B=false',
+      '--vmodule=a=1,',
+      '--vmodule=b=2',
+    ]);
+    if (!flags.ok) throw new Error(flags.error);
+    expect(flags.value('nodeport-addresses')).toEqual(['10.0.0.0/8', 'a,b', 'fd00::/8']);
+    expect(flags.value('feature-gates')).toEqual({ A: true, B: false });
+    expect(flags.text('vmodule')).toBe('a=1,b=2');
+  });
+
+  test('an empty address leaves the default', () => {
+    const flags = parseFlags(['--bind-address=']);
+    expect(flags.ok && flags.value('bind-address')).toBe('0.0.0.0');
+  });
+
+  test('a misspelt flag is told its neighbour', () => {
+    const text = errorOf(load(['--clutser-cidr=10.0.0.0/8']));
+    expect(text).toContain('Error: unknown flag: --clutser-cidr\n  did you mean --cluster-cidr?\n');
+  });
+});
+
+describe('the outcome of a command line', () => {
+  test('the usage stands before the error about a flag', () => {
+    const result = load(['--foo']);
+    expect(result).toMatchObject({ kind: 'error', exitCode: 1, message: 'unknown flag: --foo' });
+    expect(errorOf(result).startsWith('fairlead is')).toBe(true);
+    expect(errorOf(result).endsWith('\nError: unknown flag: --foo\n')).toBe(true);
+  });
+
+  test('words are refused without the usage, empty ones are not', () => {
+    const text = 'Error: "fairlead" does not take any arguments, got ["x" "y z"]\n';
+    expect(errorOf(load(['x', '', 'y z']))).toBe(text);
+    expect(load(['', '']).kind).toBe('run');
+  });
+
+  test.each([['--help'], ['-h'], ['-hh']])('%s prints the help', (flag) => {
+    expect(load([flag])).toEqual({ kind: 'print', text: helpText(), exitCode: 0 });
+  });
+
+  test('--help=false is no call for help', () => {
+    expect(load(['--help=false']).kind).toBe('run');
+  });
+
+  test('a bad flag beside --help is an error', () => {
+    expect(load(['--help', '--foo']).kind).toBe('error');
+  });
+
+  test('--version prints the release of kube-proxy first', () => {
+    const result = load(['--version']);
+    expect(result.kind === 'print' && result.text.split('\n')[0]).toBe('Kubernetes v1.36.2');
+  });
+
+  test('--version=raw prints every part as JSON', () => {
+    const result = load(['--version=raw']);
+    const version: unknown = JSON.parse(result.kind === 'print' ? result.text : '');
+    expect(version).toMatchObject({ major: '1', minor: '36', gitVersion: 'v1.36.2' });
+  });
+
+  test('--version=v… is reported, when it is the same release', () => {
+    const { config } = running(load(['--version=v1.36.2-vendor.1']));
+    expect(config.kubernetesVersion).toBe('v1.36.2-vendor.1');
+    expect(running(load(['--version=false'])).config.kubernetesVersion).toBe('v1.36.2');
+    expect(errorOf(load(['--version=v1.35.0']))).toContain('must match major, minor and patch');
+  });
+
+  test.each(['healthz', 'metrics'])('--%s-port works and says that it is deprecated', (name) => {
+    const { warnings } = running(load([`--${name}-port=1234`]));
+    expect(warnings).toEqual([
+      `Flag --${name}-port has been deprecated, This flag is deprecated and will be removed in a ` +
+        `future release. Please use --${name}-bind-address instead.`,
+    ]);
+    expect(helpText()).not.toContain(`--${name}-port`);
+  });
+
+  test('what to do follows from the flags, writing before cleaning before initialising', () => {
+    const all = ['--init-only', '--cleanup', '--write-config-to=out.yaml'];
+    expect(load(all)).toMatchObject({ kind: 'write-config', path: 'out.yaml' });
+    expect(load(all.slice(0, 2))).toMatchObject({ kind: 'cleanup', action: 'remove' });
+    expect(load([...all.slice(0, 2), '--dry-run'])).toMatchObject({ action: 'list' });
+    expect(load(all.slice(0, 1)).kind).toBe('init-only');
+    expect(errorOf(load(['--dry-run']))).toBe('Error: --dry-run needs --cleanup\n');
+  });
+});
+
+describe('the help', () => {
+  test('keeps to 100 columns', () => {
+    const long = helpText()
+      .split('\n')
+      .filter((line) => line.length > 100);
+    expect(long).toEqual([]);
+  });
+
+  test('shows types, defaults and what a value must be', () => {
+    expect(helpText()).toMatch(/ {2}-v, --v level\n/);
+    expect(helpText()).toContain('(default 24h0m0s)');
+    expect(helpText().replaceAll(/\s+/g, ' ')).toContain(
+      'Value: nftables, ipvs, iptables, userspace or empty.',
+    );
+  });
+});

@@ -1,0 +1,281 @@
+import { describe, expect, test } from 'vitest';
+import { formatAddress, formatCIDR } from '../../../src/state/address.ts';
+import { configOf, errorOf, load, loadFile, running } from './support.ts';
+
+/** The first line of an error of the validation, without what stands before the rules. */
+function refusal(file: string): string {
+  return errorOf(loadFile(file)).split('\n')[0]!.replace('Error: failed validate: ', '');
+}
+
+describe('mode', () => {
+  test.each(['', 'nftables', 'ipvs', 'iptables', 'userspace'])('"%s" is taken', (mode) => {
+    expect(configOf(loadFile(`mode: "${mode}"`)).mode).toBe(mode);
+    expect(configOf(load([`--proxy-mode=${mode}`])).mode).toBe(mode);
+  });
+
+  test.each(['IPTables', 'iptables ', 'ebpf'])('"%s" is refused, whatever its case', (mode) => {
+    expect(refusal(`mode: "${mode}"`)).toBe(
+      `KubeProxyConfiguration.Mode.ProxyMode: Invalid value: "${mode}": must be iptables, ipvs, ` +
+        'nftables, userspace or blank (blank means the best mode that the kernel can do)',
+    );
+  });
+
+  test('kernelspace is refused with a sentence about Windows', () => {
+    expect(refusal('mode: kernelspace')).toContain('kernelspace is the mode of Windows nodes');
+    expect(errorOf(load(['--proxy-mode=kernelspace']))).toContain('the mode of Windows nodes');
+  });
+});
+
+describe('sync periods', () => {
+  test.each([
+    ['iptables', 'iptables'],
+    ['""', 'iptables'],
+    ['userspace', 'iptables'],
+    ['nftables', 'nftables'],
+    ['ipvs', 'ipvs'],
+  ])('in mode %s a minimum above the period of its section is refused', (mode, section) => {
+    const file = `mode: ${mode}\n${section}: {syncPeriod: 10s, minSyncPeriod: 11s}`;
+    expect(refusal(file)).toBe(
+      'KubeProxyConfiguration.SyncPeriod: Invalid value: 11s: must be greater than or equal to ' +
+        'KubeProxyConfiguration.MinSyncPeriod',
+    );
+  });
+
+  test('a minimum equal to the period is taken', () => {
+    const { modes } = configOf(loadFile('iptables: {syncPeriod: 10s, minSyncPeriod: 10s}'));
+    expect(modes.iptables).toMatchObject({ syncPeriodMs: 10_000, minSyncPeriodMs: 10_000 });
+  });
+
+  test('a minimum above one hour does not panic: full syncs are as rare as that', () => {
+    const file = 'mode: nftables\nnftables: {syncPeriod: 3h, minSyncPeriod: 2h}';
+    expect(configOf(loadFile(file)).modes.nftables.fullSyncPeriodMs).toBe(7_200_000);
+  });
+
+  test('a longest time below the minimum is refused', () => {
+    expect(refusal('iptables: {minSyncPeriod: 30s, maxSyncPeriod: 20s}')).toBe(
+      'KubeProxyConfiguration.MaxSyncPeriod: Invalid value: 20s: must be greater than or equal ' +
+        'to KubeProxyConfiguration.MinSyncPeriod, 30s',
+    );
+  });
+
+  test('the pair of another section is not checked, only not used', () => {
+    const file = 'mode: iptables\nnftables: {syncPeriod: -1s}\nipvs: {syncPeriod: -1s}';
+    const { config, warnings } = running(loadFile(file));
+    expect(config.modes.nftables.syncPeriodMs).toBe(30_000);
+    expect(warnings).toContain('nftables.syncPeriod is not used: -1s: must be greater than 0');
+  });
+});
+
+describe('addresses', () => {
+  test.each(['0.0.0.0', '::', '::0', '127.0.0.1', '010.001.0.01'])('%s can be bound', (text) => {
+    expect(loadFile(`bindAddress: "${text}"`).kind).toBe('run');
+  });
+
+  test('leading zeros are decimal', () => {
+    const { bindAddress } = configOf(loadFile('bindAddress: 172.30.0.041'));
+    expect(formatAddress(bindAddress.bytes)).toBe('172.30.0.41');
+  });
+
+  test.each(['[::]', '1.2.3', 'node-1', 'fe80::1%eth0', '1.2.3.4/8'])('%s cannot', (text) => {
+    expect(refusal(`bindAddress: "${text}"`)).toBe(
+      `KubeProxyConfiguration.BindAddress: Invalid value: "${text}": ` +
+        'not a valid textual representation of an IP address',
+    );
+  });
+
+  const served = [
+    ['0.0.0.0', '0.0.0.0:10256'],
+    ['::1', '[::1]:10256'],
+    ['1.2.3.4:1', '1.2.3.4:1'],
+    ['[::]:65535', '[::]:65535'],
+  ] as const;
+  test.each(served)('healthz on %s is %s', (given, shown) => {
+    const { document } = configOf(loadFile(`healthzBindAddress: "${given}"`));
+    expect(document.healthzBindAddress).toBe(shown);
+  });
+
+  test.each([
+    ['[fd00:1::5]', '"[fd00:1::5]": must be IP:port'],
+    ['1.2.3.4:0', '"0": must be a valid port'],
+    ['1.2.3.4:65536', '"65536": must be a valid port'],
+    ['1.2.3.4:http', '"http": must be a valid port'],
+    ['node:80', '"node": must be a valid IP'],
+    [':80', '"": must be a valid IP'],
+    ['[1.2.3.4:80', '"[1.2.3.4:80": must be IP:port'],
+  ])('metrics cannot be served on %s', (given, error) => {
+    expect(refusal(`metricsBindAddress: "${given}"`)).toBe(
+      `KubeProxyConfiguration.MetricsBindAddress: Invalid value: ${error}`,
+    );
+  });
+});
+
+describe('clusterCIDR', () => {
+  const path = 'KubeProxyConfiguration.DetectLocalConfiguration.ClusterCIDRs';
+
+  test.each([
+    ['10.0.0.0/8', ['10.0.0.0/8']],
+    ['10.1.2.3/8', ['10.0.0.0/8']],
+    ['203.0.113.000/025', ['203.0.113.0/25']],
+    ['fd00::/8,10.0.0.0/8', ['fd00::/8', '10.0.0.0/8']],
+    ['', []],
+  ])('%s is taken', (text, cidrs) => {
+    const { detectLocal } = configOf(loadFile(`clusterCIDR: "${text}"`));
+    expect(detectLocal.kind === 'ClusterCIDR' && detectLocal.cidrs.map(formatCIDR)).toEqual(cidrs);
+  });
+
+  test.each([
+    ['10.0.0.0', '[0]: Invalid value: "10.0.0.0": must be a valid CIDR'],
+    ['10.0.0.0/8, fd00::/8', '[1]: Invalid value: " fd00::/8": must be a valid CIDR'],
+    ['10.0.0.0/33', '[0]: Invalid value: "10.0.0.0/33": must be a valid CIDR'],
+    [
+      '10.0.0.0/8,11.0.0.0/8',
+      ': Invalid value: ["10.0.0.0/8", "11.0.0.0/8"]: must be one CIDR or one of each family',
+    ],
+    [
+      '10.0.0.0/8,fd00::/8,11.0.0.0/8',
+      ': Invalid value: ["10.0.0.0/8", "fd00::/8", "11.0.0.0/8"]: must be one CIDR or one of each',
+    ],
+  ])('%s is refused, in mode ClusterCIDR only', (text, error) => {
+    expect(refusal(`clusterCIDR: "${text}"`)).toContain(`${path}${error}`);
+    expect(loadFile(`clusterCIDR: "${text}"\ndetectLocalMode: NodeCIDR`).kind).toBe('run');
+  });
+});
+
+describe('detectLocalMode', () => {
+  test.each([
+    ['NodeCIDR', '', { kind: 'NodeCIDR' }],
+    [
+      'BridgeInterface',
+      'bridgeInterface: br0',
+      { kind: 'BridgeInterface', bridgeInterface: 'br0' },
+    ],
+    [
+      'InterfaceNamePrefix',
+      'interfaceNamePrefix: veth',
+      { kind: 'InterfaceNamePrefix', interfaceNamePrefix: 'veth' },
+    ],
+  ])('%s carries what it needs', (mode, detail, expected) => {
+    const file = `detectLocalMode: ${mode}\ndetectLocal: {${detail}}`;
+    expect(configOf(loadFile(file)).detectLocal).toEqual(expected);
+  });
+
+  test.each([
+    ['BridgeInterface', 'InterfaceName'],
+    ['InterfaceNamePrefix', 'InterfacePrefix'],
+  ])('%s needs its interface', (mode, path) => {
+    expect(refusal(`detectLocalMode: ${mode}`)).toBe(
+      `KubeProxyConfiguration.DetectLocalConfiguration.${path}: Invalid value: "": must not be empty`,
+    );
+  });
+
+  test('an unknown one is told the known ones', () => {
+    expect(refusal('detectLocalMode: clusterCIDR')).toBe(
+      'KubeProxyConfiguration.DetectLocalMode: Unsupported value: "clusterCIDR": supported ' +
+        'values: "ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix", ""',
+    );
+  });
+});
+
+describe('nodePortAddresses', () => {
+  const path = 'KubeProxyConfiguration.NodePortAddresses';
+  const both = "can't use both 'primary' and CIDRs";
+
+  test('is all by default, and primary in mode nftables', () => {
+    expect(configOf(loadFile('')).nodePortAddresses).toEqual({ kind: 'all' });
+    expect(configOf(loadFile('mode: nftables')).nodePortAddresses).toEqual({ kind: 'primary' });
+  });
+
+  test('is what was given, in mode nftables too', () => {
+    const file = 'mode: nftables\nnodePortAddresses: [127.0.0.0/8, fd00::/8]';
+    const { nodePortAddresses } = configOf(loadFile(file));
+    const cidrs = nodePortAddresses.kind === 'cidrs' ? nodePortAddresses.cidrs : [];
+    expect(cidrs.map(formatCIDR)).toEqual(['127.0.0.0/8', 'fd00::/8']);
+  });
+
+  test.each([
+    ['[primary, 10.0.0.0/8]', `${path}[0]: Invalid value: "primary": ${both}`],
+    ['[10.0.0.0/8, primary, x]', `${path}[1]: Invalid value: "primary": ${both}`],
+    ['[primary, primary]', `${path}[0]: Invalid value: "primary": ${both}`],
+    ['[10.0.0.1]', `${path}[0]: Invalid value: "10.0.0.1": must be a valid CIDR`],
+    [
+      '[x, 10.0.0.0/8, z]',
+      `[${path}[0]: Invalid value: "x": must be a valid CIDR, ` +
+        `${path}[2]: Invalid value: "z": must be a valid CIDR]`,
+    ],
+  ])('%s is refused', (list, error) => {
+    expect(refusal(`nodePortAddresses: ${list}`)).toBe(error);
+  });
+});
+
+describe('other rules', () => {
+  test('excludeCIDRs are checked in mode ipvs only', () => {
+    const file = 'ipvs: {excludeCIDRs: [10.0.0.0/8, x]}';
+    expect(refusal(`mode: ipvs\n${file}`)).toBe(
+      'KubeProxyConfiguration.KubeProxyIPVSConfiguration.ExcludeCidrs[1]: Invalid value: "x": ' +
+        'must be a valid CIDR',
+    );
+    expect(configOf(loadFile(file)).ipvs.excludeCIDRs).toEqual([]);
+  });
+
+  test('hidden metrics of the previous minor version can be shown, no others', () => {
+    expect(loadFile('showHiddenMetricsForVersion: "1.35"').kind).toBe('run');
+    expect(refusal('showHiddenMetricsForVersion: "1.34"')).toContain('Invalid value: "1.34": ');
+  });
+
+  test.each([
+    ['30000-32767', { first: 30_000, last: 32_767 }],
+    ['30000+10', { first: 30_000, last: 30_010 }],
+    ['30000', { first: 30_000, last: 30_000 }],
+    ['0-0', undefined],
+    ['', undefined],
+  ])('port range "%s" is read for mode userspace', (text, range) => {
+    const { userspace } = configOf(loadFile(`mode: userspace\nportRange: "${text}"`));
+    expect(userspace).toEqual({ portRange: range, udpIdleTimeoutMs: 250 });
+  });
+
+  test.each(['2-1', '1-65536', 'x', '-1', '1-2-3'])('port range "%s" is not one', (text) => {
+    expect(refusal(`mode: userspace\nportRange: "${text}"`)).toContain(
+      `KubeProxyConfiguration.PortRange: Invalid value: "${text}": must be a valid port range`,
+    );
+    const { warnings } = running(loadFile(`mode: iptables\nportRange: "${text}"`));
+    expect(warnings.join('\n')).toContain('portRange is not used: ');
+  });
+
+  test('older and Windows fields are accepted with a warning', () => {
+    const file = 'udpIdleTimeout: 2s\nwinkernel: {networkName: net}\nwindowsRunAsService: true';
+    expect(running(loadFile(file)).warnings).toEqual([
+      'udpIdleTimeout has no effect in other modes than userspace',
+      'winkernel.networkName is for Windows nodes and has no effect here',
+      'windowsRunAsService is for Windows nodes and has no effect here',
+    ]);
+    expect(running(loadFile(`mode: userspace\nudpIdleTimeout: 2s`)).warnings).toEqual([]);
+  });
+
+  test('all errors come at once, each once, in kube-proxy’s order and with its line', () => {
+    const text = errorOf(
+      loadFile('configSyncPeriod: -1s\noomScoreAdj: 2000\nmode: x\nbindAddress: w\nclusterCIDR: z'),
+    );
+    const paths = [...text.matchAll(/KubeProxyConfiguration\.([\w.]+)/g)].map(([, path]) => path);
+    expect(paths).toEqual([
+      'KubeProxyLinuxConfiguration.OOMScoreAdj',
+      'Mode.ProxyMode',
+      'ConfigSyncPeriod',
+      'BindAddress',
+      'DetectLocalConfiguration.ClusterCIDRs',
+    ]);
+    expect([...text.matchAll(/^ {2}(\w+) \(line (\d)\): /gm)].map(([, a, b]) => [a, b])).toEqual([
+      ['oomScoreAdj', '4'],
+      ['mode', '5'],
+      ['configSyncPeriod', '3'],
+      ['bindAddress', '6'],
+      ['clusterCIDR', '7'],
+    ]);
+  });
+
+  test('without a file, errors name the flags', () => {
+    const flags = ['--oom-score-adj=2000', '--proxy-mode=ipvs', '--ipvs-min-sync-period=1h'];
+    const text = errorOf(load(flags));
+    expect(text).toContain('\n  --oom-score-adj: 2000: must be within');
+    expect(text).toContain('\n  --ipvs-min-sync-period: 1h0m0s: must not be above the sync period');
+  });
+});
