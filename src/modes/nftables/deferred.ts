@@ -79,13 +79,14 @@ export class Deferred {
     this.#ranges.put(rangeId(set, id), { set, key, from, to: end, aged: false });
   }
 
-  /** The pool grows to hold `index` again. True when the kernel still has the retired element. */
-  revive(set: SetName, id: string, index: number): boolean {
+  /** The pool grows to `length`. Returns the indexes below it whose elements still exist. */
+  revive(set: SetName, id: string, length: number): readonly number[] {
+    if (this.#ranges.size === 0) return [];
     const range = this.#ranges.get(rangeId(set, id));
-    if (range === undefined || index < range.from || index >= range.to) return false;
-    const rest = { ...range, from: index + 1 };
-    this.#ranges.put(rangeId(set, id), rest.from < rest.to ? rest : undefined);
-    return true;
+    if (range === undefined || length <= range.from) return [];
+    const end = Math.min(length, range.to);
+    this.#ranges.put(rangeId(set, id), end < range.to ? { ...range, from: end } : undefined);
+    return Array.from({ length: end - range.from }, (_, i) => range.from + i);
   }
 
   isRetired(set: SetName, id: string, index: number): boolean {

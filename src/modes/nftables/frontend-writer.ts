@@ -47,15 +47,17 @@ export class FrontendWriter {
   ): void {
     const oldLength = before?.length ?? 0;
     const newLength = after?.length ?? 0;
-    for (let i = 0; i < newLength; i += 1) {
-      const list = after as EndpointList;
-      if (i < oldLength) {
-        if (list.sameAt(i, before as EndpointList, i)) continue;
-        this.#lanes.to('delete', set, owner).keyIndex(key, i);
-      } else if (this.#deferred.revive(set, id, i)) {
+    const list = after as EndpointList;
+    for (let i = 0; i < Math.min(oldLength, newLength); i += 1) {
+      if (list.sameAt(i, before as EndpointList, i)) continue;
+      this.#lanes.to('delete', set, owner).keyIndex(key, i);
+      this.#lanes.to('add', set, owner).endpoints(key, i, i + 1, list, this.#stride);
+    }
+    if (newLength > oldLength) {
+      for (const i of this.#deferred.revive(set, id, newLength)) {
         this.#lanes.to('delete', set, owner).keyIndex(key, i);
       }
-      this.#lanes.to('add', set, owner).endpoint(key, i, list, this.#stride);
+      this.#lanes.to('add', set, owner).endpoints(key, oldLength, newLength, list, this.#stride);
     }
     if (newLength < oldLength) this.#deferred.retire(set, id, key, newLength, oldLength);
   }

@@ -72,12 +72,15 @@ export class Lane {
     this.#count += 1;
   }
 
-  endpoint(key: Uint8Array, index: number, list: EndpointList, stride: number): void {
-    this.#reserve(key.length + 4 + stride);
-    this.#copy(key, 0, key.length);
-    this.#word(index);
-    this.#copy(list.bytes, index * stride, stride);
-    this.#count += 1;
+  /** The endpoints `from` to `to - 1` of `list`, of `stride` bytes each. */
+  endpoints(key: Uint8Array, from: number, to: number, list: EndpointList, stride: number): void {
+    this.#reserve((to - from) * (key.length + 4 + stride));
+    for (let index = from; index < to; index += 1) {
+      this.#copy(key, 0, key.length);
+      this.#word(index);
+      this.#copy(list.bytes, index * stride, stride);
+    }
+    this.#count += to - from;
   }
 
   verdict(key: Uint8Array, code: number, chain: string): void {

@@ -207,7 +207,7 @@ function repairPool(
     const present = held.has(i);
     if (present && held.agrees(i, wanted)) continue;
     if (present) lanes.to('delete', set, owner).keyIndex(key, i);
-    lanes.to('add', set, owner).endpoint(key, i, wanted, stride);
+    lanes.to('add', set, owner).endpoints(key, i, i + 1, wanted, stride);
     drift[present ? 'wrong' : 'missing'] += 1;
   }
   for (const index of held.stray) lanes.to('delete', set, owner).keyIndex(key, index);

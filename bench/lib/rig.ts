@@ -1,0 +1,110 @@
+/** State, sync loop, nftables mode and kernel, wired as the app does, around an in-process source. */
+import type { Kernel } from '../../src/kernel/kernel.ts';
+import { openKernel } from '../../src/kernel/native-kernel.ts';
+import type { Environment, ModeConfig } from '../../src/modes/mode.ts';
+import { nftablesMode } from '../../src/modes/nftables/mode.ts';
+import type { Change } from '../../src/source/source.ts';
+import { parseCIDR } from '../../src/state/address.ts';
+import { ClusterState } from '../../src/state/store.ts';
+import { systemClock } from '../../src/sync/clock.ts';
+import type { SyncEvent } from '../../src/sync/events.ts';
+import { FamilySync, type SyncSettings } from '../../src/sync/family.ts';
+import { SyncLoop } from '../../src/sync/loop.ts';
+import { Ruleset } from '../../src/sync/ruleset.ts';
+import { inNamespace } from './namespace.ts';
+
+export const config: ModeConfig = {
+  family: 'IPv4',
+  masqueradeAll: false,
+  masqueradeMark: 0x4000,
+  localDetector: { kind: 'cidr', cidr: parseCIDR('11.0.0.0/8')! },
+};
+export const environment: Environment = { serviceCIDRs: [], nodePortAddresses: 'all' };
+
+/** As the app's, without audits: nobody else writes, and a benchmark is over soon. */
+const settings: SyncSettings = {
+  minSyncPeriodMs: 0,
+  batchBytesMax: 4 << 20,
+  sliceMs: 4,
+  audit: { checkMs: 1e9, fullMs: 1e9, restFactor: 20 },
+  asideBackoff: { firstMs: 1000, secondMs: 1000, maxMs: 60_000 },
+  recoveryBackoff: { firstMs: 100, secondMs: 100, maxMs: 10_000 },
+};
+
+export class Rig {
+  readonly state = new ClusterState();
+  readonly #loop: SyncLoop;
+  readonly #abort = new AbortController();
+  readonly #running: Promise<void>;
+  #listener: (event: SyncEvent) => void = () => {};
+
+  constructor(kernel: Kernel) {
+    const observer = (event: SyncEvent): void => this.#listener(event);
+    const sync = new FamilySync({
+      planner: nftablesMode.planner(config, environment),
+      environment,
+      kernel,
+      reader: kernel,
+      clock: systemClock,
+      ruleset: new Ruleset(),
+      observer,
+      settings,
+    });
+    this.#loop = new SyncLoop({
+      state: this.state,
+      families: [sync],
+      context: () => ({ zone: '', nodeAddresses: [], externalIPsEnabled: true }),
+      environment: () => environment,
+      clock: systemClock,
+      observer,
+      sliceMs: settings.sliceMs,
+    });
+    this.#running = this.#loop.run(this.#abort.signal);
+  }
+
+  /** Delivers the first list of everything; resolves when the kernel has acknowledged it. */
+  async load(changes: Iterable<Change>): Promise<void> {
+    for (const change of changes) this.state.apply(change);
+    const done = this.#done('start');
+    this.state.markSynced('services');
+    this.state.markSynced('endpointslices');
+    this.#loop.wake();
+    await done;
+  }
+
+  /** Delivers one change; resolves when the kernel has acknowledged it. */
+  async change(change: Change): Promise<void> {
+    const done = this.#done('changes');
+    this.state.apply(change);
+    this.#loop.wake();
+    await done;
+  }
+
+  async close(): Promise<void> {
+    this.#abort.abort();
+    await this.#running;
+  }
+
+  #done(purpose: 'start' | 'changes'): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#listener = (event) => {
+        if (event.kind === 'failed') reject(new Error(JSON.stringify(event)));
+        if (event.kind === 'done' && event.purpose === purpose) resolve();
+      };
+    });
+  }
+}
+
+/** Runs `work` with a rig on the kernel of a fresh namespace. */
+export async function withRig<T>(purpose: string, work: (rig: Rig) => Promise<T>): Promise<T> {
+  return inNamespace(purpose, async (namespace) => {
+    const kernel = openKernel({ netns: namespace.path });
+    const rig = new Rig(kernel);
+    try {
+      return await work(rig);
+    } finally {
+      await rig.close();
+      kernel.close();
+    }
+  });
+}

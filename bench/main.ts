@@ -1,0 +1,14 @@
+/** `npm run bench` runs all; `npm run bench -- boundary load` some. One question a file. */
+import { boundary } from './boundary.ts';
+
+const questions: Readonly<Record<string, () => Promise<string>>> = { boundary };
+
+const asked = process.argv.slice(2);
+for (const name of asked.length > 0 ? asked : Object.keys(questions)) {
+  const question = questions[name];
+  if (question === undefined) {
+    console.error(`bench: no question ${name}; there are: ${Object.keys(questions).join(', ')}`);
+    process.exit(1);
+  }
+  console.log(`\n${await question()}`);
+}
