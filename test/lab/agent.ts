@@ -133,8 +133,8 @@ class Agent {
   }
 
   async #ask({ flow, attempt, ownPort }: OpenFlow, timeoutMs: number): Promise<Outcome> {
-    // TCP reports ECONNREFUSED for a reset and for port unreachable, and is silent about errors that
-    // it takes for passing ones; so the packets themselves are watched too.
+    // TCP reports ECONNREFUSED for a reset and for port unreachable, and is silent about errors
+    // that it takes for passing ones; so the packets themselves are watched too.
     const watch = this.#probe.watchIcmp(attempt, ownPort);
     let reply = await Promise.race([flow.ask(timeoutMs), watch.arrived]);
     if (reply.kind === 'failed') {

@@ -237,11 +237,13 @@ describe('a ruleset that is wrong makes the story fail and say how', () => {
         }),
       ]),
     );
+    const to = '10.96.0.10:81 and [fd00:96::a]:81 TCP';
+    const ofFamilies = 'EndpointSlice default/web-ipv4, EndpointSlice default/web-ipv6';
     expect(message.split('\n').slice(0, 10)).toEqual([
       'Clients are masqueraded (sections 5.4; mode hand-written)',
-      '  1. apply Service default/web, EndpointSlice default/web-ipv4, EndpointSlice default/web-ipv6',
-      "  2. connect from pod-b to 10.96.0.10:81 and [fd00:96::a]:81 TCP: answered by pod-a seeing the client's own address",
-      "  3. connect from client to 10.96.0.10:81 and [fd00:96::a]:81 TCP: answered by pod-a seeing the node's address",
+      `  1. apply Service default/web, ${ofFamilies}`,
+      `  2. connect from pod-b to ${to}: answered by pod-a seeing the client's own address`,
+      `  3. connect from client to ${to}: answered by pod-a seeing the node's address`,
       '     at       10.96.0.10:81',
       "     expected answered by pod-a seeing the node's address",
       "     got      16 × answered by pod-a:8080 seeing 198.51.100.10 (the client's own)",
@@ -322,7 +324,8 @@ test('A hundred refusals in a row are all seen', async () => {
 test('A server that hangs up without a word is told apart from a reset', async () => {
   const { client, 'pod-b': host } = lab.actors;
   const to = { address: POD_B_IP.IPv6, port: 7000 };
-  const script = `const server = require('net').createServer((socket) => { socket.end(); server.close(); });
+  const script = `
+    const server = require('net').createServer((socket) => { socket.end(); server.close(); });
     server.listen(${to.port}, '${to.address}')`;
   const served = host.run([process.execPath, '-e', script]);
   const connected = () => client.connect({ protocol: 'TCP', to, timeoutMs: 1000 }, 1);

@@ -37,8 +37,8 @@ export type IcmpReason =
  * How one attempt ended, as the client sees it.
  * - answered: a server named itself; `own` is the client's address before any translation.
  * - reset: TCP RST or SCTP ABORT, at connect or later. Proven by the absence of an ICMP error.
- * - unreachable: an ICMP error about this very flow arrived (raw socket, see native/probe.cc), so it
- *   is told apart from a reset even where the socket API reports ECONNREFUSED for both.
+ * - unreachable: an ICMP error about this very flow arrived (raw socket, see native/probe.cc), so
+ *   it is told apart from a reset even where the socket API reports ECONNREFUSED for both.
  * - closed: the peer ended the connection in good order without answering.
  * - timeout: silence. Also a packet that a filter of the own namespace dropped on its way out.
  * - error: the attempt could not be made (address in use, no route in the own namespace).

@@ -38,7 +38,7 @@ export interface RunOptions {
 
 /**
  * Plays a story against a proxy; rejects with StoryFailure at the first step that goes wrong. The
- * lab is afterwards as before. Appends the result to the file that report.ts reads, if one is named.
+ * lab is afterwards as before. Records the result for report.ts.
  */
 export async function runStory(
   lab: Lab,
@@ -153,7 +153,7 @@ class StoryRun {
     }
   }
 
-  /** Every address of every slice, so that an endpoint chosen wrongly answers instead of refusing. */
+  /** Every address of every slice: an endpoint chosen wrongly answers instead of refusing. */
   async #listenFor(objects: readonly KubernetesObject[]): Promise<void> {
     const starting: Promise<void>[] = [];
     for (const object of objects.filter(({ kind }) => kind === 'EndpointSlice')) {
@@ -286,7 +286,7 @@ interface Listener {
   readonly port: number;
 }
 
-/** What an EndpointSlice's endpoints would listen on. Strange objects yield less, never an error. */
+/** What an EndpointSlice's endpoints would listen on. Strange objects yield less, no error. */
 function listeners(object: KubernetesObject): Listener[] {
   const endpoints = (object.endpoints ?? []) as readonly { addresses?: readonly string[] }[];
   const ports = (object.ports ?? []) as readonly { port?: number | null; protocol?: string }[];

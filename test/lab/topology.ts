@@ -84,7 +84,7 @@ function sysctlScript(namespace: string, place: Place): string {
 }
 
 function linkLines(ns: NamespaceOf): string[] {
-  // The two ends need different indexes: by them the kernel tells a veth from a physical link, whose
+  // The two ends need different indexes: by them the kernel tells a veth from a real link, whose
   // carrier it lets come on up to a second late (linkwatch_urgent_event).
   let index = 100;
   const veth = (a: Place, nameA: string, b: Place, nameB: string): string => {

@@ -7,7 +7,7 @@
 //            <id> open <own address or -> <own port> <address> <port> <timeout ms>
 //            <id> ask <id of open> <timeout ms>
 //            <id> close <id of open>
-// Lines out: {"id":N, …}, one for each line in, in any order; the reply to `icmp` comes behind all
+// Lines out: {"id":N, …}, one for each line in, in any order; the reply to `icmp` follows all
 // errors received before it. {"icmp":{…}} for each ICMP error, when it comes.
 
 #include <linux/netfilter/nfnetlink.h>

@@ -17,7 +17,7 @@ test('An answer that nobody waits for is dropped', async () => {
   expect(await mailbox.next(1, nothing)).toEqual({ kind: 'timeout' });
 });
 
-test('The end of a connection is told to everyone who asks later, the first reason of it', async () => {
+test('The end of a connection, with its first reason, is told to all who ask later', async () => {
   const mailbox = new Mailbox();
   mailbox.end(failed);
   mailbox.end(closed);
