@@ -12,6 +12,8 @@
         "NAPI_VERSION=9",
         "NODE_ADDON_API_DISABLE_CPP_EXCEPTIONS",
         "NODE_ADDON_API_DISABLE_DEPRECATED",
+        # In a worker that is being terminated nothing can be thrown: that must not end the process.
+        "NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS",
       ],
       "cflags": [
         # System headers, so that our warnings are not those of others.

@@ -2,55 +2,9 @@
 
 #include <cstring>
 
+#include "binding/pending_submit.h"
+
 namespace fairlead::binding {
-
-namespace {
-
-// Below this a copy is cheaper than a finalizer.
-constexpr std::size_t kExternalBytesMin = 64 * 1024;
-
-struct PendingSubmit : Job {
-  PendingSubmit(Napi::Env env, const Napi::Uint8Array& buffer)
-      : deferred(Napi::Promise::Deferred::New(env)),
-        reference(Napi::Persistent(buffer.As<Napi::Object>())) {
-    input = {buffer.Data(), buffer.ByteLength()};
-  }
-
-  Napi::Promise::Deferred deferred;
-  Napi::ObjectReference reference;
-};
-
-Napi::Buffer<std::uint8_t> ToBuffer(Napi::Env env, ByteBuffer bytes) {
-  const std::size_t size = bytes.size();
-  if (size < kExternalBytesMin) return Napi::Buffer<std::uint8_t>::Copy(env, bytes.data(), size);
-  return Napi::Buffer<std::uint8_t>::NewOrCopy(
-      env, bytes.Release().release(), size,
-      [](Napi::BasicEnv, std::uint8_t* data) { ByteBuffer::Free()(data); });
-}
-
-/** A plain Uint8Array: a Buffer is one too, but compares unequal to one in tests. */
-Napi::Value ToJavaScript(Napi::Env env, ByteBuffer bytes) {
-  const auto buffer = ToBuffer(env, std::move(bytes));
-  return Napi::Uint8Array::New(env, buffer.ByteLength(), buffer.ArrayBuffer(), buffer.ByteOffset());
-}
-
-Napi::Value ToJavaScript(Napi::Env env, const SystemError& error) {
-  const std::string words = error.call + ": " + std::strerror(error.error);
-  Napi::Object object = Napi::Error::New(env, words).Value();
-  object.Set("errno", Napi::Number::New(env, error.error));
-  object.Set("syscall", Napi::String::New(env, error.call));
-  return object;
-}
-
-void Settle(Napi::Env env, PendingSubmit& submit) {
-  if (submit.result) {
-    submit.deferred.Resolve(ToJavaScript(env, std::move(*submit.result)));
-  } else {
-    submit.deferred.Reject(ToJavaScript(env, submit.result.error()));
-  }
-}
-
-}  // namespace
 
 Completion::Completion(std::string network_namespace, Families families)
     : channel_(
@@ -88,16 +42,18 @@ std::shared_ptr<Completion> Completion::Start(Napi::Env env, std::string network
   const auto started = completion->channel_.Start();
   if (started) return completion;
   napi_release_threadsafe_function(completion->function_, napi_tsfn_abort);
-  Napi::Error(env, ToJavaScript(env, started.error())).ThrowAsJavaScriptException();
+  const std::string words = started.error().call + ": " + std::strerror(started.error().error);
+  Napi::Error::New(env, words).ThrowAsJavaScriptException();
   return nullptr;
 }
 
-Napi::Promise Completion::Submit(Napi::Env env, const Napi::Uint8Array& buffer) {
-  auto submit = std::make_unique<PendingSubmit>(env, buffer);
-  const Napi::Promise promise = submit->deferred.Promise();
+Napi::Value Completion::Submit(Napi::Env env, const Napi::Uint8Array& buffer) {
+  napi_value promise = nullptr;
+  auto submit = PendingSubmit::Create(env, buffer, &promise);
+  if (!submit) return env.Undefined();
   if (pending_++ == 0) napi_ref_threadsafe_function(env, function_);
   channel_.Submit(std::move(submit));
-  return promise;
+  return Napi::Value(env, promise);
 }
 
 void Completion::Close() {
@@ -111,7 +67,7 @@ void Completion::OnDone(napi_env env, napi_value, void* self, void* job) {
   if (env == nullptr) return;
   auto* completion = static_cast<Completion*>(self);
   if (--completion->pending_ == 0) napi_unref_threadsafe_function(env, completion->function_);
-  Settle(env, *submit);
+  submit->Settle();
 }
 
 void Completion::OnFinalize(napi_env env, void* share, void* self) {

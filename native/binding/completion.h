@@ -26,8 +26,11 @@ class Completion : public std::enable_shared_from_this<Completion> {
   static std::shared_ptr<Completion> Start(Napi::Env env, std::string network_namespace,
                                            Families families);
 
-  /** Runs the bytes of `buffer`, which is kept from the collector until then. */
-  Napi::Promise Submit(Napi::Env env, const Napi::Uint8Array& buffer);
+  /**
+   * Runs the bytes of `buffer`, which is kept from the collector until then; a promise. Undefined
+   * when the environment is being terminated.
+   */
+  Napi::Value Submit(Napi::Env env, const Napi::Uint8Array& buffer);
   void Close();
   bool closed() const noexcept { return closed_; }
 

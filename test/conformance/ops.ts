@@ -1,0 +1,80 @@
+/** Short ways to write buffers of ops and of expressions, and to read dumps. */
+import { expect } from 'vitest';
+import type { Kernel } from '../../src/kernel/kernel.ts';
+import {
+  type Expression,
+  expressions,
+  type NftOp,
+  nftOps,
+  type Reply,
+  type Request,
+} from '../../src/kernel/ops.ts';
+import { RecordWriter, readRecords } from '../../src/kernel/records.ts';
+
+/** A buffer of ops. */
+export function batch(...ops: readonly NftOp[]): Uint8Array {
+  const writer = new RecordWriter(nftOps);
+  for (const op of ops) writer.write(op.kind, op as never);
+  return writer.finish();
+}
+
+/** The expressions of a rule. */
+export function rule(...list: readonly Expression[]): Uint8Array {
+  const writer = new RecordWriter(expressions);
+  for (const expression of list) writer.write(expression.kind, expression as never);
+  return writer.finish();
+}
+
+/** The expressions of a rule, for people. */
+export function readRule(bytes: Uint8Array): Expression[] {
+  return [...readRecords(expressions, bytes)];
+}
+
+/** Applies ops that the kernel must take. */
+export async function applied(kernel: Kernel, ...ops: readonly NftOp[]): Promise<void> {
+  expect(await kernel.apply(batch(...ops))).toEqual({ kind: 'applied' });
+}
+
+/** The records of a dump that nothing disturbed. */
+export async function dumped<K extends Reply['kind']>(
+  kernel: Kernel,
+  kind: K,
+  request: Request,
+): Promise<Extract<Reply, { kind: K }>[]> {
+  const { records, consistent } = await kernel.dump(request);
+  expect(consistent).toBe(true);
+  return records.filter((record): record is Extract<Reply, { kind: K }> => record.kind === kind);
+}
+
+/** Bytes, written as numbers, strings of hexadecimal digits, or other bytes. */
+export function bytes(...parts: readonly (number | string | Uint8Array)[]): Uint8Array {
+  return Uint8Array.from(
+    parts.flatMap((part) => {
+      if (typeof part === 'number') return [part];
+      return typeof part === 'string' ? [...Buffer.from(part, 'hex')] : [...part];
+    }),
+  );
+}
+
+/** A number as it stands in records and in the kernel's host-order fields. */
+export function u32(value: number): Uint8Array {
+  return new Uint8Array(Uint32Array.of(value).buffer);
+}
+
+export function u64(value: number): Uint8Array {
+  return new Uint8Array(BigUint64Array.of(BigInt(value)).buffer);
+}
+
+/** A port or another 16-bit number in network order. */
+export function u16Be(value: number): Uint8Array {
+  return Uint8Array.of(value >> 8, value & 0xff);
+}
+
+/** Entry part `verdict`: code, length of the chain's name, the name padded to a multiple of 4. */
+export function verdict(code: number, chain = ''): Uint8Array {
+  const name = new TextEncoder().encode(chain);
+  const padding = new Uint8Array(-name.length & 3);
+  return bytes(u32(code >>> 0), u32(name.length), name, padding);
+}
+
+export const noBytes: Uint8Array = new Uint8Array(0);
