@@ -23,7 +23,11 @@ export interface SetTypes {
 /** Names the types of a set, by family (NFPROTO_*) and name. */
 export type SetTypesOf = (family: number, set: string) => SetTypes;
 
-type ElementsOp = Extract<NftOp, { kind: 'elementsAdd' | 'elementsDelete' }>;
+/** The fields of an `elements` record that say what its entries hold. */
+export type PackedEntries = Pick<
+  Extract<NftOp, { kind: 'elementsAdd' }>,
+  'shape' | 'keyLength' | 'count' | 'entries'
+>;
 type SetOp = Extract<NftOp, { kind: 'setAdd' }>;
 
 const hookNames = ['prerouting', 'input', 'forward', 'output', 'postrouting'];
@@ -45,11 +49,8 @@ function printOp(op: NftOp, typesOf: SetTypesOf): string {
       return `delete table ${at(op)}`;
     case 'chainAdd':
       return `add chain ${at(op)} ${op.chain}${block(comment(op.comment))}`;
-    case 'baseChainAdd': {
-      const hook = `type ${op.type} hook ${hookNames[op.hook]} priority ${op.priority} ;`;
-      const policy = `policy ${op.policy === 1 ? 'accept' : 'drop'} ;`;
-      return `add chain ${at(op)} ${op.chain}${block(hook, policy, comment(op.comment))}`;
-    }
+    case 'baseChainAdd':
+      return `add chain ${at(op)} ${op.chain}${block(...printHook(op), comment(op.comment))}`;
     case 'chainDelete':
       return `delete chain ${at(op)} ${op.chain}`;
     case 'chainFlush':
@@ -71,9 +72,11 @@ function printOp(op: NftOp, typesOf: SetTypesOf): string {
     case 'setFlush':
       return `flush set ${at(op)} ${op.set}`;
     case 'elementsAdd':
-      return `add element ${at(op)} ${op.set} { ${printEntries(op, typesOf)} }`;
-    case 'elementsDelete':
-      return `delete element ${at(op)} ${op.set} { ${printEntries(op, typesOf)} }`;
+    case 'elementsDelete': {
+      const verb = op.kind === 'elementsAdd' ? 'add' : 'delete';
+      const entries = printEntries(op, typesOf(op.family, op.set)).join(' , ');
+      return `${verb} element ${at(op)} ${op.set} { ${entries} }`;
+    }
     default:
       return unreachable(op);
   }
@@ -92,17 +95,35 @@ function block(...parts: readonly string[]): string {
   return content.length === 0 ? '' : ` { ${content.join(' ')} }`;
 }
 
-function printSet(op: SetOp, { key, data }: SetTypes): string {
-  const kind = data === undefined ? 'set' : 'map';
+/** What follows the name of a base chain. */
+export function printHook(
+  chain: Pick<Extract<NftOp, { kind: 'baseChainAdd' }>, 'type' | 'hook' | 'priority' | 'policy'>,
+): string[] {
+  const hook = `type ${chain.type} hook ${hookNames[chain.hook]} priority ${chain.priority} ;`;
+  return [hook, `policy ${chain.policy === 1 ? 'accept' : 'drop'} ;`];
+}
+
+function printSet(op: SetOp, types: SetTypes): string {
+  const kind = types.data === undefined ? 'set' : 'map';
+  return `add ${kind} ${at(op)} ${op.set}${block(...printSetBody(op, types))}`;
+}
+
+/** What follows the name of a set: types, size, flags, comment. */
+export function printSetBody(
+  op: Pick<SetOp, 'flags' | 'size' | 'comment'>,
+  { key, data }: SetTypes,
+): string[] {
   const flags = [
     (op.flags & NFT_SET.INTERVAL) !== 0 ? 'interval' : '',
     (op.flags & NFT_SET.EVAL) !== 0 ? 'dynamic' : '',
     (op.flags & NFT_SET.TIMEOUT) !== 0 ? 'timeout' : '',
   ].filter((flag) => flag !== '');
-  const flagWords = flags.length === 0 ? '' : `flags ${flags.join(',')} ;`;
-  const size = op.size === 0 ? '' : `size ${op.size} ;`;
-  const body = block(printType(key, data), size, flagWords, comment(op.comment));
-  return `add ${kind} ${at(op)} ${op.set}${body}`;
+  return [
+    printType(key, data),
+    op.size === 0 ? '' : `size ${op.size} ;`,
+    flags.length === 0 ? '' : `flags ${flags.join(',')} ;`,
+    comment(op.comment),
+  ];
 }
 
 /** Words that have each type. nft has no word for the type of an index, only `typeof` gives it. */
@@ -122,9 +143,9 @@ function printType(key: readonly NFTypeName[], data: SetTypes['data']): string {
   return `${indexed ? 'typeof' : 'type'} ${words(key)}${mapped} ;`;
 }
 
-function printEntries(op: ElementsOp, typesOf: SetTypesOf): string {
-  const { key, data } = typesOf(op.family, op.set);
-  const { entries, shape } = op;
+/** The elements, one string each; the two edges of a range become one. */
+export function printEntries(packed: PackedEntries, { key, data }: SetTypes): string[] {
+  const { entries, shape, count, keyLength } = packed;
   const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
   const printed: string[] = [];
   let offset = 0;
@@ -137,7 +158,7 @@ function printEntries(op: ElementsOp, typesOf: SetTypesOf): string {
     }
     return parts;
   };
-  for (let i = 0; i < op.count; i += 1) {
+  for (let i = 0; i < count; i += 1) {
     const parts = take(key);
     let text = parts.join(' . ');
     if ((shape & ElementShape.keyEnd) !== 0) text = printRanges(parts, take(key));
@@ -149,7 +170,7 @@ function printEntries(op: ElementsOp, typesOf: SetTypesOf): string {
         first = text;
         continue;
       }
-      text = `${first}-${before(entries.subarray(offset - 4 - op.keyLength, offset - 4))}`;
+      text = `${first ?? '?'}-${before(entries.subarray(offset - 4 - keyLength, offset - 4))}`;
       first = undefined;
     }
     if ((shape & ElementShape.data) !== 0) {
@@ -164,7 +185,7 @@ function printEntries(op: ElementsOp, typesOf: SetTypesOf): string {
     printed.push(text);
   }
   if (first !== undefined) printed.push(`${first}-${lastAddress(key)}`);
-  return printed.join(' , ');
+  return printed;
 }
 
 function printRanges(from: readonly string[], to: readonly string[]): string {
