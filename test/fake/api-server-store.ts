@@ -1,0 +1,162 @@
+/**
+ * What the fake API server holds: objects of the four resources with resourceVersions, and the
+ * history that watches start from. Objects are kept as the JSON text that is sent.
+ */
+import { type Resource, resources } from '../../src/source/source.ts';
+
+export type Raw = Record<string, unknown>;
+
+export interface StoredObject {
+  readonly key: string;
+  readonly json: string;
+  readonly labels: Readonly<Record<string, string>>;
+  /** What field selectors may ask for. */
+  readonly fields: Readonly<Record<string, string>>;
+}
+
+export interface StoredEvent {
+  readonly version: number;
+  readonly before: StoredObject | undefined;
+  /** Undefined = deleted. */
+  readonly after: StoredObject | undefined;
+}
+
+export type Selector = (object: StoredObject) => boolean;
+
+export const kinds: Readonly<Record<Resource, { kind: string; apiVersion: string; path: string }>> =
+  {
+    services: { kind: 'Service', apiVersion: 'v1', path: '/api/v1/services' },
+    endpointslices: {
+      kind: 'EndpointSlice',
+      apiVersion: 'discovery.k8s.io/v1',
+      path: '/apis/discovery.k8s.io/v1/endpointslices',
+    },
+    nodes: { kind: 'Node', apiVersion: 'v1', path: '/api/v1/nodes' },
+    servicecidrs: {
+      kind: 'ServiceCIDR',
+      apiVersion: 'networking.k8s.io/v1',
+      path: '/apis/networking.k8s.io/v1/servicecidrs',
+    },
+  };
+
+export class FakeStore {
+  /** The newest resourceVersion; one counter for all resources, as in etcd. */
+  version = 1000;
+  readonly #historyMax: number;
+  readonly #shelves = new Map(
+    resources.map((resource) => [
+      resource,
+      { objects: new Map<string, StoredObject>(), events: [] as StoredEvent[], forgotten: 0 },
+    ]),
+  );
+  /** Called for each event. */
+  onEvent: (resource: Resource, event: StoredEvent) => void = () => {};
+
+  constructor(historyMax = 20_000) {
+    this.#historyMax = historyMax;
+  }
+
+  objects(resource: Resource): ReadonlyMap<string, StoredObject> {
+    return this.#shelf(resource).objects;
+  }
+
+  /** Creates or replaces. The kind says which resource it is of. */
+  apply(raw: Raw): void {
+    const resource = resourceOf(raw);
+    const { objects } = this.#shelf(resource);
+    const version = this.#next();
+    const after = store(resource, raw, version);
+    const before = objects.get(after.key);
+    objects.set(after.key, after);
+    this.#record(resource, { version, before, after });
+  }
+
+  /** `key` is `namespace/name`, or the name. */
+  delete(resource: Resource, key: string): void {
+    const { objects } = this.#shelf(resource);
+    const before = objects.get(key);
+    if (before === undefined) throw new Error(`${resource} ${key} is not there`);
+    objects.delete(key);
+    const version = this.#next();
+    const gone = store(resource, JSON.parse(before.json), version);
+    this.#record(resource, { version, before: gone, after: undefined });
+  }
+
+  /** Nobody can watch from before now any more, as after a compaction of etcd. */
+  compact(): void {
+    for (const shelf of this.#shelves.values()) {
+      shelf.events = [];
+      shelf.forgotten = this.version;
+    }
+  }
+
+  /** Events after this version; undefined when they are forgotten. */
+  since(resource: Resource, version: number): readonly StoredEvent[] | undefined {
+    const { events, forgotten } = this.#shelf(resource);
+    if (version < forgotten) return undefined;
+    const first = events.findIndex((event) => event.version > version);
+    return first < 0 ? [] : events.slice(first);
+  }
+
+  /** The newest events, oldest first. */
+  latest(resource: Resource, count: number): readonly StoredEvent[] {
+    return this.#shelf(resource).events.slice(-count);
+  }
+
+  #shelf(resource: Resource) {
+    return this.#shelves.get(resource)!;
+  }
+
+  #next(): number {
+    this.version += 1 + Math.floor(Math.random() * 3);
+    return this.version;
+  }
+
+  #record(resource: Resource, event: StoredEvent): void {
+    const shelf = this.#shelf(resource);
+    shelf.events.push(event);
+    if (shelf.events.length > this.#historyMax) {
+      const dropped = shelf.events.splice(0, Math.ceil(this.#historyMax / 4));
+      shelf.forgotten = dropped.at(-1)!.version;
+    }
+    this.onEvent(resource, event);
+  }
+}
+
+function resourceOf(raw: Raw): Resource {
+  const found = resources.find((resource) => kinds[resource].kind === raw.kind);
+  if (found === undefined) throw new Error(`no such kind: ${String(raw.kind)}`);
+  return found;
+}
+
+function store(resource: Resource, raw: Raw, version: number): StoredObject {
+  const metadata = { ...(raw.metadata as Raw), resourceVersion: String(version) };
+  const { name, namespace } = metadata as { name?: string; namespace?: string };
+  const spec = (raw.spec ?? {}) as Raw;
+  return {
+    key: namespace === undefined ? String(name) : `${namespace}/${name}`,
+    json: JSON.stringify({ apiVersion: kinds[resource].apiVersion, ...raw, metadata }),
+    labels: ((metadata as Raw).labels ?? {}) as Record<string, string>,
+    fields: { 'metadata.name': String(name), 'spec.clusterIP': String(spec.clusterIP ?? '') },
+  };
+}
+
+/** Understands `key`, `!key`, `key=value` and `key!=value`, joined by commas. */
+export function parseSelectors(labelSelector: string, fieldSelector: string): Selector {
+  const terms = [
+    ...split(labelSelector).map((text) => ({ text, of: 'labels' as const })),
+    ...split(fieldSelector).map((text) => ({ text, of: 'fields' as const })),
+  ];
+  return (object) =>
+    terms.every(({ text, of }) => {
+      const [, not = '', key = '', operator = '', value = ''] =
+        /^(!?)([^!=]+)(!?=)?(.*)$/.exec(text) ?? [];
+      const actual = object[of][key];
+      if (operator === '') return (actual !== undefined) === (not === '');
+      return (actual === value) === (operator === '=');
+    });
+}
+
+function split(selector: string): string[] {
+  return selector.split(',').filter((term) => term !== '');
+}

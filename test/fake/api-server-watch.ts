@@ -1,0 +1,143 @@
+import type { ServerResponse } from 'node:http';
+import type { Resource } from '../../src/source/source.ts';
+import type { FakeStore, Selector, StoredEvent, StoredObject } from './api-server-store.ts';
+
+export type Disturbance =
+  /** The connection is closed. */
+  | 'drop'
+  /** The server ends the watch, as when its time is over. */
+  | 'end'
+  /** Nothing more is sent; the connection stays. */
+  | 'stall'
+  /** The next event ends inside a UTF-8 character, or in the middle; the connection is closed. */
+  | 'cut'
+  /** What is sent already ends inside an event. */
+  | 'cut-now'
+  /** An ERROR event with code 410, and the end. */
+  | 'expired'
+  /** An ERROR event with code 500, and the end. */
+  | 'failed'
+  /** A line that is no JSON. */
+  | 'garbage'
+  /** The newest events again. */
+  | 'duplicate'
+  | 'bookmark';
+
+export interface FakeWatchOptions {
+  readonly resource: Resource;
+  readonly kind: string;
+  readonly apiVersion: string;
+  readonly selects: Selector;
+  readonly store: FakeStore;
+  /** Undefined = none. */
+  readonly bookmarkMs: number | undefined;
+  readonly timeoutMs: number;
+}
+
+/** One running watch. */
+export class FakeWatch {
+  readonly #response: ServerResponse;
+  readonly #options: FakeWatchOptions;
+  readonly #timers: NodeJS.Timeout[] = [];
+  #state: 'sending' | 'stalled' | 'cutting' = 'sending';
+
+  constructor(response: ServerResponse, options: FakeWatchOptions) {
+    this.#response = response;
+    this.#options = options;
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.flushHeaders();
+    this.#timers.push(setTimeout(() => this.disturb('end'), options.timeoutMs));
+    if (options.bookmarkMs !== undefined) {
+      this.#timers.push(setInterval(() => this.bookmark(), options.bookmarkMs));
+    }
+  }
+
+  close(): void {
+    for (const timer of this.#timers) clearInterval(timer);
+  }
+
+  sendAll(objects: Iterable<StoredObject>): void {
+    for (const object of objects) {
+      if (this.#options.selects(object)) this.#write('ADDED', object.json);
+    }
+  }
+
+  /** An object that enters or leaves the selection was added or deleted for this client. */
+  send({ before, after }: StoredEvent): void {
+    const { selects } = this.#options;
+    const was = before !== undefined && selects(before);
+    if (after !== undefined && selects(after)) {
+      this.#write(was ? 'MODIFIED' : 'ADDED', after.json);
+    } else if (was) {
+      this.#write('DELETED', before.json);
+    }
+  }
+
+  bookmark(annotation?: 'initial-events-end'): void {
+    const { kind, apiVersion, store } = this.#options;
+    const metadata = {
+      resourceVersion: String(store.version),
+      ...(annotation === undefined ? {} : { annotations: { [`k8s.io/${annotation}`]: 'true' } }),
+    };
+    this.#write('BOOKMARK', JSON.stringify({ kind, apiVersion, metadata }));
+  }
+
+  disturb(disturbance: Disturbance): void {
+    const { resource, store } = this.#options;
+    switch (disturbance) {
+      case 'drop':
+        this.#response.destroy();
+        break;
+      case 'end':
+        this.#response.end();
+        break;
+      case 'stall':
+        this.#state = 'stalled';
+        break;
+      case 'cut':
+        this.#state = 'cutting';
+        break;
+      case 'cut-now':
+        this.#response.write('{"type":"ADDED","object":{"meta', () => this.#response.destroy());
+        this.#state = 'stalled';
+        break;
+      case 'expired':
+        this.#fail(410, 'too old resource version: 1 (5)');
+        break;
+      case 'failed':
+        this.#fail(500, 'etcd event received with PrevKv=nil');
+        break;
+      case 'garbage':
+        this.#response.write('<html>upstream connect error</html>\n');
+        break;
+      case 'duplicate':
+        for (const event of store.latest(resource, 5)) this.send(event);
+        break;
+      case 'bookmark':
+        this.bookmark();
+        break;
+    }
+  }
+
+  #fail(code: number, message: string): void {
+    const status = { kind: 'Status', apiVersion: 'v1', status: 'Failure', message, code };
+    this.#write('ERROR', JSON.stringify(status));
+    this.#response.end();
+  }
+
+  #write(type: string, json: string): void {
+    if (this.#state === 'stalled' || this.#response.writableEnded) return;
+    if (this.#response.destroyed) return;
+    const line = `{"type":"${type}","object":${json}}\n`;
+    if (this.#state === 'sending') {
+      this.#response.write(line);
+      return;
+    }
+    this.#state = 'stalled';
+    const bytes = Buffer.from(line);
+    const inCharacter = bytes.indexOf(0xc3) + 1;
+    this.#response.write(bytes.subarray(0, inCharacter > 0 ? inCharacter : bytes.length / 2), () =>
+      this.#response.destroy(),
+    );
+  }
+}

@@ -1,0 +1,353 @@
+/**
+ * A fake Kubernetes API server: real HTTP/1.1 and TLS, lists in pages and as streams, watches with
+ * bookmarks and selectors, for the four resources that a service proxy reads. It can be told to
+ * misbehave: `fault` for requests to come, `disturb` for watches that run.
+ */
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { AddressInfo, Socket } from 'node:net';
+import { type Resource, resources } from '../../src/source/source.ts';
+import {
+  FakeStore,
+  kinds,
+  parseSelectors,
+  type Raw,
+  type Selector,
+  type StoredObject,
+} from './api-server-store.ts';
+import { type Disturbance, FakeWatch } from './api-server-watch.ts';
+
+/** What happens to a request instead of an answer, or on the way to one. */
+export type Fault =
+  | { readonly kind: 'status'; readonly status: number; readonly retryAfterSeconds?: number }
+  /** The connection is closed. */
+  | { readonly kind: 'drop' }
+  /** Nothing is ever answered. */
+  | { readonly kind: 'stall' }
+  /** The answer begins only after this time. */
+  | { readonly kind: 'late'; readonly ms: number }
+  /** The body ends inside a UTF-8 character, or in the middle, and the connection is closed. */
+  | { readonly kind: 'cut' }
+  /** Status 200 and a body that has nothing to do with Kubernetes. */
+  | { readonly kind: 'foreign'; readonly body: string };
+
+export interface FaultRule {
+  readonly fault: Fault;
+  /** Default: all. */
+  readonly resource?: Resource;
+  /** `page` = a list that continues one. Default: all. */
+  readonly verb?: Verb;
+  /** How many requests it meets. Default 1. */
+  readonly times?: number;
+}
+
+export type Verb = 'list' | 'page' | 'streaming-list' | 'watch';
+
+export interface FakeApiServerOptions {
+  /** Default: plain HTTP. `ca`: clients must show a certificate of this authority. */
+  readonly tls?: { readonly certificate: string; readonly key: string; readonly ca?: string };
+  /** Whether `sendInitialEvents` is understood. Default: `supported`. */
+  readonly streamingLists?: 'supported' | 'refused' | 'ignored';
+  /** Default 60,000, as real servers do it. */
+  readonly bookmarkMs?: number;
+  /** Events that a watch may start from, for each resource. */
+  readonly historyMax?: number;
+  /** Requests for other paths. Default: 404. */
+  readonly onRequest?: (request: IncomingMessage, response: ServerResponse) => void;
+}
+
+export class FakeApiServer {
+  readonly store: FakeStore;
+  /** Requests that came, by resource and verb. */
+  readonly counts = new Map<string, number>();
+  /** User agents and authorizations seen last. */
+  lastHeaders: IncomingMessage['headers'] = {};
+  /** Undefined = nobody has to show one. */
+  token: string | undefined;
+  /** Resources that this server does not know. */
+  readonly absent = new Set<Resource>();
+  readonly #options: FakeApiServerOptions;
+  readonly #server;
+  readonly #sockets = new Set<Socket>();
+  readonly #watches = new Map(resources.map((resource) => [resource, new Set<FakeWatch>()]));
+  #rules: { rule: FaultRule; left: number }[] = [];
+  /** Snapshots that continue tokens stand for. */
+  readonly #pages = new Map<string, { objects: StoredObject[]; version: number }>();
+
+  constructor(options: FakeApiServerOptions = {}) {
+    this.#options = options;
+    this.store = new FakeStore(options.historyMax);
+    this.store.onEvent = (resource, event) => {
+      for (const watch of this.#watches.get(resource)!) watch.send(event);
+    };
+    const { tls } = options;
+    const listener = (request: IncomingMessage, response: ServerResponse): void => {
+      this.#answer(request, response).catch(() => response.destroy());
+    };
+    this.#server =
+      tls === undefined
+        ? createServer(listener)
+        : createTlsServer(
+            {
+              cert: tls.certificate,
+              key: tls.key,
+              ...(tls.ca === undefined ? {} : { ca: tls.ca, requestCert: true }),
+              rejectUnauthorized: tls.ca !== undefined,
+            },
+            listener,
+          );
+    this.#server.on(tls === undefined ? 'connection' : 'secureConnection', (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.once('close', () => this.#sockets.delete(socket));
+    });
+  }
+
+  /** Port 0 = any. Only loopback is served. */
+  async listen(port = 0): Promise<void> {
+    this.#server.listen(port, '127.0.0.1');
+    await once(this.#server, 'listening');
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  get url(): string {
+    return `${this.#options.tls === undefined ? 'http' : 'https'}://127.0.0.1:${this.port}`;
+  }
+
+  /** Also what `kill -9` of a server looks like to its clients. */
+  async close(): Promise<void> {
+    const closed = new Promise((resolve) => this.#server.close(resolve));
+    for (const watches of this.#watches.values()) {
+      for (const watch of watches) watch.disturb('drop');
+    }
+    for (const socket of this.#sockets) socket.destroy();
+    await closed;
+  }
+
+  fault(rule: FaultRule): void {
+    this.#rules.push({ rule, left: rule.times ?? 1 });
+  }
+
+  /** No request meets a fault any more. */
+  heal(): void {
+    this.#rules = [];
+  }
+
+  /** Does it to each running watch of the resource; returns how many there are. */
+  disturb(resource: Resource, disturbance: Disturbance): number {
+    const watches = [...this.#watches.get(resource)!];
+    for (const watch of watches) watch.disturb(disturbance);
+    return watches.length;
+  }
+
+  watching(resource: Resource): number {
+    return this.#watches.get(resource)!.size;
+  }
+
+  count(resource: Resource, verb: Verb): number {
+    return this.counts.get(`${resource} ${verb}`) ?? 0;
+  }
+
+  /** Continue tokens that are under way are not known any more. */
+  expireContinueTokens(): void {
+    this.#pages.clear();
+  }
+
+  /** The objects as they are now, parsed; what the selectors of a proxy let through. */
+  truth(resource: Resource, labelSelector = '', fieldSelector = ''): Raw[] {
+    const selects = parseSelectors(labelSelector, fieldSelector);
+    const objects = [...this.store.objects(resource).values()].filter(selects);
+    return objects.map(({ json }) => JSON.parse(json));
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const url = new URL(request.url ?? '/', 'http://fake');
+    const resource = resources.find((known) => kinds[known].path === url.pathname);
+    if (resource === undefined && this.#options.onRequest !== undefined) {
+      this.#options.onRequest(request, response);
+      return;
+    }
+    this.lastHeaders = request.headers;
+    if (this.token !== undefined && request.headers.authorization !== `Bearer ${this.token}`) {
+      refuse(response, { kind: 'status', status: 401 });
+      return;
+    }
+    if (resource === undefined || this.absent.has(resource)) {
+      refuse(response, { kind: 'status', status: 404 });
+      return;
+    }
+    const verb = verbOf(url.searchParams);
+    const name = `${resource} ${verb}`;
+    this.counts.set(name, (this.counts.get(name) ?? 0) + 1);
+    const fault = this.#nextFault(resource, verb);
+    if (fault?.kind === 'late') await new Promise((resolve) => setTimeout(resolve, fault.ms));
+    else if (fault !== undefined && (await failed(fault, response))) return;
+    const cut = fault?.kind === 'cut';
+    if (verb === 'watch' || verb === 'streaming-list') {
+      this.#watch(resource, url.searchParams, response);
+      if (cut) this.disturb(resource, 'cut-now');
+    } else {
+      const body = this.#list(resource, url.searchParams, response);
+      if (body !== undefined) await (cut ? sendCut(response, body) : sendJSON(response, body));
+    }
+  }
+
+  #nextFault(resource: Resource, verb: Verb): Fault | undefined {
+    const found = this.#rules.find(
+      ({ rule }) =>
+        (rule.resource ?? resource) === resource && (rule.verb === undefined || rule.verb === verb),
+    );
+    if (found === undefined) return undefined;
+    found.left -= 1;
+    if (found.left <= 0) this.#rules = this.#rules.filter((rule) => rule !== found);
+    return found.rule.fault;
+  }
+
+  /** The body in pieces; undefined when the answer was given. */
+  #list(
+    resource: Resource,
+    query: URLSearchParams,
+    response: ServerResponse,
+  ): Iterable<string> | undefined {
+    const token = query.get('continue') ?? '';
+    const snapshot = token === '' ? this.#snapshot(resource, query) : this.#pages.get(token);
+    if (snapshot === undefined) {
+      refuse(response, { kind: 'status', status: 410 });
+      return undefined;
+    }
+    this.#pages.delete(token);
+    // Served from the watch cache, which knows no pages, as real servers do it.
+    const limited = token !== '' || query.get('resourceVersion') !== '0';
+    const limit = limited ? Number(query.get('limit') ?? 0) : 0;
+    const page = limit > 0 ? snapshot.objects.slice(0, limit) : snapshot.objects;
+    let next = '';
+    if (page.length < snapshot.objects.length) {
+      next = Buffer.from(`${resource} ${snapshot.version} ${Math.random()}`).toString('base64');
+      const objects = snapshot.objects.slice(page.length);
+      this.#pages.set(next, { objects, version: snapshot.version });
+    }
+    return listBody(resource, page, { resourceVersion: String(snapshot.version), continue: next });
+  }
+
+  #snapshot(resource: Resource, query: URLSearchParams) {
+    const selects = selectorOf(query);
+    const objects = [...this.store.objects(resource).values()].filter(selects);
+    return { objects, version: this.store.version };
+  }
+
+  #watch(resource: Resource, query: URLSearchParams, response: ServerResponse): void {
+    const { streamingLists = 'supported', bookmarkMs = 60_000 } = this.#options;
+    const streaming = query.get('sendInitialEvents') === 'true';
+    if (streaming && streamingLists === 'refused') {
+      refuse(response, { kind: 'status', status: 422 });
+      return;
+    }
+    const watches = this.#watches.get(resource)!;
+    const watch = new FakeWatch(response, {
+      kind: kinds[resource].kind,
+      apiVersion: kinds[resource].apiVersion,
+      selects: selectorOf(query),
+      bookmarkMs: query.get('allowWatchBookmarks') === 'true' ? bookmarkMs : undefined,
+      timeoutMs: Number(query.get('timeoutSeconds') ?? 1800) * 1000,
+      store: this.store,
+      resource,
+    });
+    watches.add(watch);
+    response.once('close', () => {
+      watch.close();
+      watches.delete(watch);
+    });
+    const version = query.get('resourceVersion') ?? '';
+    if (streaming || version === '' || version === '0') {
+      watch.sendAll(this.store.objects(resource).values());
+      if (streaming && streamingLists === 'supported') watch.bookmark('initial-events-end');
+      return;
+    }
+    const events = this.store.since(resource, Number(version));
+    if (events === undefined) watch.disturb('expired');
+    else for (const event of events) watch.send(event);
+  }
+}
+
+function verbOf(query: URLSearchParams): Verb {
+  if (query.get('watch') === 'true') {
+    return query.get('sendInitialEvents') === 'true' ? 'streaming-list' : 'watch';
+  }
+  return query.has('continue') ? 'page' : 'list';
+}
+
+function selectorOf(query: URLSearchParams): Selector {
+  return parseSelectors(query.get('labelSelector') ?? '', query.get('fieldSelector') ?? '');
+}
+
+function refuse(response: ServerResponse, fault: Extract<Fault, { kind: 'status' }>): void {
+  const { status, retryAfterSeconds } = fault;
+  const words = new Map([
+    [401, 'Unauthorized'],
+    [404, 'the server could not find the requested resource'],
+    [410, 'The resourceVersion for the provided watch is too old.'],
+    [422, 'sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch'],
+    [429, 'Too many requests, please try again later.'],
+  ]);
+  response.writeHead(status, {
+    'content-type': 'application/json',
+    ...(retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) }),
+  });
+  const message = words.get(status) ?? 'the fake was told to fail';
+  response.end(
+    JSON.stringify({ kind: 'Status', apiVersion: 'v1', status: 'Failure', message, code: status }),
+  );
+}
+
+/** Whether the fault was the whole answer. */
+async function failed(fault: Fault, response: ServerResponse): Promise<boolean> {
+  switch (fault.kind) {
+    case 'status':
+      refuse(response, fault);
+      return true;
+    case 'drop':
+      response.socket?.destroy();
+      return true;
+    case 'stall':
+      return true;
+    case 'foreign':
+      response.writeHead(200, { 'content-type': 'text/html' });
+      response.end(fault.body);
+      return true;
+    case 'late':
+    case 'cut':
+      return false;
+  }
+}
+
+function* listBody(resource: Resource, page: readonly StoredObject[], metadata: Raw) {
+  const { kind, apiVersion } = kinds[resource];
+  yield JSON.stringify({ kind: `${kind}List`, apiVersion, metadata }).slice(0, -1);
+  yield ',"items":[';
+  for (const [i, { json }] of page.entries()) yield i === 0 ? json : `,${json}`;
+  yield ']}\n';
+}
+
+async function sendJSON(response: ServerResponse, body: Iterable<string>): Promise<void> {
+  response.writeHead(200, { 'content-type': 'application/json' });
+  let block = '';
+  for (const piece of body) {
+    block += piece;
+    if (block.length < 65_536) continue;
+    if (!response.write(block)) await once(response, 'drain');
+    block = '';
+  }
+  response.end(block);
+}
+
+async function sendCut(response: ServerResponse, body: Iterable<string>): Promise<void> {
+  response.writeHead(200, { 'content-type': 'application/json' });
+  const bytes = Buffer.from([...body].join(''));
+  const inCharacter = bytes.lastIndexOf(0xc3) + 1;
+  response.write(bytes.subarray(0, inCharacter > 0 ? inCharacter : bytes.length / 2), () =>
+    response.destroy(),
+  );
+}

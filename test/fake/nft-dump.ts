@@ -1,0 +1,79 @@
+/** Answers to the requests that read, as the addon gives them. */
+import type { Reply, Request } from '../../src/kernel/ops.ts';
+import { unknownIndex } from '../../src/kernel/ops.ts';
+import { pack } from './nft-entries.ts';
+import type { Chain, Table, Tables } from './nft-state.ts';
+
+type ElementsDump = Extract<Request, { kind: 'elementsDump' }>;
+
+/** Elements in one reply; the kernel's depend on the size of its messages. */
+const elementsPerReply = 100;
+
+export function answer(tables: Tables, generation: number, request: Request): Reply[] {
+  if (request.kind === 'generationGet') return [{ kind: 'generation', generation }];
+  const only = request.kind === 'tablesDump' ? '' : request.table;
+  return [...tables.values()]
+    .filter(({ family }) => request.family === 0 || request.family === family)
+    .filter(({ name }) => only === '' || only === name)
+    .flatMap((table) => recordsOf(table, request));
+}
+
+function recordsOf(table: Table, request: Exclude<Request, { kind: 'generationGet' }>): Reply[] {
+  const { family, name } = table;
+  const inTable = { family, table: name };
+  switch (request.kind) {
+    case 'tablesDump': {
+      const { handle, comment } = table;
+      return [{ kind: 'table', ...inTable, handle, flags: 0, comment }];
+    }
+    case 'chainsDump':
+      return [...table.chains.values()].map((chain) => chainRecord(table, chain));
+    case 'rulesDump':
+      return [...table.chains.values()]
+        .filter((chain) => request.chain === '' || chain.name === request.chain)
+        .flatMap((chain) =>
+          chain.rules.map((rule) => ({
+            kind: 'rule' as const,
+            ...inTable,
+            chain: chain.name,
+            ...rule,
+          })),
+        );
+    case 'setsDump':
+      return [...table.sets.values()].map(({ handle, fields }) => ({
+        kind: 'set' as const,
+        handle,
+        ...fields,
+      }));
+    case 'elementsDump':
+      return elementRecords(table, request);
+  }
+}
+
+function chainRecord(table: Table, chain: Chain): Reply {
+  const { name, handle, comment, rules, base } = chain;
+  return {
+    kind: 'chain',
+    family: table.family,
+    table: table.name,
+    chain: name,
+    handle,
+    type: base?.type ?? '',
+    hook: base?.hook ?? unknownIndex,
+    priority: base?.priority ?? 0,
+    policy: base?.policy ?? 0,
+    use: rules.length + (table.uses.get(`chain ${name}`) ?? 0),
+    comment,
+  };
+}
+
+function elementRecords(table: Table, request: ElementsDump): Reply[] {
+  const { kind: _, ...ofSet } = request;
+  const elements = [...(table.sets.get(request.set)?.elements.values() ?? [])];
+  const records: Reply[] = [];
+  for (let at = 0; at < elements.length; at += elementsPerReply) {
+    const some = elements.slice(at, at + elementsPerReply);
+    records.push({ kind: 'elements', ...ofSet, ...pack(some, request) });
+  }
+  return records;
+}

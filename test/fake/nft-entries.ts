@@ -1,0 +1,75 @@
+/** Elements to and from the packed form of `elements` records (ElementShape). */
+import { ElementShape } from '../../src/kernel/ops.ts';
+import { RecordError } from '../../src/kernel/records.ts';
+import type { Element } from './nft-state.ts';
+
+/** The fields of an `elements` record that say what its entries hold. */
+export interface Entries {
+  readonly shape: number;
+  readonly keyLength: number;
+  readonly dataLength: number;
+  readonly count: number;
+  readonly entries: Uint8Array;
+}
+
+/** The elements that a record holds. Throws RecordError when it is shorter or longer than it says. */
+export function unpack({ shape, keyLength, dataLength, count, entries }: Entries): Element[] {
+  const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
+  const has = (part: number): boolean => (shape & part) !== 0;
+  let at = 0;
+  const take = (length: number): Uint8Array => {
+    if (at + length > entries.length) throw new RecordError('entries are truncated');
+    at += length;
+    return entries.slice(at - length, at);
+  };
+  const word = (): number => {
+    take(4);
+    return view.getUint32(at - 4, true);
+  };
+  const elements: Element[] = [];
+  for (let i = 0; i < count; i += 1) {
+    const key = take(keyLength);
+    const keyEnd = has(ElementShape.keyEnd) ? take(keyLength) : undefined;
+    const flags = has(ElementShape.flags) ? word() : 0;
+    const timeoutMs = has(ElementShape.timeout) ? word() + word() * 2 ** 32 : 0;
+    if (has(ElementShape.expiration)) throw new RecordError('expiration is for dumps only');
+    const data = has(ElementShape.data) ? take(dataLength) : undefined;
+    const verdict = has(ElementShape.verdict) ? takeVerdict(word, take) : undefined;
+    elements.push({ key, keyEnd, flags, timeoutMs, data, verdict });
+  }
+  if (at !== entries.length) throw new RecordError('entries go on after the last one');
+  return elements;
+}
+
+function takeVerdict(word: () => number, take: (length: number) => Uint8Array) {
+  const code = word() | 0;
+  const length = word();
+  const chain = Buffer.from(take(length)).toString('latin1');
+  take(-length & 3);
+  return { code, chain };
+}
+
+/** What an element lacks is written as zeroes, but a missing key end as the key. */
+export function pack(
+  elements: readonly Element[],
+  { shape, keyLength, dataLength }: Pick<Entries, 'shape' | 'keyLength' | 'dataLength'>,
+): Entries {
+  const has = (part: number): boolean => (shape & part) !== 0;
+  const parts: Uint8Array[] = [];
+  const words = (...values: number[]): number =>
+    parts.push(new Uint8Array(Uint32Array.from(values).buffer));
+  for (const { key, keyEnd, flags, timeoutMs, data, verdict } of elements) {
+    parts.push(key);
+    if (has(ElementShape.keyEnd)) parts.push(keyEnd ?? key);
+    if (has(ElementShape.flags)) words(flags);
+    if (has(ElementShape.timeout)) words(timeoutMs % 2 ** 32, Math.floor(timeoutMs / 2 ** 32));
+    if (has(ElementShape.expiration)) words(0, 0);
+    if (has(ElementShape.data)) parts.push(data ?? new Uint8Array(dataLength));
+    if (!has(ElementShape.verdict)) continue;
+    const { code, chain } = verdict ?? { code: 0, chain: '' };
+    words(code, chain.length);
+    parts.push(Buffer.from(chain.padEnd((chain.length + 3) & ~3, '\0'), 'latin1'));
+  }
+  const entries = new Uint8Array(Buffer.concat(parts));
+  return { shape, keyLength, dataLength, count: elements.length, entries };
+}

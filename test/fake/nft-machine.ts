@@ -1,0 +1,282 @@
+/** nf_tables' virtual machine, for the expressions that our modes use. */
+import {
+  CT_STATE_NEW,
+  IP_CT_DIR,
+  IPS_DST_NAT,
+  NFT_CMP,
+  NFT_CT,
+  NFT_DYNSET_OP,
+  NFT_FIB_RESULT_ADDRTYPE,
+  NFT_LOOKUP_F_INV,
+  NFT_META,
+  NFT_NAT_DNAT,
+  NFT_NG,
+  NFT_PAYLOAD,
+  NFT_REG32_00,
+  NFTA_FIB_F,
+  RTN_LOCAL,
+  VERDICT,
+} from '../../src/kernel/nft/constants.ts';
+import { type Expression, noRegister } from '../../src/kernel/ops.ts';
+import { addressBytes, type Family } from '../../src/state/address.ts';
+import { compareEdges, kindOf, partsOf, rangeHolds } from './nft-elements.ts';
+import { readRule } from './nft-rule.ts';
+import { type Chain, type Element, elementId, type NftSet, type Table } from './nft-state.ts';
+
+/** A packet and its connection on their way. */
+export interface PacketState {
+  readonly family: Family;
+  readonly saddr: Uint8Array;
+  daddr: Uint8Array;
+  readonly protocol: number;
+  dport: number;
+  readonly iif: string;
+  readonly random: number;
+  readonly isLocal: (address: Uint8Array) => boolean;
+  /** What the client connected to. */
+  readonly original: { readonly daddr: Uint8Array; readonly dport: number };
+  translated: boolean;
+  masqueraded: boolean;
+  mark: number;
+}
+
+type Final = 'accept' | 'drop' | 'reject';
+/** undefined = go on with the next rule. */
+type RuleResult = Final | { readonly code: number; readonly chain: string } | undefined;
+type Kind<K extends Expression['kind']> = Extract<Expression, { kind: K }>;
+
+/** undefined = the chain ended without a verdict. */
+export function runChain(table: Table, chain: Chain, packet: PacketState): Final | undefined {
+  for (const { expressions } of chain.rules) {
+    const result = new Registers(table, packet).run(readRule(expressions));
+    if (result === undefined) continue;
+    if (typeof result === 'string') return result;
+    if (result.code === VERDICT.return) return undefined;
+    const target = table.chains.get(result.chain) as Chain;
+    const inner = runChain(table, target, packet);
+    if (inner !== undefined || result.code === VERDICT.goto) return inner;
+  }
+  return undefined;
+}
+
+function word(value: number): Uint8Array {
+  return new Uint8Array(Uint32Array.of(value).buffer);
+}
+
+/** One rule's run. */
+class Registers {
+  readonly #bytes = new Uint8Array(64);
+  readonly #table: Table;
+  readonly #packet: PacketState;
+
+  constructor(table: Table, packet: PacketState) {
+    this.#table = table;
+    this.#packet = packet;
+  }
+
+  run(rule: readonly Expression[]): RuleResult {
+    for (const expression of rule) {
+      const result = this.#step(expression);
+      if (result === 'break') return undefined;
+      if (result !== undefined) return result;
+    }
+    return undefined;
+  }
+
+  /** undefined = go on with the next expression; break = with the next rule. */
+  #step(expression: Expression): RuleResult | 'break' {
+    const packet = this.#packet;
+    switch (expression.kind) {
+      case 'payload':
+        return this.#store(expression.register, this.#payload(expression));
+      case 'metaLoad':
+        return this.#store(expression.register, this.#meta(expression.key));
+      case 'metaSet':
+        if (expression.key !== NFT_META.MARK) return unknown(expression);
+        packet.mark = this.#word(expression.register);
+        return undefined;
+      case 'ctLoad':
+        return this.#store(expression.register, this.#ct(expression));
+      case 'fib':
+        return this.#store(expression.register, word(this.#addressType(expression)));
+      case 'numgen': {
+        if (expression.type !== NFT_NG.RANDOM) return unknown(expression);
+        const { modulus, offset } = expression;
+        return this.#store(expression.register, word((packet.random % modulus) + offset));
+      }
+      case 'bitwise': {
+        const { source, destination, length, mask, xor } = expression;
+        const value = this.#load(source, length).map((byte, i) => (byte & mask[i]!) ^ xor[i]!);
+        return this.#store(destination, value);
+      }
+      case 'cmp':
+        return this.#compare(expression) ? undefined : 'break';
+      case 'lookup':
+        return this.#lookup(expression);
+      case 'dynset':
+        return this.#update(expression);
+      default:
+        return this.#verdict(expression);
+    }
+  }
+
+  #verdict(expression: Expression): RuleResult {
+    const packet = this.#packet;
+    switch (expression.kind) {
+      case 'immediateVerdict':
+        return final(expression);
+      case 'nat': {
+        if (expression.type !== NFT_NAT_DNAT) return unknown(expression);
+        packet.daddr = this.#load(expression.addressMin, addressBytes[packet.family]);
+        const [high, low] = this.#load(expression.portMin, 2);
+        packet.dport = (high! << 8) | low!;
+        packet.translated = true;
+        return 'accept';
+      }
+      case 'masquerade':
+        packet.masqueraded = true;
+        return 'accept';
+      case 'reject':
+        return 'reject';
+      default:
+        return unknown(expression);
+    }
+  }
+
+  /** Registers are numbered by 4 bytes from NFT_REG32_00, or by 16 from NFT_REG_1. */
+  #at(register: number): number {
+    return register >= NFT_REG32_00 ? (register - NFT_REG32_00) * 4 : (register - 1) * 16;
+  }
+
+  /** A value fills up its last register with zeroes. */
+  #store(register: number, value: Uint8Array): undefined {
+    const at = this.#at(register);
+    this.#bytes.fill(0, at, at + ((value.length + 3) & ~3));
+    this.#bytes.set(value, at);
+  }
+
+  #load(register: number, length: number): Uint8Array {
+    return this.#bytes.slice(this.#at(register), this.#at(register) + length);
+  }
+
+  #word(register: number): number {
+    return new DataView(this.#bytes.buffer).getUint32(this.#at(register), true);
+  }
+
+  #payload(expression: Kind<'payload'>): Uint8Array {
+    const { base, offset, length } = expression;
+    const { family, saddr, daddr, dport } = this.#packet;
+    const isNetwork = base === NFT_PAYLOAD.NETWORK_HEADER;
+    const header = new Uint8Array(isNetwork ? 40 : 4);
+    if (isNetwork) {
+      header.set(saddr, family === 'IPv4' ? 12 : 8);
+      header.set(daddr, family === 'IPv4' ? 16 : 24);
+    } else if (base === NFT_PAYLOAD.TRANSPORT_HEADER) {
+      header.set([dport >> 8, dport & 0xff], 2);
+    } else {
+      unknown(expression);
+    }
+    return header.slice(offset, offset + length);
+  }
+
+  #meta(key: number): Uint8Array {
+    switch (key) {
+      case NFT_META.MARK:
+        return word(this.#packet.mark);
+      case NFT_META.L4PROTO:
+        return Uint8Array.of(this.#packet.protocol);
+      case NFT_META.IIFNAME:
+        return new Uint8Array(Buffer.from(this.#packet.iif.padEnd(16, '\0'), 'latin1'));
+      default:
+        throw new Error(`the fake kernel does not know meta key ${key}`);
+    }
+  }
+
+  #ct({ key, direction }: Kind<'ctLoad'>): Uint8Array {
+    const { original, translated } = this.#packet;
+    if (key === NFT_CT.STATE) return word(CT_STATE_NEW);
+    if (key === NFT_CT.STATUS) return word(translated ? IPS_DST_NAT : 0);
+    if (direction !== IP_CT_DIR.ORIGINAL) throw new Error('only the original direction is known');
+    if (key === NFT_CT.DST_IP || key === NFT_CT.DST_IP6) return original.daddr;
+    if (key === NFT_CT.PROTO_DST) return Uint8Array.of(original.dport >> 8, original.dport & 0xff);
+    throw new Error(`the fake kernel does not know ct key ${key}`);
+  }
+
+  #addressType(expression: Kind<'fib'>): number {
+    if (expression.result !== NFT_FIB_RESULT_ADDRTYPE) unknown(expression);
+    const { saddr, daddr, isLocal } = this.#packet;
+    const address = expression.flags === NFTA_FIB_F.SADDR ? saddr : daddr;
+    // RTN_UNICAST
+    return isLocal(address) ? RTN_LOCAL : 1;
+  }
+
+  #compare(expression: Kind<'cmp'>): boolean {
+    const { register, operation, data } = expression;
+    const same = Buffer.compare(this.#load(register, data.length), data) === 0;
+    if (operation === NFT_CMP.EQ) return same;
+    if (operation === NFT_CMP.NEQ) return !same;
+    return unknown(expression);
+  }
+
+  #lookup({ set: name, source, destination, flags }: Kind<'lookup'>): RuleResult | 'break' {
+    const set = this.#table.sets.get(name) as NftSet;
+    const found = findElement(set, this.#load(source, set.fields.keyLength));
+    const inverted = (flags & NFT_LOOKUP_F_INV) !== 0;
+    if ((found !== undefined) === inverted) return 'break';
+    if (found === undefined || destination === noRegister) return undefined;
+    if (found.verdict !== undefined) return final(found.verdict);
+    return this.#store(destination, found.data as Uint8Array);
+  }
+
+  /** Packets write without a transaction. */
+  #update(expression: Kind<'dynset'>): undefined {
+    if (expression.operation !== NFT_DYNSET_OP.UPDATE) unknown(expression);
+    const { elements, fields } = this.#table.sets.get(expression.set) as NftSet;
+    const element: Element = {
+      key: this.#load(expression.key, fields.keyLength),
+      keyEnd: undefined,
+      flags: 0,
+      timeoutMs: expression.timeoutMs,
+      data: this.#load(expression.data, fields.dataLength),
+      verdict: undefined,
+    };
+    // An element that is there gets a new timeout, but keeps its data (nft_dynset_eval).
+    if (!elements.has(elementId(element))) elements.set(elementId(element), element);
+  }
+}
+
+function final({ code, chain }: { code: number; chain: string }): RuleResult {
+  if (code === VERDICT.drop) return 'drop';
+  if (code === VERDICT.accept) return 'accept';
+  return { code, chain };
+}
+
+function findElement(set: NftSet, key: Uint8Array): Element | undefined {
+  const wanted: Element = {
+    key,
+    keyEnd: undefined,
+    flags: 0,
+    timeoutMs: 0,
+    data: undefined,
+    verdict: undefined,
+  };
+  switch (kindOf(set)) {
+    case 'hash':
+      return set.elements.get(elementId(wanted));
+    case 'ranges': {
+      const parts = partsOf(set);
+      return [...set.elements.values()].find((element) => rangeHolds(element, key, parts));
+    }
+    case 'edges': {
+      const below = [...set.elements.values()]
+        .filter((element) => compareEdges(element, wanted) <= 0)
+        .sort(compareEdges)
+        .at(-1);
+      return below?.flags === 0 ? below : undefined;
+    }
+  }
+}
+
+function unknown(expression: Expression): never {
+  throw new Error(`the fake kernel does not know ${JSON.stringify(expression)}`);
+}

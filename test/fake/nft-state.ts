@@ -1,0 +1,110 @@
+/** What the fake kernel holds, and the journal that takes a refused transaction back. */
+
+import type { nftOps } from '../../src/kernel/ops.ts';
+import type { FieldsOf } from '../../src/kernel/records.ts';
+
+export interface Rule {
+  readonly handle: number;
+  readonly expressions: Uint8Array;
+  readonly comment: string;
+}
+
+export interface BaseChain {
+  readonly type: string;
+  readonly hook: number;
+  readonly priority: number;
+  readonly policy: number;
+}
+
+export interface Chain {
+  readonly name: string;
+  readonly handle: number;
+  readonly base: BaseChain | undefined;
+  readonly comment: string;
+  readonly rules: readonly Rule[];
+}
+
+export interface Verdict {
+  readonly code: number;
+  readonly chain: string;
+}
+
+/** One element; what its set does not have is undefined. */
+export interface Element {
+  readonly key: Uint8Array;
+  readonly keyEnd: Uint8Array | undefined;
+  /** NFT_SET_ELEM_* */
+  readonly flags: number;
+  readonly timeoutMs: number;
+  readonly data: Uint8Array | undefined;
+  readonly verdict: Verdict | undefined;
+}
+
+export interface NftSet {
+  readonly handle: number;
+  readonly fields: FieldsOf<typeof nftOps.setAdd>;
+  /** By `elementId`. */
+  readonly elements: Map<string, Element>;
+}
+
+export interface Table {
+  readonly family: number;
+  readonly name: string;
+  readonly handle: number;
+  readonly comment: string;
+  readonly chains: Map<string, Chain>;
+  readonly sets: Map<string, NftSet>;
+  /** References by rules and verdict elements to `chain NAME`, by rules to `set NAME`. */
+  readonly uses: Map<string, number>;
+}
+
+/** By `tableId`. */
+export type Tables = Map<string, Table>;
+
+export function tableId(family: number, name: string): string {
+  return `${family} ${name}`;
+}
+
+/** Identifies an element within its set. */
+export function elementId({ key, keyEnd, flags }: Omit<Element, 'data' | 'verdict'>): string {
+  const end = keyEnd === undefined ? '' : latin1(keyEnd);
+  return `${latin1(key)}${end}${String.fromCharCode(flags)}`;
+}
+
+function latin1(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
+}
+
+/**
+ * Every change of a transaction goes through here, so that all of them can be undone. Values in the
+ * maps are replaced, never changed, so undoing a map undoes everything.
+ */
+export class Journal {
+  readonly #undo: (() => void)[] = [];
+
+  /** Whether there is anything to commit. */
+  get changed(): boolean {
+    return this.#undo.length > 0;
+  }
+
+  set<V>(map: Map<string, V>, key: string, value: V): void {
+    const before = map.get(key);
+    const had = map.has(key);
+    this.#undo.push(() => {
+      if (had) map.set(key, before as V);
+      else map.delete(key);
+    });
+    map.set(key, value);
+  }
+
+  delete<V>(map: Map<string, V>, key: string): void {
+    const before = map.get(key) as V;
+    if (!map.delete(key)) return;
+    this.#undo.push(() => map.set(key, before));
+  }
+
+  rollback(): void {
+    for (const undo of this.#undo.reverse()) undo();
+    this.#undo.length = 0;
+  }
+}

@@ -1,0 +1,90 @@
+/**
+ * The state of the fake kernel as text, in nft's words and in an order that does not depend on how
+ * it came about: tables, sets, chains and elements sorted, rules as they stand.
+ */
+import { concatParts, NFT_DATA_VERDICT } from '../../src/kernel/nft/constants.ts';
+import {
+  printEntries,
+  printHook,
+  printSetBody,
+  type SetTypes,
+} from '../../src/kernel/nft/print.ts';
+import { printRule } from '../../src/kernel/nft/print-rule.ts';
+import { ElementShape } from '../../src/kernel/ops.ts';
+import { compareEdges, kindOf } from './nft-elements.ts';
+import { pack } from './nft-entries.ts';
+import type { Chain, Element, NftSet, Table, Tables } from './nft-state.ts';
+
+const collator = new Intl.Collator('en', { numeric: true });
+
+export function rulesetText(tables: Tables): string {
+  return sorted(tables)
+    .flatMap((table) => [...tableLines(table), ''])
+    .join('\n');
+}
+
+function sorted<V>(map: ReadonlyMap<string, V>): V[] {
+  return [...map].sort(([a], [b]) => collator.compare(a, b)).map(([, value]) => value);
+}
+
+function tableLines(table: Table): string[] {
+  return [
+    `table ${table.family === 2 ? 'ip' : 'ip6'} ${table.name} {`,
+    ...(table.comment === '' ? [] : [`  comment "${table.comment}"`]),
+    ...sorted(table.sets).flatMap(setLines),
+    ...sorted(table.chains).flatMap((chain) => chainLines(table, chain)),
+    '}',
+  ];
+}
+
+function setLines(set: NftSet): string[] {
+  const types = typesOf(set.fields);
+  const body = printSetBody(set.fields, types).filter((words) => words !== '');
+  return [
+    `  ${types.data === undefined ? 'set' : 'map'} ${set.fields.set} {`,
+    ...body.map((words) => `    ${words}`),
+    ...elementTexts(set).map((text) => `    ${text}`),
+    '  }',
+  ];
+}
+
+function chainLines({ family }: Table, { name, base, rules, comment }: Chain): string[] {
+  const words = comment === '' ? [] : [`comment "${comment}" ;`];
+  return [
+    `  chain ${name} {`,
+    ...[...(base === undefined ? [] : printHook(base)), ...words].map((line) => `    ${line}`),
+    ...rules.map(({ expressions }) => `    ${printRule(family, expressions)}`),
+    '  }',
+  ];
+}
+
+function typesOf({ keyType, dataType }: NftSet['fields']): SetTypes {
+  const key = concatParts(keyType);
+  if (dataType === 0) return { key, data: undefined };
+  return { key, data: dataType === NFT_DATA_VERDICT ? 'verdict' : concatParts(dataType) };
+}
+
+/** The elements of a set as text, sorted; the two edges of a range as one. */
+export function elementTexts(set: NftSet): string[] {
+  const { fields, elements } = set;
+  if (kindOf(set) === 'edges') return printed(fields, [...elements.values()].sort(compareEdges));
+  return [...elements.values()]
+    .map((element) => elementText(fields, element))
+    .sort(collator.compare);
+}
+
+/** One element as text. */
+export function elementText(fields: NftSet['fields'], element: Element): string {
+  return printed(fields, [element]).join();
+}
+
+function printed(fields: NftSet['fields'], elements: readonly Element[]): string[] {
+  const { keyLength, dataLength, dataType } = fields;
+  const kind = kindOf({ fields });
+  const shape =
+    (kind === 'ranges' ? ElementShape.keyEnd : 0) |
+    (kind === 'edges' ? ElementShape.flags : 0) |
+    (dataLength > 0 ? ElementShape.data : 0) |
+    (dataType === NFT_DATA_VERDICT ? ElementShape.verdict : 0);
+  return printEntries(pack(elements, { shape, keyLength, dataLength }), typesOf(fields));
+}

@@ -1,0 +1,275 @@
+/** Ops on the fake kernel's state, one after the other. */
+import { NFT_DATA_VERDICT, NFT_SET } from '../../src/kernel/nft/constants.ts';
+import type { NftOp } from '../../src/kernel/ops.ts';
+import { ElementWriter } from './nft-elements.ts';
+import { unpack } from './nft-entries.ts';
+import { checkRule, readRule, referencesOf } from './nft-rule.ts';
+import {
+  type BaseChain,
+  type Chain,
+  Journal,
+  type NftSet,
+  type Rule,
+  type Table,
+  type Tables,
+  tableId,
+} from './nft-state.ts';
+import { Refusal } from './refusal.ts';
+
+type Op<K extends NftOp['kind']> = Extract<NftOp, { kind: K }>;
+type RuleOp = Op<'ruleAdd' | 'ruleInsert' | 'ruleReplace'>;
+
+/** Hooks and types that nf_tables takes together (struct nft_chain_type). */
+const hooksOfType: Readonly<Record<string, readonly number[]>> = {
+  filter: [0, 1, 2, 3, 4],
+  nat: [0, 1, 3, 4],
+  route: [3],
+};
+/** NF_IP_PRI_CONNTRACK: a nat chain must come after it. */
+const conntrackPriority = -200;
+
+export class Transaction {
+  readonly #tables: Tables;
+  readonly #nextHandle: () => number;
+  readonly #journal = new Journal();
+  /** Tables in which a rule or a verdict came that a commit must validate. */
+  readonly unchecked = new Set<Table>();
+
+  constructor(tables: Tables, nextHandle: () => number) {
+    this.#tables = tables;
+    this.#nextHandle = nextHandle;
+  }
+
+  get changed(): boolean {
+    return this.#journal.changed;
+  }
+
+  rollback(): void {
+    this.#journal.rollback();
+  }
+
+  /** Throws Refusal. What a refused elements op did before the refused entry stays. */
+  run(op: NftOp): void {
+    switch (op.kind) {
+      case 'generationExpect':
+        throw new Refusal('EINVAL');
+      case 'tableAdd':
+        this.#addTable(op);
+        break;
+      case 'tableDelete':
+        this.#table(op);
+        this.#journal.delete(this.#tables, tableId(op.family, op.table));
+        break;
+      case 'chainAdd':
+        this.#addChain(op, undefined);
+        break;
+      case 'baseChainAdd':
+        this.#addChain(op, op);
+        break;
+      case 'chainDelete':
+        this.#deleteChain(op);
+        break;
+      case 'chainFlush':
+        this.#setRules(this.#table(op), this.#chain(op), []);
+        break;
+      case 'ruleAdd':
+      case 'ruleInsert':
+      case 'ruleReplace':
+        this.#addRule(op);
+        break;
+      case 'ruleDelete':
+        this.#deleteRule(op);
+        break;
+      case 'setAdd':
+        this.#addSet(op);
+        break;
+      case 'setDelete':
+        this.#deleteSet(op);
+        break;
+      case 'setFlush':
+        new ElementWriter(this.#table(op), this.#set(op), this.#journal).flush();
+        break;
+      case 'elementsAdd':
+      case 'elementsDelete':
+        this.#elements(op);
+    }
+  }
+
+  #table({ family, table: name }: { family: number; table: string }): Table {
+    const table = this.#tables.get(tableId(family, name));
+    if (table === undefined) throw new Refusal('ENOENT');
+    return table;
+  }
+
+  #chain(op: { family: number; table: string; chain: string }): Chain {
+    const chain = this.#table(op).chains.get(op.chain);
+    if (chain === undefined) throw new Refusal('ENOENT');
+    return chain;
+  }
+
+  #set(op: { family: number; table: string; set: string }): NftSet {
+    const set = this.#table(op).sets.get(op.set);
+    if (set === undefined) throw new Refusal('ENOENT');
+    return set;
+  }
+
+  #addTable({ family, table: name, comment }: Op<'tableAdd'>): void {
+    if (this.#tables.has(tableId(family, name))) return;
+    this.#journal.set(this.#tables, tableId(family, name), {
+      family,
+      name,
+      handle: this.#nextHandle(),
+      comment,
+      chains: new Map(),
+      sets: new Map(),
+      uses: new Map(),
+    });
+  }
+
+  /** A chain that exists keeps its comment; a base chain may get another policy. */
+  #addChain(op: Op<'chainAdd' | 'baseChainAdd'>, base: BaseChain | undefined): void {
+    const { chains } = this.#table(op);
+    const known = chains.get(op.chain);
+    if (base !== undefined) checkBase(base, known);
+    const { chain: name, comment } = op;
+    const chain = known ?? {
+      name,
+      handle: this.#nextHandle(),
+      base: undefined,
+      comment,
+      rules: [],
+    };
+    this.#journal.set(chains, name, { ...chain, base: base ? baseOf(base) : chain.base });
+  }
+
+  /** The rules of the chain go with it (nf_tables_delchain). */
+  #deleteChain(op: Op<'chainDelete'>): void {
+    const table = this.#table(op);
+    this.#setRules(table, this.#chain(op), []);
+    if ((table.uses.get(`chain ${op.chain}`) ?? 0) > 0) throw new Refusal('EBUSY');
+    this.#journal.delete(table.chains, op.chain);
+  }
+
+  /** Replaces a chain's rules; those that are not among the old ones have been checked. */
+  #setRules(table: Table, chain: Chain, rules: readonly Rule[]): void {
+    const gone = chain.rules.filter((rule) => !rules.includes(rule));
+    const come = rules.filter((rule) => !chain.rules.includes(rule));
+    if (gone.length === 0 && come.length === 0) return;
+    for (const rule of gone) this.#refer(table, rule, -1);
+    for (const rule of come) this.#refer(table, rule, 1);
+    this.#journal.set(table.chains, chain.name, { ...chain, rules });
+  }
+
+  #refer({ uses }: Table, { expressions }: Rule, step: 1 | -1): void {
+    for (const reference of referencesOf(readRule(expressions))) {
+      this.#journal.set(uses, reference, (uses.get(reference) ?? 0) + step);
+    }
+  }
+
+  #addRule(op: RuleOp): void {
+    const table = this.#table(op);
+    const chain = this.#chain(op);
+    const old = op.kind === 'ruleReplace' ? ruleOf(chain, op.handle) : undefined;
+    const expressions = op.expressions.slice();
+    checkRule(table, readRule(expressions));
+    const rule = { handle: this.#nextHandle(), expressions, comment: op.comment };
+    this.unchecked.add(table);
+    const { rules } = chain;
+    const replaced = rules.map((other) => (other === old ? rule : other));
+    const longer = op.kind === 'ruleInsert' ? [rule, ...rules] : [...rules, rule];
+    this.#setRules(table, chain, op.kind === 'ruleReplace' ? replaced : longer);
+  }
+
+  #deleteRule(op: Op<'ruleDelete'>): void {
+    const chain = this.#chain(op);
+    const rule = ruleOf(chain, op.handle);
+    const rest = chain.rules.filter((other) => other !== rule);
+    this.#setRules(this.#table(op), chain, rest);
+  }
+
+  /** A set that exists must be the same but for size and timeout (nft_set_is_same). */
+  #addSet({ kind: _, ...op }: Op<'setAdd'>): void {
+    checkSet(op);
+    const { sets } = this.#table(op);
+    const fields = { ...op, partLengths: op.partLengths.slice() };
+    const known = sets.get(op.set);
+    if (known !== undefined && !sameSet(known.fields, fields)) throw new Refusal('EEXIST');
+    const set = known ?? { handle: this.#nextHandle(), fields, elements: new Map() };
+    const { size, timeoutMs } = fields;
+    this.#journal.set(sets, op.set, { ...set, fields: { ...set.fields, size, timeoutMs } });
+  }
+
+  #deleteSet(op: Op<'setDelete'>): void {
+    const table = this.#table(op);
+    const set = this.#set(op);
+    if ((table.uses.get(`set ${op.set}`) ?? 0) > 0) throw new Refusal('EBUSY');
+    new ElementWriter(table, set, this.#journal).flush();
+    this.#journal.delete(table.sets, op.set);
+  }
+
+  #elements(op: Op<'elementsAdd' | 'elementsDelete'>): void {
+    const elements = unpack(op);
+    // An op without entries makes no message.
+    if (elements.length === 0) return;
+    const table = this.#table(op);
+    const writer = new ElementWriter(table, this.#set(op), this.#journal);
+    for (const [entry, element] of elements.entries()) {
+      try {
+        if (op.kind === 'elementsAdd') writer.add(element);
+        else writer.delete(element);
+      } catch (error) {
+        throw error instanceof Refusal ? new Refusal(error.code, entry) : error;
+      }
+    }
+    const verdicts = op.kind === 'elementsAdd' && elements[0]?.verdict !== undefined;
+    if (verdicts) this.unchecked.add(table);
+  }
+}
+
+function ruleOf({ rules }: Chain, handle: number): Rule {
+  const rule = rules.find((candidate) => candidate.handle === handle);
+  if (rule === undefined) throw new Refusal('ENOENT');
+  return rule;
+}
+
+function checkBase({ type, hook, priority, policy }: BaseChain, known: Chain | undefined): void {
+  if (known !== undefined && known.base === undefined) throw new Refusal('EOPNOTSUPP');
+  if (policy !== 0 && policy !== 1) throw new Refusal('EINVAL');
+  const hooks = hooksOfType[type];
+  if (hooks === undefined) throw new Refusal('ENOENT');
+  if (!hooks.includes(hook)) throw new Refusal('EOPNOTSUPP');
+  if (type === 'nat' && priority <= conntrackPriority) throw new Refusal('EOPNOTSUPP');
+  if (known?.base === undefined) return;
+  const { type: oldType, hook: oldHook, priority: oldPriority } = known.base;
+  if (oldType !== type || oldHook !== hook || oldPriority !== priority) throw new Refusal('EEXIST');
+}
+
+function baseOf({ type, hook, priority, policy }: BaseChain): BaseChain {
+  return { type, hook, priority, policy };
+}
+
+function sameSet(a: NftSet['fields'], b: NftSet['fields']): boolean {
+  return (
+    a.flags === b.flags &&
+    a.keyType === b.keyType &&
+    a.keyLength === b.keyLength &&
+    a.dataType === b.dataType &&
+    a.dataLength === b.dataLength &&
+    Buffer.compare(a.partLengths, b.partLengths) === 0
+  );
+}
+
+function checkSet(fields: Omit<Op<'setAdd'>, 'kind'>): void {
+  const { flags, keyLength, dataType, dataLength, timeoutMs, partLengths } = fields;
+  const has = (flag: number): boolean => (flags & flag) !== 0;
+  const registers = partLengths.reduce((sum, length) => sum + ((length + 3) >> 2), 0);
+  const wrong =
+    keyLength === 0 ||
+    keyLength > 64 ||
+    dataLength > 64 ||
+    (has(NFT_SET.MAP) && dataType !== NFT_DATA_VERDICT && dataLength === 0) ||
+    (timeoutMs !== 0 && !has(NFT_SET.TIMEOUT)) ||
+    has(NFT_SET.CONCAT) !== partLengths.length > 1 ||
+    (partLengths.length > 0 && registers !== (keyLength + 3) >> 2);
+  if (wrong) throw new Refusal('EINVAL');
+}
