@@ -48,7 +48,12 @@ export function toSparseDocument(given: GivenSettings): JsonObject {
 
 /** YAML with sorted keys, in a form that YAML 1.1 readers such as kube-proxy's take alike. */
 export function formatDocument(document: JsonObject): string {
-  return stringify(document, { version: '1.1', sortMapEntries: true, lineWidth: 0 });
+  return stringify(document, {
+    version: '1.1',
+    sortMapEntries: true,
+    lineWidth: 0,
+    indentSeq: false,
+  });
 }
 
 interface MutableObject {

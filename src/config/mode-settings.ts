@@ -68,6 +68,8 @@ function resolveSyncSection(
   const gives = (section: typeof own): boolean =>
     given[`${section}.syncPeriod`] !== undefined || given[`${section}.minSyncPeriod`] !== undefined;
   const [wrong] = checkSyncPeriods(settings, own);
+  // Nothing falls back to ipvs, so nobody misses its section when it is not asked for.
+  if (own === 'ipvs') return wrong ? asked : own;
   if (wrong) warn(`${wrong.field} is not used: ${wrong.detail}`);
   if (!wrong && gives(own)) return own;
   return wrong || gives(asked) ? asked : own;

@@ -1,0 +1,195 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import type { CommandResult } from '../../../src/config/import/conversion.ts';
+import { convert, type ImportSource, validateFile } from '../../../src/config/import/index.ts';
+import { bytes } from './support.ts';
+
+const begin = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\n';
+
+function convertFixture(from: ImportSource, name: string): CommandResult {
+  return convert(from, readFileSync(new URL(`fixtures/${name}`, import.meta.url)));
+}
+
+function convertText(from: ImportSource, text: string): CommandResult {
+  return convert(from, bytes(text));
+}
+
+/** A conversion must yield a file that loads. */
+function expectValid(result: CommandResult): void {
+  expect(result.exitCode).toBe(0);
+  expect(validateFile('converted.yaml', bytes(result.text))).toMatchObject({ exitCode: 0 });
+}
+
+describe('OpenShift', () => {
+  test('the sync period and the arguments of a Network become fields', () => {
+    const result = convertFixture('openshift', 'openshift-network.yaml');
+    expect(result.text).toBe(
+      `${begin}iptables:\n  maxSyncPeriod: 1m0s\n  minSyncPeriod: 30s\n  syncPeriod: 30s\n` +
+        'kind: KubeProxyConfiguration\n',
+    );
+    const at = 'spec.kubeProxyConfig';
+    expect(result.notes).toEqual([
+      `${at}.iptablesSyncPeriod: became iptables.syncPeriod: 30s`,
+      `${at}.proxyArguments.iptables-min-sync-period: became iptables.minSyncPeriod: 30s`,
+      `${at}.proxyArguments.iptables-max-sync-period: became iptables.maxSyncPeriod: 1m0s`,
+    ]);
+    expectValid(result);
+  });
+
+  test('a List with the Network is taken too, with the block of pods', () => {
+    const result = convertFixture('openshift', 'openshift-list.yaml');
+    expect(result.text).toContain('clusterCIDR: 10.132.0.0/14\n');
+    expect(result.notes).toContain('spec.clusterNetwork: became clusterCIDR: 10.132.0.0/14');
+    expect(result.notes).toContain('spec.serviceNetwork: left out: not for the proxy');
+    expectValid(result);
+  });
+
+  const network = (spec: string): string =>
+    `apiVersion: operator.openshift.io/v1\nkind: Network\nspec: ${spec}\n`;
+
+  test('arguments win over fields, and the last value of an argument counts', () => {
+    const spec =
+      '{kubeProxyConfig: {bindAddress: 10.0.0.1, iptablesSyncPeriod: 10s, proxyArguments: ' +
+      '{iptables-sync-period: ["20s", "40s"], nodeport-addresses: [10.0.0.0/8, fd00::/8]}}}';
+    const result = convertText('openshift', network(spec));
+    expect(result.text).toContain('  syncPeriod: 40s\n');
+    expect(result.text).toContain('bindAddress: 10.0.0.1\n');
+    expect(result.text).toContain('nodePortAddresses:\n- 10.0.0.0/8\n- fd00::/8\n');
+    expectValid(result);
+  });
+
+  test('all errors come at once, with their places', () => {
+    const spec =
+      '{kubeProxyConfig: {iptablesSyncPeriod: PT30S, x: 1, proxyArguments: ' +
+      '{masquerade-al: ["true"], v: [2], iptables-masquerade-bit: ["32"]}}}';
+    const result = convertText('openshift', network(spec));
+    expect(result).toMatchObject({ text: '', exitCode: 1 });
+    const at = 'spec.kubeProxyConfig';
+    expect(result.notes).toContain(`${at}.x: left out: it is not known`);
+    expect(result.notes.filter((note) => note.startsWith('error: '))).toEqual([
+      `error: ${at}.proxyArguments.v: must be a list of strings; put quotes around the number 2`,
+      `error: ${at}.iptablesSyncPeriod: invalid argument "PT30S" for "--iptables-sync-period" ` +
+        'flag: time: invalid duration "PT30S"',
+      `error: ${at}.proxyArguments.masquerade-al: unknown flag: --masquerade-al ` +
+        '(did you mean --masquerade-all?)',
+      'error: iptables.masqueradeBit: 32: must be within the range [0, 31]',
+    ]);
+  });
+
+  test('two blocks of one family are left out', () => {
+    const spec = '{clusterNetwork: [{cidr: 10.0.0.0/8}, {cidr: 11.0.0.0/8}], kubeProxyConfig: {}}';
+    const result = convertText('openshift', network(spec));
+    expect(result.text).not.toContain('clusterCIDR');
+    expect(result.notes.join()).toContain('clusterCIDR takes one block a family');
+    const dual = '{clusterNetwork: [{cidr: 10.0.0.0/8}, {cidr: "fd00::/48"}]}';
+    const { text } = convertText('openshift', network(dual));
+    expect(text).toContain('clusterCIDR: 10.0.0.0/8,fd00::/48\n');
+  });
+
+  test.each([
+    ['kind: Network\napiVersion: config.openshift.io/v1\n', 'one Network of operator.openshift.io'],
+    ['kind: List\napiVersion: v1\nitems: []\n', 'none is in it'],
+    [network('{kubeProxyConfig: 1}'), 'spec.kubeProxyConfig: must be a mapping, not the number 1'],
+    [network('{kubeProxyConfig: {proxyArguments: [a]}}'), 'must be a mapping of flags, not a list'],
+    ['a: [', '(line 1): yaml: '],
+    ['', 'one Network of operator.openshift.io'],
+  ])('%j is refused', (text, error) => {
+    const result = convertText('openshift', text);
+    expect(result.exitCode).toBe(1);
+    expect(result.notes.join('\n')).toContain(error);
+  });
+});
+
+describe('OVHcloud', () => {
+  test('a customization becomes fields, tolerating a comma too much', () => {
+    const result = convertFixture('ovhcloud', 'ovhcloud-customization.txt');
+    expect(result.text).toBe(
+      `${begin}iptables:\n  minSyncPeriod: 1s\n  syncPeriod: 30s\n` +
+        'ipvs:\n  minSyncPeriod: 0s\n  scheduler: rr\n  syncPeriod: 30s\n' +
+        '  tcpFinTimeout: 0s\n  tcpTimeout: 0s\n  udpTimeout: 0s\nkind: KubeProxyConfiguration\n',
+    );
+    expect(result.notes[0]).toBe(
+      'file: a comma after the last member, which JSON does not allow, was skipped (line 13)',
+    );
+    expect(result.notes).toContain('apiServer: left out: not for the proxy');
+    expect(result.notes).toContain('kubeProxy.ipvs.syncPeriod: became ipvs.syncPeriod: 30s');
+    expectValid(result);
+  });
+
+  test('the payload of a cluster also gives the mode, tolerating comments', () => {
+    const result = convertFixture('ovhcloud', 'ovhcloud-cluster.txt');
+    expect(result.text).toContain('mode: ipvs\n');
+    expect(result.text).toContain('  tcpTimeout: 15m0s\n');
+    expect(result.notes).toContain('kubeProxyMode: became mode: ipvs');
+    expect(result.notes).toContain('region: left out: not for the proxy');
+    expect(result.notes[0]).toContain('comments, which JSON does not have, were skipped (line 7)');
+    expectValid(result);
+  });
+
+  test('a payload replaces: what is not in it is not in the file', () => {
+    const result = convertFixture('ovhcloud', 'ovhcloud-replacement.txt');
+    expect(result.text).toBe(
+      `${begin}iptables:\n  syncPeriod: 2m0s\nkind: KubeProxyConfiguration\n`,
+    );
+    expect(result.notes).toContain('kubeProxy.ipvs: not given: its fields have their defaults');
+    expectValid(result);
+  });
+
+  test('a missing comma is named with its place', () => {
+    expect(convertFixture('ovhcloud', 'ovhcloud-missing-comma.txt')).toEqual({
+      text: '',
+      notes: [
+        'error: line 5: a comma is missing after the value of "minSyncPeriod", before "syncPeriod"',
+      ],
+      exitCode: 1,
+    });
+  });
+
+  test('a zero that a file cannot say is pointed out', () => {
+    const text = '{"kubeProxy": {"iptables": {"minSyncPeriod": "PT0S"}}}';
+    expect(convertText('ovhcloud', text).notes).toContain(
+      'kubeProxy.iptables.minSyncPeriod: a file cannot say 0s here: it means the default, 1s',
+    );
+  });
+
+  test.each([
+    [
+      '{"kubeProxy": {"iptables": {"syncPeriod": "30s"}}}',
+      'kubeProxy.iptables.syncPeriod: "30s" is not a duration',
+    ],
+    [
+      '{"kubeProxy": {"ipvs": {"udpTimeout": 3}}}',
+      'kubeProxy.ipvs.udpTimeout: must be a string, not the number 3',
+    ],
+    [
+      '{"kubeProxy": {"iptables": {"syncPeriod": "-PT3S"}}}',
+      'iptables.syncPeriod: -3s: must be greater than 0',
+    ],
+    ['{"kubeProxy": []}', 'kubeProxy: must be an object, not a list'],
+    ['{"kubeProxyMode": "fast"}', 'mode: "fast": must be '],
+    ['[]', 'must be an object, not a list'],
+    ['{"a": }', 'line 1: a value is expected, but } stands there'],
+    ['{"a" 1}', 'line 1: a colon is missing after "a", before 1'],
+    ['{a: 1}', 'a name in double quotes is expected, but a stands there'],
+    ['{"a": 1,, "b": 2}', 'two commas stand in a row'],
+    ['{"a": [1 2]}', 'a comma is missing after item 0 of the list, before 2'],
+    ['{"a": "x', 'a closing double quote is missing'],
+    ['{"a": "\\x"}', 'has an escape or a character that JSON does not know'],
+    ['{"a": {"b": 1}\n', 'line 2: the text ends within the brackets of line 1'],
+    ['{} {}', '{ stands after the end of the JSON'],
+    ['', 'line 1: a value is expected, but the end of the text stands there'],
+    ['{"a": '.repeat(60), 'nested more than 50 levels deep'],
+  ])('%s is refused', (text, error) => {
+    const result = convertText('ovhcloud', text);
+    expect(result.exitCode).toBe(1);
+    expect(result.notes.join('\n')).toContain(error);
+  });
+
+  test('what the API does not know is left out, with a note', () => {
+    const text = '{"kubeProxy": {"nftables": {}, "iptables": {"x": "PT1S", "syncPeriod": null}}}';
+    const { notes, exitCode } = convertText('ovhcloud', text);
+    expect(exitCode).toBe(0);
+    expect(notes).toContain('kubeProxy.nftables: left out: not known');
+    expect(notes).toContain('kubeProxy.iptables.x: left out: not known');
+  });
+});

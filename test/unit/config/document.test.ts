@@ -1,0 +1,56 @@
+import { describe, expect, test } from 'vitest';
+import { loadConfig } from '../../../src/config/load.ts';
+import { bytes, configOf, errorOf, load, loadFile } from './support.ts';
+
+function written(flags: readonly string[], file?: string): string {
+  const result = load(['--write-config-to=out.yaml', ...flags], file);
+  return result.kind === 'write-config' ? result.text : errorOf(result);
+}
+
+describe('the written configuration', () => {
+  test('has every field with its effective value, in alphabetical order', async () => {
+    await expect(written([])).toMatchFileSnapshot('fixtures/written-defaults.yaml');
+  });
+
+  test('gives periods and masqueradeAll only in the section of the mode', async () => {
+    const file =
+      'mode: nftables\nnftables: {masqueradeAll: true, syncPeriod: 9s, maxSyncPeriod: 10m}\n' +
+      'iptables: {masqueradeAll: true, masqueradeBit: 3, syncPeriod: 8s}\n' +
+      'featureGates: {ComponentFlagz: false}\nlogging: {vmodule: [{filePattern: a, verbosity: 1}]}\n';
+    await expect(written([], file)).toMatchFileSnapshot('fixtures/written-nftables.yaml');
+  });
+
+  test.each([
+    ['mode: iptables\niptables: {syncPeriod: 7s, masqueradeAll: true}\n'],
+    ['mode: ipvs\nipvs: {scheduler: sh, excludeCIDRs: [10.0.0.0/8], minSyncPeriod: 2s}\n'],
+    ['mode: nftables\nnodePortAddresses: [10.0.0.0/8]\nclusterCIDR: 10.0.0.0/8,fd00::/8\n'],
+    ['mode: userspace\nudpIdleTimeout: 3s\nportRange: 100-200\n'],
+    ['bindAddress: "fd00::1"\nhostnameOverride: "yes"\nconntrack: {maxPerCore: 0}\n'],
+    ['oomScoreAdj: 0\niptables: {localhostNodePorts: false}\nwinkernel: {enableDSR: true}\n'],
+  ])('%j means the same when it is read again', (file) => {
+    const first = configOf(loadFile(file));
+    const again = loadConfig(['--config=proxy.yaml'], { readFile: () => bytes(written([], file)) });
+    expect(configOf(again)).toEqual(first);
+  });
+
+  test('is not written when anything is wrong', () => {
+    expect(written(['--proxy-mode=x'])).toContain('Error: failed validate: ');
+  });
+
+  test('does not fold in the port flags', () => {
+    expect(written(['--healthz-port=0'])).toContain('healthzBindAddress: 0.0.0.0:10256\n');
+    expect(written(['--healthz-bind-address=1.2.3.4'])).toContain('must be IP:port');
+  });
+
+  test('is what /configz shows, with primary unexpanded', () => {
+    expect(configOf(loadFile('mode: nftables\n')).document).toMatchObject({
+      apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+      kind: 'KubeProxyConfiguration',
+      mode: 'nftables',
+      nodePortAddresses: ['primary'],
+      detectLocalMode: 'ClusterCIDR',
+      iptables: { syncPeriod: '0s', masqueradeBit: 14 },
+      nftables: { syncPeriod: '30s', minSyncPeriod: '1s' },
+    });
+  });
+});

@@ -1,0 +1,67 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { loadConfig } from '../../../src/config/load.ts';
+import { formatCIDR } from '../../../src/state/address.ts';
+import { configOf, load, running } from './support.ts';
+
+function fixture(name: string) {
+  const readFile = (path: string) => readFileSync(new URL(`fixtures/${path}`, import.meta.url));
+  return running(loadConfig([`--config=${name}`], { readFile }));
+}
+
+describe('the file that kubeadm writes', () => {
+  test('loads without a warning and means the defaults', () => {
+    const { config, warnings } = fixture('kubeadm.yaml');
+    const flags = [
+      '--kubeconfig=/var/lib/kube-proxy/kubeconfig.conf',
+      '--cluster-cidr=10.244.0.0/16',
+    ];
+    const { configPath, flags: _, modes, ...rest } = config;
+    const { configPath: __, flags: ___, modes: expectedModes, ...expected } = configOf(load(flags));
+    expect(warnings).toEqual([]);
+    expect(configPath).toBe('kubeadm.yaml');
+    expect(rest).toEqual(expected);
+    expect(modes.iptables).toEqual(expectedModes.iptables);
+    expect(modes.nftables).toEqual(expectedModes.nftables);
+  });
+});
+
+describe('a file with every field of the older reference', () => {
+  test('is understood in full', () => {
+    const { config } = fixture('older-reference.yaml');
+    expect(config).toMatchObject({
+      mode: 'userspace',
+      hostnameOverride: 'node-7.example.com',
+      bindAddressHardFail: true,
+      profiling: true,
+      source: { kubeconfigPath: '/etc/proxy/kubeconfig', qps: 20, burst: 40 },
+      userspace: { portRange: { first: 30_000, last: 30_999 }, udpIdleTimeoutMs: 2000 },
+      ipvs: { scheduler: 'wlc', strictARP: true },
+      conntrack: {
+        maxPerCore: 0,
+        min: 1000,
+        tcpEstablishedTimeoutMs: 7_200_000,
+        tcpCloseWaitTimeoutMs: 60_000,
+      },
+      oomScoreAdj: -998,
+      configSyncPeriodMs: 300_000,
+      detectLocal: { kind: 'NodeCIDR' },
+    });
+    expect(config.modes.userspace).toEqual({
+      masqueradeBit: 15,
+      masqueradeMark: 0x8000,
+      masqueradeAll: true,
+      syncPeriodMs: 45_000,
+      minSyncPeriodMs: 5000,
+      fullSyncPeriodMs: 3_600_000,
+    });
+    const { nodePortAddresses } = config;
+    const cidrs = nodePortAddresses.kind === 'cidrs' ? nodePortAddresses.cidrs : [];
+    expect(cidrs.map(formatCIDR)).toEqual(['127.0.0.0/8']);
+  });
+
+  test('warns only of what Windows would need', () => {
+    const { warnings } = fixture('older-reference.yaml');
+    expect(warnings.filter((line) => !line.startsWith('winkernel.'))).toEqual([]);
+  });
+});

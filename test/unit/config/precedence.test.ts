@@ -1,0 +1,285 @@
+import { describe, expect, test } from 'vitest';
+import { configOf, errorOf, load, loadFile, running } from './support.ts';
+
+describe('with a file', () => {
+  test('the file counts, not the flags, and the dropped ones are named', () => {
+    const flags = ['--proxy-mode=ipvs', '--kubeconfig=/f', '--ipvs-scheduler=lc', '--v=1'];
+    const { config, warnings } = running(load(flags, 'mode: iptables\n'));
+    expect(config.mode).toBe('iptables');
+    expect(config.source).toMatchObject({ kubeconfigPath: '' });
+    expect(config.ipvs.scheduler).toBe('rr');
+    expect(warnings).toEqual([
+      'ignored, because --config is given: --kubeconfig, --proxy-mode, --ipvs-scheduler',
+    ]);
+  });
+
+  test('logging flags win, patterns of flags stand before those of the file', () => {
+    const file =
+      'mode: ipvs\nipvs: {scheduler: sh}\nlogging:\n  verbosity: 2\n  vmodule: [{filePattern: a.go, verbosity: 3}]\n';
+    const { logging, ipvs } = configOf(
+      load(['-v=7', '--vmodule', 'goo.go=8', '--ipvs-scheduler', 'rr'], file),
+    );
+    expect(ipvs.scheduler).toBe('sh');
+    expect(logging.verbosity).toBe(7);
+    expect(logging.vmodule).toEqual([
+      { filePattern: 'goo.go', verbosity: 8 },
+      { filePattern: 'a.go', verbosity: 3 },
+    ]);
+  });
+
+  test('logging flags that are not given leave the file’s values', () => {
+    const { logging } = configOf(loadFile('logging: {verbosity: 2, format: json}\n'));
+    expect(logging).toMatchObject({ verbosity: 2, format: 'json', vmodule: [] });
+  });
+
+  test('--hostname-override wins over the file', () => {
+    const file = 'hostnameOverride: File\n';
+    expect(configOf(loadFile(file)).hostnameOverride).toBe('file');
+    expect(configOf(load(['--hostname-override= Flag '], file)).hostnameOverride).toBe('flag');
+    expect(configOf(load(['--hostname-override='], file)).hostnameOverride).toBe('file');
+  });
+
+  test('--master and --manifests still count', () => {
+    const file = 'clientConnection: {kubeconfig: /k}\n';
+    expect(configOf(load(['--master=https://a'], file)).source).toMatchObject({
+      kubeconfigPath: '/k',
+      masterUrl: 'https://a',
+    });
+    expect(configOf(load(['--manifests=/m'], file)).source).toEqual({
+      kind: 'manifests',
+      directory: '/m',
+    });
+  });
+
+  test('an IPv6 bind address moves the default addresses', () => {
+    const { document } = configOf(loadFile('bindAddress: "fd00::1"\n'));
+    expect([document.healthzBindAddress, document.metricsBindAddress]).toEqual([
+      '[::]:10256',
+      '[::1]:10249',
+    ]);
+  });
+
+  test('an empty address is the default, it cannot be switched off', () => {
+    const { config } = running(loadFile('healthzBindAddress: ""\nmetricsBindAddress: ""\n'));
+    expect([config.healthzBindAddress?.port, config.metricsBindAddress?.port]).toEqual([
+      10256, 10249,
+    ]);
+  });
+});
+
+describe('without a file', () => {
+  test('an IPv6 bind address leaves the default addresses where they are', () => {
+    const { document } = configOf(load(['--bind-address=fd00::1']));
+    expect([document.healthzBindAddress, document.metricsBindAddress]).toEqual([
+      '0.0.0.0:10256',
+      '127.0.0.1:10249',
+    ]);
+  });
+
+  test('a port flag counts where the address has none', () => {
+    const ports = (...flags: string[]): unknown => {
+      const { healthzBindAddress, metricsBindAddress } = configOf(load(flags));
+      return [healthzBindAddress?.port, metricsBindAddress?.port];
+    };
+    const addresses = ['--healthz-bind-address=::', '--metrics-bind-address=1.2.3.4'];
+    expect(ports(...addresses)).toEqual([10256, 10249]);
+    expect(ports(...addresses, '--healthz-port=1', '--metrics-port=2')).toEqual([1, 2]);
+    expect(ports('--healthz-port=1', '--metrics-port=2')).toEqual([10256, 10249]);
+  });
+
+  test('port 0 and an empty address switch a server off', () => {
+    const served = (...flags: string[]): unknown => {
+      const { healthzBindAddress, metricsBindAddress } = configOf(load(flags));
+      return [healthzBindAddress, metricsBindAddress];
+    };
+    expect(served('--healthz-port=0', '--metrics-port=0')).toEqual([undefined, undefined]);
+    expect(served('--healthz-bind-address=', '--metrics-bind-address=')).toEqual([
+      undefined,
+      undefined,
+    ]);
+  });
+
+  test('iptables-* periods count in every mode but ipvs', () => {
+    const flags = [
+      '--iptables-sync-period=10s',
+      '--iptables-min-sync-period=0',
+      '--iptables-max-sync-period=1m',
+      '--ipvs-sync-period=20s',
+      '--ipvs-min-sync-period=2s',
+    ];
+    for (const mode of ['nftables', 'iptables', 'userspace'] as const) {
+      const settings = configOf(load([...flags, `--proxy-mode=${mode}`])).modes[mode];
+      expect(settings).toMatchObject({
+        syncPeriodMs: 10_000,
+        minSyncPeriodMs: 0,
+        fullSyncPeriodMs: 60_000,
+      });
+    }
+    expect(configOf(load([...flags, '--proxy-mode=ipvs'])).modes.ipvs).toMatchObject({
+      syncPeriodMs: 20_000,
+      minSyncPeriodMs: 2_000,
+      fullSyncPeriodMs: 20_000,
+    });
+  });
+
+  test('mode ipvs has a minimum of 1s, with a file of 0s', () => {
+    expect(configOf(load(['--proxy-mode=ipvs'])).modes.ipvs.minSyncPeriodMs).toBe(1000);
+    expect(configOf(loadFile('mode: ipvs\n')).modes.ipvs.minSyncPeriodMs).toBe(0);
+  });
+
+  test('a flag can say 0 where a file cannot', () => {
+    expect(errorOf(load(['--config-sync-period=0']))).toContain('must be greater than 0');
+    expect(configOf(loadFile('configSyncPeriod: 0s\n')).configSyncPeriodMs).toBe(900_000);
+    const oom = configOf(load(['--oom-score-adj=0', '--conntrack-max-per-core=0']));
+    expect([oom.oomScoreAdj, oom.conntrack.maxPerCore]).toEqual([0, 0]);
+  });
+
+  test('a host name of blanks is an error', () => {
+    expect(errorOf(load(['--hostname-override= ']))).toBe(
+      'Error: failed complete: empty hostname-override is invalid\n' +
+        '  --hostname-override: must not be only white space\n',
+    );
+    expect(errorOf(loadFile('hostnameOverride: " "\n'))).toContain('failed complete: empty');
+  });
+
+  test('an empty --cluster-cidr means that nothing is local', () => {
+    expect(configOf(load(['--cluster-cidr='])).detectLocal).toEqual({
+      kind: 'ClusterCIDR',
+      cidrs: [],
+    });
+  });
+
+  test('every flag and its value are listed in order', () => {
+    const { flags } = configOf(load(['--v=2', '--nodeport-addresses=10.0.0.0/8']));
+    expect(flags.map(({ name }) => name)).toEqual([...flags.map(({ name }) => name)].sort());
+    expect(flags).toContainEqual({ name: 'v', value: '2' });
+    expect(flags).toContainEqual({ name: 'nodeport-addresses', value: '[10.0.0.0/8]' });
+    expect(flags).toContainEqual({ name: 'conntrack-min', value: '131072' });
+  });
+});
+
+describe('logging', () => {
+  test.each([
+    ['format: xml', 'format: Invalid value: "xml": Unsupported log format'],
+    ['flushFrequency: -1s', 'flushFrequency: Invalid value: -1s: must be greater than 0'],
+    [
+      'format: json, vmodule: [{filePattern: a, verbosity: 1}]',
+      'vmodule: Forbidden: Only supported for text log format',
+    ],
+    ['vmodule: [{verbosity: 1}]', 'vmodule[0]: Required value: File pattern must not be empty'],
+    [
+      'vmodule: [{filePattern: "a=b", verbosity: 1}]',
+      'vmodule[0]: Invalid value: "a=b": File pattern must not contain equal sign or comma',
+    ],
+    [
+      'options: {json: {splitStream: true}}',
+      'options.json.splitStream: Forbidden: Feature LoggingAlphaOptions is disabled',
+    ],
+    [
+      'options: {text: {infoBufferSize: 1}}',
+      'options.text.infoBufferSize: Forbidden: Feature LoggingAlphaOptions is disabled',
+    ],
+  ])('%s is refused before all else', (fields, error) => {
+    const text = errorOf(loadFile(`mode: x\nlogging: {${fields}}\n`));
+    expect(text.split('\n')[0]).toBe(`Error: initialize logging: ${error}`);
+    expect(text).toContain('\n  mode (line 3): "x": must be ');
+  });
+
+  test('format json needs its gate', () => {
+    const file = 'logging: {format: json}\nfeatureGates: {LoggingBetaOptions: false}\n';
+    expect(errorOf(loadFile(file))).toContain(
+      'initialize logging: format: Forbidden: Log format json is disabled, see LoggingBetaOptions',
+    );
+  });
+
+  test('the options of the chosen format count, with their gate', () => {
+    const file =
+      'featureGates: {LoggingAlphaOptions: true}\nlogging: {format: json, options: ' +
+      '{json: {splitStream: true, infoBufferSize: 2Ki}, text: {infoBufferSize: 1}}}\n';
+    expect(configOf(loadFile(file)).logging).toMatchObject({
+      splitStream: true,
+      infoBufferBytes: 2048,
+    });
+  });
+
+  test('a buffer above 2Gi is cut to that, with a warning', () => {
+    const flags = ['--feature-gates=LoggingAlphaOptions=true', '--log-text-info-buffer-size=3Gi'];
+    const { config, warnings } = running(load(flags));
+    expect(config.logging.infoBufferBytes).toBe(2 ** 31);
+    expect(warnings).toEqual([
+      'logging.options.text.infoBufferSize: only 2Gi are used, as in kube-proxy',
+    ]);
+  });
+});
+
+describe('feature gates', () => {
+  const gatesOf = (list: string) => configOf(load([`--feature-gates=${list}`])).featureGates;
+
+  test('have the values of kube-proxy 1.36', () => {
+    expect(gatesOf('')).toMatchObject({
+      AllowServiceExternalIPs: true,
+      ComponentFlagz: true,
+      ComponentStatusz: true,
+      LoggingAlphaOptions: false,
+      NativeHistograms: false,
+    });
+  });
+
+  test('bulk switches set what is not named', () => {
+    expect(gatesOf('AllAlpha=true,NativeHistograms=false')).toMatchObject({
+      LoggingAlphaOptions: true,
+      NativeHistograms: false,
+    });
+    expect(gatesOf('AllBeta=false')).toMatchObject({
+      ComponentFlagz: false,
+      AllowServiceExternalIPs: true,
+    });
+  });
+
+  test('a locked gate keeps its value', () => {
+    const file = 'featureGates:\n  NFTablesProxyMode: false\n';
+    expect(errorOf(loadFile(file)).split('\n')[0]).toBe(
+      'Error: failed complete: cannot set feature gate NFTablesProxyMode to false, feature is ' +
+        'locked to true',
+    );
+    expect(loadFile('featureGates:\n  NFTablesProxyMode: true\n').kind).toBe('run');
+  });
+
+  test('an unknown gate is an error, with a guess', () => {
+    expect(errorOf(load(['--feature-gates=Nope=true']))).toContain(
+      'Error: failed complete: unrecognized feature gate: Nope\n',
+    );
+    expect(errorOf(load(['--feature-gates=ComponentFlags=true']))).toContain(
+      'unrecognized feature gate: ComponentFlags (did you mean ComponentFlagz?)',
+    );
+  });
+
+  test('gates of other components are accepted', () => {
+    const { config, warnings } = running(load(['--feature-gates=GracefulNodeShutdown=true']));
+    expect(config.featureGates).not.toHaveProperty('GracefulNodeShutdown');
+    expect(warnings).toEqual([]);
+  });
+
+  test('setting a gate that is generally available warns', () => {
+    expect(running(load(['--feature-gates=AllowServiceExternalIPs=false'])).warnings).toEqual([
+      'Setting GA feature gate AllowServiceExternalIPs=false. It will be removed in a future release.',
+    ]);
+  });
+});
+
+describe('the configuration', () => {
+  test('cannot be changed, however deep', () => {
+    const config = configOf(loadFile('clusterCIDR: 10.0.0.0/8\n'));
+    const isFrozen = (value: unknown): boolean =>
+      typeof value !== 'object' ||
+      value === null ||
+      ArrayBuffer.isView(value) ||
+      (Object.isFrozen(value) && Object.values(value).every(isFrozen));
+    expect(isFrozen(config)).toBe(true);
+  });
+
+  test('keeps parts of milliseconds', () => {
+    const file = 'iptables: {syncPeriod: 1h, minSyncPeriod: 1500us}\n';
+    expect(configOf(loadFile(file)).modes.iptables.minSyncPeriodMs).toBe(1.5);
+  });
+});
