@@ -185,14 +185,13 @@ export class FakeApiServer {
     const fault = this.#nextFault(resource, verb);
     if (fault?.kind === 'late') await new Promise((resolve) => setTimeout(resolve, fault.ms));
     else if (fault !== undefined && (await failed(fault, response))) return;
-    const cut = fault?.kind === 'cut';
     if (verb === 'watch' || verb === 'streaming-list') {
-      this.#watch(resource, url.searchParams, response);
-      if (cut) this.disturb(resource, 'cut-now');
-    } else {
-      const body = this.#list(resource, url.searchParams, response);
-      if (body !== undefined) await (cut ? sendCut(response, body) : sendJSON(response, body));
+      this.#watch(resource, url.searchParams, response, fault);
+      return;
     }
+    const body = this.#list(resource, url.searchParams, response);
+    if (body === undefined) return;
+    await (fault?.kind === 'cut' ? sendCut(response, body) : sendJSON(response, body));
   }
 
   #nextFault(resource: Resource, verb: Verb): Fault | undefined {
@@ -238,7 +237,12 @@ export class FakeApiServer {
     return { objects, version: this.store.version };
   }
 
-  #watch(resource: Resource, query: URLSearchParams, response: ServerResponse): void {
+  #watch(
+    resource: Resource,
+    query: URLSearchParams,
+    response: ServerResponse,
+    fault: Fault | undefined,
+  ): void {
     const { streamingLists = 'supported', bookmarkMs = 60_000 } = this.#options;
     const streaming = query.get('sendInitialEvents') === 'true';
     if (streaming && streamingLists === 'refused') {
@@ -261,6 +265,12 @@ export class FakeApiServer {
       watches.delete(watch);
     });
     const version = query.get('resourceVersion') ?? '';
+    if (fault?.kind === 'cut') {
+      const objects = [...this.store.objects(resource).values()];
+      if (streaming) watch.sendAll(objects.slice(objects.length / 2));
+      watch.disturb('cut-now');
+      return;
+    }
     if (streaming || version === '' || version === '0') {
       watch.sendAll(this.store.objects(resource).values());
       if (streaming && streamingLists === 'supported') watch.bookmark('initial-events-end');
