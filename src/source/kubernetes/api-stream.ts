@@ -1,0 +1,78 @@
+import type { ApiClient, ApiResponse, Query } from './client.ts';
+import { describeNetworkError, StreamError } from './errors.ts';
+
+export interface ApiStreamOptions {
+  /** How long the server may take to begin. */
+  readonly startMaxMs: number;
+  /** How long it may then be silent. */
+  readonly silenceMaxMs: number;
+  readonly signal: AbortSignal;
+  /** Called for each sign of life. */
+  readonly onWord: () => void;
+}
+
+/** The body of one GET, under a watchdog: a half-open connection never says that it is dead. */
+export class ApiStream {
+  readonly #options: ApiStreamOptions;
+  readonly #controller = new AbortController();
+  readonly #onAbort = (): void => this.stop();
+  readonly #response: Promise<ApiResponse>;
+  #watchdog: NodeJS.Timeout | undefined;
+
+  private constructor(client: ApiClient, path: string, query: Query, options: ApiStreamOptions) {
+    this.#options = options;
+    options.signal.addEventListener('abort', this.#onAbort, { once: true });
+    if (options.signal.aborted) this.stop();
+    else this.#allow(options.startMaxMs);
+    this.#response = client.get(path, query, this.#controller.signal);
+  }
+
+  /** Resolves when the server has begun to answer with status 200. Rejects as `get` does. */
+  static async open(
+    client: ApiClient,
+    path: string,
+    query: Query,
+    options: ApiStreamOptions,
+  ): Promise<ApiStream> {
+    const stream = new ApiStream(client, path, query, options);
+    try {
+      await stream.#response;
+    } catch (error) {
+      const { aborted, reason } = stream.#controller.signal;
+      stream.stop();
+      throw aborted ? reason : error;
+    }
+    options.onWord();
+    stream.#allow(options.silenceMaxMs);
+    return stream;
+  }
+
+  /** Throws when the connection breaks, when it is silent for too long, and after `stop`. */
+  async *chunks(): AsyncGenerator<Buffer> {
+    try {
+      for await (const chunk of await this.#response) {
+        this.#watchdog?.refresh();
+        this.#options.onWord();
+        yield chunk;
+      }
+    } catch (error) {
+      const { aborted, reason } = this.#controller.signal;
+      throw aborted ? reason : new Error(`connection lost: ${describeNetworkError(error)}`);
+    } finally {
+      this.stop();
+    }
+  }
+
+  /** Closes the connection. May be called at any time, and again. */
+  stop(reason = new StreamError('cut', 'stopped by ourselves')): void {
+    clearTimeout(this.#watchdog);
+    this.#options.signal.removeEventListener('abort', this.#onAbort);
+    this.#controller.abort(reason);
+  }
+
+  #allow(silenceMs: number): void {
+    clearTimeout(this.#watchdog);
+    const reason = new StreamError('silent', `the server was silent for ${silenceMs / 1000} s`);
+    this.#watchdog = setTimeout(() => this.stop(reason), silenceMs);
+  }
+}

@@ -1,0 +1,183 @@
+import type { SecureContext } from 'node:tls';
+import { buildConnector, type Dispatcher, Pool, ProxyAgent } from 'undici';
+import { CredentialReader } from './credentials.ts';
+import { describeNetworkError, statusError } from './errors.ts';
+import { type AccessOptions, type ClusterAccess, readAccess } from './kubeconfig.ts';
+import { RateLimiter } from './rate-limiter.ts';
+
+/** An idle connection is probed before common load balancers forget it (60 s). */
+const keepAliveDelayMs = 30_000;
+const errorBodyBytesMax = 64 * 1024;
+
+export interface ClientOptions extends AccessOptions {
+  /** Requests a second; below zero = no limit; 0 = the default, 5. */
+  readonly qps: number;
+  /** How many requests may come at once; 0 = the default, 10. */
+  readonly burst: number;
+  readonly userAgent: string;
+}
+
+export type Query = Readonly<Record<string, string>>;
+
+/** A 200 answer whose body is still on its way. */
+export type ApiResponse = AsyncIterable<Buffer>;
+
+/** GET requests to one API server, over HTTP/1.1: each watch has a connection of its own. */
+export class ApiClient {
+  readonly #access: ClusterAccess;
+  readonly #credentials: CredentialReader;
+  readonly #limiter: RateLimiter;
+  readonly #userAgent: string;
+  readonly #dispatchers = new Set<Dispatcher>();
+  #current: { secureContext: SecureContext; dispatcher: Dispatcher } | undefined;
+  #answered = false;
+  #failure: string | undefined;
+
+  private constructor(access: ClusterAccess, options: ClientOptions) {
+    this.#access = access;
+    this.#credentials = new CredentialReader(access);
+    this.#limiter = new RateLimiter(options.qps || 5, options.burst || 10);
+    this.#userAgent = options.userAgent;
+  }
+
+  /** Rejects with an Error of one line when the configuration cannot work. */
+  static async open(options: ClientOptions): Promise<ApiClient> {
+    const client = new ApiClient(readAccess(options), options);
+    await client.#credentials.read();
+    return client;
+  }
+
+  get server(): string {
+    return this.#access.server.origin;
+  }
+
+  /** Whether the server ever said anything, were it an error. */
+  get answered(): boolean {
+    return this.#answered;
+  }
+
+  /** Why the last request that got no answer got none. */
+  get failure(): string | undefined {
+    return this.#failure;
+  }
+
+  /**
+   * Rejects with an ApiError when the server answers with an error, with an Error of one line
+   * when it does not answer, and when `signal` aborts, which also ends a running body.
+   */
+  async get(path: string, query: Query, signal: AbortSignal): Promise<ApiResponse> {
+    await this.#limiter.take(signal);
+    const { secureContext, headers } = await this.#credentials.read();
+    const response = await this.#request(path, query, {
+      dispatcher: this.#dispatcher(secureContext),
+      headers: { ...headers, accept: 'application/json', 'user-agent': this.#userAgent },
+      signal,
+    });
+    this.#answered = true;
+    // A body that is stopped before anybody reads it has nobody else to tell.
+    response.body.on('error', () => {});
+    if (response.statusCode === 200) return response.body;
+    if (response.statusCode === 401) this.#credentials.invalidate();
+    throw await readError(response);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#dispatchers].map((dispatcher) => dispatcher.destroy()));
+  }
+
+  async #request(
+    path: string,
+    query: Query,
+    { dispatcher, headers, signal }: RequestParts,
+  ): Promise<Dispatcher.ResponseData> {
+    const { origin, pathname } = this.#access.server;
+    const prefix = pathname.replace(/\/$/, '');
+    try {
+      return await dispatcher.request({
+        origin,
+        path: `${prefix}${path}?${new URLSearchParams(query)}`,
+        method: 'GET',
+        headers,
+        signal,
+        // A watch may start late and stay silent: how long that is fine is its reader's to say.
+        headersTimeout: 0,
+        bodyTimeout: 0,
+      });
+    } catch (error) {
+      if (signal.aborted) throw signal.reason;
+      this.#failure = describeNetworkError(error);
+      throw new Error(`cannot reach ${origin}: ${this.#failure}`);
+    }
+  }
+
+  /** One pool for each set of certificates; an old one ends with its last request. */
+  #dispatcher(secureContext: SecureContext): Dispatcher {
+    if (this.#current?.secureContext === secureContext) return this.#current.dispatcher;
+    const old = this.#current?.dispatcher;
+    const dispatcher = createDispatcher(this.#access, secureContext);
+    this.#dispatchers.add(dispatcher);
+    this.#current = { secureContext, dispatcher };
+    if (old !== undefined) {
+      const forget = (): boolean => this.#dispatchers.delete(old);
+      void old.close().then(forget, forget);
+    }
+    return dispatcher;
+  }
+}
+
+interface RequestParts {
+  readonly dispatcher: Dispatcher;
+  readonly headers: Record<string, string>;
+  readonly signal: AbortSignal;
+}
+
+function createDispatcher(access: ClusterAccess, secureContext: SecureContext): Dispatcher {
+  const tls = {
+    secureContext,
+    rejectUnauthorized: access.verification === 'verify',
+    ...(access.tlsServerName === undefined ? {} : { servername: access.tlsServerName }),
+  };
+  if (access.proxyUrl !== undefined) {
+    return new ProxyAgent({ uri: access.proxyUrl, requestTls: tls, allowH2: false });
+  }
+  const connect = buildConnector({
+    ...tls,
+    allowH2: false,
+    keepAlive: true,
+    keepAliveInitialDelay: keepAliveDelayMs,
+  });
+  return new Pool(access.server.origin, { connect, allowH2: false, pipelining: 1 });
+}
+
+async function readError(response: Dispatcher.ResponseData) {
+  const parts: Buffer[] = [];
+  let length = 0;
+  for await (const part of response.body) {
+    parts.push(part);
+    length += part.length;
+    if (length > errorBodyBytesMax) break;
+  }
+  const text = Buffer.concat(parts).toString('utf8');
+  const [line = ''] = text.trim().split('\n');
+  const status = response.statusCode;
+  return statusError(parse(text), {
+    status,
+    words: line === '' ? `HTTP status ${status}` : line.slice(0, 200),
+    retryAfterMs: retryAfterMs(response.headers['retry-after']),
+  });
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Seconds or a date, in milliseconds from now. */
+function retryAfterMs(header: string | string[] | undefined): number | undefined {
+  if (typeof header !== 'string') return undefined;
+  const ms = /^[0-9]+$/.test(header) ? Number(header) * 1000 : Date.parse(header) - Date.now();
+  return Number.isFinite(ms) ? Math.max(0, ms) : undefined;
+}

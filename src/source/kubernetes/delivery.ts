@@ -1,0 +1,62 @@
+import { isRawObject } from '../decode/door.ts';
+import { type DecodeContext, decodeChange, goneChange, objectKey } from '../decode.ts';
+import type { Resource, SourceSink } from '../source.ts';
+
+/** What the sink knows of one resource: repeats are left out, deletes we missed are made up for. */
+export class Delivery {
+  readonly #resource: Resource;
+  readonly #context: DecodeContext;
+  readonly #sink: SourceSink;
+  /** resourceVersion of each delivered object, by key. */
+  readonly #versions = new Map<string, string>();
+
+  constructor(resource: Resource, context: DecodeContext, sink: SourceSink) {
+    this.#resource = resource;
+    this.#context = context;
+    this.#sink = sink;
+  }
+
+  get size(): number {
+    return this.#versions.size;
+  }
+
+  keyOf(raw: unknown): string | undefined {
+    return objectKey(this.#resource, raw);
+  }
+
+  /** The object is there. Returns its key; undefined when it has none. */
+  put(raw: unknown): string | undefined {
+    const key = this.keyOf(raw);
+    const version = resourceVersionOf(raw);
+    if (key !== undefined && version !== '' && this.#versions.get(key) === version) return key;
+    const { change, problems } = decodeChange(this.#resource, raw, this.#context);
+    for (const problem of problems) this.#sink.problem(problem);
+    if (key === undefined) return undefined;
+    if (change === undefined) {
+      // Not ours to serve, or no longer.
+      this.remove(key);
+    } else {
+      this.#versions.set(key, version);
+      this.#sink.change(change);
+    }
+    return key;
+  }
+
+  remove(key: string): void {
+    if (this.#versions.delete(key)) this.#sink.change(goneChange(this.#resource, key));
+  }
+
+  /** A complete list held these keys and no others. */
+  retain(keys: ReadonlySet<string>): void {
+    for (const key of this.#versions.keys()) {
+      if (!keys.has(key)) this.remove(key);
+    }
+  }
+}
+
+/** Opaque; empty when there is none. */
+export function resourceVersionOf(raw: unknown): string {
+  const metadata = isRawObject(raw) ? raw.metadata : undefined;
+  const version = isRawObject(metadata) ? metadata.resourceVersion : undefined;
+  return typeof version === 'string' ? version : '';
+}

@@ -1,0 +1,77 @@
+import { isRawObject } from '../decode/door.ts';
+
+/** The API server answered, and its answer is an error (HTTP, or an ERROR event of a watch). */
+export class ApiError extends Error {
+  override readonly name = 'ApiError';
+  /** HTTP status, or `code` of the Status object. */
+  readonly status: number;
+  /** How long the server wants us to wait; undefined when it does not say. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(status: number, words: string, retryAfterMs: number | undefined) {
+    super(words);
+    this.status = status;
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+/** A stream that ended otherwise than it should. */
+export class StreamError extends Error {
+  override readonly name = 'StreamError';
+  /**
+   * - `silent`: nothing came for too long.
+   * - `cut`: it ended inside an object.
+   * - `garbage`: it holds what we cannot read, so we do not know what we missed.
+   */
+  readonly kind: 'silent' | 'cut' | 'garbage';
+
+  constructor(kind: StreamError['kind'], words: string) {
+    super(words);
+    this.kind = kind;
+  }
+}
+
+/** From a `Status` object of the API, in a body or in an ERROR event. */
+export function statusError(
+  raw: unknown,
+  fallback: { status: number; words: string; retryAfterMs?: number | undefined },
+): ApiError {
+  const status = isRawObject(raw) ? raw : {};
+  const details = isRawObject(status.details) ? status.details : {};
+  const seconds = details.retryAfterSeconds;
+  return new ApiError(
+    typeof status.code === 'number' ? status.code : fallback.status,
+    typeof status.message === 'string' && status.message !== '' ? status.message : fallback.words,
+    fallback.retryAfterMs ?? (typeof seconds === 'number' ? seconds * 1000 : undefined),
+  );
+}
+
+/** The innermost reason of a request that got no answer, in one line. */
+export function describeNetworkError(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if (error instanceof AggregateError && error.errors.length > 0) {
+    return describeNetworkError(error.errors[0]);
+  }
+  if (error.cause instanceof Error) return describeNetworkError(error.cause);
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
+  const meaning = meanings[code];
+  const [words = ''] = error.message.split('\n');
+  if (meaning !== undefined) return `${meaning} (${code})`;
+  return code === '' || words.includes(code) ? words : `${words} (${code})`;
+}
+
+const meanings: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'connection refused',
+  ECONNRESET: 'connection reset',
+  EHOSTUNREACH: 'no route to the host',
+  ENETUNREACH: 'no route to the network',
+  ENOTFOUND: 'the host name is unknown',
+  EAI_AGAIN: 'the host name cannot be resolved now',
+  ETIMEDOUT: 'timed out',
+  UND_ERR_CONNECT_TIMEOUT: 'timed out while connecting',
+  UND_ERR_SOCKET: 'the server closed the connection',
+  SELF_SIGNED_CERT_IN_CHAIN: 'its certificate is not signed by the configured authority',
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'its certificate is not signed by the configured authority',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'its certificate is not signed by the configured authority',
+  CERT_HAS_EXPIRED: 'its certificate has expired',
+};

@@ -1,0 +1,212 @@
+/**
+ * What it takes to talk to one API server, from a kubeconfig, from the pod we run in, or from
+ * `--master` alone. Files are named here and read by `credentials.ts`, again and again.
+ *
+ * Read by our own code because @kubernetes/client-node's KubeConfig costs 0.9 s and 85 MB to
+ * load and does not know `tokenFile`, which is what kubeadm's kube-proxy uses; it is loaded for
+ * users that need a plugin only.
+ */
+import { readFileSync } from 'node:fs';
+import { isIPv6 } from 'node:net';
+import { dirname, isAbsolute, join } from 'node:path';
+import { parseDocument } from 'yaml';
+import { Door, isRawObject, type RawObject } from '../decode/door.ts';
+
+/** Bytes given in the kubeconfig, or a file that holds them and may change. */
+export type Material = { readonly data: Buffer } | { readonly file: string };
+
+export interface ClusterAccess {
+  /** Where this was read, for messages: `kubeconfig /etc/x.conf`. */
+  readonly origin: string;
+  /** Without a path at its end. */
+  readonly server: URL;
+  /** Undefined = the server's host name. */
+  readonly tlsServerName: string | undefined;
+  readonly verification: 'verify' | 'insecure';
+  readonly proxyUrl: string | undefined;
+  readonly ca: Material | undefined;
+  readonly certificate: Material | undefined;
+  readonly key: Material | undefined;
+  readonly token: Material | undefined;
+  readonly basic: { readonly username: string; readonly password: string } | undefined;
+  readonly impersonate: string | undefined;
+  /** The user entry with its `exec` or `auth-provider`, for client-node. */
+  readonly plugin: RawObject | undefined;
+}
+
+export interface AccessOptions {
+  /** Empty together with `masterUrl` = the pod we run in. */
+  readonly kubeconfigPath: string;
+  /** Overrides the server of the kubeconfig; empty = does not. */
+  readonly masterUrl: string;
+  /** Default: where Kubernetes mounts the service account. */
+  readonly serviceAccountDirectory?: string;
+  /** Default: the environment of the process. */
+  readonly environment?: Readonly<Record<string, string | undefined>>;
+}
+
+/** Throws an Error of one line that names the file and the reason. */
+export function readAccess(options: AccessOptions): ClusterAccess {
+  const { kubeconfigPath, masterUrl } = options;
+  if (kubeconfigPath !== '') return fromKubeconfig(kubeconfigPath, masterUrl);
+  if (masterUrl !== '')
+    return { ...anonymous('--master'), server: parseServer('--master', masterUrl) };
+  return fromPod(options);
+}
+
+function anonymous(origin: string): Omit<ClusterAccess, 'server'> {
+  return {
+    origin,
+    tlsServerName: undefined,
+    verification: 'verify',
+    proxyUrl: undefined,
+    ca: undefined,
+    certificate: undefined,
+    key: undefined,
+    token: undefined,
+    basic: undefined,
+    impersonate: undefined,
+    plugin: undefined,
+  };
+}
+
+function fromPod({
+  environment = process.env,
+  serviceAccountDirectory = '/var/run/secrets/kubernetes.io/serviceaccount',
+}: AccessOptions): ClusterAccess {
+  const origin = 'in-cluster configuration';
+  const host = environment.KUBERNETES_SERVICE_HOST ?? '';
+  const port = environment.KUBERNETES_SERVICE_PORT ?? '';
+  if (host === '' || port === '') {
+    const missing = host === '' ? 'KUBERNETES_SERVICE_HOST' : 'KUBERNETES_SERVICE_PORT';
+    const help = 'outside of a pod give --kubeconfig or --master';
+    throw new Error(`${origin}: ${missing} is not set; ${help}`);
+  }
+  return {
+    ...anonymous(origin),
+    server: parseServer(origin, `https://${isIPv6(host) ? `[${host}]` : host}:${port}`),
+    ca: { file: join(serviceAccountDirectory, 'ca.crt') },
+    token: { file: join(serviceAccountDirectory, 'token') },
+  };
+}
+
+/** A server without scheme is plain HTTP, as in client-go. */
+function parseServer(origin: string, text: string): URL {
+  const url = URL.parse(text.includes('://') ? text : `http://${text}`);
+  if (url === null || (url.protocol !== 'https:' && url.protocol !== 'http:')) {
+    throw new Error(`${origin}: the server ${JSON.stringify(text)} is no http or https address`);
+  }
+  return url;
+}
+
+function fromKubeconfig(path: string, masterUrl: string): ClusterAccess {
+  const origin = `kubeconfig ${path}`;
+  const door = new Door(origin);
+  const config = parseKubeconfig(path);
+  const context = currentContext(door, config);
+  const cluster = named(door, config.clusters, 'cluster', door.text(context.cluster, 'cluster'));
+  const userName = door.text(context.user, 'user') ?? '';
+  const user = userName === '' ? {} : named(door, config.users, 'user', userName);
+  const server = masterUrl !== '' ? masterUrl : (door.text(cluster.server, 'cluster.server') ?? '');
+  if (server === '') door.refuse('cluster.server', 'is missing');
+  const access = { ...readCluster(door, cluster, path), ...readUser(door, user, path) };
+  const [problem] = door.problems;
+  if (problem !== undefined) throw new Error(`${origin}: ${problem.field} ${problem.reason}`);
+  return { origin, server: parseServer(origin, server), ...access };
+}
+
+function parseKubeconfig(path: string): RawObject {
+  const text = readText(path);
+  const document = parseDocument(text, { prettyErrors: false });
+  const [error] = document.errors;
+  if (error !== undefined) {
+    const line = text.slice(0, error.pos[0]).split('\n').length;
+    throw new Error(`kubeconfig ${path}:${line}: ${error.message}`);
+  }
+  const config: unknown = document.toJS();
+  if (!isRawObject(config)) throw new Error(`kubeconfig ${path}: holds no kubeconfig`);
+  return config;
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new Error(`kubeconfig ${path}: ${describeFileError(error)}`);
+  }
+}
+
+/** `does not exist`, `may not be read`, or the system's words. */
+export function describeFileError(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const code = 'code' in error ? error.code : undefined;
+  if (code === 'ENOENT') return 'does not exist';
+  if (code === 'EACCES') return 'may not be read (permission denied)';
+  if (code === 'EISDIR') return 'is a directory';
+  return error.message;
+}
+
+function currentContext(door: Door, config: RawObject): RawObject {
+  const name = door.text(config['current-context'], 'current-context') ?? '';
+  if (name === '') throw new Error(`${door.subject}: current-context is not set`);
+  return named(door, config.contexts, 'context', name);
+}
+
+/** The entry of this name in a list of `{name, <kind>: {…}}`. Throws when there is none. */
+function named(door: Door, list: unknown, kind: string, name: string | undefined): RawObject {
+  for (const entry of door.list(list, `${kind}s`)) {
+    if (!isRawObject(entry) || entry.name !== name) continue;
+    return door.object(entry[kind], `${kind}s[${name}].${kind}`) ?? {};
+  }
+  throw new Error(`${door.subject}: there is no ${kind} ${JSON.stringify(name ?? '')}`);
+}
+
+function readCluster(door: Door, cluster: RawObject, path: string) {
+  const insecure = door.flag(cluster['insecure-skip-tls-verify'], 'insecure-skip-tls-verify');
+  return {
+    tlsServerName: door.text(cluster['tls-server-name'], 'tls-server-name') || undefined,
+    verification: insecure === true ? ('insecure' as const) : ('verify' as const),
+    proxyUrl: door.text(cluster['proxy-url'], 'proxy-url') || undefined,
+    ca: material(door, cluster, 'certificate-authority', path),
+  };
+}
+
+function readUser(door: Door, user: RawObject, path: string) {
+  const tokenFile = door.text(user.tokenFile, 'tokenFile') || undefined;
+  const token = door.text(user.token, 'token') || undefined;
+  const username = door.text(user.username, 'username') || undefined;
+  const inline = token === undefined ? undefined : { data: Buffer.from(token) };
+  const plugin = user.exec ?? user['auth-provider'] ?? undefined;
+  return {
+    certificate: material(door, user, 'client-certificate', path),
+    key: material(door, user, 'client-key', path),
+    // The file is what is rotated, so it precedes the token, as in client-go.
+    token: tokenFile === undefined ? inline : { file: absolute(path, tokenFile) },
+    basic:
+      username === undefined
+        ? undefined
+        : { username, password: door.text(user.password, 'password') ?? '' },
+    impersonate: door.text(user.as, 'as') || undefined,
+    plugin: plugin === undefined ? undefined : withAbsoluteCommand(user, path),
+  };
+}
+
+/** `<field>-data` precedes `<field>`; files are relative to the kubeconfig. */
+function material(door: Door, raw: RawObject, field: string, path: string): Material | undefined {
+  const data = door.text(raw[`${field}-data`], `${field}-data`) || undefined;
+  if (data !== undefined) return { data: Buffer.from(data, 'base64') };
+  const file = door.text(raw[field], field) || undefined;
+  return file === undefined ? undefined : { file: absolute(path, file) };
+}
+
+/** The command of an exec plugin is relative to the kubeconfig when it names a folder. */
+function withAbsoluteCommand(user: RawObject, path: string): RawObject {
+  if (!isRawObject(user.exec)) return user;
+  const { command } = user.exec;
+  if (typeof command !== 'string' || !command.includes('/')) return user;
+  return { ...user, exec: { ...user.exec, command: absolute(path, command) } };
+}
+
+function absolute(kubeconfigPath: string, file: string): string {
+  return isAbsolute(file) ? file : join(dirname(kubeconfigPath), file);
+}

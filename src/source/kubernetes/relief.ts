@@ -1,0 +1,38 @@
+/**
+ * Asks for the next watch while the current one still runs: at a busy API server a watch may
+ * take minutes to begin, and nobody should be blind meanwhile.
+ */
+export class Relief<Watch> {
+  readonly #delayMs: number;
+  readonly #open: () => Promise<Watch>;
+  readonly #onReady: () => void;
+  #timer: NodeJS.Timeout | undefined;
+  #pending: Promise<Watch> | undefined;
+  #taken = false;
+
+  /** Calls `open` after `delayMs`, and `onReady` when that has succeeded. */
+  constructor(delayMs: number, open: () => Promise<Watch>, onReady: () => void) {
+    this.#delayMs = delayMs;
+    this.#open = open;
+    this.#onReady = onReady;
+    this.#schedule();
+  }
+
+  /** Ends the waiting. The next watch, begun or about to; undefined when none was asked for. */
+  take(): Promise<Watch> | undefined {
+    this.#taken = true;
+    clearTimeout(this.#timer);
+    return this.#pending;
+  }
+
+  #schedule(): void {
+    this.#pending = undefined;
+    // While the current watch runs on, another attempt has time.
+    if (!this.#taken) this.#timer = setTimeout(() => this.#begin(), this.#delayMs);
+  }
+
+  #begin(): void {
+    this.#pending = this.#open();
+    this.#pending.then(this.#onReady, () => this.#schedule());
+  }
+}

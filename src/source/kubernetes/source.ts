@@ -1,0 +1,118 @@
+import { decodeContext } from '../decode.ts';
+import { Pacer } from '../pacer.ts';
+import type { Resource, Source, SourceSink } from '../source.ts';
+import { pause } from './backoff.ts';
+import { ApiClient } from './client.ts';
+import { Delivery } from './delivery.ts';
+import type { AccessOptions } from './kubeconfig.ts';
+import { Reflector, type Target } from './reflector.ts';
+import { defaultTiming, type ReflectorTiming } from './timing.ts';
+
+export interface KubernetesSourceOptions extends AccessOptions {
+  /** This node's name: only its Node is watched, and endpoints on it are local. */
+  readonly nodeName: string;
+  /** Requests a second; below zero = no limit; 0 = the default, 5. */
+  readonly qps: number;
+  /** How many requests may come at once; 0 = the default, 10. */
+  readonly burst: number;
+  /** `fairlead/1.2.3` */
+  readonly userAgent: string;
+  /**
+   * A server that has not said a word for this long after the start makes `run` reject.
+   * Default 30,000, the time that kube-proxy waits for its node.
+   */
+  readonly startTimeoutMs?: number;
+  readonly timing?: Partial<ReflectorTiming>;
+}
+
+/** Behaviour document 4.1. */
+function targets(nodeName: string): Target[] {
+  return [
+    {
+      resource: 'services',
+      path: '/api/v1/services',
+      query: {
+        labelSelector: '!service.kubernetes.io/service-proxy-name',
+        fieldSelector: 'spec.clusterIP!=None',
+      },
+      presence: 'required',
+    },
+    {
+      resource: 'endpointslices',
+      path: '/apis/discovery.k8s.io/v1/endpointslices',
+      query: { labelSelector: '!service.kubernetes.io/headless' },
+      presence: 'required',
+    },
+    {
+      resource: 'nodes',
+      path: '/api/v1/nodes',
+      query: { fieldSelector: `metadata.name=${nodeName}` },
+      presence: 'required',
+    },
+    {
+      // Since Kubernetes 1.33; older roles do not grant it.
+      resource: 'servicecidrs',
+      path: '/apis/networking.k8s.io/v1/servicecidrs',
+      query: {},
+      presence: 'optional',
+    },
+  ];
+}
+
+/** Services, EndpointSlices, the Node and ServiceCIDRs from an API server. */
+export class KubernetesSource implements Source {
+  readonly #options: KubernetesSourceOptions;
+  readonly #reflectors = new Map<Resource, Reflector>();
+
+  constructor(options: KubernetesSourceOptions) {
+    this.#options = options;
+  }
+
+  /** Rejects when the configuration cannot work, and when the server never says a word. */
+  async run(sink: SourceSink, signal: AbortSignal): Promise<void> {
+    const client = await ApiClient.open(this.#options);
+    const stopped = new AbortController();
+    const stop = (): void => stopped.abort();
+    signal.addEventListener('abort', stop, { once: true });
+    if (signal.aborted) stop();
+    const running = this.#start(client, sink, stopped.signal);
+    try {
+      await Promise.all([this.#awaitAnswer(client, stopped.signal), ...running]);
+    } finally {
+      stop();
+      signal.removeEventListener('abort', stop);
+      await Promise.allSettled(running);
+      await client.close();
+    }
+  }
+
+  silenceMs(resource: Resource): number | undefined {
+    return this.#reflectors.get(resource)?.silenceMs;
+  }
+
+  #start(client: ApiClient, sink: SourceSink, signal: AbortSignal): Promise<void>[] {
+    const { nodeName, timing } = this.#options;
+    const context = decodeContext(nodeName);
+    const pacer = new Pacer();
+    return targets(nodeName).map((target) => {
+      const reflector = new Reflector(target, {
+        client,
+        delivery: new Delivery(target.resource, context, sink),
+        sink,
+        pacer,
+        timing: { ...defaultTiming, ...timing },
+      });
+      this.#reflectors.set(target.resource, reflector);
+      return reflector.run(signal);
+    });
+  }
+
+  async #awaitAnswer(client: ApiClient, signal: AbortSignal): Promise<void> {
+    const { startTimeoutMs = 30_000 } = this.#options;
+    await pause(startTimeoutMs, signal);
+    if (signal.aborted || client.answered) return;
+    const why = client.failure ?? 'it does not answer';
+    const help = 'check the server address (--kubeconfig, --master) and that it is up';
+    throw new Error(`API server ${client.server}: ${why} for ${startTimeoutMs / 1000} s; ${help}`);
+  }
+}

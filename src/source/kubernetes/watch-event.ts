@@ -1,0 +1,35 @@
+import { isRawObject, type RawObject, show } from '../decode/door.ts';
+import { StreamError } from './errors.ts';
+
+const types = ['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK', 'ERROR'] as const;
+
+export interface WatchEvent {
+  readonly type: (typeof types)[number];
+  readonly object: RawObject;
+}
+
+/** One line of a watch. Throws a StreamError: after a line that we cannot read we know nothing. */
+export function parseWatchEvent(line: Buffer): WatchEvent {
+  const text = line.toString('utf8');
+  const raw = parse(text);
+  const type = isRawObject(raw) ? types.find((known) => known === raw.type) : undefined;
+  if (!isRawObject(raw) || type === undefined || !isRawObject(raw.object)) {
+    throw new StreamError('garbage', `the server sent what is no watch event: ${show(text)}`);
+  }
+  return { type, object: raw.object };
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The bookmark that ends the first part of a streaming list (KEP-3157). */
+export function endsInitialEvents({ type, object }: WatchEvent): boolean {
+  if (type !== 'BOOKMARK' || !isRawObject(object.metadata)) return false;
+  const { annotations } = object.metadata;
+  return isRawObject(annotations) && annotations['k8s.io/initial-events-end'] === 'true';
+}

@@ -1,0 +1,288 @@
+import { describe, expect, it } from 'vitest';
+import { resources } from '../../../../src/source/source.ts';
+import type { Fault } from '../../../fake/api-server.ts';
+import type { Disturbance } from '../../../fake/api-server-watch.ts';
+import { until } from '../recorder.ts';
+import {
+  blind,
+  change,
+  hasty,
+  isGone,
+  populate,
+  setEndpoints,
+  startServer,
+  startSource,
+  tokenAccess,
+} from './lab.ts';
+
+describe('KubernetesSource on a bad day', () => {
+  const disturbances: readonly Disturbance[] = [
+    'drop',
+    'end',
+    'stall',
+    'cut',
+    'cut-now',
+    'expired',
+    'failed',
+    'garbage',
+    'duplicate',
+    'bookmark',
+  ];
+
+  it.each(disturbances)('loses no event when running watches are disturbed: %s', async (what) => {
+    const server = await startServer();
+    populate(server);
+    const { sink, converged } = startSource(server);
+    await converged();
+    for (const resource of resources) expect(server.disturb(resource, what)).toBe(1);
+    for (let i = 0; i < 10; i += 1) change(server, i);
+    server.store.delete('services', 'shop/s11');
+    server.store.delete('endpointslices', 'shop/s11-1');
+    await converged();
+    change(server, 12);
+    await converged();
+    expect(sink.changes.filter(isGone)).toHaveLength(2);
+    expect([...sink.syncedResources].sort()).toEqual([...resources].sort());
+    const lists = ['expired', 'failed', 'garbage'].includes(what) ? 2 : 1;
+    expect(server.count('endpointslices', 'streaming-list')).toBe(lists);
+  });
+
+  const faults: readonly (readonly [string, Fault])[] = [
+    ['drops the connection', { kind: 'drop' }],
+    ['does not answer', { kind: 'stall' }],
+    ['answers late', { kind: 'late', ms: 200 }],
+    ['cuts the body inside a character', { kind: 'cut' }],
+    ['says 410', { kind: 'status', status: 410 }],
+    ['says 429', { kind: 'status', status: 429, retryAfterSeconds: 0 }],
+    ['says 500', { kind: 'status', status: 500 }],
+    ['says 503', { kind: 'status', status: 503 }],
+    ['says 401', { kind: 'status', status: 401 }],
+    ['sends HTML', { kind: 'foreign', body: '<html>\n<body>login</body>\n</html>\n' }],
+    ['sends other JSON', { kind: 'foreign', body: '{"ok":true}\n' }],
+    ['sends an empty list of something', { kind: 'foreign', body: '{"items":[]}' }],
+  ];
+
+  describe.each([
+    ['streaming lists', 'supported'],
+    ['pages', 'refused'],
+  ] as const)('with %s', (_how, streamingLists) => {
+    it.each(faults)('converges when a server %s, first and again', async (_what, fault) => {
+      const server = await startServer({ streamingLists });
+      populate(server);
+      server.fault({ fault, times: fault.kind === 'stall' ? 4 : 12 });
+      const { sink, converged } = startSource(server);
+      await converged();
+      for (const resource of resources) server.fault({ resource, fault, times: 2 });
+      for (const resource of resources) server.disturb(resource, 'drop');
+      change(server, 3);
+      server.store.delete('services', 'shop/s11');
+      await converged();
+      change(server, 4);
+      await converged();
+      expect(sink.changes.filter(isGone)).toHaveLength(1);
+    });
+
+    it('deletes nothing while a relist fails half way, and what is gone after it', async () => {
+      const server = await startServer({ streamingLists });
+      populate(server);
+      const { sink, converged } = startSource(server);
+      await converged();
+      const verb = streamingLists === 'supported' ? 'streaming-list' : 'page';
+      server.fault({ resource: 'services', verb, fault: { kind: 'cut' }, times: 1000 });
+      blind(server, 'services');
+      for (let i = 0; i < 5; i += 1) server.store.delete('services', `shop/s${i}`);
+      server.store.compact();
+      server.disturb('services', 'drop');
+      await until('cut', () => server.count('services', verb) > 2);
+      expect(sink.changes.filter(isGone)).toEqual([]);
+      server.heal();
+      await converged();
+      expect(sink.changes.filter(isGone)).toHaveLength(5);
+    });
+  });
+
+  it('starts a list over, in one piece, when its continue token expires', async () => {
+    const server = await startServer({ streamingLists: 'refused' });
+    populate(server);
+    const { sink, converged } = startSource(server);
+    await converged();
+    blind(server, 'endpointslices');
+    server.store.delete('endpointslices', 'shop/s1-1');
+    server.store.compact();
+    const fault = { kind: 'status', status: 410 } as const;
+    server.fault({ resource: 'endpointslices', verb: 'page', fault });
+    server.disturb('endpointslices', 'drop');
+    await converged();
+    expect(server.count('endpointslices', 'list')).toBe(3);
+    expect(sink.state.has('slice shop/s1-1')).toBe(false);
+  });
+
+  it('makes up for deletions that it could not see', async () => {
+    const server = await startServer();
+    populate(server);
+    const { sink, converged } = startSource(server);
+    await converged();
+    for (const resource of resources) {
+      blind(server, resource);
+      const fault = { kind: 'status', status: 503 } as const;
+      server.fault({ resource, verb: 'watch', fault, times: 2 });
+    }
+    server.store.delete('services', 'shop/s1');
+    server.store.delete('endpointslices', 'shop/s1-1');
+    server.store.delete('nodes', 'here');
+    server.store.delete('servicecidrs', 'kubernetes');
+    server.store.compact();
+    for (const resource of resources) server.disturb(resource, 'drop');
+    await converged();
+    expect(sink.changes.filter(isGone)).toHaveLength(4);
+  });
+
+  it('does not list again after a quiet time, thanks to bookmarks', async () => {
+    const server = await startServer();
+    populate(server);
+    const { converged } = startSource(server);
+    await converged();
+    for (let i = 0; i < 10; i += 1) change(server, i);
+    await converged();
+    // Nothing happened to services, but bookmarks told how far the rest of the world has come.
+    server.disturb('services', 'bookmark');
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    server.store.compact();
+    server.disturb('services', 'drop');
+    server.store.delete('services', 'shop/s1');
+    await converged();
+    expect(server.count('services', 'streaming-list')).toBe(1);
+  });
+
+  it('stays connected to a server that sends nothing but bookmarks', async () => {
+    const server = await startServer();
+    populate(server);
+    const { sink, converged } = startSource(server);
+    await converged();
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    expect(sink.problems).toEqual([]);
+    expect(server.count('services', 'watch')).toBe(0);
+  });
+
+  it('reads its token again when the old one is refused', async () => {
+    const server = await startServer();
+    populate(server);
+    server.token = 'one';
+    const { files, options } = tokenAccess(server.url, 'one');
+    const { sink, converged } = startSource(server, options);
+    await converged();
+    server.token = 'two';
+    for (const resource of resources) server.disturb(resource, 'drop');
+    await until('refused', () => sink.problems.some(({ reason }) => reason === 'Unauthorized'));
+    files.write('two\n');
+    change(server, 1);
+    await converged();
+  });
+
+  it('honours Retry-After', async () => {
+    const server = await startServer();
+    populate(server);
+    const { converged } = startSource(server);
+    await converged();
+    const fault = { kind: 'status', status: 429, retryAfterSeconds: 1 } as const;
+    server.fault({ resource: 'services', fault });
+    server.disturb('services', 'drop');
+    const before = performance.now();
+    server.store.delete('services', 'shop/s1');
+    await converged();
+    expect(performance.now() - before).toBeGreaterThan(950);
+    expect(server.count('services', 'watch')).toBe(2);
+  });
+
+  it('makes no storm of lists out of a server that refuses every watch', async () => {
+    const server = await startServer();
+    populate(server);
+    const { converged, sink } = startSource(server, { timing: { ...hasty, backoffMaxMs: 2000 } });
+    await converged();
+    server.fault({
+      resource: 'services',
+      verb: 'watch',
+      fault: { kind: 'status', status: 500 },
+      times: 1000,
+    });
+    server.fault({
+      resource: 'services',
+      verb: 'streaming-list',
+      fault: { kind: 'status', status: 410 },
+      times: 1000,
+    });
+    server.disturb('services', 'drop');
+    await new Promise((resolve) => setTimeout(resolve, 1500));
+    expect(server.count('services', 'streaming-list')).toBeLessThan(30);
+    expect(server.count('services', 'watch')).toBeLessThan(30);
+    // One outage is told once, not at each attempt.
+    expect(sink.problems.length).toBeLessThan(6);
+  });
+
+  it('waits longer for a watch that always begins late', async () => {
+    const server = await startServer();
+    populate(server);
+    const { converged } = startSource(server);
+    await converged();
+    server.fault({
+      resource: 'endpointslices',
+      verb: 'watch',
+      fault: { kind: 'late', ms: 1000 },
+      times: 10,
+    });
+    server.disturb('endpointslices', 'drop');
+    change(server, 5);
+    await converged();
+  });
+
+  it('skips an object that is too large, reports it, and deletes nothing for it', async () => {
+    const server = await startServer();
+    populate(server);
+    const { sink, converged } = startSource(server, { timing: { ...hasty, objectBytesMax: 2000 } });
+    await converged();
+    setEndpoints(
+      server,
+      's1',
+      Array.from({ length: 100 }, (_, i) => `10.0.1.${i}`),
+    );
+    await until('listed again', () => server.count('endpointslices', 'streaming-list') === 2);
+    change(server, 2);
+    await until('others go on', () => {
+      const found = sink.state.get('slice shop/s2-1');
+      return found?.kind === 'slice' && found.slice.addresses[1] === 9;
+    });
+    expect(sink.state.has('slice shop/s1-1')).toBe(true);
+    expect(sink.said()).toContain('endpointslices watch: an object is larger than 2000 bytes');
+  });
+
+  it('survives a server that is killed and comes back elsewhere in time', async () => {
+    const server = await startServer();
+    populate(server);
+    const { port } = server;
+    const { converged } = startSource(server);
+    await converged();
+    await server.close();
+    for (let i = 0; i < 10; i += 1) change(server, i);
+    server.store.delete('services', 'shop/s4');
+    server.store.compact();
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    await server.listen(port);
+    await converged();
+  });
+
+  it('converges through a storm of everything', async () => {
+    const server = await startServer({ historyMax: 200 });
+    populate(server, 40);
+    const { sink, converged } = startSource(server);
+    await converged();
+    for (let round = 0; round < 40; round += 1) {
+      for (let i = 0; i < 5; i += 1) change(server, (round * 7 + i * 3) % 40);
+      server.disturb('endpointslices', disturbances[round % disturbances.length]!);
+      const [, fault] = faults[(round * 5) % faults.length]!;
+      if (round % 3 === 0) server.fault({ resource: 'endpointslices', fault });
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    await converged();
+    expect(sink.syncedResources).toHaveLength(4);
+  });
+});

@@ -1,0 +1,182 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import { afterEach } from 'vitest';
+import { decodeChange, decodeContext } from '../../../../src/source/decode.ts';
+import {
+  KubernetesSource,
+  type KubernetesSourceOptions,
+} from '../../../../src/source/kubernetes/source.ts';
+import type { ReflectorTiming } from '../../../../src/source/kubernetes/timing.ts';
+import { type Resource, resources } from '../../../../src/source/source.ts';
+import { FakeApiServer, type FakeApiServerOptions } from '../../../fake/api-server.ts';
+import { Recorder, until } from '../recorder.ts';
+
+/** In a hurry: a silent server is dead after 400 ms. */
+export const hasty: Partial<ReflectorTiming> = {
+  idleTimeoutMs: 400,
+  backoffBaseMs: 10,
+  backoffMaxMs: 200,
+  absentRetryMs: 200,
+  pageSize: 7,
+};
+
+const stops: (() => Promise<void> | void)[] = [];
+
+/** Run after the test, last registered first. */
+export function cleanUp(stop: () => Promise<void> | void): void {
+  stops.unshift(stop);
+}
+
+afterEach(async () => {
+  for (const stop of stops.splice(0)) await stop();
+});
+
+export function temporaryDirectory(files: Readonly<Record<string, string>> = {}): string {
+  const path = mkdtempSync(join(tmpdir(), 'fairlead-source-'));
+  cleanUp(() => rmSync(path, { recursive: true, force: true }));
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(path, name), text);
+  return path;
+}
+
+export async function startServer(options: FakeApiServerOptions = {}): Promise<FakeApiServer> {
+  const server = new FakeApiServer({ bookmarkMs: 100, ...options });
+  await server.listen();
+  cleanUp(() => server.close());
+  return server;
+}
+
+/** Services, their slices, a node and a ServiceCIDR; Zürich is for cuts inside a character. */
+export function populate(server: FakeApiServer, services = 20): void {
+  const { store } = server;
+  store.apply({ kind: 'Node', metadata: { name: 'here' } });
+  store.apply({ kind: 'Node', metadata: { name: 'there' } });
+  store.apply({
+    kind: 'ServiceCIDR',
+    metadata: { name: 'kubernetes' },
+    spec: { cidrs: ['10.96.0.0/16'] },
+  });
+  for (let i = 0; i < services; i += 1) {
+    store.apply({
+      kind: 'Service',
+      metadata: { namespace: 'shop', name: `s${i}`, annotations: { city: 'Zürich' } },
+      spec: { clusterIP: `10.96.1.${i}`, ports: [{ name: 'http', port: 80 }] },
+    });
+    setEndpoints(server, `s${i}`, [`10.0.${i}.1`, `10.0.${i}.2`]);
+  }
+}
+
+export function setEndpoints(server: FakeApiServer, service: string, addresses: string[]): void {
+  server.store.apply({
+    kind: 'EndpointSlice',
+    metadata: {
+      namespace: 'shop',
+      name: `${service}-1`,
+      labels: { 'kubernetes.io/service-name': service },
+      annotations: { city: 'Zürich' },
+    },
+    addressType: 'IPv4',
+    ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
+    endpoints: addresses.map((address) => ({ addresses: [address], zone: 'Genève' })),
+  });
+}
+
+/** A change that must not be missed. */
+export function change(server: FakeApiServer, i: number): void {
+  setEndpoints(server, `s${i}`, [`10.9.${i}.${(server.store.version % 250) + 1}`]);
+}
+
+/** The running watches of the resource do not see what happens from now on. */
+export function blind(server: FakeApiServer, resource: Resource): void {
+  server.disturb(resource, 'stall');
+}
+
+export function isGone({ kind }: { readonly kind: string }): boolean {
+  return kind.endsWith('-gone');
+}
+
+export interface Lab {
+  readonly sink: Recorder;
+  readonly source: KubernetesSource;
+  /** Waits until what was delivered is what the server holds. */
+  converged(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Runs a source against the server until the test ends. */
+export function startSource(
+  server: FakeApiServer,
+  options: Partial<KubernetesSourceOptions> = {},
+): Lab & { readonly ended: Promise<void> } {
+  const source = new KubernetesSource({
+    nodeName: 'here',
+    kubeconfigPath: '',
+    masterUrl: server.url,
+    qps: -1,
+    burst: 10,
+    userAgent: 'fairlead/test',
+    timing: hasty,
+    ...options,
+  });
+  const sink = new Recorder();
+  const controller = new AbortController();
+  const ended = source.run(sink, controller.signal);
+  const stop = async (): Promise<void> => {
+    controller.abort();
+    await ended.catch(() => {});
+  };
+  cleanUp(stop);
+  const converged = (): Promise<void> =>
+    Promise.race([
+      until(
+        `as the server has it; problems: ${JSON.stringify(sink.problems)}`,
+        () =>
+          sink.syncedResources.length === 4 && isDeepStrictEqual(delivered(sink), truth(server)),
+      ),
+      ended.then(() => Promise.reject(new Error('the source ended'))),
+    ]);
+  return { sink, source, ended, converged, stop };
+}
+
+function delivered(sink: Recorder): unknown[] {
+  return sink.names().map((name) => sink.state.get(name));
+}
+
+/** What a proxy should know, from what the server holds. */
+function truth(server: FakeApiServer): unknown[] {
+  const selectors = {
+    services: ['!service.kubernetes.io/service-proxy-name', 'spec.clusterIP!=None'],
+    endpointslices: ['!service.kubernetes.io/headless', ''],
+    nodes: ['', 'metadata.name=here'],
+    servicecidrs: ['', ''],
+  } as const;
+  const context = decodeContext('here');
+  const sink = new Recorder();
+  for (const resource of resources) {
+    if (server.absent.has(resource)) continue;
+    for (const raw of server.truth(resource, ...selectors[resource])) {
+      const { change: found } = decodeChange(resource, raw, context);
+      if (found !== undefined) sink.change(found);
+    }
+  }
+  return delivered(sink);
+}
+
+/** A kubeconfig whose token is in a file. */
+export function tokenAccess(url: string, token: string) {
+  const directory = temporaryDirectory({
+    token,
+    kubeconfig: `apiVersion: v1
+kind: Config
+current-context: main
+contexts: [{name: main, context: {cluster: fake, user: proxy}}]
+clusters: [{name: fake, cluster: {server: ${url}}}]
+users: [{name: proxy, user: {tokenFile: token}}]
+`,
+  });
+  return {
+    files: { write: (text: string) => writeFileSync(join(directory, 'token'), text) },
+    options: { kubeconfigPath: join(directory, 'kubeconfig'), masterUrl: '' },
+  };
+}

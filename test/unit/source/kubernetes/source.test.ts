@@ -1,0 +1,150 @@
+import { describe, expect, it } from 'vitest';
+import { resources } from '../../../../src/source/source.ts';
+import { until } from '../recorder.ts';
+import { change, hasty, isGone, populate, startServer, startSource } from './lab.ts';
+
+describe('KubernetesSource', () => {
+  it('delivers what the server holds, then says so once for each resource', async () => {
+    const server = await startServer();
+    populate(server);
+    const { sink, converged, source } = startSource(server);
+    expect(source.silenceMs('services')).toBeUndefined();
+    await converged();
+    expect([...sink.syncedResources].sort()).toEqual([...resources].sort());
+    expect(sink.problems).toEqual([]);
+    expect(sink.changes).toHaveLength(20 + 20 + 1 + 1);
+    expect(source.silenceMs('services')).toBeLessThan(10_000);
+  });
+
+  it('asks for the selectors of kube-proxy and names itself', async () => {
+    const server = await startServer();
+    populate(server, 2);
+    const { store } = server;
+    store.apply({
+      kind: 'Service',
+      metadata: { namespace: 'x', name: 'headless' },
+      spec: { clusterIP: 'None' },
+    });
+    store.apply({
+      kind: 'Service',
+      metadata: {
+        namespace: 'x',
+        name: 'other',
+        labels: { 'service.kubernetes.io/service-proxy-name': 'other' },
+      },
+      spec: { clusterIP: '10.96.9.9' },
+    });
+    store.apply({
+      kind: 'EndpointSlice',
+      metadata: { namespace: 'x', name: 'h', labels: { 'service.kubernetes.io/headless': '' } },
+      addressType: 'IPv4',
+    });
+    const { sink, converged } = startSource(server);
+    await converged();
+    expect(sink.names().filter((name) => name.includes('x/'))).toEqual([]);
+    expect(sink.names()).not.toContain('node there');
+    expect(server.lastHeaders['user-agent']).toBe('fairlead/test');
+    expect(server.lastHeaders.accept).toBe('application/json');
+  });
+
+  it('follows changes, creations and deletions', async () => {
+    const server = await startServer();
+    populate(server);
+    const { sink, converged } = startSource(server);
+    await converged();
+    for (let i = 0; i < 10; i += 1) change(server, i);
+    server.store.delete('services', 'shop/s3');
+    server.store.delete('endpointslices', 'shop/s3-1');
+    server.store.apply({
+      kind: 'Node',
+      metadata: { name: 'here', labels: { 'topology.kubernetes.io/zone': 'z' } },
+    });
+    await converged();
+    server.store.delete('nodes', 'here');
+    server.store.delete('servicecidrs', 'kubernetes');
+    await converged();
+    expect(sink.changes.filter(isGone).map(({ kind }) => kind)).toEqual(
+      expect.arrayContaining(['service-gone', 'slice-gone', 'node-gone', 'service-cidr-gone']),
+    );
+    expect(sink.problems).toEqual([]);
+  });
+
+  it('takes a Service that leaves the selection as deleted, and back as new', async () => {
+    const server = await startServer();
+    populate(server, 2);
+    const { sink, converged } = startSource(server);
+    await converged();
+    const service = (labels: Record<string, string>) => ({
+      kind: 'Service',
+      metadata: { namespace: 'shop', name: 's0', labels },
+      spec: { clusterIP: '10.96.1.0', ports: [{ port: 80 }] },
+    });
+    server.store.apply(service({ 'service.kubernetes.io/service-proxy-name': 'x' }));
+    await until('gone', () => !sink.state.has('service shop/s0'));
+    server.store.apply(service({}));
+    await converged();
+  });
+
+  it('lists in pages when the server refuses streaming lists', async () => {
+    const server = await startServer({ streamingLists: 'refused' });
+    populate(server);
+    const { sink, converged } = startSource(server);
+    await converged();
+    for (const resource of resources) {
+      server.disturb(resource, 'stall');
+      server.disturb(resource, 'drop');
+    }
+    change(server, 1);
+    server.store.compact();
+    await until('the last page', () => server.count('endpointslices', 'page') === 2);
+    await converged();
+    // Twenty objects, seven a page; what the cache gives at first comes in one piece.
+    expect(server.count('endpointslices', 'list')).toBe(2);
+    expect(server.count('endpointslices', 'page')).toBe(2);
+    expect(server.count('endpointslices', 'streaming-list')).toBe(1);
+    expect(sink.changes.filter(isGone)).toEqual([]);
+  });
+
+  it('lists in pages when the server takes a streaming list for a plain watch', async () => {
+    const server = await startServer({ streamingLists: 'ignored' });
+    populate(server);
+    const { converged } = startSource(server);
+    await converged();
+    change(server, 1);
+    await converged();
+    expect(server.count('services', 'list')).toBe(1);
+  });
+
+  it('goes on without ServiceCIDRs where there are none, and finds them later', async () => {
+    const server = await startServer();
+    populate(server);
+    server.absent.add('servicecidrs');
+    const { sink, converged } = startSource(server);
+    await converged();
+    await until('asked again', () => sink.names().length > 0 && sink.problems.length > 0);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    expect(sink.said()).toEqual([
+      'servicecidrs watch: not available, gone on without: the server could not find the requested resource',
+    ]);
+    server.absent.clear();
+    await converged();
+  });
+
+  it('asks for the next watch before the current one ends, and repeats nothing', async () => {
+    const server = await startServer();
+    populate(server, 5);
+    const timing = { ...hasty, watchSecondsMin: 2, watchSecondsMax: 2, overlapMs: 1500 };
+    const { sink, converged } = startSource(server, { timing });
+    await converged();
+    // It begins late, while the first one still brings news; then it must repeat all of that.
+    server.fault({ resource: 'endpointslices', verb: 'watch', fault: { kind: 'late', ms: 300 } });
+    await until('asked', () => server.count('endpointslices', 'watch') === 1);
+    for (let i = 0; i < 5; i += 1) change(server, i);
+    await until('news', () => sink.changes.length === 5 + 5 + 2 + 5);
+    await until('took over', () => server.watching('endpointslices') === 1);
+    change(server, 0);
+    await converged();
+    expect(sink.changes).toHaveLength(5 + 5 + 2 + 5 + 1);
+    expect(sink.problems).toEqual([]);
+  });
+});
