@@ -1,0 +1,28 @@
+/** Addresses of this machine, and whether it can do IPv6. */
+import { existsSync, readFileSync } from 'node:fs';
+import { networkInterfaces } from 'node:os';
+import { type Address, parseAddress } from '../state/address.ts';
+
+/** Addresses of all interfaces that are up, loopback included; link-local ones too. */
+export function interfaceAddresses(): Address[] {
+  const found: Address[] = [];
+  for (const addresses of Object.values(networkInterfaces())) {
+    for (const { address } of addresses ?? []) {
+      // A zone may follow a link-local address.
+      const parsed = parseAddress(address.split('%')[0]!);
+      if (parsed !== undefined) found.push(parsed);
+    }
+  }
+  return found;
+}
+
+/** Behaviour document 3.5. `proc` is where the proc file system is mounted. */
+export function ipv6Available(proc = '/proc'): boolean {
+  if (!existsSync(`${proc}/net/if_inet6`)) return false;
+  try {
+    return readFileSync(`${proc}/sys/net/ipv6/conf/all/disable_ipv6`, 'utf8').trim() !== '1';
+  } catch {
+    // Without the switch, what `if_inet6` says counts.
+    return true;
+  }
+}

@@ -1,0 +1,95 @@
+/** What this node adds to the meaning of Services: its zone, its addresses, its node ports. */
+import type { Config } from '../config/config.ts';
+import type { Environment } from '../modes/mode.ts';
+import { type Address, type Family, formatAddress } from '../state/address.ts';
+import type { ResolveContext } from '../state/resolve.ts';
+import type { ClusterState } from '../state/store.ts';
+import type { Node } from '../state/types.ts';
+import { type NodeIPs, nodeIPs } from './node-ips.ts';
+import { nodePortAddresses } from './node-ports.ts';
+
+export interface NodeFactsOptions {
+  readonly config: Pick<Config, 'bindAddress' | 'nodePortAddresses' | 'featureGates'>;
+  readonly state: ClusterState;
+  /** Reads the addresses of this machine. */
+  readonly interfaces: () => readonly Address[];
+}
+
+/** Everything derived is made once, and again only when what it comes from changed. */
+export class NodeFacts {
+  readonly #options: NodeFactsOptions;
+  #node: Node | undefined;
+  #ips: NodeIPs;
+  #context: ResolveContext;
+  #interfaces: readonly Address[];
+  readonly #environments = new Map<Family, Environment>();
+
+  constructor(options: NodeFactsOptions) {
+    this.#options = options;
+    this.#interfaces = options.interfaces();
+    this.#node = options.state.node;
+    this.#ips = nodeIPs(this.#node, options.config.bindAddress);
+    this.#context = this.#makeContext();
+  }
+
+  get ips(): NodeIPs {
+    this.#follow();
+    return this.#ips;
+  }
+
+  get context(): ResolveContext {
+    this.#follow();
+    return this.#context;
+  }
+
+  /** The same object until something in it changes. */
+  environment(family: Family): Environment {
+    const { config, state } = this.#options;
+    const next: Environment = {
+      serviceCIDRs: state.serviceCIDRs(family),
+      nodePortAddresses: nodePortAddresses(
+        config.nodePortAddresses,
+        family,
+        this.ips,
+        () => this.#interfaces,
+      ),
+    };
+    const last = this.#environments.get(family);
+    if (last !== undefined && same(last, next)) return last;
+    this.#environments.set(family, next);
+    return next;
+  }
+
+  /** Reads the addresses of this machine again. */
+  readInterfaces(): void {
+    this.#interfaces = this.#options.interfaces();
+  }
+
+  #follow(): void {
+    const { node } = this.#options.state;
+    if (node === this.#node) return;
+    this.#node = node;
+    this.#ips = nodeIPs(node, this.#options.config.bindAddress);
+    this.#context = this.#makeContext();
+  }
+
+  #makeContext(): ResolveContext {
+    return {
+      zone: this.#node?.zone ?? '',
+      nodeAddresses: [this.#ips.IPv4, this.#ips.IPv6],
+      externalIPsEnabled: this.#options.config.featureGates.AllowServiceExternalIPs ?? true,
+    };
+  }
+}
+
+function same(a: Environment, b: Environment): boolean {
+  return (
+    a.serviceCIDRs === b.serviceCIDRs &&
+    addressTexts(a.nodePortAddresses) === addressTexts(b.nodePortAddresses)
+  );
+}
+
+function addressTexts(addresses: Environment['nodePortAddresses']): string {
+  if (addresses === 'all') return 'all';
+  return addresses.map(({ bytes }) => formatAddress(bytes)).join();
+}

@@ -1,0 +1,34 @@
+/** Which addresses are the node's own (behaviour document 3.2). */
+import { type Address, type Family, parseAddress } from '../state/address.ts';
+import type { Node } from '../state/types.ts';
+
+export interface NodeIPs {
+  readonly primary: Family;
+  readonly IPv4: Address;
+  readonly IPv6: Address;
+}
+
+const loopback = { IPv4: parseAddress('127.0.0.1')!, IPv6: parseAddress('::1')! };
+
+/**
+ * The Node's addresses override loopback, and its first one sets the primary family. A bind
+ * address that is no wildcard overrides both. `node` is undefined while it is not known.
+ */
+export function nodeIPs(node: Node | undefined, bindAddress: Address): NodeIPs {
+  const found: Record<Family, Address> = { ...loopback };
+  let primary: Family = 'IPv4';
+  for (const address of [...(node?.addresses ?? [])].reverse()) {
+    found[address.family] = address;
+    primary = address.family;
+  }
+  if (bindAddress.bytes.some((byte) => byte !== 0)) {
+    found[bindAddress.family] = bindAddress;
+    primary = bindAddress.family;
+  }
+  return { primary, ...found };
+}
+
+export function isLoopback({ family, bytes }: Address): boolean {
+  if (family === 'IPv4') return bytes[0] === 127;
+  return bytes.every((byte, i) => byte === (i === 15 ? 1 : 0));
+}

@@ -1,0 +1,32 @@
+/** Which of this machine's addresses accept node ports (behaviour document 3.3 and 5.9). */
+import type { NodePortAddresses } from '../config/config.ts';
+import type { Environment } from '../modes/mode.ts';
+import { type Address, cidrContains, type Family, formatAddress } from '../state/address.ts';
+import { isLoopback, type NodeIPs } from './node-ips.ts';
+
+/**
+ * Never a loopback address. CIDRs of one family do not restrict the other. `interfaces` is asked
+ * only when CIDRs decide.
+ */
+export function nodePortAddresses(
+  config: NodePortAddresses,
+  family: Family,
+  ips: NodeIPs,
+  interfaces: () => readonly Address[],
+): Environment['nodePortAddresses'] {
+  switch (config.kind) {
+    case 'all':
+      return 'all';
+    case 'primary':
+      return isLoopback(ips[family]) ? 'all' : [ips[family]];
+    case 'cidrs': {
+      const cidrs = config.cidrs.filter(({ address }) => address.family === family);
+      if (cidrs.length === 0 || cidrs.some(({ prefixLength }) => prefixLength === 0)) return 'all';
+      const matching = interfaces().filter(
+        (address) => !isLoopback(address) && cidrs.some((cidr) => cidrContains(cidr, address)),
+      );
+      const unique = new Map(matching.map((address) => [formatAddress(address.bytes), address]));
+      return [...unique.keys()].sort().map((text) => unique.get(text)!);
+    }
+  }
+}

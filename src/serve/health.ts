@@ -1,0 +1,116 @@
+/** Whether the proxy does its work, and what the health server answers (behaviour document 10.1). */
+import type { Family } from '../state/address.ts';
+import type { Node } from '../state/types.ts';
+import { jsonHeaders, type Reply } from './server.ts';
+
+/** With this taint the cluster autoscaler announces that the node is about to go. */
+const deletionTaint = 'ToBeDeletedByClusterAutoscaler';
+
+interface FamilyState {
+  updatedMs: number | undefined;
+  /** When the oldest request that no sync has answered came. */
+  queuedMs: number | undefined;
+}
+
+export interface HealthOptions {
+  /** A sync that has been asked for this long ago and is not done is ill: 2 x syncPeriod. */
+  readonly timeoutMs: number;
+  /** Milliseconds since the epoch, with fractions. */
+  readonly now: () => number;
+  /** This node as last seen; undefined = never. */
+  readonly node: () => Node | undefined;
+}
+
+export class ProxyHealth {
+  readonly #options: HealthOptions;
+  readonly #families = new Map<Family, FamilyState>();
+
+  constructor(options: HealthOptions) {
+    this.#options = options;
+  }
+
+  /** A sync was asked for. */
+  queued(family: Family): void {
+    const state = this.#family(family);
+    state.queuedMs ??= this.#options.now();
+  }
+
+  /** A sync is done. */
+  updated(family: Family): void {
+    const state = this.#family(family);
+    state.updatedMs = this.#options.now();
+    state.queuedMs = undefined;
+  }
+
+  get healthy(): boolean {
+    return [...this.#families.values()].every((state) => this.#isHealthy(state));
+  }
+
+  /** New connections may be sent to this node. An unknown node is not eligible. */
+  get nodeEligible(): boolean {
+    const node = this.#options.node();
+    return node !== undefined && !node.deleted && !node.taintKeys.includes(deletionTaint);
+  }
+
+  /** For load balancers: fails while the node is about to go, too. */
+  healthz(): Reply {
+    return this.#reply({ nodeEligible: this.nodeEligible });
+  }
+
+  /** For the kubelet: stays good while the node drains. */
+  livez(): Reply {
+    return this.#reply({});
+  }
+
+  #reply(eligibility: { readonly nodeEligible?: boolean }): Reply {
+    const { healthy } = this;
+    const ok = healthy && eligibility.nodeEligible !== false;
+    const now = this.#options.now();
+    const updates = [...this.#families.values()].flatMap(({ updatedMs }) => updatedMs ?? []);
+    // While all is well, "last updated" has always been now: load balancers came to rely on it.
+    const lastUpdated = ok ? now : updates.length > 0 ? Math.max(...updates) : undefined;
+    const body = {
+      lastUpdated: rfc3339Nano(lastUpdated),
+      currentTime: rfc3339Nano(now),
+      ...eligibility,
+      healthy,
+      ...(this.#families.size === 0 ? {} : { status: this.#status() }),
+    };
+    return { status: ok ? 200 : 503, headers: jsonHeaders, body: JSON.stringify(body) };
+  }
+
+  #status(): Record<string, unknown> {
+    const families = [...this.#families].sort(([a], [b]) => (a < b ? -1 : 1));
+    return Object.fromEntries(
+      families.map(([family, state]) => [
+        family,
+        { lastUpdated: rfc3339Nano(state.updatedMs), healthy: this.#isHealthy(state) },
+      ]),
+    );
+  }
+
+  #isHealthy({ queuedMs }: FamilyState): boolean {
+    return queuedMs === undefined || this.#options.now() - queuedMs < this.#options.timeoutMs;
+  }
+
+  #family(family: Family): FamilyState {
+    let state = this.#families.get(family);
+    if (state === undefined) {
+      state = { updatedMs: undefined, queuedMs: undefined };
+      this.#families.set(family, state);
+    }
+    return state;
+  }
+}
+
+/**
+ * A time as Go's RFC3339Nano prints it: fractions without zeroes at their end. Undefined is Go's
+ * zero time. `timeMs` are milliseconds since the epoch, with fractions down to microseconds.
+ */
+export function rfc3339Nano(timeMs: number | undefined): string {
+  if (timeMs === undefined) return '0001-01-01T00:00:00Z';
+  const micros = Math.round(timeMs * 1000);
+  const seconds = new Date(Math.floor(micros / 1_000_000) * 1000).toISOString().slice(0, 19);
+  const fraction = String(micros % 1_000_000).padStart(6, '0');
+  return `${seconds}.${fraction}`.replace(/\.?0+$/, '').concat('Z');
+}

@@ -1,0 +1,325 @@
+/**
+ * What Prometheus sees. kube-proxy's metrics have its names, labels, help texts' prefix and buckets
+ * (behaviour document 10.3), so that dashboards and alerts go on working; ours begin with
+ * `fairlead_`.
+ */
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { Resource } from '../source/source.ts';
+import { resources } from '../source/source.ts';
+import type { Family } from '../state/address.ts';
+import type { Forwarding } from '../state/types.ts';
+import type { FamilyEvent, SyncEvent } from '../sync/events.ts';
+
+/** What is read when Prometheus asks. */
+export interface MetricsSources {
+  readonly silenceMs: (resource: Resource) => number | undefined;
+  /** Families that are served, with what is wanted and how many Forwardings are set aside. */
+  readonly families: () => Iterable<{
+    readonly family: Family;
+    readonly wanted: ReadonlyMap<string, Forwarding>;
+    readonly aside: Iterable<unknown>;
+  }>;
+}
+
+type EventLoopDelay = ReturnType<typeof monitorEventLoopDelay>;
+
+/** Period of the timer that measures; what is measured includes it. */
+const eventLoopResolutionMs = 10;
+
+const family = 'ip_family';
+/** 0.001 × 2^k for k = 0 … 14. */
+const exponential = Array.from({ length: 15 }, (_, k) => 0.001 * 2 ** k);
+
+/** The 0 comes from the way upstream merges its lists of buckets; dashboards have it. */
+const programmingBuckets = [
+  0,
+  0.25,
+  0.5,
+  ...steps(1, 59, 1),
+  ...steps(60, 115, 5),
+  ...steps(120, 300, 30),
+];
+
+function steps(from: number, to: number, by: number): number[] {
+  return Array.from({ length: (to - from) / by + 1 }, (_, i) => from + i * by);
+}
+
+export class Metrics {
+  readonly registry = new Registry();
+  readonly #eventLoop: EventLoopDelay;
+  readonly #kubeProxy: ReturnType<typeof kubeProxyMetrics>;
+  readonly #own: ReturnType<typeof ownMetrics>;
+  readonly #changes: Record<'service' | 'endpoint', { pending: Gauge; total: Counter }>;
+
+  constructor(sources: MetricsSources) {
+    const { registry } = this;
+    collectDefaultMetrics({ register: registry });
+    this.#kubeProxy = kubeProxyMetrics(registry);
+    this.#own = ownMetrics(registry);
+    this.#changes = {
+      service: changeMetrics(registry, 'service'),
+      endpoint: changeMetrics(registry, 'endpoint'),
+    };
+    this.#eventLoop = monitorEventLoopDelay({ resolution: eventLoopResolutionMs });
+    this.#eventLoop.enable();
+    eventLoopMetrics(registry, this.#eventLoop);
+    stateMetrics(registry, sources);
+  }
+
+  /** The source brought a change that counts. */
+  changed(what: 'service' | 'endpoint'): void {
+    const { pending, total } = this.#changes[what];
+    pending.inc();
+    total.inc();
+  }
+
+  /** The health server answered. */
+  probed(probe: 'healthz' | 'livez', status: number): void {
+    this.#kubeProxy[probe].inc({ code: String(status) });
+  }
+
+  observe(event: SyncEvent): void {
+    if ('family' in event) this.#observeFamily(event);
+    else this.#own.serviceProblems.inc({ kind: event.kind });
+  }
+
+  /** Stops measuring the event loop. */
+  close(): void {
+    this.#eventLoop.disable();
+  }
+
+  #observeFamily(event: FamilyEvent): void {
+    const label = { [family]: event.family };
+    const nowMs = Date.now();
+    const { kubeProxy, own } = { kubeProxy: this.#kubeProxy, own: this.#own };
+    switch (event.kind) {
+      case 'queued':
+        kubeProxy.lastQueued.set(label, nowMs / 1000);
+        return;
+      case 'committed':
+        this.#observeCommit(event, nowMs);
+        return;
+      case 'done':
+        this.#observeDone(event, nowMs);
+        return;
+      case 'failed':
+        if (event.purpose === 'deferred') kubeProxy.cleanupFailures.inc(label);
+        else if (event.purpose !== 'sweep') kubeProxy.syncFailures.inc(label);
+        return;
+      case 'drift':
+        if (event.purpose === 'start') return;
+        for (const kind of ['missing', 'wrong', 'unwanted'] as const) {
+          own.drift.inc({ ...label, kind }, event.drift[kind]);
+        }
+        return;
+      case 'audited':
+        own.audit.observe(label, event.durationMs / 1000);
+        return;
+      case 'set-aside':
+      case 'restored':
+        return;
+    }
+  }
+
+  #observeCommit(event: FamilyEvent & { kind: 'committed' }, nowMs: number): void {
+    const label = { [family]: event.family };
+    const { kubeProxy, own } = { kubeProxy: this.#kubeProxy, own: this.#own };
+    own.batchBytes.observe(label, event.bytes);
+    own.writes.inc({ ...label, purpose: event.purpose }, event.writes);
+    for (const timeMs of event.triggerTimesMs) {
+      kubeProxy.programming.observe(label, Math.max(0, nowMs - timeMs) / 1000);
+    }
+    if (event.stages === undefined) return;
+    const { receivedMs, resolvedMs, encodedMs, committedMs } = event.stages;
+    const stages = {
+      resolve: resolvedMs - receivedMs,
+      encode: encodedMs - resolvedMs,
+      commit: committedMs - encodedMs,
+      total: committedMs - receivedMs,
+    };
+    for (const [stage, ms] of Object.entries(stages)) {
+      own.stages.observe({ ...label, stage }, ms / 1000);
+    }
+  }
+
+  #observeDone(event: FamilyEvent & { kind: 'done' }, nowMs: number): void {
+    const label = { [family]: event.family };
+    const seconds = event.durationMs / 1000;
+    this.#kubeProxy.sync.observe(label, seconds);
+    const isPartial = event.purpose === 'changes';
+    (isPartial ? this.#kubeProxy.partialSync : this.#kubeProxy.fullSync).observe(label, seconds);
+    for (const { pending } of Object.values(this.#changes)) pending.set(0);
+    if (event.ok) this.#kubeProxy.lastSync.set(label, nowMs / 1000);
+  }
+}
+
+function kubeProxyMetrics(registry: Registry) {
+  const registers = [registry];
+  const named = (name: string, help: string) => ({
+    name: `kubeproxy_${name}`,
+    help: `[ALPHA] ${help}`,
+    registers,
+  });
+  const histogram = (name: string, help: string, buckets: number[]) =>
+    new Histogram({ ...named(name, help), labelNames: [family], buckets });
+  const gauge = (name: string, help: string) =>
+    new Gauge({ ...named(name, help), labelNames: [family] });
+  const counter = (name: string, help: string, label: string) =>
+    new Counter({ ...named(name, help), labelNames: [label] });
+  const rules = 'sync_proxy_rules';
+  return {
+    sync: histogram(`${rules}_duration_seconds`, 'Duration of a sync', exponential),
+    fullSync: histogram(
+      'sync_full_proxy_rules_duration_seconds',
+      'Duration of a sync that reads the kernel and repairs the difference',
+      exponential,
+    ),
+    partialSync: histogram(
+      'sync_partial_proxy_rules_duration_seconds',
+      'Duration of a sync that writes what changed',
+      exponential,
+    ),
+    programming: histogram(
+      'network_programming_duration_seconds',
+      'From the change of an endpoint in the cluster until the kernel has it',
+      programmingBuckets,
+    ),
+    lastSync: gauge(`${rules}_last_timestamp_seconds`, 'When the last sync succeeded'),
+    lastQueued: gauge(`${rules}_last_queued_timestamp_seconds`, 'When a sync was last asked for'),
+    syncFailures: counter(`${rules}_nftables_sync_failures_total`, 'Failed syncs', family),
+    cleanupFailures: counter(
+      `${rules}_nftables_cleanup_failures_total`,
+      'Deletions of unused objects that the kernel refused',
+      family,
+    ),
+    healthz: counter('proxy_healthz_total', 'Answers of /healthz by status', 'code'),
+    livez: counter('proxy_livez_total', 'Answers of /livez by status', 'code'),
+  };
+}
+
+function changeMetrics(registry: Registry, what: 'service' | 'endpoint') {
+  const registers = [registry];
+  const name = `kubeproxy_sync_proxy_rules_${what}_changes`;
+  const subject = what === 'service' ? 'Services' : 'EndpointSlices';
+  const pending = new Gauge({
+    name: `${name}_pending`,
+    help: `[ALPHA] Changes of ${subject} that no sync has taken yet`,
+    registers,
+  });
+  const total = new Counter({
+    name: `${name}_total`,
+    help: `[ALPHA] Changes of ${subject}`,
+    registers,
+  });
+  return { pending, total };
+}
+
+function ownMetrics(registry: Registry) {
+  const registers = [registry];
+  const labelled = (name: string, help: string, ...labels: string[]) => ({
+    name: `fairlead_${name}`,
+    help,
+    labelNames: [family, ...labels],
+    registers,
+  });
+  return {
+    drift: new Counter(
+      labelled('drift_repaired_total', 'Objects in the kernel that others had changed', 'kind'),
+    ),
+    audit: new Histogram({
+      ...labelled('audit_duration_seconds', 'Comparisons of all that the kernel holds'),
+      buckets: exponential,
+    }),
+    batchBytes: new Histogram({
+      ...labelled('batch_bytes', 'Size of the batches that the kernel took'),
+      buckets: Array.from({ length: 9 }, (_, k) => 64 * 8 ** k),
+    }),
+    writes: new Counter(
+      labelled('kernel_writes_total', 'Objects written to the kernel or deleted', 'purpose'),
+    ),
+    stages: new Histogram({
+      ...labelled('stage_duration_seconds', 'Stages of the oldest change of a batch', 'stage'),
+      buckets: [0.0001, 0.00025, 0.0005, ...exponential],
+    }),
+    serviceProblems: new Counter({
+      name: 'fairlead_service_problems_total',
+      help: 'Services that lost a frontend to another (conflict) or are not understood',
+      labelNames: ['kind'],
+      registers,
+    }),
+  };
+}
+
+function eventLoopMetrics(registry: Registry, delay: EventLoopDelay): void {
+  const gauge = new Gauge({
+    name: 'fairlead_event_loop_delay_seconds',
+    help: 'How late the event loop was since the last scrape',
+    labelNames: ['quantile'],
+    registers: [registry],
+    collect: () => {
+      for (const quantile of [50, 99, 100]) {
+        const lateMs = delay.percentile(quantile) / 1e6 - eventLoopResolutionMs;
+        gauge.set({ quantile: String(quantile / 100) }, Math.max(0, lateMs) / 1000);
+      }
+      delay.reset();
+    },
+  });
+}
+
+function stateMetrics(registry: Registry, { silenceMs, families }: MetricsSources): void {
+  const registers = [registry];
+  const silence = new Gauge({
+    name: 'fairlead_watch_silence_seconds',
+    help: 'Time since the last word of each watch',
+    labelNames: ['resource'],
+    registers,
+    collect: () => {
+      for (const resource of resources) {
+        const ms = silenceMs(resource);
+        if (ms !== undefined) silence.set({ resource }, ms / 1000);
+      }
+    },
+  });
+  const counts = (name: string, help: string, count: (of: FamilyOf) => number): void => {
+    const gauge = new Gauge({
+      name: `fairlead_${name}`,
+      help,
+      labelNames: [family],
+      registers,
+      collect: () => {
+        for (const one of families()) gauge.set({ [family]: one.family }, count(one));
+      },
+    });
+  };
+  counts('service_ports', 'Ports of Services that are wanted', ({ wanted }) => wanted.size);
+  counts('service_ports_set_aside', 'Ports of Services that the kernel refuses', ({ aside }) => {
+    return [...aside].length;
+  });
+  const noLocal = new Gauge({
+    name: 'kubeproxy_sync_proxy_rules_no_local_endpoints_total',
+    help: '[ALPHA] Ports of Services whose policy is Local and that have no endpoint here',
+    labelNames: ['traffic_policy', family],
+    registers,
+    collect: () => {
+      for (const { family: of, wanted } of families()) {
+        const { internal, external } = countNoLocal(wanted.values());
+        noLocal.set({ traffic_policy: 'internal', [family]: of }, internal);
+        noLocal.set({ traffic_policy: 'external', [family]: of }, external);
+      }
+    },
+  });
+}
+
+type FamilyOf = ReturnType<MetricsSources['families']> extends Iterable<infer T> ? T : never;
+
+/** Ports with endpoints somewhere, but none that traffic of policy Local may reach. */
+export function countNoLocal(wanted: Iterable<Forwarding>): { internal: number; external: number } {
+  const count = { internal: 0, external: 0 };
+  for (const { frontends, local } of wanted) {
+    if (frontends.some(({ treatment }) => treatment === 'drop')) count.internal += 1;
+    if (local.length > 0) continue;
+    if (frontends.some(({ treatment }) => treatment === 'external-local')) count.external += 1;
+  }
+  return count;
+}

@@ -1,0 +1,87 @@
+/** A small HTTP server: fixed paths, whole answers, no framework. */
+import { createServer, type Server } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { formatHostPort, type HostPort } from '../config/host-port.ts';
+import { formatAddress } from '../state/address.ts';
+
+export interface Reply {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/** Answers by path. Every method is answered alike; other paths are 404. */
+export type Routes = Readonly<Record<string, () => Reply | Promise<Reply>>>;
+
+export const jsonHeaders = {
+  'Content-Type': 'application/json',
+  'X-Content-Type-Options': 'nosniff',
+} as const;
+
+export const textHeaders = {
+  'Content-Type': 'text/plain; charset=utf-8',
+  'X-Content-Type-Options': 'nosniff',
+} as const;
+
+const notFound: Reply = { status: 404, headers: textHeaders, body: '404 page not found\n' };
+
+export interface ServeOptions {
+  readonly at: HostPort;
+  readonly routes: Routes;
+  /** `fail`: an address that can't be bound is the end. `retry`: it is tried again. */
+  readonly onBindFailure: 'retry' | 'fail';
+  /** The server could not bind, or failed later. */
+  readonly problem: (error: Error) => void;
+  readonly retryMs?: number;
+}
+
+const retryDefaultMs = 5000;
+
+/** Serves until `signal` aborts. Rejects when it can't bind and may not retry. */
+export async function serve(options: ServeOptions, signal: AbortSignal): Promise<void> {
+  const { at, onBindFailure, problem, retryMs = retryDefaultMs } = options;
+  while (!signal.aborted) {
+    const server = createServer((request, response) => {
+      answer(options.routes, request.url ?? '/').then(
+        ({ status, headers, body }) => response.writeHead(status, headers).end(body),
+        (error: Error) => response.writeHead(500, textHeaders).end(`${error.message}\n`),
+      );
+    });
+    try {
+      await untilClosed(server, at, signal);
+    } catch (error) {
+      const words = `cannot serve on ${formatHostPort(at)}: ${(error as Error).message}`;
+      const failure = new Error(words, { cause: error });
+      problem(failure);
+      if (onBindFailure === 'fail') throw failure;
+      await sleep(retryMs, undefined, { signal }).catch(() => {});
+    }
+  }
+}
+
+async function answer(routes: Routes, url: string): Promise<Reply> {
+  const [path = '/'] = url.split('?', 1);
+  const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
+  return route === undefined ? notFound : route();
+}
+
+/** Resolves when the signal closed the server; rejects when it can't listen. */
+function untilClosed(server: Server, at: HostPort, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const close = (): void => {
+      server.close(() => resolve());
+      server.closeAllConnections();
+    };
+    signal.addEventListener('abort', close, { once: true });
+    server.once('error', (error) => {
+      signal.removeEventListener('abort', close);
+      reject(error);
+    });
+    const { address, port } = at;
+    // As Go does: a wildcard of either family means both, where the host has both.
+    const isWildcard = address.bytes.every((byte) => byte === 0);
+    const host = isWildcard ? {} : { host: formatAddress(address.bytes) };
+    server.listen({ ...host, port });
+    if (signal.aborted) close();
+  });
+}

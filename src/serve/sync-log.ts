@@ -1,0 +1,86 @@
+/** What the log says about syncs. Every line about a Service names it. */
+import type { KernelFailure } from '../kernel/kernel.ts';
+import { formatConflict } from '../state/claims.ts';
+import type { ServicePortName } from '../state/types.ts';
+import type { FamilyEvent, Observer, ServiceEvent, SyncEvent } from '../sync/events.ts';
+import type { Logger } from './log.ts';
+
+export function syncLog(log: Logger): Observer {
+  return (event: SyncEvent) => {
+    if ('family' in event) logFamily(log, event);
+    else logService(log, event);
+  };
+}
+
+function logService(log: Logger, event: ServiceEvent): void {
+  if (event.kind === 'conflict') {
+    const { loser } = event.conflict;
+    log.warn({ ...named(loser), err: formatConflict(event.conflict) }, 'Frontend is taken');
+  } else {
+    const { service, error } = event;
+    log.error({ service, err: error.message }, 'Service is not understood and stays as it was');
+  }
+}
+
+function logFamily(log: Logger, event: FamilyEvent): void {
+  const { family } = event;
+  switch (event.kind) {
+    case 'queued':
+      log.trace({ family }, 'Sync is due');
+      return;
+    case 'committed': {
+      const { purpose, forwardings, writes, bytes, applyMs } = event;
+      log.debug({ family, purpose, forwardings, writes, bytes, applyMs }, 'Kernel took a batch');
+      return;
+    }
+    case 'done': {
+      const { purpose, ok, durationMs } = event;
+      if (purpose === 'changes' || !ok) log.debug({ family, purpose, ok, durationMs }, 'Sync over');
+      else log.info({ family, purpose, durationMs }, 'Kernel is as wanted');
+      return;
+    }
+    case 'failed':
+      logFailure(log, event);
+      return;
+    case 'set-aside': {
+      const { aside, retryMs } = event;
+      const { attempts, forwarding } = aside;
+      const of = { ...named(forwarding.servicePort), family, err: words(aside.failure) };
+      log.error({ ...of, attempts, retryMs }, 'Service is refused by the kernel, goes on without');
+      return;
+    }
+    case 'restored': {
+      const { attempts, servicePort } = event;
+      log.info({ ...named(servicePort), family, attempts }, 'Service is in force again');
+      return;
+    }
+    case 'drift': {
+      const { purpose, drift } = event;
+      if (purpose === 'start') log.info({ family, ...drift }, 'Kernel differed at the start');
+      else log.warn({ family, purpose, ...drift }, 'Kernel was changed by others, is repaired');
+      return;
+    }
+    case 'audited':
+      log.debug({ family, durationMs: event.durationMs }, 'Audit over');
+      return;
+  }
+}
+
+function logFailure(log: Logger, event: FamilyEvent & { kind: 'failed' }): void {
+  const { family, purpose, failures, retryMs } = event;
+  const [first] = failures;
+  const err = first && words(first);
+  // An element that expired before it was swept is nobody's trouble.
+  if (purpose === 'sweep') log.debug({ family, err, retryMs }, 'Sweep is tried again');
+  else if (purpose === 'deferred') log.warn({ family, err, retryMs }, 'Cleanup is tried again');
+  else if (retryMs === undefined) log.debug({ family, purpose, err }, 'Batch was refused');
+  else log.error({ family, purpose, err, retryMs }, 'Sync failed, the kernel is read again');
+}
+
+function words({ code, message }: KernelFailure): string {
+  return message.includes(code) ? message : `${message} (${code})`;
+}
+
+function named({ namespace, name, port, protocol }: ServicePortName) {
+  return { service: `${namespace}/${name}`, port: port === '' ? protocol : `${port}/${protocol}` };
+}
