@@ -11,7 +11,8 @@ export const infoBufferBytesMax = 2 ** 31;
 
 function violation(field: FieldPath, type: string, detail: string, suffix = ''): Violation {
   const path = `${field.replace('logging.', '')}${suffix}`;
-  return { field, detail: `${type}: ${detail}`, text: `${path}: ${type}: ${detail}` };
+  const text = `${path}: ${type}: ${detail}`;
+  return { field, detail: `${type.replace('Invalid value: ', '')}: ${detail}`, text };
 }
 
 export function checkLogging(
@@ -28,10 +29,9 @@ export function checkLogging(
     const detail = 'Log format json is disabled, see LoggingBetaOptions feature';
     result.push(violation('logging.format', 'Forbidden', detail));
   }
-  const flush = checkBounds(settings, 'logging.flushFrequency');
-  result.push(
-    ...flush.map(({ detail }) => violation('logging.flushFrequency', 'Invalid value', detail)),
-  );
+  for (const found of checkBounds(settings, 'logging.flushFrequency')) {
+    result.push({ ...found, text: `flushFrequency: Invalid value: ${found.detail}` });
+  }
   return [...result, ...checkVModule(settings), ...checkAlphaOptions(settings, gates)];
 }
 

@@ -1,0 +1,102 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { pages } from '../../../scripts/docs.ts';
+import { runConfigCommand } from '../../../src/cli/config.ts';
+import { fairleadVersion } from '../../../src/config/version.ts';
+import { bytes, header } from './support.ts';
+
+async function run(args: readonly string[], files: Readonly<Record<string, string>> = {}) {
+  let stdout = '';
+  let stderr = '';
+  const exitCode = await runConfigCommand(args, {
+    stdout: { write: (text) => (stdout += text) },
+    stderr: { write: (text) => (stderr += text) },
+    readFile: async (path) => {
+      const text = files[path];
+      if (text === undefined) throw new Error(`ENOENT: no such file or directory, open '${path}'`);
+      return bytes(text);
+    },
+  });
+  return { exitCode, stdout, stderr };
+}
+
+describe('fairlead config', () => {
+  test('convert prints the file to stdout and what became of each field to stderr', async () => {
+    const files = { 'a.json': '{"kubeProxy": {"ipvs": {"scheduler": "sh"}}}' };
+    const expected = {
+      exitCode: 0,
+      stdout:
+        'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nipvs:\n  scheduler: sh\n' +
+        'kind: KubeProxyConfiguration\n',
+      stderr:
+        'kubeProxy.ipvs.scheduler: became ipvs.scheduler: sh\n' +
+        'kubeProxy.iptables: not given: its fields have their defaults\n',
+    };
+    expect(await run(['convert', '--from', 'ovhcloud', 'a.json'], files)).toEqual(expected);
+    expect(await run(['convert', 'a.json', '--from=ovhcloud'], files)).toEqual(expected);
+  });
+
+  test('convert prints no file when something is wrong', async () => {
+    const result = await run(['convert', '--from', 'flags', 'f'], { f: '--foo' });
+    expect(result).toEqual({
+      exitCode: 1,
+      stdout: '',
+      stderr: 'error: flags: unknown flag: --foo\n',
+    });
+  });
+
+  test('validate says whether a file is valid', async () => {
+    const files = { good: header, bad: `${header}mode: x\n` };
+    expect(await run(['validate', 'good'], files)).toEqual({
+      exitCode: 0,
+      stdout: 'good is valid\n',
+      stderr: '',
+    });
+    const bad = await run(['validate', 'bad'], files);
+    expect(bad).toMatchObject({ exitCode: 1, stdout: '' });
+    expect(bad.stderr).toContain('\n  mode (line 3): "x": must be ');
+  });
+
+  test('a file that cannot be read is named', async () => {
+    expect(await run(['validate', 'gone'])).toEqual({
+      exitCode: 1,
+      stdout: '',
+      stderr: "Error: cannot read gone: ENOENT: no such file or directory, open 'gone'\n",
+    });
+  });
+
+  test.each([
+    [[], 'say convert or validate'],
+    [['show'], 'unknown command "show"'],
+    [['convert', 'f'], '--from must be one of openshift, ovhcloud, flags'],
+    [['convert', '--from', 'helm', 'f'], '--from must be one of openshift, ovhcloud, flags'],
+    [['convert', '--from', 'flags'], 'name one file'],
+    [['validate'], 'name one file'],
+    [['validate', 'a', 'b'], 'name one file'],
+    [['validate', '--strict'], 'unknown flag: --strict'],
+  ])('%j is misuse', async (args, reason) => {
+    const { exitCode, stdout, stderr } = await run(args);
+    expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' });
+    expect(stderr).toMatch(/^Usage:\n/);
+    expect(stderr).toContain(`\nError: ${reason}\n`);
+  });
+
+  test('--help prints the usage', async () => {
+    const { exitCode, stdout } = await run(['--help']);
+    expect(exitCode).toBe(0);
+    expect(stdout).toContain('fairlead config validate FILE');
+  });
+});
+
+describe('what is written beside the code', () => {
+  const read = (path: string) => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
+
+  test.each(Object.entries(pages))('%s is what the tables say', (path, text) => {
+    expect(read(path)).toBe(text);
+  });
+
+  test('the version is the package’s', () => {
+    const { version } = JSON.parse(read('package.json')) as { version: string };
+    expect(fairleadVersion).toBe(`v${version}`);
+  });
+});
