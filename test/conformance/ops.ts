@@ -46,8 +46,10 @@ export async function dumped<K extends Reply['kind']>(
   return records.filter((record): record is Extract<Reply, { kind: K }> => record.kind === kind);
 }
 
-/** Bytes, written as numbers, strings of hexadecimal digits, or other bytes. */
-export function bytes(...parts: readonly (number | string | Uint8Array)[]): Uint8Array {
+/** Part of `bytes`: a byte, hexadecimal digits, or bytes. */
+export type Part = number | string | Uint8Array;
+
+export function bytes(...parts: readonly Part[]): Uint8Array {
   return Uint8Array.from(
     parts.flatMap((part) => {
       if (typeof part === 'number') return [part];

@@ -23,7 +23,7 @@ function construct(...args: readonly unknown[]): Socket {
 }
 
 function submit(socket: Socket, ...args: readonly unknown[]): unknown {
-  return (socket.submit as (...args: readonly unknown[]) => unknown).apply(socket, args);
+  return Reflect.apply(socket.submit, socket, args);
 }
 
 test.each([

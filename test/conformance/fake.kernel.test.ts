@@ -1,0 +1,14 @@
+import { describe, expect, it } from 'vitest';
+import { FakeKernel } from '../fake/kernel.ts';
+import { createKernel } from './namespace.ts';
+import { cases } from './nft-cases.ts';
+import { record } from './nft-record.ts';
+
+describe('the real nf_tables', () => {
+  it.for(cases)('$title, and the fake does the same', async (story) => {
+    const { kernel } = await createKernel();
+    const real = await record(kernel, story);
+    expect(real.outcomes).toEqual(story.steps.map(({ outcome }) => outcome));
+    expect(await record(new FakeKernel(), story)).toEqual(real);
+  });
+});

@@ -1,0 +1,464 @@
+/**
+ * What nf_tables does with ops, as a table: steps that are applied one after the other, each with
+ * its outcome. The fake kernel and the real one must both behave so.
+ */
+import { NF_INET, NFPROTO, NFT_DATA_VERDICT, NFT_SET } from '../../src/kernel/nft/constants.ts';
+import {
+  compileRule,
+  daddr,
+  dnatTo,
+  drop,
+  goto,
+  inSet,
+  jump,
+  masquerade,
+  random,
+  reject,
+  type Statement,
+  vmap,
+} from '../../src/kernel/nft/rule.ts';
+import { ElementShape, type NftOp } from '../../src/kernel/ops.ts';
+import { bytes, noBytes, type Part, u32, verdict } from './ops.ts';
+
+/** The code of each error, and where it is: `ENOENT at 1`, `EEXIST at 2 entry 0`. */
+export type Outcome = 'applied' | readonly string[];
+
+export interface Step {
+  readonly ops: readonly NftOp[];
+  readonly outcome: Outcome;
+}
+
+export interface Case {
+  readonly title: string;
+  readonly steps: readonly Step[];
+}
+
+const inTable = { family: NFPROTO.IPv4, table: 't' };
+const comment = '';
+
+export const addTable: NftOp = { kind: 'tableAdd', ...inTable, comment: 'a table' };
+const deleteTable: NftOp = { kind: 'tableDelete', ...inTable };
+
+function chain(name: string): NftOp {
+  return { kind: 'chainAdd', ...inTable, chain: name, comment: name === 'a' ? 'chain a' : '' };
+}
+
+function baseChain(name: string, type: string, hook: number, priority: number, policy = 1): NftOp {
+  return { kind: 'baseChainAdd', ...inTable, chain: name, type, hook, priority, policy, comment };
+}
+
+const deleteChain = (name: string): NftOp => ({ kind: 'chainDelete', ...inTable, chain: name });
+const flushChain = (name: string): NftOp => ({ kind: 'chainFlush', ...inTable, chain: name });
+
+function rule(name: string, ...statements: Statement[]): NftOp {
+  const expressions = compileRule(statements);
+  return { kind: 'ruleAdd', ...inTable, chain: name, expressions, comment };
+}
+
+function insert(name: string, ...statements: Statement[]): NftOp {
+  return { ...rule(name, ...statements), kind: 'ruleInsert' } as NftOp;
+}
+
+const setShape = { timeoutMs: 0, size: 0, partLengths: noBytes, comment: 'elements' };
+
+type SetOp = Extract<NftOp, { kind: 'setAdd' }>;
+
+function set(name: string, fields: Partial<SetOp> = {}): NftOp {
+  const key = { keyType: 7, keyLength: 4, dataType: 0, dataLength: 0 };
+  return { kind: 'setAdd', ...inTable, set: name, flags: 0, ...key, ...setShape, ...fields };
+}
+
+const verdictMap = { flags: NFT_SET.MAP, dataType: NFT_DATA_VERDICT };
+const dataMap = { flags: NFT_SET.MAP, dataType: 7, dataLength: 4 };
+const endpointMap = { flags: NFT_SET.MAP, dataType: 7 * 64 + 13, dataLength: 8 };
+const ranges = { flags: NFT_SET.INTERVAL };
+const concatRanges = {
+  flags: NFT_SET.INTERVAL | NFT_SET.CONCAT,
+  keyType: 13 * 64 + 7,
+  keyLength: 8,
+  partLengths: bytes(2, 4),
+};
+const deleteSet = (name: string): NftOp => ({ kind: 'setDelete', ...inTable, set: name });
+const flushSet = (name: string): NftOp => ({ kind: 'setFlush', ...inTable, set: name });
+
+/** Entries of a set; `shape` and lengths are given when they are not those of a plain set. */
+function elements(
+  kind: 'elementsAdd' | 'elementsDelete',
+  name: string,
+  entries: readonly (readonly Part[])[],
+  fields: { shape?: number; keyLength?: number; dataLength?: number } = {},
+): NftOp {
+  const lengths = { shape: 0, keyLength: 4, dataLength: 0, ...fields };
+  const packed = bytes(...entries.flat());
+  return { kind, ...inTable, set: name, ...lengths, count: entries.length, entries: packed };
+}
+
+type Entries = readonly (readonly Part[])[];
+const add = (name: string, ...entries: Entries): NftOp => elements('elementsAdd', name, entries);
+const remove = (name: string, ...entries: Entries): NftOp =>
+  elements('elementsDelete', name, entries);
+
+const withVerdict = { shape: ElementShape.verdict };
+const withData = { shape: ElementShape.data, dataLength: 4 };
+const withFlags = { shape: ElementShape.flags };
+const withEnd = { shape: ElementShape.keyEnd, keyLength: 8 };
+
+const addVerdicts = (name: string, ...entries: Entries): NftOp =>
+  elements('elementsAdd', name, entries, withVerdict);
+const addData = (name: string, ...entries: Entries): NftOp =>
+  elements('elementsAdd', name, entries, withData);
+
+/** Edges of ranges in `ranges`: addresses as hexadecimal digits, a final `end` for an end. */
+function edges(kind: 'elementsAdd' | 'elementsDelete', ...texts: readonly string[]): NftOp {
+  const entries = texts.map((text) => {
+    const [address, end] = text.split(' ');
+    return [address as string, u32(end === undefined ? 0 : 1)];
+  });
+  return elements(kind, 'ranges', entries, withFlags);
+}
+
+/** Port, then first and last address, of ranges in `allowed`. */
+function concat(kind: 'elementsAdd' | 'elementsDelete', ...texts: readonly string[]): NftOp {
+  const entries = texts.map((text) => {
+    const [port, first, last] = text.split(' ') as [string, string, string];
+    return [port, first, port, last];
+  });
+  return elements(kind, 'allowed', entries, withEnd);
+}
+
+const ok = (...ops: NftOp[]): Step => ({ ops, outcome: 'applied' });
+const refused = (outcome: readonly string[], ...ops: NftOp[]): Step => ({ ops, outcome });
+
+const A = '0a000001';
+const B = '0a000002';
+const C = '0a000003';
+const port80 = '00500000';
+const goTo = (name: string): Uint8Array => verdict(-4, name);
+
+const tables: Case[] = [
+  {
+    title: 'keeps what another program has when a table or chain is added again',
+    steps: [ok(addTable, chain('a'), rule('a', drop)), ok(addTable, chain('a'))],
+  },
+  {
+    title: 'deletes a table with all that is in it, and makes it anew in the same transaction',
+    steps: [
+      ok(addTable, chain('a'), rule('a', drop), set('s'), add('s', [A])),
+      ok(deleteTable, addTable, chain('b')),
+    ],
+  },
+  {
+    title: 'refuses each op on a table that is not there, and goes on to the next one',
+    steps: [
+      refused(['ENOENT at 0', 'ENOENT at 1', 'ENOENT at 2'], deleteTable, chain('a'), set('s')),
+      refused(['ENOENT at 1', 'ENOENT at 2'], addTable, deleteChain('a'), flushChain('a')),
+    ],
+  },
+  {
+    title: 'takes back everything when the last op is refused',
+    steps: [
+      ok(addTable, set('s'), add('s', [A]), chain('a'), rule('a', drop)),
+      refused(
+        ['ENOENT at 4'],
+        add('s', [B]),
+        remove('s', [A]),
+        flushChain('a'),
+        chain('b'),
+        remove('s', [C]),
+      ),
+    ],
+  },
+];
+
+const chains: Case[] = [
+  {
+    title: 'refuses a base chain with another hook, type or priority than it has',
+    steps: [
+      ok(addTable, baseChain('in', 'filter', NF_INET.LOCAL_IN, 0)),
+      ok(baseChain('in', 'filter', NF_INET.LOCAL_IN, 0)),
+      refused(['EEXIST at 0'], baseChain('in', 'filter', NF_INET.LOCAL_IN, 1)),
+      refused(['EEXIST at 0'], baseChain('in', 'filter', NF_INET.FORWARD, 0)),
+      refused(['EEXIST at 0'], baseChain('in', 'nat', NF_INET.LOCAL_IN, 0)),
+    ],
+  },
+  {
+    title: 'gives a base chain another policy',
+    steps: [
+      ok(addTable, baseChain('in', 'filter', NF_INET.LOCAL_IN, 0)),
+      ok(baseChain('in', 'filter', NF_INET.LOCAL_IN, 0, 0)),
+    ],
+  },
+  {
+    title: 'refuses to make a base chain of another chain, but not the reverse',
+    steps: [
+      ok(addTable, chain('a'), baseChain('in', 'filter', NF_INET.LOCAL_IN, 0)),
+      refused(['EOPNOTSUPP at 0'], baseChain('a', 'filter', NF_INET.LOCAL_IN, 0)),
+      ok(chain('in')),
+    ],
+  },
+  {
+    title: 'refuses hooks, types and policies that there are not',
+    steps: [
+      ok(addTable),
+      refused(['EOPNOTSUPP at 0'], baseChain('x', 'nat', NF_INET.FORWARD, 0)),
+      refused(['EOPNOTSUPP at 0'], baseChain('x', 'nat', NF_INET.PRE_ROUTING, -200)),
+      refused(['ENOENT at 0'], baseChain('x', 'fliter', NF_INET.LOCAL_IN, 0)),
+      refused(['EINVAL at 0'], baseChain('x', 'filter', NF_INET.LOCAL_IN, 0, 5)),
+    ],
+  },
+  {
+    title: 'deletes a chain with its rules, unless a rule goes to it',
+    steps: [
+      ok(addTable, chain('a'), chain('b'), rule('a', goto('b')), rule('b', drop)),
+      refused(['EBUSY at 0'], deleteChain('b')),
+      ok(deleteChain('a'), deleteChain('b')),
+    ],
+  },
+  {
+    title: 'deletes a chain whose last reference is flushed in the same transaction',
+    steps: [
+      ok(addTable, chain('a'), chain('b'), rule('a', jump('b'))),
+      ok(flushChain('a'), deleteChain('b')),
+    ],
+  },
+  {
+    title: 'refuses to delete a chain that a verdict goes to',
+    steps: [
+      ok(addTable, chain('a'), set('v', verdictMap), addVerdicts('v', [A, goTo('a')])),
+      refused(['EBUSY at 0'], deleteChain('a')),
+      ok(remove('v', [A]), deleteChain('a')),
+    ],
+  },
+  {
+    title: 'lets go of chains when a verdict map is flushed or deleted',
+    steps: [
+      ok(addTable, chain('a'), set('v', verdictMap), addVerdicts('v', [A, goTo('a')])),
+      ok(flushSet('v'), deleteChain('a')),
+      ok(chain('b'), addVerdicts('v', [A, goTo('b')])),
+      ok(deleteSet('v'), deleteChain('b')),
+    ],
+  },
+];
+
+const rules: Case[] = [
+  {
+    title: 'keeps rules in order, appended or inserted',
+    steps: [
+      ok(addTable, chain('a'), chain('b')),
+      ok(rule('a', jump('b')), rule('a', drop), insert('a', reject('IPv4'))),
+    ],
+  },
+  {
+    title: 'refuses a rule whose chain, target or set is not there',
+    steps: [
+      ok(addTable, chain('a')),
+      refused(['ENOENT at 0'], rule('x', drop)),
+      refused(['ENOENT at 0'], rule('a', goto('x'))),
+      refused(['ENOENT at 0'], rule('a', inSet([daddr('IPv4')], 'x'))),
+    ],
+  },
+  {
+    title: 'refuses a jump to a base chain',
+    steps: [
+      ok(addTable, chain('a'), baseChain('in', 'filter', NF_INET.LOCAL_IN, 0)),
+      refused(['EOPNOTSUPP at 0'], rule('a', jump('in'))),
+    ],
+  },
+  {
+    title: 'refuses lookups that do not fit the set',
+    steps: [
+      ok(addTable, chain('a'), set('s'), set('m', dataMap), set('v', verdictMap)),
+      refused(['EINVAL at 0'], rule('a', vmap([daddr('IPv4')], 's'))),
+      refused(['EINVAL at 0'], rule('a', vmap([daddr('IPv4')], 'm'))),
+      ok(rule('a', vmap([daddr('IPv4')], 'v'))),
+    ],
+  },
+  {
+    title: 'refuses a random number of nothing',
+    steps: [
+      ok(addTable, chain('a'), set('s')),
+      refused(['ERANGE at 0'], rule('a', inSet([random(0)], 's'))),
+    ],
+  },
+  {
+    title: 'refuses to delete or replace a rule that is not there',
+    steps: [
+      ok(addTable, chain('a')),
+      refused(['ENOENT at 0'], { kind: 'ruleDelete', ...inTable, chain: 'a', handle: 999 }),
+      refused(['ENOENT at 0'], {
+        kind: 'ruleReplace',
+        ...inTable,
+        chain: 'a',
+        handle: 999,
+        expressions: compileRule([drop]),
+        comment,
+      }),
+    ],
+  },
+  {
+    title: 'refuses statements where packets do not come by that may meet them',
+    steps: [
+      ok(addTable, chain('a'), set('e', endpointMap)),
+      ok(baseChain('in', 'filter', NF_INET.LOCAL_IN, 0), rule('in', jump('a'))),
+      refused(['EOPNOTSUPP at 0'], rule('a', dnatTo('IPv4', [daddr('IPv4')], 'e'))),
+      refused(['EOPNOTSUPP at 0'], rule('a', masquerade)),
+      ok(rule('a', reject('IPv4'))),
+    ],
+  },
+  {
+    title: 'refuses loops through rules and through verdicts',
+    steps: [
+      ok(addTable, chain('a'), chain('b'), set('v', verdictMap)),
+      ok(baseChain('in', 'filter', NF_INET.LOCAL_IN, 0), rule('in', jump('a'))),
+      ok(rule('a', vmap([daddr('IPv4')], 'v')), addVerdicts('v', [A, goTo('b')])),
+      refused(['EMLINK at 0'], rule('b', goto('a'))),
+      refused(['EMLINK at 0'], addVerdicts('v', [B, goTo('a')])),
+    ],
+  },
+];
+
+const sets: Case[] = [
+  {
+    title: 'refuses another set of the same name, and keeps the elements of the same set',
+    steps: [
+      ok(addTable, set('s'), add('s', [A])),
+      ok(set('s')),
+      refused(['EEXIST at 0'], set('s', { keyType: 8, keyLength: 16 })),
+      refused(['EEXIST at 0'], set('s', ranges)),
+      refused(['EEXIST at 0'], set('s', dataMap)),
+    ],
+  },
+  {
+    title: 'refuses sets that do not make sense',
+    steps: [
+      ok(addTable),
+      refused(['EINVAL at 0'], set('s', { keyLength: 0 })),
+      refused(['EINVAL at 0'], set('s', { keyLength: 65 })),
+      refused(['EINVAL at 0'], set('s', { flags: NFT_SET.MAP, dataType: 7 })),
+      refused(['EINVAL at 0'], set('s', { timeoutMs: 1000 })),
+      refused(['EINVAL at 0'], set('s', { ...concatRanges, partLengths: bytes(2, 4, 4) })),
+    ],
+  },
+  {
+    title: 'refuses to delete a set that a rule uses',
+    steps: [
+      ok(addTable, chain('a'), set('s'), add('s', [A]), rule('a', inSet([daddr('IPv4')], 's'))),
+      refused(['EBUSY at 0'], deleteSet('s')),
+      ok(flushChain('a'), deleteSet('s')),
+    ],
+  },
+  {
+    title: 'refuses to flush or delete a set that is not there',
+    steps: [ok(addTable), refused(['ENOENT at 0', 'ENOENT at 1'], flushSet('s'), deleteSet('s'))],
+  },
+  {
+    title: 'refuses what does not fit into a set of limited size',
+    steps: [
+      ok(addTable, set('s', { size: 2 }), add('s', [A], [B])),
+      refused(['ENFILE at 0 entry 0'], add('s', [C])),
+    ],
+  },
+];
+
+const elementCases: Case[] = [
+  {
+    title: 'takes an element that is there already, and refuses it with other data',
+    steps: [
+      ok(addTable, set('s'), add('s', [A]), add('s', [A])),
+      ok(set('m', dataMap), addData('m', [A, B])),
+      ok(addData('m', [A, B])),
+      refused(['EEXIST at 0 entry 1'], addData('m', [C, B], [A, C])),
+      ok(remove('m', [A]), addData('m', [A, C])),
+    ],
+  },
+  {
+    title: 'refuses to delete what is not there, also twice',
+    steps: [
+      ok(addTable, set('s'), add('s', [A], [B])),
+      refused(['ENOENT at 0 entry 1'], remove('s', [A], [C], [B])),
+      refused(['ENOENT at 1 entry 0'], remove('s', [A]), remove('s', [A])),
+      refused(['ENOENT at 0'], remove('x', [A])),
+    ],
+  },
+  {
+    title: 'refuses verdicts to chains that are not there and to base chains',
+    steps: [
+      ok(addTable, chain('a'), set('v', verdictMap)),
+      ok(baseChain('in', 'filter', NF_INET.LOCAL_IN, 0)),
+      ok(addVerdicts('v', [A, goTo('a')], [B, verdict(0)])),
+      refused(['ENOENT at 0 entry 0'], addVerdicts('v', [C, goTo('x')])),
+      refused(['EOPNOTSUPP at 0 entry 0'], addVerdicts('v', [C, goTo('in')])),
+      refused(['EEXIST at 0 entry 0'], addVerdicts('v', [A, verdict(-3, 'a')])),
+      refused(['EINVAL at 0 entry 0'], addVerdicts('v', [C, verdict(77)])),
+    ],
+  },
+  {
+    title: 'refuses elements without data in a map, and with data in a set',
+    steps: [
+      ok(addTable, set('s'), set('m', dataMap), set('v', verdictMap)),
+      refused(['EINVAL at 0 entry 0'], add('m', [A])),
+      refused(['EINVAL at 0 entry 0'], addData('s', [A, B])),
+      refused(['EINVAL at 0 entry 0'], addData('v', [A, B])),
+    ],
+  },
+  {
+    title: 'refuses keys of another length',
+    steps: [
+      ok(addTable, set('s')),
+      refused(
+        ['EINVAL at 0 entry 0'],
+        elements('elementsAdd', 's', [[A, port80]], { keyLength: 8 }),
+      ),
+    ],
+  },
+  {
+    title: 'keeps ranges by their edges',
+    steps: [
+      ok(addTable, set('ranges', ranges), edges('elementsAdd', '0a000000', '0b000000 end')),
+      ok(edges('elementsAdd', '0b000000', '0c000000 end', 'f0000000')),
+      ok(edges('elementsAdd', '0a000000', '0b000000 end')),
+      refused(['EEXIST at 0 entry 0'], edges('elementsAdd', '0a100000', '0a200000 end')),
+      refused(['EEXIST at 0 entry 1'], edges('elementsAdd', '09000000', '0a000005 end')),
+      ok(edges('elementsAdd', '05000000', '06000000 end')),
+      refused(['ENOENT at 0 entry 0'], edges('elementsDelete', '05000001', '06000000 end')),
+      ok(edges('elementsDelete', '0a000000', '0b000000 end', 'f0000000')),
+      ok(edges('elementsAdd', '0a000000', '0a000001 end', '0a000002', '0b000000 end')),
+    ],
+  },
+  {
+    title: 'refuses edges in a set without ranges, and key ends in a set without concatenation',
+    steps: [
+      ok(addTable, set('s'), set('ranges', ranges)),
+      refused(['EINVAL at 0 entry 0'], elements('elementsAdd', 's', [[A, u32(1)]], withFlags)),
+      refused(
+        ['EINVAL at 0 entry 0'],
+        elements('elementsAdd', 'ranges', [[A, B]], { shape: ElementShape.keyEnd }),
+      ),
+    ],
+  },
+  {
+    title: 'keeps ranges of concatenations whole',
+    steps: [
+      ok(addTable, set('allowed', concatRanges)),
+      ok(concat('elementsAdd', '00500000 0a000000 0a0000ff', '00510000 0a000000 0a0000ff')),
+      ok(concat('elementsAdd', '00500000 0a000000 0a0000ff')),
+      refused(['EEXIST at 0 entry 0'], concat('elementsAdd', '00500000 0a000010 0a000020')),
+      refused(['EEXIST at 0 entry 0'], concat('elementsAdd', '00500000 09000000 0a000020')),
+      refused(['EINVAL at 0 entry 0'], concat('elementsAdd', '00520000 0a000010 0a000001')),
+      refused(['ENOENT at 0 entry 0'], concat('elementsDelete', '00520000 0a000000 0a0000ff')),
+      ok(
+        concat('elementsDelete', '00500000 0a000000 0a0000ff'),
+        concat('elementsAdd', '00500000 0a000010 0a000020', '00500000 0b000000 0b000000'),
+      ),
+    ],
+  },
+  {
+    title: 'flushes a set and fills it again in one transaction',
+    steps: [
+      ok(addTable, set('m', dataMap), addData('m', [A, B], [B, C])),
+      ok(flushSet('m'), addData('m', [A, C])),
+    ],
+  },
+];
+
+export const cases: readonly Case[] = [...tables, ...chains, ...rules, ...sets, ...elementCases];

@@ -1,0 +1,184 @@
+/**
+ * Every expression: the same rule written by us and by nft(8) is the same in the kernel, and reads
+ * back as it was written.
+ */
+import { expect, test } from 'vitest';
+import { NFPROTO } from '../../src/kernel/nft/constants.ts';
+import { type Expression, noRegister } from '../../src/kernel/ops.ts';
+import { createKernel } from './namespace.ts';
+import { batch, bytes, dumped, type Part, readRule, rule, u16Be, u32 } from './ops.ts';
+import { type Case, compareTwins } from './twins.ts';
+
+const accept: Expression = { kind: 'immediateVerdict', code: 1, chain: '' };
+const load4 = (offset: number): Expression => {
+  return { kind: 'payload', register: 1, base: 1, offset, length: 4 };
+};
+const not = (cmp: Expression): Expression => ({ ...cmp, operation: 1 }) as Expression;
+const equal = (...data: readonly Part[]): Expression => {
+  return { kind: 'cmp', register: 1, operation: 0, data: bytes(...data) };
+};
+const set = (register: number, data: Uint8Array): Expression => {
+  return { kind: 'immediateData', register, data };
+};
+const meta = (key: number): Expression => ({ kind: 'metaLoad', register: 1, key });
+const setMarkTo = { kind: 'metaSet', register: 1, key: 3 } as const;
+const ct = (key: number, direction: number): Expression => {
+  return { kind: 'ctLoad', register: 1, key, direction };
+};
+const lookup = (name: string, destination: number, flags = 0): Expression => {
+  return { kind: 'lookup', set: name, source: 1, destination, flags };
+};
+const none = noRegister;
+const nat = (fields: Partial<Extract<Expression, { kind: 'nat' }>>): Expression => {
+  const ports = { portMin: none, portMax: none };
+  const address = { addressMin: 1, addressMax: 1 };
+  return { kind: 'nat', type: 1, family: 2, ...address, ...ports, flags: 1, ...fields };
+};
+
+test.each<Case>([
+  ['filter', 'accept', rule(accept)],
+  ['filter', 'drop', rule({ ...accept, code: 0 })],
+  ['filter', 'return', rule({ ...accept, code: -5 })],
+  ['filter', 'jump target', rule({ ...accept, code: -3, chain: 'target' })],
+  ['filter', 'goto target', rule({ ...accept, code: -4, chain: 'target' })],
+  ['filter', 'counter packets 0 bytes 0', rule({ kind: 'counter' })],
+  ['filter', 'meta mark set 0x11223344', rule(set(1, u32(0x11223344)), setMarkTo)],
+  ['filter', 'ip saddr 10.0.0.1 accept', rule(load4(12), equal('0a000001'), accept)],
+  ['filter', 'ip saddr != 10.0.0.1', rule(load4(12), not(equal('0a000001')))],
+  [
+    'filter',
+    'udp dport 53',
+    rule(
+      meta(16),
+      equal(17),
+      { kind: 'payload', register: 1, base: 2, offset: 2, length: 2 },
+      equal(u16Be(53)),
+    ),
+  ],
+  [
+    'filter',
+    'meta mark & 0xff == 0x7',
+    rule(
+      meta(3),
+      {
+        kind: 'bitwise',
+        source: 1,
+        destination: 1,
+        length: 4,
+        mask: u32(0xff),
+        xor: u32(0),
+      },
+      equal(u32(7)),
+    ),
+  ],
+  [
+    'filter',
+    'ip saddr != 10.0.0.1-10.0.0.9',
+    rule(load4(12), {
+      kind: 'range',
+      register: 1,
+      operation: 1,
+      from: bytes('0a000001'),
+      to: bytes('0a000009'),
+    }),
+  ],
+  ['filter', 'ip saddr @s', rule(load4(12), lookup('s', none))],
+  ['filter', 'ip saddr != @s', rule(load4(12), lookup('s', none, 1))],
+  ['filter', 'ct original ip daddr 10.0.0.1', rule(ct(20, 0), equal('0a000001'))],
+  ['filter', 'ct reply ip saddr 10.0.0.1', rule(ct(19, 1), equal('0a000001'))],
+  [
+    'filter',
+    'meta mark set numgen inc mod 4 offset 10',
+    rule({ kind: 'numgen', register: 1, type: 0, modulus: 4, offset: 10 }, setMarkTo),
+  ],
+  [
+    'filter',
+    'fib saddr . iif oif 0',
+    rule({ kind: 'fib', register: 1, result: 1, flags: 9 }, equal(u32(0))),
+  ],
+  [
+    'filter',
+    'add @d { ip saddr }',
+    rule(load4(12), {
+      kind: 'dynset',
+      set: 'd',
+      operation: 0,
+      key: 1,
+      data: none,
+      timeoutMs: 0,
+    }),
+  ],
+  [
+    'filter',
+    'update @d { ip saddr timeout 30s }',
+    rule(load4(12), {
+      kind: 'dynset',
+      set: 'd',
+      operation: 1,
+      key: 1,
+      data: none,
+      timeoutMs: 30_000,
+    }),
+  ],
+  ['filter', 'reject', rule({ kind: 'reject', type: 0, icmpCode: 3 })],
+  [
+    'filter',
+    'reject with icmp type host-unreachable',
+    rule({ kind: 'reject', type: 0, icmpCode: 1 }),
+  ],
+  [
+    'filter',
+    'meta l4proto tcp reject with tcp reset',
+    rule(meta(16), equal(6), { kind: 'reject', type: 1, icmpCode: 0 }),
+  ],
+  ['nat', 'dnat to 10.0.0.1', rule(set(1, bytes('0a000001')), nat({}))],
+  [
+    'nat',
+    'dnat to 10.0.0.1-10.0.0.5',
+    rule(set(1, bytes('0a000001')), set(2, bytes('0a000005')), nat({ addressMax: 2 })),
+  ],
+  [
+    'nat',
+    'meta l4proto tcp dnat to 10.0.0.1:8080',
+    rule(
+      meta(16),
+      equal(6),
+      set(1, bytes('0a000001')),
+      set(2, u16Be(8080)),
+      nat({ portMin: 2, portMax: 2, flags: 3 }),
+    ),
+  ],
+  ['nat', 'dnat to ip saddr map @m', rule(load4(12), lookup('m', 1), nat({}))],
+  ['snat', 'snat to 10.0.0.1', rule(set(1, bytes('0a000001')), nat({ type: 0 }))],
+  [
+    'snat',
+    'snat to 10.0.0.1 fully-random',
+    rule(set(1, bytes('0a000001')), nat({ type: 0, flags: 17 })),
+  ],
+  ['snat', 'masquerade', rule({ kind: 'masquerade', flags: 0 })],
+  ['snat', 'masquerade random', rule({ kind: 'masquerade', flags: 4 })],
+])('%s chain, family ip: `%s` is the same from nft and from us', async (...each) => {
+  await compareTwins('ip', each);
+});
+
+test('an expression that no record can express is `unknown`, and hides nothing else', async () => {
+  const { kernel, namespace } = await createKernel();
+  const ruleset = 'table ip t {\n chain c {\n ct mark set ct mark\n accept\n }\n }';
+  await namespace.run('nft', ['-f', '-'], ruleset);
+  const inTable = { family: NFPROTO.IPv4, table: 't' };
+  const [theirs] = await dumped(kernel, 'rule', { kind: 'rulesDump', ...inTable, chain: 'c' });
+  expect(readRule(theirs!.expressions)).toEqual([ct(3, 0xff), { kind: 'unknown', name: 'ct' }]);
+});
+
+test('a rule with an unknown expression is refused with its index', async () => {
+  const { kernel } = await createKernel();
+  const table = { family: NFPROTO.IPv4, table: 't' };
+  const expressions = rule({ kind: 'unknown', name: 'ct' });
+  const ops = batch(
+    { kind: 'tableAdd', ...table, comment: '' },
+    { kind: 'ruleAdd', ...table, chain: 'c', expressions, comment: '' },
+  );
+  const message = 'expression.code is not one of the schema';
+  const failure = { op: 1, entry: undefined, code: 'EINVAL', message };
+  expect(await kernel.apply(ops)).toEqual({ kind: 'failed', failures: [failure] });
+});

@@ -1,0 +1,132 @@
+/** The statements that modes write compile to what nft(8) writes for the same words. */
+import { expect, test } from 'vitest';
+import { NFPROTO } from '../../src/kernel/nft/constants.ts';
+import {
+  compileRule,
+  daddr,
+  dnatTo,
+  dport,
+  drop,
+  goto,
+  inSet,
+  jump,
+  l4proto,
+  masquerade,
+  matchCIDR,
+  matchInterface,
+  matchInterfacePrefix,
+  matchLocalAddress,
+  matchMark,
+  matchProtocol,
+  originalDaddr,
+  originalDport,
+  random,
+  reject,
+  type Statement,
+  saddr,
+  setMark,
+  stateNew,
+  statusDNAT,
+  toggleMark,
+  updateMap,
+  vmap,
+} from '../../src/kernel/nft/rule.ts';
+import { parseCIDR } from '../../src/state/address.ts';
+import { createKernel } from './namespace.ts';
+import { applied, dumped } from './ops.ts';
+import { type Case, compareTwins } from './twins.ts';
+
+const network = (text: string) => parseCIDR(text)!;
+const statements = (...list: readonly Statement[]): Uint8Array => compileRule(list);
+
+test.each<Case>([
+  [
+    'filter',
+    'ip daddr 10.0.0.0/8 drop',
+    statements(matchCIDR('daddr', '==', network('10.0.0.0/8')), drop),
+  ],
+  [
+    'filter',
+    'ip saddr != 10.16.0.0/12',
+    statements(matchCIDR('saddr', '!=', network('10.16.0.0/12'))),
+  ],
+  ['filter', 'ip saddr 10.0.0.1', statements(matchCIDR('saddr', '==', network('10.0.0.1/32')))],
+  ['filter', 'meta l4proto sctp', statements(matchProtocol('SCTP'))],
+  ['filter', 'iifname "br0"', statements(matchInterface('==', 'br0'))],
+  ['filter', 'iifname != "veth*"', statements(matchInterfacePrefix('!=', 'veth'))],
+  ['filter', 'fib daddr type local', statements(matchLocalAddress('daddr'))],
+  ['filter', 'ct state new', statements(stateNew)],
+  ['filter', 'ct status dnat', statements(statusDNAT)],
+  ['filter', 'meta mark & 0x4000 != 0', statements(matchMark(0x4000))],
+  ['filter', 'meta mark set meta mark | 0x4000', statements(setMark(0x4000))],
+  ['filter', 'meta mark set meta mark ^ 0x4000', statements(toggleMark(0x4000))],
+  ['filter', 'reject', statements(reject('IPv4'))],
+  ['filter', 'jump target', statements(jump('target'))],
+  ['filter', 'goto target', statements(goto('target'))],
+  ['filter', 'ip daddr != @s drop', statements(inSet([daddr('IPv4')], 's', '!='), drop)],
+  [
+    'nat',
+    'ip daddr . meta l4proto . th dport vmap @services',
+    statements(vmap([daddr('IPv4'), l4proto, dport], 'services')),
+  ],
+  [
+    'nat',
+    'meta l4proto tcp dnat ip addr . port to ip daddr . meta l4proto . th dport . numgen random mod 30 map @endpoints',
+    statements(
+      matchProtocol('TCP'),
+      dnatTo('IPv4', [daddr('IPv4'), l4proto, dport, random(30)], 'endpoints'),
+    ),
+  ],
+  [
+    'filter',
+    `meta l4proto tcp update @affinity { ip saddr . ct original ip daddr . meta l4proto . ct original proto-dst timeout 3h : ip daddr . th dport }`,
+    statements(
+      matchProtocol('TCP'),
+      updateMap(
+        'affinity',
+        [saddr('IPv4'), originalDaddr('IPv4'), l4proto, originalDport],
+        [daddr('IPv4'), dport],
+        10_800,
+      ),
+    ),
+  ],
+  ['snat', 'masquerade fully-random', statements(masquerade)],
+])('%s chain, family ip: `%s` compiles to what nft writes', async (...each) => {
+  await compareTwins('ip', each);
+});
+
+test.each<Case>([
+  ['filter', 'ip6 daddr fd00::/16', statements(matchCIDR('daddr', '==', network('fd00::/16')))],
+  ['filter', 'ip6 saddr fd00::/12', statements(matchCIDR('saddr', '==', network('fd00::/12')))],
+  ['filter', 'ip6 daddr @s', statements(inSet([daddr('IPv6')], 's'))],
+  ['filter', 'reject', statements(reject('IPv6'))],
+  [
+    'nat',
+    'meta l4proto tcp dnat ip6 addr . port to ip6 daddr . meta l4proto . th dport . numgen random mod 7 map @endpoints',
+    statements(
+      matchProtocol('TCP'),
+      dnatTo('IPv6', [daddr('IPv6'), l4proto, dport, random(7)], 'endpoints'),
+    ),
+  ],
+])('%s chain, family ip6: `%s` compiles to what nft writes', async (...each) => {
+  await compareTwins('ip6', each);
+});
+
+test('nft lists an update of 60 bytes of key and data, which its own version 1.0.6 cannot write', async () => {
+  const { kernel, namespace } = await createKernel();
+  const affinity = `type ipv6_addr . ipv6_addr . inet_proto . inet_service
+    : ipv6_addr . inet_service; flags dynamic,timeout; size 65535;`.replaceAll('\n', ' ');
+  const ruleset = `table ip6 t {\n map affinity { ${affinity} }\n chain c { }\n }`;
+  await namespace.run('nft', ['-f', '-'], ruleset);
+  const key = [saddr('IPv6'), originalDaddr('IPv6'), l4proto, originalDport];
+  const expressions = compileRule([updateMap('affinity', key, [daddr('IPv6'), dport], 10_800)]);
+  const inChain = { family: NFPROTO.IPv6, table: 't', chain: 'c' };
+  await applied(kernel, { kind: 'ruleAdd', ...inChain, expressions, comment: '' });
+  const [rule] = await dumped(kernel, 'rule', { kind: 'rulesDump', ...inChain });
+  expect(rule!.expressions).toEqual(expressions);
+  const listing = await namespace.run('nft', ['list', 'chain', 'ip6', 't', 'c']);
+  expect(listing).toContain(
+    'update @affinity { ip6 saddr . ct original ip6 daddr . meta l4proto' +
+      ' . ct original proto-dst timeout 3h : ip6 daddr . th dport }',
+  );
+});
