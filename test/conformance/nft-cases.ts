@@ -23,8 +23,14 @@ import { bytes, noBytes, type Part, u32, verdict } from './ops.ts';
 /** The code of each error, and where it is: `ENOENT at 1`, `EEXIST at 2 entry 0`. */
 export type Outcome = 'applied' | readonly string[];
 
+/** What a step may depend on: the generation, and the handles of the rules in their order. */
+export interface Seen {
+  readonly generation: number;
+  readonly handles: readonly number[];
+}
+
 export interface Step {
-  readonly ops: readonly NftOp[];
+  readonly ops: readonly NftOp[] | ((seen: Seen) => readonly NftOp[]);
   readonly outcome: Outcome;
 }
 
@@ -159,7 +165,7 @@ const tables: Case[] = [
     steps: [
       ok(addTable, set('s'), add('s', [A]), chain('a'), rule('a', drop)),
       refused(
-        ['ENOENT at 4'],
+        ['ENOENT at 4 entry 0'],
         add('s', [B]),
         remove('s', [A]),
         flushChain('a'),
@@ -176,8 +182,8 @@ const chains: Case[] = [
     steps: [
       ok(addTable, baseChain('in', 'filter', NF_INET.LOCAL_IN, 0)),
       ok(baseChain('in', 'filter', NF_INET.LOCAL_IN, 0)),
-      refused(['EEXIST at 0'], baseChain('in', 'filter', NF_INET.LOCAL_IN, 1)),
-      refused(['EEXIST at 0'], baseChain('in', 'filter', NF_INET.FORWARD, 0)),
+      refused(['EOPNOTSUPP at 0'], baseChain('in', 'filter', NF_INET.LOCAL_IN, 1)),
+      refused(['EOPNOTSUPP at 0'], baseChain('in', 'filter', NF_INET.FORWARD, 0)),
       refused(['EEXIST at 0'], baseChain('in', 'nat', NF_INET.LOCAL_IN, 0)),
     ],
   },
@@ -314,6 +320,53 @@ const rules: Case[] = [
       refused(['EMLINK at 0'], rule('b', goto('a'))),
       refused(['EMLINK at 0'], addVerdicts('v', [B, goTo('a')])),
     ],
+  },
+];
+
+const byHandle: Case[] = [
+  {
+    title: 'replaces and deletes rules by their handles',
+    steps: [
+      ok(addTable, chain('a'), chain('b'), rule('a', jump('b')), rule('a', drop)),
+      {
+        ops: ({ handles: [first] }) => [
+          { ...rule('a', reject('IPv4')), kind: 'ruleReplace', handle: first } as NftOp,
+          deleteChain('b'),
+        ],
+        outcome: 'applied',
+      },
+      {
+        ops: ({ handles: [first, second] }) => [
+          { kind: 'ruleDelete', ...inTable, chain: 'a', handle: second as number },
+          { kind: 'ruleDelete', ...inTable, chain: 'a', handle: first as number },
+        ],
+        outcome: 'applied',
+      },
+    ],
+  },
+  {
+    title: 'takes a transaction for the current generation only',
+    steps: [
+      {
+        ops: ({ generation }) => [{ kind: 'generationExpect', generation }, addTable],
+        outcome: 'applied',
+      },
+      {
+        ops: ({ generation }) => [
+          { kind: 'generationExpect', generation: generation + 1 },
+          chain('a'),
+        ],
+        outcome: ['ERESTART'],
+      },
+      {
+        ops: ({ generation }) => [{ kind: 'generationExpect', generation }, deleteChain('a')],
+        outcome: ['ENOENT at 1'],
+      },
+    ],
+  },
+  {
+    title: 'counts no generation for what changes nothing',
+    steps: [ok(addTable, set('s'), add('s', [A])), ok(addTable, add('s', [A])), ok(chain('a'))],
   },
 ];
 
@@ -461,4 +514,11 @@ const elementCases: Case[] = [
   },
 ];
 
-export const cases: readonly Case[] = [...tables, ...chains, ...rules, ...sets, ...elementCases];
+export const cases: readonly Case[] = [
+  ...tables,
+  ...chains,
+  ...rules,
+  ...byHandle,
+  ...sets,
+  ...elementCases,
+];

@@ -2,7 +2,7 @@
 import type { ApplyResult, Kernel } from '../../src/kernel/kernel.ts';
 import { NFT_DATA_VERDICT, NFT_SET } from '../../src/kernel/nft/constants.ts';
 import { ElementShape, type Reply } from '../../src/kernel/ops.ts';
-import type { Case, Outcome } from './nft-cases.ts';
+import type { Case, Outcome, Seen } from './nft-cases.ts';
 import { batch, dumped } from './ops.ts';
 
 export interface Recorded {
@@ -19,11 +19,18 @@ export async function record(kernel: Kernel, { steps }: Case): Promise<Recorded>
   const dumps: unknown[] = [];
   for (const { ops } of steps) {
     const before = await kernel.generation();
-    outcomes.push(outcomeOf(await kernel.apply(batch(...ops))));
+    const wanted = typeof ops === 'function' ? ops(await seen(kernel, before)) : ops;
+    outcomes.push(outcomeOf(await kernel.apply(batch(...wanted))));
     generations.push((await kernel.generation()) - before);
     dumps.push(await dumpAll(kernel));
   }
   return { outcomes, generations, dumps };
+}
+
+async function seen(kernel: Kernel, generation: number): Promise<Seen> {
+  const request = { kind: 'rulesDump', family: 0, table: '', chain: '' } as const;
+  const rules = await dumped(kernel, 'rule', request);
+  return { generation, handles: rules.map(({ handle }) => handle) };
 }
 
 function outcomeOf(result: ApplyResult): Outcome {

@@ -241,7 +241,8 @@ function checkBase({ type, hook, priority, policy }: BaseChain, known: Chain | u
   if (type === 'nat' && priority <= conntrackPriority) throw new Refusal('EOPNOTSUPP');
   if (known?.base === undefined) return;
   const { type: oldType, hook: oldHook, priority: oldPriority } = known.base;
-  if (oldType !== type || oldHook !== hook || oldPriority !== priority) throw new Refusal('EEXIST');
+  if (oldType !== type) throw new Refusal('EEXIST');
+  if (oldHook !== hook || oldPriority !== priority) throw new Refusal('EOPNOTSUPP');
 }
 
 function baseOf({ type, hook, priority, policy }: BaseChain): BaseChain {

@@ -1,0 +1,79 @@
+import { describe, expect, it } from 'vitest';
+import { NFPROTO } from '../../src/kernel/nft/constants.ts';
+import { FakeKernel } from '../fake/kernel.ts';
+import { addTable, cases } from './nft-cases.ts';
+import { record } from './nft-record.ts';
+import { batch } from './ops.ts';
+
+const plainSet = {
+  family: NFPROTO.IPv4,
+  table: 't',
+  set: 's',
+  flags: 0,
+  keyType: 7,
+  keyLength: 4,
+  dataType: 0,
+  dataLength: 0,
+  timeoutMs: 0,
+  size: 0,
+  partLengths: new Uint8Array(0),
+  comment: '',
+} as const;
+
+function elements(...last: number[]) {
+  const entries = Uint8Array.from(last.flatMap((byte) => [10, 0, 0, byte]));
+  const shape = { shape: 0, keyLength: 4, dataLength: 0, count: last.length, entries };
+  const { family, table, set } = plainSet;
+  return { kind: 'elementsAdd', family, table, set, ...shape } as const;
+}
+
+const listing = (...lines: string[]): string =>
+  ['table ip t {', '  comment "a table"', '  set s {', '    type ipv4_addr ;', ...lines].join('\n');
+
+describe('FakeKernel', () => {
+  it.for(cases)('$title', async (story) => {
+    const { outcomes } = await record(new FakeKernel(), story);
+    expect(outcomes).toEqual(story.steps.map(({ outcome }) => outcome));
+  });
+
+  it('refuses a batch that a test wants refused, once, at the element that it names', async () => {
+    const kernel = new FakeKernel();
+    kernel.failNext({ code: 'ENOMEM', forSet: 's', forKey: '10.0.0.2' });
+    expect(await kernel.apply(batch(addTable))).toEqual({ kind: 'applied' });
+    const ops = batch({ kind: 'setAdd', ...plainSet }, elements(1, 2, 3));
+    const refused = await kernel.apply(ops);
+    expect(refused).toMatchObject({ failures: [{ code: 'ENOMEM', op: 1, entry: 1 }] });
+    expect(kernel.ruleset()).not.toContain('set s');
+    expect(await kernel.apply(ops)).toEqual({ kind: 'applied' });
+    expect(kernel.ruleset()).toContain(listing('    10.0.0.1', '    10.0.0.2', '    10.0.0.3'));
+    expect(kernel.writes).toBe(5);
+  });
+
+  it('can apply a batch and lose the answer', async () => {
+    const kernel = new FakeKernel();
+    kernel.unknownOutcome();
+    const lost = await kernel.apply(batch(addTable));
+    expect(lost).toMatchObject({ failures: [{ code: 'ENOBUFS', op: undefined }] });
+    expect(kernel.ruleset()).toContain('table ip t');
+  });
+
+  it('can interrupt dumps', async () => {
+    const kernel = new FakeKernel();
+    kernel.interruptDumps();
+    expect(await kernel.dump({ kind: 'tablesDump', family: 0 })).toMatchObject({
+      consistent: false,
+    });
+    expect(await kernel.dump({ kind: 'tablesDump', family: 0 })).toMatchObject({
+      consistent: true,
+    });
+  });
+
+  it('counts what another program does as a generation, but not as a write', async () => {
+    const kernel = new FakeKernel();
+    const before = await kernel.generation();
+    kernel.foreign(batch(addTable));
+    expect(await kernel.generation()).toBe(before + 1);
+    expect(kernel.writes).toBe(0);
+    expect(() => kernel.foreign(batch(elements(1)))).toThrow('ENOENT');
+  });
+});
