@@ -1,0 +1,173 @@
+/** Style as a test: what a reader would otherwise have to remember. See CONTRIBUTING.md. */
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { dirname, extname, join, relative, resolve } from 'node:path';
+import { describe, expect, it } from 'vitest';
+
+const root = resolve(import.meta.dirname, '..');
+const tracked = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], { cwd: root })
+  .toString()
+  .split('\n')
+  .filter((path) => path !== '');
+
+function files(folder: string, ...extensions: readonly string[]): string[] {
+  return tracked.filter((path) => path.startsWith(folder) && extensions.includes(extname(path)));
+}
+
+function read(path: string): string {
+  return readFileSync(join(root, path), 'utf8');
+}
+
+const typescript = ['src/', 'test/', 'bench/', 'scripts/'].flatMap((folder) =>
+  files(folder, '.ts'),
+);
+const cpp = ['native/', 'test/'].flatMap((folder) => files(folder, '.cc', '.h'));
+const generated = (path: string): boolean => path.includes('.gen.');
+
+/** What each folder of src may import from, besides itself. The flow goes one way. */
+const mayImport: Readonly<Record<string, readonly string[]>> = {
+  state: ['source'],
+  source: ['state'],
+  kernel: ['state'],
+  modes: ['kernel', 'state'],
+  conntrack: ['kernel', 'state'],
+  sync: ['modes', 'kernel', 'state', 'conntrack'],
+  config: ['state', 'modes'],
+  host: ['config', 'modes', 'state', 'kernel'],
+  serve: ['sync', 'modes', 'kernel', 'source', 'state', 'config', 'conntrack', 'host'],
+  cli: ['config', 'kernel', 'modes', 'state', 'source', 'sync', 'serve', 'host', 'conntrack'],
+};
+
+function imports(path: string): string[] {
+  return [...read(path).matchAll(/from '(\.[^']+)'/g)].map((match) =>
+    relative(join(root, 'src'), resolve(root, dirname(path), match[1]!)),
+  );
+}
+
+describe('the flow', () => {
+  it('goes one way: a folder imports only from those that the list allows', () => {
+    const wrong: string[] = [];
+    for (const path of files('src/', '.ts')) {
+      const [folder, file] = path.slice('src/'.length).split('/');
+      if (file === undefined) continue;
+      for (const target of imports(path)) {
+        const [to, inside] = target.split('/');
+        if (to === folder || inside === undefined) continue;
+        if (!mayImport[folder!]?.includes(to!)) wrong.push(`${path} imports ${target}`);
+      }
+    }
+    expect(wrong).toEqual([]);
+  });
+
+  it('keeps modes apart: none imports from another', () => {
+    const wrong: string[] = [];
+    for (const path of files('src/modes/', '.ts')) {
+      const [mode, file] = path.slice('src/modes/'.length).split('/');
+      if (file === undefined) continue;
+      for (const target of imports(path)) {
+        const [folder, other, inside] = target.split('/');
+        if (folder === 'modes' && inside !== undefined && other !== mode) {
+          wrong.push(`${path} imports ${target}`);
+        }
+      }
+    }
+    expect(wrong).toEqual([]);
+  });
+
+  it('keeps Node-API out of the folders that speak netlink', () => {
+    const wrong = cpp.filter(
+      (path) =>
+        /^native\/(wire|nft|conntrack|protocol|base)\//.test(path) &&
+        /<n(ode_)?api\.h>/.test(read(path)),
+    );
+    expect(wrong).toEqual([]);
+  });
+});
+
+describe('budgets', () => {
+  it('files are short enough to read in one go', () => {
+    const long = (paths: readonly string[], most: number): string[] =>
+      paths.filter((path) => !generated(path) && read(path).split('\n').length - 1 > most);
+    expect(
+      long(
+        typescript.filter((path) => !path.startsWith('test/')),
+        400,
+      ),
+    ).toEqual([]);
+    expect(long(cpp, 500)).toEqual([]);
+  });
+
+  it('lines fit into 100 columns', () => {
+    const wide: string[] = [];
+    for (const path of [...typescript, ...cpp]) {
+      if (generated(path)) continue;
+      read(path)
+        .split('\n')
+        .forEach((line, i) => {
+          // A string that must stay whole may be longer: formatters leave it alone, and so do we.
+          if (line.length > 100 && !/['"`]/.test(line) && !/https?:/.test(line)) {
+            wide.push(`${path}:${i + 1}`);
+          }
+        });
+    }
+    expect(wide).toEqual([]);
+  });
+});
+
+describe('the source', () => {
+  it('has no leftovers: no FIXME, TODO, XXX, no debugging', () => {
+    // Assembled, so that this file does not find itself.
+    const leftover = new RegExp(
+      `\\b(${['TO', 'FIX'].map((a, i) => a + ['DO', 'ME'][i]).join('|')}|XXX)\\b`,
+    );
+    const wrong = [...files('src/', '.ts'), ...cpp].filter((path) => leftover.test(read(path)));
+    expect(wrong).toEqual([]);
+  });
+
+  it('keeps no state in modules: no `let` at top level, no mutable static in C++', () => {
+    const wrong = files('src/', '.ts').filter((path) => /^(export )?let /m.test(read(path)));
+    const statics = files('native/', '.cc').filter(
+      (path) =>
+        !path.startsWith('native/bench/') &&
+        /^static (?!const|inline|_assert)\w+[^(]*;/m.test(read(path)),
+    );
+    expect([...wrong, ...statics]).toEqual([]);
+  });
+
+  it('starts no program, except in the demo', () => {
+    const wrong = files('src/', '.ts').filter(
+      (path) => !path.startsWith('src/cli/demo/') && /node:child_process/.test(read(path)),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  it('generates what C++ reads from the schema that TypeScript writes', () => {
+    const output = execFileSync(process.execPath, ['scripts/generate.ts', '--check'], {
+      cwd: root,
+    });
+    expect(output.toString()).not.toMatch(/stale/);
+  });
+});
+
+describe('the documents', () => {
+  it('ARCHITECTURE.md names every folder of src and native', () => {
+    const text = read('ARCHITECTURE.md');
+    const folders = new Set(
+      [...files('src/', '.ts'), ...files('native/', '.cc')]
+        .map((path) => path.split('/').slice(0, 2).join('/'))
+        .filter((path) => extname(path) === ''),
+    );
+    const missing = [...folders].filter((folder) => !text.includes(`\`${folder}\``));
+    expect(missing).toEqual([]);
+  });
+
+  it('name no machine of ours', () => {
+    const wrong = tracked.filter((path) => {
+      if (path === 'test/tidy.test.ts' || !/\.(md|ts|sh|json|yaml|cc|h)$/.test(path)) return false;
+      return new RegExp(`/${'work'}/|registry\\.${'npmjs'}|deb\\.${'debian'}\\.org`).test(
+        read(path),
+      );
+    });
+    expect(wrong).toEqual([]);
+  });
+});
