@@ -8,7 +8,14 @@ import { type FieldPath, fieldPaths, fields, type GivenSettings } from './fields
 import { quote } from './go-values.ts';
 import { meansDefault, settingsFrom } from './settings.ts';
 import { nearest } from './spelling.ts';
-import { describeTree, formatProblem, type Problem, type Tree, type TreeMap } from './tree.ts';
+import {
+  describeTree,
+  formatProblem,
+  type Problem,
+  shorten,
+  type Tree,
+  type TreeMap,
+} from './tree.ts';
 import { parseYaml } from './yaml.ts';
 
 export const apiVersion = 'kubeproxy.config.k8s.io/v1alpha1';
@@ -95,7 +102,7 @@ class Decoder {
 
   section(tree: TreeMap, prefix: string): void {
     for (const { key, line } of tree.duplicates) {
-      this.repeated.push(`${prefix}${key} (line ${line})`);
+      this.repeated.push(`${shorten(prefix + key)} (line ${line})`);
     }
     for (const [key, entry] of tree.entries) {
       if (prefix === '' && (key === 'apiVersion' || key === 'kind')) continue;
@@ -131,9 +138,10 @@ class Decoder {
   }
 
   private reportUnknown(path: string, line: number): void {
-    const guess = nearest(path, fieldPaths);
+    // What is only counted needs no guess, which takes its time.
+    const guess = this.unknown.length < listedMax ? nearest(path, fieldPaths) : undefined;
     const hint = guess === undefined ? '' : `, did you mean ${guess}?`;
-    this.unknown.push(`${path} (line ${line}${hint})`);
+    this.unknown.push(`${shorten(path)} (line ${line}${hint})`);
   }
 
   /** What strict decoding would refuse. */

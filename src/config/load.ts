@@ -15,7 +15,7 @@ import { quote } from './go-values.ts';
 import { helpText } from './help.ts';
 import { checkLogging } from './logging-rules.ts';
 import { withDefaults, withPlatformDefaults } from './settings.ts';
-import { formatProblem, type Problem } from './tree.ts';
+import { formatProblem, type Problem, shorten } from './tree.ts';
 import { aggregate, type Violation, validate } from './validate.ts';
 import { fairleadVersion, kubernetesVersion } from './version.ts';
 
@@ -227,14 +227,18 @@ function uselessFields(given: GivenSettings, mode: string): string[] {
     const { origin } = fields[field];
     if (origin === 'windows') return [`${field} is for Windows nodes and has no effect here`];
     if (origin === 'older' && mode !== 'userspace') {
-      return [`${field} has no effect in other modes than userspace`];
+      return [`${field} only matters in mode userspace`];
     }
     return [];
   });
 }
 
+/** Characters of a line; values of a megabyte are quoted in it. */
+const lineMax = 2000;
+
 /** The error in kube-proxy's words, then each problem on a line of its own with its place. */
-function failure(message: string, details: readonly string[]): Failure {
-  const lines = [...new Set(details)].map((detail) => `  ${detail}\n`);
+function failure(text: string, details: readonly string[]): Failure {
+  const message = shorten(text, lineMax);
+  const lines = [...new Set(details)].map((detail) => `  ${shorten(detail, lineMax)}\n`);
   return { kind: 'error', text: `Error: ${message}\n${lines.join('')}`, message, exitCode: 1 };
 }

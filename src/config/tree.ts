@@ -64,8 +64,8 @@ export function describeTree(tree: Tree): string {
 }
 
 /** Keeps a line of an error readable when the value is a page long. */
-export function shorten(text: string): string {
-  return text.length <= 60 ? text : `${text.slice(0, 57)}...`;
+export function shorten(text: string, charactersMax = 60): string {
+  return text.length <= charactersMax ? text : `${text.slice(0, charactersMax - 3)}...`;
 }
 
 /** The entry under `key` when the tree is a mapping that has it with a value. */

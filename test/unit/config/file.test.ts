@@ -156,6 +156,16 @@ describe('limits', () => {
     expect(problemsOf(file).length).toBeLessThan(300);
   });
 
+  test.each([
+    ['a value', `mode: ${'x'.repeat(900_000)}\n`],
+    ['a duration', `configSyncPeriod: "${'1'.repeat(900_000)}"\n`],
+    ['a gate', `featureGates: {${'x'.repeat(900_000)}: true}\n`],
+  ])('%s of a megabyte is not repeated in full', (_what, body) => {
+    const text = errorOf(loadFile(body));
+    expect(text).toMatch(/^Error: failed /);
+    expect(text.length).toBeLessThan(10_000);
+  });
+
   test('bytes that are not UTF-8 are refused', () => {
     expect(problemsOf(new Uint8Array([0x6b, 0xff, 0xfe, 0x80]))).toContain('the file is binary');
   });

@@ -244,7 +244,7 @@ describe('other rules', () => {
   test('older and Windows fields are accepted with a warning', () => {
     const file = 'udpIdleTimeout: 2s\nwinkernel: {networkName: net}\nwindowsRunAsService: true';
     expect(running(loadFile(file)).warnings).toEqual([
-      'udpIdleTimeout has no effect in other modes than userspace',
+      'udpIdleTimeout only matters in mode userspace',
       'winkernel.networkName is for Windows nodes and has no effect here',
       'windowsRunAsService is for Windows nodes and has no effect here',
     ]);
