@@ -62,9 +62,10 @@ function flagsPage(): string {
 
 ${notice}
 
-Fairlead takes the flags of kube-proxy ${kubernetesVersion} on Linux, in the same syntax: \`--name=value\` or
-\`--name value\`; booleans are switched off with \`--name=false\`; underscores in names count as
-hyphens. An empty default is 0, false or empty. Durations are numbers with units: \`250ms\`, \`30s\`, \`1h30m\`.
+Fairlead takes the flags of kube-proxy ${kubernetesVersion} on Linux, in the same syntax:
+\`--name=value\` or \`--name value\`; booleans are switched off with \`--name=false\`; underscores
+in names count as hyphens. An empty default is 0, false or empty. Durations are numbers with
+units: \`250ms\`, \`30s\`, \`1h30m\`.
 
 With \`--config FILE\`, the file counts and most flags do not, as in kube-proxy; the column
 “With \`--config\`” says which still do. The flags that are dropped are named in a warning.
@@ -122,7 +123,8 @@ function configurationPage(): string {
 
 ${notice}
 
-\`--config FILE\` takes a KubeProxyConfiguration as kube-proxy ${kubernetesVersion} does, in YAML or JSON:
+\`--config FILE\` takes a KubeProxyConfiguration as kube-proxy ${kubernetesVersion} does,
+in YAML or JSON:
 
 \`\`\`yaml
 apiVersion: kubeproxy.config.k8s.io/v1alpha1
@@ -136,12 +138,12 @@ nftables:
 - Unknown fields and fields that stand twice are accepted with a warning; the last one counts. A
   value of the wrong type or out of bounds ends the start; all errors are shown at once, with lines.
 - \`null\` means “not given”. So do 0, false and empty values, except where the table says “kept”.
-- Durations are strings of numbers with units: \`"250ms"\`, \`"30s"\`, \`"1h30m"\`. ISO 8601 durations
-  are not taken here; \`fairlead config convert --from ovhcloud\` translates them.
+- Durations are strings of numbers with units: \`"250ms"\`, \`"30s"\`, \`"1h30m"\`. ISO 8601
+  durations are not taken here; \`fairlead config convert --from ovhcloud\` translates them.
 - IPv4 addresses and prefix lengths may have leading zeros, which do not make them octal.
 - Each mode reads its own section; iptables, ipvs and userspace mode share
-  \`iptables.masqueradeBit\` and \`iptables.masqueradeAll\`. With an empty \`mode\`, and after falling
-  back, a mode whose section gives nothing takes what the section of the requested mode gives (an
+  \`iptables.masqueradeBit\` and \`iptables.masqueradeAll\`. With an empty \`mode\`, and after
+  falling back, a mode whose section gives nothing takes what the section of the requested mode gives (an
   empty \`mode\` counts as iptables).
 - The file has at most 1 MiB and one document.
 - \`fairlead config validate FILE\` checks a file; \`--write-config-to\` writes the effective one.
@@ -149,8 +151,8 @@ nftables:
 ${sections.join('\n')}
 ## Feature gates
 
-Gates of other parts of Kubernetes ${kubernetesVersion} are accepted and change nothing here; any other name
-is an error. \`AllAlpha\` and \`AllBeta\` set all gates of a stage that are not named themselves.
+Gates of other parts of Kubernetes ${kubernetesVersion} are accepted and change nothing here;
+any other name is an error. \`AllAlpha\` and \`AllBeta\` set all gates of a stage that are not named themselves.
 
 ${table(['Gate', 'Stage', 'Default', 'Can be changed', 'Meaning'], gates)}
 `;

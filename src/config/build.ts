@@ -1,4 +1,4 @@
-/** Makes the one frozen Config out of validated settings: parses, converts units, resolves modes. */
+/** Makes the frozen Config out of validated settings: parses, converts units, resolves modes. */
 import { parseAddress, parseCIDR } from '../state/address.ts';
 import type {
   Config,

@@ -80,8 +80,11 @@ function decimal(value: bigint, places: number): string {
   return fraction === '' ? `${value / scale}` : `${value / scale}.${fraction}`;
 }
 
-const isoForm =
-  /^([+-]?)P(?:([\d.,]+)Y)?(?:([\d.,]+)M)?(?:([\d.,]+)W)?(?:([\d.,]+)D)?(T(?:([\d.,]+)H)?(?:([\d.,]+)M)?(?:([\d.,]+)S)?)?$/;
+/** An optional number before a unit's letter. */
+const isoPart = (letter: string): string => `(?:([\\d.,]+)${letter})?`;
+const isoDate = ['Y', 'M', 'W', 'D'].map(isoPart).join('');
+const isoTime = ['H', 'M', 'S'].map(isoPart).join('');
+const isoForm = new RegExp(`^([+-]?)P${isoDate}(T${isoTime})?$`);
 
 /** Reads `PT30S`, `PT1M30S`, `P1DT2H`, `PT0.5S`; years and months have no fixed length. */
 export function parseIsoDuration(text: string): Parsed<bigint> {

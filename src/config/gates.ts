@@ -89,5 +89,6 @@ export function resolveGates(given: Readonly<Record<string, boolean>>): Resolved
 
 function unrecognized(name: string): string {
   const guess = nearest(name, [...Object.keys(proxyGates), ...otherGateNames]);
-  return `unrecognized feature gate: ${name}${guess === undefined ? '' : ` (did you mean ${guess}?)`}`;
+  const hint = guess === undefined ? '' : ` (did you mean ${guess}?)`;
+  return `unrecognized feature gate: ${name}${hint}`;
 }

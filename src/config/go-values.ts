@@ -29,7 +29,7 @@ export function quote(text: string): string {
   return `"${escaped}"`;
 }
 
-/** No number that means something is longer; keeps a megabyte of digits from being computed with. */
+/** No number that means something is longer; a megabyte of digits must not be computed with. */
 const longest = 100;
 
 const trueTexts: readonly string[] = ['1', 't', 'T', 'TRUE', 'true', 'True'];

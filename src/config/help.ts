@@ -10,7 +10,8 @@ const indent = ' '.repeat(10);
 /** A blank at which no line is broken. */
 const unbreakable = '\u00a0';
 
-const introduction = `fairlead is a service proxy for Kubernetes nodes. It takes kube-proxy's flags and configuration.
+const introduction = `fairlead is a service proxy for Kubernetes nodes. It takes kube-proxy's flags
+and configuration.
 
 Usage:
   fairlead [flags]
@@ -41,8 +42,8 @@ function describe(name: FlagName): string {
   const standard = shownDefault(name);
   const meaning = [flagMeaning(flagTable[name]), ruleSentence(name)].join('');
   const own = flagTable[name].own ? ' Not a flag of kube-proxy.' : '';
-  const paragraph = `${meaning}${own}${standard === '' ? '' : ` (default${unbreakable}${standard})`}`;
-  return `  ${heading(name)}\n${wrap(paragraph)}`;
+  const ending = standard === '' ? '' : ` (default${unbreakable}${standard})`;
+  return `  ${heading(name)}\n${wrap(`${meaning}${own}${ending}`)}`;
 }
 
 function wrap(text: string): string {

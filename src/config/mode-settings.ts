@@ -24,7 +24,9 @@ export function resolveModes(settings: Settings, given: GivenSettings): Resolved
   const resolve = (mode: ModeName): ModeSettings => {
     const masqueradeBit = resolveBit(mode, settings, given, warn);
     const section = resolveSyncSection(mode, settings, given, warn);
-    const min = settings[`${section}.minSyncPeriod`];
+    // Upstream's default of 1 s protects it from its own cost. A sync here costs what changed, so
+    // changes only wait for each other when the operator says so, and a batch in flight gathers.
+    const min = given[`${section}.minSyncPeriod`] ?? 0n;
     return {
       masqueradeBit,
       masqueradeMark: (1 << masqueradeBit) >>> 0,

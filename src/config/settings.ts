@@ -40,7 +40,7 @@ export function meansDefault(path: FieldPath, value: unknown): boolean {
   return fields[path].keepsZero !== true && rules.format(value) === rules.format(rules.zero);
 }
 
-/** A file's fields with defaults for the rest; default addresses follow the bind address's family. */
+/** A file's fields with defaults for the rest; default addresses have the bind address's family. */
 export function withDefaults(given: GivenSettings): Settings {
   const settings = { ...defaultSettings, ...given };
   const isIPv4 = parseAddress(settings.bindAddress)?.family === 'IPv4';

@@ -25,7 +25,7 @@ export function importOpenShift(bytes: Uint8Array, conversion: Conversion): void
   importFlags(words, conversion);
 }
 
-/** The Network itself, or the one in what `oc get networks.operator.openshift.io -o yaml` prints. */
+/** The Network itself, or the one in the List that `oc get … -o yaml` prints. */
 function findNetwork(tree: Tree, conversion: Conversion): Tree | undefined {
   const kind = textOf(child(tree, 'kind'));
   const listed = child(tree, 'items')?.tree;

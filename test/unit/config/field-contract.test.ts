@@ -235,7 +235,7 @@ describe.each(bounds)('bounds of %s with "%s"', (path, rest, within, beyond) => 
   });
 });
 
-test('the set of fields is kube-proxy’s and the older reference’s, plus our own, which are marked', () => {
+test('the fields are kube-proxy’s and the older reference’s, plus our own, which are marked', () => {
   const known = new Set(contract.map(([path]) => path));
   const ours = fieldPaths.filter((path) => !known.has(path));
   expect(ours).toEqual(['nftables.maxSyncPeriod', 'iptables.maxSyncPeriod']);

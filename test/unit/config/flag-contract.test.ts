@@ -74,7 +74,7 @@ const contract: readonly (readonly [string, Kind, string, 'kept' | 'dropped'])[]
   ['machine-id-file', 'string', '/etc/machine-id,/var/lib/dbus/machine-id', 'kept'],
 ];
 
-/** A value that the kind takes, how the flag then prints, and one that it refuses with Go's words. */
+/** A value that the kind takes, how the flag then prints, one that it refuses, in Go's words. */
 const samples = {
   string: { good: 'x y', shown: 'x y', bad: '', error: '' },
   bool: {

@@ -15,7 +15,8 @@ describe('with a file', () => {
 
   test('logging flags win, patterns of flags stand before those of the file', () => {
     const file =
-      'mode: ipvs\nipvs: {scheduler: sh}\nlogging:\n  verbosity: 2\n  vmodule: [{filePattern: a.go, verbosity: 3}]\n';
+      'mode: ipvs\nipvs: {scheduler: sh}\nlogging:\n' +
+      '  verbosity: 2\n  vmodule: [{filePattern: a.go, verbosity: 3}]\n';
     const { logging, ipvs } = configOf(
       load(['-v=7', '--vmodule', 'goo.go=8', '--ipvs-scheduler', 'rr'], file),
     );
@@ -262,7 +263,8 @@ describe('feature gates', () => {
 
   test('setting a gate that is generally available warns', () => {
     expect(running(load(['--feature-gates=AllowServiceExternalIPs=false'])).warnings).toEqual([
-      'Setting GA feature gate AllowServiceExternalIPs=false. It will be removed in a future release.',
+      'Setting GA feature gate AllowServiceExternalIPs=false. ' +
+        'It will be removed in a future release.',
     ]);
   });
 });
