@@ -1,5 +1,4 @@
 /** Which modes there are, and which one runs. A new mode is a folder here and a line below. */
-import type { RequestedMode } from '../config/config.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { MissingFeature, ModeName, ProxyMode } from './mode.ts';
 import { nftablesMode } from './nftables/mode.ts';
@@ -21,7 +20,7 @@ export class ModeError extends Error {
  * The mode to run, after asking the kernel whether it can. Empty = the best one that it can do.
  * Throws ModeError, and what `probe` throws.
  */
-export async function selectMode(requested: RequestedMode, kernel: Kernel): Promise<ProxyMode> {
+export async function selectMode(requested: ModeName | '', kernel: Kernel): Promise<ProxyMode> {
   const candidates = requested === '' ? availableModes() : [modeNamed(requested)];
   const lacking: string[] = [];
   for (const mode of candidates) {

@@ -1,4 +1,4 @@
-/** Whether the proxy does its work, and what the health server answers (behaviour document 10.1). */
+/** Whether the proxy does its work: the health server's answers (behaviour document 10.1). */
 import type { Family } from '../state/address.ts';
 import type { Node } from '../state/types.ts';
 import { jsonHeaders, type Reply } from './server.ts';

@@ -89,7 +89,7 @@ export class Audit {
     this.#notBeforeMs = Math.max(this.#notBeforeMs, this.#options.clock.now() + delayMs);
   }
 
-  /** Gives up what is under way: the planner was reset. What was found missing is looked for again. */
+  /** Gives up what is under way, because the planner was reset; it is done again later. */
   cancel(): void {
     if (this.#state.kind !== 'resting') this.#needed = true;
     this.#state = { kind: 'resting' };
