@@ -1,5 +1,6 @@
 /** A sync loop over a toy kernel, with a story's verbs. */
-import type { Environment } from '../../../src/modes/mode.ts';
+import type { Kernel } from '../../../src/kernel/kernel.ts';
+import type { Environment, Planner } from '../../../src/modes/mode.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import type { EndpointSlice, Service } from '../../../src/state/types.ts';
 import type { SyncEvent } from '../../../src/sync/events.ts';
@@ -35,9 +36,12 @@ export function endpointsOf(name: string, ...addresses: string[]): EndpointSlice
   return slice(endpoints, fields);
 }
 
-export class World {
+type MakePlanner = (environment: Environment) => Planner;
+
+/** With another kernel than the toy, a planner for it must be given. */
+export class World<K extends Kernel = ToyKernel> {
   readonly clock: ToyClock;
-  readonly kernel: ToyKernel;
+  readonly kernel: K;
   readonly state = new ClusterState();
   readonly events: SyncEvent[] = [];
   readonly sync: FamilySync;
@@ -47,8 +51,11 @@ export class World {
   #running: Promise<void> | undefined;
 
   /** Another process's kernel may be given: that is a restart. */
-  constructor(settings: Partial<SyncSettings> = {}, kernel = new ToyKernel()) {
+  constructor(settings: Partial<SyncSettings> = {}, given?: K, makePlanner?: MakePlanner) {
     this.clock = new ToyClock();
+    const toy = new ToyKernel();
+    const kernel = given ?? (toy as unknown as K);
+    const plan = makePlanner ?? ((e) => new ToyPlanner(kernel as unknown as ToyKernel, e));
     this.kernel = kernel;
     const { clock, environment, state } = this;
     const observer = (event: SyncEvent): void => {
@@ -56,7 +63,7 @@ export class World {
     };
     const all = { ...testSettings, ...settings };
     this.sync = new FamilySync({
-      planner: new ToyPlanner(kernel, environment),
+      planner: plan(environment),
       environment,
       kernel,
       reader: kernel,
@@ -128,7 +135,8 @@ export class World {
 
   /** Ports of Services that the kernel forwards, with the addresses in hexadecimal. */
   get forwarded(): Record<string, string> {
-    const found = [...this.kernel.objects].filter(([object]) => object.startsWith('f '));
+    const { objects } = this.kernel as unknown as ToyKernel;
+    const found = [...objects].filter(([object]) => object.startsWith('f '));
     return Object.fromEntries(
       found.map(([object, text]) => [object.slice(2), text.split(' ')[0]!]),
     );
