@@ -13,6 +13,13 @@ import { checkBounds, checkSyncPeriods } from './validate.ts';
 /** kube-proxy's fixed longest time between two full syncs, in nanoseconds. */
 const fullSyncPeriodNs = 3_600_000_000_000n;
 
+/**
+ * kube-proxy's default, which also stands in the files that it and others generate. It protects
+ * kube-proxy from the cost of its own syncs. A sync here costs what changed and a batch in flight
+ * gathers what comes meanwhile, so this value means "no wait"; any other is what somebody asked for.
+ */
+const upstreamMinSyncPeriodNs = 1_000_000_000n;
+
 export interface ResolvedModes {
   readonly modes: Readonly<Record<ModeName, ModeSettings>>;
   readonly warnings: readonly string[];
@@ -24,15 +31,13 @@ export function resolveModes(settings: Settings, given: GivenSettings): Resolved
   const resolve = (mode: ModeName): ModeSettings => {
     const masqueradeBit = resolveBit(mode, settings, given, warn);
     const section = resolveSyncSection(mode, settings, given, warn);
-    // Upstream's default of 1 s protects it from its own cost. A sync here costs what changed, so
-    // changes only wait for each other when the operator says so, and a batch in flight gathers.
-    const min = given[`${section}.minSyncPeriod`] ?? 0n;
+    const min = settings[`${section}.minSyncPeriod`];
     return {
       masqueradeBit,
       masqueradeMark: (1 << masqueradeBit) >>> 0,
       masqueradeAll: resolveMasqueradeAll(mode, settings, given),
       syncPeriodMs: toMs(settings[`${section}.syncPeriod`]),
-      minSyncPeriodMs: toMs(min),
+      minSyncPeriodMs: toMs(min === upstreamMinSyncPeriodNs ? 0n : min),
       fullSyncPeriodMs: toMs(resolveFullSyncPeriod(mode, section, settings)),
     };
   };

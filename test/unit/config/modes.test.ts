@@ -14,7 +14,7 @@ describe('what each mode would run with', () => {
         masqueradeMark: 0x4000,
         masqueradeAll: false,
         syncPeriodMs: 30_000,
-        minSyncPeriodMs: mode === 'ipvs' ? 0 : 1000,
+        minSyncPeriodMs: 0,
         fullSyncPeriodMs: mode === 'ipvs' ? 30_000 : 3_600_000,
       });
     }
@@ -23,16 +23,23 @@ describe('what each mode would run with', () => {
   test('comes from the section of the requested mode', () => {
     const file =
       'mode: nftables\n' +
-      'nftables: {masqueradeBit: 31, masqueradeAll: true, syncPeriod: 9s, maxSyncPeriod: 5m}\n' +
+      'nftables: {masqueradeBit: 31, masqueradeAll: true, syncPeriod: 9s, ' +
+      'minSyncPeriod: 2s, maxSyncPeriod: 5m}\n' +
       'iptables: {masqueradeBit: 3, syncPeriod: 8s}\n';
     expect(settingsOf(file, 'nftables')).toEqual({
       masqueradeBit: 31,
       masqueradeMark: 0x80000000,
       masqueradeAll: true,
       syncPeriodMs: 9000,
-      minSyncPeriodMs: 1000,
+      minSyncPeriodMs: 2000,
       fullSyncPeriodMs: 300_000,
     });
+  });
+
+  test("kube-proxy's own default of 1s means no wait, any other minimum is kept", () => {
+    const minimum = (text: string): number =>
+      settingsOf(`nftables: {minSyncPeriod: ${text}}\n`, 'nftables').minSyncPeriodMs;
+    expect([minimum('1s'), minimum('500ms'), minimum('1500ms')]).toEqual([0, 500, 1500]);
   });
 
   test('mode ipvs masquerades as the iptables section says', () => {

@@ -123,8 +123,8 @@ describe('without a file', () => {
     });
   });
 
-  test('mode ipvs has a minimum of 1s, with a file of 0s', () => {
-    expect(configOf(load(['--proxy-mode=ipvs'])).modes.ipvs.minSyncPeriodMs).toBe(1000);
+  test('mode ipvs has no minimum, whether it comes from flags or from a file', () => {
+    expect(configOf(load(['--proxy-mode=ipvs'])).modes.ipvs.minSyncPeriodMs).toBe(0);
     expect(configOf(loadFile('mode: ipvs\n')).modes.ipvs.minSyncPeriodMs).toBe(0);
   });
 
