@@ -143,8 +143,8 @@ nftables:
 - IPv4 addresses and prefix lengths may have leading zeros, which do not make them octal.
 - Each mode reads its own section; iptables, ipvs and userspace mode share
   \`iptables.masqueradeBit\` and \`iptables.masqueradeAll\`. With an empty \`mode\`, and after
-  falling back, a mode whose section gives nothing takes what the section of the requested mode gives (an
-  empty \`mode\` counts as iptables).
+  falling back, a mode whose section gives nothing takes what the section of the requested mode
+  gives (an empty \`mode\` counts as iptables).
 - The file has at most 1 MiB and one document.
 - \`fairlead config validate FILE\` checks a file; \`--write-config-to\` writes the effective one.
 
@@ -152,7 +152,8 @@ ${sections.join('\n')}
 ## Feature gates
 
 Gates of other parts of Kubernetes ${kubernetesVersion} are accepted and change nothing here;
-any other name is an error. \`AllAlpha\` and \`AllBeta\` set all gates of a stage that are not named themselves.
+any other name is an error. \`AllAlpha\` and \`AllBeta\` set all gates of a stage that are
+not named themselves.
 
 ${table(['Gate', 'Stage', 'Default', 'Can be changed', 'Meaning'], gates)}
 `;
