@@ -75,6 +75,11 @@ export class App {
     });
   }
 
+  /** All that the source has said so far is in force in the kernel, or set aside. */
+  get settled(): boolean {
+    return this.#loop?.settled ?? false;
+  }
+
   /**
    * Runs until `signal` aborts: then the batch in flight is waited for, and the rules stay. Rejects
    * with the reason when the proxy can't do its work; nothing is left running then, either.

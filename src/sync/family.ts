@@ -71,6 +71,7 @@ export class FamilySync {
   #recoverAtMs: number | undefined = Number.NEGATIVE_INFINITY;
   #nextSyncMs = Number.NEGATIVE_INFINITY;
   #queued = false;
+  #waiting = false;
 
   constructor(options: FamilySyncOptions) {
     const { planner, clock, settings } = options;
@@ -103,6 +104,15 @@ export class FamilySync {
   /** What the kernel refuses at present. */
   get aside(): Iterable<Aside> {
     return this.#aside.values();
+  }
+
+  /**
+   * All that was wanted is in force or set aside, and nothing waits that packets could notice:
+   * what is left to do is cleaning up and looking after.
+   */
+  get settled(): boolean {
+    const { sweepDue } = this.#planner;
+    return this.#waiting && this.#recoverAtMs === undefined && !this.#hasWork && !sweepDue;
   }
 
   /** Changes what is wanted; undefined = no longer. It marks, nothing more, until `wake`. */
@@ -141,7 +151,7 @@ export class FamilySync {
     const now = this.#options.clock.now();
     if (this.#recoverAtMs !== undefined) {
       if (now >= this.#recoverAtMs) return this.#recover();
-      return this.#bell.wait(this.#recoverAtMs - now);
+      return this.#wait(this.#recoverAtMs - now);
     }
     for (const key of this.#aside.due()) this.#mark(key, undefined);
     const syncMs = this.#hasWork ? this.#nextSyncMs : undefined;
@@ -152,7 +162,13 @@ export class FamilySync {
     if (isDue(auditMs, now)) return this.#auditStep();
     const times = [syncMs, choresMs, auditMs, this.#aside.nextMs()];
     const nextMs = Math.min(...(times.filter((ms) => ms !== undefined && ms > now) as number[]));
-    return this.#bell.wait(Number.isFinite(nextMs) ? nextMs - now : undefined);
+    return this.#wait(Number.isFinite(nextMs) ? nextMs - now : undefined);
+  }
+
+  async #wait(timeoutMs: number | undefined): Promise<void> {
+    this.#waiting = true;
+    await this.#bell.wait(timeoutMs);
+    this.#waiting = false;
   }
 
   get #hasWork(): boolean {

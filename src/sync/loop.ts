@@ -29,6 +29,7 @@ export class SyncLoop {
   readonly #bell: Bell;
   /** `Clock.now` of the first change that is not resolved yet. */
   #receivedMs: number | undefined;
+  #resolving = false;
 
   constructor(options: SyncLoopOptions) {
     this.#options = options;
@@ -42,6 +43,12 @@ export class SyncLoop {
   wake(): void {
     this.#receivedMs ??= this.#clock.now();
     this.#bell.ring();
+  }
+
+  /** All that `wake` announced is in force in every family (see `FamilySync.settled`). */
+  get settled(): boolean {
+    const resolved = this.#receivedMs === undefined && !this.#resolving;
+    return resolved && this.#families.every((family) => family.settled);
   }
 
   /**
@@ -66,6 +73,7 @@ export class SyncLoop {
   }
 
   async #resolve(signal: AbortSignal): Promise<void> {
+    this.#resolving = true;
     const pacer = new Pacer(this.#clock, this.#options.sliceMs);
     let tellAtMs = this.#clock.now() + resolveLongestMs;
     this.#environment();
@@ -87,6 +95,7 @@ export class SyncLoop {
       }
     }
     this.#tell();
+    this.#resolving = false;
   }
 
   /** `Clock.now` of the first change since this was last asked. */

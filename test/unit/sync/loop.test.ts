@@ -26,6 +26,24 @@ describe('the start', () => {
     await world.stop();
   });
 
+  it('is settled when all that was announced is in force, not before', async () => {
+    const world = new World();
+    world.addServices(0, 3);
+    expect(world.loop.settled).toBe(false);
+    await world.start();
+    expect(world.loop.settled).toBe(true);
+
+    world.setEndpoints('web-1', '10.244.9.9');
+    expect(world.loop.settled).toBe(false);
+    const release = world.kernel.hold();
+    await world.clock.pass(0);
+    expect(world.loop.settled).toBe(false);
+    release();
+    await world.clock.pass(0);
+    expect(world.loop.settled).toBe(true);
+    await world.stop();
+  });
+
   it('writes nothing when a predecessor left everything as wanted', async () => {
     const first = new World();
     first.addServices(0, 50);
