@@ -172,9 +172,7 @@ export class NFTablesPlanner implements Planner {
       const lane = table.lanes.to('delete', set, '');
       for (let i = from; i < to; i += 1) lane.keyIndex(key, i);
     }
-    // Treatment chains refer to pick chains, so they go first.
-    const isPick = (name: string): number => Number(name.includes('pick-'));
-    chains.sort((a, b) => isPick(a) - isPick(b));
+    chains.sort((a, b) => referenceDepth(a) - referenceDepth(b));
     for (const name of chains) table.deleteChain(name);
     return table.batch();
   }
@@ -249,6 +247,12 @@ export class NFTablesPlanner implements Planner {
       deferred: this.#deferred,
     };
   }
+}
+
+/** Treatment chains refer to sticky chains, those to pick chains: what refers goes first. */
+function referenceDepth(chain: string): number {
+  if (chain.startsWith('sticky-')) return 1;
+  return chain.includes('pick-') ? 2 : 0;
 }
 
 /** An Observation is only ever handed back to the mode that made it. */
