@@ -23,7 +23,10 @@ export interface ModeSettings {
   readonly masqueradeAll: boolean;
   /** Delay before a failed sync is tried again; half the time after which healthz turns bad. */
   readonly syncPeriodMs: number;
-  /** Least time between the end of a sync and the next one; 0 = none. Never above syncPeriodMs. */
+  /**
+   * Least time between the end of a sync and the next one; 0 = none, also where the configuration
+   * says 1 s (`mode-settings.ts` says why). Never above syncPeriodMs.
+   */
   readonly minSyncPeriodMs: number;
   /** Longest time between two full syncs (audits) when nothing else asks for one. */
   readonly fullSyncPeriodMs: number;

@@ -156,7 +156,7 @@ const modeFlags = {
     type: 'duration',
     group: 'mode',
     default: '1s',
-    meaning: 'Least time between two syncs, in every mode but ipvs. 0: none.',
+    meaning: 'Least time between two syncs, in every mode but ipvs. 0 and 1s: none.',
   },
   'iptables-max-sync-period': {
     type: 'duration',
@@ -179,7 +179,7 @@ const ipvsFlags = {
     type: 'duration',
     group: 'ipvs',
     default: '1s',
-    meaning: 'Least time between two syncs in mode ipvs. 0: none.',
+    meaning: 'Least time between two syncs in mode ipvs. 0 and 1s: none.',
   },
   'ipvs-scheduler': { type: 'string', group: 'ipvs', field: 'ipvs.scheduler' },
   'ipvs-exclude-cidrs': { type: 'strings', group: 'ipvs', field: 'ipvs.excludeCIDRs' },

@@ -6,7 +6,9 @@ const iptablesLike = ['', 'iptables', 'userspace'] as const;
 const bit = { kind: 'range', min: 0, max: 31 } as const;
 const syncPeriod =
   'Delay before a failed sync is tried again. /healthz turns bad after twice this time.';
-const minSyncPeriod = 'Least time between two syncs; changes in between go together.';
+const minSyncPeriod =
+  'Least time between two syncs; changes in between go together. ' +
+  "1s, which is kube-proxy's default, counts as none.";
 const maxSyncPeriod =
   'Longest time between two full syncs, which compare the kernel with what should be there.';
 const masqueradeAll = 'Masquerade everything that is sent to a ClusterIP.';
