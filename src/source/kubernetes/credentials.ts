@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, type SecureContext } from 'node:tls';
 import { type ClusterAccess, describeFileError, type Material } from './kubeconfig.ts';
@@ -80,6 +81,8 @@ export class CredentialReader {
       sameBytes(before.key, material.key);
     if (same && this.#secureContext !== undefined) return this.#secureContext;
     try {
+      // createSecureContext takes an authority that is no certificate for no authority.
+      if (material.ca !== undefined) new X509Certificate(material.ca);
       this.#secureContext = createSecureContext({
         ca: material.ca,
         cert: material.certificate,

@@ -59,7 +59,7 @@ function identify(change: Change): string {
 export async function until(
   what: string,
   holds: () => boolean,
-  deadlineMs = 10_000,
+  deadlineMs = 20_000,
 ): Promise<void> {
   const end = performance.now() + deadlineMs;
   while (!holds()) {

@@ -6,7 +6,7 @@ import { until } from '../recorder.ts';
 import {
   blind,
   change,
-  hasty,
+  impatient,
   isGone,
   populate,
   setEndpoints,
@@ -32,7 +32,7 @@ describe('KubernetesSource on a bad day', () => {
   it.each(disturbances)('loses no event when running watches are disturbed: %s', async (what) => {
     const server = await startServer();
     populate(server);
-    const { sink, converged } = startSource(server);
+    const { sink, converged } = startSource(server, { timing: impatient });
     await converged();
     for (const resource of resources) expect(server.disturb(resource, what)).toBe(1);
     for (let i = 0; i < 10; i += 1) change(server, i);
@@ -70,7 +70,7 @@ describe('KubernetesSource on a bad day', () => {
       const server = await startServer({ streamingLists });
       populate(server);
       server.fault({ fault, times: fault.kind === 'stall' ? 4 : 12 });
-      const { sink, converged } = startSource(server);
+      const { sink, converged } = startSource(server, { timing: impatient });
       await converged();
       for (const resource of resources) server.fault({ resource, fault, times: 2 });
       for (const resource of resources) server.disturb(resource, 'drop');
@@ -85,7 +85,7 @@ describe('KubernetesSource on a bad day', () => {
     it('deletes nothing while a relist fails half way, and what is gone after it', async () => {
       const server = await startServer({ streamingLists });
       populate(server);
-      const { sink, converged } = startSource(server);
+      const { sink, converged } = startSource(server, { timing: impatient });
       await converged();
       const verb = streamingLists === 'supported' ? 'streaming-list' : 'page';
       server.fault({ resource: 'services', verb, fault: { kind: 'cut' }, times: 1000 });
@@ -104,7 +104,7 @@ describe('KubernetesSource on a bad day', () => {
   it('starts a list over, in one piece, when its continue token expires', async () => {
     const server = await startServer({ streamingLists: 'refused' });
     populate(server);
-    const { sink, converged } = startSource(server);
+    const { sink, converged } = startSource(server, { timing: impatient });
     await converged();
     blind(server, 'endpointslices');
     server.store.delete('endpointslices', 'shop/s1-1');
@@ -120,7 +120,7 @@ describe('KubernetesSource on a bad day', () => {
   it('makes up for deletions that it could not see', async () => {
     const server = await startServer();
     populate(server);
-    const { sink, converged } = startSource(server);
+    const { sink, converged } = startSource(server, { timing: impatient });
     await converged();
     for (const resource of resources) {
       blind(server, resource);
@@ -140,7 +140,7 @@ describe('KubernetesSource on a bad day', () => {
   it('does not list again after a quiet time, thanks to bookmarks', async () => {
     const server = await startServer();
     populate(server);
-    const { converged } = startSource(server);
+    const { converged } = startSource(server, { timing: impatient });
     await converged();
     for (let i = 0; i < 10; i += 1) change(server, i);
     await converged();
@@ -157,9 +157,10 @@ describe('KubernetesSource on a bad day', () => {
   it('stays connected to a server that sends nothing but bookmarks', async () => {
     const server = await startServer();
     populate(server);
-    const { sink, converged } = startSource(server);
+    const timing = { ...impatient, idleTimeoutMs: 800 };
+    const { sink, converged } = startSource(server, { timing });
     await converged();
-    await new Promise((resolve) => setTimeout(resolve, 1000));
+    await new Promise((resolve) => setTimeout(resolve, 1600));
     expect(sink.problems).toEqual([]);
     expect(server.count('services', 'watch')).toBe(0);
   });
@@ -169,7 +170,7 @@ describe('KubernetesSource on a bad day', () => {
     populate(server);
     server.token = 'one';
     const { files, options } = tokenAccess(server.url, 'one');
-    const { sink, converged } = startSource(server, options);
+    const { sink, converged } = startSource(server, { ...options, timing: impatient });
     await converged();
     server.token = 'two';
     for (const resource of resources) server.disturb(resource, 'drop');
@@ -182,7 +183,7 @@ describe('KubernetesSource on a bad day', () => {
   it('honours Retry-After', async () => {
     const server = await startServer();
     populate(server);
-    const { converged } = startSource(server);
+    const { converged } = startSource(server, { timing: impatient });
     await converged();
     const fault = { kind: 'status', status: 429, retryAfterSeconds: 1 } as const;
     server.fault({ resource: 'services', fault });
@@ -197,7 +198,9 @@ describe('KubernetesSource on a bad day', () => {
   it('makes no storm of lists out of a server that refuses every watch', async () => {
     const server = await startServer();
     populate(server);
-    const { converged, sink } = startSource(server, { timing: { ...hasty, backoffMaxMs: 2000 } });
+    const { converged, sink } = startSource(server, {
+      timing: { ...impatient, backoffMaxMs: 2000 },
+    });
     await converged();
     server.fault({
       resource: 'services',
@@ -222,7 +225,7 @@ describe('KubernetesSource on a bad day', () => {
   it('waits longer for a watch that always begins late', async () => {
     const server = await startServer();
     populate(server);
-    const { converged } = startSource(server);
+    const { converged } = startSource(server, { timing: impatient });
     await converged();
     server.fault({
       resource: 'endpointslices',
@@ -238,7 +241,9 @@ describe('KubernetesSource on a bad day', () => {
   it('skips an object that is too large, reports it, and deletes nothing for it', async () => {
     const server = await startServer();
     populate(server);
-    const { sink, converged } = startSource(server, { timing: { ...hasty, objectBytesMax: 2000 } });
+    const { sink, converged } = startSource(server, {
+      timing: { ...impatient, objectBytesMax: 2000 },
+    });
     await converged();
     setEndpoints(
       server,
@@ -259,7 +264,7 @@ describe('KubernetesSource on a bad day', () => {
     const server = await startServer();
     populate(server);
     const { port } = server;
-    const { converged } = startSource(server);
+    const { converged } = startSource(server, { timing: impatient });
     await converged();
     await server.close();
     for (let i = 0; i < 10; i += 1) change(server, i);
@@ -273,7 +278,7 @@ describe('KubernetesSource on a bad day', () => {
   it('converges through a storm of everything', async () => {
     const server = await startServer({ historyMax: 200 });
     populate(server, 40);
-    const { sink, converged } = startSource(server);
+    const { sink, converged } = startSource(server, { timing: impatient });
     await converged();
     for (let round = 0; round < 40; round += 1) {
       for (let i = 0; i < 5; i += 1) change(server, (round * 7 + i * 3) % 40);

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { afterEach } from 'vitest';
+import { afterEach, vi } from 'vitest';
 import { decodeChange, decodeContext } from '../../../../src/source/decode.ts';
 import {
   KubernetesSource,
@@ -13,14 +13,19 @@ import { type Resource, resources } from '../../../../src/source/source.ts';
 import { FakeApiServer, type FakeApiServerOptions } from '../../../fake/api-server.ts';
 import { Recorder, until } from '../recorder.ts';
 
-/** In a hurry: a silent server is dead after 400 ms. */
+// Machines that test much at once are slow.
+vi.setConfig({ testTimeout: 30_000 });
+
+/** Quick to try again, small pages. */
 export const hasty: Partial<ReflectorTiming> = {
-  idleTimeoutMs: 400,
   backoffBaseMs: 10,
   backoffMaxMs: 200,
   absentRetryMs: 200,
   pageSize: 7,
 };
+
+/** A silent server is dead after 400 ms. */
+export const impatient: Partial<ReflectorTiming> = { ...hasty, idleTimeoutMs: 400 };
 
 const stops: (() => Promise<void> | void)[] = [];
 

@@ -1,0 +1,112 @@
+import type { FakeStore, Raw } from './api-server-store.ts';
+
+/** What the controllers of a real cluster write into each object, so that sizes are real. */
+const uid = '3e0b6a5c-9d5f-4c1e-8a57-000000000000';
+
+/**
+ * Fills a store with Services, `svc-<i>` in 50 namespaces, each with one EndpointSlice, and a
+ * ServiceCIDR. Addresses are unique up to 65,536 Services of 254 endpoints.
+ */
+export function populate(
+  store: FakeStore,
+  { services, endpoints }: { services: number; endpoints: number },
+): void {
+  store.apply({
+    kind: 'ServiceCIDR',
+    metadata: { name: 'kubernetes' },
+    spec: { cidrs: ['10.96.0.0/12'] },
+  });
+  for (let i = 0; i < services; i += 1) {
+    store.apply(service(i));
+    store.apply(
+      slice(
+        i,
+        Array.from({ length: endpoints }, (_, j) => address(i, j)),
+      ),
+    );
+  }
+}
+
+/**
+ * Gives one endpoint in each of `count` slices, one after the other, another address.
+ * Every slice says when that was, for network programming latency.
+ */
+export function replaceEndpoints(store: FakeStore, count: number): void {
+  const keys = [...store.objects('endpointslices').keys()];
+  const start = store.version;
+  for (let n = 0; n < count && keys.length > 0; n += 1) {
+    const key = keys[(start + n) % keys.length]!;
+    const raw = JSON.parse(store.objects('endpointslices').get(key)!.json) as {
+      metadata: Raw;
+      endpoints: { addresses: string[] }[];
+    };
+    const endpoint = raw.endpoints[store.version % raw.endpoints.length];
+    if (endpoint === undefined) continue;
+    const { version } = store;
+    endpoint.addresses = [
+      `10.${64 + ((version >> 16) & 63)}.${(version >> 8) & 255}.${version & 255}`,
+    ];
+    store.apply({ ...raw, kind: 'EndpointSlice', metadata: { ...raw.metadata, ...trigger() } });
+  }
+}
+
+function address(i: number, j: number): string {
+  return `${11 + (j >> 8)}.${(i >> 8) & 255}.${i & 255}.${(j & 255) + 1}`;
+}
+
+function trigger(): Raw {
+  const at = new Date().toISOString();
+  return { annotations: { 'endpoints.kubernetes.io/last-change-trigger-time': at } };
+}
+
+function service(i: number): Raw {
+  const clusterIP = `10.${96 + (i >> 16)}.${(i >> 8) & 255}.${i & 255}`;
+  return {
+    kind: 'Service',
+    metadata: {
+      name: `svc-${i}`,
+      namespace: `ns-${i % 50}`,
+      uid,
+      creationTimestamp: '2026-01-01T00:00:00Z',
+    },
+    spec: {
+      clusterIP,
+      clusterIPs: [clusterIP],
+      internalTrafficPolicy: 'Cluster',
+      ipFamilies: ['IPv4'],
+      ipFamilyPolicy: 'SingleStack',
+      ports: [{ name: 'http', port: 80, protocol: 'TCP', targetPort: 8080 }],
+      selector: { app: `svc-${i}` },
+      sessionAffinity: 'None',
+      type: 'ClusterIP',
+    },
+    status: { loadBalancer: {} },
+  };
+}
+
+function slice(i: number, addresses: readonly string[]): Raw {
+  return {
+    kind: 'EndpointSlice',
+    metadata: {
+      name: `svc-${i}-abcde`,
+      namespace: `ns-${i % 50}`,
+      uid,
+      creationTimestamp: '2026-01-01T00:00:00Z',
+      generateName: `svc-${i}-`,
+      labels: {
+        'kubernetes.io/service-name': `svc-${i}`,
+        'endpointslice.kubernetes.io/managed-by': 'endpointslice-controller.k8s.io',
+      },
+      ...trigger(),
+    },
+    addressType: 'IPv4',
+    endpoints: addresses.map((text, j) => ({
+      addresses: [text],
+      conditions: { ready: true, serving: true, terminating: false },
+      nodeName: `node-${(i + j) % 1000}`,
+      targetRef: { kind: 'Pod', name: `svc-${i}-${j}`, namespace: `ns-${i % 50}`, uid },
+      zone: `zone-${j % 3}`,
+    })),
+    ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
+  };
+}

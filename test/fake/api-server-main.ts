@@ -1,0 +1,128 @@
+/**
+ * The fake API server in a process of its own, for benchmarks and for trying things by hand:
+ *
+ *     node test/fake/api-server-main.ts [--tls] [--streaming-lists=refused]
+ *
+ * Prints one JSON line, `{"url":…,"kubeconfig":…}`, when it listens, and ends with its standard
+ * input. Each line on standard input is a command; each is answered with one line on standard
+ * output, `{"result":…}` or `{"error":…}`. Commands: see `run`.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { parseArgs } from 'node:util';
+import type { Resource } from '../../src/source/source.ts';
+import { FakeApiServer, type FaultRule } from './api-server.ts';
+import { createAuthority } from './api-server-certificate.ts';
+import { populate, replaceEndpoints } from './api-server-cluster.ts';
+import type { Raw } from './api-server-store.ts';
+import type { Disturbance } from './api-server-watch.ts';
+
+type Command =
+  /** So many Services with a slice each. */
+  | { readonly do: 'populate'; readonly services: number; readonly endpoints: number }
+  /** One endpoint in each of so many slices gets another address, all at once. */
+  | { readonly do: 'replace'; readonly count: number }
+  /** The same at a rate, for a time; answered when it is over. */
+  | { readonly do: 'churn'; readonly perSecond: number; readonly seconds: number }
+  | { readonly do: 'apply'; readonly object: Raw }
+  | { readonly do: 'delete'; readonly resource: Resource; readonly key: string }
+  | { readonly do: 'fault'; readonly rule: FaultRule }
+  | { readonly do: 'heal' }
+  | { readonly do: 'disturb'; readonly resource: Resource; readonly disturbance: Disturbance }
+  | { readonly do: 'compact' }
+  | { readonly do: 'token'; readonly token: string | null }
+  /** How many requests of each kind came. */
+  | { readonly do: 'counts' }
+  /** All objects of a resource as they are now. */
+  | { readonly do: 'truth'; readonly resource: Resource };
+
+async function run(server: FakeApiServer, command: Command): Promise<unknown> {
+  switch (command.do) {
+    case 'populate':
+      return populate(server.store, command);
+    case 'replace':
+      return replaceEndpoints(server.store, command.count);
+    case 'churn':
+      return await churn(server, command);
+    case 'apply':
+      return server.store.apply(command.object);
+    case 'delete':
+      return server.store.delete(command.resource, command.key);
+    case 'fault':
+      return server.fault(command.rule);
+    case 'heal':
+      return server.heal();
+    case 'disturb':
+      return server.disturb(command.resource, command.disturbance);
+    case 'compact':
+      return server.store.compact();
+    case 'token':
+      server.token = command.token ?? undefined;
+      return undefined;
+    case 'counts':
+      return Object.fromEntries(server.counts);
+    case 'truth':
+      return server.truth(command.resource);
+  }
+}
+
+async function churn(
+  server: FakeApiServer,
+  { perSecond, seconds }: { perSecond: number; seconds: number },
+): Promise<number> {
+  const start = performance.now();
+  let done = 0;
+  for (;;) {
+    const elapsed = Math.min(seconds, (performance.now() - start) / 1000);
+    const due = Math.floor(elapsed * perSecond) - done;
+    if (due > 0) replaceEndpoints(server.store, due);
+    done += due;
+    if (elapsed >= seconds) return done;
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+function kubeconfig(url: string, authority: string): string {
+  const ca = Buffer.from(authority).toString('base64');
+  return JSON.stringify({
+    apiVersion: 'v1',
+    kind: 'Config',
+    'current-context': 'fake',
+    contexts: [{ name: 'fake', context: { cluster: 'fake', user: 'fake' } }],
+    clusters: [{ name: 'fake', cluster: { server: url, 'certificate-authority-data': ca } }],
+    users: [{ name: 'fake', user: { token: 'fake' } }],
+  });
+}
+
+const { values } = parseArgs({
+  options: {
+    tls: { type: 'boolean', default: false },
+    'streaming-lists': { type: 'string', default: 'supported' },
+    port: { type: 'string', default: '0' },
+  },
+});
+const authority = createAuthority();
+const server = new FakeApiServer({
+  ...(values.tls ? { tls: authority.issue('fake', ['127.0.0.1', 'localhost']) } : {}),
+  streamingLists: values['streaming-lists'] === 'refused' ? 'refused' : 'supported',
+});
+await server.listen(Number(values.port));
+const directory = mkdtempSync(join(tmpdir(), 'fairlead-fake-api-'));
+const path = join(directory, 'kubeconfig');
+writeFileSync(path, kubeconfig(server.url, authority.certificate));
+console.log(JSON.stringify({ url: server.url, kubeconfig: path }));
+try {
+  for await (const line of createInterface({ input: process.stdin })) {
+    if (line.trim() === '') continue;
+    try {
+      console.log(JSON.stringify({ result: (await run(server, JSON.parse(line))) ?? null }));
+    } catch (error) {
+      console.log(JSON.stringify({ error: String(error) }));
+    }
+  }
+} finally {
+  rmSync(directory, { recursive: true });
+  await server.close();
+}

@@ -1,0 +1,329 @@
+import { chmodSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { type AddressInfo, connect, createServer as createTcpServer } from 'node:net';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { readAccess } from '../../../../src/source/kubernetes/kubeconfig.ts';
+import { resources } from '../../../../src/source/source.ts';
+import { createAuthority } from '../../../fake/api-server-certificate.ts';
+import { until } from '../recorder.ts';
+import { change, cleanUp, populate, startServer, startSource, temporaryDirectory } from './lab.ts';
+
+const base64 = (text: string) => Buffer.from(text).toString('base64');
+
+/** JSON is YAML. */
+function kubeconfig(server: string, cluster: object, user: object, rest: object = {}): string {
+  return JSON.stringify({
+    apiVersion: 'v1',
+    kind: 'Config',
+    'current-context': 'main',
+    contexts: [{ name: 'main', context: { cluster: 'fake', user: 'proxy' } }],
+    clusters: [{ name: 'fake', cluster: { server, ...cluster } }],
+    users: [{ name: 'proxy', user }],
+    ...rest,
+  });
+}
+
+/** A source that uses this kubeconfig, with these files beside it. */
+function startWith(
+  server: Parameters<typeof startSource>[0],
+  config: string,
+  files: Readonly<Record<string, string>> = {},
+  options: object = {},
+) {
+  const directory = temporaryDirectory({ ...files, config });
+  const kubeconfigPath = join(directory, 'config');
+  return { directory, ...startSource(server, { kubeconfigPath, masterUrl: '', ...options }) };
+}
+
+const authority = createAuthority();
+const serverCertificate = authority.issue('fake', ['127.0.0.1', 'localhost', 'api.example']);
+
+describe('access to the API server', () => {
+  it('speaks TLS to a server of the configured authority', async () => {
+    const server = await startServer({ tls: serverCertificate });
+    populate(server, 3);
+    const ca = { 'certificate-authority-data': base64(authority.certificate) };
+    const { converged, sink } = startWith(server, kubeconfig(server.url, ca, {}));
+    await converged();
+    expect(sink.problems).toEqual([]);
+  });
+
+  it('refuses a server of another authority, and says so', async () => {
+    const server = await startServer({ tls: serverCertificate });
+    const other = createAuthority('another authority').certificate;
+    const ca = { 'certificate-authority-data': base64(other) };
+    const { ended } = startWith(
+      server,
+      kubeconfig(server.url, ca, {}),
+      {},
+      { startTimeoutMs: 1500 },
+    );
+    await expect(ended).rejects.toThrow(
+      /its certificate is not signed by the configured authority/,
+    );
+    expect(server.counts.size).toBe(0);
+  });
+
+  it('skips verification only when it is told to', async () => {
+    const server = await startServer({ tls: serverCertificate });
+    populate(server, 3);
+    const insecure = { 'insecure-skip-tls-verify': true };
+    await startWith(server, kubeconfig(server.url, insecure, {})).converged();
+  });
+
+  it('verifies the name that tls-server-name gives', async () => {
+    const server = await startServer({ tls: serverCertificate });
+    populate(server, 3);
+    const ca = { 'certificate-authority-data': base64(authority.certificate) };
+    const right = kubeconfig(server.url, { ...ca, 'tls-server-name': 'api.example' }, {});
+    await startWith(server, right).converged();
+    const wrong = kubeconfig(server.url, { ...ca, 'tls-server-name': 'db.example' }, {});
+    const { ended } = startWith(server, wrong, {}, { startTimeoutMs: 1500 });
+    await expect(ended).rejects.toThrow(/db\.example/);
+  });
+
+  it('shows its client certificate, and a renewed one once the files change', async () => {
+    const tls = { ...serverCertificate, ca: authority.certificate };
+    const server = await startServer({ tls });
+    populate(server, 3);
+    const client = authority.issue('system:kube-proxy');
+    const user = { 'client-certificate': 'client.crt', 'client-key': 'client.key' };
+    const config = kubeconfig(server.url, { 'certificate-authority': 'ca.crt' }, user);
+    const { directory, converged, sink } = startWith(server, config, {
+      'ca.crt': authority.certificate,
+      'client.crt': client.certificate,
+      'client.key': client.key,
+    });
+    await converged();
+    const replace = ({ certificate, key }: typeof client): void => {
+      writeFileSync(join(directory, 'client.crt'), certificate);
+      writeFileSync(join(directory, 'client.key'), key);
+    };
+    replace(createAuthority('strangers').issue('stranger'));
+    for (const resource of resources) server.disturb(resource, 'drop');
+    await until('refused', () => sink.problems.length > 0);
+    replace(authority.issue('system:kube-proxy'));
+    change(server, 1);
+    await converged();
+  });
+
+  it('takes the service account of the pod that it runs in', async () => {
+    const server = await startServer({ tls: serverCertificate });
+    populate(server, 3);
+    server.token = 'pod-token';
+    const directory = temporaryDirectory({ 'ca.crt': authority.certificate, token: 'pod-token\n' });
+    const { converged } = startSource(server, {
+      masterUrl: '',
+      serviceAccountDirectory: directory,
+      environment: {
+        KUBERNETES_SERVICE_HOST: '127.0.0.1',
+        KUBERNETES_SERVICE_PORT: String(server.port),
+      },
+    });
+    await converged();
+  });
+
+  it.each([
+    ['a token', { token: 'secret' }, 'Bearer secret'],
+    ['a password', { username: 'ann', password: 'x' }, `Basic ${base64('ann:x')}`],
+    ['a token before a password', { token: 't', username: 'ann' }, 'Bearer t'],
+    ['a token file before a token', { token: 't', tokenFile: 'token' }, 'Bearer from-file'],
+  ])('authenticates by %s', async (_what, user, authorization) => {
+    const server = await startServer();
+    populate(server, 1);
+    const config = kubeconfig(server.url, {}, { ...user, as: 'somebody' });
+    await startWith(server, config, { token: 'from-file\n' }).converged();
+    expect(server.lastHeaders.authorization).toBe(authorization);
+    expect(server.lastHeaders['impersonate-user']).toBe('somebody');
+  });
+
+  it('runs an exec plugin, and runs it again when its token is refused', async () => {
+    const server = await startServer();
+    populate(server, 2);
+    server.token = 'one';
+    const config = kubeconfig(
+      server.url,
+      {},
+      {
+        exec: { apiVersion: 'client.authentication.k8s.io/v1', command: './plugin', args: ['x'] },
+      },
+    );
+    const credential = { apiVersion: 'client.authentication.k8s.io/v1', kind: 'ExecCredential' };
+    const script = (token: string) =>
+      `#!/bin/sh\necho '${JSON.stringify({ ...credential, status: { token } })}'\n`;
+    const directory = temporaryDirectory({ config, plugin: script('one') });
+    chmodSync(join(directory, 'plugin'), 0o755);
+    const options = { kubeconfigPath: join(directory, 'config'), masterUrl: '' };
+    const { converged } = startSource(server, options);
+    await converged();
+    server.token = 'two';
+    writeFileSync(join(directory, 'plugin'), script('two'));
+    for (const resource of resources) server.disturb(resource, 'drop');
+    change(server, 1);
+    await converged();
+    expect(server.lastHeaders.authorization).toBe('Bearer two');
+  });
+
+  it('goes through the proxy of proxy-url', async () => {
+    const server = await startServer({ tls: serverCertificate });
+    populate(server, 3);
+    const tunnels: string[] = [];
+    const proxy = createServer();
+    proxy.on('connect', (request, socket) => {
+      tunnels.push(request.url ?? '');
+      const [host = '', port = ''] = (request.url ?? '').split(':');
+      const target = connect(Number(port), host, () => {
+        socket.write('HTTP/1.1 200 OK\r\n\r\n');
+        target.pipe(socket).pipe(target);
+      });
+      for (const end of [socket, target]) end.on('error', () => socket.destroy());
+      cleanUp(() => void target.destroy());
+    });
+    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+    cleanUp(() => void proxy.close());
+    const config = kubeconfig(
+      server.url,
+      {
+        'certificate-authority-data': base64(authority.certificate),
+        'proxy-url': `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`,
+      },
+      {},
+    );
+    await startWith(server, config).converged();
+    expect(new Set(tunnels)).toEqual(new Set([`127.0.0.1:${server.port}`]));
+  });
+
+  it('keeps a path before the API', async () => {
+    const server = await startServer();
+    populate(server, 2);
+    const paths: string[] = [];
+    const front = createServer((request, response) => {
+      paths.push(request.url ?? '');
+      response.writeHead(404).end();
+    });
+    await new Promise<void>((resolve) => front.listen(0, '127.0.0.1', resolve));
+    cleanUp(() => void front.close());
+    const { port } = front.address() as AddressInfo;
+    const { sink } = startSource(server, { masterUrl: `127.0.0.1:${port}/clusters/a/` });
+    await until('refused', () => sink.problems.length > 2);
+    expect(paths.every((path) => path.startsWith('/clusters/a/api'))).toBe(true);
+  });
+
+  it('lets --master override the server of the kubeconfig', async () => {
+    const server = await startServer();
+    populate(server, 2);
+    const config = kubeconfig('https://127.0.0.1:1', {}, {});
+    await startWith(server, config, {}, { masterUrl: server.url }).converged();
+  });
+
+  it('rejects in one line when nobody listens', async () => {
+    const server = createTcpServer().listen(0, '127.0.0.1');
+    await new Promise((resolve) => server.once('listening', resolve));
+    const { port } = server.address() as AddressInfo;
+    await new Promise((resolve) => server.close(resolve));
+    const fake = await startServer();
+    const { ended, sink } = startSource(fake, {
+      masterUrl: `http://127.0.0.1:${port}`,
+      startTimeoutMs: 1000,
+    });
+    await expect(ended).rejects.toThrow(
+      `API server http://127.0.0.1:${port}: connection refused (ECONNREFUSED) for 1 s; check the server address (--kubeconfig, --master) and that it is up`,
+    );
+    expect(sink.said()).toContain(
+      `services watch: cannot reach http://127.0.0.1:${port}: connection refused (ECONNREFUSED)`,
+    );
+    expect(sink.problems).toHaveLength(4);
+  });
+});
+
+describe('readAccess', () => {
+  const reasonFor = (text: string | undefined) => {
+    const directory = temporaryDirectory(text === undefined ? {} : { config: text });
+    const path = join(directory, 'config');
+    try {
+      readAccess({ kubeconfigPath: path, masterUrl: '' });
+    } catch (error) {
+      return (error as Error).message.replace(path, 'FILE');
+    }
+    throw new Error('it was accepted');
+  };
+  const url = 'https://127.0.0.1:6443';
+
+  it.each([
+    ['a missing file', undefined, 'kubeconfig FILE: does not exist'],
+    ['broken YAML', 'a: 1\nb: [\n', /^kubeconfig FILE:3: /],
+    ['an empty file', '', 'kubeconfig FILE: holds no kubeconfig'],
+    [
+      'no context',
+      kubeconfig(url, {}, {}, { 'current-context': '' }),
+      'kubeconfig FILE: current-context is not set',
+    ],
+    [
+      'an unknown context',
+      kubeconfig(url, {}, {}, { 'current-context': 'x' }),
+      'kubeconfig FILE: there is no context "x"',
+    ],
+    [
+      'an unknown cluster',
+      kubeconfig(url, {}, {}, { clusters: [] }),
+      'kubeconfig FILE: there is no cluster "fake"',
+    ],
+    [
+      'an unknown user',
+      kubeconfig(url, {}, {}, { users: null }),
+      'kubeconfig FILE: there is no user "proxy"',
+    ],
+    ['no server', kubeconfig('', {}, {}), 'kubeconfig FILE: cluster.server is missing'],
+    [
+      'no URL',
+      kubeconfig('ftp://x', {}, {}),
+      'kubeconfig FILE: the server "ftp://x" is no http or https address',
+    ],
+    [
+      'a field of a wrong type',
+      kubeconfig(url, {}, { token: 5 }),
+      'kubeconfig FILE: token must be a string, is 5',
+    ],
+  ])('rejects %s in one line', (_what, text, reason) => {
+    expect(reasonFor(text)).toMatch(reason);
+    expect(reasonFor(text)).not.toContain('\n');
+  });
+
+  it('says what is missing outside of a pod', () => {
+    expect(() => readAccess({ kubeconfigPath: '', masterUrl: '', environment: {} })).toThrow(
+      'in-cluster configuration: KUBERNETES_SERVICE_HOST is not set; outside of a pod give --kubeconfig or --master',
+    );
+  });
+
+  it('brackets the IPv6 address of a server', () => {
+    const environment = { KUBERNETES_SERVICE_HOST: 'fd00::1', KUBERNETES_SERVICE_PORT: '443' };
+    const { server } = readAccess({ kubeconfigPath: '', masterUrl: '', environment });
+    expect(server.href).toBe('https://[fd00::1]/');
+  });
+
+  it.each([
+    ['token', 'in-cluster configuration: DIRECTORY/token does not exist'],
+    ['ca.crt', 'in-cluster configuration: DIRECTORY/ca.crt does not exist'],
+  ])('rejects at the start when the service account has no %s', async (missing, reason) => {
+    const directory = temporaryDirectory({ token: 'x', 'ca.crt': authority.certificate });
+    rmSync(join(directory, missing));
+    const { ended } = startSource(await startServer(), {
+      masterUrl: '',
+      serviceAccountDirectory: directory,
+      environment: { KUBERNETES_SERVICE_HOST: '127.0.0.1', KUBERNETES_SERVICE_PORT: '1' },
+    });
+    await expect(ended).rejects.toThrow(reason.replace('DIRECTORY', directory));
+  });
+
+  it('rejects certificates that are none at the start', async () => {
+    const server = await startServer();
+    const ca = {
+      'certificate-authority-data': base64(
+        '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n',
+      ),
+    };
+    const { ended } = startWith(server, kubeconfig(server.url, ca, {}));
+    await expect(ended).rejects.toThrow(/^kubeconfig .*: unusable certificates \(ca\): /);
+  });
+});

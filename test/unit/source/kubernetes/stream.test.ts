@@ -1,0 +1,133 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type Framed, LineFramer, ListSplitter } from '../../../../src/source/kubernetes/stream.ts';
+
+/** Feeds bytes in pieces that end at these places. */
+function* pieces(bytes: Buffer, cuts: readonly number[]): Generator<Buffer> {
+  const places = [...new Set(cuts.map((cut) => cut % (bytes.length + 1)))].sort((a, b) => a - b);
+  let start = 0;
+  for (const end of [...places, bytes.length]) {
+    yield bytes.subarray(start, end);
+    start = end;
+  }
+}
+
+const text = (framed: Framed): string => framed.toString();
+
+/** Compared as text: a key may be `__proto__`. */
+const canonical = (json: string): string => JSON.stringify(JSON.parse(json));
+
+const cutPlaces = fc.array(fc.nat(), { maxLength: 12 });
+
+/** Strings that try to look like structure, or need several bytes. */
+const awkward = fc.oneof(
+  fc.constantFrom('"items":[', ']}', '{"', '\\', '\\"', 'Zürich', '日本', '🙂', '\n', ''),
+  fc.string({ maxLength: 8 }),
+);
+
+describe('LineFramer', () => {
+  it('finds the same lines wherever the chunks end, inside characters too', () => {
+    fc.assert(
+      fc.property(fc.array(awkward), cutPlaces, (words, cuts) => {
+        const lines = words.map((word) => JSON.stringify(word));
+        const framer = new LineFramer(1000);
+        const found: string[] = [];
+        for (const piece of pieces(Buffer.from(lines.map((line) => `${line}\n`).join('')), cuts)) {
+          found.push(...[...framer.push(piece)].map(text));
+        }
+        expect(found).toEqual(lines);
+        expect(framer.pendingBytes).toBe(0);
+      }),
+    );
+  });
+
+  it('keeps what has no newline yet, and leaves empty lines out', () => {
+    const framer = new LineFramer(1000);
+    expect([...framer.push(Buffer.from('\n\na'))]).toEqual([]);
+    expect(framer.pendingBytes).toBe(1);
+    expect([...framer.push(Buffer.from('b\n\nc'))].map(text)).toEqual(['ab']);
+    expect(framer.pendingBytes).toBe(1);
+  });
+
+  it('names a line that is too long and goes on with the next', () => {
+    const framer = new LineFramer(5);
+    const found = [...framer.push(Buffer.from('123456\n12345\n12'))];
+    found.push(...framer.push(Buffer.from('3456')), ...framer.push(Buffer.from('7\nok\n')));
+    expect(found.map(text)).toEqual(['oversized', '12345', 'oversized', 'ok']);
+  });
+});
+
+describe('ListSplitter', () => {
+  const split = (bytes: Buffer, cuts: readonly number[] = [], itemBytesMax = 10_000) => {
+    const splitter = new ListSplitter(itemBytesMax);
+    const items: Framed[] = [];
+    for (const piece of pieces(bytes, cuts)) items.push(...splitter.push(piece));
+    return { items, envelope: splitter.envelope() };
+  };
+
+  const object = fc.dictionary(
+    awkward,
+    fc.oneof(awkward, fc.array(awkward), fc.dictionary(awkward, fc.jsonValue({ maxDepth: 1 }))),
+  );
+
+  it('finds the items and the rest of any list, wherever the chunks end', () => {
+    const envelope = fc.dictionary(
+      awkward.filter((key) => key !== 'items' && key !== '__proto__'),
+      fc.oneof(fc.constantFrom<unknown>('items', 'items:'), fc.jsonValue({ maxDepth: 1 })),
+      { maxKeys: 4 },
+    );
+    const layout = fc.constantFrom<[number | undefined]>([undefined], [2]);
+    fc.assert(
+      fc.property(
+        envelope,
+        envelope,
+        fc.array(object),
+        layout,
+        cutPlaces,
+        (before, after, items, [indent], cuts) => {
+          const list = { ...before, items, ...after };
+          const found = split(Buffer.from(JSON.stringify(list, null, indent)), cuts);
+          expect(found.items.map((item) => canonical(text(item)))).toEqual(
+            items.map((item) => canonical(JSON.stringify(item))),
+          );
+          expect(JSON.stringify(found.envelope)).toBe(
+            canonical(JSON.stringify({ ...list, items: [] })),
+          );
+        },
+      ),
+    );
+  });
+
+  it('is not misled by items elsewhere', () => {
+    const list = '{"metadata":{"items":[{"a":1}]},"kind":"items","items":[{"b":2}],"x":[{"c":3}]}';
+    expect(split(Buffer.from(list)).items.map(text)).toEqual(['{"b":2}']);
+  });
+
+  it('takes null items as none', () => {
+    const { items, envelope } = split(Buffer.from('{"metadata":{},"items":null}'));
+    expect(items).toEqual([]);
+    expect(envelope).toEqual({ metadata: {}, items: null });
+  });
+
+  it('names an item that is too large and goes on with the next', () => {
+    const list = `{"items":[{"a":"${'x'.repeat(50)}"},{"b":1}]}`;
+    expect(split(Buffer.from(list), [20, 30], 20).items.map(text)).toEqual([
+      'oversized',
+      '{"b":1}',
+    ]);
+  });
+
+  it.each([
+    ['cut in the envelope', '{"metadata":{'],
+    ['cut before the items', '{"items":['],
+    ['cut in an item', '{"items":[{"a":1'],
+    ['cut after an item', '{"items":[{"a":1}'],
+    ['cut after the items', '{"items":[{"a":1}]'],
+    ['items that are no objects', '{"items":[1,2]}'],
+    ['items twice', '{"items":[],"items":[]}'],
+    ['HTML', '<html>'],
+    ['nothing', ''],
+  ])('refuses what is no list: %s', (_what, bytes) => {
+    expect(() => split(Buffer.from(bytes))).toThrow(/list/);
+  });
+});

@@ -1,0 +1,65 @@
+import { describe, expect, it } from 'vitest';
+import { Interner } from '../../../src/source/interner.ts';
+import { RateLimiter } from '../../../src/source/kubernetes/rate-limiter.ts';
+import { Pacer } from '../../../src/source/pacer.ts';
+
+describe('Pacer', () => {
+  it('lets resting tasks go on one a turn of the event loop', async () => {
+    const pacer = new Pacer();
+    let turn = 0;
+    let ended = false;
+    const count = (): void => {
+      turn += 1;
+      if (!ended) setImmediate(count);
+    };
+    setImmediate(count);
+    const turns = await Promise.all(Array.from({ length: 5 }, () => pacer.rest().then(() => turn)));
+    ended = true;
+    expect(new Set(turns).size).toBe(5);
+  });
+
+  it('is due once its budget is spent, and not right after a rest', async () => {
+    const pacer = new Pacer(5);
+    await pacer.rest();
+    const start = performance.now();
+    while (performance.now() - start < 6);
+    expect(pacer.due).toBe(true);
+    await pacer.rest();
+    expect(new Pacer(10_000).due).toBe(false);
+  });
+});
+
+describe('Interner', () => {
+  it('gives equal lists one identity, and stays within its capacity', () => {
+    const strings = new Interner(2);
+    expect(strings.list(['a', 'b'])).toBe(strings.list(['a', 'b']));
+    expect(strings.list(['a,b'])).toEqual(['a,b']);
+    for (let i = 0; i < 10; i += 1) expect(strings.string(`s${i}`)).toBe(`s${i}`);
+  });
+});
+
+describe('RateLimiter', () => {
+  it('lets a burst through at once and spaces what follows', async () => {
+    const limiter = new RateLimiter(50, 3);
+    const start = performance.now();
+    const times: number[] = [];
+    await Promise.all(
+      Array.from({ length: 8 }, async () => {
+        await limiter.take(new AbortController().signal);
+        times.push(performance.now() - start);
+      }),
+    );
+    // Five requests beyond the burst at 50 a second.
+    expect(times.at(-1)).toBeGreaterThan(95);
+    expect(times).toHaveLength(8);
+  });
+
+  it('ends the waiting when it is aborted', async () => {
+    const limiter = new RateLimiter(0.001, 1);
+    const controller = new AbortController();
+    await limiter.take(controller.signal);
+    const waiting = limiter.take(controller.signal);
+    controller.abort();
+    await expect(waiting).rejects.toThrow();
+  });
+});
