@@ -4,6 +4,22 @@ import { addressBytes, type Family, formatAddress } from './address.ts';
 export const endpointBytes = { IPv4: 8, IPv6: 20 } as const satisfies Record<Family, number>;
 
 /**
+ * A value that only equal endpoints of one family share, for use in a Set or as the key of a Map:
+ * 48 bits as a number for IPv4, the bytes as a Latin-1 string for IPv6.
+ */
+export type EndpointKey = number | string;
+
+/** The key of the address and port (network order) that start at byte `at` of `bytes`. */
+export function endpointKey(family: Family, bytes: Uint8Array, at: number): EndpointKey {
+  const b = bytes;
+  if (family === 'IPv4') {
+    const low = ((b[at + 2]! << 24) | (b[at + 3]! << 16) | (b[at + 4]! << 8) | b[at + 5]!) >>> 0;
+    return ((b[at]! << 8) | b[at + 1]!) * 0x1_0000_0000 + low;
+  }
+  return Buffer.from(b.buffer, b.byteOffset + at, endpointBytes.IPv6 - 2).toString('latin1');
+}
+
+/**
  * An immutable list of endpoints (address and port), packed: for each the address in network
  * order, then the port in network order, then two zero bytes. That is the form of nf_tables'
  * `ip daddr . th dport` data, so that a mode copies instead of converting, and 240,000 endpoints
@@ -60,18 +76,9 @@ export class EndpointList {
     return (packed[at]! << 8) | packed[at + 1]!;
   }
 
-  /**
-   * A value that only equal endpoints of this family share, for use in a Set or as the key of a
-   * Map: 48 bits as a number for IPv4, the bytes as a Latin-1 string for IPv6.
-   */
-  key(index: number): number | string {
-    const at = index * endpointBytes[this.family];
-    const b = this.bytes;
-    if (this.family === 'IPv4') {
-      const low = ((b[at + 2]! << 24) | (b[at + 3]! << 16) | (b[at + 4]! << 8) | b[at + 5]!) >>> 0;
-      return ((b[at]! << 8) | b[at + 1]!) * 0x1_0000_0000 + low;
-    }
-    return Buffer.from(b.buffer, b.byteOffset + at, endpointBytes.IPv6 - 2).toString('latin1');
+  /** See `endpointKey`. */
+  key(index: number): EndpointKey {
+    return endpointKey(this.family, this.bytes, index * endpointBytes[this.family]);
   }
 
   /** `10.0.0.1:80`, `[fd00::1]:80`. */
