@@ -31,6 +31,7 @@ struct ObjectDecoder {
   std::uint16_t type;
   std::uint8_t family;
   std::span<const std::uint8_t> attributes;
+  WalkCheck& walk;
   protocol::RecordWriter& out;
 
   DecodeResult operator()(const request::GenerationGet&) const {
@@ -55,7 +56,8 @@ struct ObjectDecoder {
   }
   DecodeResult operator()(const request::ElementsDump& dump) const {
     if (type != MessageType(NFT_MSG_NEWSETELEM)) return {};
-    return DecodeElements(family, {dump.shape, dump.key_length, dump.data_length}, attributes, out);
+    const EntryLayout layout{dump.shape, dump.key_length, dump.data_length};
+    return DecodeElements(family, layout, attributes, walk, out);
   }
 };
 
@@ -89,7 +91,7 @@ void DumpDecoder::TakeAnswer(std::uint16_t type, std::span<const std::uint8_t> p
   if (error_ != 0) return;
   if (payload.size() < sizeof(nfgenmsg)) return Fail(EPROTO, "the kernel sent a short message");
   const DecodeResult decoded = std::visit(
-      ObjectDecoder{type, payload[0], payload.subspan(sizeof(nfgenmsg)), out_}, request_);
+      ObjectDecoder{type, payload[0], payload.subspan(sizeof(nfgenmsg)), walk_, out_}, request_);
   if (!decoded) {
     Fail(EPROTO, std::string(decoded.error().subject) + " " + decoded.error().problem);
   }
@@ -102,6 +104,7 @@ void DumpDecoder::Fail(int error, std::string words) {
 }
 
 ByteBuffer DumpDecoder::Finish() {
+  if (walk_.Disturbed()) interrupted_ = true;
   if (!done_ && !overrun_) Fail(ETIMEDOUT, "the kernel did not end its answer");
   protocol::reply::Dumped dumped;
   dumped.interrupted = interrupted_ ? 1 : 0;

@@ -9,7 +9,7 @@
 #include <variant>
 
 #include "nft/decode_result.h"
-#include "nft/packed_entries.h"
+#include "nft/walk_check.h"
 #include "protocol/ops.gen.h"
 #include "wire/message_writer.h"
 #include "wire/socket.h"
@@ -51,6 +51,7 @@ class DumpDecoder {
   Request request_;
   std::uint32_t sequence_;
   protocol::RecordWriter out_;
+  WalkCheck walk_;
   bool done_ = false;
   bool interrupted_ = false;
   bool overrun_ = false;

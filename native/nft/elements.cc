@@ -100,7 +100,8 @@ Target TargetOf(const Op& op) {
 }
 
 DecodeResult DecodeElement(const EntryLayout& layout, std::span<const std::uint8_t> attributes,
-                           std::span<const std::uint8_t> zeroes, ByteBuffer& out) {
+                           std::span<const std::uint8_t> zeroes, WalkCheck& check,
+                           ByteBuffer& out) {
   const wire::AttrTable<NFTA_SET_ELEM_MAX> element(attributes);
   if (element.malformed()) return Malformed("element", "has a malformed attribute");
   Entry entry;
@@ -122,6 +123,7 @@ DecodeResult DecodeElement(const EntryLayout& layout, std::span<const std::uint8
     return Malformed("element", "has data of another length than asked for");
   }
   entry.verdict = ReadVerdict(data).value_or(Verdict{});
+  check.Take(entry);
   WriteEntry(layout, entry, out);
   return {};
 }
@@ -159,7 +161,8 @@ EncodeResult Encode(const protocol::op::SetFlush& op, BatchWriter& batch) {
 }
 
 DecodeResult DecodeElements(std::uint8_t family, const EntryLayout& layout,
-                            std::span<const std::uint8_t> attributes, protocol::RecordWriter& out) {
+                            std::span<const std::uint8_t> attributes, WalkCheck& check,
+                            protocol::RecordWriter& out) {
   // NFT_DATA_VALUE_MAXLEN: no key and no data of nf_tables is longer.
   static constexpr std::array<std::uint8_t, 64> kZeroes{};
   if (layout.key_length > kZeroes.size() || layout.data_length > kZeroes.size()) {
@@ -171,7 +174,7 @@ DecodeResult DecodeElements(std::uint8_t family, const EntryLayout& layout,
   std::uint32_t count = 0;
   wire::AttrReader elements(list.Bytes(NFTA_SET_ELEM_LIST_ELEMENTS));
   while (const auto element = elements.Next()) {
-    const auto decoded = DecodeElement(layout, element->payload, kZeroes, entries);
+    const auto decoded = DecodeElement(layout, element->payload, kZeroes, check, entries);
     if (!decoded) return decoded;
     ++count;
   }

@@ -4,6 +4,7 @@
 #include "nft/batch_writer.h"
 #include "nft/decode_result.h"
 #include "nft/packed_entries.h"
+#include "nft/walk_check.h"
 
 namespace fairlead::nft {
 
@@ -15,10 +16,11 @@ EncodeResult Encode(const protocol::op::SetFlush& op, BatchWriter& batch);
 /**
  * NFT_MSG_NEWSETELEM, from its attributes on, as one reply record with entries of `layout`. What an
  * element lacks reads as zero, except that a missing key end is the key. Fails when a key or data
- * has another length than the layout says.
+ * has another length than the layout says. Every element is shown to `check`.
  */
 DecodeResult DecodeElements(std::uint8_t family, const EntryLayout& layout,
-                            std::span<const std::uint8_t> attributes, protocol::RecordWriter& out);
+                            std::span<const std::uint8_t> attributes, WalkCheck& check,
+                            protocol::RecordWriter& out);
 
 /**
  * Index, among the elements of the message, of the one whose attribute starts at `offset` of the

@@ -22,7 +22,8 @@ export interface DumpResult {
   readonly records: readonly Reply[];
   /**
    * False when what was read may not be one consistent state: the ruleset changed during the dump,
-   * or replies were lost. Read again before acting on it.
+   * the kernel was resizing a set (up to some tenths of a second after many elements were added), or
+   * replies were lost. Read again before acting on it.
    */
   readonly consistent: boolean;
 }

@@ -138,7 +138,8 @@ export const replies = {
     fields: { op: 'u32', entry: 'u32', errno: 'u32', message: 'string' },
   },
   /**
-   * Ends the answer to every request. `interrupted`: the ruleset changed meanwhile; `overrun`:
+   * Ends the answer to every request. `interrupted`: the ruleset changed meanwhile, or an element
+   * came twice, which means that others are missing (the kernel was resizing a set); `overrun`:
    * replies were lost; `errno`: 0, or why the request failed, with the kernel's words.
    */
   dumped: {
