@@ -1,0 +1,87 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
+
+/** One virtual machine. */
+export interface Machine {
+  /** Path of the bzImage. */
+  readonly kernel: string;
+  /** Path of the initramfs: all that the guest has. */
+  readonly initramfs: string;
+  readonly memoryMib: number;
+  readonly cpus: number;
+  /** Where the kernel's messages go. */
+  readonly consoleLog: string;
+  /** Where the guest writes its exit status. */
+  readonly statusFile: string;
+}
+
+/** How a machine ended. `died`: without an exit status, for example by a kernel panic. */
+export type Outcome =
+  | { readonly kind: 'exited'; readonly status: number }
+  | { readonly kind: 'died' }
+  | { readonly kind: 'stopped'; readonly reason: 'time limit' | 'interrupted' };
+
+export const qemu = 'qemu-system-x86_64';
+
+/** The words after the program's name. */
+export function qemuArguments(machine: Machine): string[] {
+  return [
+    ...['-machine', 'q35', '-nodefaults', '-display', 'none', '-no-reboot'],
+    ...['-accel', 'tcg,thread=multi,tb-size=512'],
+    // What Debian's x86-64 programs and Node use. Newer processors boot slower under emulation
+    // (five-level page tables, AVX self-tests); without rdrand the kernel waits for entropy.
+    ...['-cpu', 'Nehalem,+rdrand'],
+    ...['-smp', String(machine.cpus), '-m', String(machine.memoryMib)],
+    ...['-kernel', machine.kernel, '-initrd', machine.initramfs],
+    ...['-append', kernelCommandLine],
+    // ttyS0, ttyS1 and ttyS2: see guest-init.
+    ...['-serial', `file:${machine.consoleLog}`],
+    ...['-serial', 'stdio'],
+    ...['-serial', `file:${machine.statusFile}`],
+  ];
+}
+
+/** A panic or oops ends the machine at once; warnings of the kernel are in the console log. */
+const kernelCommandLine =
+  'rdinit=/init console=ttyS0 loglevel=5 panic=-1 oops=panic mitigations=off';
+
+/**
+ * Runs a machine to its end; each line that the command writes goes to `print` at once.
+ * @param interrupt stops the machine
+ */
+export async function runMachine(
+  machine: Machine,
+  timeLimitMs: number,
+  print: (line: string) => void,
+  interrupt: AbortSignal,
+): Promise<Outcome> {
+  // However this process ends, the machine ends with it.
+  const words = ['--pdeathsig', 'KILL', qemu, ...qemuArguments(machine)];
+  const child = spawn('setpriv', words, { stdio: ['ignore', 'pipe', 'pipe'] });
+  const stop = () => child.kill('SIGKILL');
+  const timeLimit = AbortSignal.timeout(timeLimitMs);
+  const stopSignal = AbortSignal.any([interrupt, timeLimit]);
+  stopSignal.addEventListener('abort', stop);
+  if (stopSignal.aborted) stop();
+  await Promise.all([
+    once(child, 'close'),
+    forEachLine(child.stdout, print),
+    forEachLine(child.stderr, print),
+  ]);
+  if (interrupt.aborted) return { kind: 'stopped', reason: 'interrupted' };
+  if (timeLimit.aborted) return { kind: 'stopped', reason: 'time limit' };
+  return parseStatus(readFileSync(machine.statusFile, 'latin1'));
+}
+
+/** The outcome that the text on the guest's third serial port means. */
+export function parseStatus(text: string): Outcome {
+  const status = /^(\d{1,3})\r?\n$/.exec(text)?.[1];
+  return status === undefined ? { kind: 'died' } : { kind: 'exited', status: Number(status) };
+}
+
+async function forEachLine(stream: Readable, print: (line: string) => void): Promise<void> {
+  for await (const line of createInterface({ input: stream, crlfDelay: Infinity })) print(line);
+}

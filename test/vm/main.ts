@@ -1,0 +1,187 @@
+/** Runs the kernel test suite, or another command, in virtual machines. See README.md. */
+import { spawnSync } from 'node:child_process';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type Options, parseArguments, UsageError, usage } from './arguments.ts';
+import { CannotRun } from './cannot-run.ts';
+import { type Entry, writeArchive } from './cpio.ts';
+import { guestCommand } from './guest-command.ts';
+import { debianKernel, type Kernel, ownKernel } from './kernels.ts';
+import { type Outcome, qemu, runMachine } from './machine.ts';
+import { moduleFiles } from './modules.ts';
+import { projectFiles } from './project.ts';
+import { guestPackages, missingPackages, sharedLibraries, userland } from './userland.ts';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const cache = join(root, '.cache/vm');
+
+/** Exit codes beside those of the guest's command. */
+const exitCodes = { usage: 2, cannotRun: 77, timeLimit: 124, died: 125, interrupted: 130 } as const;
+
+async function main(words: readonly string[]): Promise<number> {
+  const options = parseArguments(words);
+  if (options === undefined) {
+    console.log(usage);
+    return 0;
+  }
+  checkHost();
+  const { kernels, problems } = findKernels(options);
+  const work = makeWorkFolder();
+  try {
+    const common = commonFiles(options);
+    const interrupt = interruption();
+    const statuses = await Promise.all(
+      kernels.map((kernel) => runKernel({ kernel, options, common, work, interrupt })),
+    );
+    for (const problem of problems) console.error(`test-vm: cannot run: ${problem}`);
+    const failed = statuses.find((status) => status !== 0);
+    return failed ?? (problems.length > 0 ? exitCodes.cannotRun : 0);
+  } finally {
+    rmSync(work, { recursive: true });
+  }
+}
+
+function checkHost(): void {
+  if (process.arch !== 'x64') {
+    throw new CannotRun('an x86-64 host is needed: the guest runs copies of its programs');
+  }
+  const hasQemu = spawnSync(qemu, ['--version']).error === undefined;
+  const missing = [...(hasQemu ? [] : ['qemu-system-x86']), ...missingPackages(guestPackages)];
+  if (missing.length > 0) {
+    throw new CannotRun(`packages are missing: apt-get install -y ${missing.join(' ')}`);
+  }
+}
+
+/** The kernels there are, and why others cannot be had. */
+function findKernels({ kernels: choice }: Options): { kernels: Kernel[]; problems: string[] } {
+  if (choice.kind === 'own') {
+    return { kernels: [ownKernel(choice.image, choice.modules)], problems: [] };
+  }
+  const kernels: Kernel[] = [];
+  const problems: string[] = [];
+  for (const series of choice.series) {
+    try {
+      kernels.push(debianKernel(series, cache));
+    } catch (error) {
+      if (!(error instanceof CannotRun)) throw error;
+      problems.push(error.message);
+    }
+  }
+  return { kernels, problems };
+}
+
+/** A folder for this process, after removing those of processes that were killed. */
+function makeWorkFolder(): string {
+  mkdirSync(cache, { recursive: true });
+  for (const name of readdirSync(cache)) {
+    const pid = /^run-(\d+)$/.exec(name)?.[1];
+    if (pid !== undefined && (pid === String(process.pid) || !existsSync(`/proc/${pid}`))) {
+      rmSync(join(cache, name), { recursive: true, force: true });
+    }
+  }
+  const work = join(cache, `run-${process.pid}`);
+  mkdirSync(work);
+  return work;
+}
+
+/** What the guests have in common: all but the kernel's modules. */
+function commonFiles(options: Options): Entry[] {
+  const files = [...userland(), ...projectFiles(root)];
+  const colors = process.stdout.isTTY ? 'always' : 'never';
+  return [
+    { kind: 'script', path: '/init', text: readFileSync(join(root, 'test/vm/guest-init'), 'utf8') },
+    { kind: 'script', path: '/command', text: guestCommand(options.job, colors) },
+    ...files,
+    ...sharedLibraries(files),
+  ];
+}
+
+/** Aborts when the user, or whoever started this, wants the runner to end. */
+function interruption(): AbortSignal {
+  const controller = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.once(signal, () => controller.abort());
+  }
+  return controller.signal;
+}
+
+interface Run {
+  readonly kernel: Kernel;
+  readonly options: Options;
+  readonly common: readonly Entry[];
+  /** A folder of this run of the runner. */
+  readonly work: string;
+  readonly interrupt: AbortSignal;
+}
+
+async function runKernel({ kernel, options, common, work, interrupt }: Run): Promise<number> {
+  const machine = {
+    kernel: kernel.image,
+    initramfs: join(work, `${kernel.name}.cpio`),
+    memoryMib: options.memoryMib,
+    cpus: options.cpus,
+    consoleLog: join(work, `${kernel.name}.console`),
+    statusFile: join(work, `${kernel.name}.status`),
+  };
+  const modules = kernel.modules === undefined ? [] : moduleFiles(kernel.modules);
+  writeArchive(machine.initramfs, [...common, ...modules]);
+  // There to be read even when qemu does not get as far as making them.
+  for (const file of [machine.consoleLog, machine.statusFile]) writeFileSync(file, '');
+  const print = (line: string) => process.stdout.write(`${kernel.name} | ${line}\n`);
+  const startedMs = Date.now();
+  const outcome = await runMachine(machine, options.timeLimitMs, print, interrupt);
+  const consoleLog = join(cache, `${kernel.name}.console.log`);
+  renameSync(machine.consoleLog, consoleLog);
+  const tookS = Math.round((Date.now() - startedMs) / 1000);
+  console.error(`test-vm: ${kernel.name}: ${describe(outcome)} after ${tookS} s`);
+  if (outcome.kind !== 'exited') {
+    const lastLines = readFileSync(consoleLog, 'latin1').trimEnd().split('\n').slice(-30);
+    console.error(`test-vm: ${kernel.name}: end of ${consoleLog}:\n${lastLines.join('\n')}`);
+  }
+  return exitCode(outcome);
+}
+
+function describe(outcome: Outcome): string {
+  switch (outcome.kind) {
+    case 'exited':
+      return `exit status ${outcome.status}`;
+    case 'died':
+      return 'the machine ended without an exit status';
+    case 'stopped':
+      return `stopped (${outcome.reason})`;
+  }
+}
+
+function exitCode(outcome: Outcome): number {
+  switch (outcome.kind) {
+    case 'exited':
+      return outcome.status;
+    case 'died':
+      return exitCodes.died;
+    case 'stopped':
+      return outcome.reason === 'interrupted' ? exitCodes.interrupted : exitCodes.timeLimit;
+  }
+}
+
+try {
+  process.exitCode = await main(process.argv.slice(2));
+} catch (error) {
+  if (error instanceof UsageError) {
+    console.error(`test-vm: ${error.message}\n${usage}`);
+    process.exitCode = exitCodes.usage;
+  } else if (error instanceof CannotRun) {
+    console.error(`test-vm: cannot run: ${error.message}`);
+    process.exitCode = exitCodes.cannotRun;
+  } else {
+    throw error;
+  }
+}

@@ -1,0 +1,48 @@
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Entry } from './cpio.ts';
+import { hostEntry } from './userland.ts';
+
+/** Where the project is in the guest. */
+export const guestProject = '/fairlead';
+
+/** Folders that no test in the guest reads, relative to the project's root. */
+const skippedFolders: ReadonlySet<string> = new Set([
+  '.git',
+  '.cache',
+  'build/Release/.deps',
+  'build/Release/obj.target',
+  'node_modules/.vite',
+  'node_modules/@biomejs',
+  'node_modules/@types',
+  'node_modules/@typescript',
+  'node_modules/node-addon-api',
+  'node_modules/node-gyp',
+  // The second copy (or hard link) of the node program, beside the one in node/bin.
+  'node_modules/node/node_modules',
+  'node_modules/typescript',
+]);
+
+const skippedPackageFile = /\.(d\.[mc]?ts|map|md|h|cc)$/;
+
+/** The project as it is now, with the packages that tests need. */
+export function projectFiles(root: string): Entry[] {
+  const entries: Entry[] = [];
+  const pending = [''];
+  for (let folder = pending.pop(); folder !== undefined; folder = pending.pop()) {
+    for (const item of readdirSync(join(root, folder), { withFileTypes: true })) {
+      const path = join(folder, item.name);
+      if (isSkipped(path)) continue;
+      if (item.isDirectory()) pending.push(path);
+      else entries.push(...hostEntry(join(root, path), join(guestProject, path)));
+    }
+  }
+  return entries;
+}
+
+/** Whether the guest does without this file or folder of the project. */
+export function isSkipped(path: string): boolean {
+  return (
+    skippedFolders.has(path) || (path.startsWith('node_modules/') && skippedPackageFile.test(path))
+  );
+}
