@@ -1,0 +1,158 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import type { DetectLocal, NodePortAddresses } from '../../../src/config/config.ts';
+import { interfaceAddresses, ipv6Available } from '../../../src/host/interfaces.ts';
+import { localDetector } from '../../../src/host/local-detector.ts';
+import { NodeFacts } from '../../../src/host/node-facts.ts';
+import { nodeIPs } from '../../../src/host/node-ips.ts';
+import { nodeName } from '../../../src/host/node-name.ts';
+import { nodePortAddresses } from '../../../src/host/node-ports.ts';
+import { formatAddress } from '../../../src/state/address.ts';
+import { ClusterState } from '../../../src/state/store.ts';
+import { address, cidr, node } from '../state/build.ts';
+
+const anyAddress = address('0.0.0.0');
+
+describe('the node name', () => {
+  it('is the override or the host name, trimmed and in lower case', () => {
+    expect(nodeName('', ' Node-7\n')).toBe('node-7');
+    expect(nodeName('Override ', 'node-7')).toBe('override');
+  });
+
+  it('must not be empty', () => {
+    expect(() => nodeName('', '  ')).toThrow('--hostname-override');
+  });
+});
+
+describe('the node IPs', () => {
+  it.each([
+    ['nothing known', [], '0.0.0.0', ['IPv4', '127.0.0.1', '::1']],
+    ['one family', ['10.0.0.5', '10.0.0.6'], '0.0.0.0', ['IPv4', '10.0.0.5', '::1']],
+    ['IPv6 first', ['fd00::5', '10.0.0.5'], '0.0.0.0', ['IPv6', '10.0.0.5', 'fd00::5']],
+    ['a bind address', ['fd00::5', '10.0.0.5'], '10.9.9.9', ['IPv4', '10.9.9.9', 'fd00::5']],
+    ['a loopback bind address', ['fd00::5'], '127.0.0.1', ['IPv4', '127.0.0.1', 'fd00::5']],
+    ['a wildcard bind address', ['10.0.0.5'], '::', ['IPv4', '10.0.0.5', '::1']],
+  ])('with %s', (_, addresses, bind, expected) => {
+    const known = addresses.length === 0 ? undefined : node({ addresses: addresses.map(address) });
+    const ips = nodeIPs(known, address(bind));
+    const texts = [formatAddress(ips.IPv4.bytes), formatAddress(ips.IPv6.bytes)];
+    expect([ips.primary, ...texts]).toEqual(expected);
+  });
+});
+
+describe('addresses for node ports', () => {
+  const ips = nodeIPs(node({ addresses: [address('10.0.0.5')] }), anyAddress);
+  const interfaces = ['127.0.0.1', '10.0.0.5', '10.0.0.5', '10.1.0.5', 'fd00::5', '::1'];
+  const texts = (config: NodePortAddresses, family: 'IPv4' | 'IPv6') => {
+    const found = nodePortAddresses(config, family, ips, () => interfaces.map(address));
+    return found === 'all' ? 'all' : found.map(({ bytes }) => formatAddress(bytes));
+  };
+  const cidrs = (...list: string[]): NodePortAddresses => {
+    return { kind: 'cidrs', cidrs: list.map(cidr) };
+  };
+
+  it('are all, or the primary ones', () => {
+    expect(texts({ kind: 'all' }, 'IPv4')).toBe('all');
+    expect(texts({ kind: 'primary' }, 'IPv4')).toEqual(['10.0.0.5']);
+    expect(texts({ kind: 'primary' }, 'IPv6')).toBe('all');
+  });
+
+  it.each([
+    [['10.0.0.0/16'], ['10.0.0.5'], 'all'],
+    [['10.0.0.0/8', 'fd00::/8'], ['10.0.0.5', '10.1.0.5'], ['fd00::5']],
+    [['10.0.0.0/8', '0.0.0.0/0'], 'all', 'all'],
+    [['192.168.0.0/16'], [], 'all'],
+    [['127.0.0.0/8', '::1/128'], [], []],
+  ])('in %j are %j and %j', (list, v4, v6) => {
+    expect(texts(cidrs(...list), 'IPv4')).toEqual(v4);
+    expect(texts(cidrs(...list), 'IPv6')).toEqual(v6);
+  });
+});
+
+describe('the local detector', () => {
+  it.each<[DetectLocal, unknown, unknown]>([
+    [{ kind: 'ClusterCIDR', cidrs: [] }, { kind: 'none' }, { kind: 'none' }],
+    [
+      { kind: 'ClusterCIDR', cidrs: [cidr('fd00::/64'), cidr('10.0.0.0/8'), cidr('10.9.0.0/16')] },
+      { kind: 'cidr', cidr: cidr('10.0.0.0/8') },
+      { kind: 'cidr', cidr: cidr('fd00::/64') },
+    ],
+    [{ kind: 'NodeCIDR' }, { kind: 'cidr', cidr: cidr('10.244.1.0/24') }, { kind: 'none' }],
+    [
+      { kind: 'BridgeInterface', bridgeInterface: 'cni0' },
+      { kind: 'bridge', name: 'cni0' },
+      { kind: 'bridge', name: 'cni0' },
+    ],
+    [
+      { kind: 'InterfaceNamePrefix', interfaceNamePrefix: 'veth' },
+      { kind: 'interface-prefix', prefix: 'veth' },
+      { kind: 'interface-prefix', prefix: 'veth' },
+    ],
+  ])('of %j', (config, v4, v6) => {
+    const known = node({ podCIDRs: ['10.244.1.0/24', 'not a CIDR'] });
+    expect(localDetector(config, 'IPv4', known)).toEqual(v4);
+    expect(localDetector(config, 'IPv6', known)).toEqual(v6);
+  });
+});
+
+describe('what this node adds', () => {
+  it('follows the Node and the interfaces, and stays the same object while nothing changes', () => {
+    const state = new ClusterState();
+    let addresses = ['10.0.0.5'];
+    const facts = new NodeFacts({
+      config: {
+        bindAddress: anyAddress,
+        nodePortAddresses: { kind: 'cidrs', cidrs: [cidr('10.0.0.0/8')] },
+        featureGates: { AllowServiceExternalIPs: false },
+      },
+      state,
+      interfaces: () => addresses.map(address),
+    });
+    const first = facts.environment('IPv4');
+    expect(first.nodePortAddresses).toEqual([address('10.0.0.5')]);
+    expect(facts.context).toMatchObject({ zone: '', externalIPsEnabled: false });
+    state.apply({ kind: 'node', node: node({ zone: 'here' }) });
+    expect(facts.context.zone).toBe('here');
+    expect(facts.context).toBe(facts.context);
+    facts.readInterfaces();
+    expect(facts.environment('IPv4')).toBe(first);
+
+    addresses = ['10.0.0.5', '10.0.0.6'];
+    expect(facts.environment('IPv4')).toBe(first);
+    facts.readInterfaces();
+    expect(facts.environment('IPv4').nodePortAddresses).toHaveLength(2);
+
+    const before = facts.environment('IPv4');
+    const serviceCIDR = { name: 'kubernetes', cidrs: [cidr('10.96.0.0/12')] };
+    state.apply({ kind: 'service-cidr', serviceCIDR });
+    expect(facts.environment('IPv4')).not.toBe(before);
+    expect(facts.environment('IPv4').serviceCIDRs).toEqual([cidr('10.96.0.0/12')]);
+  });
+});
+
+describe('IPv6', () => {
+  it.each([
+    ['if_inet6 is there and nothing disables it', { if_inet6: '', disable: '0\n' }, true],
+    ['it is disabled', { if_inet6: '', disable: '1\n' }, false],
+    ['the kernel has none', { disable: '0\n' }, false],
+    ['the switch is missing', { if_inet6: '' }, true],
+  ])('when %s', (_, files: { if_inet6?: string; disable?: string }, available) => {
+    const proc = mkdtempSync(join(tmpdir(), 'fairlead-proc-'));
+    mkdirSync(join(proc, 'net'));
+    mkdirSync(join(proc, 'sys/net/ipv6/conf/all'), { recursive: true });
+    if (files.if_inet6 !== undefined) writeFileSync(join(proc, 'net/if_inet6'), files.if_inet6);
+    const disable = join(proc, 'sys/net/ipv6/conf/all/disable_ipv6');
+    if (files.disable !== undefined) writeFileSync(disable, files.disable);
+    expect(ipv6Available(proc)).toBe(available);
+    rmSync(proc, { recursive: true });
+  });
+});
+
+describe('the interfaces of this machine', () => {
+  it('hold loopback', () => {
+    const texts = interfaceAddresses().map(({ bytes }) => formatAddress(bytes));
+    expect(texts).toContain('127.0.0.1');
+  });
+});

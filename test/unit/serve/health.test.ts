@@ -1,0 +1,135 @@
+import { describe, expect, it } from 'vitest';
+import { ProxyHealth, rfc3339Nano } from '../../../src/serve/health.ts';
+import type { Node } from '../../../src/state/types.ts';
+import { node } from '../state/build.ts';
+
+const startMs = Date.UTC(2026, 0, 2, 3, 4, 5);
+
+function healthAt(known: Node | undefined = node()) {
+  const time = { ms: startMs };
+  const seen: { node: Node | undefined } = { node: known };
+  const options = { timeoutMs: 60_000, now: () => time.ms, node: () => seen.node };
+  return { health: new ProxyHealth(options), time, seen };
+}
+
+describe('/healthz', () => {
+  it('has the body of kube-proxy, in its order', () => {
+    const { health, time } = healthAt();
+    health.queued('IPv6');
+    health.updated('IPv6');
+    time.ms += 1500;
+    health.updated('IPv4');
+    time.ms += 250;
+    expect(health.healthz()).toEqual({
+      status: 200,
+      headers: { 'Content-Type': 'application/json', 'X-Content-Type-Options': 'nosniff' },
+      body:
+        '{"lastUpdated":"2026-01-02T03:04:06.75Z","currentTime":"2026-01-02T03:04:06.75Z",' +
+        '"nodeEligible":true,"healthy":true,"status":{' +
+        '"IPv4":{"lastUpdated":"2026-01-02T03:04:06.5Z","healthy":true},' +
+        '"IPv6":{"lastUpdated":"2026-01-02T03:04:05Z","healthy":true}}}',
+    });
+  });
+
+  it('is well, without a status, before any family has said a word', () => {
+    const { health } = healthAt();
+    expect(health.healthz().status).toBe(200);
+    expect(health.healthz().body).toBe(
+      '{"lastUpdated":"2026-01-02T03:04:05Z","currentTime":"2026-01-02T03:04:05Z",' +
+        '"nodeEligible":true,"healthy":true}',
+    );
+  });
+
+  it('is ill when one family was asked for a sync too long ago, whatever the other does', () => {
+    const { health, time } = healthAt();
+    health.updated('IPv4');
+    time.ms += 10_000;
+    health.queued('IPv4');
+    time.ms += 30_000;
+    health.queued('IPv4');
+    time.ms += 29_999;
+    expect(health.healthz().status).toBe(200);
+    time.ms += 1;
+    health.updated('IPv6');
+    const { status, body } = health.healthz();
+    expect(status).toBe(503);
+    expect(JSON.parse(body)).toEqual({
+      lastUpdated: '2026-01-02T03:05:15Z',
+      currentTime: '2026-01-02T03:05:15Z',
+      nodeEligible: true,
+      healthy: false,
+      status: {
+        IPv4: { lastUpdated: '2026-01-02T03:04:05Z', healthy: false },
+        IPv6: { lastUpdated: '2026-01-02T03:05:15Z', healthy: true },
+      },
+    });
+    health.updated('IPv4');
+    expect(health.healthz().status).toBe(200);
+  });
+
+  it('shows when the last update really was only while it is ill', () => {
+    const { health, time, seen } = healthAt();
+    health.updated('IPv4');
+    time.ms += 5000;
+    expect(JSON.parse(health.healthz().body).lastUpdated).toBe('2026-01-02T03:04:10Z');
+    seen.node = node({ deleted: true });
+    expect(JSON.parse(health.healthz().body).lastUpdated).toBe('2026-01-02T03:04:05Z');
+  });
+
+  it('never becomes stale while nothing is asked for', () => {
+    const { health, time } = healthAt();
+    health.updated('IPv4');
+    time.ms += 86_400_000;
+    expect(health.healthz().status).toBe(200);
+  });
+
+  it.each([
+    ['is unknown', undefined, 503],
+    ['is being deleted', node({ deleted: true }), 503],
+    ['is about to be scaled away', node({ taintKeys: ['ToBeDeletedByClusterAutoscaler'] }), 503],
+    ['has any other taint', node({ taintKeys: ['node.kubernetes.io/not-ready'] }), 200],
+  ])('when the node %s', (_, known, status) => {
+    const { health, seen } = healthAt();
+    seen.node = known;
+    health.updated('IPv4');
+    const reply = health.healthz();
+    expect(reply.status).toBe(status);
+    expect(JSON.parse(reply.body)).toMatchObject({ nodeEligible: status === 200, healthy: true });
+  });
+});
+
+describe('/livez', () => {
+  it('does not know of nodes', () => {
+    const { health } = healthAt(node({ deleted: true }));
+    health.updated('IPv4');
+    const { status, body } = health.livez();
+    expect(status).toBe(200);
+    expect(Object.keys(JSON.parse(body))).toEqual([
+      'lastUpdated',
+      'currentTime',
+      'healthy',
+      'status',
+    ]);
+  });
+
+  it('is ill when a sync is overdue, even if none ever was done', () => {
+    const { health, time } = healthAt();
+    health.queued('IPv4');
+    time.ms += 60_000;
+    const { status, body } = health.livez();
+    expect(status).toBe(503);
+    expect(JSON.parse(body).lastUpdated).toBe('0001-01-01T00:00:00Z');
+  });
+});
+
+describe('rfc3339Nano', () => {
+  it.each([
+    [0, '1970-01-01T00:00:00Z'],
+    [10_000, '1970-01-01T00:00:10Z'],
+    [1.5, '1970-01-01T00:00:00.0015Z'],
+    [123.456, '1970-01-01T00:00:00.123456Z'],
+    [999.9999, '1970-01-01T00:00:01Z'],
+  ])('prints %d ms without zeroes at the end', (ms, text) => {
+    expect(rfc3339Nano(ms)).toBe(text);
+  });
+});

@@ -1,0 +1,100 @@
+import { describe, expect, it } from 'vitest';
+import { loggerTo, readableStream } from '../../../src/serve/log.ts';
+import { syncLog } from '../../../src/serve/sync-log.ts';
+import { EndpointList } from '../../../src/state/endpoint-list.ts';
+import type { Forwarding } from '../../../src/state/types.ts';
+import type { SyncEvent } from '../../../src/sync/events.ts';
+
+const forwarding: Forwarding = {
+  servicePort: { namespace: 'shop', name: 'cart', port: 'http', protocol: 'TCP' },
+  family: 'IPv4',
+  frontends: [],
+  cluster: EndpointList.empty.IPv4,
+  local: EndpointList.empty.IPv4,
+  hairpin: EndpointList.empty.IPv4,
+  serving: EndpointList.empty.IPv4,
+  affinityTimeoutSeconds: 0,
+  sourceRanges: [],
+  nodeInSourceRanges: false,
+  healthCheckNodePort: 0,
+};
+
+const refused: SyncEvent = {
+  kind: 'set-aside',
+  family: 'IPv4',
+  retryMs: 2000,
+  aside: {
+    key: 'shop/cart:http/TCP',
+    forwarding,
+    failure: { op: 1, entry: 0, code: 'EINVAL', message: 'Invalid argument' },
+    attempts: 2,
+    failedAtMs: 0,
+    retryAtMs: 2000,
+    inForce: undefined,
+  },
+};
+
+function logged(verbosity: number, ...events: SyncEvent[]): Record<string, unknown>[] {
+  const lines: string[] = [];
+  const observer = syncLog(loggerTo({ write: (line) => lines.push(line) }, verbosity));
+  for (const event of events) observer(event);
+  return lines.map((line) => {
+    const { time: _, ...rest } = JSON.parse(line);
+    return rest;
+  });
+}
+
+describe('the log', () => {
+  it('names the Service, its port, the family and the reason', () => {
+    expect(logged(0, refused)).toEqual([
+      {
+        level: 'error',
+        service: 'shop/cart',
+        port: 'http/TCP',
+        family: 'IPv4',
+        err: 'Invalid argument (EINVAL)',
+        attempts: 2,
+        retryMs: 2000,
+        msg: 'Service is refused by the kernel, goes on without',
+      },
+    ]);
+  });
+
+  it('warns of drift with its numbers, and only informs of what a start finds', () => {
+    const drift = { missing: 2, wrong: 1, unwanted: 0 };
+    const event = { kind: 'drift', family: 'IPv6', drift } as const;
+    const lines = logged(0, { ...event, purpose: 'audit' }, { ...event, purpose: 'start' });
+    expect(lines.map(({ level, missing, wrong }) => [level, missing, wrong])).toEqual([
+      ['warn', 2, 1],
+      ['info', 2, 1],
+    ]);
+  });
+
+  it('speaks of each sync only when it is asked to', () => {
+    const done = { kind: 'done', family: 'IPv4', ok: true, durationMs: 1 } as const;
+    const events: SyncEvent[] = [
+      { ...done, purpose: 'changes' },
+      { kind: 'queued', family: 'IPv4' },
+    ];
+    expect(logged(0, ...events)).toHaveLength(0);
+    expect(logged(2, ...events)).toHaveLength(1);
+    expect(logged(4, ...events)).toHaveLength(2);
+  });
+
+  it('does not cry over an element that expired before it was swept', () => {
+    const failures = [{ op: 0, entry: 0, code: 'ENOENT', message: 'No such file or directory' }];
+    const event = { kind: 'failed', family: 'IPv4', failures, retryMs: 0 } as const;
+    expect(logged(0, { ...event, purpose: 'sweep' })).toHaveLength(0);
+    expect(logged(0, { ...event, purpose: 'changes' })).toHaveLength(1);
+  });
+
+  it('is readable at a terminal', () => {
+    const lines: string[] = [];
+    const stream = readableStream({ write: (line) => lines.push(line) });
+    loggerTo(stream, 0).warn({ service: 'shop/cart', retryMs: 5 }, 'Service is slow');
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toMatch(
+      /^\d\d:\d\d:\d\d\.\d{3} warn {2}Service is slow service=shop\/cart retryMs=5\n$/,
+    );
+  });
+});

@@ -1,0 +1,170 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { countNoLocal, Metrics } from '../../../src/serve/metrics.ts';
+import { resolve } from '../../../src/state/resolve.ts';
+import type { Forwarding } from '../../../src/state/types.ts';
+import { ready, readyLocal, service, slice } from '../state/build.ts';
+
+const context = { zone: '', nodeAddresses: [], externalIPsEnabled: true };
+const wanted = new Map<string, Forwarding>();
+let metrics: Metrics;
+
+beforeEach(() => {
+  wanted.clear();
+  metrics = new Metrics({
+    silenceMs: (resource) => (resource === 'services' ? 2500 : undefined),
+    families: () => [{ family: 'IPv4', wanted, aside: ['one'] }],
+  });
+});
+
+afterEach(() => {
+  metrics.close();
+});
+
+/** Lines of the exposition that begin so, without the prefix. */
+async function lines(prefix: string): Promise<string[]> {
+  const text = await metrics.registry.metrics();
+  return text.split('\n').flatMap((line) => (line.startsWith(prefix) ? [line] : []));
+}
+
+const commit = {
+  kind: 'committed',
+  family: 'IPv4',
+  purpose: 'changes',
+  forwardings: 1,
+  writes: 3,
+  bytes: 300,
+  applyMs: 4,
+  stages: { receivedMs: 100, resolvedMs: 101, encodedMs: 103, committedMs: 107 },
+  triggerTimesMs: [],
+} as const;
+
+describe('metrics', () => {
+  it('have the names of kube-proxy', async () => {
+    const names = (await lines('# TYPE kubeproxy_')).map((line) => line.split(' ').slice(2, 4));
+    expect(names).toEqual([
+      ['kubeproxy_sync_proxy_rules_duration_seconds', 'histogram'],
+      ['kubeproxy_sync_full_proxy_rules_duration_seconds', 'histogram'],
+      ['kubeproxy_sync_partial_proxy_rules_duration_seconds', 'histogram'],
+      ['kubeproxy_network_programming_duration_seconds', 'histogram'],
+      ['kubeproxy_sync_proxy_rules_last_timestamp_seconds', 'gauge'],
+      ['kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds', 'gauge'],
+      ['kubeproxy_sync_proxy_rules_nftables_sync_failures_total', 'counter'],
+      ['kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total', 'counter'],
+      ['kubeproxy_proxy_healthz_total', 'counter'],
+      ['kubeproxy_proxy_livez_total', 'counter'],
+      ['kubeproxy_sync_proxy_rules_service_changes_pending', 'gauge'],
+      ['kubeproxy_sync_proxy_rules_service_changes_total', 'counter'],
+      ['kubeproxy_sync_proxy_rules_endpoint_changes_pending', 'gauge'],
+      ['kubeproxy_sync_proxy_rules_endpoint_changes_total', 'counter'],
+      ['kubeproxy_sync_proxy_rules_no_local_endpoints_total', 'gauge'],
+    ]);
+    for (const help of await lines('# HELP kubeproxy_')) expect(help).toContain(' [ALPHA] ');
+  });
+
+  it('have the buckets of kube-proxy', async () => {
+    metrics.observe({ ...commit, triggerTimesMs: [Date.now() - 700] });
+    metrics.observe({
+      kind: 'done',
+      family: 'IPv4',
+      purpose: 'changes',
+      ok: true,
+      durationMs: 3,
+    });
+    const bounds = (rows: string[]): string[] => rows.map((row) => /le="([^"]+)"/.exec(row)![1]!);
+    const programming = await lines('kubeproxy_network_programming_duration_seconds_bucket');
+    expect(programming).toHaveLength(82);
+    expect(bounds(programming).slice(0, 5)).toEqual(['0', '0.25', '0.5', '1', '2']);
+    expect(bounds(programming).slice(-9)).toEqual([
+      '115',
+      '120',
+      '150',
+      '180',
+      '210',
+      '240',
+      '270',
+      '300',
+      '+Inf',
+    ]);
+    expect(programming[2]).toMatch(/ 0$/);
+    expect(programming[3]).toMatch(/ 1$/);
+    const sync = await lines('kubeproxy_sync_proxy_rules_duration_seconds_bucket');
+    expect(bounds(sync).slice(0, 3)).toEqual(['0.001', '0.002', '0.004']);
+    expect(bounds(sync).slice(-2)).toEqual(['16.384', '+Inf']);
+  });
+
+  it('tell how long each stage of a change took', async () => {
+    metrics.observe(commit);
+    const sums = await lines('fairlead_stage_duration_seconds_sum');
+    const seconds = Object.fromEntries(
+      sums.map((row) => [/stage="(\w+)"/.exec(row)![1], Number(row.split(' ')[1])]),
+    );
+    expect(seconds).toEqual({ resolve: 0.001, encode: 0.002, commit: 0.004, total: 0.007 });
+  });
+
+  it('count failures by what failed', async () => {
+    const failed = { kind: 'failed', family: 'IPv6', failures: [], retryMs: 0 } as const;
+    for (const purpose of ['changes', 'recovery', 'deferred', 'sweep'] as const) {
+      metrics.observe({ ...failed, purpose });
+    }
+    expect(await lines('kubeproxy_sync_proxy_rules_nftables')).toEqual([
+      'kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family="IPv6"} 2',
+      'kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total{ip_family="IPv6"} 1',
+    ]);
+  });
+
+  it('count drift, but not what a start finds', async () => {
+    const drift = { missing: 3, wrong: 2, unwanted: 0 };
+    metrics.observe({ kind: 'drift', family: 'IPv4', purpose: 'start', drift });
+    metrics.observe({ kind: 'drift', family: 'IPv4', purpose: 'audit', drift });
+    expect(await lines('fairlead_drift_repaired_total')).toEqual([
+      'fairlead_drift_repaired_total{ip_family="IPv4",kind="missing"} 3',
+      'fairlead_drift_repaired_total{ip_family="IPv4",kind="wrong"} 2',
+      'fairlead_drift_repaired_total{ip_family="IPv4",kind="unwanted"} 0',
+    ]);
+  });
+
+  it('count changes until a sync is done', async () => {
+    metrics.changed('endpoint');
+    metrics.changed('endpoint');
+    const name = 'kubeproxy_sync_proxy_rules_endpoint_changes';
+    expect(await lines(`${name}_`)).toEqual([`${name}_pending 2`, `${name}_total 2`]);
+    const done = { kind: 'done', family: 'IPv4', purpose: 'changes', durationMs: 1 } as const;
+    metrics.observe({ ...done, ok: true });
+    expect(await lines(`${name}_`)).toEqual([`${name}_pending 0`, `${name}_total 2`]);
+  });
+
+  it('tell how silent each watch is and what is set aside', async () => {
+    expect(await lines('fairlead_watch_silence_seconds')).toEqual([
+      'fairlead_watch_silence_seconds{resource="services"} 2.5',
+    ]);
+    expect(await lines('fairlead_service_ports_set_aside')).toEqual([
+      'fairlead_service_ports_set_aside{ip_family="IPv4"} 1',
+    ]);
+  });
+});
+
+describe('ports without local endpoints', () => {
+  const local = { internalTrafficPolicy: 'Local' } as const;
+  const external = {
+    type: 'LoadBalancer',
+    externalTrafficPolicy: 'Local',
+    loadBalancerIPs: ['192.0.2.1'],
+  } as const;
+  const remote = slice({ '10.244.1.1': ready });
+  const here = slice({ '10.244.1.1': readyLocal });
+
+  it.each([
+    ['policy Local inside, endpoints elsewhere', local, [remote], { internal: 1, external: 0 }],
+    ['policy Local inside, endpoints here', local, [here], { internal: 0, external: 0 }],
+    ['policy Local inside, no endpoints at all', local, [], { internal: 0, external: 0 }],
+    ['policy Local outside, endpoints elsewhere', external, [remote], { internal: 0, external: 1 }],
+    ['policy Local outside, no endpoints at all', external, [], { internal: 0, external: 0 }],
+    ['policy Cluster', {}, [remote], { internal: 0, external: 0 }],
+  ])('are counted: %s', (_, fields, slices, count) => {
+    const given = {
+      ...fields,
+      loadBalancerIPs: [...('loadBalancerIPs' in fields ? fields.loadBalancerIPs : [])],
+    };
+    expect(countNoLocal(resolve(service(given), slices, context))).toEqual(count);
+  });
+});

@@ -1,0 +1,116 @@
+import { describe, expect, it } from 'vitest';
+import { Bell } from '../../../src/sync/clock.ts';
+import { Backoff, backoffMs } from '../../../src/sync/retry.ts';
+import { Ruleset } from '../../../src/sync/ruleset.ts';
+import { quiet, ToyClock } from './double.ts';
+
+const limits = { firstMs: 0, secondMs: 250, maxMs: 30_000 };
+
+describe('backoff', () => {
+  it('doubles after the second failure, up to the longest delay', () => {
+    const exact = [1, 2, 3, 4, 9, 10, 1000].map((failures) => backoffMs(limits, failures, 0.5));
+    expect(exact).toEqual([0, 250, 500, 1000, 30_000, 30_000, 30_000]);
+  });
+
+  it('jitters by a fifth either way and never beyond the longest delay', () => {
+    expect(backoffMs(limits, 4, 0)).toBe(800);
+    expect(backoffMs(limits, 4, 0.999)).toBeCloseTo(1199.6);
+    expect(backoffMs(limits, 9, 0.999)).toBe(30_000);
+  });
+
+  it('starts anew only after a quiet time of twice the longest delay', async () => {
+    const clock = new ToyClock();
+    const backoff = new Backoff(limits, clock);
+    expect([backoff.failed(), backoff.failed()]).toEqual([0, 250]);
+    await clock.pass(60_000);
+    expect(backoff.failed()).toBe(500);
+    await clock.pass(60_001);
+    expect(backoff.failed()).toBe(0);
+  });
+});
+
+describe('the bell', () => {
+  it('keeps a ring for the next who waits, once', async () => {
+    const clock = new ToyClock();
+    const bell = new Bell(clock);
+    bell.ring();
+    bell.ring();
+    await bell.wait();
+    let woken = false;
+    void bell.wait().then(() => {
+      woken = true;
+    });
+    await quiet();
+    expect(woken).toBe(false);
+    bell.ring();
+    await quiet();
+    expect(woken).toBe(true);
+  });
+
+  it('gives up waiting after the given time', async () => {
+    const clock = new ToyClock();
+    const bell = new Bell(clock);
+    let woken = false;
+    void bell.wait(100).then(() => {
+      woken = true;
+    });
+    await clock.pass(99);
+    expect(woken).toBe(false);
+    await clock.pass(1);
+    expect(woken).toBe(true);
+  });
+});
+
+describe('the ruleset of a namespace', () => {
+  function deferred(): { promise: Promise<string>; resolve: (value: string) => void } {
+    let resolve = (_: string): void => {};
+    const promise = new Promise<string>((r) => {
+      resolve = r;
+    });
+    return { promise, resolve };
+  }
+
+  it('lets a lone reader wait for commits that run, and commits wait for the reader', async () => {
+    const ruleset = new Ruleset();
+    const order: string[] = [];
+    const [first, read] = [deferred(), deferred()];
+    const note = (what: string) => (): void => {
+      order.push(what);
+    };
+    void ruleset.commit(() => first.promise, Boolean).then(note('first commit'));
+    void ruleset.readAlone(() => read.promise).then(note('read'));
+    void ruleset.commit(async () => 'x', Boolean).then(note('second commit'));
+    await quiet();
+    expect(order).toEqual([]);
+    read.resolve('read');
+    await quiet();
+    expect(order).toEqual([]);
+    first.resolve('done');
+    await quiet();
+    expect(order).toEqual(['first commit', 'read', 'second commit']);
+  });
+
+  it('counts the commits that took effect, and those that may have', async () => {
+    const ruleset = new Ruleset();
+    const running = deferred();
+    await ruleset.commit(
+      async () => 'failed',
+      (result) => result !== 'failed',
+    );
+    await ruleset.commit(
+      async () => 'ok',
+      (result) => result !== 'failed',
+    );
+    void ruleset.commit(() => running.promise, Boolean);
+    expect([ruleset.completed, ruleset.started]).toEqual([1, 2]);
+    running.resolve('ok');
+    await quiet();
+    expect([ruleset.completed, ruleset.started]).toEqual([2, 2]);
+  });
+
+  it('lets commits go on after a reader that failed', async () => {
+    const ruleset = new Ruleset();
+    await expect(ruleset.readAlone(() => Promise.reject(new Error('no')))).rejects.toThrow('no');
+    expect(await ruleset.commit(async () => 'ok', Boolean)).toBe('ok');
+  });
+});
