@@ -1,0 +1,314 @@
+/** Elements of sets and maps of every kind: written packed, read back packed, listed by nft(8). */
+import { expect, test } from 'vitest';
+import type { Kernel } from '../../src/kernel/kernel.ts';
+import {
+  concatBytes,
+  concatType,
+  NFPROTO,
+  NFT_DATA_VERDICT,
+  NFT_SET,
+  NFT_SET_ELEM_INTERVAL_END,
+  NFT_TYPE,
+  VERDICT,
+} from '../../src/kernel/nft/constants.ts';
+import { ElementShape, type NftOp } from '../../src/kernel/ops.ts';
+import { createKernel } from './namespace.ts';
+import { applied, batch, bytes, dumped, noBytes, u16Be, u32, u64, verdict } from './ops.ts';
+
+const table = { family: NFPROTO.IPv4, table: 't' } as const;
+const inSet = { ...table, set: 's' } as const;
+const addTable: NftOp = { kind: 'tableAdd', ...table, comment: '' };
+const addSet = {
+  kind: 'setAdd',
+  ...inSet,
+  flags: 0,
+  keyType: NFT_TYPE.ipv4_addr,
+  keyLength: 4,
+  dataType: 0,
+  dataLength: 0,
+  timeoutMs: 0,
+  size: 0,
+  partLengths: noBytes,
+  comment: '',
+} as const;
+
+interface Layout {
+  readonly shape: number;
+  readonly keyLength: number;
+  readonly dataLength: number;
+}
+
+function elements(
+  kind: 'elementsAdd' | 'elementsDelete',
+  layout: Layout,
+  entries: readonly Uint8Array[],
+): NftOp {
+  return { kind, ...inSet, ...layout, count: entries.length, entries: Buffer.concat(entries) };
+}
+
+/** The entries of the set, as hexadecimal digits in their order. */
+async function entriesOf(kernel: Kernel, layout: Layout): Promise<string[]> {
+  const request = { kind: 'elementsDump', ...inSet, ...layout } as const;
+  const replies = await dumped(kernel, 'elements', request);
+  return replies
+    .flatMap(({ entries, count }) => {
+      const length = entries.length / count;
+      return Array.from({ length: count }, (_, i) =>
+        hex(entries.subarray(i * length, (i + 1) * length)),
+      );
+    })
+    .sort();
+}
+
+function hex(entry: Uint8Array): string {
+  return Buffer.from(entry).toString('hex');
+}
+
+/** Adds the entries, reads them, lists them, and deletes them again. */
+async function roundTrip(
+  set: Omit<Extract<NftOp, { kind: 'setAdd' }>, 'kind'>,
+  layout: Layout,
+  entries: readonly Uint8Array[],
+  listing: readonly string[],
+): Promise<void> {
+  const { kernel, namespace } = await createKernel();
+  const chain: NftOp = { kind: 'chainAdd', ...table, chain: 'backends', comment: '' };
+  await applied(kernel, addTable, chain, { kind: 'setAdd', ...set });
+  await applied(kernel, elements('elementsAdd', layout, entries));
+  expect(await entriesOf(kernel, layout)).toEqual(entries.map(hex).sort());
+
+  const text = await namespace.run('nft', ['list', 'set', 'ip', 't', 's']).catch(() => {
+    return namespace.run('nft', ['list', 'map', 'ip', 't', 's']);
+  });
+  for (const element of listing) expect(text.replaceAll(/\s+/g, ' ')).toContain(element);
+  await namespace.run('nft', ['-j', 'list', 'ruleset']);
+
+  await applied(kernel, elements('elementsDelete', layout, entries));
+  expect(await entriesOf(kernel, layout)).toEqual([]);
+}
+
+const plain = { shape: 0, keyLength: 4, dataLength: 0 } as const;
+
+test('a set of addresses', async () => {
+  await roundTrip(addSet, plain, [bytes('0a000001'), bytes('0a000002')], ['10.0.0.1, 10.0.0.2']);
+});
+
+test('a set with a key that is no multiple of four bytes', async () => {
+  const set = { ...addSet, keyType: NFT_TYPE.inet_service, keyLength: 2 };
+  const entries = [u16Be(53), u16Be(443), u16Be(30_000)];
+  await roundTrip(set, { ...plain, keyLength: 2 }, entries, ['53, 443', '30000']);
+});
+
+const frontendParts = ['ipv4_addr', 'inet_proto', 'inet_service'] as const;
+const endpointParts = [...frontendParts, 'mark'] as const;
+const backendParts = ['ipv4_addr', 'inet_service'] as const;
+
+function frontend(address: string, port: number): Uint8Array {
+  return bytes(address, '06000000', u16Be(port), '0000');
+}
+
+test('a map of endpoints: a concatenation to a concatenation', async () => {
+  const layout = { shape: ElementShape.data, keyLength: 16, dataLength: 8 };
+  const set = {
+    ...addSet,
+    flags: NFT_SET.MAP,
+    keyType: concatType(endpointParts),
+    keyLength: concatBytes(endpointParts),
+    dataType: concatType(backendParts),
+    dataLength: concatBytes(backendParts),
+  };
+  const entries = [0, 1, 2].map((index) =>
+    bytes(frontend('0a600001', 80), u32(index), '0af40105', u16Be(8080 + index), '0000'),
+  );
+  const first = '10.96.0.1 . tcp . 80 . 0x00000000 : 10.244.1.5 . 8080';
+  await roundTrip(set, layout, entries, [first, '. 0x00000002 : 10.244.1.5 . 8082']);
+});
+
+test('a verdict map: verdicts with and without a chain', async () => {
+  const layout = { shape: ElementShape.verdict, keyLength: 12, dataLength: 0 };
+  const set = {
+    ...addSet,
+    flags: NFT_SET.MAP,
+    keyType: concatType(frontendParts),
+    keyLength: concatBytes(frontendParts),
+    dataType: NFT_DATA_VERDICT,
+  };
+  const { kernel, namespace } = await createKernel();
+  const chain: NftOp = { kind: 'chainAdd', ...table, chain: 'backends', comment: '' };
+  await applied(kernel, addTable, chain, set);
+  const entries = [
+    bytes(frontend('0a600001', 80), verdict(VERDICT.goto, 'backends')),
+    bytes(frontend('0a600001', 81), verdict(VERDICT.jump, 'backends')),
+    bytes(frontend('0a600001', 82), verdict(VERDICT.drop)),
+    bytes(frontend('0a600001', 83), verdict(VERDICT.accept)),
+    bytes(frontend('0a600001', 84), verdict(VERDICT.return)),
+  ];
+  await applied(kernel, elements('elementsAdd', layout, entries));
+  const request = { kind: 'elementsDump', ...inSet, ...layout } as const;
+  const [reply] = await dumped(kernel, 'elements', request);
+  expect(reply!.count).toBe(5);
+  const all = Buffer.from(reply!.entries);
+  for (const entry of entries) expect(all.includes(Buffer.from(entry))).toBe(true);
+  expect(all.length).toBe(Buffer.concat(entries).length);
+
+  const listing = await namespace.run('nft', ['list', 'map', 'ip', 't', 's']);
+  expect(listing).toContain('10.96.0.1 . tcp . 80 : goto backends');
+  expect(listing).toContain('10.96.0.1 . tcp . 84 : return');
+  await applied(kernel, elements('elementsDelete', layout, entries.slice(0, 4)));
+  expect(await entriesOf(kernel, layout)).toEqual([hex(entries[4]!)]);
+});
+
+test('an interval set: each interval is a start and an end', async () => {
+  const layout = { shape: ElementShape.flags, keyLength: 4, dataLength: 0 };
+  const entries = [
+    bytes('0a000000', u32(0)),
+    bytes('0a000100', u32(NFT_SET_ELEM_INTERVAL_END)),
+    bytes('c0a80000', u32(0)),
+    bytes('c0a90000', u32(NFT_SET_ELEM_INTERVAL_END)),
+    // What lies below the first interval is an element too: nft writes it, so we do.
+    bytes('00000000', u32(NFT_SET_ELEM_INTERVAL_END)),
+  ];
+  const set = { ...addSet, flags: NFT_SET.INTERVAL };
+  await roundTrip(set, layout, entries, ['10.0.0.0/24, 192.168.0.0/16']);
+});
+
+test('a concatenation with intervals: each entry has a key and its end', async () => {
+  const layout = { shape: ElementShape.keyEnd, keyLength: 8, dataLength: 0 };
+  const set = {
+    ...addSet,
+    flags: NFT_SET.INTERVAL | NFT_SET.CONCAT,
+    keyType: concatType(['ipv4_addr', 'inet_service']),
+    keyLength: 8,
+    partLengths: bytes(4, 2),
+  };
+  const entries = [
+    bytes('0a000000', u16Be(80), '0000', '0a0000ff', u16Be(80), '0000'),
+    bytes('c0a80000', u16Be(1000), '0000', 'c0a8ffff', u16Be(2000), '0000'),
+  ];
+  await roundTrip(set, layout, entries, ['10.0.0.0/24 . 80', '192.168.0.0/16 . 1000-2000']);
+});
+
+test('a set with timeouts: what is left is read as milliseconds', async () => {
+  const { kernel, namespace } = await createKernel();
+  const timed: NftOp = {
+    ...addSet,
+    flags: NFT_SET.TIMEOUT | NFT_SET.EVAL,
+    timeoutMs: 10_800_000,
+    size: 65_535,
+  };
+  await applied(kernel, addTable, timed);
+  const layout = { shape: ElementShape.timeout, keyLength: 4, dataLength: 0 };
+  const entries = [bytes('0a000001', u64(60_000)), bytes('0a000002', u64(0))];
+  await applied(kernel, elements('elementsAdd', layout, entries));
+
+  const shape = ElementShape.timeout | ElementShape.expiration;
+  const request = { kind: 'elementsDump', ...inSet, ...layout, shape } as const;
+  const [reply] = await dumped(kernel, 'elements', request);
+  const view = new DataView(Uint8Array.from(reply!.entries).buffer);
+  const byAddress = new Map(
+    [0, 20].map((at) => [
+      view.getUint8(at + 3),
+      [Number(view.getBigUint64(at + 4, true)), Number(view.getBigUint64(at + 12, true))] as const,
+    ]),
+  );
+  expect(byAddress.get(1)![0]).toBe(60_000);
+  expect(byAddress.get(1)![1]).toBeGreaterThan(0);
+  expect(byAddress.get(1)![1]).toBeLessThanOrEqual(60_000);
+  expect(byAddress.get(2)![1]).toBeGreaterThan(10_000_000);
+  const listing = await namespace.run('nft', ['list', 'set', 'ip', 't', 's']);
+  expect(listing).toMatch(/10\.0\.0\.1 timeout 1m expires \d+/);
+});
+
+test('a catch-all element has flags and no key', async () => {
+  const { kernel, namespace } = await createKernel();
+  const map = { ...addSet, flags: NFT_SET.MAP, dataType: NFT_TYPE.ipv4_addr, dataLength: 4 };
+  await applied(kernel, addTable, map);
+  const layout = { shape: ElementShape.flags | ElementShape.data, keyLength: 4, dataLength: 4 };
+  const entries = [bytes('00000000', u32(2), '0b000001'), bytes('0a000001', u32(0), '0b000002')];
+  await applied(kernel, elements('elementsAdd', layout, entries));
+  expect(await entriesOf(kernel, layout)).toEqual(entries.map(hex).sort());
+  expect(await namespace.run('nft', ['list', 'map', 'ip', 't', 's'])).toContain('* : 11.0.0.1');
+});
+
+test('100,000 elements go in one batch, and all of them read back', async () => {
+  const { kernel, namespace } = await createKernel();
+  const layout = { shape: ElementShape.data, keyLength: 8, dataLength: 4 };
+  const set = {
+    ...addSet,
+    flags: NFT_SET.MAP,
+    keyType: concatType(backendParts),
+    keyLength: 8,
+    dataType: NFT_TYPE.ipv4_addr,
+    dataLength: 4,
+  };
+  const count = 100_000;
+  const entries = new Uint8Array(count * 12);
+  const view = new DataView(entries.buffer);
+  for (let i = 0; i < count; i += 1) {
+    view.setUint32(i * 12, 0x0a000000 + (i >> 4));
+    view.setUint16(i * 12 + 4, 1 + (i & 15));
+    view.setUint32(i * 12 + 8, 0xc0000000 + i);
+  }
+  const add: NftOp = { kind: 'elementsAdd', ...inSet, ...layout, count, entries };
+  const before = await kernel.generation();
+  await applied(kernel, addTable, set, add);
+  expect(await kernel.generation()).toBe(before + 1);
+
+  const read = await entriesOf(kernel, layout);
+  expect(read).toHaveLength(count);
+  const written = Array.from({ length: count }, (_, i) =>
+    hex(entries.subarray(i * 12, i * 12 + 12)),
+  );
+  expect(read.join() === written.sort().join()).toBe(true);
+  const listing = await namespace.run('nft', ['list', 'map', 'ip', 't', 's']);
+  expect(listing.match(/ : /g)).toHaveLength(count + 1);
+
+  await applied(kernel, { kind: 'elementsDelete', ...inSet, ...layout, count, entries });
+  expect(await entriesOf(kernel, layout)).toEqual([]);
+});
+
+test('an op without entries changes nothing; a flush empties the set', async () => {
+  const { kernel } = await createKernel();
+  await applied(kernel, addTable, addSet, elements('elementsAdd', plain, [bytes('0a000001')]));
+  await applied(kernel, elements('elementsDelete', plain, []), elements('elementsAdd', plain, []));
+  expect(await entriesOf(kernel, plain)).toEqual(['0a000001']);
+  await applied(kernel, { kind: 'setFlush', ...inSet });
+  expect(await entriesOf(kernel, plain)).toEqual([]);
+});
+
+test('adding an element again with the same data is no error', async () => {
+  const { kernel } = await createKernel();
+  const again = elements('elementsAdd', plain, [bytes('0a000001')]);
+  await applied(kernel, addTable, addSet, again);
+  await applied(kernel, again, again);
+  expect(await entriesOf(kernel, plain)).toEqual(['0a000001']);
+});
+
+test.each([
+  [{ ...plain, keyLength: 8 }, 'element has a key of another length than asked for'],
+  [{ shape: ElementShape.data, keyLength: 4, dataLength: 65 }, 'at most 64 bytes'],
+])('a dump that asks for %o is refused with EPROTO', async (layout, words) => {
+  const { kernel } = await createKernel();
+  await applied(kernel, addTable, addSet, elements('elementsAdd', plain, [bytes('0a000001')]));
+  const asked = kernel.dump({ kind: 'elementsDump', ...inSet, ...layout });
+  await expect(asked).rejects.toMatchObject({
+    code: 'EPROTO',
+    operation: 'nft.elementsDump',
+    subject: 'set s of table t',
+    message: expect.stringContaining(words) as string,
+  });
+  expect(await entriesOf(kernel, plain)).toEqual(['0a000001']);
+});
+
+test.each([
+  ['expiration', ElementShape.expiration, 'asks for expiration'],
+  ['an unknown part', 64, 'has an unknown part'],
+  ['data and a verdict', ElementShape.data | ElementShape.verdict, 'has both data and a verdict'],
+])('elements with %s are refused with EINVAL', async (_, shape, words) => {
+  const { kernel } = await createKernel();
+  const op = elements('elementsAdd', { ...plain, shape }, [new Uint8Array(64)]);
+  expect(await kernel.apply(batch(op))).toMatchObject({
+    kind: 'failed',
+    failures: [{ op: 0, code: 'EINVAL', message: expect.stringContaining(words) as string }],
+  });
+});
