@@ -6,6 +6,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import {
+  conntrackReplies,
+  conntrackRequests,
   ElementShape,
   expressions,
   nftOps,
@@ -124,8 +126,14 @@ inline constexpr std::uint32_t kNoRegister = 0x${noRegister.toString(16)};
 ${[
   elementShape(),
   namespace('op', 'Changes of nf_tables: the schema `nftOps`.', nftOps),
-  namespace('request', 'Reads: the schema `requests`.', requests),
-  namespace('reply', 'Answers: the schema `replies`.', replies),
+  namespace('request', 'The schemas `requests` and `conntrackRequests`.', {
+    ...requests,
+    ...conntrackRequests,
+  }),
+  namespace('reply', 'Answers: the schemas `replies` and `conntrackReplies`.', {
+    ...replies,
+    ...conntrackReplies,
+  }),
   namespace('expression', 'Rule expressions: the schema `expressions`.', expressions),
 ].join('\n')}
 }  // namespace fairlead::protocol

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "binding/completion.h"
+#include "conntrack/conntrack_family.h"
 #include "nft/nft_family.h"
 
 namespace fairlead::binding {
@@ -52,6 +53,7 @@ std::optional<Options> ReadOptions(Napi::Env env, const Napi::Value& value) {
 Families MakeFamilies(const Options& options) {
   Families families;
   families.push_back(std::make_unique<nft::NftFamily>(options.receive_buffer_bytes));
+  families.push_back(std::make_unique<conntrack::ConntrackFamily>());
   return families;
 }
 

@@ -568,7 +568,7 @@ struct ElementsDelete {
 
 }  // namespace op
 
-/** Reads: the schema `requests`. */
+/** The schemas `requests` and `conntrackRequests`. */
 namespace request {
 
 struct GenerationGet {
@@ -726,9 +726,74 @@ struct ElementsDump {
   }
 };
 
+struct ConntrackDump {
+  static constexpr std::uint32_t kCode = 80;
+  static constexpr const char* kName = "conntrackDump";
+
+  std::uint8_t family = 0;
+  std::uint8_t protocol = 0;
+  std::uint16_t zone = 0;
+  std::uint32_t status = 0;
+  std::uint32_t status_mask = 0;
+  std::span<const std::uint8_t> destination;
+  std::uint16_t port = 0;
+
+  static std::expected<ConntrackDump, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    ConntrackDump record;
+    record.family = fields.U8("family");
+    record.protocol = fields.U8("protocol");
+    record.zone = fields.U16("zone");
+    record.status = fields.U32("status");
+    record.status_mask = fields.U32("statusMask");
+    record.destination = fields.Bytes("destination");
+    record.port = fields.U16("port");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.U8(protocol);
+    out.U16(zone);
+    out.U32(status);
+    out.U32(status_mask);
+    out.Bytes(destination);
+    out.U16(port);
+    out.End();
+  }
+};
+
+struct ConntrackDelete {
+  static constexpr std::uint32_t kCode = 81;
+  static constexpr const char* kName = "conntrackDelete";
+
+  std::uint8_t family = 0;
+  std::span<const std::uint8_t> entries;
+
+  static std::expected<ConntrackDelete, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    ConntrackDelete record;
+    record.family = fields.U8("family");
+    record.entries = fields.Bytes("entries");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.Bytes(entries);
+    out.End();
+  }
+};
+
 }  // namespace request
 
-/** Answers: the schema `replies`. */
+/** Answers: the schemas `replies` and `conntrackReplies`. */
 namespace reply {
 
 struct Committed {
@@ -1063,6 +1128,53 @@ struct Elements {
     out.U32(data_length);
     out.U32(count);
     out.Bytes(entries);
+    out.End();
+  }
+};
+
+struct ConntrackEntries {
+  static constexpr std::uint32_t kCode = 144;
+  static constexpr const char* kName = "conntrackEntries";
+
+  std::uint8_t family = 0;
+  std::span<const std::uint8_t> entries;
+
+  static std::expected<ConntrackEntries, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    ConntrackEntries record;
+    record.family = fields.U8("family");
+    record.entries = fields.Bytes("entries");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.Bytes(entries);
+    out.End();
+  }
+};
+
+struct ConntrackDeleted {
+  static constexpr std::uint32_t kCode = 145;
+  static constexpr const char* kName = "conntrackDeleted";
+
+  std::span<const std::uint8_t> errors;
+
+  static std::expected<ConntrackDeleted, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    ConntrackDeleted record;
+    record.errors = fields.Bytes("errors");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.Bytes(errors);
     out.End();
   }
 };

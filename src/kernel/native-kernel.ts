@@ -5,6 +5,7 @@ import { KernelError } from './errors.ts';
 import type { ApplyResult, DumpResult, Kernel, KernelFailure } from './kernel.ts';
 import { type Reply, type Request, replies, requests, unknownIndex } from './ops.ts';
 import { RecordWriter, readRecords } from './records.ts';
+import { submit } from './submit.ts';
 
 export type KernelOptions = SocketOptions;
 
@@ -75,21 +76,6 @@ class NativeKernel implements Kernel {
   close(): void {
     this.#writes.close();
     this.#reads.close();
-  }
-}
-
-async function submit(
-  socket: Socket,
-  buffer: Uint8Array,
-  operation: string,
-  subject: string,
-): Promise<Uint8Array> {
-  try {
-    return await socket.submit(buffer);
-  } catch (error) {
-    const { errno, message } = error as Error & { readonly errno?: number };
-    const code = errno === undefined ? 'EBADF' : errnoName(errno);
-    throw new KernelError({ operation, subject, code, words: message });
   }
 }
 

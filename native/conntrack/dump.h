@@ -1,0 +1,61 @@
+// Reads entries of connection tracking.
+#ifndef FAIRLEAD_CONNTRACK_DUMP_H_
+#define FAIRLEAD_CONNTRACK_DUMP_H_
+
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "conntrack/entry.h"
+#include "protocol/ops.gen.h"
+#include "wire/attr_reader.h"
+#include "wire/message_writer.h"
+#include "wire/socket.h"
+
+namespace fairlead::conntrack {
+
+using DumpRequest = protocol::request::ConntrackDump;
+
+/** Refuses families without conntrack, protocols without ports and addresses of other families. */
+std::expected<void, protocol::DecodeError> Check(const DumpRequest& request) noexcept;
+
+/** Whether the entry is one that was asked for. */
+bool Matches(const DumpRequest& request, const Entry& entry) noexcept;
+
+/** `kWanted`: the kernel is to leave out what does not match, as far as it can. */
+enum class KernelFilter { kWanted, kNone };
+
+/**
+ *   IPCTNL_MSG_CT_GET
+ *     CTA_TUPLE_ORIG { CTA_TUPLE_IP { destination }, CTA_TUPLE_PROTO { number, destination } }
+ *     CTA_FILTER { CTA_FILTER_ORIG_FLAGS u32 in host order: which of these count }
+ *     CTA_STATUS be32, CTA_STATUS_MASK be32
+ *     CTA_ZONE be16
+ *
+ * Kernels that do not know a filter skip it: tuples before 5.8, status before 5.15, zone before
+ * 6.8. So `Matches` has the last word.
+ */
+wire::MessageWriter EncodeDump(const DumpRequest& request, KernelFilter filter,
+                               std::uint32_t sequence);
+
+/** Appends the entry of a message to `out`, if it matches; on failure: what is wrong with it. */
+std::expected<void, std::string> TakeEntry(const DumpRequest& request, const wire::Message& message,
+                                           ByteBuffer& out);
+
+struct DumpOutcome {
+  ByteBuffer reply;
+  /** False when more answers may still come: the socket must not be used again. */
+  bool complete = false;
+  /** 0, or why the dump failed; `reply` says so too. */
+  int error = 0;
+};
+
+/** Sends the request, which must have passed Check, and collects the answers. */
+std::expected<DumpOutcome, SystemError> RunDump(wire::Socket& socket, const DumpRequest& request,
+                                                KernelFilter filter);
+
+}  // namespace fairlead::conntrack
+
+#endif  // FAIRLEAD_CONNTRACK_DUMP_H_
