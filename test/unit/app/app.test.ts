@@ -1,0 +1,297 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { describe, expect, it } from 'vitest';
+import { App, type AppOptions } from '../../../src/app.ts';
+import { describeError } from '../../../src/cli/describe-error.ts';
+import type { Config } from '../../../src/config/config.ts';
+import { loadConfig } from '../../../src/config/load.ts';
+import type { ApplyResult } from '../../../src/kernel/kernel.ts';
+import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
+import { loggerTo } from '../../../src/serve/log.ts';
+import {
+  type Change,
+  resources,
+  type Source,
+  type SourceSink,
+} from '../../../src/source/source.ts';
+import { FakeKernel } from '../../fake/kernel.ts';
+import { address, node, ready, service, slice } from '../state/build.ts';
+import { quiet, ToyClock } from '../sync/double.ts';
+
+/** A source that tests speak through. */
+class SpokenSource implements Source {
+  #sink: SourceSink | undefined;
+  /** Makes `run` reject. */
+  fail: (error: Error) => void = () => {};
+
+  async run(sink: SourceSink, signal: AbortSignal): Promise<void> {
+    this.#sink = sink;
+    await new Promise<void>((resolve, reject) => {
+      this.fail = reject;
+      signal.addEventListener('abort', () => resolve(), { once: true });
+    });
+  }
+
+  silenceMs(): number {
+    return 0;
+  }
+
+  say(...changes: Change[]): void {
+    for (const change of changes) this.#sink!.change(change);
+  }
+
+  listed(...which: readonly (typeof resources)[number][]): void {
+    for (const resource of which) this.#sink!.synced(resource);
+  }
+}
+
+class ClosableKernel extends FakeKernel {
+  closed = false;
+
+  override close(): void {
+    this.closed = true;
+  }
+}
+
+async function configOf(...flags: string[]): Promise<Config> {
+  const servers = ['--healthz-bind-address=127.0.0.1', '--metrics-bind-address=127.0.0.1'];
+  const ports = [`--healthz-port=${await freePort()}`, `--metrics-port=${await freePort()}`];
+  const result = loadConfig([...servers, ...ports, ...flags], {
+    readFile: () => {
+      throw new Error('no file');
+    },
+  });
+  if (result.kind !== 'run') throw new Error(JSON.stringify(result));
+  return result.config;
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.once('listening', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+class Running {
+  readonly kernel = new ClosableKernel();
+  readonly source = new SpokenSource();
+  readonly clock = new ToyClock();
+  readonly logged: string[] = [];
+  readonly config: Config;
+  readonly #abort = new AbortController();
+  /** How `run` ended; undefined while it runs. */
+  outcome: 'stopped' | Error | undefined;
+  #done: Promise<void> = Promise.resolve();
+
+  constructor(config: Config) {
+    this.config = config;
+  }
+
+  async start(overrides: Partial<AppOptions> = {}): Promise<this> {
+    const app = new App({
+      config: this.config,
+      nodeName: 'node-a',
+      log: loggerTo({ write: (line) => this.logged.push(JSON.parse(line).msg) }, 0),
+      clock: this.clock,
+      kernel: this.kernel,
+      source: this.source,
+      interfaces: () => [address('127.0.0.1')],
+      families: ['IPv4', 'IPv6'],
+      ...overrides,
+    });
+    this.#done = app.run(this.#abort.signal).then(
+      () => {
+        this.outcome = 'stopped';
+      },
+      (error: Error) => {
+        this.outcome = error;
+      },
+    );
+    await quiet();
+    return this;
+  }
+
+  async stop(): Promise<void> {
+    this.#abort.abort();
+    await this.#done;
+  }
+
+  get services(): string[] {
+    return this.kernel.elements(NFPROTO.IPv4, 'fairlead', 'services');
+  }
+
+  async get(server: 'healthz' | 'metrics', path: string): Promise<Response> {
+    const at = this.config[`${server}BindAddress`]!;
+    return fetch(`http://127.0.0.1:${at.port}${path}`);
+  }
+}
+
+const web: readonly Change[] = [
+  { kind: 'service', service: service() },
+  { kind: 'slice', slice: slice({ '10.244.0.2': ready }) },
+];
+
+async function started(...flags: string[]): Promise<Running> {
+  return new Running(await configOf(...flags)).start();
+}
+
+describe('the proxy', () => {
+  it('programs what the source lists, follows it, and leaves it in place when it stops', async () => {
+    const app = await started('--manifests=/anywhere');
+    app.source.say(...web);
+    app.source.listed('nodes', 'servicecidrs', 'services');
+    await quiet();
+    expect(app.kernel.writes).toBe(0);
+    app.source.listed('endpointslices');
+    await quiet();
+    expect(app.services).toEqual(['10.96.0.1 . tcp . 80 : goto cluster-1']);
+
+    await app.clock.pass(2000);
+    app.source.say({ kind: 'slice', slice: slice({ '10.244.0.2': ready, '10.244.0.3': ready }) });
+    await quiet();
+    expect(app.services).toEqual(['10.96.0.1 . tcp . 80 : goto cluster-2']);
+    await app.stop();
+    expect(app.outcome).toBe('stopped');
+    expect(app.kernel.closed).toBe(true);
+    expect(app.services).toEqual(['10.96.0.1 . tcp . 80 : goto cluster-2']);
+  });
+
+  it('serves health and metrics', async () => {
+    const app = await started('--manifests=/anywhere');
+    expect((await app.get('healthz', '/livez')).status).toBe(200);
+    expect((await app.get('healthz', '/healthz')).status).toBe(503);
+    app.source.say({ kind: 'node', node: node() }, ...web);
+    app.source.listed(...resources);
+    await quiet();
+    expect((await app.get('healthz', '/healthz')).status).toBe(200);
+    expect(await (await app.get('metrics', '/proxyMode')).text()).toBe('nftables');
+    const metrics = await (await app.get('metrics', '/metrics')).text();
+    expect(metrics).toContain('fairlead_service_ports{ip_family="IPv4"} 1\n');
+    expect(metrics).toContain('kubeproxy_sync_proxy_rules_service_changes_total 1\n');
+    expect(metrics).toMatch(/fairlead_kernel_writes_total\{ip_family="IPv4",purpose="start"\} \d+/);
+    app.source.say({ kind: 'node-gone', name: 'node-a' });
+    expect((await app.get('healthz', '/healthz')).status).toBe(503);
+    await app.stop();
+  });
+
+  it('ends with the reason of a source that can never work', async () => {
+    const app = await started('--manifests=/anywhere');
+    app.source.fail(new Error('manifests directory /anywhere: does not exist'));
+    await quiet();
+    expect(app.outcome).toEqual(new Error('manifests directory /anywhere: does not exist'));
+    expect(app.kernel.closed).toBe(true);
+  });
+
+  it('ends when the primary family is not there', async () => {
+    const config = await configOf('--manifests=/anywhere');
+    const app = await new Running(config).start({ families: ['IPv4'] });
+    app.source.say({ kind: 'node', node: node({ addresses: [address('fd00::1')] }) });
+    app.source.listed(...resources);
+    await quiet();
+    expect(String(app.outcome)).toContain('no support for primary IP family "IPv6"');
+  });
+
+  it('ends when it cannot serve and was told that this is fatal', async () => {
+    const taken = createServer().listen(0, '127.0.0.1');
+    await new Promise((resolve) => taken.once('listening', resolve));
+    const { port } = taken.address() as AddressInfo;
+    const flags = ['--manifests=/anywhere', '--bind-address-hard-fail', `--healthz-port=${port}`];
+    const app = await started(...flags);
+    for (let i = 0; i < 20 && app.outcome === undefined; i += 1) await quiet();
+    expect(String(app.outcome)).toContain(`cannot serve on 127.0.0.1:${port}: listen EADDRINUSE`);
+    taken.close();
+  });
+});
+
+describe('waiting for the Node', () => {
+  it('goes on without its addresses after 30 seconds', async () => {
+    const app = await started('--master=http://127.0.0.1:1');
+    app.source.say(...web);
+    app.source.listed(...resources);
+    await app.clock.pass(29_999);
+    expect(app.services).toEqual([]);
+    await app.clock.pass(1);
+    expect(app.services).toHaveLength(1);
+    expect(app.logged).toContain('Timed out waiting for node to exist');
+    await app.stop();
+  });
+
+  it('goes on as soon as it has an address', async () => {
+    const app = await started('--master=http://127.0.0.1:1');
+    app.source.say(...web, { kind: 'node', node: node({ addresses: [] }) });
+    app.source.listed(...resources);
+    await app.clock.pass(5000);
+    expect(app.services).toEqual([]);
+    app.source.say({ kind: 'node', node: node() });
+    await quiet();
+    expect(app.services).toHaveLength(1);
+    await app.stop();
+  });
+
+  it('fails after five more minutes without the pod CIDRs that it was told to use', async () => {
+    const app = await started('--manifests=/anywhere', '--detect-local-mode=NodeCIDR');
+    app.source.say({ kind: 'node', node: node() });
+    app.source.listed(...resources);
+    await app.clock.pass(299_999);
+    expect(app.outcome).toBeUndefined();
+    await app.clock.pass(1);
+    expect(app.outcome).toEqual(
+      new Error('timeout waiting for PodCIDR allocation on node "node-a"'),
+    );
+  });
+
+  it('ends when the pod CIDRs that the rules were made for change', async () => {
+    const app = await started('--manifests=/anywhere', '--detect-local-mode=NodeCIDR');
+    app.source.say({ kind: 'node', node: node({ podCIDRs: ['10.244.1.0/24'] }) }, ...web);
+    app.source.listed(...resources);
+    await quiet();
+    expect(app.services).toHaveLength(1);
+    app.source.say({ kind: 'node', node: node({ podCIDRs: ['10.244.2.0/24'] }) });
+    await quiet();
+    expect(String(app.outcome)).toContain(
+      'PodCIDRs changed for the node, from 10.244.1.0/24 to 10.244.2.0/24',
+    );
+    expect(app.services).toHaveLength(1);
+  });
+});
+
+describe('a start that cannot work says in one line what is wrong and what to do', () => {
+  /** A kernel that refuses each batch so. */
+  class Refusing extends ClosableKernel {
+    readonly #failure: { code: string; op: number };
+
+    constructor(code: string, op: number) {
+      super();
+      this.#failure = { code, op };
+    }
+
+    override async apply(): Promise<ApplyResult> {
+      const message = this.#failure.code;
+      return { kind: 'failed', failures: [{ ...this.#failure, entry: undefined, message }] };
+    }
+  }
+
+  async function failure(kernel: ClosableKernel, ...flags: string[]): Promise<string> {
+    const app = await new Running(await configOf('--manifests=/x', ...flags)).start({ kernel });
+    return describeError(app.outcome);
+  }
+
+  it('without CAP_NET_ADMIN', async () => {
+    expect(await failure(new Refusing('EPERM', 0))).toMatch(
+      /^CAP_NET_ADMIN is needed: run as root or add the capability \(nft.probe .*EPERM\)\)$/,
+    );
+  });
+
+  it('on a kernel that lacks a feature', async () => {
+    expect(await failure(new Refusing('EOPNOTSUPP', 0))).toMatch(
+      /^mode nftables needs what this kernel lacks: nf_tables \(EOPNOTSUPP\): load module nf_tab/,
+    );
+  });
+
+  it('when asked for a mode that is not there', async () => {
+    expect(await failure(new ClosableKernel(), '--proxy-mode=ipvs')).toBe(
+      'mode ipvs is not in this version; available: nftables (--proxy-mode)',
+    );
+  });
+});

@@ -1,0 +1,76 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { describeError } from '../../../src/cli/describe-error.ts';
+import { KernelError } from '../../../src/kernel/errors.ts';
+
+function fairlead(...args: string[]) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, ['src/main.ts', ...args], {
+    encoding: 'utf8',
+  });
+  return { status, stdout, stderr };
+}
+
+describe('the command line', () => {
+  it('prints its version', () => {
+    const { status, stdout } = fairlead('--version');
+    expect(status).toBe(0);
+    expect(stdout).toMatch(/^Kubernetes v1\.\d+\.\d+\nFairlead v\d+\.\d+\.\d+\n$/);
+  });
+
+  it('takes the word run for what it does anyway', () => {
+    expect(fairlead('run', '--version')).toEqual(fairlead('--version'));
+  });
+
+  it('prints help', () => {
+    const { status, stdout, stderr } = fairlead('--help');
+    expect([status, stderr]).toEqual([0, '']);
+    expect(stdout).toContain('--manifests');
+  });
+
+  it('fails with the reason after a wrong flag', () => {
+    const { status, stdout, stderr } = fairlead('--cleanup=maybe');
+    expect([status, stdout]).toEqual([1, '']);
+    expect(stderr).toMatch(/\nError: invalid argument "maybe" for "--cleanup" flag: /);
+  });
+
+  it('knows the command config', () => {
+    const { status, stderr } = fairlead('config', 'validate', '/nowhere/config.yaml');
+    expect(status).toBe(1);
+    expect(stderr).toContain('cannot read /nowhere/config.yaml');
+  });
+
+  it('writes the default configuration', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'fairlead-cli-'));
+    const path = join(folder, 'config.yaml');
+    expect(fairlead(`--write-config-to=${path}`).status).toBe(0);
+    expect(readFileSync(path, 'utf8')).toContain('kind: KubeProxyConfiguration');
+    rmSync(folder, { recursive: true });
+  });
+
+  it('says in one line that a file cannot be written', () => {
+    const { status, stderr } = fairlead('--write-config-to=/nowhere/config.yaml');
+    expect(status).toBe(1);
+    expect(stderr).toBe(
+      "fairlead: ENOENT: no such file or directory, open '/nowhere/config.yaml'\n",
+    );
+  });
+});
+
+describe('an error that ends the program', () => {
+  const kernelError = (code: string): KernelError =>
+    new KernelError({ operation: 'nft.apply', subject: 'nf_tables', code, words: 'no' });
+
+  it.each([
+    [kernelError('EPERM'), /^CAP_NET_ADMIN is needed: run as root or add the capability \(/],
+    [kernelError('EACCES'), /^CAP_NET_ADMIN is needed/],
+    [kernelError('EPROTONOSUPPORT'), /^this kernel has no nf_tables: load module nf_tables/],
+    [kernelError('EINVAL'), /^nft\.apply nf_tables: no \(EINVAL\)$/],
+    [new Error('first\n  second\n'), /^first second$/],
+    ['thrown text', /^thrown text$/],
+  ])('is one line: %s', (error, text) => {
+    expect(describeError(error)).toMatch(text);
+  });
+});
