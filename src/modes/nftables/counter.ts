@@ -25,6 +25,12 @@ export class Counter<V> {
     if (known.count === 0) this.#counts.delete(key);
   }
 
+  /** Whether the next `take` will name the key. */
+  changes(key: string): boolean {
+    const before = this.#before.get(key);
+    return before !== undefined && before.count > 0 !== this.has(key);
+  }
+
   /** What came into use and what is no longer used since the last call. */
   take(): { needed: [string, V][]; unused: [string, V][] } {
     const needed: [string, V][] = [];

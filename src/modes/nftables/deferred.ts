@@ -8,6 +8,8 @@ import type { SetName } from './layout.ts';
 /** Elements `from` to `to - 1` of a pool that is shorter now: still in the kernel, not used. */
 export interface RetiredRange {
   readonly set: SetName;
+  /** The frontend. */
+  readonly id: string;
   /** The frontend's key; the index follows it in the element's key. */
   readonly key: Uint8Array;
   readonly from: number;
@@ -76,7 +78,24 @@ export class Deferred {
   retire(set: SetName, id: string, key: Uint8Array, from: number, to: number): void {
     const known = this.#ranges.get(rangeId(set, id));
     const end = Math.max(to, known?.to ?? 0);
-    this.#ranges.put(rangeId(set, id), { set, key, from, to: end, aged: false });
+    this.#ranges.put(rangeId(set, id), { set, id, key, from, to: end, aged: false });
+  }
+
+  /** All that the kernel holds beyond the end of a pool; nothing when `from` is `to`. */
+  found(set: SetName, id: string, key: Uint8Array, from: number, to: number): void {
+    const name = rangeId(set, id);
+    if (from < to) this.#ranges.put(name, { set, id, key, from, to, aged: false });
+    else if (this.#ranges.get(name) !== undefined) this.#ranges.put(name, undefined);
+  }
+
+  /** Keeps what is still there: frontends by id, chains by name. */
+  keep(isThere: (idOrName: string) => boolean): void {
+    for (const [name, { id }] of this.#ranges.entries()) {
+      if (!isThere(id)) this.#ranges.put(name, undefined);
+    }
+    for (const [name] of this.#chains.entries()) {
+      if (!isThere(name)) this.#chains.put(name, undefined);
+    }
   }
 
   /** The pool grows to `length`. Returns the indexes below it whose elements still exist. */

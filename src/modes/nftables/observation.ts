@@ -2,12 +2,13 @@
 
 import { KernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
-import { NFPROTO, VERDICT } from '../../kernel/nft/constants.ts';
+import { NFPROTO } from '../../kernel/nft/constants.ts';
+import { printVerdict } from '../../kernel/nft/print-rule.ts';
 import { ElementShape, type Reply, type Request } from '../../kernel/ops.ts';
 import type { Family } from '../../state/address.ts';
 import { EndpointList, endpointBytes } from '../../state/endpoint-list.ts';
 import type { Interval } from '../../state/interval.ts';
-import { keepOrder } from '../../state/pool.ts';
+import { withOrderOf } from '../../state/pool.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { Observation } from '../mode.ts';
 import { type Place, places } from './chains.ts';
@@ -91,9 +92,8 @@ const poolIndexMax = 0xffff;
 export interface ObservedFrontend {
   readonly place: Place;
   readonly key: Uint8Array;
-  /** Chain of the verdict; undefined = none. */
+  /** Verdicts in nft's words, e.g. `goto pick-3`; undefined = none. */
   verdict: string | undefined;
-  /** Chain that remembers the endpoint; undefined = none. */
   learn: string | undefined;
   refusal: string | undefined;
   readonly endpoints: ObservedPool;
@@ -110,6 +110,8 @@ export class NFTablesObservation implements Observation {
   readonly family: Family;
   generation = 0;
   table = false;
+  /** NFT_TABLE_F_* */
+  tableFlags = 0;
   intact = false;
   readonly sets = new Map<string, SetReply>();
   readonly chains = new Map<string, ChainReply>();
@@ -137,20 +139,26 @@ export class NFTablesObservation implements Observation {
     this.rules.clear();
     this.frontends.clear();
     this.keys.clear();
+    this.touched.clear();
+    this.repaired.clear();
   }
 
   adopt(next: Forwarding): Forwarding {
-    let { cluster, local } = next;
-    for (const wanted of frontendElements(this.#chainsOf, next)) {
-      const found = this.frontends.get(wanted.id);
-      if (found === undefined || wanted.chains.length === 0) continue;
-      const primary = found.endpoints.inOrder(this.family);
-      if (wanted.endpoints === next.cluster) cluster = keepOrder(primary, cluster);
-      else local = keepOrder(primary, local);
-      if (wanted.local === next.local) local = keepOrder(found.local.inOrder(this.family), local);
-      break;
+    const order = { cluster: next.cluster, local: next.local };
+    const unknown = new Set(['cluster', 'local'] as const);
+    const take = (pool: 'cluster' | 'local', found: ObservedPool): void => {
+      if (found.end > 0 && unknown.delete(pool)) order[pool] = found.inOrder(this.family);
+    };
+    const elements = frontendElements(this.#chainsOf, next);
+    for (const [i, { treatment, pool }] of next.frontends.entries()) {
+      const { id, chains } = elements[i]!;
+      const found = this.frontends.get(id);
+      if (found === undefined || chains.length === 0) continue;
+      take(treatment === 'external-local' ? 'cluster' : pool, found.endpoints);
+      if (treatment === 'external-local') take('local', found.local);
+      if (unknown.size === 0) break;
     }
-    return { ...next, cluster, local };
+    return withOrderOf({ ...next, ...order, hairpin: order.local, serving: order.cluster }, next);
   }
 
   frontend(place: Place, key: Uint8Array): ObservedFrontend {
@@ -236,7 +244,9 @@ function readObject(found: NFTablesObservation, record: Reply): void {
   const family = NFPROTO[found.family];
   switch (record.kind) {
     case 'table':
-      if (record.family === family && record.table === tableName) found.table = true;
+      if (record.family !== family || record.table !== tableName) return;
+      found.table = true;
+      found.tableFlags = record.flags;
       return;
     case 'chain':
       if (record.table === tableName) found.chains.set(record.chain, record);
@@ -290,7 +300,7 @@ function readElements(found: NFTablesObservation, name: SetName, record: Element
       const chain = binary(entries.subarray(at + 8, at + 8 + length));
       at += 8 + ((length + 3) & ~3);
       const { place, part } = target as { place: Place; part: 'verdict' | 'learn' | 'refusal' };
-      found.frontend(place, key)[part] = code === VERDICT.drop ? 'drop' : chain;
+      found.frontend(place, key)[part] = printVerdict(code, chain);
     } else {
       const extra =
         (shape & ElementShape.keyEnd) !== 0

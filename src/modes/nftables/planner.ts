@@ -21,7 +21,9 @@ import type { Lanes } from './lanes.ts';
 import { type SetDefinitions, setDefinitions } from './layout.ts';
 import { NFTablesObservation, observe } from './observation.ts';
 import {
+  environmentId,
   isIntact,
+  isUsable,
   pruneFrontends,
   pruneShared,
   repairFixed,
@@ -40,6 +42,8 @@ export class NFTablesPlanner implements Planner {
   readonly #sets: SetDefinitions;
   readonly #chainsOf: ChainsOf;
   #environment: Environment;
+  /** What the last batch left in force, when it is not `#environment`. */
+  #environmentBefore: Environment | undefined;
 
   /** Frontends changed since the last batch. */
   #changes = new Map<string, FrontendChange>();
@@ -93,7 +97,6 @@ export class NFTablesPlanner implements Planner {
   /** Changes of one frontend are merged, whichever Forwardings they come from, in any order. */
   #release(owner: string, frontend: FrontendElements): void {
     const known = this.#changes.get(frontend.id);
-    this.#observation?.touched.add(frontend.id);
     if (known === undefined) {
       this.#changes.set(frontend.id, { owner, before: frontend, after: undefined });
     } else if (known.owner === owner) {
@@ -106,7 +109,6 @@ export class NFTablesPlanner implements Planner {
 
   #claim(owner: string, frontend: FrontendElements): void {
     const before = this.#changes.get(frontend.id)?.before;
-    this.#observation?.touched.add(frontend.id);
     this.#changes.set(frontend.id, { owner, before, after: frontend });
     this.#pendingElements += frontend.endpoints.length + frontend.local.length + 1;
   }
@@ -119,27 +121,36 @@ export class NFTablesPlanner implements Planner {
   }
 
   environment(next: Environment): void {
-    const before = this.#environment;
+    this.#environmentBefore ??= this.#environment;
     this.#environment = next;
-    this.#table.environment(this.#config, before, next);
-    this.#observation?.touched.add('environment');
   }
 
   take(): Batch | undefined {
     this.#deferred.confirm();
     const lanes = this.#table.lanes;
     const frontends = new FrontendWriter(this.family, lanes, this.#deferred);
-    for (const change of this.#changes.values()) {
+    for (const [id, change] of this.#changes) {
+      // What has come and gone since the last batch leaves no trace.
+      if (change.before === undefined && change.after === undefined) continue;
       frontends.write(change);
       this.#affinity.note(change);
+      this.#observation?.touched.add(id);
     }
     for (const set of sharedSets) this.#writeShared(set, lanes);
     this.#writeChains();
+    this.#writeEnvironment();
     const batch = this.#table.batch();
     this.#changes = new Map();
     this.#pendingElements = 0;
     this.#table = new TableWriter(this.family, this.#sets);
     return batch;
+  }
+
+  #writeEnvironment(): void {
+    if (this.#environmentBefore === undefined) return;
+    this.#table.environment(this.#config, this.#environmentBefore, this.#environment);
+    this.#environmentBefore = undefined;
+    this.#observation?.touched.add(environmentId);
   }
 
   #writeShared(set: SharedSet, lanes: Lanes): void {
@@ -168,12 +179,15 @@ export class NFTablesPlanner implements Planner {
     const { ranges, chains } = this.#deferred.due();
     if (ranges.length === 0 && chains.length === 0) return undefined;
     const table = new TableWriter(this.family, this.#sets);
-    for (const { set, key, from, to } of ranges) {
+    for (const { set, id, key, from, to } of ranges) {
       const lane = table.lanes.to('delete', set, '');
       for (let i = from; i < to; i += 1) lane.keyIndex(key, i);
+      this.#observation?.touched.add(id);
     }
-    chains.sort((a, b) => referenceDepth(a) - referenceDepth(b));
-    for (const name of chains) table.deleteChain(name);
+    for (const name of chains) {
+      table.deleteChain(name);
+      this.#observation?.touched.add(name);
+    }
     return table.batch();
   }
 
@@ -191,6 +205,7 @@ export class NFTablesPlanner implements Planner {
 
   reset(inForce: Iterable<Forwarding>): void {
     this.#deferred.rollback();
+    this.#environmentBefore = undefined;
     this.#changes = new Map();
     this.#pendingElements = 0;
     this.#table = new TableWriter(this.family, this.#sets);
@@ -217,13 +232,32 @@ export class NFTablesPlanner implements Planner {
   }
 
   repairFixed(found: Observation): Drift {
-    return repairFixed(this.#table, this.#wanted(), own(found));
+    const observed = own(found);
+    // The repair compares with the new environment: no need to come from the one before.
+    if (!observed.touched.has(environmentId)) this.#environmentBefore = undefined;
+    if (!isUsable(observed, this.#wanted())) this.#startAnew(observed);
+    return repairFixed(this.#table, this.#wanted(), observed);
+  }
+
+  /** Sets and hooks can't be changed in place: the table goes with all that is in it. */
+  #startAnew(found: NFTablesObservation): void {
+    this.#table = new TableWriter(this.family, this.#sets);
+    if (found.table) this.#table.deleteTable();
+    found.clear();
+    this.#deferred.keep(() => false);
+    this.#environmentBefore = undefined;
+    this.#chains.take();
+    for (const set of sharedSets) this.#shared[set].take();
+    for (const [id, change] of this.#changes) {
+      this.#changes.set(id, { ...change, before: undefined });
+    }
   }
 
   repair(found: Observation, wanted: Forwarding): Drift {
     const drift = { missing: 0, wrong: 0, unwanted: 0 };
     const owner = forwardingKey(wanted.servicePort);
     for (const frontend of frontendElements(this.#chainsOf, wanted)) {
+      if (this.#changes.has(frontend.id)) continue;
       repairFrontend(this.#table.lanes, this.#deferred, own(found), { owner, frontend, drift });
     }
     return drift;
@@ -231,7 +265,8 @@ export class NFTablesPlanner implements Planner {
 
   prune(found: Observation): Drift {
     const drift = { missing: 0, wrong: 0, unwanted: 0 };
-    pruneFrontends(this.#table.lanes, this.#deferred, own(found), drift);
+    const pending = (id: string): boolean => this.#changes.has(id);
+    pruneFrontends(this.#table.lanes, this.#deferred, own(found), { pending, drift });
     pruneShared(this.#wanted(), this.#table.lanes, own(found), drift);
     if (this.#observation === found) this.#observation = undefined;
     return drift;
@@ -247,12 +282,6 @@ export class NFTablesPlanner implements Planner {
       deferred: this.#deferred,
     };
   }
-}
-
-/** Treatment chains refer to sticky chains, those to pick chains: what refers goes first. */
-function referenceDepth(chain: string): number {
-  if (chain.startsWith('sticky-')) return 1;
-  return chain.includes('pick-') ? 2 : 0;
 }
 
 /** An Observation is only ever handed back to the mode that made it. */

@@ -1,6 +1,9 @@
 /** Compares what was found in the kernel with what is wanted and writes the difference. */
 import { NFT_SET_ELEM_INTERVAL_END, VERDICT } from '../../kernel/nft/constants.ts';
+import { printVerdict } from '../../kernel/nft/print-rule.ts';
 import { compileRule } from '../../kernel/nft/rule.ts';
+import { unknownIndex } from '../../kernel/ops.ts';
+import type { Family } from '../../state/address.ts';
 import { EndpointList, endpointBytes } from '../../state/endpoint-list.ts';
 import { mergeCIDRs, successor } from '../../state/interval.ts';
 import type { Drift, Environment, ModeConfig } from '../mode.ts';
@@ -10,7 +13,13 @@ import { type Deferred, poolMaps } from './deferred.ts';
 import { FrontendWriter } from './frontend-writer.ts';
 import { binary, type FrontendElements, verdictOf } from './frontends.ts';
 import { type Lanes, writeRefusal } from './lanes.ts';
-import { type SetDefinition, type SetDefinitions, setFields, setNames } from './layout.ts';
+import {
+  type SetDefinition,
+  type SetDefinitions,
+  type SetName,
+  setFields,
+  setNames,
+} from './layout.ts';
 import {
   type NFTablesObservation,
   type ObservedFrontend,
@@ -18,7 +27,7 @@ import {
   rangeText,
 } from './observation.ts';
 import { type SharedSet, sharedSets } from './shared.ts';
-import type { TableWriter } from './table-writer.ts';
+import { acceptPolicy, environmentChains, nodePortKeys, type TableWriter } from './table-writer.ts';
 
 /** What a planner holds to be right beyond single frontends. */
 export interface Wanted {
@@ -32,12 +41,17 @@ export interface Wanted {
 
 type Counts = { -readonly [K in keyof Drift]: Drift[K] };
 
-/**
- * Whether table, sets and base chains are as the layout wants them. If not, the table is written
- * anew as a whole, in one transaction: sets and hooks can't be changed in place.
- */
+/** Stands for the environment among the ids that batches have written (`touched`). */
+export const environmentId = 'environment';
+
+/** Whether table, sets and hooks are as the layout wants them. */
 export function isIntact(found: NFTablesObservation, sets: SetDefinitions): boolean {
-  return found.table && setNames.every((name) => isSetIntact(found, sets[name]));
+  // A flag would make the table dormant, or that of a process that owns it.
+  return (
+    found.table &&
+    found.tableFlags === 0 &&
+    setNames.every((name) => isSetIntact(found, sets[name]))
+  );
 }
 
 function isSetIntact(found: NFTablesObservation, definition: SetDefinition): boolean {
@@ -49,43 +63,61 @@ function isSetIntact(found: NFTablesObservation, definition: SetDefinition): boo
     has.keyType === wanted.keyType &&
     has.keyLength === wanted.keyLength &&
     has.dataType === wanted.dataType &&
-    (definition.data === 'verdict' || has.dataLength === wanted.dataLength)
+    has.size === wanted.size &&
+    has.timeoutMs === wanted.timeoutMs &&
+    (definition.data === 'verdict' || has.dataLength === wanted.dataLength) &&
+    Buffer.compare(has.partLengths, wanted.partLengths) === 0
   );
+}
+
+/** Whether a repair can keep the table. If not, it has to be deleted and made anew. */
+export function isUsable(found: NFTablesObservation, wanted: Wanted): boolean {
+  return found.intact && wantedChains(wanted).every((chain) => isHookIntact(found, chain));
+}
+
+function isHookIntact(found: NFTablesObservation, { name, base }: ChainDefinition): boolean {
+  const has = found.chains.get(name);
+  if (has === undefined) return true;
+  if (base === undefined) return has.hook === unknownIndex;
+  return has.type === base.type && has.hook === base.hook && has.priority === base.priority;
+}
+
+/** All chains, a jump's target before the jump. */
+function wantedChains({ config, environment, chains }: Wanted): ChainDefinition[] {
+  const treatments = [...chains.entries()].map(([, { value }]) => value);
+  return [...fixedChains(config, environment), ...treatments];
 }
 
 export function repairFixed(table: TableWriter, wanted: Wanted, found: NFTablesObservation): Drift {
   const drift: Counts = { missing: 0, wrong: 0, unwanted: 0 };
-  const fixed = fixedChains(wanted.config, wanted.environment);
-  if (!found.intact || !fixed.every((chain) => isHookIntact(found, chain))) {
-    if (found.table) table.deleteTable();
-    found.clear();
+  if (!found.table) {
     table.addTable();
     for (const name of setNames) table.addSet(wanted.sets[name]);
     drift.missing += 1 + setNames.length;
   }
-  const treatments = [...wanted.chains.entries()].map(([, { value }]) => value);
-  for (const chain of [...fixed, ...treatments]) {
-    if (!found.touched.has(chain.name)) repairChain(table, found, chain, drift);
+  const { chains, deferred } = wanted;
+  const environmentDone = found.touched.has(environmentId);
+  for (const chain of wantedChains(wanted)) {
+    const { name } = chain;
+    if (found.touched.has(name) || chains.changes(name)) continue;
+    if (environmentDone && environmentChains.has(name)) continue;
+    deferred.reviveChain(name);
+    repairChain(table, found, chain, drift);
   }
-  if (!found.touched.has('environment')) {
+  if (!environmentDone) {
     repairServiceCIDRs(table.lanes, wanted, found, drift);
     repairNodePortAddresses(table.lanes, wanted, found, drift);
   }
   for (const set of sharedSets) {
     const held = found.keys.get(set);
-    for (const [id, { value }] of wanted.shared[set].entries()) {
-      if (held?.has(id) === true || found.touched.has(id)) continue;
+    const counter = wanted.shared[set];
+    for (const [id, { value }] of counter.entries()) {
+      if (held?.has(id) === true || found.touched.has(id) || counter.changes(id)) continue;
       table.lanes.to('add', set, '').key(value);
       drift.missing += 1;
     }
   }
   return drift;
-}
-
-function isHookIntact(found: NFTablesObservation, { name, base }: ChainDefinition): boolean {
-  const has = found.chains.get(name);
-  if (has === undefined || base === undefined) return true;
-  return has.type === base.type && has.hook === base.hook && has.priority === base.priority;
 }
 
 function repairChain(
@@ -94,13 +126,15 @@ function repairChain(
   chain: ChainDefinition,
   drift: Counts,
 ): void {
-  if (!found.chains.has(chain.name)) {
+  const has = found.chains.get(chain.name);
+  if (has === undefined) {
     table.putChain(chain);
     drift.missing += 1;
     return;
   }
   const rules = found.rules.get(chain.name) ?? [];
   const same =
+    (chain.base === undefined || has.policy === acceptPolicy) &&
     rules.length === chain.rules.length &&
     rules.every((rule, i) => Buffer.compare(rule, compileRule(chain.rules[i]!)) === 0);
   if (same) return;
@@ -123,7 +157,8 @@ function repairServiceCIDRs(
   }
   const held = found.keys.get('service-cidrs') ?? new Map<string, Uint8Array>();
   if (held.size === edges.size && [...edges].every((edge) => held.has(edge))) return;
-  for (const [edge, key] of held) {
+  // In order, so that the text of the batch can pair them.
+  for (const [edge, key] of [...held].sort(([a], [b]) => (a < b ? -1 : 1))) {
     const flags = edge.charCodeAt(key.length);
     lanes.to('delete', 'service-cidrs', '').edge(key, flags);
   }
@@ -142,9 +177,7 @@ function repairNodePortAddresses(
   found: NFTablesObservation,
   drift: Counts,
 ): void {
-  const { nodePortAddresses } = environment;
-  const addresses = nodePortAddresses === 'all' ? [] : nodePortAddresses;
-  const wanted = new Map(addresses.map(({ bytes }) => [binary(bytes), bytes]));
+  const wanted = nodePortKeys(environment);
   const held = found.keys.get('nodeport-ips') ?? new Map<string, Uint8Array>();
   for (const [id, key] of wanted) {
     if (held.has(id)) continue;
@@ -175,6 +208,9 @@ export function repairFrontend(
   found.repaired.add(frontend.id);
   const held = found.frontends.get(frontend.id);
   if (held === undefined) {
+    for (const { set } of poolMaps(frontend.place)) {
+      deferred.found(set, frontend.id, frontend.key, 0, 0);
+    }
     const writer = new FrontendWriter(found.family, lanes, deferred);
     writer.write({ owner, before: undefined, after: frontend });
     drift.missing += 1;
@@ -196,12 +232,14 @@ interface Context {
 }
 
 function repairPool(
-  { lanes, deferred, owner, drift }: Context,
-  set: ReturnType<typeof poolMaps>[number]['set'],
-  { id, key }: Pick<FrontendElements, 'id' | 'key'>,
+  context: Context,
+  set: SetName,
+  frontend: Pick<FrontendElements, 'id' | 'key'>,
   wanted: EndpointList,
   held: ObservedPool,
 ): void {
+  const { lanes, owner, drift } = context;
+  const { key } = frontend;
   const stride = endpointBytes[wanted.family];
   for (let i = 0; i < wanted.length; i += 1) {
     const present = held.has(i);
@@ -212,15 +250,31 @@ function repairPool(
   }
   for (const index of held.stray) lanes.to('delete', set, owner).keyIndex(key, index);
   drift.unwanted += held.stray.length;
-  let gaps = false;
-  for (let i = wanted.length; i < held.end; i += 1) gaps ||= !held.has(i);
-  for (let i = wanted.length; i < held.end; i += 1) {
-    if (!held.has(i) || deferred.isRetired(set, id, i)) continue;
-    drift.unwanted += 1;
-    // With gaps something else has been here: the range can't be deleted as a whole later.
-    if (gaps) lanes.to('delete', set, owner).keyIndex(key, i);
-    else deferred.retire(set, id, key, wanted.length, held.end);
+  repairTail(context, set, frontend, wanted.length, held);
+}
+
+/** What the kernel holds beyond the end of a pool: retired already, or retired now. */
+function repairTail(
+  { lanes, deferred, owner, drift }: Context,
+  set: SetName,
+  { id, key }: Pick<FrontendElements, 'id' | 'key'>,
+  from: number,
+  held: ObservedPool,
+): void {
+  let complete = true;
+  for (let i = from; i < held.end; i += 1) {
+    complete &&= held.has(i);
+    if (held.has(i) && !deferred.isRetired(set, id, i)) drift.unwanted += 1;
   }
+  if (complete) {
+    deferred.found(set, id, key, from, held.end);
+    return;
+  }
+  // With gaps something else has been here: the range can't be deleted as a whole later.
+  for (let i = from; i < held.end; i += 1) {
+    if (held.has(i)) lanes.to('delete', set, owner).keyIndex(key, i);
+  }
+  deferred.found(set, id, key, 0, 0);
 }
 
 function repairVerdicts(
@@ -234,12 +288,12 @@ function repairVerdicts(
     [place.learn, held.learn, frontend.learn?.name],
   ] as const;
   for (const [map, has, wanted] of verdicts) {
-    if (has === wanted) continue;
+    if (has === (wanted && goTo(wanted))) continue;
     if (has !== undefined) lanes.to('delete', map, owner).key(key);
     if (wanted !== undefined) lanes.to('add', map, owner).verdict(key, VERDICT.goto, wanted);
     count(drift, has, wanted);
   }
-  const refusal = frontend.refusal === 'reject' ? rejectChain : frontend.refusal;
+  const refusal = frontend.refusal === 'reject' ? goTo(rejectChain) : frontend.refusal;
   if (held.refusal !== refusal) {
     if (held.refusal !== undefined) lanes.to('delete', place.noEndpoints, owner).key(key);
     if (frontend.refusal !== undefined) {
@@ -247,6 +301,10 @@ function repairVerdicts(
     }
     count(drift, held.refusal, refusal);
   }
+}
+
+function goTo(chain: string): string {
+  return printVerdict(VERDICT.goto, chain);
 }
 
 function count(drift: Counts, held: string | undefined, wanted: string | undefined): void {
@@ -277,29 +335,30 @@ function repairClients(
   }
 }
 
-/** Deletes the elements of frontends that nobody wants. */
+/** Deletes the elements of frontends that nobody wants and no change is `pending` for. */
 export function pruneFrontends(
   lanes: Lanes,
   deferred: Deferred,
   found: NFTablesObservation,
-  drift: Counts,
+  { pending, drift }: { pending: (id: string) => boolean; drift: Counts },
 ): void {
   const context = { lanes, deferred, owner: '', drift };
   for (const [id, held] of found.frontends) {
-    if (found.repaired.has(id) || found.touched.has(id)) continue;
+    if (found.repaired.has(id) || found.touched.has(id) || pending(id)) continue;
     const { place, key } = held;
     for (const { set, pool } of poolMaps(place)) {
       repairPool(context, set, { id, key }, EndpointList.empty[found.family], held[pool]);
     }
-    if (held.verdict !== undefined) lanes.to('delete', place.verdicts, '').key(key);
-    if (held.learn !== undefined) lanes.to('delete', place.learn, '').key(key);
-    if (held.refusal !== undefined) lanes.to('delete', place.noEndpoints, '').key(key);
-    if (held.firewalled) lanes.to('delete', 'firewall-ips', '').key(key);
-    for (const range of held.clients.values()) {
-      lanes.to('delete', 'source-ranges', '').concatRange(key, range);
-    }
-    drift.unwanted += 1;
+    const nothing = { ...noElements(found.family), id, place, key };
+    repairVerdicts(context, nothing, held);
+    repairClients(context, nothing, held);
   }
+}
+
+function noElements(family: Family): Omit<FrontendElements, 'id' | 'place' | 'key'> {
+  const none = EndpointList.empty[family];
+  const nothing = { learn: undefined, refusal: undefined, clients: undefined };
+  return { chains: [], endpoints: none, local: none, ...nothing };
 }
 
 /** Deletes shared elements and chains that nobody wants. */
@@ -309,18 +368,22 @@ export function pruneShared(
   found: NFTablesObservation,
   drift: Counts,
 ): void {
+  const { chains, deferred } = wanted;
   for (const set of sharedSets) {
+    const counter = wanted.shared[set];
     for (const [id, key] of found.keys.get(set) ?? []) {
-      if (wanted.shared[set].has(id) || found.touched.has(id)) continue;
+      if (counter.has(id) || counter.changes(id) || found.touched.has(id)) continue;
       lanes.to('delete', set, '').key(key);
       drift.unwanted += 1;
     }
   }
-  const fixed = new Set(fixedChains(wanted.config, wanted.environment).map((chain) => chain.name));
+  // What somebody else has deleted would make every later deletion fail.
+  deferred.keep((id) => found.touched.has(id) || found.frontends.has(id) || found.chains.has(id));
+  const known = new Set(wantedChains(wanted).map(({ name }) => name));
   for (const name of found.chains.keys()) {
-    const known = fixed.has(name) || wanted.chains.has(name) || found.touched.has(name);
-    if (known || wanted.deferred.isRetiredChain(name)) continue;
-    wanted.deferred.retireChain(name);
+    if (known.has(name) || chains.changes(name) || found.touched.has(name)) continue;
+    if (deferred.isRetiredChain(name)) continue;
+    deferred.retireChain(name);
     drift.unwanted += 1;
   }
 }

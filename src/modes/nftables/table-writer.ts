@@ -9,6 +9,7 @@ import type { Family } from '../../state/address.ts';
 import { mergeCIDRs } from '../../state/interval.ts';
 import type { Batch, Environment, ModeConfig } from '../mode.ts';
 import { type ChainDefinition, fixedChains } from './chains.ts';
+import { binary } from './frontends.ts';
 import { type Lane, Lanes } from './lanes.ts';
 import {
   type SetDefinition,
@@ -18,7 +19,7 @@ import {
   tableName,
 } from './layout.ts';
 
-const acceptPolicy = 1;
+export const acceptPolicy = 1;
 
 export class TableWriter {
   readonly lanes: Lanes;
@@ -68,21 +69,17 @@ export class TableWriter {
   /** Writes what differs between two environments. */
   environment(config: ModeConfig, before: Environment, next: Environment): void {
     this.#serviceCIDRs(before, next);
-    const [had, has] = [before.nodePortAddresses, next.nodePortAddresses];
-    const old = had === 'all' ? [] : had.map((address) => address.bytes);
-    const wanted = has === 'all' ? [] : has.map((address) => address.bytes);
-    const missingFrom = (list: readonly Uint8Array[]) => (bytes: Uint8Array) =>
-      !list.some((other) => Buffer.compare(other, bytes) === 0);
-    for (const key of old.filter(missingFrom(wanted))) {
-      this.lanes.to('delete', 'nodeport-ips', '').key(key);
+    const old = nodePortKeys(before);
+    const wanted = nodePortKeys(next);
+    for (const [id, key] of old) {
+      if (!wanted.has(id)) this.lanes.to('delete', 'nodeport-ips', '').key(key);
     }
-    for (const key of wanted.filter(missingFrom(old))) {
-      this.lanes.to('add', 'nodeport-ips', '').key(key);
+    for (const [id, key] of wanted) {
+      if (!old.has(id)) this.lanes.to('add', 'nodeport-ips', '').key(key);
     }
-    if ((had === 'all') === (has === 'all')) return;
-    const changed = new Set(['services', 'nodeport-endpoints-check']);
+    if ((before.nodePortAddresses === 'all') === (next.nodePortAddresses === 'all')) return;
     for (const chain of fixedChains(config, next)) {
-      if (changed.has(chain.name)) this.putChain(chain);
+      if (environmentChains.has(chain.name)) this.putChain(chain);
     }
   }
 
@@ -103,8 +100,9 @@ export class TableWriter {
   /** The transaction; undefined when there is nothing to do. */
   batch(): Batch | undefined {
     const lanes = this.lanes.write(this.#writer, this.#family);
-    for (const chain of this.#unusedChains) {
-      this.#write('chainDelete', { ...this.#inTable(), chain });
+    // Rules first: unused chains may refer to each other, in any order.
+    for (const op of ['chainFlush', 'chainDelete'] as const) {
+      for (const chain of this.#unusedChains) this.#write(op, { ...this.#inTable(), chain });
     }
     if (this.#writer.count === 0) return undefined;
     return {
@@ -122,6 +120,18 @@ export class TableWriter {
     this.#rulesAndObjects += 1;
     return this.#writer.write(kind, fields);
   };
+}
+
+/** The chains that depend on the environment. */
+export const environmentChains: ReadonlySet<string> = new Set([
+  'services',
+  'nodeport-endpoints-check',
+]);
+
+/** Keys of `nodeport-ips`, each once. */
+export function nodePortKeys({ nodePortAddresses }: Environment): Map<string, Uint8Array> {
+  const addresses = nodePortAddresses === 'all' ? [] : nodePortAddresses;
+  return new Map(addresses.map(({ bytes }) => [binary(bytes), bytes]));
 }
 
 function culprits(lanes: ReadonlyMap<number, Lane>, failure: KernelFailure): string[] {
