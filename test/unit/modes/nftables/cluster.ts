@@ -1,0 +1,242 @@
+/** Arbitrary Forwardings for property tests: small enough to collide, large enough to go wrong. */
+import fc from 'fast-check';
+import type { Environment, ModeConfig } from '../../../../src/modes/mode.ts';
+import { addressBytes, type Family, parseCIDR } from '../../../../src/state/address.ts';
+import { EndpointList } from '../../../../src/state/endpoint-list.ts';
+import { withOrderOf } from '../../../../src/state/pool.ts';
+import {
+  type Forwarding,
+  type Frontend,
+  forwardingKey,
+  type Protocol,
+} from '../../../../src/state/types.ts';
+import { address, cidr } from '../../state/build.ts';
+
+export type Forwardings = ReadonlyMap<string, Forwarding>;
+
+/** What a test case says about one Service port; frontends are dealt out separately. */
+interface ServiceSpec {
+  readonly cluster: readonly number[];
+  readonly local: readonly number[];
+  readonly affinityTimeoutSeconds: number;
+  readonly sourceRanges: readonly string[];
+  readonly nodeInSourceRanges: boolean;
+}
+
+/** Who has a frontend, and what its Service does with traffic to it. */
+interface FrontendSpec {
+  readonly owner: number;
+  readonly wants: 'endpoints' | 'local endpoints' | 'nothing';
+  readonly without: 'reject' | 'drop';
+}
+
+export interface ClusterSpec {
+  readonly services: readonly (ServiceSpec | undefined)[];
+  readonly frontends: readonly (FrontendSpec | undefined)[];
+  readonly environment: Environment;
+}
+
+/** One edit of a cluster. */
+export type Edit =
+  | { readonly kind: 'service'; readonly at: number; readonly to: ServiceSpec | undefined }
+  | { readonly kind: 'frontend'; readonly at: number; readonly to: FrontendSpec | undefined }
+  | { readonly kind: 'environment'; readonly to: EnvironmentSpec };
+
+interface EnvironmentSpec {
+  readonly serviceCIDRs: readonly number[];
+  readonly nodePortAddresses: readonly number[] | 'all';
+}
+
+const serviceCount = 4;
+const protocols = ['TCP', 'TCP', 'UDP', 'SCTP'] as const satisfies readonly Protocol[];
+
+/** Two of the cluster IPs are the same address: two ports of one Service. */
+const places = [
+  { kind: 'clusterIP', host: 1, port: 80 },
+  { kind: 'clusterIP', host: 1, port: 443 },
+  { kind: 'clusterIP', host: 2, port: 80 },
+  { kind: 'externalIP', host: 101, port: 80 },
+  { kind: 'loadBalancerIP', host: 102, port: 80 },
+  { kind: 'loadBalancerIP', host: 103, port: 8080 },
+  { kind: 'nodePort', host: 0, port: 30080 },
+  { kind: 'nodePort', host: 0, port: 30443 },
+] as const satisfies readonly { kind: Frontend['kind']; host: number; port: number }[];
+
+const endpointIds = fc.uniqueArray(fc.nat(7), { maxLength: 6 });
+
+const rangeTexts = { IPv4: '192.0.2.N/P', IPv6: '2001:db8::N/P' } as const;
+
+const serviceSpec: fc.Arbitrary<ServiceSpec> = fc.record({
+  cluster: endpointIds,
+  local: endpointIds,
+  affinityTimeoutSeconds: fc.constantFrom(0, 0, 300, 10800),
+  sourceRanges: fc.subarray(['0/31', '0/30', '8/32', '64/29'], { maxLength: 3 }),
+  nodeInSourceRanges: fc.boolean(),
+});
+
+const frontendSpec: fc.Arbitrary<FrontendSpec> = fc.record({
+  owner: fc.nat(serviceCount - 1),
+  wants: fc.constantFrom('endpoints', 'endpoints', 'local endpoints', 'nothing'),
+  without: fc.constantFrom('reject', 'drop'),
+});
+
+const environmentSpec: fc.Arbitrary<EnvironmentSpec> = fc.record({
+  serviceCIDRs: fc.uniqueArray(fc.nat(5), { maxLength: 3 }),
+  nodePortAddresses: fc.oneof(fc.constant('all' as const), fc.array(fc.nat(3), { maxLength: 3 })),
+});
+
+const orNone = <T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> =>
+  fc.option(arbitrary, { nil: undefined, freq: 5 });
+
+export const edits: fc.Arbitrary<Edit> = fc.oneof(
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      kind: fc.constant('service' as const),
+      at: fc.nat(serviceCount - 1),
+      to: orNone(serviceSpec),
+    }),
+  },
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      kind: fc.constant('frontend' as const),
+      at: fc.nat(places.length - 1),
+      to: orNone(frontendSpec),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant('environment' as const), to: environmentSpec }),
+  },
+);
+
+export const families = fc.constantFrom<Family>('IPv4', 'IPv6');
+
+export function configs(family: Family): fc.Arbitrary<ModeConfig> {
+  const pods = family === 'IPv4' ? '10.0.0.0/8' : 'fd00::/8';
+  return fc.record({
+    family: fc.constant(family),
+    masqueradeAll: fc.boolean(),
+    masqueradeMark: fc.constant(0x4000),
+    localDetector: fc.constantFrom(
+      { kind: 'none' as const },
+      { kind: 'cidr' as const, cidr: cidr(pods) },
+      { kind: 'bridge' as const, name: 'cni0' },
+      { kind: 'interface-prefix' as const, prefix: 'veth' },
+    ),
+  });
+}
+
+export function emptySpec(): ClusterSpec {
+  return {
+    services: Array.from({ length: serviceCount }, () => undefined),
+    frontends: places.map(() => undefined),
+    environment: { serviceCIDRs: [], nodePortAddresses: 'all' },
+  };
+}
+
+export function edited(family: Family, spec: ClusterSpec, edit: Edit): ClusterSpec {
+  switch (edit.kind) {
+    case 'service':
+      return { ...spec, services: spec.services.with(edit.at, edit.to) };
+    case 'frontend':
+      return { ...spec, frontends: spec.frontends.with(edit.at, edit.to) };
+    case 'environment':
+      return { ...spec, environment: environmentOf(family, edit.to) };
+  }
+}
+
+function environmentOf(family: Family, spec: EnvironmentSpec): Environment {
+  const { serviceCIDRs, nodePortAddresses } = spec;
+  const cidrText = (n: number): string =>
+    family === 'IPv4' ? `10.${90 + n}.0.0/16` : `fd00:10:${90 + n}::/112`;
+  return {
+    serviceCIDRs: serviceCIDRs.map((n) => parseCIDR(cidrText(n))!),
+    nodePortAddresses:
+      nodePortAddresses === 'all'
+        ? 'all'
+        : nodePortAddresses.map((n) => address(hostText(family, 200 + n))),
+  };
+}
+
+function hostText(family: Family, host: number): string {
+  return family === 'IPv4' ? `10.96.0.${host}` : `fd00:96::${host}`;
+}
+
+function endpointsOf(family: Family, ids: readonly number[]): EndpointList {
+  const endpoints = ids.map((id) => {
+    const bytes = new Uint8Array(addressBytes[family]);
+    bytes[0] = 10;
+    bytes[bytes.length - 1] = id + 1;
+    return { address: bytes, port: 8080 };
+  });
+  return EndpointList.of(family, endpoints);
+}
+
+/** The Forwardings of a cluster. */
+export function forwardingsOf(family: Family, spec: ClusterSpec): Forwardings {
+  const found = new Map<string, Forwarding>();
+  for (const [index, service] of spec.services.entries()) {
+    if (service === undefined) continue;
+    const forwarding = forwardingOf(family, spec, index, service);
+    found.set(forwardingKey(forwarding.servicePort), forwarding);
+  }
+  return found;
+}
+
+function forwardingOf(
+  family: Family,
+  { frontends }: ClusterSpec,
+  index: number,
+  service: ServiceSpec,
+): Forwarding {
+  const cluster = endpointsOf(family, service.cluster);
+  const local = endpointsOf(family, service.local);
+  return {
+    servicePort: { namespace: 'ns', name: `s${index}`, port: '', protocol: protocols[index]! },
+    family,
+    frontends: places.flatMap((place, i) => {
+      const wanted = frontends[i];
+      if (wanted === undefined || wanted.owner !== index) return [];
+      return [frontendOf(family, place, wanted, service)];
+    }),
+    cluster,
+    local,
+    hairpin: local,
+    serving: cluster,
+    affinityTimeoutSeconds: service.affinityTimeoutSeconds,
+    sourceRanges: service.sourceRanges.map((text) => {
+      const [host, bits] = text.split('/') as [string, string];
+      const prefix = family === 'IPv4' ? Number(bits) : Number(bits) + 96;
+      return cidr(rangeTexts[family].replace('N', host).replace('P', String(prefix)));
+    }),
+    nodeInSourceRanges: service.nodeInSourceRanges,
+    healthCheckNodePort: 0,
+  };
+}
+
+function frontendOf(
+  family: Family,
+  { kind, host, port }: (typeof places)[number],
+  { wants, without }: FrontendSpec,
+  { cluster, local }: ServiceSpec,
+): Frontend {
+  const at = kind === 'nodePort' ? undefined : address(hostText(family, host));
+  const pool = wants === 'local endpoints' ? 'local' : 'cluster';
+  const base = { kind, address: at, port, pool } as const;
+  if (kind === 'clusterIP') {
+    const has = wants !== 'nothing' && { cluster, local }[pool].length > 0;
+    return { ...base, treatment: has ? 'internal' : without };
+  }
+  const has = wants !== 'nothing' && cluster.length > 0;
+  if (!has) return { ...base, treatment: without };
+  return { ...base, treatment: pool === 'local' ? 'external-local' : 'external' };
+}
+
+/** `next` with its pools in the order of `previous`, as the sync loop hands it to a planner. */
+export function ordered(previous: Forwardings, next: Forwardings): Forwardings {
+  return new Map(
+    [...next].map(([key, forwarding]) => [key, withOrderOf(previous.get(key), forwarding)]),
+  );
+}

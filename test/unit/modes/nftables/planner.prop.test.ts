@@ -1,0 +1,178 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { ModeConfig } from '../../../../src/modes/mode.ts';
+import type { Family } from '../../../../src/state/address.ts';
+import {
+  type ClusterSpec,
+  configs,
+  type Edit,
+  edited,
+  edits,
+  emptySpec,
+  families,
+  forwardingsOf,
+} from './cluster.ts';
+import { freshRuleset, noDrift, Rig } from './rig.ts';
+
+/** What happens to a planner, in any order in which a sync loop may have it happen. */
+type Happening =
+  | Edit
+  | { readonly kind: 'take' | 'take deferred' }
+  | { readonly kind: 'refuse' | 'refuse deferred' | 'crash' | 'recover' | 'audit' };
+
+const only = (kind: Exclude<Happening['kind'], Edit['kind']>): fc.Arbitrary<Happening> =>
+  fc.constant({ kind });
+
+const quiet = fc.oneof<fc.Arbitrary<Happening>[]>(
+  edits,
+  edits,
+  only('take'),
+  only('take deferred'),
+);
+const crashes = fc.oneof(quiet, quiet, only('crash'), only('recover'), only('audit'));
+const failures = fc.oneof(crashes, only('refuse'), only('refuse deferred'));
+
+/** Lives through the happenings; what is left over then is planned, but not applied. */
+class Story {
+  readonly rig: Rig;
+  readonly #config: ModeConfig;
+  readonly #family: Family;
+  spec: ClusterSpec = emptySpec();
+
+  constructor(config: ModeConfig) {
+    this.#config = config;
+    this.#family = config.family;
+    this.rig = new Rig(config, this.spec.environment);
+  }
+
+  get wanted() {
+    return forwardingsOf(this.#family, this.spec);
+  }
+
+  async live(happenings: readonly Happening[]): Promise<void> {
+    await this.rig.start(this.wanted);
+    for (const happening of happenings) await this.#happen(happening);
+  }
+
+  async #happen(happening: Happening): Promise<void> {
+    switch (happening.kind) {
+      case 'service':
+      case 'frontend':
+      case 'environment':
+        this.spec = edited(this.#family, this.spec, happening);
+        this.plan();
+        break;
+      case 'take':
+        this.rig.take();
+        break;
+      case 'take deferred':
+        this.rig.takeDeferred();
+        break;
+      case 'refuse':
+        await this.rig.takeRefused();
+        break;
+      case 'refuse deferred':
+        this.rig.takeDeferredRefused();
+        break;
+      case 'crash':
+        await this.rig.crash(this.wanted, this.spec.environment);
+        break;
+      case 'recover':
+        await this.rig.recover(this.wanted, this.spec.environment);
+        break;
+      case 'audit':
+        await this.rig.audit();
+    }
+  }
+
+  plan(): void {
+    this.rig.environment(this.spec.environment);
+    this.rig.plan(this.wanted);
+  }
+
+  /** Brings everything into force, and gives the ruleset. */
+  settle(): string {
+    this.plan();
+    this.rig.take();
+    this.rig.drain();
+    return this.rig.kernel.ruleset();
+  }
+
+  fresh(): Promise<string> {
+    return freshRuleset(this.#config, this.spec.environment, this.rig.planned);
+  }
+}
+
+function stories(happenings: fc.Arbitrary<Happening>) {
+  const plot = fc.array(happenings, { maxLength: 24 });
+  return families.chain((family) => fc.tuple(configs(family), plot));
+}
+
+describe('NFTablesPlanner', () => {
+  it('comes in steps to where one full load comes', () =>
+    fc.assert(
+      fc.asyncProperty(stories(quiet), async ([config, plot]) => {
+        const story = new Story(config);
+        await story.live(plot);
+        expect(story.settle()).toBe(await story.fresh());
+      }),
+    ));
+
+  it('writes nothing for a Forwarding that stays as it is', () =>
+    fc.assert(
+      fc.asyncProperty(stories(quiet), async ([config, plot]) => {
+        const story = new Story(config);
+        await story.live(plot);
+        story.settle();
+        for (const forwarding of story.rig.planned.values()) {
+          story.rig.planner.change(forwarding, { ...forwarding });
+        }
+        expect(story.rig.planner.take()).toBeUndefined();
+        expect(story.rig.planner.deferred).toBe(false);
+      }),
+    ));
+
+  it('takes over from any process that died at any time', () =>
+    fc.assert(
+      fc.asyncProperty(stories(crashes), async ([config, plot]) => {
+        const story = new Story(config);
+        await story.live(plot);
+        expect(story.settle()).toBe(await story.fresh());
+      }),
+    ));
+
+  it('writes nothing when it takes over what is right, nor when it audits it', () =>
+    fc.assert(
+      fc.asyncProperty(stories(crashes), async ([config, plot]) => {
+        const story = new Story(config);
+        await story.live(plot);
+        story.settle();
+        const { rig, spec, wanted } = story;
+        const { writes } = rig.kernel;
+        expect(await rig.audit()).toEqual(noDrift);
+        expect(await rig.crash(wanted, spec.environment)).toEqual(noDrift);
+        expect(await rig.recover(wanted, spec.environment)).toEqual(noDrift);
+        rig.drain();
+        expect(rig.kernel.writes).toBe(writes);
+      }),
+    ));
+
+  it('sees no drift in what it wrote itself, whatever still waits to be deleted', () =>
+    fc.assert(
+      fc.asyncProperty(stories(quiet), async ([config, plot]) => {
+        const story = new Story(config);
+        await story.live(plot);
+        story.rig.take();
+        expect(await story.rig.audit()).toEqual(noDrift);
+      }),
+    ));
+
+  it('goes on after batches that the kernel refused', () =>
+    fc.assert(
+      fc.asyncProperty(stories(failures), async ([config, plot]) => {
+        const story = new Story(config);
+        await story.live(plot);
+        expect(story.settle()).toBe(await story.fresh());
+      }),
+    ));
+});

@@ -1,0 +1,77 @@
+/**
+ * A packet looks its frontend up, and then an endpoint; a transaction may come in between. So a
+ * verdict is a promise that as many endpoints as its chain picks from are there, and it must hold
+ * for one transaction after the verdict has gone.
+ */
+import { NFPROTO } from '../../../../src/kernel/nft/constants.ts';
+import { tableName } from '../../../../src/modes/nftables/layout.ts';
+import type { FakeKernel } from '../../../fake/kernel.ts';
+import { readRule } from '../../../fake/nft-rule.ts';
+import { type Element, elementId, type Table } from '../../../fake/nft-state.ts';
+
+/** `set` must hold `key` with each index below `count`. */
+export interface Promised {
+  readonly family: number;
+  readonly set: string;
+  readonly key: Uint8Array;
+  readonly count: number;
+}
+
+export function promises(kernel: FakeKernel): Promised[] {
+  return ours(kernel).flatMap((table) =>
+    ['services', 'nodeports'].flatMap((map) =>
+      [...(table.sets.get(map)?.elements.values() ?? [])].flatMap(({ key, verdict }) =>
+        picksOf(table, verdict?.chain ?? '').map((pick) => ({
+          ...pick,
+          family: table.family,
+          key,
+        })),
+      ),
+    ),
+  );
+}
+
+/** What of `promised` the kernel does not keep, as text. */
+export function brokenPromises(kernel: FakeKernel, promised: readonly Promised[]): string[] {
+  const broken: string[] = [];
+  for (const { family, set, key, count } of promised) {
+    const elements = kernel.table(family, tableName)?.sets.get(set)?.elements;
+    for (let index = 0; index < count; index += 1) {
+      if (elements?.has(idOf(key, index))) continue;
+      broken.push(`${set} ${Buffer.from(key).toString('hex')} . ${index}`);
+    }
+  }
+  return broken;
+}
+
+function ours(kernel: FakeKernel): Table[] {
+  const tables = [NFPROTO.IPv4, NFPROTO.IPv6].map((family) => kernel.table(family, tableName));
+  return tables.filter((table) => table !== undefined);
+}
+
+function idOf(key: Uint8Array, index: number): string {
+  const full = new Uint8Array(key.length + 4);
+  full.set(key);
+  new DataView(full.buffer).setUint32(key.length, index, true);
+  const element: Omit<Element, 'data' | 'verdict'> = {
+    key: full,
+    keyEnd: undefined,
+    flags: 0,
+    timeoutMs: 0,
+  };
+  return elementId(element);
+}
+
+/** The random picks that a packet may come to from a chain. */
+function picksOf(table: Table, name: string): { set: string; count: number }[] {
+  const picks: { set: string; count: number }[] = [];
+  for (const { expressions } of table.chains.get(name)?.rules ?? []) {
+    let count = 0;
+    for (const expression of readRule(expressions)) {
+      if (expression.kind === 'numgen') count = expression.modulus;
+      if (expression.kind === 'lookup' && count > 0) picks.push({ set: expression.set, count });
+      if (expression.kind === 'immediateVerdict') picks.push(...picksOf(table, expression.chain));
+    }
+  }
+  return picks;
+}

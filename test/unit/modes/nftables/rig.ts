@@ -1,0 +1,185 @@
+/** A planner and a fake kernel, driven as the sync loop drives them. */
+import { expect } from 'vitest';
+import type {
+  Batch,
+  Drift,
+  Environment,
+  ModeConfig,
+  Observation,
+  Planner,
+} from '../../../../src/modes/mode.ts';
+import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
+import { sameForwarding } from '../../../../src/state/equal.ts';
+import { FakeKernel } from '../../../fake/kernel.ts';
+import { type Forwardings, ordered } from './cluster.ts';
+import { brokenPromises, promises } from './promises.ts';
+
+export const noDrift: Drift = { missing: 0, wrong: 0, unwanted: 0 };
+
+export class Rig {
+  readonly kernel: FakeKernel;
+  readonly #config: ModeConfig;
+  #environment: Environment;
+  #appliedEnvironment: Environment;
+  #planner: Planner;
+  /** What the kernel has acknowledged. */
+  #applied: Forwardings = new Map();
+  /** What the planner has been told. */
+  #planned: Forwardings = new Map();
+
+  constructor(config: ModeConfig, environment: Environment, kernel = new FakeKernel()) {
+    this.kernel = kernel;
+    this.#config = config;
+    this.#environment = environment;
+    this.#appliedEnvironment = environment;
+    this.#planner = nftablesMode.planner(config, environment);
+  }
+
+  get planner(): Planner {
+    return this.#planner;
+  }
+
+  get planned(): Forwardings {
+    return this.#planned;
+  }
+
+  /** Adopts what the kernel has and makes it what is wanted. */
+  async start(wanted: Forwardings): Promise<Drift> {
+    const found = await this.#planner.observe(this.kernel);
+    const adopted = new Map([...wanted].map(([key, one]) => [key, found.adopt(one)]));
+    this.#planner.reset(adopted.values());
+    this.#planned = adopted;
+    return this.#repair(found);
+  }
+
+  /** The process dies and another one starts. */
+  async crash(wanted: Forwardings, environment: Environment): Promise<Drift> {
+    this.#environment = environment;
+    this.#planner = nftablesMode.planner(this.#config, environment);
+    return this.start(wanted);
+  }
+
+  /** Something unexplained failed: reads the kernel again, in the same process. */
+  async recover(wanted: Forwardings, environment: Environment): Promise<Drift> {
+    const found = await this.#planner.observe(this.kernel);
+    const adopted = new Map([...wanted].map(([key, one]) => [key, found.adopt(one)]));
+    this.environment(environment);
+    this.#planner.reset(adopted.values());
+    this.#planned = adopted;
+    return this.#repair(found);
+  }
+
+  /** Reads the kernel and repairs it while it goes on working. */
+  async audit(between: (key: string) => void = () => {}): Promise<Drift> {
+    const found = await this.#planner.observe(this.kernel);
+    return this.#repair(found, between);
+  }
+
+  #repair(found: Observation, between: (key: string) => void = () => {}): Drift {
+    let drift = this.#planner.repairFixed(found);
+    for (const key of [...this.#planned.keys()]) {
+      const wanted = this.#planned.get(key);
+      if (wanted === undefined) continue;
+      drift = sum(drift, this.#planner.repair(found, wanted));
+      this.take();
+      between(key);
+    }
+    drift = sum(drift, this.#planner.prune(found));
+    this.take();
+    return drift;
+  }
+
+  environment(next: Environment): void {
+    if (next === this.#environment) return;
+    this.#environment = next;
+    this.#planner.environment(next);
+  }
+
+  /** Plans the way to `wanted`, in the order of `keys` first. */
+  plan(wanted: Forwardings, keys: Iterable<string> = []): void {
+    const next = ordered(this.#planned, wanted);
+    for (const key of new Set([...keys, ...this.#planned.keys(), ...next.keys()])) {
+      const [before, after] = [this.#planned.get(key), next.get(key)];
+      if (before === after) continue;
+      if (before !== undefined && after !== undefined && sameForwarding(before, after)) continue;
+      this.#planner.change(before, after);
+    }
+    this.#planned = next;
+  }
+
+  /** Applies what is planned; the kernel must take it. */
+  take(): void {
+    const batch = this.#planner.take();
+    if (batch !== undefined) this.#apply(batch);
+    this.#applied = this.#planned;
+    this.#appliedEnvironment = this.#environment;
+  }
+
+  /** Hands what is planned to a kernel that refuses it, and forgets it. */
+  async takeRefused(): Promise<void> {
+    const batch = this.#planner.take();
+    if (batch === undefined) {
+      this.#applied = this.#planned;
+      return;
+    }
+    this.kernel.failNext({ code: 'ENOMEM' });
+    expect(this.kernel.applyNow(batch.ops).kind).toBe('failed');
+    // What applies to all Services can't be planned anew: only reading the kernel helps.
+    if (this.#environment !== this.#appliedEnvironment) {
+      await this.recover(this.#planned, this.#environment);
+      return;
+    }
+    this.#planner.reset(this.#applied.values());
+    this.#planned = this.#applied;
+  }
+
+  takeDeferred(): void {
+    const batch = this.#planner.takeDeferred();
+    if (batch !== undefined) this.#apply(batch);
+  }
+
+  takeDeferredRefused(): void {
+    const batch = this.#planner.takeDeferred();
+    if (batch === undefined) return;
+    this.kernel.failNext({ code: 'ENOMEM' });
+    expect(this.kernel.applyNow(batch.ops).kind).toBe('failed');
+    this.#planner.reset(this.#applied.values());
+  }
+
+  /** Deletes all that may be deleted. */
+  drain(): void {
+    for (let i = 0; i < 3 && this.#planner.deferred; i += 1) this.takeDeferred();
+    expect(this.#planner.deferred).toBe(false);
+  }
+
+  #apply(batch: Batch): void {
+    const before = promises(this.kernel);
+    const writes = this.kernel.writes;
+    const result = this.kernel.applyNow(batch.ops);
+    if (result.kind === 'failed') {
+      const text = nftablesMode.script(batch.ops);
+      throw new Error(`${JSON.stringify(result.failures)}\n${text}`);
+    }
+    expect(this.kernel.writes - writes).toBe(batch.writes);
+    expect(brokenPromises(this.kernel, before)).toEqual([]);
+  }
+}
+
+function sum(a: Drift, b: Drift): Drift {
+  return {
+    missing: a.missing + b.missing,
+    wrong: a.wrong + b.wrong,
+    unwanted: a.unwanted + b.unwanted,
+  };
+}
+
+/** The ruleset of a kernel that was empty and loaded with `wanted` alone. */
+export async function freshRuleset(
+  config: ModeConfig,
+  environment: Environment,
+  wanted: Forwardings,
+): Promise<string> {
+  const rig = new Rig(config, environment);
+  await rig.start(wanted);
+  return rig.kernel.ruleset();
+}
