@@ -15,6 +15,7 @@
 #include "nft/set.h"
 #include "nft/table.h"
 #include "wire/ack_collector.h"
+#include "wire/byte_order.h"
 
 namespace fairlead::nft {
 
@@ -90,6 +91,11 @@ void DumpDecoder::TakeAnswer(std::uint16_t type, std::span<const std::uint8_t> p
   // After an error the rest of the dump is only drained.
   if (error_ != 0) return;
   if (payload.size() < sizeof(nfgenmsg)) return Fail(EPROTO, "the kernel sent a short message");
+  // Dumps of elements are never marked NLM_F_DUMP_INTR (nf_tables_dump_set does not check), but
+  // every message carries the low bits of the generation (nfgenmsg.res_id).
+  const auto generation = wire::LoadBe<std::uint16_t>(payload.data() + 2);
+  if (generation_.value_or(generation) != generation) interrupted_ = true;
+  generation_ = generation;
   const DecodeResult decoded = std::visit(
       ObjectDecoder{type, payload[0], payload.subspan(sizeof(nfgenmsg)), walk_, out_}, request_);
   if (!decoded) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <expected>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -52,6 +53,8 @@ class DumpDecoder {
   std::uint32_t sequence_;
   protocol::RecordWriter out_;
   WalkCheck walk_;
+  /** Low 16 bits of the generation that the last message was read in. */
+  std::optional<std::uint16_t> generation_;
   bool done_ = false;
   bool interrupted_ = false;
   bool overrun_ = false;
