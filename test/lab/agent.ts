@@ -36,7 +36,7 @@ class Agent {
   readonly #name: string;
   readonly #probe: Probe;
   readonly #transports: Transports;
-  readonly #servers = new Map<string, Server>();
+  readonly #servers = new Map<string, Promise<Server>>();
   readonly #flows = new Map<string, OpenFlow>();
   #nextPort = SOURCE_PORT_FIRST;
 
@@ -72,8 +72,12 @@ class Agent {
 
   async #listen({ protocol, at }: Extract<AgentRequest, { op: 'listen' }>): Promise<void> {
     const key = `${protocol} ${at.address} ${at.port}`;
-    if (this.#servers.has(key)) return;
-    this.#servers.set(key, await this.#transports[protocol].listen(at, this.#name));
+    const server = this.#servers.get(key) ?? this.#transports[protocol].listen(at, this.#name);
+    this.#servers.set(key, server);
+    await server.catch((error: unknown) => {
+      this.#servers.delete(key);
+      throw error;
+    });
   }
 
   async #connect(attempt: Attempt, count: number): Promise<Tally> {
@@ -119,7 +123,7 @@ class Agent {
 
   async #reset(): Promise<void> {
     for (const name of [...this.#flows.keys()]) this.#close(name);
-    for (const server of this.#servers.values()) server.close();
+    for (const server of this.#servers.values()) (await server).close();
     const usedSctp = [...this.#servers.keys()].some((key) => key.startsWith('SCTP'));
     this.#servers.clear();
     if (usedSctp) await this.#probe.restart();
