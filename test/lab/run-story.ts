@@ -90,6 +90,7 @@ class StoryRun {
 
   async play(): Promise<void> {
     for (const object of BASELINE) this.#objects.set(keyOf(object), object);
+    await this.#bind('add');
     for (const { actor, at } of this.#story.servers ?? []) {
       for (const family of this.#families) {
         const address = at.addresses[family];
@@ -108,7 +109,15 @@ class StoryRun {
   async end(): Promise<void> {
     await this.#running?.stop();
     await this.#proxy.cleanup(this.#lab.node);
+    await this.#bind('del');
     await this.#lab.reset();
+  }
+
+  async #bind(command: 'add' | 'del'): Promise<void> {
+    for (const { IPv4, IPv6 } of this.#story.nodeAddresses ?? []) {
+      await this.#lab.node.run(['ip', 'addr', command, `${IPv4}/32`, 'dev', 'lo']);
+      await this.#lab.node.run(['ip', 'addr', command, `${IPv6}/128`, 'dev', 'lo']);
+    }
   }
 
   failureMessage(error: Error, ruleset: string): string {
