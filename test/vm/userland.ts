@@ -1,7 +1,8 @@
 import { spawnSync } from 'node:child_process';
-import { closeSync, lstatSync, openSync, readlinkSync, readSync } from 'node:fs';
+import { lstatSync, readlinkSync } from 'node:fs';
 import { CannotRun } from './cannot-run.ts';
 import type { Entry } from './cpio.ts';
+import { neededLibraries } from './elf.ts';
 
 /** The guest's programs are those of the host, by Debian package. */
 export const guestPackages: readonly string[] = [
@@ -73,22 +74,30 @@ export function userland(): Entry[] {
   ];
 }
 
-/** The shared libraries that the copied programs need, wherever the host's loader finds them. */
+/** The loader, and the shared libraries that the copied programs need, directly or not. */
 export function sharedLibraries(entries: readonly Entry[]): Entry[] {
-  const copied = entries.flatMap((entry) => (entry.kind === 'copy' ? [entry.hostPath] : []));
-  // ldd fails on a static program and on a library for another C library: both need nothing.
-  const ldd = spawnSync('ldd', copied.filter(isX64Elf), { encoding: 'utf8', maxBuffer: 2 ** 26 });
-  return parseLdd(ldd.stdout).map((path) => ({
-    kind: 'copy',
-    path: usrPath(path),
-    hostPath: path,
-  }));
+  const ldconfig = spawnSync('ldconfig', ['-p'], { encoding: 'utf8' });
+  const pathOf = parseLdconfig(ldconfig.stdout);
+  const found = new Set(['/lib64/ld-linux-x86-64.so.2']);
+  const pending = entries.flatMap((entry) => (entry.kind === 'copy' ? [entry.hostPath] : []));
+  for (let path = pending.pop(); path !== undefined; path = pending.pop()) {
+    for (const name of neededLibraries(path)) {
+      const library = pathOf.get(name);
+      // Unknown: next to its user in node_modules, or for a C library that the guest has not.
+      if (library === undefined || found.has(library)) continue;
+      found.add(library);
+      pending.push(library);
+    }
+  }
+  return [...found].map((path) => ({ kind: 'copy', path: usrPath(path), hostPath: path }));
 }
 
-/** The paths in ldd's output: `name => /path (0x…)` and `/path (0x…)`. */
-export function parseLdd(listing: string): string[] {
-  const matches = listing.matchAll(/^\s+(?:\S+ => )?(?<path>\/\S+) \(0x/gm);
-  return [...new Set([...matches].flatMap((match) => match.groups?.path ?? []))];
+/** Name → path from `ldconfig -p`, whose lines are `name (libc6,x86-64) => path`. */
+export function parseLdconfig(listing: string): Map<string, string> {
+  const lines = listing.matchAll(/^\s+(\S+) \(libc6,x86-64[^)]*\) => (\S+)$/gm);
+  const pairs = [...lines].map(([, name = '', path = '']): [string, string] => [name, path]);
+  // The loader takes the first of several.
+  return new Map(pairs.reverse());
 }
 
 /** A host file or link as an entry at `path`; nothing for a directory or a device. */
@@ -107,17 +116,4 @@ function packageFiles(packages: readonly string[]): string[] {
 /** Where a path of the host is in the guest, whose /bin, /lib and so on are links into /usr. */
 function usrPath(path: string): string {
   return path.replace(/^\/(bin|sbin|lib|lib64)\//, '/usr/$1/');
-}
-
-function isX64Elf(path: string): boolean {
-  const header = Buffer.alloc(20);
-  const file = openSync(path, 'r');
-  try {
-    readSync(file, header);
-  } finally {
-    closeSync(file);
-  }
-  const elfMagic = 0x7f454c46;
-  const machineX64 = 62;
-  return header.readUInt32BE(0) === elfMagic && header.readUInt16LE(18) === machineX64;
 }
