@@ -12,25 +12,30 @@ import {
   families,
   forwardingsOf,
 } from './cluster.ts';
-import { freshRuleset, noDrift, Rig } from './rig.ts';
+import { meddle, meddlings } from './meddler.ts';
+import { freshRuleset, isDrift, noDrift, Rig } from './rig.ts';
 
 /** What happens to a planner, in any order in which a sync loop may have it happen. */
 type Happening =
-  | Edit
-  | { readonly kind: 'take' | 'take deferred' }
+  | Quiet
   | { readonly kind: 'refuse' | 'refuse deferred' | 'crash' | 'recover' | 'audit' };
+type Quiet = Edit | { readonly kind: 'take' | 'take deferred' };
 
-const only = (kind: Exclude<Happening['kind'], Edit['kind']>): fc.Arbitrary<Happening> =>
-  fc.constant({ kind });
+const only = <K extends Exclude<Happening['kind'], Edit['kind']>>(kind: K) => fc.constant({ kind });
 
-const quiet = fc.oneof<fc.Arbitrary<Happening>[]>(
-  edits,
-  edits,
-  only('take'),
-  only('take deferred'),
+const quiet: fc.Arbitrary<Quiet> = fc.oneof(edits, edits, only('take'), only('take deferred'));
+const crashes: fc.Arbitrary<Happening> = fc.oneof(
+  quiet,
+  quiet,
+  only('crash'),
+  only('recover'),
+  only('audit'),
 );
-const crashes = fc.oneof(quiet, quiet, only('crash'), only('recover'), only('audit'));
-const failures = fc.oneof(crashes, only('refuse'), only('refuse deferred'));
+const failures: fc.Arbitrary<Happening> = fc.oneof(
+  crashes,
+  only('refuse'),
+  only('refuse deferred'),
+);
 
 /** Lives through the happenings; what is left over then is planned, but not applied. */
 class Story {
@@ -54,20 +59,27 @@ class Story {
     for (const happening of happenings) await this.#happen(happening);
   }
 
-  async #happen(happening: Happening): Promise<void> {
+  /** What does not wait for the kernel to be read. */
+  liveNow(happenings: readonly Quiet[]): void {
+    for (const happening of happenings) this.#happenNow(happening);
+  }
+
+  #happenNow(happening: Quiet): void {
     switch (happening.kind) {
-      case 'service':
-      case 'frontend':
-      case 'environment':
-        this.spec = edited(this.#family, this.spec, happening);
-        this.plan();
-        break;
       case 'take':
         this.rig.take();
         break;
       case 'take deferred':
         this.rig.takeDeferred();
         break;
+      default:
+        this.spec = edited(this.#family, this.spec, happening);
+        this.plan();
+    }
+  }
+
+  async #happen(happening: Happening): Promise<void> {
+    switch (happening.kind) {
       case 'refuse':
         await this.rig.takeRefused();
         break;
@@ -82,6 +94,9 @@ class Story {
         break;
       case 'audit':
         await this.rig.audit();
+        break;
+      default:
+        this.#happenNow(happening);
     }
   }
 
@@ -174,5 +189,52 @@ describe('NFTablesPlanner', () => {
         await story.live(plot);
         expect(story.settle()).toBe(await story.fresh());
       }),
+    ));
+
+  it('undoes whatever another program did to the table, and nothing else', () =>
+    fc.assert(
+      fc.asyncProperty(
+        stories(quiet),
+        fc.array(meddlings, { minLength: 1, maxLength: 6 }),
+        fc.constantFrom('audit', 'crash', 'recover'),
+        async ([config, plot], deeds, cure) => {
+          const story = new Story(config);
+          const { rig } = story;
+          await story.live(plot);
+          story.plan();
+          rig.take();
+          const before = rig.kernel.ruleset();
+          for (const deed of deeds) meddle(rig.kernel, config.family, deed);
+          const meddled = rig.kernel.ruleset() !== before;
+          const { wanted, spec } = story;
+          const drift =
+            cure === 'audit' ? await rig.audit() : await rig[cure](wanted, spec.environment);
+          if (cure === 'audit') expect(isDrift(drift)).toBe(meddled);
+          rig.drain();
+          expect(rig.kernel.ruleset()).toBe(await story.fresh());
+          expect(await rig.audit()).toEqual(noDrift);
+        },
+      ),
+    ));
+
+  it('repairs in slices while the cluster goes on changing', () =>
+    fc.assert(
+      fc.asyncProperty(
+        stories(quiet),
+        fc.array(meddlings, { maxLength: 3 }),
+        fc.array(fc.array(quiet, { maxLength: 3 }), { maxLength: 4 }),
+        async ([config, plot], deeds, slices) => {
+          const story = new Story(config);
+          const { rig } = story;
+          await story.live(plot);
+          story.plan();
+          rig.take();
+          for (const deed of deeds) meddle(rig.kernel, config.family, deed);
+          await rig.audit();
+          const later = [...slices];
+          await rig.audit(() => story.liveNow(later.shift() ?? []));
+          expect(story.settle()).toBe(await story.fresh());
+        },
+      ),
     ));
 });

@@ -165,6 +165,10 @@ export class Rig {
   }
 }
 
+export function isDrift({ missing, wrong, unwanted }: Drift): boolean {
+  return missing + wrong + unwanted > 0;
+}
+
 function sum(a: Drift, b: Drift): Drift {
   return {
     missing: a.missing + b.missing,

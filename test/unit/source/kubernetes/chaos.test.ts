@@ -101,6 +101,22 @@ describe('KubernetesSource on a bad day', () => {
     });
   });
 
+  it('lists again at once when a watch is refused with 410', async () => {
+    const server = await startServer();
+    populate(server);
+    const { sink, converged } = startSource(server, { timing: impatient });
+    await converged();
+    blind(server, 'services');
+    server.store.delete('services', 'shop/s1');
+    const fault = { kind: 'status', status: 410 } as const;
+    server.fault({ resource: 'services', verb: 'watch', fault, times: 1000 });
+    server.disturb('services', 'drop');
+    await converged();
+    expect(server.count('services', 'watch')).toBe(1);
+    expect(server.count('services', 'streaming-list')).toBe(2);
+    expect(sink.changes.filter(isGone)).toHaveLength(1);
+  });
+
   it('starts a list over, in one piece, when its continue token expires', async () => {
     const server = await startServer({ streamingLists: 'refused' });
     populate(server);
