@@ -50,6 +50,10 @@ class MessageWriter {
   void PutU64Be(std::uint16_t type, std::uint64_t value) noexcept;
   void PutU32Host(std::uint16_t type, std::uint32_t value) noexcept;
 
+  /** Appends `length` bytes of undefined content, whole attributes as a rule; returns their start.
+   */
+  std::uint8_t* Extend(std::size_t length) noexcept { return buffer_.Extend(length); }
+
   /** Sets flags of the message at `offset` in addition to those it has. */
   void AddFlags(std::size_t offset, std::uint16_t flags) noexcept;
   /** Drops everything from `size` on: takes back what was begun there. */
