@@ -38,8 +38,8 @@ export interface ApplierOptions {
   readonly batchBytesMax: number;
   /** The event loop is released after this much planning. */
   readonly sliceMs: number;
-  /** A change is in force now. */
-  readonly committed: (key: string, change: Change) => void;
+  /** A change is in force now, where `previous` was (undefined = nothing, or nothing known). */
+  readonly committed: (key: string, change: Change, previous: Forwarding | undefined) => void;
 }
 
 interface Flight {
@@ -239,9 +239,10 @@ export class Applier {
   }
 
   #inForce(key: string, change: Change): void {
+    const previous = this.#applied.get(key);
     if (change.next === undefined) this.#applied.delete(key);
     else this.#applied.set(key, change.next);
-    this.#options.committed(key, change);
+    this.#options.committed(key, change, previous);
   }
 }
 

@@ -6,10 +6,18 @@ import { sameForwarding } from '../state/equal.ts';
 import { withOrderOf } from '../state/pool.ts';
 import type { Forwarding } from '../state/types.ts';
 import { Audit, type AuditSettings } from './audit.ts';
-import { Applier, asKernelFailure, type Cause, type Change, type Failure } from './batch.ts';
+import {
+  Applier,
+  type ApplierOptions,
+  asKernelFailure,
+  type Cause,
+  type Change,
+  type Failure,
+} from './batch.ts';
 import { Chores } from './chores.ts';
 import { Bell, type Clock } from './clock.ts';
 import { isDrift, type Observer, type Purpose } from './events.ts';
+import type { ForwardingFollower } from './follower.ts';
 import { adoptAll, type RepairOptions, repairAll } from './recovery.ts';
 import { type Aside, Backoff, type BackoffLimits, SetAside } from './retry.ts';
 import type { Ruleset } from './ruleset.ts';
@@ -39,6 +47,7 @@ export interface FamilySyncOptions {
   readonly ruleset: Ruleset;
   readonly observer: Observer;
   readonly settings: SyncSettings;
+  readonly follower?: ForwardingFollower;
 }
 
 type Causes = Map<string, Cause | undefined>;
@@ -83,7 +92,7 @@ export class FamilySync {
     this.#bell = new Bell(clock);
     this.#aside = new SetAside(settings.asideBackoff, clock);
     this.#recoveryBackoff = new Backoff(settings.recoveryBackoff, clock);
-    const committed = (key: string, change: Change): void => this.#committed(key, change);
+    const committed: ApplierOptions['committed'] = (...change) => this.#committed(...change);
     this.#applier = new Applier({ ...options, ...settings, committed });
     const { sliceMs } = settings;
     this.#audit = new Audit({ ...options, ...settings.audit, sliceMs, applier: this.#applier });
@@ -178,6 +187,7 @@ export class FamilySync {
   /** The normal sync: what changed, and nothing else. */
   async #sync(): Promise<void> {
     const startedMs = this.#options.clock.now();
+    this.#options.follower?.moving();
     this.#todo = this.#dirty;
     this.#dirty = new Map();
     this.#queued = false;
@@ -209,6 +219,7 @@ export class FamilySync {
    */
   async #recover(): Promise<void> {
     const startedMs = this.#options.clock.now();
+    this.#options.follower?.moving();
     const purpose = this.#started ? 'recovery' : 'start';
     this.#recoverAtMs = undefined;
     this.#queued = false;
@@ -218,6 +229,7 @@ export class FamilySync {
     this.#applier.forget();
     const failure = await this.#repair(causes, purpose).catch(unknown);
     if (failure === undefined && !this.#stopping) {
+      this.#tellPruned();
       this.#before = new Map();
       this.#started = true;
     }
@@ -244,6 +256,13 @@ export class FamilySync {
     return failure;
   }
 
+  /** What a recovery has deleted, being wanted no more, was no change of any batch. */
+  #tellPruned(): void {
+    for (const [key, forwarding] of this.#before) {
+      if (!this.#applier.applied.has(key)) this.#options.follower?.changed(forwarding, undefined);
+    }
+  }
+
   /** What a recovery is to bring into force: what is wanted, or what last worked of it. */
   #targets(): Map<string, Forwarding> {
     const targets = new Map(this.#wanted);
@@ -265,11 +284,16 @@ export class FamilySync {
     } else {
       this.#failed(failure, purpose);
     }
+    // Also after a failure that is contained: what was refused is not in force, and nothing of it.
+    if (this.#recoverAtMs === undefined) {
+      this.#options.follower?.settled(this.#plannedEnvironment.nodePortAddresses);
+    }
     observer({ kind: 'done', family: this.family, purpose, ok, durationMs: now - startedMs });
     if (this.#queued) observer({ kind: 'queued', family: this.family });
   }
 
-  #committed(key: string, change: Change): void {
+  #committed(key: string, change: Change, previous: Forwarding | undefined): void {
+    this.#options.follower?.changed(previous ?? this.#before.get(key), change.next);
     const aside = this.#aside.get(key);
     if (aside === undefined || change.next !== this.#wanted.get(key)) return;
     this.#aside.clear(key);
