@@ -83,14 +83,17 @@ export class ConntrackEntries {
     return this.#view.getUint32(this.#tail(index) + 8, true);
   }
 
-  /** The entries at these indexes. */
-  select(indexes: readonly number[]): ConntrackEntries {
-    const stride = this.#stride;
-    const bytes = new Uint8Array(indexes.length * stride);
-    indexes.forEach((index, i) => {
-      bytes.set(this.bytes.subarray(index * stride, (index + 1) * stride), i * stride);
-    });
+  /** The entries from `start` to before `end`; a view, not a copy. */
+  slice(start: number, end: number): ConntrackEntries {
+    const bytes = this.bytes.subarray(start * this.#stride, end * this.#stride);
     return new ConntrackEntries(this.family, bytes);
+  }
+
+  /** A copy of the entries whose index `keep` accepts. */
+  filter(keep: (index: number) => boolean): ConntrackEntries {
+    const kept: Uint8Array[] = [];
+    for (let i = 0; i < this.length; i += 1) if (keep(i)) kept.push(this.slice(i, i + 1).bytes);
+    return new ConntrackEntries(this.family, Buffer.concat(kept));
   }
 
   /** `UDP 10.0.0.1:5000 > 10.96.0.10:53, reply 10.244.0.7:53 > 10.0.0.1:5000`. */

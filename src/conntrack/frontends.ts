@@ -1,0 +1,67 @@
+import type { EndpointKey } from '../state/endpoint-list.ts';
+import { type Forwarding, forwardingKey } from '../state/types.ts';
+import { type FrontendKey, frontendKeys, isNodePortKey, suspectsOf } from './policy.ts';
+
+type Suspects = Map<FrontendKey, Set<EndpointKey>>;
+
+/** The frontends of one family and protocol: who holds them, and whose entries to look at. */
+export class Frontends {
+  readonly #held = new Map<FrontendKey, Forwarding>();
+  #fresh: Suspects = new Map();
+  #due: Suspects = new Map();
+
+  /** Frontends in force. */
+  get held(): ReadonlyMap<FrontendKey, Forwarding> {
+    return this.#held;
+  }
+
+  /** Frontends whose entries are suspect since the last `ripen`, with the endpoints they lost. */
+  get fresh(): ReadonlyMap<FrontendKey, ReadonlySet<EndpointKey>> {
+    return this.#fresh;
+  }
+
+  /** Those whose entries are to be looked at now. */
+  get due(): ReadonlyMap<FrontendKey, ReadonlySet<EndpointKey>> {
+    return this.#due;
+  }
+
+  /** A change has come into force. */
+  changed(previous: Forwarding | undefined, next: Forwarding | undefined): void {
+    if (previous === next) return;
+    const after = frontendKeys(next);
+    for (const key of frontendKeys(previous)) {
+      // Another one may have taken it already.
+      const holder = this.#held.get(key);
+      if (holder !== undefined && isSamePort(holder, previous!)) this.#held.delete(key);
+    }
+    for (const key of after) this.#held.set(key, next!);
+    for (const [key, lost] of suspectsOf(previous, next)) this.#suspect(key, lost);
+  }
+
+  /** Every node port may have entries from before it was reachable at some address. */
+  suspectNodePorts(): void {
+    for (const key of this.#held.keys()) if (isNodePortKey(key)) this.#suspect(key, []);
+  }
+
+  /** What is fresh becomes due, unless something is due still. */
+  ripen(): void {
+    if (this.#due.size > 0) return;
+    this.#due = this.#fresh;
+    this.#fresh = new Map();
+  }
+
+  /** What is due has been looked at. */
+  clear(): void {
+    this.#due = new Map();
+  }
+
+  #suspect(key: FrontendKey, lost: readonly EndpointKey[]): void {
+    const known = this.#fresh.get(key);
+    if (known === undefined) this.#fresh.set(key, new Set(lost));
+    else for (const endpoint of lost) known.add(endpoint);
+  }
+}
+
+function isSamePort(a: Forwarding, b: Forwarding): boolean {
+  return a === b || forwardingKey(a.servicePort) === forwardingKey(b.servicePort);
+}

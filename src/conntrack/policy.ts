@@ -1,0 +1,199 @@
+/**
+ * Which conntrack entries contradict what is wanted. Pure.
+ *
+ * An entry made by a frontend's translation outlives the endpoint that it points at: every further
+ * packet of the flow goes where the entry says, whatever the rules say by now, and keeps the entry
+ * alive. For a sender that never stops (statsd, syslog, DNS from one socket) that is forever.
+ *
+ * What contradicts, by the original destination of an entry:
+ * 1. Somebody holds that frontend, and the reply source is none of his endpoints. This covers an
+ *    endpoint that went, one whose port changed, and an entry from before the frontend existed,
+ *    which is not translated at all (reply source = original destination). Without any endpoint
+ *    left everything contradicts, for the frontend is to be refused: the rule that refuses does not
+ *    see a packet that an entry has translated already (upstream's #139628).
+ * 2. Nobody holds it any more, and the reply source is an endpoint that it had while it existed.
+ *    Only those: the address may belong to somebody else, whose flows are none of our business.
+ *
+ * What stays, whatever else is true:
+ * - entries to any other destination, also to another port of the same address;
+ * - entries to a node port's number at an address that is not this node's, or does not accept node
+ *   ports (behaviour document, appendix C11: upstream takes every flow with that port);
+ * - answered TCP: a connection to a terminating endpoint is to end in peace, and one to an endpoint
+ *   that has gone ends by itself (field notes A7). The dump leaves them out;
+ * - entries of other conntrack zones: other networks may use the same addresses.
+ */
+import type { ConntrackRequest } from '../kernel/conntrack.ts';
+import type { ConntrackEntries } from '../kernel/conntrack-entries.ts';
+import { type Address, addressBytes, type Family } from '../state/address.ts';
+import { type EndpointKey, type EndpointList, endpointKey } from '../state/endpoint-list.ts';
+import type { Forwarding, Frontend } from '../state/types.ts';
+
+/** Identifies a frontend within its family and protocol: for a node port -port, else as entries. */
+export type FrontendKey = EndpointKey;
+
+export function frontendKeys(forwarding: Forwarding | undefined): FrontendKey[] {
+  return forwarding?.frontends.map((frontend) => frontendKey(forwarding.family, frontend)) ?? [];
+}
+
+function frontendKey(family: Family, { address, port }: Frontend): FrontendKey {
+  if (address === undefined) return nodePortKey(port);
+  const length = addressBytes[family];
+  const bytes = new Uint8Array(length + 2);
+  bytes.set(address.bytes);
+  bytes[length] = port >> 8;
+  bytes[length + 1] = port & 0xff;
+  return endpointKey(family, bytes, 0);
+}
+
+function nodePortKey(port: number): FrontendKey {
+  return -port;
+}
+
+/** What entries to the frontend have as their original destination. */
+export function destinationOf(
+  family: Family,
+  key: FrontendKey,
+): NonNullable<ConntrackRequest['destination']> {
+  if (typeof key === 'number' && key < 0) return { address: undefined, port: -key };
+  const bytes = bytesOf(key);
+  const length = addressBytes[family];
+  return { address: bytes.subarray(0, length), port: bytes.readUInt16BE(length) };
+}
+
+/** The address and port that `endpointKey` made the key of. */
+function bytesOf(key: EndpointKey): Buffer {
+  if (typeof key === 'string') return Buffer.from(key, 'latin1');
+  const bytes = Buffer.alloc(addressBytes.IPv4 + 2);
+  bytes.writeUIntBE(key, 0, bytes.length);
+  return bytes;
+}
+
+export function isNodePortKey(key: FrontendKey): boolean {
+  return typeof key === 'number' && key < 0;
+}
+
+/**
+ * The endpoints that an entry may rightly point at: those that serve, whatever the policy, so that
+ * flows to a terminating endpoint go on; and those that are picked without serving
+ * (publishNotReadyAddresses).
+ */
+export function rightEndpoints(forwarding: Forwarding): Set<EndpointKey> {
+  const keys = new Set<EndpointKey>();
+  for (const list of listsOf(forwarding)) {
+    for (let i = 0; i < list.length; i += 1) keys.add(list.key(i));
+  }
+  return keys;
+}
+
+function listsOf({ serving, cluster, local }: Forwarding): readonly EndpointList[] {
+  // Shared lists are the usual case.
+  return [...new Set([serving, cluster, local])];
+}
+
+/** The frontends of a change whose entries are to be looked at, each with the endpoints it lost. */
+export function suspectsOf(
+  previous: Forwarding | undefined,
+  next: Forwarding | undefined,
+): Map<FrontendKey, readonly EndpointKey[]> {
+  const suspects = new Map<FrontendKey, readonly EndpointKey[]>();
+  if (previous === next) return suspects;
+  const before = frontendKeys(previous);
+  const after = frontendKeys(next);
+  const { lost, gained } = compareEndpoints(previous, next);
+  for (const key of after) {
+    // A new frontend may have entries from before it existed. One that had no endpoint may have
+    // entries to those that went while this process was not there to see it.
+    if (gained === 'first' || lost.length > 0 || !before.includes(key)) suspects.set(key, lost);
+  }
+  for (const key of before) {
+    if (!after.includes(key)) suspects.set(key, [...rightEndpoints(previous!)]);
+  }
+  return suspects;
+}
+
+function compareEndpoints(
+  previous: Forwarding | undefined,
+  next: Forwarding | undefined,
+): { lost: readonly EndpointKey[]; gained: 'first' | 'more' } {
+  if (previous === undefined) return { lost: [], gained: 'more' };
+  if (next !== undefined && sameLists(previous, next)) return { lost: [], gained: 'more' };
+  const before = rightEndpoints(previous);
+  const after = next === undefined ? new Set() : rightEndpoints(next);
+  return {
+    lost: [...before].filter((key) => !after.has(key)),
+    gained: before.size === 0 && after.size > 0 ? 'first' : 'more',
+  };
+}
+
+function sameLists(a: Forwarding, b: Forwarding): boolean {
+  return a.serving.equals(b.serving) && a.cluster.equals(b.cluster) && a.local.equals(b.local);
+}
+
+/** What entries of one family and protocol are judged by. */
+export interface Judgement {
+  /** Frontends in force. */
+  readonly held: ReadonlyMap<FrontendKey, Forwarding>;
+  /** The frontends whose entries are looked at, each with endpoints that it had. */
+  readonly suspects: ReadonlyMap<FrontendKey, ReadonlySet<EndpointKey>>;
+  /** Frontends with endpoints that went so recently that their entries are left for later. */
+  readonly spared: ReadonlyMap<FrontendKey, ReadonlySet<EndpointKey>>;
+  /** Addresses that accept node ports. Asked for only when an entry has a suspect node port. */
+  readonly nodePortAddresses: () => readonly Address[];
+}
+
+/** Those of the entries that contradict. */
+export function contradicting(entries: ConntrackEntries, judgement: Judgement): ConntrackEntries {
+  const judge = new Judge(judgement);
+  return entries.filter((index) => judge.contradicts(entries, index));
+}
+
+/** Remembers what is expensive to find out; for one moment only. */
+class Judge {
+  readonly #judgement: Judgement;
+  readonly #right = new Map<Forwarding, Set<EndpointKey>>();
+  #nodePortAddresses: Set<string> | undefined;
+
+  constructor(judgement: Judgement) {
+    this.#judgement = judgement;
+  }
+
+  contradicts(entries: ConntrackEntries, index: number): boolean {
+    const { held, suspects, spared } = this.#judgement;
+    const keys = this.#frontendsOf(entries, index);
+    if (!keys.some((key) => suspects.has(key))) return false;
+    const replySource = entries.key(index, 'replySource');
+    if (keys.some((key) => spared.get(key)?.has(replySource))) return false;
+    // An address and port of a Service is looked up before a node port.
+    const holder = keys.map((key) => held.get(key)).find((forwarding) => forwarding !== undefined);
+    if (holder !== undefined) return !this.#rightOf(holder).has(replySource);
+    return keys.some((key) => suspects.get(key)?.has(replySource));
+  }
+
+  /** The frontends that the entry's original destination can be. */
+  #frontendsOf(entries: ConntrackEntries, index: number): readonly FrontendKey[] {
+    const key = entries.key(index, 'originalDestination');
+    const nodePort = nodePortKey(entries.port(index, 'originalDestination'));
+    if (!this.#judgement.suspects.has(nodePort)) return [key];
+    const address = entries.address(index, 'originalDestination');
+    return this.#acceptsNodePorts(address) ? [key, nodePort] : [key];
+  }
+
+  #acceptsNodePorts(address: Uint8Array): boolean {
+    const { nodePortAddresses } = this.#judgement;
+    this.#nodePortAddresses ??= new Set(nodePortAddresses().map(({ bytes }) => textOf(bytes)));
+    return this.#nodePortAddresses.has(textOf(address));
+  }
+
+  #rightOf(forwarding: Forwarding): Set<EndpointKey> {
+    let right = this.#right.get(forwarding);
+    if (right === undefined) {
+      right = rightEndpoints(forwarding);
+      this.#right.set(forwarding, right);
+    }
+    return right;
+  }
+}
+
+function textOf(address: Uint8Array): string {
+  return address.join();
+}
