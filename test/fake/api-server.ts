@@ -29,6 +29,8 @@ export type Fault =
   | { readonly kind: 'late'; readonly ms: number }
   /** The body ends inside a UTF-8 character, or in the middle, and the connection is closed. */
   | { readonly kind: 'cut' }
+  /** The same, but the response ends as if it were complete. */
+  | { readonly kind: 'end' }
   /** Status 200 and a body that has nothing to do with Kubernetes. */
   | { readonly kind: 'foreign'; readonly body: string };
 
@@ -191,7 +193,8 @@ export class FakeApiServer {
     }
     const body = this.#list(resource, url.searchParams, response);
     if (body === undefined) return;
-    await (fault?.kind === 'cut' ? sendCut(response, body) : sendJSON(response, body));
+    if (fault?.kind === 'cut' || fault?.kind === 'end') sendPart(response, body, fault.kind);
+    else await sendJSON(response, body);
   }
 
   #nextFault(resource: Resource, verb: Verb): Fault | undefined {
@@ -265,10 +268,10 @@ export class FakeApiServer {
       watches.delete(watch);
     });
     const version = query.get('resourceVersion') ?? '';
-    if (fault?.kind === 'cut') {
+    if (fault?.kind === 'cut' || fault?.kind === 'end') {
       const objects = [...this.store.objects(resource).values()];
       if (streaming) watch.sendAll(objects.slice(objects.length / 2));
-      watch.disturb('cut-now');
+      watch.disturb(fault.kind === 'cut' ? 'cut-now' : 'end');
       return;
     }
     if (streaming || version === '' || version === '0') {
@@ -329,6 +332,7 @@ async function failed(fault: Fault, response: ServerResponse): Promise<boolean> 
       return true;
     case 'late':
     case 'cut':
+    case 'end':
       return false;
   }
 }
@@ -353,11 +357,11 @@ async function sendJSON(response: ServerResponse, body: Iterable<string>): Promi
   response.end(block);
 }
 
-async function sendCut(response: ServerResponse, body: Iterable<string>): Promise<void> {
+function sendPart(response: ServerResponse, body: Iterable<string>, how: 'cut' | 'end'): void {
   response.writeHead(200, { 'content-type': 'application/json' });
   const bytes = Buffer.from([...body].join(''));
   const inCharacter = bytes.lastIndexOf(0xc3) + 1;
-  response.write(bytes.subarray(0, inCharacter > 0 ? inCharacter : bytes.length / 2), () =>
-    response.destroy(),
-  );
+  const part = bytes.subarray(0, inCharacter > 0 ? inCharacter : bytes.length / 2);
+  if (how === 'end') response.end(part);
+  else response.write(part, () => response.destroy());
 }

@@ -52,6 +52,7 @@ describe('KubernetesSource on a bad day', () => {
     ['does not answer', { kind: 'stall' }],
     ['answers late', { kind: 'late', ms: 200 }],
     ['cuts the body inside a character', { kind: 'cut' }],
+    ['ends the body too soon', { kind: 'end' }],
     ['says 410', { kind: 'status', status: 410 }],
     ['says 429', { kind: 'status', status: 429, retryAfterSeconds: 0 }],
     ['says 500', { kind: 'status', status: 500 }],
@@ -82,13 +83,13 @@ describe('KubernetesSource on a bad day', () => {
       expect(sink.changes.filter(isGone)).toHaveLength(1);
     });
 
-    it('deletes nothing while a relist fails half way, and what is gone after it', async () => {
+    it.each(['cut', 'end'] as const)('deletes nothing on half a list: %s', async (how) => {
       const server = await startServer({ streamingLists });
       populate(server);
       const { sink, converged } = startSource(server, { timing: impatient });
       await converged();
       const verb = streamingLists === 'supported' ? 'streaming-list' : 'page';
-      server.fault({ resource: 'services', verb, fault: { kind: 'cut' }, times: 1000 });
+      server.fault({ resource: 'services', verb, fault: { kind: how }, times: 1000 });
       blind(server, 'services');
       for (let i = 0; i < 5; i += 1) server.store.delete('services', `shop/s${i}`);
       server.store.compact();
@@ -99,6 +100,23 @@ describe('KubernetesSource on a bad day', () => {
       await converged();
       expect(sink.changes.filter(isGone)).toHaveLength(5);
     });
+  });
+
+  it('takes no answer for a list that is none, and deletes nothing for it', async () => {
+    const server = await startServer({ streamingLists: 'refused' });
+    populate(server);
+    const { sink, converged } = startSource(server, { timing: impatient });
+    await converged();
+    blind(server, 'services');
+    server.store.delete('services', 'shop/s1');
+    server.store.compact();
+    for (const body of ['{"items":[]}', '{"kind":"Status","metadata":{},"items":null}', '[]', '']) {
+      server.fault({ resource: 'services', verb: 'list', fault: { kind: 'foreign', body } });
+    }
+    server.disturb('services', 'drop');
+    await converged();
+    expect(sink.changes.filter(isGone)).toHaveLength(1);
+    expect(server.count('services', 'list')).toBe(1 + 4 + 1);
   });
 
   it('lists again at once when a watch is refused with 410', async () => {
