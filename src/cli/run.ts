@@ -4,6 +4,7 @@ import { App } from '../app.ts';
 import type { Config } from '../config/config.ts';
 import { type LoadResult, loadConfig } from '../config/load.ts';
 import { fairleadVersion } from '../config/version.ts';
+import { hostFiles } from '../host/files.ts';
 import { interfaceAddresses, ipv6Available } from '../host/interfaces.ts';
 import { nodeName } from '../host/node-name.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
@@ -66,7 +67,7 @@ async function runProxy(config: Config, log: Logger): Promise<number> {
     kernel: openKernel(),
     source: sourceOf(config, name),
     interfaces: interfaceAddresses,
-    families: ipv6Available() ? ['IPv4', 'IPv6'] : ['IPv4'],
+    families: ipv6Available(hostFiles()) ? ['IPv4', 'IPv6'] : ['IPv4'],
   });
   await app.run(stopSignal(log));
   log.info('Stopped, the rules stay in place');

@@ -1,7 +1,7 @@
 /** Addresses of this machine, and whether it can do IPv6. */
-import { existsSync, readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { type Address, parseAddress } from '../state/address.ts';
+import type { HostFiles } from './files.ts';
 
 /** Addresses of all interfaces that are up, loopback included; link-local ones too. */
 export function interfaceAddresses(): Address[] {
@@ -16,13 +16,9 @@ export function interfaceAddresses(): Address[] {
   return found;
 }
 
-/** Behaviour document 3.5. `proc` is where the proc file system is mounted. */
-export function ipv6Available(proc = '/proc'): boolean {
-  if (!existsSync(`${proc}/net/if_inet6`)) return false;
-  try {
-    return readFileSync(`${proc}/sys/net/ipv6/conf/all/disable_ipv6`, 'utf8').trim() !== '1';
-  } catch {
-    // Without the switch, what `if_inet6` says counts.
-    return true;
-  }
+/** Behaviour document 3.5. */
+export function ipv6Available(files: HostFiles): boolean {
+  if (files.read('/proc/net/if_inet6') === undefined) return false;
+  // Without the switch, what `if_inet6` says counts.
+  return files.read('/proc/sys/net/ipv6/conf/all/disable_ipv6') !== '1';
 }

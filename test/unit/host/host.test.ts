@@ -1,6 +1,3 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { DetectLocal, NodePortAddresses } from '../../../src/config/config.ts';
 import { interfaceAddresses, ipv6Available } from '../../../src/host/interfaces.ts';
@@ -12,6 +9,7 @@ import { nodePortAddresses } from '../../../src/host/node-ports.ts';
 import { formatAddress } from '../../../src/state/address.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import { address, cidr, node } from '../state/build.ts';
+import { machine } from './machine.ts';
 
 const anyAddress = address('0.0.0.0');
 
@@ -138,15 +136,12 @@ describe('IPv6', () => {
     ['it is disabled', { if_inet6: '', disable: '1\n' }, false],
     ['the kernel has none', { disable: '0\n' }, false],
     ['the switch is missing', { if_inet6: '' }, true],
-  ])('when %s', (_, files: { if_inet6?: string; disable?: string }, available) => {
-    const proc = mkdtempSync(join(tmpdir(), 'fairlead-proc-'));
-    mkdirSync(join(proc, 'net'));
-    mkdirSync(join(proc, 'sys/net/ipv6/conf/all'), { recursive: true });
-    if (files.if_inet6 !== undefined) writeFileSync(join(proc, 'net/if_inet6'), files.if_inet6);
-    const disable = join(proc, 'sys/net/ipv6/conf/all/disable_ipv6');
-    if (files.disable !== undefined) writeFileSync(disable, files.disable);
-    expect(ipv6Available(proc)).toBe(available);
-    rmSync(proc, { recursive: true });
+  ])('when %s', (_, { if_inet6, disable }: { if_inet6?: string; disable?: string }, available) => {
+    const files = machine({
+      '/proc/net/if_inet6': if_inet6,
+      '/proc/sys/net/ipv6/conf/all/disable_ipv6': disable,
+    });
+    expect(ipv6Available(files)).toBe(available);
   });
 });
 

@@ -1,0 +1,39 @@
+/** The files of /proc and /sys by which Linux is asked and told things. Tests give another root. */
+import { closeSync, constants, openSync, readFileSync, writeSync } from 'node:fs';
+
+export interface HostFiles {
+  /** Without the white space around it; undefined when there is no such file. */
+  read(path: string): string | undefined;
+  /** Throws an Error of one line that names the path. */
+  write(path: string, text: string): void;
+}
+
+/** Without O_CREAT: a file that is not there is a setting that this kernel does not have. */
+const overwrite = constants.O_WRONLY | constants.O_TRUNC;
+
+/** `root` is put before every path. */
+export function hostFiles(root = ''): HostFiles {
+  return {
+    read: (path) => {
+      try {
+        return readFileSync(root + path, 'utf8').trim();
+      } catch (error) {
+        if (isMissing(error)) return undefined;
+        throw error;
+      }
+    },
+    write: (path, text) => {
+      const file = openSync(root + path, overwrite);
+      try {
+        writeSync(file, text);
+      } finally {
+        closeSync(file);
+      }
+    },
+  };
+}
+
+function isMissing(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  return code === 'ENOENT' || code === 'ENOTDIR';
+}

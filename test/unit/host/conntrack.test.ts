@@ -1,0 +1,119 @@
+import { describe, expect, it } from 'vitest';
+import type { ConntrackConfig } from '../../../src/config/config.ts';
+import {
+  conntrackMax,
+  coresOf,
+  type SettingChange,
+  setConntrack,
+} from '../../../src/host/conntrack.ts';
+import { hostFiles } from '../../../src/host/files.ts';
+import { contentOf, machineRoot } from './machine.ts';
+
+const sysctls = '/proc/sys/net/netfilter';
+const hashsize = '/sys/module/nf_conntrack/parameters/hashsize';
+const kernelDefaults = {
+  '/sys/devices/system/cpu/online': '0-3,8,10-11\n',
+  [`${sysctls}/nf_conntrack_max`]: '65536\n',
+  [hashsize]: '16384\n',
+  [`${sysctls}/nf_conntrack_tcp_be_liberal`]: '0\n',
+  [`${sysctls}/nf_conntrack_tcp_timeout_established`]: '432000\n',
+  [`${sysctls}/nf_conntrack_tcp_timeout_close_wait`]: '60\n',
+  [`${sysctls}/nf_conntrack_udp_timeout`]: '30\n',
+  [`${sysctls}/nf_conntrack_udp_timeout_stream`]: '120\n',
+};
+
+const leaveAlone: ConntrackConfig = {
+  maxPerCore: 0,
+  min: 131_072,
+  tcpEstablishedTimeoutMs: 0,
+  tcpCloseWaitTimeoutMs: 0,
+  tcpBeLiberal: false,
+  udpTimeoutMs: 0,
+  udpStreamTimeoutMs: 0,
+};
+const upstreamDefaults: ConntrackConfig = {
+  ...leaveAlone,
+  maxPerCore: 32_768,
+  tcpEstablishedTimeoutMs: 86_400_000,
+  tcpCloseWaitTimeoutMs: 3_600_000,
+};
+
+/** What a configuration changes on a machine: path to new content. */
+function changes(
+  config: Partial<ConntrackConfig>,
+  files: Readonly<Record<string, string | undefined>> = {},
+): Record<string, string> {
+  const root = machineRoot({ ...kernelDefaults, ...files });
+  const told: SettingChange[] = [];
+  setConntrack({ ...leaveAlone, ...config }, hostFiles(root), (change) => told.push(change));
+  const written = told.map(({ path }) => [path.split('/').pop()!, contentOf(root, path)]);
+  expect(told.map(({ to }) => to)).toEqual(written.map(([, text]) => text));
+  return Object.fromEntries(written);
+}
+
+describe('the limit of connections', () => {
+  it.each([
+    [{ maxPerCore: 32_768, min: 131_072 }, 2, 131_072],
+    [{ maxPerCore: 32_768, min: 131_072 }, 7, 229_376],
+    [{ maxPerCore: 32_768, min: 131_072 }, 512, 1_048_576],
+    [{ maxPerCore: 1, min: 123_456 }, 8, 123_456],
+    [{ maxPerCore: 0, min: 123_456 }, 8, undefined],
+    [{ maxPerCore: 32_768, min: 2_000_000 }, 8, 2_000_000],
+    [{ maxPerCore: 32_768, min: 2_000_000 }, 512, 2_000_000],
+  ])('of %j on %d cores is %j', (config, cores, max) => {
+    expect(conntrackMax(config, cores)).toBe(max);
+  });
+
+  it('counts the cores that are online', () => {
+    const files = (online: string | undefined) =>
+      hostFiles(machineRoot({ '/sys/devices/system/cpu/online': online }));
+    expect(coresOf(files('0-3,8,10-11\n'))).toBe(7);
+    expect(coresOf(files('0\n'))).toBe(1);
+    expect(coresOf(files(undefined))).toBeGreaterThan(0);
+    expect(coresOf(files('all of them'))).toBeGreaterThan(0);
+  });
+
+  it('comes with a hash table that is large enough, and leaves a larger one alone', () => {
+    expect(changes({ maxPerCore: 32_768 })).toEqual({
+      nf_conntrack_max: '229376',
+      hashsize: '57344',
+    });
+    expect(changes({ maxPerCore: 32_768 }, { [hashsize]: '65536\n' })).toEqual({
+      nf_conntrack_max: '229376',
+    });
+  });
+});
+
+describe('the sysctls of connection tracking', () => {
+  it('are those of the configuration', () => {
+    expect(changes(upstreamDefaults)).toEqual({
+      nf_conntrack_max: '229376',
+      hashsize: '57344',
+      nf_conntrack_tcp_timeout_established: '86400',
+      nf_conntrack_tcp_timeout_close_wait: '3600',
+    });
+  });
+
+  it('are left alone where the configuration says 0, or what they are already', () => {
+    expect(changes({})).toEqual({});
+    expect(changes({ udpTimeoutMs: 30_000, udpStreamTimeoutMs: 120_000 })).toEqual({});
+    expect(
+      changes({ tcpBeLiberal: true }, { [`${sysctls}/nf_conntrack_tcp_be_liberal`]: '1' }),
+    ).toEqual({});
+  });
+
+  it('are whole seconds, rounded up, so that half a second does not become none', () => {
+    expect(changes({ udpTimeoutMs: 500, udpStreamTimeoutMs: 1001 })).toEqual({
+      nf_conntrack_udp_timeout: '1',
+      nf_conntrack_udp_timeout_stream: '2',
+    });
+    expect(changes({ tcpBeLiberal: true })).toEqual({ nf_conntrack_tcp_be_liberal: '1' });
+  });
+
+  it('name the file and the way out when they cannot be set', () => {
+    expect(() => changes(upstreamDefaults, { [`${sysctls}/nf_conntrack_max`]: undefined })).toThrow(
+      /^could not set conntrack parameters from kube-proxy configuration: \/proc\S+_max to 229376: ENOENT.*conntrack.maxPerCore: 0 leaves it alone\)$/,
+    );
+    expect(() => changes(upstreamDefaults, { [hashsize]: undefined })).toThrow('hashsize to 57344');
+  });
+});

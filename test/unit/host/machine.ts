@@ -1,0 +1,27 @@
+/** A machine's /proc and /sys in a directory, removed when the test ends. */
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import { type HostFiles, hostFiles } from '../../../src/host/files.ts';
+
+/** With these files; undefined = not there. */
+export function machine(contents: Readonly<Record<string, string | undefined>>): HostFiles {
+  return hostFiles(machineRoot(contents));
+}
+
+/** The same, for tests that look at the files themselves. */
+export function machineRoot(contents: Readonly<Record<string, string | undefined>>): string {
+  const root = mkdtempSync(join(tmpdir(), 'fairlead-machine-'));
+  onTestFinished(() => rmSync(root, { recursive: true }));
+  for (const [path, text] of Object.entries(contents)) {
+    if (text === undefined) continue;
+    mkdirSync(dirname(join(root, path)), { recursive: true });
+    writeFileSync(join(root, path), text);
+  }
+  return root;
+}
+
+export function contentOf(root: string, path: string): string {
+  return readFileSync(join(root, path), 'utf8');
+}
