@@ -165,6 +165,8 @@ function actorLines(actor: ActorName): string[] {
         ...up('eth0'),
         ...address('eth0', CLIENT_IP),
         ...address('eth0', CLIENT_OTHER_IP),
+        // Without this IPv6 would take the address that came last for its own.
+        `addr change ${CLIENT_OTHER_IP.IPv6}/64 dev eth0 nodad preferred_lft 0`,
         ...route(DEFAULT_ROUTE, ROUTER_CLIENT_IP),
       ];
     case 'pod-a':
