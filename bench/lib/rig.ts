@@ -11,7 +11,7 @@ import type { SyncEvent } from '../../src/sync/events.ts';
 import { FamilySync, type SyncSettings } from '../../src/sync/family.ts';
 import { SyncLoop } from '../../src/sync/loop.ts';
 import { Ruleset } from '../../src/sync/ruleset.ts';
-import { inNamespace } from './namespace.ts';
+import type { Namespace } from './namespace.ts';
 
 export const config: ModeConfig = {
   family: 'IPv4',
@@ -95,16 +95,14 @@ export class Rig {
   }
 }
 
-/** Runs `work` with a rig on the kernel of a fresh namespace. */
-export async function withRig<T>(purpose: string, work: (rig: Rig) => Promise<T>): Promise<T> {
-  return inNamespace(purpose, async (namespace) => {
-    const kernel = openKernel({ netns: namespace.path });
-    const rig = new Rig(kernel);
-    try {
-      return await work(rig);
-    } finally {
-      await rig.close();
-      kernel.close();
-    }
-  });
+/** Runs `work` with a rig on the kernel of a namespace. */
+export async function withRig<T>(namespace: Namespace, work: (rig: Rig) => Promise<T>): Promise<T> {
+  const kernel = openKernel({ netns: namespace.path });
+  const rig = new Rig(kernel);
+  try {
+    return await work(rig);
+  } finally {
+    await rig.close();
+    kernel.close();
+  }
 }

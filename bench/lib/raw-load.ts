@@ -1,0 +1,40 @@
+/** The raw netlink loop (native/bench/raw_load.cc): what the kernel itself takes. */
+import { execFileSync } from 'node:child_process';
+import { join, resolve } from 'node:path';
+import type { Size } from './cluster.ts';
+import { inNamespace } from './namespace.ts';
+
+const root = resolve(import.meta.dirname, '..', '..');
+
+export interface RawTimes {
+  readonly loadMs: number;
+  readonly replace: { readonly p50: number; readonly p99: number };
+}
+
+interface RawReport {
+  readonly totalUs: number;
+  readonly replace: { readonly p50Us: number; readonly p99Us: number };
+}
+
+let built = false;
+
+/** Milliseconds; the best of `runs` loads, each into a fresh namespace. */
+export async function rawLoad(
+  { services, endpoints }: Size,
+  replacements: number,
+  runs: number,
+): Promise<RawTimes> {
+  if (!built) execFileSync('sh', [join(root, 'scripts', 'build-bench')]);
+  built = true;
+  const reports: RawReport[] = [];
+  for (let i = 0; i < runs; i += 1) {
+    const args = [services, endpoints, replacements].map(String);
+    const report = await inNamespace('raw', (namespace) =>
+      namespace.run(join(root, 'build', 'bench', 'raw_load'), args),
+    );
+    reports.push(JSON.parse(report) as RawReport);
+  }
+  const best = reports.reduce((a, b) => (a.totalUs < b.totalUs ? a : b));
+  const { p50Us, p99Us } = best.replace;
+  return { loadMs: best.totalUs / 1000, replace: { p50: p50Us / 1000, p99: p99Us / 1000 } };
+}

@@ -1,0 +1,160 @@
+/**
+ * How long does it take to program a cluster from nothing, and one change after that? Fairlead from
+ * an in-process source, beside a raw netlink loop that sends the same elements (the lower bound)
+ * and `nft -f` with the same content.
+ */
+import { writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { openKernel } from '../src/kernel/native-kernel.ts';
+import { nftablesMode } from '../src/modes/nftables/mode.ts';
+import { resolve } from '../src/state/resolve.ts';
+import { ClusterState } from '../src/state/store.ts';
+import type { EndpointSlice } from '../src/state/types.ts';
+import { objects, type Size, sizeName, slice } from './lib/cluster.ts';
+import { inNamespace } from './lib/namespace.ts';
+import { type RawTimes, rawLoad } from './lib/raw-load.ts';
+import { config, environment, type Rig, withRig } from './lib/rig.ts';
+import { number, ratio, type Summary, summarise, table } from './lib/stats.ts';
+
+const sizes: readonly Size[] = [
+  { services: 1000, endpoints: 10 },
+  { services: 8000, endpoints: 30 },
+  { services: 44_000, endpoints: 1 },
+];
+const loads = 3;
+const replacements = 1000;
+const scalings = 100;
+const nftRuns = 5;
+
+/** Milliseconds. */
+interface Ours {
+  readonly load: number;
+  readonly restart: number;
+  readonly replace: Summary;
+  readonly scale: Summary;
+}
+
+interface Nft {
+  readonly load: number;
+  readonly replace: Summary;
+}
+
+export async function load(): Promise<string> {
+  const full: string[][] = [];
+  const single: string[][] = [];
+  for (const size of sizes) {
+    const ours = await measureOurs(size);
+    const raw = await rawLoad(size, replacements, loads);
+    const nft = await measureNft(size);
+    full.push(fullRow(size, ours, raw, nft));
+    single.push(singleRow(size, ours, raw, nft));
+  }
+  const fullHead = ['cluster', 'Fairlead', 'raw loop', 'nft -f', 'to raw', 'to nft', 'restart'];
+  const singleHead = ['cluster', 'p50', 'p99', 'raw p50', 'nft -f p50', 'scale p50', 'scale p99'];
+  return [
+    `Full load into an empty kernel, and restart with nothing changed; ms, best of ${loads}`,
+    table(fullHead, full),
+    `One endpoint replaced (${replacements} times), and a Service scaled by one (${scalings}); ms`,
+    table(singleHead, single),
+  ].join('\n\n');
+}
+
+function fullRow(size: Size, ours: Ours, raw: RawTimes, nft: Nft): string[] {
+  return [
+    sizeName(size),
+    number(ours.load),
+    number(raw.loadMs),
+    number(nft.load),
+    ratio(ours.load, raw.loadMs),
+    ratio(ours.load, nft.load),
+    number(ours.restart),
+  ];
+}
+
+function singleRow(size: Size, ours: Ours, raw: RawTimes, nft: Nft): string[] {
+  return [
+    sizeName(size),
+    number(ours.replace.p50),
+    number(ours.replace.p99),
+    number(raw.replace.p50),
+    number(nft.replace.p50),
+    number(ours.scale.p50),
+    number(ours.scale.p99),
+  ];
+}
+
+async function timed(work: () => Promise<unknown> | unknown): Promise<number> {
+  const startedMs = performance.now();
+  await work();
+  return performance.now() - startedMs;
+}
+
+async function measureOurs(size: Size): Promise<Ours> {
+  const changes = [...objects(size)];
+  const loaded: number[] = [];
+  for (let i = 1; i < loads; i += 1) {
+    await inNamespace('load', (namespace) =>
+      withRig(namespace, async (rig) => loaded.push(await timed(() => rig.load(changes)))),
+    );
+  }
+  return inNamespace('load', async (namespace) => {
+    await withRig(namespace, async (rig) => loaded.push(await timed(() => rig.load(changes))));
+    return withRig(namespace, async (rig) => {
+      const restart = await timed(() => rig.load(changes));
+      const replace = await measureChanges(rig, replacements, (i) =>
+        slice((i * 37) % size.services, size.endpoints, i),
+      );
+      const scale = await measureChanges(rig, scalings, (i) =>
+        slice(i % size.services, size.endpoints + 1),
+      );
+      return { load: Math.min(...loaded), restart, replace, scale };
+    });
+  });
+}
+
+async function measureChanges(
+  rig: Rig,
+  times: number,
+  changed: (i: number) => EndpointSlice,
+): Promise<Summary> {
+  const tookMs: number[] = [];
+  for (let i = 1; i <= times; i += 1) {
+    const change = { kind: 'slice', slice: changed(i) } as const;
+    tookMs.push(await timed(() => rig.change(change)));
+  }
+  return summarise(tookMs);
+}
+
+/** The same table as text, and one element of it replaced, each by a run of nft. */
+async function measureNft(size: Size): Promise<Nft> {
+  const file = join(tmpdir(), `fairlead-bench-${process.pid}.nft`);
+  return inNamespace('nft', async (namespace) => {
+    writeFileSync(file, await fullScript(size, namespace.path));
+    const load = await timed(() => namespace.run('nft', ['-f', file]));
+    const replace: number[] = [];
+    for (let i = 1; i <= nftRuns; i += 1) {
+      const key = `10.96.0.1 . tcp . 80 . 0`;
+      const from = `delete element ip fairlead endpoints { ${key} }`;
+      const to = `add element ip fairlead endpoints { ${key} : 100.0.0.${i} . 8080 }`;
+      replace.push(await timed(() => namespace.run('nft', ['-f', '-'], `${from}\n${to}\n`)));
+    }
+    return { load, replace: summarise(replace) };
+  });
+}
+
+async function fullScript(size: Size, netns: string): Promise<string> {
+  const state = new ClusterState();
+  for (const change of objects(size)) state.apply(change);
+  const context = { zone: '', nodeAddresses: [], externalIPsEnabled: true };
+  const planner = nftablesMode.planner(config, environment);
+  const kernel = openKernel({ netns });
+  planner.repairFixed(await planner.observe(kernel));
+  kernel.close();
+  for (const key of state.serviceKeys()) {
+    for (const forwarding of resolve(state.service(key)!, state.slices(key), context)) {
+      planner.change(undefined, forwarding);
+    }
+  }
+  return nftablesMode.script(planner.take()!.ops);
+}
