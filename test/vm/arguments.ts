@@ -15,7 +15,7 @@ export type KernelChoice =
   | { readonly kind: 'debian'; readonly series: readonly string[] }
   | { readonly kind: 'own'; readonly image: string; readonly modules: string | undefined };
 
-/** The kernel suite (all of it, or the files whose path contains a filter), or any other command. */
+/** The kernel suite (all of it, or the files whose path contains a filter), or another command. */
 export type Job =
   | { readonly kind: 'suite'; readonly filters: readonly string[] }
   | { readonly kind: 'command'; readonly words: readonly string[] };

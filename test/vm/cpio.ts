@@ -31,7 +31,7 @@ export function* encodeArchive(entries: Iterable<Entry>): Generator<Buffer> {
   yield* record({ name: 'TRAILER!!!', mode: 0 }, Buffer.alloc(0));
 }
 
-/** Writes the archive to a file, uncompressed: under emulation unpacking costs more than reading. */
+/** Writes the archive to a file, uncompressed: to unpack it would take the emulator longer. */
 export function writeArchive(path: string, entries: Iterable<Entry>): void {
   const file = openSync(path, 'w');
   try {

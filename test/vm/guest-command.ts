@@ -4,17 +4,17 @@ import { guestProject } from './project.ts';
 /**
  * The shell script that the guest runs.
  *
- * CI=1: where a test could skip itself or write a missing snapshot it must fail instead, because
+ * CI=true: where a test could skip itself or write a missing snapshot it must fail instead, because
  * here everything that the suite needs is present, and nothing that it writes is kept.
  */
 export function guestCommand(job: Job, colors: 'always' | 'never'): string {
   const color = colors === 'always' ? 'FORCE_COLOR=1' : 'NO_COLOR=1';
-  return `#!/bin/sh\nexport CI=1 ${color}\ncd ${guestProject}\n${jobLines(job)}\n`;
+  return `#!/bin/sh\nexport CI=true ${color}\ncd ${guestProject}\n${jobLines(job)}\n`;
 }
 
 function jobLines(job: Job): string {
   if (job.kind === 'command') return `exec ${shellWords(job.words)}`;
-  // An emulated processor is ten to twenty times slower than the one that time limits are made for.
+  // An emulated processor is more than ten times slower than those that limits are made for.
   const limits = ['--testTimeout=300000', '--hookTimeout=300000'];
   const suite = ['vitest', 'run', '--project', 'kernel', ...limits, ...job.filters];
   return `node test/vm/guest-check.ts || exit\nexec ${shellWords(suite)}`;

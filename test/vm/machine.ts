@@ -31,8 +31,8 @@ export function qemuArguments(machine: Machine): string[] {
   return [
     ...['-machine', 'q35', '-nodefaults', '-display', 'none', '-no-reboot'],
     ...['-accel', 'tcg,thread=multi,tb-size=512'],
-    // What Debian's x86-64 programs and Node use. Newer processors boot slower under emulation
-    // (five-level page tables, AVX self-tests); without rdrand the kernel waits for entropy.
+    // Enough for Debian and Node; newer models boot slower under emulation (five-level page
+    // tables, AVX). The kernel takes its first randomness from rdrand.
     ...['-cpu', 'Nehalem,+rdrand'],
     ...['-smp', String(machine.cpus), '-m', String(machine.memoryMib)],
     ...['-kernel', machine.kernel, '-initrd', machine.initramfs],

@@ -139,15 +139,23 @@ async function runKernel({ kernel, options, common, work, interrupt }: Run): Pro
   const print = (line: string) => process.stdout.write(`${kernel.name} | ${line}\n`);
   const startedMs = Date.now();
   const outcome = await runMachine(machine, options.timeLimitMs, print, interrupt);
-  const consoleLog = join(cache, `${kernel.name}.console.log`);
-  renameSync(machine.consoleLog, consoleLog);
   const tookS = Math.round((Date.now() - startedMs) / 1000);
   console.error(`test-vm: ${kernel.name}: ${describe(outcome)} after ${tookS} s`);
-  if (outcome.kind !== 'exited') {
-    const lastLines = readFileSync(consoleLog, 'latin1').trimEnd().split('\n').slice(-30);
-    console.error(`test-vm: ${kernel.name}: end of ${consoleLog}:\n${lastLines.join('\n')}`);
-  }
+  reportConsole(kernel, machine.consoleLog, outcome);
   return exitCode(outcome);
+}
+
+/** Keeps the messages of the kernel, and shows the last where the outcome does not explain itself. */
+function reportConsole(kernel: Kernel, from: string, outcome: Outcome): void {
+  const path = join(cache, `${kernel.name}.console.log`);
+  renameSync(from, path);
+  const text = readFileSync(path, 'latin1');
+  if (outcome.kind !== 'exited') {
+    const lastLines = text.trimEnd().split('\n').slice(-30).join('\n');
+    console.error(`test-vm: ${kernel.name}: end of ${path}:\n${lastLines}`);
+  } else if (/WARNING: |BUG: |INFO: task .* blocked/.test(text)) {
+    console.error(`test-vm: ${kernel.name}: the kernel warns of a fault, see ${path}`);
+  }
 }
 
 function describe(outcome: Outcome): string {

@@ -59,7 +59,7 @@ export function missingPackages(packages: readonly string[]): string[] {
   return packages.filter((name) => !installed.has(`${name} installed`));
 }
 
-/** Everything outside of the project: empty mount points, programs with their plug-ins, settings. */
+/** All that is not the project: empty mount points, programs with their plug-ins, settings. */
 export function userland(): Entry[] {
   const merged = ['bin', 'sbin', 'lib', 'lib64'];
   const empty = ['/dev', '/proc', '/sys', '/run', '/tmp', '/root', '/usr/lib64'];
