@@ -3,7 +3,7 @@ import type { Config } from './config/config.ts';
 import { localDetector } from './host/local-detector.ts';
 import { NodeFacts } from './host/node-facts.ts';
 import type { Kernel } from './kernel/kernel.ts';
-import { selectMode } from './modes/index.ts';
+import { type Fallback, selectMode } from './modes/index.ts';
 import type { ProxyMode } from './modes/mode.ts';
 import { ProxyHealth } from './serve/health.ts';
 import type { Logger } from './serve/log.ts';
@@ -91,7 +91,8 @@ export class App {
     if (signal.aborted) end();
     let parts: Promise<void>[] = [];
     try {
-      const mode = await selectMode(config.mode, kernel);
+      const { mode, fallbacks } = await selectMode(config.mode, kernel);
+      for (const fallback of fallbacks) this.#fellBack(fallback);
       log.info({ mode: mode.name, node: this.#options.nodeName }, 'Using this mode');
       const ending = this.#ending.signal;
       parts = [
@@ -107,6 +108,11 @@ export class App {
       this.#metrics.close();
       kernel.close();
     }
+  }
+
+  #fellBack({ from, to, reason }: Fallback): void {
+    this.#options.log.warn({ from, to, reason }, 'Falling back to another mode');
+    this.#metrics.lifecycle.fellBack(from, to);
   }
 
   async #sync(mode: ProxyMode, signal: AbortSignal): Promise<void> {

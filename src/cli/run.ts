@@ -101,8 +101,8 @@ function stopSignal(log: Logger): AbortSignal {
 async function initOnly(config: Config, log: Logger): Promise<number> {
   const kernel = openKernel();
   try {
-    const { name } = await selectMode(config.mode, kernel);
-    log.info({ mode: name }, 'Initialised');
+    const { mode } = await selectMode(config.mode, kernel);
+    log.info({ mode: mode.name }, 'Initialised');
     return 0;
   } finally {
     kernel.close();

@@ -3,12 +3,36 @@ import type { Kernel } from '../kernel/kernel.ts';
 import type { MissingFeature, ModeName, ProxyMode } from './mode.ts';
 import { nftablesMode } from './nftables/mode.ts';
 
-/** Best first. */
-const modes: ReadonlyMap<ModeName, ProxyMode> = new Map([[nftablesMode.name, nftablesMode]]);
+export type ModeRegistry = ReadonlyMap<ModeName, ProxyMode>;
 
 /** Every mode of this build, best first. */
+const builtModes: ModeRegistry = new Map([[nftablesMode.name, nftablesMode]]);
+
 export function availableModes(): ProxyMode[] {
-  return [...modes.values()];
+  return [...builtModes.values()];
+}
+
+/** What is tried for a mode that was asked for; empty = nobody asked for one: the best there is. */
+const order: Readonly<Record<ModeName | '', readonly ModeName[]>> = {
+  '': ['nftables', 'iptables', 'userspace'],
+  nftables: ['nftables', 'iptables', 'userspace'],
+  ipvs: ['ipvs', 'iptables', 'userspace'],
+  iptables: ['iptables', 'userspace'],
+  userspace: ['userspace'],
+};
+
+/** One step from a mode that cannot run here to the next one. */
+export interface Fallback {
+  readonly from: ModeName;
+  readonly to: ModeName;
+  /** What the kernel, or this version, lacks. */
+  readonly reason: string;
+}
+
+export interface ModeChoice {
+  readonly mode: ProxyMode;
+  /** How it came to that; empty = it is what was asked for. */
+  readonly fallbacks: readonly Fallback[];
 }
 
 /** No mode can do what was asked for; the message says why and what to do. */
@@ -17,27 +41,35 @@ export class ModeError extends Error {
 }
 
 /**
- * The mode to run, after asking the kernel whether it can. Empty = the best one that it can do.
- * Throws ModeError, and what `probe` throws.
+ * The mode to run: the first in order of which the kernel says that it can. Throws ModeError, and
+ * what `probe` throws: a kernel that may not be asked is no reason to try something else.
  */
-export async function selectMode(requested: ModeName | '', kernel: Kernel): Promise<ProxyMode> {
-  const candidates = requested === '' ? availableModes() : [modeNamed(requested)];
-  const lacking: string[] = [];
-  for (const mode of candidates) {
-    const missing = await mode.probe(kernel);
-    if (missing.length === 0) return mode;
-    lacking.push(`mode ${mode.name} needs what this kernel lacks: ${describe(missing)}`);
+export async function selectMode(
+  requested: ModeName | '',
+  kernel: Kernel,
+  registry: ModeRegistry = builtModes,
+): Promise<ModeChoice> {
+  const tried: { readonly name: ModeName; readonly reason: string }[] = [];
+  for (const name of order[requested]) {
+    const mode = registry.get(name);
+    const reason = mode === undefined ? 'is not in this version' : lackOf(await mode.probe(kernel));
+    if (mode !== undefined && reason === undefined) {
+      const next = [...tried.map((one) => one.name), name].slice(1);
+      return {
+        mode,
+        fallbacks: tried.map((one, i) => ({ from: one.name, to: next[i]!, reason: one.reason })),
+      };
+    }
+    tried.push({ name, reason: reason! });
   }
-  throw new ModeError(lacking.join('; '));
+  const reasons = tried.map(({ name, reason }) => `${name} ${reason}`).join('; ');
+  const known = [...registry.keys()].join(', ');
+  throw new ModeError(`no proxy mode can run: ${reasons} (--proxy-mode; there are: ${known})`);
 }
 
-function modeNamed(name: ModeName): ProxyMode {
-  const mode = modes.get(name);
-  if (mode !== undefined) return mode;
-  const known = [...modes.keys()].join(', ');
-  throw new ModeError(`mode ${name} is not in this version; available: ${known} (--proxy-mode)`);
-}
-
-function describe(missing: readonly MissingFeature[]): string {
-  return missing.map(({ feature, advice }) => `${feature}: ${advice}`).join('; ');
+/** Undefined = nothing. */
+function lackOf(missing: readonly MissingFeature[]): string | undefined {
+  if (missing.length === 0) return undefined;
+  const features = missing.map(({ feature, advice }) => `${feature}: ${advice}`);
+  return `needs what this kernel lacks: ${features.join('; ')}`;
 }

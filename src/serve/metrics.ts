@@ -10,6 +10,7 @@ import { resources } from '../source/source.ts';
 import type { Family } from '../state/address.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { FamilyEvent, SyncEvent } from '../sync/events.ts';
+import { LifecycleMetrics } from './lifecycle-metrics.ts';
 
 /** What is read when Prometheus asks. */
 export interface MetricsSources {
@@ -47,6 +48,7 @@ function steps(from: number, to: number, by: number): number[] {
 
 export class Metrics {
   readonly registry = new Registry();
+  readonly lifecycle = new LifecycleMetrics(this.registry);
   readonly #eventLoop: EventLoopDelay;
   readonly #kubeProxy: ReturnType<typeof kubeProxyMetrics>;
   readonly #own: ReturnType<typeof ownMetrics>;

@@ -285,13 +285,14 @@ describe('a start that cannot work says in one line what is wrong and what to do
 
   it('on a kernel that lacks a feature', async () => {
     expect(await failure(new Refusing('EOPNOTSUPP', 0))).toMatch(
-      /^mode nftables needs what this kernel lacks: nf_tables \(EOPNOTSUPP\): load module nf_tab/,
+      /^no proxy mode can run: nftables needs what this kernel lacks: nf_tables \(EOPNOTSUPP\): load module nf_tab/,
     );
   });
 
   it('when asked for a mode that is not there', async () => {
     expect(await failure(new ClosableKernel(), '--proxy-mode=ipvs')).toBe(
-      'mode ipvs is not in this version; available: nftables (--proxy-mode)',
+      'no proxy mode can run: ipvs is not in this version; iptables is not in this version; ' +
+        'userspace is not in this version (--proxy-mode; there are: nftables)',
     );
   });
 });

@@ -1,0 +1,86 @@
+import { describe, expect, it } from 'vitest';
+import { KernelError } from '../../../src/kernel/errors.ts';
+import { type ModeRegistry, selectMode } from '../../../src/modes/index.ts';
+import type { MissingFeature, ModeName, ProxyMode } from '../../../src/modes/mode.ts';
+import { FakeKernel } from '../../fake/kernel.ts';
+
+/** What probing a mode finds: `can`, what is missing, or that asking failed. */
+type Probe = 'can' | readonly string[] | Error;
+
+function registry(probes: Partial<Record<ModeName, Probe>>): ModeRegistry {
+  const entries = Object.entries(probes) as [ModeName, Probe][];
+  return new Map(entries.map(([name, probe]) => [name, double(name, probe)]));
+}
+
+function double(name: ModeName, found: Probe): ProxyMode {
+  const probe = async (): Promise<MissingFeature[]> => {
+    if (found instanceof Error) throw found;
+    if (found === 'can') return [];
+    return found.map((feature) => ({ feature, advice: `load ${feature}` }));
+  };
+  return { name, probe } as unknown as ProxyMode;
+}
+
+/** `nftables`, or `nftables -> iptables because …`, or the error. */
+async function chosen(
+  requested: ModeName | '',
+  probes: Partial<Record<ModeName, Probe>>,
+): Promise<string> {
+  try {
+    const { mode, fallbacks } = await selectMode(requested, new FakeKernel(), registry(probes));
+    const steps = fallbacks.map(({ from, to, reason }) => `${from} -> ${to}: ${reason}`);
+    return [...steps, mode.name].join(' | ');
+  } catch (error) {
+    return String(error);
+  }
+}
+
+const all = { nftables: 'can', ipvs: 'can', iptables: 'can', userspace: 'can' } as const;
+const lacks = 'needs what this kernel lacks:';
+
+describe('the mode', () => {
+  it('is the one that was asked for, where it can run', async () => {
+    for (const name of ['nftables', 'ipvs', 'iptables', 'userspace'] as const) {
+      expect(await chosen(name, all)).toBe(name);
+    }
+  });
+
+  it('is the best one that can run when none was asked for', async () => {
+    expect(await chosen('', all)).toBe('nftables');
+    expect(await chosen('', { ...all, nftables: ['fib'] })).toBe(
+      `nftables -> iptables: ${lacks} fib: load fib | iptables`,
+    );
+  });
+
+  it('falls back from nftables and from ipvs to iptables, and from there to userspace', async () => {
+    expect(await chosen('nftables', { ...all, nftables: ['fib', 'numgen'] })).toBe(
+      `nftables -> iptables: ${lacks} fib: load fib; numgen: load numgen | iptables`,
+    );
+    expect(await chosen('ipvs', { ...all, ipvs: ['ip_vs'] })).toBe(
+      `ipvs -> iptables: ${lacks} ip_vs: load ip_vs | iptables`,
+    );
+    expect(await chosen('iptables', { ...all, iptables: ['nat'] })).toBe(
+      `iptables -> userspace: ${lacks} nat: load nat | userspace`,
+    );
+    expect(await chosen('ipvs', { nftables: 'can', userspace: 'can' })).toBe(
+      'ipvs -> iptables: is not in this version | ' +
+        'iptables -> userspace: is not in this version | userspace',
+    );
+  });
+
+  it('is none when nothing can run, and the reasons are named', async () => {
+    expect(await chosen('userspace', { nftables: 'can' })).toBe(
+      'ModeError: no proxy mode can run: userspace is not in this version ' +
+        '(--proxy-mode; there are: nftables)',
+    );
+    expect(await chosen('iptables', { iptables: ['nat'], userspace: ['tproxy'] })).toBe(
+      `ModeError: no proxy mode can run: iptables ${lacks} nat: load nat; ` +
+        `userspace ${lacks} tproxy: load tproxy (--proxy-mode; there are: iptables, userspace)`,
+    );
+  });
+
+  it('is not replaced when the kernel may not be asked', async () => {
+    const denied = new KernelError({ operation: 'x', subject: 'y', code: 'EPERM', words: 'no' });
+    expect(await chosen('', { ...all, nftables: denied })).toBe('KernelError: x y: no (EPERM)');
+  });
+});
