@@ -5,6 +5,7 @@ import { ClusterState } from '../../../src/state/store.ts';
 import type { EndpointSlice, Service } from '../../../src/state/types.ts';
 import type { SyncEvent } from '../../../src/sync/events.ts';
 import { FamilySync, type SyncSettings } from '../../../src/sync/family.ts';
+import type { ForwardingFollower } from '../../../src/sync/follower.ts';
 import { SyncLoop } from '../../../src/sync/loop.ts';
 import { Ruleset } from '../../../src/sync/ruleset.ts';
 import { ready, service, slice } from '../state/build.ts';
@@ -51,7 +52,12 @@ export class World<K extends Kernel = ToyKernel> {
   #running: Promise<void> | undefined;
 
   /** Another process's kernel may be given: that is a restart. */
-  constructor(settings: Partial<SyncSettings> = {}, given?: K, makePlanner?: MakePlanner) {
+  constructor(
+    settings: Partial<SyncSettings> = {},
+    given?: K,
+    makePlanner?: MakePlanner,
+    follower?: ForwardingFollower,
+  ) {
     this.clock = new ToyClock();
     const toy = new ToyKernel();
     const kernel = given ?? (toy as unknown as K);
@@ -71,6 +77,7 @@ export class World<K extends Kernel = ToyKernel> {
       ruleset: new Ruleset(),
       observer,
       settings: all,
+      ...(follower && { follower }),
     });
     this.loop = new SyncLoop({
       state,

@@ -1,0 +1,126 @@
+import { describe, expect, it } from 'vitest';
+import type { Environment } from '../../../src/modes/mode.ts';
+import { type Forwarding, forwardingKey } from '../../../src/state/types.ts';
+import type { ForwardingFollower } from '../../../src/sync/follower.ts';
+import { address } from '../state/build.ts';
+import { quiet, refusal, type ToyKernel } from './double.ts';
+import { World } from './world.ts';
+
+/** What a follower knows from what it was told. */
+class Follower implements ForwardingFollower {
+  readonly held = new Map<string, Forwarding>();
+  /** Keys of changes whose `previous` is not what was told before. */
+  readonly surprises: string[] = [];
+  settledNow = false;
+  nodePortAddresses: Environment['nodePortAddresses'] = [];
+
+  moving(): void {
+    this.settledNow = false;
+  }
+
+  changed(previous: Forwarding | undefined, next: Forwarding | undefined): void {
+    const servicePort = (next ?? previous)?.servicePort;
+    if (servicePort === undefined) return;
+    const key = forwardingKey(servicePort);
+    if (this.held.get(key) !== previous) this.surprises.push(key);
+    if (next === undefined) this.held.delete(key);
+    else this.held.set(key, next);
+  }
+
+  settled(nodePortAddresses: Environment['nodePortAddresses']): void {
+    this.settledNow = true;
+    this.nodePortAddresses = nodePortAddresses;
+  }
+}
+
+async function started(services: number) {
+  const follower = new Follower();
+  const world = new World<ToyKernel>({}, undefined, undefined, follower);
+  world.addServices(0, services);
+  await world.start();
+  return { world, follower };
+}
+
+describe('a follower', () => {
+  it('is told of all that is in force at the start, and of each change after it', async () => {
+    const { world, follower } = await started(5);
+    expect(follower.held).toEqual(world.sync.applied);
+    expect(follower.held.size).toBe(5);
+
+    world.setEndpoints('web-1', '10.244.9.9', '10.244.9.8');
+    world.removeService('web-2');
+    world.addServices(5, 7);
+    await world.clock.pass(0);
+    expect(follower.held).toEqual(world.sync.applied);
+    expect(follower.held.size).toBe(6);
+    expect(follower.surprises).toEqual([]);
+    expect(follower.settledNow).toBe(true);
+    await world.stop();
+  });
+
+  it('is not told that all is settled while a batch is in flight', async () => {
+    const { world, follower } = await started(5);
+    const release = world.kernel.hold();
+    world.setEndpoints('web-1', '10.244.9.9');
+    await world.clock.pass(0);
+    expect(follower.settledNow).toBe(false);
+    const before = follower.held.get('default/web-1:http/TCP');
+    expect(before?.serving.texts()).toEqual(['10.244.0.1:8080']);
+    release();
+    await world.clock.pass(0);
+    expect(follower.settledNow).toBe(true);
+    const after = follower.held.get('default/web-1:http/TCP');
+    expect(after?.serving.texts()).toEqual(['10.244.9.9:8080']);
+    await world.stop();
+  });
+
+  it('is told after a recovery what that changed, and what it deleted', async () => {
+    const { world, follower } = await started(5);
+    let refusals = 1;
+    world.kernel.refuse = () => (refusals-- > 0 ? refusal('ENOBUFS') : undefined);
+    const release = world.kernel.hold('reads');
+    world.setEndpoints('web-1', '10.244.9.9');
+    await world.clock.pass(0);
+    // The kernel is being read: what changes now is no part of any normal sync.
+    world.removeService('web-2');
+    await quiet();
+    expect(follower.settledNow).toBe(false);
+    release();
+    await world.clock.pass(0);
+    expect(follower.held).toEqual(world.sync.applied);
+    expect([...follower.held.keys()].sort()).toEqual(
+      ['web-0', 'web-1', 'web-3', 'web-4'].map((name) => `default/${name}:http/TCP`),
+    );
+    expect(follower.surprises).toEqual([]);
+    expect(follower.settledNow).toBe(true);
+    await world.stop();
+  });
+
+  it('is told that all is settled also when the kernel refuses a Service', async () => {
+    const { world, follower } = await started(3);
+    world.kernel.refuse = (ops) => {
+      const op = ops.findIndex(({ object }) => object.includes('web-1'));
+      return op < 0 ? undefined : refusal('EINVAL', op);
+    };
+    world.setEndpoints('web-1', '10.244.9.9');
+    await world.clock.pass(0);
+    expect(follower.held).toEqual(world.sync.applied);
+    expect(follower.settledNow).toBe(true);
+    await world.stop();
+  });
+
+  it('is told where node ports are accepted, once they are', async () => {
+    const { world, follower } = await started(1);
+    expect(follower.nodePortAddresses).toBe('all');
+    const nodePortAddresses = [address('192.168.0.1')];
+    world.environment = { serviceCIDRs: [], nodePortAddresses };
+    const release = world.kernel.hold();
+    world.loop.wake();
+    await quiet();
+    expect(follower.nodePortAddresses).toBe('all');
+    release();
+    await world.clock.pass(0);
+    expect(follower.nodePortAddresses).toBe(nodePortAddresses);
+    await world.stop();
+  });
+});
