@@ -1,0 +1,250 @@
+import { describe, expect, it } from 'vitest';
+import { Frontends } from '../../../src/conntrack/frontends.ts';
+import { contradicting, destinationOf, frontendKeys } from '../../../src/conntrack/policy.ts';
+import { formatAddress } from '../../../src/state/address.ts';
+import type { Forwarding } from '../../../src/state/types.ts';
+import { type FakeEntry, packedEntries } from '../../fake/conntrack.ts';
+import { address, draining, ready, stopping, unready } from '../state/build.ts';
+import { dns, nodeAddress } from './build.ts';
+
+type Step = readonly [previous: Forwarding | undefined, next: Forwarding | undefined];
+
+interface Circumstances {
+  /** Changes whose entries were looked at already. */
+  readonly earlier?: readonly Step[];
+  /** Addresses that accept node ports. */
+  readonly nodes?: readonly string[];
+}
+
+/** Which of the entries, each `DESTINATION < REPLY SOURCE`, contradict after the changes. */
+function stale(steps: readonly Step[], entries: readonly string[], given: Circumstances = {}) {
+  const { earlier = [], nodes = [nodeAddress] } = given;
+  const frontends = new Frontends();
+  for (const [previous, next] of earlier) frontends.changed(previous, next);
+  frontends.ripen();
+  frontends.clear();
+  for (const [previous, next] of steps) frontends.changed(previous, next);
+  frontends.ripen();
+  const of = entries.map((text): FakeEntry => {
+    const [to = '', answeredBy = ''] = text.split(' < ');
+    const from = to.startsWith('[') ? '[fd99::1]:4000' : '172.16.0.9:4000';
+    return { protocol: 'UDP', from, to, answeredBy };
+  });
+  const family = entries[0]!.startsWith('[') ? 'IPv6' : 'IPv4';
+  const found = contradicting(packedEntries(family, of), {
+    held: frontends.held,
+    suspects: frontends.due,
+    spared: frontends.fresh,
+    nodePortAddresses: () => nodes.map(address),
+  });
+  return Array.from({ length: found.length }, (_, i) => entries[found.id(i) - 1]);
+}
+
+const both = dns(['10.244.0.1', '10.244.0.2']);
+const one = dns(['10.244.0.1']);
+const none = dns([]);
+const toFirst = '10.96.0.10:53 < 10.244.0.1:5353';
+const toSecond = '10.96.0.10:53 < 10.244.0.2:5353';
+const notTranslated = '10.96.0.10:53 < 10.96.0.10:53';
+
+describe('an endpoint that went', () => {
+  it('takes the entries that point at it along, and no other', () => {
+    expect(stale([[both, one]], [toFirst, toSecond])).toEqual([toSecond]);
+  });
+
+  it('takes them along also when it was the last one', () => {
+    expect(stale([[one, none]], [toFirst])).toEqual([toFirst]);
+  });
+
+  it('takes them along also when the Service went with it', () => {
+    expect(stale([[both, undefined]], [toFirst, toSecond])).toEqual([toFirst, toSecond]);
+    const steps: Step[] = [
+      [both, one],
+      [one, undefined],
+    ];
+    expect(stale(steps, [toFirst, toSecond])).toEqual([toFirst, toSecond]);
+  });
+
+  it('is one whose port changed, too (C91)', () => {
+    const moved = dns(['10.244.0.1'], { target: 5300 });
+    const toMoved = '10.96.0.10:53 < 10.244.0.1:5300';
+    expect(stale([[one, moved]], [toFirst, toMoved])).toEqual([toFirst]);
+  });
+
+  it('keeps its entries when it comes back before they were looked at', () => {
+    const steps: Step[] = [
+      [both, one],
+      [one, both],
+    ];
+    expect(stale(steps, [toFirst, toSecond])).toEqual([]);
+  });
+
+  it('has gone when it neither serves nor is picked, whatever else its conditions say', () => {
+    const after = { '10.244.0.1': ready, '10.244.0.2': stopping };
+    expect(stale([[both, dns(after)]], [toFirst, toSecond])).toEqual([toSecond]);
+    expect(stale([[both, dns({ ...after, '10.244.0.2': unready })]], [toSecond])).toEqual([
+      toSecond,
+    ]);
+  });
+
+  it('has not gone while it terminates and still serves', () => {
+    const after = dns({ '10.244.0.1': ready, '10.244.0.2': draining });
+    expect(after.cluster.texts()).toEqual(['10.244.0.1:5353']);
+    expect(stale([[both, after]], [toFirst, toSecond])).toEqual([]);
+  });
+
+  it('has not gone while it is picked without serving: publishNotReadyAddresses', () => {
+    const after = dns({ '10.244.0.1': { is: ['ready'] } });
+    expect(after.serving.length).toBe(0);
+    expect(stale([[both, after]], [toFirst, toSecond])).toEqual([toSecond]);
+  });
+});
+
+describe('an entry that is not translated', () => {
+  it('contradicts a frontend that is new, with endpoints or without (C91)', () => {
+    expect(stale([[undefined, both]], [notTranslated, toFirst])).toEqual([notTranslated]);
+    expect(stale([[undefined, none]], [notTranslated])).toEqual([notTranslated]);
+  });
+
+  it('contradicts a frontend that gets its first endpoint', () => {
+    expect(stale([[none, one]], [notTranslated, toFirst, toSecond])).toEqual([
+      notTranslated,
+      toSecond,
+    ]);
+  });
+
+  it('stays when its frontend went: the address may be real now', () => {
+    expect(stale([[both, undefined]], [notTranslated])).toEqual([]);
+  });
+});
+
+describe('entries of others', () => {
+  it('stay: other ports of the address, other addresses (C91)', () => {
+    const others = ['10.96.0.10:54 < 10.244.0.2:5353', '10.96.0.11:53 < 10.244.0.2:5353'];
+    expect(stale([[both, one]], others)).toEqual([]);
+    expect(stale([[both, undefined]], others)).toEqual([]);
+  });
+
+  it('stay when a frontend went and they point at what was never its endpoint', () => {
+    expect(stale([[both, undefined]], ['10.96.0.10:53 < 10.244.9.9:5353'])).toEqual([]);
+  });
+
+  it('stay when their Service did not change, whatever they are', () => {
+    const web = dns(['10.244.0.7'], { name: 'other', clusterIPs: ['10.96.0.20'] });
+    const earlier: Step[] = [[undefined, web]];
+    expect(stale([[both, one]], ['10.96.0.20:53 < 10.244.9.9:5353'], { earlier })).toEqual([]);
+  });
+
+  it('are judged by who holds the frontend now, in whatever order it changed hands', () => {
+    const heir = dns(['10.244.0.2'], { name: 'heir' });
+    const given: Step = [both, undefined];
+    const taken: Step = [undefined, heir];
+    for (const steps of [
+      [given, taken],
+      [taken, given],
+    ]) {
+      expect(stale(steps, [toFirst, toSecond])).toEqual([toFirst]);
+    }
+  });
+});
+
+describe('every kind of address', () => {
+  const fields = { externalIPs: ['203.0.113.5'], loadBalancerIPs: ['203.0.113.6'] };
+  const before = dns(['10.244.0.1', '10.244.0.2'], { ...fields, type: 'LoadBalancer' });
+  const after = dns(['10.244.0.1'], { ...fields, type: 'LoadBalancer' });
+
+  it.each(['10.96.0.10', '203.0.113.5', '203.0.113.6'])('is a frontend: %s', (frontend) => {
+    const entries = [`${frontend}:53 < 10.244.0.1:5353`, `${frontend}:53 < 10.244.0.2:5353`];
+    expect(stale([[before, after]], entries)).toEqual([entries[1]]);
+  });
+
+  it('is given up alone: the others keep their entries', () => {
+    const without = dns(['10.244.0.1', '10.244.0.2'], {
+      externalIPs: ['203.0.113.5'],
+      type: 'LoadBalancer',
+    });
+    const entries = ['203.0.113.6:53 < 10.244.0.1:5353', '203.0.113.5:53 < 10.244.0.1:5353'];
+    expect(stale([[before, without]], entries)).toEqual([entries[0]]);
+  });
+
+  it('is IPv6 as well', () => {
+    const v6 = { clusterIPs: ['fd00::10'] };
+    const entries = ['[fd00::10]:53 < [fd00:244::1]:5353', '[fd00::10]:53 < [fd00:244::2]:5353'];
+    const of = (...endpoints: string[]) => dns(endpoints, v6);
+    expect(stale([[of('fd00:244::1', 'fd00:244::2'), of('fd00:244::1')]], entries)).toEqual([
+      entries[1],
+    ]);
+    expect(stale([[undefined, of()]], ['[fd00::10]:53 < [fd00::10]:53'])).toHaveLength(1);
+  });
+
+  it('can be read back from its key, to narrow a dump', () => {
+    const texts = [dns([], { ...fields, nodePort: 30053 }), dns([], { clusterIPs: ['fd00::10'] })]
+      .flatMap((of) => frontendKeys(of).map((key) => destinationOf(of.family, key)))
+      .map(({ address: bytes, port }) => `${bytes && formatAddress(bytes)} ${port}`);
+    expect(texts).toEqual([
+      '10.96.0.10 53',
+      '203.0.113.6 53',
+      '203.0.113.5 53',
+      'undefined 30053',
+      'fd00::10 53',
+    ]);
+  });
+});
+
+describe('a node port', () => {
+  const fields = { type: 'NodePort', nodePort: 30053 } as const;
+  const before = dns(['10.244.0.1', '10.244.0.2'], fields);
+  const after = dns(['10.244.0.1'], fields);
+  const here = `${nodeAddress}:30053 < 10.244.0.2:5353`;
+
+  it('is a frontend at this node', () => {
+    const entries = [here, `${nodeAddress}:30053 < 10.244.0.1:5353`];
+    expect(stale([[before, after]], entries)).toEqual([here]);
+    expect(stale([[before, dns([], fields)]], entries)).toEqual(entries);
+    expect(stale([[before, undefined]], entries)).toEqual(entries);
+  });
+
+  it('is none at another address: a flow that passes through with this port stays (C11)', () => {
+    const passing = ['198.51.100.7:30053 < 198.51.100.7:30053', '192.168.0.2:30053 < 10.0.0.8:1'];
+    expect(stale([[before, after]], passing)).toEqual([]);
+    expect(stale([[undefined, after]], passing)).toEqual([]);
+  });
+
+  it('is none at an address of this node that does not accept node ports', () => {
+    expect(stale([[before, after]], [here], { nodes: ['192.168.7.1'] })).toEqual([]);
+    expect(stale([[before, after]], ['127.0.0.1:30053 < 127.0.0.1:30053'])).toEqual([]);
+  });
+
+  it('leaves the address of another Service with that port to that Service', () => {
+    const other = dns(['10.244.0.2'], {
+      name: 'other',
+      clusterIPs: ['10.96.0.20'],
+      externalIPs: [nodeAddress],
+      port: 30053,
+    });
+    const steps: Step[] = [
+      [undefined, other],
+      [before, after],
+    ];
+    expect(stale(steps, [here, `${nodeAddress}:30053 < 10.244.0.1:5353`])).toEqual([
+      `${nodeAddress}:30053 < 10.244.0.1:5353`,
+    ]);
+  });
+});
+
+describe('a change that takes nothing away', () => {
+  it.each([
+    ['more endpoints', one, both],
+    ['another order', both, dns(['10.244.0.2', '10.244.0.1'])],
+    ['session affinity', both, dns(['10.244.0.1', '10.244.0.2'], { affinityTimeoutSeconds: 60 })],
+    [
+      'a policy that leaves an endpoint out, which still serves',
+      both,
+      dns(['10.244.0.1', '10.244.0.2'], { internalTrafficPolicy: 'Local' }),
+    ],
+  ])('looks at no entry: %s', (_, previous, next) => {
+    const frontends = new Frontends();
+    frontends.changed(previous, next);
+    expect([...frontends.fresh.keys()]).toEqual([]);
+  });
+});

@@ -1,0 +1,354 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { ConntrackEvent } from '../../../src/conntrack/events.ts';
+import { ConntrackReconciler } from '../../../src/conntrack/reconciler.ts';
+import { formatAddress } from '../../../src/state/address.ts';
+import type { Forwarding } from '../../../src/state/types.ts';
+import { FakeConntrack, kernelRefusal } from '../../fake/conntrack.ts';
+import { address } from '../state/build.ts';
+import { quiet, ToyClock } from '../sync/double.ts';
+import { dns, nodeAddress } from './build.ts';
+
+const toFirst = 'UDP 172.16.0.9:4001 > 10.96.0.10:53, reply 10.244.0.1:5353 > 172.16.0.9:4001';
+const toSecond = 'UDP 172.16.0.9:4002 > 10.96.0.10:53, reply 10.244.0.2:5353 > 172.16.0.9:4002';
+
+const both = dns(['10.244.0.1', '10.244.0.2']);
+const one = dns(['10.244.0.1']);
+
+class World {
+  readonly clock = new ToyClock();
+  readonly conntrack = new FakeConntrack();
+  readonly events: ConntrackEvent[] = [];
+  readonly reconciler = new ConntrackReconciler({
+    family: 'IPv4',
+    conntrack: this.conntrack,
+    clock: this.clock,
+    observer: (event) => this.events.push(event),
+    localAddresses: () => [address(nodeAddress)],
+  });
+
+  constructor() {
+    this.conntrack.add(
+      {
+        protocol: 'UDP',
+        from: '172.16.0.9:4001',
+        to: '10.96.0.10:53',
+        answeredBy: '10.244.0.1:5353',
+      },
+      {
+        protocol: 'UDP',
+        from: '172.16.0.9:4002',
+        to: '10.96.0.10:53',
+        answeredBy: '10.244.0.2:5353',
+      },
+    );
+  }
+
+  /** One sync, after which `next` is in force instead of `previous`. */
+  sync(previous: Forwarding | undefined, next: Forwarding | undefined): void {
+    this.reconciler.moving();
+    this.reconciler.changed(previous, next);
+    this.reconciler.settled('all');
+  }
+
+  get deletions(): string[] {
+    return this.events.flatMap((event) =>
+      event.kind === 'reconciled'
+        ? Array.from({ length: event.deleted.length }, (_, i) => event.deleted.text(i))
+        : [],
+    );
+  }
+}
+
+let world: World;
+beforeEach(() => {
+  world = new World();
+});
+afterEach(() => world.reconciler.stop());
+
+describe('a pass', () => {
+  it('deletes nothing at a start that changes nothing', async () => {
+    world.sync(undefined, both);
+    await world.clock.pass(10_000);
+    expect(world.conntrack.texts).toEqual([toFirst, toSecond]);
+    expect(world.events).toMatchObject([{ kind: 'reconciled', protocol: 'UDP', examined: 2 }]);
+  });
+
+  it('deletes at the start what went while nobody was there to see it', async () => {
+    world.sync(undefined, one);
+    await world.clock.pass(0);
+    expect(world.conntrack.texts).toEqual([toFirst]);
+  });
+
+  it('waits for the end of the sync', async () => {
+    world.reconciler.moving();
+    world.reconciler.changed(undefined, one);
+    await world.clock.pass(10_000);
+    expect(world.conntrack.dumps).toEqual([]);
+    world.reconciler.settled('all');
+    await world.clock.pass(0);
+    expect(world.conntrack.texts).toEqual([toFirst]);
+  });
+
+  it('does not read the table when a sync took nothing away', async () => {
+    world.sync(undefined, one);
+    await world.clock.pass(10_000);
+    world.sync(one, both);
+    world.sync(both, both);
+    await world.clock.pass(10_000);
+    expect(world.conntrack.dumps).toHaveLength(1);
+  });
+
+  it('asks only for the entries of a frontend that changed alone', async () => {
+    world.sync(undefined, both);
+    await world.clock.pass(10_000);
+    const asked = world.conntrack.dumps.map(({ destination }) => ({
+      address: formatAddress(destination!.address!),
+      port: destination!.port,
+    }));
+    expect(asked).toEqual([{ address: '10.96.0.10', port: 53 }]);
+  });
+
+  it('asks once for all entries of the protocol when several changed', async () => {
+    world.reconciler.changed(undefined, both);
+    const other = dns([], { name: 'other', clusterIPs: ['10.96.0.20'] });
+    world.reconciler.changed(undefined, other);
+    world.reconciler.settled('all');
+    await world.clock.pass(10_000);
+    expect(world.conntrack.dumps).toEqual([
+      { family: 'IPv4', protocol: 'UDP', state: 'any', zone: 0 },
+    ]);
+  });
+
+  it('leaves entries of other conntrack zones alone', async () => {
+    const foreign = { protocol: 'UDP', zone: 7 } as const;
+    world.conntrack.add({ ...foreign, from: '172.16.0.9:4003', to: '10.96.0.10:53' });
+    world.sync(undefined, one);
+    await world.clock.pass(10_000);
+    expect(world.conntrack.texts).toHaveLength(2);
+  });
+
+  it('does SCTP as UDP', async () => {
+    const protocol = 'SCTP';
+    const from = '172.16.0.9:4003';
+    const to = '10.96.0.10:53';
+    world.conntrack.add({ protocol, from, to, answeredBy: '10.244.0.2:5353' });
+    world.sync(dns(['10.244.0.2'], { protocol }), dns([], { protocol }));
+    await world.clock.pass(0);
+    expect(world.conntrack.texts).toEqual([toFirst, toSecond]);
+  });
+
+  it('tells how many entries it looked at, and which it deleted', async () => {
+    world.sync(undefined, one);
+    await world.clock.pass(0);
+    expect(world.events).toMatchObject([
+      { kind: 'reconciled', family: 'IPv4', protocol: 'UDP', examined: 2, durationMs: 0 },
+    ]);
+    expect(world.deletions).toEqual([toSecond]);
+  });
+});
+
+describe('TCP', () => {
+  const protocol = 'TCP';
+  const to = '10.96.0.10:53';
+  const answeredBy = '10.244.0.2:5353';
+  const bothTcp = dns(['10.244.0.1', '10.244.0.2'], { protocol });
+  const oneTcp = dns(['10.244.0.1'], { protocol });
+
+  beforeEach(() => {
+    world.conntrack.add(
+      { protocol, from: '172.16.0.9:4001', to, answeredBy, answered: true },
+      { protocol, from: '172.16.0.9:4002', to, answeredBy, answered: false },
+    );
+  });
+
+  const answered = 'TCP 172.16.0.9:4001 > 10.96.0.10:53, reply 10.244.0.2:5353 > 172.16.0.9:4001';
+  const pending = 'TCP 172.16.0.9:4002 > 10.96.0.10:53, reply 10.244.0.2:5353 > 172.16.0.9:4002';
+
+  it('connections go on; attempts that nobody answered do not', async () => {
+    world.sync(bothTcp, oneTcp);
+    await world.clock.pass(1000);
+    expect(world.conntrack.texts).toContain(answered);
+    expect(world.conntrack.texts).not.toContain(pending);
+  });
+
+  it('attempts have the time of a handshake to be answered', async () => {
+    world.sync(bothTcp, oneTcp);
+    await world.clock.pass(499);
+    expect(world.conntrack.texts).toContain(pending);
+    await world.clock.pass(1);
+    expect(world.conntrack.texts).not.toContain(pending);
+  });
+
+  it('attempts have that time also when their endpoint goes while others are looked at', async () => {
+    const other = dns(['10.244.0.2'], { protocol, name: 'other', clusterIPs: ['10.96.0.20'] });
+    const earlier = {
+      protocol,
+      from: '172.16.0.9:4003',
+      to,
+      answeredBy: '10.244.0.3:5353',
+    } as const;
+    world.conntrack.add({ ...earlier, answered: false });
+    const three = dns(['10.244.0.1', '10.244.0.2', '10.244.0.3'], { protocol });
+    world.sync(three, bothTcp);
+    world.sync(other, undefined);
+    await world.clock.pass(400);
+    world.sync(bothTcp, oneTcp);
+    await world.clock.pass(100);
+    expect(world.deletions).toEqual([
+      'TCP 172.16.0.9:4003 > 10.96.0.10:53, reply 10.244.0.3:5353 > 172.16.0.9:4003',
+    ]);
+    await world.clock.pass(500);
+    expect(world.conntrack.texts).not.toContain(pending);
+  });
+});
+
+describe('changes during a pass', () => {
+  it('are waited for: an entry may point at what is in force already, but not told yet', async () => {
+    world.sync(undefined, one);
+    // The kernel has taken the second endpoint and a client has reached it, when the table is read.
+    world.conntrack.before = (operation) => {
+      if (operation === 'dump') world.reconciler.moving();
+    };
+    await world.clock.pass(1000);
+    expect(world.conntrack.texts).toEqual([toFirst, toSecond]);
+
+    world.reconciler.changed(one, both);
+    world.reconciler.settled('all');
+    await world.clock.pass(1000);
+    expect(world.conntrack.texts).toEqual([toFirst, toSecond]);
+  });
+
+  it('get a pass of their own, after this one', async () => {
+    world.sync(undefined, both);
+    world.conntrack.before = (operation) => {
+      if (operation !== 'dump') return;
+      world.conntrack.before = () => {};
+      world.sync(both, one);
+    };
+    await world.clock.pass(0);
+    expect(world.conntrack.texts).toEqual([toFirst]);
+    expect(world.conntrack.dumps).toHaveLength(2);
+  });
+
+  it('share passes: a table that takes long to read is not read all the time', async () => {
+    world.conntrack.before = () =>
+      new Promise<void>((resolve) => {
+        world.clock.after(100, resolve);
+      });
+    for (let i = 0; i < 1000; i += 1) {
+      world.sync(...((i % 2 === 0 ? [one, both] : [both, one]) as [Forwarding, Forwarding]));
+      await world.clock.pass(10);
+    }
+    expect(world.conntrack.dumps.length).toBeGreaterThan(10);
+    expect(world.conntrack.dumps.length).toBeLessThanOrEqual(21);
+  });
+});
+
+describe('node ports', () => {
+  const fields = { type: 'NodePort', nodePort: 30053 } as const;
+  const here = { protocol: 'UDP', from: '172.16.0.9:4009' } as const;
+
+  it('are looked at when an address begins to accept them', async () => {
+    const vip = { ...here, to: '192.168.0.100:30053' };
+    world.conntrack.add(vip);
+    world.reconciler.changed(undefined, dns(['10.244.0.1', '10.244.0.2'], fields));
+    world.reconciler.settled([address(nodeAddress)]);
+    await world.clock.pass(10_000);
+    expect(world.deletions).toEqual([]);
+
+    world.reconciler.settled([address(nodeAddress), address('192.168.0.100')]);
+    await world.clock.pass(0);
+    expect(world.deletions).toEqual([
+      'UDP 172.16.0.9:4009 > 192.168.0.100:30053, reply 192.168.0.100:30053 > 172.16.0.9:4009',
+    ]);
+  });
+
+  it('are at every local address when all accept them', async () => {
+    world.conntrack.add({ ...here, to: `${nodeAddress}:30053` });
+    world.conntrack.add({ ...here, to: '198.51.100.7:30053' });
+    world.sync(undefined, dns(['10.244.0.1', '10.244.0.2'], fields));
+    await world.clock.pass(0);
+    expect(world.deletions).toEqual([
+      'UDP 172.16.0.9:4009 > 192.168.0.1:30053, reply 192.168.0.1:30053 > 172.16.0.9:4009',
+    ]);
+  });
+});
+
+describe('a kernel that refuses', () => {
+  it('is asked again for a dump that was interrupted', async () => {
+    world.conntrack.interruptions = 4;
+    world.sync(undefined, one);
+    await world.clock.pass(0);
+    expect(world.conntrack.dumps).toHaveLength(5);
+    expect(world.conntrack.texts).toEqual([toFirst]);
+  });
+
+  it('is not asked for ever: what an interrupted dump found is used', async () => {
+    world.conntrack.interruptions = Number.POSITIVE_INFINITY;
+    world.sync(undefined, dns([]));
+    await world.clock.pass(10_000);
+    expect(world.conntrack.dumps).toHaveLength(5);
+    expect(world.conntrack.texts).toEqual([toSecond]);
+  });
+
+  it('is asked later when it does not let the table be read', async () => {
+    world.conntrack.before = () => {
+      throw kernelRefusal('ENOBUFS');
+    };
+    world.sync(undefined, one);
+    await world.clock.pass(0);
+    expect(world.events).toMatchObject([{ kind: 'failed', protocol: 'UDP', retryMs: 1000 }]);
+    world.conntrack.before = () => {};
+    await world.clock.pass(1000);
+    expect(world.conntrack.texts).toEqual([toFirst]);
+  });
+
+  it('is left in peace after some attempts, until the next change', async () => {
+    world.conntrack.before = () => {
+      throw kernelRefusal('EPERM');
+    };
+    world.sync(undefined, one);
+    await world.clock.pass(3_600_000);
+    expect(world.events.map((event) => event.kind === 'failed' && event.retryMs)).toEqual([
+      1000,
+      2000,
+      4000,
+      8000,
+      16_000,
+      undefined,
+    ]);
+    world.conntrack.before = () => {};
+    world.sync(undefined, one);
+    await world.clock.pass(0);
+    expect(world.conntrack.texts).toEqual([toFirst]);
+  });
+
+  it('does not keep the other entries from being deleted, nor from being counted', async () => {
+    const to = '10.96.0.20:53';
+    world.conntrack.add({ protocol: 'UDP', from: '172.16.0.9:4009', to });
+    world.conntrack.refused.set(to, 'EBUSY');
+    world.reconciler.changed(undefined, one);
+    world.reconciler.changed(undefined, dns([], { name: 'other', clusterIPs: ['10.96.0.20'] }));
+    world.reconciler.settled('all');
+    await world.clock.pass(0);
+    expect(world.deletions).toEqual([toSecond]);
+    expect(world.events.at(-1)).toMatchObject({ kind: 'failed', error: { code: 'EBUSY' } });
+    world.conntrack.refused.clear();
+    await world.clock.pass(1000);
+    expect(world.conntrack.texts).toEqual([toFirst]);
+  });
+});
+
+describe('the end', () => {
+  it('comes after the pass under way, which deletes nothing any more', async () => {
+    world.sync(undefined, one);
+    world.conntrack.before = () => world.reconciler.moving();
+    await world.clock.pass(0);
+    const stopped = world.reconciler.stop();
+    await quiet();
+    await expect(stopped).resolves.toBeUndefined();
+    world.reconciler.settled('all');
+    await world.clock.pass(10_000);
+    expect(world.conntrack.texts).toEqual([toFirst, toSecond]);
+  });
+});
