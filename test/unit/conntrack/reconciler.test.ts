@@ -127,6 +127,25 @@ describe('a pass', () => {
     expect(world.conntrack.texts).toHaveLength(2);
   });
 
+  it('finds what contradicts anywhere in a long table', async () => {
+    const to = '10.96.0.10:53';
+    const entries = Array.from({ length: 12_000 }, (_, i) => ({
+      protocol: 'UDP' as const,
+      from: `172.16.1.9:${1000 + i}`,
+      to,
+      answeredBy: `10.244.0.${i % 4000 === 3999 ? 2 : 1}:5353`,
+    }));
+    world.conntrack.add(...entries);
+    world.sync(both, one);
+    await world.clock.pass(0);
+    expect(world.deletions.map((text) => text.split(' > ')[0])).toEqual([
+      'UDP 172.16.0.9:4002',
+      'UDP 172.16.1.9:4999',
+      'UDP 172.16.1.9:8999',
+      'UDP 172.16.1.9:12999',
+    ]);
+  });
+
   it('does SCTP as UDP', async () => {
     const protocol = 'SCTP';
     const from = '172.16.0.9:4003';
@@ -321,6 +340,12 @@ describe('a kernel that refuses', () => {
     world.sync(undefined, one);
     await world.clock.pass(0);
     expect(world.conntrack.texts).toEqual([toFirst]);
+    world.conntrack.before = () => {
+      throw kernelRefusal('EPERM');
+    };
+    world.sync(one, undefined);
+    await world.clock.pass(0);
+    expect(world.events.at(-1)).toMatchObject({ kind: 'failed', retryMs: 1000 });
   });
 
   it('does not keep the other entries from being deleted, nor from being counted', async () => {
