@@ -22,7 +22,7 @@ export type Query = Readonly<Record<string, string>>;
 /** A 200 answer whose body is still on its way. */
 export type ApiResponse = AsyncIterable<Buffer>;
 
-/** GET requests to one API server, over HTTP/1.1: each watch has a connection of its own. */
+/** Requests to one API server, over HTTP/1.1: each watch has a connection of its own. */
 export class ApiClient {
   readonly #access: ClusterAccess;
   readonly #credentials: CredentialReader;
@@ -66,17 +66,35 @@ export class ApiClient {
    * when it does not answer, and when `signal` aborts, which also ends a running body.
    */
   async get(path: string, query: Query, signal: AbortSignal): Promise<ApiResponse> {
+    return this.#exchange({ method: 'GET', path: `${path}?${new URLSearchParams(query)}` }, signal);
+  }
+
+  /** Sends `object` as JSON, as a new object or as a merge patch. Rejects as `get` does. */
+  async send(
+    method: 'POST' | 'PATCH',
+    path: string,
+    object: unknown,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const type = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json';
+    const message = { method, path, type, body: JSON.stringify(object) };
+    // What the server made of it is of no interest, but must be read for the connection's sake.
+    await (await this.#exchange(message, signal)).dump();
+  }
+
+  async #exchange(message: Message, signal: AbortSignal): Promise<Dispatcher.ResponseData['body']> {
     await this.#limiter.take(signal);
     const { secureContext, headers } = await this.#credentials.read();
-    const response = await this.#request(path, query, {
+    const type = message.type === undefined ? {} : { 'content-type': message.type };
+    const response = await this.#request(message, {
       dispatcher: this.#dispatcher(secureContext),
-      headers: { ...headers, accept: 'application/json', 'user-agent': this.#userAgent },
+      headers: { ...headers, ...type, accept: 'application/json', 'user-agent': this.#userAgent },
       signal,
     });
     this.#answered = true;
     // A body that is stopped before anybody reads it has nobody else to tell.
     response.body.on('error', () => {});
-    if (response.statusCode === 200) return response.body;
+    if (response.statusCode === 200 || response.statusCode === 201) return response.body;
     if (response.statusCode === 401) this.#credentials.invalidate();
     throw await readError(response);
   }
@@ -86,8 +104,7 @@ export class ApiClient {
   }
 
   async #request(
-    path: string,
-    query: Query,
+    { method, path, body }: Message,
     { dispatcher, headers, signal }: RequestParts,
   ): Promise<Dispatcher.ResponseData> {
     const { origin, pathname } = this.#access.server;
@@ -95,8 +112,9 @@ export class ApiClient {
     try {
       return await dispatcher.request({
         origin,
-        path: `${prefix}${path}?${new URLSearchParams(query)}`,
-        method: 'GET',
+        path: `${prefix}${path}`,
+        method,
+        ...(body === undefined ? {} : { body }),
         headers,
         signal,
         // A watch may start late and stay silent: how long that is fine is its reader's to say.
@@ -123,6 +141,14 @@ export class ApiClient {
     }
     return dispatcher;
   }
+}
+
+interface Message {
+  readonly method: 'GET' | 'POST' | 'PATCH';
+  /** With its query. */
+  readonly path: string;
+  readonly type?: string;
+  readonly body?: string;
 }
 
 interface RequestParts {

@@ -1,0 +1,159 @@
+/**
+ * Which events are worth telling the API server: repeats become a count, and an object that has
+ * the same trouble again and again gets a few events, not thousands.
+ */
+import { randomBytes } from 'node:crypto';
+
+/** Something that users should see with `kubectl describe` (behaviour document 11.1). */
+export interface ClusterEvent {
+  readonly type: 'Normal' | 'Warning';
+  /** Why, in one word: `Starting`. */
+  readonly reason: string;
+  /** What was being done: `StartKubeProxy`. */
+  readonly action: string;
+  readonly regarding: Regarding;
+  readonly note: string;
+}
+
+export type Regarding =
+  | { readonly kind: 'Node'; readonly name: string }
+  | {
+      readonly kind: 'Service';
+      readonly namespace: string;
+      readonly name: string;
+      /** Empty when it is not known. */
+      readonly uid: string;
+    };
+
+/** An event and its repeats. */
+export interface Series {
+  readonly event: ClusterEvent;
+  /** metadata.name. */
+  readonly name: string;
+  readonly firstMs: number;
+  readonly lastMs: number;
+  readonly count: number;
+  /** How many of them the server knows of; 0 = it has never heard of the event. */
+  readonly told: number;
+}
+
+/** Why an event never reaches the server. */
+export type DropReason = 'rate-limited' | 'too-many' | 'undelivered';
+
+/** A repeat after this long is an event of its own, as with client-go. */
+const seriesEndsMs = 360_000;
+/** A growing count is told no more often than this. */
+const tellAgainMs = 60_000;
+/** For each object and reason: so many events at once, and then one each refill. */
+const burst = 5;
+const refillMs = 60_000;
+/** Series and buckets that are remembered. */
+const rememberedMax = 1000;
+/** Series that the server is to be told of. */
+const waitingMax = 200;
+
+interface MutableSeries {
+  readonly event: ClusterEvent;
+  name: string;
+  readonly firstMs: number;
+  lastMs: number;
+  count: number;
+  told: number;
+  /** When the server may be told (again). */
+  dueMs: number;
+}
+
+interface Bucket {
+  tokens: number;
+  filledMs: number;
+}
+
+/** Times are milliseconds of any one clock. */
+export class EventSeries {
+  readonly #series = new Map<string, MutableSeries>();
+  readonly #buckets = new Map<string, Bucket>();
+
+  /** Takes an event in; returns why it is dropped, if it is. */
+  add(event: ClusterEvent, nowMs: number): DropReason | undefined {
+    const key = JSON.stringify(event);
+    const known = this.#series.get(key);
+    if (known !== undefined && (known.told === 0 || nowMs - known.lastMs < seriesEndsMs)) {
+      known.count += 1;
+      known.lastMs = nowMs;
+      return undefined;
+    }
+    if (!this.#pay(event, nowMs)) return 'rate-limited';
+    this.#forget(nowMs);
+    if (this.#waiting >= waitingMax) return 'too-many';
+    const times = { firstMs: nowMs, lastMs: nowMs, dueMs: nowMs };
+    this.#series.set(key, { event, name: nameFor(event), ...times, count: 1, told: 0 });
+    return undefined;
+  }
+
+  /** What the server is to be told now: the series that has waited longest. */
+  next(nowMs: number): Series | undefined {
+    let next: MutableSeries | undefined;
+    for (const one of this.#series.values()) {
+      if (one.told === one.count || one.dueMs > nowMs) continue;
+      if (next === undefined || one.dueMs < next.dueMs) next = one;
+    }
+    return next && { ...next };
+  }
+
+  /** When `next` has something; undefined = never, as things are. */
+  dueMs(): number | undefined {
+    let dueMs: number | undefined;
+    for (const one of this.#series.values()) {
+      if (one.told < one.count) dueMs = Math.min(dueMs ?? one.dueMs, one.dueMs);
+    }
+    return dueMs;
+  }
+
+  /** The server knows of `count` of them now; 0 = it has forgotten the event. */
+  told({ event }: Series, count: number, nowMs: number): void {
+    const one = this.#series.get(JSON.stringify(event));
+    if (one === undefined) return;
+    one.told = count;
+    one.dueMs = count === 0 ? nowMs : nowMs + tellAgainMs;
+    if (count === 0) one.name = nameFor(one.event);
+  }
+
+  /** The server cannot be told: forgets it. */
+  drop({ event }: Series): void {
+    this.#series.delete(JSON.stringify(event));
+  }
+
+  get #waiting(): number {
+    let waiting = 0;
+    for (const { told, count } of this.#series.values()) if (told < count) waiting += 1;
+    return waiting;
+  }
+
+  /** Takes a token from the object's and reason's bucket, if it holds one. */
+  #pay({ regarding, reason }: ClusterEvent, nowMs: number): boolean {
+    const key = JSON.stringify([regarding, reason]);
+    const { tokens, filledMs } = this.#buckets.get(key) ?? { tokens: burst, filledMs: nowMs };
+    const filled = Math.min(burst, tokens + (nowMs - filledMs) / refillMs);
+    const paid = filled >= 1;
+    this.#buckets.delete(key);
+    this.#buckets.set(key, { tokens: paid ? filled - 1 : filled, filledMs: nowMs });
+    return paid;
+  }
+
+  /** What has been over for long, and then what is oldest. */
+  #forget(nowMs: number): void {
+    for (const [key, { told, count, lastMs }] of this.#series) {
+      const over = nowMs - lastMs >= seriesEndsMs || this.#series.size >= rememberedMax;
+      if (over && told === count) this.#series.delete(key);
+    }
+    for (const [key, { filledMs }] of this.#buckets) {
+      const full = nowMs - filledMs >= burst * refillMs;
+      if (full || this.#buckets.size > rememberedMax) this.#buckets.delete(key);
+    }
+  }
+}
+
+/** As client-go does it: the object's name and something that no other event has. */
+function nameFor({ regarding }: ClusterEvent): string {
+  return `${regarding.name}.${randomBytes(8).toString('hex')}`;
+}

@@ -1,0 +1,190 @@
+/** Tells the API server of events (events.k8s.io/v1), without ever holding anybody up. */
+import { Backoff, pause } from './backoff.ts';
+import type { ApiClient } from './client.ts';
+import { ApiError } from './errors.ts';
+import {
+  type ClusterEvent,
+  type DropReason,
+  EventSeries,
+  type Regarding,
+  type Series,
+} from './event-series.ts';
+
+/** Who takes events. */
+export interface EventSink {
+  /** Cheap; may be called at any time. */
+  record(event: ClusterEvent): void;
+}
+
+type Client = Pick<ApiClient, 'send' | 'close'>;
+
+export interface EventRecorderOptions {
+  readonly open: () => Promise<Client>;
+  /** This node's name. */
+  readonly nodeName: string;
+  readonly dropped: (reason: DropReason) => void;
+  /** Why events do not reach the server; told once until one does again. */
+  readonly problem: (error: Error) => void;
+  /** For each request. Default 10,000. */
+  readonly timeoutMs?: number;
+  /** Milliseconds since the epoch. */
+  readonly now?: () => number;
+}
+
+const attemptsMax = 3;
+const backoffBaseMs = 1000;
+const backoffMaxMs = 10_000;
+const timeoutDefaultMs = 10_000;
+const longestWaitMs = 3_600_000;
+/** What is not told by then when the process ends stays untold. */
+const farewellMs = 2000;
+/** Bounds of the API for events. */
+const noteBytesMax = 1024;
+const instanceMax = 128;
+
+export class EventRecorder implements EventSink {
+  readonly #options: EventRecorderOptions;
+  readonly #series = new EventSeries();
+  readonly #now: () => number;
+  /** Aborts when there may be something to tell. */
+  #wake = new AbortController();
+  #ailing = false;
+
+  constructor(options: EventRecorderOptions) {
+    this.#options = options;
+    this.#now = options.now ?? Date.now;
+  }
+
+  record(event: ClusterEvent): void {
+    const dropped = this.#series.add(event, this.#now());
+    if (dropped !== undefined) this.#options.dropped(dropped);
+    else this.#wake.abort();
+  }
+
+  /** Until `signal` aborts; then for a short time, to tell what is left. Never rejects. */
+  async run(signal: AbortSignal): Promise<void> {
+    const stop = (): void => this.#wake.abort();
+    signal.addEventListener('abort', stop, { once: true });
+    const client = await this.#options.open().catch((error: Error) => {
+      this.#options.problem(error);
+    });
+    if (client === undefined) return;
+    while (!signal.aborted) {
+      this.#wake = new AbortController();
+      if (await this.#tellNext(client, signal)) continue;
+      const dueMs = this.#series.dueMs();
+      const waitMs = dueMs === undefined ? longestWaitMs : Math.max(0, dueMs - this.#now());
+      if (!signal.aborted) await pause(waitMs, this.#wake.signal);
+    }
+    const farewell = AbortSignal.timeout(farewellMs);
+    while (!farewell.aborted && (await this.#tellNext(client, farewell))) {}
+    await client.close();
+  }
+
+  /** Tells what is due first; false when nothing is. */
+  async #tellNext(client: Client, signal: AbortSignal): Promise<boolean> {
+    const series = this.#series.next(this.#now());
+    if (series === undefined) return false;
+    const backoff = new Backoff(backoffBaseMs, backoffMaxMs);
+    for (let attempt = 1; !signal.aborted; attempt += 1) {
+      try {
+        await this.#tell(client, series, signal);
+        this.#series.told(series, series.count, this.#now());
+        this.#ailing = false;
+        return true;
+      } catch (error) {
+        if (signal.aborted) return false;
+        if (isGone(error) && series.told > 0) {
+          this.#series.told(series, 0, this.#now());
+          return true;
+        }
+        this.#complain(error as Error);
+        if (attempt >= attemptsMax || isRefusal(error)) break;
+        await pause(retryAfterMs(error) ?? backoff.nextMs(), signal);
+      }
+    }
+    this.#series.drop(series);
+    this.#options.dropped('undelivered');
+    return true;
+  }
+
+  async #tell(client: Client, series: Series, signal: AbortSignal): Promise<void> {
+    const { timeoutMs = timeoutDefaultMs } = this.#options;
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
+    const namespace = namespaceOf(series.event.regarding);
+    const path = `/apis/events.k8s.io/v1/namespaces/${namespace}/events`;
+    if (series.told > 0) {
+      await client.send('PATCH', `${path}/${series.name}`, repeats(series), limit);
+      return;
+    }
+    const object = eventObject(series, this.#options.nodeName);
+    await client.send('POST', path, object, limit);
+  }
+
+  /** Once an outage. */
+  #complain(error: Error): void {
+    if (!this.#ailing) this.#options.problem(error);
+    this.#ailing = true;
+  }
+}
+
+function isGone(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 404;
+}
+
+/** The server has understood, and will say the same again. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof ApiError && error.status < 500 && error.status !== 429;
+}
+
+function retryAfterMs(error: unknown): number | undefined {
+  const ms = error instanceof ApiError ? error.retryAfterMs : undefined;
+  return ms === undefined ? undefined : Math.min(ms, backoffMaxMs);
+}
+
+/** Events about objects without a namespace are in this one. */
+function namespaceOf(regarding: Regarding): string {
+  return regarding.kind === 'Service' ? regarding.namespace : 'default';
+}
+
+function eventObject(series: Series, nodeName: string): object {
+  const { type, reason, action, regarding, note } = series.event;
+  return {
+    apiVersion: 'events.k8s.io/v1',
+    kind: 'Event',
+    metadata: { name: series.name, namespace: namespaceOf(regarding) },
+    eventTime: microTime(series.firstMs),
+    reportingController: 'kube-proxy',
+    reportingInstance: `kube-proxy-${nodeName}`.slice(0, instanceMax),
+    type,
+    reason,
+    action,
+    regarding: reference(regarding),
+    note: cut(note, noteBytesMax),
+    ...(series.count > 1 ? repeats(series) : {}),
+  };
+}
+
+function repeats({ count, lastMs }: Series): object {
+  return { series: { count, lastObservedTime: microTime(lastMs) } };
+}
+
+function reference(regarding: Regarding): object {
+  const { kind, name } = regarding;
+  // `kubectl describe node` looks for events whose uid is the Node's name.
+  if (kind === 'Node') return { apiVersion: 'v1', kind, name, uid: name };
+  const { namespace, uid } = regarding;
+  return { apiVersion: 'v1', kind, namespace, name, ...(uid === '' ? {} : { uid }) };
+}
+
+/** metav1.MicroTime. */
+function microTime(timeMs: number): string {
+  return new Date(timeMs).toISOString().replace('Z', '000Z');
+}
+
+/** At most so many bytes of UTF-8, and no half character. */
+function cut(text: string, bytesMax: number): string {
+  const bytes = Buffer.from(text);
+  if (bytes.length <= bytesMax) return text;
+  return `${new TextDecoder().decode(bytes.subarray(0, bytesMax - 6)).replace(/\ufffd$/, '')}…`;
+}

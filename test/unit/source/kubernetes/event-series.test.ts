@@ -1,0 +1,112 @@
+import { describe, expect, it } from 'vitest';
+import { type ClusterEvent, EventSeries } from '../../../../src/source/kubernetes/event-series.ts';
+
+function conflict(name: string, note = 'port 80 is taken'): ClusterEvent {
+  const regarding = { kind: 'Service', namespace: 'shop', name, uid: `uid-${name}` } as const;
+  return { type: 'Warning', reason: 'FrontendConflict', action: 'Claim', regarding, note };
+}
+
+const minuteMs = 60_000;
+
+describe('repeats of an event', () => {
+  it('are one event and a count, told at most once a minute', () => {
+    const series = new EventSeries();
+    series.add(conflict('web'), 0);
+    const first = series.next(0)!;
+    expect(first).toMatchObject({ event: conflict('web'), firstMs: 0, count: 1, told: 0 });
+    series.told(first, 1, 100);
+    expect(series.next(100)).toBeUndefined();
+    expect(series.dueMs()).toBeUndefined();
+
+    for (const atMs of [200, 300, 400]) expect(series.add(conflict('web'), atMs)).toBeUndefined();
+    expect(series.next(400)).toBeUndefined();
+    expect(series.dueMs()).toBe(100 + minuteMs);
+    expect(series.next(100 + minuteMs)).toMatchObject({
+      name: first.name,
+      firstMs: 0,
+      lastMs: 400,
+      count: 4,
+      told: 1,
+    });
+  });
+
+  it('that come while the event has not been told yet are told with it', () => {
+    const series = new EventSeries();
+    series.add(conflict('web'), 0);
+    series.add(conflict('web'), 10 * minuteMs);
+    expect(series.next(10 * minuteMs)).toMatchObject({ count: 2, told: 0 });
+  });
+
+  it('that come while it is being told are told later', () => {
+    const series = new EventSeries();
+    series.add(conflict('web'), 0);
+    const sent = series.next(0)!;
+    series.add(conflict('web'), 5);
+    series.told(sent, sent.count, 10);
+    expect(series.next(10 + minuteMs)).toMatchObject({ count: 2, told: 1 });
+  });
+
+  it('are another event after six minutes of silence', () => {
+    const series = new EventSeries();
+    series.add(conflict('web'), 0);
+    const first = series.next(0)!;
+    series.told(first, 1, 0);
+    series.add(conflict('web'), 6 * minuteMs);
+    const second = series.next(6 * minuteMs)!;
+    expect(second).toMatchObject({ firstMs: 6 * minuteMs, count: 1, told: 0 });
+    expect(second.name).not.toBe(first.name);
+  });
+
+  it('are told under another name when the server has forgotten the event', () => {
+    const series = new EventSeries();
+    series.add(conflict('web'), 0);
+    const first = series.next(0)!;
+    series.told(first, 1, 0);
+    series.add(conflict('web'), 1);
+    series.told(series.next(minuteMs)!, 0, minuteMs);
+    const again = series.next(minuteMs)!;
+    expect(again).toMatchObject({ count: 2, told: 0 });
+    expect(again.name).not.toBe(first.name);
+  });
+});
+
+describe('an object that has much to say', () => {
+  it('gets five events of a reason, and one more each minute; others get theirs', () => {
+    const series = new EventSeries();
+    const tell = (note: number, nowMs: number) => series.add(conflict('web', `${note}`), nowMs);
+    const told = Array.from({ length: 8 }, (_, i) => tell(i, 0));
+    expect(told.filter((dropped) => dropped === undefined)).toHaveLength(5);
+    expect(told.slice(5)).toEqual(['rate-limited', 'rate-limited', 'rate-limited']);
+    expect(series.add(conflict('other'), 0)).toBeUndefined();
+    expect(series.add({ ...conflict('web', 'x'), reason: 'SetAside' }, 0)).toBeUndefined();
+    expect(tell(10, minuteMs)).toBeUndefined();
+    expect(tell(11, minuteMs)).toBe('rate-limited');
+    expect(tell(12, 100 * minuteMs)).toBeUndefined();
+  });
+});
+
+describe('memory', () => {
+  it('holds at most 200 events that nobody can be told of', () => {
+    const series = new EventSeries();
+    const dropped = Array.from({ length: 300 }, (_, i) => series.add(conflict(`s${i}`), i));
+    expect(dropped.filter((reason) => reason === undefined)).toHaveLength(200);
+    expect(dropped[299]).toBe('too-many');
+    for (let next = series.next(300); next !== undefined; next = series.next(300)) {
+      series.drop(next);
+    }
+    expect(series.add(conflict('late'), 300)).toBeUndefined();
+  });
+
+  it('forgets what is over: the oldest repeats become events of their own', () => {
+    const series = new EventSeries();
+    for (let i = 0; i < 1100; i += 1) {
+      expect(series.add(conflict(`s${i}`), i)).toBeUndefined();
+      const next = series.next(i)!;
+      series.told(next, next.count, i);
+    }
+    series.add(conflict('s0'), 1100);
+    expect(series.next(1100)).toMatchObject({ count: 1, told: 0 });
+    series.add(conflict('s1099'), 1101);
+    expect(series.dueMs()).toBe(1100);
+  });
+});

@@ -1,0 +1,214 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { describe, expect, it } from 'vitest';
+import { ApiClient } from '../../../../src/source/kubernetes/client.ts';
+import type { ClusterEvent } from '../../../../src/source/kubernetes/event-series.ts';
+import { EventRecorder } from '../../../../src/source/kubernetes/events.ts';
+import { until } from '../recorder.ts';
+import { cleanUp, startServer } from './lab.ts';
+
+const starting: ClusterEvent = {
+  type: 'Normal',
+  reason: 'Starting',
+  action: 'StartKubeProxy',
+  regarding: { kind: 'Node', name: 'node-a' },
+  note: '',
+};
+const conflict: ClusterEvent = {
+  type: 'Warning',
+  reason: 'FrontendConflict',
+  action: 'Claim',
+  regarding: { kind: 'Service', namespace: 'shop', name: 'web', uid: 'uid-1' },
+  note: 'port 80 is taken',
+};
+
+interface Told {
+  readonly request: string;
+  readonly type: string | undefined;
+  readonly object: {
+    readonly metadata?: { readonly name: string };
+    readonly [key: string]: unknown;
+  };
+}
+
+/** A recorder and the API server that it talks to. */
+class Post {
+  readonly told: Told[] = [];
+  readonly dropped: string[] = [];
+  readonly problems: string[] = [];
+  /** The server's answer: a status, or silence. */
+  answer: number | 'silence' = 201;
+  /** Knows no event when asked to change one. */
+  forgetful = false;
+  nowMs = Date.parse('2026-10-01T12:00:00.123Z');
+  readonly #stop = new AbortController();
+  recorder!: EventRecorder;
+  #running: Promise<void> | undefined;
+
+  async start(): Promise<this> {
+    const server = await startServer({
+      onRequest: (request, response) => this.#on(request, response),
+    });
+    const options = { kubeconfigPath: '', masterUrl: `${server.url}/prefix/`, qps: -1, burst: 0 };
+    this.recorder = new EventRecorder({
+      open: () => ApiClient.open({ ...options, userAgent: 'fairlead/test' }),
+      nodeName: 'node-a',
+      dropped: (reason) => this.dropped.push(reason),
+      problem: (error) => this.problems.push(error.message),
+      timeoutMs: 300,
+      now: () => this.nowMs,
+    });
+    this.#running = this.recorder.run(this.#stop.signal);
+    cleanUp(() => this.stop());
+    return this;
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.#running;
+  }
+
+  #on(request: IncomingMessage, response: ServerResponse): void {
+    const parts: Buffer[] = [];
+    request.on('data', (part: Buffer) => parts.push(part));
+    request.on('end', () => {
+      if (this.answer === 'silence') return;
+      const answer = this.forgetful && request.method === 'PATCH' ? 404 : this.answer;
+      if (answer < 300) {
+        this.told.push({
+          request: `${request.method} ${request.url}`,
+          type: request.headers['content-type'],
+          object: JSON.parse(Buffer.concat(parts).toString()),
+        });
+      }
+      response.writeHead(answer).end(answer < 300 ? '{}' : '');
+    });
+  }
+}
+
+describe('events', () => {
+  it('arrive as kube-proxy writes them: those of a Node in default, named and without namespace', async () => {
+    const post = await new Post().start();
+    post.recorder.record(starting);
+    await until('the server is told', () => post.told.length === 1);
+    const [{ request, type, object }] = post.told as [Told];
+    expect(request).toBe('POST /prefix/apis/events.k8s.io/v1/namespaces/default/events');
+    expect(type).toBe('application/json');
+    expect(object).toEqual({
+      apiVersion: 'events.k8s.io/v1',
+      kind: 'Event',
+      metadata: { name: expect.stringMatching(/^node-a\.[0-9a-f]{16}$/), namespace: 'default' },
+      eventTime: '2026-10-01T12:00:00.123000Z',
+      reportingController: 'kube-proxy',
+      reportingInstance: 'kube-proxy-node-a',
+      type: 'Normal',
+      reason: 'Starting',
+      action: 'StartKubeProxy',
+      regarding: { apiVersion: 'v1', kind: 'Node', name: 'node-a', uid: 'node-a' },
+      note: '',
+    });
+  });
+
+  it('about a Service are in its namespace, and repeats are counted on the first one', async () => {
+    const post = await new Post().start();
+    post.recorder.record(conflict);
+    await until('the server is told', () => post.told.length === 1);
+    for (let i = 0; i < 4; i += 1) post.recorder.record(conflict);
+    post.nowMs += 60_000;
+    post.recorder.record(conflict);
+    await until('the server is told', () => post.told.length === 2);
+    const [first, second] = post.told as [Told, Told];
+    expect(first.request).toMatch(/\/namespaces\/shop\/events$/);
+    expect(first.object.regarding).toEqual({
+      apiVersion: 'v1',
+      kind: 'Service',
+      namespace: 'shop',
+      name: 'web',
+      uid: 'uid-1',
+    });
+    const path = '/prefix/apis/events.k8s.io/v1/namespaces/shop/events';
+    expect(second.request).toBe(`PATCH ${path}/${first.object.metadata!.name}`);
+    expect(second.type).toBe('application/merge-patch+json');
+    expect(second.object).toEqual({
+      series: { count: 6, lastObservedTime: '2026-10-01T12:01:00.123000Z' },
+    });
+  });
+
+  it('are made anew when the server has forgotten the one that repeats', async () => {
+    const post = await new Post().start();
+    post.recorder.record(conflict);
+    await until('the server is told', () => post.told.length === 1);
+    post.forgetful = true;
+    for (const _ of [1, 2]) post.recorder.record(conflict);
+    post.nowMs += 60_000;
+    post.recorder.record(conflict);
+    await until('the server is told', () => post.told.length === 2);
+    const [first, second] = post.told as [Told, Told];
+    expect(second.request).toMatch(/^POST /);
+    expect(second.object.metadata!.name).not.toBe(first.object.metadata!.name);
+    expect(second.object.series).toMatchObject({ count: 4 });
+    expect(post.problems).toEqual([]);
+  });
+
+  it('have notes of at most 1024 bytes', async () => {
+    const post = await new Post().start();
+    post.recorder.record({ ...conflict, note: `x${'ä'.repeat(1000)}` });
+    await until('the server is told', () => post.told.length === 1);
+    const note = String(post.told[0]!.object.note);
+    expect(Buffer.byteLength(note)).toBeLessThanOrEqual(1024);
+    expect(note).toMatch(/^xä+…$/);
+  });
+
+  it('that were recorded last are told before the end', async () => {
+    const post = await new Post().start();
+    post.recorder.record(starting);
+    post.recorder.record(conflict);
+    await post.stop();
+    expect(post.told).toHaveLength(2);
+  });
+});
+
+describe('an API server that takes no events', () => {
+  it('is not asked twice when it refuses, and the loss is counted', async () => {
+    const post = await new Post().start();
+    post.answer = 403;
+    post.recorder.record(starting);
+    post.recorder.record(conflict);
+    await until('events are dropped', () => post.dropped.length === 2);
+    expect(post.dropped).toEqual(['undelivered', 'undelivered']);
+    expect(post.problems).toEqual(['HTTP status 403']);
+    post.answer = 201;
+    post.recorder.record(conflict);
+    await until('the server is told', () => post.told.length === 1);
+  });
+
+  it('gets what it missed when it comes back soon', async () => {
+    const post = await new Post().start();
+    post.answer = 'silence';
+    post.recorder.record(starting);
+    await until('a problem is told', () => post.problems.length === 1);
+    post.answer = 201;
+    await until('the server is told', () => post.told.length === 1);
+    expect(post.dropped).toEqual([]);
+  });
+
+  it('holds nobody up at the end', async () => {
+    const post = await new Post().start();
+    post.answer = 'silence';
+    for (let i = 0; i < 50; i += 1) post.recorder.record({ ...conflict, note: String(i) });
+    await post.stop();
+    expect(post.told).toEqual([]);
+  });
+
+  it('may have no configuration at all: that is a problem told, nothing else', async () => {
+    const problems: string[] = [];
+    const recorder = new EventRecorder({
+      open: () => Promise.reject(new Error('kubeconfig /nowhere does not exist')),
+      nodeName: 'node-a',
+      dropped: () => {},
+      problem: ({ message }) => problems.push(message),
+    });
+    await recorder.run(new AbortController().signal);
+    recorder.record(starting);
+    expect(problems).toEqual(['kubeconfig /nowhere does not exist']);
+  });
+});
