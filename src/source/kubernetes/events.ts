@@ -83,19 +83,20 @@ export class EventRecorder implements EventSink {
 
   /** Tells what is due first; false when nothing is. */
   async #tellNext(client: Client, signal: AbortSignal): Promise<boolean> {
-    const series = this.#series.next(this.#now());
+    const nowMs = this.#now();
+    const series = this.#series.next(nowMs);
     if (series === undefined) return false;
     const backoff = new Backoff(backoffBaseMs, backoffMaxMs);
     for (let attempt = 1; !signal.aborted; attempt += 1) {
       try {
         await this.#tell(client, series, signal);
-        this.#series.told(series, series.count, this.#now());
+        this.#series.told(series, series.count, nowMs);
         this.#ailing = false;
         return true;
       } catch (error) {
         if (signal.aborted) return false;
         if (isGone(error) && series.told > 0) {
-          this.#series.told(series, 0, this.#now());
+          this.#series.told(series, 0, nowMs);
           return true;
         }
         this.#complain(error as Error);
