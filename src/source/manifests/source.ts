@@ -2,11 +2,11 @@ import type { BigIntStats } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { type DecodeContext, decodeContext, goneChange } from '../decode.ts';
+import { DirectoryWatcher } from '../directory-watcher.ts';
 import { Pacer } from '../pacer.ts';
 import { type Resource, resources, type Source, type SourceSink } from '../source.ts';
 import { graceMs, ManifestDirectory } from './directory.ts';
 import type { ManifestObject } from './objects.ts';
-import { DirectoryWatcher } from './watcher.ts';
 
 /** Looks at the files before they are declared complete at start, while some are being written. */
 const settleAttemptsMax = 20;
