@@ -5,11 +5,14 @@
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { fairleadVersion, kubernetesVersion } from '../config/version.ts';
 import type { Resource } from '../source/source.ts';
 import { resources } from '../source/source.ts';
 import type { Family } from '../state/address.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { FamilyEvent, SyncEvent } from '../sync/events.ts';
+import { exponential } from './buckets.ts';
+import { ConntrackMetrics } from './conntrack-metrics.ts';
 import { LifecycleMetrics } from './lifecycle-metrics.ts';
 
 /** What is read when Prometheus asks. */
@@ -29,8 +32,6 @@ type EventLoopDelay = ReturnType<typeof monitorEventLoopDelay>;
 const eventLoopResolutionMs = 10;
 
 const family = 'ip_family';
-/** 0.001 × 2^k for k = 0 … 14. */
-const exponential = Array.from({ length: 15 }, (_, k) => 0.001 * 2 ** k);
 
 /** The 0 comes from the way upstream merges its lists of buckets; dashboards have it. */
 const programmingBuckets = [
@@ -49,6 +50,7 @@ function steps(from: number, to: number, by: number): number[] {
 export class Metrics {
   readonly registry = new Registry();
   readonly lifecycle = new LifecycleMetrics(this.registry);
+  readonly conntrack = new ConntrackMetrics(this.registry);
   readonly #eventLoop: EventLoopDelay;
   readonly #kubeProxy: ReturnType<typeof kubeProxyMetrics>;
   readonly #own: ReturnType<typeof ownMetrics>;
@@ -67,6 +69,7 @@ export class Metrics {
     this.#eventLoop.enable();
     eventLoopMetrics(registry, this.#eventLoop);
     stateMetrics(registry, sources);
+    buildMetrics(registry);
   }
 
   /** The source brought a change that counts. */
@@ -117,6 +120,7 @@ export class Metrics {
         return;
       case 'audited':
         own.audit.observe(label, event.durationMs / 1000);
+        own.lastAudit.set(label, nowMs / 1000);
         return;
       case 'set-aside':
       case 'restored':
@@ -233,6 +237,9 @@ function ownMetrics(registry: Registry) {
       ...labelled('audit_duration_seconds', 'Comparisons of all that the kernel holds'),
       buckets: exponential,
     }),
+    lastAudit: new Gauge(
+      labelled('audit_last_timestamp_seconds', 'When all that the kernel holds was last compared'),
+    ),
     batchBytes: new Histogram({
       ...labelled('batch_bytes', 'Size of the batches that the kernel took'),
       buckets: Array.from({ length: 9 }, (_, k) => 64 * 8 ** k),
@@ -251,6 +258,19 @@ function ownMetrics(registry: Registry) {
       registers,
     }),
   };
+}
+
+/** Constant 1, with what this is as labels. */
+function buildMetrics(registry: Registry): void {
+  const info = (name: string, help: string, labels: Record<string, string>): void => {
+    const gauge = new Gauge({ name, help, labelNames: Object.keys(labels), registers: [registry] });
+    gauge.set(labels, 1);
+  };
+  const [major = '', minor = ''] = kubernetesVersion.slice(1).split('.');
+  const platform = `${process.platform}/${process.arch === 'x64' ? 'amd64' : process.arch}`;
+  const kubernetes = { major, minor, git_version: kubernetesVersion, platform };
+  info('kubernetes_build_info', '[ALPHA] The kube-proxy that this program stands for', kubernetes);
+  info('fairlead_build_info', 'Version of this program', { version: fairleadVersion });
 }
 
 function eventLoopMetrics(registry: Registry, delay: EventLoopDelay): void {

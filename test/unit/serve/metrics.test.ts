@@ -42,6 +42,8 @@ describe('metrics', () => {
   it('have the names of kube-proxy', async () => {
     const names = (await lines('# TYPE kubeproxy_')).map((line) => line.split(' ').slice(2, 4));
     expect(names).toEqual([
+      ['kubeproxy_conntrack_reconciler_sync_duration_seconds', 'histogram'],
+      ['kubeproxy_conntrack_reconciler_deleted_entries_total', 'counter'],
       ['kubeproxy_sync_proxy_rules_duration_seconds', 'histogram'],
       ['kubeproxy_sync_full_proxy_rules_duration_seconds', 'histogram'],
       ['kubeproxy_sync_partial_proxy_rules_duration_seconds', 'histogram'],

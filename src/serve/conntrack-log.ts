@@ -1,0 +1,23 @@
+/** What the log says about conntrack entries. */
+import type { ConntrackEvent, ConntrackObserver } from '../conntrack/events.ts';
+import type { Logger } from './log.ts';
+
+export function conntrackLog(log: Logger): ConntrackObserver {
+  return (event: ConntrackEvent) => {
+    const { family, protocol } = event;
+    if (event.kind === 'failed') {
+      const { error, retryMs } = event;
+      const reason = { family, protocol, err: error.message };
+      if (retryMs === undefined) log.warn(reason, 'Conntrack entries are left as they are');
+      else log.warn({ ...reason, retryMs }, 'Conntrack entries are looked at again');
+      return;
+    }
+    const { deleted, durationMs, examined } = event;
+    const counts = { family, protocol, examined, deleted: deleted.length, durationMs };
+    log.debug(counts, 'Conntrack entries are as wanted');
+    if (!log.isLevelEnabled('trace')) return;
+    for (let i = 0; i < deleted.length; i += 1) {
+      log.trace({ family, entry: deleted.text(i) }, 'Conntrack entry is deleted');
+    }
+  };
+}

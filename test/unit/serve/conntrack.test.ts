@@ -1,0 +1,87 @@
+import { Registry } from 'prom-client';
+import { expect, it } from 'vitest';
+import type { ConntrackEvent } from '../../../src/conntrack/events.ts';
+import { conntrackLog } from '../../../src/serve/conntrack-log.ts';
+import { ConntrackMetrics } from '../../../src/serve/conntrack-metrics.ts';
+import { loggerTo } from '../../../src/serve/log.ts';
+import { kernelRefusal, packedEntries } from '../../fake/conntrack.ts';
+
+const family = 'IPv4';
+const protocol = 'UDP';
+
+const deleted = packedEntries(family, [
+  { protocol, from: '172.16.0.9:4001', to: '10.96.0.10:53', answeredBy: '10.244.0.1:53' },
+  { protocol, from: '172.16.0.9:4002', to: '10.96.0.10:53' },
+]);
+const reconciled: ConntrackEvent = {
+  kind: 'reconciled',
+  family,
+  protocol,
+  durationMs: 30,
+  examined: 9,
+  deleted,
+};
+const failed: ConntrackEvent = {
+  kind: 'failed',
+  family,
+  protocol,
+  error: kernelRefusal('EPERM'),
+  retryMs: 1000,
+};
+
+function logged(verbosity: number, ...events: ConntrackEvent[]): Record<string, unknown>[] {
+  const lines: string[] = [];
+  const observer = conntrackLog(loggerTo({ write: (line) => lines.push(line) }, verbosity));
+  for (const event of events) observer(event);
+  return lines.map((line) => {
+    const { time: _, ...rest } = JSON.parse(line);
+    return rest;
+  });
+}
+
+it('counts deleted entries, durations and failures', async () => {
+  const registry = new Registry();
+  const metrics = new ConntrackMetrics(registry);
+  metrics.observe(reconciled);
+  metrics.observe({ ...reconciled, deleted: deleted.slice(0, 1) });
+  metrics.observe(failed);
+  const lines = (await registry.metrics()).split('\n');
+  expect(lines).toContain(
+    'kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family="IPv4"} 3',
+  );
+  expect(lines).toContain(
+    'kubeproxy_conntrack_reconciler_sync_duration_seconds_bucket{le="0.016",ip_family="IPv4"} 0',
+  );
+  expect(lines).toContain(
+    'kubeproxy_conntrack_reconciler_sync_duration_seconds_bucket{le="0.032",ip_family="IPv4"} 2',
+  );
+  expect(lines).toContain('fairlead_conntrack_failures_total{ip_family="IPv4"} 1');
+});
+
+it('logs each deleted entry only where the log is to say everything', () => {
+  expect(logged(0, reconciled)).toEqual([]);
+  expect(logged(2, reconciled)).toEqual([
+    {
+      level: 'debug',
+      family,
+      protocol,
+      examined: 9,
+      deleted: 2,
+      durationMs: 30,
+      msg: 'Conntrack entries are as wanted',
+    },
+  ]);
+  expect(logged(4, reconciled).map(({ entry }) => entry)).toEqual([
+    undefined,
+    'UDP 172.16.0.9:4001 > 10.96.0.10:53, reply 10.244.0.1:53 > 172.16.0.9:4001',
+    'UDP 172.16.0.9:4002 > 10.96.0.10:53, reply 10.96.0.10:53 > 172.16.0.9:4002',
+  ]);
+});
+
+it('logs why the kernel refused, and whether that is the end of it', () => {
+  const end: ConntrackEvent = { ...failed, retryMs: undefined };
+  expect(logged(0, failed, end)).toMatchObject([
+    { level: 'warn', err: 'conntrack fake: refused (EPERM)', retryMs: 1000 },
+    { msg: 'Conntrack entries are left as they are' },
+  ]);
+});
