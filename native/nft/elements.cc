@@ -28,6 +28,7 @@ namespace {
 namespace shape = protocol::element_shape;
 
 constexpr std::size_t kMessageHeaderBytes = NLMSG_HDRLEN + sizeof(nfgenmsg);
+constexpr protocol::DecodeError kTooLong{"elements", "entries", "has an entry over 64 KiB"};
 
 struct Target {
   std::uint8_t family;
@@ -76,16 +77,14 @@ EncodeResult EncodeEntries(const Target& target, std::uint16_t type, std::uint16
       const auto element = out.BeginNest(NFTA_LIST_ELEM);
       put_entry(*entry, out);
       out.EndNest(element);
+      if (out.overflowed()) return std::unexpected(EncodeError(kTooLong, index));
       if (out.NestBytes(list) <= wire::MessageWriter::kAttributeBytesMax) continue;
       // Full: this one goes into the next message.
       out.Truncate(size);
       entries = before;
       break;
     }
-    if (index == first || out.overflowed()) {
-      constexpr protocol::DecodeError kTooLong{"elements", "entries", "has an entry over 64 KiB"};
-      return std::unexpected(EncodeError(kTooLong, index));
-    }
+    if (index == first) return std::unexpected(EncodeError(kTooLong, index));
     out.EndNest(list);
     batch.End();
   }

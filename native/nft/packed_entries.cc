@@ -35,6 +35,10 @@ void WriteVerdict(const Verdict& verdict, ByteBuffer& out) noexcept {
 }  // namespace
 
 std::expected<void, protocol::DecodeError> EntryLayout::Check() const noexcept {
+  // Entries of no bytes would make a small buffer with a large count a large batch.
+  if (key_length == 0) {
+    return std::unexpected(protocol::DecodeError{"elements", "keyLength", "is zero"});
+  }
   if ((shape & ~kEveryPart) != 0) {
     return std::unexpected(protocol::DecodeError{"elements", "shape", "has an unknown part"});
   }

@@ -18,7 +18,7 @@ struct EntryLayout {
   std::uint32_t data_length = 0;
 
   bool Has(std::uint32_t part) const noexcept { return (shape & part) != 0; }
-  /** Refuses unknown parts, and data beside a verdict. */
+  /** Refuses entries without a key, unknown parts, and data beside a verdict. */
   std::expected<void, protocol::DecodeError> Check() const noexcept;
 };
 

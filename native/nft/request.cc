@@ -6,6 +6,7 @@
 
 #include "nft/batch_writer.h"
 #include "nft/dump.h"
+#include "nft/packed_entries.h"
 
 namespace fairlead::nft {
 
@@ -65,6 +66,15 @@ template <typename R>
 ReadResult ReadAs(std::span<const std::uint8_t> payload) {
   const auto read = R::Read(payload);
   if (!read) return std::unexpected(read.error());
+  return *read;
+}
+
+template <>
+ReadResult ReadAs<request::ElementsDump>(std::span<const std::uint8_t> payload) {
+  const auto read = request::ElementsDump::Read(payload);
+  if (!read) return std::unexpected(read.error());
+  const EntryLayout layout{read->shape, read->key_length, read->data_length};
+  if (const auto checked = layout.Check(); !checked) return std::unexpected(checked.error());
   return *read;
 }
 

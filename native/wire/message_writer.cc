@@ -34,6 +34,7 @@ void MessageWriter::EndMessage() noexcept {
 }
 
 void MessageWriter::PutFamilyHeader(std::span<const std::uint8_t> header) noexcept {
+  if (header.empty()) return;
   std::uint8_t* out = buffer_.Extend(Padded(header.size()));
   std::memset(out, 0, Padded(header.size()));
   std::memcpy(out, header.data(), header.size());

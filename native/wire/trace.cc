@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "wire/ack_collector.h"
 #include "wire/attr_reader.h"
-#include "wire/byte_order.h"
 
 namespace fairlead::wire {
 
@@ -73,16 +73,11 @@ void PrintAttributes(std::string& out, std::span<const std::uint8_t> attributes,
   if (reader.malformed()) out += " (malformed)";
 }
 
-/** NLMSG_ERROR: error i32, the header of the refused message, extended acknowledgement. */
-void PrintError(std::string& out, const Message& message) {
-  if (message.payload.size() < 4 + NLMSG_HDRLEN) return;
-  const int error = -LoadHost<std::int32_t>(message.payload.data());
-  out += error == 0 ? " ack" : " error ";
-  if (error != 0) out += std::strerror(error);
-  if ((message.flags & NLM_F_ACK_TLVS) != 0 && (message.flags & NLM_F_CAPPED) != 0) {
-    out += ' ';
-    PrintAttributes(out, message.payload.subspan(4 + NLMSG_HDRLEN), 0);
-  }
+void PrintAnswer(std::string& out, const Message& message) {
+  const Answer answer = ReadAnswer(message);
+  out += answer.error == 0 ? " ok" : " error ";
+  out += answer.words;
+  if (answer.offset) Append(out, " at offset %u", *answer.offset);
 }
 
 void PrintMessage(std::string& out, const Message& message, std::size_t family_header_bytes) {
@@ -91,8 +86,8 @@ void PrintMessage(std::string& out, const Message& message, std::size_t family_h
   Append(line, " flags 0x%x", message.flags);
   Append(line, " seq %u", message.sequence);
   Append(line, " len %u", static_cast<unsigned>(message.payload.size() + NLMSG_HDRLEN));
-  if (message.type == NLMSG_ERROR) {
-    PrintError(line, message);
+  if (message.type == NLMSG_ERROR || message.type == NLMSG_DONE) {
+    PrintAnswer(line, message);
   } else if (message.type >= NLMSG_MIN_TYPE && message.payload.size() > family_header_bytes) {
     line += ' ';
     PrintAttributes(line, message.payload.subspan(family_header_bytes), 0);

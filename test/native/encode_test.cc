@@ -1,0 +1,239 @@
+// Ops to netlink: native/nft, compared with bytes laid out by hand from the kernel's headers.
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netlink.h>
+
+#include <cerrno>
+
+#include "check.h"
+#include "nft/batch.h"
+#include "nft/dump.h"
+#include "nft/elements.h"
+#include "nft/userdata.h"
+#include "samples.h"
+#include "wire/attr_reader.h"
+#include "wire/byte_order.h"
+
+namespace fairlead::test {
+
+namespace expression = protocol::expression;
+namespace op = protocol::op;
+namespace shape = protocol::element_shape;
+using protocol::kUnknownIndex;
+using protocol::RecordWriter;
+
+namespace {
+
+template <typename... Records>
+Bytes Ops(const Records&... records) {
+  RecordWriter out;
+  (records.Write(out), ...);
+  return Bytes(out.bytes().begin(), out.bytes().end());
+}
+
+/** The attributes of the only op's message, without headers. */
+Bytes Attributes(const Bytes& ops) {
+  const Bytes batch = Encoded(ops);
+  wire::MessageReader messages(batch);
+  messages.Next();
+  const auto message = messages.Next();
+  const auto attributes = message->payload.subspan(sizeof(nfgenmsg));
+  return Bytes(attributes.begin(), attributes.end());
+}
+
+std::string Refusal(const Bytes& ops) {
+  const auto batch = nft::EncodeBatch(ops, 1);
+  if (batch) return "taken";
+  const auto& [index, error] = batch.error();
+  const std::string entry =
+      error.entry == kUnknownIndex ? "" : " entry " + std::to_string(error.entry);
+  return "op " + std::to_string(index) + entry + ": " + error.reason.record + "." +
+         error.reason.field + " " + error.reason.problem;
+}
+
+}  // namespace
+
+TEST("a batch is begun, ended and numbered, and its last op asks for an acknowledgement") {
+  const Bytes ops = Ops(op::TableDelete{2, "t"}, op::TableDelete{10, "u"});
+  const auto batch = nft::EncodeBatch(ops, 100);
+  CHECK_EQUAL(batch->bytes(), FromHex("14000000 10000100 64000000 00000000 0000000a"
+                                      "1c000000 020a0100 65000000 00000000 02000000"
+                                      "06000100 74000000"
+                                      "1c000000 020a0500 66000000 00000000 0a000000"
+                                      "06000100 75000000"
+                                      "14000000 11000100 67000000 00000000 0000000a"));
+  CHECK_EQUAL(batch->origins().size(), std::size_t{4});
+  CHECK_EQUAL(batch->origins()[0].op, kUnknownIndex);
+  CHECK_EQUAL(batch->origins()[2].op, 1u);
+}
+
+TEST("an expected generation stands in the message that begins the batch, and counts as an op") {
+  const auto batch = nft::EncodeBatch(Ops(op::GenerationExpect{41}, op::TableDelete{2, "t"}), 1);
+  CHECK_EQUAL(batch->bytes().first(28), FromHex("1c000000 10000100 01000000 00000000 0000000a"
+                                                "08000100 00000029"));
+  CHECK_EQUAL(batch->origins()[1].op, 1u);
+}
+
+TEST("a base chain has its hook, policy and type") {
+  CHECK_EQUAL(Attributes(Ops(op::BaseChainAdd{2, "t", "b", "nat", 4, -100, 1, ""})),
+              FromHex("06000100 74000000"
+                      "06000300 62000000"
+                      "14000480 08000100 00000004 08000200 ffffff9c"
+                      "08000500 00000001"
+                      "08000700 6e617400"));
+}
+
+TEST("a comment is user data of type 0 with its NUL; that of a set has type 7") {
+  CHECK_EQUAL(Attributes(Ops(op::TableAdd{2, "t", "why"})), FromHex("06000100 74000000"
+                                                                    "0a000600 00047768 79000000"));
+  const Bytes set = Attributes(Ops(op::SetAdd{2, "t", "s", 0, 7, 4, 0, 0, 0, 0, {}, "why"}));
+  CHECK_EQUAL(std::span(set).last(12), FromHex("0a000d00 07047768 79000000"));
+}
+
+TEST("a map has a description of its size and parts") {
+  const Bytes parts = FromHex("0402");
+  const op::SetAdd set{2, "t", "s", NFT_SET_MAP, 7, 8, 7, 4, 1000, 50, parts, ""};
+  CHECK_EQUAL(Attributes(Ops(set)),
+              FromHex("06000100 74000000 06000200 73000000"
+                      "08000300 00000008 08000400 00000007 08000500 00000008"
+                      "08000600 00000007 08000700 00000004"
+                      "08000a00 00000001"
+                      "0c000b00 00000000 000003e8"
+                      "28000980 08000100 00000032"
+                      "1c000280 0c000180 08000100 00000004 0c000180 08000100 00000002"));
+}
+
+TEST("a verdict map has no length of data") {
+  const op::SetAdd set{2, "t", "s", NFT_SET_MAP, 7, 4, NFT_DATA_VERDICT, 0, 0, 0, {}, ""};
+  const wire::AttrTable<NFTA_SET_MAX> table(Attributes(Ops(set)));
+  CHECK(table.Has(NFTA_SET_DATA_TYPE));
+  CHECK(!table.Has(NFTA_SET_DATA_LEN));
+}
+
+TEST("a rule is a list of named expressions") {
+  RecordWriter expressions;
+  const Bytes port = FromHex("0050");
+  expression::Cmp{1, NFT_CMP_EQ, port}.Write(expressions);
+  expression::ImmediateVerdict{NFT_GOTO, "c"}.Write(expressions);
+  CHECK_EQUAL(Attributes(Ops(op::RuleAdd{2, "t", "b", expressions.bytes(), ""})),
+              FromHex("06000100 74000000 06000200 62000000"
+                      "68000480"
+                      "2c000180 08000100 636d7000"
+                      "20000280 08000100 00000001 08000200 00000000"
+                      "0c000380 06000100 00500000"
+                      "38000180 0e000100 696d6d65 64696174 65000000"
+                      "24000280 08000100 00000000"
+                      "18000280 14000280 08000100 fffffffc 06000200 63000000"));
+}
+
+TEST("elements carry their key, flags, timeout and data") {
+  const Bytes entries = FromHex("0a000001 00000000 b80b0000 00000000 0b000001");
+  const std::uint32_t parts = shape::kFlags | shape::kTimeout | shape::kData;
+  CHECK_EQUAL(Attributes(Ops(op::ElementsAdd{2, "t", "s", parts, 4, 4, 1, entries})),
+              FromHex("06000100 74000000 06000200 73000000"
+                      "2c000380 28000180"
+                      "0c000180 08000100 0a000001"
+                      "0c000400 00000000 00000bb8"
+                      "0c000280 08000100 0b000001"));
+}
+
+TEST("a deletion carries only what finds the element") {
+  const Bytes entries = FromHex("0a000001 01000000 0b000001");
+  const std::uint32_t parts = shape::kFlags | shape::kData;
+  CHECK_EQUAL(Attributes(Ops(op::ElementsDelete{2, "t", "s", parts, 4, 4, 1, entries})),
+              FromHex("06000100 74000000 06000200 73000000"
+                      "1c000380 18000180"
+                      "0c000180 08000100 0a000001"
+                      "08000300 00000001"));
+}
+
+TEST("many elements of one op go into messages as full as they can be") {
+  const auto batch = nft::EncodeBatch(ManyElements(5000), 1);
+  // An element takes 28 bytes: 2,340 of them fill the 65,535 of the list.
+  CHECK_EQUAL(batch->origins().size(), std::size_t{5});
+  CHECK_EQUAL(batch->origins()[1].first_entry, 0u);
+  CHECK_EQUAL(batch->origins()[2].first_entry, 2340u);
+  CHECK_EQUAL(batch->origins()[3].first_entry, 4680u);
+  for (const std::size_t message : {1, 2, 3}) CHECK_EQUAL(batch->origins()[message].op, 0u);
+}
+
+TEST("the offset of a refused element leads to its index, any other to none") {
+  const auto batch = nft::EncodeBatch(ManyElements(10), 1);
+  const auto message = batch->Message(1);
+  // nlmsghdr, nfgenmsg, table, set, the list's header; then 28 bytes each.
+  constexpr std::uint32_t kFirst = 16 + 4 + 8 + 8 + 4;
+  CHECK_EQUAL(nft::ElementAt(message, kFirst), 0u);
+  CHECK_EQUAL(nft::ElementAt(message, kFirst + 9 * 28), 9u);
+  CHECK_EQUAL(nft::ElementAt(message, kFirst + 1), kUnknownIndex);
+  CHECK_EQUAL(nft::ElementAt(message, 0), kUnknownIndex);
+  CHECK_EQUAL(nft::ElementAt(message, 0xffffffff), kUnknownIndex);
+  CHECK_EQUAL(nft::ElementAt(message.first(10), kFirst), kUnknownIndex);
+}
+
+TEST("bad ops are refused with their index and the reason") {
+  const op::TableDelete good{2, "t"};
+  const Bytes entries = FromHex("0a000001 0a000002 0a");
+  CHECK_EQUAL(Refusal(Ops(good, op::ElementsAdd{2, "t", "s", 0, 4, 0, 3, entries})),
+              "op 1 entry 2: elements.entries is shorter than its count says");
+  CHECK_EQUAL(Refusal(Ops(op::ElementsAdd{2, "t", "s", 0, 4, 0, 1, entries})),
+              "op 0: elements.entries is longer than its count says");
+  CHECK_EQUAL(Refusal(Ops(op::ElementsAdd{2, "t", "s", 64, 4, 0, 0, {}})),
+              "op 0: elements.shape has an unknown part");
+  CHECK_EQUAL(Refusal(Ops(good, op::GenerationExpect{1})),
+              "op 1: op.code generationExpect is not first");
+  CHECK_EQUAL(Refusal(Ops(expression::Unknown{"x"})), "op 0: op.code is not one of the schema");
+  const std::string name(70000, 'n');
+  CHECK_EQUAL(Refusal(Ops(op::TableDelete{2, name})), "op 0: op.attribute is longer than 64 KiB");
+  const Bytes key(70000);
+  CHECK_EQUAL(Refusal(Ops(op::ElementsAdd{2, "t", "s", 0, 70000, 0, 1, key})),
+              "op 0 entry 0: elements.entries has an entry over 64 KiB");
+  const Bytes expressions = FromHex("03000000 00000000");
+  CHECK_EQUAL(Refusal(Ops(op::RuleAdd{2, "t", "c", expressions, ""})),
+              "op 0: cmp.register is truncated");
+  CHECK_EQUAL(Refusal(Ops(op::TableAdd{2, "t", std::string(254, 'c')})),
+              "op 0: comment.text is longer than 253 bytes");
+}
+
+TEST("a huge count with few entries is refused, not believed") {
+  const Bytes entries = FromHex("0a000001");
+  CHECK_EQUAL(Refusal(Ops(op::ElementsAdd{2, "t", "s", 0, 4, 0, 0xffffffff, entries})),
+              "op 0 entry 1: elements.entries is shorter than its count says");
+}
+
+TEST("entries of no bytes end at their count, which is bounded by what fits a message") {
+  const auto batch = nft::EncodeBatch(Ops(op::ElementsAdd{2, "t", "s", 0, 0, 0, 9, {}}), 1);
+  CHECK_EQUAL(Refusal(Ops(op::ElementsAdd{2, "t", "s", 0, 0, 0, 0xffffffff, {}})),
+              "op 0: elements.keyLength is zero");
+  CHECK(!batch.has_value());
+}
+
+TEST("every sample op encodes to messages that read back") {
+  const Bytes batch = Encoded(EveryOp());
+  CHECK(!batch.empty());
+  wire::MessageReader messages(batch);
+  int count = 0;
+  while (const auto message = messages.Next()) {
+    ++count;
+    wire::AttrReader attributes(message->payload.subspan(sizeof(nfgenmsg)));
+    while (attributes.Next()) {
+    }
+    CHECK(!attributes.malformed());
+  }
+  CHECK(!messages.malformed());
+  // Begin, 3 + 1 + 4 + 4 + 5 ops, end.
+  CHECK_EQUAL(count, 19);
+}
+
+TEST("a request is one message") {
+  const std::vector<Bytes> requests = EveryRequest();
+  const auto rules = nft::ReadRequest(requests[3]);
+  CHECK_EQUAL(nft::EncodeRequest(*rules, 5).bytes(),
+              FromHex("24000000 070a0103 05000000 00000000 02000000"
+                      "06000100 74000000 06000200 63000000"));
+  const auto generation = nft::ReadRequest(requests[0]);
+  CHECK_EQUAL(nft::EncodeRequest(*generation, 6).bytes(),
+              FromHex("14000000 100a0500 06000000 00000000 00000000"));
+}
+
+}  // namespace fairlead::test

@@ -1,0 +1,182 @@
+#include "samples.h"
+
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netlink.h>
+
+#include "nft/batch.h"
+#include "nft/packed_entries.h"
+#include "wire/attr_reader.h"
+#include "wire/byte_order.h"
+
+namespace fairlead::test {
+
+namespace expression = protocol::expression;
+namespace op = protocol::op;
+namespace request = protocol::request;
+namespace shape = protocol::element_shape;
+using protocol::kNoRegister;
+using protocol::RecordWriter;
+
+namespace {
+
+Bytes Copy(std::span<const std::uint8_t> bytes) { return Bytes(bytes.begin(), bytes.end()); }
+
+template <typename Record>
+Bytes Buffer(const Record& record) {
+  RecordWriter out;
+  record.Write(out);
+  return Copy(out.bytes());
+}
+
+Bytes Packed(const nft::EntryLayout& layout, const std::vector<nft::Entry>& entries) {
+  ByteBuffer out;
+  for (const nft::Entry& entry : entries) nft::WriteEntry(layout, entry, out);
+  return Copy(out.bytes());
+}
+
+void WriteTables(RecordWriter& out) {
+  op::GenerationExpect{41}.Write(out);
+  op::TableAdd{2, "t", "a comment"}.Write(out);
+  op::ChainAdd{2, "t", "c", "another"}.Write(out);
+  op::BaseChainAdd{2, "t", "b", "nat", 0, -100, 1, ""}.Write(out);
+}
+
+void WriteRules(RecordWriter& out) {
+  const Bytes all = EveryExpression();
+  op::RuleAdd{2, "t", "c", all, "why"}.Write(out);
+  op::RuleInsert{2, "t", "c", {}, ""}.Write(out);
+  op::RuleReplace{2, "t", "c", 7, all, ""}.Write(out);
+  op::RuleDelete{2, "t", "c", 8}.Write(out);
+}
+
+void WriteSets(RecordWriter& out) {
+  op::SetAdd set;
+  set.family = 2;
+  set.table = "t";
+  set.set = "s";
+  set.flags = NFT_SET_MAP | NFT_SET_TIMEOUT;
+  set.key_type = 7;
+  set.key_length = 4;
+  set.data_type = 7;
+  set.data_length = 4;
+  set.timeout_ms = 60000;
+  set.size = 1000;
+  const Bytes parts = FromHex("040102");
+  set.part_lengths = parts;
+  set.comment = "a set";
+  set.Write(out);
+}
+
+template <typename Op>
+void WriteElements(std::uint32_t parts, RecordWriter& out) {
+  const Bytes low = FromHex("0a000001");
+  const Bytes high = FromHex("0a0000ff");
+  const nft::EntryLayout layout{parts, 4, 4};
+  std::vector<nft::Entry> entries(3);
+  for (nft::Entry& entry : entries) {
+    entry.key = low;
+    entry.key_end = high;
+    entry.timeout_ms = 3000;
+    entry.data = high;
+    entry.verdict = {NFT_GOTO, "chain"};
+  }
+  entries[1].key = high;
+  entries[1].flags = NFT_SET_ELEM_INTERVAL_END;
+  entries[2].verdict = {NF_DROP, ""};
+  const Bytes packed = Packed(layout, entries);
+  Op{2, "t", "s", parts, 4, 4, 3, packed}.Write(out);
+}
+
+}  // namespace
+
+Bytes EveryExpression() {
+  const Bytes word = FromHex("0a000001");
+  const Bytes other = FromHex("ffffff00");
+  RecordWriter out;
+  expression::ImmediateData{1, word}.Write(out);
+  expression::ImmediateVerdict{NFT_JUMP, "chain"}.Write(out);
+  expression::ImmediateVerdict{NF_ACCEPT, ""}.Write(out);
+  expression::Cmp{1, NFT_CMP_NEQ, word}.Write(out);
+  expression::Payload{1, NFT_PAYLOAD_NETWORK_HEADER, 16, 4}.Write(out);
+  expression::MetaLoad{9, NFT_META_L4PROTO}.Write(out);
+  expression::MetaSet{1, NFT_META_MARK}.Write(out);
+  expression::CtLoad{1, NFT_CT_STATE, 0xff}.Write(out);
+  expression::CtLoad{1, NFT_CT_DST_IP, 1}.Write(out);
+  expression::Bitwise{1, 2, 4, other, word}.Write(out);
+  expression::Lookup{"s", 1, kNoRegister, NFT_LOOKUP_F_INV}.Write(out);
+  expression::Lookup{"s", 1, 0, 0}.Write(out);
+  expression::Numgen{11, NFT_NG_RANDOM, 30, 5}.Write(out);
+  expression::Nat{NFT_NAT_DNAT, 2, 1, 1, 9, 9, 3}.Write(out);
+  expression::Nat{NFT_NAT_SNAT, 10, 1, kNoRegister, kNoRegister, kNoRegister, 0}.Write(out);
+  expression::Masquerade{16}.Write(out);
+  expression::Masquerade{0}.Write(out);
+  expression::Reject{NFT_REJECT_ICMP_UNREACH, 3}.Write(out);
+  expression::Reject{NFT_REJECT_TCP_RST, 0}.Write(out);
+  expression::Fib{1, NFT_FIB_RESULT_ADDRTYPE, NFTA_FIB_F_DADDR}.Write(out);
+  expression::Dynset{"s", NFT_DYNSET_OP_UPDATE, 1, 12, 10'800'000}.Write(out);
+  expression::Dynset{"s", NFT_DYNSET_OP_ADD, 1, kNoRegister, 0}.Write(out);
+  expression::Counter{}.Write(out);
+  expression::Range{1, NFT_RANGE_EQ, word, other}.Write(out);
+  return Copy(out.bytes());
+}
+
+Bytes EveryOp() {
+  RecordWriter out;
+  WriteTables(out);
+  WriteSets(out);
+  WriteElements<op::ElementsAdd>(0, out);
+  WriteElements<op::ElementsAdd>(shape::kFlags | shape::kData, out);
+  WriteElements<op::ElementsAdd>(shape::kKeyEnd | shape::kTimeout | shape::kVerdict, out);
+  WriteElements<op::ElementsDelete>(shape::kKeyEnd | shape::kFlags, out);
+  WriteRules(out);
+  op::SetFlush{2, "t", "s"}.Write(out);
+  op::SetDelete{2, "t", "s"}.Write(out);
+  op::ChainFlush{2, "t", "c"}.Write(out);
+  op::ChainDelete{2, "t", "c"}.Write(out);
+  op::TableDelete{2, "t"}.Write(out);
+  return Copy(out.bytes());
+}
+
+std::vector<Bytes> EveryRequest() {
+  const std::uint32_t every_part =
+      shape::kKeyEnd | shape::kFlags | shape::kTimeout | shape::kExpiration | shape::kData;
+  return {
+      Buffer(request::GenerationGet{}),
+      Buffer(request::TablesDump{2}),
+      Buffer(request::ChainsDump{2, "t"}),
+      Buffer(request::RulesDump{2, "t", "c"}),
+      Buffer(request::SetsDump{2, "t"}),
+      Buffer(request::ElementsDump{2, "t", "s", every_part, 4, 4}),
+      Buffer(request::ElementsDump{2, "t", "s", shape::kVerdict, 4, 0}),
+  };
+}
+
+Bytes ManyElements(std::uint32_t count) {
+  Bytes entries(std::size_t{count} * 8);
+  for (std::uint32_t i = 0; i < count; ++i) wire::StoreBe(entries.data() + std::size_t{i} * 8, i);
+  return Buffer(op::ElementsAdd{2, "t", "s", shape::kData, 4, 4, count, entries});
+}
+
+Bytes Encoded(const Bytes& ops) {
+  const auto batch = nft::EncodeBatch(ops, 1);
+  return batch ? Copy(batch->bytes()) : Bytes();
+}
+
+Bytes AsDump(const Bytes& batch, std::uint32_t sequence) {
+  wire::MessageWriter out;
+  wire::MessageReader messages(batch);
+  while (const auto message = messages.Next()) {
+    if (message->type >> 8 != NFNL_SUBSYS_NFTABLES) continue;
+    out.BeginMessage(message->type, NLM_F_MULTI, sequence);
+    out.PutFamilyHeader(message->payload);
+    out.EndMessage();
+  }
+  out.BeginMessage(NLMSG_DONE, NLM_F_MULTI, sequence);
+  out.PutFamilyHeader(FromHex("00000000"));
+  out.EndMessage();
+  return Copy(out.bytes());
+}
+
+}  // namespace fairlead::test
