@@ -40,9 +40,10 @@ const nodeCIDRsMs = 300_000;
 /** How often the machine's addresses are read, where they decide about node ports. */
 const interfacesPeriodMs = 5000;
 
-const batchBytesMax = 4 * 1024 * 1024;
+/** Small enough that neither encoding it nor the kernel's commit holds anybody up for long. */
+const batchBytesMax = 1024 * 1024;
 const sliceMs = 4;
-const auditCheckMs = 10_000;
+const auditCheckMs = 5000;
 
 export class App {
   readonly #options: AppOptions;
