@@ -50,8 +50,10 @@ type State =
 
 type Observed = Observation | 'stale' | Error;
 
-/** After this many observations made stale by normal syncs, syncs wait for one observation. */
+/** After this many observations made stale by normal syncs, syncs wait for one observation, */
 const staleMax = 2;
+/** but only if reading takes no longer than this: drift is rarer than change. */
+const holdMaxMs = 500;
 
 const nothing: AuditStep = { kind: 'nothing' };
 
@@ -67,6 +69,8 @@ export class Audit {
   #notBeforeMs = 0;
   #startedMs = 0;
   #stale = 0;
+  /** How long the last observation took. */
+  #observeMs = 0;
 
   constructor(options: AuditOptions) {
     this.#options = options;
@@ -128,7 +132,9 @@ export class Audit {
     const due = this.#needed ? now >= this.#notBeforeMs : now >= this.#fullAtMs;
     if (!due) return nothing;
     this.#startedMs = now;
-    if (this.#stale >= staleMax) return this.#observed(await this.#observeAlone());
+    if (this.#stale >= staleMax && this.#observeMs <= holdMaxMs) {
+      return this.#observed(await this.#observeAlone());
+    }
     this.#observeBeside(ring);
     return nothing;
   }
@@ -146,10 +152,11 @@ export class Audit {
 
   /** Syncs go on meanwhile. What they write spoils the observation; then it is made again. */
   #observeBeside(ring: () => void): void {
-    const { applier, planner, reader } = this.#options;
+    const { applier, clock, planner, reader } = this.#options;
     const state: State = { kind: 'observing', batches: applier.batches, result: undefined };
     this.#state = state;
     const settle = (result: Observation | Error): void => {
+      this.#observeMs = clock.now() - this.#startedMs;
       state.result = applier.batches === state.batches && applier.idle ? result : 'stale';
       ring();
     };
@@ -162,12 +169,12 @@ export class Audit {
   }
 
   #observed(result: Observed | undefined): AuditStep {
-    const { applier, planner, ruleset, clock } = this.#options;
+    const { applier, planner, ruleset } = this.#options;
     if (result === undefined) return nothing;
     this.#state = { kind: 'resting' };
     if (result === 'stale' || isKernelError(result, 'EINTR')) {
       this.#stale += 1;
-      this.request(this.#restMs(clock.now() - this.#startedMs));
+      this.request(this.#restMs(this.#observeMs));
       return nothing;
     }
     if (result instanceof Error) {

@@ -93,6 +93,25 @@ describe('the audit', () => {
     await world.stop();
   });
 
+  it('does not make syncs wait for a reading that takes long', async () => {
+    const audit = { checkMs: 1000, fullMs: 3_600_000, restFactor: 1 };
+    const world = await running(50, new World({ audit }));
+    world.kernel.meddle((objects) => objects.delete(`f ${port('web-7')}`));
+    let latest = 0;
+    for (let i = 0; i < 300; i += 1) {
+      if (i % 30 === 0) world.kernel.slowRead(world.clock, 3000);
+      world.setEndpoints(`web-${20 + (i % 20)}`, `10.246.${i >> 8}.${i & 255}`);
+      await world.clock.pass(100);
+      const [committed] = world.kinds('committed').slice(-1);
+      if (committed?.kind !== 'committed' || committed.stages === undefined) continue;
+      latest = Math.max(latest, committed.stages.committedMs - committed.stages.receivedMs);
+    }
+    expect(latest).toBe(0);
+    await world.clock.pass(120_000);
+    expect(world.forwarded).toEqual(world.wanted);
+    await world.stop();
+  });
+
   it('does not undo a change that was made while it compared', async () => {
     const world = new World({ sliceMs: 0 });
     await running(30, world);
