@@ -35,7 +35,7 @@ const nothing: ManifestFile = {
 
 type Loaded =
   | { readonly kind: 'read'; readonly file: ManifestFile; readonly problems: SourceProblem[] }
-  /** Empty or broken, but so fresh that somebody may still be writing it. */
+  /** Somebody may still be writing it. */
   | { readonly kind: 'unsettled' }
   | { readonly kind: 'missing' };
 
@@ -102,12 +102,15 @@ export class ManifestDirectory {
       const path = join(this.#path, name);
       const status = await stat(path, { bigint: true });
       if (!status.isFile()) return { kind: 'missing' };
-      const identity = identityOf(status);
-      if (before.identity === identity) {
+      if (before.identity === identityOf(status)) {
         return { kind: 'read', file: { ...before, missingSinceMs: undefined }, problems: [] };
       }
       if (status.size > fileBytesMax) throw new Error('larger than 64 MiB');
-      return await this.#parse(name, await readFile(path), before, status);
+      const bytes = await readFile(path);
+      const after = await stat(path, { bigint: true });
+      // Written or replaced while we read it: what we have may be half of anything.
+      if (identityOf(after) !== identityOf(status)) return { kind: 'unsettled' };
+      return await this.#parse(name, bytes, before, status);
     } catch (error) {
       if (isMissing(error)) return { kind: 'missing' };
       const reason = `cannot be read: ${error instanceof Error ? error.message : String(error)}`;
