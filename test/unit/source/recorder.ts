@@ -1,5 +1,9 @@
+import { vi } from 'vitest';
 import { objectKey } from '../../../src/source/decode.ts';
 import type { Change, Resource, SourceProblem, SourceSink } from '../../../src/source/source.ts';
+
+// Machines that test much at once are slow.
+vi.setConfig({ testTimeout: 30_000 });
 
 /** A sink that keeps what it was told, as a store would. */
 export class Recorder implements SourceSink {

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { afterEach, vi } from 'vitest';
+import { afterEach } from 'vitest';
 import { decodeChange, decodeContext } from '../../../../src/source/decode.ts';
 import {
   KubernetesSource,
@@ -10,11 +10,9 @@ import {
 } from '../../../../src/source/kubernetes/source.ts';
 import type { ReflectorTiming } from '../../../../src/source/kubernetes/timing.ts';
 import { type Resource, resources } from '../../../../src/source/source.ts';
-import { FakeApiServer, type FakeApiServerOptions } from '../../../fake/api-server.ts';
+import { FakeApiServer, type FakeApiServerOptions, type Fault } from '../../../fake/api-server.ts';
+import type { Disturbance } from '../../../fake/api-server-watch.ts';
 import { Recorder, until } from '../recorder.ts';
-
-// Machines that test much at once are slow.
-vi.setConfig({ testTimeout: 30_000 });
 
 /** Quick to try again, small pages. */
 export const hasty: Partial<ReflectorTiming> = {
@@ -100,6 +98,37 @@ export function blind(server: FakeApiServer, resource: Resource): void {
 export function isGone({ kind }: { readonly kind: string }): boolean {
   return kind.endsWith('-gone');
 }
+
+/** What may happen to a running watch. */
+export const disturbances: readonly Disturbance[] = [
+  'drop',
+  'end',
+  'stall',
+  'cut',
+  'cut-now',
+  'expired',
+  'failed',
+  'garbage',
+  'duplicate',
+  'bookmark',
+];
+
+/** What may happen to a request. */
+export const faults: readonly (readonly [string, Fault])[] = [
+  ['drops the connection', { kind: 'drop' }],
+  ['does not answer', { kind: 'stall' }],
+  ['answers late', { kind: 'late', ms: 200 }],
+  ['cuts the body inside a character', { kind: 'cut' }],
+  ['ends the body too soon', { kind: 'end' }],
+  ['says 410', { kind: 'status', status: 410 }],
+  ['says 429', { kind: 'status', status: 429, retryAfterSeconds: 0 }],
+  ['says 500', { kind: 'status', status: 500 }],
+  ['says 503', { kind: 'status', status: 503 }],
+  ['says 401', { kind: 'status', status: 401 }],
+  ['sends HTML', { kind: 'foreign', body: '<html>\n<body>login</body>\n</html>\n' }],
+  ['sends other JSON', { kind: 'foreign', body: '{"ok":true}\n' }],
+  ['sends an empty list of something', { kind: 'foreign', body: '{"items":[]}' }],
+];
 
 export interface Lab {
   readonly sink: Recorder;

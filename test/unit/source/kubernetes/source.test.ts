@@ -139,6 +139,7 @@ describe('KubernetesSource', () => {
     // It begins late, while the first one still brings news; then it must repeat all of that.
     server.fault({ resource: 'endpointslices', verb: 'watch', fault: { kind: 'late', ms: 300 } });
     await until('asked', () => server.count('endpointslices', 'watch') === 1);
+    expect(server.watching('endpointslices')).toBe(1);
     // The same object again and again: repeated, it would go back to what it was.
     for (let i = 0; i < 5; i += 1) change(server, i % 2);
     await until('news', () => sink.changes.length === 5 + 5 + 2 + 5);

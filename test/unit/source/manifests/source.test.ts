@@ -344,7 +344,7 @@ ${service('web', '10.96.0.1')}`,
 
   it('reads a large file in turns, so that the event loop goes on', async () => {
     const endpoints = Array.from({ length: 250 }, (_, i) => `10.0.${i}.1`);
-    const documents = Array.from({ length: 150 }, (_, i) => slice(`s${i}`, ...endpoints));
+    const documents = Array.from({ length: 40 }, (_, i) => slice(`s${i}`, ...endpoints));
     const { path } = directory({ 'large.yaml': documents.join('---\n') });
     let turns = 0;
     const clock = setInterval(() => {
@@ -352,8 +352,8 @@ ${service('web', '10.96.0.1')}`,
     }, 1);
     const { sink } = await run(path);
     clearInterval(clock);
-    expect(sink.state.size).toBe(150);
-    expect(turns).toBeGreaterThan(20);
+    expect(sink.state.size).toBe(40);
+    expect(turns).toBeGreaterThan(5);
   });
 
   it('knows how long ago it last looked', async () => {

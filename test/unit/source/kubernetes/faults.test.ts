@@ -1,0 +1,73 @@
+import { describe, expect, it } from 'vitest';
+import { resources } from '../../../../src/source/source.ts';
+import { until } from '../recorder.ts';
+import {
+  blind,
+  change,
+  disturbances,
+  faults,
+  impatient,
+  isGone,
+  populate,
+  startServer,
+  startSource,
+} from './lab.ts';
+
+describe('KubernetesSource with a server that misbehaves', () => {
+  it.each(disturbances)('loses no event when running watches are disturbed: %s', async (what) => {
+    const server = await startServer();
+    populate(server);
+    const { sink, converged } = startSource(server, { timing: impatient });
+    await converged();
+    for (const resource of resources) expect(server.disturb(resource, what)).toBe(1);
+    for (let i = 0; i < 10; i += 1) change(server, i);
+    server.store.delete('services', 'shop/s11');
+    server.store.delete('endpointslices', 'shop/s11-1');
+    await converged();
+    change(server, 12);
+    await converged();
+    expect(sink.changes.filter(isGone)).toHaveLength(2);
+    expect([...sink.syncedResources].sort()).toEqual([...resources].sort());
+    const lists = ['expired', 'failed', 'garbage'].includes(what) ? 2 : 1;
+    expect(server.count('endpointslices', 'streaming-list')).toBe(lists);
+  });
+
+  describe.each([
+    ['streaming lists', 'supported'],
+    ['pages', 'refused'],
+  ] as const)('with %s', (_how, streamingLists) => {
+    it.each(faults)('converges when a server %s, first and again', async (_what, fault) => {
+      const server = await startServer({ streamingLists });
+      populate(server);
+      server.fault({ fault, times: fault.kind === 'stall' ? 4 : 12 });
+      const { sink, converged } = startSource(server, { timing: impatient });
+      await converged();
+      for (const resource of resources) server.fault({ resource, fault, times: 2 });
+      for (const resource of resources) server.disturb(resource, 'drop');
+      change(server, 3);
+      server.store.delete('services', 'shop/s11');
+      await converged();
+      change(server, 4);
+      await converged();
+      expect(sink.changes.filter(isGone)).toHaveLength(1);
+    });
+
+    it.each(['cut', 'end'] as const)('deletes nothing on half a list: %s', async (how) => {
+      const server = await startServer({ streamingLists });
+      populate(server);
+      const { sink, converged } = startSource(server, { timing: impatient });
+      await converged();
+      const verb = streamingLists === 'supported' ? 'streaming-list' : 'page';
+      server.fault({ resource: 'services', verb, fault: { kind: how }, times: 1000 });
+      blind(server, 'services');
+      for (let i = 0; i < 5; i += 1) server.store.delete('services', `shop/s${i}`);
+      server.store.compact();
+      server.disturb('services', 'drop');
+      await until('cut', () => server.count('services', verb) > 2);
+      expect(sink.changes.filter(isGone)).toEqual([]);
+      server.heal();
+      await converged();
+      expect(sink.changes.filter(isGone)).toHaveLength(5);
+    });
+  });
+});
