@@ -1,10 +1,14 @@
 /** The running proxy: what starts in which order, and what ends when. */
 import type { Config } from './config/config.ts';
+import { ConntrackReconciler } from './conntrack/reconciler.ts';
 import { localDetector } from './host/local-detector.ts';
 import { NodeFacts } from './host/node-facts.ts';
+import { isLoopback } from './host/node-ips.ts';
+import type { Conntrack } from './kernel/conntrack.ts';
 import type { Kernel } from './kernel/kernel.ts';
 import { type Fallback, selectMode } from './modes/index.ts';
 import type { ProxyMode } from './modes/mode.ts';
+import { conntrackLog } from './serve/conntrack-log.ts';
 import { ProxyHealth } from './serve/health.ts';
 import type { Logger } from './serve/log.ts';
 import { Metrics } from './serve/metrics.ts';
@@ -27,6 +31,7 @@ export interface AppOptions {
   readonly log: Logger;
   readonly clock: Clock;
   readonly kernel: Kernel;
+  readonly conntrack: Conntrack;
   readonly source: Source;
   /** Reads the addresses of this machine. */
   readonly interfaces: () => readonly Address[];
@@ -55,6 +60,7 @@ export class App {
   readonly #bell: Bell;
   readonly #ending = new AbortController();
   #families: readonly FamilySync[] = [];
+  #reconcilers: readonly ConntrackReconciler[] = [];
   #loop: SyncLoop | undefined;
   /** The Node that the rules were made for. */
   #startedWith: Node | undefined;
@@ -86,7 +92,7 @@ export class App {
    * with the reason when the proxy can't do its work; nothing is left running then, either.
    */
   async run(signal: AbortSignal): Promise<void> {
-    const { kernel, config, log } = this.#options;
+    const { kernel, conntrack, config, log } = this.#options;
     const end = (): void => this.#ending.abort();
     signal.addEventListener('abort', end, { once: true });
     if (signal.aborted) end();
@@ -106,8 +112,10 @@ export class App {
     } finally {
       end();
       await Promise.allSettled(parts);
+      await Promise.all(this.#reconcilers.map((reconciler) => reconciler.stop()));
       this.#metrics.close();
       kernel.close();
+      conntrack.close();
     }
   }
 
@@ -150,6 +158,8 @@ export class App {
       const { masqueradeAll, masqueradeMark } = config.modes[mode.name];
       const detector = localDetector(config.detectLocal, family, this.#state.node);
       const modeConfig = { family, masqueradeAll, masqueradeMark, localDetector: detector };
+      const follower = this.#conntrackReconciler(family);
+      this.#reconcilers = [...this.#reconcilers, follower];
       return new FamilySync({
         planner: mode.planner(modeConfig, environment),
         environment,
@@ -159,7 +169,23 @@ export class App {
         ruleset,
         observer: this.#observer(),
         settings: syncSettings(config, mode),
+        follower,
       });
+    });
+  }
+
+  #conntrackReconciler(family: Family): ConntrackReconciler {
+    const { clock, conntrack, interfaces } = this.#options;
+    const log = conntrackLog(this.#options.log);
+    return new ConntrackReconciler({
+      family,
+      conntrack,
+      clock,
+      observer: (event) => {
+        this.#metrics.conntrack.observe(event);
+        log(event);
+      },
+      localAddresses: () => interfaces().filter((address) => !isLoopback(address)),
     });
   }
 

@@ -7,6 +7,7 @@ import { fairleadVersion } from '../config/version.ts';
 import { hostFiles } from '../host/files.ts';
 import { interfaceAddresses, ipv6Available } from '../host/interfaces.ts';
 import { nodeName } from '../host/node-name.ts';
+import { openConntrack } from '../kernel/conntrack.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
 import { availableModes, selectMode } from '../modes/index.ts';
 import { createLogger, type Logger } from '../serve/log.ts';
@@ -65,6 +66,7 @@ async function runProxy(config: Config, log: Logger): Promise<number> {
     log,
     clock: systemClock,
     kernel: openKernel(),
+    conntrack: openConntrack(),
     source: sourceOf(config, name),
     interfaces: interfaceAddresses,
     families: ipv6Available(hostFiles()) ? ['IPv4', 'IPv6'] : ['IPv4'],

@@ -14,8 +14,9 @@ import {
   type Source,
   type SourceSink,
 } from '../../../src/source/source.ts';
+import { FakeConntrack } from '../../fake/conntrack.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
-import { address, node, ready, service, slice } from '../state/build.ts';
+import { address, node, ready, service, slice, slicePort } from '../state/build.ts';
 import { quiet, ToyClock } from '../sync/double.ts';
 
 /** A source that tests speak through. */
@@ -75,6 +76,7 @@ async function freePort(): Promise<number> {
 
 class Running {
   readonly kernel = new ClosableKernel();
+  readonly conntrack = new FakeConntrack();
   readonly source = new SpokenSource();
   readonly clock = new ToyClock();
   readonly logged: string[] = [];
@@ -95,8 +97,9 @@ class Running {
       log: loggerTo({ write: (line) => this.logged.push(JSON.parse(line).msg) }, 0),
       clock: this.clock,
       kernel: this.kernel,
+      conntrack: this.conntrack,
       source: this.source,
-      interfaces: () => [address('127.0.0.1')],
+      interfaces: () => [address('127.0.0.1'), address('192.168.7.7')],
       families: ['IPv4', 'IPv6'],
       ...overrides,
     });
@@ -155,6 +158,39 @@ describe('the proxy', () => {
     expect(app.outcome).toBe('stopped');
     expect(app.kernel.closed).toBe(true);
     expect(app.services).toEqual(['10.96.0.1 . tcp . 80 : goto cluster-2']);
+  });
+
+  it('deletes conntrack entries to endpoints that have gone', async () => {
+    const app = await started('--manifests=/anywhere');
+    const ports = [{ name: 'dns', protocol: 'UDP', port: 53, nodePort: 30053 }] as const;
+    const endpointPorts = [slicePort('dns', 53, 'UDP')];
+    const right = {
+      protocol: 'UDP',
+      from: '172.16.0.9:4001',
+      answeredBy: '10.244.0.2:53',
+    } as const;
+    const wrong = { ...right, from: '172.16.0.9:4002', answeredBy: '10.244.0.3:53' };
+    // Node ports are at every address of this machine, but for loopback.
+    for (const to of ['10.96.0.1:53', '192.168.7.7:30053', '127.0.0.1:30053']) {
+      app.conntrack.add({ ...right, to }, { ...wrong, to });
+    }
+    app.source.say(
+      { kind: 'service', service: service({ ports, type: 'NodePort' }) },
+      { kind: 'slice', slice: slice({ '10.244.0.2': ready }, { ports: endpointPorts }) },
+    );
+    app.source.listed(...resources);
+    await quiet();
+    await app.clock.pass(0);
+    expect(app.conntrack.texts).toEqual([
+      'UDP 172.16.0.9:4001 > 10.96.0.1:53, reply 10.244.0.2:53 > 172.16.0.9:4001',
+      'UDP 172.16.0.9:4001 > 127.0.0.1:30053, reply 10.244.0.2:53 > 172.16.0.9:4001',
+      'UDP 172.16.0.9:4001 > 192.168.7.7:30053, reply 10.244.0.2:53 > 172.16.0.9:4001',
+      'UDP 172.16.0.9:4002 > 127.0.0.1:30053, reply 10.244.0.3:53 > 172.16.0.9:4002',
+    ]);
+    const metrics = await (await app.get('metrics', '/metrics')).text();
+    const deleted = 'kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family="IPv4"}';
+    expect(metrics).toContain(`${deleted} 2\n`);
+    await app.stop();
   });
 
   it('serves health and metrics', async () => {
