@@ -1,4 +1,4 @@
-/** State, sync loop, nftables mode and kernel, wired as the app does, around an in-process source. */
+/** State, sync loop, nftables mode and kernel, wired as in the app, around an in-process source. */
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
 import type { Environment, ModeConfig } from '../../src/modes/mode.ts';

@@ -1,4 +1,4 @@
-/** The edge to the kernel, as everything above it sees it. The fake for tests implements the same. */
+/** The edge to the kernel, as everything above sees it. The fake for tests implements the same. */
 import type { Reply, Request } from './ops.ts';
 
 /** One error that the kernel gave for a batch. */
@@ -22,7 +22,7 @@ export interface DumpResult {
   readonly records: readonly Reply[];
   /**
    * False when what was read may not be one consistent state: the ruleset changed during the dump,
-   * the kernel was resizing a set (up to some tenths of a second after many elements were added), or
+   * the kernel was resizing a set (some tenths of a second after many elements were added), or
    * replies were lost. Read again before acting on it.
    */
   readonly consistent: boolean;
@@ -35,7 +35,7 @@ export interface Kernel {
    * `ops` must not be written to until the promise has settled.
    */
   apply(ops: Uint8Array): Promise<ApplyResult>;
-  /** Reads. ENOENT of the object asked for yields no records. Other errors reject with KernelError. */
+  /** Reads. ENOENT of what is asked for yields no records. Other errors reject with KernelError. */
   dump(request: Request): Promise<DumpResult>;
   /** The generation of the ruleset of this network namespace: +1 for each commit by anyone. */
   generation(): Promise<number>;

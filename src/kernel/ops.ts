@@ -62,7 +62,7 @@ export const ElementShape = {
 
 /** Ops that change nf_tables. A buffer of them is one transaction: all or nothing. */
 export const nftOps = {
-  /** Only valid as first op: reject the transaction (ERESTART) unless this generation is current. */
+  /** Only valid as first op: refuse the transaction (ERESTART) unless this is the generation. */
   generationExpect: { code: 1, fields: { generation: 'u32' } },
   tableAdd: { code: 2, fields: { ...inTable, comment: 'string' } },
   tableDelete: { code: 3, fields: inTable },
@@ -213,7 +213,7 @@ export const conntrackReplies = {
  * - registers: NFT_REG_1 ... NFT_REG_4 for those aligned to 16 bytes, else NFT_REG32_* numbers
  *   (nft_dump_register); 0xffffffff = no register;
  * - nat: the maxima repeat the minima unless there is a range, and the flags include
- *   NF_NAT_RANGE_MAP_IPS with an address and NF_NAT_RANGE_PROTO_SPECIFIED with a port (nft_nat_init).
+ *   NF_NAT_RANGE_MAP_IPS with an address, NF_NAT_RANGE_PROTO_SPECIFIED with a port (nft_nat_init).
  */
 export const expressions = {
   immediateData: { code: 1, fields: { register: 'u32', data: 'bytes' } },

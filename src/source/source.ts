@@ -7,7 +7,7 @@ import type { EndpointSlice, Node, Service, ServiceCIDR } from '../state/types.t
 export const resources = ['services', 'endpointslices', 'nodes', 'servicecidrs'] as const;
 export type Resource = (typeof resources)[number];
 
-/** One object that came, changed or went. A repeated object is not a change to anyone downstream. */
+/** One object that came, changed or went. A repeated object is no change to anyone downstream. */
 export type Change =
   | { readonly kind: 'service'; readonly service: Service }
   | { readonly kind: 'service-gone'; readonly namespace: string; readonly name: string }
@@ -41,6 +41,6 @@ export interface Source {
    * kubeconfig, directory missing at start); outages are survived and reported as problems.
    */
   run(sink: SourceSink, signal: AbortSignal): Promise<void>;
-  /** Milliseconds since each resource's watch last said anything; undefined before the first word. */
+  /** Milliseconds since a resource's watch last said anything; undefined before the first word. */
   silenceMs(resource: Resource): number | undefined;
 }

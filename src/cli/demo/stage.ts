@@ -99,7 +99,7 @@ export class Pod {
     this.#process.disconnect();
   }
 
-  /** The process is in its own namespace once it is node that runs, which then opens the channel. */
+  /** The process is in its own namespace once unshare has become Node. */
   async #inOwnNamespace(): Promise<void> {
     await new Promise<void>((resolve, reject) => {
       this.#process.once('spawn', resolve);
