@@ -24,8 +24,16 @@ export interface SetDefinition {
   readonly data: readonly NFTypeName[] | 'verdict' | undefined;
   /** NFT_SET_* beyond those that follow from key and data. */
   readonly flags: number;
+  /** Most elements that packets may add; 0 where only we add. */
+  readonly size: number;
   readonly comment: string;
 }
+
+/**
+ * Clients that session affinity remembers at a time, all frontends of a family together. The
+ * kernel gives a set that packets fill 65,535 when it is not told otherwise (nft_dynset_new).
+ */
+const affinityMax = 262_144;
 
 export const setNames = [
   'services',
@@ -116,6 +124,7 @@ export function setDefinitions(family: Family): SetDefinitions {
       ...map('affinity', [address, ...frontend], endpoint, 'client . frontend : endpoint'),
       // Filled by packets (nft calls it dynamic), emptied by time.
       flags: NFT_SET.MAP | NFT_SET.EVAL | NFT_SET.TIMEOUT,
+      size: affinityMax,
     },
     learn: map('learn', frontend, 'verdict', 'frontend with session affinity : timeout'),
     'learn-nodeports': map(
@@ -133,11 +142,11 @@ function map(
   data: readonly NFTypeName[] | 'verdict',
   comment: string,
 ): SetDefinition {
-  return { name, key, data, comment, flags: NFT_SET.MAP };
+  return { name, key, data, comment, flags: NFT_SET.MAP, size: 0 };
 }
 
 function set(name: SetName, key: readonly NFTypeName[], comment: string, flags = 0): SetDefinition {
-  return { name, key, data: undefined, comment, flags };
+  return { name, key, data: undefined, comment, flags, size: 0 };
 }
 
 export function isConcatInterval(definition: SetDefinition): boolean {
@@ -158,7 +167,7 @@ export function setFields(family: Family, definition: SetDefinition) {
     dataType: data === undefined ? 0 : data === 'verdict' ? NFT_DATA_VERDICT : concatType(data),
     dataLength: data === undefined || data === 'verdict' ? 0 : concatBytes(data),
     timeoutMs: 0,
-    size: 0,
+    size: definition.size,
     // Only interval sets need to know where the parts of a concatenation end.
     partLengths: concatInterval
       ? Uint8Array.from(key, (part) => concatBytes([part]))
