@@ -1,9 +1,6 @@
 /** The running proxy: what starts in which order, and what ends when. */
 import type { Config } from './config/config.ts';
-import { ConntrackReconciler } from './conntrack/reconciler.ts';
-import { localDetector } from './host/local-detector.ts';
-import { NodeFacts } from './host/node-facts.ts';
-import { isLoopback } from './host/node-ips.ts';
+import { Engine } from './engine.ts';
 import type { Conntrack } from './kernel/conntrack.ts';
 import type { Kernel } from './kernel/kernel.ts';
 import { type Fallback, selectMode } from './modes/index.ts';
@@ -21,9 +18,6 @@ import { ClusterState } from './state/store.ts';
 import type { Node } from './state/types.ts';
 import { Bell, type Clock } from './sync/clock.ts';
 import type { SyncEvent } from './sync/events.ts';
-import { FamilySync, type SyncSettings } from './sync/family.ts';
-import { SyncLoop } from './sync/loop.ts';
-import { Ruleset } from './sync/ruleset.ts';
 
 export interface AppOptions {
   readonly config: Config;
@@ -42,38 +36,26 @@ export interface AppOptions {
 /** Behaviour document 3.1: how long a Node may lack addresses, or CIDRs where they are needed. */
 const nodeAddressesMs = 30_000;
 const nodeCIDRsMs = 300_000;
-/** How often the machine's addresses are read, where they decide about node ports. */
-const interfacesPeriodMs = 5000;
-
-/** Small enough that neither encoding it nor the kernel's commit holds anybody up for long. */
-const batchBytesMax = 1024 * 1024;
-const sliceMs = 4;
-const auditCheckMs = 5000;
-
 export class App {
   readonly #options: AppOptions;
   readonly #state: ClusterState;
-  readonly #facts: NodeFacts;
   readonly #metrics: Metrics;
   readonly #health: ProxyHealth;
   readonly #listed = new Set<Resource>();
   readonly #bell: Bell;
   readonly #ending = new AbortController();
-  #families: readonly FamilySync[] = [];
-  #reconcilers: readonly ConntrackReconciler[] = [];
-  #loop: SyncLoop | undefined;
+  #engine: Engine | undefined;
   /** The Node that the rules were made for. */
   #startedWith: Node | undefined;
 
   constructor(options: AppOptions) {
-    const { clock, config, interfaces, source } = options;
+    const { clock, config, source } = options;
     this.#options = options;
     this.#state = new ClusterState(clock.wallMs());
-    this.#facts = new NodeFacts({ config, state: this.#state, interfaces });
     this.#bell = new Bell(clock);
     this.#metrics = new Metrics({
       silenceMs: (resource) => source.silenceMs(resource),
-      families: () => this.#families,
+      families: () => this.#engine?.families ?? [],
     });
     this.#health = new ProxyHealth({
       timeoutMs: 2 * config.modes[config.mode || 'nftables'].syncPeriodMs,
@@ -84,7 +66,7 @@ export class App {
 
   /** All that the source has said so far is in force in the kernel, or set aside. */
   get settled(): boolean {
-    return this.#loop?.settled ?? false;
+    return this.#engine?.settled ?? false;
   }
 
   /**
@@ -112,7 +94,6 @@ export class App {
     } finally {
       end();
       await Promise.allSettled(parts);
-      await Promise.all(this.#reconcilers.map((reconciler) => reconciler.stop()));
       this.#metrics.close();
       kernel.close();
       conntrack.close();
@@ -127,66 +108,30 @@ export class App {
   async #sync(mode: ProxyMode, signal: AbortSignal): Promise<void> {
     await this.#awaitNode(signal);
     if (signal.aborted) return;
-    const { clock } = this.#options;
     this.#startedWith = this.#state.node;
-    this.#families = this.#makeFamilies(mode);
-    const loop = new SyncLoop({
-      state: this.#state,
-      families: this.#families,
-      context: () => this.#facts.context,
-      environment: (family) => this.#facts.environment(family),
-      clock,
-      observer: this.#observer(),
-      sliceMs,
-    });
-    this.#loop = loop;
-    const stopReading = this.#keepReadingInterfaces(loop);
-    await loop.run(signal);
-    stopReading();
+    this.#engine = this.#makeEngine(mode);
+    await this.#engine.run(signal);
   }
 
-  #makeFamilies(mode: ProxyMode): FamilySync[] {
-    const { config, clock, kernel, families, log } = this.#options;
-    const { primary } = this.#facts.ips;
+  #makeEngine(mode: ProxyMode): Engine {
+    const { families, log } = this.#options;
+    const conntrackObserver = conntrackLog(log);
+    const engine = new Engine({
+      ...this.#options,
+      mode,
+      state: this.#state,
+      observer: this.#observer(),
+      conntrackObserver: (event) => {
+        this.#metrics.conntrack.observe(event);
+        conntrackObserver(event);
+      },
+    });
+    const { primary } = engine.nodeIPs;
     if (!families.includes(primary)) {
       throw new Error(`no support for primary IP family "${primary}": the kernel has it disabled`);
     }
     log.info({ families, primary }, 'Serving these IP families');
-    const ruleset = new Ruleset();
-    return families.map((family) => {
-      const environment = this.#facts.environment(family);
-      const { masqueradeAll, masqueradeMark } = config.modes[mode.name];
-      const detector = localDetector(config.detectLocal, family, this.#state.node);
-      const modeConfig = { family, masqueradeAll, masqueradeMark, localDetector: detector };
-      const follower = this.#conntrackReconciler(family);
-      this.#reconcilers = [...this.#reconcilers, follower];
-      return new FamilySync({
-        planner: mode.planner(modeConfig, environment),
-        environment,
-        kernel,
-        reader: kernel,
-        clock,
-        ruleset,
-        observer: this.#observer(),
-        settings: syncSettings(config, mode),
-        follower,
-      });
-    });
-  }
-
-  #conntrackReconciler(family: Family): ConntrackReconciler {
-    const { clock, conntrack, interfaces } = this.#options;
-    const log = conntrackLog(this.#options.log);
-    return new ConntrackReconciler({
-      family,
-      conntrack,
-      clock,
-      observer: (event) => {
-        this.#metrics.conntrack.observe(event);
-        log(event);
-      },
-      localAddresses: () => interfaces().filter((address) => !isLoopback(address)),
-    });
+    return engine;
   }
 
   #observer(): (event: SyncEvent) => void {
@@ -197,15 +142,6 @@ export class App {
       this.#metrics.observe(event);
       log(event);
     };
-  }
-
-  #keepReadingInterfaces(loop: SyncLoop): () => void {
-    if (this.#options.config.nodePortAddresses.kind !== 'cidrs') return () => {};
-    const timer = setInterval(() => {
-      this.#facts.readInterfaces();
-      loop.wake();
-    }, interfacesPeriodMs);
-    return () => clearInterval(timer);
   }
 
   #serve(mode: ProxyMode, signal: AbortSignal): Promise<void>[] {
@@ -230,14 +166,14 @@ export class App {
         if (this.#state.revision === revision) return;
         this.#count(change);
         if (this.#state.node !== node) this.#nodeChanged(node);
-        this.#loop?.wake();
+        this.#engine?.wake();
       },
       synced: (resource) => {
         log.info({ resource }, 'First list is complete');
         this.#state.markSynced(resource);
         this.#listed.add(resource);
         this.#bell.ring();
-        this.#loop?.wake();
+        this.#engine?.wake();
       },
       problem: ({ subject, field, reason }) => {
         log.warn(
@@ -311,21 +247,4 @@ class PodCIDRsChanged extends Error {
     const [from, to] = [before.podCIDRs.join(' '), after.podCIDRs.join(' ')];
     super(`PodCIDRs changed for the node, from ${from} to ${to}: start again`);
   }
-}
-
-function syncSettings(config: Config, mode: ProxyMode): SyncSettings {
-  const { minSyncPeriodMs, syncPeriodMs, fullSyncPeriodMs } = config.modes[mode.name];
-  const maxMs = Math.max(1000, syncPeriodMs);
-  return {
-    minSyncPeriodMs,
-    batchBytesMax,
-    sliceMs,
-    audit: {
-      checkMs: Math.min(auditCheckMs, maxMs),
-      fullMs: fullSyncPeriodMs,
-      restFactor: 20,
-    },
-    asideBackoff: { firstMs: 1000, secondMs: 2000, maxMs },
-    recoveryBackoff: { firstMs: 0, secondMs: 250, maxMs },
-  };
 }

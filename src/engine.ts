@@ -1,0 +1,157 @@
+/**
+ * What runs for one configuration and one idea of what a local pod is: a planner, a sync and a
+ * conntrack reconciler for each family, and their loop. When such things change, it ends and
+ * another takes its place, which adopts what it finds in the kernel and writes the difference.
+ */
+import type { Config } from './config/config.ts';
+import type { ConntrackObserver } from './conntrack/events.ts';
+import { ConntrackReconciler } from './conntrack/reconciler.ts';
+import { localDetector } from './host/local-detector.ts';
+import { NodeFacts } from './host/node-facts.ts';
+import { isLoopback, type NodeIPs } from './host/node-ips.ts';
+import type { Conntrack } from './kernel/conntrack.ts';
+import type { Kernel } from './kernel/kernel.ts';
+import type { ProxyMode } from './modes/mode.ts';
+import type { Address, Family } from './state/address.ts';
+import type { ClusterState } from './state/store.ts';
+import type { Clock } from './sync/clock.ts';
+import type { Observer } from './sync/events.ts';
+import { FamilySync, type SyncSettings } from './sync/family.ts';
+import { SyncLoop } from './sync/loop.ts';
+import { Ruleset } from './sync/ruleset.ts';
+
+export interface EngineOptions {
+  readonly config: Config;
+  readonly mode: ProxyMode;
+  readonly state: ClusterState;
+  readonly clock: Clock;
+  readonly kernel: Kernel;
+  readonly conntrack: Conntrack;
+  /** Reads the addresses of this machine. */
+  readonly interfaces: () => readonly Address[];
+  /** What this machine can do. */
+  readonly families: readonly Family[];
+  readonly observer: Observer;
+  readonly conntrackObserver: ConntrackObserver;
+}
+
+/** How often the machine's addresses are read, where they decide about node ports. */
+const interfacesPeriodMs = 5000;
+
+/** Small enough that neither encoding it nor the kernel's commit holds anybody up for long. */
+const batchBytesMax = 1024 * 1024;
+const sliceMs = 4;
+const auditCheckMs = 5000;
+
+export class Engine {
+  readonly families: readonly FamilySync[];
+  readonly #options: EngineOptions;
+  readonly #facts: NodeFacts;
+  readonly #reconcilers: readonly ConntrackReconciler[];
+  readonly #loop: SyncLoop;
+
+  constructor(options: EngineOptions) {
+    const { config, state, interfaces, clock, observer } = options;
+    this.#options = options;
+    this.#facts = new NodeFacts({ config, state, interfaces });
+    const ruleset = new Ruleset();
+    const made = options.families.map((family) => this.#makeFamily(family, ruleset));
+    this.families = made.map(({ sync }) => sync);
+    this.#reconcilers = made.map(({ reconciler }) => reconciler);
+    this.#loop = new SyncLoop({
+      state,
+      families: this.families,
+      context: () => this.#facts.context,
+      environment: (family) => this.#facts.environment(family),
+      clock,
+      observer,
+      sliceMs,
+    });
+  }
+
+  /** All that the source has said so far is in force in the kernel, or set aside. */
+  get settled(): boolean {
+    return this.#loop.settled;
+  }
+
+  get nodeIPs(): NodeIPs {
+    return this.#facts.ips;
+  }
+
+  /** The state has changed. */
+  wake(): void {
+    this.#loop.wake();
+  }
+
+  /** Until `signal` aborts and the batch in flight is over; the rules stay. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { state } = this.#options;
+    // An engine before this one may have resolved some of them.
+    for (const key of state.serviceKeys()) state.touch(key);
+    const stopReading = this.#keepReadingInterfaces();
+    try {
+      await this.#loop.run(signal);
+    } finally {
+      stopReading();
+      await Promise.all(this.#reconcilers.map((reconciler) => reconciler.stop()));
+    }
+  }
+
+  #makeFamily(family: Family, ruleset: Ruleset) {
+    const { config, clock, kernel, mode, observer, state } = this.#options;
+    const environment = this.#facts.environment(family);
+    const { masqueradeAll, masqueradeMark } = config.modes[mode.name];
+    const detector = localDetector(config.detectLocal, family, state.node);
+    const modeConfig = { family, masqueradeAll, masqueradeMark, localDetector: detector };
+    const reconciler = this.#makeReconciler(family);
+    const sync = new FamilySync({
+      planner: mode.planner(modeConfig, environment),
+      environment,
+      kernel,
+      reader: kernel,
+      clock,
+      ruleset,
+      observer,
+      settings: syncSettings(config, mode),
+      follower: reconciler,
+    });
+    return { sync, reconciler };
+  }
+
+  #makeReconciler(family: Family): ConntrackReconciler {
+    const { clock, conntrack, conntrackObserver, interfaces } = this.#options;
+    return new ConntrackReconciler({
+      family,
+      conntrack,
+      clock,
+      observer: conntrackObserver,
+      localAddresses: () => interfaces().filter((address) => !isLoopback(address)),
+    });
+  }
+
+  #keepReadingInterfaces(): () => void {
+    if (this.#options.config.nodePortAddresses.kind !== 'cidrs') return () => {};
+    const timer = setInterval(() => {
+      this.#facts.readInterfaces();
+      this.wake();
+    }, interfacesPeriodMs);
+    return () => clearInterval(timer);
+  }
+}
+
+function syncSettings(config: Config, mode: ProxyMode): SyncSettings {
+  const { minSyncPeriodMs, syncPeriodMs, fullSyncPeriodMs } = config.modes[mode.name];
+  const maxMs = Math.max(1000, syncPeriodMs);
+  return {
+    minSyncPeriodMs,
+    batchBytesMax,
+    sliceMs,
+    audit: {
+      checkMs: Math.min(auditCheckMs, maxMs),
+      fullMs: fullSyncPeriodMs,
+      restFactor: 20,
+    },
+    asideBackoff: { firstMs: 1000, secondMs: 2000, maxMs },
+    recoveryBackoff: { firstMs: 0, secondMs: 250, maxMs },
+  };
+}
