@@ -38,6 +38,8 @@ export interface ApplierOptions {
   readonly batchBytesMax: number;
   /** The event loop is released after this much planning. */
   readonly sliceMs: number;
+  /** Whether this Forwarding has failed before. */
+  readonly suspected: (key: string) => boolean;
   /** A change is in force now, where `previous` was (undefined = nothing, or nothing known). */
   readonly committed: (key: string, change: Change, previous: Forwarding | undefined) => void;
 }
@@ -128,9 +130,8 @@ export class Applier {
         return this.#untranslatable(key, error as Error);
       }
       if (this.#planner.pendingBytes >= this.#bytesMax) {
-        const failure = await this.#settle();
+        const failure = (await this.#settle()) ?? this.#send(purpose);
         if (failure !== undefined) return failure;
-        this.#send(purpose);
       }
       if (pacer.spent) await pacer.rest();
       if (this.#stopping) return this.#settle();
@@ -140,10 +141,8 @@ export class Applier {
 
   /** Applies what waits; resolves when it is in force. */
   async finish(purpose: Purpose): Promise<Failure | undefined> {
-    const failure = await this.#settle();
-    if (failure !== undefined) return failure;
-    this.#send(purpose);
-    return this.#settle();
+    const failure = (await this.#settle()) ?? this.#send(purpose);
+    return failure ?? this.#settle();
   }
 
   /** Applies a batch that holds no changes. Nothing else may be in flight. */
@@ -162,12 +161,18 @@ export class Applier {
     return { ...failure, lost };
   }
 
-  #send(purpose: Purpose): void {
+  /** Puts what waits in flight. A batch that can't be encoded is as good as refused. */
+  #send(purpose: Purpose): Failure | undefined {
     const changes = this.#planned;
     this.#planned = new Map();
-    const batch = this.#planner.take();
-    if (batch !== undefined) this.#launch(batch, changes, purpose);
-    else for (const [key, change] of changes) this.#inForce(key, change);
+    try {
+      const batch = this.#planner.take();
+      if (batch !== undefined) this.#launch(batch, changes, purpose);
+      else for (const [key, change] of changes) this.#inForce(key, change);
+      return undefined;
+    } catch (error) {
+      return this.#blame(new Set(), changes, [asKernelFailure(error as Error)]);
+    }
   }
 
   #launch(batch: Batch, changes: ReadonlyMap<string, Change>, purpose: Purpose): void {
@@ -211,11 +216,23 @@ export class Applier {
     failures: readonly KernelFailure[],
   ): Failure {
     const culprits = new Set(failures.flatMap((failure) => batch.culprits(failure)));
-    if (failures.some(({ code }) => code === 'EPERM' || code === 'EACCES')) culprits.clear();
-    else if (culprits.size === 0) {
-      const shrunk = this.#bytesMax < this.#options.batchBytesMax;
+    const denied = failures.some(({ code }) => code === 'EPERM' || code === 'EACCES');
+    if (denied) return { lost: changes, culprits: [], failures };
+    return this.#blame(culprits, changes, failures);
+  }
+
+  /** Without a culprit batches shrink, until one that fails holds a single change. */
+  #blame(
+    culprits: Set<string>,
+    changes: ReadonlyMap<string, Change>,
+    failures: readonly KernelFailure[],
+  ): Failure {
+    if (culprits.size === 0) {
+      const { batchBytesMax, suspected } = this.#options;
+      const shrunk = this.#bytesMax < batchBytesMax;
       const [only] = changes.keys();
-      if (shrunk && changes.size === 1 && only !== undefined) culprits.add(only);
+      const alone = changes.size === 1 && only !== undefined;
+      if (alone && (shrunk || suspected(only))) culprits.add(only);
       this.#bytesMax = Math.max(1, Math.floor(this.#bytesMax / shrinkFactor));
     }
     return { lost: changes, culprits: [...culprits], failures };
@@ -225,12 +242,7 @@ export class Applier {
     const failure = await this.#settle();
     const lost = failure?.lost ?? this.#planned;
     this.#planned = new Map();
-    const own: KernelFailure = {
-      op: undefined,
-      entry: undefined,
-      code: error.name,
-      message: error.message,
-    };
+    const own = asKernelFailure(error);
     return {
       lost,
       culprits: [...(failure?.culprits ?? []), key],

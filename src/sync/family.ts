@@ -93,7 +93,8 @@ export class FamilySync {
     this.#aside = new SetAside(settings.asideBackoff, clock);
     this.#recoveryBackoff = new Backoff(settings.recoveryBackoff, clock);
     const committed: ApplierOptions['committed'] = (...change) => this.#committed(...change);
-    this.#applier = new Applier({ ...options, ...settings, committed });
+    const suspected = (key: string): boolean => this.#aside.get(key) !== undefined;
+    this.#applier = new Applier({ ...options, ...settings, committed, suspected });
     const { sliceMs } = settings;
     this.#audit = new Audit({ ...options, ...settings.audit, sliceMs, applier: this.#applier });
     this.#chores = new Chores({ ...options, applier: this.#applier });

@@ -157,6 +157,8 @@ export function refusal(code: string, op?: number): KernelFailure {
 }
 
 const fixedObject = 'fixed';
+/** A ClusterIP on this port can be planned, but not written. */
+const unwritable = 'clusterIP:6666';
 
 class ToyObservation implements Observation {
   readonly generation: number;
@@ -228,6 +230,7 @@ export class ToyPlanner implements Planner {
   }
 
   take(): Batch | undefined {
+    if (this.#ops.some(({ is }) => is?.includes(unwritable))) throw new RangeError('no such port');
     const ops = this.#ops;
     this.#ops = [];
     this.#bytes = 0;

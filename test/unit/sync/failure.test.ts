@@ -134,6 +134,18 @@ describe('a Service that the kernel refuses', () => {
     await world.stop();
   });
 
+  it('does not hold up the others when it cannot be put into a batch', async () => {
+    const world = new World();
+    world.addServices(0, 30);
+    const ports = [{ name: 'http', protocol: 'TCP', port: 6666, nodePort: 0 } as const];
+    world.setService(webService('web-7', 7, { ports }));
+    await world.start();
+    await world.clock.pass(10_000);
+    expect(Object.keys(world.forwarded)).toHaveLength(29);
+    expect([...world.sync.aside].map(({ key }) => key)).toEqual([port('web-7')]);
+    await world.stop();
+  });
+
   it('does not take down its batch at the start when it comes back to what it was', async () => {
     const first = new World();
     first.addServices(0, 5);
@@ -215,6 +227,9 @@ describe('a kernel that is not what we believe', () => {
     await world.clock.pass(60_000);
     expect(Object.keys(world.forwarded)).toHaveLength(99);
     expect([...world.sync.aside].map(({ key }) => key)).toEqual([port('web-33')]);
+    const { reads } = world.kernel;
+    await world.clock.pass(600_000);
+    expect(world.kernel.reads).toBe(reads);
     await world.stop();
   });
 
