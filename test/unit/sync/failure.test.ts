@@ -228,6 +228,10 @@ describe('a kernel that is not what we believe', () => {
     expect(Object.keys(world.forwarded)).toHaveLength(99);
     expect([...world.sync.aside].map(({ key }) => key)).toEqual([port('web-33')]);
     const { reads } = world.kernel;
+    for (let i = 0; i < 20; i += 1) {
+      world.setEndpoints('web-1', `10.244.9.${i}`);
+      await quiet();
+    }
     await world.clock.pass(600_000);
     expect(world.kernel.reads).toBe(reads);
     await world.stop();
