@@ -156,7 +156,9 @@ int Replay(const std::string& path) {
 
 /** Called by the fuzzed code at each of its places (-fsanitize-coverage=trace-pc). */
 extern "C" void __sanitizer_cov_trace_pc() {
-  const auto place = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
+  // Relative, so that it is the same in every process.
+  const auto place = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0)) -
+                     reinterpret_cast<std::uintptr_t>(&__sanitizer_cov_trace_pc);
   std::uint8_t& slot = seen[(place ^ place >> 16) % seen.size()];
   if (slot == 0) found_new = true;
   slot = 1;
@@ -165,7 +167,7 @@ extern "C" void __sanitizer_cov_trace_pc() {
 int main(int argc, char** argv) {
   program = argv[0];
   __sanitizer_set_death_callback(WriteCurrent);
-  const std::string first = argc > 1 ? argv[1] : "150000";
+  const std::string first = argc > 1 ? argv[1] : "50000";
   if (first == "--corpus" && argc == 3) return WriteCorpus(argv[2]);
   if (first == "--replay" && argc == 3) return Replay(argv[2]);
   const auto seed = argc > 2 ? std::strtoul(argv[2], nullptr, 10) : 1;
