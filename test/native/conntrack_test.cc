@@ -1,0 +1,245 @@
+// Entries of connection tracking: native/conntrack.
+#include <linux/in.h>
+#include <linux/netfilter/nfnetlink_conntrack.h>
+#include <linux/netlink.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "check.h"
+#include "conntrack/conntrack_family.h"
+#include "conntrack/delete.h"
+#include "conntrack/dump.h"
+#include "conntrack/message.h"
+#include "wire/dump_reader.h"
+
+namespace fairlead::test {
+
+namespace reply = protocol::reply;
+using conntrack::DeleteRequest;
+using conntrack::DumpRequest;
+using conntrack::KernelFilter;
+
+namespace {
+
+Bytes Copy(std::span<const std::uint8_t> bytes) { return Bytes(bytes.begin(), bytes.end()); }
+
+// 10.0.0.1:5000 > 10.96.0.10:53, answered by 10.244.0.7:5353; zone 5, answered, id 0x01020304.
+constexpr const char* kPacked =
+    "0a000001 1388 0a60000a 0035 0af40007 14e9 0a000001 1388"
+    "11 00 0500 0a000000 04030201";
+
+/** The attributes of that entry as the kernel sends them; `zone`: CTA_ZONE or nothing. */
+Bytes Attributes(const char* zone = "06001200 00050000") {
+  return FromHex(std::string("34000180 14000180 08000100 0a000001 08000200 0a60000a"
+                             "1c000280 05000100 11000000 06000200 13880000 06000300 00350000"
+                             "34000280 14000180 08000100 0af40007 08000200 0a000001"
+                             "1c000280 05000100 11000000 06000200 14e90000 06000300 13880000") +
+                 zone + "08000300 0000000a 08000c00 01020304 08000b00 00000001");
+}
+
+Bytes Message(std::uint16_t type, const char* header, const Bytes& attributes) {
+  wire::MessageWriter out;
+  out.BeginMessage(type, NLM_F_MULTI, 7);
+  Bytes payload = FromHex(header);
+  payload.insert(payload.end(), attributes.begin(), attributes.end());
+  out.PutFamilyHeader(payload);
+  out.EndMessage();
+  return Copy(out.bytes());
+}
+
+Bytes NewEntry(const Bytes& attributes) { return Message(0x0100, "02000000", attributes); }
+
+const DumpRequest kUdpOfZone5{AF_INET, IPPROTO_UDP, 5, 0, 0, {}, 0};
+
+/** The packed entries that a datagram gives, or what is wrong with it. */
+Bytes Taken(const DumpRequest& request, const Bytes& datagram, std::string* words = nullptr) {
+  ByteBuffer entries;
+  wire::DumpReader reader(7, [&](const wire::Message& message) {
+    return conntrack::TakeEntry(request, message, entries);
+  });
+  reader.Take(datagram);
+  reader.TakeOverrun();
+  if (words != nullptr) *words = reader.Finish().words;
+  return Copy(entries.bytes());
+}
+
+}  // namespace
+
+TEST("an entry of the kernel is packed, whatever other attributes it has") {
+  CHECK_EQUAL(Taken(kUdpOfZone5, NewEntry(Attributes())), FromHex(kPacked));
+}
+
+TEST("an IPv6 entry is packed") {
+  const Bytes attributes = FromHex(
+      "4c000180 2c000180 14000300 fd000000000000000000000000000001"
+      "14000400 fd000000000000000000000000000010"
+      "1c000280 05000100 84000000 06000200 13880000 06000300 00350000"
+      "4c000280 2c000180 14000300 fd000000000000000000000000000010"
+      "14000400 fd000000000000000000000000000001"
+      "1c000280 05000100 84000000 06000200 00350000 06000300 13880000");
+  const DumpRequest request{AF_INET6, IPPROTO_SCTP, 0, 0, 0, {}, 0};
+  CHECK_EQUAL(Taken(request, Message(0x0100, "0a000000", attributes)),
+              FromHex("fd000000000000000000000000000001 1388 fd000000000000000000000000000010 0035"
+                      "fd000000000000000000000000000010 0035 fd000000000000000000000000000001 1388"
+                      "84 00 0000 00000000 00000000"));
+}
+
+TEST("an entry is left out when it is not what was asked for") {
+  const Bytes datagram = NewEntry(Attributes());
+  const Bytes other_address = FromHex("0a60000b");
+  const Bytes address = FromHex("0a60000a");
+  std::vector<DumpRequest> others(7, kUdpOfZone5);
+  others[0].family = AF_INET6;
+  others[1].protocol = IPPROTO_TCP;
+  others[2].zone = 0;
+  others[3].status_mask = 2;
+  others[4].destination = other_address;
+  others[5].port = 54;
+  others[6].status = others[6].status_mask = 4;
+  for (const DumpRequest& other : others) {
+    std::string words;
+    CHECK_EQUAL(Taken(other, datagram, &words), Bytes{});
+    CHECK_EQUAL(words, "");
+  }
+  DumpRequest same = kUdpOfZone5;
+  same.destination = address;
+  same.port = 53;
+  same.status = same.status_mask = 2;
+  CHECK_EQUAL(Taken(same, datagram), FromHex(kPacked));
+}
+
+TEST("an entry with a zone in one direction only is of a foreign zone") {
+  const Bytes attributes = FromHex(
+      "3c000180 14000180 08000100 0a000001 08000200 0a60000a"
+      "1c000280 05000100 11000000 06000200 13880000 06000300 00350000 06000300 00050000"
+      "34000280 14000180 08000100 0af40007 08000200 0a000001"
+      "1c000280 05000100 11000000 06000200 14e90000 06000300 13880000");
+  for (const std::uint16_t zone : {std::uint16_t{0}, std::uint16_t{5}}) {
+    DumpRequest request = kUdpOfZone5;
+    request.zone = zone;
+    CHECK_EQUAL(Taken(request, NewEntry(attributes)), Bytes{});
+  }
+}
+
+TEST("an entry of a protocol without ports is left out, without complaint") {
+  const Bytes icmp = FromHex(
+      "2c000180 14000180 08000100 0a000001 08000200 0a60000a"
+      "14000280 05000100 01000000 06000400 00010000"
+      "2c000280 14000180 08000100 0a60000a 08000200 0a000001"
+      "14000280 05000100 01000000 06000400 00010000");
+  std::string words;
+  CHECK_EQUAL(Taken(kUdpOfZone5, NewEntry(icmp), &words), Bytes{});
+  CHECK_EQUAL(words, "");
+}
+
+TEST("an entry that lacks what every entry has is an error") {
+  std::string words;
+  Bytes attributes = Attributes();
+  attributes.resize(0x34);
+  Taken(kUdpOfZone5, NewEntry(attributes), &words);
+  CHECK_EQUAL(words, "an entry lacks one of its tuples");
+  Bytes short_address = Attributes();
+  short_address[8] = 7;
+  Taken(kUdpOfZone5, NewEntry(short_address), &words);
+  CHECK_EQUAL(words, "an entry lacks one of its tuples");
+  Bytes no_port = Attributes();
+  no_port[0x24 + 2] = 7;
+  Taken(kUdpOfZone5, NewEntry(no_port), &words);
+  CHECK_EQUAL(words, "an entry lacks a port");
+  Taken(kUdpOfZone5, Message(0x0100, "0200", {}), &words);
+  CHECK_EQUAL(words, "an entry lacks one of its tuples");
+}
+
+TEST("a packed entry reads back as it was packed") {
+  const Bytes packed = FromHex(kPacked);
+  ByteBuffer again;
+  conntrack::Pack(conntrack::Unpack(AF_INET, packed), again);
+  CHECK_EQUAL(again.bytes(), packed);
+}
+
+TEST("a dump asks the kernel to filter all that it can") {
+  const Bytes address = FromHex("0a60000a");
+  const DumpRequest request{AF_INET, IPPROTO_UDP, 5, 0, 2, address, 53};
+  CHECK_EQUAL(conntrack::EncodeDump(request, KernelFilter::kWanted, 7).bytes(),
+              FromHex("5c000000 01010103 07000000 00000000 02000000"
+                      "24000180 0c000180 08000200 0a60000a"
+                      "14000280 05000100 11000000 06000300 00350000"
+                      "0c001980 08000100 2a000000"
+                      "08000300 00000000 08001a00 00000002"
+                      "06001200 00050000"));
+}
+
+TEST("a dump of a kernel that knows no filters asks for the family only") {
+  CHECK_EQUAL(conntrack::EncodeDump(kUdpOfZone5, KernelFilter::kNone, 7).bytes(),
+              FromHex("14000000 01010103 07000000 00000000 02000000"));
+}
+
+TEST("a deletion names the original tuple, the id and the zone, and wants an answer") {
+  CHECK_EQUAL(conntrack::EncodeDelete(AF_INET, FromHex(kPacked), 7).bytes(),
+              FromHex("58000000 02010500 07000000 00000000 02000000"
+                      "34000180 14000180 08000100 0a000001 08000200 0a60000a"
+                      "1c000280 05000100 11000000 06000200 13880000 06000300 00350000"
+                      "08000c00 01020304 06001200 00050000"));
+}
+
+TEST("a deletion leaves out a zone of zero and an id that is not known") {
+  Bytes packed = FromHex(kPacked);
+  packed[26] = 0;
+  std::fill(packed.end() - 4, packed.end(), std::uint8_t{0});
+  const auto message = conntrack::EncodeDelete(AF_INET, packed, 7);
+  CHECK_EQUAL(message.size(), std::size_t{16 + 4 + 0x34});
+}
+
+TEST("each entry of a deletion is a message with a number of its own") {
+  Bytes packed = FromHex(kPacked);
+  for (int i = 0; i < 2; ++i) packed.insert(packed.end(), packed.begin(), packed.begin() + 36);
+  const auto out = conntrack::EncodeDelete(AF_INET, packed, 0xffffffff);
+  wire::MessageReader messages(out.bytes());
+  for (std::uint32_t i = 0; i < 3; ++i) CHECK_EQUAL(messages.Next()->sequence, 0xffffffff + i);
+  CHECK(!messages.Next().has_value());
+}
+
+TEST("requests that make no sense are refused") {
+  const auto field = [](auto request) -> std::string {
+    const auto checked = conntrack::Check(request);
+    return checked ? "" : checked.error().field;
+  };
+  DumpRequest request = kUdpOfZone5;
+  CHECK_EQUAL(field(request), "");
+  request.family = AF_UNSPEC;
+  CHECK_EQUAL(field(request), "family");
+  request = kUdpOfZone5;
+  request.protocol = IPPROTO_ICMP;
+  CHECK_EQUAL(field(request), "protocol");
+  request = kUdpOfZone5;
+  const Bytes short_address = FromHex("0a6000");
+  request.destination = short_address;
+  CHECK_EQUAL(field(request), "destination");
+  request = kUdpOfZone5;
+  request.status = 2;
+  CHECK_EQUAL(field(request), "status");
+
+  const Bytes packed = FromHex(kPacked);
+  CHECK_EQUAL(field(DeleteRequest{AF_INET, packed}), "");
+  CHECK_EQUAL(field(DeleteRequest{AF_INET, {}}), "");
+  CHECK_EQUAL(field(DeleteRequest{AF_INET6, packed}), "entries");
+  CHECK_EQUAL(field(DeleteRequest{AF_INET, std::span(packed).first(35)}), "entries");
+  CHECK_EQUAL(field(DeleteRequest{AF_UNIX, packed}), "family");
+}
+
+TEST("the family answers buffers that it cannot read, without a socket") {
+  conntrack::ConntrackFamily family;
+  CHECK(family.Handles(DumpRequest::kCode));
+  CHECK(family.Handles(DeleteRequest::kCode));
+  CHECK(!family.Handles(protocol::request::GenerationGet::kCode));
+  protocol::RecordWriter out;
+  DumpRequest{AF_UNSPEC, IPPROTO_UDP, 0, 0, 0, {}, 0}.Write(out);
+  const auto answer = family.Run(out.bytes());
+  protocol::RecordReader reader(answer->bytes());
+  const auto failed = reply::Failed::Read(reader.Next()->payload);
+  CHECK_EQUAL(failed->error, std::uint32_t{EINVAL});
+  CHECK_EQUAL(failed->message, "conntrackDump.family is neither IPv4 nor IPv6");
+}
+
+}  // namespace fairlead::test
