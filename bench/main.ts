@@ -1,8 +1,9 @@
 /** `npm run bench` runs all; `npm run bench -- boundary load` some. One question a file. */
 import { boundary } from './boundary.ts';
+import { connect } from './connect.ts';
 import { load } from './load.ts';
 
-const questions: Readonly<Record<string, () => Promise<string>>> = { boundary, load };
+const questions: Readonly<Record<string, () => Promise<string>>> = { boundary, load, connect };
 
 const asked = process.argv.slice(2);
 for (const name of asked.length > 0 ? asked : Object.keys(questions)) {
