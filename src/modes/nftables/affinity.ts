@@ -1,6 +1,6 @@
 /**
- * Session affinity that points nowhere: packets fill the map `affinity`, so when an endpoint or
- * the affinity of a frontend goes, the map must be read to find what it left behind.
+ * Session affinity that points nowhere: packets fill the affinity maps, so when an endpoint or
+ * the affinity of a frontend goes, the maps must be read to find what it left behind.
  */
 
 import type { Kernel } from '../../kernel/kernel.ts';
@@ -11,18 +11,36 @@ import type { EndpointList } from '../../state/endpoint-list.ts';
 import { places } from './chains.ts';
 import type { FrontendChange } from './frontend-writer.ts';
 import { binary, type FrontendElements, frontendId } from './frontends.ts';
-import { entryShape, type SetDefinition, setFields } from './layout.ts';
+import {
+  type AffinitySet,
+  affinitySets,
+  entryShape,
+  type SetDefinitions,
+  setFields,
+} from './layout.ts';
+
+/** Which pool of a frontend each map may hold endpoints of. */
+const poolOf = { affinity: 'endpoints', 'local-affinity': 'local' } as const satisfies Record<
+  AffinitySet,
+  keyof FrontendElements
+>;
+
+/** An element that binds a client to an endpoint that its frontend no longer has. */
+export interface StaleAffinity {
+  readonly set: AffinitySet;
+  readonly key: Uint8Array;
+}
 
 export class AffinityKeeper {
   readonly #family: Family;
-  readonly #definition: SetDefinition;
+  readonly #sets: SetDefinitions;
   /** Frontends with session affinity, by id. */
   readonly #sticky = new Map<string, FrontendElements>();
   #due = false;
 
-  constructor(family: Family, definition: SetDefinition) {
+  constructor(family: Family, sets: SetDefinitions) {
     this.#family = family;
-    this.#definition = definition;
+    this.#sets = sets;
   }
 
   /** Something was taken away that clients may still be bound to. */
@@ -47,30 +65,43 @@ export class AffinityKeeper {
     this.#due = true;
   }
 
-  /** Keys of the elements that bind a client to an endpoint that its frontend no longer has. */
-  async stale(kernel: Kernel): Promise<Uint8Array[]> {
-    const { table, set, keyLength, dataLength } = setFields(this.#family, this.#definition);
-    const shape = entryShape(this.#definition);
+  /** Reads the maps; unless a read was disturbed nothing is due then but to delete what is found. */
+  async stale(kernel: Kernel): Promise<StaleAffinity[]> {
+    this.#due = false;
+    const found: StaleAffinity[] = [];
+    for (const set of affinitySets) {
+      const consistent = await this.#staleIn(kernel, set, found);
+      this.#due ||= !consistent;
+    }
+    return found;
+  }
+
+  /** Whether the dump was consistent. */
+  async #staleIn(kernel: Kernel, set: AffinitySet, found: StaleAffinity[]): Promise<boolean> {
+    const { table, keyLength, dataLength } = setFields(this.#family, this.#sets[set]);
+    const shape = entryShape(this.#sets[set]);
     const family = NFPROTO[this.#family];
     const request = { family, table, set, shape, keyLength, dataLength };
     const { records, consistent } = await kernel.dump({ kind: 'elementsDump', ...request });
     const allowed = new Map<string, ReadonlySet<string>>();
-    const keys: Uint8Array[] = [];
     for (const record of records) {
       if (record.kind !== 'elements') continue;
       const stride = keyLength + dataLength;
       for (let at = 0; at < record.entries.length; at += stride) {
         const key = record.entries.subarray(at, at + keyLength);
         const endpoint = binary(record.entries.subarray(at + keyLength, at + stride));
-        if (!this.#allowedFor(key, allowed).has(endpoint)) keys.push(key);
+        if (!this.#allowedFor(key, set, allowed).has(endpoint)) found.push({ set, key });
       }
     }
-    this.#due = !consistent;
-    return keys;
+    return consistent;
   }
 
-  /** Packed endpoints that the frontend in an element's key may send its clients to. */
-  #allowedFor(key: Uint8Array, known: Map<string, ReadonlySet<string>>): ReadonlySet<string> {
+  /** Packed endpoints that the frontend in an element's key may send such clients to. */
+  #allowedFor(
+    key: Uint8Array,
+    set: AffinitySet,
+    known: Map<string, ReadonlySet<string>>,
+  ): ReadonlySet<string> {
     const client = addressBytes[this.#family];
     const frontend =
       this.#sticky.get(frontendId(places.service, key.subarray(client))) ??
@@ -78,7 +109,7 @@ export class AffinityKeeper {
     if (frontend === undefined) return nothing;
     let allowed = known.get(frontend.id);
     if (allowed === undefined) {
-      allowed = new Set([...packed(frontend.endpoints), ...packed(frontend.local)]);
+      allowed = new Set(packed(frontend[poolOf[set]]));
       known.set(frontend.id, allowed);
     }
     return allowed;
@@ -92,6 +123,8 @@ function packed(list: EndpointList): string[] {
 }
 
 function losesEndpoint(before: FrontendElements, after: FrontendElements): boolean {
-  const kept = new Set([...packed(after.endpoints), ...packed(after.local)]);
-  return [...packed(before.endpoints), ...packed(before.local)].some((one) => !kept.has(one));
+  return Object.values(poolOf).some((pool) => {
+    const kept = new Set(packed(after[pool]));
+    return packed(before[pool]).some((one) => !kept.has(one));
+  });
 }

@@ -36,7 +36,7 @@ import {
 import { type CIDR, type Family, parseCIDR } from '../../state/address.ts';
 import type { Protocol } from '../../state/types.ts';
 import type { Environment, LocalDetector, ModeConfig } from '../mode.ts';
-import type { SetName } from './layout.ts';
+import { type AffinitySet, affinitySets, type SetName } from './layout.ts';
 
 type Rule = readonly Statement[];
 
@@ -188,17 +188,29 @@ function learning(family: Family): Rule[] {
   ]);
 }
 
-/** `learn-10800`: remembers for that many seconds which endpoint the client got. */
-export function learnChain(family: Family, timeoutSeconds: number): ChainDefinition {
+/** Which maps a frontend's clients are remembered in: see `learnChain`. */
+export type Memory = 'cluster' | 'both';
+
+/**
+ * `learn-10800`: remembers for that many seconds which endpoint the client got. Where clients from
+ * outside have a pool of their own (`both`), they are remembered apart: an endpoint that one pool
+ * has may be wrong for clients of the other. Which of them a client is, is not known any more
+ * after translation, so both maps learn it and each is read by its pool's chain only.
+ */
+export function learnChain(
+  family: Family,
+  timeoutSeconds: number,
+  memory: Memory,
+): ChainDefinition {
   const key = [saddr(family), originalDaddr(family), l4proto, originalDport];
   const endpoint = [daddr(family), dport];
+  const maps: readonly AffinitySet[] = memory === 'both' ? affinitySets : ['affinity'];
   return {
-    name: `learn-${timeoutSeconds}`,
+    name: `learn-${memory === 'both' ? 'local-' : ''}${timeoutSeconds}`,
     base: undefined,
-    rules: protocols.map((protocol) => [
-      matchProtocol(protocol),
-      updateMap('affinity', key, endpoint, timeoutSeconds),
-    ]),
+    rules: protocols.flatMap((protocol) =>
+      maps.map((map) => [matchProtocol(protocol), updateMap(map, key, endpoint, timeoutSeconds)]),
+    ),
   };
 }
 
@@ -244,12 +256,13 @@ function pickChain(config: ModeConfig, place: Place, pool: Pool, count: number):
 }
 
 /** `sticky-pick-3`: goes to the client's remembered endpoint, if any, else picks one. */
-function stickyChain(family: Family, pick: ChainDefinition): ChainDefinition {
+function stickyChain(family: Family, pick: ChainDefinition, pool: Pool): ChainDefinition {
   const client = [saddr(family), ...frontendSelectors(family)];
+  const map: AffinitySet = pool === 'local' ? 'local-affinity' : 'affinity';
   return {
     name: `sticky-${pick.name}`,
     base: undefined,
-    rules: [[dnatTo(family, client, 'affinity')], [goto(pick.name)]],
+    rules: [[dnatTo(family, client, map)], [goto(pick.name)]],
   };
 }
 
@@ -314,7 +327,7 @@ function pickChains(
   count: number,
 ): ChainDefinition[] {
   const pick = pickChain(config, place, pool, count);
-  return affinity === 'none' ? [pick] : [pick, stickyChain(config.family, pick)];
+  return affinity === 'none' ? [pick] : [pick, stickyChain(config.family, pick, pool)];
 }
 
 function markOffCluster(config: ModeConfig): Rule[] {

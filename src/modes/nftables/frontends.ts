@@ -79,7 +79,7 @@ function elementsOf(
   const learn =
     affinityTimeoutSeconds === 0
       ? undefined
-      : learnChain(forwarding.family, affinityTimeoutSeconds);
+      : learnChain(forwarding.family, affinityTimeoutSeconds, isLocal ? 'both' : 'cluster');
   const refusal = isLocal && local.length === 0 ? 'drop' : undefined;
   return { ...identity, chains, learn, refusal, endpoints, local };
 }

@@ -51,10 +51,19 @@ export const setNames = [
   'firewall-ips',
   'source-ranges',
   'affinity',
+  'local-affinity',
   'learn',
   'learn-nodeports',
 ] as const;
 export type SetName = (typeof setNames)[number];
+
+/** Maps whose elements come from packets, not from us: which endpoint a client got. */
+export const affinitySets = ['affinity', 'local-affinity'] as const satisfies readonly SetName[];
+export type AffinitySet = (typeof affinitySets)[number];
+
+export function isAffinitySet(name: SetName): name is AffinitySet {
+  return affinitySets.some((each) => each === name);
+}
 
 export type SetDefinitions = Readonly<Record<SetName, SetDefinition>>;
 
@@ -64,6 +73,12 @@ export function setDefinitions(family: Family): SetDefinitions {
   const nodePort = ['inet_proto', 'inet_service'] as const;
   const frontend = [address, ...nodePort] as const;
   const endpoint = [address, 'inet_service'] as const;
+  // Filled by packets (nft calls it dynamic), emptied by time.
+  const remembered = (name: SetName, comment: string): SetDefinition => ({
+    ...map(name, [address, ...frontend], endpoint, comment),
+    flags: NFT_SET.MAP | NFT_SET.EVAL | NFT_SET.TIMEOUT,
+    size: affinityMax,
+  });
   // nft prints an index typed `mark` without user data; `integer` would abort its listing.
   const index = 'mark';
   return {
@@ -120,12 +135,8 @@ export function setDefinitions(family: Family): SetDefinitions {
       'frontend . client',
       NFT_SET.INTERVAL | NFT_SET.CONCAT,
     ),
-    affinity: {
-      ...map('affinity', [address, ...frontend], endpoint, 'client . frontend : endpoint'),
-      // Filled by packets (nft calls it dynamic), emptied by time.
-      flags: NFT_SET.MAP | NFT_SET.EVAL | NFT_SET.TIMEOUT,
-      size: affinityMax,
-    },
+    affinity: remembered('affinity', 'client . frontend : endpoint'),
+    'local-affinity': remembered('local-affinity', 'client . frontend : endpoint of this node'),
     learn: map('learn', frontend, 'verdict', 'frontend with session affinity : timeout'),
     'learn-nodeports': map(
       'learn-nodeports',

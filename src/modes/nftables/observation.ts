@@ -15,6 +15,7 @@ import { type Place, places } from './chains.ts';
 import { binary, type ChainsOf, frontendElements, frontendId } from './frontends.ts';
 import {
   entryShape,
+  isAffinitySet,
   type SetDefinitions,
   type SetName,
   setFields,
@@ -224,7 +225,7 @@ async function readAll(
   }
   for (const name of setNames) {
     // Its content belongs to the packets that fill it.
-    if (name === 'affinity') continue;
+    if (isAffinitySet(name)) continue;
     const known = found.sets.get(name);
     const fields = setFields(found.family, sets[name]);
     if (known === undefined || known.keyLength !== fields.keyLength) continue;
