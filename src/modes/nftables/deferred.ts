@@ -117,11 +117,9 @@ export class Deferred {
     this.#chains.put(name, false);
   }
 
-  /** The chain is wanted again. True when the kernel still has it, rules and all. */
-  reviveChain(name: string): boolean {
-    if (this.#chains.get(name) === undefined) return false;
-    this.#chains.put(name, undefined);
-    return true;
+  /** The chain is wanted again. */
+  reviveChain(name: string): void {
+    if (this.isRetiredChain(name)) this.#chains.put(name, undefined);
   }
 
   isRetiredChain(name: string): boolean {

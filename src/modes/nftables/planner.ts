@@ -5,9 +5,10 @@ import { type Forwarding, forwardingKey } from '../../state/types.ts';
 import type { Batch, Drift, Environment, ModeConfig, Observation, Planner } from '../mode.ts';
 import { AffinityKeeper } from './affinity.ts';
 import { type ChainDefinition, type TreatmentClass, treatmentChains } from './chains.ts';
+import { FrontendChanges } from './changes.ts';
 import { Counter } from './counter.ts';
 import { Deferred } from './deferred.ts';
-import { type FrontendChange, FrontendWriter } from './frontend-writer.ts';
+import { FrontendWriter } from './frontend-writer.ts';
 import {
   binary,
   type ChainsOf,
@@ -46,7 +47,7 @@ export class NFTablesPlanner implements Planner {
   #environmentBefore: Environment | undefined;
 
   /** Frontends changed since the last batch. */
-  #changes = new Map<string, FrontendChange>();
+  readonly #changes = new FrontendChanges();
   #pendingElements = 0;
   readonly #chains = new Counter<ChainDefinition>();
   readonly #shared: Readonly<Record<SharedSet, Counter<Uint8Array>>> = {
@@ -65,7 +66,7 @@ export class NFTablesPlanner implements Planner {
     this.#sets = setDefinitions(config.family);
     this.#environment = environment;
     this.#chainsOf = memoise(config);
-    this.#affinity = new AffinityKeeper(config.family, this.#sets);
+    this.#affinity = new AffinityKeeper(config.family, this.#sets.affinity);
     this.#table = new TableWriter(config.family, this.#sets);
   }
 
@@ -81,36 +82,18 @@ export class NFTablesPlanner implements Planner {
     const owner = forwardingKey((next ?? previous)!.servicePort);
     if (previous !== undefined) {
       for (const frontend of frontendElements(this.#chainsOf, previous)) {
-        this.#release(owner, frontend);
+        this.#changes.release(owner, frontend);
         for (const chain of chainsOfFrontend(frontend)) this.#chains.release(chain.name, chain);
       }
       this.#countShared(previous, 'release');
     }
     if (next === undefined) return;
     for (const frontend of frontendElements(this.#chainsOf, next)) {
-      this.#claim(owner, frontend);
+      this.#changes.claim(owner, frontend);
+      this.#pendingElements += frontend.endpoints.length + frontend.local.length + 1;
       for (const chain of chainsOfFrontend(frontend)) this.#chains.claim(chain.name, chain);
     }
     this.#countShared(next, 'claim');
-  }
-
-  /** Changes of one frontend are merged, whichever Forwardings they come from, in any order. */
-  #release(owner: string, frontend: FrontendElements): void {
-    const known = this.#changes.get(frontend.id);
-    if (known === undefined) {
-      this.#changes.set(frontend.id, { owner, before: frontend, after: undefined });
-    } else if (known.owner === owner) {
-      this.#changes.set(frontend.id, { ...known, after: undefined });
-    } else {
-      // Another Forwarding has already claimed what this one gives up.
-      this.#changes.set(frontend.id, { ...known, before: known.before ?? frontend });
-    }
-  }
-
-  #claim(owner: string, frontend: FrontendElements): void {
-    const before = this.#changes.get(frontend.id)?.before;
-    this.#changes.set(frontend.id, { owner, before, after: frontend });
-    this.#pendingElements += frontend.endpoints.length + frontend.local.length + 1;
   }
 
   #countShared(forwarding: Forwarding, step: 'claim' | 'release'): void {
@@ -129,9 +112,7 @@ export class NFTablesPlanner implements Planner {
     this.#deferred.confirm();
     const lanes = this.#table.lanes;
     const frontends = new FrontendWriter(this.family, lanes, this.#deferred);
-    for (const [id, change] of this.#changes) {
-      // What has come and gone since the last batch leaves no trace.
-      if (change.before === undefined && change.after === undefined) continue;
+    for (const [id, change] of this.#changes.entries()) {
       frontends.write(change);
       this.#affinity.note(change);
       this.#observation?.touched.add(id);
@@ -140,7 +121,7 @@ export class NFTablesPlanner implements Planner {
     this.#writeChains();
     this.#writeEnvironment();
     const batch = this.#table.batch();
-    this.#changes = new Map();
+    this.#changes.clear();
     this.#pendingElements = 0;
     this.#table = new TableWriter(this.family, this.#sets);
     return batch;
@@ -168,7 +149,9 @@ export class NFTablesPlanner implements Planner {
   #writeChains(): void {
     const { needed, unused } = this.#chains.take();
     for (const [name, chain] of needed) {
-      if (!this.#deferred.reviveChain(name)) this.#table.putChain(chain);
+      // A retired chain may have been meddled with: nobody repaired what nobody used.
+      this.#deferred.reviveChain(name);
+      this.#table.putChain(chain);
       this.#observation?.touched.add(name);
     }
     for (const [name] of unused) this.#deferred.retireChain(name);
@@ -197,8 +180,8 @@ export class NFTablesPlanner implements Planner {
 
   async takeSweep(kernel: Kernel): Promise<Batch | undefined> {
     const table = new TableWriter(this.family, this.#sets);
-    for (const { set, key } of await this.#affinity.stale(kernel)) {
-      table.lanes.to('delete', set, '').key(key);
+    for (const key of await this.#affinity.stale(kernel)) {
+      table.lanes.to('delete', 'affinity', '').key(key);
     }
     return table.batch();
   }
@@ -206,7 +189,7 @@ export class NFTablesPlanner implements Planner {
   reset(inForce: Iterable<Forwarding>): void {
     this.#deferred.rollback();
     this.#environmentBefore = undefined;
-    this.#changes = new Map();
+    this.#changes.clear();
     this.#pendingElements = 0;
     this.#table = new TableWriter(this.family, this.#sets);
     this.#chains.clear();
@@ -248,9 +231,7 @@ export class NFTablesPlanner implements Planner {
     this.#environmentBefore = undefined;
     this.#chains.take();
     for (const set of sharedSets) this.#shared[set].take();
-    for (const [id, change] of this.#changes) {
-      this.#changes.set(id, { ...change, before: undefined });
-    }
+    this.#changes.startAnew();
   }
 
   repair(found: Observation, wanted: Forwarding): Drift {
