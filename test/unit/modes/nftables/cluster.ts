@@ -128,13 +128,14 @@ export function configs(family: Family): fc.Arbitrary<ModeConfig> {
   });
 }
 
-export function emptySpec(): ClusterSpec {
-  return {
-    services: Array.from({ length: serviceCount }, () => undefined),
-    frontends: places.map(() => undefined),
-    environment: { serviceCIDRs: [], nodePortAddresses: 'all' },
-  };
-}
+/** A cluster to begin with. */
+export const clusters: fc.Arbitrary<Omit<ClusterSpec, 'environment'>> = fc.record({
+  services: fc.array(orNone(serviceSpec), { minLength: serviceCount, maxLength: serviceCount }),
+  frontends: fc.array(orNone(frontendSpec), {
+    minLength: places.length,
+    maxLength: places.length,
+  }),
+});
 
 export function edited(family: Family, spec: ClusterSpec, edit: Edit): ClusterSpec {
   switch (edit.kind) {

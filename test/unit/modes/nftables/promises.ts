@@ -9,39 +9,33 @@ import type { FakeKernel } from '../../../fake/kernel.ts';
 import { readRule } from '../../../fake/nft-rule.ts';
 import { type Element, elementId, type Table } from '../../../fake/nft-state.ts';
 
-/** `set` must hold `key` with each index below `count`. */
+/** An endpoint that a packet may be about to look up. */
 export interface Promised {
   readonly family: number;
   readonly set: string;
-  readonly key: Uint8Array;
-  readonly count: number;
+  /** `elementId` */
+  readonly id: string;
 }
 
+/** What packets may be about to look up, and would find. */
 export function promises(kernel: FakeKernel): Promised[] {
   return ours(kernel).flatMap((table) =>
     ['services', 'nodeports'].flatMap((map) =>
       [...(table.sets.get(map)?.elements.values() ?? [])].flatMap(({ key, verdict }) =>
-        picksOf(table, verdict?.chain ?? '').map((pick) => ({
-          ...pick,
-          family: table.family,
-          key,
-        })),
+        picksOf(table, verdict?.chain ?? '').flatMap(({ set, count }) =>
+          Array.from({ length: count }, (_, index) => ({
+            family: table.family,
+            set,
+            id: idOf(key, index),
+          })).filter((promised) => isKept(kernel, promised)),
+        ),
       ),
     ),
   );
 }
 
-/** What of `promised` the kernel does not keep, as text. */
-export function brokenPromises(kernel: FakeKernel, promised: readonly Promised[]): string[] {
-  const broken: string[] = [];
-  for (const { family, set, key, count } of promised) {
-    const elements = kernel.table(family, tableName)?.sets.get(set)?.elements;
-    for (let index = 0; index < count; index += 1) {
-      if (elements?.has(idOf(key, index))) continue;
-      broken.push(`${set} ${Buffer.from(key).toString('hex')} . ${index}`);
-    }
-  }
-  return broken;
+export function isKept(kernel: FakeKernel, { family, set, id }: Promised): boolean {
+  return kernel.table(family, tableName)?.sets.get(set)?.elements.has(id) ?? false;
 }
 
 function ours(kernel: FakeKernel): Table[] {
