@@ -66,7 +66,7 @@ export class NFTablesPlanner implements Planner {
     this.#sets = setDefinitions(config.family);
     this.#environment = environment;
     this.#chainsOf = memoise(config);
-    this.#affinity = new AffinityKeeper(config.family, this.#sets.affinity);
+    this.#affinity = new AffinityKeeper(config.family, this.#sets);
     this.#table = new TableWriter(config.family, this.#sets);
   }
 
@@ -180,8 +180,8 @@ export class NFTablesPlanner implements Planner {
 
   async takeSweep(kernel: Kernel): Promise<Batch | undefined> {
     const table = new TableWriter(this.family, this.#sets);
-    for (const key of await this.#affinity.stale(kernel)) {
-      table.lanes.to('delete', 'affinity', '').key(key);
+    for (const { set, key } of await this.#affinity.stale(kernel)) {
+      table.lanes.to('delete', set, '').key(key);
     }
     return table.batch();
   }
