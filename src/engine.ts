@@ -71,7 +71,7 @@ export class Engine {
 
   /** All that the source has said so far is in force in the kernel, or set aside. */
   get settled(): boolean {
-    return this.#loop.settled;
+    return this.#loop.settled && this.#reconcilers.every(({ idle }) => idle);
   }
 
   get nodeIPs(): NodeIPs {

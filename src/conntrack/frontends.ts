@@ -25,6 +25,11 @@ export class Frontends {
     return this.#due;
   }
 
+  /** No entries are to be looked at, now or later. */
+  get isClear(): boolean {
+    return this.#due.size === 0 && this.#fresh.size === 0;
+  }
+
   /** A change has come into force. */
   changed(previous: Forwarding | undefined, next: Forwarding | undefined): void {
     if (previous === next) return;

@@ -106,6 +106,16 @@ export class ConntrackReconciler {
     this.#schedule();
   }
 
+  /** No entry is left that contradicts, but for TCP handshakes that may still be answered. */
+  get idle(): boolean {
+    return (
+      this.#running === undefined &&
+      Object.values(this.#work).every(({ protocol, frontends }) => {
+        return graceMs[protocol] > 0 || frontends.isClear;
+      })
+    );
+  }
+
   /** Resolves when the pass under way is over. */
   async stop(): Promise<void> {
     this.#stopped = true;

@@ -79,6 +79,14 @@ describe('a pass', () => {
     expect(world.conntrack.texts).toEqual([toFirst]);
   });
 
+  it('is idle when all that was suspect has been looked at', async () => {
+    expect(world.reconciler.idle).toBe(true);
+    world.sync(undefined, one);
+    expect(world.reconciler.idle).toBe(false);
+    await world.clock.pass(0);
+    expect(world.reconciler.idle).toBe(true);
+  });
+
   it('waits for the end of the sync', async () => {
     world.reconciler.moving();
     world.reconciler.changed(undefined, one);
