@@ -1,19 +1,29 @@
 /** The running proxy: what starts in which order, and what ends when. */
+import { isDeepStrictEqual } from 'node:util';
 import type { Config } from './config/config.ts';
 import { Engine } from './engine.ts';
+import { checkConfig } from './host/checks.ts';
+import { setConntrack } from './host/conntrack.ts';
+import type { HostFiles } from './host/files.ts';
+import { nodeIPs } from './host/node-ips.ts';
+import { setOomScore } from './host/oom-score.ts';
 import type { Conntrack } from './kernel/conntrack.ts';
 import type { Kernel } from './kernel/kernel.ts';
-import { type Fallback, selectMode } from './modes/index.ts';
-import type { ProxyMode } from './modes/mode.ts';
+import { type ModeRegistry, selectMode } from './modes/index.ts';
+import type { ModeName, ProxyMode } from './modes/mode.ts';
+import { awaitNode } from './node-wait.ts';
+import { ClusterEvents } from './serve/cluster-events.ts';
 import { conntrackLog } from './serve/conntrack-log.ts';
+import { debugRoutes } from './serve/debug.ts';
 import { ProxyHealth } from './serve/health.ts';
-import type { Logger } from './serve/log.ts';
+import { type Logger, setVerbosity } from './serve/log.ts';
 import { Metrics } from './serve/metrics.ts';
 import { healthRoutes, metricsRoutes } from './serve/routes.ts';
-import { type Routes, serve } from './serve/server.ts';
+import { serve } from './serve/server.ts';
 import { syncLog } from './serve/sync-log.ts';
+import { EventRecorder, type EventRecorderOptions } from './source/kubernetes/events.ts';
 import type { Change, Resource, Source, SourceSink } from './source/source.ts';
-import type { Address, Family } from './state/address.ts';
+import { type Address, type Family, formatAddress } from './state/address.ts';
 import { ClusterState } from './state/store.ts';
 import type { Node } from './state/types.ts';
 import { Bell, type Clock } from './sync/clock.ts';
@@ -31,11 +41,14 @@ export interface AppOptions {
   readonly interfaces: () => readonly Address[];
   /** What this machine can do. */
   readonly families: readonly Family[];
+  /** Where sysctls are; without it, they are somebody else's (tests in namespaces). */
+  readonly host?: HostFiles;
+  /** Who tells the API server of events; without it, nobody does (manifests). */
+  readonly openEvents?: EventRecorderOptions['open'];
+  /** Default: the modes of this build. */
+  readonly modes?: ModeRegistry;
 }
 
-/** Behaviour document 3.1: how long a Node may lack addresses, or CIDRs where they are needed. */
-const nodeAddressesMs = 30_000;
-const nodeCIDRsMs = 300_000;
 export class App {
   readonly #options: AppOptions;
   readonly #state: ClusterState;
@@ -44,13 +57,22 @@ export class App {
   readonly #listed = new Set<Resource>();
   readonly #bell: Bell;
   readonly #ending = new AbortController();
+  readonly #recorder: EventRecorder | undefined;
+  readonly #events: ClusterEvents;
+  #config: Config;
+  #mode: ProxyMode | undefined;
   #engine: Engine | undefined;
-  /** The Node that the rules were made for. */
-  #startedWith: Node | undefined;
+  /** Ends the engine, so that another takes its place. */
+  #renewal = new AbortController();
+  /** The Node that the engine was made for. */
+  #madeFor: Node | undefined;
+  /** Why all ends, other than that it was asked for. */
+  #failure: Error | undefined;
 
   constructor(options: AppOptions) {
-    const { clock, config, source } = options;
+    const { clock, config, nodeName, source } = options;
     this.#options = options;
+    this.#config = config;
     this.#state = new ClusterState(clock.wallMs());
     this.#bell = new Bell(clock);
     this.#metrics = new Metrics({
@@ -58,39 +80,92 @@ export class App {
       families: () => this.#engine?.families ?? [],
     });
     this.#health = new ProxyHealth({
-      timeoutMs: 2 * config.modes[config.mode || 'nftables'].syncPeriodMs,
+      timeoutMs: () => 2 * this.#config.modes[this.mode].syncPeriodMs,
       now: () => clock.wallMs(),
       node: () => this.#state.node,
     });
+    this.#recorder = this.#makeRecorder();
+    this.#events = new ClusterEvents({
+      sink: this.#recorder ?? { record: () => {} },
+      nodeName,
+      uidOf: (service) => this.#state.service(service)?.uid ?? '',
+    });
+  }
+
+  /** The mode that runs, or, before the kernel was asked, the one that most likely will. */
+  get mode(): ModeName {
+    return this.#mode?.name ?? (this.#config.mode || 'nftables');
+  }
+
+  get metrics(): Metrics {
+    return this.#metrics;
   }
 
   /** All that the source has said so far is in force in the kernel, or set aside. */
   get settled(): boolean {
-    return this.#engine?.settled ?? false;
+    return !this.#renewal.signal.aborted && (this.#engine?.settled ?? false);
   }
 
   /**
    * Runs until `signal` aborts: then the batch in flight is waited for, and the rules stay. Rejects
    * with the reason when the proxy can't do its work; nothing is left running then, either.
    */
-  async run(signal: AbortSignal): Promise<void> {
-    const { kernel, conntrack, config, log } = this.#options;
-    const end = (): void => this.#ending.abort();
+  run(signal: AbortSignal): Promise<void> {
+    return this.#live(signal, (mode, ending) => {
+      this.#setOomScore();
+      const telling = this.#recorder?.run(ending) ?? Promise.resolve();
+      return [this.#sync(mode, ending), ...this.#serve(mode, ending), telling];
+    });
+  }
+
+  /** Only what needs privileges beyond CAP_NET_ADMIN, and all checks (behaviour document 1.7). */
+  initialise(signal: AbortSignal): Promise<void> {
+    return this.#live(signal, (_mode, ending) => [this.#prepare(ending).then(() => this.end())]);
+  }
+
+  /** Ends what runs; with a reason, that is a failure. */
+  end(failure?: Error): void {
+    this.#failure ??= failure;
+    this.#ending.abort();
+  }
+
+  /**
+   * Puts into force what can change while running (`configChanges` knows what). Throws when it
+   * can't; then the old configuration stays in force.
+   */
+  reconfigure(config: Config): void {
+    this.#check(config, this.#state.node);
+    this.#setSysctls(config);
+    const before = this.#config;
+    this.#config = config;
+    if (config.logging.verbosity !== before.logging.verbosity) {
+      setVerbosity(this.#options.log, config.logging.verbosity);
+    }
+    if (config.oomScoreAdj !== before.oomScoreAdj) this.#setOomScore();
+    const ruled = (of: Config): unknown[] => [
+      of.detectLocal,
+      of.nodePortAddresses,
+      of.modes[this.mode],
+    ];
+    if (!isDeepStrictEqual(ruled(before), ruled(config))) this.#renewal.abort();
+  }
+
+  async #live(
+    signal: AbortSignal,
+    start: (mode: ProxyMode, ending: AbortSignal) => Promise<void>[],
+  ): Promise<void> {
+    const { kernel, conntrack, source } = this.#options;
+    const end = (): void => this.end();
     signal.addEventListener('abort', end, { once: true });
     if (signal.aborted) end();
     let parts: Promise<void>[] = [];
     try {
-      const { mode, fallbacks } = await selectMode(config.mode, kernel);
-      for (const fallback of fallbacks) this.#fellBack(fallback);
-      log.info({ mode: mode.name, node: this.#options.nodeName }, 'Using this mode');
+      const mode = await this.#selectMode();
+      this.#setSysctls(this.#config);
       const ending = this.#ending.signal;
-      parts = [
-        this.#options.source.run(this.#sink(), ending),
-        this.#sync(mode, ending),
-        ...this.#serve(mode, ending),
-      ];
+      parts = [source.run(this.#sink(), ending), ...start(mode, ending)];
       await Promise.all(parts);
-      if (ending.reason instanceof PodCIDRsChanged) throw ending.reason;
+      if (this.#failure !== undefined) throw this.#failure;
     } finally {
       end();
       await Promise.allSettled(parts);
@@ -100,24 +175,76 @@ export class App {
     }
   }
 
-  #fellBack({ from, to, reason }: Fallback): void {
-    this.#options.log.warn({ from, to, reason }, 'Falling back to another mode');
-    this.#metrics.lifecycle.fellBack(from, to);
+  async #selectMode(): Promise<ProxyMode> {
+    const { kernel, log, modes, nodeName } = this.#options;
+    const { mode, fallbacks } = await selectMode(this.#config.mode, kernel, modes);
+    for (const fallback of fallbacks) {
+      log.warn({ ...fallback }, 'Falling back to another mode');
+      this.#metrics.lifecycle.fellBack(fallback.from, fallback.to);
+      this.#events.fellBack(fallback);
+    }
+    log.info({ mode: mode.name, node: nodeName }, 'Using this mode');
+    this.#mode = mode;
+    return mode;
+  }
+
+  #setSysctls({ conntrack }: Config): void {
+    const { host, log } = this.#options;
+    if (host === undefined) return;
+    setConntrack(conntrack, host, (change) => log.info({ ...change }, 'Set sysctl'));
+  }
+
+  #setOomScore(): void {
+    const { host, log } = this.#options;
+    const failure = host && setOomScore(this.#config.oomScoreAdj, host);
+    if (failure !== undefined) log.debug({ err: failure.message }, 'OOM score stays as it is');
+  }
+
+  /** Throws when the configuration can't be served on this node; returns what is strange in it. */
+  #check(config: Config, node: Node | undefined): string[] {
+    const { families } = this.#options;
+    const { primary } = nodeIPs(node, config.bindAddress);
+    return checkConfig(config, { families, primary, node });
+  }
+
+  /** All that must be known before rules can be made. */
+  async #prepare(signal: AbortSignal): Promise<void> {
+    const { clock, families, log, nodeName } = this.#options;
+    const known = {
+      config: () => this.#config,
+      nodeName,
+      node: () => this.#state.node,
+      listed: () => this.#listed.has('nodes') || this.#state.synced,
+    };
+    await awaitNode({ ...known, clock, bell: this.#bell, log }, signal);
+    if (signal.aborted) return;
+    for (const warning of this.#check(this.#config, this.#state.node)) {
+      log.warn({ err: warning }, 'Configuration may be incomplete or incorrect');
+    }
+    const { primary } = nodeIPs(this.#state.node, this.#config.bindAddress);
+    log.info({ families, primary }, 'Serving these IP families');
   }
 
   async #sync(mode: ProxyMode, signal: AbortSignal): Promise<void> {
-    await this.#awaitNode(signal);
-    if (signal.aborted) return;
-    this.#startedWith = this.#state.node;
-    this.#engine = this.#makeEngine(mode);
-    await this.#engine.run(signal);
+    await this.#prepare(signal);
+    if (!signal.aborted) this.#events.starting();
+    while (!signal.aborted) {
+      const renewal = new AbortController();
+      const end = (): void => renewal.abort();
+      signal.addEventListener('abort', end, { once: true });
+      this.#madeFor = this.#state.node;
+      this.#engine = this.#makeEngine(mode);
+      this.#renewal = renewal;
+      await this.#engine.run(renewal.signal);
+      signal.removeEventListener('abort', end);
+    }
   }
 
   #makeEngine(mode: ProxyMode): Engine {
-    const { families, log } = this.#options;
-    const conntrackObserver = conntrackLog(log);
-    const engine = new Engine({
+    const conntrackObserver = conntrackLog(this.#options.log);
+    return new Engine({
       ...this.#options,
+      config: this.#config,
       mode,
       state: this.#state,
       observer: this.#observer(),
@@ -126,12 +253,17 @@ export class App {
         conntrackObserver(event);
       },
     });
-    const { primary } = engine.nodeIPs;
-    if (!families.includes(primary)) {
-      throw new Error(`no support for primary IP family "${primary}": the kernel has it disabled`);
-    }
-    log.info({ families, primary }, 'Serving these IP families');
-    return engine;
+  }
+
+  #makeRecorder(): EventRecorder | undefined {
+    const { log, nodeName, openEvents } = this.#options;
+    if (openEvents === undefined) return undefined;
+    return new EventRecorder({
+      open: openEvents,
+      nodeName,
+      dropped: (reason) => this.#metrics.lifecycle.eventDropped(reason),
+      problem: (error) => log.warn({ err: error.message }, 'Events do not reach the API server'),
+    });
   }
 
   #observer(): (event: SyncEvent) => void {
@@ -140,21 +272,35 @@ export class App {
       if (event.kind === 'queued') this.#health.queued(event.family);
       if (event.kind === 'done' && event.ok) this.#health.updated(event.family);
       this.#metrics.observe(event);
+      this.#events.observe(event);
       log(event);
     };
   }
 
   #serve(mode: ProxyMode, signal: AbortSignal): Promise<void>[] {
-    const { config, log } = this.#options;
-    const servers: readonly (readonly [Config['healthzBindAddress'], Routes])[] = [
-      [config.healthzBindAddress, healthRoutes(this.#health, this.#metrics)],
-      [config.metricsBindAddress, metricsRoutes(config, mode.name, this.#metrics)],
-    ];
-    const onBindFailure = config.bindAddressHardFail ? 'fail' : 'retry';
-    const problem = (error: Error): void => log.error({ err: error.message }, 'Server failed');
-    return servers.flatMap(([at, routes]) =>
-      at === undefined ? [] : [serve({ at, routes, onBindFailure, problem }, signal)],
-    );
+    const { log } = this.#options;
+    const { bindAddressHardFail, healthzBindAddress, metricsBindAddress, profiling } = this.#config;
+    const debug = debugRoutes((verbosity) => setVerbosity(log, verbosity));
+    const servers = [
+      ['healthz', healthzBindAddress, healthRoutes(this.#health, this.#metrics)],
+      [
+        'metrics',
+        metricsBindAddress,
+        {
+          ...metricsRoutes(() => this.#config, mode.name, this.#metrics),
+          ...(profiling ? debug : {}),
+        },
+      ],
+    ] as const;
+    const onBindFailure = bindAddressHardFail ? 'fail' : 'retry';
+    return servers.flatMap(([name, at, routes]) => {
+      if (at === undefined) return [];
+      const problem = (error: Error): void => {
+        log.error({ err: error.message }, 'Server failed');
+        if (onBindFailure === 'fail') this.#events.serverFailed(name, error);
+      };
+      return [serve({ at, routes, onBindFailure, problem }, signal)];
+    });
   }
 
   #sink(): SourceSink {
@@ -175,7 +321,9 @@ export class App {
         this.#bell.ring();
         this.#engine?.wake();
       },
-      problem: ({ subject, field, reason }) => {
+      problem: (problem) => {
+        const { subject, field, reason } = problem;
+        this.#events.sourceProblem(problem);
         log.warn(
           { subject, ...(field === undefined ? {} : { field }), err: reason },
           'Source has trouble',
@@ -190,61 +338,35 @@ export class App {
   }
 
   #nodeChanged(before: Node | undefined): void {
-    const { log, config } = this.#options;
+    const { log } = this.#options;
     const { node } = this.#state;
     this.#bell.ring();
-    if (node?.deleted && !before?.deleted) log.info('Node is being deleted');
-    const started = this.#startedWith;
-    if (config.detectLocal.kind !== 'NodeCIDR' || !started || !node || node.deleted) return;
-    if (node.podCIDRs.join() === started.podCIDRs.join()) return;
-    // What a pod is has changed for every rule: start anew.
-    this.#ending.abort(new PodCIDRsChanged(started, node));
+    if (node === undefined || this.#madeFor === undefined) return;
+    if (node.deleted) {
+      if (!before?.deleted) log.info('Node is being deleted');
+      return;
+    }
+    const [from, to] = [before, node].map((one) => addressTexts(one));
+    if (from !== to) log.info({ from, to }, 'NodeIPs changed for the node, rules follow');
+    if (this.#config.detectLocal.kind === 'NodeCIDR') this.#podCIDRsChanged(this.#madeFor, node);
   }
 
-  /** Behaviour document 3.1. Manifests say at once whether there is a Node. */
-  async #awaitNode(signal: AbortSignal): Promise<void> {
-    const { config, log, nodeName } = this.#options;
-    const node = (): Node | undefined => this.#state.node;
-    await this.#until(() => this.#listed.has('nodes') || this.#state.synced, undefined, signal);
-    if (config.source.kind === 'kubernetes') {
-      const hasAddresses = (): boolean => (node()?.addresses.length ?? 0) > 0;
-      if (!(await this.#until(hasAddresses, nodeAddressesMs, signal))) {
-        log.error(`Timed out waiting for node to ${node() ? 'be assigned IPs' : 'exist'}`);
-      }
+  /** What a pod is may have changed for every rule. Without any CIDR, the last ones hold. */
+  #podCIDRsChanged(before: Node, node: Node): void {
+    const [from, to] = [before.podCIDRs.join(), node.podCIDRs.join()];
+    if (from === to || to === '') return;
+    const { log } = this.#options;
+    try {
+      this.#check(this.#config, node);
+      log.info({ from, to }, 'PodCIDRs changed for the node, rules follow');
+      this.#renewal.abort();
+    } catch (error) {
+      const err = (error as Error).message;
+      log.error({ from, to, err }, 'PodCIDRs changed for the node, rules stay');
     }
-    if (config.detectLocal.kind !== 'NodeCIDR') return;
-    const hasCIDRs = (): boolean => (node()?.podCIDRs.length ?? 0) > 0;
-    if (await this.#until(hasCIDRs, nodeCIDRsMs, signal)) return;
-    const name = JSON.stringify(nodeName);
-    throw new Error(
-      node() === undefined
-        ? `timeout waiting for node ${name} to exist`
-        : `timeout waiting for PodCIDR allocation on node ${name}`,
-    );
-  }
-
-  /** Whether `done` came true in time; true when the app is ending. */
-  async #until(
-    done: () => boolean,
-    timeoutMs: number | undefined,
-    signal: AbortSignal,
-  ): Promise<boolean> {
-    const { clock } = this.#options;
-    const endMs = timeoutMs === undefined ? undefined : clock.now() + timeoutMs;
-    const ring = (): void => this.#bell.ring();
-    signal.addEventListener('abort', ring, { once: true });
-    while (!done() && !signal.aborted) {
-      const leftMs = endMs === undefined ? undefined : endMs - clock.now();
-      if (leftMs !== undefined && leftMs <= 0) return false;
-      await this.#bell.wait(leftMs);
-    }
-    return true;
   }
 }
 
-class PodCIDRsChanged extends Error {
-  constructor(before: Node, after: Node) {
-    const [from, to] = [before.podCIDRs.join(' '), after.podCIDRs.join(' ')];
-    super(`PodCIDRs changed for the node, from ${from} to ${to}: start again`);
-  }
+function addressTexts(node: Node | undefined): string {
+  return (node?.addresses ?? []).map(({ bytes }) => formatAddress(bytes)).join();
 }

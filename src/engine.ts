@@ -8,7 +8,7 @@ import type { ConntrackObserver } from './conntrack/events.ts';
 import { ConntrackReconciler } from './conntrack/reconciler.ts';
 import { localDetector } from './host/local-detector.ts';
 import { NodeFacts } from './host/node-facts.ts';
-import { isLoopback, type NodeIPs } from './host/node-ips.ts';
+import { isLoopback } from './host/node-ips.ts';
 import type { Conntrack } from './kernel/conntrack.ts';
 import type { Kernel } from './kernel/kernel.ts';
 import type { ProxyMode } from './modes/mode.ts';
@@ -72,10 +72,6 @@ export class Engine {
   /** All that the source has said so far is in force in the kernel, or set aside. */
   get settled(): boolean {
     return this.#loop.settled && this.#reconcilers.every(({ idle }) => idle);
-  }
-
-  get nodeIPs(): NodeIPs {
-    return this.#facts.ips;
   }
 
   /** The state has changed. */

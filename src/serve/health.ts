@@ -14,7 +14,7 @@ interface FamilyState {
 
 export interface HealthOptions {
   /** A sync that has been asked for this long ago and is not done is ill: 2 x syncPeriod. */
-  readonly timeoutMs: number;
+  readonly timeoutMs: () => number;
   /** Milliseconds since the epoch, with fractions. */
   readonly now: () => number;
   /** This node as last seen; undefined = never. */
@@ -90,7 +90,7 @@ export class ProxyHealth {
   }
 
   #isHealthy({ queuedMs }: FamilyState): boolean {
-    return queuedMs === undefined || this.#options.now() - queuedMs < this.#options.timeoutMs;
+    return queuedMs === undefined || this.#options.now() - queuedMs < this.#options.timeoutMs();
   }
 
   #family(family: Family): FamilyState {

@@ -13,14 +13,22 @@ export function createLogger(config: LoggingConfig): Logger {
 
 /** `verbosity` is klog's: 0 says what operators need, 2 each sync, 4 and more everything. */
 export function loggerTo(stream: DestinationStream, verbosity: number): Logger {
-  const level = verbosity >= 4 ? 'trace' : verbosity >= 2 ? 'debug' : 'info';
   const options = {
-    level,
+    level: levelOf(verbosity),
     base: null,
     timestamp: () => `,"time":"${new Date().toISOString()}"`,
     formatters: { level: (label: string) => ({ level: label }) },
   };
   return pino(options, stream);
+}
+
+/** Changes how much is logged from now on. */
+export function setVerbosity(log: Logger, verbosity: number): void {
+  log.level = levelOf(verbosity);
+}
+
+function levelOf(verbosity: number): string {
+  return verbosity >= 4 ? 'trace' : verbosity >= 2 ? 'debug' : 'info';
 }
 
 /** `12:00:00.123 warn  Service is refused by the kernel service=default/web err=…` */

@@ -1,5 +1,5 @@
 /** A small HTTP server: fixed paths, whole answers, no framework. */
-import { createServer, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type Server } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { formatHostPort, type HostPort } from '../config/host-port.ts';
 import { formatAddress } from '../state/address.ts';
@@ -10,8 +10,14 @@ export interface Reply {
   readonly body: string;
 }
 
-/** Answers by path. Every method is answered alike; other paths are 404. */
-export type Routes = Readonly<Record<string, () => Reply | Promise<Reply>>>;
+export interface Asked {
+  readonly method: string;
+  /** Reads what came with the request, its first kilobyte. */
+  readonly body: () => Promise<string>;
+}
+
+/** Answers by path, whatever the method unless the route looks at it; other paths are 404. */
+export type Routes = Readonly<Record<string, (asked: Asked) => Reply | Promise<Reply>>>;
 
 export const jsonHeaders = {
   'Content-Type': 'application/json',
@@ -36,13 +42,14 @@ export interface ServeOptions {
 }
 
 const retryDefaultMs = 5000;
+const bodyMax = 1024;
 
 /** Serves until `signal` aborts. Rejects when it can't bind and may not retry. */
 export async function serve(options: ServeOptions, signal: AbortSignal): Promise<void> {
   const { at, onBindFailure, problem, retryMs = retryDefaultMs } = options;
   while (!signal.aborted) {
     const server = createServer((request, response) => {
-      answer(options.routes, request.url ?? '/').then(
+      answer(options.routes, request).then(
         ({ status, headers, body }) => response.writeHead(status, headers).end(body),
         (error: Error) => response.writeHead(500, textHeaders).end(`${error.message}\n`),
       );
@@ -59,10 +66,20 @@ export async function serve(options: ServeOptions, signal: AbortSignal): Promise
   }
 }
 
-async function answer(routes: Routes, url: string): Promise<Reply> {
+async function answer(routes: Routes, request: IncomingMessage): Promise<Reply> {
+  const { method = 'GET', url = '/' } = request;
   const [path = '/'] = url.split('?', 1);
   const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
-  return route === undefined ? notFound : route();
+  return route === undefined ? notFound : route({ method, body: () => readBody(request) });
+}
+
+async function readBody(request: IncomingMessage): Promise<string> {
+  let text = '';
+  for await (const part of request.setEncoding('utf8')) {
+    text += part;
+    if (text.length > bodyMax) break;
+  }
+  return text.slice(0, bodyMax);
 }
 
 /** Resolves when the signal closed the server; rejects when it can't listen. */

@@ -1,143 +1,12 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { App, type AppOptions } from '../../../src/app.ts';
 import { describeError } from '../../../src/cli/describe-error.ts';
-import type { Config } from '../../../src/config/config.ts';
-import { loadConfig } from '../../../src/config/load.ts';
 import type { ApplyResult } from '../../../src/kernel/kernel.ts';
-import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
-import { loggerTo } from '../../../src/serve/log.ts';
-import {
-  type Change,
-  resources,
-  type Source,
-  type SourceSink,
-} from '../../../src/source/source.ts';
-import { FakeConntrack } from '../../fake/conntrack.ts';
-import { FakeKernel } from '../../fake/kernel.ts';
+import { resources } from '../../../src/source/source.ts';
 import { address, node, ready, service, slice, slicePort } from '../state/build.ts';
-import { quiet, ToyClock } from '../sync/double.ts';
-
-/** A source that tests speak through. */
-class SpokenSource implements Source {
-  #sink: SourceSink | undefined;
-  /** Makes `run` reject. */
-  fail: (error: Error) => void = () => {};
-
-  async run(sink: SourceSink, signal: AbortSignal): Promise<void> {
-    this.#sink = sink;
-    await new Promise<void>((resolve, reject) => {
-      this.fail = reject;
-      signal.addEventListener('abort', () => resolve(), { once: true });
-    });
-  }
-
-  silenceMs(): number {
-    return 0;
-  }
-
-  say(...changes: Change[]): void {
-    for (const change of changes) this.#sink!.change(change);
-  }
-
-  listed(...which: readonly (typeof resources)[number][]): void {
-    for (const resource of which) this.#sink!.synced(resource);
-  }
-}
-
-class ClosableKernel extends FakeKernel {
-  closed = false;
-
-  override close(): void {
-    this.closed = true;
-  }
-}
-
-async function configOf(...flags: string[]): Promise<Config> {
-  const servers = ['--healthz-bind-address=127.0.0.1', '--metrics-bind-address=127.0.0.1'];
-  const ports = [`--healthz-port=${await freePort()}`, `--metrics-port=${await freePort()}`];
-  const result = loadConfig([...servers, ...ports, ...flags], {
-    readFile: () => {
-      throw new Error('no file');
-    },
-  });
-  if (result.kind !== 'run') throw new Error(JSON.stringify(result));
-  return result.config;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
-
-class Running {
-  readonly kernel = new ClosableKernel();
-  readonly conntrack = new FakeConntrack();
-  readonly source = new SpokenSource();
-  readonly clock = new ToyClock();
-  readonly logged: string[] = [];
-  readonly config: Config;
-  readonly #abort = new AbortController();
-  /** How `run` ended; undefined while it runs. */
-  outcome: 'stopped' | Error | undefined;
-  #done: Promise<void> = Promise.resolve();
-
-  constructor(config: Config) {
-    this.config = config;
-  }
-
-  async start(overrides: Partial<AppOptions> = {}): Promise<this> {
-    const app = new App({
-      config: this.config,
-      nodeName: 'node-a',
-      log: loggerTo({ write: (line) => this.logged.push(JSON.parse(line).msg) }, 0),
-      clock: this.clock,
-      kernel: this.kernel,
-      conntrack: this.conntrack,
-      source: this.source,
-      interfaces: () => [address('127.0.0.1'), address('192.168.7.7')],
-      families: ['IPv4', 'IPv6'],
-      ...overrides,
-    });
-    this.#done = app.run(this.#abort.signal).then(
-      () => {
-        this.outcome = 'stopped';
-      },
-      (error: Error) => {
-        this.outcome = error;
-      },
-    );
-    await quiet();
-    return this;
-  }
-
-  async stop(): Promise<void> {
-    this.#abort.abort();
-    await this.#done;
-  }
-
-  get services(): string[] {
-    return this.kernel.elements(NFPROTO.IPv4, 'fairlead', 'services');
-  }
-
-  async get(server: 'healthz' | 'metrics', path: string): Promise<Response> {
-    const at = this.config[`${server}BindAddress`]!;
-    return fetch(`http://127.0.0.1:${at.port}${path}`);
-  }
-}
-
-const web: readonly Change[] = [
-  { kind: 'service', service: service() },
-  { kind: 'slice', slice: slice({ '10.244.0.2': ready }) },
-];
-
-async function started(...flags: string[]): Promise<Running> {
-  return new Running(await configOf(...flags)).start();
-}
+import { quiet } from '../sync/double.ts';
+import { ClosableKernel, configOf, Running, started, web } from './running.ts';
 
 describe('the proxy', () => {
   it('programs what the source lists, follows it, and leaves it in place when it stops', async () => {
@@ -275,20 +144,6 @@ describe('waiting for the Node', () => {
     expect(app.outcome).toEqual(
       new Error('timeout waiting for PodCIDR allocation on node "node-a"'),
     );
-  });
-
-  it('ends when the pod CIDRs that the rules were made for change', async () => {
-    const app = await started('--manifests=/anywhere', '--detect-local-mode=NodeCIDR');
-    app.source.say({ kind: 'node', node: node({ podCIDRs: ['10.244.1.0/24'] }) }, ...web);
-    app.source.listed(...resources);
-    await quiet();
-    expect(app.services).toHaveLength(1);
-    app.source.say({ kind: 'node', node: node({ podCIDRs: ['10.244.2.0/24'] }) });
-    await quiet();
-    expect(String(app.outcome)).toContain(
-      'PodCIDRs changed for the node, from 10.244.1.0/24 to 10.244.2.0/24',
-    );
-    expect(app.services).toHaveLength(1);
   });
 });
 

@@ -8,7 +8,7 @@ const startMs = Date.UTC(2026, 0, 2, 3, 4, 5);
 function healthAt(known: Node | undefined = node()) {
   const time = { ms: startMs };
   const seen: { node: Node | undefined } = { node: known };
-  const options = { timeoutMs: 60_000, now: () => time.ms, node: () => seen.node };
+  const options = { timeoutMs: () => 60_000, now: () => time.ms, node: () => seen.node };
   return { health: new ProxyHealth(options), time, seen };
 }
 

@@ -55,7 +55,11 @@ describe('the health server', () => {
   it('answers /healthz and /livez, counts them, and knows nothing else', async () => {
     const metrics = newMetrics();
     const seen = { node: node() };
-    const health = new ProxyHealth({ timeoutMs: 60_000, now: () => 0, node: () => seen.node });
+    const health = new ProxyHealth({
+      timeoutMs: () => 60_000,
+      now: () => 0,
+      node: () => seen.node,
+    });
     const url = await serving(healthRoutes(health, metrics));
     const headers = { 'content-type': 'application/json', ...nosniff };
     const well = '{"lastUpdated":"1970-01-01T00:00:00Z","currentTime":"1970-01-01T00:00:00Z"';
@@ -83,7 +87,7 @@ describe('the metrics server', () => {
   it('answers the paths of kube-proxy', async () => {
     const document = { kind: 'KubeProxyConfiguration', mode: 'nftables' };
     const config = { document } as unknown as Config;
-    const url = await serving(metricsRoutes(config, 'nftables', newMetrics()));
+    const url = await serving(metricsRoutes(() => config, 'nftables', newMetrics()));
     const text = { 'content-type': 'text/plain; charset=utf-8', ...nosniff };
     expect(await get(`${url}/healthz`)).toEqual({ status: 200, headers: text, body: 'ok' });
     expect(await get(`${url}/proxyMode`)).toEqual({ status: 200, headers: text, body: 'nftables' });

@@ -1,0 +1,65 @@
+/** Waiting for what must be known of this node before rules can be made (behaviour document 3.1). */
+import type { Config } from './config/config.ts';
+import type { Logger } from './serve/log.ts';
+import type { Node } from './state/types.ts';
+import type { Bell, Clock } from './sync/clock.ts';
+
+/** How long a Node may lack addresses, or CIDRs where they are needed. */
+const nodeAddressesMs = 30_000;
+const nodeCIDRsMs = 300_000;
+
+export interface NodeWaitOptions {
+  readonly config: () => Config;
+  readonly nodeName: string;
+  /** This node as last seen. */
+  readonly node: () => Node | undefined;
+  /** The source has said whether there is such a Node. */
+  readonly listed: () => boolean;
+  readonly clock: Clock;
+  /** Rings when something of the above may have changed. */
+  readonly bell: Bell;
+  readonly log: Logger;
+}
+
+/**
+ * Resolves when the node is known well enough, or `signal` aborts. Goes on without addresses in
+ * the end; rejects when there are no pod CIDRs and they decide what a pod is.
+ */
+export async function awaitNode(options: NodeWaitOptions, signal: AbortSignal): Promise<void> {
+  const { config, listed, log, node } = options;
+  await until(listed, undefined, options, signal);
+  // Manifests say at once whether there is a Node.
+  if (config().source.kind === 'kubernetes') {
+    const hasAddresses = (): boolean => (node()?.addresses.length ?? 0) > 0;
+    if (!(await until(hasAddresses, nodeAddressesMs, options, signal))) {
+      log.error(`Timed out waiting for node to ${node() ? 'be assigned IPs' : 'exist'}`);
+    }
+  }
+  if (config().detectLocal.kind !== 'NodeCIDR') return;
+  const hasCIDRs = (): boolean => (node()?.podCIDRs.length ?? 0) > 0;
+  if (await until(hasCIDRs, nodeCIDRsMs, options, signal)) return;
+  const name = JSON.stringify(options.nodeName);
+  throw new Error(
+    node() === undefined
+      ? `timeout waiting for node ${name} to exist`
+      : `timeout waiting for PodCIDR allocation on node ${name}`,
+  );
+}
+
+/** Whether `done` came true in time; true when all is ending. */
+async function until(
+  done: () => boolean,
+  timeoutMs: number | undefined,
+  { bell, clock }: NodeWaitOptions,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const endMs = timeoutMs === undefined ? undefined : clock.now() + timeoutMs;
+  const ring = (): void => bell.ring();
+  signal.addEventListener('abort', ring, { once: true });
+  while (!done() && !signal.aborted) {
+    const leftMs = endMs === undefined ? undefined : endMs - clock.now();
+    if (leftMs !== undefined && leftMs <= 0) return false;
+    await bell.wait(leftMs);
+  }
+  return true;
+}

@@ -1,0 +1,96 @@
+/** What users see with `kubectl describe` (behaviour document 11.1), and kube-proxy's own events. */
+import type { Fallback } from '../modes/index.ts';
+import type { ClusterEvent, Regarding } from '../source/kubernetes/event-series.ts';
+import type { EventSink } from '../source/kubernetes/events.ts';
+import type { SourceProblem } from '../source/source.ts';
+import { formatConflict } from '../state/claims.ts';
+import { formatServicePortName } from '../state/types.ts';
+import type { SyncEvent } from '../sync/events.ts';
+
+export interface ClusterEventsOptions {
+  readonly sink: EventSink;
+  readonly nodeName: string;
+  /** metadata.uid of the Service `namespace/name`; empty when it is not known. */
+  readonly uidOf: (service: string) => string;
+}
+
+type Node = Extract<Regarding, { kind: 'Node' }>;
+
+/** Fields of a Service that hold addresses. */
+const addressField = /^(spec\.(clusterIPs?|externalIPs|loadBalancerSourceRanges)|status\.)/;
+
+export class ClusterEvents {
+  readonly #options: ClusterEventsOptions;
+  readonly #node: Node;
+
+  constructor(options: ClusterEventsOptions) {
+    this.#options = options;
+    this.#node = { kind: 'Node', name: options.nodeName };
+  }
+
+  starting(): void {
+    this.#aboutNode('Normal', 'Starting', '');
+  }
+
+  /** An address could not be served on, which is the end. */
+  serverFailed(server: 'healthz' | 'metrics', error: Error): void {
+    const what = server === 'healthz' ? 'ProxierHealthcheck' : 'MetricServer';
+    this.#aboutNode('Warning', `FailedToStart${what}`, error.message);
+  }
+
+  fellBack({ from, to, reason }: Fallback): void {
+    this.#aboutNode('Warning', 'ProxyModeFallback', `mode ${from} ${reason}; mode ${to} is next`);
+  }
+
+  /** What kube-proxy left was removed, or is in the way. */
+  takeover(type: ClusterEvent['type'], reason: string, note: string): void {
+    this.#record({ type, reason, action: 'TakeOver', regarding: this.#node, note });
+  }
+
+  /** Of objects other than Services nobody would look for events. */
+  sourceProblem({ subject, field = '', reason }: SourceProblem): void {
+    const service = /^Service (\S+\/\S+)$/.exec(subject)?.[1];
+    if (service === undefined) return;
+    const what = addressField.test(field) ? 'AddressRejected' : 'FieldRejected';
+    this.#aboutService(service, what, 'Read', field === '' ? reason : `${field}: ${reason}`);
+  }
+
+  observe(event: SyncEvent): void {
+    switch (event.kind) {
+      case 'conflict': {
+        const { namespace, name } = event.conflict.loser;
+        const note = formatConflict(event.conflict);
+        this.#aboutService(`${namespace}/${name}`, 'FrontendConflict', 'Sync', note);
+        return;
+      }
+      case 'unresolvable':
+        this.#aboutService(event.service, 'NotUnderstood', 'Sync', event.error.message);
+        return;
+      case 'set-aside': {
+        const { forwarding, failure } = event.aside;
+        const { namespace, name, protocol } = forwarding.servicePort;
+        const port = `${formatServicePortName(forwarding.servicePort)} ${protocol}`;
+        const note = `node ${this.#options.nodeName} refuses ${port} of ${event.family}: ${failure.message}`;
+        this.#aboutService(`${namespace}/${name}`, 'SetAside', 'Sync', note);
+        return;
+      }
+      default:
+        return;
+    }
+  }
+
+  #aboutNode(type: ClusterEvent['type'], reason: string, note: string): void {
+    this.#record({ type, reason, action: 'StartKubeProxy', regarding: this.#node, note });
+  }
+
+  #aboutService(service: string, reason: string, action: string, note: string): void {
+    const [namespace = '', name = ''] = service.split('/');
+    const uid = this.#options.uidOf(service);
+    const regarding = { kind: 'Service', namespace, name, uid } as const;
+    this.#record({ type: 'Warning', reason, action, regarding, note });
+  }
+
+  #record(event: ClusterEvent): void {
+    this.#options.sink.record(event);
+  }
+}

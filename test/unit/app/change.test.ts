@@ -1,0 +1,163 @@
+/** What changes while the proxy runs: its Node, its configuration. */
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { Config } from '../../../src/config/config.ts';
+import { hostFiles } from '../../../src/host/files.ts';
+import { resources } from '../../../src/source/source.ts';
+import type { Node } from '../../../src/state/types.ts';
+import { contentOf, machineRoot } from '../host/machine.ts';
+import { address, http, node, ready, service, slice } from '../state/build.ts';
+import { quiet } from '../sync/double.ts';
+import { configOf, Running, web } from './running.ts';
+
+const objects = [
+  ...web,
+  {
+    kind: 'service',
+    service: service({
+      name: 'outside',
+      clusterIPs: ['10.96.0.9'],
+      externalIPs: ['192.0.2.9'],
+      loadBalancerIPs: ['192.0.2.10'],
+      loadBalancerSourceRanges: ['10.1.0.0/16'],
+      ports: [{ ...http, nodePort: 30080 }],
+    }),
+  },
+  {
+    kind: 'slice',
+    slice: slice({ '10.244.0.7': ready }, { name: 'outside-1', service: 'outside' }),
+  },
+] as const;
+
+async function running(config: Config, its: Partial<Node> = {}): Promise<Running> {
+  const app = await new Running(config).start();
+  onTestFinished(() => app.stop());
+  app.source.say({ kind: 'node', node: node(its) }, ...objects);
+  app.source.listed(...resources);
+  await quiet();
+  expect(app.app.settled).toBe(true);
+  return app;
+}
+
+const manifests = '--manifests=/anywhere';
+
+describe('a changed configuration', () => {
+  it.each<[string, string[], string[]]>([
+    ['masquerading all', [], ['--masquerade-all']],
+    ['another masquerade bit', [], ['--iptables-masquerade-bit=3']],
+    ['another cluster CIDR', ['--cluster-cidr=10.0.0.0/8'], ['--cluster-cidr=10.244.0.0/16']],
+    ['another way to tell pods', [], ['--detect-local-mode=NodeCIDR']],
+    ['node ports at another address', [], ['--nodeport-addresses=10.0.0.0/8']],
+    ['other periods', [], ['--iptables-sync-period=7s', '--iptables-min-sync-period=3s']],
+  ])('leaves the same in the kernel as a start with it: %s', async (_, before, after) => {
+    const [old, next] = [await configOf(manifests, ...before), await configOf(manifests, ...after)];
+    const its = { podCIDRs: ['10.244.0.0/24', 'fd00:244::/64'] };
+    const changed = await running(old, its);
+    const fresh = await running(next, its);
+    changed.app.reconfigure(next);
+    expect(changed.app.settled).toBe(false);
+    await quiet();
+    // What packets may still need goes later.
+    for (const app of [changed, fresh]) await app.clock.pass(5000);
+    expect(changed.app.settled).toBe(true);
+    expect(changed.kernel.ruleset()).toBe(fresh.kernel.ruleset());
+    changed.source.say({ kind: 'service-gone', namespace: 'ns', name: 'web' });
+    await quiet();
+    await changed.clock.pass(5000);
+    expect(changed.kernel.ruleset()).not.toContain('10.96.0.1 .');
+  });
+
+  it('of something else does not touch the kernel', async () => {
+    const app = await running(await configOf(manifests));
+    const { writes } = app.kernel;
+    const next = await configOf(manifests, '-v=4', '--conntrack-min=5');
+    app.app.reconfigure(next);
+    await quiet();
+    expect(app.kernel.writes).toBe(writes);
+    app.source.say({ kind: 'service-gone', namespace: 'ns', name: 'web' });
+    await quiet();
+    expect(app.logged).toContain('Sync is due');
+  });
+
+  it('sets sysctls, and is refused whole when it cannot', async () => {
+    const path = '/proc/sys/net/netfilter/nf_conntrack_udp_timeout';
+    const root = machineRoot({ [path]: '30\n', '/proc/self/oom_score_adj': '0\n' });
+    const quietly = ['--conntrack-max-per-core=0', '--conntrack-tcp-timeout-established=0'];
+    const flags = [manifests, ...quietly, '--conntrack-tcp-timeout-close-wait=0'];
+    const app = new Running(await configOf(...flags));
+    await app.start({ host: hostFiles(root) });
+    onTestFinished(() => app.stop());
+    expect(contentOf(root, path)).toBe('30\n');
+    expect(contentOf(root, '/proc/self/oom_score_adj')).toBe('-999');
+    const udp = '--conntrack-udp-timeout=7s';
+    app.app.reconfigure(await configOf(...flags, udp, '--oom-score-adj=-5'));
+    expect(contentOf(root, path)).toBe('7');
+    expect(contentOf(root, '/proc/self/oom_score_adj')).toBe('-5');
+    const refused = await configOf(...flags, '--conntrack-udp-timeout-stream=9s', '-v=4');
+    expect(() => app.app.reconfigure(refused)).toThrow('nf_conntrack_udp_timeout_stream to 9');
+    expect(app.logged).not.toContain('Sync is due');
+  });
+
+  it('is refused when it does not fit the node', async () => {
+    const app = await running(await configOf(manifests));
+    const before = app.kernel.ruleset();
+    const wrong = await configOf(
+      manifests,
+      '--cluster-cidr=fd00::/64',
+      '--detect-local-mode=NodeCIDR',
+    );
+    app.source.say({ kind: 'node', node: node({ podCIDRs: ['fd00::/80'] }) });
+    expect(() => app.app.reconfigure(wrong)).toThrow('kube-proxy configuration is incorrect');
+    await quiet();
+    expect(app.kernel.ruleset()).toBe(before);
+  });
+});
+
+describe('a changed Node', () => {
+  it('with other pod CIDRs leaves the same in the kernel as a start with them', async () => {
+    const config = await configOf(manifests, '--detect-local-mode=NodeCIDR');
+    const changed = await running(config, { podCIDRs: ['10.244.1.0/24'] });
+    const fresh = await running(await configOf(manifests, '--detect-local-mode=NodeCIDR'), {
+      podCIDRs: ['10.244.2.0/24'],
+    });
+    const before = changed.kernel.ruleset();
+    changed.source.say({ kind: 'node', node: node({ podCIDRs: ['10.244.2.0/24'] }) });
+    await quiet();
+    for (const app of [changed, fresh]) await app.clock.pass(5000);
+    expect(before).toContain('10.244.1.0/24');
+    expect(changed.kernel.ruleset()).toBe(fresh.kernel.ruleset());
+    expect(changed.lines).toContainEqual(
+      expect.objectContaining({ from: '10.244.1.0/24', to: '10.244.2.0/24' }),
+    );
+    expect(changed.outcome).toBeUndefined();
+  });
+
+  it('keeps the rules when its pod CIDRs go, or do not fit', async () => {
+    const config = await configOf(manifests, '--detect-local-mode=NodeCIDR');
+    const app = await running(config, { podCIDRs: ['10.244.1.0/24'] });
+    const before = app.kernel.ruleset();
+    app.source.say({ kind: 'node', node: node({ podCIDRs: [] }) });
+    await quiet();
+    app.source.say({ kind: 'node', node: node({ podCIDRs: ['fd00::/80'] }) });
+    await quiet();
+    expect(app.kernel.ruleset()).toBe(before);
+    expect(app.logged).toContain('PodCIDRs changed for the node, rules stay');
+    app.source.say({ kind: 'node-gone', name: 'node-a' });
+    await quiet();
+    expect(app.kernel.ruleset()).toBe(before);
+  });
+
+  it('with other addresses moves its node ports', async () => {
+    const config = await configOf(manifests, '--nodeport-addresses=primary');
+    const changed = await running(config, { addresses: [address('10.0.0.5')] });
+    const fresh = await running(await configOf(manifests, '--nodeport-addresses=primary'), {
+      addresses: [address('10.1.0.6')],
+    });
+    changed.source.say({ kind: 'node', node: node({ addresses: [address('10.1.0.6')] }) });
+    await quiet();
+    for (const app of [changed, fresh]) await app.clock.pass(5000);
+    expect(changed.kernel.ruleset()).toBe(fresh.kernel.ruleset());
+    expect(changed.lines).toContainEqual(
+      expect.objectContaining({ from: '10.0.0.5', to: '10.1.0.6' }),
+    );
+  });
+});

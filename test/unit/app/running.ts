@@ -1,0 +1,141 @@
+/** The whole proxy on doubles of the kernel, the source and the clock. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { App, type AppOptions } from '../../../src/app.ts';
+import type { Config } from '../../../src/config/config.ts';
+import { loadConfig } from '../../../src/config/load.ts';
+import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
+import { loggerTo } from '../../../src/serve/log.ts';
+import type { Change, resources, Source, SourceSink } from '../../../src/source/source.ts';
+import { FakeConntrack } from '../../fake/conntrack.ts';
+import { FakeKernel } from '../../fake/kernel.ts';
+import { address, ready, service, slice } from '../state/build.ts';
+import { quiet, ToyClock } from '../sync/double.ts';
+
+/** A source that tests speak through. */
+export class SpokenSource implements Source {
+  #sink: SourceSink | undefined;
+  /** Makes `run` reject. */
+  fail: (error: Error) => void = () => {};
+
+  async run(sink: SourceSink, signal: AbortSignal): Promise<void> {
+    this.#sink = sink;
+    await new Promise<void>((resolve, reject) => {
+      this.fail = reject;
+      signal.addEventListener('abort', () => resolve(), { once: true });
+    });
+  }
+
+  silenceMs(): number {
+    return 0;
+  }
+
+  say(...changes: Change[]): void {
+    for (const change of changes) this.#sink!.change(change);
+  }
+
+  listed(...which: readonly (typeof resources)[number][]): void {
+    for (const resource of which) this.#sink!.synced(resource);
+  }
+}
+
+export class ClosableKernel extends FakeKernel {
+  closed = false;
+
+  override close(): void {
+    this.closed = true;
+  }
+}
+
+export async function configOf(...flags: string[]): Promise<Config> {
+  const servers = ['--healthz-bind-address=127.0.0.1', '--metrics-bind-address=127.0.0.1'];
+  const ports = [`--healthz-port=${await freePort()}`, `--metrics-port=${await freePort()}`];
+  const result = loadConfig([...servers, ...ports, ...flags], {
+    readFile: () => {
+      throw new Error('no file');
+    },
+  });
+  if (result.kind !== 'run') throw new Error(JSON.stringify(result));
+  return result.config;
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.once('listening', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+export class Running {
+  readonly kernel = new ClosableKernel();
+  readonly conntrack = new FakeConntrack();
+  readonly source = new SpokenSource();
+  readonly clock = new ToyClock();
+  /** Messages. */
+  readonly logged: string[] = [];
+  readonly lines: Record<string, unknown>[] = [];
+  readonly config: Config;
+  app!: App;
+  readonly #abort = new AbortController();
+  /** How `run` ended; undefined while it runs. */
+  outcome: 'stopped' | Error | undefined;
+  #done: Promise<void> = Promise.resolve();
+
+  constructor(config: Config) {
+    this.config = config;
+  }
+
+  async start(overrides: Partial<AppOptions> = {}): Promise<this> {
+    this.app = new App({
+      config: this.config,
+      nodeName: 'node-a',
+      log: loggerTo({ write: (line) => this.#log(JSON.parse(line)) }, 0),
+      clock: this.clock,
+      kernel: this.kernel,
+      conntrack: this.conntrack,
+      source: this.source,
+      interfaces: () => [address('127.0.0.1'), address('192.168.7.7')],
+      families: ['IPv4', 'IPv6'],
+      ...overrides,
+    });
+    this.#done = this.app.run(this.#abort.signal).then(
+      () => {
+        this.outcome = 'stopped';
+      },
+      (error: Error) => {
+        this.outcome = error;
+      },
+    );
+    await quiet();
+    return this;
+  }
+
+  async stop(): Promise<void> {
+    this.#abort.abort();
+    await this.#done;
+  }
+
+  #log(line: Record<string, unknown>): void {
+    this.lines.push(line);
+    this.logged.push(String(line.msg));
+  }
+
+  get services(): string[] {
+    return this.kernel.elements(NFPROTO.IPv4, 'fairlead', 'services');
+  }
+
+  async get(server: 'healthz' | 'metrics', path: string): Promise<Response> {
+    const at = this.config[`${server}BindAddress`]!;
+    return fetch(`http://127.0.0.1:${at.port}${path}`);
+  }
+}
+
+export const web: readonly Change[] = [
+  { kind: 'service', service: service() },
+  { kind: 'slice', slice: slice({ '10.244.0.2': ready }) },
+];
+
+export async function started(...flags: string[]): Promise<Running> {
+  return new Running(await configOf(...flags)).start();
+}
