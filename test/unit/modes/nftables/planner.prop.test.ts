@@ -132,7 +132,7 @@ function stories<H extends Happening>(happenings: fc.Arbitrary<H>) {
   });
 }
 
-describe('NFTablesPlanner', () => {
+describe('NFTablesPlanner', { timeout: 60_000 }, () => {
   it('comes in steps to where one full load comes', () =>
     fc.assert(
       fc.asyncProperty(stories(quiet), async ([opening, plot]) => {
