@@ -1,4 +1,4 @@
-/** Waiting for what must be known of this node before rules can be made (behaviour document 3.1). */
+/** Waiting for what rules about this node are made from (behaviour document 3.1). */
 import type { Config } from './config/config.ts';
 import type { Logger } from './serve/log.ts';
 import type { Node } from './state/types.ts';

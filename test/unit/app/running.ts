@@ -34,6 +34,10 @@ export class SpokenSource implements Source {
     for (const change of changes) this.#sink!.change(change);
   }
 
+  trouble(subject: string, field: string | undefined, reason: string): void {
+    this.#sink!.problem({ subject, field, reason });
+  }
+
   listed(...which: readonly (typeof resources)[number][]): void {
     for (const resource of which) this.#sink!.synced(resource);
   }
@@ -86,7 +90,10 @@ export class Running {
     this.config = config;
   }
 
-  async start(overrides: Partial<AppOptions> = {}): Promise<this> {
+  async start(
+    overrides: Partial<AppOptions> = {},
+    what: 'run' | 'initialise' = 'run',
+  ): Promise<this> {
     this.app = new App({
       config: this.config,
       nodeName: 'node-a',
@@ -99,7 +106,7 @@ export class Running {
       families: ['IPv4', 'IPv6'],
       ...overrides,
     });
-    this.#done = this.app.run(this.#abort.signal).then(
+    this.#done = this.app[what](this.#abort.signal).then(
       () => {
         this.outcome = 'stopped';
       },
