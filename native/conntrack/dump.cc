@@ -4,6 +4,7 @@
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
 #include <linux/netlink.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -33,7 +34,9 @@ void PutTupleFilter(wire::MessageWriter& out, const DumpRequest& request) {
   std::uint32_t flags = kFilterProtocol;
   const auto port = PortBe(request);
   Peer destination;
-  if (!request.destination.empty()) {
+  // For IPv6 the kernel leaves out just the address that it was asked for, and tells of all others:
+  // ctnetlink_filter_match_tuple takes ipv6_addr_cmp for a test of equality (seen with 6.18).
+  if (request.family == AF_INET && !request.destination.empty()) {
     flags |= kFilterDestination;
     destination.address = request.destination;
   }

@@ -29,7 +29,7 @@ enum class KernelFilter { kWanted, kNone };
 
 /**
  *   IPCTNL_MSG_CT_GET
- *     CTA_TUPLE_ORIG { CTA_TUPLE_IP { destination }, CTA_TUPLE_PROTO { number, destination } }
+ *     CTA_TUPLE_ORIG { CTA_TUPLE_IP { IPv4 destination }, CTA_TUPLE_PROTO { number, destination } }
  *     CTA_FILTER { CTA_FILTER_ORIG_FLAGS u32 in host order: which of these count }
  *     CTA_STATUS be32, CTA_STATUS_MASK be32
  *     CTA_ZONE be16

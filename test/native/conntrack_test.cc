@@ -170,6 +170,16 @@ TEST("a dump asks the kernel to filter all that it can") {
                       "06001200 00050000"));
 }
 
+TEST("a dump never asks the kernel to filter by IPv6 address: it does the opposite") {
+  const Bytes address = FromHex("fd000000000000000000000000000010");
+  const DumpRequest request{AF_INET6, IPPROTO_UDP, 0, 0, 0, address, 53};
+  CHECK_EQUAL(conntrack::EncodeDump(request, KernelFilter::kWanted, 7).bytes(),
+              FromHex("40000000 01010103 07000000 00000000 0a000000"
+                      "18000180 14000280 05000100 11000000 06000300 00350000"
+                      "0c001980 08000100 28000000"
+                      "06001200 00000000"));
+}
+
 TEST("a dump of a kernel that knows no filters asks for the family only") {
   CHECK_EQUAL(conntrack::EncodeDump(kUdpOfZone5, KernelFilter::kNone, 7).bytes(),
               FromHex("14000000 01010103 07000000 00000000 02000000"));
