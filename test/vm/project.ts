@@ -12,6 +12,9 @@ const skippedFolders: ReadonlySet<string> = new Set([
   '.cache',
   'build/Release/.deps',
   'build/Release/obj.target',
+  // What fuzzers keep, and write while this reads.
+  'build/fuzz',
+  'build/native',
   'node_modules/.vite',
   'node_modules/@biomejs',
   'node_modules/@types',
