@@ -1,0 +1,137 @@
+/** The process around the proxy: signals, and the configuration file that may change. */
+import { readFileSync } from 'node:fs';
+import { App, type AppOptions } from '../app.ts';
+import type { Config } from '../config/config.ts';
+import { fairleadVersion } from '../config/version.ts';
+import { hostFiles } from '../host/files.ts';
+import { interfaceAddresses, ipv6Available } from '../host/interfaces.ts';
+import { nodeName } from '../host/node-name.ts';
+import { openConntrack } from '../kernel/conntrack.ts';
+import { openKernel } from '../kernel/native-kernel.ts';
+import { createLogger, type Logger } from '../serve/log.ts';
+import { ApiClient, type ClientOptions } from '../source/kubernetes/client.ts';
+import { KubernetesSource } from '../source/kubernetes/source.ts';
+import { ManifestSource } from '../source/manifests/source.ts';
+import { systemClock } from '../sync/clock.ts';
+import { ConfigFile, type Seen } from './config-file.ts';
+import { Reload } from './reload.ts';
+
+/** A stop that takes longer is given up: the supervisor's patience ends as well. */
+const stopLongestMs = 10_000;
+
+export interface ProxyInput {
+  readonly args: readonly string[];
+  readonly config: Config;
+  readonly warnings: readonly string[];
+  /** What the configuration file held; undefined = there is none. */
+  readonly content: Uint8Array | undefined;
+}
+
+/** Runs until it is told to stop, or fails; the rules stay. */
+export async function runProxy(input: ProxyInput): Promise<void> {
+  const { app, log } = makeApp(input);
+  const stop = stopSignal(log);
+  const ended = new AbortController();
+  const watching = followConfig(app, log, input, ended.signal);
+  try {
+    await app.run(stop);
+    log.info('Stopped, the rules stay in place');
+  } finally {
+    ended.abort();
+    await watching;
+  }
+}
+
+/** `--init-only` (behaviour document 1.7). */
+export async function initialise(input: ProxyInput): Promise<void> {
+  const { app, log } = makeApp(input);
+  await app.initialise(stopSignal(log));
+  log.info('System initialized and --init-only specified');
+}
+
+function makeApp({ config, warnings }: ProxyInput): { app: App; log: Logger } {
+  const log = createLogger(config.logging);
+  for (const warning of warnings) log.warn({ err: warning }, 'Configuration');
+  if (config.logging.verbosity >= 1) {
+    for (const { name, value } of config.flags) log.info({ flag: `--${name}`, value }, 'Flag');
+  }
+  const name = nodeName(config.hostnameOverride);
+  log.info({ version: fairleadVersion, node: name }, 'Starting');
+  const host = hostFiles();
+  const app = new App({
+    config,
+    nodeName: name,
+    log,
+    clock: systemClock,
+    kernel: openKernel(),
+    conntrack: openConntrack(),
+    ...sourceOf(config, name),
+    interfaces: interfaceAddresses,
+    families: ipv6Available(host) ? ['IPv4', 'IPv6'] : ['IPv4'],
+    host,
+  });
+  return { app, log };
+}
+
+function sourceOf({ source }: Config, name: string): Pick<AppOptions, 'source' | 'openEvents'> {
+  if (source.kind === 'manifests') {
+    return { source: new ManifestSource({ directory: source.directory, nodeName: name }) };
+  }
+  const { kubeconfigPath, masterUrl, qps, burst } = source;
+  const userAgent = `fairlead/${fairleadVersion.slice(1)}`;
+  const options: ClientOptions = { kubeconfigPath, masterUrl, qps, burst, userAgent };
+  return {
+    source: new KubernetesSource({ ...options, nodeName: name }),
+    // A client of their own: events never take the watches' turns.
+    openEvents: () => ApiClient.open(options),
+  };
+}
+
+/** Aborts at SIGTERM or SIGINT; a second signal, or a stop that hangs, ends the process. */
+function stopSignal(log: Logger): AbortSignal {
+  const stop = new AbortController();
+  const onSignal = (signal: string): void => {
+    if (stop.signal.aborted) process.exit(1);
+    log.info({ signal }, 'Stopping');
+    stop.abort();
+    setTimeout(() => process.exit(1), stopLongestMs).unref();
+  };
+  process.on('SIGTERM', onSignal);
+  process.on('SIGINT', onSignal);
+  return stop.signal;
+}
+
+/** Reads the configuration file again when it changes, and at SIGHUP. Never rejects. */
+async function followConfig(
+  app: App,
+  log: Logger,
+  { args, config, content }: ProxyInput,
+  signal: AbortSignal,
+): Promise<void> {
+  const { configPath: path } = config;
+  const reload = new Reload({
+    args,
+    config,
+    log,
+    mode: () => app.mode,
+    apply: (next) => app.reconfigure(next),
+    restart: (reason) => app.end(reason),
+    counted: (result) => app.metrics.lifecycle.reloaded(result),
+  });
+  const onHangup = (): void => {
+    if (path === undefined) log.info('SIGHUP: there is no configuration file to read again');
+    else reload.read(readAgain(path));
+  };
+  process.on('SIGHUP', onHangup);
+  if (path !== undefined && content !== undefined) {
+    await new ConfigFile({ path, content }).watch(signal, (seen) => reload.read(seen));
+  }
+}
+
+function readAgain(path: string): Seen {
+  try {
+    return readFileSync(path);
+  } catch (error) {
+    return error as Error;
+  }
+}

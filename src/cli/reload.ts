@@ -1,0 +1,85 @@
+/** What becomes of a changed configuration file: nothing, a change while running, or the end. */
+import { type ConfigChanges, configChanges } from '../config/changes.ts';
+import type { Config, ModeName } from '../config/config.ts';
+import { loadConfig } from '../config/load.ts';
+import type { ReloadResult } from '../serve/lifecycle-metrics.ts';
+import type { Logger } from '../serve/log.ts';
+import type { Seen } from './config-file.ts';
+
+export interface ReloadOptions {
+  /** The command line: it goes on deciding what it decided at the start. */
+  readonly args: readonly string[];
+  /** The configuration in force. */
+  readonly config: Config;
+  readonly log: Logger;
+  /** The mode that runs. */
+  readonly mode: () => ModeName;
+  /** Puts into force what can change while running. */
+  readonly apply: (config: Config, changes: ConfigChanges) => void;
+  /** Ends the process, so that its supervisor starts a new one. */
+  readonly restart: (reason: Error) => void;
+  readonly counted: (result: ReloadResult) => void;
+}
+
+export class Reload {
+  readonly #options: ReloadOptions;
+  #config: Config;
+
+  constructor(options: ReloadOptions) {
+    this.#options = options;
+    this.#config = options.config;
+  }
+
+  /** The file holds this now, or cannot be read. Never throws: what is in force stays. */
+  read(seen: Seen): void {
+    this.#options.counted(this.#read(seen));
+  }
+
+  #read(seen: Seen): ReloadResult {
+    const { args, log, mode } = this.#options;
+    const readFile = (): Uint8Array => {
+      if (seen instanceof Error) throw seen;
+      return seen;
+    };
+    const result = loadConfig(args, { readFile });
+    if (result.kind !== 'run') {
+      const err = result.kind === 'error' ? result.text.trim() : `asks for ${result.kind}`;
+      log.error({ err }, 'Configuration file is not usable, what is in force stays');
+      return 'invalid';
+    }
+    for (const warning of result.warnings) log.warn({ err: warning }, 'Configuration');
+    const changes = configChanges(this.#config, result.config, mode());
+    if (changes.restart.length > 0) return this.#restart(changes);
+    if (changes.live.length === 0) {
+      this.#config = result.config;
+      log.info('Configuration file was read again and changes nothing');
+      return 'unchanged';
+    }
+    return this.#apply(result.config, changes);
+  }
+
+  #apply(config: Config, changes: ConfigChanges): ReloadResult {
+    const { log, apply } = this.#options;
+    try {
+      apply(config, changes);
+    } catch (error) {
+      log.error({ fields: changes.live, err: (error as Error).message }, 'Change is not in force');
+      return 'invalid';
+    }
+    this.#config = config;
+    log.info({ fields: changes.live }, 'Configuration has changed and is in force');
+    return 'applied';
+  }
+
+  #restart({ live, restart }: ConfigChanges): ReloadResult {
+    const fields = [...restart, ...live];
+    this.#options.log.info(
+      { fields, restart },
+      'Configuration has changed and needs a new process',
+    );
+    // What supervisors and their logs know from kube-proxy (behaviour document 1.4).
+    const words = "content of the proxy server's configuration file was updated";
+    this.#options.restart(new Error(words));
+    return 'restart';
+  }
+}

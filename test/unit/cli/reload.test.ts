@@ -1,0 +1,125 @@
+import { describe, expect, it } from 'vitest';
+import { Reload } from '../../../src/cli/reload.ts';
+import type { Config } from '../../../src/config/config.ts';
+import { loadConfig } from '../../../src/config/load.ts';
+import { loggerTo } from '../../../src/serve/log.ts';
+
+const head = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n';
+
+/** A running proxy's answer to its configuration file. */
+class World {
+  readonly lines: Record<string, unknown>[] = [];
+  readonly counted: string[] = [];
+  inForce: Config;
+  ended: Error | undefined;
+  /** Makes what takes effect at once fail. */
+  refusal: Error | undefined;
+  readonly #reload: Reload;
+
+  constructor(text: string, ...flags: string[]) {
+    const args = ['--config=/etc/config.conf', ...flags];
+    const result = loadConfig(args, { readFile: () => Buffer.from(head + text) });
+    if (result.kind !== 'run') throw new Error(JSON.stringify(result));
+    this.inForce = result.config;
+    this.#reload = new Reload({
+      args,
+      config: result.config,
+      log: loggerTo({ write: (line) => this.lines.push(JSON.parse(line)) }, 0),
+      mode: () => 'nftables',
+      apply: (config) => {
+        if (this.refusal !== undefined) throw this.refusal;
+        this.inForce = config;
+      },
+      restart: (reason) => {
+        this.ended = reason;
+      },
+      counted: (result) => this.counted.push(result),
+    });
+  }
+
+  becomes(text: string): void {
+    this.#reload.read(Buffer.from(head + text));
+  }
+
+  goes(): void {
+    this.#reload.read(new Error('ENOENT: no such file'));
+  }
+}
+
+describe('a configuration file that changes', () => {
+  it('takes effect at once where it can, and the log names the fields', () => {
+    const world = new World('clusterCIDR: 10.0.0.0/8\n');
+    world.becomes(
+      'clusterCIDR: 10.0.0.0/8\nconntrack: {min: 5}\nnftables: {masqueradeAll: true}\n',
+    );
+    expect(world.inForce.conntrack.min).toBe(5);
+    expect(world.lines).toEqual([
+      expect.objectContaining({
+        fields: ['conntrack.min', 'nftables.masqueradeAll'],
+        msg: 'Configuration has changed and is in force',
+      }),
+    ]);
+    world.becomes('clusterCIDR: 10.0.0.0/8\nconntrack: {min: 5}\n');
+    expect(world.inForce.modes.nftables.masqueradeAll).toBe(false);
+    expect(world.counted).toEqual(['applied', 'applied']);
+  });
+
+  it('ends the process the way kube-proxy does where it cannot', () => {
+    const world = new World('');
+    world.becomes('mode: ipvs\nconntrack: {min: 5}\n');
+    expect(world.ended).toEqual(
+      new Error("content of the proxy server's configuration file was updated"),
+    );
+    expect(world.inForce.conntrack.min).toBe(131_072);
+    expect(world.lines.at(-1)).toMatchObject({ fields: expect.arrayContaining(['mode']) });
+    expect(world.counted).toEqual(['restart']);
+  });
+
+  it('and cannot be used is reported, and what is in force stays', () => {
+    const world = new World('conntrack: {min: 7}\n');
+    const { inForce } = world;
+    for (const text of [
+      'conntrack: {min: -1}\n',
+      'mode: iptablez\n',
+      'conntrack: [\n',
+      '\0\u0001',
+    ]) {
+      world.becomes(text);
+    }
+    world.goes();
+    expect(world.inForce).toBe(inForce);
+    expect(world.ended).toBeUndefined();
+    expect(world.counted).toEqual(Array(5).fill('invalid'));
+    const errors = world.lines.filter(({ level }) => level === 'error');
+    expect(errors).toHaveLength(5);
+    expect(String(errors[0]!.err)).toContain('/etc/config.conf');
+    expect(String(errors[0]!.err)).toContain('conntrack.min');
+    expect(String(errors[4]!.err)).toContain('ENOENT: no such file');
+    world.becomes('conntrack: {min: 8}\n');
+    expect(world.inForce.conntrack.min).toBe(8);
+  });
+
+  it('and says the same is no change', () => {
+    const world = new World('conntrack: {min: 7}\n');
+    world.becomes('# a comment\nconntrack:\n  min: 7\n');
+    expect(world.counted).toEqual(['unchanged']);
+  });
+
+  it('and cannot be put into force is reported, and compared with what is in force', () => {
+    const world = new World('conntrack: {min: 7}\n');
+    world.refusal = new Error('no permission');
+    world.becomes('conntrack: {min: 8}\n');
+    expect(world.lines.at(-1)).toMatchObject({ level: 'error', err: 'no permission' });
+    world.refusal = undefined;
+    world.becomes('conntrack: {min: 8}\n');
+    expect(world.inForce.conntrack.min).toBe(8);
+    expect(world.counted).toEqual(['invalid', 'applied']);
+  });
+
+  it('does not win over the flags that won at the start', () => {
+    const world = new World('', '-v=3');
+    world.becomes('logging: {verbosity: 5}\n');
+    expect(world.counted).toEqual(['unchanged']);
+    expect(world.inForce.logging.verbosity).toBe(3);
+  });
+});
