@@ -226,17 +226,32 @@ describe.for(families)('nftables mode, %s', (family) => {
 
     it('forgets a client when its endpoint has gone', async () => {
       const stage = await stageOf();
-      const [first, second] = [1, 0].map(
-        (random) => stage.send('outside', clusterIP, { random }).to,
-      );
-      expect(second).toBe(first);
-      const gone = stage.outcome('outside', clusterIP).startsWith(here) ? here : away;
-      const rest = gone === here ? { [away]: ready } : { [here]: readyLocal };
+      const { planner, kernel } = stage.rig;
+      const first = stage.outcome('outside', clusterIP, { random: 1 });
+      expect(await planner.takeSweep(kernel)).toBeUndefined();
+      expect(planner.sweepDue).toBe(false);
+
+      const rest = first.startsWith(here) ? { [away]: ready } : { [here]: readyLocal };
       await stage.play([everyKind(family, affinity), list(rest)]);
-      const sweep = await stage.rig.planner.takeSweep(stage.rig.kernel);
-      stage.rig.kernel.applyNow(sweep!.ops);
-      expect(stage.outcome('outside', clusterIP)).not.toContain(gone);
-      expect(stage.rig.planner.sweepDue).toBe(false);
+      expect(planner.sweepDue).toBe(true);
+      const sweep = await planner.takeSweep(kernel);
+      expect(kernel.applyNow(sweep!.ops)).toEqual({ kind: 'applied' });
+      expect(stage.outcome('outside', clusterIP)).not.toBe(first);
+      expect(planner.sweepDue).toBe(false);
+    });
+
+    it('remembers clients of an endpoint that is the node itself', async () => {
+      const onNode = { [nodeAddress]: readyLocal, [away]: ready };
+      const stage = new Stage({ family });
+      await stage.play([everyKind(family, affinity), list(onNode)]);
+      const ends = [0, 1].map((random) =>
+        stage.outcome('pod', clusterIP, { random, saddr: `10.244.0.${20 + random}` }),
+      );
+      expect(ends.sort()).toEqual([nodeAddress, away].sort());
+      const again = [1, 0].map((random) =>
+        stage.outcome('pod', clusterIP, { random, saddr: `10.244.0.${21 - random}` }),
+      );
+      expect(again.sort()).toEqual(ends);
     });
 
     it('does not keep a client on another node once the policy is Local', async () => {
