@@ -115,10 +115,12 @@ export class TcpFlow implements Flow {
       if (this.#download.bytesLeft === 0) this.#mailbox.answer(this.#download.server);
       return;
     }
-    this.#line += data.toString('latin1');
-    if (!this.#line.endsWith('\n')) return;
-    const identity = JSON.parse(this.#line) as Identity;
-    this.#line = '';
+    // A question that was given up may be answered together with the next one.
+    const lines = (this.#line + data.toString('latin1')).split('\n');
+    this.#line = lines.pop() ?? '';
+    const last = lines.at(-1);
+    if (last === undefined) return;
+    const identity = JSON.parse(last) as Identity;
     this.#server = { kind: 'answered', identity, own: this.#socket.localAddress ?? '' };
     this.#mailbox.answer(this.#server);
   }
