@@ -50,6 +50,8 @@ export const NODE2_POD_CIDR = dual('10.244.2.0/24', 'fd00:244:2::/64');
 export const CLUSTER_CIDR = dual('10.244.0.0/16', 'fd00:244::/32');
 export const SERVICE_CIDR = dual('10.96.0.0/16', 'fd00:96::/112');
 export const LB_CIDR = dual('203.0.113.0/24', '2001:db8:1::/64');
+/** All of these are the router's own, so that every connection to them is refused, by a reset. */
+export const NOWHERE_CIDR = dual('172.20.0.0/16', 'fd00:dead::/64');
 export const EXTERNAL_CIDR = dual('192.0.2.0/24', '2001:db8:2::/64');
 
 /** The bridge of the node under test, for the BridgeInterface detector. */
@@ -68,6 +70,11 @@ export function lbVip(n: number): DualAddresses {
 /** Addresses for spec.externalIPs, routed by the router to the node under test. */
 export function externalIp(n: number): DualAddresses {
   return dual(`192.0.2.${n}`, `2001:db8:2::${n.toString(16)}`);
+}
+
+/** The addresses of NOWHERE_CIDR one by one; n is less than 65,536. */
+export function nowhere(n: number): DualAddresses {
+  return dual(`172.20.${n >> 8}.${n & 0xff}`, `fd00:dead::${n.toString(16)}`);
 }
 
 const OWNED: Readonly<Record<ActorName, readonly DualAddresses[]>> = {

@@ -12,6 +12,7 @@ import {
   NODE2_IP,
   NODE2_POD_CIDR,
   NODE2_POD_GATEWAY,
+  NOWHERE_CIDR,
   PLACES,
   type Place,
   POD_A_IP,
@@ -188,5 +189,7 @@ function routerLines(): string[] {
     ...address('outside', ROUTER_CLIENT_IP),
     ...[SERVICE_CIDR, LB_CIDR, EXTERNAL_CIDR, NODE_POD_CIDR].flatMap((c) => route(c, NODE_IP)),
     ...route(NODE2_POD_CIDR, NODE2_IP),
+    `route add local ${NOWHERE_CIDR.IPv4} dev lo`,
+    `route add local ${NOWHERE_CIDR.IPv6} dev lo`,
   ];
 }
