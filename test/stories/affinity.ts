@@ -1,0 +1,332 @@
+/**
+ * Session affinity ClientIP (behaviour document 5.8). That a client comes back is shown without
+ * luck: it is bound while there is one endpoint, and then there are others.
+ */
+import { CLIENT_IP, CLIENT_OTHER_IP, clusterIp } from '../lab/addresses.ts';
+import { clientIpAffinity, service, slices } from '../lab/objects.ts';
+import {
+  answered,
+  answeredByAny,
+  answeredByOne,
+  apply,
+  at,
+  connect,
+  refused,
+  remove,
+  reset,
+  restart,
+  type Story,
+  wait,
+} from '../lab/story.ts';
+import {
+  endlessNowhere,
+  externalLocal,
+  fromOutside,
+  frontends,
+  lb,
+  NODE_PORT,
+  reachable,
+  vip,
+} from './common.ts';
+
+const { clusterIp: toVip, loadBalancer } = frontends;
+const everything = Object.values(frontends);
+const podA = answered({ 'pod-a': 'any' });
+const once = { connections: 1 };
+const all = slices('web', ['pod-a', 'pod-b', 'pod-c']);
+const onlyA = slices('web', ['pod-a']);
+
+const protocols = [
+  { name: 'udp', port: 8080, protocol: 'UDP' },
+  { name: 'sctp', port: 8080, protocol: 'SCTP' },
+] as const;
+
+function sticky(seconds = 60) {
+  return service('web', { spec: clientIpAffinity(seconds) });
+}
+
+const stickyEverywhere = reachable(clientIpAffinity(60));
+
+const sticks: readonly Story[] = [
+  {
+    name: 'A client with session affinity comes back to its endpoint, by each kind of frontend',
+    covers: ['5.8'],
+    steps: [
+      apply(stickyEverywhere, ...onlyA),
+      ...everything.map((target) => connect('client', target, podA, once)),
+      ...everything.map((target) => connect('pod-b', target, podA, once)),
+      ...everything.map((target) => connect('node', target, podA, once)),
+      apply(...all),
+      ...everything.map((target) => connect('client', target, answered({ 'pod-a': 'node' }))),
+      ...everything.map((target) => connect('pod-b', target, podA)),
+      ...everything.map((target) => connect('node', target, answered({ 'pod-a': 'node' }))),
+    ],
+  },
+  {
+    name: 'Session affinity is by client address: another one may get another endpoint',
+    covers: ['5.8'],
+    steps: [
+      apply(sticky(), ...onlyA),
+      connect('client', toVip, podA, { from: { addresses: CLIENT_IP } }),
+      apply(...slices('web', ['pod-a', 'pod-b', 'pod-c']), ...endlessNowhere),
+      connect('client', toVip, podA, { from: { addresses: CLIENT_IP } }),
+      connect('client', toVip, reset, { from: { addresses: CLIENT_OTHER_IP } }),
+    ],
+  },
+  {
+    name: 'A new client with session affinity gets one endpoint every time',
+    covers: ['5.8'],
+    steps: [
+      apply(stickyEverywhere, ...all),
+      connect('client', toVip, answeredByOne({ 'pod-a': 'any', 'pod-b': 'any', 'pod-c': 'any' })),
+      connect(
+        'node2',
+        loadBalancer,
+        answeredByOne({ 'pod-a': 'any', 'pod-b': 'any', 'pod-c': 'any' }),
+      ),
+    ],
+  },
+  {
+    name: 'Session affinity of one Service says nothing about another, nor about another port',
+    covers: ['5.8'],
+    steps: [
+      apply(
+        service('web', {
+          ports: [
+            { name: 'http', port: 80 },
+            { name: 'admin', port: 81 },
+          ],
+          spec: clientIpAffinity(60),
+        }),
+        service('shop', { clusterIp: clusterIp(11), spec: clientIpAffinity(60) }),
+        ...slices('web', ['pod-a'], { ports: [{ name: 'http', port: 8080 }] }),
+        ...slices('web', ['pod-b'], { ports: [{ name: 'admin', port: 8080 }], suffix: '-admin' }),
+        ...slices('shop', ['pod-c']),
+      ),
+      connect('client', at(vip, 80), podA, once),
+      connect('client', at(vip, 81), answered({ 'pod-b': 'any' }), once),
+      connect('client', at(clusterIp(11), 80), answered({ 'pod-c': 'any' }), once),
+      apply(
+        ...slices('web', ['pod-a', 'pod-b', 'pod-c'], { ports: [{ name: 'http', port: 8080 }] }),
+        ...slices('web', ['pod-a', 'pod-b', 'pod-c'], {
+          ports: [{ name: 'admin', port: 8080 }],
+          suffix: '-admin',
+        }),
+        ...slices('shop', ['pod-a', 'pod-b', 'pod-c']),
+      ),
+      connect('client', at(vip, 80), podA),
+      connect('client', at(vip, 81), answered({ 'pod-b': 'any' })),
+      connect('client', at(clusterIp(11), 80), answered({ 'pod-c': 'any' })),
+    ],
+  },
+  {
+    name: 'Session affinity holds for UDP and SCTP too',
+    covers: ['5.8', '5.11'],
+    steps: [
+      apply(
+        service('web', {
+          ports: [
+            { name: 'udp', port: 53, protocol: 'UDP' },
+            { name: 'sctp', port: 53, protocol: 'SCTP', nodePort: NODE_PORT },
+          ],
+          vips: [lb],
+          spec: clientIpAffinity(60),
+        }),
+        ...slices('web', ['pod-b'], { ports: protocols }),
+      ),
+      connect('client', at(vip, 53, 'UDP'), answered({ 'pod-b': 'node' }), once),
+      connect('client', at(lb, 53, 'SCTP'), answered({ 'pod-b': 'node' }), once),
+      apply(...slices('web', ['pod-a', 'pod-b', 'pod-c'], { ports: protocols })),
+      connect('client', at(vip, 53, 'UDP'), answered({ 'pod-b': 'node' })),
+      connect('client', at(lb, 53, 'SCTP'), answered({ 'pod-b': 'node' })),
+    ],
+  },
+  {
+    name: 'Session affinity with policy Local: outside to a local endpoint, inside to any',
+    covers: ['5.4', '5.8'],
+    steps: [
+      apply(reachable({ ...externalLocal, ...clientIpAffinity(60) }), ...onlyA),
+      ...fromOutside.map((target) => connect('client', target, podA, once)),
+      apply(...slices('web', ['pod-c'])),
+      ...fromOutside.map((target) => connect('pod-b', target, answered({ 'pod-c': 'own' }), once)),
+      apply(...all),
+      ...fromOutside.map((target) => connect('pod-b', target, answered({ 'pod-c': 'own' }))),
+      ...fromOutside.map((target) =>
+        connect('client', target, answeredByOne({ 'pod-a': 'own', 'pod-b': 'own' })),
+      ),
+    ],
+  },
+  {
+    name: 'Session affinity to an endpoint that is an address of the node',
+    covers: ['5.8'],
+    steps: [
+      apply(sticky(), ...slices('web', ['node'])),
+      connect('client', toVip, answered({ node: 'any' }), once),
+      connect('pod-a', toVip, answered({ node: 'own' }), once),
+      apply(...slices('web', ['node', 'pod-b', 'pod-c'])),
+      connect('client', toVip, answered({ node: 'any' })),
+      connect('pod-a', toVip, answered({ node: 'own' })),
+    ],
+  },
+  {
+    name: 'Session affinity outlives a restart of the proxy',
+    covers: ['5.8', '12.48'],
+    steps: [
+      apply(sticky(), ...onlyA),
+      connect('client', toVip, podA, once),
+      restart(),
+      apply(...all),
+      connect('client', toVip, podA),
+    ],
+  },
+];
+
+const ends: readonly Story[] = [
+  {
+    name: 'Session affinity ends when its time is over, and each connection renews it',
+    covers: ['5.8'],
+    steps: [
+      apply(sticky(3), ...onlyA),
+      connect('client', toVip, podA, once),
+      apply(...endlessNowhere),
+      wait(1600, 'more than half of the timeout'),
+      connect('client', toVip, podA, once),
+      wait(1600, 'more than the timeout since the first connection'),
+      connect('client', toVip, podA, once),
+      wait(3200, 'more than the timeout'),
+      connect('client', toVip, reset, once),
+    ],
+  },
+  {
+    name: 'Session affinity ends with its endpoint, and does not come back with it',
+    covers: ['5.8'],
+    steps: [
+      apply(stickyEverywhere, ...onlyA),
+      ...everything.map((target) => connect('client', target, podA, once)),
+      apply(...slices('web', ['pod-b'])),
+      connect('client', toVip, answered({ 'pod-b': 'node' })),
+      apply(...onlyA, ...endlessNowhere),
+      ...everything.map((target) => connect('client', target, reset, once)),
+    ],
+  },
+  {
+    name: 'Session affinity ends when the last endpoint goes',
+    covers: ['5.8'],
+    steps: [
+      apply(sticky(), ...onlyA),
+      connect('client', toVip, podA, once),
+      apply(...slices('web', [])),
+      connect('client', toVip, refused),
+      apply(...onlyA, ...endlessNowhere),
+      connect('client', toVip, reset, once),
+    ],
+  },
+  {
+    name: 'Session affinity ends with its Service',
+    covers: ['5.8'],
+    steps: [
+      apply(sticky(), ...onlyA),
+      connect('client', toVip, podA, once),
+      remove(sticky()),
+      apply(sticky(), ...endlessNowhere),
+      connect('client', toVip, reset, once),
+    ],
+  },
+  {
+    name: 'Session affinity is switched off on a live Service, and on again without a memory',
+    covers: ['5.8'],
+    steps: [
+      apply(sticky(), ...onlyA),
+      connect('client', toVip, podA, once),
+      apply(service('web'), ...all),
+      connect('client', toVip, answered({ 'pod-a': 'any', 'pod-b': 'any', 'pod-c': 'any' })),
+      apply(sticky(), ...onlyA, ...endlessNowhere),
+      connect('client', toVip, reset, once),
+    ],
+  },
+  {
+    name: 'Session affinity is switched on on a live Service',
+    covers: ['5.8'],
+    steps: [
+      apply(service('web'), ...all),
+      connect('client', toVip, answered({ 'pod-a': 'any', 'pod-b': 'any', 'pod-c': 'any' })),
+      apply(sticky(), ...onlyA),
+      connect('client', toVip, podA, once),
+      apply(...all),
+      connect('client', toVip, podA),
+    ],
+  },
+  {
+    name: 'A longer timeout of session affinity holds from the next connection on',
+    covers: ['5.8'],
+    steps: [
+      apply(sticky(1), ...onlyA),
+      connect('client', toVip, podA, once),
+      apply(sticky(60)),
+      connect('client', toVip, podA, once),
+      apply(...endlessNowhere),
+      wait(1300, 'more than the first timeout'),
+      connect('client', toVip, podA),
+    ],
+  },
+  {
+    name: 'A shorter timeout of session affinity holds from the next connection on',
+    covers: ['5.8'],
+    steps: [
+      apply(sticky(60), ...onlyA),
+      connect('client', toVip, podA, once),
+      apply(sticky(1)),
+      connect('client', toVip, podA, once),
+      apply(...endlessNowhere),
+      wait(1300, 'more than the second timeout'),
+      connect('client', toVip, reset, once),
+    ],
+  },
+  {
+    name: 'A client that is bound to a remote endpoint gets a local one when the policy asks for it',
+    covers: ['5.4', '5.8'],
+    steps: [
+      apply(stickyEverywhere, ...slices('web', ['pod-c'])),
+      ...fromOutside.map((target) => connect('client', target, answered({ 'pod-c': 'any' }), once)),
+      apply(
+        reachable({ ...externalLocal, ...clientIpAffinity(60) }),
+        ...slices('web', ['pod-b', 'pod-c']),
+      ),
+      ...fromOutside.map((target) => connect('client', target, answered({ 'pod-b': 'own' }))),
+      apply(stickyEverywhere, ...slices('web', ['pod-b', 'pod-c'])),
+      ...fromOutside.map((target) =>
+        connect('client', target, answeredByAny({ 'pod-b': 'node', 'pod-c': 'node' })),
+      ),
+    ],
+  },
+  {
+    name: 'A pod that is bound to a local endpoint leaves it when that terminates',
+    covers: ['5.3', '5.8'],
+    steps: [
+      apply(reachable({ ...externalLocal, ...clientIpAffinity(60) }), ...onlyA),
+      connect('pod-b', loadBalancer, podA, once),
+      connect('client', loadBalancer, podA, once),
+      apply(
+        ...slices('web', [
+          { at: 'pod-a', ready: false, serving: true, terminating: true },
+          'pod-c',
+        ]),
+      ),
+      connect('pod-b', loadBalancer, answered({ 'pod-c': 'own' })),
+      connect('client', loadBalancer, answered({ 'pod-a': 'own' })),
+    ],
+  },
+  {
+    name: 'Session affinity is remembered for each frontend by itself',
+    covers: ['5.8'],
+    steps: [
+      apply(stickyEverywhere, ...onlyA),
+      connect('client', toVip, podA, once),
+      apply(...endlessNowhere),
+      connect('client', toVip, podA, once),
+      connect('client', loadBalancer, reset, once),
+    ],
+  },
+];
+
+export const affinityStories: readonly Story[] = [...sticks, ...ends];

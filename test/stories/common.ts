@@ -1,0 +1,55 @@
+/** What stories of several topics share. */
+import { clusterIp, externalIp, lbVip, NODE_IP, nowhere } from '../lab/addresses.ts';
+import { type KubernetesObject, type ServiceOptions, service, slices } from '../lab/objects.ts';
+import { at, type Target } from '../lab/story.ts';
+
+export const vip = clusterIp(10);
+export const lb = lbVip(1);
+export const external = externalIp(1);
+export const NODE_PORT = 30080;
+
+/** The four kinds of frontend of `reachable`. */
+export const frontends = {
+  clusterIp: at(vip, 80),
+  nodePort: at(NODE_IP, NODE_PORT),
+  loadBalancer: at(lb, 80),
+  externalIp: at(external, 80),
+} as const satisfies Record<string, Target>;
+
+/** What the outside connects to. */
+export const fromOutside = [frontends.nodePort, frontends.loadBalancer, frontends.externalIp];
+
+/** The Service `web` with every kind of frontend. */
+export function reachable(
+  spec: Record<string, unknown> = {},
+  options: ServiceOptions = {},
+): KubernetesObject {
+  return service('web', {
+    ports: [{ port: 80, nodePort: NODE_PORT }],
+    vips: [lb],
+    externalIps: [external],
+    ...options,
+    spec,
+  });
+}
+
+export const externalLocal = { externalTrafficPolicy: 'Local' };
+export const internalLocal = { internalTrafficPolicy: 'Local' };
+
+/**
+ * So many endpoints of `web` that lead nowhere that a client is chosen another one only by
+ * remembering it: what is answered then is no luck, and what is reset is none either.
+ */
+export const endlessNowhere: readonly KubernetesObject[] = slices(
+  'web',
+  Array.from({ length: 20_000 }, (_, n) => ({ at: nowhere(n) })),
+  { suffix: '-nowhere' },
+);
+
+/** What a destination ends in that nobody programmed: node and router pass it to and fro. */
+export const unprogrammed = { kind: 'unreachable', icmp: 'time-exceeded' } as const;
+
+/** The steps of several targets. */
+export function each<T, S>(items: readonly T[], step: (item: T) => S): S[] {
+  return items.map(step);
+}

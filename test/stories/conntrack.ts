@@ -1,0 +1,187 @@
+/** Flows that must not outlive what they point at (behaviour document 5.12). */
+
+import type { ActorName } from '../lab/addresses.ts';
+import { clusterIp, type DualAddresses, NODE_IP, POD_A_IP } from '../lab/addresses.ts';
+import { type EndpointOptions, service, slices } from '../lab/objects.ts';
+import {
+  answered,
+  apply,
+  at,
+  connect,
+  open,
+  refused,
+  remove,
+  resume,
+  type Story,
+  silence,
+  wait,
+} from '../lab/story.ts';
+import { external, lb, NODE_PORT, unprogrammed, vip } from './common.ts';
+
+const web = service('web', {
+  ports: [{ port: 53, protocol: 'UDP', nodePort: NODE_PORT }],
+  vips: [lb],
+  externalIps: [external],
+});
+
+function behind(endpoints: readonly (ActorName | EndpointOptions)[], port = 8080) {
+  return slices('web', endpoints, { ports: [{ port, protocol: 'UDP' }] });
+}
+
+const toVip = at(vip, 53, 'UDP');
+const everywhere = [
+  toVip,
+  at(lb, 53, 'UDP'),
+  at(external, 53, 'UDP'),
+  at(NODE_IP, NODE_PORT, 'UDP'),
+];
+const podA = answered({ 'pod-a': 'any' });
+const podB = answered({ 'pod-b': 'any' });
+
+/** On the second node's pod network, where nobody answers and, for seconds, nobody refuses. */
+const ABYSS: DualAddresses = { IPv4: '10.244.2.77', IPv6: 'fd00:244:2::77' };
+
+const udp: readonly Story[] = [
+  {
+    name: 'A UDP client goes on to another endpoint when its own goes, by each kind of frontend',
+    covers: ['5.12', '12.27'],
+    steps: [
+      apply(web, ...behind(['pod-a'])),
+      ...everywhere.map((target, n) => open(`flow ${n}`, 'client', target, podA)),
+      open('of the node', 'node', toVip, podA),
+      open('of a pod', 'pod-b', toVip, podA),
+      apply(...behind(['pod-b'])),
+      ...everywhere.map((_, n) => resume(`flow ${n}`, podB)),
+      resume('of the node', podB),
+      resume('of a pod', podB),
+    ],
+  },
+  {
+    name: 'A UDP client is refused when the last endpoint goes, and served when one comes',
+    covers: ['5.12', '12.92'],
+    steps: [
+      apply(web, ...behind(['pod-a'])),
+      ...everywhere.map((target, n) => open(`flow ${n}`, 'client', target, podA)),
+      apply(...behind([])),
+      ...everywhere.map((_, n) => resume(`flow ${n}`, refused)),
+      apply(...behind(['pod-b'])),
+      ...everywhere.map((_, n) => resume(`flow ${n}`, podB)),
+    ],
+  },
+  {
+    name: 'A UDP client that sent before the Service was there is served once it is',
+    covers: ['5.12', '12.91'],
+    steps: [
+      open('early', 'client', at(lb, 53, 'UDP'), unprogrammed),
+      open('early node port', 'client', at(NODE_IP, NODE_PORT, 'UDP'), refused),
+      apply(web, ...behind(['pod-a'])),
+      resume('early', podA),
+      resume('early node port', podA),
+    ],
+  },
+  {
+    name: 'A UDP client goes on to the new port when its endpoint changes it',
+    covers: ['5.12', '12.91'],
+    steps: [
+      apply(web, ...behind(['pod-a'])),
+      open('kept', 'client', toVip, answered({ 'pod-a:8080': 'any' })),
+      apply(...behind(['pod-a'], 9090)),
+      resume('kept', answered({ 'pod-a:9090': 'any' })),
+    ],
+  },
+  {
+    name: 'A UDP client stays with an endpoint that terminates, until that is gone',
+    covers: ['5.12', '12.27'],
+    steps: [
+      apply(web, ...behind(['pod-a'])),
+      open('kept', 'client', toVip, podA),
+      apply(...behind([{ at: 'pod-a', ready: false, serving: true, terminating: true }, 'pod-b'])),
+      resume('kept', podA),
+      apply(...behind([{ at: 'pod-a', ready: false, serving: false, terminating: true }, 'pod-b'])),
+      resume('kept', podB),
+    ],
+  },
+  {
+    name: 'A UDP client of a deleted Service does not reach its endpoints any more',
+    covers: ['5.12'],
+    steps: [
+      apply(web, ...behind(['pod-a'])),
+      open('kept', 'client', toVip, podA),
+      remove(web),
+      resume('kept', silence),
+      apply(web, ...behind(['pod-b'])),
+      resume('kept', podB),
+    ],
+  },
+];
+
+const others: readonly Story[] = [
+  {
+    name: 'UDP flows that are no Service keep their way, even to a port that is a node port',
+    covers: ['5.12'],
+    servers: [{ actor: 'pod-a', at: at(POD_A_IP, NODE_PORT, 'UDP') }],
+    steps: [
+      apply(web, ...behind(['pod-a'])),
+      open('direct', 'client', at(POD_A_IP, NODE_PORT, 'UDP'), answered({ 'pod-a': 'own' })),
+      apply(...behind(['pod-b'])),
+      resume('direct', answered({ 'pod-a': 'own' })),
+    ],
+  },
+  {
+    name: 'A TCP connection that nobody has answered yet goes on to another endpoint',
+    covers: ['5.12'],
+    steps: [
+      apply(service('web'), ...slices('web', [{ at: ABYSS }])),
+      open('early', 'client', at(vip, 80), silence),
+      apply(...slices('web', ['pod-b'])),
+      resume('early', podB),
+    ],
+  },
+  {
+    name: 'A TCP connection that is open stays with its endpoint, also when the Service goes',
+    covers: ['5.12', '12.91'],
+    steps: [
+      apply(service('web'), ...slices('web', ['pod-a'])),
+      open('kept', 'client', at(vip, 80), podA),
+      apply(...slices('web', ['pod-b'])),
+      connect('client', at(vip, 80), podB),
+      wait(700, 'longer than connections that nobody answers are left alone'),
+      resume('kept', podA),
+      remove(service('web')),
+      wait(700, 'longer than connections that nobody answers are left alone'),
+      resume('kept', podA),
+    ],
+  },
+  {
+    name: 'An SCTP client is not kept from a new endpoint by what it said to the old one',
+    covers: ['5.12'],
+    steps: [
+      apply(
+        service('web', { ports: [{ port: 80, protocol: 'SCTP' }] }),
+        ...slices('web', ['pod-a'], { ports: [{ port: 8080, protocol: 'SCTP' }] }),
+      ),
+      connect('client', at(vip, 80, 'SCTP'), podA, { from: { port: 5000 } }),
+      apply(...slices('web', ['pod-b'], { ports: [{ port: 8080, protocol: 'SCTP' }] })),
+      connect('client', at(vip, 80, 'SCTP'), podB, { from: { port: 5000 } }),
+    ],
+  },
+  {
+    name: 'Flows of one Service are not touched by what happens to another',
+    covers: ['5.12'],
+    steps: [
+      apply(
+        web,
+        service('dns', { clusterIp: clusterIp(11), ports: [{ port: 53, protocol: 'UDP' }] }),
+        ...behind(['pod-a']),
+        ...slices('dns', ['pod-a'], { ports: [{ port: 8080, protocol: 'UDP' }] }),
+      ),
+      open('kept', 'client', at(clusterIp(11), 53, 'UDP'), podA),
+      open('moved', 'client', toVip, podA),
+      apply(...behind(['pod-b'])),
+      resume('kept', podA),
+      resume('moved', podB),
+    ],
+  },
+];
+
+export const conntrackStories: readonly Story[] = [...udp, ...others];

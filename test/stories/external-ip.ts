@@ -1,0 +1,85 @@
+/** spec.externalIPs (behaviour document 5.2). */
+import { externalIp, NODE_SECOND_IP } from '../lab/addresses.ts';
+import { service, slices } from '../lab/objects.ts';
+import { answered, apply, at, connect, refused, type Story } from '../lab/story.ts';
+import { external, externalLocal, unprogrammed } from './common.ts';
+
+const second = externalIp(2);
+const to = at(external, 80);
+const both = answered({ 'pod-a': 'node', 'pod-c': 'node' });
+const podA = answered({ 'pod-a': 'node' });
+
+export const externalIpStories: readonly Story[] = [
+  {
+    name: 'External IPs lead to the Service, whatever its type, for everyone, masqueraded',
+    covers: ['5.2', '5.5'],
+    steps: [
+      apply(
+        service('web', { externalIps: [external, second] }),
+        ...slices('web', ['pod-a', 'pod-c']),
+      ),
+      connect('client', to, both),
+      connect('client', at(second, 80), both),
+      connect('pod-b', to, both),
+      connect('node', to, both),
+      connect('node2', to, both),
+    ],
+  },
+  {
+    name: 'An external IP has the ports of its Service and no others',
+    covers: ['5.2', '6.7'],
+    steps: [
+      apply(service('web', { externalIps: [external] }), ...slices('web', ['pod-a'])),
+      connect('client', to, podA),
+      connect('client', at(external, 81), unprogrammed),
+      apply(service('web')),
+      connect('client', to, unprogrammed),
+    ],
+  },
+  {
+    name: 'An external IP without endpoints refuses everyone',
+    covers: ['5.4', '12.74'],
+    steps: [
+      apply(service('web', { externalIps: [external] })),
+      connect('client', to, refused),
+      connect('pod-a', to, refused),
+      connect('node', to, refused),
+    ],
+  },
+  {
+    name: 'External IPs that are no addresses are left out; the others work',
+    covers: ['5.2', '12.73'],
+    steps: [
+      apply(
+        service('web', {
+          spec: { externalIPs: ['', 'example.org', external.IPv4, '300.1.1.1', external.IPv6] },
+        }),
+        ...slices('web', ['pod-a']),
+      ),
+      connect('client', to, podA),
+    ],
+  },
+  {
+    name: 'An external IP may be an address of the node; its other ports stay what they were',
+    covers: ['5.2'],
+    servers: [{ actor: 'node', at: at(NODE_SECOND_IP, 81) }],
+    steps: [
+      apply(service('web', { externalIps: [NODE_SECOND_IP] }), ...slices('web', ['pod-a'])),
+      connect('client', at(NODE_SECOND_IP, 80), podA),
+      connect('node', at(NODE_SECOND_IP, 80), podA),
+      connect('client', at(NODE_SECOND_IP, 81), answered({ node: 'own' })),
+    ],
+  },
+  {
+    name: 'A Service of type ClusterIP with external IPs heeds externalTrafficPolicy Local',
+    covers: ['5.2'],
+    steps: [
+      apply(
+        service('web', { externalIps: [external], spec: externalLocal }),
+        ...slices('web', ['pod-a', 'pod-c']),
+      ),
+      connect('client', to, answered({ 'pod-a': 'own' })),
+      connect('node2', to, answered({ 'pod-a': 'own' })),
+    ],
+  },
+];

@@ -1,0 +1,208 @@
+/** The product as a proxy under test: the app itself, in this process, on the kernel of the node. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { App } from '../../src/app.ts';
+import type { Config, ModeName } from '../../src/config/config.ts';
+import { loadConfig } from '../../src/config/load.ts';
+import { openConntrack } from '../../src/kernel/conntrack.ts';
+import { openKernel } from '../../src/kernel/native-kernel.ts';
+import { availableModes } from '../../src/modes/index.ts';
+import { loggerTo } from '../../src/serve/log.ts';
+import { type DecodeContext, decodeContext, kindOf } from '../../src/source/decode.ts';
+import { Delivery } from '../../src/source/kubernetes/delivery.ts';
+import { type Resource, resources, type Source, type SourceSink } from '../../src/source/source.ts';
+import { type Address, parseAddress } from '../../src/state/address.ts';
+import { systemClock } from '../../src/sync/clock.ts';
+import type { KubernetesObject } from '../lab/objects.ts';
+import type { NodeUnderTest, ProxySettings, ProxyUnderTest, RunningProxy } from '../lab/proxy.ts';
+
+const settleLongestMs = 20_000;
+const settleCheckMs = 2;
+
+/** One line of the log, decoded. */
+export interface LogLine {
+  readonly level: string;
+  readonly msg: string;
+  readonly [key: string]: unknown;
+}
+
+export interface FairleadOptions {
+  /** Is told each line. */
+  readonly log?: (line: LogLine) => void;
+}
+
+/** Fairlead in one of its modes. A logged error fails the story: no story is to cause one. */
+export function fairlead(mode: ModeName, options: FairleadOptions = {}): ProxyUnderTest {
+  return {
+    mode,
+    start: async (node, settings, objects) => {
+      const running = new RunningFairlead(mode, node, settings, options);
+      await running.start(objects);
+      return running;
+    },
+    cleanup: (node) => cleanup(node),
+  };
+}
+
+/** What `--cleanup` does. */
+async function cleanup(node: NodeUnderTest): Promise<void> {
+  const kernel = openKernel({ netns: node.namespacePath });
+  try {
+    for (const mode of availableModes()) await mode.cleanup(kernel);
+  } finally {
+    kernel.close();
+  }
+}
+
+class RunningFairlead implements RunningProxy {
+  readonly #mode: ModeName;
+  readonly #node: NodeUnderTest;
+  readonly #settings: ProxySettings;
+  readonly #options: FairleadOptions;
+  readonly #stop = new AbortController();
+  readonly #source: ObjectSource;
+  readonly #errors: string[] = [];
+  #told = false;
+  #interfaces: readonly Address[] = [];
+  #app: App | undefined;
+  #running: Promise<void> | undefined;
+
+  constructor(
+    mode: ModeName,
+    node: NodeUnderTest,
+    settings: ProxySettings,
+    options: FairleadOptions,
+  ) {
+    this.#mode = mode;
+    this.#node = node;
+    this.#settings = settings;
+    this.#options = options;
+    this.#source = new ObjectSource(node.nodeName);
+  }
+
+  async start(objects: readonly KubernetesObject[]): Promise<void> {
+    this.#interfaces = await interfaceAddresses(this.#node);
+    this.#app = new App({
+      config: configOf(this.#mode, this.#node, this.#settings),
+      nodeName: this.#node.nodeName,
+      log: loggerTo({ write: (line) => this.#logged(JSON.parse(line)) }, 0),
+      clock: systemClock,
+      kernel: openKernel({ netns: this.#node.namespacePath }),
+      conntrack: openConntrack({ netns: this.#node.namespacePath }),
+      source: this.#source,
+      interfaces: () => this.#interfaces,
+      families: ['IPv4', 'IPv6'],
+    });
+    this.#running = this.#app.run(this.#stop.signal);
+    // Reported where something waits for it.
+    this.#running.catch((error: Error) => this.#errors.push(error.message));
+    await this.apply(objects);
+  }
+
+  async apply(objects: readonly KubernetesObject[]): Promise<void> {
+    this.#source.deliver(objects);
+    const endMs = performance.now() + settleLongestMs;
+    while (!this.#app!.settled || this.#errors.length > 0) {
+      if (this.#errors.length > 0) throw this.#failure();
+      if (performance.now() > endMs) throw new Error('     fairlead: is not settled in time');
+      await sleep(settleCheckMs);
+    }
+  }
+
+  /** Rejects for errors that nobody has been told yet. */
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.#running?.catch(() => {});
+    if (this.#errors.length > 0 && !this.#told) throw this.#failure();
+  }
+
+  #failure(): Error {
+    this.#told = true;
+    return new Error(`     fairlead: ${this.#errors.join('; ')}`);
+  }
+
+  #logged(line: LogLine): void {
+    if (line.level === 'error') this.#errors.push(JSON.stringify(line));
+    this.#options.log?.(line);
+  }
+}
+
+/** Delivers the objects of a list, as the API's watches would. */
+class ObjectSource implements Source {
+  readonly #nodeName: string;
+  readonly #context: DecodeContext;
+  #objects: readonly KubernetesObject[] = [];
+  #deliveries: ReadonlyMap<Resource, Delivery> = new Map();
+
+  constructor(nodeName: string) {
+    this.#nodeName = nodeName;
+    this.#context = decodeContext(nodeName);
+  }
+
+  async run(sink: SourceSink, signal: AbortSignal): Promise<void> {
+    this.#deliveries = new Map(
+      resources.map((resource) => [resource, new Delivery(resource, this.#context, sink)]),
+    );
+    const first = this.#objects;
+    this.#objects = [];
+    this.deliver(first);
+    for (const resource of resources) sink.synced(resource);
+    if (signal.aborted) return;
+    await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+  }
+
+  /** What is the same object as before is not delivered again; what is not there any more goes. */
+  deliver(objects: readonly KubernetesObject[]): void {
+    const known = new Set(this.#objects);
+    for (const [resource, delivery] of this.#deliveries) {
+      const all = objects.filter((object) => this.#isOf(resource, object));
+      for (const object of all) if (!known.has(object)) delivery.put(object);
+      delivery.retain(new Set(all.flatMap((object) => delivery.keyOf(object) ?? [])));
+    }
+    this.#objects = objects;
+  }
+
+  silenceMs(): undefined {
+    return undefined;
+  }
+
+  /** Of Nodes, the API is asked for our own only. */
+  #isOf(resource: Resource, { kind, metadata }: KubernetesObject): boolean {
+    if (kind !== kindOf[resource]) return false;
+    return kind !== 'Node' || metadata.name === this.#nodeName;
+  }
+}
+
+/** Settings as an operator gives them: a configuration file, read by the product's own reader. */
+export function configOf(
+  mode: ModeName,
+  { nodeName }: NodeUnderTest,
+  settings: ProxySettings,
+): Config {
+  const { masqueradeAll, masqueradeBit, ...general } = settings;
+  const masquerade = {
+    ...(masqueradeAll === undefined ? {} : { masqueradeAll }),
+    ...(masqueradeBit === undefined ? {} : { masqueradeBit }),
+  };
+  const file = {
+    apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+    kind: 'KubeProxyConfiguration',
+    mode,
+    hostnameOverride: nodeName,
+    iptables: masquerade,
+    nftables: masquerade,
+    ...general,
+  };
+  const readFile = (): Uint8Array => Buffer.from(JSON.stringify(file));
+  const result = loadConfig(['--config', 'story.json'], { readFile });
+  if (result.kind !== 'run') throw new Error(`the story's settings are not accepted: ${result}`);
+  // Servers would be in the test's own namespace, one for all labs.
+  return { ...result.config, healthzBindAddress: undefined, metricsBindAddress: undefined };
+}
+
+/** What `ip` says in the node's namespace. */
+async function interfaceAddresses(node: NodeUnderTest): Promise<Address[]> {
+  const links = JSON.parse(await node.run(['ip', '-json', 'addr'])) as readonly {
+    readonly addr_info: readonly { readonly local: string }[];
+  }[];
+  return links.flatMap(({ addr_info: all }) => all.map(({ local }) => parseAddress(local)!));
+}

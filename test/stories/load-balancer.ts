@@ -1,0 +1,256 @@
+/** Load-balancer addresses and their source ranges (behaviour document 5.2, 5.7). */
+import { CLIENT_OTHER_IP, lbVip, NODE_IP } from '../lab/addresses.ts';
+import { joined, service, slices } from '../lab/objects.ts';
+import { answered, apply, at, connect, refused, type Story, silence } from '../lab/story.ts';
+import { fromOutside, frontends, lb, NODE_PORT, reachable, unprogrammed } from './common.ts';
+
+const toLb = frontends.loadBalancer;
+const podA = answered({ 'pod-a': 'node' });
+const ports = [{ port: 80, nodePort: NODE_PORT }];
+const second = lbVip(2);
+
+const ingress: readonly Story[] = [
+  {
+    name: 'A load balancer with several addresses answers on each, to everyone, masqueraded',
+    covers: ['5.2', '5.5'],
+    steps: [
+      apply(service('web', { vips: [lb, second] }), ...slices('web', ['pod-a', 'pod-c'])),
+      connect('client', toLb, answered({ 'pod-a': 'node', 'pod-c': 'node' })),
+      connect('client', at(second, 80), answered({ 'pod-a': 'node', 'pod-c': 'node' })),
+      connect('pod-b', toLb, answered({ 'pod-a': 'node', 'pod-c': 'node' })),
+      connect('node', at(second, 80), answered({ 'pod-a': 'node', 'pod-c': 'node' })),
+      connect('node2', toLb, answered({ 'pod-a': 'node', 'pod-c': 'node' })),
+    ],
+  },
+  {
+    name: 'A load-balancer address comes and goes; node port and ClusterIP stay',
+    covers: ['5.2', '12.36'],
+    steps: [
+      apply(service('web', { ports }), ...slices('web', ['pod-a'])),
+      connect('client', toLb, unprogrammed),
+      apply(service('web', { ports, vips: [lb] })),
+      connect('client', toLb, podA),
+      connect('client', frontends.nodePort, podA),
+      apply(service('web', { ports, vips: [second] })),
+      connect('client', toLb, unprogrammed),
+      connect('client', at(second, 80), podA),
+      apply(service('web')),
+      connect('client', at(second, 80), unprogrammed),
+      connect('client', frontends.clusterIp, podA),
+    ],
+  },
+  {
+    name: 'ipMode Proxy leaves the address to the load balancer; node port and ClusterIP stay',
+    covers: ['5.2', '12.34'],
+    steps: [
+      apply(service('web', { ports, vips: [lb], ipMode: 'Proxy' }), ...slices('web', ['pod-a'])),
+      connect('client', toLb, unprogrammed),
+      connect('pod-b', toLb, unprogrammed),
+      connect('client', frontends.nodePort, podA),
+      connect('pod-b', frontends.clusterIp, answered({ 'pod-a': 'own' })),
+      apply(service('web', { ports, vips: [lb], ipMode: 'VIP' })),
+      connect('client', toLb, podA),
+      connect('pod-b', toLb, podA),
+    ],
+  },
+  {
+    name: 'An ingress that has only a host name does no harm',
+    covers: ['5.2'],
+    steps: [
+      apply(
+        {
+          ...service('web', { ports, vips: [] }),
+          status: { loadBalancer: { ingress: [{ hostname: 'lb.example' }, { ip: lb.IPv4 }] } },
+        },
+        ...slices('web', ['pod-a']),
+      ),
+      connect('client', toLb, podA, { families: ['IPv4'] }),
+      connect('client', frontends.nodePort, podA),
+    ],
+  },
+  {
+    name: "A load-balancer address may be the node's own",
+    covers: ['5.2'],
+    servers: [{ actor: 'node', at: at(NODE_IP, 81) }],
+    steps: [
+      apply(service('web', { vips: [NODE_IP] }), ...slices('web', ['pod-a'])),
+      connect('client', at(NODE_IP, 80), podA),
+      connect('pod-b', at(NODE_IP, 80), podA),
+      connect('node', at(NODE_IP, 80), podA),
+      connect('client', at(NODE_IP, 81), answered({ node: 'own' })),
+      apply(...slices('web', [])),
+      connect('client', at(NODE_IP, 80), refused),
+      connect('node', at(NODE_IP, 80), refused),
+    ],
+  },
+  {
+    name: 'A load balancer without endpoints refuses everyone',
+    covers: ['5.4'],
+    steps: [
+      apply(reachable()),
+      connect('client', toLb, refused),
+      connect('pod-a', toLb, refused),
+      connect('node', toLb, refused),
+    ],
+  },
+];
+
+/** Holds the client's first address, not its second. */
+const CLIENTS = ['198.51.100.0/28', '2001:db8:51::/123'];
+const OTHER_CLIENTS = ['198.51.100.16/28', '2001:db8:51::20/123'];
+const NODES = ['192.168.10.0/24', 'fd00:10::/64'];
+const PODS = joined({ IPv4: '10.244.1.0/24', IPv6: 'fd00:244:1::/64' }).split(',');
+const other = { from: { addresses: CLIENT_OTHER_IP } };
+
+function open(...loadBalancerSourceRanges: readonly string[]) {
+  return reachable({ loadBalancerSourceRanges });
+}
+
+const sourceRanges: readonly Story[] = [
+  {
+    name: 'Source ranges let in their clients and nobody else: not pods, not the node',
+    covers: ['5.7', '12.41'],
+    steps: [
+      apply(open(...CLIENTS), ...slices('web', ['pod-a'])),
+      connect('client', toLb, podA),
+      connect('client', toLb, silence, other),
+      connect('pod-b', toLb, silence),
+      connect('node', toLb, silence),
+      connect('node2', toLb, silence),
+    ],
+  },
+  {
+    name: 'Source ranges hold for load-balancer addresses only, not for other frontends',
+    covers: ['5.7', '12.41', '12.67'],
+    steps: [
+      apply(open(...CLIENTS), ...slices('web', ['pod-a'])),
+      ...[...fromOutside, frontends.clusterIp]
+        .filter((target) => target !== toLb)
+        .map((target) => connect('client', target, podA, other)),
+    ],
+  },
+  {
+    name: 'Pods and nodes within the source ranges are let in',
+    covers: ['5.7'],
+    steps: [
+      apply(open(...PODS, ...NODES), ...slices('web', ['pod-a'])),
+      connect('pod-b', toLb, podA),
+      connect('node', toLb, podA),
+      connect('node2', toLb, podA),
+      connect('client', toLb, silence),
+    ],
+  },
+  {
+    name: 'A source range of length 0 lets everyone in, whatever else is listed',
+    covers: ['5.2', '5.7'],
+    steps: [
+      apply(open(...CLIENTS, '0.0.0.0/0', '::/0'), ...slices('web', ['pod-a'])),
+      connect('client', toLb, podA),
+      connect('client', toLb, podA, other),
+      connect('pod-b', toLb, podA),
+    ],
+  },
+  {
+    name: 'Source ranges of one family leave the other family open',
+    covers: ['5.2', '12.32'],
+    steps: [
+      apply(open('198.51.100.0/28'), ...slices('web', ['pod-a'])),
+      connect('client', toLb, silence, { ...other, families: ['IPv4'] }),
+      connect('client', toLb, podA, { ...other, families: ['IPv6'] }),
+    ],
+  },
+  {
+    name: 'Source ranges may overlap, touch, repeat and be written carelessly',
+    covers: ['5.2', '12.33'],
+    steps: [
+      apply(
+        open(
+          ' 198.51.100.0/29',
+          '198.51.100.8/29 ',
+          '198.051.100.010/32',
+          '198.51.100.0/28',
+          '2001:db8:51:0::/124',
+          '2001:DB8:51::10/124',
+          '2001:db8:51::/125',
+        ),
+        ...slices('web', ['pod-a']),
+      ),
+      connect('client', toLb, podA),
+      connect('client', toLb, silence, other),
+    ],
+  },
+  {
+    name: 'Source ranges that change are in force at once, and gone when they are taken away',
+    covers: ['5.7'],
+    steps: [
+      apply(open(...CLIENTS), ...slices('web', ['pod-a'])),
+      connect('client', toLb, silence, other),
+      apply(open(...CLIENTS, ...OTHER_CLIENTS)),
+      connect('client', toLb, podA),
+      connect('client', toLb, podA, other),
+      apply(open(...OTHER_CLIENTS)),
+      connect('client', toLb, silence),
+      connect('client', toLb, podA, other),
+      apply(reachable()),
+      connect('client', toLb, podA),
+    ],
+  },
+  {
+    name: 'Clients outside the source ranges hear nothing even where there are no endpoints',
+    covers: ['6.7', '12.44'],
+    steps: [
+      apply(open(...CLIENTS)),
+      connect('client', toLb, refused),
+      connect('client', toLb, silence, other),
+    ],
+  },
+  {
+    name: 'A node that has the load-balancer address itself may use it as source, if it is in range',
+    covers: ['5.7', '12.42'],
+    nodeAddresses: [lb],
+    steps: [
+      apply(open(...CLIENTS, ...NODES), ...slices('web', ['pod-a', 'pod-c'])),
+      connect('node', toLb, answered({ 'pod-a': 'node', 'pod-c': 'node' }), {
+        from: { addresses: lb },
+      }),
+      connect('client', toLb, silence, other),
+      apply(open(...CLIENTS)),
+      connect('node', toLb, silence, { from: { addresses: lb } }),
+      connect('client', toLb, answered({ 'pod-a': 'node', 'pod-c': 'node' })),
+    ],
+  },
+  {
+    name: 'Source ranges hold on every address and port of the Service, and of no other',
+    covers: ['5.7'],
+    steps: [
+      apply(
+        service('web', {
+          ports: [
+            { name: 'http', port: 80 },
+            { name: 'dns', port: 53, protocol: 'UDP' },
+          ],
+          vips: [lb, second],
+          spec: { loadBalancerSourceRanges: CLIENTS },
+        }),
+        service('shop', {
+          clusterIp: { IPv4: '10.96.0.11', IPv6: 'fd00:96::b' },
+          ports: [{ port: 81 }],
+          vips: [lb],
+        }),
+        ...slices('web', ['pod-a'], {
+          ports: [
+            { name: 'http', port: 8080 },
+            { name: 'dns', port: 5353, protocol: 'UDP' },
+          ],
+        }),
+        ...slices('shop', ['pod-b']),
+      ),
+      connect('client', at(second, 80), silence, other),
+      connect('client', at(lb, 53, 'UDP'), silence, other),
+      connect('client', at(lb, 53, 'UDP'), podA),
+      connect('client', at(lb, 81), answered({ 'pod-b': 'node' }), other),
+    ],
+  },
+];
+
+export const loadBalancerStories: readonly Story[] = [...ingress, ...sourceRanges];

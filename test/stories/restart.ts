@@ -1,0 +1,90 @@
+/** What a new process takes over, and what it changes (behaviour document 12.48). */
+import { NODE_SECOND_IP } from '../lab/addresses.ts';
+import { DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
+import {
+  answered,
+  apply,
+  at,
+  connect,
+  open,
+  refused,
+  reset,
+  restart,
+  resume,
+  type Story,
+} from '../lab/story.ts';
+import { externalLocal, frontends, NODE_PORT, reachable } from './common.ts';
+
+const { clusterIp, loadBalancer, nodePort } = frontends;
+const all = slices('web', ['pod-a', 'pod-b', 'pod-c']);
+const byAll = answered({ 'pod-a': 'node', 'pod-b': 'node', 'pod-c': 'node' });
+const detector = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
+
+export const restartStories: readonly Story[] = [
+  {
+    name: 'Open connections, downloads and UDP flows do not notice a restart',
+    covers: ['12.48'],
+    steps: [
+      apply(
+        service('web', {
+          ports: [
+            { name: 'tcp', port: 80 },
+            { name: 'udp', port: 80, protocol: 'UDP' },
+          ],
+        }),
+        ...slices('web', ['pod-a'], {
+          ports: [
+            { name: 'tcp', port: 8080 },
+            { name: 'udp', port: 8080, protocol: 'UDP' },
+          ],
+        }),
+      ),
+      open('tcp', 'client', clusterIp, answered({ 'pod-a': 'node' })),
+      open('udp', 'client', { ...clusterIp, protocol: 'UDP' }, answered({ 'pod-a': 'node' })),
+      open('big', 'pod-b', clusterIp, answered({ 'pod-a': 'own' }), { downloadBytes: 1_000_000 }),
+      restart(),
+      resume('tcp', answered({ 'pod-a': 'node' })),
+      resume('udp', answered({ 'pod-a': 'node' })),
+      resume('big', answered({ 'pod-a': 'own' })),
+    ],
+  },
+  {
+    name: 'After a restart everything is as before, and changes go on',
+    covers: ['12.47', '12.48'],
+    steps: [
+      apply(reachable(externalLocal), service('empty', { clusterIp: second() }), ...all),
+      restart(),
+      connect('client', clusterIp, byAll),
+      connect('client', loadBalancer, answered({ 'pod-a': 'own', 'pod-b': 'own' })),
+      connect('client', at(second(), 80), refused),
+      apply(reachable(), ...slices('web', ['pod-c'])),
+      connect('client', loadBalancer, answered({ 'pod-c': 'node' })),
+      connect('client', nodePort, answered({ 'pod-c': 'node' })),
+      restart(),
+      connect('client', nodePort, answered({ 'pod-c': 'node' })),
+      apply(...slices('web', [])),
+      connect('client', nodePort, refused),
+    ],
+  },
+  {
+    name: 'A restart with other settings puts them into force',
+    covers: ['5.5', '5.9'],
+    settings: detector,
+    steps: [
+      apply(reachable(), ...all),
+      connect('client', at(NODE_SECOND_IP, NODE_PORT), reset),
+      restart({ ...detector, nodePortAddresses: ['0.0.0.0/0', '::/0'] }),
+      connect('client', at(NODE_SECOND_IP, NODE_PORT), byAll),
+      restart({ ...detector, masqueradeAll: true, masqueradeBit: 3 }),
+      connect('client', at(NODE_SECOND_IP, NODE_PORT), reset),
+      connect('pod-b', clusterIp, byAll),
+      restart({ detectLocalMode: 'ClusterCIDR' }),
+      connect('pod-b', clusterIp, answered({ 'pod-a': 'own', 'pod-b': 'node', 'pod-c': 'own' })),
+      connect('client', nodePort, byAll),
+    ],
+  },
+];
+
+function second() {
+  return { IPv4: '10.96.0.11', IPv6: 'fd00:96::b' };
+}
