@@ -143,6 +143,12 @@ export class FamilySync {
     if (this.#hasWork) this.#request();
   }
 
+  /** Asks for an audit soon: `audited` tells that it is over, `drift` before that what it found. */
+  verify(): void {
+    this.#audit.request(0);
+    this.#bell.ring();
+  }
+
   /** Runs until `signal` aborts; a batch that is in flight then is waited for. */
   async run(signal: AbortSignal): Promise<void> {
     const stop = (): void => {

@@ -53,6 +53,23 @@ describe('the audit', () => {
     await world.stop();
   });
 
+  it('compares at once when it is asked to, and tells when that is over', async () => {
+    const world = await running(5);
+    world.kernel.objects.delete(`f ${port('web-1')}`);
+    world.sync.verify();
+    await world.clock.pass(0);
+    expect(world.events.map(({ kind }) => kind).slice(-3)).toEqual([
+      'committed',
+      'drift',
+      'audited',
+    ]);
+    expect(world.forwarded).toEqual(world.wanted);
+    world.sync.verify();
+    await world.clock.pass(0);
+    expect(world.events.map(({ kind }) => kind).slice(-2)).toEqual(['audited', 'audited']);
+    await world.stop();
+  });
+
   it('compares after the longest period even when the generation stands still', async () => {
     const world = await running(5);
     const { reads } = world.kernel;
