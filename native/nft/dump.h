@@ -12,6 +12,7 @@
 #include "nft/decode_result.h"
 #include "nft/walk_check.h"
 #include "protocol/ops.gen.h"
+#include "wire/dump_reader.h"
 #include "wire/message_writer.h"
 #include "wire/socket.h"
 
@@ -33,33 +34,31 @@ wire::MessageWriter EncodeRequest(const Request& request, std::uint32_t sequence
 /** What the kernel answers, datagram by datagram. */
 class DumpDecoder {
  public:
-  DumpDecoder(const Request& request, std::uint32_t sequence) noexcept
-      : request_(request), sequence_(sequence) {}
+  DumpDecoder(const Request& request, std::uint32_t sequence)
+      : request_(request),
+        reader_(sequence, [this](const wire::Message& message) { return TakeAnswer(message); }) {}
+  DumpDecoder(const DumpDecoder&) = delete;
+  DumpDecoder& operator=(const DumpDecoder&) = delete;
 
-  void Take(std::span<const std::uint8_t> datagram);
-  void TakeOverrun() noexcept { overrun_ = true; }
-
+  void Take(std::span<const std::uint8_t> datagram) { reader_.Take(datagram); }
   /** The kernel has said all it has to say. */
-  bool done() const noexcept { return done_; }
+  bool done() const noexcept { return reader_.done(); }
+  wire::DumpReader& reader() noexcept { return reader_; }
 
   /** The records, ended by `dumped`. The decoder must not be used afterwards. */
   ByteBuffer Finish();
 
  private:
-  void TakeAnswer(std::uint16_t type, std::span<const std::uint8_t> payload);
-  void Fail(int error, std::string words);
+  /** On failure: what is wrong with it. */
+  std::expected<void, std::string> TakeAnswer(const wire::Message& message);
 
   Request request_;
-  std::uint32_t sequence_;
+  wire::DumpReader reader_;
   protocol::RecordWriter out_;
   WalkCheck walk_;
   /** Low 16 bits of the generation that the last message was read in. */
   std::optional<std::uint16_t> generation_;
-  bool done_ = false;
   bool interrupted_ = false;
-  bool overrun_ = false;
-  int error_ = 0;
-  std::string words_;
 };
 
 struct DumpOutcome {
