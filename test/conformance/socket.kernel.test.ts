@@ -228,3 +228,31 @@ function runWorker(code: string): Promise<number> {
     startWorker(code).once('exit', resolve).once('error', reject);
   });
 }
+
+test('KERNEL_TRACE=1 prints each message, sent and received, on a line of standard error', async () => {
+  const { run } = await createNamespace();
+  const script = `
+    import { openKernel } from './src/kernel/native-kernel.ts';
+    import { nftOps } from './src/kernel/ops.ts';
+    import { RecordWriter } from './src/kernel/records.ts';
+    const kernel = openKernel();
+    const writer = new RecordWriter(nftOps);
+    writer.write('chainDelete', { family: 2, table: 'absent', chain: 'c' });
+    await kernel.apply(writer.finish());
+    await kernel.generation();
+  `;
+  const shell = 'exec "$0" --input-type=module -e "$1" 2>&1';
+  const traced = ['KERNEL_TRACE=1', 'sh', '-c', shell, process.execPath, script];
+  const lines = (await run('env', traced)).trimEnd().split('\n');
+  expect(lines).toEqual([
+    '-> type 0x10 flags 0x1 seq 1 len 20',
+    '-> type 0xa05 flags 0x5 seq 2 len 40 1:"absent" 3:"c"',
+    '-> type 0x11 flags 0x1 seq 3 len 20',
+    expect.stringMatching(/^<- type 0x2 flags 0x300 seq 2 len \d+ error No such file or directory/),
+    '-> type 0xa10 flags 0x5 seq 1 len 20',
+    expect.stringMatching(/^<- type 0xa0f flags 0x0 seq 1 len \d+ 1:00000001/),
+    '<- type 0x2 flags 0x100 seq 1 len 36 ok',
+  ]);
+  const silent = await run('sh', ['-c', shell, process.execPath, script]);
+  expect(silent).toBe('');
+});
