@@ -297,10 +297,9 @@ interface Listener {
 
 /** What an EndpointSlice's endpoints would listen on. Strange objects yield less, no error. */
 function listeners(object: KubernetesObject): Listener[] {
-  const endpoints = (object.endpoints ?? []) as readonly { addresses?: readonly string[] }[];
-  const ports = (object.ports ?? []) as readonly { port?: number | null; protocol?: string }[];
-  return endpoints
-    .flatMap(({ addresses }) => addresses ?? [])
+  const ports = listOf<{ port?: number | null; protocol?: string }>(object.ports);
+  return listOf<{ addresses?: unknown }>(object.endpoints)
+    .flatMap(({ addresses }) => listOf<string>(addresses, 'string'))
     .flatMap((address) =>
       ports.flatMap(({ port, protocol = 'TCP' }) => {
         const known = PROTOCOLS.find((each) => each === protocol);
@@ -309,4 +308,10 @@ function listeners(object: KubernetesObject): Listener[] {
           : [{ address, protocol: known, port }];
       }),
     );
+}
+
+/** Those elements of what should be a list that are of the right kind. */
+function listOf<T>(value: unknown, kind: 'object' | 'string' = 'object'): T[] {
+  if (!Array.isArray(value)) return [];
+  return value.filter((element): element is T => typeof element === kind && element !== null);
 }
