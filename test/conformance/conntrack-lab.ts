@@ -25,7 +25,7 @@ export function conntrackOf(namespace: Namespace): Conntrack {
 }
 
 /**
- * client 10.1.0.2, fd01::2 - node 10.1.0.1, fd01::1, 10.2.0.1, fd02::1 - server (`serverAddresses`).
+ * client 10.1.0.2, fd01::2 - node 10.1.0.1, fd01::1, 10.2.0.1, fd02::1 - `serverAddresses`.
  * Packets to other addresses go to the node and no further.
  */
 export async function createLab(): Promise<ConntrackLab> {

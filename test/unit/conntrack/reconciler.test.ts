@@ -206,7 +206,7 @@ describe('TCP', () => {
     expect(world.conntrack.texts).not.toContain(pending);
   });
 
-  it('attempts have that time also when their endpoint goes while others are looked at', async () => {
+  it('attempts have that time also while others have waited long enough', async () => {
     const other = dns(['10.244.0.2'], { protocol, name: 'other', clusterIPs: ['10.96.0.20'] });
     const earlier = {
       protocol,
@@ -230,7 +230,7 @@ describe('TCP', () => {
 });
 
 describe('changes during a pass', () => {
-  it('are waited for: an entry may point at what is in force already, but not told yet', async () => {
+  it('are waited for: an entry may point at what is in force, but not told yet', async () => {
     world.sync(undefined, one);
     // The kernel has taken the second endpoint and a client has reached it, when the table is read.
     world.conntrack.before = (operation) => {
