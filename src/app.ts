@@ -21,6 +21,7 @@ import { Metrics } from './serve/metrics.ts';
 import { healthRoutes, metricsRoutes } from './serve/routes.ts';
 import { serve } from './serve/server.ts';
 import { syncLog } from './serve/sync-log.ts';
+import { takeoverReport } from './serve/takeover-report.ts';
 import { EventRecorder, type EventRecorderOptions } from './source/kubernetes/events.ts';
 import type { Change, Resource, Source, SourceSink } from './source/source.ts';
 import { type Address, type Family, formatAddress } from './state/address.ts';
@@ -28,6 +29,7 @@ import { ClusterState } from './state/store.ts';
 import type { Node } from './state/types.ts';
 import { Bell, type Clock } from './sync/clock.ts';
 import type { SyncEvent } from './sync/events.ts';
+import { Takeover } from './takeover/takeover.ts';
 
 export interface AppOptions {
   readonly config: Config;
@@ -56,6 +58,8 @@ export class App {
   readonly #health: ProxyHealth;
   readonly #listed = new Set<Resource>();
   readonly #bell: Bell;
+  /** Rings when there is an engine. */
+  readonly #started: Bell;
   readonly #ending = new AbortController();
   readonly #recorder: EventRecorder | undefined;
   readonly #events: ClusterEvents;
@@ -75,6 +79,7 @@ export class App {
     this.#config = config;
     this.#state = new ClusterState(clock.wallMs());
     this.#bell = new Bell(clock);
+    this.#started = new Bell(clock);
     this.#metrics = new Metrics({
       silenceMs: (resource) => source.silenceMs(resource),
       families: () => this.#engine?.families ?? [],
@@ -114,7 +119,8 @@ export class App {
     return this.#live(signal, (mode, ending) => {
       this.#setOomScore();
       const telling = this.#recorder?.run(ending) ?? Promise.resolve();
-      return [this.#sync(mode, ending), ...this.#serve(mode, ending), telling];
+      const working = [this.#sync(mode, ending), this.#takeOver(mode, ending)];
+      return [...working, ...this.#serve(mode, ending), telling];
     });
   }
 
@@ -235,6 +241,7 @@ export class App {
       this.#madeFor = this.#state.node;
       this.#engine = this.#makeEngine(mode);
       this.#renewal = renewal;
+      this.#started.ring();
       await this.#engine.run(renewal.signal);
       signal.removeEventListener('abort', end);
     }
@@ -253,6 +260,22 @@ export class App {
         conntrackObserver(event);
       },
     });
+  }
+
+  async #takeOver({ name }: ProxyMode, signal: AbortSignal): Promise<void> {
+    const { clock, host, kernel, log } = this.#options;
+    const ring = (): void => this.#started.ring();
+    signal.addEventListener('abort', ring, { once: true });
+    await this.#started.wait();
+    if (signal.aborted) return;
+    await new Takeover({
+      kernel,
+      host,
+      mode: name,
+      clock,
+      verify: async () => this.#engine?.verify(),
+      observer: takeoverReport(log, this.#metrics.lifecycle, this.#events),
+    }).run(signal);
   }
 
   #makeRecorder(): EventRecorder | undefined {

@@ -15,10 +15,11 @@ import type { ProxyMode } from './modes/mode.ts';
 import type { Address, Family } from './state/address.ts';
 import type { ClusterState } from './state/store.ts';
 import type { Clock } from './sync/clock.ts';
-import type { Observer } from './sync/events.ts';
+import type { Observer, SyncEvent } from './sync/events.ts';
 import { FamilySync, type SyncSettings } from './sync/family.ts';
 import { SyncLoop } from './sync/loop.ts';
 import { Ruleset } from './sync/ruleset.ts';
+import { Verification } from './takeover/verification.ts';
 
 export interface EngineOptions {
   readonly config: Config;
@@ -48,15 +49,17 @@ export class Engine {
   readonly #options: EngineOptions;
   readonly #facts: NodeFacts;
   readonly #reconcilers: readonly ConntrackReconciler[];
+  readonly #verification: Verification;
   readonly #loop: SyncLoop;
 
   constructor(options: EngineOptions) {
-    const { config, state, interfaces, clock, observer } = options;
+    const { config, state, interfaces, clock } = options;
     this.#options = options;
     this.#facts = new NodeFacts({ config, state, interfaces });
     const ruleset = new Ruleset();
     const made = options.families.map((family) => this.#makeFamily(family, ruleset));
     this.families = made.map(({ sync }) => sync);
+    this.#verification = new Verification(this.families);
     this.#reconcilers = made.map(({ reconciler }) => reconciler);
     this.#loop = new SyncLoop({
       state,
@@ -64,7 +67,7 @@ export class Engine {
       context: () => this.#facts.context,
       environment: (family) => this.#facts.environment(family),
       clock,
-      observer,
+      observer: (event) => this.#observe(event),
       sliceMs,
     });
   }
@@ -79,6 +82,14 @@ export class Engine {
     this.#loop.wake();
   }
 
+  /**
+   * Resolves when all is in force and was read back from the kernel as wanted. Rejects when `run`
+   * ends before that.
+   */
+  verify(): Promise<void> {
+    return this.#verification.verify();
+  }
+
   /** Until `signal` aborts and the batch in flight is over; the rules stay. */
   async run(signal: AbortSignal): Promise<void> {
     const { state } = this.#options;
@@ -89,12 +100,13 @@ export class Engine {
       await this.#loop.run(signal);
     } finally {
       stopReading();
+      this.#verification.stop();
       await Promise.all(this.#reconcilers.map((reconciler) => reconciler.stop()));
     }
   }
 
   #makeFamily(family: Family, ruleset: Ruleset) {
-    const { config, clock, kernel, mode, observer, state } = this.#options;
+    const { config, clock, kernel, mode, state } = this.#options;
     const environment = this.#facts.environment(family);
     const { masqueradeAll, masqueradeMark } = config.modes[mode.name];
     const detector = localDetector(config.detectLocal, family, state.node);
@@ -107,11 +119,16 @@ export class Engine {
       reader: kernel,
       clock,
       ruleset,
-      observer,
+      observer: (event) => this.#observe(event),
       settings: syncSettings(config, mode),
       follower: reconciler,
     });
     return { sync, reconciler };
+  }
+
+  #observe(event: SyncEvent): void {
+    this.#options.observer(event);
+    if ('family' in event) this.#verification.observe(event);
   }
 
   #makeReconciler(family: Family): ConntrackReconciler {

@@ -34,8 +34,20 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   sync: ['modes', 'kernel', 'state', 'conntrack'],
   config: ['state', 'modes'],
   host: ['config', 'modes', 'state', 'kernel'],
-  serve: ['sync', 'modes', 'kernel', 'source', 'state', 'config', 'conntrack', 'host'],
-  cli: ['config', 'kernel', 'modes', 'state', 'source', 'sync', 'serve', 'host', 'conntrack'],
+  takeover: ['kernel', 'state', 'modes', 'sync', 'host'],
+  serve: ['takeover', 'sync', 'modes', 'kernel', 'source', 'state', 'config', 'conntrack', 'host'],
+  cli: [
+    'takeover',
+    'config',
+    'kernel',
+    'modes',
+    'state',
+    'source',
+    'sync',
+    'serve',
+    'host',
+    'conntrack',
+  ],
 };
 
 function imports(path: string): string[] {

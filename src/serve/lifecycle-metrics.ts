@@ -10,6 +10,7 @@ export class LifecycleMetrics {
   readonly #fallbacks: Counter;
   readonly #reloads: Counter;
   readonly #eventsDropped: Counter;
+  readonly #takenOver: Counter;
 
   constructor(registry: Registry) {
     const counter = (name: string, help: string, ...labelNames: string[]) =>
@@ -30,6 +31,11 @@ export class LifecycleMetrics {
       'Events that the API server was not told of',
       'reason',
     );
+    this.#takenOver = counter(
+      'takeover_removed_total',
+      "Objects of kube-proxy's that were removed after our own were verified",
+      'kind',
+    );
   }
 
   /** A mode cannot run here, another is tried. */
@@ -43,5 +49,10 @@ export class LifecycleMetrics {
 
   eventDropped(reason: DropReason): void {
     this.#eventsDropped.inc({ reason });
+  }
+
+  /** Objects by kind: tables, chains, jumps. */
+  tookOver(counts: Readonly<Record<string, number>>): void {
+    for (const [kind, count] of Object.entries(counts)) this.#takenOver.inc({ kind }, count);
   }
 }

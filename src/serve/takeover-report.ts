@@ -1,0 +1,71 @@
+/** What log, metrics and users are told of taking over from kube-proxy. */
+import type { Elsewhere } from '../takeover/elsewhere.ts';
+import type { TakeoverEvent } from '../takeover/takeover.ts';
+import type { ClusterEvents } from './cluster-events.ts';
+import type { LifecycleMetrics } from './lifecycle-metrics.ts';
+import type { Logger } from './log.ts';
+
+export function takeoverReport(
+  log: Logger,
+  metrics: LifecycleMetrics,
+  events: ClusterEvents,
+): (event: TakeoverEvent) => void {
+  return (event) => {
+    switch (event.kind) {
+      case 'removed': {
+        const { family, tables, chains, jumps } = event.leftovers;
+        const counts = { tables: tables.length, chains: chains.length, jumps: jumps.length };
+        metrics.tookOver(counts);
+        const what = `${family}: ${counts.tables} tables, ${counts.chains} chains, ${counts.jumps} jumps`;
+        if (event.again) {
+          log.warn({ family, ...counts }, "kube-proxy's rules were there again and are removed");
+          const note = `kube-proxy wrote its rules again (${what}): is it still running on this node?`;
+          events.takeover('Warning', 'KubeProxyIsBack', note);
+        } else {
+          log.info({ family, ...counts }, 'Took over from kube-proxy, its rules are removed');
+          events.takeover('Normal', 'TookOverFromKubeProxy', `removed kube-proxy's ${what}`);
+        }
+        return;
+      }
+      case 'kept': {
+        const kept = event.kept.map(
+          ({ table, chain, referrer }) => `${table} ${chain} (chain ${referrer} refers to it)`,
+        );
+        log.warn({ family: event.family, kept }, "Chains of kube-proxy's stay, others use them");
+        return;
+      }
+      case 'failed': {
+        const { family, error, retryMs } = event;
+        const about = { family, err: error.message, retryMs };
+        log.warn(about, "kube-proxy's rules are not removed yet, it is tried again");
+        return;
+      }
+      case 'elsewhere':
+        for (const [reason, note] of describe(event.found)) {
+          log.warn({ note }, 'kube-proxy may have left rules that only an operator can remove');
+          events.takeover('Warning', reason, note);
+        }
+        return;
+    }
+  };
+}
+
+/** Reason and sentence of an event for each finding. */
+function describe({ legacyTables, dummyInterface, virtualServers }: Elsewhere) {
+  const found: [reason: string, note: string][] = [];
+  if (legacyTables.length > 0) {
+    const note =
+      `this node has tables of legacy iptables (${legacyTables.join(', ')}): if kube-proxy wrote ` +
+      'to them, its rules still forward to endpoints of the past; stop it, then remove them: ' +
+      'iptables-legacy-save | grep -v KUBE- | iptables-legacy-restore, the same with ip6tables';
+    found.push(['LegacyIptables', note]);
+  }
+  if (dummyInterface) {
+    const note =
+      `this node has the interface kube-ipvs0 and ${virtualServers} virtual servers of IPVS: stop ` +
+      'kube-proxy, then remove them: ip link delete kube-ipvs0 and, when nobody else uses IPVS, ' +
+      'ipvsadm --clear';
+    found.push(['IPVSLeftovers', note]);
+  }
+  return found;
+}

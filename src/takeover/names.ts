@@ -1,0 +1,72 @@
+/**
+ * What is provably kube-proxy's, by name (behaviour document 3.6, 6.2, 7.2, 8.7). Chains that others
+ * share with it or own are not here: KUBE-FIREWALL and KUBE-KUBELET-CANARY are the kubelet's too,
+ * KUBE-IPTABLES-HINT tells programs which iptables the node uses, KUBE-HOSTPORTS and KUBE-HP-* are
+ * container runtimes'.
+ */
+
+/** The table of its nftables mode, in families ip and ip6. */
+export const nftablesTable = 'kube-proxy';
+
+export const iptablesTables = ['nat', 'filter', 'mangle'] as const;
+export type IptablesTable = (typeof iptablesTables)[number];
+
+/** Of its iptables mode and of its ipvs mode. */
+const chains: Readonly<Record<IptablesTable, readonly string[]>> = {
+  nat: [
+    'KUBE-SERVICES',
+    'KUBE-NODEPORTS',
+    'KUBE-POSTROUTING',
+    'KUBE-MARK-MASQ',
+    'KUBE-NODE-PORT',
+    'KUBE-LOAD-BALANCER',
+    'KUBE-PROXY-CANARY',
+  ],
+  filter: [
+    'KUBE-SERVICES',
+    'KUBE-EXTERNAL-SERVICES',
+    'KUBE-NODEPORTS',
+    'KUBE-FORWARD',
+    'KUBE-PROXY-FIREWALL',
+    'KUBE-NODE-PORT',
+    'KUBE-SOURCE-RANGES-FIREWALL',
+    'KUBE-IPVS-FILTER',
+    'KUBE-IPVS-OUT-FILTER',
+    'KUBE-PROXY-CANARY',
+  ],
+  mangle: ['KUBE-PROXY-CANARY'],
+};
+
+/** A chain of a Service or an endpoint: the hash is 16 characters of base32 (section 7.3). */
+const hashedChain = /^KUBE-(?:SVC|SVL|SEP|FW|EXT)-[A-Z2-7]{16}$/;
+
+/** From the built-in chain to its own: the only places where kube-proxy ever put a jump. */
+const jumps: Readonly<Record<IptablesTable, Readonly<Record<string, readonly string[]>>>> = {
+  nat: {
+    PREROUTING: ['KUBE-SERVICES'],
+    OUTPUT: ['KUBE-SERVICES'],
+    POSTROUTING: ['KUBE-POSTROUTING'],
+  },
+  filter: {
+    INPUT: [
+      'KUBE-SERVICES',
+      'KUBE-EXTERNAL-SERVICES',
+      'KUBE-NODEPORTS',
+      'KUBE-NODE-PORT',
+      'KUBE-PROXY-FIREWALL',
+      'KUBE-IPVS-FILTER',
+    ],
+    FORWARD: ['KUBE-SERVICES', 'KUBE-EXTERNAL-SERVICES', 'KUBE-FORWARD', 'KUBE-PROXY-FIREWALL'],
+    OUTPUT: ['KUBE-SERVICES', 'KUBE-PROXY-FIREWALL', 'KUBE-IPVS-OUT-FILTER'],
+  },
+  mangle: {},
+};
+
+export function isKubeProxyChain(table: IptablesTable, chain: string): boolean {
+  return chains[table].includes(chain) || (table === 'nat' && hashedChain.test(chain));
+}
+
+/** Whether a rule of the built-in chain `from` that jumps to `to` can only be kube-proxy's. */
+export function isKubeProxyJump(table: IptablesTable, from: string, to: string): boolean {
+  return jumps[table][from]?.includes(to) === true;
+}

@@ -1,0 +1,62 @@
+/** Removes what kube-proxy has left, and nothing else. */
+import { KernelError } from '../kernel/errors.ts';
+import type { Kernel } from '../kernel/kernel.ts';
+import { NFPROTO } from '../kernel/nft/constants.ts';
+import { nftOps } from '../kernel/ops.ts';
+import { RecordWriter } from '../kernel/records.ts';
+import type { Leftovers } from './leftovers.ts';
+
+/** A transaction holds at most so much: clusters with 100,000 endpoints need several. */
+const batchBytesMax = 4 * 1024 * 1024;
+
+/**
+ * First the way in, then what it led to: between two transactions packets find either all of
+ * kube-proxy's rules or none. Rejects with KernelError when the kernel refuses; what was found may
+ * have changed since, so look again then.
+ */
+export async function removeLeftovers(kernel: Kernel, leftovers: Leftovers): Promise<void> {
+  const family = NFPROTO[leftovers.family];
+  const tables = new Transactions(kernel, `table ${leftovers.tables.join(', ')}`);
+  for (const table of leftovers.tables) await tables.write('tableDelete', { family, table });
+  await tables.finish();
+
+  const chains = new Transactions(kernel, 'chains of kube-proxy');
+  for (const { table, chain, handle } of leftovers.jumps) {
+    await chains.write('ruleDelete', { family, table, chain, handle });
+  }
+  for (const { table, chain } of leftovers.chains) {
+    await chains.write('chainFlush', { family, table, chain });
+  }
+  for (const { table, chain } of leftovers.chains) {
+    await chains.write('chainDelete', { family, table, chain });
+  }
+  await chains.finish();
+}
+
+/** Collects ops into as few transactions as their size allows. */
+class Transactions {
+  readonly #kernel: Kernel;
+  readonly #subject: string;
+  #writer = new RecordWriter(nftOps);
+
+  constructor(kernel: Kernel, subject: string) {
+    this.#kernel = kernel;
+    this.#subject = subject;
+  }
+
+  async write(...op: Parameters<RecordWriter<typeof nftOps>['write']>): Promise<void> {
+    this.#writer.write(...op);
+    if (this.#writer.byteLength >= batchBytesMax) await this.finish();
+  }
+
+  async finish(): Promise<void> {
+    if (this.#writer.count === 0) return;
+    const ops = this.#writer.finish();
+    this.#writer = new RecordWriter(nftOps);
+    const result = await this.#kernel.apply(ops);
+    if (result.kind === 'applied') return;
+    const { code, message } = result.failures[0]!;
+    const subject = this.#subject;
+    throw new KernelError({ operation: 'takeover.remove', subject, code, words: message });
+  }
+}

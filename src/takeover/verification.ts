@@ -1,0 +1,87 @@
+/** Whether what was programmed can be read back from the kernel and is as wanted. */
+import type { Family } from '../state/address.ts';
+import type { FamilyEvent } from '../sync/events.ts';
+import type { FamilySync } from '../sync/family.ts';
+
+type Verifiable = Pick<FamilySync, 'family' | 'verify'>;
+
+interface Attempt {
+  /** Families without an audit that found no difference. */
+  readonly awaited: Set<Family>;
+  readonly promise: Promise<void>;
+  readonly resolve: () => void;
+  readonly reject: (error: Error) => void;
+}
+
+export class Verification {
+  readonly #families: readonly Verifiable[];
+  /** Families that have brought everything into force that is wanted. */
+  readonly #inForce = new Set<Family>();
+  /** Families whose audit under way has found a difference. */
+  readonly #drifted = new Set<Family>();
+  #attempt: Attempt | undefined;
+
+  constructor(families: readonly Verifiable[]) {
+    this.#families = families;
+  }
+
+  /**
+   * Resolves when all that is wanted is in force and an audit of each family has found no
+   * difference; that may take until the cluster is known. Rejects at `stop`.
+   */
+  verify(): Promise<void> {
+    if (this.#attempt !== undefined) return this.#attempt.promise;
+    const awaited = new Set(this.#families.map(({ family }) => family));
+    let settle: Pick<Attempt, 'resolve' | 'reject'> | undefined;
+    const promise = new Promise<void>((resolve, reject) => {
+      settle = { resolve, reject };
+    });
+    this.#attempt = { awaited, promise, ...settle! };
+    for (const family of awaited) if (this.#inForce.has(family)) this.#ask(family);
+    return promise;
+  }
+
+  observe(event: FamilyEvent): void {
+    const { family } = event;
+    switch (event.kind) {
+      case 'done':
+        if (!event.ok || event.purpose === 'changes') return;
+        this.#inForce.add(family);
+        this.#ask(family);
+        return;
+      case 'failed':
+        // What to do about chores does not matter here; else the kernel is to be read again.
+        if (event.purpose === 'deferred' || event.purpose === 'sweep') return;
+        if (event.retryMs !== undefined) this.#inForce.delete(family);
+        return;
+      case 'drift':
+        if (event.purpose === 'audit') this.#drifted.add(family);
+        return;
+      case 'audited':
+        if (this.#drifted.delete(family)) this.#ask(family);
+        else if (this.#inForce.has(family)) this.#found(family);
+        return;
+      default:
+        return;
+    }
+  }
+
+  /** Nothing will be observed any more. */
+  stop(): void {
+    this.#attempt?.reject(new Error('the rules are made anew, they could not be verified'));
+    this.#attempt = undefined;
+  }
+
+  #ask(family: Family): void {
+    if (!this.#attempt?.awaited.has(family)) return;
+    this.#families.find((one) => one.family === family)?.verify();
+  }
+
+  #found(family: Family): void {
+    const attempt = this.#attempt;
+    attempt?.awaited.delete(family);
+    if (attempt?.awaited.size !== 0) return;
+    this.#attempt = undefined;
+    attempt.resolve();
+  }
+}

@@ -1,0 +1,47 @@
+import { describe, expect, it } from 'vitest';
+import { isKubeProxyChain, isKubeProxyJump } from '../../../src/takeover/names.ts';
+
+describe('a chain', () => {
+  it.each([
+    ['nat', 'KUBE-SERVICES'],
+    ['nat', 'KUBE-SVC-XPGD46QRK7WJZT7O'],
+    ['nat', 'KUBE-SEP-SXIVWICOYRO3J4NJ'],
+    ['nat', 'KUBE-EXT-GNZBNJ2PO5MGZ6GT'],
+    ['filter', 'KUBE-PROXY-FIREWALL'],
+    ['filter', 'KUBE-IPVS-FILTER'],
+    ['mangle', 'KUBE-PROXY-CANARY'],
+  ] as const)("of table %s named %s is kube-proxy's", (table, chain) => {
+    expect(isKubeProxyChain(table, chain)).toBe(true);
+  });
+
+  it.each([
+    ['filter', 'KUBE-FIREWALL'],
+    ['nat', 'KUBE-KUBELET-CANARY'],
+    ['mangle', 'KUBE-IPTABLES-HINT'],
+    ['nat', 'KUBE-HOSTPORTS'],
+    ['nat', 'KUBE-HP-XPGD46QRK7WJZT7O'],
+    ['nat', 'KUBE-MARK-DROP'],
+    ['filter', 'KUBE-SVC-XPGD46QRK7WJZT7O'],
+    ['nat', 'KUBE-SVC-MINE'],
+    ['nat', 'KUBE-SVC-xpgd46qrk7wjzt7o'],
+    ['nat', 'KUBE-ROUTER-SERVICES'],
+    ['filter', 'cali-INPUT'],
+    ['nat', 'DOCKER'],
+    ['mangle', 'KUBE-SERVICES'],
+  ] as const)("of table %s named %s is somebody else's", (table, chain) => {
+    expect(isKubeProxyChain(table, chain)).toBe(false);
+  });
+});
+
+describe('a jump', () => {
+  it('is known by table, built-in chain and target', () => {
+    expect(isKubeProxyJump('nat', 'PREROUTING', 'KUBE-SERVICES')).toBe(true);
+    expect(isKubeProxyJump('filter', 'FORWARD', 'KUBE-FORWARD')).toBe(true);
+    expect(isKubeProxyJump('filter', 'INPUT', 'KUBE-IPVS-FILTER')).toBe(true);
+    expect(isKubeProxyJump('nat', 'POSTROUTING', 'KUBE-SERVICES')).toBe(false);
+    expect(isKubeProxyJump('nat', 'PREROUTING', 'KUBE-MARK-MASQ')).toBe(false);
+    expect(isKubeProxyJump('filter', 'INPUT', 'KUBE-FIREWALL')).toBe(false);
+    expect(isKubeProxyJump('nat', 'MY-CHAIN', 'KUBE-SERVICES')).toBe(false);
+    expect(isKubeProxyJump('mangle', 'PREROUTING', 'KUBE-SERVICES')).toBe(false);
+  });
+});

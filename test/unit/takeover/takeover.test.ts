@@ -1,0 +1,320 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { hostFiles } from '../../../src/host/files.ts';
+import { NF_INET, NFPROTO, VERDICT } from '../../../src/kernel/nft/constants.ts';
+import { expressions, nftOps } from '../../../src/kernel/ops.ts';
+import { RecordWriter } from '../../../src/kernel/records.ts';
+import type { ModeName } from '../../../src/modes/mode.ts';
+import { Takeover, type TakeoverEvent } from '../../../src/takeover/takeover.ts';
+import { FakeKernel } from '../../fake/kernel.ts';
+import { machineRoot } from '../host/machine.ts';
+import { ToyClock } from '../sync/double.ts';
+
+const svc = 'KUBE-SVC-XPGD46QRK7WJZT7O';
+const sep = 'KUBE-SEP-SXIVWICOYRO3J4NJ';
+
+/** Chains of a table by name; each rule is the chain that it jumps to, or '' for a plain one. */
+type Rules = Readonly<Record<string, readonly string[]>>;
+
+const builtIn: Readonly<Record<string, number>> = {
+  PREROUTING: NF_INET.PRE_ROUTING,
+  INPUT: NF_INET.LOCAL_IN,
+  FORWARD: NF_INET.FORWARD,
+  OUTPUT: NF_INET.LOCAL_OUT,
+  POSTROUTING: NF_INET.POST_ROUTING,
+};
+
+const kubeProxy: Rules = {
+  PREROUTING: ['KUBE-SERVICES'],
+  OUTPUT: ['KUBE-SERVICES'],
+  POSTROUTING: ['KUBE-POSTROUTING'],
+  'KUBE-SERVICES': [svc],
+  'KUBE-POSTROUTING': [''],
+  'KUBE-MARK-MASQ': [''],
+  [svc]: [sep],
+  [sep]: ['KUBE-MARK-MASQ', ''],
+};
+
+function merge(...all: readonly Rules[]): Rules {
+  const merged: Record<string, string[]> = {};
+  for (const rules of all) {
+    for (const [chain, targets] of Object.entries(rules)) {
+      merged[chain] = [...(merged[chain] ?? []), ...targets];
+    }
+  }
+  return merged;
+}
+
+/** Writes as another program would. */
+function write(
+  kernel: FakeKernel,
+  table: string,
+  rules: Rules,
+  family: number = NFPROTO.IPv4,
+): void {
+  const writer = new RecordWriter(nftOps);
+  const at = { family, table };
+  writer.write('tableAdd', { ...at, comment: '' });
+  for (const chain of Object.keys(rules)) {
+    const hook = builtIn[chain];
+    const fields = { ...at, chain, comment: '' };
+    if (hook === undefined) writer.write('chainAdd', fields);
+    else writer.write('baseChainAdd', { ...fields, type: 'filter', hook, priority: 0, policy: 1 });
+  }
+  for (const [chain, targets] of Object.entries(rules)) {
+    for (const target of targets) {
+      const rule = new RecordWriter(expressions);
+      rule.write('counter', {});
+      const code = target === '' ? VERDICT.accept : VERDICT.jump;
+      rule.write('immediateVerdict', { code, chain: target });
+      writer.write('ruleAdd', { ...at, chain, expressions: rule.finish(), comment: '' });
+    }
+  }
+  kernel.foreign(writer.finish());
+}
+
+/** A takeover under way on a kernel. */
+class Scene {
+  readonly clock = new ToyClock();
+  readonly events: TakeoverEvent[] = [];
+  /** Of our rules. */
+  verified: 'yes' | 'waiting' = 'yes';
+  verifications = 0;
+  #release = (): void => {};
+
+  constructor(
+    kernel: FakeKernel,
+    mode: ModeName = 'nftables',
+    files: Readonly<Record<string, string>> = {},
+  ) {
+    const stop = new AbortController();
+    const takeover = new Takeover({
+      kernel,
+      host: hostFiles(machineRoot(files)),
+      mode,
+      clock: this.clock,
+      verify: () => this.#verify(),
+      observer: (event) => this.events.push(event),
+    });
+    const running = takeover.run(stop.signal);
+    onTestFinished(async () => {
+      this.release();
+      stop.abort();
+      await running;
+    });
+  }
+
+  release(): void {
+    this.#release();
+  }
+
+  kinds(): string[] {
+    return this.events.map(({ kind }) => kind);
+  }
+
+  async #verify(): Promise<void> {
+    this.verifications += 1;
+    if (this.verified === 'yes') return;
+    await new Promise<void>((resolve) => {
+      this.#release = resolve;
+    });
+  }
+}
+
+/** What a kernel holds that never had kube-proxy on it. */
+function without(table: string, rules: Rules): string {
+  const kernel = new FakeKernel();
+  write(kernel, table, rules);
+  return kernel.ruleset();
+}
+
+const docker: Rules = {
+  PREROUTING: ['DOCKER'],
+  OUTPUT: ['DOCKER'],
+  POSTROUTING: [''],
+  DOCKER: [''],
+};
+
+describe('taking over', () => {
+  it("removes kube-proxy's jumps and chains of both families, and leaves the rest", async () => {
+    const kernel = new FakeKernel();
+    write(kernel, 'nat', merge(docker, kubeProxy, docker));
+    write(kernel, 'nat', kubeProxy, NFPROTO.IPv6);
+    const scene = new Scene(kernel);
+    await scene.clock.pass(0);
+    const left = merge({ PREROUTING: [], OUTPUT: [], POSTROUTING: [] }, docker, docker);
+    const expected = new FakeKernel();
+    write(expected, 'nat', left);
+    write(expected, 'nat', { PREROUTING: [], OUTPUT: [], POSTROUTING: [] }, NFPROTO.IPv6);
+    expect(kernel.ruleset()).toBe(expected.ruleset());
+    expect(scene.events).toMatchObject([
+      { kind: 'removed', again: false, leftovers: { family: 'IPv4', kept: [] } },
+      { kind: 'removed', again: false, leftovers: { family: 'IPv6', kept: [] } },
+    ]);
+    const [first] = scene.events;
+    expect(first?.kind === 'removed' && first.leftovers.jumps).toHaveLength(3);
+    expect(first?.kind === 'removed' && first.leftovers.chains).toHaveLength(5);
+  });
+
+  it('removes the table of its nftables mode', async () => {
+    const kernel = new FakeKernel();
+    write(kernel, 'kube-proxy', kubeProxy);
+    write(kernel, 'kube-proxy', kubeProxy, NFPROTO.IPv6);
+    write(kernel, 'other', docker);
+    const scene = new Scene(kernel);
+    await scene.clock.pass(0);
+    expect(kernel.ruleset()).toBe(without('other', docker));
+    expect(scene.kinds()).toEqual(['removed', 'removed']);
+  });
+
+  it('waits until what was programmed is verified, and looks again then', async () => {
+    const kernel = new FakeKernel();
+    write(kernel, 'nat', kubeProxy);
+    const before = kernel.ruleset();
+    const scene = new Scene(kernel);
+    scene.verified = 'waiting';
+    await scene.clock.pass(3_600_000);
+    expect(kernel.ruleset()).toBe(before);
+    // kube-proxy goes on meanwhile.
+    const other = 'KUBE-SVC-GNZBNJ2PO5MGZ6GT';
+    write(kernel, 'nat', { [other]: [sep], 'KUBE-SERVICES': [other] });
+    scene.release();
+    await scene.clock.pass(0);
+    expect(kernel.ruleset()).not.toContain('KUBE-');
+    expect(scene.verifications).toBe(1);
+  });
+
+  it('verifies nothing and writes nothing where kube-proxy has never been', async () => {
+    const kernel = new FakeKernel();
+    write(kernel, 'nat', docker);
+    const scene = new Scene(kernel);
+    await scene.clock.pass(3_600_000);
+    expect(scene.verifications).toBe(0);
+    expect(kernel.commits).toBe(0);
+    expect(scene.events).toEqual([]);
+  });
+
+  it('keeps a chain that others refer to, and what that needs, and says so once', async () => {
+    const kernel = new FakeKernel();
+    const runtime: Rules = { PREROUTING: ['KUBE-HOSTPORTS'], 'KUBE-HOSTPORTS': ['KUBE-HP-A'] };
+    const port: Rules = { 'KUBE-HP-A': ['KUBE-MARK-MASQ', ''] };
+    const user: Rules = { OUTPUT: ['mine'], mine: [svc] };
+    write(kernel, 'nat', merge(kubeProxy, runtime, port, user));
+    const scene = new Scene(kernel);
+    await scene.clock.pass(600_000);
+    const text = kernel.ruleset();
+    for (const chain of [svc, sep, 'KUBE-MARK-MASQ', 'KUBE-HOSTPORTS', 'KUBE-HP-A', 'mine']) {
+      expect(text).toContain(`chain ${chain} {`);
+    }
+    for (const chain of ['KUBE-SERVICES', 'KUBE-POSTROUTING']) expect(text).not.toContain(chain);
+    expect(scene.kinds()).toEqual(['removed', 'kept']);
+    expect(scene.events[1]).toMatchObject({
+      family: 'IPv4',
+      kept: expect.arrayContaining([
+        { table: 'nat', chain: 'KUBE-MARK-MASQ', referrer: 'KUBE-HP-A' },
+        { table: 'nat', chain: svc, referrer: 'mine' },
+        { table: 'nat', chain: sep, referrer: svc },
+      ]),
+    });
+  });
+
+  it("leaves a user's jump from a built-in chain to one of kube-proxy's chains", async () => {
+    const kernel = new FakeKernel();
+    write(kernel, 'nat', merge(kubeProxy, { PREROUTING: ['KUBE-MARK-MASQ'] }));
+    const scene = new Scene(kernel);
+    await scene.clock.pass(0);
+    expect(kernel.ruleset()).toContain('jump KUBE-MARK-MASQ');
+    expect(kernel.ruleset()).not.toContain('KUBE-SERVICES');
+    expect(scene.kinds()).toEqual(['removed', 'kept']);
+  });
+
+  it('tells when kube-proxy has written its rules again, and removes them again', async () => {
+    const kernel = new FakeKernel();
+    write(kernel, 'nat', kubeProxy);
+    const scene = new Scene(kernel);
+    await scene.clock.pass(10_000);
+    write(kernel, 'nat', kubeProxy);
+    await scene.clock.pass(60_000);
+    expect(kernel.ruleset()).not.toContain('KUBE-');
+    expect(scene.events).toMatchObject([
+      { kind: 'removed', again: false },
+      { kind: 'removed', again: true },
+    ]);
+  });
+
+  it('leaves chains to the mode that has them itself, but not the table', async () => {
+    const kernel = new FakeKernel();
+    write(kernel, 'nat', kubeProxy);
+    write(kernel, 'kube-proxy', docker);
+    const scene = new Scene(kernel, 'iptables');
+    await scene.clock.pass(0);
+    expect(kernel.ruleset()).toBe(without('nat', kubeProxy));
+    expect(scene.kinds()).toEqual(['removed']);
+  });
+
+  it('tries again what the kernel refuses, and one family does not wait for the other', async () => {
+    const kernel = new FakeKernel();
+    write(kernel, 'nat', kubeProxy);
+    write(kernel, 'nat', kubeProxy, NFPROTO.IPv6);
+    kernel.failNext({ code: 'EBUSY', op: 1 });
+    const scene = new Scene(kernel);
+    await scene.clock.pass(0);
+    expect(scene.kinds()).toEqual(['removed', 'failed']);
+    expect(scene.events[1]).toMatchObject({
+      family: 'IPv4',
+      error: { message: expect.stringContaining('(EBUSY)') },
+    });
+    await scene.clock.pass(1000);
+    expect(kernel.ruleset()).not.toContain('KUBE-');
+    expect(scene.kinds()).toEqual(['removed', 'failed', 'removed']);
+  });
+
+  it('does not act on a reading during which somebody wrote', async () => {
+    const kernel = new FakeKernel();
+    write(kernel, 'nat', kubeProxy);
+    kernel.interruptDumps(1);
+    const scene = new Scene(kernel);
+    await scene.clock.pass(0);
+    expect(kernel.commits).toBe(0);
+    await scene.clock.pass(1000);
+    expect(scene.kinds()).toEqual(['failed', 'removed']);
+  });
+});
+
+describe('what nf_tables does not reach', () => {
+  const ipvs = {
+    '/proc/net/ip_vs': [
+      'IP Virtual Server version 1.2.1 (size=4096)',
+      'Prot LocalAddress:Port Scheduler Flags',
+      '  -> RemoteAddress:Port Forward Weight ActiveConn InActConn',
+      'TCP  0A600001:01BB rr',
+      '  -> AC120002:192B      Masq    1      0          0',
+      'UDP  0A60000A:0035 rr',
+    ].join('\n'),
+    '/proc/net/dev': 'Inter-|\n face |\n    lo: 0 0\nkube-ipvs0:       0       0\n',
+  };
+
+  it('is named once: tables of legacy iptables, virtual servers and their interface', async () => {
+    const files = { '/proc/net/ip_tables_names': 'nat\nfilter\nraw\n', ...ipvs };
+    const scene = new Scene(new FakeKernel(), 'nftables', files);
+    await scene.clock.pass(600_000);
+    expect(scene.events).toEqual([
+      {
+        kind: 'elsewhere',
+        found: {
+          legacyTables: ['iptables-legacy nat', 'iptables-legacy filter'],
+          virtualServers: 2,
+          dummyInterface: true,
+        },
+      },
+    ]);
+  });
+
+  it('is not mentioned when it is our own, or not there', async () => {
+    const own = new Scene(new FakeKernel(), 'ipvs', ipvs);
+    const none = new Scene(new FakeKernel(), 'nftables', { '/proc/net/ip_tables_names': '' });
+    for (const scene of [own, none]) {
+      await scene.clock.pass(1000);
+      expect(scene.events).toEqual([]);
+    }
+  });
+});
