@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <string>
 
 #include "wire/trace.h"
 
@@ -69,8 +70,10 @@ std::expected<void, SystemError> Socket::Send(std::span<const std::uint8_t> byte
                     reinterpret_cast<const sockaddr*>(&kernel), sizeof(kernel));
   } while (sent < 0 && errno == EINTR);
   if (sent >= 0) return {};
-  return std::unexpected(
-      SystemError::Last("send of " + std::to_string(bytes.size()) + " bytes by netlink"));
+  const int error = errno;
+  const std::string call = "send of " + std::to_string(bytes.size()) + " bytes by netlink";
+  const char* hint = error == EMSGSIZE ? " (above net.core.wmem_max, without CAP_NET_ADMIN)" : "";
+  return std::unexpected(SystemError{error, call + hint});
 }
 
 std::expected<Socket::Received, SystemError> Socket::Receive(int timeout_ms) {
