@@ -1,0 +1,316 @@
+import { describe, expect, it } from 'vitest';
+import { KernelError } from '../../../../src/kernel/errors.ts';
+import { NFPROTO } from '../../../../src/kernel/nft/constants.ts';
+import type { NftOp } from '../../../../src/kernel/ops.ts';
+import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
+import { EndpointList } from '../../../../src/state/endpoint-list.ts';
+import { type Forwarding, type Frontend, forwardingKey } from '../../../../src/state/types.ts';
+import { batch } from '../../../conformance/ops.ts';
+import { FakeKernel } from '../../../fake/kernel.ts';
+import { address } from '../../state/build.ts';
+import type { Forwardings } from './cluster.ts';
+import { freshRuleset, noDrift, Rig } from './rig.ts';
+
+const config = {
+  family: 'IPv4',
+  masqueradeAll: false,
+  masqueradeMark: 0x4000,
+  localDetector: { kind: 'none' },
+} as const;
+const environment = { serviceCIDRs: [], nodePortAddresses: 'all' } as const;
+
+function pool(...hosts: readonly number[]): EndpointList {
+  return EndpointList.of(
+    'IPv4',
+    hosts.map((host) => ({ address: Uint8Array.of(10, 0, host >> 8, host & 0xff), port: 8080 })),
+  );
+}
+
+function clusterIP(text: string, treatment: Frontend['treatment'] = 'internal'): Frontend {
+  return { kind: 'clusterIP', address: address(text), port: 80, treatment, pool: 'cluster' };
+}
+
+function forwarding(name: string, cluster: EndpointList, fields: Partial<Forwarding> = {}) {
+  const none = EndpointList.empty.IPv4;
+  return {
+    servicePort: { namespace: 'ns', name, port: '', protocol: 'TCP' },
+    family: 'IPv4',
+    frontends: [clusterIP('10.96.0.1')],
+    cluster,
+    local: none,
+    hairpin: none,
+    serving: cluster,
+    affinityTimeoutSeconds: 0,
+    sourceRanges: [],
+    nodeInSourceRanges: false,
+    healthCheckNodePort: 0,
+    ...fields,
+  } as const satisfies Forwarding;
+}
+
+function all(...forwardings: readonly Forwarding[]): Forwardings {
+  return new Map(forwardings.map((one) => [forwardingKey(one.servicePort), one]));
+}
+
+async function started(...forwardings: readonly Forwarding[]): Promise<Rig> {
+  const rig = new Rig(config, environment);
+  await rig.start(all(...forwardings));
+  return rig;
+}
+
+const elements = (kernel: FakeKernel, set: string): string[] =>
+  kernel.elements(NFPROTO.IPv4, 'fairlead', set);
+const indexes = (kernel: FakeKernel): string[] =>
+  elements(kernel, 'endpoints').map((text) => text.split(' ')[6]!);
+const chains = (kernel: FakeKernel) => kernel.table(NFPROTO.IPv4, 'fairlead')!.chains;
+
+/** Deletes one endpoint element of 10.96.0.1:80, as another program would. */
+function deleteEndpoint(kernel: FakeKernel, index: number): void {
+  const key = [10, 96, 0, 1, 6, 0, 0, 0, 0, 80, 0, 0, index, 0, 0, 0];
+  kernel.foreign(
+    batch({
+      kind: 'elementsDelete',
+      family: NFPROTO.IPv4,
+      table: 'fairlead',
+      set: 'endpoints',
+      shape: 0,
+      keyLength: 16,
+      dataLength: 8,
+      count: 1,
+      entries: Uint8Array.from(key),
+    }),
+  );
+}
+
+describe('what a change costs', { timeout: 30_000 }, () => {
+  it('replaces an endpoint by two element changes and no verdict', async () => {
+    const rig = await started(forwarding('web', pool(1, 2, 3)));
+    const { writes } = rig.kernel;
+    rig.plan(all(forwarding('web', pool(1, 9, 3))));
+    rig.take();
+    expect(rig.kernel.writes - writes).toBe(2);
+    expect(rig.planner.deferred).toBe(false);
+  });
+
+  it('adds an endpoint by one element and one verdict, once its chains are there', async () => {
+    const rig = await started(
+      forwarding('web', pool(1, 2, 3)),
+      forwarding('other', pool(1, 2, 3, 4), { frontends: [clusterIP('10.96.0.2')] }),
+    );
+    const { writes } = rig.kernel;
+    rig.plan(
+      all(
+        forwarding('web', pool(1, 2, 3, 4)),
+        forwarding('other', pool(1, 2, 3, 4), { frontends: [clusterIP('10.96.0.2')] }),
+      ),
+    );
+    rig.take();
+    expect(rig.kernel.writes - writes).toBe(3);
+  });
+
+  it('makes as many tables, chains, sets and rules for 10,000 Services as for 10', async () => {
+    const counts = await Promise.all(
+      [10, 10_000].map(async (services) => {
+        const list = Array.from({ length: services }, (_, i) => {
+          const frontends = [clusterIP(`10.${100 + (i >> 12)}.${(i >> 4) & 0xff}.${i & 15}`)];
+          return forwarding(
+            `s${i}`,
+            pool(...Array.from({ length: 1 + (i % 5) }, (_, e) => e + i)),
+            {
+              frontends,
+              affinityTimeoutSeconds: i % 2 === 0 ? 0 : 10800,
+            },
+          );
+        });
+        const rig = await started();
+        rig.plan(all(...list));
+        rig.take();
+        const { kernel } = rig;
+        const table = kernel.table(NFPROTO.IPv4, 'fairlead')!;
+        const rules = [...table.chains.values()].reduce(
+          (sum, chain) => sum + chain.rules.length,
+          0,
+        );
+        expect(elements(kernel, 'services')).toHaveLength(services);
+        return { chains: table.chains.size, sets: table.sets.size, rules };
+      }),
+    );
+    expect(counts[1]).toEqual(counts[0]);
+  });
+});
+
+describe('what is deleted later', () => {
+  it('keeps the last endpoints of a pool that shrank until the second call after', async () => {
+    const rig = await started(forwarding('web', pool(1, 2, 3, 4)));
+    rig.plan(all(forwarding('web', pool(1, 2))));
+    rig.take();
+    expect(indexes(rig.kernel)).toEqual(['0', '1', '2', '3']);
+    rig.takeDeferred();
+    expect(indexes(rig.kernel)).toEqual(['0', '1', '2', '3']);
+    rig.takeDeferred();
+    expect(indexes(rig.kernel)).toEqual(['0', '1']);
+    expect(chains(rig.kernel).has('pick-4')).toBe(false);
+    expect(rig.planner.deferred).toBe(false);
+  });
+
+  it('takes back what the pool needs again', async () => {
+    const rig = await started(forwarding('web', pool(1, 2, 3, 4)));
+    rig.plan(all(forwarding('web', pool(1))));
+    rig.take();
+    rig.takeDeferred();
+    rig.plan(all(forwarding('web', pool(1, 5, 6))));
+    rig.take();
+    rig.drain();
+    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
+  });
+
+  it('keeps what a recovery wants again', async () => {
+    const rig = await started(forwarding('web', pool(1, 2, 3)));
+    rig.plan(all(forwarding('web', pool(1))));
+    rig.take();
+    await rig.recover(all(forwarding('web', pool(1, 2, 3))), environment);
+    rig.drain();
+    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
+    expect(chains(rig.kernel).has('cluster-3')).toBe(true);
+  });
+
+  it('is not stopped by somebody who has deleted some of it already', async () => {
+    const rig = await started(forwarding('web', pool(1, 2, 3, 4)));
+    rig.plan(all(forwarding('web', pool(1))));
+    rig.take();
+    deleteEndpoint(rig.kernel, 2);
+    await rig.audit();
+    expect(indexes(rig.kernel)).toEqual(['0']);
+    rig.drain();
+    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
+  });
+
+  it('is not deleted twice when an audit saw it before', async () => {
+    const rig = await started(forwarding('web', pool(1, 2, 3)));
+    rig.plan(all(forwarding('web', pool(1))));
+    rig.take();
+    rig.takeDeferred();
+    const found = await rig.planner.observe(rig.kernel);
+    rig.takeDeferred();
+    rig.planner.repairFixed(found);
+    for (const wanted of rig.planned.values()) {
+      expect(rig.planner.repair(found, wanted)).toEqual(noDrift);
+    }
+    rig.planner.prune(found);
+    rig.take();
+    rig.drain();
+    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
+  });
+});
+
+describe('a repair', () => {
+  it('makes the table anew together with what is planned besides', async () => {
+    const rig = await started(forwarding('web', pool(1, 2), { hairpin: pool(1, 2) }));
+    rig.kernel.foreign(batch({ kind: 'tableDelete', family: NFPROTO.IPv4, table: 'fairlead' }));
+    rig.plan(all(forwarding('web', pool(2, 3), { hairpin: pool(3) })));
+    const drift = await rig.audit();
+    expect(drift.missing).toBeGreaterThan(0);
+    rig.drain();
+    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
+  });
+
+  it('leaves the tables of others alone', async () => {
+    const rig = await started(forwarding('web', pool(1, 2)));
+    const theirs: NftOp[] = ['kube-proxy', 'filter'].flatMap((table) => [
+      { kind: 'tableAdd', family: NFPROTO.IPv4, table, comment: '' },
+      { kind: 'chainAdd', family: NFPROTO.IPv4, table, chain: 'services', comment: '' },
+    ]);
+    rig.kernel.foreign(batch(...theirs, { ...theirs[0], family: NFPROTO.IPv6 } as NftOp));
+    const before = rig.kernel.ruleset();
+    expect(await rig.audit()).toEqual(noDrift);
+    expect(await rig.crash(all(forwarding('web', pool(1, 2))), environment)).toEqual(noDrift);
+    expect(rig.kernel.ruleset()).toBe(before);
+    await nftablesMode.cleanup(rig.kernel);
+    expect(rig.kernel.ruleset()).toContain('table ip kube-proxy');
+    expect(rig.kernel.ruleset()).not.toContain('fairlead');
+  });
+
+  it('reads again when a dump was interrupted, and gives up after some attempts', async () => {
+    const rig = await started(forwarding('web', pool(1, 2)));
+    rig.kernel.interruptDumps(3);
+    expect(await rig.audit()).toEqual(noDrift);
+    rig.kernel.interruptDumps(100);
+    await expect(rig.audit()).rejects.toThrow(KernelError);
+  });
+});
+
+describe('culprits', () => {
+  const two = [
+    forwarding('web', pool(1, 2)),
+    forwarding('shop', pool(3, 4, 5), { frontends: [clusterIP('10.96.0.2')] }),
+    forwarding('down', pool(), { frontends: [clusterIP('10.96.0.3', 'reject')] }),
+  ];
+  it.for([
+    ['endpoints', '10.96.0.2 . tcp . 80 . 1', 'ns/shop/TCP'],
+    ['endpoints', '10.96.0.1 . tcp . 80 . 0', 'ns/web/TCP'],
+    ['services', '10.96.0.2 . tcp . 80', 'ns/shop/TCP'],
+    ['no-endpoint-services', '10.96.0.3', 'ns/down/TCP'],
+  ])('of %s { %s } is %s', async ([forSet, forKey, culprit]) => {
+    const rig = await started();
+    rig.plan(all(...two));
+    const taken = rig.planner.take()!;
+    rig.kernel.failNext({ code: 'ENFILE', forSet: forSet!, forKey: forKey! });
+    const result = rig.kernel.applyNow(taken.ops);
+    const failures = result.kind === 'failed' ? result.failures : [];
+    expect(failures.flatMap((failure) => taken.culprits(failure))).toEqual([culprit]);
+  });
+
+  it('are unknown when the kernel names no element of a batch for several', async () => {
+    const rig = await started();
+    rig.plan(all(...two));
+    const taken = rig.planner.take()!;
+    const nowhere = { op: undefined, entry: undefined, code: 'ENOMEM', message: '' };
+    expect(taken.culprits(nowhere)).toEqual([]);
+    expect(taken.culprits({ ...nowhere, op: 0 })).toEqual([]);
+  });
+
+  it('are not looked for among those who share an element', async () => {
+    const rig = await started();
+    rig.plan(all(...two));
+    const taken = rig.planner.take()!;
+    rig.kernel.failNext({ code: 'ENFILE', forSet: 'cluster-ips' });
+    const result = rig.kernel.applyNow(taken.ops);
+    const failures = result.kind === 'failed' ? result.failures : [];
+    expect(failures.flatMap((failure) => taken.culprits(failure))).toEqual([]);
+  });
+});
+
+describe('cleanup', () => {
+  it('is no error when there is nothing', async () => {
+    const kernel = new FakeKernel();
+    await nftablesMode.cleanup(kernel);
+    expect(kernel.writes).toBe(0);
+  });
+
+  it('says what the kernel refused', async () => {
+    const rig = await started();
+    rig.kernel.failNext({ code: 'EPERM' });
+    await expect(nftablesMode.cleanup(rig.kernel)).rejects.toThrow('nft.table.delete');
+  });
+});
+
+describe('probe', () => {
+  it('finds nothing missing in a whole kernel, and leaves nothing behind', async () => {
+    const kernel = new FakeKernel();
+    expect(await nftablesMode.probe(kernel)).toEqual([]);
+    expect(kernel.ruleset()).toBe('');
+  });
+
+  it('names what the kernel refuses', async () => {
+    const kernel = new FakeKernel();
+    kernel.failNext({ code: 'ENOENT', op: 1 });
+    const [missing] = await nftablesMode.probe(kernel);
+    expect(missing).toMatchObject({ feature: 'set services (ENOENT)' });
+  });
+
+  it('throws without permission', async () => {
+    const kernel = new FakeKernel();
+    kernel.failNext({ code: 'EPERM', op: 0 });
+    await expect(nftablesMode.probe(kernel)).rejects.toThrow('EPERM');
+  });
+});
