@@ -1,6 +1,7 @@
 /** All stories, in the order of the behaviour document. */
 import type { Story } from '../lab/story.ts';
 import { affinityStories } from './affinity.ts';
+import { changeStories } from './changes.ts';
 import { clusterIpStories } from './cluster-ip.ts';
 import { conntrackStories } from './conntrack.ts';
 import { dualStackStories } from './dual-stack.ts';
@@ -13,8 +14,10 @@ import { policyStories } from './policies.ts';
 import { protocolStories } from './protocols.ts';
 import { restartStories } from './restart.ts';
 import { serviceCidrStories } from './service-cidr.ts';
+import { sliceStories } from './slices.ts';
 import { terminatingStories } from './terminating.ts';
 import { topologyStories } from './topology.ts';
+import { weirdStories } from './weird.ts';
 
 export const stories: readonly Story[] = [
   ...clusterIpStories,
@@ -32,4 +35,7 @@ export const stories: readonly Story[] = [
   ...dualStackStories,
   ...conntrackStories,
   ...restartStories,
+  ...sliceStories,
+  ...changeStories,
+  ...weirdStories,
 ];

@@ -1,9 +1,16 @@
-/** Every story, in mode nftables. */
-import { afterAll, beforeAll, test } from 'vitest';
+/** Every story, in mode nftables, and what stories cannot tell. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openKernel } from '../../src/kernel/native-kernel.ts';
+import { FAMILIES, POD_A_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
+import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
 import { runStory } from '../lab/run-story.ts';
-import { fairlead } from './fairlead-proxy.ts';
+import { assortment } from './assortment.ts';
+import { NODE_PORT, vip } from './common.ts';
+import { fairlead, type LogLine } from './fairlead-proxy.ts';
 import { stories } from './index.ts';
+
+const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
 
 let lab: Lab;
 beforeAll(async () => {
@@ -14,3 +21,91 @@ afterAll(() => lab.close());
 for (const story of stories) {
   test(story.name, () => runStory(lab, fairlead('nftables'), story));
 }
+
+async function generation(): Promise<number> {
+  const kernel = openKernel({ netns: lab.node.namespacePath });
+  try {
+    return await kernel.generation();
+  } finally {
+    kernel.close();
+  }
+}
+
+/** What the kernel calls each connection: an entry that is deleted and made again has another. */
+async function connections(): Promise<string[]> {
+  const lists = ['ipv4', 'ipv6'].map((family) =>
+    lab.node.run(['conntrack', '-L', '-o', 'id', '-f', family]),
+  );
+  return (await Promise.all(lists))
+    .join('')
+    .match(/\bid=\d+/g)!
+    .sort();
+}
+
+describe('a restart without a change', () => {
+  test('writes nothing and deletes no connection, whatever Services there are', async () => {
+    const protocols = ['TCP', 'UDP', 'SCTP'] as const;
+    const ports = protocols.map((protocol) => ({ name: protocol, protocol, port: 8080 }));
+    const servicePorts = ports.map((port) => ({ ...port, port: 80, nodePort: NODE_PORT }));
+    const objects = [
+      ...BASELINE,
+      ...assortment(100),
+      service('web', { clusterIp: vip, ports: servicePorts }),
+      ...slices('web', ['pod-a'], { ports }),
+    ];
+    const proxy = fairlead('nftables');
+    const first = await proxy.start(lab.node, settings, objects);
+    const { client, 'pod-a': server } = lab.actors;
+    for (const protocol of protocols) {
+      for (const family of FAMILIES) {
+        const to = { address: vip[family], port: 80 };
+        await server.listen(protocol, POD_A_IP[family], 8080);
+        const flow = `${protocol} ${family}`;
+        const outcome = await client.open(flow, { protocol, to, timeoutMs: 3000 });
+        expect(outcome).toMatchObject({ kind: 'answered', by: 'pod-a' });
+      }
+    }
+    await first.stop();
+    const before = { generation: await generation(), connections: await connections() };
+    expect(before.connections.length).toBeGreaterThanOrEqual(6);
+
+    const second = await proxy.start(lab.node, settings, objects);
+    expect({ generation: await generation(), connections: await connections() }).toEqual(before);
+    await second.stop();
+    await proxy.cleanup(lab.node);
+    await lab.reset();
+  });
+});
+
+describe('what cannot be used', () => {
+  test('is logged with the name of the object, the field and the reason', async () => {
+    const lines: LogLine[] = [];
+    const proxy = fairlead('nftables', { log: (line) => lines.push(line) });
+    const running = await proxy.start(lab.node, settings, [
+      ...BASELINE,
+      service('web', { externalIps: [vip], spec: { externalIPs: ['300.1.1.1'] } }),
+      ...slices('web', [{ at: { IPv4: '169.254.1.1' } }]),
+      service('shop', { spec: { clusterIP: vip.IPv4, clusterIPs: [vip.IPv4] } }),
+    ]);
+    await running.stop();
+    await proxy.cleanup(lab.node);
+    const warnings = lines.filter(({ level }) => level === 'warn');
+    expect(warnings).toMatchObject([
+      {
+        subject: 'Service default/web',
+        field: 'spec.externalIPs[0]',
+        err: 'is no IP address: "300.1.1.1"',
+      },
+      {
+        subject: 'EndpointSlice default/web-ipv4',
+        field: 'endpoints[0].addresses[0]',
+        err: '"169.254.1.1" is a link-local address: not usable for an endpoint',
+      },
+      {
+        service: 'default/web',
+        err: 'default/web does not get TCP 10.96.0.10:80, which default/shop holds',
+        msg: 'Frontend is taken',
+      },
+    ]);
+  });
+});

@@ -1,0 +1,165 @@
+/** Objects that are strange but real: endpoints that are nodes, wrong ones, very large ones. */
+import { clusterIp, NODE_IP, nowhere } from '../lab/addresses.ts';
+import { service, slice, slices } from '../lab/objects.ts';
+import {
+  answered,
+  apply,
+  at,
+  connect,
+  refused,
+  remove,
+  reset,
+  type Story,
+  silence,
+} from '../lab/story.ts';
+import { externalLocal, frontends, NODE_PORT, reachable, vip } from './common.ts';
+
+const { clusterIp: toVip, loadBalancer, nodePort } = frontends;
+const podA = answered({ 'pod-a': 'node' });
+const both = answered({ 'pod-a': 'node', 'pod-b': 'node' });
+const other = clusterIp(11);
+const toOther = at(other, 80);
+
+const hostNetwork: readonly Story[] = [
+  {
+    name: 'Endpoints may be addresses of nodes: this one and another',
+    covers: ['5.5'],
+    steps: [
+      apply(reachable(), ...slices('web', ['node', 'node2'])),
+      connect('pod-a', toVip, answered({ node: 'own', node2: 'own' })),
+      connect('client', toVip, answered({ node: 'any', node2: 'node' })),
+      connect('node', toVip, answered({ node: 'node', node2: 'node' })),
+      connect('client', nodePort, answered({ node: 'any', node2: 'node' })),
+      connect('client', loadBalancer, answered({ node: 'any', node2: 'node' })),
+    ],
+  },
+  {
+    name: 'An endpoint that is an address of the node, with external policy Local',
+    covers: ['5.4', '5.5'],
+    steps: [
+      apply(reachable(externalLocal), ...slices('web', ['node', 'node2'])),
+      connect('client', loadBalancer, answered({ node: 'own' })),
+      connect('client', nodePort, answered({ node: 'own' })),
+      connect('node', loadBalancer, answered({ node: 'node', node2: 'node' })),
+    ],
+  },
+  {
+    name: 'A Service may have the same port on the node as its endpoint there',
+    covers: ['5.9'],
+    steps: [
+      apply(
+        service('web', { ports: [{ port: 80, nodePort: NODE_PORT }] }),
+        ...slices('web', ['node'], { ports: [{ port: NODE_PORT }] }),
+      ),
+      connect('client', at(NODE_IP, NODE_PORT), answered({ node: 'any' })),
+      connect('pod-a', toVip, answered({ node: 'own' })),
+    ],
+  },
+];
+
+const invalid: readonly Story[] = [
+  {
+    name: 'Loopback, link-local, multicast and unspecified endpoints are refused, the rest works',
+    covers: ['4.3'],
+    servers: [{ actor: 'node', at: at({ IPv4: '127.0.0.1', IPv6: '::1' }, 8080) }],
+    steps: [
+      apply(
+        service('web'),
+        ...slices('web', [
+          { at: { IPv4: '127.0.0.1', IPv6: '::1' } },
+          { at: { IPv4: '169.254.1.1', IPv6: 'fe80::1' } },
+          { at: { IPv4: '224.0.0.1', IPv6: 'ff02::1' } },
+          { at: { IPv4: '0.0.0.0', IPv6: '::' } },
+          { at: { IPv4: 'no address', IPv6: 'no address' } },
+          'pod-a',
+        ]),
+      ),
+      connect('client', toVip, podA),
+      connect('node', toVip, podA),
+    ],
+  },
+  {
+    name: 'A Service with an unusable ClusterIP is refused, the others work',
+    covers: ['5.1'],
+    steps: [
+      apply(
+        service('broken', { spec: { clusterIP: '10.96.0.300', clusterIPs: ['10.96.0.300'] } }),
+        service('half', { spec: { clusterIP: other.IPv4, clusterIPs: [other.IPv4, 'x'] } }),
+        service('web'),
+        ...['broken', 'half', 'web'].flatMap((name) => slices(name, ['pod-a'])),
+      ),
+      connect('client', toVip, podA),
+      connect('client', toOther, podA, { families: ['IPv4'] }),
+    ],
+  },
+  {
+    name: 'Objects of a wrong shape are refused, the others work',
+    covers: ['4.2', '4.3'],
+    steps: [
+      apply(
+        service('web'),
+        ...slices('web', ['pod-a']),
+        { ...service('strange', { clusterIp: other }), spec: 'nothing' },
+        { ...slice('IPv4', 'web', [], { suffix: '-x' }), endpoints: 7, ports: { port: 1 } },
+        { ...slice('IPv4', 'web', [], { suffix: '-y' }), endpoints: [null, 3, { addresses: [] }] },
+      ),
+      connect('client', toVip, podA),
+    ],
+  },
+];
+
+const longest = 'x'.repeat(253);
+const manyPorts = Array.from({ length: 2000 }, (_, n) => ({ name: `p${n}`, port: 1000 + n }));
+const manyEndpoints = Array.from({ length: 5000 }, (_, n) => ({ at: nowhere(n) }));
+
+const large: readonly Story[] = [
+  {
+    name: 'Names of 253 characters work',
+    covers: ['12.50'],
+    steps: [
+      apply(
+        service(longest, { ports: [{ name: 'y'.repeat(253), port: 80 }] }),
+        ...slices(longest, ['pod-a'], { ports: [{ name: 'y'.repeat(253), port: 8080 }] }),
+      ),
+      connect('client', toVip, podA),
+      apply(...slices(longest, [], { ports: [{ name: 'y'.repeat(253), port: 8080 }] })),
+      connect('client', toVip, refused),
+      remove(service(longest)),
+      connect('client', toVip, silence),
+    ],
+  },
+  {
+    name: 'A Service may have 2,000 ports',
+    covers: ['5.2'],
+    steps: [
+      apply(
+        service('web', { ports: manyPorts }),
+        ...slices('web', ['pod-b'], {
+          ports: manyPorts.map(({ name, port }) => ({ name, port: port + 2000 })),
+        }),
+      ),
+      ...[0, 1000, 1999].map((n) =>
+        connect('client', at(vip, 1000 + n), answered({ [`pod-b:${3000 + n}`]: 'node' }), {
+          connections: 1,
+        }),
+      ),
+      connect('client', at(vip, 3000), refused),
+    ],
+  },
+  {
+    name: 'A Service may have 5,000 endpoints',
+    covers: ['5.3'],
+    steps: [
+      apply(
+        service('web'),
+        ...slices('web', ['pod-a']),
+        ...slices('web', manyEndpoints, { suffix: '-many' }),
+      ),
+      connect('client', toVip, reset, { connections: 1 }),
+      apply(...slices('web', ['pod-a', 'pod-b']), ...slices('web', [], { suffix: '-many' })),
+      connect('client', toVip, both),
+    ],
+  },
+];
+
+export const weirdStories: readonly Story[] = [...hostNetwork, ...invalid, ...large];
