@@ -3,6 +3,7 @@ import type { LocalDetector } from '../../../../src/modes/mode.ts';
 import type { Family } from '../../../../src/state/address.ts';
 import { resolve } from '../../../../src/state/resolve.ts';
 import { type EndpointSlice, forwardingKey, type Service } from '../../../../src/state/types.ts';
+import { FakeKernel } from '../../../fake/kernel.ts';
 import type { Outcome, Packet } from '../../../fake/nft-packet.ts';
 import { address, cidr, http, service, slice } from '../../state/build.ts';
 import { Rig } from './rig.ts';
@@ -65,7 +66,7 @@ export class Stage {
   readonly rig: Rig;
   readonly #family: Family;
 
-  constructor(options: StageOptions) {
+  constructor(options: StageOptions, kernel = new FakeKernel()) {
     const { family } = options;
     this.#family = family;
     const pods = { kind: 'cidr', cidr: cidr(block(family, '10.244.0.0/16')) } as const;
@@ -81,6 +82,7 @@ export class Stage {
         nodePortAddresses:
           options.nodePortAddresses?.map((text) => address(at(family, text))) ?? 'all',
       },
+      kernel,
     );
   }
 

@@ -1,0 +1,96 @@
+/** A few lives of a Service as batches, for golden files and for `nft -f`. */
+import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
+import type { Family } from '../../../../src/state/address.ts';
+import { FakeKernel } from '../../../fake/kernel.ts';
+import { address, cidr, http, ready, readyLocal, service } from '../../state/build.ts';
+import { at, block, endpoints, everyKind, Stage } from './stage.ts';
+
+class RecordingKernel extends FakeKernel {
+  readonly batches: Uint8Array[] = [];
+
+  override applyNow(ops: Uint8Array) {
+    this.batches.push(ops.slice());
+    return super.applyNow(ops);
+  }
+}
+
+/** Batches before a story: what the mode writes into an empty kernel. */
+export const skeletonBatches = 1;
+
+const here = '10.244.0.5';
+const away = '10.244.1.6';
+const further = '10.244.2.7';
+const both = { [away]: ready, [here]: readyLocal };
+
+const stories = {
+  'cluster-ip': async (stage, family) => {
+    const web = service({ clusterIPs: [at(family, '10.96.0.1')] });
+    await stage.play([web, endpoints(family, both)]);
+    await stage.play([web, endpoints(family, { ...both, [further]: ready })]);
+    await stage.play([web, endpoints(family, { [away]: ready, [further]: ready })]);
+    stage.rig.drain();
+    await stage.play();
+    stage.rig.drain();
+  },
+  'every-kind': async (stage, family) => {
+    const loadBalancerSourceRanges = ['192.0.0.0/8'];
+    await stage.play([everyKind(family, { loadBalancerSourceRanges }), endpoints(family, both)]);
+    await stage.play();
+    stage.rig.drain();
+  },
+  'policy-local': async (stage, family) => {
+    const web = everyKind(family, {
+      internalTrafficPolicy: 'Local',
+      externalTrafficPolicy: 'Local',
+    });
+    await stage.play([web, endpoints(family, both)]);
+    await stage.play([web, endpoints(family, { [away]: ready })]);
+    stage.rig.drain();
+  },
+  'no-endpoints': async (stage, family) => {
+    await stage.play([everyKind(family)]);
+    await stage.play([everyKind(family), endpoints(family, { [away]: ready })]);
+    await stage.play([everyKind(family)]);
+    stage.rig.drain();
+  },
+  'session-affinity': async (stage, family) => {
+    const policies = { externalTrafficPolicy: 'Local', affinityTimeoutSeconds: 10800 } as const;
+    await stage.play([everyKind(family, policies), endpoints(family, both)]);
+    await stage.play([everyKind(family), endpoints(family, both)]);
+    stage.rig.drain();
+  },
+  protocols: async (stage, family) => {
+    const ports = [
+      { ...http, nodePort: 30080 },
+      { ...http, name: 'dns', protocol: 'UDP', port: 53, nodePort: 30080 },
+      { ...http, name: 'sip', protocol: 'SCTP', port: 5060 },
+    ] as const;
+    const slicePorts = ports.map((port) => ({ ...port, port: port.port + 8000 }));
+    const web = service({ type: 'NodePort', clusterIPs: [at(family, '10.96.0.1')], ports });
+    await stage.play([web, endpoints(family, both, { ports: slicePorts })]);
+  },
+  environment: async (stage, family) => {
+    await stage.play([everyKind(family), endpoints(family, both)]);
+    const serviceCIDRs = ['10.96.0.0/16', '10.100.0.0/16'].map((text) => cidr(block(family, text)));
+    const nodePortAddresses = [address(at(family, '192.168.0.2'))];
+    stage.rig.environment({ serviceCIDRs, nodePortAddresses });
+    stage.rig.take();
+    stage.rig.environment({ serviceCIDRs: serviceCIDRs.slice(1), nodePortAddresses: 'all' });
+    stage.rig.take();
+  },
+} as const satisfies Record<string, (stage: Stage, family: Family) => Promise<void>>;
+
+export type StoryName = keyof typeof stories;
+export const storyNames = Object.keys(stories) as StoryName[];
+
+/** The batches of a story, the first of which makes the fixed objects. */
+export async function batchesOf(name: StoryName, family: Family): Promise<Uint8Array[]> {
+  const kernel = new RecordingKernel();
+  const stage = new Stage({ family }, kernel);
+  await stories[name](stage, family);
+  return kernel.batches;
+}
+
+export function scriptOf(batches: readonly Uint8Array[]): string {
+  return batches.map((ops) => nftablesMode.script(ops)).join('\n');
+}
