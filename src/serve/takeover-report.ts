@@ -28,10 +28,8 @@ export function takeoverReport(
         return;
       }
       case 'kept': {
-        const kept = event.kept.map(
-          ({ table, chain, referrer }) => `${table} ${chain} (chain ${referrer} refers to it)`,
-        );
-        log.warn({ family: event.family, kept }, "Chains of kube-proxy's stay, others use them");
+        const kept = event.kept.map(({ table, chain, because }) => `${table} ${chain}: ${because}`);
+        log.warn({ family: event.family, kept }, "Chains of kube-proxy's stay, they are needed");
         return;
       }
       case 'failed': {

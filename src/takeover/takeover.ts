@@ -21,7 +21,7 @@ export type TakeoverEvent =
       /** It was gone before: kube-proxy must have written it again. */
       readonly again: boolean;
     }
-  /** Others refer to it, so it stays. */
+  /** It has to stay. */
   | { readonly kind: 'kept'; readonly family: Family; readonly kept: readonly KeptChain[] }
   | {
       readonly kind: 'failed';
@@ -119,7 +119,7 @@ export class Takeover {
 
   #find(family: Family): Promise<Leftovers> {
     const { kernel, mode } = this.#options;
-    return findLeftovers(kernel, family, kindsReplacedBy(mode));
+    return findLeftovers(kernel, family, kindsReplacedBy(mode), 'replaced');
   }
 }
 

@@ -175,9 +175,9 @@ describe('a start that cannot work says in one line what is wrong and what to do
   });
 
   it('on a kernel that lacks a feature', async () => {
-    expect(await failure(new Refusing('EOPNOTSUPP', 0))).toMatch(
-      /^no proxy mode can run: nftables needs what this kernel lacks: nf_tables \(EOPNOTSUPP\): load module nf_tab/,
-    );
+    const text = await failure(new Refusing('EOPNOTSUPP', 0));
+    expect(text).toMatch(/^no proxy mode can run: nftables needs what this kernel lacks: /);
+    expect(text).toContain(' nf_tables (EOPNOTSUPP): load module nf_tables ');
   });
 
   it('when asked for a mode that is not there', async () => {

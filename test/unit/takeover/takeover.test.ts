@@ -210,9 +210,9 @@ describe('taking over', () => {
     expect(scene.events[1]).toMatchObject({
       family: 'IPv4',
       kept: expect.arrayContaining([
-        { table: 'nat', chain: 'KUBE-MARK-MASQ', referrer: 'KUBE-HP-A' },
-        { table: 'nat', chain: svc, referrer: 'mine' },
-        { table: 'nat', chain: sep, referrer: svc },
+        { table: 'nat', chain: 'KUBE-MARK-MASQ', because: 'chain KUBE-HP-A refers to it' },
+        { table: 'nat', chain: svc, because: 'chain mine refers to it' },
+        { table: 'nat', chain: sep, because: `chain ${svc} refers to it` },
       ]),
     });
   });

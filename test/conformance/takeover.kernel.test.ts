@@ -1,0 +1,173 @@
+/** Taking over in a real kernel: kube-proxy's rules go, and nobody else's change in a single byte. */
+import { expect, test } from 'vitest';
+import type { Kernel } from '../../src/kernel/kernel.ts';
+import { lookElsewhere } from '../../src/takeover/elsewhere.ts';
+import { findLeftovers, type Leftovers, type Scope } from '../../src/takeover/leftovers.ts';
+import { removeLeftovers } from '../../src/takeover/removal.ts';
+import { machine } from '../unit/host/machine.ts';
+import {
+  addresses,
+  hostPortRules,
+  ipvsRules,
+  type Line,
+  mixedRules,
+  nftablesRules,
+  restoreText,
+  userTable,
+} from './kube-proxy-rules.ts';
+import { createKernel, type Namespace } from './namespace.ts';
+
+async function restore(namespace: Namespace, family: 'IPv4' | 'IPv6', text: string) {
+  const program = family === 'IPv4' ? 'iptables-nft-restore' : 'ip6tables-nft-restore';
+  await namespace.run(program, ['--counters'], text);
+}
+
+/** Everything that the node's tools can say about netfilter. */
+async function everything(namespace: Namespace): Promise<string> {
+  const said = [
+    await namespace.run('iptables-nft-save', ['--counters']),
+    await namespace.run('ip6tables-nft-save', ['--counters']),
+    await namespace.run('nft', ['list', 'ruleset']),
+  ];
+  // The time of day is in comments.
+  return said.join('\n').replace(/^# .*$/gm, '');
+}
+
+async function takeOver(kernel: Kernel, scope: Scope = 'replaced'): Promise<Leftovers[]> {
+  const found: Leftovers[] = [];
+  for (const family of ['IPv4', 'IPv6'] as const) {
+    const leftovers = await findLeftovers(kernel, family, ['nftables', 'iptables'], scope);
+    await removeLeftovers(kernel, leftovers);
+    found.push(leftovers);
+  }
+  return found;
+}
+
+/** What a namespace holds that only ever had these rules of others. */
+async function onlyOthers(load: (namespace: Namespace) => Promise<void>): Promise<string> {
+  const { namespace } = await createKernel();
+  await load(namespace);
+  return everything(namespace);
+}
+
+test("kube-proxy's rules go from between Docker's, Calico's, the kubelet's and a user's", async () => {
+  const load = async (namespace: Namespace, owners: readonly Line['owner'][]): Promise<void> => {
+    await namespace.run('nft', ['-f', '-'], userTable);
+    for (const family of ['IPv4', 'IPv6'] as const) {
+      await restore(
+        namespace,
+        family,
+        restoreText(mixedRules(addresses[family], 'ACCEPT'), owners),
+      );
+    }
+  };
+  const { kernel, namespace } = await createKernel();
+  await load(namespace, ['kube-proxy', 'others']);
+  await namespace.run('nft', ['-f', '-'], nftablesRules('ip', addresses.IPv4));
+  await namespace.run('nft', ['-f', '-'], nftablesRules('ip6', addresses.IPv6));
+  const before = await everything(namespace);
+  expect(before).toContain('KUBE-SVC-XPGD46QRK7WJZT7O');
+
+  const found = await takeOver(kernel);
+  const others = await onlyOthers((other) => load(other, ['others']));
+  expect(await everything(namespace)).toBe(others);
+  expect(others).toContain('KUBE-FIREWALL');
+  expect(others).toContain('[8:480] -A INPUT -j KUBE-FIREWALL');
+  const counts = found.map(({ family, tables, chains, jumps, kept }) => {
+    return [family, tables.length, chains.length, jumps.length, kept.length];
+  });
+  expect(counts).toEqual([
+    ['IPv4', 1, 18, 12, 0],
+    ['IPv6', 1, 18, 12, 0],
+  ]);
+
+  const [again] = await takeOver(kernel);
+  expect(again).toMatchObject({ tables: [], chains: [], jumps: [], kept: [] });
+});
+
+test('the chain that accepts forwarded traffic stays where the policy is to drop it', async () => {
+  const { kernel, namespace } = await createKernel();
+  const rules = mixedRules(addresses.IPv4, 'DROP');
+  await restore(namespace, 'IPv4', restoreText(rules, ['kube-proxy', 'others']));
+  const [found] = await takeOver(kernel);
+  const isForward = ({ text }: Line): boolean => text.includes('KUBE-FORWARD');
+  const left = rules.map((line): Line => (isForward(line) ? { ...line, owner: 'others' } : line));
+  const others = await onlyOthers((other) => restore(other, 'IPv4', restoreText(left, ['others'])));
+  expect(await everything(namespace)).toBe(others);
+  expect(others).toContain('-A KUBE-FORWARD -m comment');
+  expect(found?.kept).toMatchObject([{ table: 'filter', chain: 'KUBE-FORWARD' }]);
+
+  await takeOver(kernel, 'all');
+  expect(await namespace.run('iptables-nft-save', [])).not.toContain('KUBE-FORWARD');
+});
+
+test('what its ipvs mode left in iptables goes too', async () => {
+  const { kernel, namespace } = await createKernel();
+  await restore(namespace, 'IPv4', restoreText(ipvsRules, ['kube-proxy', 'others']));
+  await takeOver(kernel);
+  const others = await onlyOthers((other) =>
+    restore(other, 'IPv4', restoreText(ipvsRules, ['others'])),
+  );
+  expect(await everything(namespace)).toBe(others);
+});
+
+test("a chain that a container runtime's rules need stays, and works", async () => {
+  const { kernel, namespace } = await createKernel();
+  await restore(namespace, 'IPv4', restoreText(hostPortRules, ['kube-proxy', 'others']));
+  const [found] = await takeOver(kernel);
+  const others = await onlyOthers((other) =>
+    restore(other, 'IPv4', restoreText(hostPortRules, ['others'])),
+  );
+  expect(await everything(namespace)).toBe(others);
+  expect(found?.kept).toEqual([
+    { table: 'nat', chain: 'KUBE-MARK-MASQ', because: 'chain KUBE-HP-ABCDEF refers to it' },
+  ]);
+});
+
+test('a namespace without iptables, and one with empty tables, stay as they are', async () => {
+  const { kernel, namespace } = await createKernel();
+  const generation = await kernel.generation();
+  await takeOver(kernel);
+  expect(await kernel.generation()).toBe(generation);
+  await restore(namespace, 'IPv4', '*nat\n:PREROUTING ACCEPT [0:0]\nCOMMIT\n');
+  const before = await everything(namespace);
+  await takeOver(kernel);
+  expect(await everything(namespace)).toBe(before);
+});
+
+test('ten thousand chains go in one transaction', async () => {
+  const { kernel, namespace } = await createKernel();
+  const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
+  const name = (i: number): string => {
+    const digits = [i % 32, (i >> 5) % 32, (i >> 10) % 32, (i >> 15) % 32];
+    return `KUBE-SVC-${digits.map((digit) => letters[digit]).join('')}AAAAAAAAAAAA`;
+  };
+  const chains = Array.from({ length: 10_000 }, (_, i) => name(i));
+  const text = [
+    '*nat',
+    ':PREROUTING ACCEPT [0:0]',
+    ':KUBE-SERVICES - [0:0]',
+    ...chains.map((chain) => `:${chain} - [0:0]`),
+    '-A PREROUTING -j KUBE-SERVICES',
+    ...chains.map((chain, i) => `-A KUBE-SERVICES -p tcp --dport ${i + 1} -j ${chain}`),
+    'COMMIT',
+    '',
+  ].join('\n');
+  await restore(namespace, 'IPv4', text);
+  const generation = await kernel.generation();
+  const [found] = await takeOver(kernel);
+  expect(found?.chains).toHaveLength(10_001);
+  expect(await kernel.generation()).toBe(generation + 1);
+  expect(await namespace.run('iptables-nft-save', [])).not.toContain('KUBE-');
+});
+
+test('tables of legacy iptables are noticed', async () => {
+  const { namespace } = await createKernel();
+  const elsewhere = async () => {
+    const path = '/proc/net/ip_tables_names';
+    return lookElsewhere(machine({ [path]: await namespace.run('cat', [path]) }));
+  };
+  expect(await elsewhere()).toMatchObject({ legacyTables: [], dummyInterface: false });
+  await namespace.run('iptables-legacy', ['-t', 'nat', '-N', 'KUBE-SERVICES']);
+  expect(await elsewhere()).toMatchObject({ legacyTables: ['iptables-legacy nat'] });
+});
