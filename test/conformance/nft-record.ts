@@ -41,7 +41,8 @@ function outcomeOf(result: ApplyResult): Outcome {
   });
 }
 
-async function dumpAll(kernel: Kernel) {
+/** Everything in the kernel, without handles. */
+export async function dumpAll(kernel: Kernel) {
   const all = { family: 0, table: '' };
   const sets = await dumped(kernel, 'set', { kind: 'setsDump', ...all });
   const records: Reply[] = [

@@ -35,6 +35,11 @@ export class Rig {
     this.#planner = nftablesMode.planner(config, environment);
   }
 
+  /** A planner of a process that has just started. */
+  newPlanner(): Planner {
+    return nftablesMode.planner(this.#config, this.#environment);
+  }
+
   get planner(): Planner {
     return this.#planner;
   }

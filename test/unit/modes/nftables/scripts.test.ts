@@ -1,22 +1,22 @@
 import { describe, expect, it } from 'vitest';
-import { batchesOf, scriptOf, skeletonBatches, storyNames } from './scripts.ts';
+import { played, scriptOf, skeletonBatches, storyNames } from './scripts.ts';
 
 describe('the script of', () => {
   it.for(['IPv4', 'IPv6'] as const)('the fixed objects, %s', async (family) => {
-    const batches = await batchesOf('cluster-ip', family);
+    const { batches } = await played('cluster-ip', family);
     const script = scriptOf(batches.slice(0, skeletonBatches));
     await expect(script).toMatchFileSnapshot(`golden/fixed-${family.toLowerCase()}.nft`);
   });
 
   it.for(storyNames)('story %s', async (name) => {
-    const batches = await batchesOf(name, 'IPv4');
+    const { batches } = await played(name, 'IPv4');
     await expect(scriptOf(batches.slice(skeletonBatches))).toMatchFileSnapshot(
       `golden/${name}.nft`,
     );
   });
 
   it('a Service in IPv6', async () => {
-    const batches = await batchesOf('every-kind', 'IPv6');
+    const { batches } = await played('every-kind', 'IPv6');
     const script = scriptOf(batches.slice(skeletonBatches));
     await expect(script).toMatchFileSnapshot('golden/every-kind-ipv6.nft');
   });

@@ -3,6 +3,7 @@ import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
 import type { Family } from '../../../../src/state/address.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 import { address, cidr, http, ready, readyLocal, service } from '../../state/build.ts';
+import type { Rig } from './rig.ts';
 import { at, block, endpoints, everyKind, Stage } from './stage.ts';
 
 class RecordingKernel extends FakeKernel {
@@ -83,12 +84,18 @@ const stories = {
 export type StoryName = keyof typeof stories;
 export const storyNames = Object.keys(stories) as StoryName[];
 
-/** The batches of a story, the first of which makes the fixed objects. */
-export async function batchesOf(name: StoryName, family: Family): Promise<Uint8Array[]> {
+/** A story that has been played. */
+export interface Played {
+  /** The first makes the fixed objects. */
+  readonly batches: readonly Uint8Array[];
+  readonly rig: Rig;
+}
+
+export async function played(name: StoryName, family: Family): Promise<Played> {
   const kernel = new RecordingKernel();
   const stage = new Stage({ family }, kernel);
   await stories[name](stage, family);
-  return kernel.batches;
+  return { batches: kernel.batches, rig: stage.rig };
 }
 
 export function scriptOf(batches: readonly Uint8Array[]): string {
