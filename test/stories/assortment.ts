@@ -75,9 +75,12 @@ const kinds: readonly Kind[] = [
 
 export const classes = kinds.length;
 
-/** `count` Services, each class in turn, dual-stack, with addresses of their own. */
-export function assortment(count: number): KubernetesObject[] {
-  return Array.from({ length: count }, (_, n) => {
+/**
+ * `count` Services from the `first` on, each class in turn, dual-stack, with addresses of their own.
+ */
+export function assortment(count: number, first = 0): KubernetesObject[] {
+  return Array.from({ length: count }, (_, index) => {
+    const n = first + index;
     const { options, endpoints } = kinds[n % kinds.length]!;
     const name = `service-${n}`;
     const made = options(n);

@@ -1,0 +1,126 @@
+/** Downloads through a Service run across the switch from kube-proxy, and are not cut. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import {
+  type Addresses,
+  mixedRules,
+  nftablesRules,
+  restoreText,
+} from '../conformance/kube-proxy-rules.ts';
+import {
+  CLUSTER_CIDR,
+  clusterIp,
+  FAMILIES,
+  type Family,
+  lbVip,
+  POD_A_IP,
+  POD_B_IP,
+} from '../lab/addresses.ts';
+import { createLab, type Lab } from '../lab/lab.ts';
+import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
+import type { Outcome } from '../lab/outcome.ts';
+import { fairlead, type LogLine } from './fairlead-proxy.ts';
+
+let lab: Lab;
+beforeAll(async () => {
+  lab = await createLab();
+});
+afterAll(() => lab.close());
+
+const vip = clusterIp(10);
+/** At 3 MB/s, which a switch does not take. */
+const downloadBytes = 15_000_000;
+const downloadLongestMs = 30_000;
+
+function addressesOf(family: Family): Addresses {
+  return {
+    vip: vip[family],
+    loadBalancer: lbVip(1)[family],
+    endpoints: [POD_A_IP[family], POD_B_IP[family]],
+    pods: CLUSTER_CIDR[family],
+    loopback: family === 'IPv4' ? '127.0.0.0/8' : '::1',
+    target: (address) => (family === 'IPv4' ? `${address}:8080` : `[${address}]:8080`),
+  };
+}
+
+async function iptables(policy: 'ACCEPT' | 'DROP'): Promise<void> {
+  for (const family of FAMILIES) {
+    const program = family === 'IPv4' ? 'iptables-nft-restore' : 'ip6tables-nft-restore';
+    const rules = mixedRules(addressesOf(family), policy);
+    await lab.node.run([program], restoreText(rules, ['kube-proxy', 'others']));
+  }
+}
+
+async function nftables(): Promise<void> {
+  for (const family of FAMILIES) {
+    const rules = nftablesRules(family === 'IPv4' ? 'ip' : 'ip6', addressesOf(family));
+    await lab.node.run(['nft', '-f', '-'], rules);
+  }
+}
+
+function attempt(family: Family) {
+  const to = { address: vip[family], port: 80 };
+  return { protocol: 'TCP', to, timeoutMs: 3000 } as const;
+}
+
+/** Both families from outside the cluster, and from a pod. */
+const clients = (['client', 'pod-a'] as const).flatMap((actor) =>
+  FAMILIES.map((family) => ({ actor, family, flow: `download ${family}` })),
+);
+
+function serverOf(outcome: Outcome): string {
+  return outcome.kind === 'answered' ? outcome.by : outcome.kind;
+}
+
+async function untilTold(lines: readonly LogLine[], message: string, count: number): Promise<void> {
+  for (let i = 0; i < 1000; i += 1) {
+    if (lines.filter(({ msg }) => msg === message).length >= count) return;
+    await sleep(10);
+  }
+  throw new Error(`never told ${count} times: ${message}`);
+}
+
+test.each([
+  ["kube-proxy's iptables mode", () => iptables('ACCEPT'), 'KUBE-SVC'],
+  ["kube-proxy's iptables mode where FORWARD drops", () => iptables('DROP'), 'KUBE-SVC'],
+  ["kube-proxy's nftables mode", nftables, 'table ip6 kube-proxy'],
+])('downloads survive the switch from %s', async (_, program, trace) => {
+  const { actors, node } = lab;
+  for (const family of FAMILIES) {
+    await actors['pod-a'].listen('TCP', POD_A_IP[family], 8080);
+    await actors['pod-b'].listen('TCP', POD_B_IP[family], 8080);
+  }
+  await program();
+  expect(await node.run(['nft', 'list', 'ruleset'])).toContain(trace);
+
+  const servers = await Promise.all(
+    clients.map(async ({ actor, family, flow }) =>
+      serverOf(await actors[actor].open(flow, attempt(family), downloadBytes)),
+    ),
+  );
+  for (const server of servers) expect(['pod-a', 'pod-b']).toContain(server);
+  let ended = 0;
+  const ends = clients.map(async ({ actor, flow }) => {
+    const outcome = await actors[actor].resume(flow, downloadLongestMs);
+    ended += 1;
+    return serverOf(outcome);
+  });
+
+  const lines: LogLine[] = [];
+  const proxy = fairlead('nftables', { log: (line) => lines.push(line) });
+  const objects = [...BASELINE, service('web'), ...slices('web', ['pod-a', 'pod-b'])];
+  const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
+  const running = await proxy.start(node, settings, objects);
+  await untilTold(lines, 'Took over from kube-proxy, its rules are removed', 2);
+  expect(await node.run(['nft', 'list', 'ruleset'])).not.toContain(trace);
+  expect(ended).toBe(0);
+
+  for (const { actor, family } of clients) {
+    const tally = await actors[actor].connect(attempt(family), 16);
+    for (const { outcome } of tally) expect(['pod-a', 'pod-b']).toContain(serverOf(outcome));
+  }
+  expect(await Promise.all(ends)).toEqual(servers);
+  await running.stop();
+  await proxy.cleanup(node);
+  await lab.reset();
+});
