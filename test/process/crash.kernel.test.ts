@@ -109,13 +109,13 @@ function sortedElements(listing: string): string {
   return sorted.replace(/^table .*|^\}\n/gm, '').trim();
 }
 
-/** Polls until the element shows; the deadline is generous, the machine may be busy. */
+/** Polls until the element shows; the deadline is generous, the machine may be busy or emulated. */
 async function until(done: () => Promise<boolean>, what: string): Promise<void> {
-  for (let attempt = 0; attempt < 600; attempt += 1) {
+  for (let attempt = 0; attempt < 3600; attempt += 1) {
     if (await done()) return;
     await sleep(50);
   }
-  throw new Error(`not within 30 s: ${what}`);
+  throw new Error(`not within 3 minutes: ${what}`);
 }
 
 /** All Services go to the treatment of this many endpoints, in both families. */

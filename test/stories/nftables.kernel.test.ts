@@ -8,7 +8,7 @@ import { runStory } from '../lab/run-story.ts';
 import { assortment } from './assortment.ts';
 import { NODE_PORT, vip } from './common.ts';
 import { fairlead, type LogLine } from './fairlead-proxy.ts';
-import { stories } from './index.ts';
+import { chosenStories } from './index.ts';
 
 const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
 
@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => lab.close());
 
-for (const story of stories) {
+for (const story of chosenStories()) {
   test(story.name, () => runStory(lab, fairlead('nftables'), story));
 }
 

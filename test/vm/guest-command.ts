@@ -9,7 +9,11 @@ import { guestProject } from './project.ts';
  */
 export function guestCommand(job: Job, colors: 'always' | 'never'): string {
   const color = colors === 'always' ? 'FORCE_COLOR=1' : 'NO_COLOR=1';
-  return `#!/bin/sh\nexport CI=true ${color}\ncd ${guestProject}\n${jobLines(job)}\n`;
+  // A late answer must not pass as silence.
+  const lab = 'FAIRLEAD_LAB_SILENCE_MS=1500';
+  const stories = `FAIRLEAD_STORIES=${process.env['FAIRLEAD_STORIES'] ?? 'all'}`;
+  const environment = `CI=true ${color} ${lab} ${stories}`;
+  return `#!/bin/sh\nexport ${environment}\ncd ${guestProject}\n${jobLines(job)}\n`;
 }
 
 function jobLines(job: Job): string {

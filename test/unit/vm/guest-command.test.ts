@@ -19,7 +19,7 @@ describe('the script that the guest runs', () => {
 
   it('says that it is no place to skip tests, and whether colours are wanted', () => {
     const job = { kind: 'command', words: ['true'] } as const;
-    expect(guestCommand(job, 'always')).toMatch(/^export CI=true FORCE_COLOR=1$/m);
-    expect(guestCommand(job, 'never')).toMatch(/^export CI=true NO_COLOR=1$/m);
+    expect(guestCommand(job, 'always')).toMatch(/^export CI=true FORCE_COLOR=1 /m);
+    expect(guestCommand(job, 'never')).toMatch(/^export CI=true NO_COLOR=1 /m);
   });
 });
