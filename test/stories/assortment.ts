@@ -75,12 +75,9 @@ const kinds: readonly Kind[] = [
 
 export const classes = kinds.length;
 
-/**
- * `count` Services from the `first` on, each class in turn, dual-stack, with addresses of their own.
- */
-export function assortment(count: number, first = 0): KubernetesObject[] {
-  return Array.from({ length: count }, (_, index) => {
-    const n = first + index;
+/** `count` Services, each class in turn, dual-stack, with addresses of their own. */
+export function assortment(count: number): KubernetesObject[] {
+  return Array.from({ length: count }, (_, n) => {
     const { options, endpoints } = kinds[n % kinds.length]!;
     const name = `service-${n}`;
     const made = options(n);
