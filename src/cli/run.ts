@@ -1,8 +1,6 @@
 /** `fairlead [run]`: everything that a command line of kube-proxy's can ask for. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { type LoadResult, loadConfig } from '../config/load.ts';
-import { openKernel } from '../kernel/native-kernel.ts';
-import { availableModes } from '../modes/index.ts';
 import { describeError } from './describe-error.ts';
 
 /** Resolves to the exit code. */
@@ -38,8 +36,11 @@ async function act(
       writeFileSync(result.path, result.text);
       process.stderr.write(`Wrote configuration to ${result.path}\n`);
       return 0;
-    case 'cleanup':
-      return cleanup(result.action);
+    case 'cleanup': {
+      const { runCleanup } = await import('./cleanup.ts');
+      await runCleanup(result.action);
+      return 0;
+    }
     case 'init-only': {
       const { initialise } = await import('./proxy.ts');
       await initialise({ ...result, args, content });
@@ -50,18 +51,5 @@ async function act(
       await runProxy({ ...result, args, content });
       return 0;
     }
-  }
-}
-
-async function cleanup(action: 'remove' | 'list'): Promise<number> {
-  if (action === 'list') {
-    throw new Error('--cleanup cannot list yet what it would remove: run it without --dry-run');
-  }
-  const kernel = openKernel();
-  try {
-    for (const mode of availableModes()) await mode.cleanup(kernel);
-    return 0;
-  } finally {
-    kernel.close();
   }
 }

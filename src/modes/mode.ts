@@ -127,6 +127,14 @@ export interface Planner {
 /** Time between two calls of `takeDeferred`. */
 export const deferMs = 1000;
 
+/** Something in the kernel that is a mode's own. */
+export interface OwnedObject {
+  /** In the words of the tool that lists it: `table ip fairlead`. */
+  readonly object: string;
+  /** How we know that it is ours. */
+  readonly because: string;
+}
+
 export interface ProxyMode {
   readonly name: ModeName;
   /** Asks the kernel whether it can do what this mode needs, without leaving anything behind. */
@@ -134,6 +142,8 @@ export interface ProxyMode {
   planner(config: ModeConfig, environment: Environment): Planner;
   /** The ops as text that people and golden files read. */
   script(ops: Uint8Array): string;
+  /** What `cleanup` would remove. Read-only. */
+  owned(kernel: Kernel): Promise<readonly OwnedObject[]>;
   /** Removes everything that this mode ever owns; not an error when nothing is there. */
   cleanup(kernel: Kernel): Promise<void>;
 }

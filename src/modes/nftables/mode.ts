@@ -4,7 +4,7 @@ import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { printOps } from '../../kernel/nft/print.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
-import type { ProxyMode } from '../mode.ts';
+import type { OwnedObject, ProxyMode } from '../mode.ts';
 import { type SetName, setDefinitions, tableName } from './layout.ts';
 import { NFTablesPlanner } from './planner.ts';
 import { probe } from './probe.ts';
@@ -20,18 +20,37 @@ export const nftablesMode: ProxyMode = {
       ops,
       (family, set) => definitions[family === NFPROTO.IPv4 ? 'IPv4' : 'IPv6'][set as SetName],
     ),
+  owned,
   cleanup,
 };
+
+const families = [
+  { family: NFPROTO.IPv4, word: 'ip' },
+  { family: NFPROTO.IPv6, word: 'ip6' },
+] as const;
+
+async function owned(kernel: Kernel): Promise<OwnedObject[]> {
+  const found: OwnedObject[] = [];
+  for (const { family, word } of families) {
+    if (!(await hasTable(kernel, family))) continue;
+    const at = { family, table: tableName } as const;
+    const chains = await kernel.dump({ kind: 'chainsDump', ...at });
+    const sets = await kernel.dump({ kind: 'setsDump', ...at });
+    found.push({
+      object: `table ${word} ${tableName}`,
+      because:
+        `only Fairlead's nftables mode uses this name ` +
+        `(${chains.records.length} chains, ${sets.records.length} sets and maps)`,
+    });
+  }
+  return found;
+}
 
 /** Deletes our tables of both families, in one transaction. */
 async function cleanup(kernel: Kernel): Promise<void> {
   const writer = new RecordWriter(nftOps);
-  for (const family of [NFPROTO.IPv4, NFPROTO.IPv6]) {
-    const { records } = await kernel.dump({ kind: 'tablesDump', family });
-    const ours = records.some(
-      (record) => record.kind === 'table' && record.table === tableName && record.family === family,
-    );
-    if (ours) writer.write('tableDelete', { family, table: tableName });
+  for (const { family } of families) {
+    if (await hasTable(kernel, family)) writer.write('tableDelete', { family, table: tableName });
   }
   if (writer.count === 0) return;
   const result = await kernel.apply(writer.finish());
@@ -43,4 +62,9 @@ async function cleanup(kernel: Kernel): Promise<void> {
     code,
     words: message,
   });
+}
+
+async function hasTable(kernel: Kernel, family: number): Promise<boolean> {
+  const { records } = await kernel.dump({ kind: 'tablesDump', family });
+  return records.some((one) => one.kind === 'table' && one.table === tableName);
 }

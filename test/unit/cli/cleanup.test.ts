@@ -1,0 +1,136 @@
+import { describe, expect, it } from 'vitest';
+import { type CleanupOptions, cleanUp, listCleanup } from '../../../src/cli/cleanup.ts';
+import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
+import { availableModes } from '../../../src/modes/index.ts';
+import { FakeKernel } from '../../fake/kernel.ts';
+import { machine } from '../host/machine.ts';
+import { kubeProxy, merge, svc, write } from '../takeover/rules.ts';
+
+interface Said {
+  readonly options: CleanupOptions;
+  readonly printed: string[];
+  readonly complained: string[];
+}
+
+function saying(kernel: FakeKernel, files: Readonly<Record<string, string>> = {}): Said {
+  const printed: string[] = [];
+  const complained: string[] = [];
+  const options: CleanupOptions = {
+    kernel,
+    modes: availableModes(),
+    host: machine(files),
+    print: (line) => printed.push(line),
+    complain: (line) => complained.push(line),
+  };
+  return { options, printed, complained };
+}
+
+/** Ours, kube-proxy's in both forms, and a user's. */
+function everything(): FakeKernel {
+  const kernel = new FakeKernel();
+  write(kernel, 'fairlead', { services: [''], 'cluster-1': [''] });
+  write(kernel, 'fairlead', { services: [''] }, NFPROTO.IPv6);
+  write(kernel, 'kube-proxy', { services: [''] }, NFPROTO.IPv6);
+  write(kernel, 'nat', merge({ PREROUTING: ['mine'], mine: [''] }, kubeProxy));
+  return kernel;
+}
+
+const ours = "only Fairlead's nftables mode uses this name";
+
+describe('--cleanup --dry-run', () => {
+  it('lists each object with what makes it ours, or kube-proxys, and writes nothing', async () => {
+    const kernel = everything();
+    const before = kernel.ruleset();
+    const { options, printed, complained } = saying(kernel);
+    await listCleanup(options);
+    expect(kernel.ruleset()).toBe(before);
+    const handles = printed.map((line) => line.replace(/handle \d+/, 'handle N'));
+    const chain = "only kube-proxy's iptables or ipvs mode has it";
+    const rule = 'from where only kube-proxy does';
+    expect(handles).toEqual([
+      `table ip fairlead: ${ours} (2 chains, 0 sets and maps)`,
+      `table ip6 fairlead: ${ours} (1 chains, 0 sets and maps)`,
+      `rule ip nat PREROUTING handle N: jumps to KUBE-SERVICES ${rule}`,
+      `rule ip nat OUTPUT handle N: jumps to KUBE-SERVICES ${rule}`,
+      `rule ip nat POSTROUTING handle N: jumps to KUBE-POSTROUTING ${rule}`,
+      `chain ip nat KUBE-SERVICES: ${chain}`,
+      `chain ip nat KUBE-POSTROUTING: ${chain}`,
+      `chain ip nat KUBE-MARK-MASQ: ${chain}`,
+      `chain ip nat ${svc}: ${chain}`,
+      `chain ip nat KUBE-SEP-SXIVWICOYRO3J4NJ: ${chain}`,
+      "table ip6 kube-proxy: only kube-proxy's nftables mode uses this name",
+    ]);
+    expect(complained).toEqual([]);
+  });
+
+  it('says what stays, and what is beyond reach', async () => {
+    const kernel = new FakeKernel();
+    write(kernel, 'nat', merge(kubeProxy, { mine: [svc] }));
+    const files = {
+      '/proc/net/ip_tables_names': 'filter\nnat\n',
+      '/proc/net/dev': ' kube-ipvs0: 0 0\n',
+      '/proc/net/ip_vs': 'TCP  0A600001:01BB rr\n',
+    };
+    const { options, printed, complained } = saying(kernel, files);
+    await listCleanup(options);
+    expect(printed).toContain(`(stays: chain ip nat ${svc}: chain mine refers to it)`);
+    expect(complained).toEqual([
+      'not looked at: tables of legacy iptables (iptables-legacy nat, iptables-legacy filter)',
+      'not touched: interface kube-ipvs0, 1 virtual servers of IPVS',
+    ]);
+  });
+
+  it('lists nothing where nothing is', async () => {
+    const { options, printed } = saying(new FakeKernel());
+    await listCleanup(options);
+    expect(printed).toEqual([]);
+  });
+});
+
+describe('--cleanup', () => {
+  it("removes ours and kube-proxy's, and leaves a user's", async () => {
+    const kernel = everything();
+    const { options, printed } = saying(kernel);
+    await cleanUp(options);
+    const mine = new FakeKernel();
+    const builtIn = { PREROUTING: ['mine'], OUTPUT: [], POSTROUTING: [] };
+    write(mine, 'nat', merge({ PREROUTING: [], mine: [''] }, builtIn));
+    expect(kernel.ruleset()).toBe(mine.ruleset());
+    expect(printed).toEqual([
+      'removed table ip fairlead',
+      'removed table ip6 fairlead',
+      "removed 5 chains and 3 rules that jump to them of kube-proxy's from the iptables tables of family ip",
+      'removed table ip6 kube-proxy',
+    ]);
+    const again = saying(kernel);
+    await cleanUp(again.options);
+    expect(again.printed).toEqual([]);
+  });
+
+  it('goes on after a failure, and fails in the end', async () => {
+    const kernel = everything();
+    kernel.failNext({ code: 'EBUSY', op: 0 });
+    const { options, complained } = saying(kernel);
+    await expect(cleanUp(options)).rejects.toThrow('encountered an error while tearing down rules');
+    expect(complained).toEqual([expect.stringContaining('(EBUSY)')]);
+    expect(kernel.ruleset()).toContain('table ip fairlead');
+    expect(kernel.ruleset()).not.toContain('KUBE-');
+  });
+
+  it('reads again when somebody writes meanwhile', async () => {
+    const kernel = new FakeKernel();
+    write(kernel, 'kube-proxy', { services: [''] });
+    const { options, printed } = saying(kernel);
+    const found = kernel.dump.bind(kernel);
+    let disturbed = false;
+    kernel.dump = async (request) => {
+      const result = await found(request);
+      if (disturbed || request.kind !== 'chainsDump' || request.table !== '') return result;
+      disturbed = true;
+      return { ...result, consistent: false };
+    };
+    await cleanUp(options);
+    expect(disturbed).toBe(true);
+    expect(printed).toEqual(['removed table ip kube-proxy']);
+  });
+});
