@@ -1,4 +1,4 @@
-/** What the kernel refuses: which op and entry, its words, and that nothing of the batch remains. */
+/** What the kernel refuses: which op and entry, its words, and that nothing of it remains. */
 import { expect, test } from 'vitest';
 import type { KernelFailure } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';

@@ -12,7 +12,7 @@ export interface Entries {
   readonly entries: Uint8Array;
 }
 
-/** The elements that a record holds. Throws RecordError when it is shorter or longer than it says. */
+/** The elements of a record. Throws RecordError when it is shorter or longer than it says. */
 export function unpack({ shape, keyLength, dataLength, count, entries }: Entries): Element[] {
   const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
   const has = (part: number): boolean => (shape & part) !== 0;

@@ -1,4 +1,4 @@
-/** What the kernel validates when it commits: the paths that packets can take from each base chain. */
+/** What the kernel validates when it commits: the paths of packets from each base chain. */
 import { NF_INET, NFT_NAT_DNAT, NFT_REG_VERDICT } from '../../src/kernel/nft/constants.ts';
 import type { Expression } from '../../src/kernel/ops.ts';
 import { readRule } from './nft-rule.ts';

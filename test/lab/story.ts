@@ -21,7 +21,7 @@ export interface Story {
    * applied EndpointSlice that belongs to an actor, whatever the endpoint's conditions.
    */
   readonly servers?: readonly Server[];
-  /** Further addresses of the node, as when a cloud provider binds load-balancer addresses to it. */
+  /** Further addresses of the node, as when a cloud binds load-balancer addresses to it. */
   readonly nodeAddresses?: readonly DualAddresses[];
   /** Modes that differ by design, each with the reason; the story does not run there. */
   readonly differsIn?: Readonly<Partial<Record<Mode, string>>>;

@@ -52,5 +52,5 @@ export const firstStories: readonly Story[] = topics.flatMap((topic) => topic.sl
 
 /** The stories that this run is to tell: `FAIRLEAD_STORIES=first`, or all. */
 export function chosenStories(): readonly Story[] {
-  return process.env['FAIRLEAD_STORIES'] === 'first' ? firstStories : stories;
+  return process.env.FAIRLEAD_STORIES === 'first' ? firstStories : stories;
 }

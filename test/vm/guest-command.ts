@@ -11,7 +11,7 @@ export function guestCommand(job: Job, colors: 'always' | 'never'): string {
   const color = colors === 'always' ? 'FORCE_COLOR=1' : 'NO_COLOR=1';
   // A late answer must not pass as silence.
   const lab = 'FAIRLEAD_LAB_SILENCE_MS=1500';
-  const stories = `FAIRLEAD_STORIES=${process.env['FAIRLEAD_STORIES'] ?? 'all'}`;
+  const stories = `FAIRLEAD_STORIES=${process.env.FAIRLEAD_STORIES ?? 'all'}`;
   const environment = `CI=true ${color} ${lab} ${stories}`;
   return `#!/bin/sh\nexport ${environment}\ncd ${guestProject}\n${jobLines(job)}\n`;
 }

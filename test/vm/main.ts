@@ -145,7 +145,7 @@ async function runKernel({ kernel, options, common, work, interrupt }: Run): Pro
   return exitCode(outcome);
 }
 
-/** Keeps the messages of the kernel, and shows the last where the outcome does not explain itself. */
+/** Keeps the kernel's messages, and shows the last where the outcome does not explain itself. */
 function reportConsole(kernel: Kernel, from: string, outcome: Outcome): void {
   const path = join(cache, `${kernel.name}.console.log`);
   renameSync(from, path);

@@ -65,7 +65,7 @@ export class AffinityKeeper {
     this.#due = true;
   }
 
-  /** Reads the maps; unless a read was disturbed nothing is due then but to delete what is found. */
+  /** Reads the maps. Unless a read was disturbed, only the deletion of what is found is left. */
   async stale(kernel: Kernel): Promise<StaleAffinity[]> {
     this.#due = false;
     const found: StaleAffinity[] = [];

@@ -1,4 +1,4 @@
-/** What has become of each frontend since the last batch, whichever Forwardings had a hand in it. */
+/** What has become of each frontend since the last batch, through whichever Forwardings. */
 import type { FrontendChange } from './frontend-writer.ts';
 import type { FrontendElements } from './frontends.ts';
 
