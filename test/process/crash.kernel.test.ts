@@ -52,8 +52,11 @@ afterEach(async () => {
 function start(): void {
   const flags = [`--manifests=${directory}`, '--hostname-override=node'];
   const cidrs = '--cluster-cidr=10.244.0.0/16,fd00:244::/32';
-  const argv = ['netns', 'exec', lab.node.namespace, process.execPath, main, ...flags, cidrs];
-  running = spawn('ip', argv, { stdio: 'ignore' });
+  // Limits of the machine are not a namespace's to set.
+  const limits = ['max-per-core', 'tcp-timeout-established', 'tcp-timeout-close-wait'];
+  const alone = limits.map((limit) => `--conntrack-${limit}=0`);
+  const program = [process.execPath, main, ...flags, cidrs, ...alone];
+  running = spawn('ip', ['netns', 'exec', lab.node.namespace, ...program], { stdio: 'ignore' });
 }
 
 async function kill(): Promise<void> {

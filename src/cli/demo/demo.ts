@@ -143,7 +143,10 @@ class Cluster {
 function startAgent(directory: string): ChildProcess {
   const main = join(import.meta.dirname, '..', '..', `main${extname(import.meta.filename)}`);
   const flags = ['--hostname-override=demo', '--cluster-cidr=10.244.0.0/16'];
-  return spawn(process.execPath, [main, `--manifests=${directory}`, ...flags], {
+  // Limits of the machine are not a namespace's to set.
+  const limits = ['--conntrack-max-per-core=0', '--conntrack-tcp-timeout-established=0'];
+  const argv = [main, `--manifests=${directory}`, ...flags, ...limits];
+  return spawn(process.execPath, [...argv, '--conntrack-tcp-timeout-close-wait=0'], {
     stdio: ['ignore', 'ignore', 'pipe'],
   });
 }
