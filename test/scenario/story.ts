@@ -1,0 +1,196 @@
+/**
+ * Stories: manifests that are applied one after the other, and what the kernel then holds, in one
+ * file each. A file begins with a sentence; then come sections with a heading of this form:
+ *
+ *     -- apply --          a stream of manifests (YAML)
+ *     -- delete --         `Kind namespace/name`, one a line
+ *     -- wait 2s --        time passes
+ *     -- kernel ip --      all elements that the table of `ip` or `ip6` holds, and its chains
+ *                          beyond the fixed ones
+ */
+import { NFPROTO } from '../../src/kernel/nft/constants.ts';
+import { nftablesMode } from '../../src/modes/nftables/mode.ts';
+import { decodeContext, goneChange, kindOf } from '../../src/source/decode.ts';
+import { decodeManifests } from '../../src/source/manifests/objects.ts';
+import { parseManifest } from '../../src/source/manifests/parse.ts';
+import { Pacer } from '../../src/source/pacer.ts';
+import type { Resource } from '../../src/source/source.ts';
+import type { Family } from '../../src/state/address.ts';
+import { ClusterState } from '../../src/state/store.ts';
+import { FamilySync } from '../../src/sync/family.ts';
+import { SyncLoop } from '../../src/sync/loop.ts';
+import { Ruleset } from '../../src/sync/ruleset.ts';
+import { FakeKernel } from '../fake/kernel.ts';
+import { elementTexts } from '../fake/nft-text.ts';
+import { cidr } from '../unit/state/build.ts';
+import { ToyClock } from '../unit/sync/double.ts';
+import { testSettings } from '../unit/sync/world.ts';
+
+const families = ['IPv4', 'IPv6'] as const satisfies readonly Family[];
+const familyOf: ReadonlyMap<string, Family> = new Map([
+  ['ip', 'IPv4'],
+  ['ip6', 'IPv6'],
+]);
+const podCIDRs = { IPv4: cidr('10.244.0.0/16'), IPv6: cidr('fd00:244::/32') };
+
+interface Section {
+  readonly verb: string;
+  readonly argument: string;
+  readonly text: string;
+}
+
+/** The file with what really came of the story: the same text, when all went as it says. */
+export async function play(file: string): Promise<string> {
+  const [title, sections] = parse(file);
+  const node = new StoryNode();
+  await node.start();
+  const told = [title];
+  for (const { verb, argument, text } of sections) {
+    const words = argument === '' ? verb : `${verb} ${argument}`;
+    told.push(`-- ${words} --\n`, (await node.act({ verb, argument, text })) ?? text);
+  }
+  await node.stop();
+  return told.join('');
+}
+
+function parse(file: string): [title: string, sections: Section[]] {
+  const [title, ...rest] = file.split(/^-- (.+) --\n/m);
+  const sections: Section[] = [];
+  for (let i = 0; i < rest.length; i += 2) {
+    const [verb, argument = ''] = rest[i]!.split(' ');
+    sections.push({ verb: verb!, argument, text: rest[i + 1]! });
+  }
+  return [title!, sections];
+}
+
+/** A node named `here` with a sync loop in both families. */
+class StoryNode {
+  readonly #kernel = new FakeKernel();
+  readonly #clock = new ToyClock();
+  readonly #state = new ClusterState();
+  readonly #decode = decodeContext('here');
+  readonly #loop: SyncLoop;
+  readonly #abort = new AbortController();
+  #running: Promise<void> | undefined;
+  /** Chains that are there without any Service. */
+  #fixed: ReadonlySet<string> = new Set();
+
+  constructor() {
+    const ruleset = new Ruleset();
+    const observer = (event: { readonly kind: string }): void => {
+      if (event.kind === 'failed') throw new Error(JSON.stringify(event));
+    };
+    const context = () => ({
+      zone: this.#state.node?.zone ?? '',
+      nodeAddresses: this.#state.node?.addresses ?? [],
+      externalIPsEnabled: true,
+    });
+    const environment = (family: Family) => ({
+      serviceCIDRs: this.#state.serviceCIDRs(family),
+      nodePortAddresses: 'all' as const,
+    });
+    const common = { kernel: this.#kernel, reader: this.#kernel, clock: this.#clock, observer };
+    const syncs = families.map((family) => {
+      const none = { serviceCIDRs: [], nodePortAddresses: 'all' } as const;
+      const localDetector = { kind: 'cidr', cidr: podCIDRs[family] } as const;
+      const config = { family, masqueradeAll: false, masqueradeMark: 0x4000, localDetector };
+      const planner = nftablesMode.planner(config, none);
+      return new FamilySync({
+        ...common,
+        planner,
+        environment: none,
+        ruleset,
+        settings: testSettings,
+      });
+    });
+    this.#loop = new SyncLoop({
+      ...common,
+      state: this.#state,
+      families: syncs,
+      context,
+      environment: memoised(environment),
+      sliceMs: 4,
+    });
+  }
+
+  async start(): Promise<void> {
+    this.#state.markSynced('services');
+    this.#state.markSynced('endpointslices');
+    this.#loop.wake();
+    this.#running = this.#loop.run(this.#abort.signal);
+    await this.#clock.pass(0);
+    this.#fixed = new Set(this.#kernel.table(NFPROTO.IPv4, 'fairlead')!.chains.keys());
+  }
+
+  async stop(): Promise<void> {
+    this.#abort.abort();
+    await this.#running;
+  }
+
+  /** Does what a section says. Returns what it should have said, if that is for us to say. */
+  async act({ verb, argument, text }: Section): Promise<string | undefined> {
+    switch (verb) {
+      case 'apply':
+        await this.#apply(text);
+        return undefined;
+      case 'delete':
+        for (const line of text.trim().split('\n')) this.#delete(line);
+        await this.#settle();
+        return undefined;
+      case 'wait':
+        await this.#clock.pass(1000 * Number.parseFloat(argument));
+        return undefined;
+      case 'kernel':
+        return this.#listing(familyOf.get(argument)!);
+      default:
+        throw new Error(`no story has a section ${verb}`);
+    }
+  }
+
+  async #settle(): Promise<void> {
+    this.#loop.wake();
+    await this.#clock.pass(0);
+  }
+
+  async #apply(yaml: string): Promise<void> {
+    const pacer = new Pacer();
+    const documents = await parseManifest('story.yaml', Buffer.from(yaml), pacer);
+    const content = { file: 'story', documents, previous: new Map() };
+    const { objects, problems } = await decodeManifests(content, this.#decode, pacer);
+    if (problems.length > 0) throw new Error(JSON.stringify(problems));
+    for (const { change } of objects.values()) this.#state.apply(change);
+    await this.#settle();
+  }
+
+  #delete(line: string): void {
+    const [kind, key] = line.split(' ') as [string, string];
+    const resource = Object.entries(kindOf).find(([, name]) => name === kind)?.[0];
+    if (resource === undefined) throw new Error(`nothing to delete: ${line}`);
+    this.#state.apply(goneChange(resource as Resource, key));
+  }
+
+  #listing(family: Family): string {
+    const { sets, chains } = this.#kernel.table(NFPROTO[family], 'fairlead')!;
+    const parts = [...sets.values()].map((set) => part(set.fields.set, elementTexts(set)));
+    const more = [...chains.keys()].filter((name) => !this.#fixed.has(name));
+    return [...parts, part('chains', more.sort())].join('');
+  }
+}
+
+function part(heading: string, lines: readonly string[]): string {
+  if (lines.length === 0) return '';
+  return `${heading}\n${lines.map((line) => `  ${line}\n`).join('')}`;
+}
+
+/** The loop takes another object for a change. */
+function memoised<T>(make: (family: Family) => T): (family: Family) => T {
+  const known = new Map<Family, { text: string; value: T }>();
+  return (family) => {
+    const value = make(family);
+    const text = JSON.stringify(value);
+    const last = known.get(family);
+    if (last?.text === text) return last.value;
+    known.set(family, { text, value });
+    return value;
+  };
+}
