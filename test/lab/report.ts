@@ -6,6 +6,7 @@
  *   node test/lab/report.ts --check docs/semantics.md RESULTS…   fails when the page is not that
  */
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { FAMILIES } from './addresses.ts';
 import { MODES, type Mode } from './proxy.ts';
 import type { Story } from './story.ts';
 
@@ -23,7 +24,7 @@ export type ResultLine = StoryResult & {
 export function recordResult(story: Story, mode: string, result: StoryResult): void {
   const file = process.env.FAIRLEAD_STORY_RESULTS;
   if (file === undefined) return;
-  const { name, covers, families = ['IPv4', 'IPv6'] } = story;
+  const { name, covers, families = FAMILIES } = story;
   const line: ResultLine = { story: name, covers, families, mode, ...result };
   appendFileSync(file, `${JSON.stringify(line)}\n`);
 }
@@ -36,22 +37,44 @@ and every answer, source address, refusal and silence compared. Sections are tho
 behaviour that the story covers; 12.n is edge case n. "–" means: not run.
 `;
 
-/** Results of modes that are not the product's (the lab's own tests) have no column. */
+/** A column for each mode that has been run; what is not the product's (the lab's own) has none. */
 export function renderPage(lines: readonly ResultLine[]): string {
+  const modes = MODES.filter((mode) => lines.some((line) => line.mode === mode));
   const stories = new Map<string, ResultLine[]>();
   for (const line of lines) {
-    if (!MODES.some((mode) => mode === line.mode)) continue;
+    if (!modes.some((mode) => mode === line.mode)) continue;
     stories.set(line.story, [...(stories.get(line.story) ?? []), line]);
   }
   const rows = [...stories.values()]
     .sort((a, b) => compareSections(a[0]!, b[0]!) || compareText(a[0]!.story, b[0]!.story))
     .map((results) => {
-      const { story, covers, families } = results[0]!;
-      const cells = [covers.join(', '), story, families.join(', ')];
-      return row([...cells, ...MODES.map((mode) => cell(results, mode))]);
+      const cells = modes.map((mode) => cell(results, mode));
+      return row([...identity(results[0]!), ...cells]);
     });
-  const head = ['Sections', 'Story', 'Families', ...MODES];
+  const head = ['Sections', 'Story', 'Families', ...modes];
   return [HEADER, row(head), row(head.map(() => '---')), ...rows, ''].join('\n');
+}
+
+/** The cells that say which story it is. */
+function identity({ covers, story, families }: Omit<ResultLine, 'mode' | 'result'>): string[] {
+  return [covers.join(', '), story, families.join(', ')];
+}
+
+/** How each story's row begins, sorted: what a page must have whatever the results. */
+export function rowBeginnings(stories: readonly Story[]): string[] {
+  return stories
+    .map(({ name, covers, families = FAMILIES }) => ({ story: name, covers, families }))
+    .map((line) => row(identity(line)))
+    .sort();
+}
+
+/** The same of a page that was written before. */
+export function rowBeginningsOf(page: string): string[] {
+  const rows = page.split('\n').filter((line) => line.startsWith('| '));
+  return rows
+    .slice(2)
+    .map((line) => `${line.split(' | ').slice(0, 3).join(' | ')} |`)
+    .sort();
 }
 
 function row(cells: readonly string[]): string {

@@ -50,7 +50,7 @@ const stickyEverywhere = reachable(clientIpAffinity(60));
 const sticks: readonly Story[] = [
   {
     name: 'A client with session affinity comes back to its endpoint, by each kind of frontend',
-    covers: ['5.8'],
+    covers: ['5.8', '12.80'],
     steps: [
       apply(stickyEverywhere, ...onlyA),
       ...everything.map((target) => connect('client', target, podA, once)),

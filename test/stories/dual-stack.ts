@@ -160,6 +160,7 @@ export const dualStackStories: readonly Story[] = [
   {
     name: 'A node that has only IPv6 addresses serves IPv6',
     covers: ['3.2', '3.3'],
+    families: ['IPv6'],
     settings: { detectLocalMode: 'ClusterCIDR', nodePortAddresses: ['primary'] },
     steps: [
       apply(
@@ -167,10 +168,10 @@ export const dualStackStories: readonly Story[] = [
         service('web', { clusterIp: { IPv6: vip.IPv6 }, ports }),
         slice('IPv6', 'web', ['pod-a', 'pod-b']),
       ),
-      connect('pod-b', toVip, answered({ 'pod-a': 'own', 'pod-b': 'node' }), v6),
-      connect('client', nodePort, answered({ 'pod-a': 'node', 'pod-b': 'node' }), v6),
-      connect('client', at(NODE_SECOND_IP, NODE_PORT), reset, v6),
-      connect('client', at(clusterIp(99), 80), silence, v6),
+      connect('pod-b', toVip, answered({ 'pod-a': 'own', 'pod-b': 'node' })),
+      connect('client', nodePort, answered({ 'pod-a': 'node', 'pod-b': 'node' })),
+      connect('client', at(NODE_SECOND_IP, NODE_PORT), reset),
+      connect('client', at(clusterIp(99), 80), silence),
     ],
   },
 ];

@@ -58,7 +58,7 @@ export const protocolStories: readonly Story[] = [
   },
   {
     name: 'A port of one protocol comes and goes without touching the others',
-    covers: ['5.11'],
+    covers: ['5.11', '12.76'],
     steps: [
       apply(
         service('web', { ports: [{ name: 'udp', port: 80, protocol: 'UDP' }] }),
