@@ -200,5 +200,7 @@ function readFields(
     else record[name] = type === 'i32' ? view.getInt32(at, true) : word;
     at += fixed;
   }
+  // As the addon does: bytes that no field names mean another schema.
+  if (at !== end) throw new RecordError(`${kind} goes on after its last field`);
   return record;
 }

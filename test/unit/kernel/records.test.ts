@@ -121,6 +121,13 @@ describe('records', () => {
     expect(() => [...readRecords(example, bytes)]).toThrow('all.f is truncated');
   });
 
+  test('that go on after their last field are refused', () => {
+    const [longer, bytes] = [new Uint8Array(12), write(example, [{ kind: 'nothing' }])];
+    longer.set(bytes);
+    new DataView(longer.buffer).setUint32(4, 4, true);
+    expect(() => [...readRecords(example, longer)]).toThrow('nothing goes on after its last field');
+  });
+
   test('with an unknown code are refused', () => {
     const bytes = write(example, [{ kind: 'nothing' }]);
     expect(() => [...readRecords(nftOps, bytes.fill(0xff, 0, 4))]).toThrow(
