@@ -15,6 +15,8 @@ import {
   random,
   reject,
   type Statement,
+  saddr,
+  updateMap,
   vmap,
 } from '../../src/kernel/nft/rule.ts';
 import { ElementShape, type NftOp } from '../../src/kernel/ops.ts';
@@ -78,6 +80,11 @@ const verdictMap = { flags: NFT_SET.MAP, dataType: NFT_DATA_VERDICT };
 const dataMap = { flags: NFT_SET.MAP, dataType: 7, dataLength: 4 };
 const endpointMap = { flags: NFT_SET.MAP, dataType: 7 * 64 + 13, dataLength: 8 };
 const ranges = { flags: NFT_SET.INTERVAL };
+const filledByPackets = {
+  ...dataMap,
+  flags: NFT_SET.MAP | NFT_SET.EVAL | NFT_SET.TIMEOUT,
+};
+const remember = (name: string): Statement => updateMap(name, [saddr('IPv4')], [daddr('IPv4')], 60);
 const concatRanges = {
   flags: NFT_SET.INTERVAL | NFT_SET.CONCAT,
   keyType: 13 * 64 + 7,
@@ -409,6 +416,18 @@ const sets: Case[] = [
     steps: [
       ok(addTable, set('s', { size: 2 }), add('s', [A], [B])),
       refused(['ENFILE at 0 entry 0'], add('s', [C])),
+    ],
+  },
+  {
+    title: 'gives a set that packets fill a size, unless it has one',
+    steps: [
+      ok(
+        addTable,
+        chain('a'),
+        set('s', filledByPackets),
+        set('t', { ...filledByPackets, size: 9 }),
+      ),
+      ok(rule('a', remember('s')), rule('a', remember('t'))),
     ],
   },
 ];

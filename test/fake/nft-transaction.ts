@@ -166,12 +166,24 @@ export class Transaction {
     }
   }
 
+  /** A set that packets fill gets a size, if it has none (nft_dynset_init). */
+  #limitFilledSets({ sets }: Table, rule: Uint8Array): void {
+    for (const expression of readRule(rule)) {
+      if (expression.kind !== 'dynset') continue;
+      const set = sets.get(expression.set)!;
+      const { fields } = set;
+      if (fields.size > 0) continue;
+      this.#journal.set(sets, expression.set, { ...set, fields: { ...fields, size: 0xffff } });
+    }
+  }
+
   #addRule(op: RuleOp): void {
     const table = this.#table(op);
     const chain = this.#chain(op);
     const old = op.kind === 'ruleReplace' ? ruleOf(chain, op.handle) : undefined;
     const expressions = op.expressions.slice();
     checkRule(table, readRule(expressions));
+    this.#limitFilledSets(table, expressions);
     const rule = { handle: this.#nextHandle(), expressions, comment: op.comment };
     this.unchecked.add(table);
     const { rules } = chain;
