@@ -15,7 +15,7 @@ export interface ReloadOptions {
   /** The mode that runs. */
   readonly mode: () => ModeName;
   /** Puts into force what can change while running. */
-  readonly apply: (config: Config, changes: ConfigChanges) => void;
+  readonly apply: (config: Config) => void;
   /** Ends the process, so that its supervisor starts a new one. */
   readonly restart: (reason: Error) => void;
   readonly counted: (result: ReloadResult) => void;
@@ -61,7 +61,7 @@ export class Reload {
   #apply(config: Config, changes: ConfigChanges): ReloadResult {
     const { log, apply } = this.#options;
     try {
-      apply(config, changes);
+      apply(config);
     } catch (error) {
       log.error({ fields: changes.live, err: (error as Error).message }, 'Change is not in force');
       return 'invalid';

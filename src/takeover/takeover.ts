@@ -50,7 +50,7 @@ const retryLimits = { firstMs: 100, secondMs: 1000, maxMs: 60_000 };
 const families: readonly Family[] = ['IPv4', 'IPv6'];
 
 /** What of kube-proxy's a mode replaces in nf_tables. */
-export function kindsReplacedBy(mode: ModeName): readonly Kind[] {
+function kindsReplacedBy(mode: ModeName): readonly Kind[] {
   return mode === 'iptables' ? ['nftables'] : ['nftables', 'iptables'];
 }
 
