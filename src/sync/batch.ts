@@ -15,6 +15,11 @@ export interface Cause {
   readonly triggerTimesMs: readonly number[];
 }
 
+export function mergedCause(earlier: Cause, later: Cause): Cause {
+  const triggerTimesMs = [...earlier.triggerTimesMs, ...later.triggerTimesMs];
+  return { ...earlier, triggerTimesMs };
+}
+
 export interface Change {
   readonly next: Forwarding | undefined;
   readonly cause: Cause | undefined;
@@ -279,4 +284,14 @@ export function asKernelFailure(error: Error & { code?: string }): KernelFailure
     code: error.code ?? error.name,
     message: error.message,
   };
+}
+
+/** A failure that nobody can be blamed for. */
+export function unknownFailure(error: Error): Failure {
+  return { lost: new Map(), culprits: [], failures: [asKernelFailure(error)] };
+}
+
+/** The kernel is not what we believe: an object is missing, or is there already. */
+export function contradictsBelief({ code }: KernelFailure): boolean {
+  return code === 'ENOENT' || code === 'EEXIST' || code === 'ERESTART';
 }

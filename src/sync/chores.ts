@@ -20,6 +20,9 @@ export interface ChoresOptions {
 /** After a sweep that took t, at least `sweepRestFactor * t` passes before the next one. */
 const sweepRestFactor = 10;
 
+/** Syncs come first, but not for longer than this while chores wait. */
+const patienceMs = 1000;
+
 type Chore = 'deferred' | 'sweep';
 
 export class Chores {
@@ -27,6 +30,7 @@ export class Chores {
   readonly #backoff: Readonly<Record<Chore, Backoff>>;
   #deferredAtMs: number | undefined;
   #sweepAtMs = Number.NEGATIVE_INFINITY;
+  #waitingSinceMs: number | undefined;
 
   constructor(options: ChoresOptions) {
     this.#options = options;
@@ -50,10 +54,20 @@ export class Chores {
     return Math.min(sweepAtMs, this.#deferredAtMs);
   }
 
+  /** Whether what is due has been waiting for long, because syncs followed each other. */
+  get starved(): boolean {
+    const now = this.#options.clock.now();
+    const nextMs = this.nextMs();
+    if (nextMs === undefined || nextMs > now) this.#waitingSinceMs = undefined;
+    else this.#waitingSinceMs ??= now;
+    return this.#waitingSinceMs !== undefined && now - this.#waitingSinceMs >= patienceMs;
+  }
+
   /** Does what is due. Nothing may be in flight or waiting to be taken. */
   async run(): Promise<void> {
     const { planner, clock, reader } = this.#options;
     const now = clock.now();
+    this.#waitingSinceMs = undefined;
     if (planner.sweepDue && now >= this.#sweepAtMs) {
       const retryMs = await this.#apply('sweep', () => planner.takeSweep(reader));
       const endMs = clock.now();

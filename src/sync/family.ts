@@ -1,5 +1,5 @@
 /** Brings one family of the kernel to what is wanted, and keeps it there. */
-import type { Kernel, KernelFailure } from '../kernel/kernel.ts';
+import type { Kernel } from '../kernel/kernel.ts';
 import type { Environment, Planner } from '../modes/mode.ts';
 import type { Family } from '../state/address.ts';
 import { sameForwarding } from '../state/equal.ts';
@@ -9,10 +9,12 @@ import { Audit, type AuditSettings } from './audit.ts';
 import {
   Applier,
   type ApplierOptions,
-  asKernelFailure,
   type Cause,
   type Change,
+  contradictsBelief,
   type Failure,
+  mergedCause,
+  unknownFailure,
 } from './batch.ts';
 import { Chores } from './chores.ts';
 import { Bell, type Clock } from './clock.ts';
@@ -173,12 +175,19 @@ export class FamilySync {
     const syncMs = this.#hasWork ? this.#nextSyncMs : undefined;
     const choresMs = this.#chores.nextMs();
     const auditMs = this.#audit.nextMs();
+    if (this.#chores.starved) return this.#doChores();
     if (isDue(syncMs, now)) return this.#sync();
-    if (isDue(choresMs, now)) return this.#chores.run();
+    if (isDue(choresMs, now)) return this.#doChores();
     if (isDue(auditMs, now)) return this.#auditStep();
     const times = [syncMs, choresMs, auditMs, this.#aside.nextMs()];
     const nextMs = Math.min(...(times.filter((ms) => ms !== undefined && ms > now) as number[]));
     return this.#wait(Number.isFinite(nextMs) ? nextMs - now : undefined);
+  }
+
+  async #doChores(): Promise<void> {
+    const { sweepDue } = this.#planner;
+    await this.#chores.run();
+    if (sweepDue && !this.#stopping) this.#tellSettled();
   }
 
   async #wait(timeoutMs: number | undefined): Promise<void> {
@@ -234,7 +243,7 @@ export class FamilySync {
     this.#dirty = new Map();
     if (this.#before.size === 0) this.#before = this.#applier.applied;
     this.#applier.forget();
-    const failure = await this.#repair(causes, purpose).catch(unknown);
+    const failure = await this.#repair(causes, purpose).catch(unknownFailure);
     if (failure === undefined && !this.#stopping) {
       this.#tellPruned();
       this.#before = new Map();
@@ -291,12 +300,19 @@ export class FamilySync {
     } else {
       this.#failed(failure, purpose);
     }
-    // Also after a failure that is contained: what was refused is not in force, and nothing of it.
-    if (this.#recoverAtMs === undefined) {
-      this.#options.follower?.settled(this.#plannedEnvironment.nodePortAddresses);
-    }
+    this.#tellSettled();
     observer({ kind: 'done', family: this.family, purpose, ok, durationMs: now - startedMs });
     if (this.#queued) observer({ kind: 'queued', family: this.family });
+  }
+
+  /**
+   * Also after a failure that is contained: what was refused is not in force, and nothing of it.
+   * But not while packets may still go where a sweep is due: the connection that one of them makes
+   * would come too late to be judged.
+   */
+  #tellSettled(): void {
+    if (this.#recoverAtMs !== undefined || this.#planner.sweepDue) return;
+    this.#options.follower?.settled(this.#plannedEnvironment.nodePortAddresses);
   }
 
   #committed(key: string, change: Change, previous: Forwarding | undefined): void {
@@ -346,7 +362,7 @@ export class FamilySync {
       .step(() => this.#bell.ring())
       .catch((error: Error) => ({
         kind: 'failed' as const,
-        failure: unknown(error),
+        failure: unknownFailure(error),
       }));
     if (step.kind === 'failed') this.#failed(step.failure, 'audit');
     if (step.kind !== 'compared') return;
@@ -359,7 +375,7 @@ export class FamilySync {
   #mark(key: string, cause: Cause | undefined): void {
     const marked = this.#todo.has(key) ? this.#todo : this.#dirty;
     const earlier = marked.get(key);
-    marked.set(key, earlier && cause ? merged(earlier, cause) : (earlier ?? cause));
+    marked.set(key, earlier && cause ? mergedCause(earlier, cause) : (earlier ?? cause));
   }
 
   #request(): void {
@@ -379,19 +395,4 @@ function inOrderOf(previous: Forwarding | undefined, next: Forwarding): Forwardi
 
 function isDue(atMs: number | undefined, now: number): boolean {
   return atMs !== undefined && now >= atMs;
-}
-
-/** The kernel is not what we believe: an object is missing, or is there already. */
-function contradictsBelief({ code }: KernelFailure): boolean {
-  return code === 'ENOENT' || code === 'EEXIST' || code === 'ERESTART';
-}
-
-/** A failure that nobody can be blamed for. */
-function unknown(error: Error): Failure {
-  return { lost: new Map(), culprits: [], failures: [asKernelFailure(error)] };
-}
-
-function merged(earlier: Cause, later: Cause): Cause {
-  const triggerTimesMs = [...earlier.triggerTimesMs, ...later.triggerTimesMs];
-  return { ...earlier, triggerTimesMs };
 }

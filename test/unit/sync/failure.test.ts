@@ -298,4 +298,30 @@ describe('chores', () => {
     expect([...world.kernel.objects.keys()]).not.toContain('binding 1');
     await world.stop();
   });
+
+  it('sweeps also while one sync follows the other, if not at once', async () => {
+    const world = new World();
+    world.addServices(0, 2);
+    await world.start();
+    world.kernel.meddle((objects) => objects.set('binding 1', 'b'));
+    world.kernel.bindings.add('binding 1');
+    const boundAt: number[] = [];
+    let release = world.kernel.hold();
+    world.setEndpoints('web-1', '10.244.8.8');
+    await world.clock.pass(0);
+    for (let n = 0; n < 20; n += 1) {
+      world.setEndpoints('web-1', `10.244.9.${n}`);
+      await world.clock.pass(100);
+      // The next change is there before the batch under way is over.
+      const last = release;
+      release = world.kernel.hold();
+      last();
+      await quiet();
+      if (world.kernel.objects.has('binding 1')) boundAt.push(n);
+    }
+    expect(boundAt).toContain(5);
+    expect(boundAt).not.toContain(15);
+    release();
+    await world.stop();
+  });
 });

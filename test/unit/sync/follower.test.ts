@@ -74,6 +74,21 @@ describe('a follower', () => {
     await world.stop();
   });
 
+  it('is not told that all is settled before what packets bound has been swept', async () => {
+    const { world, follower } = await started(3);
+    world.kernel.bindings.add('a binding');
+    const settledAtSweep: boolean[] = [];
+    world.kernel.refuse = (ops) => {
+      if (ops.some(({ was }) => was === 'b')) settledAtSweep.push(follower.settledNow);
+      return undefined;
+    };
+    world.setEndpoints('web-1', '10.244.9.9');
+    await world.clock.pass(0);
+    expect(settledAtSweep).toEqual([false]);
+    expect(follower.settledNow).toBe(true);
+    await world.stop();
+  });
+
   it('is told after a recovery what that changed, and what it deleted', async () => {
     const { world, follower } = await started(5);
     let refusals = 1;
