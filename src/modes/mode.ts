@@ -112,7 +112,10 @@ export interface Planner {
    * after `reset` when the process has just started.
    */
   repairFixed(found: Observation): Drift;
-  /** Writes what is needed so that this Forwarding is as wanted. Once for each Forwarding. */
+  /**
+   * Writes what is needed so that this Forwarding is as wanted. Once for each Forwarding. The batch
+   * must be taken before this Forwarding changes.
+   */
   repair(found: Observation, wanted: Forwarding): Drift;
   /** Deletes what belongs to no Forwarding that was repaired or changed since. Call last. */
   prune(found: Observation): Drift;
