@@ -14,7 +14,7 @@ export interface RetiredRange {
   readonly key: Uint8Array;
   readonly from: number;
   readonly to: number;
-  /** Set by the first call of `due`, so that the second one returns it. */
+  /** Set by the first call of `due`, so that the second one takes it out. */
   readonly aged: boolean;
 }
 
@@ -128,17 +128,17 @@ export class Deferred {
 
   /** Takes out what was already waiting at the call before this one, and ages the rest. */
   due(): { ranges: RetiredRange[]; chains: string[] } {
-    const ranges: RetiredRange[] = [];
+    const ranges = this.#ranges.entries().filter(([, { aged }]) => aged);
+    const chains = this.#chains.entries().filter(([, aged]) => aged);
     for (const [id, range] of this.#ranges.entries()) {
-      if (range.aged) ranges.push(range);
-      this.#ranges.put(id, range.aged ? undefined : { ...range, aged: true });
+      if (!range.aged) this.#ranges.put(id, { ...range, aged: true });
     }
-    const chains: string[] = [];
-    for (const [name, aged] of this.#chains.entries()) {
-      if (aged) chains.push(name);
-      this.#chains.put(name, aged ? undefined : true);
-    }
-    return { ranges, chains };
+    for (const [name] of this.#chains.entries()) this.#chains.put(name, true);
+    // Time passes for the rest even if the kernel refuses to delete what is taken out.
+    this.confirm();
+    for (const [id] of ranges) this.#ranges.put(id, undefined);
+    for (const [name] of chains) this.#chains.put(name, undefined);
+    return { ranges: ranges.map(([, range]) => range), chains: chains.map(([name]) => name) };
   }
 }
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { KernelError } from '../../../../src/kernel/errors.ts';
 import { NFPROTO } from '../../../../src/kernel/nft/constants.ts';
+import { compileRule, jump } from '../../../../src/kernel/nft/rule.ts';
 import type { NftOp } from '../../../../src/kernel/ops.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
 import { EndpointList } from '../../../../src/state/endpoint-list.ts';
@@ -183,6 +184,27 @@ describe('what is deleted later', () => {
     expect(indexes(rig.kernel)).toEqual(['0']);
     rig.drain();
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
+  });
+
+  it('ages while a deletion is refused, so that what refers to it can go with it', async () => {
+    const rig = await started();
+    const at = { family: NFPROTO.IPv4, table: 'fairlead' };
+    const expressions = compileRule([jump('foreign-1')]);
+    rig.kernel.foreign(batch({ kind: 'chainAdd', ...at, chain: 'foreign-1', comment: '' }));
+    await rig.audit();
+    rig.tryDeferred();
+    rig.kernel.foreign(
+      batch(
+        { kind: 'chainAdd', ...at, chain: 'foreign-2', comment: '' },
+        { kind: 'ruleAdd', ...at, chain: 'foreign-2', expressions, comment: '' },
+      ),
+    );
+    await rig.audit();
+    rig.tryDeferred();
+    expect([...chains(rig.kernel).keys()]).toContain('foreign-1');
+    rig.tryDeferred();
+    expect([...chains(rig.kernel).keys()].filter((name) => name.includes('foreign'))).toEqual([]);
+    expect(rig.planner.deferred).toBe(false);
   });
 
   it('is not deleted twice when an audit saw it before', async () => {

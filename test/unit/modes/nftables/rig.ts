@@ -138,9 +138,17 @@ export class Rig {
     this.#planned = this.#applied;
   }
 
+  /** Deletes what is due; the kernel must let it. */
   takeDeferred(): void {
     const batch = this.#planner.takeDeferred();
     if (batch !== undefined) this.#apply(batch);
+  }
+
+  /** Deletes what is due, if the kernel lets it: what others refer to, it keeps. */
+  tryDeferred(): void {
+    const batch = this.#planner.takeDeferred();
+    if (batch === undefined || this.kernel.applyNow(batch.ops).kind === 'applied') return;
+    this.#planner.reset(this.#applied.values());
   }
 
   takeDeferredRefused(): void {
