@@ -101,11 +101,11 @@ class RunningFairlead implements RunningProxy {
   async apply(objects: readonly KubernetesObject[]): Promise<void> {
     this.#source.deliver(objects);
     const endMs = performance.now() + settleLongestMs;
-    while (!this.#app!.settled || this.#errors.length > 0) {
-      if (this.#errors.length > 0) throw this.#failure();
+    while (!this.#app!.settled && this.#errors.length === 0) {
       if (performance.now() > endMs) throw new Error('     fairlead: is not settled in time');
       await sleep(settleCheckMs);
     }
+    if (this.#errors.length > 0) throw this.#failure();
   }
 
   /** Rejects for errors that nobody has been told yet. */
