@@ -516,6 +516,7 @@ const elementCases: Case[] = [
       ok(concat('elementsAdd', '00500000 0a000000 0a0000ff')),
       refused(['EEXIST at 0 entry 0'], concat('elementsAdd', '00500000 0a000010 0a000020')),
       refused(['EEXIST at 0 entry 0'], concat('elementsAdd', '00500000 09000000 0a000020')),
+      refused(['EEXIST at 0 entry 0'], concat('elementsAdd', '00500000 0a000020 0a000001')),
       refused(['EINVAL at 0 entry 0'], concat('elementsAdd', '00520000 0a000010 0a000001')),
       refused(['ENOENT at 0 entry 0'], concat('elementsDelete', '00520000 0a000000 0a0000ff')),
       ok(

@@ -77,19 +77,13 @@ export class ElementWriter {
   #check(element: Element): void {
     this.#checkKey(element);
     const { flags, dataType, dataLength } = this.#set.fields;
-    const { data, verdict, timeoutMs, keyEnd, key } = element;
+    const { data, verdict, timeoutMs } = element;
     if (timeoutMs !== 0 && (flags & NFT_SET.TIMEOUT) === 0) throw new Refusal('EINVAL');
     const isMap = (flags & NFT_SET.MAP) !== 0 && !isEnd(element);
     const wantsVerdict = isMap && dataType === NFT_DATA_VERDICT;
     if ((verdict !== undefined) !== wantsVerdict) throw new Refusal('EINVAL');
     if ((data !== undefined) !== (isMap && !wantsVerdict)) throw new Refusal('EINVAL');
     if (data !== undefined && data.length !== dataLength) throw new Refusal('EINVAL');
-    if (keyEnd === undefined) return;
-    for (const [from, to] of this.#parts()) {
-      if (Buffer.compare(key.subarray(from, to), keyEnd.subarray(from, to)) > 0) {
-        throw new Refusal('EINVAL');
-      }
-    }
   }
 
   /** The element that keeps `element` out; refused when they only overlap. */
@@ -101,15 +95,19 @@ export class ElementWriter {
         return undefined;
       case 'edges':
         return this.#checkEdge(element);
-      case 'ranges': {
-        // nft_pipapo_insert looks up both ends of the new range.
-        const { key, keyEnd = key } = element;
-        if (this.#around(key) !== undefined || this.#around(keyEnd) !== undefined) {
-          throw new Refusal('EEXIST');
-        }
-        return undefined;
-      }
+      case 'ranges':
+        return this.#checkRange(element);
     }
+  }
+
+  /** nft_pipapo_insert looks up both ends of a new range before it looks at their order. */
+  #checkRange({ key, keyEnd = key }: Element): undefined {
+    if (this.#around(key) !== undefined || this.#around(keyEnd) !== undefined) {
+      throw new Refusal('EEXIST');
+    }
+    const isAscending = ([from, to]: readonly [number, number]): boolean =>
+      Buffer.compare(key.subarray(from, to), keyEnd.subarray(from, to)) <= 0;
+    if (!this.#parts().every(isAscending)) throw new Refusal('EINVAL');
   }
 
   /** The overlaps that __nft_rbtree_insert finds by the neighbours of a new edge. */
