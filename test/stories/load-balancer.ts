@@ -1,6 +1,6 @@
 /** Load-balancer addresses and their source ranges (behaviour document 5.2, 5.7). */
-import { CLIENT_OTHER_IP, lbVip, NODE_IP } from '../lab/addresses.ts';
-import { joined, service, slices } from '../lab/objects.ts';
+import { CLIENT_OTHER_IP, lbVip, NODE_IP, NODE_SECOND_IP } from '../lab/addresses.ts';
+import { joined, node, service, slices } from '../lab/objects.ts';
 import { answered, apply, at, connect, refused, type Story, silence } from '../lab/story.ts';
 import { fromOutside, frontends, lb, NODE_PORT, reachable, unprogrammed } from './common.ts';
 
@@ -217,6 +217,18 @@ const sourceRanges: readonly Story[] = [
       apply(open(...CLIENTS)),
       connect('node', toLb, silence, { from: { addresses: lb } }),
       connect('client', toLb, answered({ 'pod-a': 'node', 'pod-c': 'node' })),
+    ],
+  },
+  {
+    name: 'Whether the node is within the source ranges is judged anew when its address changes',
+    covers: ['5.7'],
+    nodeAddresses: [lb],
+    steps: [
+      apply(open(...NODES), ...slices('web', ['pod-a'])),
+      connect('node', toLb, podA, { from: { addresses: lb } }),
+      apply(node({ addresses: NODE_SECOND_IP })),
+      connect('node', toLb, silence, { from: { addresses: lb } }),
+      connect('node', toLb, podA, { from: { addresses: NODE_IP } }),
     ],
   },
   {

@@ -1,12 +1,12 @@
 /** Every story, in mode nftables, and what stories cannot tell. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
-import { FAMILIES, POD_A_IP } from '../lab/addresses.ts';
+import { type ActorName, addressOf, FAMILIES, POD_A_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
-import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
+import { BASELINE, DEFAULT_CLUSTER_CIDR, SERVER_PORT, service, slices } from '../lab/objects.ts';
 import { runStory } from '../lab/run-story.ts';
 import { assortment } from './assortment.ts';
-import { NODE_PORT, vip } from './common.ts';
+import { frontends, NODE_PORT, reachable, vip } from './common.ts';
 import { fairlead, type LogLine } from './fairlead-proxy.ts';
 import { chosenStories } from './index.ts';
 
@@ -72,6 +72,67 @@ describe('a restart without a change', () => {
     const second = await proxy.start(lab.node, settings, objects);
     expect({ generation: await generation(), connections: await connections() }).toEqual(before);
     await second.stop();
+    await proxy.cleanup(lab.node);
+    await lab.reset();
+  });
+});
+
+describe('a flow that is no Service', () => {
+  test('keeps its entry although its port is that of a node port whose endpoint goes', async () => {
+    const web = service('web', { ports: [{ port: 53, protocol: 'UDP', nodePort: NODE_PORT }] });
+    const behind = (pod: ActorName) => [
+      ...BASELINE,
+      web,
+      ...slices('web', [pod], { ports: [{ port: SERVER_PORT, protocol: 'UDP' }] }),
+    ];
+    const proxy = fairlead('nftables');
+    const running = await proxy.start(lab.node, settings, behind('pod-a'));
+    const { client, 'pod-a': server } = lab.actors;
+    const to = { address: POD_A_IP.IPv4, port: NODE_PORT };
+    await server.listen('UDP', to.address, to.port);
+    const outcome = await client.open('direct', { protocol: 'UDP', to, timeoutMs: 3000 });
+    expect(outcome).toMatchObject({ kind: 'answered', by: 'pod-a' });
+    const before = await connections();
+    expect(before).toHaveLength(1);
+    await running.apply(behind('pod-b'));
+    expect(await connections()).toEqual(before);
+    await running.stop();
+    await proxy.cleanup(lab.node);
+    await lab.reset();
+  });
+});
+
+describe('while endpoints come and go', () => {
+  test('every connection is answered, by every kind of frontend', async () => {
+    const pods = ['pod-a', 'pod-b', 'pod-c'] as const;
+    const change = (n: number) => {
+      // Grows, shrinks, and loses the first, the middle and the last one.
+      const chosen = pods.filter((_, i) => n % 3 === 0 || (n + i) % 3 !== 0);
+      return [...BASELINE, reachable(), ...slices('web', chosen)];
+    };
+    for (const pod of pods) {
+      for (const address of Object.values(addressOf(pod))) {
+        await lab.actors[pod].listen('TCP', address, SERVER_PORT);
+      }
+    }
+    const proxy = fairlead('nftables');
+    const running = await proxy.start(lab.node, settings, change(0));
+    const connecting = Object.values(frontends).flatMap(({ addresses, port }) =>
+      FAMILIES.map((family) => {
+        const to = { address: addresses[family]!, port };
+        return lab.actors.client.connect({ protocol: 'TCP', to, timeoutMs: 3000 }, 300);
+      }),
+    );
+    const all = { done: false };
+    const tallies = Promise.all(connecting).finally(() => {
+      all.done = true;
+    });
+    let changes = 0;
+    for (; !all.done; changes += 1) await running.apply(change(changes));
+    const outcomes = (await tallies).flat().map(({ outcome }) => outcome.kind);
+    expect(new Set(outcomes)).toEqual(new Set(['answered']));
+    expect(changes).toBeGreaterThan(20);
+    await running.stop();
     await proxy.cleanup(lab.node);
     await lab.reset();
   });

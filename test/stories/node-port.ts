@@ -9,7 +9,7 @@ import {
   NODE2_IP,
   POD_B_IP,
 } from '../lab/addresses.ts';
-import { DEFAULT_CLUSTER_CIDR, joined, service, slices } from '../lab/objects.ts';
+import { DEFAULT_CLUSTER_CIDR, joined, node, service, slices } from '../lab/objects.ts';
 import {
   answered,
   apply,
@@ -192,6 +192,17 @@ const addresses: readonly Story[] = [
       apply(...slices('web', [])),
       connect('client', to(NODE_IP), refused),
       connect('client', to(NODE_SECOND_IP), theNode),
+    ],
+  ),
+  restricted(
+    'nodePortAddresses primary: node ports move when the Node gets another primary address',
+    ['primary'],
+    [NODE_IP],
+    [NODE_SECOND_IP],
+    [
+      apply(node({ addresses: NODE_SECOND_IP })),
+      connect('client', to(NODE_SECOND_IP), podA),
+      connect('client', to(NODE_IP), theNode),
     ],
   ),
   restricted(

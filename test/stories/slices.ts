@@ -40,6 +40,23 @@ export const sliceStories: readonly Story[] = [
     ],
   },
   {
+    name: 'Of an endpoint that terminates in one slice and not in another the latter counts',
+    covers: ['12.17'],
+    steps: [
+      apply(
+        service('web'),
+        ...slices('web', [{ at: 'pod-a', ready: false, serving: true, terminating: true }], {
+          suffix: '-1',
+        }),
+      ),
+      connect('client', toVip, podA),
+      apply(...slices('web', [{ at: 'pod-a', ready: false, serving: true }], { suffix: '-2' })),
+      connect('client', toVip, refused),
+      remove(...slices('web', [], { suffix: '-2' })),
+      connect('client', toVip, podA),
+    ],
+  },
+  {
     name: 'One address on two ports is two endpoints',
     covers: ['12.18'],
     steps: [
