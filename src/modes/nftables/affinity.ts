@@ -7,10 +7,10 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import type { Family } from '../../state/address.ts';
 import { addressBytes } from '../../state/address.ts';
-import type { EndpointList } from '../../state/endpoint-list.ts';
+import { type EndpointKey, type EndpointList, endpointKey } from '../../state/endpoint-list.ts';
 import { places } from './chains.ts';
 import type { FrontendChange } from './frontend-writer.ts';
-import { binary, type FrontendElements, frontendId } from './frontends.ts';
+import { type FrontendElements, frontendId } from './frontends.ts';
 import {
   type AffinitySet,
   affinitySets,
@@ -83,25 +83,25 @@ export class AffinityKeeper {
     const family = NFPROTO[this.#family];
     const request = { family, table, set, shape, keyLength, dataLength };
     const { records, consistent } = await kernel.dump({ kind: 'elementsDump', ...request });
-    const allowed = new Map<string, ReadonlySet<string>>();
+    const allowed = new Map<string, ReadonlySet<EndpointKey>>();
     for (const record of records) {
       if (record.kind !== 'elements') continue;
       const stride = keyLength + dataLength;
       for (let at = 0; at < record.entries.length; at += stride) {
         const key = record.entries.subarray(at, at + keyLength);
-        const endpoint = binary(record.entries.subarray(at + keyLength, at + stride));
+        const endpoint = endpointKey(this.#family, record.entries, at + keyLength);
         if (!this.#allowedFor(key, set, allowed).has(endpoint)) found.push({ set, key });
       }
     }
     return consistent;
   }
 
-  /** Packed endpoints that the frontend in an element's key may send such clients to. */
+  /** Endpoints that the frontend in an element's key may send such clients to. */
   #allowedFor(
     key: Uint8Array,
     set: AffinitySet,
-    known: Map<string, ReadonlySet<string>>,
-  ): ReadonlySet<string> {
+    known: Map<string, ReadonlySet<EndpointKey>>,
+  ): ReadonlySet<EndpointKey> {
     const client = addressBytes[this.#family];
     const frontend =
       this.#sticky.get(frontendId(places.service, key.subarray(client))) ??
@@ -109,22 +109,25 @@ export class AffinityKeeper {
     if (frontend === undefined) return nothing;
     let allowed = known.get(frontend.id);
     if (allowed === undefined) {
-      allowed = new Set(packed(frontend[poolOf[set]]));
+      allowed = keysOf(frontend[poolOf[set]]);
       known.set(frontend.id, allowed);
     }
     return allowed;
   }
 }
 
-const nothing: ReadonlySet<string> = new Set();
+const nothing: ReadonlySet<EndpointKey> = new Set();
 
-function packed(list: EndpointList): string[] {
-  return Array.from({ length: list.length }, (_, i) => binary(list.packed(i)));
+function keysOf(list: EndpointList): Set<EndpointKey> {
+  const keys = new Set<EndpointKey>();
+  for (let i = 0; i < list.length; i += 1) keys.add(list.key(i));
+  return keys;
 }
 
 function losesEndpoint(before: FrontendElements, after: FrontendElements): boolean {
   return Object.values(poolOf).some((pool) => {
-    const kept = new Set(packed(after[pool]));
-    return packed(before[pool]).some((one) => !kept.has(one));
+    if (before[pool].length === 0 || before[pool].equals(after[pool])) return false;
+    const kept = keysOf(after[pool]);
+    return [...keysOf(before[pool])].some((endpoint) => !kept.has(endpoint));
   });
 }
