@@ -88,6 +88,7 @@ export class App {
       timeoutMs: () => 2 * this.#config.modes[this.mode].syncPeriodMs,
       now: () => clock.wallMs(),
       node: () => this.#state.node,
+      silenceMs: (resource) => source.silenceMs(resource),
     });
     this.#recorder = this.#makeRecorder();
     this.#events = new ClusterEvents({

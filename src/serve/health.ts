@@ -1,10 +1,14 @@
 /** Whether the proxy does its work: the health server's answers (behaviour document 10.1). */
+import { type Resource, resources } from '../source/source.ts';
 import type { Family } from '../state/address.ts';
 import type { Node } from '../state/types.ts';
 import { jsonHeaders, type Reply } from './server.ts';
 
 /** With this taint the cluster autoscaler announces that the node is about to go. */
 const deletionTaint = 'ToBeDeletedByClusterAutoscaler';
+
+/** Servers send bookmarks once a minute, and a watch that says less is replaced after 90 s. */
+const staleAfterMs = 120_000;
 
 interface FamilyState {
   updatedMs: number | undefined;
@@ -19,6 +23,8 @@ export interface HealthOptions {
   readonly now: () => number;
   /** This node as last seen; undefined = never. */
   readonly node: () => Node | undefined;
+  /** See `Source.silenceMs`. */
+  readonly silenceMs: (resource: Resource) => number | undefined;
 }
 
 export class ProxyHealth {
@@ -75,6 +81,7 @@ export class ProxyHealth {
       ...eligibility,
       healthy,
       ...(this.#families.size === 0 ? {} : { status: this.#status() }),
+      ...this.#staleWatches(),
     };
     return { status: ok ? 200 : 503, headers: jsonHeaders, body: JSON.stringify(body) };
   }
@@ -87,6 +94,19 @@ export class ProxyHealth {
         { lastUpdated: rfc3339Nano(state.updatedMs), healthy: this.#isHealthy(state) },
       ]),
     );
+  }
+
+  /**
+   * Seconds of silence of each watch that has said nothing for too long. That is told, and decides
+   * nothing: an API server that is away is away from all nodes at once, while the rules of each of
+   * them go on working.
+   */
+  #staleWatches(): { readonly staleWatches?: Record<string, number> } {
+    const stale = resources.flatMap((resource) => {
+      const silenceMs = this.#options.silenceMs(resource) ?? 0;
+      return silenceMs > staleAfterMs ? [[resource, Math.round(silenceMs) / 1000]] : [];
+    });
+    return stale.length === 0 ? {} : { staleWatches: Object.fromEntries(stale) };
   }
 
   #isHealthy({ queuedMs }: FamilyState): boolean {

@@ -41,6 +41,9 @@ export interface Source {
    * kubeconfig, directory missing at start); outages are survived and reported as problems.
    */
   run(sink: SourceSink, signal: AbortSignal): Promise<void>;
-  /** Milliseconds since a resource's watch last said anything; undefined before the first word. */
+  /**
+   * Milliseconds since a resource's watch last said anything, or since the first attempt to hear
+   * it. Undefined before that, and while it is gone on without the resource.
+   */
   silenceMs(resource: Resource): number | undefined;
 }

@@ -64,6 +64,7 @@ export class Reflector {
   /** Where the watch stands; undefined = only a list can tell. */
   #resourceVersion: string | undefined;
   #synced = false;
+  /** When the server last said anything about this, or we began to ask. */
   #lastWordMs: number | undefined;
   #startMaxMs: number;
   #refusals = 0;
@@ -80,13 +81,14 @@ export class Reflector {
     this.#startMaxMs = idleTimeoutMs;
   }
 
-  /** Milliseconds since the server last said anything; undefined before it did. */
+  /** See `Source.silenceMs`. */
   get silenceMs(): number | undefined {
     return this.#lastWordMs === undefined ? undefined : performance.now() - this.#lastWordMs;
   }
 
   /** Resolves when `signal` aborts. */
   async run(signal: AbortSignal): Promise<void> {
+    this.#lastWordMs = performance.now();
     while (!signal.aborted) {
       try {
         await this.#session(signal);
@@ -354,6 +356,7 @@ export class Reflector {
     }
     if (this.#target.presence === 'optional' && [403, 404].includes(error.status)) {
       this.#tell(`not available, gone on without: ${error.message}`);
+      this.#lastWordMs = undefined;
       if (!this.#synced) this.#parts.sink.synced(this.#target.resource);
       this.#synced = true;
       await pause(timing.absentRetryMs, signal);

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ProxyHealth, rfc3339Nano } from '../../../src/serve/health.ts';
+import type { Resource } from '../../../src/source/source.ts';
 import type { Node } from '../../../src/state/types.ts';
 import { node } from '../state/build.ts';
 
@@ -8,8 +9,14 @@ const startMs = Date.UTC(2026, 0, 2, 3, 4, 5);
 function healthAt(known: Node | undefined = node()) {
   const time = { ms: startMs };
   const seen: { node: Node | undefined } = { node: known };
-  const options = { timeoutMs: () => 60_000, now: () => time.ms, node: () => seen.node };
-  return { health: new ProxyHealth(options), time, seen };
+  const silence: Partial<Record<Resource, number>> = {};
+  const health = new ProxyHealth({
+    timeoutMs: () => 60_000,
+    now: () => time.ms,
+    node: () => seen.node,
+    silenceMs: (resource) => silence[resource],
+  });
+  return { health, time, seen, silence };
 }
 
 describe('/healthz', () => {
@@ -95,6 +102,28 @@ describe('/healthz', () => {
     const reply = health.healthz();
     expect(reply.status).toBe(status);
     expect(JSON.parse(reply.body)).toMatchObject({ nodeEligible: status === 200, healthy: true });
+  });
+});
+
+describe('a watch that has been silent for too long', () => {
+  it('is named with its silence, and makes no node ill: it may be silent everywhere', () => {
+    const { health, silence } = healthAt();
+    silence.services = 120_000;
+    silence.endpointslices = 120_001;
+    for (const reply of [health.healthz(), health.livez()]) {
+      expect(reply.status).toBe(200);
+      const body = JSON.parse(reply.body);
+      expect(body).toMatchObject({ healthy: true, staleWatches: { endpointslices: 120.001 } });
+      expect(Object.keys(body.staleWatches)).toEqual(['endpointslices']);
+    }
+  });
+
+  it('is not mentioned once it speaks again', () => {
+    const { health, silence } = healthAt();
+    silence.nodes = 500_000;
+    expect(health.livez().body).toContain('"staleWatches":{"nodes":500}');
+    silence.nodes = 10;
+    expect(health.livez().body).not.toContain('staleWatches');
   });
 });
 

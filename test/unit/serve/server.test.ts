@@ -59,6 +59,7 @@ describe('the health server', () => {
       timeoutMs: () => 60_000,
       now: () => 0,
       node: () => seen.node,
+      silenceMs: () => undefined,
     });
     const url = await serving(healthRoutes(health, metrics));
     const headers = { 'content-type': 'application/json', ...nosniff };

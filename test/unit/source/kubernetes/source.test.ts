@@ -47,6 +47,20 @@ describe('KubernetesSource', () => {
     expect(server.lastHeaders.accept).toBe('application/json');
   });
 
+  it('knows for how long each watch has been silent, and counts none that it goes without', async () => {
+    const server = await startServer();
+    populate(server, 2);
+    server.absent.add('servicecidrs');
+    server.fault({ resource: 'services', fault: { kind: 'stall' } });
+    const { sink, source } = startSource(server);
+    await until('the others', () => sink.syncedResources.length === 3);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    expect(source.silenceMs('services')).toBeGreaterThan(490);
+    // Bookmarks come every 100 ms.
+    expect(source.silenceMs('endpointslices')).toBeLessThan(source.silenceMs('services')! - 200);
+    expect(source.silenceMs('servicecidrs')).toBeUndefined();
+  });
+
   it('follows changes, creations and deletions', async () => {
     const server = await startServer();
     populate(server);
