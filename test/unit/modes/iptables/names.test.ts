@@ -1,0 +1,46 @@
+import { describe, expect, it } from 'vitest';
+import {
+  endpointChain,
+  isServiceChain,
+  serviceChains,
+} from '../../../../src/modes/iptables/names.ts';
+import type { Protocol } from '../../../../src/state/types.ts';
+
+function port(name: string, service: string, protocol: Protocol = 'TCP') {
+  const [namespace, rest] = service.split('/') as [string, string];
+  return { namespace, name: rest, port: name, protocol };
+}
+
+describe('names of chains', () => {
+  it.for([
+    [port('p80', 'ns1/svc1'), 'XPGD46QRK7WJZT7O'],
+    [port('p80', 'ns2/svc2'), 'GNZBNJ2PO5MGZ6GT'],
+    [port('', 'ns1/svc1'), 'AQI2S6QIMU7PVVRP'],
+  ] as const)("of a Service port are kube-proxy's: %o", ([id, hash]) => {
+    expect(serviceChains(id)).toEqual({
+      cluster: `KUBE-SVC-${hash}`,
+      local: `KUBE-SVL-${hash}`,
+      external: `KUBE-EXT-${hash}`,
+      firewall: `KUBE-FW-${hash}`,
+    });
+  });
+
+  it.for([
+    ['10.180.0.1:80', 'SXIVWICOYRO3J4NJ'],
+    ['[fd00::1]:80', 'T5UNFIPVCZXM3U7X'],
+  ] as const)("of an endpoint are kube-proxy's: %s", ([endpoint, hash]) => {
+    expect(endpointChain(port('p80', 'ns1/svc1'), endpoint)).toBe(`KUBE-SEP-${hash}`);
+  });
+
+  it('differ for protocols of one port', () => {
+    const tcp = serviceChains(port('dns', 'kube-system/dns')).cluster;
+    expect(serviceChains(port('dns', 'kube-system/dns', 'UDP')).cluster).not.toBe(tcp);
+  });
+
+  it('are known by their hash', () => {
+    expect(isServiceChain('KUBE-SVC-XPGD46QRK7WJZT7O')).toBe(true);
+    for (const name of ['KUBE-SERVICES', 'KUBE-SEP-A', 'KUBE-HP-XPGD46QRK7WJZT7O']) {
+      expect(isServiceChain(name)).toBe(false);
+    }
+  });
+});
