@@ -14,12 +14,12 @@ import type { ModeName, ProxyMode } from './modes/mode.ts';
 import { awaitNode } from './node-wait.ts';
 import { ClusterEvents } from './serve/cluster-events.ts';
 import { conntrackLog } from './serve/conntrack-log.ts';
-import { debugRoutes } from './serve/debug.ts';
 import { ProxyHealth } from './serve/health.ts';
 import { type Logger, setVerbosity } from './serve/log.ts';
 import { Metrics } from './serve/metrics.ts';
-import { healthRoutes, metricsRoutes } from './serve/routes.ts';
-import { serve } from './serve/server.ts';
+import { runServers } from './serve/servers.ts';
+import { ServiceHealth } from './serve/service-health.ts';
+import { serviceHealthReport } from './serve/service-health-report.ts';
 import { syncLog } from './serve/sync-log.ts';
 import { takeoverReport } from './serve/takeover-report.ts';
 import { EventRecorder, type EventRecorderOptions } from './source/kubernetes/events.ts';
@@ -63,6 +63,7 @@ export class App {
   readonly #ending = new AbortController();
   readonly #recorder: EventRecorder | undefined;
   readonly #events: ClusterEvents;
+  readonly #serviceHealth: ServiceHealth;
   #config: Config;
   #mode: ProxyMode | undefined;
   #engine: Engine | undefined;
@@ -96,6 +97,13 @@ export class App {
       nodeName,
       uidOf: (service) => this.#state.service(service)?.uid ?? '',
     });
+    this.#serviceHealth = new ServiceHealth({
+      state: this.#state,
+      clock,
+      healthy: () => this.#health.healthy,
+      addresses: (family) => this.#engine?.listeningAddresses(family) ?? [],
+      observer: serviceHealthReport(options.log, this.#events),
+    });
   }
 
   /** The mode that runs, or, before the kernel was asked, the one that most likely will. */
@@ -121,7 +129,7 @@ export class App {
       this.#setOomScore();
       const telling = this.#recorder?.run(ending) ?? Promise.resolve();
       const working = [this.#sync(mode, ending), this.#takeOver(mode, ending)];
-      return [...working, ...this.#serve(mode, ending), telling];
+      return [...working, ...this.#serve(ending), telling];
     });
   }
 
@@ -176,6 +184,7 @@ export class App {
     } finally {
       end();
       await Promise.allSettled(parts);
+      this.#serviceHealth.close();
       this.#metrics.close();
       kernel.close();
       conntrack.close();
@@ -260,6 +269,7 @@ export class App {
         this.#metrics.conntrack.observe(event);
         conntrackObserver(event);
       },
+      resolved: (service) => this.#serviceHealth.resolved(service),
     });
   }
 
@@ -294,37 +304,27 @@ export class App {
     const log = syncLog(this.#options.log);
     return (event) => {
       if (event.kind === 'queued') this.#health.queued(event.family);
-      if (event.kind === 'done' && event.ok) this.#health.updated(event.family);
+      if (event.kind === 'done' && event.ok) {
+        this.#health.updated(event.family);
+        this.#serviceHealth.inForce(event.family);
+      }
       this.#metrics.observe(event);
       this.#events.observe(event);
       log(event);
     };
   }
 
-  #serve(mode: ProxyMode, signal: AbortSignal): Promise<void>[] {
-    const { log } = this.#options;
-    const { bindAddressHardFail, healthzBindAddress, metricsBindAddress, profiling } = this.#config;
-    const debug = debugRoutes((verbosity) => setVerbosity(log, verbosity));
-    const servers = [
-      ['healthz', healthzBindAddress, healthRoutes(this.#health, this.#metrics)],
-      [
-        'metrics',
-        metricsBindAddress,
-        {
-          ...metricsRoutes(() => this.#config, mode.name, this.#metrics),
-          ...(profiling ? debug : {}),
-        },
-      ],
-    ] as const;
-    const onBindFailure = bindAddressHardFail ? 'fail' : 'retry';
-    return servers.flatMap(([name, at, routes]) => {
-      if (at === undefined) return [];
-      const problem = (error: Error): void => {
-        log.error({ err: error.message }, 'Server failed');
-        if (onBindFailure === 'fail') this.#events.serverFailed(name, error);
-      };
-      return [serve({ at, routes, onBindFailure, problem }, signal)];
-    });
+  #serve(signal: AbortSignal): Promise<void>[] {
+    const options = {
+      config: () => this.#config,
+      mode: () => this.mode,
+      health: this.#health,
+      metrics: this.#metrics,
+      log: this.#options.log,
+      failed: (server: 'healthz' | 'metrics', error: Error) =>
+        this.#events.serverFailed(server, error),
+    };
+    return runServers(options, signal);
   }
 
   #sink(): SourceSink {

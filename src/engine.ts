@@ -34,6 +34,8 @@ export interface EngineOptions {
   readonly families: readonly Family[];
   readonly observer: Observer;
   readonly conntrackObserver: ConntrackObserver;
+  /** A Service (`namespace/name`) was resolved, or has gone; a sync follows. */
+  readonly resolved: (service: string) => void;
 }
 
 /** How often the machine's addresses are read, where they decide about node ports. */
@@ -68,6 +70,7 @@ export class Engine {
       environment: (family) => this.#facts.environment(family),
       clock,
       observer: (event) => this.#observe(event),
+      resolved: options.resolved,
       sliceMs,
     });
   }
@@ -75,6 +78,11 @@ export class Engine {
   /** All that the source has said so far is in force in the kernel, or set aside. */
   get settled(): boolean {
     return this.#loop.settled && this.#reconcilers.every(({ idle }) => idle);
+  }
+
+  /** Where sockets listen that answer on node ports. */
+  listeningAddresses(family: Family): readonly Address[] | 'all' {
+    return this.#facts.listeningAddresses(family);
   }
 
   /** The state has changed. */

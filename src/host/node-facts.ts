@@ -6,7 +6,7 @@ import type { ResolveContext } from '../state/resolve.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { Node } from '../state/types.ts';
 import { type NodeIPs, nodeIPs } from './node-ips.ts';
-import { nodePortAddresses } from './node-ports.ts';
+import { listeningAddresses, nodePortAddresses } from './node-ports.ts';
 
 export interface NodeFactsOptions {
   readonly config: Pick<Config, 'bindAddress' | 'nodePortAddresses' | 'featureGates'>;
@@ -40,6 +40,12 @@ export class NodeFacts {
   get context(): ResolveContext {
     this.#follow();
     return this.#context;
+  }
+
+  /** Where sockets listen that answer on node ports. */
+  listeningAddresses(family: Family): Environment['nodePortAddresses'] {
+    const { nodePortAddresses } = this.#options.config;
+    return listeningAddresses(nodePortAddresses, family, this.ips, () => this.#interfaces);
   }
 
   /** The same object until something in it changes. */

@@ -14,6 +14,17 @@ export function nodePortAddresses(
   ips: NodeIPs,
   interfaces: () => readonly Address[],
 ): Environment['nodePortAddresses'] {
+  const addresses = listeningAddresses(config, family, ips, interfaces);
+  return addresses === 'all' ? 'all' : addresses.filter((address) => !isLoopback(address));
+}
+
+/** The same, but with loopback where CIDRs name it: for sockets (10.2), not for rules. */
+export function listeningAddresses(
+  config: NodePortAddresses,
+  family: Family,
+  ips: NodeIPs,
+  interfaces: () => readonly Address[],
+): Environment['nodePortAddresses'] {
   switch (config.kind) {
     case 'all':
       return 'all';
@@ -22,8 +33,8 @@ export function nodePortAddresses(
     case 'cidrs': {
       const cidrs = config.cidrs.filter(({ address }) => address.family === family);
       if (cidrs.length === 0 || cidrs.some(({ prefixLength }) => prefixLength === 0)) return 'all';
-      const matching = interfaces().filter(
-        (address) => !isLoopback(address) && cidrs.some((cidr) => cidrContains(cidr, address)),
+      const matching = interfaces().filter((address) =>
+        cidrs.some((cidr) => cidrContains(cidr, address)),
       );
       const unique = new Map(matching.map((address) => [formatAddress(address.bytes), address]));
       return [...unique.keys()].sort().map((text) => unique.get(text)!);

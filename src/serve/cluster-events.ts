@@ -38,6 +38,13 @@ export class ClusterEvents {
     this.#aboutNode('Warning', `FailedToStart${what}`, error.message);
   }
 
+  /** Load balancers cannot ask whether this node has endpoints of the Service. */
+  serviceHealthFailed(service: string, port: number, { message }: Error): void {
+    const what = `failed to start healthcheck ${JSON.stringify(service)} on port ${port}`;
+    const note = `node ${this.#options.nodeName} ${what}: ${message}`;
+    this.#aboutService(service, 'FailedToStartServiceHealthcheck', 'Listen', note);
+  }
+
   fellBack({ from, to, reason }: Fallback): void {
     this.#aboutNode('Warning', 'ProxyModeFallback', `mode ${from} ${reason}; mode ${to} is next`);
   }

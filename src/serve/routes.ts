@@ -18,7 +18,11 @@ export function healthRoutes(health: ProxyHealth, metrics: Metrics): Routes {
 }
 
 /** For Prometheus and people; port 10249 unless configured otherwise. */
-export function metricsRoutes(config: () => Config, mode: ModeName, { registry }: Metrics): Routes {
+export function metricsRoutes(
+  config: () => Config,
+  mode: () => ModeName,
+  { registry }: Metrics,
+): Routes {
   // This /healthz says that the process answers, nothing about the proxy.
   const ping: Reply = { status: 200, headers: textHeaders, body: 'ok' };
   const configz = (): string => JSON.stringify({ 'kubeproxy.config.k8s.io': config().document });
@@ -30,7 +34,7 @@ export function metricsRoutes(config: () => Config, mode: ModeName, { registry }
     }),
     '/healthz': () => ping,
     '/healthz/ping': () => ping,
-    '/proxyMode': () => ({ status: 200, headers: textHeaders, body: mode }),
+    '/proxyMode': () => ({ status: 200, headers: textHeaders, body: mode() }),
     '/configz': () => ({ status: 200, headers: jsonHeaders, body: configz() }),
   };
 }

@@ -17,6 +17,8 @@ export interface DesiredOptions {
   readonly context: () => ResolveContext;
   readonly clock: Clock;
   readonly observer: Observer;
+  /** A Service (`namespace/name`) was handed over, or has gone. */
+  readonly resolved?: (service: string) => void;
 }
 
 /** Keys of one Service's Forwardings in one family. */
@@ -87,5 +89,6 @@ export class Desired {
     }
     if (forwardings.length > 0) this.#keys.set(name, now);
     else this.#keys.delete(name);
+    this.#options.resolved?.(name);
   }
 }

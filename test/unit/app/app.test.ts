@@ -4,7 +4,16 @@ import { describe, expect, it } from 'vitest';
 import { describeError } from '../../../src/cli/describe-error.ts';
 import type { ApplyResult } from '../../../src/kernel/kernel.ts';
 import { resources } from '../../../src/source/source.ts';
-import { address, node, ready, service, slice, slicePort } from '../state/build.ts';
+import {
+  address,
+  drainingLocal,
+  node,
+  ready,
+  readyLocal,
+  service,
+  slice,
+  slicePort,
+} from '../state/build.ts';
 import { quiet } from '../sync/double.ts';
 import { ClosableKernel, configOf, Running, started, web } from './running.ts';
 
@@ -78,6 +87,34 @@ describe('the proxy', () => {
     app.source.say({ kind: 'node-gone', name: 'node-a' });
     expect((await app.get('healthz', '/healthz')).status).toBe(503);
     await app.stop();
+  });
+
+  it('answers on health-check node ports once the rules are in force, and no longer', async () => {
+    const { port } = (await configOf()).healthzBindAddress!;
+    const flags = ['--manifests=/anywhere', '--nodeport-addresses=127.0.0.0/8'];
+    const app = await started(...flags);
+    const status = () =>
+      fetch(`http://127.0.0.1:${port}/`).then(
+        (response) => response.status,
+        () => 'refused',
+      );
+    const balanced = service({
+      type: 'LoadBalancer',
+      externalTrafficPolicy: 'Local',
+      healthCheckNodePort: port,
+    });
+    app.source.say({ kind: 'service', service: balanced });
+    app.source.say({ kind: 'slice', slice: slice({ '10.244.0.2': readyLocal }) });
+    await quiet();
+    expect(await status()).toBe('refused');
+    app.source.listed(...resources);
+    await quiet();
+    expect(await status()).toBe(200);
+    app.source.say({ kind: 'slice', slice: slice({ '10.244.0.2': drainingLocal }) });
+    await quiet();
+    expect(await status()).toBe(503);
+    await app.stop();
+    expect(await status()).toBe('refused');
   });
 
   it('ends with the reason of a source that can never work', async () => {

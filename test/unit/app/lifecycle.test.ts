@@ -102,6 +102,33 @@ describe('users are told', () => {
     ]);
   });
 
+  it('which Service load balancers cannot ask about', async () => {
+    const { told, openEvents } = listening();
+    const taken = createServer().listen(0, '127.0.0.1');
+    await new Promise((resolve) => taken.once('listening', resolve));
+    onTestFinished(() => void taken.close());
+    const { port } = taken.address() as AddressInfo;
+    const app = new Running(await configOf('--manifests=/x', '--nodeport-addresses=127.0.0.0/8'));
+    await app.start({ openEvents });
+    onTestFinished(() => app.stop());
+    const fields = { type: 'LoadBalancer', externalTrafficPolicy: 'Local' } as const;
+    const balanced = service({ ...fields, healthCheckNodePort: port });
+    app.source.say({ kind: 'service', service: balanced });
+    app.source.listed(...resources);
+    await app.clock.pass(500);
+    expect(told).toContainEqual(
+      expect.stringMatching(
+        new RegExp(
+          '^FailedToStartServiceHealthcheck about Service web \\(uid\\): node node-a failed to ' +
+            `start healthcheck "ns/web" on port ${port}: listen EADDRINUSE`,
+        ),
+      ),
+    );
+    expect(app.lines).toContainEqual(
+      expect.objectContaining({ level: 'warn', service: 'ns/web', port, retryMs: 1000 }),
+    );
+  });
+
   it('why the proxy ends when it must serve and cannot', async () => {
     const { told, openEvents } = listening();
     const taken = createServer().listen(0, '127.0.0.1');

@@ -5,7 +5,7 @@ import { localDetector } from '../../../src/host/local-detector.ts';
 import { NodeFacts } from '../../../src/host/node-facts.ts';
 import { nodeIPs } from '../../../src/host/node-ips.ts';
 import { nodeName } from '../../../src/host/node-name.ts';
-import { nodePortAddresses } from '../../../src/host/node-ports.ts';
+import { listeningAddresses, nodePortAddresses } from '../../../src/host/node-ports.ts';
 import { formatAddress } from '../../../src/state/address.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import { address, cidr, node } from '../state/build.ts';
@@ -66,6 +66,17 @@ describe('addresses for node ports', () => {
   ])('in %j are %j and %j', (list, v4, v6) => {
     expect(texts(cidrs(...list), 'IPv4')).toEqual(v4);
     expect(texts(cidrs(...list), 'IPv6')).toEqual(v6);
+  });
+});
+
+describe('sockets that answer on node ports', () => {
+  it('listen on loopback too, where CIDRs name it', () => {
+    const ips = { primary: 'IPv4', IPv4: address('10.0.0.5'), IPv6: address('::1') } as const;
+    const config = { kind: 'cidrs', cidrs: [cidr('127.0.0.0/8'), cidr('10.0.0.0/8')] } as const;
+    const interfaces = () => ['127.0.0.1', '10.0.0.5', '172.16.0.1'].map(address);
+    const found = listeningAddresses(config, 'IPv4', ips, interfaces);
+    expect(found).toEqual([address('10.0.0.5'), address('127.0.0.1')]);
+    expect(listeningAddresses(config, 'IPv6', ips, interfaces)).toBe('all');
   });
 });
 

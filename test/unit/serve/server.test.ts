@@ -88,7 +88,13 @@ describe('the metrics server', () => {
   it('answers the paths of kube-proxy', async () => {
     const document = { kind: 'KubeProxyConfiguration', mode: 'nftables' };
     const config = { document } as unknown as Config;
-    const url = await serving(metricsRoutes(() => config, 'nftables', newMetrics()));
+    const url = await serving(
+      metricsRoutes(
+        () => config,
+        () => 'nftables',
+        newMetrics(),
+      ),
+    );
     const text = { 'content-type': 'text/plain; charset=utf-8', ...nosniff };
     expect(await get(`${url}/healthz`)).toEqual({ status: 200, headers: text, body: 'ok' });
     expect(await get(`${url}/proxyMode`)).toEqual({ status: 200, headers: text, body: 'nftables' });

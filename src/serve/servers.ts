@@ -1,0 +1,40 @@
+/** The proxy's own two HTTP servers: health, and metrics. */
+import type { Config } from '../config/config.ts';
+import type { ModeName } from '../modes/mode.ts';
+import { debugRoutes } from './debug.ts';
+import type { ProxyHealth } from './health.ts';
+import { type Logger, setVerbosity } from './log.ts';
+import type { Metrics } from './metrics.ts';
+import { healthRoutes, metricsRoutes } from './routes.ts';
+import { serve } from './server.ts';
+
+export interface ServersOptions {
+  /** As of now: what is served changes with it, where it is served does not. */
+  readonly config: () => Config;
+  readonly mode: () => ModeName;
+  readonly health: ProxyHealth;
+  readonly metrics: Metrics;
+  readonly log: Logger;
+  /** An address cannot be served on, which is the end. */
+  readonly failed: (server: 'healthz' | 'metrics', error: Error) => void;
+}
+
+/** Until `signal` aborts. Rejects when a server can't bind and the configuration calls that fatal. */
+export function runServers(options: ServersOptions, signal: AbortSignal): Promise<void>[] {
+  const { config, health, log, metrics, mode } = options;
+  const { bindAddressHardFail, healthzBindAddress, metricsBindAddress, profiling } = config();
+  const debug = profiling ? debugRoutes((verbosity) => setVerbosity(log, verbosity)) : {};
+  const servers = [
+    ['healthz', healthzBindAddress, healthRoutes(health, metrics)],
+    ['metrics', metricsBindAddress, { ...metricsRoutes(config, mode, metrics), ...debug }],
+  ] as const;
+  const onBindFailure = bindAddressHardFail ? 'fail' : 'retry';
+  return servers.flatMap(([name, at, routes]) => {
+    if (at === undefined) return [];
+    const problem = (error: Error): void => {
+      log.error({ err: error.message }, 'Server failed');
+      if (onBindFailure === 'fail') options.failed(name, error);
+    };
+    return [serve({ at, routes, onBindFailure, problem }, signal)];
+  });
+}
