@@ -11,12 +11,8 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { NFPROTO } from '../../src/kernel/nft/constants.ts';
-import {
-  entryShape,
-  setDefinitions,
-  setFields,
-  tableName,
-} from '../../src/modes/nftables/layout.ts';
+import { entryShape } from '../../src/kernel/nft/sets.ts';
+import { setDefinitions, setFields, tableName } from '../../src/modes/nftables/layout.ts';
 import type { Family } from '../../src/state/address.ts';
 import { type ActorName, clusterIp, POD_A_IP, POD_B_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';

@@ -5,19 +5,14 @@
 
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
+import { entryShape } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../state/address.ts';
 import { addressBytes } from '../../state/address.ts';
 import { type EndpointKey, type EndpointList, endpointKey } from '../../state/endpoint-list.ts';
+import type { FrontendChange } from '../changes.ts';
 import { places } from './chains.ts';
-import type { FrontendChange } from './frontend-writer.ts';
 import { type FrontendElements, frontendId } from './frontends.ts';
-import {
-  type AffinitySet,
-  affinitySets,
-  entryShape,
-  type SetDefinitions,
-  setFields,
-} from './layout.ts';
+import { type AffinitySet, affinitySets, type SetDefinitions, setFields } from './layout.ts';
 
 /** Which pool of a frontend each map may hold endpoints of. */
 const poolOf = { affinity: 'endpoints', 'local-affinity': 'local' } as const satisfies Record<
@@ -48,7 +43,7 @@ export class AffinityKeeper {
     return this.#due;
   }
 
-  note({ before, after }: FrontendChange): void {
+  note({ before, after }: FrontendChange<FrontendElements>): void {
     const { id } = (after ?? before) as FrontendElements;
     if (after?.learn === undefined) this.#sticky.delete(id);
     else this.#sticky.set(id, after);

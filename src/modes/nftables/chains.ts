@@ -2,6 +2,12 @@
  * The chains of the layout: the fixed ones, and the treatment chains, of which there is one for
  * each combination of treatment and endpoint count in use, whatever the number of Services.
  */
+import {
+  type BaseChain,
+  baseChain,
+  type ChainDefinition,
+  type Rule,
+} from '../../kernel/nft/chain.ts';
 import { NF_INET } from '../../kernel/nft/constants.ts';
 import {
   daddr,
@@ -14,8 +20,6 @@ import {
   l4proto,
   masquerade,
   matchCIDR,
-  matchInterface,
-  matchInterfacePrefix,
   matchLocalAddress,
   matchMark,
   matchProtocol,
@@ -24,7 +28,6 @@ import {
   random,
   reject,
   type Selector,
-  type Statement,
   saddr,
   setMark,
   stateNew,
@@ -35,23 +38,9 @@ import {
 } from '../../kernel/nft/rule.ts';
 import { type CIDR, type Family, parseCIDR } from '../../state/address.ts';
 import type { Protocol } from '../../state/types.ts';
-import type { Environment, LocalDetector, ModeConfig } from '../mode.ts';
+import { detectLocal } from '../local-traffic.ts';
+import type { Environment, ModeConfig } from '../mode.ts';
 import { type AffinitySet, affinitySets, type SetName } from './layout.ts';
-
-type Rule = readonly Statement[];
-
-/** A chain and the rules that it must hold, in order. */
-export interface ChainDefinition {
-  readonly name: string;
-  readonly base: BaseChain | undefined;
-  readonly rules: readonly Rule[];
-}
-
-export interface BaseChain {
-  readonly type: 'filter' | 'nat';
-  readonly hook: number;
-  readonly priority: number;
-}
 
 export const rejectChain = 'reject-chain';
 
@@ -60,10 +49,6 @@ export const rejectChain = 'reject-chain';
  * srcnat (NF_IP_PRI_NAT_DST, NF_IP_PRI_NAT_SRC), source ranges are checked before translation.
  */
 const priority = { preDNAT: -110, dstnat: -100, filter: 0, srcnat: 100 } as const;
-
-function base(type: BaseChain['type'], hook: number, at: number): BaseChain {
-  return { type, hook, priority: at };
-}
 
 /** What a client connected to, before translation. */
 export function frontendSelectors(family: Family): readonly Selector[] {
@@ -111,44 +96,44 @@ export function fixedChains(config: ModeConfig, environment: Environment): Chain
     chain(
       'filter-prerouting-pre-dnat',
       [ifNew('firewall-check')],
-      base('filter', NF_INET.PRE_ROUTING, priority.preDNAT),
+      baseChain('filter', NF_INET.PRE_ROUTING, priority.preDNAT),
     ),
     chain(
       'filter-output-pre-dnat',
       [ifNew('firewall-check')],
-      base('filter', NF_INET.LOCAL_OUT, priority.preDNAT),
+      baseChain('filter', NF_INET.LOCAL_OUT, priority.preDNAT),
     ),
     chain(
       'filter-input',
       [toLearning, ifNew('nodeport-endpoints-check'), ifNew('service-endpoints-check')],
-      base('filter', NF_INET.LOCAL_IN, priority.filter),
+      baseChain('filter', NF_INET.LOCAL_IN, priority.filter),
     ),
     // Before masquerading, so that the client's own address is learnt.
     chain(
       'filter-postrouting',
       [toLearning],
-      base('filter', NF_INET.POST_ROUTING, priority.filter),
+      baseChain('filter', NF_INET.POST_ROUTING, priority.filter),
     ),
     chain(
       'filter-forward',
       [ifNew('service-endpoints-check'), ifNew('cluster-ips-check')],
-      base('filter', NF_INET.FORWARD, priority.filter),
+      baseChain('filter', NF_INET.FORWARD, priority.filter),
     ),
     chain(
       'filter-output',
       [ifNew('service-endpoints-check'), ifNew('cluster-ips-check')],
-      base('filter', NF_INET.LOCAL_OUT, priority.filter),
+      baseChain('filter', NF_INET.LOCAL_OUT, priority.filter),
     ),
     chain(
       'nat-prerouting',
       [[jump('services')]],
-      base('nat', NF_INET.PRE_ROUTING, priority.dstnat),
+      baseChain('nat', NF_INET.PRE_ROUTING, priority.dstnat),
     ),
-    chain('nat-output', [[jump('services')]], base('nat', NF_INET.LOCAL_OUT, priority.dstnat)),
+    chain('nat-output', [[jump('services')]], baseChain('nat', NF_INET.LOCAL_OUT, priority.dstnat)),
     chain(
       'nat-postrouting',
       [[jump('masquerading')]],
-      base('nat', NF_INET.POST_ROUTING, priority.srcnat),
+      baseChain('nat', NF_INET.POST_ROUTING, priority.srcnat),
     ),
   ];
 }
@@ -334,22 +319,6 @@ function markOffCluster(config: ModeConfig): Rule[] {
   const mark = setMark(config.masqueradeMark);
   if (config.masqueradeAll) return [[mark]];
   return detectLocal(config.localDetector, '!=').map((match) => [match, mark]);
-}
-
-/** Matches traffic of this node's pods (`==`) or other traffic (`!=`); none without a detector. */
-function detectLocal(detector: LocalDetector, operator: '==' | '!='): Statement[] {
-  switch (detector.kind) {
-    case 'none':
-      return [];
-    case 'cidr':
-      return [matchCIDR('saddr', operator, detector.cidr)];
-    case 'bridge':
-      return [matchInterface(operator, detector.name)];
-    case 'interface-prefix':
-      return [matchInterfacePrefix(operator, detector.prefix)];
-    default:
-      return unreachable(detector);
-  }
 }
 
 function unreachable(value: never): never {

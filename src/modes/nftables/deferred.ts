@@ -2,6 +2,7 @@
  * What may only be deleted by a later transaction than the one that made it unused: chains, and
  * the last elements of pools that shrank.
  */
+import { UndoMap } from '../undo-map.ts';
 import type { Place } from './chains.ts';
 import type { SetName } from './layout.ts';
 
@@ -16,42 +17,6 @@ export interface RetiredRange {
   readonly to: number;
   /** Set by the first call of `due`, so that the second one takes it out. */
   readonly aged: boolean;
-}
-
-/** A map whose changes since the last `confirm` can be taken back. */
-class UndoMap<V> {
-  readonly #values = new Map<string, V>();
-  readonly #before = new Map<string, V | undefined>();
-
-  get(key: string): V | undefined {
-    return this.#values.get(key);
-  }
-
-  get size(): number {
-    return this.#values.size;
-  }
-
-  entries(): [string, V][] {
-    return [...this.#values];
-  }
-
-  put(key: string, value: V | undefined): void {
-    if (!this.#before.has(key)) this.#before.set(key, this.#values.get(key));
-    if (value === undefined) this.#values.delete(key);
-    else this.#values.set(key, value);
-  }
-
-  confirm(): void {
-    this.#before.clear();
-  }
-
-  rollback(): void {
-    for (const [key, value] of this.#before) {
-      if (value === undefined) this.#values.delete(key);
-      else this.#values.set(key, value);
-    }
-    this.#before.clear();
-  }
 }
 
 export class Deferred {

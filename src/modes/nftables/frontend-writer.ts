@@ -2,17 +2,11 @@
 import { VERDICT } from '../../kernel/nft/constants.ts';
 import type { Family } from '../../state/address.ts';
 import { type EndpointList, endpointBytes } from '../../state/endpoint-list.ts';
+import type { FrontendChange } from '../changes.ts';
 import { type Deferred, poolMaps } from './deferred.ts';
 import { type FrontendElements, verdictOf } from './frontends.ts';
 import { type Lanes, writeClients, writeRefusal } from './lanes.ts';
 import type { SetName } from './layout.ts';
-
-/** The change of one frontend within a batch. `owner` is whose failure it would be. */
-export interface FrontendChange {
-  readonly owner: string;
-  readonly before: FrontendElements | undefined;
-  readonly after: FrontendElements | undefined;
-}
 
 export class FrontendWriter {
   readonly #lanes: Lanes;
@@ -25,7 +19,7 @@ export class FrontendWriter {
     this.#stride = endpointBytes[family];
   }
 
-  write({ owner, before, after }: FrontendChange): void {
+  write({ owner, before, after }: FrontendChange<FrontendElements>): void {
     const frontend = after ?? before;
     if (frontend === undefined) return;
     for (const { set, pool } of poolMaps(frontend.place)) {

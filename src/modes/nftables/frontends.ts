@@ -1,16 +1,11 @@
 /** A Forwarding as the elements that this mode keeps for it. Pure. */
+import type { ChainDefinition } from '../../kernel/nft/chain.ts';
 import { IPPROTO } from '../../kernel/nft/constants.ts';
 import { addressBytes } from '../../state/address.ts';
 import { EndpointList } from '../../state/endpoint-list.ts';
 import { type Interval, mergeCIDRs } from '../../state/interval.ts';
 import type { Forwarding, Frontend, Protocol } from '../../state/types.ts';
-import {
-  type ChainDefinition,
-  learnChain,
-  type Place,
-  places,
-  type TreatmentClass,
-} from './chains.ts';
+import { learnChain, type Place, places, type TreatmentClass } from './chains.ts';
 
 /** One frontend of a Forwarding, as elements. */
 export interface FrontendElements {

@@ -1,147 +1,13 @@
 /** Element changes of one batch, grouped by set: the kernel looks a set up once a message. */
-import { NFPROTO, NFT_SET_ELEM_INTERVAL_END, VERDICT } from '../../kernel/nft/constants.ts';
-import { ElementShape, type nftOps } from '../../kernel/ops.ts';
+import { VERDICT } from '../../kernel/nft/constants.ts';
+import { Lane, writeLane } from '../../kernel/nft/lane.ts';
+import { isConcatInterval, type SetDefinition } from '../../kernel/nft/sets.ts';
+import type { nftOps } from '../../kernel/ops.ts';
 import type { RecordWriter } from '../../kernel/records.ts';
 import type { Family } from '../../state/address.ts';
-import type { EndpointList } from '../../state/endpoint-list.ts';
 import type { Interval } from '../../state/interval.ts';
-import { successor } from '../../state/interval.ts';
 import { rejectChain } from './chains.ts';
-import {
-  entryShape,
-  isConcatInterval,
-  type SetDefinition,
-  type SetName,
-  setFields,
-  setNames,
-  tableName,
-} from './layout.ts';
-
-/** Entries of one set that a batch adds, or deletes, in the packed form of `elements` records. */
-export class Lane {
-  readonly set: SetDefinition;
-  readonly shape: number;
-  /** Entry index at which each owner's entries begin, ascending. */
-  readonly #owners: { readonly from: number; readonly owner: string }[] = [];
-  #bytes = new Uint8Array(1024);
-  #view = new DataView(this.#bytes.buffer);
-  #length = 0;
-  #count = 0;
-
-  constructor(set: SetDefinition, purpose: 'add' | 'delete') {
-    this.set = set;
-    // A deletion names the key (and its end); what the key maps to does not matter.
-    const mask = purpose === 'add' ? ~0 : ElementShape.keyEnd | ElementShape.flags;
-    this.shape = entryShape(set) & mask;
-  }
-
-  get count(): number {
-    return this.#count;
-  }
-
-  get byteLength(): number {
-    return this.#length;
-  }
-
-  get entries(): Uint8Array {
-    return this.#bytes.subarray(0, this.#length);
-  }
-
-  /** The entries that follow are written for `owner`. */
-  own(owner: string): void {
-    if (this.#owners.at(-1)?.owner !== owner) this.#owners.push({ from: this.#count, owner });
-  }
-
-  /** The owner of an entry; with `entry` undefined that of all entries, if there is only one. */
-  ownerOf(entry: number | undefined): string | undefined {
-    if (entry === undefined) return this.#owners.length === 1 ? this.#owners[0]!.owner : undefined;
-    return this.#owners.findLast(({ from }) => from <= entry)?.owner;
-  }
-
-  key(key: Uint8Array): void {
-    this.#reserve(key.length + 4);
-    this.#copy(key, 0, key.length);
-    this.#count += 1;
-  }
-
-  /** `index` follows the key, in host order. */
-  keyIndex(key: Uint8Array, index: number): void {
-    this.#reserve(key.length + 4);
-    this.#copy(key, 0, key.length);
-    this.#word(index);
-    this.#count += 1;
-  }
-
-  /** The endpoints `from` to `to - 1` of `list`, of `stride` bytes each. */
-  endpoints(key: Uint8Array, from: number, to: number, list: EndpointList, stride: number): void {
-    this.#reserve((to - from) * (key.length + 4 + stride));
-    for (let index = from; index < to; index += 1) {
-      this.#copy(key, 0, key.length);
-      this.#word(index);
-      this.#copy(list.bytes, index * stride, stride);
-    }
-    this.#count += to - from;
-  }
-
-  verdict(key: Uint8Array, code: number, chain: string): void {
-    const padded = (chain.length + 3) & ~3;
-    this.#reserve(key.length + 8 + padded);
-    this.#copy(key, 0, key.length);
-    this.#word(code);
-    this.#word(chain.length);
-    // Chain names are ours and ASCII.
-    for (let i = 0; i < padded; i += 1) {
-      this.#bytes[this.#length + i] = i < chain.length ? chain.charCodeAt(i) : 0;
-    }
-    this.#length += padded;
-    this.#count += 1;
-  }
-
-  /** A range of a concatenation's last part; `key` are the parts before it. */
-  concatRange(key: Uint8Array, { first, last }: Interval): void {
-    this.#reserve(2 * (key.length + first.length));
-    this.#copy(key, 0, key.length);
-    this.#copy(first, 0, first.length);
-    this.#copy(key, 0, key.length);
-    this.#copy(last, 0, last.length);
-    this.#count += 1;
-  }
-
-  /** A range of a plain interval set: its first address, and a mark behind its last. */
-  range({ first, last }: Interval): void {
-    this.edge(first, 0);
-    const end = successor(last);
-    if (end !== undefined) this.edge(end, NFT_SET_ELEM_INTERVAL_END);
-  }
-
-  /** One edge of a range in a plain interval set. */
-  edge(address: Uint8Array, flags: number): void {
-    this.#reserve(address.length + 4);
-    this.#copy(address, 0, address.length);
-    this.#word(flags);
-    this.#count += 1;
-  }
-
-  #copy(from: Uint8Array, start: number, length: number): void {
-    const bytes = this.#bytes;
-    const at = this.#length;
-    for (let i = 0; i < length; i += 1) bytes[at + i] = from[start + i]!;
-    this.#length = at + length;
-  }
-
-  #word(value: number): void {
-    this.#view.setInt32(this.#length, value, true);
-    this.#length += 4;
-  }
-
-  #reserve(bytes: number): void {
-    if (this.#length + bytes <= this.#bytes.length) return;
-    const grown = new Uint8Array(Math.max(this.#length + bytes, this.#bytes.length * 2));
-    grown.set(this.entries);
-    this.#bytes = grown;
-    this.#view = new DataView(grown.buffer);
-  }
-}
+import { type SetName, setNames, tableName } from './layout.ts';
 
 /** All lanes of a batch. */
 export class Lanes {
@@ -185,30 +51,11 @@ export class Lanes {
       for (const set of setNames) {
         const lane = this.#lanes.get(`${purpose} ${set}`);
         if (lane === undefined || lane.count === 0) continue;
-        written.set(writeLane(writer, family, lane, purpose), lane);
+        written.set(writeLane(writer, { family, table: tableName }, lane, purpose), lane);
       }
     }
     return written;
   }
-}
-
-export function writeLane(
-  writer: RecordWriter<typeof nftOps>,
-  family: Family,
-  lane: Lane,
-  purpose: 'add' | 'delete',
-): number {
-  const { keyLength, dataLength } = setFields(family, lane.set);
-  return writer.write(purpose === 'add' ? 'elementsAdd' : 'elementsDelete', {
-    family: NFPROTO[family],
-    table: tableName,
-    set: lane.set.name,
-    shape: lane.shape,
-    keyLength,
-    dataLength,
-    count: lane.count,
-    entries: lane.entries,
-  });
 }
 
 /** Writes a no-endpoint element. */

@@ -2,32 +2,12 @@
  * The sets and maps of the constant-object layout (README.md beside this file). Their number does
  * not depend on Services or endpoints; only their elements do.
  */
-import {
-  concatBytes,
-  concatType,
-  NFPROTO,
-  NFT_DATA_VERDICT,
-  NFT_SET,
-  type NFTypeName,
-} from '../../kernel/nft/constants.ts';
-import { ElementShape } from '../../kernel/ops.ts';
+import { NFT_SET, type NFTypeName } from '../../kernel/nft/constants.ts';
+import { fieldsOfSet, type SetDefinition, type SetFields } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../state/address.ts';
 
 export const tableName = 'fairlead';
 export const tableComment = 'Services of Kubernetes, kept by fairlead';
-
-/** A set or a map of the layout. */
-export interface SetDefinition {
-  readonly name: string;
-  readonly key: readonly NFTypeName[];
-  /** Undefined for a set. */
-  readonly data: readonly NFTypeName[] | 'verdict' | undefined;
-  /** NFT_SET_* beyond those that follow from key and data. */
-  readonly flags: number;
-  /** Most elements that packets may add; 0 where only we add. */
-  readonly size: number;
-  readonly comment: string;
-}
 
 /**
  * Clients that session affinity remembers at a time, all frontends of a family together. The
@@ -160,37 +140,7 @@ function set(name: SetName, key: readonly NFTypeName[], comment: string, flags =
   return { name, key, data: undefined, comment, flags, size: 0 };
 }
 
-export function isConcatInterval(definition: SetDefinition): boolean {
-  return (definition.flags & NFT_SET.CONCAT) !== 0;
-}
-
-/** The fields of a `setAdd` op for `definition`; a dumped `set` record must show the same. */
-export function setFields(family: Family, definition: SetDefinition) {
-  const { key, data } = definition;
-  const concatInterval = isConcatInterval(definition);
-  return {
-    family: NFPROTO[family],
-    table: tableName,
-    set: definition.name,
-    flags: definition.flags,
-    keyType: concatType(key),
-    keyLength: concatBytes(key),
-    dataType: data === undefined ? 0 : data === 'verdict' ? NFT_DATA_VERDICT : concatType(data),
-    dataLength: data === undefined || data === 'verdict' ? 0 : concatBytes(data),
-    timeoutMs: 0,
-    size: definition.size,
-    // Only interval sets need to know where the parts of a concatenation end.
-    partLengths: concatInterval
-      ? Uint8Array.from(key, (part) => concatBytes([part]))
-      : new Uint8Array(0),
-    comment: definition.comment,
-  };
-}
-
-/** Parts of an entry (ElementShape) when an element of `definition` is added or dumped. */
-export function entryShape(definition: SetDefinition): number {
-  if (definition.data === 'verdict') return ElementShape.verdict;
-  if (definition.data !== undefined) return ElementShape.data;
-  if (isConcatInterval(definition)) return ElementShape.keyEnd;
-  return (definition.flags & NFT_SET.INTERVAL) !== 0 ? ElementShape.flags : 0;
+/** The fields of a `setAdd` op for `definition`. */
+export function setFields(family: Family, definition: SetDefinition): SetFields {
+  return fieldsOfSet(family, tableName, definition);
 }

@@ -4,6 +4,7 @@ import { KernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { printVerdict } from '../../kernel/nft/print-rule.ts';
+import { entryShape } from '../../kernel/nft/sets.ts';
 import { ElementShape, type Reply, type Request } from '../../kernel/ops.ts';
 import type { Family } from '../../state/address.ts';
 import { EndpointList, endpointBytes } from '../../state/endpoint-list.ts';
@@ -14,7 +15,6 @@ import type { Observation } from '../mode.ts';
 import { type Place, places } from './chains.ts';
 import { binary, type ChainsOf, frontendElements, frontendId } from './frontends.ts';
 import {
-  entryShape,
   isAffinitySet,
   type SetDefinitions,
   type SetName,

@@ -1,12 +1,13 @@
 /** Turns changes of Forwardings into nf_tables transactions, for one family. */
 import type { Kernel } from '../../kernel/kernel.ts';
+import type { ChainDefinition } from '../../kernel/nft/chain.ts';
 import type { Family } from '../../state/address.ts';
 import { type Forwarding, forwardingKey } from '../../state/types.ts';
+import { FrontendChanges } from '../changes.ts';
+import { Counter } from '../counter.ts';
 import type { Batch, Drift, Environment, ModeConfig, Observation, Planner } from '../mode.ts';
 import { AffinityKeeper } from './affinity.ts';
-import { type ChainDefinition, type TreatmentClass, treatmentChains } from './chains.ts';
-import { FrontendChanges } from './changes.ts';
-import { Counter } from './counter.ts';
+import { type TreatmentClass, treatmentChains } from './chains.ts';
 import { Deferred } from './deferred.ts';
 import { FrontendWriter } from './frontend-writer.ts';
 import {
@@ -47,7 +48,7 @@ export class NFTablesPlanner implements Planner {
   #environmentBefore: Environment | undefined;
 
   /** Frontends changed since the last batch. */
-  readonly #changes = new FrontendChanges();
+  readonly #changes = new FrontendChanges<FrontendElements>();
   #pendingElements = 0;
   readonly #chains = new Counter<ChainDefinition>();
   readonly #shared: Readonly<Record<SharedSet, Counter<Uint8Array>>> = {

@@ -4,6 +4,7 @@
  */
 import { KernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
+import type { BaseChain } from '../../kernel/nft/chain.ts';
 import { NF_INET, NFPROTO } from '../../kernel/nft/constants.ts';
 import {
   compileRule,
@@ -23,7 +24,7 @@ import {
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import type { MissingFeature } from '../mode.ts';
-import { type BaseChain, frontendSelectors } from './chains.ts';
+import { frontendSelectors } from './chains.ts';
 import { setDefinitions, setFields, setNames } from './layout.ts';
 
 interface RuleProbe extends MissingFeature {

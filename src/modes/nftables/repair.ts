@@ -1,25 +1,23 @@
 /** Compares what was found in the kernel with what is wanted and writes the difference. */
+import {
+  type ChainDefinition,
+  isFilledAsWanted,
+  isHookedAsWanted,
+} from '../../kernel/nft/chain.ts';
 import { NFT_SET_ELEM_INTERVAL_END, VERDICT } from '../../kernel/nft/constants.ts';
 import { printVerdict } from '../../kernel/nft/print-rule.ts';
-import { compileRule } from '../../kernel/nft/rule.ts';
-import { unknownIndex } from '../../kernel/ops.ts';
+import { isSetAsWanted, type SetDefinition } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../state/address.ts';
 import { EndpointList, endpointBytes } from '../../state/endpoint-list.ts';
 import { mergeCIDRs, successor } from '../../state/interval.ts';
+import type { Counter } from '../counter.ts';
 import type { Drift, Environment, ModeConfig } from '../mode.ts';
-import { type ChainDefinition, fixedChains, rejectChain } from './chains.ts';
-import type { Counter } from './counter.ts';
+import { fixedChains, rejectChain } from './chains.ts';
 import { type Deferred, poolMaps } from './deferred.ts';
 import { FrontendWriter } from './frontend-writer.ts';
 import { binary, type FrontendElements, verdictOf } from './frontends.ts';
 import { type Lanes, writeRefusal } from './lanes.ts';
-import {
-  type SetDefinition,
-  type SetDefinitions,
-  type SetName,
-  setFields,
-  setNames,
-} from './layout.ts';
+import { type SetDefinitions, type SetName, setFields, setNames } from './layout.ts';
 import {
   type NFTablesObservation,
   type ObservedFrontend,
@@ -27,7 +25,7 @@ import {
   rangeText,
 } from './observation.ts';
 import { type SharedSet, sharedSets } from './shared.ts';
-import { acceptPolicy, environmentChains, nodePortKeys, type TableWriter } from './table-writer.ts';
+import { environmentChains, nodePortKeys, type TableWriter } from './table-writer.ts';
 
 /** What a planner holds to be right beyond single frontends. */
 export interface Wanted {
@@ -57,17 +55,7 @@ export function isIntact(found: NFTablesObservation, sets: SetDefinitions): bool
 function isSetIntact(found: NFTablesObservation, definition: SetDefinition): boolean {
   const has = found.sets.get(definition.name);
   if (has === undefined) return false;
-  const wanted = setFields(found.family, definition);
-  return (
-    has.flags === wanted.flags &&
-    has.keyType === wanted.keyType &&
-    has.keyLength === wanted.keyLength &&
-    has.dataType === wanted.dataType &&
-    has.size === wanted.size &&
-    has.timeoutMs === wanted.timeoutMs &&
-    (definition.data === 'verdict' || has.dataLength === wanted.dataLength) &&
-    Buffer.compare(has.partLengths, wanted.partLengths) === 0
-  );
+  return isSetAsWanted(has, setFields(found.family, definition));
 }
 
 /** Whether a repair can keep the table. If not, it has to be deleted and made anew. */
@@ -75,11 +63,9 @@ export function isUsable(found: NFTablesObservation, wanted: Wanted): boolean {
   return found.intact && wantedChains(wanted).every((chain) => isHookIntact(found, chain));
 }
 
-function isHookIntact(found: NFTablesObservation, { name, base }: ChainDefinition): boolean {
-  const has = found.chains.get(name);
-  if (has === undefined) return true;
-  if (base === undefined) return has.hook === unknownIndex;
-  return has.type === base.type && has.hook === base.hook && has.priority === base.priority;
+function isHookIntact(found: NFTablesObservation, chain: ChainDefinition): boolean {
+  const has = found.chains.get(chain.name);
+  return has === undefined || isHookedAsWanted(has, chain);
 }
 
 /** All chains, a jump's target before the jump. */
@@ -133,11 +119,7 @@ function repairChain(
     return;
   }
   const rules = found.rules.get(chain.name) ?? [];
-  const same =
-    (chain.base === undefined || has.policy === acceptPolicy) &&
-    rules.length === chain.rules.length &&
-    rules.every((rule, i) => Buffer.compare(rule, compileRule(chain.rules[i]!)) === 0);
-  if (same) return;
+  if (isFilledAsWanted(has, rules, chain)) return;
   table.putChain(chain);
   drift.wrong += 1;
 }

@@ -1,25 +1,20 @@
 /** Collects the ops of one transaction on our table and puts them into an order that works. */
 
 import type { KernelFailure } from '../../kernel/kernel.ts';
+import { acceptPolicy, type ChainDefinition } from '../../kernel/nft/chain.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
+import type { Lane } from '../../kernel/nft/lane.ts';
 import { compileRule } from '../../kernel/nft/rule.ts';
+import type { SetDefinition } from '../../kernel/nft/sets.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import type { Family } from '../../state/address.ts';
 import { mergeCIDRs } from '../../state/interval.ts';
 import type { Batch, Environment, ModeConfig } from '../mode.ts';
-import { type ChainDefinition, fixedChains } from './chains.ts';
+import { fixedChains } from './chains.ts';
 import { binary } from './frontends.ts';
-import { type Lane, Lanes } from './lanes.ts';
-import {
-  type SetDefinition,
-  type SetDefinitions,
-  setFields,
-  tableComment,
-  tableName,
-} from './layout.ts';
-
-export const acceptPolicy = 1;
+import { Lanes } from './lanes.ts';
+import { type SetDefinitions, setFields, tableComment, tableName } from './layout.ts';
 
 export class TableWriter {
   readonly lanes: Lanes;

@@ -1,37 +1,42 @@
 /** What has become of each frontend since the last batch, through whichever Forwardings. */
-import type { FrontendChange } from './frontend-writer.ts';
-import type { FrontendElements } from './frontends.ts';
 
-interface Claim {
+/** The change of one frontend within a batch. `owner` is whose failure it would be. */
+export interface FrontendChange<T> {
   readonly owner: string;
-  readonly frontend: FrontendElements;
+  readonly before: T | undefined;
+  readonly after: T | undefined;
 }
 
-interface Change {
+interface Claim<T> {
+  readonly owner: string;
+  readonly frontend: T;
+}
+
+interface Change<T> {
   /** What was in force before; undefined = nothing, as far as anyone has said. */
-  before: Claim | undefined;
+  before: Claim<T> | undefined;
   /** Those who took it since and have not given it up, the last of them last. */
-  claims: readonly Claim[];
+  claims: readonly Claim<T>[];
 }
 
 /**
  * A frontend that changes hands is given up by one Forwarding and taken by another, in any order
- * and any number of times within a batch.
+ * and any number of times within a batch. `T` is a frontend in a mode's own terms.
  */
-export class FrontendChanges {
-  readonly #changes = new Map<string, Change>();
+export class FrontendChanges<T extends { readonly id: string }> {
+  readonly #changes = new Map<string, Change<T>>();
 
   has(id: string): boolean {
     return this.#changes.has(id);
   }
 
-  claim(owner: string, frontend: FrontendElements): void {
+  claim(owner: string, frontend: T): void {
     const change = this.#changeOf(frontend.id);
     change.claims = [...without(change.claims, owner), { owner, frontend }];
   }
 
   /** Only what was not taken since the last batch can have been in force before. */
-  release(owner: string, frontend: FrontendElements): void {
+  release(owner: string, frontend: T): void {
     const change = this.#changeOf(frontend.id);
     const rest = without(change.claims, owner);
     if (rest.length === change.claims.length) change.before = { owner, frontend };
@@ -39,7 +44,7 @@ export class FrontendChanges {
   }
 
   /** All but those that have come and gone since the last batch. */
-  *entries(): Generator<[id: string, FrontendChange]> {
+  *entries(): Generator<[id: string, FrontendChange<T>]> {
     for (const [id, { before, claims }] of this.#changes) {
       const after = claims.at(-1);
       const owner = (after ?? before)?.owner;
@@ -57,18 +62,16 @@ export class FrontendChanges {
     this.#changes.clear();
   }
 
-  #changeOf(id: string): Change {
+  #changeOf(id: string): Change<T> {
     let change = this.#changes.get(id);
     if (change === undefined) {
-      change = { before: undefined, claims: none };
+      change = { before: undefined, claims: [] };
       this.#changes.set(id, change);
     }
     return change;
   }
 }
 
-const none: readonly Claim[] = [];
-
-function without(claims: readonly Claim[], owner: string): readonly Claim[] {
+function without<T>(claims: readonly Claim<T>[], owner: string): readonly Claim<T>[] {
   return claims.length === 0 ? claims : claims.filter((claim) => claim.owner !== owner);
 }

@@ -1,0 +1,75 @@
+/** Sets and maps of nf_tables: how one is defined, and what crosses to the addon for it. */
+import type { Family } from '../../state/address.ts';
+import { ElementShape, type Reply } from '../ops.ts';
+import {
+  concatBytes,
+  concatType,
+  NFPROTO,
+  NFT_DATA_VERDICT,
+  NFT_SET,
+  type NFTypeName,
+} from './constants.ts';
+
+/** A set or a map that a mode makes. */
+export interface SetDefinition {
+  readonly name: string;
+  readonly key: readonly NFTypeName[];
+  /** Undefined for a set. */
+  readonly data: readonly NFTypeName[] | 'verdict' | undefined;
+  /** NFT_SET_* beyond those that follow from key and data. */
+  readonly flags: number;
+  /** Most elements that packets may add; 0 where only we add. */
+  readonly size: number;
+  readonly comment: string;
+}
+
+export function isConcatInterval(definition: SetDefinition): boolean {
+  return (definition.flags & NFT_SET.CONCAT) !== 0;
+}
+
+/** The fields of a `setAdd` op for `definition`; a dumped `set` record must show the same. */
+export function fieldsOfSet(family: Family, table: string, definition: SetDefinition) {
+  const { key, data } = definition;
+  const concatInterval = isConcatInterval(definition);
+  return {
+    family: NFPROTO[family],
+    table,
+    set: definition.name,
+    flags: definition.flags,
+    keyType: concatType(key),
+    keyLength: concatBytes(key),
+    dataType: data === undefined ? 0 : data === 'verdict' ? NFT_DATA_VERDICT : concatType(data),
+    dataLength: data === undefined || data === 'verdict' ? 0 : concatBytes(data),
+    timeoutMs: 0,
+    size: definition.size,
+    // Only interval sets need to know where the parts of a concatenation end.
+    partLengths: concatInterval
+      ? Uint8Array.from(key, (part) => concatBytes([part]))
+      : new Uint8Array(0),
+    comment: definition.comment,
+  };
+}
+
+export type SetFields = ReturnType<typeof fieldsOfSet>;
+
+/** Parts of an entry (ElementShape) when an element of `definition` is added or dumped. */
+export function entryShape(definition: SetDefinition): number {
+  if (definition.data === 'verdict') return ElementShape.verdict;
+  if (definition.data !== undefined) return ElementShape.data;
+  if (isConcatInterval(definition)) return ElementShape.keyEnd;
+  return (definition.flags & NFT_SET.INTERVAL) !== 0 ? ElementShape.flags : 0;
+}
+
+/** Whether the kernel has the set as it is wanted: nothing of a set can be changed in place. */
+export function isSetAsWanted(has: Extract<Reply, { kind: 'set' }>, wanted: SetFields): boolean {
+  return (
+    has.flags === wanted.flags &&
+    has.keyType === wanted.keyType &&
+    has.keyLength === wanted.keyLength &&
+    has.dataType === wanted.dataType &&
+    has.size === wanted.size &&
+    has.timeoutMs === wanted.timeoutMs &&
+    (wanted.dataType === NFT_DATA_VERDICT || has.dataLength === wanted.dataLength) &&
+    Buffer.compare(has.partLengths, wanted.partLengths) === 0
+  );
+}
