@@ -14,6 +14,8 @@ interface Waiting {
   readonly op: string;
 }
 
+export type OpenOptions = Pick<Extract<AgentRequest, { op: 'open' }>, 'download'>;
+
 /** One namespace's agent, as tests use it. Methods reject when the agent cannot do its part. */
 export class Actor {
   readonly name: ActorName;
@@ -57,10 +59,9 @@ export class Actor {
     return (await this.#request({ op: 'connect', attempt, count })) as Tally;
   }
 
-  /** Connects, asks once and keeps the connection under a name; see AgentRequest for downloads. */
-  async open(flow: string, attempt: Attempt, downloadBytes?: number): Promise<Outcome> {
-    const download = downloadBytes === undefined ? {} : { downloadBytes };
-    return (await this.#request({ op: 'open', flow, attempt, ...download })) as Outcome;
+  /** Connects, asks once and keeps the connection under a name; see AgentRequest. */
+  async open(flow: string, attempt: Attempt, options: OpenOptions = {}): Promise<Outcome> {
+    return (await this.#request({ op: 'open', flow, attempt, ...options })) as Outcome;
   }
 
   async resume(flow: string, timeoutMs: number): Promise<Outcome> {

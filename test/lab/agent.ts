@@ -104,8 +104,8 @@ class Agent {
     const opened = this.#flow(request.attempt);
     this.#flows.set(request.flow, opened);
     const outcome = await this.#ask(opened, request.attempt.timeoutMs);
-    if (request.downloadBytes !== undefined && opened.flow instanceof TcpFlow) {
-      opened.flow.startDownload(request.downloadBytes);
+    if (request.download === 'endless' && opened.flow instanceof TcpFlow) {
+      opened.flow.startDownload();
     }
     return outcome;
   }

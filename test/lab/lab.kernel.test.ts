@@ -198,9 +198,7 @@ const stories: readonly Story[] = [
       'client',
       at(vip, PORTS.balanced),
       answeredByAny({ 'pod-a': 'any', 'pod-b': 'any' }),
-      {
-        downloadBytes: 1_000_000,
-      },
+      { download: 'endless' },
     ),
     restart(),
     resume('tcp', answered({ 'pod-a': 'node' })),

@@ -78,10 +78,10 @@ export type AgentRequest =
       readonly op: 'open';
       readonly flow: string;
       readonly attempt: Attempt;
-      /** TCP only: after naming itself the server sends this many bytes, 16 KiB every 5 ms. */
-      readonly downloadBytes?: number;
+      /** TCP only: after naming itself the server sends 16 KiB every 5 ms, until asked again. */
+      readonly download?: 'endless' | undefined;
     }
-  /** Asks again on an open flow, or waits for the end of its download. Answers an Outcome. */
+  /** Asks again on an open flow, or ends its download. Answers an Outcome. */
   | { readonly op: 'resume'; readonly flow: string; readonly timeoutMs: number }
   | { readonly op: 'close'; readonly flow: string }
   /** Closes all flows and servers. */

@@ -13,7 +13,6 @@ import { type Expectation, type Step, type Story, targetAddress } from './story.
 const SILENCE_MS = Number(process.env.FAIRLEAD_LAB_SILENCE_MS ?? 300);
 /** An answer ends the wait, so this only costs time when a story fails. */
 const ANSWER_MS = 3000;
-const DOWNLOAD_MS = 20_000;
 
 /** Two equal servers: one of them stays unseen in 16 connections once in 32,768 runs … */
 const CONNECTIONS_MIN = 16;
@@ -68,7 +67,6 @@ export async function runStory(
 interface OpenFlow {
   readonly actor: ActorName;
   readonly families: readonly Family[];
-  readonly answerMs: number;
 }
 
 class StoryRun {
@@ -207,18 +205,17 @@ class StoryRun {
     const actor = this.#lab.actors[step.actor];
     const families = await this.#forFamilies(step, async (attempt, family) => {
       const flow = `${step.flow} ${family}`;
-      const outcome = await actor.open(flow, attempt, step.downloadBytes);
+      const outcome = await actor.open(flow, attempt, { download: step.download });
       const where = hostPort(attempt.to.address, attempt.to.port);
       assertOne(step.expect, [{ count: 1, outcome }], where);
     });
-    const answerMs = step.downloadBytes === undefined ? ANSWER_MS : DOWNLOAD_MS;
-    this.#flows.set(step.flow, { actor: step.actor, families, answerMs });
+    this.#flows.set(step.flow, { actor: step.actor, families });
   }
 
   async #resume({ flow, expect }: Extract<Step, { do: 'resume' }>): Promise<void> {
     const opened = this.#flows.get(flow);
     if (opened === undefined) throw new Error(`     no step has opened ${flow}`);
-    const timeoutMs = expect.kind === 'silence' ? SILENCE_MS : opened.answerMs;
+    const timeoutMs = expect.kind === 'silence' ? SILENCE_MS : ANSWER_MS;
     await Promise.all(
       opened.families.map(async (family) => {
         const actor = this.#lab.actors[opened.actor];

@@ -80,8 +80,8 @@ export type Step =
   | ({
       readonly do: 'open';
       readonly flow: string;
-      /** TCP: a download that starts now, 3 MB/s; `resume` waits for its end. */
-      readonly downloadBytes?: number;
+      /** TCP: a download starts now, 3 MB/s, and goes on until `resume`. */
+      readonly download?: 'endless';
     } & Connecting)
   | { readonly do: 'resume'; readonly flow: string; readonly expect: Expectation }
   | { readonly do: 'wait'; readonly ms: number; readonly why: string }
@@ -120,7 +120,7 @@ export function open(
   actor: ActorName,
   to: Target,
   expect: Expectation,
-  options: ConnectOptions & { readonly downloadBytes?: number } = {},
+  options: ConnectOptions & { readonly download?: 'endless' } = {},
 ): Step {
   return { do: 'open', flow, actor, to, expect, ...options };
 }

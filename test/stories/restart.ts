@@ -41,7 +41,7 @@ export const restartStories: readonly Story[] = [
       ),
       open('tcp', 'client', clusterIp, answered({ 'pod-a': 'node' })),
       open('udp', 'client', { ...clusterIp, protocol: 'UDP' }, answered({ 'pod-a': 'node' })),
-      open('big', 'pod-b', clusterIp, answered({ 'pod-a': 'own' }), { downloadBytes: 1_000_000 }),
+      open('big', 'pod-b', clusterIp, answered({ 'pod-a': 'own' }), { download: 'endless' }),
       restart(),
       resume('tcp', answered({ 'pod-a': 'node' })),
       resume('udp', answered({ 'pod-a': 'node' })),

@@ -105,7 +105,7 @@ export const terminatingStories: readonly Story[] = [
     steps: [
       apply(service('web'), ...slices('web', ['pod-a'])),
       open('kept', 'client', clusterIp, answered({ 'pod-a': 'node' })),
-      open('big', 'pod-b', clusterIp, answered({ 'pod-a': 'own' }), { downloadBytes: 1_000_000 }),
+      open('big', 'pod-b', clusterIp, answered({ 'pod-a': 'own' }), { download: 'endless' }),
       apply(...slices('web', [draining('pod-a'), 'pod-b'])),
       connect('client', clusterIp, answered({ 'pod-b': 'node' })),
       resume('kept', answered({ 'pod-a': 'node' })),

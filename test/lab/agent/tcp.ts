@@ -3,19 +3,14 @@ import type { Attempt, Identity, SocketAddress } from '../outcome.ts';
 import { codeOf, type Flow, Mailbox, type Reply, type Server, type Transport } from './flow.ts';
 
 const QUESTION = '?\n';
-const CHUNK_BYTES = 16_384;
+const ENOUGH = 'enough\n';
+const CHUNK = Buffer.alloc(16_384);
 const CHUNK_INTERVAL_MS = 5;
+const DOWNLOAD_END = '\n';
 
 function serve(socket: net.Socket, name: string): void {
   let pending = '';
-  let toSend = 0;
   let timer: NodeJS.Timeout | undefined;
-  const sendChunk = (): void => {
-    const bytes = Math.min(toSend, CHUNK_BYTES);
-    toSend -= bytes;
-    socket.write(Buffer.alloc(bytes));
-    timer = toSend > 0 ? setTimeout(sendChunk, CHUNK_INTERVAL_MS) : undefined;
-  };
   socket.on('data', (data) => {
     const lines = (pending + data.toString('latin1')).split('\n');
     pending = lines.pop() ?? '';
@@ -28,15 +23,17 @@ function serve(socket: net.Socket, name: string): void {
           sourcePort: socket.remotePort ?? 0,
         };
         socket.write(`${JSON.stringify(identity)}\n`);
+      } else if (line === 'send') {
+        timer = setInterval(() => socket.write(CHUNK), CHUNK_INTERVAL_MS);
       } else {
-        toSend = Number(line.slice('send '.length));
-        sendChunk();
+        clearInterval(timer);
+        socket.write(DOWNLOAD_END);
       }
     }
   });
   // Clients close by RST.
   socket.on('error', () => {});
-  socket.on('close', () => clearTimeout(timer));
+  socket.on('close', () => clearInterval(timer));
 }
 
 function listen(at: SocketAddress, name: string): Promise<Server> {
@@ -64,7 +61,7 @@ export class TcpFlow implements Flow {
   readonly #socket: net.Socket;
   readonly #mailbox = new Mailbox();
   #line = '';
-  #download: { bytesLeft: number; readonly server: Reply } | undefined;
+  #downloading = false;
   #server: Reply | undefined;
 
   constructor(attempt: Attempt, ownPort: number) {
@@ -82,24 +79,19 @@ export class TcpFlow implements Flow {
     );
   }
 
-  /** On a downloading flow: waits for the last byte, which counts as the server's answer. */
+  /** On a downloading flow: asks for its end, whose last byte counts as the server's answer. */
   ask(timeoutMs: number): Promise<Reply> {
-    const download = this.#download;
     return this.#mailbox.next(timeoutMs, () => {
-      if (download === undefined) {
-        // Written before the connection is there: Node keeps it until then.
-        this.#socket.write(QUESTION);
-      } else if (download.bytesLeft === 0) {
-        this.#mailbox.answer(download.server);
-      }
+      // Written before the connection is there: Node keeps it until then.
+      this.#socket.write(this.#downloading ? ENOUGH : QUESTION);
     });
   }
 
-  /** After a first answer: asks for this many bytes. They come at once, paced by the server. */
-  startDownload(bytesLeft: number): void {
+  /** After a first answer: asks for bytes without end, which the server paces. */
+  startDownload(): void {
     if (this.#server === undefined) return;
-    this.#download = { bytesLeft, server: this.#server };
-    this.#socket.write(`send ${bytesLeft}\n`);
+    this.#downloading = true;
+    this.#socket.write('send\n');
   }
 
   close(): void {
@@ -110,9 +102,9 @@ export class TcpFlow implements Flow {
   }
 
   #onData(data: Buffer): void {
-    if (this.#download !== undefined) {
-      this.#download.bytesLeft -= data.length;
-      if (this.#download.bytesLeft === 0) this.#mailbox.answer(this.#download.server);
+    if (this.#downloading) {
+      this.#downloading = data.at(-1) !== DOWNLOAD_END.charCodeAt(0);
+      if (!this.#downloading) this.#mailbox.answer(this.#server!);
       return;
     }
     // A question that was given up may be answered together with the next one.
