@@ -5,14 +5,15 @@ import type { Lab } from './lab.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, type KubernetesObject, keyOf } from './objects.ts';
 import type { Attempt, Protocol, Tally } from './outcome.ts';
 import { PROTOCOLS } from './outcome.ts';
+import { paced } from './pace.ts';
 import type { ProxySettings, ProxyUnderTest, RunningProxy } from './proxy.ts';
 import { recordResult } from './report.ts';
 import { type Expectation, type Step, type Story, targetAddress } from './story.ts';
 
-/** How long silence is listened to; slow machines (emulated guests) need longer. */
-const SILENCE_MS = Number(process.env.FAIRLEAD_LAB_SILENCE_MS ?? 300);
+/** How long silence is listened to. */
+const SILENCE_MS = paced(300);
 /** An answer ends the wait, so this only costs time when a story fails. */
-const ANSWER_MS = 3000;
+const ANSWER_MS = paced(3000);
 
 /** Two equal servers: one of them stays unseen in 16 connections once in 32,768 runs … */
 const CONNECTIONS_MIN = 16;

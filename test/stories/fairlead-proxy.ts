@@ -13,9 +13,10 @@ import { type Resource, resources, type Source, type SourceSink } from '../../sr
 import { type Address, parseAddress } from '../../src/state/address.ts';
 import { systemClock } from '../../src/sync/clock.ts';
 import type { KubernetesObject } from '../lab/objects.ts';
+import { paced } from '../lab/pace.ts';
 import type { NodeUnderTest, ProxySettings, ProxyUnderTest, RunningProxy } from '../lab/proxy.ts';
 
-const settleLongestMs = 20_000;
+const settleLongestMs = paced(20_000);
 const settleCheckMs = 2;
 
 /** One line of the log, decoded. */

@@ -4,6 +4,7 @@ import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { type ActorName, addressOf, FAMILIES, POD_A_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, SERVER_PORT, service, slices } from '../lab/objects.ts';
+import { paced } from '../lab/pace.ts';
 import { runStory } from '../lab/run-story.ts';
 import { assortment } from './assortment.ts';
 import { frontends, NODE_PORT, reachable, vip } from './common.ts';
@@ -61,7 +62,7 @@ describe('a restart without a change', () => {
         const to = { address: vip[family], port: 80 };
         await server.listen(protocol, POD_A_IP[family], 8080);
         const flow = `${protocol} ${family}`;
-        const outcome = await client.open(flow, { protocol, to, timeoutMs: 3000 });
+        const outcome = await client.open(flow, { protocol, to, timeoutMs: paced(3000) });
         expect(outcome).toMatchObject({ kind: 'answered', by: 'pod-a' });
       }
     }
@@ -90,7 +91,7 @@ describe('a flow that is no Service', () => {
     const { client, 'pod-a': server } = lab.actors;
     const to = { address: POD_A_IP.IPv4, port: NODE_PORT };
     await server.listen('UDP', to.address, to.port);
-    const outcome = await client.open('direct', { protocol: 'UDP', to, timeoutMs: 3000 });
+    const outcome = await client.open('direct', { protocol: 'UDP', to, timeoutMs: paced(3000) });
     expect(outcome).toMatchObject({ kind: 'answered', by: 'pod-a' });
     const before = await connections();
     expect(before).toHaveLength(1);
@@ -120,7 +121,7 @@ describe('while endpoints come and go', () => {
     const connecting = Object.values(frontends).flatMap(({ addresses, port }) =>
       FAMILIES.map((family) => {
         const to = { address: addresses[family]!, port };
-        return lab.actors.client.connect({ protocol: 'TCP', to, timeoutMs: 3000 }, 300);
+        return lab.actors.client.connect({ protocol: 'TCP', to, timeoutMs: paced(3000) }, 300);
       }),
     );
     const all = { done: false };

@@ -19,6 +19,7 @@ import {
 import { createLab, type Lab } from '../lab/lab.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
 import type { Outcome } from '../lab/outcome.ts';
+import { paced } from '../lab/pace.ts';
 import { fairlead, type LogLine } from './fairlead-proxy.ts';
 
 let lab: Lab;
@@ -57,7 +58,7 @@ async function nftables(): Promise<void> {
 
 function attempt(family: Family) {
   const to = { address: vip[family], port: 80 };
-  return { protocol: 'TCP', to, timeoutMs: 3000 } as const;
+  return { protocol: 'TCP', to, timeoutMs: paced(3000) } as const;
 }
 
 /** Both families from outside the cluster, and from a pod. */
@@ -70,7 +71,8 @@ function serverOf(outcome: Outcome): string {
 }
 
 async function untilTold(lines: readonly LogLine[], message: string, count: number): Promise<void> {
-  for (let i = 0; i < 1000; i += 1) {
+  const endMs = performance.now() + paced(10_000);
+  while (performance.now() < endMs) {
     if (lines.filter(({ msg }) => msg === message).length >= count) return;
     await sleep(10);
   }
@@ -110,7 +112,7 @@ test.each([
     for (const { outcome } of tally) expect(['pod-a', 'pod-b']).toContain(serverOf(outcome));
   }
   const ends = clients.map(async ({ actor, flow }) =>
-    serverOf(await actors[actor].resume(flow, 3000)),
+    serverOf(await actors[actor].resume(flow, paced(3000))),
   );
   expect(await Promise.all(ends)).toEqual(servers);
   await running.stop();

@@ -9,8 +9,7 @@ import { guestProject } from './project.ts';
  */
 export function guestCommand(job: Job, colors: 'always' | 'never'): string {
   const color = colors === 'always' ? 'FORCE_COLOR=1' : 'NO_COLOR=1';
-  // A late answer must not pass as silence.
-  const lab = 'FAIRLEAD_LAB_SILENCE_MS=1500';
+  const lab = 'FAIRLEAD_LAB_SLOWNESS=5';
   const stories = `FAIRLEAD_STORIES=${process.env.FAIRLEAD_STORIES ?? 'all'}`;
   const environment = `CI=true ${color} ${lab} ${stories}`;
   return `#!/bin/sh\nexport ${environment}\ncd ${guestProject}\n${jobLines(job)}\n`;
