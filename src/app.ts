@@ -1,7 +1,6 @@
 /** The running proxy: what starts in which order, and what ends when. */
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from './config/config.ts';
-import { Engine } from './engine.ts';
 import { checkConfig } from './host/checks.ts';
 import { setConntrack } from './host/conntrack.ts';
 import type { HostFiles } from './host/files.ts';
@@ -9,7 +8,7 @@ import { nodeIPs } from './host/node-ips.ts';
 import { setOomScore } from './host/oom-score.ts';
 import type { Conntrack } from './kernel/conntrack.ts';
 import type { Kernel } from './kernel/kernel.ts';
-import { type ModeRegistry, selectMode } from './modes/index.ts';
+import { builtModes, type ModeRegistry, selectMode } from './modes/index.ts';
 import type { ModeName, ProxyMode } from './modes/mode.ts';
 import { awaitNode } from './node-wait.ts';
 import { ClusterEvents } from './serve/cluster-events.ts';
@@ -27,9 +26,9 @@ import type { Change, Resource, Source, SourceSink } from './source/source.ts';
 import { type Address, type Family, formatAddress } from './state/address.ts';
 import { ClusterState } from './state/store.ts';
 import type { Node } from './state/types.ts';
+import { Succession } from './succession.ts';
 import { Bell, type Clock } from './sync/clock.ts';
 import type { SyncEvent } from './sync/events.ts';
-import { Takeover } from './takeover/takeover.ts';
 
 export interface AppOptions {
   readonly config: Config;
@@ -58,19 +57,13 @@ export class App {
   readonly #health: ProxyHealth;
   readonly #listed = new Set<Resource>();
   readonly #bell: Bell;
-  /** Rings when there is an engine. */
-  readonly #started: Bell;
   readonly #ending = new AbortController();
   readonly #recorder: EventRecorder | undefined;
   readonly #events: ClusterEvents;
   readonly #serviceHealth: ServiceHealth;
   #config: Config;
-  #mode: ProxyMode | undefined;
-  #engine: Engine | undefined;
-  /** Ends the engine, so that another takes its place. */
-  #renewal = new AbortController();
-  /** The Node that the engine was made for. */
-  #madeFor: Node | undefined;
+  /** What programs the kernel; undefined while the kernel is asked which mode it can do. */
+  #succession: Succession | undefined;
   /** Why all ends, other than that it was asked for. */
   #failure: Error | undefined;
 
@@ -80,10 +73,9 @@ export class App {
     this.#config = config;
     this.#state = new ClusterState(clock.wallMs());
     this.#bell = new Bell(clock);
-    this.#started = new Bell(clock);
     this.#metrics = new Metrics({
       silenceMs: (resource) => source.silenceMs(resource),
-      families: () => this.#engine?.families ?? [],
+      families: () => this.#succession?.engine?.families ?? [],
     });
     this.#health = new ProxyHealth({
       timeoutMs: () => 2 * this.#config.modes[this.mode].syncPeriodMs,
@@ -101,14 +93,14 @@ export class App {
       state: this.#state,
       clock,
       healthy: () => this.#health.healthy,
-      addresses: (family) => this.#engine?.listeningAddresses(family) ?? [],
+      addresses: (family) => this.#succession?.engine?.listeningAddresses(family) ?? [],
       observer: serviceHealthReport(options.log, this.#events),
     });
   }
 
   /** The mode that runs, or, before the kernel was asked, the one that most likely will. */
   get mode(): ModeName {
-    return this.#mode?.name ?? (this.#config.mode || 'nftables');
+    return this.#succession?.mode ?? (this.#config.mode || 'nftables');
   }
 
   get metrics(): Metrics {
@@ -117,7 +109,7 @@ export class App {
 
   /** All that the source has said so far is in force in the kernel, or set aside. */
   get settled(): boolean {
-    return !this.#renewal.signal.aborted && (this.#engine?.settled ?? false);
+    return this.#succession?.settled ?? false;
   }
 
   /**
@@ -125,17 +117,16 @@ export class App {
    * with the reason when the proxy can't do its work; nothing is left running then, either.
    */
   run(signal: AbortSignal): Promise<void> {
-    return this.#live(signal, (mode, ending) => {
+    return this.#live(signal, (succession, ending) => {
       this.#setOomScore();
       const telling = this.#recorder?.run(ending) ?? Promise.resolve();
-      const working = [this.#sync(mode, ending), this.#takeOver(mode, ending)];
-      return [...working, ...this.#serve(ending), telling];
+      return [this.#sync(succession, ending), ...this.#serve(ending), telling];
     });
   }
 
   /** Only what needs privileges beyond CAP_NET_ADMIN, and all checks (behaviour document 1.7). */
   initialise(signal: AbortSignal): Promise<void> {
-    return this.#live(signal, (_mode, ending) => [this.#prepare(ending).then(() => this.end())]);
+    return this.#live(signal, (_, ending) => [this.#prepare(ending).then(() => this.end())]);
   }
 
   /** Ends what runs; with a reason, that is a failure. */
@@ -145,29 +136,34 @@ export class App {
   }
 
   /**
-   * Puts into force what can change while running (`configChanges` knows what). Throws when it
-   * can't; then the old configuration stays in force.
+   * Puts into force what can change while running (`configChanges` knows what). Rejects when it
+   * can't; then the old configuration stays in force. One call at a time.
    */
-  reconfigure(config: Config): void {
+  async reconfigure(config: Config): Promise<void> {
     this.#check(config, this.#state.node);
-    this.#setSysctls(config);
     const before = this.#config;
+    const choice = config.mode === before.mode ? undefined : await this.#selectMode(config);
+    this.#setSysctls(config);
     this.#config = config;
     if (config.logging.verbosity !== before.logging.verbosity) {
       setVerbosity(this.#options.log, config.logging.verbosity);
     }
     if (config.oomScoreAdj !== before.oomScoreAdj) this.#setOomScore();
+    if (choice !== undefined && choice.name !== this.mode) {
+      this.#succession?.switchTo(choice);
+      return;
+    }
     const ruled = (of: Config): unknown[] => [
       of.detectLocal,
       of.nodePortAddresses,
       of.modes[this.mode],
     ];
-    if (!isDeepStrictEqual(ruled(before), ruled(config))) this.#renewal.abort();
+    if (!isDeepStrictEqual(ruled(before), ruled(config))) this.#succession?.renew();
   }
 
   async #live(
     signal: AbortSignal,
-    start: (mode: ProxyMode, ending: AbortSignal) => Promise<void>[],
+    start: (succession: Succession, ending: AbortSignal) => Promise<void>[],
   ): Promise<void> {
     const { kernel, conntrack, source } = this.#options;
     const end = (): void => this.end();
@@ -175,10 +171,11 @@ export class App {
     if (signal.aborted) end();
     let parts: Promise<void>[] = [];
     try {
-      const mode = await this.#selectMode();
+      const succession = this.#makeSuccession(await this.#selectMode(this.#config));
+      this.#succession = succession;
       this.#setSysctls(this.#config);
       const ending = this.#ending.signal;
-      parts = [source.run(this.#sink(), ending), ...start(mode, ending)];
+      parts = [source.run(this.#sink(), ending), ...start(succession, ending)];
       await Promise.all(parts);
       if (this.#failure !== undefined) throw this.#failure;
     } finally {
@@ -191,16 +188,15 @@ export class App {
     }
   }
 
-  async #selectMode(): Promise<ProxyMode> {
+  async #selectMode(config: Config): Promise<ProxyMode> {
     const { kernel, log, modes, nodeName } = this.#options;
-    const { mode, fallbacks } = await selectMode(this.#config.mode, kernel, modes);
+    const { mode, fallbacks } = await selectMode(config.mode, kernel, modes);
     for (const fallback of fallbacks) {
       log.warn({ ...fallback }, 'Falling back to another mode');
       this.#metrics.lifecycle.fellBack(fallback.from, fallback.to);
       this.#events.fellBack(fallback);
     }
     log.info({ mode: mode.name, node: nodeName }, 'Using this mode');
-    this.#mode = mode;
     return mode;
   }
 
@@ -241,28 +237,21 @@ export class App {
     log.info({ families, primary }, 'Serving these IP families');
   }
 
-  async #sync(mode: ProxyMode, signal: AbortSignal): Promise<void> {
+  async #sync(succession: Succession, signal: AbortSignal): Promise<void> {
     await this.#prepare(signal);
-    if (!signal.aborted) this.#events.starting();
-    while (!signal.aborted) {
-      const renewal = new AbortController();
-      const end = (): void => renewal.abort();
-      signal.addEventListener('abort', end, { once: true });
-      this.#madeFor = this.#state.node;
-      this.#engine = this.#makeEngine(mode);
-      this.#renewal = renewal;
-      this.#started.ring();
-      await this.#engine.run(renewal.signal);
-      signal.removeEventListener('abort', end);
-    }
+    if (signal.aborted) return;
+    this.#events.starting();
+    await succession.run(signal);
   }
 
-  #makeEngine(mode: ProxyMode): Engine {
-    const conntrackObserver = conntrackLog(this.#options.log);
-    return new Engine({
+  #makeSuccession(mode: ProxyMode): Succession {
+    const { host, log, modes = builtModes } = this.#options;
+    const conntrackObserver = conntrackLog(log);
+    return new Succession(mode, {
       ...this.#options,
-      config: this.#config,
-      mode,
+      config: () => this.#config,
+      modes: [...modes.values()],
+      host,
       state: this.#state,
       observer: this.#observer(),
       conntrackObserver: (event) => {
@@ -270,23 +259,8 @@ export class App {
         conntrackObserver(event);
       },
       resolved: (service) => this.#serviceHealth.resolved(service),
+      takeoverObserver: takeoverReport(log, this.#metrics.lifecycle, this.#events),
     });
-  }
-
-  async #takeOver({ name }: ProxyMode, signal: AbortSignal): Promise<void> {
-    const { clock, host, kernel, log } = this.#options;
-    const ring = (): void => this.#started.ring();
-    signal.addEventListener('abort', ring, { once: true });
-    await this.#started.wait();
-    if (signal.aborted) return;
-    await new Takeover({
-      kernel,
-      host,
-      mode: name,
-      clock,
-      verify: async () => this.#engine?.verify(),
-      observer: takeoverReport(log, this.#metrics.lifecycle, this.#events),
-    }).run(signal);
   }
 
   #makeRecorder(): EventRecorder | undefined {
@@ -336,14 +310,14 @@ export class App {
         if (this.#state.revision === revision) return;
         this.#count(change);
         if (this.#state.node !== node) this.#nodeChanged(node);
-        this.#engine?.wake();
+        this.#succession?.engine?.wake();
       },
       synced: (resource) => {
         log.info({ resource }, 'First list is complete');
         this.#state.markSynced(resource);
         this.#listed.add(resource);
         this.#bell.ring();
-        this.#engine?.wake();
+        this.#succession?.engine?.wake();
       },
       problem: (problem) => {
         const { subject, field, reason } = problem;
@@ -365,14 +339,15 @@ export class App {
     const { log } = this.#options;
     const { node } = this.#state;
     this.#bell.ring();
-    if (node === undefined || this.#madeFor === undefined) return;
+    const madeFor = this.#succession?.madeFor;
+    if (node === undefined || madeFor === undefined) return;
     if (node.deleted) {
       if (!before?.deleted) log.info('Node is being deleted');
       return;
     }
     const [from, to] = [before, node].map((one) => addressTexts(one));
     if (from !== to) log.info({ from, to }, 'NodeIPs changed for the node, rules follow');
-    if (this.#config.detectLocal.kind === 'NodeCIDR') this.#podCIDRsChanged(this.#madeFor, node);
+    if (this.#config.detectLocal.kind === 'NodeCIDR') this.#podCIDRsChanged(madeFor, node);
   }
 
   /** What a pod is may have changed for every rule. Without any CIDR, the last ones hold. */
@@ -383,7 +358,7 @@ export class App {
     try {
       this.#check(this.#config, node);
       log.info({ from, to }, 'PodCIDRs changed for the node, rules follow');
-      this.#renewal.abort();
+      this.#succession?.renew();
     } catch (error) {
       const err = (error as Error).message;
       log.error({ from, to, err }, 'PodCIDRs changed for the node, rules stay');

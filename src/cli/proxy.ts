@@ -120,11 +120,11 @@ async function followConfig(
   });
   const onHangup = (): void => {
     if (path === undefined) log.info('SIGHUP: there is no configuration file to read again');
-    else reload.read(readAgain(path));
+    else void reload.read(readAgain(path));
   };
   process.on('SIGHUP', onHangup);
   if (path !== undefined && content !== undefined) {
-    await new ConfigFile({ path, content }).watch(signal, (seen) => reload.read(seen));
+    await new ConfigFile({ path, content }).watch(signal, (seen) => void reload.read(seen));
   }
 }
 

@@ -15,7 +15,7 @@ export interface ReloadOptions {
   /** The mode that runs. */
   readonly mode: () => ModeName;
   /** Puts into force what can change while running. */
-  readonly apply: (config: Config) => void;
+  readonly apply: (config: Config) => Promise<void>;
   /** Ends the process, so that its supervisor starts a new one. */
   readonly restart: (reason: Error) => void;
   readonly counted: (result: ReloadResult) => void;
@@ -24,18 +24,22 @@ export interface ReloadOptions {
 export class Reload {
   readonly #options: ReloadOptions;
   #config: Config;
+  /** What was read last is dealt with before what is read next. */
+  #last: Promise<void> = Promise.resolve();
 
   constructor(options: ReloadOptions) {
     this.#options = options;
     this.#config = options.config;
   }
 
-  /** The file holds this now, or cannot be read. Never throws: what is in force stays. */
-  read(seen: Seen): void {
-    this.#options.counted(this.#read(seen));
+  /** The file holds this now, or cannot be read. Never rejects: what is in force stays. */
+  read(seen: Seen): Promise<void> {
+    const next = async (): Promise<void> => this.#options.counted(await this.#read(seen));
+    this.#last = this.#last.then(next);
+    return this.#last;
   }
 
-  #read(seen: Seen): ReloadResult {
+  async #read(seen: Seen): Promise<ReloadResult> {
     const { args, log, mode } = this.#options;
     const readFile = (): Uint8Array => {
       if (seen instanceof Error) throw seen;
@@ -58,10 +62,10 @@ export class Reload {
     return this.#apply(result.config, changes);
   }
 
-  #apply(config: Config, changes: ConfigChanges): ReloadResult {
+  async #apply(config: Config, changes: ConfigChanges): Promise<ReloadResult> {
     const { log, apply } = this.#options;
     try {
-      apply(config);
+      await apply(config);
     } catch (error) {
       log.error({ fields: changes.live, err: (error as Error).message }, 'Change is not in force');
       return 'invalid';

@@ -28,7 +28,7 @@ const effects: Readonly<Record<Exclude<keyof Config, 'modes'>, Effect>> = {
   bindAddressHardFail: 'restart',
   profiling: 'restart',
   showHiddenMetricsForVersion: 'restart',
-  mode: 'restart',
+  mode: 'live',
   iptables: 'mode',
   ipvs: 'mode',
   userspace: 'mode',

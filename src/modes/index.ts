@@ -6,7 +6,7 @@ import { nftablesMode } from './nftables/mode.ts';
 export type ModeRegistry = ReadonlyMap<ModeName, ProxyMode>;
 
 /** Every mode of this build, best first. */
-const builtModes: ModeRegistry = new Map([[nftablesMode.name, nftablesMode]]);
+export const builtModes: ModeRegistry = new Map([[nftablesMode.name, nftablesMode]]);
 
 export function availableModes(): ProxyMode[] {
   return [...builtModes.values()];

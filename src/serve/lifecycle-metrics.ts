@@ -8,6 +8,7 @@ export type ReloadResult = 'applied' | 'unchanged' | 'invalid' | 'restart';
 
 export class LifecycleMetrics {
   readonly #fallbacks: Counter;
+  readonly #replaced: Counter;
   readonly #reloads: Counter;
   readonly #eventsDropped: Counter;
   readonly #takenOver: Counter;
@@ -18,6 +19,12 @@ export class LifecycleMetrics {
     this.#fallbacks = counter(
       'mode_fallbacks_total',
       'Modes that cannot run on this node and gave way to another',
+      'from',
+      'to',
+    );
+    this.#replaced = counter(
+      'modes_replaced_total',
+      'Times that what a mode had left was removed after another was verified',
       'from',
       'to',
     );
@@ -41,6 +48,11 @@ export class LifecycleMetrics {
   /** A mode cannot run here, another is tried. */
   fellBack(from: ModeName, to: ModeName): void {
     this.#fallbacks.inc({ from, to });
+  }
+
+  /** What a mode had left is removed, another has taken over. */
+  replaced(from: ModeName, to: ModeName): void {
+    this.#replaced.inc({ from, to });
   }
 
   reloaded(result: ReloadResult): void {

@@ -1,9 +1,12 @@
-/** What log, metrics and users are told of taking over from kube-proxy. */
+/** What log, metrics and users are told of taking over from kube-proxy and from other modes. */
 import type { Elsewhere } from '../takeover/elsewhere.ts';
 import type { TakeoverEvent } from '../takeover/takeover.ts';
 import type { ClusterEvents } from './cluster-events.ts';
 import type { LifecycleMetrics } from './lifecycle-metrics.ts';
 import type { Logger } from './log.ts';
+
+/** A mode may own thousands; the log names so many. */
+const objectsTold = 10;
 
 export function takeoverReport(
   log: Logger,
@@ -32,10 +35,20 @@ export function takeoverReport(
         log.warn({ family: event.family, kept }, "Chains of kube-proxy's stay, they are needed");
         return;
       }
+      case 'replaced': {
+        const { mode, by, objects } = event;
+        metrics.replaced(mode, by);
+        const first = objects.slice(0, objectsTold).map(({ object }) => object);
+        const about = { mode, by, objects: objects.length, first };
+        log.info(about, 'Took over from another mode, its objects are removed');
+        const note = `removed ${objects.length} objects of mode ${mode}, mode ${by} has taken over`;
+        events.takeover('Normal', 'ProxyModeReplaced', note);
+        return;
+      }
       case 'failed': {
-        const { family, error, retryMs } = event;
-        const about = { family, err: error.message, retryMs };
-        log.warn(about, "kube-proxy's rules are not removed yet, it is tried again");
+        const { of, error, retryMs } = event;
+        const about = { of, err: error.message, retryMs };
+        log.warn(about, 'What was replaced is not removed yet, it is tried again');
         return;
       }
       case 'elsewhere':

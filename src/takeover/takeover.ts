@@ -1,11 +1,11 @@
 /**
- * Takes over from kube-proxy, make before break: once our own rules are programmed and verified,
- * removes what is provably kube-proxy's. Established connections go on, because connection
- * tracking belongs to neither.
+ * Takes over from kube-proxy and from our other modes, make before break: once our own rules are
+ * programmed and verified, removes what is provably kube-proxy's or another mode's. Established
+ * connections go on, because connection tracking belongs to none of them.
  */
 import type { HostFiles } from '../host/files.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import type { ModeName } from '../modes/mode.ts';
+import type { ModeName, OwnedObject, ProxyMode } from '../modes/mode.ts';
 import type { Family } from '../state/address.ts';
 import { Bell, type Clock } from '../sync/clock.ts';
 import { Backoff } from '../sync/retry.ts';
@@ -23,9 +23,17 @@ export type TakeoverEvent =
     }
   /** It has to stay. */
   | { readonly kind: 'kept'; readonly family: Family; readonly kept: readonly KeptChain[] }
+  /** What another mode of ours had left is gone. */
+  | {
+      readonly kind: 'replaced';
+      readonly mode: ModeName;
+      readonly by: ModeName;
+      readonly objects: readonly OwnedObject[];
+    }
   | {
       readonly kind: 'failed';
-      readonly family: Family;
+      /** Whose objects: kube-proxy's of a family, or those of a mode. */
+      readonly of: Family | ModeName;
       readonly error: Error;
       readonly retryMs: number;
     }
@@ -37,6 +45,10 @@ export interface TakeoverOptions {
   readonly host: HostFiles | undefined;
   /** The mode that runs: its own objects may have kube-proxy's names. */
   readonly mode: ModeName;
+  /** The mode that this process ran before; undefined = none. */
+  readonly before: ModeName | undefined;
+  /** Every mode of this build: any of them may have run before. */
+  readonly modes: readonly ProxyMode[];
   readonly clock: Clock;
   /** Resolves when our rules are in force and were read back from the kernel as wanted. */
   readonly verify: () => Promise<void>;
@@ -49,6 +61,12 @@ const retryLimits = { firstMs: 100, secondMs: 1000, maxMs: 60_000 };
 
 const families: readonly Family[] = ['IPv4', 'IPv6'];
 
+/**
+ * Modes whose objects are found as kube-proxy's: they have its names, so that nobody can tell whose
+ * they are, and where others need them they have to stay.
+ */
+const foundAsKubeProxys: readonly ModeName[] = ['iptables'];
+
 /** What of kube-proxy's a mode replaces in nf_tables. */
 function kindsReplacedBy(mode: ModeName): readonly Kind[] {
   return mode === 'iptables' ? ['nftables'] : ['nftables', 'iptables'];
@@ -60,9 +78,15 @@ export class Takeover {
   readonly #tookOver = new Set<Family>();
   /** What is known to stay, so that it is told once. */
   readonly #kept = new Map<Family, string>();
+  /** Modes that may have left something. Nobody writes that again, so each is looked at once. */
+  readonly #others: Set<ProxyMode>;
 
   constructor(options: TakeoverOptions) {
+    const { mode, modes } = options;
     this.#options = options;
+    this.#others = new Set(
+      modes.filter(({ name }) => name !== mode && !foundAsKubeProxys.includes(name)),
+    );
     this.#bell = new Bell(options.clock);
   }
 
@@ -85,17 +109,26 @@ export class Takeover {
     }
   }
 
-  /** One family does not wait for the other. */
-  async #look(): Promise<{ readonly family: Family; readonly error: Error }[]> {
-    const failures = [];
-    for (const family of families) {
-      try {
-        await this.#takeOver(family);
-      } catch (error) {
-        failures.push({ family, error: error as Error });
-      }
-    }
+  /** None waits for the others. */
+  async #look(): Promise<{ readonly of: Family | ModeName; readonly error: Error }[]> {
+    const failures: { readonly of: Family | ModeName; readonly error: Error }[] = [];
+    const attempt = async (of: Family | ModeName, remove: () => Promise<void>): Promise<void> => {
+      await remove().catch((error: Error) => failures.push({ of, error }));
+    };
+    for (const mode of this.#others) await attempt(mode.name, () => this.#replace(mode));
+    for (const family of families) await attempt(family, () => this.#takeOver(family));
     return failures;
+  }
+
+  async #replace(mode: ProxyMode): Promise<void> {
+    const { kernel, mode: by, observer, verify } = this.#options;
+    const objects = await mode.owned(kernel);
+    if (objects.length > 0) {
+      await verify();
+      await mode.cleanup(kernel);
+      observer({ kind: 'replaced', mode: mode.name, by, objects });
+    }
+    this.#others.delete(mode);
   }
 
   async #takeOver(family: Family): Promise<void> {
@@ -106,7 +139,7 @@ export class Takeover {
       // That may have taken its time.
       leftovers = await this.#find(family);
       await removeLeftovers(this.#options.kernel, leftovers);
-      observer({ kind: 'removed', leftovers, again: this.#tookOver.has(family) });
+      observer(this.#removed(leftovers));
     }
     this.#tookOver.add(family);
     const { kept } = leftovers;
@@ -117,6 +150,15 @@ export class Takeover {
     this.#kept.set(family, known);
   }
 
+  #removed(leftovers: Leftovers): TakeoverEvent {
+    const { before, mode } = this.#options;
+    const isFirst = !this.#tookOver.has(leftovers.family);
+    if (isFirst && before !== undefined && foundAsKubeProxys.includes(before)) {
+      return { kind: 'replaced', mode: before, by: mode, objects: ownedBy(leftovers) };
+    }
+    return { kind: 'removed', leftovers, again: !isFirst };
+  }
+
   #find(family: Family): Promise<Leftovers> {
     const { kernel, mode } = this.#options;
     return findLeftovers(kernel, family, kindsReplacedBy(mode), 'replaced');
@@ -125,4 +167,14 @@ export class Takeover {
 
 function isAny({ chains, jumps, tables }: Leftovers): boolean {
   return chains.length + jumps.length + tables.length > 0;
+}
+
+/** The same as a mode tells of itself. */
+function ownedBy({ chains, family, jumps }: Leftovers): OwnedObject[] {
+  const word = family === 'IPv4' ? 'ip' : 'ip6';
+  const because = 'mode iptables ran before';
+  return [
+    ...jumps.map(({ table, chain, target }) => `jump from ${word} ${table} ${chain} to ${target}`),
+    ...chains.map(({ table, chain }) => `chain ${word} ${table} ${chain}`),
+  ].map((object) => ({ object, because }));
 }

@@ -20,6 +20,7 @@ export class Verification {
   /** Families whose audit under way has found a difference. */
   readonly #drifted = new Set<Family>();
   #attempt: Attempt | undefined;
+  #isStopped = false;
 
   constructor(families: readonly Verifiable[]) {
     this.#families = families;
@@ -27,9 +28,10 @@ export class Verification {
 
   /**
    * Resolves when all that is wanted is in force and an audit of each family has found no
-   * difference; that may take until the cluster is known. Rejects at `stop`.
+   * difference; that may take until the cluster is known. Rejects at `stop` and after it.
    */
   verify(): Promise<void> {
+    if (this.#isStopped) return Promise.reject(unverified());
     if (this.#attempt !== undefined) return this.#attempt.promise;
     const awaited = new Set(this.#families.map(({ family }) => family));
     let settle: Pick<Attempt, 'resolve' | 'reject'> | undefined;
@@ -68,7 +70,8 @@ export class Verification {
 
   /** Nothing will be observed any more. */
   stop(): void {
-    this.#attempt?.reject(new Error('the rules are made anew, they could not be verified'));
+    this.#isStopped = true;
+    this.#attempt?.reject(unverified());
     this.#attempt = undefined;
   }
 
@@ -84,4 +87,8 @@ export class Verification {
     this.#attempt = undefined;
     attempt.resolve();
   }
+}
+
+function unverified(): Error {
+  return new Error('the rules are made anew, they could not be verified');
 }

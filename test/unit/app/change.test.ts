@@ -53,7 +53,7 @@ describe('a changed configuration', () => {
     const its = { podCIDRs: ['10.244.0.0/24', 'fd00:244::/64'] };
     const changed = await running(old, its);
     const fresh = await running(next, its);
-    changed.app.reconfigure(next);
+    await changed.app.reconfigure(next);
     expect(changed.app.settled).toBe(false);
     await quiet();
     // What packets may still need goes later.
@@ -70,7 +70,7 @@ describe('a changed configuration', () => {
     const app = await running(await configOf(manifests));
     const { writes } = app.kernel;
     const next = await configOf(manifests, '-v=4', '--conntrack-min=5');
-    app.app.reconfigure(next);
+    await app.app.reconfigure(next);
     await quiet();
     expect(app.kernel.writes).toBe(writes);
     app.source.say({ kind: 'service-gone', namespace: 'ns', name: 'web' });
@@ -89,11 +89,13 @@ describe('a changed configuration', () => {
     expect(contentOf(root, path)).toBe('30\n');
     expect(contentOf(root, '/proc/self/oom_score_adj')).toBe('-999');
     const udp = '--conntrack-udp-timeout=7s';
-    app.app.reconfigure(await configOf(...flags, udp, '--oom-score-adj=-5'));
+    await app.app.reconfigure(await configOf(...flags, udp, '--oom-score-adj=-5'));
     expect(contentOf(root, path)).toBe('7');
     expect(contentOf(root, '/proc/self/oom_score_adj')).toBe('-5');
     const refused = await configOf(...flags, '--conntrack-udp-timeout-stream=9s', '-v=4');
-    expect(() => app.app.reconfigure(refused)).toThrow('nf_conntrack_udp_timeout_stream to 9');
+    await expect(app.app.reconfigure(refused)).rejects.toThrow(
+      'nf_conntrack_udp_timeout_stream to 9',
+    );
     expect(app.logged).not.toContain('Sync is due');
   });
 
@@ -106,7 +108,9 @@ describe('a changed configuration', () => {
       '--detect-local-mode=NodeCIDR',
     );
     app.source.say({ kind: 'node', node: node({ podCIDRs: ['fd00::/80'] }) });
-    expect(() => app.app.reconfigure(wrong)).toThrow('kube-proxy configuration is incorrect');
+    await expect(app.app.reconfigure(wrong)).rejects.toThrow(
+      'kube-proxy configuration is incorrect',
+    );
     await quiet();
     expect(app.kernel.ruleset()).toBe(before);
   });

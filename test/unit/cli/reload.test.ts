@@ -14,6 +14,8 @@ class World {
   ended: Error | undefined;
   /** Makes what takes effect at once fail. */
   refusal: Error | undefined;
+  /** Applying takes as long as this. */
+  #applying: Promise<void> = Promise.resolve();
   readonly #reload: Reload;
 
   constructor(text: string, ...flags: string[]) {
@@ -26,7 +28,8 @@ class World {
       config: result.config,
       log: loggerTo({ write: (line) => this.lines.push(JSON.parse(line)) }, 0),
       mode: () => 'nftables',
-      apply: (config) => {
+      apply: async (config) => {
+        await this.#applying;
         if (this.refusal !== undefined) throw this.refusal;
         this.inForce = config;
       },
@@ -37,19 +40,28 @@ class World {
     });
   }
 
-  becomes(text: string): void {
-    this.#reload.read(Buffer.from(head + text));
+  becomes(text: string): Promise<void> {
+    return this.#reload.read(Buffer.from(head + text));
   }
 
-  goes(): void {
-    this.#reload.read(new Error('ENOENT: no such file'));
+  goes(): Promise<void> {
+    return this.#reload.read(new Error('ENOENT: no such file'));
+  }
+
+  /** Nothing that is applied from now on is done before the result is called. */
+  hold(): () => void {
+    let release = (): void => {};
+    this.#applying = new Promise((resolve) => {
+      release = resolve;
+    });
+    return release;
   }
 }
 
 describe('a configuration file that changes', () => {
-  it('takes effect at once where it can, and the log names the fields', () => {
+  it('takes effect at once where it can, and the log names the fields', async () => {
     const world = new World('clusterCIDR: 10.0.0.0/8\n');
-    world.becomes(
+    await world.becomes(
       'clusterCIDR: 10.0.0.0/8\nconntrack: {min: 5}\nnftables: {masqueradeAll: true}\n',
     );
     expect(world.inForce.conntrack.min).toBe(5);
@@ -59,23 +71,25 @@ describe('a configuration file that changes', () => {
         msg: 'Configuration has changed and is in force',
       }),
     ]);
-    world.becomes('clusterCIDR: 10.0.0.0/8\nconntrack: {min: 5}\n');
+    await world.becomes('clusterCIDR: 10.0.0.0/8\nconntrack: {min: 5}\n');
     expect(world.inForce.modes.nftables.masqueradeAll).toBe(false);
     expect(world.counted).toEqual(['applied', 'applied']);
   });
 
-  it('ends the process the way kube-proxy does where it cannot', () => {
+  it('ends the process the way kube-proxy does where it cannot', async () => {
     const world = new World('');
-    world.becomes('mode: ipvs\nconntrack: {min: 5}\n');
+    await world.becomes('hostnameOverride: other\nconntrack: {min: 5}\n');
     expect(world.ended).toEqual(
       new Error("content of the proxy server's configuration file was updated"),
     );
     expect(world.inForce.conntrack.min).toBe(131_072);
-    expect(world.lines.at(-1)).toMatchObject({ fields: expect.arrayContaining(['mode']) });
+    expect(world.lines.at(-1)).toMatchObject({
+      fields: expect.arrayContaining(['hostnameOverride']),
+    });
     expect(world.counted).toEqual(['restart']);
   });
 
-  it('and cannot be used is reported, and what is in force stays', () => {
+  it('and cannot be used is reported, and what is in force stays', async () => {
     const world = new World('conntrack: {min: 7}\n');
     const { inForce } = world;
     for (const text of [
@@ -84,9 +98,9 @@ describe('a configuration file that changes', () => {
       'conntrack: [\n',
       '\0\u0001',
     ]) {
-      world.becomes(text);
+      await world.becomes(text);
     }
-    world.goes();
+    await world.goes();
     expect(world.inForce).toBe(inForce);
     expect(world.ended).toBeUndefined();
     expect(world.counted).toEqual(Array(5).fill('invalid'));
@@ -95,30 +109,49 @@ describe('a configuration file that changes', () => {
     expect(String(errors[0]!.err)).toContain('/etc/config.conf');
     expect(String(errors[0]!.err)).toContain('conntrack.min');
     expect(String(errors[4]!.err)).toContain('ENOENT: no such file');
-    world.becomes('conntrack: {min: 8}\n');
+    await world.becomes('conntrack: {min: 8}\n');
     expect(world.inForce.conntrack.min).toBe(8);
   });
 
-  it('and says the same is no change', () => {
+  it('and says the same is no change', async () => {
     const world = new World('conntrack: {min: 7}\n');
-    world.becomes('# a comment\nconntrack:\n  min: 7\n');
+    await world.becomes('# a comment\nconntrack:\n  min: 7\n');
     expect(world.counted).toEqual(['unchanged']);
   });
 
-  it('and cannot be put into force is reported, and compared with what is in force', () => {
+  it('and cannot be put into force is reported, and compared with what is in force', async () => {
     const world = new World('conntrack: {min: 7}\n');
     world.refusal = new Error('no permission');
-    world.becomes('conntrack: {min: 8}\n');
+    await world.becomes('conntrack: {min: 8}\n');
     expect(world.lines.at(-1)).toMatchObject({ level: 'error', err: 'no permission' });
     world.refusal = undefined;
-    world.becomes('conntrack: {min: 8}\n');
+    await world.becomes('conntrack: {min: 8}\n');
     expect(world.inForce.conntrack.min).toBe(8);
     expect(world.counted).toEqual(['invalid', 'applied']);
   });
 
-  it('does not win over the flags that won at the start', () => {
+  it('twice in a short time is put into force one after the other', async () => {
+    const world = new World('conntrack: {min: 7}\n');
+    const release = world.hold();
+    const first = world.becomes('conntrack: {min: 8}\n');
+    const second = world.becomes('conntrack: {min: 7}\n');
+    release();
+    await Promise.all([first, second]);
+    expect(world.inForce.conntrack.min).toBe(7);
+    expect(world.counted).toEqual(['applied', 'applied']);
+  });
+
+  it('to another mode takes effect at once', async () => {
+    const world = new World('');
+    await world.becomes('mode: iptables\n');
+    expect(world.inForce.mode).toBe('iptables');
+    expect(world.ended).toBeUndefined();
+    expect(world.counted).toEqual(['applied']);
+  });
+
+  it('does not win over the flags that won at the start', async () => {
     const world = new World('', '-v=3');
-    world.becomes('logging: {verbosity: 5}\n');
+    await world.becomes('logging: {verbosity: 5}\n');
     expect(world.counted).toEqual(['unchanged']);
     expect(world.inForce.logging.verbosity).toBe(3);
   });

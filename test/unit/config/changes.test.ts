@@ -70,8 +70,11 @@ describe('a changed configuration', () => {
     expect(changes({}, fields)).toEqual({ live: [], restart });
   });
 
-  it('needs a new process in the mode, and in the section of the mode that runs', () => {
-    expect(changes({ mode: 'iptables' }, { mode: 'ipvs' }, 'iptables').restart).toContain('mode');
+  it('is live in the mode, and needs a new process in the section of the mode that runs', () => {
+    expect(changes({ mode: 'iptables' }, { mode: 'ipvs' }, 'iptables')).toEqual({
+      live: ['mode'],
+      restart: [],
+    });
     expect(changes({}, { iptables: { localhostNodePorts: false } }, 'iptables')).toEqual({
       live: [],
       restart: ['iptables.localhostNodePorts'],

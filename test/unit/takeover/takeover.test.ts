@@ -1,8 +1,15 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { hostFiles } from '../../../src/host/files.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
-import type { ModeName } from '../../../src/modes/mode.ts';
-import { Takeover, type TakeoverEvent } from '../../../src/takeover/takeover.ts';
+import { nftOps } from '../../../src/kernel/ops.ts';
+import { RecordWriter } from '../../../src/kernel/records.ts';
+import type { ModeName, ProxyMode } from '../../../src/modes/mode.ts';
+import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
+import {
+  Takeover,
+  type TakeoverEvent,
+  type TakeoverOptions,
+} from '../../../src/takeover/takeover.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { machineRoot } from '../host/machine.ts';
 import { ToyClock } from '../sync/double.ts';
@@ -21,12 +28,16 @@ class Scene {
     kernel: FakeKernel,
     mode: ModeName = 'nftables',
     files: Readonly<Record<string, string>> = {},
+    among: Partial<Pick<TakeoverOptions, 'before' | 'modes'>> = {},
   ) {
     const stop = new AbortController();
     const takeover = new Takeover({
       kernel,
       host: hostFiles(machineRoot(files)),
       mode,
+      before: undefined,
+      modes: [nftablesMode],
+      ...among,
       clock: this.clock,
       verify: () => this.#verify(),
       observer: (event) => this.events.push(event),
@@ -196,7 +207,7 @@ describe('taking over', () => {
     await scene.clock.pass(0);
     expect(scene.kinds()).toEqual(['removed', 'failed']);
     expect(scene.events[1]).toMatchObject({
-      family: 'IPv4',
+      of: 'IPv4',
       error: { message: expect.stringContaining('(EBUSY)') },
     });
     await scene.clock.pass(1000);
@@ -213,6 +224,94 @@ describe('taking over', () => {
     expect(kernel.commits).toBe(0);
     await scene.clock.pass(1000);
     expect(scene.kinds()).toEqual(['failed', 'removed']);
+  });
+});
+
+describe('taking over from another mode of ours', () => {
+  /** A mode that owns one table of this name. */
+  function tableMode(name: ModeName, table: string): ProxyMode & { cleanups: number } {
+    const at = (kernel: FakeKernel) => kernel.table(NFPROTO.IPv4, table);
+    return {
+      ...nftablesMode,
+      name,
+      cleanups: 0,
+      owned: async (kernel) => {
+        const isThere = at(kernel as FakeKernel) !== undefined;
+        return isThere ? [{ object: `table ip ${table}`, because: 'of its name' }] : [];
+      },
+      async cleanup(kernel) {
+        this.cleanups += 1;
+        const writer = new RecordWriter(nftOps);
+        writer.write('tableDelete', { family: NFPROTO.IPv4, table });
+        const result = await kernel.apply(writer.finish());
+        if (result.kind === 'failed') throw new Error(result.failures[0]!.code);
+      },
+    };
+  }
+
+  const object = { object: 'table ip before', because: 'of its name' };
+
+  it('removes what that owned once ours is verified, and leaves the rest', async () => {
+    const kernel = new FakeKernel();
+    write(kernel, 'before', docker);
+    write(kernel, 'other', docker);
+    const modes = [nftablesMode, tableMode('ipvs', 'before')];
+    const scene = new Scene(kernel, 'nftables', {}, { modes });
+    scene.verified = 'waiting';
+    const held = kernel.ruleset();
+    await scene.clock.pass(600_000);
+    expect(kernel.ruleset()).toBe(held);
+    scene.release();
+    await scene.clock.pass(0);
+    expect(kernel.ruleset()).toBe(without('other', docker));
+    expect(scene.events).toEqual([
+      { kind: 'replaced', mode: 'ipvs', by: 'nftables', objects: [object] },
+    ]);
+  });
+
+  it('touches neither the mode that runs nor one that owns nothing, and looks once', async () => {
+    const kernel = new FakeKernel();
+    write(kernel, 'before', docker);
+    const [own, none] = [tableMode('nftables', 'before'), tableMode('ipvs', 'nowhere')];
+    const scene = new Scene(kernel, 'nftables', {}, { modes: [own, none] });
+    await scene.clock.pass(600_000);
+    expect(kernel.ruleset()).toBe(without('before', docker));
+    expect([own.cleanups, none.cleanups, scene.verifications]).toEqual([0, 0, 0]);
+    expect(scene.events).toEqual([]);
+  });
+
+  it('tries again what the kernel refuses, and kube-proxy does not wait for it', async () => {
+    const kernel = new FakeKernel();
+    write(kernel, 'before', docker);
+    write(kernel, 'nat', kubeProxy, NFPROTO.IPv6);
+    kernel.failNext({ code: 'EBUSY' });
+    const modes = [nftablesMode, tableMode('ipvs', 'before')];
+    const scene = new Scene(kernel, 'nftables', {}, { modes });
+    await scene.clock.pass(0);
+    expect(scene.events).toMatchObject([
+      { kind: 'removed' },
+      { kind: 'failed', of: 'ipvs', error: { message: 'EBUSY' } },
+    ]);
+    await scene.clock.pass(1000);
+    expect(scene.kinds()).toEqual(['removed', 'failed', 'replaced']);
+    expect(kernel.ruleset()).not.toContain('table ip before');
+  });
+
+  it("finds iptables' objects as kube-proxy's, so that what others need stays", async () => {
+    const kernel = new FakeKernel();
+    write(kernel, 'nat', merge(kubeProxy, { 'KUBE-HP-A': ['KUBE-MARK-MASQ'] }));
+    const modes = [nftablesMode, tableMode('iptables', 'nat')];
+    const scene = new Scene(kernel, 'nftables', {}, { modes, before: 'iptables' });
+    await scene.clock.pass(0);
+    expect(scene.events).toMatchObject([
+      { kind: 'replaced', mode: 'iptables', by: 'nftables' },
+      { kind: 'kept', kept: [{ chain: 'KUBE-MARK-MASQ' }] },
+    ]);
+    expect(kernel.ruleset()).toContain('KUBE-HP-A');
+    expect(kernel.ruleset()).not.toContain('KUBE-SERVICES');
+    write(kernel, 'nat', kubeProxy);
+    await scene.clock.pass(60_000);
+    expect(scene.events.at(-1)).toMatchObject({ kind: 'removed', again: true });
   });
 });
 

@@ -106,5 +106,8 @@ describe('what was programmed', () => {
     scene.verify();
     scene.stop();
     expect(await scene.see()).toContain('could not be verified');
+    scene.outcome = 'open';
+    scene.verify();
+    expect(await scene.see()).toContain('could not be verified');
   });
 });

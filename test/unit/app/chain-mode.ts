@@ -1,0 +1,139 @@
+/** A mode for tests: a table `chains`, in it one chain for each Forwarding. */
+import type { Kernel } from '../../../src/kernel/kernel.ts';
+import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
+import { nftOps } from '../../../src/kernel/ops.ts';
+import { RecordWriter } from '../../../src/kernel/records.ts';
+import type {
+  Batch,
+  Drift,
+  ModeName,
+  Observation,
+  Planner,
+  ProxyMode,
+} from '../../../src/modes/mode.ts';
+import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
+import type { Family } from '../../../src/state/address.ts';
+import { type Forwarding, forwardingKey } from '../../../src/state/types.ts';
+
+export const table = 'chains';
+const families = ['IPv4', 'IPv6'] as const;
+
+interface Found extends Observation {
+  readonly chains: ReadonlySet<string>;
+}
+
+export function chainMode(name: ModeName): ProxyMode {
+  return {
+    ...nftablesMode,
+    name,
+    probe: async () => [],
+    planner: ({ family }) => new ChainPlanner(family),
+    owned: async (kernel) => {
+      const objects = [];
+      for (const family of families) {
+        const { isThere } = await read(kernel, family);
+        if (isThere) objects.push({ object: `table ${family} ${table}`, because: 'of its name' });
+      }
+      return objects;
+    },
+    cleanup: async (kernel) => {
+      const writer = new RecordWriter(nftOps);
+      for (const family of families) {
+        const { isThere } = await read(kernel, family);
+        if (isThere) writer.write('tableDelete', { family: NFPROTO[family], table });
+      }
+      await kernel.apply(writer.finish());
+    },
+  };
+}
+
+async function read(kernel: Kernel, family: Family) {
+  const tables = await kernel.dump({ kind: 'tablesDump', family: NFPROTO[family] });
+  const chains = await kernel.dump({ kind: 'chainsDump', family: NFPROTO[family], table });
+  return {
+    isThere: tables.records.some((one) => one.kind === 'table' && one.table === table),
+    chains: new Set(chains.records.flatMap((one) => (one.kind === 'chain' ? one.chain : []))),
+  };
+}
+
+function chainOf({ servicePort }: Forwarding): string {
+  return forwardingKey(servicePort).replaceAll(/[^a-zA-Z]/g, '-');
+}
+
+const none: Drift = { missing: 0, wrong: 0, unwanted: 0 };
+
+class ChainPlanner implements Planner {
+  readonly family: Family;
+  readonly deferred = false;
+  readonly sweepDue = false;
+  readonly #inTable: { readonly family: number; readonly table: string };
+  #writer = new RecordWriter(nftOps);
+  readonly #wanted = new Set<string>();
+
+  constructor(family: Family) {
+    this.family = family;
+    this.#inTable = { family: NFPROTO[family], table };
+  }
+
+  get pendingBytes(): number {
+    return this.#writer.byteLength;
+  }
+
+  change(previous: Forwarding | undefined, next: Forwarding | undefined): void {
+    if (next !== undefined) this.#want(chainOf(next), previous !== undefined);
+    else if (previous !== undefined) this.#drop(chainOf(previous));
+  }
+
+  environment(): void {}
+
+  take(): Batch | undefined {
+    const { count: writes } = this.#writer;
+    if (writes === 0) return undefined;
+    const ops = this.#writer.finish();
+    this.#writer = new RecordWriter(nftOps);
+    return { ops, writes, culprits: () => [] };
+  }
+
+  takeDeferred(): undefined {}
+
+  async takeSweep(): Promise<undefined> {}
+
+  async observe(kernel: Kernel): Promise<Found> {
+    const { chains, isThere } = await read(kernel, this.family);
+    const generation = await kernel.generation();
+    return { generation, intact: isThere, chains, adopt: (next) => next };
+  }
+
+  repairFixed({ intact }: Found): Drift {
+    this.#wanted.clear();
+    if (intact) return none;
+    this.#writer.write('tableAdd', { ...this.#inTable, comment: '' });
+    return { ...none, missing: 1 };
+  }
+
+  repair({ chains }: Found, wanted: Forwarding): Drift {
+    const chain = chainOf(wanted);
+    this.#want(chain, chains.has(chain));
+    return chains.has(chain) ? none : { ...none, missing: 1 };
+  }
+
+  prune({ chains }: Found): Drift {
+    const unwanted = [...chains].filter((chain) => !this.#wanted.has(chain));
+    for (const chain of unwanted) this.#drop(chain);
+    return { ...none, unwanted: unwanted.length };
+  }
+
+  reset(): void {
+    this.#writer = new RecordWriter(nftOps);
+  }
+
+  #want(chain: string, isThere: boolean): void {
+    this.#wanted.add(chain);
+    if (!isThere) this.#writer.write('chainAdd', { ...this.#inTable, chain, comment: '' });
+  }
+
+  #drop(chain: string): void {
+    this.#wanted.delete(chain);
+    this.#writer.write('chainDelete', { ...this.#inTable, chain });
+  }
+}

@@ -1,0 +1,157 @@
+/** One mode follows another, make before break. */
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
+import type { ModeName, ProxyMode } from '../../../src/modes/mode.ts';
+import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
+import { resources } from '../../../src/source/source.ts';
+import { service } from '../state/build.ts';
+import { quiet } from '../sync/double.ts';
+import { chainMode, table as chains } from './chain-mode.ts';
+import { ClosableKernel, configOf, Running, web } from './running.ts';
+
+const fairlead = 'fairlead';
+
+/** A kernel that remembers which of the modes' tables it held after each transaction. */
+class Watched extends ClosableKernel {
+  readonly history: string[] = [];
+
+  override async apply(ops: Uint8Array): ReturnType<ClosableKernel['apply']> {
+    const result = await super.apply(ops);
+    const now = this.held();
+    if (now !== '' && this.history.at(-1) !== now) this.history.push(now);
+    return result;
+  }
+
+  held(): string {
+    return [fairlead, chains]
+      .filter((table) => this.table(NFPROTO.IPv4, table) !== undefined)
+      .join(' and ');
+  }
+}
+
+const modes = new Map<ModeName, ProxyMode>([
+  ['nftables', nftablesMode],
+  ['ipvs', chainMode('ipvs')],
+]);
+
+const manifests = '--manifests=/anywhere';
+
+async function running(
+  mode: ModeName,
+  kernel = new Watched(),
+  registry = modes,
+): Promise<{ app: Running; kernel: Watched }> {
+  const app = new Running(await configOf(manifests, `--proxy-mode=${mode}`));
+  await app.start({ kernel, modes: registry });
+  onTestFinished(() => app.stop());
+  app.source.say(...web);
+  app.source.listed(...resources);
+  await quiet();
+  return { app, kernel };
+}
+
+async function reconfigure(app: Running, mode: ModeName): Promise<void> {
+  await app.app.reconfigure(await configOf(manifests, `--proxy-mode=${mode}`));
+}
+
+describe('another mode in the configuration', () => {
+  it('takes over while running, and what it replaces goes when it is verified', async () => {
+    const { app, kernel } = await running('nftables');
+    expect(kernel.held()).toBe(fairlead);
+    await reconfigure(app, 'ipvs');
+    expect(app.app.settled).toBe(false);
+    await app.clock.pass(1000);
+    expect(app.app.settled).toBe(true);
+    expect(kernel.history).toEqual([fairlead, `${fairlead} and ${chains}`, chains]);
+    expect(await (await app.get('metrics', '/proxyMode')).text()).toBe('ipvs');
+    expect(app.lines).toContainEqual(
+      expect.objectContaining({
+        msg: 'Took over from another mode, its objects are removed',
+        mode: 'nftables',
+        by: 'ipvs',
+        objects: 2,
+      }),
+    );
+    const metrics = await (await app.get('metrics', '/metrics')).text();
+    expect(metrics).toContain('fairlead_modes_replaced_total{from="nftables",to="ipvs"} 1\n');
+  });
+
+  it('and back again, and Services are followed all the time', async () => {
+    const { app, kernel } = await running('nftables');
+    for (const mode of ['ipvs', 'nftables', 'ipvs', 'nftables'] as const) {
+      await reconfigure(app, mode);
+      await app.clock.pass(1000);
+    }
+    expect(kernel.held()).toBe(fairlead);
+    app.source.say({ kind: 'service', service: service({ clusterIPs: ['10.96.0.2'] }) });
+    await quiet();
+    expect(kernel.elements(NFPROTO.IPv4, fairlead, 'services')).toEqual([
+      '10.96.0.2 . tcp . 80 : goto cluster-1',
+    ]);
+    await app.stop();
+    expect(app.outcome).toBe('stopped');
+  });
+
+  it('is taken back before it was verified: the old rules are still there', async () => {
+    const { app, kernel } = await running('nftables');
+    await reconfigure(app, 'ipvs');
+    await reconfigure(app, 'nftables');
+    await app.clock.pass(1000);
+    expect(kernel.held()).toBe(fairlead);
+    expect(kernel.history.every((tables) => tables.startsWith(fairlead))).toBe(true);
+  });
+
+  it('leaves the old rules while the new ones are refused', async () => {
+    const { app, kernel } = await running('nftables');
+    kernel.failNext({ code: 'ENOMEM', times: Number.POSITIVE_INFINITY });
+    await reconfigure(app, 'ipvs');
+    await app.clock.pass(600_000);
+    expect(kernel.held()).toBe(fairlead);
+    kernel.heal();
+    await app.clock.pass(600_000);
+    expect(kernel.held()).toBe(chains);
+  });
+
+  it('that cannot run here changes nothing, and neither does what else the file says', async () => {
+    const { app, kernel } = await running('ipvs');
+    const before = kernel.ruleset();
+    const wish = await configOf(manifests, '--proxy-mode=userspace', '-v=4');
+    await expect(app.app.reconfigure(wish)).rejects.toThrow('no proxy mode can run: userspace');
+    await app.clock.pass(1000);
+    expect(kernel.ruleset()).toBe(before);
+    expect(app.app.mode).toBe('ipvs');
+    expect(app.logged).not.toContain('Sync is due');
+  });
+
+  it('waits until what the old mode is removing is gone', async () => {
+    const kernel = new Watched();
+    await (await running('ipvs', kernel)).app.stop();
+    let release = (): void => {};
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const slow: ProxyMode = {
+      ...chainMode('ipvs'),
+      cleanup: async (k) => held.then(() => chainMode('ipvs').cleanup(k)),
+    };
+    const registry = new Map(modes).set('ipvs', slow);
+    const { app } = await running('nftables', kernel, registry);
+    await app.clock.pass(1000);
+    await reconfigure(app, 'ipvs');
+    await app.clock.pass(1000);
+    release();
+    await app.clock.pass(1000);
+    expect(kernel.held()).toBe(chains);
+    expect(app.app.settled).toBe(true);
+  });
+});
+
+describe('another mode after a restart', () => {
+  it('removes what the process before had programmed, once it is verified', async () => {
+    const kernel = new Watched();
+    await (await running('ipvs', kernel)).app.stop();
+    const { app } = await running('nftables', kernel);
+    await app.clock.pass(1000);
+    expect(kernel.history).toEqual([chains, `${fairlead} and ${chains}`, fairlead]);
+  });
+});
