@@ -10,7 +10,7 @@ import {
   conntrackRequests,
   ElementShape,
   expressions,
-  nftOps,
+  kernelOps,
   noRegister,
   replies,
   requests,
@@ -125,7 +125,7 @@ inline constexpr std::uint32_t kNoRegister = 0x${noRegister.toString(16)};
 
 ${[
   elementShape(),
-  namespace('op', 'Changes of nf_tables: the schema `nftOps`.', nftOps),
+  namespace('op', 'Changes: the schema `kernelOps`.', kernelOps),
   namespace('request', 'The schemas `requests` and `conntrackRequests`.', {
     ...requests,
     ...conntrackRequests,

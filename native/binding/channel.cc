@@ -5,24 +5,8 @@
 #include <signal.h>
 
 #include "base/file_descriptor.h"
-#include "protocol/ops.gen.h"
 
 namespace fairlead::binding {
-
-namespace {
-
-Result UnknownBuffer(const char* words) {
-  protocol::RecordWriter out;
-  protocol::reply::Failed failed;
-  failed.op = 0;
-  failed.entry = protocol::kUnknownIndex;
-  failed.error = EINVAL;
-  failed.message = words;
-  failed.Write(out);
-  return std::move(out.buffer());
-}
-
-}  // namespace
 
 Channel::Channel(std::string network_namespace, Families families, Done done, Ended ended)
     : namespace_(std::move(network_namespace)),
@@ -89,7 +73,8 @@ void Channel::Loop() {
   pthread_setname_np(pthread_self(), "fairlead-socket");
   const auto entered = EnterNamespace();
   while (std::unique_ptr<Job> job = Take()) {
-    job->result = entered ? Run(job->input) : Result(std::unexpected(entered.error()));
+    job->result = entered ? protocol::RunInOrder(families_, job->input)
+                          : Result(std::unexpected(entered.error()));
     done_(std::move(job));
   }
   ended_();
@@ -102,17 +87,6 @@ std::expected<void, SystemError> Channel::EnterNamespace() const {
   // Moves the calling thread only (setns(2)).
   if (::setns(fd.get(), CLONE_NEWNET) == 0) return {};
   return std::unexpected(SystemError::Last("setns " + namespace_));
-}
-
-Result Channel::Run(std::span<const std::uint8_t> input) const {
-  protocol::RecordReader reader(input);
-  if (reader.AtEnd()) return UnknownBuffer("record.header is missing: the buffer is empty");
-  const auto first = reader.Next();
-  if (!first) return UnknownBuffer("the first record is truncated");
-  for (const auto& family : families_) {
-    if (family->Handles(first->code)) return family->Run(input);
-  }
-  return UnknownBuffer("record.code is not one of the schema");
 }
 
 }  // namespace fairlead::binding

@@ -13,16 +13,15 @@
 #include <mutex>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "base/byte_buffer.h"
 #include "base/system_error.h"
-#include "protocol/family.h"
+#include "protocol/runs.h"
 
 namespace fairlead::binding {
 
 using Result = std::expected<ByteBuffer, SystemError>;
-using Families = std::vector<std::unique_ptr<protocol::Family>>;
+using protocol::Families;
 
 /** One submitted buffer. Its memory must stay until the job is done. */
 struct Job {
@@ -60,7 +59,6 @@ class Channel {
  private:
   void Loop();
   std::unique_ptr<Job> Take();
-  Result Run(std::span<const std::uint8_t> input) const;
   std::expected<void, SystemError> EnterNamespace() const;
 
   const std::string namespace_;

@@ -5,7 +5,9 @@
 
 #include "binding/completion.h"
 #include "conntrack/conntrack_family.h"
+#include "ipvs/ipvs_family.h"
 #include "nft/nft_family.h"
+#include "route/route_family.h"
 
 namespace fairlead::binding {
 
@@ -54,6 +56,8 @@ Families MakeFamilies(const Options& options) {
   Families families;
   families.push_back(std::make_unique<nft::NftFamily>(options.receive_buffer_bytes));
   families.push_back(std::make_unique<conntrack::ConntrackFamily>());
+  families.push_back(std::make_unique<ipvs::IpvsFamily>(options.receive_buffer_bytes));
+  families.push_back(std::make_unique<route::RouteFamily>(options.receive_buffer_bytes));
   return families;
 }
 

@@ -25,7 +25,7 @@ inline constexpr std::uint32_t kData = 16;
 inline constexpr std::uint32_t kVerdict = 32;
 }  // namespace element_shape
 
-/** Changes of nf_tables: the schema `nftOps`. */
+/** Changes: the schema `kernelOps`. */
 namespace op {
 
 struct GenerationExpect {
@@ -562,6 +562,426 @@ struct ElementsDelete {
     out.U32(data_length);
     out.U32(count);
     out.Bytes(entries);
+    out.End();
+  }
+};
+
+struct VirtualServiceAdd {
+  static constexpr std::uint32_t kCode = 32;
+  static constexpr const char* kName = "virtualServiceAdd";
+
+  std::uint8_t family = 0;
+  std::uint8_t protocol = 0;
+  std::span<const std::uint8_t> address;
+  std::uint16_t port = 0;
+  std::string_view scheduler;
+  std::uint32_t flags = 0;
+  std::uint32_t timeout_seconds = 0;
+  std::uint8_t prefix_length = 0;
+
+  static std::expected<VirtualServiceAdd, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    VirtualServiceAdd record;
+    record.family = fields.U8("family");
+    record.protocol = fields.U8("protocol");
+    record.address = fields.Bytes("address");
+    record.port = fields.U16("port");
+    record.scheduler = fields.String("scheduler");
+    record.flags = fields.U32("flags");
+    record.timeout_seconds = fields.U32("timeoutSeconds");
+    record.prefix_length = fields.U8("prefixLength");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.U8(protocol);
+    out.Bytes(address);
+    out.U16(port);
+    out.String(scheduler);
+    out.U32(flags);
+    out.U32(timeout_seconds);
+    out.U8(prefix_length);
+    out.End();
+  }
+};
+
+struct VirtualServiceSet {
+  static constexpr std::uint32_t kCode = 33;
+  static constexpr const char* kName = "virtualServiceSet";
+
+  std::uint8_t family = 0;
+  std::uint8_t protocol = 0;
+  std::span<const std::uint8_t> address;
+  std::uint16_t port = 0;
+  std::string_view scheduler;
+  std::uint32_t flags = 0;
+  std::uint32_t timeout_seconds = 0;
+  std::uint8_t prefix_length = 0;
+
+  static std::expected<VirtualServiceSet, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    VirtualServiceSet record;
+    record.family = fields.U8("family");
+    record.protocol = fields.U8("protocol");
+    record.address = fields.Bytes("address");
+    record.port = fields.U16("port");
+    record.scheduler = fields.String("scheduler");
+    record.flags = fields.U32("flags");
+    record.timeout_seconds = fields.U32("timeoutSeconds");
+    record.prefix_length = fields.U8("prefixLength");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.U8(protocol);
+    out.Bytes(address);
+    out.U16(port);
+    out.String(scheduler);
+    out.U32(flags);
+    out.U32(timeout_seconds);
+    out.U8(prefix_length);
+    out.End();
+  }
+};
+
+struct VirtualServiceDelete {
+  static constexpr std::uint32_t kCode = 34;
+  static constexpr const char* kName = "virtualServiceDelete";
+
+  std::uint8_t family = 0;
+  std::uint8_t protocol = 0;
+  std::span<const std::uint8_t> address;
+  std::uint16_t port = 0;
+
+  static std::expected<VirtualServiceDelete, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    VirtualServiceDelete record;
+    record.family = fields.U8("family");
+    record.protocol = fields.U8("protocol");
+    record.address = fields.Bytes("address");
+    record.port = fields.U16("port");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.U8(protocol);
+    out.Bytes(address);
+    out.U16(port);
+    out.End();
+  }
+};
+
+struct DestinationAdd {
+  static constexpr std::uint32_t kCode = 35;
+  static constexpr const char* kName = "destinationAdd";
+
+  std::uint8_t family = 0;
+  std::uint8_t protocol = 0;
+  std::span<const std::uint8_t> address;
+  std::uint16_t port = 0;
+  std::span<const std::uint8_t> destination;
+  std::uint16_t destination_port = 0;
+  std::uint32_t forwarding = 0;
+  std::uint32_t weight = 0;
+  std::uint32_t upper_threshold = 0;
+  std::uint32_t lower_threshold = 0;
+
+  static std::expected<DestinationAdd, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    DestinationAdd record;
+    record.family = fields.U8("family");
+    record.protocol = fields.U8("protocol");
+    record.address = fields.Bytes("address");
+    record.port = fields.U16("port");
+    record.destination = fields.Bytes("destination");
+    record.destination_port = fields.U16("destinationPort");
+    record.forwarding = fields.U32("forwarding");
+    record.weight = fields.U32("weight");
+    record.upper_threshold = fields.U32("upperThreshold");
+    record.lower_threshold = fields.U32("lowerThreshold");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.U8(protocol);
+    out.Bytes(address);
+    out.U16(port);
+    out.Bytes(destination);
+    out.U16(destination_port);
+    out.U32(forwarding);
+    out.U32(weight);
+    out.U32(upper_threshold);
+    out.U32(lower_threshold);
+    out.End();
+  }
+};
+
+struct DestinationSet {
+  static constexpr std::uint32_t kCode = 36;
+  static constexpr const char* kName = "destinationSet";
+
+  std::uint8_t family = 0;
+  std::uint8_t protocol = 0;
+  std::span<const std::uint8_t> address;
+  std::uint16_t port = 0;
+  std::span<const std::uint8_t> destination;
+  std::uint16_t destination_port = 0;
+  std::uint32_t forwarding = 0;
+  std::uint32_t weight = 0;
+  std::uint32_t upper_threshold = 0;
+  std::uint32_t lower_threshold = 0;
+
+  static std::expected<DestinationSet, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    DestinationSet record;
+    record.family = fields.U8("family");
+    record.protocol = fields.U8("protocol");
+    record.address = fields.Bytes("address");
+    record.port = fields.U16("port");
+    record.destination = fields.Bytes("destination");
+    record.destination_port = fields.U16("destinationPort");
+    record.forwarding = fields.U32("forwarding");
+    record.weight = fields.U32("weight");
+    record.upper_threshold = fields.U32("upperThreshold");
+    record.lower_threshold = fields.U32("lowerThreshold");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.U8(protocol);
+    out.Bytes(address);
+    out.U16(port);
+    out.Bytes(destination);
+    out.U16(destination_port);
+    out.U32(forwarding);
+    out.U32(weight);
+    out.U32(upper_threshold);
+    out.U32(lower_threshold);
+    out.End();
+  }
+};
+
+struct DestinationDelete {
+  static constexpr std::uint32_t kCode = 37;
+  static constexpr const char* kName = "destinationDelete";
+
+  std::uint8_t family = 0;
+  std::uint8_t protocol = 0;
+  std::span<const std::uint8_t> address;
+  std::uint16_t port = 0;
+  std::span<const std::uint8_t> destination;
+  std::uint16_t destination_port = 0;
+
+  static std::expected<DestinationDelete, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    DestinationDelete record;
+    record.family = fields.U8("family");
+    record.protocol = fields.U8("protocol");
+    record.address = fields.Bytes("address");
+    record.port = fields.U16("port");
+    record.destination = fields.Bytes("destination");
+    record.destination_port = fields.U16("destinationPort");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.U8(protocol);
+    out.Bytes(address);
+    out.U16(port);
+    out.Bytes(destination);
+    out.U16(destination_port);
+    out.End();
+  }
+};
+
+struct IpvsTimeoutsSet {
+  static constexpr std::uint32_t kCode = 38;
+  static constexpr const char* kName = "ipvsTimeoutsSet";
+
+  std::uint32_t tcp_seconds = 0;
+  std::uint32_t tcp_fin_seconds = 0;
+  std::uint32_t udp_seconds = 0;
+
+  static std::expected<IpvsTimeoutsSet, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    IpvsTimeoutsSet record;
+    record.tcp_seconds = fields.U32("tcpSeconds");
+    record.tcp_fin_seconds = fields.U32("tcpFinSeconds");
+    record.udp_seconds = fields.U32("udpSeconds");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U32(tcp_seconds);
+    out.U32(tcp_fin_seconds);
+    out.U32(udp_seconds);
+    out.End();
+  }
+};
+
+struct LinkAdd {
+  static constexpr std::uint32_t kCode = 48;
+  static constexpr const char* kName = "linkAdd";
+
+  std::string_view link;
+  std::string_view type;
+
+  static std::expected<LinkAdd, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    LinkAdd record;
+    record.link = fields.String("link");
+    record.type = fields.String("type");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.String(link);
+    out.String(type);
+    out.End();
+  }
+};
+
+struct LinkUp {
+  static constexpr std::uint32_t kCode = 49;
+  static constexpr const char* kName = "linkUp";
+
+  std::string_view link;
+
+  static std::expected<LinkUp, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    LinkUp record;
+    record.link = fields.String("link");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.String(link);
+    out.End();
+  }
+};
+
+struct LinkDelete {
+  static constexpr std::uint32_t kCode = 50;
+  static constexpr const char* kName = "linkDelete";
+
+  std::string_view link;
+
+  static std::expected<LinkDelete, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    LinkDelete record;
+    record.link = fields.String("link");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.String(link);
+    out.End();
+  }
+};
+
+struct AddressesAdd {
+  static constexpr std::uint32_t kCode = 51;
+  static constexpr const char* kName = "addressesAdd";
+
+  std::uint8_t family = 0;
+  std::string_view link;
+  std::uint32_t index = 0;
+  std::uint8_t prefix_length = 0;
+  std::span<const std::uint8_t> addresses;
+  std::uint32_t flags = 0;
+
+  static std::expected<AddressesAdd, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    AddressesAdd record;
+    record.family = fields.U8("family");
+    record.link = fields.String("link");
+    record.index = fields.U32("index");
+    record.prefix_length = fields.U8("prefixLength");
+    record.addresses = fields.Bytes("addresses");
+    record.flags = fields.U32("flags");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.String(link);
+    out.U32(index);
+    out.U8(prefix_length);
+    out.Bytes(addresses);
+    out.U32(flags);
+    out.End();
+  }
+};
+
+struct AddressesDelete {
+  static constexpr std::uint32_t kCode = 52;
+  static constexpr const char* kName = "addressesDelete";
+
+  std::uint8_t family = 0;
+  std::string_view link;
+  std::uint32_t index = 0;
+  std::uint8_t prefix_length = 0;
+  std::span<const std::uint8_t> addresses;
+
+  static std::expected<AddressesDelete, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    AddressesDelete record;
+    record.family = fields.U8("family");
+    record.link = fields.String("link");
+    record.index = fields.U32("index");
+    record.prefix_length = fields.U8("prefixLength");
+    record.addresses = fields.Bytes("addresses");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.String(link);
+    out.U32(index);
+    out.U8(prefix_length);
+    out.Bytes(addresses);
     out.End();
   }
 };
@@ -1128,6 +1548,28 @@ struct Elements {
     out.U32(data_length);
     out.U32(count);
     out.Bytes(entries);
+    out.End();
+  }
+};
+
+struct Attempted {
+  static constexpr std::uint32_t kCode = 137;
+  static constexpr const char* kName = "attempted";
+
+  std::uint32_t taken = 0;
+
+  static std::expected<Attempted, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    Attempted record;
+    record.taken = fields.U32("taken");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U32(taken);
     out.End();
   }
 };

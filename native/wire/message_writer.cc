@@ -93,6 +93,10 @@ void MessageWriter::PutU64Be(std::uint16_t type, std::uint64_t value) noexcept {
   StoreBe(PutAttribute(type, 8), value);
 }
 
+void MessageWriter::PutU16Host(std::uint16_t type, std::uint16_t value) noexcept {
+  StoreHost(PutAttribute(type, 2), value);
+}
+
 void MessageWriter::PutU32Host(std::uint16_t type, std::uint32_t value) noexcept {
   StoreHost(PutAttribute(type, 4), value);
 }

@@ -48,6 +48,7 @@ class MessageWriter {
   void PutU16Be(std::uint16_t type, std::uint16_t value) noexcept;
   void PutU32Be(std::uint16_t type, std::uint32_t value) noexcept;
   void PutU64Be(std::uint16_t type, std::uint64_t value) noexcept;
+  void PutU16Host(std::uint16_t type, std::uint16_t value) noexcept;
   void PutU32Host(std::uint16_t type, std::uint32_t value) noexcept;
 
   /** Appends `length` bytes of undefined content, whole attributes as a rule; returns their start.

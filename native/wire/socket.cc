@@ -46,6 +46,13 @@ void Socket::GrowReceiveBuffer(int bytes) noexcept {
   static_cast<void>(::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)));
 }
 
+std::size_t Socket::ReceiveBufferBytes() const noexcept {
+  int bytes = 0;
+  socklen_t length = sizeof(bytes);
+  static_cast<void>(::getsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUF, &bytes, &length));
+  return static_cast<std::size_t>(bytes);
+}
+
 // One datagram must fit the send buffer (netlink_sendmsg: EMSGSIZE). The kernel doubles the number
 // given, for its own overhead. FORCE passes net.core.wmem_max and needs CAP_NET_ADMIN; without it
 // the send fails later, with EMSGSIZE, if the limit was too low.

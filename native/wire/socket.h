@@ -34,6 +34,9 @@ class Socket {
   std::uint32_t next_sequence() const noexcept { return sequence_; }
   void SkipSequences(std::uint32_t count) noexcept { sequence_ += count; }
 
+  /** Size of the receive buffer as the kernel counts it, overhead of each datagram included. */
+  std::size_t ReceiveBufferBytes() const noexcept;
+
   /** Sends `bytes` as one datagram, after growing the send buffer as needed. */
   std::expected<void, SystemError> Send(std::span<const std::uint8_t> bytes);
 

@@ -1,11 +1,11 @@
 /** The edge to the kernel, as everything above sees it. The fake for tests implements the same. */
 import type { Reply, Request } from './ops.ts';
 
-/** One error that the kernel gave for a batch. */
+/** One error that the kernel gave for a buffer of ops. */
 export interface KernelFailure {
   /** Index of the op in the buffer; undefined where the kernel did not say (e.g. ENOMEM). */
   readonly op: number | undefined;
-  /** Index of the entry within an elements op; undefined where not known. */
+  /** Index of the entry within an op that has several; undefined where not known. */
   readonly entry: number | undefined;
   /** Symbolic errno, e.g. `ENOENT`. */
   readonly code: string;
@@ -13,10 +13,19 @@ export interface KernelFailure {
   readonly message: string;
 }
 
-/** The outcome of a batch: applied whole, or failed with at least one reason. */
+/** The outcome of a buffer of ops: applied whole, or failed with at least one reason. */
 export type ApplyResult =
   | { readonly kind: 'applied' }
-  | { readonly kind: 'failed'; readonly failures: readonly KernelFailure[] };
+  | {
+      readonly kind: 'failed';
+      readonly failures: readonly KernelFailure[];
+      /**
+       * True when other ops of the buffer were applied: read the kernel before the next change.
+       * Never for a buffer of nft ops alone, which are one transaction. A failure without an op
+       * (the answer was lost) leaves open what was applied.
+       */
+      readonly partly: boolean;
+    };
 
 export interface DumpResult {
   readonly records: readonly Reply[];
@@ -30,7 +39,9 @@ export interface DumpResult {
 
 export interface Kernel {
   /**
-   * Applies a buffer of ops (records of `nftOps`) as one nf_tables transaction. Rejects with
+   * Applies a buffer of ops (records of `kernelOps`) in its order. Consecutive ops of one schema are
+   * a run: `nftOps` are one transaction, of `ipvsOps` and `routeOps` each op is tried, whatever
+   * becomes of those before. The first run with a failure is the last that is done. Rejects with
    * KernelError only when nothing could be sent at all; the kernel's refusals are results.
    * `ops` must not be written to until the promise has settled.
    */

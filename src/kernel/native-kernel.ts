@@ -19,7 +19,7 @@ type Failed = Extract<Reply, { kind: 'failed' }>;
  */
 export function openKernel(options: KernelOptions = {}): Kernel {
   const { Socket } = loadAddon();
-  const place = options.netns === undefined ? 'nf_tables' : `nf_tables of ${options.netns}`;
+  const place = options.netns ?? 'this namespace';
   return new NativeKernel(new Socket(options), new Socket(options), place);
 }
 
@@ -37,12 +37,15 @@ class NativeKernel implements Kernel {
 
   async apply(ops: Uint8Array): Promise<ApplyResult> {
     if (ops.length === 0) return { kind: 'applied' };
-    const answer = await submit(this.#writes, ops, 'nft.apply', this.#place);
+    const answer = await submit(this.#writes, ops, 'kernel.apply', this.#place);
     const failures: KernelFailure[] = [];
+    let partly = false;
     for (const reply of readRecords(replies, answer)) {
       if (reply.kind === 'failed') failures.push(toFailure(reply));
+      else if (reply.kind === 'committed') partly = true;
+      else if (reply.kind === 'attempted') partly ||= reply.taken > 0;
     }
-    return failures.length === 0 ? { kind: 'applied' } : { kind: 'failed', failures };
+    return failures.length === 0 ? { kind: 'applied' } : { kind: 'failed', failures, partly };
   }
 
   async dump(request: Request): Promise<DumpResult> {

@@ -4,8 +4,12 @@
  *
  * Numbers that the kernel defines (families, hooks, flags, registers, keys) are passed as the
  * kernel's own values, see `nft-constants.ts` and linux/netfilter/nf_tables.h.
+ *
+ * IPVS and links have files of their own: `ipvs-ops.ts`, `route-ops.ts`.
  */
+import { ipvsOps } from './ipvs-ops.ts';
 import type { RecordOf, Schema } from './records.ts';
+import { routeOps } from './route-ops.ts';
 
 const inTable = { family: 'u8', table: 'string' } as const;
 const inChain = { ...inTable, chain: 'string' } as const;
@@ -97,6 +101,13 @@ export const nftOps = {
   elementsDelete: { code: 16, fields: elements },
 } as const satisfies Schema;
 
+/**
+ * All ops. A buffer may mix them; they are done in its order. Consecutive ops of one schema are a
+ * run: of `nftOps` a transaction, of the others each op by itself. The first run with a failure
+ * ends the buffer.
+ */
+export const kernelOps = { ...nftOps, ...ipvsOps, ...routeOps } as const;
+
 /** Requests that read. A buffer holds exactly one. */
 export const requests = {
   generationGet: { code: 64, fields: {} },
@@ -130,8 +141,9 @@ export const replies = {
     fields: { messages: 'u32', bytes: 'u32', encodeUs: 'u32', kernelUs: 'u32' },
   },
   /**
-   * One error of a rejected transaction. `op` is the index of the op in the buffer, `entry` the
-   * index of the entry within an elements op; 0xffffffff where the kernel did not say.
+   * One error of a rejected transaction, or of an op by itself. `op` is the index of the op in the
+   * buffer, `entry` the index of the entry within an op that has several; 0xffffffff where the
+   * kernel did not say.
    */
   failed: {
     code: 129,
@@ -168,6 +180,8 @@ export const replies = {
   },
   set: { code: 135, fields: { ...inSet, handle: 'u64', ...setShape, comment: 'string' } },
   elements: { code: 136, fields: elements },
+  /** Ends a run of ops that are no transaction: how many of its messages the kernel took. */
+  attempted: { code: 137, fields: { taken: 'u32' } },
 } as const satisfies Schema;
 
 /** Requests about entries of connection tracking. A buffer holds exactly one. */
@@ -270,6 +284,7 @@ export const expressions = {
 } as const satisfies Schema;
 
 export type NftOp = RecordOf<typeof nftOps>;
+export type KernelOp = RecordOf<typeof kernelOps>;
 export type Request = RecordOf<typeof requests>;
 export type Reply = RecordOf<typeof replies>;
 export type Expression = RecordOf<typeof expressions>;

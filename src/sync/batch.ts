@@ -273,7 +273,7 @@ function stagesOf(causes: readonly Cause[], encodedMs: number, committedMs: numb
 
 /** A rejected `apply` as a result: nothing is known about the batch but the reason. */
 function asFailed(error: Error & { code?: string }): ApplyResult {
-  return { kind: 'failed', failures: [asKernelFailure(error)] };
+  return { kind: 'failed', failures: [asKernelFailure(error)], partly: false };
 }
 
 /** An exception as a failure that names no op. */

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { onTestFinished } from 'vitest';
 import type { Kernel } from '../../src/kernel/kernel.ts';
-import { openKernel } from '../../src/kernel/native-kernel.ts';
+import { type KernelOptions, openKernel } from '../../src/kernel/native-kernel.ts';
 
 export interface Namespace {
   readonly name: string;
@@ -26,9 +26,11 @@ export async function createNamespace(): Promise<Namespace> {
 }
 
 /** The kernel of a new namespace, closed when the test ends. */
-export async function createKernel(): Promise<{ kernel: Kernel; namespace: Namespace }> {
+export async function createKernel(
+  options: Omit<KernelOptions, 'netns'> = {},
+): Promise<{ kernel: Kernel; namespace: Namespace }> {
   const namespace = await createNamespace();
-  const kernel = openKernel({ netns: namespace.path });
+  const kernel = openKernel({ ...options, netns: namespace.path });
   onTestFinished(() => kernel.close());
   return { kernel, namespace };
 }

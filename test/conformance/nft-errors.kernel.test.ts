@@ -206,17 +206,18 @@ test('without the permission to change the network: EPERM for apply and for dump
     applied: {
       kind: 'failed',
       failures: [{ code: 'EPERM', message: 'Operation not permitted' }],
+      partly: false,
     },
-    dumped: 'KernelError: nft.tablesDump nf_tables: Operation not permitted (EPERM)',
+    dumped: 'KernelError: nft.tablesDump this namespace: Operation not permitted (EPERM)',
   });
 });
 
 test('a namespace that does not exist rejects with ENOENT and its path', async () => {
   const kernel = openKernel({ netns: '/run/netns/fairlead-absent' });
-  const subject = 'nf_tables of /run/netns/fairlead-absent';
+  const subject = '/run/netns/fairlead-absent';
   await expect(kernel.apply(batch(addTable))).rejects.toMatchObject({
     name: 'KernelError',
-    operation: 'nft.apply',
+    operation: 'kernel.apply',
     subject,
     code: 'ENOENT',
   });

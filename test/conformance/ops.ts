@@ -5,16 +5,16 @@ import type { Kernel } from '../../src/kernel/kernel.ts';
 import {
   type Expression,
   expressions,
-  type NftOp,
-  nftOps,
+  type KernelOp,
+  kernelOps,
   type Reply,
   type Request,
 } from '../../src/kernel/ops.ts';
 import { RecordWriter, readRecords } from '../../src/kernel/records.ts';
 
 /** A buffer of ops. */
-export function batch(...ops: readonly NftOp[]): Uint8Array {
-  const writer = new RecordWriter(nftOps);
+export function batch(...ops: readonly KernelOp[]): Uint8Array {
+  const writer = new RecordWriter(kernelOps);
   for (const op of ops) writer.write(op.kind, op as never);
   return writer.finish();
 }
@@ -32,7 +32,7 @@ export function readRule(bytes: Uint8Array): Expression[] {
 }
 
 /** Applies ops that the kernel must take. */
-export async function applied(kernel: Kernel, ...ops: readonly NftOp[]): Promise<void> {
+export async function applied(kernel: Kernel, ...ops: readonly KernelOp[]): Promise<void> {
   expect(await kernel.apply(batch(...ops))).toEqual({ kind: 'applied' });
 }
 

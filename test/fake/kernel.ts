@@ -56,16 +56,17 @@ export class FakeKernel implements Kernel {
   applyNow(buffer: Uint8Array): ApplyResult {
     const ops = [...readRecords(nftOps, buffer)];
     const injected = this.#injected(ops);
-    if (injected !== undefined) return { kind: 'failed', failures: [injected] };
+    if (injected !== undefined) return { kind: 'failed', failures: [injected], partly: false };
     const failures = this.#commit(ops);
-    if (failures.length > 0) return { kind: 'failed', failures };
+    if (failures.length > 0) return { kind: 'failed', failures, partly: false };
     this.commits += 1;
     this.writes += ops.reduce((sum, op) => sum + writesOf(op), 0);
     if (this.#unknownOutcomes === 0) return { kind: 'applied' };
     this.#unknownOutcomes -= 1;
     const code = 'ENOBUFS';
     const { message } = new Refusal(code);
-    return { kind: 'failed', failures: [{ op: undefined, entry: undefined, code, message }] };
+    const failure = { op: undefined, entry: undefined, code, message };
+    return { kind: 'failed', failures: [failure], partly: false };
   }
 
   async dump(request: Request): Promise<DumpResult> {

@@ -196,7 +196,8 @@ describe('a start that cannot work says in one line what is wrong and what to do
 
     override async apply(): Promise<ApplyResult> {
       const message = this.#failure.code;
-      return { kind: 'failed', failures: [{ ...this.#failure, entry: undefined, message }] };
+      const failures = [{ ...this.#failure, entry: undefined, message }];
+      return { kind: 'failed', failures, partly: false };
     }
   }
 

@@ -112,7 +112,7 @@ export class ToyKernel implements Kernel {
     await this.#gates.writes;
     const ops = decode(bytes);
     const refused = this.refuse(ops);
-    if (refused !== undefined) return { kind: 'failed', failures: [refused] };
+    if (refused !== undefined) return { kind: 'failed', failures: [refused], partly: false };
     const next = new Map(this.objects);
     for (const [index, { object, was, is }] of ops.entries()) {
       const held = next.get(object);
@@ -124,7 +124,7 @@ export class ToyKernel implements Kernel {
             : undefined;
       if (code !== undefined) {
         const failure = { op: index, entry: undefined, code, message: `${code} ${object}` };
-        return { kind: 'failed', failures: [failure] };
+        return { kind: 'failed', failures: [failure], partly: false };
       }
       if (is === undefined) next.delete(object);
       else next.set(object, is);

@@ -1,0 +1,29 @@
+#ifndef FAIRLEAD_IPVS_IPVS_FAMILY_H_
+#define FAIRLEAD_IPVS_IPVS_FAMILY_H_
+
+#include <optional>
+
+#include "protocol/family.h"
+#include "wire/socket.h"
+
+namespace fairlead::ipvs {
+
+/** IPVS: a buffer holds ops, each of which is tried by itself. */
+class IpvsFamily : public protocol::Family {
+ public:
+  /** `receive_buffer_bytes`: 0 = enough for the errors of a full send. */
+  explicit IpvsFamily(int receive_buffer_bytes) noexcept;
+
+  bool Handles(std::uint32_t code) const noexcept override;
+  std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer) override;
+
+ private:
+  std::expected<wire::Socket*, SystemError> OpenSocket();
+
+  int receive_buffer_bytes_;
+  std::optional<wire::Socket> socket_;
+};
+
+}  // namespace fairlead::ipvs
+
+#endif  // FAIRLEAD_IPVS_IPVS_FAMILY_H_

@@ -1,0 +1,52 @@
+// Messages of the generic netlink family IPVS.
+#ifndef FAIRLEAD_IPVS_MESSAGE_H_
+#define FAIRLEAD_IPVS_MESSAGE_H_
+
+#include <linux/genetlink.h>
+#include <linux/ip_vs.h>
+#include <linux/netlink.h>
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "wire/message_writer.h"
+
+namespace fairlead::ipvs {
+
+/** Where a message goes: the number that this kernel gave the family IPVS, and its own number. */
+struct Route {
+  std::uint16_t family_id = 0;
+  std::uint32_t sequence = 0;
+};
+
+/** Starts the message IPVS_CMD_*; NLM_F_REQUEST is added to `flags`. */
+inline void BeginMessage(wire::MessageWriter& out, Route to, int command, int flags) noexcept {
+  out.BeginMessage(to.family_id, static_cast<std::uint16_t>(NLM_F_REQUEST | flags), to.sequence);
+  // genlmsghdr: command, version, reserved.
+  const std::array<std::uint8_t, GENL_HDRLEN> header = {static_cast<std::uint8_t>(command),
+                                                        IPVS_GENL_VERSION};
+  out.PutFamilyHeader(header);
+}
+
+/** Bytes of an address of the family AF_INET or AF_INET6; 0 for any other. */
+std::size_t AddressBytes(std::uint8_t family) noexcept;
+
+/** An address as IPVS has them: 16 bytes, of which IPv4 uses the first four (nf_inet_addr). */
+void PutAddress(wire::MessageWriter& out, std::uint16_t attribute,
+                std::span<const std::uint8_t> address) noexcept;
+
+/** What identifies a virtual service. */
+struct ServiceKey {
+  std::uint8_t family = 0;
+  std::uint8_t protocol = 0;
+  std::span<const std::uint8_t> address;
+  std::uint16_t port = 0;
+};
+
+/** The attributes of IPVS_CMD_ATTR_SERVICE that identify the service. */
+void PutKey(wire::MessageWriter& out, const ServiceKey& key) noexcept;
+
+}  // namespace fairlead::ipvs
+
+#endif  // FAIRLEAD_IPVS_MESSAGE_H_

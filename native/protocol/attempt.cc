@@ -1,0 +1,52 @@
+#include "protocol/attempt.h"
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "protocol/ops.gen.h"
+
+namespace fairlead::protocol {
+
+namespace {
+
+std::string Words(const DecodeError& error) {
+  return std::string(error.record) + "." + error.field + " " + error.problem;
+}
+
+void WriteFailure(const wire::Pipeline::Failure& failure, RecordWriter& out) {
+  reply::Failed failed;
+  failed.op = failure.origin ? failure.origin->op : kUnknownIndex;
+  failed.entry = failure.origin ? failure.origin->entry : kUnknownIndex;
+  failed.error = static_cast<std::uint32_t>(failure.error);
+  failed.message = failure.words;
+  failed.Write(out);
+}
+
+}  // namespace
+
+std::expected<ByteBuffer, SystemError> AttemptAll(std::span<const std::uint8_t> ops,
+                                                  wire::Pipeline& pipeline,
+                                                  const AttemptOp& attempt) {
+  RecordReader reader(ops);
+  for (std::uint32_t index = 0; !reader.AtEnd() && !pipeline.broken(); ++index) {
+    const auto record = reader.Next();
+    const auto done = record ? attempt(*record, index, pipeline)
+                             : std::expected<void, DecodeError>(std::unexpected(record.error()));
+    if (!done) pipeline.Fail({index, kUnknownIndex}, EINVAL, Words(done.error()));
+  }
+  pipeline.Flush();
+  const auto& broken = pipeline.broken();
+  if (broken && !pipeline.anything_sent()) return std::unexpected(*broken);
+  RecordWriter out;
+  for (const auto& failure : pipeline.failures()) WriteFailure(failure, out);
+  if (broken) {
+    const std::string words = broken->call + ": " + std::strerror(broken->error);
+    WriteFailure({std::nullopt, broken->error, words}, out);
+  }
+  reply::Attempted{pipeline.taken()}.Write(out);
+  return std::move(out.buffer());
+}
+
+}  // namespace fairlead::protocol

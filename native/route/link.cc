@@ -1,0 +1,49 @@
+#include "route/link.h"
+
+#include <linux/if_link.h>
+#include <linux/rtnetlink.h>
+
+#include <cerrno>
+
+#include "route/message.h"
+#include "wire/byte_order.h"
+#include "wire/dump_reader.h"
+
+namespace fairlead::route {
+
+std::expected<Link, std::string> DecodeLink(const wire::Message& message) {
+  if (message.type != RTM_NEWLINK || message.payload.size() < sizeof(ifinfomsg)) {
+    return std::unexpected("the kernel sent no link");
+  }
+  const std::uint8_t* header = message.payload.data();
+  const wire::AttrTable<IFLA_LINKINFO> attributes(message.payload.subspan(sizeof(ifinfomsg)));
+  const wire::AttrTable<IFLA_INFO_KIND> info(attributes.Bytes(IFLA_LINKINFO));
+  if (attributes.malformed() || info.malformed() || !attributes.Has(IFLA_IFNAME)) {
+    return std::unexpected("a link has no name");
+  }
+  return Link{wire::LoadHost<std::uint32_t>(header + offsetof(ifinfomsg, ifi_index)),
+              wire::LoadHost<std::uint32_t>(header + offsetof(ifinfomsg, ifi_flags)),
+              attributes.String(IFLA_IFNAME), info.String(IFLA_INFO_KIND)};
+}
+
+std::expected<LinkIndex, SystemError> ResolveLink(wire::Socket& socket, std::string_view name) {
+  const std::uint32_t sequence = socket.next_sequence();
+  socket.SkipSequences(1);
+  const auto sent = socket.Send(EncodeLinkGet(name, sequence).bytes());
+  if (!sent) return std::unexpected(sent.error());
+  LinkIndex found;
+  wire::DumpReader reader(sequence,
+                          [&](const wire::Message& message) -> std::expected<void, std::string> {
+                            const auto link = DecodeLink(message);
+                            if (!link) return std::unexpected(link.error());
+                            found.index = link->index;
+                            return {};
+                          });
+  const auto complete = wire::ReceiveDump(socket, reader);
+  if (!complete) return std::unexpected(complete.error());
+  wire::DumpEnd end = reader.Finish();
+  if (end.error == 0 && found.index != 0) return found;
+  return LinkIndex{0, end.error == 0 ? ENODEV : end.error, std::move(end.words)};
+}
+
+}  // namespace fairlead::route

@@ -1,0 +1,29 @@
+// Messages of rtnetlink about links and addresses.
+#ifndef FAIRLEAD_ROUTE_MESSAGE_H_
+#define FAIRLEAD_ROUTE_MESSAGE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "wire/message_writer.h"
+
+namespace fairlead::route {
+
+/** Bytes of an address of the family AF_INET or AF_INET6; 0 for any other. */
+std::size_t AddressBytes(std::uint8_t family) noexcept;
+
+/** Whether a link may have the name: neither empty nor longer than 15 bytes (IFNAMSIZ). */
+bool IsLinkName(std::string_view name) noexcept;
+
+/** Starts RTM_*LINK with ifinfomsg { ifi_flags, ifi_change }; NLM_F_REQUEST is added to `flags`. */
+void BeginLinkMessage(wire::MessageWriter& out, std::uint16_t type, int flags,
+                      std::uint32_t sequence, std::uint32_t link_flags = 0) noexcept;
+
+/** RTM_GETLINK { IFLA_IFNAME, IFLA_EXT_MASK }; acknowledged, so that its end can be told. */
+wire::MessageWriter EncodeLinkGet(std::string_view name, std::uint32_t sequence) noexcept;
+
+}  // namespace fairlead::route
+
+#endif  // FAIRLEAD_ROUTE_MESSAGE_H_

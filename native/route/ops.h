@@ -1,0 +1,66 @@
+// Changes of links and addresses.
+#ifndef FAIRLEAD_ROUTE_OPS_H_
+#define FAIRLEAD_ROUTE_OPS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "protocol/ops.gen.h"
+#include "wire/message_writer.h"
+
+namespace fairlead::route {
+
+/** Whether the code is one of the schema `routeOps`. */
+bool IsOp(std::uint32_t code) noexcept;
+
+/** Whether the code is one of those that EncodeLinkOp takes: that change a link itself. */
+bool IsLinkOp(std::uint32_t code) noexcept;
+
+/**
+ * Appends the message of an op:
+ *
+ *   RTM_NEWLINK ifinfomsg { ifi_flags, ifi_change: IFF_UP for linkUp }
+ *     IFLA_IFNAME, IFLA_LINKINFO { IFLA_INFO_KIND } for linkAdd
+ *   RTM_DELLINK IFLA_IFNAME
+ *
+ * On failure what was written is to be taken back.
+ */
+std::expected<void, protocol::DecodeError> EncodeLinkOp(const protocol::Record& record,
+                                                        std::uint32_t sequence,
+                                                        wire::MessageWriter& out);
+
+/** Addresses to add or to delete: the ops addressesAdd and addressesDelete. */
+struct Addresses {
+  enum class Change { kAdd, kDelete };
+  Change change = Change::kAdd;
+  std::uint8_t family = 0;
+  std::string_view link;
+  std::uint32_t index = 0;
+  std::uint8_t prefix_length = 0;
+  std::span<const std::uint8_t> addresses;
+  /** IFA_F_*. */
+  std::uint32_t flags = 0;
+
+  std::size_t count() const noexcept;
+  std::span<const std::uint8_t> At(std::size_t entry) const noexcept;
+};
+
+std::expected<Addresses, protocol::DecodeError> ReadAddresses(const protocol::Record& record);
+
+/**
+ * Appends the message for one address of the link `index`:
+ *
+ *   RTM_NEWADDR, RTM_DELADDR ifaddrmsg { family, prefixlen, index }
+ *     IFA_LOCAL, IFA_ADDRESS: the address
+ *     IFA_FLAGS u32, unless 0
+ */
+void EncodeAddress(const Addresses& op, std::size_t entry, std::uint32_t index,
+                   std::uint32_t sequence, wire::MessageWriter& out) noexcept;
+
+}  // namespace fairlead::route
+
+#endif  // FAIRLEAD_ROUTE_OPS_H_

@@ -1,0 +1,29 @@
+#ifndef FAIRLEAD_ROUTE_ROUTE_FAMILY_H_
+#define FAIRLEAD_ROUTE_ROUTE_FAMILY_H_
+
+#include <optional>
+
+#include "protocol/family.h"
+#include "wire/socket.h"
+
+namespace fairlead::route {
+
+/** Links and addresses (rtnetlink): a buffer holds ops, each of which is tried by itself. */
+class RouteFamily : public protocol::Family {
+ public:
+  /** `receive_buffer_bytes`: 0 = enough for the errors of a full send. */
+  explicit RouteFamily(int receive_buffer_bytes) noexcept;
+
+  bool Handles(std::uint32_t code) const noexcept override;
+  std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer) override;
+
+ private:
+  std::expected<wire::Socket*, SystemError> OpenSocket();
+
+  int receive_buffer_bytes_;
+  std::optional<wire::Socket> socket_;
+};
+
+}  // namespace fairlead::route
+
+#endif  // FAIRLEAD_ROUTE_ROUTE_FAMILY_H_

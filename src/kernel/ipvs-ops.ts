@@ -1,0 +1,92 @@
+/**
+ * The part of the schema (`ops.ts`) that is about IPVS: generic netlink family `IPVS`,
+ * linux/ip_vs.h. Addresses are in network order, ports and all other numbers in host order.
+ */
+import type { Schema } from './records.ts';
+
+/** What identifies a virtual service, of those that are not found by a firewall mark. */
+const virtualServiceKey = {
+  /** AF_INET (2) or AF_INET6 (10), the same numbers as NFPROTO. */
+  family: 'u8',
+  /** IPPROTO_TCP, _UDP or _SCTP. */
+  protocol: 'u8',
+  /** 4 bytes (IPv4) or 16 (IPv6). */
+  address: 'bytes',
+  /** 0 = every port that has no service of its own; only useful with persistence. */
+  port: 'u16',
+} as const;
+
+const virtualServiceSettings = {
+  /** Name of the scheduler, `rr`: the kernel loads the module `ip_vs_rr` when it lacks it. */
+  scheduler: 'string',
+  /** Bits of `IP_VS_SVC_F`, without HASHED, which is the kernel's own. */
+  flags: 'u32',
+  /** How long a client is remembered (IPVS_SVC_ATTR_TIMEOUT); counts with PERSISTENT only. */
+  timeoutSeconds: 'u32',
+  /**
+   * Clients whose addresses share so many bits are one to persistence (IPVS_SVC_ATTR_NETMASK): 32
+   * for IPv4, 128 for IPv6 = each its own. IPv6 needs at least 1 (EINVAL).
+   */
+  prefixLength: 'u8',
+} as const;
+
+const destinationKey = {
+  ...virtualServiceKey,
+  /** The real server. Of another family than the service only with IP_VS_CONN_F.TUNNEL. */
+  destination: 'bytes',
+  destinationPort: 'u16',
+} as const;
+
+const destinationSettings = {
+  /** One of `IP_VS_CONN_F`. */
+  forwarding: 'u32',
+  /** Up to 2^31 - 1 (ERANGE); 0 = no new connections. */
+  weight: 'u32',
+  /** No new connections above `upperThreshold` until there are fewer than `lowerThreshold`; 0, 0 =
+   * no limit. ERANGE when the lower one is higher. */
+  upperThreshold: 'u32',
+  lowerThreshold: 'u32',
+} as const;
+
+/**
+ * Ops that change IPVS, each by itself: there are no transactions, and one that is refused does not
+ * keep those after it from being tried. Errors, besides those above:
+ * - of a virtual service: EEXIST (Add), ESRCH (Set, Delete, and every op on its destinations),
+ *   ENOENT for a scheduler that the kernel does not have;
+ * - of a destination: EEXIST (Add), ENOENT (Set, Delete), EINVAL for an address that is neither
+ *   unicast nor local; for IPv4 that is every address while the namespace's `lo` is down;
+ * - EPROTONOSUPPORT, for no op in particular, when the kernel has no IPVS and cannot load it.
+ */
+export const ipvsOps = {
+  virtualServiceAdd: { code: 32, fields: { ...virtualServiceKey, ...virtualServiceSettings } },
+  /** Replaces all settings, keeps destinations and connections (IPVS_CMD_SET_SERVICE). */
+  virtualServiceSet: { code: 33, fields: { ...virtualServiceKey, ...virtualServiceSettings } },
+  /** Deletes its destinations too; their connections die of their next packet. */
+  virtualServiceDelete: { code: 34, fields: virtualServiceKey },
+  destinationAdd: { code: 35, fields: { ...destinationKey, ...destinationSettings } },
+  /** Replaces all settings (IPVS_CMD_SET_DEST). */
+  destinationSet: { code: 36, fields: { ...destinationKey, ...destinationSettings } },
+  /** Its connections end at their next packet, or linger: sysctl expire_nodest_conn. */
+  destinationDelete: { code: 37, fields: destinationKey },
+  /** Timeouts of connections, of the whole namespace (IPVS_CMD_SET_CONFIG); 0 = as it is. */
+  ipvsTimeoutsSet: {
+    code: 38,
+    fields: { tcpSeconds: 'u32', tcpFinSeconds: 'u32', udpSeconds: 'u32' },
+  },
+} as const satisfies Schema;
+
+/**
+ * IP_VS_SVC_F_*: flags of a virtual service. SCHED1 to SCHED3 belong to the scheduler: for `sh`
+ * fallback and port, for `mh` the same (`ip_vs_mh.c`).
+ */
+export const IP_VS_SVC_F = {
+  PERSISTENT: 0x1,
+  HASHED: 0x2,
+  ONEPACKET: 0x4,
+  SCHED1: 0x8,
+  SCHED2: 0x10,
+  SCHED3: 0x20,
+} as const;
+
+/** IP_VS_CONN_F_*: how packets get to a destination. */
+export const IP_VS_CONN_F = { MASQ: 0, LOCALNODE: 1, TUNNEL: 2, DROUTE: 3, BYPASS: 4 } as const;

@@ -1,0 +1,40 @@
+/**
+ * The part of the schema (`ops.ts`) that is about links and their addresses: rtnetlink,
+ * linux/if_link.h and linux/if_addr.h. Addresses are in network order, numbers in host order.
+ */
+import type { Schema } from './records.ts';
+
+/** Name of a link, at most 15 bytes (IFNAMSIZ). */
+const link = { link: 'string' } as const;
+
+const addresses = {
+  /** AF_INET (2) or AF_INET6 (10). */
+  family: 'u8',
+  /** Empty: `index` counts. A name stands for the link that has it when the op's turn comes. */
+  ...link,
+  /** Index of the link (ifi_index); counts only when `link` is empty. */
+  index: 'u32',
+  prefixLength: 'u8',
+  /** Addresses of 4 or 16 bytes, one after the other; a failure's `entry` counts them. */
+  addresses: 'bytes',
+} as const;
+
+/**
+ * Ops that change links and addresses, each by itself: there are no transactions, and one that is
+ * refused does not keep those after it from being tried. ENODEV: there is no such link.
+ */
+export const routeOps = {
+  /** Adds a link of a type that needs no more than its name, such as `dummy`. EEXIST; EOPNOTSUPP
+   * when the kernel has no such type. */
+  linkAdd: { code: 48, fields: { ...link, type: 'string' } },
+  /** Sets IFF_UP. */
+  linkUp: { code: 49, fields: link },
+  linkDelete: { code: 50, fields: link },
+  /** `flags`: bits of `IFA_F`. EEXIST for an address that the link has. */
+  addressesAdd: { code: 51, fields: { ...addresses, flags: 'u32' } },
+  /** EADDRNOTAVAIL for an address that the link does not have. */
+  addressesDelete: { code: 52, fields: addresses },
+} as const satisfies Schema;
+
+/** IFA_F_*: flags of an address (linux/if_addr.h). NODAD: usable at once (IPv6). */
+export const IFA_F = { NODAD: 0x02, PERMANENT: 0x80 } as const;

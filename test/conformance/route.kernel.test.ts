@@ -1,0 +1,139 @@
+/** Links and addresses, read back by ip(8). A bridge stands in for the dummy device, which needs
+ * no more than its name either. */
+import { expect, test } from 'vitest';
+import type { KernelOp } from '../../src/kernel/ops.ts';
+import { IFA_F } from '../../src/kernel/route-ops.ts';
+import { parseAddress } from '../../src/state/address.ts';
+import { createKernel, type Namespace } from './namespace.ts';
+import { applied, batch } from './ops.ts';
+
+const AF_INET = 2;
+const AF_INET6 = 10;
+
+function add(link: string, ...texts: readonly string[]) {
+  return { kind: 'addressesAdd', flags: 0, ...addresses(link, texts) } as const;
+}
+
+function remove(link: string, ...texts: readonly string[]) {
+  return { kind: 'addressesDelete', ...addresses(link, texts) } as const;
+}
+
+function addresses(link: string, texts: readonly string[]) {
+  const parsed = texts.map((text) => parseAddress(text)!);
+  const isV4 = parsed[0]!.family === 'IPv4';
+  return {
+    family: isV4 ? AF_INET : AF_INET6,
+    link,
+    index: 0,
+    prefixLength: isV4 ? 32 : 128,
+    addresses: Buffer.concat(parsed.map(({ bytes }) => bytes)),
+  };
+}
+
+const addLink = { kind: 'linkAdd', link: 'vips', type: 'bridge' } as const;
+
+/** The addresses of a link, as ip(8) lists them, without the one that the kernel itself makes. */
+async function listed(namespace: Namespace, link = 'vips'): Promise<string[]> {
+  const output = await namespace.run('ip', ['-brief', 'address', 'show', 'dev', link]);
+  const words = output.trim().split(/\s+/).slice(2);
+  return words.filter((word) => !word.startsWith('fe80:')).sort();
+}
+
+test('a link and its addresses are made and deleted in one buffer, in its order', async () => {
+  const { kernel, namespace } = await createKernel();
+  const vips = [add('vips', '10.96.0.10', '10.96.0.11'), add('vips', 'fd00::10')];
+  await applied(kernel, addLink, ...vips);
+  expect(await listed(namespace)).toEqual(['10.96.0.10/32', '10.96.0.11/32', 'fd00::10/128']);
+  await applied(kernel, remove('vips', '10.96.0.10'), remove('vips', 'fd00::10'));
+  expect(await listed(namespace)).toEqual(['10.96.0.11/32']);
+  await applied(kernel, { kind: 'linkDelete', link: 'vips' });
+  await expect(namespace.run('ip', ['link', 'show', 'vips'])).rejects.toThrow('does not exist');
+});
+
+test('a link of the name that was made anew gets the addresses that come after it', async () => {
+  const { kernel, namespace } = await createKernel();
+  const deletion = { kind: 'linkDelete', link: 'vips' } as const;
+  await applied(
+    kernel,
+    addLink,
+    add('vips', '10.0.0.1'),
+    deletion,
+    addLink,
+    add('vips', '10.0.0.2'),
+  );
+  expect(await listed(namespace)).toEqual(['10.0.0.2/32']);
+});
+
+test('a link is set up, and addresses go by its index as well, with their flags', async () => {
+  const { kernel, namespace } = await createKernel();
+  await applied(kernel, addLink, { kind: 'linkUp', link: 'vips' });
+  const link = JSON.parse(await namespace.run('ip', ['-json', 'link', 'show', 'vips']));
+  expect(link).toMatchObject([{ flags: expect.arrayContaining(['UP']) as string[] }]);
+  const { ifindex: index } = (link as { ifindex: number }[])[0]!;
+  const flags = IFA_F.NODAD;
+  await applied(kernel, { ...add('', 'fd00::1'), index, flags });
+  expect(await listed(namespace)).toEqual(['fd00::1/128']);
+  const shown = await namespace.run('ip', ['address', 'show', 'dev', 'vips']);
+  expect(shown).toContain('inet6 fd00::1/128 scope global nodad');
+});
+
+test('each failure names its op and entry, and the others are done', async () => {
+  const { kernel, namespace } = await createKernel();
+  const ops: KernelOp[] = [
+    addLink,
+    add('vips', '10.0.0.1', '10.0.0.2', '10.0.0.1', '10.0.0.3'),
+    add('absent', '10.0.0.4'),
+    remove('vips', '10.0.0.9', '10.0.0.2'),
+    { ...addLink, link: 'other', type: 'no-such-type' },
+    { ...addLink, link: 'a-name-of-17-byte' },
+    addLink,
+    { kind: 'linkDelete', link: 'absent' },
+    add('vips', '10.0.0.5'),
+  ];
+  const result = await kernel.apply(batch(...ops));
+  expect(result).toMatchObject({ kind: 'failed', partly: true });
+  const failures = result.kind === 'failed' ? result.failures : [];
+  const found = failures.map(({ op, entry, code }) => [op, entry, code]);
+  expect(found.sort()).toEqual([
+    [1, 2, 'EEXIST'],
+    [2, undefined, 'ENODEV'],
+    [3, 0, 'EADDRNOTAVAIL'],
+    [4, undefined, 'EOPNOTSUPP'],
+    [5, undefined, 'EINVAL'],
+    [6, undefined, 'EEXIST'],
+    [7, undefined, 'ENODEV'],
+  ]);
+  expect(failures[0]!.message).not.toBe('');
+  expect(await listed(namespace)).toEqual(['10.0.0.1/32', '10.0.0.3/32', '10.0.0.5/32']);
+});
+
+test('thousands of failures are all told, whatever the size of the receive buffer', async () => {
+  const { kernel, namespace } = await createKernel({ receiveBufferBytes: 4096 });
+  const texts = Array.from({ length: 3000 }, (_, i) => `10.1.${i >> 8}.${i & 255}`);
+  await applied(kernel, addLink, add('vips', ...texts));
+  expect(await listed(namespace)).toHaveLength(3000);
+  const result = await kernel.apply(batch(add('vips', ...texts)));
+  const failures = result.kind === 'failed' ? result.failures : [];
+  const entries = failures.map(({ op, entry, code }) => `${op} ${entry} ${code}`);
+  expect(entries).toEqual(texts.map((_, i) => `0 ${i} EEXIST`));
+  expect(result).toMatchObject({ partly: false });
+});
+
+test('runs of several families keep their order, and the first that fails ends them', async () => {
+  const { kernel, namespace } = await createKernel();
+  const inTable = { family: AF_INET, table: 't' } as const;
+  const addTable = { kind: 'tableAdd', ...inTable, comment: '' } as const;
+  const badTable = { kind: 'chainDelete', ...inTable, chain: 'absent' } as const;
+  const result = await kernel.apply(
+    batch(addTable, addLink, add('vips', '10.0.0.1'), badTable, add('vips', '10.0.0.2')),
+  );
+  expect(result).toMatchObject({
+    kind: 'failed',
+    partly: true,
+    failures: [{ op: 3, code: 'ENOENT' }],
+  });
+  expect(await listed(namespace)).toEqual(['10.0.0.1/32']);
+  expect(await namespace.run('nft', ['list', 'tables'])).toBe('table ip t\n');
+  const refused = await kernel.apply(batch(add('vips', '10.0.0.1'), badTable));
+  expect(refused).toMatchObject({ partly: false, failures: [{ op: 0, code: 'EEXIST' }] });
+});
