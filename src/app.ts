@@ -2,10 +2,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from './config/config.ts';
 import { checkConfig } from './host/checks.ts';
-import { setConntrack } from './host/conntrack.ts';
 import type { HostFiles } from './host/files.ts';
 import { nodeIPs } from './host/node-ips.ts';
 import { setOomScore } from './host/oom-score.ts';
+import { setSysctls } from './host/sysctls.ts';
 import type { Conntrack } from './kernel/conntrack.ts';
 import type { Kernel } from './kernel/kernel.ts';
 import { builtModes, type ModeRegistry, selectMode } from './modes/index.ts';
@@ -200,10 +200,10 @@ export class App {
     return mode;
   }
 
-  #setSysctls({ conntrack }: Config): void {
+  #setSysctls(config: Config): void {
     const { host, log } = this.#options;
     if (host === undefined) return;
-    setConntrack(conntrack, host, (change) => log.info({ ...change }, 'Set sysctl'));
+    setSysctls(config, this.mode, host, (change) => log.info({ ...change }, 'Set sysctl'));
   }
 
   #setOomScore(): void {

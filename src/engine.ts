@@ -6,7 +6,10 @@
 import type { Config } from './config/config.ts';
 import type { ConntrackObserver } from './conntrack/events.ts';
 import { ConntrackReconciler } from './conntrack/reconciler.ts';
+import { isConntrackLiberal } from './host/conntrack.ts';
+import type { HostFiles } from './host/files.ts';
 import { localDetector } from './host/local-detector.ts';
+import { hasLocalhostNodePorts } from './host/localhost-node-ports.ts';
 import { NodeFacts } from './host/node-facts.ts';
 import { isLoopback } from './host/node-ips.ts';
 import type { Conntrack } from './kernel/conntrack.ts';
@@ -32,6 +35,8 @@ export interface EngineOptions {
   readonly interfaces: () => readonly Address[];
   /** What this machine can do. */
   readonly families: readonly Family[];
+  /** Where sysctls are; without it, they are taken to be the kernel's defaults. */
+  readonly host?: HostFiles | undefined;
   readonly observer: Observer;
   readonly conntrackObserver: ConntrackObserver;
   /** A Service (`namespace/name`) was resolved, or has gone; a sync follows. */
@@ -114,11 +119,18 @@ export class Engine {
   }
 
   #makeFamily(family: Family, ruleset: Ruleset) {
-    const { config, clock, kernel, mode, state } = this.#options;
+    const { config, clock, host, kernel, mode, state } = this.#options;
     const environment = this.#facts.environment(family);
     const { masqueradeAll, masqueradeMark } = config.modes[mode.name];
     const detector = localDetector(config.detectLocal, family, state.node);
-    const modeConfig = { family, masqueradeAll, masqueradeMark, localDetector: detector };
+    const modeConfig = {
+      family,
+      masqueradeAll,
+      masqueradeMark,
+      localDetector: detector,
+      localhostNodePorts: hasLocalhostNodePorts(config, family),
+      dropInvalid: host === undefined || !isConntrackLiberal(host),
+    };
     const reconciler = this.#makeReconciler(family);
     const sync = new FamilySync({
       planner: mode.planner(modeConfig, environment),

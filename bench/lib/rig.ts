@@ -17,6 +17,8 @@ export const config: ModeConfig = {
   family: 'IPv4',
   masqueradeAll: false,
   masqueradeMark: 0x4000,
+  localhostNodePorts: false,
+  dropInvalid: true,
   localDetector: { kind: 'cidr', cidr: parseCIDR('11.0.0.0/8')! },
 };
 export const environment: Environment = { serviceCIDRs: [], nodePortAddresses: 'all' };

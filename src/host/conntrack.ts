@@ -95,6 +95,11 @@ function wantedSettings(config: ConntrackConfig, cores: number): Setting[] {
   return settings;
 }
 
+/** Whether TCP packets outside of their connection's window are no reason to call them invalid. */
+export function isConntrackLiberal(files: HostFiles): boolean {
+  return (files.read(`${sysctls}/nf_conntrack_tcp_be_liberal`) ?? '0') !== '0';
+}
+
 /** CPUs of the machine that are online, whatever part of them this process may use. */
 export function coresOf(files: HostFiles): number {
   const ranges = (files.read(cpusOnlinePath) ?? '').split(',');

@@ -8,7 +8,10 @@ export interface NodeIPs {
   readonly IPv6: Address;
 }
 
-const loopback = { IPv4: parseAddress('127.0.0.1')!, IPv6: parseAddress('::1')! };
+export const loopback = {
+  IPv4: parseAddress('127.0.0.1')!,
+  IPv6: parseAddress('::1')!,
+} as const satisfies Record<Family, Address>;
 
 /**
  * The Node's addresses override loopback, and its first one sets the primary family. A bind

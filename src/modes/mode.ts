@@ -23,6 +23,10 @@ export interface ModeConfig {
   /** The packet mark that asks for masquerading: one bit set. */
   readonly masqueradeMark: number;
   readonly localDetector: LocalDetector;
+  /** Node ports are open on IPv4 loopback addresses too, in a mode that can do that (7.7). */
+  readonly localhostNodePorts: boolean;
+  /** Forwarded packets that connection tracking can't place are dropped, where a mode does (7.4). */
+  readonly dropInvalid: boolean;
 }
 
 /** What applies to all Services and changes while running, for one family. */

@@ -93,7 +93,14 @@ class StoryNode {
     const syncs = families.map((family) => {
       const none = { serviceCIDRs: [], nodePortAddresses: 'all' } as const;
       const localDetector = { kind: 'cidr', cidr: podCIDRs[family] } as const;
-      const config = { family, masqueradeAll: false, masqueradeMark: 0x4000, localDetector };
+      const config = {
+        family,
+        masqueradeAll: false,
+        masqueradeMark: 0x4000,
+        localDetector,
+        localhostNodePorts: false,
+        dropInvalid: true,
+      };
       const planner = nftablesMode.planner(config, none);
       return new FamilySync({
         ...common,

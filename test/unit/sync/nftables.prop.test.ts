@@ -78,6 +78,8 @@ async function start(
         family: 'IPv4',
         masqueradeAll: false,
         masqueradeMark: 0x4000,
+        localhostNodePorts: false,
+        dropInvalid: true,
         localDetector: { kind: 'none' },
       },
       environment,

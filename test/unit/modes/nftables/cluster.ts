@@ -119,6 +119,8 @@ export function configs(family: Family): fc.Arbitrary<ModeConfig> {
     family: fc.constant(family),
     masqueradeAll: fc.boolean(),
     masqueradeMark: fc.constant(0x4000),
+    localhostNodePorts: family === 'IPv4' ? fc.boolean() : fc.constant(false),
+    dropInvalid: fc.boolean(),
     localDetector: fc.constantFrom(
       { kind: 'none' as const },
       { kind: 'cidr' as const, cidr: cidr(pods) },

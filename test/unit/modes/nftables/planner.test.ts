@@ -16,6 +16,8 @@ const config = {
   family: 'IPv4',
   masqueradeAll: false,
   masqueradeMark: 0x4000,
+  localhostNodePorts: false,
+  dropInvalid: true,
   localDetector: { kind: 'none' },
 } as const;
 const environment = { serviceCIDRs: [], nodePortAddresses: 'all' } as const;

@@ -34,6 +34,7 @@ export type Sender = keyof typeof senders;
 interface StageOptions {
   readonly family: Family;
   readonly masqueradeAll?: boolean;
+  readonly localhostNodePorts?: boolean;
   readonly localDetector?: LocalDetector;
   readonly serviceCIDRs?: readonly string[];
   readonly nodePortAddresses?: readonly string[];
@@ -75,6 +76,8 @@ export class Stage {
         family,
         masqueradeAll: options.masqueradeAll ?? false,
         masqueradeMark: 0x4000,
+        localhostNodePorts: options.localhostNodePorts ?? false,
+        dropInvalid: true,
         localDetector: options.localDetector ?? pods,
       },
       {

@@ -1,0 +1,57 @@
+import { describe, expect, it } from 'vitest';
+import type { NodePortAddresses } from '../../../src/config/config.ts';
+import { isConntrackLiberal, type SettingChange } from '../../../src/host/conntrack.ts';
+import { hostFiles } from '../../../src/host/files.ts';
+import { hasLocalhostNodePorts, setRouteLocalnet } from '../../../src/host/localhost-node-ports.ts';
+import { cidr } from '../state/build.ts';
+import { contentOf, machine, machineRoot } from './machine.ts';
+
+const routeLocalnet = '/proc/sys/net/ipv4/conf/all/route_localnet';
+
+function only(...texts: string[]): NodePortAddresses {
+  return { kind: 'cidrs', cidrs: texts.map(cidr) };
+}
+
+describe('node ports on localhost', () => {
+  it.for([
+    ['all addresses', { kind: 'all' }, true],
+    ['the primary address', { kind: 'primary' }, false],
+    ['loopback', only('192.168.0.0/16', '127.0.0.0/8'), true],
+    ['a wider block', only('0.0.0.0/0'), true],
+    ['other blocks', only('192.168.0.0/16'), false],
+    ['blocks of the other family', only('fd00::/8'), true],
+  ] as const)('with node ports on %s', ([, nodePortAddresses, expected]) => {
+    const has = (localhostNodePorts: boolean, family: 'IPv4' | 'IPv6'): boolean =>
+      hasLocalhostNodePorts({ iptables: { localhostNodePorts }, nodePortAddresses }, family);
+    expect(has(true, 'IPv4')).toBe(expected);
+    expect(has(false, 'IPv4')).toBe(false);
+    expect(has(true, 'IPv6')).toBe(false);
+  });
+
+  it('have loopback addresses routed, which is said once', () => {
+    const root = machineRoot({ [routeLocalnet]: '0\n' });
+    const changes: SettingChange[] = [];
+    for (let i = 0; i < 2; i += 1) {
+      setRouteLocalnet(hostFiles(root), (change) => changes.push(change));
+    }
+    expect(contentOf(root, routeLocalnet)).toBe('1');
+    expect(changes).toEqual([{ path: routeLocalnet, from: '0', to: '1' }]);
+  });
+
+  it('end in an error that says how to do without, where nothing may be set', () => {
+    expect(() => setRouteLocalnet(machine({}), () => {})).toThrow(
+      /route_localnet to 1: .*localhostNodePorts: false/,
+    );
+  });
+});
+
+describe('connection tracking', () => {
+  it.for([
+    [undefined, false],
+    ['0\n', false],
+    ['1\n', true],
+  ] as const)('with nf_conntrack_tcp_be_liberal %o', ([text, liberal]) => {
+    const path = '/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal';
+    expect(isConntrackLiberal(machine({ [path]: text }))).toBe(liberal);
+  });
+});
