@@ -74,6 +74,7 @@ export class App {
     this.#state = new ClusterState(clock.wallMs());
     this.#bell = new Bell(clock);
     this.#metrics = new Metrics({
+      featureGates: config.featureGates,
       silenceMs: (resource) => source.silenceMs(resource),
       families: () => this.#succession?.engine?.families ?? [],
     });
@@ -251,6 +252,7 @@ export class App {
       ...this.#options,
       config: () => this.#config,
       modes: [...modes.values()],
+      running: (name) => this.#metrics.running(name),
       host,
       state: this.#state,
       observer: this.#observer(),

@@ -16,6 +16,8 @@ export interface SuccessionOptions extends Omit<EngineOptions, 'config' | 'mode'
   /** Every mode of this build: any of them may have run before. */
   readonly modes: readonly ProxyMode[];
   readonly host: HostFiles | undefined;
+  /** This mode runs from now on. */
+  readonly running: (mode: ModeName) => void;
   readonly takeoverObserver: (event: TakeoverEvent) => void;
 }
 
@@ -77,6 +79,7 @@ export class Succession {
   async #runMode(mode: ProxyMode, before: ModeName | undefined, signal: AbortSignal) {
     const reign = new AbortController();
     this.#reign = reign;
+    this.#options.running(mode.name);
     const ending = AbortSignal.any([signal, reign.signal]);
     const parts = [this.#runEngines(mode, ending), this.#takeOver(mode, before, ending)];
     try {

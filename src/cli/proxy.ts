@@ -9,7 +9,7 @@ import { nodeName } from '../host/node-name.ts';
 import { openConntrack } from '../kernel/conntrack.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
 import { createLogger, type Logger } from '../serve/log.ts';
-import { ApiClient, type ClientOptions } from '../source/kubernetes/client.ts';
+import { ApiClient, type ClientOptions, type Exchange } from '../source/kubernetes/client.ts';
 import { KubernetesSource } from '../source/kubernetes/source.ts';
 import { ManifestSource } from '../source/manifests/source.ts';
 import { systemClock } from '../sync/clock.ts';
@@ -58,14 +58,14 @@ function makeApp({ config, warnings }: ProxyInput): { app: App; log: Logger } {
   const name = nodeName(config.hostnameOverride);
   log.info({ version: fairleadVersion, node: name }, 'Starting');
   const host = hostFiles();
-  const app = new App({
+  const app: App = new App({
     config,
     nodeName: name,
     log,
     clock: systemClock,
     kernel: openKernel(),
     conntrack: openConntrack(),
-    ...sourceOf(config, name),
+    ...sourceOf(config, name, (exchange) => app.metrics.requested(exchange)),
     interfaces: interfaceAddresses,
     families: ipv6Available(host) ? ['IPv4', 'IPv6'] : ['IPv4'],
     host,
@@ -73,13 +73,17 @@ function makeApp({ config, warnings }: ProxyInput): { app: App; log: Logger } {
   return { app, log };
 }
 
-function sourceOf({ source }: Config, name: string): Pick<AppOptions, 'source' | 'openEvents'> {
+function sourceOf(
+  { source }: Config,
+  name: string,
+  observer: (exchange: Exchange) => void,
+): Pick<AppOptions, 'source' | 'openEvents'> {
   if (source.kind === 'manifests') {
     return { source: new ManifestSource({ directory: source.directory, nodeName: name }) };
   }
   const { kubeconfigPath, masterUrl, qps, burst } = source;
   const userAgent = `fairlead/${fairleadVersion.slice(1)}`;
-  const options: ClientOptions = { kubeconfigPath, masterUrl, qps, burst, userAgent };
+  const options: ClientOptions = { kubeconfigPath, masterUrl, qps, burst, userAgent, observer };
   return {
     source: new KubernetesSource({ ...options, nodeName: name }),
     // A client of their own: events never take the watches' turns.

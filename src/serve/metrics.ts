@@ -5,7 +5,10 @@
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { proxyGates } from '../config/gates.ts';
 import { fairleadVersion, kubernetesVersion } from '../config/version.ts';
+import type { ModeName } from '../modes/mode.ts';
+import type { Exchange } from '../source/kubernetes/client.ts';
 import type { Resource } from '../source/source.ts';
 import { resources } from '../source/source.ts';
 import type { Family } from '../state/address.ts';
@@ -14,9 +17,12 @@ import type { FamilyEvent, SyncEvent } from '../sync/events.ts';
 import { exponential } from './buckets.ts';
 import { ConntrackMetrics } from './conntrack-metrics.ts';
 import { LifecycleMetrics } from './lifecycle-metrics.ts';
+import { ModeMetrics } from './mode-metrics.ts';
+import { RequestMetrics } from './request-metrics.ts';
 
-/** What is read when Prometheus asks. */
+/** What is read when Prometheus asks, but for the gates, which never change. */
 export interface MetricsSources {
+  readonly featureGates: Readonly<Record<string, boolean>>;
   readonly silenceMs: (resource: Resource) => number | undefined;
   /** Families that are served, with what is wanted and how many Forwardings are set aside. */
   readonly families: () => Iterable<{
@@ -54,6 +60,8 @@ export class Metrics {
   readonly #eventLoop: EventLoopDelay;
   readonly #kubeProxy: ReturnType<typeof kubeProxyMetrics>;
   readonly #own: ReturnType<typeof ownMetrics>;
+  readonly #requests = new RequestMetrics(this.registry);
+  readonly #modes = new ModeMetrics(this.registry);
   readonly #changes: Record<'service' | 'endpoint', { pending: Gauge; total: Counter }>;
 
   constructor(sources: MetricsSources) {
@@ -70,6 +78,17 @@ export class Metrics {
     eventLoopMetrics(registry, this.#eventLoop);
     stateMetrics(registry, sources);
     buildMetrics(registry);
+    gateMetrics(registry, sources.featureGates);
+  }
+
+  /** This mode carries the traffic from now on: what is told of others is told no more. */
+  running(mode: ModeName): void {
+    this.#modes.running(mode);
+  }
+
+  /** An exchange with the API server is over. */
+  requested(exchange: Exchange): void {
+    this.#requests.observe(exchange);
   }
 
   /** The source brought a change that counts. */
@@ -109,8 +128,7 @@ export class Metrics {
         this.#observeDone(event, nowMs);
         return;
       case 'failed':
-        if (event.purpose === 'deferred') kubeProxy.cleanupFailures.inc(label);
-        else if (event.purpose !== 'sweep') kubeProxy.syncFailures.inc(label);
+        this.#modes.failed(event);
         return;
       case 'drift':
         if (event.purpose === 'start') return;
@@ -153,8 +171,7 @@ export class Metrics {
     const label = { [family]: event.family };
     const seconds = event.durationMs / 1000;
     this.#kubeProxy.sync.observe(label, seconds);
-    const isPartial = event.purpose === 'changes';
-    (isPartial ? this.#kubeProxy.partialSync : this.#kubeProxy.fullSync).observe(label, seconds);
+    this.#modes.done(event);
     for (const { pending } of Object.values(this.#changes)) pending.set(0);
     if (event.ok) this.#kubeProxy.lastSync.set(label, nowMs / 1000);
   }
@@ -176,16 +193,6 @@ function kubeProxyMetrics(registry: Registry) {
   const rules = 'sync_proxy_rules';
   return {
     sync: histogram(`${rules}_duration_seconds`, 'Duration of a sync', exponential),
-    fullSync: histogram(
-      'sync_full_proxy_rules_duration_seconds',
-      'Duration of a sync that reads the kernel and repairs the difference',
-      exponential,
-    ),
-    partialSync: histogram(
-      'sync_partial_proxy_rules_duration_seconds',
-      'Duration of a sync that writes what changed',
-      exponential,
-    ),
     programming: histogram(
       'network_programming_duration_seconds',
       'From the change of an endpoint in the cluster until the kernel has it',
@@ -193,12 +200,6 @@ function kubeProxyMetrics(registry: Registry) {
     ),
     lastSync: gauge(`${rules}_last_timestamp_seconds`, 'When the last sync succeeded'),
     lastQueued: gauge(`${rules}_last_queued_timestamp_seconds`, 'When a sync was last asked for'),
-    syncFailures: counter(`${rules}_nftables_sync_failures_total`, 'Failed syncs', family),
-    cleanupFailures: counter(
-      `${rules}_nftables_cleanup_failures_total`,
-      'Deletions of unused objects that the kernel refused',
-      family,
-    ),
     healthz: counter('proxy_healthz_total', 'Answers of /healthz by status', 'code'),
     livez: counter('proxy_livez_total', 'Answers of /livez by status', 'code'),
   };
@@ -271,6 +272,20 @@ function buildMetrics(registry: Registry): void {
   const kubernetes = { major, minor, git_version: kubernetesVersion, platform };
   info('kubernetes_build_info', '[ALPHA] The kube-proxy that this program stands for', kubernetes);
   info('fairlead_build_info', 'Version of this program', { version: fairleadVersion });
+}
+
+/** 1 = enabled. Stages as upstream's: a gate of general availability has none. */
+function gateMetrics(registry: Registry, gates: Readonly<Record<string, boolean>>): void {
+  const gauge = new Gauge({
+    name: 'kubernetes_feature_enabled',
+    help: '[BETA] Whether a feature gate is enabled',
+    labelNames: ['name', 'stage'],
+    registers: [registry],
+  });
+  for (const [name, isEnabled] of Object.entries(gates)) {
+    const stage = proxyGates[name]?.stage ?? 'GA';
+    gauge.set({ name, stage: stage === 'GA' ? '' : stage }, isEnabled ? 1 : 0);
+  }
 }
 
 function eventLoopMetrics(registry: Registry, delay: EventLoopDelay): void {

@@ -3,7 +3,9 @@ import type { Config } from '../config/config.ts';
 import type { ModeName } from '../modes/mode.ts';
 import type { ProxyHealth } from './health.ts';
 import type { Metrics } from './metrics.ts';
-import { jsonHeaders, type Reply, type Routes, textHeaders } from './server.ts';
+import { Ping } from './ping.ts';
+import { jsonHeaders, type Reply, type Route, type Routes, textHeaders } from './server.ts';
+import { flagz, type Page, servePage, statusz } from './zpages.ts';
 
 /** For load balancers and the kubelet; port 10256 unless configured otherwise. */
 export function healthRoutes(health: ProxyHealth, metrics: Metrics): Routes {
@@ -23,18 +25,38 @@ export function metricsRoutes(
   mode: () => ModeName,
   { registry }: Metrics,
 ): Routes {
-  // This /healthz says that the process answers, nothing about the proxy.
-  const ping: Reply = { status: 200, headers: textHeaders, body: 'ok' };
   const configz = (): string => JSON.stringify({ 'kubeproxy.config.k8s.io': config().document });
-  return {
+  const ping = new Ping();
+  const healthz: Route = (asked) => ping.healthz(asked);
+  const routes: Routes = {
     '/metrics': async () => ({
       status: 200,
       headers: { 'Content-Type': registry.contentType },
       body: await registry.metrics(),
     }),
-    '/healthz': () => ping,
-    '/healthz/ping': () => ping,
+    '/metrics/slis': (asked) => ping.slis(asked),
+    '/healthz': healthz,
+    '/healthz/ping': healthz,
     '/proxyMode': () => ({ status: 200, headers: textHeaders, body: mode() }),
     '/configz': () => ({ status: 200, headers: jsonHeaders, body: configz() }),
+  };
+  return { ...routes, ...pageRoutes(config, routes) };
+}
+
+/** Gates can't change while running. */
+function pageRoutes(config: () => Config, others: Routes): Routes {
+  const startedMs = Date.now() - process.uptime() * 1000;
+  const { ComponentFlagz, ComponentStatusz } = config().featureGates;
+  const paths = [...Object.keys(others), ...(ComponentFlagz ? ['/flagz'] : [])];
+  const listed = [...new Set(paths.map((path) => `/${path.split('/')[1]}`))].sort();
+  const page = (): Page => {
+    const { kubernetesVersion } = config();
+    return statusz({ startedMs, nowMs: Date.now(), kubernetesVersion, paths: listed });
+  };
+  return {
+    ...(ComponentFlagz
+      ? { '/flagz': ({ accept }) => servePage(flagz(config().flags), accept) }
+      : {}),
+    ...(ComponentStatusz ? { '/statusz': ({ accept }) => servePage(page(), accept) } : {}),
   };
 }

@@ -12,12 +12,17 @@ export interface Reply {
 
 export interface Asked {
   readonly method: string;
+  readonly query: URLSearchParams;
+  /** The Accept header; empty = none. */
+  readonly accept: string;
   /** Reads what came with the request, its first kilobyte. */
   readonly body: () => Promise<string>;
 }
 
+export type Route = (asked: Asked) => Reply | Promise<Reply>;
+
 /** Answers by path, whatever the method unless the route looks at it; other paths are 404. */
-export type Routes = Readonly<Record<string, (asked: Asked) => Reply | Promise<Reply>>>;
+export type Routes = Readonly<Record<string, Route>>;
 
 export const jsonHeaders = {
   'Content-Type': 'application/json',
@@ -67,10 +72,12 @@ export async function serve(options: ServeOptions, signal: AbortSignal): Promise
 }
 
 async function answer(routes: Routes, request: IncomingMessage): Promise<Reply> {
-  const { method = 'GET', url = '/' } = request;
+  const { method = 'GET', url = '/', headers } = request;
   const [path = '/'] = url.split('?', 1);
   const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
-  return route === undefined ? notFound : route({ method, body: () => readBody(request) });
+  if (route === undefined) return notFound;
+  const query = new URLSearchParams(url.slice(path.length + 1));
+  return route({ method, query, accept: headers.accept ?? '', body: () => readBody(request) });
 }
 
 async function readBody(request: IncomingMessage): Promise<string> {

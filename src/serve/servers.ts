@@ -5,6 +5,7 @@ import { debugRoutes } from './debug.ts';
 import type { ProxyHealth } from './health.ts';
 import { type Logger, setVerbosity } from './log.ts';
 import type { Metrics } from './metrics.ts';
+import { profileRoutes } from './profile.ts';
 import { healthRoutes, metricsRoutes } from './routes.ts';
 import { serve } from './server.ts';
 
@@ -23,7 +24,9 @@ export interface ServersOptions {
 export function runServers(options: ServersOptions, signal: AbortSignal): Promise<void>[] {
   const { config, health, log, metrics, mode } = options;
   const { bindAddressHardFail, healthzBindAddress, metricsBindAddress, profiling } = config();
-  const debug = profiling ? debugRoutes((verbosity) => setVerbosity(log, verbosity)) : {};
+  const debug = profiling
+    ? { ...debugRoutes((verbosity) => setVerbosity(log, verbosity)), ...profileRoutes() }
+    : {};
   const servers = [
     ['healthz', healthzBindAddress, healthRoutes(health, metrics)],
     ['metrics', metricsBindAddress, { ...metricsRoutes(config, mode, metrics), ...debug }],

@@ -15,6 +15,17 @@ export interface ClientOptions extends AccessOptions {
   /** How many requests may come at once; 0 = the default, 10. */
   readonly burst: number;
   readonly userAgent: string;
+  /** Is told of each exchange when its answer begins, or fails to. */
+  readonly observer?: (exchange: Exchange) => void;
+}
+
+export interface Exchange {
+  readonly method: Message['method'];
+  /** Of the server, with its port. */
+  readonly host: string;
+  /** HTTP status; undefined = there was no answer. */
+  readonly status: number | undefined;
+  readonly durationMs: number;
 }
 
 export type Query = Readonly<Record<string, string>>;
@@ -28,6 +39,7 @@ export class ApiClient {
   readonly #credentials: CredentialReader;
   readonly #limiter: RateLimiter;
   readonly #userAgent: string;
+  readonly #observer: (exchange: Exchange) => void;
   readonly #dispatchers = new Set<Dispatcher>();
   #current: { secureContext: SecureContext; dispatcher: Dispatcher } | undefined;
   #answered = false;
@@ -38,6 +50,7 @@ export class ApiClient {
     this.#credentials = new CredentialReader(access);
     this.#limiter = new RateLimiter(options.qps || 5, options.burst || 10);
     this.#userAgent = options.userAgent;
+    this.#observer = options.observer ?? (() => {});
   }
 
   /** Rejects with an Error of one line when the configuration cannot work. */
@@ -109,8 +122,13 @@ export class ApiClient {
   ): Promise<Dispatcher.ResponseData> {
     const { origin, pathname } = this.#access.server;
     const prefix = pathname.replace(/\/$/, '');
+    const startedMs = performance.now();
+    const over = (status: number | undefined): void => {
+      const { host } = this.#access.server;
+      this.#observer({ method, host, status, durationMs: performance.now() - startedMs });
+    };
     try {
-      return await dispatcher.request({
+      const response = await dispatcher.request({
         origin,
         path: `${prefix}${path}`,
         method,
@@ -121,8 +139,11 @@ export class ApiClient {
         headersTimeout: 0,
         bodyTimeout: 0,
       });
+      over(response.statusCode);
+      return response;
     } catch (error) {
       if (signal.aborted) throw signal.reason;
+      over(undefined);
       this.#failure = describeNetworkError(error);
       throw new Error(`cannot reach ${origin}: ${this.#failure}`);
     }

@@ -2,21 +2,14 @@ import { decodeContext } from '../decode.ts';
 import { Pacer } from '../pacer.ts';
 import type { Resource, Source, SourceSink } from '../source.ts';
 import { pause } from './backoff.ts';
-import { ApiClient } from './client.ts';
+import { ApiClient, type ClientOptions } from './client.ts';
 import { Delivery } from './delivery.ts';
-import type { AccessOptions } from './kubeconfig.ts';
 import { Reflector, type Target } from './reflector.ts';
 import { defaultTiming, type ReflectorTiming } from './timing.ts';
 
-export interface KubernetesSourceOptions extends AccessOptions {
+export interface KubernetesSourceOptions extends ClientOptions {
   /** This node's name: only its Node is watched, and endpoints on it are local. */
   readonly nodeName: string;
-  /** Requests a second; below zero = no limit; 0 = the default, 5. */
-  readonly qps: number;
-  /** How many requests may come at once; 0 = the default, 10. */
-  readonly burst: number;
-  /** `fairlead/1.2.3` */
-  readonly userAgent: string;
   /**
    * A server that has not said a word for this long after the start makes `run` reject.
    * Default 30,000, the time that kube-proxy waits for its node.

@@ -11,9 +11,15 @@ let metrics: Metrics;
 beforeEach(() => {
   wanted.clear();
   metrics = new Metrics({
+    featureGates: {
+      AllowServiceExternalIPs: true,
+      ComponentFlagz: false,
+      LoggingAlphaOptions: true,
+    },
     silenceMs: (resource) => (resource === 'services' ? 2500 : undefined),
     families: () => [{ family: 'IPv4', wanted, aside: ['one'] }],
   });
+  metrics.running('nftables');
 });
 
 afterEach(() => {
@@ -39,28 +45,98 @@ const commit = {
 } as const;
 
 describe('metrics', () => {
-  it('have the names of kube-proxy', async () => {
-    const names = (await lines('# TYPE kubeproxy_')).map((line) => line.split(' ').slice(2, 4));
-    expect(names).toEqual([
-      ['kubeproxy_conntrack_reconciler_sync_duration_seconds', 'histogram'],
-      ['kubeproxy_conntrack_reconciler_deleted_entries_total', 'counter'],
-      ['kubeproxy_sync_proxy_rules_duration_seconds', 'histogram'],
-      ['kubeproxy_sync_full_proxy_rules_duration_seconds', 'histogram'],
-      ['kubeproxy_sync_partial_proxy_rules_duration_seconds', 'histogram'],
-      ['kubeproxy_network_programming_duration_seconds', 'histogram'],
-      ['kubeproxy_sync_proxy_rules_last_timestamp_seconds', 'gauge'],
-      ['kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds', 'gauge'],
-      ['kubeproxy_sync_proxy_rules_nftables_sync_failures_total', 'counter'],
-      ['kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total', 'counter'],
-      ['kubeproxy_proxy_healthz_total', 'counter'],
-      ['kubeproxy_proxy_livez_total', 'counter'],
-      ['kubeproxy_sync_proxy_rules_service_changes_pending', 'gauge'],
-      ['kubeproxy_sync_proxy_rules_service_changes_total', 'counter'],
-      ['kubeproxy_sync_proxy_rules_endpoint_changes_pending', 'gauge'],
-      ['kubeproxy_sync_proxy_rules_endpoint_changes_total', 'counter'],
-      ['kubeproxy_sync_proxy_rules_no_local_endpoints_total', 'gauge'],
-    ]);
+  const everyMode = [
+    'conntrack_reconciler_deleted_entries_total counter',
+    'conntrack_reconciler_sync_duration_seconds histogram',
+    'network_programming_duration_seconds histogram',
+    'proxy_healthz_total counter',
+    'proxy_livez_total counter',
+    'sync_proxy_rules_duration_seconds histogram',
+    'sync_proxy_rules_endpoint_changes_pending gauge',
+    'sync_proxy_rules_endpoint_changes_total counter',
+    'sync_proxy_rules_last_queued_timestamp_seconds gauge',
+    'sync_proxy_rules_last_timestamp_seconds gauge',
+    'sync_proxy_rules_no_local_endpoints_total gauge',
+    'sync_proxy_rules_service_changes_pending gauge',
+    'sync_proxy_rules_service_changes_total counter',
+  ];
+  const fullAndPartial = [
+    'sync_full_proxy_rules_duration_seconds histogram',
+    'sync_partial_proxy_rules_duration_seconds histogram',
+  ];
+
+  it.each([
+    [
+      'nftables',
+      [
+        ...fullAndPartial,
+        'sync_proxy_rules_nftables_cleanup_failures_total counter',
+        'sync_proxy_rules_nftables_sync_failures_total counter',
+      ],
+    ],
+    [
+      'iptables',
+      [
+        ...fullAndPartial,
+        'iptables_sync_total counter',
+        'sync_proxy_rules_iptables_partial_restore_failures_total counter',
+        'sync_proxy_rules_iptables_restore_failures_total counter',
+      ],
+    ],
+    [
+      'ipvs',
+      ['ipvs_sync_total counter', 'sync_proxy_rules_iptables_restore_failures_total counter'],
+    ],
+    ['userspace', []],
+  ] as const)('have the names of kube-proxy in mode %s', async (mode, own) => {
+    metrics.running(mode);
+    const prefix = '# TYPE kubeproxy_';
+    const names = (await lines(prefix)).map((line) => line.slice(prefix.length));
+    expect(names.sort()).toEqual([...everyMode, ...own].sort());
     for (const help of await lines('# HELP kubeproxy_')) expect(help).toContain(' [ALPHA] ');
+  });
+
+  it('start anew with a mode that comes back', async () => {
+    const name = 'kubeproxy_sync_proxy_rules_nftables_sync_failures_total';
+    const failed = { kind: 'failed', family: 'IPv4', failures: [], retryMs: 1 } as const;
+    metrics.observe({ ...failed, purpose: 'recovery' });
+    expect(await lines(`${name}{`)).toEqual([`${name}{ip_family="IPv4"} 1`]);
+    metrics.running('ipvs');
+    expect(await lines(name)).toEqual([]);
+    metrics.running('nftables');
+    expect(await lines(`${name}{`)).toEqual([]);
+  });
+
+  it('count syncs of modes iptables and ipvs that succeeded', async () => {
+    const done = { kind: 'done', family: 'IPv6', purpose: 'changes', durationMs: 1 } as const;
+    for (const mode of ['iptables', 'ipvs'] as const) {
+      metrics.running(mode);
+      metrics.observe({ ...done, ok: true });
+      metrics.observe({ ...done, ok: false });
+      const name = `kubeproxy_${mode}_sync_total`;
+      expect(await lines(`${name}{`)).toEqual([`${name}{ip_family="IPv6"} 1`]);
+    }
+  });
+
+  it('say which feature gates are on, and of which stage they are', async () => {
+    expect((await lines('kubernetes_feature_enabled{')).sort()).toEqual([
+      'kubernetes_feature_enabled{name="AllowServiceExternalIPs",stage=""} 1',
+      'kubernetes_feature_enabled{name="ComponentFlagz",stage="BETA"} 0',
+      'kubernetes_feature_enabled{name="LoggingAlphaOptions",stage="ALPHA"} 1',
+    ]);
+  });
+
+  it('count requests to the API server under the names of client-go', async () => {
+    const exchange = { method: 'GET', host: 'api:6443', durationMs: 3 } as const;
+    metrics.requested({ ...exchange, status: 200 });
+    metrics.requested({ ...exchange, status: undefined });
+    expect(await lines('rest_client_requests_total{')).toEqual([
+      'rest_client_requests_total{code="200",method="GET",host="api:6443"} 1',
+      'rest_client_requests_total{code="<error>",method="GET",host="api:6443"} 1',
+    ]);
+    const duration = 'rest_client_request_duration_seconds';
+    const le = '{le="0.005",verb="GET",host="api:6443"}';
+    expect(await lines(`${duration}_bucket${le}`)).toEqual([`${duration}_bucket${le} 2`]);
   });
 
   it('have the buckets of kube-proxy', async () => {

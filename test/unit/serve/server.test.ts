@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { Config } from '../../../src/config/config.ts';
 import { ProxyHealth } from '../../../src/serve/health.ts';
 import { Metrics } from '../../../src/serve/metrics.ts';
+import { profileRoutes } from '../../../src/serve/profile.ts';
 import { healthRoutes, metricsRoutes } from '../../../src/serve/routes.ts';
 import { type Routes, serve } from '../../../src/serve/server.ts';
 import { address, node } from '../state/build.ts';
@@ -44,7 +45,7 @@ async function get(url: string, method = 'GET') {
 }
 
 function newMetrics(): Metrics {
-  const metrics = new Metrics({ silenceMs: () => undefined, families: () => [] });
+  const metrics = new Metrics({ featureGates: {}, silenceMs: () => undefined, families: () => [] });
   ends.push(async () => metrics.close());
   return metrics;
 }
@@ -85,17 +86,22 @@ describe('the health server', () => {
 });
 
 describe('the metrics server', () => {
-  it('answers the paths of kube-proxy', async () => {
+  const text = { 'content-type': 'text/plain; charset=utf-8', ...nosniff };
+
+  function routes(gates: Record<string, boolean> = {}): Routes {
     const document = { kind: 'KubeProxyConfiguration', mode: 'nftables' };
-    const config = { document } as unknown as Config;
-    const url = await serving(
-      metricsRoutes(
-        () => config,
-        () => 'nftables',
-        newMetrics(),
-      ),
-    );
-    const text = { 'content-type': 'text/plain; charset=utf-8', ...nosniff };
+    const featureGates = { ComponentFlagz: true, ComponentStatusz: true, ...gates };
+    const flags = [
+      { name: 'bind-address', value: '0.0.0.0' },
+      { name: 'v', value: '2' },
+    ];
+    const config = { document, featureGates, flags, kubernetesVersion: 'v1.36.2' };
+    const mode = (): 'nftables' => 'nftables';
+    return metricsRoutes(() => config as unknown as Config, mode, newMetrics());
+  }
+
+  it('answers the paths of kube-proxy', async () => {
+    const url = await serving(routes());
     expect(await get(`${url}/healthz`)).toEqual({ status: 200, headers: text, body: 'ok' });
     expect(await get(`${url}/proxyMode`)).toEqual({ status: 200, headers: text, body: 'nftables' });
     expect(await get(`${url}/configz`)).toEqual({
@@ -108,6 +114,124 @@ describe('the metrics server', () => {
     expect(metrics.body).toContain('# TYPE kubeproxy_sync_proxy_rules_duration_seconds histogram');
     expect((await get(`${url}/`)).status).toBe(404);
     expect((await get(`${url}/toString`)).status).toBe(404);
+  });
+
+  it('counts how often it was asked whether it is there, until that is deleted', async () => {
+    const url = await serving(routes());
+    const ofHealth = async (method = 'GET'): Promise<string[]> => {
+      const { body } = await get(`${url}/metrics/slis`, method);
+      return body.split('\n').filter((line) => line.startsWith('kubernetes_'));
+    };
+    expect(await ofHealth()).toEqual([]);
+    expect((await get(`${url}/healthz?verbose`)).body).toBe('[+]ping ok\nhealthz check passed\n');
+    expect((await get(`${url}/healthz/ping?exclude=ping&verbose=1`)).body).toBe(
+      '[+]ping excluded: ok\nhealthz check passed\n',
+    );
+    await get(`${url}/healthz`);
+    expect(await ofHealth()).toEqual([
+      'kubernetes_healthcheck{name="ping",type="healthz"} 1',
+      'kubernetes_healthchecks_total{name="ping",type="healthz",status="success"} 2',
+    ]);
+    const { body } = await get(`${url}/metrics/slis`);
+    const started = Number(/^process_start_time_seconds (\S+)$/m.exec(body)![1]);
+    expect(Math.abs(started - (Date.now() / 1000 - process.uptime()))).toBeLessThan(1);
+    expect((await get(`${url}/metrics/slis`, 'DELETE')).body).toBe('metrics reset\n');
+    expect(await ofHealth()).toEqual([]);
+  });
+
+  it('shows flags and status to people', async () => {
+    const url = await serving(routes());
+    const flagz = await get(`${url}/flagz`);
+    expect(flagz).toMatchObject({ status: 200, headers: text });
+    expect(flagz.body).toMatch(/^\nkube-proxy flagz\nWarning: .*\n\nbind-address=0.0.0.0\nv=2\n$/);
+    const statusz = await get(`${url}/statusz`);
+    expect(statusz.body).toMatch(/^\nkube-proxy statusz\nWarning: /);
+    expect(statusz.body).toMatch(/^Started: \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/m);
+    expect(statusz.body).toMatch(/^Up: 0 hr \d\d min \d\d sec$/m);
+    expect(statusz.body).toContain('Binary version: 1.36.2\nEmulation version: 1.36\n');
+    const paths = 'Paths: /configz /flagz /healthz /metrics /proxyMode\n';
+    expect(statusz.body).toContain(paths);
+  });
+
+  it('shows them to programs in the form that they ask for, and knows no other', async () => {
+    const url = await serving(routes());
+    const ask = async (path: string, accept: string) => {
+      const response = await fetch(`${url}${path}`, { headers: { accept } });
+      const { headers, status } = response;
+      return {
+        status,
+        type: headers.get('content-type'),
+        warning: headers.get('warning'),
+        response,
+      };
+    };
+    const beta = 'v=v1beta1;g=config.k8s.io';
+    const json = await ask('/flagz', `application/json;as=Flagz;${beta}`);
+    expect(json).toMatchObject({ status: 200, type: 'application/json', warning: null });
+    expect(await json.response.json()).toEqual({
+      kind: 'Flagz',
+      apiVersion: 'config.k8s.io/v1beta1',
+      metadata: { name: 'kube-proxy' },
+      flags: { 'bind-address': '0.0.0.0', v: '2' },
+    });
+    const alpha = await ask(
+      '/statusz',
+      'application/json; as=Statusz; v=v1alpha1; g=config.k8s.io',
+    );
+    expect(alpha.warning).toBe(
+      '299 - "config.k8s.io/v1alpha1 Statusz is deprecated, use config.k8s.io/v1beta1"',
+    );
+    expect(await alpha.response.json()).toMatchObject({
+      kind: 'Statusz',
+      apiVersion: 'config.k8s.io/v1alpha1',
+      startTime: expect.stringMatching(/^\d{4}-.*Z$/),
+      uptimeSeconds: expect.any(Number),
+      binaryVersion: '1.36.2',
+      emulationVersion: '1.36',
+      paths: ['/configz', '/flagz', '/healthz', '/metrics', '/proxyMode'],
+    });
+    const yaml = await ask('/flagz', `text/html, application/yaml;as=Flagz;${beta}`);
+    expect([yaml.type, await yaml.response.text()]).toEqual([
+      'application/yaml',
+      'kind: Flagz\napiVersion: config.k8s.io/v1beta1\nmetadata:\n  name: kube-proxy\n' +
+        'flags:\n  bind-address: 0.0.0.0\n  v: "2"\n',
+    ]);
+    for (const accept of [
+      'application/json',
+      `application/json;as=Statusz;${beta}`,
+      'application/json;as=Flagz;v=v2;g=config.k8s.io',
+      `application/cbor;as=Flagz;${beta}`,
+      'text/html',
+    ]) {
+      expect((await ask('/flagz', accept)).status).toBe(406);
+    }
+    expect((await ask('/flagz', 'application/json, */*;q=0.1')).type).toContain('text/plain');
+  });
+
+  it('shows neither where their gates are off', async () => {
+    const url = await serving(routes({ ComponentFlagz: false, ComponentStatusz: false }));
+    expect((await get(`${url}/flagz`)).status).toBe(404);
+    expect((await get(`${url}/statusz`)).status).toBe(404);
+    const other = await serving(routes({ ComponentFlagz: false }));
+    expect((await get(`${other}/statusz`)).body).toContain('Paths: /configz /healthz /metrics ');
+  });
+});
+
+describe('profiles', () => {
+  it('are taken when asked for, one at a time', async () => {
+    const url = await serving(profileRoutes());
+    const index = await fetch(`${url}/debug/pprof`, { redirect: 'manual' });
+    expect([index.status, index.headers.get('location')]).toEqual([302, '/debug/pprof/']);
+    expect((await get(`${url}/debug/pprof/`)).body).toContain('/debug/pprof/profile?seconds=');
+    const first = get(`${url}/debug/pprof/profile?seconds=0.2`);
+    const second = await get(`${url}/debug/pprof/profile?seconds=0.2`);
+    const statuses = [(await first).status, second.status].sort();
+    expect(statuses).toEqual([200, 503]);
+    const profile = JSON.parse((await get(`${url}/debug/pprof/profile?seconds=0.01`)).body);
+    expect(profile.nodes.length).toBeGreaterThan(0);
+    for (const seconds of ['0', '-1', 'x', '1e9']) {
+      expect((await get(`${url}/debug/pprof/profile?seconds=${seconds}`)).status).toBe(400);
+    }
   });
 });
 

@@ -3,6 +3,7 @@ import { createServer } from 'node:http';
 import { type AddressInfo, connect, createServer as createTcpServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import type { Exchange } from '../../../../src/source/kubernetes/client.ts';
 import { readAccess } from '../../../../src/source/kubernetes/kubeconfig.ts';
 import { resources } from '../../../../src/source/source.ts';
 import { createAuthority } from '../../../fake/api-server-certificate.ts';
@@ -223,9 +224,11 @@ describe('access to the API server', () => {
     const { port } = server.address() as AddressInfo;
     await new Promise((resolve) => server.close(resolve));
     const fake = await startServer();
+    const exchanges: Exchange[] = [];
     const { ended, sink } = startSource(fake, {
       masterUrl: `http://127.0.0.1:${port}`,
       startTimeoutMs: 1000,
+      observer: (exchange) => exchanges.push(exchange),
     });
     await expect(ended).rejects.toThrow(
       `API server http://127.0.0.1:${port}: connection refused (ECONNREFUSED) for 1 s; check the server address (--kubeconfig, --master) and that it is up`,
@@ -234,6 +237,21 @@ describe('access to the API server', () => {
       `services watch: cannot reach http://127.0.0.1:${port}: connection refused (ECONNREFUSED)`,
     );
     expect(sink.problems).toHaveLength(4);
+    const failed = { method: 'GET', host: `127.0.0.1:${port}`, status: undefined };
+    expect(exchanges[0]).toEqual({ ...failed, durationMs: expect.any(Number) });
+  });
+
+  it('is told request by request', async () => {
+    const server = await startServer();
+    populate(server, 2);
+    const exchanges: Exchange[] = [];
+    const fault = { kind: 'status', status: 503 } as const;
+    server.fault({ resource: 'services', fault });
+    const observer = (exchange: Exchange): unknown => exchanges.push(exchange);
+    await startSource(server, { observer }).converged();
+    const statuses = exchanges.map(({ host, method, status }) => `${method} ${host} ${status}`);
+    const { host } = new URL(server.url);
+    expect([...new Set(statuses)].sort()).toEqual([`GET ${host} 200`, `GET ${host} 503`]);
   });
 });
 

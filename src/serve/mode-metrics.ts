@@ -1,0 +1,114 @@
+/**
+ * Metrics that kube-proxy has in some of its modes only (behaviour document 10.3): those of the
+ * mode that runs are exposed, the others are not.
+ */
+import { Counter, Histogram, type Metric, type Registry } from 'prom-client';
+import type { ModeName } from '../modes/mode.ts';
+import type { FamilyEvent } from '../sync/events.ts';
+import { exponential } from './buckets.ts';
+
+type Done = FamilyEvent & { kind: 'done' };
+type Failed = FamilyEvent & { kind: 'failed' };
+
+const names = {
+  fullSync: 'kubeproxy_sync_full_proxy_rules_duration_seconds',
+  partialSync: 'kubeproxy_sync_partial_proxy_rules_duration_seconds',
+  nftablesFailures: 'kubeproxy_sync_proxy_rules_nftables_sync_failures_total',
+  nftablesCleanupFailures: 'kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total',
+  restoreFailures: 'kubeproxy_sync_proxy_rules_iptables_restore_failures_total',
+  partialRestoreFailures: 'kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total',
+  // Asked for by users, never upstream's.
+  iptablesSyncs: 'kubeproxy_iptables_sync_total',
+  ipvsSyncs: 'kubeproxy_ipvs_sync_total',
+} as const;
+type Name = keyof typeof names;
+
+const exposed: Readonly<Record<ModeName, readonly Name[]>> = {
+  nftables: ['fullSync', 'partialSync', 'nftablesFailures', 'nftablesCleanupFailures'],
+  iptables: [
+    'fullSync',
+    'partialSync',
+    'restoreFailures',
+    'partialRestoreFailures',
+    'iptablesSyncs',
+  ],
+  ipvs: ['restoreFailures', 'ipvsSyncs'],
+  userspace: [],
+};
+
+export class ModeMetrics {
+  readonly #registry: Registry;
+  readonly #metrics = makeMetrics();
+  #mode: ModeName | undefined;
+
+  constructor(registry: Registry) {
+    this.#registry = registry;
+  }
+
+  running(mode: ModeName): void {
+    if (mode === this.#mode) return;
+    const before = this.#mode === undefined ? [] : exposed[this.#mode];
+    for (const name of before) this.#registry.removeSingleMetric(names[name]);
+    for (const name of exposed[mode]) {
+      const metric: Metric = this.#metrics[name];
+      metric.reset();
+      this.#registry.registerMetric(metric);
+    }
+    this.#mode = mode;
+  }
+
+  done({ family, ok, purpose, durationMs }: Done): void {
+    const label = { ip_family: family };
+    const { fullSync, partialSync, iptablesSyncs, ipvsSyncs } = this.#metrics;
+    (purpose === 'changes' ? partialSync : fullSync).observe(label, durationMs / 1000);
+    if (!ok) return;
+    if (this.#mode === 'iptables') iptablesSyncs.inc(label);
+    if (this.#mode === 'ipvs') ipvsSyncs.inc(label);
+  }
+
+  failed({ family, purpose }: Failed): void {
+    const label = { ip_family: family };
+    const { nftablesFailures, nftablesCleanupFailures } = this.#metrics;
+    // An element that expired before it was swept is nobody's failure.
+    if (purpose === 'sweep') return;
+    if (purpose === 'deferred') nftablesCleanupFailures.inc(label);
+    else {
+      nftablesFailures.inc(label);
+      this.#metrics.restoreFailures.inc(label);
+      if (purpose === 'changes') this.#metrics.partialRestoreFailures.inc(label);
+    }
+  }
+}
+
+/** None is exposed yet. */
+function makeMetrics(): Record<Exclude<Name, 'fullSync' | 'partialSync'>, Counter> &
+  Record<'fullSync' | 'partialSync', Histogram> {
+  const described = (name: Name, help: string) => ({
+    name: names[name],
+    help: `[ALPHA] ${help}`,
+    labelNames: ['ip_family'],
+    registers: [],
+  });
+  const counter = (name: Name, help: string) => new Counter(described(name, help));
+  const histogram = (name: Name, help: string) =>
+    new Histogram({ ...described(name, help), buckets: exponential });
+  return {
+    fullSync: histogram(
+      'fullSync',
+      'Duration of a sync that reads the kernel and repairs the difference',
+    ),
+    partialSync: histogram('partialSync', 'Duration of a sync that writes what changed'),
+    nftablesFailures: counter('nftablesFailures', 'Failed syncs'),
+    nftablesCleanupFailures: counter(
+      'nftablesCleanupFailures',
+      'Deletions of unused objects that the kernel refused',
+    ),
+    restoreFailures: counter('restoreFailures', 'Failed syncs'),
+    partialRestoreFailures: counter(
+      'partialRestoreFailures',
+      'Failed syncs that were to write what changed',
+    ),
+    iptablesSyncs: counter('iptablesSyncs', 'Syncs of mode iptables that succeeded'),
+    ipvsSyncs: counter('ipvsSyncs', 'Syncs of mode ipvs that succeeded'),
+  };
+}

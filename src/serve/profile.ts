@@ -1,0 +1,54 @@
+/** CPU profiles, with `enableProfiling` (behaviour document 10.4). */
+import { Session } from 'node:inspector/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Asked, jsonHeaders, type Reply, type Routes, textHeaders } from './server.ts';
+
+const secondsDefault = 30;
+const secondsMax = 300;
+
+const index = `Profiles of V8, for the Performance panel of Chrome's developer tools:
+/debug/pprof/profile?seconds=${secondsDefault}
+`;
+
+/** The paths are pprof's, what comes from them is V8's. */
+export function profileRoutes(): Routes {
+  const underWay = { profile: false };
+  return {
+    '/debug/pprof': () => ({ status: 302, headers: { Location: '/debug/pprof/' }, body: '' }),
+    '/debug/pprof/': () => ({ status: 200, headers: textHeaders, body: index }),
+    '/debug/pprof/profile': async (asked) => {
+      if (underWay.profile) return text(503, 'a profile is under way\n');
+      underWay.profile = true;
+      try {
+        return await profile(asked);
+      } finally {
+        underWay.profile = false;
+      }
+    },
+  };
+}
+
+async function profile({ query }: Asked): Promise<Reply> {
+  const word = query.get('seconds') ?? String(secondsDefault);
+  const seconds = Number(word);
+  if (!(seconds > 0 && seconds <= secondsMax)) {
+    return text(400, `seconds=${word}: must be above 0, at most ${secondsMax}\n`);
+  }
+  const session = new Session();
+  session.connect();
+  try {
+    await session.post('Profiler.enable');
+    await session.post('Profiler.start');
+    await sleep(seconds * 1000, undefined, { ref: false });
+    const { profile: body } = await session.post('Profiler.stop');
+    const disposition = 'attachment; filename="fairlead.cpuprofile"';
+    const headers = { ...jsonHeaders, 'Content-Disposition': disposition };
+    return { status: 200, headers, body: JSON.stringify(body) };
+  } finally {
+    session.disconnect();
+  }
+}
+
+function text(status: number, body: string): Reply {
+  return { status, headers: textHeaders, body };
+}
