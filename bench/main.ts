@@ -1,9 +1,19 @@
 /** `npm run bench` runs all; `npm run bench -- boundary load` some. One question a file. */
+import { apiChange } from './api-change.ts';
+import { apiChurn } from './api-churn.ts';
+import { apiStart } from './api-start.ts';
 import { boundary } from './boundary.ts';
 import { connect } from './connect.ts';
 import { load } from './load.ts';
 
-const questions: Readonly<Record<string, () => Promise<string>>> = { boundary, load, connect };
+const questions: Readonly<Record<string, () => Promise<string>>> = {
+  boundary,
+  load,
+  connect,
+  'api-start': apiStart,
+  'api-change': apiChange,
+  'api-churn': apiChurn,
+};
 
 const asked = process.argv.slice(2);
 for (const name of asked.length > 0 ? asked : Object.keys(questions)) {

@@ -9,11 +9,14 @@ const root = resolve(import.meta.dirname, '..', '..');
 export interface RawTimes {
   readonly loadMs: number;
   readonly replace: { readonly p50: number; readonly p99: number };
+  /** One transaction for so many endpoints, as asked for. */
+  readonly atOnceMs: readonly number[];
 }
 
 interface RawReport {
   readonly totalUs: number;
   readonly replace: { readonly p50Us: number; readonly p99Us: number };
+  readonly atOnceUs?: readonly number[];
 }
 
 let built = false;
@@ -23,12 +26,13 @@ export async function rawLoad(
   { services, endpoints }: Size,
   replacements: number,
   runs: number,
+  atOnce: readonly number[] = [],
 ): Promise<RawTimes> {
   if (!built) execFileSync('sh', [join(root, 'scripts', 'build-bench')]);
   built = true;
   const reports: RawReport[] = [];
   for (let i = 0; i < runs; i += 1) {
-    const args = [services, endpoints, replacements].map(String);
+    const args = [services, endpoints, replacements, ...atOnce].map(String);
     const report = await inNamespace('raw', (namespace) =>
       namespace.run(join(root, 'build', 'bench', 'raw_load'), args),
     );
@@ -36,5 +40,9 @@ export async function rawLoad(
   }
   const best = reports.reduce((a, b) => (a.totalUs < b.totalUs ? a : b));
   const { p50Us, p99Us } = best.replace;
-  return { loadMs: best.totalUs / 1000, replace: { p50: p50Us / 1000, p99: p99Us / 1000 } };
+  return {
+    loadMs: best.totalUs / 1000,
+    replace: { p50: p50Us / 1000, p99: p99Us / 1000 },
+    atOnceMs: (best.atOnceUs ?? []).map((us) => us / 1000),
+  };
 }

@@ -5,8 +5,8 @@ export interface Summary {
   readonly max: number;
 }
 
-export function summarise(values: readonly number[]): Summary {
-  const sorted = [...values].sort((a, b) => a - b);
+export function summarise(values: Iterable<number>): Summary {
+  const sorted = Float64Array.from(values).sort();
   const at = (share: number): number =>
     sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
   return { p50: at(0.5), p99: at(0.99), max: at(1) };

@@ -2,10 +2,11 @@
 // sent to nf_tables as fast as a minimal program can. Works in the network namespace it runs in,
 // makes its own table, and deletes it at the end.
 //
-//   raw_load SERVICES ENDPOINTS_PER_SERVICE [REPLACEMENTS]
+//   raw_load SERVICES ENDPOINTS_PER_SERVICE [REPLACEMENTS [AT_ONCE...]]
 //
 // Prints {"elements","bytes","encodeUs","sendUs","totalUs"} for the load in one transaction and,
-// when asked for, "replace": {"count","p50Us","p99Us"} for single endpoints, one transaction each.
+// when asked for, "replace": {"count","p50Us","p99Us"} for single endpoints, one transaction each,
+// and "atOnceUs": [...], one transaction for so many endpoints.
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -309,20 +310,19 @@ void AddCluster(Batch& batch, const Cluster& cluster, const char* pick) {
               [](std::uint8_t* element, std::uint32_t i) { PutFrontend(element + kKeyAt, i); });
 }
 
-/** Gives one endpoint another address: deletes its element and adds the new one. */
-double Replace(Netfilter& netfilter, const Cluster& cluster, std::uint32_t round) {
-  const std::uint32_t service = round * 7919 % cluster.services;
-  const std::uint32_t index = round % cluster.endpoints;
-  const auto key = [service, index](std::uint8_t* element, std::uint32_t) {
-    PutEndpointKey(element, service, index);
+/** Gives `count` endpoints other addresses: deletes their elements and adds the new ones. */
+double Replace(Netfilter& netfilter, const Cluster& cluster, std::uint32_t round,
+               std::uint32_t count) {
+  const auto key = [&cluster, round](std::uint8_t* element, std::uint32_t i) {
+    PutEndpointKey(element, (round + i) * 7919 % cluster.services, (round + i) % cluster.endpoints);
   };
   const auto start = Clock::now();
   Batch batch;
-  AddElements(batch, NFT_MSG_DELSETELEM, kEndpoints, ElementTemplate(16, 0, nullptr), 1, key);
-  AddElements(batch, NFT_MSG_NEWSETELEM, kEndpoints, ElementTemplate(16, 8, nullptr), 1,
+  AddElements(batch, NFT_MSG_DELSETELEM, kEndpoints, ElementTemplate(16, 0, nullptr), count, key);
+  AddElements(batch, NFT_MSG_NEWSETELEM, kEndpoints, ElementTemplate(16, 8, nullptr), count,
               [&key, round](std::uint8_t* element, std::uint32_t i) {
                 key(element, i);
-                PutEndpoint(element + kEndpointValueAt, 0x400000 + round);
+                PutEndpoint(element + kEndpointValueAt, 0x400000 + round + i);
               });
   netfilter.Commit(batch.Finish());
   return Microseconds(Clock::now() - start);
@@ -330,7 +330,7 @@ double Replace(Netfilter& netfilter, const Cluster& cluster, std::uint32_t round
 
 void PrintReplacements(Netfilter& netfilter, const Cluster& cluster, std::uint32_t rounds) {
   std::vector<double> times;
-  for (std::uint32_t i = 0; i < rounds; ++i) times.push_back(Replace(netfilter, cluster, i));
+  for (std::uint32_t i = 0; i < rounds; ++i) times.push_back(Replace(netfilter, cluster, i, 1));
   std::sort(times.begin(), times.end());
   const auto quantile = [&times](double q) {
     return times[static_cast<std::size_t>(q * static_cast<double>(times.size() - 1))];
@@ -346,15 +346,27 @@ std::uint32_t Number(const char* text) {
   return static_cast<std::uint32_t>(value);
 }
 
+void PrintAtOnce(Netfilter& netfilter, const Cluster& cluster, std::span<char*> counts) {
+  const char* separator = ",\"atOnceUs\":[";
+  for (const char* text : counts) {
+    const std::uint32_t count = Number(text);
+    if (count == 0 || count > cluster.services) Die(text, EINVAL);
+    std::printf("%s%.0f", separator, Replace(netfilter, cluster, 0, count));
+    separator = ",";
+  }
+  std::printf("]");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3 || argc > 4) {
-    std::fprintf(stderr, "usage: raw_load SERVICES ENDPOINTS_PER_SERVICE [REPLACEMENTS]\n");
+  if (argc < 3) {
+    std::fprintf(stderr,
+                 "usage: raw_load SERVICES ENDPOINTS_PER_SERVICE [REPLACEMENTS [AT_ONCE...]]\n");
     return 2;
   }
   const Cluster cluster{Number(argv[1]), Number(argv[2])};
-  const std::uint32_t replacements = argc == 4 ? Number(argv[3]) : 0;
+  const std::uint32_t replacements = argc > 3 ? Number(argv[3]) : 0;
   const std::uint64_t elements = std::uint64_t{cluster.services} * (cluster.endpoints + 1);
   if (cluster.services == 0 || cluster.endpoints == 0 || elements > 4'000'000) Die("size", EINVAL);
   const std::string pick = "pick-" + std::to_string(cluster.endpoints);
@@ -375,6 +387,7 @@ int main(int argc, char** argv) {
               Microseconds(encoded - start), Microseconds(sent - encoded),
               Microseconds(sent - start));
   if (replacements > 0) PrintReplacements(netfilter, cluster, replacements);
+  if (argc > 4) PrintAtOnce(netfilter, cluster, {argv + 4, argv + argc});
   std::printf("}\n");
 
   Batch removal;

@@ -22,7 +22,7 @@ import type { Disturbance } from './api-server-watch.ts';
 type Command =
   /** So many Services with a slice each. */
   | { readonly do: 'populate'; readonly services: number; readonly endpoints: number }
-  /** One endpoint in each of so many slices gets another address, all at once. */
+  /** One endpoint in each of so many slices gets another address; answered when it is sent. */
   | { readonly do: 'replace'; readonly count: number }
   /** The same at a rate, for a time; answered when it is over. */
   | { readonly do: 'churn'; readonly perSecond: number; readonly seconds: number }
@@ -43,7 +43,8 @@ async function run(server: FakeApiServer, command: Command): Promise<unknown> {
     case 'populate':
       return populate(server.store, command);
     case 'replace':
-      return replaceEndpoints(server.store, command.count);
+      replaceEndpoints(server.store, command.count);
+      return await server.drained();
     case 'churn':
       return await churn(server, command);
     case 'apply':
@@ -79,7 +80,10 @@ async function churn(
     const due = Math.floor(elapsed * perSecond) - done;
     if (due > 0) replaceEndpoints(server.store, due);
     done += due;
-    if (elapsed >= seconds) return done;
+    if (elapsed >= seconds) {
+      await server.drained();
+      return done;
+    }
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }

@@ -71,6 +71,18 @@ export class FakeStore {
     this.#record(resource, { version, before, after });
   }
 
+  /** Edits the text of an object where it is: its key, labels and fields must stay. */
+  edit(resource: Resource, key: string, change: (json: string) => string): void {
+    const { objects } = this.#shelf(resource);
+    const before = objects.get(key);
+    if (before === undefined) throw new Error(`${resource} ${key} is not there`);
+    const version = this.#next();
+    const marked = before.json.replace(/"resourceVersion":"\d+"/, `"resourceVersion":"${version}"`);
+    const after = { ...before, json: change(marked) };
+    objects.set(key, after);
+    this.#record(resource, { version, before, after });
+  }
+
   /** `key` is `namespace/name`, or the name. */
   delete(resource: Resource, key: string): void {
     const { objects } = this.#shelf(resource);

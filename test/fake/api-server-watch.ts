@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import type { Resource } from '../../src/source/source.ts';
 import type { FakeStore, Selector, StoredEvent, StoredObject } from './api-server-store.ts';
@@ -54,6 +55,10 @@ export class FakeWatch {
 
   close(): void {
     for (const timer of this.#timers) clearInterval(timer);
+  }
+
+  async drained(): Promise<void> {
+    if (this.#response.writableNeedDrain) await once(this.#response, 'drain');
   }
 
   sendAll(objects: Iterable<StoredObject>): void {

@@ -153,6 +153,13 @@ export class FakeApiServer {
     return this.counts.get(`${resource} ${verb}`) ?? 0;
   }
 
+  /** Resolves when the system has taken everything that running watches have sent. */
+  async drained(): Promise<void> {
+    for (const watches of this.#watches.values()) {
+      for (const watch of watches) await watch.drained();
+    }
+  }
+
   /** Continue tokens that are under way are not known any more. */
   expireContinueTokens(): void {
     this.#pages.clear();

@@ -1,0 +1,103 @@
+/**
+ * How long does the product take from the start of its process until everything is programmed? The
+ * program as it is shipped, in a process and a network namespace of its own; the fake API server,
+ * JSON over TLS, in another process; beside them the raw netlink loop, and a process that only
+ * reads the lists.
+ */
+import { join } from 'node:path';
+import { openKernel } from '../src/kernel/native-kernel.ts';
+import { buildProduct, type Start, withCluster, withProduct } from './lib/api-rig.ts';
+import { type Size, sizeName } from './lib/cluster.ts';
+import type { FakeApi } from './lib/fake-api.ts';
+import type { Namespace } from './lib/namespace.ts';
+import { rawLoad } from './lib/raw-load.ts';
+import { number, ratio, table } from './lib/stats.ts';
+
+const starts = 3;
+const sizes: readonly Size[] = [
+  { services: 8000, endpoints: 30 },
+  { services: 44_000, endpoints: 1 },
+  { services: 10_000, endpoints: 15 },
+];
+
+export async function apiStart(): Promise<string> {
+  buildProduct();
+  const rows: string[][] = [];
+  for (const size of sizes) rows.push(await measure(size));
+  const what = `Process start → everything programmed, and restart with nothing changed; ms, best of ${starts}`;
+  const head = ['cluster', 'programmed', 'raw loop', 'bare read', 'to both', 'listed', 'loop max'];
+  const again = ['RSS MB', 'restart', 'commits', 'loop max'];
+  return `${what}\n\n${table([...head, ...again], rows)}`;
+}
+
+async function measure(size: Size): Promise<string[]> {
+  const raw = await rawLoad(size, 1, starts);
+  return withCluster(size, async (api, namespace) => {
+    const first = await measureStarts(api, namespace, 'empty');
+    const again = await measureStarts(api, namespace, 'loaded');
+    const readMs = bareReadMs(namespace, api.kubeconfig);
+    return [
+      sizeName(size),
+      number(first.programmedMs),
+      number(raw.loadMs),
+      number(readMs),
+      ratio(first.programmedMs, raw.loadMs + readMs),
+      number(first.listedMs),
+      number(first.report.eventLoop.max),
+      number(first.report.rssMB),
+      number(again.programmedMs),
+      '0',
+      number(again.report.eventLoop.max),
+    ];
+  });
+}
+
+/** The best of some starts, each into an empty or into the loaded kernel. */
+async function measureStarts(
+  api: FakeApi,
+  namespace: Namespace,
+  kernelIs: 'empty' | 'loaded',
+): Promise<Start> {
+  const measured: Start[] = [];
+  const kernel = openKernel({ netns: namespace.path });
+  try {
+    for (let i = 0; i < starts; i += 1) {
+      if (kernelIs === 'empty') namespace.run('nft', ['flush', 'ruleset']);
+      else seedConnection(namespace);
+      const before = await kernel.generation();
+      measured.push(await withProduct(api, namespace, async (_product, start) => start));
+      if (kernelIs === 'empty') continue;
+      const commits = (await kernel.generation()) - before;
+      if (commits > 0) throw new Error(`a restart with nothing changed wrote ${commits} times`);
+      assertConnection(namespace);
+    }
+  } finally {
+    kernel.close();
+  }
+  return measured.reduce((a, b) => (a.programmedMs < b.programmedMs ? a : b));
+}
+
+/** A connection to an endpoint, which a restart must leave alone. */
+const connection = '-p udp -s 192.0.2.9 -d 11.0.0.1 --sport 5 --dport 8080';
+
+function seedConnection(namespace: Namespace): void {
+  const add = `conntrack -F; conntrack -I ${connection} -t 3000`;
+  namespace.run('sh', ['-c', `(${add}) 2>/dev/null`]);
+}
+
+function assertConnection(namespace: Namespace): void {
+  const list = namespace.run('sh', ['-c', 'conntrack -L -p udp 2>/dev/null']);
+  if (!list.includes('src=192.0.2.9')) {
+    throw new Error('a restart with nothing changed deleted a connection');
+  }
+}
+
+function bareReadMs(namespace: Namespace, kubeconfig: string): number {
+  const program = join(import.meta.dirname, 'lib', 'bare-read.ts');
+  const times = Array.from({ length: starts }, () => {
+    const startedMs = performance.now();
+    namespace.run(process.execPath, [program, kubeconfig]);
+    return performance.now() - startedMs;
+  });
+  return Math.min(...times);
+}

@@ -1,0 +1,62 @@
+/** The product, the fake API server and a network namespace, put together for a benchmark. */
+import { execFileSync } from 'node:child_process';
+import { resolve } from 'node:path';
+import type { Size } from './cluster.ts';
+import { FakeApi } from './fake-api.ts';
+import { inNamespace, type Namespace } from './namespace.ts';
+import type { ProbeReport } from './probe.ts';
+import { Product } from './product.ts';
+
+const root = resolve(import.meta.dirname, '..', '..');
+
+export interface Start {
+  /** From the start of the process. */
+  readonly programmedMs: number;
+  readonly listedMs: number;
+  readonly report: ProbeReport;
+}
+
+/** Compiles the product: what is measured is what is shipped. */
+export function buildProduct(): void {
+  execFileSync('npx', ['tsc', '-p', 'tsconfig.build.json'], { cwd: root, stdio: 'pipe' });
+}
+
+/** Runs `work` with a cluster of this size in a fake API server. */
+export function withCluster<T>(
+  size: Size,
+  work: (api: FakeApi, namespace: Namespace) => Promise<T>,
+): Promise<T> {
+  return inNamespace('api', async (namespace) => {
+    namespace.run('ip', ['link', 'set', 'lo', 'up']);
+    const server = await FakeApi.start(namespace);
+    try {
+      await server.ask({ do: 'apply', object: node });
+      await server.ask({ do: 'populate', ...size });
+      return await work(server, namespace);
+    } finally {
+      await server.close();
+    }
+  });
+}
+
+const node = {
+  kind: 'Node',
+  metadata: { name: 'node-1' },
+  status: { addresses: [{ type: 'InternalIP', address: '192.0.2.1' }] },
+};
+
+/** Runs `work` with a product that has programmed the cluster. */
+export async function withProduct<T>(
+  api: FakeApi,
+  namespace: Namespace,
+  work: (product: Product, start: Start) => Promise<T>,
+): Promise<T> {
+  const product = new Product(namespace, api.kubeconfig);
+  try {
+    const programmedMs = await product.programmedMs;
+    const report = await product.settled();
+    return await work(product, { programmedMs, listedMs: product.listedMs, report });
+  } finally {
+    await product.stop();
+  }
+}

@@ -1,0 +1,148 @@
+/**
+ * Preloaded into the product (`node --import`), which itself knows nothing of it: notes when bytes
+ * come out of a TLS socket and what the sync loop reports, and tells the benchmark on request.
+ */
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { TLSSocket } from 'node:tls';
+import type { FamilyEvent, SyncEvent } from '../../src/sync/events.ts';
+import { type Summary, summarise } from './stats.ts';
+
+/** Milliseconds, unless the name says otherwise. Since the start, or the last `reset`. */
+export interface ProbeReport {
+  /** From the socket to the kernel's acknowledgement, of the oldest change of each batch. */
+  readonly socketToAck: Summary;
+  /** The same in parts: until the state has it, is resolved, is encoded, is acknowledged. */
+  readonly stages: Readonly<Record<'receive' | 'resolve' | 'encode' | 'commit', Summary>>;
+  /** From the API server's time stamp of each change to the acknowledgement. */
+  readonly triggerToAck: Summary;
+  /** From the last event's bytes to the last acknowledgement. */
+  readonly lastEventToAck: number;
+  readonly batches: number;
+  readonly forwardings: number;
+  readonly writes: number;
+  readonly eventLoop: Summary;
+  readonly rssMB: number;
+  readonly heapMB: number;
+  readonly buffersMB: number;
+}
+
+const eventLoopResolutionMs = 1;
+const delay = monitorEventLoopDelay({ resolution: eventLoopResolutionMs });
+delay.enable();
+
+/** Fixed size, so that measuring does not look like a leak. */
+class Series {
+  readonly #values: Float64Array;
+  #count = 0;
+
+  constructor(capacity: number) {
+    this.#values = new Float64Array(capacity);
+  }
+
+  add(value: number): void {
+    this.#values[this.#count % this.#values.length] = value;
+    this.#count += 1;
+  }
+
+  /** The newest value that is not above `limit`. */
+  newestUntil(limit: number): number {
+    const { length } = this.#values;
+    for (let i = this.#count - 1; i >= 0 && i >= this.#count - length; i -= 1) {
+      const value = this.#values[i % length]!;
+      if (value <= limit) return value;
+    }
+    return Number.NaN;
+  }
+
+  clear(): void {
+    this.#count = 0;
+  }
+
+  get summary(): Summary {
+    return summarise(this.#values.subarray(0, Math.min(this.#count, this.#values.length)));
+  }
+}
+
+const arrivals = new Series(1 << 14);
+const total = new Series(1 << 16);
+const stages = {
+  receive: new Series(1 << 16),
+  resolve: new Series(1 << 16),
+  encode: new Series(1 << 16),
+  commit: new Series(1 << 16),
+};
+const triggerToAck = new Series(1 << 19);
+const sums = { batches: 0, forwardings: 0, writes: 0 };
+let lastEventMs = Number.NaN;
+let lastAckMs = Number.NaN;
+
+const { push } = TLSSocket.prototype;
+TLSSocket.prototype.push = function (chunk: Buffer | null, ...rest) {
+  if (chunk !== null) {
+    const nowMs = performance.now();
+    arrivals.add(nowMs);
+    const isBookmark = chunk.length < 600 && chunk.includes('"BOOKMARK"');
+    if (!isBookmark) lastEventMs = nowMs;
+  }
+  return push.call(this, chunk, ...rest);
+};
+
+function committed(event: FamilyEvent & { kind: 'committed' }): void {
+  sums.batches += 1;
+  sums.forwardings += event.forwardings;
+  sums.writes += event.writes;
+  if (event.stages === undefined) return;
+  const { receivedMs, resolvedMs, encodedMs, committedMs } = event.stages;
+  const arrivedMs = arrivals.newestUntil(receivedMs);
+  lastAckMs = committedMs;
+  total.add(committedMs - arrivedMs);
+  stages.receive.add(receivedMs - arrivedMs);
+  stages.resolve.add(resolvedMs - receivedMs);
+  stages.encode.add(encodedMs - resolvedMs);
+  stages.commit.add(committedMs - encodedMs);
+  const wallMs = Date.now();
+  for (const timeMs of event.triggerTimesMs) triggerToAck.add(wallMs - timeMs);
+}
+
+const built = new URL('../../dist/serve/metrics.js', import.meta.url).href;
+const { Metrics } = (await import(built)) as typeof import('../../src/serve/metrics.ts');
+const { observe } = Metrics.prototype;
+Metrics.prototype.observe = function (event: SyncEvent): void {
+  if (event.kind === 'committed') committed(event);
+  observe.call(this, event);
+};
+
+function report(): ProbeReport {
+  const { rss, heapUsed, arrayBuffers } = process.memoryUsage();
+  const late = (quantile: number): number =>
+    Math.max(0, delay.percentile(quantile) / 1e6 - eventLoopResolutionMs);
+  const megabytes = (bytes: number): number => bytes / (1 << 20);
+  return {
+    socketToAck: total.summary,
+    stages: {
+      receive: stages.receive.summary,
+      resolve: stages.resolve.summary,
+      encode: stages.encode.summary,
+      commit: stages.commit.summary,
+    },
+    triggerToAck: triggerToAck.summary,
+    lastEventToAck: lastAckMs - lastEventMs,
+    ...sums,
+    eventLoop: { p50: late(50), p99: late(99), max: late(100) },
+    rssMB: megabytes(rss),
+    heapMB: megabytes(heapUsed),
+    buffersMB: megabytes(arrayBuffers),
+  };
+}
+
+function reset(): void {
+  for (const series of [total, triggerToAck, ...Object.values(stages)]) series.clear();
+  Object.assign(sums, { batches: 0, forwardings: 0, writes: 0 });
+  delay.reset();
+}
+
+process.on('message', (message) => {
+  if (message === 'reset') reset();
+  process.send!(report());
+});
+process.channel?.unref();

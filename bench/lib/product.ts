@@ -1,0 +1,90 @@
+/** The product as it is shipped, a process of its own inside a namespace, with a probe in it. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Namespace } from './namespace.ts';
+import type { ProbeReport } from './probe.ts';
+
+const root = resolve(import.meta.dirname, '..', '..');
+const probe = join(import.meta.dirname, 'probe.ts');
+
+/** Limits of the machine are not a namespace's to set. */
+const conntrackFlags = [
+  '--conntrack-max-per-core=0',
+  '--conntrack-tcp-timeout-established=0s',
+  '--conntrack-tcp-timeout-close-wait=0s',
+];
+
+export class Product {
+  /** From the start of the process until each family was as wanted. */
+  readonly programmedMs: Promise<number>;
+  /** From the start until the lists were complete. */
+  listedMs = 0;
+  readonly #child: ChildProcess;
+
+  constructor(namespace: Namespace, kubeconfig: string, flags: readonly string[] = []) {
+    const program = ['--import', probe, join(root, 'dist', 'main.js')];
+    const settings = ['--hostname-override=node-1', '--cluster-cidr=11.0.0.0/8', ...conntrackFlags];
+    const argv = [...program, `--kubeconfig=${kubeconfig}`, ...settings, ...flags];
+    const startedMs = performance.now();
+    this.#child = spawn('ip', ['netns', 'exec', namespace.name, process.execPath, ...argv], {
+      stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
+    });
+    this.programmedMs = this.#followLog(startedMs);
+  }
+
+  /** Fails when the process ends, and when it complains. */
+  async #followLog(startedMs: number): Promise<number> {
+    let programmedMs = 0;
+    const families = new Set<unknown>();
+    for await (const line of createInterface({ input: this.#child.stderr! })) {
+      const nowMs = performance.now() - startedMs;
+      const entry = JSON.parse(line) as Record<string, unknown>;
+      if (entry.level === 'error') throw new Error(line);
+      if (entry.msg === 'First list is complete') this.listedMs = nowMs;
+      if (entry.msg !== 'Kernel is as wanted' || entry.purpose !== 'start') continue;
+      families.add(entry.family);
+      programmedMs = nowMs;
+      if (families.size === 2) break;
+    }
+    if (families.size < 2) throw new Error('the product has ended');
+    this.#child.stderr!.resume();
+    return programmedMs;
+  }
+
+  /** What the probe has seen until now. */
+  report(): Promise<ProbeReport> {
+    return this.#ask('report');
+  }
+
+  /** What the probe has seen until nothing is left to do. */
+  async settled(): Promise<ProbeReport> {
+    let before: ProbeReport;
+    let report = await this.report();
+    do {
+      before = report;
+      await sleep(500);
+      report = await this.report();
+    } while (report.batches !== before.batches);
+    return report;
+  }
+
+  /** The probe forgets what it has seen. */
+  async reset(): Promise<void> {
+    await this.#ask('reset');
+  }
+
+  async stop(): Promise<void> {
+    const ended = once(this.#child, 'exit');
+    this.#child.kill('SIGTERM');
+    await ended;
+  }
+
+  async #ask(what: 'report' | 'reset'): Promise<ProbeReport> {
+    const answer = once(this.#child, 'message');
+    this.#child.send(what);
+    return (await answer)[0] as ProbeReport;
+  }
+}
