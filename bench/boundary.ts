@@ -6,6 +6,7 @@ import { loadAddon } from '../src/kernel/addon.ts';
 import { openKernel } from '../src/kernel/native-kernel.ts';
 import { replies } from '../src/kernel/ops.ts';
 import { readRecords } from '../src/kernel/records.ts';
+import { noPause } from '../src/modes/mode.ts';
 import { nftablesMode } from '../src/modes/nftables/mode.ts';
 import { resolve } from '../src/state/resolve.ts';
 import { ClusterState } from '../src/state/store.ts';
@@ -65,8 +66,8 @@ async function apply(ops: Uint8Array): Promise<{ encodeUs: number; kernelUs: num
 async function writeFixedObjects(namespace: Namespace): Promise<void> {
   const kernel = openKernel({ netns: namespace.path });
   const planner = nftablesMode.planner(config, environment);
-  const found = await planner.observe(kernel);
-  planner.repairFixed(found);
+  const found = await planner.observe(kernel, noPause);
+  await planner.repairFixed(found, noPause);
   await kernel.apply(planner.take()!.ops);
   kernel.close();
 }

@@ -7,6 +7,7 @@ import { writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openKernel } from '../src/kernel/native-kernel.ts';
+import { noPause } from '../src/modes/mode.ts';
 import { nftablesMode } from '../src/modes/nftables/mode.ts';
 import { resolve } from '../src/state/resolve.ts';
 import { ClusterState } from '../src/state/store.ts';
@@ -149,7 +150,7 @@ async function fullScript(size: Size, netns: string): Promise<string> {
   const context = { zone: '', nodeAddresses: [], externalIPsEnabled: true };
   const planner = nftablesMode.planner(config, environment);
   const kernel = openKernel({ netns });
-  planner.repairFixed(await planner.observe(kernel));
+  await planner.repairFixed(await planner.observe(kernel, noPause), noPause);
   kernel.close();
   for (const key of state.serviceKeys()) {
     for (const forwarding of resolve(state.service(key)!, state.slices(key), context)) {

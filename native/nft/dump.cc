@@ -27,7 +27,7 @@ struct ObjectDecoder {
   std::uint16_t type;
   std::uint8_t family;
   std::span<const std::uint8_t> attributes;
-  WalkCheck& walk;
+  ElementSorter& elements;
   protocol::RecordWriter& out;
 
   DecodeResult operator()(const request::GenerationGet&) const {
@@ -53,7 +53,7 @@ struct ObjectDecoder {
   DecodeResult operator()(const request::ElementsDump& dump) const {
     if (type != MessageType(NFT_MSG_NEWSETELEM)) return {};
     const EntryLayout layout{dump.shape, dump.key_length, dump.data_length};
-    return DecodeElements(family, layout, attributes, walk, out);
+    return DecodeElements(layout, attributes, elements);
   }
 };
 
@@ -76,17 +76,40 @@ std::expected<void, std::string> DumpDecoder::TakeAnswer(const wire::Message& me
   const auto generation = wire::LoadBe<std::uint16_t>(payload.data() + 2);
   if (generation_.value_or(generation) != generation) interrupted_ = true;
   generation_ = generation;
-  const ObjectDecoder decoder{message.type, payload[0], payload.subspan(sizeof(nfgenmsg)), walk_,
-                              out_};
+  const ObjectDecoder decoder{message.type, payload[0], payload.subspan(sizeof(nfgenmsg)),
+                              elements_, out_};
   const DecodeResult decoded = std::visit(decoder, request_);
   if (decoded) return {};
   return std::unexpected(std::string(decoded.error().subject) + " " + decoded.error().problem);
 }
 
+EntryLayout DumpDecoder::LayoutOf(const Request& request) noexcept {
+  const auto* dump = std::get_if<request::ElementsDump>(&request);
+  if (dump == nullptr) return {};
+  return {dump->shape, dump->key_length, dump->data_length};
+}
+
+void DumpDecoder::WriteElements(const request::ElementsDump& dump) {
+  const std::uint32_t count = elements_.count();
+  if (count == 0) return;
+  const ByteBuffer entries = elements_.Finish();
+  protocol::reply::Elements reply;
+  reply.family = dump.family;
+  reply.table = dump.table;
+  reply.set = dump.set;
+  reply.shape = dump.shape;
+  reply.key_length = dump.key_length;
+  reply.data_length = dump.data_length;
+  reply.count = count;
+  reply.entries = entries.bytes();
+  reply.Write(out_);
+}
+
 ByteBuffer DumpDecoder::Finish() {
+  if (const auto* dump = std::get_if<request::ElementsDump>(&request_)) WriteElements(*dump);
   const wire::DumpEnd end = reader_.Finish();
   protocol::reply::Dumped dumped;
-  dumped.interrupted = end.interrupted || interrupted_ || walk_.Disturbed() ? 1 : 0;
+  dumped.interrupted = end.interrupted || interrupted_ || elements_.disturbed() ? 1 : 0;
   dumped.overrun = end.overrun ? 1 : 0;
   dumped.error = static_cast<std::uint32_t>(end.error);
   dumped.message = end.words;

@@ -10,7 +10,7 @@
 #include <variant>
 
 #include "nft/decode_result.h"
-#include "nft/walk_check.h"
+#include "nft/element_sorter.h"
 #include "protocol/ops.gen.h"
 #include "wire/dump_reader.h"
 #include "wire/message_writer.h"
@@ -36,6 +36,7 @@ class DumpDecoder {
  public:
   DumpDecoder(const Request& request, std::uint32_t sequence)
       : request_(request),
+        elements_(LayoutOf(request)),
         reader_(sequence, [this](const wire::Message& message) { return TakeAnswer(message); }) {}
   DumpDecoder(const DumpDecoder&) = delete;
   DumpDecoder& operator=(const DumpDecoder&) = delete;
@@ -51,11 +52,15 @@ class DumpDecoder {
  private:
   /** On failure: what is wrong with it. */
   std::expected<void, std::string> TakeAnswer(const wire::Message& message);
+  /** What was found of the set, as one record. */
+  void WriteElements(const protocol::request::ElementsDump& dump);
+
+  static EntryLayout LayoutOf(const Request& request) noexcept;
 
   Request request_;
+  ElementSorter elements_;
   wire::DumpReader reader_;
   protocol::RecordWriter out_;
-  WalkCheck walk_;
   /** Low 16 bits of the generation that the last message was read in. */
   std::optional<std::uint16_t> generation_;
   bool interrupted_ = false;

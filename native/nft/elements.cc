@@ -99,8 +99,7 @@ Target TargetOf(const Op& op) {
 }
 
 DecodeResult DecodeElement(const EntryLayout& layout, std::span<const std::uint8_t> attributes,
-                           std::span<const std::uint8_t> zeroes, WalkCheck& check,
-                           ByteBuffer& out) {
+                           std::span<const std::uint8_t> zeroes, ElementSorter& found) {
   const wire::AttrTable<NFTA_SET_ELEM_MAX> element(attributes);
   if (element.malformed()) return Malformed("element", "has a malformed attribute");
   Entry entry;
@@ -122,8 +121,7 @@ DecodeResult DecodeElement(const EntryLayout& layout, std::span<const std::uint8
     return Malformed("element", "has data of another length than asked for");
   }
   entry.verdict = ReadVerdict(data).value_or(Verdict{});
-  check.Take(entry);
-  WriteEntry(layout, entry, out);
+  found.Take(entry);
   return {};
 }
 
@@ -159,9 +157,8 @@ EncodeResult Encode(const protocol::op::SetFlush& op, BatchWriter& batch) {
   return {};
 }
 
-DecodeResult DecodeElements(std::uint8_t family, const EntryLayout& layout,
-                            std::span<const std::uint8_t> attributes, WalkCheck& check,
-                            protocol::RecordWriter& out) {
+DecodeResult DecodeElements(const EntryLayout& layout, std::span<const std::uint8_t> attributes,
+                            ElementSorter& found) {
   // NFT_DATA_VALUE_MAXLEN: no key and no data of nf_tables is longer.
   static constexpr std::array<std::uint8_t, 64> kZeroes{};
   if (layout.key_length > kZeroes.size() || layout.data_length > kZeroes.size()) {
@@ -169,26 +166,12 @@ DecodeResult DecodeElements(std::uint8_t family, const EntryLayout& layout,
   }
   const wire::AttrTable<NFTA_SET_ELEM_LIST_MAX> list(attributes);
   if (list.malformed()) return Malformed("element list", "has a malformed attribute");
-  ByteBuffer entries;
-  std::uint32_t count = 0;
   wire::AttrReader elements(list.Bytes(NFTA_SET_ELEM_LIST_ELEMENTS));
   while (const auto element = elements.Next()) {
-    const auto decoded = DecodeElement(layout, element->payload, kZeroes, check, entries);
+    const auto decoded = DecodeElement(layout, element->payload, kZeroes, found);
     if (!decoded) return decoded;
-    ++count;
   }
   if (elements.malformed()) return Malformed("element list", "has a malformed element");
-  if (count == 0) return {};
-  protocol::reply::Elements reply;
-  reply.family = family;
-  reply.table = list.String(NFTA_SET_ELEM_LIST_TABLE);
-  reply.set = list.String(NFTA_SET_ELEM_LIST_SET);
-  reply.shape = layout.shape;
-  reply.key_length = layout.key_length;
-  reply.data_length = layout.data_length;
-  reply.count = count;
-  reply.entries = entries.bytes();
-  reply.Write(out);
   return {};
 }
 

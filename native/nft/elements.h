@@ -3,8 +3,8 @@
 
 #include "nft/batch_writer.h"
 #include "nft/decode_result.h"
+#include "nft/element_sorter.h"
 #include "nft/packed_entries.h"
-#include "nft/walk_check.h"
 
 namespace fairlead::nft {
 
@@ -14,13 +14,12 @@ EncodeResult Encode(const protocol::op::ElementsDelete& op, BatchWriter& batch);
 EncodeResult Encode(const protocol::op::SetFlush& op, BatchWriter& batch);
 
 /**
- * NFT_MSG_NEWSETELEM, from its attributes on, as one reply record with entries of `layout`. What an
- * element lacks reads as zero, except that a missing key end is the key. Fails when a key or data
- * has another length than the layout says. Every element is shown to `check`.
+ * The elements of NFT_MSG_NEWSETELEM, from its attributes on. What an element lacks reads as zero,
+ * except that a missing key end is the key. Fails when a key or data has another length than the
+ * layout says.
  */
-DecodeResult DecodeElements(std::uint8_t family, const EntryLayout& layout,
-                            std::span<const std::uint8_t> attributes, WalkCheck& check,
-                            protocol::RecordWriter& out);
+DecodeResult DecodeElements(const EntryLayout& layout, std::span<const std::uint8_t> attributes,
+                            ElementSorter& found);
 
 /**
  * Index, among the elements of the message, of the one whose attribute starts at `offset` of the

@@ -76,6 +76,15 @@ export interface Observation {
 }
 
 /**
+ * Lets the event loop serve others once enough has been done: to be called every few microseconds,
+ * and to be awaited when it gives a promise.
+ */
+export type Pause = () => Promise<void> | undefined;
+
+/** Where no event loop is waiting for its turn. */
+export const noPause: Pause = () => undefined;
+
+/**
  * Translates for one family. It remembers what it has put into batches (shared objects are
  * counted), so every batch taken must be applied, in order, or `reset` be called.
  */
@@ -110,25 +119,25 @@ export interface Planner {
   takeSweep(kernel: Kernel): Promise<Batch | undefined>;
 
   /** Reads what the kernel holds of ours. Read-only. No batch may be under way meanwhile. */
-  observe(kernel: Kernel): Promise<Observation>;
+  observe(kernel: Kernel, pause: Pause): Promise<Observation>;
   /**
    * Writes what is needed so that fixed and shared objects are as wanted. Call first in a repair,
    * after `reset` when the process has just started.
    */
-  repairFixed(found: Observation): Drift;
+  repairFixed(found: Observation, pause: Pause): Promise<Drift>;
   /**
    * Writes what is needed so that this Forwarding is as wanted. Once for each Forwarding. The batch
    * must be taken before this Forwarding changes.
    */
   repair(found: Observation, wanted: Forwarding): Drift;
   /** Deletes what belongs to no Forwarding that was repaired or changed since. Call last. */
-  prune(found: Observation): Drift;
+  prune(found: Observation, pause: Pause): Promise<Drift>;
 
   /**
    * Forgets all that waits and counts shared objects anew from what is in force (or, before the
-   * first repair, from what is wanted).
+   * first repair, from what is wanted). Nothing else may be asked of the planner meanwhile.
    */
-  reset(inForce: Iterable<Forwarding>): void;
+  reset(inForce: Iterable<Forwarding>, pause: Pause): Promise<void>;
 }
 
 /** Time between two calls of `takeDeferred`. */

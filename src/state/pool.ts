@@ -4,6 +4,7 @@
  * position.
  */
 import { EndpointList, endpointBytes } from './endpoint-list.ts';
+import { sameForwarding } from './equal.ts';
 import type { Forwarding } from './types.ts';
 
 /**
@@ -61,6 +62,12 @@ export function withOrderOf(previous: Forwarding | undefined, next: Forwarding):
     hairpin: shared(local, keepOrder(previous.hairpin, next.hairpin)),
     serving: shared(cluster, keepOrder(previous.serving, next.serving)),
   };
+}
+
+/** `next` in the order of `previous`, or `previous` itself when they say the same. */
+export function inOrderOf(previous: Forwarding | undefined, next: Forwarding): Forwarding {
+  const ordered = withOrderOf(previous, next);
+  return previous !== undefined && sameForwarding(previous, ordered) ? previous : ordered;
 }
 
 function shared(pool: EndpointList, list: EndpointList): EndpointList {

@@ -152,7 +152,7 @@ export class Audit {
 
   /** Syncs go on meanwhile. What they write spoils the observation; then it is made again. */
   #observeBeside(ring: () => void): void {
-    const { applier, clock, planner, reader } = this.#options;
+    const { applier, clock, planner, reader, sliceMs } = this.#options;
     const state: State = { kind: 'observing', batches: applier.batches, result: undefined };
     this.#state = state;
     const settle = (result: Observation | Error): void => {
@@ -160,16 +160,17 @@ export class Audit {
       state.result = applier.batches === state.batches && applier.idle ? result : 'stale';
       ring();
     };
-    planner.observe(reader).then(settle, settle);
+    planner.observe(reader, new Pacer(clock, sliceMs).pause).then(settle, settle);
   }
 
   #observeAlone(): Promise<Observed> {
-    const { planner, reader, ruleset } = this.#options;
-    return ruleset.readAlone(() => planner.observe(reader)).catch((error: Error) => error);
+    const { clock, planner, reader, ruleset, sliceMs } = this.#options;
+    const read = () => planner.observe(reader, new Pacer(clock, sliceMs).pause);
+    return ruleset.readAlone(read).catch((error: Error) => error);
   }
 
-  #observed(result: Observed | undefined): AuditStep {
-    const { applier, planner, ruleset } = this.#options;
+  async #observed(result: Observed | undefined): Promise<AuditStep> {
+    const { applier, clock, planner, ruleset, sliceMs } = this.#options;
     if (result === undefined) return nothing;
     this.#state = { kind: 'resting' };
     if (result === 'stale' || isKernelError(result, 'EINTR')) {
@@ -184,7 +185,8 @@ export class Audit {
     this.#stale = 0;
     this.verified(result.generation, ruleset.completed);
     const keys = [...applier.applied.keys()].values();
-    this.#state = { kind: 'comparing', found: result, keys, drift: planner.repairFixed(result) };
+    const drift = await planner.repairFixed(result, new Pacer(clock, sliceMs).pause);
+    this.#state = { kind: 'comparing', found: result, keys, drift };
     return nothing;
   }
 
@@ -193,7 +195,7 @@ export class Audit {
     const pacer = new Pacer(clock, this.#options.sliceMs);
     let done = false;
     while (!done && !pacer.spent) done = this.#compareNext(state);
-    if (done) state.drift = addDrift(state.drift, planner.prune(state.found));
+    if (done) state.drift = addDrift(state.drift, await planner.prune(state.found, pacer.pause));
     const failure = await applier.finish('audit');
     if (failure !== undefined) return { kind: 'failed', failure };
     if (!done) {

@@ -5,7 +5,7 @@
 import type { Kernel } from '../kernel/kernel.ts';
 import { type Batch, deferMs, type Planner } from '../modes/mode.ts';
 import { type Applier, asKernelFailure } from './batch.ts';
-import type { Clock } from './clock.ts';
+import { type Clock, Pacer } from './clock.ts';
 import type { Observer } from './events.ts';
 import { Backoff } from './retry.ts';
 
@@ -15,6 +15,8 @@ export interface ChoresOptions {
   readonly reader: Kernel;
   readonly clock: Clock;
   readonly observer: Observer;
+  /** The event loop is released after this much work. */
+  readonly sliceMs: number;
 }
 
 /** After a sweep that took t, at least `sweepRestFactor * t` passes before the next one. */
@@ -84,13 +86,13 @@ export class Chores {
     purpose: Chore,
     take: () => Promise<Batch | undefined>,
   ): Promise<number | undefined> {
-    const { planner, applier, observer } = this.#options;
+    const { planner, applier, clock, observer, sliceMs } = this.#options;
     const failures = await take().then(
       async (batch) => batch && (await applier.apply(batch, purpose))?.failures,
       (error: Error) => [asKernelFailure(error)],
     );
     if (failures === undefined) return undefined;
-    planner.reset(applier.applied.values());
+    await planner.reset(applier.applied.values(), new Pacer(clock, sliceMs).pause);
     const retryMs = this.#backoff[purpose].failed();
     observer({ kind: 'failed', family: planner.family, purpose, failures, retryMs });
     return retryMs;

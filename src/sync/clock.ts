@@ -75,4 +75,7 @@ export class Pacer {
     await this.#clock.turn();
     this.#sinceMs = this.#clock.now();
   }
+
+  /** For work that others do: nothing, or a rest to wait for when the slice is spent. */
+  readonly pause = (): Promise<void> | undefined => (this.spent ? this.rest() : undefined);
 }

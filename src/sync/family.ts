@@ -1,9 +1,8 @@
 /** Brings one family of the kernel to what is wanted, and keeps it there. */
 import type { Kernel } from '../kernel/kernel.ts';
-import type { Environment, Planner } from '../modes/mode.ts';
+import type { Environment, Pause, Planner } from '../modes/mode.ts';
 import type { Family } from '../state/address.ts';
-import { sameForwarding } from '../state/equal.ts';
-import { withOrderOf } from '../state/pool.ts';
+import { inOrderOf } from '../state/pool.ts';
 import type { Forwarding } from '../state/types.ts';
 import { Audit, type AuditSettings } from './audit.ts';
 import {
@@ -17,7 +16,7 @@ import {
   unknownFailure,
 } from './batch.ts';
 import { Chores } from './chores.ts';
-import { Bell, type Clock } from './clock.ts';
+import { Bell, type Clock, Pacer } from './clock.ts';
 import { isDrift, type Observer, type Purpose } from './events.ts';
 import type { ForwardingFollower } from './follower.ts';
 import { adoptAll, type RepairOptions, repairAll } from './recovery.ts';
@@ -99,7 +98,7 @@ export class FamilySync {
     this.#applier = new Applier({ ...options, ...settings, committed, suspected });
     const { sliceMs } = settings;
     this.#audit = new Audit({ ...options, ...settings.audit, sliceMs, applier: this.#applier });
-    this.#chores = new Chores({ ...options, applier: this.#applier });
+    this.#chores = new Chores({ ...options, sliceMs, applier: this.#applier });
     this.#repairOptions = { planner, clock, sliceMs, applier: this.#applier };
   }
 
@@ -196,6 +195,10 @@ export class FamilySync {
     this.#waiting = false;
   }
 
+  #pause(): Pause {
+    return new Pacer(this.#options.clock, this.#options.settings.sliceMs).pause;
+  }
+
   get #hasWork(): boolean {
     return this.#dirty.size > 0 || this.#environment !== this.#plannedEnvironment;
   }
@@ -219,7 +222,7 @@ export class FamilySync {
       this.#applier.note(key, { next, cause });
     };
     const failure = await this.#applier.drain(this.#todo.keys(), plan, 'changes');
-    this.#finished('changes', startedMs, failure);
+    await this.#finished('changes', startedMs, failure);
   }
 
   #planEnvironment(): void {
@@ -250,12 +253,13 @@ export class FamilySync {
       this.#started = true;
     }
     if (failure !== undefined) for (const [key, cause] of causes) this.#mark(key, cause);
-    this.#finished(purpose, startedMs, failure);
+    await this.#finished(purpose, startedMs, failure);
   }
 
   async #repair(causes: Causes, purpose: Purpose): Promise<Failure | undefined> {
     const { ruleset, reader } = this.#options;
-    const found = await ruleset.readAlone(() => this.#planner.observe(reader));
+    const read = () => this.#planner.observe(reader, this.#pause());
+    const found = await ruleset.readAlone(read);
     this.#audit.verified(found.generation, ruleset.completed);
     if (this.#stopping) return undefined;
     const targets = this.#targets();
@@ -289,7 +293,11 @@ export class FamilySync {
     return targets;
   }
 
-  #finished(purpose: Purpose, startedMs: number, failure: Failure | undefined): void {
+  async #finished(
+    purpose: Purpose,
+    startedMs: number,
+    failure: Failure | undefined,
+  ): Promise<void> {
     if (this.#stopping) return;
     const { clock, observer, settings } = this.#options;
     const now = clock.now();
@@ -298,7 +306,7 @@ export class FamilySync {
       this.#environmentInForce = true;
       this.#nextSyncMs = now + settings.minSyncPeriodMs;
     } else {
-      this.#failed(failure, purpose);
+      await this.#failed(failure, purpose);
     }
     this.#tellSettled();
     observer({ kind: 'done', family: this.family, purpose, ok, durationMs: now - startedMs });
@@ -327,7 +335,7 @@ export class FamilySync {
   }
 
   /** Everything that is not in force is to be done again, except what is to blame. */
-  #failed(failure: Failure, purpose: Purpose): void {
+  async #failed(failure: Failure, purpose: Purpose): Promise<void> {
     for (const [key, { cause }] of failure.lost) this.#mark(key, cause);
     for (const [key, cause] of this.#todo) this.#dirty.set(key, cause);
     this.#todo = new Map();
@@ -339,7 +347,7 @@ export class FamilySync {
       purpose === 'changes' && !disbelieved && culprits.length > 0 && this.#environmentInForce;
     const retryMs = contained ? undefined : this.#recoveryBackoff.failed();
     if (retryMs !== undefined) this.#recoverAtMs = this.#options.clock.now() + retryMs;
-    else this.#planner.reset(this.#applier.applied.values());
+    else await this.#planner.reset(this.#applier.applied.values(), this.#pause());
     this.#options.observer({ kind: 'failed', family: this.family, purpose, failures, retryMs });
     this.#request();
   }
@@ -364,7 +372,7 @@ export class FamilySync {
         kind: 'failed' as const,
         failure: unknownFailure(error),
       }));
-    if (step.kind === 'failed') this.#failed(step.failure, 'audit');
+    if (step.kind === 'failed') await this.#failed(step.failure, 'audit');
     if (step.kind !== 'compared') return;
     const { drift, durationMs } = step;
     const { observer } = this.#options;
@@ -385,12 +393,6 @@ export class FamilySync {
     }
     this.#bell.ring();
   }
-}
-
-/** `next` in the order of `previous`, or `previous` itself when they say the same. */
-function inOrderOf(previous: Forwarding | undefined, next: Forwarding): Forwarding {
-  const ordered = withOrderOf(previous, next);
-  return previous !== undefined && sameForwarding(previous, ordered) ? previous : ordered;
 }
 
 function isDue(atMs: number | undefined, now: number): boolean {

@@ -35,14 +35,15 @@ export async function adoptAll(
 
 /** Throws what the planner throws about fixed objects and remains. */
 export async function repairAll(
-  { planner, applier }: RepairOptions,
+  { planner, applier, clock, sliceMs }: RepairOptions,
   found: Observation,
   targets: ReadonlyMap<string, Forwarding>,
   causes: ReadonlyMap<string, Cause | undefined>,
   purpose: Purpose,
 ): Promise<Repaired> {
-  planner.reset(targets.values());
-  let drift = addDrift(noDrift, planner.repairFixed(found));
+  const { pause } = new Pacer(clock, sliceMs);
+  await planner.reset(targets.values(), pause);
+  let drift = addDrift(noDrift, await planner.repairFixed(found, pause));
   const plan = (key: string): void => {
     const next = targets.get(key)!;
     drift = addDrift(drift, planner.repair(found, next));
@@ -50,6 +51,6 @@ export async function repairAll(
   };
   const failure = await applier.drain(targets.keys(), plan, purpose);
   if (failure !== undefined || applier.stopping) return { drift, failure };
-  drift = addDrift(drift, planner.prune(found));
+  drift = addDrift(drift, await planner.prune(found, pause));
   return { drift, failure: await applier.finish(purpose) };
 }

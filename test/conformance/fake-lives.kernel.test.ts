@@ -64,7 +64,7 @@ async function live({ config, cluster }: Opening, plot: readonly (Edit | Meddlin
     rig.environment(spec.environment);
     rig.plan(forwardingsOf(family, spec));
     rig.take();
-    rig.tryDeferred();
+    await rig.tryDeferred();
   }
   return kernel.batches;
 }

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { noPause } from '../../src/modes/mode.ts';
 import { nftablesMode } from '../../src/modes/nftables/mode.ts';
 import { FakeKernel } from '../fake/kernel.ts';
 import { played, storyNames } from '../unit/modes/nftables/scripts.ts';
@@ -85,12 +86,12 @@ describe('the nftables mode on a real kernel', () => {
     const { batches, rig } = await played(life.name, life.family);
     for (const ops of batches) await kernel.apply(ops);
     const planner = rig.newPlanner();
-    const found = await planner.observe(kernel);
+    const found = await planner.observe(kernel, noPause);
     const adopted = [...rig.planned.values()].map((wanted) => found.adopt(wanted));
-    planner.reset(adopted);
-    planner.repairFixed(found);
+    await planner.reset(adopted, noPause);
+    await planner.repairFixed(found, noPause);
     for (const wanted of adopted) planner.repair(found, wanted);
-    planner.prune(found);
+    await planner.prune(found, noPause);
     expect(planner.take()).toBeUndefined();
     expect(planner.deferred).toBe(false);
     await nftablesMode.cleanup(kernel);

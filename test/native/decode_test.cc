@@ -167,6 +167,17 @@ TEST("a key or data of another length ends the dump with EPROTO, after what was 
   CHECK_EQUAL(ask(0, 65, 0).error, std::uint32_t{EPROTO});
 }
 
+TEST("the elements of all datagrams come by key, in one record") {
+  const Bytes first = OneOp(op::ElementsAdd{2, "t", "s", shape::kData, 4, 4, 2,
+                                            FromHex("0a000003 00000001 0a000001 00000002")});
+  const Bytes second =
+      OneOp(op::ElementsAdd{2, "t", "s", shape::kData, 4, 4, 1, FromHex("0a000002 00000003")});
+  const Bytes part(first.begin(), first.end() - static_cast<std::ptrdiff_t>(kDone.size()));
+  const Bytes sorted = FromHex("0a000001 00000002 0a000002 00000003 0a000003 00000001");
+  CHECK_EQUAL(Dump(request::ElementsDump{2, "t", "s", shape::kData, 4, 4}, {part, second}),
+              Records(reply::Elements{2, "t", "s", shape::kData, 4, 4, 3, sorted}, kGoodEnd));
+}
+
 TEST("an element that comes twice marks the dump as interrupted") {
   const Bytes once = FromHex("0a000001 0a000002");
   const Bytes twice = FromHex("0a000002 0a000001");

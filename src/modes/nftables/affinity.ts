@@ -51,12 +51,10 @@ export class AffinityKeeper {
     this.#due ||= after?.learn === undefined || losesEndpoint(before, after);
   }
 
-  /** Starts anew: what earlier processes left is not known. */
-  reset(frontends: Iterable<FrontendElements>): void {
+  /** Starts anew, with these frontends: what earlier processes left is not known. */
+  reset(sticky: Iterable<FrontendElements>): void {
     this.#sticky.clear();
-    for (const frontend of frontends) {
-      if (frontend.learn !== undefined) this.#sticky.set(frontend.id, frontend);
-    }
+    for (const frontend of sticky) this.#sticky.set(frontend.id, frontend);
     this.#due = true;
   }
 

@@ -1,29 +1,15 @@
 /** What the kernel holds of our table, grouped by frontend. */
-
-import { KernelError } from '../../kernel/errors.ts';
-import type { Kernel } from '../../kernel/kernel.ts';
-import { NFPROTO } from '../../kernel/nft/constants.ts';
-import { printVerdict } from '../../kernel/nft/print-rule.ts';
-import { entryShape } from '../../kernel/nft/sets.ts';
-import { ElementShape, type Reply, type Request } from '../../kernel/ops.ts';
+import type { Reply } from '../../kernel/ops.ts';
 import type { Family } from '../../state/address.ts';
 import { EndpointList, endpointBytes } from '../../state/endpoint-list.ts';
 import type { Interval } from '../../state/interval.ts';
 import { withOrderOf } from '../../state/pool.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { Observation } from '../mode.ts';
-import { type Place, places } from './chains.ts';
+import type { Place } from './chains.ts';
 import { binary, type ChainsOf, frontendElements, frontendId } from './frontends.ts';
-import {
-  isAffinitySet,
-  type SetDefinitions,
-  type SetName,
-  setFields,
-  setNames,
-  tableName,
-} from './layout.ts';
+import type { SetName } from './layout.ts';
 
-type ElementsReply = Extract<Reply, { kind: 'elements' }>;
 export type SetReply = Extract<Reply, { kind: 'set' }>;
 export type ChainReply = Extract<Reply, { kind: 'chain' }>;
 export type RuleReply = Extract<Reply, { kind: 'rule' }>;
@@ -31,8 +17,9 @@ export type RuleReply = Extract<Reply, { kind: 'rule' }>;
 /** What one pool map holds for one frontend: index → packed endpoint, compact. */
 export class ObservedPool {
   readonly #stride: number;
-  #bytes = new Uint8Array(0);
-  #present = new Uint8Array(0);
+  #bytes = none;
+  #present = none;
+  #end = 0;
   /** Indexes that no pool of ours can have. */
   readonly stray: number[] = [];
 
@@ -42,17 +29,31 @@ export class ObservedPool {
 
   /** One more than the greatest index seen. */
   get end(): number {
-    return this.#present.length;
+    return this.#end;
   }
 
-  put(index: number, endpoint: Uint8Array): void {
+  /** Makes room for `length` endpoints. */
+  reserve(length: number): void {
+    if (length <= this.#present.length) return;
+    const present = new Uint8Array(length);
+    present.set(this.#present);
+    const bytes = new Uint8Array(length * this.#stride);
+    bytes.set(this.#bytes);
+    this.#present = present;
+    this.#bytes = bytes;
+  }
+
+  /** The endpoint at `index` is the one that starts at byte `at` of `from`. */
+  put(index: number, from: Uint8Array, at: number): void {
     if (index > poolIndexMax) {
       this.stray.push(index);
       return;
     }
-    if (index >= this.end) this.#grow(index + 1);
+    if (index >= this.#present.length) this.reserve(2 * index + 1);
+    this.#end = Math.max(this.#end, index + 1);
     this.#present[index] = 1;
-    this.#bytes.set(endpoint, index * this.#stride);
+    const stride = this.#stride;
+    for (let i = 0; i < stride; i += 1) this.#bytes[index * stride + i] = from[at + i]!;
   }
 
   has(index: number): boolean {
@@ -71,21 +72,12 @@ export class ObservedPool {
   /** The endpoints at indexes 0, 1, 2, … up to the first gap. */
   inOrder(family: Family): EndpointList {
     const gap = this.#present.indexOf(0);
-    const length = gap < 0 ? this.end : gap;
+    const length = gap < 0 ? this.#end : gap;
     return new EndpointList(family, this.#bytes.slice(0, length * this.#stride));
   }
-
-  #grow(length: number): void {
-    // Indexes arrive in hash order: grow in steps so that most pools grow once or twice.
-    const present = new Uint8Array(length);
-    present.set(this.#present);
-    this.#present = present;
-    if (length * this.#stride <= this.#bytes.length) return;
-    const bytes = new Uint8Array(Math.max(4, length * 2) * this.#stride);
-    bytes.set(this.#bytes);
-    this.#bytes = bytes;
-  }
 }
+
+const none = new Uint8Array(0);
 
 /** Kubernetes has no Service with more endpoints than this. */
 const poolIndexMax = 0xffff;
@@ -104,8 +96,6 @@ export interface ObservedFrontend {
   /** Ranges in `source-ranges`, by their text. */
   readonly clients: Map<string, Interval>;
 }
-
-const dumpAttempts = 5;
 
 export class NFTablesObservation implements Observation {
   readonly family: Family;
@@ -180,162 +170,6 @@ export class NFTablesObservation implements Observation {
       this.frontends.set(id, found);
     }
     return found;
-  }
-}
-
-/** Reads our table of one family. A dump that the ruleset's change interrupts is read again. */
-export async function observe(
-  kernel: Kernel,
-  family: Family,
-  sets: SetDefinitions,
-  chainsOf: ChainsOf,
-): Promise<NFTablesObservation> {
-  for (let attempt = 1; attempt <= dumpAttempts; attempt += 1) {
-    const found = new NFTablesObservation(family, chainsOf);
-    found.generation = await kernel.generation();
-    const consistent = await readAll(kernel, found, sets);
-    if (consistent && (await kernel.generation()) === found.generation) return found;
-  }
-  throw new KernelError({
-    operation: 'nft.dump',
-    subject: `table ${family === 'IPv4' ? 'ip' : 'ip6'} ${tableName}`,
-    code: 'EINTR',
-    words: `the ruleset changed during each of ${dumpAttempts} reads`,
-  });
-}
-
-async function readAll(
-  kernel: Kernel,
-  found: NFTablesObservation,
-  sets: SetDefinitions,
-): Promise<boolean> {
-  const family = NFPROTO[found.family];
-  const ours = { family, table: tableName };
-  const requests: Request[] = [
-    { kind: 'tablesDump', family },
-    { kind: 'chainsDump', ...ours },
-    { kind: 'rulesDump', ...ours, chain: '' },
-    { kind: 'setsDump', ...ours },
-  ];
-  for (const request of requests) {
-    const { records, consistent } = await kernel.dump(request);
-    if (!consistent) return false;
-    for (const record of records) readObject(found, record);
-    if (request.kind === 'tablesDump' && !found.table) return true;
-  }
-  for (const name of setNames) {
-    // Its content belongs to the packets that fill it.
-    if (isAffinitySet(name)) continue;
-    const known = found.sets.get(name);
-    const fields = setFields(found.family, sets[name]);
-    if (known === undefined || known.keyLength !== fields.keyLength) continue;
-    const shape = entryShape(sets[name]);
-    const { keyLength, dataLength } = fields;
-    const request = { ...ours, set: name, shape, keyLength, dataLength };
-    const { records, consistent } = await kernel.dump({ kind: 'elementsDump', ...request });
-    if (!consistent) return false;
-    for (const record of records) {
-      if (record.kind === 'elements') readElements(found, name, record);
-    }
-  }
-  return true;
-}
-
-function readObject(found: NFTablesObservation, record: Reply): void {
-  const family = NFPROTO[found.family];
-  switch (record.kind) {
-    case 'table':
-      if (record.family !== family || record.table !== tableName) return;
-      found.table = true;
-      found.tableFlags = record.flags;
-      return;
-    case 'chain':
-      if (record.table === tableName) found.chains.set(record.chain, record);
-      return;
-    case 'rule': {
-      if (record.table !== tableName) return;
-      const rules = found.rules.get(record.chain);
-      if (rules === undefined) found.rules.set(record.chain, [record.expressions]);
-      else rules.push(record.expressions);
-      return;
-    }
-    case 'set':
-      if (record.table === tableName) found.sets.set(record.set, record);
-      return;
-    default:
-      return;
-  }
-}
-
-/** Which place and part of a frontend each map holds. */
-const frontendMaps = new Map<
-  SetName,
-  { place: Place; part: 'verdict' | 'learn' | 'refusal' | 'endpoints' | 'local' }
->(
-  Object.values(places).flatMap((place) => [
-    [place.verdicts, { place, part: 'verdict' }] as const,
-    [place.learn, { place, part: 'learn' }] as const,
-    [place.noEndpoints, { place, part: 'refusal' }] as const,
-    [place.endpoints, { place, part: 'endpoints' }] as const,
-    [place.localEndpoints, { place, part: 'local' }] as const,
-  ]),
-);
-
-function readElements(found: NFTablesObservation, name: SetName, record: ElementsReply): void {
-  const { entries, keyLength, dataLength, shape, count } = record;
-  const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
-  const target = frontendMaps.get(name);
-  let at = 0;
-  for (let i = 0; i < count; i += 1) {
-    const key = entries.subarray(at, at + keyLength);
-    at += keyLength;
-    if ((shape & ElementShape.data) !== 0) {
-      const data = entries.subarray(at, at + dataLength);
-      at += dataLength;
-      const { place, part } = target as { place: Place; part: 'endpoints' | 'local' };
-      const index = view.getUint32(at - dataLength - 4, true);
-      found.frontend(place, key.subarray(0, keyLength - 4))[part].put(index, data);
-    } else if ((shape & ElementShape.verdict) !== 0) {
-      const code = view.getInt32(at, true);
-      const length = view.getUint32(at + 4, true);
-      const chain = binary(entries.subarray(at + 8, at + 8 + length));
-      at += 8 + ((length + 3) & ~3);
-      const { place, part } = target as { place: Place; part: 'verdict' | 'learn' | 'refusal' };
-      found.frontend(place, key)[part] = printVerdict(code, chain);
-    } else {
-      const extra =
-        (shape & ElementShape.keyEnd) !== 0
-          ? keyLength
-          : (shape & ElementShape.flags) !== 0
-            ? 4
-            : 0;
-      readKey(found, name, key, entries.subarray(at, at + extra));
-      at += extra;
-    }
-  }
-}
-
-function readKey(
-  found: NFTablesObservation,
-  name: SetName,
-  key: Uint8Array,
-  extra: Uint8Array,
-): void {
-  const frontendLength = key.length - (found.family === 'IPv4' ? 4 : 16);
-  if (name === 'firewall-ips') {
-    found.frontend(places.service, key).firewalled = true;
-  } else if (name === 'source-ranges') {
-    const { clients } = found.frontend(places.service, key.subarray(0, frontendLength));
-    const range = { first: key.subarray(frontendLength), last: extra.subarray(frontendLength) };
-    clients.set(rangeText(range.first, range.last), range);
-  } else {
-    let keys = found.keys.get(name);
-    if (keys === undefined) {
-      keys = new Map();
-      found.keys.set(name, keys);
-    }
-    // The end of an interval is an element of its own, told apart by its flag.
-    keys.set(binary(key) + binary(extra), key);
   }
 }
 

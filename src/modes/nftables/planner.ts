@@ -5,7 +5,15 @@ import type { Family } from '../../state/address.ts';
 import { type Forwarding, forwardingKey } from '../../state/types.ts';
 import { FrontendChanges } from '../changes.ts';
 import { Counter } from '../counter.ts';
-import type { Batch, Drift, Environment, ModeConfig, Observation, Planner } from '../mode.ts';
+import type {
+  Batch,
+  Drift,
+  Environment,
+  ModeConfig,
+  Observation,
+  Pause,
+  Planner,
+} from '../mode.ts';
 import { AffinityKeeper } from './affinity.ts';
 import { type TreatmentClass, treatmentChains } from './chains.ts';
 import { Deferred } from './deferred.ts';
@@ -21,7 +29,7 @@ import {
 } from './frontends.ts';
 import type { Lanes } from './lanes.ts';
 import { type SetDefinitions, setDefinitions } from './layout.ts';
-import { NFTablesObservation, observe } from './observation.ts';
+import { NFTablesObservation } from './observation.ts';
 import {
   environmentId,
   isIntact,
@@ -33,6 +41,7 @@ import {
   type Wanted,
 } from './repair.ts';
 import { type SharedSet, sharedSets } from './shared.ts';
+import { observe } from './table-reader.ts';
 import { TableWriter } from './table-writer.ts';
 
 /** Approximate bytes that one element takes in a batch, for `pendingBytes`. */
@@ -187,7 +196,7 @@ export class NFTablesPlanner implements Planner {
     return table.batch();
   }
 
-  reset(inForce: Iterable<Forwarding>): void {
+  async reset(inForce: Iterable<Forwarding>, pause: Pause): Promise<void> {
     this.#deferred.rollback();
     this.#environmentBefore = undefined;
     this.#changes.clear();
@@ -195,32 +204,35 @@ export class NFTablesPlanner implements Planner {
     this.#table = new TableWriter(this.family, this.#sets);
     this.#chains.clear();
     for (const set of sharedSets) this.#shared[set].clear();
-    const frontends: FrontendElements[] = [];
+    const sticky: FrontendElements[] = [];
     for (const forwarding of inForce) {
       for (const frontend of frontendElements(this.#chainsOf, forwarding)) {
-        frontends.push(frontend);
+        if (frontend.learn !== undefined) sticky.push(frontend);
         for (const chain of chainsOfFrontend(frontend)) this.#chains.claim(chain.name, chain);
       }
       this.#countShared(forwarding, 'claim');
+      const rest = pause();
+      if (rest !== undefined) await rest;
     }
-    this.#affinity.reset(frontends);
+    this.#affinity.reset(sticky);
     this.#chains.take();
     for (const set of sharedSets) this.#shared[set].take();
   }
 
-  async observe(kernel: Kernel): Promise<NFTablesObservation> {
-    const found = await observe(kernel, this.family, this.#sets, this.#chainsOf);
+  async observe(kernel: Kernel, pause: Pause): Promise<NFTablesObservation> {
+    const begin = (): NFTablesObservation => new NFTablesObservation(this.family, this.#chainsOf);
+    const found = await observe(kernel, begin, this.#sets, pause);
     found.intact = isIntact(found, this.#sets);
     this.#observation = found;
     return found;
   }
 
-  repairFixed(found: Observation): Drift {
+  async repairFixed(found: Observation, pause: Pause): Promise<Drift> {
     const observed = own(found);
     // The repair compares with the new environment: no need to come from the one before.
     if (!observed.touched.has(environmentId)) this.#environmentBefore = undefined;
     if (!isUsable(observed, this.#wanted())) this.#startAnew(observed);
-    return repairFixed(this.#table, this.#wanted(), observed);
+    return repairFixed(this.#table, this.#wanted(), observed, pause);
   }
 
   /** Sets and hooks can't be changed in place: the table goes with all that is in it. */
@@ -245,11 +257,12 @@ export class NFTablesPlanner implements Planner {
     return drift;
   }
 
-  prune(found: Observation): Drift {
+  async prune(found: Observation, pause: Pause): Promise<Drift> {
     const drift = { missing: 0, wrong: 0, unwanted: 0 };
     const pending = (id: string): boolean => this.#changes.has(id);
-    pruneFrontends(this.#table.lanes, this.#deferred, own(found), { pending, drift });
-    pruneShared(this.#wanted(), this.#table.lanes, own(found), drift);
+    const into = { lanes: this.#table.lanes, deferred: this.#deferred, drift, pending };
+    await pruneFrontends(own(found), into, pause);
+    await pruneShared(this.#wanted(), this.#table.lanes, own(found), drift, pause);
     if (this.#observation === found) this.#observation = undefined;
     return drift;
   }

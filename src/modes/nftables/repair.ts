@@ -11,7 +11,7 @@ import type { Family } from '../../state/address.ts';
 import { EndpointList, endpointBytes } from '../../state/endpoint-list.ts';
 import { mergeCIDRs, successor } from '../../state/interval.ts';
 import type { Counter } from '../counter.ts';
-import type { Drift, Environment, ModeConfig } from '../mode.ts';
+import type { Drift, Environment, ModeConfig, Pause } from '../mode.ts';
 import { fixedChains, rejectChain } from './chains.ts';
 import { type Deferred, poolMaps } from './deferred.ts';
 import { FrontendWriter } from './frontend-writer.ts';
@@ -74,7 +74,12 @@ function wantedChains({ config, environment, chains }: Wanted): ChainDefinition[
   return [...fixedChains(config, environment), ...treatments];
 }
 
-export function repairFixed(table: TableWriter, wanted: Wanted, found: NFTablesObservation): Drift {
+export async function repairFixed(
+  table: TableWriter,
+  wanted: Wanted,
+  found: NFTablesObservation,
+  pause: Pause,
+): Promise<Drift> {
   const drift: Counts = { missing: 0, wrong: 0, unwanted: 0 };
   if (!found.table) {
     table.addTable();
@@ -98,6 +103,8 @@ export function repairFixed(table: TableWriter, wanted: Wanted, found: NFTablesO
     const held = found.keys.get(set);
     const counter = wanted.shared[set];
     for (const [id, { value }] of counter.entries()) {
+      const rest = pause();
+      if (rest !== undefined) await rest;
       if (held?.has(id) === true || found.touched.has(id) || counter.changes(id)) continue;
       table.lanes.to('add', set, '').key(value);
       drift.missing += 1;
@@ -318,15 +325,16 @@ function repairClients(
 }
 
 /** Deletes the elements of frontends that nobody wants and no change is `pending` for. */
-export function pruneFrontends(
-  lanes: Lanes,
-  deferred: Deferred,
+export async function pruneFrontends(
   found: NFTablesObservation,
-  { pending, drift }: { pending: (id: string) => boolean; drift: Counts },
-): void {
-  const context = { lanes, deferred, owner: '', drift };
+  into: Omit<Context, 'owner'> & { pending: (id: string) => boolean },
+  pause: Pause,
+): Promise<void> {
+  const context = { ...into, owner: '' };
   for (const [id, held] of found.frontends) {
-    if (found.repaired.has(id) || found.touched.has(id) || pending(id)) continue;
+    const rest = pause();
+    if (rest !== undefined) await rest;
+    if (found.repaired.has(id) || found.touched.has(id) || into.pending(id)) continue;
     const { place, key } = held;
     for (const { set, pool } of poolMaps(place)) {
       repairPool(context, set, { id, key }, EndpointList.empty[found.family], held[pool]);
@@ -344,16 +352,19 @@ function noElements(family: Family): Omit<FrontendElements, 'id' | 'place' | 'ke
 }
 
 /** Deletes shared elements and chains that nobody wants. */
-export function pruneShared(
+export async function pruneShared(
   wanted: Wanted,
   lanes: Lanes,
   found: NFTablesObservation,
   drift: Counts,
-): void {
+  pause: Pause,
+): Promise<void> {
   const { chains, deferred } = wanted;
   for (const set of sharedSets) {
     const counter = wanted.shared[set];
     for (const [id, key] of found.keys.get(set) ?? []) {
+      const rest = pause();
+      if (rest !== undefined) await rest;
       if (counter.has(id) || counter.changes(id) || found.touched.has(id)) continue;
       lanes.to('delete', set, '').key(key);
       drift.unwanted += 1;

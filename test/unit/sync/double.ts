@@ -256,7 +256,7 @@ export class ToyPlanner implements Planner {
     return ops.length === 0 ? undefined : batchOf(ops);
   }
 
-  reset(): void {
+  async reset(): Promise<void> {
     this.#ops = [];
     this.#bytes = 0;
     for (const [object, age] of this.#retired)
@@ -272,7 +272,7 @@ export class ToyPlanner implements Planner {
     return found;
   }
 
-  repairFixed(found: ToyObservation): Drift {
+  async repairFixed(found: ToyObservation): Promise<Drift> {
     return this.#repairObject(found, fixedObject, this.#environment);
   }
 
@@ -294,7 +294,7 @@ export class ToyPlanner implements Planner {
     return { missing, wrong: was !== is ? 1 - missing : 0, unwanted: 0 };
   }
 
-  prune(found: ToyObservation): Drift {
+  async prune(found: ToyObservation): Promise<Drift> {
     let unwanted = 0;
     for (const [object, was] of found.objects) {
       const key = object.slice(2);

@@ -90,7 +90,7 @@ class Story {
         await this.rig.takeRefused();
         break;
       case 'refuse deferred':
-        this.rig.takeDeferredRefused();
+        await this.rig.takeDeferredRefused();
         break;
       case 'crash':
         await this.rig.crash(this.wanted, this.spec.environment);

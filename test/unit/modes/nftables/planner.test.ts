@@ -3,6 +3,7 @@ import { KernelError } from '../../../../src/kernel/errors.ts';
 import { NFPROTO } from '../../../../src/kernel/nft/constants.ts';
 import { compileRule, jump } from '../../../../src/kernel/nft/rule.ts';
 import type { NftOp } from '../../../../src/kernel/ops.ts';
+import { noPause } from '../../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
 import { EndpointList } from '../../../../src/state/endpoint-list.ts';
 import { type Forwarding, type Frontend, forwardingKey } from '../../../../src/state/types.ts';
@@ -194,7 +195,7 @@ describe('what is deleted later', () => {
     const expressions = compileRule([jump('foreign-1')]);
     rig.kernel.foreign(batch({ kind: 'chainAdd', ...at, chain: 'foreign-1', comment: '' }));
     await rig.audit();
-    rig.tryDeferred();
+    await rig.tryDeferred();
     rig.kernel.foreign(
       batch(
         { kind: 'chainAdd', ...at, chain: 'foreign-2', comment: '' },
@@ -202,9 +203,9 @@ describe('what is deleted later', () => {
       ),
     );
     await rig.audit();
-    rig.tryDeferred();
+    await rig.tryDeferred();
     expect([...chains(rig.kernel).keys()]).toContain('foreign-1');
-    rig.tryDeferred();
+    await rig.tryDeferred();
     expect([...chains(rig.kernel).keys()].filter((name) => name.includes('foreign'))).toEqual([]);
     expect(rig.planner.deferred).toBe(false);
   });
@@ -214,13 +215,13 @@ describe('what is deleted later', () => {
     rig.plan(all(forwarding('web', pool(1))));
     rig.take();
     rig.takeDeferred();
-    const found = await rig.planner.observe(rig.kernel);
+    const found = await rig.planner.observe(rig.kernel, noPause);
     rig.takeDeferred();
-    rig.planner.repairFixed(found);
+    await rig.planner.repairFixed(found, noPause);
     for (const wanted of rig.planned.values()) {
       expect(rig.planner.repair(found, wanted)).toEqual(noDrift);
     }
-    rig.planner.prune(found);
+    await rig.planner.prune(found, noPause);
     rig.take();
     rig.drain();
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));

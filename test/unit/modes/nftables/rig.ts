@@ -1,12 +1,13 @@
 /** A planner and a fake kernel, driven as the sync loop drives them. */
 import { expect } from 'vitest';
-import type {
-  Batch,
-  Drift,
-  Environment,
-  ModeConfig,
-  Observation,
-  Planner,
+import {
+  type Batch,
+  type Drift,
+  type Environment,
+  type ModeConfig,
+  noPause,
+  type Observation,
+  type Planner,
 } from '../../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
 import { sameForwarding } from '../../../../src/state/equal.ts';
@@ -50,9 +51,9 @@ export class Rig {
 
   /** Adopts what the kernel has and makes it what is wanted. */
   async start(wanted: Forwardings): Promise<Drift> {
-    const found = await this.#planner.observe(this.kernel);
+    const found = await this.#planner.observe(this.kernel, noPause);
     const adopted = new Map([...wanted].map(([key, one]) => [key, found.adopt(one)]));
-    this.#planner.reset(adopted.values());
+    await this.#planner.reset(adopted.values(), noPause);
     this.#planned = adopted;
     return this.#repair(found);
   }
@@ -66,22 +67,22 @@ export class Rig {
 
   /** Something unexplained failed: reads the kernel again, in the same process. */
   async recover(wanted: Forwardings, environment: Environment): Promise<Drift> {
-    const found = await this.#planner.observe(this.kernel);
+    const found = await this.#planner.observe(this.kernel, noPause);
     const adopted = new Map([...wanted].map(([key, one]) => [key, found.adopt(one)]));
     this.environment(environment);
-    this.#planner.reset(adopted.values());
+    await this.#planner.reset(adopted.values(), noPause);
     this.#planned = adopted;
     return this.#repair(found);
   }
 
   /** Reads the kernel and repairs it while it goes on working. */
   async audit(between: (key: string) => void = () => {}): Promise<Drift> {
-    const found = await this.#planner.observe(this.kernel);
+    const found = await this.#planner.observe(this.kernel, noPause);
     return this.#repair(found, between);
   }
 
-  #repair(found: Observation, between: (key: string) => void = () => {}): Drift {
-    let drift = this.#planner.repairFixed(found);
+  async #repair(found: Observation, between: (key: string) => void = () => {}): Promise<Drift> {
+    let drift = await this.#planner.repairFixed(found, noPause);
     for (const key of [...this.#planned.keys()]) {
       const wanted = this.#planned.get(key);
       if (wanted === undefined) continue;
@@ -89,7 +90,7 @@ export class Rig {
       this.take();
       between(key);
     }
-    drift = sum(drift, this.#planner.prune(found));
+    drift = sum(drift, await this.#planner.prune(found, noPause));
     this.take();
     return drift;
   }
@@ -134,7 +135,7 @@ export class Rig {
       await this.recover(this.#planned, this.#environment);
       return;
     }
-    this.#planner.reset(this.#applied.values());
+    await this.#planner.reset(this.#applied.values(), noPause);
     this.#planned = this.#applied;
   }
 
@@ -145,18 +146,18 @@ export class Rig {
   }
 
   /** Deletes what is due, if the kernel lets it: what others refer to, it keeps. */
-  tryDeferred(): void {
+  async tryDeferred(): Promise<void> {
     const batch = this.#planner.takeDeferred();
     if (batch === undefined || this.kernel.applyNow(batch.ops).kind === 'applied') return;
-    this.#planner.reset(this.#applied.values());
+    await this.#planner.reset(this.#applied.values(), noPause);
   }
 
-  takeDeferredRefused(): void {
+  async takeDeferredRefused(): Promise<void> {
     const batch = this.#planner.takeDeferred();
     if (batch === undefined) return;
     this.kernel.failNext({ code: 'ENOMEM' });
     expect(this.kernel.applyNow(batch.ops).kind).toBe('failed');
-    this.#planner.reset(this.#applied.values());
+    await this.#planner.reset(this.#applied.values(), noPause);
   }
 
   /** Deletes all that may be deleted. */

@@ -1,0 +1,217 @@
+/** Reads our table of one family into an observation. */
+import { KernelError } from '../../kernel/errors.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
+import { NFPROTO } from '../../kernel/nft/constants.ts';
+import { printVerdict } from '../../kernel/nft/print-rule.ts';
+import { entryShape } from '../../kernel/nft/sets.ts';
+import { ElementShape, type Reply, type Request } from '../../kernel/ops.ts';
+import type { Pause } from '../mode.ts';
+import { type Place, places } from './chains.ts';
+import { binary } from './frontends.ts';
+import {
+  isAffinitySet,
+  type SetDefinitions,
+  type SetName,
+  setFields,
+  setNames,
+  tableName,
+} from './layout.ts';
+import { type NFTablesObservation, rangeText } from './observation.ts';
+
+type ElementsReply = Extract<Reply, { kind: 'elements' }>;
+
+const dumpAttempts = 5;
+
+/** Reads into what `begin` makes. A dump that the ruleset's change interrupts is read again. */
+export async function observe(
+  kernel: Kernel,
+  begin: () => NFTablesObservation,
+  sets: SetDefinitions,
+  pause: Pause,
+): Promise<NFTablesObservation> {
+  let found = begin();
+  for (let attempt = 1; attempt <= dumpAttempts; attempt += 1) {
+    found = begin();
+    found.generation = await kernel.generation();
+    const consistent = await readAll(kernel, found, sets, pause);
+    if (consistent && (await kernel.generation()) === found.generation) return found;
+  }
+  throw new KernelError({
+    operation: 'nft.dump',
+    subject: `table ${found.family === 'IPv4' ? 'ip' : 'ip6'} ${tableName}`,
+    code: 'EINTR',
+    words: `the ruleset changed during each of ${dumpAttempts} reads`,
+  });
+}
+
+async function readAll(
+  kernel: Kernel,
+  found: NFTablesObservation,
+  sets: SetDefinitions,
+  pause: Pause,
+): Promise<boolean> {
+  const family = NFPROTO[found.family];
+  const ours = { family, table: tableName };
+  const requests: Request[] = [
+    { kind: 'tablesDump', family },
+    { kind: 'chainsDump', ...ours },
+    { kind: 'rulesDump', ...ours, chain: '' },
+    { kind: 'setsDump', ...ours },
+  ];
+  for (const request of requests) {
+    const { records, consistent } = await kernel.dump(request);
+    if (!consistent) return false;
+    for (const record of records) readObject(found, record);
+    if (request.kind === 'tablesDump' && !found.table) return true;
+  }
+  for (const name of setNames) {
+    // Its content belongs to the packets that fill it.
+    if (isAffinitySet(name)) continue;
+    const known = found.sets.get(name);
+    const fields = setFields(found.family, sets[name]);
+    if (known === undefined || known.keyLength !== fields.keyLength) continue;
+    const shape = entryShape(sets[name]);
+    const { keyLength, dataLength } = fields;
+    const request = { ...ours, set: name, shape, keyLength, dataLength };
+    const { records, consistent } = await kernel.dump({ kind: 'elementsDump', ...request });
+    if (!consistent) return false;
+    for (const record of records) {
+      if (record.kind === 'elements') await readElements(found, name, record, pause);
+    }
+  }
+  return true;
+}
+
+function readObject(found: NFTablesObservation, record: Reply): void {
+  const family = NFPROTO[found.family];
+  switch (record.kind) {
+    case 'table':
+      if (record.family !== family || record.table !== tableName) return;
+      found.table = true;
+      found.tableFlags = record.flags;
+      return;
+    case 'chain':
+      if (record.table === tableName) found.chains.set(record.chain, record);
+      return;
+    case 'rule': {
+      if (record.table !== tableName) return;
+      const rules = found.rules.get(record.chain);
+      if (rules === undefined) found.rules.set(record.chain, [record.expressions]);
+      else rules.push(record.expressions);
+      return;
+    }
+    case 'set':
+      if (record.table === tableName) found.sets.set(record.set, record);
+      return;
+    default:
+      return;
+  }
+}
+
+/** Which part of a frontend each map holds, and where the frontend is. */
+const verdictMaps = new Map<SetName, { place: Place; part: 'verdict' | 'learn' | 'refusal' }>(
+  Object.values(places).flatMap((place) => [
+    [place.verdicts, { place, part: 'verdict' }] as const,
+    [place.learn, { place, part: 'learn' }] as const,
+    [place.noEndpoints, { place, part: 'refusal' }] as const,
+  ]),
+);
+
+const poolMaps = new Map<SetName, { place: Place; part: 'endpoints' | 'local' }>(
+  Object.values(places).flatMap((place) => [
+    [place.endpoints, { place, part: 'endpoints' }] as const,
+    [place.localEndpoints, { place, part: 'local' }] as const,
+  ]),
+);
+
+async function readElements(
+  found: NFTablesObservation,
+  name: SetName,
+  record: ElementsReply,
+  pause: Pause,
+): Promise<void> {
+  const pools = poolMaps.get(name);
+  const verdicts = verdictMaps.get(name);
+  let at = 0;
+  while (at < record.entries.length) {
+    if (pools !== undefined) at = readPool(found, pools.place, pools.part, record, at);
+    else if (verdicts !== undefined) at = readVerdict(found, verdicts, record, at);
+    else at = readKey(found, name, record, at);
+    const rest = pause();
+    if (rest !== undefined) await rest;
+  }
+}
+
+/**
+ * The entries from `at` on that are of one frontend. The kernel's come sorted, so that these are
+ * all of its entries; nothing but speed depends on that. Returns where they end.
+ */
+function readPool(
+  found: NFTablesObservation,
+  place: Place,
+  part: 'endpoints' | 'local',
+  { entries, keyLength, dataLength }: ElementsReply,
+  at: number,
+): number {
+  const stride = keyLength + dataLength;
+  const frontendLength = keyLength - 4;
+  let end = at + stride;
+  while (end < entries.length && sameBytes(entries, at, end, frontendLength)) end += stride;
+  const pool = found.frontend(place, entries.subarray(at, at + frontendLength))[part];
+  pool.reserve((end - at) / stride);
+  const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
+  for (let entry = at; entry < end; entry += stride) {
+    pool.put(view.getUint32(entry + frontendLength, true), entries, entry + keyLength);
+  }
+  return end;
+}
+
+function sameBytes(bytes: Uint8Array, a: number, b: number, length: number): boolean {
+  for (let i = 0; i < length; i += 1) if (bytes[a + i] !== bytes[b + i]) return false;
+  return true;
+}
+
+function readVerdict(
+  found: NFTablesObservation,
+  { place, part }: { place: Place; part: 'verdict' | 'learn' | 'refusal' },
+  { entries, keyLength }: ElementsReply,
+  at: number,
+): number {
+  const view = new DataView(entries.buffer, entries.byteOffset + at + keyLength);
+  const code = view.getInt32(0, true);
+  const length = view.getUint32(4, true);
+  const chainAt = at + keyLength + 8;
+  const chain = binary(entries.subarray(chainAt, chainAt + length));
+  found.frontend(place, entries.subarray(at, at + keyLength))[part] = printVerdict(code, chain);
+  return chainAt + ((length + 3) & ~3);
+}
+
+function readKey(
+  found: NFTablesObservation,
+  name: SetName,
+  { entries, keyLength, shape }: ElementsReply,
+  at: number,
+): number {
+  const key = entries.subarray(at, at + keyLength);
+  const hasEnd = (shape & ElementShape.keyEnd) !== 0;
+  const hasFlags = (shape & ElementShape.flags) !== 0;
+  const end = at + keyLength + (hasEnd ? keyLength : hasFlags ? 4 : 0);
+  const extra = entries.subarray(at + keyLength, end);
+  const frontendLength = keyLength - (found.family === 'IPv4' ? 4 : 16);
+  if (name === 'firewall-ips') {
+    found.frontend(places.service, key).firewalled = true;
+  } else if (name === 'source-ranges') {
+    const { clients } = found.frontend(places.service, key.subarray(0, frontendLength));
+    const range = { first: key.subarray(frontendLength), last: extra.subarray(frontendLength) };
+    clients.set(rangeText(range.first, range.last), range);
+  } else {
+    let keys = found.keys.get(name);
+    if (keys === undefined) {
+      keys = new Map();
+      found.keys.set(name, keys);
+    }
+    // The end of an interval is an element of its own, told apart by its flag.
+    keys.set(binary(key) + binary(extra), key);
+  }
+  return end;
+}
