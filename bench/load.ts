@@ -136,8 +136,8 @@ async function measureNft(size: Size): Promise<Nft> {
     const replace: number[] = [];
     for (let i = 1; i <= nftRuns; i += 1) {
       const key = `10.96.0.1 . tcp . 80 . 0`;
-      const from = `delete element ip fairlead endpoints { ${key} }`;
-      const to = `add element ip fairlead endpoints { ${key} : 100.0.0.${i} . 8080 }`;
+      const from = `delete element ip fairlead endpoints-e { ${key} }`;
+      const to = `add element ip fairlead endpoints-e { ${key} : 100.0.0.${i} . 8080 }`;
       replace.push(await timed(() => namespace.run('nft', ['-f', '-'], `${from}\n${to}\n`)));
     }
     return { load, replace: summarise(replace) };

@@ -181,7 +181,7 @@ test('killed at any moment, the next process converges to what a fresh one write
   const tally = await lab.actors.client.connect(attempt, 40);
   expect(tally.map(({ outcome }) => outcome.kind)).toEqual(['answered', 'answered']);
   // What the last configuration no longer needs is deleted a little later.
-  await until(async () => !(await ruleset()).includes('chain cluster-1 '), 'cluster-1 is gone');
+  await until(async () => !(await ruleset()).includes('chain cluster-1-'), 'cluster-1 is gone');
   const found = await ruleset();
   await kill();
 

@@ -171,10 +171,13 @@ function listing(): string {
   if (spawnSync('nft', ['--version']).error !== undefined) {
     return 'nft is not installed, so nobody independent can show it: apt-get install -y nftables';
   }
-  const objects = ['map ip fairlead services', 'map ip fairlead endpoints'];
-  const chains = ['services', 'cluster-3', 'pick-3'].map((chain) => `chain ip fairlead ${chain}`);
-  return [...objects, ...chains]
-    .map((object) => execFileSync('nft', ['list', ...object.split(' ')], { encoding: 'utf8' }))
+  const list = (kind: 'map' | 'chain', name: string): string =>
+    execFileSync('nft', ['list', kind, 'ip', 'fairlead', name], { encoding: 'utf8' });
+  const services = list('map', 'services');
+  const [, shard] = /goto cluster-3-(\w)/.exec(services) ?? [];
+  const endpoints = list('map', `endpoints-${shard}`);
+  const chains = ['services', `cluster-3-${shard}`, `pick-3-${shard}`];
+  return [services, endpoints, ...chains.map((chain) => list('chain', chain))]
     .map((text) => text.replace(/^table ip fairlead \{\n/, '').replace(/\}\n$/, ''))
     .join('');
 }

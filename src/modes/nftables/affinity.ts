@@ -10,9 +10,9 @@ import type { Family } from '../../state/address.ts';
 import { addressBytes } from '../../state/address.ts';
 import { type EndpointKey, type EndpointList, endpointKey } from '../../state/endpoint-list.ts';
 import type { FrontendChange } from '../changes.ts';
-import { places } from './chains.ts';
 import { type FrontendElements, frontendId } from './frontends.ts';
 import { type AffinitySet, affinitySets, type SetDefinitions, setFields } from './layout.ts';
+import { type FrontendKind, placeOf } from './places.ts';
 
 /** Which pool of a frontend each map may hold endpoints of. */
 const poolOf = { affinity: 'endpoints', 'local-affinity': 'local' } as const satisfies Record<
@@ -97,8 +97,8 @@ export class AffinityKeeper {
   ): ReadonlySet<EndpointKey> {
     const client = addressBytes[this.#family];
     const frontend =
-      this.#sticky.get(frontendId(places.service, key.subarray(client))) ??
-      this.#sticky.get(frontendId(places.nodePort, key.subarray(2 * client)));
+      this.#sticky.get(frontendIdOf('service', key.subarray(client))) ??
+      this.#sticky.get(frontendIdOf('nodePort', key.subarray(2 * client)));
     if (frontend === undefined) return nothing;
     let allowed = known.get(frontend.id);
     if (allowed === undefined) {
@@ -107,6 +107,10 @@ export class AffinityKeeper {
     }
     return allowed;
   }
+}
+
+function frontendIdOf(kind: FrontendKind, key: Uint8Array): string {
+  return frontendId(placeOf(kind, key), key);
 }
 
 const nothing: ReadonlySet<EndpointKey> = new Set();

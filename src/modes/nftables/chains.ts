@@ -40,7 +40,8 @@ import { type CIDR, type Family, parseCIDR } from '../../state/address.ts';
 import type { Protocol } from '../../state/types.ts';
 import { detectLocal } from '../local-traffic.ts';
 import type { Environment, ModeConfig } from '../mode.ts';
-import { type AffinitySet, affinitySets, type SetName } from './layout.ts';
+import { type AffinitySet, affinitySets } from './layout.ts';
+import type { Place } from './places.ts';
 
 export const rejectChain = 'reject-chain';
 
@@ -199,48 +200,20 @@ export function learnChain(
   };
 }
 
-/** Where a frontend's elements live: by address and port, or by node port alone. */
-export interface Place {
-  readonly prefix: '' | 'nodeport-';
-  readonly verdicts: SetName;
-  readonly endpoints: SetName;
-  readonly localEndpoints: SetName;
-  readonly noEndpoints: SetName;
-  readonly learn: SetName;
-}
-
-export const places = {
-  service: {
-    prefix: '',
-    verdicts: 'services',
-    endpoints: 'endpoints',
-    localEndpoints: 'local-endpoints',
-    noEndpoints: 'no-endpoint-services',
-    learn: 'learn',
-  },
-  nodePort: {
-    prefix: 'nodeport-',
-    verdicts: 'nodeports',
-    endpoints: 'nodeport-endpoints',
-    localEndpoints: 'nodeport-local-endpoints',
-    noEndpoints: 'no-endpoint-nodeports',
-    learn: 'learn-nodeports',
-  },
-} as const satisfies Record<string, Place>;
-
-/** `nodeport-local-pick-3`: translates to one of the first `count` endpoints of the map. */
+/** `pick-3-b`, `nodeport-local-pick-3`: translates to one of the first `count` of the map. */
 function pickChain(config: ModeConfig, place: Place, pool: Pool, count: number): ChainDefinition {
   const { family } = config;
   const key = place.prefix === '' ? frontendSelectors(family) : nodePortSelectors;
   const map = pool === 'local' ? place.localEndpoints : place.endpoints;
+  const suffix = pool === 'local' ? '' : place.suffix;
   return {
-    name: `${place.prefix}${pool === 'local' ? 'local-' : ''}pick-${count}`,
+    name: `${place.prefix}${pool === 'local' ? 'local-' : ''}pick-${count}${suffix}`,
     base: undefined,
     rules: [[dnatTo(family, [...key, random(count)], map)]],
   };
 }
 
-/** `sticky-pick-3`: goes to the client's remembered endpoint, if any, else picks one. */
+/** `sticky-pick-3-b`: goes to the client's remembered endpoint, if any, else picks one. */
 function stickyChain(family: Family, pick: ChainDefinition, pool: Pool): ChainDefinition {
   const client = [saddr(family), ...frontendSelectors(family)];
   const map: AffinitySet = pool === 'local' ? 'local-affinity' : 'affinity';
@@ -251,7 +224,7 @@ function stickyChain(family: Family, pick: ChainDefinition, pool: Pool): ChainDe
   };
 }
 
-/** `primary` is what the map `endpoints` holds, `local` what `local-endpoints` holds. */
+/** `primary` is what the place's `endpoints` map holds, `local` what its `localEndpoints` holds. */
 type Pool = 'primary' | 'local';
 
 /** What a treatment chain is made from; see `Treatment` in state/types.ts. */
@@ -274,7 +247,7 @@ export function treatmentChains(config: ModeConfig, wanted: TreatmentClass): Cha
   const pick = goto(primary.at(-1)!.name);
   const sticky = wanted.affinity === 'none' ? '' : 'sticky-';
   const treat = (name: string, rules: readonly Rule[]): ChainDefinition => ({
-    name: `${place.prefix}${name}`,
+    name: `${place.prefix}${name}${place.suffix}`,
     base: undefined,
     rules,
   });

@@ -3,8 +3,8 @@
  * the last elements of pools that shrank.
  */
 import { UndoMap } from '../undo-map.ts';
-import type { Place } from './chains.ts';
 import type { SetName } from './layout.ts';
+import type { Place } from './places.ts';
 
 /** Elements `from` to `to - 1` of a pool that is shorter now: still in the kernel, not used. */
 export interface RetiredRange {

@@ -5,7 +5,8 @@ import { addressBytes } from '../../state/address.ts';
 import { EndpointList } from '../../state/endpoint-list.ts';
 import { type Interval, mergeCIDRs } from '../../state/interval.ts';
 import type { Forwarding, Frontend, Protocol } from '../../state/types.ts';
-import { learnChain, type Place, places, type TreatmentClass } from './chains.ts';
+import { learnChain, type TreatmentClass } from './chains.ts';
+import { type Place, placeOf } from './places.ts';
 
 /** One frontend of a Forwarding, as elements. */
 export interface FrontendElements {
@@ -50,8 +51,8 @@ function elementsOf(
   forwarding: Forwarding,
   frontend: Frontend,
 ): FrontendElements {
-  const place = frontend.kind === 'nodePort' ? places.nodePort : places.service;
   const key = keyOf(frontend, forwarding.servicePort.protocol);
+  const place = placeOf(frontend.kind === 'nodePort' ? 'nodePort' : 'service', key);
   const none = EndpointList.empty[forwarding.family];
   const clients = allowedClients(forwarding, frontend);
   const identity = { id: frontendId(place, key), place, key, clients };
@@ -91,7 +92,7 @@ function allowedClients(forwarding: Forwarding, frontend: Frontend): Interval[] 
 }
 
 export function frontendId(place: Place, key: Uint8Array): string {
-  return `${place.prefix}${binary(key)}`;
+  return `${place.name} ${binary(key)}`;
 }
 
 /** Bytes as a string with one character each, for use as a Map key. */

@@ -15,9 +15,18 @@ export const tableComment = 'Services of Kubernetes, kept by fairlead';
  */
 const affinityMax = 262_144;
 
+/**
+ * The pools of Services are spread over this many maps: the kernel walks a map from its start for
+ * each part of a dump (nft_rhash_walk), so that reading one takes time that grows with its square.
+ */
+export const shards = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'] as const;
+export type Shard = (typeof shards)[number];
+
+const endpointMaps = shards.map((shard) => `endpoints-${shard}` as const);
+
 export const setNames = [
   'services',
-  'endpoints',
+  ...endpointMaps,
   'local-endpoints',
   'no-endpoint-services',
   'nodeports',
@@ -63,7 +72,12 @@ export function setDefinitions(family: Family): SetDefinitions {
   const index = 'mark';
   return {
     services: map('services', frontend, 'verdict', 'frontend : treatment'),
-    endpoints: map('endpoints', [...frontend, index], endpoint, 'frontend . index : endpoint'),
+    ...(Object.fromEntries(
+      endpointMaps.map((name) => [
+        name,
+        map(name, [...frontend, index], endpoint, 'frontend . index : endpoint'),
+      ]),
+    ) as Record<(typeof endpointMaps)[number], SetDefinition>),
     'local-endpoints': map(
       'local-endpoints',
       [...frontend, index],

@@ -6,9 +6,9 @@ import type { Interval } from '../../state/interval.ts';
 import { withOrderOf } from '../../state/pool.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { Observation } from '../mode.ts';
-import type { Place } from './chains.ts';
 import { binary, type ChainsOf, frontendElements, frontendId } from './frontends.ts';
 import type { SetName } from './layout.ts';
+import type { Place } from './places.ts';
 
 export type SetReply = Extract<Reply, { kind: 'set' }>;
 export type ChainReply = Extract<Reply, { kind: 'chain' }>;

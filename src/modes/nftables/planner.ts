@@ -290,7 +290,7 @@ function memoise(config: ModeConfig): ChainsOf {
   const known = new Map<string, readonly ChainDefinition[]>();
   return (wanted: TreatmentClass) => {
     const { place, treatment, endpoints, localEndpoints, affinity } = wanted;
-    const id = [place.prefix, treatment, endpoints, localEndpoints, affinity].join(' ');
+    const id = [place.name, treatment, endpoints, localEndpoints, affinity].join(' ');
     let chains = known.get(id);
     if (chains === undefined) {
       chains = treatmentChains(config, wanted);

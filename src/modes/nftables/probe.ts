@@ -62,7 +62,7 @@ const ruleProbes: readonly RuleProbe[] = [
     feature: 'expression dnat to a map',
     advice: advice('CONFIG_NFT_NAT', 'nft_nat'),
     chain: 'nat',
-    statements: [dnatTo(family, [...frontendSelectors(family), l4proto], 'endpoints')],
+    statements: [dnatTo(family, [...frontendSelectors(family), l4proto], 'endpoints-a')],
   },
   {
     feature: 'expression masquerade',

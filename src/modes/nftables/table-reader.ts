@@ -6,7 +6,6 @@ import { printVerdict } from '../../kernel/nft/print-rule.ts';
 import { entryShape } from '../../kernel/nft/sets.ts';
 import { ElementShape, type Reply, type Request } from '../../kernel/ops.ts';
 import type { Pause } from '../mode.ts';
-import { type Place, places } from './chains.ts';
 import { binary } from './frontends.ts';
 import {
   isAffinitySet,
@@ -17,6 +16,7 @@ import {
   tableName,
 } from './layout.ts';
 import { type NFTablesObservation, rangeText } from './observation.ts';
+import { type FrontendKind, type Place, placeOf, places } from './places.ts';
 
 type ElementsReply = Extract<Reply, { kind: 'elements' }>;
 
@@ -108,21 +108,25 @@ function readObject(found: NFTablesObservation, record: Reply): void {
   }
 }
 
-/** Which part of a frontend each map holds, and where the frontend is. */
-const verdictMaps = new Map<SetName, { place: Place; part: 'verdict' | 'learn' | 'refusal' }>(
-  Object.values(places).flatMap((place) => [
-    [place.verdicts, { place, part: 'verdict' }] as const,
-    [place.learn, { place, part: 'learn' }] as const,
-    [place.noEndpoints, { place, part: 'refusal' }] as const,
-  ]),
-);
+/** Which part of a frontend a map holds, and whose place the map is. */
+interface Part<P> {
+  readonly part: P;
+  readonly placeOf: (key: Uint8Array) => Place;
+}
 
-const poolMaps = new Map<SetName, { place: Place; part: 'endpoints' | 'local' }>(
-  Object.values(places).flatMap((place) => [
-    [place.endpoints, { place, part: 'endpoints' }] as const,
-    [place.localEndpoints, { place, part: 'local' }] as const,
-  ]),
-);
+const verdictMaps = new Map<SetName, Part<'verdict' | 'learn' | 'refusal'>>();
+const poolMaps = new Map<SetName, Part<'endpoints' | 'local'>>();
+
+for (const place of places) {
+  const kind: FrontendKind = place.prefix === '' ? 'service' : 'nodePort';
+  const byKey = (key: Uint8Array): Place => placeOf(kind, key);
+  verdictMaps.set(place.verdicts, { part: 'verdict', placeOf: byKey });
+  verdictMaps.set(place.learn, { part: 'learn', placeOf: byKey });
+  verdictMaps.set(place.noEndpoints, { part: 'refusal', placeOf: byKey });
+  // What is in the map of another shard than its own belongs to no frontend that we know.
+  poolMaps.set(place.endpoints, { part: 'endpoints', placeOf: () => place });
+  poolMaps.set(place.localEndpoints, { part: 'local', placeOf: byKey });
+}
 
 async function readElements(
   found: NFTablesObservation,
@@ -134,7 +138,7 @@ async function readElements(
   const verdicts = verdictMaps.get(name);
   let at = 0;
   while (at < record.entries.length) {
-    if (pools !== undefined) at = readPool(found, pools.place, pools.part, record, at);
+    if (pools !== undefined) at = readPool(found, pools, record, at);
     else if (verdicts !== undefined) at = readVerdict(found, verdicts, record, at);
     else at = readKey(found, name, record, at);
     const rest = pause();
@@ -148,8 +152,7 @@ async function readElements(
  */
 function readPool(
   found: NFTablesObservation,
-  place: Place,
-  part: 'endpoints' | 'local',
+  { part, placeOf: place }: Part<'endpoints' | 'local'>,
   { entries, keyLength, dataLength }: ElementsReply,
   at: number,
 ): number {
@@ -157,7 +160,8 @@ function readPool(
   const frontendLength = keyLength - 4;
   let end = at + stride;
   while (end < entries.length && sameBytes(entries, at, end, frontendLength)) end += stride;
-  const pool = found.frontend(place, entries.subarray(at, at + frontendLength))[part];
+  const key = entries.subarray(at, at + frontendLength);
+  const pool = found.frontend(place(key), key)[part];
   pool.reserve((end - at) / stride);
   const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
   for (let entry = at; entry < end; entry += stride) {
@@ -173,7 +177,7 @@ function sameBytes(bytes: Uint8Array, a: number, b: number, length: number): boo
 
 function readVerdict(
   found: NFTablesObservation,
-  { place, part }: { place: Place; part: 'verdict' | 'learn' | 'refusal' },
+  { part, placeOf: place }: Part<'verdict' | 'learn' | 'refusal'>,
   { entries, keyLength }: ElementsReply,
   at: number,
 ): number {
@@ -182,7 +186,8 @@ function readVerdict(
   const length = view.getUint32(4, true);
   const chainAt = at + keyLength + 8;
   const chain = binary(entries.subarray(chainAt, chainAt + length));
-  found.frontend(place, entries.subarray(at, at + keyLength))[part] = printVerdict(code, chain);
+  const key = entries.subarray(at, at + keyLength);
+  found.frontend(place(key), key)[part] = printVerdict(code, chain);
   return chainAt + ((length + 3) & ~3);
 }
 
@@ -199,9 +204,10 @@ function readKey(
   const extra = entries.subarray(at + keyLength, end);
   const frontendLength = keyLength - (found.family === 'IPv4' ? 4 : 16);
   if (name === 'firewall-ips') {
-    found.frontend(places.service, key).firewalled = true;
+    found.frontend(placeOf('service', key), key).firewalled = true;
   } else if (name === 'source-ranges') {
-    const { clients } = found.frontend(places.service, key.subarray(0, frontendLength));
+    const frontend = key.subarray(0, frontendLength);
+    const { clients } = found.frontend(placeOf('service', frontend), frontend);
     const range = { first: key.subarray(frontendLength), last: extra.subarray(frontendLength) };
     clients.set(rangeText(range.first, range.last), range);
   } else {

@@ -104,7 +104,7 @@ class ChainPlanner implements Planner {
     return { generation, intact: isThere, chains, adopt: (next) => next };
   }
 
-  repairFixed({ intact }: Found): Drift {
+  async repairFixed({ intact }: Found): Promise<Drift> {
     this.#wanted.clear();
     if (intact) return none;
     this.#writer.write('tableAdd', { ...this.#inTable, comment: '' });
@@ -117,13 +117,13 @@ class ChainPlanner implements Planner {
     return chains.has(chain) ? none : { ...none, missing: 1 };
   }
 
-  prune({ chains }: Found): Drift {
+  async prune({ chains }: Found): Promise<Drift> {
     const unwanted = [...chains].filter((chain) => !this.#wanted.has(chain));
     for (const chain of unwanted) this.#drop(chain);
     return { ...none, unwanted: unwanted.length };
   }
 
-  reset(): void {
+  async reset(): Promise<void> {
     this.#writer = new RecordWriter(nftOps);
   }
 

@@ -3,6 +3,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { nftOps } from '../../../src/kernel/ops.ts';
 import { RecordWriter } from '../../../src/kernel/records.ts';
+import { shards } from '../../../src/modes/nftables/layout.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { quiet } from './double.ts';
@@ -154,7 +155,10 @@ async function take(
 /** `10.96.0.1 . tcp . 80 → endpoints` for each Service that forwards. */
 function forwarded(kernel: FakeKernel): Record<string, string[]> {
   const found: Record<string, string[]> = {};
-  for (const element of kernel.elements(NFPROTO.IPv4, 'fairlead', 'endpoints')) {
+  const inShards = shards.flatMap((shard) =>
+    kernel.elements(NFPROTO.IPv4, 'fairlead', `endpoints-${shard}`),
+  );
+  for (const element of inShards) {
     const [, frontend, endpoint] = /^(.*) \. \S+ : (.*)$/.exec(element) ?? [];
     found[frontend!] ??= [];
     found[frontend!]!.push(endpoint!);
