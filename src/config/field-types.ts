@@ -36,6 +36,8 @@ export interface TypeRules<T> {
   readonly decode: (tree: Tree) => Parsed<T>;
   readonly encode: (value: T) => Json;
   readonly format: (value: T) => string;
+  /** What the items of a list may hold; absent = items are no mappings. */
+  readonly itemKeys?: readonly string[];
 }
 
 function expected(what: string, tree: Tree): Parsed<never> {
@@ -109,6 +111,7 @@ const vmodule: TypeRules<readonly VModuleItem[]> = {
   decode: (tree) => decodeList(tree, 'a list', decodeVModuleItem),
   encode: (items) => items.map((item) => ({ ...item })),
   format: (items) => items.map((item) => `${item.filePattern}=${item.verbosity}`).join(','),
+  itemKeys: ['filePattern', 'verbosity'],
 };
 
 function decodeVModuleItem(tree: Tree): Parsed<VModuleItem> {

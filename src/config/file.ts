@@ -117,9 +117,22 @@ class Decoder {
     this.lines.set(path, line);
     if (tree.kind === 'null') return;
     this.reportRepeats(tree, path);
-    const decoded = rulesOf(path).decode(tree);
+    const { decode, itemKeys } = rulesOf(path);
+    if (tree.kind === 'list' && itemKeys) this.items(tree.items, path, itemKeys);
+    const decoded = decode(tree);
     if (!decoded.ok) this.problems.push({ field: path, line, text: decoded.error });
     else if (!meansDefault(path, decoded.value)) this.values.set(path, decoded.value);
+  }
+
+  private items(items: readonly Tree[], path: string, known: readonly string[]): void {
+    for (const [index, item] of items.entries()) {
+      if (item.kind !== 'map') continue;
+      const at = `${path}[${index}]`;
+      this.reportRepeats(item, at);
+      for (const [key, { line }] of item.entries) {
+        if (!known.includes(key)) this.reportUnknown(key, line, known, `${at}.`);
+      }
+    }
   }
 
   private subsection(path: string, tree: Tree, line: number): void {
@@ -137,11 +150,16 @@ class Decoder {
     }
   }
 
-  private reportUnknown(path: string, line: number): void {
+  private reportUnknown(
+    name: string,
+    line: number,
+    known: readonly string[] = fieldPaths,
+    prefix = '',
+  ): void {
     // What is only counted needs no guess, which takes its time.
-    const guess = this.unknown.length < listedMax ? nearest(path, fieldPaths) : undefined;
+    const guess = this.unknown.length < listedMax ? nearest(name, known) : undefined;
     const hint = guess === undefined ? '' : `, did you mean ${guess}?`;
-    this.unknown.push(`${shorten(path)} (line ${line}${hint})`);
+    this.unknown.push(`${shorten(prefix + name)} (line ${line}${hint})`);
   }
 
   /** What strict decoding would refuse. */

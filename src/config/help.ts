@@ -14,7 +14,13 @@ const introduction = `fairlead is a service proxy for Kubernetes nodes. It takes
 and configuration.
 
 Usage:
-  fairlead [flags]
+  fairlead [run] [flags]
+          Proxy the Services of this node.
+  fairlead config convert --from openshift|ovhcloud|flags FILE
+  fairlead config validate FILE
+          Translate other configurations into kube-proxy's, and check one.
+  fairlead demo
+          Show three pods, a Service and one pod's death on this machine; needs no cluster.
 `;
 
 /** `--v` is written `-v, --v`. */

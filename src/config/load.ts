@@ -16,7 +16,7 @@ import { helpText } from './help.ts';
 import { checkLogging } from './logging-rules.ts';
 import { withDefaults, withPlatformDefaults } from './settings.ts';
 import { formatProblem, type Problem, shorten } from './tree.ts';
-import { aggregate, type Violation, validate } from './validate.ts';
+import { aggregate, checkHostname, type Violation, validate } from './validate.ts';
 import { fairleadVersion, kubernetesVersion } from './version.ts';
 
 export interface LoadEnvironment {
@@ -192,12 +192,9 @@ function resolveHostname(
   settings: Settings,
 ): { readonly value: string; readonly violations: readonly Violation[] } {
   const flag = flags.value('hostname-override');
-  const value = flag === '' ? settings.hostnameOverride : flag;
-  if (value === '' || value.trim() !== '') return { value, violations: [] };
-  const text =
-    flag === '' ? 'empty hostnameOverride is invalid' : 'empty hostname-override is invalid';
-  const detail = 'must not be only white space';
-  return { value, violations: [{ field: 'hostnameOverride', detail, text }] };
+  if (flag !== '') return { value: flag, violations: checkHostname(flag, 'hostname-override') };
+  const value = settings.hostnameOverride;
+  return { value, violations: checkHostname(value) };
 }
 
 function gateErrors(errors: readonly string[]): Violation[] {

@@ -93,7 +93,17 @@ function bounded(settings: Settings, ...checked: readonly FieldPath[]): Violatio
     .flatMap((field) => checkBounds(settings, field));
 }
 
-/** All rules except those of logging and of feature gates. */
+/** Blanks alone are no name; `given` is how kube-proxy calls what gave it. */
+export function checkHostname(name: string, given = 'hostnameOverride'): Violation[] {
+  if (name === '' || name.trim() !== '') return [];
+  const detail = 'must not be only white space';
+  return [{ field: 'hostnameOverride', detail, text: `empty ${given} is invalid` }];
+}
+
+/**
+ * All rules except those of the node's name, of logging and of
+ * feature gates.
+ */
 export function validate(settings: Settings): Violation[] {
   const section = syncSection(settings.mode);
   return [

@@ -11,7 +11,7 @@ import {
   withDefaults,
   withPlatformDefaults,
 } from '../settings.ts';
-import { validate } from '../validate.ts';
+import { checkHostname, validate } from '../validate.ts';
 
 /** Collects fields, and what was done with every part of the input. */
 export class Conversion {
@@ -59,9 +59,11 @@ export function finish(conversion: Conversion): CommandResult {
   const errors = [
     ...conversion.errors,
     ...gates.errors.map((text) => `featureGates: ${text}`),
-    ...[...checkLogging(settings, gates.values), ...validate(settings)].map(
-      ({ field, detail }) => `${field}: ${detail}`,
-    ),
+    ...[
+      ...checkHostname(settings.hostnameOverride),
+      ...checkLogging(settings, gates.values),
+      ...validate(settings),
+    ].map(({ field, detail }) => `${field}: ${detail}`),
   ];
   if (errors.length > 0) {
     const notes = [...conversion.notes, ...errors.map((error) => `error: ${error}`)];

@@ -49,6 +49,13 @@ describe('flags', () => {
     expect(result.notes[0]).toContain('--hostname-override: stays a flag');
   });
 
+  test('a node name of blanks is refused, as at a start', () => {
+    const result = convertFlags('kube-proxy --hostname-override=" " --conntrack-min=-1');
+    expect([result.exitCode, result.text]).toEqual([1, '']);
+    expect(result.notes).toContain('error: hostnameOverride: must not be only white space');
+    expect(result.notes).toContain('error: conntrack.min: -1: must be greater than or equal to 0');
+  });
+
   test('the port flags are folded into the addresses', () => {
     const result = convertFlags('--healthz-bind-address=:: --healthz-port=99 --metrics-port=0');
     expect(result.text).toContain('healthzBindAddress: "[::]:99"\n');

@@ -62,6 +62,24 @@ describe('leniency', () => {
     ]);
   });
 
+  test('so are those in items of a list, each by itself', () => {
+    const file =
+      'logging:\n  vmodule:\n  - {filePattern: a, verbosity: 1}\n' +
+      '  - filePattern: b\n    verbositi: 2\n    verbosity: 2\n    verbosity: 3\n';
+    const { config, warnings } = running(loadFile(file));
+    expect(config.logging.vmodule).toEqual([
+      { filePattern: 'a', verbosity: 1 },
+      { filePattern: 'b', verbosity: 3 },
+    ]);
+    const lenient = 'Using lenient decoding as strict decoding failed: ';
+    expect(warnings).toEqual([
+      `${lenient}unknown fields, ignored: ` +
+        'logging.vmodule[1].verbositi (line 7, did you mean verbosity?)',
+      `${lenient}fields that stand twice, the last one counts: ` +
+        'logging.vmodule[1].verbosity (line 9)',
+    ]);
+  });
+
   test('field names are case-sensitive', () => {
     expect(givenOf('Mode: ipvs\n')).toEqual({});
   });

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { parseFlags } from '../../../src/config/flags.ts';
 import { helpText } from '../../../src/config/help.ts';
@@ -153,6 +154,13 @@ describe('the outcome of a command line', () => {
 });
 
 describe('the help', () => {
+  test('names every command', () => {
+    const main = readFileSync(new URL('../../../src/main.ts', import.meta.url), 'utf8');
+    const commands = [...main.matchAll(/case '([a-z]+)'/g)].map(([, name]) => name);
+    expect(commands).toContain('config');
+    for (const name of commands) expect(helpText()).toContain(`\n  fairlead ${name}`);
+  });
+
   test('keeps to 100 columns', () => {
     const long = helpText()
       .split('\n')
