@@ -11,9 +11,9 @@ import {
   ElementShape,
   expressions,
   kernelOps,
+  kernelReplies,
+  kernelRequests,
   noRegister,
-  replies,
-  requests,
   unknownIndex,
 } from '../src/kernel/ops.ts';
 import type { FieldType, RecordShape, Schema } from '../src/kernel/records.ts';
@@ -126,12 +126,12 @@ inline constexpr std::uint32_t kNoRegister = 0x${noRegister.toString(16)};
 ${[
   elementShape(),
   namespace('op', 'Changes: the schema `kernelOps`.', kernelOps),
-  namespace('request', 'The schemas `requests` and `conntrackRequests`.', {
-    ...requests,
+  namespace('request', 'The schemas `kernelRequests` and `conntrackRequests`.', {
+    ...kernelRequests,
     ...conntrackRequests,
   }),
-  namespace('reply', 'Answers: the schemas `replies` and `conntrackReplies`.', {
-    ...replies,
+  namespace('reply', 'Answers: the schemas `kernelReplies` and `conntrackReplies`.', {
+    ...kernelReplies,
     ...conntrackReplies,
   }),
   namespace('expression', 'Rule expressions: the schema `expressions`.', expressions),

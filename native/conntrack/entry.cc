@@ -29,10 +29,6 @@ constexpr AddressTypes TypesOf(std::uint8_t family) noexcept {
                            : AddressTypes{CTA_IP_V6_SRC, CTA_IP_V6_DST};
 }
 
-std::uint16_t ReadU16Be(Bytes payload) noexcept {
-  return payload.size() < 2 ? std::uint16_t{0} : wire::LoadBe<std::uint16_t>(payload.data());
-}
-
 Bytes PortOf(const wire::AttrTable<CTA_PROTO_MAX>& protocol, std::size_t type) noexcept {
   const Bytes port = protocol.Bytes(type);
   return port.size() == kPortBytes ? port : Bytes{};
@@ -51,7 +47,7 @@ std::optional<Tuple> DecodeTuple(std::uint8_t family, Bytes attributes) noexcept
   return Tuple{{addresses.Bytes(types.source), PortOf(protocol, CTA_PROTO_SRC_PORT)},
                {addresses.Bytes(types.destination), PortOf(protocol, CTA_PROTO_DST_PORT)},
                protocol.U8(CTA_PROTO_NUM),
-               ReadU16Be(tuple.Bytes(CTA_TUPLE_ZONE))};
+               tuple.U16Be(CTA_TUPLE_ZONE)};
 }
 
 std::uint8_t* Store(std::uint8_t* out, Bytes bytes) noexcept {
@@ -87,7 +83,7 @@ std::expected<Entry, const char*> DecodeEntry(std::uint8_t family, Bytes attribu
   if (table.malformed() || !original || !reply) {
     return std::unexpected("an entry lacks one of its tuples");
   }
-  return Entry{*original, *reply, ReadU16Be(table.Bytes(CTA_ZONE)), table.U32Be(CTA_STATUS),
+  return Entry{*original, *reply, table.U16Be(CTA_ZONE), table.U32Be(CTA_STATUS),
                table.U32Be(CTA_ID)};
 }
 

@@ -8,7 +8,6 @@
 #include <cerrno>
 
 #include "wire/attr_reader.h"
-#include "wire/byte_order.h"
 #include "wire/dump_reader.h"
 
 namespace fairlead::ipvs {
@@ -26,8 +25,7 @@ wire::MessageWriter EncodeFamilyRequest(std::uint32_t sequence) {
 std::uint16_t DecodeFamilyId(std::span<const std::uint8_t> payload) noexcept {
   if (payload.size() < GENL_HDRLEN) return 0;
   const wire::AttrTable<CTRL_ATTR_FAMILY_ID> family(payload.subspan(GENL_HDRLEN));
-  const auto id = family.Bytes(CTRL_ATTR_FAMILY_ID);
-  return id.size() < 2 ? std::uint16_t{0} : wire::LoadHost<std::uint16_t>(id.data());
+  return family.U16Host(CTRL_ATTR_FAMILY_ID);
 }
 
 std::expected<FamilyId, SystemError> ResolveFamily(wire::Socket& socket) {

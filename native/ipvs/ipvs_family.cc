@@ -3,7 +3,10 @@
 #include <linux/genetlink.h>
 #include <linux/netlink.h>
 
-#include "ipvs/family_id.h"
+#include <cerrno>
+#include <string>
+
+#include "ipvs/dump.h"
 #include "ipvs/ops.h"
 #include "protocol/attempt.h"
 #include "protocol/ops.gen.h"
@@ -14,7 +17,11 @@ namespace {
 
 constexpr int kReceiveBufferBytes = 1024 * 1024;
 
-ByteBuffer Refuse(const FamilyId& family) {
+std::string Words(const protocol::DecodeError& error) {
+  return std::string(error.record) + "." + error.field + " " + error.problem;
+}
+
+ByteBuffer RefusedOps(const FamilyId& family) {
   protocol::RecordWriter out;
   protocol::reply::Failed{protocol::kUnknownIndex, protocol::kUnknownIndex,
                           static_cast<std::uint32_t>(family.error), family.words}
@@ -40,7 +47,9 @@ IpvsFamily::IpvsFamily(int receive_buffer_bytes) noexcept
     : receive_buffer_bytes_(receive_buffer_bytes > 0 ? receive_buffer_bytes : kReceiveBufferBytes) {
 }
 
-bool IpvsFamily::Handles(std::uint32_t code) const noexcept { return IsOp(code); }
+bool IpvsFamily::Handles(std::uint32_t code) const noexcept {
+  return IsOp(code) || IsRequest(code);
+}
 
 std::expected<wire::Socket*, SystemError> IpvsFamily::OpenSocket() {
   if (!socket_) {
@@ -58,11 +67,28 @@ std::expected<ByteBuffer, SystemError> IpvsFamily::Run(std::span<const std::uint
   if (!socket) return std::unexpected(socket.error());
   // Anew each time: the number changes when the module is unloaded and loaded again.
   const auto family = ResolveFamily(**socket);
-  if (family && family->id == 0) return Refuse(*family);
-  auto reply = family ? RunOps(**socket, family->id, buffer)
-                      : std::expected<ByteBuffer, SystemError>(std::unexpected(family.error()));
+  if (!family) {
+    socket_.reset();
+    return std::unexpected(family.error());
+  }
+  const auto first = protocol::RecordReader(buffer).Next();
+  if (first && IsRequest(first->code)) return RunRequest(*family, buffer);
+  if (family->id == 0) return RefusedOps(*family);
+  auto reply = RunOps(**socket, family->id, buffer);
   if (!reply) socket_.reset();
   return reply;
+}
+
+std::expected<ByteBuffer, SystemError> IpvsFamily::RunRequest(
+    const FamilyId& family, std::span<const std::uint8_t> buffer) {
+  const auto request = ReadRequest(buffer);
+  if (!request) return RefusedDump(EINVAL, Words(request.error()));
+  if (family.id == 0) return RefusedDump(family.error, family.words);
+  auto outcome = ipvs::RunRequest(*socket_, family.id, *request);
+  // Late answers would be taken for those of the next request: start afresh.
+  if (!outcome || !outcome->complete) socket_.reset();
+  if (!outcome) return std::unexpected(outcome.error());
+  return std::move(outcome->reply);
 }
 
 }  // namespace fairlead::ipvs

@@ -3,12 +3,13 @@
 
 #include <optional>
 
+#include "ipvs/family_id.h"
 #include "protocol/family.h"
 #include "wire/socket.h"
 
 namespace fairlead::ipvs {
 
-/** IPVS: a buffer holds ops, each of which is tried by itself. */
+/** IPVS: a buffer holds ops, each of which is tried by itself, or one request. */
 class IpvsFamily : public protocol::Family {
  public:
   /** `receive_buffer_bytes`: 0 = enough for the errors of a full send. */
@@ -19,6 +20,8 @@ class IpvsFamily : public protocol::Family {
 
  private:
   std::expected<wire::Socket*, SystemError> OpenSocket();
+  std::expected<ByteBuffer, SystemError> RunRequest(const FamilyId& family,
+                                                    std::span<const std::uint8_t> buffer);
 
   int receive_buffer_bytes_;
   std::optional<wire::Socket> socket_;

@@ -988,7 +988,7 @@ struct AddressesDelete {
 
 }  // namespace op
 
-/** The schemas `requests` and `conntrackRequests`. */
+/** The schemas `kernelRequests` and `conntrackRequests`. */
 namespace request {
 
 struct GenerationGet {
@@ -1146,6 +1146,142 @@ struct ElementsDump {
   }
 };
 
+struct VirtualServicesDump {
+  static constexpr std::uint32_t kCode = 88;
+  static constexpr const char* kName = "virtualServicesDump";
+
+  std::uint8_t family = 0;
+
+  static std::expected<VirtualServicesDump, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    VirtualServicesDump record;
+    record.family = fields.U8("family");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.End();
+  }
+};
+
+struct DestinationsDump {
+  static constexpr std::uint32_t kCode = 89;
+  static constexpr const char* kName = "destinationsDump";
+
+  std::uint8_t family = 0;
+  std::uint8_t protocol = 0;
+  std::span<const std::uint8_t> address;
+  std::uint16_t port = 0;
+
+  static std::expected<DestinationsDump, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    DestinationsDump record;
+    record.family = fields.U8("family");
+    record.protocol = fields.U8("protocol");
+    record.address = fields.Bytes("address");
+    record.port = fields.U16("port");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.U8(protocol);
+    out.Bytes(address);
+    out.U16(port);
+    out.End();
+  }
+};
+
+struct IpvsTimeoutsGet {
+  static constexpr std::uint32_t kCode = 90;
+  static constexpr const char* kName = "ipvsTimeoutsGet";
+
+
+  static std::expected<IpvsTimeoutsGet, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return IpvsTimeoutsGet{};
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.End();
+  }
+};
+
+struct IpvsInfoGet {
+  static constexpr std::uint32_t kCode = 91;
+  static constexpr const char* kName = "ipvsInfoGet";
+
+
+  static std::expected<IpvsInfoGet, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return IpvsInfoGet{};
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.End();
+  }
+};
+
+struct LinkGet {
+  static constexpr std::uint32_t kCode = 96;
+  static constexpr const char* kName = "linkGet";
+
+  std::string_view link;
+
+  static std::expected<LinkGet, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    LinkGet record;
+    record.link = fields.String("link");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.String(link);
+    out.End();
+  }
+};
+
+struct AddressesDump {
+  static constexpr std::uint32_t kCode = 97;
+  static constexpr const char* kName = "addressesDump";
+
+  std::uint8_t family = 0;
+  std::string_view link;
+
+  static std::expected<AddressesDump, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    AddressesDump record;
+    record.family = fields.U8("family");
+    record.link = fields.String("link");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.String(link);
+    out.End();
+  }
+};
+
 struct ConntrackDump {
   static constexpr std::uint32_t kCode = 80;
   static constexpr const char* kName = "conntrackDump";
@@ -1213,7 +1349,7 @@ struct ConntrackDelete {
 
 }  // namespace request
 
-/** Answers: the schemas `replies` and `conntrackReplies`. */
+/** Answers: the schemas `kernelReplies` and `conntrackReplies`. */
 namespace reply {
 
 struct Committed {
@@ -1570,6 +1706,261 @@ struct Attempted {
   void Write(RecordWriter& out) const noexcept {
     out.Begin(kCode);
     out.U32(taken);
+    out.End();
+  }
+};
+
+struct VirtualService {
+  static constexpr std::uint32_t kCode = 152;
+  static constexpr const char* kName = "virtualService";
+
+  std::uint8_t family = 0;
+  std::uint8_t protocol = 0;
+  std::span<const std::uint8_t> address;
+  std::uint16_t port = 0;
+  std::uint32_t firewall_mark = 0;
+  std::string_view scheduler;
+  std::uint32_t flags = 0;
+  std::uint32_t timeout_seconds = 0;
+  std::uint8_t prefix_length = 0;
+  std::uint64_t connections = 0;
+  std::uint64_t in_packets = 0;
+  std::uint64_t out_packets = 0;
+  std::uint64_t in_bytes = 0;
+  std::uint64_t out_bytes = 0;
+
+  static std::expected<VirtualService, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    VirtualService record;
+    record.family = fields.U8("family");
+    record.protocol = fields.U8("protocol");
+    record.address = fields.Bytes("address");
+    record.port = fields.U16("port");
+    record.firewall_mark = fields.U32("firewallMark");
+    record.scheduler = fields.String("scheduler");
+    record.flags = fields.U32("flags");
+    record.timeout_seconds = fields.U32("timeoutSeconds");
+    record.prefix_length = fields.U8("prefixLength");
+    record.connections = fields.U64("connections");
+    record.in_packets = fields.U64("inPackets");
+    record.out_packets = fields.U64("outPackets");
+    record.in_bytes = fields.U64("inBytes");
+    record.out_bytes = fields.U64("outBytes");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.U8(protocol);
+    out.Bytes(address);
+    out.U16(port);
+    out.U32(firewall_mark);
+    out.String(scheduler);
+    out.U32(flags);
+    out.U32(timeout_seconds);
+    out.U8(prefix_length);
+    out.U64(connections);
+    out.U64(in_packets);
+    out.U64(out_packets);
+    out.U64(in_bytes);
+    out.U64(out_bytes);
+    out.End();
+  }
+};
+
+struct Destination {
+  static constexpr std::uint32_t kCode = 153;
+  static constexpr const char* kName = "destination";
+
+  std::uint8_t family = 0;
+  std::uint8_t protocol = 0;
+  std::span<const std::uint8_t> address;
+  std::uint16_t port = 0;
+  std::span<const std::uint8_t> destination;
+  std::uint16_t destination_port = 0;
+  std::uint32_t forwarding = 0;
+  std::uint32_t weight = 0;
+  std::uint32_t upper_threshold = 0;
+  std::uint32_t lower_threshold = 0;
+  std::uint32_t active_connections = 0;
+  std::uint32_t inactive_connections = 0;
+  std::uint32_t persistent_connections = 0;
+  std::uint64_t connections = 0;
+  std::uint64_t in_packets = 0;
+  std::uint64_t out_packets = 0;
+  std::uint64_t in_bytes = 0;
+  std::uint64_t out_bytes = 0;
+
+  static std::expected<Destination, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    Destination record;
+    record.family = fields.U8("family");
+    record.protocol = fields.U8("protocol");
+    record.address = fields.Bytes("address");
+    record.port = fields.U16("port");
+    record.destination = fields.Bytes("destination");
+    record.destination_port = fields.U16("destinationPort");
+    record.forwarding = fields.U32("forwarding");
+    record.weight = fields.U32("weight");
+    record.upper_threshold = fields.U32("upperThreshold");
+    record.lower_threshold = fields.U32("lowerThreshold");
+    record.active_connections = fields.U32("activeConnections");
+    record.inactive_connections = fields.U32("inactiveConnections");
+    record.persistent_connections = fields.U32("persistentConnections");
+    record.connections = fields.U64("connections");
+    record.in_packets = fields.U64("inPackets");
+    record.out_packets = fields.U64("outPackets");
+    record.in_bytes = fields.U64("inBytes");
+    record.out_bytes = fields.U64("outBytes");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.U8(protocol);
+    out.Bytes(address);
+    out.U16(port);
+    out.Bytes(destination);
+    out.U16(destination_port);
+    out.U32(forwarding);
+    out.U32(weight);
+    out.U32(upper_threshold);
+    out.U32(lower_threshold);
+    out.U32(active_connections);
+    out.U32(inactive_connections);
+    out.U32(persistent_connections);
+    out.U64(connections);
+    out.U64(in_packets);
+    out.U64(out_packets);
+    out.U64(in_bytes);
+    out.U64(out_bytes);
+    out.End();
+  }
+};
+
+struct IpvsTimeouts {
+  static constexpr std::uint32_t kCode = 154;
+  static constexpr const char* kName = "ipvsTimeouts";
+
+  std::uint32_t tcp_seconds = 0;
+  std::uint32_t tcp_fin_seconds = 0;
+  std::uint32_t udp_seconds = 0;
+
+  static std::expected<IpvsTimeouts, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    IpvsTimeouts record;
+    record.tcp_seconds = fields.U32("tcpSeconds");
+    record.tcp_fin_seconds = fields.U32("tcpFinSeconds");
+    record.udp_seconds = fields.U32("udpSeconds");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U32(tcp_seconds);
+    out.U32(tcp_fin_seconds);
+    out.U32(udp_seconds);
+    out.End();
+  }
+};
+
+struct IpvsInfo {
+  static constexpr std::uint32_t kCode = 155;
+  static constexpr const char* kName = "ipvsInfo";
+
+  std::uint32_t version = 0;
+  std::uint32_t connection_table_size = 0;
+
+  static std::expected<IpvsInfo, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    IpvsInfo record;
+    record.version = fields.U32("version");
+    record.connection_table_size = fields.U32("connectionTableSize");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U32(version);
+    out.U32(connection_table_size);
+    out.End();
+  }
+};
+
+struct Link {
+  static constexpr std::uint32_t kCode = 160;
+  static constexpr const char* kName = "link";
+
+  std::string_view link;
+  std::uint32_t index = 0;
+  std::string_view type;
+  std::uint32_t flags = 0;
+
+  static std::expected<Link, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    Link record;
+    record.link = fields.String("link");
+    record.index = fields.U32("index");
+    record.type = fields.String("type");
+    record.flags = fields.U32("flags");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.String(link);
+    out.U32(index);
+    out.String(type);
+    out.U32(flags);
+    out.End();
+  }
+};
+
+struct Address {
+  static constexpr std::uint32_t kCode = 161;
+  static constexpr const char* kName = "address";
+
+  std::uint8_t family = 0;
+  std::uint32_t index = 0;
+  std::span<const std::uint8_t> address;
+  std::uint8_t prefix_length = 0;
+  std::uint32_t flags = 0;
+  std::uint8_t scope = 0;
+
+  static std::expected<Address, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    Address record;
+    record.family = fields.U8("family");
+    record.index = fields.U32("index");
+    record.address = fields.Bytes("address");
+    record.prefix_length = fields.U8("prefixLength");
+    record.flags = fields.U32("flags");
+    record.scope = fields.U8("scope");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.U32(index);
+    out.Bytes(address);
+    out.U8(prefix_length);
+    out.U32(flags);
+    out.U8(scope);
     out.End();
   }
 };

@@ -3,8 +3,12 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 
+#include <cerrno>
+#include <string>
+
 #include "protocol/attempt.h"
 #include "protocol/ops.gen.h"
+#include "route/dump.h"
 #include "route/link.h"
 #include "route/ops.h"
 
@@ -16,6 +20,13 @@ using protocol::kUnknownIndex;
 using OpResult = std::expected<void, protocol::DecodeError>;
 
 constexpr int kReceiveBufferBytes = 1024 * 1024;
+
+ByteBuffer Refuse(const protocol::DecodeError& error) {
+  const std::string words = std::string(error.record) + "." + error.field + " " + error.problem;
+  protocol::RecordWriter out;
+  protocol::reply::Dumped{0, 0, EINVAL, words}.Write(out);
+  return std::move(out.buffer());
+}
 
 /** The index of the link that an op names, asked for after all that was to be done before. */
 std::expected<LinkIndex, SystemError> IndexOf(const Addresses& op, wire::Socket& socket,
@@ -64,7 +75,9 @@ RouteFamily::RouteFamily(int receive_buffer_bytes) noexcept
     : receive_buffer_bytes_(receive_buffer_bytes > 0 ? receive_buffer_bytes : kReceiveBufferBytes) {
 }
 
-bool RouteFamily::Handles(std::uint32_t code) const noexcept { return IsOp(code); }
+bool RouteFamily::Handles(std::uint32_t code) const noexcept {
+  return IsOp(code) || IsRequest(code);
+}
 
 std::expected<wire::Socket*, SystemError> RouteFamily::OpenSocket() {
   if (!socket_) {
@@ -80,9 +93,22 @@ std::expected<wire::Socket*, SystemError> RouteFamily::OpenSocket() {
 std::expected<ByteBuffer, SystemError> RouteFamily::Run(std::span<const std::uint8_t> buffer) {
   const auto socket = OpenSocket();
   if (!socket) return std::unexpected(socket.error());
+  const auto first = protocol::RecordReader(buffer).Next();
+  if (first && IsRequest(first->code)) return RunRequest(buffer);
   auto reply = RunOps(**socket, buffer);
   if (!reply) socket_.reset();
   return reply;
+}
+
+std::expected<ByteBuffer, SystemError> RouteFamily::RunRequest(
+    std::span<const std::uint8_t> buffer) {
+  const auto request = ReadRequest(buffer);
+  if (!request) return Refuse(request.error());
+  auto outcome = route::RunRequest(*socket_, *request);
+  // Late answers would be taken for those of the next request: start afresh.
+  if (!outcome || !outcome->complete) socket_.reset();
+  if (!outcome) return std::unexpected(outcome.error());
+  return std::move(outcome->reply);
 }
 
 }  // namespace fairlead::route

@@ -8,7 +8,8 @@
 
 namespace fairlead::route {
 
-/** Links and addresses (rtnetlink): a buffer holds ops, each of which is tried by itself. */
+/** Links and addresses (rtnetlink): a buffer holds ops, each of which is tried by itself, or one
+ * request. */
 class RouteFamily : public protocol::Family {
  public:
   /** `receive_buffer_bytes`: 0 = enough for the errors of a full send. */
@@ -19,6 +20,7 @@ class RouteFamily : public protocol::Family {
 
  private:
   std::expected<wire::Socket*, SystemError> OpenSocket();
+  std::expected<ByteBuffer, SystemError> RunRequest(std::span<const std::uint8_t> buffer);
 
   int receive_buffer_bytes_;
   std::optional<wire::Socket> socket_;

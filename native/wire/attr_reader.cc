@@ -68,6 +68,18 @@ std::uint32_t ReadU32Host(std::span<const std::uint8_t> payload, std::uint32_t f
   return payload.size() < 4 ? fallback : LoadHost<std::uint32_t>(payload.data());
 }
 
+std::uint16_t ReadU16Be(std::span<const std::uint8_t> payload, std::uint16_t fallback) noexcept {
+  return payload.size() < 2 ? fallback : LoadBe<std::uint16_t>(payload.data());
+}
+
+std::uint16_t ReadU16Host(std::span<const std::uint8_t> payload, std::uint16_t fallback) noexcept {
+  return payload.size() < 2 ? fallback : LoadHost<std::uint16_t>(payload.data());
+}
+
+std::uint64_t ReadU64Host(std::span<const std::uint8_t> payload, std::uint64_t fallback) noexcept {
+  return payload.size() < 8 ? fallback : LoadHost<std::uint64_t>(payload.data());
+}
+
 std::string_view ReadString(std::span<const std::uint8_t> payload) noexcept {
   const auto end = std::find(payload.begin(), payload.end(), std::uint8_t{0});
   return {reinterpret_cast<const char*>(payload.data()),

@@ -55,7 +55,10 @@ class AttrReader {
 std::uint8_t ReadU8(std::span<const std::uint8_t> payload, std::uint8_t fallback) noexcept;
 std::uint32_t ReadU32Be(std::span<const std::uint8_t> payload, std::uint32_t fallback) noexcept;
 std::uint64_t ReadU64Be(std::span<const std::uint8_t> payload, std::uint64_t fallback) noexcept;
+std::uint16_t ReadU16Be(std::span<const std::uint8_t> payload, std::uint16_t fallback) noexcept;
+std::uint16_t ReadU16Host(std::span<const std::uint8_t> payload, std::uint16_t fallback) noexcept;
 std::uint32_t ReadU32Host(std::span<const std::uint8_t> payload, std::uint32_t fallback) noexcept;
+std::uint64_t ReadU64Host(std::span<const std::uint8_t> payload, std::uint64_t fallback) noexcept;
 /** Up to the first NUL or the end. */
 std::string_view ReadString(std::span<const std::uint8_t> payload) noexcept;
 
@@ -78,6 +81,12 @@ class AttrTable {
   std::uint8_t U8(std::size_t type, std::uint8_t fallback = 0) const noexcept {
     return ReadU8(entries_[type], fallback);
   }
+  std::uint16_t U16Be(std::size_t type, std::uint16_t fallback = 0) const noexcept {
+    return ReadU16Be(entries_[type], fallback);
+  }
+  std::uint16_t U16Host(std::size_t type, std::uint16_t fallback = 0) const noexcept {
+    return ReadU16Host(entries_[type], fallback);
+  }
   std::uint32_t U32Be(std::size_t type, std::uint32_t fallback = 0) const noexcept {
     return ReadU32Be(entries_[type], fallback);
   }
@@ -86,6 +95,9 @@ class AttrTable {
   }
   std::uint32_t U32Host(std::size_t type, std::uint32_t fallback = 0) const noexcept {
     return ReadU32Host(entries_[type], fallback);
+  }
+  std::uint64_t U64Host(std::size_t type, std::uint64_t fallback = 0) const noexcept {
+    return ReadU64Host(entries_[type], fallback);
   }
 
  private:

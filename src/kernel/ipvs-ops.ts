@@ -76,6 +76,73 @@ export const ipvsOps = {
 } as const satisfies Schema;
 
 /**
+ * Requests that read IPVS. A buffer holds exactly one. The kernel does not tell when IPVS changes
+ * while it is being read: what others add or delete meanwhile may be missing, or come twice.
+ * EPROTONOSUPPORT when there is no IPVS.
+ */
+export const ipvsRequests = {
+  /** The virtual services of a family; 0 = both. */
+  virtualServicesDump: { code: 88, fields: { family: 'u8' } },
+  /**
+   * The destinations of one virtual service; none when there is no such service. With an empty
+   * `address` those of all services of the family (0 = both); then `protocol` and `port` do not
+   * count, and services that are found by a firewall mark are left out.
+   */
+  destinationsDump: { code: 89, fields: virtualServiceKey },
+  /** The timeouts that `ipvsTimeoutsSet` sets. */
+  ipvsTimeoutsGet: { code: 90, fields: {} },
+  /** IPVS_CMD_GET_INFO; the cheapest way to ask whether there is IPVS. */
+  ipvsInfoGet: { code: 91, fields: {} },
+} as const satisfies Schema;
+
+/** IPVS_*_ATTR_STATS64: totals since the object was made, or since somebody zeroed them. */
+const statistics = {
+  connections: 'u64',
+  inPackets: 'u64',
+  outPackets: 'u64',
+  inBytes: 'u64',
+  outBytes: 'u64',
+} as const;
+
+/** Answers to `ipvsRequests`, before `dumped`. */
+export const ipvsReplies = {
+  /**
+   * `flags` are without HASHED, so that a service reads as it was written. `prefixLength` is 0xff
+   * for an IPv4 mask that is no prefix. With a `firewallMark` other than 0 the mark identifies the
+   * service, `protocol` and `port` are 0 and `address` is empty: none that our ops can make.
+   */
+  virtualService: {
+    code: 152,
+    fields: {
+      ...virtualServiceKey,
+      firewallMark: 'u32',
+      ...virtualServiceSettings,
+      ...statistics,
+    },
+  },
+  destination: {
+    code: 153,
+    fields: {
+      ...destinationKey,
+      ...destinationSettings,
+      /** Established ones, for TCP and SCTP. */
+      activeConnections: 'u32',
+      /** All others, such as those that end, and all of UDP. */
+      inactiveConnections: 'u32',
+      /** Clients that persistence remembers. */
+      persistentConnections: 'u32',
+      ...statistics,
+    },
+  },
+  ipvsTimeouts: {
+    code: 154,
+    fields: { tcpSeconds: 'u32', tcpFinSeconds: 'u32', udpSeconds: 'u32' },
+  },
+  /** `version`: 0x010201 = 1.2.1. `connectionTableSize`: buckets of the hash table. */
+  ipvsInfo: { code: 155, fields: { version: 'u32', connectionTableSize: 'u32' } },
+} as const satisfies Schema;
+
+/**
  * IP_VS_SVC_F_*: flags of a virtual service. SCHED1 to SCHED3 belong to the scheduler: for `sh`
  * fallback and port, for `mh` the same (`ip_vs_mh.c`).
  */

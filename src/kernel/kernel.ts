@@ -46,7 +46,10 @@ export interface Kernel {
    * `ops` must not be written to until the promise has settled.
    */
   apply(ops: Uint8Array): Promise<ApplyResult>;
-  /** Reads. ENOENT of what is asked for yields no records. Other errors reject with KernelError. */
+  /**
+   * Reads. What is asked for is not there (ENOENT, ENODEV): no records. Other errors reject with
+   * KernelError, such as EPROTONOSUPPORT where there is no IPVS.
+   */
   dump(request: Request): Promise<DumpResult>;
   /** The generation of the ruleset of this network namespace: +1 for each commit by anyone. */
   generation(): Promise<number>;

@@ -2,9 +2,18 @@
 import { loadAddon, type Socket, type SocketOptions } from './addon.ts';
 import { errnoName } from './errno.ts';
 import { KernelError } from './errors.ts';
+import { ipvsRequests } from './ipvs-ops.ts';
 import type { ApplyResult, DumpResult, Kernel, KernelFailure } from './kernel.ts';
-import { type Reply, type Request, replies, requests, unknownIndex } from './ops.ts';
+import {
+  kernelReplies,
+  kernelRequests,
+  type Reply,
+  type Request,
+  replies,
+  unknownIndex,
+} from './ops.ts';
 import { RecordWriter, readRecords } from './records.ts';
+import { routeRequests } from './route-ops.ts';
 import { submit } from './submit.ts';
 
 export type KernelOptions = SocketOptions;
@@ -49,21 +58,20 @@ class NativeKernel implements Kernel {
   }
 
   async dump(request: Request): Promise<DumpResult> {
-    const subject = subjectOf(request, this.#place);
-    const operation = `nft.${request.kind}`;
-    const writer = new RecordWriter(requests, 256);
+    const { operation, subject } = describe(request, this.#place);
+    const writer = new RecordWriter(kernelRequests, 256);
     writer.write(request.kind, request);
     const answer = await submit(this.#reads, writer.finish(), operation, subject);
     const records: Reply[] = [];
     let end: Dumped | undefined;
-    for (const reply of readRecords(replies, answer)) {
+    for (const reply of readRecords(kernelReplies, answer)) {
       if (reply.kind === 'dumped') end = reply;
       else records.push(reply);
     }
     if (end === undefined) throw protocolError(operation, subject, 'the answer has no end');
     if (end.errno !== 0) {
       const code = errnoName(end.errno);
-      if (code === 'ENOENT') return { records: [], consistent: true };
+      if (code === 'ENOENT' || code === 'ENODEV') return { records: [], consistent: true };
       throw new KernelError({ operation, subject, code, words: end.message });
     }
     return { records, consistent: end.interrupted === 0 && end.overrun === 0 };
@@ -99,17 +107,36 @@ function protocolError(operation: string, subject: string, words: string): Kerne
   return new KernelError({ operation, subject, code: 'EPROTO', words });
 }
 
-function subjectOf(request: Request, place: string): string {
+/** The operation and its object, for errors: `nft.rulesDump`, `table fairlead`. */
+function describe(request: Request, place: string): { operation: string; subject: string } {
+  const family = familyOf(request.kind);
+  return { operation: `${family}.${request.kind}`, subject: subjectOf(request) ?? place };
+}
+
+function familyOf(kind: Request['kind']): 'nft' | 'ipvs' | 'route' {
+  if (kind in ipvsRequests) return 'ipvs';
+  return kind in routeRequests ? 'route' : 'nft';
+}
+
+/** Undefined: no object in particular. */
+function subjectOf(request: Request): string | undefined {
   switch (request.kind) {
-    case 'generationGet':
-    case 'tablesDump':
-      return place;
     case 'elementsDump':
       return `set ${request.set} of table ${request.table}`;
     case 'rulesDump':
       if (request.chain !== '') return `chain ${request.chain} of table ${request.table}`;
-      return request.table === '' ? place : `table ${request.table}`;
+      return nonEmpty('table', request.table);
+    case 'chainsDump':
+    case 'setsDump':
+      return nonEmpty('table', request.table);
+    case 'linkGet':
+    case 'addressesDump':
+      return nonEmpty('link', request.link);
     default:
-      return request.table === '' ? place : `table ${request.table}`;
+      return undefined;
   }
+}
+
+function nonEmpty(sort: string, name: string): string | undefined {
+  return name === '' ? undefined : `${sort} ${name}`;
 }

@@ -7,9 +7,9 @@
  *
  * IPVS and links have files of their own: `ipvs-ops.ts`, `route-ops.ts`.
  */
-import { ipvsOps } from './ipvs-ops.ts';
+import { ipvsOps, ipvsReplies, ipvsRequests } from './ipvs-ops.ts';
 import type { RecordOf, Schema } from './records.ts';
-import { routeOps } from './route-ops.ts';
+import { routeOps, routeReplies, routeRequests } from './route-ops.ts';
 
 const inTable = { family: 'u8', table: 'string' } as const;
 const inChain = { ...inTable, chain: 'string' } as const;
@@ -108,7 +108,7 @@ export const nftOps = {
  */
 export const kernelOps = { ...nftOps, ...ipvsOps, ...routeOps } as const;
 
-/** Requests that read. A buffer holds exactly one. */
+/** Requests that read nf_tables. A buffer holds exactly one. */
 export const requests = {
   generationGet: { code: 64, fields: {} },
   /**
@@ -130,7 +130,7 @@ export const requests = {
   },
 } as const satisfies Schema;
 
-/** What comes back. */
+/** What comes back: of nf_tables, and of all. */
 export const replies = {
   /**
    * The transaction was committed. `bytes` of netlink messages took `encodeUs` microseconds to
@@ -183,6 +183,10 @@ export const replies = {
   /** Ends a run of ops that are no transaction: how many of its messages the kernel took. */
   attempted: { code: 137, fields: { taken: 'u32' } },
 } as const satisfies Schema;
+
+/** All requests of the interface `Kernel`, and all that comes back to them. */
+export const kernelRequests = { ...requests, ...ipvsRequests, ...routeRequests } as const;
+export const kernelReplies = { ...replies, ...ipvsReplies, ...routeReplies } as const;
 
 /** Requests about entries of connection tracking. A buffer holds exactly one. */
 export const conntrackRequests = {
@@ -285,8 +289,9 @@ export const expressions = {
 
 export type NftOp = RecordOf<typeof nftOps>;
 export type KernelOp = RecordOf<typeof kernelOps>;
-export type Request = RecordOf<typeof requests>;
-export type Reply = RecordOf<typeof replies>;
+export type NftRequest = RecordOf<typeof requests>;
+export type Request = RecordOf<typeof kernelRequests>;
+export type Reply = RecordOf<typeof kernelReplies>;
 export type Expression = RecordOf<typeof expressions>;
 
 /** What an index field of a reply holds when the kernel did not say which. */

@@ -36,5 +36,41 @@ export const routeOps = {
   addressesDelete: { code: 52, fields: addresses },
 } as const satisfies Schema;
 
+/** Requests that read links and addresses. A buffer holds exactly one. */
+export const routeRequests = {
+  /** One link; no records when there is none. */
+  linkGet: { code: 96, fields: link },
+  /**
+   * Addresses of a family (0 = both) of a link; no records when there is no such link. With an
+   * empty `link` those of all links.
+   */
+  addressesDump: { code: 97, fields: { family: 'u8', ...link } },
+} as const satisfies Schema;
+
+/** Answers to `routeRequests`, before `dumped`. */
+export const routeReplies = {
+  /** `type`: IFLA_INFO_KIND, such as `dummy`; empty for `lo` and most devices of hardware.
+   * `flags`: IFF_* (linux/if.h). */
+  link: { code: 160, fields: { ...link, index: 'u32', type: 'string', flags: 'u32' } },
+  /**
+   * `index` is that of its link. `flags`: bits of `IFA_F`. `scope`: RT_SCOPE_*, 0 = global, 253 =
+   * of the link, 254 = of the host.
+   */
+  address: {
+    code: 161,
+    fields: {
+      family: 'u8',
+      index: 'u32',
+      address: 'bytes',
+      prefixLength: 'u8',
+      flags: 'u32',
+      scope: 'u8',
+    },
+  },
+} as const satisfies Schema;
+
+/** IFF_*: flags of a link (linux/if.h). */
+export const IFF = { UP: 0x1, LOOPBACK: 0x8 } as const;
+
 /** IFA_F_*: flags of an address (linux/if_addr.h). NODAD: usable at once (IPv6). */
 export const IFA_F = { NODAD: 0x02, PERMANENT: 0x80 } as const;

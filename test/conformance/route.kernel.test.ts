@@ -2,10 +2,10 @@
  * no more than its name either. */
 import { expect, test } from 'vitest';
 import type { KernelOp } from '../../src/kernel/ops.ts';
-import { IFA_F } from '../../src/kernel/route-ops.ts';
-import { parseAddress } from '../../src/state/address.ts';
+import { IFA_F, IFF } from '../../src/kernel/route-ops.ts';
+import { formatAddress, parseAddress } from '../../src/state/address.ts';
 import { createKernel, type Namespace } from './namespace.ts';
-import { applied, batch } from './ops.ts';
+import { applied, batch, dumped } from './ops.ts';
 
 const AF_INET = 2;
 const AF_INET6 = 10;
@@ -136,4 +136,50 @@ test('runs of several families keep their order, and the first that fails ends t
   expect(await namespace.run('nft', ['list', 'tables'])).toBe('table ip t\n');
   const refused = await kernel.apply(batch(add('vips', '10.0.0.1'), badTable));
   expect(refused).toMatchObject({ partly: false, failures: [{ op: 0, code: 'EEXIST' }] });
+});
+
+test('links and addresses are read, and what is not there yields no records', async () => {
+  const { kernel, namespace } = await createKernel();
+  await namespace.run('ip', ['address', 'add', '127.0.0.2/8', 'dev', 'lo']);
+  await namespace.run('ip', ['link', 'set', 'lo', 'up']);
+  await applied(kernel, addLink, add('vips', '10.96.0.10', '10.96.0.11'), add('vips', 'fd00::10'));
+  const [link] = await dumped(kernel, 'link', { kind: 'linkGet', link: 'vips' });
+  const index = Number(await namespace.run('cat', ['/sys/class/net/vips/ifindex']));
+  expect(link).toEqual({
+    kind: 'link',
+    link: 'vips',
+    index,
+    type: 'bridge',
+    flags: expect.any(Number),
+  });
+  expect(link!.flags & IFF.UP).toBe(0);
+  const [loopback] = await dumped(kernel, 'link', { kind: 'linkGet', link: 'lo' });
+  expect(loopback).toMatchObject({ index: 1, type: '' });
+  expect(loopback!.flags & (IFF.UP | IFF.LOOPBACK)).toBe(IFF.UP | IFF.LOOPBACK);
+
+  const texts = async (family: number, name: string): Promise<string[]> => {
+    const request = { kind: 'addressesDump', family, link: name } as const;
+    const records = await dumped(kernel, 'address', request);
+    return records.map(
+      (each) => `${each.index} ${formatAddress(each.address)}/${each.prefixLength} ${each.scope}`,
+    );
+  };
+  const ours = [`${index} 10.96.0.10/32 0`, `${index} 10.96.0.11/32 0`];
+  expect(await texts(AF_INET, 'vips')).toEqual(ours);
+  expect(await texts(AF_INET6, 'vips')).toEqual([`${index} fd00::10/128 0`]);
+  expect(await texts(0, 'vips')).toEqual([...ours, `${index} fd00::10/128 0`]);
+  const host = ['1 127.0.0.1/8 254', '1 127.0.0.2/8 254'];
+  expect((await texts(AF_INET, '')).sort()).toEqual([...host, ...ours].sort());
+  expect(await texts(0, 'absent')).toEqual([]);
+  expect(await dumped(kernel, 'link', { kind: 'linkGet', link: 'absent' })).toEqual([]);
+});
+
+test('thousands of addresses are read', async () => {
+  const { kernel, namespace } = await createKernel();
+  const lines = Array.from({ length: 5000 }, (_, i) => `10.1.${i >> 8}.${i & 255}`);
+  const script = lines.map((text) => `address add ${text}/32 dev lo\n`).join('');
+  await namespace.run('ip', ['-batch', '-'], script);
+  const request = { kind: 'addressesDump', family: 0, link: 'lo' } as const;
+  const records = await dumped(kernel, 'address', request);
+  expect(records.map(({ address }) => formatAddress(address))).toEqual(lines);
 });

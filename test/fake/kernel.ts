@@ -1,11 +1,25 @@
 /**
- * An nf_tables in memory for tests: applies a buffer of ops as one transaction and refuses what the
- * kernel refuses, with the same errno, op and entry (test/conformance proves it against a real
- * one). It can be made to fail, to lose its answer, to be slow, and to be edited by somebody else.
+ * A kernel in memory for tests: nf_tables, IPVS and links. It applies a buffer of ops as the
+ * kernel does, run by run, and refuses what the kernel refuses, with the same errno, op and entry
+ * (test/conformance proves it against a real one). It can be made to fail, to lose its answer, to
+ * be slow, and to be edited by somebody else.
  */
+
+import { KernelError } from '../../src/kernel/errors.ts';
+import { ipvsRequests } from '../../src/kernel/ipvs-ops.ts';
 import type { ApplyResult, DumpResult, Kernel, KernelFailure } from '../../src/kernel/kernel.ts';
-import { type NftOp, nftOps, type Request } from '../../src/kernel/ops.ts';
+import {
+  type KernelOp,
+  kernelOps,
+  type NftOp,
+  type NftRequest,
+  type Reply,
+  type Request,
+} from '../../src/kernel/ops.ts';
 import { RecordError, readRecords } from '../../src/kernel/records.ts';
+import { routeRequests } from '../../src/kernel/route-ops.ts';
+import { FakeIpvs, type IpvsOp, type IpvsRequest, ipvsText } from './ipvs.ts';
+import { FakeLinks, type RouteOp, type RouteRequest } from './links.ts';
 import { answer } from './nft-dump.ts';
 import { unpack } from './nft-entries.ts';
 import { evaluate, type Outcome, type Packet } from './nft-packet.ts';
@@ -14,16 +28,20 @@ import { elementText, elementTexts, rulesetText } from './nft-text.ts';
 import { Transaction } from './nft-transaction.ts';
 import { validate } from './nft-validate.ts';
 import { Refusal } from './refusal.ts';
+import { isIpvs, type Run, runsOf } from './runs.ts';
 
 /** A refusal that a test asks for. */
 export interface Fault {
   /** Symbolic errno. */
   readonly code: string;
-  /** The op to blame; without it and the others, the whole batch fails for no reason given. */
+  /** The op to blame; without it and the others, the whole run fails for no reason given. */
   readonly op?: number;
   /** Only a batch that adds or deletes elements of this set fails, and the first such op. */
   readonly forSet?: string;
-  /** Only an element whose text begins so, e.g. `10.96.0.1 . tcp . 80`. */
+  /**
+   * Only an element whose text begins so, e.g. `10.96.0.1 . tcp . 80`, or an op of IPVS, e.g.
+   * `TCP 10.96.0.1:80` or `TCP 10.96.0.1:80 -> 10.244.0.7:8080`.
+   */
   readonly forKey?: string;
   /** How many batches fail; Infinity = until `heal`. Default 1. */
   readonly times?: number;
@@ -31,7 +49,19 @@ export interface Fault {
 
 type SetOp = Extract<NftOp, { kind: 'elementsAdd' | 'elementsDelete' }>;
 
+type NftRun = Extract<Run, { family: 'nft' }>;
+type SingleRun = Extract<Run, { family: 'single' }>;
+
+interface Outcomes {
+  readonly failures: readonly KernelFailure[];
+  /** Ops (of ops with entries: entries) that were done. */
+  readonly writes: number;
+}
+
 export class FakeKernel implements Kernel {
+  /** Virtual services and destinations. */
+  readonly ipvs = new FakeIpvs();
+  readonly links = new FakeLinks();
   readonly #tables: Tables = new Map();
   #generation = 1;
   #handle = 0;
@@ -54,24 +84,22 @@ export class FakeKernel implements Kernel {
 
   /** `apply` without its delay. */
   applyNow(buffer: Uint8Array): ApplyResult {
-    const ops = [...readRecords(nftOps, buffer)];
-    const injected = this.#injected(ops);
-    if (injected !== undefined) return { kind: 'failed', failures: [injected], partly: false };
-    const failures = this.#commit(ops);
-    if (failures.length > 0) return { kind: 'failed', failures, partly: false };
-    this.commits += 1;
-    this.writes += ops.reduce((sum, op) => sum + writesOf(op), 0);
+    let partly = false;
+    for (const run of runsOf([...readRecords(kernelOps, buffer)])) {
+      const { failures, writes } = run.family === 'nft' ? this.#transact(run) : this.#try(run);
+      this.writes += writes;
+      partly ||= writes > 0;
+      if (failures.length > 0) return { kind: 'failed', failures, partly };
+    }
     if (this.#unknownOutcomes === 0) return { kind: 'applied' };
     this.#unknownOutcomes -= 1;
-    const code = 'ENOBUFS';
-    const { message } = new Refusal(code);
-    const failure = { op: undefined, entry: undefined, code, message };
+    const failure = failureOf(undefined, new Refusal('ENOBUFS'));
     return { kind: 'failed', failures: [failure], partly: false };
   }
 
   async dump(request: Request): Promise<DumpResult> {
     await this.#delay();
-    const records = answer(this.#tables, this.#generation, request);
+    const records = this.#answer(request);
     if (this.#interrupted === 0) return { records, consistent: true };
     this.#interrupted -= 1;
     return { records: records.slice(0, records.length / 2), consistent: false };
@@ -107,8 +135,11 @@ export class FakeKernel implements Kernel {
 
   /** What another program does. Throws when it is refused. */
   foreign(ops: Uint8Array): void {
-    const [failure] = this.#commit([...readRecords(nftOps, ops)]);
-    if (failure !== undefined) throw new Error(`refused: ${JSON.stringify(failure)}`);
+    for (const run of runsOf([...readRecords(kernelOps, ops)])) {
+      const { failures } = run.family === 'nft' ? { failures: this.#commit(run) } : this.#each(run);
+      const [failure] = failures;
+      if (failure !== undefined) throw new Error(`refused: ${JSON.stringify(failure)}`);
+    }
   }
 
   /** Everything, as text that is the same for the same state. */
@@ -136,15 +167,73 @@ export class FakeKernel implements Kernel {
     if (this.delayMs > 0) await new Promise((resolve) => setTimeout(resolve, this.delayMs));
   }
 
+  #answer(request: Request): Reply[] {
+    if (request.kind in routeRequests) return this.links.answer(request as RouteRequest);
+    if (!(request.kind in ipvsRequests)) {
+      return answer(this.#tables, this.#generation, request as NftRequest);
+    }
+    if (this.ipvs.present) return this.ipvs.answer(request as IpvsRequest);
+    const { code, message: words } = new Refusal('EPROTONOSUPPORT');
+    throw new KernelError({ operation: `ipvs.${request.kind}`, subject: 'fake', code, words });
+  }
+
+  /** A run of nft ops, with the faults that a test asked for. */
+  #transact(run: NftRun): Outcomes {
+    const injected = this.#injected(run);
+    const failures = injected === undefined ? this.#commit(run) : [injected];
+    if (failures.length > 0) return { failures, writes: 0 };
+    this.commits += 1;
+    return { failures, writes: run.ops.reduce((sum, op) => sum + writesOf(op), 0) };
+  }
+
+  /** A run of other ops, with the faults that a test asked for: of an op that a fault names, only
+   * that one fails. */
+  #try(run: SingleRun): Outcomes {
+    const injected = this.#injected(run);
+    if (injected === undefined) return this.#each(run);
+    if (injected.op === undefined) return { failures: [injected], writes: 0 };
+    return this.#each(run, injected);
+  }
+
+  /** Tries each op but the one that `injected` is about. */
+  #each(run: SingleRun, injected?: KernelFailure): Outcomes {
+    const failures: KernelFailure[] = injected === undefined ? [] : [injected];
+    let writes = 0;
+    if (isIpvs(run.ops[0]!) && !this.ipvs.present) {
+      return { failures: [failureOf(undefined, new Refusal('EPROTONOSUPPORT'))], writes };
+    }
+    for (const [index, op] of run.ops.entries()) {
+      const at = run.first + index;
+      if (at === injected?.op) continue;
+      const refusals = this.#one(op);
+      failures.push(...refusals.map((refusal) => failureOf(at, refusal)));
+      const isRefused = refusals.some(({ entry }) => entry === undefined);
+      writes += isRefused ? 0 : writesOf(op) - refusals.length;
+    }
+    return { failures, writes };
+  }
+
+  #one(op: IpvsOp | RouteOp): Refusal[] {
+    if (!isIpvs(op)) return this.links.run(op);
+    try {
+      this.ipvs.run(op);
+      return [];
+    } catch (error) {
+      if (error instanceof Refusal) return [error];
+      throw error;
+    }
+  }
+
   /** Applies all, or nothing and returns why. */
-  #commit(ops: readonly NftOp[]): KernelFailure[] {
+  #commit({ ops, first: start }: NftRun): KernelFailure[] {
     const [first, ...rest] = ops;
     if (first?.kind === 'generationExpect' && first.generation !== this.#generation) {
       // The kernel refuses the message that begins the batch, which is no op.
       return [failureOf(undefined, new Refusal('ERESTART'))];
     }
-    const skipped = first?.kind === 'generationExpect' ? 1 : 0;
-    const todo = skipped === 1 ? rest : ops;
+    const isExpecting = first?.kind === 'generationExpect';
+    const skipped = start + (isExpecting ? 1 : 0);
+    const todo = isExpecting ? rest : ops;
     const { transaction, failures } = this.#run(todo, skipped, 'at the end');
     if (failures.length === 0) {
       if (transaction.changed) this.#generation += 1;
@@ -185,9 +274,10 @@ export class FakeKernel implements Kernel {
     return { transaction, failures };
   }
 
-  #injected(ops: readonly NftOp[]): KernelFailure | undefined {
+  #injected(run: Run): KernelFailure | undefined {
     for (const entry of this.#faults) {
-      const where = this.#match(entry.fault, ops);
+      const where =
+        run.family === 'nft' ? this.#match(entry.fault, run) : matchSingle(entry.fault, run);
       if (where === undefined) continue;
       entry.left -= 1;
       this.#faults = this.#faults.filter(({ left }) => left > 0);
@@ -200,17 +290,17 @@ export class FakeKernel implements Kernel {
   /** Where in the batch the fault strikes; undefined = it does not. */
   #match(
     { op, forSet, forKey }: Fault,
-    ops: readonly NftOp[],
+    { ops, first }: NftRun,
   ): Pick<KernelFailure, 'op' | 'entry'> | undefined {
-    if (forSet === undefined && forKey === undefined) return { op, entry: undefined };
+    if (forSet === undefined && forKey === undefined) return isIn(op, ops, first);
     for (const [index, candidate] of ops.entries()) {
       if (candidate.kind !== 'elementsAdd' && candidate.kind !== 'elementsDelete') continue;
       if (forSet !== undefined && candidate.set !== forSet) continue;
-      if (forKey === undefined) return { op: index, entry: undefined };
+      if (forKey === undefined) return { op: first + index, entry: undefined };
       const fields = this.#setFields(candidate, ops);
       if (fields === undefined) continue;
       const entry = unpack(candidate).findIndex((e) => elementText(fields, e).startsWith(forKey));
-      if (entry >= 0) return { op: index, entry };
+      if (entry >= 0) return { op: first + index, entry };
     }
     return undefined;
   }
@@ -231,8 +321,34 @@ function failureOf(op: number | undefined, error: unknown): KernelFailure {
   return { op, entry: undefined, code: 'EINVAL', message: error.message };
 }
 
-function writesOf(op: NftOp): number {
+/** Where a fault strikes a run whose ops are each by itself; undefined = it does not. */
+function matchSingle(
+  { op, forSet, forKey }: Fault,
+  { ops, first }: SingleRun,
+): Pick<KernelFailure, 'op' | 'entry'> | undefined {
+  if (forSet !== undefined) return undefined;
+  if (forKey !== undefined) {
+    const index = ops.findIndex((each) => isIpvs(each) && ipvsText(each).startsWith(forKey));
+    return index < 0 ? undefined : { op: first + index, entry: undefined };
+  }
+  return isIn(op, ops, first);
+}
+
+/** The op, if it is one of the run that begins at `first`, or none in particular. */
+function isIn(
+  op: number | undefined,
+  ops: readonly KernelOp[],
+  first: number,
+): Pick<KernelFailure, 'op' | 'entry'> | undefined {
+  const isHere = op === undefined || (op >= first && op < first + ops.length);
+  return isHere ? { op, entry: undefined } : undefined;
+}
+
+function writesOf(op: KernelOp): number {
   switch (op.kind) {
+    case 'addressesAdd':
+    case 'addressesDelete':
+      return op.addresses.length / (op.family === 2 ? 4 : 16);
     case 'generationExpect':
       return 0;
     case 'elementsAdd':

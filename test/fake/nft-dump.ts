@@ -1,15 +1,15 @@
 /** Answers to the requests that read, as the addon gives them. */
-import type { Reply, Request } from '../../src/kernel/ops.ts';
+import type { NftRequest, Reply } from '../../src/kernel/ops.ts';
 import { unknownIndex } from '../../src/kernel/ops.ts';
 import { pack } from './nft-entries.ts';
 import type { Chain, Table, Tables } from './nft-state.ts';
 
-type ElementsDump = Extract<Request, { kind: 'elementsDump' }>;
+type ElementsDump = Extract<NftRequest, { kind: 'elementsDump' }>;
 
 /** Elements in one reply; the kernel's depend on the size of its messages. */
 const elementsPerReply = 100;
 
-export function answer(tables: Tables, generation: number, request: Request): Reply[] {
+export function answer(tables: Tables, generation: number, request: NftRequest): Reply[] {
   if (request.kind === 'generationGet') return [{ kind: 'generation', generation }];
   const only = request.kind === 'tablesDump' ? '' : request.table;
   return [...tables.values()]
@@ -18,7 +18,7 @@ export function answer(tables: Tables, generation: number, request: Request): Re
     .flatMap((table) => recordsOf(table, request));
 }
 
-function recordsOf(table: Table, request: Exclude<Request, { kind: 'generationGet' }>): Reply[] {
+function recordsOf(table: Table, request: Exclude<NftRequest, { kind: 'generationGet' }>): Reply[] {
   const { family, name } = table;
   const inTable = { family, table: name };
   switch (request.kind) {

@@ -16,6 +16,10 @@ export class Refusal extends Error {
 /** strerror(3) */
 const words: Readonly<Record<string, string>> = {
   ENOENT: 'No such file or directory',
+  ESRCH: 'No such process',
+  ENODEV: 'No such device',
+  EADDRNOTAVAIL: 'Cannot assign requested address',
+  EPROTONOSUPPORT: 'Protocol not supported',
   EEXIST: 'File exists',
   EBUSY: 'Device or resource busy',
   EINVAL: 'Invalid argument',

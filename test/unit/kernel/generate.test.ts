@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { header, headerUrl } from '../../../scripts/generate.ts';
-import { ipvsOps } from '../../../src/kernel/ipvs-ops.ts';
+import { ipvsOps, ipvsReplies, ipvsRequests } from '../../../src/kernel/ipvs-ops.ts';
 import {
   conntrackReplies,
   conntrackRequests,
@@ -11,7 +11,7 @@ import {
   requests,
 } from '../../../src/kernel/ops.ts';
 import type { Schema } from '../../../src/kernel/records.ts';
-import { routeOps } from '../../../src/kernel/route-ops.ts';
+import { routeOps, routeReplies, routeRequests } from '../../../src/kernel/route-ops.ts';
 
 test('the generated header is that of the schema: else run `node scripts/generate.ts`', () => {
   expect(readFileSync(headerUrl, 'utf8')).toBe(header());
@@ -19,8 +19,8 @@ test('the generated header is that of the schema: else run `node scripts/generat
 
 test('no two records that can meet in one buffer share a code', () => {
   const buffers: readonly (readonly Schema[])[] = [
-    [nftOps, ipvsOps, routeOps, requests, conntrackRequests],
-    [replies, conntrackReplies],
+    [nftOps, ipvsOps, routeOps, requests, ipvsRequests, routeRequests, conntrackRequests],
+    [replies, ipvsReplies, routeReplies, conntrackReplies],
     [expressions],
   ];
   for (const schemas of buffers) {

@@ -1,0 +1,125 @@
+/** Links and their addresses in memory. */
+import type { RecordOf } from '../../src/kernel/records.ts';
+import {
+  IFA_F,
+  IFF,
+  type routeOps,
+  type routeReplies,
+  type routeRequests,
+} from '../../src/kernel/route-ops.ts';
+import { formatAddress } from '../../src/state/address.ts';
+import { Refusal } from './refusal.ts';
+
+export type RouteOp = RecordOf<typeof routeOps>;
+export type RouteRequest = RecordOf<typeof routeRequests>;
+export type RouteReply = RecordOf<typeof routeReplies>;
+
+type AddressesOp = Extract<RouteOp, { kind: 'addressesAdd' | 'addressesDelete' }>;
+type AddressReply = Extract<RouteReply, { kind: 'address' }>;
+
+interface Link {
+  readonly index: number;
+  readonly type: string;
+  flags: number;
+  /** By address and prefix length. */
+  readonly addresses: Map<string, AddressReply>;
+}
+
+export class FakeLinks {
+  readonly #links = new Map<string, Link>();
+  #lastIndex = 0;
+  /** A type that is not in it is absent. */
+  readonly types: Set<string> = new Set(['dummy', 'bridge']);
+
+  constructor() {
+    this.#add('lo', '');
+  }
+
+  /** Does the op, as far as it goes; gives what is refused. */
+  run(op: RouteOp): Refusal[] {
+    try {
+      switch (op.kind) {
+        case 'linkAdd':
+          if (this.#links.has(op.link)) throw new Refusal('EEXIST');
+          if (!this.types.has(op.type)) throw new Refusal('EOPNOTSUPP');
+          this.#add(op.link, op.type);
+          return [];
+        case 'linkUp':
+          this.#named(op.link).flags |= IFF.UP;
+          return [];
+        case 'linkDelete':
+          this.#named(op.link);
+          if (op.link === 'lo') throw new Refusal('EOPNOTSUPP');
+          this.#links.delete(op.link);
+          return [];
+        default:
+          return this.#addresses(op);
+      }
+    } catch (error) {
+      if (error instanceof Refusal) return [error];
+      throw error;
+    }
+  }
+
+  answer(request: RouteRequest): RouteReply[] {
+    const links = [...this.#links].filter(([name]) => request.link === '' || request.link === name);
+    if (request.kind === 'linkGet') {
+      return links.map(([link, { index, type, flags }]) => ({
+        kind: 'link',
+        link,
+        index,
+        type,
+        flags,
+      }));
+    }
+    const all = links.flatMap(([, { addresses }]) => [...addresses.values()]);
+    return all.filter(({ family }) => request.family === 0 || request.family === family);
+  }
+
+  /** The addresses of a link, `10.96.0.10/32`, sorted; undefined when there is no such link. */
+  texts(link: string): string[] | undefined {
+    const found = this.#links.get(link);
+    return found && [...found.addresses.keys()].sort();
+  }
+
+  #add(name: string, type: string): void {
+    this.#lastIndex += 1;
+    this.#links.set(name, { index: this.#lastIndex, type, flags: 0, addresses: new Map() });
+  }
+
+  #named(name: string): Link {
+    const link = this.#links.get(name);
+    if (link === undefined) throw new Refusal('ENODEV');
+    return link;
+  }
+
+  #addresses(op: AddressesOp): Refusal[] {
+    const link = op.link === '' ? this.#indexed(op.index) : this.#named(op.link);
+    const refusals: Refusal[] = [];
+    const length = op.family === 2 ? 4 : 16;
+    for (let entry = 0; entry * length < op.addresses.length; entry += 1) {
+      const address = op.addresses.slice(entry * length, (entry + 1) * length);
+      const key = `${formatAddress(address)}/${op.prefixLength}`;
+      if (op.kind === 'addressesDelete') {
+        if (!link.addresses.delete(key)) refusals.push(new Refusal('EADDRNOTAVAIL', entry));
+      } else if (link.addresses.has(key)) refusals.push(new Refusal('EEXIST', entry));
+      else link.addresses.set(key, addressRecord(op, link.index, address));
+    }
+    return refusals;
+  }
+
+  #indexed(index: number): Link {
+    const link = [...this.#links.values()].find((each) => each.index === index);
+    if (link === undefined) throw new Refusal('ENODEV');
+    return link;
+  }
+}
+
+function addressRecord(
+  { family, prefixLength, flags }: Extract<RouteOp, { kind: 'addressesAdd' }>,
+  index: number,
+  address: Uint8Array,
+): AddressReply {
+  const permanent = flags | IFA_F.PERMANENT;
+  return { kind: 'address', family, index, address, prefixLength, flags: permanent, scope: 0 };
+}

@@ -1,0 +1,36 @@
+/** Runs: consecutive ops of one schema, as the addon divides a buffer that mixes families. */
+import { ipvsOps } from '../../src/kernel/ipvs-ops.ts';
+import type { KernelOp, NftOp } from '../../src/kernel/ops.ts';
+import { routeOps } from '../../src/kernel/route-ops.ts';
+import type { IpvsOp } from './ipvs.ts';
+import type { RouteOp } from './links.ts';
+
+export type Run = { readonly first: number } & (
+  | { readonly family: 'nft'; readonly ops: NftOp[] }
+  | { readonly family: 'single'; readonly ops: (IpvsOp | RouteOp)[] }
+);
+
+/** `single`: IPVS and links, whose ops are each by itself. `first`: index of the run's first op. */
+export function runsOf(ops: readonly KernelOp[]): Run[] {
+  const runs: Run[] = [];
+  let schema: 'nft' | 'ipvs' | 'route' | undefined;
+  for (const [first, op] of ops.entries()) {
+    const own = isIpvs(op) ? 'ipvs' : isRoute(op) ? 'route' : 'nft';
+    if (own !== schema) {
+      runs.push(
+        own === 'nft' ? { family: own, first, ops: [] } : { family: 'single', first, ops: [] },
+      );
+    }
+    schema = own;
+    (runs.at(-1)!.ops as KernelOp[]).push(op);
+  }
+  return runs;
+}
+
+export function isIpvs(op: KernelOp): op is IpvsOp {
+  return op.kind in ipvsOps;
+}
+
+function isRoute(op: KernelOp): op is RouteOp {
+  return op.kind in routeOps;
+}
