@@ -7,7 +7,7 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['test/**/*.test.ts'],
-          exclude: ['test/**/*.kernel.test.ts', 'node_modules/**'],
+          exclude: ['test/**/*.kernel.test.ts', 'test/**/*.vm.test.ts', 'node_modules/**'],
         },
       },
       {
@@ -17,6 +17,16 @@ export default defineConfig({
           testTimeout: 60_000,
           hookTimeout: 60_000,
           // One namespace lab at a time: two cores, and conntrack and nft commits are shared.
+          fileParallelism: false,
+        },
+      },
+      {
+        // What needs a kernel with IPVS, which only the virtual machines are sure to have.
+        test: {
+          name: 'vm',
+          include: ['test/**/*.vm.test.ts'],
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
           fileParallelism: false,
         },
       },

@@ -19,7 +19,16 @@ function jobLines(job: Job): string {
   if (job.kind === 'command') return `exec ${shellWords(job.words)}`;
   // An emulated processor is more than ten times slower than those that limits are made for.
   const limits = ['--testTimeout=300000', '--hookTimeout=300000'];
-  const suite = ['vitest', 'run', '--project', 'kernel', ...limits, ...job.filters];
+  const suite = [
+    'vitest',
+    'run',
+    '--project',
+    'kernel',
+    '--project',
+    'vm',
+    ...limits,
+    ...job.filters,
+  ];
   return `node test/vm/guest-check.ts || exit\nexec ${shellWords(suite)}`;
 }
 
