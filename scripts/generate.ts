@@ -10,6 +10,7 @@ import {
   conntrackRequests,
   ElementShape,
   expressions,
+  keepPolicy,
   kernelOps,
   kernelReplies,
   kernelRequests,
@@ -121,6 +122,7 @@ export function header(): string {
 namespace fairlead::protocol {
 
 inline constexpr std::uint32_t kUnknownIndex = 0x${unknownIndex.toString(16)};
+inline constexpr std::uint32_t kKeepPolicy = 0x${keepPolicy.toString(16)};
 inline constexpr std::uint32_t kNoRegister = 0x${noRegister.toString(16)};
 
 ${[

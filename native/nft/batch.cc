@@ -9,6 +9,7 @@
 #include <chrono>
 
 #include "nft/chain.h"
+#include "nft/echo.h"
 #include "nft/elements.h"
 #include "nft/rule.h"
 #include "nft/set.h"
@@ -42,7 +43,8 @@ constexpr std::array<OpEncoder, sizeof...(Ops)> EncodersFor() {
 constexpr auto kEncoders =
     EncodersFor<op::TableAdd, op::TableDelete, op::ChainAdd, op::BaseChainAdd, op::ChainDelete,
                 op::ChainFlush, op::RuleAdd, op::RuleInsert, op::RuleReplace, op::RuleDelete,
-                op::SetAdd, op::SetDelete, op::SetFlush, op::ElementsAdd, op::ElementsDelete>();
+                op::SetAdd, op::SetDelete, op::SetFlush, op::ElementsAdd, op::ElementsDelete,
+                op::XtRuleAdd, op::XtRuleInsert, op::XtRuleReplace>();
 
 const OpEncoder* FindEncoder(std::uint32_t code) noexcept {
   const auto* found = std::find_if(kEncoders.begin(), kEncoders.end(),
@@ -139,6 +141,7 @@ std::expected<ByteBuffer, SystemError> CollectAnswers(wire::Socket& socket,
                                                       const Stopwatch& watch) {
   const auto messages = static_cast<std::uint32_t>(batch.origins().size());
   wire::AckCollector answers(first_sequence, messages);
+  EchoCollector echoes(first_sequence, batch);
   bool overrun = false;
   for (;;) {
     const auto received = socket.Receive(0);
@@ -148,12 +151,13 @@ std::expected<ByteBuffer, SystemError> CollectAnswers(wire::Socket& socket,
       overrun = true;
     } else {
       answers.Take(received->datagram);
+      if (batch.echoes() > 0) echoes.Take(received->datagram);
     }
   }
   protocol::RecordWriter out;
   WriteRefusals(batch, answers.refusals(), out);
   // BATCH_BEGIN and BATCH_END are messages too; the last op's message asked for an answer.
-  const bool silent = messages > 2 && !answers.Answered(messages - 2);
+  const bool silent = (messages > 2 && !answers.Answered(messages - 2)) || !echoes.complete();
   if (answers.refusals().empty() && (overrun || silent)) {
     const std::uint32_t error = overrun ? ENOBUFS : ENOMSG;
     return FailedReply({kUnknownIndex, kUnknownIndex, error,
@@ -167,6 +171,7 @@ std::expected<ByteBuffer, SystemError> CollectAnswers(wire::Socket& socket,
     committed.encode_us = watch.encode_us();
     committed.kernel_us = watch.kernel_us();
     committed.Write(out);
+    echoes.Write(out);
   }
   return std::move(out.buffer());
 }
@@ -206,6 +211,7 @@ std::expected<ByteBuffer, SystemError> RunBatch(wire::Socket& socket,
     return FailedReply({batch.error().op, batch.error().error.entry, EINVAL, words});
   }
   socket.SkipSequences(static_cast<std::uint32_t>(batch->origins().size()));
+  if (batch->echoes() > 0) socket.GrowReceiveBuffer(EchoBytes(batch->echoes()));
   watch.Encoded();
   const auto sent = socket.Send(batch->bytes());
   watch.Sent();

@@ -25,7 +25,10 @@ struct BadOp {
 std::expected<BatchWriter, BadOp> EncodeBatch(std::span<const std::uint8_t> ops,
                                               std::uint32_t first_sequence);
 
-/** Encodes, sends, collects the answers: a record `committed`, or one `failed` for each error. */
+/**
+ * Encodes, sends, collects the answers: a record `committed` and one `ruleHandle` for each op that
+ * asked, or one `failed` for each error.
+ */
 std::expected<ByteBuffer, SystemError> RunBatch(wire::Socket& socket,
                                                 std::span<const std::uint8_t> ops);
 

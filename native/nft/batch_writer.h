@@ -52,6 +52,8 @@ class BatchWriter {
   wire::MessageWriter& Begin(std::uint16_t type, std::uint16_t flags, std::uint8_t family,
                              std::uint32_t first_entry = protocol::kUnknownIndex);
   void End() noexcept { out_.EndMessage(); }
+  /** The message being written asks the kernel to send back what it makes of it. */
+  void ExpectEcho() noexcept { ++echoes_; }
 
   /** Closes the batch; the last message of an op asks for an acknowledgement. */
   void Finish();
@@ -62,6 +64,8 @@ class BatchWriter {
   /** One for each message, in order, that of BATCH_BEGIN first. */
   const std::vector<Origin>& origins() const noexcept { return origins_; }
   std::span<const std::uint8_t> bytes() const noexcept { return out_.bytes(); }
+  /** How many messages ask for an echo. */
+  std::uint32_t echoes() const noexcept { return echoes_; }
   /** The message at `index` and everything after it. */
   std::span<const std::uint8_t> Message(std::uint32_t index) const noexcept {
     return bytes().subspan(origins_[index].offset);
@@ -77,6 +81,7 @@ class BatchWriter {
   std::vector<Origin> origins_;
   std::uint32_t first_sequence_;
   std::uint32_t op_ = protocol::kUnknownIndex;
+  std::uint32_t echoes_ = 0;
 };
 
 /** nfgenmsg: family, version, resource id (big endian). */

@@ -14,7 +14,7 @@ namespace fairlead::nft {
 //   NFTA_CHAIN_HOOK      base chains only
 //     NFTA_HOOK_HOOKNUM    be32
 //     NFTA_HOOK_PRIORITY   be32, signed
-//   NFTA_CHAIN_POLICY    be32   base chains only
+//   NFTA_CHAIN_POLICY    be32   base chains only; without it nf_tables_updchain changes none
 //   NFTA_CHAIN_TYPE      string base chains only
 //   NFTA_CHAIN_HANDLE    be64   (dumps)
 //   NFTA_CHAIN_USE       be32   (dumps)
@@ -49,7 +49,7 @@ EncodeResult Encode(const protocol::op::BaseChainAdd& op, BatchWriter& batch) {
   out.PutU32Be(NFTA_HOOK_HOOKNUM, op.hook);
   out.PutU32Be(NFTA_HOOK_PRIORITY, static_cast<std::uint32_t>(op.priority));
   out.EndNest(hook);
-  out.PutU32Be(NFTA_CHAIN_POLICY, op.policy);
+  if (op.policy != protocol::kKeepPolicy) out.PutU32Be(NFTA_CHAIN_POLICY, op.policy);
   out.PutString(NFTA_CHAIN_TYPE, op.type);
   return FinishChain(op.comment, batch);
 }

@@ -13,7 +13,11 @@ namespace fairlead::nft {
 //   NFTA_RULE_TABLE        string
 //   NFTA_RULE_CHAIN        string
 //   NFTA_RULE_HANDLE       be64   which rule to replace or delete; the rule's own in dumps
+//   NFTA_RULE_POSITION     be64   handle of the neighbour; in dumps, of the rule before
 //   NFTA_RULE_EXPRESSIONS  see expr/expressions.h
+//   NFTA_RULE_COMPAT       for matches and targets of iptables; not in dumps
+//     NFTA_RULE_COMPAT_PROTO  be32, IPPROTO_*
+//     NFTA_RULE_COMPAT_FLAGS  be32
 //   NFTA_RULE_USERDATA     comment
 
 namespace {
@@ -31,6 +35,32 @@ EncodeResult FinishRule(std::span<const std::uint8_t> expressions, std::string_v
   if (!put) return std::unexpected(put.error());
   batch.End();
   return {};
+}
+
+std::uint16_t EchoFlag(std::uint8_t echo) { return echo == 0 ? 0 : NLM_F_ECHO; }
+
+/** What follows the place of an xt rule. */
+template <typename Op>
+EncodeResult FinishXtRule(const Op& op, BatchWriter& batch) {
+  if (op.echo != 0) batch.ExpectEcho();
+  wire::MessageWriter& out = batch.out();
+  const auto encoded = expr::Encode(op.expressions, out);
+  if (!encoded) return std::unexpected(encoded.error());
+  const auto compat = out.BeginNest(NFTA_RULE_COMPAT);
+  out.PutU32Be(NFTA_RULE_COMPAT_PROTO, op.protocol);
+  out.PutU32Be(NFTA_RULE_COMPAT_FLAGS, 0);
+  out.EndNest(compat);
+  batch.End();
+  return {};
+}
+
+template <typename Op>
+EncodeResult EncodeNewXtRule(const Op& op, std::uint16_t flags, BatchWriter& batch) {
+  flags = static_cast<std::uint16_t>(flags | NLM_F_CREATE | EchoFlag(op.echo));
+  wire::MessageWriter& out = batch.Begin(NFT_MSG_NEWRULE, flags, op.family);
+  PutPlace(out, op.table, op.chain);
+  if (op.position != 0) out.PutU64Be(NFTA_RULE_POSITION, op.position);
+  return FinishXtRule(op, batch);
 }
 
 }  // namespace
@@ -66,6 +96,22 @@ EncodeResult Encode(const protocol::op::ChainFlush& op, BatchWriter& batch) {
   PutPlace(batch.Begin(NFT_MSG_DELRULE, 0, op.family), op.table, op.chain);
   batch.End();
   return {};
+}
+
+EncodeResult Encode(const protocol::op::XtRuleAdd& op, BatchWriter& batch) {
+  return EncodeNewXtRule(op, NLM_F_APPEND, batch);
+}
+
+EncodeResult Encode(const protocol::op::XtRuleInsert& op, BatchWriter& batch) {
+  return EncodeNewXtRule(op, 0, batch);
+}
+
+EncodeResult Encode(const protocol::op::XtRuleReplace& op, BatchWriter& batch) {
+  const auto flags = static_cast<std::uint16_t>(NLM_F_REPLACE | EchoFlag(op.echo));
+  wire::MessageWriter& out = batch.Begin(NFT_MSG_NEWRULE, flags, op.family);
+  PutPlace(out, op.table, op.chain);
+  out.PutU64Be(NFTA_RULE_HANDLE, op.handle);
+  return FinishXtRule(op, batch);
 }
 
 DecodeResult DecodeRule(std::uint8_t family, std::span<const std::uint8_t> attributes,

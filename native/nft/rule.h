@@ -11,6 +11,9 @@ EncodeResult Encode(const protocol::op::RuleInsert& op, BatchWriter& batch);
 EncodeResult Encode(const protocol::op::RuleReplace& op, BatchWriter& batch);
 EncodeResult Encode(const protocol::op::RuleDelete& op, BatchWriter& batch);
 EncodeResult Encode(const protocol::op::ChainFlush& op, BatchWriter& batch);
+EncodeResult Encode(const protocol::op::XtRuleAdd& op, BatchWriter& batch);
+EncodeResult Encode(const protocol::op::XtRuleInsert& op, BatchWriter& batch);
+EncodeResult Encode(const protocol::op::XtRuleReplace& op, BatchWriter& batch);
 
 /** NFT_MSG_NEWRULE, from its attributes on, as a reply record. */
 DecodeResult DecodeRule(std::uint8_t family, std::span<const std::uint8_t> attributes,

@@ -13,6 +13,7 @@
 namespace fairlead::protocol {
 
 inline constexpr std::uint32_t kUnknownIndex = 0xffffffff;
+inline constexpr std::uint32_t kKeepPolicy = 0xffffffff;
 inline constexpr std::uint32_t kNoRegister = 0xffffffff;
 
 /** Parts of an entry of an elements record, see ElementShape. */
@@ -562,6 +563,126 @@ struct ElementsDelete {
     out.U32(data_length);
     out.U32(count);
     out.Bytes(entries);
+    out.End();
+  }
+};
+
+struct XtRuleAdd {
+  static constexpr std::uint32_t kCode = 17;
+  static constexpr const char* kName = "xtRuleAdd";
+
+  std::uint8_t family = 0;
+  std::string_view table;
+  std::string_view chain;
+  std::uint64_t position = 0;
+  std::uint8_t protocol = 0;
+  std::uint8_t echo = 0;
+  std::span<const std::uint8_t> expressions;
+
+  static std::expected<XtRuleAdd, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    XtRuleAdd record;
+    record.family = fields.U8("family");
+    record.table = fields.String("table");
+    record.chain = fields.String("chain");
+    record.position = fields.U64("position");
+    record.protocol = fields.U8("protocol");
+    record.echo = fields.U8("echo");
+    record.expressions = fields.Bytes("expressions");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.String(table);
+    out.String(chain);
+    out.U64(position);
+    out.U8(protocol);
+    out.U8(echo);
+    out.Bytes(expressions);
+    out.End();
+  }
+};
+
+struct XtRuleInsert {
+  static constexpr std::uint32_t kCode = 18;
+  static constexpr const char* kName = "xtRuleInsert";
+
+  std::uint8_t family = 0;
+  std::string_view table;
+  std::string_view chain;
+  std::uint64_t position = 0;
+  std::uint8_t protocol = 0;
+  std::uint8_t echo = 0;
+  std::span<const std::uint8_t> expressions;
+
+  static std::expected<XtRuleInsert, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    XtRuleInsert record;
+    record.family = fields.U8("family");
+    record.table = fields.String("table");
+    record.chain = fields.String("chain");
+    record.position = fields.U64("position");
+    record.protocol = fields.U8("protocol");
+    record.echo = fields.U8("echo");
+    record.expressions = fields.Bytes("expressions");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.String(table);
+    out.String(chain);
+    out.U64(position);
+    out.U8(protocol);
+    out.U8(echo);
+    out.Bytes(expressions);
+    out.End();
+  }
+};
+
+struct XtRuleReplace {
+  static constexpr std::uint32_t kCode = 19;
+  static constexpr const char* kName = "xtRuleReplace";
+
+  std::uint8_t family = 0;
+  std::string_view table;
+  std::string_view chain;
+  std::uint64_t handle = 0;
+  std::uint8_t protocol = 0;
+  std::uint8_t echo = 0;
+  std::span<const std::uint8_t> expressions;
+
+  static std::expected<XtRuleReplace, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    XtRuleReplace record;
+    record.family = fields.U8("family");
+    record.table = fields.String("table");
+    record.chain = fields.String("chain");
+    record.handle = fields.U64("handle");
+    record.protocol = fields.U8("protocol");
+    record.echo = fields.U8("echo");
+    record.expressions = fields.Bytes("expressions");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.String(table);
+    out.String(chain);
+    out.U64(handle);
+    out.U8(protocol);
+    out.U8(echo);
+    out.Bytes(expressions);
     out.End();
   }
 };
@@ -1710,6 +1831,31 @@ struct Attempted {
   }
 };
 
+struct RuleHandle {
+  static constexpr std::uint32_t kCode = 138;
+  static constexpr const char* kName = "ruleHandle";
+
+  std::uint32_t op = 0;
+  std::uint64_t handle = 0;
+
+  static std::expected<RuleHandle, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    RuleHandle record;
+    record.op = fields.U32("op");
+    record.handle = fields.U64("handle");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U32(op);
+    out.U64(handle);
+    out.End();
+  }
+};
+
 struct VirtualService {
   static constexpr std::uint32_t kCode = 152;
   static constexpr const char* kName = "virtualService";
@@ -2494,6 +2640,62 @@ struct Range {
     out.U32(operation);
     out.Bytes(from);
     out.Bytes(to);
+    out.End();
+  }
+};
+
+struct Match {
+  static constexpr std::uint32_t kCode = 18;
+  static constexpr const char* kName = "match";
+
+  std::string_view name;
+  std::uint32_t revision = 0;
+  std::span<const std::uint8_t> info;
+
+  static std::expected<Match, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    Match record;
+    record.name = fields.String("name");
+    record.revision = fields.U32("revision");
+    record.info = fields.Bytes("info");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.String(name);
+    out.U32(revision);
+    out.Bytes(info);
+    out.End();
+  }
+};
+
+struct Target {
+  static constexpr std::uint32_t kCode = 19;
+  static constexpr const char* kName = "target";
+
+  std::string_view name;
+  std::uint32_t revision = 0;
+  std::span<const std::uint8_t> info;
+
+  static std::expected<Target, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    Target record;
+    record.name = fields.String("name");
+    record.revision = fields.U32("revision");
+    record.info = fields.Bytes("info");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.String(name);
+    out.U32(revision);
+    out.Bytes(info);
     out.End();
   }
 };

@@ -45,15 +45,17 @@ Run TakeRun(const Families& families, const Family* family, std::span<const std:
   return run;
 }
 
-/** Adds `first` to the ops of the failures in `answer`; says whether there are any. */
+/** Adds `first` to the ops that `answer` names; says whether there are failures among it. */
 bool Rebase(ByteBuffer& answer, std::uint32_t first) noexcept {
   bool failed = false;
   RecordReader reader(answer.bytes());
   while (!reader.AtEnd()) {
     const auto record = reader.Next();
     if (!record) break;
-    if (record->code != reply::Failed::kCode || record->payload.size() < sizeof(first)) continue;
-    failed = true;
+    const bool is_failure = record->code == reply::Failed::kCode;
+    const bool names_op = is_failure || record->code == reply::RuleHandle::kCode;
+    if (!names_op || record->payload.size() < sizeof(first)) continue;
+    failed = failed || is_failure;
     std::uint8_t* op = answer.data() + (record->payload.data() - answer.bytes().data());
     std::uint32_t index;
     std::memcpy(&index, op, sizeof(index));

@@ -32,7 +32,9 @@ Socket::Socket(FileDescriptor fd, const SocketOptions& options)
   SetFlag(NETLINK_EXT_ACK);
   SetFlag(NETLINK_CAP_ACK);
   SetFlag(NETLINK_GET_STRICT_CHK);
-  if (options.receive_buffer_bytes > 0) GrowReceiveBuffer(options.receive_buffer_bytes);
+  if (options.receive_buffer_bytes > 0) {
+    GrowReceiveBuffer(static_cast<std::size_t>(options.receive_buffer_bytes));
+  }
 }
 
 // A kernel that does not know the option works without it, only with fewer words in its errors.
@@ -41,9 +43,13 @@ void Socket::SetFlag(int option) noexcept {
   static_cast<void>(::setsockopt(fd_.get(), SOL_NETLINK, option, &on, sizeof(on)));
 }
 
-void Socket::GrowReceiveBuffer(int bytes) noexcept {
-  if (::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)) == 0) return;
-  static_cast<void>(::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)));
+void Socket::GrowReceiveBuffer(std::size_t bytes) noexcept {
+  if (bytes <= receive_buffer_bytes_) return;
+  const int size = static_cast<int>(std::min<std::size_t>(bytes, INT_MAX / 2));
+  if (::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) != 0) {
+    static_cast<void>(::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)));
+  }
+  receive_buffer_bytes_ = bytes;
 }
 
 std::size_t Socket::ReceiveBufferBytes() const noexcept {

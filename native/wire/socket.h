@@ -36,6 +36,8 @@ class Socket {
 
   /** Size of the receive buffer as the kernel counts it, overhead of each datagram included. */
   std::size_t ReceiveBufferBytes() const noexcept;
+  /** Makes the receive buffer at least this large, as far as the system permits. */
+  void GrowReceiveBuffer(std::size_t bytes) noexcept;
 
   /** Sends `bytes` as one datagram, after growing the send buffer as needed. */
   std::expected<void, SystemError> Send(std::span<const std::uint8_t> bytes);
@@ -56,7 +58,6 @@ class Socket {
   Socket(FileDescriptor fd, const SocketOptions& options);
 
   void GrowSendBuffer(std::size_t bytes) noexcept;
-  void GrowReceiveBuffer(int bytes) noexcept;
   void SetFlag(int option) noexcept;
 
   // The kernel builds dump datagrams of at most 32 KiB (netlink_recvmsg, max_recvmsg_len), larger
@@ -68,6 +69,7 @@ class Socket {
   bool trace_;
   std::uint32_t sequence_;
   std::size_t send_buffer_bytes_ = 0;
+  std::size_t receive_buffer_bytes_ = 0;
   std::unique_ptr<std::uint8_t[]> datagram_;
 };
 

@@ -15,7 +15,11 @@ export interface KernelFailure {
 
 /** The outcome of a buffer of ops: applied whole, or failed with at least one reason. */
 export type ApplyResult =
-  | { readonly kind: 'applied' }
+  | {
+      readonly kind: 'applied';
+      /** Handles of rules by the index of their op, for the ops that ask (`echo`), if any does. */
+      readonly handles?: ReadonlyMap<number, number>;
+    }
   | {
       readonly kind: 'failed';
       readonly failures: readonly KernelFailure[];

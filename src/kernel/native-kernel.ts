@@ -49,12 +49,15 @@ class NativeKernel implements Kernel {
     const answer = await submit(this.#writes, ops, 'kernel.apply', this.#place);
     const failures: KernelFailure[] = [];
     let partly = false;
+    const handles = new Map<number, number>();
     for (const reply of readRecords(replies, answer)) {
       if (reply.kind === 'failed') failures.push(toFailure(reply));
       else if (reply.kind === 'committed') partly = true;
       else if (reply.kind === 'attempted') partly ||= reply.taken > 0;
+      else if (reply.kind === 'ruleHandle') handles.set(reply.op, reply.handle);
     }
-    return failures.length === 0 ? { kind: 'applied' } : { kind: 'failed', failures, partly };
+    if (failures.length > 0) return { kind: 'failed', failures, partly };
+    return handles.size === 0 ? { kind: 'applied' } : { kind: 'applied', handles };
   }
 
   async dump(request: Request): Promise<DumpResult> {

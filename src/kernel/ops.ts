@@ -48,6 +48,14 @@ const elements = {
   entries: 'bytes',
 } as const;
 
+/**
+ * A rule among those of others: in the tables of iptables-nft.
+ * `protocol`: IPPROTO_*, which the rule matches besides by an expression; nft_compat shows it to
+ * matches and targets that work for certain protocols only (NFTA_RULE_COMPAT). 0 = any.
+ * `echo`: 1 = answer with the handle of the rule, in a record `ruleHandle`.
+ */
+const xtRule = { protocol: 'u8', echo: 'u8', expressions: 'bytes' } as const;
+
 /** Which parts an entry of an `elements` record has after its key, in this order. */
 export const ElementShape = {
   /** End of the interval of a concatenation, `keyLength` bytes (NFTA_SET_ELEM_KEY_END). */
@@ -71,6 +79,10 @@ export const nftOps = {
   tableAdd: { code: 2, fields: { ...inTable, comment: 'string' } },
   tableDelete: { code: 3, fields: inTable },
   chainAdd: { code: 4, fields: { ...inChain, comment: 'string' } },
+  /**
+   * `policy`: NF_ACCEPT or NF_DROP, also for a chain that exists; `keepPolicy` leaves that of a
+   * chain that exists, and is to accept for a new one.
+   */
   baseChainAdd: {
     code: 5,
     fields: {
@@ -99,6 +111,12 @@ export const nftOps = {
   setFlush: { code: 14, fields: inSet },
   elementsAdd: { code: 15, fields: elements },
   elementsDelete: { code: 16, fields: elements },
+  /** Behind the rule whose handle is `position`; 0 = at the end. */
+  xtRuleAdd: { code: 17, fields: { ...inChain, position: 'u64', ...xtRule } },
+  /** In front of the rule whose handle is `position`; 0 = at the beginning. */
+  xtRuleInsert: { code: 18, fields: { ...inChain, position: 'u64', ...xtRule } },
+  /** The new rule has a handle of its own. */
+  xtRuleReplace: { code: 19, fields: { ...inChain, handle: 'u64', ...xtRule } },
 } as const satisfies Schema;
 
 /**
@@ -182,6 +200,8 @@ export const replies = {
   elements: { code: 136, fields: elements },
   /** Ends a run of ops that are no transaction: how many of its messages the kernel took. */
   attempted: { code: 137, fields: { taken: 'u32' } },
+  /** The handle of the rule that op `op` made; comes with `committed`, for ops that ask. */
+  ruleHandle: { code: 138, fields: { op: 'u32', handle: 'u64' } },
 } as const satisfies Schema;
 
 /** All requests of the interface `Kernel`, and all that comes back to them. */
@@ -283,6 +303,13 @@ export const expressions = {
     code: 17,
     fields: { register: 'u32', operation: 'u32', from: 'bytes', to: 'bytes' },
   },
+  /**
+   * A match of iptables, by nft_compat: its name, revision, and structure (linux/netfilter/xt_*.h)
+   * padded to a multiple of 8 bytes.
+   */
+  match: { code: 18, fields: { name: 'string', revision: 'u32', info: 'bytes' } },
+  /** A target of iptables, likewise. */
+  target: { code: 19, fields: { name: 'string', revision: 'u32', info: 'bytes' } },
   /** An expression that this version does not decode; never encoded. */
   unknown: { code: 255, fields: { name: 'string' } },
 } as const satisfies Schema;
@@ -296,5 +323,7 @@ export type Expression = RecordOf<typeof expressions>;
 
 /** What an index field of a reply holds when the kernel did not say which. */
 export const unknownIndex = 0xffffffff;
+/** The policy of `baseChainAdd` that changes none. */
+export const keepPolicy = 0xffffffff;
 /** A register field that names no register. */
 export const noRegister = 0xffffffff;

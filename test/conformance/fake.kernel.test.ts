@@ -3,9 +3,10 @@ import { FakeKernel } from '../fake/kernel.ts';
 import { createKernel } from './namespace.ts';
 import { cases } from './nft-cases.ts';
 import { record } from './nft-record.ts';
+import { xtStories } from './xt-cases.ts';
 
 describe('the real nf_tables', () => {
-  it.for(cases)('$title, and the fake does the same', async (story) => {
+  it.for([...cases, ...xtStories])('$title, and the fake does the same', async (story) => {
     const { kernel } = await createKernel();
     const real = await record(kernel, story);
     expect(real.outcomes).toEqual(story.steps.map(({ outcome }) => outcome));

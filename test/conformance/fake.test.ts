@@ -4,6 +4,7 @@ import { FakeKernel } from '../fake/kernel.ts';
 import { addTable, cases } from './nft-cases.ts';
 import { record } from './nft-record.ts';
 import { batch } from './ops.ts';
+import { xtStories } from './xt-cases.ts';
 
 const plainSet = {
   family: NFPROTO.IPv4,
@@ -31,7 +32,7 @@ const listing = (...lines: string[]): string =>
   ['table ip t {', '  comment "a table"', '  set s {', '    type ipv4_addr ;', ...lines].join('\n');
 
 describe('FakeKernel', () => {
-  it.for(cases)('$title', async (story) => {
+  it.for([...cases, ...xtStories])('$title', async (story) => {
     const { outcomes } = await record(new FakeKernel(), story);
     expect(outcomes).toEqual(story.steps.map(({ outcome }) => outcome));
   });

@@ -47,6 +47,15 @@ export interface Fault {
   readonly times?: number;
 }
 
+/** What came of a batch: nothing of it is applied when there are failures. */
+interface Commit {
+  readonly failures: readonly KernelFailure[];
+  /** Handles of new rules, by the index of their op. */
+  readonly made: ReadonlyMap<number, number>;
+}
+
+const noHandles: ReadonlyMap<number, number> = new Map();
+
 type SetOp = Extract<NftOp, { kind: 'elementsAdd' | 'elementsDelete' }>;
 
 type NftRun = Extract<Run, { family: 'nft' }>;
@@ -85,13 +94,18 @@ export class FakeKernel implements Kernel {
   /** `apply` without its delay. */
   applyNow(buffer: Uint8Array): ApplyResult {
     let partly = false;
+    const handles = new Map<number, number>();
     for (const run of runsOf([...readRecords(kernelOps, buffer)])) {
-      const { failures, writes } = run.family === 'nft' ? this.#transact(run) : this.#try(run);
+      const { failures, writes, made } =
+        run.family === 'nft' ? this.#transact(run) : { ...this.#try(run), made: noHandles };
       this.writes += writes;
       partly ||= writes > 0;
       if (failures.length > 0) return { kind: 'failed', failures, partly };
+      for (const [op, handle] of made) handles.set(op, handle);
     }
-    if (this.#unknownOutcomes === 0) return { kind: 'applied' };
+    if (this.#unknownOutcomes === 0) {
+      return handles.size === 0 ? { kind: 'applied' } : { kind: 'applied', handles };
+    }
     this.#unknownOutcomes -= 1;
     const failure = failureOf(undefined, new Refusal('ENOBUFS'));
     return { kind: 'failed', failures: [failure], partly: false };
@@ -136,7 +150,7 @@ export class FakeKernel implements Kernel {
   /** What another program does. Throws when it is refused. */
   foreign(ops: Uint8Array): void {
     for (const run of runsOf([...readRecords(kernelOps, ops)])) {
-      const { failures } = run.family === 'nft' ? { failures: this.#commit(run) } : this.#each(run);
+      const { failures } = run.family === 'nft' ? this.#commit(run) : this.#each(run);
       const [failure] = failures;
       if (failure !== undefined) throw new Error(`refused: ${JSON.stringify(failure)}`);
     }
@@ -178,12 +192,12 @@ export class FakeKernel implements Kernel {
   }
 
   /** A run of nft ops, with the faults that a test asked for. */
-  #transact(run: NftRun): Outcomes {
+  #transact(run: NftRun): Outcomes & Commit {
     const injected = this.#injected(run);
-    const failures = injected === undefined ? this.#commit(run) : [injected];
-    if (failures.length > 0) return { failures, writes: 0 };
+    const commit = injected === undefined ? this.#commit(run) : refused([injected]);
+    if (commit.failures.length > 0) return { ...commit, writes: 0 };
     this.commits += 1;
-    return { failures, writes: run.ops.reduce((sum, op) => sum + writesOf(op), 0) };
+    return { ...commit, writes: run.ops.reduce((sum, op) => sum + writesOf(op), 0) };
   }
 
   /** A run of other ops, with the faults that a test asked for: of an op that a fault names, only
@@ -225,11 +239,11 @@ export class FakeKernel implements Kernel {
   }
 
   /** Applies all, or nothing and returns why. */
-  #commit({ ops, first: start }: NftRun): KernelFailure[] {
+  #commit({ ops, first: start }: NftRun): Commit {
     const [first, ...rest] = ops;
     if (first?.kind === 'generationExpect' && first.generation !== this.#generation) {
       // The kernel refuses the message that begins the batch, which is no op.
-      return [failureOf(undefined, new Refusal('ERESTART'))];
+      return refused([failureOf(undefined, new Refusal('ERESTART'))]);
     }
     const isExpecting = first?.kind === 'generationExpect';
     const skipped = start + (isExpecting ? 1 : 0);
@@ -237,14 +251,14 @@ export class FakeKernel implements Kernel {
     const { transaction, failures } = this.#run(todo, skipped, 'at the end');
     if (failures.length === 0) {
       if (transaction.changed) this.#generation += 1;
-      return [];
+      return { failures, made: transaction.handles };
     }
     transaction.rollback();
-    if (failures[0]?.op !== undefined) return failures;
+    if (failures[0]?.op !== undefined) return refused(failures);
     // Like the kernel, which replays a batch that is not valid as a whole to find the culprit.
     const replay = this.#run(todo, skipped, 'after each op');
     replay.transaction.rollback();
-    return replay.failures;
+    return refused(replay.failures);
   }
 
   /** Goes on after a refused op, like the kernel. A failure of validation at the end has no op. */
@@ -266,7 +280,7 @@ export class FakeKernel implements Kernel {
     };
     for (const [index, op] of ops.entries()) {
       attempt(index + skipped, () => {
-        transaction.run(op);
+        transaction.run(op, index + skipped);
         if (validated === 'after each op') validateAll();
       });
     }
@@ -311,6 +325,10 @@ export class FakeKernel implements Kernel {
       op.kind === 'setAdd' && op.family === family && op.table === table && op.set === set;
     return this.table(family, table)?.sets.get(set)?.fields ?? ops.find(isIt);
   }
+}
+
+function refused(failures: readonly KernelFailure[]): Commit {
+  return { failures, made: noHandles };
 }
 
 function failureOf(op: number | undefined, error: unknown): KernelFailure {

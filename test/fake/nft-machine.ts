@@ -22,6 +22,7 @@ import { addressBytes, type Family } from '../../src/state/address.ts';
 import { compareEdges, kindOf, partsOf, rangeHolds } from './nft-elements.ts';
 import { readRule } from './nft-rule.ts';
 import { type Chain, type Element, elementId, type NftSet, type Table } from './nft-state.ts';
+import { hit, matches } from './nft-xt.ts';
 
 /** A packet and its connection on their way. */
 export interface PacketState {
@@ -32,6 +33,8 @@ export interface PacketState {
   dport: number;
   readonly iif: string;
   readonly random: number;
+  /** Another random number each time, 31 bits: what the match `statistic` of iptables compares. */
+  readonly draw: () => number;
   readonly isLocal: (address: Uint8Array) => boolean;
   /** What the client connected to. */
   readonly original: { readonly daddr: Uint8Array; readonly dport: number };
@@ -111,6 +114,8 @@ class Registers {
       }
       case 'cmp':
         return this.#compare(expression) ? undefined : 'break';
+      case 'match':
+        return matches(expression, this.#table, packet) ? undefined : 'break';
       case 'lookup':
         return this.#lookup(expression);
       case 'dynset':
@@ -138,6 +143,10 @@ class Registers {
         return 'accept';
       case 'reject':
         return 'reject';
+      case 'target':
+        return hit(expression, packet);
+      case 'counter':
+        return undefined;
       default:
         return unknown(expression);
     }

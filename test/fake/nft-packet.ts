@@ -43,6 +43,7 @@ export function evaluate(tables: Tables, packet: Packet): Outcome {
     dport: packet.dport,
     iif: packet.iif ?? '',
     random: packet.random,
+    draw: drawsFrom(packet.random),
     isLocal: (bytes) => isOurs(formatAddress(bytes)),
     original: { daddr: daddr.bytes, dport: packet.dport },
     translated: false,
@@ -52,6 +53,17 @@ export function evaluate(tables: Tables, packet: Packet): Outcome {
   const verdict = traverse(tables, state, packet.iif === undefined ? 'node' : 'outside');
   const { translated, masqueraded, mark } = state;
   return { verdict, to: destination(state), translated, masqueraded, mark };
+}
+
+/** Numbers that look random, always the same for the same `seed` (xorshift). */
+function drawsFrom(seed: number): () => number {
+  let state = Math.imul(seed + 1, 0x9e3779b1) | 1;
+  return () => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    return state & 0x7fffffff;
+  };
 }
 
 function addressOf(text: string): Address {

@@ -56,6 +56,8 @@ export interface Table {
   readonly sets: Map<string, NftSet>;
   /** References by rules and verdict elements to `chain NAME`, by rules to `set NAME`. */
   readonly uses: Map<string, number>;
+  /** Lists of the match `recent` of iptables, which packets fill: sources by name of the list. */
+  readonly recent: Map<string, Set<string>>;
 }
 
 /** By `tableId`. */

@@ -1,6 +1,6 @@
 /** Ops on the fake kernel's state, one after the other. */
 import { NFT_DATA_VERDICT, NFT_SET } from '../../src/kernel/nft/constants.ts';
-import type { NftOp } from '../../src/kernel/ops.ts';
+import { keepPolicy, type NftOp } from '../../src/kernel/ops.ts';
 import { ElementWriter } from './nft-elements.ts';
 import { unpack } from './nft-entries.ts';
 import { checkRule, readRule, referencesOf } from './nft-rule.ts';
@@ -17,7 +17,8 @@ import {
 import { Refusal } from './refusal.ts';
 
 type Op<K extends NftOp['kind']> = Extract<NftOp, { kind: K }>;
-type RuleOp = Op<'ruleAdd' | 'ruleInsert' | 'ruleReplace'>;
+type XtRuleOp = Op<'xtRuleAdd' | 'xtRuleInsert' | 'xtRuleReplace'>;
+type RuleOp = Op<'ruleAdd' | 'ruleInsert' | 'ruleReplace'> | XtRuleOp;
 
 /** Hooks and types that nf_tables takes together (struct nft_chain_type). */
 const hooksOfType: Readonly<Record<string, readonly number[]>> = {
@@ -34,6 +35,8 @@ export class Transaction {
   readonly #journal = new Journal();
   /** Tables in which a rule or a verdict came that a commit must validate. */
   readonly unchecked = new Set<Table>();
+  /** Handles of new rules, by the index of their op, for the ops that ask. */
+  readonly handles = new Map<number, number>();
 
   constructor(tables: Tables, nextHandle: () => number) {
     this.#tables = tables;
@@ -48,8 +51,11 @@ export class Transaction {
     this.#journal.rollback();
   }
 
-  /** Throws Refusal. What a refused elements op did before the refused entry stays. */
-  run(op: NftOp): void {
+  /**
+   * Throws Refusal. What a refused elements op did before the refused entry stays. `index` is that
+   * of the op in its batch.
+   */
+  run(op: NftOp, index: number): void {
     switch (op.kind) {
       case 'generationExpect':
         throw new Refusal('EINVAL');
@@ -75,8 +81,15 @@ export class Transaction {
       case 'ruleAdd':
       case 'ruleInsert':
       case 'ruleReplace':
-        this.#addRule(op);
+        this.#addRule(op, op.comment);
         break;
+      case 'xtRuleAdd':
+      case 'xtRuleInsert':
+      case 'xtRuleReplace': {
+        const handle = this.#addRule(op, '');
+        if (op.echo !== 0) this.handles.set(index, handle);
+        break;
+      }
       case 'ruleDelete':
         this.#deleteRule(op);
         break;
@@ -123,6 +136,7 @@ export class Transaction {
       chains: new Map(),
       sets: new Map(),
       uses: new Map(),
+      recent: new Map(),
     });
   }
 
@@ -139,7 +153,7 @@ export class Transaction {
       comment,
       rules: [],
     };
-    this.#journal.set(chains, name, { ...chain, base: base ? baseOf(base) : chain.base });
+    this.#journal.set(chains, name, { ...chain, base: base ? baseOf(base, known) : chain.base });
   }
 
   /** The rules of the chain go with it (nf_tables_delchain). */
@@ -177,19 +191,17 @@ export class Transaction {
     }
   }
 
-  #addRule(op: RuleOp): void {
+  #addRule(op: RuleOp, comment: string): number {
     const table = this.#table(op);
     const chain = this.#chain(op);
-    const old = op.kind === 'ruleReplace' ? ruleOf(chain, op.handle) : undefined;
+    const place = placeOf(chain, op);
     const expressions = op.expressions.slice();
-    checkRule(table, readRule(expressions));
+    checkRule(table, readRule(expressions), 'protocol' in op ? op.protocol : 0);
     this.#limitFilledSets(table, expressions);
-    const rule = { handle: this.#nextHandle(), expressions, comment: op.comment };
+    const rule = { handle: this.#nextHandle(), expressions, comment };
     this.unchecked.add(table);
-    const { rules } = chain;
-    const replaced = rules.map((other) => (other === old ? rule : other));
-    const longer = op.kind === 'ruleInsert' ? [rule, ...rules] : [...rules, rule];
-    this.#setRules(table, chain, op.kind === 'ruleReplace' ? replaced : longer);
+    this.#setRules(table, chain, chain.rules.toSpliced(place.at, place.replaced, rule));
+    return rule.handle;
   }
 
   #deleteRule(op: Op<'ruleDelete'>): void {
@@ -244,9 +256,25 @@ function ruleOf({ rules }: Chain, handle: number): Rule {
   return rule;
 }
 
+/** Where the op puts its rule, and how many rules go for it. */
+function placeOf(chain: Chain, op: RuleOp): { readonly at: number; readonly replaced: 0 | 1 } {
+  const neighbour = 'position' in op ? op.position : 0;
+  const at = (handle: number): number => chain.rules.indexOf(ruleOf(chain, handle));
+  switch (op.kind) {
+    case 'ruleReplace':
+    case 'xtRuleReplace':
+      return { at: at(op.handle), replaced: 1 };
+    case 'ruleInsert':
+    case 'xtRuleInsert':
+      return { at: neighbour === 0 ? 0 : at(neighbour), replaced: 0 };
+    default:
+      return { at: neighbour === 0 ? chain.rules.length : at(neighbour) + 1, replaced: 0 };
+  }
+}
+
 function checkBase({ type, hook, priority, policy }: BaseChain, known: Chain | undefined): void {
   if (known !== undefined && known.base === undefined) throw new Refusal('EOPNOTSUPP');
-  if (policy !== 0 && policy !== 1) throw new Refusal('EINVAL');
+  if (policy !== 0 && policy !== 1 && policy !== keepPolicy) throw new Refusal('EINVAL');
   const hooks = hooksOfType[type];
   if (hooks === undefined) throw new Refusal('ENOENT');
   if (!hooks.includes(hook)) throw new Refusal('EOPNOTSUPP');
@@ -257,8 +285,9 @@ function checkBase({ type, hook, priority, policy }: BaseChain, known: Chain | u
   if (oldHook !== hook || oldPriority !== priority) throw new Refusal('EOPNOTSUPP');
 }
 
-function baseOf({ type, hook, priority, policy }: BaseChain): BaseChain {
-  return { type, hook, priority, policy };
+function baseOf({ type, hook, priority, policy }: BaseChain, known: Chain | undefined): BaseChain {
+  const kept = known?.base?.policy ?? 1;
+  return { type, hook, priority, policy: policy === keepPolicy ? kept : policy };
 }
 
 function sameSet(a: NftSet['fields'], b: NftSet['fields']): boolean {

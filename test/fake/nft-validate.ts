@@ -6,12 +6,25 @@ import type { BaseChain, Chain, Table } from './nft-state.ts';
 import { Refusal } from './refusal.ts';
 
 /** Where packets may meet each kind of statement. */
-type Place = 'dnat' | 'snat' | 'reject';
+type Place = 'dnat' | 'snat' | 'reject' | XtTarget;
+/** Targets of iptables. */
+type XtTarget = keyof typeof hooksOfTarget;
 
 interface Reach {
   /** Chains on the longest path from here, this one included. */
   readonly depth: number;
   readonly places: ReadonlySet<Place>;
+}
+
+/** Where packets may meet them (struct xt_target); `checkExtension` knows their tables. */
+const hooksOfTarget = {
+  DNAT: [NF_INET.PRE_ROUTING, NF_INET.LOCAL_OUT] as readonly number[],
+  MASQUERADE: [NF_INET.POST_ROUTING] as readonly number[],
+  REJECT: [NF_INET.LOCAL_IN, NF_INET.FORWARD, NF_INET.LOCAL_OUT] as readonly number[],
+};
+
+function isXtTarget(name: string): name is XtTarget {
+  return Object.hasOwn(hooksOfTarget, name);
 }
 
 /** NFT_JUMP_STACK_SIZE */
@@ -25,7 +38,8 @@ export function validate(table: Table): void {
     const { depth, places } = reach(table, chain, known, 1);
     if (depth > depthMax) throw new Refusal('EMLINK');
     for (const place of places) {
-      if (!isAllowed(chain.base, place)) throw new Refusal('EOPNOTSUPP');
+      if (isAllowed(chain.base, place)) continue;
+      throw new Refusal(isXtTarget(place) ? 'EINVAL' : 'EOPNOTSUPP');
     }
   }
 }
@@ -38,6 +52,8 @@ function isAllowed({ type, hook }: BaseChain, place: Place): boolean {
       return type === 'nat' && (hook === NF_INET.POST_ROUTING || hook === NF_INET.LOCAL_IN);
     case 'reject':
       return hook !== NF_INET.POST_ROUTING;
+    default:
+      return hooksOfTarget[place].includes(hook);
   }
 }
 
@@ -73,6 +89,8 @@ function placeOf(expression: Expression): Place | undefined {
       return 'snat';
     case 'reject':
       return 'reject';
+    case 'target':
+      return isXtTarget(expression.name) ? expression.name : undefined;
     default:
       return undefined;
   }

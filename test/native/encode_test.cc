@@ -9,6 +9,7 @@
 #include "check.h"
 #include "nft/batch.h"
 #include "nft/dump.h"
+#include "nft/echo.h"
 #include "nft/elements.h"
 #include "nft/userdata.h"
 #include "samples.h"
@@ -127,6 +128,81 @@ TEST("a rule is a list of named expressions") {
                       "18000280 14000280 08000100 fffffffc 06000200 63000000"));
 }
 
+TEST("a match has its name, revision and structure; the rule its neighbour and protocol") {
+  RecordWriter expressions;
+  const Bytes info = FromHex("0000ffff 0000ffff");
+  expression::Match{"tcp", 0, info}.Write(expressions);
+  expression::Target{"MARK", 2, info}.Write(expressions);
+  CHECK_EQUAL(Attributes(Ops(op::XtRuleAdd{2, "t", "b", 7, 6, 0, expressions.bytes()})),
+              FromHex("06000100 74000000 06000200 62000000"
+                      "0c000600 00000000 00000007"
+                      "68000480"
+                      "30000180 0a000100 6d617463 68000000"
+                      "20000280 08000100 74637000 08000200 00000000"
+                      "0c000300 0000ffff 0000ffff"
+                      "34000180 0b000100 74617267 65740000"
+                      "24000280 09000100 4d41524b 00000000 08000200 00000002"
+                      "0c000300 0000ffff 0000ffff"
+                      "14000580 08000100 00000006 08000200 00000000"));
+}
+
+TEST("a rule among others says where it goes, and asks for its handle only if the op does") {
+  const auto flags = [](const auto& op) {
+    const Bytes batch = Encoded(Ops(op));
+    wire::MessageReader messages(batch);
+    messages.Next();
+    return static_cast<unsigned>(messages.Next()->flags) & ~unsigned{NLM_F_REQUEST | NLM_F_ACK};
+  };
+  CHECK_EQUAL(flags(op::XtRuleAdd{2, "t", "c", 0, 0, 0, {}}), NLM_F_CREATE | NLM_F_APPEND);
+  CHECK_EQUAL(flags(op::XtRuleInsert{2, "t", "c", 0, 0, 0, {}}), unsigned{NLM_F_CREATE});
+  CHECK_EQUAL(flags(op::XtRuleReplace{2, "t", "c", 5, 0, 1, {}}), NLM_F_REPLACE | NLM_F_ECHO);
+}
+
+TEST("echoes become handles of the ops that asked; other messages are skipped") {
+  const Bytes ops =
+      Ops(op::TableAdd{2, "t", ""}, op::XtRuleAdd{2, "t", "c", 0, 0, 1, {}},
+          op::XtRuleAdd{2, "t", "c", 0, 0, 0, {}}, op::XtRuleInsert{2, "t", "c", 0, 0, 1, {}});
+  const auto batch = nft::EncodeBatch(ops, 100);
+  CHECK_EQUAL(batch->echoes(), 2u);
+  wire::MessageWriter datagram;
+  const auto echo = [&datagram](int type, std::uint32_t sequence, std::uint64_t handle) {
+    datagram.BeginMessage(nft::MessageType(type), 0, sequence);
+    nft::PutFamilyHeader(datagram, 2, 0);
+    if (handle != 0) datagram.PutU64Be(NFTA_RULE_HANDLE, handle);
+    datagram.EndMessage();
+  };
+  nft::EchoCollector echoes(100, *batch);
+  echo(NFT_MSG_NEWRULE, 102, 41);
+  echo(NFT_MSG_NEWTABLE, 101, 7);
+  echo(NFT_MSG_NEWRULE, 99, 8);
+  echo(NFT_MSG_NEWRULE, 106, 9);
+  echo(NFT_MSG_NEWRULE, 104, 0);
+  echoes.Take(datagram.bytes());
+  CHECK(!echoes.complete());
+  echoes.Take(datagram.bytes().first(7));
+  wire::MessageWriter last;
+  last.BeginMessage(nft::MessageType(NFT_MSG_NEWRULE), 0, 104);
+  nft::PutFamilyHeader(last, 2, 0);
+  last.PutU64Be(NFTA_RULE_HANDLE, 42);
+  last.EndMessage();
+  echoes.Take(last.bytes());
+  CHECK(echoes.complete());
+  RecordWriter actual;
+  echoes.Write(actual);
+  RecordWriter expected;
+  protocol::reply::RuleHandle{1, 41}.Write(expected);
+  protocol::reply::RuleHandle{3, 42}.Write(expected);
+  CHECK_EQUAL(actual.bytes(), expected.bytes());
+}
+
+TEST("a base chain may leave the policy of the one that is there") {
+  const auto attributes =
+      Attributes(Ops(op::BaseChainAdd{2, "t", "b", "nat", 4, -100, protocol::kKeepPolicy, ""}));
+  const wire::AttrTable<NFTA_CHAIN_MAX> chain(attributes);
+  CHECK(chain.Has(NFTA_CHAIN_HOOK));
+  CHECK(!chain.Has(NFTA_CHAIN_POLICY));
+}
+
 TEST("elements carry their key, flags, timeout and data") {
   const Bytes entries = FromHex("0a000001 00000000 b80b0000 00000000 0b000001");
   const std::uint32_t parts = shape::kFlags | shape::kTimeout | shape::kData;
@@ -221,8 +297,8 @@ TEST("every sample op encodes to messages that read back") {
     CHECK(!attributes.malformed());
   }
   CHECK(!messages.malformed());
-  // Begin, 3 + 1 + 4 + 4 + 5 ops, end.
-  CHECK_EQUAL(count, 19);
+  // Begin, 3 + 1 + 4 + 7 + 5 ops, end.
+  CHECK_EQUAL(count, 22);
 }
 
 TEST("a request is one message") {

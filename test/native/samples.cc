@@ -49,6 +49,9 @@ void WriteRules(RecordWriter& out) {
   op::RuleInsert{2, "t", "c", {}, ""}.Write(out);
   op::RuleReplace{2, "t", "c", 7, all, ""}.Write(out);
   op::RuleDelete{2, "t", "c", 8}.Write(out);
+  op::XtRuleAdd{2, "t", "c", 9, 6, 1, all}.Write(out);
+  op::XtRuleInsert{2, "t", "c", 0, 0, 0, {}}.Write(out);
+  op::XtRuleReplace{2, "t", "c", 10, 17, 1, all}.Write(out);
 }
 
 void WriteSets(RecordWriter& out) {
@@ -119,6 +122,9 @@ Bytes EveryExpression() {
   expression::Dynset{"s", NFT_DYNSET_OP_ADD, 1, kNoRegister, 0}.Write(out);
   expression::Counter{}.Write(out);
   expression::Range{1, NFT_RANGE_EQ, word, other}.Write(out);
+  const Bytes info = FromHex("0400000000000000");
+  expression::Match{"addrtype", 1, info}.Write(out);
+  expression::Target{"MARK", 2, info}.Write(out);
   return Copy(out.bytes());
 }
 

@@ -44,6 +44,9 @@ bool DecodeLookup(Attributes attributes, RecordWriter& out);
 void Put(const expression::Masquerade& masquerade, MessageWriter& out);
 bool DecodeMasquerade(Attributes attributes, RecordWriter& out);
 
+void Put(const expression::Match& match, MessageWriter& out);
+bool DecodeMatch(Attributes attributes, RecordWriter& out);
+
 void Put(const expression::MetaLoad& meta, MessageWriter& out);
 void Put(const expression::MetaSet& meta, MessageWriter& out);
 bool DecodeMeta(Attributes attributes, RecordWriter& out);
@@ -62,6 +65,9 @@ bool DecodeRange(Attributes attributes, RecordWriter& out);
 
 void Put(const expression::Reject& reject, MessageWriter& out);
 bool DecodeReject(Attributes attributes, RecordWriter& out);
+
+void Put(const expression::Target& target, MessageWriter& out);
+bool DecodeTarget(Attributes attributes, RecordWriter& out);
 
 }  // namespace fairlead::nft::expr
 

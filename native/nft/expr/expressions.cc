@@ -50,6 +50,7 @@ constexpr std::array kEncoders = {
     EncoderFor<expression::ImmediateVerdict>("immediate"),
     EncoderFor<expression::Lookup>("lookup"),
     EncoderFor<expression::Masquerade>("masq"),
+    EncoderFor<expression::Match>("match"),
     EncoderFor<expression::MetaLoad>("meta"),
     EncoderFor<expression::MetaSet>("meta"),
     EncoderFor<expression::Nat>("nat"),
@@ -57,24 +58,19 @@ constexpr std::array kEncoders = {
     EncoderFor<expression::Payload>("payload"),
     EncoderFor<expression::Range>("range"),
     EncoderFor<expression::Reject>("reject"),
+    EncoderFor<expression::Target>("target"),
 };
 
 constexpr std::array kDecoders = {
-    Decoder{"bitwise", DecodeBitwise},
-    Decoder{"cmp", DecodeCmp},
-    Decoder{"counter", DecodeCounter},
-    Decoder{"ct", DecodeCt},
-    Decoder{"dynset", DecodeDynset},
-    Decoder{"fib", DecodeFib},
-    Decoder{"immediate", DecodeImmediate},
-    Decoder{"lookup", DecodeLookup},
-    Decoder{"masq", DecodeMasquerade},
-    Decoder{"meta", DecodeMeta},
-    Decoder{"nat", DecodeNat},
-    Decoder{"numgen", DecodeNumgen},
-    Decoder{"payload", DecodePayload},
-    Decoder{"range", DecodeRange},
-    Decoder{"reject", DecodeReject},
+    Decoder{"bitwise", DecodeBitwise},     Decoder{"cmp", DecodeCmp},
+    Decoder{"counter", DecodeCounter},     Decoder{"ct", DecodeCt},
+    Decoder{"dynset", DecodeDynset},       Decoder{"fib", DecodeFib},
+    Decoder{"immediate", DecodeImmediate}, Decoder{"lookup", DecodeLookup},
+    Decoder{"masq", DecodeMasquerade},     Decoder{"match", DecodeMatch},
+    Decoder{"meta", DecodeMeta},           Decoder{"nat", DecodeNat},
+    Decoder{"numgen", DecodeNumgen},       Decoder{"payload", DecodePayload},
+    Decoder{"range", DecodeRange},         Decoder{"reject", DecodeReject},
+    Decoder{"target", DecodeTarget},
 };
 
 PutResult EncodeOne(const protocol::Record& record, MessageWriter& out) {

@@ -65,6 +65,10 @@ function printOp(op: NftOp, typesOf: SetTypesOf): string {
     }
     case 'ruleDelete':
       return `delete rule ${at(op)} ${op.chain} handle ${op.handle}`;
+    case 'xtRuleAdd':
+    case 'xtRuleInsert':
+    case 'xtRuleReplace':
+      throw new RangeError(`${op.kind} is an op on the tables of iptables: see xt/script.ts`);
     case 'setAdd':
       return printSet(op, typesOf(op.family, op.set));
     case 'setDelete':

@@ -1,0 +1,87 @@
+/**
+ * `-m tcp [--dport N]`, likewise udp and sctp. iptables-nft 1.8.9 writes native expressions for the
+ * port of TCP and UDP, and structures for SCTP and where no port is asked for (struct xt_tcp,
+ * xt_udp, xt_sctp_info).
+ */
+import { NFT_CMP, NFT_PAYLOAD, NFT_REG_1 } from '../../nft/constants.ts';
+import { type Codec, type Cursor, structure, viewOf, type Writer } from '../codec.ts';
+import type { XtProtocol } from '../rule.ts';
+
+/** Needs the rule's `protocol`. */
+export interface PortMatch {
+  readonly kind: 'port';
+  /** Destination port; undefined = any. */
+  readonly dport: number | undefined;
+}
+
+const revision = 0;
+const portMax = 0xffff;
+const tcpOrUdpBytes = { TCP: 12, UDP: 10 } as const;
+const sctp = { dport: 0, flagInfo: 268, flagInfoEnd: 280, flags: 284, end: 292 } as const;
+const XT_SCTP_DEST_PORTS = 2;
+/** A protocol's dport: its offset in the transport header and its length. */
+const dportField = { offset: 2, length: 2 } as const;
+
+/** `-m tcp --dport N` */
+export function dport(port: number): PortMatch {
+  return { kind: 'port', dport: port };
+}
+
+/** `-m tcp` */
+export const anyPort: PortMatch = { kind: 'port', dport: undefined };
+
+function write(protocol: XtProtocol, port: number | undefined, out: Writer): void {
+  if (protocol === 'SCTP') {
+    out.write('match', { name: 'sctp', revision, info: sctpInfo(port) });
+  } else if (port === undefined) {
+    const { info, view } = structure(tcpOrUdpBytes[protocol]);
+    // From 0 to 65535: source ports, destination ports.
+    view.setUint16(2, portMax, true);
+    view.setUint16(6, portMax, true);
+    out.write('match', { name: protocol.toLowerCase(), revision, info });
+  } else {
+    const base = NFT_PAYLOAD.TRANSPORT_HEADER;
+    out.write('payload', { register: NFT_REG_1, base, ...dportField });
+    const data = Uint8Array.of(port >> 8, port & 0xff);
+    out.write('cmp', { register: NFT_REG_1, operation: NFT_CMP.EQ, data });
+  }
+}
+
+function sctpInfo(port: number | undefined): Uint8Array {
+  const { info, view } = structure(sctp.end);
+  // No chunk has a flag that matters: type -1, 3 bytes each.
+  for (let at: number = sctp.flagInfo; at < sctp.flagInfoEnd; at += 3) info[at] = 0xff;
+  if (port === undefined) return info;
+  view.setUint16(sctp.dport, port, true);
+  view.setUint16(sctp.dport + 2, port, true);
+  view.setUint32(sctp.flags, XT_SCTP_DEST_PORTS, true);
+  return info;
+}
+
+export const portCodec: Codec<PortMatch> = {
+  write({ dport: port }, out, { protocol }) {
+    if (protocol === undefined) throw new RangeError('a port without a protocol');
+    write(protocol, port, out);
+  },
+  print({ dport: port }, { protocol }) {
+    const name = protocol?.toLowerCase();
+    return port === undefined ? `-m ${name}` : `-m ${name} --dport ${port}`;
+  },
+};
+
+/** The native form. */
+export function readPort(cursor: Cursor): PortMatch | undefined {
+  const payload = cursor.take('payload');
+  const cmp = cursor.take('cmp');
+  if (payload?.base !== NFT_PAYLOAD.TRANSPORT_HEADER) return undefined;
+  if (payload.offset !== dportField.offset || payload.length !== dportField.length) {
+    return undefined;
+  }
+  if (cmp?.operation !== NFT_CMP.EQ || cmp.data.length !== 2) return undefined;
+  return dport(viewOf(cmp.data).getUint16(0));
+}
+
+export function readSctp(info: Uint8Array): PortMatch {
+  const view = viewOf(info);
+  return view.getUint32(sctp.flags, true) === 0 ? anyPort : dport(view.getUint16(0, true));
+}

@@ -1,0 +1,125 @@
+import { describe, expect, it } from 'vitest';
+import { NFPROTO } from '../../../../src/kernel/nft/constants.ts';
+import { keepPolicy, nftOps } from '../../../../src/kernel/ops.ts';
+import { RecordWriter, readRecords } from '../../../../src/kernel/records.ts';
+import { compileRule, readRule } from '../../../../src/kernel/xt/compile.ts';
+import { comment } from '../../../../src/kernel/xt/matches/comment.ts';
+import { ctState } from '../../../../src/kernel/xt/matches/conntrack.ts';
+import { nfacct } from '../../../../src/kernel/xt/matches/nfacct.ts';
+import { dport } from '../../../../src/kernel/xt/matches/port.ts';
+import { recentCheck } from '../../../../src/kernel/xt/matches/recent.ts';
+import { oneOf } from '../../../../src/kernel/xt/matches/statistic.ts';
+import { printRule } from '../../../../src/kernel/xt/print.ts';
+import { printXtOps } from '../../../../src/kernel/xt/script.ts';
+import { writeBuiltInChain, writeTable } from '../../../../src/kernel/xt/tables.ts';
+import { jump } from '../../../../src/kernel/xt/targets/verdict.ts';
+import type { Family } from '../../../../src/state/address.ts';
+import { rule as expressionsOf } from '../../../conformance/ops.ts';
+import { xtCases } from '../../../conformance/xt-rules.ts';
+
+describe.each<Family>(['IPv4', 'IPv6'])('a rule of iptables, %s', (family) => {
+  it.each(xtCases(family))('reads back: $chain $words', ({ rule }) => {
+    const { expressions } = compileRule(family, rule);
+    const read = readRule(family, expressions);
+    expect(compileRule(family, read!)).toEqual(compileRule(family, rule));
+    expect(printRule(family, read!)).toBe(printRule(family, rule));
+  });
+});
+
+describe('a rule of iptables', () => {
+  it('is printed as iptables-save prints it', () => {
+    const print = (...matches: Parameters<typeof printRule>[1]['matches'] & object) =>
+      printRule('IPv4', { protocol: 'UDP', matches, target: jump('KUBE-SVC-A') });
+    expect(print(comment('word'))).toBe('-p udp -m comment --comment word -j KUBE-SVC-A');
+    expect(print(comment(`a "b" \\ 'c'`))).toBe(
+      `-p udp -m comment --comment "a \\"b\\" \\\\ \\'c\\'" -j KUBE-SVC-A`,
+    );
+    expect(print(dport(53))).toBe('-p udp -m udp --dport 53 -j KUBE-SVC-A');
+    expect(print(oneOf(3))).toContain('--probability 0.33333333349 ');
+    expect(print(ctState(['DNAT', 'NEW'], '!='))).toContain('-m conntrack ! --ctstate NEW,DNAT ');
+    expect(print(recentCheck('list', 60))).toContain('--rcheck --seconds 60 --reap --name list ');
+    expect(print(nfacct('dropped'))).toContain('-m nfacct --nfacct-name  dropped ');
+  });
+
+  it('refuses what a structure cannot hold', () => {
+    const compile = (text: string) => compileRule('IPv4', { matches: [comment(text)] });
+    expect(() => compile('x'.repeat(255))).not.toThrow();
+    expect(() => compile('x'.repeat(256))).toThrow(RangeError);
+    expect(() => compile('ü'.repeat(128))).toThrow(RangeError);
+    expect(() => compileRule('IPv4', { matches: [dport(53)] })).toThrow('without a protocol');
+  });
+
+  it('is not read from what only looks like one', () => {
+    const info = new Uint8Array(8);
+    const counter = { kind: 'counter' } as const;
+    const other = { kind: 'match', name: 'addrtype', revision: 0, info } as const;
+    const short = { kind: 'match', name: 'conntrack', revision: 3, info } as const;
+    const unknown = { kind: 'match', name: 'helper', revision: 0, info } as const;
+    const target = { kind: 'target', name: 'REJECT', revision: 0, info } as const;
+    expect(readRule('IPv4', expressionsOf(counter))).toEqual({});
+    for (const expression of [other, short, unknown, target]) {
+      expect(readRule('IPv4', expressionsOf(expression, counter)), expression.name).toBeUndefined();
+    }
+    expect(readRule('IPv4', expressionsOf())).toBeUndefined();
+    expect(readRule('IPv4', expressionsOf(counter, counter))).toBeUndefined();
+    const native = { kind: 'payload', register: 1, base: 2, offset: 2, length: 2 } as const;
+    const compare = { kind: 'cmp', register: 1, operation: 0, data: Uint8Array.of(0, 80) } as const;
+    expect(readRule('IPv4', expressionsOf(native, compare, counter))).toBeUndefined();
+  });
+});
+
+describe('ops on the tables of iptables', () => {
+  const inTable = { family: NFPROTO.IPv6, table: 'nat' } as const;
+
+  function ops(): RecordWriter<typeof nftOps> {
+    const out = new RecordWriter(nftOps);
+    const chain = 'KUBE-MARK-MASQ';
+    const rule = compileRule('IPv6', { matches: [comment('why')], target: jump('B') });
+    const fields = { ...inTable, chain, echo: 1, ...rule };
+    out.write('generationExpect', { generation: 3 });
+    writeTable(out, 'IPv6', 'nat');
+    writeBuiltInChain(out, 'IPv6', 'nat', 'POSTROUTING');
+    out.write('chainAdd', { ...inTable, chain, comment: '' });
+    out.write('chainFlush', { ...inTable, chain });
+    out.write('xtRuleAdd', { ...fields, position: 0, ...compileRule('IPv6', {}) });
+    out.write('xtRuleAdd', { ...fields, position: 4 });
+    out.write('xtRuleInsert', { ...fields, position: 0 });
+    out.write('xtRuleInsert', { ...fields, position: 5 });
+    out.write('xtRuleReplace', { ...fields, handle: 6 });
+    out.write('ruleDelete', { ...inTable, chain, handle: 7 });
+    out.write('chainDelete', { ...inTable, chain });
+    out.write('tableDelete', inTable);
+    return out;
+  }
+
+  it('print as commands', () => {
+    expect(printXtOps(ops().finish())).toBe(`\
+# only if the generation is 3
+# make ip6tables -t nat
+# make ip6tables -t nat POSTROUTING
+ip6tables -t nat -N KUBE-MARK-MASQ
+ip6tables -t nat -F KUBE-MARK-MASQ
+ip6tables -t nat -A KUBE-MARK-MASQ
+ip6tables -t nat -A KUBE-MARK-MASQ -m comment --comment why -j B # behind handle 4
+ip6tables -t nat -I KUBE-MARK-MASQ -m comment --comment why -j B
+ip6tables -t nat -I KUBE-MARK-MASQ -m comment --comment why -j B # before handle 5
+ip6tables -t nat -R KUBE-MARK-MASQ -m comment --comment why -j B # handle 6
+ip6tables -t nat -D KUBE-MARK-MASQ # handle 7
+ip6tables -t nat -X KUBE-MARK-MASQ
+# delete ip6tables -t nat
+`);
+  });
+
+  it('leave the policy of a built-in chain that is there', () => {
+    const chains = [...readRecords(nftOps, ops().finish())].filter(
+      ({ kind }) => kind === 'baseChainAdd',
+    );
+    expect(chains).toMatchObject([{ chain: 'POSTROUTING', type: 'nat', policy: keepPolicy }]);
+  });
+
+  it('are refused when they are on sets', () => {
+    const out = new RecordWriter(nftOps);
+    out.write('setFlush', { ...inTable, set: 's' });
+    expect(() => printXtOps(out.finish())).toThrow(RangeError);
+  });
+});
