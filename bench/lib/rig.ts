@@ -82,6 +82,13 @@ export class Rig {
     await done;
   }
 
+  /** Delivers changes in one turn of the event loop; resolves when all are acknowledged. */
+  async changeAll(changes: Iterable<Change>): Promise<void> {
+    for (const change of changes) this.state.apply(change);
+    this.#loop.wake();
+    while (!this.#loop.settled) await systemClock.turn();
+  }
+
   async close(): Promise<void> {
     this.#abort.abort();
     await this.#running;

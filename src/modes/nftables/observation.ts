@@ -135,6 +135,7 @@ export class NFTablesObservation implements Observation {
   }
 
   adopt(next: Forwarding): Forwarding {
+    if (this.frontends.size === 0) return next;
     const order = { cluster: next.cluster, local: next.local };
     const unknown = new Set(['cluster', 'local'] as const);
     const take = (pool: 'cluster' | 'local', found: ObservedPool): void => {

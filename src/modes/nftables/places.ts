@@ -2,8 +2,8 @@
 import { type SetName, type Shard, shards } from './layout.ts';
 
 export interface Place {
-  /** No two places have the same. */
-  readonly name: string;
+  /** No two places have the same; from 0. */
+  readonly number: number;
   readonly prefix: '' | 'nodeport-';
   /** Ends the names of chains that pick from `endpoints`. */
   readonly suffix: '' | `-${Shard}`;
@@ -15,8 +15,8 @@ export interface Place {
 }
 
 /** By address and port. */
-const servicePlaces: readonly Place[] = shards.map((shard) => ({
-  name: shard,
+const servicePlaces: readonly Place[] = shards.map((shard, number) => ({
+  number,
   prefix: '',
   suffix: `-${shard}`,
   verdicts: 'services',
@@ -28,7 +28,7 @@ const servicePlaces: readonly Place[] = shards.map((shard) => ({
 
 /** By node port alone. */
 const nodePortPlace: Place = {
-  name: 'nodeport',
+  number: servicePlaces.length,
   prefix: 'nodeport-',
   suffix: '',
   verdicts: 'nodeports',

@@ -286,11 +286,18 @@ function own(found: Observation): NFTablesObservation {
   return found;
 }
 
+const treatmentNumbers = { internal: 0, external: 1, 'external-local': 2 } as const;
+
+/** More than any pool has endpoints; its square still leaves room in a number. */
+const poolsMax = 2 ** 20;
+
+/** Keyed by a number, because a string would have to be made for each frontend. */
 function memoise(config: ModeConfig): ChainsOf {
-  const known = new Map<string, readonly ChainDefinition[]>();
+  const known = new Map<number, readonly ChainDefinition[]>();
   return (wanted: TreatmentClass) => {
     const { place, treatment, endpoints, localEndpoints, affinity } = wanted;
-    const id = [place.name, treatment, endpoints, localEndpoints, affinity].join(' ');
+    const way = treatmentNumbers[treatment] * 2 + (affinity === 'none' ? 0 : 1);
+    const id = ((place.number * 6 + way) * poolsMax + endpoints) * poolsMax + localEndpoints;
     let chains = known.get(id);
     if (chains === undefined) {
       chains = treatmentChains(config, wanted);
