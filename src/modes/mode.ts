@@ -71,6 +71,11 @@ export interface Observation {
   readonly generation: number;
   /** False when the fixed objects (tables, chains, sets, rules) are not as wanted. */
   readonly intact: boolean;
+  /**
+   * True when batches may be taken and applied while it is made: what they write is left out of the
+   * repair then, too. Otherwise an audit makes it again.
+   */
+  readonly besideBatches?: boolean;
   /** `next` with its pools in the order found in the kernel, so that adopting writes nothing. */
   adopt(next: Forwarding): Forwarding;
 }
@@ -118,7 +123,10 @@ export interface Planner {
    */
   takeSweep(kernel: Kernel): Promise<Batch | undefined>;
 
-  /** Reads what the kernel holds of ours. Read-only. No batch may be under way meanwhile. */
+  /**
+   * Reads what the kernel holds of ours. Read-only. No batch may be under way meanwhile, unless the
+   * mode's observations allow it (`besideBatches`); none at its start in any case.
+   */
   observe(kernel: Kernel, pause: Pause): Promise<Observation>;
   /**
    * Writes what is needed so that fixed and shared objects are as wanted. Call first in a repair,

@@ -8,6 +8,7 @@ import type { Drift, Observation, Planner } from '../modes/mode.ts';
 import { type Applier, asKernelFailure, type Failure } from './batch.ts';
 import { type Clock, Pacer } from './clock.ts';
 import { addDrift } from './events.ts';
+import { PatientReader } from './patient-reader.ts';
 import type { Ruleset } from './ruleset.ts';
 
 export interface AuditSettings {
@@ -40,7 +41,12 @@ export type AuditStep =
 
 type State =
   | { readonly kind: 'resting' }
-  | { readonly kind: 'observing'; readonly batches: number; result: Observed | undefined }
+  | {
+      readonly kind: 'observing';
+      readonly reader: PatientReader;
+      readonly batches: number;
+      result: Observed | undefined;
+    }
   | {
       readonly kind: 'comparing';
       readonly found: Observation;
@@ -50,7 +56,10 @@ type State =
 
 type Observed = Observation | 'stale' | Error;
 
-/** After this many observations made stale by normal syncs, syncs wait for one observation, */
+/**
+ * Where an observation can't go on beside syncs: after this many that they made stale, they wait
+ * for one,
+ */
 const staleMax = 2;
 /** but only if reading takes no longer than this: drift is rarer than change. */
 const holdMaxMs = 500;
@@ -116,7 +125,7 @@ export class Audit {
       case 'resting':
         return this.#begin(ring);
       case 'observing':
-        return this.#observed(this.#state.result);
+        return this.#observed(this.#state.result, this.#state.reader.commits);
       case 'comparing':
         return this.#compare(this.#state);
     }
@@ -133,7 +142,7 @@ export class Audit {
     if (!due) return nothing;
     this.#startedMs = now;
     if (this.#stale >= staleMax && this.#observeMs <= holdMaxMs) {
-      return this.#observed(await this.#observeAlone());
+      return this.#observed(await this.#observeAlone(), this.#options.ruleset.completed);
     }
     this.#observeBeside(ring);
     return nothing;
@@ -150,14 +159,18 @@ export class Audit {
     return moved < fewest || moved > most;
   }
 
-  /** Syncs go on meanwhile. What they write spoils the observation; then it is made again. */
+  /** Syncs go on meanwhile. If what they write spoils the observation, it is made again. */
   #observeBeside(ring: () => void): void {
-    const { applier, clock, planner, reader, sliceMs } = this.#options;
-    const state: State = { kind: 'observing', batches: applier.batches, result: undefined };
+    const { applier, clock, planner, ruleset, sliceMs } = this.#options;
+    const reader = new PatientReader(this.#options.reader, ruleset);
+    const { batches } = applier;
+    const state: State = { kind: 'observing', reader, batches, result: undefined };
     this.#state = state;
     const settle = (result: Observation | Error): void => {
       this.#observeMs = clock.now() - this.#startedMs;
-      state.result = applier.batches === state.batches && applier.idle ? result : 'stale';
+      const beside = 'besideBatches' in result && result.besideBatches === true;
+      const undisturbed = applier.batches === state.batches && applier.idle;
+      state.result = beside || undisturbed ? result : 'stale';
       ring();
     };
     planner.observe(reader, new Pacer(clock, sliceMs).pause).then(settle, settle);
@@ -169,8 +182,8 @@ export class Audit {
     return ruleset.readAlone(read).catch((error: Error) => error);
   }
 
-  async #observed(result: Observed | undefined): Promise<AuditStep> {
-    const { applier, clock, planner, ruleset, sliceMs } = this.#options;
+  async #observed(result: Observed | undefined, commits: number): Promise<AuditStep> {
+    const { applier, clock, planner, sliceMs } = this.#options;
     if (result === undefined) return nothing;
     this.#state = { kind: 'resting' };
     if (result === 'stale' || isKernelError(result, 'EINTR')) {
@@ -183,7 +196,7 @@ export class Audit {
       return { kind: 'failed', failure: { lost: new Map(), culprits: [], failures } };
     }
     this.#stale = 0;
-    this.verified(result.generation, ruleset.completed);
+    this.verified(result.generation, commits);
     const keys = [...applier.applied.keys()].values();
     const drift = await planner.repairFixed(result, new Pacer(clock, sliceMs).pause);
     this.#state = { kind: 'comparing', found: result, keys, drift };

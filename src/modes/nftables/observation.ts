@@ -99,6 +99,8 @@ export interface ObservedFrontend {
 
 export class NFTablesObservation implements Observation {
   readonly family: Family;
+  readonly besideBatches = true;
+  /** As it was when reading began. */
   generation = 0;
   table = false;
   /** NFT_TABLE_F_* */

@@ -220,10 +220,11 @@ export class NFTablesPlanner implements Planner {
   }
 
   async observe(kernel: Kernel, pause: Pause): Promise<NFTablesObservation> {
-    const begin = (): NFTablesObservation => new NFTablesObservation(this.family, this.#chainsOf);
-    const found = await observe(kernel, begin, this.#sets, pause);
-    found.intact = isIntact(found, this.#sets);
+    const found = new NFTablesObservation(this.family, this.#chainsOf);
+    // From now on it is told what batches write, whether that was read before or after.
     this.#observation = found;
+    await observe(kernel, found, this.#sets, pause);
+    found.intact = isIntact(found, this.#sets);
     return found;
   }
 

@@ -22,36 +22,19 @@ type ElementsReply = Extract<Reply, { kind: 'elements' }>;
 
 const dumpAttempts = 5;
 
-/** Reads into what `begin` makes. A dump that the ruleset's change interrupts is read again. */
+/**
+ * Reads into `found`, set by set: each is as it was at one moment, but not all at the same one. What
+ * batches of ours change meanwhile is in `touched`; what others change moves the generation.
+ */
 export async function observe(
-  kernel: Kernel,
-  begin: () => NFTablesObservation,
-  sets: SetDefinitions,
-  pause: Pause,
-): Promise<NFTablesObservation> {
-  let found = begin();
-  for (let attempt = 1; attempt <= dumpAttempts; attempt += 1) {
-    found = begin();
-    found.generation = await kernel.generation();
-    const consistent = await readAll(kernel, found, sets, pause);
-    if (consistent && (await kernel.generation()) === found.generation) return found;
-  }
-  throw new KernelError({
-    operation: 'nft.dump',
-    subject: `table ${found.family === 'IPv4' ? 'ip' : 'ip6'} ${tableName}`,
-    code: 'EINTR',
-    words: `the ruleset changed during each of ${dumpAttempts} reads`,
-  });
-}
-
-async function readAll(
   kernel: Kernel,
   found: NFTablesObservation,
   sets: SetDefinitions,
   pause: Pause,
-): Promise<boolean> {
+): Promise<void> {
   const family = NFPROTO[found.family];
   const ours = { family, table: tableName };
+  found.generation = await kernel.generation();
   const requests: Request[] = [
     { kind: 'tablesDump', family },
     { kind: 'chainsDump', ...ours },
@@ -59,27 +42,35 @@ async function readAll(
     { kind: 'setsDump', ...ours },
   ];
   for (const request of requests) {
-    const { records, consistent } = await kernel.dump(request);
-    if (!consistent) return false;
-    for (const record of records) readObject(found, record);
-    if (request.kind === 'tablesDump' && !found.table) return true;
+    for (const record of await dump(kernel, request)) readObject(found, record);
+    if (request.kind === 'tablesDump' && !found.table) return;
   }
   for (const name of setNames) {
     // Its content belongs to the packets that fill it.
     if (isAffinitySet(name)) continue;
     const known = found.sets.get(name);
-    const fields = setFields(found.family, sets[name]);
-    if (known === undefined || known.keyLength !== fields.keyLength) continue;
+    const { keyLength, dataLength } = setFields(found.family, sets[name]);
+    if (known === undefined || known.keyLength !== keyLength) continue;
     const shape = entryShape(sets[name]);
-    const { keyLength, dataLength } = fields;
     const request = { ...ours, set: name, shape, keyLength, dataLength };
-    const { records, consistent } = await kernel.dump({ kind: 'elementsDump', ...request });
-    if (!consistent) return false;
-    for (const record of records) {
+    for (const record of await dump(kernel, { kind: 'elementsDump', ...request })) {
       if (record.kind === 'elements') await readElements(found, name, record, pause);
     }
   }
-  return true;
+}
+
+/** A dump that the ruleset's change interrupts is made again. */
+async function dump(kernel: Kernel, request: Request): Promise<readonly Reply[]> {
+  for (let attempt = 1; attempt <= dumpAttempts; attempt += 1) {
+    const { records, consistent } = await kernel.dump(request);
+    if (consistent) return records;
+  }
+  throw new KernelError({
+    operation: `nft.${request.kind}`,
+    subject: 'set' in request ? `set ${request.set} of table ${tableName}` : `table ${tableName}`,
+    code: 'EINTR',
+    words: `the ruleset changed during each of ${dumpAttempts} reads`,
+  });
 }
 
 function readObject(found: NFTablesObservation, record: Reply): void {

@@ -1,5 +1,6 @@
 /** A planner and a fake kernel, driven as the sync loop drives them. */
 import { expect } from 'vitest';
+import type { Kernel } from '../../../../src/kernel/kernel.ts';
 import {
   type Batch,
   type Drift,
@@ -79,6 +80,23 @@ export class Rig {
   async audit(between: (key: string) => void = () => {}): Promise<Drift> {
     const found = await this.#planner.observe(this.kernel, noPause);
     return this.#repair(found, between);
+  }
+
+  /** The same, and `before` each dump something else happens; it is told how many came before. */
+  async auditBeside(before: (dumps: number) => void): Promise<Drift> {
+    const { kernel } = this;
+    let dumps = 0;
+    const reader: Kernel = {
+      apply: (ops) => kernel.apply(ops),
+      dump: (request) => {
+        before(dumps);
+        dumps += 1;
+        return kernel.dump(request);
+      },
+      generation: () => kernel.generation(),
+      close: () => {},
+    };
+    return this.#repair(await this.#planner.observe(reader, noPause));
   }
 
   async #repair(found: Observation, between: (key: string) => void = () => {}): Promise<Drift> {

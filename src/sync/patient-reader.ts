@@ -1,0 +1,47 @@
+/** Reads the kernel while we go on changing it. */
+import type { ApplyResult, DumpResult, Kernel } from '../kernel/kernel.ts';
+import type { Request } from '../kernel/ops.ts';
+import type { Ruleset } from './ruleset.ts';
+
+/**
+ * A dump that a commit spoilt is made once more while our commits wait. That keeps them waiting for
+ * single dumps only, and lets a reading come to its end however many commits there are.
+ */
+export class PatientReader implements Kernel {
+  readonly #kernel: Kernel;
+  readonly #ruleset: Ruleset;
+  #commits: number;
+
+  constructor(kernel: Kernel, ruleset: Ruleset) {
+    this.#kernel = kernel;
+    this.#ruleset = ruleset;
+    this.#commits = ruleset.completed;
+  }
+
+  /** Our commits that were in force when the generation was last read, or else at the start. */
+  get commits(): number {
+    return this.#commits;
+  }
+
+  apply(ops: Uint8Array): Promise<ApplyResult> {
+    return this.#kernel.apply(ops);
+  }
+
+  async dump(request: Request): Promise<DumpResult> {
+    const result = await this.#kernel.dump(request);
+    if (result.consistent) return result;
+    return this.#ruleset.readAlone(() => this.#kernel.dump(request));
+  }
+
+  generation(): Promise<number> {
+    return this.#ruleset.readAlone(async () => {
+      const generation = await this.#kernel.generation();
+      this.#commits = this.#ruleset.completed;
+      return generation;
+    });
+  }
+
+  close(): void {
+    this.#kernel.close();
+  }
+}

@@ -1,0 +1,77 @@
+import { describe, expect, it } from 'vitest';
+import { NFPROTO } from '../../../../src/kernel/nft/constants.ts';
+import { setNames } from '../../../../src/modes/nftables/layout.ts';
+import type { Forwarding } from '../../../../src/state/types.ts';
+import { batch } from '../../../conformance/ops.ts';
+import { all, clusterIP, config, environment, forwarding, pool } from './forwardings.ts';
+import { freshRuleset, noDrift, Rig } from './rig.ts';
+
+const shop = { frontends: [clusterIP('10.96.0.2')], affinityTimeoutSeconds: 60 };
+const gone = { frontends: [clusterIP('10.96.0.3')] };
+const come = { frontends: [clusterIP('10.96.0.4')], hairpin: pool(7) };
+
+const before: readonly Forwarding[] = [
+  forwarding('quiet', pool(1, 2), { frontends: [clusterIP('10.96.0.9')] }),
+  forwarding('web', pool(1, 2, 3, 4), { hairpin: pool(1, 2) }),
+  forwarding('shop', pool(5, 6), shop),
+  forwarding('gone', pool(8), gone),
+];
+const after: readonly Forwarding[] = [
+  before[0]!,
+  forwarding('web', pool(9, 2), { hairpin: pool(2) }),
+  forwarding('shop', pool(5, 6, 7), shop),
+  forwarding('come', pool(7), come),
+];
+
+/** Tables, chains, rules, sets, and each set. */
+const momentsMax = 4 + setNames.length;
+
+async function started(): Promise<Rig> {
+  const rig = new Rig(config, environment);
+  await rig.start(all(...before));
+  return rig;
+}
+
+describe('an audit that goes on beside batches', () => {
+  it.for(Array.from({ length: momentsMax }, (_, i) => i))(
+    'takes nothing that a batch wrote for drift, before dump %i or after it',
+    async (moment) => {
+      const rig = await started();
+      const drift = await rig.auditBeside((dumps) => {
+        if (dumps !== moment) return;
+        rig.plan(all(...after));
+        rig.take();
+      });
+      expect(drift).toEqual(noDrift);
+      rig.drain();
+      expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
+    },
+  );
+
+  it('takes nothing for drift that is deleted later, at any time', async () => {
+    const rig = await started();
+    rig.plan(all(...after));
+    rig.take();
+    const drift = await rig.auditBeside((dumps) => {
+      if (dumps % 5 === 0) rig.takeDeferred();
+    });
+    expect(drift).toEqual(noDrift);
+    rig.drain();
+    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
+  });
+
+  it('repairs what somebody deleted of what no batch writes', async () => {
+    const rig = await started();
+    const at = { family: NFPROTO.IPv4, table: 'fairlead', set: 'services', shape: 0 };
+    const entries = Uint8Array.of(10, 96, 0, 9, 6, 0, 0, 0, 0, 80, 0, 0);
+    const of = { keyLength: 12, dataLength: 0, count: 1, entries };
+    rig.kernel.foreign(batch({ kind: 'elementsDelete', ...at, ...of }));
+    const drift = await rig.auditBeside((dumps) => {
+      if (dumps === 7) rig.plan(all(...after));
+      if (dumps === 7) rig.take();
+    });
+    expect(drift).toEqual({ missing: 1, wrong: 0, unwanted: 0 });
+    rig.drain();
+    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
+  });
+});

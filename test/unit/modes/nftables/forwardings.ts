@@ -1,0 +1,48 @@
+/** Forwardings in few words, for tests of the planner. */
+import { EndpointList } from '../../../../src/state/endpoint-list.ts';
+import { type Forwarding, type Frontend, forwardingKey } from '../../../../src/state/types.ts';
+import { address } from '../../state/build.ts';
+import type { Forwardings } from './cluster.ts';
+
+export const config = {
+  family: 'IPv4',
+  masqueradeAll: false,
+  masqueradeMark: 0x4000,
+  localhostNodePorts: false,
+  dropInvalid: true,
+  localDetector: { kind: 'none' },
+} as const;
+export const environment = { serviceCIDRs: [], nodePortAddresses: 'all' } as const;
+
+export function pool(...hosts: readonly number[]): EndpointList {
+  return EndpointList.of(
+    'IPv4',
+    hosts.map((host) => ({ address: Uint8Array.of(10, 0, host >> 8, host & 0xff), port: 8080 })),
+  );
+}
+
+export function clusterIP(text: string, treatment: Frontend['treatment'] = 'internal'): Frontend {
+  return { kind: 'clusterIP', address: address(text), port: 80, treatment, pool: 'cluster' };
+}
+
+export function forwarding(name: string, cluster: EndpointList, fields: Partial<Forwarding> = {}) {
+  const none = EndpointList.empty.IPv4;
+  return {
+    servicePort: { namespace: 'ns', name, port: '', protocol: 'TCP' },
+    family: 'IPv4',
+    frontends: [clusterIP('10.96.0.1')],
+    cluster,
+    local: none,
+    hairpin: none,
+    serving: cluster,
+    affinityTimeoutSeconds: 0,
+    sourceRanges: [],
+    nodeInSourceRanges: false,
+    healthCheckNodePort: 0,
+    ...fields,
+  } as const satisfies Forwarding;
+}
+
+export function all(...forwardings: readonly Forwarding[]): Forwardings {
+  return new Map(forwardings.map((one) => [forwardingKey(one.servicePort), one]));
+}
