@@ -3,7 +3,7 @@
  * ops; it has no clock, no logger and no I/O except through the Kernel that it is handed. What it
  * writes costs what changed, never what the cluster holds.
  */
-import type { Kernel, KernelFailure } from '../kernel/kernel.ts';
+import type { ApplyResult, Kernel, KernelFailure } from '../kernel/kernel.ts';
 import type { Address, CIDR, Family } from '../state/address.ts';
 import type { Forwarding } from '../state/types.ts';
 
@@ -53,6 +53,8 @@ export interface Batch {
   readonly writes: number;
   /** Keys of the Forwardings whose ops made the kernel fail; empty when it can't be told. */
   culprits(failure: KernelFailure): readonly string[];
+  /** To be called when the kernel has applied it, before the next batch is taken. */
+  committed?(result: Extract<ApplyResult, { kind: 'applied' }>): void;
 }
 
 /** How what the kernel held differed from what was wanted. */

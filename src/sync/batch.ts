@@ -197,6 +197,7 @@ export class Applier {
       ({ kind }) => kind === 'applied',
     );
     if (result.kind === 'failed') return this.#refused(batch, changes, result.failures);
+    batch.committed?.(result);
     this.#bytesMax = Math.min(this.#options.batchBytesMax, this.#bytesMax * 2);
     for (const [key, change] of changes) this.#inForce(key, change);
     const committedMs = clock.now();

@@ -9,6 +9,7 @@ import {
   noPause,
   type Observation,
   type Planner,
+  type ProxyMode,
 } from '../../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
 import { sameForwarding } from '../../../../src/state/equal.ts';
@@ -20,6 +21,7 @@ export const noDrift: Drift = { missing: 0, wrong: 0, unwanted: 0 };
 
 export class Rig {
   readonly kernel: FakeKernel;
+  readonly #mode: ProxyMode;
   readonly #config: ModeConfig;
   #environment: Environment;
   #appliedEnvironment: Environment;
@@ -29,17 +31,23 @@ export class Rig {
   /** What the planner has been told. */
   #planned: Forwardings = new Map();
 
-  constructor(config: ModeConfig, environment: Environment, kernel = new FakeKernel()) {
+  constructor(
+    config: ModeConfig,
+    environment: Environment,
+    kernel = new FakeKernel(),
+    mode: ProxyMode = nftablesMode,
+  ) {
     this.kernel = kernel;
+    this.#mode = mode;
     this.#config = config;
     this.#environment = environment;
     this.#appliedEnvironment = environment;
-    this.#planner = nftablesMode.planner(config, environment);
+    this.#planner = mode.planner(config, environment);
   }
 
   /** A planner of a process that has just started. */
   newPlanner(): Planner {
-    return nftablesMode.planner(this.#config, this.#environment);
+    return this.#mode.planner(this.#config, this.#environment);
   }
 
   get planner(): Planner {
@@ -62,7 +70,7 @@ export class Rig {
   /** The process dies and another one starts. */
   async crash(wanted: Forwardings, environment: Environment): Promise<Drift> {
     this.#environment = environment;
-    this.#planner = nftablesMode.planner(this.#config, environment);
+    this.#planner = this.#mode.planner(this.#config, environment);
     return this.start(wanted);
   }
 
@@ -188,8 +196,9 @@ export class Rig {
     const before = promises(this.kernel);
     const writes = this.kernel.writes;
     const result = this.kernel.applyNow(batch.ops);
-    const script = nftablesMode.script(batch.ops);
+    const script = this.#mode.script(batch.ops);
     if (result.kind === 'failed') throw new Error(`${JSON.stringify(result.failures)}\n${script}`);
+    batch.committed?.(result);
     expect(this.kernel.writes - writes).toBe(batch.writes);
     // A table made anew keeps nothing.
     if (script.includes('delete table')) return;

@@ -1,5 +1,6 @@
 /** Services on a node, written by the mode into a fake kernel: send packets and see. */
-import type { LocalDetector } from '../../../../src/modes/mode.ts';
+import type { LocalDetector, ProxyMode } from '../../../../src/modes/mode.ts';
+import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
 import type { Family } from '../../../../src/state/address.ts';
 import { resolve } from '../../../../src/state/resolve.ts';
 import { type EndpointSlice, forwardingKey, type Service } from '../../../../src/state/types.ts';
@@ -67,7 +68,7 @@ export class Stage {
   readonly rig: Rig;
   readonly #family: Family;
 
-  constructor(options: StageOptions, kernel = new FakeKernel()) {
+  constructor(options: StageOptions, kernel = new FakeKernel(), mode: ProxyMode = nftablesMode) {
     const { family } = options;
     this.#family = family;
     const pods = { kind: 'cidr', cidr: cidr(block(family, '10.244.0.0/16')) } as const;
@@ -86,6 +87,7 @@ export class Stage {
           options.nodePortAddresses?.map((text) => address(at(family, text))) ?? 'all',
       },
       kernel,
+      mode,
     );
   }
 

@@ -1,0 +1,68 @@
+/** What this mode has among the tables of iptables, and its removal (behaviour document 3.6). */
+import { KernelError } from '../../kernel/errors.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
+import type { Family } from '../../state/address.ts';
+import { noPause, type OwnedObject } from '../mode.ts';
+import { hairpinChain, isOurs, placeOf } from './layout.ts';
+import { type IptablesObservation, jumpTarget, observe } from './observation.ts';
+import { chainAt, isOwnJump } from './repair.ts';
+import { Transaction } from './transaction.ts';
+
+const families = [
+  { family: 'IPv4', word: 'ip' },
+  { family: 'IPv6', word: 'ip6' },
+] as const;
+
+/**
+ * Most names are kube-proxy's too: chains are ours for certain where the one is that kube-proxy
+ * does not know.
+ */
+export async function owned(kernel: Kernel): Promise<OwnedObject[]> {
+  const objects: OwnedObject[] = [];
+  for (const { family, word } of families) {
+    const found = await observe(kernel, family, noPause);
+    if (!found.chains.has(placeOf({ table: 'nat', chain: hairpinChain }))) continue;
+    objects.push({
+      object: `${ownChains(found).length} chains KUBE-* of family ${word}`,
+      because: `only Fairlead's iptables mode has ${hairpinChain} among them`,
+    });
+  }
+  return objects;
+}
+
+/** Both families, whoever of us and kube-proxy has written them. What others refer to stays. */
+export async function cleanup(kernel: Kernel): Promise<void> {
+  for (const { family } of families) await removeAll(kernel, family);
+}
+
+async function removeAll(kernel: Kernel, family: Family): Promise<void> {
+  const found = await observe(kernel, family, noPause);
+  const transaction = new Transaction(family);
+  const needed = new Set<string>();
+  for (const reference of found.references) {
+    const { from, handle, to } = reference;
+    if (!isOwnJump(found, reference)) needed.add(placeOf(to));
+    else transaction.deleteRule({ ...from, id: undefined, handle, owner: '' });
+  }
+  // What stays needs what it refers to. (The Set grows while it is walked.)
+  for (const place of needed) {
+    const { table } = chainAt(place);
+    for (const { expressions } of found.chains.get(place) ?? []) {
+      const chain = jumpTarget(expressions);
+      if (chain !== undefined) needed.add(placeOf({ table, chain }));
+    }
+  }
+  for (const chain of ownChains(found)) {
+    if (!needed.has(placeOf(chain))) transaction.deleteChain(chain, '');
+  }
+  const batch = transaction.batch(() => {});
+  const result = batch && (await kernel.apply(batch.ops));
+  if (result?.kind !== 'failed') return;
+  const { code, message } = result.failures[0]!;
+  const subject = `chains KUBE-* of ${family}`;
+  throw new KernelError({ operation: 'iptables.cleanup', subject, code, words: message });
+}
+
+function ownChains({ chains }: IptablesObservation) {
+  return [...chains.keys()].map(chainAt).filter(({ table, chain }) => isOurs(table, chain));
+}

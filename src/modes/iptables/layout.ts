@@ -1,0 +1,225 @@
+/**
+ * What does not belong to single Services: jumps from built-in chains, chains that are always
+ * there, and the way to node ports (behaviour document 7.2, 7.4, 7.6, 7.7).
+ */
+
+import { localAddress } from '../../kernel/xt/matches/addrtype.ts';
+import { comment } from '../../kernel/xt/matches/comment.ts';
+import { type ConntrackState, ctState } from '../../kernel/xt/matches/conntrack.ts';
+import { markIs } from '../../kernel/xt/matches/mark.ts';
+import { is, isNot, type XtRule } from '../../kernel/xt/rule.ts';
+import { orMark, xorMark } from '../../kernel/xt/targets/mark.ts';
+import { masquerade } from '../../kernel/xt/targets/masquerade.ts';
+import { accept, drop, jump, returnToCaller } from '../../kernel/xt/targets/verdict.ts';
+import { type Address, addressBytes, type CIDR, parseCIDR } from '../../state/address.ts';
+import type { Environment, ModeConfig } from '../mode.ts';
+import { isServiceChain, type TableName } from './names.ts';
+
+/** Endpoints of this node that reach themselves: see README.md. */
+export const hairpinChain = 'KUBE-HAIRPIN';
+export const markChain = 'KUBE-MARK-MASQ';
+/** Shared with the kubelet: we never delete it, nor what others put into it. */
+export const firewallChain = 'KUBE-FIREWALL';
+
+export interface TableChain {
+  readonly table: TableName;
+  readonly chain: string;
+}
+
+export const tableNames = ['nat', 'filter', 'mangle'] as const satisfies readonly TableName[];
+
+/** Identifies a chain; usable as a Map key. */
+export function placeOf({ table, chain }: TableChain): string {
+  return `${table} ${chain}`;
+}
+
+/** A rule with the chain that it is in. */
+export interface PlacedRule extends TableChain {
+  readonly rule: XtRule;
+}
+
+/** Chains to which each Service adds rules of its own. */
+export const sharedChains: readonly TableChain[] = [
+  { table: 'nat', chain: 'KUBE-SERVICES' },
+  { table: 'nat', chain: 'KUBE-NODEPORTS' },
+  { table: 'nat', chain: hairpinChain },
+  { table: 'filter', chain: 'KUBE-SERVICES' },
+  { table: 'filter', chain: 'KUBE-EXTERNAL-SERVICES' },
+  { table: 'filter', chain: 'KUBE-NODEPORTS' },
+  { table: 'filter', chain: 'KUBE-PROXY-FIREWALL' },
+];
+
+const forwardChain: TableChain = { table: 'filter', chain: 'KUBE-FORWARD' };
+const postroutingChain: TableChain = { table: 'nat', chain: 'KUBE-POSTROUTING' };
+const marking: TableChain = { table: 'nat', chain: markChain };
+/** Nothing is in them: whoever looks whether they are still there learns of a flush. */
+const canaries = tableNames.map((table): TableChain => ({ table, chain: 'KUBE-PROXY-CANARY' }));
+
+const ownPlaces: ReadonlySet<string> = new Set(
+  [...sharedChains, forwardChain, postroutingChain, marking, ...canaries].map(placeOf),
+);
+
+/** Whether the chain is this mode's. kube-proxy's iptables mode uses the same names. */
+export function isOurs(table: TableName, chain: string): boolean {
+  return ownPlaces.has(placeOf({ table, chain })) || (table === 'nat' && isServiceChain(chain));
+}
+
+export interface FixedChain extends TableChain {
+  readonly rules: readonly XtRule[];
+}
+
+/** Chains whose rules we alone decide, whatever Services there are. */
+export function fixedChains(config: ModeConfig): FixedChain[] {
+  return [
+    { ...marking, rules: [{ target: orMark(config.masqueradeMark) }] },
+    { ...postroutingChain, rules: postrouting(config.masqueradeMark) },
+    { ...forwardChain, rules: forward(config) },
+    ...canaries.map((canary) => ({ ...canary, rules: [] })),
+  ];
+}
+
+/** The mark is taken off, so that the packet is not masqueraded again after encapsulation. */
+function postrouting(mark: number): XtRule[] {
+  const unmarked = markIs(mark, '!=');
+  return [
+    { matches: [unmarked, ctState(['DNAT'])], target: jump(hairpinChain) },
+    { matches: [unmarked], target: returnToCaller },
+    { target: xorMark(mark) },
+    {
+      matches: [comment('kubernetes service traffic requiring SNAT')],
+      target: masquerade,
+    },
+  ];
+}
+
+/**
+ * The first rule protects connections through the node from packets that connection tracking does
+ * not understand: untranslated, their sender would be reset. Where the kernel is told to be liberal
+ * about them, it is not needed.
+ */
+function forward({ masqueradeMark, dropInvalid }: ModeConfig): XtRule[] {
+  const established: readonly ConntrackState[] = ['RELATED', 'ESTABLISHED'];
+  return [
+    ...(dropInvalid ? [{ matches: [ctState(['INVALID'])], target: drop }] : []),
+    {
+      matches: [comment('kubernetes forwarding rules'), markIs(masqueradeMark)],
+      target: accept,
+    },
+    {
+      matches: [comment('kubernetes forwarding conntrack rule'), ctState(established)],
+      target: accept,
+    },
+  ];
+}
+
+interface Jump extends TableChain {
+  readonly to: string;
+  readonly comment: string;
+  readonly newOnly?: true;
+}
+
+/** In this order they are put at the head of their chains, so that the last one comes first. */
+const jumps: readonly Jump[] = [
+  ...(['INPUT', 'FORWARD'] as const).map((chain) => ({
+    ...newTo('KUBE-EXTERNAL-SERVICES', 'kubernetes externally-visible service portals'),
+    chain,
+  })),
+  {
+    table: 'filter',
+    chain: 'INPUT',
+    to: 'KUBE-NODEPORTS',
+    comment: 'kubernetes health check service ports',
+  },
+  ...(['FORWARD', 'OUTPUT'] as const).map((chain) => ({
+    ...newTo('KUBE-SERVICES', 'kubernetes service portals'),
+    chain,
+  })),
+  { table: 'filter', chain: 'FORWARD', to: 'KUBE-FORWARD', comment: 'kubernetes forwarding rules' },
+  ...(['INPUT', 'OUTPUT', 'FORWARD'] as const).map((chain) => ({
+    ...newTo('KUBE-PROXY-FIREWALL', 'kubernetes load balancer firewall'),
+    chain,
+  })),
+  ...(['OUTPUT', 'PREROUTING'] as const).map((chain) => ({
+    table: 'nat' as const,
+    chain,
+    to: 'KUBE-SERVICES',
+    comment: 'kubernetes service portals',
+  })),
+  {
+    table: 'nat',
+    chain: 'POSTROUTING',
+    to: 'KUBE-POSTROUTING',
+    comment: 'kubernetes postrouting rules',
+  },
+];
+
+function newTo(to: string, text: string) {
+  return { table: 'filter', to, comment: text, newOnly: true } as const;
+}
+
+/** The ways from built-in chains into ours. */
+export function jumpRules({ localhostNodePorts }: ModeConfig): PlacedRule[] {
+  const ours = jumps.map(({ table, chain, to, comment: text, newOnly }) => ({
+    table,
+    chain,
+    rule: {
+      matches: [...(newOnly ? [ctState(['NEW'])] : []), comment(text)],
+      target: jump(to),
+    },
+  }));
+  if (!localhostNodePorts) return ours;
+  const guard = { table: 'filter', rule: { target: jump(firewallChain) } } as const;
+  return [...ours, { ...guard, chain: 'INPUT' }, { ...guard, chain: 'OUTPUT' }];
+}
+
+const loopback = {
+  IPv4: parseCIDR('127.0.0.0/8') as CIDR,
+  IPv6: parseCIDR('::1/128') as CIDR,
+} as const;
+
+/**
+ * The rules of KUBE-FIREWALL that we need: with node ports on loopback addresses the kernel routes
+ * these (sysctl route_localnet), and other machines could reach what listens there only.
+ */
+export function firewallRules({ localhostNodePorts }: ModeConfig): XtRule[] {
+  if (!localhostNodePorts) return [];
+  const known = ctState(['RELATED', 'ESTABLISHED', 'DNAT'], '!=');
+  return [
+    {
+      source: isNot(loopback.IPv4),
+      destination: is(loopback.IPv4),
+      matches: [comment('block incoming localnet connections'), known],
+      target: drop,
+    },
+  ];
+}
+
+const nodePortComment = comment(
+  'kubernetes service nodeports; NOTE: this must be the last rule in this chain',
+);
+
+/** The last rules of KUBE-SERVICES: what is for an address of this node may be for a node port. */
+export function nodePortRules(
+  { family, localhostNodePorts }: ModeConfig,
+  { nodePortAddresses }: Environment,
+): XtRule[] {
+  const target = jump('KUBE-NODEPORTS');
+  if (nodePortAddresses === 'all') {
+    const matches = [nodePortComment, localAddress('destination')];
+    const destination = isNot(loopback[family]);
+    return [{ ...(localhostNodePorts ? {} : { destination }), matches, target }];
+  }
+  const local = localhostNodePorts ? [localhost] : [];
+  return [...nodePortAddresses, ...local].map((address) => ({
+    destination: is(hostOf(address)),
+    matches: [nodePortComment],
+    target,
+  }));
+}
+
+const localhost: Address = { family: 'IPv4', bytes: Uint8Array.of(127, 0, 0, 1) };
+
+/** The block of one address. */
+export function hostOf(address: Address): CIDR {
+  return { address, prefixLength: addressBytes[address.family] * 8 };
+}

@@ -1,0 +1,148 @@
+/** What the kernel holds of ours among the tables of iptables. */
+import { KernelError } from '../../kernel/errors.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
+import { NFPROTO } from '../../kernel/nft/constants.ts';
+import { expressions, type Reply, unknownIndex } from '../../kernel/ops.ts';
+import { readRecords } from '../../kernel/records.ts';
+import type { Family } from '../../state/address.ts';
+import type { Forwarding } from '../../state/types.ts';
+import type { Observation, Pause } from '../mode.ts';
+import { firewallChain, isOurs, placeOf, type TableChain, tableNames } from './layout.ts';
+import type { TableName } from './names.ts';
+
+export interface ObservedRule {
+  readonly handle: number;
+  readonly expressions: Uint8Array;
+}
+
+const dumpAttempts = 5;
+
+function latin1(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
+}
+
+export interface Reference extends ObservedRule {
+  readonly from: TableChain;
+  readonly to: TableChain;
+}
+
+export class IptablesObservation implements Observation {
+  readonly family: Family;
+  generation = 0;
+  readonly intact = true;
+  readonly tables = new Set<TableName>();
+  /** Our chains and the built-in ones, by place, with their rules in order. */
+  readonly chains = new Map<string, ObservedRule[]>();
+  readonly builtIns: TableChain[] = [];
+  /** Rules that jump from chains of others (and built-in ones) to chains of ours. */
+  readonly references: Reference[] = [];
+  /** Places of chains, ids of rules and `ruleName`s that batches have written since. */
+  readonly touched = new Set<string>();
+  /** Places of chains and ids of rules that the repair has compared. */
+  readonly repaired = new Set<string>();
+
+  /** By place: the handles of rules by their expressions. */
+  readonly #handles = new Map<string, ReadonlyMap<string, number>>();
+
+  constructor(family: Family) {
+    this.family = family;
+  }
+
+  /** The handle of the first rule of the chain that has these expressions. */
+  find(chain: TableChain, rule: Uint8Array): number | undefined {
+    const place = placeOf(chain);
+    let handles = this.#handles.get(place);
+    if (handles === undefined) {
+      const rules = this.chains.get(place)?.toReversed() ?? [];
+      handles = new Map(rules.map(({ handle, expressions: bytes }) => [latin1(bytes), handle]));
+      this.#handles.set(place, handles);
+    }
+    return handles.get(latin1(rule));
+  }
+
+  /** The order of endpoints is this mode's own: there is none to take over. */
+  adopt(next: Forwarding): Forwarding {
+    return next;
+  }
+}
+
+/** Names a rule by its handle, which is never used twice in a table. */
+export function ruleName(table: TableName, handle: number): string {
+  return `${table} #${handle}`;
+}
+
+/** Reads our chains of one family. A dump that the ruleset's change interrupts is read again. */
+export async function observe(
+  kernel: Kernel,
+  family: Family,
+  pause: Pause,
+): Promise<IptablesObservation> {
+  for (let attempt = 1; attempt <= dumpAttempts; attempt += 1) {
+    const found = new IptablesObservation(family);
+    found.generation = await kernel.generation();
+    if ((await readAll(kernel, found, pause)) && (await kernel.generation()) === found.generation) {
+      return found;
+    }
+  }
+  throw new KernelError({
+    operation: 'nft.dump',
+    subject: `tables of ${family === 'IPv4' ? 'iptables' : 'ip6tables'}`,
+    code: 'EINTR',
+    words: `the ruleset changed during each of ${dumpAttempts} reads`,
+  });
+}
+
+async function readAll(kernel: Kernel, found: IptablesObservation, pause: Pause): Promise<boolean> {
+  const family = NFPROTO[found.family];
+  const tables = await kernel.dump({ kind: 'tablesDump', family });
+  if (!tables.consistent) return false;
+  for (const record of tables.records) {
+    if (record.kind === 'table' && record.family === family && isTableName(record.table)) {
+      found.tables.add(record.table);
+    }
+  }
+  for (const table of found.tables) {
+    const chains = await kernel.dump({ kind: 'chainsDump', family, table });
+    const rules = await kernel.dump({ kind: 'rulesDump', family, table, chain: '' });
+    if (!chains.consistent || !rules.consistent) return false;
+    for (const record of chains.records) readChain(found, table, record);
+    for (const record of rules.records) {
+      readRuleOf(found, table, record);
+      const rest = pause();
+      if (rest !== undefined) await rest;
+    }
+  }
+  return true;
+}
+
+function isTableName(name: string): name is TableName {
+  return (tableNames as readonly string[]).includes(name);
+}
+
+function readChain(found: IptablesObservation, table: TableName, record: Reply): void {
+  if (record.kind !== 'chain') return;
+  const { chain, hook } = record;
+  const isForeign = !isOurs(table, chain) && chain !== firewallChain;
+  if (hook !== unknownIndex) found.builtIns.push({ table, chain });
+  else if (isForeign) return;
+  found.chains.set(placeOf({ table, chain }), []);
+}
+
+function readRuleOf(found: IptablesObservation, table: TableName, record: Reply): void {
+  if (record.kind !== 'rule') return;
+  const { chain, handle, expressions: bytes } = record;
+  const from = { table, chain };
+  found.chains.get(placeOf(from))?.push({ handle, expressions: bytes });
+  if (isOurs(table, chain)) return;
+  const target = jumpTarget(bytes);
+  if (target === undefined || !isOurs(table, target)) return;
+  found.references.push({ handle, expressions: bytes, from, to: { table, chain: target } });
+}
+
+/** The chain that a rule jumps or goes to; undefined = none. */
+export function jumpTarget(rule: Uint8Array): string | undefined {
+  for (const expression of readRecords(expressions, rule)) {
+    if (expression.kind === 'immediateVerdict' && expression.chain !== '') return expression.chain;
+  }
+  return undefined;
+}

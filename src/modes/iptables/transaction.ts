@@ -1,0 +1,204 @@
+/** Collects what one transaction is to change, and puts it into an order that works. */
+import type { ApplyResult, KernelFailure } from '../../kernel/kernel.ts';
+import { NFPROTO } from '../../kernel/nft/constants.ts';
+import { nftOps } from '../../kernel/ops.ts';
+import { type FieldsOf, RecordWriter } from '../../kernel/records.ts';
+import type { CompiledRule } from '../../kernel/xt/compile.ts';
+import {
+  type BuiltInChain,
+  writeBuiltInChain,
+  writeTable,
+  type XtTable,
+} from '../../kernel/xt/tables.ts';
+import type { Family } from '../../state/address.ts';
+import type { Batch } from '../mode.ts';
+import { placeOf, type TableChain } from './layout.ts';
+
+interface Owned {
+  /** Key of the Forwarding to blame for a refusal; empty = none. */
+  readonly owner: string;
+}
+
+interface Content extends TableChain, Owned {
+  readonly rules: readonly CompiledRule[];
+}
+
+interface NewRule extends TableChain, Owned {
+  /** Identifies it for whoever wants to know its handle; undefined = nobody. */
+  readonly id: string | undefined;
+  readonly at: 'head' | 'end';
+  readonly compiled: CompiledRule;
+}
+
+interface OldRule extends TableChain, Owned {
+  readonly id: string | undefined;
+  readonly handle: number;
+}
+
+/** Roughly what an op takes besides its rule. */
+const opBytes = 64;
+
+export class Transaction {
+  readonly #family: Family;
+  readonly #tables = new Set<XtTable>();
+  readonly #builtIns = new Map<string, TableChain>();
+  readonly #contents = new Map<string, Content>();
+  readonly #newRules: NewRule[] = [];
+  readonly #oldRules: OldRule[] = [];
+  readonly #unused = new Map<string, TableChain & Owned>();
+  #bytes = 0;
+  readonly #writer = new RecordWriter(nftOps);
+  /** Who is to blame for each op. */
+  readonly #owners: string[] = [];
+  /** Ops that answer with a handle: op → id. */
+  readonly #asked = new Map<number, string>();
+
+  constructor(family: Family) {
+    this.#family = family;
+  }
+
+  /** What the ops take, roughly. */
+  get byteLength(): number {
+    return this.#bytes;
+  }
+
+  /** Whether the chain is written or deleted. */
+  has(place: string): boolean {
+    return this.#contents.has(place) || this.#unused.has(place);
+  }
+
+  addTable(table: XtTable): void {
+    this.#tables.add(table);
+    this.#bytes += opBytes;
+  }
+
+  addBuiltIn(chain: TableChain): void {
+    this.#builtIns.set(placeOf(chain), chain);
+    this.#bytes += opBytes;
+  }
+
+  /** The chain, which need not exist, is to hold these rules and no other. */
+  putChain(chain: TableChain, rules: readonly CompiledRule[], owner: string): void {
+    const place = placeOf(chain);
+    this.#unused.delete(place);
+    this.#contents.set(place, { ...chain, rules, owner });
+    this.#bytes += rules.reduce(
+      (sum, { expressions }) => sum + opBytes + expressions.length,
+      opBytes,
+    );
+  }
+
+  deleteChain(chain: TableChain, owner: string): void {
+    const place = placeOf(chain);
+    this.#contents.delete(place);
+    this.#unused.set(place, { ...chain, owner });
+    this.#bytes += opBytes;
+  }
+
+  addRule(rule: NewRule): void {
+    this.#newRules.push(rule);
+    this.#bytes += opBytes + rule.compiled.expressions.length;
+  }
+
+  deleteRule(rule: OldRule): void {
+    this.#oldRules.push(rule);
+    this.#bytes += opBytes;
+  }
+
+  /** The chains that are written or deleted, as places. */
+  chains(): string[] {
+    return [...this.#contents.keys(), ...this.#unused.keys()];
+  }
+
+  /** The rules that come and go by themselves. */
+  rules(): { readonly come: readonly NewRule[]; readonly gone: readonly OldRule[] } {
+    return { come: this.#newRules, gone: this.#oldRules };
+  }
+
+  /**
+   * Undefined when there is nothing to do; not to be used afterwards. `committed` is told the
+   * handles of rules with an id.
+   */
+  batch(committed: (handles: ReadonlyMap<string, number>) => void): Batch | undefined {
+    for (const table of this.#tables) {
+      this.#begin('', () => writeTable(this.#writer, this.#family, table));
+    }
+    for (const { table, chain } of this.#builtIns.values()) {
+      const name = chain as BuiltInChain;
+      this.#begin('', () => writeBuiltInChain(this.#writer, this.#family, table, name));
+    }
+    // All chains first: rules of one may jump to any other.
+    for (const { owner, ...chain } of this.#contents.values()) {
+      this.#write(owner, 'chainAdd', { ...this.#in(chain), comment: '' });
+    }
+    for (const { owner, rules, ...chain } of this.#contents.values()) {
+      const inChain = this.#in(chain);
+      this.#write(owner, 'chainFlush', inChain);
+      for (const rule of rules) {
+        this.#write(owner, 'xtRuleAdd', { ...inChain, position: 0, echo: 0, ...rule });
+      }
+    }
+    for (const { owner, handle, ...chain } of this.#oldRules) {
+      this.#write(owner, 'ruleDelete', { ...this.#in(chain), handle });
+    }
+    for (const rule of this.#newRules) this.#writeRule(rule);
+    this.#writeUnused();
+    if (this.#writer.count === 0) return undefined;
+    return {
+      ops: this.#writer.finish(),
+      writes: this.#writer.count,
+      culprits: ({ op }: KernelFailure) => {
+        const owner = op === undefined ? '' : (this.#owners[op] ?? '');
+        return owner === '' ? [] : [owner];
+      },
+      committed: (result) => committed(this.#handles(result)),
+    };
+  }
+
+  /**
+   * A chain that is not there any more is made first, so that its deletion is never refused. Rules
+   * go before chains: unused chains may refer to each other, in any order.
+   */
+  #writeUnused(): void {
+    const unused = [...this.#unused.values()];
+    for (const { owner, ...chain } of unused) {
+      this.#write(owner, 'chainAdd', { ...this.#in(chain), comment: '' });
+    }
+    for (const op of ['chainFlush', 'chainDelete'] as const) {
+      for (const { owner, ...chain } of unused) this.#write(owner, op, this.#in(chain));
+    }
+  }
+
+  #writeRule({ owner, id, at, compiled, ...chain }: NewRule): void {
+    const op = this.#writer.count;
+    const fields = { ...this.#in(chain), position: 0, echo: id === undefined ? 0 : 1, ...compiled };
+    this.#write(owner, at === 'head' ? 'xtRuleInsert' : 'xtRuleAdd', fields);
+    if (id !== undefined) this.#asked.set(op, id);
+  }
+
+  #handles(result: Extract<ApplyResult, { kind: 'applied' }>): Map<string, number> {
+    const found = new Map<string, number>();
+    for (const [op, handle] of result.handles ?? []) {
+      const id = this.#asked.get(op);
+      if (id !== undefined) found.set(id, handle);
+    }
+    return found;
+  }
+
+  #in({ table, chain }: TableChain) {
+    return { family: NFPROTO[this.#family], table, chain };
+  }
+
+  #write<K extends keyof typeof nftOps & string>(
+    owner: string,
+    kind: K,
+    fields: FieldsOf<(typeof nftOps)[K]>,
+  ): void {
+    this.#begin(owner, () => this.#writer.write(kind, fields));
+  }
+
+  #begin(owner: string, write: () => unknown): void {
+    this.#owners[this.#writer.count] = owner;
+    write();
+  }
+}

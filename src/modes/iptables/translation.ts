@@ -1,0 +1,269 @@
+/**
+ * One Forwarding as rules (behaviour document 7.5): the chains of its own, and its rules in chains
+ * that all Services share. Pure. No policy is decided here: treatments and pools say it all.
+ */
+import { localAddress } from '../../kernel/xt/matches/addrtype.ts';
+import { comment } from '../../kernel/xt/matches/comment.ts';
+import { dport } from '../../kernel/xt/matches/port.ts';
+import { recentCheck, recentSet } from '../../kernel/xt/matches/recent.ts';
+import { oneOf } from '../../kernel/xt/matches/statistic.ts';
+import { is, type XtRule } from '../../kernel/xt/rule.ts';
+import { dnat } from '../../kernel/xt/targets/dnat.ts';
+import { masquerade } from '../../kernel/xt/targets/masquerade.ts';
+import { reject } from '../../kernel/xt/targets/reject.ts';
+import { accept, drop, jump } from '../../kernel/xt/targets/verdict.ts';
+import type { Address } from '../../state/address.ts';
+import type { EndpointList } from '../../state/endpoint-list.ts';
+import { type Forwarding, type Frontend, formatServicePortName } from '../../state/types.ts';
+import type { ModeConfig } from '../mode.ts';
+import { hairpinChain, hostOf, markChain, type PlacedRule } from './layout.ts';
+import { clusterTraffic, podTraffic } from './local-traffic.ts';
+import { endpointChain, type ServiceChains, serviceChains } from './names.ts';
+
+interface Context {
+  readonly config: ModeConfig;
+  readonly forwarding: Forwarding;
+  /** `ns/name:port` */
+  readonly name: string;
+  readonly chains: ServiceChains;
+}
+
+function contextOf(config: ModeConfig, forwarding: Forwarding): Context {
+  const { servicePort } = forwarding;
+  const name = formatServicePortName(servicePort);
+  return { config, forwarding, name, chains: serviceChains(servicePort) };
+}
+
+/** The chains of its own, which are in table nat: names, and rules in order. */
+export function ownChains(config: ModeConfig, forwarding: Forwarding): Map<string, XtRule[]> {
+  const context = contextOf(config, forwarding);
+  const { frontends } = forwarding;
+  const external = frontends.find(isExternal);
+  const chains = new Map([
+    ...poolChains(context, 'cluster', external !== undefined),
+    ...poolChains(context, 'local', external?.treatment === 'external-local'),
+  ]);
+  if (external !== undefined) {
+    chains.set(context.chains.external, externalRules(context, external));
+  }
+  if (frontends.some((frontend) => isFirewalled(forwarding, frontend))) {
+    chains.set(context.chains.firewall, firewallRules(context));
+  }
+  return chains;
+}
+
+/** Its rules in chains of all Services, where their place among those of others is no matter. */
+export function sharedRules(config: ModeConfig, forwarding: Forwarding): PlacedRule[] {
+  const context = contextOf(config, forwarding);
+  const { frontends, hairpin, healthCheckNodePort } = forwarding;
+  const rules = frontends.flatMap((frontend) => frontendRules(context, frontend));
+  if (healthCheckNodePort !== 0) rules.push(healthCheckRule(context));
+  return [...rules, ...hairpinRules(hairpin)];
+}
+
+function isExternal({ treatment }: Frontend): boolean {
+  return treatment === 'external' || treatment === 'external-local';
+}
+
+/** Whether only some clients may use the frontend. */
+function isFirewalled({ sourceRanges }: Forwarding, frontend: Frontend): boolean {
+  return frontend.kind === 'loadBalancerIP' && sourceRanges.length > 0 && isExternal(frontend);
+}
+
+/** Where packets are translated: the chain of a pool, and with affinity those of its endpoints. */
+function poolChains(
+  context: Context,
+  pool: 'cluster' | 'local',
+  fromOutside: boolean,
+): Map<string, XtRule[]> {
+  const { config, forwarding, name } = context;
+  const { servicePort, affinityTimeoutSeconds: seconds } = forwarding;
+  const chains = new Map<string, XtRule[]>();
+  const clusterIPs = forwarding.frontends.filter(
+    (frontend) => frontend.treatment === 'internal' && frontend.pool === pool,
+  );
+  const endpoints = endpointsOf(forwarding[pool]);
+  if (endpoints.length === 0 || (clusterIPs.length === 0 && !fromOutside)) return chains;
+  const heads = clusterIPs.flatMap((frontend) =>
+    clusterTraffic(config).map((traffic) => ({
+      ...traffic,
+      ...toFrontend(context, frontend, `${name} cluster IP`),
+      target: jump(markChain),
+    })),
+  );
+  const { protocol } = servicePort;
+  const pick = (i: number) => {
+    const left = endpoints.length - i;
+    return left === 1 ? {} : { matches: [oneOf(left)] };
+  };
+  if (seconds === 0) {
+    const picks = endpoints.map(({ address, port }, i) => ({
+      protocol,
+      ...pick(i),
+      target: dnat(address, port),
+    }));
+    chains.set(context.chains[pool], [...heads, ...picks]);
+    return chains;
+  }
+  const names = endpoints.map(({ text }) => endpointChain(servicePort, text));
+  const remembered = names.map((to) => ({ matches: [recentCheck(to, seconds)], target: jump(to) }));
+  const picks = names.map((to, i) => ({ ...pick(i), target: jump(to) }));
+  chains.set(context.chains[pool], [...heads, ...remembered, ...picks]);
+  for (const [i, { address, port }] of endpoints.entries()) {
+    const to = names[i]!;
+    const rule = { protocol, matches: [recentSet(to)], target: dnat(address, port) };
+    chains.set(to, [rule]);
+  }
+  return chains;
+}
+
+interface Endpoint {
+  readonly address: Address;
+  readonly port: number;
+  /** `10.0.0.1:80` */
+  readonly text: string;
+}
+
+/**
+ * In an order of their own, whatever that of the pool: all rules of a chain are written when one
+ * changes, and a process that starts finds what it would write.
+ */
+function endpointsOf(list: EndpointList): Endpoint[] {
+  const order = Array.from({ length: list.length }, (_, i) => i);
+  order.sort((a, b) => Buffer.compare(list.packed(a), list.packed(b)));
+  return order.map((i) => ({
+    address: { family: list.family, bytes: list.address(i) },
+    port: list.port(i),
+    text: list.text(i),
+  }));
+}
+
+function toFrontend(
+  { forwarding }: Context,
+  { address, port }: Frontend,
+  text: string,
+): Omit<XtRule, 'target'> & Required<Pick<XtRule, 'matches'>> {
+  const { protocol } = forwarding.servicePort;
+  const matches = [comment(text), dport(port)];
+  return address === undefined
+    ? { protocol, matches }
+    : { protocol, destination: is(hostOf(address)), matches };
+}
+
+/** What comes from outside the cluster, and what is to reach an external address. */
+function externalRules({ config, forwarding, name, chains }: Context, external: Frontend) {
+  const to = `for ${name} external destinations`;
+  if (external.treatment === 'external') {
+    return [
+      { matches: [comment(`masquerade traffic ${to}`)], target: jump(markChain) },
+      { target: jump(chains.cluster) },
+    ];
+  }
+  const fromNode = localAddress('source');
+  const rules: XtRule[] = [
+    ...podTraffic(config).map((traffic) => ({
+      ...traffic,
+      matches: [comment(`pod traffic ${to}`)],
+      target: jump(chains.cluster),
+    })),
+    { matches: [comment(`masquerade LOCAL traffic ${to}`), fromNode], target: jump(markChain) },
+    { matches: [comment(`route LOCAL traffic ${to}`), fromNode], target: jump(chains.cluster) },
+  ];
+  // Without local endpoints the packet stays as it is, and KUBE-EXTERNAL-SERVICES drops it.
+  if (forwarding.local.length > 0) rules.push({ target: jump(chains.local) });
+  return rules;
+}
+
+function firewallRules({ forwarding, name, chains }: Context): XtRule[] {
+  const { frontends, nodeInSourceRanges, sourceRanges } = forwarding;
+  const says = comment(`${name} loadbalancer IP`);
+  const target = jump(chains.external);
+  // A node that has the address bound connects to it from it.
+  const own = frontends.filter((one) => nodeInSourceRanges && isFirewalled(forwarding, one));
+  const dropped = `other traffic to ${name} will be dropped by KUBE-PROXY-FIREWALL`;
+  return [
+    ...sourceRanges.map((range) => ({ source: is(range), matches: [says], target })),
+    ...own.map(({ address }) => ({ source: is(hostOf(address!)), matches: [says], target })),
+    { matches: [comment(dropped)] },
+  ];
+}
+
+/** How a frontend is reached, or refused. */
+function frontendRules(context: Context, frontend: Frontend): PlacedRule[] {
+  const { forwarding, name, chains } = context;
+  switch (frontend.treatment) {
+    case 'internal': {
+      const target = jump(chains[frontend.pool]);
+      const rule = { ...toFrontend(context, frontend, `${name} cluster IP`), target };
+      return [{ table: 'nat', chain: 'KUBE-SERVICES', rule }];
+    }
+    case 'reject':
+      return [refusal(context, frontend, 'has no endpoints')];
+    case 'drop':
+      return [refusal(context, frontend, 'has no local endpoints')];
+    default: {
+      const local = frontend.treatment === 'external-local';
+      const nothingHere = local && forwarding.local.length === 0;
+      return [
+        ...externalWay(context, frontend),
+        ...(nothingHere ? [refusal(context, frontend, 'has no local endpoints')] : []),
+      ];
+    }
+  }
+}
+
+function externalWay(context: Context, frontend: Frontend): PlacedRule[] {
+  const { forwarding, name, chains } = context;
+  const table = 'nat';
+  if (frontend.kind === 'nodePort') {
+    const rule = { ...toFrontend(context, frontend, name), target: jump(chains.external) };
+    return [{ table, chain: 'KUBE-NODEPORTS', rule }];
+  }
+  const words = frontend.kind === 'externalIP' ? 'external IP' : 'loadbalancer IP';
+  const firewalled = isFirewalled(forwarding, frontend);
+  const target = jump(firewalled ? chains.firewall : chains.external);
+  const rule = { ...toFrontend(context, frontend, `${name} ${words}`), target };
+  const way: PlacedRule = { table, chain: 'KUBE-SERVICES', rule };
+  if (!firewalled) return [way];
+  const text = `${name} traffic not accepted by ${chains.firewall}`;
+  const rest = { ...toFrontend(context, frontend, text), target: drop };
+  return [way, { table: 'filter', chain: 'KUBE-PROXY-FIREWALL', rule: rest }];
+}
+
+function refusal(context: Context, frontend: Frontend, reason: string): PlacedRule {
+  const rule = toFrontend(context, frontend, `${context.name} ${reason}`);
+  const target = reason === 'has no endpoints' ? reject : drop;
+  const table = 'filter';
+  switch (frontend.kind) {
+    case 'clusterIP':
+      return { table, chain: 'KUBE-SERVICES', rule: { ...rule, target } };
+    case 'nodePort': {
+      const [says, port] = rule.matches;
+      const matches = [says!, localAddress('destination'), port!];
+      return { table, chain: 'KUBE-EXTERNAL-SERVICES', rule: { ...rule, matches, target } };
+    }
+    default:
+      return { table, chain: 'KUBE-EXTERNAL-SERVICES', rule: { ...rule, target } };
+  }
+}
+
+function healthCheckRule({ forwarding, name }: Context): PlacedRule {
+  const matches = [
+    comment(`${name} health check node port`),
+    dport(forwarding.healthCheckNodePort),
+  ];
+  const rule: XtRule = { protocol: 'TCP', matches, target: accept };
+  return { table: 'filter', chain: 'KUBE-NODEPORTS', rule };
+}
+
+/** One for each address, whatever its ports: what reaches itself must see another source. */
+function hairpinRules(endpoints: EndpointList): PlacedRule[] {
+  const addresses = new Map(
+    endpointsOf(endpoints).map(({ address }) => [address.bytes.join(), address]),
+  );
+  return [...addresses.values()].map((address) => {
+    const itself = is(hostOf(address));
+    const rule: XtRule = { source: itself, destination: itself, target: masquerade };
+    return { table: 'nat', chain: hairpinChain, rule };
+  });
+}

@@ -1,0 +1,80 @@
+import { describe, expect, it } from 'vitest';
+import { iptablesMode } from '../../../../src/modes/iptables/mode.ts';
+import type { Family } from '../../../../src/state/address.ts';
+import type { EndpointSlice, Service } from '../../../../src/state/types.ts';
+import { FakeKernel } from '../../../fake/kernel.ts';
+import { http, ready, readyLocal, service } from '../../state/build.ts';
+import { at, endpoints, everyKind, Stage } from '../nftables/stage.ts';
+import { save } from './save.ts';
+
+const here = '10.244.0.5';
+const away = '10.244.1.6';
+const both = { [away]: ready, [here]: readyLocal };
+const local = { internalTrafficPolicy: 'Local', externalTrafficPolicy: 'Local' } as const;
+
+type Served = readonly [Service, ...EndpointSlice[]];
+
+const stories: Readonly<Record<string, (family: Family) => Served>> = {
+  'every-kind': (family) => [
+    everyKind(family, {
+      loadBalancerSourceRanges: ['192.0.0.0/8'],
+      externalTrafficPolicy: 'Local',
+      healthCheckNodePort: 31000,
+    }),
+    endpoints(family, both),
+  ],
+  'policy-cluster': (family) => [everyKind(family), endpoints(family, both)],
+  'policy-local-elsewhere': (family) => [
+    everyKind(family, local),
+    endpoints(family, { [away]: ready }),
+  ],
+  'no-endpoints': (family) => [everyKind(family)],
+  'session-affinity': (family) => [
+    everyKind(family, { externalTrafficPolicy: 'Local', affinityTimeoutSeconds: 10800 }),
+    endpoints(family, both),
+  ],
+  protocols: (family) => {
+    const ports = [
+      { ...http, nodePort: 30080 },
+      { ...http, name: 'dns', protocol: 'UDP', port: 53, nodePort: 30080 },
+      { ...http, name: 'sip', protocol: 'SCTP', port: 5060 },
+    ] as const;
+    const slicePorts = ports.map((port) => ({ ...port, port: port.port + 8000 }));
+    const web = service({ type: 'NodePort', clusterIPs: [at(family, '10.96.0.1')], ports });
+    return [web, endpoints(family, both, { ports: slicePorts })];
+  },
+};
+
+async function played(family: Family, served: readonly Served[], more = {}): Promise<string> {
+  const kernel = new FakeKernel();
+  const stage = new Stage({ family, ...more }, kernel, iptablesMode);
+  await stage.play(...served);
+  return save(kernel, family);
+}
+
+describe('what iptables-save prints of', () => {
+  it.for(['IPv4', 'IPv6'] as const)('no Service, %s', async (family) => {
+    const text = await played(family, []);
+    await expect(text).toMatchFileSnapshot(`golden/nothing-${family.toLowerCase()}.save`);
+  });
+
+  it('no Service with node ports on localhost', async () => {
+    const text = await played('IPv4', [], { localhostNodePorts: true });
+    await expect(text).toMatchFileSnapshot('golden/localhost-node-ports.save');
+  });
+
+  it('no Service with node ports on some addresses', async () => {
+    const text = await played('IPv4', [], { nodePortAddresses: ['192.168.0.1', '192.168.0.2'] });
+    await expect(text).toMatchFileSnapshot('golden/node-port-addresses.save');
+  });
+
+  it.for(Object.keys(stories))('story %s', async (name) => {
+    const text = await played('IPv4', [stories[name]!('IPv4')]);
+    await expect(text).toMatchFileSnapshot(`golden/${name}.save`);
+  });
+
+  it('a Service in IPv6', async () => {
+    const text = await played('IPv6', [stories['every-kind']!('IPv6')]);
+    await expect(text).toMatchFileSnapshot('golden/every-kind-ipv6.save');
+  });
+});
