@@ -20,6 +20,8 @@ export interface ProbeReport {
   readonly batches: number;
   readonly forwardings: number;
   readonly writes: number;
+  /** Processor time of all threads. */
+  readonly cpuMs: number;
   readonly eventLoop: Summary;
   readonly rssMB: number;
   readonly heapMB: number;
@@ -73,6 +75,7 @@ const stages = {
 };
 const triggerToAck = new Series(1 << 19);
 const sums = { batches: 0, forwardings: 0, writes: 0 };
+let cpuBefore = process.cpuUsage();
 let lastEventMs = Number.NaN;
 let lastAckMs = Number.NaN;
 
@@ -116,6 +119,7 @@ function report(): ProbeReport {
   const { rss, heapUsed, arrayBuffers } = process.memoryUsage();
   const late = (quantile: number): number =>
     Math.max(0, delay.percentile(quantile) / 1e6 - eventLoopResolutionMs);
+  const { user, system } = process.cpuUsage(cpuBefore);
   const megabytes = (bytes: number): number => bytes / (1 << 20);
   return {
     socketToAck: total.summary,
@@ -128,6 +132,7 @@ function report(): ProbeReport {
     triggerToAck: triggerToAck.summary,
     lastEventToAck: lastAckMs - lastEventMs,
     ...sums,
+    cpuMs: (user + system) / 1000,
     eventLoop: { p50: late(50), p99: late(99), max: late(100) },
     rssMB: megabytes(rss),
     heapMB: megabytes(heapUsed),
@@ -138,6 +143,7 @@ function report(): ProbeReport {
 function reset(): void {
   for (const series of [total, triggerToAck, ...Object.values(stages)]) series.clear();
   Object.assign(sums, { batches: 0, forwardings: 0, writes: 0 });
+  cpuBefore = process.cpuUsage();
   delay.reset();
 }
 

@@ -24,13 +24,13 @@ export class Product {
   listedMs = 0;
   readonly #child: ChildProcess;
 
-  constructor(namespace: Namespace, kubeconfig: string, flags: readonly string[] = []) {
-    const program = ['--import', probe, join(root, 'dist', 'main.js')];
+  constructor(namespace: Namespace, kubeconfig: string) {
     const settings = ['--hostname-override=node-1', '--cluster-cidr=11.0.0.0/8', ...conntrackFlags];
-    const argv = [...program, `--kubeconfig=${kubeconfig}`, ...settings, ...flags];
+    const argv = [join(root, 'bin', 'fairlead'), `--kubeconfig=${kubeconfig}`, ...settings];
     const startedMs = performance.now();
-    this.#child = spawn('ip', ['netns', 'exec', namespace.name, process.execPath, ...argv], {
+    this.#child = spawn('ip', ['netns', 'exec', namespace.name, ...argv], {
       stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
+      env: { ...process.env, NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ''} --import=${probe}` },
     });
     this.programmedMs = this.#followLog(startedMs);
   }

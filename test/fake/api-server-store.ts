@@ -77,8 +77,7 @@ export class FakeStore {
     const before = objects.get(key);
     if (before === undefined) throw new Error(`${resource} ${key} is not there`);
     const version = this.#next();
-    const marked = before.json.replace(/"resourceVersion":"\d+"/, `"resourceVersion":"${version}"`);
-    const after = { ...before, json: change(marked) };
+    const after = { ...before, json: change(withVersion(before.json, version)) };
     objects.set(key, after);
     this.#record(resource, { version, before, after });
   }
@@ -133,6 +132,11 @@ export class FakeStore {
     }
     this.onEvent(resource, event);
   }
+}
+
+/** The text of an object with another resourceVersion. */
+export function withVersion(json: string, version: number): string {
+  return json.replace(/"resourceVersion":"\d+"/, `"resourceVersion":"${version}"`);
 }
 
 function resourceOf(raw: Raw): Resource {

@@ -1,7 +1,13 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import type { Resource } from '../../src/source/source.ts';
-import type { FakeStore, Selector, StoredEvent, StoredObject } from './api-server-store.ts';
+import {
+  type FakeStore,
+  type Selector,
+  type StoredEvent,
+  type StoredObject,
+  withVersion,
+} from './api-server-store.ts';
 
 export type Disturbance =
   /** The connection is closed. */
@@ -22,6 +28,8 @@ export type Disturbance =
   | 'garbage'
   /** The newest events again. */
   | 'duplicate'
+  /** All events that the server remembers again, from the oldest one on, but for the newest. */
+  | 'old'
   | 'bookmark';
 
 export interface FakeWatchOptions {
@@ -67,14 +75,17 @@ export class FakeWatch {
     }
   }
 
-  /** An object that enters or leaves the selection was added or deleted for this client. */
-  send({ before, after }: StoredEvent): void {
+  /**
+   * An object that enters or leaves the selection was added or deleted for this client. What is
+   * deleted is sent as it was, but with the version of its deletion (cacher, convertToWatchEvent).
+   */
+  send({ version, before, after }: StoredEvent): void {
     const { selects } = this.#options;
     const was = before !== undefined && selects(before);
     if (after !== undefined && selects(after)) {
       this.#write(was ? 'MODIFIED' : 'ADDED', after.json);
     } else if (was) {
-      this.#write('DELETED', before.json);
+      this.#write('DELETED', withVersion(before.json, version));
     }
   }
 
@@ -117,6 +128,9 @@ export class FakeWatch {
         break;
       case 'duplicate':
         for (const event of store.latest(resource, 5)) this.send(event);
+        break;
+      case 'old':
+        for (const event of store.latest(resource, Infinity).slice(0, -1)) this.send(event);
         break;
       case 'bookmark':
         this.bookmark();

@@ -8,7 +8,7 @@ import { type Delivery, resourceVersionOf } from './delivery.ts';
 import { ApiError, StreamError, statusError } from './errors.ts';
 import { readList } from './paged-list.ts';
 import { Relief } from './relief.ts';
-import { Repeats } from './repeats.ts';
+import { isNewer } from './resource-version.ts';
 import { LineFramer } from './stream.ts';
 import type { ReflectorTiming } from './timing.ts';
 import { endsInitialEvents, parseWatchEvent, type WatchEvent } from './watch-event.ts';
@@ -70,7 +70,6 @@ export class Reflector {
   #refusals = 0;
   /** Reasons told since things last went well. */
   readonly #told = new Set<string>();
-  readonly #repeats = new Repeats();
 
   constructor(target: Target, parts: ReflectorParts) {
     const { backoffBaseMs, backoffMaxMs, idleTimeoutMs } = parts.timing;
@@ -101,7 +100,6 @@ export class Reflector {
   /** A list if one is needed, then watches, until one ends or fails. */
   async #session(signal: AbortSignal): Promise<void> {
     this.#list = undefined;
-    this.#repeats.forget();
     let watch: Watch | undefined;
     if (this.#resourceVersion === undefined) watch = await this.#beginList(signal);
     watch ??= await this.#openWatch(signal);
@@ -225,9 +223,7 @@ export class Reflector {
     else failure ??= new StreamError('cut', 'the watch ended at once');
     const next = relief.take();
     if (next !== undefined && this.#resourceVersion !== undefined) {
-      const relieved = await next;
-      this.#repeats.handOver();
-      return relieved;
+      return await next;
     }
     next?.then(({ stream }) => stream.stop(), ignore);
     if (failure !== undefined) throw failure;
@@ -236,13 +232,7 @@ export class Reflector {
 
   async #openRelief(signal: AbortSignal): Promise<Watch> {
     if (this.#resourceVersion === undefined) throw new Error('there is no list to go on from');
-    this.#repeats.record();
-    try {
-      return await this.#openWatch(signal);
-    } catch (error) {
-      this.#repeats.forget();
-      throw error;
-    }
+    return this.#openWatch(signal);
   }
 
   async #read(stream: ApiStream): Promise<void> {
@@ -268,11 +258,6 @@ export class Reflector {
       this.#unreadable(reason);
       return;
     }
-    this.#lost(reason);
-  }
-
-  /** Something may have been missed: only a list can tell. */
-  #lost(reason: string): never {
     this.#resourceVersion = undefined;
     throw new StreamError('garbage', reason);
   }
@@ -289,8 +274,7 @@ export class Reflector {
   #take(event: WatchEvent): void {
     if (event.type === 'ERROR') this.#fail(event.object);
     if (this.#list !== undefined) this.#takeListed(event);
-    else if (event.type === 'BOOKMARK') this.#takeBookmark(event);
-    else if (!this.#isRepeat(event)) this.#takeChange(event);
+    else this.#takeNews(event);
   }
 
   #takeListed(event: WatchEvent): void {
@@ -307,26 +291,18 @@ export class Reflector {
     }
   }
 
-  #takeBookmark({ object }: WatchEvent): void {
-    if (this.#repeats.expected) return;
-    this.#resourceVersion = resourceVersionOf(object) || this.#resourceVersion;
-    this.#goesWell();
-  }
-
-  #takeChange({ type, object }: WatchEvent): void {
+  /**
+   * A watch that was opened while another one ran repeats what that one brought, and a confused
+   * server may send anything again: objects must not become, not even for a moment, what they were.
+   */
+  #takeNews({ type, object }: WatchEvent): void {
     const { delivery } = this.#parts;
+    const resourceVersion = resourceVersionOf(object);
+    if (!isNewer(resourceVersion, this.#resourceVersion)) return;
     if (type === 'DELETED') delivery.remove(delivery.keyOf(object) ?? '');
-    else delivery.put(object);
-    this.#resourceVersion = resourceVersionOf(object) || this.#resourceVersion;
+    else if (type !== 'BOOKMARK') delivery.put(object);
+    if (resourceVersion !== '') this.#resourceVersion = resourceVersion;
     this.#goesWell();
-  }
-
-  #isRepeat({ type, object }: WatchEvent): boolean {
-    if (!this.#repeats.active) return false;
-    const key = this.#parts.delivery.keyOf(object);
-    const verdict = this.#repeats.judge(`${type} ${key} ${resourceVersionOf(object)}`);
-    if (verdict === 'lost') this.#lost('the watch did not go on where it should');
-    return verdict === 'repeat';
   }
 
   /** An ERROR event. All but "too many requests" mean that this watch cannot be resumed. */

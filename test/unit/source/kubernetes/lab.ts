@@ -110,6 +110,7 @@ export const disturbances: readonly Disturbance[] = [
   'failed',
   'garbage',
   'duplicate',
+  'old',
   'bookmark',
 ];
 

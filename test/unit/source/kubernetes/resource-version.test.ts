@@ -1,0 +1,24 @@
+import { describe, expect, it } from 'vitest';
+import { isNewer } from '../../../../src/source/kubernetes/resource-version.ts';
+
+describe('isNewer', () => {
+  it.each([
+    ['10', '9', true],
+    ['9', '10', false],
+    ['10', '10', false],
+    ['123456789012345678901235', '123456789012345678901234', true],
+    ['99999999999999999999', '100000000000000000000', false],
+  ])('compares whole numbers of any length: %s after %s', (version, position, newer) => {
+    expect(isNewer(version, position)).toBe(newer);
+  });
+
+  it.each([
+    ['', '5'],
+    ['05', '7'],
+    ['a1', 'a2'],
+    ['5', 'a'],
+    ['5', undefined],
+  ])('takes what it cannot compare for news: %s after %s', (version, position) => {
+    expect(isNewer(version, position)).toBe(true);
+  });
+});
