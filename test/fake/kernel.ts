@@ -71,6 +71,8 @@ export class FakeKernel implements Kernel {
   /** Virtual services and destinations. */
   readonly ipvs = new FakeIpvs();
   readonly links = new FakeLinks();
+  /** Names of matches and targets of iptables that this kernel has not. */
+  readonly missingExtensions = new Set<string>();
   readonly #tables: Tables = new Map();
   #generation = 1;
   #handle = 0;
@@ -263,10 +265,11 @@ export class FakeKernel implements Kernel {
 
   /** Goes on after a refused op, like the kernel. A failure of validation at the end has no op. */
   #run(ops: readonly NftOp[], skipped: number, validated: 'at the end' | 'after each op') {
-    const transaction = new Transaction(this.#tables, () => {
+    const nextHandle = (): number => {
       this.#handle += 1;
       return this.#handle;
-    });
+    };
+    const transaction = new Transaction(this.#tables, nextHandle, this.missingExtensions);
     const failures: KernelFailure[] = [];
     const attempt = (op: number | undefined, act: () => void): void => {
       try {

@@ -3,7 +3,7 @@ import { NFT_SET, VERDICT } from '../../src/kernel/nft/constants.ts';
 import { type Expression, expressions, noRegister } from '../../src/kernel/ops.ts';
 import { readRecords } from '../../src/kernel/records.ts';
 import type { NftSet, Table, Verdict } from './nft-state.ts';
-import { checkExtension } from './nft-xt.ts';
+import { type Compat, checkExtension } from './nft-xt.ts';
 import { Refusal } from './refusal.ts';
 
 export function readRule(bytes: Uint8Array): Expression[] {
@@ -29,16 +29,15 @@ export function checkVerdict(table: Table, { code, chain }: Verdict): void {
   }
 }
 
-/** `protocol`: what the op says to matches and targets of iptables. */
-export function checkRule(table: Table, rule: readonly Expression[], protocol: number): void {
-  for (const expression of rule) checkExpression(table, expression, protocol);
+export function checkRule(table: Table, rule: readonly Expression[], compat: Compat): void {
+  for (const expression of rule) checkExpression(table, expression, compat);
 }
 
-function checkExpression(table: Table, expression: Expression, protocol: number): void {
+function checkExpression(table: Table, expression: Expression, compat: Compat): void {
   switch (expression.kind) {
     case 'match':
     case 'target':
-      checkExtension(expression, table, protocol);
+      checkExtension(expression, table, compat);
       return;
     case 'immediateVerdict':
       checkVerdict(table, expression);

@@ -32,14 +32,16 @@ const conntrackPriority = -200;
 export class Transaction {
   readonly #tables: Tables;
   readonly #nextHandle: () => number;
+  readonly #missingExtensions: ReadonlySet<string>;
   readonly #journal = new Journal();
   /** Tables in which a rule or a verdict came that a commit must validate. */
   readonly unchecked = new Set<Table>();
   /** Handles of new rules, by the index of their op, for the ops that ask. */
   readonly handles = new Map<number, number>();
 
-  constructor(tables: Tables, nextHandle: () => number) {
+  constructor(tables: Tables, nextHandle: () => number, missingExtensions: ReadonlySet<string>) {
     this.#tables = tables;
+    this.#missingExtensions = missingExtensions;
     this.#nextHandle = nextHandle;
   }
 
@@ -196,7 +198,8 @@ export class Transaction {
     const chain = this.#chain(op);
     const place = placeOf(chain, op);
     const expressions = op.expressions.slice();
-    checkRule(table, readRule(expressions), 'protocol' in op ? op.protocol : 0);
+    const protocol = 'protocol' in op ? op.protocol : 0;
+    checkRule(table, readRule(expressions), { protocol, missing: this.#missingExtensions });
     this.#limitFilledSets(table, expressions);
     const rule = { handle: this.#nextHandle(), expressions, comment };
     this.unchecked.add(table);

@@ -45,15 +45,23 @@ const extensions: Readonly<Record<Structure['kind'], Readonly<Record<string, Ext
   },
 };
 
+/** What nft_compat goes by besides the rule's expressions. */
+export interface Compat {
+  /** IPPROTO_*, as the op says; 0 = any. */
+  readonly protocol: number;
+  /** Names of matches and targets that this kernel has not. */
+  readonly missing: ReadonlySet<string>;
+}
+
 /** As nft_match_select_ops, xt_check_match and xt_check_target do. */
 export function checkExtension(
   { kind, name, revision, info }: Structure,
   table: Table,
-  protocol: number,
+  { protocol, missing }: Compat,
 ): void {
   const family = table.family === NFPROTO.IPv4 ? 'IPv4' : 'IPv6';
   const known = extensions[kind][name];
-  if (known?.revision !== revision) throw new Refusal('ENOENT');
+  if (known?.revision !== revision || missing.has(name)) throw new Refusal('ENOENT');
   if (info.length !== known.bytes[family]) throw new Refusal('EINVAL');
   if (known.protocol !== undefined && known.protocol !== protocol) throw new Refusal('EINVAL');
   if (known.table !== undefined && known.table !== table.name) throw new Refusal('EINVAL');

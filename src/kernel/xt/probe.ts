@@ -1,0 +1,123 @@
+/**
+ * Asks the kernel for what rules of iptables need: everything is put into one transaction whose
+ * last op must fail, so that the kernel judges all of it and keeps nothing. The tables bear their
+ * real names, since targets are bound to them; that they exist does not matter.
+ */
+import type { Family } from '../../state/address.ts';
+import { KernelError } from '../errors.ts';
+import type { Kernel } from '../kernel.ts';
+import { NFPROTO } from '../nft/constants.ts';
+import { nftOps } from '../ops.ts';
+import { RecordWriter } from '../records.ts';
+import { compileRule } from './compile.ts';
+import { localAddress } from './matches/addrtype.ts';
+import { comment } from './matches/comment.ts';
+import { ctState } from './matches/conntrack.ts';
+import { anyPort } from './matches/port.ts';
+import { recentSet } from './matches/recent.ts';
+import { oneOf } from './matches/statistic.ts';
+import type { XtProtocol, XtRule } from './rule.ts';
+import { type BuiltInChain, writeBuiltInChain, writeTable, type XtTable } from './tables.ts';
+import { dnat } from './targets/dnat.ts';
+import { orMark } from './targets/mark.ts';
+import { masquerade } from './targets/masquerade.ts';
+import { reject } from './targets/reject.ts';
+
+/** One thing that the kernel lacks. */
+export interface MissingExtension {
+  /** In the kernel's terms, with its answer: `match recent (ENOENT)`. */
+  readonly feature: string;
+  readonly advice: string;
+}
+
+interface Question extends MissingExtension {
+  readonly table: XtTable;
+  readonly rule: XtRule;
+}
+
+function question(feature: string, module: string, table: XtTable, rule: XtRule): Question {
+  return { feature, advice: `load module ${module}`, table, rule };
+}
+
+function portQuestion(protocol: XtProtocol): Question {
+  const name = protocol.toLowerCase();
+  const module = protocol === 'SCTP' ? 'xt_sctp' : 'xt_tcpudp';
+  return question(`match ${name}`, module, 'filter', { protocol, matches: [anyPort] });
+}
+
+function questions(family: Family): Question[] {
+  const bytes = new Uint8Array(family === 'IPv4' ? 4 : 16).fill(1);
+  const rejectModule = family === 'IPv4' ? 'ipt_REJECT' : 'ip6t_REJECT';
+  return [
+    // The first also stands for nft_compat itself.
+    question('match comment', 'nft_compat and xt_comment', 'filter', { matches: [comment('x')] }),
+    question('match conntrack', 'xt_conntrack', 'filter', { matches: [ctState(['NEW'])] }),
+    question('match addrtype', 'xt_addrtype', 'filter', { matches: [localAddress('source')] }),
+    question('match statistic', 'xt_statistic', 'filter', { matches: [oneOf(2)] }),
+    question('match recent', 'xt_recent', 'filter', { matches: [recentSet('fairlead-probe')] }),
+    ...(['TCP', 'UDP', 'SCTP'] as const).map(portQuestion),
+    question('target REJECT', rejectModule, 'filter', { target: reject }),
+    question('target MARK', 'xt_mark', 'nat', { target: orMark(1) }),
+    question('target MASQUERADE', 'xt_MASQUERADE', 'nat', { target: masquerade }),
+    question('target DNAT', 'xt_nat', 'nat', {
+      protocol: 'TCP',
+      target: dnat({ family, bytes }, 1),
+    }),
+  ];
+}
+
+const builtIns = [
+  ['nat', 'PREROUTING'],
+  ['filter', 'INPUT'],
+  ['mangle', 'OUTPUT'],
+] as const satisfies readonly (readonly [XtTable, BuiltInChain])[];
+
+const chain = 'FAIRLEAD-PROBE';
+
+/** The batch, and by the index of each op what its refusal means. */
+function probeBatch(family: Family) {
+  const out = new RecordWriter(nftOps);
+  const meanings: (MissingExtension | undefined)[] = [];
+  const means = (feature: string, advice: string): void => {
+    meanings[out.count] = { feature, advice };
+  };
+  for (const [table, builtIn] of builtIns) {
+    means('nf_tables', 'load module nf_tables');
+    writeTable(out, family, table);
+    means(`${table} chain ${builtIn}`, `see what else made it: nft list table ip ${table}`);
+    writeBuiltInChain(out, family, table, builtIn);
+    out.write('chainAdd', { family: NFPROTO[family], table, chain, comment: '' });
+  }
+  for (const { feature, advice, table, rule } of questions(family)) {
+    means(feature, advice);
+    const inChain = { family: NFPROTO[family], table, chain };
+    out.write('xtRuleAdd', { ...inChain, position: 0, echo: 0, ...compileRule(family, rule) });
+  }
+  out.write('chainDelete', { family: NFPROTO[family], table: 'filter', chain: 'never-made' });
+  return { ops: out.finish(), meanings };
+}
+
+/**
+ * What the kernel lacks for rules of iptables; empty = nothing. Throws KernelError (EPERM) without
+ * CAP_NET_ADMIN in the network namespace's user namespace.
+ */
+export async function missingExtensions(
+  kernel: Kernel,
+  family: Family,
+): Promise<readonly MissingExtension[]> {
+  const { ops, meanings } = probeBatch(family);
+  const result = await kernel.apply(ops);
+  if (result.kind === 'applied') throw new Error('the kernel accepted the deletion of no chain');
+  const denied = result.failures.find(({ code }) => code === 'EPERM' || code === 'EACCES');
+  if (denied !== undefined) {
+    const { code, message } = denied;
+    throw new KernelError({ operation: 'xt.probe', subject: 'nf_tables', code, words: message });
+  }
+  const missing: MissingExtension[] = [];
+  for (const { op, code } of result.failures) {
+    const meaning = op === undefined ? undefined : meanings[op];
+    if (meaning === undefined) continue;
+    missing.push({ ...meaning, feature: `${meaning.feature} (${code})` });
+  }
+  return missing;
+}
