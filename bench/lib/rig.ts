@@ -26,7 +26,7 @@ export const environment: Environment = { serviceCIDRs: [], nodePortAddresses: '
 /** As the app's, without audits: nobody else writes, and a benchmark is over soon. */
 const settings: SyncSettings = {
   minSyncPeriodMs: 0,
-  batchBytesMax: 4 << 20,
+  batchBytesMax: 1 << 20,
   sliceMs: 4,
   audit: { checkMs: 1e9, fullMs: 1e9, restFactor: 20 },
   asideBackoff: { firstMs: 1000, secondMs: 1000, maxMs: 60_000 },

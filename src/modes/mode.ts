@@ -99,6 +99,11 @@ export interface Planner {
   readonly family: Family;
   /** Bytes of ops waiting to be taken. */
   readonly pendingBytes: number;
+  /**
+   * True while what waits takes the place of rules that are in force: packets would meet what is
+   * not there yet if it came in several batches.
+   */
+  readonly indivisible?: boolean;
   /** Objects that may only be deleted by a later transaction are waiting (see `takeDeferred`). */
   readonly deferred: boolean;
 

@@ -207,7 +207,10 @@ export class Audit {
     const { applier, planner, clock } = this.#options;
     const pacer = new Pacer(clock, this.#options.sliceMs);
     let done = false;
-    while (!done && !pacer.spent) done = this.#compareNext(state);
+    while (!done && (!pacer.spent || planner.indivisible)) {
+      if (pacer.spent) await pacer.rest();
+      done = this.#compareNext(state);
+    }
     if (done) state.drift = addDrift(state.drift, await planner.prune(state.found, pacer.pause));
     const failure = await applier.finish('audit');
     if (failure !== undefined) return { kind: 'failed', failure };

@@ -58,6 +58,16 @@ interface Flight {
 const shrinkFactor = 16;
 
 /**
+ * A batch that the kernel was longer busy with makes the next ones smaller: others can't commit
+ * meanwhile, and our own next change waits too. Far below the quarter of a second that nobody
+ * should have to wait, because one batch may be more work than another of its size.
+ */
+const commitMs = 80;
+
+/** Batches are not cut smaller than this for time's sake: each has its own cost. */
+const pacedBytesMin = 64 * 1024;
+
+/**
  * Planning goes on while a batch is in flight, but only within one `drain`: that hides the cost
  * of encoding in a bulk load, while at all other times what changes during a flight coalesces.
  */
@@ -67,7 +77,9 @@ export class Applier {
   #applied = new Map<string, Forwarding>();
   #planned = new Map<string, Change>();
   #flight: Flight | undefined;
+  /** Where a batch is cut because of failures, and because of the time that the last ones took. */
   #bytesMax: number;
+  #pacedBytesMax: number;
   #stopping = false;
   #batches = 0;
 
@@ -75,6 +87,7 @@ export class Applier {
     this.#options = options;
     this.#planner = options.planner;
     this.#bytesMax = options.batchBytesMax;
+    this.#pacedBytesMax = options.batchBytesMax;
   }
 
   /** What the kernel has acknowledged. */
@@ -134,7 +147,7 @@ export class Applier {
       } catch (error) {
         return this.#untranslatable(key, error as Error);
       }
-      if (this.#planner.pendingBytes >= this.#bytesMax) {
+      if (this.#isFull) {
         const failure = (await this.#settle()) ?? this.#send(purpose);
         if (failure !== undefined) return failure;
       }
@@ -142,6 +155,17 @@ export class Applier {
       if (this.#stopping) return this.#settle();
     }
     return this.finish(purpose);
+  }
+
+  /** A batch that must be whole is cut only after it failed, whatever its size. */
+  get #isFull(): boolean {
+    const { pendingBytes, indivisible = false } = this.#planner;
+    if (indivisible) return this.#isShrunk && pendingBytes >= this.#bytesMax;
+    return pendingBytes >= Math.min(this.#bytesMax, this.#pacedBytesMax);
+  }
+
+  get #isShrunk(): boolean {
+    return this.#bytesMax < this.#options.batchBytesMax;
   }
 
   /** Applies what waits; resolves when it is in force. */
@@ -192,13 +216,18 @@ export class Applier {
     const { kernel, clock, ruleset } = this.#options;
     const encodedMs = clock.now();
     this.#batches += 1;
+    let startedMs = encodedMs;
     const result = await ruleset.commit(
-      () => kernel.apply(batch.ops).catch(asFailed),
+      () => {
+        startedMs = clock.now();
+        return kernel.apply(batch.ops).catch(asFailed);
+      },
       ({ kind }) => kind === 'applied',
     );
     if (result.kind === 'failed') return this.#refused(batch, changes, result.failures);
     batch.committed?.(result);
     this.#bytesMax = Math.min(this.#options.batchBytesMax, this.#bytesMax * 2);
+    this.#pace(batch.ops.length, clock.now() - startedMs);
     for (const [key, change] of changes) this.#inForce(key, change);
     const committedMs = clock.now();
     const causes = [...changes.values()].flatMap(({ cause }) => (cause ? [cause] : []));
@@ -214,6 +243,13 @@ export class Applier {
       triggerTimesMs: causes.flatMap(({ triggerTimesMs }) => triggerTimesMs),
     });
     return undefined;
+  }
+
+  /** Next time as much as the kernel takes in `commitMs`, coming from what it took in `tookMs`. */
+  #pace(bytes: number, tookMs: number): void {
+    const fitting = tookMs > commitMs ? (bytes * commitMs) / tookMs : 2 * this.#pacedBytesMax;
+    const bytesMax = Math.max(pacedBytesMin, fitting);
+    this.#pacedBytesMax = Math.min(this.#options.batchBytesMax, bytesMax);
   }
 
   #refused(
@@ -234,8 +270,8 @@ export class Applier {
     failures: readonly KernelFailure[],
   ): Failure {
     if (culprits.size === 0) {
-      const { batchBytesMax, suspected } = this.#options;
-      const shrunk = this.#bytesMax < batchBytesMax;
+      const { suspected } = this.#options;
+      const shrunk = this.#isShrunk;
       const [only] = changes.keys();
       const alone = changes.size === 1 && only !== undefined;
       if (alone && (shrunk || suspected(only))) culprits.add(only);

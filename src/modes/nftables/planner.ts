@@ -44,8 +44,12 @@ import { type SharedSet, sharedSets } from './shared.ts';
 import { observe } from './table-reader.ts';
 import { TableWriter } from './table-writer.ts';
 
-/** Approximate bytes that one element takes in a batch, for `pendingBytes`. */
+/**
+ * What waits costs about this much, for `pendingBytes`: an element in a batch, and the work on a
+ * frontend, which may be all there is to a Service with one endpoint.
+ */
 const elementBytes = 48;
+const frontendBytes = 256;
 
 export class NFTablesPlanner implements Planner {
   readonly family: Family;
@@ -58,7 +62,7 @@ export class NFTablesPlanner implements Planner {
 
   /** Frontends changed since the last batch. */
   readonly #changes = new FrontendChanges<FrontendElements>();
-  #pendingElements = 0;
+  #pendingBytes = 0;
   readonly #chains = new Counter<ChainDefinition>();
   readonly #shared: Readonly<Record<SharedSet, Counter<Uint8Array>>> = {
     'cluster-ips': new Counter(),
@@ -69,6 +73,8 @@ export class NFTablesPlanner implements Planner {
   /** Fixed objects to write, and elements that repairs write. */
   #table: TableWriter;
   #observation: NFTablesObservation | undefined;
+  /** The next batch deletes a table that packets meet, and makes it anew. */
+  #replacing = false;
 
   constructor(config: ModeConfig, environment: Environment) {
     this.family = config.family;
@@ -81,7 +87,11 @@ export class NFTablesPlanner implements Planner {
   }
 
   get pendingBytes(): number {
-    return this.#pendingElements * elementBytes + this.#table.byteLength;
+    return this.#pendingBytes + this.#table.byteLength;
+  }
+
+  get indivisible(): boolean {
+    return this.#replacing;
   }
 
   get deferred(): boolean {
@@ -100,7 +110,8 @@ export class NFTablesPlanner implements Planner {
     if (next === undefined) return;
     for (const frontend of frontendElements(this.#chainsOf, next)) {
       this.#changes.claim(owner, frontend);
-      this.#pendingElements += frontend.endpoints.length + frontend.local.length + 1;
+      const elements = frontend.endpoints.length + frontend.local.length + 1;
+      this.#pendingBytes += frontendBytes + elements * elementBytes;
       for (const chain of chainsOfFrontend(frontend)) this.#chains.claim(chain.name, chain);
     }
     this.#countShared(next, 'claim');
@@ -132,7 +143,8 @@ export class NFTablesPlanner implements Planner {
     this.#writeEnvironment();
     const batch = this.#table.batch();
     this.#changes.clear();
-    this.#pendingElements = 0;
+    this.#pendingBytes = 0;
+    this.#replacing = false;
     this.#table = new TableWriter(this.family, this.#sets);
     return batch;
   }
@@ -200,7 +212,8 @@ export class NFTablesPlanner implements Planner {
     this.#deferred.rollback();
     this.#environmentBefore = undefined;
     this.#changes.clear();
-    this.#pendingElements = 0;
+    this.#pendingBytes = 0;
+    this.#replacing = false;
     this.#table = new TableWriter(this.family, this.#sets);
     this.#chains.clear();
     for (const set of sharedSets) this.#shared[set].clear();
@@ -240,6 +253,7 @@ export class NFTablesPlanner implements Planner {
   #startAnew(found: NFTablesObservation): void {
     this.#table = new TableWriter(this.family, this.#sets);
     if (found.table) this.#table.deleteTable();
+    this.#replacing = found.table;
     found.clear();
     this.#deferred.keep(() => false);
     this.#environmentBefore = undefined;

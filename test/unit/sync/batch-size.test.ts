@@ -1,0 +1,91 @@
+import { describe, expect, it } from 'vitest';
+import type { ApplyResult } from '../../../src/kernel/kernel.ts';
+import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
+import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
+import type { SyncEvent } from '../../../src/sync/events.ts';
+import { batch } from '../../conformance/ops.ts';
+import { FakeKernel } from '../../fake/kernel.ts';
+import { config } from '../modes/nftables/forwardings.ts';
+import { quiet, ToyKernel } from './double.ts';
+import { World } from './world.ts';
+
+/** Takes a millisecond for each `bytesPerMs` of a batch. */
+class SlowKernel extends ToyKernel {
+  bytesPerMs = 1000;
+  after: (ms: number, call: () => void) => void = (_, call) => call();
+
+  override async apply(bytes: Uint8Array): Promise<ApplyResult> {
+    const ms = bytes.length / this.bytesPerMs;
+    await new Promise<void>((resolve) => this.after(ms, resolve));
+    return super.apply(bytes);
+  }
+}
+
+function sizesOf(world: World<SlowKernel>): number[] {
+  return world
+    .kinds('committed')
+    .map((event: SyncEvent) => (event.kind === 'committed' ? event.bytes : 0));
+}
+
+async function started(): Promise<World<SlowKernel>> {
+  const kernel = new SlowKernel();
+  const world = new World({ batchBytesMax: 200_000 }, kernel);
+  kernel.after = (ms, call) => world.clock.after(ms, call);
+  world.addServices(0, 4000);
+  world.synced();
+  world.run();
+  await world.clock.pass(20_000);
+  return world;
+}
+
+describe('the size of batches', () => {
+  it('shrinks to what the kernel takes in a tenth of a second, and grows again', async () => {
+    const world = await started();
+    // The second was being planned when the first turned out to take long.
+    const [first, , ...rest] = sizesOf(world);
+    expect(first).toBeGreaterThan(100 * 1000);
+    expect(Math.min(...rest)).toBeLessThan(80 * 1000);
+    world.kernel.bytesPerMs = 100_000;
+    for (let w = 0; w < 4000; w += 1) world.setEndpoints(`web-${w}`, `10.245.0.${w % 250}`);
+    await world.clock.pass(20_000);
+    expect(Math.max(...sizesOf(world).slice(-4))).toBeGreaterThan(first! * 0.9);
+    await world.stop();
+  });
+
+  it('does not cut what replaces a table that packets meet', async () => {
+    const kernel = new FakeKernel();
+    const start = async (): Promise<World<FakeKernel>> => {
+      const world = new World({ batchBytesMax: 2000, sliceMs: 0 }, kernel, (environment) =>
+        nftablesMode.planner(config, environment),
+      );
+      world.addServices(0, 100);
+      world.synced();
+      world.run();
+      await settled();
+      return world;
+    };
+    // A slice is one piece of work here, so that there are many.
+    const settled = async (): Promise<void> => {
+      for (let i = 0; i < 20; i += 1) await quiet();
+    };
+    const services = (): number => kernel.elements(NFPROTO.IPv4, 'fairlead', 'services').length;
+    const table = { family: NFPROTO.IPv4, table: 'fairlead' };
+    const replace = batch(
+      { kind: 'tableDelete', ...table },
+      { kind: 'tableAdd', ...table, comment: '' },
+    );
+    const world = await start();
+    expect(kernel.commits).toBeGreaterThan(3);
+    kernel.foreign(replace);
+    let { commits } = kernel;
+    world.sync.verify();
+    await settled();
+    expect([kernel.commits - commits, services()]).toEqual([1, 100]);
+    await world.stop();
+    kernel.foreign(replace);
+    ({ commits } = kernel);
+    const next = await start();
+    expect([kernel.commits - commits, services()]).toEqual([1, 100]);
+    await next.stop();
+  });
+});
