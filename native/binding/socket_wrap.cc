@@ -5,6 +5,7 @@
 
 #include "binding/completion.h"
 #include "conntrack/conntrack_family.h"
+#include "ipset/ipset_family.h"
 #include "ipvs/ipvs_family.h"
 #include "nft/nft_family.h"
 #include "route/route_family.h"
@@ -58,6 +59,7 @@ Families MakeFamilies(const Options& options) {
   families.push_back(std::make_unique<conntrack::ConntrackFamily>());
   families.push_back(std::make_unique<ipvs::IpvsFamily>(options.receive_buffer_bytes));
   families.push_back(std::make_unique<route::RouteFamily>(options.receive_buffer_bytes));
+  families.push_back(std::make_unique<ipset::IpsetFamily>());
   return families;
 }
 

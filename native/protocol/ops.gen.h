@@ -1107,6 +1107,28 @@ struct AddressesDelete {
   }
 };
 
+struct IpsetDestroy {
+  static constexpr std::uint32_t kCode = 56;
+  static constexpr const char* kName = "ipsetDestroy";
+
+  std::string_view set;
+
+  static std::expected<IpsetDestroy, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    IpsetDestroy record;
+    record.set = fields.String("set");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.String(set);
+    out.End();
+  }
+};
+
 }  // namespace op
 
 /** The schemas `kernelRequests` and `conntrackRequests`. */
@@ -1399,6 +1421,46 @@ struct AddressesDump {
     out.Begin(kCode);
     out.U8(family);
     out.String(link);
+    out.End();
+  }
+};
+
+struct IpsetsDump {
+  static constexpr std::uint32_t kCode = 112;
+  static constexpr const char* kName = "ipsetsDump";
+
+
+  static std::expected<IpsetsDump, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return IpsetsDump{};
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.End();
+  }
+};
+
+struct IpsetPortsDump {
+  static constexpr std::uint32_t kCode = 113;
+  static constexpr const char* kName = "ipsetPortsDump";
+
+  std::string_view set;
+
+  static std::expected<IpsetPortsDump, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    IpsetPortsDump record;
+    record.set = fields.String("set");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.String(set);
     out.End();
   }
 };
@@ -2107,6 +2169,56 @@ struct Address {
     out.U8(prefix_length);
     out.U32(flags);
     out.U8(scope);
+    out.End();
+  }
+};
+
+struct Ipset {
+  static constexpr std::uint32_t kCode = 176;
+  static constexpr const char* kName = "ipset";
+
+  std::string_view set;
+  std::string_view type;
+  std::uint32_t references = 0;
+
+  static std::expected<Ipset, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    Ipset record;
+    record.set = fields.String("set");
+    record.type = fields.String("type");
+    record.references = fields.U32("references");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.String(set);
+    out.String(type);
+    out.U32(references);
+    out.End();
+  }
+};
+
+struct IpsetPorts {
+  static constexpr std::uint32_t kCode = 177;
+  static constexpr const char* kName = "ipsetPorts";
+
+  std::span<const std::uint8_t> ports;
+
+  static std::expected<IpsetPorts, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    IpsetPorts record;
+    record.ports = fields.Bytes("ports");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.Bytes(ports);
     out.End();
   }
 };

@@ -9,8 +9,15 @@ import { openKernel } from '../kernel/native-kernel.ts';
 import { availableModes } from '../modes/index.ts';
 import type { ProxyMode } from '../modes/mode.ts';
 import type { Family } from '../state/address.ts';
-import { lookElsewhere } from '../takeover/elsewhere.ts';
+import {
+  findIPVSLeftovers,
+  type IPVSLeftovers,
+  removeIPVSLeftovers,
+  serviceText,
+} from '../takeover/ipvs-leftovers.ts';
 import { findLeftovers, type Leftovers, UnsteadyError } from '../takeover/leftovers.ts';
+import { findLegacyTables } from '../takeover/legacy-tables.ts';
+import { linkName } from '../takeover/names.ts';
 import { removeLeftovers } from '../takeover/removal.ts';
 import { describeError } from './describe-error.ts';
 
@@ -71,6 +78,9 @@ export async function listCleanup(options: CleanupOptions): Promise<void> {
       print(`(stays: chain ${word} ${table} ${chain}: ${because})`);
     }
   }
+  if (!(await isOurIPVS(options))) {
+    for (const line of listIPVS(await findIPVSLeftovers(kernel, 'all'))) print(line);
+  }
   mention(options);
 }
 
@@ -100,6 +110,12 @@ export async function cleanUp(options: CleanupOptions): Promise<void> {
       for (const line of summary(leftovers, word)) print(line);
     });
   }
+  // Ours is gone by now, and had its own interface of that name.
+  await attempt(async () => {
+    const leftovers = await findIPVSLeftovers(kernel, 'all');
+    await removeIPVSLeftovers(kernel, leftovers);
+    for (const line of summaryOfIPVS(leftovers)) print(line);
+  });
   mention(options);
   if (failed) throw new Error('encountered an error while tearing down rules');
 }
@@ -116,16 +132,37 @@ function summary({ tables, chains, jumps, kept }: Leftovers, word: string): stri
   return lines;
 }
 
-/** What is beyond nf_tables. */
+/** The interface and what is at its addresses belong to our own ipvs mode. */
+async function isOurIPVS({ kernel, modes }: CleanupOptions): Promise<boolean> {
+  const mode = modes.find(({ name }) => name === 'ipvs');
+  return mode !== undefined && (await mode.owned(kernel)).length > 0;
+}
+
+function listIPVS({ services, sets, keptSets, ...found }: IPVSLeftovers): string[] {
+  const because = `at an address of ${linkName}, or a node port of kube-proxy's sets`;
+  return [
+    ...services.map((service) => `virtual service ${serviceText(service)}: ${because}`),
+    ...sets.map((set) => `ipset ${set}: only kube-proxy's ipvs mode uses this name`),
+    ...keptSets.map((set) => `(stays, while rules refer to it: ipset ${set})`),
+    ...(found.interface ? [`interface ${linkName}: only kube-proxy's ipvs mode has it`] : []),
+  ];
+}
+
+function summaryOfIPVS({ services, sets, keptSets, ...found }: IPVSLeftovers): string[] {
+  const lines = keptSets.map((set) => `left ipset ${set}: rules refer to it`);
+  if (services.length + sets.length > 0) {
+    lines.push(
+      `removed ${services.length} virtual services and ${sets.length} sets of kube-proxy's`,
+    );
+  }
+  return found.interface ? [...lines, `removed interface ${linkName}`] : lines;
+}
+
+/** What is beyond netlink. */
 function mention({ host, complain }: CleanupOptions): void {
-  const { legacyTables, dummyInterface, virtualServers } = lookElsewhere(host);
-  if (legacyTables.length > 0) {
-    complain(`not looked at: tables of legacy iptables (${legacyTables.join(', ')})`);
-  }
-  if (dummyInterface || virtualServers > 0) {
-    const device = dummyInterface ? 'interface kube-ipvs0, ' : '';
-    complain(`not touched: ${device}${virtualServers} virtual servers of IPVS`);
-  }
+  const tables = findLegacyTables(host);
+  if (tables.length > 0)
+    complain(`not looked at: tables of legacy iptables (${tables.join(', ')})`);
 }
 
 async function findSteadily(kernel: Kernel, family: Family): Promise<Leftovers> {

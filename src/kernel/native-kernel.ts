@@ -2,6 +2,7 @@
 import { loadAddon, type Socket, type SocketOptions } from './addon.ts';
 import { errnoName } from './errno.ts';
 import { KernelError } from './errors.ts';
+import { ipsetRequests } from './ipset-ops.ts';
 import { ipvsRequests } from './ipvs-ops.ts';
 import type { ApplyResult, DumpResult, Kernel, KernelFailure } from './kernel.ts';
 import {
@@ -116,7 +117,8 @@ function describe(request: Request, place: string): { operation: string; subject
   return { operation: `${family}.${request.kind}`, subject: subjectOf(request) ?? place };
 }
 
-function familyOf(kind: Request['kind']): 'nft' | 'ipvs' | 'route' {
+function familyOf(kind: Request['kind']): 'nft' | 'ipvs' | 'route' | 'ipset' {
+  if (kind in ipsetRequests) return 'ipset';
   if (kind in ipvsRequests) return 'ipvs';
   return kind in routeRequests ? 'route' : 'nft';
 }
@@ -132,6 +134,8 @@ function subjectOf(request: Request): string | undefined {
     case 'chainsDump':
     case 'setsDump':
       return nonEmpty('table', request.table);
+    case 'ipsetPortsDump':
+      return nonEmpty('set', request.set);
     case 'linkGet':
     case 'addressesDump':
       return nonEmpty('link', request.link);

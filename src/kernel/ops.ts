@@ -5,8 +5,10 @@
  * Numbers that the kernel defines (families, hooks, flags, registers, keys) are passed as the
  * kernel's own values, see `nft-constants.ts` and linux/netfilter/nf_tables.h.
  *
- * IPVS and links have files of their own: `ipvs-ops.ts`, `route-ops.ts`.
+ * IPVS, links and sets of ipset have files of their own: `ipvs-ops.ts`, `route-ops.ts`,
+ * `ipset-ops.ts`.
  */
+import { ipsetOps, ipsetReplies, ipsetRequests } from './ipset-ops.ts';
 import { ipvsOps, ipvsReplies, ipvsRequests } from './ipvs-ops.ts';
 import type { RecordOf, Schema } from './records.ts';
 import { routeOps, routeReplies, routeRequests } from './route-ops.ts';
@@ -124,7 +126,7 @@ export const nftOps = {
  * run: of `nftOps` a transaction, of the others each op by itself. The first run with a failure
  * ends the buffer.
  */
-export const kernelOps = { ...nftOps, ...ipvsOps, ...routeOps } as const;
+export const kernelOps = { ...nftOps, ...ipvsOps, ...routeOps, ...ipsetOps } as const;
 
 /** Requests that read nf_tables. A buffer holds exactly one. */
 export const requests = {
@@ -205,8 +207,18 @@ export const replies = {
 } as const satisfies Schema;
 
 /** All requests of the interface `Kernel`, and all that comes back to them. */
-export const kernelRequests = { ...requests, ...ipvsRequests, ...routeRequests } as const;
-export const kernelReplies = { ...replies, ...ipvsReplies, ...routeReplies } as const;
+export const kernelRequests = {
+  ...requests,
+  ...ipvsRequests,
+  ...routeRequests,
+  ...ipsetRequests,
+} as const;
+export const kernelReplies = {
+  ...replies,
+  ...ipvsReplies,
+  ...routeReplies,
+  ...ipsetReplies,
+} as const;
 
 /** Requests about entries of connection tracking. A buffer holds exactly one. */
 export const conntrackRequests = {

@@ -1,5 +1,4 @@
 /** What log, metrics and users are told of taking over from kube-proxy and from other modes. */
-import type { Elsewhere } from '../takeover/elsewhere.ts';
 import type { TakeoverEvent } from '../takeover/takeover.ts';
 import type { ClusterEvents } from './cluster-events.ts';
 import type { LifecycleMetrics } from './lifecycle-metrics.ts';
@@ -51,32 +50,27 @@ export function takeoverReport(
         log.warn(about, 'What was replaced is not removed yet, it is tried again');
         return;
       }
-      case 'elsewhere':
-        for (const [reason, note] of describe(event.found)) {
-          log.warn({ note }, 'kube-proxy may have left rules that only an operator can remove');
-          events.takeover('Warning', reason, note);
-        }
+      case 'ipvs': {
+        const { services, sets, busy, foreign, keptSets } = event.leftovers;
+        const counts = { virtualServices: services.length, sets: sets.length };
+        metrics.tookOver({ 'virtual services': services.length, sets: sets.length });
+        const about = { ...counts, draining: busy, foreign, keptSets };
+        log.info(about, "kube-proxy's IPVS is removed, but for what still carries connections");
+        const removed = `removed kube-proxy's ${counts.virtualServices} virtual services of IPVS`;
+        const left = busy === 0 ? '' : `; ${busy} go when their connections have ended`;
+        events.takeover('Normal', 'TookOverFromKubeProxy', `${removed}${left}`);
         return;
+      }
+      case 'legacy': {
+        const note =
+          `this node has tables of legacy iptables (${event.tables.join(', ')}): if kube-proxy ` +
+          'wrote to them, its rules still forward to endpoints of the past; stop it, then remove ' +
+          'them: iptables-legacy-save | grep -v KUBE- | iptables-legacy-restore, the same with ' +
+          'ip6tables';
+        log.warn({ note }, 'kube-proxy may have left rules that only an operator can remove');
+        events.takeover('Warning', 'LegacyIptables', note);
+        return;
+      }
     }
   };
-}
-
-/** Reason and sentence of an event for each finding. */
-function describe({ legacyTables, dummyInterface, virtualServers }: Elsewhere) {
-  const found: [reason: string, note: string][] = [];
-  if (legacyTables.length > 0) {
-    const note =
-      `this node has tables of legacy iptables (${legacyTables.join(', ')}): if kube-proxy wrote ` +
-      'to them, its rules still forward to endpoints of the past; stop it, then remove them: ' +
-      'iptables-legacy-save | grep -v KUBE- | iptables-legacy-restore, the same with ip6tables';
-    found.push(['LegacyIptables', note]);
-  }
-  if (dummyInterface) {
-    const note =
-      `this node has the interface kube-ipvs0 and ${virtualServers} virtual servers of IPVS: stop ` +
-      'kube-proxy, then remove them: ip link delete kube-ipvs0 and, when nobody else uses IPVS, ' +
-      'ipvsadm --clear';
-    found.push(['IPVSLeftovers', note]);
-  }
-  return found;
 }

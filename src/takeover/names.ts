@@ -70,3 +70,42 @@ export function isKubeProxyChain(table: IptablesTable, chain: string): boolean {
 export function isKubeProxyJump(table: IptablesTable, from: string, to: string): boolean {
   return jumps[table][from]?.includes(to) === true;
 }
+
+/** The dummy interface of its ipvs mode. */
+export const linkName = 'kube-ipvs0';
+
+/** Sets of its ipvs mode (8.6); the names of IPv6's begin with KUBE-6- and are cut to 31 bytes. */
+const ipsets = [
+  'LOOP-BACK',
+  'CLUSTER-IP',
+  'EXTERNAL-IP',
+  'EXTERNAL-IP-LOCAL',
+  'LOAD-BALANCER',
+  'LOAD-BALANCER-LOCAL',
+  'LOAD-BALANCER-FW',
+  'LOAD-BALANCER-SOURCE-IP',
+  'LOAD-BALANCER-SOURCE-CIDR',
+  'NODE-PORT-TCP',
+  'NODE-PORT-UDP',
+  'NODE-PORT-LOCAL-TCP',
+  'NODE-PORT-LOCAL-UDP',
+  'NODE-PORT-SCTP-HASH',
+  'NODE-PORT-LOCAL-SCTP-HASH',
+  'HEALTH-CHECK-NODE-PORT',
+  'IPVS-IPS',
+].flatMap(namesOfSet);
+
+/** Those that name the node ports of a protocol. */
+export const nodePortSets = {
+  TCP: namesOfSet('NODE-PORT-TCP'),
+  UDP: namesOfSet('NODE-PORT-UDP'),
+  SCTP: namesOfSet('NODE-PORT-SCTP-HASH'),
+} as const;
+
+export function isIpset(name: string): boolean {
+  return ipsets.includes(name);
+}
+
+function namesOfSet(name: string): readonly [string, string] {
+  return [`KUBE-${name}`, `KUBE-6-${name}`.slice(0, 31)];
+}

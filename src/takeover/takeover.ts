@@ -9,8 +9,14 @@ import type { ModeName, OwnedObject, ProxyMode } from '../modes/mode.ts';
 import type { Family } from '../state/address.ts';
 import { Bell, type Clock } from '../sync/clock.ts';
 import { Backoff } from '../sync/retry.ts';
-import { type Elsewhere, lookElsewhere } from './elsewhere.ts';
+import {
+  findIPVSLeftovers,
+  type IPVSLeftovers,
+  isAnyIPVS,
+  removeIPVSLeftovers,
+} from './ipvs-leftovers.ts';
 import { findLeftovers, type KeptChain, type Kind, type Leftovers } from './leftovers.ts';
+import { findLegacyTables } from './legacy-tables.ts';
 import { removeLeftovers } from './removal.ts';
 
 export type TakeoverEvent =
@@ -30,14 +36,19 @@ export type TakeoverEvent =
       readonly by: ModeName;
       readonly objects: readonly OwnedObject[];
     }
+  /** What kube-proxy's ipvs mode had besides rules is gone, but for what still carries traffic. */
+  | { readonly kind: 'ipvs'; readonly leftovers: IPVSLeftovers }
   | {
       readonly kind: 'failed';
-      /** Whose objects: kube-proxy's of a family, or those of a mode. */
-      readonly of: Family | ModeName;
+      /** Whose objects: kube-proxy's of a family or in IPVS, or those of a mode. */
+      readonly of: Subject;
       readonly error: Error;
       readonly retryMs: number;
     }
-  | { readonly kind: 'elsewhere'; readonly found: Elsewhere };
+  /** Tables of legacy iptables exist; nobody can tell by whom without reading them. */
+  | { readonly kind: 'legacy'; readonly tables: readonly string[] };
+
+type Subject = Family | 'IPVS' | ModeName;
 
 export interface TakeoverOptions {
   readonly kernel: Kernel;
@@ -54,6 +65,8 @@ export interface TakeoverOptions {
   readonly verify: () => Promise<void>;
   readonly observer: (event: TakeoverEvent) => void;
 }
+
+const nothingKnown = JSON.stringify([false, 0, []]);
 
 /** kube-proxy may be running still, and writes its rules again until it is stopped. */
 const lookAgainMs = 60_000;
@@ -80,6 +93,8 @@ export class Takeover {
   readonly #kept = new Map<Family, string>();
   /** Modes that may have left something. Nobody writes that again, so each is looked at once. */
   readonly #others: Set<ProxyMode>;
+  /** What is known of IPVS, so that it is told once. */
+  #ipvs = '';
 
   constructor(options: TakeoverOptions) {
     const { mode, modes } = options;
@@ -92,12 +107,11 @@ export class Takeover {
 
   /** Until `signal` aborts. */
   async run(signal: AbortSignal): Promise<void> {
-    const { clock, host, mode, observer } = this.#options;
+    const { clock, host, observer } = this.#options;
     signal.addEventListener('abort', () => this.#bell.ring(), { once: true });
     if (host !== undefined) {
-      const found = lookElsewhere(host);
-      const isIPVS = mode !== 'ipvs' && found.dummyInterface;
-      if (isIPVS || found.legacyTables.length > 0) observer({ kind: 'elsewhere', found });
+      const legacyTables = findLegacyTables(host);
+      if (legacyTables.length > 0) observer({ kind: 'legacy', tables: legacyTables });
     }
     const backoff = new Backoff(retryLimits, clock);
     while (!signal.aborted) {
@@ -110,13 +124,15 @@ export class Takeover {
   }
 
   /** None waits for the others. */
-  async #look(): Promise<{ readonly of: Family | ModeName; readonly error: Error }[]> {
-    const failures: { readonly of: Family | ModeName; readonly error: Error }[] = [];
-    const attempt = async (of: Family | ModeName, remove: () => Promise<void>): Promise<void> => {
+  async #look(): Promise<{ readonly of: Subject; readonly error: Error }[]> {
+    const failures: { readonly of: Subject; readonly error: Error }[] = [];
+    const attempt = async (of: Subject, remove: () => Promise<void>): Promise<void> => {
       await remove().catch((error: Error) => failures.push({ of, error }));
     };
     for (const mode of this.#others) await attempt(mode.name, () => this.#replace(mode));
     for (const family of families) await attempt(family, () => this.#takeOver(family));
+    // Last: rules of kube-proxy's refer to its sets.
+    await attempt('IPVS', () => this.#takeOverIPVS());
     return failures;
   }
 
@@ -148,6 +164,25 @@ export class Takeover {
       observer({ kind: 'kept', family, kept });
     }
     this.#kept.set(family, known);
+  }
+
+  async #takeOverIPVS(): Promise<void> {
+    const { kernel, mode, observer, verify } = this.#options;
+    // What our ipvs mode has left looks the same.
+    if ([...this.#others].some(({ name }) => name === 'ipvs')) return;
+    const scope = mode === 'ipvs' ? 'sets' : 'idle';
+    let leftovers = await findIPVSLeftovers(kernel, scope);
+    const isAny = isAnyIPVS(leftovers);
+    if (isAny) {
+      await verify();
+      leftovers = await findIPVSLeftovers(kernel, scope);
+      await removeIPVSLeftovers(kernel, leftovers);
+    }
+    const { busy, foreign, keptSets } = leftovers;
+    const known = JSON.stringify([busy > 0, foreign, keptSets]);
+    const isNews = known !== this.#ipvs && known !== nothingKnown;
+    this.#ipvs = known;
+    if (isAny || isNews) observer({ kind: 'ipvs', leftovers });
   }
 
   #removed(leftovers: Leftovers): TakeoverEvent {

@@ -1,8 +1,8 @@
 /** Taking over in a real kernel: kube-proxy's rules go, and nobody else's change in a single byte. */
 import { expect, test } from 'vitest';
 import type { Kernel } from '../../src/kernel/kernel.ts';
-import { lookElsewhere } from '../../src/takeover/elsewhere.ts';
 import { findLeftovers, type Leftovers, type Scope } from '../../src/takeover/leftovers.ts';
+import { findLegacyTables } from '../../src/takeover/legacy-tables.ts';
 import { removeLeftovers } from '../../src/takeover/removal.ts';
 import { machine } from '../unit/host/machine.ts';
 import {
@@ -163,11 +163,11 @@ test('ten thousand chains go in one transaction', async () => {
 
 test('tables of legacy iptables are noticed', async () => {
   const { namespace } = await createKernel();
-  const elsewhere = async () => {
+  const found = async () => {
     const path = '/proc/net/ip_tables_names';
-    return lookElsewhere(machine({ [path]: await namespace.run('cat', [path]) }));
+    return findLegacyTables(machine({ [path]: await namespace.run('cat', [path]) }));
   };
-  expect(await elsewhere()).toMatchObject({ legacyTables: [], dummyInterface: false });
+  expect(await found()).toEqual([]);
   await namespace.run('iptables-legacy', ['-t', 'nat', '-N', 'KUBE-SERVICES']);
-  expect(await elsewhere()).toMatchObject({ legacyTables: ['iptables-legacy nat'] });
+  expect(await found()).toEqual(['iptables-legacy nat']);
 });

@@ -1,11 +1,12 @@
 /**
- * A kernel in memory for tests: nf_tables, IPVS and links. It applies a buffer of ops as the
- * kernel does, run by run, and refuses what the kernel refuses, with the same errno, op and entry
+ * A kernel in memory for tests: nf_tables, IPVS, links and sets of ipset. It applies a buffer of
+ * ops as the kernel does, run by run, refuses what it refuses, with the same errno, op and entry
  * (test/conformance proves it against a real one). It can be made to fail, to lose its answer, to
  * be slow, and to be edited by somebody else.
  */
 
 import { KernelError } from '../../src/kernel/errors.ts';
+import { ipsetRequests } from '../../src/kernel/ipset-ops.ts';
 import { ipvsRequests } from '../../src/kernel/ipvs-ops.ts';
 import type { ApplyResult, DumpResult, Kernel, KernelFailure } from '../../src/kernel/kernel.ts';
 import {
@@ -18,6 +19,7 @@ import {
 } from '../../src/kernel/ops.ts';
 import { RecordError, readRecords } from '../../src/kernel/records.ts';
 import { routeRequests } from '../../src/kernel/route-ops.ts';
+import { FakeIpsets, type IpsetOp, type IpsetRequest } from './ipsets.ts';
 import { FakeIpvs, type IpvsOp, type IpvsRequest, ipvsText } from './ipvs.ts';
 import { FakeLinks, type RouteOp, type RouteRequest } from './links.ts';
 import { answer } from './nft-dump.ts';
@@ -28,7 +30,7 @@ import { elementText, elementTexts, rulesetText } from './nft-text.ts';
 import { Transaction } from './nft-transaction.ts';
 import { validate } from './nft-validate.ts';
 import { Refusal } from './refusal.ts';
-import { isIpvs, type Run, runsOf } from './runs.ts';
+import { isIpset, isIpvs, type Run, runsOf } from './runs.ts';
 
 /** A refusal that a test asks for. */
 export interface Fault {
@@ -73,6 +75,7 @@ export class FakeKernel implements Kernel {
   readonly links = new FakeLinks();
   /** Names of matches and targets of iptables that this kernel has not. */
   readonly missingExtensions = new Set<string>();
+  readonly ipsets = new FakeIpsets();
   readonly #tables: Tables = new Map();
   #generation = 1;
   #handle = 0;
@@ -185,6 +188,7 @@ export class FakeKernel implements Kernel {
 
   #answer(request: Request): Reply[] {
     if (request.kind in routeRequests) return this.links.answer(request as RouteRequest);
+    if (request.kind in ipsetRequests) return this.ipsets.answer(request as IpsetRequest);
     if (!(request.kind in ipvsRequests)) {
       return answer(this.#tables, this.#generation, request as NftRequest);
     }
@@ -229,10 +233,11 @@ export class FakeKernel implements Kernel {
     return { failures, writes };
   }
 
-  #one(op: IpvsOp | RouteOp): Refusal[] {
-    if (!isIpvs(op)) return this.links.run(op);
+  #one(op: IpvsOp | RouteOp | IpsetOp): Refusal[] {
     try {
-      this.ipvs.run(op);
+      if (isIpset(op)) this.ipsets.run(op);
+      else if (!isIpvs(op)) return this.links.run(op);
+      else this.ipvs.run(op);
       return [];
     } catch (error) {
       if (error instanceof Refusal) return [error];

@@ -1,21 +1,23 @@
 /** Runs: consecutive ops of one schema, as the addon divides a buffer that mixes families. */
+import { ipsetOps } from '../../src/kernel/ipset-ops.ts';
 import { ipvsOps } from '../../src/kernel/ipvs-ops.ts';
 import type { KernelOp, NftOp } from '../../src/kernel/ops.ts';
 import { routeOps } from '../../src/kernel/route-ops.ts';
+import type { IpsetOp } from './ipsets.ts';
 import type { IpvsOp } from './ipvs.ts';
 import type { RouteOp } from './links.ts';
 
 export type Run = { readonly first: number } & (
   | { readonly family: 'nft'; readonly ops: NftOp[] }
-  | { readonly family: 'single'; readonly ops: (IpvsOp | RouteOp)[] }
+  | { readonly family: 'single'; readonly ops: (IpvsOp | RouteOp | IpsetOp)[] }
 );
 
-/** `single`: IPVS and links, whose ops are each by itself. `first`: index of the run's first op. */
+/** `single`: IPVS, links and sets, whose ops are each by itself. `first`: index of the run's first op. */
 export function runsOf(ops: readonly KernelOp[]): Run[] {
   const runs: Run[] = [];
-  let schema: 'nft' | 'ipvs' | 'route' | undefined;
+  let schema: 'nft' | 'ipvs' | 'route' | 'ipset' | undefined;
   for (const [first, op] of ops.entries()) {
-    const own = isIpvs(op) ? 'ipvs' : isRoute(op) ? 'route' : 'nft';
+    const own = schemaOf(op);
     if (own !== schema) {
       runs.push(
         own === 'nft' ? { family: own, first, ops: [] } : { family: 'single', first, ops: [] },
@@ -25,6 +27,15 @@ export function runsOf(ops: readonly KernelOp[]): Run[] {
     (runs.at(-1)!.ops as KernelOp[]).push(op);
   }
   return runs;
+}
+
+function schemaOf(op: KernelOp): 'nft' | 'ipvs' | 'route' | 'ipset' {
+  if (isIpset(op)) return 'ipset';
+  return isIpvs(op) ? 'ipvs' : isRoute(op) ? 'route' : 'nft';
+}
+
+export function isIpset(op: KernelOp): op is IpsetOp {
+  return op.kind in ipsetOps;
 }
 
 export function isIpvs(op: KernelOp): op is IpvsOp {

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { type CleanupOptions, cleanUp, listCleanup } from '../../../src/cli/cleanup.ts';
-import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
+import { IPPROTO, NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { availableModes } from '../../../src/modes/index.ts';
+import { batch } from '../../conformance/ops.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { machine } from '../host/machine.ts';
 import { kubeProxy, merge, svc, write } from '../takeover/rules.ts';
@@ -32,6 +33,30 @@ function everything(): FakeKernel {
   write(kernel, 'fairlead', { services: [''] }, NFPROTO.IPv6);
   write(kernel, 'kube-proxy', { services: [''] }, NFPROTO.IPv6);
   write(kernel, 'nat', merge({ PREROUTING: ['mine'], mine: [''] }, kubeProxy));
+  return kernel;
+}
+
+/** What kube-proxy's ipvs mode leaves besides rules, with a connection. */
+function withIPVS(): FakeKernel {
+  const kernel = new FakeKernel();
+  const link = 'kube-ipvs0';
+  const vip = Uint8Array.of(10, 96, 0, 1);
+  const service = { family: 2, protocol: IPPROTO.TCP, address: vip, port: 443 };
+  const settings = { scheduler: 'rr', flags: 0, timeoutSeconds: 0, prefixLength: 32 };
+  const to = { destination: Uint8Array.of(10, 244, 0, 7), destinationPort: 8443 };
+  const limits = { forwarding: 0, weight: 1, upperThreshold: 0, lowerThreshold: 0 };
+  const bound = { family: 2, link, index: 0, prefixLength: 32, addresses: vip, flags: 0 };
+  kernel.foreign(
+    batch(
+      { kind: 'linkAdd', link, type: 'dummy' },
+      { kind: 'addressesAdd', ...bound },
+      { kind: 'virtualServiceAdd', ...service, ...settings },
+      { kind: 'destinationAdd', ...service, ...to, ...limits },
+    ),
+  );
+  kernel.ipvs.traffic('TCP 10.96.0.1:443', '10.244.0.7:8443', { activeConnections: 3 });
+  const set = { type: 'hash:ip', references: 0, ports: [] };
+  kernel.ipsets.sets.set('KUBE-IPVS-IPS', set).set('KUBE-CLUSTER-IP', { ...set, references: 1 });
   return kernel;
 }
 
@@ -66,18 +91,27 @@ describe('--cleanup --dry-run', () => {
   it('says what stays, and what is beyond reach', async () => {
     const kernel = new FakeKernel();
     write(kernel, 'nat', merge(kubeProxy, { mine: [svc] }));
-    const files = {
-      '/proc/net/ip_tables_names': 'filter\nnat\n',
-      '/proc/net/dev': ' kube-ipvs0: 0 0\n',
-      '/proc/net/ip_vs': 'TCP  0A600001:01BB rr\n',
-    };
+    const files = { '/proc/net/ip_tables_names': 'filter\nnat\n' };
     const { options, printed, complained } = saying(kernel, files);
     await listCleanup(options);
     expect(printed).toContain(`(stays: chain ip nat ${svc}: chain mine refers to it)`);
     expect(complained).toEqual([
       'not looked at: tables of legacy iptables (iptables-legacy nat, iptables-legacy filter)',
-      'not touched: interface kube-ipvs0, 1 virtual servers of IPVS',
     ]);
+  });
+
+  it("lists what kube-proxy's ipvs mode has", async () => {
+    const kernel = withIPVS();
+    const { options, printed } = saying(kernel);
+    await listCleanup(options);
+    expect(printed).toEqual([
+      'virtual service TCP 10.96.0.1:443: ' +
+        "at an address of kube-ipvs0, or a node port of kube-proxy's sets",
+      "ipset KUBE-IPVS-IPS: only kube-proxy's ipvs mode uses this name",
+      '(stays, while rules refer to it: ipset KUBE-CLUSTER-IP)',
+      "interface kube-ipvs0: only kube-proxy's ipvs mode has it",
+    ]);
+    expect(kernel.ipvs.text()).not.toBe('');
   });
 
   it('lists nothing where nothing is', async () => {
@@ -101,6 +135,22 @@ describe('--cleanup', () => {
       'removed table ip6 fairlead',
       "removed 5 chains and 3 rules that jump to them of kube-proxy's from the iptables tables of family ip",
       'removed table ip6 kube-proxy',
+    ]);
+    const again = saying(kernel);
+    await cleanUp(again.options);
+    expect(again.printed).toEqual([]);
+  });
+
+  it("removes what kube-proxy's ipvs mode has, whatever it carries", async () => {
+    const kernel = withIPVS();
+    const { options, printed } = saying(kernel);
+    await cleanUp(options);
+    expect(kernel.ipvs.text()).toBe('');
+    expect(kernel.links.texts('kube-ipvs0')).toBeUndefined();
+    expect(printed).toEqual([
+      'left ipset KUBE-CLUSTER-IP: rules refer to it',
+      "removed 1 virtual services and 1 sets of kube-proxy's",
+      'removed interface kube-ipvs0',
     ]);
     const again = saying(kernel);
     await cleanUp(again.options);

@@ -1,71 +1,12 @@
-import { describe, expect, it, onTestFinished } from 'vitest';
-import { hostFiles } from '../../../src/host/files.ts';
+import { describe, expect, it } from 'vitest';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { nftOps } from '../../../src/kernel/ops.ts';
 import { RecordWriter } from '../../../src/kernel/records.ts';
 import type { ModeName, ProxyMode } from '../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
-import {
-  Takeover,
-  type TakeoverEvent,
-  type TakeoverOptions,
-} from '../../../src/takeover/takeover.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
-import { machineRoot } from '../host/machine.ts';
-import { ToyClock } from '../sync/double.ts';
 import { kubeProxy, merge, type Rules, sep, svc, write } from './rules.ts';
-
-/** A takeover under way on a kernel. */
-class Scene {
-  readonly clock = new ToyClock();
-  readonly events: TakeoverEvent[] = [];
-  /** Of our rules. */
-  verified: 'yes' | 'waiting' = 'yes';
-  verifications = 0;
-  #release = (): void => {};
-
-  constructor(
-    kernel: FakeKernel,
-    mode: ModeName = 'nftables',
-    files: Readonly<Record<string, string>> = {},
-    among: Partial<Pick<TakeoverOptions, 'before' | 'modes'>> = {},
-  ) {
-    const stop = new AbortController();
-    const takeover = new Takeover({
-      kernel,
-      host: hostFiles(machineRoot(files)),
-      mode,
-      before: undefined,
-      modes: [nftablesMode],
-      ...among,
-      clock: this.clock,
-      verify: () => this.#verify(),
-      observer: (event) => this.events.push(event),
-    });
-    const running = takeover.run(stop.signal);
-    onTestFinished(async () => {
-      this.release();
-      stop.abort();
-      await running;
-    });
-  }
-
-  release(): void {
-    this.#release();
-  }
-
-  kinds(): string[] {
-    return this.events.map(({ kind }) => kind);
-  }
-
-  async #verify(): Promise<void> {
-    this.verifications += 1;
-    if (this.verified === 'yes') return;
-    await new Promise<void>((resolve) => {
-      this.#release = resolve;
-    });
-  }
-}
+import { Scene } from './scene.ts';
 
 /** What a kernel holds that never had kube-proxy on it. */
 function without(table: string, rules: Rules): string {
@@ -315,41 +256,18 @@ describe('taking over from another mode of ours', () => {
   });
 });
 
-describe('what nf_tables does not reach', () => {
-  const ipvs = {
-    '/proc/net/ip_vs': [
-      'IP Virtual Server version 1.2.1 (size=4096)',
-      'Prot LocalAddress:Port Scheduler Flags',
-      '  -> RemoteAddress:Port Forward Weight ActiveConn InActConn',
-      'TCP  0A600001:01BB rr',
-      '  -> AC120002:192B      Masq    1      0          0',
-      'UDP  0A60000A:0035 rr',
-    ].join('\n'),
-    '/proc/net/dev': 'Inter-|\n face |\n    lo: 0 0\nkube-ipvs0:       0       0\n',
-  };
-
-  it('is named once: tables of legacy iptables, virtual servers and their interface', async () => {
-    const files = { '/proc/net/ip_tables_names': 'nat\nfilter\nraw\n', ...ipvs };
+describe('legacy iptables', () => {
+  it('is named once where it has tables that kube-proxy would have', async () => {
+    const files = { '/proc/net/ip_tables_names': 'nat\nfilter\nraw\n' };
     const scene = new Scene(new FakeKernel(), 'nftables', files);
     await scene.clock.pass(600_000);
-    expect(scene.events).toEqual([
-      {
-        kind: 'elsewhere',
-        found: {
-          legacyTables: ['iptables-legacy nat', 'iptables-legacy filter'],
-          virtualServers: 2,
-          dummyInterface: true,
-        },
-      },
-    ]);
+    const tables = ['iptables-legacy nat', 'iptables-legacy filter'];
+    expect(scene.events).toEqual([{ kind: 'legacy', tables }]);
   });
 
-  it('is not mentioned when it is our own, or not there', async () => {
-    const own = new Scene(new FakeKernel(), 'ipvs', ipvs);
-    const none = new Scene(new FakeKernel(), 'nftables', { '/proc/net/ip_tables_names': '' });
-    for (const scene of [own, none]) {
-      await scene.clock.pass(1000);
-      expect(scene.events).toEqual([]);
-    }
+  it('is not mentioned when it is not there', async () => {
+    const scene = new Scene(new FakeKernel(), 'nftables', { '/proc/net/ip_tables_names': '' });
+    await scene.clock.pass(1000);
+    expect(scene.events).toEqual([]);
   });
 });

@@ -1,0 +1,101 @@
+#include "ipset/ipset_family.h"
+
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netlink.h>
+
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "ipset/message.h"
+#include "protocol/attempt.h"
+#include "protocol/ops.gen.h"
+#include "wire/dump_reader.h"
+
+namespace fairlead::ipset {
+
+namespace {
+
+using protocol::kUnknownIndex;
+using protocol::op::IpsetDestroy;
+using protocol::request::IpsetPortsDump;
+using protocol::request::IpsetsDump;
+
+using OpResult = std::expected<void, protocol::DecodeError>;
+
+ByteBuffer Ended(const wire::DumpEnd& end, protocol::RecordWriter out) {
+  protocol::reply::Dumped dumped;
+  dumped.interrupted = end.interrupted ? 1 : 0;
+  dumped.overrun = end.overrun ? 1 : 0;
+  dumped.error = static_cast<std::uint32_t>(end.error);
+  dumped.message = end.words;
+  dumped.Write(out);
+  return std::move(out.buffer());
+}
+
+ByteBuffer Refuse(const protocol::DecodeError& error) {
+  const std::string words = std::string(error.record) + "." + error.field + " " + error.problem;
+  return Ended({.error = EINVAL, .words = words}, {});
+}
+
+OpResult TryDestroy(const protocol::Record& record, std::uint32_t index, wire::Pipeline& to) {
+  const auto op = IpsetDestroy::Read(record.payload);
+  if (!op) return std::unexpected(op.error());
+  const OpResult encoded = EncodeDestroy(*op, to.sequence(), to.out());
+  if (encoded) to.Commit({index, kUnknownIndex});
+  return encoded;
+}
+
+}  // namespace
+
+bool IpsetFamily::Handles(std::uint32_t code) const noexcept {
+  return code == IpsetDestroy::kCode || code == IpsetsDump::kCode || code == IpsetPortsDump::kCode;
+}
+
+std::expected<wire::Socket*, SystemError> IpsetFamily::OpenSocket() {
+  if (!socket_) {
+    auto opened = wire::Socket::Open(
+        {.protocol = NETLINK_NETFILTER, .family_header_bytes = sizeof(nfgenmsg)});
+    if (!opened) return std::unexpected(opened.error());
+    socket_.emplace(std::move(*opened));
+  }
+  return &*socket_;
+}
+
+std::expected<ByteBuffer, SystemError> IpsetFamily::Run(std::span<const std::uint8_t> buffer) {
+  const auto socket = OpenSocket();
+  if (!socket) return std::unexpected(socket.error());
+  protocol::RecordReader reader(buffer);
+  const auto first = reader.Next();
+  if (first && first->code != IpsetDestroy::kCode) {
+    if (!reader.AtEnd()) return Refuse({"request", "buffer", "holds more than one"});
+    return Dump(*first);
+  }
+  wire::Pipeline pipeline(**socket);
+  auto reply = protocol::AttemptAll(buffer, pipeline, TryDestroy);
+  if (!reply) socket_.reset();
+  return reply;
+}
+
+std::expected<ByteBuffer, SystemError> IpsetFamily::Dump(const protocol::Record& request) {
+  const auto ports = IpsetPortsDump::Read(request.payload);
+  const bool is_ports = request.code == IpsetPortsDump::kCode;
+  if (is_ports && !ports) return Refuse(ports.error());
+  const std::uint32_t sequence = socket_->next_sequence();
+  socket_->SkipSequences(1);
+  const wire::MessageWriter message =
+      is_ports ? EncodeListMembers(ports->set, sequence) : EncodeListHeaders(sequence);
+  const auto sent = socket_->Send(message.bytes());
+  if (!sent) return std::unexpected(sent.error());
+  protocol::RecordWriter out;
+  wire::DumpReader reader(sequence, [&](const wire::Message& answer) {
+    return is_ports ? TakePorts(answer, out) : TakeHeader(answer, out);
+  });
+  const auto complete = wire::ReceiveDump(*socket_, reader);
+  // Late answers would be taken for those of the next request: start afresh.
+  if (!complete || !*complete) socket_.reset();
+  if (!complete) return std::unexpected(complete.error());
+  return Ended(reader.Finish(), std::move(out));
+}
+
+}  // namespace fairlead::ipset

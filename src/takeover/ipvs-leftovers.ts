@@ -1,0 +1,205 @@
+/**
+ * What kube-proxy's ipvs mode has left besides rules: virtual services, the interface that has
+ * their addresses, sets of ipset (behaviour document 8.3, 8.4, 8.6).
+ */
+import { KernelError } from '../kernel/errors.ts';
+import type { Kernel } from '../kernel/kernel.ts';
+import { IPPROTO, NFPROTO } from '../kernel/nft/constants.ts';
+import { kernelOps, type Reply, type Request } from '../kernel/ops.ts';
+import { RecordWriter } from '../kernel/records.ts';
+import { formatAddress } from '../state/address.ts';
+import { isIpset, linkName, nodePortSets } from './names.ts';
+
+type Answer<K extends Reply['kind']> = Extract<Reply, { kind: K }>;
+type VirtualService = Answer<'virtualService'>;
+
+/** `idle`: virtual services that still carry connections stay, and their addresses. */
+export type IPVSScope = 'idle' | 'all' | 'sets';
+
+export interface IPVSLeftovers {
+  /** To be deleted. */
+  readonly services: readonly VirtualService[];
+  /** kube-proxy's that still carry connections. */
+  readonly busy: number;
+  /** Of others, which are never touched. */
+  readonly foreign: number;
+  /** Addresses of the interface that no virtual service needs any more. */
+  readonly addresses: readonly Answer<'address'>[];
+  /** The interface is needed by nothing any more. */
+  readonly interface: boolean;
+  /** To be destroyed. */
+  readonly sets: readonly string[];
+  /** Sets that rules still refer to. */
+  readonly keptSets: readonly string[];
+}
+
+const nothing: IPVSLeftovers = {
+  services: [],
+  busy: 0,
+  foreign: 0,
+  addresses: [],
+  interface: false,
+  sets: [],
+  keptSets: [],
+};
+
+export function isAnyIPVS({ services, addresses, sets, ...rest }: IPVSLeftovers): boolean {
+  return services.length + addresses.length + sets.length > 0 || rest.interface;
+}
+
+/**
+ * Without the interface there is nothing: kube-proxy always has it, and it is the last to be
+ * removed. With scope `sets` the rest is our own ipvs mode's. Rejects with KernelError.
+ */
+export async function findIPVSLeftovers(kernel: Kernel, scope: IPVSScope): Promise<IPVSLeftovers> {
+  const [link] = await read(kernel, 'link', { kind: 'linkGet', link: linkName });
+  if (link?.type !== 'dummy') return nothing;
+  const sets = await findSets(kernel);
+  if (scope === 'sets') return { ...nothing, ...sets };
+  const all = await read(kernel, 'address', { kind: 'addressesDump', family: 0, link: '' });
+  const bound = all.filter(({ index }) => index === link.index);
+  const others = all.filter(({ index }) => index !== link.index);
+  const services = await readServices(kernel);
+  const isOwn = await ownership(kernel, bound, others);
+  const own = services.filter(isOwn);
+  const connections = scope === 'all' ? new Map<string, number>() : await countConnections(kernel);
+  const idle = own.filter((service) => (connections.get(keyOf(service)) ?? 0) === 0);
+  const staying = services.filter((service) => !idle.includes(service));
+  const needed = new Set(staying.map(({ address }) => textOf(address)));
+  const addresses = bound.filter(({ address }) => !needed.has(textOf(address)));
+  const isUnneeded = addresses.length === bound.length;
+  return {
+    services: idle,
+    busy: own.length - idle.length,
+    foreign: services.length - own.length,
+    // They go with it.
+    addresses: isUnneeded ? [] : addresses,
+    interface: isUnneeded,
+    ...sets,
+  };
+}
+
+/** Rejects with KernelError when the kernel refuses; what was found may have changed since. */
+export async function removeIPVSLeftovers(kernel: Kernel, found: IPVSLeftovers): Promise<void> {
+  const writer = new RecordWriter(kernelOps);
+  for (const { family, protocol, address, port } of found.services) {
+    writer.write('virtualServiceDelete', { family, protocol, address, port });
+  }
+  for (const set of found.sets) writer.write('ipsetDestroy', { set });
+  for (const { family, address, prefixLength } of found.addresses) {
+    const one = { family, link: linkName, index: 0, prefixLength, addresses: address };
+    writer.write('addressesDelete', one);
+  }
+  if (found.interface) writer.write('linkDelete', { link: linkName });
+  const result = await kernel.apply(writer.finish());
+  if (result.kind === 'applied') return;
+  const { code, message } = result.failures[0]!;
+  const subject = `virtual services, ${linkName} and sets of kube-proxy`;
+  throw new KernelError({ operation: 'takeover.remove', subject, code, words: message });
+}
+
+async function findSets(kernel: Kernel): Promise<Pick<IPVSLeftovers, 'sets' | 'keptSets'>> {
+  const all = await readSets(kernel, 'ipset', { kind: 'ipsetsDump' });
+  const own = all.filter(({ set }) => isIpset(set));
+  const named = (some: typeof own): string[] => some.map(({ set }) => set);
+  return {
+    sets: named(own.filter(({ references }) => references === 0)),
+    keptSets: named(own.filter(({ references }) => references > 0)),
+  };
+}
+
+/**
+ * kube-proxy's virtual services are at addresses of its interface, or at an address of the node
+ * with a port that its sets name as a node port.
+ */
+async function ownership(
+  kernel: Kernel,
+  bound: readonly Answer<'address'>[],
+  others: readonly Answer<'address'>[],
+): Promise<(service: VirtualService) => boolean> {
+  const [vips, local] = [bound, others].map(
+    (some) => new Set(some.map(({ address }) => textOf(address))),
+  );
+  const nodePorts = new Map<number, Set<number>>();
+  for (const [protocol, sets] of Object.entries(nodePortSets)) {
+    const ports = new Set<number>();
+    for (const set of sets) for (const port of await portsOf(kernel, set)) ports.add(port);
+    nodePorts.set(IPPROTO[protocol as keyof typeof nodePortSets], ports);
+  }
+  return ({ firewallMark, address, protocol, port }) => {
+    if (firewallMark !== 0) return false;
+    const text = textOf(address);
+    return vips!.has(text) || (local!.has(text) && nodePorts.get(protocol)?.has(port) === true);
+  };
+}
+
+async function portsOf(kernel: Kernel, set: string): Promise<number[]> {
+  const parts = await readSets(kernel, 'ipsetPorts', { kind: 'ipsetPortsDump', set });
+  return parts.flatMap(({ ports }) => {
+    const view = new DataView(ports.buffer, ports.byteOffset, ports.byteLength);
+    return Array.from({ length: ports.byteLength / 2 }, (_, i) => view.getUint16(2 * i));
+  });
+}
+
+async function readServices(kernel: Kernel): Promise<VirtualService[]> {
+  try {
+    return await read(kernel, 'virtualService', { kind: 'virtualServicesDump', family: 0 });
+  } catch (error) {
+    if (error instanceof KernelError && error.code === 'EPROTONOSUPPORT') return [];
+    throw error;
+  }
+}
+
+/** Connections of each virtual service, also those that are ending, by its key. */
+async function countConnections(kernel: Kernel): Promise<Map<string, number>> {
+  const counts = new Map<string, number>();
+  try {
+    const every = { family: 0, protocol: 0, address: new Uint8Array(0), port: 0 };
+    const all = await read(kernel, 'destination', { kind: 'destinationsDump', ...every });
+    for (const one of all) {
+      const count = (counts.get(keyOf(one)) ?? 0) + one.activeConnections + one.inactiveConnections;
+      counts.set(keyOf(one), count);
+    }
+  } catch (error) {
+    if (!(error instanceof KernelError) || error.code !== 'EPROTONOSUPPORT') throw error;
+  }
+  return counts;
+}
+
+/** A kernel without ipset knows no such request. */
+async function readSets<K extends Reply['kind']>(kernel: Kernel, kind: K, request: Request) {
+  try {
+    return await read(kernel, kind, request);
+  } catch (error) {
+    if (error instanceof KernelError && error.code === 'EINVAL') return [];
+    throw error;
+  }
+}
+
+async function read<K extends Reply['kind']>(
+  kernel: Kernel,
+  kind: K,
+  request: Request,
+): Promise<Answer<K>[]> {
+  const { records } = await kernel.dump(request);
+  return records.filter((one): one is Answer<K> => one.kind === kind);
+}
+
+function keyOf({
+  address,
+  protocol,
+  port,
+}: Pick<VirtualService, 'address' | 'protocol' | 'port'>): string {
+  return `${protocol} ${textOf(address)} ${port}`;
+}
+
+function textOf(address: Uint8Array): string {
+  return Buffer.from(address).toString('hex');
+}
+
+/** `ipvsadm`'s words: `TCP 10.96.0.1:443`. */
+export function serviceText({ family, protocol, address, port }: VirtualService): string {
+  const [name] = Object.entries(IPPROTO).find(([, number]) => number === protocol) ?? ['?'];
+  const text = formatAddress(address);
+  return `${name} ${family === NFPROTO.IPv4 ? text : `[${text}]`}:${port}`;
+}

@@ -1,0 +1,176 @@
+/** What kube-proxy's ipvs mode has left besides rules. */
+import { describe, expect, it } from 'vitest';
+import { IPPROTO } from '../../../src/kernel/nft/constants.ts';
+import type { KernelOp } from '../../../src/kernel/ops.ts';
+import type { ProxyMode } from '../../../src/modes/mode.ts';
+import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
+import { parseAddress } from '../../../src/state/address.ts';
+import { batch } from '../../conformance/ops.ts';
+import { FakeKernel } from '../../fake/kernel.ts';
+import { Scene } from './scene.ts';
+
+const link = 'kube-ipvs0';
+
+function parts(text: string) {
+  const { bytes, family } = parseAddress(text)!;
+  return { family: family === 'IPv4' ? 2 : 10, bytes, bits: 8 * bytes.length };
+}
+
+function bind(to: string, text: string): KernelOp {
+  const { family, bytes, bits } = parts(text);
+  const at = { family, link: to, index: 0, prefixLength: bits, addresses: bytes, flags: 0 };
+  return { kind: 'addressesAdd', ...at };
+}
+
+function key(protocol: keyof typeof IPPROTO, text: string, port: number) {
+  const { family, bytes } = parts(text);
+  return { family, protocol: IPPROTO[protocol], address: bytes, port };
+}
+
+function serve(...[protocol, text, port]: Parameters<typeof key>): KernelOp[] {
+  const service = key(protocol, text, port);
+  const settings = { scheduler: 'rr', flags: 0, timeoutSeconds: 0, prefixLength: parts(text).bits };
+  const destination = parts(service.family === 2 ? '10.244.0.7' : 'fd00:244::7').bytes;
+  const limits = { forwarding: 0, weight: 1, upperThreshold: 0, lowerThreshold: 0 };
+  const to = { destination, destinationPort: 8080 };
+  return [
+    { kind: 'virtualServiceAdd', ...service, ...settings },
+    { kind: 'destinationAdd', ...service, ...to, ...limits },
+  ];
+}
+
+/** Two VIPs, a node port, and what belongs to others. */
+function withKubeProxy(): FakeKernel {
+  const kernel = new FakeKernel();
+  kernel.foreign(
+    batch(
+      { kind: 'linkAdd', link, type: 'dummy' },
+      { kind: 'linkAdd', link: 'eth0', type: 'bridge' },
+      ...[bind('eth0', '192.168.0.1'), bind(link, '10.96.0.1'), bind(link, 'fd00:96::1')],
+      ...serve('TCP', '10.96.0.1', 443),
+      ...serve('UDP', 'fd00:96::1', 53),
+      ...serve('TCP', '192.168.0.1', 30080),
+      // Others': at an address of the node, with a port that is no node port; and elsewhere.
+      ...serve('TCP', '192.168.0.1', 8443),
+      ...serve('TCP', '203.0.113.9', 80),
+    ),
+  );
+  const sets = { 'KUBE-NODE-PORT-TCP': [30080], 'KUBE-6-LOAD-BALANCER-SOURCE-CID': [], mine: [1] };
+  for (const [name, ports] of Object.entries(sets)) {
+    kernel.ipsets.sets.set(name, { type: 'bitmap:port', references: 0, ports });
+  }
+  return kernel;
+}
+
+function heads(kernel: FakeKernel): string[] {
+  return kernel.ipvs
+    .text()
+    .split('\n')
+    .flatMap((line) => /^\S+ \S+/.exec(line)?.[0] ?? [])
+    .sort();
+}
+
+const others = ['TCP 192.168.0.1:8443', 'TCP 203.0.113.9:80'];
+
+describe("taking over from kube-proxy's ipvs mode", () => {
+  it('removes its virtual services, interface and sets, and nothing of others', async () => {
+    const kernel = withKubeProxy();
+    const scene = new Scene(kernel);
+    await scene.clock.pass(0);
+    expect(heads(kernel)).toEqual(others);
+    expect(kernel.links.texts(link)).toBeUndefined();
+    expect(kernel.links.texts('eth0')).toEqual(['192.168.0.1/32']);
+    expect([...kernel.ipsets.sets.keys()]).toEqual(['mine']);
+    expect(scene.events).toMatchObject([
+      { kind: 'ipvs', leftovers: { busy: 0, foreign: 2, interface: true } },
+    ]);
+    await scene.clock.pass(600_000);
+    expect(scene.events).toHaveLength(1);
+  });
+
+  it('waits until what was programmed is verified', async () => {
+    const kernel = withKubeProxy();
+    const scene = new Scene(kernel);
+    scene.verified = 'waiting';
+    await scene.clock.pass(600_000);
+    expect(heads(kernel)).toHaveLength(5);
+    scene.release();
+    await scene.clock.pass(0);
+    expect(heads(kernel)).toEqual(others);
+  });
+
+  it('leaves what carries connections until they have ended, and its address', async () => {
+    const kernel = withKubeProxy();
+    kernel.ipvs.traffic('TCP 10.96.0.1:443', '10.244.0.7:8080', { activeConnections: 1 });
+    const scene = new Scene(kernel);
+    await scene.clock.pass(0);
+    expect(heads(kernel)).toEqual(['TCP 10.96.0.1:443', ...others]);
+    expect(kernel.links.texts(link)).toEqual(['10.96.0.1/32']);
+    expect(scene.events).toMatchObject([{ kind: 'ipvs', leftovers: { busy: 1 } }]);
+    await scene.clock.pass(120_000);
+    expect(scene.events).toHaveLength(1);
+    kernel.ipvs.traffic('TCP 10.96.0.1:443', '10.244.0.7:8080', { activeConnections: 0 });
+    await scene.clock.pass(60_000);
+    expect(heads(kernel)).toEqual(others);
+    expect(kernel.links.texts(link)).toBeUndefined();
+    expect(scene.events).toMatchObject([{}, { kind: 'ipvs', leftovers: { interface: true } }]);
+  });
+
+  it('keeps sets that rules refer to, and says so', async () => {
+    const kernel = withKubeProxy();
+    const set = { type: 'hash:ip,port', references: 1, ports: [] };
+    kernel.ipsets.sets.set('KUBE-CLUSTER-IP', set);
+    const scene = new Scene(kernel);
+    await scene.clock.pass(600_000);
+    expect([...kernel.ipsets.sets.keys()].sort()).toEqual(['KUBE-CLUSTER-IP', 'mine']);
+    expect(scene.events).toMatchObject([{ leftovers: { keptSets: ['KUBE-CLUSTER-IP'] } }]);
+  });
+
+  it('touches nothing where the interface is not there, or is no dummy', async () => {
+    const kernel = new FakeKernel();
+    const bridge = { kind: 'linkAdd', link, type: 'bridge' } as const;
+    kernel.foreign(batch(bridge, bind(link, '10.96.0.1'), ...serve('TCP', '10.96.0.1', 443)));
+    const scene = new Scene(kernel);
+    await scene.clock.pass(1000);
+    expect(heads(kernel)).toEqual(['TCP 10.96.0.1:443']);
+    expect([kernel.links.texts(link), scene.events]).toEqual([['10.96.0.1/32'], []]);
+  });
+
+  it('leaves all but the sets to our ipvs mode, which adopts it', async () => {
+    const kernel = withKubeProxy();
+    const scene = new Scene(kernel, 'ipvs');
+    await scene.clock.pass(1000);
+    expect(heads(kernel)).toHaveLength(5);
+    expect(kernel.links.texts(link)).toHaveLength(2);
+    expect([...kernel.ipsets.sets.keys()]).toEqual(['mine']);
+  });
+
+  it('waits for what our own ipvs mode has left, which looks the same', async () => {
+    const kernel = withKubeProxy();
+    let isGone = false;
+    const ipvs: ProxyMode = {
+      ...nftablesMode,
+      name: 'ipvs',
+      owned: async () => (isGone ? [] : [{ object: `interface ${link}`, because: 'test' }]),
+      cleanup: async () => {
+        if (!isGone) throw new Error('busy');
+      },
+    };
+    const scene = new Scene(kernel, 'nftables', {}, { modes: [nftablesMode, ipvs] });
+    await scene.clock.pass(1000);
+    expect(heads(kernel)).toHaveLength(5);
+    isGone = true;
+    await scene.clock.pass(600_000);
+    expect(heads(kernel)).toEqual(others);
+  });
+
+  it('works where the kernel has neither IPVS nor ipset any more', async () => {
+    const kernel = new FakeKernel();
+    kernel.foreign(batch({ kind: 'linkAdd', link, type: 'dummy' }, bind(link, '10.96.0.1')));
+    kernel.ipvs.present = false;
+    const scene = new Scene(kernel);
+    await scene.clock.pass(0);
+    expect(kernel.links.texts(link)).toBeUndefined();
+    expect(scene.kinds()).toEqual(['ipvs']);
+  });
+});

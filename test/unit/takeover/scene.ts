@@ -1,0 +1,64 @@
+import { onTestFinished } from 'vitest';
+import { hostFiles } from '../../../src/host/files.ts';
+import type { ModeName } from '../../../src/modes/mode.ts';
+import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
+import {
+  Takeover,
+  type TakeoverEvent,
+  type TakeoverOptions,
+} from '../../../src/takeover/takeover.ts';
+import type { FakeKernel } from '../../fake/kernel.ts';
+import { machineRoot } from '../host/machine.ts';
+import { ToyClock } from '../sync/double.ts';
+
+/** A takeover under way on a kernel. */
+export class Scene {
+  readonly clock = new ToyClock();
+  readonly events: TakeoverEvent[] = [];
+  /** Of our rules. */
+  verified: 'yes' | 'waiting' = 'yes';
+  verifications = 0;
+  #release = (): void => {};
+
+  constructor(
+    kernel: FakeKernel,
+    mode: ModeName = 'nftables',
+    files: Readonly<Record<string, string>> = {},
+    among: Partial<Pick<TakeoverOptions, 'before' | 'modes'>> = {},
+  ) {
+    const stop = new AbortController();
+    const takeover = new Takeover({
+      kernel,
+      host: hostFiles(machineRoot(files)),
+      mode,
+      before: undefined,
+      modes: [nftablesMode],
+      ...among,
+      clock: this.clock,
+      verify: () => this.#verify(),
+      observer: (event) => this.events.push(event),
+    });
+    const running = takeover.run(stop.signal);
+    onTestFinished(async () => {
+      this.release();
+      stop.abort();
+      await running;
+    });
+  }
+
+  release(): void {
+    this.#release();
+  }
+
+  kinds(): string[] {
+    return this.events.map(({ kind }) => kind);
+  }
+
+  async #verify(): Promise<void> {
+    this.verifications += 1;
+    if (this.verified === 'yes') return;
+    await new Promise<void>((resolve) => {
+      this.#release = resolve;
+    });
+  }
+}
