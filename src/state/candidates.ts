@@ -81,7 +81,9 @@ function sortUnique(family: Family, packed: Uint8Array, flags: Uint8Array): Cand
   const stride = endpointBytes[family];
   if (isAscending(packed, stride)) return { endpoints: new EndpointList(family, packed), flags };
 
-  const order = Uint32Array.from(flags, (_, i) => i).sort(
+  const order = new Uint32Array(flags.length);
+  for (let i = 0; i < order.length; i += 1) order[i] = i;
+  order.sort(
     (a, b) => comparePacked(packed, a, b, stride) || preference(flags[b]!) - preference(flags[a]!),
   );
   const sorted = new Uint8Array(packed.length);

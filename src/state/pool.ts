@@ -54,13 +54,20 @@ export function withOrderOf(previous: Forwarding | undefined, next: Forwarding):
   if (previous === undefined) return next;
   const cluster = keepOrder(previous.cluster, next.cluster);
   const local = keepOrder(previous.local, next.local);
+  // These two are sets; their order only has to be stable, and sharing halves the memory.
+  const sharing = (set: 'hairpin' | 'serving', pool: 'local' | 'cluster'): EndpointList => {
+    const ordered = pool === 'local' ? local : cluster;
+    // Usually they are one list, before and after.
+    if (previous[set] === previous[pool] && next[set] === next[pool]) return ordered;
+    const list = keepOrder(previous[set], next[set]);
+    return ordered.equals(list) ? ordered : list;
+  };
   return {
     ...next,
     cluster,
     local,
-    // These two are sets; their order only has to be stable, and sharing halves the memory.
-    hairpin: shared(local, keepOrder(previous.hairpin, next.hairpin)),
-    serving: shared(cluster, keepOrder(previous.serving, next.serving)),
+    hairpin: sharing('hairpin', 'local'),
+    serving: sharing('serving', 'cluster'),
   };
 }
 
@@ -68,8 +75,4 @@ export function withOrderOf(previous: Forwarding | undefined, next: Forwarding):
 export function inOrderOf(previous: Forwarding | undefined, next: Forwarding): Forwarding {
   const ordered = withOrderOf(previous, next);
   return previous !== undefined && sameForwarding(previous, ordered) ? previous : ordered;
-}
-
-function shared(pool: EndpointList, list: EndpointList): EndpointList {
-  return pool.equals(list) ? pool : list;
 }

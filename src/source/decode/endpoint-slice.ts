@@ -1,4 +1,10 @@
-import { type Address, addressBytes, type Family, parseAddress } from '../../state/address.ts';
+import {
+  type Address,
+  addressBytes,
+  type Family,
+  parseAddress,
+  parseIPv4Number,
+} from '../../state/address.ts';
 import { Condition, type EndpointSlice, type SlicePort } from '../../state/types.ts';
 import type { Interner } from '../interner.ts';
 import { type Decoded, type Door, open, type RawObject, show } from './door.ts';
@@ -9,13 +15,6 @@ const triggerTimeAnnotation = 'endpoints.kubernetes.io/last-change-trigger-time'
 const protocols = ['TCP', 'UDP', 'SCTP'] as const;
 const families = ['IPv4', 'IPv6'] as const;
 const noHints: readonly string[] = Object.freeze([]);
-
-/** One endpoint on its way into the columns. */
-interface Endpoint {
-  readonly address: Uint8Array;
-  readonly conditions: number;
-  readonly zones: readonly string[];
-}
 
 /**
  * An EndpointSlice in columns (behaviour document 4.3). No record for slices of headless
@@ -37,14 +36,13 @@ export function decodeEndpointSlice(
     return { record: undefined, problems: door.problems };
   }
   const ports = decodePorts(door, opened.raw.ports, strings);
-  const endpoints = decodeEndpoints(door, opened.raw.endpoints, { family, nodeName, strings });
   const record: EndpointSlice = {
     namespace: strings.string(opened.id.namespace),
     name: opened.id.name,
     service: strings.string(service),
     family,
     ports,
-    ...columns(family, endpoints),
+    ...decodeEndpoints(door, opened.raw.endpoints, { family, nodeName, strings }),
     triggerTimeMs: decodeTriggerTime(door, opened.metadata),
   };
   return { record, problems: door.problems };
@@ -98,48 +96,128 @@ interface EndpointContext {
   readonly strings: Interner;
 }
 
-function decodeEndpoints(door: Door, value: unknown, context: EndpointContext): Endpoint[] {
-  const endpoints: Endpoint[] = [];
+type Columns = Pick<EndpointSlice, 'length' | 'addresses' | 'conditions' | 'zoneHints'>;
+
+/**
+ * Straight into the columns, without an object for each endpoint. Both byte columns share one
+ * buffer: a small buffer's bookkeeping outweighs its bytes.
+ */
+function decodeEndpoints(door: Door, value: unknown, context: EndpointContext): Columns {
   const list = door.list(value, 'endpoints');
+  const stride = addressBytes[context.family];
+  const bytes = new Uint8Array(list.length * (stride + 1));
+  const conditionsAt = list.length * stride;
+  let zoneHints: (readonly string[])[] | undefined;
+  let length = 0;
   for (let i = 0; i < list.length; i += 1) {
     door.within('endpoints', i);
     const raw = door.object(list[i], '');
     if (raw === undefined) continue;
-    const address = decodeEndpointAddress(door, raw, context.family);
+    const hasAddress = decodeEndpointAddress(door, raw, context.family, bytes, length * stride);
     const conditions = decodeConditions(door, raw);
-    if (address === undefined || conditions === undefined) continue;
+    if (!hasAddress || conditions === undefined) continue;
     const hints = door.object(raw.hints, 'hints');
+    bytes[conditionsAt + length] = conditions | placeBits(door, raw, hints, context.nodeName);
     const zones = hints === undefined ? noHints : hintNames(door, hints, 'forZones');
-    const nodes = hints === undefined ? noHints : hintNames(door, hints, 'forNodes');
-    const { nodeName, strings } = context;
-    endpoints.push({
-      address,
-      conditions:
-        conditions |
-        (raw.nodeName === nodeName ? Condition.local : 0) |
-        (nodes.length > 0 ? Condition.nodeHinted : 0) |
-        (nodes.includes(nodeName) ? Condition.nodeHintedHere : 0),
-      zones: zones.length === 0 ? noHints : strings.list(zones),
-    });
+    if (zones.length > 0) {
+      zoneHints ??= list.map(() => noHints);
+      zoneHints[length] = context.strings.list(zones);
+    }
+    length += 1;
   }
   door.outside();
-  return endpoints;
+  zoneHints?.splice(length);
+  return { length, ...byteColumns(bytes, list.length, length, stride), zoneHints };
 }
 
-/** Only the first address counts: what consumers should do with more was never defined. */
-function decodeEndpointAddress(door: Door, raw: RawObject, family: Family): Uint8Array | undefined {
+/** `bytes` has room for `capacity` endpoints; `length` of them could be read. */
+function byteColumns(
+  bytes: Uint8Array,
+  capacity: number,
+  length: number,
+  stride: number,
+): Pick<Columns, 'addresses' | 'conditions'> {
+  let packed = bytes;
+  if (length < capacity) {
+    packed = new Uint8Array(length * (stride + 1));
+    packed.set(bytes.subarray(0, length * stride));
+    packed.set(bytes.subarray(capacity * stride, capacity * stride + length), length * stride);
+  }
+  return {
+    addresses: packed.subarray(0, length * stride),
+    conditions: packed.subarray(length * stride),
+  };
+}
+
+/** `Condition` bits that depend on this node. */
+function placeBits(
+  door: Door,
+  raw: RawObject,
+  hints: RawObject | undefined,
+  nodeName: string,
+): number {
+  const local = raw.nodeName === nodeName ? Condition.local : 0;
+  if (hints === undefined) return local;
+  const nodes = hintNames(door, hints, 'forNodes');
+  return (
+    local |
+    (nodes.length > 0 ? Condition.nodeHinted : 0) |
+    (nodes.includes(nodeName) ? Condition.nodeHintedHere : 0)
+  );
+}
+
+/**
+ * Writes the address into `bytes` at `at`; false when there is none that can be used. Only the
+ * first address counts: what consumers should do with more was never defined.
+ */
+function decodeEndpointAddress(
+  door: Door,
+  raw: RawObject,
+  family: Family,
+  bytes: Uint8Array,
+  at: number,
+): boolean {
   const text = door.text(door.list(raw.addresses, 'addresses')[0], 'addresses[0]');
-  if (text === undefined) return door.refuse('addresses', 'has no address');
+  if (text === undefined) {
+    door.refuse('addresses', 'has no address');
+    return false;
+  }
+  if (family === 'IPv4') {
+    const value = parseIPv4Number(text);
+    if (value !== undefined && !isSpecialIPv4(value)) {
+      bytes[at] = value >>> 24;
+      bytes[at + 1] = value >>> 16;
+      bytes[at + 2] = value >>> 8;
+      bytes[at + 3] = value;
+      return true;
+    }
+  }
+  const problem = addressProblem(text, family, bytes, at);
+  if (problem !== undefined) door.refuse('addresses[0]', problem);
+  return problem === undefined;
+}
+
+/** Writes an address of any form; why it can't, if so. */
+function addressProblem(
+  text: string,
+  family: Family,
+  bytes: Uint8Array,
+  at: number,
+): string | undefined {
   const address = parseAddress(text);
-  if (address === undefined) {
-    return door.refuse('addresses[0]', `is no IP address: ${show(text)}`);
-  }
-  if (address.family !== family) {
-    return door.refuse('addresses[0]', `${show(text)} is no ${family} address`);
-  }
+  if (address === undefined) return `is no IP address: ${show(text)}`;
+  if (address.family !== family) return `${show(text)} is no ${family} address`;
   const special = specialUse(address);
-  if (special === undefined) return address.bytes;
-  return door.refuse('addresses[0]', `${show(text)} is ${special}: not usable for an endpoint`);
+  if (special !== undefined) return `${show(text)} is ${special}: not usable for an endpoint`;
+  bytes.set(address.bytes, at);
+  return undefined;
+}
+
+/** Whether `specialUse` has something to say about an IPv4 address, without making one. */
+function isSpecialIPv4(value: number): boolean {
+  const first = value >>> 24;
+  if (value === 0 || first === 127) return true;
+  return value >>> 16 === 0xa9fe || (first >= 224 && first <= 239);
 }
 
 /**
@@ -183,25 +261,4 @@ function hintNames(door: Door, hints: RawObject, field: 'forZones' | 'forNodes')
     if (name !== undefined && name !== '') names.push(name);
   }
   return names;
-}
-
-/** Both byte columns share one buffer: a small buffer's bookkeeping outweighs its bytes. */
-function columns(
-  family: Family,
-  endpoints: readonly Endpoint[],
-): Pick<EndpointSlice, 'length' | 'addresses' | 'conditions' | 'zoneHints'> {
-  const stride = addressBytes[family];
-  const addressesEnd = endpoints.length * stride;
-  const bytes = new Uint8Array(addressesEnd + endpoints.length);
-  for (let i = 0; i < endpoints.length; i += 1) {
-    bytes.set(endpoints[i]!.address, i * stride);
-    bytes[addressesEnd + i] = endpoints[i]!.conditions;
-  }
-  const hinted = endpoints.some(({ zones }) => zones.length > 0);
-  return {
-    length: endpoints.length,
-    addresses: bytes.subarray(0, addressesEnd),
-    conditions: bytes.subarray(addressesEnd),
-    zoneHints: hinted ? endpoints.map(({ zones }) => zones) : undefined,
-  };
 }
