@@ -1,4 +1,4 @@
-/** Elements that a batch adds to one set, or deletes from it, in the form of `elements` records. */
+/** Elements that a batch adds to sets, or deletes from them, in the form of `elements` records. */
 import type { Family } from '../../state/address.ts';
 import type { EndpointList } from '../../state/endpoint-list.ts';
 import { type Interval, successor } from '../../state/interval.ts';
@@ -6,6 +6,15 @@ import { ElementShape, type nftOps } from '../ops.ts';
 import type { RecordWriter } from '../records.ts';
 import { NFPROTO, NFT_SET_ELEM_INTERVAL_END } from './constants.ts';
 import { entryShape, fieldsOfSet, type SetDefinition } from './sets.ts';
+
+/** Which table. */
+export interface TablePlace {
+  readonly family: Family;
+  readonly table: string;
+}
+
+/** A writer of `nftOps`, or of more. */
+export type OpWriter = Pick<RecordWriter<typeof nftOps>, 'write'>;
 
 /** Entries of one set that a batch adds, or deletes, in the packed form of `elements` records. */
 export class Lane {
@@ -133,10 +142,61 @@ export class Lane {
   }
 }
 
+/** The lanes of one table in one transaction: the kernel looks a set up once a message. */
+export class SetLanes<Name extends string> {
+  readonly #table: TablePlace;
+  readonly #sets: Readonly<Record<Name, SetDefinition>>;
+  readonly #lanes = new Map<string, Lane>();
+
+  constructor(table: TablePlace, sets: Readonly<Record<Name, SetDefinition>>) {
+    this.#table = table;
+    this.#sets = sets;
+  }
+
+  get count(): number {
+    let count = 0;
+    for (const lane of this.#lanes.values()) count += lane.count;
+    return count;
+  }
+
+  get byteLength(): number {
+    let bytes = 0;
+    for (const lane of this.#lanes.values()) bytes += lane.byteLength;
+    return bytes;
+  }
+
+  to(purpose: 'add' | 'delete', set: Name, owner: string): Lane {
+    const id = `${purpose} ${set}`;
+    let lane = this.#lanes.get(id);
+    if (lane === undefined) {
+      lane = new Lane(this.#sets[set], purpose);
+      this.#lanes.set(id, lane);
+    }
+    lane.own(owner);
+    return lane;
+  }
+
+  /**
+   * Writes the ops of all lanes: deletions first, so that a key can be given other data in one
+   * transaction. Returns the lane behind each op index.
+   */
+  write(writer: OpWriter): Map<number, Lane> {
+    const written = new Map<number, Lane>();
+    for (const purpose of ['delete', 'add'] as const) {
+      for (const set in this.#sets) {
+        const lane = this.#lanes.get(`${purpose} ${set}`);
+        if (lane === undefined || lane.count === 0) continue;
+        written.set(writeLane(writer, this.#table, lane, purpose), lane);
+      }
+    }
+    return written;
+  }
+}
+
 /** Appends the op; returns its index. */
-export function writeLane(
-  writer: RecordWriter<typeof nftOps>,
-  { family, table }: { readonly family: Family; readonly table: string },
+function writeLane(
+  writer: OpWriter,
+  { family, table }: TablePlace,
   lane: Lane,
   purpose: 'add' | 'delete',
 ): number {

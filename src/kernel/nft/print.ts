@@ -39,7 +39,8 @@ export function printOps(ops: Uint8Array, typesOf: SetTypesOf): string {
   return lines.map((line) => `${line}\n`).join('');
 }
 
-function printOp(op: NftOp, typesOf: SetTypesOf): string {
+/** One op as one line. */
+export function printOp(op: NftOp, typesOf: SetTypesOf): string {
   switch (op.kind) {
     case 'generationExpect':
       return `# only if the generation is ${op.generation}`;

@@ -325,6 +325,11 @@ export const drop: Statement = (out) => {
   out.write('immediateVerdict', { code: VERDICT.drop, chain: '' });
 };
 
+/** `return` */
+export const returnToCaller: Statement = (out) => {
+  out.write('immediateVerdict', { code: VERDICT.return, chain: '' });
+};
+
 export function jump(chain: string): Statement {
   return (out) => void out.write('immediateVerdict', { code: VERDICT.jump, chain });
 }

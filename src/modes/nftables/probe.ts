@@ -2,7 +2,6 @@
  * Asks the kernel whether it can do what the layout needs: everything is put into one transaction
  * whose last op must fail, so that the kernel judges all of it and keeps nothing.
  */
-import { KernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { BaseChain } from '../../kernel/nft/chain.ts';
 import { NF_INET, NFPROTO } from '../../kernel/nft/constants.ts';
@@ -24,6 +23,7 @@ import {
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import type { MissingFeature } from '../mode.ts';
+import { advice, probeTransaction } from '../probe-transaction.ts';
 import { frontendSelectors } from './chains.ts';
 import { setDefinitions, setFields, setNames } from './layout.ts';
 
@@ -39,10 +39,6 @@ const probeChains = {
 } as const satisfies Record<string, BaseChain>;
 
 const family = 'IPv4';
-
-function advice(option: string, module: string): string {
-  return `load module ${module} (kernel option ${option})`;
-}
 
 const ruleProbes: readonly RuleProbe[] = [
   {
@@ -126,18 +122,5 @@ function probeBatch(): { ops: Uint8Array; features: (MissingFeature | undefined)
  */
 export async function probe(kernel: Kernel): Promise<readonly MissingFeature[]> {
   const { ops, features } = probeBatch();
-  const result = await kernel.apply(ops);
-  if (result.kind === 'applied') throw new Error('the kernel accepted the deletion of no chain');
-  const denied = result.failures.find(({ code }) => code === 'EPERM' || code === 'EACCES');
-  if (denied !== undefined) {
-    const { code, message } = denied;
-    throw new KernelError({ operation: 'nft.probe', subject: 'nf_tables', code, words: message });
-  }
-  const missing: MissingFeature[] = [];
-  for (const { op, code } of result.failures) {
-    const feature = op === undefined ? undefined : features[op];
-    if (feature === undefined || missing.includes(feature)) continue;
-    missing.push({ ...feature, feature: `${feature.feature} (${code})` });
-  }
-  return missing;
+  return probeTransaction(kernel, ops, features);
 }

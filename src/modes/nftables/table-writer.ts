@@ -3,7 +3,7 @@
 import type { KernelFailure } from '../../kernel/kernel.ts';
 import { acceptPolicy, type ChainDefinition } from '../../kernel/nft/chain.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
-import type { Lane } from '../../kernel/nft/lane.ts';
+import { type Lane, SetLanes } from '../../kernel/nft/lane.ts';
 import { compileRule } from '../../kernel/nft/rule.ts';
 import type { SetDefinition } from '../../kernel/nft/sets.ts';
 import { nftOps } from '../../kernel/ops.ts';
@@ -13,7 +13,7 @@ import { mergeCIDRs } from '../../state/interval.ts';
 import type { Batch, Environment, ModeConfig } from '../mode.ts';
 import { fixedChains } from './chains.ts';
 import { binary } from './frontends.ts';
-import { Lanes } from './lanes.ts';
+import type { Lanes } from './lanes.ts';
 import { type SetDefinitions, setFields, tableComment, tableName } from './layout.ts';
 
 export class TableWriter {
@@ -25,7 +25,7 @@ export class TableWriter {
 
   constructor(family: Family, sets: SetDefinitions) {
     this.#family = family;
-    this.lanes = new Lanes(sets);
+    this.lanes = new SetLanes({ family, table: tableName }, sets);
   }
 
   get byteLength(): number {
@@ -94,7 +94,7 @@ export class TableWriter {
 
   /** The transaction; undefined when there is nothing to do. */
   batch(): Batch | undefined {
-    const lanes = this.lanes.write(this.#writer, this.#family);
+    const lanes = this.lanes.write(this.#writer);
     // Rules first: unused chains may refer to each other, in any order.
     for (const op of ['chainFlush', 'chainDelete'] as const) {
       for (const chain of this.#unusedChains) this.#write(op, { ...this.#inTable(), chain });

@@ -1,0 +1,35 @@
+/** Asks the kernel about nf_tables with a transaction that it must refuse in the end. */
+import { KernelError } from '../kernel/errors.ts';
+import type { Kernel } from '../kernel/kernel.ts';
+import type { MissingFeature } from './mode.ts';
+
+/** What to do about a module that is missing. */
+export function advice(option: string, module: string): string {
+  return `load module ${module} (kernel option ${option})`;
+}
+
+/**
+ * Applies `ops`, the last of which every kernel refuses. `features` says what the refusal of each
+ * of the others means. Throws KernelError (EPERM) without CAP_NET_ADMIN in the network namespace's
+ * user namespace.
+ */
+export async function probeTransaction(
+  kernel: Kernel,
+  ops: Uint8Array,
+  features: readonly (MissingFeature | undefined)[],
+): Promise<readonly MissingFeature[]> {
+  const result = await kernel.apply(ops);
+  if (result.kind === 'applied') throw new Error('the kernel accepted the deletion of no chain');
+  const denied = result.failures.find(({ code }) => code === 'EPERM' || code === 'EACCES');
+  if (denied !== undefined) {
+    const { code, message } = denied;
+    throw new KernelError({ operation: 'nft.probe', subject: 'nf_tables', code, words: message });
+  }
+  const missing: MissingFeature[] = [];
+  for (const { op, code } of result.failures) {
+    const feature = op === undefined ? undefined : features[op];
+    if (feature === undefined || missing.includes(feature)) continue;
+    missing.push({ ...feature, feature: `${feature.feature} (${code})` });
+  }
+  return missing;
+}
