@@ -25,8 +25,9 @@ export default defineConfig({
         test: {
           name: 'vm',
           include: ['test/**/*.vm.test.ts'],
-          testTimeout: 60_000,
-          hookTimeout: 60_000,
+          // Emulated: options of the command line do not reach a project that has its own.
+          testTimeout: 300_000,
+          hookTimeout: 300_000,
           fileParallelism: false,
         },
       },

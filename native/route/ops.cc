@@ -29,7 +29,7 @@ Result Encode(const op::LinkAdd& op, std::uint32_t sequence, wire::MessageWriter
   if (op.type.empty() || op.type.size() > kTypeBytesMax) {
     return std::unexpected(DecodeError{op.kName, "type", "is no name of 1 to 31 bytes"});
   }
-  BeginLinkMessage(out, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, sequence);
+  BeginLinkMessage(out, RTM_NEWLINK, NLM_F_CREATE, sequence);
   out.PutString(IFLA_IFNAME, op.link);
   const auto info = out.BeginNest(IFLA_LINKINFO);
   out.PutString(IFLA_INFO_KIND, op.type);

@@ -24,8 +24,8 @@ const addresses = {
  * refused does not keep those after it from being tried. ENODEV: there is no such link.
  */
 export const routeOps = {
-  /** Adds a link of a type that needs no more than its name, such as `dummy`. EEXIST; EOPNOTSUPP
-   * when the kernel has no such type. */
+  /** Adds a link of a type that needs no more than its name, such as `dummy`. One that is there
+   * already stays as it is. EOPNOTSUPP when the kernel has no such type. */
   linkAdd: { code: 48, fields: { ...link, type: 'string' } },
   /** Sets IFF_UP. */
   linkUp: { code: 49, fields: link },

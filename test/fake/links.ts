@@ -40,7 +40,7 @@ export class FakeLinks {
     try {
       switch (op.kind) {
         case 'linkAdd':
-          if (this.#links.has(op.link)) throw new Refusal('EEXIST');
+          if (this.#links.has(op.link)) return [];
           if (!this.types.has(op.type)) throw new Refusal('EOPNOTSUPP');
           this.#add(op.link, op.type);
           return [];
