@@ -5,7 +5,7 @@
  */
 import type { ApplyResult, Kernel, KernelFailure } from '../kernel/kernel.ts';
 import type { Address, CIDR, Family } from '../state/address.ts';
-import type { Forwarding } from '../state/types.ts';
+import type { Forwarding, ServicePortName } from '../state/types.ts';
 
 export type ModeName = 'nftables' | 'ipvs' | 'iptables' | 'userspace';
 
@@ -27,7 +27,29 @@ export interface ModeConfig {
   readonly localhostNodePorts: boolean;
   /** Forwarded packets that connection tracking can't place are dropped, where a mode does (7.4). */
   readonly dropInvalid: boolean;
+  /** Only for ipvs mode. */
+  readonly ipvs?: IPVSSettings;
 }
+
+/** What only ipvs mode needs to know. */
+export interface IPVSSettings {
+  /** As the kernel names it: `rr`. */
+  readonly scheduler: string;
+  /** Virtual services at these addresses are others', unless we made them. */
+  readonly excludeCIDRs: readonly CIDR[];
+  /** How long the kernel remembers idle connections; 0 = as it is. */
+  readonly tcpTimeoutSeconds: number;
+  readonly tcpFinTimeoutSeconds: number;
+  readonly udpTimeoutSeconds: number;
+}
+
+export const defaultIPVSSettings: IPVSSettings = {
+  scheduler: 'rr',
+  excludeCIDRs: [],
+  tcpTimeoutSeconds: 0,
+  tcpFinTimeoutSeconds: 0,
+  udpTimeoutSeconds: 0,
+};
 
 /** What applies to all Services and changes while running, for one family. */
 export interface Environment {
@@ -35,6 +57,8 @@ export interface Environment {
   readonly serviceCIDRs: readonly CIDR[];
   /** Addresses of this node that accept node ports; `all` = every local address but loopback. */
   readonly nodePortAddresses: readonly Address[] | 'all';
+  /** Addresses of this machine, which no Service may take from it. Only for ipvs mode. */
+  readonly hostAddresses?: readonly Address[];
 }
 
 /** One thing that the kernel lacks for a mode. */
@@ -47,8 +71,10 @@ export interface MissingFeature {
 
 /** Ops for one transaction (or, in a mode without transactions, one ordered batch). */
 export interface Batch {
-  /** Records of `nftOps`. */
+  /** Records of `kernelOps`. */
   readonly ops: Uint8Array;
+  /** Transactions of nf_tables in it, each of which moves the generation; default 1. */
+  readonly transactions?: number;
   /** Objects written or deleted: rules, chains, elements. */
   readonly writes: number;
   /** Keys of the Forwardings whose ops made the kernel fail; empty when it can't be told. */
@@ -117,9 +143,10 @@ export interface Planner {
    * Deletions that must not share a transaction with what made the objects unused: a packet
    * between two lookups may still need them, and kernels before 6.2 still count the reference.
    * They are a transaction of their own, so that a refusal harms nothing. Call it every `deferMs`
-   * while `deferred`: each call returns what was waiting at the call before, if anything.
+   * while `deferred`: each call returns what was waiting at the call before, if anything. Where the
+   * kernel knows whether packets need an object (the connections of a real server), it is asked.
    */
-  takeDeferred(): Batch | undefined;
+  takeDeferred(kernel: Kernel): Promise<Batch | undefined> | Batch | undefined;
 
   /** A batch took away something that packets may have bound clients to (see `takeSweep`). */
   readonly sweepDue: boolean;
@@ -129,6 +156,9 @@ export interface Planner {
    * between reading and deleting (ENOENT): call it again then.
    */
   takeSweep(kernel: Kernel): Promise<Batch | undefined>;
+
+  /** Addresses refused since the last call; only modes that bind addresses refuse any. */
+  takeRefused?(): readonly RefusedAddress[];
 
   /**
    * Reads what the kernel holds of ours. Read-only. No batch may be under way meanwhile, unless the
@@ -155,7 +185,13 @@ export interface Planner {
   reset(inForce: Iterable<Forwarding>, pause: Pause): Promise<void>;
 }
 
-/** Time between two calls of `takeDeferred`. */
+/** An address that a Service asks for, but that is this machine's own. */
+export interface RefusedAddress {
+  readonly servicePort: ServicePortName;
+  readonly address: Address;
+}
+
+/** Least time between two calls of `takeDeferred`. */
 export const deferMs = 1000;
 
 /** Something in the kernel that is a mode's own. */
@@ -169,7 +205,7 @@ export interface OwnedObject {
 export interface ProxyMode {
   readonly name: ModeName;
   /** Asks the kernel whether it can do what this mode needs, without leaving anything behind. */
-  probe(kernel: Kernel): Promise<readonly MissingFeature[]>;
+  probe(kernel: Kernel, ipvs?: IPVSSettings): Promise<readonly MissingFeature[]>;
   planner(config: ModeConfig, environment: Environment): Planner;
   /** The ops as text that people and golden files read. */
   script(ops: Uint8Array): string;

@@ -6,6 +6,7 @@ import type { SourceProblem } from '../source/source.ts';
 import { formatConflict } from '../state/claims.ts';
 import { formatServicePortName } from '../state/types.ts';
 import type { SyncEvent } from '../sync/events.ts';
+import { refusalText } from './refusal-text.ts';
 
 export interface ClusterEventsOptions {
   readonly sink: EventSink;
@@ -79,6 +80,12 @@ export class ClusterEvents {
         const port = `${formatServicePortName(forwarding.servicePort)} ${protocol}`;
         const note = `node ${this.#options.nodeName} refuses ${port} of ${event.family}: ${failure.message}`;
         this.#aboutService(`${namespace}/${name}`, 'SetAside', 'Sync', note);
+        return;
+      }
+      case 'address-refused': {
+        const { namespace, name } = event.servicePort;
+        const note = `node ${this.#options.nodeName}: ${refusalText(event)}`;
+        this.#aboutService(`${namespace}/${name}`, 'AddressRefused', 'Sync', note);
         return;
       }
       default:

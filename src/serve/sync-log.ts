@@ -4,6 +4,7 @@ import { formatConflict } from '../state/claims.ts';
 import type { ServicePortName } from '../state/types.ts';
 import type { FamilyEvent, Observer, ServiceEvent, SyncEvent } from '../sync/events.ts';
 import type { Logger } from './log.ts';
+import { refusalText } from './refusal-text.ts';
 
 export function syncLog(log: Logger): Observer {
   return (event: SyncEvent) => {
@@ -58,6 +59,11 @@ function logFamily(log: Logger, event: FamilyEvent): void {
       const { purpose, drift } = event;
       if (purpose === 'start') log.info({ family, ...drift }, 'Kernel differed at the start');
       else log.warn({ family, purpose, ...drift }, 'Kernel was changed by others, is repaired');
+      return;
+    }
+    case 'address-refused': {
+      const err = refusalText(event);
+      log.warn({ ...named(event.servicePort), family, err }, 'Address is refused');
       return;
     }
     case 'audited':

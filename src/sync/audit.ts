@@ -5,7 +5,7 @@
 import { isKernelError } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Drift, Observation, Planner } from '../modes/mode.ts';
-import { type Applier, asKernelFailure, type Failure } from './batch.ts';
+import { type Applier, type Failure, unknownFailure } from './batch.ts';
 import { type Clock, Pacer } from './clock.ts';
 import { addDrift } from './events.ts';
 import { PatientReader } from './patient-reader.ts';
@@ -192,8 +192,7 @@ export class Audit {
       return nothing;
     }
     if (result instanceof Error) {
-      const failures = [asKernelFailure(result)];
-      return { kind: 'failed', failure: { lost: new Map(), culprits: [], failures } };
+      return { kind: 'failed', failure: unknownFailure(result) };
     }
     this.#stale = 0;
     this.verified(result.generation, commits);

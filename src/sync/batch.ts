@@ -31,6 +31,8 @@ export interface Failure {
   readonly lost: ReadonlyMap<string, Change>;
   readonly culprits: readonly string[];
   readonly failures: readonly KernelFailure[];
+  /** Other parts of the batch are in force: only reading the kernel tells which. */
+  readonly partly: boolean;
 }
 
 export interface ApplierOptions {
@@ -218,13 +220,14 @@ export class Applier {
     this.#batches += 1;
     let startedMs = encodedMs;
     const result = await ruleset.commit(
+      batch.transactions ?? 1,
       () => {
         startedMs = clock.now();
         return kernel.apply(batch.ops).catch(asFailed);
       },
       ({ kind }) => kind === 'applied',
     );
-    if (result.kind === 'failed') return this.#refused(batch, changes, result.failures);
+    if (result.kind === 'failed') return this.#refused(batch, changes, result);
     batch.committed?.(result);
     this.#bytesMax = Math.min(this.#options.batchBytesMax, this.#bytesMax * 2);
     this.#pace(batch.ops.length, clock.now() - startedMs);
@@ -255,12 +258,12 @@ export class Applier {
   #refused(
     batch: Batch,
     changes: ReadonlyMap<string, Change>,
-    failures: readonly KernelFailure[],
+    { failures, partly }: Extract<ApplyResult, { kind: 'failed' }>,
   ): Failure {
     const culprits = new Set(failures.flatMap((failure) => batch.culprits(failure)));
     const denied = failures.some(({ code }) => code === 'EPERM' || code === 'EACCES');
-    if (denied) return { lost: changes, culprits: [], failures };
-    return this.#blame(culprits, changes, failures);
+    if (denied) return { lost: changes, culprits: [], failures, partly };
+    return { ...this.#blame(culprits, changes, failures), partly };
   }
 
   /** Without a culprit batches shrink, until one that fails holds a single change. */
@@ -277,7 +280,7 @@ export class Applier {
       if (alone && (shrunk || suspected(only))) culprits.add(only);
       this.#bytesMax = Math.max(1, Math.floor(this.#bytesMax / shrinkFactor));
     }
-    return { lost: changes, culprits: [...culprits], failures };
+    return { lost: changes, culprits: [...culprits], failures, partly: false };
   }
 
   async #untranslatable(key: string, error: Error): Promise<Failure> {
@@ -289,6 +292,7 @@ export class Applier {
       lost,
       culprits: [...(failure?.culprits ?? []), key],
       failures: [...(failure?.failures ?? []), own],
+      partly: failure?.partly ?? false,
     };
   }
 
@@ -325,10 +329,20 @@ export function asKernelFailure(error: Error & { code?: string }): KernelFailure
 
 /** A failure that nobody can be blamed for. */
 export function unknownFailure(error: Error): Failure {
-  return { lost: new Map(), culprits: [], failures: [asKernelFailure(error)] };
+  return { lost: new Map(), culprits: [], failures: [asKernelFailure(error)], partly: false };
 }
+
+/** Of nf_tables, then of IPVS (ESRCH: no such virtual service) and of addresses. */
+const contradictions: ReadonlySet<string> = new Set([
+  'ENOENT',
+  'EEXIST',
+  'ERESTART',
+  'ESRCH',
+  'EADDRNOTAVAIL',
+  'ENODEV',
+]);
 
 /** The kernel is not what we believe: an object is missing, or is there already. */
 export function contradictsBelief({ code }: KernelFailure): boolean {
-  return code === 'ENOENT' || code === 'EEXIST' || code === 'ERESTART';
+  return contradictions.has(code);
 }

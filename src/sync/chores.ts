@@ -19,8 +19,8 @@ export interface ChoresOptions {
   readonly sliceMs: number;
 }
 
-/** After a sweep that took t, at least `sweepRestFactor * t` passes before the next one. */
-const sweepRestFactor = 10;
+/** After a chore that took t, at least `restFactor * t` passes before the next one of its kind. */
+const restFactor = 10;
 
 /** Syncs come first, but not for longer than this while chores wait. */
 const patienceMs = 1000;
@@ -73,11 +73,14 @@ export class Chores {
     if (planner.sweepDue && now >= this.#sweepAtMs) {
       const retryMs = await this.#apply('sweep', () => planner.takeSweep(reader));
       const endMs = clock.now();
-      this.#sweepAtMs = endMs + (retryMs ?? (endMs - now) * sweepRestFactor);
+      this.#sweepAtMs = endMs + (retryMs ?? (endMs - now) * restFactor);
     }
     if (this.#deferredAtMs !== undefined && now >= this.#deferredAtMs) {
-      const retryMs = await this.#apply('deferred', async () => planner.takeDeferred());
-      this.#deferredAtMs = retryMs && clock.now() + retryMs;
+      const startMs = clock.now();
+      const retryMs = await this.#apply('deferred', async () => planner.takeDeferred(reader));
+      const endMs = clock.now();
+      const restMs = Math.max(deferMs, (endMs - startMs) * restFactor);
+      this.#deferredAtMs = endMs + (retryMs ?? restMs);
     }
   }
 

@@ -79,3 +79,8 @@ export class Pacer {
   /** For work that others do: nothing, or a rest to wait for when the slice is spent. */
   readonly pause = (): Promise<void> | undefined => (this.spent ? this.rest() : undefined);
 }
+
+/** `atMs` undefined = never. */
+export function isDue(atMs: number | undefined, now: number): boolean {
+  return atMs !== undefined && now >= atMs;
+}

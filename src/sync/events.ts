@@ -1,6 +1,6 @@
 /** What the sync loop tells the world: values that logs, metrics and health are made from. */
 import type { KernelFailure } from '../kernel/kernel.ts';
-import type { Drift } from '../modes/mode.ts';
+import type { Drift, RefusedAddress } from '../modes/mode.ts';
 import type { Family } from '../state/address.ts';
 import type { Conflict } from '../state/claims.ts';
 import type { ServicePortName } from '../state/types.ts';
@@ -71,6 +71,10 @@ export type FamilyEvent = { readonly family: Family } & (
       readonly purpose: Purpose;
       readonly drift: Drift;
     }
+  | ({
+      /** A Service asks for an address of this machine: it is not taken from it. */
+      readonly kind: 'address-refused';
+    } & RefusedAddress)
   | { readonly kind: 'audited'; readonly durationMs: number }
 );
 

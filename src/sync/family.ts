@@ -16,7 +16,7 @@ import {
   unknownFailure,
 } from './batch.ts';
 import { Chores } from './chores.ts';
-import { Bell, type Clock, Pacer } from './clock.ts';
+import { Bell, type Clock, isDue, Pacer } from './clock.ts';
 import { isDrift, type Observer, type Purpose } from './events.ts';
 import type { ForwardingFollower } from './follower.ts';
 import { adoptAll, type RepairOptions, repairAll } from './recovery.ts';
@@ -309,6 +309,8 @@ export class FamilySync {
       await this.#failed(failure, purpose);
     }
     this.#tellSettled();
+    for (const refused of this.#planner.takeRefused?.() ?? [])
+      observer({ kind: 'address-refused', family: this.family, ...refused });
     observer({ kind: 'done', family: this.family, purpose, ok, durationMs: now - startedMs });
     if (this.#queued) observer({ kind: 'queued', family: this.family });
   }
@@ -340,11 +342,11 @@ export class FamilySync {
     for (const [key, cause] of this.#todo) this.#dirty.set(key, cause);
     this.#todo = new Map();
     this.#audit.cancel();
-    const { culprits, failures } = failure;
+    const { culprits, failures, partly } = failure;
     const disbelieved = purpose === 'changes' && failures.some(contradictsBelief);
     if (!disbelieved) for (const key of culprits) this.#setAside(key, failure, purpose);
-    const contained =
-      purpose === 'changes' && !disbelieved && culprits.length > 0 && this.#environmentInForce;
+    const clear = purpose === 'changes' && !disbelieved && !partly;
+    const contained = clear && culprits.length > 0 && this.#environmentInForce;
     const retryMs = contained ? undefined : this.#recoveryBackoff.failed();
     if (retryMs !== undefined) this.#recoverAtMs = this.#options.clock.now() + retryMs;
     else await this.#planner.reset(this.#applier.applied.values(), this.#pause());
@@ -393,8 +395,4 @@ export class FamilySync {
     }
     this.#bell.ring();
   }
-}
-
-function isDue(atMs: number | undefined, now: number): boolean {
-  return atMs !== undefined && now >= atMs;
 }

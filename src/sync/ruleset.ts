@@ -3,7 +3,8 @@
  * commits of everyone, and a dump is only consistent while nobody commits.
  */
 export class Ruleset {
-  readonly #commits = new Set<Promise<unknown>>();
+  /** What is under way, and how many transactions each of it has. */
+  readonly #commits = new Map<Promise<unknown>, number>();
   #completed = 0;
   #readers = 0;
   #readable: Promise<void> | undefined;
@@ -16,17 +17,26 @@ export class Ruleset {
 
   /** Our commits that may be in force. */
   get started(): number {
-    return this.#completed + this.#commits.size;
+    let started = this.#completed;
+    for (const transactions of this.#commits.values()) started += transactions;
+    return started;
   }
 
-  /** Runs one commit, after exclusive reads are over. `succeeded` tells whether it took effect. */
-  async commit<T>(run: () => Promise<T>, succeeded: (result: T) => boolean): Promise<T> {
+  /**
+   * Runs a batch of so many transactions, after exclusive reads are over. `succeeded` tells whether
+   * it took effect.
+   */
+  async commit<T>(
+    transactions: number,
+    run: () => Promise<T>,
+    succeeded: (result: T) => boolean,
+  ): Promise<T> {
     while (this.#readable !== undefined) await this.#readable;
     const running = run();
-    this.#commits.add(running);
+    this.#commits.set(running, transactions);
     try {
       const result = await running;
-      if (succeeded(result)) this.#completed += 1;
+      if (succeeded(result)) this.#completed += transactions;
       return result;
     } finally {
       this.#commits.delete(running);
@@ -39,7 +49,7 @@ export class Ruleset {
     this.#readable ??= new Promise((resolve) => {
       this.#release = resolve;
     });
-    await Promise.allSettled(this.#commits);
+    await Promise.allSettled(this.#commits.keys());
     try {
       return await read();
     } finally {

@@ -77,9 +77,9 @@ describe('the ruleset of a namespace', () => {
     const note = (what: string) => (): void => {
       order.push(what);
     };
-    void ruleset.commit(() => first.promise, Boolean).then(note('first commit'));
+    void ruleset.commit(1, () => first.promise, Boolean).then(note('first commit'));
     void ruleset.readAlone(() => read.promise).then(note('read'));
-    void ruleset.commit(async () => 'x', Boolean).then(note('second commit'));
+    void ruleset.commit(1, async () => 'x', Boolean).then(note('second commit'));
     await quiet();
     expect(order).toEqual([]);
     read.resolve('read');
@@ -94,14 +94,16 @@ describe('the ruleset of a namespace', () => {
     const ruleset = new Ruleset();
     const running = deferred();
     await ruleset.commit(
+      1,
       async () => 'failed',
       (result) => result !== 'failed',
     );
     await ruleset.commit(
+      1,
       async () => 'ok',
       (result) => result !== 'failed',
     );
-    void ruleset.commit(() => running.promise, Boolean);
+    void ruleset.commit(1, () => running.promise, Boolean);
     expect([ruleset.completed, ruleset.started]).toEqual([1, 2]);
     running.resolve('ok');
     await quiet();
@@ -111,6 +113,6 @@ describe('the ruleset of a namespace', () => {
   it('lets commits go on after a reader that failed', async () => {
     const ruleset = new Ruleset();
     await expect(ruleset.readAlone(() => Promise.reject(new Error('no')))).rejects.toThrow('no');
-    expect(await ruleset.commit(async () => 'ok', Boolean)).toBe('ok');
+    expect(await ruleset.commit(1, async () => 'ok', Boolean)).toBe('ok');
   });
 });

@@ -1,0 +1,10 @@
+import type { RefusedAddress } from '../modes/mode.ts';
+import { formatAddress } from '../state/address.ts';
+
+/** Why an address of a Service is not put on our link, in words for logs and events. */
+export function refusalText({ address }: Pick<RefusedAddress, 'address'>): string {
+  return (
+    `${formatAddress(address.bytes)} is an address of this machine: only the Service's ports are ` +
+    'served on it'
+  );
+}
