@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Config } from './config/config.ts';
 import { checkConfig } from './host/checks.ts';
 import type { HostFiles } from './host/files.ts';
+import { ipvsSettings } from './host/ipvs.ts';
 import { nodeIPs } from './host/node-ips.ts';
 import { setOomScore } from './host/oom-score.ts';
 import { setSysctls } from './host/sysctls.ts';
@@ -158,6 +159,7 @@ export class App {
       of.detectLocal,
       of.nodePortAddresses,
       of.modes[this.mode],
+      this.mode === 'ipvs' ? of.ipvs : undefined,
     ];
     if (!isDeepStrictEqual(ruled(before), ruled(config))) this.#succession?.renew();
   }
@@ -191,7 +193,12 @@ export class App {
 
   async #selectMode(config: Config): Promise<ProxyMode> {
     const { kernel, log, modes, nodeName } = this.#options;
-    const { mode, fallbacks } = await selectMode(config.mode, kernel, modes);
+    const { mode, fallbacks } = await selectMode(
+      config.mode,
+      kernel,
+      modes,
+      ipvsSettings(config.ipvs),
+    );
     for (const fallback of fallbacks) {
       log.warn({ ...fallback }, 'Falling back to another mode');
       this.#metrics.lifecycle.fellBack(fallback.from, fallback.to);

@@ -8,6 +8,7 @@ import type { ConntrackObserver } from './conntrack/events.ts';
 import { ConntrackReconciler } from './conntrack/reconciler.ts';
 import { isConntrackLiberal } from './host/conntrack.ts';
 import type { HostFiles } from './host/files.ts';
+import { ipvsSettings } from './host/ipvs.ts';
 import { localDetector } from './host/local-detector.ts';
 import { hasLocalhostNodePorts } from './host/localhost-node-ports.ts';
 import { NodeFacts } from './host/node-facts.ts';
@@ -43,7 +44,7 @@ export interface EngineOptions {
   readonly resolved: (service: string) => void;
 }
 
-/** How often the machine's addresses are read, where they decide about node ports. */
+/** How often the machine's addresses are read, where they decide about anything. */
 const interfacesPeriodMs = 5000;
 
 /** Small enough that neither encoding it nor the kernel's commit holds anybody up for long. */
@@ -62,7 +63,7 @@ export class Engine {
   constructor(options: EngineOptions) {
     const { config, state, interfaces, clock } = options;
     this.#options = options;
-    this.#facts = new NodeFacts({ config, state, interfaces });
+    this.#facts = new NodeFacts({ config, state, interfaces, mode: options.mode.name });
     const ruleset = new Ruleset();
     const made = options.families.map((family) => this.#makeFamily(family, ruleset));
     this.families = made.map(({ sync }) => sync);
@@ -130,6 +131,7 @@ export class Engine {
       localDetector: detector,
       localhostNodePorts: hasLocalhostNodePorts(config, family),
       dropInvalid: host === undefined || !isConntrackLiberal(host),
+      ipvs: ipvsSettings(config.ipvs),
     };
     const reconciler = this.#makeReconciler(family);
     const sync = new FamilySync({
@@ -163,7 +165,8 @@ export class Engine {
   }
 
   #keepReadingInterfaces(): () => void {
-    if (this.#options.config.nodePortAddresses.kind !== 'cidrs') return () => {};
+    const { config, mode } = this.#options;
+    if (config.nodePortAddresses.kind !== 'cidrs' && mode.name !== 'ipvs') return () => {};
     const timer = setInterval(() => {
       this.#facts.readInterfaces();
       this.wake();
@@ -181,7 +184,8 @@ function syncSettings(config: Config, mode: ProxyMode): SyncSettings {
     sliceMs,
     audit: {
       checkMs: Math.min(auditCheckMs, maxMs),
-      fullMs: fullSyncPeriodMs,
+      // No generation tells what others did to IPVS: upstream looks once a sync period, too.
+      fullMs: mode.name === 'ipvs' ? Math.min(syncPeriodMs, fullSyncPeriodMs) : fullSyncPeriodMs,
       restFactor: 20,
     },
     asideBackoff: { firstMs: 1000, secondMs: 2000, maxMs },

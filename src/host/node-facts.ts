@@ -1,11 +1,11 @@
 /** What this node adds to the meaning of Services: its zone, its addresses, its node ports. */
 import type { Config } from '../config/config.ts';
-import type { Environment } from '../modes/mode.ts';
+import type { Environment, ModeName } from '../modes/mode.ts';
 import { type Address, type Family, formatAddress } from '../state/address.ts';
 import type { ResolveContext } from '../state/resolve.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { Node } from '../state/types.ts';
-import { type NodeIPs, nodeIPs } from './node-ips.ts';
+import { isLoopback, type NodeIPs, nodeIPs } from './node-ips.ts';
 import { listeningAddresses, nodePortAddresses } from './node-ports.ts';
 
 export interface NodeFactsOptions {
@@ -13,6 +13,7 @@ export interface NodeFactsOptions {
   readonly state: ClusterState;
   /** Reads the addresses of this machine. */
   readonly interfaces: () => readonly Address[];
+  readonly mode: ModeName;
 }
 
 /** Everything derived is made once, and again only when what it comes from changed. */
@@ -50,20 +51,35 @@ export class NodeFacts {
 
   /** The same object until something in it changes. */
   environment(family: Family): Environment {
-    const { config, state } = this.#options;
-    const next: Environment = {
-      serviceCIDRs: state.serviceCIDRs(family),
-      nodePortAddresses: nodePortAddresses(
-        config.nodePortAddresses,
-        family,
-        this.ips,
-        () => this.#interfaces,
-      ),
-    };
+    const { config, mode, state } = this.#options;
+    const addresses = nodePortAddresses(
+      config.nodePortAddresses,
+      family,
+      this.ips,
+      () => this.#interfaces,
+    );
+    const serviceCIDRs = state.serviceCIDRs(family);
+    const next: Environment =
+      mode === 'ipvs'
+        ? { serviceCIDRs, ...this.#bindingFacts(family, addresses) }
+        : { serviceCIDRs, nodePortAddresses: addresses };
     const last = this.#environments.get(family);
     if (last !== undefined && same(last, next)) return last;
     this.#environments.set(family, next);
     return next;
+  }
+
+  /** IPVS knows no wildcard, and what it binds must not be anybody's. */
+  #bindingFacts(
+    family: Family,
+    addresses: Environment['nodePortAddresses'],
+  ): Pick<Environment, 'nodePortAddresses' | 'hostAddresses'> {
+    const own = this.#interfaces.filter((address) => address.family === family);
+    const ofNode = (this.#node?.addresses ?? []).filter((address) => address.family === family);
+    return {
+      nodePortAddresses: addresses === 'all' ? own.filter(acceptsNodePorts) : addresses,
+      hostAddresses: [...own, ...ofNode],
+    };
   }
 
   /** Reads the addresses of this machine again. */
@@ -91,8 +107,16 @@ export class NodeFacts {
 function same(a: Environment, b: Environment): boolean {
   return (
     a.serviceCIDRs === b.serviceCIDRs &&
-    addressTexts(a.nodePortAddresses) === addressTexts(b.nodePortAddresses)
+    addressTexts(a.nodePortAddresses) === addressTexts(b.nodePortAddresses) &&
+    addressTexts(a.hostAddresses ?? []) === addressTexts(b.hostAddresses ?? [])
   );
+}
+
+/** Neither loopback nor what is only valid on one link (behaviour document 8.3). */
+function acceptsNodePorts(address: Address): boolean {
+  const { family, bytes } = address;
+  const isLinkLocal = family === 'IPv6' && bytes[0] === 0xfe && (bytes[1]! & 0xc0) === 0x80;
+  return !isLoopback(address) && !isLinkLocal;
 }
 
 function addressTexts(addresses: Environment['nodePortAddresses']): string {

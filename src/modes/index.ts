@@ -1,12 +1,22 @@
 /** Which modes there are, and which one runs. A new mode is a folder here and a line below. */
 import type { Kernel } from '../kernel/kernel.ts';
-import type { MissingFeature, ModeName, ProxyMode } from './mode.ts';
+import { ipvsMode } from './ipvs/mode.ts';
+import {
+  defaultIPVSSettings,
+  type IPVSSettings,
+  type MissingFeature,
+  type ModeName,
+  type ProxyMode,
+} from './mode.ts';
 import { nftablesMode } from './nftables/mode.ts';
 
 export type ModeRegistry = ReadonlyMap<ModeName, ProxyMode>;
 
 /** Every mode of this build, best first. */
-export const builtModes: ModeRegistry = new Map([[nftablesMode.name, nftablesMode]]);
+export const builtModes: ModeRegistry = new Map<ModeName, ProxyMode>([
+  [nftablesMode.name, nftablesMode],
+  [ipvsMode.name, ipvsMode],
+]);
 
 export function availableModes(): ProxyMode[] {
   return [...builtModes.values()];
@@ -48,11 +58,13 @@ export async function selectMode(
   requested: ModeName | '',
   kernel: Kernel,
   registry: ModeRegistry = builtModes,
+  ipvs: IPVSSettings = defaultIPVSSettings,
 ): Promise<ModeChoice> {
   const tried: { readonly name: ModeName; readonly reason: string }[] = [];
   for (const name of order[requested]) {
     const mode = registry.get(name);
-    const reason = mode === undefined ? 'is not in this version' : lackOf(await mode.probe(kernel));
+    const reason =
+      mode === undefined ? 'is not in this version' : lackOf(await mode.probe(kernel, ipvs));
     if (mode !== undefined && reason === undefined) {
       const next = [...tried.map((one) => one.name), name].slice(1);
       return {

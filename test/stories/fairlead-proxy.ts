@@ -3,9 +3,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { App } from '../../src/app.ts';
 import type { Config, ModeName } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
+import type { HostFiles } from '../../src/host/files.ts';
+import { setIPVS } from '../../src/host/ipvs.ts';
 import { openConntrack } from '../../src/kernel/conntrack.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { availableModes } from '../../src/modes/index.ts';
+import { linkName } from '../../src/modes/ipvs/layout.ts';
 import { loggerTo } from '../../src/serve/log.ts';
 import { type DecodeContext, decodeContext, kindOf } from '../../src/source/decode.ts';
 import { Delivery } from '../../src/source/kubernetes/delivery.ts';
@@ -82,6 +85,7 @@ class RunningFairlead implements RunningProxy {
 
   async start(objects: readonly KubernetesObject[]): Promise<void> {
     this.#interfaces = await interfaceAddresses(this.#node);
+    if (this.#mode === 'ipvs') await setSysctls(this.#node);
     this.#app = new App({
       config: configOf(this.#mode, this.#node, this.#settings),
       nodeName: this.#node.nodeName,
@@ -201,9 +205,24 @@ export function configOf(
 }
 
 /** What `ip` says in the node's namespace. */
+/** As `interfaceAddresses` of the product reads them. */
 async function interfaceAddresses(node: NodeUnderTest): Promise<Address[]> {
   const links = JSON.parse(await node.run(['ip', '-json', 'addr'])) as readonly {
+    readonly ifname: string;
     readonly addr_info: readonly { readonly local: string }[];
   }[];
-  return links.flatMap(({ addr_info: all }) => all.map(({ local }) => parseAddress(local)!));
+  return links
+    .filter(({ ifname }) => ifname !== linkName)
+    .flatMap(({ addr_info: all }) => all.map(({ local }) => parseAddress(local)!));
+}
+
+/** What the product wants of the node's /proc/sys, which is not that of this process. */
+async function setSysctls(node: NodeUnderTest): Promise<void> {
+  const wanted: [path: string, value: string][] = [];
+  const files: HostFiles = {
+    read: () => undefined,
+    write: (path, value) => void wanted.push([path, value]),
+  };
+  setIPVS({ strictARP: false }, files, () => {});
+  for (const [path, value] of wanted) await node.run(['sh', '-c', `echo ${value} >${path}`]);
 }

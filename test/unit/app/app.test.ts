@@ -219,9 +219,8 @@ describe('a start that cannot work says in one line what is wrong and what to do
   });
 
   it('when asked for a mode that is not there', async () => {
-    expect(await failure(new ClosableKernel(), '--proxy-mode=ipvs')).toBe(
-      'no proxy mode can run: ipvs is not in this version; iptables is not in this version; ' +
-        'userspace is not in this version (--proxy-mode; there are: nftables)',
+    expect(await failure(new ClosableKernel(), '--proxy-mode=userspace')).toMatch(
+      /^no proxy mode can run: userspace is not in this version \(--proxy-mode; there are: /,
     );
   });
 });

@@ -111,6 +111,7 @@ describe('what this node adds', () => {
     const state = new ClusterState();
     let addresses = ['10.0.0.5'];
     const facts = new NodeFacts({
+      mode: 'nftables',
       config: {
         bindAddress: anyAddress,
         nodePortAddresses: { kind: 'cidrs', cidrs: [cidr('10.0.0.0/8')] },

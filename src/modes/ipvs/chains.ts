@@ -1,0 +1,136 @@
+/**
+ * The chains of the layout: what IPVS does not do itself, around its hooks. IPVS takes packets
+ * from outside in `input` at 99, after filters, and the node's own in `output` at -98
+ * (ip_vs_ops, net/netfilter/ipvs/ip_vs_core.c), so the node's own are judged before that.
+ */
+import {
+  type BaseChain,
+  baseChain,
+  type ChainDefinition,
+  type Rule,
+} from '../../kernel/nft/chain.ts';
+import { NF_INET } from '../../kernel/nft/constants.ts';
+import {
+  daddr,
+  dport,
+  drop,
+  inSet,
+  jump,
+  l4proto,
+  masquerade,
+  matchLocalAddress,
+  matchMark,
+  reject,
+  returnToCaller,
+  type Selector,
+  saddr,
+  setMark,
+  stateNew,
+  toggleMark,
+} from '../../kernel/nft/rule.ts';
+import type { Family } from '../../state/address.ts';
+import { detectLocal } from '../local-traffic.ts';
+import type { ModeConfig } from '../mode.ts';
+
+const priority = { beforeIPVS: -110, filter: 0, srcnat: 100 } as const;
+
+/** What a client connected to. */
+export function frontendSelectors(family: Family): readonly Selector[] {
+  return [daddr(family), l4proto, dport];
+}
+
+type ChainConfig = Pick<
+  ModeConfig,
+  'family' | 'masqueradeAll' | 'masqueradeMark' | 'localDetector'
+>;
+
+/** All chains, a jump's target before the jump. They depend on the configuration only. */
+export function chains(config: ChainConfig): ChainDefinition[] {
+  const { family } = config;
+  const frontend = frontendSelectors(family);
+  const chain = (name: string, rules: readonly Rule[], base?: BaseChain): ChainDefinition => ({
+    name,
+    base,
+    rules,
+  });
+  const ifNew = (target: string): Rule => [stateNew, jump(target)];
+  return [
+    chain('firewall-check', [
+      [
+        inSet(frontend, 'firewall-ips'),
+        inSet([...frontend, saddr(family)], 'source-ranges', '!='),
+        drop,
+      ],
+    ]),
+    chain('endpoints-check', [
+      [inSet(frontend, 'rejected'), reject(family)],
+      [inSet(frontend, 'dropped'), drop],
+      ...detectLocal(config.localDetector, '==').map((match) => [match, returnToCaller]),
+      [matchLocalAddress('saddr'), returnToCaller],
+      [inSet(frontend, 'dropped-outside'), drop],
+    ]),
+    // A VIP is local, so without this whatever listens on this node's addresses listens on it.
+    chain('vip-ports-check', [
+      [inSet(frontend, 'services'), returnToCaller],
+      [inSet([l4proto, dport], 'health-check-ports'), returnToCaller],
+      [inSet([daddr(family)], 'vips'), reject(family)],
+      [inSet([daddr(family)], 'service-cidrs'), drop],
+    ]),
+    chain('mark-for-masquerade', markForMasquerade(config)),
+    chain('masquerading', masquerading(config)),
+    chain(
+      'filter-prerouting',
+      [ifNew('firewall-check'), ifNew('mark-for-masquerade')],
+      baseChain('filter', NF_INET.PRE_ROUTING, priority.beforeIPVS),
+    ),
+    chain(
+      'filter-input',
+      [ifNew('endpoints-check'), ifNew('vip-ports-check')],
+      baseChain('filter', NF_INET.LOCAL_IN, priority.filter),
+    ),
+    // Only what is no VIP is forwarded.
+    chain(
+      'filter-forward',
+      [ifNew('vip-ports-check')],
+      baseChain('filter', NF_INET.FORWARD, priority.filter),
+    ),
+    chain(
+      'filter-output',
+      [
+        ifNew('firewall-check'),
+        ifNew('endpoints-check'),
+        ifNew('vip-ports-check'),
+        ifNew('mark-for-masquerade'),
+      ],
+      baseChain('filter', NF_INET.LOCAL_OUT, priority.beforeIPVS),
+    ),
+    chain(
+      'nat-postrouting',
+      [[jump('masquerading')]],
+      baseChain('nat', NF_INET.POST_ROUTING, priority.srcnat),
+    ),
+  ];
+}
+
+function markForMasquerade(config: ChainConfig): Rule[] {
+  const frontend = frontendSelectors(config.family);
+  const mark = setMark(config.masqueradeMark);
+  const internal = inSet(frontend, 'internal');
+  return [
+    [inSet(frontend, 'external'), mark],
+    // A local connection to a VIP comes from the VIP, which no endpoint can answer to.
+    [inSet(frontend, 'services'), matchLocalAddress('saddr'), mark],
+    ...(config.masqueradeAll
+      ? [[internal, mark]]
+      : detectLocal(config.localDetector, '!=').map((match) => [internal, match, mark])),
+  ];
+}
+
+function masquerading({ family, masqueradeMark }: ChainConfig): Rule[] {
+  const hairpin = [saddr(family), daddr(family), l4proto, dport];
+  return [
+    // The mark is taken off, so that the packet is not masqueraded again after encapsulation.
+    [matchMark(masqueradeMark), toggleMark(masqueradeMark), masquerade],
+    [inSet(hairpin, 'hairpin'), masquerade],
+  ];
+}

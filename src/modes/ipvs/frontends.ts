@@ -1,0 +1,169 @@
+/** A Forwarding as what this mode keeps for it. Pure. */
+import { IPPROTO } from '../../kernel/nft/constants.ts';
+import { type Address, addressBytes } from '../../state/address.ts';
+import { EndpointList } from '../../state/endpoint-list.ts';
+import { sameBytes } from '../../state/equal.ts';
+import { type Interval, mergeCIDRs } from '../../state/interval.ts';
+import type { Forwarding, Frontend, Protocol } from '../../state/types.ts';
+import type { Environment } from '../mode.ts';
+import type { SetName } from './layout.ts';
+
+/** Sets whose elements are a frontend's key, and that only its own state decides about. */
+export type FrontendSet = Extract<
+  SetName,
+  'services' | 'internal' | 'external' | 'rejected' | 'dropped' | 'dropped-outside'
+>;
+
+/** One address, protocol and port: a virtual service, its real servers, its elements. */
+export interface IPVSFrontend {
+  /** Identifies the virtual service; usable as a Map key. */
+  readonly id: string;
+  /** Its key in sets: `address . protocol . port`, each part padded to 4 bytes. */
+  readonly key: Uint8Array;
+  readonly address: Address;
+  readonly protocol: Protocol;
+  /** Host order. */
+  readonly port: number;
+  /** 0 = no persistence. */
+  readonly timeoutSeconds: number;
+  /** Its real servers. */
+  readonly pool: EndpointList;
+  readonly sets: readonly FrontendSet[];
+  /** Clients that may connect; undefined = all. */
+  readonly clients: readonly Interval[] | undefined;
+}
+
+/** An element that several Forwardings may need. */
+export interface SharedElement {
+  readonly set: 'vips' | 'hairpin' | 'health-check-ports';
+  readonly key: Uint8Array;
+}
+
+/** Node ports are one frontend for each address that accepts them: IPVS knows no wildcard. */
+export function ipvsFrontends(forwarding: Forwarding, environment: Environment): IPVSFrontend[] {
+  const found = new Map<string, IPVSFrontend>();
+  for (const frontend of forwarding.frontends) {
+    const addresses = frontend.address ? [frontend.address] : nodePortAddresses(environment);
+    for (const address of addresses) {
+      const made = frontendAt(forwarding, frontend, address);
+      // An address and port of a Service comes before a node port.
+      if (!found.has(made.id)) found.set(made.id, made);
+    }
+  }
+  return [...found.values()];
+}
+
+function nodePortAddresses({ nodePortAddresses: addresses }: Environment): readonly Address[] {
+  if (addresses === 'all') throw new Error('IPVS needs to know the addresses of this node');
+  return addresses;
+}
+
+function frontendAt(forwarding: Forwarding, frontend: Frontend, address: Address): IPVSFrontend {
+  const { protocol } = forwarding.servicePort;
+  const key = keyOf(address, IPPROTO[protocol], frontend.port);
+  return {
+    id: binary(key),
+    key,
+    address,
+    protocol,
+    port: frontend.port,
+    timeoutSeconds: forwarding.affinityTimeoutSeconds,
+    ...treatmentOf(forwarding, frontend),
+    clients: allowedClients(forwarding, frontend),
+  };
+}
+
+/**
+ * A virtual service has one set of real servers for all clients: with the policy Local those are
+ * the local ones. Only when there are none, pods and the node itself get those of the cluster,
+ * and a filter keeps all others out.
+ */
+function treatmentOf(
+  { cluster, local, family }: Forwarding,
+  { treatment, pool }: Frontend,
+): Pick<IPVSFrontend, 'pool' | 'sets'> {
+  switch (treatment) {
+    case 'internal':
+      return { pool: pool === 'local' ? local : cluster, sets: ['services', 'internal'] };
+    case 'external':
+      return { pool: cluster, sets: ['services', 'external'] };
+    case 'external-local':
+      return local.length > 0
+        ? { pool: local, sets: ['services'] }
+        : { pool: cluster, sets: ['services', 'dropped-outside'] };
+    case 'reject':
+      return { pool: EndpointList.empty[family], sets: ['services', 'rejected'] };
+    case 'drop':
+      return { pool: EndpointList.empty[family], sets: ['services', 'dropped'] };
+  }
+}
+
+/** Source ranges apply to load-balancer addresses only (behaviour document 5.7). */
+function allowedClients(
+  { sourceRanges, nodeInSourceRanges }: Forwarding,
+  { kind, address }: Frontend,
+): Interval[] | undefined {
+  if (kind !== 'loadBalancerIP' || sourceRanges.length === 0) return undefined;
+  if (!nodeInSourceRanges) return mergeCIDRs(sourceRanges);
+  // The node reaches the VIP from the VIP itself, which is one of its addresses.
+  const itself = { address: address!, prefixLength: address!.bytes.length * 8 };
+  return mergeCIDRs([...sourceRanges, itself]);
+}
+
+/** Elements that others may need as well. The key of a `vips` element is the address to bind. */
+export function sharedElements(forwarding: Forwarding, environment: Environment): SharedElement[] {
+  const elements: SharedElement[] = hairpins(forwarding);
+  for (const { address } of forwarding.frontends) {
+    if (address === undefined || isHostAddress(environment, address)) continue;
+    elements.push({ set: 'vips', key: address.bytes });
+  }
+  const { healthCheckNodePort: port } = forwarding;
+  if (port > 0) {
+    const key = Uint8Array.of(IPPROTO.TCP, 0, 0, 0, port >> 8, port & 0xff, 0, 0);
+    elements.push({ set: 'health-check-ports', key });
+  }
+  return elements;
+}
+
+/** Addresses of Services that are this machine's own: these are not bound, nor unbound ever. */
+export function refusedAddresses(forwarding: Forwarding, environment: Environment): Address[] {
+  return forwarding.frontends.flatMap(({ address }) =>
+    address !== undefined && isHostAddress(environment, address) ? [address] : [],
+  );
+}
+
+function isHostAddress({ hostAddresses = [] }: Environment, { bytes }: Address): boolean {
+  return hostAddresses.some((own) => sameBytes(own.bytes, bytes));
+}
+
+function hairpins({ hairpin, family, servicePort }: Forwarding): SharedElement[] {
+  const length = addressBytes[family];
+  return Array.from({ length: hairpin.length }, (_, i) => {
+    const packed = hairpin.packed(i);
+    const key = new Uint8Array(2 * length + 8);
+    key.set(packed.subarray(0, length));
+    key.set(packed.subarray(0, length), length);
+    key[2 * length] = IPPROTO[servicePort.protocol];
+    key.set(packed.subarray(length), 2 * length + 4);
+    return { set: 'hairpin', key };
+  });
+}
+
+export function sharedId({ set, key }: SharedElement): string {
+  return `${set} ${binary(key)}`;
+}
+
+/** Bytes as a string with one character each, for use as a Map key. */
+export function binary(bytes: Uint8Array): string {
+  return String.fromCharCode(...bytes);
+}
+
+/** `address . protocol (IPPROTO_*) . port` with each part padded to a register. */
+export function keyOf({ bytes }: Address, protocol: number, port: number): Uint8Array {
+  const key = new Uint8Array(bytes.length + 8);
+  key.set(bytes);
+  key[bytes.length] = protocol;
+  key[bytes.length + 4] = port >> 8;
+  key[bytes.length + 5] = port & 0xff;
+  return key;
+}

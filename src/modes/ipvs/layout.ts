@@ -1,0 +1,80 @@
+/**
+ * The sets of this mode's table (README.md beside this file). Their number does not depend on
+ * Services or endpoints; only their elements do. None of them maps to anything: additions can then
+ * go ahead of what depends on them, and deletions follow it.
+ */
+import { NFT_SET, type NFTypeName } from '../../kernel/nft/constants.ts';
+import type { SetDefinition } from '../../kernel/nft/sets.ts';
+import type { Family } from '../../state/address.ts';
+
+/** Not nftables mode's: both tables stand side by side while one mode takes over from the other. */
+export const tableName = 'fairlead-ipvs';
+export const tableComment = 'Filter and masquerade for virtual services of IPVS, kept by fairlead';
+
+/** The link that holds the addresses of Services. kube-proxy's ipvs mode has the same. */
+export const linkName = 'kube-ipvs0';
+
+export type SetName =
+  | 'services'
+  | 'vips'
+  | 'internal'
+  | 'external'
+  | 'rejected'
+  | 'dropped'
+  | 'dropped-outside'
+  | 'firewall-ips'
+  | 'source-ranges'
+  | 'hairpin'
+  | 'health-check-ports'
+  | 'service-cidrs';
+
+export type SetDefinitions = Readonly<Record<SetName, SetDefinition>>;
+
+export function setDefinitions(family: Family): SetDefinitions {
+  const address = family === 'IPv4' ? 'ipv4_addr' : 'ipv6_addr';
+  const frontend = [address, 'inet_proto', 'inet_service'] as const;
+  const set = (
+    name: SetName,
+    key: readonly NFTypeName[],
+    comment: string,
+    flags = 0,
+  ): SetDefinition => ({ name, key, data: undefined, comment, flags, size: 0 });
+  return {
+    services: set('services', frontend, 'virtual services that fairlead made'),
+    vips: set('vips', [address], `addresses that fairlead put on ${linkName}`),
+    internal: set('internal', frontend, 'masquerade clients from outside the cluster'),
+    external: set('external', frontend, 'masquerade all clients'),
+    rejected: set('rejected', frontend, 'no endpoints'),
+    dropped: set('dropped', frontend, 'no endpoints that the policy allows'),
+    'dropped-outside': set(
+      'dropped-outside',
+      frontend,
+      'no endpoints that the policy allows to clients from outside',
+    ),
+    'firewall-ips': set('firewall-ips', frontend, 'frontends that only source-ranges may reach'),
+    'source-ranges': set(
+      'source-ranges',
+      [...frontend, address],
+      'frontend . client',
+      NFT_SET.INTERVAL | NFT_SET.CONCAT,
+    ),
+    hairpin: set(
+      'hairpin',
+      [address, address, 'inet_proto', 'inet_service'],
+      'endpoints of this node, which may reach themselves',
+    ),
+    'health-check-ports': set(
+      'health-check-ports',
+      ['inet_proto', 'inet_service'],
+      'open on every VIP',
+    ),
+    'service-cidrs': set(
+      'service-cidrs',
+      [address],
+      'ranges that ClusterIPs come from',
+      NFT_SET.INTERVAL,
+    ),
+  };
+}
+
+export const setNames = Object.keys(setDefinitions('IPv4')) as SetName[];

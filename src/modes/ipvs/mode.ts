@@ -1,0 +1,82 @@
+import { KernelError } from '../../kernel/errors.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
+import { IPPROTO, NFPROTO } from '../../kernel/nft/constants.ts';
+import { kernelOps } from '../../kernel/ops.ts';
+import { RecordWriter } from '../../kernel/records.ts';
+import type { Family } from '../../state/address.ts';
+import { noPause, type OwnedObject, type ProxyMode } from '../mode.ts';
+import { linkName, setDefinitions, tableName } from './layout.ts';
+import { type IPVSObservation, observe } from './observation.ts';
+import { IPVSPlanner } from './planner.ts';
+import { probe } from './probe.ts';
+import { script } from './script.ts';
+
+export const ipvsMode: ProxyMode = {
+  name: 'ipvs',
+  probe,
+  planner: (config, environment) => new IPVSPlanner(config, environment),
+  script,
+  owned,
+  cleanup,
+};
+
+const words = { IPv4: 'ip', IPv6: 'ip6' } as const satisfies Record<Family, string>;
+
+async function owned(kernel: Kernel): Promise<OwnedObject[]> {
+  const found = await findOurs(kernel);
+  const objects = found.flatMap((one) => {
+    const services = ourServices(one).length;
+    const table = {
+      object: `table ${words[one.family]} ${tableName}`,
+      because: `only Fairlead's ipvs mode uses this name`,
+    };
+    const because = 'the table says so, or their addresses are on the link';
+    const object = `${services} virtual services of ${one.family}`;
+    return services === 0 ? [table] : [table, { object, because }];
+  });
+  if (!found.some(({ link }) => link)) return objects;
+  const addresses = found.reduce((sum, one) => sum + one.addresses.size, 0);
+  const because = `it stands beside the table; it has ${addresses} addresses of Services`;
+  return [...objects, { object: `interface ${linkName}`, because }];
+}
+
+/** The table goes last: it says what of the rest is ours. */
+async function cleanup(kernel: Kernel): Promise<void> {
+  const found = await findOurs(kernel);
+  if (found.length === 0) return;
+  const writer = new RecordWriter(kernelOps);
+  if (found.some(({ link }) => link)) writer.write('linkDelete', { link: linkName });
+  for (const one of found) {
+    for (const { address, protocol, port } of ourServices(one)) {
+      const service = { protocol: IPPROTO[protocol], address: address.bytes, port };
+      writer.write('virtualServiceDelete', { family: NFPROTO[one.family], ...service });
+    }
+  }
+  for (const { family } of found) {
+    writer.write('tableDelete', { family: NFPROTO[family], table: tableName });
+  }
+  const result = await kernel.apply(writer.finish());
+  if (result.kind === 'applied') return;
+  const { code, message } = result.failures[0]!;
+  throw new KernelError({
+    operation: 'ipvs.cleanup',
+    subject: `interface ${linkName}, its virtual services and tables ${tableName}`,
+    code,
+    words: message,
+  });
+}
+
+/** Of each family that has our table. Without it nothing is ours: kube-proxy has such a link. */
+async function findOurs(kernel: Kernel): Promise<IPVSObservation[]> {
+  const found: IPVSObservation[] = [];
+  for (const family of ['IPv4', 'IPv6'] as const) {
+    const { records } = await kernel.dump({ kind: 'tablesDump', family: NFPROTO[family] });
+    if (!records.some((one) => one.kind === 'table' && one.table === tableName)) continue;
+    found.push(await observe(kernel, family, setDefinitions(family), noPause));
+  }
+  return found;
+}
+
+function ourServices(found: IPVSObservation) {
+  return [...found.services.values()].filter((service) => found.isOurs(service, []));
+}

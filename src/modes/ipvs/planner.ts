@@ -1,0 +1,329 @@
+/** Turns changes of Forwardings into ordered batches about IPVS, addresses and nf_tables. */
+import type { Kernel } from '../../kernel/kernel.ts';
+import type { Address, Family } from '../../state/address.ts';
+import { sameBytes } from '../../state/equal.ts';
+import { type Interval, mergeCIDRs } from '../../state/interval.ts';
+import { type Forwarding, forwardingKey } from '../../state/types.ts';
+import { FrontendChanges } from '../changes.ts';
+import { Counter } from '../counter.ts';
+import {
+  type Batch,
+  type Drift,
+  defaultIPVSSettings,
+  type Environment,
+  type IPVSSettings,
+  type ModeConfig,
+  type Observation,
+  type Pause,
+  type Planner,
+  type RefusedAddress,
+} from '../mode.ts';
+import { BatchWriter } from './batch-writer.ts';
+import { Draining } from './draining.ts';
+import {
+  type IPVSFrontend,
+  ipvsFrontends,
+  refusedAddresses,
+  type SharedElement,
+  sharedElements,
+  sharedId,
+} from './frontends.ts';
+import { type SetDefinitions, setDefinitions } from './layout.ts';
+import { environmentId, IPVSObservation, observe, observeServers } from './observation.ts';
+import {
+  isUsable,
+  pruneFrontends,
+  pruneShared,
+  repairFixed,
+  repairFrontend,
+  type Wanted,
+} from './repair.ts';
+import { ServiceWriter } from './service-writer.ts';
+
+/** Approximate bytes that one real server or element takes in a batch, for `pendingBytes`. */
+const entryBytes = 64;
+
+interface Owned<T> {
+  readonly owner: string;
+  readonly value: T;
+}
+
+export class IPVSPlanner implements Planner {
+  readonly family: Family;
+  readonly #config: ModeConfig;
+  readonly #ipvs: IPVSSettings;
+  readonly #sets: SetDefinitions;
+  #environment: Environment;
+  /** What the last batch left in force, when it is not `#environment`. */
+  #environmentBefore: Environment | undefined;
+  /** All that is wanted: a change of the environment may concern each of them. */
+  readonly #forwardings = new Map<string, Forwarding>();
+
+  /** Frontends changed since the last batch. */
+  readonly #changes = new FrontendChanges<IPVSFrontend>();
+  readonly #shared = new Counter<Owned<SharedElement>>();
+  readonly #draining = new Draining();
+  #pendingEntries = 0;
+  #batch: BatchWriter;
+  #services: ServiceWriter;
+  #observation: IPVSObservation | undefined;
+  /** Virtual services that others made where they may: these are left alone. */
+  #foreign: ReadonlySet<string> = new Set();
+  /** Addresses that a Forwarding may not have, as it was told last. */
+  readonly #refused = new Map<string, readonly Address[]>();
+  #refusedAnew: RefusedAddress[] = [];
+
+  constructor(config: ModeConfig, environment: Environment) {
+    this.family = config.family;
+    this.#config = config;
+    this.#ipvs = config.ipvs ?? defaultIPVSSettings;
+    this.#sets = setDefinitions(config.family);
+    this.#environment = environment;
+    this.#batch = new BatchWriter(this.family, this.#sets);
+    this.#services = this.#writeTo(this.#batch);
+  }
+
+  get pendingBytes(): number {
+    return this.#pendingEntries * entryBytes + this.#batch.byteLength;
+  }
+
+  /** Real servers are draining. */
+  get deferred(): boolean {
+    return this.#draining.size > 0;
+  }
+
+  readonly sweepDue = false;
+
+  change(previous: Forwarding | undefined, next: Forwarding | undefined): void {
+    if (previous !== undefined) {
+      this.#release(previous);
+      this.#forwardings.delete(forwardingKey(previous.servicePort));
+    }
+    if (next === undefined) {
+      this.#refused.delete(forwardingKey(previous!.servicePort));
+      return;
+    }
+    this.#claim(next);
+    this.#forwardings.set(forwardingKey(next.servicePort), next);
+    this.#noteRefused(next);
+  }
+
+  #release(forwarding: Forwarding): void {
+    const owner = forwardingKey(forwarding.servicePort);
+    for (const frontend of ipvsFrontends(forwarding, this.#environment)) {
+      this.#changes.release(owner, frontend);
+    }
+    for (const value of sharedElements(forwarding, this.#environment)) {
+      this.#shared.release(sharedId(value), { owner, value });
+    }
+  }
+
+  #claim(forwarding: Forwarding): void {
+    const owner = forwardingKey(forwarding.servicePort);
+    for (const frontend of ipvsFrontends(forwarding, this.#environment)) {
+      this.#changes.claim(owner, frontend);
+      this.#pendingEntries += frontend.pool.length + frontend.sets.length + 1;
+    }
+    for (const value of sharedElements(forwarding, this.#environment)) {
+      this.#shared.claim(sharedId(value), { owner, value });
+    }
+  }
+
+  #noteRefused(forwarding: Forwarding): void {
+    const { servicePort } = forwarding;
+    const key = forwardingKey(servicePort);
+    const refused = refusedAddresses(forwarding, this.#environment);
+    const known = this.#refused.get(key) ?? [];
+    if (refused.length === 0) this.#refused.delete(key);
+    else this.#refused.set(key, refused);
+    for (const address of refused) {
+      const isKnown = known.some(({ bytes }) => sameBytes(bytes, address.bytes));
+      if (!isKnown) this.#refusedAnew.push({ servicePort, address });
+    }
+  }
+
+  takeRefused(): readonly RefusedAddress[] {
+    const refused = this.#refusedAnew;
+    this.#refusedAnew = [];
+    return refused;
+  }
+
+  environment(next: Environment): void {
+    const forwardings = [...this.#forwardings.values()];
+    for (const forwarding of forwardings) this.#release(forwarding);
+    this.#environmentBefore ??= this.#environment;
+    this.#environment = next;
+    for (const forwarding of forwardings) {
+      this.#claim(forwarding);
+      this.#noteRefused(forwarding);
+    }
+  }
+
+  take(): Batch | undefined {
+    this.#draining.confirm();
+    for (const [id, change] of this.#changes.entries()) {
+      if (!this.#foreign.has(id)) this.#services.write(change);
+      this.#observation?.touched.add(id);
+    }
+    this.#writeShared();
+    this.#writeEnvironment();
+    const batch = this.#batch.batch();
+    this.#changes.clear();
+    this.#startBatch();
+    return batch;
+  }
+
+  #writeShared(): void {
+    const { needed, unused } = this.#shared.take();
+    for (const [id, { owner, value }] of needed) {
+      this.#batch.first.to('add', value.set, owner).key(value.key);
+      if (value.set === 'vips') this.#batch.bind(owner, value.key);
+      this.#observation?.touched.add(id);
+    }
+    for (const [id, { owner, value }] of unused) {
+      this.#batch.last.to('delete', value.set, owner).key(value.key);
+      if (value.set === 'vips') this.#batch.unbind(owner, value.key);
+      this.#observation?.touched.add(id);
+    }
+  }
+
+  #writeEnvironment(): void {
+    if (this.#environmentBefore === undefined) return;
+    const old = mergeCIDRs(this.#environmentBefore.serviceCIDRs);
+    const wanted = mergeCIDRs(this.#environment.serviceCIDRs);
+    this.#environmentBefore = undefined;
+    this.#observation?.touched.add(environmentId);
+    if (sameRanges(old, wanted)) return;
+    // In one transaction: they may overlap.
+    const { first } = this.#batch;
+    for (const range of old) first.to('delete', 'service-cidrs', '').range(range);
+    for (const range of wanted) first.to('add', 'service-cidrs', '').range(range);
+  }
+
+  async takeDeferred(kernel: Kernel): Promise<Batch | undefined> {
+    this.#draining.confirm();
+    const batch = new BatchWriter(this.family, this.#sets);
+    const services = this.#writeTo(batch);
+    const drains = this.#draining.entries();
+    const found = await observeServers(
+      kernel,
+      this.family,
+      drains.map(({ service }) => service),
+    );
+    for (const { service, packed } of drains) {
+      for (const [key, endpoint] of packed) {
+        const server = found.get(service.id)?.get(key);
+        if (server === undefined) this.#draining.remove(service.id, key);
+        else if (server.connections === 0) services.deleteServer('', service, endpoint);
+        else continue;
+        this.#observation?.touched.add(service.id);
+      }
+    }
+    return batch.batch();
+  }
+
+  async takeSweep(): Promise<undefined> {}
+
+  async reset(inForce: Iterable<Forwarding>, pause: Pause): Promise<void> {
+    this.#draining.rollback();
+    this.#environmentBefore = undefined;
+    this.#changes.clear();
+    this.#startBatch();
+    this.#shared.clear();
+    this.#forwardings.clear();
+    for (const forwarding of inForce) {
+      const owner = forwardingKey(forwarding.servicePort);
+      this.#forwardings.set(owner, forwarding);
+      for (const value of sharedElements(forwarding, this.#environment)) {
+        this.#shared.claim(sharedId(value), { owner, value });
+      }
+      this.#noteRefused(forwarding);
+      await pause();
+    }
+    this.#shared.take();
+  }
+
+  async observe(kernel: Kernel, pause: Pause): Promise<IPVSObservation> {
+    const found = await observe(kernel, this.family, this.#sets, pause);
+    found.intact = isUsable(found, this.#wanted());
+    this.#observation = found;
+    return found;
+  }
+
+  async repairFixed(found: Observation, pause: Pause): Promise<Drift> {
+    const observed = own(found);
+    // The repair compares with the new environment: no need to come from the one before.
+    if (!observed.touched.has(environmentId)) this.#environmentBefore = undefined;
+    this.#foreign = observed.foreignServices(this.#ipvs.excludeCIDRs);
+    return repairFixed(this.#wanted(), observed, pause);
+  }
+
+  repair(found: Observation, wanted: Forwarding): Drift {
+    const drift = { missing: 0, wrong: 0, unwanted: 0 };
+    const owner = forwardingKey(wanted.servicePort);
+    const observed = own(found);
+    for (const frontend of ipvsFrontends(wanted, this.#environment)) {
+      if (this.#changes.has(frontend.id) || observed.touched.has(frontend.id)) continue;
+      observed.repaired.add(frontend.id);
+      if (this.#foreign.has(frontend.id)) continue;
+      repairFrontend(this.#wanted(), observed, { owner, frontend, drift });
+    }
+    return drift;
+  }
+
+  async prune(found: Observation, pause: Pause): Promise<Drift> {
+    const drift = { missing: 0, wrong: 0, unwanted: 0 };
+    const observed = own(found);
+    const isDone = (id: string): boolean =>
+      observed.repaired.has(id) ||
+      observed.touched.has(id) ||
+      this.#changes.has(id) ||
+      this.#foreign.has(id);
+    for (const { service } of this.#draining.entries()) {
+      if (!isDone(service.id)) this.#draining.forget(service.id);
+    }
+    await pruneFrontends(this.#wanted(), observed, { isDone, drift, pause });
+    await pruneShared(this.#wanted(), observed, { drift, pause });
+    if (this.#observation === found) this.#observation = undefined;
+    return drift;
+  }
+
+  #startBatch(): void {
+    this.#pendingEntries = 0;
+    this.#batch = new BatchWriter(this.family, this.#sets);
+    this.#services = this.#writeTo(this.#batch);
+  }
+
+  #writeTo(batch: BatchWriter): ServiceWriter {
+    return new ServiceWriter(this.family, this.#ipvs.scheduler, batch, this.#draining);
+  }
+
+  #wanted(): Wanted {
+    return {
+      config: this.#config,
+      ipvs: this.#ipvs,
+      environment: this.#environment,
+      sets: this.#sets,
+      shared: this.#shared,
+      draining: this.#draining,
+      services: this.#services,
+      batch: this.#batch,
+    };
+  }
+}
+
+/** An Observation is only ever handed back to the mode that made it. */
+function own(found: Observation): IPVSObservation {
+  if (!(found instanceof IPVSObservation)) throw new TypeError('an observation of another mode');
+  return found;
+}
+
+function sameRanges(a: readonly Interval[], b: readonly Interval[]): boolean {
+  return (
+    a.length === b.length &&
+    a.every(({ first, last }, i) => {
+      const other = b[i]!;
+      return Buffer.compare(first, other.first) === 0 && Buffer.compare(last, other.last) === 0;
+    })
+  );
+}

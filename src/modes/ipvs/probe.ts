@@ -1,0 +1,128 @@
+/** Asks the kernel for IPVS, the scheduler, dummy links, and what our table needs. */
+import { isKernelError } from '../../kernel/errors.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
+import { acceptPolicy } from '../../kernel/nft/chain.ts';
+import { IPPROTO, NFPROTO } from '../../kernel/nft/constants.ts';
+import { compileRule } from '../../kernel/nft/rule.ts';
+import { fieldsOfSet } from '../../kernel/nft/sets.ts';
+import { type KernelOp, kernelOps, nftOps } from '../../kernel/ops.ts';
+import { RecordWriter } from '../../kernel/records.ts';
+import { defaultIPVSSettings, type IPVSSettings, type MissingFeature } from '../mode.ts';
+import { advice, probeTransaction } from '../probe-transaction.ts';
+import { chains } from './chains.ts';
+import { linkName, setDefinitions } from './layout.ts';
+import { settingsOf } from './service-writer.ts';
+
+/** Documentation addresses (RFC 5737); upstream's probe has the same. */
+const probeAddress = Uint8Array.of(198, 51, 100, 0);
+const probePort = 20000;
+const probeLink = `fl-probe-${process.pid}`.slice(0, 15);
+
+/** What the kernel lacks; empty = nothing. Throws KernelError (EPERM) without CAP_NET_ADMIN. */
+export async function probe(
+  kernel: Kernel,
+  { scheduler }: IPVSSettings = defaultIPVSSettings,
+): Promise<readonly MissingFeature[]> {
+  const { ops, features } = tableProbe();
+  const table = await probeTransaction(kernel, ops, features);
+  if (!(await hasIPVS(kernel))) {
+    return [...table, { feature: 'IPVS', advice: advice('CONFIG_IP_VS', 'ip_vs') }];
+  }
+  const missing = [await lackOfScheduler(kernel, scheduler), await lackOfLinks(kernel)];
+  return [...table, ...missing.filter((one) => one !== undefined)];
+}
+
+async function hasIPVS(kernel: Kernel): Promise<boolean> {
+  try {
+    await kernel.dump({ kind: 'ipvsInfoGet' });
+    return true;
+  } catch (error) {
+    if (isKernelError(error, 'EPROTONOSUPPORT')) return false;
+    throw error;
+  }
+}
+
+/** Makes a virtual service, which loads the scheduler's module, and deletes it. */
+async function lackOfScheduler(
+  kernel: Kernel,
+  scheduler: string,
+): Promise<MissingFeature | undefined> {
+  const service = {
+    family: NFPROTO.IPv4,
+    protocol: IPPROTO.TCP,
+    address: probeAddress,
+    port: probePort,
+  };
+  const address = { family: 'IPv4', bytes: probeAddress } as const;
+  const settings = settingsOf({ address, timeoutSeconds: 0 }, scheduler);
+  const failure = await attempt(kernel, { kind: 'virtualServiceAdd', ...service, ...settings });
+  if (failure === 'EEXIST') return undefined;
+  if (failure === undefined) {
+    await attempt(kernel, { kind: 'virtualServiceDelete', ...service });
+    return undefined;
+  }
+  return {
+    feature: `scheduler ${scheduler} of IPVS (${failure})`,
+    advice: `${advice('CONFIG_IP_VS_*', `ip_vs_${scheduler}`)}, or set ipvs.scheduler to another`,
+  };
+}
+
+async function lackOfLinks(kernel: Kernel): Promise<MissingFeature | undefined> {
+  const { records } = await kernel.dump({ kind: 'linkGet', link: linkName });
+  if (records.length > 0) return undefined;
+  const failure = await attempt(kernel, { kind: 'linkAdd', link: probeLink, type: 'dummy' });
+  if (failure !== undefined) {
+    return { feature: `dummy links (${failure})`, advice: advice('CONFIG_DUMMY', 'dummy') };
+  }
+  await attempt(kernel, { kind: 'linkDelete', link: probeLink });
+  return undefined;
+}
+
+/** The errno of a failure. */
+async function attempt(kernel: Kernel, op: KernelOp): Promise<string | undefined> {
+  const writer = new RecordWriter(kernelOps, 256);
+  writer.write(op.kind, op);
+  const result = await kernel.apply(writer.finish());
+  return result.kind === 'applied' ? undefined : result.failures[0]!.code;
+}
+
+/** Every op with what its refusal means; the last op is refused by every kernel. */
+function tableProbe(): { ops: Uint8Array; features: (MissingFeature | undefined)[] } {
+  const family = 'IPv4';
+  const writer = new RecordWriter(nftOps);
+  const features: (MissingFeature | undefined)[] = [];
+  const name = `fairlead-probe-${process.pid}`;
+  const table = { family: NFPROTO[family], table: name };
+  const nfTables = { feature: 'nf_tables', advice: advice('CONFIG_NF_TABLES', 'nf_tables') };
+  features[writer.write('tableAdd', { ...table, comment: '' })] = nfTables;
+  for (const definition of Object.values(setDefinitions(family))) {
+    features[writer.write('setAdd', fieldsOfSet(family, name, definition))] = {
+      feature: `set ${definition.name}`,
+      advice: 'needs Linux 5.6 or newer (concatenations with ranges)',
+    };
+  }
+  const config = { family, masqueradeAll: true, masqueradeMark: 1 } as const;
+  for (const { name: chain, base, rules } of chains({ ...config, localDetector: noDetector })) {
+    const fields = { ...table, chain, comment: '' };
+    const hook = base === undefined ? undefined : { ...fields, ...base, policy: acceptPolicy };
+    const op = hook ? writer.write('baseChainAdd', hook) : writer.write('chainAdd', fields);
+    features[op] = {
+      feature: `base chain of type ${base?.type}`,
+      advice: advice('CONFIG_NFT_NAT and CONFIG_NF_NAT', 'nft_chain_nat'),
+    };
+    for (const rule of rules) {
+      const expressions = compileRule(rule);
+      features[writer.write('ruleAdd', { ...fields, expressions })] = {
+        feature: `an expression of chain ${chain}`,
+        advice: advice(
+          'CONFIG_NFT_CT, _FIB_IPV4, _MASQ, _REJECT_INET',
+          'nft_ct, nft_fib_ipv4, nft_masq, nft_reject_inet',
+        ),
+      };
+    }
+  }
+  writer.write('chainDelete', { ...table, chain: 'never-made' });
+  return { ops: writer.finish(), features };
+}
+
+const noDetector = { kind: 'none' } as const;

@@ -1,0 +1,83 @@
+/** A batch as text: in the words of nft, ipvsadm and ip. */
+import { IP_VS_SVC_F } from '../../kernel/ipvs-ops.ts';
+import { NFPROTO } from '../../kernel/nft/constants.ts';
+import { printOp } from '../../kernel/nft/print.ts';
+import { protocolName } from '../../kernel/nft/print-rule.ts';
+import { type KernelOp, kernelOps } from '../../kernel/ops.ts';
+import { readRecords } from '../../kernel/records.ts';
+import { formatAddress } from '../../state/address.ts';
+import { type SetName, setDefinitions } from './layout.ts';
+
+const definitions = { IPv4: setDefinitions('IPv4'), IPv6: setDefinitions('IPv6') };
+
+/** One command a line, in the order of the ops. */
+export function script(ops: Uint8Array): string {
+  const lines: string[] = [];
+  for (const op of readRecords(kernelOps, ops)) lines.push(...commandsOf(op));
+  return lines.map((line) => `${line}\n`).join('');
+}
+
+function commandsOf(op: KernelOp): string[] {
+  switch (op.kind) {
+    case 'virtualServiceAdd':
+    case 'virtualServiceSet': {
+      const persistent = (op.flags & IP_VS_SVC_F.PERSISTENT) !== 0;
+      const persistence = persistent ? ` -p ${op.timeoutSeconds}` : '';
+      const verb = op.kind === 'virtualServiceAdd' ? '-A' : '-E';
+      return [`ipvsadm ${verb} ${serviceOf(op)} -s ${op.scheduler}${persistence}`];
+    }
+    case 'virtualServiceDelete':
+      return [`ipvsadm -D ${serviceOf(op)}`];
+    case 'destinationAdd':
+    case 'destinationSet': {
+      const verb = op.kind === 'destinationAdd' ? '-a' : '-e';
+      return [`ipvsadm ${verb} ${serviceOf(op)} ${serverOf(op)} -m -w ${op.weight}`];
+    }
+    case 'destinationDelete':
+      return [`ipvsadm -d ${serviceOf(op)} ${serverOf(op)}`];
+    case 'ipvsTimeoutsSet':
+      return [`ipvsadm --set ${op.tcpSeconds} ${op.tcpFinSeconds} ${op.udpSeconds}`];
+    case 'linkAdd':
+      return [`ip link add ${op.link} type ${op.type}`];
+    case 'linkUp':
+      return [`ip link set ${op.link} up`];
+    case 'linkDelete':
+      return [`ip link delete ${op.link}`];
+    case 'addressesAdd':
+    case 'addressesDelete': {
+      const length = op.family === NFPROTO.IPv4 ? 4 : 16;
+      const verb = op.kind === 'addressesAdd' ? 'add' : 'delete';
+      return Array.from({ length: op.addresses.length / length }, (_, i) => {
+        const address = formatAddress(op.addresses.subarray(i * length, (i + 1) * length));
+        return `ip address ${verb} ${address}/${op.prefixLength} dev ${op.link}`;
+      });
+    }
+    default:
+      return [
+        printOp(
+          op,
+          (family, set) => definitions[family === NFPROTO.IPv4 ? 'IPv4' : 'IPv6'][set as SetName],
+        ),
+      ];
+  }
+}
+
+const protocolFlags: Readonly<Record<string, string>> = {
+  tcp: '-t',
+  udp: '-u',
+  sctp: '--sctp-service',
+};
+
+function serviceOf(op: { protocol: number; address: Uint8Array; port: number }): string {
+  const flag = protocolFlags[protocolName(op.protocol)];
+  return `${flag} ${endpointText(op.address, op.port)}`;
+}
+
+function serverOf(op: { destination: Uint8Array; destinationPort: number }): string {
+  return `-r ${endpointText(op.destination, op.destinationPort)}`;
+}
+
+function endpointText(bytes: Uint8Array, port: number): string {
+  const address = formatAddress(bytes);
+  return bytes.length === 4 ? `${address}:${port}` : `[${address}]:${port}`;
+}

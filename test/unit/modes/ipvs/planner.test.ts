@@ -1,0 +1,292 @@
+import { describe, expect, it } from 'vitest';
+import { IP_VS_CONN_F } from '../../../../src/kernel/ipvs-ops.ts';
+import { kernelOps } from '../../../../src/kernel/ops.ts';
+import { RecordWriter } from '../../../../src/kernel/records.ts';
+import { ipvsMode } from '../../../../src/modes/ipvs/mode.ts';
+import {
+  defaultIPVSSettings,
+  type Environment,
+  type IPVSSettings,
+  type ModeConfig,
+} from '../../../../src/modes/mode.ts';
+import { forwardingKey, type Service } from '../../../../src/state/types.ts';
+import { FakeKernel } from '../../../fake/kernel.ts';
+import {
+  address,
+  cidr,
+  http,
+  ready,
+  resolveOne,
+  service,
+  slice,
+  slicePort,
+} from '../../state/build.ts';
+import type { Forwardings } from '../nftables/cluster.ts';
+import { Rig } from './rig.ts';
+
+const node = address('192.168.0.1');
+
+const environment: Environment = {
+  serviceCIDRs: [],
+  nodePortAddresses: [node],
+  hostAddresses: [node],
+};
+
+function configOf(ipvs: Partial<IPVSSettings> = {}): ModeConfig {
+  return {
+    family: 'IPv4',
+    masqueradeAll: false,
+    masqueradeMark: 0x4000,
+    localDetector: { kind: 'cidr', cidr: cidr('10.244.0.0/16') },
+    localhostNodePorts: false,
+    dropInvalid: false,
+    ipvs: { ...defaultIPVSSettings, ...ipvs },
+  };
+}
+
+/** Service web on these endpoints, port 8080 of each. */
+function web(
+  endpoints: readonly string[],
+  fields: Parameters<typeof service>[0] = {},
+): Forwardings {
+  const all = Object.fromEntries(endpoints.map((text) => [text, ready]));
+  const one: Service = service(fields);
+  const ports = [slicePort('http', 8080, one.ports[0]!.protocol)];
+  const forwarding = resolveOne(one, [slice(all, { ports })]);
+  return new Map([[forwardingKey(forwarding.servicePort), forwarding]]);
+}
+
+const a = '10.244.0.5';
+const b = '10.244.1.6';
+
+async function started(wanted: Forwardings, ipvs?: Partial<IPVSSettings>): Promise<Rig> {
+  const rig = new Rig(configOf(ipvs), environment);
+  await rig.start(wanted);
+  return rig;
+}
+
+/** Lines about IPVS and addresses, in their order. */
+function steps(script: string): string[] {
+  return script
+    .split('\n')
+    .filter((line) => /^(ipvsadm|ip) /.test(line))
+    .map((line) => line.replace(/ -m -w/, ''));
+}
+
+describe('the order of a batch', () => {
+  it('gives a VIP its real servers before its address', async () => {
+    const rig = await started(new Map());
+    rig.plan(web([a, b]));
+    const script = rig.take();
+    expect(steps(script)).toEqual([
+      'ipvsadm -A -t 10.96.0.1:80 -s rr',
+      `ipvsadm -a -t 10.96.0.1:80 -r ${a}:8080 1`,
+      `ipvsadm -a -t 10.96.0.1:80 -r ${b}:8080 1`,
+      'ip address add 10.96.0.1/32 dev kube-ipvs0',
+    ]);
+    expect(script.indexOf('add element')).toBeLessThan(script.indexOf('ipvsadm'));
+    expect(script.lastIndexOf('add element')).toBeLessThan(script.indexOf('ipvsadm'));
+  });
+
+  it('takes the address away before the virtual service, and the record of it last', async () => {
+    const rig = await started(web([a]));
+    rig.plan(new Map());
+    const script = rig.take();
+    expect(steps(script)).toEqual([
+      'ip address delete 10.96.0.1/32 dev kube-ipvs0',
+      'ipvsadm -D -t 10.96.0.1:80',
+    ]);
+    expect(script.indexOf('delete element')).toBeGreaterThan(script.indexOf('ipvsadm -D'));
+  });
+
+  it('adds the new endpoint before the old one goes', async () => {
+    const rig = await started(web([a]));
+    rig.plan(web([b]));
+    expect(steps(rig.take())).toEqual([
+      `ipvsadm -a -t 10.96.0.1:80 -r ${b}:8080 1`,
+      `ipvsadm -e -t 10.96.0.1:80 -r ${a}:8080 0`,
+    ]);
+  });
+
+  it('binds addresses at a start when all virtual services are there', async () => {
+    const rig = await started(web([a]));
+    expect(rig.kernel.links.texts('kube-ipvs0')).toEqual(['10.96.0.1/32']);
+    expect(rig.kernel.ipvs.text()).toContain(`-> ${a}:8080 masq weight 1`);
+  });
+});
+
+describe('an endpoint that goes', () => {
+  const key = 'TCP 10.96.0.1:80';
+
+  it('keeps its connections, with weight 0, and is deleted when the last one has ended', async () => {
+    const rig = await started(web([a, b]));
+    rig.kernel.ipvs.traffic(key, `${a}:8080`, { activeConnections: 1 });
+    rig.plan(web([b]));
+    rig.take();
+    expect(rig.planner.deferred).toBe(true);
+    expect(await rig.drain()).toBe('');
+    rig.kernel.ipvs.traffic(key, `${a}:8080`, { activeConnections: 0, inactiveConnections: 1 });
+    expect(await rig.drain()).toBe('');
+    rig.kernel.ipvs.traffic(key, `${a}:8080`, { inactiveConnections: 0 });
+    expect(steps(await rig.drain())).toEqual([`ipvsadm -d -t 10.96.0.1:80 -r ${a}:8080`]);
+    expect(rig.planner.deferred).toBe(false);
+  });
+
+  it('gets its weight back when it is ready again', async () => {
+    const rig = await started(web([a, b]));
+    rig.plan(web([b]));
+    rig.take();
+    rig.plan(web([a, b]));
+    expect(steps(rig.take())).toEqual([`ipvsadm -e -t 10.96.0.1:80 -r ${a}:8080 1`]);
+    expect(rig.planner.deferred).toBe(false);
+  });
+
+  it('drains on after a restart, which writes nothing', async () => {
+    const rig = await started(web([a, b]));
+    rig.kernel.ipvs.traffic(key, `${a}:8080`, { activeConnections: 1 });
+    rig.plan(web([b]));
+    rig.take();
+    const { writes } = rig.kernel;
+    await rig.crash(web([b]));
+    expect(rig.kernel.writes).toBe(writes);
+    expect(rig.planner.deferred).toBe(true);
+    rig.kernel.ipvs.traffic(key, `${a}:8080`, { activeConnections: 0 });
+    expect(steps(await rig.drain())).toEqual([`ipvsadm -d -t 10.96.0.1:80 -r ${a}:8080`]);
+  });
+
+  it('that a dead process had set aside gets its weight back at the start', async () => {
+    const rig = await started(web([a, b]));
+    rig.plan(web([b]));
+    rig.take();
+    expect(await rig.crash(web([a, b]))).toEqual({ missing: 0, wrong: 1, unwanted: 0 });
+    expect(rig.kernel.ipvs.text()).toContain(`-> ${a}:8080 masq weight 1`);
+  });
+
+  it('is deleted at once when it serves UDP', async () => {
+    const udp = { ports: [{ ...http, protocol: 'UDP' as const }] };
+    const rig = await started(web([a, b], udp));
+    rig.plan(web([b], udp));
+    expect(steps(rig.take())).toEqual([`ipvsadm -d -u 10.96.0.1:80 -r ${a}:8080`]);
+    expect(rig.planner.deferred).toBe(false);
+  });
+});
+
+describe('what others have made', () => {
+  const foreign = (kernel: FakeKernel, at: string, port: number): void => {
+    const writer = new RecordWriter(kernelOps);
+    const key = { family: 2, protocol: 6, address: address(at).bytes, port };
+    const settings = { scheduler: 'wlc', flags: 0, timeoutSeconds: 0, prefixLength: 32 };
+    writer.write('virtualServiceAdd', { ...key, ...settings });
+    const server = { destination: address('172.16.0.1').bytes, destinationPort: 1 };
+    const limits = { upperThreshold: 0, lowerThreshold: 0 };
+    const how = { forwarding: IP_VS_CONN_F.DROUTE, weight: 7, ...limits };
+    writer.write('destinationAdd', { ...key, ...server, ...how });
+    expect(kernel.applyNow(writer.finish()).kind).toBe('applied');
+  };
+  const theirs = 'wlc flags 0x0 timeout 0 /32\n  -> 172.16.0.1:1 droute weight 7';
+
+  it('stays: virtual services at addresses that are not on our link', async () => {
+    const kernel = new FakeKernel();
+    foreign(kernel, '192.168.0.1', 80);
+    foreign(kernel, '203.0.113.9', 80);
+    const rig = new Rig(configOf(), environment, kernel);
+    await rig.start(web([a]));
+    await rig.start(new Map());
+    await ipvsMode.cleanup(kernel);
+    expect(kernel.ipvs.text()).toContain(`TCP 192.168.0.1:80 ${theirs}`);
+    expect(kernel.ipvs.text()).toContain(`TCP 203.0.113.9:80 ${theirs}`);
+  });
+
+  it('stays as it is in excludeCIDRs, even where a Service asks for the same', async () => {
+    const kernel = new FakeKernel();
+    foreign(kernel, '10.96.0.1', 80);
+    const rig = new Rig(configOf({ excludeCIDRs: [cidr('10.96.0.0/24')] }), environment, kernel);
+    await rig.start(web([a]));
+    rig.plan(web([a, b]));
+    rig.take();
+    rig.plan(new Map());
+    rig.take();
+    expect(kernel.ipvs.text()).toBe(`TCP 10.96.0.1:80 ${theirs}\n`);
+  });
+
+  it('is taken over where a Service asks for the same: kube-proxy made it', async () => {
+    const kernel = new FakeKernel();
+    foreign(kernel, '10.96.0.1', 80);
+    const rig = new Rig(configOf(), environment, kernel);
+    await rig.start(web([a]));
+    expect(kernel.ipvs.text()).toContain('TCP 10.96.0.1:80 rr');
+    expect(kernel.ipvs.text()).toContain(`-> ${a}:8080 masq weight 1`);
+  });
+
+  it('makes a cleanup do nothing where our table is not', async () => {
+    const kernel = new FakeKernel();
+    foreign(kernel, '10.96.0.1', 80);
+    const before = kernel.ipvs.text();
+    expect(await ipvsMode.owned(kernel)).toEqual([]);
+    await ipvsMode.cleanup(kernel);
+    expect(kernel.ipvs.text()).toBe(before);
+  });
+});
+
+describe('an address of this machine', () => {
+  const onNode = { externalIPs: ['192.168.0.1'] };
+
+  it('is not bound, is named once with its Service, and serves the port of the Service', async () => {
+    const rig = await started(new Map());
+    rig.plan(web([a], onNode));
+    const script = rig.take();
+    expect(script).not.toContain('ip address add 192.168.0.1');
+    expect(script).toContain('ipvsadm -A -t 192.168.0.1:80');
+    expect(rig.planner.takeRefused?.()).toMatchObject([
+      { servicePort: { namespace: 'ns', name: 'web' }, address: node },
+    ]);
+    rig.plan(web([a, b], onNode));
+    expect(rig.planner.takeRefused?.()).toEqual([]);
+  });
+
+  it('that it gets later is given back to it', async () => {
+    const rig = await started(web([a], { externalIPs: ['198.51.100.7'] }));
+    expect(rig.kernel.links.texts('kube-ipvs0')).toContain('198.51.100.7/32');
+    const own = [node, address('198.51.100.7')];
+    rig.environment({ ...environment, hostAddresses: own });
+    rig.take();
+    expect(rig.kernel.links.texts('kube-ipvs0')).toEqual(['10.96.0.1/32']);
+    expect(rig.planner.takeRefused?.()).toHaveLength(1);
+  });
+});
+
+describe('cleanup', () => {
+  it('removes link, virtual services and table, and says so before', async () => {
+    const ports = [{ ...http, nodePort: 30080 }];
+    const rig = await started(web([a], { type: 'NodePort', ports }));
+    const objects = (await ipvsMode.owned(rig.kernel)).map(({ object }) => object);
+    expect(objects).toEqual([
+      'table ip fairlead-ipvs',
+      '2 virtual services of IPv4',
+      'interface kube-ipvs0',
+    ]);
+    await ipvsMode.cleanup(rig.kernel);
+    expect(rig.state().trim()).toBe('no link');
+  });
+});
+
+describe('the probe', () => {
+  it('finds nothing missing, and leaves nothing behind', async () => {
+    const kernel = new FakeKernel();
+    expect(await ipvsMode.probe(kernel)).toEqual([]);
+    expect(kernel.ipvs.text() + kernel.ruleset()).toBe('');
+  });
+
+  it('names IPVS, the scheduler, and dummy links', async () => {
+    const kernel = new FakeKernel();
+    kernel.ipvs.schedulers.delete('mh');
+    kernel.links.types.delete('dummy');
+    const missing = await ipvsMode.probe(kernel, { ...defaultIPVSSettings, scheduler: 'mh' });
+    expect(missing.map(({ feature }) => feature)).toEqual([
+      'scheduler mh of IPVS (ENOENT)',
+      'dummy links (EOPNOTSUPP)',
+    ]);
+    kernel.ipvs.present = false;
+    expect(await ipvsMode.probe(kernel)).toMatchObject([{ feature: 'IPVS' }]);
+  });
+});
