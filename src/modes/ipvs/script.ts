@@ -52,6 +52,8 @@ function commandsOf(op: KernelOp): string[] {
         return `ip address ${verb} ${address}/${op.prefixLength} dev ${op.link}`;
       });
     }
+    case 'ipsetDestroy':
+      return [`ipset destroy ${op.set}`];
     default:
       return [
         printOp(
