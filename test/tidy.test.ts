@@ -89,7 +89,7 @@ describe('the flow', () => {
   it('keeps Node-API out of the folders that speak netlink', () => {
     const wrong = cpp.filter(
       (path) =>
-        /^native\/(wire|nft|conntrack|ipvs|route|protocol|base)\//.test(path) &&
+        /^native\/(wire|nft|conntrack|ipvs|route|legacy|protocol|base)\//.test(path) &&
         /<n(ode_)?api\.h>/.test(read(path)),
     );
     expect(wrong).toEqual([]);

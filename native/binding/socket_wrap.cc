@@ -7,6 +7,7 @@
 #include "conntrack/conntrack_family.h"
 #include "ipset/ipset_family.h"
 #include "ipvs/ipvs_family.h"
+#include "legacy/legacy_family.h"
 #include "nft/nft_family.h"
 #include "route/route_family.h"
 
@@ -60,6 +61,7 @@ Families MakeFamilies(const Options& options) {
   families.push_back(std::make_unique<ipvs::IpvsFamily>(options.receive_buffer_bytes));
   families.push_back(std::make_unique<route::RouteFamily>(options.receive_buffer_bytes));
   families.push_back(std::make_unique<ipset::IpsetFamily>());
+  families.push_back(std::make_unique<legacy::LegacyFamily>());
   return families;
 }
 

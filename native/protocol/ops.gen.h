@@ -1465,6 +1465,28 @@ struct IpsetPortsDump {
   }
 };
 
+struct LegacyTablesDump {
+  static constexpr std::uint32_t kCode = 104;
+  static constexpr const char* kName = "legacyTablesDump";
+
+  std::uint8_t family = 0;
+
+  static std::expected<LegacyTablesDump, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    LegacyTablesDump record;
+    record.family = fields.U8("family");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.End();
+  }
+};
+
 struct ConntrackDump {
   static constexpr std::uint32_t kCode = 80;
   static constexpr const char* kName = "conntrackDump";
@@ -2219,6 +2241,62 @@ struct IpsetPorts {
   void Write(RecordWriter& out) const noexcept {
     out.Begin(kCode);
     out.Bytes(ports);
+    out.End();
+  }
+};
+
+struct LegacyTable {
+  static constexpr std::uint32_t kCode = 168;
+  static constexpr const char* kName = "legacyTable";
+
+  std::uint8_t family = 0;
+  std::string_view table;
+  std::uint32_t rules = 0;
+
+  static std::expected<LegacyTable, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    LegacyTable record;
+    record.family = fields.U8("family");
+    record.table = fields.String("table");
+    record.rules = fields.U32("rules");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.String(table);
+    out.U32(rules);
+    out.End();
+  }
+};
+
+struct LegacyChain {
+  static constexpr std::uint32_t kCode = 169;
+  static constexpr const char* kName = "legacyChain";
+
+  std::uint8_t family = 0;
+  std::string_view table;
+  std::string_view chain;
+
+  static std::expected<LegacyChain, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    LegacyChain record;
+    record.family = fields.U8("family");
+    record.table = fields.String("table");
+    record.chain = fields.String("chain");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.String(table);
+    out.String(chain);
     out.End();
   }
 };

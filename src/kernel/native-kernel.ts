@@ -5,6 +5,7 @@ import { KernelError } from './errors.ts';
 import { ipsetRequests } from './ipset-ops.ts';
 import { ipvsRequests } from './ipvs-ops.ts';
 import type { ApplyResult, DumpResult, Kernel, KernelFailure } from './kernel.ts';
+import { legacyRequests } from './legacy-ops.ts';
 import {
   kernelReplies,
   kernelRequests,
@@ -117,9 +118,10 @@ function describe(request: Request, place: string): { operation: string; subject
   return { operation: `${family}.${request.kind}`, subject: subjectOf(request) ?? place };
 }
 
-function familyOf(kind: Request['kind']): 'nft' | 'ipvs' | 'route' | 'ipset' {
+function familyOf(kind: Request['kind']): 'nft' | 'ipvs' | 'route' | 'ipset' | 'legacy' {
   if (kind in ipsetRequests) return 'ipset';
   if (kind in ipvsRequests) return 'ipvs';
+  if (kind in legacyRequests) return 'legacy';
   return kind in routeRequests ? 'route' : 'nft';
 }
 

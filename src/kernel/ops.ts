@@ -5,11 +5,11 @@
  * Numbers that the kernel defines (families, hooks, flags, registers, keys) are passed as the
  * kernel's own values, see `nft-constants.ts` and linux/netfilter/nf_tables.h.
  *
- * IPVS, links and sets of ipset have files of their own: `ipvs-ops.ts`, `route-ops.ts`,
- * `ipset-ops.ts`.
+ * IPVS, links, sets of ipset and iptables-legacy have files of their own: `*-ops.ts`.
  */
 import { ipsetOps, ipsetReplies, ipsetRequests } from './ipset-ops.ts';
 import { ipvsOps, ipvsReplies, ipvsRequests } from './ipvs-ops.ts';
+import { legacyReplies, legacyRequests } from './legacy-ops.ts';
 import type { RecordOf, Schema } from './records.ts';
 import { routeOps, routeReplies, routeRequests } from './route-ops.ts';
 
@@ -212,12 +212,14 @@ export const kernelRequests = {
   ...ipvsRequests,
   ...routeRequests,
   ...ipsetRequests,
+  ...legacyRequests,
 } as const;
 export const kernelReplies = {
   ...replies,
   ...ipvsReplies,
   ...routeReplies,
   ...ipsetReplies,
+  ...legacyReplies,
 } as const;
 
 /** Requests about entries of connection tracking. A buffer holds exactly one. */

@@ -9,6 +9,7 @@ import { KernelError } from '../../src/kernel/errors.ts';
 import { ipsetRequests } from '../../src/kernel/ipset-ops.ts';
 import { ipvsRequests } from '../../src/kernel/ipvs-ops.ts';
 import type { ApplyResult, DumpResult, Kernel, KernelFailure } from '../../src/kernel/kernel.ts';
+import { NFPROTO } from '../../src/kernel/nft/constants.ts';
 import {
   type KernelOp,
   kernelOps,
@@ -19,6 +20,8 @@ import {
 } from '../../src/kernel/ops.ts';
 import { RecordError, readRecords } from '../../src/kernel/records.ts';
 import { routeRequests } from '../../src/kernel/route-ops.ts';
+import type { LegacyTable } from '../../src/kernel/xt/legacy.ts';
+import type { Family } from '../../src/state/address.ts';
 import { FakeIpsets, type IpsetOp, type IpsetRequest } from './ipsets.ts';
 import { FakeIpvs, type IpvsOp, type IpvsRequest, ipvsText } from './ipvs.ts';
 import { FakeLinks, type RouteOp, type RouteRequest } from './links.ts';
@@ -76,6 +79,8 @@ export class FakeKernel implements Kernel {
   /** Names of matches and targets of iptables that this kernel has not. */
   readonly missingExtensions = new Set<string>();
   readonly ipsets = new FakeIpsets();
+  /** What iptables-legacy has written, by family. */
+  legacyTables: Readonly<Record<Family, readonly LegacyTable[]>> = { IPv4: [], IPv6: [] };
   readonly #tables: Tables = new Map();
   #generation = 1;
   #handle = 0;
@@ -187,6 +192,7 @@ export class FakeKernel implements Kernel {
   }
 
   #answer(request: Request): Reply[] {
+    if (request.kind === 'legacyTablesDump') return this.#legacyRecords(request.family);
     if (request.kind in routeRequests) return this.links.answer(request as RouteRequest);
     if (request.kind in ipsetRequests) return this.ipsets.answer(request as IpsetRequest);
     if (!(request.kind in ipvsRequests)) {
@@ -195,6 +201,14 @@ export class FakeKernel implements Kernel {
     if (this.ipvs.present) return this.ipvs.answer(request as IpvsRequest);
     const { code, message: words } = new Refusal('EPROTONOSUPPORT');
     throw new KernelError({ operation: `ipvs.${request.kind}`, subject: 'fake', code, words });
+  }
+
+  #legacyRecords(family: number): Reply[] {
+    const tables = this.legacyTables[family === NFPROTO.IPv4 ? 'IPv4' : 'IPv6'];
+    return tables.flatMap(({ table, rules, chains }): Reply[] => [
+      { kind: 'legacyTable', family, table, rules },
+      ...chains.map((chain): Reply => ({ kind: 'legacyChain', family, table, chain })),
+    ]);
   }
 
   /** A run of nft ops, with the faults that a test asked for. */

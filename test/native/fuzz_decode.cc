@@ -1,11 +1,14 @@
-// Anything at all as netlink: the decoders of every kind of object, of answers and the trace.
+// Anything at all as netlink: the decoders of every kind of object, of answers and the trace; and
+// as a table of iptables-legacy.
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
+#include <sys/socket.h>
 
 #include <cstdlib>
 
 #include "fuzz.h"
+#include "legacy/table.h"
 #include "nft/dump.h"
 #include "nft/elements.h"
 #include "samples.h"
@@ -48,6 +51,11 @@ std::vector<Bytes> Corpus() {
       "14000000 0a0a0103 07000000 00000000"
       "0b000100 6e6f7420 68657265 08000200 30000000");
   corpus.push_back(std::move(refusal));
+  for (const std::uint8_t family : {AF_INET, AF_INET6}) {
+    Bytes input = LegacyEntries(family);
+    input.insert(input.begin(), family);
+    corpus.push_back(std::move(input));
+  }
   return corpus;
 }
 
@@ -65,6 +73,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   wire::AckCollector answers(test::kSequence, 4);
   answers.Take(datagram);
   nft::ElementAt(datagram, 40);
+  static_cast<void>(legacy::ReadEntries(data[0], 3, datagram));
   wire::TraceLines("<-", datagram, sizeof(nfgenmsg));
   return 0;
 }

@@ -3,7 +3,13 @@
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter_ipv4/ip_tables.h>
+#include <linux/netfilter_ipv6/ip6_tables.h>
 #include <linux/netlink.h>
+#include <sys/socket.h>
+
+#include <cstddef>
+#include <cstring>
 
 #include "nft/batch.h"
 #include "nft/packed_entries.h"
@@ -157,6 +163,29 @@ std::vector<Bytes> EveryRequest() {
       Buffer(request::ElementsDump{2, "t", "s", every_part, 4, 4}),
       Buffer(request::ElementsDump{2, "t", "s", shape::kVerdict, 4, 0}),
   };
+}
+
+Bytes LegacyEntries(std::uint8_t family) {
+  Bytes entries;
+  const auto entry = [&entries, family](const char* error_name) {
+    // The parts of an entry: see native/legacy/table.cc.
+    const std::size_t target = family == AF_INET6 ? sizeof(ip6t_entry) : sizeof(ipt_entry);
+    const std::size_t next = target + (error_name == nullptr ? 40 : sizeof(xt_error_target));
+    const std::size_t offsets = family == AF_INET6 ? offsetof(ip6t_entry, target_offset)
+                                                   : offsetof(ipt_entry, target_offset);
+    const std::size_t start = entries.size();
+    entries.resize(start + next);
+    std::uint8_t* at = entries.data() + start;
+    at[offsets] = static_cast<std::uint8_t>(target);
+    at[offsets + 2] = static_cast<std::uint8_t>(next);
+    if (error_name == nullptr) return;
+    std::strcpy(reinterpret_cast<char*>(at) + target + 2, XT_ERROR_TARGET);
+    std::strcpy(reinterpret_cast<char*>(at) + target + sizeof(xt_entry_target), error_name);
+  };
+  for (const char* name : {"", "", "", "", "KUBE-A", "", "", "KUBE-B", "", "ERROR"}) {
+    entry(*name == '\0' ? nullptr : name);
+  }
+  return entries;
 }
 
 Bytes ManyElements(std::uint32_t count) {

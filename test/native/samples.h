@@ -17,6 +17,12 @@ Bytes EveryOp();
 /** Each request in a buffer of its own. */
 std::vector<Bytes> EveryRequest();
 
+/**
+ * Entries of a table of iptables-legacy: three built-in chains with a rule, and the chains KUBE-A
+ * (with a rule) and KUBE-B.
+ */
+Bytes LegacyEntries(std::uint8_t family);
+
 /** An op buffer `elementsAdd` with `count` entries of a key of 4 bytes and a value of 4. */
 Bytes ManyElements(std::uint32_t count);
 
