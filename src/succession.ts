@@ -69,19 +69,15 @@ export class Succession {
 
   /** Until `signal` aborts and the batch in flight is over; the rules stay. */
   async run(signal: AbortSignal): Promise<void> {
-    for (let before: ModeName | undefined; !signal.aborted; ) {
-      const mode = this.#mode;
-      await this.#runMode(mode, before, signal);
-      before = mode.name;
-    }
+    while (!signal.aborted) await this.#runMode(this.#mode, signal);
   }
 
-  async #runMode(mode: ProxyMode, before: ModeName | undefined, signal: AbortSignal) {
+  async #runMode(mode: ProxyMode, signal: AbortSignal): Promise<void> {
     const reign = new AbortController();
     this.#reign = reign;
     this.#options.running(mode.name);
     const ending = AbortSignal.any([signal, reign.signal]);
-    const parts = [this.#runEngines(mode, ending), this.#takeOver(mode, before, ending)];
+    const parts = [this.#runEngines(mode, ending), this.#takeOver(mode, ending)];
     try {
       await Promise.all(parts);
     } finally {
@@ -101,13 +97,12 @@ export class Succession {
     }
   }
 
-  #takeOver({ name }: ProxyMode, before: ModeName | undefined, signal: AbortSignal): Promise<void> {
+  #takeOver({ name }: ProxyMode, signal: AbortSignal): Promise<void> {
     const { clock, host, kernel, modes, takeoverObserver } = this.#options;
     const takeover = new Takeover({
       kernel,
       host,
       mode: name,
-      before,
       modes,
       clock,
       verify: async () => this.#engine?.verify(),

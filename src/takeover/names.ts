@@ -11,7 +11,13 @@ export const nftablesTable = 'kube-proxy';
 export const iptablesTables = ['nat', 'filter', 'mangle'] as const;
 export type IptablesTable = (typeof iptablesTables)[number];
 
-/** Of its iptables mode and of its ipvs mode. */
+/**
+ * Our own iptables mode has kube-proxy's names, so that its users find their way; this one chain
+ * tells that it was ours.
+ */
+export const ownChain = 'KUBE-HAIRPIN';
+
+/** Of its iptables mode and of its ipvs mode, and of our iptables mode. */
 const chains: Readonly<Record<IptablesTable, readonly string[]>> = {
   nat: [
     'KUBE-SERVICES',
@@ -21,6 +27,7 @@ const chains: Readonly<Record<IptablesTable, readonly string[]>> = {
     'KUBE-NODE-PORT',
     'KUBE-LOAD-BALANCER',
     'KUBE-PROXY-CANARY',
+    ownChain,
   ],
   filter: [
     'KUBE-SERVICES',

@@ -17,6 +17,7 @@ import {
 } from './ipvs-leftovers.ts';
 import { findLeftovers, type KeptChain, type Kind, type Leftovers } from './leftovers.ts';
 import { findLegacyTables } from './legacy-tables.ts';
+import { ownChain } from './names.ts';
 import { removeLeftovers } from './removal.ts';
 
 export type TakeoverEvent =
@@ -56,8 +57,6 @@ export interface TakeoverOptions {
   readonly host: HostFiles | undefined;
   /** The mode that runs: its own objects may have kube-proxy's names. */
   readonly mode: ModeName;
-  /** The mode that this process ran before; undefined = none. */
-  readonly before: ModeName | undefined;
   /** Every mode of this build: any of them may have run before. */
   readonly modes: readonly ProxyMode[];
   readonly clock: Clock;
@@ -74,11 +73,8 @@ const retryLimits = { firstMs: 100, secondMs: 1000, maxMs: 60_000 };
 
 const families: readonly Family[] = ['IPv4', 'IPv6'];
 
-/**
- * Modes whose objects are found as kube-proxy's: they have its names, so that nobody can tell whose
- * they are, and where others need them they have to stay.
- */
-const foundAsKubeProxys: readonly ModeName[] = ['iptables'];
+/** Found as kube-proxy's, whose names its chains have: where others need them they have to stay. */
+const foundAsKubeProxys: ModeName = 'iptables';
 
 /** What of kube-proxy's a mode replaces in nf_tables. */
 function kindsReplacedBy(mode: ModeName): readonly Kind[] {
@@ -99,9 +95,7 @@ export class Takeover {
   constructor(options: TakeoverOptions) {
     const { mode, modes } = options;
     this.#options = options;
-    this.#others = new Set(
-      modes.filter(({ name }) => name !== mode && !foundAsKubeProxys.includes(name)),
-    );
+    this.#others = new Set(modes.filter(({ name }) => name !== mode && name !== foundAsKubeProxys));
     this.#bell = new Bell(options.clock);
   }
 
@@ -186,12 +180,11 @@ export class Takeover {
   }
 
   #removed(leftovers: Leftovers): TakeoverEvent {
-    const { before, mode } = this.#options;
-    const isFirst = !this.#tookOver.has(leftovers.family);
-    if (isFirst && before !== undefined && foundAsKubeProxys.includes(before)) {
-      return { kind: 'replaced', mode: before, by: mode, objects: ownedBy(leftovers) };
+    const { mode: by } = this.#options;
+    if (leftovers.chains.some(({ chain }) => chain === ownChain)) {
+      return { kind: 'replaced', mode: foundAsKubeProxys, by, objects: ownedBy(leftovers) };
     }
-    return { kind: 'removed', leftovers, again: !isFirst };
+    return { kind: 'removed', leftovers, again: this.#tookOver.has(leftovers.family) };
   }
 
   #find(family: Family): Promise<Leftovers> {
@@ -207,7 +200,7 @@ function isAny({ chains, jumps, tables }: Leftovers): boolean {
 /** The same as a mode tells of itself. */
 function ownedBy({ chains, family, jumps }: Leftovers): OwnedObject[] {
   const word = family === 'IPv4' ? 'ip' : 'ip6';
-  const because = 'mode iptables ran before';
+  const because = `only Fairlead's iptables mode has ${ownChain} among them`;
   return [
     ...jumps.map(({ table, chain, target }) => `jump from ${word} ${table} ${chain} to ${target}`),
     ...chains.map(({ table, chain }) => `chain ${word} ${table} ${chain}`),

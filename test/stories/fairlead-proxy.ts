@@ -7,7 +7,7 @@ import type { HostFiles } from '../../src/host/files.ts';
 import { setIPVS } from '../../src/host/ipvs.ts';
 import { openConntrack } from '../../src/kernel/conntrack.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
-import { availableModes } from '../../src/modes/index.ts';
+import { availableModes, type ModeRegistry } from '../../src/modes/index.ts';
 import { linkName } from '../../src/modes/ipvs/layout.ts';
 import { loggerTo } from '../../src/serve/log.ts';
 import { type DecodeContext, decodeContext, kindOf } from '../../src/source/decode.ts';
@@ -30,12 +30,24 @@ export interface LogLine {
 }
 
 export interface FairleadOptions {
+  /** Default: the modes of this build. */
+  readonly modes?: ModeRegistry;
   /** Is told each line. */
   readonly log?: (line: LogLine) => void;
 }
 
+/** It changes its mode while it runs, as when the configuration file names another. */
+export interface SwitchableProxy extends RunningProxy {
+  /** Resolves when the new mode has what is wanted in force; what it replaces goes later. */
+  switchTo(mode: ModeName): Promise<void>;
+}
+
+interface FairleadUnderTest extends ProxyUnderTest {
+  start(...args: Parameters<ProxyUnderTest['start']>): Promise<SwitchableProxy>;
+}
+
 /** Fairlead in one of its modes. A logged error fails the story: no story is to cause one. */
-export function fairlead(mode: ModeName, options: FairleadOptions = {}): ProxyUnderTest {
+export function fairlead(mode: ModeName, options: FairleadOptions = {}): FairleadUnderTest {
   return {
     mode,
     start: async (node, settings, objects) => {
@@ -57,7 +69,7 @@ async function cleanup(node: NodeUnderTest): Promise<void> {
   }
 }
 
-class RunningFairlead implements RunningProxy {
+class RunningFairlead implements SwitchableProxy {
   readonly #mode: ModeName;
   readonly #node: NodeUnderTest;
   readonly #settings: ProxySettings;
@@ -96,6 +108,7 @@ class RunningFairlead implements RunningProxy {
       source: this.#source,
       interfaces: () => this.#interfaces,
       families: ['IPv4', 'IPv6'],
+      ...(this.#options.modes === undefined ? {} : { modes: this.#options.modes }),
     });
     this.#running = this.#app.run(this.#stop.signal);
     // Reported where something waits for it.
@@ -105,6 +118,15 @@ class RunningFairlead implements RunningProxy {
 
   async apply(objects: readonly KubernetesObject[]): Promise<void> {
     this.#source.deliver(objects);
+    await this.#settle();
+  }
+
+  async switchTo(mode: ModeName): Promise<void> {
+    await this.#app!.reconfigure(configOf(mode, this.#node, this.#settings));
+    await this.#settle();
+  }
+
+  async #settle(): Promise<void> {
     const endMs = performance.now() + settleLongestMs;
     while (!this.#app!.settled && this.#errors.length === 0) {
       if (performance.now() > endMs) throw new Error('     fairlead: is not settled in time');

@@ -1,6 +1,8 @@
 /** Downloads through a Service run across the switch from kube-proxy, and are not cut. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { builtModes } from '../../src/modes/index.ts';
+import { iptablesMode } from '../../src/modes/iptables/mode.ts';
 import {
   type Addresses,
   mixedRules,
@@ -115,6 +117,62 @@ test.each([
     serverOf(await actors[actor].resume(flow, paced(3000))),
   );
   expect(await Promise.all(ends)).toEqual(servers);
+  await running.stop();
+  await proxy.cleanup(node);
+  await lab.reset();
+});
+
+test('downloads survive the switch between our modes, and back', async () => {
+  const { actors, node } = lab;
+  for (const family of FAMILIES) {
+    await actors['pod-a'].listen('TCP', POD_A_IP[family], 8080);
+    await actors['pod-b'].listen('TCP', POD_B_IP[family], 8080);
+  }
+  const lines: LogLine[] = [];
+  const modes = new Map([...builtModes, ['iptables', iptablesMode] as const]);
+  const proxy = fairlead('nftables', { modes, log: (line) => lines.push(line) });
+  const objects = [...BASELINE, service('web'), ...slices('web', ['pod-a', 'pod-b'])];
+  const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
+  const running = await proxy.start(node, settings, objects);
+  const connect = async (): Promise<void> => {
+    for (const { actor, family } of clients) {
+      const tally = await actors[actor].connect(attempt(family), 16);
+      for (const { outcome } of tally) expect(['pod-a', 'pod-b']).toContain(serverOf(outcome));
+    }
+  };
+  const open = (name: string): Promise<string[]> =>
+    Promise.all(
+      clients.map(async ({ actor, family, flow }) => {
+        const download = { download: 'endless' } as const;
+        return serverOf(await actors[actor].open(flow + name, attempt(family), download));
+      }),
+    );
+  const resume = (name: string): Promise<string[]> =>
+    Promise.all(
+      clients.map(async ({ actor, flow }) => {
+        return serverOf(await actors[actor].resume(flow + name, paced(3000)));
+      }),
+    );
+  const replaced = 'Took over from another mode, its objects are removed';
+
+  const first = await open(' of nftables');
+  await running.switchTo('iptables');
+  await untilTold(lines, replaced, 1);
+  const inIptables = await node.run(['nft', 'list', 'ruleset']);
+  expect(inIptables).toContain('KUBE-SVC');
+  expect(inIptables).not.toContain('fairlead');
+  await connect();
+  const second = await open(' of iptables');
+  await running.switchTo('nftables');
+  // Its rules of each family go by themselves.
+  await untilTold(lines, replaced, 3);
+  const inNftables = await node.run(['nft', 'list', 'ruleset']);
+  expect(inNftables).toContain('table ip6 fairlead');
+  expect(inNftables).not.toContain('KUBE-S');
+  await connect();
+  for (const server of [...first, ...second]) expect(['pod-a', 'pod-b']).toContain(server);
+  expect(await resume(' of nftables')).toEqual(first);
+  expect(await resume(' of iptables')).toEqual(second);
   await running.stop();
   await proxy.cleanup(node);
   await lab.reset();

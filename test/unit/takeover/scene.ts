@@ -24,14 +24,13 @@ export class Scene {
     kernel: FakeKernel,
     mode: ModeName = 'nftables',
     files: Readonly<Record<string, string>> = {},
-    among: Partial<Pick<TakeoverOptions, 'before' | 'modes'>> = {},
+    among: Partial<Pick<TakeoverOptions, 'modes'>> = {},
   ) {
     const stop = new AbortController();
     const takeover = new Takeover({
       kernel,
       host: hostFiles(machineRoot(files)),
       mode,
-      before: undefined,
       modes: [nftablesMode],
       ...among,
       clock: this.clock,
