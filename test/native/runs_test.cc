@@ -1,0 +1,146 @@
+// Buffers of several families: native/protocol/runs.
+#include "protocol/runs.h"
+
+#include <cerrno>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "protocol/ops.gen.h"
+
+namespace fairlead::test {
+
+namespace op = protocol::op;
+namespace reply = protocol::reply;
+using protocol::RecordWriter;
+
+namespace {
+
+/** Takes one code; fails, or breaks, when it is told to. */
+class OneCode : public protocol::Family {
+ public:
+  enum class Fate { kDone, kFailed, kBroken };
+
+  OneCode(std::uint32_t code, std::vector<std::string>& log, Fate fate = Fate::kDone)
+      : code_(code), log_(log), fate_(fate) {}
+
+  bool Handles(std::uint32_t code) const noexcept override { return code == code_; }
+
+  std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer) override {
+    log_.push_back(std::to_string(code_) + ": " + std::to_string(buffer.size()));
+    if (fate_ == Fate::kBroken) return std::unexpected(SystemError{EIO, "send"});
+    RecordWriter out;
+    if (fate_ == Fate::kFailed) {
+      reply::Failed{1, protocol::kUnknownIndex, ENOENT, "no"}.Write(out);
+      reply::Failed{protocol::kUnknownIndex, protocol::kUnknownIndex, ENOBUFS, "lost"}.Write(out);
+    } else {
+      reply::Attempted{static_cast<std::uint32_t>(buffer.size())}.Write(out);
+    }
+    return std::move(out.buffer());
+  }
+
+ private:
+  std::uint32_t code_;
+  std::vector<std::string>& log_;
+  Fate fate_;
+};
+
+using Fate = OneCode::Fate;
+
+constexpr std::uint32_t kLink = op::LinkUp::kCode;
+constexpr std::uint32_t kTimeouts = op::IpvsTimeoutsSet::kCode;
+constexpr std::uint32_t kTable = op::TableDelete::kCode;
+
+const op::LinkUp kUp{"lo"};               // 16 bytes
+const op::IpvsTimeoutsSet kSet{1, 2, 3};  // 20 bytes
+const op::TableDelete kDelete{2, "t"};    // 20 bytes
+
+struct World {
+  std::vector<std::string> log;
+  protocol::Families families;
+
+  explicit World(Fate timeouts = Fate::kDone, Fate link = Fate::kDone) {
+    families.push_back(std::make_unique<OneCode>(kLink, log, link));
+    families.push_back(std::make_unique<OneCode>(kTimeouts, log, timeouts));
+    families.push_back(std::make_unique<OneCode>(kTable, log));
+  }
+
+  std::string Log() const {
+    std::string all;
+    for (const std::string& line : log) all += line + "; ";
+    return all;
+  }
+};
+
+template <typename... Records>
+Bytes Buffer(const Records&... records) {
+  RecordWriter out;
+  (records.Write(out), ...);
+  return Bytes(out.bytes().begin(), out.bytes().end());
+}
+
+/** The answer as text. */
+std::string Answer(const World& world, std::span<const std::uint8_t> buffer) {
+  const auto answer = protocol::RunInOrder(world.families, buffer);
+  if (!answer) return "broken: " + answer.error().call;
+  std::string text;
+  protocol::RecordReader reader(answer->bytes());
+  while (!reader.AtEnd()) {
+    const auto record = reader.Next();
+    if (const auto done = reply::Attempted::Read(record->payload);
+        done && record->code == reply::Attempted::kCode) {
+      text += "done " + std::to_string(done->taken) + "; ";
+    } else if (const auto failed = reply::Failed::Read(record->payload)) {
+      const bool known = failed->op != protocol::kUnknownIndex;
+      text += "failed " + (known ? std::to_string(failed->op) : std::string("?")) + " " +
+              std::string(failed->message) + "; ";
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST("consecutive records of a family are one run, and runs go in the order of the buffer") {
+  World world;
+  const Bytes buffer = Buffer(kUp, kUp, kSet, kDelete, kDelete, kUp);
+  CHECK_EQUAL(Answer(world, buffer), "done 32; done 20; done 40; done 16; ");
+  CHECK_EQUAL(world.Log(), "49: 32; 38: 20; 3: 40; 49: 16; ");
+}
+
+TEST("a run with a failure is the last, and its ops count from the start of the buffer") {
+  World world(Fate::kFailed);
+  CHECK_EQUAL(Answer(world, Buffer(kUp, kUp, kUp, kSet, kSet, kDelete)),
+              "done 48; failed 4 no; failed ? lost; ");
+  CHECK_EQUAL(world.Log(), "49: 48; 38: 40; ");
+}
+
+TEST("a system call that fails in the first run rejects, in a later one it is a failure") {
+  World first(Fate::kDone, Fate::kBroken);
+  CHECK_EQUAL(Answer(first, Buffer(kUp, kSet)), "broken: send");
+  World later(Fate::kBroken);
+  CHECK_EQUAL(Answer(later, Buffer(kUp, kSet, kDelete)),
+              "done 16; failed ? send: Input/output error; ");
+  CHECK_EQUAL(later.Log(), "49: 16; 38: 20; ");
+}
+
+TEST("a record that nobody knows, or a damaged one, goes to the family before it") {
+  World world;
+  Bytes buffer = Buffer(kSet, kUp, op::ChainDelete{2, "t", "c"}, kUp);
+  CHECK_EQUAL(Answer(world, buffer), "done 20; done 60; ");
+  Bytes damaged = Buffer(kSet, kUp, kDelete);
+  damaged.resize(damaged.size() - 4);
+  world.log.clear();
+  CHECK_EQUAL(Answer(world, damaged), "done 20; done 32; ");
+}
+
+TEST("a buffer that begins with neither is refused, and so is an empty one") {
+  World world;
+  CHECK_EQUAL(Answer(world, Buffer(op::ChainDelete{2, "t", "c"})),
+              "failed 0 record.code is not one of the schema; ");
+  CHECK_EQUAL(Answer(world, {}), "failed 0 record.header is missing: the buffer is empty; ");
+  CHECK_EQUAL(Answer(world, FromHex("01000000")), "failed 0 the first record is truncated; ");
+  CHECK_EQUAL(world.Log(), "");
+}
+
+}  // namespace fairlead::test
