@@ -4,12 +4,14 @@ import { apiChurn } from './api-churn.ts';
 import { apiStart } from './api-start.ts';
 import { boundary } from './boundary.ts';
 import { connect } from './connect.ts';
+import { ipvsLoad } from './ipvs-load.ts';
 import { load } from './load.ts';
 
 const questions: Readonly<Record<string, () => Promise<string>>> = {
   boundary,
   load,
   connect,
+  'ipvs-load': ipvsLoad,
   'api-start': apiStart,
   'api-change': apiChange,
   'api-churn': apiChurn,
