@@ -95,7 +95,10 @@ export const ipvsRequests = {
   ipvsInfoGet: { code: 91, fields: {} },
 } as const satisfies Schema;
 
-/** IPVS_*_ATTR_STATS64: totals since the object was made, or since somebody zeroed them. */
+/**
+ * IPVS_*_ATTR_STATS64: totals since the object was made, or since somebody zeroed them. The kernel
+ * adds them up every two seconds (ip_vs_est.c).
+ */
 const statistics = {
   connections: 'u64',
   inPackets: 'u64',

@@ -3,6 +3,7 @@ import { FakeKernel } from '../fake/kernel.ts';
 import { createKernel } from './namespace.ts';
 import { cases } from './nft-cases.ts';
 import { record } from './nft-record.ts';
+import { readLinks, recordSingle, routeCases } from './single-cases.ts';
 import { xtStories } from './xt-cases.ts';
 
 describe('the real nf_tables', () => {
@@ -11,5 +12,14 @@ describe('the real nf_tables', () => {
     const real = await record(kernel, story);
     expect(real.outcomes).toEqual(story.steps.map(({ outcome }) => outcome));
     expect(await record(new FakeKernel(), story)).toEqual(real);
+  });
+});
+
+describe('real links', () => {
+  it.for(routeCases)('$title, and the fake does the same', async (story) => {
+    const { kernel } = await createKernel();
+    const real = await recordSingle(kernel, story, readLinks);
+    expect(real.outcomes).toEqual(story.steps.map(([, outcome]) => outcome));
+    expect(await recordSingle(new FakeKernel(), story, readLinks)).toEqual(real);
   });
 });

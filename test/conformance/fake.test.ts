@@ -4,6 +4,18 @@ import { FakeKernel } from '../fake/kernel.ts';
 import { addTable, cases } from './nft-cases.ts';
 import { record } from './nft-record.ts';
 import { batch } from './ops.ts';
+import {
+  addDestination,
+  addLink,
+  addService,
+  ipvsCases,
+  readIpvs,
+  readLinks,
+  recordSingle,
+  routeCases,
+  setDestination,
+  virtualService,
+} from './single-cases.ts';
 import { xtStories } from './xt-cases.ts';
 
 const plainSet = {
@@ -37,6 +49,16 @@ describe('FakeKernel', () => {
     expect(outcomes).toEqual(story.steps.map(({ outcome }) => outcome));
   });
 
+  it.for(ipvsCases)('$title', async (story) => {
+    const { outcomes } = await recordSingle(new FakeKernel(), story, readIpvs);
+    expect(outcomes).toEqual(story.steps.map(([, outcome]) => outcome));
+  });
+
+  it.for(routeCases)('$title', async (story) => {
+    const { outcomes } = await recordSingle(new FakeKernel(), story, readLinks);
+    expect(outcomes).toEqual(story.steps.map(([, outcome]) => outcome));
+  });
+
   it('refuses a batch that a test wants refused, once, at the element that it names', async () => {
     const kernel = new FakeKernel();
     kernel.failNext({ code: 'ENOMEM', forSet: 's', forKey: '10.0.0.2' });
@@ -48,6 +70,52 @@ describe('FakeKernel', () => {
     expect(await kernel.apply(ops)).toEqual({ kind: 'applied' });
     expect(kernel.ruleset()).toContain(listing('    10.0.0.1', '    10.0.0.2', '    10.0.0.3'));
     expect(kernel.writes).toBe(5);
+  });
+
+  it('refuses one op of IPVS that a test names, and does those beside it', async () => {
+    const kernel = new FakeKernel();
+    const web = 'tcp 10.96.0.10:80';
+    kernel.failNext({ code: 'ENOMEM', forKey: 'TCP 10.96.0.10:80 -> 10.244.0.2' });
+    const destinations = ['10.244.0.1:80', '10.244.0.2:80', '10.244.0.3:80'];
+    const result = await kernel.apply(
+      batch(
+        addTable,
+        addService(web),
+        ...destinations.map((to) => addDestination(web, to)),
+        addLink,
+      ),
+    );
+    expect(result).toMatchObject({ partly: true, failures: [{ op: 3, code: 'ENOMEM' }] });
+    expect(kernel.ipvs.text()).toBe(
+      [
+        'TCP 10.96.0.10:80 rr flags 0x0 timeout 0 /32',
+        '  -> 10.244.0.1:80 masq weight 1',
+        '  -> 10.244.0.3:80 masq weight 1',
+        '',
+      ].join('\n'),
+    );
+    expect(kernel.links.texts('vips')).toBeUndefined();
+    expect(kernel.writes).toBe(4);
+  });
+
+  it('can be without IPVS', async () => {
+    const kernel = new FakeKernel();
+    kernel.ipvs.present = false;
+    const info = kernel.dump({ kind: 'ipvsInfoGet' });
+    await expect(info).rejects.toMatchObject({ code: 'EPROTONOSUPPORT' });
+    const result = await kernel.apply(batch(addService('tcp 10.96.0.10:80')));
+    const failures = [{ op: undefined, code: 'EPROTONOSUPPORT' }];
+    expect(result).toMatchObject({ kind: 'failed', failures, partly: false });
+  });
+
+  it('keeps the counters that a test gives a destination, whatever else is set', async () => {
+    const kernel = new FakeKernel();
+    const web = 'tcp 10.96.0.10:80';
+    await kernel.apply(batch(addService(web), addDestination(web, '10.244.0.1:80')));
+    kernel.ipvs.traffic('TCP 10.96.0.10:80', '10.244.0.1:80', { activeConnections: 3 });
+    await kernel.apply(batch(setDestination(web, '10.244.0.1:80', { weight: 0 })));
+    const { records } = await kernel.dump({ kind: 'destinationsDump', ...virtualService(web) });
+    expect(records).toMatchObject([{ weight: 0, activeConnections: 3 }]);
   });
 
   it('can apply a batch and lose the answer', async () => {

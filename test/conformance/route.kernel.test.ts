@@ -3,34 +3,10 @@
 import { expect, test } from 'vitest';
 import type { KernelOp } from '../../src/kernel/ops.ts';
 import { IFA_F, IFF } from '../../src/kernel/route-ops.ts';
-import { formatAddress, parseAddress } from '../../src/state/address.ts';
+import { formatAddress } from '../../src/state/address.ts';
 import { createKernel, type Namespace } from './namespace.ts';
 import { applied, batch, dumped } from './ops.ts';
-
-const AF_INET = 2;
-const AF_INET6 = 10;
-
-function add(link: string, ...texts: readonly string[]) {
-  return { kind: 'addressesAdd', flags: 0, ...addresses(link, texts) } as const;
-}
-
-function remove(link: string, ...texts: readonly string[]) {
-  return { kind: 'addressesDelete', ...addresses(link, texts) } as const;
-}
-
-function addresses(link: string, texts: readonly string[]) {
-  const parsed = texts.map((text) => parseAddress(text)!);
-  const isV4 = parsed[0]!.family === 'IPv4';
-  return {
-    family: isV4 ? AF_INET : AF_INET6,
-    link,
-    index: 0,
-    prefixLength: isV4 ? 32 : 128,
-    addresses: Buffer.concat(parsed.map(({ bytes }) => bytes)),
-  };
-}
-
-const addLink = { kind: 'linkAdd', link: 'vips', type: 'bridge' } as const;
+import { AF, addAddresses, addLink, deleteAddresses } from './single-cases.ts';
 
 /** The addresses of a link, as ip(8) lists them, without the one that the kernel itself makes. */
 async function listed(namespace: Namespace, link = 'vips'): Promise<string[]> {
@@ -41,10 +17,10 @@ async function listed(namespace: Namespace, link = 'vips'): Promise<string[]> {
 
 test('a link and its addresses are made and deleted in one buffer, in its order', async () => {
   const { kernel, namespace } = await createKernel();
-  const vips = [add('vips', '10.96.0.10', '10.96.0.11'), add('vips', 'fd00::10')];
+  const vips = [addAddresses('vips', '10.96.0.10', '10.96.0.11'), addAddresses('vips', 'fd00::10')];
   await applied(kernel, addLink, ...vips);
   expect(await listed(namespace)).toEqual(['10.96.0.10/32', '10.96.0.11/32', 'fd00::10/128']);
-  await applied(kernel, remove('vips', '10.96.0.10'), remove('vips', 'fd00::10'));
+  await applied(kernel, deleteAddresses('vips', '10.96.0.10'), deleteAddresses('vips', 'fd00::10'));
   expect(await listed(namespace)).toEqual(['10.96.0.11/32']);
   await applied(kernel, { kind: 'linkDelete', link: 'vips' });
   await expect(namespace.run('ip', ['link', 'show', 'vips'])).rejects.toThrow('does not exist');
@@ -56,10 +32,10 @@ test('a link of the name that was made anew gets the addresses that come after i
   await applied(
     kernel,
     addLink,
-    add('vips', '10.0.0.1'),
+    addAddresses('vips', '10.0.0.1'),
     deletion,
     addLink,
-    add('vips', '10.0.0.2'),
+    addAddresses('vips', '10.0.0.2'),
   );
   expect(await listed(namespace)).toEqual(['10.0.0.2/32']);
 });
@@ -71,7 +47,7 @@ test('a link is set up, and addresses go by its index as well, with their flags'
   expect(link).toMatchObject([{ flags: expect.arrayContaining(['UP']) as string[] }]);
   const { ifindex: index } = (link as { ifindex: number }[])[0]!;
   const flags = IFA_F.NODAD;
-  await applied(kernel, { ...add('', 'fd00::1'), index, flags });
+  await applied(kernel, { ...addAddresses('', 'fd00::1'), index, flags });
   expect(await listed(namespace)).toEqual(['fd00::1/128']);
   const shown = await namespace.run('ip', ['address', 'show', 'dev', 'vips']);
   expect(shown).toContain('inet6 fd00::1/128 scope global nodad');
@@ -81,14 +57,14 @@ test('each failure names its op and entry, and the others are done', async () =>
   const { kernel, namespace } = await createKernel();
   const ops: KernelOp[] = [
     addLink,
-    add('vips', '10.0.0.1', '10.0.0.2', '10.0.0.1', '10.0.0.3'),
-    add('absent', '10.0.0.4'),
-    remove('vips', '10.0.0.9', '10.0.0.2'),
+    addAddresses('vips', '10.0.0.1', '10.0.0.2', '10.0.0.1', '10.0.0.3'),
+    addAddresses('absent', '10.0.0.4'),
+    deleteAddresses('vips', '10.0.0.9', '10.0.0.2'),
     { ...addLink, link: 'other', type: 'no-such-type' },
     { ...addLink, link: 'a-name-of-17-byte' },
     addLink,
     { kind: 'linkDelete', link: 'absent' },
-    add('vips', '10.0.0.5'),
+    addAddresses('vips', '10.0.0.5'),
   ];
   const result = await kernel.apply(batch(...ops));
   expect(result).toMatchObject({ kind: 'failed', partly: true });
@@ -109,9 +85,9 @@ test('each failure names its op and entry, and the others are done', async () =>
 test('thousands of failures are all told, whatever the size of the receive buffer', async () => {
   const { kernel, namespace } = await createKernel({ receiveBufferBytes: 4096 });
   const texts = Array.from({ length: 3000 }, (_, i) => `10.1.${i >> 8}.${i & 255}`);
-  await applied(kernel, addLink, add('vips', ...texts));
+  await applied(kernel, addLink, addAddresses('vips', ...texts));
   expect(await listed(namespace)).toHaveLength(3000);
-  const result = await kernel.apply(batch(add('vips', ...texts)));
+  const result = await kernel.apply(batch(addAddresses('vips', ...texts)));
   const failures = result.kind === 'failed' ? result.failures : [];
   const entries = failures.map(({ op, entry, code }) => `${op} ${entry} ${code}`);
   expect(entries).toEqual(texts.map((_, i) => `0 ${i} EEXIST`));
@@ -120,11 +96,17 @@ test('thousands of failures are all told, whatever the size of the receive buffe
 
 test('runs of several families keep their order, and the first that fails ends them', async () => {
   const { kernel, namespace } = await createKernel();
-  const inTable = { family: AF_INET, table: 't' } as const;
+  const inTable = { family: AF.INET, table: 't' } as const;
   const addTable = { kind: 'tableAdd', ...inTable, comment: '' } as const;
   const badTable = { kind: 'chainDelete', ...inTable, chain: 'absent' } as const;
   const result = await kernel.apply(
-    batch(addTable, addLink, add('vips', '10.0.0.1'), badTable, add('vips', '10.0.0.2')),
+    batch(
+      addTable,
+      addLink,
+      addAddresses('vips', '10.0.0.1'),
+      badTable,
+      addAddresses('vips', '10.0.0.2'),
+    ),
   );
   expect(result).toMatchObject({
     kind: 'failed',
@@ -133,7 +115,7 @@ test('runs of several families keep their order, and the first that fails ends t
   });
   expect(await listed(namespace)).toEqual(['10.0.0.1/32']);
   expect(await namespace.run('nft', ['list', 'tables'])).toBe('table ip t\n');
-  const refused = await kernel.apply(batch(add('vips', '10.0.0.1'), badTable));
+  const refused = await kernel.apply(batch(addAddresses('vips', '10.0.0.1'), badTable));
   expect(refused).toMatchObject({ partly: false, failures: [{ op: 0, code: 'EEXIST' }] });
 });
 
@@ -141,7 +123,12 @@ test('links and addresses are read, and what is not there yields no records', as
   const { kernel, namespace } = await createKernel();
   await namespace.run('ip', ['address', 'add', '127.0.0.2/8', 'dev', 'lo']);
   await namespace.run('ip', ['link', 'set', 'lo', 'up']);
-  await applied(kernel, addLink, add('vips', '10.96.0.10', '10.96.0.11'), add('vips', 'fd00::10'));
+  await applied(
+    kernel,
+    addLink,
+    addAddresses('vips', '10.96.0.10', '10.96.0.11'),
+    addAddresses('vips', 'fd00::10'),
+  );
   const [link] = await dumped(kernel, 'link', { kind: 'linkGet', link: 'vips' });
   const index = Number(await namespace.run('cat', ['/sys/class/net/vips/ifindex']));
   expect(link).toEqual({
@@ -164,11 +151,11 @@ test('links and addresses are read, and what is not there yields no records', as
     );
   };
   const ours = [`${index} 10.96.0.10/32 0`, `${index} 10.96.0.11/32 0`];
-  expect(await texts(AF_INET, 'vips')).toEqual(ours);
-  expect(await texts(AF_INET6, 'vips')).toEqual([`${index} fd00::10/128 0`]);
+  expect(await texts(AF.INET, 'vips')).toEqual(ours);
+  expect(await texts(AF.INET6, 'vips')).toEqual([`${index} fd00::10/128 0`]);
   expect(await texts(0, 'vips')).toEqual([...ours, `${index} fd00::10/128 0`]);
   const host = ['1 127.0.0.1/8 254', '1 127.0.0.2/8 254'];
-  expect((await texts(AF_INET, '')).sort()).toEqual([...host, ...ours].sort());
+  expect((await texts(AF.INET, '')).sort()).toEqual([...host, ...ours].sort());
   expect(await texts(0, 'absent')).toEqual([]);
   expect(await dumped(kernel, 'link', { kind: 'linkGet', link: 'absent' })).toEqual([]);
 });

@@ -77,9 +77,9 @@ constexpr const char* kAddress =
 
 }  // namespace
 
-TEST("a link is added by name and type, and never one that is there") {
+TEST("a link is added by name and type, unless it is there") {
   CHECK_EQUAL(EncodedLink(op::LinkAdd{"vips", "dummy"}),
-              FromHex("3c000000 10000106 07000000 00000000"
+              FromHex("3c000000 10000104 07000000 00000000"
                       "00000000 00000000 00000000 00000000"
                       "09000300 76697073 00000000 10001280 0a000100 64756d6d 79000000"));
 }
