@@ -66,14 +66,14 @@ class Series {
 }
 
 const arrivals = new Series(1 << 14);
-const total = new Series(1 << 16);
+const total = new Series(1 << 14);
 const stages = {
-  receive: new Series(1 << 16),
-  resolve: new Series(1 << 16),
-  encode: new Series(1 << 16),
-  commit: new Series(1 << 16),
+  receive: new Series(1 << 14),
+  resolve: new Series(1 << 14),
+  encode: new Series(1 << 14),
+  commit: new Series(1 << 14),
 };
-const triggerToAck = new Series(1 << 19);
+const triggerToAck = new Series(1 << 16);
 const sums = { batches: 0, forwardings: 0, writes: 0 };
 let cpuBefore = process.cpuUsage();
 let lastEventMs = Number.NaN;
