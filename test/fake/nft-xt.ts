@@ -30,7 +30,6 @@ const extensions: Readonly<Record<Structure['kind'], Readonly<Record<string, Ext
     addrtype: { revision: 1, bytes: both(8) },
     comment: { revision: 0, bytes: both(256) },
     conntrack: { revision: 3, bytes: both(168) },
-    nfacct: { revision: 0, bytes: both(40) },
     recent: { revision: 1, bytes: both(232) },
     sctp: { revision: 0, bytes: both(296), protocol: IPPROTO.SCTP },
     statistic: { revision: 0, bytes: both(24) },
@@ -75,7 +74,6 @@ export function matches({ name, info }: Structure, table: Table, packet: PacketS
 function isMatch(match: Match, table: Table, packet: PacketState): boolean {
   switch (match.kind) {
     case 'comment':
-    case 'nfacct':
       return true;
     case 'addrtype':
       return packet.isLocal(match.local === 'source' ? packet.saddr : packet.daddr);

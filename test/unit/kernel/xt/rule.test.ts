@@ -5,7 +5,6 @@ import { RecordWriter, readRecords } from '../../../../src/kernel/records.ts';
 import { compileRule, readRule } from '../../../../src/kernel/xt/compile.ts';
 import { comment } from '../../../../src/kernel/xt/matches/comment.ts';
 import { ctState } from '../../../../src/kernel/xt/matches/conntrack.ts';
-import { nfacct } from '../../../../src/kernel/xt/matches/nfacct.ts';
 import { dport } from '../../../../src/kernel/xt/matches/port.ts';
 import { recentCheck } from '../../../../src/kernel/xt/matches/recent.ts';
 import { oneOf } from '../../../../src/kernel/xt/matches/statistic.ts';
@@ -38,7 +37,6 @@ describe('a rule of iptables', () => {
     expect(print(oneOf(3))).toContain('--probability 0.33333333349 ');
     expect(print(ctState(['DNAT', 'NEW'], '!='))).toContain('-m conntrack ! --ctstate NEW,DNAT ');
     expect(print(recentCheck('list', 60))).toContain('--rcheck --seconds 60 --reap --name list ');
-    expect(print(nfacct('dropped'))).toContain('-m nfacct --nfacct-name  dropped ');
   });
 
   it('refuses what a structure cannot hold', () => {
