@@ -25,7 +25,7 @@ import { reject } from './targets/reject.ts';
 
 /** One thing that the kernel lacks. */
 export interface MissingExtension {
-  /** In the kernel's terms, with its answer: `match recent (ENOENT)`. */
+  /** In the kernel's terms, with its answer: `iptables match recent (ENOENT)`. */
   readonly feature: string;
   readonly advice: string;
 }
@@ -36,30 +36,33 @@ interface Question extends MissingExtension {
 }
 
 function question(feature: string, module: string, table: XtTable, rule: XtRule): Question {
-  return { feature, advice: `load module ${module}`, table, rule };
+  return { feature, advice: `load modules nft_compat and ${module}`, table, rule };
 }
 
 function portQuestion(protocol: XtProtocol): Question {
   const name = protocol.toLowerCase();
   const module = protocol === 'SCTP' ? 'xt_sctp' : 'xt_tcpudp';
-  return question(`match ${name}`, module, 'filter', { protocol, matches: [anyPort] });
+  return question(`iptables match ${name}`, module, 'filter', { protocol, matches: [anyPort] });
 }
 
 function questions(family: Family): Question[] {
   const bytes = new Uint8Array(family === 'IPv4' ? 4 : 16).fill(1);
   const rejectModule = family === 'IPv4' ? 'ipt_REJECT' : 'ip6t_REJECT';
   return [
-    // The first also stands for nft_compat itself.
-    question('match comment', 'nft_compat and xt_comment', 'filter', { matches: [comment('x')] }),
-    question('match conntrack', 'xt_conntrack', 'filter', { matches: [ctState(['NEW'])] }),
-    question('match addrtype', 'xt_addrtype', 'filter', { matches: [localAddress('source')] }),
-    question('match statistic', 'xt_statistic', 'filter', { matches: [oneOf(2)] }),
-    question('match recent', 'xt_recent', 'filter', { matches: [recentSet('fairlead-probe')] }),
+    question('iptables match comment', 'xt_comment', 'filter', { matches: [comment('x')] }),
+    question('iptables match conntrack', 'xt_conntrack', 'filter', { matches: [ctState(['NEW'])] }),
+    question('iptables match addrtype', 'xt_addrtype', 'filter', {
+      matches: [localAddress('source')],
+    }),
+    question('iptables match statistic', 'xt_statistic', 'filter', { matches: [oneOf(2)] }),
+    question('iptables match recent', 'xt_recent', 'filter', {
+      matches: [recentSet('fairlead-probe')],
+    }),
     ...(['TCP', 'UDP', 'SCTP'] as const).map(portQuestion),
-    question('target REJECT', rejectModule, 'filter', { target: reject }),
-    question('target MARK', 'xt_mark', 'nat', { target: orMark(1) }),
-    question('target MASQUERADE', 'xt_MASQUERADE', 'nat', { target: masquerade }),
-    question('target DNAT', 'xt_nat', 'nat', {
+    question('iptables target REJECT', rejectModule, 'filter', { target: reject }),
+    question('iptables target MARK', 'xt_mark', 'nat', { target: orMark(1) }),
+    question('iptables target MASQUERADE', 'xt_MASQUERADE', 'nat', { target: masquerade }),
+    question('iptables target DNAT', 'xt_nat', 'nat', {
       protocol: 'TCP',
       target: dnat({ family, bytes }, 1),
     }),

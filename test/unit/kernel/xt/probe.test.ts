@@ -14,8 +14,14 @@ describe('asking for matches and targets', () => {
     const kernel = new FakeKernel();
     kernel.missingExtensions.add('recent').add('REJECT');
     expect(await missingExtensions(kernel, 'IPv6')).toEqual([
-      { feature: 'match recent (ENOENT)', advice: 'load module xt_recent' },
-      { feature: 'target REJECT (ENOENT)', advice: 'load module ip6t_REJECT' },
+      {
+        feature: 'iptables match recent (ENOENT)',
+        advice: 'load modules nft_compat and xt_recent',
+      },
+      {
+        feature: 'iptables target REJECT (ENOENT)',
+        advice: 'load modules nft_compat and ip6t_REJECT',
+      },
     ]);
   });
 
