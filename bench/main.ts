@@ -4,6 +4,7 @@ import { apiChurn } from './api-churn.ts';
 import { apiStart } from './api-start.ts';
 import { boundary } from './boundary.ts';
 import { connect } from './connect.ts';
+import { ipvs } from './ipvs.ts';
 import { ipvsLoad } from './ipvs-load.ts';
 import { load } from './load.ts';
 
@@ -11,6 +12,7 @@ const questions: Readonly<Record<string, () => Promise<string>>> = {
   boundary,
   load,
   connect,
+  ipvs,
   'ipvs-load': ipvsLoad,
   'api-start': apiStart,
   'api-change': apiChange,

@@ -1,7 +1,7 @@
-/** State, sync loop, nftables mode and kernel, wired as in the app, around an in-process source. */
+/** State, sync loop, a mode and the kernel, wired as in the app, around an in-process source. */
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
-import type { Environment, ModeConfig } from '../../src/modes/mode.ts';
+import type { Environment, ModeConfig, ProxyMode } from '../../src/modes/mode.ts';
 import { nftablesMode } from '../../src/modes/nftables/mode.ts';
 import type { Change } from '../../src/source/source.ts';
 import { parseCIDR } from '../../src/state/address.ts';
@@ -40,10 +40,10 @@ export class Rig {
   readonly #running: Promise<void>;
   #listener: (event: SyncEvent) => void = () => {};
 
-  constructor(kernel: Kernel) {
+  constructor(kernel: Kernel, mode: ProxyMode) {
     const observer = (event: SyncEvent): void => this.#listener(event);
     const sync = new FamilySync({
-      planner: nftablesMode.planner(config, environment),
+      planner: mode.planner(config, environment),
       environment,
       kernel,
       reader: kernel,
@@ -105,9 +105,13 @@ export class Rig {
 }
 
 /** Runs `work` with a rig on the kernel of a namespace. */
-export async function withRig<T>(namespace: Namespace, work: (rig: Rig) => Promise<T>): Promise<T> {
+export async function withRig<T>(
+  namespace: Namespace,
+  work: (rig: Rig) => Promise<T>,
+  mode: ProxyMode = nftablesMode,
+): Promise<T> {
   const kernel = openKernel({ netns: namespace.path });
-  const rig = new Rig(kernel);
+  const rig = new Rig(kernel, mode);
   try {
     return await work(rig);
   } finally {

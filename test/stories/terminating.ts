@@ -13,7 +13,7 @@ import {
   type Story,
   silence,
 } from '../lab/story.ts';
-import { externalLocal, frontends, internalLocal, reachable } from './common.ts';
+import { externalLocal, frontends, internalLocal, onePool, reachable } from './common.ts';
 
 const { clusterIp, loadBalancer, nodePort } = frontends;
 
@@ -70,6 +70,7 @@ export const terminatingStories: readonly Story[] = [
   {
     name: 'Each policy falls back by itself: ready ones elsewhere, terminating ones here',
     covers: ['5.3', '12.12'],
+    differsIn: { ipvs: onePool },
     steps: [
       apply(reachable(externalLocal), ...slices('web', [draining('pod-a'), 'pod-c'])),
       connect('client', clusterIp, answered({ 'pod-c': 'node' })),
