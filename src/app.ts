@@ -145,7 +145,7 @@ export class App {
     this.#check(config, this.#state.node);
     const before = this.#config;
     const choice = config.mode === before.mode ? undefined : await this.#selectMode(config);
-    this.#setSysctls(config);
+    this.#setSysctls(config, choice?.name ?? this.mode);
     this.#config = config;
     if (config.logging.verbosity !== before.logging.verbosity) {
       setVerbosity(this.#options.log, config.logging.verbosity);
@@ -176,7 +176,7 @@ export class App {
     try {
       const succession = this.#makeSuccession(await this.#selectMode(this.#config));
       this.#succession = succession;
-      this.#setSysctls(this.#config);
+      this.#setSysctls(this.#config, succession.mode);
       const ending = this.#ending.signal;
       parts = [source.run(this.#sink(), ending), ...start(succession, ending)];
       await Promise.all(parts);
@@ -208,10 +208,11 @@ export class App {
     return mode;
   }
 
-  #setSysctls(config: Config): void {
+  /** `mode` is the one that runs, or is about to. */
+  #setSysctls(config: Config, mode: ModeName): void {
     const { host, log } = this.#options;
     if (host === undefined) return;
-    setSysctls(config, this.mode, host, (change) => log.info({ ...change }, 'Set sysctl'));
+    setSysctls(config, mode, host, (change) => log.info({ ...change }, 'Set sysctl'));
   }
 
   #setOomScore(): void {

@@ -213,4 +213,10 @@ export interface ProxyMode {
   owned(kernel: Kernel): Promise<readonly OwnedObject[]>;
   /** Removes everything that this mode ever owns; not an error when nothing is there. */
   cleanup(kernel: Kernel): Promise<void>;
+  /**
+   * The same after another mode has taken over, but what carries connections stays until they have
+   * ended, and no new ones notice it. Resolves to the number of connections; 0 = all is removed.
+   * Only for modes whose connections `cleanup` would cut: others leave them to connection tracking.
+   */
+  retire?(kernel: Kernel): Promise<number>;
 }

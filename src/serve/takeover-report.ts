@@ -34,6 +34,12 @@ export function takeoverReport(
         log.warn({ family: event.family, kept }, "Chains of kube-proxy's stay, they are needed");
         return;
       }
+      case 'draining': {
+        const { mode, connections } = event;
+        const words = 'Another mode carries connections yet, its objects go when they have ended';
+        log.info({ mode, connections }, words);
+        return;
+      }
       case 'replaced': {
         const { mode, by, objects } = event;
         metrics.replaced(mode, by);

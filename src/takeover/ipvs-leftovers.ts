@@ -33,6 +33,9 @@ export interface IPVSLeftovers {
   readonly keptSets: readonly string[];
 }
 
+/** linux/rtnetlink.h */
+const RT_SCOPE_LINK = 253;
+
 const nothing: IPVSLeftovers = {
   services: [],
   busy: 0,
@@ -57,7 +60,8 @@ export async function findIPVSLeftovers(kernel: Kernel, scope: IPVSScope): Promi
   const sets = await findSets(kernel);
   if (scope === 'sets') return { ...nothing, ...sets };
   const all = await read(kernel, 'address', { kind: 'addressesDump', family: 0, link: '' });
-  const bound = all.filter(({ index }) => index === link.index);
+  // IPv6 gives every link that is up an address of its own.
+  const bound = all.filter(({ index, scope }) => index === link.index && scope !== RT_SCOPE_LINK);
   const others = all.filter(({ index }) => index !== link.index);
   const services = await readServices(kernel);
   const isOwn = await ownership(kernel, bound, others);

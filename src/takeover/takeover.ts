@@ -30,6 +30,8 @@ export type TakeoverEvent =
     }
   /** It has to stay. */
   | { readonly kind: 'kept'; readonly family: Family; readonly kept: readonly KeptChain[] }
+  /** What another mode of ours had left goes when its connections have ended. */
+  | { readonly kind: 'draining'; readonly mode: ModeName; readonly connections: number }
   /** What another mode of ours had left is gone. */
   | {
       readonly kind: 'replaced';
@@ -89,6 +91,8 @@ export class Takeover {
   readonly #kept = new Map<Family, string>();
   /** Modes that may have left something. Nobody writes that again, so each is looked at once. */
   readonly #others: Set<ProxyMode>;
+  /** Of these, those that are known to carry connections yet. */
+  readonly #draining = new Set<ProxyMode>();
   /** What is known of IPVS, so that it is told once. */
   #ipvs = '';
 
@@ -135,7 +139,12 @@ export class Takeover {
     const objects = await mode.owned(kernel);
     if (objects.length > 0) {
       await verify();
-      await mode.cleanup(kernel);
+      const connections = await retire(mode, kernel);
+      if (connections > 0) {
+        if (!this.#draining.has(mode)) observer({ kind: 'draining', mode: mode.name, connections });
+        this.#draining.add(mode);
+        return;
+      }
       observer({ kind: 'replaced', mode: mode.name, by, objects });
     }
     this.#others.delete(mode);
@@ -195,6 +204,13 @@ export class Takeover {
 
 function isAny({ chains, jumps, tables }: Leftovers): boolean {
   return chains.length + jumps.length + tables.length > 0;
+}
+
+/** Resolves to the number of connections that keep something from being removed. */
+async function retire(mode: ProxyMode, kernel: Kernel): Promise<number> {
+  if (mode.retire !== undefined) return mode.retire(kernel);
+  await mode.cleanup(kernel);
+  return 0;
 }
 
 /** The same as a mode tells of itself. */

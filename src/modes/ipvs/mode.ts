@@ -3,10 +3,10 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import { IPPROTO, NFPROTO } from '../../kernel/nft/constants.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
-import type { Family } from '../../state/address.ts';
+import { type Family, formatAddress } from '../../state/address.ts';
 import { noPause, type OwnedObject, type ProxyMode } from '../mode.ts';
-import { linkName, setDefinitions, tableName } from './layout.ts';
-import { type IPVSObservation, observe } from './observation.ts';
+import { linkName, setDefinitions, setNames, tableName } from './layout.ts';
+import { type IPVSObservation, type ObservedService, observe } from './observation.ts';
 import { IPVSPlanner } from './planner.ts';
 import { probe } from './probe.ts';
 import { script } from './script.ts';
@@ -18,6 +18,7 @@ export const ipvsMode: ProxyMode = {
   script,
   owned,
   cleanup,
+  retire,
 };
 
 const words = { IPv4: 'ip', IPv6: 'ip6' } as const satisfies Record<Family, string>;
@@ -55,15 +56,70 @@ async function cleanup(kernel: Kernel): Promise<void> {
   for (const { family } of found) {
     writer.write('tableDelete', { family: NFPROTO[family], table: tableName });
   }
+  await applyAll(kernel, writer, 'ipvs.cleanup');
+}
+
+async function applyAll(
+  kernel: Kernel,
+  writer: RecordWriter<typeof kernelOps>,
+  operation: string,
+): Promise<void> {
   const result = await kernel.apply(writer.finish());
   if (result.kind === 'applied') return;
   const { code, message } = result.failures[0]!;
   throw new KernelError({
-    operation: 'ipvs.cleanup',
+    operation,
     subject: `interface ${linkName}, its virtual services and tables ${tableName}`,
     code,
     words: message,
   });
+}
+
+/**
+ * IPVS would cut connections whose virtual service goes. What refuses, drops and masquerades new
+ * ones is emptied at once: it would be what Services were, not what they are.
+ */
+async function retire(kernel: Kernel): Promise<number> {
+  const found = await findOurs(kernel);
+  const counts = found.map((one) => {
+    const busy = ourServices(one).filter((service) => connectionsOf(service) > 0);
+    return { one, busy, connections: busy.reduce((sum, each) => sum + connectionsOf(each), 0) };
+  });
+  const connections = counts.reduce((sum, each) => sum + each.connections, 0);
+  if (connections === 0) {
+    await cleanup(kernel);
+    return 0;
+  }
+  const writer = new RecordWriter(kernelOps);
+  for (const { one } of counts) {
+    const family = NFPROTO[one.family];
+    for (const set of setNames) {
+      if (set !== 'services') writer.write('setFlush', { family, table: tableName, set });
+    }
+  }
+  for (const { one, busy } of counts) {
+    const family = NFPROTO[one.family];
+    for (const service of ourServices(one).filter((each) => !busy.includes(each))) {
+      const { address, port } = service;
+      const protocol = IPPROTO[service.protocol];
+      writer.write('virtualServiceDelete', { family, protocol, address: address.bytes, port });
+    }
+  }
+  for (const { one, busy } of counts) {
+    const needed = new Set(busy.map(({ address }) => formatAddress(address.bytes)));
+    for (const bytes of one.addresses.values()) {
+      if (needed.has(formatAddress(bytes))) continue;
+      const prefixLength = 8 * bytes.length;
+      const at = { family: NFPROTO[one.family], link: linkName, index: 0, prefixLength };
+      writer.write('addressesDelete', { ...at, addresses: bytes });
+    }
+  }
+  await applyAll(kernel, writer, 'ipvs.retire');
+  return connections;
+}
+
+function connectionsOf({ servers }: ObservedService): number {
+  return [...servers.values()].reduce((sum, server) => sum + server.connections, 0);
 }
 
 /** Of each family that has our table. Without it nothing is ours: kube-proxy has such a link. */

@@ -1,10 +1,13 @@
 /** One mode follows another, make before break. */
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { hostFiles } from '../../../src/host/files.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
+import { ipvsMode } from '../../../src/modes/ipvs/mode.ts';
 import type { ModeName, ProxyMode } from '../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import { resources } from '../../../src/source/source.ts';
-import { service } from '../state/build.ts';
+import { contentOf, machineRoot } from '../host/machine.ts';
+import { service as serviceOf } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';
 import { chainMode, table as chains } from './chain-mode.ts';
 import { ClosableKernel, configOf, Running, web } from './running.ts';
@@ -83,7 +86,7 @@ describe('another mode in the configuration', () => {
       await app.clock.pass(1000);
     }
     expect(kernel.held()).toBe(fairlead);
-    app.source.say({ kind: 'service', service: service({ clusterIPs: ['10.96.0.2'] }) });
+    app.source.say({ kind: 'service', service: serviceOf({ clusterIPs: ['10.96.0.2'] }) });
     await quiet();
     expect(kernel.elements(NFPROTO.IPv4, fairlead, 'services')).toEqual([
       '10.96.0.2 . tcp . 80 : goto cluster-1-e',
@@ -143,6 +146,86 @@ describe('another mode in the configuration', () => {
     await app.clock.pass(1000);
     expect(kernel.held()).toBe(chains);
     expect(app.app.settled).toBe(true);
+  });
+});
+
+describe('going to ipvs', () => {
+  it('sets its sysctls first, and stays where it is when it cannot', async () => {
+    const vs = ['conntrack', 'conn_reuse_mode', 'expire_nodest_conn', 'expire_quiescent_template'];
+    const files = vs.map((name) => [`/proc/sys/net/ipv4/vs/${name}`, '0']);
+    const forward = '/proc/sys/net/ipv4/ip_forward';
+    const root = machineRoot(Object.fromEntries([...files, [forward, '0']]));
+    const bare = machineRoot({});
+    const timeouts = ['established', 'close-wait'];
+    const untouched = timeouts.map((name) => `--conntrack-tcp-timeout-${name}=0`);
+    const flags = [manifests, '--conntrack-max-per-core=0', ...untouched];
+    const registry = new Map(modes);
+    for (const [at, works] of [
+      [root, true],
+      [bare, false],
+    ] as const) {
+      const app = new Running(await configOf(...flags, '--proxy-mode=nftables'));
+      await app.start({ kernel: new Watched(), modes: registry, host: hostFiles(at) });
+      onTestFinished(() => app.stop());
+      app.source.listed(...resources);
+      await quiet();
+      const wish = await configOf(...flags, '--proxy-mode=ipvs');
+      const outcome = await app.app.reconfigure(wish).then(
+        () => true,
+        (error: Error) => error.message.includes('could not set up IPVS') && false,
+      );
+      expect([outcome, app.app.mode]).toEqual([works, works ? 'ipvs' : 'nftables']);
+    }
+    expect(contentOf(root, forward)).toBe('1');
+    expect(contentOf(root, '/proc/sys/net/ipv4/vs/conntrack')).toBe('1');
+  });
+});
+
+describe('leaving ipvs', () => {
+  const registry = new Map<ModeName, ProxyMode>([
+    ['nftables', nftablesMode],
+    ['ipvs', ipvsMode],
+  ]);
+  const service = 'TCP 10.96.0.1:80';
+
+  it('lets connections end, keeps what carries them, and nothing that new ones notice', async () => {
+    const { app, kernel } = await running('ipvs', new Watched(), registry);
+    const other = { clusterIPs: ['10.96.0.2'], name: 'other' };
+    app.source.say({ kind: 'service', service: serviceOf(other) });
+    await app.clock.pass(1000);
+    expect(kernel.ipvs.text()).toContain(service);
+    expect(kernel.links.texts('kube-ipvs0')).toEqual(['10.96.0.1/32', '10.96.0.2/32']);
+    kernel.ipvs.traffic(service, '10.244.0.2:8080', { activeConnections: 1 });
+    await reconfigure(app, 'nftables');
+    await app.clock.pass(1000);
+    expect(kernel.ipvs.text()).toMatch(/^TCP 10\.96\.0\.1:80 .*\n {2}-> .*\n$/);
+    expect(kernel.links.texts('kube-ipvs0')).toEqual(['10.96.0.1/32']);
+    for (const set of ['vips', 'rejected', 'internal']) {
+      expect(kernel.elements(NFPROTO.IPv4, 'fairlead-ipvs', set)).toEqual([]);
+    }
+    expect(app.logged).toContain(
+      'Another mode carries connections yet, its objects go when they have ended',
+    );
+    kernel.ipvs.traffic(service, '10.244.0.2:8080', { activeConnections: 0 });
+    await app.clock.pass(60_000);
+    expect(kernel.ipvs.text()).toBe('');
+    expect(kernel.links.texts('kube-ipvs0')).toBeUndefined();
+    expect(kernel.table(NFPROTO.IPv4, 'fairlead-ipvs')).toBeUndefined();
+    expect(kernel.table(NFPROTO.IPv4, fairlead)).toBeDefined();
+  });
+
+  it('and coming back before they have ended takes all up again', async () => {
+    const { app, kernel } = await running('ipvs', new Watched(), registry);
+    await app.clock.pass(1000);
+    const before = [kernel.ruleset(), kernel.ipvs.text(), kernel.links.texts('kube-ipvs0')];
+    kernel.ipvs.traffic(service, '10.244.0.2:8080', { activeConnections: 1 });
+    await reconfigure(app, 'nftables');
+    await app.clock.pass(1000);
+    await reconfigure(app, 'ipvs');
+    await app.clock.pass(5000);
+    expect([kernel.ruleset(), kernel.ipvs.text(), kernel.links.texts('kube-ipvs0')]).toEqual(
+      before,
+    );
   });
 });
 

@@ -204,6 +204,8 @@ const bounds: readonly (readonly [
   ['ipvs.udpTimeout', 'mode: ipvs', ['1s'], bad(`${ipvs}.UDPTimeout`, not0, '-1s')],
   ['ipvs.udpTimeout', 'mode: iptables', ['-1s'], {}],
   ['ipvs.syncPeriod', 'mode: ipvs', ['1ns'], bad('SyncPeriod', above0, '-1s')],
+  ['iptables.syncPeriod', 'mode: iptables', ['1s'], bad('SyncPeriod', above0, '-1s')],
+  ['nftables.syncPeriod', 'mode: nftables', ['1s'], bad('SyncPeriod', above0, '-1s')],
   ['ipvs.minSyncPeriod', 'mode: ipvs', ['30s'], bad('MinSyncPeriod', not0, '-1s')],
   ['iptables.minSyncPeriod', 'mode: iptables', ['30s'], bad('MinSyncPeriod', not0, '-1s')],
   ['iptables.minSyncPeriod', 'mode: userspace', ['30s'], bad('MinSyncPeriod', not0, '-1s')],
@@ -233,6 +235,13 @@ describe.each(bounds)('bounds of %s with "%s"', (path, rest, within, beyond) => 
     expect(text).toContain(error);
     expect(text).toMatch(new RegExp(`\\n {2}${path} \\(line \\d+\\): ${value}: `));
   });
+});
+
+test('every field that has bounds stands in the table of bounds, but for logging’s', () => {
+  const bounded = fieldPaths.filter((path) => fields[path].bounds !== undefined);
+  const inTable = new Set(bounds.map(([path]) => path));
+  // Its errors come before all others, see the rules of logging.
+  expect(bounded.filter((path) => !inTable.has(path))).toEqual(['logging.flushFrequency']);
 });
 
 test('the fields are kube-proxy’s and the older reference’s, plus our own, which are marked', () => {
