@@ -36,8 +36,7 @@ Run TakeRun(const Families& families, const Family* family, std::span<const std:
   while (!reader.AtEnd()) {
     const auto record = reader.Next();
     if (!record) return {buffer, run.count + 1};
-    const Family* owner = FamilyOf(families, record->code);
-    if (owner != nullptr && owner != family) break;
+    if (!family->Handles(record->code) && FamilyOf(families, record->code) != nullptr) break;
     const std::uint8_t* end = record->payload.data() + record->payload.size();
     run.records = {buffer.data(), end};
     ++run.count;

@@ -1,4 +1,5 @@
 /** The kernel behind the addon. */
+import { setImmediate } from 'node:timers/promises';
 import { loadAddon, type Socket, type SocketOptions } from './addon.ts';
 import { errnoName } from './errno.ts';
 import { KernelError } from './errors.ts';
@@ -19,6 +20,9 @@ import { routeRequests } from './route-ops.ts';
 import { submit } from './submit.ts';
 
 export type KernelOptions = SocketOptions;
+
+/** A dump of so many records, some milliseconds of reading, lets the event loop have its turn. */
+const recordsPerTurn = 2048;
 
 type Dumped = Extract<Reply, { kind: 'dumped' }>;
 type Failed = Extract<Reply, { kind: 'failed' }>;
@@ -71,7 +75,7 @@ class NativeKernel implements Kernel {
     let end: Dumped | undefined;
     for (const reply of readRecords(kernelReplies, answer)) {
       if (reply.kind === 'dumped') end = reply;
-      else records.push(reply);
+      else if (records.push(reply) % recordsPerTurn === 0) await setImmediate();
     }
     if (end === undefined) throw protocolError(operation, subject, 'the answer has no end');
     if (end.errno !== 0) {

@@ -157,24 +157,30 @@ export function* readRecords<S extends Schema>(
   schema: S,
   bytes: Uint8Array,
 ): Generator<RecordOf<S>> {
-  const kinds = new Map(Object.entries(schema).map(([kind, shape]) => [shape.code, kind]));
+  const readers = new Map(
+    Object.entries(schema).map(([kind, { code, fields }]) => [
+      code,
+      { kind, fields: Object.entries(fields) },
+    ]),
+  );
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let at = 0;
   while (at < bytes.length) {
     if (at + headerBytes > bytes.length) throw new RecordError(`truncated header at byte ${at}`);
     const code = view.getUint32(at, true);
-    const kind = kinds.get(code);
-    if (kind === undefined) throw new RecordError(`unknown record code ${code} at byte ${at}`);
+    const reader = readers.get(code);
+    if (reader === undefined) throw new RecordError(`unknown record code ${code} at byte ${at}`);
+    const { kind, fields } = reader;
     const end = at + headerBytes + view.getUint32(at + 4, true);
     if (end > bytes.length) throw new RecordError(`truncated ${kind} at byte ${at}`);
-    yield readFields(kind, schema[kind]!, bytes, view, at + headerBytes, end) as RecordOf<S>;
+    yield readFields(kind, fields, bytes, view, at + headerBytes, end) as RecordOf<S>;
     at = end;
   }
 }
 
 function readFields(
   kind: string,
-  shape: RecordShape,
+  fields: readonly (readonly [name: string, type: FieldType])[],
   bytes: Uint8Array,
   view: DataView,
   start: number,
@@ -182,7 +188,7 @@ function readFields(
 ): object {
   const record: Record<string, string | number | Uint8Array> = { kind };
   let at = start;
-  for (const [name, type] of Object.entries(shape.fields)) {
+  for (const [name, type] of fields) {
     const fixed = type === 'u64' ? 8 : 4;
     if (at + fixed > end) throw new RecordError(`${kind}.${name} is truncated`);
     const word = view.getUint32(at, true);
