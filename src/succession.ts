@@ -98,10 +98,9 @@ export class Succession {
   }
 
   #takeOver({ name }: ProxyMode, signal: AbortSignal): Promise<void> {
-    const { clock, host, kernel, modes, takeoverObserver } = this.#options;
+    const { clock, kernel, modes, takeoverObserver } = this.#options;
     const takeover = new Takeover({
       kernel,
-      host,
       mode: name,
       modes,
       clock,

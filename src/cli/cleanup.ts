@@ -3,7 +3,6 @@
  * which they are and how we know (behaviour document 1.6, 3.6).
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type HostFiles, hostFiles } from '../host/files.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
 import { availableModes } from '../modes/index.ts';
@@ -24,7 +23,6 @@ import { describeError } from './describe-error.ts';
 export interface CleanupOptions {
   readonly kernel: Kernel;
   readonly modes: readonly ProxyMode[];
-  readonly host: HostFiles;
   /** Takes lines without their end. */
   readonly print: (line: string) => void;
   /** Takes lines about what could not be done, or is up to the operator. */
@@ -45,7 +43,6 @@ export async function runCleanup(action: 'remove' | 'list'): Promise<void> {
   const options: CleanupOptions = {
     kernel,
     modes: availableModes(),
-    host: hostFiles(),
     print: (line) => process.stdout.write(`${line}\n`),
     complain: (line) => process.stderr.write(`fairlead: ${line}\n`),
   };
@@ -81,7 +78,7 @@ export async function listCleanup(options: CleanupOptions): Promise<void> {
   if (!(await isOurIPVS(options))) {
     for (const line of listIPVS(await findIPVSLeftovers(kernel, 'all'))) print(line);
   }
-  mention(options);
+  await mention(options);
 }
 
 /** Goes on after a failure. Rejects in the end if there was one. */
@@ -116,7 +113,7 @@ export async function cleanUp(options: CleanupOptions): Promise<void> {
     await removeIPVSLeftovers(kernel, leftovers);
     for (const line of summaryOfIPVS(leftovers)) print(line);
   });
-  mention(options);
+  await mention(options);
   if (failed) throw new Error('encountered an error while tearing down rules');
 }
 
@@ -159,10 +156,8 @@ function summaryOfIPVS({ services, sets, keptSets, ...found }: IPVSLeftovers): s
 }
 
 /** What is beyond netlink. */
-function mention({ host, complain }: CleanupOptions): void {
-  const tables = findLegacyTables(host);
-  if (tables.length > 0)
-    complain(`not looked at: tables of legacy iptables (${tables.join(', ')})`);
+async function mention({ kernel, complain }: CleanupOptions): Promise<void> {
+  for (const table of await findLegacyTables(kernel)) complain(`not looked through: ${table}`);
 }
 
 async function findSteadily(kernel: Kernel, family: Family): Promise<Leftovers> {

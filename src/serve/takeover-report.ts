@@ -69,11 +69,12 @@ export function takeoverReport(
       }
       case 'legacy': {
         const note =
-          `this node has tables of legacy iptables (${event.tables.join(', ')}): if kube-proxy ` +
-          'wrote to them, its rules still forward to endpoints of the past; stop it, then remove ' +
+          `this node uses iptables-legacy besides (${event.tables.join('; ')}): if kube-proxy ` +
+          'wrote to it, its rules still forward to endpoints of the past; stop it, then remove ' +
           'them: iptables-legacy-save | grep -v KUBE- | iptables-legacy-restore, the same with ' +
-          'ip6tables';
-        log.warn({ note }, 'kube-proxy may have left rules that only an operator can remove');
+          'ip6tables. Let kubelet, CNI and others use iptables-nft: packets meet both, but each ' +
+          'program shows and changes only its own';
+        log.warn({ note }, 'Rules of iptables-legacy are in force besides ours');
         events.takeover('Warning', 'LegacyIptables', note);
         return;
       }

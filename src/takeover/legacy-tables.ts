@@ -1,20 +1,29 @@
 /**
- * Where nf_tables does not reach: the legacy iptables of the kernel, where kube-proxy may have left
- * rules. Its tables are found and named; removing them is up to the operator.
+ * Where nf_tables does not reach: iptables-legacy, where kube-proxy may have left rules, and which
+ * other agents of this node may use. It is told; what becomes of it is up to the operator.
  */
-import type { HostFiles } from '../host/files.ts';
+import type { Kernel } from '../kernel/kernel.ts';
+import { type LegacyTable, legacyTables } from '../kernel/xt/legacy.ts';
 
-/** Tables that kube-proxy would have written to. */
-const tables = ['nat', 'filter'];
+const programs = { IPv4: 'iptables-legacy', IPv6: 'ip6tables-legacy' } as const;
 
-/** Those that exist, as `iptables-legacy nat`. */
-export function findLegacyTables(files: HostFiles): string[] {
-  const legacy = (path: string, command: string): string[] => {
-    const names = (files.read(path) ?? '').split(/\s+/);
-    return tables.filter((table) => names.includes(table)).map((table) => `${command} ${table}`);
-  };
-  return [
-    ...legacy('/proc/net/ip_tables_names', 'iptables-legacy'),
-    ...legacy('/proc/net/ip6_tables_names', 'ip6tables-legacy'),
-  ];
+/**
+ * The tables that hold anything: `iptables-legacy nat: 12 rules, 4 chains of which 3 are KUBE-…`.
+ * Rejects with KernelError.
+ */
+export async function findLegacyTables(kernel: Kernel): Promise<string[]> {
+  const found: string[] = [];
+  for (const family of ['IPv4', 'IPv6'] as const) {
+    for (const table of await legacyTables(kernel, family)) {
+      const { rules, chains } = table;
+      if (rules + chains.length > 0) found.push(`${programs[family]} ${describe(table)}`);
+    }
+  }
+  return found;
+}
+
+function describe({ table, rules, chains }: LegacyTable): string {
+  const kubernetes = chains.filter((chain) => chain.startsWith('KUBE-')).length;
+  const whose = kubernetes === 0 ? '' : ` of which ${kubernetes} are KUBE-…`;
+  return `${table}: ${rules} rules, ${chains.length} chains${whose}`;
 }

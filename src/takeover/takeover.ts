@@ -3,7 +3,6 @@
  * programmed and verified, removes what is provably kube-proxy's or another mode's. Established
  * connections go on, because connection tracking belongs to none of them.
  */
-import type { HostFiles } from '../host/files.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { ModeName, OwnedObject, ProxyMode } from '../modes/mode.ts';
 import type { Family } from '../state/address.ts';
@@ -43,20 +42,18 @@ export type TakeoverEvent =
   | { readonly kind: 'ipvs'; readonly leftovers: IPVSLeftovers }
   | {
       readonly kind: 'failed';
-      /** Whose objects: kube-proxy's of a family or in IPVS, or those of a mode. */
+      /** Whose objects: kube-proxy's of a family or in IPVS, anybody's, or those of a mode. */
       readonly of: Subject;
       readonly error: Error;
       readonly retryMs: number;
     }
-  /** Tables of legacy iptables exist; nobody can tell by whom without reading them. */
+  /** Somebody uses iptables-legacy: its tables with what they hold. */
   | { readonly kind: 'legacy'; readonly tables: readonly string[] };
 
-type Subject = Family | 'IPVS' | ModeName;
+type Subject = Family | 'IPVS' | 'iptables-legacy' | ModeName;
 
 export interface TakeoverOptions {
   readonly kernel: Kernel;
-  /** Undefined: nobody looks beyond nf_tables. */
-  readonly host: HostFiles | undefined;
   /** The mode that runs: its own objects may have kube-proxy's names. */
   readonly mode: ModeName;
   /** Every mode of this build: any of them may have run before. */
@@ -93,6 +90,8 @@ export class Takeover {
   readonly #others: Set<ProxyMode>;
   /** Of these, those that are known to carry connections yet. */
   readonly #draining = new Set<ProxyMode>();
+  /** What iptables-legacy holds is told once: it may be much to read. */
+  #lookedAtLegacy = false;
   /** What is known of IPVS, so that it is told once. */
   #ipvs = '';
 
@@ -105,12 +104,8 @@ export class Takeover {
 
   /** Until `signal` aborts. */
   async run(signal: AbortSignal): Promise<void> {
-    const { clock, host, observer } = this.#options;
+    const { clock, observer } = this.#options;
     signal.addEventListener('abort', () => this.#bell.ring(), { once: true });
-    if (host !== undefined) {
-      const legacyTables = findLegacyTables(host);
-      if (legacyTables.length > 0) observer({ kind: 'legacy', tables: legacyTables });
-    }
     const backoff = new Backoff(retryLimits, clock);
     while (!signal.aborted) {
       const failures = await this.#look();
@@ -131,7 +126,15 @@ export class Takeover {
     for (const family of families) await attempt(family, () => this.#takeOver(family));
     // Last: rules of kube-proxy's refer to its sets.
     await attempt('IPVS', () => this.#takeOverIPVS());
+    await attempt('iptables-legacy', () => this.#mentionLegacy());
     return failures;
+  }
+
+  async #mentionLegacy(): Promise<void> {
+    if (this.#lookedAtLegacy) return;
+    const tables = await findLegacyTables(this.#options.kernel);
+    if (tables.length > 0) this.#options.observer({ kind: 'legacy', tables });
+    this.#lookedAtLegacy = true;
   }
 
   async #replace(mode: ProxyMode): Promise<void> {

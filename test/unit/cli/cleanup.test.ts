@@ -4,7 +4,6 @@ import { IPPROTO, NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { availableModes } from '../../../src/modes/index.ts';
 import { batch } from '../../conformance/ops.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
-import { machine } from '../host/machine.ts';
 import { kubeProxy, merge, svc, write } from '../takeover/rules.ts';
 
 interface Said {
@@ -13,13 +12,12 @@ interface Said {
   readonly complained: string[];
 }
 
-function saying(kernel: FakeKernel, files: Readonly<Record<string, string>> = {}): Said {
+function saying(kernel: FakeKernel): Said {
   const printed: string[] = [];
   const complained: string[] = [];
   const options: CleanupOptions = {
     kernel,
     modes: availableModes(),
-    host: machine(files),
     print: (line) => printed.push(line),
     complain: (line) => complained.push(line),
   };
@@ -91,12 +89,13 @@ describe('--cleanup --dry-run', () => {
   it('says what stays, and what is beyond reach', async () => {
     const kernel = new FakeKernel();
     write(kernel, 'nat', merge(kubeProxy, { mine: [svc] }));
-    const files = { '/proc/net/ip_tables_names': 'filter\nnat\n' };
-    const { options, printed, complained } = saying(kernel, files);
+    const nat = { table: 'nat', rules: 2, chains: ['KUBE-SERVICES'] };
+    kernel.legacyTables = { IPv4: [nat], IPv6: [] };
+    const { options, printed, complained } = saying(kernel);
     await listCleanup(options);
     expect(printed).toContain(`(stays: chain ip nat ${svc}: chain mine refers to it)`);
     expect(complained).toEqual([
-      'not looked at: tables of legacy iptables (iptables-legacy nat, iptables-legacy filter)',
+      'not looked through: iptables-legacy nat: 2 rules, 1 chains of which 1 are KUBE-…',
     ]);
   });
 

@@ -156,7 +156,7 @@ describe("taking over from kube-proxy's ipvs mode", () => {
         if (!isGone) throw new Error('busy');
       },
     };
-    const scene = new Scene(kernel, 'nftables', {}, { modes: [nftablesMode, ipvs] });
+    const scene = new Scene(kernel, 'nftables', { modes: [nftablesMode, ipvs] });
     await scene.clock.pass(1000);
     expect(heads(kernel)).toHaveLength(5);
     isGone = true;

@@ -1,5 +1,4 @@
 import { onTestFinished } from 'vitest';
-import { hostFiles } from '../../../src/host/files.ts';
 import type { ModeName } from '../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import {
@@ -8,7 +7,6 @@ import {
   type TakeoverOptions,
 } from '../../../src/takeover/takeover.ts';
 import type { FakeKernel } from '../../fake/kernel.ts';
-import { machineRoot } from '../host/machine.ts';
 import { ToyClock } from '../sync/double.ts';
 
 /** A takeover under way on a kernel. */
@@ -23,13 +21,11 @@ export class Scene {
   constructor(
     kernel: FakeKernel,
     mode: ModeName = 'nftables',
-    files: Readonly<Record<string, string>> = {},
     among: Partial<Pick<TakeoverOptions, 'modes'>> = {},
   ) {
     const stop = new AbortController();
     const takeover = new Takeover({
       kernel,
-      host: hostFiles(machineRoot(files)),
       mode,
       modes: [nftablesMode],
       ...among,

@@ -197,7 +197,7 @@ describe('taking over from another mode of ours', () => {
     write(kernel, 'before', docker);
     write(kernel, 'other', docker);
     const modes = [nftablesMode, tableMode('ipvs', 'before')];
-    const scene = new Scene(kernel, 'nftables', {}, { modes });
+    const scene = new Scene(kernel, 'nftables', { modes });
     scene.verified = 'waiting';
     const held = kernel.ruleset();
     await scene.clock.pass(600_000);
@@ -214,7 +214,7 @@ describe('taking over from another mode of ours', () => {
     const kernel = new FakeKernel();
     write(kernel, 'before', docker);
     const [own, none] = [tableMode('nftables', 'before'), tableMode('ipvs', 'nowhere')];
-    const scene = new Scene(kernel, 'nftables', {}, { modes: [own, none] });
+    const scene = new Scene(kernel, 'nftables', { modes: [own, none] });
     await scene.clock.pass(600_000);
     expect(kernel.ruleset()).toBe(without('before', docker));
     expect([own.cleanups, none.cleanups, scene.verifications]).toEqual([0, 0, 0]);
@@ -227,7 +227,7 @@ describe('taking over from another mode of ours', () => {
     write(kernel, 'nat', kubeProxy, NFPROTO.IPv6);
     kernel.failNext({ code: 'EBUSY' });
     const modes = [nftablesMode, tableMode('ipvs', 'before')];
-    const scene = new Scene(kernel, 'nftables', {}, { modes });
+    const scene = new Scene(kernel, 'nftables', { modes });
     await scene.clock.pass(0);
     expect(scene.events).toMatchObject([
       { kind: 'removed' },
@@ -243,7 +243,7 @@ describe('taking over from another mode of ours', () => {
     const hairpin = { 'KUBE-POSTROUTING': ['KUBE-HAIRPIN'], 'KUBE-HAIRPIN': [''] };
     write(kernel, 'nat', merge(kubeProxy, hairpin, { 'KUBE-HP-A': ['KUBE-MARK-MASQ'] }));
     const modes = [nftablesMode, tableMode('iptables', 'nat')];
-    const scene = new Scene(kernel, 'nftables', {}, { modes });
+    const scene = new Scene(kernel, 'nftables', { modes });
     await scene.clock.pass(0);
     expect(scene.events).toMatchObject([
       { kind: 'replaced', mode: 'iptables', by: 'nftables' },
@@ -257,17 +257,29 @@ describe('taking over from another mode of ours', () => {
   });
 });
 
-describe('legacy iptables', () => {
-  it('is named once where it has tables that kube-proxy would have', async () => {
-    const files = { '/proc/net/ip_tables_names': 'nat\nfilter\nraw\n' };
-    const scene = new Scene(new FakeKernel(), 'nftables', files);
+describe('iptables-legacy', () => {
+  it('is named once where it holds anything', async () => {
+    const kernel = new FakeKernel();
+    kernel.legacyTables = {
+      IPv4: [
+        { table: 'nat', rules: 7, chains: ['KUBE-SERVICES', 'KUBE-IPTABLES-HINT', 'DOCKER'] },
+        { table: 'raw', rules: 0, chains: [] },
+      ],
+      IPv6: [{ table: 'filter', rules: 1, chains: [] }],
+    };
+    const scene = new Scene(kernel);
     await scene.clock.pass(600_000);
-    const tables = ['iptables-legacy nat', 'iptables-legacy filter'];
+    const tables = [
+      'iptables-legacy nat: 7 rules, 3 chains of which 2 are KUBE-…',
+      'ip6tables-legacy filter: 1 rules, 0 chains',
+    ];
     expect(scene.events).toEqual([{ kind: 'legacy', tables }]);
   });
 
-  it('is not mentioned when it is not there', async () => {
-    const scene = new Scene(new FakeKernel(), 'nftables', { '/proc/net/ip_tables_names': '' });
+  it('is not mentioned when its tables are empty', async () => {
+    const kernel = new FakeKernel();
+    kernel.legacyTables = { IPv4: [{ table: 'nat', rules: 0, chains: [] }], IPv6: [] };
+    const scene = new Scene(kernel);
     await scene.clock.pass(1000);
     expect(scene.events).toEqual([]);
   });
