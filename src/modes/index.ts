@@ -1,5 +1,6 @@
 /** Which modes there are, and which one runs. A new mode is a folder here and a line below. */
 import type { Kernel } from '../kernel/kernel.ts';
+import { iptablesMode } from './iptables/mode.ts';
 import { ipvsMode } from './ipvs/mode.ts';
 import {
   defaultIPVSSettings,
@@ -16,6 +17,7 @@ export type ModeRegistry = ReadonlyMap<ModeName, ProxyMode>;
 export const builtModes: ModeRegistry = new Map<ModeName, ProxyMode>([
   [nftablesMode.name, nftablesMode],
   [ipvsMode.name, ipvsMode],
+  [iptablesMode.name, iptablesMode],
 ]);
 
 export function availableModes(): ProxyMode[] {

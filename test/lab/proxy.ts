@@ -48,4 +48,6 @@ export interface ProxySettings {
   readonly masqueradeAll?: boolean;
   readonly masqueradeBit?: number;
   readonly nodePortAddresses?: readonly string[];
+  /** Of mode iptables; default here: false, so that modes compare. */
+  readonly localhostNodePorts?: boolean;
 }

@@ -28,6 +28,7 @@ import {
   reachable,
   vip,
 } from './common.ts';
+import { remembersPorts } from './differences.ts';
 
 const { clusterIp: toVip, loadBalancer } = frontends;
 const everything = Object.values(frontends);
@@ -320,6 +321,7 @@ const ends: readonly Story[] = [
   {
     name: 'Session affinity is remembered for each frontend by itself',
     covers: ['5.8'],
+    differsIn: remembersPorts,
     steps: [
       apply(stickyEverywhere, ...onlyA),
       connect('client', toVip, podA, once),

@@ -1,17 +1,8 @@
 /** Services that change, move, are handed over, and want the same (behaviour document 5.1, 5.2). */
 import { clusterIp } from '../lab/addresses.ts';
 import { type KubernetesObject, service, slices } from '../lab/objects.ts';
-import {
-  answered,
-  apply,
-  at,
-  connect,
-  refused,
-  remove,
-  type Story,
-  silence,
-} from '../lab/story.ts';
-import { frontends, NODE_PORT, reachable, vip } from './common.ts';
+import { answered, apply, at, connect, refused, remove, type Story } from '../lab/story.ts';
+import { frontends, NODE_PORT, reachable, unallocated, unknownPort, vip } from './common.ts';
 
 const { clusterIp: toVip, nodePort, loadBalancer } = frontends;
 const podA = answered({ 'pod-a': 'node' });
@@ -29,7 +20,7 @@ const changes: readonly Story[] = [
       apply(reachable({}, { clusterIp: other })),
       connect('client', toOther, podA),
       connect('client', nodePort, podA),
-      connect('client', toVip, silence),
+      connect('client', toVip, unallocated),
     ],
   },
   {
@@ -39,7 +30,7 @@ const changes: readonly Story[] = [
       apply(reachable(), ...slices('web', ['pod-a'])),
       apply(reachable({}, { clusterIp: other })),
       connect('client', toOther, podA),
-      connect('client', toVip, silence),
+      connect('client', toVip, unallocated),
       connect('client', loadBalancer, podA),
     ],
   },
@@ -83,7 +74,7 @@ const changes: readonly Story[] = [
       apply(service('web', { ports: [{ port: 80 }] }), ...slices('web', ['pod-a'])),
       apply(service('web', { ports: [{ port: 8000 }] })),
       connect('client', at(vip, 8000), podA),
-      connect('client', toVip, refused),
+      connect('client', toVip, unknownPort),
     ],
   },
 ];
@@ -107,8 +98,8 @@ const notOurs: readonly Story[] = [
         ...['web', 'headless', 'name', 'theirs'].flatMap((name) => slices(name, ['pod-a'])),
       ),
       connect('client', toVip, podA),
-      connect('client', at(clusterIp(12), 80), silence),
-      connect('client', at(clusterIp(13), 80), silence),
+      connect('client', at(clusterIp(12), 80), unallocated),
+      connect('client', at(clusterIp(13), 80), unallocated),
     ],
   },
   {
@@ -118,7 +109,7 @@ const notOurs: readonly Story[] = [
       apply(service('web'), ...slices('web', ['pod-a'])),
       connect('client', toVip, podA),
       apply(service('web', { labels: { 'service.kubernetes.io/service-proxy-name': 'other' } })),
-      connect('client', toVip, silence),
+      connect('client', toVip, unallocated),
       apply(service('web')),
       connect('client', toVip, podA),
     ],

@@ -9,10 +9,10 @@ import {
   refused,
   remove,
   type Story,
-  silence,
   unreachable,
 } from '../lab/story.ts';
-import { frontends, vip } from './common.ts';
+import { frontends, unallocated, unknownPort, vip } from './common.ts';
+import { leavesUnknownPorts } from './differences.ts';
 
 const port = frontends.clusterIp;
 const others = clusterIp(11);
@@ -119,6 +119,7 @@ const refusals: readonly Story[] = [
   {
     name: 'A port that a ClusterIP does not have is refused, also on another protocol',
     covers: ['6.6', '6.8', '12.40'],
+    differsIn: leavesUnknownPorts,
     steps: [
       apply(service('web'), ...slices('web', ['pod-a'])),
       connect('client', at(vip, 81), refused),
@@ -139,8 +140,8 @@ const refusals: readonly Story[] = [
       ),
       connect('client', at(vip, 80), answered({ 'pod-a': 'node' })),
       connect('client', at(others, 90), answered({ 'pod-b': 'node' })),
-      connect('pod-b', at(vip, 90), refused),
-      connect('pod-b', at(others, 80), refused),
+      connect('pod-b', at(vip, 90), unknownPort),
+      connect('pod-b', at(others, 80), unknownPort),
     ],
   },
   {
@@ -150,8 +151,8 @@ const refusals: readonly Story[] = [
       apply(service('web'), ...slices('web', ['pod-a'])),
       connect('client', port, answered({ 'pod-a': 'node' })),
       remove(service('web')),
-      connect('client', port, silence),
-      connect('pod-b', port, silence),
+      connect('client', port, unallocated),
+      connect('pod-b', port, unallocated),
       apply(service('web')),
       connect('client', port, answered({ 'pod-a': 'node' })),
     ],
@@ -170,7 +171,7 @@ const refusals: readonly Story[] = [
       connect('client', port, answered({ 'pod-a': 'node', 'pod-b': 'node' }), {
         from: { addresses: CLIENT_OTHER_IP },
       }),
-      connect('pod-b', at(others, 80), silence),
+      connect('pod-b', at(others, 80), unallocated),
     ],
   },
 ];

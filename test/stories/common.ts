@@ -1,7 +1,7 @@
 /** What stories of several topics share. */
 import { clusterIp, externalIp, lbVip, NODE_IP, nowhere } from '../lab/addresses.ts';
 import { type KubernetesObject, type ServiceOptions, service, slices } from '../lab/objects.ts';
-import { at, type Target } from '../lab/story.ts';
+import { at, type Expectation, type Target } from '../lab/story.ts';
 
 export const vip = clusterIp(10);
 export const lb = lbVip(1);
@@ -52,6 +52,14 @@ export const onePool =
 
 /** What a destination ends in that nobody programmed: node and router pass it to and fro. */
 export const unprogrammed = { kind: 'unreachable', icmp: 'time-exceeded' } as const;
+
+/**
+ * What becomes of an address of Services that none has, and of a port that the Service of an
+ * address does not have, in modes that know all such addresses. Others leave it to the routes: then
+ * it is `unprogrammed`.
+ */
+export const unallocated: Expectation = { kind: 'silence' };
+export const unknownPort: Expectation = { kind: 'refused' };
 
 /** The steps of several targets. */
 export function each<T, S>(items: readonly T[], step: (item: T) => S): S[] {

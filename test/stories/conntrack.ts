@@ -16,7 +16,7 @@ import {
   silence,
   wait,
 } from '../lab/story.ts';
-import { external, lb, NODE_PORT, unprogrammed, vip } from './common.ts';
+import { external, lb, NODE_PORT, unallocated, unprogrammed, vip } from './common.ts';
 
 const web = service('web', {
   ports: [{ port: 53, protocol: 'UDP', nodePort: NODE_PORT }],
@@ -108,7 +108,7 @@ const udp: readonly Story[] = [
       apply(web, ...behind(['pod-a'])),
       open('kept', 'client', toVip, podA),
       remove(web),
-      resume('kept', silence),
+      resume('kept', unallocated),
       apply(web, ...behind(['pod-b'])),
       resume('kept', podB),
     ],

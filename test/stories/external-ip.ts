@@ -3,6 +3,7 @@ import { externalIp, NODE_SECOND_IP } from '../lab/addresses.ts';
 import { service, slices } from '../lab/objects.ts';
 import { answered, apply, at, connect, refused, type Story } from '../lab/story.ts';
 import { external, externalLocal, unprogrammed } from './common.ts';
+import { forgetsTheNodeItself } from './differences.ts';
 
 const second = externalIp(2);
 const to = at(external, 80);
@@ -39,6 +40,7 @@ export const externalIpStories: readonly Story[] = [
   {
     name: 'An external IP without endpoints refuses everyone',
     covers: ['5.4', '12.74'],
+    differsIn: forgetsTheNodeItself,
     steps: [
       apply(service('web', { externalIps: [external] })),
       connect('client', to, refused),

@@ -205,7 +205,7 @@ export function configOf(
   { nodeName }: NodeUnderTest,
   settings: ProxySettings,
 ): Config {
-  const { masqueradeAll, masqueradeBit, ...general } = settings;
+  const { localhostNodePorts = false, masqueradeAll, masqueradeBit, ...general } = settings;
   const masquerade = {
     ...(masqueradeAll === undefined ? {} : { masqueradeAll }),
     ...(masqueradeBit === undefined ? {} : { masqueradeBit }),
@@ -215,7 +215,7 @@ export function configOf(
     kind: 'KubeProxyConfiguration',
     mode,
     hostnameOverride: nodeName,
-    iptables: masquerade,
+    iptables: { ...masquerade, localhostNodePorts },
     nftables: masquerade,
     ...general,
   };

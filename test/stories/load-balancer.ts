@@ -3,6 +3,7 @@ import { CLIENT_OTHER_IP, lbVip, NODE_IP, NODE_SECOND_IP } from '../lab/addresse
 import { joined, node, service, slices } from '../lab/objects.ts';
 import { answered, apply, at, connect, refused, type Story, silence } from '../lab/story.ts';
 import { fromOutside, frontends, lb, NODE_PORT, reachable, unprogrammed } from './common.ts';
+import { firewallNeedsEndpoints, forgetsTheNodeItself } from './differences.ts';
 
 const toLb = frontends.loadBalancer;
 const podA = answered({ 'pod-a': 'node' });
@@ -86,6 +87,7 @@ const ingress: readonly Story[] = [
   {
     name: 'A load balancer without endpoints refuses everyone',
     covers: ['5.4'],
+    differsIn: forgetsTheNodeItself,
     steps: [
       apply(reachable()),
       connect('client', toLb, refused),
@@ -198,6 +200,7 @@ const sourceRanges: readonly Story[] = [
   {
     name: 'Clients outside the source ranges hear nothing even where there are no endpoints',
     covers: ['6.7', '12.44'],
+    differsIn: firewallNeedsEndpoints,
     steps: [
       apply(open(...CLIENTS)),
       connect('client', toLb, refused),

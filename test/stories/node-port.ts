@@ -21,6 +21,7 @@ import {
   type Story,
 } from '../lab/story.ts';
 import { each, NODE_PORT, vip } from './common.ts';
+import { refusesOnAllAddresses } from './differences.ts';
 
 const ports = [{ port: 80, nodePort: NODE_PORT }];
 const web = [service('web', { ports }), ...slices('web', ['pod-a', 'pod-c'])];
@@ -79,6 +80,7 @@ const everywhere: readonly Story[] = [
   {
     name: 'A node port without endpoints is refused on every address, also with a server there',
     covers: ['5.4', '6.6'],
+    differsIn: refusesOnAllAddresses,
     settings: everyAddress,
     servers: OWN_SERVERS,
     steps: [
@@ -180,20 +182,23 @@ const addresses: readonly Story[] = [
       connect('client', to(NODE_SECOND_IP), theNode),
     ],
   },
-  restricted(
-    'nodePortAddresses primary: only the primary node IP of each family has node ports',
-    ['primary'],
-    [NODE_IP],
-    [NODE_SECOND_IP],
-    [
-      connect('node', to(NODE_IP), podA),
-      connect('node', to(NODE_SECOND_IP), theNode),
-      connect('pod-b', to(NODE_BRIDGE_IP), theNode),
-      apply(...slices('web', [])),
-      connect('client', to(NODE_IP), refused),
-      connect('client', to(NODE_SECOND_IP), theNode),
-    ],
-  ),
+  {
+    differsIn: refusesOnAllAddresses,
+    ...restricted(
+      'nodePortAddresses primary: only the primary node IP of each family has node ports',
+      ['primary'],
+      [NODE_IP],
+      [NODE_SECOND_IP],
+      [
+        connect('node', to(NODE_IP), podA),
+        connect('node', to(NODE_SECOND_IP), theNode),
+        connect('pod-b', to(NODE_BRIDGE_IP), theNode),
+        apply(...slices('web', [])),
+        connect('client', to(NODE_IP), refused),
+        connect('client', to(NODE_SECOND_IP), theNode),
+      ],
+    ),
+  },
   restricted(
     'nodePortAddresses primary: node ports move when the Node gets another primary address',
     ['primary'],

@@ -3,7 +3,7 @@ import { clusterIp, NODE_IP } from '../lab/addresses.ts';
 import { service, slices } from '../lab/objects.ts';
 import { PROTOCOLS } from '../lab/outcome.ts';
 import { answered, apply, at, connect, open, refused, resume, type Story } from '../lab/story.ts';
-import { external, lb, NODE_PORT, vip } from './common.ts';
+import { external, lb, NODE_PORT, unknownPort, vip } from './common.ts';
 
 const named = PROTOCOLS.map((protocol) => ({ name: protocol.toLowerCase(), protocol }));
 
@@ -65,7 +65,7 @@ export const protocolStories: readonly Story[] = [
         ...slices('web', ['pod-a'], onPort(8080, 'tcp', 'udp')),
       ),
       connect('client', at(vip, 80, 'UDP'), answered({ 'pod-a': 'node' })),
-      connect('client', at(vip, 80, 'TCP'), refused),
+      connect('client', at(vip, 80, 'TCP'), unknownPort),
       open('kept', 'client', at(vip, 80, 'UDP'), answered({ 'pod-a': 'node' })),
       apply(
         service('web', {
@@ -78,7 +78,7 @@ export const protocolStories: readonly Story[] = [
       connect('client', at(vip, 80, 'TCP'), answered({ 'pod-a': 'node' })),
       resume('kept', answered({ 'pod-a': 'node' })),
       apply(service('web', { ports: [{ name: 'tcp', port: 80, protocol: 'TCP' }] })),
-      connect('client', at(vip, 80, 'UDP'), refused),
+      connect('client', at(vip, 80, 'UDP'), unknownPort),
       connect('client', at(vip, 80, 'TCP'), answered({ 'pod-a': 'node' })),
     ],
   },

@@ -14,6 +14,7 @@ import {
   type Story,
 } from '../lab/story.ts';
 import { externalLocal, frontends, NODE_PORT, reachable } from './common.ts';
+import { startsWithAllAddresses } from './differences.ts';
 
 const { clusterIp, loadBalancer, nodePort } = frontends;
 const all = slices('web', ['pod-a', 'pod-b', 'pod-c']);
@@ -69,6 +70,7 @@ export const restartStories: readonly Story[] = [
   {
     name: 'A restart with other settings puts them into force',
     covers: ['5.5', '5.9'],
+    differsIn: startsWithAllAddresses,
     settings: detector,
     steps: [
       apply(reachable(), ...all),

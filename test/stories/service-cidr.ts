@@ -12,6 +12,7 @@ import {
   silence,
 } from '../lab/story.ts';
 import { frontends, unprogrammed } from './common.ts';
+import { knowsNoServiceCIDRs } from './differences.ts';
 
 const unallocated = at(clusterIp(99), 80);
 /** In no ServiceCIDR at first, but the router has a route to it. */
@@ -26,6 +27,7 @@ export const serviceCidrStories: readonly Story[] = [
   {
     name: 'An address of the ServiceCIDR that no Service has is silent, on every protocol',
     covers: ['6.6', '6.8', '12.40'],
+    differsIn: knowsNoServiceCIDRs,
     steps: [
       apply(service('web'), ...slices('web', ['pod-a'])),
       connect('client', unallocated, silence),
@@ -39,6 +41,7 @@ export const serviceCidrStories: readonly Story[] = [
   {
     name: 'A ServiceCIDR that is added or removed is in force at once',
     covers: ['6.9', '12.51', '12.107'],
+    differsIn: knowsNoServiceCIDRs,
     steps: [
       apply(service('web'), ...slices('web', ['pod-a'])),
       connect('pod-b', inSecond, unprogrammed),
@@ -53,6 +56,7 @@ export const serviceCidrStories: readonly Story[] = [
   {
     name: 'A ServiceCIDR that changes its ranges is in force at once',
     covers: ['6.9', '12.107'],
+    differsIn: knowsNoServiceCIDRs,
     steps: [
       apply(serviceCidr(second)),
       connect('pod-b', inSecond, silence),
@@ -65,6 +69,7 @@ export const serviceCidrStories: readonly Story[] = [
   {
     name: 'Without a ServiceCIDR nothing is known of addresses that no Service has',
     covers: ['6.6'],
+    differsIn: knowsNoServiceCIDRs,
     steps: [
       apply(service('web'), ...slices('web', ['pod-a'])),
       remove(serviceCidr()),
@@ -76,6 +81,7 @@ export const serviceCidrStories: readonly Story[] = [
   {
     name: 'A range that two ServiceCIDRs have stays when one of them goes',
     covers: ['4.1'],
+    differsIn: knowsNoServiceCIDRs,
     steps: [
       apply(serviceCidr(first, 'again'), serviceCidr(['10.96.0.0/24', 'fd00:96::/120'], 'part')),
       connect('client', unallocated, silence),
@@ -89,6 +95,7 @@ export const serviceCidrStories: readonly Story[] = [
   {
     name: 'A ClusterIP outside of every ServiceCIDR works',
     covers: ['6.6'],
+    differsIn: knowsNoServiceCIDRs,
     steps: [
       apply(service('web', { clusterIp: SECOND_IP }), ...slices('web', ['pod-a'])),
       connect('pod-b', inSecond, answered({ 'pod-a': 'own' })),

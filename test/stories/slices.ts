@@ -1,17 +1,8 @@
 /** How EndpointSlices come to be endpoints (behaviour document 4.3). */
 import { clusterIp, POD_A_IP, POD_B_IP } from '../lab/addresses.ts';
 import { service, slice, slices } from '../lab/objects.ts';
-import {
-  answered,
-  apply,
-  at,
-  connect,
-  refused,
-  remove,
-  type Story,
-  silence,
-} from '../lab/story.ts';
-import { frontends } from './common.ts';
+import { answered, apply, at, connect, refused, remove, type Story } from '../lab/story.ts';
+import { frontends, unallocated } from './common.ts';
 
 const { clusterIp: toVip } = frontends;
 const podA = answered({ 'pod-a': 'node' });
@@ -99,11 +90,11 @@ export const sliceStories: readonly Story[] = [
     covers: ['12.25', '12.35'],
     steps: [
       apply(...slices('web', ['pod-a'])),
-      connect('client', toVip, silence),
+      connect('client', toVip, unallocated),
       apply(service('web')),
       connect('client', toVip, podA),
       remove(service('web')),
-      connect('client', toVip, silence),
+      connect('client', toVip, unallocated),
       apply(service('web', { clusterIp: other })),
       connect('client', toOther, podA),
     ],

@@ -1,18 +1,16 @@
 /** Objects that are strange but real: endpoints that are nodes, wrong ones, very large ones. */
 import { clusterIp, NODE_IP, nowhere } from '../lab/addresses.ts';
 import { service, slice, slices } from '../lab/objects.ts';
+import { answered, apply, at, connect, refused, remove, reset, type Story } from '../lab/story.ts';
 import {
-  answered,
-  apply,
-  at,
-  connect,
-  refused,
-  remove,
-  reset,
-  type Story,
-  silence,
-} from '../lab/story.ts';
-import { externalLocal, frontends, NODE_PORT, reachable, vip } from './common.ts';
+  externalLocal,
+  frontends,
+  NODE_PORT,
+  reachable,
+  unallocated,
+  unknownPort,
+  vip,
+} from './common.ts';
 
 const { clusterIp: toVip, loadBalancer, nodePort } = frontends;
 const podA = answered({ 'pod-a': 'node' });
@@ -125,7 +123,7 @@ const large: readonly Story[] = [
       apply(...slices(longest, [], { ports: [{ name: 'y'.repeat(253), port: 8080 }] })),
       connect('client', toVip, refused),
       remove(service(longest)),
-      connect('client', toVip, silence),
+      connect('client', toVip, unallocated),
     ],
   },
   {
@@ -143,7 +141,7 @@ const large: readonly Story[] = [
           connections: 1,
         }),
       ),
-      connect('client', at(vip, 3000), refused),
+      connect('client', at(vip, 3000), unknownPort),
     ],
   },
   {

@@ -13,15 +13,11 @@ const families = [
   { family: 'IPv6', word: 'ip6' },
 ] as const;
 
-/**
- * Most names are kube-proxy's too: chains are ours for certain where the one is that kube-proxy
- * does not know.
- */
 export async function owned(kernel: Kernel): Promise<OwnedObject[]> {
   const objects: OwnedObject[] = [];
   for (const { family, word } of families) {
     const found = await observe(kernel, family, noPause);
-    if (!found.chains.has(placeOf({ table: 'nat', chain: hairpinChain }))) continue;
+    if (!isMarked(found)) continue;
     objects.push({
       object: `${ownChains(found).length} chains KUBE-* of family ${word}`,
       because: `only Fairlead's iptables mode has ${hairpinChain} among them`,
@@ -30,13 +26,14 @@ export async function owned(kernel: Kernel): Promise<OwnedObject[]> {
   return objects;
 }
 
-/** Both families, whoever of us and kube-proxy has written them. What others refer to stays. */
+/** What others refer to stays. Chains that may be kube-proxy's alone are none of ours. */
 export async function cleanup(kernel: Kernel): Promise<void> {
   for (const { family } of families) await removeAll(kernel, family);
 }
 
 async function removeAll(kernel: Kernel, family: Family): Promise<void> {
   const found = await observe(kernel, family, noPause);
+  if (!isMarked(found)) return;
   const transaction = new Transaction(family);
   const needed = new Set<string>();
   for (const reference of found.references) {
@@ -61,6 +58,11 @@ async function removeAll(kernel: Kernel, family: Family): Promise<void> {
   const { code, message } = result.failures[0]!;
   const subject = `chains KUBE-* of ${family}`;
   throw new KernelError({ operation: 'iptables.cleanup', subject, code, words: message });
+}
+
+/** Most names are kube-proxy's too: they are ours where the one is that kube-proxy does not know. */
+function isMarked({ chains }: IptablesObservation): boolean {
+  return chains.has(placeOf({ table: 'nat', chain: hairpinChain }));
 }
 
 function ownChains({ chains }: IptablesObservation) {

@@ -4,7 +4,7 @@
  */
 
 import { localAddress } from '../../kernel/xt/matches/addrtype.ts';
-import { comment } from '../../kernel/xt/matches/comment.ts';
+import { type CommentMatch, comment } from '../../kernel/xt/matches/comment.ts';
 import { type ConntrackState, ctState } from '../../kernel/xt/matches/conntrack.ts';
 import { markIs } from '../../kernel/xt/matches/mark.ts';
 import { is, isNot, type XtRule } from '../../kernel/xt/rule.ts';
@@ -222,4 +222,12 @@ const localhost: Address = { family: 'IPv4', bytes: Uint8Array.of(127, 0, 0, 1) 
 /** The block of one address. */
 export function hostOf(address: Address): CIDR {
   return { address, prefixLength: addressBytes[address.family] * 8 };
+}
+
+/** What a comment may hold, in bytes (struct xt_comment_info). */
+const commentMax = 255;
+
+/** A comment about a Service, whose names may be longer than that. */
+export function remark(text: string): CommentMatch {
+  return comment(text.slice(0, commentMax));
 }

@@ -3,7 +3,6 @@
  * that all Services share. Pure. No policy is decided here: treatments and pools say it all.
  */
 import { localAddress } from '../../kernel/xt/matches/addrtype.ts';
-import { comment } from '../../kernel/xt/matches/comment.ts';
 import { dport } from '../../kernel/xt/matches/port.ts';
 import { recentCheck, recentSet } from '../../kernel/xt/matches/recent.ts';
 import { oneOf } from '../../kernel/xt/matches/statistic.ts';
@@ -16,7 +15,7 @@ import type { Address } from '../../state/address.ts';
 import type { EndpointList } from '../../state/endpoint-list.ts';
 import { type Forwarding, type Frontend, formatServicePortName } from '../../state/types.ts';
 import type { ModeConfig } from '../mode.ts';
-import { hairpinChain, hostOf, markChain, type PlacedRule } from './layout.ts';
+import { hairpinChain, hostOf, markChain, type PlacedRule, remark } from './layout.ts';
 import { clusterTraffic, podTraffic } from './local-traffic.ts';
 import { endpointChain, type ServiceChains, serviceChains } from './names.ts';
 
@@ -144,7 +143,7 @@ function toFrontend(
   text: string,
 ): Omit<XtRule, 'target'> & Required<Pick<XtRule, 'matches'>> {
   const { protocol } = forwarding.servicePort;
-  const matches = [comment(text), dport(port)];
+  const matches = [remark(text), dport(port)];
   return address === undefined
     ? { protocol, matches }
     : { protocol, destination: is(hostOf(address)), matches };
@@ -155,7 +154,7 @@ function externalRules({ config, forwarding, name, chains }: Context, external: 
   const to = `for ${name} external destinations`;
   if (external.treatment === 'external') {
     return [
-      { matches: [comment(`masquerade traffic ${to}`)], target: jump(markChain) },
+      { matches: [remark(`masquerade traffic ${to}`)], target: jump(markChain) },
       { target: jump(chains.cluster) },
     ];
   }
@@ -163,11 +162,11 @@ function externalRules({ config, forwarding, name, chains }: Context, external: 
   const rules: XtRule[] = [
     ...podTraffic(config).map((traffic) => ({
       ...traffic,
-      matches: [comment(`pod traffic ${to}`)],
+      matches: [remark(`pod traffic ${to}`)],
       target: jump(chains.cluster),
     })),
-    { matches: [comment(`masquerade LOCAL traffic ${to}`), fromNode], target: jump(markChain) },
-    { matches: [comment(`route LOCAL traffic ${to}`), fromNode], target: jump(chains.cluster) },
+    { matches: [remark(`masquerade LOCAL traffic ${to}`), fromNode], target: jump(markChain) },
+    { matches: [remark(`route LOCAL traffic ${to}`), fromNode], target: jump(chains.cluster) },
   ];
   // Without local endpoints the packet stays as it is, and KUBE-EXTERNAL-SERVICES drops it.
   if (forwarding.local.length > 0) rules.push({ target: jump(chains.local) });
@@ -176,7 +175,7 @@ function externalRules({ config, forwarding, name, chains }: Context, external: 
 
 function firewallRules({ forwarding, name, chains }: Context): XtRule[] {
   const { frontends, nodeInSourceRanges, sourceRanges } = forwarding;
-  const says = comment(`${name} loadbalancer IP`);
+  const says = remark(`${name} loadbalancer IP`);
   const target = jump(chains.external);
   // A node that has the address bound connects to it from it.
   const own = frontends.filter((one) => nodeInSourceRanges && isFirewalled(forwarding, one));
@@ -184,7 +183,7 @@ function firewallRules({ forwarding, name, chains }: Context): XtRule[] {
   return [
     ...sourceRanges.map((range) => ({ source: is(range), matches: [says], target })),
     ...own.map(({ address }) => ({ source: is(hostOf(address!)), matches: [says], target })),
-    { matches: [comment(dropped)] },
+    { matches: [remark(dropped)] },
   ];
 }
 
@@ -248,10 +247,7 @@ function refusal(context: Context, frontend: Frontend, reason: string): PlacedRu
 }
 
 function healthCheckRule({ forwarding, name }: Context): PlacedRule {
-  const matches = [
-    comment(`${name} health check node port`),
-    dport(forwarding.healthCheckNodePort),
-  ];
+  const matches = [remark(`${name} health check node port`), dport(forwarding.healthCheckNodePort)];
   const rule: XtRule = { protocol: 'TCP', matches, target: accept };
   return { table: 'filter', chain: 'KUBE-NODEPORTS', rule };
 }

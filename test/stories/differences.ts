@@ -1,0 +1,29 @@
+/** Why modes differ from the others, for `Story.differsIn`. */
+
+export const leavesUnknownPorts = {
+  iptables: 'it has rules for the ports of Services only, as in kube-proxy',
+} as const;
+
+export const refusesOnAllAddresses = {
+  iptables: 'a node port without endpoints is refused on every local address, as in kube-proxy',
+} as const;
+
+export const forgetsTheNodeItself = {
+  iptables: 'what the node itself sends to external addresses is not refused, as in kube-proxy',
+} as const;
+
+export const firewallNeedsEndpoints = {
+  iptables: 'without endpoints everyone is refused, whatever the source ranges, as in kube-proxy',
+} as const;
+
+export const knowsNoServiceCIDRs = {
+  iptables: 'it knows nothing of ServiceCIDRs, as in kube-proxy',
+} as const;
+
+export const startsWithAllAddresses = {
+  iptables: 'without nodePortAddresses, every address has node ports, as in kube-proxy',
+} as const;
+
+export const remembersPorts = {
+  iptables: 'a client is remembered whichever address it comes by, as in kube-proxy',
+} as const;
