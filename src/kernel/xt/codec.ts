@@ -67,9 +67,9 @@ const textDecoder = new TextDecoder();
  * Throws RangeError when it does not fit.
  */
 export function putText(info: Uint8Array, at: number, bytes: number, text: string): void {
-  const encoded = textEncoder.encode(text);
-  if (encoded.length >= bytes) throw new RangeError(`longer than ${bytes - 1} bytes: ${text}`);
-  info.set(encoded, at);
+  const field = info.subarray(at, at + bytes - 1);
+  const { read } = textEncoder.encodeInto(text, field);
+  if (read < text.length) throw new RangeError(`longer than ${bytes - 1} bytes: ${text}`);
 }
 
 export function textAt(info: Uint8Array, at: number, bytes: number): string {
