@@ -15,6 +15,7 @@ import { awaitNode } from './node-wait.ts';
 import { ClusterEvents } from './serve/cluster-events.ts';
 import { conntrackLog } from './serve/conntrack-log.ts';
 import { ProxyHealth } from './serve/health.ts';
+import { ipvsMetrics } from './serve/ipvs-metrics.ts';
 import { type Logger, setVerbosity } from './serve/log.ts';
 import { Metrics } from './serve/metrics.ts';
 import { runServers } from './serve/servers.ts';
@@ -78,6 +79,9 @@ export class App {
       featureGates: config.featureGates,
       silenceMs: (resource) => source.silenceMs(resource),
       families: () => this.#succession?.engine?.families ?? [],
+    });
+    ipvsMetrics(this.#metrics.registry, () => {
+      return this.mode === 'ipvs' && this.#config.ipvs.counters ? options.kernel : undefined;
     });
     this.#health = new ProxyHealth({
       timeoutMs: () => 2 * this.#config.modes[this.mode].syncPeriodMs,

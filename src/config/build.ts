@@ -53,7 +53,7 @@ export function buildConfig(input: BuildInput): { config: Config; warnings: read
     mode: settings.mode as RequestedMode,
     modes: modes.modes,
     iptables: { localhostNodePorts: settings['iptables.localhostNodePorts'] },
-    ipvs: resolveIpvs(settings),
+    ipvs: { ...resolveIpvs(settings), counters: flags.value('ipvs-counters') },
     userspace: userspace.value,
     detectLocal: resolveDetectLocal(settings),
     nodePortAddresses: resolveNodePortAddresses(settings.nodePortAddresses),
@@ -99,7 +99,7 @@ function resolveSource(settings: Settings, flags: ParsedFlags): SourceConfig {
   };
 }
 
-function resolveIpvs(settings: Settings): IpvsConfig {
+function resolveIpvs(settings: Settings): Omit<IpvsConfig, 'counters'> {
   // Only mode ipvs looks at these, and only for it have they been checked.
   const isActive = settings.mode === 'ipvs';
   const excluded = isActive ? settings['ipvs.excludeCIDRs'] : [];

@@ -82,6 +82,8 @@ export interface IpvsConfig {
   readonly tcpTimeoutMs: number;
   readonly tcpFinTimeoutMs: number;
   readonly udpTimeoutMs: number;
+  /** Metrics for each virtual service and each real server. */
+  readonly counters: boolean;
 }
 
 export interface UserspaceConfig {

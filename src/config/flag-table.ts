@@ -187,6 +187,13 @@ const ipvsFlags = {
   'ipvs-tcp-timeout': { type: 'duration', group: 'ipvs', field: 'ipvs.tcpTimeout' },
   'ipvs-tcpfin-timeout': { type: 'duration', group: 'ipvs', field: 'ipvs.tcpFinTimeout' },
   'ipvs-udp-timeout': { type: 'duration', group: 'ipvs', field: 'ipvs.udpTimeout' },
+  'ipvs-counters': {
+    type: 'bool',
+    group: 'ipvs',
+    withConfig: 'kept',
+    own: true,
+    meaning: 'Metrics of what each virtual service and each real server has carried.',
+  },
 } as const satisfies FlagTable;
 
 const trafficFlags = {

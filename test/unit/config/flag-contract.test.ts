@@ -221,7 +221,12 @@ describe('the set of flags', () => {
   test('is kube-proxy’s, plus our own, which are marked', () => {
     const known = new Set([...contract.map(([name]) => name), 'config', 'help']);
     const ours = flagNames.filter((name) => !known.has(name));
-    expect(ours.sort()).toEqual(['dry-run', 'iptables-max-sync-period', 'manifests']);
+    expect(ours.sort()).toEqual([
+      'dry-run',
+      'iptables-max-sync-period',
+      'ipvs-counters',
+      'manifests',
+    ]);
     expect(flagNames.filter((name) => flagTable[name].own).sort()).toEqual(ours);
   });
 

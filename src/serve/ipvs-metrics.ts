@@ -1,0 +1,93 @@
+/**
+ * What each virtual service and each real server has carried, as the kernel counts it: read when
+ * Prometheus asks. There may be very many, so that they are off unless asked for (--ipvs-counters).
+ */
+import { Counter, Gauge, type Registry } from 'prom-client';
+import type { Kernel } from '../kernel/kernel.ts';
+import { IPPROTO } from '../kernel/nft/constants.ts';
+import type { Reply } from '../kernel/ops.ts';
+import { formatAddress } from '../state/address.ts';
+
+type VirtualService = Extract<Reply, { kind: 'virtualService' }>;
+type Destination = Extract<Reply, { kind: 'destination' }>;
+
+const counted = {
+  connections: 'Connections',
+  inPackets: 'Packets from clients',
+  outPackets: 'Packets to clients',
+  inBytes: 'Bytes from clients',
+  outBytes: 'Bytes to clients',
+} as const;
+
+const states = ['active', 'inactive', 'persistent'] as const;
+
+const labelNames = ['protocol', 'virtual_service', 'real_server'];
+
+/** `kernel` gives undefined while they are not wanted. */
+export function ipvsMetrics(registry: Registry, kernel: () => Kernel | undefined): void {
+  for (const [name, what] of Object.entries(counted)) {
+    new Counter({
+      name: `fairlead_ipvs_${snake(name)}_total`,
+      help: `${what} that a virtual service, or a real server of it, has had; see --ipvs-counters`,
+      labelNames,
+      registers: [registry],
+      async collect() {
+        this.reset();
+        for (const record of await read(kernel())) {
+          this.inc(labelsOf(record), record[name as keyof typeof counted]);
+        }
+      },
+    });
+  }
+  new Gauge({
+    name: 'fairlead_ipvs_real_server_connections',
+    help: 'Connections that a real server has at present, by state; see --ipvs-counters',
+    labelNames: [...labelNames, 'state'],
+    registers: [registry],
+    async collect() {
+      this.reset();
+      for (const record of await read(kernel())) {
+        if (record.kind !== 'destination') continue;
+        for (const state of states) {
+          this.set({ ...labelsOf(record), state }, record[`${state}Connections`]);
+        }
+      }
+    },
+  });
+}
+
+/** Nothing where the kernel can't be read: metrics of everything else are worth having. */
+async function read(kernel: Kernel | undefined): Promise<(VirtualService | Destination)[]> {
+  if (kernel === undefined) return [];
+  const any = { family: 0, protocol: 0, address: new Uint8Array(0), port: 0 };
+  const dumps = [
+    kernel.dump({ kind: 'virtualServicesDump', family: 0 }),
+    kernel.dump({ kind: 'destinationsDump', ...any }),
+  ];
+  const answers = await Promise.allSettled(dumps);
+  const records = answers.flatMap((one) => (one.status === 'fulfilled' ? one.value.records : []));
+  return records.filter(
+    (one): one is VirtualService | Destination =>
+      one.kind === 'destination' || (one.kind === 'virtualService' && one.firewallMark === 0),
+  );
+}
+
+function labelsOf(record: VirtualService | Destination): Record<string, string> {
+  const known = Object.entries(IPPROTO).find(([, number]) => number === record.protocol);
+  return {
+    protocol: known?.[0] ?? String(record.protocol),
+    virtual_service: endpointText(record.address, record.port),
+    real_server:
+      record.kind === 'destination' ? endpointText(record.destination, record.destinationPort) : '',
+  };
+}
+
+function endpointText(bytes: Uint8Array, port: number): string {
+  const address = formatAddress(bytes);
+  return bytes.length === 4 ? `${address}:${port}` : `[${address}]:${port}`;
+}
+
+/** `inPackets` → `in_packets` */
+function snake(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
