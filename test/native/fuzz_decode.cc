@@ -51,7 +51,7 @@ std::vector<Bytes> Corpus() {
       "14000000 0a0a0103 07000000 00000000"
       "0b000100 6e6f7420 68657265 08000200 30000000");
   corpus.push_back(std::move(refusal));
-  for (const std::uint8_t family : {AF_INET, AF_INET6}) {
+  for (const auto family : {std::uint8_t{AF_INET}, std::uint8_t{AF_INET6}}) {
     Bytes input = LegacyEntries(family);
     input.insert(input.begin(), family);
     corpus.push_back(std::move(input));

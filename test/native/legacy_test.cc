@@ -20,7 +20,7 @@ std::string Read(std::uint8_t family, const Bytes& entries) {
 }  // namespace
 
 TEST("entries of a legacy table are counted as rules unless they mark something") {
-  for (const std::uint8_t family : {AF_INET, AF_INET6}) {
+  for (const auto family : {std::uint8_t{AF_INET}, std::uint8_t{AF_INET6}}) {
     CHECK_EQUAL(Read(family, LegacyEntries(family)), "2 rules, KUBE-A, KUBE-B");
   }
   CHECK_EQUAL(Read(AF_INET, {}), "0 rules");
