@@ -2,7 +2,7 @@
  * The state of the fake kernel as text, in nft's words and in an order that does not depend on how
  * it came about: tables, sets, chains and elements sorted, rules as they stand.
  */
-import { concatParts, NFT_DATA_VERDICT } from '../../src/kernel/nft/constants.ts';
+import { concatParts, NFPROTO, NFT_DATA_VERDICT } from '../../src/kernel/nft/constants.ts';
 import {
   printEntries,
   printHook,
@@ -11,6 +11,8 @@ import {
 } from '../../src/kernel/nft/print.ts';
 import { printRule } from '../../src/kernel/nft/print-rule.ts';
 import { ElementShape } from '../../src/kernel/ops.ts';
+import { readRule } from '../../src/kernel/xt/compile.ts';
+import { printRule as printXtRule } from '../../src/kernel/xt/print.ts';
 import { compareEdges, kindOf } from './nft-elements.ts';
 import { pack } from './nft-entries.ts';
 import type { Chain, Element, NftSet, Table, Tables } from './nft-state.ts';
@@ -53,9 +55,17 @@ function chainLines({ family }: Table, { name, base, rules, comment }: Chain): s
   return [
     `  chain ${name} {`,
     ...[...(base === undefined ? [] : printHook(base)), ...words].map((line) => `    ${line}`),
-    ...rules.map(({ expressions }) => `    ${printRule(family, expressions)}`),
+    ...rules.map(({ expressions }) => `    ${ruleText(family, expressions)}`),
     '  }',
   ];
+}
+
+/** A rule of iptables in its words, any other in nft's. */
+function ruleText(family: number, expressions: Uint8Array): string {
+  const named = family === NFPROTO.IPv4 ? 'IPv4' : 'IPv6';
+  const rule = readRule(named, expressions);
+  if (rule === undefined) return printRule(family, expressions);
+  return `iptables ${printXtRule(named, rule)}`.trimEnd();
 }
 
 function typesOf({ keyType, dataType }: NftSet['fields']): SetTypes {

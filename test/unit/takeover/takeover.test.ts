@@ -110,7 +110,7 @@ describe('taking over', () => {
     write(kernel, 'nat', merge(kubeProxy, { PREROUTING: ['KUBE-MARK-MASQ'] }));
     const scene = new Scene(kernel);
     await scene.clock.pass(0);
-    expect(kernel.ruleset()).toContain('jump KUBE-MARK-MASQ');
+    expect(kernel.ruleset()).toContain('iptables -j KUBE-MARK-MASQ');
     expect(kernel.ruleset()).not.toContain('KUBE-SERVICES');
     expect(scene.kinds()).toEqual(['removed', 'kept']);
   });
