@@ -266,6 +266,7 @@ export class NFTablesPlanner implements Planner {
     const drift = { missing: 0, wrong: 0, unwanted: 0 };
     const owner = forwardingKey(wanted.servicePort);
     for (const frontend of frontendElements(this.#chainsOf, wanted)) {
+      this.#pendingBytes += frontendBytes;
       if (this.#changes.has(frontend.id)) continue;
       repairFrontend(this.#table.lanes, this.#deferred, own(found), { owner, frontend, drift });
     }
