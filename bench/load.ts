@@ -6,14 +6,17 @@
 import { writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { openKernel } from '../src/kernel/native-kernel.ts';
 import { noPause } from '../src/modes/mode.ts';
 import { nftablesMode } from '../src/modes/nftables/mode.ts';
+import type { Change } from '../src/source/source.ts';
 import { resolve } from '../src/state/resolve.ts';
 import { ClusterState } from '../src/state/store.ts';
 import type { EndpointSlice } from '../src/state/types.ts';
 import { objects, type Size, sizeName, slice } from './lib/cluster.ts';
-import { inNamespace } from './lib/namespace.ts';
+import { LongestTurn } from './lib/longest-turn.ts';
+import { inNamespace, type Namespace } from './lib/namespace.ts';
 import { type RawTimes, rawLoad } from './lib/raw-load.ts';
 import { config, environment, type Rig, withRig } from './lib/rig.ts';
 import { number, ratio, type Summary, summarise, table } from './lib/stats.ts';
@@ -27,6 +30,9 @@ const loads = 3;
 const replacements = 1000;
 const scalings = 100;
 const nftRuns = 5;
+/** Endpoints that are replaced at once, of one Service each. */
+const bursts = [500, 6000] as const;
+const burstRuns = 5;
 
 /** Milliseconds. */
 interface Ours {
@@ -34,6 +40,11 @@ interface Ours {
   readonly restart: number;
   readonly replace: Summary;
   readonly scale: Summary;
+  /** The longest that the main thread worked without a turn of the event loop. */
+  readonly longestTurn: { readonly load: number; readonly restart: number };
+  readonly longestCommit: number;
+  /** For each of `bursts`; NaN where there are not that many Services. */
+  readonly atOnce: readonly number[];
 }
 
 interface Nft {
@@ -44,20 +55,28 @@ interface Nft {
 export async function load(): Promise<string> {
   const full: string[][] = [];
   const single: string[][] = [];
+  const many: string[][] = [];
   for (const size of sizes) {
     const ours = await measureOurs(size);
-    const raw = await rawLoad(size, replacements, loads);
+    const possible = bursts.filter((count) => count <= size.services);
+    const raw = await rawLoad(size, replacements, loads, possible);
     const nft = await measureNft(size);
     full.push(fullRow(size, ours, raw, nft));
     single.push(singleRow(size, ours, raw, nft));
+    many.push(manyRow(size, ours, raw));
   }
   const fullHead = ['cluster', 'Fairlead', 'raw loop', 'nft -f', 'to raw', 'to nft', 'restart'];
   const singleHead = ['cluster', 'p50', 'p99', 'raw p50', 'nft -f p50', 'scale p50', 'scale p99'];
+  const manyHead = ['cluster', ...bursts.flatMap((n) => [`${n.toLocaleString('en')}`, 'raw'])];
+  const turns = ['longest turn: load', 'restart', 'longest commit'];
   return [
     `Full load into an empty kernel, and restart with nothing changed; ms, best of ${loads}`,
     table(fullHead, full),
     `One endpoint replaced (${replacements} times), and a Service scaled by one (${scalings}); ms`,
     table(singleHead, single),
+    `Endpoints of so many Services replaced at once, best of ${burstRuns}; then the longest that the main
+thread worked without a turn of the event loop (CPU time), and the longest commit of the load; ms`,
+    table([...manyHead, ...turns], many),
   ].join('\n\n');
 }
 
@@ -85,6 +104,12 @@ function singleRow(size: Size, ours: Ours, raw: RawTimes, nft: Nft): string[] {
   ];
 }
 
+function manyRow(size: Size, ours: Ours, raw: RawTimes): string[] {
+  const pairs = ours.atOnce.flatMap((ms, i) => [ms, Number.isNaN(ms) ? ms : raw.atOnceMs[i]!]);
+  const { load, restart } = ours.longestTurn;
+  return [sizeName(size), ...[...pairs, load, restart, ours.longestCommit].map(number)];
+}
+
 async function timed(work: () => Promise<unknown> | unknown): Promise<number> {
   const startedMs = performance.now();
   await work();
@@ -93,25 +118,64 @@ async function timed(work: () => Promise<unknown> | unknown): Promise<number> {
 
 async function measureOurs(size: Size): Promise<Ours> {
   const changes = [...objects(size)];
+  const turns = new LongestTurn();
   const loaded: number[] = [];
-  for (let i = 1; i < loads; i += 1) {
-    await inNamespace('load', (namespace) =>
-      withRig(namespace, async (rig) => loaded.push(await timed(() => rig.load(changes)))),
-    );
-  }
-  return inNamespace('load', async (namespace) => {
-    await withRig(namespace, async (rig) => loaded.push(await timed(() => rig.load(changes))));
-    return withRig(namespace, async (rig) => {
-      const restart = await timed(() => rig.load(changes));
-      const replace = await measureChanges(rig, replacements, (i) =>
-        slice((i * 37) % size.services, size.endpoints, i),
-      );
-      const scale = await measureChanges(rig, scalings, (i) =>
-        slice(i % size.services, size.endpoints + 1),
-      );
-      return { load: Math.min(...loaded), restart, replace, scale };
+  const turned: number[] = [];
+  const commits: number[] = [];
+  const loadOnce = (namespace: Namespace): Promise<void> =>
+    withRig(namespace, async (rig) => {
+      for (const change of changes) rig.state.apply(change);
+      await sleep(10);
+      turns.take();
+      loaded.push(await timed(() => rig.load([])));
+      turned.push(turns.take());
+      commits.push(rig.longestCommitMs);
     });
+  for (let i = 1; i < loads; i += 1) await inNamespace('load', loadOnce);
+  const measured = await inNamespace('load', async (namespace) => {
+    await loadOnce(namespace);
+    return withRig(namespace, (rig) => measureRunning(rig, size, changes, turns));
   });
+  turns.close();
+  const longestTurn = { load: Math.min(...turned), restart: measured.longestTurn };
+  const longestCommit = Math.min(...commits);
+  return { ...measured, load: Math.min(...loaded), longestTurn, longestCommit };
+}
+
+/** The table is there already. */
+async function measureRunning(
+  rig: Rig,
+  size: Size,
+  changes: readonly Change[],
+  turns: LongestTurn,
+): Promise<Omit<Ours, 'load' | 'longestTurn' | 'longestCommit'> & { longestTurn: number }> {
+  for (const change of changes) rig.state.apply(change);
+  await sleep(10);
+  turns.take();
+  const restart = await timed(() => rig.load([]));
+  const longestTurn = turns.take();
+  const replace = await measureChanges(rig, replacements, (i) =>
+    slice((i * 37) % size.services, size.endpoints, i),
+  );
+  const scale = await measureChanges(rig, scalings, (i) =>
+    slice(i % size.services, size.endpoints + 1),
+  );
+  const atOnce: number[] = [];
+  for (const count of bursts) atOnce.push(await measureBurst(rig, size, count));
+  return { restart, longestTurn, replace, scale, atOnce };
+}
+
+async function measureBurst(rig: Rig, size: Size, count: number): Promise<number> {
+  if (count > size.services) return Number.NaN;
+  const tookMs: number[] = [];
+  for (let run = 1; run <= burstRuns; run += 1) {
+    const replaced = Array.from({ length: count }, (_, i) => ({
+      kind: 'slice' as const,
+      slice: slice(i, size.endpoints, run * 10_000 + i),
+    }));
+    tookMs.push(await timed(() => rig.changeAll(replaced)));
+  }
+  return Math.min(...tookMs);
 }
 
 async function measureChanges(

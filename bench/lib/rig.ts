@@ -1,4 +1,5 @@
 /** State, sync loop, a mode and the kernel, wired as in the app, around an in-process source. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
 import type { Environment, ModeConfig, ProxyMode } from '../../src/modes/mode.ts';
@@ -38,10 +39,17 @@ export class Rig {
   readonly #loop: SyncLoop;
   readonly #abort = new AbortController();
   readonly #running: Promise<void>;
+  /** The longest time that the kernel and the way there and back took for one batch; ms. */
+  longestCommitMs = 0;
   #listener: (event: SyncEvent) => void = () => {};
 
   constructor(kernel: Kernel, mode: ProxyMode) {
-    const observer = (event: SyncEvent): void => this.#listener(event);
+    const observer = (event: SyncEvent): void => {
+      if (event.kind === 'committed') {
+        this.longestCommitMs = Math.max(this.longestCommitMs, event.applyMs);
+      }
+      this.#listener(event);
+    };
     const sync = new FamilySync({
       planner: mode.planner(config, environment),
       environment,
@@ -86,7 +94,7 @@ export class Rig {
   async changeAll(changes: Iterable<Change>): Promise<void> {
     for (const change of changes) this.state.apply(change);
     this.#loop.wake();
-    while (!this.#loop.settled) await systemClock.turn();
+    while (!this.#loop.settled) await sleep(1);
   }
 
   async close(): Promise<void> {
