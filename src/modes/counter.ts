@@ -18,6 +18,13 @@ export class Counter<V> {
     else known.count += 1;
   }
 
+  /** A claim to what is in force already: `take` does not name it. */
+  resume(key: string, value: V): void {
+    const known = this.#counts.get(key);
+    if (known === undefined) this.#counts.set(key, { value, count: 1 });
+    else known.count += 1;
+  }
+
   release(key: string, value: V): void {
     const known = this.#touch(key, value);
     if (known === undefined) throw new Error('released an object that nobody had claimed');

@@ -38,8 +38,8 @@ export function verdictOf(frontend: FrontendElements | undefined): string | unde
 }
 
 /** All chains that a frontend needs, those that others refer to first. */
-export function chainsOfFrontend({ chains, learn }: FrontendElements): ChainDefinition[] {
-  return learn === undefined ? [...chains] : [...chains, learn];
+export function chainsOfFrontend({ chains, learn }: FrontendElements): readonly ChainDefinition[] {
+  return learn === undefined ? chains : [...chains, learn];
 }
 
 export function frontendElements(chainsOf: ChainsOf, forwarding: Forwarding): FrontendElements[] {
@@ -123,8 +123,11 @@ export function clusterIPs(forwarding: Forwarding): Uint8Array[] {
     .map((frontend) => frontend.address!.bytes);
 }
 
+const noKeys: readonly Uint8Array[] = [];
+
 /** Keys of `hairpin`: address . address . protocol . port of each endpoint on this node. */
-export function hairpins({ hairpin, family, servicePort }: Forwarding): Uint8Array[] {
+export function hairpins({ hairpin, family, servicePort }: Forwarding): readonly Uint8Array[] {
+  if (hairpin.length === 0) return noKeys;
   const length = addressBytes[family];
   return Array.from({ length: hairpin.length }, (_, i) => {
     const packed = hairpin.packed(i);

@@ -117,7 +117,7 @@ export class NFTablesPlanner implements Planner {
     this.#countShared(next, 'claim');
   }
 
-  #countShared(forwarding: Forwarding, step: 'claim' | 'release'): void {
+  #countShared(forwarding: Forwarding, step: 'claim' | 'resume' | 'release'): void {
     const keys = { 'cluster-ips': clusterIPs(forwarding), hairpin: hairpins(forwarding) };
     for (const set of sharedSets) {
       for (const key of keys[set]) this.#shared[set][step](binary(key), key);
@@ -221,15 +221,13 @@ export class NFTablesPlanner implements Planner {
     for (const forwarding of inForce) {
       for (const frontend of frontendElements(this.#chainsOf, forwarding)) {
         if (frontend.learn !== undefined) sticky.push(frontend);
-        for (const chain of chainsOfFrontend(frontend)) this.#chains.claim(chain.name, chain);
+        for (const chain of chainsOfFrontend(frontend)) this.#chains.resume(chain.name, chain);
       }
-      this.#countShared(forwarding, 'claim');
+      this.#countShared(forwarding, 'resume');
       const rest = pause();
       if (rest !== undefined) await rest;
     }
     this.#affinity.reset(sticky);
-    this.#chains.take();
-    for (const set of sharedSets) this.#shared[set].take();
   }
 
   async observe(kernel: Kernel, pause: Pause): Promise<NFTablesObservation> {
