@@ -1,0 +1,96 @@
+import { describe, expect, it } from 'vitest';
+import { hostFiles } from '../../../src/host/files.ts';
+import { ipvsSettings, setIPVS } from '../../../src/host/ipvs.ts';
+import { NodeFacts } from '../../../src/host/node-facts.ts';
+import { ClusterState } from '../../../src/state/store.ts';
+import { address, node } from '../state/build.ts';
+import { contentOf, machineRoot } from './machine.ts';
+
+const vs = (name: string): string => `/proc/sys/net/ipv4/vs/${name}`;
+const all = (name: string): string => `/proc/sys/net/ipv4/conf/all/${name}`;
+const forward = '/proc/sys/net/ipv4/ip_forward';
+
+const untouched = {
+  [vs('conntrack')]: '0\n',
+  [vs('conn_reuse_mode')]: '1\n',
+  [vs('expire_nodest_conn')]: '0\n',
+  [vs('expire_quiescent_template')]: '0\n',
+  [forward]: '1\n',
+  [all('arp_ignore')]: '0\n',
+  [all('arp_announce')]: '0\n',
+};
+
+/** Paths and values of what is written. */
+function written(strictARP: boolean, kernel: string): Record<string, string> {
+  const root = machineRoot(untouched);
+  const changes: Record<string, string> = {};
+  setIPVS({ strictARP }, hostFiles(root), ({ path, to }) => (changes[path] = to), kernel);
+  for (const [path, to] of Object.entries(changes)) expect(contentOf(root, path)).toBe(to);
+  return changes;
+}
+
+describe('the sysctls of ipvs mode', () => {
+  const usual = {
+    [vs('conntrack')]: '1',
+    [vs('expire_nodest_conn')]: '1',
+    [vs('expire_quiescent_template')]: '1',
+  };
+
+  it('are written where they differ, and each is told', () => {
+    expect(written(false, '6.12.1')).toEqual(usual);
+  });
+
+  it('are more with strictARP, and on kernels that delay clients', () => {
+    const strict = { ...usual, [all('arp_ignore')]: '1', [all('arp_announce')]: '2' };
+    expect(written(true, '5.9.0')).toEqual(strict);
+    expect(written(false, '5.8.18-generic')).toEqual({ ...usual, [vs('conn_reuse_mode')]: '0' });
+  });
+
+  it('end the start, with the file and what it is for, where they cannot be written', () => {
+    const files = hostFiles(machineRoot({ [forward]: '1\n' }));
+    expect(() => setIPVS({ strictARP: false }, files, () => {}, '6.12.1')).toThrow(
+      /net\/ipv4\/vs\/conntrack to 1 \(masquerade needs .*\): .*ENOENT/,
+    );
+  });
+
+  it('come with timeouts in whole seconds, of which none becomes 0', () => {
+    const config = {
+      scheduler: 'wlc',
+      excludeCIDRs: [],
+      strictARP: false,
+      counters: false,
+      tcpTimeoutMs: 900_000,
+      tcpFinTimeoutMs: 0,
+      udpTimeoutMs: 500,
+    };
+    expect(ipvsSettings(config)).toMatchObject({
+      scheduler: 'wlc',
+      tcpTimeoutSeconds: 900,
+      tcpFinTimeoutSeconds: 0,
+      udpTimeoutSeconds: 1,
+    });
+  });
+});
+
+describe('what this node adds in ipvs mode', () => {
+  it('are its addresses one by one, for node ports, and those that nobody may take', () => {
+    const state = new ClusterState();
+    state.apply({ kind: 'node', node: node({ addresses: [address('203.0.113.7')] }) });
+    const facts = new NodeFacts({
+      mode: 'ipvs',
+      config: {
+        bindAddress: address('0.0.0.0'),
+        nodePortAddresses: { kind: 'all' },
+        featureGates: {},
+      },
+      state,
+      interfaces: () => ['127.0.0.1', '10.0.0.5', '::1', 'fe80::1', 'fd00::5'].map(address),
+    });
+    expect(facts.environment('IPv4')).toMatchObject({
+      nodePortAddresses: [address('10.0.0.5')],
+      hostAddresses: ['127.0.0.1', '10.0.0.5', '203.0.113.7'].map(address),
+    });
+    expect(facts.environment('IPv6').nodePortAddresses).toEqual([address('fd00::5')]);
+    expect(facts.environment('IPv4')).toBe(facts.environment('IPv4'));
+  });
+});
