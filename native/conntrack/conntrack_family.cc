@@ -13,7 +13,7 @@ namespace fairlead::conntrack {
 namespace {
 
 ByteBuffer Refuse(const protocol::DecodeError& error) {
-  const std::string words = std::string(error.record) + "." + error.field + " " + error.problem;
+  const std::string words = protocol::Words(error);
   protocol::RecordWriter out;
   protocol::reply::Failed{0, protocol::kUnknownIndex, EINVAL, words}.Write(out);
   return std::move(out.buffer());

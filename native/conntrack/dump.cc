@@ -11,6 +11,7 @@
 #include <cerrno>
 
 #include "conntrack/message.h"
+#include "protocol/dump_answer.h"
 #include "wire/byte_order.h"
 #include "wire/dump_reader.h"
 
@@ -141,13 +142,7 @@ std::expected<DumpOutcome, SystemError> RunDump(wire::Socket& socket, const Dump
   outcome.error = end.error;
   protocol::RecordWriter out;
   protocol::reply::ConntrackEntries{request.family, entries.bytes()}.Write(out);
-  protocol::reply::Dumped dumped;
-  dumped.interrupted = end.interrupted ? 1 : 0;
-  dumped.overrun = end.overrun ? 1 : 0;
-  dumped.error = static_cast<std::uint32_t>(end.error);
-  dumped.message = end.words;
-  dumped.Write(out);
-  outcome.reply = std::move(out.buffer());
+  outcome.reply = protocol::EndDump(end, std::move(out));
   return outcome;
 }
 

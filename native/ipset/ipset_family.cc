@@ -9,6 +9,7 @@
 
 #include "ipset/message.h"
 #include "protocol/attempt.h"
+#include "protocol/dump_answer.h"
 #include "protocol/ops.gen.h"
 #include "wire/dump_reader.h"
 
@@ -22,21 +23,6 @@ using protocol::request::IpsetPortsDump;
 using protocol::request::IpsetsDump;
 
 using OpResult = std::expected<void, protocol::DecodeError>;
-
-ByteBuffer Ended(const wire::DumpEnd& end, protocol::RecordWriter out) {
-  protocol::reply::Dumped dumped;
-  dumped.interrupted = end.interrupted ? 1 : 0;
-  dumped.overrun = end.overrun ? 1 : 0;
-  dumped.error = static_cast<std::uint32_t>(end.error);
-  dumped.message = end.words;
-  dumped.Write(out);
-  return std::move(out.buffer());
-}
-
-ByteBuffer Refuse(const protocol::DecodeError& error) {
-  const std::string words = std::string(error.record) + "." + error.field + " " + error.problem;
-  return Ended({.error = EINVAL, .words = words}, {});
-}
 
 OpResult TryDestroy(const protocol::Record& record, std::uint32_t index, wire::Pipeline& to) {
   const auto op = IpsetDestroy::Read(record.payload);
@@ -68,7 +54,7 @@ std::expected<ByteBuffer, SystemError> IpsetFamily::Run(std::span<const std::uin
   protocol::RecordReader reader(buffer);
   const auto first = reader.Next();
   if (first && first->code != IpsetDestroy::kCode) {
-    if (!reader.AtEnd()) return Refuse({"request", "buffer", "holds more than one"});
+    if (!reader.AtEnd()) return protocol::RefuseDump({"request", "buffer", "holds more than one"});
     return Dump(*first);
   }
   wire::Pipeline pipeline(**socket);
@@ -80,7 +66,7 @@ std::expected<ByteBuffer, SystemError> IpsetFamily::Run(std::span<const std::uin
 std::expected<ByteBuffer, SystemError> IpsetFamily::Dump(const protocol::Record& request) {
   const auto ports = IpsetPortsDump::Read(request.payload);
   const bool is_ports = request.code == IpsetPortsDump::kCode;
-  if (is_ports && !ports) return Refuse(ports.error());
+  if (is_ports && !ports) return protocol::RefuseDump(ports.error());
   const std::uint32_t sequence = socket_->next_sequence();
   socket_->SkipSequences(1);
   const wire::MessageWriter message =
@@ -95,7 +81,7 @@ std::expected<ByteBuffer, SystemError> IpsetFamily::Dump(const protocol::Record&
   // Late answers would be taken for those of the next request: start afresh.
   if (!complete || !*complete) socket_.reset();
   if (!complete) return std::unexpected(complete.error());
-  return Ended(reader.Finish(), std::move(out));
+  return protocol::EndDump(reader.Finish(), std::move(out));
 }
 
 }  // namespace fairlead::ipset

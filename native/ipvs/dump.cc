@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ipvs/decode.h"
+#include "protocol/dump_answer.h"
 
 namespace fairlead::ipvs {
 
@@ -96,13 +97,7 @@ class Dumper {
 
   std::expected<DumpOutcome, SystemError> Finish() {
     if (broken_) return std::unexpected(std::move(*broken_));
-    protocol::reply::Dumped dumped;
-    dumped.interrupted = end_.interrupted ? 1 : 0;
-    dumped.overrun = end_.overrun ? 1 : 0;
-    dumped.error = static_cast<std::uint32_t>(end_.error);
-    dumped.message = end_.words;
-    dumped.Write(out_);
-    return DumpOutcome{std::move(out_.buffer()), complete_};
+    return DumpOutcome{protocol::EndDump(end_, std::move(out_)), complete_};
   }
 
  private:
@@ -219,12 +214,6 @@ std::expected<DumpOutcome, SystemError> RunRequest(wire::Socket& socket, std::ui
   Dumper dumper(socket, family_id);
   std::visit(dumper, request);
   return dumper.Finish();
-}
-
-ByteBuffer RefusedDump(int error, std::string_view words) {
-  protocol::RecordWriter out;
-  protocol::reply::Dumped{0, 0, static_cast<std::uint32_t>(error), words}.Write(out);
-  return std::move(out.buffer());
 }
 
 }  // namespace fairlead::ipvs

@@ -6,7 +6,6 @@
 #include <expected>
 #include <span>
 #include <string>
-#include <string_view>
 #include <variant>
 
 #include "base/byte_buffer.h"
@@ -50,9 +49,6 @@ struct DumpOutcome {
 /** Sends the request and collects the answers. */
 std::expected<DumpOutcome, SystemError> RunRequest(wire::Socket& socket, std::uint16_t family_id,
                                                    const Request& request);
-
-/** The answer to a request that could not be made. */
-ByteBuffer RefusedDump(int error, std::string_view words);
 
 }  // namespace fairlead::ipvs
 

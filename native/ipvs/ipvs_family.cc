@@ -3,12 +3,10 @@
 #include <linux/genetlink.h>
 #include <linux/netlink.h>
 
-#include <cerrno>
-#include <string>
-
 #include "ipvs/dump.h"
 #include "ipvs/ops.h"
 #include "protocol/attempt.h"
+#include "protocol/dump_answer.h"
 #include "protocol/ops.gen.h"
 
 namespace fairlead::ipvs {
@@ -16,10 +14,6 @@ namespace fairlead::ipvs {
 namespace {
 
 constexpr int kReceiveBufferBytes = 1024 * 1024;
-
-std::string Words(const protocol::DecodeError& error) {
-  return std::string(error.record) + "." + error.field + " " + error.problem;
-}
 
 ByteBuffer RefusedOps(const FamilyId& family) {
   protocol::RecordWriter out;
@@ -82,8 +76,10 @@ std::expected<ByteBuffer, SystemError> IpvsFamily::Run(std::span<const std::uint
 std::expected<ByteBuffer, SystemError> IpvsFamily::RunRequest(
     const FamilyId& family, std::span<const std::uint8_t> buffer) {
   const auto request = ReadRequest(buffer);
-  if (!request) return RefusedDump(EINVAL, Words(request.error()));
-  if (family.id == 0) return RefusedDump(family.error, family.words);
+  if (!request) return protocol::RefuseDump(request.error());
+  if (family.id == 0) {
+    return protocol::EndDump({.error = family.error, .words = family.words}, {});
+  }
   auto outcome = ipvs::RunRequest(*socket_, family.id, *request);
   // Late answers would be taken for those of the next request: start afresh.
   if (!outcome || !outcome->complete) socket_.reset();

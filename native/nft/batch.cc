@@ -79,10 +79,6 @@ std::expected<std::optional<std::uint32_t>, BadOp> TakeGeneration(
   return expected->generation;
 }
 
-std::string Words(const protocol::DecodeError& error) {
-  return std::string(error.record) + "." + error.field + " " + error.problem;
-}
-
 /** How long encoding took, and the kernel, which does all its work within the send. */
 class Stopwatch {
  public:
@@ -207,7 +203,7 @@ std::expected<ByteBuffer, SystemError> RunBatch(wire::Socket& socket,
   Stopwatch watch;
   const auto batch = EncodeBatch(ops, first_sequence);
   if (!batch) {
-    const std::string words = Words(batch.error().error.reason);
+    const std::string words = protocol::Words(batch.error().error.reason);
     return FailedReply({batch.error().op, batch.error().error.entry, EINVAL, words});
   }
   socket.SkipSequences(static_cast<std::uint32_t>(batch->origins().size()));

@@ -14,6 +14,7 @@
 #include "nft/rule.h"
 #include "nft/set.h"
 #include "nft/table.h"
+#include "protocol/dump_answer.h"
 #include "wire/byte_order.h"
 
 namespace fairlead::nft {
@@ -58,10 +59,7 @@ struct ObjectDecoder {
 };
 
 DumpOutcome RefusedRequest(const protocol::DecodeError& error) {
-  const std::string words = std::string(error.record) + "." + error.field + " " + error.problem;
-  protocol::RecordWriter out;
-  protocol::reply::Dumped{0, 0, EINVAL, words}.Write(out);
-  return {std::move(out.buffer()), true};
+  return {protocol::RefuseDump(error), true};
 }
 
 }  // namespace
@@ -107,14 +105,9 @@ void DumpDecoder::WriteElements(const request::ElementsDump& dump) {
 
 ByteBuffer DumpDecoder::Finish() {
   if (const auto* dump = std::get_if<request::ElementsDump>(&request_)) WriteElements(*dump);
-  const wire::DumpEnd end = reader_.Finish();
-  protocol::reply::Dumped dumped;
-  dumped.interrupted = end.interrupted || interrupted_ || elements_.disturbed() ? 1 : 0;
-  dumped.overrun = end.overrun ? 1 : 0;
-  dumped.error = static_cast<std::uint32_t>(end.error);
-  dumped.message = end.words;
-  dumped.Write(out_);
-  return std::move(out_.buffer());
+  wire::DumpEnd end = reader_.Finish();
+  end.interrupted = end.interrupted || interrupted_ || elements_.disturbed();
+  return protocol::EndDump(end, std::move(out_));
 }
 
 std::expected<DumpOutcome, SystemError> RunRequest(wire::Socket& socket,

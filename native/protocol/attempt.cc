@@ -11,10 +11,6 @@ namespace fairlead::protocol {
 
 namespace {
 
-std::string Words(const DecodeError& error) {
-  return std::string(error.record) + "." + error.field + " " + error.problem;
-}
-
 void WriteFailure(const wire::Pipeline::Failure& failure, RecordWriter& out) {
   reply::Failed failed;
   failed.op = failure.origin ? failure.origin->op : kUnknownIndex;

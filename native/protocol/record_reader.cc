@@ -14,6 +14,10 @@ std::uint32_t LoadWord(std::span<const std::uint8_t> bytes) noexcept {
 
 }  // namespace
 
+std::string Words(const DecodeError& error) {
+  return std::string(error.record) + "." + error.field + " " + error.problem;
+}
+
 std::expected<Record, DecodeError> RecordReader::Next() noexcept {
   const auto rest = rest_;
   rest_ = {};

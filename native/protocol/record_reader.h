@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <expected>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace fairlead::protocol {
@@ -16,6 +17,9 @@ struct DecodeError {
   const char* field = "";
   const char* problem = "";
 };
+
+/** `tableAdd.table is truncated` */
+std::string Words(const DecodeError& error);
 
 struct Record {
   std::uint32_t code = 0;

@@ -7,6 +7,7 @@
 #include <array>
 #include <utility>
 
+#include "protocol/dump_answer.h"
 #include "route/link.h"
 #include "route/message.h"
 #include "wire/byte_order.h"
@@ -50,16 +51,6 @@ Taken TakeLink(const wire::Message& message, protocol::RecordWriter& out) {
   return {};
 }
 
-DumpOutcome Ended(const wire::DumpEnd& end, bool complete, protocol::RecordWriter out) {
-  protocol::reply::Dumped dumped;
-  dumped.interrupted = end.interrupted ? 1 : 0;
-  dumped.overrun = end.overrun ? 1 : 0;
-  dumped.error = static_cast<std::uint32_t>(end.error);
-  dumped.message = end.words;
-  dumped.Write(out);
-  return {std::move(out.buffer()), complete};
-}
-
 struct Runner {
   wire::Socket& socket;
 
@@ -73,7 +64,10 @@ struct Runner {
     if (!dump.link.empty()) {
       auto link = ResolveLink(socket, dump.link);
       if (!link) return std::unexpected(std::move(link.error()));
-      if (link->index == 0) return Ended({false, false, link->error, link->words}, true, {});
+      if (link->index == 0) {
+        const wire::DumpEnd end{.error = link->error, .words = link->words};
+        return DumpOutcome{protocol::EndDump(end, {}), true};
+      }
       index = link->index;
     }
     const std::uint32_t sequence = Next();
@@ -97,7 +91,7 @@ struct Runner {
     wire::DumpReader reader(sequence, [&](const wire::Message& each) { return take(each, out); });
     const auto complete = wire::ReceiveDump(socket, reader);
     if (!complete) return std::unexpected(complete.error());
-    return Ended(reader.Finish(), *complete, std::move(out));
+    return DumpOutcome{protocol::EndDump(reader.Finish(), std::move(out)), *complete};
   }
 };
 

@@ -3,10 +3,8 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 
-#include <cerrno>
-#include <string>
-
 #include "protocol/attempt.h"
+#include "protocol/dump_answer.h"
 #include "protocol/ops.gen.h"
 #include "route/dump.h"
 #include "route/link.h"
@@ -20,13 +18,6 @@ using protocol::kUnknownIndex;
 using OpResult = std::expected<void, protocol::DecodeError>;
 
 constexpr int kReceiveBufferBytes = 1024 * 1024;
-
-ByteBuffer Refuse(const protocol::DecodeError& error) {
-  const std::string words = std::string(error.record) + "." + error.field + " " + error.problem;
-  protocol::RecordWriter out;
-  protocol::reply::Dumped{0, 0, EINVAL, words}.Write(out);
-  return std::move(out.buffer());
-}
 
 /** The index of the link that an op names, asked for after all that was to be done before. */
 std::expected<LinkIndex, SystemError> IndexOf(const Addresses& op, wire::Socket& socket,
@@ -103,7 +94,7 @@ std::expected<ByteBuffer, SystemError> RouteFamily::Run(std::span<const std::uin
 std::expected<ByteBuffer, SystemError> RouteFamily::RunRequest(
     std::span<const std::uint8_t> buffer) {
   const auto request = ReadRequest(buffer);
-  if (!request) return Refuse(request.error());
+  if (!request) return protocol::RefuseDump(request.error());
   auto outcome = route::RunRequest(*socket_, *request);
   // Late answers would be taken for those of the next request: start afresh.
   if (!outcome || !outcome->complete) socket_.reset();

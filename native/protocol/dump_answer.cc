@@ -1,0 +1,24 @@
+#include "protocol/dump_answer.h"
+
+#include <cerrno>
+#include <utility>
+
+#include "protocol/ops.gen.h"
+
+namespace fairlead::protocol {
+
+ByteBuffer EndDump(const wire::DumpEnd& end, RecordWriter out) {
+  reply::Dumped dumped;
+  dumped.interrupted = end.interrupted ? 1 : 0;
+  dumped.overrun = end.overrun ? 1 : 0;
+  dumped.error = static_cast<std::uint32_t>(end.error);
+  dumped.message = end.words;
+  dumped.Write(out);
+  return std::move(out.buffer());
+}
+
+ByteBuffer RefuseDump(const DecodeError& error) {
+  return EndDump({.error = EINVAL, .words = Words(error)}, {});
+}
+
+}  // namespace fairlead::protocol
