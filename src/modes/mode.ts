@@ -130,6 +130,11 @@ export interface Planner {
    * not there yet if it came in several batches.
    */
   readonly indivisible?: boolean;
+  /**
+   * Where a commit costs what the tables hold, however little the batch holds: how large batches
+   * may be, since cutting them would not save the kernel time but cost it.
+   */
+  readonly batchBytesMax?: number;
   /** Objects that may only be deleted by a later transaction are waiting (see `takeDeferred`). */
   readonly deferred: boolean;
 

@@ -79,6 +79,7 @@ export class Applier {
   #applied = new Map<string, Forwarding>();
   #planned = new Map<string, Change>();
   #flight: Flight | undefined;
+  readonly #largestBytes: number;
   /** Where a batch is cut because of failures, and because of the time that the last ones took. */
   #bytesMax: number;
   #pacedBytesMax: number;
@@ -88,8 +89,9 @@ export class Applier {
   constructor(options: ApplierOptions) {
     this.#options = options;
     this.#planner = options.planner;
-    this.#bytesMax = options.batchBytesMax;
-    this.#pacedBytesMax = options.batchBytesMax;
+    this.#largestBytes = options.planner.batchBytesMax ?? options.batchBytesMax;
+    this.#bytesMax = this.#largestBytes;
+    this.#pacedBytesMax = this.#largestBytes;
   }
 
   /** What the kernel has acknowledged. */
@@ -163,11 +165,13 @@ export class Applier {
   get #isFull(): boolean {
     const { pendingBytes, indivisible = false } = this.#planner;
     if (indivisible) return this.#isShrunk && pendingBytes >= this.#bytesMax;
-    return pendingBytes >= Math.min(this.#bytesMax, this.#pacedBytesMax);
+    const isPaced = this.#planner.batchBytesMax === undefined;
+    const bytesMax = isPaced ? Math.min(this.#bytesMax, this.#pacedBytesMax) : this.#bytesMax;
+    return pendingBytes >= bytesMax;
   }
 
   get #isShrunk(): boolean {
-    return this.#bytesMax < this.#options.batchBytesMax;
+    return this.#bytesMax < this.#largestBytes;
   }
 
   /** Applies what waits; resolves when it is in force. */
@@ -229,7 +233,7 @@ export class Applier {
     );
     if (result.kind === 'failed') return this.#refused(batch, changes, result);
     batch.committed?.(result);
-    this.#bytesMax = Math.min(this.#options.batchBytesMax, this.#bytesMax * 2);
+    this.#bytesMax = Math.min(this.#largestBytes, this.#bytesMax * 2);
     this.#pace(batch.ops.length, clock.now() - startedMs);
     for (const [key, change] of changes) this.#inForce(key, change);
     const committedMs = clock.now();
@@ -252,7 +256,7 @@ export class Applier {
   #pace(bytes: number, tookMs: number): void {
     const fitting = tookMs > commitMs ? (bytes * commitMs) / tookMs : 2 * this.#pacedBytesMax;
     const bytesMax = Math.max(pacedBytesMin, fitting);
-    this.#pacedBytesMax = Math.min(this.#options.batchBytesMax, bytesMax);
+    this.#pacedBytesMax = Math.min(this.#largestBytes, bytesMax);
   }
 
   #refused(

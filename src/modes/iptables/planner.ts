@@ -14,6 +14,7 @@ import type {
   Pause,
   Planner,
 } from '../mode.ts';
+import { RuleCompiler } from './compiler.ts';
 import { nodePortRules, type PlacedRule, placeOf } from './layout.ts';
 import { IptablesObservation, observe, ruleName } from './observation.ts';
 import {
@@ -33,11 +34,13 @@ const sharedBytes = 640;
 
 export class IptablesPlanner implements Planner {
   readonly family: Family;
+  readonly batchBytesMax = 4 * 1024 * 1024;
   /** A chain may be deleted together with the rules that jump to it. */
   readonly deferred = false;
   /** What packets have written goes with the rules that name it. */
   readonly sweepDue = false;
   readonly #config: ModeConfig;
+  readonly #compiler: RuleCompiler;
   #environment: Environment;
   /** Who wants which rules in the chains of all Services. */
   readonly #shared = new Counter<SharedRule>();
@@ -51,6 +54,7 @@ export class IptablesPlanner implements Planner {
   constructor(config: ModeConfig, environment: Environment) {
     this.family = config.family;
     this.#config = config;
+    this.#compiler = new RuleCompiler(config.family);
     this.#environment = environment;
     this.#transaction = new Transaction(config.family);
     this.#startAnew();
@@ -224,7 +228,7 @@ export class IptablesPlanner implements Planner {
     for (const [name, rules] of ownChains(this.#config, forwarding)) {
       compiled.set(
         name,
-        rules.map((rule) => compileRule(this.family, rule)),
+        rules.map((rule) => this.#compiler.compile(rule)),
       );
     }
     return compiled;

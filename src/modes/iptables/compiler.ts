@@ -1,0 +1,64 @@
+/** Compiles rules, those that translate to endpoints from templates: there is one for each. */
+import { type CompiledRule, compileRule } from '../../kernel/xt/compile.ts';
+import type { XtRule } from '../../kernel/xt/rule.ts';
+import { type DNATTarget, dnat } from '../../kernel/xt/targets/dnat.ts';
+import { addressBytes, type Family } from '../../state/address.ts';
+
+interface Template {
+  readonly protocol: number;
+  readonly expressions: Uint8Array;
+  /** Where the endpoint's bytes stand: address, address, port, port. */
+  readonly at: readonly number[];
+}
+
+export class RuleCompiler {
+  readonly #family: Family;
+  /** By what a rule has besides its endpoint. */
+  readonly #templates = new Map<string, Template>();
+
+  constructor(family: Family) {
+    this.#family = family;
+  }
+
+  compile(rule: XtRule): CompiledRule {
+    const { destination, inputInterface, matches = [], protocol, source, target } = rule;
+    const [match] = matches;
+    const isOther =
+      matches.length > 1 || [destination, inputInterface, source].some((one) => one !== undefined);
+    if (isOther || target?.kind !== 'dnat' || (match && match.kind !== 'statistic')) {
+      return compileRule(this.#family, rule);
+    }
+    const id = `${protocol} ${match?.probability ?? 'always'}`;
+    let template = this.#templates.get(id);
+    if (template === undefined) {
+      template = makeTemplate(this.#family, rule);
+      this.#templates.set(id, template);
+    }
+    return filled(template, target);
+  }
+}
+
+/** The bytes in which the rules for two endpoints without a byte in common differ. */
+function makeTemplate(family: Family, rule: XtRule): Template {
+  const compiled = (byte: number, port: number): CompiledRule => {
+    const bytes = new Uint8Array(addressBytes[family]).fill(byte);
+    return compileRule(family, { ...rule, target: dnat({ family, bytes }, port) });
+  };
+  const [{ protocol, expressions }, other] = [compiled(0, 0), compiled(0xff, 0xffff)];
+  const at = [...expressions.keys()].filter((i) => expressions[i] !== other.expressions[i]);
+  return { protocol, expressions, at };
+}
+
+function filled({ at, expressions, protocol }: Template, { address, port }: DNATTarget) {
+  const bytes = expressions.slice();
+  const { length } = address.bytes;
+  for (let i = 0; i < length; i += 1) {
+    bytes[at[i]!] = address.bytes[i]!;
+    bytes[at[length + i]!] = address.bytes[i]!;
+  }
+  for (const from of [2 * length, 2 * length + 2]) {
+    bytes[at[from]!] = port >> 8;
+    bytes[at[from + 1]!] = port & 0xff;
+  }
+  return { protocol, expressions: bytes };
+}
