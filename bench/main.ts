@@ -4,6 +4,7 @@ import { apiChurn } from './api-churn.ts';
 import { apiStart } from './api-start.ts';
 import { boundary } from './boundary.ts';
 import { connect } from './connect.ts';
+import { iptables } from './iptables.ts';
 import { ipvs } from './ipvs.ts';
 import { ipvsLoad } from './ipvs-load.ts';
 import { load } from './load.ts';
@@ -12,6 +13,7 @@ const questions: Readonly<Record<string, () => Promise<string>>> = {
   boundary,
   load,
   connect,
+  iptables,
   ipvs,
   'ipvs-load': ipvsLoad,
   'api-start': apiStart,
