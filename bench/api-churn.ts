@@ -28,6 +28,7 @@ async function churnTable(): Promise<string> {
     number(r.batches),
     number(r.eventLoop.p99),
     number(r.eventLoop.max),
+    number(r.cpuMs),
     number(r.rssMB),
     number(r.heapMB),
   ];
@@ -52,6 +53,7 @@ async function churnTable(): Promise<string> {
     'batches',
     'loop p99',
     'loop max',
+    'CPU',
     'RSS MB',
     'heap MB',
   ];

@@ -26,7 +26,7 @@ export async function apiStart(): Promise<string> {
   for (const size of sizes) rows.push(await measure(size));
   const what = `Process start → everything programmed, and restart with nothing changed; ms, best of ${starts}`;
   const head = ['cluster', 'programmed', 'raw loop', 'bare read', 'to both', 'listed', 'loop max'];
-  const again = ['RSS MB', 'restart', 'commits', 'loop max'];
+  const again = ['RSS MB', 'CPU', 'restart', 'commits', 'loop max'];
   return `${what}\n\n${table([...head, ...again], rows)}`;
 }
 
@@ -45,6 +45,7 @@ async function measure(size: Size): Promise<string[]> {
       number(first.listedMs),
       number(first.report.eventLoop.max),
       number(first.report.rssMB),
+      number(first.report.cpuMs),
       number(again.programmedMs),
       '0',
       number(again.report.eventLoop.max),

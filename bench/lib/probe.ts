@@ -56,6 +56,10 @@ class Series {
     return Number.NaN;
   }
 
+  get empty(): boolean {
+    return this.#count === 0;
+  }
+
   clear(): void {
     this.#count = 0;
   }
@@ -83,6 +87,8 @@ const { push } = TLSSocket.prototype;
 TLSSocket.prototype.push = function (chunk: Buffer | null, ...rest) {
   if (chunk !== null) {
     const nowMs = performance.now();
+    // How long it takes to load the program is not the question.
+    if (arrivals.empty) delay.reset();
     arrivals.add(nowMs);
     const isBookmark = chunk.length < 600 && chunk.includes('"BOOKMARK"');
     if (!isBookmark) lastEventMs = nowMs;

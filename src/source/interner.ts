@@ -1,3 +1,10 @@
+const none: readonly never[] = Object.freeze([]);
+
+/** For a list that stays: all empty ones are one, and none has the spare room that push makes. */
+export function lasting<T>(list: readonly T[]): readonly T[] {
+  return list.length === 0 ? none : list.slice();
+}
+
 /**
  * Gives equal strings one identity. 240,000 endpoints name three zones and a few thousand
  * namespaces; without this each of them keeps its own copy.
@@ -8,6 +15,7 @@
 export class Interner {
   readonly #strings = new Map<string, string>();
   readonly #lists = new Map<string, readonly string[]>();
+  readonly #records = new Map<string, readonly unknown[]>();
   readonly #capacity: number;
 
   constructor(capacity = 100_000) {
@@ -30,6 +38,18 @@ export class Interner {
     if (this.#lists.size >= this.#capacity) this.#lists.clear();
     const list = Object.freeze(texts.map((text) => this.string(text)));
     this.#lists.set(key, list);
+    return list;
+  }
+
+  /** The one list of plain records, all of one type, with this content. */
+  records<T extends object>(records: readonly T[]): readonly T[] {
+    if (records.length === 0) return none;
+    const key = JSON.stringify(records);
+    const known = this.#records.get(key);
+    if (known !== undefined) return known as readonly T[];
+    if (this.#records.size >= this.#capacity) this.#records.clear();
+    const list = lasting(records);
+    this.#records.set(key, list);
     return list;
   }
 }

@@ -82,6 +82,7 @@ function sharedByPorts(
 
 /** A range of prefix length 0 allows everyone, so it is as if none were given (5.2). */
 function rangesOf(ranges: readonly CIDR[], family: Family): readonly CIDR[] {
+  if (ranges.length === 0) return ranges;
   const unique = new Map<string, CIDR>();
   for (const range of ranges) {
     if (range.address.family !== family) continue;
@@ -150,7 +151,8 @@ function frontends(
   if (port.nodePort !== 0) {
     found.push({ kind: 'nodePort', address: undefined, port: port.nodePort, ...external });
   }
-  return found;
+  // Without the room for sixteen more that push makes: there are as many lists as ports.
+  return found.slice();
 }
 
 function sameBytes(a: Address | undefined, b: Address): boolean {

@@ -35,7 +35,7 @@ export function decodeEndpointSlice(
   if (service === undefined || family === undefined) {
     return { record: undefined, problems: door.problems };
   }
-  const ports = decodePorts(door, opened.raw.ports, strings);
+  const ports = strings.records(decodePorts(door, opened.raw.ports, strings));
   const record: EndpointSlice = {
     namespace: strings.string(opened.id.namespace),
     name: opened.id.name,
@@ -98,26 +98,23 @@ interface EndpointContext {
 
 type Columns = Pick<EndpointSlice, 'length' | 'addresses' | 'conditions' | 'zoneHints'>;
 
-/**
- * Straight into the columns, without an object for each endpoint. Both byte columns share one
- * buffer: a small buffer's bookkeeping outweighs its bytes.
- */
+/** Straight into the columns, without an object for each endpoint. */
 function decodeEndpoints(door: Door, value: unknown, context: EndpointContext): Columns {
   const list = door.list(value, 'endpoints');
   const stride = addressBytes[context.family];
-  const bytes = new Uint8Array(list.length * (stride + 1));
-  const conditionsAt = list.length * stride;
+  const addresses = new Uint8Array(list.length * stride);
+  const conditions = new Uint8Array(list.length);
   let zoneHints: (readonly string[])[] | undefined;
   let length = 0;
   for (let i = 0; i < list.length; i += 1) {
     door.within('endpoints', i);
     const raw = door.object(list[i], '');
     if (raw === undefined) continue;
-    const hasAddress = decodeEndpointAddress(door, raw, context.family, bytes, length * stride);
-    const conditions = decodeConditions(door, raw);
-    if (!hasAddress || conditions === undefined) continue;
+    const hasAddress = decodeEndpointAddress(door, raw, context.family, addresses, length * stride);
+    const bits = decodeConditions(door, raw);
+    if (!hasAddress || bits === undefined) continue;
     const hints = door.object(raw.hints, 'hints');
-    bytes[conditionsAt + length] = conditions | placeBits(door, raw, hints, context.nodeName);
+    conditions[length] = bits | placeBits(door, raw, hints, context.nodeName);
     const zones = hints === undefined ? noHints : hintNames(door, hints, 'forZones');
     if (zones.length > 0) {
       zoneHints ??= list.map(() => noHints);
@@ -126,26 +123,12 @@ function decodeEndpoints(door: Door, value: unknown, context: EndpointContext): 
     length += 1;
   }
   door.outside();
-  zoneHints?.splice(length);
-  return { length, ...byteColumns(bytes, list.length, length, stride), zoneHints };
-}
-
-/** `bytes` has room for `capacity` endpoints; `length` of them could be read. */
-function byteColumns(
-  bytes: Uint8Array,
-  capacity: number,
-  length: number,
-  stride: number,
-): Pick<Columns, 'addresses' | 'conditions'> {
-  let packed = bytes;
-  if (length < capacity) {
-    packed = new Uint8Array(length * (stride + 1));
-    packed.set(bytes.subarray(0, length * stride));
-    packed.set(bytes.subarray(capacity * stride, capacity * stride + length), length * stride);
-  }
+  if (length === list.length) return { length, addresses, conditions, zoneHints };
   return {
-    addresses: packed.subarray(0, length * stride),
-    conditions: packed.subarray(length * stride),
+    length,
+    addresses: addresses.slice(0, length * stride),
+    conditions: conditions.slice(0, length),
+    zoneHints: zoneHints?.slice(0, length),
   };
 }
 

@@ -6,7 +6,7 @@ import {
   parseCIDR,
 } from '../../state/address.ts';
 import type { Service, ServicePort } from '../../state/types.ts';
-import type { Interner } from '../interner.ts';
+import { type Interner, lasting } from '../interner.ts';
 import { type Decoded, type Door, open, type RawObject, show } from './door.ts';
 
 const proxyNameLabel = 'service.kubernetes.io/service-proxy-name';
@@ -49,10 +49,10 @@ export function decodeService(raw: unknown, strings: Interner): Decoded<Service>
     uid: door.text(opened.metadata.uid, 'metadata.uid') ?? '',
     createdMs: decodeCreated(door, opened.metadata.creationTimestamp),
     type,
-    clusterIPs,
-    externalIPs: decodeExternalIPs(door, spec.externalIPs),
-    loadBalancerIPs: decodeIngress(door, opened.raw.status),
-    loadBalancerSourceRanges: decodeSourceRanges(door, spec.loadBalancerSourceRanges),
+    clusterIPs: lasting(clusterIPs),
+    externalIPs: lasting(decodeExternalIPs(door, spec.externalIPs)),
+    loadBalancerIPs: lasting(decodeIngress(door, opened.raw.status)),
+    loadBalancerSourceRanges: lasting(decodeSourceRanges(door, spec.loadBalancerSourceRanges)),
     internalTrafficPolicy: policy('internalTrafficPolicy'),
     externalTrafficPolicy,
     healthCheckNodePort:
@@ -60,7 +60,7 @@ export function decodeService(raw: unknown, strings: Interner): Decoded<Service>
         ? decodeHealthCheckNodePort(door, spec.healthCheckNodePort)
         : 0,
     affinityTimeoutSeconds: decodeAffinity(door, spec),
-    ports: decodePorts(door, spec.ports, strings),
+    ports: strings.records(decodePorts(door, spec.ports, strings)),
   };
   return { record, problems: door.problems };
 }

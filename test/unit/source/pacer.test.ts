@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Interner } from '../../../src/source/interner.ts';
+import { Interner, lasting } from '../../../src/source/interner.ts';
 import { RateLimiter } from '../../../src/source/kubernetes/rate-limiter.ts';
 import { Pacer } from '../../../src/source/pacer.ts';
 
@@ -35,6 +35,26 @@ describe('Interner', () => {
     expect(strings.list(['a', 'b'])).toBe(strings.list(['a', 'b']));
     expect(strings.list(['a,b'])).toEqual(['a,b']);
     for (let i = 0; i < 10; i += 1) expect(strings.string(`s${i}`)).toBe(`s${i}`);
+  });
+});
+
+describe('lists that stay', () => {
+  it('are one list when they hold the same records', () => {
+    const strings = new Interner(2);
+    const ports = () => [{ name: 'http', port: 80 }];
+    expect(strings.records(ports())).toBe(strings.records(ports()));
+    expect(strings.records([{ name: 'http', port: 81 }])).not.toBe(strings.records(ports()));
+    for (let port = 0; port < 5; port += 1) {
+      expect(strings.records([{ port }])).toEqual([{ port }]);
+    }
+  });
+
+  it('are not the list that they were made from, and one when empty', () => {
+    const made = [1, 2];
+    const kept = lasting(made);
+    made.push(3);
+    expect(kept).toEqual([1, 2]);
+    expect(lasting([])).toBe(new Interner().records([]));
   });
 });
 
