@@ -177,6 +177,8 @@ export class Takeover {
     // What our ipvs mode has left looks the same.
     if ([...this.#others].some(({ name }) => name === 'ipvs')) return;
     const scope = mode === 'ipvs' ? 'sets' : 'idle';
+    // The interface is our own then, and asking for sets would load the module again and again.
+    if (scope === 'sets' && this.#ipvs !== '') return;
     let leftovers = await findIPVSLeftovers(kernel, scope);
     const isAny = isAnyIPVS(leftovers);
     if (isAny) {
