@@ -1,0 +1,82 @@
+/** Downloads through the Service `web` of pod-b, of both families, from outside and from a pod. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'vitest';
+import { clusterIp, FAMILIES, type Family, POD_B_IP } from '../lab/addresses.ts';
+import type { Lab } from '../lab/lab.ts';
+import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
+import type { Outcome } from '../lab/outcome.ts';
+import { paced } from '../lab/pace.ts';
+import type { LogLine } from './fairlead-proxy.ts';
+
+export const vip = clusterIp(10);
+export const objects = [...BASELINE, service('web'), ...slices('web', ['pod-b'])];
+export const settings = {
+  detectLocalMode: 'ClusterCIDR',
+  clusterCIDR: DEFAULT_CLUSTER_CIDR,
+} as const;
+
+const clients = (['client', 'pod-a'] as const).flatMap((actor) =>
+  FAMILIES.map((family) => ({ actor, family, flow: `download ${family}` })),
+);
+
+/** Who answers when all is well. */
+export const allFromB: readonly string[] = clients.map(() => 'pod-b');
+
+export class Downloads {
+  readonly #lab: Lab;
+
+  constructor(lab: Lab) {
+    this.#lab = lab;
+  }
+
+  async listen(): Promise<void> {
+    const podB = this.#lab.actors['pod-b'];
+    for (const family of FAMILIES) await podB.listen('TCP', POD_B_IP[family], 8080);
+  }
+
+  /** Begins one for each client, that ends when it is resumed; resolves to who serves them. */
+  open(name: string): Promise<string[]> {
+    return Promise.all(
+      clients.map(async ({ actor, family, flow }) => {
+        const { actors } = this.#lab;
+        const download = { download: 'endless' } as const;
+        return serverOf(await actors[actor].open(flow + name, attempt(family), download));
+      }),
+    );
+  }
+
+  /** Ends those of this name; resolves to who served them to the end. */
+  resume(name: string): Promise<string[]> {
+    return Promise.all(
+      clients.map(async ({ actor, flow }) => {
+        return serverOf(await this.#lab.actors[actor].resume(flow + name, paced(3000)));
+      }),
+    );
+  }
+
+  /** New connections work. */
+  async connect(): Promise<void> {
+    for (const { actor, family } of clients) {
+      const tally = await this.#lab.actors[actor].connect(attempt(family), 8);
+      for (const { outcome } of tally) expect(serverOf(outcome)).toBe('pod-b');
+    }
+  }
+}
+
+export async function untilTold(lines: readonly LogLine[], message: string): Promise<void> {
+  const endMs = performance.now() + paced(10_000);
+  while (performance.now() < endMs) {
+    if (lines.some(({ msg }) => msg === message)) return;
+    await sleep(10);
+  }
+  throw new Error(`never told: ${message}`);
+}
+
+function attempt(family: Family) {
+  const to = { address: vip[family], port: 80 };
+  return { protocol: 'TCP', to, timeoutMs: paced(3000) } as const;
+}
+
+function serverOf(outcome: Outcome): string {
+  return outcome.kind === 'answered' ? outcome.by : outcome.kind;
+}
