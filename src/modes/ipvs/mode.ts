@@ -31,7 +31,7 @@ async function owned(kernel: Kernel): Promise<OwnedObject[]> {
       object: `table ${words[one.family]} ${tableName}`,
       because: `only Fairlead's ipvs mode uses this name`,
     };
-    const because = 'the table says so, or their addresses are on the link';
+    const because = `set services of table ${tableName} names them`;
     const object = `${services} virtual services of ${one.family}`;
     return services === 0 ? [table] : [table, { object, because }];
   });
@@ -133,6 +133,7 @@ async function findOurs(kernel: Kernel): Promise<IPVSObservation[]> {
   return found;
 }
 
+/** All that we forward is recorded, also what was kube-proxy's. */
 function ourServices(found: IPVSObservation) {
-  return [...found.services.values()].filter((service) => found.isOurs(service, []));
+  return [...found.services.values()].filter((service) => found.isRecorded(service));
 }

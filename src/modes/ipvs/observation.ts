@@ -113,9 +113,15 @@ export class IPVSObservation implements Observation {
    * Whether we made the virtual service, or kube-proxy did: it is recorded in our table, or its
    * address is on the link that is ours, and was kube-proxy's.
    */
-  isOurs({ id, address }: VirtualService, excluded: readonly CIDR[]): boolean {
-    if (this.#made.has(id)) return true;
+  isOurs(service: VirtualService, excluded: readonly CIDR[]): boolean {
+    if (this.isRecorded(service)) return true;
+    const { address } = service;
     return this.addresses.has(binary(address.bytes)) && !isExcluded(address, excluded);
+  }
+
+  /** Whether our table says that we made the virtual service. */
+  isRecorded({ id }: VirtualService): boolean {
+    return this.#made.has(id);
   }
 
   /** Virtual services that others made where the operator says that they may. */

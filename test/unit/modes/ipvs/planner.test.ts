@@ -2,12 +2,14 @@ import { describe, expect, it } from 'vitest';
 import { IP_VS_CONN_F } from '../../../../src/kernel/ipvs-ops.ts';
 import { kernelOps } from '../../../../src/kernel/ops.ts';
 import { RecordWriter } from '../../../../src/kernel/records.ts';
+import { selectMode } from '../../../../src/modes/index.ts';
 import { ipvsMode } from '../../../../src/modes/ipvs/mode.ts';
 import {
   defaultIPVSSettings,
   type Environment,
   type IPVSSettings,
   type ModeConfig,
+  type ProxyMode,
 } from '../../../../src/modes/mode.ts';
 import { forwardingKey, type Service } from '../../../../src/state/types.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
@@ -288,5 +290,17 @@ describe('the probe', () => {
     ]);
     kernel.ipvs.present = false;
     expect(await ipvsMode.probe(kernel)).toMatchObject([{ feature: 'IPVS' }]);
+  });
+
+  it('of a kernel without IPVS leads to the next mode, with the reason', async () => {
+    const kernel = new FakeKernel();
+    kernel.ipvs.present = false;
+    const iptables: ProxyMode = { ...ipvsMode, name: 'iptables', probe: async () => [] };
+    const registry = new Map([ipvsMode, iptables].map((mode) => [mode.name, mode]));
+    const { mode, fallbacks } = await selectMode('ipvs', kernel, registry);
+    expect(mode.name).toBe('iptables');
+    expect(fallbacks).toMatchObject([
+      { from: 'ipvs', to: 'iptables', reason: expect.stringContaining('module ip_vs') as string },
+    ]);
   });
 });
