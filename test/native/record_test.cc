@@ -19,10 +19,6 @@ Bytes Payload(const RecordWriter& out) {
   return Bytes(bytes.begin(), bytes.end());
 }
 
-std::string Words(const protocol::DecodeError& error) {
-  return std::string(error.record) + "." + error.field + " " + error.problem;
-}
-
 }  // namespace
 
 TEST("a record has the layout that TypeScript writes") {
