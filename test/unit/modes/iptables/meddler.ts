@@ -5,7 +5,8 @@ import type { NftOp } from '../../../../src/kernel/ops.ts';
 import { compileRule } from '../../../../src/kernel/xt/compile.ts';
 import type { XtRule } from '../../../../src/kernel/xt/rule.ts';
 import { accept, drop, jump } from '../../../../src/kernel/xt/targets/verdict.ts';
-import { isOurs, tableNames } from '../../../../src/modes/iptables/layout.ts';
+import { firewallChain, isOurs, tableNames } from '../../../../src/modes/iptables/layout.ts';
+import { jumpTarget } from '../../../../src/modes/iptables/observation.ts';
 import type { Family } from '../../../../src/state/address.ts';
 import { batch } from '../../../conformance/ops.ts';
 import type { FakeKernel } from '../../../fake/kernel.ts';
@@ -76,6 +77,8 @@ function opsOf(family: Family, table: Table, { deed, which, how }: Meddling): Nf
       return rule === undefined ? [] : [{ kind: 'ruleDelete', ...at, handle: rule.handle }];
     case 'copy rule': {
       if (rule === undefined) return [];
+      // The kubelet makes the same jumps to its own chain, so a second one stays.
+      if (chain.base !== undefined && jumpTarget(rule.expressions) === firewallChain) return [];
       const fields = { ...at, position: 0, echo: 0, protocol: 0, expressions: rule.expressions };
       return [{ kind: 'xtRuleAdd', ...fields }];
     }
