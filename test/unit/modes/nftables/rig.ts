@@ -171,14 +171,17 @@ export class Rig {
     if (batch !== undefined) this.#apply(batch);
   }
 
-  /** Deletes what is due, if the kernel lets it: what others refer to, it keeps. */
+  /** Deletes what is due, if the kernel lets it: what others refer to, it keeps. Nothing waits. */
   async tryDeferred(): Promise<void> {
+    this.take();
     const batch = this.#deferred();
     if (batch === undefined || this.kernel.applyNow(batch.ops).kind === 'applied') return;
     await this.#planner.reset(this.#applied.values(), noPause);
   }
 
+  /** Hands what is due to a kernel that refuses it. As in the sync loop, nothing else waits. */
   async takeDeferredRefused(): Promise<void> {
+    this.take();
     const batch = this.#deferred();
     if (batch === undefined) return;
     this.kernel.failNext({ code: 'ENOMEM' });
