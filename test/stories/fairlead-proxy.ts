@@ -238,7 +238,10 @@ async function interfaceAddresses(node: NodeUnderTest): Promise<Address[]> {
     .flatMap(({ addr_info: all }) => all.map(({ local }) => parseAddress(local)!));
 }
 
-/** What the product wants of the node's /proc/sys, which is not that of this process. */
+/**
+ * What the product wants of the node's /proc/sys, which is not that of this process, as far as the
+ * kernel has it.
+ */
 async function setSysctls(node: NodeUnderTest): Promise<void> {
   const wanted: [path: string, value: string][] = [];
   const files: HostFiles = {
@@ -246,5 +249,7 @@ async function setSysctls(node: NodeUnderTest): Promise<void> {
     write: (path, value) => void wanted.push([path, value]),
   };
   setIPVS({ strictARP: false }, files, () => {});
-  for (const [path, value] of wanted) await node.run(['sh', '-c', `echo ${value} >${path}`]);
+  for (const [path, value] of wanted) {
+    await node.run(['sh', '-c', `test ! -e ${path} || echo ${value} >${path}`]);
+  }
 }
