@@ -89,10 +89,11 @@ function opsOf(family: Family, table: Table, { deed, which, how }: Meddling): Nf
     default: {
       // What others put into built-in chains is theirs.
       if (chain.base !== undefined) return [];
+      // A jump to a chain that only some hooks may reach would make the kernel refuse ours.
       const words: readonly XtRule[] = [
         { target: drop },
         { target: accept },
-        { target: jump(chains[how % chains.length]!.name) },
+        { target: table.name === 'nat' ? jump('KUBE-MARK-MASQ') : accept },
       ];
       const compiled = compileRule(family, words[how % words.length]!);
       const kind = deed === 'add rule' ? 'xtRuleAdd' : 'xtRuleInsert';
