@@ -160,7 +160,8 @@ async function agentReady(kernel: Kernel, agent: ChildProcess): Promise<void> {
   for (let attempt = 0; attempt < 1000; attempt += 1) {
     if (agent.exitCode !== null) throw new StageError(`the agent ended: ${words.trim()}`);
     const { records } = await kernel.dump({ kind: 'chainsDump', family: 2, table: 'fairlead' });
-    if (records.some((record) => record.kind === 'chain' && record.chain === 'cluster-3')) return;
+    if (records.some((record) => record.kind === 'chain' && record.chain.startsWith('cluster-3-')))
+      return;
     await sleep(10);
   }
   throw new StageError(`the agent programmed nothing in 10 s: ${words.trim()}`);
