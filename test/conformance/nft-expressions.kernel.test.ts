@@ -180,5 +180,5 @@ test('a rule with an unknown expression is refused with its index', async () => 
   );
   const message = 'expression.code is not one of the schema';
   const failure = { op: 1, entry: undefined, code: 'EINVAL', message };
-  expect(await kernel.apply(ops)).toEqual({ kind: 'failed', failures: [failure] });
+  expect(await kernel.apply(ops)).toEqual({ kind: 'failed', failures: [failure], partly: false });
 });
