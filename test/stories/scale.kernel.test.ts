@@ -90,7 +90,7 @@ async function countsWith(services: number): Promise<{ dump: Counts; nft: Counts
 }
 
 /** So many that Services of every kind are in each of the maps that pools are spread over. */
-const few = classes * 16;
+const few = classes * 64;
 
 describe('mode nftables', () => {
   test('has as many tables, chains, sets, maps and rules for 10,000 Services as for a few', async () => {
