@@ -66,7 +66,8 @@ export async function load(): Promise<string> {
     many.push(manyRow(size, ours, raw));
   }
   const fullHead = ['cluster', 'Fairlead', 'raw loop', 'nft -f', 'to raw', 'to nft', 'restart'];
-  const singleHead = ['cluster', 'p50', 'p99', 'raw p50', 'nft -f p50', 'scale p50', 'scale p99'];
+  const scaleHead = ['scale p50', 'scale p99', 'raw p50', 'raw p99'];
+  const singleHead = ['cluster', 'p50', 'p99', 'raw p50', 'nft -f p50', ...scaleHead];
   const manyHead = ['cluster', ...bursts.flatMap((n) => [`${n.toLocaleString('en')}`, 'raw'])];
   const turns = ['longest turn: load', 'restart', 'longest commit'];
   return [
@@ -101,6 +102,8 @@ function singleRow(size: Size, ours: Ours, raw: RawTimes, nft: Nft): string[] {
     number(nft.replace.p50),
     number(ours.scale.p50),
     number(ours.scale.p99),
+    number(raw.scale.p50),
+    number(raw.scale.p99),
   ];
 }
 

@@ -9,13 +9,21 @@ const root = resolve(import.meta.dirname, '..', '..');
 export interface RawTimes {
   readonly loadMs: number;
   readonly replace: { readonly p50: number; readonly p99: number };
+  /** A Service with one endpoint more, and so with another verdict. */
+  readonly scale: { readonly p50: number; readonly p99: number };
   /** One transaction for so many endpoints, as asked for. */
   readonly atOnceMs: readonly number[];
 }
 
+interface RawSummary {
+  readonly p50Us: number;
+  readonly p99Us: number;
+}
+
 interface RawReport {
   readonly totalUs: number;
-  readonly replace: { readonly p50Us: number; readonly p99Us: number };
+  readonly replace: RawSummary;
+  readonly scale: RawSummary;
   readonly atOnceUs?: readonly number[];
 }
 
@@ -24,7 +32,7 @@ let built = false;
 /** Milliseconds; the best of `runs` loads, each into a fresh namespace. */
 export async function rawLoad(
   { services, endpoints }: Size,
-  replacements: number,
+  changes: number,
   runs: number,
   atOnce: readonly number[] = [],
 ): Promise<RawTimes> {
@@ -32,17 +40,18 @@ export async function rawLoad(
   built = true;
   const reports: RawReport[] = [];
   for (let i = 0; i < runs; i += 1) {
-    const args = [services, endpoints, replacements, ...atOnce].map(String);
+    const args = [services, endpoints, changes, ...atOnce].map(String);
     const report = await inNamespace('raw', (namespace) =>
       namespace.run(join(root, 'build', 'bench', 'raw_load'), args),
     );
     reports.push(JSON.parse(report) as RawReport);
   }
   const best = reports.reduce((a, b) => (a.totalUs < b.totalUs ? a : b));
-  const { p50Us, p99Us } = best.replace;
+  const inMs = ({ p50Us, p99Us }: RawSummary) => ({ p50: p50Us / 1000, p99: p99Us / 1000 });
   return {
     loadMs: best.totalUs / 1000,
-    replace: { p50: p50Us / 1000, p99: p99Us / 1000 },
+    replace: inMs(best.replace),
+    scale: inMs(best.scale),
     atOnceMs: (best.atOnceUs ?? []).map((us) => us / 1000),
   };
 }

@@ -2,11 +2,12 @@
 // sent to nf_tables as fast as a minimal program can. Works in the network namespace it runs in,
 // makes its own table, and deletes it at the end.
 //
-//   raw_load SERVICES ENDPOINTS_PER_SERVICE [REPLACEMENTS [AT_ONCE...]]
+//   raw_load SERVICES ENDPOINTS_PER_SERVICE [CHANGES [AT_ONCE...]]
 //
 // Prints {"elements","bytes","encodeUs","sendUs","totalUs"} for the load in one transaction and,
 // when asked for, "replace": {"count","p50Us","p99Us"} for single endpoints, one transaction each,
-// and "atOnceUs": [...], one transaction for so many endpoints.
+// "scale" likewise for Services that get one endpoint more (and so another verdict), and
+// "atOnceUs": [...], one transaction for so many endpoints.
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -191,13 +192,8 @@ void AddRule(Batch& batch, const char* chain, Put put) {
   batch.End();
 }
 
-/** Both hooks look up the Service; the Service's chain picks one of its endpoints. */
-void AddSkeleton(Batch& batch, const char* pick, std::uint32_t endpoints) {
-  batch.Begin(NFT_MSG_NEWTABLE, NLM_F_CREATE).PutString(NFTA_TABLE_NAME, kTable);
-  batch.End();
-  AddMap(batch, kEndpoints, 1, kFrontendType << 6 | kMarkType, 16, kIpv4AddrType << 6 | kPortType,
-         8);
-  AddMap(batch, kServices, 2, kFrontendType, 12, NFT_DATA_VERDICT, 0);
+/** The chain that picks one of so many endpoints of a Service. */
+void AddPickChain(Batch& batch, const char* pick, std::uint32_t endpoints) {
   AddChain(batch, pick, -1);
   AddRule(batch, pick, [endpoints](MessageWriter& out) {
     LoadFrontend(out);
@@ -215,6 +211,16 @@ void AddSkeleton(Batch& batch, const char* pick, std::uint32_t endpoints) {
       out.PutU32Be(NFTA_NAT_REG_PROTO_MIN, NFT_REG32_01);
     });
   });
+}
+
+/** Both hooks look up the Service; the Service's chain picks one of its endpoints. */
+void AddSkeleton(Batch& batch, const char* pick, std::uint32_t endpoints) {
+  batch.Begin(NFT_MSG_NEWTABLE, NLM_F_CREATE).PutString(NFTA_TABLE_NAME, kTable);
+  batch.End();
+  AddMap(batch, kEndpoints, 1, kFrontendType << 6 | kMarkType, 16, kIpv4AddrType << 6 | kPortType,
+         8);
+  AddMap(batch, kServices, 2, kFrontendType, 12, NFT_DATA_VERDICT, 0);
+  AddPickChain(batch, pick, endpoints);
   for (const auto& [name, hook] :
        {std::pair{"prerouting", NF_INET_PRE_ROUTING}, {"output", NF_INET_LOCAL_OUT}}) {
     AddChain(batch, name, hook);
@@ -328,15 +334,48 @@ double Replace(Netfilter& netfilter, const Cluster& cluster, std::uint32_t round
   return Microseconds(Clock::now() - start);
 }
 
-void PrintReplacements(Netfilter& netfilter, const Cluster& cluster, std::uint32_t rounds) {
+/** Gives a Service one endpoint more: its element, and the verdict that picks among as many. */
+double Scale(Netfilter& netfilter, const Cluster& cluster, std::uint32_t service,
+             const char* pick) {
+  const auto frontend = [service](std::uint8_t* element, std::uint32_t) {
+    PutFrontend(element + kKeyAt, service);
+  };
+  const auto start = Clock::now();
+  Batch batch;
+  AddElements(batch, NFT_MSG_DELSETELEM, kServices, ElementTemplate(12, 0, nullptr), 1, frontend);
+  AddElements(batch, NFT_MSG_NEWSETELEM, kEndpoints, ElementTemplate(16, 8, nullptr), 1,
+              [&cluster, service](std::uint8_t* element, std::uint32_t) {
+                PutEndpointKey(element, service, cluster.endpoints);
+                PutEndpoint(element + kEndpointValueAt, 0x600000 + service);
+              });
+  AddElements(batch, NFT_MSG_NEWSETELEM, kServices, ElementTemplate(12, 0, pick), 1, frontend);
+  netfilter.Commit(batch.Finish());
+  return Microseconds(Clock::now() - start);
+}
+
+template <typename Change>
+void PrintChanges(const char* what, std::uint32_t rounds, Change change) {
   std::vector<double> times;
-  for (std::uint32_t i = 0; i < rounds; ++i) times.push_back(Replace(netfilter, cluster, i, 1));
+  for (std::uint32_t i = 0; i < rounds; ++i) times.push_back(change(i));
   std::sort(times.begin(), times.end());
   const auto quantile = [&times](double q) {
     return times[static_cast<std::size_t>(q * static_cast<double>(times.size() - 1))];
   };
-  std::printf(",\"replace\":{\"count\":%u,\"p50Us\":%.1f,\"p99Us\":%.1f}", rounds, quantile(0.5),
+  std::printf(",\"%s\":{\"count\":%u,\"p50Us\":%.1f,\"p99Us\":%.1f}", what, rounds, quantile(0.5),
               quantile(0.99));
+}
+
+/** More Services than this are not scaled: it takes long where there are many. */
+constexpr std::uint32_t kScalingsMax = 100;
+
+void PrintScalings(Netfilter& netfilter, const Cluster& cluster, std::uint32_t rounds) {
+  const std::string pick = "pick-" + std::to_string(cluster.endpoints + 1);
+  Batch batch;
+  AddPickChain(batch, pick.c_str(), cluster.endpoints + 1);
+  netfilter.Commit(batch.Finish());
+  PrintChanges("scale", std::min({rounds, cluster.services, kScalingsMax}), [&](std::uint32_t i) {
+    return Scale(netfilter, cluster, i, pick.c_str());
+  });
 }
 
 std::uint32_t Number(const char* text) {
@@ -362,11 +401,11 @@ void PrintAtOnce(Netfilter& netfilter, const Cluster& cluster, std::span<char*> 
 int main(int argc, char** argv) {
   if (argc < 3) {
     std::fprintf(stderr,
-                 "usage: raw_load SERVICES ENDPOINTS_PER_SERVICE [REPLACEMENTS [AT_ONCE...]]\n");
+                 "usage: raw_load SERVICES ENDPOINTS_PER_SERVICE [CHANGES [AT_ONCE...]]\n");
     return 2;
   }
   const Cluster cluster{Number(argv[1]), Number(argv[2])};
-  const std::uint32_t replacements = argc > 3 ? Number(argv[3]) : 0;
+  const std::uint32_t changes = argc > 3 ? Number(argv[3]) : 0;
   const std::uint64_t elements = std::uint64_t{cluster.services} * (cluster.endpoints + 1);
   if (cluster.services == 0 || cluster.endpoints == 0 || elements > 4'000'000) Die("size", EINVAL);
   const std::string pick = "pick-" + std::to_string(cluster.endpoints);
@@ -386,7 +425,11 @@ int main(int argc, char** argv) {
               static_cast<unsigned long long>(elements), bytes.size(),
               Microseconds(encoded - start), Microseconds(sent - encoded),
               Microseconds(sent - start));
-  if (replacements > 0) PrintReplacements(netfilter, cluster, replacements);
+  if (changes > 0) {
+    PrintChanges("replace", changes,
+                 [&](std::uint32_t i) { return Replace(netfilter, cluster, i, 1); });
+    PrintScalings(netfilter, cluster, changes);
+  }
   if (argc > 4) PrintAtOnce(netfilter, cluster, {argv + 4, argv + argc});
   std::printf("}\n");
 
