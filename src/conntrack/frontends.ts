@@ -1,8 +1,12 @@
 import type { EndpointKey } from '../state/endpoint-list.ts';
+import { type FrontendKey, isNodePortKey } from '../state/frontend-key.ts';
 import { type Forwarding, forwardingKey } from '../state/types.ts';
-import { type FrontendKey, frontendKeys, isNodePortKey, suspectsOf } from './policy.ts';
+import { frontendKeys, suspectsOf } from './policy.ts';
 
-type Suspects = Map<FrontendKey, Set<EndpointKey>>;
+type Suspects = Map<FrontendKey, ReadonlySet<EndpointKey>>;
+
+/** Of all frontends that lost nothing: at the start there is one for each Service. */
+const nothing: ReadonlySet<EndpointKey> = new Set();
 
 /** The frontends of one family and protocol: who holds them, and whose entries to look at. */
 export class Frontends {
@@ -61,9 +65,8 @@ export class Frontends {
   }
 
   #suspect(key: FrontendKey, lost: readonly EndpointKey[]): void {
-    const known = this.#fresh.get(key);
-    if (known === undefined) this.#fresh.set(key, new Set(lost));
-    else for (const endpoint of lost) known.add(endpoint);
+    const known = this.#fresh.get(key) ?? nothing;
+    this.#fresh.set(key, lost.length === 0 ? known : new Set([...known, ...lost]));
   }
 }
 

@@ -25,28 +25,12 @@
 import type { ConntrackRequest } from '../kernel/conntrack.ts';
 import type { ConntrackEntries } from '../kernel/conntrack-entries.ts';
 import { type Address, addressBytes, type Family } from '../state/address.ts';
-import { type EndpointKey, type EndpointList, endpointKey } from '../state/endpoint-list.ts';
-import type { Forwarding, Frontend } from '../state/types.ts';
-
-/** Identifies a frontend within its family and protocol: for a node port -port, else as entries. */
-export type FrontendKey = EndpointKey;
+import type { EndpointKey, EndpointList } from '../state/endpoint-list.ts';
+import { type FrontendKey, frontendKey, nodePortKey } from '../state/frontend-key.ts';
+import type { Forwarding } from '../state/types.ts';
 
 export function frontendKeys(forwarding: Forwarding | undefined): FrontendKey[] {
-  return forwarding?.frontends.map((frontend) => frontendKey(forwarding.family, frontend)) ?? [];
-}
-
-function frontendKey(family: Family, { address, port }: Frontend): FrontendKey {
-  if (address === undefined) return nodePortKey(port);
-  const length = addressBytes[family];
-  const bytes = new Uint8Array(length + 2);
-  bytes.set(address.bytes);
-  bytes[length] = port >> 8;
-  bytes[length + 1] = port & 0xff;
-  return endpointKey(family, bytes, 0);
-}
-
-function nodePortKey(port: number): FrontendKey {
-  return -port;
+  return forwarding?.frontends.map(frontendKey) ?? [];
 }
 
 /** What entries to the frontend have as their original destination. */
@@ -66,10 +50,6 @@ function bytesOf(key: EndpointKey): Buffer {
   const bytes = Buffer.alloc(addressBytes.IPv4 + 2);
   bytes.writeUIntBE(key, 0, bytes.length);
   return bytes;
-}
-
-export function isNodePortKey(key: FrontendKey): boolean {
-  return typeof key === 'number' && key < 0;
 }
 
 /**

@@ -4,6 +4,7 @@
  * reported with its name, the field and the reason, and the rest of the object goes on.
  */
 
+import { objectKey } from '../state/types.ts';
 import { isRawObject } from './decode/door.ts';
 import { decodeEndpointSlice } from './decode/endpoint-slice.ts';
 import { decodeNode } from './decode/node.ts';
@@ -69,14 +70,14 @@ export function decodeChange(
  * `namespace/name`, or the name of a cluster-scoped object; undefined when the object has none.
  * Namespaces hold no slash, so a key splits back.
  */
-export function objectKey(resource: Resource, raw: unknown): string | undefined {
+export function keyOfRaw(resource: Resource, raw: unknown): string | undefined {
   const metadata = isRawObject(raw) ? raw.metadata : undefined;
   if (!isRawObject(metadata)) return undefined;
   const { name, namespace } = metadata;
   if (typeof name !== 'string' || name === '') return undefined;
   if (resource === 'nodes' || resource === 'servicecidrs') return name;
   if (typeof namespace !== 'string' || namespace === '') return undefined;
-  return `${namespace}/${name}`;
+  return objectKey(namespace, name);
 }
 
 /** The change that says the object of this key is gone. */

@@ -5,11 +5,13 @@
  * else an external IP could steal a Service's traffic, CVE-2020-8554), then the Service that was
  * created first, then by name.
  */
-import { formatAddress } from './address.ts';
+import { type Family, formatAddress } from './address.ts';
+import { frontendKey } from './frontend-key.ts';
 import {
   type Forwarding,
   type Frontend,
   formatServicePortName,
+  objectKey,
   type Protocol,
   type Service,
   type ServicePortName,
@@ -35,6 +37,9 @@ export interface ClaimResult {
   readonly conflicts: readonly Conflict[];
 }
 
+/** Identifies a frontend whatever its family and protocol. */
+type ClaimKey = number | string;
+
 /** One Service's claim to one frontend. */
 interface Claim {
   readonly service: string;
@@ -54,31 +59,31 @@ interface Claim {
  */
 export class Claims {
   /** Claims to each frontend, the best first. */
-  readonly #claims = new Map<string, Claim[]>();
+  readonly #claims = new Map<ClaimKey, readonly Claim[]>();
   /** Keys of the frontends that each Service claims. */
-  readonly #claimed = new Map<string, readonly string[]>();
+  readonly #claimed = new Map<string, readonly ClaimKey[]>();
 
   /** `forwardings` are all those of the Service, of every port and family. */
   claim(
     service: Pick<Service, 'namespace' | 'name' | 'createdMs'>,
     forwardings: readonly Forwarding[],
   ): ClaimResult {
-    const name = `${service.namespace}/${service.name}`;
-    const wanted = firstOfEach(forwardings);
+    const name = objectKey(service.namespace, service.name);
+    const lost = new Set<Frontend>();
+    const wanted = firstOfEach(forwardings, lost);
     const again = new Set<string>();
     for (const key of this.#claimed.get(name) ?? []) {
       if (!wanted.has(key)) this.#withdraw(key, name, again);
     }
-    this.#claimed.set(name, [...wanted.keys()]);
+    this.#claimed.set(name, Array.from(wanted.keys()));
 
-    const held = new Set<Frontend>();
     const conflicts: Conflict[] = [];
     for (const [key, { frontend, loser }] of wanted) {
       const isClusterIP = frontend.kind === 'clusterIP';
       const claims = this.#enter(key, name, service.createdMs, isClusterIP);
       const mine = claims.find((claim) => claim.service === name)!;
       settle(claims, mine, again);
-      if (mine.held) held.add(frontend);
+      if (!mine.held) lost.add(frontend);
       const holder = claims[0] === mine ? undefined : claims[0]!.service;
       if (holder !== undefined && holder !== mine.lostTo) {
         conflicts.push({ loser, frontend, holder });
@@ -86,7 +91,7 @@ export class Claims {
       mine.lostTo = holder;
     }
     return {
-      forwardings: forwardings.map((forwarding) => only(forwarding, held)),
+      forwardings: lost.size === 0 ? forwardings : without(forwardings, lost),
       again: [...again],
       conflicts,
     };
@@ -101,7 +106,12 @@ export class Claims {
   }
 
   /** Returns all claims to the frontend, with this Service's among them. */
-  #enter(key: string, service: string, createdMs: number, isClusterIP: boolean): Claim[] {
+  #enter(
+    key: ClaimKey,
+    service: string,
+    createdMs: number,
+    isClusterIP: boolean,
+  ): readonly Claim[] {
     const claims = this.#claims.get(key) ?? [];
     const old = claims.find((claim) => claim.service === service);
     if (old?.createdMs === createdMs && old.isClusterIP === isClusterIP) return claims;
@@ -114,7 +124,7 @@ export class Claims {
     return all;
   }
 
-  #withdraw(key: string, service: string, again: Set<string>): void {
+  #withdraw(key: ClaimKey, service: string, again: Set<string>): void {
     const rest = (this.#claims.get(key) ?? []).filter((claim) => claim.service !== service);
     if (rest.length === 0) {
       this.#claims.delete(key);
@@ -148,26 +158,40 @@ function compare(a: Claim, b: Claim): number {
 
 /**
  * What a Service claims, by key. Where two of its ports claim the same frontend, the first port
- * has it; within a port, `resolve` gives each address once.
+ * has it, and the other's is `lost`; within a port, `resolve` gives each address once.
  */
 function firstOfEach(
   forwardings: readonly Forwarding[],
-): Map<string, { frontend: Frontend; loser: ServicePortName }> {
-  const wanted = new Map<string, { frontend: Frontend; loser: ServicePortName }>();
+  lost: Set<Frontend>,
+): Map<ClaimKey, { frontend: Frontend; loser: ServicePortName }> {
+  const wanted = new Map<ClaimKey, { frontend: Frontend; loser: ServicePortName }>();
   for (const { family, frontends, servicePort } of forwardings) {
     for (const frontend of frontends) {
-      const key = `${family} ${formatFrontend(servicePort.protocol, frontend)}`;
-      if (!wanted.has(key)) wanted.set(key, { frontend, loser: servicePort });
+      const key = claimKey(family, servicePort.protocol, frontend);
+      if (wanted.has(key)) lost.add(frontend);
+      else wanted.set(key, { frontend, loser: servicePort });
     }
   }
   return wanted;
 }
 
-function only(forwarding: Forwarding, held: ReadonlySet<Frontend>): Forwarding {
-  const frontends = forwarding.frontends.filter((frontend) => held.has(frontend));
-  return frontends.length === forwarding.frontends.length
-    ? forwarding
-    : { ...forwarding, frontends };
+const protocolNumbers = { TCP: 0, UDP: 1, SCTP: 2 } as const satisfies Record<Protocol, number>;
+
+/** For an IPv4 address a number, because strings of tens of thousands of Services take memory. */
+function claimKey(family: Family, protocol: Protocol, frontend: Frontend): ClaimKey {
+  const key = frontendKey(frontend);
+  // The protocol goes above the 48 bits of address and port.
+  if (typeof key === 'number' && key >= 0) return protocolNumbers[protocol] * 2 ** 48 + key;
+  return `${family} ${protocol} ${key}`;
+}
+
+function without(forwardings: readonly Forwarding[], lost: ReadonlySet<Frontend>): Forwarding[] {
+  return forwardings.map((forwarding) => {
+    const frontends = forwarding.frontends.filter((frontend) => !lost.has(frontend));
+    return frontends.length < forwarding.frontends.length
+      ? { ...forwarding, frontends }
+      : forwarding;
+  });
 }
 
 /** `TCP 10.0.0.1:80`, `UDP [fd00::1]:53`, `TCP node port 30080`. */

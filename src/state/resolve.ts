@@ -37,7 +37,8 @@ export function resolve(
       return ports.map((port): Forwarding => {
         const policy = portPolicy(service, port, family);
         const candidates = gatherCandidates(family, port, slices, context.zone);
-        const { hasAny, ...pools } = categorise(candidates, policy);
+        const pools = categorise(candidates, policy);
+        // Field by field: what is spread into a record is kept in an object beside it.
         return {
           servicePort: {
             namespace: service.namespace,
@@ -46,9 +47,15 @@ export function resolve(
             protocol: port.protocol,
           },
           family,
-          frontends: frontends(service, port, family, treatments(policy, pools, hasAny), context),
-          ...pools,
-          ...shared,
+          frontends: frontends(service, port, family, treatments(policy, pools), context),
+          cluster: pools.cluster,
+          local: pools.local,
+          hairpin: pools.hairpin,
+          serving: pools.serving,
+          affinityTimeoutSeconds: shared.affinityTimeoutSeconds,
+          sourceRanges: shared.sourceRanges,
+          nodeInSourceRanges: shared.nodeInSourceRanges,
+          healthCheckNodePort: shared.healthCheckNodePort,
         };
       });
     });
@@ -101,7 +108,7 @@ interface Treatments {
  * Traffic classes (5.4). A pool can only be empty while `hasAny` when its policy is Local. From
  * outside, an empty local pool is no reason for `drop`: this node and its pods still get through.
  */
-function treatments(policy: PortPolicy, pools: Pick<Pools, 'local'>, hasAny: boolean): Treatments {
+function treatments(policy: PortPolicy, { hasAny, local }: Pools): Treatments {
   const internalPool = policy.internal === 'Local' ? 'local' : 'cluster';
   const externalPool = policy.external === 'Local' ? 'local' : 'cluster';
   if (!hasAny) {
@@ -110,7 +117,7 @@ function treatments(policy: PortPolicy, pools: Pick<Pools, 'local'>, hasAny: boo
       external: { treatment: 'reject', pool: externalPool },
     };
   }
-  const nothingHere = internalPool === 'local' && pools.local.length === 0;
+  const nothingHere = internalPool === 'local' && local.length === 0;
   return {
     internal: { treatment: nothingHere ? 'drop' : 'internal', pool: internalPool },
     external: {
@@ -137,19 +144,20 @@ function frontends(
   const add = (
     kind: Frontend['kind'],
     addresses: readonly Address[],
-    how: Pick<Frontend, 'treatment' | 'pool'>,
+    { treatment, pool }: Pick<Frontend, 'treatment' | 'pool'>,
   ): void => {
     for (const address of addresses) {
       if (address.family !== family) continue;
       if (found.some((other) => sameBytes(other.address, address))) continue;
-      found.push({ kind, address, port: port.port, ...how });
+      found.push({ kind, address, port: port.port, treatment, pool });
     }
   };
   add('clusterIP', service.clusterIPs, internal);
   add('loadBalancerIP', service.loadBalancerIPs, external);
   if (context.externalIPsEnabled) add('externalIP', service.externalIPs, external);
   if (port.nodePort !== 0) {
-    found.push({ kind: 'nodePort', address: undefined, port: port.nodePort, ...external });
+    const { treatment, pool } = external;
+    found.push({ kind: 'nodePort', address: undefined, port: port.nodePort, treatment, pool });
   }
   // Without the room for sixteen more that push makes: there are as many lists as ports.
   return found.slice();

@@ -6,7 +6,13 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Change, Resource } from '../source/source.ts';
 import { type CIDR, type Family, formatCIDR } from './address.ts';
 import { type TriggerTime, TriggerTimes } from './trigger-times.ts';
-import type { EndpointSlice, Node, Service, ServiceCIDR } from './types.ts';
+import {
+  type EndpointSlice,
+  type Node,
+  objectKey,
+  type Service,
+  type ServiceCIDR,
+} from './types.ts';
 
 const noSlices: readonly EndpointSlice[] = [];
 
@@ -231,10 +237,10 @@ export class ClusterState {
 }
 
 function serviceKey(object: { readonly namespace: string; readonly name: string }): string {
-  return `${object.namespace}/${object.name}`;
+  return objectKey(object.namespace, object.name);
 }
 
 /** Key of the Service that a slice belongs to. */
 function ownerKey(slice: EndpointSlice): string {
-  return `${slice.namespace}/${slice.service}`;
+  return objectKey(slice.namespace, slice.service);
 }

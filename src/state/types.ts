@@ -163,7 +163,17 @@ export interface Forwarding {
   readonly healthCheckNodePort: number;
 }
 
-/** Unique for a Forwarding within its family. */
-export function forwardingKey(id: ServicePortName): string {
-  return `${formatServicePortName(id)}/${id.protocol}`;
+/** Unique for a Forwarding within its family: `ns/name:port/TCP`. */
+export function forwardingKey({ namespace, name, port, protocol }: ServicePortName): string {
+  return lastingKey(namespace, '/', name, port === '' ? '' : ':', port, '/', protocol);
+}
+
+/** `namespace/name`. */
+export function objectKey(namespace: string, name: string): string {
+  return lastingKey(namespace, '/', name);
+}
+
+/** Joined: V8 keeps a string that is made by + or a template in parts, once it is long-lived. */
+function lastingKey(...parts: string[]): string {
+  return parts.join('');
 }

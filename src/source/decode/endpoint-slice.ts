@@ -36,13 +36,17 @@ export function decodeEndpointSlice(
     return { record: undefined, problems: door.problems };
   }
   const ports = strings.records(decodePorts(door, opened.raw.ports, strings));
+  const columns = decodeEndpoints(door, opened.raw.endpoints, { family, nodeName, strings });
   const record: EndpointSlice = {
     namespace: strings.string(opened.id.namespace),
     name: opened.id.name,
     service: strings.string(service),
     family,
     ports,
-    ...decodeEndpoints(door, opened.raw.endpoints, { family, nodeName, strings }),
+    length: columns.length,
+    addresses: columns.addresses,
+    conditions: strings.bytes(columns.conditions),
+    zoneHints: columns.zoneHints,
     triggerTimeMs: decodeTriggerTime(door, opened.metadata),
   };
   return { record, problems: door.problems };

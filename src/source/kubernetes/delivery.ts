@@ -1,5 +1,5 @@
 import { isRawObject } from '../decode/door.ts';
-import { type DecodeContext, decodeChange, goneChange, objectKey } from '../decode.ts';
+import { type DecodeContext, decodeChange, goneChange, keyOfRaw } from '../decode.ts';
 import type { Resource, SourceSink } from '../source.ts';
 
 /** What the sink knows of one resource: repeats are left out, deletes we missed are made up for. */
@@ -21,7 +21,7 @@ export class Delivery {
   }
 
   keyOf(raw: unknown): string | undefined {
-    return objectKey(this.#resource, raw);
+    return keyOfRaw(this.#resource, raw);
   }
 
   /** The object is there. Returns its key; undefined when it has none. */

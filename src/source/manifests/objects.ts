@@ -1,5 +1,5 @@
 import { isRawObject, type RawObject, show } from '../decode/door.ts';
-import { type DecodeContext, decodeChange, objectKey } from '../decode.ts';
+import { type DecodeContext, decodeChange, keyOfRaw } from '../decode.ts';
 import type { Pacer } from '../pacer.ts';
 import type { Change, Resource, SourceProblem } from '../source.ts';
 import type { ManifestDocument } from './parse.ts';
@@ -59,7 +59,7 @@ export async function decodeManifests(
     for (const problem of decoded.problems) {
       problems.push({ ...problem, subject: `${problem.subject} (${file}:${line})` });
     }
-    const key = `${resource}/${objectKey(resource, defaulted)}`;
+    const key = `${resource}/${keyOfRaw(resource, defaulted)}`;
     const kept = decoded.problems.length > 0 ? previous.get(key)?.change : undefined;
     const change = decoded.change ?? kept;
     if (change === undefined || isOtherNode(change, context)) continue;

@@ -1,5 +1,5 @@
 import { vi } from 'vitest';
-import { objectKey } from '../../../src/source/decode.ts';
+import { keyOfRaw } from '../../../src/source/decode.ts';
 import type { Change, Resource, SourceProblem, SourceSink } from '../../../src/source/source.ts';
 
 // Machines that test much at once are slow.
@@ -43,9 +43,9 @@ export class Recorder implements SourceSink {
 function identify(change: Change): string {
   switch (change.kind) {
     case 'service':
-      return `service ${objectKey('services', { metadata: change.service })}`;
+      return `service ${keyOfRaw('services', { metadata: change.service })}`;
     case 'slice':
-      return `slice ${objectKey('endpointslices', { metadata: change.slice })}`;
+      return `slice ${keyOfRaw('endpointslices', { metadata: change.slice })}`;
     case 'node':
       return `node ${change.node.name}`;
     case 'service-cidr':

@@ -6,7 +6,7 @@ import {
   decodeNode,
   decodeServiceCIDR,
   goneChange,
-  objectKey,
+  keyOfRaw,
 } from '../../../../src/source/decode.ts';
 import { resources } from '../../../../src/source/source.ts';
 import { formatAddress, formatCIDR } from '../../../../src/state/address.ts';
@@ -136,32 +136,32 @@ describe('decodeChange', () => {
   });
 });
 
-describe('objectKey and goneChange', () => {
+describe('keyOfRaw and goneChange', () => {
   it('name the same object', () => {
     const metadata = { namespace: 'shop', name: 'web' };
-    expect(goneChange('services', objectKey('services', { metadata })!)).toEqual({
+    expect(goneChange('services', keyOfRaw('services', { metadata })!)).toEqual({
       kind: 'service-gone',
       namespace: 'shop',
       name: 'web',
     });
-    expect(goneChange('endpointslices', objectKey('endpointslices', { metadata })!)).toEqual({
+    expect(goneChange('endpointslices', keyOfRaw('endpointslices', { metadata })!)).toEqual({
       kind: 'slice-gone',
       namespace: 'shop',
       name: 'web',
     });
-    expect(goneChange('nodes', objectKey('nodes', { metadata: { name: 'n' } })!)).toEqual({
+    expect(goneChange('nodes', keyOfRaw('nodes', { metadata: { name: 'n' } })!)).toEqual({
       kind: 'node-gone',
       name: 'n',
     });
     expect(
-      goneChange('servicecidrs', objectKey('servicecidrs', { metadata: { name: 'k' } })!),
+      goneChange('servicecidrs', keyOfRaw('servicecidrs', { metadata: { name: 'k' } })!),
     ).toEqual({ kind: 'service-cidr-gone', name: 'k' });
   });
 
   it('say nothing of an object without a name', () => {
     for (const raw of [undefined, 7, {}, { metadata: 7 }, { metadata: { name: 5 } }]) {
-      expect(objectKey('services', raw)).toBeUndefined();
+      expect(keyOfRaw('services', raw)).toBeUndefined();
     }
-    expect(objectKey('services', { metadata: { name: 'web' } })).toBeUndefined();
+    expect(keyOfRaw('services', { metadata: { name: 'web' } })).toBeUndefined();
   });
 });

@@ -129,6 +129,23 @@ describe('decodeEndpointSlice', () => {
     ]);
   });
 
+  it('shares conditions between slices of one length whose endpoints are all alike', () => {
+    const strings = new Interner();
+    const conditionsOf = (...all: Raw[]) => {
+      const endpoints = all.map((conditions) => ({ addresses: ['10.0.0.1'], conditions }));
+      return decodeEndpointSlice(slice({ endpoints }), strings, 'here').record!.conditions;
+    };
+    const up = {};
+    const down = { ready: false, serving: false };
+    const first = conditionsOf(up, up);
+    expect(conditionsOf(up, up)).toBe(first);
+    expect([...conditionsOf(up, down)]).toEqual([ready | serving, 0]);
+    expect([...conditionsOf(down, up)]).toEqual([0, ready | serving]);
+    expect([...conditionsOf(down, down)]).toEqual([0, 0]);
+    expect([...conditionsOf(up)]).toEqual([ready | serving]);
+    expect([...first]).toEqual([ready | serving, ready | serving]);
+  });
+
   it('keeps zone hints, one shared list for equal ones, empty where an endpoint has none', () => {
     const { record } = decode(
       slice({

@@ -1,0 +1,26 @@
+import type { EndpointKey } from './endpoint-list.ts';
+import type { Frontend } from './types.ts';
+
+/**
+ * A value that only equal frontends of one family and protocol share, for use as the key of a Map:
+ * for a node port -port; else as `endpointKey` makes it of the address and port.
+ */
+export type FrontendKey = EndpointKey;
+
+export function frontendKey({ address, port }: Frontend): FrontendKey {
+  if (address === undefined) return nodePortKey(port);
+  const { bytes, family } = address;
+  if (family === 'IPv4') {
+    const number = ((bytes[0]! << 24) | (bytes[1]! << 16) | (bytes[2]! << 8) | bytes[3]!) >>> 0;
+    return number * 0x1_0000 + port;
+  }
+  return Buffer.from([...bytes, port >> 8, port & 0xff]).toString('latin1');
+}
+
+export function nodePortKey(port: number): FrontendKey {
+  return -port;
+}
+
+export function isNodePortKey(key: FrontendKey): boolean {
+  return typeof key === 'number' && key < 0;
+}
