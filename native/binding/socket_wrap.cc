@@ -18,6 +18,7 @@ namespace {
 struct Options {
   std::string network_namespace;
   int receive_buffer_bytes = 0;
+  std::string xtables_lock = "/run/xtables.lock";
 };
 
 void ThrowTypeError(Napi::Env env, const char* words) {
@@ -43,6 +44,14 @@ std::optional<Options> ReadOptions(Napi::Env env, const Napi::Value& value) {
     ThrowTypeError(env, "Socket: options.netns must be a path");
     return std::nullopt;
   }
+  const Napi::Value lock = object.Get("xtablesLock");
+  if (env.IsExceptionPending()) return std::nullopt;
+  if (lock.IsString()) {
+    options.xtables_lock = lock.As<Napi::String>().Utf8Value();
+  } else if (!lock.IsUndefined()) {
+    ThrowTypeError(env, "Socket: options.xtablesLock must be a path");
+    return std::nullopt;
+  }
   if (bytes.IsUndefined()) return options;
   const double number = bytes.IsNumber() ? bytes.As<Napi::Number>().DoubleValue() : -1;
   if (!(number >= 0 && number <= INT_MAX / 2)) {
@@ -61,7 +70,7 @@ Families MakeFamilies(const Options& options) {
   families.push_back(std::make_unique<ipvs::IpvsFamily>(options.receive_buffer_bytes));
   families.push_back(std::make_unique<route::RouteFamily>(options.receive_buffer_bytes));
   families.push_back(std::make_unique<ipset::IpsetFamily>());
-  families.push_back(std::make_unique<legacy::LegacyFamily>());
+  families.push_back(std::make_unique<legacy::LegacyFamily>(options.xtables_lock));
   return families;
 }
 

@@ -1129,6 +1129,65 @@ struct IpsetDestroy {
   }
 };
 
+struct LegacyJumpsDelete {
+  static constexpr std::uint32_t kCode = 60;
+  static constexpr const char* kName = "legacyJumpsDelete";
+
+  std::uint8_t family = 0;
+  std::string_view table;
+  std::string_view chain;
+  std::string_view target;
+
+  static std::expected<LegacyJumpsDelete, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    LegacyJumpsDelete record;
+    record.family = fields.U8("family");
+    record.table = fields.String("table");
+    record.chain = fields.String("chain");
+    record.target = fields.String("target");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.String(table);
+    out.String(chain);
+    out.String(target);
+    out.End();
+  }
+};
+
+struct LegacyChainDelete {
+  static constexpr std::uint32_t kCode = 61;
+  static constexpr const char* kName = "legacyChainDelete";
+
+  std::uint8_t family = 0;
+  std::string_view table;
+  std::string_view chain;
+
+  static std::expected<LegacyChainDelete, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    LegacyChainDelete record;
+    record.family = fields.U8("family");
+    record.table = fields.String("table");
+    record.chain = fields.String("chain");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.String(table);
+    out.String(chain);
+    out.End();
+  }
+};
+
 }  // namespace op
 
 /** The schemas `kernelRequests` and `conntrackRequests`. */
@@ -2280,6 +2339,8 @@ struct LegacyChain {
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view chain;
+  std::uint32_t hook = 0;
+  std::uint32_t policy = 0;
 
   static std::expected<LegacyChain, DecodeError> Read(
       std::span<const std::uint8_t> payload) noexcept {
@@ -2288,6 +2349,8 @@ struct LegacyChain {
     record.family = fields.U8("family");
     record.table = fields.String("table");
     record.chain = fields.String("chain");
+    record.hook = fields.U32("hook");
+    record.policy = fields.U32("policy");
     if (!fields.Finish()) return std::unexpected(fields.error());
     return record;
   }
@@ -2297,6 +2360,30 @@ struct LegacyChain {
     out.U8(family);
     out.String(table);
     out.String(chain);
+    out.U32(hook);
+    out.U32(policy);
+    out.End();
+  }
+};
+
+struct LegacyJump {
+  static constexpr std::uint32_t kCode = 170;
+  static constexpr const char* kName = "legacyJump";
+
+  std::string_view target;
+
+  static std::expected<LegacyJump, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    LegacyJump record;
+    record.target = fields.String("target");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.String(target);
     out.End();
   }
 };

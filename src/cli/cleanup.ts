@@ -3,19 +3,23 @@
  * which they are and how we know (behaviour document 1.6, 3.6).
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { KernelError } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
 import { availableModes } from '../modes/index.ts';
 import type { ProxyMode } from '../modes/mode.ts';
-import type { Family } from '../state/address.ts';
 import {
   findIPVSLeftovers,
   type IPVSLeftovers,
   removeIPVSLeftovers,
   serviceText,
 } from '../takeover/ipvs-leftovers.ts';
-import { findLeftovers, type Leftovers, UnsteadyError } from '../takeover/leftovers.ts';
-import { findLegacyTables } from '../takeover/legacy-tables.ts';
+import {
+  findLeftovers,
+  findLegacyLeftovers,
+  type Leftovers,
+  UnsteadyError,
+} from '../takeover/leftovers.ts';
 import { linkName } from '../takeover/names.ts';
 import { removeLeftovers } from '../takeover/removal.ts';
 import { describeError } from './describe-error.ts';
@@ -25,18 +29,22 @@ export interface CleanupOptions {
   readonly modes: readonly ProxyMode[];
   /** Takes lines without their end. */
   readonly print: (line: string) => void;
-  /** Takes lines about what could not be done, or is up to the operator. */
+  /** Takes lines about what could not be done. */
   readonly complain: (line: string) => void;
 }
 
-/** How often a ruleset that changes while it is read is read again. */
+/** How often a ruleset is tried that changes while it is read, or that somebody has locked. */
 const attemptsMax = 10;
 const attemptPauseMs = 100;
 
-const families = [
-  { family: 'IPv4', word: 'ip' },
-  { family: 'IPv6', word: 'ip6' },
+/** Where kube-proxy's rules may be; `word` begins a line about a chain there. */
+const places = [
+  { backend: 'nf_tables', family: 'IPv4', word: 'ip' },
+  { backend: 'nf_tables', family: 'IPv6', word: 'ip6' },
+  { backend: 'legacy', family: 'IPv4', word: 'iptables-legacy' },
+  { backend: 'legacy', family: 'IPv6', word: 'ip6tables-legacy' },
 ] as const;
+type Place = (typeof places)[number];
 
 export async function runCleanup(action: 'remove' | 'list'): Promise<void> {
   const kernel = openKernel();
@@ -59,26 +67,12 @@ export async function listCleanup(options: CleanupOptions): Promise<void> {
   for (const mode of modes) {
     for (const { object, because } of await mode.owned(kernel)) print(`${object}: ${because}`);
   }
-  for (const { family, word } of families) {
-    const { chains, jumps, kept, tables } = await findSteadily(kernel, family);
-    for (const table of tables) {
-      print(`table ${word} ${table}: only kube-proxy's nftables mode uses this name`);
-    }
-    for (const { table, chain, handle, target } of jumps) {
-      const rule = `rule ${word} ${table} ${chain} handle ${handle}`;
-      print(`${rule}: jumps to ${target} from where only kube-proxy does`);
-    }
-    for (const { table, chain } of chains) {
-      print(`chain ${word} ${table} ${chain}: only kube-proxy's iptables or ipvs mode has it`);
-    }
-    for (const { table, chain, because } of kept) {
-      print(`(stays: chain ${word} ${table} ${chain}: ${because})`);
-    }
+  for (const place of places) {
+    for (const line of list(await steadily(() => find(kernel, place)), place)) print(line);
   }
   if (!(await isOurIPVS(options))) {
     for (const line of listIPVS(await findIPVSLeftovers(kernel, 'all'))) print(line);
   }
-  await mention(options);
 }
 
 /** Goes on after a failure. Rejects in the end if there was one. */
@@ -100,11 +94,14 @@ export async function cleanUp(options: CleanupOptions): Promise<void> {
       for (const { object } of owned) print(`removed ${object}`);
     });
   }
-  for (const { family, word } of families) {
+  for (const place of places) {
     await attempt(async () => {
-      const leftovers = await findSteadily(kernel, family);
-      await removeLeftovers(kernel, leftovers);
-      for (const line of summary(leftovers, word)) print(line);
+      const leftovers = await steadily(async () => {
+        const found = await find(kernel, place);
+        await removeLeftovers(kernel, found);
+        return found;
+      });
+      for (const line of summary(leftovers, place)) print(line);
     });
   }
   // Ours is gone by now, and had its own interface of that name.
@@ -113,15 +110,38 @@ export async function cleanUp(options: CleanupOptions): Promise<void> {
     await removeIPVSLeftovers(kernel, leftovers);
     for (const line of summaryOfIPVS(leftovers)) print(line);
   });
-  await mention(options);
   if (failed) throw new Error('encountered an error while tearing down rules');
 }
 
-function summary({ tables, chains, jumps, kept }: Leftovers, word: string): string[] {
+function find(kernel: Kernel, { backend, family }: Place): Promise<Leftovers> {
+  if (backend === 'legacy') return findLegacyLeftovers(kernel, family, 'all');
+  return findLeftovers(kernel, family, ['nftables', 'iptables'], 'all');
+}
+
+function list({ chains, jumps, kept, tables }: Leftovers, { backend, word }: Place): string[] {
+  return [
+    ...tables.map(
+      (table) => `table ${word} ${table}: only kube-proxy's nftables mode uses this name`,
+    ),
+    ...jumps.map(({ table, chain, handle, target }) => {
+      const which = backend === 'legacy' ? '' : ` handle ${handle}`;
+      return `rule ${word} ${table} ${chain}${which}: jumps to ${target} from where only kube-proxy does`;
+    }),
+    ...chains.map(({ table, chain }) => {
+      return `chain ${word} ${table} ${chain}: only kube-proxy's iptables or ipvs mode has it`;
+    }),
+    ...kept.map(
+      ({ table, chain, because }) => `(stays: chain ${word} ${table} ${chain}: ${because})`,
+    ),
+  ];
+}
+
+function summary({ tables, chains, jumps, kept }: Leftovers, { backend, word }: Place): string[] {
   const lines = tables.map((table) => `removed table ${word} ${table}`);
   if (chains.length + jumps.length > 0) {
     const counts = `${chains.length} chains and ${jumps.length} rules that jump to them`;
-    lines.push(`removed ${counts} of kube-proxy's from the iptables tables of family ${word}`);
+    const from = backend === 'legacy' ? word : `the iptables tables of family ${word}`;
+    lines.push(`removed ${counts} of kube-proxy's from ${from}`);
   }
   for (const { table, chain, because } of kept) {
     lines.push(`left chain ${word} ${table} ${chain}: ${because}`);
@@ -155,18 +175,20 @@ function summaryOfIPVS({ services, sets, keptSets, ...found }: IPVSLeftovers): s
   return found.interface ? [...lines, `removed interface ${linkName}`] : lines;
 }
 
-/** What is beyond netlink. */
-async function mention({ kernel, complain }: CleanupOptions): Promise<void> {
-  for (const table of await findLegacyTables(kernel)) complain(`not looked through: ${table}`);
-}
-
-async function findSteadily(kernel: Kernel, family: Family): Promise<Leftovers> {
-  for (let attempt = 1; ; attempt += 1) {
+async function steadily<T>(attempt: () => Promise<T>): Promise<T> {
+  for (let count = 1; ; count += 1) {
     try {
-      return await findLeftovers(kernel, family, ['nftables', 'iptables'], 'all');
+      return await attempt();
     } catch (error) {
-      if (!(error instanceof UnsteadyError) || attempt >= attemptsMax) throw error;
+      if (!isPassing(error) || count >= attemptsMax) throw error;
       await sleep(attemptPauseMs);
     }
   }
+}
+
+/** EAGAIN: another program holds the lock of iptables-legacy, or has changed a table of it. */
+function isPassing(error: unknown): boolean {
+  return (
+    error instanceof UnsteadyError || (error instanceof KernelError && error.code === 'EAGAIN')
+  );
 }

@@ -8,6 +8,8 @@ export interface SocketOptions {
   readonly netns?: string;
   /** Size of the netlink receive buffer; without it, enough for some thousand errors. */
   readonly receiveBufferBytes?: number;
+  /** Path of the lock that programs of iptables-legacy share; without it, `/run/xtables.lock`. */
+  readonly xtablesLock?: string;
 }
 
 /**

@@ -1,8 +1,24 @@
 /**
  * The part of the schema (`ops.ts`) that is about the older ip_tables and ip6_tables, which
- * iptables-legacy writes: only to find out whether anybody uses them.
+ * iptables-legacy writes: to find out whether anybody uses them, and to remove what kube-proxy has
+ * left there.
  */
 import type { Schema } from './records.ts';
+
+const inTable = { family: 'u8', table: 'string' } as const;
+const inChain = { ...inTable, chain: 'string' } as const;
+
+/**
+ * Ops that remove. Those for one table that follow one another replace it in one step; all else
+ * in it stays, with its counters. What is not there is gone already. Rejected with EAGAIN while
+ * another program holds the lock. EBUSY while a rule that stays refers to a chain that is to go.
+ */
+export const legacyOps = {
+  /** Every rule of the chain that jumps or goes to `target`. */
+  legacyJumpsDelete: { code: 60, fields: { ...inChain, target: 'string' } },
+  /** A chain that somebody made, with its rules. */
+  legacyChainDelete: { code: 61, fields: inChain },
+} as const satisfies Schema;
 
 /** A buffer holds exactly one. */
 export const legacyRequests = {
@@ -13,7 +29,12 @@ export const legacyRequests = {
 /** Answers to `legacyRequests`, besides `dumped`. */
 export const legacyReplies = {
   /** `rules`: without the policies of built-in chains. Its chains follow. */
-  legacyTable: { code: 168, fields: { family: 'u8', table: 'string', rules: 'u32' } },
-  /** A chain that somebody made. */
-  legacyChain: { code: 169, fields: { family: 'u8', table: 'string', chain: 'string' } },
+  legacyTable: { code: 168, fields: { ...inTable, rules: 'u32' } },
+  /**
+   * `hook`: NF_INET_*, 0xffffffff for a chain that somebody made. `policy`: NF_ACCEPT or NF_DROP, of
+   * a built-in chain. Its jumps follow.
+   */
+  legacyChain: { code: 169, fields: { ...inChain, hook: 'u32', policy: 'u32' } },
+  /** A rule of the chain before it that jumps or goes to `target`. */
+  legacyJump: { code: 170, fields: { target: 'string' } },
 } as const satisfies Schema;

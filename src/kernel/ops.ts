@@ -9,7 +9,7 @@
  */
 import { ipsetOps, ipsetReplies, ipsetRequests } from './ipset-ops.ts';
 import { ipvsOps, ipvsReplies, ipvsRequests } from './ipvs-ops.ts';
-import { legacyReplies, legacyRequests } from './legacy-ops.ts';
+import { legacyOps, legacyReplies, legacyRequests } from './legacy-ops.ts';
 import type { RecordOf, Schema } from './records.ts';
 import { routeOps, routeReplies, routeRequests } from './route-ops.ts';
 
@@ -126,7 +126,7 @@ export const nftOps = {
  * run: of `nftOps` a transaction, of the others each op by itself. The first run with a failure
  * ends the buffer.
  */
-export const kernelOps = { ...nftOps, ...ipvsOps, ...routeOps, ...ipsetOps } as const;
+export const kernelOps = { ...nftOps, ...ipvsOps, ...routeOps, ...ipsetOps, ...legacyOps } as const;
 
 /** Requests that read nf_tables. A buffer holds exactly one. */
 export const requests = {

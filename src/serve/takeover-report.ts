@@ -15,23 +15,27 @@ export function takeoverReport(
   return (event) => {
     switch (event.kind) {
       case 'removed': {
-        const { family, tables, chains, jumps } = event.leftovers;
+        const { backend, family, tables, chains, jumps } = event.leftovers;
         const counts = { tables: tables.length, chains: chains.length, jumps: jumps.length };
         metrics.tookOver(counts);
-        const what = `${family}: ${counts.tables} tables, ${counts.chains} chains, ${counts.jumps} jumps`;
+        const about = { family, backend, ...counts };
+        const what =
+          `${family} (${backend}): ${counts.tables} tables, ` +
+          `${counts.chains} chains, ${counts.jumps} jumps`;
         if (event.again) {
-          log.warn({ family, ...counts }, "kube-proxy's rules were there again and are removed");
+          log.warn(about, "kube-proxy's rules were there again and are removed");
           const note = `kube-proxy wrote its rules again (${what}): is it still running on this node?`;
           events.takeover('Warning', 'KubeProxyIsBack', note);
         } else {
-          log.info({ family, ...counts }, 'Took over from kube-proxy, its rules are removed');
+          log.info(about, 'Took over from kube-proxy, its rules are removed');
           events.takeover('Normal', 'TookOverFromKubeProxy', `removed kube-proxy's ${what}`);
         }
         return;
       }
       case 'kept': {
         const kept = event.kept.map(({ table, chain, because }) => `${table} ${chain}: ${because}`);
-        log.warn({ family: event.family, kept }, "Chains of kube-proxy's stay, they are needed");
+        const { backend, family } = event;
+        log.warn({ family, backend, kept }, "Chains of kube-proxy's stay, they are needed");
         return;
       }
       case 'draining': {
@@ -69,11 +73,9 @@ export function takeoverReport(
       }
       case 'legacy': {
         const note =
-          `this node uses iptables-legacy besides (${event.tables.join('; ')}): if kube-proxy ` +
-          'wrote to it, its rules still forward to endpoints of the past; stop it, then remove ' +
-          'them: iptables-legacy-save | grep -v KUBE- | iptables-legacy-restore, the same with ' +
-          'ip6tables. Let kubelet, CNI and others use iptables-nft: packets meet both, but each ' +
-          'program shows and changes only its own';
+          `others of this node use iptables-legacy (${event.tables.join('; ')}): let kubelet, CNI ` +
+          'and others use iptables-nft; packets meet both, but each program shows and changes ' +
+          'only its own';
         log.warn({ note }, 'Rules of iptables-legacy are in force besides ours');
         events.takeover('Warning', 'LegacyIptables', note);
         return;

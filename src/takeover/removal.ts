@@ -1,20 +1,23 @@
-/** Removes what kube-proxy has left, and nothing else. */
+/** Removes what was found of kube-proxy's. */
 import { KernelError } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
+import { legacyOps } from '../kernel/legacy-ops.ts';
 import { NFPROTO } from '../kernel/nft/constants.ts';
 import { nftOps } from '../kernel/ops.ts';
 import { RecordWriter } from '../kernel/records.ts';
 import type { Leftovers } from './leftovers.ts';
+import { iptablesTables } from './names.ts';
 
 /** A transaction holds at most so much: clusters with 100,000 endpoints need several. */
 const batchBytesMax = 4 * 1024 * 1024;
 
 /**
- * First the way in, then what it led to: between two transactions packets find either all of
- * kube-proxy's rules or none. Rejects with KernelError when the kernel refuses; what was found may
- * have changed since, so look again then.
+ * First the way in, then what it led to: packets find either all of kube-proxy's rules or none.
+ * Rejects with KernelError when the kernel refuses; what was found may have changed since, so look
+ * again then. EAGAIN: another program holds the lock of iptables-legacy.
  */
 export async function removeLeftovers(kernel: Kernel, leftovers: Leftovers): Promise<void> {
+  if (leftovers.backend === 'legacy') return removeLegacy(kernel, leftovers);
   const family = NFPROTO[leftovers.family];
   const tables = new Transactions(kernel, `table ${leftovers.tables.join(', ')}`);
   for (const table of leftovers.tables) await tables.write('tableDelete', { family, table });
@@ -31,6 +34,24 @@ export async function removeLeftovers(kernel: Kernel, leftovers: Leftovers): Pro
     await chains.write('chainDelete', { family, table, chain });
   }
   await chains.finish();
+}
+
+/** Each table in one step. */
+async function removeLegacy(
+  kernel: Kernel,
+  { family: name, jumps, chains }: Leftovers,
+): Promise<void> {
+  const family = NFPROTO[name];
+  const writer = new RecordWriter(legacyOps);
+  for (const table of iptablesTables) {
+    for (const { chain, target, ...jump } of jumps) {
+      if (jump.table === table) writer.write('legacyJumpsDelete', { family, table, chain, target });
+    }
+    for (const { chain, ...place } of chains) {
+      if (place.table === table) writer.write('legacyChainDelete', { family, table, chain });
+    }
+  }
+  if (writer.count > 0) await apply(kernel, writer.finish(), `iptables-legacy of ${name}`);
 }
 
 /** Collects ops into as few transactions as their size allows. */
@@ -53,10 +74,13 @@ class Transactions {
     if (this.#writer.count === 0) return;
     const ops = this.#writer.finish();
     this.#writer = new RecordWriter(nftOps);
-    const result = await this.#kernel.apply(ops);
-    if (result.kind === 'applied') return;
-    const { code, message } = result.failures[0]!;
-    const subject = this.#subject;
-    throw new KernelError({ operation: 'takeover.remove', subject, code, words: message });
+    await apply(this.#kernel, ops, this.#subject);
   }
+}
+
+async function apply(kernel: Kernel, ops: Uint8Array, subject: string): Promise<void> {
+  const result = await kernel.apply(ops);
+  if (result.kind === 'applied') return;
+  const { code, message } = result.failures[0]!;
+  throw new KernelError({ operation: 'takeover.remove', subject, code, words: message });
 }

@@ -14,8 +14,15 @@ import {
   isAnyIPVS,
   removeIPVSLeftovers,
 } from './ipvs-leftovers.ts';
-import { findLeftovers, type KeptChain, type Kind, type Leftovers } from './leftovers.ts';
-import { findLegacyTables } from './legacy-tables.ts';
+import type { KeptChain } from './judgement.ts';
+import {
+  type Backend,
+  findLeftovers,
+  findLegacyLeftovers,
+  type Kind,
+  type Leftovers,
+} from './leftovers.ts';
+import { findLegacyTables, legacyPrograms } from './legacy-tables.ts';
 import { ownChain } from './names.ts';
 import { removeLeftovers } from './removal.ts';
 
@@ -28,7 +35,12 @@ export type TakeoverEvent =
       readonly again: boolean;
     }
   /** It has to stay. */
-  | { readonly kind: 'kept'; readonly family: Family; readonly kept: readonly KeptChain[] }
+  | {
+      readonly kind: 'kept';
+      readonly backend: Backend;
+      readonly family: Family;
+      readonly kept: readonly KeptChain[];
+    }
   /** What another mode of ours had left goes when its connections have ended. */
   | { readonly kind: 'draining'; readonly mode: ModeName; readonly connections: number }
   /** What another mode of ours had left is gone. */
@@ -47,10 +59,10 @@ export type TakeoverEvent =
       readonly error: Error;
       readonly retryMs: number;
     }
-  /** Somebody uses iptables-legacy: its tables with what they hold. */
+  /** Others use iptables-legacy: its tables with what they hold. */
   | { readonly kind: 'legacy'; readonly tables: readonly string[] };
 
-type Subject = Family | 'IPVS' | 'iptables-legacy' | ModeName;
+type Subject = Family | 'IPVS' | (typeof legacyPrograms)[Family] | ModeName;
 
 export interface TakeoverOptions {
   readonly kernel: Kernel;
@@ -70,7 +82,18 @@ const nothingKnown = JSON.stringify([false, 0, []]);
 const lookAgainMs = 60_000;
 const retryLimits = { firstMs: 100, secondMs: 1000, maxMs: 60_000 };
 
-const families: readonly Family[] = ['IPv4', 'IPv6'];
+/** Where kube-proxy's rules may be. */
+interface Place {
+  readonly backend: Backend;
+  readonly family: Family;
+}
+
+const places: readonly (Place & { readonly subject: Subject })[] = [
+  { backend: 'nf_tables', family: 'IPv4', subject: 'IPv4' },
+  { backend: 'nf_tables', family: 'IPv6', subject: 'IPv6' },
+  { backend: 'legacy', family: 'IPv4', subject: legacyPrograms.IPv4 },
+  { backend: 'legacy', family: 'IPv6', subject: legacyPrograms.IPv6 },
+];
 
 /** Found as kube-proxy's, whose names its chains have: where others need them they have to stay. */
 const foundAsKubeProxys: ModeName = 'iptables';
@@ -83,9 +106,9 @@ function kindsReplacedBy(mode: ModeName): readonly Kind[] {
 export class Takeover {
   readonly #options: TakeoverOptions;
   readonly #bell: Bell;
-  readonly #tookOver = new Set<Family>();
+  readonly #tookOver = new Set<Place>();
   /** What is known to stay, so that it is told once. */
-  readonly #kept = new Map<Family, string>();
+  readonly #kept = new Map<Place, string>();
   /** Modes that may have left something. Nobody writes that again, so each is looked at once. */
   readonly #others: Set<ProxyMode>;
   /** Of these, those that are known to carry connections yet. */
@@ -123,7 +146,7 @@ export class Takeover {
       await remove().catch((error: Error) => failures.push({ of, error }));
     };
     for (const mode of this.#others) await attempt(mode.name, () => this.#replace(mode));
-    for (const family of families) await attempt(family, () => this.#takeOver(family));
+    for (const place of places) await attempt(place.subject, () => this.#takeOver(place));
     // Last: rules of kube-proxy's refer to its sets.
     await attempt('IPVS', () => this.#takeOverIPVS());
     await attempt('iptables-legacy', () => this.#mentionLegacy());
@@ -153,23 +176,24 @@ export class Takeover {
     this.#others.delete(mode);
   }
 
-  async #takeOver(family: Family): Promise<void> {
+  async #takeOver(place: Place): Promise<void> {
     const { observer, verify } = this.#options;
-    let leftovers = await this.#find(family);
+    let leftovers = await this.#find(place);
     if (isAny(leftovers)) {
       await verify();
       // That may have taken its time.
-      leftovers = await this.#find(family);
+      leftovers = await this.#find(place);
       await removeLeftovers(this.#options.kernel, leftovers);
-      observer(this.#removed(leftovers));
+      observer(this.#removed(place, leftovers));
     }
-    this.#tookOver.add(family);
+    this.#tookOver.add(place);
     const { kept } = leftovers;
     const known = JSON.stringify(kept);
-    if (kept.length > 0 && known !== this.#kept.get(family)) {
-      observer({ kind: 'kept', family, kept });
+    if (kept.length > 0 && known !== this.#kept.get(place)) {
+      const { backend, family } = place;
+      observer({ kind: 'kept', backend, family, kept });
     }
-    this.#kept.set(family, known);
+    this.#kept.set(place, known);
   }
 
   async #takeOverIPVS(): Promise<void> {
@@ -193,16 +217,17 @@ export class Takeover {
     if (isAny || isNews) observer({ kind: 'ipvs', leftovers });
   }
 
-  #removed(leftovers: Leftovers): TakeoverEvent {
+  #removed(place: Place, leftovers: Leftovers): TakeoverEvent {
     const { mode: by } = this.#options;
     if (leftovers.chains.some(({ chain }) => chain === ownChain)) {
       return { kind: 'replaced', mode: foundAsKubeProxys, by, objects: ownedBy(leftovers) };
     }
-    return { kind: 'removed', leftovers, again: this.#tookOver.has(leftovers.family) };
+    return { kind: 'removed', leftovers, again: this.#tookOver.has(place) };
   }
 
-  #find(family: Family): Promise<Leftovers> {
+  #find({ backend, family }: Place): Promise<Leftovers> {
     const { kernel, mode } = this.#options;
+    if (backend === 'legacy') return findLegacyLeftovers(kernel, family, 'replaced');
     return findLeftovers(kernel, family, kindsReplacedBy(mode), 'replaced');
   }
 }

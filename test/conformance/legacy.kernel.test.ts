@@ -33,15 +33,37 @@ test.each<Family>(['IPv4', 'IPv6'])('%s: chains and rules are counted by table',
     '',
   ].join('\n');
   await namespace.run(`${programs[family]}-legacy-restore`, [], restore);
+  const reject = { isBuiltIn: true, policy: 0, targets: ['ERROR-LIKE'] };
+  const empty = { isBuiltIn: true, policy: 1, targets: [] };
+  const made = { isBuiltIn: false, policy: 1, targets: [] };
+  const mangle = ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'];
+  const own = ['KUBE-IPTABLES-HINT', 'KUBE-KUBELET-CANARY'];
   const tables = [...(await legacyTables(kernel, family))];
   expect(tables.sort((a, b) => a.table.localeCompare(b.table))).toEqual([
-    { table: 'filter', rules: 3, chains: ['ERROR-LIKE'] },
-    { table: 'mangle', rules: 0, chains: ['KUBE-IPTABLES-HINT', 'KUBE-KUBELET-CANARY'] },
+    {
+      table: 'filter',
+      rules: 3,
+      chains: new Map([
+        ['INPUT', reject],
+        ['FORWARD', empty],
+        ['OUTPUT', empty],
+        ['ERROR-LIKE', made],
+      ]),
+    },
+    {
+      table: 'mangle',
+      rules: 0,
+      chains: new Map([
+        ...mangle.map((name) => [name, empty] as const),
+        ...own.map((name) => [name, made] as const),
+      ]),
+    },
   ]);
   await namespace.run(`${programs[family]}-legacy`, ['-F']);
   await namespace.run(`${programs[family]}-legacy`, ['-X']);
   const emptied = (await legacyTables(kernel, family)).find(({ table }) => table === 'filter');
-  expect(emptied).toEqual({ table: 'filter', rules: 0, chains: [] });
+  expect(emptied).toMatchObject({ rules: 0 });
+  expect([...(emptied?.chains.keys() ?? [])]).toEqual(['INPUT', 'FORWARD', 'OUTPUT']);
   const other = family === 'IPv4' ? 'IPv6' : 'IPv4';
   expect(await legacyTables(kernel, other)).toEqual([]);
 });

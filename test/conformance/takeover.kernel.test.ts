@@ -1,8 +1,8 @@
 /** Taking over in a real kernel: kube-proxy's rules go, and nobody else's change in a single byte. */
 import { expect, test } from 'vitest';
 import type { Kernel } from '../../src/kernel/kernel.ts';
-import { findLeftovers, type Leftovers, type Scope } from '../../src/takeover/leftovers.ts';
-import { findLegacyTables } from '../../src/takeover/legacy-tables.ts';
+import type { Scope } from '../../src/takeover/judgement.ts';
+import { findLeftovers, type Leftovers } from '../../src/takeover/leftovers.ts';
 import { removeLeftovers } from '../../src/takeover/removal.ts';
 import {
   addresses,
@@ -158,12 +158,4 @@ test('ten thousand chains go in one transaction', async () => {
   expect(found?.chains).toHaveLength(10_001);
   expect(await kernel.generation()).toBe(generation + 1);
   expect(await namespace.run('iptables-nft-save', [])).not.toContain('KUBE-');
-});
-
-test('what iptables-legacy holds is noticed', async () => {
-  const { kernel, namespace } = await createKernel();
-  expect(await findLegacyTables(kernel)).toEqual([]);
-  await namespace.run('iptables-legacy', ['-t', 'nat', '-N', 'KUBE-SERVICES']);
-  const found = ['iptables-legacy nat: 0 rules, 1 chains of which 1 are KUBE-…'];
-  expect(await findLegacyTables(kernel)).toEqual(found);
 });

@@ -1,15 +1,14 @@
 /**
- * A kernel in memory for tests: nf_tables, IPVS, links and sets of ipset. It applies a buffer of
- * ops as the kernel does, run by run, refuses what it refuses, with the same errno, op and entry
- * (test/conformance proves it against a real one). It can be made to fail, to lose its answer, to
- * be slow, and to be edited by somebody else.
+ * A kernel in memory for tests: nf_tables, IPVS, links, ipset and iptables-legacy. It applies a
+ * buffer of ops as the kernel does, run by run, refuses what it refuses, with the same errno, op
+ * and entry (test/conformance proves it against a real one). It can be made to fail, to lose its
+ * answer, to be slow, and to be edited by somebody else.
  */
 
 import { KernelError } from '../../src/kernel/errors.ts';
 import { ipsetRequests } from '../../src/kernel/ipset-ops.ts';
 import { ipvsRequests } from '../../src/kernel/ipvs-ops.ts';
 import type { ApplyResult, DumpResult, Kernel, KernelFailure } from '../../src/kernel/kernel.ts';
-import { NFPROTO } from '../../src/kernel/nft/constants.ts';
 import {
   type KernelOp,
   kernelOps,
@@ -20,10 +19,9 @@ import {
 } from '../../src/kernel/ops.ts';
 import { RecordError, readRecords } from '../../src/kernel/records.ts';
 import { routeRequests } from '../../src/kernel/route-ops.ts';
-import type { LegacyTable } from '../../src/kernel/xt/legacy.ts';
-import type { Family } from '../../src/state/address.ts';
 import { FakeIpsets, type IpsetOp, type IpsetRequest } from './ipsets.ts';
 import { FakeIpvs, type IpvsOp, type IpvsRequest, ipvsText } from './ipvs.ts';
+import { FakeLegacy } from './legacy.ts';
 import { FakeLinks, type RouteOp, type RouteRequest } from './links.ts';
 import { answer } from './nft-dump.ts';
 import { unpack } from './nft-entries.ts';
@@ -65,6 +63,7 @@ type SetOp = Extract<NftOp, { kind: 'elementsAdd' | 'elementsDelete' }>;
 
 type NftRun = Extract<Run, { family: 'nft' }>;
 type SingleRun = Extract<Run, { family: 'single' }>;
+type OtherRun = Exclude<Run, NftRun>;
 
 interface Outcomes {
   readonly failures: readonly KernelFailure[];
@@ -79,8 +78,7 @@ export class FakeKernel implements Kernel {
   /** Names of matches and targets of iptables that this kernel has not. */
   readonly missingExtensions = new Set<string>();
   readonly ipsets = new FakeIpsets();
-  /** What iptables-legacy has written, by family. */
-  legacyTables: Readonly<Record<Family, readonly LegacyTable[]>> = { IPv4: [], IPv6: [] };
+  readonly legacy = new FakeLegacy();
   readonly #tables: Tables = new Map();
   #generation = 1;
   #handle = 0;
@@ -107,7 +105,7 @@ export class FakeKernel implements Kernel {
     const handles = new Map<number, number>();
     for (const run of runsOf([...readRecords(kernelOps, buffer)])) {
       const { failures, writes, made } =
-        run.family === 'nft' ? this.#transact(run) : { ...this.#try(run), made: noHandles };
+        run.family === 'nft' ? this.#transact(run) : { ...this.#attempt(run), made: noHandles };
       this.writes += writes;
       partly ||= writes > 0;
       if (failures.length > 0) return { kind: 'failed', failures, partly };
@@ -160,7 +158,7 @@ export class FakeKernel implements Kernel {
   /** What another program does. Throws when it is refused. */
   foreign(ops: Uint8Array): void {
     for (const run of runsOf([...readRecords(kernelOps, ops)])) {
-      const { failures } = run.family === 'nft' ? this.#commit(run) : this.#each(run);
+      const { failures } = run.family === 'nft' ? this.#commit(run) : this.#untroubled(run);
       const [failure] = failures;
       if (failure !== undefined) throw new Error(`refused: ${JSON.stringify(failure)}`);
     }
@@ -192,7 +190,7 @@ export class FakeKernel implements Kernel {
   }
 
   #answer(request: Request): Reply[] {
-    if (request.kind === 'legacyTablesDump') return this.#legacyRecords(request.family);
+    if (request.kind === 'legacyTablesDump') return this.legacy.answer(request.family);
     if (request.kind in routeRequests) return this.links.answer(request as RouteRequest);
     if (request.kind in ipsetRequests) return this.ipsets.answer(request as IpsetRequest);
     if (!(request.kind in ipvsRequests)) {
@@ -201,14 +199,6 @@ export class FakeKernel implements Kernel {
     if (this.ipvs.present) return this.ipvs.answer(request as IpvsRequest);
     const { code, message: words } = new Refusal('EPROTONOSUPPORT');
     throw new KernelError({ operation: `ipvs.${request.kind}`, subject: 'fake', code, words });
-  }
-
-  #legacyRecords(family: number): Reply[] {
-    const tables = this.legacyTables[family === NFPROTO.IPv4 ? 'IPv4' : 'IPv6'];
-    return tables.flatMap(({ table, rules, chains }): Reply[] => [
-      { kind: 'legacyTable', family, table, rules },
-      ...chains.map((chain): Reply => ({ kind: 'legacyChain', family, table, chain })),
-    ]);
   }
 
   /** A run of nft ops, with the faults that a test asked for. */
@@ -222,11 +212,22 @@ export class FakeKernel implements Kernel {
 
   /** A run of other ops, with the faults that a test asked for: of an op that a fault names, only
    * that one fails. */
-  #try(run: SingleRun): Outcomes {
+  #attempt(run: OtherRun): Outcomes {
     const injected = this.#injected(run);
-    if (injected === undefined) return this.#each(run);
-    if (injected.op === undefined) return { failures: [injected], writes: 0 };
+    if (injected === undefined) return this.#untroubled(run);
+    if (injected.op === undefined || run.family === 'legacy')
+      return { failures: [injected], writes: 0 };
     return this.#each(run, injected);
+  }
+
+  #untroubled(run: OtherRun): Outcomes {
+    if (run.family === 'single') return this.#each(run);
+    try {
+      this.legacy.run(run.ops);
+      return { failures: [], writes: run.ops.length };
+    } catch (error) {
+      return { failures: [failureOf(run.first, error)], writes: 0 };
+    }
   }
 
   /** Tries each op but the one that `injected` is about. */
@@ -364,7 +365,7 @@ function failureOf(op: number | undefined, error: unknown): KernelFailure {
 /** Where a fault strikes a run whose ops are each by itself; undefined = it does not. */
 function matchSingle(
   { op, forSet, forKey }: Fault,
-  { ops, first }: SingleRun,
+  { ops, first }: OtherRun,
 ): Pick<KernelFailure, 'op' | 'entry'> | undefined {
   if (forSet !== undefined) return undefined;
   if (forKey !== undefined) {

@@ -1,26 +1,31 @@
 /** Runs: consecutive ops of one schema, as the addon divides a buffer that mixes families. */
 import { ipsetOps } from '../../src/kernel/ipset-ops.ts';
 import { ipvsOps } from '../../src/kernel/ipvs-ops.ts';
+import { legacyOps } from '../../src/kernel/legacy-ops.ts';
 import type { KernelOp, NftOp } from '../../src/kernel/ops.ts';
 import { routeOps } from '../../src/kernel/route-ops.ts';
 import type { IpsetOp } from './ipsets.ts';
 import type { IpvsOp } from './ipvs.ts';
+import type { LegacyOp } from './legacy.ts';
 import type { RouteOp } from './links.ts';
 
 export type Run = { readonly first: number } & (
   | { readonly family: 'nft'; readonly ops: NftOp[] }
+  | { readonly family: 'legacy'; readonly ops: LegacyOp[] }
   | { readonly family: 'single'; readonly ops: (IpvsOp | RouteOp | IpsetOp)[] }
 );
 
 /** `single`: IPVS, links and sets, whose ops are each by itself. `first`: index of the run's first op. */
 export function runsOf(ops: readonly KernelOp[]): Run[] {
   const runs: Run[] = [];
-  let schema: 'nft' | 'ipvs' | 'route' | 'ipset' | undefined;
+  let schema: ReturnType<typeof schemaOf> | undefined;
   for (const [first, op] of ops.entries()) {
     const own = schemaOf(op);
     if (own !== schema) {
       runs.push(
-        own === 'nft' ? { family: own, first, ops: [] } : { family: 'single', first, ops: [] },
+        own === 'nft' || own === 'legacy'
+          ? { family: own, first, ops: [] }
+          : { family: 'single', first, ops: [] },
       );
     }
     schema = own;
@@ -29,7 +34,8 @@ export function runsOf(ops: readonly KernelOp[]): Run[] {
   return runs;
 }
 
-function schemaOf(op: KernelOp): 'nft' | 'ipvs' | 'route' | 'ipset' {
+function schemaOf(op: KernelOp): 'nft' | 'ipvs' | 'route' | 'ipset' | 'legacy' {
+  if (op.kind in legacyOps) return 'legacy';
   if (isIpset(op)) return 'ipset';
   return isIpvs(op) ? 'ipvs' : isRoute(op) ? 'route' : 'nft';
 }

@@ -167,10 +167,12 @@ std::vector<Bytes> EveryRequest() {
 
 Bytes LegacyEntries(std::uint8_t family) {
   Bytes entries;
-  const auto entry = [&entries, family](const char* error_name) {
+  const auto entry = [&entries, family](const char* error_name, std::int32_t verdict) {
     // The parts of an entry: see native/legacy/table.cc.
     const std::size_t target = family == AF_INET6 ? sizeof(ip6t_entry) : sizeof(ipt_entry);
-    const std::size_t next = target + (error_name == nullptr ? 40 : sizeof(xt_error_target));
+    const bool is_error = error_name != nullptr;
+    const std::size_t next =
+        target + (is_error ? sizeof(xt_error_target) : sizeof(xt_standard_target));
     const std::size_t offsets = family == AF_INET6 ? offsetof(ip6t_entry, target_offset)
                                                    : offsetof(ipt_entry, target_offset);
     const std::size_t start = entries.size();
@@ -178,14 +180,36 @@ Bytes LegacyEntries(std::uint8_t family) {
     std::uint8_t* at = entries.data() + start;
     at[offsets] = static_cast<std::uint8_t>(target);
     at[offsets + 2] = static_cast<std::uint8_t>(next);
-    if (error_name == nullptr) return;
-    std::strcpy(reinterpret_cast<char*>(at) + target + 2, XT_ERROR_TARGET);
-    std::strcpy(reinterpret_cast<char*>(at) + target + sizeof(xt_entry_target), error_name);
+    char* text = reinterpret_cast<char*>(at) + target;
+    if (is_error) {
+      std::strcpy(text + 2, XT_ERROR_TARGET);
+      std::strcpy(text + sizeof(xt_entry_target), error_name);
+    } else {
+      std::memcpy(text + offsetof(xt_standard_target, verdict), &verdict, sizeof(verdict));
+    }
   };
-  for (const char* name : {"", "", "", "", "KUBE-A", "", "", "KUBE-B", "", "ERROR"}) {
-    entry(*name == '\0' ? nullptr : name);
+  const auto end_of_header =
+      2 * LegacyHooks(family).policy[NF_INET_LOCAL_IN] +
+      static_cast<std::uint32_t>((family == AF_INET6 ? sizeof(ip6t_entry) : sizeof(ipt_entry)) +
+                                 sizeof(xt_error_target));
+  entry(nullptr, static_cast<std::int32_t>(end_of_header));
+  entry(nullptr, -NF_ACCEPT - 1);
+  for (const char* name : {"KUBE-A", "KUBE-B"}) {
+    entry(name, 0);
+    if (std::strcmp(name, "KUBE-A") == 0) entry(nullptr, -NF_DROP - 1);
+    entry(nullptr, XT_RETURN);
   }
+  entry("ERROR", 0);
   return entries;
+}
+
+legacy::Hooks LegacyHooks(std::uint8_t family) {
+  legacy::Hooks hooks;
+  hooks.valid = 1U << NF_INET_LOCAL_IN;
+  hooks.policy[NF_INET_LOCAL_IN] =
+      static_cast<std::uint32_t>((family == AF_INET6 ? sizeof(ip6t_entry) : sizeof(ipt_entry)) +
+                                 sizeof(xt_standard_target));
+  return hooks;
 }
 
 Bytes ManyElements(std::uint32_t count) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "check.h"
+#include "legacy/table.h"
 
 namespace fairlead::test {
 
@@ -18,10 +19,12 @@ Bytes EveryOp();
 std::vector<Bytes> EveryRequest();
 
 /**
- * Entries of a table of iptables-legacy: three built-in chains with a rule, and the chains KUBE-A
- * (with a rule) and KUBE-B.
+ * Entries of a table of iptables-legacy: INPUT, whose rule jumps to KUBE-A, KUBE-A with a rule, and
+ * KUBE-B.
  */
 Bytes LegacyEntries(std::uint8_t family);
+/** Where INPUT is among them. */
+legacy::Hooks LegacyHooks(std::uint8_t family);
 
 /** An op buffer `elementsAdd` with `count` entries of a key of 4 bytes and a value of 4. */
 Bytes ManyElements(std::uint32_t count);

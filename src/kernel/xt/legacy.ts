@@ -1,18 +1,28 @@
 /**
- * Whether anybody uses iptables-legacy: its tables are others than those of iptables-nft, packets
- * meet both, and each program shows only its own.
+ * The tables of iptables-legacy: others than those of iptables-nft. Packets meet both, and each
+ * program shows only its own.
  */
 import type { Family } from '../../state/address.ts';
 import type { Kernel } from '../kernel.ts';
 import { NFPROTO } from '../nft/constants.ts';
+import { unknownIndex } from '../ops.ts';
+
+export interface LegacyChain {
+  /** Whether it is at a hook; else somebody made it. */
+  readonly isBuiltIn: boolean;
+  /** NF_ACCEPT or NF_DROP, of one at a hook. */
+  readonly policy: number;
+  /** Where its rules jump or go to, in their order. */
+  readonly targets: readonly string[];
+}
 
 /** A table of iptables-legacy. It may be there without anything in it. */
 export interface LegacyTable {
   readonly table: string;
   /** Rules in all its chains, without policies. */
   readonly rules: number;
-  /** Names of the chains that somebody made. */
-  readonly chains: readonly string[];
+  /** By name. */
+  readonly chains: ReadonlyMap<string, LegacyChain>;
 }
 
 /** The tables that are there. Rejects with KernelError, with EPERM without CAP_NET_ADMIN. */
@@ -21,12 +31,20 @@ export async function legacyTables(
   family: Family,
 ): Promise<readonly LegacyTable[]> {
   const request = { kind: 'legacyTablesDump', family: NFPROTO[family] } as const;
-  const tables: { table: string; rules: number; chains: string[] }[] = [];
+  const tables: LegacyTable[] = [];
+  let chains = new Map<string, LegacyChain>();
+  let targets: string[] = [];
   for (const record of (await kernel.dump(request)).records) {
     if (record.kind === 'legacyTable') {
-      tables.push({ table: record.table, rules: record.rules, chains: [] });
+      const { table, rules } = record;
+      chains = new Map();
+      tables.push({ table, rules, chains });
     } else if (record.kind === 'legacyChain') {
-      tables.at(-1)?.chains.push(record.chain);
+      const { chain, hook, policy } = record;
+      targets = [];
+      chains.set(chain, { isBuiltIn: hook !== unknownIndex, policy, targets });
+    } else if (record.kind === 'legacyJump') {
+      targets.push(record.target);
     }
   }
   return tables;

@@ -1,23 +1,27 @@
 /** A batch as text: in the words of nft, ipvsadm and ip. */
-import { IP_VS_SVC_F } from '../../kernel/ipvs-ops.ts';
+import { IP_VS_SVC_F, ipvsOps } from '../../kernel/ipvs-ops.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { printOp } from '../../kernel/nft/print.ts';
 import { protocolName } from '../../kernel/nft/print-rule.ts';
-import { type KernelOp, kernelOps } from '../../kernel/ops.ts';
-import { readRecords } from '../../kernel/records.ts';
+import { nftOps } from '../../kernel/ops.ts';
+import { type RecordOf, readRecords } from '../../kernel/records.ts';
+import { routeOps } from '../../kernel/route-ops.ts';
 import { formatAddress } from '../../state/address.ts';
 import { type SetName, setDefinitions } from './layout.ts';
 
 const definitions = { IPv4: setDefinitions('IPv4'), IPv6: setDefinitions('IPv6') };
 
+/** All that this mode writes. */
+const modeOps = { ...nftOps, ...ipvsOps, ...routeOps } as const;
+
 /** One command a line, in the order of the ops. */
 export function script(ops: Uint8Array): string {
   const lines: string[] = [];
-  for (const op of readRecords(kernelOps, ops)) lines.push(...commandsOf(op));
+  for (const op of readRecords(modeOps, ops)) lines.push(...commandsOf(op));
   return lines.map((line) => `${line}\n`).join('');
 }
 
-function commandsOf(op: KernelOp): string[] {
+function commandsOf(op: RecordOf<typeof modeOps>): string[] {
   switch (op.kind) {
     case 'virtualServiceAdd':
     case 'virtualServiceSet': {
@@ -52,8 +56,6 @@ function commandsOf(op: KernelOp): string[] {
         return `ip address ${verb} ${address}/${op.prefixLength} dev ${op.link}`;
       });
     }
-    case 'ipsetDestroy':
-      return [`ipset destroy ${op.set}`];
     default:
       return [
         printOp(

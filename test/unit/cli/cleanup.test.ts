@@ -86,17 +86,27 @@ describe('--cleanup --dry-run', () => {
     expect(complained).toEqual([]);
   });
 
-  it('says what stays, and what is beyond reach', async () => {
+  it('says what stays', async () => {
     const kernel = new FakeKernel();
     write(kernel, 'nat', merge(kubeProxy, { mine: [svc] }));
-    const nat = { table: 'nat', rules: 2, chains: ['KUBE-SERVICES'] };
-    kernel.legacyTables = { IPv4: [nat], IPv6: [] };
     const { options, printed, complained } = saying(kernel);
     await listCleanup(options);
     expect(printed).toContain(`(stays: chain ip nat ${svc}: chain mine refers to it)`);
-    expect(complained).toEqual([
-      'not looked through: iptables-legacy nat: 2 rules, 1 chains of which 1 are KUBE-…',
+    expect(complained).toEqual([]);
+  });
+
+  it('lists what is in the tables of iptables-legacy, which have no handles', async () => {
+    const kernel = new FakeKernel();
+    const mine = { 'KUBE-MARK-MASQ': [''], mine: ['KUBE-MARK-MASQ'] };
+    kernel.legacy.write('IPv6', 'nat', { OUTPUT: ['KUBE-SERVICES'], 'KUBE-SERVICES': [], ...mine });
+    const { options, printed } = saying(kernel);
+    await listCleanup(options);
+    expect(printed).toEqual([
+      'rule ip6tables-legacy nat OUTPUT: jumps to KUBE-SERVICES from where only kube-proxy does',
+      "chain ip6tables-legacy nat KUBE-SERVICES: only kube-proxy's iptables or ipvs mode has it",
+      '(stays: chain ip6tables-legacy nat KUBE-MARK-MASQ: chain mine refers to it)',
     ]);
+    expect(Object.keys(kernel.legacy.rules('IPv6', 'nat'))).toContain('KUBE-SERVICES');
   });
 
   it("lists what kube-proxy's ipvs mode has", async () => {
@@ -154,6 +164,22 @@ describe('--cleanup', () => {
     const again = saying(kernel);
     await cleanUp(again.options);
     expect(again.printed).toEqual([]);
+  });
+
+  it("removes kube-proxy's from the tables of iptables-legacy, and waits for its lock", async () => {
+    const kernel = new FakeKernel();
+    kernel.legacy.write('IPv4', 'nat', merge(kubeProxy, { mine: [''] }));
+    kernel.legacy.isLocked = true;
+    setTimeout(() => {
+      kernel.legacy.isLocked = false;
+    }, 50);
+    const { options, printed } = saying(kernel);
+    await cleanUp(options);
+    const left = { PREROUTING: [], OUTPUT: [], POSTROUTING: [], mine: [''] };
+    expect(kernel.legacy.rules('IPv4', 'nat')).toEqual(left);
+    expect(printed).toEqual([
+      "removed 5 chains and 3 rules that jump to them of kube-proxy's from iptables-legacy",
+    ]);
   });
 
   it('goes on after a failure, and fails in the end', async () => {

@@ -258,27 +258,105 @@ describe('taking over from another mode of ours', () => {
 });
 
 describe('iptables-legacy', () => {
-  it('is named once where it holds anything', async () => {
+  it("loses kube-proxy's rules once ours are verified, and keeps those of others", async () => {
     const kernel = new FakeKernel();
-    kernel.legacyTables = {
-      IPv4: [
-        { table: 'nat', rules: 7, chains: ['KUBE-SERVICES', 'KUBE-IPTABLES-HINT', 'DOCKER'] },
-        { table: 'raw', rules: 0, chains: [] },
-      ],
-      IPv6: [{ table: 'filter', rules: 1, chains: [] }],
-    };
+    kernel.legacy.write('IPv4', 'nat', merge(docker, kubeProxy, docker));
+    kernel.legacy.write('IPv6', 'nat', kubeProxy);
+    const scene = new Scene(kernel);
+    scene.verified = 'waiting';
+    await scene.clock.pass(600_000);
+    expect(kernel.legacy.rules('IPv4', 'nat')).toEqual(merge(docker, kubeProxy, docker));
+    scene.release();
+    await scene.clock.pass(0);
+    scene.release();
+    await scene.clock.pass(0);
+    expect(kernel.legacy.rules('IPv4', 'nat')).toEqual(merge(docker, docker));
+    const emptied = { PREROUTING: [], OUTPUT: [], POSTROUTING: [] };
+    expect(kernel.legacy.rules('IPv6', 'nat')).toEqual(emptied);
+    expect(scene.events).toMatchObject([
+      { kind: 'removed', again: false, leftovers: { backend: 'legacy', family: 'IPv4' } },
+      { kind: 'removed', again: false, leftovers: { backend: 'legacy', family: 'IPv6' } },
+      { kind: 'legacy', tables: ['iptables-legacy nat: 8 rules, 1 chains'] },
+    ]);
+  });
+
+  it('goes also while our own mode has chains of these names in nf_tables', async () => {
+    const kernel = new FakeKernel();
+    write(kernel, 'nat', kubeProxy);
+    const ours = kernel.ruleset();
+    kernel.legacy.write('IPv4', 'nat', kubeProxy);
+    const scene = new Scene(kernel, 'iptables');
+    await scene.clock.pass(0);
+    expect(Object.keys(kernel.legacy.rules('IPv4', 'nat'))).not.toContain('KUBE-SERVICES');
+    expect(kernel.ruleset()).toBe(ours);
+  });
+
+  it('keeps what others refer to, and what accepts where the policy is to drop', async () => {
+    const kernel = new FakeKernel();
+    kernel.legacy.dropping.add('FORWARD');
+    kernel.legacy.write('IPv4', 'nat', merge(kubeProxy, { 'KUBE-HP-A': ['KUBE-MARK-MASQ'] }));
+    const filter = { FORWARD: ['KUBE-FORWARD'], 'KUBE-FORWARD': [''] };
+    kernel.legacy.write('IPv4', 'filter', filter);
+    const scene = new Scene(kernel);
+    await scene.clock.pass(600_000);
+    expect(kernel.legacy.rules('IPv4', 'filter')).toEqual(filter);
+    expect(kernel.legacy.rules('IPv4', 'nat')).toMatchObject({
+      'KUBE-HP-A': ['KUBE-MARK-MASQ'],
+      'KUBE-MARK-MASQ': [''],
+    });
+    expect(scene.kinds()).toEqual(['removed', 'kept', 'legacy']);
+    expect(scene.events[1]).toMatchObject({
+      backend: 'legacy',
+      kept: [{ chain: 'KUBE-MARK-MASQ' }, { chain: 'KUBE-FORWARD' }],
+    });
+  });
+
+  it('is tried again while another program holds its lock', async () => {
+    const kernel = new FakeKernel();
+    kernel.legacy.write('IPv6', 'nat', kubeProxy);
+    kernel.legacy.isLocked = true;
+    const scene = new Scene(kernel);
+    await scene.clock.pass(0);
+    expect(scene.events).toMatchObject([
+      { kind: 'legacy' },
+      { kind: 'failed', of: 'ip6tables-legacy', error: { code: 'EAGAIN' } },
+    ]);
+    kernel.legacy.isLocked = false;
+    await scene.clock.pass(1000);
+    expect(scene.kinds()).toEqual(['legacy', 'failed', 'removed']);
+  });
+
+  it('tells when kube-proxy has written there again', async () => {
+    const kernel = new FakeKernel();
+    kernel.legacy.write('IPv4', 'nat', kubeProxy);
+    const scene = new Scene(kernel);
+    await scene.clock.pass(10_000);
+    kernel.legacy.write('IPv4', 'nat', kubeProxy);
+    await scene.clock.pass(60_000);
+    expect(scene.events).toMatchObject([
+      { kind: 'removed', again: false },
+      { kind: 'removed', again: true },
+    ]);
+  });
+
+  it('is named once where others use it', async () => {
+    const kernel = new FakeKernel();
+    kernel.legacy.write('IPv4', 'nat', { PREROUTING: ['DOCKER'], DOCKER: [''] });
+    kernel.legacy.write('IPv4', 'raw', { PREROUTING: [] });
+    kernel.legacy.write('IPv6', 'filter', { INPUT: [''] });
     const scene = new Scene(kernel);
     await scene.clock.pass(600_000);
     const tables = [
-      'iptables-legacy nat: 7 rules, 3 chains of which 2 are KUBE-…',
+      'iptables-legacy nat: 2 rules, 1 chains',
       'ip6tables-legacy filter: 1 rules, 0 chains',
     ];
     expect(scene.events).toEqual([{ kind: 'legacy', tables }]);
+    expect(scene.verifications).toBe(0);
   });
 
   it('is not mentioned when its tables are empty', async () => {
     const kernel = new FakeKernel();
-    kernel.legacyTables = { IPv4: [{ table: 'nat', rules: 0, chains: [] }], IPv6: [] };
+    kernel.legacy.write('IPv4', 'nat', { PREROUTING: [] });
     const scene = new Scene(kernel);
     await scene.clock.pass(1000);
     expect(scene.events).toEqual([]);

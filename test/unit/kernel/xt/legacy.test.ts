@@ -2,15 +2,24 @@ import { expect, it } from 'vitest';
 import { legacyTables } from '../../../../src/kernel/xt/legacy.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 
-it('gives each table of iptables-legacy its own chains', async () => {
+it('gives each table of iptables-legacy its own chains, and these their jumps', async () => {
   const kernel = new FakeKernel();
   expect(await legacyTables(kernel, 'IPv4')).toEqual([]);
-  const tables = [
-    { table: 'mangle', rules: 0, chains: ['KUBE-IPTABLES-HINT', 'KUBE-KUBELET-CANARY'] },
-    { table: 'nat', rules: 7, chains: [] },
-    { table: 'filter', rules: 1, chains: ['DOCKER'] },
-  ];
-  kernel.legacyTables = { IPv4: [], IPv6: tables };
-  expect(await legacyTables(kernel, 'IPv6')).toEqual(tables);
+  kernel.legacy.write('IPv6', 'mangle', { 'KUBE-IPTABLES-HINT': [] });
+  kernel.legacy.write('IPv6', 'filter', { FORWARD: ['DOCKER', '', 'DOCKER'], DOCKER: [] });
+  kernel.legacy.dropping.add('FORWARD');
+  const made = { isBuiltIn: false, policy: 1, targets: [] };
+  const forward = { isBuiltIn: true, policy: 0, targets: ['DOCKER', 'DOCKER'] };
+  expect(await legacyTables(kernel, 'IPv6')).toEqual([
+    { table: 'mangle', rules: 0, chains: new Map([['KUBE-IPTABLES-HINT', made]]) },
+    {
+      table: 'filter',
+      rules: 3,
+      chains: new Map([
+        ['FORWARD', forward],
+        ['DOCKER', made],
+      ]),
+    },
+  ]);
   expect(await legacyTables(kernel, 'IPv4')).toEqual([]);
 });
