@@ -115,7 +115,7 @@ export async function cleanUp(options: CleanupOptions): Promise<void> {
 
 function find(kernel: Kernel, { backend, family }: Place): Promise<Leftovers> {
   if (backend === 'legacy') return findLegacyLeftovers(kernel, family, 'all');
-  return findLeftovers(kernel, family, ['nftables', 'iptables'], 'all');
+  return findLeftovers(kernel, family, ['nftables', 'iptables', 'ipvs'], 'all');
 }
 
 function list({ chains, jumps, kept, tables }: Leftovers, { backend, word }: Place): string[] {

@@ -9,10 +9,20 @@ import { readRecords } from '../kernel/records.ts';
 import { legacyTables } from '../kernel/xt/legacy.ts';
 import type { Family } from '../state/address.ts';
 import { type Found, type Judgement, judge, type Reference, type Scope } from './judgement.ts';
-import { type IptablesTable, iptablesTables, isKubeProxyChain, nftablesTable } from './names.ts';
+import {
+  type IptablesTable,
+  iptablesTables,
+  isIPVSChain,
+  isIptablesChain,
+  isServiceChain,
+  nftablesTable,
+} from './names.ts';
 
-/** Which of kube-proxy's objects to look for: iptables' may be our own mode's. */
-export type Kind = 'nftables' | 'iptables';
+/**
+ * Which of kube-proxy's objects to look for: its table, chains of its iptables mode, which may be
+ * those of ours, and chains that only its ipvs mode has.
+ */
+export type Kind = 'nftables' | 'iptables' | 'ipvs';
 
 /** Where tables are, in the words of `iptables --version`. */
 export type Backend = 'nf_tables' | 'legacy';
@@ -45,17 +55,19 @@ export async function findLeftovers(
 ): Promise<Leftovers> {
   const tables = kinds.includes('nftables') ? await findTables(kernel, family) : [];
   const place = { backend: 'nf_tables', family, tables } as const;
-  if (!kinds.includes('iptables')) return { ...place, jumps: [], chains: [], kept: [] };
+  const isOurs = !kinds.includes('iptables');
   const all = await dump(kernel, { kind: 'chainsDump', family: NFPROTO[family], table: '' });
   const found = iptablesTables.map((table): Found => {
-    const isHere = (one: Reply): one is ChainReply => one.kind === 'chain' && one.table === table;
+    // Ours may be tens of thousands, and none refers to what only kube-proxy's ipvs mode has.
+    const isHere = (one: Reply): one is ChainReply =>
+      one.kind === 'chain' && one.table === table && !(isOurs && isServiceChain(one.chain));
     const chains = all.filter(isHere).map(({ chain, type, policy }) => {
       return [chain, { isBuiltIn: type !== '', policy }] as const;
     });
     const referencesIn = (chain: string) => references(kernel, family, table, chain);
     return { table, chains: new Map(chains), referencesIn };
   });
-  return { ...place, ...(await judgeAll(found, scope)) };
+  return { ...place, ...(await judgeAll(found, kinds, scope)) };
 }
 
 /** In the tables of iptables-legacy, which no mode of ours has. Rejects with KernelError. */
@@ -72,13 +84,25 @@ export async function findLegacyLeftovers(
       (chains.get(chain)?.targets ?? []).map((target) => ({ target, handle: 0 }));
     return [{ table, chains, referencesIn }];
   });
-  return { backend: 'legacy', family, tables: [], ...(await judgeAll(found, scope)) };
+  return {
+    backend: 'legacy',
+    family,
+    tables: [],
+    ...(await judgeAll(found, ['iptables', 'ipvs'], scope)),
+  };
 }
 
-async function judgeAll(found: readonly Found[], scope: Scope): Promise<Judgement> {
+async function judgeAll(
+  found: readonly Found[],
+  kinds: readonly Kind[],
+  scope: Scope,
+): Promise<Judgement> {
   const judged: Judgement[] = [];
   for (const one of found) {
-    judged.push(await judge(one, (chain) => isKubeProxyChain(one.table, chain), scope));
+    const isOwn = (chain: string): boolean =>
+      (kinds.includes('iptables') && isIptablesChain(one.table, chain)) ||
+      (kinds.includes('ipvs') && isIPVSChain(one.table, chain));
+    judged.push(await judge(one, isOwn, scope));
   }
   return {
     jumps: judged.flatMap(({ jumps }) => jumps),

@@ -17,15 +17,13 @@ export type IptablesTable = (typeof iptablesTables)[number];
  */
 export const ownChain = 'KUBE-HAIRPIN';
 
-/** Of its iptables mode and of its ipvs mode, and of our iptables mode. */
+/** Of its iptables mode, some of its ipvs mode too, and of our iptables mode. */
 const chains: Readonly<Record<IptablesTable, readonly string[]>> = {
   nat: [
     'KUBE-SERVICES',
     'KUBE-NODEPORTS',
     'KUBE-POSTROUTING',
     'KUBE-MARK-MASQ',
-    'KUBE-NODE-PORT',
-    'KUBE-LOAD-BALANCER',
     'KUBE-PROXY-CANARY',
     ownChain,
   ],
@@ -35,13 +33,21 @@ const chains: Readonly<Record<IptablesTable, readonly string[]>> = {
     'KUBE-NODEPORTS',
     'KUBE-FORWARD',
     'KUBE-PROXY-FIREWALL',
+    'KUBE-PROXY-CANARY',
+  ],
+  mangle: ['KUBE-PROXY-CANARY'],
+};
+
+/** Of its ipvs mode only. */
+const ipvsChains: Readonly<Record<IptablesTable, readonly string[]>> = {
+  nat: ['KUBE-NODE-PORT', 'KUBE-LOAD-BALANCER'],
+  filter: [
     'KUBE-NODE-PORT',
     'KUBE-SOURCE-RANGES-FIREWALL',
     'KUBE-IPVS-FILTER',
     'KUBE-IPVS-OUT-FILTER',
-    'KUBE-PROXY-CANARY',
   ],
-  mangle: ['KUBE-PROXY-CANARY'],
+  mangle: [],
 };
 
 /** A chain of a Service or an endpoint: the hash is 16 characters of base32 (section 7.3). */
@@ -69,8 +75,18 @@ const jumps: Readonly<Record<IptablesTable, Readonly<Record<string, readonly str
   mangle: {},
 };
 
-export function isKubeProxyChain(table: IptablesTable, chain: string): boolean {
-  return chains[table].includes(chain) || (table === 'nat' && hashedChain.test(chain));
+/** Whether the chain is of its iptables mode or of ours, which have the same names. */
+export function isIptablesChain(table: IptablesTable, chain: string): boolean {
+  return chains[table].includes(chain) || (table === 'nat' && isServiceChain(chain));
+}
+
+export function isServiceChain(chain: string): boolean {
+  return hashedChain.test(chain);
+}
+
+/** Whether only its ipvs mode has the chain. */
+export function isIPVSChain(table: IptablesTable, chain: string): boolean {
+  return ipvsChains[table].includes(chain);
 }
 
 /** Whether a rule of the built-in chain `from` that jumps to `to` can only be kube-proxy's. */

@@ -98,9 +98,10 @@ const places: readonly (Place & { readonly subject: Subject })[] = [
 /** Found as kube-proxy's, whose names its chains have: where others need them they have to stay. */
 const foundAsKubeProxys: ModeName = 'iptables';
 
-/** What of kube-proxy's a mode replaces in nf_tables. */
+/** What of kube-proxy's a mode replaces in nf_tables. Our mode iptables makes chains of these
+ * names its own by itself. */
 function kindsReplacedBy(mode: ModeName): readonly Kind[] {
-  return mode === 'iptables' ? ['nftables'] : ['nftables', 'iptables'];
+  return mode === 'iptables' ? ['nftables', 'ipvs'] : ['nftables', 'iptables', 'ipvs'];
 }
 
 export class Takeover {
@@ -179,21 +180,22 @@ export class Takeover {
   async #takeOver(place: Place): Promise<void> {
     const { observer, verify } = this.#options;
     let leftovers = await this.#find(place);
-    if (isAny(leftovers)) {
+    // What refers to a chain may be a rule that our own mode is about to replace.
+    if (isAny(leftovers) || this.#isNews(place, leftovers)) {
       await verify();
       // That may have taken its time.
       leftovers = await this.#find(place);
       await removeLeftovers(this.#options.kernel, leftovers);
-      observer(this.#removed(place, leftovers));
+      if (isAny(leftovers)) observer(this.#removed(place, leftovers));
     }
     this.#tookOver.add(place);
-    const { kept } = leftovers;
-    const known = JSON.stringify(kept);
-    if (kept.length > 0 && known !== this.#kept.get(place)) {
-      const { backend, family } = place;
-      observer({ kind: 'kept', backend, family, kept });
-    }
-    this.#kept.set(place, known);
+    const { backend, family, kept } = leftovers;
+    if (this.#isNews(place, leftovers)) observer({ kind: 'kept', backend, family, kept });
+    this.#kept.set(place, JSON.stringify(kept));
+  }
+
+  #isNews(place: Place, { kept }: Leftovers): boolean {
+    return kept.length > 0 && JSON.stringify(kept) !== this.#kept.get(place);
   }
 
   async #takeOverIPVS(): Promise<void> {

@@ -35,7 +35,7 @@ async function everything(namespace: Namespace): Promise<string> {
 async function takeOver(kernel: Kernel, scope: Scope = 'replaced'): Promise<Leftovers[]> {
   const found: Leftovers[] = [];
   for (const family of ['IPv4', 'IPv6'] as const) {
-    const leftovers = await findLeftovers(kernel, family, ['nftables', 'iptables'], scope);
+    const leftovers = await findLeftovers(kernel, family, ['nftables', 'iptables', 'ipvs'], scope);
     await removeLeftovers(kernel, leftovers);
     found.push(leftovers);
   }
@@ -108,6 +108,25 @@ test('what its ipvs mode left in iptables goes too', async () => {
     restore(other, 'IPv4', restoreText(ipvsRules, ['others'])),
   );
   expect(await everything(namespace)).toBe(others);
+});
+
+test('what only its ipvs mode has goes from among the chains that our iptables mode has', async () => {
+  const { kernel, namespace } = await createKernel();
+  const isExtra = ({ text }: Line): boolean =>
+    /KUBE-(?:NODE-PORT|LOAD-BALANCER|SOURCE-RANGES-FIREWALL|IPVS)/.test(text);
+  const extra = ipvsRules.map((line): Line => {
+    return { ...line, owner: isExtra(line) ? 'kube-proxy' : 'others' };
+  });
+  const load = (into: Namespace, owners: readonly Line['owner'][]): Promise<void> =>
+    restore(into, 'IPv4', restoreText(extra, owners));
+  await load(namespace, ['kube-proxy', 'others']);
+  // As our mode would write it.
+  await namespace.run('iptables-nft', ['-t', 'nat', '-F', 'KUBE-SERVICES']);
+  await removeLeftovers(
+    kernel,
+    await findLeftovers(kernel, 'IPv4', ['nftables', 'ipvs'], 'replaced'),
+  );
+  expect(await everything(namespace)).toBe(await onlyOthers((other) => load(other, ['others'])));
 });
 
 test("a chain that a container runtime's rules need stays, and works", async () => {

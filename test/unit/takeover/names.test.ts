@@ -1,5 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import { isKubeProxyChain, isKubeProxyJump } from '../../../src/takeover/names.ts';
+import {
+  type IptablesTable,
+  isIPVSChain,
+  isIptablesChain,
+  isKubeProxyJump,
+} from '../../../src/takeover/names.ts';
+
+function isKubeProxyChain(table: IptablesTable, chain: string): boolean {
+  return isIptablesChain(table, chain) || isIPVSChain(table, chain);
+}
 
 describe('a chain', () => {
   it.each([
@@ -31,6 +40,26 @@ describe('a chain', () => {
   ] as const)("of table %s named %s is somebody else's", (table, chain) => {
     expect(isKubeProxyChain(table, chain)).toBe(false);
   });
+});
+
+describe('a chain that only the ipvs mode has', () => {
+  it.each([
+    ['nat', 'KUBE-NODE-PORT'],
+    ['nat', 'KUBE-LOAD-BALANCER'],
+    ['filter', 'KUBE-NODE-PORT'],
+    ['filter', 'KUBE-SOURCE-RANGES-FIREWALL'],
+    ['filter', 'KUBE-IPVS-FILTER'],
+    ['filter', 'KUBE-IPVS-OUT-FILTER'],
+  ] as const)('is %s %s', (table, chain) => {
+    expect([isIPVSChain(table, chain), isIptablesChain(table, chain)]).toEqual([true, false]);
+  });
+
+  it.each(['KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-SVC-XPGD46QRK7WJZT7O'])(
+    'is not %s, which our iptables mode has too',
+    (chain) => {
+      expect([isIPVSChain('nat', chain), isIptablesChain('nat', chain)]).toEqual([false, true]);
+    },
+  );
 });
 
 describe('a jump', () => {

@@ -139,6 +139,40 @@ describe('taking over', () => {
     expect(scene.kinds()).toEqual(['removed']);
   });
 
+  it("removes what only kube-proxy's ipvs mode has from among our mode's chains", async () => {
+    const kernel = new FakeKernel();
+    const filter = { INPUT: ['KUBE-NODEPORTS', ''], 'KUBE-NODEPORTS': [''] };
+    const extra = { 'KUBE-IPVS-FILTER': [''], 'KUBE-NODE-PORT': [''] };
+    write(kernel, 'filter', merge({ INPUT: ['KUBE-IPVS-FILTER'] }, filter, extra));
+    const scene = new Scene(kernel, 'iptables');
+    await scene.clock.pass(0);
+    expect(kernel.ruleset()).toBe(without('filter', filter));
+    expect(scene.events).toMatchObject([
+      { kind: 'removed', leftovers: { jumps: [{ chain: 'INPUT' }], chains: [{}, {}] } },
+    ]);
+  });
+
+  it('does not take a rule for a reason to keep that our own mode is about to replace', async () => {
+    const kernel = new FakeKernel();
+    const leftover = { 'KUBE-SERVICES': ['KUBE-NODE-PORT'], 'KUBE-NODE-PORT': ['KUBE-MARK-MASQ'] };
+    write(
+      kernel,
+      'nat',
+      merge({ PREROUTING: ['KUBE-SERVICES'], 'KUBE-MARK-MASQ': [''] }, leftover),
+    );
+    const scene = new Scene(kernel, 'iptables');
+    scene.verified = 'waiting';
+    await scene.clock.pass(1000);
+    const flush = new RecordWriter(nftOps);
+    flush.write('chainFlush', { family: NFPROTO.IPv4, table: 'nat', chain: 'KUBE-SERVICES' });
+    kernel.foreign(flush.finish());
+    scene.release();
+    await scene.clock.pass(0);
+    expect(scene.kinds()).toEqual(['removed']);
+    expect(kernel.ruleset()).toContain('KUBE-SERVICES');
+    expect(kernel.ruleset()).not.toContain('KUBE-NODE-PORT');
+  });
+
   it('tries again what the kernel refuses, and one family does not wait for the other', async () => {
     const kernel = new FakeKernel();
     write(kernel, 'nat', kubeProxy);
