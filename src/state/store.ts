@@ -138,7 +138,7 @@ export class ClusterState {
   #setService(service: Service): boolean {
     const key = serviceKey(service);
     const previous = this.#services.get(key);
-    if (isDeepStrictEqual(previous, service)) return false;
+    if (previous !== undefined && isDeepStrictEqual(previous, service)) return false;
     this.#services.set(key, service);
     this.#mark(key, previous === undefined ? 'new' : 'known');
     return true;
@@ -154,7 +154,7 @@ export class ClusterState {
   #setSlice(slice: EndpointSlice): boolean {
     const key = serviceKey(slice);
     const previous = this.#slices.get(key);
-    if (isDeepStrictEqual(previous, slice)) return false;
+    if (previous !== undefined && isDeepStrictEqual(previous, slice)) return false;
     if (previous !== undefined && ownerKey(previous) !== ownerKey(slice)) this.#deleteSlice(key);
 
     const owner = ownerKey(slice);

@@ -21,15 +21,16 @@ export interface DesiredOptions {
   readonly resolved?: (service: string) => void;
 }
 
-/** Keys of one Service's Forwardings in one family. */
-type KeysOf = Readonly<Record<Family, readonly string[]>>;
-
-const noKeys: KeysOf = { IPv4: [], IPv6: [] };
+const noKeys: readonly string[] = [];
 
 export class Desired {
   readonly #options: DesiredOptions;
   readonly #claims = new Claims();
-  readonly #keys = new Map<string, KeysOf>();
+  /** Keys of the Forwardings of each Service that has any. */
+  readonly #keys: Readonly<Record<Family, Map<string, readonly string[]>>> = {
+    IPv4: new Map(),
+    IPv6: new Map(),
+  };
 
   constructor(options: DesiredOptions) {
     this.#options = options;
@@ -65,8 +66,6 @@ export class Desired {
   #want(name: string, forwardings: readonly Forwarding[], receivedMs: number): void {
     const { clock, families, state } = this.#options;
     const resolvedMs = clock.now();
-    const before = this.#keys.get(name) ?? noKeys;
-    const now: Record<Family, string[]> = { IPv4: [], IPv6: [] };
     const triggers = state.takeTriggerTimes(name);
     for (const sync of families) {
       const { family } = sync;
@@ -77,18 +76,15 @@ export class Desired {
         triggerTimesMs = [];
         return made;
       };
-      for (const forwarding of forwardings) {
-        if (forwarding.family !== family) continue;
-        const key = forwardingKey(forwarding.servicePort);
-        now[family].push(key);
-        sync.want(key, forwarding, cause());
-      }
-      for (const key of before[family]) {
-        if (!now[family].includes(key)) sync.want(key, undefined, cause());
-      }
+      const known = this.#keys[family];
+      const before = known.get(name) ?? noKeys;
+      const own = forwardings.filter((forwarding) => forwarding.family === family);
+      const now = own.map(({ servicePort }) => forwardingKey(servicePort));
+      for (const [i, forwarding] of own.entries()) sync.want(now[i]!, forwarding, cause());
+      for (const key of before) if (!now.includes(key)) sync.want(key, undefined, cause());
+      if (now.length > 0) known.set(name, now);
+      else known.delete(name);
     }
-    if (forwardings.length > 0) this.#keys.set(name, now);
-    else this.#keys.delete(name);
     this.#options.resolved?.(name);
   }
 }

@@ -27,7 +27,7 @@ export class Lane {
   #length = 0;
   #count = 0;
 
-  constructor(set: SetDefinition, purpose: 'add' | 'delete') {
+  constructor(set: SetDefinition, purpose: Purpose) {
     this.set = set;
     // A deletion names the key (and its end); what the key maps to does not matter.
     const mask = purpose === 'add' ? ~0 : ElementShape.keyEnd | ElementShape.flags;
@@ -142,11 +142,18 @@ export class Lane {
   }
 }
 
+/** In the order in which they are written. */
+const purposes = ['delete', 'add'] as const;
+type Purpose = (typeof purposes)[number];
+
 /** The lanes of one table in one transaction: the kernel looks a set up once a message. */
 export class SetLanes<Name extends string> {
   readonly #table: TablePlace;
   readonly #sets: Readonly<Record<Name, SetDefinition>>;
-  readonly #lanes = new Map<string, Lane>();
+  readonly #lanes: Readonly<Record<Purpose, Map<Name, Lane>>> = {
+    delete: new Map(),
+    add: new Map(),
+  };
 
   constructor(table: TablePlace, sets: Readonly<Record<Name, SetDefinition>>) {
     this.#table = table;
@@ -155,22 +162,25 @@ export class SetLanes<Name extends string> {
 
   get count(): number {
     let count = 0;
-    for (const lane of this.#lanes.values()) count += lane.count;
+    for (const purpose of purposes) {
+      for (const lane of this.#lanes[purpose].values()) count += lane.count;
+    }
     return count;
   }
 
   get byteLength(): number {
     let bytes = 0;
-    for (const lane of this.#lanes.values()) bytes += lane.byteLength;
+    for (const purpose of purposes) {
+      for (const lane of this.#lanes[purpose].values()) bytes += lane.byteLength;
+    }
     return bytes;
   }
 
-  to(purpose: 'add' | 'delete', set: Name, owner: string): Lane {
-    const id = `${purpose} ${set}`;
-    let lane = this.#lanes.get(id);
+  to(purpose: Purpose, set: Name, owner: string): Lane {
+    let lane = this.#lanes[purpose].get(set);
     if (lane === undefined) {
       lane = new Lane(this.#sets[set], purpose);
-      this.#lanes.set(id, lane);
+      this.#lanes[purpose].set(set, lane);
     }
     lane.own(owner);
     return lane;
@@ -182,9 +192,9 @@ export class SetLanes<Name extends string> {
    */
   write(writer: OpWriter): Map<number, Lane> {
     const written = new Map<number, Lane>();
-    for (const purpose of ['delete', 'add'] as const) {
+    for (const purpose of purposes) {
       for (const set in this.#sets) {
-        const lane = this.#lanes.get(`${purpose} ${set}`);
+        const lane = this.#lanes[purpose].get(set);
         if (lane === undefined || lane.count === 0) continue;
         written.set(writeLane(writer, this.#table, lane, purpose), lane);
       }
@@ -198,7 +208,7 @@ function writeLane(
   writer: OpWriter,
   { family, table }: TablePlace,
   lane: Lane,
-  purpose: 'add' | 'delete',
+  purpose: Purpose,
 ): number {
   const { keyLength, dataLength } = fieldsOfSet(family, table, lane.set);
   return writer.write(purpose === 'add' ? 'elementsAdd' : 'elementsDelete', {

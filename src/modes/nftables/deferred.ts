@@ -48,6 +48,7 @@ export class Deferred {
 
   /** All that the kernel holds beyond the end of a pool; nothing when `from` is `to`. */
   found(set: SetName, id: string, key: Uint8Array, from: number, to: number): void {
+    if (from === to && this.#ranges.size === 0) return;
     const name = rangeId(set, id);
     if (from < to) this.#ranges.put(name, { set, id, key, from, to, aged: false });
     else if (this.#ranges.get(name) !== undefined) this.#ranges.put(name, undefined);
