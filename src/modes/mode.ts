@@ -165,6 +165,9 @@ export interface Planner {
   /** Addresses refused since the last call; only modes that bind addresses refuse any. */
   takeRefused?(): readonly RefusedAddress[];
 
+  /** Only modes that have rules for each Service count them. */
+  takeRuleCounts?(): readonly RuleCount[];
+
   /**
    * Reads what the kernel holds of ours. Read-only. No batch may be under way meanwhile, unless the
    * mode's observations allow it (`besideBatches`); none at its start in any case.
@@ -188,6 +191,14 @@ export interface Planner {
    * first repair, from what is wanted). Nothing else may be asked of the planner meanwhile.
    */
   reset(inForce: Iterable<Forwarding>, pause: Pause): Promise<void>;
+}
+
+/** Rules of one table. */
+export interface RuleCount {
+  readonly table: string;
+  readonly total: number;
+  /** Since they were counted last. */
+  readonly written: number;
 }
 
 /** An address that a Service asks for, but that is this machine's own. */

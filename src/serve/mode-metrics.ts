@@ -2,7 +2,7 @@
  * Metrics that kube-proxy has in some of its modes only (behaviour document 10.3): those of the
  * mode that runs are exposed, the others are not.
  */
-import { Counter, Histogram, type Metric, type Registry } from 'prom-client';
+import { Counter, Gauge, Histogram, type Metric, type Registry } from 'prom-client';
 import type { ModeName } from '../modes/mode.ts';
 import type { FamilyEvent } from '../sync/events.ts';
 import { exponential } from './buckets.ts';
@@ -17,6 +17,8 @@ const names = {
   nftablesCleanupFailures: 'kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total',
   restoreFailures: 'kubeproxy_sync_proxy_rules_iptables_restore_failures_total',
   partialRestoreFailures: 'kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total',
+  iptablesRules: 'kubeproxy_sync_proxy_rules_iptables_total',
+  iptablesRulesLast: 'kubeproxy_sync_proxy_rules_iptables_last',
   // Asked for by users, never upstream's.
   iptablesSyncs: 'kubeproxy_iptables_sync_total',
   ipvsSyncs: 'kubeproxy_ipvs_sync_total',
@@ -30,6 +32,8 @@ const exposed: Readonly<Record<ModeName, readonly Name[]>> = {
     'partialSync',
     'restoreFailures',
     'partialRestoreFailures',
+    'iptablesRules',
+    'iptablesRulesLast',
     'iptablesSyncs',
   ],
   ipvs: ['restoreFailures', 'ipvsSyncs'],
@@ -57,9 +61,13 @@ export class ModeMetrics {
     this.#mode = mode;
   }
 
-  done({ family, ok, purpose, durationMs }: Done): void {
+  done({ family, ok, purpose, durationMs, rules = [] }: Done): void {
     const label = { ip_family: family };
     const { fullSync, partialSync, iptablesSyncs, ipvsSyncs } = this.#metrics;
+    for (const { table, total, written } of rules) {
+      this.#metrics.iptablesRules.set({ table, ...label }, total);
+      this.#metrics.iptablesRulesLast.set({ table, ...label }, written);
+    }
     (purpose === 'changes' ? partialSync : fullSync).observe(label, durationMs / 1000);
     if (!ok) return;
     if (this.#mode === 'iptables') iptablesSyncs.inc(label);
@@ -81,8 +89,7 @@ export class ModeMetrics {
 }
 
 /** None is exposed yet. */
-function makeMetrics(): Record<Exclude<Name, 'fullSync' | 'partialSync'>, Counter> &
-  Record<'fullSync' | 'partialSync', Histogram> {
+function makeMetrics() {
   const described = (name: Name, help: string) => ({
     name: names[name],
     help: `[ALPHA] ${help}`,
@@ -90,6 +97,8 @@ function makeMetrics(): Record<Exclude<Name, 'fullSync' | 'partialSync'>, Counte
     registers: [],
   });
   const counter = (name: Name, help: string) => new Counter(described(name, help));
+  const gauge = (name: Name, help: string) =>
+    new Gauge({ ...described(name, help), labelNames: ['table', 'ip_family'] });
   const histogram = (name: Name, help: string) =>
     new Histogram({ ...described(name, help), buckets: exponential });
   return {
@@ -108,6 +117,8 @@ function makeMetrics(): Record<Exclude<Name, 'fullSync' | 'partialSync'>, Counte
       'partialRestoreFailures',
       'Failed syncs that were to write what changed',
     ),
+    iptablesRules: gauge('iptablesRules', 'Rules of ours, without jumps from built-in chains'),
+    iptablesRulesLast: gauge('iptablesRulesLast', 'Rules that the last sync wrote'),
     iptablesSyncs: counter('iptablesSyncs', 'Syncs of mode iptables that succeeded'),
     ipvsSyncs: counter('ipvsSyncs', 'Syncs of mode ipvs that succeeded'),
   };

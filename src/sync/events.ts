@@ -1,6 +1,6 @@
 /** What the sync loop tells the world: values that logs, metrics and health are made from. */
 import type { KernelFailure } from '../kernel/kernel.ts';
-import type { Drift, RefusedAddress } from '../modes/mode.ts';
+import type { Drift, RefusedAddress, RuleCount } from '../modes/mode.ts';
 import type { Family } from '../state/address.ts';
 import type { Conflict } from '../state/claims.ts';
 import type { ServicePortName } from '../state/types.ts';
@@ -55,6 +55,8 @@ export type FamilyEvent = { readonly family: Family } & (
       readonly purpose: Purpose;
       readonly ok: boolean;
       readonly durationMs: number;
+      /** By table, in a mode that counts them. */
+      readonly rules?: readonly RuleCount[];
     }
   | {
       readonly kind: 'failed';

@@ -311,7 +311,9 @@ export class FamilySync {
     this.#tellSettled();
     for (const refused of this.#planner.takeRefused?.() ?? [])
       observer({ kind: 'address-refused', family: this.family, ...refused });
-    observer({ kind: 'done', family: this.family, purpose, ok, durationMs: now - startedMs });
+    const durationMs = now - startedMs;
+    const rules = this.#planner.takeRuleCounts?.() ?? [];
+    observer({ kind: 'done', family: this.family, purpose, ok, durationMs, rules });
     if (this.#queued) observer({ kind: 'queued', family: this.family });
   }
 

@@ -13,6 +13,7 @@ import type {
   Observation,
   Pause,
   Planner,
+  RuleCount,
 } from '../mode.ts';
 import { RuleCompiler } from './compiler.ts';
 import { nodePortRules, type PlacedRule, placeOf } from './layout.ts';
@@ -26,6 +27,7 @@ import {
   type SharedRule,
   sameRules,
 } from './repair.ts';
+import { RuleCounts } from './rule-counts.ts';
 import { Transaction } from './transaction.ts';
 import { ownChains, sharedRules } from './translation.ts';
 
@@ -46,6 +48,7 @@ export class IptablesPlanner implements Planner {
   readonly #shared = new Counter<SharedRule>();
   /** Handles of those that are in force, by id. */
   readonly #handles = new Map<string, number>();
+  readonly #counts: RuleCounts;
   #pendingShared = 0;
   /** Chains to write, and what repairs write. */
   #transaction: Transaction;
@@ -55,6 +58,7 @@ export class IptablesPlanner implements Planner {
     this.family = config.family;
     this.#config = config;
     this.#compiler = new RuleCompiler(config.family);
+    this.#counts = new RuleCounts(config);
     this.#environment = environment;
     this.#transaction = new Transaction(config.family);
     this.#startAnew();
@@ -71,6 +75,7 @@ export class IptablesPlanner implements Planner {
     for (const rule of this.#sharedRules(next)) this.#claim(rule);
     const before = this.#ownChains(previous);
     const after = this.#ownChains(next);
+    this.#counts.own(owner, countRules(after));
     for (const [name, rules] of after) {
       const old = before.get(name);
       if (old !== undefined && sameRules(old, rules)) continue;
@@ -107,6 +112,7 @@ export class IptablesPlanner implements Planner {
       });
     }
     this.#touch(transaction);
+    for (const [table, rules] of transaction.rulesWritten()) this.#counts.written(table, rules);
     const { gone } = transaction.rules();
     return transaction.batch((handles) => {
       for (const { id } of gone) if (id !== undefined) this.#handles.delete(id);
@@ -149,6 +155,7 @@ export class IptablesPlanner implements Planner {
   #startAnew(): void {
     this.#transaction = new Transaction(this.family);
     this.#shared.clear();
+    this.#counts.forget();
     for (const rule of this.#nodePortRules()) this.#claim(rule);
     this.#pendingShared = 0;
   }
@@ -167,7 +174,9 @@ export class IptablesPlanner implements Planner {
   repair(found: Observation, wanted: Forwarding): Drift {
     const context = this.#context(found);
     const owner = forwardingKey(wanted.servicePort);
-    for (const [chain, rules] of this.#ownChains(wanted)) {
+    const chains = this.#ownChains(wanted);
+    this.#counts.own(owner, countRules(chains));
+    for (const [chain, rules] of chains) {
       repairChain(context, { table: 'nat', chain }, rules, owner);
     }
     for (const rule of this.#sharedRules(wanted)) repairShared(context, rule);
@@ -192,13 +201,19 @@ export class IptablesPlanner implements Planner {
     };
   }
 
+  takeRuleCounts(): readonly RuleCount[] {
+    return this.#counts.take();
+  }
+
   #claim(rule: SharedRule): void {
+    if (!this.#shared.has(rule.id)) this.#counts.shared(rule, 1);
     this.#shared.claim(rule.id, rule);
     this.#pendingShared += 1;
   }
 
   #release(rule: SharedRule): void {
     this.#shared.release(rule.id, rule);
+    if (!this.#shared.has(rule.id)) this.#counts.shared(rule, -1);
     this.#pendingShared += 1;
   }
 
@@ -233,6 +248,10 @@ export class IptablesPlanner implements Planner {
     }
     return compiled;
   }
+}
+
+function countRules(chains: ReadonlyMap<string, readonly CompiledRule[]>): number {
+  return [...chains.values()].reduce((sum, { length }) => sum + length, 0);
 }
 
 /** An Observation is only ever handed back to the mode that made it. */

@@ -13,6 +13,7 @@ import {
 import type { Family } from '../../state/address.ts';
 import type { Batch } from '../mode.ts';
 import { placeOf, type TableChain } from './layout.ts';
+import type { TableName } from './names.ts';
 
 interface Owned {
   /** Key of the Forwarding to blame for a refusal; empty = none. */
@@ -113,6 +114,15 @@ export class Transaction {
   /** The rules that come and go by themselves. */
   rules(): { readonly come: readonly NewRule[]; readonly gone: readonly OldRule[] } {
     return { come: this.#newRules, gone: this.#oldRules };
+  }
+
+  /** How many rules it writes into each table; a table may come several times. */
+  rulesWritten(): (readonly [TableName, number])[] {
+    const contents = [...this.#contents.values()];
+    return [
+      ...contents.map(({ table, rules }) => [table, rules.length] as const),
+      ...this.#newRules.map(({ table }) => [table, 1] as const),
+    ];
   }
 
   /**

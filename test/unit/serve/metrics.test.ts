@@ -79,8 +79,10 @@ describe('metrics', () => {
       [
         ...fullAndPartial,
         'iptables_sync_total counter',
+        'sync_proxy_rules_iptables_last gauge',
         'sync_proxy_rules_iptables_partial_restore_failures_total counter',
         'sync_proxy_rules_iptables_restore_failures_total counter',
+        'sync_proxy_rules_iptables_total gauge',
       ],
     ],
     [
@@ -116,6 +118,17 @@ describe('metrics', () => {
       const name = `kubeproxy_${mode}_sync_total`;
       expect(await lines(`${name}{`)).toEqual([`${name}{ip_family="IPv6"} 1`]);
     }
+  });
+
+  it('tell how many rules mode iptables has, and how many the last sync wrote', async () => {
+    metrics.running('iptables');
+    const rules = [{ table: 'nat', total: 12, written: 3 }];
+    const done = { kind: 'done', family: 'IPv4', purpose: 'changes', durationMs: 1 } as const;
+    metrics.observe({ ...done, ok: true, rules });
+    const name = 'kubeproxy_sync_proxy_rules_iptables';
+    const labels = '{table="nat",ip_family="IPv4"}';
+    expect(await lines(`${name}_total{`)).toEqual([`${name}_total${labels} 12`]);
+    expect(await lines(`${name}_last{`)).toEqual([`${name}_last${labels} 3`]);
   });
 
   it('say which feature gates are on, and of which stage they are', async () => {
