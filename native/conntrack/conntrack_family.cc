@@ -33,18 +33,11 @@ std::expected<R, protocol::DecodeError> ReadChecked(std::span<const std::uint8_t
 
 }  // namespace
 
+ConntrackFamily::ConntrackFamily() noexcept
+    : socket_({.protocol = NETLINK_NETFILTER, .family_header_bytes = sizeof(nfgenmsg)}) {}
+
 bool ConntrackFamily::Handles(std::uint32_t code) const noexcept {
   return code == DumpRequest::kCode || code == DeleteRequest::kCode;
-}
-
-std::expected<wire::Socket*, SystemError> ConntrackFamily::OpenSocket() {
-  if (!socket_) {
-    auto opened = wire::Socket::Open(
-        {.protocol = NETLINK_NETFILTER, .family_header_bytes = sizeof(nfgenmsg)});
-    if (!opened) return std::unexpected(opened.error());
-    socket_.emplace(std::move(*opened));
-  }
-  return &*socket_;
 }
 
 std::expected<ByteBuffer, SystemError> ConntrackFamily::Run(std::span<const std::uint8_t> buffer) {
@@ -58,23 +51,22 @@ std::expected<ByteBuffer, SystemError> ConntrackFamily::Run(std::span<const std:
   }
   const auto request = ReadChecked<DeleteRequest>(record->payload);
   if (!request) return Refuse(request.error());
-  const auto socket = OpenSocket();
+  const auto socket = socket_.Open();
   if (!socket) return std::unexpected(socket.error());
   auto reply = RunDelete(**socket, *request);
-  if (!reply) socket_.reset();
+  if (!reply) socket_.Close();
   return reply;
 }
 
 std::expected<ByteBuffer, SystemError> ConntrackFamily::Dump(const DumpRequest& request) {
-  const auto socket = OpenSocket();
+  const auto socket = socket_.Open();
   if (!socket) return std::unexpected(socket.error());
   auto outcome = RunDump(**socket, request, filter_);
   if (outcome && filter_ == KernelFilter::kWanted && IsUnsupported(outcome->error)) {
     outcome = RunDump(**socket, request, KernelFilter::kNone);
     if (outcome && outcome->error == 0) filter_ = KernelFilter::kNone;
   }
-  // Late answers would be taken for those of the next request: start afresh.
-  if (!outcome || !outcome->complete) socket_.reset();
+  if (!outcome || !outcome->complete) socket_.Close();
   if (!outcome) return std::unexpected(outcome.error());
   return std::move(outcome->reply);
 }

@@ -34,53 +34,48 @@ OpResult TryDestroy(const protocol::Record& record, std::uint32_t index, wire::P
 
 }  // namespace
 
+IpsetFamily::IpsetFamily() noexcept
+    : socket_({.protocol = NETLINK_NETFILTER, .family_header_bytes = sizeof(nfgenmsg)}) {}
+
 bool IpsetFamily::Handles(std::uint32_t code) const noexcept {
   return code == IpsetDestroy::kCode || code == IpsetsDump::kCode || code == IpsetPortsDump::kCode;
 }
 
-std::expected<wire::Socket*, SystemError> IpsetFamily::OpenSocket() {
-  if (!socket_) {
-    auto opened = wire::Socket::Open(
-        {.protocol = NETLINK_NETFILTER, .family_header_bytes = sizeof(nfgenmsg)});
-    if (!opened) return std::unexpected(opened.error());
-    socket_.emplace(std::move(*opened));
-  }
-  return &*socket_;
-}
-
 std::expected<ByteBuffer, SystemError> IpsetFamily::Run(std::span<const std::uint8_t> buffer) {
-  const auto socket = OpenSocket();
+  const auto socket = socket_.Open();
   if (!socket) return std::unexpected(socket.error());
   protocol::RecordReader reader(buffer);
   const auto first = reader.Next();
   if (first && first->code != IpsetDestroy::kCode) {
     if (!reader.AtEnd()) return protocol::RefuseDump({"request", "buffer", "holds more than one"});
-    return Dump(*first);
+    auto reply = Dump(**socket, *first);
+    if (!reply) socket_.Close();
+    return reply;
   }
   wire::Pipeline pipeline(**socket);
   auto reply = protocol::AttemptAll(buffer, pipeline, TryDestroy);
-  if (!reply) socket_.reset();
+  if (!reply) socket_.Close();
   return reply;
 }
 
-std::expected<ByteBuffer, SystemError> IpsetFamily::Dump(const protocol::Record& request) {
+std::expected<ByteBuffer, SystemError> IpsetFamily::Dump(wire::Socket& socket,
+                                                         const protocol::Record& request) {
   const auto ports = IpsetPortsDump::Read(request.payload);
   const bool is_ports = request.code == IpsetPortsDump::kCode;
   if (is_ports && !ports) return protocol::RefuseDump(ports.error());
-  const std::uint32_t sequence = socket_->next_sequence();
-  socket_->SkipSequences(1);
+  const std::uint32_t sequence = socket.next_sequence();
+  socket.SkipSequences(1);
   const wire::MessageWriter message =
       is_ports ? EncodeListMembers(ports->set, sequence) : EncodeListHeaders(sequence);
-  const auto sent = socket_->Send(message.bytes());
+  const auto sent = socket.Send(message.bytes());
   if (!sent) return std::unexpected(sent.error());
   protocol::RecordWriter out;
   wire::DumpReader reader(sequence, [&](const wire::Message& answer) {
     return is_ports ? TakePorts(answer, out) : TakeHeader(answer, out);
   });
-  const auto complete = wire::ReceiveDump(*socket_, reader);
-  // Late answers would be taken for those of the next request: start afresh.
-  if (!complete || !*complete) socket_.reset();
+  const auto complete = wire::ReceiveDump(socket, reader);
   if (!complete) return std::unexpected(complete.error());
+  if (!*complete) socket_.Close();
   return protocol::EndDump(reader.Finish(), std::move(out));
 }
 

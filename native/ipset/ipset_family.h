@@ -1,25 +1,25 @@
 #ifndef FAIRLEAD_IPSET_IPSET_FAMILY_H_
 #define FAIRLEAD_IPSET_IPSET_FAMILY_H_
 
-#include <optional>
-
 #include "protocol/family.h"
 #include "protocol/record_reader.h"
-#include "wire/socket.h"
+#include "wire/lazy_socket.h"
 
 namespace fairlead::ipset {
 
 /** Sets of ipset: a buffer holds ops, each of which is tried by itself, or one request. */
 class IpsetFamily : public protocol::Family {
  public:
+  IpsetFamily() noexcept;
+
   bool Handles(std::uint32_t code) const noexcept override;
   std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer) override;
 
  private:
-  std::expected<wire::Socket*, SystemError> OpenSocket();
-  std::expected<ByteBuffer, SystemError> Dump(const protocol::Record& request);
+  std::expected<ByteBuffer, SystemError> Dump(wire::Socket& socket,
+                                              const protocol::Record& request);
 
-  std::optional<wire::Socket> socket_;
+  wire::LazySocket socket_;
 };
 
 }  // namespace fairlead::ipset

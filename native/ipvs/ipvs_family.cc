@@ -38,51 +38,41 @@ std::expected<ByteBuffer, SystemError> RunOps(wire::Socket& socket, std::uint16_
 }  // namespace
 
 IpvsFamily::IpvsFamily(int receive_buffer_bytes) noexcept
-    : receive_buffer_bytes_(receive_buffer_bytes > 0 ? receive_buffer_bytes : kReceiveBufferBytes) {
-}
+    : socket_({.protocol = NETLINK_GENERIC,
+               .receive_buffer_bytes =
+                   receive_buffer_bytes > 0 ? receive_buffer_bytes : kReceiveBufferBytes,
+               .family_header_bytes = GENL_HDRLEN}) {}
 
 bool IpvsFamily::Handles(std::uint32_t code) const noexcept {
   return IsOp(code) || IsRequest(code);
 }
 
-std::expected<wire::Socket*, SystemError> IpvsFamily::OpenSocket() {
-  if (!socket_) {
-    auto opened = wire::Socket::Open({.protocol = NETLINK_GENERIC,
-                                      .receive_buffer_bytes = receive_buffer_bytes_,
-                                      .family_header_bytes = GENL_HDRLEN});
-    if (!opened) return std::unexpected(opened.error());
-    socket_.emplace(std::move(*opened));
-  }
-  return &*socket_;
-}
-
 std::expected<ByteBuffer, SystemError> IpvsFamily::Run(std::span<const std::uint8_t> buffer) {
-  const auto socket = OpenSocket();
+  const auto socket = socket_.Open();
   if (!socket) return std::unexpected(socket.error());
   // Anew each time: the number changes when the module is unloaded and loaded again.
   const auto family = ResolveFamily(**socket);
   if (!family) {
-    socket_.reset();
+    socket_.Close();
     return std::unexpected(family.error());
   }
   const auto first = protocol::RecordReader(buffer).Next();
-  if (first && IsRequest(first->code)) return RunRequest(*family, buffer);
+  if (first && IsRequest(first->code)) return RunRequest(**socket, *family, buffer);
   if (family->id == 0) return RefusedOps(*family);
   auto reply = RunOps(**socket, family->id, buffer);
-  if (!reply) socket_.reset();
+  if (!reply) socket_.Close();
   return reply;
 }
 
 std::expected<ByteBuffer, SystemError> IpvsFamily::RunRequest(
-    const FamilyId& family, std::span<const std::uint8_t> buffer) {
+    wire::Socket& socket, const FamilyId& family, std::span<const std::uint8_t> buffer) {
   const auto request = ReadRequest(buffer);
   if (!request) return protocol::RefuseDump(request.error());
   if (family.id == 0) {
     return protocol::EndDump({.error = family.error, .words = family.words}, {});
   }
-  auto outcome = ipvs::RunRequest(*socket_, family.id, *request);
-  // Late answers would be taken for those of the next request: start afresh.
-  if (!outcome || !outcome->complete) socket_.reset();
+  auto outcome = ipvs::RunRequest(socket, family.id, *request);
+  if (!outcome || !outcome->complete) socket_.Close();
   if (!outcome) return std::unexpected(outcome.error());
   return std::move(outcome->reply);
 }

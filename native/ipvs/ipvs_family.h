@@ -1,11 +1,9 @@
 #ifndef FAIRLEAD_IPVS_IPVS_FAMILY_H_
 #define FAIRLEAD_IPVS_IPVS_FAMILY_H_
 
-#include <optional>
-
 #include "ipvs/family_id.h"
 #include "protocol/family.h"
-#include "wire/socket.h"
+#include "wire/lazy_socket.h"
 
 namespace fairlead::ipvs {
 
@@ -19,12 +17,10 @@ class IpvsFamily : public protocol::Family {
   std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer) override;
 
  private:
-  std::expected<wire::Socket*, SystemError> OpenSocket();
-  std::expected<ByteBuffer, SystemError> RunRequest(const FamilyId& family,
+  std::expected<ByteBuffer, SystemError> RunRequest(wire::Socket& socket, const FamilyId& family,
                                                     std::span<const std::uint8_t> buffer);
 
-  int receive_buffer_bytes_;
-  std::optional<wire::Socket> socket_;
+  wire::LazySocket socket_;
 };
 
 }  // namespace fairlead::ipvs

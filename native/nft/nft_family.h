@@ -1,10 +1,8 @@
 #ifndef FAIRLEAD_NFT_NFT_FAMILY_H_
 #define FAIRLEAD_NFT_NFT_FAMILY_H_
 
-#include <optional>
-
 #include "protocol/family.h"
-#include "wire/socket.h"
+#include "wire/lazy_socket.h"
 
 namespace fairlead::nft {
 
@@ -18,10 +16,7 @@ class NftFamily : public protocol::Family {
   std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer) override;
 
  private:
-  std::expected<wire::Socket*, SystemError> OpenSocket();
-
-  int receive_buffer_bytes_;
-  std::optional<wire::Socket> socket_;
+  wire::LazySocket socket_;
 };
 
 }  // namespace fairlead::nft

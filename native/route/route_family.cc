@@ -63,41 +63,31 @@ std::expected<ByteBuffer, SystemError> RunOps(wire::Socket& socket,
 }  // namespace
 
 RouteFamily::RouteFamily(int receive_buffer_bytes) noexcept
-    : receive_buffer_bytes_(receive_buffer_bytes > 0 ? receive_buffer_bytes : kReceiveBufferBytes) {
-}
+    : socket_({.protocol = NETLINK_ROUTE,
+               .receive_buffer_bytes =
+                   receive_buffer_bytes > 0 ? receive_buffer_bytes : kReceiveBufferBytes,
+               .family_header_bytes = sizeof(ifinfomsg)}) {}
 
 bool RouteFamily::Handles(std::uint32_t code) const noexcept {
   return IsOp(code) || IsRequest(code);
 }
 
-std::expected<wire::Socket*, SystemError> RouteFamily::OpenSocket() {
-  if (!socket_) {
-    auto opened = wire::Socket::Open({.protocol = NETLINK_ROUTE,
-                                      .receive_buffer_bytes = receive_buffer_bytes_,
-                                      .family_header_bytes = sizeof(ifinfomsg)});
-    if (!opened) return std::unexpected(opened.error());
-    socket_.emplace(std::move(*opened));
-  }
-  return &*socket_;
-}
-
 std::expected<ByteBuffer, SystemError> RouteFamily::Run(std::span<const std::uint8_t> buffer) {
-  const auto socket = OpenSocket();
+  const auto socket = socket_.Open();
   if (!socket) return std::unexpected(socket.error());
   const auto first = protocol::RecordReader(buffer).Next();
-  if (first && IsRequest(first->code)) return RunRequest(buffer);
+  if (first && IsRequest(first->code)) return RunRequest(**socket, buffer);
   auto reply = RunOps(**socket, buffer);
-  if (!reply) socket_.reset();
+  if (!reply) socket_.Close();
   return reply;
 }
 
 std::expected<ByteBuffer, SystemError> RouteFamily::RunRequest(
-    std::span<const std::uint8_t> buffer) {
+    wire::Socket& socket, std::span<const std::uint8_t> buffer) {
   const auto request = ReadRequest(buffer);
   if (!request) return protocol::RefuseDump(request.error());
-  auto outcome = route::RunRequest(*socket_, *request);
-  // Late answers would be taken for those of the next request: start afresh.
-  if (!outcome || !outcome->complete) socket_.reset();
+  auto outcome = route::RunRequest(socket, *request);
+  if (!outcome || !outcome->complete) socket_.Close();
   if (!outcome) return std::unexpected(outcome.error());
   return std::move(outcome->reply);
 }

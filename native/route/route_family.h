@@ -1,10 +1,8 @@
 #ifndef FAIRLEAD_ROUTE_ROUTE_FAMILY_H_
 #define FAIRLEAD_ROUTE_ROUTE_FAMILY_H_
 
-#include <optional>
-
 #include "protocol/family.h"
-#include "wire/socket.h"
+#include "wire/lazy_socket.h"
 
 namespace fairlead::route {
 
@@ -19,11 +17,10 @@ class RouteFamily : public protocol::Family {
   std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer) override;
 
  private:
-  std::expected<wire::Socket*, SystemError> OpenSocket();
-  std::expected<ByteBuffer, SystemError> RunRequest(std::span<const std::uint8_t> buffer);
+  std::expected<ByteBuffer, SystemError> RunRequest(wire::Socket& socket,
+                                                    std::span<const std::uint8_t> buffer);
 
-  int receive_buffer_bytes_;
-  std::optional<wire::Socket> socket_;
+  wire::LazySocket socket_;
 };
 
 }  // namespace fairlead::route
