@@ -1,14 +1,9 @@
 /** Which modes there are, and which one runs. A new mode is a folder here and a line below. */
 import type { Kernel } from '../kernel/kernel.ts';
+import type { MissingFeature } from '../kernel/nft/probe.ts';
 import { iptablesMode } from './iptables/mode.ts';
 import { ipvsMode } from './ipvs/mode.ts';
-import {
-  defaultIPVSSettings,
-  type IPVSSettings,
-  type MissingFeature,
-  type ModeName,
-  type ProxyMode,
-} from './mode.ts';
+import { defaultIPVSSettings, type IPVSSettings, type ModeName, type ProxyMode } from './mode.ts';
 import { nftablesMode } from './nftables/mode.ts';
 
 export type ModeRegistry = ReadonlyMap<ModeName, ProxyMode>;

@@ -4,6 +4,7 @@
  * writes costs what changed, never what the cluster holds.
  */
 import type { ApplyResult, Kernel, KernelFailure } from '../kernel/kernel.ts';
+import type { MissingFeature } from '../kernel/nft/probe.ts';
 import type { Address, CIDR, Family } from '../state/address.ts';
 import type { Forwarding, ServicePortName } from '../state/types.ts';
 
@@ -59,14 +60,6 @@ export interface Environment {
   readonly nodePortAddresses: readonly Address[] | 'all';
   /** Addresses of this machine, which no Service may take from it. Only for ipvs mode. */
   readonly hostAddresses?: readonly Address[];
-}
-
-/** One thing that the kernel lacks for a mode. */
-export interface MissingFeature {
-  /** What is missing, in the kernel's terms: `expression numgen`, `CAP_NET_ADMIN`. */
-  readonly feature: string;
-  /** What an operator can do: `load module nft_numgen (CONFIG_NFT_NUMGEN)`. */
-  readonly advice: string;
 }
 
 /** Ops for one transaction (or, in a mode without transactions, one ordered batch). */

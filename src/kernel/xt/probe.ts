@@ -4,9 +4,9 @@
  * real names, since targets are bound to them; that they exist does not matter.
  */
 import type { Family } from '../../state/address.ts';
-import { KernelError } from '../errors.ts';
 import type { Kernel } from '../kernel.ts';
 import { NFPROTO } from '../nft/constants.ts';
+import { type MissingFeature, probeTransaction } from '../nft/probe.ts';
 import { nftOps } from '../ops.ts';
 import { RecordWriter } from '../records.ts';
 import { compileRule } from './compile.ts';
@@ -23,14 +23,7 @@ import { orMark } from './targets/mark.ts';
 import { masquerade } from './targets/masquerade.ts';
 import { reject } from './targets/reject.ts';
 
-/** One thing that the kernel lacks. */
-export interface MissingExtension {
-  /** In the kernel's terms, with its answer: `iptables match recent (ENOENT)`. */
-  readonly feature: string;
-  readonly advice: string;
-}
-
-interface Question extends MissingExtension {
+interface Question extends MissingFeature {
   readonly table: XtTable;
   readonly rule: XtRule;
 }
@@ -80,7 +73,7 @@ const chain = 'FAIRLEAD-PROBE';
 /** The batch, and by the index of each op what its refusal means. */
 function probeBatch(family: Family) {
   const out = new RecordWriter(nftOps);
-  const meanings: (MissingExtension | undefined)[] = [];
+  const meanings: (MissingFeature | undefined)[] = [];
   const means = (feature: string, advice: string): void => {
     meanings[out.count] = { feature, advice };
   };
@@ -107,20 +100,7 @@ function probeBatch(family: Family) {
 export async function missingExtensions(
   kernel: Kernel,
   family: Family,
-): Promise<readonly MissingExtension[]> {
+): Promise<readonly MissingFeature[]> {
   const { ops, meanings } = probeBatch(family);
-  const result = await kernel.apply(ops);
-  if (result.kind === 'applied') throw new Error('the kernel accepted the deletion of no chain');
-  const denied = result.failures.find(({ code }) => code === 'EPERM' || code === 'EACCES');
-  if (denied !== undefined) {
-    const { code, message } = denied;
-    throw new KernelError({ operation: 'xt.probe', subject: 'nf_tables', code, words: message });
-  }
-  const missing: MissingExtension[] = [];
-  for (const { op, code } of result.failures) {
-    const meaning = op === undefined ? undefined : meanings[op];
-    if (meaning === undefined) continue;
-    missing.push({ ...meaning, feature: `${meaning.feature} (${code})` });
-  }
-  return missing;
+  return probeTransaction(kernel, ops, meanings);
 }

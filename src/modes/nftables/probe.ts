@@ -5,6 +5,7 @@
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { BaseChain } from '../../kernel/nft/chain.ts';
 import { NF_INET, NFPROTO } from '../../kernel/nft/constants.ts';
+import { advice, type MissingFeature, probeTransaction } from '../../kernel/nft/probe.ts';
 import {
   compileRule,
   dnatTo,
@@ -22,8 +23,6 @@ import {
 } from '../../kernel/nft/rule.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
-import type { MissingFeature } from '../mode.ts';
-import { advice, probeTransaction } from '../probe-transaction.ts';
 import { frontendSelectors } from './chains.ts';
 import { setDefinitions, setFields, setNames } from './layout.ts';
 

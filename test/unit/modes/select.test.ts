@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { KernelError } from '../../../src/kernel/errors.ts';
+import type { MissingFeature } from '../../../src/kernel/nft/probe.ts';
 import { type ModeRegistry, selectMode } from '../../../src/modes/index.ts';
-import type { MissingFeature, ModeName, ProxyMode } from '../../../src/modes/mode.ts';
+import type { ModeName, ProxyMode } from '../../../src/modes/mode.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 
 /** What probing a mode finds: `can`, what is missing, or that asking failed. */

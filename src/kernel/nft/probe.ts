@@ -1,7 +1,14 @@
 /** Asks the kernel about nf_tables with a transaction that it must refuse in the end. */
-import { KernelError } from '../kernel/errors.ts';
-import type { Kernel } from '../kernel/kernel.ts';
-import type { MissingFeature } from './mode.ts';
+import { KernelError } from '../errors.ts';
+import type { Kernel } from '../kernel.ts';
+
+/** One thing that the kernel lacks for a mode. */
+export interface MissingFeature {
+  /** What is missing, in the kernel's terms: `expression numgen`, `CAP_NET_ADMIN`. */
+  readonly feature: string;
+  /** What an operator can do: `load module nft_numgen (CONFIG_NFT_NUMGEN)`. */
+  readonly advice: string;
+}
 
 /** What to do about a module that is missing. */
 export function advice(option: string, module: string): string {
@@ -28,7 +35,7 @@ export async function probeTransaction(
   const missing: MissingFeature[] = [];
   for (const { op, code } of result.failures) {
     const feature = op === undefined ? undefined : features[op];
-    if (feature === undefined || missing.includes(feature)) continue;
+    if (feature === undefined) continue;
     missing.push({ ...feature, feature: `${feature.feature} (${code})` });
   }
   return missing;
