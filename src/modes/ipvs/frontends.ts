@@ -1,10 +1,11 @@
 /** A Forwarding as what this mode keeps for it. Pure. */
 import { IPPROTO } from '../../kernel/nft/constants.ts';
-import { type Address, addressBytes } from '../../state/address.ts';
+import type { Address } from '../../state/address.ts';
 import { EndpointList } from '../../state/endpoint-list.ts';
 import { sameBytes } from '../../state/equal.ts';
-import { type Interval, mergeCIDRs } from '../../state/interval.ts';
+import type { Interval } from '../../state/interval.ts';
 import type { Forwarding, Frontend, Protocol } from '../../state/types.ts';
+import { allowedClients, binary, destinationKey, hairpinKeys } from '../elements.ts';
 import type { Environment } from '../mode.ts';
 import type { SetName } from './layout.ts';
 
@@ -60,7 +61,7 @@ function nodePortAddresses({ nodePortAddresses: addresses }: Environment): reado
 
 function frontendAt(forwarding: Forwarding, frontend: Frontend, address: Address): IPVSFrontend {
   const { protocol } = forwarding.servicePort;
-  const key = keyOf(address, IPPROTO[protocol], frontend.port);
+  const key = destinationKey(address, IPPROTO[protocol], frontend.port);
   return {
     id: binary(key),
     key,
@@ -98,21 +99,12 @@ function treatmentOf(
   }
 }
 
-/** Source ranges apply to load-balancer addresses only (behaviour document 5.7). */
-function allowedClients(
-  { sourceRanges, nodeInSourceRanges }: Forwarding,
-  { kind, address }: Frontend,
-): Interval[] | undefined {
-  if (kind !== 'loadBalancerIP' || sourceRanges.length === 0) return undefined;
-  if (!nodeInSourceRanges) return mergeCIDRs(sourceRanges);
-  // The node reaches the VIP from the VIP itself, which is one of its addresses.
-  const itself = { address: address!, prefixLength: address!.bytes.length * 8 };
-  return mergeCIDRs([...sourceRanges, itself]);
-}
-
 /** Elements that others may need as well. The key of a `vips` element is the address to bind. */
 export function sharedElements(forwarding: Forwarding, environment: Environment): SharedElement[] {
-  const elements: SharedElement[] = hairpins(forwarding);
+  const elements: SharedElement[] = hairpinKeys(forwarding).map((key) => ({
+    set: 'hairpin',
+    key,
+  }));
   for (const { address } of forwarding.frontends) {
     if (address === undefined || isHostAddress(environment, address)) continue;
     elements.push({ set: 'vips', key: address.bytes });
@@ -136,34 +128,6 @@ function isHostAddress({ hostAddresses = [] }: Environment, { bytes }: Address):
   return hostAddresses.some((own) => sameBytes(own.bytes, bytes));
 }
 
-function hairpins({ hairpin, family, servicePort }: Forwarding): SharedElement[] {
-  const length = addressBytes[family];
-  return Array.from({ length: hairpin.length }, (_, i) => {
-    const packed = hairpin.packed(i);
-    const key = new Uint8Array(2 * length + 8);
-    key.set(packed.subarray(0, length));
-    key.set(packed.subarray(0, length), length);
-    key[2 * length] = IPPROTO[servicePort.protocol];
-    key.set(packed.subarray(length), 2 * length + 4);
-    return { set: 'hairpin', key };
-  });
-}
-
 export function sharedId({ set, key }: SharedElement): string {
   return `${set} ${binary(key)}`;
-}
-
-/** Bytes as a string with one character each, for use as a Map key. */
-export function binary(bytes: Uint8Array): string {
-  return String.fromCharCode(...bytes);
-}
-
-/** `address . protocol (IPPROTO_*) . port` with each part padded to a register. */
-export function keyOf({ bytes }: Address, protocol: number, port: number): Uint8Array {
-  const key = new Uint8Array(bytes.length + 8);
-  key.set(bytes);
-  key[bytes.length] = protocol;
-  key[bytes.length + 4] = port >> 8;
-  key[bytes.length + 5] = port & 0xff;
-  return key;
 }

@@ -12,9 +12,9 @@ import {
 } from '../../state/address.ts';
 import { type EndpointKey, EndpointList } from '../../state/endpoint-list.ts';
 import type { Forwarding, Protocol } from '../../state/types.ts';
+import { binary, destinationKey } from '../elements.ts';
 import type { Observation, Pause } from '../mode.ts';
 import type { VirtualService } from './draining.ts';
-import { binary, keyOf } from './frontends.ts';
 import { linkName, type SetDefinitions, tableName } from './layout.ts';
 import { TableObservation } from './table-observation.ts';
 
@@ -242,7 +242,7 @@ function put(
 }
 
 function idOf(family: Family, bytes: Uint8Array, protocol: number, port: number): string {
-  return binary(keyOf({ family, bytes }, protocol, port));
+  return binary(destinationKey({ family, bytes }, protocol, port));
 }
 
 function isExcluded(address: Address, excluded: readonly CIDR[]): boolean {

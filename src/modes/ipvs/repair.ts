@@ -4,11 +4,12 @@ import { NFT_SET_ELEM_INTERVAL_END } from '../../kernel/nft/constants.ts';
 import { fieldsOfSet, isSetAsWanted } from '../../kernel/nft/sets.ts';
 import { mergeCIDRs, successor } from '../../state/interval.ts';
 import type { Counter } from '../counter.ts';
+import { binary, elementId, rangeId } from '../elements.ts';
 import type { Drift, Environment, IPVSSettings, ModeConfig, Pause } from '../mode.ts';
 import type { BatchWriter } from './batch-writer.ts';
 import { chains } from './chains.ts';
 import type { Draining } from './draining.ts';
-import { binary, type IPVSFrontend, type SharedElement, sharedId } from './frontends.ts';
+import { type IPVSFrontend, type SharedElement, sharedId } from './frontends.ts';
 import { type SetDefinitions, type SetName, setNames, tableName } from './layout.ts';
 import { environmentId, type IPVSObservation, type ObservedService } from './observation.ts';
 import {
@@ -18,7 +19,7 @@ import {
   serversOf,
   settingsOf,
 } from './service-writer.ts';
-import { elementId, rangeId, type TableObservation } from './table-observation.ts';
+import type { TableObservation } from './table-observation.ts';
 
 /** What a planner holds to be right, and where a repair goes. */
 export interface Wanted {

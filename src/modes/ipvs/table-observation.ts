@@ -5,8 +5,8 @@ import { entryShape, fieldsOfSet } from '../../kernel/nft/sets.ts';
 import { ElementShape, type Reply, type Request } from '../../kernel/ops.ts';
 import { addressBytes, type Family } from '../../state/address.ts';
 import type { Interval } from '../../state/interval.ts';
+import { binary, elementId, rangeId } from '../elements.ts';
 import type { Pause } from '../mode.ts';
-import { binary } from './frontends.ts';
 import { type SetDefinitions, type SetName, setNames, tableName } from './layout.ts';
 
 type ElementsReply = Extract<Reply, { kind: 'elements' }>;
@@ -22,15 +22,6 @@ export interface ObservedElement {
 interface ObservedClients {
   readonly key: Uint8Array;
   readonly ranges: Map<string, Interval>;
-}
-
-export function rangeId({ first, last }: Interval): string {
-  return `${binary(first)} ${binary(last)}`;
-}
-
-/** Identifies an element within its set. */
-export function elementId(key: Uint8Array, extra: Uint8Array): string {
-  return binary(key) + binary(extra);
 }
 
 export class TableObservation {

@@ -1,10 +1,10 @@
 /** A Forwarding as the elements that this mode keeps for it. Pure. */
 import type { ChainDefinition } from '../../kernel/nft/chain.ts';
 import { IPPROTO } from '../../kernel/nft/constants.ts';
-import { addressBytes } from '../../state/address.ts';
 import { EndpointList } from '../../state/endpoint-list.ts';
-import { type Interval, mergeCIDRs } from '../../state/interval.ts';
-import type { Forwarding, Frontend, Protocol } from '../../state/types.ts';
+import type { Interval } from '../../state/interval.ts';
+import type { Forwarding, Frontend } from '../../state/types.ts';
+import { allowedClients, destinationKey } from '../elements.ts';
 import { learnChain, type TreatmentClass } from './chains.ts';
 import { type Place, placeOf } from './places.ts';
 
@@ -51,7 +51,11 @@ function elementsOf(
   forwarding: Forwarding,
   frontend: Frontend,
 ): FrontendElements {
-  const key = keyOf(frontend, forwarding.servicePort.protocol);
+  const key = destinationKey(
+    frontend.address,
+    IPPROTO[forwarding.servicePort.protocol],
+    frontend.port,
+  );
   const place = placeOf(frontend.kind === 'nodePort' ? 'nodePort' : 'service', key);
   const id = frontendId(place, key);
   const none = EndpointList.empty[forwarding.family];
@@ -80,17 +84,6 @@ function elementsOf(
   return { id, place, key, clients, chains, learn, refusal, endpoints, local };
 }
 
-/** Source ranges apply to load-balancer addresses only (behaviour document 5.7). */
-function allowedClients(forwarding: Forwarding, frontend: Frontend): Interval[] | undefined {
-  const { sourceRanges, nodeInSourceRanges } = forwarding;
-  if (frontend.kind !== 'loadBalancerIP' || sourceRanges.length === 0) return undefined;
-  if (!nodeInSourceRanges) return mergeCIDRs(sourceRanges);
-  // The node reaches a locally bound VIP from the VIP itself.
-  const address = frontend.address!;
-  const itself = { address, prefixLength: address.bytes.length * 8 };
-  return mergeCIDRs([...sourceRanges, itself]);
-}
-
 export function frontendId(place: Place, key: Uint8Array): string {
   if (key.length !== 12) return String.fromCharCode(place.number, ...key);
   // Without a spread, which costs three times as much: a restart makes several for each Service.
@@ -100,42 +93,9 @@ export function frontendId(place: Place, key: Uint8Array): string {
     k[9]!, k[10]!, k[11]!);
 }
 
-/** Bytes as a string with one character each, for use as a Map key. */
-export function binary(bytes: Uint8Array): string {
-  return String.fromCharCode(...bytes);
-}
-
-/** `[address .] protocol . port` with each part padded to a register. */
-function keyOf(frontend: Frontend, protocol: Protocol): Uint8Array {
-  const address = frontend.address?.bytes ?? new Uint8Array(0);
-  const key = new Uint8Array(address.length + 8);
-  key.set(address);
-  key[address.length] = IPPROTO[protocol];
-  key[address.length + 4] = frontend.port >> 8;
-  key[address.length + 5] = frontend.port & 0xff;
-  return key;
-}
-
 /** Keys of `cluster-ips` that the Forwarding needs. */
 export function clusterIPs(forwarding: Forwarding): Uint8Array[] {
   return forwarding.frontends
     .filter((frontend) => frontend.kind === 'clusterIP')
     .map((frontend) => frontend.address!.bytes);
-}
-
-const noKeys: readonly Uint8Array[] = [];
-
-/** Keys of `hairpin`: address . address . protocol . port of each endpoint on this node. */
-export function hairpins({ hairpin, family, servicePort }: Forwarding): readonly Uint8Array[] {
-  if (hairpin.length === 0) return noKeys;
-  const length = addressBytes[family];
-  return Array.from({ length: hairpin.length }, (_, i) => {
-    const packed = hairpin.packed(i);
-    const key = new Uint8Array(2 * length + 8);
-    key.set(packed.subarray(0, length));
-    key.set(packed.subarray(0, length), length);
-    key[2 * length] = IPPROTO[servicePort.protocol];
-    key.set(packed.subarray(length), 2 * length + 4);
-    return key;
-  });
 }

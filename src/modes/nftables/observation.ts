@@ -6,7 +6,7 @@ import type { Interval } from '../../state/interval.ts';
 import { withOrderOf } from '../../state/pool.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { Observation } from '../mode.ts';
-import { binary, type ChainsOf, frontendElements, frontendId } from './frontends.ts';
+import { type ChainsOf, frontendElements, frontendId } from './frontends.ts';
 import type { SetName } from './layout.ts';
 import type { Place } from './places.ts';
 
@@ -174,9 +174,4 @@ export class NFTablesObservation implements Observation {
     }
     return found;
   }
-}
-
-/** A range as a Map key. */
-export function rangeText(first: Uint8Array, last: Uint8Array): string {
-  return `${binary(first)} ${binary(last)}`;
 }

@@ -5,6 +5,7 @@ import type { Family } from '../../state/address.ts';
 import { type Forwarding, forwardingKey } from '../../state/types.ts';
 import { FrontendChanges } from '../changes.ts';
 import { Counter } from '../counter.ts';
+import { binary, hairpinKeys } from '../elements.ts';
 import type {
   Batch,
   Drift,
@@ -19,13 +20,11 @@ import { type TreatmentClass, treatmentChains } from './chains.ts';
 import { Deferred } from './deferred.ts';
 import { FrontendWriter } from './frontend-writer.ts';
 import {
-  binary,
   type ChainsOf,
   chainsOfFrontend,
   clusterIPs,
   type FrontendElements,
   frontendElements,
-  hairpins,
 } from './frontends.ts';
 import type { Lanes } from './lanes.ts';
 import { type SetDefinitions, setDefinitions } from './layout.ts';
@@ -118,7 +117,7 @@ export class NFTablesPlanner implements Planner {
   }
 
   #countShared(forwarding: Forwarding, step: 'claim' | 'resume' | 'release'): void {
-    const keys = { 'cluster-ips': clusterIPs(forwarding), hairpin: hairpins(forwarding) };
+    const keys = { 'cluster-ips': clusterIPs(forwarding), hairpin: hairpinKeys(forwarding) };
     for (const set of sharedSets) {
       for (const key of keys[set]) this.#shared[set][step](binary(key), key);
     }

@@ -11,19 +11,15 @@ import type { Family } from '../../state/address.ts';
 import { EndpointList, endpointBytes } from '../../state/endpoint-list.ts';
 import { mergeCIDRs, successor } from '../../state/interval.ts';
 import type { Counter } from '../counter.ts';
+import { binary, rangeId } from '../elements.ts';
 import type { Drift, Environment, ModeConfig, Pause } from '../mode.ts';
 import { fixedChains, rejectChain } from './chains.ts';
 import { type Deferred, poolMaps } from './deferred.ts';
 import { FrontendWriter } from './frontend-writer.ts';
-import { binary, type FrontendElements, verdictOf } from './frontends.ts';
+import { type FrontendElements, verdictOf } from './frontends.ts';
 import { type Lanes, writeRefusal } from './lanes.ts';
 import { type SetDefinitions, type SetName, setFields, setNames } from './layout.ts';
-import {
-  type NFTablesObservation,
-  type ObservedFrontend,
-  type ObservedPool,
-  rangeText,
-} from './observation.ts';
+import type { NFTablesObservation, ObservedFrontend, ObservedPool } from './observation.ts';
 import { type SharedSet, sharedSets } from './shared.ts';
 import { environmentChains, nodePortKeys, type TableWriter } from './table-writer.ts';
 
@@ -311,7 +307,7 @@ function repairClients(
     lanes.to(held.firewalled ? 'delete' : 'add', 'firewall-ips', owner).key(key);
     drift[held.firewalled ? 'unwanted' : 'missing'] += 1;
   }
-  const wanted = new Map(clients.map((range) => [rangeText(range.first, range.last), range]));
+  const wanted = new Map(clients.map((range) => [rangeId(range), range]));
   for (const [text, range] of wanted) {
     if (held.clients.has(text)) continue;
     lanes.to('add', 'source-ranges', owner).concatRange(key, range);

@@ -5,8 +5,8 @@ import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { printVerdict } from '../../kernel/nft/print-rule.ts';
 import { entryShape } from '../../kernel/nft/sets.ts';
 import { ElementShape, type Reply, type Request } from '../../kernel/ops.ts';
+import { binary, elementId, rangeId } from '../elements.ts';
 import type { Pause } from '../mode.ts';
-import { binary } from './frontends.ts';
 import {
   isAffinitySet,
   type SetDefinitions,
@@ -15,7 +15,7 @@ import {
   setNames,
   tableName,
 } from './layout.ts';
-import { type NFTablesObservation, rangeText } from './observation.ts';
+import type { NFTablesObservation } from './observation.ts';
 import { type FrontendKind, type Place, placeOf, places } from './places.ts';
 
 type ElementsReply = Extract<Reply, { kind: 'elements' }>;
@@ -200,7 +200,7 @@ function readKey(
     const frontend = key.subarray(0, frontendLength);
     const { clients } = found.frontend(placeOf('service', frontend), frontend);
     const range = { first: key.subarray(frontendLength), last: extra.subarray(frontendLength) };
-    clients.set(rangeText(range.first, range.last), range);
+    clients.set(rangeId(range), range);
   } else {
     let keys = found.keys.get(name);
     if (keys === undefined) {
@@ -208,7 +208,7 @@ function readKey(
       found.keys.set(name, keys);
     }
     // The end of an interval is an element of its own, told apart by its flag.
-    keys.set(binary(key) + binary(extra), key);
+    keys.set(elementId(key, extra), key);
   }
   return end;
 }

@@ -10,9 +10,9 @@ import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import type { Family } from '../../state/address.ts';
 import { mergeCIDRs } from '../../state/interval.ts';
+import { binary } from '../elements.ts';
 import type { Batch, Environment, ModeConfig } from '../mode.ts';
 import { fixedChains } from './chains.ts';
-import { binary } from './frontends.ts';
 import type { Lanes } from './lanes.ts';
 import { type SetDefinitions, setFields, tableComment, tableName } from './layout.ts';
 

@@ -1,0 +1,72 @@
+/** What the elements of sets are made of, in all modes that have such sets. Pure. */
+import { IPPROTO } from '../kernel/nft/constants.ts';
+import { type Address, addressBytes } from '../state/address.ts';
+import { type Interval, mergeCIDRs } from '../state/interval.ts';
+import type { Forwarding, Frontend } from '../state/types.ts';
+
+/** Bytes as a string with one character each, for use as a Map key. */
+export function binary(bytes: Uint8Array): string {
+  return String.fromCharCode(...bytes);
+}
+
+const noBytes = new Uint8Array(0);
+
+/** `[address .] protocol (IPPROTO_*) . port` with each part padded to a register. */
+export function destinationKey(
+  address: Address | undefined,
+  protocol: number,
+  port: number,
+): Uint8Array {
+  const bytes = address?.bytes ?? noBytes;
+  const key = new Uint8Array(bytes.length + 8);
+  key.set(bytes);
+  key[bytes.length] = protocol;
+  key[bytes.length + 4] = port >> 8;
+  key[bytes.length + 5] = port & 0xff;
+  return key;
+}
+
+const noKeys: readonly Uint8Array[] = [];
+
+/** Keys of `hairpin`: address . address . protocol . port of each endpoint on this node. */
+export function hairpinKeys({ hairpin, family, servicePort }: Forwarding): readonly Uint8Array[] {
+  if (hairpin.length === 0) return noKeys;
+  const length = addressBytes[family];
+  return Array.from({ length: hairpin.length }, (_, i) => {
+    const packed = hairpin.packed(i);
+    const key = new Uint8Array(2 * length + 8);
+    key.set(packed.subarray(0, length));
+    key.set(packed.subarray(0, length), length);
+    key[2 * length] = IPPROTO[servicePort.protocol];
+    key.set(packed.subarray(length), 2 * length + 4);
+    return key;
+  });
+}
+
+/**
+ * The clients that may connect, as merged intervals; undefined = all. Source ranges apply to
+ * load-balancer addresses only (behaviour document 5.7).
+ */
+export function allowedClients(
+  { sourceRanges, nodeInSourceRanges }: Forwarding,
+  { kind, address }: Frontend,
+): Interval[] | undefined {
+  if (kind !== 'loadBalancerIP' || sourceRanges.length === 0) return undefined;
+  if (!nodeInSourceRanges) return mergeCIDRs(sourceRanges);
+  // The node reaches a VIP that is bound on it from the VIP itself.
+  const itself = { address: address!, prefixLength: address!.bytes.length * 8 };
+  return mergeCIDRs([...sourceRanges, itself]);
+}
+
+/** A range as a Map key. */
+export function rangeId({ first, last }: Interval): string {
+  return `${binary(first)} ${binary(last)}`;
+}
+
+/**
+ * Identifies an element within its set, as a Map key. `extra`: what follows the key in `elements`
+ * records, the end of its range or its flags.
+ */
+export function elementId(key: Uint8Array, extra: Uint8Array): string {
+  return binary(key) + binary(extra);
+}
