@@ -1,9 +1,9 @@
 /** A map whose changes since the last `confirm` can be taken back. */
-export class UndoMap<V> {
-  readonly #values = new Map<string, V>();
-  readonly #before = new Map<string, V | undefined>();
+export class UndoMap<V, K = string> {
+  readonly #values = new Map<K, V>();
+  readonly #before = new Map<K, V | undefined>();
 
-  get(key: string): V | undefined {
+  get(key: K): V | undefined {
     return this.#values.get(key);
   }
 
@@ -11,11 +11,11 @@ export class UndoMap<V> {
     return this.#values.size;
   }
 
-  entries(): [string, V][] {
+  entries(): [K, V][] {
     return [...this.#values];
   }
 
-  put(key: string, value: V | undefined): void {
+  put(key: K, value: V | undefined): void {
     if (!this.#before.has(key)) this.#before.set(key, this.#values.get(key));
     if (value === undefined) this.#values.delete(key);
     else this.#values.set(key, value);

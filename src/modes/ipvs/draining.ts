@@ -11,51 +11,72 @@ export type VirtualService = Pick<IPVSFrontend, 'id' | 'address' | 'protocol' | 
 /** The draining real servers of one virtual service. */
 export interface Drain {
   readonly service: VirtualService;
-  /** As in an EndpointList. */
-  readonly packed: ReadonlyMap<EndpointKey, Uint8Array>;
+  /** Each as in an EndpointList. */
+  readonly servers: readonly (readonly [EndpointKey, Uint8Array])[];
+}
+
+interface ServiceDrain {
+  readonly service: VirtualService;
+  readonly servers: UndoMap<Uint8Array, EndpointKey>;
 }
 
 export class Draining {
-  readonly #services = new UndoMap<Drain>();
+  readonly #services = new Map<string, ServiceDrain>();
+  /** Those that changed since `confirm`. */
+  readonly #changed = new Set<ServiceDrain>();
 
-  get size(): number {
-    return this.#services.size;
+  get isEmpty(): boolean {
+    for (const { servers } of this.#services.values()) if (servers.size > 0) return false;
+    return true;
   }
 
   entries(): Drain[] {
-    return this.#services.entries().map(([, drain]) => drain);
+    return [...this.#services.values()]
+      .filter(({ servers }) => servers.size > 0)
+      .map(({ service, servers }) => ({ service, servers: servers.entries() }));
   }
 
   has(id: string, endpoint: EndpointKey): boolean {
-    return this.#services.get(id)?.packed.has(endpoint) ?? false;
+    return this.#services.get(id)?.servers.get(endpoint) !== undefined;
   }
 
   put(service: VirtualService, packed: Uint8Array): void {
-    const known = this.#services.get(service.id)?.packed;
-    const key = endpointKey(service.address.family, packed, 0);
-    this.#services.put(service.id, { service, packed: new Map(known).set(key, packed) });
+    const drain = this.#services.get(service.id) ?? { service, servers: new UndoMap() };
+    this.#services.set(service.id, drain);
+    this.#set(drain, endpointKey(service.address.family, packed, 0), packed);
   }
 
   remove(id: string, endpoint: EndpointKey): void {
-    const known = this.#services.get(id);
-    if (known === undefined || !known.packed.has(endpoint)) return;
-    const packed = new Map(known.packed);
-    packed.delete(endpoint);
-    this.#services.put(id, packed.size === 0 ? undefined : { ...known, packed });
+    const drain = this.#services.get(id);
+    if (drain?.servers.get(endpoint) !== undefined) this.#set(drain, endpoint, undefined);
   }
 
   /** The virtual service goes, or is read anew, with all its real servers. */
   forget(id: string): void {
-    if (this.#services.get(id) !== undefined) this.#services.put(id, undefined);
+    const drain = this.#services.get(id);
+    for (const [endpoint] of drain?.servers.entries() ?? []) this.#set(drain!, endpoint, undefined);
   }
 
   /** What was recorded so far is in force in the kernel. */
   confirm(): void {
-    this.#services.confirm();
+    this.#settle((servers) => servers.confirm());
   }
 
   /** What was recorded since `confirm` never happened. */
   rollback(): void {
-    this.#services.rollback();
+    this.#settle((servers) => servers.rollback());
+  }
+
+  #set(drain: ServiceDrain, endpoint: EndpointKey, packed: Uint8Array | undefined): void {
+    drain.servers.put(endpoint, packed);
+    this.#changed.add(drain);
+  }
+
+  #settle(how: (servers: ServiceDrain['servers']) => void): void {
+    for (const { service, servers } of this.#changed) {
+      how(servers);
+      if (servers.size === 0) this.#services.delete(service.id);
+    }
+    this.#changed.clear();
   }
 }

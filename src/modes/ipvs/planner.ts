@@ -89,7 +89,7 @@ export class IPVSPlanner implements Planner {
 
   /** Real servers are draining. */
   get deferred(): boolean {
-    return this.#draining.size > 0;
+    return !this.#draining.isEmpty;
   }
 
   readonly sweepDue = false;
@@ -210,8 +210,8 @@ export class IPVSPlanner implements Planner {
       this.family,
       drains.map(({ service }) => service),
     );
-    for (const { service, packed } of drains) {
-      for (const [key, endpoint] of packed) {
+    for (const { service, servers } of drains) {
+      for (const [key, endpoint] of servers) {
         const server = found.get(service.id)?.get(key);
         if (server === undefined) this.#draining.remove(service.id, key);
         else if (server.connections === 0) services.deleteServer('', service, endpoint);
