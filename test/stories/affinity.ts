@@ -28,7 +28,7 @@ import {
   reachable,
   vip,
 } from './common.ts';
-import { remembersPorts } from './differences.ts';
+import { hasOnePool, remembersPorts } from './differences.ts';
 
 const { clusterIp: toVip, loadBalancer } = frontends;
 const everything = Object.values(frontends);
@@ -145,6 +145,7 @@ const sticks: readonly Story[] = [
   {
     name: 'Session affinity with policy Local: outside to a local endpoint, inside to any',
     covers: ['5.4', '5.8'],
+    differsIn: hasOnePool,
     steps: [
       apply(reachable({ ...externalLocal, ...clientIpAffinity(60) }), ...onlyA),
       ...fromOutside.map((target) => connect('client', target, podA, once)),

@@ -46,10 +46,6 @@ export const endlessNowhere: readonly KubernetesObject[] = slices(
   { suffix: '-nowhere' },
 );
 
-/** Why mode ipvs has no short cut to the endpoints of other nodes. */
-export const onePool =
-  'with local endpoints everybody gets those: a virtual service has one set of real servers';
-
 /** What a destination ends in that nobody programmed: node and router pass it to and fro. */
 export const unprogrammed = { kind: 'unreachable', icmp: 'time-exceeded' } as const;
 

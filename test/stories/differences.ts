@@ -4,6 +4,10 @@ export const leavesUnknownPorts = {
   iptables: 'it has rules for the ports of Services only, as in kube-proxy',
 } as const;
 
+export const bindsAddresses = {
+  ipvs: 'the address is bound on the node, so that its other ports are refused, as in kube-proxy',
+} as const;
+
 export const refusesOnAllAddresses = {
   iptables: 'a node port without endpoints is refused on every local address, as in kube-proxy',
 } as const;
@@ -26,4 +30,8 @@ export const startsWithAllAddresses = {
 
 export const remembersPorts = {
   iptables: 'a client is remembered whichever address it comes by, as in kube-proxy',
+} as const;
+
+export const hasOnePool = {
+  ipvs: 'with local endpoints everybody gets those: a virtual service has one set of real servers',
 } as const;

@@ -3,7 +3,7 @@ import { externalIp, NODE_SECOND_IP } from '../lab/addresses.ts';
 import { service, slices } from '../lab/objects.ts';
 import { answered, apply, at, connect, refused, type Story } from '../lab/story.ts';
 import { external, externalLocal, unprogrammed } from './common.ts';
-import { forgetsTheNodeItself } from './differences.ts';
+import { bindsAddresses, forgetsTheNodeItself } from './differences.ts';
 
 const second = externalIp(2);
 const to = at(external, 80);
@@ -29,6 +29,7 @@ export const externalIpStories: readonly Story[] = [
   {
     name: 'An external IP has the ports of its Service and no others',
     covers: ['5.2', '6.7'],
+    differsIn: bindsAddresses,
     steps: [
       apply(service('web', { externalIps: [external] }), ...slices('web', ['pod-a'])),
       connect('client', to, podA),

@@ -10,14 +10,8 @@ import {
   type Story,
   silence,
 } from '../lab/story.ts';
-import {
-  externalLocal,
-  fromOutside,
-  frontends,
-  internalLocal,
-  onePool,
-  reachable,
-} from './common.ts';
+import { externalLocal, fromOutside, frontends, internalLocal, reachable } from './common.ts';
+import { hasOnePool } from './differences.ts';
 
 const { clusterIp, loadBalancer, nodePort } = frontends;
 const spread = slices('web', ['pod-a', 'pod-c']);
@@ -44,7 +38,7 @@ const externalPolicy: readonly Story[] = [
   {
     name: 'External policy Local: pods of the node reach all endpoints and keep their address',
     covers: ['5.4', '5.5'],
-    differsIn: { ipvs: onePool },
+    differsIn: hasOnePool,
     steps: [
       apply(reachable(externalLocal), ...spread),
       ...fromOutside.map((target) =>
@@ -56,7 +50,7 @@ const externalPolicy: readonly Story[] = [
   {
     name: 'External policy Local: the node itself reaches all endpoints, masqueraded',
     covers: ['5.4', '5.5', '12.69'],
-    differsIn: { ipvs: onePool },
+    differsIn: hasOnePool,
     steps: [
       apply(reachable(externalLocal), ...spread),
       ...fromOutside.map((target) =>
@@ -113,7 +107,7 @@ const externalPolicy: readonly Story[] = [
     name: 'External policy Local with detector NodeCIDR: pods of other nodes count as outside',
     covers: ['5.4', '5.6'],
     settings: nodeCidr,
-    differsIn: { ipvs: onePool },
+    differsIn: hasOnePool,
     steps: [
       apply(reachable(externalLocal), ...slices('web', ['pod-a', 'node2'])),
       connect('pod-b', loadBalancer, answered({ 'pod-a': 'own', node2: 'own' })),
@@ -124,7 +118,7 @@ const externalPolicy: readonly Story[] = [
     name: 'External policy Local with detector BridgeInterface: who comes by the bridge is inside',
     covers: ['5.4', '5.6'],
     settings: bridge,
-    differsIn: { ipvs: onePool },
+    differsIn: hasOnePool,
     steps: [
       apply(reachable(externalLocal), ...spread),
       connect('pod-b', loadBalancer, answered({ 'pod-a': 'own', 'pod-c': 'own' })),
@@ -136,7 +130,7 @@ const externalPolicy: readonly Story[] = [
     name: 'External policy Local without a detector: pods are treated as the outside',
     covers: ['5.5', '12.70'],
     settings: noDetector,
-    differsIn: { ipvs: onePool },
+    differsIn: hasOnePool,
     steps: [
       apply(reachable(externalLocal), ...spread),
       connect('pod-b', loadBalancer, answered({ 'pod-a': 'own' })),
@@ -204,7 +198,7 @@ const internalPolicy: readonly Story[] = [
   {
     name: 'Both policies Local: each heeds its own short cuts',
     covers: ['5.3', '5.4'],
-    differsIn: { ipvs: onePool },
+    differsIn: hasOnePool,
     steps: [
       apply(reachable({ ...internalLocal, ...externalLocal }), ...spread),
       connect('pod-b', clusterIp, answered({ 'pod-a': 'own' })),

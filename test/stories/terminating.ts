@@ -13,7 +13,8 @@ import {
   type Story,
   silence,
 } from '../lab/story.ts';
-import { externalLocal, frontends, internalLocal, onePool, reachable } from './common.ts';
+import { externalLocal, frontends, internalLocal, reachable } from './common.ts';
+import { hasOnePool } from './differences.ts';
 
 const { clusterIp, loadBalancer, nodePort } = frontends;
 
@@ -70,7 +71,7 @@ export const terminatingStories: readonly Story[] = [
   {
     name: 'Each policy falls back by itself: ready ones elsewhere, terminating ones here',
     covers: ['5.3', '12.12'],
-    differsIn: { ipvs: onePool },
+    differsIn: hasOnePool,
     steps: [
       apply(reachable(externalLocal), ...slices('web', [draining('pod-a'), 'pod-c'])),
       connect('client', clusterIp, answered({ 'pod-c': 'node' })),

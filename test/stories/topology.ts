@@ -3,6 +3,7 @@ import type { ActorName } from '../lab/addresses.ts';
 import { type EndpointOptions, node, service, slices } from '../lab/objects.ts';
 import { answered, apply, connect, type Expectation, type Story } from '../lab/story.ts';
 import { externalLocal, frontends, internalLocal, reachable } from './common.ts';
+import { hasOnePool } from './differences.ts';
 
 const { clusterIp, loadBalancer, nodePort } = frontends;
 
@@ -176,6 +177,18 @@ const policies: readonly Story[] = [
       ),
       connect('client', loadBalancer, answered({ 'pod-a': 'own', 'pod-b': 'own' })),
       connect('client', clusterIp, answered({ 'pod-b': 'node', 'pod-c': 'node' })),
+    ],
+  },
+  {
+    name: 'With policy Local the node itself heeds hints at its node ports',
+    covers: ['5.3', '12.8'],
+    differsIn: hasOnePool,
+    steps: [
+      apply(
+        inZone('a'),
+        reachable(externalLocal),
+        ...slices('web', [zoned('pod-a', ['b']), zoned('pod-b', ['a']), zoned('pod-c', ['a'])]),
+      ),
       connect('node', nodePort, answered({ 'pod-b': 'node', 'pod-c': 'node' })),
     ],
   },
