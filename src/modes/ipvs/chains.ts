@@ -3,12 +3,7 @@
  * from outside in `input` at 99, after filters, and the node's own in `output` at -98
  * (ip_vs_ops, net/netfilter/ipvs/ip_vs_core.c), so the node's own are judged before that.
  */
-import {
-  type BaseChain,
-  baseChain,
-  type ChainDefinition,
-  type Rule,
-} from '../../kernel/nft/chain.ts';
+import { baseChain, type ChainDefinition, type Rule } from '../../kernel/nft/chain.ts';
 import { NF_INET } from '../../kernel/nft/constants.ts';
 import {
   daddr,
@@ -17,27 +12,16 @@ import {
   inSet,
   jump,
   l4proto,
-  masquerade,
   matchLocalAddress,
-  matchMark,
   reject,
   returnToCaller,
-  type Selector,
-  saddr,
   setMark,
-  stateNew,
-  toggleMark,
 } from '../../kernel/nft/rule.ts';
-import type { Family } from '../../state/address.ts';
 import { detectLocal } from '../local-traffic.ts';
 import type { ModeConfig } from '../mode.ts';
+import { chain, firewallCheck, frontendSelectors, ifNew, masquerading } from '../table-parts.ts';
 
 const priority = { beforeIPVS: -110, filter: 0, srcnat: 100 } as const;
-
-/** What a client connected to. */
-export function frontendSelectors(family: Family): readonly Selector[] {
-  return [daddr(family), l4proto, dport];
-}
 
 type ChainConfig = Pick<
   ModeConfig,
@@ -48,20 +32,8 @@ type ChainConfig = Pick<
 export function chains(config: ChainConfig): ChainDefinition[] {
   const { family } = config;
   const frontend = frontendSelectors(family);
-  const chain = (name: string, rules: readonly Rule[], base?: BaseChain): ChainDefinition => ({
-    name,
-    base,
-    rules,
-  });
-  const ifNew = (target: string): Rule => [stateNew, jump(target)];
   return [
-    chain('firewall-check', [
-      [
-        inSet(frontend, 'firewall-ips'),
-        inSet([...frontend, saddr(family)], 'source-ranges', '!='),
-        drop,
-      ],
-    ]),
+    firewallCheck(family),
     chain('endpoints-check', [
       [inSet(frontend, 'rejected'), reject(family)],
       [inSet(frontend, 'dropped'), drop],
@@ -77,7 +49,7 @@ export function chains(config: ChainConfig): ChainDefinition[] {
       [inSet([daddr(family)], 'service-cidrs'), drop],
     ]),
     chain('mark-for-masquerade', markForMasquerade(config)),
-    chain('masquerading', masquerading(config)),
+    masquerading(family, config.masqueradeMark),
     chain(
       'filter-prerouting',
       [ifNew('firewall-check'), ifNew('mark-for-masquerade')],
@@ -123,14 +95,5 @@ function markForMasquerade(config: ChainConfig): Rule[] {
     ...(config.masqueradeAll
       ? [[internal, mark]]
       : detectLocal(config.localDetector, '!=').map((match) => [internal, match, mark])),
-  ];
-}
-
-function masquerading({ family, masqueradeMark }: ChainConfig): Rule[] {
-  const hairpin = [saddr(family), daddr(family), l4proto, dport];
-  return [
-    // The mark is taken off, so that the packet is not masqueraded again after encapsulation.
-    [matchMark(masqueradeMark), toggleMark(masqueradeMark), masquerade],
-    [inSet(hairpin, 'hairpin'), masquerade],
   ];
 }

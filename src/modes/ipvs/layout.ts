@@ -3,9 +3,9 @@
  * Services or endpoints; only their elements do. None of them maps to anything: additions can then
  * go ahead of what depends on them, and deletions follow it.
  */
-import { NFT_SET, type NFTypeName } from '../../kernel/nft/constants.ts';
 import type { SetDefinition } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../state/address.ts';
+import { commonSets, set } from '../table-parts.ts';
 
 /** Not nftables mode's: both tables stand side by side while one mode takes over from the other. */
 export const tableName = 'fairlead-ipvs';
@@ -33,12 +33,6 @@ export type SetDefinitions = Readonly<Record<SetName, SetDefinition>>;
 export function setDefinitions(family: Family): SetDefinitions {
   const address = family === 'IPv4' ? 'ipv4_addr' : 'ipv6_addr';
   const frontend = [address, 'inet_proto', 'inet_service'] as const;
-  const set = (
-    name: SetName,
-    key: readonly NFTypeName[],
-    comment: string,
-    flags = 0,
-  ): SetDefinition => ({ name, key, data: undefined, comment, flags, size: 0 });
   return {
     services: set('services', frontend, 'virtual services that fairlead made'),
     vips: set('vips', [address], `addresses that fairlead put on ${linkName}`),
@@ -51,28 +45,11 @@ export function setDefinitions(family: Family): SetDefinitions {
       frontend,
       'no endpoints that the policy allows to clients from outside',
     ),
-    'firewall-ips': set('firewall-ips', frontend, 'frontends that only source-ranges may reach'),
-    'source-ranges': set(
-      'source-ranges',
-      [...frontend, address],
-      'frontend . client',
-      NFT_SET.INTERVAL | NFT_SET.CONCAT,
-    ),
-    hairpin: set(
-      'hairpin',
-      [address, address, 'inet_proto', 'inet_service'],
-      'endpoints of this node, which may reach themselves',
-    ),
+    ...commonSets(family),
     'health-check-ports': set(
       'health-check-ports',
       ['inet_proto', 'inet_service'],
       'open on every VIP',
-    ),
-    'service-cidrs': set(
-      'service-cidrs',
-      [address],
-      'ranges that ClusterIPs come from',
-      NFT_SET.INTERVAL,
     ),
   };
 }

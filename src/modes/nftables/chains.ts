@@ -2,12 +2,7 @@
  * The chains of the layout: the fixed ones, and the treatment chains, of which there is one for
  * each combination of treatment and endpoint count in use, whatever the number of Services.
  */
-import {
-  type BaseChain,
-  baseChain,
-  type ChainDefinition,
-  type Rule,
-} from '../../kernel/nft/chain.ts';
+import { baseChain, type ChainDefinition, type Rule } from '../../kernel/nft/chain.ts';
 import { NF_INET } from '../../kernel/nft/constants.ts';
 import {
   daddr,
@@ -18,10 +13,8 @@ import {
   inSet,
   jump,
   l4proto,
-  masquerade,
   matchCIDR,
   matchLocalAddress,
-  matchMark,
   matchProtocol,
   originalDaddr,
   originalDport,
@@ -32,7 +25,6 @@ import {
   setMark,
   stateNew,
   statusDNAT,
-  toggleMark,
   updateMap,
   vmap,
 } from '../../kernel/nft/rule.ts';
@@ -40,6 +32,7 @@ import { type CIDR, type Family, parseCIDR } from '../../state/address.ts';
 import type { Protocol } from '../../state/types.ts';
 import { detectLocal } from '../local-traffic.ts';
 import type { Environment, ModeConfig } from '../mode.ts';
+import { chain, firewallCheck, frontendSelectors, ifNew, masquerading } from '../table-parts.ts';
 import { type AffinitySet, affinitySets } from './layout.ts';
 import type { Place } from './places.ts';
 
@@ -51,22 +44,11 @@ export const rejectChain = 'reject-chain';
  */
 const priority = { preDNAT: -110, dstnat: -100, filter: 0, srcnat: 100 } as const;
 
-/** What a client connected to, before translation. */
-export function frontendSelectors(family: Family): readonly Selector[] {
-  return [daddr(family), l4proto, dport];
-}
-
 const nodePortSelectors: readonly Selector[] = [l4proto, dport];
 
 /** The fixed chains, a jump's target before the jump. */
 export function fixedChains(config: ModeConfig, environment: Environment): ChainDefinition[] {
   const { family } = config;
-  const chain = (name: string, rules: readonly Rule[], at?: BaseChain): ChainDefinition => ({
-    name,
-    base: at,
-    rules,
-  });
-  const ifNew = (target: string): Rule => [stateNew, jump(target)];
   const frontend = frontendSelectors(family);
   const toNodePort = nodePortDestination(family, environment);
   const toLearning: Rule = [stateNew, statusDNAT, jump('learning')];
@@ -85,14 +67,8 @@ export function fixedChains(config: ModeConfig, environment: Environment): Chain
       [inSet([daddr(family)], 'cluster-ips'), reject(family)],
       [inSet([daddr(family)], 'service-cidrs'), drop],
     ]),
-    chain('firewall-check', [
-      [
-        inSet(frontend, 'firewall-ips'),
-        inSet([...frontend, saddr(family)], 'source-ranges', '!='),
-        drop,
-      ],
-    ]),
-    chain('masquerading', masquerading(config)),
+    firewallCheck(family),
+    masquerading(family, config.masqueradeMark, [statusDNAT]),
     chain('learning', learning(family)),
     chain(
       'filter-prerouting-pre-dnat',
@@ -149,15 +125,6 @@ function nodePortDestination(family: Family, { nodePortAddresses }: Environment)
   return nodePortAddresses === 'all'
     ? [matchLocalAddress('daddr'), matchCIDR('daddr', '!=', loopback[family])]
     : [inSet([daddr(family)], 'nodeport-ips')];
-}
-
-function masquerading({ family, masqueradeMark }: ModeConfig): Rule[] {
-  const hairpin = [saddr(family), daddr(family), l4proto, dport];
-  return [
-    // The mark is taken off, so that the packet is not masqueraded again after encapsulation.
-    [matchMark(masqueradeMark), toggleMark(masqueradeMark), masquerade],
-    [statusDNAT, inSet(hairpin, 'hairpin'), masquerade],
-  ];
 }
 
 const protocols = ['TCP', 'UDP', 'SCTP'] as const satisfies readonly Protocol[];

@@ -5,6 +5,7 @@
 import { NFT_SET, type NFTypeName } from '../../kernel/nft/constants.ts';
 import { fieldsOfSet, type SetDefinition, type SetFields } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../state/address.ts';
+import { commonSets, set } from '../table-parts.ts';
 
 export const tableName = 'fairlead';
 export const tableComment = 'Services of Kubernetes, kept by fairlead';
@@ -111,24 +112,7 @@ export function setDefinitions(family: Family): SetDefinitions {
     ),
     'nodeport-ips': set('nodeport-ips', [address], 'addresses that accept node ports'),
     'cluster-ips': set('cluster-ips', [address], 'ClusterIPs in use'),
-    'service-cidrs': set(
-      'service-cidrs',
-      [address],
-      'ranges that ClusterIPs come from',
-      NFT_SET.INTERVAL,
-    ),
-    hairpin: set(
-      'hairpin',
-      [address, address, ...nodePort],
-      'endpoints of this node, which may reach themselves',
-    ),
-    'firewall-ips': set('firewall-ips', frontend, 'frontends that only source-ranges may reach'),
-    'source-ranges': set(
-      'source-ranges',
-      [...frontend, address],
-      'frontend . client',
-      NFT_SET.INTERVAL | NFT_SET.CONCAT,
-    ),
+    ...commonSets(family),
     affinity: remembered('affinity', 'client . frontend : endpoint'),
     'local-affinity': remembered('local-affinity', 'client . frontend : endpoint of this node'),
     learn: map('learn', frontend, 'verdict', 'frontend with session affinity : timeout'),
@@ -148,10 +132,6 @@ function map(
   comment: string,
 ): SetDefinition {
   return { name, key, data, comment, flags: NFT_SET.MAP, size: 0 };
-}
-
-function set(name: SetName, key: readonly NFTypeName[], comment: string, flags = 0): SetDefinition {
-  return { name, key, data: undefined, comment, flags, size: 0 };
 }
 
 /** The fields of a `setAdd` op for `definition`. */
