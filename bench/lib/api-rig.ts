@@ -1,6 +1,8 @@
 /** The product, the fake API server and a network namespace, put together for a benchmark. */
 import { execFileSync } from 'node:child_process';
-import { resolve } from 'node:path';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { stripTypeScriptTypes } from 'node:module';
+import { join, resolve } from 'node:path';
 import type { Size } from './cluster.ts';
 import { FakeApi } from './fake-api.ts';
 import { inNamespace, type Namespace } from './namespace.ts';
@@ -19,6 +21,18 @@ export interface Start {
 /** Compiles the product: what is measured is what is shipped. */
 export function buildProduct(): void {
   execFileSync('npx', ['tsc', '-p', 'tsconfig.build.json'], { cwd: root, stdio: 'pipe' });
+  buildProbe();
+}
+
+/** As JavaScript, or Node's compiler for TypeScript would be measured with the product. */
+function buildProbe(): void {
+  const to = join(root, 'build', 'bench');
+  mkdirSync(to, { recursive: true });
+  for (const name of ['probe', 'stats']) {
+    const source = readFileSync(join(import.meta.dirname, `${name}.ts`), 'utf8');
+    const code = stripTypeScriptTypes(source).replaceAll(/(from '\.\/\w+)\.ts'/g, "$1.js'");
+    writeFileSync(join(to, `${name}.js`), code);
+  }
 }
 
 /** Runs `work` with a cluster of this size in a fake API server. */

@@ -8,7 +8,7 @@ import type { Namespace } from './namespace.ts';
 import type { ProbeReport } from './probe.ts';
 
 const root = resolve(import.meta.dirname, '..', '..');
-const probe = join(import.meta.dirname, 'probe.ts');
+const probe = join(root, 'build', 'bench', 'probe.js');
 
 /** Limits of the machine are not a namespace's to set. */
 const conntrackFlags = [
