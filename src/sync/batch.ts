@@ -235,8 +235,12 @@ export class Applier {
     batch.committed?.(result);
     this.#bytesMax = Math.min(this.#largestBytes, this.#bytesMax * 2);
     this.#pace(batch.ops.length, clock.now() - startedMs);
-    for (const [key, change] of changes) this.#inForce(key, change);
     const committedMs = clock.now();
+    const pacer = new Pacer(clock, this.#options.sliceMs);
+    for (const [key, change] of changes) {
+      this.#inForce(key, change);
+      if (pacer.spent) await pacer.rest();
+    }
     const causes = [...changes.values()].flatMap(({ cause }) => (cause ? [cause] : []));
     this.#options.observer({
       kind: 'committed',

@@ -263,10 +263,9 @@ export class FamilySync {
     this.#audit.verified(found.generation, ruleset.completed);
     if (this.#stopping) return undefined;
     const targets = this.#targets();
-    const adopted = await adoptAll(this.#repairOptions, found, targets);
-    for (const [key, forwarding] of adopted) {
+    const adopted = await adoptAll(this.#repairOptions, found, targets, (key, forwarding) => {
       if (this.#wanted.get(key) === targets.get(key)) this.#wanted.set(key, forwarding);
-    }
+    });
     this.#planEnvironment();
     const repair = await repairAll(this.#repairOptions, found, adopted, causes, purpose);
     const { drift, failure } = repair;

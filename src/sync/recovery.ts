@@ -18,16 +18,19 @@ export interface Repaired {
   readonly failure: Failure | undefined;
 }
 
-/** The Forwardings with their pools in the order found in the kernel. */
+/** The Forwardings with their pools in the order found in the kernel, each told to `take` too. */
 export async function adoptAll(
   { clock, sliceMs }: RepairOptions,
   found: Observation,
   wanted: ReadonlyMap<string, Forwarding>,
+  take: (key: string, adopted: Forwarding) => void,
 ): Promise<Map<string, Forwarding>> {
   const adopted = new Map<string, Forwarding>();
   const pacer = new Pacer(clock, sliceMs);
   for (const [key, forwarding] of wanted) {
-    adopted.set(key, found.adopt(forwarding));
+    const ordered = found.adopt(forwarding);
+    adopted.set(key, ordered);
+    take(key, ordered);
     if (pacer.spent) await pacer.rest();
   }
   return adopted;

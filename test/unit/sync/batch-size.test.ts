@@ -66,7 +66,7 @@ describe('the size of batches', () => {
     };
     // A slice is one piece of work here, so that there are many.
     const settled = async (): Promise<void> => {
-      for (let i = 0; i < 20; i += 1) await quiet();
+      for (let i = 0; i < 40; i += 1) await quiet();
     };
     const services = (): number => kernel.elements(NFPROTO.IPv4, 'fairlead', 'services').length;
     const table = { family: NFPROTO.IPv4, table: 'fairlead' };
