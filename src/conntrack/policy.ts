@@ -70,7 +70,10 @@ function listsOf({ serving, cluster, local }: Forwarding): readonly EndpointList
   return [...new Set([serving, cluster, local])];
 }
 
-/** The frontends of a change whose entries are to be looked at, each with the endpoints it lost. */
+/**
+ * The frontends of a change whose entries are to be looked at, each with the endpoints it lost:
+ * one that several pools had may be named several times.
+ */
 export function suspectsOf(
   previous: Forwarding | undefined,
   next: Forwarding | undefined,
@@ -97,12 +100,17 @@ function compareEndpoints(
 ): { lost: readonly EndpointKey[]; gained: 'first' | 'more' } {
   if (previous === undefined) return { lost: [], gained: 'more' };
   if (next !== undefined && sameLists(previous, next)) return { lost: [], gained: 'more' };
-  const before = rightEndpoints(previous);
-  const after = next === undefined ? new Set() : rightEndpoints(next);
-  return {
-    lost: [...before].filter((key) => !after.has(key)),
-    gained: before.size === 0 && after.size > 0 ? 'first' : 'more',
-  };
+  const after = next === undefined ? new Set<EndpointKey>() : rightEndpoints(next);
+  const lost: EndpointKey[] = [];
+  let hadAny = false;
+  for (const list of listsOf(previous)) {
+    hadAny ||= list.length > 0;
+    for (let i = 0; i < list.length; i += 1) {
+      const key = list.key(i);
+      if (!after.has(key)) lost.push(key);
+    }
+  }
+  return { lost, gained: !hadAny && after.size > 0 ? 'first' : 'more' };
 }
 
 function sameLists(a: Forwarding, b: Forwarding): boolean {
