@@ -7,6 +7,7 @@ import { ipvsSettings } from './host/ipvs.ts';
 import { nodeIPs } from './host/node-ips.ts';
 import { setOomScore } from './host/oom-score.ts';
 import { setSysctls } from './host/sysctls.ts';
+import { type NamedCounter, readCounters } from './kernel/acct.ts';
 import type { Conntrack } from './kernel/conntrack.ts';
 import type { Kernel } from './kernel/kernel.ts';
 import { builtModes, type ModeRegistry, selectMode } from './modes/index.ts';
@@ -79,6 +80,7 @@ export class App {
       featureGates: config.featureGates,
       silenceMs: (resource) => source.silenceMs(resource),
       families: () => this.#succession?.engine?.families ?? [],
+      counters: () => this.#readCounters(),
     });
     ipvsMetrics(this.#metrics.registry, () => {
       return this.mode === 'ipvs' && this.#config.ipvs.counters ? options.kernel : undefined;
@@ -107,6 +109,15 @@ export class App {
   /** The mode that runs, or, before the kernel was asked, the one that most likely will. */
   get mode(): ModeName {
     return this.#succession?.mode ?? (this.#config.mode || 'nftables');
+  }
+
+  /** Where they can't be read there are none: metrics of everything else are worth having. */
+  async #readCounters(): Promise<readonly NamedCounter[]> {
+    const { kernel, log } = this.#options;
+    return readCounters(kernel).catch((error: Error) => {
+      log.warn({ err: error.message }, 'Named counters could not be read');
+      return [];
+    });
   }
 
   get metrics(): Metrics {

@@ -3,6 +3,7 @@
 #include <climits>
 #include <optional>
 
+#include "acct/acct_family.h"
 #include "binding/completion.h"
 #include "conntrack/conntrack_family.h"
 #include "ipset/ipset_family.h"
@@ -71,6 +72,7 @@ Families MakeFamilies(const Options& options) {
   families.push_back(std::make_unique<route::RouteFamily>(options.receive_buffer_bytes));
   families.push_back(std::make_unique<ipset::IpsetFamily>());
   families.push_back(std::make_unique<legacy::LegacyFamily>(options.xtables_lock));
+  families.push_back(std::make_unique<acct::AcctFamily>());
   return families;
 }
 

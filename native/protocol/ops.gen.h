@@ -1188,6 +1188,50 @@ struct LegacyChainDelete {
   }
 };
 
+struct AcctAdd {
+  static constexpr std::uint32_t kCode = 62;
+  static constexpr const char* kName = "acctAdd";
+
+  std::string_view name;
+
+  static std::expected<AcctAdd, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    AcctAdd record;
+    record.name = fields.String("name");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.String(name);
+    out.End();
+  }
+};
+
+struct AcctDelete {
+  static constexpr std::uint32_t kCode = 63;
+  static constexpr const char* kName = "acctDelete";
+
+  std::string_view name;
+
+  static std::expected<AcctDelete, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    AcctDelete record;
+    record.name = fields.String("name");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.String(name);
+    out.End();
+  }
+};
+
 }  // namespace op
 
 /** The schemas `kernelRequests` and `conntrackRequests`. */
@@ -1542,6 +1586,24 @@ struct LegacyTablesDump {
   void Write(RecordWriter& out) const noexcept {
     out.Begin(kCode);
     out.U8(family);
+    out.End();
+  }
+};
+
+struct AcctsDump {
+  static constexpr std::uint32_t kCode = 120;
+  static constexpr const char* kName = "acctsDump";
+
+
+  static std::expected<AcctsDump, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return AcctsDump{};
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
     out.End();
   }
 };
@@ -2384,6 +2446,37 @@ struct LegacyJump {
   void Write(RecordWriter& out) const noexcept {
     out.Begin(kCode);
     out.String(target);
+    out.End();
+  }
+};
+
+struct Acct {
+  static constexpr std::uint32_t kCode = 184;
+  static constexpr const char* kName = "acct";
+
+  std::string_view name;
+  std::uint64_t packets = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t references = 0;
+
+  static std::expected<Acct, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    Acct record;
+    record.name = fields.String("name");
+    record.packets = fields.U64("packets");
+    record.bytes = fields.U64("bytes");
+    record.references = fields.U32("references");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.String(name);
+    out.U64(packets);
+    out.U64(bytes);
+    out.U32(references);
     out.End();
   }
 };

@@ -3,6 +3,7 @@
  * which they are and how we know (behaviour document 1.6, 3.6).
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { deleteCounters, readCounters } from '../kernel/acct.ts';
 import { KernelError } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
@@ -70,6 +71,9 @@ export async function listCleanup(options: CleanupOptions): Promise<void> {
   for (const place of places) {
     for (const line of list(await steadily(() => find(kernel, place)), place)) print(line);
   }
+  for (const { name } of await readCounters(kernel)) {
+    print(`counter ${name}: only kube-proxy's iptables mode, and ours, uses this name`);
+  }
   if (!(await isOurIPVS(options))) {
     for (const line of listIPVS(await findIPVSLeftovers(kernel, 'all'))) print(line);
   }
@@ -104,6 +108,7 @@ export async function cleanUp(options: CleanupOptions): Promise<void> {
       for (const line of summary(leftovers, place)) print(line);
     });
   }
+  await attempt(() => removeCounters(options));
   // Ours is gone by now, and had its own interface of that name.
   await attempt(async () => {
     const leftovers = await findIPVSLeftovers(kernel, 'all');
@@ -147,6 +152,23 @@ function summary({ tables, chains, jumps, kept }: Leftovers, { backend, word }: 
     lines.push(`left chain ${word} ${table} ${chain}: ${because}`);
   }
   return lines;
+}
+
+/** The kernel lets go of them some time after it has taken the deletion of the rules. */
+async function removeCounters({ kernel, print }: CleanupOptions): Promise<void> {
+  for (let count = 1; ; count += 1) {
+    const all = await readCounters(kernel);
+    const busy = all.filter(({ references }) => references > 0).map(({ name }) => name);
+    const idle = all.map(({ name }) => name).filter((name) => !busy.includes(name));
+    await deleteCounters(kernel, idle);
+    for (const name of idle) print(`removed counter ${name}`);
+    if (busy.length === 0) return;
+    if (count >= attemptsMax) {
+      for (const name of busy) print(`left counter ${name}: rules count in it`);
+      return;
+    }
+    await sleep(attemptPauseMs);
+  }
 }
 
 /** The interface and what is at its addresses belong to our own ipvs mode. */

@@ -1,5 +1,6 @@
 /** The kernel behind the addon. */
 import { setImmediate } from 'node:timers/promises';
+import { acctRequests } from './acct-ops.ts';
 import { loadAddon, type Socket, type SocketOptions } from './addon.ts';
 import { errnoName } from './errno.ts';
 import { KernelError } from './errors.ts';
@@ -122,7 +123,10 @@ function describe(request: Request, place: string): { operation: string; subject
   return { operation: `${family}.${request.kind}`, subject: subjectOf(request) ?? place };
 }
 
-function familyOf(kind: Request['kind']): 'nft' | 'ipvs' | 'route' | 'ipset' | 'legacy' {
+type RequestFamily = 'nft' | 'ipvs' | 'route' | 'ipset' | 'legacy' | 'acct';
+
+function familyOf(kind: Request['kind']): RequestFamily {
+  if (kind in acctRequests) return 'acct';
   if (kind in ipsetRequests) return 'ipset';
   if (kind in ipvsRequests) return 'ipvs';
   if (kind in legacyRequests) return 'legacy';

@@ -7,6 +7,7 @@
  *
  * IPVS, links, sets of ipset and iptables-legacy have files of their own: `*-ops.ts`.
  */
+import { acctOps, acctReplies, acctRequests } from './acct-ops.ts';
 import { ipsetOps, ipsetReplies, ipsetRequests } from './ipset-ops.ts';
 import { ipvsOps, ipvsReplies, ipvsRequests } from './ipvs-ops.ts';
 import { legacyOps, legacyReplies, legacyRequests } from './legacy-ops.ts';
@@ -126,7 +127,14 @@ export const nftOps = {
  * run: of `nftOps` a transaction, of the others each op by itself. The first run with a failure
  * ends the buffer.
  */
-export const kernelOps = { ...nftOps, ...ipvsOps, ...routeOps, ...ipsetOps, ...legacyOps } as const;
+export const kernelOps = {
+  ...nftOps,
+  ...ipvsOps,
+  ...routeOps,
+  ...ipsetOps,
+  ...legacyOps,
+  ...acctOps,
+} as const;
 
 /** Requests that read nf_tables. A buffer holds exactly one. */
 export const requests = {
@@ -213,6 +221,7 @@ export const kernelRequests = {
   ...routeRequests,
   ...ipsetRequests,
   ...legacyRequests,
+  ...acctRequests,
 } as const;
 export const kernelReplies = {
   ...replies,
@@ -220,6 +229,7 @@ export const kernelReplies = {
   ...routeReplies,
   ...ipsetReplies,
   ...legacyReplies,
+  ...acctReplies,
 } as const;
 
 /** Requests about entries of connection tracking. A buffer holds exactly one. */

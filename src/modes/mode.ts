@@ -162,6 +162,11 @@ export interface Planner {
   takeRuleCounts?(): readonly RuleCount[];
 
   /**
+   * Makes what rules need and no transaction can hold. Call it before `observe` where a repair of
+   * everything follows (`reset`): what is wanted may be another afterwards.
+   */
+  prepare?(kernel: Kernel): Promise<void>;
+  /**
    * Reads what the kernel holds of ours. Read-only. No batch may be under way meanwhile, unless the
    * mode's observations allow it (`besideBatches`); none at its start in any case.
    */

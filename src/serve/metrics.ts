@@ -18,12 +18,15 @@ import { exponential } from './buckets.ts';
 import { ConntrackMetrics } from './conntrack-metrics.ts';
 import { LifecycleMetrics } from './lifecycle-metrics.ts';
 import { ModeMetrics } from './mode-metrics.ts';
+import type { ReadCounters } from './nfacct-metrics.ts';
 import { RequestMetrics } from './request-metrics.ts';
 
 /** What is read when Prometheus asks, but for the gates, which never change. */
 export interface MetricsSources {
   readonly featureGates: Readonly<Record<string, boolean>>;
   readonly silenceMs: (resource: Resource) => number | undefined;
+  /** Named counters, asked for while mode iptables runs. */
+  readonly counters: ReadCounters;
   /** Families that are served, with what is wanted and how many Forwardings are set aside. */
   readonly families: () => Iterable<{
     readonly family: Family;
@@ -61,7 +64,7 @@ export class Metrics {
   readonly #kubeProxy: ReturnType<typeof kubeProxyMetrics>;
   readonly #own: ReturnType<typeof ownMetrics>;
   readonly #requests = new RequestMetrics(this.registry);
-  readonly #modes = new ModeMetrics(this.registry);
+  readonly #modes: ModeMetrics;
   readonly #changes: Record<'service' | 'endpoint', { pending: Gauge; total: Counter }>;
 
   constructor(sources: MetricsSources) {
@@ -69,6 +72,7 @@ export class Metrics {
     collectDefaultMetrics({ register: registry });
     this.#kubeProxy = kubeProxyMetrics(registry);
     this.#own = ownMetrics(registry);
+    this.#modes = new ModeMetrics(registry, sources.counters);
     this.#changes = {
       service: changeMetrics(registry, 'service'),
       endpoint: changeMetrics(registry, 'endpoint'),

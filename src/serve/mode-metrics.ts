@@ -3,9 +3,11 @@
  * mode that runs are exposed, the others are not.
  */
 import { Counter, Gauge, Histogram, type Metric, type Registry } from 'prom-client';
+import { counterNames } from '../kernel/acct.ts';
 import type { ModeName } from '../modes/mode.ts';
 import type { FamilyEvent } from '../sync/events.ts';
 import { exponential } from './buckets.ts';
+import { nfacctMetric, type ReadCounters } from './nfacct-metrics.ts';
 
 type Done = FamilyEvent & { kind: 'done' };
 type Failed = FamilyEvent & { kind: 'failed' };
@@ -19,6 +21,8 @@ const names = {
   partialRestoreFailures: 'kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total',
   iptablesRules: 'kubeproxy_sync_proxy_rules_iptables_total',
   iptablesRulesLast: 'kubeproxy_sync_proxy_rules_iptables_last',
+  invalidDropped: 'kubeproxy_iptables_ct_state_invalid_dropped_packets_total',
+  localhostAccepted: 'kubeproxy_iptables_localhost_nodeports_accepted_packets_total',
   // Asked for by users, never upstream's.
   iptablesSyncs: 'kubeproxy_iptables_sync_total',
   ipvsSyncs: 'kubeproxy_ipvs_sync_total',
@@ -34,6 +38,8 @@ const exposed: Readonly<Record<ModeName, readonly Name[]>> = {
     'partialRestoreFailures',
     'iptablesRules',
     'iptablesRulesLast',
+    'invalidDropped',
+    'localhostAccepted',
     'iptablesSyncs',
   ],
   ipvs: ['restoreFailures', 'ipvsSyncs'],
@@ -42,11 +48,12 @@ const exposed: Readonly<Record<ModeName, readonly Name[]>> = {
 
 export class ModeMetrics {
   readonly #registry: Registry;
-  readonly #metrics = makeMetrics();
+  readonly #metrics: ReturnType<typeof makeMetrics>;
   #mode: ModeName | undefined;
 
-  constructor(registry: Registry) {
+  constructor(registry: Registry, counters: ReadCounters) {
     this.#registry = registry;
+    this.#metrics = makeMetrics(counters);
   }
 
   running(mode: ModeName): void {
@@ -89,7 +96,7 @@ export class ModeMetrics {
 }
 
 /** None is exposed yet. */
-function makeMetrics() {
+function makeMetrics(counters: ReadCounters) {
   const described = (name: Name, help: string) => ({
     name: names[name],
     help: `[ALPHA] ${help}`,
@@ -97,6 +104,13 @@ function makeMetrics() {
     registers: [],
   });
   const counter = (name: Name, help: string) => new Counter(described(name, help));
+  const nfacct = (name: keyof typeof counterNames, help: string) => {
+    return nfacctMetric(
+      { name: names[name], help: `[ALPHA] ${help}` },
+      counterNames[name],
+      counters,
+    );
+  };
   const gauge = (name: Name, help: string) =>
     new Gauge({ ...described(name, help), labelNames: ['table', 'ip_family'] });
   const histogram = (name: Name, help: string) =>
@@ -116,6 +130,11 @@ function makeMetrics() {
     partialRestoreFailures: counter(
       'partialRestoreFailures',
       'Failed syncs that were to write what changed',
+    ),
+    invalidDropped: nfacct('invalidDropped', 'Packets dropped that are of no connection'),
+    localhostAccepted: nfacct(
+      'localhostAccepted',
+      'Packets to node ports on loopback addresses that were accepted',
     ),
     iptablesRules: gauge('iptablesRules', 'Rules of ours, without jumps from built-in chains'),
     iptablesRulesLast: gauge('iptablesRulesLast', 'Rules that the last sync wrote'),

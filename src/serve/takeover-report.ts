@@ -71,6 +71,9 @@ export function takeoverReport(
         events.takeover('Normal', 'TookOverFromKubeProxy', `${removed}${left}`);
         return;
       }
+      case 'counters':
+        log.info({ counters: event.names }, "kube-proxy's named counters are removed");
+        return;
       case 'legacy': {
         const note =
           `others of this node use iptables-legacy (${event.tables.join('; ')}): let kubelet, CNI ` +

@@ -257,9 +257,9 @@ export class FamilySync {
   }
 
   async #repair(causes: Causes, purpose: Purpose): Promise<Failure | undefined> {
-    const { ruleset, reader } = this.#options;
-    const read = () => this.#planner.observe(reader, this.#pause());
-    const found = await ruleset.readAlone(read);
+    const { kernel, ruleset, reader } = this.#options;
+    await this.#planner.prepare?.(kernel);
+    const found = await ruleset.readAlone(() => this.#planner.observe(reader, this.#pause()));
     this.#audit.verified(found.generation, ruleset.completed);
     if (this.#stopping) return undefined;
     const targets = this.#targets();
@@ -267,8 +267,8 @@ export class FamilySync {
       if (this.#wanted.get(key) === targets.get(key)) this.#wanted.set(key, forwarding);
     });
     this.#planEnvironment();
-    const repair = await repairAll(this.#repairOptions, found, adopted, causes, purpose);
-    const { drift, failure } = repair;
+    const options = this.#repairOptions;
+    const { drift, failure } = await repairAll(options, found, adopted, causes, purpose);
     if (isDrift(drift)) {
       this.#options.observer({ kind: 'drift', family: this.family, purpose, drift });
     }

@@ -3,6 +3,7 @@
  * programmed and verified, removes what is provably kube-proxy's or another mode's. Established
  * connections go on, because connection tracking belongs to none of them.
  */
+import { deleteCounters, readCounters } from '../kernel/acct.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { ModeName, OwnedObject, ProxyMode } from '../modes/mode.ts';
 import type { Family } from '../state/address.ts';
@@ -59,10 +60,12 @@ export type TakeoverEvent =
       readonly error: Error;
       readonly retryMs: number;
     }
+  /** Counters that no rule of kube-proxy's or ours counts in any more are gone, by name. */
+  | { readonly kind: 'counters'; readonly names: readonly string[] }
   /** Others use iptables-legacy: its tables with what they hold. */
   | { readonly kind: 'legacy'; readonly tables: readonly string[] };
 
-type Subject = Family | 'IPVS' | (typeof legacyPrograms)[Family] | ModeName;
+type Subject = Family | 'IPVS' | 'nfacct' | (typeof legacyPrograms)[Family] | ModeName;
 
 export interface TakeoverOptions {
   readonly kernel: Kernel;
@@ -150,8 +153,19 @@ export class Takeover {
     for (const place of places) await attempt(place.subject, () => this.#takeOver(place));
     // Last: rules of kube-proxy's refer to its sets.
     await attempt('IPVS', () => this.#takeOverIPVS());
+    await attempt('nfacct', () => this.#takeOverCounters());
     await attempt('iptables-legacy', () => this.#mentionLegacy());
     return failures;
+  }
+
+  /** While rules count in them they stay: the next look finds them again. */
+  async #takeOverCounters(): Promise<void> {
+    const { kernel, mode, observer } = this.#options;
+    if (mode === 'iptables') return;
+    const idle = (await readCounters(kernel)).filter(({ references }) => references === 0);
+    const names = idle.map(({ name }) => name);
+    await deleteCounters(kernel, names);
+    if (names.length > 0) observer({ kind: 'counters', names });
   }
 
   async #mentionLegacy(): Promise<void> {

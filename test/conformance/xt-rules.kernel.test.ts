@@ -1,5 +1,6 @@
 /** iptables-nft judges what we write into its tables: every form of rule, both families. */
 import { expect, test } from 'vitest';
+import { makeCounters } from '../../src/kernel/acct.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { NFPROTO } from '../../src/kernel/nft/constants.ts';
 import { nftOps } from '../../src/kernel/ops.ts';
@@ -68,6 +69,7 @@ test.each<Family>(['IPv4', 'IPv6'])(
     const theirs = await createKernel();
     const ours = await createKernel();
     const program = programs[family];
+    for (const { kernel } of [theirs, ours]) expect(await makeCounters(kernel, family)).toBe(true);
     await theirs.namespace.run(`${program}-nft-restore`, ['--noflush'], restoreText(cases));
     expect(await ours.kernel.apply(batchOf(family, cases))).toEqual({ kind: 'applied' });
 
@@ -95,6 +97,7 @@ test.each<Family>(['IPv4', 'IPv6'])(
   async (family) => {
     const cases = xtCases(family);
     const { kernel, namespace } = await createKernel();
+    expect(await makeCounters(kernel, family)).toBe(true);
     await kernel.apply(batchOf(family, cases));
     const records = await ruleRecords(kernel);
     const lines = (await namespace.run(`${programs[family]}-nft-save`, []))

@@ -6,6 +6,7 @@ import { localAddress } from '../../src/kernel/xt/matches/addrtype.ts';
 import { comment } from '../../src/kernel/xt/matches/comment.ts';
 import { ctState } from '../../src/kernel/xt/matches/conntrack.ts';
 import { markIs } from '../../src/kernel/xt/matches/mark.ts';
+import { countedIn } from '../../src/kernel/xt/matches/nfacct.ts';
 import { anyPort, dport } from '../../src/kernel/xt/matches/port.ts';
 import { recentCheck, recentSet } from '../../src/kernel/xt/matches/recent.ts';
 import { oneOf } from '../../src/kernel/xt/matches/statistic.ts';
@@ -40,6 +41,9 @@ const fw = 'KUBE-FW-XPGD46QRK7WJZT7O';
 const sep = 'KUBE-SEP-SXIVWICOYRO3J4NJ';
 const name = 'ns1/svc1:p80';
 const mark = 0x4000;
+
+/** A named counter that a rule counts in, and that must exist. */
+export const xtCounter = 'ct_state_invalid_dropped_pkts';
 
 /** Chains that the rules stand in or jump to, besides the built-in ones. */
 export const xtChains: Readonly<Record<XtTable, readonly string[]>> = {
@@ -179,6 +183,11 @@ function fixed(family: Family): XtCase[] {
       ...forward,
       words: '-m conntrack --ctstate INVALID -j DROP',
       rule: { matches: [ctState(['INVALID'])], target: drop },
+    },
+    {
+      ...forward,
+      words: `-m conntrack --ctstate INVALID -m nfacct --nfacct-name ${xtCounter} -j DROP`,
+      rule: { matches: [ctState(['INVALID']), countedIn(xtCounter)], target: drop },
     },
     {
       ...forward,

@@ -19,10 +19,11 @@ import {
 } from '../../src/kernel/ops.ts';
 import { RecordError, readRecords } from '../../src/kernel/records.ts';
 import { routeRequests } from '../../src/kernel/route-ops.ts';
-import { FakeIpsets, type IpsetOp, type IpsetRequest } from './ipsets.ts';
-import { FakeIpvs, type IpvsOp, type IpvsRequest, ipvsText } from './ipvs.ts';
+import { FakeAccts } from './acct.ts';
+import { FakeIpsets, type IpsetRequest } from './ipsets.ts';
+import { FakeIpvs, type IpvsRequest, ipvsText } from './ipvs.ts';
 import { FakeLegacy } from './legacy.ts';
-import { FakeLinks, type RouteOp, type RouteRequest } from './links.ts';
+import { FakeLinks, type RouteRequest } from './links.ts';
 import { answer } from './nft-dump.ts';
 import { unpack } from './nft-entries.ts';
 import { evaluate, type Outcome, type Packet } from './nft-packet.ts';
@@ -31,7 +32,7 @@ import { elementText, elementTexts, rulesetText } from './nft-text.ts';
 import { Transaction } from './nft-transaction.ts';
 import { validate } from './nft-validate.ts';
 import { Refusal } from './refusal.ts';
-import { isIpset, isIpvs, type Run, runsOf } from './runs.ts';
+import { isAcct, isIpset, isIpvs, type Run, runsOf, writesOf } from './runs.ts';
 
 /** A refusal that a test asks for. */
 export interface Fault {
@@ -80,6 +81,7 @@ export class FakeKernel implements Kernel {
   readonly ipsets = new FakeIpsets();
   readonly legacy = new FakeLegacy();
   readonly #tables: Tables = new Map();
+  readonly accts = new FakeAccts(this.#tables);
   #generation = 1;
   #handle = 0;
   #faults: { readonly fault: Fault; left: number }[] = [];
@@ -190,6 +192,7 @@ export class FakeKernel implements Kernel {
   }
 
   #answer(request: Request): Reply[] {
+    if (request.kind === 'acctsDump') return this.accts.answer();
     if (request.kind === 'legacyTablesDump') return this.legacy.answer(request.family);
     if (request.kind in routeRequests) return this.links.answer(request as RouteRequest);
     if (request.kind in ipsetRequests) return this.ipsets.answer(request as IpsetRequest);
@@ -248,9 +251,10 @@ export class FakeKernel implements Kernel {
     return { failures, writes };
   }
 
-  #one(op: IpvsOp | RouteOp | IpsetOp): Refusal[] {
+  #one(op: SingleRun['ops'][number]): Refusal[] {
     try {
       if (isIpset(op)) this.ipsets.run(op);
+      else if (isAcct(op)) this.accts.run(op);
       else if (!isIpvs(op)) return this.links.run(op);
       else this.ipvs.run(op);
       return [];
@@ -289,7 +293,8 @@ export class FakeKernel implements Kernel {
       this.#handle += 1;
       return this.#handle;
     };
-    const transaction = new Transaction(this.#tables, nextHandle, this.missingExtensions);
+    const extensions = { missing: this.missingExtensions, counters: this.accts.packets };
+    const transaction = new Transaction(this.#tables, nextHandle, extensions);
     const failures: KernelFailure[] = [];
     const attempt = (op: number | undefined, act: () => void): void => {
       try {
@@ -383,19 +388,4 @@ function isIn(
 ): Pick<KernelFailure, 'op' | 'entry'> | undefined {
   const isHere = op === undefined || (op >= first && op < first + ops.length);
   return isHere ? { op, entry: undefined } : undefined;
-}
-
-function writesOf(op: KernelOp): number {
-  switch (op.kind) {
-    case 'addressesAdd':
-    case 'addressesDelete':
-      return op.addresses.length / (op.family === 2 ? 4 : 16);
-    case 'generationExpect':
-      return 0;
-    case 'elementsAdd':
-    case 'elementsDelete':
-      return op.count;
-    default:
-      return 1;
-  }
 }

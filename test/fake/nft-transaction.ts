@@ -14,6 +14,7 @@ import {
   type Tables,
   tableId,
 } from './nft-state.ts';
+import type { Compat } from './nft-xt.ts';
 import { Refusal } from './refusal.ts';
 
 type Op<K extends NftOp['kind']> = Extract<NftOp, { kind: K }>;
@@ -32,16 +33,16 @@ const conntrackPriority = -200;
 export class Transaction {
   readonly #tables: Tables;
   readonly #nextHandle: () => number;
-  readonly #missingExtensions: ReadonlySet<string>;
+  readonly #extensions: Omit<Compat, 'protocol'>;
   readonly #journal = new Journal();
   /** Tables in which a rule or a verdict came that a commit must validate. */
   readonly unchecked = new Set<Table>();
   /** Handles of new rules, by the index of their op, for the ops that ask. */
   readonly handles = new Map<number, number>();
 
-  constructor(tables: Tables, nextHandle: () => number, missingExtensions: ReadonlySet<string>) {
+  constructor(tables: Tables, nextHandle: () => number, extensions: Omit<Compat, 'protocol'>) {
     this.#tables = tables;
-    this.#missingExtensions = missingExtensions;
+    this.#extensions = extensions;
     this.#nextHandle = nextHandle;
   }
 
@@ -199,7 +200,7 @@ export class Transaction {
     const place = placeOf(chain, op);
     const expressions = op.expressions.slice();
     const protocol = 'protocol' in op ? op.protocol : 0;
-    checkRule(table, readRule(expressions), { protocol, missing: this.#missingExtensions });
+    checkRule(table, readRule(expressions), { protocol, ...this.#extensions });
     this.#limitFilledSets(table, expressions);
     const rule = { handle: this.#nextHandle(), expressions, comment };
     this.unchecked.add(table);

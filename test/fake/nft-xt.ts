@@ -3,6 +3,7 @@ import { IPPROTO, NFPROTO } from '../../src/kernel/nft/constants.ts';
 import type { Expression } from '../../src/kernel/ops.ts';
 import { matchReaders, targetReaders } from '../../src/kernel/xt/codecs.ts';
 import type { ConntrackMatch } from '../../src/kernel/xt/matches/conntrack.ts';
+import { readNfacct } from '../../src/kernel/xt/matches/nfacct.ts';
 import type { RecentMatch } from '../../src/kernel/xt/matches/recent.ts';
 import type { Match, Target } from '../../src/kernel/xt/rule.ts';
 import type { Family } from '../../src/state/address.ts';
@@ -30,6 +31,7 @@ const extensions: Readonly<Record<Structure['kind'], Readonly<Record<string, Ext
     addrtype: { revision: 1, bytes: both(8) },
     comment: { revision: 0, bytes: both(256) },
     conntrack: { revision: 3, bytes: both(168) },
+    nfacct: { revision: 1, bytes: both(40) },
     recent: { revision: 1, bytes: both(232) },
     sctp: { revision: 0, bytes: both(296), protocol: IPPROTO.SCTP },
     statistic: { revision: 0, bytes: both(24) },
@@ -50,19 +52,22 @@ export interface Compat {
   readonly protocol: number;
   /** Names of matches and targets that this kernel has not. */
   readonly missing: ReadonlySet<string>;
+  /** Named counters, by name. */
+  readonly counters: ReadonlyMap<string, number>;
 }
 
 /** As nft_match_select_ops, xt_check_match and xt_check_target do. */
 export function checkExtension(
   { kind, name, revision, info }: Structure,
   table: Table,
-  { protocol, missing }: Compat,
+  { protocol, missing, counters }: Compat,
 ): void {
   const family = table.family === NFPROTO.IPv4 ? 'IPv4' : 'IPv6';
   const known = extensions[kind][name];
   if (known?.revision !== revision || missing.has(name)) throw new Refusal('ENOENT');
   if (info.length !== known.bytes[family]) throw new Refusal('EINVAL');
   if (known.protocol !== undefined && known.protocol !== protocol) throw new Refusal('EINVAL');
+  if (name === 'nfacct' && !counters.has(readNfacct(info).counter)) throw new Refusal('ENOENT');
   if (known.table !== undefined && known.table !== table.name) throw new Refusal('EINVAL');
 }
 
@@ -74,6 +79,7 @@ export function matches({ name, info }: Structure, table: Table, packet: PacketS
 function isMatch(match: Match, table: Table, packet: PacketState): boolean {
   switch (match.kind) {
     case 'comment':
+    case 'nfacct':
       return true;
     case 'addrtype':
       return packet.isLocal(match.local === 'source' ? packet.saddr : packet.daddr);

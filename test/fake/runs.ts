@@ -1,9 +1,11 @@
 /** Runs: consecutive ops of one schema, as the addon divides a buffer that mixes families. */
+import { acctOps } from '../../src/kernel/acct-ops.ts';
 import { ipsetOps } from '../../src/kernel/ipset-ops.ts';
 import { ipvsOps } from '../../src/kernel/ipvs-ops.ts';
 import { legacyOps } from '../../src/kernel/legacy-ops.ts';
 import type { KernelOp, NftOp } from '../../src/kernel/ops.ts';
 import { routeOps } from '../../src/kernel/route-ops.ts';
+import type { AcctOp } from './acct.ts';
 import type { IpsetOp } from './ipsets.ts';
 import type { IpvsOp } from './ipvs.ts';
 import type { LegacyOp } from './legacy.ts';
@@ -12,7 +14,7 @@ import type { RouteOp } from './links.ts';
 export type Run = { readonly first: number } & (
   | { readonly family: 'nft'; readonly ops: NftOp[] }
   | { readonly family: 'legacy'; readonly ops: LegacyOp[] }
-  | { readonly family: 'single'; readonly ops: (IpvsOp | RouteOp | IpsetOp)[] }
+  | { readonly family: 'single'; readonly ops: (IpvsOp | RouteOp | IpsetOp | AcctOp)[] }
 );
 
 /** `single`: IPVS, links and sets, whose ops are each by itself. `first`: index of the run's first op. */
@@ -34,7 +36,8 @@ export function runsOf(ops: readonly KernelOp[]): Run[] {
   return runs;
 }
 
-function schemaOf(op: KernelOp): 'nft' | 'ipvs' | 'route' | 'ipset' | 'legacy' {
+function schemaOf(op: KernelOp): 'nft' | 'ipvs' | 'route' | 'ipset' | 'legacy' | 'acct' {
+  if (isAcct(op)) return 'acct';
   if (op.kind in legacyOps) return 'legacy';
   if (isIpset(op)) return 'ipset';
   return isIpvs(op) ? 'ipvs' : isRoute(op) ? 'route' : 'nft';
@@ -44,10 +47,30 @@ export function isIpset(op: KernelOp): op is IpsetOp {
   return op.kind in ipsetOps;
 }
 
+export function isAcct(op: KernelOp): op is AcctOp {
+  return op.kind in acctOps;
+}
+
 export function isIpvs(op: KernelOp): op is IpvsOp {
   return op.kind in ipvsOps;
 }
 
 function isRoute(op: KernelOp): op is RouteOp {
   return op.kind in routeOps;
+}
+
+/** Ops (of ops with entries: entries). */
+export function writesOf(op: KernelOp): number {
+  switch (op.kind) {
+    case 'addressesAdd':
+    case 'addressesDelete':
+      return op.addresses.length / (op.family === 2 ? 4 : 16);
+    case 'generationExpect':
+      return 0;
+    case 'elementsAdd':
+    case 'elementsDelete':
+      return op.count;
+    default:
+      return 1;
+  }
 }

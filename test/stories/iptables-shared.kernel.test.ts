@@ -1,6 +1,7 @@
 /** Mode iptables among the rules of others, who look, write and flush while it works. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { readCounters } from '../../src/kernel/acct.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
 import {
   type Addresses,
@@ -232,6 +233,11 @@ test('node ports answer on localhost, behind the rule that keeps other machines 
   const tally = await lab.actors.node.connect({ protocol: 'TCP', to, timeoutMs: paced(3000) }, 16);
   const by = tally.map(({ outcome }) => (outcome.kind === 'answered' ? outcome.by : outcome.kind));
   expect(new Set(by)).toEqual(podsAB);
+  // One packet of each connection: the others are translated as the first was.
+  const kernel = openKernel({ netns: lab.node.namespacePath });
+  const counters = await readCounters(kernel);
+  kernel.close();
+  expect(counters.find(({ name }) => name === 'localhost_nps_accepted_pkts')?.packets).toBe(16);
   const firewall = await iptables('IPv4', '-S', 'KUBE-FIREWALL');
   expect(firewall).toContain('block incoming localnet connections');
   await lab.node.run(['sysctl', '-qw', 'net.ipv4.conf.all.route_localnet=0']);

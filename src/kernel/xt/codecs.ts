@@ -5,6 +5,7 @@ import { addrTypeCodec, readAddrType } from './matches/addrtype.ts';
 import { commentCodec, readComment } from './matches/comment.ts';
 import { conntrackCodec, readConntrack } from './matches/conntrack.ts';
 import { markCodec } from './matches/mark.ts';
+import { nfacctCodec, readNfacct } from './matches/nfacct.ts';
 import { anyPort, portCodec, readSctp } from './matches/port.ts';
 import { readRecent, recentCodec } from './matches/recent.ts';
 import { readStatistic, statisticCodec } from './matches/statistic.ts';
@@ -24,6 +25,7 @@ const matchCodecs: Codecs<Match> = {
   comment: commentCodec,
   conntrack: conntrackCodec,
   mark: markCodec,
+  nfacct: nfacctCodec,
   port: portCodec,
   recent: recentCodec,
   statistic: statisticCodec,
@@ -55,6 +57,7 @@ export const matchReaders: Readonly<Record<string, ReadStructure<Match>>> = {
   addrtype: readAddrType,
   comment: readComment,
   conntrack: readConntrack,
+  nfacct: readNfacct,
   recent: readRecent,
   sctp: readSctp,
   statistic: readStatistic,

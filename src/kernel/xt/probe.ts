@@ -93,6 +93,27 @@ function probeBatch(family: Family) {
   return { ops: out.finish(), meanings };
 }
 
+/** Whether the kernel takes rules like these in table filter. Rejects with KernelError. */
+export async function canHold(
+  kernel: Kernel,
+  family: Family,
+  rules: readonly XtRule[],
+): Promise<boolean> {
+  const out = new RecordWriter(nftOps);
+  const inChain = { family: NFPROTO[family], table: 'filter', chain } as const;
+  writeTable(out, family, 'filter');
+  out.write('chainAdd', { ...inChain, comment: '' });
+  const first = out.count;
+  for (const rule of rules) {
+    out.write('xtRuleAdd', { ...inChain, position: 0, echo: 0, ...compileRule(family, rule) });
+  }
+  const end = out.count;
+  out.write('chainDelete', { ...inChain, chain: 'never-made' });
+  const result = await kernel.apply(out.finish());
+  const isRule = (op: number | undefined): boolean => op !== undefined && op >= first && op < end;
+  return result.kind === 'failed' && !result.failures.some(({ op }) => isRule(op));
+}
+
 /**
  * What the kernel lacks for rules of iptables; empty = nothing. Throws KernelError (EPERM) without
  * CAP_NET_ADMIN in the network namespace's user namespace.

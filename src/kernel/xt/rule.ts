@@ -7,6 +7,7 @@ import type { AddrTypeMatch } from './matches/addrtype.ts';
 import type { CommentMatch } from './matches/comment.ts';
 import type { ConntrackMatch } from './matches/conntrack.ts';
 import type { MarkMatch } from './matches/mark.ts';
+import type { NfacctMatch } from './matches/nfacct.ts';
 import type { PortMatch } from './matches/port.ts';
 import type { RecentMatch } from './matches/recent.ts';
 import type { StatisticMatch } from './matches/statistic.ts';
@@ -38,6 +39,7 @@ export type Match =
   | CommentMatch
   | ConntrackMatch
   | MarkMatch
+  | NfacctMatch
   | PortMatch
   | RecentMatch
   | StatisticMatch;

@@ -3,10 +3,12 @@
  * there, and the way to node ports (behaviour document 7.2, 7.4, 7.6, 7.7).
  */
 
+import { counterNames } from '../../kernel/acct.ts';
 import { localAddress } from '../../kernel/xt/matches/addrtype.ts';
 import { type CommentMatch, comment } from '../../kernel/xt/matches/comment.ts';
 import { type ConntrackState, ctState } from '../../kernel/xt/matches/conntrack.ts';
 import { markIs } from '../../kernel/xt/matches/mark.ts';
+import { countedIn } from '../../kernel/xt/matches/nfacct.ts';
 import { is, isNot, type XtRule } from '../../kernel/xt/rule.ts';
 import { orMark, xorMark } from '../../kernel/xt/targets/mark.ts';
 import { masquerade } from '../../kernel/xt/targets/masquerade.ts';
@@ -14,6 +16,12 @@ import { accept, drop, jump, returnToCaller } from '../../kernel/xt/targets/verd
 import { type Address, addressBytes, type CIDR, parseCIDR } from '../../state/address.ts';
 import type { Environment, ModeConfig } from '../mode.ts';
 import { isServiceChain, type TableName } from './names.ts';
+
+/** What the rules of this mode depend on. */
+export interface IptablesConfig extends ModeConfig {
+  /** The kernel has named counters, and kube-proxy's are there (`acct.ts`). */
+  readonly counted: boolean;
+}
 
 /** Endpoints of this node that reach themselves: see README.md. */
 export const hairpinChain = 'KUBE-HAIRPIN';
@@ -69,7 +77,7 @@ export interface FixedChain extends TableChain {
 }
 
 /** Chains whose rules we alone decide, whatever Services there are. */
-export function fixedChains(config: ModeConfig): FixedChain[] {
+export function fixedChains(config: IptablesConfig): FixedChain[] {
   return [
     { ...marking, rules: [{ target: orMark(config.masqueradeMark) }] },
     { ...postroutingChain, rules: postrouting(config.masqueradeMark) },
@@ -97,10 +105,11 @@ function postrouting(mark: number): XtRule[] {
  * not understand: untranslated, their sender would be reset. Where the kernel is told to be liberal
  * about them, it is not needed.
  */
-function forward({ masqueradeMark, dropInvalid }: ModeConfig): XtRule[] {
+function forward({ counted, masqueradeMark, dropInvalid }: IptablesConfig): XtRule[] {
   const established: readonly ConntrackState[] = ['RELATED', 'ESTABLISHED'];
+  const counting = counted ? [countedIn(counterNames.invalidDropped)] : [];
   return [
-    ...(dropInvalid ? [{ matches: [ctState(['INVALID'])], target: drop }] : []),
+    ...(dropInvalid ? [{ matches: [ctState(['INVALID']), ...counting], target: drop }] : []),
     {
       matches: [comment('kubernetes forwarding rules'), markIs(masqueradeMark)],
       target: accept,
@@ -172,7 +181,7 @@ export function jumpRules({ localhostNodePorts }: ModeConfig): PlacedRule[] {
   return [...ours, { ...guard, chain: 'INPUT' }, { ...guard, chain: 'OUTPUT' }];
 }
 
-const loopback = {
+export const loopback = {
   IPv4: parseCIDR('127.0.0.0/8') as CIDR,
   IPv6: parseCIDR('::1/128') as CIDR,
 } as const;

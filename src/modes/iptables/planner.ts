@@ -1,4 +1,5 @@
 /** Turns changes of Forwardings into transactions on the tables of iptables, for one family. */
+import { makeCounters } from '../../kernel/acct.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { type CompiledRule, compileRule } from '../../kernel/xt/compile.ts';
 import { printRule } from '../../kernel/xt/print.ts';
@@ -16,7 +17,7 @@ import type {
   RuleCount,
 } from '../mode.ts';
 import { RuleCompiler } from './compiler.ts';
-import { nodePortRules, type PlacedRule, placeOf } from './layout.ts';
+import { type IptablesConfig, nodePortRules, type PlacedRule, placeOf } from './layout.ts';
 import { IptablesObservation, observe, ruleName } from './observation.ts';
 import {
   prune,
@@ -41,7 +42,7 @@ export class IptablesPlanner implements Planner {
   readonly deferred = false;
   /** What packets have written goes with the rules that name it. */
   readonly sweepDue = false;
-  readonly #config: ModeConfig;
+  #config: IptablesConfig;
   readonly #compiler: RuleCompiler;
   #environment: Environment;
   /** Who wants which rules in the chains of all Services. */
@@ -56,9 +57,9 @@ export class IptablesPlanner implements Planner {
 
   constructor(config: ModeConfig, environment: Environment) {
     this.family = config.family;
-    this.#config = config;
+    this.#config = { ...config, counted: false };
     this.#compiler = new RuleCompiler(config.family);
-    this.#counts = new RuleCounts(config);
+    this.#counts = new RuleCounts(this.#config);
     this.#environment = environment;
     this.#transaction = new Transaction(config.family);
     this.#startAnew();
@@ -158,6 +159,10 @@ export class IptablesPlanner implements Planner {
     this.#counts.forget();
     for (const rule of this.#nodePortRules()) this.#claim(rule);
     this.#pendingShared = 0;
+  }
+
+  async prepare(kernel: Kernel): Promise<void> {
+    this.#config = { ...this.#config, counted: await makeCounters(kernel, this.family) };
   }
 
   async observe(kernel: Kernel, pause: Pause): Promise<IptablesObservation> {

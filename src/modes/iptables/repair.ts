@@ -1,11 +1,12 @@
 /** Compares what was found in the kernel with what is wanted and writes the difference. */
 import { type CompiledRule, compileRule, readRule } from '../../kernel/xt/compile.ts';
 import type { Counter } from '../counter.ts';
-import type { Drift, ModeConfig, Pause } from '../mode.ts';
+import type { Drift, Pause } from '../mode.ts';
 import {
   firewallChain,
   firewallRules,
   fixedChains,
+  type IptablesConfig,
   jumpRules,
   type PlacedRule,
   placeOf,
@@ -33,7 +34,7 @@ export interface SharedRule extends PlacedRule {
 
 /** What a planner holds to be right beyond single Forwardings, and where it writes. */
 export interface RepairContext {
-  readonly config: ModeConfig;
+  readonly config: IptablesConfig;
   readonly found: IptablesObservation;
   readonly transaction: Transaction;
   readonly shared: Counter<SharedRule>;

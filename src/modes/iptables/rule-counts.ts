@@ -1,6 +1,6 @@
 /** How many rules there are and how many were written, as kube-proxy counts them (7.11). */
-import type { ModeConfig, RuleCount } from '../mode.ts';
-import { firewallRules, fixedChains, type PlacedRule } from './layout.ts';
+import type { RuleCount } from '../mode.ts';
+import { firewallRules, fixedChains, type IptablesConfig, type PlacedRule } from './layout.ts';
 import type { TableName } from './names.ts';
 
 /** kube-proxy tells of these only: in mangle it has no rule. */
@@ -17,7 +17,7 @@ export class RuleCounts {
   readonly #own = new Map<string, number>();
   #ownTotal = 0;
 
-  constructor(config: ModeConfig) {
+  constructor(config: IptablesConfig) {
     for (const { table, rules } of fixedChains(config)) this.#fixed[table] += rules.length;
     this.#fixed.filter += firewallRules(config).length;
   }

@@ -2,7 +2,9 @@
  * One Forwarding as rules (behaviour document 7.5): the chains of its own, and its rules in chains
  * that all Services share. Pure. No policy is decided here: treatments and pools say it all.
  */
+import { counterNames } from '../../kernel/acct.ts';
 import { localAddress } from '../../kernel/xt/matches/addrtype.ts';
+import { countedIn } from '../../kernel/xt/matches/nfacct.ts';
 import { dport } from '../../kernel/xt/matches/port.ts';
 import { recentCheck, recentSet } from '../../kernel/xt/matches/recent.ts';
 import { oneOf } from '../../kernel/xt/matches/statistic.ts';
@@ -14,27 +16,34 @@ import { accept, drop, jump } from '../../kernel/xt/targets/verdict.ts';
 import type { Address } from '../../state/address.ts';
 import type { EndpointList } from '../../state/endpoint-list.ts';
 import { type Forwarding, type Frontend, formatServicePortName } from '../../state/types.ts';
-import type { ModeConfig } from '../mode.ts';
-import { hairpinChain, hostOf, markChain, type PlacedRule, remark } from './layout.ts';
+import {
+  hairpinChain,
+  hostOf,
+  type IptablesConfig,
+  loopback,
+  markChain,
+  type PlacedRule,
+  remark,
+} from './layout.ts';
 import { clusterTraffic, podTraffic } from './local-traffic.ts';
 import { endpointChain, type ServiceChains, serviceChains } from './names.ts';
 
 interface Context {
-  readonly config: ModeConfig;
+  readonly config: IptablesConfig;
   readonly forwarding: Forwarding;
   /** `ns/name:port` */
   readonly name: string;
   readonly chains: ServiceChains;
 }
 
-function contextOf(config: ModeConfig, forwarding: Forwarding): Context {
+function contextOf(config: IptablesConfig, forwarding: Forwarding): Context {
   const { servicePort } = forwarding;
   const name = formatServicePortName(servicePort);
   return { config, forwarding, name, chains: serviceChains(servicePort) };
 }
 
 /** The chains of its own, which are in table nat: names, and rules in order. */
-export function ownChains(config: ModeConfig, forwarding: Forwarding): Map<string, XtRule[]> {
+export function ownChains(config: IptablesConfig, forwarding: Forwarding): Map<string, XtRule[]> {
   const context = contextOf(config, forwarding);
   const { frontends } = forwarding;
   const external = frontends.find(isExternal);
@@ -52,7 +61,7 @@ export function ownChains(config: ModeConfig, forwarding: Forwarding): Map<strin
 }
 
 /** Its rules in chains of all Services, where their place among those of others is no matter. */
-export function sharedRules(config: ModeConfig, forwarding: Forwarding): PlacedRule[] {
+export function sharedRules(config: IptablesConfig, forwarding: Forwarding): PlacedRule[] {
   const context = contextOf(config, forwarding);
   const { frontends, hairpin, healthCheckNodePort } = forwarding;
   const rules = frontends.flatMap((frontend) => frontendRules(context, frontend));
@@ -215,8 +224,17 @@ function externalWay(context: Context, frontend: Frontend): PlacedRule[] {
   const { forwarding, name, chains } = context;
   const table = 'nat';
   if (frontend.kind === 'nodePort') {
+    const chain = 'KUBE-NODEPORTS';
     const rule = { ...toFrontend(context, frontend, name), target: jump(chains.external) };
-    return [{ table, chain: 'KUBE-NODEPORTS', rule }];
+    const { counted, localhostNodePorts } = context.config;
+    if (!counted || !localhostNodePorts) return [{ table, chain, rule }];
+    const matches = [...rule.matches, countedIn(counterNames.localhostAccepted)];
+    const local = { ...rule, destination: is(loopback.IPv4), matches };
+    // Each is put at the head: this one last.
+    return [
+      { table, chain, rule },
+      { table, chain, rule: local },
+    ];
   }
   const words = frontend.kind === 'externalIP' ? 'external IP' : 'loadbalancer IP';
   const firewalled = isFirewalled(forwarding, frontend);

@@ -182,6 +182,20 @@ describe('--cleanup', () => {
     ]);
   });
 
+  it("removes kube-proxy's named counters, and says before that it would", async () => {
+    const kernel = new FakeKernel();
+    const name = 'ct_state_invalid_dropped_pkts';
+    kernel.accts.packets.set(name, 3).set('mine', 1);
+    const listed = saying(kernel);
+    await listCleanup(listed.options);
+    const because = "only kube-proxy's iptables mode, and ours, uses this name";
+    expect(listed.printed).toEqual([`counter ${name}: ${because}`]);
+    const { options, printed } = saying(kernel);
+    await cleanUp(options);
+    expect(printed).toEqual([`removed counter ${name}`]);
+    expect([...kernel.accts.packets.keys()]).toEqual(['mine']);
+  });
+
   it('goes on after a failure, and fails in the end', async () => {
     const kernel = everything();
     kernel.failNext({ code: 'EBUSY', op: 0 });

@@ -18,6 +18,7 @@ beforeEach(() => {
     },
     silenceMs: (resource) => (resource === 'services' ? 2500 : undefined),
     families: () => [{ family: 'IPv4', wanted, aside: ['one'] }],
+    counters: async () => [{ name: 'localhost_nps_accepted_pkts', packets: 5 }],
   });
   metrics.running('nftables');
 });
@@ -78,6 +79,8 @@ describe('metrics', () => {
       'iptables',
       [
         ...fullAndPartial,
+        'iptables_ct_state_invalid_dropped_packets_total counter',
+        'iptables_localhost_nodeports_accepted_packets_total counter',
         'iptables_sync_total counter',
         'sync_proxy_rules_iptables_last gauge',
         'sync_proxy_rules_iptables_partial_restore_failures_total counter',
@@ -129,6 +132,15 @@ describe('metrics', () => {
     const labels = '{table="nat",ip_family="IPv4"}';
     expect(await lines(`${name}_total{`)).toEqual([`${name}_total${labels} 12`]);
     expect(await lines(`${name}_last{`)).toEqual([`${name}_last${labels} 3`]);
+  });
+
+  it('tell what named counters have counted while mode iptables runs, and of those only', async () => {
+    const name = 'kubeproxy_iptables_localhost_nodeports_accepted_packets_total';
+    expect(await lines(name)).toEqual([]);
+    metrics.running('iptables');
+    expect(await lines(name)).toEqual([`${name} 5`]);
+    expect(await lines(name)).toEqual([`${name} 5`]);
+    expect(await lines('kubeproxy_iptables_ct_state_invalid_dropped_packets_total')).toEqual([]);
   });
 
   it('say which feature gates are on, and of which stage they are', async () => {

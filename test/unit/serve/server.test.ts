@@ -45,7 +45,12 @@ async function get(url: string, method = 'GET') {
 }
 
 function newMetrics(): Metrics {
-  const metrics = new Metrics({ featureGates: {}, silenceMs: () => undefined, families: () => [] });
+  const metrics = new Metrics({
+    featureGates: {},
+    silenceMs: () => undefined,
+    families: () => [],
+    counters: async () => [],
+  });
   ends.push(async () => metrics.close());
   return metrics;
 }

@@ -291,6 +291,31 @@ describe('taking over from another mode of ours', () => {
   });
 });
 
+describe('named counters', () => {
+  const names = ['ct_state_invalid_dropped_pkts', 'localhost_nps_accepted_pkts'];
+  const counting = (): FakeKernel => {
+    const kernel = new FakeKernel();
+    for (const name of [...names, 'mine']) kernel.accts.packets.set(name, 3);
+    return kernel;
+  };
+
+  it("go by kube-proxy's names, and those of others stay", async () => {
+    const kernel = counting();
+    const scene = new Scene(kernel);
+    await scene.clock.pass(600_000);
+    expect([...kernel.accts.packets.keys()]).toEqual(['mine']);
+    expect(scene.events).toEqual([{ kind: 'counters', names }]);
+  });
+
+  it('stay while our own mode counts in them', async () => {
+    const kernel = counting();
+    const scene = new Scene(kernel, 'iptables');
+    await scene.clock.pass(600_000);
+    expect(kernel.accts.packets.size).toBe(3);
+    expect(scene.events).toEqual([]);
+  });
+});
+
 describe('iptables-legacy', () => {
   it("loses kube-proxy's rules once ours are verified, and keeps those of others", async () => {
     const kernel = new FakeKernel();

@@ -63,6 +63,14 @@ describe('what iptables-save prints of', () => {
     await expect(text).toMatchFileSnapshot('golden/localhost-node-ports.save');
   });
 
+  it('a node port on localhost where the kernel has named counters', async () => {
+    const kernel = new FakeKernel();
+    const stage = new Stage({ family: 'IPv4', localhostNodePorts: true }, kernel, iptablesMode);
+    await stage.rig.planner.prepare?.(kernel);
+    await stage.play(stories['policy-cluster']!('IPv4'));
+    await expect(save(kernel, 'IPv4')).toMatchFileSnapshot('golden/named-counters.save');
+  });
+
   it('no Service with node ports on some addresses', async () => {
     const text = await played('IPv4', [], { nodePortAddresses: ['192.168.0.1', '192.168.0.2'] });
     await expect(text).toMatchFileSnapshot('golden/node-port-addresses.save');

@@ -1,0 +1,69 @@
+/** Named counters of the kernel (nfacct): rules of kube-proxy and of mode iptables use them. */
+import type { Family } from '../state/address.ts';
+import { acctOps } from './acct-ops.ts';
+import { KernelError } from './errors.ts';
+import type { ApplyResult, Kernel } from './kernel.ts';
+import { RecordWriter } from './records.ts';
+import { countedIn } from './xt/matches/nfacct.ts';
+import { canHold } from './xt/probe.ts';
+
+/** kube-proxy's names (behaviour document 10.3). */
+export const counterNames = {
+  /** Forwarded packets that connection tracking can't place, and that are dropped. */
+  invalidDropped: 'ct_state_invalid_dropped_pkts',
+  /** Connections to node ports on loopback addresses. */
+  localhostAccepted: 'localhost_nps_accepted_pkts',
+} as const;
+
+const names: readonly string[] = Object.values(counterNames);
+
+export interface NamedCounter {
+  readonly name: string;
+  readonly packets: number;
+  /** Rules that count in it. */
+  readonly references: number;
+}
+
+/** Of these names, those that are there. Rejects with KernelError. */
+export async function readCounters(kernel: Kernel): Promise<NamedCounter[]> {
+  try {
+    const { records } = await kernel.dump({ kind: 'acctsDump' });
+    return records.flatMap((one) => (one.kind === 'acct' && names.includes(one.name) ? [one] : []));
+  } catch (error) {
+    // The kernel has no nfnetlink_acct.
+    if (error instanceof KernelError && error.code === 'EINVAL') return [];
+    throw error;
+  }
+}
+
+/**
+ * Makes those that are missing. Resolves to whether rules of the family can count in them; where
+ * not, none is left behind. Rejects with KernelError when nothing could be sent.
+ */
+export async function makeCounters(kernel: Kernel, family: Family): Promise<boolean> {
+  const made = await kernel.apply(written('acctAdd', names));
+  if (!isAllBut(made, 'EBUSY')) return false;
+  const rules = names.map((name) => ({ matches: [countedIn(name)] }));
+  if (await canHold(kernel, family, rules)) return true;
+  await deleteCounters(kernel, names);
+  return false;
+}
+
+/** Not an error where there is none, or while rules refer to it: then it stays. */
+export async function deleteCounters(kernel: Kernel, some: readonly string[]): Promise<void> {
+  if (some.length === 0) return;
+  const result = await kernel.apply(written('acctDelete', some));
+  if (result.kind === 'applied' || isAllBut(result, 'EBUSY', 'ENOENT')) return;
+  const { code, message: words } = result.failures[0]!;
+  throw new KernelError({ operation: 'acct.delete', subject: some.join(', '), code, words });
+}
+
+function written(op: keyof typeof acctOps, some: readonly string[]): Uint8Array {
+  const writer = new RecordWriter(acctOps);
+  for (const name of some) writer.write(op, { name });
+  return writer.finish();
+}
+
+function isAllBut(result: ApplyResult, ...codes: readonly string[]): boolean {
+  return result.kind === 'applied' || result.failures.every(({ code }) => codes.includes(code));
+}

@@ -1,0 +1,57 @@
+/** Named counters (nfacct) in a real kernel: what it lets rules count in, and when it lets go. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { deleteCounters, makeCounters, readCounters } from '../../src/kernel/acct.ts';
+import { acctOps } from '../../src/kernel/acct-ops.ts';
+import { RecordWriter } from '../../src/kernel/records.ts';
+import { createKernel } from './namespace.ts';
+
+const name = 'ct_state_invalid_dropped_pkts';
+const rule = ['INPUT', '-p', 'udp', '-m', 'nfacct', '--nfacct-name', name, '-j', 'DROP'];
+
+/** Sends three datagrams of 4 bytes to the node itself. */
+const sender = `
+  const socket = require('node:dgram').createSocket('udp4');
+  let left = 3;
+  for (let i = 0; i < 3; i += 1) {
+    socket.send('ping', 9, '127.0.0.1', () => { left -= 1; if (left === 0) socket.close(); });
+  }
+`;
+
+test('counters count what rules see, and go when no rule refers to them', async () => {
+  const { kernel, namespace } = await createKernel();
+  expect(await readCounters(kernel)).toEqual([]);
+  expect(await makeCounters(kernel, 'IPv4')).toBe(true);
+  expect(await namespace.run('nft', ['list', 'ruleset'])).toBe('');
+  await namespace.run('ip', ['link', 'set', 'lo', 'up']);
+  await namespace.run('iptables-nft', ['-A', ...rule]);
+  await namespace.run(process.execPath, ['-e', sender]);
+  expect(await makeCounters(kernel, 'IPv6')).toBe(true);
+  const names = [name, 'localhost_nps_accepted_pkts'];
+  expect(await readCounters(kernel)).toMatchObject([
+    { name, packets: 3, bytes: 96, references: 1 },
+    { name: names[1], packets: 0, bytes: 0, references: 0 },
+  ]);
+  await deleteCounters(kernel, names);
+  expect(await readCounters(kernel)).toMatchObject([{ name, packets: 3 }]);
+  await namespace.run('iptables-nft', ['-D', ...rule]);
+  for (let i = 0; i < 50 && (await readCounters(kernel)).length > 0; i += 1) {
+    await deleteCounters(kernel, names);
+    await sleep(20);
+  }
+  expect(await readCounters(kernel)).toEqual([]);
+});
+
+test('what the kernel refuses has its reason', async () => {
+  const { kernel } = await createKernel();
+  const writer = new RecordWriter(acctOps);
+  writer.write('acctDelete', { name: 'nowhere' });
+  writer.write('acctAdd', { name: 'twice' });
+  writer.write('acctAdd', { name: 'twice' });
+  writer.write('acctDelete', { name: '' });
+  writer.write('acctAdd', { name: 'x'.repeat(32) });
+  const result = await kernel.apply(writer.finish());
+  const failures = result.kind === 'failed' ? result.failures : [];
+  const codes = failures.map(({ op, code }) => `${op} ${code}`);
+  expect(codes.sort()).toEqual(['0 ENOENT', '2 EBUSY', '3 EINVAL', '4 EINVAL']);
+});

@@ -1,0 +1,41 @@
+import { describe, expect, it } from 'vitest';
+import { deleteCounters, makeCounters, readCounters } from '../../../src/kernel/acct.ts';
+import { FakeKernel } from '../../fake/kernel.ts';
+
+const names = ['ct_state_invalid_dropped_pkts', 'localhost_nps_accepted_pkts'];
+
+describe('named counters', () => {
+  it('are made once, and keep what they have counted', async () => {
+    const kernel = new FakeKernel();
+    expect(await makeCounters(kernel, 'IPv4')).toBe(true);
+    kernel.accts.packets.set(names[0]!, 7).set('mine', 1);
+    expect(await makeCounters(kernel, 'IPv6')).toBe(true);
+    expect(await readCounters(kernel)).toMatchObject([
+      { name: names[0], packets: 7, references: 0 },
+      { name: names[1], packets: 0, references: 0 },
+    ]);
+    expect(kernel.ruleset()).toBe('');
+  });
+
+  it('are not for a kernel without nfnetlink_acct', async () => {
+    const kernel = new FakeKernel();
+    kernel.accts.present = false;
+    expect(await makeCounters(kernel, 'IPv4')).toBe(false);
+    expect(await readCounters(kernel)).toEqual([]);
+  });
+
+  it('are not left behind where rules cannot count in them', async () => {
+    const kernel = new FakeKernel();
+    kernel.missingExtensions.add('nfacct');
+    expect(await makeCounters(kernel, 'IPv4')).toBe(false);
+    expect(kernel.accts.packets.size).toBe(0);
+  });
+
+  it('are deleted, where there are any', async () => {
+    const kernel = new FakeKernel();
+    await makeCounters(kernel, 'IPv4');
+    await deleteCounters(kernel, names);
+    await deleteCounters(kernel, names);
+    expect(kernel.accts.packets.size).toBe(0);
+  });
+});
