@@ -21,7 +21,7 @@ export class ObservedPool {
   #present = none;
   #end = 0;
   /** Indexes that no pool of ours can have. */
-  readonly stray: number[] = [];
+  stray = noIndexes;
 
   constructor(family: Family) {
     this.#stride = endpointBytes[family];
@@ -46,7 +46,7 @@ export class ObservedPool {
   /** The endpoint at `index` is the one that starts at byte `at` of `from`. */
   put(index: number, from: Uint8Array, at: number): void {
     if (index > poolIndexMax) {
-      this.stray.push(index);
+      this.stray = [...this.stray, index];
       return;
     }
     if (index >= this.#present.length) this.reserve(2 * index + 1);
@@ -78,6 +78,7 @@ export class ObservedPool {
 }
 
 const none = new Uint8Array(0);
+const noIndexes: readonly number[] = [];
 
 /** Kubernetes has no Service with more endpoints than this. */
 const poolIndexMax = 0xffff;
@@ -93,8 +94,8 @@ export interface ObservedFrontend {
   readonly local: ObservedPool;
   /** `firewall-ips` has it. */
   firewalled: boolean;
-  /** Ranges in `source-ranges`, by their text. */
-  readonly clients: Map<string, Interval>;
+  /** Ranges in `source-ranges`, by their text; undefined = none. */
+  clients: Map<string, Interval> | undefined;
 }
 
 export class NFTablesObservation implements Observation {
@@ -168,7 +169,7 @@ export class NFTablesObservation implements Observation {
         endpoints: new ObservedPool(this.family),
         local: new ObservedPool(this.family),
         firewalled: false,
-        clients: new Map(),
+        clients: undefined,
       };
       this.frontends.set(id, found);
     }

@@ -307,13 +307,14 @@ function repairClients(
     lanes.to(held.firewalled ? 'delete' : 'add', 'firewall-ips', owner).key(key);
     drift[held.firewalled ? 'unwanted' : 'missing'] += 1;
   }
+  if (clients.length === 0 && held.clients === undefined) return;
   const wanted = new Map(clients.map((range) => [rangeId(range), range]));
   for (const [text, range] of wanted) {
-    if (held.clients.has(text)) continue;
+    if (held.clients?.has(text)) continue;
     lanes.to('add', 'source-ranges', owner).concatRange(key, range);
     drift.missing += 1;
   }
-  for (const [text, range] of held.clients) {
+  for (const [text, range] of held.clients ?? []) {
     if (wanted.has(text)) continue;
     lanes.to('delete', 'source-ranges', owner).concatRange(key, range);
     drift.unwanted += 1;

@@ -198,9 +198,10 @@ function readKey(
     found.frontend(placeOf('service', key), key).firewalled = true;
   } else if (name === 'source-ranges') {
     const frontend = key.subarray(0, frontendLength);
-    const { clients } = found.frontend(placeOf('service', frontend), frontend);
+    const held = found.frontend(placeOf('service', frontend), frontend);
     const range = { first: key.subarray(frontendLength), last: extra.subarray(frontendLength) };
-    clients.set(rangeId(range), range);
+    held.clients ??= new Map();
+    held.clients.set(rangeId(range), range);
   } else {
     let keys = found.keys.get(name);
     if (keys === undefined) {
