@@ -21,6 +21,11 @@ const durations: readonly FieldPath[] = [
   'ipvs.udpTimeout',
 ];
 
+/** The API has it in the payloads that create and reset a cluster only, with different defaults. */
+const modeNotGiven =
+  'not given: the best mode that the kernel can do; in a cluster created without it kube-proxy ' +
+  'ran in mode iptables, after a reset without it in mode ipvs';
+
 export function importOvhcloud(bytes: Uint8Array, conversion: Conversion): void {
   const decoded = decodeText(bytes);
   if (!decoded.ok) {
@@ -41,6 +46,7 @@ export function importOvhcloud(bytes: Uint8Array, conversion: Conversion): void 
   const wrapped = tree.entries.has('customization') || tree.entries.has('kubeProxyMode');
   if (wrapped) cluster(tree, conversion);
   else customization(tree, '', conversion);
+  if (!child(tree, 'kubeProxyMode')) conversion.note('kubeProxyMode', modeNotGiven);
 }
 
 /** The payload of a cluster: its mode, and the customization. */

@@ -30,7 +30,9 @@ describe('fairlead config', () => {
         'kind: KubeProxyConfiguration\n',
       stderr:
         'kubeProxy.ipvs.scheduler: became ipvs.scheduler: sh\n' +
-        'kubeProxy.iptables: not given: its fields have their defaults\n',
+        'kubeProxy.iptables: not given: its fields have their defaults\n' +
+        'kubeProxyMode: not given: the best mode that the kernel can do; in a cluster created ' +
+        'without it kube-proxy ran in mode iptables, after a reset without it in mode ipvs\n',
     };
     expect(await run(['convert', '--from', 'ovhcloud', 'a.json'], files)).toEqual(expected);
     expect(await run(['convert', 'a.json', '--from=ovhcloud'], files)).toEqual(expected);

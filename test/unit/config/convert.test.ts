@@ -135,6 +135,18 @@ describe('OVHcloud', () => {
     expectValid(result);
   });
 
+  test.each([
+    ['{"kubeProxy": {}}', true],
+    ['{"region": "GRA5", "customization": {}}', true],
+    ['{"region": "GRA5", "name": "my-super-cluster"}', true],
+    ['{"kubeProxyMode": "iptables", "customization": {}}', false],
+  ])('in %s, that the mode is left to the proxy is told: %s', (text, isTold) => {
+    const result = convertText('ovhcloud', text);
+    const notes = result.notes.filter((note) => note.startsWith('kubeProxyMode: not given: '));
+    expect(notes.length > 0).toBe(isTold);
+    expectValid(result);
+  });
+
   test('a missing comma is named with its place', () => {
     expect(convertFixture('ovhcloud', 'ovhcloud-missing-comma.txt')).toEqual({
       text: '',
