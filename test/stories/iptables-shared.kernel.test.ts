@@ -10,7 +10,14 @@ import {
   mixedRules,
   restoreText,
 } from '../conformance/kube-proxy-rules.ts';
-import { CLUSTER_CIDR, FAMILIES, type Family, POD_A_IP, POD_B_IP } from '../lab/addresses.ts';
+import {
+  CLUSTER_CIDR,
+  FAMILIES,
+  type Family,
+  NODE_IP,
+  POD_A_IP,
+  POD_B_IP,
+} from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
 import { paced } from '../lab/pace.ts';
@@ -225,19 +232,47 @@ test.each([
   expect(rules(after)).toEqual(rules(before));
 });
 
+/** What the named counter of node ports on localhost has counted. */
+async function localhostAccepted(): Promise<number> {
+  const kernel = openKernel({ netns: lab.node.namespacePath });
+  try {
+    const counters = await readCounters(kernel);
+    return counters.find(({ name }) => name === 'localhost_nps_accepted_pkts')!.packets;
+  } finally {
+    kernel.close();
+  }
+}
+
+test('with 127.0.0.0/8 as nodePortAddresses, node ports answer on localhost only', async () => {
+  await listen();
+  await lab.node.run(['sysctl', '-qw', 'net.ipv4.conf.all.route_localnet=1']);
+  await start(() => {}, { localhostNodePorts: true, nodePortAddresses: ['127.0.0.0/8'] });
+  const answers = async (actor: 'node' | 'client', address: string): Promise<Set<string>> => {
+    const to = { address, port: NODE_PORT };
+    const attempt = { protocol: 'TCP', to, timeoutMs: paced(3000) } as const;
+    const tally = await lab.actors[actor].connect(attempt, 16);
+    return new Set(
+      tally.map(({ outcome }) => (outcome.kind === 'answered' ? outcome.by : outcome.kind)),
+    );
+  };
+  expect(await answers('node', '127.0.0.1')).toEqual(podsAB);
+  for (const actor of ['node', 'client'] as const) {
+    expect(await answers(actor, NODE_IP.IPv4)).toEqual(new Set(['reset']));
+  }
+  await lab.node.run(['sysctl', '-qw', 'net.ipv4.conf.all.route_localnet=0']);
+});
+
 test('node ports answer on localhost, behind the rule that keeps other machines from it', async () => {
   await listen();
   await lab.node.run(['sysctl', '-qw', 'net.ipv4.conf.all.route_localnet=1']);
   await start(() => {}, { localhostNodePorts: true });
+  const before = await localhostAccepted();
   const to = { address: '127.0.0.1', port: NODE_PORT };
   const tally = await lab.actors.node.connect({ protocol: 'TCP', to, timeoutMs: paced(3000) }, 16);
   const by = tally.map(({ outcome }) => (outcome.kind === 'answered' ? outcome.by : outcome.kind));
   expect(new Set(by)).toEqual(podsAB);
   // One packet of each connection: the others are translated as the first was.
-  const kernel = openKernel({ netns: lab.node.namespacePath });
-  const counters = await readCounters(kernel);
-  kernel.close();
-  expect(counters.find(({ name }) => name === 'localhost_nps_accepted_pkts')?.packets).toBe(16);
+  expect((await localhostAccepted()) - before).toBe(16);
   const firewall = await iptables('IPv4', '-S', 'KUBE-FIREWALL');
   expect(firewall).toContain('block incoming localnet connections');
   await lab.node.run(['sysctl', '-qw', 'net.ipv4.conf.all.route_localnet=0']);
