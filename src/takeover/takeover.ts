@@ -117,6 +117,8 @@ export class Takeover {
   readonly #others: Set<ProxyMode>;
   /** Of these, those that are known to carry connections yet. */
   readonly #draining = new Set<ProxyMode>();
+  /** Since kube-proxy's rules were last seen, its named counters were not yet found to be gone. */
+  #mayHaveCounters = true;
   /** What iptables-legacy holds is told once: it may be much to read. */
   #lookedAtLegacy = false;
   /** What is known of IPVS, so that it is told once. */
@@ -158,13 +160,16 @@ export class Takeover {
     return failures;
   }
 
-  /** While rules count in them they stay: the next look finds them again. */
+  /** While rules count in them they stay until the next look. */
   async #takeOverCounters(): Promise<void> {
     const { kernel, mode, observer } = this.#options;
-    if (mode === 'iptables') return;
-    const idle = (await readCounters(kernel)).filter(({ references }) => references === 0);
+    // Each question makes a kernel without nfacct look for the module again.
+    if (mode === 'iptables' || !this.#mayHaveCounters) return;
+    const found = await readCounters(kernel);
+    const idle = found.filter(({ references }) => references === 0);
     const names = idle.map(({ name }) => name);
     await deleteCounters(kernel, names);
+    this.#mayHaveCounters = idle.length < found.length;
     if (names.length > 0) observer({ kind: 'counters', names });
   }
 
@@ -201,6 +206,7 @@ export class Takeover {
       leftovers = await this.#find(place);
       await removeLeftovers(this.#options.kernel, leftovers);
       if (isAny(leftovers)) observer(this.#removed(place, leftovers));
+      this.#mayHaveCounters = true;
     }
     this.#tookOver.add(place);
     const { backend, family, kept } = leftovers;

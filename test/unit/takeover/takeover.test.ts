@@ -307,6 +307,19 @@ describe('named counters', () => {
     expect(scene.events).toEqual([{ kind: 'counters', names }]);
   });
 
+  it('are looked for again when kube-proxy has written its rules again', async () => {
+    const kernel = new FakeKernel();
+    const scene = new Scene(kernel);
+    await scene.clock.pass(10_000);
+    kernel.accts.packets.set(names[0]!, 1);
+    await scene.clock.pass(120_000);
+    expect(kernel.accts.packets.size).toBe(1);
+    write(kernel, 'nat', kubeProxy);
+    await scene.clock.pass(60_000);
+    expect(kernel.accts.packets.size).toBe(0);
+    expect(scene.kinds()).toEqual(['removed', 'counters']);
+  });
+
   it('stay while our own mode counts in them', async () => {
     const kernel = counting();
     const scene = new Scene(kernel, 'iptables');
