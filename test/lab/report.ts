@@ -1,6 +1,7 @@
 /**
  * Collects what stories did and renders docs/semantics.md. Stories append one JSON line each to the
- * file that FAIRLEAD_STORY_RESULTS names; several runs (modes, kernels) may share or have files.
+ * file that FAIRLEAD_STORY_RESULTS names. Each run has a file of its own: where it told a story
+ * again after a failure, the last result counts.
  *
  *   node test/lab/report.ts docs/semantics.md RESULTS…           writes the page
  *   node test/lab/report.ts --check docs/semantics.md RESULTS…   fails when the page is not that
@@ -100,6 +101,13 @@ function compareText(a: string, b: string): number {
   return a < b ? -1 : Number(a > b);
 }
 
+/** What a run found in the end. */
+function lastResults(file: string): ResultLine[] {
+  const texts = readFileSync(file, 'utf8').split('\n').filter(Boolean);
+  const lines = texts.map((text) => JSON.parse(text) as ResultLine);
+  return [...new Map(lines.map((line) => [`${line.mode} ${line.story}`, line])).values()];
+}
+
 /** Returns the exit code. */
 export function main(argv: readonly string[]): number {
   const [page, ...files] = argv.filter((word) => word !== '--check');
@@ -107,13 +115,7 @@ export function main(argv: readonly string[]): number {
     process.stderr.write('usage: report.ts [--check] PAGE RESULTS…\n');
     return 2;
   }
-  const lines = files.flatMap((file) =>
-    readFileSync(file, 'utf8')
-      .split('\n')
-      .filter(Boolean)
-      .map((line) => JSON.parse(line)),
-  ) as ResultLine[];
-  const rendered = renderPage(lines);
+  const rendered = renderPage(files.flatMap(lastResults));
   if (!argv.includes('--check')) {
     writeFileSync(page, rendered);
     return 0;

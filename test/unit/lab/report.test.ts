@@ -90,6 +90,17 @@ describe('the command', () => {
     expect(readFileSync(page, 'utf8')).toBe(before);
   });
 
+  test('believes the last result of each run, and the worst of several runs', () => {
+    recordResult(story, 'nftables', { result: 'fails' });
+    recordResult(story, 'nftables', { result: 'passes' });
+    main([page, results]);
+    expect(readFileSync(page, 'utf8')).toContain('| IPv4, IPv6 | passes |');
+    const other = path.join(directory, 'other.jsonl');
+    writeFileSync(other, `${JSON.stringify(line('a', 'nftables', { result: 'fails' }))}\n`);
+    main([page, other, results]);
+    expect(readFileSync(page, 'utf8')).toContain('| IPv4, IPv6 | fails |');
+  });
+
   test('needs to be told a page and results', () => {
     expect(main([page])).toBe(2);
   });
