@@ -28,7 +28,7 @@ import {
   reachable,
   vip,
 } from './common.ts';
-import { hasOnePool, remembersPorts } from './differences.ts';
+import { hasOnePool, remembersPorts, remembersWhileConnected } from './differences.ts';
 
 const { clusterIp: toVip, loadBalancer } = frontends;
 const everything = Object.values(frontends);
@@ -187,6 +187,7 @@ const ends: readonly Story[] = [
   {
     name: 'Session affinity ends when its time is over, and each connection renews it',
     covers: ['5.8'],
+    differsIn: remembersWhileConnected,
     steps: [
       apply(sticky(4), ...onlyA),
       connect('client', toVip, podA, once),

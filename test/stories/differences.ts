@@ -35,3 +35,8 @@ export const remembersPorts = {
 export const hasOnePool = {
   ipvs: 'with local endpoints everybody gets those: a virtual service has one set of real servers',
 } as const;
+
+/** The template of a client outlives its connections (ip_vs_conn_expire). */
+export const remembersWhileConnected = {
+  ipvs: 'a client is forgotten only after its last connection has timed out, as in kube-proxy',
+} as const;
