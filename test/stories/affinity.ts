@@ -28,7 +28,13 @@ import {
   reachable,
   vip,
 } from './common.ts';
-import { hasOnePool, remembersPorts, remembersWhileConnected } from './differences.ts';
+import {
+  hasOnePool,
+  remembersPorts,
+  remembersWhileConnected,
+  remembersWhileDraining,
+  remembersWhileOff,
+} from './differences.ts';
 
 const { clusterIp: toVip, loadBalancer } = frontends;
 const everything = Object.values(frontends);
@@ -204,6 +210,7 @@ const ends: readonly Story[] = [
   {
     name: 'Session affinity ends with its endpoint, and does not come back with it',
     covers: ['5.8'],
+    differsIn: remembersWhileDraining,
     steps: [
       apply(stickyEverywhere, ...onlyA),
       ...everything.map((target) => connect('client', target, podA, once)),
@@ -216,6 +223,7 @@ const ends: readonly Story[] = [
   {
     name: 'Session affinity ends when the last endpoint goes',
     covers: ['5.8'],
+    differsIn: remembersWhileDraining,
     steps: [
       apply(sticky(), ...onlyA),
       connect('client', toVip, podA, once),
@@ -239,6 +247,7 @@ const ends: readonly Story[] = [
   {
     name: 'Session affinity is switched off on a live Service, and on again without a memory',
     covers: ['5.8'],
+    differsIn: remembersWhileOff,
     steps: [
       apply(sticky(), ...onlyA),
       connect('client', toVip, podA, once),
@@ -276,6 +285,7 @@ const ends: readonly Story[] = [
   {
     name: 'A shorter timeout of session affinity holds from the next connection on',
     covers: ['5.8'],
+    differsIn: remembersWhileConnected,
     steps: [
       apply(sticky(60), ...onlyA),
       connect('client', toVip, podA, once),
@@ -306,6 +316,7 @@ const ends: readonly Story[] = [
   {
     name: 'A pod that is bound to a local endpoint leaves it when that terminates',
     covers: ['5.3', '5.8'],
+    differsIn: hasOnePool,
     steps: [
       apply(reachable({ ...externalLocal, ...clientIpAffinity(60) }), ...onlyA),
       connect('pod-b', loadBalancer, podA, once),

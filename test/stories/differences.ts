@@ -40,3 +40,16 @@ export const hasOnePool = {
 export const remembersWhileConnected = {
   ipvs: 'a client is forgotten only after its last connection has timed out, as in kube-proxy',
 } as const;
+
+/** Its template leads to a real server that never went. */
+export const remembersWhileDraining = {
+  ipvs: 'an endpoint that comes back while it drains is remembered, as in kube-proxy',
+} as const;
+
+export const remembersWhileOff = {
+  ipvs: 'what the kernel remembered before affinity was off still holds, as in kube-proxy',
+} as const;
+
+export const masqueradesTheNode = {
+  ipvs: 'the node itself comes from the ClusterIP, so that it is masqueraded, as in kube-proxy',
+} as const;

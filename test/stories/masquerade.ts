@@ -10,6 +10,7 @@ import { DEFAULT_CLUSTER_CIDR, SERVER_PORT, slices } from '../lab/objects.ts';
 import type { ProxySettings } from '../lab/proxy.ts';
 import { answered, apply, at, connect, type SeenSource, type Story } from '../lab/story.ts';
 import { externalLocal, fromOutside, frontends, reachable } from './common.ts';
+import { masqueradesTheNode } from './differences.ts';
 
 /** As whom an endpoint of this node sees each client of a ClusterIP. */
 type Seen = Readonly<Record<'pod-a' | 'pod-c' | 'node' | 'node2' | 'client', SeenSource>>;
@@ -77,12 +78,15 @@ const detectors: readonly Story[] = [
     { detectLocalMode: 'InterfaceNamePrefix', detectLocal: { interfaceNamePrefix: 'cni' } },
     butOwnPods,
   ),
-  matrix(
-    'Without a detector nobody is masqueraded on the way to a ClusterIP',
-    { detectLocalMode: 'ClusterCIDR' },
-    nobody,
-    ['12.70'],
-  ),
+  {
+    ...matrix(
+      'Without a detector nobody is masqueraded on the way to a ClusterIP',
+      { detectLocalMode: 'ClusterCIDR' },
+      nobody,
+      ['12.70'],
+    ),
+    differsIn: masqueradesTheNode,
+  },
   matrix(
     'A cluster CIDR that is no whole number of bytes is matched to the bit',
     { detectLocalMode: 'ClusterCIDR', clusterCIDR: '10.244.0.0/23,fd00:244:0::/47' },
