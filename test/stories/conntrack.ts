@@ -17,6 +17,7 @@ import {
   wait,
 } from '../lab/story.ts';
 import { external, lb, NODE_PORT, unallocated, unprogrammed, vip } from './common.ts';
+import { endsWithTheService, movesUDPAtOnce } from './differences.ts';
 
 const web = service('web', {
   ports: [{ port: 53, protocol: 'UDP', nodePort: NODE_PORT }],
@@ -92,6 +93,7 @@ const udp: readonly Story[] = [
   {
     name: 'A UDP client stays with an endpoint that terminates, until that is gone',
     covers: ['5.12', '12.27'],
+    differsIn: movesUDPAtOnce,
     steps: [
       apply(web, ...behind(['pod-a'])),
       open('kept', 'client', toVip, podA),
@@ -140,6 +142,7 @@ const others: readonly Story[] = [
   {
     name: 'A TCP connection that is open stays with its endpoint, also when the Service goes',
     covers: ['5.12', '12.91'],
+    differsIn: endsWithTheService,
     steps: [
       apply(service('web'), ...slices('web', ['pod-a'])),
       open('kept', 'client', at(vip, 80), podA),

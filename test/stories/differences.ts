@@ -53,3 +53,11 @@ export const remembersWhileOff = {
 export const masqueradesTheNode = {
   ipvs: 'the node itself comes from the ClusterIP, so that it is masqueraded, as in kube-proxy',
 } as const;
+
+export const movesUDPAtOnce = {
+  ipvs: 'UDP leaves an endpoint as soon as new clients do, as in kube-proxy',
+} as const;
+
+export const endsWithTheService = {
+  ipvs: 'the address is unbound, and open connections end with it, as in kube-proxy',
+} as const;
