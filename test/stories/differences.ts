@@ -24,8 +24,10 @@ export const knowsNoServiceCIDRs = {
   iptables: 'it knows nothing of ServiceCIDRs, as in kube-proxy',
 } as const;
 
+const allAddresses = 'without nodePortAddresses, every address has node ports, as in kube-proxy';
 export const startsWithAllAddresses = {
-  iptables: 'without nodePortAddresses, every address has node ports, as in kube-proxy',
+  iptables: allAddresses,
+  ipvs: allAddresses,
 } as const;
 
 export const remembersPorts = {

@@ -21,7 +21,7 @@ import {
   type Story,
 } from '../lab/story.ts';
 import { each, NODE_PORT, vip } from './common.ts';
-import { refusesOnAllAddresses } from './differences.ts';
+import { refusesOnAllAddresses, startsWithAllAddresses } from './differences.ts';
 
 const ports = [{ port: 80, nodePort: NODE_PORT }];
 const web = [service('web', { ports }), ...slices('web', ['pod-a', 'pod-c'])];
@@ -170,11 +170,7 @@ const addresses: readonly Story[] = [
   {
     name: 'Without nodePortAddresses, only primary node IPs have node ports',
     covers: ['3.3', '5.9'],
-    differsIn: {
-      iptables: 'its default is every address',
-      ipvs: 'its default is every address',
-      userspace: 'its default is every address',
-    },
+    differsIn: startsWithAllAddresses,
     servers: OWN_SERVERS,
     steps: [
       apply(...onePod),

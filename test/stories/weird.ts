@@ -11,6 +11,7 @@ import {
   unknownPort,
   vip,
 } from './common.ts';
+import { hasOnePool } from './differences.ts';
 
 const { clusterIp: toVip, loadBalancer, nodePort } = frontends;
 const podA = answered({ 'pod-a': 'node' });
@@ -38,6 +39,14 @@ const hostNetwork: readonly Story[] = [
       apply(reachable(externalLocal), ...slices('web', ['node', 'node2'])),
       connect('client', loadBalancer, answered({ node: 'own' })),
       connect('client', nodePort, answered({ node: 'own' })),
+    ],
+  },
+  {
+    name: 'With external policy Local the node itself reaches host endpoints of all nodes',
+    covers: ['5.4', '5.5'],
+    differsIn: hasOnePool,
+    steps: [
+      apply(reachable(externalLocal), ...slices('web', ['node', 'node2'])),
       connect('node', loadBalancer, answered({ node: 'node', node2: 'node' })),
     ],
   },
