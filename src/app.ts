@@ -227,7 +227,9 @@ export class App {
   #setSysctls(config: Config, mode: ModeName): void {
     const { host, log } = this.#options;
     if (host === undefined) return;
-    setSysctls(config, mode, host, (change) => log.info({ ...change }, 'Set sysctl'));
+    setSysctls(config, mode, host, (setting) => {
+      log.info({ ...setting }, setting.from === setting.to ? 'Sysctl is right' : 'Set sysctl');
+    });
   }
 
   #setOomScore(): void {

@@ -13,6 +13,7 @@ const maxCap = 1_048_576;
 /** Entries for each bucket of the hash table. */
 const entriesPerBucket = 4;
 
+/** A sysctl that is wanted; nothing was written where both values are the same. */
 export interface SettingChange {
   readonly path: string;
   /** Undefined when it could not be read. */

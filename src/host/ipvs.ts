@@ -25,21 +25,20 @@ interface Sysctl {
 }
 
 /**
- * Writes what differs. `changed` is told of each write. Throws an Error of one line that names the
- * file and says what it is for.
+ * Writes what differs. `report` is told of each setting, also of those that are right already.
+ * Throws an Error of one line that names the file and says what it is for.
  */
 export function setIPVS(
   config: Pick<IpvsConfig, 'strictARP'>,
   files: HostFiles,
-  changed: (change: SettingChange) => void,
+  report: (setting: SettingChange) => void,
   kernel = release(),
 ): void {
   for (const { path, value, why } of wanted(config, kernel)) {
     try {
       const from = files.read(path);
-      if (from === value) continue;
-      files.write(path, value);
-      changed({ path, from, to: value });
+      if (from !== value) files.write(path, value);
+      report({ path, from, to: value });
     } catch (error) {
       const { message } = error as Error;
       throw new Error(`could not set up IPVS: ${path} to ${value} (${why}): ${message}`);

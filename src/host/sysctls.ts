@@ -5,15 +5,17 @@ import type { HostFiles } from './files.ts';
 import { setIPVS } from './ipvs.ts';
 import { hasLocalhostNodePorts, setRouteLocalnet } from './localhost-node-ports.ts';
 
-/** `changed` is told of each write. Throws an Error of one line that says what to do about it. */
+/**
+ * `report` is told of each write, and in mode ipvs also of what is right already. Throws an Error
+ * of one line that says what to do about it.
+ */
 export function setSysctls(
   config: Config,
   mode: ModeName,
   files: HostFiles,
-  changed: (change: SettingChange) => void,
+  report: (setting: SettingChange) => void,
 ): void {
-  setConntrack(config.conntrack, files, changed);
-  if (mode === 'ipvs') setIPVS(config.ipvs, files, changed);
-  if (mode === 'iptables' && hasLocalhostNodePorts(config, 'IPv4'))
-    setRouteLocalnet(files, changed);
+  setConntrack(config.conntrack, files, report);
+  if (mode === 'ipvs') setIPVS(config.ipvs, files, report);
+  if (mode === 'iptables' && hasLocalhostNodePorts(config, 'IPv4')) setRouteLocalnet(files, report);
 }

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { SettingChange } from '../../../src/host/conntrack.ts';
 import { hostFiles } from '../../../src/host/files.ts';
 import { ipvsSettings, setIPVS } from '../../../src/host/ipvs.ts';
 import { NodeFacts } from '../../../src/host/node-facts.ts';
@@ -24,7 +25,14 @@ const untouched = {
 function written(strictARP: boolean, kernel: string): Record<string, string> {
   const root = machineRoot(untouched);
   const changes: Record<string, string> = {};
-  setIPVS({ strictARP }, hostFiles(root), ({ path, to }) => (changes[path] = to), kernel);
+  setIPVS(
+    { strictARP },
+    hostFiles(root),
+    ({ path, from, to }) => {
+      if (from !== to) changes[path] = to;
+    },
+    kernel,
+  );
   for (const [path, to] of Object.entries(changes)) expect(contentOf(root, path)).toBe(to);
   return changes;
 }
@@ -38,6 +46,18 @@ describe('the sysctls of ipvs mode', () => {
 
   it('are written where they differ, and each is told', () => {
     expect(written(false, '6.12.1')).toEqual(usual);
+  });
+
+  it('are told where they are right already, too', () => {
+    const root = machineRoot({ ...untouched, [vs('conntrack')]: '1\n' });
+    const told: SettingChange[] = [];
+    setIPVS({ strictARP: false }, hostFiles(root), (setting) => told.push(setting), '6.12.1');
+    expect(told).toEqual([
+      { path: vs('conntrack'), from: '1', to: '1' },
+      { path: vs('expire_nodest_conn'), from: '0', to: '1' },
+      { path: vs('expire_quiescent_template'), from: '0', to: '1' },
+      { path: forward, from: '1', to: '1' },
+    ]);
   });
 
   it('are more with strictARP, and on kernels that delay clients', () => {
