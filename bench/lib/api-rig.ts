@@ -20,7 +20,7 @@ export interface Start {
 
 /** Compiles the product: what is measured is what is shipped. */
 export function buildProduct(): void {
-  execFileSync('npx', ['tsc', '-p', 'tsconfig.build.json'], { cwd: root, stdio: 'pipe' });
+  execFileSync('sh', ['scripts/build-program'], { cwd: root, stdio: 'pipe' });
   buildProbe();
 }
 

@@ -113,7 +113,7 @@ function committed(event: FamilyEvent & { kind: 'committed' }): void {
   for (const timeMs of event.triggerTimesMs) triggerToAck.add(wallMs - timeMs);
 }
 
-const built = new URL('../../dist/serve/metrics.js', import.meta.url).href;
+const built = new URL('../../dist/metrics.js', import.meta.url).href;
 const { Metrics } = (await import(built)) as typeof import('../../src/serve/metrics.ts');
 const { observe } = Metrics.prototype;
 Metrics.prototype.observe = function (event: SyncEvent): void {

@@ -1,7 +1,7 @@
 /** Loads the C++ addon. */
 import { existsSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { fileURLToPath } from 'node:url';
+import { createRequire, findPackageJSON } from 'node:module';
+import { dirname, join } from 'node:path';
 
 export interface SocketOptions {
   /** Path of the network namespace to work in, e.g. `/run/netns/a`; without it, the process's. */
@@ -31,8 +31,9 @@ export interface Addon {
   readonly Socket: new (options?: SocketOptions) => Socket;
 }
 
-/** The same for src/kernel/addon.ts and dist/kernel/addon.js. */
-const addonPath = fileURLToPath(new URL('../../build/Release/fairlead.node', import.meta.url));
+/** Beside the package.json above this module, which stands deeper in src than in dist. */
+const packageRoot = dirname(findPackageJSON(import.meta.url)!);
+const addonPath = join(packageRoot, 'build/Release/fairlead.node');
 
 /** Throws when the addon has not been built, or cannot be loaded by this Node. */
 export function loadAddon(path: string = addonPath): Addon {

@@ -1,13 +1,17 @@
-/** The first command of the README, as it is run there. */
+/** The first command of the README, as it is run there: with the program that is shipped. */
 import { execFile } from 'node:child_process';
 import { resolve } from 'node:path';
 import { promisify } from 'node:util';
-import { expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 
-const main = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
+const root = resolve(import.meta.dirname, '..', '..');
+const program = resolve(root, 'build', 'program-under-test');
+const run = promisify(execFile);
+
+beforeAll(() => run('sh', [resolve(root, 'scripts', 'build-program'), program]));
 
 test('the demo forwards connections to every backend, loses none, and shows the kernel', async () => {
-  const { stdout } = await promisify(execFile)(process.execPath, [main, 'demo']);
+  const { stdout } = await run(process.execPath, [resolve(program, 'main.js'), 'demo']);
   const totals = [...stdout.matchAll(/([\d,]+) connections, (\d+) failed/g)];
   expect(totals).toHaveLength(2);
   expect(totals[0]?.[1]).toBe('3,000');

@@ -5,7 +5,7 @@
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { release, tmpdir } from 'node:os';
-import { extname, join } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { openKernel } from '../../kernel/native-kernel.ts';
@@ -41,7 +41,7 @@ function fail(page: Page, reason: string): number {
 
 /** Runs this command again inside the namespaces; the terminal stays ours. */
 function enterStage(): number {
-  const main = join(import.meta.dirname, '..', '..', `main${extname(import.meta.filename)}`);
+  const main = process.argv[1]!;
   const [command, ...args] = onStageCommand([process.execPath, main, 'demo', onStage]);
   return spawnSync(command!, args, { stdio: 'inherit' }).status ?? 1;
 }
@@ -141,7 +141,7 @@ class Cluster {
 }
 
 function startAgent(directory: string): ChildProcess {
-  const main = join(import.meta.dirname, '..', '..', `main${extname(import.meta.filename)}`);
+  const main = process.argv[1]!;
   const flags = ['--hostname-override=demo', '--cluster-cidr=10.244.0.0/16'];
   // Limits of the machine are not a namespace's to set.
   const limits = ['--conntrack-max-per-core=0', '--conntrack-tcp-timeout-established=0'];
