@@ -20,9 +20,10 @@ import type { Address, Family } from './state/address.ts';
 import type { ClusterState } from './state/store.ts';
 import type { Clock } from './sync/clock.ts';
 import type { Observer, SyncEvent } from './sync/events.ts';
-import { FamilySync, type SyncSettings } from './sync/family.ts';
+import { FamilySync } from './sync/family.ts';
 import { SyncLoop } from './sync/loop.ts';
 import { Ruleset } from './sync/ruleset.ts';
+import type { SyncSettings } from './sync/settings.ts';
 import { Verification } from './takeover/verification.ts';
 
 export interface EngineOptions {

@@ -9,9 +9,10 @@ import { parseCIDR } from '../../src/state/address.ts';
 import { ClusterState } from '../../src/state/store.ts';
 import { systemClock } from '../../src/sync/clock.ts';
 import type { SyncEvent } from '../../src/sync/events.ts';
-import { FamilySync, type SyncSettings } from '../../src/sync/family.ts';
+import { FamilySync } from '../../src/sync/family.ts';
 import { SyncLoop } from '../../src/sync/loop.ts';
 import { Ruleset } from '../../src/sync/ruleset.ts';
+import type { SyncSettings } from '../../src/sync/settings.ts';
 import type { Namespace } from './namespace.ts';
 
 export const config: ModeConfig = {

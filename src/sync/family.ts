@@ -1,10 +1,10 @@
 /** Brings one family of the kernel to what is wanted, and keeps it there. */
 import type { Kernel } from '../kernel/kernel.ts';
-import type { Environment, Pause, Planner } from '../modes/mode.ts';
+import type { Environment, Planner } from '../modes/mode.ts';
 import type { Family } from '../state/address.ts';
 import { inOrderOf } from '../state/pool.ts';
 import type { Forwarding } from '../state/types.ts';
-import { Audit, type AuditSettings } from './audit.ts';
+import { Audit } from './audit.ts';
 import {
   Applier,
   type ApplierOptions,
@@ -20,21 +20,10 @@ import { Bell, type Clock, isDue, Pacer } from './clock.ts';
 import { isDrift, type Observer, type Purpose } from './events.ts';
 import type { ForwardingFollower } from './follower.ts';
 import { adoptAll, type RepairOptions, repairAll } from './recovery.ts';
-import { type Aside, Backoff, type BackoffLimits, SetAside } from './retry.ts';
+import { type Aside, Backoff, SetAside } from './retry.ts';
 import type { Ruleset } from './ruleset.ts';
-
-export interface SyncSettings {
-  /** Least time between the end of a sync and the next one; 0 = none. */
-  readonly minSyncPeriodMs: number;
-  readonly batchBytesMax: number;
-  /** The event loop is released after this much work. */
-  readonly sliceMs: number;
-  readonly audit: AuditSettings;
-  /** For a Forwarding that fails. */
-  readonly asideBackoff: BackoffLimits;
-  /** For reading the kernel again after a failure that nobody can be blamed for. */
-  readonly recoveryBackoff: BackoffLimits;
-}
+import type { SyncSettings } from './settings.ts';
+import { Snapshots } from './snapshots.ts';
 
 export interface FamilySyncOptions {
   readonly planner: Planner;
@@ -63,6 +52,7 @@ export class FamilySync {
   readonly #recoveryBackoff: Backoff;
   readonly #chores: Chores;
   readonly #repairOptions: RepairOptions;
+  readonly #snapshots: Snapshots;
   readonly #bell: Bell;
   readonly #wanted = new Map<string, Forwarding>();
   /** Keys whose Forwarding changed since they were last planned. */
@@ -95,11 +85,13 @@ export class FamilySync {
     this.#recoveryBackoff = new Backoff(settings.recoveryBackoff, clock);
     const committed: ApplierOptions['committed'] = (...change) => this.#committed(...change);
     const suspected = (key: string): boolean => this.#aside.get(key) !== undefined;
-    this.#applier = new Applier({ ...options, ...settings, committed, suspected });
-    const { sliceMs } = settings;
-    this.#audit = new Audit({ ...options, ...settings.audit, sliceMs, applier: this.#applier });
-    this.#chores = new Chores({ ...options, sliceMs, applier: this.#applier });
-    this.#repairOptions = { planner, clock, sliceMs, applier: this.#applier };
+    const applier = new Applier({ ...options, ...settings, committed, suspected });
+    const shared = { ...options, sliceMs: settings.sliceMs, applier };
+    this.#applier = applier;
+    this.#audit = new Audit({ ...shared, ...settings.audit });
+    this.#chores = new Chores(shared);
+    this.#snapshots = new Snapshots(shared);
+    this.#repairOptions = shared;
   }
 
   /** What is wanted; a pool keeps the order that it has in the kernel. */
@@ -150,6 +142,11 @@ export class FamilySync {
     this.#bell.ring();
   }
 
+  /** Begins to read the kernel for the start, beside what the caller does before `run`. */
+  readAhead(): void {
+    this.#snapshots.begin();
+  }
+
   /** Runs until `signal` aborts; a batch that is in flight then is waited for. */
   async run(signal: AbortSignal): Promise<void> {
     const stop = (): void => {
@@ -193,10 +190,6 @@ export class FamilySync {
     this.#waiting = true;
     await this.#bell.wait(timeoutMs);
     this.#waiting = false;
-  }
-
-  #pause(): Pause {
-    return new Pacer(this.#options.clock, this.#options.settings.sliceMs).pause;
   }
 
   get #hasWork(): boolean {
@@ -257,10 +250,8 @@ export class FamilySync {
   }
 
   async #repair(causes: Causes, purpose: Purpose): Promise<Failure | undefined> {
-    const { kernel, ruleset, reader } = this.#options;
-    await this.#planner.prepare?.(kernel);
-    const found = await ruleset.readAlone(() => this.#planner.observe(reader, this.#pause()));
-    this.#audit.verified(found.generation, ruleset.completed);
+    const { found, commits } = await this.#snapshots.take();
+    this.#audit.verified(found.generation, commits);
     if (this.#stopping) return undefined;
     const targets = this.#targets();
     const adopted = await adoptAll(this.#repairOptions, found, targets, (key, forwarding) => {
@@ -339,6 +330,7 @@ export class FamilySync {
 
   /** Everything that is not in force is to be done again, except what is to blame. */
   async #failed(failure: Failure, purpose: Purpose): Promise<void> {
+    const { clock, observer, settings } = this.#options;
     for (const [key, { cause }] of failure.lost) this.#mark(key, cause);
     for (const [key, cause] of this.#todo) this.#dirty.set(key, cause);
     this.#todo = new Map();
@@ -349,9 +341,10 @@ export class FamilySync {
     const clear = purpose === 'changes' && !disbelieved && !partly;
     const contained = clear && culprits.length > 0 && this.#environmentInForce;
     const retryMs = contained ? undefined : this.#recoveryBackoff.failed();
-    if (retryMs !== undefined) this.#recoverAtMs = this.#options.clock.now() + retryMs;
-    else await this.#planner.reset(this.#applier.applied.values(), this.#pause());
-    this.#options.observer({ kind: 'failed', family: this.family, purpose, failures, retryMs });
+    const { pause } = new Pacer(clock, settings.sliceMs);
+    if (retryMs !== undefined) this.#recoverAtMs = clock.now() + retryMs;
+    else await this.#planner.reset(this.#applier.applied.values(), pause);
+    observer({ kind: 'failed', family: this.family, purpose, failures, retryMs });
     this.#request();
   }
 

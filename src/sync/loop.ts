@@ -59,6 +59,8 @@ export class SyncLoop {
     const stop = (): void => this.#bell.ring();
     signal.addEventListener('abort', stop, { once: true });
     while (!this.#options.state.synced && !signal.aborted) await this.#bell.wait();
+    if (signal.aborted) return;
+    for (const family of this.#families) family.readAhead();
     await this.#resolve(signal);
     await Promise.all([this.#keepResolving(signal), ...this.#families.map((f) => f.run(signal))]);
   }

@@ -4,10 +4,11 @@ import type { Environment, Planner } from '../../../src/modes/mode.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import type { EndpointSlice, Service } from '../../../src/state/types.ts';
 import type { SyncEvent } from '../../../src/sync/events.ts';
-import { FamilySync, type SyncSettings } from '../../../src/sync/family.ts';
+import { FamilySync } from '../../../src/sync/family.ts';
 import type { ForwardingFollower } from '../../../src/sync/follower.ts';
 import { SyncLoop } from '../../../src/sync/loop.ts';
 import { Ruleset } from '../../../src/sync/ruleset.ts';
+import type { SyncSettings } from '../../../src/sync/settings.ts';
 import { ready, service, slice } from '../state/build.ts';
 import { ToyClock, ToyKernel, ToyPlanner } from './double.ts';
 

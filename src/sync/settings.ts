@@ -1,0 +1,16 @@
+import type { AuditSettings } from './audit.ts';
+import type { BackoffLimits } from './retry.ts';
+
+/** How one family is kept in sync. */
+export interface SyncSettings {
+  /** Least time between the end of a sync and the next one; 0 = none. */
+  readonly minSyncPeriodMs: number;
+  readonly batchBytesMax: number;
+  /** The event loop is released after this much work. */
+  readonly sliceMs: number;
+  readonly audit: AuditSettings;
+  /** For a Forwarding that fails. */
+  readonly asideBackoff: BackoffLimits;
+  /** For reading the kernel again after a failure that nobody can be blamed for. */
+  readonly recoveryBackoff: BackoffLimits;
+}
