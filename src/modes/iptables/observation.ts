@@ -16,6 +16,8 @@ export interface ObservedRule {
 }
 
 const dumpAttempts = 5;
+/** So that the thread that asks the kernel does not wait for this one. */
+const requestsAtOnce = 64;
 
 function latin1(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
@@ -102,12 +104,31 @@ async function readAll(kernel: Kernel, found: IptablesObservation, pause: Pause)
     }
   }
   for (const table of found.tables) {
-    const chains = await kernel.dump({ kind: 'chainsDump', family, table });
-    const rules = await kernel.dump({ kind: 'rulesDump', family, table, chain: '' });
-    if (!chains.consistent || !rules.consistent) return false;
-    for (const record of chains.records) readChain(found, table, record);
-    for (const record of rules.records) {
-      readRuleOf(found, table, record);
+    const { consistent, records } = await kernel.dump({ kind: 'chainsDump', family, table });
+    if (!consistent) return false;
+    const chains = records.flatMap((record) => (record.kind === 'chain' ? [record.chain] : []));
+    for (const record of records) readChain(found, table, record);
+    if (!(await readRules(kernel, found, { table, chains, pause }))) return false;
+  }
+  return true;
+}
+
+/**
+ * Asks for the rules of each chain: for every part of a dump of a whole table the kernel walks the
+ * rules from the first (__nf_tables_dump_rules), which takes half a minute for 256,000.
+ */
+async function readRules(
+  kernel: Kernel,
+  found: IptablesObservation,
+  { table, chains, pause }: { table: TableName; chains: readonly string[]; pause: Pause },
+): Promise<boolean> {
+  const family = NFPROTO[found.family];
+  for (let i = 0; i < chains.length; i += requestsAtOnce) {
+    const some = chains.slice(i, i + requestsAtOnce);
+    const dumps = some.map((chain) => kernel.dump({ kind: 'rulesDump', family, table, chain }));
+    for (const { consistent, records } of await Promise.all(dumps)) {
+      if (!consistent) return false;
+      for (const record of records) readRuleOf(found, table, record);
       const rest = pause();
       if (rest !== undefined) await rest;
     }
