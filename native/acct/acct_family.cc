@@ -35,48 +35,42 @@ Encoded Try(const protocol::Record& record, std::uint32_t index, wire::Pipeline&
 
 }  // namespace
 
+AcctFamily::AcctFamily() noexcept
+    : socket_({.protocol = NETLINK_NETFILTER, .family_header_bytes = sizeof(nfgenmsg)}) {}
+
 bool AcctFamily::Handles(std::uint32_t code) const noexcept {
   return code == AcctAdd::kCode || code == AcctDelete::kCode || code == AcctsDump::kCode;
 }
 
-std::expected<wire::Socket*, SystemError> AcctFamily::OpenSocket() {
-  if (!socket_) {
-    auto opened = wire::Socket::Open(
-        {.protocol = NETLINK_NETFILTER, .family_header_bytes = sizeof(nfgenmsg)});
-    if (!opened) return std::unexpected(opened.error());
-    socket_.emplace(std::move(*opened));
-  }
-  return &*socket_;
-}
-
 std::expected<ByteBuffer, SystemError> AcctFamily::Run(std::span<const std::uint8_t> buffer) {
-  const auto socket = OpenSocket();
+  const auto socket = socket_.Open();
   if (!socket) return std::unexpected(socket.error());
   protocol::RecordReader reader(buffer);
   const auto first = reader.Next();
   if (first && first->code == AcctsDump::kCode) {
     if (!reader.AtEnd()) return protocol::RefuseDump({"request", "buffer", "holds more than one"});
-    return Dump();
+    auto reply = Dump(**socket);
+    if (!reply) socket_.Close();
+    return reply;
   }
   wire::Pipeline pipeline(**socket);
   auto reply = protocol::AttemptAll(buffer, pipeline, Try);
-  if (!reply) socket_.reset();
+  if (!reply) socket_.Close();
   return reply;
 }
 
-std::expected<ByteBuffer, SystemError> AcctFamily::Dump() {
-  const std::uint32_t sequence = socket_->next_sequence();
-  socket_->SkipSequences(1);
+std::expected<ByteBuffer, SystemError> AcctFamily::Dump(wire::Socket& socket) {
+  const std::uint32_t sequence = socket.next_sequence();
+  socket.SkipSequences(1);
   const wire::MessageWriter message = EncodeList(sequence);
-  const auto sent = socket_->Send(message.bytes());
+  const auto sent = socket.Send(message.bytes());
   if (!sent) return std::unexpected(sent.error());
   protocol::RecordWriter out;
-  wire::DumpReader reader(
-      sequence, [&out](const wire::Message& answer) { return TakeCounter(answer, out); });
-  const auto complete = wire::ReceiveDump(*socket_, reader);
-  // Late answers would be taken for those of the next request: start afresh.
-  if (!complete || !*complete) socket_.reset();
+  wire::DumpReader reader(sequence,
+                          [&out](const wire::Message& answer) { return TakeCounter(answer, out); });
+  const auto complete = wire::ReceiveDump(socket, reader);
   if (!complete) return std::unexpected(complete.error());
+  if (!*complete) socket_.Close();
   return protocol::EndDump(reader.Finish(), std::move(out));
 }
 
