@@ -312,3 +312,23 @@ table ip kube-proxy-mine {
   }
 }
 `;
+
+/** A KUBE-SERVICES that leads to ten thousand chains of Services. */
+export function tenThousandChains(): string {
+  const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
+  const name = (i: number): string => {
+    const digits = [i % 32, (i >> 5) % 32, (i >> 10) % 32, (i >> 15) % 32];
+    return `KUBE-SVC-${digits.map((digit) => letters[digit]).join('')}AAAAAAAAAAAA`;
+  };
+  const chains = Array.from({ length: 10_000 }, (_, i) => name(i));
+  return [
+    '*nat',
+    ':PREROUTING ACCEPT [0:0]',
+    ':KUBE-SERVICES - [0:0]',
+    ...chains.map((chain) => `:${chain} - [0:0]`),
+    '-A PREROUTING -j KUBE-SERVICES',
+    ...chains.map((chain, i) => `-A KUBE-SERVICES -p tcp --dport ${i + 1} -j ${chain}`),
+    'COMMIT',
+    '',
+  ].join('\n');
+}

@@ -19,6 +19,7 @@ import {
   type Line,
   mixedRules,
   restoreText,
+  tenThousandChains,
 } from './kube-proxy-rules.ts';
 import { createKernel, type Namespace } from './namespace.ts';
 
@@ -194,23 +195,7 @@ test('a chain that somebody refers to by now does not go, nor does anything else
 
 test('ten thousand chains go in one step', async () => {
   const { kernel, namespace } = await createKernel();
-  const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
-  const name = (i: number): string => {
-    const digits = [i % 32, (i >> 5) % 32, (i >> 10) % 32, (i >> 15) % 32];
-    return `KUBE-SVC-${digits.map((digit) => letters[digit]).join('')}AAAAAAAAAAAA`;
-  };
-  const chains = Array.from({ length: 10_000 }, (_, i) => name(i));
-  const text = [
-    '*nat',
-    ':PREROUTING ACCEPT [0:0]',
-    ':KUBE-SERVICES - [0:0]',
-    ...chains.map((chain) => `:${chain} - [0:0]`),
-    '-A PREROUTING -j KUBE-SERVICES',
-    ...chains.map((chain, i) => `-A KUBE-SERVICES -p tcp --dport ${i + 1} -j ${chain}`),
-    'COMMIT',
-    '',
-  ].join('\n');
-  await restore(namespace, 'IPv4', text);
+  await restore(namespace, 'IPv4', tenThousandChains());
   expect((await takeOver(kernel, 'IPv4')).chains).toHaveLength(10_001);
   expect(await save(namespace, 'IPv4')).not.toContain('KUBE-');
 });

@@ -12,6 +12,7 @@ import {
   mixedRules,
   nftablesRules,
   restoreText,
+  tenThousandChains,
   userTable,
 } from './kube-proxy-rules.ts';
 import { createKernel, type Namespace } from './namespace.ts';
@@ -155,23 +156,7 @@ test('a namespace without iptables, and one with empty tables, stay as they are'
 
 test('ten thousand chains go in one transaction', async () => {
   const { kernel, namespace } = await createKernel();
-  const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
-  const name = (i: number): string => {
-    const digits = [i % 32, (i >> 5) % 32, (i >> 10) % 32, (i >> 15) % 32];
-    return `KUBE-SVC-${digits.map((digit) => letters[digit]).join('')}AAAAAAAAAAAA`;
-  };
-  const chains = Array.from({ length: 10_000 }, (_, i) => name(i));
-  const text = [
-    '*nat',
-    ':PREROUTING ACCEPT [0:0]',
-    ':KUBE-SERVICES - [0:0]',
-    ...chains.map((chain) => `:${chain} - [0:0]`),
-    '-A PREROUTING -j KUBE-SERVICES',
-    ...chains.map((chain, i) => `-A KUBE-SERVICES -p tcp --dport ${i + 1} -j ${chain}`),
-    'COMMIT',
-    '',
-  ].join('\n');
-  await restore(namespace, 'IPv4', text);
+  await restore(namespace, 'IPv4', tenThousandChains());
   const generation = await kernel.generation();
   const [found] = await takeOver(kernel);
   expect(found?.chains).toHaveLength(10_001);
