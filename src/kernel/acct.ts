@@ -5,7 +5,7 @@ import { KernelError } from './errors.ts';
 import type { ApplyResult, Kernel } from './kernel.ts';
 import { RecordWriter } from './records.ts';
 import { countedIn } from './xt/matches/nfacct.ts';
-import { canHold } from './xt/probe.ts';
+import { missingExtensions, question } from './xt/probe.ts';
 
 /** kube-proxy's names (behaviour document 10.3). */
 export const counterNames = {
@@ -43,8 +43,10 @@ export async function readCounters(kernel: Kernel): Promise<NamedCounter[]> {
 export async function makeCounters(kernel: Kernel, family: Family): Promise<boolean> {
   const made = await kernel.apply(written('acctAdd', names));
   if (!isAllBut(made, 'EBUSY')) return false;
-  const rules = names.map((name) => ({ matches: [countedIn(name)] }));
-  if (await canHold(kernel, family, rules)) return true;
+  const asked = names.map((name) => {
+    return question('iptables match nfacct', 'xt_nfacct', 'filter', { matches: [countedIn(name)] });
+  });
+  if ((await missingExtensions(kernel, family, asked)).length === 0) return true;
   await deleteCounters(kernel, names);
   return false;
 }

@@ -23,12 +23,13 @@ import { orMark } from './targets/mark.ts';
 import { masquerade } from './targets/masquerade.ts';
 import { reject } from './targets/reject.ts';
 
-interface Question extends MissingFeature {
+/** Whether the kernel takes a rule. */
+export interface Question extends MissingFeature {
   readonly table: XtTable;
   readonly rule: XtRule;
 }
 
-function question(feature: string, module: string, table: XtTable, rule: XtRule): Question {
+export function question(feature: string, module: string, table: XtTable, rule: XtRule): Question {
   return { feature, advice: `load modules nft_compat and ${module}`, table, rule };
 }
 
@@ -71,7 +72,7 @@ const builtIns = [
 const chain = 'FAIRLEAD-PROBE';
 
 /** The batch, and by the index of each op what its refusal means. */
-function probeBatch(family: Family) {
+function probeBatch(family: Family, asked: readonly Question[]) {
   const out = new RecordWriter(nftOps);
   const meanings: (MissingFeature | undefined)[] = [];
   const means = (feature: string, advice: string): void => {
@@ -84,7 +85,7 @@ function probeBatch(family: Family) {
     writeBuiltInChain(out, family, table, builtIn);
     out.write('chainAdd', { family: NFPROTO[family], table, chain, comment: '' });
   }
-  for (const { feature, advice, table, rule } of questions(family)) {
+  for (const { feature, advice, table, rule } of asked) {
     means(feature, advice);
     const inChain = { family: NFPROTO[family], table, chain };
     out.write('xtRuleAdd', { ...inChain, position: 0, echo: 0, ...compileRule(family, rule) });
@@ -93,35 +94,16 @@ function probeBatch(family: Family) {
   return { ops: out.finish(), meanings };
 }
 
-/** Whether the kernel takes rules like these in table filter. Rejects with KernelError. */
-export async function canHold(
-  kernel: Kernel,
-  family: Family,
-  rules: readonly XtRule[],
-): Promise<boolean> {
-  const out = new RecordWriter(nftOps);
-  const inChain = { family: NFPROTO[family], table: 'filter', chain } as const;
-  writeTable(out, family, 'filter');
-  out.write('chainAdd', { ...inChain, comment: '' });
-  const first = out.count;
-  for (const rule of rules) {
-    out.write('xtRuleAdd', { ...inChain, position: 0, echo: 0, ...compileRule(family, rule) });
-  }
-  const end = out.count;
-  out.write('chainDelete', { ...inChain, chain: 'never-made' });
-  const result = await kernel.apply(out.finish());
-  const isRule = (op: number | undefined): boolean => op !== undefined && op >= first && op < end;
-  return result.kind === 'failed' && !result.failures.some(({ op }) => isRule(op));
-}
-
 /**
- * What the kernel lacks for rules of iptables; empty = nothing. Throws KernelError (EPERM) without
+ * What the kernel lacks for rules of iptables: for all that the mode has, or for those that are
+ * asked about; empty = nothing. Throws KernelError (EPERM) without
  * CAP_NET_ADMIN in the network namespace's user namespace.
  */
 export async function missingExtensions(
   kernel: Kernel,
   family: Family,
+  asked: readonly Question[] = questions(family),
 ): Promise<readonly MissingFeature[]> {
-  const { ops, meanings } = probeBatch(family);
+  const { ops, meanings } = probeBatch(family, asked);
   return probeTransaction(kernel, ops, meanings);
 }
