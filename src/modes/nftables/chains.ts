@@ -158,13 +158,12 @@ export function learnChain(
   const key = [saddr(family), originalDaddr(family), l4proto, originalDport];
   const endpoint = [daddr(family), dport];
   const maps: readonly AffinitySet[] = memory === 'both' ? affinitySets : ['affinity'];
-  return {
-    name: `learn-${memory === 'both' ? 'local-' : ''}${timeoutSeconds}`,
-    base: undefined,
-    rules: protocols.flatMap((protocol) =>
+  return chain(
+    `learn-${memory === 'both' ? 'local-' : ''}${timeoutSeconds}`,
+    protocols.flatMap((protocol) =>
       maps.map((map) => [matchProtocol(protocol), updateMap(map, key, endpoint, timeoutSeconds)]),
     ),
-  };
+  );
 }
 
 /** `pick-3-b`, `nodeport-local-pick-3`: translates to one of the first `count` of the map. */
@@ -173,22 +172,15 @@ function pickChain(config: ModeConfig, place: Place, pool: Pool, count: number):
   const key = place.prefix === '' ? frontendSelectors(family) : nodePortSelectors;
   const map = pool === 'local' ? place.localEndpoints : place.endpoints;
   const suffix = pool === 'local' ? '' : place.suffix;
-  return {
-    name: `${place.prefix}${pool === 'local' ? 'local-' : ''}pick-${count}${suffix}`,
-    base: undefined,
-    rules: [[dnatTo(family, [...key, random(count)], map)]],
-  };
+  const name = `${place.prefix}${pool === 'local' ? 'local-' : ''}pick-${count}${suffix}`;
+  return chain(name, [[dnatTo(family, [...key, random(count)], map)]]);
 }
 
 /** `sticky-pick-3-b`: goes to the client's remembered endpoint, if any, else picks one. */
 function stickyChain(family: Family, pick: ChainDefinition, pool: Pool): ChainDefinition {
   const client = [saddr(family), ...frontendSelectors(family)];
   const map: AffinitySet = pool === 'local' ? 'local-affinity' : 'affinity';
-  return {
-    name: `sticky-${pick.name}`,
-    base: undefined,
-    rules: [[dnatTo(family, client, map)], [goto(pick.name)]],
-  };
+  return chain(`sticky-${pick.name}`, [[dnatTo(family, client, map)], [goto(pick.name)]]);
 }
 
 /** `primary` is what the place's `endpoints` map holds, `local` what its `localEndpoints` holds. */
@@ -213,11 +205,8 @@ export function treatmentChains(config: ModeConfig, wanted: TreatmentClass): Cha
   const primary = pickChains(config, wanted, 'primary', endpoints);
   const pick = goto(primary.at(-1)!.name);
   const sticky = wanted.affinity === 'none' ? '' : 'sticky-';
-  const treat = (name: string, rules: readonly Rule[]): ChainDefinition => ({
-    name: `${place.prefix}${name}${place.suffix}`,
-    base: undefined,
-    rules,
-  });
+  const treat = (name: string, rules: readonly Rule[]): ChainDefinition =>
+    chain(`${place.prefix}${name}${place.suffix}`, rules);
   const mark = setMark(config.masqueradeMark);
   switch (treatment) {
     case 'internal': {
