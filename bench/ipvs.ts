@@ -20,7 +20,7 @@ const replacements = 100;
 export async function ipvs(): Promise<string> {
   const rows: string[][] = [];
   try {
-    // The first load would be V8's compiler for the most part.
+    // The first load of a process takes longer: nothing is compiled yet.
     await measure(warmUp);
     for (const size of sizes) rows.push(await measure(size));
   } catch (error) {

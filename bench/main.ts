@@ -8,10 +8,12 @@ import { iptables } from './iptables.ts';
 import { ipvs } from './ipvs.ts';
 import { ipvsLoad } from './ipvs-load.ts';
 import { load } from './load.ts';
+import { loading } from './loading.ts';
 
 const questions: Readonly<Record<string, () => Promise<string>>> = {
   boundary,
   load,
+  loading,
   connect,
   iptables,
   ipvs,

@@ -1,13 +1,13 @@
 /** The product, the fake API server and a network namespace, put together for a benchmark. */
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { stripTypeScriptTypes } from 'node:module';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Size } from './cluster.ts';
 import { FakeApi } from './fake-api.ts';
 import { inNamespace, type Namespace } from './namespace.ts';
 import type { ProbeReport } from './probe.ts';
 import { Product } from './product.ts';
+import { asJavaScript } from './strip.ts';
 
 const root = resolve(import.meta.dirname, '..', '..');
 
@@ -24,14 +24,11 @@ export function buildProduct(): void {
   buildProbe();
 }
 
-/** As JavaScript, or Node's compiler for TypeScript would be measured with the product. */
 function buildProbe(): void {
   const to = join(root, 'build', 'bench');
   mkdirSync(to, { recursive: true });
   for (const name of ['probe', 'stats']) {
-    const source = readFileSync(join(import.meta.dirname, `${name}.ts`), 'utf8');
-    const code = stripTypeScriptTypes(source).replaceAll(/(from '\.\/\w+)\.ts'/g, "$1.js'");
-    writeFileSync(join(to, `${name}.js`), code);
+    writeFileSync(join(to, `${name}.js`), asJavaScript(join(import.meta.dirname, `${name}.ts`)));
   }
 }
 
