@@ -30,6 +30,8 @@ export class ClusterState {
 
   /** In arrival order. */
   readonly #dirty = new Map<string, Dirty>();
+  /** Until all is listed: Services that have come with slices, the last one to get a slice last. */
+  readonly #arrived = new Set<string>();
   readonly #synced = new Set<Resource>();
   readonly #triggerTimes: TriggerTimes;
   #revision = 0;
@@ -47,6 +49,7 @@ export class ClusterState {
   /** The first full list of this resource is in. */
   markSynced(resource: Resource): void {
     this.#synced.add(resource);
+    if (this.synced) this.#arrived.clear();
   }
 
   /** Whether anything may be deleted from the kernel: a missing list is not an empty list. */
@@ -73,6 +76,21 @@ export class ClusterState {
       if (keys.length >= limit) break;
       keys.push(key);
       this.#dirty.delete(key);
+    }
+    return keys;
+  }
+
+  /**
+   * While the lists still stream in: keys of at most `limit` Services to resolve of which nothing
+   * more is likely to come. A server lists a Service's slices one after the other, so `spared` of
+   * those that got one last are left waiting.
+   */
+  takeArrived(limit: number, spared: number): string[] {
+    const keys: string[] = [];
+    for (const key of this.#arrived) {
+      if (keys.length >= limit || this.#arrived.size <= spared) break;
+      this.#arrived.delete(key);
+      if (this.#dirty.delete(key)) keys.push(key);
     }
     return keys;
   }
@@ -141,6 +159,7 @@ export class ClusterState {
     if (previous !== undefined && isDeepStrictEqual(previous, service)) return false;
     this.#services.set(key, service);
     this.#mark(key, previous === undefined ? 'new' : 'known');
+    if (!this.synced && this.#slicesOfService.has(key)) this.#arrived.add(key);
     return true;
   }
 
@@ -163,7 +182,13 @@ export class ClusterState {
     this.#slicesOfService.set(owner, others.concat(slice));
     this.#triggerTimes.record(owner, slice.family, slice.triggerTimeMs);
     this.touch(owner);
+    if (!this.synced) this.#slicesCame(owner);
     return true;
+  }
+
+  #slicesCame(service: string): void {
+    this.#arrived.delete(service);
+    if (this.#services.has(service)) this.#arrived.add(service);
   }
 
   #deleteSlice(key: string): boolean {

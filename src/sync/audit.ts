@@ -9,7 +9,7 @@ import { type Applier, type Failure, unknownFailure } from './batch.ts';
 import { type Clock, Pacer } from './clock.ts';
 import { addDrift } from './events.ts';
 import { PatientReader } from './patient-reader.ts';
-import type { Ruleset } from './ruleset.ts';
+import type { Moment, Ruleset } from './ruleset.ts';
 
 export interface AuditSettings {
   /** Time between two looks at the generation. */
@@ -69,8 +69,7 @@ const nothing: AuditStep = { kind: 'nothing' };
 export class Audit {
   readonly #options: AuditOptions;
   #state: State = { kind: 'resting' };
-  /** The generation as it was read, and how many commits were ours by then. */
-  #base = { generation: 0, commits: 0 };
+  #base: Moment = { generation: 0, commits: 0 };
   #checkAtMs: number;
   #fullAtMs: number;
   /** A comparison is needed, but not before `notBeforeMs`. */
@@ -87,10 +86,10 @@ export class Audit {
     this.#fullAtMs = options.clock.now() + options.fullMs;
   }
 
-  /** All was read and is as wanted, as of this generation and our commits at that time. */
-  verified(generation: number, commits: number): void {
+  /** All was read then and is as wanted. */
+  verified(base: Moment): void {
     const now = this.#options.clock.now();
-    this.#base = { generation, commits };
+    this.#base = base;
     this.#needed = false;
     this.#checkAtMs = now + this.#options.checkMs;
     this.#fullAtMs = now + this.#options.fullMs;
@@ -132,11 +131,11 @@ export class Audit {
   }
 
   async #begin(ring: () => void): Promise<AuditStep> {
-    const { clock, checkMs } = this.#options;
+    const { clock, checkMs, reader, ruleset } = this.#options;
     const now = clock.now();
     if (now >= this.#checkAtMs) {
       this.#checkAtMs = now + checkMs;
-      if (!this.#needed && (await this.#movedByOthers())) this.#needed = true;
+      this.#needed ||= await ruleset.movedByOthers(this.#base, reader);
     }
     const due = this.#needed ? now >= this.#notBeforeMs : now >= this.#fullAtMs;
     if (!due) return nothing;
@@ -146,17 +145,6 @@ export class Audit {
     }
     this.#observeBeside(ring);
     return nothing;
-  }
-
-  /** Whether the generation moved by more than our own commits explain. */
-  async #movedByOthers(): Promise<boolean> {
-    const { reader, ruleset } = this.#options;
-    const fewest = ruleset.completed - this.#base.commits;
-    const generation = await reader.generation().catch(() => undefined);
-    const most = ruleset.started - this.#base.commits;
-    if (generation === undefined) return true;
-    const moved = (generation - this.#base.generation) >>> 0;
-    return moved < fewest || moved > most;
   }
 
   /** Syncs go on meanwhile. If what they write spoils the observation, it is made again. */
@@ -195,7 +183,7 @@ export class Audit {
       return { kind: 'failed', failure: unknownFailure(result) };
     }
     this.#stale = 0;
-    this.verified(result.generation, commits);
+    this.verified({ generation: result.generation, commits });
     const keys = [...applier.applied.keys()].values();
     const drift = await planner.repairFixed(result, new Pacer(clock, sliceMs).pause);
     this.#state = { kind: 'comparing', found: result, keys, drift };

@@ -142,7 +142,7 @@ export class FamilySync {
     this.#bell.ring();
   }
 
-  /** Begins to read the kernel for the start, beside what the caller does before `run`. */
+  /** Begins to read the kernel for the start, beside what else is done before `run`. */
   readAhead(): void {
     this.#snapshots.begin();
   }
@@ -250,8 +250,8 @@ export class FamilySync {
   }
 
   async #repair(causes: Causes, purpose: Purpose): Promise<Failure | undefined> {
-    const { found, commits } = await this.#snapshots.take();
-    this.#audit.verified(found.generation, commits);
+    const { found, readAt } = await this.#snapshots.take();
+    this.#audit.verified(readAt);
     if (this.#stopping) return undefined;
     const targets = this.#targets();
     const adopted = await adoptAll(this.#repairOptions, found, targets, (key, forwarding) => {

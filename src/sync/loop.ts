@@ -18,6 +18,9 @@ export interface SyncLoopOptions extends DesiredOptions {
 /** Services taken from the state at a time. */
 const chunkServices = 256;
 
+/** While lists stream in: Services that may still get slices (see `takeArrived`). */
+const sparedServices = 64;
+
 /** Families are not kept waiting longer than this while very many Services are resolved. */
 const resolveLongestMs = 100;
 
@@ -52,17 +55,34 @@ export class SyncLoop {
   }
 
   /**
-   * Runs until `signal` aborts. Nothing is read from or written to the kernel before the state
-   * has been synced: a missing list is not an empty list.
+   * Runs until `signal` aborts. Nothing is written to the kernel before the state has been synced:
+   * a missing list is not an empty list. But the kernel is read, and Services are resolved, while
+   * the lists still stream in.
    */
   async run(signal: AbortSignal): Promise<void> {
     const stop = (): void => this.#bell.ring();
     signal.addEventListener('abort', stop, { once: true });
-    while (!this.#options.state.synced && !signal.aborted) await this.#bell.wait();
-    if (signal.aborted) return;
     for (const family of this.#families) family.readAhead();
+    await this.#resolveAhead(signal);
+    if (signal.aborted) return;
     await this.#resolve(signal);
     await Promise.all([this.#keepResolving(signal), ...this.#families.map((f) => f.run(signal))]);
+  }
+
+  /** Until the lists are complete. What changes after it was resolved is resolved again. */
+  async #resolveAhead(signal: AbortSignal): Promise<void> {
+    const { clock, sliceMs, state } = this.#options;
+    const pacer = new Pacer(clock, sliceMs);
+    while (!state.synced && !signal.aborted) {
+      await this.#bell.wait();
+      const receivedMs = this.#received();
+      for (;;) {
+        const names = new Set(state.takeArrived(chunkServices, sparedServices));
+        if (names.size === 0) break;
+        await this.#refresh(names, receivedMs, pacer);
+      }
+      await pacer.rest();
+    }
   }
 
   async #keepResolving(signal: AbortSignal): Promise<void> {
@@ -86,18 +106,22 @@ export class SyncLoop {
       const names = new Set(this.#options.state.takeDirty(chunkServices));
       taken = names.size;
       if (taken === 0 || signal.aborted) break;
-      for (const name of names) {
-        // Services whose claims changed join this very loop, and may come more than once.
-        names.delete(name);
-        for (const other of this.#desired.refresh(name, receivedMs)) names.add(other);
-        if (pacer.spent) await pacer.rest();
-        if (this.#clock.now() < tellAtMs) continue;
-        this.#tell();
-        tellAtMs = this.#clock.now() + resolveLongestMs;
-      }
+      await this.#refresh(names, receivedMs, pacer);
+      if (this.#clock.now() < tellAtMs) continue;
+      this.#tell();
+      tellAtMs = this.#clock.now() + resolveLongestMs;
     }
     this.#tell();
     this.#resolving = false;
+  }
+
+  async #refresh(names: Set<string>, receivedMs: number, pacer: Pacer): Promise<void> {
+    for (const name of names) {
+      // Services whose claims changed join this very loop, and may come more than once.
+      names.delete(name);
+      for (const other of this.#desired.refresh(name, receivedMs)) names.add(other);
+      if (pacer.spent) await pacer.rest();
+    }
   }
 
   /** `Clock.now` of the first change since this was last asked. */

@@ -1,3 +1,11 @@
+import type { Kernel } from '../kernel/kernel.ts';
+
+/** When something was read: the generation then, and how many commits were ours by then. */
+export interface Moment {
+  readonly generation: number;
+  readonly commits: number;
+}
+
 /**
  * The ruleset of one network namespace, which all families share: its generation counts the
  * commits of everyone, and a dump is only consistent while nobody commits.
@@ -20,6 +28,16 @@ export class Ruleset {
     let started = this.#completed;
     for (const transactions of this.#commits.values()) started += transactions;
     return started;
+  }
+
+  /** Whether the generation has moved since by more than our own commits explain. */
+  async movedByOthers({ generation, commits }: Moment, reader: Kernel): Promise<boolean> {
+    const fewest = this.completed - commits;
+    const now = await reader.generation().catch(() => undefined);
+    const most = this.started - commits;
+    if (now === undefined) return true;
+    const moved = (now - generation) >>> 0;
+    return moved < fewest || moved > most;
   }
 
   /**

@@ -1,7 +1,7 @@
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Observation, Planner } from '../modes/mode.ts';
 import { type Clock, Pacer } from './clock.ts';
-import type { Ruleset } from './ruleset.ts';
+import type { Moment, Ruleset } from './ruleset.ts';
 
 export interface SnapshotOptions {
   readonly planner: Planner;
@@ -12,16 +12,16 @@ export interface SnapshotOptions {
   readonly sliceMs: number;
 }
 
-/** What the kernel held while we wrote nothing, and how many of our commits are in that. */
+/** What the kernel held while we wrote nothing. */
 export interface Snapshot {
   readonly found: Observation;
-  readonly commits: number;
+  readonly readAt: Moment;
 }
 
 /** Reads the kernel for repairs. */
 export class Snapshots {
   readonly #options: SnapshotOptions;
-  #ahead: Promise<Snapshot> | undefined;
+  #ahead: Promise<Snapshot | undefined> | undefined;
 
   constructor(options: SnapshotOptions) {
     this.#options = options;
@@ -32,16 +32,19 @@ export class Snapshots {
    * caller does meanwhile.
    */
   begin(): void {
-    this.#ahead = this.#read();
-    // `take` meets the failure.
-    this.#ahead.catch(() => {});
+    this.#ahead = this.#read().catch(() => undefined);
   }
 
-  /** Rejects with what the planner and the kernel reject with. */
-  take(): Promise<Snapshot> {
-    const snapshot = this.#ahead ?? this.#read();
+  /**
+   * What `begin` has read, unless it failed or somebody has committed since; else what is there now.
+   * Rejects with what the planner and the kernel reject with.
+   */
+  async take(): Promise<Snapshot> {
+    const ahead = await this.#ahead;
     this.#ahead = undefined;
-    return snapshot;
+    const { reader, ruleset } = this.#options;
+    const isStale = ahead === undefined || (await ruleset.movedByOthers(ahead.readAt, reader));
+    return isStale ? this.#read() : ahead;
   }
 
   async #read(): Promise<Snapshot> {
@@ -49,7 +52,8 @@ export class Snapshots {
     await planner.prepare?.(kernel);
     return ruleset.readAlone(async () => {
       const found = await planner.observe(reader, new Pacer(clock, sliceMs).pause);
-      return { found, commits: ruleset.completed };
+      const { generation } = found;
+      return { found, readAt: { generation, commits: ruleset.completed } };
     });
   }
 }

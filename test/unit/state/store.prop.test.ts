@@ -117,8 +117,13 @@ describe('ClusterState', () => {
       fc.property(fc.array(fc.array(change, { maxLength: 6 }), { maxLength: 6 }), (rounds) => {
         const state = new ClusterState();
         const written = new Map<string, Forwarding[]>();
-        for (const changes of rounds) {
-          for (const one of changes) state.apply(one);
+        for (const [round, changes] of rounds.entries()) {
+          for (const one of changes) {
+            state.apply(one);
+            for (const key of state.takeArrived(2, 1)) written.set(key, resolved(state, key));
+          }
+          if (round === 1) state.markSynced('services');
+          if (round === 2) state.markSynced('endpointslices');
           for (let keysLeft = state.dirtyCount; keysLeft > 0; keysLeft -= 1) {
             for (const key of state.takeDirty(1)) written.set(key, resolved(state, key));
           }

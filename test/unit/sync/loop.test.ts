@@ -6,7 +6,7 @@ import { World, webService } from './world.ts';
 const port = (name: string): string => `default/${name}:http/TCP`;
 
 describe('the start', () => {
-  it('touches nothing before Services and EndpointSlices have both been listed', async () => {
+  it('writes nothing before Services and EndpointSlices have both been listed', async () => {
     const kernel = new ToyKernel();
     kernel.objects.set('f default/old:http/TCP', 'aa');
     const world = new World({}, kernel);
@@ -17,12 +17,49 @@ describe('the start', () => {
     world.loop.wake();
     await world.clock.pass(60_000);
     expect([...kernel.objects.keys()]).toEqual(['f default/old:http/TCP']);
-    expect(kernel.reads).toBe(0);
 
     world.state.markSynced('endpointslices');
     world.loop.wake();
     await world.clock.pass(0);
     expect(Object.keys(world.forwarded)).toEqual([port('web-0'), port('web-1'), port('web-2')]);
+    await world.stop();
+  });
+
+  it('resolves Services whose slices have come while the lists still stream in', async () => {
+    const world = new World();
+    world.run();
+    world.addServices(0, 100);
+    world.setService(webService('without-slices', 200));
+    await world.clock.pass(0);
+    // Those that came last may still get slices.
+    expect(Object.keys(world.wanted)).toEqual(
+      Array.from({ length: 36 }, (_, i) => port(`web-${i}`)),
+    );
+    expect(world.kernel.writes).toBe(0);
+
+    world.setEndpoints('web-0', '10.244.9.9');
+    world.removeService('web-1');
+    world.synced();
+    await world.clock.pass(0);
+    expect(Object.keys(world.wanted)).toHaveLength(100);
+    expect(world.wanted[port('web-0')]).toBe('0af409091f900000');
+    expect(world.wanted).not.toHaveProperty(port('web-1'));
+    expect(world.wanted).toHaveProperty(port('without-slices'));
+    expect(world.forwarded).toEqual(world.wanted);
+    await world.stop();
+  });
+
+  it('reads the kernel again when others have written since it was read', async () => {
+    const kernel = new ToyKernel();
+    const world = new World({}, kernel);
+    world.addServices(0, 3);
+    world.run();
+    await world.clock.pass(0);
+    expect(kernel.reads).toBe(1);
+    kernel.meddle((objects) => objects.set('f default/old:http/TCP', 'aa'));
+    world.synced();
+    await world.clock.pass(0);
+    expect(world.forwarded).toEqual(world.wanted);
     await world.stop();
   });
 
