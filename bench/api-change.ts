@@ -33,7 +33,7 @@ async function changeTable(): Promise<string> {
   const rows: string[][] = [];
   for (const size of sizes) {
     const raw = await rawLoad(size, 1000, 1);
-    const { socketToAck, stages, eventLoop } = await measureChanges(size);
+    const { socketToAck, stages, longestTurn, eventLoop } = await measureChanges(size);
     rows.push([
       sizeName(size),
       number(socketToAck.p50),
@@ -43,10 +43,11 @@ async function changeTable(): Promise<string> {
       ...[stages.receive, stages.resolve, stages.encode, stages.commit].map(({ p50 }) =>
         number(p50),
       ),
+      number(longestTurn),
       number(eventLoop.max),
     ]);
   }
-  const parts = ['parse p50', 'resolve', 'encode', 'commit', 'loop max'];
+  const parts = ['parse p50', 'resolve', 'encode', 'commit', 'turn', 'late'];
   return table(['cluster', 'p50', 'p99', 'raw p50', 'raw p99', ...parts], rows);
 }
 
@@ -77,7 +78,10 @@ async function burstTable(): Promise<string> {
       return found;
     }),
   );
-  return table(['endpoints', 'last event', 'p99 of all', 'raw loop', 'batches', 'loop max'], rows);
+  return table(
+    ['endpoints', 'last event', 'p99 of all', 'raw loop', 'batches', 'turn', 'late'],
+    rows,
+  );
 }
 
 async function burstRow(
@@ -101,6 +105,7 @@ async function burstRow(
     number(best.socketToAck.p99),
     number(rawMs),
     number(best.batches),
+    number(best.longestTurn),
     number(best.eventLoop.max),
   ];
 }

@@ -25,8 +25,17 @@ export async function apiStart(): Promise<string> {
   const rows: string[][] = [];
   for (const size of sizes) rows.push(await measure(size));
   const what = `Process start → everything programmed, and restart with nothing changed; ms, best of ${starts}`;
-  const head = ['cluster', 'programmed', 'raw loop', 'bare read', 'to both', 'listed', 'loop max'];
-  const again = ['RSS MB', 'CPU', 'restart', 'commits', 'loop max'];
+  const head = [
+    'cluster',
+    'programmed',
+    'raw loop',
+    'bare read',
+    'to both',
+    'listed',
+    'turn',
+    'late',
+  ];
+  const again = ['RSS MB', 'CPU', 'restart', 'commits', 'turn', 'late'];
   return `${what}\n\n${table([...head, ...again], rows)}`;
 }
 
@@ -43,11 +52,13 @@ async function measure(size: Size): Promise<string[]> {
       number(readMs),
       ratio(first.programmedMs, raw.loadMs + readMs),
       number(first.listedMs),
+      number(first.report.longestTurn),
       number(first.report.eventLoop.max),
       number(first.report.rssMB),
       number(first.report.cpuMs),
       number(again.programmedMs),
       '0',
+      number(again.report.longestTurn),
       number(again.report.eventLoop.max),
     ];
   });

@@ -5,7 +5,7 @@
 export class LongestTurn {
   #lastMs = threadCpuMs();
   #longestMs = 0;
-  readonly #timer = setInterval(() => this.#turn(), 1);
+  readonly #timer = setInterval(() => this.#turn(), 1).unref();
 
   /** The longest since the last call; ends nothing. */
   take(): number {

@@ -5,6 +5,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { TLSSocket } from 'node:tls';
 import type { FamilyEvent, SyncEvent } from '../../src/sync/events.ts';
+import { LongestTurn } from './longest-turn.ts';
 import { type Summary, summarise } from './stats.ts';
 
 /** Milliseconds, unless the name says otherwise. Since the start, or the last `reset`. */
@@ -22,7 +23,10 @@ export interface ProbeReport {
   readonly writes: number;
   /** Processor time of all threads. */
   readonly cpuMs: number;
+  /** How late a timer is: work, and what others take of the processor. */
   readonly eventLoop: Summary;
+  /** The main thread's own processor time between two turns of the event loop. */
+  readonly longestTurn: number;
   readonly rssMB: number;
   readonly heapMB: number;
   readonly buffersMB: number;
@@ -31,6 +35,8 @@ export interface ProbeReport {
 const eventLoopResolutionMs = 1;
 const delay = monitorEventLoopDelay({ resolution: eventLoopResolutionMs });
 delay.enable();
+const turns = new LongestTurn();
+let longestTurnMs = 0;
 
 /** Fixed size, so that measuring does not look like a leak. */
 class Series {
@@ -88,7 +94,10 @@ TLSSocket.prototype.push = function (chunk: Buffer | null, ...rest) {
   if (chunk !== null) {
     const nowMs = performance.now();
     // How long it takes to load the program is not the question.
-    if (arrivals.empty) delay.reset();
+    if (arrivals.empty) {
+      delay.reset();
+      turns.take();
+    }
     arrivals.add(nowMs);
     const isBookmark = chunk.length < 600 && chunk.includes('"BOOKMARK"');
     if (!isBookmark) lastEventMs = nowMs;
@@ -123,6 +132,7 @@ Metrics.prototype.observe = function (event: SyncEvent): void {
 
 function report(): ProbeReport {
   const { rss, heapUsed, arrayBuffers } = process.memoryUsage();
+  longestTurnMs = Math.max(longestTurnMs, turns.take());
   const late = (quantile: number): number =>
     Math.max(0, delay.percentile(quantile) / 1e6 - eventLoopResolutionMs);
   const { user, system } = process.cpuUsage(cpuBefore);
@@ -140,6 +150,7 @@ function report(): ProbeReport {
     ...sums,
     cpuMs: (user + system) / 1000,
     eventLoop: { p50: late(50), p99: late(99), max: late(100) },
+    longestTurn: longestTurnMs,
     rssMB: megabytes(rss),
     heapMB: megabytes(heapUsed),
     buffersMB: megabytes(arrayBuffers),
@@ -151,6 +162,8 @@ function reset(): void {
   Object.assign(sums, { batches: 0, forwardings: 0, writes: 0 });
   cpuBefore = process.cpuUsage();
   delay.reset();
+  turns.take();
+  longestTurnMs = 0;
 }
 
 process.on('message', (message) => {

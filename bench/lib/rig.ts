@@ -29,7 +29,7 @@ export const environment: Environment = { serviceCIDRs: [], nodePortAddresses: '
 const settings: SyncSettings = {
   minSyncPeriodMs: 0,
   batchBytesMax: 1 << 20,
-  sliceMs: 4,
+  sliceMs: 2,
   audit: { checkMs: 1e9, fullMs: 1e9, restFactor: 20 },
   asideBackoff: { firstMs: 1000, secondMs: 1000, maxMs: 60_000 },
   recoveryBackoff: { firstMs: 100, secondMs: 100, maxMs: 10_000 },

@@ -8,7 +8,7 @@ export class Pacer {
   #turn: Promise<void> = Promise.resolve();
   #turnStartMs = performance.now();
 
-  constructor(budgetMs = 5) {
+  constructor(budgetMs = 3) {
     this.#budgetMs = budgetMs;
   }
 
