@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { deleteCounters, readCounters } from '../kernel/acct.ts';
-import { KernelError } from '../kernel/errors.ts';
+import { isAbsence, KernelError } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
 import { availableModes } from '../modes/index.ts';
@@ -66,16 +66,30 @@ export async function runCleanup(action: 'remove' | 'list'): Promise<void> {
 export async function listCleanup(options: CleanupOptions): Promise<void> {
   const { kernel, modes, print } = options;
   for (const mode of modes) {
-    for (const { object, because } of await mode.owned(kernel)) print(`${object}: ${because}`);
+    for (const { object, because } of await orNone(mode.owned(kernel))) {
+      print(`${object}: ${because}`);
+    }
   }
   for (const place of places) {
-    for (const line of list(await steadily(() => find(kernel, place)), place)) print(line);
+    const lines = steadily(() => find(kernel, place)).then((found) => list(found, place));
+    for (const line of await orNone(lines)) print(line);
   }
-  for (const { name } of await readCounters(kernel)) {
+  for (const { name } of await orNone(readCounters(kernel))) {
     print(`counter ${name}: only kube-proxy's iptables mode, and ours, uses this name`);
   }
   if (!(await isOurIPVS(options))) {
-    for (const line of listIPVS(await findIPVSLeftovers(kernel, 'all'))) print(line);
+    const lines = findIPVSLeftovers(kernel, 'all').then(listIPVS);
+    for (const line of await orNone(lines)) print(line);
+  }
+}
+
+/** None of what the kernel can't have. */
+async function orNone<T>(listed: Promise<readonly T[]>): Promise<readonly T[]> {
+  try {
+    return await listed;
+  } catch (error) {
+    if (isAbsence(error)) return [];
+    throw error;
   }
 }
 
@@ -87,6 +101,7 @@ export async function cleanUp(options: CleanupOptions): Promise<void> {
     try {
       await remove();
     } catch (error) {
+      if (isAbsence(error)) return;
       failed = true;
       complain(describeError(error));
     }
@@ -174,7 +189,7 @@ async function removeCounters({ kernel, print }: CleanupOptions): Promise<void> 
 /** The interface and what is at its addresses belong to our own ipvs mode. */
 async function isOurIPVS({ kernel, modes }: CleanupOptions): Promise<boolean> {
   const mode = modes.find(({ name }) => name === 'ipvs');
-  return mode !== undefined && (await mode.owned(kernel)).length > 0;
+  return mode !== undefined && (await orNone(mode.owned(kernel))).length > 0;
 }
 
 function listIPVS({ services, sets, keptSets, ...found }: IPVSLeftovers): string[] {

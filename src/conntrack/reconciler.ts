@@ -6,7 +6,7 @@
  */
 import type { Conntrack, ConntrackDeletion, ConntrackDump } from '../kernel/conntrack.ts';
 import { ConntrackEntries } from '../kernel/conntrack-entries.ts';
-import { KernelError } from '../kernel/errors.ts';
+import { isAbsence, KernelError } from '../kernel/errors.ts';
 import type { Address, Family } from '../state/address.ts';
 import type { Forwarding, Protocol } from '../state/types.ts';
 import type { ConntrackObserver } from './events.ts';
@@ -160,7 +160,8 @@ export class ConntrackReconciler {
       if (this.#stopped || work.dueMs === undefined || work.dueMs > startedMs) continue;
       const failure = await this.#pass(work).then(
         () => undefined,
-        (error: Error) => error,
+        // Without connection tracking there are no entries.
+        (error: Error) => (isAbsence(error) ? undefined : error),
       );
       const now = clock.now();
       work.restUntilMs = now + restFactor * (now - startedMs);

@@ -23,3 +23,17 @@ export function isKernelError(error: unknown, code?: string): error is KernelErr
 export function isNotPermitted(error: unknown): boolean {
   return isKernelError(error, 'EPERM') || isKernelError(error, 'EACCES');
 }
+
+/** Codes of a kernel without a protocol, or a family of it. */
+const absences: ReadonlySet<string> = new Set(['EPROTONOSUPPORT', 'EAFNOSUPPORT', 'EOPNOTSUPP']);
+
+/**
+ * The kernel was built without the part that was asked, so that nothing of it can be there. A
+ * subsystem of netfilter that is missing answers EINVAL (nfnetlink_rcv_msg).
+ */
+export function isAbsence(error: unknown): boolean {
+  if (!isKernelError(error)) return false;
+  return (
+    absences.has(error.code) || (error.code === 'EINVAL' && error.operation.startsWith('nft.'))
+  );
+}

@@ -4,6 +4,7 @@
  * connections go on, because connection tracking belongs to none of them.
  */
 import { deleteCounters, readCounters } from '../kernel/acct.ts';
+import { isAbsence } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { ModeName, OwnedObject, ProxyMode } from '../modes/mode.ts';
 import type { Family } from '../state/address.ts';
@@ -149,7 +150,10 @@ export class Takeover {
   async #look(): Promise<{ readonly of: Subject; readonly error: Error }[]> {
     const failures: { readonly of: Subject; readonly error: Error }[] = [];
     const attempt = async (of: Subject, remove: () => Promise<void>): Promise<void> => {
-      await remove().catch((error: Error) => failures.push({ of, error }));
+      await remove().catch((error: Error) => {
+        // Nothing can be left where nothing could ever be.
+        if (!isAbsence(error)) failures.push({ of, error });
+      });
     };
     for (const mode of this.#others) await attempt(mode.name, () => this.#replace(mode));
     for (const place of places) await attempt(place.subject, () => this.#takeOver(place));

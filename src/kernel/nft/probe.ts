@@ -1,6 +1,6 @@
 /** Asks the kernel about nf_tables with a transaction that it must refuse in the end. */
-import { KernelError } from '../errors.ts';
-import type { Kernel } from '../kernel.ts';
+import { isAbsence, KernelError } from '../errors.ts';
+import type { ApplyResult, Kernel } from '../kernel.ts';
 
 /** One thing that the kernel lacks for a mode. */
 export interface MissingFeature {
@@ -25,13 +25,17 @@ export async function probeTransaction(
   ops: Uint8Array,
   features: readonly (MissingFeature | undefined)[],
 ): Promise<readonly MissingFeature[]> {
-  const result = await kernel.apply(ops);
+  const result = await applyWhere(kernel, ops);
+  if (result === 'absent') return [noNFTables];
   if (result.kind === 'applied') throw new Error('the kernel accepted the deletion of no chain');
   const denied = result.failures.find(({ code }) => code === 'EPERM' || code === 'EACCES');
   if (denied !== undefined) {
     const { code, message } = denied;
     throw new KernelError({ operation: 'nft.probe', subject: 'nf_tables', code, words: message });
   }
+  // What begins a batch is no op: that is refused where there is no nf_tables.
+  const whole = result.failures.find((one) => one.op === undefined && one.code === 'EOPNOTSUPP');
+  if (whole !== undefined) return [noNFTables];
   const missing: MissingFeature[] = [];
   for (const { op, code } of result.failures) {
     const feature = op === undefined ? undefined : features[op];
@@ -39,4 +43,18 @@ export async function probeTransaction(
     missing.push({ ...feature, feature: `${feature.feature} (${code})` });
   }
   return missing;
+}
+
+const noNFTables: MissingFeature = {
+  feature: 'nf_tables',
+  advice: advice('CONFIG_NF_TABLES', 'nf_tables'),
+};
+
+async function applyWhere(kernel: Kernel, ops: Uint8Array): Promise<ApplyResult | 'absent'> {
+  try {
+    return await kernel.apply(ops);
+  } catch (error) {
+    if (isAbsence(error)) return 'absent';
+    throw error;
+  }
 }

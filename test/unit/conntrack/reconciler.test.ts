@@ -356,6 +356,16 @@ describe('a kernel that refuses', () => {
     expect(world.events.at(-1)).toMatchObject({ kind: 'failed', retryMs: 1000 });
   });
 
+  it('is none where the kernel has no connection tracking: there are no entries', async () => {
+    world.conntrack.before = () => {
+      throw kernelRefusal('EPROTONOSUPPORT');
+    };
+    world.sync(undefined, one);
+    await world.clock.pass(0);
+    expect(world.reconciler.idle).toBe(true);
+    expect(world.events).toEqual([]);
+  });
+
   it('does not keep the other entries from being deleted, nor from being counted', async () => {
     const to = '10.96.0.20:53';
     world.conntrack.add({ protocol: 'UDP', from: '172.16.0.9:4009', to });
