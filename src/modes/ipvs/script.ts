@@ -7,6 +7,7 @@ import { nftOps } from '../../kernel/ops.ts';
 import { type RecordOf, readRecords } from '../../kernel/records.ts';
 import { routeOps } from '../../kernel/route-ops.ts';
 import { formatAddress } from '../../state/address.ts';
+import { routeCommands } from '../route-script.ts';
 import { type SetName, setDefinitions } from './layout.ts';
 
 const definitions = { IPv4: setDefinitions('IPv4'), IPv6: setDefinitions('IPv6') };
@@ -42,20 +43,11 @@ function commandsOf(op: RecordOf<typeof modeOps>): string[] {
     case 'ipvsTimeoutsSet':
       return [`ipvsadm --set ${op.tcpSeconds} ${op.tcpFinSeconds} ${op.udpSeconds}`];
     case 'linkAdd':
-      return [`ip link add ${op.link} type ${op.type}`];
     case 'linkUp':
-      return [`ip link set ${op.link} up`];
     case 'linkDelete':
-      return [`ip link delete ${op.link}`];
     case 'addressesAdd':
-    case 'addressesDelete': {
-      const length = op.family === NFPROTO.IPv4 ? 4 : 16;
-      const verb = op.kind === 'addressesAdd' ? 'add' : 'delete';
-      return Array.from({ length: op.addresses.length / length }, (_, i) => {
-        const address = formatAddress(op.addresses.subarray(i * length, (i + 1) * length));
-        return `ip address ${verb} ${address}/${op.prefixLength} dev ${op.link}`;
-      });
-    }
+    case 'addressesDelete':
+      return routeCommands(op);
     default:
       return [
         printOp(
