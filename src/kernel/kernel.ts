@@ -11,6 +11,8 @@ export interface KernelFailure {
   readonly code: string;
   /** The kernel's own words (extended acknowledgement), or those of strerror(3). */
   readonly message: string;
+  /** To try again is in vain, unless something else is wanted. */
+  readonly isLasting?: boolean;
 }
 
 /** The outcome of a buffer of ops: applied whole, or failed with at least one reason. */

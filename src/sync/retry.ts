@@ -50,6 +50,7 @@ export interface Aside {
   readonly failure: KernelFailure;
   readonly attempts: number;
   readonly failedAtMs: number;
+  /** Infinity = only when something else is wanted of it. */
   readonly retryAtMs: number;
   /** What of it is in force instead; undefined = nothing. */
   readonly inForce: Forwarding | undefined;
@@ -74,7 +75,10 @@ export class SetAside {
   ): Aside {
     const attempts = (this.#entries.get(key)?.attempts ?? 0) + 1;
     const failedAtMs = this.#clock.now();
-    const retryAtMs = failedAtMs + backoffMs(this.#limits, attempts, this.#clock.random());
+    const delayMs = failure.isLasting
+      ? Number.POSITIVE_INFINITY
+      : backoffMs(this.#limits, attempts, this.#clock.random());
+    const retryAtMs = failedAtMs + delayMs;
     const entry = { key, forwarding, failure, attempts, failedAtMs, retryAtMs, inForce };
     this.#entries.set(key, entry);
     return entry;
