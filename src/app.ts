@@ -64,6 +64,7 @@ export class App {
   readonly #recorder: EventRecorder | undefined;
   readonly #events: ClusterEvents;
   readonly #serviceHealth: ServiceHealth;
+  readonly #modes: ModeRegistry;
   #config: Config;
   /** What programs the kernel; undefined while the kernel is asked which mode it can do. */
   #succession: Succession | undefined;
@@ -74,6 +75,7 @@ export class App {
     const { clock, config, nodeName, source } = options;
     this.#options = options;
     this.#config = config;
+    this.#modes = options.modes ?? builtModes();
     this.#state = new ClusterState(clock.wallMs());
     this.#bell = new Bell(clock);
     this.#metrics = new Metrics({
@@ -175,6 +177,7 @@ export class App {
       of.nodePortAddresses,
       of.modes[this.mode],
       this.mode === 'ipvs' ? of.ipvs : undefined,
+      this.mode === 'userspace' ? of.userspace : undefined,
     ];
     if (!isDeepStrictEqual(ruled(before), ruled(config))) this.#succession?.renew();
   }
@@ -201,19 +204,16 @@ export class App {
       await Promise.allSettled(parts);
       this.#serviceHealth.close();
       this.#metrics.close();
+      for (const mode of this.#modes.values()) mode.close?.();
       kernel.close();
       conntrack.close();
     }
   }
 
   async #selectMode(config: Config): Promise<ProxyMode> {
-    const { kernel, log, modes, nodeName } = this.#options;
-    const { mode, fallbacks } = await selectMode(
-      config.mode,
-      kernel,
-      modes,
-      ipvsSettings(config.ipvs),
-    );
+    const { kernel, log, nodeName } = this.#options;
+    const ipvs = ipvsSettings(config.ipvs);
+    const { mode, fallbacks } = await selectMode(config.mode, kernel, this.#modes, ipvs);
     for (const fallback of fallbacks) {
       log.warn({ ...fallback }, 'Falling back to another mode');
       this.#metrics.lifecycle.fellBack(fallback.from, fallback.to);
@@ -271,12 +271,12 @@ export class App {
   }
 
   #makeSuccession(mode: ProxyMode): Succession {
-    const { host, log, modes = builtModes } = this.#options;
+    const { host, log } = this.#options;
     const conntrackObserver = conntrackLog(log);
     return new Succession(mode, {
       ...this.#options,
       config: () => this.#config,
-      modes: [...modes.values()],
+      modes: [...this.#modes.values()],
       running: (name) => this.#metrics.running(name),
       host,
       state: this.#state,

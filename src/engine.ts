@@ -15,7 +15,7 @@ import { NodeFacts } from './host/node-facts.ts';
 import { isLoopback } from './host/node-ips.ts';
 import type { Conntrack } from './kernel/conntrack.ts';
 import type { Kernel } from './kernel/kernel.ts';
-import type { ProxyMode } from './modes/mode.ts';
+import { bindsAddresses, type ProxyMode } from './modes/mode.ts';
 import type { Address, Family } from './state/address.ts';
 import type { ClusterState } from './state/store.ts';
 import type { Clock } from './sync/clock.ts';
@@ -137,6 +137,7 @@ export class Engine {
       localhostNodePorts: hasLocalhostNodePorts(config, family),
       dropInvalid: host === undefined || !isConntrackLiberal(host),
       ipvs: ipvsSettings(config.ipvs),
+      userspace: config.userspace,
     };
     const reconciler = this.#makeReconciler(family);
     const sync = new FamilySync({
@@ -171,7 +172,7 @@ export class Engine {
 
   #keepReadingInterfaces(): () => void {
     const { config, mode } = this.#options;
-    if (config.nodePortAddresses.kind !== 'cidrs' && mode.name !== 'ipvs') return () => {};
+    if (config.nodePortAddresses.kind !== 'cidrs' && !bindsAddresses(mode.name)) return () => {};
     const timer = setInterval(() => {
       this.#facts.readInterfaces();
       this.wake();
@@ -189,8 +190,10 @@ function syncSettings(config: Config, mode: ProxyMode): SyncSettings {
     sliceMs,
     audit: {
       checkMs: Math.min(auditCheckMs, maxMs),
-      // No generation tells what others did to IPVS: upstream looks once a sync period, too.
-      fullMs: mode.name === 'ipvs' ? Math.min(syncPeriodMs, fullSyncPeriodMs) : fullSyncPeriodMs,
+      // No generation tells what others did to IPVS and links: upstream looks as often.
+      fullMs: bindsAddresses(mode.name)
+        ? Math.min(syncPeriodMs, fullSyncPeriodMs)
+        : fullSyncPeriodMs,
       restFactor: 20,
     },
     asideBackoff: { firstMs: 1000, secondMs: 2000, maxMs },

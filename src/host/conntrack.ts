@@ -96,6 +96,11 @@ function wantedSettings(config: ConntrackConfig, cores: number): Setting[] {
   return settings;
 }
 
+/** Whether the kernel has connection tracking, and it is loaded. */
+export function hasConntrack(files: HostFiles): boolean {
+  return files.read(maxPath) !== undefined;
+}
+
 /** Whether TCP packets outside of their connection's window are no reason to call them invalid. */
 export function isConntrackLiberal(files: HostFiles): boolean {
   return (files.read(`${sysctls}/nf_conntrack_tcp_be_liberal`) ?? '0') !== '0';

@@ -1,6 +1,6 @@
 /** What this node adds to the meaning of Services: its zone, its addresses, its node ports. */
 import type { Config } from '../config/config.ts';
-import type { Environment, ModeName } from '../modes/mode.ts';
+import { bindsAddresses, type Environment, type ModeName } from '../modes/mode.ts';
 import { type Address, type Family, formatAddress } from '../state/address.ts';
 import type { ResolveContext } from '../state/resolve.ts';
 import type { ClusterState } from '../state/store.ts';
@@ -59,17 +59,16 @@ export class NodeFacts {
       () => this.#interfaces,
     );
     const serviceCIDRs = state.serviceCIDRs(family);
-    const next: Environment =
-      mode === 'ipvs'
-        ? { serviceCIDRs, ...this.#bindingFacts(family, addresses) }
-        : { serviceCIDRs, nodePortAddresses: addresses };
+    const next: Environment = bindsAddresses(mode)
+      ? { serviceCIDRs, ...this.#bindingFacts(family, addresses) }
+      : { serviceCIDRs, nodePortAddresses: addresses };
     const last = this.#environments.get(family);
     if (last !== undefined && same(last, next)) return last;
     this.#environments.set(family, next);
     return next;
   }
 
-  /** IPVS knows no wildcard, and what it binds must not be anybody's. */
+  /** Neither IPVS nor a socket for node ports knows a wildcard; what is bound must not be anybody's. */
   #bindingFacts(
     family: Family,
     addresses: Environment['nodePortAddresses'],

@@ -1,6 +1,6 @@
 /** The kernel settings of this machine that a configuration asks for. */
 import type { Config, ModeName } from '../config/config.ts';
-import { type SettingChange, setConntrack } from './conntrack.ts';
+import { hasConntrack, type SettingChange, setConntrack } from './conntrack.ts';
 import type { HostFiles } from './files.ts';
 import { setIPVS } from './ipvs.ts';
 import { hasLocalhostNodePorts, setRouteLocalnet } from './localhost-node-ports.ts';
@@ -15,7 +15,8 @@ export function setSysctls(
   files: HostFiles,
   report: (setting: SettingChange) => void,
 ): void {
-  setConntrack(config.conntrack, files, report);
+  // Sockets need no connection tracking, and a kernel that has nothing else may have none.
+  if (mode !== 'userspace' || hasConntrack(files)) setConntrack(config.conntrack, files, report);
   if (mode === 'ipvs') setIPVS(config.ipvs, files, report);
   if (mode === 'iptables' && hasLocalhostNodePorts(config, 'IPv4')) setRouteLocalnet(files, report);
 }

@@ -5,18 +5,18 @@ import { iptablesMode } from './iptables/mode.ts';
 import { ipvsMode } from './ipvs/mode.ts';
 import { defaultIPVSSettings, type IPVSSettings, type ModeName, type ProxyMode } from './mode.ts';
 import { nftablesMode } from './nftables/mode.ts';
+import { userspaceMode } from './userspace/mode.ts';
 
 export type ModeRegistry = ReadonlyMap<ModeName, ProxyMode>;
 
-/** Every mode of this build, best first. */
-export const builtModes: ModeRegistry = new Map<ModeName, ProxyMode>([
-  [nftablesMode.name, nftablesMode],
-  [ipvsMode.name, ipvsMode],
-  [iptablesMode.name, iptablesMode],
-]);
+/** Every mode of this build, best first. Each call makes those anew that have sockets. */
+export function builtModes(): ModeRegistry {
+  const modes = [nftablesMode, ipvsMode, iptablesMode, userspaceMode()];
+  return new Map(modes.map((mode) => [mode.name, mode]));
+}
 
 export function availableModes(): ProxyMode[] {
-  return [...builtModes.values()];
+  return [...builtModes().values()];
 }
 
 /** What is tried for a mode that was asked for; empty = nobody asked for one: the best there is. */
@@ -54,7 +54,7 @@ export class ModeError extends Error {
 export async function selectMode(
   requested: ModeName | '',
   kernel: Kernel,
-  registry: ModeRegistry = builtModes,
+  registry: ModeRegistry = builtModes(),
   ipvs: IPVSSettings = defaultIPVSSettings,
 ): Promise<ModeChoice> {
   const tried: { readonly name: ModeName; readonly reason: string }[] = [];

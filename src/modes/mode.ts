@@ -1,7 +1,8 @@
 /**
  * The contract between a proxy mode and the sync loop. A mode translates Forwardings into kernel
- * ops; it has no clock, no logger and no I/O except through the Kernel that it is handed. What it
- * writes costs what changed, never what the cluster holds.
+ * ops; it has no clock, no logger and no I/O except through the Kernel that it is handed, and
+ * through sockets of its own, if it serves with these. What it writes costs what changed, never
+ * what the cluster holds.
  */
 import type { ApplyResult, Kernel, KernelFailure } from '../kernel/kernel.ts';
 import type { MissingFeature } from '../kernel/nft/probe.ts';
@@ -9,6 +10,11 @@ import type { Address, CIDR, Family } from '../state/address.ts';
 import type { Forwarding, ServicePortName } from '../state/types.ts';
 
 export type ModeName = 'nftables' | 'ipvs' | 'iptables' | 'userspace';
+
+/** Such a mode makes addresses of Services local, and needs to know those that are the machine's. */
+export function bindsAddresses(mode: ModeName): boolean {
+  return mode === 'ipvs' || mode === 'userspace';
+}
 
 /** How traffic of this node's pods is told from other traffic (behaviour document 5.6). */
 export type LocalDetector =
@@ -30,6 +36,8 @@ export interface ModeConfig {
   readonly dropInvalid: boolean;
   /** Only for ipvs mode. */
   readonly ipvs?: IPVSSettings;
+  /** Only for userspace mode. */
+  readonly userspace?: UserspaceSettings;
 }
 
 /** What only ipvs mode needs to know. */
@@ -52,13 +60,20 @@ export const defaultIPVSSettings: IPVSSettings = {
   udpTimeoutSeconds: 0,
 };
 
+/** What only userspace mode needs to know. */
+export interface UserspaceSettings {
+  readonly udpIdleTimeoutMs: number;
+}
+
+export const defaultUserspaceSettings: UserspaceSettings = { udpIdleTimeoutMs: 250 };
+
 /** What applies to all Services and changes while running, for one family. */
 export interface Environment {
   /** Unallocated addresses within are dropped; empty = nothing is known about them. */
   readonly serviceCIDRs: readonly CIDR[];
   /** Addresses of this node that accept node ports; `all` = every local address but loopback. */
   readonly nodePortAddresses: readonly Address[] | 'all';
-  /** Addresses of this machine, which no Service may take from it. Only for ipvs mode. */
+  /** Addresses of this machine, which no Service may take from it. Only where `bindsAddresses`. */
   readonly hostAddresses?: readonly Address[];
 }
 
@@ -66,6 +81,8 @@ export interface Environment {
 export interface Batch {
   /** Records of `kernelOps`. */
   readonly ops: Uint8Array;
+  /** Applies it, where that is more than to hand `ops` to the kernel. */
+  apply?(kernel: Kernel): Promise<ApplyResult>;
   /** Transactions of nf_tables in it, each of which moves the generation; default 1. */
   readonly transactions?: number;
   /** Objects written or deleted: rules, chains, elements. */
@@ -233,4 +250,6 @@ export interface ProxyMode {
    * Only for modes whose connections `cleanup` would cut: others leave them to connection tracking.
    */
   retire?(kernel: Kernel): Promise<number>;
+  /** Ends what can't outlive this process: sockets, in a mode that has them. The rest stays. */
+  close?(): void;
 }

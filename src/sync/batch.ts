@@ -227,7 +227,7 @@ export class Applier {
       batch.transactions ?? 1,
       () => {
         startedMs = clock.now();
-        return kernel.apply(batch.ops).catch(asFailed);
+        return (batch.apply?.(kernel) ?? kernel.apply(batch.ops)).catch(asFailed);
       },
       ({ kind }) => kind === 'applied',
     );

@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { type CleanupOptions, cleanUp, listCleanup } from '../../../src/cli/cleanup.ts';
+import type { Kernel } from '../../../src/kernel/kernel.ts';
 import { IPPROTO, NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { availableModes } from '../../../src/modes/index.ts';
 import { batch } from '../../conformance/ops.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
+import { withoutNetfilter } from '../../fake/without-netfilter.ts';
 import { kubeProxy, merge, svc, write } from '../takeover/rules.ts';
 
 interface Said {
@@ -12,7 +14,7 @@ interface Said {
   readonly complained: string[];
 }
 
-function saying(kernel: FakeKernel): Said {
+function saying(kernel: Kernel): Said {
   const printed: string[] = [];
   const complained: string[] = [];
   const options: CleanupOptions = {
@@ -221,5 +223,21 @@ describe('--cleanup', () => {
     await cleanUp(options);
     expect(disturbed).toBe(true);
     expect(printed).toEqual(['removed table ip kube-proxy']);
+  });
+});
+
+describe('on a kernel without netfilter', () => {
+  it('only the link of mode userspace can be there, and is removed', async () => {
+    const kernel = new FakeKernel();
+    kernel.links.run({ kind: 'linkAdd', link: 'fairlead0', type: 'dummy' });
+    const { options, printed, complained } = saying(withoutNetfilter(kernel));
+    await listCleanup(options);
+    await cleanUp(options);
+    expect(printed).toEqual([
+      'interface fairlead0: only Fairlead uses this name; it has 0 addresses of Services',
+      'removed interface fairlead0',
+    ]);
+    expect(complained).toEqual([]);
+    expect(kernel.links.texts('fairlead0')).toBeUndefined();
   });
 });

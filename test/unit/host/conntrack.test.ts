@@ -7,7 +7,9 @@ import {
   setConntrack,
 } from '../../../src/host/conntrack.ts';
 import { hostFiles } from '../../../src/host/files.ts';
-import { contentOf, machineRoot } from './machine.ts';
+import { setSysctls } from '../../../src/host/sysctls.ts';
+import { configOf, loadFile } from '../config/support.ts';
+import { contentOf, machine, machineRoot } from './machine.ts';
 
 const sysctls = '/proc/sys/net/netfilter';
 const hashsize = '/sys/module/nf_conntrack/parameters/hashsize';
@@ -119,5 +121,18 @@ describe('the sysctls of connection tracking', () => {
       /_max to 229376: ENOENT.*conntrack.maxPerCore: 0 leaves it alone\)$/,
     );
     expect(() => changes(upstreamDefaults, { [hashsize]: undefined })).toThrow('hashsize to 57344');
+  });
+});
+
+describe('on a kernel without connection tracking', () => {
+  it('sysctls of it can not be set, and only mode userspace does without', () => {
+    const missing = machine({});
+    const config = configOf(loadFile(''));
+    expect(() => setSysctls(config, 'nftables', missing, () => {})).toThrow(
+      'could not set conntrack parameters',
+    );
+    setSysctls(config, 'userspace', missing, (change) => {
+      throw new Error(`set ${change.path}`);
+    });
   });
 });

@@ -4,6 +4,7 @@ import type { MissingFeature } from '../../../src/kernel/nft/probe.ts';
 import { type ModeRegistry, selectMode } from '../../../src/modes/index.ts';
 import type { ModeName, ProxyMode } from '../../../src/modes/mode.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
+import { withoutNetfilter } from '../../fake/without-netfilter.ts';
 
 /** What probing a mode finds: `can`, what is missing, or that asking failed. */
 type Probe = 'can' | readonly string[] | Error;
@@ -83,5 +84,25 @@ describe('the mode', () => {
   it('is not replaced when the kernel may not be asked', async () => {
     const denied = new KernelError({ operation: 'x', subject: 'y', code: 'EPERM', words: 'no' });
     expect(await chosen('', { ...all, nftables: denied })).toBe('KernelError: x y: no (EPERM)');
+  });
+
+  it('is userspace on a kernel without netfilter, whatever was asked for', async () => {
+    for (const requested of ['', 'nftables', 'ipvs', 'iptables'] as const) {
+      const { mode } = await selectMode(requested, withoutNetfilter(new FakeKernel()));
+      expect(mode.name).toBe('userspace');
+    }
+  });
+
+  it('is userspace on a kernel that has netfilter, but not nf_tables', async () => {
+    const kernel = new FakeKernel();
+    // What begins a batch is refused (nfnetlink_rcv_batch).
+    kernel.failNext({ code: 'EOPNOTSUPP', times: 2 });
+    const { mode, fallbacks } = await selectMode('nftables', kernel);
+    expect(mode.name).toBe('userspace');
+    expect(fallbacks.map(({ reason }) => reason)).toEqual(
+      fallbacks.map(
+        () => `${lacks} nf_tables: load module nf_tables (kernel option CONFIG_NF_TABLES)`,
+      ),
+    );
   });
 });

@@ -1,0 +1,190 @@
+/**
+ * Collects what one batch changes. It takes effect whole or not at all, as far as anything can
+ * fail: addresses come and sockets open, or all of these are undone; then what listens already is
+ * told of its change, sockets close, and addresses go.
+ */
+import type { ApplyResult, Kernel, KernelFailure } from '../../kernel/kernel.ts';
+import { NFPROTO } from '../../kernel/nft/constants.ts';
+import { kernelOps } from '../../kernel/ops.ts';
+import { RecordWriter } from '../../kernel/records.ts';
+import { IFA_F } from '../../kernel/route-ops.ts';
+import { addressBytes, type Family } from '../../state/address.ts';
+import type { Batch } from '../mode.ts';
+import type { ServedFrontend } from './frontends.ts';
+import { linkName } from './layout.ts';
+import { addLink } from './link.ts';
+import { untilLocal } from './local-route.ts';
+import type { Switchboard } from './switchboard.ts';
+
+interface Planned<T> {
+  readonly owner: string;
+  readonly value: T;
+}
+
+/** Approximate bytes of what is planned, for `byteLength`. */
+const entryBytes = 64;
+
+/** Sockets that are opened before others get their turn. */
+const socketsPerTurn = 64;
+
+export class BatchWriter {
+  readonly #family: Family;
+  readonly #switchboard: Switchboard;
+  /** By frontend id; undefined = nothing is to listen. */
+  readonly #sockets = new Map<string, Planned<ServedFrontend | undefined>>();
+  readonly #bound: Planned<Uint8Array>[] = [];
+  readonly #unbound: Uint8Array[] = [];
+  #link: 'is there' | 'missing' = 'is there';
+
+  constructor(family: Family, switchboard: Switchboard) {
+    this.#family = family;
+    this.#switchboard = switchboard;
+  }
+
+  get byteLength(): number {
+    const { size } = this.#sockets;
+    return (size + this.#bound.length + this.#unbound.length) * entryBytes;
+  }
+
+  addLink(): void {
+    this.#link = 'missing';
+  }
+
+  /** Makes an address of a Service local. */
+  bind(owner: string, bytes: Uint8Array): void {
+    this.#bound.push({ owner, value: bytes });
+  }
+
+  unbind(bytes: Uint8Array): void {
+    this.#unbound.push(bytes);
+  }
+
+  /** A socket listens for the frontend, or serves it in this way from now on. */
+  serve(owner: string, frontend: ServedFrontend): void {
+    this.#sockets.set(frontend.id, { owner, value: frontend });
+  }
+
+  close(id: string): void {
+    this.#sockets.set(id, { owner: '', value: undefined });
+  }
+
+  /** Undefined when there is nothing to do. */
+  batch(): Batch | undefined {
+    const links = this.#link === 'missing' ? 1 : 0;
+    const addresses = this.#bound.length + this.#unbound.length;
+    const writes = links + addresses + this.#sockets.size;
+    if (writes === 0) return undefined;
+    const bound = this.#bound.map(({ value }) => value);
+    const ops = addressOps('addressesAdd', this.#family, bound);
+    return {
+      ops,
+      transactions: 0,
+      writes,
+      apply: (kernel) => this.#apply(kernel, ops),
+      culprits: (failure) => this.#culprits(failure),
+    };
+  }
+
+  async #apply(kernel: Kernel, ops: Uint8Array): Promise<ApplyResult> {
+    if (this.#link === 'missing') {
+      const failure = await addLink(kernel, linkName);
+      if (failure !== undefined) return refused([failure]);
+    }
+    const answer = await kernel.apply(ops);
+    const added = this.#added(answer);
+    const binding = without('EEXIST', answer);
+    if (binding.kind === 'failed') return undo(kernel, added, binding.failures);
+    if (this.#family === 'IPv6') await untilLocal(this.#bound.map(({ value }) => value));
+    const { failures, opened } = await this.#open();
+    if (failures.length > 0) {
+      for (const id of opened) this.#switchboard.close(id);
+      return undo(kernel, added, failures);
+    }
+    for (const [id, { value }] of this.#sockets) {
+      if (value === undefined) this.#switchboard.close(id);
+      else this.#switchboard.update(value);
+    }
+    const unbinding = this.#deletion(this.#unbound);
+    const result = without('EADDRNOTAVAIL', await kernel.apply(unbinding));
+    return result.kind === 'failed' ? { ...result, partly: true } : result;
+  }
+
+  /** Opens what does not listen yet. Failures name sockets by their number, after addresses. */
+  async #open(): Promise<{ failures: KernelFailure[]; opened: string[] }> {
+    const failures: KernelFailure[] = [];
+    const opened: string[] = [];
+    const missing = [...this.#sockets.values()].map(({ value }, i) => [i, value] as const);
+    const todo = missing.flatMap(([i, value]) =>
+      value === undefined || this.#switchboard.get(value.id) !== undefined ? [] : [{ i, value }],
+    );
+    for (let at = 0; at < todo.length; at += socketsPerTurn) {
+      const turn = todo.slice(at, at + socketsPerTurn).map(async ({ i, value }) => {
+        const refusal = await this.#switchboard.open(value);
+        if (refusal === undefined) opened.push(value.id);
+        else failures.push({ op: 1 + i, entry: undefined, ...refusal });
+      });
+      await Promise.all(turn);
+    }
+    return { failures, opened };
+  }
+
+  #deletion(addresses: readonly Uint8Array[]): Uint8Array {
+    return addressOps('addressesDelete', this.#family, addresses);
+  }
+
+  /** The deletion of those that were not there before. */
+  #added(result: ApplyResult): Uint8Array {
+    const refused = result.kind === 'applied' ? [] : result.failures.map(({ entry }) => entry);
+    return this.#deletion(
+      this.#bound.flatMap(({ value }, i) => (refused.includes(i) ? [] : value)),
+    );
+  }
+
+  #culprits({ op, entry }: KernelFailure): string[] {
+    const planned = op === 0 ? this.#bound : [...this.#sockets.values()];
+    const index = op === 0 ? entry : op === undefined ? undefined : op - 1;
+    const owner = index === undefined ? undefined : planned[index]?.owner;
+    return owner === undefined || owner === '' ? [] : [owner];
+  }
+}
+
+/** Whether that succeeds is found out when the link is read again. */
+async function undo(
+  kernel: Kernel,
+  deletion: Uint8Array,
+  failures: readonly KernelFailure[],
+): Promise<ApplyResult> {
+  await kernel.apply(deletion);
+  return refused(failures);
+}
+
+function refused(failures: readonly KernelFailure[]): ApplyResult {
+  return { kind: 'failed', failures, partly: false };
+}
+
+/** A kernel that has what it was to add, or has not what it was to delete, is as wanted. */
+function without(code: string, result: ApplyResult): ApplyResult {
+  if (result.kind === 'applied') return result;
+  const failures = result.failures.filter((failure) => failure.code !== code);
+  return failures.length === 0 ? { kind: 'applied' } : { ...result, failures };
+}
+
+/** One op, or none without addresses. */
+function addressOps(
+  kind: 'addressesAdd' | 'addressesDelete',
+  family: Family,
+  addresses: readonly Uint8Array[],
+): Uint8Array {
+  const out = new RecordWriter(kernelOps);
+  if (addresses.length === 0) return out.finish();
+  const fields = {
+    family: NFPROTO[family],
+    link: linkName,
+    index: 0,
+    prefixLength: addressBytes[family] * 8,
+    addresses: Buffer.concat(addresses),
+  };
+  if (kind === 'addressesAdd') out.write(kind, { ...fields, flags: IFA_F.NODAD });
+  else out.write(kind, fields);
+  return out.finish();
+}

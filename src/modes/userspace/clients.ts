@@ -1,0 +1,30 @@
+/** What may become of a client, judged by its address. */
+import { type Address, cidrContains, parseAddress } from '../../state/address.ts';
+import type { EndpointList } from '../../state/endpoint-list.ts';
+import { sameBytes } from '../../state/equal.ts';
+import type { ClientKind, ServedFrontend } from './frontends.ts';
+
+/** The endpoints that this client may reach; undefined = none: it is not let in, or has none. */
+export function poolFor(frontend: ServedFrontend, client: string): EndpointList | undefined {
+  // A zone may follow a link-local address.
+  const address = parseAddress(client.split('%')[0]!);
+  if (address === undefined || !isAllowed(frontend, address)) return undefined;
+  const pool = frontend.pools[kindOf(frontend, address)];
+  return pool.length === 0 ? undefined : pool;
+}
+
+function isAllowed({ clients }: ServedFrontend, { bytes }: Address): boolean {
+  if (clients === undefined) return true;
+  return clients.some(
+    ({ first, last }) => Buffer.compare(first, bytes) <= 0 && Buffer.compare(bytes, last) <= 0,
+  );
+}
+
+function kindOf({ address, vicinity }: ServedFrontend, client: Address): ClientKind {
+  if (vicinity === undefined) return 'outside';
+  // The node reaches an address that is its own from that address.
+  if (sameBytes(client.bytes, address.bytes)) return 'node';
+  const { hostAddresses, podCIDR } = vicinity;
+  if (hostAddresses.some(({ bytes }) => sameBytes(bytes, client.bytes))) return 'node';
+  return podCIDR !== undefined && cidrContains(podCIDR, client) ? 'pod' : 'outside';
+}

@@ -1,0 +1,106 @@
+/** One TCP connection of a client, and the one to the endpoint that it is carried on. */
+import { connect, type Socket } from 'node:net';
+import { formatAddress } from '../../state/address.ts';
+import type { EndpointList } from '../../state/endpoint-list.ts';
+
+/** How long an endpoint may take to answer; then the next one is tried. */
+const dialTimeoutsMs = [250, 500, 1000, 2000] as const;
+
+/** A peer that has vanished without a word is found out after some ten of these. */
+export const keepAliveMs = 60_000;
+
+/** An endpoint to try; undefined = there is none. */
+export interface Endpoint {
+  readonly pool: EndpointList;
+  readonly index: number;
+}
+
+/** Chooses for each attempt; `attempt` counts from 0. */
+export type Choose = (attempt: number) => Endpoint | undefined;
+
+/** Sockets of connections, and how many clients are connected to each address. */
+export class Connections {
+  readonly #sockets = new Set<Socket>();
+  readonly #clients = new Map<string, number>();
+
+  isAnyTo(address: string): boolean {
+    return this.#clients.has(address);
+  }
+
+  /** That of a client; until it is closed. */
+  addClient(socket: Socket): void {
+    const { localAddress = '' } = socket;
+    this.add(socket);
+    this.#clients.set(localAddress, (this.#clients.get(localAddress) ?? 0) + 1);
+    socket.once('close', () => {
+      const left = this.#clients.get(localAddress)! - 1;
+      if (left === 0) this.#clients.delete(localAddress);
+      else this.#clients.set(localAddress, left);
+    });
+  }
+
+  add(socket: Socket): void {
+    this.#sockets.add(socket);
+    socket.once('close', () => this.#sockets.delete(socket));
+    // What it means for the other side is said where sides are joined.
+    socket.on('error', () => {});
+  }
+
+  endAll(): void {
+    for (const socket of this.#sockets) socket.resetAndDestroy();
+  }
+}
+
+/** Finds an endpoint that answers, and joins it to the client; without one the client is reset. */
+export function carry(client: Socket, choose: Choose, connections: Connections): void {
+  const attempt = (count: number): void => {
+    if (client.destroyed) return;
+    const timeoutMs = dialTimeoutsMs[count];
+    const endpoint = timeoutMs === undefined ? undefined : choose(count);
+    if (endpoint === undefined || timeoutMs === undefined) {
+      client.resetAndDestroy();
+      return;
+    }
+    const server = dial(endpoint);
+    connections.add(server);
+    const timer = setTimeout(() => server.destroy(), timeoutMs);
+    timer.unref();
+    const failed = (): void => {
+      clearTimeout(timer);
+      attempt(count + 1);
+    };
+    server.once('close', failed);
+    server.once('connect', () => {
+      clearTimeout(timer);
+      server.off('close', failed);
+      if (client.destroyed) server.resetAndDestroy();
+      else join(client, server);
+    });
+  };
+  attempt(0);
+}
+
+function dial({ pool, index }: Endpoint): Socket {
+  return connect({
+    host: formatAddress(pool.address(index)),
+    port: pool.port(index),
+    allowHalfOpen: true,
+    noDelay: true,
+    keepAlive: true,
+    keepAliveInitialDelay: keepAliveMs,
+  });
+}
+
+/** Each side may end its half; what breaks one side breaks the other. */
+function join(client: Socket, server: Socket): void {
+  for (const [from, to] of [
+    [client, server],
+    [server, client],
+  ] as const) {
+    from.pipe(to);
+    from.once('error', () => to.resetAndDestroy());
+    from.once('close', () => {
+      if (!from.readableEnded) to.destroy();
+    });
+  }
+}

@@ -1,0 +1,192 @@
+/** A Forwarding as sockets serve it. Pure. */
+import { IPPROTO } from '../../kernel/nft/constants.ts';
+import type { Address, CIDR } from '../../state/address.ts';
+import { EndpointList } from '../../state/endpoint-list.ts';
+import { sameBytes } from '../../state/equal.ts';
+import type { Interval } from '../../state/interval.ts';
+import type { Forwarding, Frontend, Protocol } from '../../state/types.ts';
+import { allowedClients, binary, destinationKey } from '../elements.ts';
+import {
+  defaultUserspaceSettings,
+  type Environment,
+  type LocalDetector,
+  type ModeConfig,
+} from '../mode.ts';
+
+/** Who a client is, as far as its address tells. */
+export type ClientKind = 'node' | 'pod' | 'outside';
+
+/** What tells clients apart. */
+export interface Vicinity {
+  readonly hostAddresses: readonly Address[];
+  readonly podCIDR: CIDR | undefined;
+}
+
+/** One address, protocol and port: a socket that listens, and where its clients go. */
+export interface ServedFrontend {
+  /** Identifies address, protocol and port; usable as a Map key. */
+  readonly id: string;
+  readonly address: Address;
+  readonly protocol: Protocol;
+  /** Host order. */
+  readonly port: number;
+  /** Without an endpoint a client gets no answer. */
+  readonly pools: Readonly<Record<ClientKind, EndpointList>>;
+  /** Undefined: all clients have the same pool. */
+  readonly vicinity: Vicinity | undefined;
+  /** Where UDP may go on to. */
+  readonly right: readonly EndpointList[];
+  /** 0 = no session affinity. */
+  readonly affinityTimeoutSeconds: number;
+  /** Clients that may connect; undefined = all. */
+  readonly clients: readonly Interval[] | undefined;
+  readonly udpIdleTimeoutMs: number;
+}
+
+/** What is the same for all frontends of a family. */
+export interface Setting {
+  readonly config: Pick<
+    ModeConfig,
+    'family' | 'localDetector' | 'localhostNodePorts' | 'userspace'
+  >;
+  readonly environment: Environment;
+}
+
+const localhost: Address = { family: 'IPv4', bytes: Uint8Array.of(127, 0, 0, 1) };
+
+/** Those that sockets listen for: where none does, the kernel itself refuses. */
+export function servedFrontends(forwarding: Forwarding, setting: Setting): ServedFrontend[] {
+  const found = new Map<string, ServedFrontend>();
+  for (const frontend of forwarding.frontends) {
+    const pools = poolsOf(forwarding, frontend);
+    if (pools === undefined) continue;
+    const addresses = frontend.address ? [frontend.address] : nodePortAddresses(setting);
+    for (const address of addresses) {
+      const made = frontendAt(forwarding, { frontend, address, pools }, setting);
+      // An address and port of a Service comes before a node port.
+      if (!found.has(made.id)) found.set(made.id, made);
+    }
+  }
+  return [...found.values()];
+}
+
+function nodePortAddresses({ config, environment }: Setting): readonly Address[] {
+  const { nodePortAddresses: addresses } = environment;
+  if (addresses === 'all') throw new Error('a socket needs to know the addresses of this node');
+  return config.localhostNodePorts ? [...addresses, localhost] : addresses;
+}
+
+function frontendAt(
+  forwarding: Forwarding,
+  at: {
+    readonly frontend: Frontend;
+    readonly address: Address;
+    readonly pools: ServedFrontend['pools'];
+  },
+  { config, environment }: Setting,
+): ServedFrontend {
+  const { frontend, address, pools } = at;
+  const { protocol } = forwarding.servicePort;
+  const { udpIdleTimeoutMs } = config.userspace ?? defaultUserspaceSettings;
+  return {
+    id: binary(destinationKey(address, IPPROTO[protocol], frontend.port)),
+    address,
+    protocol,
+    port: frontend.port,
+    pools,
+    vicinity:
+      frontend.treatment === 'external-local'
+        ? vicinityOf(environment, config.localDetector)
+        : undefined,
+    right: [forwarding.serving, forwarding.cluster, forwarding.local],
+    affinityTimeoutSeconds: forwarding.affinityTimeoutSeconds,
+    clients: allowedClients(forwarding, frontend),
+    udpIdleTimeoutMs,
+  };
+}
+
+/** A socket does not tell by which interface a client came: only a CIDR tells pods from others. */
+function vicinityOf({ hostAddresses = [] }: Environment, detector: LocalDetector): Vicinity {
+  return { hostAddresses, podCIDR: detector.kind === 'cidr' ? detector.cidr : undefined };
+}
+
+/** Undefined: nothing is to listen. */
+function poolsOf(
+  { cluster, family, local, servicePort }: Forwarding,
+  { treatment, pool }: Frontend,
+): ServedFrontend['pools'] | undefined {
+  switch (treatment) {
+    case 'internal':
+      return forAll(pool === 'local' ? local : cluster);
+    case 'external':
+      return forAll(cluster);
+    case 'external-local':
+      return { node: cluster, pod: cluster, outside: local };
+    case 'reject':
+      return undefined;
+    case 'drop':
+      // Datagrams can be taken and dropped; a connection can only be refused.
+      return servicePort.protocol === 'UDP' ? forAll(EndpointList.empty[family]) : undefined;
+  }
+}
+
+function forAll(pool: EndpointList): ServedFrontend['pools'] {
+  return { node: pool, pod: pool, outside: pool };
+}
+
+/** Addresses that have to be made local, one for each frontend that has one. */
+export function boundAddresses(forwarding: Forwarding, environment: Environment): Address[] {
+  return vips(forwarding).filter((address) => !isHostAddress(environment, address));
+}
+
+/** Addresses of Services that are this machine's own: these are not bound, nor unbound ever. */
+export function refusedAddresses(forwarding: Forwarding, environment: Environment): Address[] {
+  return vips(forwarding).filter((address) => isHostAddress(environment, address));
+}
+
+function vips({ frontends }: Forwarding): Address[] {
+  return frontends.flatMap(({ address }) => address ?? []);
+}
+
+function isHostAddress({ hostAddresses = [] }: Environment, { bytes }: Address): boolean {
+  return hostAddresses.some((own) => sameBytes(own.bytes, bytes));
+}
+
+/** Whether a socket that serves the one serves the other. */
+export function sameFrontend(a: ServedFrontend, b: ServedFrontend): boolean {
+  return (
+    a.id === b.id &&
+    a.pools.node.equals(b.pools.node) &&
+    a.pools.pod.equals(b.pools.pod) &&
+    a.pools.outside.equals(b.pools.outside) &&
+    a.right.every((list, i) => list.equals(b.right[i]!)) &&
+    a.affinityTimeoutSeconds === b.affinityTimeoutSeconds &&
+    a.udpIdleTimeoutMs === b.udpIdleTimeoutMs &&
+    sameClients(a.clients, b.clients) &&
+    sameVicinity(a.vicinity, b.vicinity)
+  );
+}
+
+function sameClients(a: ServedFrontend['clients'], b: ServedFrontend['clients']): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  return (
+    a.length === b.length &&
+    a.every((range, i) => {
+      return sameBytes(range.first, b[i]!.first) && sameBytes(range.last, b[i]!.last);
+    })
+  );
+}
+
+function sameVicinity(a: Vicinity | undefined, b: Vicinity | undefined): boolean {
+  if (a === undefined || b === undefined || a === b) return a === b;
+  const isSame = (one: Address, i: number): boolean => {
+    const other = b.hostAddresses[i];
+    return other !== undefined && sameBytes(one.bytes, other.bytes);
+  };
+  return (
+    a.hostAddresses.length === b.hostAddresses.length &&
+    a.hostAddresses.every(isSame) &&
+    a.podCIDR?.prefixLength === b.podCIDR?.prefixLength &&
+    (a.podCIDR === b.podCIDR || sameBytes(a.podCIDR!.address.bytes, b.podCIDR!.address.bytes))
+  );
+}

@@ -1,0 +1,35 @@
+import type { Kernel } from '../../kernel/kernel.ts';
+import type { OwnedObject, ProxyMode } from '../mode.ts';
+import { routeScript } from '../route-script.ts';
+import { linkName } from './layout.ts';
+import { deleteLink, hasLink, probe } from './link.ts';
+import { addressesOf } from './observation.ts';
+import { UserspacePlanner } from './planner.ts';
+import { Switchboard } from './switchboard.ts';
+
+/** One for each process that serves: it has sockets. */
+export function userspaceMode(): ProxyMode {
+  const switchboard = new Switchboard();
+  return {
+    name: 'userspace',
+    probe,
+    planner: (config, environment) => new UserspacePlanner(config, environment, switchboard),
+    script: routeScript,
+    owned,
+    cleanup: async (kernel) => {
+      switchboard.closeAll();
+      await deleteLink(kernel);
+    },
+    close: () => switchboard.closeAll(),
+  };
+}
+
+async function owned(kernel: Kernel): Promise<OwnedObject[]> {
+  if (!(await hasLink(kernel))) return [];
+  const counts = await Promise.all(
+    (['IPv4', 'IPv6'] as const).map(async (family) => (await addressesOf(kernel, family)).length),
+  );
+  const addresses = counts.reduce((sum, count) => sum + count, 0);
+  const because = `only Fairlead uses this name; it has ${addresses} addresses of Services`;
+  return [{ object: `interface ${linkName}`, because }];
+}

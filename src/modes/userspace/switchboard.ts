@@ -1,0 +1,86 @@
+/**
+ * All sockets of the mode: what listens now, and the connections that are carried. They belong to
+ * the process, and outlive the planners that come and go with the configuration.
+ */
+import { type Family, formatAddress } from '../../state/address.ts';
+import type { Protocol } from '../../state/types.ts';
+import { Connections } from './connection.ts';
+import type { ServedFrontend } from './frontends.ts';
+import { TCPListener } from './tcp-listener.ts';
+import { UDPListener } from './udp-listener.ts';
+
+/** A socket that takes clients of one frontend. */
+export interface Listener {
+  readonly frontend: ServedFrontend;
+  /** The same address, protocol and port are served otherwise from now on. */
+  update(next: ServedFrontend): void;
+  /** No more clients. */
+  close(): void;
+}
+
+/** Why nothing listens. */
+export interface Refusal {
+  /** Symbolic errno. */
+  readonly code: string;
+  readonly message: string;
+  /** The next attempt would end the same. */
+  readonly isLasting: boolean;
+}
+
+export class Switchboard {
+  readonly #listeners = new Map<string, Listener>();
+  readonly #connections = new Connections();
+
+  get(id: string): ServedFrontend | undefined {
+    return this.#listeners.get(id)?.frontend;
+  }
+
+  /** What listens for a family. */
+  *frontends(family: Family): Generator<ServedFrontend> {
+    for (const { frontend } of this.#listeners.values()) {
+      if (frontend.address.family === family) yield frontend;
+    }
+  }
+
+  /** Listens; what listens already is left alone. Undefined = it does. */
+  async open(frontend: ServedFrontend): Promise<Refusal | undefined> {
+    if (this.#listeners.has(frontend.id)) return undefined;
+    if (frontend.protocol === 'SCTP') {
+      const message = 'mode userspace has no sockets for SCTP';
+      return { code: 'EPROTONOSUPPORT', message, isLasting: true };
+    }
+    try {
+      this.#listeners.set(frontend.id, await this.#listen(frontend, frontend.protocol));
+      return undefined;
+    } catch (error) {
+      const { code = 'EIO', message } = error as Error & { code?: string };
+      return { code, message, isLasting: false };
+    }
+  }
+
+  update(frontend: ServedFrontend): void {
+    this.#listeners.get(frontend.id)?.update(frontend);
+  }
+
+  close(id: string): void {
+    this.#listeners.get(id)?.close();
+    this.#listeners.delete(id);
+  }
+
+  /** Whether connections to this address are carried. */
+  isBusy(bytes: Uint8Array): boolean {
+    return this.#connections.isAnyTo(formatAddress(bytes));
+  }
+
+  /** Ends all, connections too. */
+  closeAll(): void {
+    for (const id of [...this.#listeners.keys()]) this.close(id);
+    this.#connections.endAll();
+  }
+
+  #listen(frontend: ServedFrontend, protocol: Exclude<Protocol, 'SCTP'>): Promise<Listener> {
+    return protocol === 'TCP'
+      ? TCPListener.open(frontend, this.#connections)
+      : UDPListener.open(frontend);
+  }
+}

@@ -1,0 +1,61 @@
+/** The datagrams of one client of a frontend, by a socket of their own to one endpoint. */
+import type { Socket } from 'node:dgram';
+import { formatAddress } from '../../state/address.ts';
+import type { EndpointKey } from '../../state/endpoint-list.ts';
+import type { Endpoint } from './connection.ts';
+
+export interface UDPFlowOptions {
+  readonly idleMs: number;
+  readonly answered: (message: Buffer) => void;
+  readonly ended: () => void;
+}
+
+/** So many may wait for the socket; the rest is lost, as datagrams are. */
+const waitingMax = 64;
+
+export class UDPFlow {
+  readonly endpoint: EndpointKey;
+  readonly #socket: Socket;
+  readonly #options: UDPFlowOptions;
+  readonly #idle: NodeJS.Timeout;
+  #state: 'connecting' | 'connected' | 'ended' = 'connecting';
+  #waiting: Buffer[] = [];
+
+  constructor(socket: Socket, { pool, index }: Endpoint, options: UDPFlowOptions) {
+    this.endpoint = pool.key(index);
+    this.#socket = socket;
+    this.#options = options;
+    this.#idle = setTimeout(() => this.end(), options.idleMs);
+    this.#idle.unref();
+    socket.on('message', (message) => {
+      this.#idle.refresh();
+      options.answered(message);
+    });
+    // Such as a refusal by the endpoint: the client's next datagram finds another one.
+    socket.on('error', () => this.end());
+    socket.once('connect', () => this.#connected());
+    socket.connect(pool.port(index), formatAddress(pool.address(index)));
+  }
+
+  send(message: Buffer): void {
+    this.#idle.refresh();
+    if (this.#state === 'connected') this.#socket.send(message);
+    else if (this.#waiting.length < waitingMax) this.#waiting.push(message);
+  }
+
+  end(): void {
+    if (this.#state === 'ended') return;
+    this.#state = 'ended';
+    clearTimeout(this.#idle);
+    this.#socket.close();
+    this.#options.ended();
+  }
+
+  #connected(): void {
+    if (this.#state !== 'connecting') return;
+    this.#state = 'connected';
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const message of waiting) this.#socket.send(message);
+  }
+}

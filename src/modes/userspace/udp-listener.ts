@@ -1,0 +1,98 @@
+import { createSocket, type RemoteInfo, type Socket } from 'node:dgram';
+import { once } from 'node:events';
+import { formatAddress } from '../../state/address.ts';
+import type { EndpointKey } from '../../state/endpoint-list.ts';
+import { Balancer } from './balancer.ts';
+import { poolFor } from './clients.ts';
+import type { Endpoint } from './connection.ts';
+import type { ServedFrontend } from './frontends.ts';
+import type { Listener } from './switchboard.ts';
+import { UDPFlow } from './udp-flow.ts';
+
+/** Takes the datagrams to one frontend. Its flows end with it. */
+export class UDPListener implements Listener {
+  #frontend: ServedFrontend;
+  readonly #balancer = new Balancer();
+  readonly #socket: Socket;
+  /** By address and port of the client. */
+  readonly #flows = new Map<string, UDPFlow>();
+  #isOpen = true;
+
+  private constructor(frontend: ServedFrontend) {
+    this.#frontend = frontend;
+    this.#socket = newSocket(frontend);
+    this.#socket.on('message', (message, from) => this.#take(message, from));
+  }
+
+  /** Rejects with the error of the system call. */
+  static async open(frontend: ServedFrontend): Promise<UDPListener> {
+    const listener = new UDPListener(frontend);
+    const socket = listener.#socket;
+    const address = formatAddress(frontend.address.bytes);
+    socket.bind({ address, port: frontend.port, exclusive: true });
+    try {
+      await once(socket, 'listening');
+    } catch (error) {
+      listener.close();
+      throw error;
+    }
+    // An answer that could not be sent is a datagram lost.
+    socket.on('error', () => {});
+    return listener;
+  }
+
+  get frontend(): ServedFrontend {
+    return this.#frontend;
+  }
+
+  update(next: ServedFrontend): void {
+    this.#frontend = next;
+    this.#balancer.retain(next.affinityTimeoutSeconds > 0 ? Object.values(next.pools) : []);
+    if (this.#flows.size === 0) return;
+    const right = new Set<EndpointKey>();
+    for (const list of new Set(next.right)) {
+      for (let i = 0; i < list.length; i += 1) right.add(list.key(i));
+    }
+    for (const flow of this.#flows.values()) if (!right.has(flow.endpoint)) flow.end();
+  }
+
+  close(): void {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    for (const flow of this.#flows.values()) flow.end();
+    this.#socket.close();
+  }
+
+  #take(message: Buffer, from: RemoteInfo): void {
+    const id = `${from.address} ${from.port}`;
+    const flow = this.#flows.get(id) ?? this.#begin(id, from);
+    flow?.send(message);
+  }
+
+  #begin(id: string, { address, port }: RemoteInfo): UDPFlow | undefined {
+    const endpoint = this.#choose(address);
+    if (endpoint === undefined) return undefined;
+    const flow = new UDPFlow(newSocket(this.#frontend), endpoint, {
+      idleMs: this.#frontend.udpIdleTimeoutMs,
+      answered: (message) => {
+        if (this.#isOpen) this.#socket.send(message, port, address);
+      },
+      ended: () => this.#flows.delete(id),
+    });
+    this.#flows.set(id, flow);
+    return flow;
+  }
+
+  #choose(client: string): Endpoint | undefined {
+    const pool = poolFor(this.#frontend, client);
+    if (pool === undefined) return undefined;
+    const { affinityTimeoutSeconds } = this.#frontend;
+    return { pool, index: this.#balancer.choose(pool, client, affinityTimeoutSeconds) };
+  }
+}
+
+function newSocket({ address }: ServedFrontend): Socket {
+  return createSocket(
+    address.family === 'IPv4' ? { type: 'udp4' } : { type: 'udp6', ipv6Only: true },
+  );
+}

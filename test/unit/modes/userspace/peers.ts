@@ -1,0 +1,126 @@
+/** Endpoints and clients on loopback addresses, for sockets that are tested in this process. */
+import { createSocket, type Socket as DatagramSocket } from 'node:dgram';
+import { once } from 'node:events';
+import { connect, createServer, type Socket } from 'node:net';
+import { onTestFinished } from 'vitest';
+import type { ServedFrontend } from '../../../../src/modes/userspace/frontends.ts';
+import { Switchboard } from '../../../../src/modes/userspace/switchboard.ts';
+import { EndpointList } from '../../../../src/state/endpoint-list.ts';
+import type { Protocol } from '../../../../src/state/types.ts';
+import { address } from '../../state/build.ts';
+
+export const port = 18_080;
+
+/** Each test has addresses of its own. */
+export function host(block: number, number: number): string {
+  return `127.201.${block}.${number}`;
+}
+
+export function pool(...hosts: readonly string[]): EndpointList {
+  const endpoints = hosts.map((text) => ({ address: address(text).bytes, port }));
+  return EndpointList.of('IPv4', endpoints);
+}
+
+/** At `host`, to these endpoints, for everyone. */
+export function frontend(
+  at: string,
+  endpoints: EndpointList,
+  fields: Partial<ServedFrontend> & { readonly protocol?: Protocol } = {},
+): ServedFrontend {
+  const { protocol = 'TCP' } = fields;
+  return {
+    id: `${protocol} ${at}`,
+    address: address(at),
+    protocol,
+    port,
+    pools: { node: endpoints, pod: endpoints, outside: endpoints },
+    vicinity: undefined,
+    right: [endpoints],
+    affinityTimeoutSeconds: 0,
+    clients: undefined,
+    udpIdleTimeoutMs: 5000,
+    ...fields,
+  };
+}
+
+export function switchboard(): Switchboard {
+  const made = new Switchboard();
+  onTestFinished(() => made.closeAll());
+  return made;
+}
+
+/** Answers everything with its own address; a client that ends its half is told `bye`. */
+export async function tcpEndpoint(at: string): Promise<void> {
+  const server = createServer({ allowHalfOpen: true }, (client) => {
+    client.on('error', () => {});
+    client.on('data', () => client.write(at));
+    client.on('end', () => client.end('bye'));
+  });
+  server.listen({ host: at, port });
+  await once(server, 'listening');
+  onTestFinished(() => void server.close());
+}
+
+export async function udpEndpoint(at: string): Promise<void> {
+  const socket = createSocket('udp4', (_, from) => socket.send(at, from.port, from.address));
+  socket.bind(port, at);
+  await once(socket, 'listening');
+  onTestFinished(() => void socket.close());
+}
+
+export class TCPClient {
+  readonly socket: Socket;
+
+  constructor(at: string, from?: string) {
+    this.socket = connect({ host: at, port, localAddress: from, allowHalfOpen: true });
+    this.socket.on('error', () => {});
+    onTestFinished(() => void this.socket.destroy());
+  }
+
+  /** The answer, or how it ended: `closed`, `refused`, `reset`. */
+  async ask(): Promise<string> {
+    this.socket.write('who?');
+    return this.read();
+  }
+
+  async read(): Promise<string> {
+    const answered = once(this.socket, 'data').then(([data]) => String(data));
+    const closed = once(this.socket, 'close').then(() => 'closed');
+    return Promise.race([answered, closed]).catch(({ code }: { code: string }) =>
+      code === 'ECONNREFUSED' ? 'refused' : 'reset',
+    );
+  }
+}
+
+/** The answer of a connection that is closed again. */
+export async function askOnce(at: string, from?: string): Promise<string> {
+  const client = new TCPClient(at, from);
+  const answer = await client.ask();
+  client.socket.destroy();
+  return answer;
+}
+
+export class UDPClient {
+  readonly #socket: DatagramSocket;
+  readonly #at: string;
+
+  constructor(at: string) {
+    this.#at = at;
+    this.#socket = createSocket('udp4');
+    onTestFinished(() => void this.#socket.close());
+  }
+
+  /** The answer, or `silence`. */
+  async ask(): Promise<string> {
+    const waiting = new AbortController();
+    const answered = once(this.#socket, 'message', { signal: waiting.signal });
+    this.#socket.send('who?', port, this.#at);
+    const timer = setTimeout(() => waiting.abort(), 200);
+    const answer = await answered.then(
+      ([message]) => String(message),
+      () => 'silence',
+    );
+    clearTimeout(timer);
+    return answer;
+  }
+}

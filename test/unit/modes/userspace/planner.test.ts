@@ -1,0 +1,284 @@
+/** The loop with the userspace mode: sockets on loopback addresses, a fake kernel for the rest. */
+
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { ModeConfig, ProxyMode } from '../../../../src/modes/mode.ts';
+import { userspaceMode } from '../../../../src/modes/userspace/mode.ts';
+import type { Service } from '../../../../src/state/types.ts';
+import { FakeKernel } from '../../../fake/kernel.ts';
+import { address, ready, slice, slicePort } from '../../state/build.ts';
+import { quiet } from '../../sync/double.ts';
+import { World, webService } from '../../sync/world.ts';
+import { askOnce, host, port, TCPClient, tcpEndpoint } from './peers.ts';
+
+const config: ModeConfig = {
+  family: 'IPv4',
+  masqueradeAll: false,
+  masqueradeMark: 0x4000,
+  localDetector: { kind: 'none' },
+  localhostNodePorts: false,
+  dropInvalid: false,
+};
+
+const link = 'fairlead0';
+
+/** A process: its sockets end with it. */
+function process(): ProxyMode {
+  const mode = userspaceMode();
+  onTestFinished(() => mode.close?.());
+  return mode;
+}
+
+function worldOn(kernel: FakeKernel, mode = process()): World<FakeKernel> {
+  return new World({}, kernel, (environment) => mode.planner(config, environment));
+}
+
+function serviceAt(name: string, at: string, fields: Partial<Service> = {}): Service {
+  const ports = [{ name: 'http', protocol: 'TCP' as const, port, nodePort: 0 }];
+  return { ...webService(name, 1), clusterIPs: [address(at)], ports, ...fields };
+}
+
+/** Endpoints listen on 8080: see `endpointsOf`. */
+async function endpoint(at: string): Promise<void> {
+  const server = createServer((client) => {
+    client.on('error', () => {});
+    client.on('data', () => client.write(at));
+  });
+  server.listen(8080, at);
+  await once(server, 'listening');
+  onTestFinished(() => void server.close());
+}
+
+describe('a Service', () => {
+  it('is served at its address, wherever its endpoints go, and refused without any', async () => {
+    const [vip, a, b] = [host(50, 1), host(50, 2), host(50, 3)];
+    await Promise.all([endpoint(a), endpoint(b)]);
+    const kernel = new FakeKernel();
+    const world = worldOn(kernel);
+    world.setService(serviceAt('web', vip));
+    world.setEndpoints('web', a);
+    await world.start();
+    expect(kernel.links.texts(link)).toEqual([`${vip}/32`]);
+    expect(await askOnce(vip)).toBe(a);
+    world.setEndpoints('web', b);
+    await world.clock.pass(0);
+    expect(await askOnce(vip)).toBe(b);
+    world.setEndpoints('web');
+    await world.clock.pass(0);
+    expect(await askOnce(vip)).toBe('refused');
+    expect(kernel.links.texts(link)).toEqual([`${vip}/32`]);
+    world.removeService('web');
+    await world.clock.pass(0);
+    expect(kernel.links.texts(link)).toEqual([]);
+    await world.stop();
+  });
+
+  it('whose address carries connections leaves it when they have ended', async () => {
+    const [vip, a] = [host(51, 1), host(51, 2)];
+    await endpoint(a);
+    const kernel = new FakeKernel();
+    const world = worldOn(kernel);
+    world.setService(serviceAt('web', vip));
+    world.setEndpoints('web', a);
+    await world.start();
+    const client = new TCPClient(vip);
+    expect(await client.ask()).toBe(a);
+    world.removeService('web');
+    await world.clock.pass(5000);
+    expect(await askOnce(vip)).toBe('refused');
+    expect(await client.ask()).toBe(a);
+    world.sync.verify();
+    await world.clock.pass(5000);
+    expect(kernel.links.texts(link)).toEqual([`${vip}/32`]);
+    expect(world.kinds('drift')).toHaveLength(1);
+    client.socket.destroy();
+    await once(client.socket, 'close');
+    await world.clock.pass(2000);
+    await world.clock.pass(2000);
+    expect(kernel.links.texts(link)).toEqual([]);
+    await world.stop();
+  });
+
+  it('is set aside while another process has its port, and tried again', async () => {
+    const [taken, free, a] = [host(52, 1), host(52, 2), host(52, 3)];
+    await endpoint(a);
+    const other = createServer().listen(port, taken);
+    await once(other, 'listening');
+    const kernel = new FakeKernel();
+    const world = worldOn(kernel);
+    world.setService(serviceAt('web', free));
+    world.setEndpoints('web', a);
+    await world.start();
+    world.setService(serviceAt('blocked', taken));
+    world.setEndpoints('blocked', a);
+    await world.clock.pass(0);
+    expect([...world.sync.aside].map(({ key, failure }) => [key, failure.code])).toEqual([
+      ['default/blocked:http/TCP', 'EADDRINUSE'],
+    ]);
+    expect(kernel.links.texts(link)).toEqual([`${free}/32`]);
+    expect(await askOnce(free)).toBe(a);
+    other.close();
+    await once(other, 'close');
+    await world.clock.pass(1000);
+    expect([...world.sync.aside]).toEqual([]);
+    expect(await askOnce(taken)).toBe(a);
+    await world.stop();
+  });
+
+  it('that is set aside at the start does not keep others from being served', async () => {
+    const [taken, free, a] = [host(53, 1), host(53, 2), host(53, 3)];
+    await Promise.all([endpoint(a), tcpEndpoint(taken)]);
+    const world = worldOn(new FakeKernel());
+    for (const [name, at] of Object.entries({ blocked: taken, web: free })) {
+      world.setService(serviceAt(name, at));
+      world.setEndpoints(name, a);
+    }
+    await world.start();
+    await world.clock.pass(300);
+    expect([...world.sync.aside].map(({ key }) => key)).toEqual(['default/blocked:http/TCP']);
+    expect(await askOnce(free)).toBe(a);
+    await world.stop();
+  });
+
+  it('of a protocol without sockets is set aside once, until it changes', async () => {
+    const [vip, a] = [host(54, 1), host(54, 2)];
+    const world = worldOn(new FakeKernel());
+    const ports = [{ name: 'http', protocol: 'SCTP' as const, port, nodePort: 0 }];
+    world.setService(serviceAt('web', vip, { ports }));
+    world.state.apply({
+      kind: 'slice',
+      slice: {
+        ...slice({ [a]: ready }, { namespace: 'default', name: 'web-1', service: 'web' }),
+        ports: [slicePort('http', 8080, 'SCTP')],
+      },
+    });
+    await world.start();
+    await world.clock.pass(3_600_000);
+    expect([...world.sync.aside].map(({ failure }) => failure.message)).toEqual([
+      'mode userspace has no sockets for SCTP',
+    ]);
+    expect(world.kinds('set-aside')).toHaveLength(1);
+    world.setService(serviceAt('web', vip));
+    await world.clock.pass(1000);
+    expect([...world.sync.aside]).toEqual([]);
+    await world.stop();
+  });
+});
+
+describe('what is found', () => {
+  it('after a process has died is kept, but for addresses that no Service has', async () => {
+    const [kept, gone, a] = [host(55, 1), host(55, 2), host(55, 3)];
+    await endpoint(a);
+    const kernel = new FakeKernel();
+    const dying = process();
+    const before = worldOn(kernel, dying);
+    for (const [name, at] of Object.entries({ kept, gone })) {
+      before.setService(serviceAt(name, at));
+      before.setEndpoints(name, a);
+    }
+    await before.start();
+    await before.stop();
+    dying.close?.();
+    expect(await askOnce(kept)).toBe('refused');
+    const after = worldOn(kernel);
+    after.setService(serviceAt('kept', kept));
+    after.setEndpoints('kept', a);
+    const { writes } = kernel;
+    await after.start();
+    expect(kernel.links.texts(link)).toEqual([`${kept}/32`]);
+    expect(kernel.writes).toBe(writes + 1);
+    expect(await askOnce(kept)).toBe(a);
+    await after.stop();
+  });
+
+  it('with another configuration is not written again, and no connection notices', async () => {
+    const [vip, a] = [host(56, 1), host(56, 2)];
+    await endpoint(a);
+    const kernel = new FakeKernel();
+    const mode = process();
+    const start = async (): Promise<World<FakeKernel>> => {
+      const world = worldOn(kernel, mode);
+      world.setService(serviceAt('web', vip));
+      world.setEndpoints('web', a);
+      await world.start();
+      return world;
+    };
+    const before = await start();
+    const client = new TCPClient(vip);
+    expect(await client.ask()).toBe(a);
+    await before.stop();
+    const { writes } = kernel;
+    const after = await start();
+    expect(kernel.writes).toBe(writes);
+    expect(after.kinds('drift')).toEqual([]);
+    expect(await client.ask()).toBe(a);
+    expect(await askOnce(vip)).toBe(a);
+    await after.stop();
+  });
+
+  it('to have lost its link gets it back', async () => {
+    const [vip, a] = [host(57, 1), host(57, 2)];
+    await endpoint(a);
+    const kernel = new FakeKernel();
+    kernel.links.types.delete('dummy');
+    const world = worldOn(kernel);
+    world.setService(serviceAt('web', vip));
+    world.setEndpoints('web', a);
+    await world.start();
+    kernel.links.run({ kind: 'linkDelete', link });
+    world.sync.verify();
+    await world.clock.pass(1000);
+    expect(kernel.links.texts(link)).toEqual([`${vip}/32`]);
+    expect(world.kinds('drift')).toContainEqual(
+      expect.objectContaining({ drift: { missing: 2, wrong: 0, unwanted: 0 } }),
+    );
+    kernel.links.run({ kind: 'linkDelete', link });
+    world.setService(serviceAt('more', host(57, 3)));
+    await world.clock.pass(1000);
+    expect(kernel.links.texts(link)).toEqual([`${vip}/32`, `${host(57, 3)}/32`]);
+    await world.stop();
+  });
+});
+
+describe('the mode', () => {
+  it('needs dummy links or bridges, and leaves none behind that it asks with', async () => {
+    const kernel = new FakeKernel();
+    const mode = process();
+    expect(await mode.probe(kernel)).toEqual([]);
+    kernel.links.types.delete('dummy');
+    expect(await mode.probe(kernel)).toEqual([]);
+    kernel.links.types.delete('bridge');
+    expect(await mode.probe(kernel)).toEqual([
+      {
+        feature: 'dummy links or bridges (EOPNOTSUPP)',
+        advice: 'load module dummy or bridge (kernel option CONFIG_DUMMY or CONFIG_BRIDGE)',
+      },
+    ]);
+    const links = await kernel.dump({ kind: 'linkGet', link: '' });
+    expect(links.records).toMatchObject([{ link: 'lo' }]);
+  });
+
+  it('owns its link and what is on it; to clean up ends all', async () => {
+    const [vip, a] = [host(58, 1), host(58, 2)];
+    await endpoint(a);
+    const kernel = new FakeKernel();
+    const mode = process();
+    expect(await mode.owned(kernel)).toEqual([]);
+    await mode.cleanup(kernel);
+    const world = worldOn(kernel, mode);
+    world.setService(serviceAt('web', vip));
+    world.setEndpoints('web', a);
+    await world.start();
+    await world.stop();
+    const because = 'only Fairlead uses this name; it has 1 addresses of Services';
+    expect(await mode.owned(kernel)).toEqual([{ object: 'interface fairlead0', because }]);
+    const client = new TCPClient(vip);
+    expect(await client.ask()).toBe(a);
+    await mode.cleanup(kernel);
+    expect(await client.read()).toBe('reset');
+    expect(await askOnce(vip)).toBe('refused');
+    expect(kernel.links.texts(link)).toBeUndefined();
+    await quiet();
+  });
+});

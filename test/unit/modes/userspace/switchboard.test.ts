@@ -1,0 +1,190 @@
+/** What clients of sockets get, on loopback addresses. */
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { address, cidr } from '../../state/build.ts';
+import {
+  askOnce,
+  frontend,
+  host,
+  pool,
+  switchboard,
+  TCPClient,
+  tcpEndpoint,
+  UDPClient,
+  udpEndpoint,
+} from './peers.ts';
+
+const range = (text: string) => ({ first: address(text).bytes, last: address(text).bytes });
+
+describe('a TCP frontend', () => {
+  it('deals connections out in turn', async () => {
+    const [vip, a, b] = [host(1, 1), host(1, 2), host(1, 3)];
+    await Promise.all([tcpEndpoint(a), tcpEndpoint(b)]);
+    const board = switchboard();
+    expect(await board.open(frontend(vip, pool(a, b)))).toBeUndefined();
+    const answers = [
+      await askOnce(vip),
+      await askOnce(vip),
+      await askOnce(vip),
+      await askOnce(vip),
+    ];
+    expect(answers.sort()).toEqual([a, a, b, b]);
+  });
+
+  it('lets each side end its half by itself', async () => {
+    const [vip, a] = [host(2, 1), host(2, 2)];
+    await tcpEndpoint(a);
+    await switchboard().open(frontend(vip, pool(a)));
+    const client = new TCPClient(vip);
+    expect(await client.ask()).toBe(a);
+    client.socket.end();
+    expect(await client.read()).toBe('bye');
+    await once(client.socket, 'end');
+  });
+
+  it('goes on to the next endpoint when one refuses, and resets when all do', async () => {
+    const [vip, gone, a, alsoGone] = [host(3, 1), host(3, 2), host(3, 3), host(3, 4)];
+    await tcpEndpoint(a);
+    const board = switchboard();
+    await board.open(frontend(vip, pool(gone, a, alsoGone)));
+    for (let i = 0; i < 4; i += 1) expect(await askOnce(vip)).toBe(a);
+    board.update(frontend(vip, pool(gone, alsoGone)));
+    expect(await askOnce(vip)).toBe('reset');
+  });
+
+  it('lets in only clients of the source ranges', async () => {
+    const [vip, a, friend, stranger] = [host(4, 1), host(4, 2), host(4, 3), host(4, 4)];
+    await tcpEndpoint(a);
+    await switchboard().open(frontend(vip, pool(a), { clients: [range(friend)] }));
+    expect(await askOnce(vip, friend)).toBe(a);
+    expect(await askOnce(vip, stranger)).toBe('reset');
+  });
+
+  it('tells the node, pods and others apart by their addresses', async () => {
+    const [vip, far, near, node, pod] = [1, 2, 3, 4, 5].map((n) => host(5, n)) as [
+      string,
+      string,
+      string,
+      string,
+      string,
+    ];
+    await Promise.all([tcpEndpoint(far), tcpEndpoint(near)]);
+    const pools = { node: pool(far), pod: pool(far), outside: pool(near) };
+    const vicinity = { hostAddresses: [address(node)], podCIDR: cidr(`${pod}/32`) };
+    await switchboard().open(frontend(vip, pool(far), { pools, vicinity }));
+    expect(await askOnce(vip, vip)).toBe(far);
+    expect(await askOnce(vip, node)).toBe(far);
+    expect(await askOnce(vip, pod)).toBe(far);
+    expect(await askOnce(vip, host(5, 6))).toBe(near);
+  });
+
+  it('remembers the endpoint of a client while that has it, and for its time', async () => {
+    const [vip, a, b, client] = [host(6, 1), host(6, 2), host(6, 3), host(6, 4)];
+    await Promise.all([tcpEndpoint(a), tcpEndpoint(b)]);
+    const board = switchboard();
+    const sticky = { affinityTimeoutSeconds: 0.3 };
+    await board.open(frontend(vip, pool(a, b), sticky));
+    const first = await askOnce(vip, client);
+    await askOnce(vip, host(6, 5));
+    for (let i = 0; i < 3; i += 1) expect(await askOnce(vip, client)).toBe(first);
+    const other = first === a ? b : a;
+    board.update(frontend(vip, pool(other), sticky));
+    expect(await askOnce(vip, client)).toBe(other);
+    board.update(frontend(vip, pool(a, b), sticky));
+    expect(await askOnce(vip, client)).toBe(other);
+    await sleep(400);
+    const later = [await askOnce(vip, client), await askOnce(vip, host(6, 5))];
+    expect(later.sort()).toEqual([a, b]);
+  });
+
+  it('that closes takes no more clients; those that it has stay', async () => {
+    const [vip, a] = [host(7, 1), host(7, 2)];
+    await tcpEndpoint(a);
+    const board = switchboard();
+    await board.open(frontend(vip, pool(a)));
+    const client = new TCPClient(vip);
+    expect(await client.ask()).toBe(a);
+    board.close(`TCP ${vip}`);
+    expect(await askOnce(vip)).toBe('refused');
+    expect(await client.ask()).toBe(a);
+    expect(board.isBusy(address(vip).bytes)).toBe(true);
+    board.closeAll();
+    expect(await client.read()).toBe('reset');
+    await sleep(10);
+    expect(board.isBusy(address(vip).bytes)).toBe(false);
+  });
+
+  it('breaks on both sides when one breaks', async () => {
+    const [vip, a] = [host(8, 1), host(8, 2)];
+    await tcpEndpoint(a);
+    const board = switchboard();
+    await board.open(frontend(vip, pool(a)));
+    const client = new TCPClient(vip);
+    await client.ask();
+    client.socket.resetAndDestroy();
+    await sleep(20);
+    expect(board.isBusy(address(vip).bytes)).toBe(false);
+    expect(await askOnce(vip)).toBe(a);
+  });
+});
+
+describe('a UDP frontend', () => {
+  it('keeps a client at its endpoint until it has been idle', async () => {
+    const [vip, a, b] = [host(20, 1), host(20, 2), host(20, 3)];
+    await Promise.all([udpEndpoint(a), udpEndpoint(b)]);
+    const options = { protocol: 'UDP', udpIdleTimeoutMs: 100 } as const;
+    await switchboard().open(frontend(vip, pool(a, b), options));
+    const client = new UDPClient(vip);
+    const first = await client.ask();
+    for (let i = 0; i < 3; i += 1) expect(await client.ask()).toBe(first);
+    await sleep(250);
+    expect([first, await client.ask()].sort()).toEqual([a, b]);
+  });
+
+  it('leaves an endpoint at once when that has gone', async () => {
+    const [vip, a, b] = [host(21, 1), host(21, 2), host(21, 3)];
+    await Promise.all([udpEndpoint(a), udpEndpoint(b)]);
+    const board = switchboard();
+    await board.open(frontend(vip, pool(a), { protocol: 'UDP' }));
+    const client = new UDPClient(vip);
+    expect(await client.ask()).toBe(a);
+    board.update(frontend(vip, pool(b), { protocol: 'UDP', right: [pool(a, b)] }));
+    expect(await client.ask()).toBe(a);
+    board.update(frontend(vip, pool(b), { protocol: 'UDP' }));
+    expect(await client.ask()).toBe(b);
+  });
+
+  it('drops what may not go anywhere, and goes on after an endpoint that refuses', async () => {
+    const [vip, gone, a] = [host(22, 1), host(22, 2), host(22, 3)];
+    await udpEndpoint(a);
+    const board = switchboard();
+    await board.open(frontend(vip, pool(), { protocol: 'UDP' }));
+    const client = new UDPClient(vip);
+    expect(await client.ask()).toBe('silence');
+    board.update(frontend(vip, pool(gone, a), { protocol: 'UDP' }));
+    const answers = [await client.ask(), await client.ask(), await client.ask()];
+    expect(answers).toContain(a);
+    expect(answers.at(-1)).toBe(a);
+  });
+});
+
+describe('a socket that can not be had', () => {
+  it('is refused with its reason while another process has the port', async () => {
+    const [vip, a] = [host(30, 1), host(30, 2)];
+    await Promise.all([tcpEndpoint(vip), udpEndpoint(vip)]);
+    const board = switchboard();
+    const refusal = await board.open(frontend(vip, pool(a)));
+    expect(refusal).toMatchObject({ code: 'EADDRINUSE', isLasting: false });
+    expect(refusal?.message).toContain(`${vip}:18080`);
+    expect(await board.open(frontend(vip, pool(a), { protocol: 'UDP' }))).toMatchObject({
+      code: 'EADDRINUSE',
+    });
+    expect([...board.frontends('IPv4')]).toEqual([]);
+  });
+
+  it('is refused for good where there are no such sockets', async () => {
+    const refusal = await switchboard().open(frontend(host(31, 1), pool(), { protocol: 'SCTP' }));
+    expect(refusal).toMatchObject({ code: 'EPROTONOSUPPORT', isLasting: true });
+  });
+});
