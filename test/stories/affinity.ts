@@ -29,6 +29,8 @@ import {
   vip,
 } from './common.ts';
 import {
+  forgetsAtRestart,
+  hasNoSCTP,
   hasOnePool,
   remembersPorts,
   remembersWhileConnected,
@@ -129,6 +131,7 @@ const sticks: readonly Story[] = [
   {
     name: 'Session affinity holds for UDP and SCTP too',
     covers: ['5.8', '5.11'],
+    differsIn: hasNoSCTP,
     steps: [
       apply(
         service('web', {
@@ -179,6 +182,7 @@ const sticks: readonly Story[] = [
   {
     name: 'Session affinity outlives a restart of the proxy',
     covers: ['5.8', '12.48'],
+    differsIn: forgetsAtRestart,
     steps: [
       apply(sticky(), ...onlyA),
       connect('client', toVip, podA, once),

@@ -3,6 +3,7 @@ import { clusterIp } from '../lab/addresses.ts';
 import { type KubernetesObject, service, slices } from '../lab/objects.ts';
 import { answered, apply, at, connect, refused, remove, type Story } from '../lab/story.ts';
 import { frontends, NODE_PORT, reachable, unallocated, unknownPort, vip } from './common.ts';
+import { keepsAddressesForConnections } from './differences.ts';
 
 const { clusterIp: toVip, nodePort, loadBalancer } = frontends;
 const podA = answered({ 'pod-a': 'node' });
@@ -105,6 +106,7 @@ const notOurs: readonly Story[] = [
   {
     name: 'A Service is handed over to another proxy and back while it lives',
     covers: ['5.1'],
+    differsIn: keepsAddressesForConnections,
     steps: [
       apply(service('web'), ...slices('web', ['pod-a'])),
       connect('client', toVip, podA),

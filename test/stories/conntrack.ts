@@ -17,7 +17,7 @@ import {
   wait,
 } from '../lab/story.ts';
 import { external, lb, NODE_PORT, unallocated, unprogrammed, vip } from './common.ts';
-import { endsWithTheService, movesUDPAtOnce } from './differences.ts';
+import { endsWithTheService, hasNoSCTP, movesUDPAtOnce } from './differences.ts';
 
 const web = service('web', {
   ports: [{ port: 53, protocol: 'UDP', nodePort: NODE_PORT }],
@@ -158,6 +158,7 @@ const others: readonly Story[] = [
   {
     name: 'An SCTP client is not kept from a new endpoint by what it said to the old one',
     covers: ['5.12'],
+    differsIn: hasNoSCTP,
     steps: [
       apply(
         service('web', { ports: [{ port: 80, protocol: 'SCTP' }] }),

@@ -4,8 +4,11 @@ export const leavesUnknownPorts = {
   iptables: 'it has rules for the ports of Services only, as in kube-proxy',
 } as const;
 
-export const bindsAddresses = {
-  ipvs: 'the address is bound on the node, so that its other ports are refused, as in kube-proxy',
+const bound = 'the address is bound on the node, so that its other ports are refused';
+export const bindsAddresses = { ipvs: `${bound}, as in kube-proxy`, userspace: bound } as const;
+
+export const keepsAddressesForConnections = {
+  userspace: 'an address stays while connections to it are open: it refuses all others',
 } as const;
 
 export const refusesOnAllAddresses = {
@@ -22,12 +25,14 @@ export const firewallNeedsEndpoints = {
 
 export const knowsNoServiceCIDRs = {
   iptables: 'it knows nothing of ServiceCIDRs, as in kube-proxy',
+  userspace: 'only addresses of Services are bound, the rest goes where routes lead',
 } as const;
 
 const allAddresses = 'without nodePortAddresses, every address has node ports, as in kube-proxy';
 export const startsWithAllAddresses = {
   iptables: allAddresses,
   ipvs: allAddresses,
+  userspace: 'without nodePortAddresses, every address has node ports',
 } as const;
 
 export const remembersPorts = {
@@ -62,4 +67,24 @@ export const movesUDPAtOnce = {
 
 export const endsWithTheService = {
   ipvs: 'the address is unbound, and open connections end with it, as in kube-proxy',
+} as const;
+
+export const hasNoSCTP = {
+  userspace: 'there are no sockets for SCTP: such a port is set aside',
+} as const;
+
+export const sharesNoPorts = {
+  userspace: 'a port that a process of the node listens on is its own: the Service is set aside',
+} as const;
+
+export const tellsPodsByAddress = {
+  userspace: 'a socket does not tell by which interface a client came, only a CIDR is detected',
+} as const;
+
+export const forgetsAtRestart = {
+  userspace: 'which client had which endpoint is known to the process only',
+} as const;
+
+export const endsWithTheProcess = {
+  userspace: 'the process itself carries connections: they end with it',
 } as const;

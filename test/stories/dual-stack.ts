@@ -25,6 +25,7 @@ import {
   unprogrammed,
   vip,
 } from './common.ts';
+import { keepsAddressesForConnections } from './differences.ts';
 
 const { clusterIp: toVip, loadBalancer, nodePort, externalIp } = frontends;
 const ports = [{ port: 80, nodePort: NODE_PORT }];
@@ -112,6 +113,7 @@ export const dualStackStories: readonly Story[] = [
   {
     name: 'A Service becomes dual-stack and single-stack again while it lives',
     covers: ['5.1'],
+    differsIn: keepsAddressesForConnections,
     steps: [
       apply(service('web', { clusterIp: { IPv4: vip.IPv4 } }), ...slices('web', ['pod-a'])),
       connect('client', toVip, unallocated, v6),

@@ -6,9 +6,11 @@ import { loadConfig } from '../../src/config/load.ts';
 import type { HostFiles } from '../../src/host/files.ts';
 import { setIPVS } from '../../src/host/ipvs.ts';
 import { openConntrack } from '../../src/kernel/conntrack.ts';
+import type { Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { availableModes, type ModeRegistry } from '../../src/modes/index.ts';
-import { linkName } from '../../src/modes/ipvs/layout.ts';
+import { linkName as ipvsLink } from '../../src/modes/ipvs/layout.ts';
+import { linkName as userspaceLink } from '../../src/modes/userspace/layout.ts';
 import { loggerTo } from '../../src/serve/log.ts';
 import { type DecodeContext, decodeContext, kindOf } from '../../src/source/decode.ts';
 import { Delivery } from '../../src/source/kubernetes/delivery.ts';
@@ -32,6 +34,8 @@ export interface LogLine {
 export interface FairleadOptions {
   /** Default: the modes of this build. */
   readonly modes?: ModeRegistry;
+  /** What the node's kernel is to look like. */
+  readonly kernel?: (kernel: Kernel) => Kernel;
   /** Is told each line. */
   readonly log?: (line: LogLine) => void;
 }
@@ -42,7 +46,7 @@ export interface SwitchableProxy extends RunningProxy {
   switchTo(mode: ModeName): Promise<void>;
 }
 
-interface FairleadUnderTest extends ProxyUnderTest {
+export interface FairleadUnderTest extends ProxyUnderTest {
   start(...args: Parameters<ProxyUnderTest['start']>): Promise<SwitchableProxy>;
 }
 
@@ -60,7 +64,7 @@ export function fairlead(mode: ModeName, options: FairleadOptions = {}): Fairlea
 }
 
 /** What `--cleanup` does. */
-async function cleanup(node: NodeUnderTest): Promise<void> {
+export async function cleanup(node: NodeUnderTest): Promise<void> {
   const kernel = openKernel({ netns: node.namespacePath });
   try {
     for (const mode of availableModes()) await mode.cleanup(kernel);
@@ -103,7 +107,7 @@ class RunningFairlead implements SwitchableProxy {
       nodeName: this.#node.nodeName,
       log: loggerTo({ write: (line) => this.#logged(JSON.parse(line)) }, 0),
       clock: systemClock,
-      kernel: openKernel({ netns: this.#node.namespacePath }),
+      kernel: this.#openKernel(),
       conntrack: openConntrack({ netns: this.#node.namespacePath }),
       source: this.#source,
       interfaces: () => this.#interfaces,
@@ -114,6 +118,11 @@ class RunningFairlead implements SwitchableProxy {
     // Reported where something waits for it.
     this.#running.catch((error: Error) => this.#errors.push(error.message));
     await this.apply(objects);
+  }
+
+  #openKernel(): Kernel {
+    const kernel = openKernel({ netns: this.#node.namespacePath });
+    return this.#options.kernel?.(kernel) ?? kernel;
   }
 
   async apply(objects: readonly KubernetesObject[]): Promise<void> {
@@ -234,7 +243,7 @@ async function interfaceAddresses(node: NodeUnderTest): Promise<Address[]> {
     readonly addr_info: readonly { readonly local: string }[];
   }[];
   return links
-    .filter(({ ifname }) => ifname !== linkName)
+    .filter(({ ifname }) => ifname !== ipvsLink && ifname !== userspaceLink)
     .flatMap(({ addr_info: all }) => all.map(({ local }) => parseAddress(local)!));
 }
 

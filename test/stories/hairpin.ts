@@ -3,6 +3,7 @@ import { clusterIp } from '../lab/addresses.ts';
 import { clientIpAffinity, service, slices } from '../lab/objects.ts';
 import { answered, apply, at, connect, remove, type Story } from '../lab/story.ts';
 import { externalLocal, fromOutside, frontends, reachable, vip } from './common.ts';
+import { hasNoSCTP } from './differences.ts';
 
 const { clusterIp: toVip, loadBalancer } = frontends;
 const itself = answered({ 'pod-a': 'node' });
@@ -41,6 +42,7 @@ export const hairpinStories: readonly Story[] = [
   {
     name: 'An endpoint reaches itself on every protocol',
     covers: ['5.5', '5.11'],
+    differsIn: hasNoSCTP,
     steps: [
       apply(
         service('web', {

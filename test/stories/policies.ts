@@ -11,7 +11,7 @@ import {
   silence,
 } from '../lab/story.ts';
 import { externalLocal, fromOutside, frontends, internalLocal, reachable } from './common.ts';
-import { hasOnePool } from './differences.ts';
+import { hasOnePool, tellsPodsByAddress } from './differences.ts';
 
 const { clusterIp, loadBalancer, nodePort } = frontends;
 const spread = slices('web', ['pod-a', 'pod-c']);
@@ -118,7 +118,7 @@ const externalPolicy: readonly Story[] = [
     name: 'External policy Local with detector BridgeInterface: who comes by the bridge is inside',
     covers: ['5.4', '5.6'],
     settings: bridge,
-    differsIn: hasOnePool,
+    differsIn: { ...hasOnePool, ...tellsPodsByAddress },
     steps: [
       apply(reachable(externalLocal), ...spread),
       connect('pod-b', loadBalancer, answered({ 'pod-a': 'own', 'pod-c': 'own' })),

@@ -4,6 +4,7 @@ import { service, slices } from '../lab/objects.ts';
 import { PROTOCOLS } from '../lab/outcome.ts';
 import { answered, apply, at, connect, open, refused, resume, type Story } from '../lab/story.ts';
 import { external, lb, NODE_PORT, unknownPort, vip } from './common.ts';
+import { hasNoSCTP } from './differences.ts';
 
 const named = PROTOCOLS.map((protocol) => ({ name: protocol.toLowerCase(), protocol }));
 
@@ -22,6 +23,7 @@ const perProtocol = PROTOCOLS.map(
   (protocol): Story => ({
     name: `${protocol} is served by each kind of frontend`,
     covers: ['5.11'],
+    ...(protocol === 'SCTP' ? { differsIn: hasNoSCTP } : {}),
     steps: [
       apply(web, ...slices('web', ['pod-a', 'pod-c'], onPort(8080, protocol.toLowerCase()))),
       ...[at(vip, 80), at(lb, 80), at(external, 80), at(NODE_IP, NODE_PORT)].map((target) =>
@@ -41,6 +43,7 @@ export const protocolStories: readonly Story[] = [
   {
     name: 'One port number on three protocols leads to three different places',
     covers: ['5.11'],
+    differsIn: hasNoSCTP,
     steps: [
       apply(
         web,

@@ -14,7 +14,7 @@ import {
   type Story,
 } from '../lab/story.ts';
 import { externalLocal, frontends, NODE_PORT, reachable } from './common.ts';
-import { startsWithAllAddresses } from './differences.ts';
+import { endsWithTheProcess, startsWithAllAddresses } from './differences.ts';
 
 const { clusterIp, loadBalancer, nodePort } = frontends;
 const all = slices('web', ['pod-a', 'pod-b', 'pod-c']);
@@ -25,6 +25,7 @@ export const restartStories: readonly Story[] = [
   {
     name: 'Open connections, downloads and UDP flows do not notice a restart',
     covers: ['12.48'],
+    differsIn: endsWithTheProcess,
     steps: [
       apply(
         service('web', {

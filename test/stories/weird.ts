@@ -11,7 +11,7 @@ import {
   unknownPort,
   vip,
 } from './common.ts';
-import { hasOnePool } from './differences.ts';
+import { hasOnePool, sharesNoPorts } from './differences.ts';
 
 const { clusterIp: toVip, loadBalancer, nodePort } = frontends;
 const podA = answered({ 'pod-a': 'node' });
@@ -53,6 +53,7 @@ const hostNetwork: readonly Story[] = [
   {
     name: 'A Service may have the same port on the node as its endpoint there',
     covers: ['5.9'],
+    differsIn: sharesNoPorts,
     steps: [
       apply(
         service('web', { ports: [{ port: 80, nodePort: NODE_PORT }] }),

@@ -1,0 +1,112 @@
+/**
+ * The product as a proxy under test, in a process of its own inside the node: where its sockets are
+ * the node's.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import type { ModeName } from '../../src/config/config.ts';
+import type { KubernetesObject } from '../lab/objects.ts';
+import type { NodeUnderTest, ProxySettings, ProxyUnderTest } from '../lab/proxy.ts';
+import { cleanup, type LogLine, type SwitchableProxy } from './fairlead-proxy.ts';
+
+const program = fileURLToPath(new URL('./fairlead-inside-main.ts', import.meta.url));
+
+export type InsideRequest =
+  | {
+      readonly op: 'start';
+      readonly mode: ModeName;
+      readonly nodeName: string;
+      readonly settings: ProxySettings;
+      readonly objects: readonly KubernetesObject[];
+      readonly netfilter: 'present' | 'absent';
+    }
+  | { readonly op: 'apply'; readonly objects: readonly KubernetesObject[] }
+  | { readonly op: 'switch'; readonly mode: ModeName }
+  | { readonly op: 'stop' };
+
+export type InsideReply =
+  | { readonly kind: 'done'; readonly error?: string }
+  | { readonly kind: 'log'; readonly line: LogLine };
+
+export interface InsideOptions {
+  /** Is told each line. */
+  readonly log?: (line: LogLine) => void;
+  /** `absent`: a kernel without nf_tables, iptables and IPVS. */
+  readonly netfilter?: 'present' | 'absent';
+}
+
+export interface KillableProxy extends SwitchableProxy {
+  /** kill -9 */
+  kill(): Promise<void>;
+}
+
+interface FairleadInside extends ProxyUnderTest {
+  start(...args: Parameters<ProxyUnderTest['start']>): Promise<KillableProxy>;
+}
+
+export function fairleadInside(
+  mode: ModeName,
+  { log = () => {}, netfilter = 'present' }: InsideOptions = {},
+): FairleadInside {
+  return {
+    mode,
+    start: async (node, settings, objects) => {
+      const proxy = new ProxyProcess(node, log);
+      const { nodeName } = node;
+      await proxy.ask({ op: 'start', mode, nodeName, settings, objects, netfilter });
+      return proxy;
+    },
+    cleanup,
+  };
+}
+
+class ProxyProcess implements KillableProxy {
+  readonly #child: ChildProcess;
+  readonly #ended: Promise<unknown>;
+  /** Of the request under way; there is one at a time. */
+  #settle: ((error: Error | undefined) => void) | undefined;
+
+  constructor({ namespace }: NodeUnderTest, log: (line: LogLine) => void) {
+    const argv = ['netns', 'exec', namespace, process.execPath, program];
+    this.#child = spawn('ip', argv, { stdio: ['pipe', 'pipe', 'inherit'] });
+    createInterface({ input: this.#child.stdout! }).on('line', (text) => {
+      const reply = JSON.parse(text) as InsideReply;
+      if (reply.kind === 'log') log(reply.line);
+      else this.#settle?.(reply.error === undefined ? undefined : new Error(reply.error));
+    });
+    this.#child.stdin!.on('error', () => {});
+    this.#ended = new Promise((resolve) => this.#child.once('close', resolve));
+    void this.#ended.then(() => this.#settle?.(new Error('     fairlead: the process has ended')));
+  }
+
+  ask(request: InsideRequest): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#settle = (error) => (error === undefined ? resolve() : reject(error));
+      this.#child.stdin!.write(`${JSON.stringify(request)}\n`);
+    });
+  }
+
+  apply(objects: readonly KubernetesObject[]): Promise<void> {
+    return this.ask({ op: 'apply', objects });
+  }
+
+  switchTo(mode: ModeName): Promise<void> {
+    return this.ask({ op: 'switch', mode });
+  }
+
+  /** Nothing of it keeps the process from ending by itself. */
+  async stop(): Promise<void> {
+    try {
+      await this.ask({ op: 'stop' });
+    } finally {
+      this.#child.stdin!.end();
+      await this.#ended;
+    }
+  }
+
+  async kill(): Promise<void> {
+    this.#child.kill('SIGKILL');
+    await this.#ended;
+  }
+}

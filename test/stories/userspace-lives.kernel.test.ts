@@ -1,0 +1,104 @@
+/** What a process of mode userspace leaves to the next one, and to other modes. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { clusterIp, FAMILIES } from '../lab/addresses.ts';
+import { createLab, type Lab } from '../lab/lab.ts';
+import { BASELINE, type KubernetesObject, service, slices } from '../lab/objects.ts';
+import { Downloads, objects, settings, untilTold, vip } from './downloads.ts';
+import { fairleadInside, type KillableProxy } from './fairlead-inside.ts';
+import type { LogLine } from './fairlead-proxy.ts';
+
+let lab: Lab;
+let downloads: Downloads;
+beforeAll(async () => {
+  lab = await createLab();
+  downloads = new Downloads(lab);
+});
+afterAll(() => lab.close());
+
+const other = clusterIp(11);
+const others = [...BASELINE, service('other', { clusterIp: other }), ...slices('other', ['pod-b'])];
+const lines: LogLine[] = [];
+const proxy = fairleadInside('userspace', { log: (line) => lines.push(line) });
+
+function start(wanted: readonly KubernetesObject[]): Promise<KillableProxy> {
+  lines.length = 0;
+  return proxy.start(lab.node, settings, wanted);
+}
+
+/** Addresses of the link, sorted; undefined when there is no link. */
+async function bound(): Promise<string[] | undefined> {
+  const output = await lab.node.run(['ip', '-json', 'addr', 'show']);
+  const links = JSON.parse(output) as {
+    readonly ifname: string;
+    readonly addr_info: readonly { readonly local: string }[];
+  }[];
+  const link = links.find(({ ifname }) => ifname === 'fairlead0');
+  return link?.addr_info.map(({ local }) => local).sort();
+}
+
+function addressesOf(...some: readonly (typeof vip)[]): string[] {
+  return some.flatMap((each) => FAMILIES.map((family) => each[family])).sort();
+}
+
+test('after kill -9 the next process serves on, and no address of a Service that has gone stays', async () => {
+  await downloads.listen();
+  const killed = await start([...objects, ...others.slice(BASELINE.length)]);
+  await downloads.connect();
+  await killed.kill();
+  expect(await bound()).toEqual(addressesOf(vip, other));
+  const again = await start(objects);
+  expect(await bound()).toEqual(addressesOf(vip));
+  await downloads.connect();
+  await again.stop();
+  expect(await bound()).toEqual(addressesOf(vip));
+  await proxy.cleanup(lab.node);
+  expect(await bound()).toBeUndefined();
+  await lab.reset();
+});
+
+test('other modes take over from it, and it from them, while the process runs', async () => {
+  await downloads.listen();
+  const running = await start(objects);
+  for (const mode of ['nftables', 'iptables'] as const) {
+    lines.length = 0;
+    await running.switchTo(mode);
+    await untilTold(lines, 'Took over from another mode, its objects are removed');
+    expect(await bound()).toBeUndefined();
+    await downloads.connect();
+    expect(await lab.node.run(['ss', '-Htln', 'sport', '=', ':80'])).not.toContain(vip.IPv4);
+
+    await running.switchTo('userspace');
+    while (/fairlead|KUBE-SERVICES/.test(await lab.node.run(['nft', 'list', 'ruleset'])))
+      await sleep(20);
+    expect(await bound()).toEqual(addressesOf(vip));
+    await downloads.connect();
+  }
+  await running.stop();
+  await proxy.cleanup(lab.node);
+  await lab.reset();
+});
+
+test('a node whose kernel has no netfilter comes to it from any mode, and the log says why', async () => {
+  await downloads.listen();
+  for (const [mode, ...steps] of [
+    ['ipvs', 'ipvs to iptables', 'iptables to userspace'],
+    ['nftables', 'nftables to iptables', 'iptables to userspace'],
+    ['iptables', 'iptables to userspace'],
+  ] as const) {
+    const told: LogLine[] = [];
+    const bare = fairleadInside(mode, { log: (line) => told.push(line), netfilter: 'absent' });
+    const running = await bare.start(lab.node, settings, objects);
+    await downloads.connect();
+    const fallbacks = told.filter(({ msg }) => msg === 'Falling back to another mode');
+    expect(fallbacks.map(({ from, to }) => `${from} to ${to}`)).toEqual(steps);
+    for (const { reason } of fallbacks) expect(reason).toContain('nf_tables');
+    await running.stop();
+    const advice = 'Configuration may be incomplete or incorrect';
+    const isTrouble = ({ level, msg }: LogLine): boolean => level !== 'info' && msg !== advice;
+    expect(told.filter(isTrouble)).toEqual(fallbacks);
+    expect(await lab.node.run(['nft', 'list', 'ruleset'])).toBe('');
+    await bare.cleanup(lab.node);
+  }
+  await lab.reset();
+});
