@@ -3,27 +3,39 @@ import type { FakeStore, Raw } from './api-server-store.ts';
 /** What the controllers of a real cluster write into each object, so that sizes are real. */
 const uid = '3e0b6a5c-9d5f-4c1e-8a57-000000000000';
 
+const families = ['IPv4', 'IPv6'] as const;
+type Family = (typeof families)[number];
+
+/** What `populate` is to make. */
+export interface ClusterSize {
+  readonly services: number;
+  /** Of each Service, in each family. */
+  readonly endpoints: number;
+  /** Services have an address and a slice of each family; else of IPv4 alone. */
+  readonly dualStack?: boolean;
+}
+
 /**
- * Fills a store with Services, `svc-<i>` in 50 namespaces, each with one EndpointSlice, and a
- * ServiceCIDR. Addresses are unique up to 65,536 Services of 254 endpoints.
+ * Fills a store with Services, `svc-<i>` in 50 namespaces, each with one EndpointSlice a family,
+ * and a ServiceCIDR. Addresses are unique up to 65,536 Services of 254 endpoints.
  */
 export function populate(
   store: FakeStore,
-  { services, endpoints }: { services: number; endpoints: number },
+  { services, endpoints, dualStack = false }: ClusterSize,
 ): void {
+  const used = dualStack ? families : (['IPv4'] as const);
+  const cidrs = { IPv4: '10.96.0.0/12', IPv6: 'fd00:96::/108' };
   store.apply({
     kind: 'ServiceCIDR',
     metadata: { name: 'kubernetes' },
-    spec: { cidrs: ['10.96.0.0/12'] },
+    spec: { cidrs: used.map((family) => cidrs[family]) },
   });
   for (let i = 0; i < services; i += 1) {
-    store.apply(service(i));
-    store.apply(
-      slice(
-        i,
-        Array.from({ length: endpoints }, (_, j) => address(i, j)),
-      ),
-    );
+    store.apply(service(i, used));
+    for (const family of used) {
+      const addresses = Array.from({ length: endpoints }, (_, j) => address(family, i, j));
+      store.apply(slice(i, family, addresses));
+    }
   }
 }
 
@@ -60,7 +72,8 @@ function replaceAddress(json: string, index: number, number: number): string {
   return json.slice(0, from) + address + json.slice(json.indexOf('"', from));
 }
 
-function address(i: number, j: number): string {
+function address(family: Family, i: number, j: number): string {
+  if (family === 'IPv6') return `fd00:11::${i.toString(16)}:${(j + 1).toString(16)}`;
   return `${11 + (j >> 8)}.${(i >> 8) & 255}.${i & 255}.${(j & 255) + 1}`;
 }
 
@@ -69,8 +82,12 @@ function trigger(): Raw {
   return { annotations: { 'endpoints.kubernetes.io/last-change-trigger-time': at } };
 }
 
-function service(i: number): Raw {
-  const clusterIP = `10.${96 + (i >> 16)}.${(i >> 8) & 255}.${i & 255}`;
+function service(i: number, used: readonly Family[]): Raw {
+  const addresses = {
+    IPv4: `10.${96 + (i >> 16)}.${(i >> 8) & 255}.${i & 255}`,
+    IPv6: `fd00:96::${(i >> 16).toString(16)}:${(i & 0xffff).toString(16)}`,
+  };
+  const clusterIPs = used.map((family) => addresses[family]);
   return {
     kind: 'Service',
     metadata: {
@@ -80,11 +97,11 @@ function service(i: number): Raw {
       creationTimestamp: '2026-01-01T00:00:00Z',
     },
     spec: {
-      clusterIP,
-      clusterIPs: [clusterIP],
+      clusterIP: clusterIPs[0],
+      clusterIPs,
       internalTrafficPolicy: 'Cluster',
-      ipFamilies: ['IPv4'],
-      ipFamilyPolicy: 'SingleStack',
+      ipFamilies: used,
+      ipFamilyPolicy: used.length === 1 ? 'SingleStack' : 'RequireDualStack',
       ports: [{ name: 'http', port: 80, protocol: 'TCP', targetPort: 8080 }],
       selector: { app: `svc-${i}` },
       sessionAffinity: 'None',
@@ -94,11 +111,11 @@ function service(i: number): Raw {
   };
 }
 
-function slice(i: number, addresses: readonly string[]): Raw {
+function slice(i: number, family: Family, addresses: readonly string[]): Raw {
   return {
     kind: 'EndpointSlice',
     metadata: {
-      name: `svc-${i}-abcde`,
+      name: `svc-${i}-${family === 'IPv4' ? 'abcde' : 'vwxyz'}`,
       namespace: `ns-${i % 50}`,
       uid,
       creationTimestamp: '2026-01-01T00:00:00Z',
@@ -109,7 +126,7 @@ function slice(i: number, addresses: readonly string[]): Raw {
       },
       ...trigger(),
     },
-    addressType: 'IPv4',
+    addressType: family,
     endpoints: addresses.map((text, j) => ({
       addresses: [text],
       conditions: { ready: true, serving: true, terminating: false },

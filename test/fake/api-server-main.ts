@@ -15,13 +15,13 @@ import { parseArgs } from 'node:util';
 import type { Resource } from '../../src/source/source.ts';
 import { FakeApiServer, type FaultRule } from './api-server.ts';
 import { createAuthority } from './api-server-certificate.ts';
-import { populate, replaceEndpoints } from './api-server-cluster.ts';
+import { type ClusterSize, populate, replaceEndpoints } from './api-server-cluster.ts';
 import type { Raw } from './api-server-store.ts';
 import type { Disturbance } from './api-server-watch.ts';
 
 type Command =
   /** So many Services with a slice each. */
-  | { readonly do: 'populate'; readonly services: number; readonly endpoints: number }
+  | ({ readonly do: 'populate' } & ClusterSize)
   /** One endpoint in each of so many slices gets another address; answered when it is sent. */
   | { readonly do: 'replace'; readonly count: number }
   /** The same at a rate, for a time; answered when it is over. */

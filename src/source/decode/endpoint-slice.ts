@@ -4,6 +4,7 @@ import {
   type Family,
   parseAddress,
   parseIPv4Number,
+  readIPv6,
 } from '../../state/address.ts';
 import { Condition, type EndpointSlice, type SlicePort } from '../../state/types.ts';
 import type { Interner } from '../interner.ts';
@@ -178,6 +179,8 @@ function decodeEndpointAddress(
       bytes[at + 3] = value;
       return true;
     }
+  } else if (readIPv6(text, bytes, at) && isOrdinaryIPv6(bytes[at]!)) {
+    return true;
   }
   const problem = addressProblem(text, family, bytes, at);
   if (problem !== undefined) door.refuse('addresses[0]', problem);
@@ -205,6 +208,11 @@ function isSpecialIPv4(value: number): boolean {
   const first = value >>> 24;
   if (value === 0 || first === 127) return true;
   return value >>> 16 === 0xa9fe || (first >= 224 && first <= 239);
+}
+
+/** By its first byte: of 2000::/3 or fc00::/7, where nothing is special and nothing is IPv4. */
+function isOrdinaryIPv6(first: number): boolean {
+  return (first & 0xe0) === 0x20 || (first & 0xfe) === 0xfc;
 }
 
 /**
