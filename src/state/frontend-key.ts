@@ -7,6 +7,8 @@ import type { Frontend } from './types.ts';
  */
 export type FrontendKey = EndpointKey;
 
+const keyOfIPv6 = Buffer.alloc(18);
+
 export function frontendKey({ address, port }: Frontend): FrontendKey {
   if (address === undefined) return nodePortKey(port);
   const { bytes, family } = address;
@@ -14,7 +16,9 @@ export function frontendKey({ address, port }: Frontend): FrontendKey {
     const number = ((bytes[0]! << 24) | (bytes[1]! << 16) | (bytes[2]! << 8) | bytes[3]!) >>> 0;
     return number * 0x1_0000 + port;
   }
-  return Buffer.from([...bytes, port >> 8, port & 0xff]).toString('latin1');
+  keyOfIPv6.set(bytes);
+  keyOfIPv6.writeUInt16BE(port, 16);
+  return keyOfIPv6.toString('latin1');
 }
 
 export function nodePortKey(port: number): FrontendKey {

@@ -51,6 +51,7 @@ export interface ApplierOptions {
   readonly committed: (key: string, change: Change, previous: Forwarding | undefined) => void;
 }
 
+/** Changes that nothing has to be written for are a flight, too. */
 interface Flight {
   readonly changes: ReadonlyMap<string, Change>;
   readonly outcome: Promise<Failure | undefined>;
@@ -203,7 +204,7 @@ export class Applier {
     try {
       const batch = this.#planner.take();
       if (batch !== undefined) this.#launch(batch, changes, purpose);
-      else for (const [key, change] of changes) this.#inForce(key, change);
+      else this.#flight = { changes, outcome: this.#putInForce(changes) };
       return undefined;
     } catch (error) {
       return this.#blame(new Set(), changes, [asKernelFailure(error as Error)]);
@@ -236,11 +237,7 @@ export class Applier {
     this.#bytesMax = Math.min(this.#largestBytes, this.#bytesMax * 2);
     this.#pace(batch.ops.length, clock.now() - startedMs);
     const committedMs = clock.now();
-    const pacer = new Pacer(clock, this.#options.sliceMs);
-    for (const [key, change] of changes) {
-      this.#inForce(key, change);
-      if (pacer.spent) await pacer.rest();
-    }
+    await this.#putInForce(changes);
     const causes = [...changes.values()].flatMap(({ cause }) => (cause ? [cause] : []));
     this.#options.observer({
       kind: 'committed',
@@ -302,6 +299,14 @@ export class Applier {
       failures: [...(failure?.failures ?? []), own],
       partly: failure?.partly ?? false,
     };
+  }
+
+  async #putInForce(changes: ReadonlyMap<string, Change>): Promise<undefined> {
+    const pacer = new Pacer(this.#options.clock, this.#options.sliceMs);
+    for (const [key, change] of changes) {
+      this.#inForce(key, change);
+      if (pacer.spent) await pacer.rest();
+    }
   }
 
   #inForce(key: string, change: Change): void {

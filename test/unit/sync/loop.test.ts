@@ -81,6 +81,31 @@ describe('the start', () => {
     await world.stop();
   });
 
+  it('lets the event loop turn while it finds everything as wanted', async () => {
+    const first = new World();
+    first.addServices(0, 20);
+    await first.start();
+    await first.stop();
+
+    let turn = 0;
+    const count = (): void => {
+      turn += 1;
+      counting = setImmediate(count);
+    };
+    let counting = setImmediate(count);
+    const changedAt: number[] = [];
+    const follower = { moving() {}, changed: () => changedAt.push(turn), settled() {} };
+    const second = new World({ sliceMs: 0 }, first.kernel, undefined, follower);
+    second.addServices(0, 20);
+    second.synced();
+    second.run();
+    while (!second.loop.settled) await quiet();
+    clearImmediate(counting);
+    expect(changedAt).toHaveLength(20);
+    expect(new Set(changedAt).size).toBe(20);
+    await second.stop();
+  });
+
   it('writes nothing when a predecessor left everything as wanted', async () => {
     const first = new World();
     first.addServices(0, 50);
