@@ -160,13 +160,14 @@ export class Engine {
   }
 
   #makeReconciler(family: Family): ConntrackReconciler {
-    const { clock, conntrack, conntrackObserver, interfaces } = this.#options;
+    const { clock, conntrack, conntrackObserver, interfaces, mode } = this.#options;
     return new ConntrackReconciler({
       family,
       conntrack,
       clock,
       observer: conntrackObserver,
       localAddresses: () => interfaces().filter((address) => !isLoopback(address)),
+      untranslated: mode.name === 'userspace' ? 'right' : 'wrong',
     });
   }
 

@@ -8,9 +8,10 @@
  * What contradicts, by the original destination of an entry:
  * 1. Somebody holds that frontend, and the reply source is none of his endpoints. This covers an
  *    endpoint that went, one whose port changed, and an entry from before the frontend existed,
- *    which is not translated at all (reply source = original destination). Without any endpoint
- *    left everything contradicts, for the frontend is to be refused: the rule that refuses does not
- *    see a packet that an entry has translated already (upstream's #139628).
+ *    which is not translated at all (reply source = original destination; in a mode that translates
+ *    nothing that is right). Without any endpoint left everything contradicts, for the frontend is
+ *    to be refused: the rule that refuses does not see a packet that an entry has translated
+ *    already (upstream's #139628).
  * 2. Nobody holds it any more, and the reply source is an endpoint that it had while it existed.
  *    Only those: the address may belong to somebody else, whose flows are none of our business.
  *
@@ -127,6 +128,8 @@ export interface Judgement {
   readonly spared: ReadonlyMap<FrontendKey, ReadonlySet<EndpointKey>>;
   /** Addresses that accept node ports. Asked for only when an entry has a suspect node port. */
   readonly nodePortAddresses: () => readonly Address[];
+  /** Entries that no frontend has translated: right where this node itself serves clients. */
+  readonly untranslated: 'right' | 'wrong';
 }
 
 /** Those of the entries that contradict. */
@@ -146,10 +149,12 @@ class Judge {
   }
 
   contradicts(entries: ConntrackEntries, index: number): boolean {
-    const { held, suspects, spared } = this.#judgement;
+    const { held, suspects, spared, untranslated } = this.#judgement;
     const keys = this.#frontendsOf(entries, index);
     if (!keys.some((key) => suspects.has(key))) return false;
     const replySource = entries.key(index, 'replySource');
+    const isUntranslated = replySource === entries.key(index, 'originalDestination');
+    if (untranslated === 'right' && isUntranslated) return false;
     if (keys.some((key) => spared.get(key)?.has(replySource))) return false;
     // An address and port of a Service is looked up before a node port.
     const holder = keys.map((key) => held.get(key)).find((forwarding) => forwarding !== undefined);

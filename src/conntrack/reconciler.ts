@@ -29,6 +29,8 @@ export interface ConntrackReconcilerOptions {
   readonly observer: ConntrackObserver;
   /** Reads the addresses of this machine that accept node ports when `all` do. */
   readonly localAddresses: () => readonly Address[];
+  /** Default: wrong. */
+  readonly untranslated?: Judgement['untranslated'];
 }
 
 const protocols = ['UDP', 'SCTP', 'TCP'] as const satisfies readonly Protocol[];
@@ -192,6 +194,7 @@ export class ConntrackReconciler {
       suspects: frontends.due,
       spared: frontends.fresh,
       nodePortAddresses: () => this.#acceptingAddresses(),
+      untranslated: this.#options.untranslated ?? 'wrong',
     };
     const candidates = await this.#candidates(entries, judgement);
     const stale = await this.#atRest(candidates, judgement);

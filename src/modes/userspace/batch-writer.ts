@@ -134,10 +134,10 @@ export class BatchWriter {
 
   /** The deletion of those that were not there before. */
   #added(result: ApplyResult): Uint8Array {
-    const refused = result.kind === 'applied' ? [] : result.failures.map(({ entry }) => entry);
-    return this.#deletion(
-      this.#bound.flatMap(({ value }, i) => (refused.includes(i) ? [] : value)),
-    );
+    const failures = result.kind === 'applied' ? [] : result.failures;
+    const refused = new Set(failures.map(({ entry }) => entry));
+    const added = this.#bound.filter((_, i) => !refused.has(i));
+    return this.#deletion(added.map(({ value }) => value));
   }
 
   #culprits({ op, entry }: KernelFailure): string[] {

@@ -14,11 +14,12 @@ interface Circumstances {
   readonly earlier?: readonly Step[];
   /** Addresses that accept node ports. */
   readonly nodes?: readonly string[];
+  readonly untranslated?: 'right';
 }
 
 /** Which of the entries, each `DESTINATION < REPLY SOURCE`, contradict after the changes. */
 function stale(steps: readonly Step[], entries: readonly string[], given: Circumstances = {}) {
-  const { earlier = [], nodes = [nodeAddress] } = given;
+  const { earlier = [], nodes = [nodeAddress], untranslated = 'wrong' } = given;
   const frontends = new Frontends();
   for (const [previous, next] of earlier) frontends.changed(previous, next);
   frontends.ripen();
@@ -36,6 +37,7 @@ function stale(steps: readonly Step[], entries: readonly string[], given: Circum
     suspects: frontends.due,
     spared: frontends.fresh,
     nodePortAddresses: () => nodes.map(address),
+    untranslated,
   });
   return Array.from({ length: found.length }, (_, i) => entries[found.id(i) - 1]);
 }
@@ -46,6 +48,14 @@ const none = dns([]);
 const toFirst = '10.96.0.10:53 < 10.244.0.1:5353';
 const toSecond = '10.96.0.10:53 < 10.244.0.2:5353';
 const notTranslated = '10.96.0.10:53 < 10.96.0.10:53';
+
+describe('a mode that translates nothing', () => {
+  it('keeps its own entries, and deletes those of another mode to an endpoint that went', () => {
+    const entries = [toFirst, toSecond, notTranslated];
+    expect(stale([[both, one]], entries, { untranslated: 'right' })).toEqual([toSecond]);
+    expect(stale([[both, one]], entries)).toEqual([toSecond, notTranslated]);
+  });
+});
 
 describe('an endpoint that went', () => {
   it('takes the entries that point at it along, and no other', () => {
