@@ -177,7 +177,7 @@ export class App {
       of.nodePortAddresses,
       of.modes[this.mode],
       this.mode === 'ipvs' ? of.ipvs : undefined,
-      this.mode === 'userspace' ? of.userspace : undefined,
+      this.mode === 'userspace' ? [of.userspace, of.iptables] : undefined,
     ];
     if (!isDeepStrictEqual(ruled(before), ruled(config))) this.#succession?.renew();
   }

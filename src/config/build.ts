@@ -20,7 +20,6 @@ import { deepFreeze } from './freeze.ts';
 import { type HostPort, splitHostPort } from './host-port.ts';
 import { infoBufferBytesMax } from './logging-rules.ts';
 import { resolveModes } from './mode-settings.ts';
-import { parsePortRange } from './port-range.ts';
 import { defaultSettings } from './settings.ts';
 import { checkBounds, checkPortRange } from './validate.ts';
 import { kubernetesVersion } from './version.ts';
@@ -119,13 +118,9 @@ function resolveUserspace(settings: Settings): { value: UserspaceConfig; warning
     ...checkBounds(settings, 'udpIdleTimeout'),
     ...checkPortRange(settings.portRange),
   ].map(({ field, detail }) => `${field} is not used: ${detail}`);
-  const range = parsePortRange(settings.portRange);
   const idle = settings.udpIdleTimeout;
   return {
-    value: {
-      portRange: range.ok ? range.value : undefined,
-      udpIdleTimeoutMs: toMs(idle > 0n ? idle : defaultSettings.udpIdleTimeout),
-    },
+    value: { udpIdleTimeoutMs: toMs(idle > 0n ? idle : defaultSettings.udpIdleTimeout) },
     warnings,
   };
 }

@@ -31,7 +31,7 @@ const effects: Readonly<Record<Exclude<keyof Config, 'modes'>, Effect>> = {
   mode: 'live',
   iptables: 'mode',
   ipvs: 'mode',
-  userspace: 'mode',
+  userspace: 'live',
   detectLocal: 'live',
   nodePortAddresses: 'live',
   oomScoreAdj: 'live',

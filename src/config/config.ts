@@ -87,8 +87,6 @@ export interface IpvsConfig {
 }
 
 export interface UserspaceConfig {
-  /** Inclusive range of host ports to proxy on; undefined = the kernel chooses. */
-  readonly portRange: { readonly first: number; readonly last: number } | undefined;
   /** How long an idle UDP association is kept; always above 0. */
   readonly udpIdleTimeoutMs: number;
 }

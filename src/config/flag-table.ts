@@ -327,7 +327,8 @@ export type FlagValue<Name extends FlagName> = FlagValueByType[(typeof table)[Na
 /** Flags that kube-proxy once had, or has on Windows: unknown today, with what to do instead. */
 export const formerFlags: Readonly<Record<string, string>> = {
   'udp-timeout': 'set udpIdleTimeout in a configuration file; it is for mode userspace only',
-  'proxy-port-range': 'set portRange in a configuration file; it is for mode userspace only',
+  'proxy-port-range':
+    'portRange in a configuration file is checked, but no mode needs ports of its own',
   'cleanup-iptables': 'use --cleanup',
   'resource-container': 'let the supervisor put the process into its cgroup',
   'log-dir': 'logs go to stderr; redirect them',

@@ -223,6 +223,7 @@ function uselessFields(given: GivenSettings, mode: string): string[] {
   return (Object.keys(given) as FieldPath[]).flatMap((field) => {
     const { origin } = fields[field];
     if (origin === 'windows') return [`${field} is for Windows nodes and has no effect here`];
+    if (field === 'portRange') return [`${field} has no effect: no mode needs ports of its own`];
     if (origin === 'older' && mode !== 'userspace') {
       return [`${field} only matters in mode userspace`];
     }

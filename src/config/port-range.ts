@@ -7,7 +7,7 @@ export interface PortRange {
 }
 
 /**
- * Reads the port range of mode userspace: `30000-32767`, `30000+100` (the first and 100 more), one
+ * Reads the port range of the older reference: `30000-32767`, `30000+100` (the first and 100 more), one
  * port. Empty and `0-0` mean that any port will do: undefined.
  */
 export function parsePortRange(text: string): Parsed<PortRange | undefined> {

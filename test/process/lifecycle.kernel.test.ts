@@ -209,3 +209,40 @@ test("--cleanup removes our rules and kube-proxy's; --dry-run lists them before"
   const again = new Program(namespace, '--cleanup', '--dry-run');
   expect([await again.exitCode, again.stdout]).toEqual([0, '']);
 });
+
+test('mode userspace follows its file, leaves its addresses when it ends, and is cleaned up', async () => {
+  const place = await Place.make();
+  const { namespace } = place;
+  const listening = (): Promise<string> => namespace.run('ss', ['-Htln', 'sport', '=', ':80']);
+  const bound = (): Promise<string> => namespace.run('ip', ['-brief', 'addr', 'show']);
+  place.configure({ mode: 'userspace' });
+  const program = place.start();
+  await program.told(inForce, 2);
+  expect(await listening()).toContain('10.96.0.10:80');
+  expect(await bound()).toMatch(/^fairlead0 .* 10\.96\.0\.10\/32/m);
+  expect(await place.ruleset()).toBe('');
+
+  place.configure({ mode: 'userspace', udpIdleTimeout: '2s' });
+  const changed = await program.told('Configuration has changed and is in force');
+  expect(changed.fields).toEqual(['userspace.udpIdleTimeout']);
+  await program.told(inForce, 4);
+  expect(await listening()).toContain('10.96.0.10:80');
+
+  place.configure({ mode: 'nftables' });
+  await program.told('Took over from another mode, its objects are removed');
+  expect(await bound()).not.toContain('fairlead0');
+  expect(await listening()).toBe('');
+  place.configure({ mode: 'userspace' });
+  await program.told('Took over from another mode, its objects are removed', 2);
+  expect(await listening()).toContain('10.96.0.10:80');
+
+  program.kill('SIGTERM');
+  expect(await program.exitCode).toBe(0);
+  expect(program.words).toBe('');
+  expect(await bound()).toContain('10.96.0.10/32');
+  expect(await listening()).toBe('');
+  const removing = new Program(namespace, '--cleanup');
+  expect(await removing.exitCode).toBe(0);
+  expect(removing.stdout).toContain('removed interface fairlead0\n');
+  expect(await bound()).not.toContain('fairlead0');
+});

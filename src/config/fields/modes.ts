@@ -24,7 +24,7 @@ export const modeFields = {
     meaning:
       'What carries the traffic. Empty: nftables when the kernel can do it, else iptables. A ' +
       'mode that the kernel cannot do falls back: nftables and ipvs to iptables, iptables to ' +
-      'userspace.',
+      'userspace, which needs nothing but sockets and addresses.',
   },
   'nftables.masqueradeBit': {
     type: 'int32',

@@ -7,7 +7,9 @@ export const otherFields = {
     rules: 'first-last, first+count or one port; enforced in mode userspace, else only warned of',
     errorPath: 'PortRange',
     origin: 'older',
-    meaning: 'Host ports that mode userspace may listen on. Empty or 0-0: any.',
+    meaning:
+      'Host ports that rules of mode userspace once redirected to. Checked, and without effect: the ' +
+      'mode listens at the addresses and ports of Services themselves.',
   },
   udpIdleTimeout: {
     type: 'duration',
@@ -16,7 +18,9 @@ export const otherFields = {
     boundsIn: ['userspace'],
     errorPath: 'UDPIdleTimeout',
     origin: 'older',
-    meaning: 'How long mode userspace keeps an idle UDP exchange.',
+    meaning:
+      'How long mode userspace keeps a UDP client at its endpoint while neither sends. A resolver ' +
+      'that answers later answers nobody.',
   },
   windowsRunAsService: {
     type: 'bool',

@@ -223,14 +223,15 @@ describe('other rules', () => {
   });
 
   test.each([
-    ['30000-32767', { first: 30_000, last: 32_767 }],
-    ['30000+10', { first: 30_000, last: 30_010 }],
-    ['30000', { first: 30_000, last: 30_000 }],
-    ['0-0', undefined],
-    ['', undefined],
-  ])('port range "%s" is read for mode userspace', (text, range) => {
-    const { userspace } = configOf(loadFile(`mode: userspace\nportRange: "${text}"`));
-    expect(userspace).toEqual({ portRange: range, udpIdleTimeoutMs: 250 });
+    ['30000-32767', 1],
+    ['30000+10', 1],
+    ['30000', 1],
+    ['0-0', 1],
+    ['', 0],
+  ])('port range "%s" is understood, and has no effect', (text, count) => {
+    const { warnings } = running(loadFile(`mode: userspace\nportRange: "${text}"`));
+    const words = 'portRange has no effect: no mode needs ports of its own';
+    expect(warnings).toEqual([words].slice(0, count));
   });
 
   test.each(['2-1', '1-65536', 'x', '-1', '1-2-3'])('port range "%s" is not one', (text) => {
