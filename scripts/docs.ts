@@ -141,8 +141,8 @@ nftables:
 - Durations are strings of numbers with units: \`"250ms"\`, \`"30s"\`, \`"1h30m"\`. ISO 8601
   durations are not taken here; \`fairlead config convert --from ovhcloud\` translates them.
 - IPv4 addresses and prefix lengths may have leading zeros, which do not make them octal.
-- Each mode reads its own section; iptables, ipvs and userspace mode share
-  \`iptables.masqueradeBit\` and \`iptables.masqueradeAll\`. With an empty \`mode\`, and after
+- Each mode reads its own section; iptables and ipvs mode share \`iptables.masqueradeBit\` and
+  \`iptables.masqueradeAll\`, iptables and userspace mode the rest of \`iptables\`. With an empty \`mode\`, and after
   falling back, a mode whose section gives nothing takes what the section of the requested mode
   gives (an empty \`mode\` counts as iptables).
 - The file has at most 1 MiB and one document.

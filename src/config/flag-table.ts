@@ -138,7 +138,7 @@ const modeFlags = {
     group: 'mode',
     field: 'iptables.masqueradeBit',
     meaning:
-      'Bit of the packet mark that asks for masquerading, in iptables, ipvs and userspace mode; ' +
+      'Bit of the packet mark that asks for masquerading, in iptables and ipvs mode; ' +
       'for mode nftables only a file can set it.',
   },
   'iptables-localhost-nodeports': {

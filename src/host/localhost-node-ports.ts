@@ -1,4 +1,4 @@
-/** Node ports on loopback addresses, which only iptables mode has (behaviour document 5.9, 7.7). */
+/** Node ports on loopback addresses, in modes iptables and userspace (behaviour document 7.7). */
 import type { Config } from '../config/config.ts';
 import { cidrContains, type Family } from '../state/address.ts';
 import type { SettingChange } from './conntrack.ts';

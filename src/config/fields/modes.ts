@@ -72,13 +72,13 @@ export const modeFields = {
   },
   'iptables.masqueradeAll': {
     type: 'bool',
-    meaning: `${masqueradeAll} Also holds for ipvs and userspace mode.`,
+    meaning: `${masqueradeAll} Also holds for ipvs mode.`,
   },
   'iptables.localhostNodePorts': {
     type: 'bool',
     default: 'true',
     keepsZero: true,
-    meaning: 'Let node ports answer on 127.0.0.1 too; iptables mode and IPv4 only.',
+    meaning: 'Let node ports answer on 127.0.0.1 too; iptables and userspace mode, IPv4 only.',
   },
   'iptables.syncPeriod': {
     type: 'duration',
