@@ -14,7 +14,7 @@ import type { ServedFrontend } from './frontends.ts';
 import { linkName } from './layout.ts';
 import { addLink } from './link.ts';
 import { untilLocal } from './local-route.ts';
-import type { Switchboard } from './switchboard.ts';
+import type { Sockets } from './switchboard.ts';
 
 interface Planned<T> {
   readonly owner: string;
@@ -29,20 +29,20 @@ const socketsPerTurn = 64;
 
 export class BatchWriter {
   readonly #family: Family;
-  readonly #switchboard: Switchboard;
+  readonly #sockets: Sockets;
   /** By frontend id; undefined = nothing is to listen. */
-  readonly #sockets = new Map<string, Planned<ServedFrontend | undefined>>();
+  readonly #planned = new Map<string, Planned<ServedFrontend | undefined>>();
   readonly #bound: Planned<Uint8Array>[] = [];
   readonly #unbound: Uint8Array[] = [];
   #link: 'is there' | 'missing' = 'is there';
 
-  constructor(family: Family, switchboard: Switchboard) {
+  constructor(family: Family, sockets: Sockets) {
     this.#family = family;
-    this.#switchboard = switchboard;
+    this.#sockets = sockets;
   }
 
   get byteLength(): number {
-    const { size } = this.#sockets;
+    const { size } = this.#planned;
     return (size + this.#bound.length + this.#unbound.length) * entryBytes;
   }
 
@@ -61,18 +61,18 @@ export class BatchWriter {
 
   /** A socket listens for the frontend, or serves it in this way from now on. */
   serve(owner: string, frontend: ServedFrontend): void {
-    this.#sockets.set(frontend.id, { owner, value: frontend });
+    this.#planned.set(frontend.id, { owner, value: frontend });
   }
 
   close(id: string): void {
-    this.#sockets.set(id, { owner: '', value: undefined });
+    this.#planned.set(id, { owner: '', value: undefined });
   }
 
   /** Undefined when there is nothing to do. */
   batch(): Batch | undefined {
     const links = this.#link === 'missing' ? 1 : 0;
     const addresses = this.#bound.length + this.#unbound.length;
-    const writes = links + addresses + this.#sockets.size;
+    const writes = links + addresses + this.#planned.size;
     if (writes === 0) return undefined;
     const bound = this.#bound.map(({ value }) => value);
     const ops = addressOps('addressesAdd', this.#family, bound);
@@ -97,12 +97,12 @@ export class BatchWriter {
     if (this.#family === 'IPv6') await untilLocal(this.#bound.map(({ value }) => value));
     const { failures, opened } = await this.#open();
     if (failures.length > 0) {
-      for (const id of opened) this.#switchboard.close(id);
+      for (const id of opened) this.#sockets.close(id);
       return undo(kernel, added, failures);
     }
-    for (const [id, { value }] of this.#sockets) {
-      if (value === undefined) this.#switchboard.close(id);
-      else this.#switchboard.update(value);
+    for (const [id, { value }] of this.#planned) {
+      if (value === undefined) this.#sockets.close(id);
+      else this.#sockets.update(value);
     }
     const unbinding = this.#deletion(this.#unbound);
     const result = without('EADDRNOTAVAIL', await kernel.apply(unbinding));
@@ -113,13 +113,13 @@ export class BatchWriter {
   async #open(): Promise<{ failures: KernelFailure[]; opened: string[] }> {
     const failures: KernelFailure[] = [];
     const opened: string[] = [];
-    const missing = [...this.#sockets.values()].map(({ value }, i) => [i, value] as const);
+    const missing = [...this.#planned.values()].map(({ value }, i) => [i, value] as const);
     const todo = missing.flatMap(([i, value]) =>
-      value === undefined || this.#switchboard.get(value.id) !== undefined ? [] : [{ i, value }],
+      value === undefined || this.#sockets.get(value.id) !== undefined ? [] : [{ i, value }],
     );
     for (let at = 0; at < todo.length; at += socketsPerTurn) {
       const turn = todo.slice(at, at + socketsPerTurn).map(async ({ i, value }) => {
-        const refusal = await this.#switchboard.open(value);
+        const refusal = await this.#sockets.open(value);
         if (refusal === undefined) opened.push(value.id);
         else failures.push({ op: 1 + i, entry: undefined, ...refusal });
       });
@@ -141,7 +141,7 @@ export class BatchWriter {
   }
 
   #culprits({ op, entry }: KernelFailure): string[] {
-    const planned = op === 0 ? this.#bound : [...this.#sockets.values()];
+    const planned = op === 0 ? this.#bound : [...this.#planned.values()];
     const index = op === 0 ? entry : op === undefined ? undefined : op - 1;
     const owner = index === undefined ? undefined : planned[index]?.owner;
     return owner === undefined || owner === '' ? [] : [owner];

@@ -26,7 +26,7 @@ import {
   servedFrontends,
 } from './frontends.ts';
 import { observe, UserspaceObservation } from './observation.ts';
-import type { Switchboard } from './switchboard.ts';
+import type { Sockets } from './switchboard.ts';
 
 interface Owned<T> {
   readonly owner: string;
@@ -38,7 +38,7 @@ const entryBytes = 64;
 
 export class UserspacePlanner implements Planner {
   readonly family: Family;
-  readonly #switchboard: Switchboard;
+  readonly #sockets: Sockets;
   #setting: Setting;
   /** All that is wanted: a change of the environment may concern each of them. */
   readonly #forwardings = new Map<string, Forwarding>();
@@ -56,9 +56,9 @@ export class UserspacePlanner implements Planner {
   readonly #refused = new Map<string, readonly Address[]>();
   #refusedAnew: RefusedAddress[] = [];
 
-  constructor(config: ModeConfig, environment: Environment, switchboard: Switchboard) {
+  constructor(config: ModeConfig, environment: Environment, sockets: Sockets) {
     this.family = config.family;
-    this.#switchboard = switchboard;
+    this.#sockets = sockets;
     this.#setting = { config, environment };
     this.#batch = this.#newBatch();
   }
@@ -166,14 +166,14 @@ export class UserspacePlanner implements Planner {
 
   /** Connections end in peace, also those to an address that nobody wants any more. */
   #unbind(id: string, bytes: Uint8Array, batch: BatchWriter): void {
-    if (this.#switchboard.isBusy(bytes)) this.#lingering.set(id, bytes);
+    if (this.#sockets.isBusy(bytes)) this.#lingering.set(id, bytes);
     else batch.unbind(bytes);
   }
 
   takeDeferred(): Batch | undefined {
     const batch = this.#newBatch();
     for (const [id, bytes] of this.#lingering) {
-      if (this.#switchboard.isBusy(bytes)) continue;
+      if (this.#sockets.isBusy(bytes)) continue;
       this.#lingering.delete(id);
       this.#observation?.touched.add(id);
       if (!this.#addresses.has(id)) batch.unbind(bytes);
@@ -231,7 +231,7 @@ export class UserspacePlanner implements Planner {
     const owner = forwardingKey(wanted.servicePort);
     for (const frontend of servedFrontends(wanted, this.#setting)) {
       if (this.#changes.has(frontend.id)) continue;
-      const held = this.#switchboard.get(frontend.id);
+      const held = this.#sockets.get(frontend.id);
       if (held !== undefined && sameFrontend(held, frontend)) continue;
       this.#batch.serve(owner, frontend);
       if (held === undefined) missing += 1;
@@ -243,7 +243,7 @@ export class UserspacePlanner implements Planner {
   async prune(found: Observation, pause: Pause): Promise<Drift> {
     const { addresses, touched } = own(found);
     let unwanted = 0;
-    for (const { id } of [...this.#switchboard.frontends(this.family)]) {
+    for (const { id } of [...this.#sockets.frontends(this.family)]) {
       await pause();
       if (this.#served.has(id) || this.#served.changes(id)) continue;
       this.#batch.close(id);
@@ -267,7 +267,7 @@ export class UserspacePlanner implements Planner {
   }
 
   #newBatch(): BatchWriter {
-    return new BatchWriter(this.family, this.#switchboard);
+    return new BatchWriter(this.family, this.#sockets);
   }
 }
 

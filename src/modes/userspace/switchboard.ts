@@ -27,6 +27,12 @@ export interface Refusal {
   readonly isLasting: boolean;
 }
 
+/** What batches and planners have to do with sockets. */
+export type Sockets = Pick<
+  Switchboard,
+  'get' | 'frontends' | 'open' | 'update' | 'close' | 'isBusy'
+>;
+
 export class Switchboard {
   readonly #listeners = new Map<string, Listener>();
   readonly #connections = new Connections();

@@ -1,0 +1,244 @@
+/** Any life of a cluster, with sockets that are only written down: also SCTP has some. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  type Drift,
+  type Environment,
+  type ModeConfig,
+  noPause,
+} from '../../../../src/modes/mode.ts';
+import type { ServedFrontend } from '../../../../src/modes/userspace/frontends.ts';
+import { UserspacePlanner } from '../../../../src/modes/userspace/planner.ts';
+import type { Refusal, Sockets } from '../../../../src/modes/userspace/switchboard.ts';
+import type { Family } from '../../../../src/state/address.ts';
+import { sameForwarding } from '../../../../src/state/equal.ts';
+import type { Forwarding } from '../../../../src/state/types.ts';
+import { FakeKernel } from '../../../fake/kernel.ts';
+import { address } from '../../state/build.ts';
+import {
+  type ClusterSpec,
+  clusters,
+  configs,
+  type Edit,
+  edited,
+  edits,
+  type Forwardings,
+  forwardingsOf,
+} from '../nftables/cluster.ts';
+
+class WrittenSockets implements Sockets {
+  readonly #open = new Map<string, ServedFrontend>();
+  /** The next so many are refused. */
+  refusals = 0;
+
+  get(id: string): ServedFrontend | undefined {
+    return this.#open.get(id);
+  }
+
+  *frontends(family: Family): Generator<ServedFrontend> {
+    for (const one of this.#open.values()) if (one.address.family === family) yield one;
+  }
+
+  async open(frontend: ServedFrontend): Promise<Refusal | undefined> {
+    this.refusals -= 1;
+    if (this.refusals >= 0) return { code: 'EADDRINUSE', message: 'taken', isLasting: false };
+    this.#open.set(frontend.id, frontend);
+    return undefined;
+  }
+
+  update(frontend: ServedFrontend): void {
+    this.#open.set(frontend.id, frontend);
+  }
+
+  close(id: string): void {
+    this.#open.delete(id);
+  }
+
+  isBusy(): boolean {
+    return false;
+  }
+
+  texts(): string[] {
+    return [...this.#open.values()].map((one) => JSON.stringify(one)).sort();
+  }
+}
+
+interface Opening {
+  readonly config: ModeConfig;
+  readonly cluster: Omit<ClusterSpec, 'environment'>;
+}
+
+/** The kernel makes IPv6 addresses local in its own time, which a fake has not. */
+const openings: fc.Arbitrary<Opening> = fc.record({ config: configs('IPv4'), cluster: clusters });
+
+type Happening = Edit | { readonly kind: 'take' | 'crash' | 'renew' | 'audit' | 'refuse' };
+
+const only = <K extends Exclude<Happening['kind'], Edit['kind']>>(kind: K) => fc.constant({ kind });
+const happenings: fc.Arbitrary<Happening> = fc.oneof(
+  edits,
+  edits,
+  edits,
+  only('take'),
+  only('crash'),
+  only('renew'),
+  only('audit'),
+  only('refuse'),
+);
+
+/** Sockets need to know the node's addresses, and one of the VIPs is such an address. */
+function bindable({ nodePortAddresses, ...rest }: Environment): Environment {
+  const own = address('10.96.0.103');
+  const listed = nodePortAddresses === 'all' ? [own] : nodePortAddresses;
+  return { ...rest, nodePortAddresses: listed, hostAddresses: [own] };
+}
+
+class Life {
+  readonly kernel = new FakeKernel();
+  readonly #config: ModeConfig;
+  #spec: ClusterSpec;
+  #environment: Environment;
+  #sockets = new WrittenSockets();
+  #planner: UserspacePlanner;
+  #planned: Forwardings = new Map();
+
+  constructor(config: ModeConfig, spec: ClusterSpec) {
+    this.#config = config;
+    this.#spec = spec;
+    this.#environment = bindable(spec.environment);
+    this.#planner = this.#newPlanner();
+  }
+
+  get wanted(): Forwardings {
+    return forwardingsOf(this.#config.family, this.#spec);
+  }
+
+  /** The same cluster, loaded at once. */
+  async fresh(): Promise<string> {
+    const life = new Life(this.#config, this.#spec);
+    await life.start();
+    return life.state();
+  }
+
+  async live(happened: readonly Happening[]): Promise<void> {
+    await this.start();
+    for (const happening of happened) await this.#happen(happening);
+    this.#plan();
+    await this.#take();
+  }
+
+  async #happen(happening: Happening): Promise<void> {
+    switch (happening.kind) {
+      case 'take':
+        await this.#take();
+        return;
+      case 'crash':
+        this.#sockets = new WrittenSockets();
+        this.#planner = this.#newPlanner();
+        await this.start();
+        return;
+      case 'renew':
+        this.#planner = this.#newPlanner();
+        await this.start();
+        return;
+      case 'audit':
+        await this.#take();
+        expect(await this.#repair()).toEqual({ missing: 0, wrong: 0, unwanted: 0 });
+        return;
+      case 'refuse':
+        await this.#take();
+        await this.#refused();
+        return;
+      default:
+        this.#spec = edited(this.#config.family, this.#spec, happening);
+        this.#plan();
+    }
+  }
+
+  /** A batch that fails leaves all as it was. */
+  async #refused(): Promise<void> {
+    const inForce = new Map(this.#planned);
+    const before = this.state();
+    this.#spec = { ...this.#spec, frontends: [...this.#spec.frontends].reverse() };
+    this.#plan();
+    this.#sockets.refusals = 1;
+    const result = await this.#planner.take()?.apply?.(this.kernel);
+    const isRefused = this.#sockets.refusals < 1;
+    this.#sockets.refusals = 0;
+    if (!isRefused) return;
+    expect(result).toMatchObject({ kind: 'failed', partly: false });
+    expect(this.state()).toBe(before);
+    await this.#planner.reset(inForce.values(), noPause);
+    this.#planned = inForce;
+    this.#plan();
+  }
+
+  async start(): Promise<void> {
+    this.#environment = bindable(this.#spec.environment);
+    this.#planner.environment(this.#environment);
+    this.#planned = this.wanted;
+    const found = await this.#planner.observe(this.kernel);
+    await this.#planner.reset(this.#planned.values(), noPause);
+    await this.#repair(found);
+  }
+
+  async #repair(found?: Awaited<ReturnType<UserspacePlanner['observe']>>): Promise<Drift> {
+    const observed = found ?? (await this.#planner.observe(this.kernel));
+    const drifts = [await this.#planner.repairFixed(observed, noPause)];
+    for (const wanted of this.#planned.values()) {
+      drifts.push(this.#planner.repair(observed, wanted));
+      await this.#take();
+    }
+    drifts.push(await this.#planner.prune(observed, noPause));
+    await this.#take();
+    const sum = (key: keyof Drift): number => drifts.reduce((all, drift) => all + drift[key], 0);
+    return { missing: sum('missing'), wrong: sum('wrong'), unwanted: sum('unwanted') };
+  }
+
+  #plan(): void {
+    const environment = bindable(this.#spec.environment);
+    if (JSON.stringify(environment) !== JSON.stringify(this.#environment)) {
+      this.#environment = environment;
+      this.#planner.environment(environment);
+    }
+    const { wanted } = this;
+    for (const key of new Set([...this.#planned.keys(), ...wanted.keys()])) {
+      const [before, after] = [this.#planned.get(key), wanted.get(key)];
+      if (!isSame(before, after)) this.#planner.change(before, after);
+    }
+    this.#planned = wanted;
+  }
+
+  async #take(): Promise<void> {
+    const result = await this.#planner.take()?.apply?.(this.kernel);
+    if (result !== undefined) expect(result).toEqual({ kind: 'applied' });
+  }
+
+  #newPlanner(): UserspacePlanner {
+    return new UserspacePlanner(this.#config, this.#environment, this.#sockets);
+  }
+
+  state(): string {
+    return [...(this.kernel.links.texts('fairlead0') ?? []), ...this.#sockets.texts()].join('\n');
+  }
+}
+
+function isSame(before: Forwarding | undefined, after: Forwarding | undefined): boolean {
+  if (before === undefined || after === undefined) return before === after;
+  return sameForwarding(before, after);
+}
+
+describe('any life of a cluster', () => {
+  it('ends in the same sockets and addresses as a fresh load of what is wanted', async () => {
+    const lives = fc.asyncProperty(
+      openings,
+      fc.array(happenings, { maxLength: 12 }),
+      async ({ config, cluster }, happened) => {
+        const environment = { serviceCIDRs: [], nodePortAddresses: 'all' } as const;
+        const life = new Life(config, { ...cluster, environment });
+        await life.live(happened);
+        expect(life.state()).toBe(await life.fresh());
+      },
+    );
+    await fc.assert(lives, { numRuns: 100 });
+  });
+});
