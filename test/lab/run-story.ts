@@ -34,6 +34,8 @@ export class StoryFailure extends Error {
 export interface RunOptions {
   /** The ruleset as text, for failure messages. Default: `nft list ruleset` in the node. */
   readonly dump?: () => Promise<string>;
+  /** The story was changed for the mode, and why: it is recorded as one in which it differs. */
+  readonly difference?: string;
 }
 
 /**
@@ -54,7 +56,9 @@ export async function runStory(
   const run = new StoryRun(lab, proxy, story);
   try {
     await run.play();
-    recordResult(story, proxy.mode, { result: 'passes' });
+    const { difference: reason } = options;
+    const passed = reason === undefined ? passes : ({ result: 'differs', reason } as const);
+    recordResult(story, proxy.mode, passed);
   } catch (error) {
     recordResult(story, proxy.mode, { result: 'fails' });
     const dump = options.dump ?? (() => lab.node.run(['nft', 'list', 'ruleset']));
@@ -64,6 +68,8 @@ export async function runStory(
     await run.end();
   }
 }
+
+const passes = { result: 'passes' } as const;
 
 interface OpenFlow {
   readonly actor: ActorName;

@@ -4,6 +4,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { clusterIp, FAMILIES } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { BASELINE, type KubernetesObject, service, slices } from '../lab/objects.ts';
+import { paced } from '../lab/pace.ts';
+import { NODE_PORT } from './common.ts';
 import { Downloads, objects, settings, untilTold, vip } from './downloads.ts';
 import { fairleadInside, type KillableProxy } from './fairlead-inside.ts';
 import type { LogLine } from './fairlead-proxy.ts';
@@ -100,5 +102,26 @@ test('a node whose kernel has no netfilter comes to it from any mode, and the lo
     expect(await lab.node.run(['nft', 'list', 'ruleset'])).toBe('');
     await bare.cleanup(lab.node);
   }
+  await lab.reset();
+});
+
+test('node ports answer on 127.0.0.1 too where iptables.localhostNodePorts says so', async () => {
+  await downloads.listen();
+  const wanted = [
+    ...objects.filter(({ kind }) => kind !== 'Service'),
+    service('web', { ports: [{ port: 80, nodePort: NODE_PORT }] }),
+  ];
+  const to = { address: '127.0.0.1', port: NODE_PORT };
+  const attempt = { protocol: 'TCP', to, timeoutMs: paced(3000) } as const;
+  for (const [localhostNodePorts, kind] of [
+    [true, 'answered'],
+    [false, 'reset'],
+  ] as const) {
+    const running = await proxy.start(lab.node, { ...settings, localhostNodePorts }, wanted);
+    const tally = await lab.actors.node.connect(attempt, 4);
+    expect(tally.map(({ outcome }) => outcome.kind)).toEqual([kind]);
+    await running.stop();
+  }
+  await proxy.cleanup(lab.node);
   await lab.reset();
 });

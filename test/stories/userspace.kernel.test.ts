@@ -1,13 +1,24 @@
 /** Every story, in mode userspace, and what stories cannot tell. */
 import { afterAll, beforeAll, test } from 'vitest';
+import { actorAt } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import type { Protocol } from '../lab/outcome.ts';
 import { runStory } from '../lab/run-story.ts';
-import { type Expectation, refused, type Server, type Step, type Story } from '../lab/story.ts';
+import {
+  type Expectation,
+  refused,
+  reset,
+  type Server,
+  type Step,
+  type Story,
+  type Target,
+} from '../lab/story.ts';
 import { NODE_PORT, unallocated, unprogrammed } from './common.ts';
+import { refusesByReset, resetsConnections, seesTheNode, sharesNoPorts } from './differences.ts';
 import { fairleadInside } from './fairlead-inside.ts';
 import { luck, withFewerEndpoints } from './fewer.ts';
 import { chosenStories } from './index.ts';
+import { masqueradeStories } from './masquerade.ts';
 
 let lab: Lab;
 beforeAll(async () => {
@@ -24,35 +35,67 @@ async function dump(): Promise<string> {
   return (await Promise.all(outputs)).join('\n');
 }
 
+/** What becomes of a connection that other modes drop. */
+const resetInstead: Expectation = { ...refused };
+
+/** Without a socket the kernel refuses a connection so. */
+const resetByKernel: Expectation = { ...reset };
+
 for (const story of chosenStories()) {
-  test(story.name, luck, () => runStory(lab, fairleadInside('userspace'), asTold(story), { dump }));
+  const { told, difference } = asTold(story);
+  const options = { dump, ...(difference === undefined ? {} : { difference }) };
+  test(story.name, luck, () => runStory(lab, fairleadInside('userspace'), told, options));
+}
+
+interface Told {
+  readonly told: Story;
+  /** Undefined: what it says is what it is about. */
+  readonly difference: string | undefined;
 }
 
 /** A port is one process's: nobody else can listen where a node port is. */
-function asTold(story: Story): Story {
+function asTold(story: Story): Told {
   const { servers = [], steps, ...rest } = withFewerEndpoints(story);
   const isKept = ({ actor, at }: Server): boolean => actor !== 'node' || at.port !== NODE_PORT;
   const kept = servers.filter(isKept);
-  const isMissed = (step: Connecting): boolean =>
-    kept.length < servers.length && step.to.port === NODE_PORT && isAnsweredByNode(step.expect);
-  return {
-    ...rest,
-    servers: kept,
-    steps: steps.filter(isNotSCTP).map((step) => {
-      if (!('expect' in step)) return step;
-      if (!('to' in step)) return { ...step, expect: expectedOf(step.expect, 'TCP') };
-      if (isMissed(step)) return { ...step, expect: refused };
-      // What an endpoint that is silent does to a client is not changed.
-      const isKeptOpen = step.do === 'open' && step.expect.kind === 'silence';
-      return isKeptOpen ? step : { ...step, expect: expectedOf(step.expect, step.to.protocol) };
-    }),
-  };
+  const changed = steps.filter(isNotSCTP).map((step): Step => {
+    if (!('expect' in step)) return step;
+    if (!('to' in step)) return { ...step, expect: expectedOf(step.expect, 'TCP') };
+    if (isDirect(step.to)) return step;
+    const isMissed = kept.length < servers.length && step.to.port === NODE_PORT;
+    if (isMissed && isAnsweredByNode(step.expect)) return { ...step, expect: refused };
+    // What an endpoint that is silent does to a client is not changed.
+    if (step.do === 'open' && step.expect.kind === 'silence') return step;
+    return { ...step, expect: expectedOf(step.expect, step.to.protocol) };
+  });
+  const isAny = (told: Expectation): boolean =>
+    changed.some((step) => 'expect' in step && step.expect === told);
+  const isMasqueraded = masqueradeStories.includes(story) && changed.some(isSeenOtherwise);
+  const differences: readonly (string | false)[] = [
+    isAny(resetInstead) && resetsConnections,
+    isAny(resetByKernel) && refusesByReset,
+    isMasqueraded && seesTheNode,
+    kept.length < servers.length && sharesNoPorts.userspace,
+  ];
+  const difference = differences.find((reason) => reason !== false);
+  return { told: { ...rest, servers: kept, steps: changed }, difference };
 }
-
-type Connecting = Extract<Step, { do: 'connect' | 'open' }>;
 
 function isAnsweredByNode(expect: Expectation): boolean {
   return expect.kind === 'answered' && 'node' in expect.by;
+}
+
+function isSeenOtherwise(step: Step): boolean {
+  if (!('to' in step) || step.expect.kind !== 'answered' || isDirect(step.to)) return false;
+  return Object.values(step.expect.by).includes('any');
+}
+
+/** To a pod or another node: none of a proxy's business. */
+function isDirect({ addresses }: Target): boolean {
+  return Object.values(addresses).some((address) => {
+    const actor = actorAt(address);
+    return actor !== undefined && actor !== 'node';
+  });
 }
 
 /** Whether the kernel refuses that without a socket, and how, depends on its modules. */
@@ -69,9 +112,9 @@ function expectedOf(expect: Expectation, protocol: Protocol): Expectation {
   switch (expect.kind) {
     case 'silence':
       if (expect === unallocated) return unprogrammed;
-      return protocol === 'TCP' ? refused : expect;
+      return protocol === 'TCP' ? resetInstead : expect;
     case 'unreachable':
-      return expect.icmp === 'port-unreachable' ? refused : expect;
+      return protocol === 'TCP' && expect.icmp === 'port-unreachable' ? resetByKernel : expect;
     case 'answered': {
       const by = Object.entries(expect.by).map(([server, source]) => {
         return [server, source === 'own' ? 'any' : source] as const;
