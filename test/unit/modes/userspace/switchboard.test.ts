@@ -1,13 +1,15 @@
 /** What clients of sockets get, on loopback addresses. */
 import { once } from 'node:events';
+import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { address, cidr } from '../../state/build.ts';
 import {
   askOnce,
   frontend,
   host,
   pool,
+  port,
   switchboard,
   TCPClient,
   tcpEndpoint,
@@ -126,6 +128,35 @@ describe('a TCP frontend', () => {
     await sleep(20);
     expect(board.isBusy(address(vip).bytes)).toBe(false);
     expect(await askOnce(vip)).toBe(a);
+  });
+});
+
+describe('a client that does not read', () => {
+  it('holds its endpoint back', async () => {
+    const [vip, a] = [host(9, 1), host(9, 2)];
+    let written = 0;
+    const server = createServer((client) => {
+      client.on('error', () => {});
+      const write = (): void => {
+        while (client.write(Buffer.alloc(65_536))) written += 65_536;
+        client.once('drain', write);
+      };
+      write();
+    });
+    server.listen(port, a);
+    await once(server, 'listening');
+    onTestFinished(() => void server.close());
+    await switchboard().open(frontend(vip, pool(a)));
+    const client = new TCPClient(vip);
+    client.socket.pause();
+    let before = -1;
+    while (written === 0 || written > before) {
+      before = written;
+      await sleep(100);
+    }
+    client.socket.resume();
+    await sleep(100);
+    expect(written).toBeGreaterThan(before);
   });
 });
 
