@@ -43,6 +43,7 @@ const exposed: Readonly<Record<ModeName, readonly Name[]>> = {
     'iptablesSyncs',
   ],
   ipvs: ['restoreFailures', 'ipvsSyncs'],
+  // The kube-proxy that had it had none for it alone.
   userspace: [],
 };
 

@@ -15,8 +15,18 @@ export interface Endpoint {
   readonly index: number;
 }
 
-/** Chooses for each attempt; `attempt` counts from 0. */
-export type Choose = (attempt: number) => Endpoint | undefined;
+/**
+ * Whether this process itself listens there. Nothing is carried to there: it could come back to
+ * where it was, without end. Rules translate only once, too.
+ */
+export type IsOwn = (endpoint: Endpoint) => boolean;
+
+export interface Carrying {
+  /** Chooses for each attempt; `attempt` counts from 0. */
+  readonly choose: (attempt: number) => Endpoint | undefined;
+  readonly isOwn: IsOwn;
+  readonly connections: Connections;
+}
 
 /** Sockets of connections, and how many clients are connected to each address. */
 export class Connections {
@@ -52,13 +62,17 @@ export class Connections {
 }
 
 /** Finds an endpoint that answers, and joins it to the client; without one the client is reset. */
-export function carry(client: Socket, choose: Choose, connections: Connections): void {
+export function carry(client: Socket, { choose, isOwn, connections }: Carrying): void {
   const attempt = (count: number): void => {
     if (client.destroyed) return;
     const timeoutMs = dialTimeoutsMs[count];
     const endpoint = timeoutMs === undefined ? undefined : choose(count);
     if (endpoint === undefined || timeoutMs === undefined) {
       client.resetAndDestroy();
+      return;
+    }
+    if (isOwn(endpoint)) {
+      attempt(count + 1);
       return;
     }
     const server = dial(endpoint);

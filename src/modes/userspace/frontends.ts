@@ -70,6 +70,10 @@ export function servedFrontends(forwarding: Forwarding, setting: Setting): Serve
   return [...found.values()];
 }
 
+export function frontendId(address: Address, protocol: Protocol, port: number): string {
+  return binary(destinationKey(address, IPPROTO[protocol], port));
+}
+
 function nodePortAddresses({ config, environment }: Setting): readonly Address[] {
   const { nodePortAddresses: addresses } = environment;
   if (addresses === 'all') throw new Error('a socket needs to know the addresses of this node');
@@ -89,7 +93,7 @@ function frontendAt(
   const { protocol } = forwarding.servicePort;
   const { udpIdleTimeoutMs } = config.userspace ?? defaultUserspaceSettings;
   return {
-    id: binary(destinationKey(address, IPPROTO[protocol], frontend.port)),
+    id: frontendId(address, protocol, frontend.port),
     address,
     protocol,
     port: frontend.port,

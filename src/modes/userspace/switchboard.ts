@@ -4,8 +4,8 @@
  */
 import { type Family, formatAddress } from '../../state/address.ts';
 import type { Protocol } from '../../state/types.ts';
-import { Connections } from './connection.ts';
-import type { ServedFrontend } from './frontends.ts';
+import { Connections, type Endpoint } from './connection.ts';
+import { frontendId, type ServedFrontend } from './frontends.ts';
 import { TCPListener } from './tcp-listener.ts';
 import { UDPListener } from './udp-listener.ts';
 
@@ -85,8 +85,12 @@ export class Switchboard {
   }
 
   #listen(frontend: ServedFrontend, protocol: Exclude<Protocol, 'SCTP'>): Promise<Listener> {
+    const isOwn = ({ pool, index }: Endpoint): boolean => {
+      const address = { family: pool.family, bytes: pool.address(index) };
+      return this.#listeners.has(frontendId(address, protocol, pool.port(index)));
+    };
     return protocol === 'TCP'
-      ? TCPListener.open(frontend, this.#connections)
-      : UDPListener.open(frontend);
+      ? TCPListener.open(frontend, this.#connections, isOwn)
+      : UDPListener.open(frontend, isOwn);
   }
 }

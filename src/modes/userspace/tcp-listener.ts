@@ -3,7 +3,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { formatAddress } from '../../state/address.ts';
 import { Balancer } from './balancer.ts';
 import { poolFor } from './clients.ts';
-import { type Connections, carry, type Endpoint, keepAliveMs } from './connection.ts';
+import { type Connections, carry, type Endpoint, type IsOwn, keepAliveMs } from './connection.ts';
 import type { ServedFrontend } from './frontends.ts';
 import type { Listener } from './switchboard.ts';
 
@@ -14,20 +14,26 @@ const backlog = 65_535;
 export class TCPListener implements Listener {
   #frontend: ServedFrontend;
   readonly #connections: Connections;
+  readonly #isOwn: IsOwn;
   readonly #balancer = new Balancer();
   readonly #server: Server;
 
-  private constructor(frontend: ServedFrontend, connections: Connections) {
+  private constructor(frontend: ServedFrontend, connections: Connections, isOwn: IsOwn) {
     this.#frontend = frontend;
     this.#connections = connections;
+    this.#isOwn = isOwn;
     const options = { noDelay: true, keepAlive: true, keepAliveInitialDelay: keepAliveMs };
     this.#server = createServer({ ...options, allowHalfOpen: true, pauseOnConnect: true });
     this.#server.on('connection', (client) => this.#accept(client));
   }
 
   /** Rejects with the error of the system call. */
-  static async open(frontend: ServedFrontend, connections: Connections): Promise<TCPListener> {
-    const listener = new TCPListener(frontend, connections);
+  static async open(
+    frontend: ServedFrontend,
+    connections: Connections,
+    isOwn: IsOwn,
+  ): Promise<TCPListener> {
+    const listener = new TCPListener(frontend, connections, isOwn);
     const server = listener.#server;
     const host = formatAddress(frontend.address.bytes);
     server.listen({ host, port: frontend.port, backlog, exclusive: true });
@@ -60,6 +66,6 @@ export class TCPListener implements Listener {
       const { affinityTimeoutSeconds } = this.#frontend;
       return { pool, index: this.#balancer.choose(pool, remoteAddress, affinityTimeoutSeconds) };
     };
-    carry(client, choose, this.#connections);
+    carry(client, { choose, isOwn: this.#isOwn, connections: this.#connections });
   }
 }

@@ -4,7 +4,7 @@ import { formatAddress } from '../../state/address.ts';
 import type { EndpointKey } from '../../state/endpoint-list.ts';
 import { Balancer } from './balancer.ts';
 import { poolFor } from './clients.ts';
-import type { Endpoint } from './connection.ts';
+import type { Endpoint, IsOwn } from './connection.ts';
 import type { ServedFrontend } from './frontends.ts';
 import type { Listener } from './switchboard.ts';
 import { UDPFlow } from './udp-flow.ts';
@@ -12,21 +12,23 @@ import { UDPFlow } from './udp-flow.ts';
 /** Takes the datagrams to one frontend. Its flows end with it. */
 export class UDPListener implements Listener {
   #frontend: ServedFrontend;
+  readonly #isOwn: IsOwn;
   readonly #balancer = new Balancer();
   readonly #socket: Socket;
   /** By address and port of the client. */
   readonly #flows = new Map<string, UDPFlow>();
   #isOpen = true;
 
-  private constructor(frontend: ServedFrontend) {
+  private constructor(frontend: ServedFrontend, isOwn: IsOwn) {
     this.#frontend = frontend;
+    this.#isOwn = isOwn;
     this.#socket = newSocket(frontend);
     this.#socket.on('message', (message, from) => this.#take(message, from));
   }
 
   /** Rejects with the error of the system call. */
-  static async open(frontend: ServedFrontend): Promise<UDPListener> {
-    const listener = new UDPListener(frontend);
+  static async open(frontend: ServedFrontend, isOwn: IsOwn): Promise<UDPListener> {
+    const listener = new UDPListener(frontend, isOwn);
     const socket = listener.#socket;
     const address = formatAddress(frontend.address.bytes);
     socket.bind({ address, port: frontend.port, exclusive: true });
@@ -71,7 +73,7 @@ export class UDPListener implements Listener {
 
   #begin(id: string, { address, port }: RemoteInfo): UDPFlow | undefined {
     const endpoint = this.#choose(address);
-    if (endpoint === undefined) return undefined;
+    if (endpoint === undefined || this.#isOwn(endpoint)) return undefined;
     const flow = new UDPFlow(newSocket(this.#frontend), endpoint, {
       idleMs: this.#frontend.udpIdleTimeoutMs,
       answered: (message) => {

@@ -3,7 +3,7 @@ import { createSocket, type Socket as DatagramSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
-import type { ServedFrontend } from '../../../../src/modes/userspace/frontends.ts';
+import { frontendId, type ServedFrontend } from '../../../../src/modes/userspace/frontends.ts';
 import { Switchboard } from '../../../../src/modes/userspace/switchboard.ts';
 import { EndpointList } from '../../../../src/state/endpoint-list.ts';
 import type { Protocol } from '../../../../src/state/types.ts';
@@ -29,7 +29,7 @@ export function frontend(
 ): ServedFrontend {
   const { protocol = 'TCP' } = fields;
   return {
-    id: `${protocol} ${at}`,
+    id: frontendId(address(at), protocol, port),
     address: address(at),
     protocol,
     port,

@@ -107,7 +107,7 @@ describe('a TCP frontend', () => {
     await board.open(frontend(vip, pool(a)));
     const client = new TCPClient(vip);
     expect(await client.ask()).toBe(a);
-    board.close(`TCP ${vip}`);
+    board.close(frontend(vip, pool(a)).id);
     expect(await askOnce(vip)).toBe('refused');
     expect(await client.ask()).toBe(a);
     expect(board.isBusy(address(vip).bytes)).toBe(true);
@@ -128,6 +128,23 @@ describe('a TCP frontend', () => {
     await sleep(20);
     expect(board.isBusy(address(vip).bytes)).toBe(false);
     expect(await askOnce(vip)).toBe(a);
+  });
+});
+
+describe('an endpoint that is a frontend', () => {
+  it('is nowhere that anything is carried to, or it would go round and round', async () => {
+    const [one, other, a] = [host(10, 1), host(10, 2), host(10, 3)];
+    await tcpEndpoint(a);
+    const board = switchboard();
+    await board.open(frontend(one, pool(other)));
+    await board.open(frontend(other, pool(one, a)));
+    expect(await askOnce(one)).toBe('reset');
+    expect(await askOnce(other)).toBe(a);
+    expect(await askOnce(other)).toBe(a);
+    const udp = { protocol: 'UDP' } as const;
+    await board.open(frontend(one, pool(other), udp));
+    await board.open(frontend(other, pool(one), udp));
+    expect(await new UDPClient(one).ask()).toBe('silence');
   });
 });
 
