@@ -17,8 +17,11 @@ import { type FrontendKind, placeOf } from './places.ts';
 /** Which pool of a frontend each map may hold endpoints of. */
 const poolOf = { affinity: 'endpoints', 'local-affinity': 'local' } as const satisfies Record<
   AffinitySet,
-  keyof FrontendElements
+  keyof StickyPools
 >;
+
+/** The pools of a frontend with session affinity. */
+type StickyPools = Pick<FrontendElements, 'endpoints' | 'local'>;
 
 /** An element that binds a client to an endpoint that its frontend no longer has. */
 export interface StaleAffinity {
@@ -30,7 +33,7 @@ export class AffinityKeeper {
   readonly #family: Family;
   readonly #sets: SetDefinitions;
   /** Frontends with session affinity, by id. */
-  readonly #sticky = new Map<string, FrontendElements>();
+  readonly #sticky = new Map<string, StickyPools>();
   #due = false;
 
   constructor(family: Family, sets: SetDefinitions) {
@@ -46,16 +49,20 @@ export class AffinityKeeper {
   note({ before, after }: FrontendChange<FrontendElements>): void {
     const { id } = (after ?? before) as FrontendElements;
     if (after?.learn === undefined) this.#sticky.delete(id);
-    else this.#sticky.set(id, after);
+    else this.resume(after);
     if (before?.learn === undefined) return;
     this.#due ||= after?.learn === undefined || losesEndpoint(before, after);
   }
 
-  /** Starts anew, with these frontends: what earlier processes left is not known. */
-  reset(sticky: Iterable<FrontendElements>): void {
+  /** Starts anew, with frontends that `resume` tells: what earlier processes left is not known. */
+  reset(): void {
     this.#sticky.clear();
-    for (const frontend of sticky) this.#sticky.set(frontend.id, frontend);
     this.#due = true;
+  }
+
+  /** This frontend is in force. */
+  resume({ id, endpoints, local, learn }: FrontendElements): void {
+    if (learn !== undefined) this.#sticky.set(id, { endpoints, local });
   }
 
   /** Reads the maps. Unless a read was disturbed, only the deletion of what is found is left. */
@@ -76,7 +83,7 @@ export class AffinityKeeper {
     const family = NFPROTO[this.#family];
     const request = { family, table, set, shape, keyLength, dataLength };
     const { records, consistent } = await kernel.dump({ kind: 'elementsDump', ...request });
-    const allowed = new Map<string, ReadonlySet<EndpointKey>>();
+    const allowed = new Map<StickyPools, ReadonlySet<EndpointKey>>();
     for (const record of records) {
       if (record.kind !== 'elements') continue;
       const stride = keyLength + dataLength;
@@ -93,17 +100,17 @@ export class AffinityKeeper {
   #allowedFor(
     key: Uint8Array,
     set: AffinitySet,
-    known: Map<string, ReadonlySet<EndpointKey>>,
+    known: Map<StickyPools, ReadonlySet<EndpointKey>>,
   ): ReadonlySet<EndpointKey> {
     const client = addressBytes[this.#family];
     const frontend =
       this.#sticky.get(frontendIdOf('service', key.subarray(client))) ??
       this.#sticky.get(frontendIdOf('nodePort', key.subarray(2 * client)));
     if (frontend === undefined) return nothing;
-    let allowed = known.get(frontend.id);
+    let allowed = known.get(frontend);
     if (allowed === undefined) {
       allowed = keysOf(frontend[poolOf[set]]);
-      known.set(frontend.id, allowed);
+      known.set(frontend, allowed);
     }
     return allowed;
   }

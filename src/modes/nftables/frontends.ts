@@ -5,7 +5,7 @@ import { EndpointList } from '../../state/endpoint-list.ts';
 import type { Interval } from '../../state/interval.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
 import { allowedClients, destinationKey } from '../elements.ts';
-import { learnChain, type TreatmentClass } from './chains.ts';
+import type { ChainClasses } from './chain-classes.ts';
 import { type Place, placeOf } from './places.ts';
 
 /** One frontend of a Forwarding, as elements. */
@@ -29,9 +29,6 @@ export interface FrontendElements {
   readonly clients: readonly Interval[] | undefined;
 }
 
-/** Gives the chains of a treatment class (memoised: there are few classes and many frontends). */
-export type ChainsOf = (wanted: TreatmentClass) => readonly ChainDefinition[];
-
 /** The name of the chain that the verdict goes to; undefined = no verdict. */
 export function verdictOf(frontend: FrontendElements | undefined): string | undefined {
   return frontend?.chains.at(-1)?.name;
@@ -42,12 +39,15 @@ export function chainsOfFrontend({ chains, learn }: FrontendElements): readonly 
   return learn === undefined ? chains : [...chains, learn];
 }
 
-export function frontendElements(chainsOf: ChainsOf, forwarding: Forwarding): FrontendElements[] {
-  return forwarding.frontends.map((frontend) => elementsOf(chainsOf, forwarding, frontend));
+export function frontendElements(
+  classes: ChainClasses,
+  forwarding: Forwarding,
+): FrontendElements[] {
+  return forwarding.frontends.map((frontend) => elementsOf(classes, forwarding, frontend));
 }
 
 function elementsOf(
-  chainsOf: ChainsOf,
+  classes: ChainClasses,
   forwarding: Forwarding,
   frontend: Frontend,
 ): FrontendElements {
@@ -69,7 +69,7 @@ function elementsOf(
   const isLocal = treatment === 'external-local';
   const endpoints = isLocal ? forwarding.cluster : forwarding[frontend.pool];
   const local = isLocal ? forwarding.local : none;
-  const chains = chainsOf({
+  const chains = classes.treatment({
     place,
     treatment,
     endpoints: endpoints.length,
@@ -79,7 +79,7 @@ function elementsOf(
   const learn =
     affinityTimeoutSeconds === 0
       ? undefined
-      : learnChain(forwarding.family, affinityTimeoutSeconds, isLocal ? 'both' : 'cluster');
+      : classes.learn(affinityTimeoutSeconds, isLocal ? 'both' : 'cluster');
   const refusal = isLocal && local.length === 0 ? 'drop' : undefined;
   return { id, place, key, clients, chains, learn, refusal, endpoints, local };
 }

@@ -6,7 +6,8 @@ import type { Interval } from '../../state/interval.ts';
 import { withOrderOf } from '../../state/pool.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { Observation } from '../mode.ts';
-import { type ChainsOf, frontendElements, frontendId } from './frontends.ts';
+import type { ChainClasses } from './chain-classes.ts';
+import { frontendElements, frontendId } from './frontends.ts';
 import type { SetName } from './layout.ts';
 import type { Place } from './places.ts';
 
@@ -118,11 +119,11 @@ export class NFTablesObservation implements Observation {
   readonly touched = new Set<string>();
   /** Frontend ids that the repair has compared. */
   readonly repaired = new Set<string>();
-  readonly #chainsOf: ChainsOf;
+  readonly #classes: ChainClasses;
 
-  constructor(family: Family, chainsOf: ChainsOf) {
+  constructor(family: Family, classes: ChainClasses) {
     this.family = family;
-    this.#chainsOf = chainsOf;
+    this.#classes = classes;
   }
 
   /** Forgets what was read: nothing of it will survive (the table is written anew). */
@@ -144,7 +145,7 @@ export class NFTablesObservation implements Observation {
     const take = (pool: 'cluster' | 'local', found: ObservedPool): void => {
       if (found.end > 0 && unknown.delete(pool)) order[pool] = found.inOrder(this.family);
     };
-    const elements = frontendElements(this.#chainsOf, next);
+    const elements = frontendElements(this.#classes, next);
     for (const [i, { treatment, pool }] of next.frontends.entries()) {
       const { id, chains } = elements[i]!;
       const found = this.frontends.get(id);

@@ -16,11 +16,10 @@ import type {
   Planner,
 } from '../mode.ts';
 import { AffinityKeeper } from './affinity.ts';
-import { type TreatmentClass, treatmentChains } from './chains.ts';
+import { ChainClasses } from './chain-classes.ts';
 import { Deferred } from './deferred.ts';
 import { FrontendWriter } from './frontend-writer.ts';
 import {
-  type ChainsOf,
   chainsOfFrontend,
   clusterIPs,
   type FrontendElements,
@@ -54,7 +53,7 @@ export class NFTablesPlanner implements Planner {
   readonly family: Family;
   readonly #config: ModeConfig;
   readonly #sets: SetDefinitions;
-  readonly #chainsOf: ChainsOf;
+  readonly #classes: ChainClasses;
   #environment: Environment;
   /** What the last batch left in force, when it is not `#environment`. */
   #environmentBefore: Environment | undefined;
@@ -80,7 +79,7 @@ export class NFTablesPlanner implements Planner {
     this.#config = config;
     this.#sets = setDefinitions(config.family);
     this.#environment = environment;
-    this.#chainsOf = memoise(config);
+    this.#classes = new ChainClasses(config);
     this.#affinity = new AffinityKeeper(config.family, this.#sets);
     this.#table = new TableWriter(config.family, this.#sets);
   }
@@ -100,14 +99,14 @@ export class NFTablesPlanner implements Planner {
   change(previous: Forwarding | undefined, next: Forwarding | undefined): void {
     const owner = forwardingKey((next ?? previous)!.servicePort);
     if (previous !== undefined) {
-      for (const frontend of frontendElements(this.#chainsOf, previous)) {
+      for (const frontend of frontendElements(this.#classes, previous)) {
         this.#changes.release(owner, frontend);
         for (const chain of chainsOfFrontend(frontend)) this.#chains.release(chain.name, chain);
       }
       this.#countShared(previous, 'release');
     }
     if (next === undefined) return;
-    for (const frontend of frontendElements(this.#chainsOf, next)) {
+    for (const frontend of frontendElements(this.#classes, next)) {
       this.#changes.claim(owner, frontend);
       const elements = frontend.endpoints.length + frontend.local.length + 1;
       this.#pendingBytes += frontendBytes + elements * elementBytes;
@@ -216,21 +215,20 @@ export class NFTablesPlanner implements Planner {
     this.#table = new TableWriter(this.family, this.#sets);
     this.#chains.clear();
     for (const set of sharedSets) this.#shared[set].clear();
-    const sticky: FrontendElements[] = [];
+    this.#affinity.reset();
     for (const forwarding of inForce) {
-      for (const frontend of frontendElements(this.#chainsOf, forwarding)) {
-        if (frontend.learn !== undefined) sticky.push(frontend);
+      for (const frontend of frontendElements(this.#classes, forwarding)) {
+        this.#affinity.resume(frontend);
         for (const chain of chainsOfFrontend(frontend)) this.#chains.resume(chain.name, chain);
       }
       this.#countShared(forwarding, 'resume');
       const rest = pause();
       if (rest !== undefined) await rest;
     }
-    this.#affinity.reset(sticky);
   }
 
   async observe(kernel: Kernel, pause: Pause): Promise<NFTablesObservation> {
-    const found = new NFTablesObservation(this.family, this.#chainsOf);
+    const found = new NFTablesObservation(this.family, this.#classes);
     // From now on it is told what batches write, whether that was read before or after.
     this.#observation = found;
     await observe(kernel, found, this.#sets, pause);
@@ -262,7 +260,7 @@ export class NFTablesPlanner implements Planner {
   repair(found: Observation, wanted: Forwarding): Drift {
     const drift = { missing: 0, wrong: 0, unwanted: 0 };
     const owner = forwardingKey(wanted.servicePort);
-    for (const frontend of frontendElements(this.#chainsOf, wanted)) {
+    for (const frontend of frontendElements(this.#classes, wanted)) {
       this.#pendingBytes += frontendBytes;
       if (this.#changes.has(frontend.id)) continue;
       repairFrontend(this.#table.lanes, this.#deferred, own(found), { owner, frontend, drift });
@@ -297,25 +295,4 @@ function own(found: Observation): NFTablesObservation {
   if (!(found instanceof NFTablesObservation))
     throw new TypeError('an observation of another mode');
   return found;
-}
-
-const treatmentNumbers = { internal: 0, external: 1, 'external-local': 2 } as const;
-
-/** More than any pool has endpoints; its square still leaves room in a number. */
-const poolsMax = 2 ** 20;
-
-/** Keyed by a number, because a string would have to be made for each frontend. */
-function memoise(config: ModeConfig): ChainsOf {
-  const known = new Map<number, readonly ChainDefinition[]>();
-  return (wanted: TreatmentClass) => {
-    const { place, treatment, endpoints, localEndpoints, affinity } = wanted;
-    const way = treatmentNumbers[treatment] * 2 + (affinity === 'none' ? 0 : 1);
-    const id = ((place.number * 6 + way) * poolsMax + endpoints) * poolsMax + localEndpoints;
-    let chains = known.get(id);
-    if (chains === undefined) {
-      chains = treatmentChains(config, wanted);
-      known.set(id, chains);
-    }
-    return chains;
-  };
 }

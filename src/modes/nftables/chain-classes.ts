@@ -1,0 +1,49 @@
+import type { ChainDefinition } from '../../kernel/nft/chain.ts';
+import type { ModeConfig } from '../mode.ts';
+import { learnChain, type Memory, type TreatmentClass, treatmentChains } from './chains.ts';
+
+const treatmentNumbers = { internal: 0, external: 1, 'external-local': 2 } as const;
+
+/** More than any pool has endpoints; its square still leaves room in a number. */
+const poolsMax = 2 ** 20;
+
+/**
+ * The chains that frontends share, each made once: there are few classes of them and many
+ * frontends, which would otherwise keep rules of their own. Keyed by numbers, because a string
+ * would have to be made for each frontend.
+ */
+export class ChainClasses {
+  readonly #config: ModeConfig;
+  readonly #treatments = new Map<number, readonly ChainDefinition[]>();
+  readonly #learning: Readonly<Record<Memory, Map<number, ChainDefinition>>> = {
+    cluster: new Map(),
+    both: new Map(),
+  };
+
+  constructor(config: ModeConfig) {
+    this.#config = config;
+  }
+
+  /** See `treatmentChains`. */
+  treatment(wanted: TreatmentClass): readonly ChainDefinition[] {
+    const { place, treatment, endpoints, localEndpoints, affinity } = wanted;
+    const way = treatmentNumbers[treatment] * 2 + (affinity === 'none' ? 0 : 1);
+    const id = ((place.number * 6 + way) * poolsMax + endpoints) * poolsMax + localEndpoints;
+    let chains = this.#treatments.get(id);
+    if (chains === undefined) {
+      chains = treatmentChains(this.#config, wanted);
+      this.#treatments.set(id, chains);
+    }
+    return chains;
+  }
+
+  /** See `learnChain`. */
+  learn(timeoutSeconds: number, memory: Memory): ChainDefinition {
+    let chain = this.#learning[memory].get(timeoutSeconds);
+    if (chain === undefined) {
+      chain = learnChain(this.#config.family, timeoutSeconds, memory);
+      this.#learning[memory].set(timeoutSeconds, chain);
+    }
+    return chain;
+  }
+}
