@@ -3,6 +3,7 @@
  * whose external traffic policy is Local (behaviour document 5.10 and 10.2).
  */
 import { createServer, type Server } from 'node:http';
+import { Pacer } from '../source/pacer.ts';
 import { type Address, type Family, formatAddress } from '../state/address.ts';
 import { countLocalReady } from '../state/local-ready.ts';
 import { healthCheckNodePort } from '../state/policy.ts';
@@ -45,6 +46,7 @@ export class ServiceHealth {
   readonly #ports: Record<Family, Map<string, HealthPort>> = { IPv4: new Map(), IPv6: new Map() };
   /** Services to look at when what was resolved is in force. */
   readonly #changed: Record<Family, Set<string>> = { IPv4: new Set(), IPv6: new Set() };
+  readonly #pacer = new Pacer();
   #hosts: Record<Family, string> = { IPv4: '', IPv6: '' };
   #isClosed = false;
 
@@ -109,6 +111,7 @@ export class ServiceHealth {
     return new HealthPort(wanted, {
       clock,
       healthy,
+      pacer: this.#pacer,
       opened: () => observer({ kind: 'opened', service, family, port }),
       failed: (error, retryMs) => observer({ kind: 'failed', service, port, error, retryMs }),
     });
@@ -133,6 +136,8 @@ export class ServiceHealth {
 }
 
 interface HealthPortOptions extends Pick<ServiceHealthOptions, 'clock' | 'healthy'> {
+  /** Shared: thousands of ports may be opened at once. */
+  readonly pacer: Pacer;
   readonly opened: () => void;
   readonly failed: (error: Error, retryMs: number) => void;
 }
@@ -174,6 +179,9 @@ class HealthPort {
   }
 
   async #listen(): Promise<void> {
+    const { pacer } = this.#options;
+    if (pacer.due) await pacer.rest();
+    if (this.#isClosed) return;
     const { hosts } = this.#wanted;
     const servers = hosts.map(() => this.#makeServer());
     this.#servers = servers;

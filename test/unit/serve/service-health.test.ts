@@ -100,6 +100,26 @@ async function statusOf(port: number, host?: string): Promise<number | 'refused'
   );
 }
 
+describe('very many health-check node ports', () => {
+  it('are not opened in one turn of the event loop', async () => {
+    const world = new World();
+    world.addresses = { IPv4: [address('127.0.0.1')], IPv6: [] };
+    const ports = await Promise.all(Array.from({ length: 20 }, freePort));
+    const told = new Map<string, number>();
+    let turn = 0;
+    const count = (): void => {
+      turn += 1;
+      for (const event of world.told) if (!told.has(event)) told.set(event, turn);
+      counting = setImmediate(count);
+    };
+    let counting = setImmediate(count);
+    await world.services(...ports.map((port, i) => local(port, { name: `web-${i}` })));
+    while (told.size < ports.length) await quiet();
+    clearImmediate(counting);
+    expect(new Set(told.values()).size).toBeGreaterThan(ports.length / 2);
+  });
+});
+
 describe('a health-check node port', () => {
   it('answers how many endpoints are ready here, in each family by itself', async () => {
     const [world, port] = [new World(), await freePort()];
