@@ -208,7 +208,11 @@ export async function prune(context: RepairContext, pause: Pause): Promise<void>
     if (rest !== undefined) await rest;
   }
   const rules = await handlesOf(found, pause);
-  for (const [id, handle] of handles) rules.delete(ruleName(tableOf(id), handle));
+  for (const [id, handle] of handles) {
+    rules.delete(ruleName(tableOf(id), handle));
+    const rest = pause();
+    if (rest !== undefined) await rest;
+  }
   for (const [name, { chain, handle }] of rules) {
     if (!found.touched.has(name)) deleteRule(context, chain, handle);
   }
