@@ -5,10 +5,12 @@ import { Condition, type EndpointSlice, type Service } from '../../src/state/typ
 export interface Size {
   readonly services: number;
   readonly endpoints: number;
+  /** As many endpoints in each family; only the fake API server makes such clusters. */
+  readonly dualStack?: boolean;
 }
 
-export const sizeName = ({ services, endpoints }: Size): string =>
-  `${services.toLocaleString('en')} × ${endpoints}`;
+export const sizeName = ({ services, endpoints, dualStack = false }: Size): string =>
+  `${services.toLocaleString('en')} × ${endpoints}${dualStack ? ' × 2' : ''}`;
 
 /** 10.96.0.0/12 and up, one address a Service. */
 function clusterIP(index: number): Uint8Array {
