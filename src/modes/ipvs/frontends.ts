@@ -2,11 +2,11 @@
 import { IPPROTO } from '../../kernel/nft/constants.ts';
 import type { Address } from '../../state/address.ts';
 import { EndpointList } from '../../state/endpoint-list.ts';
-import { sameBytes } from '../../state/equal.ts';
 import type { Interval } from '../../state/interval.ts';
 import type { Forwarding, Frontend, Protocol } from '../../state/types.ts';
 import { allowedClients, binary, destinationKey, hairpinKeys } from '../elements.ts';
 import type { Environment } from '../mode.ts';
+import { boundAddresses } from '../own-addresses.ts';
 import type { SetName } from './layout.ts';
 
 /** Sets whose elements are a frontend's key, and that only its own state decides about. */
@@ -105,9 +105,8 @@ export function sharedElements(forwarding: Forwarding, environment: Environment)
     set: 'hairpin',
     key,
   }));
-  for (const { address } of forwarding.frontends) {
-    if (address === undefined || isHostAddress(environment, address)) continue;
-    elements.push({ set: 'vips', key: address.bytes });
+  for (const { bytes } of boundAddresses(forwarding, environment)) {
+    elements.push({ set: 'vips', key: bytes });
   }
   const { healthCheckNodePort: port } = forwarding;
   if (port > 0) {
@@ -115,17 +114,6 @@ export function sharedElements(forwarding: Forwarding, environment: Environment)
     elements.push({ set: 'health-check-ports', key });
   }
   return elements;
-}
-
-/** Addresses of Services that are this machine's own: these are not bound, nor unbound ever. */
-export function refusedAddresses(forwarding: Forwarding, environment: Environment): Address[] {
-  return forwarding.frontends.flatMap(({ address }) =>
-    address !== undefined && isHostAddress(environment, address) ? [address] : [],
-  );
-}
-
-function isHostAddress({ hostAddresses = [] }: Environment, { bytes }: Address): boolean {
-  return hostAddresses.some((own) => sameBytes(own.bytes, bytes));
 }
 
 export function sharedId({ set, key }: SharedElement): string {

@@ -1,7 +1,6 @@
 /** Turns changes of Forwardings into ordered batches about IPVS, addresses and nf_tables. */
 import type { Kernel } from '../../kernel/kernel.ts';
-import type { Address, Family } from '../../state/address.ts';
-import { sameBytes } from '../../state/equal.ts';
+import type { Family } from '../../state/address.ts';
 import { type Interval, mergeCIDRs } from '../../state/interval.ts';
 import { type Forwarding, forwardingKey } from '../../state/types.ts';
 import { FrontendChanges } from '../changes.ts';
@@ -18,12 +17,12 @@ import {
   type Planner,
   type RefusedAddress,
 } from '../mode.ts';
+import { RefusedAddresses } from '../own-addresses.ts';
 import { BatchWriter } from './batch-writer.ts';
 import { Draining } from './draining.ts';
 import {
   type IPVSFrontend,
   ipvsFrontends,
-  refusedAddresses,
   type SharedElement,
   sharedElements,
   sharedId,
@@ -69,9 +68,7 @@ export class IPVSPlanner implements Planner {
   #observation: IPVSObservation | undefined;
   /** Virtual services that others made where they may: these are left alone. */
   #foreign: ReadonlySet<string> = new Set();
-  /** Addresses that a Forwarding may not have, as it was told last. */
-  readonly #refused = new Map<string, readonly Address[]>();
-  #refusedAnew: RefusedAddress[] = [];
+  readonly #refused = new RefusedAddresses();
 
   constructor(config: ModeConfig, environment: Environment) {
     this.family = config.family;
@@ -100,12 +97,12 @@ export class IPVSPlanner implements Planner {
       this.#forwardings.delete(forwardingKey(previous.servicePort));
     }
     if (next === undefined) {
-      this.#refused.delete(forwardingKey(previous!.servicePort));
+      this.#refused.forget(previous!);
       return;
     }
     this.#claim(next);
     this.#forwardings.set(forwardingKey(next.servicePort), next);
-    this.#noteRefused(next);
+    this.#refused.note(next, this.#environment);
   }
 
   #release(forwarding: Forwarding): void {
@@ -129,23 +126,8 @@ export class IPVSPlanner implements Planner {
     }
   }
 
-  #noteRefused(forwarding: Forwarding): void {
-    const { servicePort } = forwarding;
-    const key = forwardingKey(servicePort);
-    const refused = refusedAddresses(forwarding, this.#environment);
-    const known = this.#refused.get(key) ?? [];
-    if (refused.length === 0) this.#refused.delete(key);
-    else this.#refused.set(key, refused);
-    for (const address of refused) {
-      const isKnown = known.some(({ bytes }) => sameBytes(bytes, address.bytes));
-      if (!isKnown) this.#refusedAnew.push({ servicePort, address });
-    }
-  }
-
   takeRefused(): readonly RefusedAddress[] {
-    const refused = this.#refusedAnew;
-    this.#refusedAnew = [];
-    return refused;
+    return this.#refused.take();
   }
 
   environment(next: Environment): void {
@@ -155,7 +137,7 @@ export class IPVSPlanner implements Planner {
     this.#environment = next;
     for (const forwarding of forwardings) {
       this.#claim(forwarding);
-      this.#noteRefused(forwarding);
+      this.#refused.note(forwarding, this.#environment);
     }
   }
 
@@ -237,7 +219,7 @@ export class IPVSPlanner implements Planner {
       for (const value of sharedElements(forwarding, this.#environment)) {
         this.#shared.claim(sharedId(value), { owner, value });
       }
-      this.#noteRefused(forwarding);
+      this.#refused.note(forwarding, this.#environment);
       await pause();
     }
     this.#shared.take();

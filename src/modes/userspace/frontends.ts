@@ -138,24 +138,6 @@ function forAll(pool: EndpointList): ServedFrontend['pools'] {
   return { node: pool, pod: pool, outside: pool };
 }
 
-/** Addresses that have to be made local, one for each frontend that has one. */
-export function boundAddresses(forwarding: Forwarding, environment: Environment): Address[] {
-  return vips(forwarding).filter((address) => !isHostAddress(environment, address));
-}
-
-/** Addresses of Services that are this machine's own: these are not bound, nor unbound ever. */
-export function refusedAddresses(forwarding: Forwarding, environment: Environment): Address[] {
-  return vips(forwarding).filter((address) => isHostAddress(environment, address));
-}
-
-function vips({ frontends }: Forwarding): Address[] {
-  return frontends.flatMap(({ address }) => address ?? []);
-}
-
-function isHostAddress({ hostAddresses = [] }: Environment, { bytes }: Address): boolean {
-  return hostAddresses.some((own) => sameBytes(own.bytes, bytes));
-}
-
 /** Whether a socket that serves the one serves the other. */
 export function sameFrontend(a: ServedFrontend, b: ServedFrontend): boolean {
   return (

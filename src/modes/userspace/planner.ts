@@ -1,7 +1,6 @@
 /** Turns changes of Forwardings into batches about sockets and addresses. */
 import type { Kernel } from '../../kernel/kernel.ts';
-import type { Address, Family } from '../../state/address.ts';
-import { sameBytes } from '../../state/equal.ts';
+import type { Family } from '../../state/address.ts';
 import { type Forwarding, forwardingKey } from '../../state/types.ts';
 import { FrontendChanges } from '../changes.ts';
 import { Counter } from '../counter.ts';
@@ -16,15 +15,9 @@ import type {
   Planner,
   RefusedAddress,
 } from '../mode.ts';
+import { boundAddresses, RefusedAddresses } from '../own-addresses.ts';
 import { BatchWriter } from './batch-writer.ts';
-import {
-  boundAddresses,
-  refusedAddresses,
-  type ServedFrontend,
-  type Setting,
-  sameFrontend,
-  servedFrontends,
-} from './frontends.ts';
+import { type ServedFrontend, type Setting, sameFrontend, servedFrontends } from './frontends.ts';
 import { observe, UserspaceObservation } from './observation.ts';
 import type { Sockets } from './switchboard.ts';
 
@@ -52,9 +45,7 @@ export class UserspacePlanner implements Planner {
   #pendingEntries = 0;
   #batch: BatchWriter;
   #observation: UserspaceObservation | undefined;
-  /** Addresses that a Forwarding may not have, as it was told last. */
-  readonly #refused = new Map<string, readonly Address[]>();
-  #refusedAnew: RefusedAddress[] = [];
+  readonly #refused = new RefusedAddresses();
 
   constructor(config: ModeConfig, environment: Environment, sockets: Sockets) {
     this.family = config.family;
@@ -79,12 +70,12 @@ export class UserspacePlanner implements Planner {
       this.#forwardings.delete(forwardingKey(previous.servicePort));
     }
     if (next === undefined) {
-      this.#refused.delete(forwardingKey(previous!.servicePort));
+      this.#refused.forget(previous!);
       return;
     }
     this.#claim(next);
     this.#forwardings.set(forwardingKey(next.servicePort), next);
-    this.#noteRefused(next);
+    this.#refused.note(next, this.#setting.environment);
   }
 
   #release(forwarding: Forwarding): void {
@@ -110,23 +101,8 @@ export class UserspacePlanner implements Planner {
     }
   }
 
-  #noteRefused(forwarding: Forwarding): void {
-    const { servicePort } = forwarding;
-    const key = forwardingKey(servicePort);
-    const refused = refusedAddresses(forwarding, this.#setting.environment);
-    const known = this.#refused.get(key) ?? [];
-    if (refused.length === 0) this.#refused.delete(key);
-    else this.#refused.set(key, refused);
-    for (const address of refused) {
-      const isKnown = known.some(({ bytes }) => sameBytes(bytes, address.bytes));
-      if (!isKnown) this.#refusedAnew.push({ servicePort, address });
-    }
-  }
-
   takeRefused(): readonly RefusedAddress[] {
-    const refused = this.#refusedAnew;
-    this.#refusedAnew = [];
-    return refused;
+    return this.#refused.take();
   }
 
   environment(next: Environment): void {
@@ -135,7 +111,7 @@ export class UserspacePlanner implements Planner {
     this.#setting = { ...this.#setting, environment: next };
     for (const forwarding of forwardings) {
       this.#claim(forwarding);
-      this.#noteRefused(forwarding);
+      this.#refused.note(forwarding, this.#setting.environment);
     }
   }
 
@@ -197,7 +173,7 @@ export class UserspacePlanner implements Planner {
       for (const { bytes } of boundAddresses(forwarding, this.#setting.environment)) {
         this.#addresses.resume(binary(bytes), { owner, value: bytes });
       }
-      this.#noteRefused(forwarding);
+      this.#refused.note(forwarding, this.#setting.environment);
       await pause();
     }
   }

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Environment } from '../../../../src/modes/mode.ts';
+import { boundAddresses, refusedAddresses } from '../../../../src/modes/own-addresses.ts';
 import {
-  boundAddresses,
-  refusedAddresses,
   type ServedFrontend,
   type Setting,
   sameFrontend,

@@ -1,0 +1,58 @@
+/**
+ * Addresses that Services ask for but that are this machine's own: modes that bind addresses leave
+ * these alone, and tell of each once.
+ */
+import type { Address } from '../state/address.ts';
+import { sameBytes } from '../state/equal.ts';
+import { type Forwarding, forwardingKey } from '../state/types.ts';
+import type { Environment, RefusedAddress } from './mode.ts';
+
+/** Addresses that have to be made local, one for each frontend that has one. */
+export function boundAddresses(forwarding: Forwarding, environment: Environment): Address[] {
+  return addressesOf(forwarding).filter((address) => !isHostAddress(environment, address));
+}
+
+/** Addresses of Services that are this machine's own: these are not bound, nor unbound ever. */
+export function refusedAddresses(forwarding: Forwarding, environment: Environment): Address[] {
+  return addressesOf(forwarding).filter((address) => isHostAddress(environment, address));
+}
+
+function addressesOf({ frontends }: Forwarding): Address[] {
+  return frontends.flatMap(({ address }) => address ?? []);
+}
+
+function isHostAddress({ hostAddresses = [] }: Environment, { bytes }: Address): boolean {
+  return hostAddresses.some((own) => sameBytes(own.bytes, bytes));
+}
+
+/** Addresses that Forwardings may not have, and of which of them nobody was told yet. */
+export class RefusedAddresses {
+  /** As each Forwarding was told last. */
+  readonly #known = new Map<string, readonly Address[]>();
+  #untold: RefusedAddress[] = [];
+
+  note(forwarding: Forwarding, environment: Environment): void {
+    const { servicePort } = forwarding;
+    const key = forwardingKey(servicePort);
+    const refused = refusedAddresses(forwarding, environment);
+    const known = this.#known.get(key) ?? [];
+    if (refused.length === 0) this.#known.delete(key);
+    else this.#known.set(key, refused);
+    for (const address of refused) {
+      const isKnown = known.some(({ bytes }) => sameBytes(bytes, address.bytes));
+      if (!isKnown) this.#untold.push({ servicePort, address });
+    }
+  }
+
+  /** The Forwarding has gone. */
+  forget({ servicePort }: Forwarding): void {
+    this.#known.delete(forwardingKey(servicePort));
+  }
+
+  /** Since the last call. */
+  take(): readonly RefusedAddress[] {
+    const untold = this.#untold;
+    this.#untold = [];
+    return untold;
+  }
+}
