@@ -1,5 +1,8 @@
 /** Chooses endpoints for the clients of one frontend: in turn, or the one that a client had. */
 import type { EndpointKey, EndpointList } from '../../state/endpoint-list.ts';
+import { poolFor } from './clients.ts';
+import type { Endpoint } from './connection.ts';
+import type { ServedFrontend } from './frontends.ts';
 
 interface Remembered {
   readonly endpoint: EndpointKey;
@@ -16,15 +19,18 @@ export class Balancer {
   /** By address; the last one that connected is the last one. */
   readonly #clients = new Map<string, Remembered>();
 
-  /** The index of an endpoint in `pool`, which is not empty. */
-  choose(pool: EndpointList, client: string, affinityTimeoutSeconds: number): number {
-    const index = affinityTimeoutSeconds > 0 ? this.#recall(pool, client) : undefined;
-    const chosen = index ?? this.#next(pool);
+  /** An endpoint for a client of the frontend; undefined = it may reach none. */
+  choose(frontend: ServedFrontend, client: string): Endpoint | undefined {
+    const pool = poolFor(frontend, client);
+    if (pool === undefined) return undefined;
+    const { affinityTimeoutSeconds } = frontend;
+    const known = affinityTimeoutSeconds > 0 ? this.#recall(pool, client) : undefined;
+    const index = known ?? this.#next(pool);
     if (affinityTimeoutSeconds > 0) {
       const untilMs = performance.now() + affinityTimeoutSeconds * 1000;
-      this.#remember(client, { endpoint: pool.key(chosen), untilMs });
+      this.#remember(client, { endpoint: pool.key(index), untilMs });
     }
-    return chosen;
+    return { pool, index };
   }
 
   /** The client's endpoint did not answer: it gets another one. */
@@ -32,11 +38,12 @@ export class Balancer {
     this.#clients.delete(client);
   }
 
-  /** Clients of endpoints that are in none of these pools are forgotten. */
-  retain(pools: Iterable<EndpointList>): void {
+  /** Clients of endpoints that the frontend has no more are forgotten. */
+  retain({ affinityTimeoutSeconds, pools }: ServedFrontend): void {
     if (this.#clients.size === 0) return;
+    const held = affinityTimeoutSeconds > 0 ? Object.values(pools) : [];
     const keys = new Set<EndpointKey>();
-    for (const pool of new Set(pools)) {
+    for (const pool of new Set(held)) {
       for (let i = 0; i < pool.length; i += 1) keys.add(pool.key(i));
     }
     for (const [client, { endpoint }] of this.#clients) {

@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import { formatAddress } from '../../state/address.ts';
 import { Balancer } from './balancer.ts';
-import { poolFor } from './clients.ts';
 import { type Connections, carry, type Endpoint, type IsOwn, keepAliveMs } from './connection.ts';
 import type { ServedFrontend } from './frontends.ts';
 import type { Listener } from './switchboard.ts';
@@ -49,7 +48,7 @@ export class TCPListener implements Listener {
 
   update(next: ServedFrontend): void {
     this.#frontend = next;
-    this.#balancer.retain(next.affinityTimeoutSeconds > 0 ? Object.values(next.pools) : []);
+    this.#balancer.retain(next);
   }
 
   close(): void {
@@ -60,11 +59,8 @@ export class TCPListener implements Listener {
     this.#connections.addClient(client);
     const { remoteAddress = '' } = client;
     const choose = (attempt: number): Endpoint | undefined => {
-      const pool = poolFor(this.#frontend, remoteAddress);
-      if (pool === undefined) return undefined;
       if (attempt > 0) this.#balancer.forget(remoteAddress);
-      const { affinityTimeoutSeconds } = this.#frontend;
-      return { pool, index: this.#balancer.choose(pool, remoteAddress, affinityTimeoutSeconds) };
+      return this.#balancer.choose(this.#frontend, remoteAddress);
     };
     carry(client, { choose, isOwn: this.#isOwn, connections: this.#connections });
   }

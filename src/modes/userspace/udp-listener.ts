@@ -3,8 +3,7 @@ import { once } from 'node:events';
 import { formatAddress } from '../../state/address.ts';
 import type { EndpointKey } from '../../state/endpoint-list.ts';
 import { Balancer } from './balancer.ts';
-import { poolFor } from './clients.ts';
-import type { Endpoint, IsOwn } from './connection.ts';
+import type { IsOwn } from './connection.ts';
 import type { ServedFrontend } from './frontends.ts';
 import type { Listener } from './switchboard.ts';
 import { UDPFlow } from './udp-flow.ts';
@@ -49,7 +48,7 @@ export class UDPListener implements Listener {
 
   update(next: ServedFrontend): void {
     this.#frontend = next;
-    this.#balancer.retain(next.affinityTimeoutSeconds > 0 ? Object.values(next.pools) : []);
+    this.#balancer.retain(next);
     if (this.#flows.size === 0) return;
     const right = new Set<EndpointKey>();
     for (const list of new Set(next.right)) {
@@ -72,7 +71,7 @@ export class UDPListener implements Listener {
   }
 
   #begin(id: string, { address, port }: RemoteInfo): UDPFlow | undefined {
-    const endpoint = this.#choose(address);
+    const endpoint = this.#balancer.choose(this.#frontend, address);
     if (endpoint === undefined || this.#isOwn(endpoint)) return undefined;
     const flow = new UDPFlow(newSocket(this.#frontend), endpoint, {
       idleMs: this.#frontend.udpIdleTimeoutMs,
@@ -83,13 +82,6 @@ export class UDPListener implements Listener {
     });
     this.#flows.set(id, flow);
     return flow;
-  }
-
-  #choose(client: string): Endpoint | undefined {
-    const pool = poolFor(this.#frontend, client);
-    if (pool === undefined) return undefined;
-    const { affinityTimeoutSeconds } = this.#frontend;
-    return { pool, index: this.#balancer.choose(pool, client, affinityTimeoutSeconds) };
   }
 }
 
