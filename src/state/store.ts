@@ -30,7 +30,7 @@ export class ClusterState {
 
   /** In arrival order. */
   readonly #dirty = new Map<string, Dirty>();
-  /** Until all is listed: Services that have come with slices, the last one to get a slice last. */
+  /** Until all is listed: Services that have come with slices, the one of the last news last. */
   readonly #arrived = new Set<string>();
   readonly #synced = new Set<Resource>();
   readonly #triggerTimes: TriggerTimes;
@@ -159,7 +159,7 @@ export class ClusterState {
     if (previous !== undefined && isDeepStrictEqual(previous, service)) return false;
     this.#services.set(key, service);
     this.#mark(key, previous === undefined ? 'new' : 'known');
-    if (!this.synced && this.#slicesOfService.has(key)) this.#arrived.add(key);
+    this.#noteArrival(key);
     return true;
   }
 
@@ -182,13 +182,15 @@ export class ClusterState {
     this.#slicesOfService.set(owner, others.concat(slice));
     this.#triggerTimes.record(owner, slice.family, slice.triggerTimeMs);
     this.touch(owner);
-    if (!this.synced) this.#slicesCame(owner);
+    this.#noteArrival(owner);
     return true;
   }
 
-  #slicesCame(service: string): void {
+  #noteArrival(service: string): void {
+    const isWhole = this.#services.has(service) && this.#slicesOfService.has(service);
+    if (this.synced || !isWhole) return;
     this.#arrived.delete(service);
-    if (this.#services.has(service)) this.#arrived.add(service);
+    this.#arrived.add(service);
   }
 
   #deleteSlice(key: string): boolean {
