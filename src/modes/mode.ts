@@ -105,8 +105,11 @@ export interface Drift {
  * changes: what it has written since is left out of the repair.
  */
 export interface Observation {
-  /** Generation of the ruleset that was read. */
-  readonly generation: number;
+  /**
+   * Generation of the ruleset that was read; undefined where nothing of it is in a ruleset: then
+   * nothing but reading again tells what others did.
+   */
+  readonly generation: number | undefined;
   /** False when the fixed objects (tables, chains, sets, rules) are not as wanted. */
   readonly intact: boolean;
   /**

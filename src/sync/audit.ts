@@ -14,7 +14,7 @@ import type { Moment, Ruleset } from './ruleset.ts';
 export interface AuditSettings {
   /** Time between two looks at the generation. */
   readonly checkMs: number;
-  /** Longest time between two comparisons, whatever the generation says. */
+  /** Longest time between two comparisons, whatever the generation says, or where there is none. */
   readonly fullMs: number;
   /**
    * After a comparison that took t, at least `restFactor * t` passes before the next one: others

@@ -2,7 +2,8 @@ import type { Kernel } from '../kernel/kernel.ts';
 
 /** When something was read: the generation then, and how many commits were ours by then. */
 export interface Moment {
-  readonly generation: number;
+  /** Undefined: of something that is in no ruleset, such as links. */
+  readonly generation: number | undefined;
   readonly commits: number;
 }
 
@@ -30,8 +31,12 @@ export class Ruleset {
     return started;
   }
 
-  /** Whether the generation has moved since by more than our own commits explain. */
+  /**
+   * Whether the generation has moved since by more than our own commits explain. Where there is
+   * none, nothing tells what others did.
+   */
   async movedByOthers({ generation, commits }: Moment, reader: Kernel): Promise<boolean> {
+    if (generation === undefined) return false;
     const fewest = this.completed - commits;
     const now = await reader.generation().catch(() => undefined);
     const most = this.started - commits;

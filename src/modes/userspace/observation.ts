@@ -13,7 +13,7 @@ const RT_SCOPE_LINK = 253;
 
 export class UserspaceObservation implements Observation {
   /** There need not be a ruleset, and its generation tells nothing of links. */
-  readonly generation = 0;
+  readonly generation = undefined;
   readonly intact: boolean;
   /** Those on our link. */
   readonly addresses: ReadonlyMap<string, Uint8Array>;

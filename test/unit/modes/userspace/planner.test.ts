@@ -3,13 +3,15 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import type { Kernel } from '../../../../src/kernel/kernel.ts';
 import type { ModeConfig, ProxyMode } from '../../../../src/modes/mode.ts';
 import { userspaceMode } from '../../../../src/modes/userspace/mode.ts';
 import type { Service } from '../../../../src/state/types.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
+import { withoutNetfilter } from '../../../fake/without-netfilter.ts';
 import { address, ready, slice, slicePort } from '../../state/build.ts';
 import { quiet } from '../../sync/double.ts';
-import { World, webService } from '../../sync/world.ts';
+import { testSettings, World, webService } from '../../sync/world.ts';
 import { askOnce, host, port, TCPClient, tcpEndpoint } from './peers.ts';
 
 const config: ModeConfig = {
@@ -30,7 +32,7 @@ function process(): ProxyMode {
   return mode;
 }
 
-function worldOn(kernel: FakeKernel, mode = process()): World<FakeKernel> {
+function worldOn<K extends Kernel>(kernel: K, mode = process()): World<K> {
   return new World({}, kernel, (environment) => mode.planner(config, environment));
 }
 
@@ -237,6 +239,32 @@ describe('what is found', () => {
     world.setService(serviceAt('more', host(57, 3)));
     await world.clock.pass(1000);
     expect(kernel.links.texts(link)).toEqual([`${vip}/32`, `${host(57, 3)}/32`]);
+    await world.stop();
+  });
+});
+
+describe('what others do', () => {
+  it('is found by reading as often as the settings say: no generation tells of it', async () => {
+    const [vip, a] = [host(59, 1), host(59, 2)];
+    await endpoint(a);
+    const fake = new FakeKernel();
+    const kernel = withoutNetfilter(fake);
+    let reads = 0;
+    const read: Kernel['dump'] = (request) => {
+      if (request.kind === 'addressesDump') reads += 1;
+      return kernel.dump(request);
+    };
+    const world = worldOn({ ...kernel, dump: read });
+    world.setService(serviceAt('web', vip));
+    world.setEndpoints('web', a);
+    await world.start();
+    const { checkMs, fullMs } = testSettings.audit;
+    await world.clock.pass(10 * checkMs);
+    expect(reads).toBe(1);
+    fake.links.run({ kind: 'linkDelete', link });
+    await world.clock.pass(fullMs);
+    expect(fake.links.texts(link)).toEqual([`${vip}/32`]);
+    expect(await askOnce(vip)).toBe(a);
     await world.stop();
   });
 });
