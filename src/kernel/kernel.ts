@@ -13,6 +13,11 @@ export interface KernelFailure {
   readonly message: string;
   /** To try again is in vain, unless something else is wanted. */
   readonly isLasting?: boolean;
+  /**
+   * It is about one socket: no code of it says what this process may do to the kernel, nor that the
+   * kernel holds something else than we believe.
+   */
+  readonly isOfSocket?: boolean;
 }
 
 /** The outcome of a buffer of ops: applied whole, or failed with at least one reason. */

@@ -195,7 +195,10 @@ function without(forwardings: readonly Forwarding[], lost: ReadonlySet<Frontend>
 }
 
 /** `TCP 10.0.0.1:80`, `UDP [fd00::1]:53`, `TCP node port 30080`. */
-export function formatFrontend(protocol: Protocol, frontend: Frontend): string {
+export function formatFrontend(
+  protocol: Protocol,
+  frontend: Pick<Frontend, 'address' | 'port'>,
+): string {
   if (frontend.address === undefined) return `${protocol} node port ${frontend.port}`;
   const address = formatAddress(frontend.address.bytes);
   return frontend.address.family === 'IPv4'

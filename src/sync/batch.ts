@@ -266,8 +266,7 @@ export class Applier {
     { failures, partly }: Extract<ApplyResult, { kind: 'failed' }>,
   ): Failure {
     const culprits = new Set(failures.flatMap((failure) => batch.culprits(failure)));
-    const denied = failures.some(({ code }) => code === 'EPERM' || code === 'EACCES');
-    if (denied) return { lost: changes, culprits: [], failures, partly };
+    if (failures.some(deniesAll)) return { lost: changes, culprits: [], failures, partly };
     return { ...this.#blame(culprits, changes, failures), partly };
   }
 
@@ -345,6 +344,11 @@ export function unknownFailure(error: Error): Failure {
   return { lost: new Map(), culprits: [], failures: [asKernelFailure(error)], partly: false };
 }
 
+/** This process may not change the kernel: nobody's fault. */
+function deniesAll({ code, isOfSocket = false }: KernelFailure): boolean {
+  return !isOfSocket && (code === 'EPERM' || code === 'EACCES');
+}
+
 /** Of nf_tables, then of IPVS (ESRCH: no such virtual service) and of addresses. */
 const contradictions: ReadonlySet<string> = new Set([
   'ENOENT',
@@ -356,6 +360,6 @@ const contradictions: ReadonlySet<string> = new Set([
 ]);
 
 /** The kernel is not what we believe: an object is missing, or is there already. */
-export function contradictsBelief({ code }: KernelFailure): boolean {
-  return contradictions.has(code);
+export function contradictsBelief({ code, isOfSocket = false }: KernelFailure): boolean {
+  return !isOfSocket && contradictions.has(code);
 }

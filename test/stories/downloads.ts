@@ -55,9 +55,9 @@ export class Downloads {
   }
 
   /** New connections work. */
-  async connect(): Promise<void> {
+  async connect(port = 80): Promise<void> {
     for (const { actor, family } of clients) {
-      const tally = await this.#lab.actors[actor].connect(attempt(family), 8);
+      const tally = await this.#lab.actors[actor].connect(attempt(family, port), 8);
       for (const { outcome } of tally) expect(serverOf(outcome)).toBe('pod-b');
     }
   }
@@ -72,8 +72,8 @@ export async function untilTold(lines: readonly LogLine[], message: string): Pro
   throw new Error(`never told: ${message}`);
 }
 
-function attempt(family: Family) {
-  const to = { address: vip[family], port: 80 };
+function attempt(family: Family, port = 80) {
+  const to = { address: vip[family], port };
   return { protocol: 'TCP', to, timeoutMs: paced(3000) } as const;
 }
 

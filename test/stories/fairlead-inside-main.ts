@@ -26,8 +26,9 @@ class Inside {
   async handle(request: InsideRequest): Promise<void> {
     switch (request.op) {
       case 'start': {
-        const { mode, nodeName, settings, objects, netfilter } = request;
+        const { mode, nodeName, settings, objects, netfilter, errors } = request;
         const proxy = fairlead(mode, {
+          errors,
           log: (line) => tell({ kind: 'log', line }),
           ...(netfilter === 'absent' ? { kernel: withoutNetfilter } : {}),
         });

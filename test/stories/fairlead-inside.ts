@@ -20,6 +20,7 @@ export type InsideRequest =
       readonly settings: ProxySettings;
       readonly objects: readonly KubernetesObject[];
       readonly netfilter: 'present' | 'absent';
+      readonly errors: 'fail the story' | 'are told';
     }
   | { readonly op: 'apply'; readonly objects: readonly KubernetesObject[] }
   | { readonly op: 'switch'; readonly mode: ModeName }
@@ -34,6 +35,10 @@ export interface InsideOptions {
   readonly log?: (line: LogLine) => void;
   /** `absent`: a kernel without nf_tables, iptables and IPVS. */
   readonly netfilter?: 'present' | 'absent';
+  /** A capability that the process is to lack, as setpriv(1) names it: `net_bind_service`. */
+  readonly without?: string;
+  /** What a logged error does. */
+  readonly errors?: 'fail the story' | 'are told';
 }
 
 export interface KillableProxy extends SwitchableProxy {
@@ -45,16 +50,14 @@ interface FairleadInside extends ProxyUnderTest {
   start(...args: Parameters<ProxyUnderTest['start']>): Promise<KillableProxy>;
 }
 
-export function fairleadInside(
-  mode: ModeName,
-  { log = () => {}, netfilter = 'present' }: InsideOptions = {},
-): FairleadInside {
+export function fairleadInside(mode: ModeName, options: InsideOptions = {}): FairleadInside {
+  const { netfilter = 'present', errors = 'fail the story' } = options;
   return {
     mode,
     start: async (node, settings, objects) => {
-      const proxy = new ProxyProcess(node, log);
+      const proxy = new ProxyProcess(node, options);
       const { nodeName } = node;
-      await proxy.ask({ op: 'start', mode, nodeName, settings, objects, netfilter });
+      await proxy.ask({ op: 'start', mode, nodeName, settings, objects, netfilter, errors });
       return proxy;
     },
     cleanup,
@@ -67,8 +70,12 @@ class ProxyProcess implements KillableProxy {
   /** Of the request under way; there is one at a time. */
   #settle: ((error: Error | undefined) => void) | undefined;
 
-  constructor({ namespace }: NodeUnderTest, log: (line: LogLine) => void) {
-    const argv = ['netns', 'exec', namespace, process.execPath, program];
+  constructor({ namespace }: NodeUnderTest, { log = () => {}, without }: InsideOptions) {
+    const drop =
+      without === undefined
+        ? []
+        : ['setpriv', `--bounding-set=-${without}`, `--inh-caps=-${without}`];
+    const argv = ['netns', 'exec', namespace, ...drop, process.execPath, program];
     this.#child = spawn('ip', argv, { stdio: ['pipe', 'pipe', 'inherit'] });
     createInterface({ input: this.#child.stdout! }).on('line', (text) => {
       const reply = JSON.parse(text) as InsideReply;
@@ -76,8 +83,12 @@ class ProxyProcess implements KillableProxy {
       else this.#settle?.(reply.error === undefined ? undefined : new Error(reply.error));
     });
     this.#child.stdin!.on('error', () => {});
-    this.#ended = new Promise((resolve) => this.#child.once('close', resolve));
-    void this.#ended.then(() => this.#settle?.(new Error('     fairlead: the process has ended')));
+    this.#ended = new Promise((resolve) => {
+      this.#child.once('close', (code, signal) => {
+        this.#settle?.(new Error(`     fairlead: the process has ended (${signal ?? code})`));
+        resolve(undefined);
+      });
+    });
   }
 
   ask(request: InsideRequest): Promise<void> {

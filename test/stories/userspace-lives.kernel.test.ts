@@ -105,6 +105,31 @@ test('a node whose kernel has no netfilter comes to it from any mode, and the lo
   await lab.reset();
 });
 
+test('without CAP_NET_BIND_SERVICE it serves all Services but those with ports below 1024', async () => {
+  await downloads.listen();
+  const told: LogLine[] = [];
+  const log = (line: LogLine): number => told.push(line);
+  const without = 'net_bind_service';
+  const poor = fairleadInside('userspace', { log, without, errors: 'are told' });
+  const high = service('web', { ports: [{ port: 8080 }] });
+  const low = service('low', { clusterIp: other });
+  const wanted = [...objects.filter(({ kind }) => kind !== 'Service'), high, low];
+  const running = await poor.start(lab.node, settings, [...wanted, ...slices('low', ['pod-b'])]);
+  await downloads.connect(8080);
+  expect(await bound()).toEqual(addressesOf(vip));
+  const refused = told.filter(({ msg }) => msg.startsWith('Service is refused'));
+  const reasons = FAMILIES.map((family) => {
+    const at = family === 'IPv4' ? other.IPv4 : `[${other.IPv6}]`;
+    const words = 'permission denied (EACCES): ports below 1024 need CAP_NET_BIND_SERVICE';
+    return `listen on TCP ${at}:80: ${words}`;
+  });
+  expect(new Set(refused.map(({ service: name }) => name))).toEqual(new Set(['default/low']));
+  expect(new Set(refused.map(({ err }) => err))).toEqual(new Set(reasons));
+  await running.stop();
+  await poor.cleanup(lab.node);
+  await lab.reset();
+});
+
 test('node ports answer on 127.0.0.1 too where iptables.localhostNodePorts says so', async () => {
   await downloads.listen();
   const wanted = [

@@ -121,7 +121,7 @@ export class BatchWriter {
       const turn = todo.slice(at, at + socketsPerTurn).map(async ({ i, value }) => {
         const refusal = await this.#sockets.open(value);
         if (refusal === undefined) opened.push(value.id);
-        else failures.push({ op: 1 + i, entry: undefined, ...refusal });
+        else failures.push({ op: 1 + i, entry: undefined, ...refusal, isOfSocket: true });
       });
       await Promise.all(turn);
     }

@@ -2,7 +2,9 @@
  * All sockets of the mode: what listens now, and the connections that are carried. They belong to
  * the process, and outlive the planners that come and go with the configuration.
  */
+import { getSystemErrorMessage } from 'node:util';
 import { type Family, formatAddress } from '../../state/address.ts';
+import { formatFrontend } from '../../state/claims.ts';
 import type { Protocol } from '../../state/types.ts';
 import { Connections, type Endpoint } from './connection.ts';
 import { frontendId, type ServedFrontend } from './frontends.ts';
@@ -33,6 +35,17 @@ export type Sockets = Pick<
   'get' | 'frontends' | 'open' | 'update' | 'close' | 'isBusy'
 >;
 
+/** Names the address and port, which the words of a system call need not do. */
+function refusalOf(frontend: ServedFrontend, error: NodeJS.ErrnoException): Refusal {
+  const { protocol, port } = frontend;
+  const { code = 'EIO', errno, message } = error;
+  const words = errno === undefined ? message : getSystemErrorMessage(errno);
+  const isPrivileged = code === 'EACCES' && port < 1024;
+  const hint = isPrivileged ? ': ports below 1024 need CAP_NET_BIND_SERVICE' : '';
+  const said = `listen on ${formatFrontend(protocol, frontend)}: ${words} (${code})${hint}`;
+  return { code, message: said, isLasting: false };
+}
+
 export class Switchboard {
   readonly #listeners = new Map<string, Listener>();
   readonly #connections = new Connections();
@@ -59,8 +72,7 @@ export class Switchboard {
       this.#listeners.set(frontend.id, await this.#listen(frontend, frontend.protocol));
       return undefined;
     } catch (error) {
-      const { code = 'EIO', message } = error as Error & { code?: string };
-      return { code, message, isLasting: false };
+      return refusalOf(frontend, error as NodeJS.ErrnoException);
     }
   }
 

@@ -5,7 +5,11 @@ import { createServer } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Kernel } from '../../../../src/kernel/kernel.ts';
 import type { ModeConfig, ProxyMode } from '../../../../src/modes/mode.ts';
+import type { ServedFrontend } from '../../../../src/modes/userspace/frontends.ts';
 import { userspaceMode } from '../../../../src/modes/userspace/mode.ts';
+import { UserspacePlanner } from '../../../../src/modes/userspace/planner.ts';
+import { type Refusal, Switchboard } from '../../../../src/modes/userspace/switchboard.ts';
+import { formatAddress } from '../../../../src/state/address.ts';
 import type { Service } from '../../../../src/state/types.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 import { withoutNetfilter } from '../../../fake/without-netfilter.ts';
@@ -39,6 +43,17 @@ function worldOn<K extends Kernel>(kernel: K, mode = process()): World<K> {
 function serviceAt(name: string, at: string, fields: Partial<Service> = {}): Service {
   const ports = [{ name: 'http', protocol: 'TCP' as const, port, nodePort: 0 }];
   return { ...webService(name, 1), clusterIPs: [address(at)], ports, ...fields };
+}
+
+/** Some sockets can't be had, for a reason of the test's. */
+class DenyingSwitchboard extends Switchboard {
+  /** The code for what listens at an address; undefined = it may. */
+  denied: (at: string) => string | undefined = () => undefined;
+
+  override async open(frontend: ServedFrontend): Promise<Refusal | undefined> {
+    const code = this.denied(formatAddress(frontend.address.bytes));
+    return code === undefined ? super.open(frontend) : { code, message: code, isLasting: false };
+  }
 }
 
 /** Endpoints listen on 8080: see `endpointsOf`. */
@@ -125,6 +140,41 @@ describe('a Service', () => {
     await world.clock.pass(1000);
     expect([...world.sync.aside]).toEqual([]);
     expect(await askOnce(taken)).toBe(a);
+    await world.stop();
+  });
+
+  it.each([
+    ['EACCES', 60],
+    ['EPERM', 61],
+    ['EADDRNOTAVAIL', 62],
+    ['EMFILE', 63],
+  ])('is set aside alone, whatever the reason (%s), and tried again', async (code, block) => {
+    const [denied, web, more] = [host(block, 1), host(block, 2), host(block, 3)];
+    const a = host(block, 4);
+    await endpoint(a);
+    const sockets = new DenyingSwitchboard();
+    onTestFinished(() => sockets.closeAll());
+    sockets.denied = (at) => (at === denied ? code : undefined);
+    const kernel = new FakeKernel();
+    const world = new World({}, kernel, (e) => new UserspacePlanner(config, e, sockets));
+    for (const [name, at] of Object.entries({ denied, web })) {
+      world.setService(serviceAt(name, at));
+      world.setEndpoints(name, a);
+    }
+    await world.start();
+    for (let seconds = 0; seconds < 600; seconds += 1) await world.clock.pass(1000);
+    const aside = [...world.sync.aside].map(({ key, failure }) => [key, failure.code]);
+    expect(aside).toEqual([['default/denied:http/TCP', code]]);
+    world.setService(serviceAt('more', more));
+    world.setEndpoints('more', a);
+    await world.clock.pass(0);
+    expect(await askOnce(web)).toBe(a);
+    expect(await askOnce(more)).toBe(a);
+    expect(kernel.links.texts(link)).toEqual([`${web}/32`, `${more}/32`]);
+    sockets.denied = () => undefined;
+    await world.clock.pass(testSettings.asideBackoff.maxMs);
+    expect([...world.sync.aside]).toEqual([]);
+    expect(await askOnce(denied)).toBe(a);
     await world.stop();
   });
 

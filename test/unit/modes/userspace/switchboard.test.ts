@@ -222,12 +222,13 @@ describe('a socket that can not be had', () => {
     const [vip, a] = [host(30, 1), host(30, 2)];
     await Promise.all([tcpEndpoint(vip), udpEndpoint(vip)]);
     const board = switchboard();
-    const refusal = await board.open(frontend(vip, pool(a)));
-    expect(refusal).toMatchObject({ code: 'EADDRINUSE', isLasting: false });
-    expect(refusal?.message).toContain(`${vip}:18080`);
-    expect(await board.open(frontend(vip, pool(a), { protocol: 'UDP' }))).toMatchObject({
-      code: 'EADDRINUSE',
-    });
+    for (const protocol of ['TCP', 'UDP'] as const) {
+      expect(await board.open(frontend(vip, pool(a), { protocol }))).toEqual({
+        code: 'EADDRINUSE',
+        message: `listen on ${protocol} ${vip}:18080: address already in use (EADDRINUSE)`,
+        isLasting: false,
+      });
+    }
     expect([...board.frontends('IPv4')]).toEqual([]);
   });
 
