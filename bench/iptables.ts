@@ -14,6 +14,8 @@ const sizes: readonly Size[] = [
   { services: 1000, endpoints: 10 },
   { services: 5000, endpoints: 10 },
   { services: 8000, endpoints: 30 },
+  { services: 500, endpoints: 10, sticky: true },
+  { services: 1000, endpoints: 10, sticky: true },
 ];
 const replacements = 50;
 /**

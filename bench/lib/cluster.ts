@@ -7,10 +7,16 @@ export interface Size {
   readonly endpoints: number;
   /** As many endpoints in each family; only the fake API server makes such clusters. */
   readonly dualStack?: boolean;
+  /** Load balancers that have of everything some; only the fake API server makes such clusters. */
+  readonly rich?: boolean;
+  /** Services have session affinity; of the fake API server's only the rich ones do. */
+  readonly sticky?: boolean;
 }
 
-export const sizeName = ({ services, endpoints, dualStack = false }: Size): string =>
-  `${services.toLocaleString('en')} × ${endpoints}${dualStack ? ' × 2' : ''}`;
+export function sizeName({ services, endpoints, dualStack, rich, sticky }: Size): string {
+  const extras = [dualStack && ' × 2', rich && ', rich', sticky && ', affinity'];
+  return [services.toLocaleString('en'), ' × ', endpoints, ...extras.filter(Boolean)].join('');
+}
 
 /** 10.96.0.0/12 and up, one address a Service. */
 function clusterIP(index: number): Uint8Array {
@@ -21,7 +27,7 @@ function ipv4(value: number): Uint8Array {
   return Uint8Array.of(value >>> 24, (value >>> 16) & 0xff, (value >>> 8) & 0xff, value & 0xff);
 }
 
-function service(index: number): Service {
+function service(index: number, sticky: boolean): Service {
   return {
     namespace: 'bench',
     name: `service-${index}`,
@@ -35,7 +41,7 @@ function service(index: number): Service {
     internalTrafficPolicy: 'Cluster',
     externalTrafficPolicy: 'Cluster',
     healthCheckNodePort: 0,
-    affinityTimeoutSeconds: 0,
+    affinityTimeoutSeconds: sticky ? 10_800 : 0,
     ports: [{ name: 'http', protocol: 'TCP', port: 80, nodePort: 0 }],
   };
 }
@@ -64,9 +70,9 @@ export function slice(index: number, endpoints: number, replaced = 0): EndpointS
   };
 }
 
-export function* objects({ services, endpoints }: Size): Generator<Change> {
+export function* objects({ services, endpoints, sticky = false }: Size): Generator<Change> {
   for (let i = 0; i < services; i += 1) {
-    yield { kind: 'service', service: service(i) };
+    yield { kind: 'service', service: service(i, sticky) };
     yield { kind: 'slice', slice: slice(i, endpoints) };
   }
 }

@@ -13,6 +13,12 @@ export interface ClusterSize {
   readonly endpoints: number;
   /** Services have an address and a slice of each family; else of IPv4 alone. */
   readonly dualStack?: boolean;
+  /**
+   * Services are load balancers that have of everything some, IPv4 alone: two ports with node
+   * ports, an external address, source ranges, session affinity, and traffic policy Local with a
+   * health-check node port. At most 10,000, for there are no more ports.
+   */
+  readonly rich?: boolean;
 }
 
 /**
@@ -21,7 +27,7 @@ export interface ClusterSize {
  */
 export function populate(
   store: FakeStore,
-  { services, endpoints, dualStack = false }: ClusterSize,
+  { services, endpoints, dualStack = false, rich = false }: ClusterSize,
 ): void {
   const used = dualStack ? families : (['IPv4'] as const);
   const cidrs = { IPv4: '10.96.0.0/12', IPv6: 'fd00:96::/108' };
@@ -31,10 +37,10 @@ export function populate(
     spec: { cidrs: used.map((family) => cidrs[family]) },
   });
   for (let i = 0; i < services; i += 1) {
-    store.apply(service(i, used));
+    store.apply(rich ? enriched(service(i, used), i) : service(i, used));
     for (const family of used) {
       const addresses = Array.from({ length: endpoints }, (_, j) => address(family, i, j));
-      store.apply(slice(i, family, addresses));
+      store.apply(slice(i, family, addresses, rich ? [...plainPorts, extraPort] : plainPorts));
     }
   }
 }
@@ -111,7 +117,40 @@ function service(i: number, used: readonly Family[]): Raw {
   };
 }
 
-function slice(i: number, family: Family, addresses: readonly string[]): Raw {
+/** See `ClusterSize.rich`. */
+function enriched(plain: Raw, i: number): Raw {
+  const low = `${(i >> 8) & 255}.${i & 255}`;
+  const firstPort = 2000 + 3 * i;
+  const port = { protocol: 'TCP', targetPort: 8080 };
+  return {
+    ...plain,
+    spec: {
+      ...(plain.spec as Raw),
+      type: 'LoadBalancer',
+      ports: [
+        { ...port, name: 'http', port: 80, nodePort: firstPort },
+        { ...port, name: 'metrics', port: 9090, nodePort: firstPort + 1 },
+      ],
+      externalIPs: [`100.64.${low}`],
+      externalTrafficPolicy: 'Local',
+      healthCheckNodePort: firstPort + 2,
+      loadBalancerSourceRanges: ['192.0.2.0/24', `198.51.${i & 255}.0/24`],
+      sessionAffinity: 'ClientIP',
+      sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } },
+    },
+    status: { loadBalancer: { ingress: [{ ip: `100.65.${low}`, ipMode: 'VIP' }] } },
+  };
+}
+
+const plainPorts = [{ name: 'http', port: 8080, protocol: 'TCP' }];
+const extraPort = { name: 'metrics', port: 9090, protocol: 'TCP' };
+
+function slice(
+  i: number,
+  family: Family,
+  addresses: readonly string[],
+  ports: readonly Raw[],
+): Raw {
   return {
     kind: 'EndpointSlice',
     metadata: {
@@ -134,6 +173,6 @@ function slice(i: number, family: Family, addresses: readonly string[]): Raw {
       targetRef: { kind: 'Pod', name: `svc-${i}-${j}`, namespace: `ns-${i % 50}`, uid },
       zone: `zone-${j % 3}`,
     })),
-    ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
+    ports,
   };
 }
