@@ -14,12 +14,12 @@ export const generalFields = {
   },
   'clientConnection.acceptContentTypes': {
     type: 'string',
-    meaning: 'Accept header of requests to the API server. Empty: as `contentType`.',
+    meaning: 'Accept header of requests to the API server. Without effect: always JSON.',
   },
   'clientConnection.contentType': {
     type: 'string',
     default: 'application/vnd.kubernetes.protobuf',
-    meaning: 'Content type of requests to the API server.',
+    meaning: 'Content type of requests to the API server. Without effect: always JSON.',
   },
   'clientConnection.qps': {
     type: 'float32',
@@ -86,7 +86,7 @@ export const generalFields = {
     default: '15m0s',
     bounds: { kind: 'positive' },
     errorPath: 'ConfigSyncPeriod',
-    meaning: 'How often the lists from the API server are compared anew.',
+    meaning: 'How often kube-proxy looks at all that it knows again. Checked, without effect.',
   },
   oomScoreAdj: {
     type: 'int32',

@@ -15,7 +15,7 @@ export const loggingFields = {
     default: '5s',
     bounds: { kind: 'positive' },
     errorPath: 'flushFrequency',
-    meaning: 'How long a log line may wait in a buffer.',
+    meaning: 'How long a log line may wait in a buffer. Checked, without effect: none waits.',
   },
   'logging.verbosity': {
     type: 'level',
@@ -26,32 +26,34 @@ export const loggingFields = {
     type: 'vmodule',
     rules: 'format text only; file patterns without = and comma',
     errorPath: 'vmodule',
-    meaning: 'Other levels for parts of the program: list of filePattern and verbosity.',
+    meaning:
+      'Other levels for files of kube-proxy: list of filePattern and verbosity. ' +
+      'Checked, without effect.',
   },
   'logging.options.text.splitStream': {
     type: 'bool',
     rules: alpha,
     errorPath: 'options.text.splitStream',
-    meaning: 'Format text: errors to stderr, the rest to stdout.',
+    meaning: 'Format text: errors to stderr, the rest to stdout. Checked, without effect.',
   },
   'logging.options.text.infoBufferSize': {
     type: 'quantity',
     default: '0',
     rules: alpha,
     errorPath: 'options.text.infoBufferSize',
-    meaning: 'Format text, split: how much of the rest may be buffered. 0: nothing.',
+    meaning: 'Format text, split: how much of the rest may be buffered. Checked, without effect.',
   },
   'logging.options.json.splitStream': {
     type: 'bool',
     rules: alpha,
     errorPath: 'options.json.splitStream',
-    meaning: 'Format json: errors to stderr, the rest to stdout.',
+    meaning: 'Format json: errors to stderr, the rest to stdout. Checked, without effect.',
   },
   'logging.options.json.infoBufferSize': {
     type: 'quantity',
     default: '0',
     rules: alpha,
     errorPath: 'options.json.infoBufferSize',
-    meaning: 'Format json, split: how much of the rest may be buffered. 0: nothing.',
+    meaning: 'Format json, split: how much of the rest may be buffered. Checked, without effect.',
   },
 } as const satisfies FieldTable;
