@@ -10,8 +10,10 @@ import { guestProject } from './project.ts';
 export function guestCommand(job: Job, colors: 'always' | 'never'): string {
   const color = colors === 'always' ? 'FORCE_COLOR=1' : 'NO_COLOR=1';
   const lab = 'FAIRLEAD_LAB_SLOWNESS=5';
+  // To read our TypeScript takes half of the nine seconds in which a process of ours starts here.
+  const cached = 'NODE_COMPILE_CACHE=/tmp/node-compile-cache';
   const stories = `FAIRLEAD_STORIES=${process.env.FAIRLEAD_STORIES ?? 'all'}`;
-  const environment = `CI=true ${color} ${lab} ${stories}`;
+  const environment = `CI=true ${color} ${lab} ${stories} ${cached}`;
   return `#!/bin/sh\nexport ${environment}\ncd ${guestProject}\n${jobLines(job)}\n`;
 }
 
