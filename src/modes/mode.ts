@@ -157,6 +157,16 @@ export interface Planner {
   environment(next: Environment): void;
   /** What waits, as one transaction; undefined when nothing does. */
   take(): Batch | undefined;
+
+  /**
+   * From now until `wake` no packet is to meet what is written: a start may write then while it
+   * still learns what is wanted. Call it before the first repair. False where that is impossible,
+   * because packets do meet what was found; nothing has changed then. Only in modes whose rules can
+   * be dormant.
+   */
+  sleep?(found: Observation): boolean;
+  /** Packets meet the rules from the next batch on. It should hold nothing else. */
+  wake?(): void;
   /**
    * Deletions that must not share a transaction with what made the objects unused: a packet
    * between two lookups may still need them, and kernels before 6.2 still count the reference.

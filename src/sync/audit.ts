@@ -7,7 +7,7 @@ import type { Kernel } from '../kernel/kernel.ts';
 import type { Drift, Observation, Planner } from '../modes/mode.ts';
 import { type Applier, type Failure, unknownFailure } from './batch.ts';
 import { type Clock, Pacer } from './clock.ts';
-import { addDrift } from './events.ts';
+import { addDrift, isDrift, type Observer } from './events.ts';
 import { PatientReader } from './patient-reader.ts';
 import type { Moment, Ruleset } from './ruleset.ts';
 
@@ -31,13 +31,8 @@ export interface AuditOptions extends AuditSettings {
   readonly reader: Kernel;
   readonly clock: Clock;
   readonly ruleset: Ruleset;
+  readonly observer: Observer;
 }
-
-/** What one step of the audit came to. */
-export type AuditStep =
-  | { readonly kind: 'nothing' }
-  | { readonly kind: 'compared'; readonly drift: Drift; readonly durationMs: number }
-  | { readonly kind: 'failed'; readonly failure: Failure };
 
 type State =
   | { readonly kind: 'resting' }
@@ -63,8 +58,6 @@ type Observed = Observation | 'stale' | Error;
 const staleMax = 2;
 /** but only if reading takes no longer than this: drift is rarer than change. */
 const holdMaxMs = 500;
-
-const nothing: AuditStep = { kind: 'nothing' };
 
 export class Audit {
   readonly #options: AuditOptions;
@@ -117,9 +110,10 @@ export class Audit {
 
   /**
    * Does what is due, for at most a slice of main-thread time, while no batch is in flight. `ring`
-   * is called when an observation that goes on in the background is over.
+   * is called when an observation that goes on in the background is over. What a comparison has
+   * found is told when it is over.
    */
-  async step(ring: () => void): Promise<AuditStep> {
+  async step(ring: () => void): Promise<Failure | undefined> {
     switch (this.#state.kind) {
       case 'resting':
         return this.#begin(ring);
@@ -130,7 +124,7 @@ export class Audit {
     }
   }
 
-  async #begin(ring: () => void): Promise<AuditStep> {
+  async #begin(ring: () => void): Promise<Failure | undefined> {
     const { clock, checkMs, reader, ruleset } = this.#options;
     const now = clock.now();
     if (now >= this.#checkAtMs) {
@@ -138,13 +132,13 @@ export class Audit {
       this.#needed ||= await ruleset.movedByOthers(this.#base, reader);
     }
     const due = this.#needed ? now >= this.#notBeforeMs : now >= this.#fullAtMs;
-    if (!due) return nothing;
+    if (!due) return undefined;
     this.#startedMs = now;
     if (this.#stale >= staleMax && this.#observeMs <= holdMaxMs) {
       return this.#observed(await this.#observeAlone(), this.#options.ruleset.completed);
     }
     this.#observeBeside(ring);
-    return nothing;
+    return undefined;
   }
 
   /** Syncs go on meanwhile. If what they write spoils the observation, it is made again. */
@@ -170,27 +164,27 @@ export class Audit {
     return ruleset.readAlone(read).catch((error: Error) => error);
   }
 
-  async #observed(result: Observed | undefined, commits: number): Promise<AuditStep> {
+  async #observed(result: Observed | undefined, commits: number): Promise<Failure | undefined> {
     const { applier, clock, planner, sliceMs } = this.#options;
-    if (result === undefined) return nothing;
+    if (result === undefined) return undefined;
     this.#state = { kind: 'resting' };
     if (result === 'stale' || isKernelError(result, 'EINTR')) {
       this.#stale += 1;
       this.request(this.#restMs(this.#observeMs));
-      return nothing;
+      return undefined;
     }
     if (result instanceof Error) {
-      return { kind: 'failed', failure: unknownFailure(result) };
+      return unknownFailure(result);
     }
     this.#stale = 0;
     this.verified({ generation: result.generation, commits });
     const keys = [...applier.applied.keys()].values();
     const drift = await planner.repairFixed(result, new Pacer(clock, sliceMs).pause);
     this.#state = { kind: 'comparing', found: result, keys, drift };
-    return nothing;
+    return undefined;
   }
 
-  async #compare(state: State & { kind: 'comparing' }): Promise<AuditStep> {
+  async #compare(state: State & { kind: 'comparing' }): Promise<Failure | undefined> {
     const { applier, planner, clock } = this.#options;
     const pacer = new Pacer(clock, this.#options.sliceMs);
     let done = false;
@@ -200,15 +194,23 @@ export class Audit {
     }
     if (done) state.drift = addDrift(state.drift, await planner.prune(state.found, pacer.pause));
     const failure = await applier.finish('audit');
-    if (failure !== undefined) return { kind: 'failed', failure };
+    if (failure !== undefined) return failure;
     if (!done) {
       await pacer.rest();
-      return nothing;
+      return undefined;
     }
     this.#state = { kind: 'resting' };
     const durationMs = clock.now() - this.#startedMs;
     this.#notBeforeMs = clock.now() + this.#restMs(durationMs);
-    return { kind: 'compared', drift: state.drift, durationMs };
+    this.#tell(state.drift, durationMs);
+    return undefined;
+  }
+
+  #tell(drift: Drift, durationMs: number): void {
+    const { observer, planner } = this.#options;
+    const { family } = planner;
+    if (isDrift(drift)) observer({ kind: 'drift', family, purpose: 'audit', drift });
+    observer({ kind: 'audited', family, durationMs });
   }
 
   /** False while there is more. */

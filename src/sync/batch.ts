@@ -15,11 +15,6 @@ export interface Cause {
   readonly triggerTimesMs: readonly number[];
 }
 
-export function mergedCause(earlier: Cause, later: Cause): Cause {
-  const triggerTimesMs = [...earlier.triggerTimesMs, ...later.triggerTimesMs];
-  return { ...earlier, triggerTimesMs };
-}
-
 export interface Change {
   readonly next: Forwarding | undefined;
   readonly cause: Cause | undefined;

@@ -12,14 +12,15 @@ import {
   type Change,
   contradictsBelief,
   type Failure,
-  mergedCause,
   unknownFailure,
 } from './batch.ts';
 import { Chores } from './chores.ts';
 import { Bell, type Clock, isDue, Pacer } from './clock.ts';
 import { isDrift, type Observer, type Purpose } from './events.ts';
 import type { ForwardingFollower } from './follower.ts';
-import { adoptAll, type RepairOptions, repairAll } from './recovery.ts';
+import { type Causes, Marks } from './marks.ts';
+import { adoptAll, type RepairOptions, repairAll, targetsOf } from './recovery.ts';
+import { Reports } from './reports.ts';
 import { type Aside, Backoff, SetAside } from './retry.ts';
 import type { Ruleset } from './ruleset.ts';
 import type { SyncSettings } from './settings.ts';
@@ -40,8 +41,6 @@ export interface FamilySyncOptions {
   readonly follower?: ForwardingFollower;
 }
 
-type Causes = Map<string, Cause | undefined>;
-
 export class FamilySync {
   readonly family: Family;
   readonly #options: FamilySyncOptions;
@@ -53,18 +52,20 @@ export class FamilySync {
   readonly #chores: Chores;
   readonly #repairOptions: RepairOptions;
   readonly #snapshots: Snapshots;
+  readonly #reports: Reports;
   readonly #bell: Bell;
   readonly #wanted = new Map<string, Forwarding>();
-  /** Keys whose Forwarding changed since they were last planned. */
-  #dirty: Causes = new Map();
-  /** The part of the normal sync under way that is not planned yet. */
-  #todo: Causes = new Map();
+  readonly #marks = new Marks();
   /** During a recovery: what was in force before it, for what fails in its new form. */
   #before: ReadonlyMap<string, Forwarding> = new Map();
   #environment: Environment;
   /** What the planner was told last, and what is known to be in force. */
   #plannedEnvironment: Environment;
   #environmentInForce = true;
+  /** All is wanted that is to be; before that it only grows. */
+  #isListed = false;
+  /** No packet meets what is written. */
+  #isAsleep = false;
   #started = false;
   #stopping = false;
   /** `Clock.now` when the kernel is to be read and repaired; undefined = it is as we believe. */
@@ -73,11 +74,14 @@ export class FamilySync {
   #queued = false;
   #waiting = false;
 
-  constructor(options: FamilySyncOptions) {
-    const { planner, clock, settings } = options;
+  constructor(given: FamilySyncOptions) {
+    const { planner, clock, settings } = given;
+    const { family } = planner;
+    this.#reports = new Reports({ ...given, family });
+    const options = { ...given, observer: this.#reports.tell };
     this.#options = options;
     this.#planner = planner;
-    this.family = planner.family;
+    this.family = family;
     this.#environment = options.environment;
     this.#plannedEnvironment = options.environment;
     this.#bell = new Bell(clock);
@@ -115,7 +119,8 @@ export class FamilySync {
    */
   get settled(): boolean {
     const { sweepDue } = this.#planner;
-    return this.#waiting && this.#recoverAtMs === undefined && !this.#hasWork && !sweepDue;
+    const isDone = this.#recoverAtMs === undefined && !this.#hasWork && !sweepDue;
+    return this.#isListed && this.#waiting && isDone;
   }
 
   /** Changes what is wanted; undefined = no longer. It marks, nothing more, until `wake`. */
@@ -123,7 +128,7 @@ export class FamilySync {
     if (next === undefined) this.#wanted.delete(key);
     else this.#wanted.set(key, next);
     this.#aside.changed(key);
-    if (!this.#aside.holds(key)) this.#mark(key, cause);
+    if (!this.#aside.holds(key)) this.#marks.mark(key, cause);
   }
 
   /** Changes what applies to all Services; the same object is no change. */
@@ -142,9 +147,13 @@ export class FamilySync {
     this.#bell.ring();
   }
 
-  /** Begins to read the kernel for the start, beside what else is done before `run`. */
-  readAhead(): void {
-    this.#snapshots.begin();
+  /**
+   * `want` has told all there is; from now on come changes. Until then packets notice nothing, but
+   * the kernel is read, and rules that packets do not meet are written where there are none yet.
+   */
+  listed(): void {
+    this.#isListed = true;
+    this.#bell.ring();
   }
 
   /** Runs until `signal` aborts; a batch that is in flight then is waited for. */
@@ -156,8 +165,37 @@ export class FamilySync {
     };
     if (signal.aborted) return;
     signal.addEventListener('abort', stop, { once: true });
-    this.#request();
+    await this.#runAhead();
+    if (this.#recoverAtMs !== undefined) this.#request();
     while (!this.#stopping) await this.#step();
+  }
+
+  /** Until all is listed, and what was written ahead of that is in force. */
+  async #runAhead(): Promise<void> {
+    this.#snapshots.begin();
+    const ahead = await this.#snapshots.ahead;
+    if (!this.#isListed && ahead !== undefined && this.#planner.sleep?.(ahead.found) === true) {
+      this.#isAsleep = true;
+      this.#reports.hold();
+    }
+    while (!this.#isListed && !this.#stopping) {
+      if (this.#isAsleep) await this.#step();
+      else await this.#wait(undefined);
+    }
+    if (!this.#isAsleep) return;
+    // Once: what is wanted after this is a change like any other.
+    if (this.#recoverAtMs === undefined) await this.#sync();
+    while (this.#recoverAtMs !== undefined && !this.#stopping) await this.#step();
+    if (!this.#stopping) await this.#wake();
+  }
+
+  async #wake(): Promise<void> {
+    const startedMs = this.#options.clock.now();
+    this.#planner.wake?.();
+    const failure = await this.#applier.finish('start');
+    this.#isAsleep = false;
+    this.#reports.release();
+    await this.#finished('start', startedMs, failure);
   }
 
   /** Does the most urgent thing that is due, or waits for one. */
@@ -167,7 +205,7 @@ export class FamilySync {
       if (now >= this.#recoverAtMs) return this.#recover();
       return this.#wait(this.#recoverAtMs - now);
     }
-    for (const key of this.#aside.due()) this.#mark(key, undefined);
+    for (const key of this.#aside.due()) this.#marks.mark(key, undefined);
     const syncMs = this.#hasWork ? this.#nextSyncMs : undefined;
     const choresMs = this.#chores.nextMs();
     const auditMs = this.#audit.nextMs();
@@ -193,20 +231,18 @@ export class FamilySync {
   }
 
   get #hasWork(): boolean {
-    return this.#dirty.size > 0 || this.#environment !== this.#plannedEnvironment;
+    return this.#marks.any || this.#environment !== this.#plannedEnvironment;
   }
 
   /** The normal sync: what changed, and nothing else. */
   async #sync(): Promise<void> {
     const startedMs = this.#options.clock.now();
     this.#options.follower?.moving();
-    this.#todo = this.#dirty;
-    this.#dirty = new Map();
+    const keys = this.#marks.begin();
     this.#queued = false;
     this.#planEnvironment();
     const plan = (key: string): void => {
-      const cause = this.#todo.get(key);
-      this.#todo.delete(key);
+      const cause = this.#marks.take(key);
       const previous = this.#applier.expected(key);
       const resolved = this.#wanted.get(key);
       const next = resolved && inOrderOf(previous, resolved);
@@ -214,7 +250,7 @@ export class FamilySync {
       if (previous !== next) this.#planner.change(previous, next);
       this.#applier.note(key, { next, cause });
     };
-    const failure = await this.#applier.drain(this.#todo.keys(), plan, 'changes');
+    const failure = await this.#applier.drain(keys, plan, 'changes');
     await this.#finished('changes', startedMs, failure);
   }
 
@@ -235,8 +271,7 @@ export class FamilySync {
     const purpose = this.#started ? 'recovery' : 'start';
     this.#recoverAtMs = undefined;
     this.#queued = false;
-    const causes = this.#dirty;
-    this.#dirty = new Map();
+    const causes = this.#marks.takeAll();
     if (this.#before.size === 0) this.#before = this.#applier.applied;
     this.#applier.forget();
     const failure = await this.#repair(causes, purpose).catch(unknownFailure);
@@ -245,7 +280,7 @@ export class FamilySync {
       this.#before = new Map();
       this.#started = true;
     }
-    if (failure !== undefined) for (const [key, cause] of causes) this.#mark(key, cause);
+    if (failure !== undefined) for (const [key, cause] of causes) this.#marks.mark(key, cause);
     await this.#finished(purpose, startedMs, failure);
   }
 
@@ -253,7 +288,7 @@ export class FamilySync {
     const { found, readAt } = await this.#snapshots.take();
     this.#audit.verified(readAt);
     if (this.#stopping) return undefined;
-    const targets = this.#targets();
+    const targets = targetsOf(this.#wanted, this.#aside.values());
     const adopted = await adoptAll(this.#repairOptions, found, targets, (key, forwarding) => {
       if (this.#wanted.get(key) === targets.get(key)) this.#wanted.set(key, forwarding);
     });
@@ -273,16 +308,6 @@ export class FamilySync {
     }
   }
 
-  /** What a recovery is to bring into force: what is wanted, or what last worked of it. */
-  #targets(): Map<string, Forwarding> {
-    const targets = new Map(this.#wanted);
-    for (const { key, inForce } of this.#aside.values()) {
-      if (inForce === undefined) targets.delete(key);
-      else targets.set(key, inForce);
-    }
-    return targets;
-  }
-
   async #finished(
     purpose: Purpose,
     startedMs: number,
@@ -294,7 +319,7 @@ export class FamilySync {
     const ok = failure === undefined;
     if (ok) {
       this.#environmentInForce = true;
-      this.#nextSyncMs = now + settings.minSyncPeriodMs;
+      this.#nextSyncMs = this.#isAsleep ? now : now + settings.minSyncPeriodMs;
     } else {
       await this.#failed(failure, purpose);
     }
@@ -313,7 +338,7 @@ export class FamilySync {
    * would come too late to be judged.
    */
   #tellSettled(): void {
-    if (this.#recoverAtMs !== undefined || this.#planner.sweepDue) return;
+    if (this.#recoverAtMs !== undefined || this.#planner.sweepDue || this.#isAsleep) return;
     this.#options.follower?.settled(this.#plannedEnvironment.nodePortAddresses);
   }
 
@@ -331,9 +356,8 @@ export class FamilySync {
   /** Everything that is not in force is to be done again, except what is to blame. */
   async #failed(failure: Failure, purpose: Purpose): Promise<void> {
     const { clock, observer, settings } = this.#options;
-    for (const [key, { cause }] of failure.lost) this.#mark(key, cause);
-    for (const [key, cause] of this.#todo) this.#dirty.set(key, cause);
-    this.#todo = new Map();
+    for (const [key, { cause }] of failure.lost) this.#marks.mark(key, cause);
+    this.#marks.giveBack();
     this.#audit.cancel();
     const { culprits, failures, partly } = failure;
     const disbelieved = purpose === 'changes' && failures.some(contradictsBelief);
@@ -354,7 +378,7 @@ export class FamilySync {
     // A repair tries what is wanted first, then what was in force, then nothing.
     const fallback = purpose !== 'changes' && earlier?.inForce !== undefined ? undefined : inForce;
     const tried = failure.lost.get(key)?.next ?? this.#wanted.get(key) ?? inForce;
-    this.#dirty.delete(key);
+    this.#marks.delete(key);
     if (tried === undefined) return;
     const aside = this.#aside.add(key, tried, failure.failures[0]!, fallback);
     const retryMs = aside.retryAtMs - aside.failedAtMs;
@@ -362,24 +386,8 @@ export class FamilySync {
   }
 
   async #auditStep(): Promise<void> {
-    const step = await this.#audit
-      .step(() => this.#bell.ring())
-      .catch((error: Error) => ({
-        kind: 'failed' as const,
-        failure: unknownFailure(error),
-      }));
-    if (step.kind === 'failed') await this.#failed(step.failure, 'audit');
-    if (step.kind !== 'compared') return;
-    const { drift, durationMs } = step;
-    const { observer } = this.#options;
-    if (isDrift(drift)) observer({ kind: 'drift', family: this.family, purpose: 'audit', drift });
-    observer({ kind: 'audited', family: this.family, durationMs });
-  }
-
-  #mark(key: string, cause: Cause | undefined): void {
-    const marked = this.#todo.has(key) ? this.#todo : this.#dirty;
-    const earlier = marked.get(key);
-    marked.set(key, earlier && cause ? mergedCause(earlier, cause) : (earlier ?? cause));
+    const failure = await this.#audit.step(() => this.#bell.ring()).catch(unknownFailure);
+    if (failure !== undefined) await this.#failed(failure, 'audit');
   }
 
   #request(): void {

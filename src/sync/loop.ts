@@ -4,7 +4,7 @@
  */
 import type { Environment } from '../modes/mode.ts';
 import type { Family } from '../state/address.ts';
-import { Bell, type Clock, Pacer } from './clock.ts';
+import { Bell, type Clock, isDue, Pacer } from './clock.ts';
 import { Desired, type DesiredOptions } from './desired.ts';
 import type { FamilySync } from './family.ts';
 
@@ -21,8 +21,10 @@ const chunkServices = 256;
 /** While lists stream in: Services that may still get slices (see `takeArrived`). */
 const sparedServices = 64;
 
-/** Families are not kept waiting longer than this while very many Services are resolved. */
+/** Families are not kept waiting longer than this while very many Services are resolved, */
 const resolveLongestMs = 100;
+/** or, while lists stream in, than this: nobody waits for them yet, and small batches cost more. */
+const aheadLongestMs = 250;
 
 export class SyncLoop {
   readonly #options: SyncLoopOptions;
@@ -55,33 +57,45 @@ export class SyncLoop {
   }
 
   /**
-   * Runs until `signal` aborts. Nothing is written to the kernel before the state has been synced:
-   * a missing list is not an empty list. But the kernel is read, and Services are resolved, while
-   * the lists still stream in.
+   * Runs until `signal` aborts. Packets notice nothing before the state has been synced: a missing
+   * list is not an empty list. But while the lists still stream in, Services are resolved, and the
+   * families do what they can do unnoticed (see `FamilySync.listed`).
    */
   async run(signal: AbortSignal): Promise<void> {
     const stop = (): void => this.#bell.ring();
     signal.addEventListener('abort', stop, { once: true });
-    for (const family of this.#families) family.readAhead();
+    await Promise.all([this.#lead(signal), ...this.#families.map((f) => f.run(signal))]);
+  }
+
+  async #lead(signal: AbortSignal): Promise<void> {
     await this.#resolveAhead(signal);
     if (signal.aborted) return;
     await this.#resolve(signal);
-    await Promise.all([this.#keepResolving(signal), ...this.#families.map((f) => f.run(signal))]);
+    for (const family of this.#families) family.listed();
+    await this.#keepResolving(signal);
   }
 
   /** Until the lists are complete. What changes after it was resolved is resolved again. */
   async #resolveAhead(signal: AbortSignal): Promise<void> {
     const { clock, sliceMs, state } = this.#options;
     const pacer = new Pacer(clock, sliceMs);
+    /** When the families are to be told of what was resolved; undefined = they know all. */
+    let tellAtMs: number | undefined;
     while (!state.synced && !signal.aborted) {
-      await this.#bell.wait();
       const receivedMs = this.#received();
       for (;;) {
         const names = new Set(state.takeArrived(chunkServices, sparedServices));
         if (names.size === 0) break;
         await this.#refresh(names, receivedMs, pacer);
+        tellAtMs ??= clock.now() + aheadLongestMs;
+      }
+      if (isDue(tellAtMs, clock.now())) {
+        this.#environment();
+        this.#tell();
+        tellAtMs = undefined;
       }
       await pacer.rest();
+      await this.#bell.wait(tellAtMs && tellAtMs - clock.now());
     }
   }
 

@@ -4,6 +4,7 @@ import type { Forwarding } from '../state/types.ts';
 import type { Applier, Cause, Failure } from './batch.ts';
 import { type Clock, Pacer } from './clock.ts';
 import { addDrift, noDrift, type Purpose } from './events.ts';
+import type { Aside } from './retry.ts';
 
 export interface RepairOptions {
   readonly planner: Planner;
@@ -16,6 +17,19 @@ export interface RepairOptions {
 export interface Repaired {
   readonly drift: Drift;
   readonly failure: Failure | undefined;
+}
+
+/** What a recovery is to bring into force: what is wanted, or what last worked of it. */
+export function targetsOf(
+  wanted: ReadonlyMap<string, Forwarding>,
+  aside: Iterable<Aside>,
+): Map<string, Forwarding> {
+  const targets = new Map(wanted);
+  for (const { key, inForce } of aside) {
+    if (inForce === undefined) targets.delete(key);
+    else targets.set(key, inForce);
+  }
+  return targets;
 }
 
 /** The Forwardings with their pools in the order found in the kernel, each told to `take` too. */

@@ -35,6 +35,11 @@ export class Snapshots {
     this.#ahead = this.#read().catch(() => undefined);
   }
 
+  /** What `begin` reads; undefined when that failed, or was taken. */
+  get ahead(): Promise<Snapshot | undefined> {
+    return Promise.resolve(this.#ahead);
+  }
+
   /**
    * What `begin` has read, unless it failed or somebody has committed since; else what is there now.
    * Rejects with what the planner and the kernel reject with.

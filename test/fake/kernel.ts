@@ -40,6 +40,8 @@ export interface Fault {
   readonly code: string;
   /** The op to blame; without it and the others, the whole run fails for no reason given. */
   readonly op?: number;
+  /** Only a transaction with an op of this kind fails, and its first one. */
+  readonly forKind?: NftOp['kind'];
   /** Only a batch that adds or deletes elements of this set fails, and the first such op. */
   readonly forSet?: string;
   /**
@@ -331,9 +333,13 @@ export class FakeKernel implements Kernel {
 
   /** Where in the batch the fault strikes; undefined = it does not. */
   #match(
-    { op, forSet, forKey }: Fault,
+    { op, forKind, forSet, forKey }: Fault,
     { ops, first }: NftRun,
   ): Pick<KernelFailure, 'op' | 'entry'> | undefined {
+    if (forKind !== undefined) {
+      const index = ops.findIndex(({ kind }) => kind === forKind);
+      return index < 0 ? undefined : { op: first + index, entry: undefined };
+    }
     if (forSet === undefined && forKey === undefined) return isIn(op, ops, first);
     for (const [index, candidate] of ops.entries()) {
       if (candidate.kind !== 'elementsAdd' && candidate.kind !== 'elementsDelete') continue;

@@ -38,6 +38,8 @@ export interface FairleadOptions {
   readonly kernel?: (kernel: Kernel) => Kernel;
   /** Is told each line. */
   readonly log?: (line: LogLine) => void;
+  /** When the list of EndpointSlices is complete. Default: at once, like the others. */
+  readonly listed?: Promise<void>;
   /** What a logged error does; by default it fails the story. */
   readonly errors?: 'fail the story' | 'are told';
 }
@@ -98,7 +100,7 @@ class RunningFairlead implements SwitchableProxy {
     this.#node = node;
     this.#settings = settings;
     this.#options = options;
-    this.#source = new ObjectSource(node.nodeName);
+    this.#source = new ObjectSource(node.nodeName, options.listed);
   }
 
   async start(objects: readonly KubernetesObject[]): Promise<void> {
@@ -169,12 +171,14 @@ class RunningFairlead implements SwitchableProxy {
 class ObjectSource implements Source {
   readonly #nodeName: string;
   readonly #context: DecodeContext;
+  readonly #listed: Promise<void>;
   #objects: readonly KubernetesObject[] = [];
   #deliveries: ReadonlyMap<Resource, Delivery> = new Map();
 
-  constructor(nodeName: string) {
+  constructor(nodeName: string, listed = Promise.resolve()) {
     this.#nodeName = nodeName;
     this.#context = decodeContext(nodeName);
+    this.#listed = listed;
   }
 
   async run(sink: SourceSink, signal: AbortSignal): Promise<void> {
@@ -184,9 +188,14 @@ class ObjectSource implements Source {
     const first = this.#objects;
     this.#objects = [];
     this.deliver(first);
-    for (const resource of resources) sink.synced(resource);
+    const aborted = new Promise<void>((resolve) => {
+      signal.addEventListener('abort', () => resolve(), { once: true });
+    });
+    for (const resource of resources) if (resource !== 'endpointslices') sink.synced(resource);
+    await Promise.race([this.#listed, aborted]);
     if (signal.aborted) return;
-    await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+    sink.synced('endpointslices');
+    await aborted;
   }
 
   /** What is the same object as before is not delivered again; what is not there any more goes. */

@@ -30,6 +30,7 @@ import { type SetDefinitions, setDefinitions } from './layout.ts';
 import { NFTablesObservation } from './observation.ts';
 import {
   environmentId,
+  isDormant,
   isIntact,
   isUsable,
   pruneFrontends,
@@ -73,6 +74,8 @@ export class NFTablesPlanner implements Planner {
   #observation: NFTablesObservation | undefined;
   /** The next batch deletes a table that packets meet, and makes it anew. */
   #replacing = false;
+  /** Dormant: packets are not to meet the table yet (see `sleep`). */
+  #tableIs: 'awake' | 'dormant' = 'awake';
 
   constructor(config: ModeConfig, environment: Environment) {
     this.family = config.family;
@@ -145,6 +148,18 @@ export class NFTablesPlanner implements Planner {
     this.#replacing = false;
     this.#table = new TableWriter(this.family, this.#sets);
     return batch;
+  }
+
+  sleep(found: Observation): boolean {
+    const observed = own(found);
+    if (observed.table && !isDormant(observed)) return false;
+    this.#tableIs = 'dormant';
+    return true;
+  }
+
+  wake(): void {
+    this.#tableIs = 'awake';
+    this.#table.wakeTable();
   }
 
   #writeEnvironment(): void {
@@ -248,7 +263,7 @@ export class NFTablesPlanner implements Planner {
   #startAnew(found: NFTablesObservation): void {
     this.#table = new TableWriter(this.family, this.#sets);
     if (found.table) this.#table.deleteTable();
-    this.#replacing = found.table;
+    this.#replacing = found.table && !isDormant(found);
     found.clear();
     this.#deferred.keep(() => false);
     this.#environmentBefore = undefined;
@@ -286,6 +301,7 @@ export class NFTablesPlanner implements Planner {
       chains: this.#chains,
       shared: this.#shared,
       deferred: this.#deferred,
+      table: this.#tableIs,
     };
   }
 }

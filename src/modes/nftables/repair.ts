@@ -4,7 +4,11 @@ import {
   isFilledAsWanted,
   isHookedAsWanted,
 } from '../../kernel/nft/chain.ts';
-import { NFT_SET_ELEM_INTERVAL_END, VERDICT } from '../../kernel/nft/constants.ts';
+import {
+  NFT_SET_ELEM_INTERVAL_END,
+  NFT_TABLE_F_DORMANT,
+  VERDICT,
+} from '../../kernel/nft/constants.ts';
 import { printVerdict } from '../../kernel/nft/print-rule.ts';
 import { isSetAsWanted, type SetDefinition } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../state/address.ts';
@@ -31,6 +35,7 @@ export interface Wanted {
   readonly chains: Counter<ChainDefinition>;
   readonly shared: Readonly<Record<SharedSet, Counter<Uint8Array>>>;
   readonly deferred: Deferred;
+  readonly table: 'awake' | 'dormant';
 }
 
 type Counts = { -readonly [K in keyof Drift]: Drift[K] };
@@ -40,12 +45,16 @@ export const environmentId = 'environment';
 
 /** Whether table, sets and hooks are as the layout wants them. */
 export function isIntact(found: NFTablesObservation, sets: SetDefinitions): boolean {
-  // A flag would make the table dormant, or that of a process that owns it.
+  // Another flag would make the table that of a process that owns it.
   return (
     found.table &&
-    found.tableFlags === 0 &&
+    (found.tableFlags === 0 || isDormant(found)) &&
     setNames.every((name) => isSetIntact(found, sets[name]))
   );
+}
+
+export function isDormant({ table, tableFlags }: NFTablesObservation): boolean {
+  return table && tableFlags === NFT_TABLE_F_DORMANT;
 }
 
 function isSetIntact(found: NFTablesObservation, definition: SetDefinition): boolean {
@@ -78,9 +87,12 @@ export async function repairFixed(
 ): Promise<Drift> {
   const drift: Counts = { missing: 0, wrong: 0, unwanted: 0 };
   if (!found.table) {
-    table.addTable();
+    table.addTable(wanted.table);
     for (const name of setNames) table.addSet(wanted.sets[name]);
     drift.missing += 1 + setNames.length;
+  } else if (isDormant(found) && wanted.table === 'awake') {
+    table.wakeTable();
+    drift.wrong += 1;
   }
   const { chains, deferred } = wanted;
   const environmentDone = found.touched.has(environmentId);

@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { describeError } from '../../../src/cli/describe-error.ts';
 import type { ApplyResult } from '../../../src/kernel/kernel.ts';
+import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { resources } from '../../../src/source/source.ts';
 import {
   address,
@@ -23,7 +24,8 @@ describe('the proxy', () => {
     app.source.say(...web);
     app.source.listed('nodes', 'servicecidrs', 'services');
     await quiet();
-    expect(app.kernel.writes).toBe(0);
+    expect(app.kernel.table(NFPROTO.IPv4, 'fairlead')?.dormant).toBe(true);
+    expect(app.services).toEqual([]);
     app.source.listed('endpointslices');
     await quiet();
     expect(app.services).toEqual(['10.96.0.1 . tcp . 80 : goto cluster-1-e']);

@@ -4,10 +4,10 @@ import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { nftOps } from '../../../src/kernel/ops.ts';
 import { RecordWriter } from '../../../src/kernel/records.ts';
 import { shards } from '../../../src/modes/nftables/layout.ts';
-import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { quiet } from './double.ts';
-import { World, webService } from './world.ts';
+import { type NFTablesWorld, nftablesWorld } from './nftables-world.ts';
+import { webService } from './world.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
 
@@ -22,7 +22,7 @@ type Step =
   | { readonly kind: 'lost-answer' }
   | { readonly kind: 'interrupted' }
   | { readonly kind: 'wait'; readonly ms: number }
-  | { readonly kind: 'crash' };
+  | { readonly kind: 'crash'; readonly listings: number };
 
 const service = fc.nat(services - 1);
 const anyStep: fc.Arbitrary<Step> = fc.oneof(
@@ -52,10 +52,8 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ kind: fc.constant('lost-answer' as const) }),
   fc.record({ kind: fc.constant('interrupted' as const) }),
   fc.record({ kind: fc.constant('wait' as const), ms: fc.constantFrom(0, 1000, 11_000) }),
-  fc.record({ kind: fc.constant('crash' as const) }),
+  fc.record({ kind: fc.constant('crash' as const), listings: fc.nat(2) }),
 );
-
-type NFTablesWorld = World<FakeKernel>;
 
 interface Web {
   hosts: readonly number[];
@@ -73,24 +71,23 @@ async function start(
   cluster: ReadonlyMap<number, Web>,
   kernel: FakeKernel,
 ): Promise<NFTablesWorld> {
-  const world = new World({ batchBytesMax: 2000 }, kernel, (environment) =>
-    nftablesMode.planner(
-      {
-        family: 'IPv4',
-        masqueradeAll: false,
-        masqueradeMark: 0x4000,
-        localhostNodePorts: false,
-        dropInvalid: true,
-        localDetector: { kind: 'none' },
-      },
-      environment,
-    ),
-  );
+  const world = nftablesWorld(kernel);
   tell(cluster, world);
   world.synced();
   world.run();
   await quiet();
   return world;
+}
+
+/** A process that ends before it has been told all. */
+async function dieListing(cluster: ReadonlyMap<number, Web>, kernel: FakeKernel): Promise<void> {
+  const world = nftablesWorld(kernel);
+  world.run();
+  await quiet();
+  world.addServices(100, 166);
+  tell(cluster, world);
+  await quiet();
+  await world.stop();
 }
 
 function meddle(kernel: FakeKernel, what: 'element' | 'table'): void {
@@ -148,6 +145,7 @@ async function take(
       await quiet();
       void world.stop();
       await quiet();
+      for (let i = 0; i < step.listings; i += 1) await dieListing(cluster, kernel);
       return start(cluster, kernel);
   }
 }

@@ -1,0 +1,206 @@
+/** What a start does while the lists still stream in. */
+import { describe, expect, it } from 'vitest';
+import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
+import { nftOps } from '../../../src/kernel/ops.ts';
+import { RecordWriter } from '../../../src/kernel/records.ts';
+import { FakeKernel } from '../../fake/kernel.ts';
+import { quiet } from './double.ts';
+import { type NFTablesWorld, nftablesWorld } from './nftables-world.ts';
+import { webService } from './world.ts';
+
+/** So many Services wait while lists stream in, because more of their slices may come. */
+const spared = 64;
+
+/** The last part of what the API server lists: `web-0` … `web-9` are resolved ahead. */
+function list(world: NFTablesWorld): void {
+  world.addServices(0, 10 + spared);
+}
+
+async function streaming(kernel = new FakeKernel()): Promise<NFTablesWorld> {
+  const world = nftablesWorld(kernel);
+  world.run();
+  await quiet();
+  list(world);
+  await world.clock.pass(300);
+  return world;
+}
+
+function endpoints(kernel: FakeKernel): number {
+  const table = kernel.table(NFPROTO.IPv4, 'fairlead');
+  const pools = [...(table?.sets.values() ?? [])].filter(({ fields }) => {
+    return fields.set.startsWith('endpoints-');
+  });
+  return pools.reduce((sum, { elements }) => sum + elements.size, 0);
+}
+
+function isDormant(kernel: FakeKernel): boolean | undefined {
+  return kernel.table(NFPROTO.IPv4, 'fairlead')?.dormant;
+}
+
+/** Where a client of `web-NUMBER` ends up. */
+function connect(kernel: FakeKernel, number: number): string {
+  const packet = { saddr: '192.0.2.9', protocol: 'TCP', dport: 80, nodeAddresses: [] } as const;
+  const daddr = `10.96.0.${number}`;
+  return kernel.evaluate({ ...packet, daddr, iif: 'eth0', random: 0 }).to;
+}
+
+function foreign(kernel: FakeKernel, kind: 'dormantTableAdd'): void {
+  const writer = new RecordWriter(nftOps);
+  writer.write(kind, { family: NFPROTO.IPv4, table: 'fairlead', comment: '' });
+  kernel.foreign(writer.finish());
+}
+
+describe('while lists stream in', () => {
+  it('fills a dormant table, and wakes it when all is known', async () => {
+    const world = await streaming();
+    const { kernel } = world;
+    expect(isDormant(kernel)).toBe(true);
+    expect(endpoints(kernel)).toBe(10);
+    expect(connect(kernel, 3)).toBe('10.96.0.3:80');
+    expect(world.loop.settled).toBe(false);
+    const told = world.events.map(({ kind }) => kind);
+    expect(told.filter((kind) => ['queued', 'committed', 'done'].includes(kind))).toEqual([]);
+
+    world.synced();
+    await world.clock.pass(0);
+    expect(isDormant(kernel)).toBe(false);
+    expect(endpoints(kernel)).toBe(10 + spared);
+    expect(connect(kernel, 3)).toBe('10.244.0.3:8080');
+    expect(world.loop.settled).toBe(true);
+    await world.stop();
+  });
+
+  it('tells what it wrote as of the moment when packets meet it', async () => {
+    const world = await streaming();
+    await world.clock.pass(5000);
+    world.synced();
+    await world.clock.pass(0);
+    const wokenMs = world.clock.now();
+    const kinds = world.events.map(({ kind }) => kind);
+    expect(kinds.indexOf('queued')).toBeLessThan(kinds.indexOf('committed'));
+    expect(kinds.at(-1)).toBe('done');
+    expect(world.kinds('done')).toMatchObject([{ purpose: 'start', ok: true }]);
+    const batches = world.events.filter((event) => event.kind === 'committed');
+    expect(batches.reduce((sum, { forwardings }) => sum + forwardings, 0)).toBe(10 + spared);
+    for (const { stages } of batches) expect(stages?.committedMs ?? wokenMs).toBe(wokenMs);
+    await world.stop();
+  });
+
+  it('follows what changes before the end of the lists', async () => {
+    const world = await streaming();
+    world.setEndpoints('web-1', '10.244.9.1', '10.244.9.2');
+    world.removeService('web-2');
+    world.addServices(200, 200 + spared);
+    await world.clock.pass(300);
+    // What has gone goes when all is known.
+    expect(endpoints(world.kernel)).toBe(10 + spared + 1);
+    world.synced();
+    await world.clock.pass(0);
+    expect(connect(world.kernel, 1)).toMatch(/^10\.244\.9\./);
+    expect(connect(world.kernel, 2)).toBe('10.96.0.2:80');
+    await world.stop();
+  });
+
+  it('writes nothing where packets meet what an earlier process left', async () => {
+    const first = await streaming();
+    const { kernel } = first;
+    first.synced();
+    await first.clock.pass(0);
+    await first.stop();
+
+    const { commits } = kernel;
+    const second = await streaming(kernel);
+    second.setEndpoints('web-1', '10.244.9.1');
+    second.addServices(200, 200 + spared);
+    await second.clock.pass(60_000);
+    expect(kernel.commits).toBe(commits);
+    expect(connect(kernel, 1)).toBe('10.244.0.1:8080');
+    second.synced();
+    await second.clock.pass(0);
+    expect(connect(kernel, 1)).toBe('10.244.9.1:8080');
+    await second.stop();
+  });
+
+  it('goes on with a dormant table that a process left which died', async () => {
+    const first = await streaming();
+    const { kernel } = first;
+    await first.stop();
+    expect(isDormant(kernel)).toBe(true);
+
+    const second = await streaming(kernel);
+    expect(isDormant(kernel)).toBe(true);
+    expect(connect(kernel, 3)).toBe('10.96.0.3:80');
+    second.synced();
+    await second.clock.pass(0);
+    expect(endpoints(kernel)).toBe(10 + spared);
+    expect(connect(kernel, 3)).toBe('10.244.0.3:8080');
+    await second.stop();
+  });
+
+  it('wakes the table later when the kernel refuses at first', async () => {
+    const world = await streaming();
+    const { kernel } = world;
+    kernel.failNext({ code: 'ENOMEM', forKind: 'tableWake', times: 2 });
+    world.synced();
+    await world.clock.pass(0);
+    expect(isDormant(kernel)).toBe(true);
+    expect(world.kinds('failed')).toHaveLength(2);
+    expect(world.loop.settled).toBe(false);
+    await world.clock.pass(1000);
+    expect(isDormant(kernel)).toBe(false);
+    expect(connect(kernel, 3)).toBe('10.244.0.3:8080');
+    expect(world.loop.settled).toBe(true);
+    await world.stop();
+  });
+
+  it('wakes the table although changes never cease', async () => {
+    const world = await streaming();
+    let last = 0;
+    const churn = (): void => {
+      last += 1;
+      world.setEndpoints('web-1', `10.244.8.${last % 250}`);
+      churning = setImmediate(churn);
+    };
+    let churning = setImmediate(churn);
+    world.synced();
+    while (isDormant(world.kernel) && last < 1000) await new Promise(setImmediate);
+    clearImmediate(churning);
+    expect(isDormant(world.kernel)).toBe(false);
+    await world.stop();
+  });
+
+  it('keeps a Service that the kernel refuses from holding up the others', async () => {
+    const kernel = new FakeKernel();
+    const world = nftablesWorld(kernel);
+    world.run();
+    await quiet();
+    kernel.failNext({ code: 'EINVAL', forSet: 'services', forKey: '10.96.0.3 . ' });
+    list(world);
+    await world.clock.pass(300);
+    world.synced();
+    await world.clock.pass(0);
+    expect(connect(kernel, 4)).toBe('10.244.0.4:8080');
+    await world.clock.pass(60_000);
+    expect(connect(kernel, 3)).toBe('10.244.0.3:8080');
+    await world.stop();
+  });
+});
+
+describe('a table that others put to sleep', () => {
+  it('is woken by the next audit, as it stands', async () => {
+    const world = nftablesWorld(new FakeKernel());
+    world.setService(webService('web-1', 1));
+    world.setEndpoints('web-1', '10.244.0.1');
+    await world.start();
+    const { kernel } = world;
+    expect(connect(kernel, 1)).toBe('10.244.0.1:8080');
+    foreign(kernel, 'dormantTableAdd');
+    expect(connect(kernel, 1)).toBe('10.96.0.1:80');
+    const { writes } = kernel;
+    await world.clock.pass(11_000);
+    expect(connect(kernel, 1)).toBe('10.244.0.1:8080');
+    expect(kernel.writes - writes).toBe(1);
+    expect(world.kinds('drift').at(-1)).toMatchObject({ drift: { wrong: 1, missing: 0 } });
+    await world.stop();
+  });
+});
