@@ -29,6 +29,7 @@ function ipv4(value: number): Uint8Array {
 
 function service(index: number, sticky: boolean): Service {
   return {
+    key: `bench/service-${index}`,
     namespace: 'bench',
     name: `service-${index}`,
     uid: String(index),
@@ -51,20 +52,19 @@ function service(index: number, sticky: boolean): Service {
  * one another address, a different one for each number.
  */
 export function slice(index: number, endpoints: number, replaced = 0): EndpointSlice {
-  const addresses = new Uint8Array(endpoints * 4);
+  const addresses = Buffer.alloc(endpoints * 4);
   for (let i = 0; i < endpoints; i += 1) {
     addresses.set(ipv4(0x0b_00_00_01 + index * endpoints + i), i * 4);
   }
   if (replaced > 0) addresses.set(ipv4(0x64_00_00_00 + (replaced % 0x40_00_00)), 0);
   return {
-    namespace: 'bench',
-    name: `service-${index}-abcde`,
-    service: `service-${index}`,
+    key: `bench/service-${index}-abcde`,
+    service: `bench/service-${index}`,
     family: 'IPv4',
     ports: [{ name: 'http', protocol: 'TCP', port: 8080 }],
     length: endpoints,
-    addresses,
-    conditions: new Uint8Array(endpoints).fill(Condition.ready | Condition.serving),
+    addresses: addresses.toString('latin1'),
+    conditions: String.fromCharCode(Condition.ready | Condition.serving).repeat(endpoints),
     zoneHints: undefined,
     triggerTimeMs: undefined,
   };

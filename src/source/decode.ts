@@ -66,10 +66,7 @@ export function decodeChange(
   }
 }
 
-/**
- * `namespace/name`, or the name of a cluster-scoped object; undefined when the object has none.
- * Namespaces hold no slash, so a key splits back.
- */
+/** `namespace/name`, or the name of a cluster-scoped object; undefined when the object has none. */
 export function keyOfRaw(resource: Resource, raw: unknown): string | undefined {
   const metadata = isRawObject(raw) ? raw.metadata : undefined;
   if (!isRawObject(metadata)) return undefined;
@@ -82,17 +79,14 @@ export function keyOfRaw(resource: Resource, raw: unknown): string | undefined {
 
 /** The change that says the object of this key is gone. */
 export function goneChange(resource: Resource, key: string): Change {
-  const slash = key.indexOf('/');
-  const namespace = key.slice(0, Math.max(0, slash));
-  const name = key.slice(slash + 1);
   switch (resource) {
     case 'services':
-      return { kind: 'service-gone', namespace, name };
+      return { kind: 'service-gone', key };
     case 'endpointslices':
-      return { kind: 'slice-gone', namespace, name };
+      return { kind: 'slice-gone', key };
     case 'nodes':
-      return { kind: 'node-gone', name };
+      return { kind: 'node-gone', name: key };
     case 'servicecidrs':
-      return { kind: 'service-cidr-gone', name };
+      return { kind: 'service-cidr-gone', name: key };
   }
 }

@@ -6,8 +6,9 @@ export function lasting<T>(list: readonly T[]): readonly T[] {
 }
 
 /**
- * Gives equal strings one identity. 240,000 endpoints name three zones and a few thousand
- * namespaces; without this each of them keeps its own copy.
+ * Gives equal strings one identity. 44,000 Services name a few port lists and a few thousand
+ * namespaces; without this each of them keeps its own copy. Not for what is mostly different: what
+ * remembering it takes is as much as a copy.
  *
  * Bounded: when it is full it forgets everything. That costs sharing for a while, never
  * correctness, and a cluster whose names churn for months does not grow it.
@@ -16,7 +17,6 @@ export class Interner {
   readonly #strings = new Map<string, string>();
   readonly #lists = new Map<string, readonly string[]>();
   readonly #records = new Map<string, readonly unknown[]>();
-  readonly #uniform = new Map<number, Uint8Array>();
   readonly #capacity: number;
 
   constructor(capacity = 100_000) {
@@ -40,22 +40,6 @@ export class Interner {
     const list = Object.freeze(texts.map((text) => this.string(text)));
     this.#lists.set(key, list);
     return list;
-  }
-
-  /**
-   * The one array of that length whose bytes are all the same as these; any other as it is. Most
-   * slices have nothing to tell between their endpoints, and an array takes 200 bytes at least.
-   * Nobody may write to it.
-   */
-  bytes(bytes: Uint8Array): Uint8Array {
-    const first = bytes[0] ?? 0;
-    for (const byte of bytes) if (byte !== first) return bytes;
-    const key = bytes.length * 256 + first;
-    const known = this.#uniform.get(key);
-    if (known !== undefined) return known;
-    if (this.#uniform.size >= this.#capacity) this.#uniform.clear();
-    this.#uniform.set(key, bytes);
-    return bytes;
   }
 
   /** The one list of plain records, all of one type, with this content. */

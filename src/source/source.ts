@@ -10,9 +10,9 @@ export type Resource = (typeof resources)[number];
 /** One object that came, changed or went. A repeated object is no change to anyone downstream. */
 export type Change =
   | { readonly kind: 'service'; readonly service: Service }
-  | { readonly kind: 'service-gone'; readonly namespace: string; readonly name: string }
+  | { readonly kind: 'service-gone'; readonly key: string }
   | { readonly kind: 'slice'; readonly slice: EndpointSlice }
-  | { readonly kind: 'slice-gone'; readonly namespace: string; readonly name: string }
+  | { readonly kind: 'slice-gone'; readonly key: string }
   | { readonly kind: 'node'; readonly node: Node }
   | { readonly kind: 'node-gone'; readonly name: string }
   | { readonly kind: 'service-cidr'; readonly serviceCIDR: ServiceCIDR }

@@ -52,7 +52,8 @@ export function gatherCandidates(
   for (const run of runs) {
     packRun(run, packed, filled);
     for (let i = 0; i < run.slice.length; i += 1) {
-      flags[filled + i] = run.slice.conditions[i]! | zoneFlags(run.slice.zoneHints?.[i], zone);
+      const zones = zoneFlags(run.slice.zoneHints?.[i], zone);
+      flags[filled + i] = run.slice.conditions.charCodeAt(i) | zones;
     }
     filled += run.slice.length;
   }
@@ -65,7 +66,7 @@ function packRun({ slice, number }: Run, packed: Uint8Array, first: number): voi
   for (let i = 0; i < slice.length; i += 1) {
     const to = (first + i) * stride;
     const from = i * width;
-    for (let b = 0; b < width; b += 1) packed[to + b] = slice.addresses[from + b]!;
+    for (let b = 0; b < width; b += 1) packed[to + b] = slice.addresses.charCodeAt(from + b);
     packed[to + width] = number >> 8;
     packed[to + width + 1] = number & 0xff;
   }

@@ -1,5 +1,12 @@
-import type { CIDR } from './address.ts';
-import type { Forwarding, Frontend } from './types.ts';
+import type { Address, CIDR } from './address.ts';
+import type {
+  EndpointSlice,
+  Forwarding,
+  Frontend,
+  Service,
+  ServicePort,
+  SlicePort,
+} from './types.ts';
 
 /** Deep equality; the order of pools and frontends counts. */
 export function sameForwarding(a: Forwarding, b: Forwarding): boolean {
@@ -32,12 +39,61 @@ export function sameFrontend(a: Frontend, b: Frontend): boolean {
   );
 }
 
+/** Whether two records of one Service say the same; the order of lists counts. */
+export function sameService(a: Service, b: Service): boolean {
+  return (
+    a.uid === b.uid &&
+    a.createdMs === b.createdMs &&
+    a.type === b.type &&
+    a.internalTrafficPolicy === b.internalTrafficPolicy &&
+    a.externalTrafficPolicy === b.externalTrafficPolicy &&
+    a.healthCheckNodePort === b.healthCheckNodePort &&
+    a.affinityTimeoutSeconds === b.affinityTimeoutSeconds &&
+    sameList(a.clusterIPs, b.clusterIPs, sameAddress) &&
+    sameList(a.externalIPs, b.externalIPs, sameAddress) &&
+    sameList(a.loadBalancerIPs, b.loadBalancerIPs, sameAddress) &&
+    sameList(a.loadBalancerSourceRanges, b.loadBalancerSourceRanges, sameRange) &&
+    sameList(a.ports, b.ports, sameServicePort)
+  );
+}
+
+function sameServicePort(a: ServicePort, b: ServicePort): boolean {
+  return sameSlicePort(a, b) && a.nodePort === b.nodePort;
+}
+
+/** Whether two records of one EndpointSlice say the same; the order of endpoints counts. */
+export function sameSlice(a: EndpointSlice, b: EndpointSlice): boolean {
+  return (
+    a.service === b.service &&
+    a.family === b.family &&
+    a.length === b.length &&
+    a.triggerTimeMs === b.triggerTimeMs &&
+    a.addresses === b.addresses &&
+    a.conditions === b.conditions &&
+    sameList(a.ports, b.ports, sameSlicePort) &&
+    sameHints(a.zoneHints, b.zoneHints)
+  );
+}
+
+function sameSlicePort(a: SlicePort, b: SlicePort): boolean {
+  return a.name === b.name && a.protocol === b.protocol && a.port === b.port;
+}
+
+function sameHints(a: EndpointSlice['zoneHints'], b: EndpointSlice['zoneHints']): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  return sameList(a, b, (zones, others) => sameList(zones, others, Object.is));
+}
+
+function sameAddress(a: Address, b: Address): boolean {
+  return sameBytes(a.bytes, b.bytes);
+}
+
 function sameRange(a: CIDR, b: CIDR): boolean {
   return a.prefixLength === b.prefixLength && sameBytes(a.address.bytes, b.address.bytes);
 }
 
 function sameList<T>(a: readonly T[], b: readonly T[], same: (x: T, y: T) => boolean): boolean {
-  return a.length === b.length && a.every((item, i) => same(item, b[i]!));
+  return a === b || (a.length === b.length && a.every((item, i) => same(item, b[i]!)));
 }
 
 /** Whether two byte strings are the same; undefined equals only itself. */

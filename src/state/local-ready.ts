@@ -14,8 +14,8 @@ export function countLocalReady(slices: readonly EndpointSlice[], family: Family
   for (const slice of slices) {
     if (slice.family !== family || slice.ports.length === 0) continue;
     for (let i = 0; i < slice.length; i += 1) {
-      if ((slice.conditions[i]! & readyHere) !== readyHere) continue;
-      found.add(slice.addresses.subarray(i * width, (i + 1) * width).join());
+      if ((slice.conditions.charCodeAt(i) & readyHere) !== readyHere) continue;
+      found.add(slice.addresses.slice(i * width, (i + 1) * width));
     }
   }
   return found.size;

@@ -5,25 +5,26 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Change, Resource } from '../source/source.ts';
 import { type CIDR, type Family, formatCIDR } from './address.ts';
+import { sameService, sameSlice } from './equal.ts';
 import { type TriggerTime, TriggerTimes } from './trigger-times.ts';
-import {
-  type EndpointSlice,
-  type Node,
-  objectKey,
-  type Service,
-  type ServiceCIDR,
-} from './types.ts';
+import type { EndpointSlice, Node, Service, ServiceCIDR } from './types.ts';
 
 const noSlices: readonly EndpointSlice[] = [];
 
 /** A Service that has come since the last `takeDirty` and goes before the next leaves no trace. */
 type Dirty = 'new' | 'known';
 
+/** What is known under the key of a Service: itself, unless only slices name it, and those. */
+interface Known {
+  service: Service | undefined;
+  slices: readonly EndpointSlice[];
+}
+
 export class ClusterState {
-  readonly #services = new Map<string, Service>();
+  /** By the key of the Service. */
+  readonly #known = new Map<string, Known>();
+  #serviceCount = 0;
   readonly #slices = new Map<string, EndpointSlice>();
-  /** Slices by Service, whether or not the Service is known. */
-  readonly #slicesOfService = new Map<string, readonly EndpointSlice[]>();
   readonly #serviceCIDRObjects = new Map<string, ServiceCIDR>();
   #serviceCIDRs: Readonly<Record<Family, readonly CIDR[]>> = { IPv4: [], IPv6: [] };
   #node: Node | undefined;
@@ -97,7 +98,7 @@ export class ClusterState {
 
   /** Asks for a Service to be resolved again although nothing that it says has changed. */
   touch(key: string): void {
-    if (this.#services.has(key)) this.#mark(key, 'known');
+    if (this.service(key) !== undefined) this.#mark(key, 'known');
   }
 
   /** Hands over the trigger times that came for a Service since they were last taken. */
@@ -106,20 +107,20 @@ export class ClusterState {
   }
 
   service(key: string): Service | undefined {
-    return this.#services.get(key);
+    return this.#known.get(key)?.service;
   }
 
-  serviceKeys(): IterableIterator<string> {
-    return this.#services.keys();
+  *serviceKeys(): Generator<string> {
+    for (const [key, { service }] of this.#known) if (service !== undefined) yield key;
   }
 
   get serviceCount(): number {
-    return this.#services.size;
+    return this.#serviceCount;
   }
 
   /** Slices that name the Service, whether or not it is known; in no order that means anything. */
   slices(key: string): readonly EndpointSlice[] {
-    return this.#slicesOfService.get(key) ?? noSlices;
+    return this.#known.get(key)?.slices ?? noSlices;
   }
 
   /** This node as last seen; with `deleted` set when it has gone. */
@@ -137,11 +138,11 @@ export class ClusterState {
       case 'service':
         return this.#setService(change.service);
       case 'service-gone':
-        return this.#deleteService(serviceKey(change));
+        return this.#deleteService(change.key);
       case 'slice':
         return this.#setSlice(change.slice);
       case 'slice-gone':
-        return this.#deleteSlice(serviceKey(change));
+        return this.#deleteSlice(change.key);
       case 'node':
         return this.#setNode(change.node);
       case 'node-gone':
@@ -154,56 +155,79 @@ export class ClusterState {
   }
 
   #setService(service: Service): boolean {
-    const key = serviceKey(service);
-    const previous = this.#services.get(key);
-    if (previous !== undefined && isDeepStrictEqual(previous, service)) return false;
-    this.#services.set(key, service);
+    const { key } = service;
+    const known = this.#at(key);
+    const previous = known.service;
+    if (previous !== undefined && sameService(previous, service)) return false;
+    known.service = service;
+    if (previous === undefined) this.#serviceCount += 1;
     this.#mark(key, previous === undefined ? 'new' : 'known');
-    this.#noteArrival(key);
+    this.#noteArrival(key, known);
     return true;
   }
 
   #deleteService(key: string): boolean {
-    if (!this.#services.delete(key)) return false;
+    const known = this.#known.get(key);
+    if (known?.service === undefined) return false;
+    known.service = undefined;
+    this.#serviceCount -= 1;
+    this.#forgetIfEmpty(key, known);
     if (this.#dirty.get(key) === 'new') this.#dirty.delete(key);
     else this.#mark(key, 'known');
     return true;
   }
 
   #setSlice(slice: EndpointSlice): boolean {
-    const key = serviceKey(slice);
-    const previous = this.#slices.get(key);
-    if (previous !== undefined && isDeepStrictEqual(previous, slice)) return false;
-    if (previous !== undefined && ownerKey(previous) !== ownerKey(slice)) this.#deleteSlice(key);
-
-    const owner = ownerKey(slice);
-    const others = this.slices(owner).filter((other) => other.name !== slice.name);
+    const { key, service } = slice;
+    let previous = this.#slices.get(key);
+    if (previous !== undefined && sameSlice(previous, slice)) return false;
+    if (previous !== undefined && previous.service !== service) {
+      this.#deleteSlice(key);
+      previous = undefined;
+    }
+    const known = this.#at(service);
     this.#slices.set(key, slice);
-    this.#slicesOfService.set(owner, others.concat(slice));
-    this.#triggerTimes.record(owner, slice.family, slice.triggerTimeMs);
-    this.touch(owner);
-    this.#noteArrival(owner);
+    known.slices =
+      previous === undefined
+        ? known.slices.concat(slice)
+        : known.slices.map((other) => (other === previous ? slice : other));
+    this.#triggerTimes.record(service, slice.family, slice.triggerTimeMs);
+    if (known.service !== undefined) this.#mark(service, 'known');
+    this.#noteArrival(service, known);
     return true;
   }
 
-  #noteArrival(service: string): void {
-    const isWhole = this.#services.has(service) && this.#slicesOfService.has(service);
-    if (this.synced || !isWhole) return;
-    this.#arrived.delete(service);
-    this.#arrived.add(service);
+  #noteArrival(key: string, { service, slices }: Known): void {
+    if (this.synced || service === undefined || slices.length === 0) return;
+    this.#arrived.delete(key);
+    this.#arrived.add(key);
   }
 
   #deleteSlice(key: string): boolean {
     const slice = this.#slices.get(key);
     if (slice === undefined) return false;
-    const owner = ownerKey(slice);
-    const others = this.slices(owner).filter((other) => other !== slice);
+    const { service, family } = slice;
+    const known = this.#at(service);
     this.#slices.delete(key);
-    if (others.length > 0) this.#slicesOfService.set(owner, others);
-    else this.#slicesOfService.delete(owner);
-    this.#triggerTimes.drop(owner, slice.family);
-    this.touch(owner);
+    known.slices = known.slices.filter((other) => other !== slice);
+    this.#forgetIfEmpty(service, known);
+    this.#triggerTimes.drop(service, family);
+    if (known.service !== undefined) this.#mark(service, 'known');
     return true;
+  }
+
+  /** What is known under the key of a Service, to be added to. */
+  #at(key: string): Known {
+    let known = this.#known.get(key);
+    if (known === undefined) {
+      known = { service: undefined, slices: noSlices };
+      this.#known.set(key, known);
+    }
+    return known;
+  }
+
+  #forgetIfEmpty(key: string, { service, slices }: Known): void {
+    if (service === undefined && slices.length === 0) this.#known.delete(key);
   }
 
   #setNode(node: Node): boolean {
@@ -217,14 +241,14 @@ export class ClusterState {
 
   #touchZoneHinted(): void {
     for (const slice of this.#slices.values()) {
-      if (slice.zoneHints !== undefined) this.touch(ownerKey(slice));
+      if (slice.zoneHints !== undefined) this.touch(slice.service);
     }
   }
 
   /** Whether the node itself is in a Service's source ranges may have changed. */
   #touchSourceRanged(): void {
-    for (const [key, service] of this.#services) {
-      if (service.loadBalancerSourceRanges.length > 0) this.touch(key);
+    for (const [key, { service }] of this.#known) {
+      if (service !== undefined && service.loadBalancerSourceRanges.length > 0) this.touch(key);
     }
   }
 
@@ -261,13 +285,4 @@ export class ClusterState {
   #mark(key: string, how: Dirty): void {
     if (!this.#dirty.has(key)) this.#dirty.set(key, how);
   }
-}
-
-function serviceKey(object: { readonly namespace: string; readonly name: string }): string {
-  return objectKey(object.namespace, object.name);
-}
-
-/** Key of the Service that a slice belongs to. */
-function ownerKey(slice: EndpointSlice): string {
-  return objectKey(slice.namespace, slice.service);
 }

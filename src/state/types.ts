@@ -11,6 +11,8 @@ export type TrafficPolicy = 'Cluster' | 'Local';
 
 /** A Service that this proxy serves (headless and ExternalName ones never become records). */
 export interface Service {
+  /** `namespace/name`, as `objectKey` makes it. */
+  readonly key: string;
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
@@ -56,20 +58,24 @@ export const Condition = {
   nodeHintedHere: 32,
 } as const;
 
-/** One EndpointSlice, compact: columns instead of an object for each endpoint. */
+/**
+ * One EndpointSlice, compact: columns instead of an object for each endpoint. Columns of bytes are
+ * strings with a character for each byte (Latin-1): a typed array takes 200 bytes before its first
+ * element, and can't be compared with `===`.
+ */
 export interface EndpointSlice {
-  readonly namespace: string;
-  readonly name: string;
-  /** From the label kubernetes.io/service-name. */
+  /** `namespace/name`. */
+  readonly key: string;
+  /** Key of the Service, which the label kubernetes.io/service-name names. */
   readonly service: string;
   readonly family: Family;
   readonly ports: readonly SlicePort[];
   /** Number of endpoints. */
   readonly length: number;
   /** First address of each endpoint, network order, 4 or 16 bytes each. */
-  readonly addresses: Uint8Array;
+  readonly addresses: string;
   /** `Condition` bits of each endpoint. */
-  readonly conditions: Uint8Array;
+  readonly conditions: string;
   /** hints.forZones of each endpoint; undefined when none has any. */
   readonly zoneHints: readonly (readonly string[])[] | undefined;
   /** endpoints.kubernetes.io/last-change-trigger-time, milliseconds since the epoch. */
@@ -165,15 +171,14 @@ export interface Forwarding {
 
 /** Unique for a Forwarding within its family: `ns/name:port/TCP`. */
 export function forwardingKey({ namespace, name, port, protocol }: ServicePortName): string {
-  return lastingKey(namespace, '/', name, port === '' ? '' : ':', port, '/', protocol);
+  const service = port === '' ? name : [name, port].join(':');
+  return [namespace, service, protocol].join('/');
 }
 
-/** `namespace/name`. */
+/**
+ * `namespace/name`. Joined, as the key above: V8 keeps a string that is made by + or a template in
+ * parts, once it is long-lived.
+ */
 export function objectKey(namespace: string, name: string): string {
-  return lastingKey(namespace, '/', name);
-}
-
-/** Joined: V8 keeps a string that is made by + or a template in parts, once it is long-lived. */
-function lastingKey(...parts: string[]): string {
-  return parts.join('');
+  return [namespace, name].join('/');
 }

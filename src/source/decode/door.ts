@@ -1,3 +1,4 @@
+import { objectKey } from '../../state/types.ts';
 import type { SourceProblem } from '../source.ts';
 
 export type RawObject = Readonly<Record<string, unknown>>;
@@ -9,6 +10,8 @@ export interface Decoded<T> {
 }
 
 export interface ObjectName {
+  /** `namespace/name`, or the name of a cluster-scoped object. */
+  readonly key: string;
   /** Empty for cluster-scoped objects. */
   readonly namespace: string;
   readonly name: string;
@@ -24,6 +27,8 @@ export function show(value: unknown): string {
   return text.length > 60 ? `${text.slice(0, 57)}…` : text;
 }
 
+const nothing: readonly never[] = Object.freeze([]);
+
 /**
  * The door between raw JSON and records: checks types, notes what is wrong and where. Absent and
  * null mean the same, as they do in the Kubernetes API, and are no problem; what a required field
@@ -33,13 +38,22 @@ export function show(value: unknown): string {
  * needs one: 240,000 endpoints pass through here.
  */
 export class Door {
-  readonly subject: string;
   readonly problems: SourceProblem[] = [];
+  #subject: string;
   #list = '';
   #index = -1;
 
   constructor(subject: string) {
-    this.subject = subject;
+    this.#subject = subject;
+  }
+
+  get subject(): string {
+    return this.#subject;
+  }
+
+  /** Who the problems from here on are with. */
+  about(subject: string): void {
+    this.#subject = subject;
   }
 
   /** Fields are relative to `list[index]` until `outside`. */
@@ -56,7 +70,7 @@ export class Door {
   refuse(field: string, reason: string): undefined {
     const element = this.#index < 0 ? '' : `${this.#list}[${this.#index}]`;
     const dot = element !== '' && field !== '' ? '.' : '';
-    this.problems.push({ subject: this.subject, field: `${element}${dot}${field}`, reason });
+    this.problems.push({ subject: this.#subject, field: `${element}${dot}${field}`, reason });
     return undefined;
   }
 
@@ -70,7 +84,7 @@ export class Door {
     if (value !== undefined && value !== null) {
       this.refuse(field, `must be a list, is ${show(value)}`);
     }
-    return [];
+    return nothing;
   }
 
   text(value: unknown, field: string): string | undefined {
@@ -128,25 +142,26 @@ export type Opened =
 
 /** Reads the name; without one nothing can be said about an object, so there is no record. */
 export function open(kind: string, raw: unknown, scope: 'namespaced' | 'cluster'): Opened {
-  const nameless = new Door(kind);
+  const door = new Door(kind);
   if (!isRawObject(raw)) {
-    nameless.refuse('', `must be an object, is ${show(raw)}`);
-    return { door: nameless, id: undefined };
+    door.refuse('', `must be an object, is ${show(raw)}`);
+    return { door, id: undefined };
   }
-  const metadata = nameless.object(raw.metadata, 'metadata') ?? {};
-  const name = nameless.text(metadata.name, 'metadata.name') ?? '';
+  const metadata = door.object(raw.metadata, 'metadata') ?? {};
+  const name = door.text(metadata.name, 'metadata.name') ?? '';
   const namespace =
-    scope === 'cluster' ? '' : (nameless.text(metadata.namespace, 'metadata.namespace') ?? '');
-  if (name === '') nameless.refuse('metadata.name', 'is missing');
-  if (name.includes('/')) nameless.refuse('metadata.name', `must not hold a slash: ${show(name)}`);
+    scope === 'cluster' ? '' : (door.text(metadata.namespace, 'metadata.namespace') ?? '');
+  if (name === '') door.refuse('metadata.name', 'is missing');
+  if (name.includes('/')) door.refuse('metadata.name', `must not hold a slash: ${show(name)}`);
   if (scope === 'namespaced' && namespace === '') {
-    nameless.refuse('metadata.namespace', 'is missing');
+    door.refuse('metadata.namespace', 'is missing');
   }
   if (namespace.includes('/')) {
-    nameless.refuse('metadata.namespace', `must not hold a slash: ${show(namespace)}`);
+    door.refuse('metadata.namespace', `must not hold a slash: ${show(namespace)}`);
   }
-  if (nameless.problems.length > 0) return { door: nameless, id: undefined };
-  const door = new Door(`${kind} ${scope === 'cluster' ? name : `${namespace}/${name}`}`);
+  if (door.problems.length > 0) return { door, id: undefined };
+  const key = scope === 'cluster' ? name : objectKey(namespace, name);
+  door.about(`${kind} ${key}`);
   const labels = door.object(metadata.labels, 'metadata.labels') ?? {};
-  return { door, raw, metadata, labels, id: { namespace, name } };
+  return { door, raw, metadata, labels, id: { key, namespace, name } };
 }

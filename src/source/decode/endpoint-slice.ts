@@ -6,7 +6,7 @@ import {
   parseIPv4Number,
   readIPv6,
 } from '../../state/address.ts';
-import { Condition, type EndpointSlice, type SlicePort } from '../../state/types.ts';
+import { Condition, type EndpointSlice, objectKey, type SlicePort } from '../../state/types.ts';
 import type { Interner } from '../interner.ts';
 import { type Decoded, type Door, open, type RawObject, show } from './door.ts';
 
@@ -39,14 +39,13 @@ export function decodeEndpointSlice(
   const ports = strings.records(decodePorts(door, opened.raw.ports, strings));
   const columns = decodeEndpoints(door, opened.raw.endpoints, { family, nodeName, strings });
   const record: EndpointSlice = {
-    namespace: strings.string(opened.id.namespace),
-    name: opened.id.name,
-    service: strings.string(service),
+    key: opened.id.key,
+    service: objectKey(opened.id.namespace, service),
     family,
     ports,
     length: columns.length,
     addresses: columns.addresses,
-    conditions: strings.bytes(columns.conditions),
+    conditions: columns.conditions,
     zoneHints: columns.zoneHints,
     triggerTimeMs: decodeTriggerTime(door, opened.metadata),
   };
@@ -107,8 +106,9 @@ type Columns = Pick<EndpointSlice, 'length' | 'addresses' | 'conditions' | 'zone
 function decodeEndpoints(door: Door, value: unknown, context: EndpointContext): Columns {
   const list = door.list(value, 'endpoints');
   const stride = addressBytes[context.family];
-  const addresses = new Uint8Array(list.length * stride);
-  const conditions = new Uint8Array(list.length);
+  // Of Node's pool: they are strings soon.
+  const addresses = Buffer.allocUnsafe(list.length * stride);
+  const conditions = Buffer.allocUnsafe(list.length);
   let zoneHints: (readonly string[])[] | undefined;
   let length = 0;
   for (let i = 0; i < list.length; i += 1) {
@@ -128,12 +128,11 @@ function decodeEndpoints(door: Door, value: unknown, context: EndpointContext): 
     length += 1;
   }
   door.outside();
-  if (length === list.length) return { length, addresses, conditions, zoneHints };
   return {
     length,
-    addresses: addresses.slice(0, length * stride),
-    conditions: conditions.slice(0, length),
-    zoneHints: zoneHints?.slice(0, length),
+    addresses: addresses.toString('latin1', 0, length * stride),
+    conditions: conditions.toString('latin1', 0, length),
+    zoneHints: length === list.length ? zoneHints : zoneHints?.slice(0, length),
   };
 }
 

@@ -44,8 +44,9 @@ export function decodeService(raw: unknown, strings: Interner): Decoded<Service>
     door.choice(spec[field], `spec.${field}`, policies, 'Cluster') ?? 'Cluster';
   const externalTrafficPolicy = policy('externalTrafficPolicy');
   const record: Service = {
+    key: opened.id.key,
     namespace: strings.string(opened.id.namespace),
-    name: strings.string(opened.id.name),
+    name: opened.id.name,
     uid: door.text(opened.metadata.uid, 'metadata.uid') ?? '',
     createdMs: decodeCreated(door, opened.metadata.creationTimestamp),
     type,
@@ -111,7 +112,7 @@ function decodeAddress(door: Door, value: unknown, field: string): Address | und
 }
 
 /** Blank entries mean nothing, as upstream has it. */
-function decodeExternalIPs(door: Door, value: unknown): Address[] {
+function decodeExternalIPs(door: Door, value: unknown): readonly Address[] {
   const addresses: Address[] = [];
   for (const [i, text] of door.list(value, 'spec.externalIPs').entries()) {
     if (typeof text === 'string' && text.trim() === '') continue;
@@ -122,7 +123,7 @@ function decodeExternalIPs(door: Door, value: unknown): Address[] {
 }
 
 /** Addresses that the load balancer leaves for us to answer: not those it proxies itself. */
-function decodeIngress(door: Door, rawStatus: unknown): Address[] {
+function decodeIngress(door: Door, rawStatus: unknown): readonly Address[] {
   const status = door.object(rawStatus, 'status');
   const loadBalancer = door.object(status?.loadBalancer, 'status.loadBalancer');
   const list = 'status.loadBalancer.ingress';
@@ -139,7 +140,8 @@ function decodeIngress(door: Door, rawStatus: unknown): Address[] {
   return distinct(addresses);
 }
 
-function distinct(addresses: readonly Address[]): Address[] {
+function distinct(addresses: readonly Address[]): readonly Address[] {
+  if (addresses.length < 2) return addresses;
   const byText = new Map(addresses.map((address) => [formatAddress(address.bytes), address]));
   return [...byText.values()];
 }
@@ -159,7 +161,7 @@ function decodeSourceRanges(door: Door, value: unknown): readonly CIDR[] {
     if (range !== undefined) ranges.push(range);
     else door.refuse(`${field}[${i}]`, `is no address block: ${show(trimmed)}`);
   }
-  if (ranges.length === 0 && door.problems.length > before) return nobody;
+  if (ranges.length === 0) return door.problems.length > before ? nobody : ranges;
   const open = new Set(
     ranges.filter((range) => range.prefixLength === 0).map((range) => range.address.family),
   );

@@ -24,7 +24,7 @@ const objects = [
   },
   {
     kind: 'slice',
-    slice: slice({ '10.244.0.7': ready }, { name: 'outside-1', service: 'outside' }),
+    slice: slice({ '10.244.0.7': ready }, { key: 'ns/outside-1', service: 'ns/outside' }),
   },
 ] as const;
 
@@ -60,7 +60,7 @@ describe('a changed configuration', () => {
     for (const app of [changed, fresh]) await app.clock.pass(5000);
     expect(changed.app.settled).toBe(true);
     expect(changed.kernel.ruleset()).toBe(fresh.kernel.ruleset());
-    changed.source.say({ kind: 'service-gone', namespace: 'ns', name: 'web' });
+    changed.source.say({ kind: 'service-gone', key: 'ns/web' });
     await quiet();
     await changed.clock.pass(5000);
     expect(changed.kernel.ruleset()).not.toContain('10.96.0.1 .');
@@ -73,7 +73,7 @@ describe('a changed configuration', () => {
     await app.app.reconfigure(next);
     await quiet();
     expect(app.kernel.writes).toBe(writes);
-    app.source.say({ kind: 'service-gone', namespace: 'ns', name: 'web' });
+    app.source.say({ kind: 'service-gone', key: 'ns/web' });
     await quiet();
     expect(app.logged).toContain('Sync is due');
   });

@@ -133,7 +133,7 @@ describe('a health-check node port', () => {
     });
     await world.endpoints(
       slice({ '10.244.0.2': readyLocal, '10.244.0.3': readyLocal, '10.244.9.9': ready }),
-      slice({ 'fd00:244::2': readyLocal }, { name: 'web-6', family: 'IPv6' }),
+      slice({ 'fd00:244::2': readyLocal }, { key: 'ns/web-6', family: 'IPv6' }),
     );
     const v4 = await get(port, '127.0.0.1', { method: 'POST', body: 'x' });
     expect([v4.status, v4.weight, JSON.parse(v4.body).localEndpoints]).toEqual([200, '2', 2]);
@@ -182,7 +182,7 @@ describe('a health-check node port', () => {
     await world.services(local(port, { clusterIPs: ['10.96.0.1'] }));
     expect(await statusOf(port)).toBe(503);
     expect(await statusOf(port, '[::1]')).toBe('refused');
-    world.state.apply({ kind: 'service-gone', namespace: 'ns', name: 'web' });
+    world.state.apply({ kind: 'service-gone', key: 'ns/web' });
     await world.sync('ns/web');
     expect(await statusOf(port)).toBe('refused');
     expect(world.told).toEqual([`ns/web ${port} opened IPv4`, `ns/web ${port} closed IPv4`]);
@@ -235,7 +235,7 @@ describe('a health-check node port', () => {
     const { port } = taken.address() as AddressInfo;
     const world = new World();
     await world.services(local(port, { clusterIPs: ['10.96.0.1'] }));
-    world.state.apply({ kind: 'service-gone', namespace: 'ns', name: 'web' });
+    world.state.apply({ kind: 'service-gone', key: 'ns/web' });
     await world.sync('ns/web');
     taken.close();
     await world.clock.pass(600_000);

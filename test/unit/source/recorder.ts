@@ -1,5 +1,4 @@
 import { vi } from 'vitest';
-import { keyOfRaw } from '../../../src/source/decode.ts';
 import type { Change, Resource, SourceProblem, SourceSink } from '../../../src/source/source.ts';
 
 // Machines that test much at once are slow.
@@ -43,16 +42,16 @@ export class Recorder implements SourceSink {
 function identify(change: Change): string {
   switch (change.kind) {
     case 'service':
-      return `service ${keyOfRaw('services', { metadata: change.service })}`;
+      return `service ${change.service.key}`;
     case 'slice':
-      return `slice ${keyOfRaw('endpointslices', { metadata: change.slice })}`;
+      return `slice ${change.slice.key}`;
     case 'node':
       return `node ${change.node.name}`;
     case 'service-cidr':
       return `service-cidr ${change.serviceCIDR.name}`;
     case 'service-gone':
     case 'slice-gone':
-      return `${change.kind.slice(0, -'-gone'.length)} ${change.namespace}/${change.name}`;
+      return `${change.kind.slice(0, -'-gone'.length)} ${change.key}`;
     case 'node-gone':
     case 'service-cidr-gone':
       return `${change.kind.slice(0, -'-gone'.length)} ${change.name}`;

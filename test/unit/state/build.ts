@@ -1,11 +1,12 @@
 /** Records for tests: short to write, complete, one thing to say at a time. */
-import { type Address, addressBytes, parseAddress, parseCIDR } from '../../../src/state/address.ts';
+import { type Address, parseAddress, parseCIDR } from '../../../src/state/address.ts';
 import { type ResolveContext, resolve } from '../../../src/state/resolve.ts';
 import {
   Condition,
   type EndpointSlice,
   type Forwarding,
   type Node,
+  objectKey,
   type Service,
   type ServicePort,
   type SlicePort,
@@ -26,7 +27,10 @@ export function cidr(text: string): NonNullable<ReturnType<typeof parseCIDR>> {
 export const http: ServicePort = { name: 'http', protocol: 'TCP', port: 80, nodePort: 0 };
 
 type ServiceFields = Partial<
-  Omit<Service, 'clusterIPs' | 'externalIPs' | 'loadBalancerIPs' | 'loadBalancerSourceRanges'>
+  Omit<
+    Service,
+    'key' | 'clusterIPs' | 'externalIPs' | 'loadBalancerIPs' | 'loadBalancerSourceRanges'
+  >
 > & {
   clusterIPs?: string[];
   externalIPs?: string[];
@@ -36,9 +40,11 @@ type ServiceFields = Partial<
 
 /** Service ns/web with ClusterIP 10.96.0.1 and port http 80. */
 export function service(fields: ServiceFields = {}): Service {
+  const { namespace = 'ns', name = 'web' } = fields;
   return {
-    namespace: 'ns',
-    name: 'web',
+    key: objectKey(namespace, name),
+    namespace,
+    name,
     uid: 'uid',
     createdMs: 0,
     type: 'ClusterIP',
@@ -73,6 +79,11 @@ export function conditionBits(is: Endpoint['is']): number {
   return is.reduce((bits, name) => bits | Condition[name], 0);
 }
 
+/** A column of an EndpointSlice with these bytes. */
+export function column(...bytes: readonly number[]): string {
+  return String.fromCharCode(...bytes);
+}
+
 /** Slice ns/web-1 of ns/web, port http 8080, with the endpoints given by address. */
 export function slice(
   endpoints: Readonly<Record<string, Endpoint>>,
@@ -80,20 +91,15 @@ export function slice(
 ): EndpointSlice {
   const addresses = Object.keys(endpoints).map(address);
   const family = fields.family ?? addresses[0]?.family ?? 'IPv4';
-  const packed = new Uint8Array(addresses.length * addressBytes[family]);
-  addresses.forEach(({ bytes }, i) => {
-    packed.set(bytes, i * bytes.length);
-  });
   const values = Object.values(endpoints);
   return {
-    namespace: 'ns',
-    name: 'web-1',
-    service: 'web',
+    key: 'ns/web-1',
+    service: 'ns/web',
     family,
     ports: [slicePort('http', 8080)],
     length: addresses.length,
-    addresses: packed,
-    conditions: Uint8Array.from(values, ({ is }) => conditionBits(is)),
+    addresses: column(...addresses.flatMap(({ bytes }) => [...bytes])),
+    conditions: column(...values.map(({ is }) => conditionBits(is))),
     zoneHints: values.some(({ zones }) => zones !== undefined)
       ? values.map(({ zones }) => zones ?? [])
       : undefined,

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { EndpointList } from '../../../src/state/endpoint-list.ts';
-import { sameForwarding } from '../../../src/state/equal.ts';
+import { sameForwarding, sameService, sameSlice } from '../../../src/state/equal.ts';
 import { resolve } from '../../../src/state/resolve.ts';
-import type { Forwarding } from '../../../src/state/types.ts';
-import { address, cidr, readyLocal, service, slice } from './build.ts';
+import type { EndpointSlice, Forwarding, Service } from '../../../src/state/types.ts';
+import { address, cidr, http, ready, readyLocal, service, slice, slicePort } from './build.ts';
 
 function forwarding(): Forwarding {
   const of = service({
@@ -60,5 +60,63 @@ describe('sameForwarding', () => {
   it.each(Object.entries(others))('is false for one with %s', (_, change) => {
     expect(sameForwarding(base, { ...base, ...change })).toBe(false);
     expect(sameForwarding({ ...base, ...change }, base)).toBe(false);
+  });
+});
+
+describe('sameService', () => {
+  const make = () =>
+    service({ externalIPs: ['192.0.2.1'], loadBalancerSourceRanges: ['10.0.0.0/8'] });
+
+  it('is true for two with equal fields', () => {
+    expect(sameService(make(), make())).toBe(true);
+  });
+
+  it.each<Partial<Service>>([
+    { uid: 'another' },
+    { createdMs: 1 },
+    { type: 'NodePort' },
+    { clusterIPs: [address('10.96.0.2')] },
+    { clusterIPs: [address('10.96.0.1'), address('fd00::1')] },
+    { externalIPs: [] },
+    { loadBalancerIPs: [address('198.51.100.1')] },
+    { loadBalancerSourceRanges: [cidr('10.0.0.0/9')] },
+    { internalTrafficPolicy: 'Local' },
+    { externalTrafficPolicy: 'Local' },
+    { healthCheckNodePort: 1 },
+    { affinityTimeoutSeconds: 1 },
+    { ports: [{ ...http, name: 'https' }] },
+    { ports: [{ ...http, protocol: 'UDP' }] },
+    { ports: [{ ...http, port: 81 }] },
+    { ports: [{ ...http, nodePort: 30080 }] },
+    { ports: [http, { ...http, name: 'https', port: 443 }] },
+  ])('is false for one with %j', (change) => {
+    expect(sameService(make(), { ...make(), ...change })).toBe(false);
+  });
+});
+
+describe('sameSlice', () => {
+  const make = (zone = 'zone-a') => slice({ '10.0.0.1': { ...ready, zones: [zone] } });
+
+  it('is true for two with equal fields', () => {
+    expect(sameSlice(make(), make())).toBe(true);
+  });
+
+  it.each<Partial<EndpointSlice>>([
+    { service: 'ns/shop' },
+    { family: 'IPv6' },
+    { length: 0 },
+    { addresses: '\x0a\0\0\x02' },
+    { conditions: '\0' },
+    { ports: [] },
+    { ports: [slicePort('https', 8080)] },
+    { ports: [slicePort('http', 8081)] },
+    { ports: [slicePort('http', 8080, 'UDP')] },
+    { zoneHints: undefined },
+    { zoneHints: make('zone-b').zoneHints },
+    { zoneHints: [['zone-a', 'zone-b']] },
+    { triggerTimeMs: 1 },
+  ])('is false for one with %j', (change) => {
+    expect(sameSlice(make(), { ...make(), ...change })).toBe(false);
+    expect(sameSlice({ ...make(), ...change }, make())).toBe(false);
   });
 });

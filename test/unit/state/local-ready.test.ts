@@ -6,7 +6,7 @@ describe('countLocalReady', () => {
   it('counts an address once, however many ports and slices name it (H90)', () => {
     const ports = [slicePort('http', 80), slicePort('https', 443)];
     const one = slice({ '10.0.0.1': readyLocal, '10.0.0.2': readyLocal }, { ports });
-    const other = slice({ '10.0.0.2': readyLocal }, { name: 'web-2' });
+    const other = slice({ '10.0.0.2': readyLocal }, { key: 'ns/web-2' });
     expect(countLocalReady([one, other], 'IPv4')).toBe(2);
   });
 
@@ -16,7 +16,7 @@ describe('countLocalReady', () => {
   });
 
   it('counts each family for itself, and no address without a port', () => {
-    const v6 = slice({ 'fd00::1': readyLocal }, { name: 'web-6' });
+    const v6 = slice({ 'fd00::1': readyLocal }, { key: 'ns/web-6' });
     const portless = slice({ '10.0.0.1': readyLocal }, { ports: [] });
     expect(countLocalReady([v6, portless], 'IPv4')).toBe(0);
     expect(countLocalReady([v6, portless], 'IPv6')).toBe(1);

@@ -5,7 +5,7 @@ import { addressBytes, type Family } from '../../../src/state/address.ts';
 import type { EndpointList } from '../../../src/state/endpoint-list.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import { Condition, type EndpointSlice, type Forwarding } from '../../../src/state/types.ts';
-import { http, service } from './build.ts';
+import { column, http, service } from './build.ts';
 
 const zone = 'zone-a';
 const context = { zone, nodeAddresses: [], externalIPsEnabled: true };
@@ -42,19 +42,15 @@ function slicesOf(endpoints: readonly Model[], of: Family, parts: number): Endpo
   return [80, 8080].flatMap((port) =>
     Array.from({ length: parts }, (_, part) => {
       const mine = endpoints.filter((e, i) => e.port === port && i % parts === part);
-      const addresses = new Uint8Array(mine.length * addressBytes[of]);
-      mine.forEach(({ lastByte }, i) => {
-        addresses[(i + 1) * addressBytes[of] - 1] = lastByte;
-      });
+      const zeroes = new Array<number>(addressBytes[of] - 1).fill(0);
       return {
-        namespace: 'ns',
-        name: `web-${port}-${part}`,
-        service: 'web',
+        key: `ns/web-${port}-${part}`,
+        service: 'ns/web',
         family: of,
         ports: [{ name: 'http', protocol: 'TCP' as const, port }],
         length: mine.length,
-        addresses,
-        conditions: Uint8Array.from(mine, (e) => e.bits),
+        addresses: column(...mine.flatMap(({ lastByte }) => [...zeroes, lastByte])),
+        conditions: column(...mine.map((e) => e.bits)),
         zoneHints: mine.map((e) => e.zones),
         triggerTimeMs: undefined,
       };

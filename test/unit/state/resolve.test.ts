@@ -68,7 +68,7 @@ describe('which Forwardings there are', () => {
       loadBalancerIPs: ['198.51.100.1', '2001:db8::2'],
       loadBalancerSourceRanges: ['192.0.2.0/24', '2001:db8:1::/48'],
     });
-    const slices = [slice({ [a]: ready }), slice({ 'fd00::a': ready }, { name: 'web-6' })];
+    const slices = [slice({ [a]: ready }), slice({ 'fd00::a': ready }, { key: 'ns/web-6' })];
     const [v4, v6] = resolve(of, slices, context);
     expect(v4!.frontends.map((frontend) => frontend.address?.family)).toEqual(
       Array(3).fill('IPv4'),
@@ -102,7 +102,7 @@ describe('which endpoints there are', () => {
 
   it('are the union of all slices, each once (E16)', () => {
     const one = slice({ [a]: ready, [b]: ready });
-    const other = slice({ [b]: ready, [c]: ready }, { name: 'web-2' });
+    const other = slice({ [b]: ready, [c]: ready }, { key: 'ns/web-2' });
     expect(cluster(one, other)).toEqual(['10.0.0.1:8080', '10.0.0.2:8080', '10.0.0.3:8080']);
   });
 
@@ -119,19 +119,19 @@ describe('which endpoints there are', () => {
     ['serving beats not serving', { is: ['serving'] }, unready],
   ])('that two slices describe differently: %s (E16, E17)', (_, better, worse) => {
     const alone = resolveOne(service(), [slice({ [a]: better })]);
-    const names = ['web-1', 'web-2', 'web-3'];
+    const keys = ['ns/web-1', 'ns/web-2', 'ns/web-3'];
     for (const order of [
       [better, worse, worse],
       [worse, better, worse],
       [worse, worse, better],
     ]) {
-      const slices = order.map((endpoint, i) => slice({ [a]: endpoint }, { name: names[i]! }));
+      const slices = order.map((endpoint, i) => slice({ [a]: endpoint }, { key: keys[i]! }));
       expect(pools(resolveOne(service(), slices))).toEqual(pools(alone));
     }
   });
 
   it('are two when one address has two port numbers (E18)', () => {
-    const other = slice({ [a]: ready }, { name: 'web-2', ports: [slicePort('http', 8081)] });
+    const other = slice({ [a]: ready }, { key: 'ns/web-2', ports: [slicePort('http', 8081)] });
     expect(cluster(slice({ [a]: ready }), other)).toEqual(['10.0.0.1:8080', '10.0.0.1:8081']);
   });
 

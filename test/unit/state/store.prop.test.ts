@@ -7,6 +7,7 @@ import type { Forwarding } from '../../../src/state/types.ts';
 import { cidr, node, ready, readyLocal, service, slice, unready } from './build.ts';
 
 const names = fc.constantFrom('a', 'b', 'c');
+const keyNames = names.map((name) => `ns/${name}`);
 const endpoint = fc.constantFrom(ready, readyLocal, unready, { ...ready, zones: ['zone-b'] });
 const endpoints = fc.dictionary(fc.constantFrom('10.0.0.1', '10.0.0.2', 'fd00::1'), endpoint, {
   maxKeys: 1,
@@ -16,11 +17,11 @@ const change: fc.Arbitrary<Change> = fc.oneof(
   fc
     .record({ name: names, affinityTimeoutSeconds: fc.nat(2) })
     .map((fields): Change => ({ kind: 'service', service: service(fields) })),
-  names.map((name): Change => ({ kind: 'service-gone', namespace: 'ns', name })),
+  names.map((name): Change => ({ kind: 'service-gone', key: `ns/${name}` })),
   fc
-    .record({ name: names, service: names, endpoints })
+    .record({ key: keyNames, service: keyNames, endpoints })
     .map(({ endpoints: all, ...fields }): Change => ({ kind: 'slice', slice: slice(all, fields) })),
-  names.map((name): Change => ({ kind: 'slice-gone', namespace: 'ns', name })),
+  names.map((name): Change => ({ kind: 'slice-gone', key: `ns/${name}` })),
   fc
     .record({ zone: fc.constantFrom('', 'zone-a', 'zone-b') })
     .map((fields): Change => ({ kind: 'node', node: node(fields) })),
@@ -38,13 +39,13 @@ const change: fc.Arbitrary<Change> = fc.oneof(
 function subject(of: Change): string {
   switch (of.kind) {
     case 'service':
-      return `service ${of.service.name}`;
+      return `service ${of.service.key}`;
     case 'service-gone':
-      return `service ${of.name}`;
+      return `service ${of.key}`;
     case 'slice':
-      return `slice ${of.slice.name}`;
+      return `slice ${of.slice.key}`;
     case 'slice-gone':
-      return `slice ${of.name}`;
+      return `slice ${of.key}`;
     case 'node':
     case 'node-gone':
       return 'node';
@@ -61,7 +62,7 @@ const keys = ['ns/a', 'ns/b', 'ns/c'];
 function contents(state: ClusterState): unknown {
   return {
     services: [...state.serviceKeys()].sort().map((key) => state.service(key)),
-    slices: keys.map((key) => state.slices(key).toSorted((x, y) => (x.name < y.name ? -1 : 1))),
+    slices: keys.map((key) => state.slices(key).toSorted((x, y) => (x.key < y.key ? -1 : 1))),
     zone: state.node?.zone,
     v4: state.serviceCIDRs('IPv4'),
     v6: state.serviceCIDRs('IPv6'),
@@ -102,8 +103,8 @@ describe('ClusterState', () => {
         const state = new ClusterState();
         for (const one of changes) state.apply(one);
         for (const name of ['a', 'b', 'c']) {
-          state.apply({ kind: 'service-gone', namespace: 'ns', name });
-          state.apply({ kind: 'slice-gone', namespace: 'ns', name });
+          state.apply({ kind: 'service-gone', key: `ns/${name}` });
+          state.apply({ kind: 'slice-gone', key: `ns/${name}` });
           state.apply({ kind: 'service-cidr-gone', name });
         }
         const { zone, ...rest } = contents(state) as { zone: string };

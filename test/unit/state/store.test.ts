@@ -24,7 +24,7 @@ describe('what is dirty', () => {
     expect(state.takeDirty()).toEqual(['ns/web']);
     state.apply({ kind: 'service', service: service({ affinityTimeoutSeconds: 1 }) });
     expect(state.takeDirty()).toEqual(['ns/web']);
-    state.apply({ kind: 'service-gone', namespace: 'ns', name: 'web' });
+    state.apply({ kind: 'service-gone', key: 'ns/web' });
     expect(state.takeDirty()).toEqual(['ns/web']);
     expect(state.service('ns/web')).toBeUndefined();
   });
@@ -33,11 +33,11 @@ describe('what is dirty', () => {
     const state = settled(service());
     state.apply({ kind: 'slice', slice: one });
     state.apply({ kind: 'slice', slice: slice({ '10.0.0.1': draining }) });
-    state.apply({ kind: 'slice', slice: { ...one, name: 'web-2' } });
+    state.apply({ kind: 'slice', slice: { ...one, key: 'ns/web-2' } });
     expect(state.takeDirty()).toEqual(['ns/web']);
-    state.apply({ kind: 'slice-gone', namespace: 'ns', name: 'web-1' });
+    state.apply({ kind: 'slice-gone', key: 'ns/web-1' });
     expect(state.takeDirty()).toEqual(['ns/web']);
-    expect(state.slices('ns/web').map(({ name }) => name)).toEqual(['web-2']);
+    expect(state.slices('ns/web').map(({ key }) => key)).toEqual(['ns/web-2']);
   });
 
   it('is not a repeated Service, nor that of a repeated or unknown slice (E21, S36)', () => {
@@ -45,8 +45,8 @@ describe('what is dirty', () => {
     const { revision } = state;
     state.apply({ kind: 'service', service: service() });
     state.apply({ kind: 'slice', slice: slice({ '10.0.0.1': ready }) });
-    state.apply({ kind: 'slice-gone', namespace: 'ns', name: 'other' });
-    state.apply({ kind: 'service-gone', namespace: 'ns', name: 'other' });
+    state.apply({ kind: 'slice-gone', key: 'ns/other' });
+    state.apply({ kind: 'service-gone', key: 'ns/other' });
     expect(state.takeDirty()).toEqual([]);
     expect(state.revision).toBe(revision);
   });
@@ -55,15 +55,15 @@ describe('what is dirty', () => {
     const state = settled();
     state.apply({ kind: 'service', service: service() });
     state.apply({ kind: 'slice', slice: one });
-    state.apply({ kind: 'service-gone', namespace: 'ns', name: 'web' });
+    state.apply({ kind: 'service-gone', key: 'ns/web' });
     expect(state.takeDirty()).toEqual([]);
   });
 
   it('is a Service that went and came again', () => {
     const state = settled(service());
-    state.apply({ kind: 'service-gone', namespace: 'ns', name: 'web' });
+    state.apply({ kind: 'service-gone', key: 'ns/web' });
     state.apply({ kind: 'service', service: service({ uid: 'second' }) });
-    state.apply({ kind: 'service-gone', namespace: 'ns', name: 'web' });
+    state.apply({ kind: 'service-gone', key: 'ns/web' });
     expect(state.takeDirty()).toEqual(['ns/web']);
   });
 
@@ -78,7 +78,7 @@ describe('what is dirty', () => {
 
   it('are both Services when a slice moves from one to the other (E23)', () => {
     const state = settled(service(), service({ name: 'shop' }), one);
-    state.apply({ kind: 'slice', slice: { ...one, service: 'shop' } });
+    state.apply({ kind: 'slice', slice: { ...one, service: 'ns/shop' } });
     expect(state.takeDirty()).toEqual(['ns/web', 'ns/shop']);
     expect(state.slices('ns/web')).toEqual([]);
     expect(state.slices('ns/shop')).toHaveLength(1);
@@ -116,7 +116,10 @@ describe('what is dirty', () => {
 
 describe('this node', () => {
   const hinted = service({ name: 'hinted' });
-  const hintedSlice = slice({ '10.0.0.1': { ...ready, zones: ['zone-a'] } }, { service: 'hinted' });
+  const hintedSlice = slice(
+    { '10.0.0.1': { ...ready, zones: ['zone-a'] } },
+    { service: 'ns/hinted' },
+  );
   const ranged = service({ name: 'ranged', loadBalancerSourceRanges: ['192.0.2.0/24'] });
   const withNode = (): ClusterState => {
     const state = settled(service(), one, hinted, { ...hintedSlice, name: 'h' }, ranged);
@@ -216,14 +219,14 @@ describe('synced', () => {
 });
 
 describe('trigger times', () => {
-  const at = (triggerTimeMs: number | undefined, name = 'web-1'): EndpointSlice =>
-    slice({ '10.0.0.1': ready }, { triggerTimeMs, name });
+  const at = (triggerTimeMs: number | undefined, key = 'ns/web-1'): EndpointSlice =>
+    slice({ '10.0.0.1': ready }, { triggerTimeMs, key });
 
   it('are handed over once, each time of each change', () => {
     const state = new ClusterState(1000);
     state.apply({ kind: 'slice', slice: at(2000) });
     state.apply({ kind: 'slice', slice: at(3000) });
-    state.apply({ kind: 'slice', slice: at(3000, 'web-2') });
+    state.apply({ kind: 'slice', slice: at(3000, 'ns/web-2') });
     expect(state.takeTriggerTimes('ns/web')).toEqual([
       { family: 'IPv4', timeMs: 2000 },
       { family: 'IPv4', timeMs: 3000 },
@@ -240,10 +243,10 @@ describe('trigger times', () => {
 
   it('are forgotten when a slice goes: of add, delete, add only the last counts (E28)', () => {
     const state = new ClusterState(1000);
-    const v6 = slice({ 'fd00::1': ready }, { triggerTimeMs: 1500, name: 'web-6' });
+    const v6 = slice({ 'fd00::1': ready }, { triggerTimeMs: 1500, key: 'ns/web-6' });
     state.apply({ kind: 'slice', slice: v6 });
     state.apply({ kind: 'slice', slice: at(2000) });
-    state.apply({ kind: 'slice-gone', namespace: 'ns', name: 'web-1' });
+    state.apply({ kind: 'slice-gone', key: 'ns/web-1' });
     state.apply({ kind: 'slice', slice: at(3000) });
     expect(state.takeTriggerTimes('ns/web')).toEqual([
       { family: 'IPv6', timeMs: 1500 },

@@ -30,9 +30,8 @@ export function webService(name: string, number: number, fields: Partial<Service
 export function endpointsOf(name: string, ...addresses: string[]): EndpointSlice {
   const endpoints = Object.fromEntries(addresses.map((address) => [address, ready]));
   const fields = {
-    namespace: 'default',
-    name: `${name}-1`,
-    service: name,
+    key: `default/${name}-1`,
+    service: `default/${name}`,
     family: 'IPv4' as const,
   };
   return slice(endpoints, fields);
@@ -105,7 +104,7 @@ export class World<K extends Kernel = ToyKernel> {
   }
 
   removeService(name: string): void {
-    this.state.apply({ kind: 'service-gone', namespace: 'default', name });
+    this.state.apply({ kind: 'service-gone', key: `default/${name}` });
     this.loop.wake();
   }
 

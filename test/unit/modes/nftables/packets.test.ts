@@ -170,7 +170,7 @@ describe.for(families)('nftables mode, %s', (family) => {
     await stage.play([
       service({ clusterIPs: [at(family, '10.96.0.1')], ports: [http, udp] }),
       list({ [away]: ready }),
-      endpoints(family, { [here]: readyLocal }, { name: 'web-2', ports }),
+      endpoints(family, { [here]: readyLocal }, { key: 'ns/web-2', ports }),
     ]);
     expect(stage.outcome('pod', clusterIP)).toBe(away);
     expect(stage.outcome('pod', clusterIP, { protocol: 'UDP' })).toBe(here);

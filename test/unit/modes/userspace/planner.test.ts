@@ -201,7 +201,7 @@ describe('a Service', () => {
     world.state.apply({
       kind: 'slice',
       slice: {
-        ...slice({ [a]: ready }, { namespace: 'default', name: 'web-1', service: 'web' }),
+        ...slice({ [a]: ready }, { key: 'default/web-1', service: 'default/web' }),
         ports: [slicePort('http', 8080, 'SCTP')],
       },
     });

@@ -141,13 +141,11 @@ describe('keyOfRaw and goneChange', () => {
     const metadata = { namespace: 'shop', name: 'web' };
     expect(goneChange('services', keyOfRaw('services', { metadata })!)).toEqual({
       kind: 'service-gone',
-      namespace: 'shop',
-      name: 'web',
+      key: 'shop/web',
     });
     expect(goneChange('endpointslices', keyOfRaw('endpointslices', { metadata })!)).toEqual({
       kind: 'slice-gone',
-      namespace: 'shop',
-      name: 'web',
+      key: 'shop/web',
     });
     expect(goneChange('nodes', keyOfRaw('nodes', { metadata: { name: 'n' } })!)).toEqual({
       kind: 'node-gone',

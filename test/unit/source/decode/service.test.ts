@@ -28,6 +28,7 @@ describe('decodeService', () => {
     const { record, problems } = decode(service());
     expect(problems).toEqual([]);
     expect(record).toEqual({
+      key: 'shop/web',
       namespace: 'shop',
       name: 'web',
       uid: '',
