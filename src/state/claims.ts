@@ -11,7 +11,6 @@ import {
   type Forwarding,
   type Frontend,
   formatServicePortName,
-  objectKey,
   type Protocol,
   type Service,
   type ServicePortName,
@@ -48,6 +47,8 @@ interface Claim {
   held: boolean;
   /** The better claimant that has been reported. */
   lostTo: string | undefined;
+  /** The next best claim to the same frontend; there is seldom one. */
+  next: Claim | undefined;
 }
 
 /**
@@ -58,17 +59,16 @@ interface Claim {
  * own frontends only.
  */
 export class Claims {
-  /** Claims to each frontend, the best first. */
-  readonly #claims = new Map<ClaimKey, readonly Claim[]>();
+  /** The best claim to each frontend. */
+  readonly #best = new Map<ClaimKey, Claim>();
   /** Keys of the frontends that each Service claims. */
   readonly #claimed = new Map<string, readonly ClaimKey[]>();
 
   /** `forwardings` are all those of the Service, of every port and family. */
   claim(
-    service: Pick<Service, 'namespace' | 'name' | 'createdMs'>,
+    { key: name, createdMs }: Pick<Service, 'key' | 'createdMs'>,
     forwardings: readonly Forwarding[],
   ): ClaimResult {
-    const name = objectKey(service.namespace, service.name);
     const lost = new Set<Frontend>();
     const wanted = firstOfEach(forwardings, lost);
     const again = new Set<string>();
@@ -79,12 +79,11 @@ export class Claims {
 
     const conflicts: Conflict[] = [];
     for (const [key, { frontend, loser }] of wanted) {
-      const isClusterIP = frontend.kind === 'clusterIP';
-      const claims = this.#enter(key, name, service.createdMs, isClusterIP);
-      const mine = claims.find((claim) => claim.service === name)!;
-      settle(claims, mine, again);
+      const best = this.#enter(key, name, createdMs, frontend.kind === 'clusterIP');
+      const mine = claimOf(best, name)!;
+      settle(best, mine, again);
       if (!mine.held) lost.add(frontend);
-      const holder = claims[0] === mine ? undefined : claims[0]!.service;
+      const holder = best === mine ? undefined : best.service;
       if (holder !== undefined && holder !== mine.lostTo) {
         conflicts.push({ loser, frontend, holder });
       }
@@ -105,45 +104,68 @@ export class Claims {
     return [...again];
   }
 
-  /** Returns all claims to the frontend, with this Service's among them. */
-  #enter(
-    key: ClaimKey,
-    service: string,
-    createdMs: number,
-    isClusterIP: boolean,
-  ): readonly Claim[] {
-    const claims = this.#claims.get(key) ?? [];
-    const old = claims.find((claim) => claim.service === service);
-    if (old?.createdMs === createdMs && old.isClusterIP === isClusterIP) return claims;
-    const others = claims.filter((claim) => claim !== old);
+  /** Makes sure of this Service's claim to the frontend, and returns the best of all. */
+  #enter(key: ClaimKey, service: string, createdMs: number, isClusterIP: boolean): Claim {
+    const known = this.#best.get(key);
+    const old = claimOf(known, service);
+    if (known && old?.createdMs === createdMs && old.isClusterIP === isClusterIP) return known;
     const { held, lostTo } = old ?? { held: false, lostTo: undefined };
-    const mine = { service, createdMs, isClusterIP, held, lostTo };
-    // Not spread: concat makes an array without spare room, and there is one for each frontend.
-    const all = others.concat(mine).sort(compare);
-    this.#claims.set(key, all);
-    return all;
+    const mine = { service, createdMs, isClusterIP, held, lostTo, next: undefined };
+    const best = withClaim(withoutClaim(known, old), mine);
+    this.#best.set(key, best);
+    return best;
   }
 
   #withdraw(key: ClaimKey, service: string, again: Set<string>): void {
-    const rest = (this.#claims.get(key) ?? []).filter((claim) => claim.service !== service);
-    if (rest.length === 0) {
-      this.#claims.delete(key);
+    const known = this.#best.get(key);
+    const best = withoutClaim(known, claimOf(known, service));
+    if (best === undefined) {
+      this.#best.delete(key);
       return;
     }
-    this.#claims.set(key, rest);
-    settle(rest, undefined, again);
+    this.#best.set(key, best);
+    settle(best, undefined, again);
   }
+}
+
+/** The claim of a Service, among those from `best` on. */
+function claimOf(best: Claim | undefined, service: string): Claim | undefined {
+  let claim = best;
+  while (claim !== undefined && claim.service !== service) claim = claim.next;
+  return claim;
+}
+
+/** Puts a claim where it belongs, and returns the best one. */
+function withClaim(best: Claim | undefined, mine: Claim): Claim {
+  if (best === undefined || compare(mine, best) < 0) {
+    mine.next = best;
+    return mine;
+  }
+  let better = best;
+  while (better.next !== undefined && compare(better.next, mine) < 0) better = better.next;
+  mine.next = better.next;
+  better.next = mine;
+  return best;
+}
+
+/** Takes a claim out, and returns the best one that is left. */
+function withoutClaim(best: Claim | undefined, old: Claim | undefined): Claim | undefined {
+  if (best === undefined || old === undefined) return best;
+  if (best === old) return old.next;
+  let better = best;
+  while (better.next !== undefined && better.next !== old) better = better.next;
+  better.next = old.next;
+  return best;
 }
 
 /**
  * Takes, keeps or gives up the frontend for `mine`, and notes who has to claim again for it: the
  * best claimant when nobody holds it, the holder when that is another one.
  */
-function settle(claims: readonly Claim[], mine: Claim | undefined, again: Set<string>): void {
-  const best = claims[0];
-  if (best === undefined) return;
+function settle(best: Claim, mine: Claim | undefined, again: Set<string>): void {
   if (mine?.held === true && mine !== best) mine.held = false;
-  const holder = claims.find((claim) => claim.held);
+  let holder: Claim | undefined = best;
+  while (holder !== undefined && !holder.held) holder = holder.next;
   if (holder === best) return;
   if (holder !== undefined) again.add(holder.service);
   else if (best === mine) mine.held = true;

@@ -102,7 +102,7 @@ export class ClusterState {
   }
 
   /** Hands over the trigger times that came for a Service since they were last taken. */
-  takeTriggerTimes(key: string): TriggerTime[] {
+  takeTriggerTimes(key: string): readonly TriggerTime[] {
     return this.#triggerTimes.take(key);
   }
 

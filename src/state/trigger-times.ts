@@ -7,6 +7,8 @@ export interface TriggerTime {
   readonly timeMs: number;
 }
 
+const none: readonly TriggerTime[] = [];
+
 /** More changes than this between two syncs tell no more about latency. */
 const timesMaxPerService = 100;
 
@@ -39,8 +41,9 @@ export class TriggerTimes {
   }
 
   /** Hands over and forgets. */
-  take(service: string): TriggerTime[] {
-    const times = this.#times.get(service) ?? [];
+  take(service: string): readonly TriggerTime[] {
+    const times = this.#times.get(service);
+    if (times === undefined) return none;
     this.#times.delete(service);
     return times;
   }

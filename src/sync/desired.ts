@@ -4,8 +4,8 @@ import type { Family } from '../state/address.ts';
 import { type ClaimResult, Claims } from '../state/claims.ts';
 import { type ResolveContext, resolve } from '../state/resolve.ts';
 import type { ClusterState } from '../state/store.ts';
-import { type Forwarding, forwardingKey } from '../state/types.ts';
-import type { Cause } from './batch.ts';
+import type { TriggerTime } from '../state/trigger-times.ts';
+import { type Forwarding, forwardingKey, type Service } from '../state/types.ts';
 import type { Clock } from './clock.ts';
 import type { Observer } from './events.ts';
 import type { FamilySync } from './family.ts';
@@ -22,6 +22,7 @@ export interface DesiredOptions {
 }
 
 const noKeys: readonly string[] = [];
+const noTimes: readonly number[] = [];
 
 export class Desired {
   readonly #options: DesiredOptions;
@@ -42,12 +43,13 @@ export class Desired {
    */
   refresh(name: string, receivedMs: number): readonly string[] {
     const { state, observer } = this.#options;
-    if (state.service(name) === undefined) {
+    const service = state.service(name);
+    if (service === undefined) {
       this.#want(name, [], receivedMs);
       return this.#claims.release(name);
     }
     try {
-      const { forwardings, again, conflicts } = this.#resolve(name);
+      const { forwardings, again, conflicts } = this.#resolve(service);
       for (const conflict of conflicts) observer({ kind: 'conflict', conflict });
       this.#want(name, forwardings, receivedMs);
       return again;
@@ -57,10 +59,9 @@ export class Desired {
     }
   }
 
-  #resolve(name: string): ClaimResult {
+  #resolve(service: Service): ClaimResult {
     const { state, context } = this.#options;
-    const service = state.service(name)!;
-    return this.#claims.claim(service, resolve(service, state.slices(name), context()));
+    return this.#claims.claim(service, resolve(service, state.slices(service.key), context()));
   }
 
   #want(name: string, forwardings: readonly Forwarding[], receivedMs: number): void {
@@ -69,22 +70,27 @@ export class Desired {
     const triggers = state.takeTriggerTimes(name);
     for (const sync of families) {
       const { family } = sync;
-      // A Service's trigger times are observed once, with the first of its ports.
-      let triggerTimesMs = triggers.filter((t) => t.family === family).map((t) => t.timeMs);
-      const cause = (): Cause => {
-        const made = { receivedMs, resolvedMs, triggerTimesMs };
-        triggerTimesMs = [];
-        return made;
-      };
       const known = this.#keys[family];
       const before = known.get(name) ?? noKeys;
       const own = forwardings.filter((forwarding) => forwarding.family === family);
+      if (own.length === 0 && before.length === 0) continue;
       const now = own.map(({ servicePort }) => forwardingKey(servicePort));
-      for (const [i, forwarding] of own.entries()) sync.want(now[i]!, forwarding, cause());
-      for (const key of before) if (!now.includes(key)) sync.want(key, undefined, cause());
+      // A Service's trigger times are observed once, with the first of its ports.
+      let triggerTimesMs = timesOf(triggers, family);
+      const want = (key: string, forwarding: Forwarding | undefined): void => {
+        sync.want(key, forwarding, { receivedMs, resolvedMs, triggerTimesMs });
+        triggerTimesMs = noTimes;
+      };
+      for (const [i, forwarding] of own.entries()) want(now[i]!, forwarding);
+      for (const key of before) if (!now.includes(key)) want(key, undefined);
       if (now.length > 0) known.set(name, now);
       else known.delete(name);
     }
     this.#options.resolved?.(name);
   }
+}
+
+function timesOf(triggers: readonly TriggerTime[], family: Family): readonly number[] {
+  if (triggers.length === 0) return noTimes;
+  return triggers.filter((t) => t.family === family).map((t) => t.timeMs);
 }

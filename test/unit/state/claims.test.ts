@@ -68,7 +68,7 @@ describe('a frontend that two Services claim', () => {
 
   it('goes by protocol and port: others of the same address are no conflict', () => {
     const udp = { ...young, ports: [{ ...http, protocol: 'UDP' as const }] };
-    const high = { ...young, name: 'high', ports: [{ ...http, port: 81 }] };
+    const high = { ...young, key: 'ns/high', name: 'high', ports: [{ ...http, port: 81 }] };
     expect(settle(new Claims(), old, udp, high)).toMatchObject({
       young: ['UDP 10.96.0.2:80', 'UDP 203.0.113.1:80'],
     });
@@ -76,7 +76,7 @@ describe('a frontend that two Services claim', () => {
 
   it('may be a node port, in each family on its own', () => {
     const v4 = service({ name: 'v4', ports: [{ ...http, nodePort: 30080 }], createdMs: 1 });
-    const v6 = { ...v4, name: 'v6', clusterIPs: [address('fd00::1')] };
+    const v6 = { ...v4, key: 'ns/v6', name: 'v6', clusterIPs: [address('fd00::1')] };
     const late = service({ name: 'late', ports: v4.ports, clusterIPs: ['10.96.0.3'] });
     expect(settle(new Claims(), v6, v4, { ...late, createdMs: 2 })).toEqual({
       v4: ['TCP 10.96.0.1:80', 'TCP node port 30080'],
@@ -104,7 +104,13 @@ describe('a frontend that two Services claim', () => {
 
   it('goes to the next best when the holder is deleted, or claims it no longer', () => {
     const claims = new Claims();
-    const third = { ...young, name: 'third', createdMs: 3, clusterIPs: [address('10.96.0.3')] };
+    const third = {
+      ...young,
+      key: 'ns/third',
+      name: 'third',
+      createdMs: 3,
+      clusterIPs: [address('10.96.0.3')],
+    };
     settle(claims, old, young, third);
     expect(claims.release('ns/old')).toEqual(['ns/young']);
     expect(settle(claims, young, third)).toMatchObject({
@@ -132,7 +138,13 @@ describe('a frontend that two Services claim', () => {
     const claims = new Claims();
     claims.claim(young, resolved(young));
     claims.claim(old, resolved(old));
-    const third = { ...young, name: 'third', createdMs: 3, clusterIPs: [address('10.96.0.3')] };
+    const third = {
+      ...young,
+      key: 'ns/third',
+      name: 'third',
+      createdMs: 3,
+      clusterIPs: [address('10.96.0.3')],
+    };
     claims.claim(third, resolved(third));
     const modest = { ...young, externalIPs: [] };
     expect(claims.claim(modest, resolved(modest)).again).toEqual(['ns/old']);
@@ -168,7 +180,13 @@ describe('a conflict', () => {
     expect(claims.claim(old, resolved(old)).conflicts).toEqual([]);
     expect(claims.claim(young, resolved(young)).conflicts).toHaveLength(1);
 
-    const oldest = { ...old, name: 'oldest', createdMs: 0, clusterIPs: [address('10.96.0.9')] };
+    const oldest = {
+      ...old,
+      key: 'ns/oldest',
+      name: 'oldest',
+      createdMs: 0,
+      clusterIPs: [address('10.96.0.9')],
+    };
     claims.claim(oldest, resolved(oldest));
     const [again] = claims.claim(young, resolved(young)).conflicts;
     expect(again?.holder).toBe('ns/oldest');

@@ -122,7 +122,7 @@ describe('this node', () => {
   );
   const ranged = service({ name: 'ranged', loadBalancerSourceRanges: ['192.0.2.0/24'] });
   const withNode = (): ClusterState => {
-    const state = settled(service(), one, hinted, { ...hintedSlice, name: 'h' }, ranged);
+    const state = settled(service(), one, hinted, { ...hintedSlice, key: 'ns/h' }, ranged);
     state.apply({ kind: 'node', node: node() });
     state.takeDirty();
     return state;
