@@ -33,6 +33,14 @@ export interface ReflectorParts {
   readonly timing: ReflectorTiming;
 }
 
+/** A list that is being read. */
+interface List {
+  /** What it holds; undefined when all that is delivered is of this list. */
+  readonly keys: Set<string> | undefined;
+  /** One of its objects could not be read. */
+  unreadable: boolean;
+}
+
 interface Watch {
   readonly stream: ApiStream;
   readonly reliefAfterMs: number;
@@ -59,8 +67,7 @@ export class Reflector {
   readonly #listBackoff: Backoff;
   #listStyle: 'streaming' | 'paged' = 'streaming';
   #listedAtMs = Number.NEGATIVE_INFINITY;
-  /** The list being read: its keys, and whether one of its objects could not be read. */
-  #list: { readonly keys: Set<string>; unreadable: boolean } | undefined;
+  #list: List | undefined;
   /** Where the watch stands; undefined = only a list can tell. */
   #resourceVersion: string | undefined;
   #synced = false;
@@ -113,7 +120,7 @@ export class Reflector {
     this.#listedAtMs = performance.now();
     if (this.#listStyle === 'streaming') {
       try {
-        this.#list = { keys: new Set(), unreadable: false };
+        this.#startList();
         const query = { sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan' };
         return await this.#openWatch(signal, query);
       } catch (error) {
@@ -129,9 +136,7 @@ export class Reflector {
     const { delivery, pacer, timing } = this.#parts;
     const reader = {
       open: (query: Query) => this.#open(query, signal),
-      begin: () => {
-        this.#list = { keys: new Set(), unreadable: false };
-      },
+      begin: () => this.#startList(),
       item: (raw: unknown) => this.#listItem(raw),
       unreadable: (reason: string) => this.#unreadable(reason),
     };
@@ -142,9 +147,14 @@ export class Reflector {
     this.#completeList(await readList(reader, options));
   }
 
+  #startList(): void {
+    const isFirst = this.#parts.delivery.size === 0;
+    this.#list = { keys: isFirst ? undefined : new Set(), unreadable: false };
+  }
+
   #listItem(raw: unknown): void {
     const key = this.#parts.delivery.put(raw);
-    if (key !== undefined) this.#list?.keys.add(key);
+    if (key !== undefined) this.#list?.keys?.add(key);
     else if (this.#list !== undefined) this.#list.unreadable = true;
   }
 
@@ -155,7 +165,8 @@ export class Reflector {
 
   /** What the list did not hold is gone, if we could read all of it. */
   #completeList(resourceVersion: string): void {
-    if (this.#list?.unreadable === false) this.#parts.delivery.retain(this.#list.keys);
+    const { keys, unreadable } = this.#list ?? { keys: undefined, unreadable: false };
+    if (keys !== undefined && !unreadable) this.#parts.delivery.retain(keys);
     this.#list = undefined;
     this.#resourceVersion = resourceVersion;
     this.#goesWell();
@@ -285,7 +296,8 @@ export class Reflector {
       // A server that took the request for an ordinary watch.
       throw new StreamError('garbage', 'the server does not know streaming lists');
     } else if (key !== undefined) {
-      this.#list?.keys.delete(key);
+      this.#list?.keys?.delete(key);
+      this.#parts.delivery.remove(key);
     } else {
       this.#listItem(event.object);
     }
