@@ -77,6 +77,26 @@ export function keyOfRaw(resource: Resource, raw: unknown): string | undefined {
   return objectKey(namespace, name);
 }
 
+/** The key of the object that a change is about. */
+export function keyOfChange(change: Change): string {
+  switch (change.kind) {
+    case 'service':
+      return change.service.key;
+    case 'slice':
+      return change.slice.key;
+    case 'node':
+      return change.node.name;
+    case 'service-cidr':
+      return change.serviceCIDR.name;
+    case 'service-gone':
+    case 'slice-gone':
+      return change.key;
+    case 'node-gone':
+    case 'service-cidr-gone':
+      return change.name;
+  }
+}
+
 /** The change that says the object of this key is gone. */
 export function goneChange(resource: Resource, key: string): Change {
   switch (resource) {

@@ -1,5 +1,5 @@
 import { isRawObject } from '../decode/door.ts';
-import { type DecodeContext, decodeChange, goneChange, keyOfRaw } from '../decode.ts';
+import { type DecodeContext, decodeChange, goneChange, keyOfChange, keyOfRaw } from '../decode.ts';
 import type { Resource, SourceSink } from '../source.ts';
 
 /** What the sink knows of one resource: repeats are left out, deletes we missed are made up for. */
@@ -36,7 +36,8 @@ export class Delivery {
       // Not ours to serve, or no longer.
       this.remove(key);
     } else {
-      this.#versions.set(key, version);
+      // By the record's own string: another one with the same letters would be kept beside it.
+      this.#versions.set(keyOfChange(change), version);
       this.#sink.change(change);
     }
     return key;

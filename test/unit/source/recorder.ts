@@ -1,4 +1,5 @@
 import { vi } from 'vitest';
+import { keyOfChange } from '../../../src/source/decode.ts';
 import type { Change, Resource, SourceProblem, SourceSink } from '../../../src/source/source.ts';
 
 // Machines that test much at once are slow.
@@ -40,22 +41,7 @@ export class Recorder implements SourceSink {
 }
 
 function identify(change: Change): string {
-  switch (change.kind) {
-    case 'service':
-      return `service ${change.service.key}`;
-    case 'slice':
-      return `slice ${change.slice.key}`;
-    case 'node':
-      return `node ${change.node.name}`;
-    case 'service-cidr':
-      return `service-cidr ${change.serviceCIDR.name}`;
-    case 'service-gone':
-    case 'slice-gone':
-      return `${change.kind.slice(0, -'-gone'.length)} ${change.key}`;
-    case 'node-gone':
-    case 'service-cidr-gone':
-      return `${change.kind.slice(0, -'-gone'.length)} ${change.name}`;
-  }
+  return `${change.kind.replace(/-gone$/, '')} ${keyOfChange(change)}`;
 }
 
 /** Waits until `holds`; fails with what `holds` last threw, or with `what`, after the deadline. */
