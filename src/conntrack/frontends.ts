@@ -1,7 +1,7 @@
 import type { EndpointKey } from '../state/endpoint-list.ts';
 import { type FrontendKey, isNodePortKey } from '../state/frontend-key.ts';
 import { type Forwarding, forwardingKey } from '../state/types.ts';
-import { frontendKeys, suspectsOf } from './policy.ts';
+import { eachSuspect, frontendKeys } from './policy.ts';
 
 type Suspects = Map<FrontendKey, ReadonlySet<EndpointKey>>;
 
@@ -39,12 +39,13 @@ export class Frontends {
     if (previous === next) return;
     const after = frontendKeys(next);
     for (const key of frontendKeys(previous)) {
+      if (after.includes(key)) continue;
       // Another one may have taken it already.
       const holder = this.#held.get(key);
       if (holder !== undefined && isSamePort(holder, previous!)) this.#held.delete(key);
     }
     for (const key of after) this.#held.set(key, next!);
-    for (const [key, lost] of suspectsOf(previous, next)) this.#suspect(key, lost);
+    eachSuspect(previous, next, (key, lost) => this.#suspect(key, lost));
   }
 
   /** Every node port may have entries from before it was reachable at some address. */
@@ -65,8 +66,9 @@ export class Frontends {
   }
 
   #suspect(key: FrontendKey, lost: readonly EndpointKey[]): void {
-    const known = this.#fresh.get(key) ?? nothing;
-    this.#fresh.set(key, lost.length === 0 ? known : new Set([...known, ...lost]));
+    const known = this.#fresh.get(key);
+    if (lost.length > 0) this.#fresh.set(key, new Set([...(known ?? nothing), ...lost]));
+    else if (known === undefined) this.#fresh.set(key, nothing);
   }
 }
 

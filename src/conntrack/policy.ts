@@ -30,8 +30,10 @@ import type { EndpointKey, EndpointList } from '../state/endpoint-list.ts';
 import { type FrontendKey, frontendKey, nodePortKey } from '../state/frontend-key.ts';
 import type { Forwarding } from '../state/types.ts';
 
-export function frontendKeys(forwarding: Forwarding | undefined): FrontendKey[] {
-  return forwarding?.frontends.map(frontendKey) ?? [];
+const noKeys: readonly FrontendKey[] = [];
+
+export function frontendKeys(forwarding: Forwarding | undefined): readonly FrontendKey[] {
+  return forwarding?.frontends.map(frontendKey) ?? noKeys;
 }
 
 /** What entries to the frontend have as their original destination. */
@@ -72,35 +74,36 @@ function listsOf({ serving, cluster, local }: Forwarding): readonly EndpointList
 }
 
 /**
- * The frontends of a change whose entries are to be looked at, each with the endpoints it lost:
- * one that several pools had may be named several times.
+ * Names the frontends of a change whose entries are to be looked at, each with the endpoints it
+ * lost: one that several pools had may be named several times.
  */
-export function suspectsOf(
+export function eachSuspect(
   previous: Forwarding | undefined,
   next: Forwarding | undefined,
-): Map<FrontendKey, readonly EndpointKey[]> {
-  const suspects = new Map<FrontendKey, readonly EndpointKey[]>();
-  if (previous === next) return suspects;
+  suspect: (key: FrontendKey, lost: readonly EndpointKey[]) => void,
+): void {
+  if (previous === next) return;
   const before = frontendKeys(previous);
   const after = frontendKeys(next);
   const { lost, gained } = compareEndpoints(previous, next);
   for (const key of after) {
     // A new frontend may have entries from before it existed. One that had no endpoint may have
     // entries to those that went while this process was not there to see it.
-    if (gained === 'first' || lost.length > 0 || !before.includes(key)) suspects.set(key, lost);
+    if (gained === 'first' || lost.length > 0 || !before.includes(key)) suspect(key, lost);
   }
   for (const key of before) {
-    if (!after.includes(key)) suspects.set(key, [...rightEndpoints(previous!)]);
+    if (!after.includes(key)) suspect(key, [...rightEndpoints(previous!)]);
   }
-  return suspects;
 }
+
+const noLoss = { lost: [], gained: 'more' } as const;
 
 function compareEndpoints(
   previous: Forwarding | undefined,
   next: Forwarding | undefined,
 ): { lost: readonly EndpointKey[]; gained: 'first' | 'more' } {
-  if (previous === undefined) return { lost: [], gained: 'more' };
-  if (next !== undefined && sameLists(previous, next)) return { lost: [], gained: 'more' };
+  if (previous === undefined) return noLoss;
+  if (next !== undefined && sameLists(previous, next)) return noLoss;
   const after = next === undefined ? new Set<EndpointKey>() : rightEndpoints(next);
   const lost: EndpointKey[] = [];
   let hadAny = false;
