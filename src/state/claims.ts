@@ -39,6 +39,9 @@ export interface ClaimResult {
 /** Identifies a frontend whatever its family and protocol. */
 type ClaimKey = number | string;
 
+/** What a Service wants to hold, and the port that does not get it if another Service does. */
+type Wanted = Map<ClaimKey, { readonly frontend: Frontend; readonly loser: ServicePortName }>;
+
 /** One Service's claim to one frontend. */
 interface Claim {
   readonly service: string;
@@ -69,8 +72,7 @@ export class Claims {
     { key: name, createdMs }: Pick<Service, 'key' | 'createdMs'>,
     forwardings: readonly Forwarding[],
   ): ClaimResult {
-    const lost = new Set<Frontend>();
-    const wanted = firstOfEach(forwardings, lost);
+    const { wanted, lost } = firstOfEach(forwardings);
     const again = new Set<string>();
     for (const key of this.#claimed.get(name) ?? []) {
       if (!wanted.has(key)) this.#withdraw(key, name, again);
@@ -82,7 +84,7 @@ export class Claims {
       const best = this.#enter(key, name, createdMs, frontend.kind === 'clusterIP');
       const mine = claimOf(best, name)!;
       settle(best, mine, again);
-      if (!mine.held) lost.add(frontend);
+      if (!mine.held) lost.push(frontend);
       const holder = best === mine ? undefined : best.service;
       if (holder !== undefined && holder !== mine.lostTo) {
         conflicts.push({ loser, frontend, holder });
@@ -90,7 +92,7 @@ export class Claims {
       mine.lostTo = holder;
     }
     return {
-      forwardings: lost.size === 0 ? forwardings : without(forwardings, lost),
+      forwardings: lost.length === 0 ? forwardings : without(forwardings, lost),
       again: [...again],
       conflicts,
     };
@@ -180,21 +182,19 @@ function compare(a: Claim, b: Claim): number {
 
 /**
  * What a Service claims, by key. Where two of its ports claim the same frontend, the first port
- * has it, and the other's is `lost`; within a port, `resolve` gives each address once.
+ * has it, and the other's is lost; within a port, `resolve` gives each address once.
  */
-function firstOfEach(
-  forwardings: readonly Forwarding[],
-  lost: Set<Frontend>,
-): Map<ClaimKey, { frontend: Frontend; loser: ServicePortName }> {
-  const wanted = new Map<ClaimKey, { frontend: Frontend; loser: ServicePortName }>();
+function firstOfEach(forwardings: readonly Forwarding[]): { wanted: Wanted; lost: Frontend[] } {
+  const wanted: Wanted = new Map();
+  const lost: Frontend[] = [];
   for (const { family, frontends, servicePort } of forwardings) {
     for (const frontend of frontends) {
       const key = claimKey(family, servicePort.protocol, frontend);
-      if (wanted.has(key)) lost.add(frontend);
+      if (wanted.has(key)) lost.push(frontend);
       else wanted.set(key, { frontend, loser: servicePort });
     }
   }
-  return wanted;
+  return { wanted, lost };
 }
 
 const protocolNumbers = { TCP: 0, UDP: 1, SCTP: 2 } as const satisfies Record<Protocol, number>;
@@ -207,7 +207,8 @@ function claimKey(family: Family, protocol: Protocol, frontend: Frontend): Claim
   return `${family} ${protocol} ${key}`;
 }
 
-function without(forwardings: readonly Forwarding[], lost: ReadonlySet<Frontend>): Forwarding[] {
+function without(forwardings: readonly Forwarding[], all: readonly Frontend[]): Forwarding[] {
+  const lost = new Set(all);
   return forwardings.map((forwarding) => {
     const frontends = forwarding.frontends.filter((frontend) => !lost.has(frontend));
     return frontends.length < forwarding.frontends.length

@@ -43,6 +43,6 @@ export function usesLocal(policy: PortPolicy): boolean {
   return policy.internal === 'Local' || policy.external === 'Local';
 }
 
-function hasFamily(addresses: readonly Address[], family: Family): boolean {
+export function hasFamily(addresses: readonly Address[], family: Family): boolean {
   return addresses.some((address) => address.family === family);
 }

@@ -5,7 +5,7 @@
 import { type Address, type CIDR, cidrContains, type Family, formatCIDR } from './address.ts';
 import { gatherCandidates } from './candidates.ts';
 import { categorise, type Pools } from './categorise.ts';
-import { healthCheckNodePort, type PortPolicy, portPolicy } from './policy.ts';
+import { hasFamily, healthCheckNodePort, type PortPolicy, portPolicy } from './policy.ts';
 import type { EndpointSlice, Forwarding, Frontend, Service, ServicePort } from './types.ts';
 
 /** What a Forwarding depends on besides its Service and EndpointSlices. */
@@ -29,43 +29,42 @@ export function resolve(
   slices: readonly EndpointSlice[],
   context: ResolveContext,
 ): Forwarding[] {
-  const ports = service.ports.filter(isFirstOfItsName);
-  return families
-    .filter((family) => service.clusterIPs.some((address) => address.family === family))
-    .flatMap((family) => {
-      const shared = sharedByPorts(service, family, context);
-      return ports.map((port): Forwarding => {
-        const policy = portPolicy(service, port, family);
-        const candidates = gatherCandidates(family, port, slices, context.zone);
-        const pools = categorise(candidates, policy);
-        // Field by field: what is spread into a record is kept in an object beside it.
-        return {
-          servicePort: {
-            namespace: service.namespace,
-            name: service.name,
-            port: port.name,
-            protocol: port.protocol,
-          },
-          family,
-          frontends: frontends(service, port, family, treatments(policy, pools), context),
-          cluster: pools.cluster,
-          local: pools.local,
-          hairpin: pools.hairpin,
-          serving: pools.serving,
-          affinityTimeoutSeconds: shared.affinityTimeoutSeconds,
-          sourceRanges: shared.sourceRanges,
-          nodeInSourceRanges: shared.nodeInSourceRanges,
-          healthCheckNodePort: shared.healthCheckNodePort,
-        };
+  const forwardings: Forwarding[] = [];
+  for (const family of families) {
+    if (!hasFamily(service.clusterIPs, family)) continue;
+    const shared = sharedByPorts(service, family, context);
+    for (const port of service.ports) {
+      if (port !== firstOfItsName(service.ports, port)) continue;
+      const policy = portPolicy(service, port, family);
+      const candidates = gatherCandidates(family, port, slices, context.zone);
+      const pools = categorise(candidates, policy);
+      // Field by field: what is spread into a record is kept in an object beside it.
+      forwardings.push({
+        servicePort: {
+          namespace: service.namespace,
+          name: service.name,
+          port: port.name,
+          protocol: port.protocol,
+        },
+        family,
+        frontends: frontends(service, port, family, treatments(policy, pools), context),
+        cluster: pools.cluster,
+        local: pools.local,
+        hairpin: pools.hairpin,
+        serving: pools.serving,
+        affinityTimeoutSeconds: shared.affinityTimeoutSeconds,
+        sourceRanges: shared.sourceRanges,
+        nodeInSourceRanges: shared.nodeInSourceRanges,
+        healthCheckNodePort: shared.healthCheckNodePort,
       });
-    });
+    }
+  }
+  return forwardings;
 }
 
 /** Name and protocol identify a port: the API refuses a second, hand-written manifests may not. */
-function isFirstOfItsName(port: ServicePort, index: number, all: readonly ServicePort[]): boolean {
-  const same = (other: ServicePort): boolean =>
-    other.name === port.name && other.protocol === port.protocol;
-  return index === all.findIndex(same);
+function firstOfItsName(ports: readonly ServicePort[], { name, protocol }: ServicePort) {
+  return ports.find((port) => port.name === name && port.protocol === protocol);
 }
 
 function sharedByPorts(

@@ -69,20 +69,22 @@ export class Desired {
     const resolvedMs = clock.now();
     const triggers = state.takeTriggerTimes(name);
     for (const sync of families) {
-      const { family } = sync;
-      const known = this.#keys[family];
+      const known = this.#keys[sync.family];
       const before = known.get(name) ?? noKeys;
-      const own = forwardings.filter((forwarding) => forwarding.family === family);
+      const own = forwardings.filter(({ family }) => family === sync.family);
       if (own.length === 0 && before.length === 0) continue;
       const now = own.map(({ servicePort }) => forwardingKey(servicePort));
       // A Service's trigger times are observed once, with the first of its ports.
-      let triggerTimesMs = timesOf(triggers, family);
-      const want = (key: string, forwarding: Forwarding | undefined): void => {
-        sync.want(key, forwarding, { receivedMs, resolvedMs, triggerTimesMs });
+      let triggerTimesMs = timesOf(triggers, sync.family);
+      for (let i = 0; i < now.length; i += 1) {
+        sync.want(now[i]!, own[i], { receivedMs, resolvedMs, triggerTimesMs });
         triggerTimesMs = noTimes;
-      };
-      for (const [i, forwarding] of own.entries()) want(now[i]!, forwarding);
-      for (const key of before) if (!now.includes(key)) want(key, undefined);
+      }
+      for (const key of before) {
+        if (now.includes(key)) continue;
+        sync.want(key, undefined, { receivedMs, resolvedMs, triggerTimesMs });
+        triggerTimesMs = noTimes;
+      }
       if (now.length > 0) known.set(name, now);
       else known.delete(name);
     }

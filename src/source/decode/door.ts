@@ -39,21 +39,22 @@ const nothing: readonly never[] = Object.freeze([]);
  */
 export class Door {
   readonly problems: SourceProblem[] = [];
-  #subject: string;
+  readonly #kind: string;
+  #key = '';
   #list = '';
   #index = -1;
 
-  constructor(subject: string) {
-    this.#subject = subject;
+  constructor(kind: string) {
+    this.#kind = kind;
   }
 
   get subject(): string {
-    return this.#subject;
+    return this.#key === '' ? this.#kind : `${this.#kind} ${this.#key}`;
   }
 
-  /** Who the problems from here on are with. */
-  about(subject: string): void {
-    this.#subject = subject;
+  /** The problems from here on are with the object of this name. */
+  about(key: string): void {
+    this.#key = key;
   }
 
   /** Fields are relative to `list[index]` until `outside`. */
@@ -70,7 +71,7 @@ export class Door {
   refuse(field: string, reason: string): undefined {
     const element = this.#index < 0 ? '' : `${this.#list}[${this.#index}]`;
     const dot = element !== '' && field !== '' ? '.' : '';
-    this.problems.push({ subject: this.#subject, field: `${element}${dot}${field}`, reason });
+    this.problems.push({ subject: this.subject, field: `${element}${dot}${field}`, reason });
     return undefined;
   }
 
@@ -161,7 +162,7 @@ export function open(kind: string, raw: unknown, scope: 'namespaced' | 'cluster'
   }
   if (door.problems.length > 0) return { door, id: undefined };
   const key = scope === 'cluster' ? name : objectKey(namespace, name);
-  door.about(`${kind} ${key}`);
+  door.about(key);
   const labels = door.object(metadata.labels, 'metadata.labels') ?? {};
   return { door, raw, metadata, labels, id: { key, namespace, name } };
 }

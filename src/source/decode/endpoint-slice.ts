@@ -79,9 +79,10 @@ function decodeTriggerTime(door: Door, metadata: RawObject): number | undefined 
 /** Ports without a name or number mean "any": this proxy, like upstream, does not serve those. */
 function decodePorts(door: Door, value: unknown, strings: Interner): SlicePort[] {
   const ports: SlicePort[] = [];
-  for (const [i, element] of door.list(value, 'ports').entries()) {
+  const list = door.list(value, 'ports');
+  for (let i = 0; i < list.length; i += 1) {
     door.within('ports', i);
-    const raw = door.object(element, '');
+    const raw = door.object(list[i], '');
     if (raw === undefined) continue;
     const name = door.text(raw.name, 'name');
     const port = door.whole(raw.port, 'port', { min: 0, max: 65_535 });

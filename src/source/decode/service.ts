@@ -90,7 +90,8 @@ function decodeClusterIPs(door: Door, spec: RawObject): Address[] {
   }
   const families = door.list(spec.ipFamilies, 'spec.ipFamilies');
   const addresses: Address[] = [];
-  for (const [i, text] of texts.entries()) {
+  for (let i = 0; i < texts.length; i += 1) {
+    const text = texts[i];
     const field = listed.length > 0 ? `spec.clusterIPs[${i}]` : 'spec.clusterIP';
     const address = decodeAddress(door, text, field);
     if (address === undefined) continue;
@@ -114,7 +115,9 @@ function decodeAddress(door: Door, value: unknown, field: string): Address | und
 /** Blank entries mean nothing, as upstream has it. */
 function decodeExternalIPs(door: Door, value: unknown): readonly Address[] {
   const addresses: Address[] = [];
-  for (const [i, text] of door.list(value, 'spec.externalIPs').entries()) {
+  const list = door.list(value, 'spec.externalIPs');
+  for (let i = 0; i < list.length; i += 1) {
+    const text = list[i];
     if (typeof text === 'string' && text.trim() === '') continue;
     const address = decodeAddress(door, text, `spec.externalIPs[${i}]`);
     if (address !== undefined) addresses.push(address);
@@ -126,11 +129,12 @@ function decodeExternalIPs(door: Door, value: unknown): readonly Address[] {
 function decodeIngress(door: Door, rawStatus: unknown): readonly Address[] {
   const status = door.object(rawStatus, 'status');
   const loadBalancer = door.object(status?.loadBalancer, 'status.loadBalancer');
-  const list = 'status.loadBalancer.ingress';
+  const field = 'status.loadBalancer.ingress';
   const addresses: Address[] = [];
-  for (const [i, value] of door.list(loadBalancer?.ingress, list).entries()) {
-    door.within(list, i);
-    const ingress = door.object(value, '');
+  const list = door.list(loadBalancer?.ingress, field);
+  for (let i = 0; i < list.length; i += 1) {
+    door.within(field, i);
+    const ingress = door.object(list[i], '');
     if (ingress?.ip === undefined || ingress.ip === null || ingress.ip === '') continue;
     const mode = door.choice(ingress.ipMode, 'ipMode', ['VIP', 'Proxy'], 'VIP');
     const address = decodeAddress(door, ingress.ip, 'ip');
@@ -154,8 +158,9 @@ function decodeSourceRanges(door: Door, value: unknown): readonly CIDR[] {
   const ranges: CIDR[] = [];
   const field = 'spec.loadBalancerSourceRanges';
   const before = door.problems.length;
-  for (const [i, text] of door.list(value, field).entries()) {
-    const trimmed = door.text(text, `${field}[${i}]`)?.trim();
+  const list = door.list(value, field);
+  for (let i = 0; i < list.length; i += 1) {
+    const trimmed = door.text(list[i], `${field}[${i}]`)?.trim();
     if (trimmed === undefined || trimmed === '') continue;
     const range = parseCIDR(trimmed);
     if (range !== undefined) ranges.push(range);
@@ -200,9 +205,10 @@ function decodeAffinity(door: Door, spec: RawObject): number {
 /** A port that clashes with an earlier one of the same Service is refused, not merged. */
 function decodePorts(door: Door, value: unknown, strings: Interner): ServicePort[] {
   const ports: ServicePort[] = [];
-  for (const [i, element] of door.list(value, 'spec.ports').entries()) {
+  const list = door.list(value, 'spec.ports');
+  for (let i = 0; i < list.length; i += 1) {
     door.within('spec.ports', i);
-    const port = decodePort(door, element, strings);
+    const port = decodePort(door, list[i], strings);
     if (port === undefined) continue;
     const sameProtocol = ports.filter((other) => other.protocol === port.protocol);
     if (sameProtocol.some((other) => other.name === port.name)) {

@@ -36,6 +36,13 @@ class Pieces {
     else if (part.length > 0) this.#parts.push(part);
   }
 
+  /** The whole, which this is the last part of: mostly all of it. */
+  end(part: Buffer): Framed {
+    if (this.#length === 0 && part.length <= this.#bytesMax) return part;
+    this.add(part);
+    return this.take();
+  }
+
   take(): Framed {
     const whole = this.#length > this.#bytesMax ? 'oversized' : join(this.#parts);
     this.#parts = [];
@@ -65,9 +72,8 @@ export class LineFramer {
     for (;;) {
       const end = chunk.indexOf(newline, start);
       if (end < 0) break;
-      this.#pieces.add(chunk.subarray(start, end));
+      const line = this.#pieces.end(chunk.subarray(start, end));
       start = end + 1;
-      const line = this.#pieces.take();
       if (line.length > 0) yield line;
     }
     this.#pieces.add(chunk.subarray(start));
@@ -112,10 +118,14 @@ export class ListSplitter {
       }
       const inItem = this.#place === 'item';
       at = inItem ? this.#toItemEnd(chunk, at) : this.#toItemsStart(chunk, at);
-      (inItem ? this.#item : this.#envelope).add(chunk.subarray(start, at));
-      if (inItem && this.#depth === 0) {
+      const part = chunk.subarray(start, at);
+      if (!inItem) {
+        this.#envelope.add(part);
+      } else if (this.#depth > 0) {
+        this.#item.add(part);
+      } else {
         this.#place = 'items';
-        yield this.#item.take();
+        yield this.#item.end(part);
       }
     }
   }
