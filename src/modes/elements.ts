@@ -6,7 +6,8 @@ import type { Forwarding, Frontend } from '../state/types.ts';
 
 /** Bytes as a string with one character each, for use as a Map key. */
 export function binary(bytes: Uint8Array): string {
-  return String.fromCharCode(...bytes);
+  // Not `...bytes`, which costs five times as much: a restart makes several for each Service.
+  return Reflect.apply(String.fromCharCode, undefined, bytes);
 }
 
 const noBytes = new Uint8Array(0);
