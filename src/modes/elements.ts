@@ -10,6 +10,13 @@ export function binary(bytes: Uint8Array): string {
   return Reflect.apply(String.fromCharCode, undefined, bytes);
 }
 
+/** The inverse of `binary`. */
+export function bytesOf(text: string): Uint8Array {
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i += 1) bytes[i] = text.charCodeAt(i);
+  return bytes;
+}
+
 const noBytes = new Uint8Array(0);
 
 /** `[address .] protocol (IPPROTO_*) . port` with each part padded to a register. */

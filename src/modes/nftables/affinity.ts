@@ -104,8 +104,8 @@ export class AffinityKeeper {
   ): ReadonlySet<EndpointKey> {
     const client = addressBytes[this.#family];
     const frontend =
-      this.#sticky.get(frontendIdOf('service', key.subarray(client))) ??
-      this.#sticky.get(frontendIdOf('nodePort', key.subarray(2 * client)));
+      this.#sticky.get(frontendIdOf('service', key, client)) ??
+      this.#sticky.get(frontendIdOf('nodePort', key, 2 * client));
     if (frontend === undefined) return nothing;
     let allowed = known.get(frontend);
     if (allowed === undefined) {
@@ -116,8 +116,9 @@ export class AffinityKeeper {
   }
 }
 
-function frontendIdOf(kind: FrontendKind, key: Uint8Array): string {
-  return frontendId(placeOf(kind, key), key);
+/** Of the frontend whose key begins at byte `from` of an element's. */
+function frontendIdOf(kind: FrontendKind, key: Uint8Array, from: number): string {
+  return frontendId(placeOf(kind, key, from), key, from);
 }
 
 const nothing: ReadonlySet<EndpointKey> = new Set();

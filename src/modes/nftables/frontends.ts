@@ -4,17 +4,21 @@ import { IPPROTO } from '../../kernel/nft/constants.ts';
 import { EndpointList } from '../../state/endpoint-list.ts';
 import type { Interval } from '../../state/interval.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
-import { allowedClients, destinationKey } from '../elements.ts';
+import { allowedClients, bytesOf, destinationKey } from '../elements.ts';
 import type { ChainClasses } from './chain-classes.ts';
-import { type Place, placeOf } from './places.ts';
+import { type Place, placeOf, places } from './places.ts';
 
-/** One frontend of a Forwarding, as elements. */
-export interface FrontendElements {
+/** Where a frontend's elements are and what they are found by. */
+export interface Location {
   /** Identifies place and key; usable as a Map key. */
   readonly id: string;
   readonly place: Place;
   /** Key of its verdict: `[address .] protocol . port`, each part padded to 4 bytes. */
   readonly key: Uint8Array;
+}
+
+/** One frontend of a Forwarding, as elements. */
+export interface FrontendElements extends Location {
   /** The treatment chain preceded by those that it needs; empty = no verdict. */
   readonly chains: readonly ChainDefinition[];
   /** Element of the no-endpoint map. */
@@ -51,13 +55,7 @@ function elementsOf(
   forwarding: Forwarding,
   frontend: Frontend,
 ): FrontendElements {
-  const key = destinationKey(
-    frontend.address,
-    IPPROTO[forwarding.servicePort.protocol],
-    frontend.port,
-  );
-  const place = placeOf(frontend.kind === 'nodePort' ? 'nodePort' : 'service', key);
-  const id = frontendId(place, key);
+  const { id, place, key } = locate(forwarding, frontend);
   const none = EndpointList.empty[forwarding.family];
   const clients = allowedClients(forwarding, frontend);
   const { treatment } = frontend;
@@ -84,13 +82,47 @@ function elementsOf(
   return { id, place, key, clients, chains, learn, refusal, endpoints, local };
 }
 
-export function frontendId(place: Place, key: Uint8Array): string {
-  if (key.length !== 12) return String.fromCharCode(place.number, ...key);
+export function locate({ servicePort }: Forwarding, { kind, address, port }: Frontend): Location {
+  const key = destinationKey(address, IPPROTO[servicePort.protocol], port);
+  const place = placeOf(kind === 'nodePort' ? 'nodePort' : 'service', key);
+  return { id: frontendId(place, key), place, key };
+}
+
+/** Which of its maps holds this pool for a frontend; undefined = none. */
+export function partOf(
+  pool: 'cluster' | 'local',
+  frontend: Frontend,
+): 'endpoints' | 'local' | undefined {
+  switch (frontend.treatment) {
+    case 'reject':
+    case 'drop':
+      return undefined;
+    case 'external-local':
+      return pool === 'cluster' ? 'endpoints' : 'local';
+    default:
+      return pool === frontend.pool ? 'endpoints' : undefined;
+  }
+}
+
+/** The id of the frontend whose key is in `bytes`, from byte `from` to before `to`. */
+export function frontendId(
+  place: Place,
+  bytes: Uint8Array,
+  from = 0,
+  to: number = bytes.length,
+): string {
+  const n = place.number;
+  if (to - from !== 12) return String.fromCharCode(n, ...bytes.subarray(from, to));
   // Without a spread, which costs three times as much: a restart makes several for each Service.
-  const [n, k] = [place.number, key];
+  const [k, i] = [bytes, from];
   // biome-ignore format: twelve lines would say no more
-  return String.fromCharCode(n, k[0]!, k[1]!, k[2]!, k[3]!, k[4]!, k[5]!, k[6]!, k[7]!, k[8]!,
-    k[9]!, k[10]!, k[11]!);
+  return String.fromCharCode(n, k[i]!, k[i + 1]!, k[i + 2]!, k[i + 3]!, k[i + 4]!, k[i + 5]!,
+    k[i + 6]!, k[i + 7]!, k[i + 8]!, k[i + 9]!, k[i + 10]!, k[i + 11]!);
+}
+
+/** What `frontendId` was made of. */
+export function locationOf(id: string): Location {
+  return { id, place: places[id.charCodeAt(0)]!, key: bytesOf(id.slice(1)) };
 }
 
 /** Keys of `cluster-ips` that the Forwarding needs. */

@@ -43,15 +43,23 @@ export const places: readonly Place[] = [...servicePlaces, nodePortPlace];
 /** What a frontend is found by: `address . protocol . port`, or `protocol . port`. */
 export type FrontendKind = 'service' | 'nodePort';
 
-/** The place of the frontend with this key, each part of it padded to 4 bytes. */
-export function placeOf(kind: FrontendKind, key: Uint8Array): Place {
+/**
+ * The place of the frontend whose key, each part of it padded to 4 bytes, is in `bytes`, from byte
+ * `from` to before `to`.
+ */
+export function placeOf(
+  kind: FrontendKind,
+  bytes: Uint8Array,
+  from = 0,
+  to: number = bytes.length,
+): Place {
   if (kind === 'nodePort') return nodePortPlace;
-  return servicePlaces[hash(key) % servicePlaces.length]!;
+  return servicePlaces[hashOf(bytes, from, to) % servicePlaces.length]!;
 }
 
 /** FNV-1a, its high bits folded into the low ones: addresses that follow each other spread. */
-function hash(bytes: Uint8Array): number {
+export function hashOf(bytes: Uint8Array, from: number, to: number): number {
   let value = 0x811c9dc5;
-  for (let i = 0; i < bytes.length; i += 1) value = Math.imul(value ^ bytes[i]!, 0x01000193);
+  for (let i = from; i < to; i += 1) value = Math.imul(value ^ bytes[i]!, 0x01000193);
   return (value ^ (value >>> 15)) >>> 0;
 }

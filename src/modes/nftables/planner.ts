@@ -35,6 +35,7 @@ import {
   isUsable,
   pruneFrontends,
   pruneShared,
+  Repair,
   repairFixed,
   repairFrontend,
   type Wanted,
@@ -243,7 +244,7 @@ export class NFTablesPlanner implements Planner {
   }
 
   async observe(kernel: Kernel, pause: Pause): Promise<NFTablesObservation> {
-    const found = new NFTablesObservation(this.family, this.#classes);
+    const found = new NFTablesObservation(this.family);
     // From now on it is told what batches write, whether that was read before or after.
     this.#observation = found;
     await observe(kernel, found, this.#sets, pause);
@@ -273,22 +274,19 @@ export class NFTablesPlanner implements Planner {
   }
 
   repair(found: Observation, wanted: Forwarding): Drift {
-    const drift = { missing: 0, wrong: 0, unwanted: 0 };
-    const owner = forwardingKey(wanted.servicePort);
+    const repair = new Repair(this.#table.lanes, this.#deferred, wanted.servicePort);
     for (const frontend of frontendElements(this.#classes, wanted)) {
       this.#pendingBytes += frontendBytes;
-      if (this.#changes.has(frontend.id)) continue;
-      repairFrontend(this.#table.lanes, this.#deferred, own(found), { owner, frontend, drift });
+      if (!this.#changes.has(frontend.id)) repairFrontend(repair, own(found), frontend);
     }
-    return drift;
+    return repair.drift;
   }
 
   async prune(found: Observation, pause: Pause): Promise<Drift> {
-    const drift = { missing: 0, wrong: 0, unwanted: 0 };
-    const pending = (id: string): boolean => this.#changes.has(id);
-    const into = { lanes: this.#table.lanes, deferred: this.#deferred, drift, pending };
-    await pruneFrontends(own(found), into, pause);
-    await pruneShared(this.#wanted(), this.#table.lanes, own(found), drift, pause);
+    const repair = new Repair(this.#table.lanes, this.#deferred);
+    const { lanes, drift } = repair;
+    await pruneFrontends(own(found), repair, (id) => this.#changes.has(id), pause);
+    await pruneShared(this.#wanted(), lanes, own(found), drift, pause);
     if (this.#observation === found) this.#observation = undefined;
     return drift;
   }

@@ -11,16 +11,17 @@ import {
 } from '../../kernel/nft/constants.ts';
 import { printVerdict } from '../../kernel/nft/print-rule.ts';
 import { isSetAsWanted, type SetDefinition } from '../../kernel/nft/sets.ts';
-import type { Family } from '../../state/address.ts';
+import { addressBytes, type Family } from '../../state/address.ts';
 import { EndpointList, endpointBytes } from '../../state/endpoint-list.ts';
-import { mergeCIDRs, successor } from '../../state/interval.ts';
+import { type Interval, mergeCIDRs, successor } from '../../state/interval.ts';
+import { forwardingKey, type ServicePortName } from '../../state/types.ts';
 import type { Counter } from '../counter.ts';
-import { binary, rangeId } from '../elements.ts';
+import { binary, bytesOf, rangeId } from '../elements.ts';
 import type { Drift, Environment, ModeConfig, Pause } from '../mode.ts';
 import { fixedChains, rejectChain } from './chains.ts';
 import { type Deferred, poolMaps } from './deferred.ts';
 import { FrontendWriter } from './frontend-writer.ts';
-import { type FrontendElements, verdictOf } from './frontends.ts';
+import { type FrontendElements, type Location, locationOf, verdictOf } from './frontends.ts';
 import { type Lanes, writeRefusal } from './lanes.ts';
 import { type SetDefinitions, type SetName, setFields, setNames } from './layout.ts';
 import type { NFTablesObservation, ObservedFrontend, ObservedPool } from './observation.ts';
@@ -108,7 +109,7 @@ export async function repairFixed(
     repairNodePortAddresses(table.lanes, wanted, found, drift);
   }
   for (const set of sharedSets) {
-    const held = found.keys.get(set);
+    const held = found.elements.get(set);
     const counter = wanted.shared[set];
     for (const [id, { value }] of counter.entries()) {
       const rest = pause();
@@ -152,18 +153,19 @@ function repairServiceCIDRs(
     const end = successor(last);
     if (end !== undefined) edges.add(edgeText(end, NFT_SET_ELEM_INTERVAL_END));
   }
-  const held = found.keys.get('service-cidrs') ?? new Map<string, Uint8Array>();
+  const held = found.elements.get('service-cidrs') ?? new Set();
   if (held.size === edges.size && [...edges].every((edge) => held.has(edge))) return;
   // In order, so that the text of the batch can pair them.
-  for (const [edge, key] of [...held].sort(([a], [b]) => (a < b ? -1 : 1))) {
-    const flags = edge.charCodeAt(key.length);
-    lanes.to('delete', 'service-cidrs', '').edge(key, flags);
+  for (const edge of [...held].sort()) {
+    const length = addressBytes[found.family];
+    const flags = edge.charCodeAt(length);
+    lanes.to('delete', 'service-cidrs', '').edge(bytesOf(edge.slice(0, length)), flags);
   }
   for (const range of ranges) lanes.to('add', 'service-cidrs', '').range(range);
   drift[held.size === 0 ? 'missing' : 'wrong'] += 1;
 }
 
-/** A key and its flags (u32 in host order) as `observation.ts` stores them. */
+/** A key and its flags (u32 in host order) as an `elementId`. */
 function edgeText(key: Uint8Array, flags: number): string {
   return `${binary(key)}${String.fromCharCode(flags, 0, 0, 0)}`;
 }
@@ -175,89 +177,100 @@ function repairNodePortAddresses(
   drift: Counts,
 ): void {
   const wanted = nodePortKeys(environment);
-  const held = found.keys.get('nodeport-ips') ?? new Map<string, Uint8Array>();
+  const held = found.elements.get('nodeport-ips') ?? new Set();
   for (const [id, key] of wanted) {
     if (held.has(id)) continue;
     lanes.to('add', 'nodeport-ips', '').key(key);
     drift.missing += 1;
   }
-  for (const [id, key] of held) {
+  for (const id of held) {
     if (wanted.has(id)) continue;
-    lanes.to('delete', 'nodeport-ips', '').key(key);
+    lanes.to('delete', 'nodeport-ips', '').key(bytesOf(id));
     drift.unwanted += 1;
   }
 }
 
-/** One frontend to repair, and where to count what was wrong with it. */
-export interface FrontendRepair {
-  readonly owner: string;
-  readonly frontend: FrontendElements;
-  readonly drift: Counts;
+/** The repair of one Forwarding, or of what is nobody's: where it writes and what it counts. */
+export class Repair {
+  readonly lanes: Lanes;
+  readonly deferred: Deferred;
+  readonly drift: Counts = { missing: 0, wrong: 0, unwanted: 0 };
+  readonly #servicePort: ServicePortName | undefined;
+
+  constructor(lanes: Lanes, deferred: Deferred, servicePort?: ServicePortName) {
+    this.lanes = lanes;
+    this.deferred = deferred;
+    this.#servicePort = servicePort;
+  }
+
+  /** Whose failure it would be. Most Forwardings are as wanted, and nobody asks. */
+  get owner(): string {
+    return this.#servicePort === undefined ? '' : forwardingKey(this.#servicePort);
+  }
 }
 
 export function repairFrontend(
-  lanes: Lanes,
-  deferred: Deferred,
+  repair: Repair,
   found: NFTablesObservation,
-  { owner, frontend, drift }: FrontendRepair,
+  frontend: FrontendElements,
 ): void {
-  if (found.touched.has(frontend.id)) return;
-  found.repaired.add(frontend.id);
-  const held = found.frontends.get(frontend.id);
+  const { id, place, key } = frontend;
+  if (found.touched.has(id)) return;
+  const held = found.frontends.get(id);
   if (held === undefined) {
-    for (const { set } of poolMaps(frontend.place)) {
-      deferred.found(set, frontend.id, frontend.key, 0, 0);
-    }
+    const { lanes, deferred, owner, drift } = repair;
+    for (const { set } of poolMaps(place)) deferred.found(set, id, key, 0, 0);
     const writer = new FrontendWriter(found.family, lanes, deferred);
     writer.write({ owner, before: undefined, after: frontend });
     drift.missing += 1;
     return;
   }
-  const context = { lanes, deferred, owner, drift };
-  for (const { set, pool } of poolMaps(frontend.place)) {
-    repairPool(context, set, frontend, frontend[pool], held[pool]);
-  }
-  repairVerdicts(context, frontend, held);
-  repairClients(context, frontend, held);
+  held.repaired = true;
+  repairHeld(repair, frontend, held);
 }
 
-interface Context {
-  readonly lanes: Lanes;
-  readonly deferred: Deferred;
-  readonly owner: string;
-  readonly drift: Counts;
+function repairHeld(repair: Repair, frontend: FrontendElements, held: ObservedFrontend): void {
+  for (const { set, pool } of poolMaps(frontend.place)) {
+    repairPool(repair, set, frontend, frontend[pool], held[pool]);
+  }
+  const { verdicts, learn } = frontend.place;
+  repairVerdict(repair, verdicts, frontend, held.verdict, verdictOf(frontend));
+  repairVerdict(repair, learn, frontend, held.learn, frontend.learn?.name);
+  repairRefusal(repair, frontend, held.refusal);
+  repairClients(repair, frontend, held);
 }
 
 function repairPool(
-  context: Context,
+  repair: Repair,
   set: SetName,
-  frontend: Pick<FrontendElements, 'id' | 'key'>,
+  frontend: Location,
   wanted: EndpointList,
   held: ObservedPool,
 ): void {
-  const { lanes, owner, drift } = context;
+  const { lanes, drift } = repair;
   const { key } = frontend;
   const stride = endpointBytes[wanted.family];
   for (let i = 0; i < wanted.length; i += 1) {
     const present = held.has(i);
     if (present && held.agrees(i, wanted)) continue;
-    if (present) lanes.to('delete', set, owner).keyIndex(key, i);
-    lanes.to('add', set, owner).endpoints(key, i, i + 1, wanted, stride);
+    if (present) lanes.to('delete', set, repair.owner).keyIndex(key, i);
+    lanes.to('add', set, repair.owner).endpoints(key, i, i + 1, wanted, stride);
     drift[present ? 'wrong' : 'missing'] += 1;
   }
-  for (const index of held.stray) lanes.to('delete', set, owner).keyIndex(key, index);
+  for (const index of held.stray) lanes.to('delete', set, repair.owner).keyIndex(key, index);
   drift.unwanted += held.stray.length;
-  repairTail(context, set, frontend, wanted.length, held);
+  repairTail(repair, set, frontend, wanted.length, held);
 }
 
 /** What the kernel holds beyond the end of a pool: retired already, or retired now. */
 function repairTail(
-  { lanes, deferred, owner, drift }: Context,
+  repair: Repair,
   set: SetName,
-  { id, key }: Pick<FrontendElements, 'id' | 'key'>,
+  { id, key }: Location,
   from: number,
   held: ObservedPool,
 ): void {
+  const { lanes, deferred, drift } = repair;
   let complete = true;
   for (let i = from; i < held.end; i += 1) {
     complete &&= held.has(i);
@@ -269,35 +282,39 @@ function repairTail(
   }
   // With gaps something else has been here: the range can't be deleted as a whole later.
   for (let i = from; i < held.end; i += 1) {
-    if (held.has(i)) lanes.to('delete', set, owner).keyIndex(key, i);
+    if (held.has(i)) lanes.to('delete', set, repair.owner).keyIndex(key, i);
   }
   deferred.found(set, id, key, 0, 0);
 }
 
-function repairVerdicts(
-  { lanes, owner, drift }: Context,
-  frontend: FrontendElements,
-  held: ObservedFrontend,
+/** Of the map `map`: the verdict that it has, and the chain that it should go to. */
+function repairVerdict(
+  repair: Repair,
+  map: SetName,
+  { key }: Location,
+  has: string | undefined,
+  wanted: string | undefined,
 ): void {
-  const { place, key } = frontend;
-  const verdicts = [
-    [place.verdicts, held.verdict, verdictOf(frontend)],
-    [place.learn, held.learn, frontend.learn?.name],
-  ] as const;
-  for (const [map, has, wanted] of verdicts) {
-    if (has === (wanted && goTo(wanted))) continue;
-    if (has !== undefined) lanes.to('delete', map, owner).key(key);
-    if (wanted !== undefined) lanes.to('add', map, owner).verdict(key, VERDICT.goto, wanted);
-    count(drift, has, wanted);
+  if (has === (wanted && goTo(wanted))) return;
+  const { lanes, owner, drift } = repair;
+  if (has !== undefined) lanes.to('delete', map, owner).key(key);
+  if (wanted !== undefined) lanes.to('add', map, owner).verdict(key, VERDICT.goto, wanted);
+  count(drift, has, wanted);
+}
+
+function repairRefusal(
+  repair: Repair,
+  { place, key, refusal }: FrontendElements,
+  has: string | undefined,
+): void {
+  const wanted = refusal === 'reject' ? goTo(rejectChain) : refusal;
+  if (has === wanted) return;
+  const { lanes, owner, drift } = repair;
+  if (has !== undefined) lanes.to('delete', place.noEndpoints, owner).key(key);
+  if (refusal !== undefined) {
+    writeRefusal(lanes.to('add', place.noEndpoints, owner), key, refusal);
   }
-  const refusal = frontend.refusal === 'reject' ? goTo(rejectChain) : frontend.refusal;
-  if (held.refusal !== refusal) {
-    if (held.refusal !== undefined) lanes.to('delete', place.noEndpoints, owner).key(key);
-    if (frontend.refusal !== undefined) {
-      writeRefusal(lanes.to('add', place.noEndpoints, owner), key, frontend.refusal);
-    }
-    count(drift, held.refusal, refusal);
-  }
+  count(drift, has, wanted);
 }
 
 function goTo(chain: string): string {
@@ -311,50 +328,47 @@ function count(drift: Counts, held: string | undefined, wanted: string | undefin
 }
 
 function repairClients(
-  { lanes, owner, drift }: Context,
-  { key, clients = [] }: FrontendElements,
+  repair: Repair,
+  { key, clients = noClients }: FrontendElements,
   held: ObservedFrontend,
 ): void {
+  const { lanes, drift } = repair;
   if (held.firewalled !== clients.length > 0) {
-    lanes.to(held.firewalled ? 'delete' : 'add', 'firewall-ips', owner).key(key);
+    lanes.to(held.firewalled ? 'delete' : 'add', 'firewall-ips', repair.owner).key(key);
     drift[held.firewalled ? 'unwanted' : 'missing'] += 1;
   }
   if (clients.length === 0 && held.clients === undefined) return;
   const wanted = new Map(clients.map((range) => [rangeId(range), range]));
   for (const [text, range] of wanted) {
     if (held.clients?.has(text)) continue;
-    lanes.to('add', 'source-ranges', owner).concatRange(key, range);
+    lanes.to('add', 'source-ranges', repair.owner).concatRange(key, range);
     drift.missing += 1;
   }
   for (const [text, range] of held.clients ?? []) {
     if (wanted.has(text)) continue;
-    lanes.to('delete', 'source-ranges', owner).concatRange(key, range);
+    lanes.to('delete', 'source-ranges', repair.owner).concatRange(key, range);
     drift.unwanted += 1;
   }
 }
 
-/** Deletes the elements of frontends that nobody wants and no change is `pending` for. */
+const noClients: readonly Interval[] = [];
+
+/** Deletes the elements of frontends that nobody wants and no change is pending for. */
 export async function pruneFrontends(
   found: NFTablesObservation,
-  into: Omit<Context, 'owner'> & { pending: (id: string) => boolean },
+  repair: Repair,
+  pending: (id: string) => boolean,
   pause: Pause,
 ): Promise<void> {
-  const context = { ...into, owner: '' };
   for (const [id, held] of found.frontends) {
     const rest = pause();
     if (rest !== undefined) await rest;
-    if (found.repaired.has(id) || found.touched.has(id) || into.pending(id)) continue;
-    const { place, key } = held;
-    for (const { set, pool } of poolMaps(place)) {
-      repairPool(context, set, { id, key }, EndpointList.empty[found.family], held[pool]);
-    }
-    const nothing = { ...noElements(found.family), id, place, key };
-    repairVerdicts(context, nothing, held);
-    repairClients(context, nothing, held);
+    if (held.repaired || found.touched.has(id) || pending(id)) continue;
+    repairHeld(repair, { ...locationOf(id), ...noElements(found.family) }, held);
   }
 }
 
-function noElements(family: Family): Omit<FrontendElements, 'id' | 'place' | 'key'> {
+function noElements(family: Family): Omit<FrontendElements, keyof Location> {
   const none = EndpointList.empty[family];
   const nothing = { learn: undefined, refusal: undefined, clients: undefined };
   return { chains: [], endpoints: none, local: none, ...nothing };
@@ -371,11 +385,11 @@ export async function pruneShared(
   const { chains, deferred } = wanted;
   for (const set of sharedSets) {
     const counter = wanted.shared[set];
-    for (const [id, key] of found.keys.get(set) ?? []) {
+    for (const id of found.elements.get(set) ?? []) {
       const rest = pause();
       if (rest !== undefined) await rest;
       if (counter.has(id) || counter.changes(id) || found.touched.has(id)) continue;
-      lanes.to('delete', set, '').key(key);
+      lanes.to('delete', set, '').key(bytesOf(id));
       drift.unwanted += 1;
     }
   }

@@ -5,8 +5,10 @@ import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { printVerdict } from '../../kernel/nft/print-rule.ts';
 import { entryShape } from '../../kernel/nft/sets.ts';
 import { ElementShape, type Reply, type Request } from '../../kernel/ops.ts';
-import { binary, elementId, rangeId } from '../elements.ts';
+import { addressBytes } from '../../state/address.ts';
+import { binary, rangeId } from '../elements.ts';
 import type { Pause } from '../mode.ts';
+import { frontendId } from './frontends.ts';
 import {
   isAffinitySet,
   type SetDefinitions,
@@ -15,8 +17,8 @@ import {
   setNames,
   tableName,
 } from './layout.ts';
-import type { NFTablesObservation } from './observation.ts';
-import { type FrontendKind, type Place, placeOf, places } from './places.ts';
+import { type NFTablesObservation, type ObservedFrontend, ObservedPool } from './observation.ts';
+import { type FrontendKind, hashOf, type Place, placeOf, places } from './places.ts';
 
 type ElementsReply = Extract<Reply, { kind: 'elements' }>;
 
@@ -102,22 +104,29 @@ function readObject(found: NFTablesObservation, record: Reply): void {
 /** Which part of a frontend a map holds, and whose place the map is. */
 interface Part<P> {
   readonly part: P;
-  readonly placeOf: (key: Uint8Array) => Place;
+  readonly kind: FrontendKind;
+  /** Undefined = each key tells its own. */
+  readonly place?: Place;
 }
 
 const verdictMaps = new Map<SetName, Part<'verdict' | 'learn' | 'refusal'>>();
 const poolMaps = new Map<SetName, Part<'endpoints' | 'local'>>();
 
 for (const place of places) {
-  const kind: FrontendKind = place.prefix === '' ? 'service' : 'nodePort';
-  const byKey = (key: Uint8Array): Place => placeOf(kind, key);
-  verdictMaps.set(place.verdicts, { part: 'verdict', placeOf: byKey });
-  verdictMaps.set(place.learn, { part: 'learn', placeOf: byKey });
-  verdictMaps.set(place.noEndpoints, { part: 'refusal', placeOf: byKey });
+  const kind = place.prefix === '' ? 'service' : 'nodePort';
+  verdictMaps.set(place.verdicts, { part: 'verdict', kind });
+  verdictMaps.set(place.learn, { part: 'learn', kind });
+  verdictMaps.set(place.noEndpoints, { part: 'refusal', kind });
   // What is in the map of another shard than its own belongs to no frontend that we know.
-  poolMaps.set(place.endpoints, { part: 'endpoints', placeOf: () => place });
-  poolMaps.set(place.localEndpoints, { part: 'local', placeOf: byKey });
+  poolMaps.set(place.endpoints, { part: 'endpoints', kind, place });
+  poolMaps.set(place.localEndpoints, { part: 'local', kind });
 }
+
+/** Reads what begins at byte `at` of a record's entries, and returns where it ends. */
+type ReadEntry = (at: number) => number;
+
+/** So much is read in a few microseconds. */
+const bytesPerPause = 1024;
 
 async function readElements(
   found: NFTablesObservation,
@@ -125,40 +134,64 @@ async function readElements(
   record: ElementsReply,
   pause: Pause,
 ): Promise<void> {
-  const pools = poolMaps.get(name);
-  const verdicts = verdictMaps.get(name);
+  const read = entryReader(found, name, record);
+  const { length } = record.entries;
   let at = 0;
-  while (at < record.entries.length) {
-    if (pools !== undefined) at = readPool(found, pools, record, at);
-    else if (verdicts !== undefined) at = readVerdict(found, verdicts, record, at);
-    else at = readKey(found, name, record, at);
+  while (at < length) {
+    const until = Math.min(at + bytesPerPause, length);
+    while (at < until) at = read(at);
     const rest = pause();
     if (rest !== undefined) await rest;
   }
 }
 
-/**
- * The entries from `at` on that are of one frontend. The kernel's come sorted, so that these are
- * all of its entries; nothing but speed depends on that. Returns where they end.
- */
-function readPool(
+function entryReader(found: NFTablesObservation, name: SetName, record: ElementsReply): ReadEntry {
+  const pools = poolMaps.get(name);
+  if (pools !== undefined) return poolReader(found, pools, record);
+  const verdicts = verdictMaps.get(name);
+  if (verdicts !== undefined) return verdictReader(found, verdicts, record);
+  if (name === 'firewall-ips') return firewallReader(found, record);
+  if (name === 'source-ranges') return clientsReader(found, record);
+  return keyReader(found, name, record);
+}
+
+/** The frontend whose key is in `entries`, from byte `from` to before `to`. */
+function frontendAt(
   found: NFTablesObservation,
-  { part, placeOf: place }: Part<'endpoints' | 'local'>,
+  { kind, place }: Pick<Part<unknown>, 'kind' | 'place'>,
+  entries: Uint8Array,
+  from: number,
+  to: number,
+): ObservedFrontend {
+  return found.frontend(frontendId(place ?? placeOf(kind, entries, from, to), entries, from, to));
+}
+
+/**
+ * Reads all entries of one frontend that follow each other. The kernel's come sorted, so that these
+ * are all that there are; nothing but speed depends on that.
+ */
+function poolReader(
+  found: NFTablesObservation,
+  map: Part<'endpoints' | 'local'>,
   { entries, keyLength, dataLength }: ElementsReply,
-  at: number,
-): number {
+): ReadEntry {
+  const { part } = map;
+  const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
   const stride = keyLength + dataLength;
   const frontendLength = keyLength - 4;
-  let end = at + stride;
-  while (end < entries.length && sameBytes(entries, at, end, frontendLength)) end += stride;
-  const key = entries.subarray(at, at + frontendLength);
-  const pool = found.frontend(place(key), key)[part];
-  pool.reserve((end - at) / stride);
-  const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
-  for (let entry = at; entry < end; entry += stride) {
-    pool.put(view.getUint32(entry + frontendLength, true), entries, entry + keyLength);
-  }
-  return end;
+  return (start) => {
+    const frontend = frontendAt(found, map, entries, start, start + frontendLength);
+    if (frontend[part] === ObservedPool.none) {
+      frontend[part] = new ObservedPool(found.family, stride);
+    }
+    const pool = frontend[part];
+    let at = start;
+    do {
+      pool.put(view.getUint32(at + frontendLength, true), entries, at + keyLength);
+      at += stride;
+    } while (at < entries.length && sameBytes(entries, start, at, frontendLength));
+    return at;
+  };
 }
 
 function sameBytes(bytes: Uint8Array, a: number, b: number, length: number): boolean {
@@ -166,50 +199,86 @@ function sameBytes(bytes: Uint8Array, a: number, b: number, length: number): boo
   return true;
 }
 
-function readVerdict(
+function verdictReader(
   found: NFTablesObservation,
-  { part, placeOf: place }: Part<'verdict' | 'learn' | 'refusal'>,
+  map: Part<'verdict' | 'learn' | 'refusal'>,
   { entries, keyLength }: ElementsReply,
-  at: number,
-): number {
-  const view = new DataView(entries.buffer, entries.byteOffset + at + keyLength);
-  const code = view.getInt32(0, true);
-  const length = view.getUint32(4, true);
-  const chainAt = at + keyLength + 8;
-  const chain = binary(entries.subarray(chainAt, chainAt + length));
-  const key = entries.subarray(at, at + keyLength);
-  found.frontend(place(key), key)[part] = printVerdict(code, chain);
-  return chainAt + ((length + 3) & ~3);
+): ReadEntry {
+  const { part } = map;
+  const words = verdictWords(entries);
+  return (at) => {
+    const end = at + keyLength;
+    const verdict = words(end);
+    frontendAt(found, map, entries, at, end)[part] = verdict.text;
+    return end + verdict.length;
+  };
 }
 
-function readKey(
+interface Verdict {
+  /** In nft's words. */
+  readonly text: string;
+  /** Bytes that it takes in the entries. */
+  readonly length: number;
+}
+
+/** Reads the verdict at a byte of `entries`. The words of one that was there before are the same. */
+function verdictWords(entries: Uint8Array): (at: number) => Verdict {
+  const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
+  const known = new Map<number, Verdict & { readonly at: number }>();
+  return (at) => {
+    const chainAt = at + 8;
+    const chainLength = view.getUint32(at + 4, true);
+    const hash = hashOf(entries, at, chainAt + chainLength);
+    const same = known.get(hash);
+    if (same !== undefined && sameBytes(entries, same.at, at, same.length)) return same;
+    const chain = binary(entries.subarray(chainAt, chainAt + chainLength));
+    const text = printVerdict(view.getInt32(at, true), chain);
+    const verdict = { text, length: 8 + ((chainLength + 3) & ~3), at };
+    known.set(hash, verdict);
+    return verdict;
+  };
+}
+
+function firewallReader(
+  found: NFTablesObservation,
+  { entries, keyLength }: ElementsReply,
+): ReadEntry {
+  return (at) => {
+    const end = at + keyLength;
+    frontendAt(found, { kind: 'service' }, entries, at, end).firewalled = true;
+    return end;
+  };
+}
+
+/** A range of clients is `frontend . first client` to `frontend . last client`. */
+function clientsReader(
+  found: NFTablesObservation,
+  { entries, keyLength }: ElementsReply,
+): ReadEntry {
+  const frontendLength = keyLength - addressBytes[found.family];
+  return (at) => {
+    const middle = at + keyLength;
+    const end = middle + keyLength;
+    const frontend = frontendAt(found, { kind: 'service' }, entries, at, at + frontendLength);
+    const first = entries.subarray(at + frontendLength, middle);
+    const range = { first, last: entries.subarray(middle + frontendLength, end) };
+    frontend.clients ??= new Map();
+    frontend.clients.set(rangeId(range), range);
+    return end;
+  };
+}
+
+function keyReader(
   found: NFTablesObservation,
   name: SetName,
   { entries, keyLength, shape }: ElementsReply,
-  at: number,
-): number {
-  const key = entries.subarray(at, at + keyLength);
-  const hasEnd = (shape & ElementShape.keyEnd) !== 0;
-  const hasFlags = (shape & ElementShape.flags) !== 0;
-  const end = at + keyLength + (hasEnd ? keyLength : hasFlags ? 4 : 0);
-  const extra = entries.subarray(at + keyLength, end);
-  const frontendLength = keyLength - (found.family === 'IPv4' ? 4 : 16);
-  if (name === 'firewall-ips') {
-    found.frontend(placeOf('service', key), key).firewalled = true;
-  } else if (name === 'source-ranges') {
-    const frontend = key.subarray(0, frontendLength);
-    const held = found.frontend(placeOf('service', frontend), frontend);
-    const range = { first: key.subarray(frontendLength), last: extra.subarray(frontendLength) };
-    held.clients ??= new Map();
-    held.clients.set(rangeId(range), range);
-  } else {
-    let keys = found.keys.get(name);
-    if (keys === undefined) {
-      keys = new Map();
-      found.keys.set(name, keys);
-    }
-    // The end of an interval is an element of its own, told apart by its flag.
-    keys.set(elementId(key, extra), key);
-  }
-  return end;
+): ReadEntry {
+  // The end of an interval is an element of its own, told apart by its flag.
+  const length = keyLength + ((shape & ElementShape.flags) !== 0 ? 4 : 0);
+  const ids = found.elements.get(name) ?? new Set();
+  found.elements.set(name, ids);
+  return (at) => {
+    ids.add(binary(entries.subarray(at, at + length)));
+    return at + length;
+  };
 }
