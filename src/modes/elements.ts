@@ -6,6 +6,7 @@ import type { Forwarding, Frontend } from '../state/types.ts';
 
 /** Bytes as a string with one character each, for use as a Map key. */
 export function binary(bytes: Uint8Array): string {
+  if (bytes.length === 4) return String.fromCharCode(bytes[0]!, bytes[1]!, bytes[2]!, bytes[3]!);
   // Not `...bytes`, which costs five times as much: a restart makes several for each Service.
   return Reflect.apply(String.fromCharCode, undefined, bytes);
 }
@@ -27,7 +28,7 @@ export function destinationKey(
 ): Uint8Array {
   const bytes = address?.bytes ?? noBytes;
   const key = new Uint8Array(bytes.length + 8);
-  key.set(bytes);
+  for (let i = 0; i < bytes.length; i += 1) key[i] = bytes[i]!;
   key[bytes.length] = protocol;
   key[bytes.length + 4] = port >> 8;
   key[bytes.length + 5] = port & 0xff;

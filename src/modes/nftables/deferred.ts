@@ -4,7 +4,7 @@
  */
 import { UndoMap } from '../undo-map.ts';
 import type { SetName } from './layout.ts';
-import type { Place } from './places.ts';
+import { type Place, places } from './places.ts';
 
 /** Elements `from` to `to - 1` of a pool that is shorter now: still in the kernel, not used. */
 export interface RetiredRange {
@@ -112,10 +112,18 @@ function rangeId(set: SetName, id: string): string {
   return `${set} ${id}`;
 }
 
-/** The maps of a place that hold pools, with the property that says what they hold. */
-export function poolMaps(place: Place) {
-  return [
-    { set: place.endpoints, pool: 'endpoints' },
-    { set: place.localEndpoints, pool: 'local' },
-  ] as const;
+interface PoolMap {
+  readonly set: SetName;
+  /** The property of a frontend that says what it holds. */
+  readonly pool: 'endpoints' | 'local';
+}
+
+const mapsOfPlaces = places.map(({ endpoints, localEndpoints }): readonly PoolMap[] => [
+  { set: endpoints, pool: 'endpoints' },
+  { set: localEndpoints, pool: 'local' },
+]);
+
+/** The maps of a place that hold pools. */
+export function poolMaps({ number }: Place): readonly PoolMap[] {
+  return mapsOfPlaces[number]!;
 }

@@ -124,10 +124,3 @@ export function frontendId(
 export function locationOf(id: string): Location {
   return { id, place: places[id.charCodeAt(0)]!, key: bytesOf(id.slice(1)) };
 }
-
-/** Keys of `cluster-ips` that the Forwarding needs. */
-export function clusterIPs(forwarding: Forwarding): Uint8Array[] {
-  return forwarding.frontends
-    .filter((frontend) => frontend.kind === 'clusterIP')
-    .map((frontend) => frontend.address!.bytes);
-}

@@ -19,12 +19,7 @@ import { AffinityKeeper } from './affinity.ts';
 import { ChainClasses } from './chain-classes.ts';
 import { Deferred } from './deferred.ts';
 import { FrontendWriter } from './frontend-writer.ts';
-import {
-  chainsOfFrontend,
-  clusterIPs,
-  type FrontendElements,
-  frontendElements,
-} from './frontends.ts';
+import { chainsOfFrontend, type FrontendElements, frontendElements } from './frontends.ts';
 import type { Lanes } from './lanes.ts';
 import { type SetDefinitions, setDefinitions } from './layout.ts';
 import { NFTablesObservation } from './observation.ts';
@@ -120,10 +115,11 @@ export class NFTablesPlanner implements Planner {
   }
 
   #countShared(forwarding: Forwarding, step: 'claim' | 'resume' | 'release'): void {
-    const keys = { 'cluster-ips': clusterIPs(forwarding), hairpin: hairpinKeys(forwarding) };
-    for (const set of sharedSets) {
-      for (const key of keys[set]) this.#shared[set][step](binary(key), key);
+    for (const { kind, address } of forwarding.frontends) {
+      if (kind !== 'clusterIP') continue;
+      this.#shared['cluster-ips'][step](binary(address!.bytes), address!.bytes);
     }
+    for (const key of hairpinKeys(forwarding)) this.#shared.hairpin[step](binary(key), key);
   }
 
   environment(next: Environment): void {
