@@ -111,13 +111,18 @@ export async function repairFixed(
   for (const set of sharedSets) {
     const held = found.elements.get(set);
     const counter = wanted.shared[set];
+    let present = 0;
     for (const [id, { value }] of counter.entries()) {
       const rest = pause();
       if (rest !== undefined) await rest;
-      if (held?.has(id) === true || found.touched.has(id) || counter.changes(id)) continue;
-      table.lanes.to('add', set, '').key(value);
-      drift.missing += 1;
+      if (held?.has(id) === true) present += 1;
+      else if (!found.touched.has(id) && !counter.changes(id)) {
+        table.lanes.to('add', set, '').key(value);
+        drift.missing += 1;
+      }
     }
+    // All that is there is wanted: nothing of it is left to prune.
+    if (present === held?.size) found.elements.delete(set);
   }
   return drift;
 }
@@ -361,9 +366,11 @@ export async function pruneFrontends(
   pause: Pause,
 ): Promise<void> {
   for (const [id, held] of found.frontends) {
+    // Usually all are, and it takes longer to ask whether to rest than to go on.
+    if (held.repaired) continue;
     const rest = pause();
     if (rest !== undefined) await rest;
-    if (held.repaired || found.touched.has(id) || pending(id)) continue;
+    if (found.touched.has(id) || pending(id)) continue;
     repairHeld(repair, { ...locationOf(id), ...noElements(found.family) }, held);
   }
 }
