@@ -289,12 +289,12 @@ export class FamilySync {
     this.#audit.verified(readAt);
     if (this.#stopping) return undefined;
     const targets = targetsOf(this.#wanted, this.#aside.values());
-    const adopted = await adoptAll(this.#repairOptions, found, targets, (key, forwarding) => {
-      if (this.#wanted.get(key) === targets.get(key)) this.#wanted.set(key, forwarding);
+    await adoptAll(this.#repairOptions, found, targets, (key, forwarding, adopted) => {
+      if (this.#wanted.get(key) === forwarding) this.#wanted.set(key, adopted);
     });
     this.#planEnvironment();
     const options = this.#repairOptions;
-    const { drift, failure } = await repairAll(options, found, adopted, causes, purpose);
+    const { drift, failure } = await repairAll(options, found, targets, causes, purpose);
     if (isDrift(drift)) {
       this.#options.observer({ kind: 'drift', family: this.family, purpose, drift });
     }

@@ -32,22 +32,22 @@ export function targetsOf(
   return targets;
 }
 
-/** The Forwardings with their pools in the order found in the kernel, each told to `take` too. */
+/** Gives the pools of `targets` the order found in the kernel, and tells `take` what that changed. */
 export async function adoptAll(
   { clock, sliceMs }: RepairOptions,
   found: Observation,
-  wanted: ReadonlyMap<string, Forwarding>,
-  take: (key: string, adopted: Forwarding) => void,
-): Promise<Map<string, Forwarding>> {
-  const adopted = new Map<string, Forwarding>();
+  targets: Map<string, Forwarding>,
+  take: (key: string, forwarding: Forwarding, adopted: Forwarding) => void,
+): Promise<void> {
   const pacer = new Pacer(clock, sliceMs);
-  for (const [key, forwarding] of wanted) {
-    const ordered = found.adopt(forwarding);
-    adopted.set(key, ordered);
-    take(key, ordered);
+  for (const [key, forwarding] of targets) {
+    const adopted = found.adopt(forwarding);
+    if (adopted !== forwarding) {
+      targets.set(key, adopted);
+      take(key, forwarding, adopted);
+    }
     if (pacer.spent) await pacer.rest();
   }
-  return adopted;
 }
 
 /** Throws what the planner throws about fixed objects and remains. */
