@@ -18,6 +18,7 @@ import type {
 import { AffinityKeeper } from './affinity.ts';
 import { ChainClasses } from './chain-classes.ts';
 import { Deferred } from './deferred.ts';
+import { pruneFrontends, Repair, repairFrontend } from './frontend-repair.ts';
 import { FrontendWriter } from './frontend-writer.ts';
 import { chainsOfFrontend, type FrontendElements, frontendElements } from './frontends.ts';
 import type { Lanes } from './lanes.ts';
@@ -28,11 +29,8 @@ import {
   isDormant,
   isIntact,
   isUsable,
-  pruneFrontends,
   pruneShared,
-  Repair,
   repairFixed,
-  repairFrontend,
   type Wanted,
 } from './repair.ts';
 import { type SharedSet, sharedSets } from './shared.ts';

@@ -1,30 +1,25 @@
-/** Compares what was found in the kernel with what is wanted and writes the difference. */
+/**
+ * Compares what was found in the kernel with what is wanted and writes the difference: fixed
+ * objects, and elements that several frontends may need.
+ */
 import {
   type ChainDefinition,
   isFilledAsWanted,
   isHookedAsWanted,
 } from '../../kernel/nft/chain.ts';
-import {
-  NFT_SET_ELEM_INTERVAL_END,
-  NFT_TABLE_F_DORMANT,
-  VERDICT,
-} from '../../kernel/nft/constants.ts';
-import { printVerdict } from '../../kernel/nft/print-rule.ts';
+import { NFT_SET_ELEM_INTERVAL_END, NFT_TABLE_F_DORMANT } from '../../kernel/nft/constants.ts';
 import { isSetAsWanted, type SetDefinition } from '../../kernel/nft/sets.ts';
-import { addressBytes, type Family } from '../../state/address.ts';
-import { EndpointList, endpointBytes } from '../../state/endpoint-list.ts';
-import { type Interval, mergeCIDRs, successor } from '../../state/interval.ts';
-import { forwardingKey, type ServicePortName } from '../../state/types.ts';
+import { addressBytes } from '../../state/address.ts';
+import { mergeCIDRs, successor } from '../../state/interval.ts';
 import type { Counter } from '../counter.ts';
-import { binary, bytesOf, rangeId } from '../elements.ts';
+import { binary, bytesOf } from '../elements.ts';
 import type { Drift, Environment, ModeConfig, Pause } from '../mode.ts';
-import { fixedChains, rejectChain } from './chains.ts';
-import { type Deferred, poolMaps } from './deferred.ts';
-import { FrontendWriter } from './frontend-writer.ts';
-import { type FrontendElements, type Location, locationOf, verdictOf } from './frontends.ts';
-import { type Lanes, writeRefusal } from './lanes.ts';
-import { type SetDefinitions, type SetName, setFields, setNames } from './layout.ts';
-import type { NFTablesObservation, ObservedFrontend, ObservedPool } from './observation.ts';
+import { fixedChains } from './chains.ts';
+import type { Deferred } from './deferred.ts';
+import type { Counts } from './frontend-repair.ts';
+import type { Lanes } from './lanes.ts';
+import { type SetDefinitions, setFields, setNames } from './layout.ts';
+import type { NFTablesObservation } from './observation.ts';
 import { type SharedSet, sharedSets } from './shared.ts';
 import { environmentChains, nodePortKeys, type TableWriter } from './table-writer.ts';
 
@@ -38,8 +33,6 @@ export interface Wanted {
   readonly deferred: Deferred;
   readonly table: 'awake' | 'dormant';
 }
-
-type Counts = { -readonly [K in keyof Drift]: Drift[K] };
 
 /** Stands for the environment among the ids that batches have written (`touched`). */
 export const environmentId = 'environment';
@@ -193,192 +186,6 @@ function repairNodePortAddresses(
     lanes.to('delete', 'nodeport-ips', '').key(bytesOf(id));
     drift.unwanted += 1;
   }
-}
-
-/** The repair of one Forwarding, or of what is nobody's: where it writes and what it counts. */
-export class Repair {
-  readonly lanes: Lanes;
-  readonly deferred: Deferred;
-  readonly drift: Counts = { missing: 0, wrong: 0, unwanted: 0 };
-  readonly #servicePort: ServicePortName | undefined;
-
-  constructor(lanes: Lanes, deferred: Deferred, servicePort?: ServicePortName) {
-    this.lanes = lanes;
-    this.deferred = deferred;
-    this.#servicePort = servicePort;
-  }
-
-  /** Whose failure it would be. Most Forwardings are as wanted, and nobody asks. */
-  get owner(): string {
-    return this.#servicePort === undefined ? '' : forwardingKey(this.#servicePort);
-  }
-}
-
-export function repairFrontend(
-  repair: Repair,
-  found: NFTablesObservation,
-  frontend: FrontendElements,
-): void {
-  const { id, place, key } = frontend;
-  if (found.touched.has(id)) return;
-  const held = found.frontends.get(id);
-  if (held === undefined) {
-    const { lanes, deferred, owner, drift } = repair;
-    for (const { set } of poolMaps(place)) deferred.found(set, id, key, 0, 0);
-    const writer = new FrontendWriter(found.family, lanes, deferred);
-    writer.write({ owner, before: undefined, after: frontend });
-    drift.missing += 1;
-    return;
-  }
-  held.repaired = true;
-  repairHeld(repair, frontend, held);
-}
-
-function repairHeld(repair: Repair, frontend: FrontendElements, held: ObservedFrontend): void {
-  for (const { set, pool } of poolMaps(frontend.place)) {
-    repairPool(repair, set, frontend, frontend[pool], held[pool]);
-  }
-  const { verdicts, learn } = frontend.place;
-  repairVerdict(repair, verdicts, frontend, held.verdict, verdictOf(frontend));
-  repairVerdict(repair, learn, frontend, held.learn, frontend.learn?.name);
-  repairRefusal(repair, frontend, held.refusal);
-  repairClients(repair, frontend, held);
-}
-
-function repairPool(
-  repair: Repair,
-  set: SetName,
-  frontend: Location,
-  wanted: EndpointList,
-  held: ObservedPool,
-): void {
-  const { lanes, drift } = repair;
-  const { key } = frontend;
-  const stride = endpointBytes[wanted.family];
-  for (let i = 0; i < wanted.length; i += 1) {
-    const present = held.has(i);
-    if (present && held.agrees(i, wanted)) continue;
-    if (present) lanes.to('delete', set, repair.owner).keyIndex(key, i);
-    lanes.to('add', set, repair.owner).endpoints(key, i, i + 1, wanted, stride);
-    drift[present ? 'wrong' : 'missing'] += 1;
-  }
-  for (const index of held.stray) lanes.to('delete', set, repair.owner).keyIndex(key, index);
-  drift.unwanted += held.stray.length;
-  repairTail(repair, set, frontend, wanted.length, held);
-}
-
-/** What the kernel holds beyond the end of a pool: retired already, or retired now. */
-function repairTail(
-  repair: Repair,
-  set: SetName,
-  { id, key }: Location,
-  from: number,
-  held: ObservedPool,
-): void {
-  const { lanes, deferred, drift } = repair;
-  let complete = true;
-  for (let i = from; i < held.end; i += 1) {
-    complete &&= held.has(i);
-    if (held.has(i) && !deferred.isRetired(set, id, i)) drift.unwanted += 1;
-  }
-  if (complete) {
-    deferred.found(set, id, key, from, held.end);
-    return;
-  }
-  // With gaps something else has been here: the range can't be deleted as a whole later.
-  for (let i = from; i < held.end; i += 1) {
-    if (held.has(i)) lanes.to('delete', set, repair.owner).keyIndex(key, i);
-  }
-  deferred.found(set, id, key, 0, 0);
-}
-
-/** Of the map `map`: the verdict that it has, and the chain that it should go to. */
-function repairVerdict(
-  repair: Repair,
-  map: SetName,
-  { key }: Location,
-  has: string | undefined,
-  wanted: string | undefined,
-): void {
-  if (has === (wanted && goTo(wanted))) return;
-  const { lanes, owner, drift } = repair;
-  if (has !== undefined) lanes.to('delete', map, owner).key(key);
-  if (wanted !== undefined) lanes.to('add', map, owner).verdict(key, VERDICT.goto, wanted);
-  count(drift, has, wanted);
-}
-
-function repairRefusal(
-  repair: Repair,
-  { place, key, refusal }: FrontendElements,
-  has: string | undefined,
-): void {
-  const wanted = refusal === 'reject' ? goTo(rejectChain) : refusal;
-  if (has === wanted) return;
-  const { lanes, owner, drift } = repair;
-  if (has !== undefined) lanes.to('delete', place.noEndpoints, owner).key(key);
-  if (refusal !== undefined) {
-    writeRefusal(lanes.to('add', place.noEndpoints, owner), key, refusal);
-  }
-  count(drift, has, wanted);
-}
-
-function goTo(chain: string): string {
-  return printVerdict(VERDICT.goto, chain);
-}
-
-function count(drift: Counts, held: string | undefined, wanted: string | undefined): void {
-  if (held === undefined) drift.missing += 1;
-  else if (wanted === undefined) drift.unwanted += 1;
-  else drift.wrong += 1;
-}
-
-function repairClients(
-  repair: Repair,
-  { key, clients = noClients }: FrontendElements,
-  held: ObservedFrontend,
-): void {
-  const { lanes, drift } = repair;
-  if (held.firewalled !== clients.length > 0) {
-    lanes.to(held.firewalled ? 'delete' : 'add', 'firewall-ips', repair.owner).key(key);
-    drift[held.firewalled ? 'unwanted' : 'missing'] += 1;
-  }
-  if (clients.length === 0 && held.clients === undefined) return;
-  const wanted = new Map(clients.map((range) => [rangeId(range), range]));
-  for (const [text, range] of wanted) {
-    if (held.clients?.has(text)) continue;
-    lanes.to('add', 'source-ranges', repair.owner).concatRange(key, range);
-    drift.missing += 1;
-  }
-  for (const [text, range] of held.clients ?? []) {
-    if (wanted.has(text)) continue;
-    lanes.to('delete', 'source-ranges', repair.owner).concatRange(key, range);
-    drift.unwanted += 1;
-  }
-}
-
-const noClients: readonly Interval[] = [];
-
-/** Deletes the elements of frontends that nobody wants and no change is pending for. */
-export async function pruneFrontends(
-  found: NFTablesObservation,
-  repair: Repair,
-  pending: (id: string) => boolean,
-  pause: Pause,
-): Promise<void> {
-  for (const [id, held] of found.frontends) {
-    // Usually all are, and it takes longer to ask whether to rest than to go on.
-    if (held.repaired) continue;
-    const rest = pause();
-    if (rest !== undefined) await rest;
-    if (found.touched.has(id) || pending(id)) continue;
-    repairHeld(repair, { ...locationOf(id), ...noElements(found.family) }, held);
-  }
-}
-
-function noElements(family: Family): Omit<FrontendElements, keyof Location> {
-  const none = EndpointList.empty[family];
-  const nothing = { learn: undefined, refusal: undefined, clients: undefined };
-  return { chains: [], endpoints: none, local: none, ...nothing };
 }
 
 /** Deletes shared elements and chains that nobody wants. */
