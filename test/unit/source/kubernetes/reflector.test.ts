@@ -1,0 +1,59 @@
+import { expect, it } from 'vitest';
+import { decodeContext } from '../../../../src/source/decode.ts';
+import type { ApiClient } from '../../../../src/source/kubernetes/client.ts';
+import { Delivery } from '../../../../src/source/kubernetes/delivery.ts';
+import { Reflector } from '../../../../src/source/kubernetes/reflector.ts';
+import { defaultTiming } from '../../../../src/source/kubernetes/timing.ts';
+import { Pacer } from '../../../../src/source/pacer.ts';
+import { Recorder, until } from '../recorder.ts';
+
+function service(name: string, version: number) {
+  return {
+    metadata: { namespace: 'ns', name, resourceVersion: String(version) },
+    spec: { clusterIP: '10.96.0.1' },
+  };
+}
+
+const end = {
+  metadata: { resourceVersion: '9', annotations: { 'k8s.io/initial-events-end': 'true' } },
+};
+
+/** Names of the Services that are there after a streaming list with these events. */
+async function listed(known: readonly string[], events: [string, object][]): Promise<string[]> {
+  const lines = [...events, ['BOOKMARK', end]].map(([type, object]) => ({ type, object }));
+  const text = lines.map((line) => `${JSON.stringify(line)}\n`).join('');
+  const stopped = new AbortController();
+  const client = {
+    async get() {
+      return (async function* () {
+        yield Buffer.from(text);
+        await new Promise((resolve) => stopped.signal.addEventListener('abort', resolve));
+      })();
+    },
+  } as unknown as ApiClient;
+  const sink = new Recorder();
+  const delivery = new Delivery('services', decodeContext('here'), sink);
+  for (const name of known) delivery.put(service(name, 1));
+  const target = { resource: 'services', path: '/', query: {}, presence: 'required' } as const;
+  const parts = { client, delivery, sink, pacer: new Pacer(), timing: defaultTiming };
+  const running = new Reflector(target, parts).run(stopped.signal);
+  await until('listed', () => sink.syncedResources.length > 0);
+  stopped.abort();
+  await running;
+  return sink.names();
+}
+
+it.each([
+  ['the first list', []],
+  ['a later list', ['a', 'gone']],
+])('holds after %s what the list says, less what it says is deleted', async (_which, known) => {
+  const names = await listed(known, [
+    ['ADDED', service('a', 2)],
+    ['ADDED', service('b', 3)],
+    ['ADDED', service('c', 4)],
+    ['DELETED', service('b', 5)],
+    ['DELETED', service('c', 6)],
+    ['ADDED', service('c', 7)],
+  ]);
+  expect(names).toEqual(['service ns/a', 'service ns/c']);
+});
