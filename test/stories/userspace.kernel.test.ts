@@ -12,6 +12,7 @@ import {
   type Step,
   type Story,
   type Target,
+  wait,
 } from '../lab/story.ts';
 import { NODE_PORT, unallocated, unprogrammed } from './common.ts';
 import { refusesByReset, resetsConnections, seesTheNode, sharesNoPorts } from './differences.ts';
@@ -58,7 +59,7 @@ function asTold(story: Story): Told {
   const { servers = [], steps, ...rest } = withFewerEndpoints(story);
   const isKept = ({ actor, at }: Server): boolean => actor !== 'node' || at.port !== NODE_PORT;
   const kept = servers.filter(isKept);
-  const changed = steps.filter(isNotSCTP).map((step): Step => {
+  const changed = withPauses(steps.filter(isNotSCTP)).map((step): Step => {
     if (!('expect' in step)) return step;
     if (!('to' in step)) return { ...step, expect: expectedOf(step.expect, 'TCP') };
     if (isDirect(step.to)) return step;
@@ -79,6 +80,18 @@ function asTold(story: Story): Told {
   ];
   const difference = differences.find((reason) => reason !== false);
   return { told: { ...rest, servers: kept, steps: changed }, difference };
+}
+
+/**
+ * A Service's address stays, and refuses, until the connections that it carries have ended and
+ * somebody has looked, once a second. That of the step before may not have ended yet.
+ */
+function withPauses(steps: readonly Step[]): Step[] {
+  const isLost = (step: Step | undefined): boolean =>
+    step !== undefined && 'expect' in step && step.expect === unallocated;
+  return steps.flatMap((step, i) =>
+    isLost(step) && !isLost(steps[i - 1]) ? [wait(1500, 'the address goes'), step] : [step],
+  );
 }
 
 function isAnsweredByNode(expect: Expectation): boolean {
