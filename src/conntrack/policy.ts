@@ -70,7 +70,7 @@ export function rightEndpoints(forwarding: Forwarding): Set<EndpointKey> {
 
 function listsOf({ serving, cluster, local }: Forwarding): readonly EndpointList[] {
   // Shared lists are the usual case.
-  return [...new Set([serving, cluster, local])];
+  return [serving, cluster, local].filter((list, i, all) => all.indexOf(list) === i);
 }
 
 /**

@@ -74,10 +74,12 @@ export class Claims {
   ): ClaimResult {
     const { wanted, lost } = firstOfEach(forwardings);
     const again = new Set<string>();
-    for (const key of this.#claimed.get(name) ?? []) {
-      if (!wanted.has(key)) this.#withdraw(key, name, again);
+    const before = this.#claimed.get(name) ?? [];
+    const gone = before.filter((key) => !wanted.has(key));
+    for (const key of gone) this.#withdraw(key, name, again);
+    if (gone.length > 0 || before.length < wanted.size) {
+      this.#claimed.set(name, Array.from(wanted.keys()));
     }
-    this.#claimed.set(name, Array.from(wanted.keys()));
 
     const conflicts: Conflict[] = [];
     for (const [key, { frontend, loser }] of wanted) {
