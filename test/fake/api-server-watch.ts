@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Resource } from '../../src/source/source.ts';
 import {
   type FakeStore,
@@ -43,11 +44,16 @@ export interface FakeWatchOptions {
   readonly timeoutMs: number;
 }
 
+/** Of a long list, so many objects are sent before other requests get their turn. */
+const objectsAtOnce = 200;
+
 /** One running watch. */
 export class FakeWatch {
   readonly #response: ServerResponse;
   readonly #options: FakeWatchOptions;
   readonly #timers: NodeJS.Timeout[] = [];
+  /** Events for when all objects are sent; undefined = they are. */
+  #later: StoredEvent[] | undefined;
   #state: 'sending' | 'stalled' | 'cutting' = 'sending';
 
   constructor(response: ServerResponse, options: FakeWatchOptions) {
@@ -66,20 +72,38 @@ export class FakeWatch {
   }
 
   async drained(): Promise<void> {
-    if (this.#response.writableNeedDrain) await once(this.#response, 'drain');
+    if (this.#response.writableNeedDrain && !this.#response.destroyed)
+      await once(this.#response, 'drain');
   }
 
-  sendAll(objects: Iterable<StoredObject>): void {
-    for (const object of objects) {
-      if (this.#options.selects(object)) this.#write('ADDED', object.json);
+  /** The server answers others meanwhile. What `send` is given comes after all of it. */
+  async sendAll(objects: readonly StoredObject[], end?: 'initial-events-end'): Promise<void> {
+    const { selects, store } = this.#options;
+    const { version } = store;
+    const later: StoredEvent[] = [];
+    this.#later = later;
+    for (const [i, object] of objects.entries()) {
+      if (i > 0 && i % objectsAtOnce === 0) {
+        await this.drained();
+        await nextTurn();
+      }
+      if (selects(object)) this.#write('ADDED', object.json);
     }
+    if (end !== undefined) this.bookmark(end, version);
+    this.#later = undefined;
+    for (const event of later) this.send(event);
   }
 
   /**
    * An object that enters or leaves the selection was added or deleted for this client. What is
    * deleted is sent as it was, but with the version of its deletion (cacher, convertToWatchEvent).
    */
-  send({ version, before, after }: StoredEvent): void {
+  send(event: StoredEvent): void {
+    if (this.#later !== undefined) {
+      this.#later.push(event);
+      return;
+    }
+    const { version, before, after } = event;
     const { selects } = this.#options;
     const was = before !== undefined && selects(before);
     if (after !== undefined && selects(after)) {
@@ -89,10 +113,10 @@ export class FakeWatch {
     }
   }
 
-  bookmark(annotation?: 'initial-events-end'): void {
-    const { kind, apiVersion, store } = this.#options;
+  bookmark(annotation?: 'initial-events-end', version = this.#options.store.version): void {
+    const { kind, apiVersion } = this.#options;
     const metadata = {
-      resourceVersion: String(store.version),
+      resourceVersion: String(version),
       ...(annotation === undefined ? {} : { annotations: { [`k8s.io/${annotation}`]: 'true' } }),
     };
     this.#write('BOOKMARK', JSON.stringify({ kind, apiVersion, metadata }));

@@ -275,15 +275,16 @@ export class FakeApiServer {
       watches.delete(watch);
     });
     const version = query.get('resourceVersion') ?? '';
+    const objects = [...this.store.objects(resource).values()];
     if (fault?.kind === 'cut' || fault?.kind === 'end') {
-      const objects = [...this.store.objects(resource).values()];
-      if (streaming) watch.sendAll(objects.slice(objects.length / 2));
-      watch.disturb(fault.kind === 'cut' ? 'cut-now' : 'end');
+      const half = streaming ? objects.slice(objects.length / 2) : [];
+      const disturbance = fault.kind === 'cut' ? 'cut-now' : 'end';
+      void watch.sendAll(half).then(() => watch.disturb(disturbance));
       return;
     }
     if (streaming || version === '' || version === '0') {
-      watch.sendAll(this.store.objects(resource).values());
-      if (streaming && streamingLists === 'supported') watch.bookmark('initial-events-end');
+      const endsList = streaming && streamingLists === 'supported';
+      void watch.sendAll(objects, endsList ? 'initial-events-end' : undefined);
       return;
     }
     const events = this.store.since(resource, Number(version));
