@@ -44,8 +44,7 @@ constexpr auto kEncoders =
     EncodersFor<op::TableAdd, op::TableDelete, op::ChainAdd, op::BaseChainAdd, op::ChainDelete,
                 op::ChainFlush, op::RuleAdd, op::RuleInsert, op::RuleReplace, op::RuleDelete,
                 op::SetAdd, op::SetDelete, op::SetFlush, op::ElementsAdd, op::ElementsDelete,
-                op::XtRuleAdd, op::XtRuleInsert, op::XtRuleReplace, op::DormantTableAdd,
-                op::TableWake>();
+                op::XtRuleAdd, op::XtRuleInsert, op::XtRuleReplace>();
 
 const OpEncoder* FindEncoder(std::uint32_t code) noexcept {
   const auto* found = std::find_if(kEncoders.begin(), kEncoders.end(),

@@ -3,9 +3,6 @@
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netlink.h>
 
-#include <optional>
-#include <string_view>
-
 #include "nft/userdata.h"
 #include "wire/attr_reader.h"
 
@@ -13,39 +10,15 @@ namespace fairlead::nft {
 
 // NFT_MSG_NEWTABLE
 //   NFTA_TABLE_NAME      string
-//   NFTA_TABLE_FLAGS     be32
+//   NFTA_TABLE_FLAGS     be32   (dumps)
 //   NFTA_TABLE_HANDLE    be64   (dumps)
 //   NFTA_TABLE_USERDATA  comment
 
-namespace {
-
-/** A table that exists keeps its flags where the message has none. */
-EncodeResult EncodeNewTable(std::uint8_t family, std::string_view name,
-                            std::optional<std::uint32_t> flags, std::string_view comment,
-                            BatchWriter& batch) {
-  wire::MessageWriter& out = batch.Begin(NFT_MSG_NEWTABLE, NLM_F_CREATE, family);
-  out.PutString(NFTA_TABLE_NAME, name);
-  if (flags) out.PutU32Be(NFTA_TABLE_FLAGS, *flags);
-  const auto put = PutComment(out, NFTA_TABLE_USERDATA, kCommentOfTableChainOrRule, comment);
-  if (!put) return std::unexpected(put.error());
-  batch.End();
-  return {};
-}
-
-}  // namespace
-
 EncodeResult Encode(const protocol::op::TableAdd& op, BatchWriter& batch) {
-  return EncodeNewTable(op.family, op.table, std::nullopt, op.comment, batch);
-}
-
-EncodeResult Encode(const protocol::op::DormantTableAdd& op, BatchWriter& batch) {
-  return EncodeNewTable(op.family, op.table, NFT_TABLE_F_DORMANT, op.comment, batch);
-}
-
-EncodeResult Encode(const protocol::op::TableWake& op, BatchWriter& batch) {
-  wire::MessageWriter& out = batch.Begin(NFT_MSG_NEWTABLE, 0, op.family);
+  wire::MessageWriter& out = batch.Begin(NFT_MSG_NEWTABLE, NLM_F_CREATE, op.family);
   out.PutString(NFTA_TABLE_NAME, op.table);
-  out.PutU32Be(NFTA_TABLE_FLAGS, 0);
+  const auto put = PutComment(out, NFTA_TABLE_USERDATA, kCommentOfTableChainOrRule, op.comment);
+  if (!put) return std::unexpected(put.error());
   batch.End();
   return {};
 }

@@ -8,8 +8,6 @@ namespace fairlead::nft {
 
 EncodeResult Encode(const protocol::op::TableAdd& op, BatchWriter& batch);
 EncodeResult Encode(const protocol::op::TableDelete& op, BatchWriter& batch);
-EncodeResult Encode(const protocol::op::DormantTableAdd& op, BatchWriter& batch);
-EncodeResult Encode(const protocol::op::TableWake& op, BatchWriter& batch);
 
 /** NFT_MSG_NEWTABLE, from its attributes on, as a reply record. */
 DecodeResult DecodeTable(std::uint8_t family, std::span<const std::uint8_t> attributes,

@@ -687,59 +687,6 @@ struct XtRuleReplace {
   }
 };
 
-struct DormantTableAdd {
-  static constexpr std::uint32_t kCode = 20;
-  static constexpr const char* kName = "dormantTableAdd";
-
-  std::uint8_t family = 0;
-  std::string_view table;
-  std::string_view comment;
-
-  static std::expected<DormantTableAdd, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    DormantTableAdd record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.comment = fields.String("comment");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.String(comment);
-    out.End();
-  }
-};
-
-struct TableWake {
-  static constexpr std::uint32_t kCode = 21;
-  static constexpr const char* kName = "tableWake";
-
-  std::uint8_t family = 0;
-  std::string_view table;
-
-  static std::expected<TableWake, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    TableWake record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.End();
-  }
-};
-
 struct VirtualServiceAdd {
   static constexpr std::uint32_t kCode = 32;
   static constexpr const char* kName = "virtualServiceAdd";

@@ -120,10 +120,6 @@ export const nftOps = {
   xtRuleInsert: { code: 18, fields: { ...inChain, position: 'u64', ...xtRule } },
   /** The new rule has a handle of its own. */
   xtRuleReplace: { code: 19, fields: { ...inChain, handle: 'u64', ...xtRule } },
-  /** Like `tableAdd`, but packets do not meet its base chains before `tableWake`. */
-  dormantTableAdd: { code: 20, fields: { ...inTable, comment: 'string' } },
-  /** Takes all flags from the table, which is made when it is not there. */
-  tableWake: { code: 21, fields: inTable },
 } as const satisfies Schema;
 
 /**

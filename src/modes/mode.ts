@@ -161,8 +161,8 @@ export interface Planner {
   /**
    * From now until `wake` no packet is to meet what is written: a start may write then while it
    * still learns what is wanted. Call it before the first repair. False where that is impossible,
-   * because packets do meet what was found; nothing has changed then. Only in modes whose rules can
-   * be dormant.
+   * because packets do meet what was found; nothing has changed then. Only in modes that share no
+   * table with others.
    */
   sleep?(found: Observation): boolean;
   /** Packets meet the rules from the next batch on. It should hold nothing else. */

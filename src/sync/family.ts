@@ -41,6 +41,9 @@ export interface FamilySyncOptions {
   readonly follower?: ForwardingFollower;
 }
 
+/** While lists stream in nobody waits for what is written, and few large batches cost least. */
+const aheadPeriodMs = 250;
+
 export class FamilySync {
   readonly family: Family;
   readonly #options: FamilySyncOptions;
@@ -76,12 +79,11 @@ export class FamilySync {
 
   constructor(given: FamilySyncOptions) {
     const { planner, clock, settings } = given;
-    const { family } = planner;
-    this.#reports = new Reports({ ...given, family });
+    this.family = planner.family;
+    this.#reports = new Reports({ ...given, family: this.family });
     const options = { ...given, observer: this.#reports.tell };
     this.#options = options;
     this.#planner = planner;
-    this.family = family;
     this.#environment = options.environment;
     this.#plannedEnvironment = options.environment;
     this.#bell = new Bell(clock);
@@ -172,15 +174,13 @@ export class FamilySync {
 
   /** Until all is listed, and what was written ahead of that is in force. */
   async #runAhead(): Promise<void> {
-    this.#snapshots.begin();
-    const ahead = await this.#snapshots.ahead;
+    const ahead = await this.#snapshots.begin();
     if (!this.#isListed && ahead !== undefined && this.#planner.sleep?.(ahead.found) === true) {
       this.#isAsleep = true;
       this.#reports.hold();
     }
     while (!this.#isListed && !this.#stopping) {
-      if (this.#isAsleep) await this.#step();
-      else await this.#wait(undefined);
+      await (this.#isAsleep ? this.#step() : this.#wait(undefined));
     }
     if (!this.#isAsleep) return;
     // Once: what is wanted after this is a change like any other.
@@ -319,7 +319,7 @@ export class FamilySync {
     const ok = failure === undefined;
     if (ok) {
       this.#environmentInForce = true;
-      this.#nextSyncMs = this.#isAsleep ? now : now + settings.minSyncPeriodMs;
+      this.#nextSyncMs = now + (this.#isAsleep ? aheadPeriodMs : settings.minSyncPeriodMs);
     } else {
       await this.#failed(failure, purpose);
     }

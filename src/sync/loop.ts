@@ -21,10 +21,8 @@ const chunkServices = 256;
 /** While lists stream in: Services that may still get slices (see `takeArrived`). */
 const sparedServices = 64;
 
-/** Families are not kept waiting longer than this while very many Services are resolved, */
+/** Families are not kept waiting longer than this while very many Services are resolved. */
 const resolveLongestMs = 100;
-/** or, while lists stream in, than this: nobody waits for them yet, and small batches cost more. */
-const aheadLongestMs = 250;
 
 export class SyncLoop {
   readonly #options: SyncLoopOptions;
@@ -87,7 +85,7 @@ export class SyncLoop {
         const names = new Set(state.takeArrived(chunkServices, sparedServices));
         if (names.size === 0) break;
         await this.#refresh(names, receivedMs, pacer);
-        tellAtMs ??= clock.now() + aheadLongestMs;
+        tellAtMs ??= clock.now() + resolveLongestMs;
       }
       if (isDue(tellAtMs, clock.now())) {
         this.#environment();

@@ -29,15 +29,11 @@ export class Snapshots {
 
   /**
    * Reads for the next `take`. Most of that is the kernel's work, and goes on beside what the
-   * caller does meanwhile.
+   * caller does meanwhile. Undefined when it failed.
    */
-  begin(): void {
+  begin(): Promise<Snapshot | undefined> {
     this.#ahead = this.#read().catch(() => undefined);
-  }
-
-  /** What `begin` reads; undefined when that failed, or was taken. */
-  get ahead(): Promise<Snapshot | undefined> {
-    return Promise.resolve(this.#ahead);
+    return this.#ahead;
   }
 
   /**

@@ -45,8 +45,6 @@ const inTable = { family: NFPROTO.IPv4, table: 't' };
 const comment = '';
 
 export const addTable: NftOp = { kind: 'tableAdd', ...inTable, comment: 'a table' };
-const addDormantTable: NftOp = { kind: 'dormantTableAdd', ...inTable, comment: 'a table' };
-const wakeTable: NftOp = { kind: 'tableWake', ...inTable };
 const deleteTable: NftOp = { kind: 'tableDelete', ...inTable };
 
 function chain(name: string): NftOp {
@@ -161,21 +159,6 @@ const tables: Case[] = [
       ok(addTable, chain('a'), rule('a', drop), set('s'), add('s', [A])),
       ok(deleteTable, addTable, chain('b')),
     ],
-  },
-  {
-    title: 'wakes a dormant table once, and makes one dormant that was not',
-    steps: [
-      ok(addDormantTable, chain('a'), baseChain('out', 'filter', NF_INET.LOCAL_OUT, 0)),
-      ok(addTable, chain('b')),
-      ok(wakeTable),
-      ok(wakeTable),
-      ok(addDormantTable),
-      ok(wakeTable),
-    ],
-  },
-  {
-    title: 'makes the table that is to wake',
-    steps: [ok(wakeTable)],
   },
   {
     title: 'refuses each op on a table that is not there, and goes on to the next one',

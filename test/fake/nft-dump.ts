@@ -1,5 +1,4 @@
 /** Answers to the requests that read, as the addon gives them. */
-import { NFT_TABLE_F_DORMANT } from '../../src/kernel/nft/constants.ts';
 import type { NftRequest, Reply } from '../../src/kernel/ops.ts';
 import { unknownIndex } from '../../src/kernel/ops.ts';
 import { pack } from './nft-entries.ts';
@@ -24,9 +23,8 @@ function recordsOf(table: Table, request: Exclude<NftRequest, { kind: 'generatio
   const inTable = { family, table: name };
   switch (request.kind) {
     case 'tablesDump': {
-      const { handle, comment, dormant } = table;
-      const flags = dormant ? NFT_TABLE_F_DORMANT : 0;
-      return [{ kind: 'table', ...inTable, handle, flags, comment }];
+      const { handle, comment } = table;
+      return [{ kind: 'table', ...inTable, handle, flags: 0, comment }];
     }
     case 'chainsDump':
       return [...table.chains.values()].map((chain) => chainRecord(table, chain));

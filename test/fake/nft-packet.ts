@@ -120,7 +120,7 @@ function runHook(tables: Tables, state: PacketState, hook: number): Outcome['ver
 function chainsAt(tables: Tables, family: Family, hook: number) {
   const found: { table: Table; chain: Chain; base: BaseChain }[] = [];
   for (const table of tables.values()) {
-    if (table.family !== NFPROTO[family] || table.dormant) continue;
+    if (table.family !== NFPROTO[family]) continue;
     for (const chain of table.chains.values()) {
       if (chain.base?.hook === hook) found.push({ table, chain, base: chain.base });
     }

@@ -52,8 +52,6 @@ export interface Table {
   readonly name: string;
   readonly handle: number;
   readonly comment: string;
-  /** NFT_TABLE_F_DORMANT: packets do not meet its base chains. */
-  readonly dormant: boolean;
   readonly chains: Map<string, Chain>;
   readonly sets: Map<string, NftSet>;
   /** References by rules and verdict elements to `chain NAME`, by rules to `set NAME`. */

@@ -63,13 +63,7 @@ export class Transaction {
       case 'generationExpect':
         throw new Refusal('EINVAL');
       case 'tableAdd':
-        this.#addTable(op, op.comment);
-        break;
-      case 'dormantTableAdd':
-        this.#setDormant(this.#addTable(op, op.comment), true);
-        break;
-      case 'tableWake':
-        this.#setDormant(this.#addTable(op, ''), false);
+        this.#addTable(op);
         break;
       case 'tableDelete':
         this.#table(op);
@@ -135,28 +129,18 @@ export class Transaction {
     return set;
   }
 
-  #addTable({ family, table: name }: { family: number; table: string }, comment: string): Table {
-    const known = this.#tables.get(tableId(family, name));
-    if (known !== undefined) return known;
-    const table: Table = {
+  #addTable({ family, table: name, comment }: Op<'tableAdd'>): void {
+    if (this.#tables.has(tableId(family, name))) return;
+    this.#journal.set(this.#tables, tableId(family, name), {
       family,
       name,
       handle: this.#nextHandle(),
       comment,
-      dormant: false,
       chains: new Map(),
       sets: new Map(),
       uses: new Map(),
       recent: new Map(),
-    };
-    this.#journal.set(this.#tables, tableId(family, name), table);
-    return table;
-  }
-
-  #setDormant(table: Table, dormant: boolean): void {
-    const { family, name } = table;
-    if (table.dormant === dormant) return;
-    this.#journal.set(this.#tables, tableId(family, name), { ...table, dormant });
+    });
   }
 
   /** A chain that exists keeps its comment; a base chain may get another policy. */

@@ -92,12 +92,6 @@ TEST("a comment is user data of type 0 with its NUL; that of a set has type 7") 
   CHECK_EQUAL(std::span(set).last(12), FromHex("0a000d00 07047768 79000000"));
 }
 
-TEST("a dormant table is made with the flag, and woken by having none") {
-  CHECK_EQUAL(Attributes(Ops(op::DormantTableAdd{2, "t", ""})),
-              FromHex("06000100 74000000 08000200 00000001"));
-  CHECK_EQUAL(Attributes(Ops(op::TableWake{2, "t"})), FromHex("06000100 74000000 08000200 00000000"));
-}
-
 TEST("a map has a description of its size and parts") {
   const Bytes parts = FromHex("0402");
   const op::SetAdd set{2, "t", "s", NFT_SET_MAP, 7, 8, 7, 4, 1000, 50, parts, ""};
@@ -303,8 +297,8 @@ TEST("every sample op encodes to messages that read back") {
     CHECK(!attributes.malformed());
   }
   CHECK(!messages.malformed());
-  // Begin, 5 + 1 + 4 + 7 + 5 ops, end.
-  CHECK_EQUAL(count, 24);
+  // Begin, 3 + 1 + 4 + 7 + 5 ops, end.
+  CHECK_EQUAL(count, 22);
 }
 
 TEST("a request is one message") {

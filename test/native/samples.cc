@@ -45,8 +45,6 @@ Bytes Packed(const nft::EntryLayout& layout, const std::vector<nft::Entry>& entr
 void WriteTables(RecordWriter& out) {
   op::GenerationExpect{41}.Write(out);
   op::TableAdd{2, "t", "a comment"}.Write(out);
-  op::DormantTableAdd{2, "u", "another"}.Write(out);
-  op::TableWake{2, "u"}.Write(out);
   op::ChainAdd{2, "t", "c", "another"}.Write(out);
   op::BaseChainAdd{2, "t", "b", "nat", 0, -100, 1, ""}.Write(out);
 }

@@ -43,9 +43,6 @@ export const NFTA_FIB_F = { SADDR: 1, DADDR: 2 } as const;
 export const RTN_LOCAL = 2;
 export const NFT_DYNSET_OP = { ADD: 0, UPDATE: 1, DELETE: 2 } as const;
 
-/** Packets do not meet the base chains of such a table. */
-export const NFT_TABLE_F_DORMANT = 1;
-
 export const NFT_SET = {
   ANONYMOUS: 0x1,
   CONSTANT: 0x2,

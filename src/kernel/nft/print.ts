@@ -46,11 +46,6 @@ export function printOp(op: NftOp, typesOf: SetTypesOf): string {
       return `# only if the generation is ${op.generation}`;
     case 'tableAdd':
       return `add table ${at(op)}${block(comment(op.comment))}`;
-    case 'dormantTableAdd':
-      return `add table ${at(op)}${block('flags dormant ;', comment(op.comment))}`;
-    case 'tableWake':
-      // nft takes away what flags it does not name.
-      return `add table ${at(op)}`;
     case 'tableDelete':
       return `delete table ${at(op)}`;
     case 'chainAdd':

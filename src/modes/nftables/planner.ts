@@ -17,6 +17,7 @@ import type {
 } from '../mode.ts';
 import { AffinityKeeper } from './affinity.ts';
 import { ChainClasses } from './chain-classes.ts';
+import { fixedChains } from './chains.ts';
 import { Deferred } from './deferred.ts';
 import { pruneFrontends, Repair, repairFrontend } from './frontend-repair.ts';
 import { FrontendWriter } from './frontend-writer.ts';
@@ -26,7 +27,7 @@ import { type SetDefinitions, setDefinitions } from './layout.ts';
 import { NFTablesObservation } from './observation.ts';
 import {
   environmentId,
-  isDormant,
+  isHooked,
   isIntact,
   isUsable,
   pruneShared,
@@ -68,8 +69,8 @@ export class NFTablesPlanner implements Planner {
   #observation: NFTablesObservation | undefined;
   /** The next batch deletes a table that packets meet, and makes it anew. */
   #replacing = false;
-  /** Dormant: packets are not to meet the table yet (see `sleep`). */
-  #tableIs: 'awake' | 'dormant' = 'awake';
+  /** The table has no base chains, so that no packet meets it yet (see `sleep`). */
+  #isAsleep = false;
 
   constructor(config: ModeConfig, environment: Environment) {
     this.family = config.family;
@@ -146,15 +147,18 @@ export class NFTablesPlanner implements Planner {
   }
 
   sleep(found: Observation): boolean {
-    const observed = own(found);
-    if (observed.table && !isDormant(observed)) return false;
-    this.#tableIs = 'dormant';
+    if (isHooked(own(found))) return false;
+    this.#isAsleep = true;
     return true;
   }
 
   wake(): void {
-    this.#tableIs = 'awake';
-    this.#table.wakeTable();
+    this.#isAsleep = false;
+    for (const chain of fixedChains(this.#config, this.#environment)) {
+      if (chain.base === undefined) continue;
+      this.#table.putChain(chain);
+      this.#observation?.touched.add(chain.name);
+    }
   }
 
   #writeEnvironment(): void {
@@ -258,7 +262,7 @@ export class NFTablesPlanner implements Planner {
   #startAnew(found: NFTablesObservation): void {
     this.#table = new TableWriter(this.family, this.#sets);
     if (found.table) this.#table.deleteTable();
-    this.#replacing = found.table && !isDormant(found);
+    this.#replacing = found.table;
     found.clear();
     this.#deferred.keep(() => false);
     this.#environmentBefore = undefined;
@@ -293,7 +297,7 @@ export class NFTablesPlanner implements Planner {
       chains: this.#chains,
       shared: this.#shared,
       deferred: this.#deferred,
-      table: this.#tableIs,
+      isAsleep: this.#isAsleep,
     };
   }
 }

@@ -7,8 +7,9 @@ import {
   isFilledAsWanted,
   isHookedAsWanted,
 } from '../../kernel/nft/chain.ts';
-import { NFT_SET_ELEM_INTERVAL_END, NFT_TABLE_F_DORMANT } from '../../kernel/nft/constants.ts';
+import { NFT_SET_ELEM_INTERVAL_END } from '../../kernel/nft/constants.ts';
 import { isSetAsWanted, type SetDefinition } from '../../kernel/nft/sets.ts';
+import { unknownIndex } from '../../kernel/ops.ts';
 import { addressBytes } from '../../state/address.ts';
 import { mergeCIDRs, successor } from '../../state/interval.ts';
 import type { Counter } from '../counter.ts';
@@ -31,7 +32,8 @@ export interface Wanted {
   readonly chains: Counter<ChainDefinition>;
   readonly shared: Readonly<Record<SharedSet, Counter<Uint8Array>>>;
   readonly deferred: Deferred;
-  readonly table: 'awake' | 'dormant';
+  /** No packet is to meet the table: base chains are not wanted yet. */
+  readonly isAsleep: boolean;
 }
 
 /** Stands for the environment among the ids that batches have written (`touched`). */
@@ -39,16 +41,17 @@ export const environmentId = 'environment';
 
 /** Whether table, sets and hooks are as the layout wants them. */
 export function isIntact(found: NFTablesObservation, sets: SetDefinitions): boolean {
-  // Another flag would make the table that of a process that owns it.
+  // A flag would make the table dormant, or that of a process that owns it.
   return (
     found.table &&
-    (found.tableFlags === 0 || isDormant(found)) &&
+    found.tableFlags === 0 &&
     setNames.every((name) => isSetIntact(found, sets[name]))
   );
 }
 
-export function isDormant({ table, tableFlags }: NFTablesObservation): boolean {
-  return table && tableFlags === NFT_TABLE_F_DORMANT;
+/** Whether packets meet anything of the table. */
+export function isHooked({ chains }: NFTablesObservation): boolean {
+  return [...chains.values()].some(({ hook }) => hook !== unknownIndex);
 }
 
 function isSetIntact(found: NFTablesObservation, definition: SetDefinition): boolean {
@@ -68,9 +71,10 @@ function isHookIntact(found: NFTablesObservation, chain: ChainDefinition): boole
 }
 
 /** All chains, a jump's target before the jump. */
-function wantedChains({ config, environment, chains }: Wanted): ChainDefinition[] {
+function wantedChains({ config, environment, chains, isAsleep }: Wanted): ChainDefinition[] {
+  const fixed = fixedChains(config, environment).filter(({ base }) => !isAsleep || !base);
   const treatments = [...chains.entries()].map(([, { value }]) => value);
-  return [...fixedChains(config, environment), ...treatments];
+  return [...fixed, ...treatments];
 }
 
 export async function repairFixed(
@@ -81,12 +85,9 @@ export async function repairFixed(
 ): Promise<Drift> {
   const drift: Counts = { missing: 0, wrong: 0, unwanted: 0 };
   if (!found.table) {
-    table.addTable(wanted.table);
+    table.addTable();
     for (const name of setNames) table.addSet(wanted.sets[name]);
     drift.missing += 1 + setNames.length;
-  } else if (isDormant(found) && wanted.table === 'awake') {
-    table.wakeTable();
-    drift.wrong += 1;
   }
   const { chains, deferred } = wanted;
   const environmentDone = found.touched.has(environmentId);

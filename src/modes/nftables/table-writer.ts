@@ -32,13 +32,8 @@ export class TableWriter {
     return this.#writer.byteLength + this.lanes.byteLength;
   }
 
-  addTable(is: 'awake' | 'dormant'): void {
-    const kind = is === 'awake' ? 'tableAdd' : 'dormantTableAdd';
-    this.#write(kind, { ...this.#inTable(), comment: tableComment });
-  }
-
-  wakeTable(): void {
-    this.#write('tableWake', this.#inTable());
+  addTable(): void {
+    this.#write('tableAdd', { ...this.#inTable(), comment: tableComment });
   }
 
   deleteTable(): void {

@@ -24,7 +24,8 @@ describe('the proxy', () => {
     app.source.say(...web);
     app.source.listed('nodes', 'servicecidrs', 'services');
     await quiet();
-    expect(app.kernel.table(NFPROTO.IPv4, 'fairlead')?.dormant).toBe(true);
+    const { chains } = app.kernel.table(NFPROTO.IPv4, 'fairlead')!;
+    expect([...chains.values()].filter(({ base }) => base !== undefined)).toEqual([]);
     expect(app.services).toEqual([]);
     app.source.listed('endpointslices');
     await quiet();

@@ -1,12 +1,9 @@
 /** What a start does while the lists still stream in. */
 import { describe, expect, it } from 'vitest';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
-import { nftOps } from '../../../src/kernel/ops.ts';
-import { RecordWriter } from '../../../src/kernel/records.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { quiet } from './double.ts';
 import { type NFTablesWorld, nftablesWorld } from './nftables-world.ts';
-import { webService } from './world.ts';
 
 /** So many Services wait while lists stream in, because more of their slices may come. */
 const spared = 64;
@@ -33,8 +30,10 @@ function endpoints(kernel: FakeKernel): number {
   return pools.reduce((sum, { elements }) => sum + elements.size, 0);
 }
 
-function isDormant(kernel: FakeKernel): boolean | undefined {
-  return kernel.table(NFPROTO.IPv4, 'fairlead')?.dormant;
+/** Whether packets meet the table. */
+function isHooked(kernel: FakeKernel): boolean {
+  const { chains } = kernel.table(NFPROTO.IPv4, 'fairlead')!;
+  return [...chains.values()].some(({ base }) => base !== undefined);
 }
 
 /** Where a client of `web-NUMBER` ends up. */
@@ -44,17 +43,11 @@ function connect(kernel: FakeKernel, number: number): string {
   return kernel.evaluate({ ...packet, daddr, iif: 'eth0', random: 0 }).to;
 }
 
-function foreign(kernel: FakeKernel, kind: 'dormantTableAdd'): void {
-  const writer = new RecordWriter(nftOps);
-  writer.write(kind, { family: NFPROTO.IPv4, table: 'fairlead', comment: '' });
-  kernel.foreign(writer.finish());
-}
-
 describe('while lists stream in', () => {
-  it('fills a dormant table, and wakes it when all is known', async () => {
+  it('fills a table that no packet meets, and wakes it when all is known', async () => {
     const world = await streaming();
     const { kernel } = world;
-    expect(isDormant(kernel)).toBe(true);
+    expect(isHooked(kernel)).toBe(false);
     expect(endpoints(kernel)).toBe(10);
     expect(connect(kernel, 3)).toBe('10.96.0.3:80');
     expect(world.loop.settled).toBe(false);
@@ -63,7 +56,7 @@ describe('while lists stream in', () => {
 
     world.synced();
     await world.clock.pass(0);
-    expect(isDormant(kernel)).toBe(false);
+    expect(isHooked(kernel)).toBe(true);
     expect(endpoints(kernel)).toBe(10 + spared);
     expect(connect(kernel, 3)).toBe('10.244.0.3:8080');
     expect(world.loop.settled).toBe(true);
@@ -121,14 +114,14 @@ describe('while lists stream in', () => {
     await second.stop();
   });
 
-  it('goes on with a dormant table that a process left which died', async () => {
+  it('goes on with such a table that a process left which died', async () => {
     const first = await streaming();
     const { kernel } = first;
     await first.stop();
-    expect(isDormant(kernel)).toBe(true);
+    expect(isHooked(kernel)).toBe(false);
 
     const second = await streaming(kernel);
-    expect(isDormant(kernel)).toBe(true);
+    expect(isHooked(kernel)).toBe(false);
     expect(connect(kernel, 3)).toBe('10.96.0.3:80');
     second.synced();
     await second.clock.pass(0);
@@ -140,14 +133,14 @@ describe('while lists stream in', () => {
   it('wakes the table later when the kernel refuses at first', async () => {
     const world = await streaming();
     const { kernel } = world;
-    kernel.failNext({ code: 'ENOMEM', forKind: 'tableWake', times: 2 });
+    kernel.failNext({ code: 'ENOMEM', forKind: 'baseChainAdd', times: 2 });
     world.synced();
     await world.clock.pass(0);
-    expect(isDormant(kernel)).toBe(true);
+    expect(isHooked(kernel)).toBe(false);
     expect(world.kinds('failed')).toHaveLength(2);
     expect(world.loop.settled).toBe(false);
     await world.clock.pass(1000);
-    expect(isDormant(kernel)).toBe(false);
+    expect(isHooked(kernel)).toBe(true);
     expect(connect(kernel, 3)).toBe('10.244.0.3:8080');
     expect(world.loop.settled).toBe(true);
     await world.stop();
@@ -163,9 +156,9 @@ describe('while lists stream in', () => {
     };
     let churning = setImmediate(churn);
     world.synced();
-    while (isDormant(world.kernel) && last < 1000) await new Promise(setImmediate);
+    while (!isHooked(world.kernel) && last < 1000) await new Promise(setImmediate);
     clearImmediate(churning);
-    expect(isDormant(world.kernel)).toBe(false);
+    expect(isHooked(world.kernel)).toBe(true);
     await world.stop();
   });
 
@@ -182,25 +175,6 @@ describe('while lists stream in', () => {
     expect(connect(kernel, 4)).toBe('10.244.0.4:8080');
     await world.clock.pass(60_000);
     expect(connect(kernel, 3)).toBe('10.244.0.3:8080');
-    await world.stop();
-  });
-});
-
-describe('a table that others put to sleep', () => {
-  it('is woken by the next audit, as it stands', async () => {
-    const world = nftablesWorld(new FakeKernel());
-    world.setService(webService('web-1', 1));
-    world.setEndpoints('web-1', '10.244.0.1');
-    await world.start();
-    const { kernel } = world;
-    expect(connect(kernel, 1)).toBe('10.244.0.1:8080');
-    foreign(kernel, 'dormantTableAdd');
-    expect(connect(kernel, 1)).toBe('10.96.0.1:80');
-    const { writes } = kernel;
-    await world.clock.pass(11_000);
-    expect(connect(kernel, 1)).toBe('10.244.0.1:8080');
-    expect(kernel.writes - writes).toBe(1);
-    expect(world.kinds('drift').at(-1)).toMatchObject({ drift: { wrong: 1, missing: 0 } });
     await world.stop();
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { ApplyResult } from '../../../src/kernel/kernel.ts';
-import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
+import { NF_INET, NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import type { SyncEvent } from '../../../src/sync/events.ts';
 import { batch } from '../../conformance/ops.ts';
@@ -70,9 +70,11 @@ describe('the size of batches', () => {
     };
     const services = (): number => kernel.elements(NFPROTO.IPv4, 'fairlead', 'services').length;
     const table = { family: NFPROTO.IPv4, table: 'fairlead' };
+    const hook = { type: 'filter', hook: NF_INET.LOCAL_IN, priority: 0 };
     const replace = batch(
       { kind: 'tableDelete', ...table },
       { kind: 'tableAdd', ...table, comment: '' },
+      { kind: 'baseChainAdd', ...table, chain: 'a', ...hook, policy: 1, comment: '' },
     );
     const world = await start();
     expect(kernel.commits).toBeGreaterThan(3);

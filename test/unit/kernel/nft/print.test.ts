@@ -127,8 +127,6 @@ describe('an op in words', () => {
   const cases: [string, NftOp][] = [
     ['# only if the generation is 7', { kind: 'generationExpect', generation: 7 }],
     ['add table ip t', { kind: 'tableAdd', ...t, comment: '' }],
-    ['add table ip t { flags dormant ; }', { kind: 'dormantTableAdd', ...t, comment: '' }],
-    ['add table ip t', { kind: 'tableWake', ...t }],
     [
       'add table ip6 t { comment "hi" ; }',
       { kind: 'tableAdd', family: 10, table: 't', comment: 'hi' },
