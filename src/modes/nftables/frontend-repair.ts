@@ -147,6 +147,37 @@ function repairRefusal(
   count(drift, has, wanted);
 }
 
+/** What verdicts of ours may be, in each kind of map. */
+const usual = {
+  verdict: /^goto (nodeport-)?(cluster|external)-/,
+  learn: /^goto learn-/,
+  refusal: new RegExp(`^(drop|goto ${rejectChain})$`),
+} as const;
+
+/**
+ * Deletes verdicts that lead where ours never do. To be done before rules are put back: the kernel
+ * refuses a rule that can be reached from a hook that it is not for.
+ */
+export async function deleteForeignVerdicts(
+  { lanes, drift }: Pick<Repair, 'lanes' | 'drift'>,
+  found: NFTablesObservation,
+  pause: Pause,
+): Promise<void> {
+  for (const [id, held] of found.frontends) {
+    const rest = pause();
+    if (rest !== undefined) await rest;
+    if (found.touched.has(id)) continue;
+    for (const part of ['verdict', 'learn', 'refusal'] as const) {
+      if (held[part] === undefined || usual[part].test(held[part])) continue;
+      const { place, key } = locationOf(id);
+      const map = { verdict: place.verdicts, learn: place.learn, refusal: place.noEndpoints }[part];
+      lanes.to('delete', map, '').key(key);
+      held[part] = undefined;
+      drift.unwanted += 1;
+    }
+  }
+}
+
 function goTo(chain: string): string {
   return printVerdict(VERDICT.goto, chain);
 }

@@ -17,7 +17,7 @@ import { binary, bytesOf } from '../elements.ts';
 import type { Drift, Environment, ModeConfig, Pause } from '../mode.ts';
 import { fixedChains } from './chains.ts';
 import type { Deferred } from './deferred.ts';
-import type { Counts } from './frontend-repair.ts';
+import { type Counts, deleteForeignVerdicts } from './frontend-repair.ts';
 import type { Lanes } from './lanes.ts';
 import { type SetDefinitions, setFields, setNames } from './layout.ts';
 import type { NFTablesObservation } from './observation.ts';
@@ -97,6 +97,9 @@ export async function repairFixed(
     if (environmentDone && environmentChains.has(name)) continue;
     deferred.reviveChain(name);
     repairChain(table, found, chain, drift);
+  }
+  if (drift.missing + drift.wrong > 0) {
+    await deleteForeignVerdicts({ lanes: table.lanes, drift }, found, pause);
   }
   if (!environmentDone) {
     repairServiceCIDRs(table.lanes, wanted, found, drift);

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { KernelError } from '../../../../src/kernel/errors.ts';
-import { NFPROTO } from '../../../../src/kernel/nft/constants.ts';
+import { NFPROTO, VERDICT } from '../../../../src/kernel/nft/constants.ts';
 import { compileRule, jump } from '../../../../src/kernel/nft/rule.ts';
 import { ElementShape, type NftOp } from '../../../../src/kernel/ops.ts';
 import { noPause } from '../../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
-import { batch } from '../../../conformance/ops.ts';
+import { batch, bytes, verdict } from '../../../conformance/ops.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 import { all, clusterIP, config, environment, forwarding, pool } from './forwardings.ts';
 import { freshRuleset, noDrift, Rig } from './rig.ts';
@@ -226,6 +226,18 @@ describe('a repair', () => {
     const at = { family: NFPROTO.IPv4, table: 'fairlead' };
     rig.kernel.foreign(batch({ kind: 'elementsAdd', ...at, ...set, count: 1, entries }));
     expect((await rig.audit()).unwanted).toBe(1);
+    rig.drain();
+    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
+  });
+
+  it('puts a rule back although a verdict of somebody leads to it from the wrong hook', async () => {
+    const rig = await started(forwarding('web', pool(1, 2)));
+    const at = { family: NFPROTO.IPv4, table: 'fairlead' };
+    const set = { set: 'no-endpoint-services', shape: ElementShape.verdict, keyLength: 12 };
+    const entries = bytes('0a600009', '06000000', '00500000', verdict(VERDICT.goto, 'pick-2-e'));
+    const add = { kind: 'elementsAdd', ...at, ...set, dataLength: 0, count: 1, entries } as const;
+    rig.kernel.foreign(batch({ kind: 'chainFlush', ...at, chain: 'pick-2-e' }, add));
+    expect(await rig.audit()).toMatchObject({ wrong: 1, unwanted: 1 });
     rig.drain();
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
   });
