@@ -41,7 +41,7 @@ export interface FamilySyncOptions {
   readonly follower?: ForwardingFollower;
 }
 
-/** While lists stream in nobody waits for what is written, and few large batches cost least. */
+/** From sync to sync while lists stream in: few large batches cost least, and nobody waits yet. */
 const aheadPeriodMs = 250;
 
 export class FamilySync {
@@ -295,9 +295,8 @@ export class FamilySync {
     this.#planEnvironment();
     const options = this.#repairOptions;
     const { drift, failure } = await repairAll(options, found, targets, causes, purpose);
-    if (isDrift(drift)) {
-      this.#options.observer({ kind: 'drift', family: this.family, purpose, drift });
-    }
+    const { family } = this;
+    if (isDrift(drift)) this.#options.observer({ kind: 'drift', family, purpose, drift });
     return failure;
   }
 
@@ -319,7 +318,8 @@ export class FamilySync {
     const ok = failure === undefined;
     if (ok) {
       this.#environmentInForce = true;
-      this.#nextSyncMs = now + (this.#isAsleep ? aheadPeriodMs : settings.minSyncPeriodMs);
+      const aheadMs = startedMs + aheadPeriodMs;
+      this.#nextSyncMs = this.#isAsleep ? aheadMs : now + settings.minSyncPeriodMs;
     } else {
       await this.#failed(failure, purpose);
     }
