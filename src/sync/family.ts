@@ -168,7 +168,7 @@ export class FamilySync {
     if (signal.aborted) return;
     signal.addEventListener('abort', stop, { once: true });
     await this.#runAhead();
-    if (this.#recoverAtMs !== undefined) this.#request();
+    if (this.#recoverAtMs !== undefined || this.#hasWork) this.#request();
     while (!this.#stopping) await this.#step();
   }
 
@@ -391,7 +391,7 @@ export class FamilySync {
   }
 
   #request(): void {
-    if (!this.#queued) {
+    if (!this.#queued && this.#isListed) {
       this.#queued = true;
       this.#options.observer({ kind: 'queued', family: this.family });
     }

@@ -108,6 +108,8 @@ describe('while lists stream in', () => {
     await second.clock.pass(60_000);
     expect(kernel.commits).toBe(commits);
     expect(connect(kernel, 1)).toBe('10.244.0.1:8080');
+    // Health would take it that this process does not keep up.
+    expect(second.kinds('queued')).toEqual([]);
     second.synced();
     await second.clock.pass(0);
     expect(connect(kernel, 1)).toBe('10.244.9.1:8080');
