@@ -1,22 +1,13 @@
 /** A world whose kernel is the fake one, in mode nftables. */
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import type { FakeKernel } from '../../fake/kernel.ts';
+import { config } from '../modes/nftables/forwardings.ts';
 import { World } from './world.ts';
 
 export type NFTablesWorld = World<FakeKernel>;
 
 export function nftablesWorld(kernel: FakeKernel, batchBytesMax = 2000): NFTablesWorld {
   return new World({ batchBytesMax }, kernel, (environment) =>
-    nftablesMode.planner(
-      {
-        family: 'IPv4',
-        masqueradeAll: false,
-        masqueradeMark: 0x4000,
-        localhostNodePorts: false,
-        dropInvalid: true,
-        localDetector: { kind: 'none' },
-      },
-      environment,
-    ),
+    nftablesMode.planner(config, environment),
   );
 }
