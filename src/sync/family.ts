@@ -68,7 +68,7 @@ export class FamilySync {
   /** All is wanted that is to be; before that it only grows. */
   #isListed = false;
   /** No packet meets what is written. */
-  #isAsleep = false;
+  #isConcealed = false;
   #started = false;
   #stopping = false;
   /** `Clock.now` when the kernel is to be read and repaired; undefined = it is as we believe. */
@@ -175,25 +175,25 @@ export class FamilySync {
   /** Until all is listed, and what was written ahead of that is in force. */
   async #runAhead(): Promise<void> {
     const ahead = await this.#snapshots.begin();
-    if (!this.#isListed && ahead !== undefined && this.#planner.sleep?.(ahead.found) === true) {
-      this.#isAsleep = true;
+    if (!this.#isListed && ahead !== undefined && this.#planner.conceal?.(ahead.found) === true) {
+      this.#isConcealed = true;
       this.#reports.hold();
     }
     while (!this.#isListed && !this.#stopping) {
-      await (this.#isAsleep ? this.#step() : this.#wait(undefined));
+      await (this.#isConcealed ? this.#step() : this.#wait(undefined));
     }
-    if (!this.#isAsleep) return;
+    if (!this.#isConcealed) return;
     // Once: what is wanted after this is a change like any other.
     if (this.#recoverAtMs === undefined) await this.#sync();
     while (this.#recoverAtMs !== undefined && !this.#stopping) await this.#step();
-    if (!this.#stopping) await this.#wake();
+    if (!this.#stopping) await this.#reveal();
   }
 
-  async #wake(): Promise<void> {
+  async #reveal(): Promise<void> {
     const startedMs = this.#options.clock.now();
-    this.#planner.wake?.();
+    this.#planner.reveal?.();
     const failure = await this.#applier.finish('start');
-    this.#isAsleep = false;
+    this.#isConcealed = false;
     this.#reports.release();
     await this.#finished('start', startedMs, failure);
   }
@@ -319,7 +319,7 @@ export class FamilySync {
     if (ok) {
       this.#environmentInForce = true;
       const aheadMs = startedMs + aheadPeriodMs;
-      this.#nextSyncMs = this.#isAsleep ? aheadMs : now + settings.minSyncPeriodMs;
+      this.#nextSyncMs = this.#isConcealed ? aheadMs : now + settings.minSyncPeriodMs;
     } else {
       await this.#failed(failure, purpose);
     }
@@ -338,7 +338,7 @@ export class FamilySync {
    * would come too late to be judged.
    */
   #tellSettled(): void {
-    if (this.#recoverAtMs !== undefined || this.#planner.sweepDue || this.#isAsleep) return;
+    if (this.#recoverAtMs !== undefined || this.#planner.sweepDue || this.#isConcealed) return;
     this.#options.follower?.settled(this.#plannedEnvironment.nodePortAddresses);
   }
 

@@ -69,8 +69,8 @@ export class NFTablesPlanner implements Planner {
   #observation: NFTablesObservation | undefined;
   /** The next batch deletes a table that packets meet, and makes it anew. */
   #replacing = false;
-  /** The table has no base chains, so that no packet meets it yet (see `sleep`). */
-  #isAsleep = false;
+  /** The table has no base chains, so that no packet meets it yet (see `conceal`). */
+  #isConcealed = false;
 
   constructor(config: ModeConfig, environment: Environment) {
     this.family = config.family;
@@ -146,14 +146,14 @@ export class NFTablesPlanner implements Planner {
     return batch;
   }
 
-  sleep(found: Observation): boolean {
+  conceal(found: Observation): boolean {
     if (isHooked(own(found))) return false;
-    this.#isAsleep = true;
+    this.#isConcealed = true;
     return true;
   }
 
-  wake(): void {
-    this.#isAsleep = false;
+  reveal(): void {
+    this.#isConcealed = false;
     for (const chain of fixedChains(this.#config, this.#environment)) {
       if (chain.base === undefined) continue;
       this.#table.putChain(chain);
@@ -297,7 +297,7 @@ export class NFTablesPlanner implements Planner {
       chains: this.#chains,
       shared: this.#shared,
       deferred: this.#deferred,
-      isAsleep: this.#isAsleep,
+      isConcealed: this.#isConcealed,
     };
   }
 }

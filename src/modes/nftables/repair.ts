@@ -33,7 +33,7 @@ export interface Wanted {
   readonly shared: Readonly<Record<SharedSet, Counter<Uint8Array>>>;
   readonly deferred: Deferred;
   /** No packet is to meet the table: base chains are not wanted yet. */
-  readonly isAsleep: boolean;
+  readonly isConcealed: boolean;
 }
 
 /** Stands for the environment among the ids that batches have written (`touched`). */
@@ -71,8 +71,8 @@ function isHookIntact(found: NFTablesObservation, chain: ChainDefinition): boole
 }
 
 /** All chains, a jump's target before the jump. */
-function wantedChains({ config, environment, chains, isAsleep }: Wanted): ChainDefinition[] {
-  const fixed = fixedChains(config, environment).filter(({ base }) => !isAsleep || !base);
+function wantedChains({ config, environment, chains, isConcealed }: Wanted): ChainDefinition[] {
+  const fixed = fixedChains(config, environment).filter(({ base }) => !isConcealed || !base);
   const treatments = [...chains.entries()].map(([, { value }]) => value);
   return [...fixed, ...treatments];
 }

@@ -44,7 +44,7 @@ function connect(kernel: FakeKernel, number: number): string {
 }
 
 describe('while lists stream in', () => {
-  it('fills a table that no packet meets, and wakes it when all is known', async () => {
+  it('fills a table that no packet meets, and reveals it when all is known', async () => {
     const world = await streaming();
     const { kernel } = world;
     expect(isHooked(kernel)).toBe(false);
@@ -68,14 +68,14 @@ describe('while lists stream in', () => {
     await world.clock.pass(5000);
     world.synced();
     await world.clock.pass(0);
-    const wokenMs = world.clock.now();
+    const revealedMs = world.clock.now();
     const kinds = world.events.map(({ kind }) => kind);
     expect(kinds.indexOf('queued')).toBeLessThan(kinds.indexOf('committed'));
     expect(kinds.at(-1)).toBe('done');
     expect(world.kinds('done')).toMatchObject([{ purpose: 'start', ok: true }]);
     const batches = world.events.filter((event) => event.kind === 'committed');
     expect(batches.reduce((sum, { forwardings }) => sum + forwardings, 0)).toBe(10 + spared);
-    for (const { stages } of batches) expect(stages?.committedMs ?? wokenMs).toBe(wokenMs);
+    for (const { stages } of batches) expect(stages?.committedMs ?? revealedMs).toBe(revealedMs);
     await world.stop();
   });
 
@@ -132,7 +132,7 @@ describe('while lists stream in', () => {
     await second.stop();
   });
 
-  it('wakes the table later when the kernel refuses at first', async () => {
+  it('reveals the table later when the kernel refuses at first', async () => {
     const world = await streaming();
     const { kernel } = world;
     kernel.failNext({ code: 'ENOMEM', forKind: 'baseChainAdd', times: 2 });
@@ -148,7 +148,7 @@ describe('while lists stream in', () => {
     await world.stop();
   });
 
-  it('wakes the table although changes never cease', async () => {
+  it('reveals the table although changes never cease', async () => {
     const world = await streaming();
     let last = 0;
     const churn = (): void => {
