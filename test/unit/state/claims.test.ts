@@ -27,6 +27,12 @@ const young = service({
   clusterIPs: ['10.96.0.2'],
   externalIPs: [shared],
 });
+const third = service({
+  name: 'third',
+  createdMs: 3,
+  clusterIPs: ['10.96.0.3'],
+  externalIPs: [shared],
+});
 
 /** Claims for each Service in turn, and for those that have to claim again, as a sync would. */
 function settle(claims: Claims, ...services: Service[]): Record<string, string[]> {
@@ -104,13 +110,6 @@ describe('a frontend that two Services claim', () => {
 
   it('goes to the next best when the holder is deleted, or claims it no longer', () => {
     const claims = new Claims();
-    const third = {
-      ...young,
-      key: 'ns/third',
-      name: 'third',
-      createdMs: 3,
-      clusterIPs: [address('10.96.0.3')],
-    };
     settle(claims, old, young, third);
     expect(claims.release('ns/old')).toEqual(['ns/young']);
     expect(settle(claims, young, third)).toMatchObject({
@@ -138,13 +137,6 @@ describe('a frontend that two Services claim', () => {
     const claims = new Claims();
     claims.claim(young, resolved(young));
     claims.claim(old, resolved(old));
-    const third = {
-      ...young,
-      key: 'ns/third',
-      name: 'third',
-      createdMs: 3,
-      clusterIPs: [address('10.96.0.3')],
-    };
     claims.claim(third, resolved(third));
     const modest = { ...young, externalIPs: [] };
     expect(claims.claim(modest, resolved(modest)).again).toEqual(['ns/old']);
