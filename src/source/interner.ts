@@ -5,52 +5,76 @@ export function lasting<T>(list: readonly T[]): readonly T[] {
   return list.length === 0 ? none : list.slice();
 }
 
+/** What an entry takes besides its text, roughly. */
+const entryBytes = 100;
+
+/** Longer lists are seldom the same twice, and one of them takes the room of thousands. */
+const listMax = 16;
+
 /**
  * Gives equal strings one identity. 44,000 Services name a few port lists and a few thousand
  * namespaces; without this each of them keeps its own copy. Not for what is mostly different: what
  * remembering it takes is as much as a copy.
  *
- * Bounded: when it is full it forgets everything. That costs sharing for a while, never
- * correctness, and a cluster whose names churn for months does not grow it.
+ * Bounded in bytes: when it is full it forgets everything. That costs sharing for a while, never
+ * correctness, and neither a cluster whose names churn for months nor one large Service that
+ * changes twice a second grows it.
  */
 export class Interner {
   readonly #strings = new Map<string, string>();
   readonly #lists = new Map<string, readonly string[]>();
   readonly #records = new Map<string, readonly unknown[]>();
-  readonly #capacity: number;
+  readonly #bytesMax: number;
+  #bytes = 0;
 
-  constructor(capacity = 100_000) {
-    this.#capacity = capacity;
+  constructor(bytesMax = 2 * 1024 * 1024) {
+    this.#bytesMax = bytesMax;
+  }
+
+  /** What it remembers, as an estimate. */
+  get bytes(): number {
+    return this.#bytes;
   }
 
   string(text: string): string {
     const known = this.#strings.get(text);
     if (known !== undefined) return known;
-    if (this.#strings.size >= this.#capacity) this.#strings.clear();
+    this.#makeRoom(text.length);
     this.#strings.set(text, text);
     return text;
   }
 
-  /** The one frozen list with these strings in this order. */
+  /** The one frozen list with these strings in this order, unless it is long. */
   list(texts: readonly string[]): readonly string[] {
+    if (texts.length > listMax) return lasting(texts);
     const key = JSON.stringify(texts);
     const known = this.#lists.get(key);
     if (known !== undefined) return known;
-    if (this.#lists.size >= this.#capacity) this.#lists.clear();
+    this.#makeRoom(2 * key.length);
     const list = Object.freeze(texts.map((text) => this.string(text)));
     this.#lists.set(key, list);
     return list;
   }
 
-  /** The one list of plain records, all of one type, with this content. */
+  /** The one list of plain records, all of one type, with this content, unless it is long. */
   records<T extends object>(records: readonly T[]): readonly T[] {
     if (records.length === 0) return none;
+    if (records.length > listMax) return lasting(records);
     const key = JSON.stringify(records);
     const known = this.#records.get(key);
     if (known !== undefined) return known as readonly T[];
-    if (this.#records.size >= this.#capacity) this.#records.clear();
+    this.#makeRoom(2 * key.length);
     const list = lasting(records);
     this.#records.set(key, list);
     return list;
+  }
+
+  #makeRoom(bytes: number): void {
+    this.#bytes += bytes + entryBytes;
+    if (this.#bytes <= this.#bytesMax) return;
+    this.#strings.clear();
+    this.#lists.clear();
+    this.#records.clear();
+    this.#bytes = bytes + entryBytes;
   }
 }

@@ -189,10 +189,24 @@ export function formatCIDR(cidr: CIDR): string {
   return `${formatAddress(cidr.address.bytes)}/${cidr.prefixLength}`;
 }
 
-export function cidrContains(cidr: CIDR, address: Address): boolean {
-  if (cidr.address.family !== address.family) return false;
-  const masked = maskAddress(address, cidr.prefixLength);
-  return masked.bytes.every((byte, i) => byte === cidr.address.bytes[i]);
+/** A value that only equal addresses share: for IPv4 the number, first octet highest. */
+export function addressKey({ family, bytes }: Address): number | string {
+  if (family === 'IPv6') return Buffer.from(bytes).toString('latin1');
+  return ((bytes[0]! << 24) | (bytes[1]! << 16) | (bytes[2]! << 8) | bytes[3]!) >>> 0;
+}
+
+/** A value that only equal blocks of one family share. */
+export function cidrKey({ address, prefixLength }: CIDR): number | string {
+  const key = addressKey(address);
+  return typeof key === 'number' ? key * 64 + prefixLength : `${prefixLength}/${key}`;
+}
+
+export function cidrContains({ address: block, prefixLength }: CIDR, address: Address): boolean {
+  if (block.family !== address.family) return false;
+  const whole = prefixLength >> 3;
+  for (let i = 0; i < whole; i += 1) if (block.bytes[i] !== address.bytes[i]) return false;
+  const rest = prefixLength & 7;
+  return rest === 0 || (block.bytes[whole]! ^ address.bytes[whole]!) >> (8 - rest) === 0;
 }
 
 /** The last address of `cidr`. */

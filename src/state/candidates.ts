@@ -29,47 +29,88 @@ interface Run {
   readonly number: number;
 }
 
-/** `zone` is this node's; empty = none, which no hint names. */
-export function gatherCandidates(
-  family: Family,
-  port: ServicePort,
-  slices: readonly EndpointSlice[],
-  zone: string,
-): Candidates {
-  const runs: Run[] = [];
-  let count = 0;
-  for (const slice of slices) {
-    if (slice.family !== family) continue;
-    for (const { name, protocol, port: number } of slice.ports) {
-      if (name !== port.name || protocol !== port.protocol) continue;
-      runs.push({ slice, number });
-      count += slice.length;
+const noRuns: readonly Run[] = [];
+
+/** Which slices have endpoints of each port of a Service in one family. */
+export class CandidateIndex {
+  readonly #family: Family;
+  /** This node's zone; empty = none, which no hint names. */
+  readonly #zone: string;
+  readonly #runs = new Map<string, Run[]>();
+
+  constructor(family: Family, ports: readonly ServicePort[], zone: string) {
+    this.#family = family;
+    this.#zone = zone;
+    for (const port of ports) this.#runs.set(portKey(port), []);
+  }
+
+  add(slice: EndpointSlice): void {
+    if (slice.family !== this.#family) return;
+    for (const port of slice.ports) {
+      this.#runs.get(portKey(port))?.push({ slice, number: port.port });
     }
   }
-  const packed = new Uint8Array(count * endpointBytes[family]);
-  const flags = new Uint8Array(count);
-  let filled = 0;
-  for (const run of runs) {
-    packRun(run, packed, filled);
-    for (let i = 0; i < run.slice.length; i += 1) {
-      const zones = zoneFlags(run.slice.zoneHints?.[i], zone);
-      flags[filled + i] = run.slice.conditions.charCodeAt(i) | zones;
-    }
-    filled += run.slice.length;
+
+  /** How many endpoints the slices give to the port, repeats included. */
+  count(port: ServicePort): number {
+    let count = 0;
+    for (const { slice } of this.#runsOf(port)) count += slice.length;
+    return count;
   }
-  return sortUnique(family, packed, flags);
+
+  /**
+   * At most `limit` endpoints of the port: those on this node, so that traffic of policy Local is
+   * served where it arrives, and then the first in the order in which slices were added.
+   */
+  gather(port: ServicePort, limit: number = Number.POSITIVE_INFINITY): Candidates {
+    const count = this.count(port);
+    const most = Math.min(count, limit);
+    const packed = new Uint8Array(most * endpointBytes[this.#family]);
+    const flags = new Uint8Array(most);
+    const passes = count > most ? [isLocal, isElsewhere] : [isAny];
+    let filled = 0;
+    for (const chosen of passes) {
+      for (const { slice, number } of this.#runsOf(port)) {
+        for (let i = 0; i < slice.length && filled < most; i += 1) {
+          const conditions = slice.conditions.charCodeAt(i);
+          if (!chosen(conditions)) continue;
+          pack(slice, i, number, packed, filled);
+          flags[filled] = conditions | zoneFlags(slice.zoneHints?.[i], this.#zone);
+          filled += 1;
+        }
+      }
+    }
+    return sortUnique(this.#family, packed, flags);
+  }
+
+  #runsOf(port: ServicePort): readonly Run[] {
+    return this.#runs.get(portKey(port)) ?? noRuns;
+  }
 }
 
-function packRun({ slice, number }: Run, packed: Uint8Array, first: number): void {
-  const stride = endpointBytes[slice.family];
+/** Name and protocol identify a port within a Service and within a slice. */
+export function portKey({ name, protocol }: Pick<ServicePort, 'name' | 'protocol'>): string {
+  return `${protocol}/${name}`;
+}
+
+const isAny = (): boolean => true;
+const isLocal = (conditions: number): boolean => (conditions & Condition.local) !== 0;
+const isElsewhere = (conditions: number): boolean => !isLocal(conditions);
+
+/** Writes endpoint `index` of a slice where endpoint `at` of a list is. */
+function pack(
+  slice: EndpointSlice,
+  index: number,
+  number: number,
+  packed: Uint8Array,
+  at: number,
+): void {
   const width = addressBytes[slice.family];
-  for (let i = 0; i < slice.length; i += 1) {
-    const to = (first + i) * stride;
-    const from = i * width;
-    for (let b = 0; b < width; b += 1) packed[to + b] = slice.addresses.charCodeAt(from + b);
-    packed[to + width] = number >> 8;
-    packed[to + width + 1] = number & 0xff;
-  }
+  const to = at * endpointBytes[slice.family];
+  const from = index * width;
+  for (let b = 0; b < width; b += 1) packed[to + b] = slice.addresses.charCodeAt(from + b);
+  packed[to + width] = number >> 8;
+  packed[to + width + 1] = number & 0xff;
 }
 
 function zoneFlags(hints: readonly string[] | undefined, zone: string): number {

@@ -1,6 +1,6 @@
 /** What a Service's traffic policies come to (behaviour document 5.2). */
 import type { Address, Family } from './address.ts';
-import type { Service, ServicePort, TrafficPolicy } from './types.ts';
+import type { Service, TrafficPolicy } from './types.ts';
 
 export interface PortPolicy {
   readonly internal: TrafficPolicy;
@@ -9,18 +9,19 @@ export interface PortPolicy {
 }
 
 /**
- * External IPs make a port externally accessible even when they are not served, as upstream's do
- * with AllowServiceExternalIPs off.
+ * Of ports with a node port (`outside`) and of those without (`inside`). External IPs make a port
+ * externally accessible even when they are not served, as upstream's do with
+ * AllowServiceExternalIPs off.
  */
-export function portPolicy(service: Service, port: ServicePort, family: Family): PortPolicy {
+export function portPolicies(
+  service: Service,
+  family: Family,
+): Readonly<Record<'inside' | 'outside', PortPolicy>> {
+  const internal = service.internalTrafficPolicy;
+  const outside = { internal, external: externalPolicy(service) };
   const accessible =
-    port.nodePort !== 0 ||
-    hasFamily(service.loadBalancerIPs, family) ||
-    hasFamily(service.externalIPs, family);
-  return {
-    internal: service.internalTrafficPolicy,
-    external: accessible ? externalPolicy(service) : undefined,
-  };
+    hasFamily(service.loadBalancerIPs, family) || hasFamily(service.externalIPs, family);
+  return { outside, inside: accessible ? outside : { internal, external: undefined } };
 }
 
 /** Policy Local counts only for Services whose type (or external IPs) the API allows it for. */

@@ -2,10 +2,25 @@
  * From records to Forwardings: every rule of behaviour document section 5, applied once, for all
  * modes. Pure.
  */
-import { type Address, type CIDR, cidrContains, type Family, formatCIDR } from './address.ts';
-import { gatherCandidates } from './candidates.ts';
+import {
+  type Address,
+  addressKey,
+  type CIDR,
+  cidrContains,
+  cidrKey,
+  type Family,
+} from './address.ts';
+import {
+  allotFrontends,
+  countFrontends,
+  type Excess,
+  noLimits,
+  type ServiceLimits,
+  shareOf,
+} from './budget.ts';
+import { CandidateIndex, portKey } from './candidates.ts';
 import { categorise, type Pools } from './categorise.ts';
-import { hasFamily, healthCheckNodePort, type PortPolicy, portPolicy } from './policy.ts';
+import { hasFamily, healthCheckNodePort, type PortPolicy, portPolicies } from './policy.ts';
 import type { EndpointSlice, Forwarding, Frontend, Service, ServicePort } from './types.ts';
 
 /** What a Forwarding depends on besides its Service and EndpointSlices. */
@@ -16,6 +31,15 @@ export interface ResolveContext {
   readonly nodeAddresses: readonly Address[];
   /** False = spec.externalIPs of Services get no frontends (gate AllowServiceExternalIPs). */
   readonly externalIPsEnabled: boolean;
+  /** Default: none. */
+  readonly limits?: ServiceLimits;
+}
+
+/** What a Service means on this node. */
+export interface Resolved {
+  readonly forwardings: Forwarding[];
+  /** What it does not get, because it is too much for one Service. */
+  readonly excess: readonly Excess[];
 }
 
 const families = ['IPv4', 'IPv6'] as const satisfies readonly Family[];
@@ -29,71 +53,198 @@ export function resolve(
   slices: readonly EndpointSlice[],
   context: ResolveContext,
 ): Forwarding[] {
+  const steps = resolveInSteps(service, slices, context);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value.forwardings;
+  }
+}
+
+/**
+ * What `resolve` does, in steps between which others may have their turn: each is a slice or a
+ * port. What it costs grows with what the objects say, and no faster.
+ */
+export function* resolveInSteps(
+  service: Service,
+  slices: readonly EndpointSlice[],
+  context: ResolveContext,
+): Generator<undefined, Resolved> {
   const forwardings: Forwarding[] = [];
+  const excess: Excess[] = [];
+  const ports = firstOfEachName(service.ports);
   for (const family of families) {
     if (!hasFamily(service.clusterIPs, family)) continue;
-    const shared = sharedByPorts(service, family, context);
-    for (const port of service.ports) {
-      if (port !== firstOfItsName(service.ports, port)) continue;
-      const policy = portPolicy(service, port, family);
-      const candidates = gatherCandidates(family, port, slices, context.zone);
-      const pools = categorise(candidates, policy);
-      // Field by field: what is spread into a record is kept in an object beside it.
-      forwardings.push({
-        servicePort: {
-          namespace: service.namespace,
-          name: service.name,
-          port: port.name,
-          protocol: port.protocol,
-        },
-        family,
-        frontends: frontends(service, port, family, treatments(policy, pools), context),
-        cluster: pools.cluster,
-        local: pools.local,
-        hairpin: pools.hairpin,
-        serving: pools.serving,
-        affinityTimeoutSeconds: shared.affinityTimeoutSeconds,
-        sourceRanges: shared.sourceRanges,
-        nodeInSourceRanges: shared.nodeInSourceRanges,
-        healthCheckNodePort: shared.healthCheckNodePort,
-      });
+    yield;
+    const part = new FamilyPart(service, ports, family, context);
+    yield* part.index(slices);
+    for (const port of part.ports) {
+      forwardings.push(part.forwarding(port));
+      yield;
+    }
+    excess.push(...part.excess);
+  }
+  return { forwardings, excess };
+}
+
+/** The API refuses a second port of a name and protocol, hand-written manifests may not. */
+function firstOfEachName(ports: readonly ServicePort[]): readonly ServicePort[] {
+  if (ports.length < 2) return ports;
+  const first = new Map<string, ServicePort>();
+  for (const port of ports) {
+    const key = portKey(port);
+    if (!first.has(key)) first.set(key, port);
+  }
+  return first.size === ports.length ? ports : [...first.values()];
+}
+
+/** A Service in one family: what its ports have in common, within its limits. */
+class FamilyPart {
+  readonly excess: Excess[] = [];
+  /** Those that are served. */
+  readonly ports: readonly ServicePort[];
+  readonly #service: Service;
+  readonly #family: Family;
+  readonly #context: ResolveContext;
+  readonly #addresses: readonly ServiceAddress[];
+  readonly #policies: Readonly<Record<'inside' | 'outside', PortPolicy>>;
+  readonly #shared: SharedByPorts;
+  #candidates: CandidateIndex;
+  /** Frontends at node ports that may still be had. */
+  #nodePortsLeft: number;
+  /** The most endpoints of one port. */
+  #endpointsMax = Number.POSITIVE_INFINITY;
+
+  constructor(
+    service: Service,
+    ports: readonly ServicePort[],
+    family: Family,
+    context: ResolveContext,
+  ) {
+    this.#service = service;
+    this.#family = family;
+    this.#context = context;
+    const addresses = addressesOf(service, family, context.externalIPsEnabled);
+    const { limits = noLimits } = context;
+    const got = allotFrontends(ports, addresses.length, limits.frontends);
+    this.ports = ports.slice(0, got.ports);
+    this.#addresses = addresses.slice(0, got.addresses);
+    this.#nodePortsLeft = got.nodePorts;
+    const asked = allotFrontends(ports, addresses.length, noLimits.frontends);
+    this.#note('frontends', countFrontends(asked), limits.frontends);
+    this.#policies = portPolicies(service, family);
+    this.#shared = this.#sharedByPorts();
+    this.#candidates = new CandidateIndex(family, this.ports, context.zone);
+  }
+
+  /** Takes the endpoints in. */
+  *index(slices: readonly EndpointSlice[]): Generator<undefined> {
+    for (const slice of slices) {
+      this.#candidates.add(slice);
+      if (slice.ports.length > 1) yield;
+    }
+    const { limits = noLimits, zone } = this.#context;
+    const frontends = this.#frontendCount();
+    const asked = this.#endpointCount();
+    this.#endpointsMax = shareOf(asked, limits.endpoints, frontends);
+    this.#note('endpoints', asked, limits.endpoints);
+    if (this.#endpointsMax === Number.POSITIVE_INFINITY) return;
+    // Which endpoints are served must not depend on the order in which slices came.
+    const sorted = slices.toSorted((a, b) => (a.key < b.key ? -1 : 1));
+    this.#candidates = new CandidateIndex(this.#family, this.ports, zone);
+    for (const slice of sorted) {
+      this.#candidates.add(slice);
+      yield;
     }
   }
-  return forwardings;
+
+  forwarding(port: ServicePort): Forwarding {
+    const { namespace, name } = this.#service;
+    const policy = this.#policies[port.nodePort === 0 ? 'inside' : 'outside'];
+    const pools = categorise(this.#candidates.gather(port, this.#endpointsMax), policy);
+    // Field by field: what is spread into a record is kept in an object beside it.
+    return {
+      servicePort: { namespace, name, port: port.name, protocol: port.protocol },
+      family: this.#family,
+      frontends: this.#frontends(port, treatments(policy, pools)),
+      cluster: pools.cluster,
+      local: pools.local,
+      hairpin: pools.hairpin,
+      serving: pools.serving,
+      affinityTimeoutSeconds: this.#shared.affinityTimeoutSeconds,
+      sourceRanges: this.#shared.sourceRanges,
+      nodeInSourceRanges: this.#shared.nodeInSourceRanges,
+      healthCheckNodePort: this.#shared.healthCheckNodePort,
+    };
+  }
+
+  #frontends({ port, nodePort }: ServicePort, { internal, external }: Treatments): Frontend[] {
+    const hasNodePort = nodePort !== 0 && this.#nodePortsLeft > 0;
+    if (hasNodePort) this.#nodePortsLeft -= 1;
+    const found = this.#addresses.map(({ kind, address }): Frontend => {
+      const { treatment, pool } = kind === 'clusterIP' ? internal : external;
+      return { kind, address, port, treatment, pool };
+    });
+    if (!hasNodePort) return found;
+    const { treatment, pool } = external;
+    const address = undefined;
+    return [...found, { kind: 'nodePort', address, port: nodePort, treatment, pool }];
+  }
+
+  #frontendCount(): number {
+    const { length: ports } = this.ports;
+    const { length: addresses } = this.#addresses;
+    return countFrontends({ ports, addresses, nodePorts: this.#nodePortsLeft });
+  }
+
+  /** As many as the frontends ask for together. */
+  #endpointCount(): number {
+    let nodePorts = this.#nodePortsLeft;
+    let count = 0;
+    for (const port of this.ports) {
+      const hasNodePort = port.nodePort !== 0 && nodePorts > 0;
+      if (hasNodePort) nodePorts -= 1;
+      count += this.#candidates.count(port) * (this.#addresses.length + (hasNodePort ? 1 : 0));
+    }
+    return count;
+  }
+
+  #sharedByPorts(): SharedByPorts {
+    const { limits = noLimits, nodeAddresses } = this.#context;
+    const service = this.#service;
+    const ranges = rangesOf(service.loadBalancerSourceRanges, this.#family);
+    const guarded = this.#addresses.filter(({ kind }) => kind === 'loadBalancerIP').length;
+    const sharers = Math.max(1, guarded * this.ports.length);
+    const asked = ranges.length * sharers;
+    this.#note('sourceRanges', asked, limits.sourceRanges);
+    const sourceRanges = ranges.slice(0, shareOf(asked, limits.sourceRanges, sharers));
+    return {
+      affinityTimeoutSeconds: service.affinityTimeoutSeconds,
+      sourceRanges,
+      nodeInSourceRanges: nodeAddresses.some((address) =>
+        sourceRanges.some((range) => cidrContains(range, address)),
+      ),
+      healthCheckNodePort: healthCheckNodePort(service),
+    };
+  }
+
+  #note(what: Excess['what'], asked: number, limit: number): void {
+    if (asked > limit) this.excess.push({ family: this.#family, what, asked, limit });
+  }
 }
 
-/** Name and protocol identify a port: the API refuses a second, hand-written manifests may not. */
-function firstOfItsName(ports: readonly ServicePort[], { name, protocol }: ServicePort) {
-  return ports.find((port) => port.name === name && port.protocol === protocol);
-}
-
-function sharedByPorts(
-  service: Service,
-  family: Family,
-  context: ResolveContext,
-): Pick<
+type SharedByPorts = Pick<
   Forwarding,
   'affinityTimeoutSeconds' | 'sourceRanges' | 'nodeInSourceRanges' | 'healthCheckNodePort'
-> {
-  const sourceRanges = rangesOf(service.loadBalancerSourceRanges, family);
-  return {
-    affinityTimeoutSeconds: service.affinityTimeoutSeconds,
-    sourceRanges,
-    nodeInSourceRanges: context.nodeAddresses.some((address) =>
-      sourceRanges.some((range) => cidrContains(range, address)),
-    ),
-    healthCheckNodePort: healthCheckNodePort(service),
-  };
-}
+>;
 
 /** A range of prefix length 0 allows everyone, so it is as if none were given (5.2). */
 function rangesOf(ranges: readonly CIDR[], family: Family): readonly CIDR[] {
   if (ranges.length === 0) return ranges;
-  const unique = new Map<string, CIDR>();
+  const unique = new Map<number | string, CIDR>();
   for (const range of ranges) {
     if (range.address.family !== family) continue;
     if (range.prefixLength === 0) return [];
-    unique.set(formatCIDR(range), range);
+    unique.set(cidrKey(range), range);
   }
   return [...unique.values()];
 }
@@ -126,42 +277,32 @@ function treatments(policy: PortPolicy, { hasAny, local }: Pools): Treatments {
   };
 }
 
+interface ServiceAddress {
+  readonly kind: Exclude<Frontend['kind'], 'nodePort'>;
+  readonly address: Address;
+}
+
 /**
  * An address that is given twice is one frontend: the ClusterIP before the load balancer's, that
  * before an external IP. Upstream's iptables mode has the same order, for its first rule wins. Its
  * nftables mode lets the last of ClusterIP, external IP and load-balancer IP overwrite the element,
  * but checks source ranges for a load balancer's address whatever else the address is.
  */
-function frontends(
+function addressesOf(
   service: Service,
-  port: ServicePort,
   family: Family,
-  { internal, external }: Treatments,
-  context: ResolveContext,
-): Frontend[] {
-  const found: Frontend[] = [];
-  const add = (
-    kind: Frontend['kind'],
-    addresses: readonly Address[],
-    { treatment, pool }: Pick<Frontend, 'treatment' | 'pool'>,
-  ): void => {
+  externalIPsEnabled: boolean,
+): readonly ServiceAddress[] {
+  const found = new Map<ReturnType<typeof addressKey>, ServiceAddress>();
+  const add = (kind: ServiceAddress['kind'], addresses: readonly Address[]): void => {
     for (const address of addresses) {
       if (address.family !== family) continue;
-      if (found.some((other) => sameBytes(other.address, address))) continue;
-      found.push({ kind, address, port: port.port, treatment, pool });
+      const key = addressKey(address);
+      if (!found.has(key)) found.set(key, { kind, address });
     }
   };
-  add('clusterIP', service.clusterIPs, internal);
-  add('loadBalancerIP', service.loadBalancerIPs, external);
-  if (context.externalIPsEnabled) add('externalIP', service.externalIPs, external);
-  if (port.nodePort !== 0) {
-    const { treatment, pool } = external;
-    found.push({ kind: 'nodePort', address: undefined, port: port.nodePort, treatment, pool });
-  }
-  // Without the room for sixteen more that push makes: there are as many lists as ports.
-  return found.slice();
-}
-
-function sameBytes(a: Address | undefined, b: Address): boolean {
-  return a?.bytes.every((byte, i) => byte === b.bytes[i]) ?? false;
+  add('clusterIP', service.clusterIPs);
+  add('loadBalancerIP', service.loadBalancerIPs);
+  if (externalIPsEnabled) add('externalIP', service.externalIPs);
+  return [...found.values()];
 }

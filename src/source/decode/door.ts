@@ -21,6 +21,9 @@ export function isRawObject(value: unknown): value is RawObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** Problems of one object that are told one by one. */
+const problemsMax = 20;
+
 /** JSON without the quotes, cut short, for the reason of a problem. */
 export function show(value: unknown): string {
   const text = typeof value === 'string' ? `"${value}"` : JSON.stringify(value);
@@ -38,8 +41,9 @@ const nothing: readonly never[] = Object.freeze([]);
  * needs one: 240,000 endpoints pass through here.
  */
 export class Door {
-  readonly problems: SourceProblem[] = [];
+  readonly #problems: SourceProblem[] = [];
   readonly #kind: string;
+  #faults = 0;
   #key = '';
   #list = '';
   #index = -1;
@@ -50,6 +54,19 @@ export class Door {
 
   get subject(): string {
     return this.#key === '' ? this.#kind : `${this.#kind} ${this.#key}`;
+  }
+
+  /** What is wrong; of very many problems the first, and how many there are. */
+  get problems(): readonly SourceProblem[] {
+    const more = this.#faults - this.#problems.length;
+    if (more === 0) return this.#problems;
+    const reason = `and ${more} more problems`;
+    return [...this.#problems, { subject: this.subject, field: undefined, reason }];
+  }
+
+  /** Number of problems so far. */
+  get faults(): number {
+    return this.#faults;
   }
 
   /** The problems from here on are with the object of this name. */
@@ -69,9 +86,11 @@ export class Door {
 
   /** Notes a problem. `field` may be empty inside a list element: the element itself is meant. */
   refuse(field: string, reason: string): undefined {
+    this.#faults += 1;
+    if (this.#faults > problemsMax) return undefined;
     const element = this.#index < 0 ? '' : `${this.#list}[${this.#index}]`;
     const dot = element !== '' && field !== '' ? '.' : '';
-    this.problems.push({ subject: this.subject, field: `${element}${dot}${field}`, reason });
+    this.#problems.push({ subject: this.subject, field: `${element}${dot}${field}`, reason });
     return undefined;
   }
 
@@ -80,8 +99,13 @@ export class Door {
     return this.refuse(field, `must be an object, is ${show(value)}`);
   }
 
-  list(value: unknown, field: string): readonly unknown[] {
-    if (Array.isArray(value)) return value;
+  /** Entries after the first `most` are not read. */
+  list(value: unknown, field: string, most = Number.POSITIVE_INFINITY): readonly unknown[] {
+    if (Array.isArray(value)) {
+      if (value.length <= most) return value;
+      this.refuse(field, `has ${value.length} entries: only the first ${most} are read`);
+      return value.slice(0, most);
+    }
     if (value !== undefined && value !== null) {
       this.refuse(field, `must be a list, is ${show(value)}`);
     }
@@ -160,7 +184,7 @@ export function open(kind: string, raw: unknown, scope: 'namespaced' | 'cluster'
   if (namespace.includes('/')) {
     door.refuse('metadata.namespace', `must not hold a slash: ${show(namespace)}`);
   }
-  if (door.problems.length > 0) return { door, id: undefined };
+  if (door.faults > 0) return { door, id: undefined };
   const key = scope === 'cluster' ? name : objectKey(namespace, name);
   door.about(key);
   const labels = door.object(metadata.labels, 'metadata.labels') ?? {};

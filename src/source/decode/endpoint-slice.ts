@@ -36,7 +36,7 @@ export function decodeEndpointSlice(
   if (service === undefined || family === undefined) {
     return { record: undefined, problems: door.problems };
   }
-  const ports = strings.records(decodePorts(door, opened.raw.ports, strings));
+  const ports = strings.records(decodePorts(door, opened.raw.ports));
   const columns = decodeEndpoints(door, opened.raw.endpoints, { family, nodeName, strings });
   const record: EndpointSlice = {
     key: opened.id.key,
@@ -77,7 +77,7 @@ function decodeTriggerTime(door: Door, metadata: RawObject): number | undefined 
 }
 
 /** Ports without a name or number mean "any": this proxy, like upstream, does not serve those. */
-function decodePorts(door: Door, value: unknown, strings: Interner): SlicePort[] {
+function decodePorts(door: Door, value: unknown): SlicePort[] {
   const ports: SlicePort[] = [];
   const list = door.list(value, 'ports');
   for (let i = 0; i < list.length; i += 1) {
@@ -89,7 +89,7 @@ function decodePorts(door: Door, value: unknown, strings: Interner): SlicePort[]
     const protocol = door.choice(raw.protocol, 'protocol', protocols, 'TCP');
     if (name === undefined || protocol === undefined) continue;
     if (port === undefined || port === 'invalid' || port === 0) continue;
-    ports.push({ name: strings.string(name), protocol, port });
+    ports.push({ name, protocol, port });
   }
   door.outside();
   return ports;

@@ -1,7 +1,7 @@
 import {
   type Address,
+  addressKey,
   type CIDR,
-  formatAddress,
   parseAddress,
   parseCIDR,
 } from '../../state/address.ts';
@@ -15,6 +15,10 @@ const types = ['ClusterIP', 'NodePort', 'LoadBalancer'] as const;
 const policies = ['Cluster', 'Local'] as const;
 const anyPort = { min: 1, max: 65_535 };
 const portOrNone = { min: 0, max: 65_535 };
+
+/** So much of a list is read, for an address takes twenty times what it takes in the object. */
+const addressesMax = 10_000;
+const sourceRangesMax = 20_000;
 
 /** What the API server fills in when sessionAffinityConfig does not say. */
 const defaultAffinityTimeoutSeconds = 10_800;
@@ -61,7 +65,7 @@ export function decodeService(raw: unknown, strings: Interner): Decoded<Service>
         ? decodeHealthCheckNodePort(door, spec.healthCheckNodePort)
         : 0,
     affinityTimeoutSeconds: decodeAffinity(door, spec),
-    ports: strings.records(decodePorts(door, spec.ports, strings)),
+    ports: strings.records(decodePorts(door, spec.ports)),
   };
   return { record, problems: door.problems };
 }
@@ -115,7 +119,7 @@ function decodeAddress(door: Door, value: unknown, field: string): Address | und
 /** Blank entries mean nothing, as upstream has it. */
 function decodeExternalIPs(door: Door, value: unknown): readonly Address[] {
   const addresses: Address[] = [];
-  const list = door.list(value, 'spec.externalIPs');
+  const list = door.list(value, 'spec.externalIPs', addressesMax);
   for (let i = 0; i < list.length; i += 1) {
     const text = list[i];
     if (typeof text === 'string' && text.trim() === '') continue;
@@ -131,7 +135,7 @@ function decodeIngress(door: Door, rawStatus: unknown): readonly Address[] {
   const loadBalancer = door.object(status?.loadBalancer, 'status.loadBalancer');
   const field = 'status.loadBalancer.ingress';
   const addresses: Address[] = [];
-  const list = door.list(loadBalancer?.ingress, field);
+  const list = door.list(loadBalancer?.ingress, field, addressesMax);
   for (let i = 0; i < list.length; i += 1) {
     door.within(field, i);
     const ingress = door.object(list[i], '');
@@ -146,8 +150,8 @@ function decodeIngress(door: Door, rawStatus: unknown): readonly Address[] {
 
 function distinct(addresses: readonly Address[]): readonly Address[] {
   if (addresses.length < 2) return addresses;
-  const byText = new Map(addresses.map((address) => [formatAddress(address.bytes), address]));
-  return [...byText.values()];
+  const byKey = new Map(addresses.map((address) => [addressKey(address), address]));
+  return [...byKey.values()];
 }
 
 /**
@@ -157,8 +161,8 @@ function distinct(addresses: readonly Address[]): readonly Address[] {
 function decodeSourceRanges(door: Door, value: unknown): readonly CIDR[] {
   const ranges: CIDR[] = [];
   const field = 'spec.loadBalancerSourceRanges';
-  const before = door.problems.length;
-  const list = door.list(value, field);
+  const before = door.faults;
+  const list = door.list(value, field, sourceRangesMax);
   for (let i = 0; i < list.length; i += 1) {
     const trimmed = door.text(list[i], `${field}[${i}]`)?.trim();
     if (trimmed === undefined || trimmed === '') continue;
@@ -166,7 +170,7 @@ function decodeSourceRanges(door: Door, value: unknown): readonly CIDR[] {
     if (range !== undefined) ranges.push(range);
     else door.refuse(`${field}[${i}]`, `is no address block: ${show(trimmed)}`);
   }
-  if (ranges.length === 0) return door.problems.length > before ? nobody : ranges;
+  if (ranges.length === 0) return door.faults > before ? nobody : ranges;
   const open = new Set(
     ranges.filter((range) => range.prefixLength === 0).map((range) => range.address.family),
   );
@@ -203,19 +207,24 @@ function decodeAffinity(door: Door, spec: RawObject): number {
 }
 
 /** A port that clashes with an earlier one of the same Service is refused, not merged. */
-function decodePorts(door: Door, value: unknown, strings: Interner): ServicePort[] {
+function decodePorts(door: Door, value: unknown): ServicePort[] {
   const ports: ServicePort[] = [];
+  const names = new Set<string>();
+  const numbers = new Set<string>();
   const list = door.list(value, 'spec.ports');
   for (let i = 0; i < list.length; i += 1) {
     door.within('spec.ports', i);
-    const port = decodePort(door, list[i], strings);
+    const port = decodePort(door, list[i]);
     if (port === undefined) continue;
-    const sameProtocol = ports.filter((other) => other.protocol === port.protocol);
-    if (sameProtocol.some((other) => other.name === port.name)) {
-      door.refuse('name', `${show(port.name)} is used twice for ${port.protocol}`);
-    } else if (sameProtocol.some((other) => other.port === port.port)) {
-      door.refuse('port', `${port.port} is used twice for ${port.protocol}`);
+    const { name, protocol } = port;
+    const [byName, byNumber] = [`${protocol}/${name}`, `${protocol}/${port.port}`];
+    if (names.has(byName)) {
+      door.refuse('name', `${show(name)} is used twice for ${protocol}`);
+    } else if (numbers.has(byNumber)) {
+      door.refuse('port', `${port.port} is used twice for ${protocol}`);
     } else {
+      names.add(byName);
+      numbers.add(byNumber);
       ports.push(port);
     }
   }
@@ -223,7 +232,7 @@ function decodePorts(door: Door, value: unknown, strings: Interner): ServicePort
   return ports;
 }
 
-function decodePort(door: Door, value: unknown, strings: Interner): ServicePort | undefined {
+function decodePort(door: Door, value: unknown): ServicePort | undefined {
   const raw = door.object(value, '');
   if (raw === undefined) return undefined;
   const name = door.text(raw.name, 'name') ?? '';
@@ -233,10 +242,5 @@ function decodePort(door: Door, value: unknown, strings: Interner): ServicePort 
   if (port === undefined) return door.refuse('port', 'is missing');
   if (port === 'invalid' || protocol === undefined) return undefined;
   // A frontend less is better than a ServicePort less.
-  return {
-    name: strings.string(name),
-    protocol,
-    port,
-    nodePort: nodePort === 'invalid' ? 0 : nodePort,
-  };
+  return { name, protocol, port, nodePort: nodePort === 'invalid' ? 0 : nodePort };
 }

@@ -30,17 +30,31 @@ describe('Pacer', () => {
 });
 
 describe('Interner', () => {
-  it('gives equal lists one identity, and stays within its capacity', () => {
-    const strings = new Interner(2);
+  it('gives equal lists one identity, and stays within its bytes', () => {
+    const strings = new Interner(1000);
     expect(strings.list(['a', 'b'])).toBe(strings.list(['a', 'b']));
     expect(strings.list(['a,b'])).toEqual(['a,b']);
-    for (let i = 0; i < 10; i += 1) expect(strings.string(`s${i}`)).toBe(`s${i}`);
+    for (let i = 0; i < 100; i += 1) {
+      expect(strings.string(`s${i}`)).toBe(`s${i}`);
+      expect(strings.list([`s${i}`])).toEqual([`s${i}`]);
+      expect(strings.records([{ port: i }])).toEqual([{ port: i }]);
+      expect(strings.bytes).toBeLessThanOrEqual(1000);
+    }
+    expect(strings.string('s99')).toBe('s99');
+  });
+
+  it('keeps nothing of long lists', () => {
+    const strings = new Interner();
+    const long = Array.from({ length: 2000 }, (_, port) => ({ name: `p${port}`, port }));
+    expect(strings.records(long)).toEqual(long);
+    expect(strings.list(long.map(({ name }) => name))).toHaveLength(2000);
+    expect(strings.bytes).toBe(0);
   });
 });
 
 describe('lists that stay', () => {
   it('are one list when they hold the same records', () => {
-    const strings = new Interner(2);
+    const strings = new Interner(1000);
     const ports = () => [{ name: 'http', port: 80 }];
     expect(strings.records(ports())).toBe(strings.records(ports()));
     expect(strings.records([{ name: 'http', port: 81 }])).not.toBe(strings.records(ports()));

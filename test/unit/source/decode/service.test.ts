@@ -305,4 +305,34 @@ describe('decodeService', () => {
       'Service shop/web | spec.ports | must be a list, is {}',
     ]);
   });
+
+  it('tells the first problems one by one and counts the rest', () => {
+    const ports = Array.from({ length: 4000 }, (_, i) => ({ name: `p${i}`, port: 0 }));
+    const { record, problems } = decode(service({ spec: { ports } }));
+    expect(record!.ports).toEqual([]);
+    expect(problems).toHaveLength(21);
+    expect(problems[19]).toBe(
+      'Service shop/web | spec.ports[19].port | must be a whole number 1–65535, is 0',
+    );
+    expect(problems[20]).toBe('Service shop/web | undefined | and 3980 more problems');
+  });
+
+  it('reads no more than so many addresses and source ranges', () => {
+    const spec = {
+      type: 'LoadBalancer',
+      externalIPs: Array.from({ length: 10_001 }, (_, i) => `203.0.${i >> 8}.${i & 0xff}`),
+      loadBalancerSourceRanges: Array.from(
+        { length: 20_001 },
+        (_, i) => `198.51.${i >> 8}.${i & 0xff}/32`,
+      ),
+    };
+    const { record, problems } = decode(service({ spec }));
+    expect(record!.externalIPs).toHaveLength(10_000);
+    expect(record!.loadBalancerSourceRanges).toHaveLength(20_000);
+    expect(problems).toEqual([
+      'Service shop/web | spec.externalIPs | has 10001 entries: only the first 10000 are read',
+      'Service shop/web | spec.loadBalancerSourceRanges | ' +
+        'has 20001 entries: only the first 20000 are read',
+    ]);
+  });
 });

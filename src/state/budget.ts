@@ -1,0 +1,79 @@
+/**
+ * How much one Service may take, whatever its objects ask for: a Service of 80 KB can name three
+ * million frontends. All limits are for one family, because each family has its own part of the
+ * kernel. What is served beyond a limit is decided here, by rules that give the same on every node.
+ */
+import type { Family } from './address.ts';
+import type { ServicePort } from './types.ts';
+
+/** The most that one Service gets in one family. */
+export interface ServiceLimits {
+  readonly frontends: number;
+  /** Endpoints count once for each frontend that leads to them: so many elements are kept. */
+  readonly endpoints: number;
+  /** Source ranges count once for each load-balancer frontend. */
+  readonly sourceRanges: number;
+}
+
+export const noLimits: ServiceLimits = {
+  frontends: Number.POSITIVE_INFINITY,
+  endpoints: Number.POSITIVE_INFINITY,
+  sourceRanges: Number.POSITIVE_INFINITY,
+};
+
+/** A Service asks for more than it gets. */
+export interface Excess {
+  readonly family: Family;
+  readonly what: keyof ServiceLimits;
+  readonly asked: number;
+  readonly limit: number;
+}
+
+/** What a Service has frontends of, as counts or as what it gets of them. */
+export interface FrontendCounts {
+  readonly ports: number;
+  /** Of these ports, those with a node port. */
+  readonly nodePorts: number;
+  /** Every port has a frontend at each of them. */
+  readonly addresses: number;
+}
+
+export function countFrontends({ ports, nodePorts, addresses }: FrontendCounts): number {
+  return ports * addresses + nodePorts;
+}
+
+/**
+ * What a Service gets of its frontends: the first ports at their first address, which is the
+ * ClusterIP; then their node ports; then further addresses, each with all of these ports.
+ */
+export function allotFrontends(asked: readonly ServicePort[], addresses: number, limit: number) {
+  const all = { ports: asked.length, nodePorts: countNodePorts(asked), addresses };
+  if (countFrontends(all) <= limit) return all;
+  const ports = Math.min(all.ports, limit);
+  const nodePorts = Math.min(countNodePorts(asked.slice(0, ports)), limit - ports);
+  const further = Math.floor((limit - ports - nodePorts) / ports);
+  return { ports, nodePorts, addresses: Math.min(addresses, 1 + further) };
+}
+
+function countNodePorts(ports: readonly ServicePort[]): number {
+  let count = 0;
+  for (const { nodePort } of ports) if (nodePort !== 0) count += 1;
+  return count;
+}
+
+/** How many each of `sharers` gets when all ask for `asked` together: all, or the same, at least 1. */
+export function shareOf(asked: number, limit: number, sharers: number): number {
+  if (asked <= limit) return Number.POSITIVE_INFINITY;
+  return Math.max(1, Math.floor(limit / sharers));
+}
+
+const named = {
+  frontends: 'frontends',
+  endpoints: 'endpoints at its frontends',
+  sourceRanges: 'source ranges at its load-balancer frontends',
+} as const satisfies Record<keyof ServiceLimits, string>;
+
+/** `asks for 3002000 IPv4 frontends, and 20000 are the most`: for logs and events. */
+export function formatExcess({ family, what, asked, limit }: Excess): string {
+  return `asks for ${asked} ${family} ${named[what]}, and ${limit} are the most`;
+}

@@ -1,0 +1,242 @@
+import { describe, expect, it } from 'vitest';
+import { decodeEndpointSlice, decodeService } from '../../../src/source/decode.ts';
+import { Interner } from '../../../src/source/interner.ts';
+import {
+  type Excess,
+  formatExcess,
+  noLimits,
+  type ServiceLimits,
+} from '../../../src/state/budget.ts';
+import { type Resolved, resolve, resolveInSteps } from '../../../src/state/resolve.ts';
+import type { EndpointSlice, Service, ServicePort } from '../../../src/state/types.ts';
+import { context, http, ready, readyLocal, service, slice, slicePort } from './build.ts';
+import { growth } from './growth.ts';
+
+function portsOf(count: number, fields: Partial<ServicePort> = {}): ServicePort[] {
+  return Array.from({ length: count }, (_, i) => {
+    return { ...http, name: `p${i}`, port: 1000 + i, ...fields };
+  });
+}
+
+/** 203.0.x.y, each another. */
+function ips(count: number): string[] {
+  return Array.from({ length: count }, (_, i) => `203.0.${i >> 8}.${i & 0xff}`);
+}
+
+function within(
+  limits: Partial<ServiceLimits>,
+  of: Service,
+  slices: readonly EndpointSlice[] = [],
+): Resolved & { readonly steps: number } {
+  const run = resolveInSteps(of, slices, { ...context, limits: { ...noLimits, ...limits } });
+  for (let steps = 0; ; steps += 1) {
+    const { done, value } = run.next();
+    if (done) return { ...value, steps };
+  }
+}
+
+/** `p0 clusterIP, p0 nodePort …` */
+function frontends({ forwardings }: Resolved): string[] {
+  return forwardings.flatMap(({ servicePort, frontends }) =>
+    frontends.map(({ kind }) => `${servicePort.port} ${kind}`),
+  );
+}
+
+const factor = 8;
+/** Linear would be 8, quadratic 64. */
+const atMost = 24;
+
+describe('the cost of one Service', () => {
+  it('grows with its ports', () => {
+    const work = (count: number) => {
+      const of = service({ ports: portsOf(count) });
+      const ports = portsOf(count).map(({ name, port }) => slicePort(name, port));
+      const slices = [slice({ '10.0.0.1': ready, '10.0.0.2': ready }, { ports })];
+      return () => resolve(of, slices, context);
+    };
+    expect(growth(2000, factor, work)).toBeLessThan(atMost);
+  });
+
+  it('grows with its external IPs', () => {
+    const work = (count: number) => {
+      const of = service({ ports: portsOf(2), externalIPs: ips(count) });
+      return () => resolve(of, [], context);
+    };
+    expect(growth(2000, factor, work)).toBeLessThan(atMost);
+  });
+
+  it('grows with its slices', () => {
+    const work = (count: number) => {
+      const of = service({ ports: portsOf(20) });
+      const ports = portsOf(20).map(({ name, port }) => slicePort(name, port));
+      const slices = Array.from({ length: count }, (_, i) => {
+        return slice({ [`10.${i >> 8}.${i & 0xff}.1`]: ready }, { key: `ns/web-${i}`, ports });
+      });
+      return () => resolve(of, slices, context);
+    };
+    expect(growth(200, factor, work)).toBeLessThan(atMost);
+  });
+
+  it('grows with its ports when it is decoded', () => {
+    const metadata = { name: 'web', namespace: 'ns' };
+    const work = (count: number) => {
+      const ports = portsOf(count).map(({ name, port }) => ({ name, port }));
+      const raw = { metadata, spec: { clusterIP: '10.96.0.1', ports } };
+      return () => decodeService(raw, new Interner());
+    };
+    expect(growth(2000, factor, work)).toBeLessThan(atMost);
+  });
+
+  it('grows with the ports of a slice when that is decoded', () => {
+    const labels = { 'kubernetes.io/service-name': 'web' };
+    const metadata = { name: 'web-1', namespace: 'ns', labels };
+    const work = (count: number) => {
+      const ports = portsOf(count).map(({ name, port }) => ({ name, port }));
+      const raw = { metadata, addressType: 'IPv4', ports, endpoints: [] };
+      return () => decodeEndpointSlice(raw, new Interner(), 'here');
+    };
+    expect(growth(2000, factor, work)).toBeLessThan(atMost);
+  });
+
+  it('is paid in many small steps', () => {
+    expect(within({}, service({ ports: portsOf(500) })).steps).toBeGreaterThanOrEqual(500);
+  });
+});
+
+describe('the most frontends of a Service', () => {
+  const tenPorts = service({
+    type: 'LoadBalancer',
+    ports: portsOf(10, { nodePort: 30000 }),
+    loadBalancerIPs: ['198.51.100.1'],
+    externalIPs: ips(2),
+  });
+  const kinds = (limit: number) => {
+    const counts = new Map<string, number>();
+    for (const frontend of frontends(within({ frontends: limit }, tenPorts))) {
+      const kind = frontend.split(' ')[1]!;
+      counts.set(kind, (counts.get(kind) ?? 0) + 1);
+    }
+    return Object.fromEntries(counts);
+  };
+
+  it('is no matter while it is not reached', () => {
+    const all = within({ frontends: 50 }, tenPorts);
+    expect(all.excess).toEqual([]);
+    expect(all.forwardings).toEqual(resolve(tenPorts, [], context));
+    expect(kinds(50)).toEqual({ clusterIP: 10, loadBalancerIP: 10, externalIP: 20, nodePort: 10 });
+  });
+
+  it.each([
+    [49, { clusterIP: 10, loadBalancerIP: 10, externalIP: 10, nodePort: 10 }],
+    [39, { clusterIP: 10, loadBalancerIP: 10, nodePort: 10 }],
+    [29, { clusterIP: 10, nodePort: 10 }],
+    [15, { clusterIP: 10, nodePort: 5 }],
+    [7, { clusterIP: 7 }],
+    [1, { clusterIP: 1 }],
+  ])('of %i leaves the ClusterIP, then node ports, then whole addresses', (limit, expected) => {
+    expect(kinds(limit)).toEqual(expected);
+  });
+
+  it('keeps the first ports of the Service', () => {
+    expect(frontends(within({ frontends: 12 }, tenPorts)).slice(0, 5)).toEqual([
+      'p0 clusterIP',
+      'p0 nodePort',
+      'p1 clusterIP',
+      'p1 nodePort',
+      'p2 clusterIP',
+    ]);
+  });
+
+  it('is that of one family', () => {
+    const of = service({ clusterIPs: ['10.96.0.1', 'fd00::1'], ports: portsOf(10) });
+    const { forwardings, excess } = within({ frontends: 5 }, of);
+    expect(forwardings).toHaveLength(10);
+    expect(excess.map(formatExcess)).toEqual([
+      'asks for 10 IPv4 frontends, and 5 are the most',
+      'asks for 10 IPv6 frontends, and 5 are the most',
+    ]);
+  });
+
+  it('bounds time and memory of 2,000 ports at 1,500 external IPs', () => {
+    const of = service({ ports: portsOf(2000), externalIPs: ips(1500) });
+    const startMs = performance.now();
+    const found = within({ frontends: 20_000 }, of);
+    expect(performance.now() - startMs).toBeLessThan(1000);
+    expect(frontends(found)).toHaveLength(20_000);
+    const [excess] = found.excess as [Excess];
+    expect(excess).toMatchObject({ what: 'frontends', asked: 3_002_000, limit: 20_000 });
+  });
+});
+
+describe('the most endpoints of a Service', () => {
+  const slices = [
+    slice({ '10.0.0.9': ready, '10.0.0.8': ready }, { key: 'ns/web-b' }),
+    slice({ '10.0.0.7': ready, '10.0.0.1': readyLocal }, { key: 'ns/web-c' }),
+    slice({ '10.0.0.6': ready, '10.0.0.5': ready }, { key: 'ns/web-a' }),
+  ];
+  const served = (endpoints: number, given = slices, of = service()) =>
+    within({ endpoints }, of, given).forwardings[0]!.cluster.texts();
+
+  it('is no matter while it is not reached', () => {
+    expect(served(6)).toHaveLength(6);
+    expect(within({ endpoints: 6 }, service(), slices).excess).toEqual([]);
+  });
+
+  it('leaves those on this node, then those of the first slices by name', () => {
+    const expected = ['10.0.0.1:8080', '10.0.0.5:8080', '10.0.0.6:8080', '10.0.0.9:8080'];
+    expect(served(4)).toEqual(expected);
+    expect(served(4, slices.toReversed())).toEqual(expected);
+    expect(within({ endpoints: 4 }, service(), slices).excess.map(formatExcess)).toEqual([
+      'asks for 6 IPv4 endpoints at its frontends, and 4 are the most',
+    ]);
+  });
+
+  it('counts an endpoint for each frontend, and gives each of them the same number', () => {
+    const of = service({ externalIPs: ips(2) });
+    expect(served(18, slices, of)).toHaveLength(6);
+    expect(served(17, slices, of)).toHaveLength(5);
+  });
+
+  it('leaves one endpoint at least', () => {
+    expect(served(1, slices, service({ externalIPs: ips(2) }))).toEqual(['10.0.0.1:8080']);
+  });
+
+  it('bounds what 5,000 ports with 1,000 endpoints take', () => {
+    const ports = portsOf(5000);
+    const endpoints = Object.fromEntries(
+      Array.from({ length: 1000 }, (_, i) => [`10.1.${i >> 8}.${i & 0xff}`, ready]),
+    );
+    const wide = slice(endpoints, { ports: ports.map((port) => slicePort(port.name, 80)) });
+    const { forwardings } = within({ endpoints: 100_000 }, service({ ports }), [wide]);
+    let kept = 0;
+    for (const { cluster } of forwardings) kept += cluster.length;
+    expect(kept).toBe(100_000);
+  });
+});
+
+describe('the most source ranges of a Service', () => {
+  const guarded = (loadBalancerIPs: string[]) =>
+    service({
+      type: 'LoadBalancer',
+      loadBalancerIPs,
+      loadBalancerSourceRanges: ['192.0.2.0/24', '198.51.100.0/24', '203.0.113.0/24'],
+    });
+  const kept = (sourceRanges: number, of: Service) =>
+    within({ sourceRanges }, of).forwardings[0]!.sourceRanges.length;
+
+  it('leaves the first of them: who is in none of these stays outside', () => {
+    expect(kept(3, guarded(['198.51.100.1']))).toBe(3);
+    expect(kept(2, guarded(['198.51.100.1']))).toBe(2);
+    const { excess } = within({ sourceRanges: 2 }, guarded(['198.51.100.1']));
+    expect(excess.map(formatExcess)).toEqual([
+      'asks for 3 IPv4 source ranges at its load-balancer frontends, and 2 are the most',
+    ]);
+  });
+
+  it('counts them for each load-balancer frontend, and leaves at least one', () => {
+    const of = guarded(['198.51.100.1', '198.51.100.2']);
+    expect(kept(6, of)).toBe(3);
+    expect(kept(5, of)).toBe(2);
+    expect(kept(1, of)).toBe(1);
+  });
+});
