@@ -198,6 +198,7 @@ function syncSettings(config: Config, mode: ProxyMode): SyncSettings {
       restFactor: 20,
     },
     asideBackoff: { firstMs: 1000, secondMs: 2000, maxMs },
-    recoveryBackoff: { firstMs: 0, secondMs: 250, maxMs },
+    // Soon, whatever went before: everybody waits for it.
+    recoveryBackoff: { firstMs: 0, secondMs: 250, maxMs: Math.min(2000, maxMs) },
   };
 }

@@ -21,7 +21,8 @@ interface Change<T> {
 
 /**
  * A frontend that changes hands is given up by one Forwarding and taken by another, in any order
- * and any number of times within a batch. `T` is a frontend in a mode's own terms.
+ * and any number of times, but within one batch: whoever tells a planner of changes sees to that
+ * (`sync/handover.ts`). `T` is a frontend in a mode's own terms.
  */
 export class FrontendChanges<T extends { readonly id: string }> {
   readonly #changes = new Map<string, Change<T>>();

@@ -151,7 +151,10 @@ export interface Planner {
   /** Objects that may only be deleted by a later transaction are waiting (see `takeDeferred`). */
   readonly deferred: boolean;
 
-  /** The change of one Forwarding: undefined = did not exist, is no longer wanted. */
+  /**
+   * The change of one Forwarding: undefined = did not exist, is no longer wanted. Between two
+   * batches no frontend may belong to two Forwardings.
+   */
   change(previous: Forwarding | undefined, next: Forwarding | undefined): void;
   /** A change of what applies to all Services. */
   environment(next: Environment): void;

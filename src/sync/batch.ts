@@ -2,18 +2,10 @@
 import type { ApplyResult, Kernel, KernelFailure } from '../kernel/kernel.ts';
 import type { Batch, Planner } from '../modes/mode.ts';
 import type { Forwarding } from '../state/types.ts';
+import { type Cause, joined } from './cause.ts';
 import { type Clock, Pacer } from './clock.ts';
 import type { Observer, Purpose } from './events.ts';
 import type { Ruleset } from './ruleset.ts';
-
-/** A change from outside on its way into the kernel. */
-export interface Cause {
-  /** `Clock.now` when the change came, and when its Forwarding was resolved. */
-  readonly receivedMs: number;
-  readonly resolvedMs: number;
-  /** Milliseconds since the epoch. */
-  readonly triggerTimesMs: readonly number[];
-}
 
 export interface Change {
   readonly next: Forwarding | undefined;
@@ -126,9 +118,12 @@ export class Applier {
     return change ? change.next : this.#applied.get(key);
   }
 
-  /** Records that the planner has been told of this change. */
-  note(key: string, change: Change): void {
-    this.#planned.set(key, change);
+  /** Records that the planner has been told of this change; the later, the later in force. */
+  note(key: string, { next, cause }: Change): void {
+    const earlier = this.#planned.get(key);
+    // A frontend that changed hands was given up by one Forwarding before it was taken by another.
+    if (earlier !== undefined) this.#planned.delete(key);
+    this.#planned.set(key, { next, cause: joined(earlier?.cause, cause) });
   }
 
   /**

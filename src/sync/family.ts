@@ -2,24 +2,23 @@
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Environment, Planner } from '../modes/mode.ts';
 import type { Family } from '../state/address.ts';
-import { inOrderOf } from '../state/pool.ts';
 import type { Forwarding } from '../state/types.ts';
 import { Audit } from './audit.ts';
 import {
   Applier,
   type ApplierOptions,
-  type Cause,
   type Change,
   contradictsBelief,
   type Failure,
   unknownFailure,
 } from './batch.ts';
+import type { Cause, Causes } from './cause.ts';
+import { Changes } from './changes.ts';
 import { Chores } from './chores.ts';
 import { Bell, type Clock, isDue, Pacer } from './clock.ts';
 import { isDrift, type Observer, type Purpose } from './events.ts';
 import type { ForwardingFollower } from './follower.ts';
-import { type Causes, Marks } from './marks.ts';
-import { adoptAll, type RepairOptions, repairAll, targetsOf } from './recovery.ts';
+import { adoptAll, type RepairOptions, repairAll, targetsOf, tellPruned } from './recovery.ts';
 import { Reports } from './reports.ts';
 import { type Aside, Backoff, SetAside } from './retry.ts';
 import type { Ruleset } from './ruleset.ts';
@@ -44,6 +43,9 @@ export interface FamilySyncOptions {
 /** From sync to sync while lists stream in: few large batches cost least, and nobody waits yet. */
 const aheadPeriodMs = 250;
 
+/** Syncs that a first load may take after its lists are complete. */
+const aheadSyncsMax = 30;
+
 export class FamilySync {
   readonly family: Family;
   readonly #options: FamilySyncOptions;
@@ -57,8 +59,7 @@ export class FamilySync {
   readonly #snapshots: Snapshots;
   readonly #reports: Reports;
   readonly #bell: Bell;
-  readonly #wanted = new Map<string, Forwarding>();
-  readonly #marks = new Marks();
+  readonly #changes: Changes;
   /** During a recovery: what was in force before it, for what fails in its new form. */
   #before: ReadonlyMap<string, Forwarding> = new Map();
   #environment: Environment;
@@ -94,6 +95,7 @@ export class FamilySync {
     const applier = new Applier({ ...options, ...settings, committed, suspected });
     const shared = { ...options, sliceMs: settings.sliceMs, applier };
     this.#applier = applier;
+    this.#changes = new Changes(shared);
     this.#audit = new Audit({ ...shared, ...settings.audit });
     this.#chores = new Chores(shared);
     this.#snapshots = new Snapshots(shared);
@@ -102,7 +104,7 @@ export class FamilySync {
 
   /** What is wanted; a pool keeps the order that it has in the kernel. */
   get wanted(): ReadonlyMap<string, Forwarding> {
-    return this.#wanted;
+    return this.#changes.wanted;
   }
 
   /** What the kernel has acknowledged. */
@@ -120,17 +122,15 @@ export class FamilySync {
    * what is left to do is cleaning up and looking after.
    */
   get settled(): boolean {
-    const { sweepDue } = this.#planner;
-    const isDone = this.#recoverAtMs === undefined && !this.#hasWork && !sweepDue;
-    return this.#isListed && this.#waiting && isDone;
+    const isDue = this.#recoverAtMs !== undefined || this.#hasWork || this.#planner.sweepDue;
+    return this.#isListed && this.#waiting && !isDue;
   }
 
   /** Changes what is wanted; undefined = no longer. It marks, nothing more, until `wake`. */
   want(key: string, next: Forwarding | undefined, cause: Cause): void {
-    if (next === undefined) this.#wanted.delete(key);
-    else this.#wanted.set(key, next);
+    this.#changes.want(key, next);
     this.#aside.changed(key);
-    if (!this.#aside.holds(key)) this.#marks.mark(key, cause);
+    if (!this.#aside.holds(key)) this.#changes.mark(key, cause);
   }
 
   /** Changes what applies to all Services; the same object is no change. */
@@ -160,12 +160,12 @@ export class FamilySync {
 
   /** Runs until `signal` aborts; a batch that is in flight then is waited for. */
   async run(signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return;
     const stop = (): void => {
       this.#stopping = true;
       this.#applier.stop();
       this.#bell.ring();
     };
-    if (signal.aborted) return;
     signal.addEventListener('abort', stop, { once: true });
     await this.#runAhead();
     if (this.#recoverAtMs !== undefined || this.#hasWork) this.#request();
@@ -183,8 +183,11 @@ export class FamilySync {
       await (this.#isConcealed ? this.#step() : this.#wait(undefined));
     }
     if (!this.#isConcealed) return;
-    // Once: what is wanted after this is a change like any other.
-    if (this.#recoverAtMs === undefined) await this.#sync();
+    // What is wanted after this is a change like any other. Under endless churn there is no end.
+    for (let i = 0; this.#recoverAtMs === undefined && i < aheadSyncsMax; i += 1) {
+      await this.#sync();
+      if (!this.#changes.isCut || this.#stopping) break;
+    }
     while (this.#recoverAtMs !== undefined && !this.#stopping) await this.#step();
     if (!this.#stopping) await this.#reveal();
   }
@@ -205,7 +208,7 @@ export class FamilySync {
       if (now >= this.#recoverAtMs) return this.#recover();
       return this.#wait(this.#recoverAtMs - now);
     }
-    for (const key of this.#aside.due()) this.#marks.mark(key, undefined);
+    for (const key of this.#aside.due()) this.#changes.mark(key, undefined);
     const syncMs = this.#hasWork ? this.#nextSyncMs : undefined;
     const choresMs = this.#chores.nextMs();
     const auditMs = this.#audit.nextMs();
@@ -231,26 +234,17 @@ export class FamilySync {
   }
 
   get #hasWork(): boolean {
-    return this.#marks.any || this.#environment !== this.#plannedEnvironment;
+    return this.#changes.any || this.#environment !== this.#plannedEnvironment;
   }
 
   /** The normal sync: what changed, and nothing else. */
   async #sync(): Promise<void> {
     const startedMs = this.#options.clock.now();
     this.#options.follower?.moving();
-    const keys = this.#marks.begin();
     this.#queued = false;
     this.#planEnvironment();
-    const plan = (key: string): void => {
-      const cause = this.#marks.take(key);
-      const previous = this.#applier.expected(key);
-      const resolved = this.#wanted.get(key);
-      const next = resolved && inOrderOf(previous, resolved);
-      if (next !== undefined) this.#wanted.set(key, next);
-      if (previous !== next) this.#planner.change(previous, next);
-      this.#applier.note(key, { next, cause });
-    };
-    const failure = await this.#applier.drain(keys, plan, 'changes');
+    const { due, plan } = this.#changes;
+    const failure = await this.#applier.drain(due(), plan, 'changes');
     await this.#finished('changes', startedMs, failure);
   }
 
@@ -271,16 +265,16 @@ export class FamilySync {
     const purpose = this.#started ? 'recovery' : 'start';
     this.#recoverAtMs = undefined;
     this.#queued = false;
-    const causes = this.#marks.takeAll();
+    const causes = this.#changes.takeMarks();
     if (this.#before.size === 0) this.#before = this.#applier.applied;
     this.#applier.forget();
     const failure = await this.#repair(causes, purpose).catch(unknownFailure);
     if (failure === undefined && !this.#stopping) {
-      this.#tellPruned();
+      tellPruned(this.#options.follower, this.#before, this.applied);
       this.#before = new Map();
       this.#started = true;
     }
-    if (failure !== undefined) for (const [key, cause] of causes) this.#marks.mark(key, cause);
+    if (failure !== undefined) for (const [key, cause] of causes) this.#changes.mark(key, cause);
     await this.#finished(purpose, startedMs, failure);
   }
 
@@ -288,23 +282,18 @@ export class FamilySync {
     const { found, readAt } = await this.#snapshots.take();
     this.#audit.verified(readAt);
     if (this.#stopping) return undefined;
-    const targets = targetsOf(this.#wanted, this.#aside.values());
-    await adoptAll(this.#repairOptions, found, targets, (key, forwarding, adopted) => {
-      if (this.#wanted.get(key) === forwarding) this.#wanted.set(key, adopted);
+    const targets = targetsOf(this.wanted, this.#aside.values());
+    const options = this.#repairOptions;
+    const { pause } = new Pacer(options.clock, options.sliceMs);
+    await this.#changes.startAnew(targets, this.#aside.keys(), pause);
+    await adoptAll(options, found, targets, (key, forwarding, adopted) => {
+      if (this.wanted.get(key) === forwarding) this.#changes.want(key, adopted);
     });
     this.#planEnvironment();
-    const options = this.#repairOptions;
     const { drift, failure } = await repairAll(options, found, targets, causes, purpose);
     const { family } = this;
     if (isDrift(drift)) this.#options.observer({ kind: 'drift', family, purpose, drift });
     return failure;
-  }
-
-  /** What a recovery has deleted, being wanted no more, was no change of any batch. */
-  #tellPruned(): void {
-    for (const [key, forwarding] of this.#before) {
-      if (!this.#applier.applied.has(key)) this.#options.follower?.changed(forwarding, undefined);
-    }
   }
 
   async #finished(
@@ -319,7 +308,8 @@ export class FamilySync {
     if (ok) {
       this.#environmentInForce = true;
       const aheadMs = startedMs + aheadPeriodMs;
-      this.#nextSyncMs = this.#isConcealed ? aheadMs : now + settings.minSyncPeriodMs;
+      const restMs = this.#changes.isCut ? 0 : settings.minSyncPeriodMs;
+      this.#nextSyncMs = this.#isConcealed ? aheadMs : now + restMs;
     } else {
       await this.#failed(failure, purpose);
     }
@@ -344,30 +334,34 @@ export class FamilySync {
 
   #committed(key: string, change: Change, previous: Forwarding | undefined): void {
     this.#options.follower?.changed(previous ?? this.#before.get(key), change.next);
-    const aside = this.#aside.get(key);
-    if (aside === undefined || change.next !== this.#wanted.get(key)) return;
-    this.#aside.clear(key);
-    if (change.next === undefined) return;
-    const { servicePort } = change.next;
-    const { attempts } = aside;
+    const aside = this.#aside.committed(key, change.next, this.wanted.get(key));
+    if (aside === undefined || change.next === undefined) return;
+    const { attempts, forwarding } = aside;
+    const { servicePort } = forwarding;
     this.#options.observer({ kind: 'restored', family: this.family, servicePort, attempts });
   }
 
   /** Everything that is not in force is to be done again, except what is to blame. */
   async #failed(failure: Failure, purpose: Purpose): Promise<void> {
     const { clock, observer, settings } = this.#options;
-    for (const [key, { cause }] of failure.lost) this.#marks.mark(key, cause);
-    this.#marks.giveBack();
+    this.#changes.takeBack(failure.lost);
+    for (const [key, { cause }] of failure.lost) {
+      if (!this.#aside.holds(key)) this.#changes.mark(key, cause);
+    }
     this.#audit.cancel();
     const { culprits, failures, partly } = failure;
     const disbelieved = purpose === 'changes' && failures.some(contradictsBelief);
-    if (!disbelieved) for (const key of culprits) this.#setAside(key, failure, purpose);
-    const clear = purpose === 'changes' && !disbelieved && !partly;
-    const contained = clear && culprits.length > 0 && this.#environmentInForce;
+    for (const key of culprits) {
+      if (!disbelieved || this.#aside.contradicted(key)) this.#setAside(key, failure, purpose);
+    }
+    const isKnown = purpose === 'changes' && !partly && this.#environmentInForce;
+    const isAside = culprits.length > 0 && culprits.every((key) => this.#aside.get(key));
+    const contained = isKnown && isAside;
+    // Others need not wait until the kernel has been read for the sake of what is set aside.
+    if (contained && disbelieved) this.#audit.request(0);
     const retryMs = contained ? undefined : this.#recoveryBackoff.failed();
-    const { pause } = new Pacer(clock, settings.sliceMs);
     if (retryMs !== undefined) this.#recoverAtMs = clock.now() + retryMs;
-    else await this.#planner.reset(this.#applier.applied.values(), pause);
+    else await this.#planner.reset(this.applied.values(), new Pacer(clock, settings.sliceMs).pause);
     observer({ kind: 'failed', family: this.family, purpose, failures, retryMs });
     this.#request();
   }
@@ -377,8 +371,8 @@ export class FamilySync {
     const inForce = this.#before.get(key) ?? this.#applier.applied.get(key);
     // A repair tries what is wanted first, then what was in force, then nothing.
     const fallback = purpose !== 'changes' && earlier?.inForce !== undefined ? undefined : inForce;
-    const tried = failure.lost.get(key)?.next ?? this.#wanted.get(key) ?? inForce;
-    this.#marks.delete(key);
+    const tried = failure.lost.get(key)?.next ?? this.wanted.get(key) ?? inForce;
+    this.#changes.unmark(key);
     if (tried === undefined) return;
     const aside = this.#aside.add(key, tried, failure.failures[0]!, fallback);
     const retryMs = aside.retryAtMs - aside.failedAtMs;

@@ -1,58 +1,62 @@
-import type { Cause } from './batch.ts';
+import { type Cause, type Causes, joined } from './cause.ts';
 
-/** Keys of Forwardings, and why each changed, where that is known. */
-export type Causes = Map<string, Cause | undefined>;
-
-/** The Forwardings that changed since they were last planned. */
+/**
+ * The Forwardings that changed since they were last planned. Services take turns, a Forwarding at
+ * a time: one with thousands of ports does not hold up what comes after it.
+ */
 export class Marks {
-  #waiting: Causes = new Map();
-  /** The part of the sync under way that is not planned yet. */
-  #begun: Causes = new Map();
+  /** By Service; the one whose turn it is comes first. */
+  readonly #waiting = new Map<string, Causes>();
 
-  /** Whether a sync has anything to begin with. */
   get any(): boolean {
     return this.#waiting.size > 0;
   }
 
   /** A change joins those that the key is marked for already. */
   mark(key: string, cause: Cause | undefined): void {
-    const marked = this.#begun.has(key) ? this.#begun : this.#waiting;
-    const earlier = marked.get(key);
-    marked.set(key, earlier && cause ? mergedCause(earlier, cause) : (earlier ?? cause));
+    const service = serviceOf(key);
+    const marked = this.#waiting.get(service);
+    if (marked === undefined) this.#waiting.set(service, new Map([[key, cause]]));
+    else marked.set(key, joined(marked.get(key), cause));
   }
 
   delete(key: string): void {
-    this.#waiting.delete(key);
+    const service = serviceOf(key);
+    const marked = this.#waiting.get(service);
+    marked?.delete(key);
+    if (marked?.size === 0) this.#waiting.delete(service);
+  }
+
+  /** The key whose turn it is. */
+  next(): string | undefined {
+    for (const marked of this.#waiting.values()) for (const key of marked.keys()) return key;
+    return undefined;
+  }
+
+  /** Takes the key away and tells why it changed. The rest of its Service waits for its turn. */
+  take(key: string): Cause | undefined {
+    const service = serviceOf(key);
+    const marked = this.#waiting.get(service);
+    const cause = marked?.get(key);
+    this.#waiting.delete(service);
+    marked?.delete(key);
+    if (marked !== undefined && marked.size > 0) this.#waiting.set(service, marked);
+    return cause;
   }
 
   /** Takes away all that is marked. */
   takeAll(): Causes {
-    const all = this.#waiting;
-    this.#waiting = new Map();
+    const all: Causes = new Map();
+    for (const marked of this.#waiting.values()) {
+      for (const [key, cause] of marked) all.set(key, cause);
+    }
+    this.#waiting.clear();
     return all;
-  }
-
-  /** Begins a sync: each of these keys is to be planned, and taken then. */
-  begin(): Iterable<string> {
-    this.#begun = this.takeAll();
-    return this.#begun.keys();
-  }
-
-  /** Why the key, which is being planned, has changed. */
-  take(key: string): Cause | undefined {
-    const cause = this.#begun.get(key);
-    this.#begun.delete(key);
-    return cause;
-  }
-
-  /** The sync has failed: what it has not taken waits again. */
-  giveBack(): void {
-    for (const [key, cause] of this.#begun) this.#waiting.set(key, cause);
-    this.#begun = new Map();
   }
 }
 
-function mergedCause(earlier: Cause, later: Cause): Cause {
-  const triggerTimesMs = [...earlier.triggerTimesMs, ...later.triggerTimesMs];
-  return { ...earlier, triggerTimesMs };
+/** Of a Forwarding's key `namespace/name[:port]/protocol`: what its Service's keys begin with. */
+function serviceOf(key: string): string {
+  const port = key.indexOf(':');
+  return key.slice(0, port < 0 ? key.lastIndexOf('/') : port);
 }

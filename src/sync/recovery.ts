@@ -1,9 +1,11 @@
 /** Brings the kernel from whatever it holds to what is wanted, writing only the difference. */
 import type { Drift, Observation, Planner } from '../modes/mode.ts';
 import type { Forwarding } from '../state/types.ts';
-import type { Applier, Cause, Failure } from './batch.ts';
+import type { Applier, Failure } from './batch.ts';
+import type { Causes } from './cause.ts';
 import { type Clock, Pacer } from './clock.ts';
 import { addDrift, noDrift, type Purpose } from './events.ts';
+import type { ForwardingFollower } from './follower.ts';
 import type { Aside } from './retry.ts';
 
 export interface RepairOptions {
@@ -55,7 +57,7 @@ export async function repairAll(
   { planner, applier, clock, sliceMs }: RepairOptions,
   found: Observation,
   targets: ReadonlyMap<string, Forwarding>,
-  causes: ReadonlyMap<string, Cause | undefined>,
+  causes: Readonly<Causes>,
   purpose: Purpose,
 ): Promise<Repaired> {
   const { pause } = new Pacer(clock, sliceMs);
@@ -70,4 +72,15 @@ export async function repairAll(
   if (failure !== undefined || applier.stopping) return { drift, failure };
   drift = addDrift(drift, await planner.prune(found, pause));
   return { drift, failure: await applier.finish(purpose) };
+}
+
+/** What a recovery has deleted, being wanted no more, was no change of any batch. */
+export function tellPruned(
+  follower: ForwardingFollower | undefined,
+  before: ReadonlyMap<string, Forwarding>,
+  applied: ReadonlyMap<string, Forwarding>,
+): void {
+  for (const [key, forwarding] of before) {
+    if (!applied.has(key)) follower?.changed(forwarding, undefined);
+  }
 }

@@ -56,9 +56,17 @@ export interface Aside {
   readonly inForce: Forwarding | undefined;
 }
 
-/** The Forwardings that are set aside, so that the rest goes on without them. */
+/** Two contradictions of one Forwarding within this time are not by chance. */
+const contradictionMs = 10_000;
+
+/**
+ * The Forwardings that are set aside, so that the rest goes on without them. Failures are counted
+ * over times that one worked in, too, until it has been quiet for twice the longest delay.
+ */
 export class SetAside {
   readonly #entries = new Map<string, Aside>();
+  /** The one that failed last is last. */
+  readonly #history = new Map<string, { readonly failures: number; readonly lastMs: number }>();
   readonly #limits: BackoffLimits;
   readonly #clock: Clock;
 
@@ -73,7 +81,7 @@ export class SetAside {
     failure: KernelFailure,
     inForce: Forwarding | undefined,
   ): Aside {
-    const attempts = (this.#entries.get(key)?.attempts ?? 0) + 1;
+    const attempts = this.#count(key);
     const failedAtMs = this.#clock.now();
     const delayMs = failure.isLasting
       ? Number.POSITIVE_INFINITY
@@ -82,6 +90,29 @@ export class SetAside {
     const entry = { key, forwarding, failure, attempts, failedAtMs, retryAtMs, inForce };
     this.#entries.set(key, entry);
     return entry;
+  }
+
+  /**
+   * The kernel was not what we believed when this was written. That is nobody's fault once; true
+   * when it happens again so soon that the others must not go on waiting for its sake.
+   */
+  contradicted(key: string): boolean {
+    const { lastMs } = this.#history.get(key) ?? { lastMs: Number.NEGATIVE_INFINITY };
+    if (this.#clock.now() - lastMs <= contradictionMs) return true;
+    this.#count(key);
+    return false;
+  }
+
+  #count(key: string): number {
+    const now = this.#clock.now();
+    for (const [old, { lastMs }] of this.#history) {
+      if (now - lastMs <= 2 * this.#limits.maxMs) break;
+      this.#history.delete(old);
+    }
+    const failures = (this.#history.get(key)?.failures ?? 0) + 1;
+    this.#history.delete(key);
+    this.#history.set(key, { failures, lastMs: now });
+    return failures;
   }
 
   get(key: string): Aside | undefined {
@@ -105,9 +136,27 @@ export class SetAside {
     if (soonestMs < entry.retryAtMs) this.#entries.set(key, { ...entry, retryAtMs: soonestMs });
   }
 
-  /** The key is in force, or nobody wants it any more. */
-  clear(key: string): void {
-    this.#entries.delete(key);
+  /**
+   * This of the key is in force now. When that is all that is wanted of it, it is no longer set
+   * aside: then the result is what it was.
+   */
+  committed(
+    key: string,
+    inForce: Forwarding | undefined,
+    wanted: Forwarding | undefined,
+  ): Aside | undefined {
+    const entry = this.#entries.get(key);
+    if (entry === undefined) return undefined;
+    if (inForce === wanted) {
+      this.#entries.delete(key);
+      return entry;
+    }
+    this.#entries.set(key, { ...entry, inForce });
+    return undefined;
+  }
+
+  keys(): Iterable<string> {
+    return this.#entries.keys();
   }
 
   /** Keys that may be tried again now. */

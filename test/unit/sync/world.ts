@@ -18,7 +18,7 @@ export const testSettings: SyncSettings = {
   sliceMs: 4,
   audit: { checkMs: 10_000, fullMs: 3_600_000, restFactor: 20 },
   asideBackoff: { firstMs: 1000, secondMs: 2000, maxMs: 60_000 },
-  recoveryBackoff: { firstMs: 0, secondMs: 250, maxMs: 30_000 },
+  recoveryBackoff: { firstMs: 0, secondMs: 250, maxMs: 2000 },
 };
 
 /** The Service that is `default/NAME` with these endpoints behind it. */

@@ -7,13 +7,11 @@ import {
   type ModeConfig,
   noPause,
 } from '../../../../src/modes/mode.ts';
-import type { ServedFrontend } from '../../../../src/modes/userspace/frontends.ts';
 import { UserspacePlanner } from '../../../../src/modes/userspace/planner.ts';
-import type { Refusal, Sockets } from '../../../../src/modes/userspace/switchboard.ts';
-import type { Family } from '../../../../src/state/address.ts';
 import { sameForwarding } from '../../../../src/state/equal.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
+import { WrittenSockets } from '../../../fake/sockets.ts';
 import { address } from '../../state/build.ts';
 import {
   type ClusterSpec,
@@ -25,43 +23,6 @@ import {
   type Forwardings,
   forwardingsOf,
 } from '../nftables/cluster.ts';
-
-class WrittenSockets implements Sockets {
-  readonly #open = new Map<string, ServedFrontend>();
-  /** The next so many are refused. */
-  refusals = 0;
-
-  get(id: string): ServedFrontend | undefined {
-    return this.#open.get(id);
-  }
-
-  *frontends(family: Family): Generator<ServedFrontend> {
-    for (const one of this.#open.values()) if (one.address.family === family) yield one;
-  }
-
-  async open(frontend: ServedFrontend): Promise<Refusal | undefined> {
-    this.refusals -= 1;
-    if (this.refusals >= 0) return { code: 'EADDRINUSE', message: 'taken', isLasting: false };
-    this.#open.set(frontend.id, frontend);
-    return undefined;
-  }
-
-  update(frontend: ServedFrontend): void {
-    this.#open.set(frontend.id, frontend);
-  }
-
-  close(id: string): void {
-    this.#open.delete(id);
-  }
-
-  isBusy(): boolean {
-    return false;
-  }
-
-  texts(): string[] {
-    return [...this.#open.values()].map((one) => JSON.stringify(one)).sort();
-  }
-}
 
 interface Opening {
   readonly config: ModeConfig;

@@ -1,0 +1,18 @@
+/** A change from outside on its way into the kernel. */
+export interface Cause {
+  /** `Clock.now` when the change came, and when its Forwarding was resolved. */
+  readonly receivedMs: number;
+  readonly resolvedMs: number;
+  /** Milliseconds since the epoch. */
+  readonly triggerTimesMs: readonly number[];
+}
+
+/** Keys of Forwardings, and why each changed, where that is known. */
+export type Causes = Map<string, Cause | undefined>;
+
+/** The cause of two changes that become one. */
+export function joined(earlier: Cause | undefined, later: Cause | undefined): Cause | undefined {
+  if (earlier === undefined || later === undefined) return earlier ?? later;
+  const triggerTimesMs = [...earlier.triggerTimesMs, ...later.triggerTimesMs];
+  return { ...earlier, triggerTimesMs };
+}

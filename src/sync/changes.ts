@@ -1,0 +1,94 @@
+/** What is wanted of one family, and the part of it that the planner has not been told yet. */
+import { inOrderOf } from '../state/pool.ts';
+import type { Forwarding } from '../state/types.ts';
+import type { Applier, Change } from './batch.ts';
+import type { Cause, Causes } from './cause.ts';
+import type { Clock } from './clock.ts';
+import { Handover, type HandoverOptions } from './handover.ts';
+import { Marks } from './marks.ts';
+
+export interface ChangesOptions extends HandoverOptions {
+  readonly clock: Clock;
+}
+
+/** A sync takes no more in after this long. */
+const syncLongestMs = 1000;
+
+export class Changes {
+  readonly #applier: Applier;
+  readonly #clock: Clock;
+  readonly #wanted = new Map<string, Forwarding>();
+  readonly #marks = new Marks();
+  readonly #handover: Handover;
+  #isCut = false;
+
+  constructor(options: ChangesOptions) {
+    this.#applier = options.applier;
+    this.#clock = options.clock;
+    this.#handover = new Handover(options);
+  }
+
+  /** A pool keeps the order that it has in the kernel. */
+  get wanted(): ReadonlyMap<string, Forwarding> {
+    return this.#wanted;
+  }
+
+  /** Whether a sync has anything to begin with. */
+  get any(): boolean {
+    return this.#marks.any;
+  }
+
+  /** The last sync came to its end before it had planned all. */
+  get isCut(): boolean {
+    return this.#isCut;
+  }
+
+  /** Undefined = no longer. */
+  want(key: string, next: Forwarding | undefined): void {
+    if (next === undefined) this.#wanted.delete(key);
+    else this.#wanted.set(key, next);
+  }
+
+  mark(key: string, cause: Cause | undefined): void {
+    this.#marks.mark(key, cause);
+  }
+
+  unmark(key: string): void {
+    this.#marks.delete(key);
+  }
+
+  /** Takes all marks: a recovery is going to look at everything. */
+  takeMarks(): Causes {
+    return this.#marks.takeAll();
+  }
+
+  /** The keys to `plan`, also of what comes meanwhile, for a while: the rest is the next sync's. */
+  readonly due = (): Iterable<string> => this.#due(this.#clock.now() + syncLongestMs);
+
+  *#due(endMs: number): Generator<string> {
+    for (;;) {
+      const key = this.#marks.next();
+      this.#isCut = key !== undefined && this.#clock.now() >= endMs;
+      if (key === undefined || this.#isCut) return;
+      yield key;
+    }
+  }
+
+  readonly plan = (key: string): void => {
+    const cause = this.#marks.take(key);
+    const resolved = this.#wanted.get(key);
+    const next = resolved && inOrderOf(this.#applier.expected(key), resolved);
+    if (next !== undefined) this.#wanted.set(key, next);
+    this.#handover.plan(key, next, cause);
+  };
+
+  /** Was planned, and is not in force. */
+  takeBack(lost: ReadonlyMap<string, Change>): void {
+    this.#handover.takeBack(lost);
+  }
+
+  /** See `Handover.startAnew`. */
+  startAnew(...args: Parameters<Handover['startAnew']>): Promise<void> {
+    return this.#handover.startAnew(...args);
+  }
+}

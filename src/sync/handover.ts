@@ -1,0 +1,81 @@
+/** Tells a planner what changes, so that no two Forwardings ever hold the same frontend. */
+import type { Pause, Planner } from '../modes/mode.ts';
+import type { Forwarding } from '../state/types.ts';
+import type { Applier, Change } from './batch.ts';
+import type { Cause } from './cause.ts';
+import { FrontendOwners, yieldedTo } from './owners.ts';
+
+export interface HandoverOptions {
+  readonly planner: Planner;
+  readonly applier: Applier;
+}
+
+/**
+ * Desired Forwardings exclude each other, but they are planned one by one, and batches are cut in
+ * between: one that takes a frontend may come long before the one that has given it up. So the
+ * holder yields it in the batch that gives it to the taker. What is in force is then what
+ * `Applier.applied` says at each moment, whatever fails, is set aside or comes later.
+ */
+export class Handover {
+  readonly #planner: Planner;
+  readonly #applier: Applier;
+  readonly #owners = new FrontendOwners();
+
+  constructor({ planner, applier }: HandoverOptions) {
+    this.#planner = planner;
+    this.#applier = applier;
+  }
+
+  /** Plans the change of one Forwarding to `next`; undefined = it is no longer desired. */
+  plan(key: string, next: Forwarding | undefined, cause: Cause | undefined): void {
+    if (next !== undefined) {
+      for (const holder of this.#owners.holders(next)) this.#yield(holder, next);
+    }
+    this.#change(key, next, cause);
+  }
+
+  #yield(holder: string, taker: Forwarding): void {
+    const held = this.#applier.expected(holder);
+    if (held !== undefined) this.#change(holder, yieldedTo(taker, held), undefined);
+  }
+
+  #change(key: string, next: Forwarding | undefined, cause: Cause | undefined): void {
+    const previous = this.#applier.expected(key);
+    if (previous !== next) {
+      this.#planner.change(previous, next);
+      this.#owners.moved(previous, next);
+    }
+    this.#applier.note(key, { next, cause });
+  }
+
+  /** These changes were planned and are not in force. */
+  takeBack(lost: ReadonlyMap<string, Change>): void {
+    for (const { next } of lost.values()) this.#owners.moved(next, undefined);
+    for (const key of lost.keys()) this.#owners.moved(undefined, this.#applier.applied.get(key));
+  }
+
+  /**
+   * A repair is to bring `targets` into force, whatever was before. A Forwarding that is only kept
+   * because its new form is refused (`refused`) has no right to what another one is to have.
+   */
+  async startAnew(
+    targets: Map<string, Forwarding>,
+    refused: Iterable<string>,
+    pause: Pause,
+  ): Promise<void> {
+    const kept = new Set(refused);
+    this.#owners.clear();
+    for (const [key, target] of targets) {
+      if (!kept.has(key)) this.#owners.moved(undefined, target);
+      const rest = pause();
+      if (rest !== undefined) await rest;
+    }
+    for (const key of kept) {
+      const target = targets.get(key);
+      if (target === undefined) continue;
+      const rest = this.#owners.withoutOthers(target);
+      targets.set(key, rest);
+      this.#owners.moved(undefined, rest);
+    }
+  }
+}

@@ -1,0 +1,74 @@
+/** Which Forwarding of one family each frontend belongs to, in force or on its way there. */
+import { type FrontendKey, frontendKey } from '../state/frontend-key.ts';
+import { type Forwarding, forwardingKey, type Protocol } from '../state/types.ts';
+
+type Owned = Map<FrontendKey, string>;
+
+/**
+ * No two Forwardings that a planner was told of may hold the same frontend: what one of them gives
+ * up would delete what the other one has taken. Desired Forwardings come in any order and in any
+ * number of batches, so whoever plans one asks `holders` first, and lets those give up what it
+ * takes, in the same batch.
+ */
+export class FrontendOwners {
+  #owned: Readonly<Record<Protocol, Owned>> = noneOwned();
+
+  /** The Forwardings (keys) that hold frontends of `next`, other than itself; usually none. */
+  holders(next: Forwarding): ReadonlySet<string> {
+    const owned = this.#owned[next.servicePort.protocol];
+    const key = forwardingKey(next.servicePort);
+    const holders = new Set<string>();
+    for (const frontend of next.frontends) {
+      const owner = owned.get(frontendKey(frontend)) ?? key;
+      if (owner !== key) holders.add(owner);
+    }
+    return holders;
+  }
+
+  /** The change of one Forwarding. It takes what it holds now from whoever had it. */
+  moved(previous: Forwarding | undefined, next: Forwarding | undefined): void {
+    if (previous !== undefined) this.#release(previous);
+    if (next !== undefined) this.#claim(next);
+  }
+
+  /** `forwarding` with only the frontends that nobody else holds; itself when that is all. */
+  withoutOthers(forwarding: Forwarding): Forwarding {
+    const owned = this.#owned[forwarding.servicePort.protocol];
+    const key = forwardingKey(forwarding.servicePort);
+    return restricted(forwarding, (frontend) => (owned.get(frontend) ?? key) === key);
+  }
+
+  clear(): void {
+    this.#owned = noneOwned();
+  }
+
+  #release({ servicePort, frontends }: Forwarding): void {
+    const owned = this.#owned[servicePort.protocol];
+    const key = forwardingKey(servicePort);
+    for (const frontend of frontends) {
+      const id = frontendKey(frontend);
+      if (owned.get(id) === key) owned.delete(id);
+    }
+  }
+
+  #claim({ servicePort, frontends }: Forwarding): void {
+    const owned = this.#owned[servicePort.protocol];
+    const key = forwardingKey(servicePort);
+    for (const frontend of frontends) owned.set(frontendKey(frontend), key);
+  }
+}
+
+function noneOwned(): Readonly<Record<Protocol, Owned>> {
+  return { TCP: new Map(), UDP: new Map(), SCTP: new Map() };
+}
+
+/** `holder` without the frontends that `taker` has; both of one protocol and family. */
+export function yieldedTo(taker: Forwarding, holder: Forwarding): Forwarding {
+  const taken = new Set(taker.frontends.map(frontendKey));
+  return restricted(holder, (frontend) => !taken.has(frontend));
+}
+
+function restricted(forwarding: Forwarding, keep: (frontend: FrontendKey) => boolean): Forwarding {
+  const frontends = forwarding.frontends.filter((frontend) => keep(frontendKey(frontend)));
+  return frontends.length < forwarding.frontends.length ? { ...forwarding, frontends } : forwarding;
+}

@@ -1,0 +1,41 @@
+/** Sockets of mode userspace that are only written down: SCTP, too, has some. */
+import type { ServedFrontend } from '../../src/modes/userspace/frontends.ts';
+import type { Refusal, Sockets } from '../../src/modes/userspace/switchboard.ts';
+import type { Family } from '../../src/state/address.ts';
+
+export class WrittenSockets implements Sockets {
+  readonly #open = new Map<string, ServedFrontend>();
+  /** The next so many are refused. */
+  refusals = 0;
+
+  get(id: string): ServedFrontend | undefined {
+    return this.#open.get(id);
+  }
+
+  *frontends(family: Family): Generator<ServedFrontend> {
+    for (const one of this.#open.values()) if (one.address.family === family) yield one;
+  }
+
+  async open(frontend: ServedFrontend): Promise<Refusal | undefined> {
+    this.refusals -= 1;
+    if (this.refusals >= 0) return { code: 'EADDRINUSE', message: 'taken', isLasting: false };
+    this.#open.set(frontend.id, frontend);
+    return undefined;
+  }
+
+  update(frontend: ServedFrontend): void {
+    this.#open.set(frontend.id, frontend);
+  }
+
+  close(id: string): void {
+    this.#open.delete(id);
+  }
+
+  isBusy(): boolean {
+    return false;
+  }
+
+  texts(): string[] {
+    return [...this.#open.values()].map((one) => JSON.stringify(one)).sort();
+  }
+}

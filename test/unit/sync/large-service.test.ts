@@ -1,0 +1,76 @@
+/** One Service of thousands of ports, beside others. */
+import { describe, expect, it } from 'vitest';
+import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
+import type { Service } from '../../../src/state/types.ts';
+import { FakeKernel } from '../../fake/kernel.ts';
+import { ready, slice, slicePort } from '../state/build.ts';
+import { quiet } from './double.ts';
+import { type NFTablesWorld, nftablesWorld } from './nftables-world.ts';
+import { webService } from './world.ts';
+
+/** Port `pN` is number `first + N`, all on one ClusterIP. */
+function manyPorts(name: string, count: number, first: number): Service {
+  const ports = Array.from({ length: count }, (_, p) => {
+    return { name: `p${p}`, protocol: 'TCP', port: first + p, nodePort: 0 } as const;
+  });
+  return webService(name, 4000, { ports });
+}
+
+function setEndpoints(world: NFTablesWorld, name: string, count: number, hosts: number): void {
+  const addresses = Array.from({ length: hosts }, (_, i) => [`10.244.7.${i + 1}`, ready] as const);
+  const ports = Array.from({ length: count }, (_, p) => slicePort(`p${p}`, 8000));
+  const fields = { key: `default/${name}-1`, service: `default/${name}`, ports };
+  world.state.apply({ kind: 'slice', slice: slice(Object.fromEntries(addresses), fields) });
+  world.loop.wake();
+}
+
+function services(kernel: FakeKernel): string[] {
+  return kernel.elements(NFPROTO.IPv4, 'fairlead', 'services');
+}
+
+async function settled(world: NFTablesWorld): Promise<void> {
+  for (let i = 0; i < 40; i += 1) await world.clock.pass(0);
+}
+
+describe('a Service of many ports', () => {
+  it('keeps all of them when the range moves by a part of itself', async () => {
+    const kernel = new FakeKernel();
+    const world = nftablesWorld(kernel, 16_000);
+    world.setService(manyPorts('large', 2000, 1000));
+    setEndpoints(world, 'large', 2000, 12);
+    await world.start();
+    await settled(world);
+    const { commits } = kernel;
+    world.setService(manyPorts('large', 2000, 1100));
+    await settled(world);
+    expect(kernel.commits - commits).toBeGreaterThan(10);
+    const expected = Array.from({ length: 2000 }, (_, p) => `10.96.15.160 . tcp . ${1100 + p} :`);
+    const found = services(kernel).map((element) => element.replace(/:.*/, ':'));
+    expect(found.sort()).toEqual(expected.sort());
+    await world.stop();
+  });
+
+  it('does not hold up a change of another Service that comes while it is written', async () => {
+    const kernel = new FakeKernel();
+    const world = nftablesWorld(kernel, 16_000);
+    world.addServices(0, 1);
+    world.setService(manyPorts('large', 1000, 1000));
+    setEndpoints(world, 'large', 1000, 2);
+    await world.start();
+    await settled(world);
+    kernel.delayMs = 1;
+    world.setService(manyPorts('large', 1000, 3000));
+    await quiet();
+    const { commits } = kernel;
+    world.setEndpoints('web-0', '10.244.9.9');
+    const isThere = (): boolean =>
+      JSON.stringify([...world.sync.applied.values()].map((f) => f.cluster.texts())).includes(
+        '10.244.9.9',
+      );
+    while (!isThere()) await new Promise((resolve) => setTimeout(resolve, 1));
+    // Of some 25 in all: those under way when it came, and its own.
+    expect(kernel.commits - commits).toBeLessThanOrEqual(6);
+    expect(services(kernel).some((element) => element.includes('. 1999 :'))).toBe(true);
+    await world.stop();
+  });
+});
