@@ -7,6 +7,7 @@
         "<!@(ls -1 native/binding/*.cc native/protocol/*.cc native/wire/*.cc)",
         "<!@(ls -1 native/nft/*.cc native/nft/expr/*.cc native/conntrack/*.cc native/legacy/*.cc)",
         "<!@(ls -1 native/ipvs/*.cc native/route/*.cc native/ipset/*.cc native/acct/*.cc)",
+        "<!@(ls -1 native/log/*.cc)",
       ],
       "include_dirs": ["native"],
       "defines": [
@@ -29,6 +30,8 @@
         "-Wshadow",
         "-Werror",
       ],
+      # A thread of native/log may be in a write when a worker thread of Node unloads the addon.
+      "ldflags": ["-Wl,-z,nodelete"],
       # Node's own settings come with another standard and with warnings switched off.
       "cflags!": ["-Wno-unused-parameter", "-O3"],
       "cflags_cc!": ["-std=gnu++17", "-std=gnu++20", "-fexceptions"],

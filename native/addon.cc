@@ -1,11 +1,13 @@
 // The export table of the addon.
 #include <napi.h>
 
+#include "binding/line_writer_wrap.h"
 #include "binding/socket_wrap.h"
 
 namespace {
 
 Napi::Object Init(Napi::Env env, Napi::Object exports) {
+  exports.Set("LineWriter", fairlead::binding::LineWriterWrap::Define(env));
   exports.Set("Socket", fairlead::binding::SocketWrap::Define(env));
   return exports;
 }

@@ -9,11 +9,14 @@ import { nodeName } from '../host/node-name.ts';
 import { openConntrack } from '../kernel/conntrack.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
 import { createLogger, type Logger } from '../serve/log.ts';
+import type { LogDestination } from '../serve/log-destination.ts';
+import { logMetrics } from '../serve/log-metrics.ts';
 import { ApiClient, type ClientOptions, type Exchange } from '../source/kubernetes/client.ts';
 import { KubernetesSource } from '../source/kubernetes/source.ts';
 import { ManifestSource } from '../source/manifests/source.ts';
 import { systemClock } from '../sync/clock.ts';
 import { ConfigFile, type Seen } from './config-file.ts';
+import { logForNode } from './last-words.ts';
 import { Reload } from './reload.ts';
 
 /** A stop that takes longer is given up: the supervisor's patience ends as well. */
@@ -29,7 +32,7 @@ export interface ProxyInput {
 
 /** Runs until it is told to stop, or fails; the rules stay. */
 export async function runProxy(input: ProxyInput): Promise<void> {
-  const { app, log } = makeApp(input);
+  const { app, log, lines } = makeApp(input);
   const stop = stopSignal(log);
   const ended = new AbortController();
   const watching = followConfig(app, log, input, ended.signal);
@@ -39,6 +42,8 @@ export async function runProxy(input: ProxyInput): Promise<void> {
   } finally {
     ended.abort();
     await watching;
+    // Before anybody else says why all has ended.
+    lines.flushSync();
   }
 }
 
@@ -49,8 +54,10 @@ export async function initialise(input: ProxyInput): Promise<void> {
   log.info('System initialized and --init-only specified');
 }
 
-function makeApp({ config, warnings }: ProxyInput): { app: App; log: Logger } {
-  const log = createLogger(config.logging);
+function makeApp(input: ProxyInput): { app: App; log: Logger; lines: LogDestination } {
+  const { config, warnings } = input;
+  const { log, lines } = createLogger(config.logging);
+  logForNode(log, () => lines.flushSync());
   for (const warning of warnings) log.warn({ err: warning }, 'Configuration');
   if (config.logging.verbosity >= 1) {
     for (const { name, value } of config.flags) log.info({ flag: `--${name}`, value }, 'Flag');
@@ -70,7 +77,8 @@ function makeApp({ config, warnings }: ProxyInput): { app: App; log: Logger } {
     families: ipv6Available(host) ? ['IPv4', 'IPv6'] : ['IPv4'],
     host,
   });
-  return { app, log };
+  logMetrics(app.metrics.registry, lines);
+  return { app, log, lines };
 }
 
 function sourceOf(

@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { type LoadResult, loadConfig } from '../config/load.ts';
 import { describeError } from './describe-error.ts';
+import { complain } from './last-words.ts';
 
 /** Resolves to the exit code. */
 export async function run(args: readonly string[]): Promise<number> {
@@ -14,7 +15,7 @@ export async function run(args: readonly string[]): Promise<number> {
   try {
     return await act(result, args, content);
   } catch (error) {
-    process.stderr.write(`fairlead: ${describeError(error)}\n`);
+    complain(`fairlead: ${describeError(error)}\n`);
     return 1;
   }
 }
@@ -29,7 +30,7 @@ async function act(
       process.stdout.write(result.text);
       return 0;
     case 'error':
-      process.stderr.write(result.text);
+      complain(result.text);
       return 1;
     case 'write-config':
       for (const warning of result.warnings) process.stderr.write(`${warning}\n`);

@@ -27,7 +27,18 @@ export interface Socket {
   close(): void;
 }
 
+/** A thread of its own that writes lines to a file descriptor, in order. */
+export interface LineWriter {
+  /** Takes a line with its newline. Never waits. */
+  push(line: string): void;
+  /** Bytes of lines that are not written yet: no reader, no room. */
+  pendingBytes(): number;
+  /** Holds everything up until nothing is pending, `longestMs` at most; whether nothing is. */
+  drain(longestMs: number): boolean;
+}
+
 export interface Addon {
+  readonly LineWriter: new (fd: number) => LineWriter;
   readonly Socket: new (options?: SocketOptions) => Socket;
 }
 

@@ -1,14 +1,35 @@
 /** Logs: JSON lines for machines, short lines for people at a terminal. */
-import { type DestinationStream, destination, type Logger, pino } from 'pino';
+import { isatty } from 'node:tty';
+import { type DestinationStream, type Logger, pino } from 'pino';
 import type { LoggingConfig } from '../config/config.ts';
+import { loadAddon } from '../kernel/addon.ts';
+import { LogDestination } from './log-destination.ts';
 
 export type { Logger };
 
-/** To stderr. Written at once: what was logged before a crash must be there. */
-export function createLogger(config: LoggingConfig): Logger {
-  const stderr = destination({ fd: 2, sync: true });
-  const readable = process.stderr.isTTY && config.format === 'text';
-  return loggerTo(readable ? readableStream(stderr) : stderr, config.verbosity);
+const stderrFd = 2;
+
+/** A log on stderr, and what carries its lines there. */
+export function createLogger(config: LoggingConfig): { log: Logger; lines: LogDestination } {
+  const { LineWriter } = loadAddon();
+  // Not `process.stderr.isTTY`: that makes a pipe non-blocking, which others share.
+  const isRead = isatty(stderrFd) && config.format === 'text';
+  const lines = new LogDestination({
+    writer: new LineWriter(stderrFd),
+    format: isRead ? readable : (line) => line,
+    notice: leftOutNotice,
+  });
+  return { log: loggerTo(lines, config.verbosity), lines };
+}
+
+/** The line that tells of `count` lines that nobody took. */
+export function leftOutNotice(count: number): string {
+  let text = '';
+  const write = (line: string): void => {
+    text = line;
+  };
+  loggerTo({ write }, 0).warn({ count }, 'Lines of the log were left out, nobody took them');
+  return text;
 }
 
 /** `verbosity` is klog's: 0 says what operators need, 2 each sync, 4 and more everything. */
@@ -32,15 +53,11 @@ function levelOf(verbosity: number): string {
 }
 
 /** `12:00:00.123 warn  Service is refused by the kernel service=default/web err=…` */
-export function readableStream(out: DestinationStream): DestinationStream {
-  return {
-    write: (line) => {
-      const { level, time, msg, ...rest } = JSON.parse(line) as Record<string, unknown>;
-      const words = [String(time).slice(11, 23), String(level).padEnd(5), String(msg)];
-      for (const [key, value] of Object.entries(rest)) {
-        words.push(`${key}=${typeof value === 'string' ? value : JSON.stringify(value)}`);
-      }
-      out.write(`${words.join(' ')}\n`);
-    },
-  };
+export function readable(line: string): string {
+  const { level, time, msg, ...rest } = JSON.parse(line) as Record<string, unknown>;
+  const words = [String(time).slice(11, 23), String(level).padEnd(5), String(msg)];
+  for (const [key, value] of Object.entries(rest)) {
+    words.push(`${key}=${typeof value === 'string' ? value : JSON.stringify(value)}`);
+  }
+  return words.join(' ');
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { loggerTo, readableStream } from '../../../src/serve/log.ts';
+import { loggerTo, readable } from '../../../src/serve/log.ts';
 import { syncLog } from '../../../src/serve/sync-log.ts';
 import { EndpointList } from '../../../src/state/endpoint-list.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
@@ -90,11 +90,11 @@ describe('the log', () => {
 
   it('is readable at a terminal', () => {
     const lines: string[] = [];
-    const stream = readableStream({ write: (line) => lines.push(line) });
+    const stream = { write: (line: string) => lines.push(readable(line)) };
     loggerTo(stream, 0).warn({ service: 'shop/cart', retryMs: 5 }, 'Service is slow');
     expect(lines).toHaveLength(1);
     expect(lines[0]).toMatch(
-      /^\d\d:\d\d:\d\d\.\d{3} warn {2}Service is slow service=shop\/cart retryMs=5\n$/,
+      /^\d\d:\d\d:\d\d\.\d{3} warn {2}Service is slow service=shop\/cart retryMs=5$/,
     );
   });
 });

@@ -1,0 +1,34 @@
+// The class `LineWriter` that JavaScript sees.
+#ifndef FAIRLEAD_BINDING_LINE_WRITER_WRAP_H_
+#define FAIRLEAD_BINDING_LINE_WRITER_WRAP_H_
+
+#include <napi.h>
+
+#include <memory>
+
+#include "log/line_writer.h"
+
+namespace fairlead::binding {
+
+/**
+ *   new LineWriter(fd: number)
+ *   push(line: string): void          never waits
+ *   pendingBytes(): number            of lines that are not written yet
+ *   drain(longestMs: number): boolean waits until there are none; whether there are none
+ */
+class LineWriterWrap : public Napi::ObjectWrap<LineWriterWrap> {
+ public:
+  static Napi::Function Define(Napi::Env env);
+  explicit LineWriterWrap(const Napi::CallbackInfo& info);
+
+ private:
+  void Push(const Napi::CallbackInfo& info);
+  Napi::Value PendingBytes(const Napi::CallbackInfo& info);
+  Napi::Value Drain(const Napi::CallbackInfo& info);
+
+  std::unique_ptr<log::LineWriter> writer_;
+};
+
+}  // namespace fairlead::binding
+
+#endif  // FAIRLEAD_BINDING_LINE_WRITER_WRAP_H_

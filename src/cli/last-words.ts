@@ -1,0 +1,46 @@
+/** What is said when the process ends, or when Node itself has something to say. */
+import { type LineWriter, loadAddon } from '../kernel/addon.ts';
+import type { Logger } from '../serve/log.ts';
+import { printable } from '../serve/printable.ts';
+
+const stderrFd = 2;
+const longestMs = 1000;
+
+/**
+ * Says it on standard error. `process.stderr` would wait for a pipe that nobody reads, and the
+ * process would neither work nor end.
+ */
+export function complain(text: string): void {
+  const writer = openWriter();
+  if (writer === undefined) {
+    process.stderr.write(text);
+    return;
+  }
+  writer.push(text.split('\n').map(printable).join('\n'));
+  writer.drain(longestMs);
+}
+
+/** Undefined where the addon does not load, which is then what is complained of. */
+function openWriter(): LineWriter | undefined {
+  try {
+    const { LineWriter } = loadAddon();
+    return new LineWriter(stderrFd);
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Warnings of Node, errors that nobody caught and what is left of the log at the end go the way of
+ * all lines. Node itself would write them to standard error, and wait.
+ */
+export function logForNode(log: Logger, flush: () => void): void {
+  process.removeAllListeners('warning');
+  process.on('warning', ({ name, message }) => log.warn({ name, err: message }, 'Node warns'));
+  process.on('uncaughtException', (error: unknown) => {
+    const err = error instanceof Error ? error.stack : String(error);
+    log.fatal({ err }, 'Unexpected error, the process ends');
+    process.exit(1);
+  });
+  process.on('exit', flush);
+}

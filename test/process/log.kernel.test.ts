@@ -1,0 +1,172 @@
+/**
+ * A log that nobody takes: the proxy serves, follows and ends as if nothing were, and says how much
+ * is missing when somebody listens again.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, onTestFinished, test } from 'vitest';
+import type { KubernetesObject } from '../lab/objects.ts';
+import { service } from '../lab/objects.ts';
+import {
+  type Circumstances,
+  inForce,
+  Place,
+  type Program,
+  temporaryDirectory,
+  until,
+} from './program.ts';
+
+/** Each costs a warning, for all want the same address: more than what may wait for a reader. */
+const quarrels: readonly KubernetesObject[] = Array.from({ length: 9000 }, (_, i) =>
+  service(`quarrel-${i}-${'x'.repeat(40)}`, {
+    clusterIp: { IPv4: '10.96.77.77', IPv6: 'fd00:96::77' },
+  }),
+);
+
+/** The descriptor that the words of the shell open as standard error. */
+const redirected = (to: string): Circumstances => ({
+  within: ['sh', '-c', `exec "$@" 2>${to}`, 'sh'],
+});
+
+/** A pipe with a name, so that whoever holds its other end can be chosen; nobody reads it. */
+class Pipe {
+  readonly path = join(temporaryDirectory(), 'pipe');
+  readonly #holder: ChildProcess;
+
+  private constructor() {
+    // Both ends, so that neither opening waits.
+    this.#holder = spawn('sh', ['-c', `mkfifo ${this.path} && exec sleep 600 <>${this.path}`]);
+    onTestFinished(() => void this.#holder.kill('SIGKILL'));
+  }
+
+  static async make(): Promise<Pipe> {
+    const pipe = new Pipe();
+    await sleep(300);
+    return pipe;
+  }
+
+  /** Reads on until the text has come. */
+  async readUntil(text: string): Promise<string> {
+    const reader = spawn('cat', [this.path]);
+    onTestFinished(() => void reader.kill('SIGKILL'));
+    let read = '';
+    for await (const part of reader.stdout) {
+      read += String(part);
+      if (read.includes(text)) break;
+    }
+    return read;
+  }
+
+  /** Leaves no room. */
+  async fill(): Promise<void> {
+    const fill = ['if=/dev/zero', `of=${this.path}`, 'oflag=nonblock', 'bs=4096', 'count=100'];
+    await new Promise((done) => spawn('dd', fill, { stdio: 'ignore' }).once('close', done));
+  }
+
+  /** Nobody can read any more. */
+  break(): void {
+    this.#holder.kill('SIGKILL');
+  }
+}
+
+async function leftOut(place: Place): Promise<number> {
+  const { body } = await place.ask('/metrics', 10249);
+  return Number(/^fairlead_log_lines_left_out_total (\d+)$/m.exec(body)?.[1]);
+}
+
+/** Follows a change, answers, counts what nobody took, and ends when it is told to. */
+async function goesOn(place: Place, program: Program, lines: 'lost' | 'taken'): Promise<void> {
+  await place.serves('pod-a', 'pod-b');
+  place.apply(['pod-b'], ...quarrels.slice(0, lines === 'lost' ? undefined : 1));
+  await place.serves('pod-b');
+  place.apply(['pod-a']);
+  await place.serves('pod-a');
+  expect((await place.ask('/healthz')).status).toBe(200);
+  if (lines === 'lost') expect(await leftOut(place)).toBeGreaterThan(0);
+  else expect(await leftOut(place)).toBe(0);
+  const startedMs = performance.now();
+  program.kill('SIGTERM');
+  expect(await program.exitCode).toBe(0);
+  expect(performance.now() - startedMs).toBeLessThan(9000);
+}
+
+test('a pipe that nobody reads: all goes on', async () => {
+  const [place, { path }] = [await Place.make(), await Pipe.make()];
+  await goesOn(place, place.startUnder(redirected(path)), 'lost');
+});
+
+test('a socket that nobody reads: all goes on', async () => {
+  const place = await Place.make();
+  await goesOn(place, place.startUnder({ isRead: false }), 'lost');
+});
+
+test('a full disk: all goes on', async () => {
+  const place = await Place.make();
+  await goesOn(place, place.startUnder(redirected('/dev/full')), 'lost');
+});
+
+test('a pipe whose reader has gone: all goes on', async () => {
+  const [place, held] = [await Place.make(), await Pipe.make()];
+  const program = place.startUnder(redirected(held.path));
+  await place.serves('pod-a', 'pod-b');
+  held.break();
+  await goesOn(place, program, 'lost');
+});
+
+test('a closed standard error: all goes on, Node has opened /dev/null in its place', async () => {
+  const place = await Place.make();
+  await goesOn(place, place.startUnder(redirected('&-')), 'taken');
+});
+
+test('a reader that comes back is told how many lines are missing', async () => {
+  const [place, held] = [await Place.make(), await Pipe.make()];
+  const program = place.startUnder(redirected(held.path));
+  place.apply(['pod-a'], ...quarrels);
+  await until(async () => (await leftOut(place).catch(() => 0)) > 0, 'lines are left out');
+  const read = await held.readUntil('"msg":"Lines of the log were left out');
+  const lines = read.split('\n').filter((line) => line.includes('were left out'));
+  expect(JSON.parse(lines[0]!).count).toBeGreaterThan(0);
+  program.kill('SIGTERM');
+  expect(await program.exitCode).toBe(0);
+});
+
+test('what ends the process is told, and does not wait for a reader for ever', async () => {
+  const place = await Place.make();
+  place.configure({ metricsBindAddress: '192.0.2.1:1', bindAddressHardFail: true });
+  const told = place.start();
+  expect(await told.exitCode).toBe(1);
+  expect(told.words).toContain('fairlead: cannot serve on 192.0.2.1:1');
+  const full = await Pipe.make();
+  await full.fill();
+  const startedMs = performance.now();
+  const untold = place.startUnder(redirected(full.path));
+  expect(await untold.exitCode).toBe(1);
+  expect(performance.now() - startedMs).toBeLessThan(15_000);
+});
+
+test('an error that nobody caught is a line of the log, and ends the process', async () => {
+  const place = await Place.make();
+  const breaker = join(temporaryDirectory(), 'break.mjs');
+  writeFileSync(
+    breaker,
+    `process.on('SIGUSR2', () => {
+      process.emitWarning('a warning');
+      setTimeout(() => Promise.reject(new Error('nobody catches this')), 100);
+    });`,
+  );
+  const program = place.startUnder({
+    within: ['env', `NODE_OPTIONS=--import=file://${breaker}`],
+  });
+  await program.told(inForce, 2);
+  program.kill('SIGUSR2');
+  expect(await program.exitCode).toBe(1);
+  const warning = program.lines.find(({ msg }) => msg === 'Node warns');
+  expect(warning?.err).toBe('a warning');
+  const last = program.lines.at(-1);
+  expect([last?.level, String(last?.err).split('\n')[0]]).toEqual([
+    'fatal',
+    'Error: nobody catches this',
+  ]);
+});

@@ -1,0 +1,172 @@
+/** The program itself in a network namespace, as tests of the process start it. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
+import { onTestFinished } from 'vitest';
+import { createNamespace, type Namespace } from '../conformance/namespace.ts';
+import { type ActorName, addressOf } from '../lab/addresses.ts';
+import { BASELINE, type KubernetesObject, service, slices } from '../lab/objects.ts';
+
+const main = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
+/** Limits of the machine are not a namespace's to set. */
+const conntrack = { maxPerCore: 0, tcpEstablishedTimeout: '0s', tcpCloseWaitTimeout: '0s' };
+
+export interface Line {
+  readonly msg: string;
+  readonly [key: string]: unknown;
+}
+
+export interface Circumstances {
+  /** The words before the program's own: `['prlimit', '--nofile=64']`. */
+  readonly within?: readonly string[];
+  /** Whether somebody reads what it logs. Default: yes. */
+  readonly isRead?: boolean;
+}
+
+/** One process of the program. */
+export class Program {
+  readonly lines: Line[] = [];
+  stdout = '';
+  /** What is no line of the log. */
+  words = '';
+  readonly exitCode: Promise<number | null>;
+  readonly #child: ChildProcess;
+  #pending = '';
+
+  constructor(
+    namespace: Namespace,
+    args: readonly string[],
+    { within = [], isRead = true }: Circumstances = {},
+  ) {
+    const argv = ['netns', 'exec', namespace.name, ...within, process.execPath, main, ...args];
+    this.#child = spawn('ip', argv, { stdio: ['ignore', 'pipe', 'pipe'] });
+    this.#child.stdout?.on('data', (part) => {
+      this.stdout += String(part);
+    });
+    if (isRead) this.read();
+    this.exitCode = new Promise((done) => this.#child.once('close', done));
+    onTestFinished(async () => {
+      this.#child.kill('SIGKILL');
+      await this.exitCode;
+    });
+  }
+
+  /** The process that `ip` and what came before the program have become. */
+  get pid(): number {
+    return this.#child.pid!;
+  }
+
+  /** Reads what it logs, from now on. */
+  read(): void {
+    this.#child.stderr?.on('data', (part) => this.#take(String(part)));
+  }
+
+  kill(signal: NodeJS.Signals): void {
+    this.#child.kill(signal);
+  }
+
+  async told(msg: string, count = 1): Promise<Line> {
+    const found = (): Line[] => this.lines.filter((line) => line.msg === msg);
+    await until(async () => found().length >= count, `${count} times "${msg}"`);
+    return found()[count - 1]!;
+  }
+
+  #take(text: string): void {
+    const lines = (this.#pending + text).split('\n');
+    this.#pending = lines.pop() ?? '';
+    for (const line of lines) {
+      if (line.startsWith('{')) this.lines.push(JSON.parse(line) as Line);
+      else this.words += `${line}\n`;
+    }
+  }
+}
+
+/** The deadline is generous: the machine may be busy or emulated. */
+export async function until(done: () => Promise<boolean>, what: string): Promise<void> {
+  for (let attempt = 0; attempt < 2400; attempt += 1) {
+    if (await done()) return;
+    await sleep(25);
+  }
+  throw new Error(`not within a minute: ${what}`);
+}
+
+/** A cluster of one Service in a directory, and a configuration file beside it. */
+export class Place {
+  readonly namespace: Namespace;
+  readonly manifests = temporaryDirectory();
+  readonly config = join(temporaryDirectory(), 'config.conf');
+
+  private constructor(namespace: Namespace) {
+    this.namespace = namespace;
+    this.apply(['pod-a', 'pod-b']);
+    this.configure({});
+  }
+
+  static async make(): Promise<Place> {
+    const namespace = await createNamespace();
+    await namespace.run('ip', ['link', 'set', 'lo', 'up']);
+    return new Place(namespace);
+  }
+
+  start(...flags: readonly string[]): Program {
+    return this.startUnder({}, ...flags);
+  }
+
+  startUnder(circumstances: Circumstances, ...flags: readonly string[]): Program {
+    const given = [`--config=${this.config}`, `--manifests=${this.manifests}`];
+    const args = [...given, '--hostname-override=node', ...flags];
+    return new Program(this.namespace, args, circumstances);
+  }
+
+  /** The cluster from now on: a Service `web` with these endpoints, and others. */
+  apply(pods: readonly ActorName[], ...others: readonly KubernetesObject[]): void {
+    const items = [...BASELINE, service('web'), ...slices('web', pods), ...others];
+    const path = join(this.manifests, 'cluster.json');
+    writeFileSync(`${path}.new`, JSON.stringify({ apiVersion: 'v1', kind: 'List', items }));
+    renameSync(`${path}.new`, path);
+  }
+
+  /** Asks a server of the program, at the loopback address. */
+  async ask(path: string, port = 10256): Promise<{ status: number; body: string }> {
+    const asks = `const answer = await fetch('http://127.0.0.1:${port}${path}');
+      console.log(JSON.stringify({ status: answer.status, body: await answer.text() }));`;
+    const asker = [process.execPath, '--input-type=module', '--eval', asks];
+    return JSON.parse(await this.namespace.run('timeout', ['5', ...asker]));
+  }
+
+  /** Waits until mode nftables sends connections to Service `web` to these, and to no other. */
+  async serves(...pods: readonly ActorName[]): Promise<void> {
+    const wanted = pods.map((pod) => addressOf(pod).IPv4!).sort();
+    const endpoint = /10\.96\.0\.10 \. tcp \. 80 \. 0x\d+ : (\S+) \. 8080/g;
+    await until(async () => {
+      const found = [...(await this.ruleset()).matchAll(endpoint)].map((match) => match[1]!);
+      return isDeepStrictEqual(found.sort(), wanted);
+    }, `web is served by ${wanted}`);
+  }
+
+  configure(fields: object): void {
+    const head = { apiVersion: 'kubeproxy.config.k8s.io/v1alpha1', kind: 'KubeProxyConfiguration' };
+    this.write(JSON.stringify({ ...head, mode: 'nftables', conntrack, ...fields }));
+  }
+
+  write(text: string): void {
+    writeFileSync(`${this.config}.new`, text);
+    renameSync(`${this.config}.new`, this.config);
+  }
+
+  ruleset(): Promise<string> {
+    return this.namespace.run('nft', ['list', 'ruleset']);
+  }
+}
+
+export function temporaryDirectory(): string {
+  const path = mkdtempSync(join(tmpdir(), 'fairlead-process-'));
+  onTestFinished(() => rmSync(path, { recursive: true }));
+  return path;
+}
+
+/** Told when all that is wanted is in force, once for each family. */
+export const inForce = 'Kernel is as wanted';
