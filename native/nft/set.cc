@@ -28,11 +28,15 @@ namespace fairlead::nft {
 //         NFTA_SET_FIELD_LEN    be32
 //   NFTA_SET_HANDLE     be64   (dumps)
 //   NFTA_SET_USERDATA   comment
+//   NFTA_SET_COUNT      be32   (dumps) elements in it
 
 namespace {
 
 /** The kernel knows at most NFT_REG32_COUNT parts (nft_set_desc). */
 constexpr std::size_t kPartsMax = 16;
+
+/** NFTA_SET_COUNT, be32: Linux 6.16 and newer; older headers lack it. */
+constexpr std::size_t kSetCount = 20;
 
 void PutDescription(const protocol::op::SetAdd& op, wire::MessageWriter& out) {
   if (op.size == 0 && op.part_lengths.empty()) return;
@@ -85,7 +89,7 @@ EncodeResult Encode(const protocol::op::SetDelete& op, BatchWriter& batch) {
 
 DecodeResult DecodeSet(std::uint8_t family, std::span<const std::uint8_t> attributes,
                        protocol::RecordWriter& out) {
-  const wire::AttrTable<NFTA_SET_MAX> set(attributes);
+  const wire::AttrTable<kSetCount> set(attributes);
   const wire::AttrTable<NFTA_SET_DESC_MAX> description(set.Bytes(NFTA_SET_DESC));
   if (set.malformed() || description.malformed()) {
     return Malformed("set", "has a malformed attribute");
@@ -112,6 +116,7 @@ DecodeResult DecodeSet(std::uint8_t family, std::span<const std::uint8_t> attrib
   reply.timeout_ms = set.U64Be(NFTA_SET_TIMEOUT);
   reply.size = description.U32Be(NFTA_SET_DESC_SIZE);
   reply.part_lengths = std::span(lengths).first(parts);
+  reply.count = set.U32Be(kSetCount, 0xffffffff);
   reply.comment = ReadComment(set.Bytes(NFTA_SET_USERDATA), kCommentOfSet);
   reply.Write(out);
   return {};

@@ -1929,6 +1929,7 @@ struct Set {
   std::uint64_t timeout_ms = 0;
   std::uint32_t size = 0;
   std::span<const std::uint8_t> part_lengths;
+  std::uint32_t count = 0;
   std::string_view comment;
 
   static std::expected<Set, DecodeError> Read(
@@ -1947,6 +1948,7 @@ struct Set {
     record.timeout_ms = fields.U64("timeoutMs");
     record.size = fields.U32("size");
     record.part_lengths = fields.Bytes("partLengths");
+    record.count = fields.U32("count");
     record.comment = fields.String("comment");
     if (!fields.Finish()) return std::unexpected(fields.error());
     return record;
@@ -1966,6 +1968,7 @@ struct Set {
     out.U64(timeout_ms);
     out.U32(size);
     out.Bytes(part_lengths);
+    out.U32(count);
     out.String(comment);
     out.End();
   }

@@ -206,7 +206,11 @@ export const replies = {
     code: 134,
     fields: { ...inChain, handle: 'u64', expressions: 'bytes', comment: 'string' },
   },
-  set: { code: 135, fields: { ...inSet, handle: 'u64', ...setShape, comment: 'string' } },
+  /** `count` elements are in it; 0xffffffff where the kernel does not tell (before 6.16). */
+  set: {
+    code: 135,
+    fields: { ...inSet, handle: 'u64', ...setShape, count: 'u32', comment: 'string' },
+  },
   elements: { code: 136, fields: elements },
   /** Ends a run of ops that are no transaction: how many of its messages the kernel took. */
   attempted: { code: 137, fields: { taken: 'u32' } },

@@ -4,6 +4,10 @@ export class Counter<V> {
   /** Count at the start of the batch, of each key that was counted up or down since. */
   readonly #before = new Map<string, { readonly value: V; readonly count: number }>();
 
+  get size(): number {
+    return this.#counts.size;
+  }
+
   has(key: string): boolean {
     return this.#counts.has(key);
   }

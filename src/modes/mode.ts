@@ -121,6 +121,15 @@ export interface Observation {
   adopt(next: Forwarding): Forwarding;
 }
 
+/** A set or map that holds another number of elements than it should. */
+export interface Miscount {
+  /** In nft's words: `map services`. */
+  readonly object: string;
+  readonly expected: number;
+  /** By the kernel. */
+  readonly counted: number;
+}
+
 /**
  * Lets the event loop serve others once enough has been done: to be called every few microseconds,
  * and to be awaited when it gives a promise.
@@ -204,6 +213,12 @@ export interface Planner {
    * mode's observations allow it (`besideBatches`); none at its start in any case.
    */
   observe(kernel: Kernel, pause: Pause): Promise<Observation>;
+  /**
+   * Compares how many objects should be in force with the kernel's own count, which is cheap
+   * however many there are. Nothing may wait to be taken or be in flight. Undefined where the
+   * kernel does not count; where a mode lacks it, only `observe` tells.
+   */
+  miscounts?(kernel: Kernel): Promise<readonly Miscount[] | undefined>;
   /**
    * Writes what is needed so that fixed and shared objects are as wanted. Call first in a repair,
    * after `reset` when the process has just started.

@@ -137,8 +137,11 @@ export class Metrics {
       case 'drift':
         if (event.purpose === 'start') return;
         for (const kind of ['missing', 'wrong', 'unwanted'] as const) {
-          own.drift.inc({ ...label, kind }, event.drift[kind]);
+          own.drift.inc({ ...label, kind, writers: event.writers }, event.drift[kind]);
         }
+        return;
+      case 'miscounted':
+        own.miscounts.inc(label, event.miscounts.length);
         return;
       case 'audited':
         own.audit.observe(label, event.durationMs / 1000);
@@ -236,7 +239,15 @@ function ownMetrics(registry: Registry) {
   });
   return {
     drift: new Counter(
-      labelled('drift_repaired_total', 'Objects in the kernel that others had changed', 'kind'),
+      labelled(
+        'drift_repaired_total',
+        'Objects in the kernel that were not as written, by who else had written',
+        'kind',
+        'writers',
+      ),
+    ),
+    miscounts: new Counter(
+      labelled('miscounts_total', 'Sets and maps found with a wrong number of elements'),
     ),
     audit: new Histogram({
       ...labelled('audit_duration_seconds', 'Comparisons of all that the kernel holds'),

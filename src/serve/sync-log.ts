@@ -56,9 +56,12 @@ function logFamily(log: Logger, event: FamilyEvent): void {
       return;
     }
     case 'drift': {
-      const { purpose, drift } = event;
-      if (purpose === 'start') log.info({ family, ...drift }, 'Kernel differed at the start');
-      else log.warn({ family, purpose, ...drift }, 'Kernel was changed by others, is repaired');
+      logDrift(log, event);
+      return;
+    }
+    case 'miscounted': {
+      const { miscounts } = event;
+      log.warn({ family, miscounts }, 'Kernel counts other numbers of elements, is compared');
       return;
     }
     case 'address-refused': {
@@ -70,6 +73,17 @@ function logFamily(log: Logger, event: FamilyEvent): void {
       log.debug({ family, durationMs: event.durationMs }, 'Audit over');
       return;
   }
+}
+
+function logDrift(log: Logger, event: FamilyEvent & { kind: 'drift' }): void {
+  const { family, purpose, drift, writers } = event;
+  if (purpose === 'start') log.info({ family, ...drift }, 'Kernel differed at the start');
+  else if (writers === 'others') {
+    log.warn({ family, purpose, ...drift }, 'Kernel was changed by others, is repaired');
+  } else if (writers === 'only us') {
+    const message = 'Kernel is not as it was written, though nobody else wrote, is repaired';
+    log.error({ family, purpose, ...drift }, message);
+  } else log.warn({ family, purpose, ...drift }, 'Kernel is not as it was written, is repaired');
 }
 
 function logFailure(log: Logger, event: FamilyEvent & { kind: 'failed' }): void {

@@ -9,7 +9,7 @@ import { type Applier, type Failure, unknownFailure } from './batch.ts';
 import { type Clock, Pacer } from './clock.ts';
 import { addDrift, isDrift, type Observer } from './events.ts';
 import { PatientReader } from './patient-reader.ts';
-import type { Moment, Ruleset } from './ruleset.ts';
+import type { Moment, Ruleset, Writers } from './ruleset.ts';
 
 export interface AuditSettings {
   /** Time between two looks at the generation. */
@@ -46,6 +46,7 @@ type State =
       readonly kind: 'comparing';
       readonly found: Observation;
       readonly keys: Iterator<string>;
+      readonly writers: Writers;
       drift: Drift;
     };
 
@@ -62,9 +63,11 @@ const holdMaxMs = 500;
 export class Audit {
   readonly #options: AuditOptions;
   #state: State = { kind: 'resting' };
-  #base: Moment = { generation: 0, commits: 0 };
+  #base: Moment = { generation: undefined, commits: 0 };
   #checkAtMs: number;
   #fullAtMs: number;
+  /** Something was done since the last comparison that deserves one where the kernel counts not. */
+  #suspected = false;
   /** A comparison is needed, but not before `notBeforeMs`. */
   #needed = false;
   #notBeforeMs = 0;
@@ -84,8 +87,19 @@ export class Audit {
     const now = this.#options.clock.now();
     this.#base = base;
     this.#needed = false;
+    this.#suspected = false;
     this.#checkAtMs = now + this.#options.checkMs;
     this.#fullAtMs = now + this.#options.fullMs;
+  }
+
+  /** Who has written since `verified`. */
+  writers(): Promise<Writers> {
+    return this.#options.ruleset.writersSince(this.#base, this.#options.reader);
+  }
+
+  /** What was written since then should be looked at, if the kernel does not count. */
+  suspect(): void {
+    this.#suspected = true;
   }
 
   /** Asks for a comparison after `delayMs`, whatever the generation says. */
@@ -130,6 +144,7 @@ export class Audit {
     if (now >= this.#checkAtMs) {
       this.#checkAtMs = now + checkMs;
       this.#needed ||= await ruleset.movedByOthers(this.#base, reader);
+      this.#needed ||= await this.#isMiscounted();
     }
     const due = this.#needed ? now >= this.#notBeforeMs : now >= this.#fullAtMs;
     if (!due) return undefined;
@@ -139,6 +154,16 @@ export class Audit {
     }
     this.#observeBeside(ring);
     return undefined;
+  }
+
+  /** Nothing of ours is under way during a step. */
+  async #isMiscounted(): Promise<boolean> {
+    const { observer, planner, reader } = this.#options;
+    const miscounts = await planner.miscounts?.(reader).catch(() => undefined);
+    if (miscounts === undefined) return this.#suspected;
+    if (miscounts.length === 0) return false;
+    observer({ kind: 'miscounted', family: planner.family, miscounts });
+    return true;
   }
 
   /** Syncs go on meanwhile. If what they write spoils the observation, it is made again. */
@@ -177,10 +202,11 @@ export class Audit {
       return unknownFailure(result);
     }
     this.#stale = 0;
+    const writers = await this.writers();
     this.verified({ generation: result.generation, commits });
     const keys = [...applier.applied.keys()].values();
     const drift = await planner.repairFixed(result, new Pacer(clock, sliceMs).pause);
-    this.#state = { kind: 'comparing', found: result, keys, drift };
+    this.#state = { kind: 'comparing', found: result, keys, writers, drift };
     return undefined;
   }
 
@@ -202,14 +228,14 @@ export class Audit {
     this.#state = { kind: 'resting' };
     const durationMs = clock.now() - this.#startedMs;
     this.#notBeforeMs = clock.now() + this.#restMs(durationMs);
-    this.#tell(state.drift, durationMs);
+    this.#tell(state, durationMs);
     return undefined;
   }
 
-  #tell(drift: Drift, durationMs: number): void {
+  #tell({ drift, writers }: State & { kind: 'comparing' }, durationMs: number): void {
     const { observer, planner } = this.#options;
     const { family } = planner;
-    if (isDrift(drift)) observer({ kind: 'drift', family, purpose: 'audit', drift });
+    if (isDrift(drift)) observer({ kind: 'drift', family, purpose: 'audit', drift, writers });
     observer({ kind: 'audited', family, durationMs });
   }
 

@@ -82,6 +82,11 @@ export class Changes {
     this.#handover.plan(key, next, cause);
   };
 
+  /** See `Handover.takeYielded`. */
+  takeYielded(): boolean {
+    return this.#handover.takeYielded();
+  }
+
   /** Was planned, and is not in force. */
   takeBack(lost: ReadonlyMap<string, Change>): void {
     this.#handover.takeBack(lost);

@@ -1,10 +1,11 @@
 /** What the sync loop tells the world: values that logs, metrics and health are made from. */
 import type { KernelFailure } from '../kernel/kernel.ts';
-import type { Drift, RefusedAddress, RuleCount } from '../modes/mode.ts';
+import type { Drift, Miscount, RefusedAddress, RuleCount } from '../modes/mode.ts';
 import type { Family } from '../state/address.ts';
 import type { Conflict } from '../state/claims.ts';
 import type { ServicePortName } from '../state/types.ts';
 import type { Aside } from './retry.ts';
+import type { Writers } from './ruleset.ts';
 
 /**
  * Why a batch is written: `start` takes over what an earlier process left, `changes` is the normal
@@ -72,6 +73,13 @@ export type FamilyEvent = { readonly family: Family } & (
       readonly kind: 'drift';
       readonly purpose: Purpose;
       readonly drift: Drift;
+      /** Who else has written since all was as wanted: then it was not our own mistake. */
+      readonly writers: Writers;
+    }
+  | {
+      /** The kernel counts other numbers of elements than there should be: an audit follows. */
+      readonly kind: 'miscounted';
+      readonly miscounts: readonly Miscount[];
     }
   | ({
       /** A Service asks for an address of this machine: it is not taken from it. */

@@ -245,6 +245,7 @@ export class FamilySync {
     this.#planEnvironment();
     const { due, plan } = this.#changes;
     const failure = await this.#applier.drain(due(), plan, 'changes');
+    if (this.#changes.takeYielded()) this.#audit.suspect();
     await this.#finished('changes', startedMs, failure);
   }
 
@@ -280,6 +281,7 @@ export class FamilySync {
 
   async #repair(causes: Causes, purpose: Purpose): Promise<Failure | undefined> {
     const { found, readAt } = await this.#snapshots.take();
+    const writers = await this.#audit.writers();
     this.#audit.verified(readAt);
     if (this.#stopping) return undefined;
     const targets = targetsOf(this.wanted, this.#aside.values());
@@ -292,7 +294,7 @@ export class FamilySync {
     this.#planEnvironment();
     const { drift, failure } = await repairAll(options, found, targets, causes, purpose);
     const { family } = this;
-    if (isDrift(drift)) this.#options.observer({ kind: 'drift', family, purpose, drift });
+    if (isDrift(drift)) this.#options.observer({ kind: 'drift', family, purpose, drift, writers });
     return failure;
   }
 

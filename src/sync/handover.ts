@@ -20,6 +20,7 @@ export class Handover {
   readonly #planner: Planner;
   readonly #applier: Applier;
   readonly #owners = new FrontendOwners();
+  #yielded = false;
 
   constructor({ planner, applier }: HandoverOptions) {
     this.#planner = planner;
@@ -36,6 +37,7 @@ export class Handover {
 
   #yield(holder: string, taker: Forwarding): void {
     const held = this.#applier.expected(holder);
+    this.#yielded = true;
     if (held !== undefined) this.#change(holder, yieldedTo(taker, held), undefined);
   }
 
@@ -46,6 +48,13 @@ export class Handover {
       this.#owners.moved(previous, next);
     }
     this.#applier.note(key, { next, cause });
+  }
+
+  /** Whether a frontend was yielded since the last call. */
+  takeYielded(): boolean {
+    const yielded = this.#yielded;
+    this.#yielded = false;
+    return yielded;
   }
 
   /** These changes were planned and are not in force. */

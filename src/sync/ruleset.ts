@@ -7,6 +7,9 @@ export interface Moment {
   readonly commits: number;
 }
 
+/** Who has written to the kernel, as far as its generation tells. */
+export type Writers = 'others' | 'only us' | 'unknown';
+
 /**
  * The ruleset of one network namespace, which all families share: its generation counts the
  * commits of everyone, and a dump is only consistent while nobody commits.
@@ -43,6 +46,12 @@ export class Ruleset {
     if (now === undefined) return true;
     const moved = (now - generation) >>> 0;
     return moved < fewest || moved > most;
+  }
+
+  /** Who has written since. */
+  async writersSince(moment: Moment, reader: Kernel): Promise<Writers> {
+    if (moment.generation === undefined) return 'unknown';
+    return (await this.movedByOthers(moment, reader)) ? 'others' : 'only us';
   }
 
   /**

@@ -40,10 +40,11 @@ function recordsOf(table: Table, request: Exclude<NftRequest, { kind: 'generatio
           })),
         );
     case 'setsDump':
-      return [...table.sets.values()].map(({ handle, fields }) => ({
+      return [...table.sets.values()].map(({ handle, fields, elements }) => ({
         kind: 'set' as const,
         handle,
         ...fields,
+        count: elements.size,
       }));
     case 'elementsDump':
       return elementRecords(table, request);

@@ -74,6 +74,11 @@ export class Deferred {
     return Array.from({ length: end - range.from }, (_, i) => range.from + i);
   }
 
+  /** How many elements of each set wait to be deleted. */
+  *retiredElements(): Generator<[SetName, number]> {
+    for (const [, { set, from, to }] of this.#ranges.entries()) yield [set, to - from];
+  }
+
   isRetired(set: SetName, id: string, index: number): boolean {
     const range = this.#ranges.get(rangeId(set, id));
     return range !== undefined && index >= range.from && index < range.to;

@@ -10,6 +10,7 @@ import type {
   Batch,
   Drift,
   Environment,
+  Miscount,
   ModeConfig,
   Observation,
   Pause,
@@ -19,6 +20,7 @@ import { AffinityKeeper } from './affinity.ts';
 import { ChainClasses } from './chain-classes.ts';
 import { fixedChains } from './chains.ts';
 import { Deferred } from './deferred.ts';
+import { ElementCounts } from './element-counts.ts';
 import { pruneFrontends, Repair, repairFrontend } from './frontend-repair.ts';
 import { FrontendWriter } from './frontend-writer.ts';
 import { chainsOfFrontend, type FrontendElements, frontendElements } from './frontends.ts';
@@ -62,6 +64,7 @@ export class NFTablesPlanner implements Planner {
     'cluster-ips': new Counter(),
     hairpin: new Counter(),
   };
+  readonly #counts = new ElementCounts();
   readonly #deferred = new Deferred();
   readonly #affinity: AffinityKeeper;
   /** Fixed objects to write, and elements that repairs write. */
@@ -99,6 +102,7 @@ export class NFTablesPlanner implements Planner {
     if (previous !== undefined) {
       for (const frontend of frontendElements(this.#classes, previous)) {
         this.#changes.release(owner, frontend);
+        this.#counts.frontend(frontend, -1);
         for (const chain of chainsOfFrontend(frontend)) this.#chains.release(chain.name, chain);
       }
       this.#countShared(previous, 'release');
@@ -106,6 +110,7 @@ export class NFTablesPlanner implements Planner {
     if (next === undefined) return;
     for (const frontend of frontendElements(this.#classes, next)) {
       this.#changes.claim(owner, frontend);
+      this.#counts.frontend(frontend, 1);
       const elements = frontend.endpoints.length + frontend.local.length + 1;
       this.#pendingBytes += frontendBytes + elements * elementBytes;
       for (const chain of chainsOfFrontend(frontend)) this.#chains.claim(chain.name, chain);
@@ -230,9 +235,11 @@ export class NFTablesPlanner implements Planner {
     this.#chains.clear();
     for (const set of sharedSets) this.#shared[set].clear();
     this.#affinity.reset();
+    this.#counts.clear();
     for (const forwarding of inForce) {
       for (const frontend of frontendElements(this.#classes, forwarding)) {
         this.#affinity.resume(frontend);
+        this.#counts.frontend(frontend, 1);
         for (const chain of chainsOfFrontend(frontend)) this.#chains.resume(chain.name, chain);
       }
       this.#countShared(forwarding, 'resume');
@@ -248,6 +255,11 @@ export class NFTablesPlanner implements Planner {
     await observe(kernel, found, this.#sets, pause);
     found.intact = isIntact(found, this.#sets);
     return found;
+  }
+
+  miscounts(kernel: Kernel): Promise<readonly Miscount[] | undefined> {
+    const shared = sharedSets.map((set) => [set, this.#shared[set].size] as const);
+    return this.#counts.miscounts(kernel, this.family, new Map(shared), this.#deferred);
   }
 
   async repairFixed(found: Observation, pause: Pause): Promise<Drift> {

@@ -62,7 +62,7 @@ describe('the log', () => {
 
   it('warns of drift with its numbers, and only informs of what a start finds', () => {
     const drift = { missing: 2, wrong: 1, unwanted: 0 };
-    const event = { kind: 'drift', family: 'IPv6', drift } as const;
+    const event = { kind: 'drift', writers: 'others', family: 'IPv6', drift } as const;
     const lines = logged(0, { ...event, purpose: 'audit' }, { ...event, purpose: 'start' });
     expect(lines.map(({ level, missing, wrong }) => [level, missing, wrong])).toEqual([
       ['warn', 2, 1],

@@ -217,12 +217,12 @@ describe('metrics', () => {
 
   it('count drift, but not what a start finds', async () => {
     const drift = { missing: 3, wrong: 2, unwanted: 0 };
-    metrics.observe({ kind: 'drift', family: 'IPv4', purpose: 'start', drift });
-    metrics.observe({ kind: 'drift', family: 'IPv4', purpose: 'audit', drift });
+    metrics.observe({ kind: 'drift', writers: 'others', family: 'IPv4', purpose: 'start', drift });
+    metrics.observe({ kind: 'drift', writers: 'others', family: 'IPv4', purpose: 'audit', drift });
     expect(await lines('fairlead_drift_repaired_total')).toEqual([
-      'fairlead_drift_repaired_total{ip_family="IPv4",kind="missing"} 3',
-      'fairlead_drift_repaired_total{ip_family="IPv4",kind="wrong"} 2',
-      'fairlead_drift_repaired_total{ip_family="IPv4",kind="unwanted"} 0',
+      'fairlead_drift_repaired_total{ip_family="IPv4",kind="missing",writers="others"} 3',
+      'fairlead_drift_repaired_total{ip_family="IPv4",kind="wrong",writers="others"} 2',
+      'fairlead_drift_repaired_total{ip_family="IPv4",kind="unwanted",writers="others"} 0',
     ]);
   });
 

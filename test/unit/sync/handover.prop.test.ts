@@ -243,6 +243,7 @@ describe.each(subjects)('frontends that change hands in mode $name', (subject) =
       for (const step of steps) await life.take(step);
       await life.settle();
       expect([...life.world.sync.aside]).toEqual([]);
+      expect(life.world.kinds('miscounted')).toEqual([]);
       const sockets = served(life.sockets);
       const { writes } = life.kernel;
 

@@ -62,7 +62,13 @@ describe('what was programmed', () => {
     await scene.see(started('IPv4'), started('IPv6'));
     scene.verify();
     expect(scene.asked).toEqual(['IPv4', 'IPv6']);
-    const found: FamilyEvent = { kind: 'drift', family: 'IPv4', purpose: 'audit', drift };
+    const found: FamilyEvent = {
+      kind: 'drift',
+      writers: 'others',
+      family: 'IPv4',
+      purpose: 'audit',
+      drift,
+    };
     expect(await scene.see(found, audited('IPv4'), audited('IPv6'))).toBe('open');
     expect(scene.asked).toEqual(['IPv4', 'IPv6', 'IPv4']);
     expect(await scene.see(audited('IPv4'))).toBe('verified');

@@ -1,0 +1,58 @@
+/**
+ * How many elements the maps of the table should hold, counted from what is wanted of each
+ * frontend, and not from what batches wrote: a mistake in the one is not a mistake in the other.
+ */
+import type { Kernel } from '../../kernel/kernel.ts';
+import { NFPROTO } from '../../kernel/nft/constants.ts';
+import { unknownIndex } from '../../kernel/ops.ts';
+import type { Family } from '../../state/address.ts';
+import type { Miscount } from '../mode.ts';
+import type { Deferred } from './deferred.ts';
+import { type FrontendElements, verdictOf } from './frontends.ts';
+import { type SetName, tableName } from './layout.ts';
+
+export class ElementCounts {
+  readonly #counts = new Map<SetName, number>();
+
+  /** `step` 1: the elements of this frontend are wanted; -1: no longer. */
+  frontend(frontend: FrontendElements, step: 1 | -1): void {
+    const { place, endpoints, local, refusal } = frontend;
+    if (verdictOf(frontend) !== undefined) this.#add(place.verdicts, step);
+    if (refusal !== undefined) this.#add(place.noEndpoints, step);
+    this.#add(place.endpoints, step * endpoints.length);
+    this.#add(place.localEndpoints, step * local.length);
+  }
+
+  clear(): void {
+    this.#counts.clear();
+  }
+
+  /** Of these sets, those that the kernel counts otherwise; undefined where it does not count. */
+  async miscounts(
+    kernel: Kernel,
+    family: Family,
+    others: ReadonlyMap<SetName, number>,
+    deferred: Deferred,
+  ): Promise<readonly Miscount[] | undefined> {
+    const expected = new Map([...this.#counts, ...others]);
+    for (const [set, retired] of deferred.retiredElements()) {
+      expected.set(set, (expected.get(set) ?? 0) + retired);
+    }
+    const request = { kind: 'setsDump', family: NFPROTO[family], table: tableName } as const;
+    const { records, consistent } = await kernel.dump(request);
+    if (!consistent) return undefined;
+    const counted = new Map<string, number>();
+    for (const record of records) if (record.kind === 'set') counted.set(record.set, record.count);
+    if ([...counted.values()].includes(unknownIndex)) return undefined;
+    const differing = [...expected].filter(([set, count]) => (counted.get(set) ?? 0) !== count);
+    return differing.map(([set, count]) => ({
+      object: `map ${set}`,
+      expected: count,
+      counted: counted.get(set) ?? 0,
+    }));
+  }
+
+  #add(set: SetName, count: number): void {
+    this.#counts.set(set, (this.#counts.get(set) ?? 0) + count);
+  }
+}

@@ -1,0 +1,66 @@
+/** What is in force is counted against what the kernel counts. */
+import { describe, expect, it } from 'vitest';
+import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
+import { batch } from '../../conformance/ops.ts';
+import { FakeKernel } from '../../fake/kernel.ts';
+import type { NftSet } from '../../fake/nft-state.ts';
+import { type NFTablesWorld, nftablesWorld } from './nftables-world.ts';
+
+async function running(kernel = new FakeKernel()): Promise<NFTablesWorld> {
+  const world = nftablesWorld(kernel);
+  world.addServices(0, 30);
+  await world.start();
+  await world.clock.pass(2000);
+  return world;
+}
+
+function setOf(kernel: FakeKernel, name: string): NftSet {
+  return kernel.table(NFPROTO.IPv4, 'fairlead')!.sets.get(name)!;
+}
+
+/** As if a batch of ours had deleted what it should not have: the generation tells nothing. */
+function loseElement(kernel: FakeKernel, set: string): void {
+  const { elements } = setOf(kernel, set);
+  const [first] = elements.keys();
+  elements.delete(first!);
+}
+
+describe('the count of elements', () => {
+  it.each(['services', 'cluster-ips', 'endpoints-a'])(
+    'finds within seconds that %s lacks one, and nobody else is blamed',
+    async (set) => {
+      const world = await running();
+      const before = setOf(world.kernel, set).elements.size;
+      loseElement(world.kernel, set);
+      await world.clock.pass(11_000);
+      expect(setOf(world.kernel, set).elements.size).toBe(before);
+      expect(world.kinds('miscounted')).toMatchObject([
+        { miscounts: [{ object: `map ${set}`, expected: before, counted: before - 1 }] },
+      ]);
+      expect(world.kinds('drift').at(-1)).toMatchObject({ purpose: 'audit', writers: 'only us' });
+      await world.stop();
+    },
+  );
+
+  it('blames others when others have written', async () => {
+    const world = await running();
+    const { kernel } = world;
+    const services = { family: NFPROTO.IPv4, table: 'fairlead', set: 'services' };
+    kernel.foreign(batch({ kind: 'setFlush', ...services }));
+    await world.clock.pass(11_000);
+    expect(world.kinds('drift').at(-1)).toMatchObject({ purpose: 'audit', writers: 'others' });
+    await world.stop();
+  });
+
+  it('is right while pools shrink and grow, Services go, and elements wait to be deleted', async () => {
+    const world = await running();
+    for (let n = 0; n < 40; n += 1) {
+      const hosts = Array.from({ length: n % 5 }, (_, i) => `10.244.9.${i + 1}`);
+      world.setEndpoints(`web-${n % 30}`, ...hosts);
+      if (n % 7 === 0) world.removeService(`web-${(n + 3) % 30}`);
+      await world.clock.pass(900);
+    }
+    expect(world.kinds('miscounted')).toEqual([]);
+    await world.stop();
+  });
+});
