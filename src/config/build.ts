@@ -1,5 +1,6 @@
 /** Makes the frozen Config out of validated settings: parses, converts units, resolves modes. */
 import { parseAddress, parseCIDR } from '../state/address.ts';
+import { cidrWarnings } from './cidr-warnings.ts';
 import type {
   Config,
   ConntrackConfig,
@@ -65,7 +66,12 @@ export function buildConfig(input: BuildInput): { config: Config; warnings: read
     document: toDocument(settings),
     flags: [...flagNames].sort().map((name) => ({ name, value: flags.text(name) })),
   };
-  const warnings = [...modes.warnings, ...userspace.warnings, ...logging.warnings];
+  const warnings = [
+    ...modes.warnings,
+    ...userspace.warnings,
+    ...logging.warnings,
+    ...cidrWarnings(settings),
+  ];
   return { config: deepFreeze(config), warnings };
 }
 

@@ -65,16 +65,18 @@ const hostNetwork: readonly Story[] = [
   },
 ];
 
+const loopback = { IPv4: '127.0.0.1', IPv6: '::1' } as const;
+
 const invalid: readonly Story[] = [
   {
     name: 'Loopback, link-local, multicast and unspecified endpoints are refused, the rest works',
     covers: ['4.3'],
-    servers: [{ actor: 'node', at: at({ IPv4: '127.0.0.1', IPv6: '::1' }, 8080) }],
+    servers: [{ actor: 'node', at: at(loopback, 8080) }],
     steps: [
       apply(
         service('web'),
         ...slices('web', [
-          { at: { IPv4: '127.0.0.1', IPv6: '::1' } },
+          { at: loopback },
           { at: { IPv4: '169.254.1.1', IPv6: 'fe80::1' } },
           { at: { IPv4: '224.0.0.1', IPv6: 'ff02::1' } },
           { at: { IPv4: '0.0.0.0', IPv6: '::' } },
@@ -84,6 +86,20 @@ const invalid: readonly Story[] = [
       ),
       connect('client', toVip, podA),
       connect('node', toVip, podA),
+    ],
+  },
+  {
+    name: 'No field of a Service takes loopback addresses from the node, the rest of it works',
+    covers: ['5.2', '12.73'],
+    servers: [{ actor: 'node', at: at(loopback, 8080) }],
+    steps: [
+      apply(
+        service('thief', { clusterIp: loopback, ports: [{ port: 8080 }] }),
+        service('web', { vips: [loopback], externalIps: [loopback], ports: [{ port: 8080 }] }),
+        ...['thief', 'web'].flatMap((name) => slices(name, ['pod-a'])),
+      ),
+      connect('client', at(vip, 8080), podA),
+      connect('node', at(loopback, 8080), answered({ node: 'own' })),
     ],
   },
   {

@@ -26,7 +26,7 @@ const problemsMax = 20;
 
 /** JSON without the quotes, cut short, for the reason of a problem. */
 export function show(value: unknown): string {
-  const text = typeof value === 'string' ? `"${value}"` : JSON.stringify(value);
+  const text = typeof value === 'string' ? `"${value}"` : `${JSON.stringify(value)}`;
   return text.length > 60 ? `${text.slice(0, 57)}…` : text;
 }
 
@@ -84,7 +84,10 @@ export class Door {
     this.#index = -1;
   }
 
-  /** Notes a problem. `field` may be empty inside a list element: the element itself is meant. */
+  /**
+   * Notes a problem: what is refused, or is taken for something else than it says. `field` may be
+   * empty inside a list element: the element itself is meant.
+   */
   refuse(field: string, reason: string): undefined {
     this.#faults += 1;
     if (this.#faults > problemsMax) return undefined;
@@ -116,6 +119,27 @@ export class Door {
     if (typeof value === 'string') return value;
     if (value === undefined || value === null) return undefined;
     return this.refuse(field, `must be a string, is ${show(value)}`);
+  }
+
+  /** Where nothing can't stand for anything: an element of a list. */
+  objectItem(value: unknown, field = ''): RawObject | undefined {
+    if (isRawObject(value)) return value;
+    return this.refuse(field, `must be an object, is ${show(value)}`);
+  }
+
+  /** The same for a string, which must not be empty. */
+  textItem(value: unknown, field: string): string | undefined {
+    if (value === '') return this.refuse(field, 'is empty');
+    if (typeof value === 'string') return value;
+    return this.refuse(field, `must be a string, is ${show(value)}`);
+  }
+
+  /** RFC 3339 as milliseconds since the epoch; undefined when absent, and when it is no time. */
+  time(value: unknown, field: string): number | undefined {
+    const text = this.text(value, field) ?? '';
+    if (text === '') return undefined;
+    const timeMs = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d/.test(text) ? Date.parse(text) : Number.NaN;
+    return Number.isFinite(timeMs) ? timeMs : this.refuse(field, `is no time: ${show(text)}`);
   }
 
   /** Undefined when absent; `'invalid'` (and a problem) when it is no boolean. */

@@ -1,13 +1,8 @@
-import {
-  type Address,
-  addressBytes,
-  type Family,
-  parseAddress,
-  parseIPv4Number,
-  readIPv6,
-} from '../../state/address.ts';
+import { addressBytes, type Family, parseIPv4Number, readIPv6 } from '../../state/address.ts';
+import { specialUse } from '../../state/special-address.ts';
 import { Condition, type EndpointSlice, objectKey, type SlicePort } from '../../state/types.ts';
 import type { Interner } from '../interner.ts';
+import { readAddress } from './addresses.ts';
 import { type Decoded, type Door, open, type RawObject, show } from './door.ts';
 
 const headlessLabel = 'service.kubernetes.io/headless';
@@ -69,11 +64,7 @@ function decodeFamily(door: Door, value: unknown): Family | undefined {
 function decodeTriggerTime(door: Door, metadata: RawObject): number | undefined {
   const annotations = door.object(metadata.annotations, 'metadata.annotations');
   const field = `metadata.annotations[${triggerTimeAnnotation}]`;
-  const text = door.text(annotations?.[triggerTimeAnnotation], field);
-  if (text === undefined || text === '') return undefined;
-  const triggerTimeMs = Date.parse(text);
-  if (Number.isFinite(triggerTimeMs)) return triggerTimeMs;
-  return door.refuse(field, `is no time: ${show(text)}`);
+  return door.time(annotations?.[triggerTimeAnnotation], field);
 }
 
 /** Ports without a name or number mean "any": this proxy, like upstream, does not serve those. */
@@ -82,18 +73,22 @@ function decodePorts(door: Door, value: unknown): SlicePort[] {
   const list = door.list(value, 'ports');
   for (let i = 0; i < list.length; i += 1) {
     door.within('ports', i);
-    const raw = door.object(list[i], '');
+    const raw = door.objectItem(list[i]);
     if (raw === undefined) continue;
     const name = door.text(raw.name, 'name');
-    const port = door.whole(raw.port, 'port', { min: 0, max: 65_535 });
+    const port = door.whole(raw.port, 'port', { min: 1, max: 65_535 });
     const protocol = door.choice(raw.protocol, 'protocol', protocols, 'TCP');
+    if (raw.name === undefined || raw.name === null) door.refuse('name', noAnyPort);
+    if (port === undefined) door.refuse('port', noAnyPort);
     if (name === undefined || protocol === undefined) continue;
-    if (port === undefined || port === 'invalid' || port === 0) continue;
+    if (port === undefined || port === 'invalid') continue;
     ports.push({ name, protocol, port });
   }
   door.outside();
   return ports;
 }
+
+const noAnyPort = 'is missing: a port that stands for any is not served';
 
 interface EndpointContext {
   readonly family: Family;
@@ -114,7 +109,7 @@ function decodeEndpoints(door: Door, value: unknown, context: EndpointContext): 
   let length = 0;
   for (let i = 0; i < list.length; i += 1) {
     door.within('endpoints', i);
-    const raw = door.object(list[i], '');
+    const raw = door.objectItem(list[i]);
     if (raw === undefined) continue;
     const hasAddress = decodeEndpointAddress(door, raw, context.family, addresses, length * stride);
     const bits = decodeConditions(door, raw);
@@ -144,7 +139,7 @@ function placeBits(
   hints: RawObject | undefined,
   nodeName: string,
 ): number {
-  const local = raw.nodeName === nodeName ? Condition.local : 0;
+  const local = door.text(raw.nodeName, 'nodeName') === nodeName ? Condition.local : 0;
   if (hints === undefined) return local;
   const nodes = hintNames(door, hints, 'forNodes');
   return (
@@ -165,14 +160,17 @@ function decodeEndpointAddress(
   bytes: Uint8Array,
   at: number,
 ): boolean {
-  const text = door.text(door.list(raw.addresses, 'addresses')[0], 'addresses[0]');
-  if (text === undefined) {
+  const list = door.list(raw.addresses, 'addresses');
+  if (list.length === 0) {
     door.refuse('addresses', 'has no address');
     return false;
   }
+  if (list.length > 1) door.refuse('addresses', `has ${list.length}, of which the first is used`);
+  const text = door.textItem(list[0], 'addresses[0]');
+  if (text === undefined) return false;
   if (family === 'IPv4') {
     const value = parseIPv4Number(text);
-    if (value !== undefined && !isSpecialIPv4(value)) {
+    if (value !== undefined && !isSpecialIPv4(value) && text.length === dottedLength(value)) {
       bytes[at] = value >>> 24;
       bytes[at + 1] = value >>> 16;
       bytes[at + 2] = value >>> 8;
@@ -182,56 +180,52 @@ function decodeEndpointAddress(
   } else if (readIPv6(text, bytes, at) && isOrdinaryIPv6(bytes[at]!)) {
     return true;
   }
-  const problem = addressProblem(text, family, bytes, at);
-  if (problem !== undefined) door.refuse('addresses[0]', problem);
-  return problem === undefined;
+  return decodeUnusual(door, text, family, bytes, at);
 }
 
-/** Writes an address of any form; why it can't, if so. */
-function addressProblem(
+/** Writes an address of any form; false, and a problem, when there is none that can be used. */
+function decodeUnusual(
+  door: Door,
   text: string,
   family: Family,
   bytes: Uint8Array,
   at: number,
-): string | undefined {
-  const address = parseAddress(text);
-  if (address === undefined) return `is no IP address: ${show(text)}`;
-  if (address.family !== family) return `${show(text)} is no ${family} address`;
+): boolean {
+  const address = readAddress(door, text, 'addresses[0]');
+  if (address === undefined) return false;
+  if (address.family !== family) {
+    door.refuse('addresses[0]', `${show(text)} is no ${family} address`);
+    return false;
+  }
   const special = specialUse(address);
-  if (special !== undefined) return `${show(text)} is ${special}: not usable for an endpoint`;
+  if (special !== undefined) {
+    door.refuse('addresses[0]', `${show(text)} is ${special}: not usable for an endpoint`);
+    return false;
+  }
   bytes.set(address.bytes, at);
-  return undefined;
+  return true;
 }
 
 /** Whether `specialUse` has something to say about an IPv4 address, without making one. */
 function isSpecialIPv4(value: number): boolean {
   const first = value >>> 24;
-  if (value === 0 || first === 127) return true;
+  if (value === 0 || first === 127 || value === 0xffff_ffff) return true;
   return value >>> 16 === 0xa9fe || (first >= 224 && first <= 239);
+}
+
+/** Of an IPv4 address without leading zeroes. */
+function dottedLength(value: number): number {
+  let length = 3;
+  for (let shift = 0; shift < 32; shift += 8) {
+    const octet = (value >>> shift) & 0xff;
+    length += octet < 10 ? 1 : octet < 100 ? 2 : 3;
+  }
+  return length;
 }
 
 /** By its first byte: of 2000::/3 or fc00::/7, where nothing is special and nothing is IPv4. */
 function isOrdinaryIPv6(first: number): boolean {
   return (first & 0xe0) === 0x20 || (first & 0xfe) === 0xfc;
-}
-
-/**
- * Why an address cannot be an endpoint, if so. Kubernetes refuses these too
- * (ValidateEndpointIP): they would let whoever writes slices reach the node's own sockets.
- */
-function specialUse({ family, bytes }: Address): string | undefined {
-  if (bytes.every((byte) => byte === 0)) return 'the unspecified address';
-  const [first = 0, second = 0] = bytes;
-  if (family === 'IPv4') {
-    if (first === 127) return 'a loopback address';
-    if (first === 169 && second === 254) return 'a link-local address';
-    return first >= 224 && first <= 239 ? 'a multicast address' : undefined;
-  }
-  if (bytes[15] === 1 && bytes.subarray(0, 15).every((byte) => byte === 0)) {
-    return 'a loopback address';
-  }
-  if (first === 0xfe && (second & 0xc0) === 0x80) return 'a link-local address';
-  return first === 0xff ? 'a multicast address' : undefined;
 }
 
 /** `Condition` bits ready, serving and terminating; undefined when one cannot be read. */
@@ -251,9 +245,11 @@ function decodeConditions(door: Door, raw: RawObject): number | undefined {
 
 function hintNames(door: Door, hints: RawObject, field: 'forZones' | 'forNodes'): string[] {
   const names: string[] = [];
-  for (const element of door.list(hints[field], `hints.${field}`)) {
-    const name = door.text(door.object(element, `hints.${field}`)?.name, `hints.${field}`);
-    if (name !== undefined && name !== '') names.push(name);
+  const path = `hints.${field}`;
+  for (const element of door.list(hints[field], path)) {
+    const raw = door.objectItem(element, path);
+    const name = raw && door.textItem(raw.name, `${path}.name`);
+    if (name !== undefined) names.push(name);
   }
   return names;
 }

@@ -1,5 +1,6 @@
-import { type Address, parseAddress } from '../../state/address.ts';
+import type { Address } from '../../state/address.ts';
 import type { Node } from '../../state/types.ts';
+import { readAddress, readCIDR } from './addresses.ts';
 import { type Decoded, type Door, open, show } from './door.ts';
 
 const zoneLabel = 'topology.kubernetes.io/zone';
@@ -28,33 +29,42 @@ function decodeAddresses(door: Door, value: unknown): Address[] {
   const external: Address[] = [];
   for (const [i, element] of door.list(value, 'status.addresses').entries()) {
     door.within('status.addresses', i);
-    const raw = door.object(element, '');
-    if (raw?.type !== 'InternalIP' && raw?.type !== 'ExternalIP') continue;
-    const text = door.text(raw.address, 'address') ?? '';
-    const address = parseAddress(text);
-    if (address === undefined) door.refuse('address', `is no IP address: ${show(text)}`);
-    else (raw.type === 'InternalIP' ? internal : external).push(address);
+    const raw = door.objectItem(element);
+    if (raw === undefined || isName(raw.type)) continue;
+    const type = door.choice(raw.type, 'type', ['InternalIP', 'ExternalIP'], 'InternalIP');
+    if (type === undefined) continue;
+    const address = readAddress(door, raw.address, 'address');
+    if (address !== undefined) (type === 'InternalIP' ? internal : external).push(address);
   }
   door.outside();
   return [...internal, ...external];
 }
 
+function isName(type: unknown): boolean {
+  return type === 'Hostname' || type === 'InternalDNS' || type === 'ExternalDNS';
+}
+
+/** As text; those that can be read. */
 function decodePodCIDRs(door: Door, list: unknown, single: unknown): string[] {
-  const cidrs: string[] = [];
-  for (const [i, element] of door.list(list, 'spec.podCIDRs').entries()) {
-    const text = door.text(element, `spec.podCIDRs[${i}]`);
-    if (text !== undefined && text !== '') cidrs.push(text);
+  const listed = door.list(list, 'spec.podCIDRs');
+  const alone = (single ?? '') !== '';
+  if (listed.length === 0) {
+    return alone && readCIDR(door, single, 'spec.podCIDR') !== undefined ? [String(single)] : [];
   }
-  if (cidrs.length > 0) return cidrs;
-  const text = door.text(single, 'spec.podCIDR') ?? '';
-  return text === '' ? [] : [text];
+  if (alone && single !== listed[0]) {
+    door.refuse('spec.podCIDR', `${show(single)} is not podCIDRs[0], ${show(listed[0])}`);
+  }
+  return listed.filter(
+    (text, i): text is string => readCIDR(door, text, `spec.podCIDRs[${i}]`) !== undefined,
+  );
 }
 
 function decodeTaintKeys(door: Door, value: unknown): string[] {
   const keys: string[] = [];
   for (const [i, element] of door.list(value, 'spec.taints').entries()) {
     door.within('spec.taints', i);
-    const key = door.text(door.object(element, '')?.key, 'key');
+    const raw = door.objectItem(element);
+    const key = raw && door.textItem(raw.key, 'key');
     if (key !== undefined) keys.push(key);
   }
   door.outside();

@@ -1,20 +1,28 @@
-import { type CIDR, parseCIDR } from '../../state/address.ts';
+import type { CIDR } from '../../state/address.ts';
+import { specialUseWithin } from '../../state/special-address.ts';
 import type { ServiceCIDR } from '../../state/types.ts';
+import { readCIDR } from './addresses.ts';
 import { type Decoded, open, show } from './door.ts';
 
-/** The blocks that ClusterIPs are allocated from; status and deletion are of no interest (4.1). */
+/**
+ * The blocks that ClusterIPs are allocated from; status and deletion are of no interest (4.1).
+ * What is there without a Service is dropped: a block that is too wide would cut off the node.
+ */
 export function decodeServiceCIDR(raw: unknown): Decoded<ServiceCIDR> {
   const opened = open('ServiceCIDR', raw, 'cluster');
   const { door } = opened;
   if (opened.id === undefined) return { record: undefined, problems: door.problems };
   const spec = door.object(opened.raw.spec, 'spec') ?? {};
   const cidrs: CIDR[] = [];
-  for (const [i, element] of door.list(spec.cidrs, 'spec.cidrs').entries()) {
-    const text = door.text(element, `spec.cidrs[${i}]`);
-    if (text === undefined) continue;
-    const cidr = parseCIDR(text);
-    if (cidr !== undefined) cidrs.push(cidr);
-    else door.refuse(`spec.cidrs[${i}]`, `is no address block: ${show(text)}`);
+  const list = door.list(spec.cidrs, 'spec.cidrs');
+  for (const [i, text] of list.entries()) {
+    const field = `spec.cidrs[${i}]`;
+    const cidr = readCIDR(door, text, field);
+    const special = cidr && specialUseWithin(cidr);
+    if (special !== undefined) door.refuse(field, `${show(text)} holds ${special}: it is not used`);
+    else if (cidr !== undefined) cidrs.push(cidr);
   }
+  const isEmpty = list.length === 0 && Array.isArray(spec.cidrs ?? list);
+  if (isEmpty) door.refuse('spec.cidrs', 'is empty');
   return { record: { name: opened.id.name, cidrs }, problems: door.problems };
 }

@@ -2,11 +2,12 @@ import {
   type Address,
   addressKey,
   type CIDR,
-  parseAddress,
+  formatAddress,
   parseCIDR,
 } from '../../state/address.ts';
 import type { Service, ServicePort } from '../../state/types.ts';
 import { type Interner, lasting } from '../interner.ts';
+import { readCIDR, readServiceAddress } from './addresses.ts';
 import { type Decoded, type Door, open, type RawObject, show } from './door.ts';
 
 const proxyNameLabel = 'service.kubernetes.io/service-proxy-name';
@@ -52,32 +53,24 @@ export function decodeService(raw: unknown, strings: Interner): Decoded<Service>
     namespace: strings.string(opened.id.namespace),
     name: opened.id.name,
     uid: door.text(opened.metadata.uid, 'metadata.uid') ?? '',
-    createdMs: decodeCreated(door, opened.metadata.creationTimestamp),
+    // Older than everything, when nothing says.
+    createdMs: door.time(opened.metadata.creationTimestamp, 'metadata.creationTimestamp') ?? 0,
     type,
     clusterIPs: lasting(clusterIPs),
-    externalIPs: lasting(decodeExternalIPs(door, spec.externalIPs)),
-    loadBalancerIPs: lasting(decodeIngress(door, opened.raw.status)),
+    externalIPs: lasting(decodeExternalIPs(door, spec.externalIPs, clusterIPs)),
+    loadBalancerIPs: lasting(decodeIngress(door, opened.raw.status, clusterIPs)),
     loadBalancerSourceRanges: lasting(decodeSourceRanges(door, spec.loadBalancerSourceRanges)),
     internalTrafficPolicy: policy('internalTrafficPolicy'),
     externalTrafficPolicy,
-    healthCheckNodePort:
-      type === 'LoadBalancer' && externalTrafficPolicy === 'Local'
-        ? decodeHealthCheckNodePort(door, spec.healthCheckNodePort)
-        : 0,
+    healthCheckNodePort: decodeHealthCheckNodePort(
+      door,
+      spec.healthCheckNodePort,
+      type === 'LoadBalancer' && externalTrafficPolicy === 'Local',
+    ),
     affinityTimeoutSeconds: decodeAffinity(door, spec),
     ports: strings.records(decodePorts(door, spec.ports)),
   };
   return { record, problems: door.problems };
-}
-
-/** Milliseconds since the epoch; 0, older than everything, when nothing says. */
-function decodeCreated(door: Door, value: unknown): number {
-  const text = door.text(value, 'metadata.creationTimestamp') ?? '';
-  if (text === '') return 0;
-  const createdMs = Date.parse(text);
-  if (Number.isFinite(createdMs)) return createdMs;
-  door.refuse('metadata.creationTimestamp', `is no time: ${show(text)}`);
-  return 0;
 }
 
 /**
@@ -87,8 +80,12 @@ function decodeCreated(door: Door, value: unknown): number {
 function decodeClusterIPs(door: Door, spec: RawObject): Address[] {
   const listed = door.list(spec.clusterIPs, 'spec.clusterIPs');
   const texts = listed.length > 0 ? listed : [spec.clusterIP];
-  if (spec.clusterIP === 'None' || texts[0] === 'None') return [];
-  if (texts[0] === undefined || texts[0] === null || texts[0] === '') {
+  const [first] = texts;
+  if ((spec.clusterIP ?? '') !== '' && spec.clusterIP !== first) {
+    door.refuse('spec.clusterIP', `${show(spec.clusterIP)} is not clusterIPs[0], ${show(first)}`);
+  }
+  if (spec.clusterIP === 'None' || first === 'None') return [];
+  if (first === undefined || first === null || first === '') {
     door.refuse('spec.clusterIP', 'is missing: give one, this proxy does not allocate addresses');
     return [];
   }
@@ -97,7 +94,7 @@ function decodeClusterIPs(door: Door, spec: RawObject): Address[] {
   for (let i = 0; i < texts.length; i += 1) {
     const text = texts[i];
     const field = listed.length > 0 ? `spec.clusterIPs[${i}]` : 'spec.clusterIP';
-    const address = decodeAddress(door, text, field);
+    const address = readServiceAddress(door, text, field);
     if (address === undefined) continue;
     if (families.length > 0 && families[i] !== address.family) {
       door.refuse(field, `${show(text)} is not of ipFamilies[${i}], ${show(families[i] ?? null)}`);
@@ -107,30 +104,27 @@ function decodeClusterIPs(door: Door, spec: RawObject): Address[] {
       addresses.push(address);
     }
   }
+  for (let i = texts.length; i < families.length; i += 1) {
+    door.refuse(`spec.ipFamilies[${i}]`, `${show(families[i])} has no address in clusterIPs`);
+  }
   return addresses;
 }
 
-function decodeAddress(door: Door, value: unknown, field: string): Address | undefined {
-  const text = door.text(value, field);
-  if (text === undefined) return undefined;
-  return parseAddress(text) ?? door.refuse(field, `is no IP address: ${show(text)}`);
-}
-
-/** Blank entries mean nothing, as upstream has it. */
-function decodeExternalIPs(door: Door, value: unknown): readonly Address[] {
+function decodeExternalIPs(door: Door, value: unknown, own: readonly Address[]) {
   const addresses: Address[] = [];
   const list = door.list(value, 'spec.externalIPs', addressesMax);
   for (let i = 0; i < list.length; i += 1) {
-    const text = list[i];
-    if (typeof text === 'string' && text.trim() === '') continue;
-    const address = decodeAddress(door, text, `spec.externalIPs[${i}]`);
-    if (address !== undefined) addresses.push(address);
+    const field = `spec.externalIPs[${i}]`;
+    const address = readServiceAddress(door, list[i], field);
+    if (address === undefined) continue;
+    noteFamily(door, field, address, own);
+    addresses.push(address);
   }
   return distinct(addresses);
 }
 
 /** Addresses that the load balancer leaves for us to answer: not those it proxies itself. */
-function decodeIngress(door: Door, rawStatus: unknown): readonly Address[] {
+function decodeIngress(door: Door, rawStatus: unknown, own: readonly Address[]) {
   const status = door.object(rawStatus, 'status');
   const loadBalancer = door.object(status?.loadBalancer, 'status.loadBalancer');
   const field = 'status.loadBalancer.ingress';
@@ -138,14 +132,29 @@ function decodeIngress(door: Door, rawStatus: unknown): readonly Address[] {
   const list = door.list(loadBalancer?.ingress, field, addressesMax);
   for (let i = 0; i < list.length; i += 1) {
     door.within(field, i);
-    const ingress = door.object(list[i], '');
+    const ingress = door.objectItem(list[i]);
     if (ingress?.ip === undefined || ingress.ip === null || ingress.ip === '') continue;
     const mode = door.choice(ingress.ipMode, 'ipMode', ['VIP', 'Proxy'], 'VIP');
-    const address = decodeAddress(door, ingress.ip, 'ip');
-    if (mode === 'VIP' && address !== undefined) addresses.push(address);
+    if (mode !== 'VIP') continue;
+    const address = readServiceAddress(door, ingress.ip, 'ip');
+    if (address === undefined) continue;
+    noteFamily(door, 'ip', address, own);
+    addresses.push(address);
   }
   door.outside();
   return distinct(addresses);
+}
+
+/** A Service is served in the families that it has a ClusterIP of (5.1). */
+function noteFamily(
+  door: Door,
+  field: string,
+  { family, bytes }: Address,
+  own: readonly Address[],
+) {
+  if (own.some((address) => address.family === family)) return;
+  const text = formatAddress(bytes);
+  door.refuse(field, `"${text}" is not served: the Service has no ${family} ClusterIP`);
 }
 
 function distinct(addresses: readonly Address[]): readonly Address[] {
@@ -164,11 +173,10 @@ function decodeSourceRanges(door: Door, value: unknown): readonly CIDR[] {
   const before = door.faults;
   const list = door.list(value, field, sourceRangesMax);
   for (let i = 0; i < list.length; i += 1) {
-    const trimmed = door.text(list[i], `${field}[${i}]`)?.trim();
-    if (trimmed === undefined || trimmed === '') continue;
-    const range = parseCIDR(trimmed);
+    const text: unknown = list[i];
+    const trimmed = typeof text === 'string' ? text.trim() : text;
+    const range = readCIDR(door, trimmed, `${field}[${i}]`);
     if (range !== undefined) ranges.push(range);
-    else door.refuse(`${field}[${i}]`, `is no address block: ${show(trimmed)}`);
   }
   if (ranges.length === 0) return door.faults > before ? nobody : ranges;
   const open = new Set(
@@ -177,13 +185,18 @@ function decodeSourceRanges(door: Door, value: unknown): readonly CIDR[] {
   return ranges.filter((range) => !open.has(range.address.family));
 }
 
-function decodeHealthCheckNodePort(door: Door, value: unknown): number {
-  const port = door.whole(value, 'spec.healthCheckNodePort', portOrNone) ?? 0;
+/** 0 = none. `isNeeded`: for load balancers with policy Local, and nobody else. */
+function decodeHealthCheckNodePort(door: Door, value: unknown, isNeeded: boolean): number {
+  const field = 'spec.healthCheckNodePort';
+  const port = door.whole(value, field, portOrNone) ?? 0;
   if (port === 'invalid') return 0;
-  if (port === 0) {
-    door.refuse('spec.healthCheckNodePort', 'is missing: load balancers cannot ask for health');
+  if (isNeeded && port === 0) {
+    door.refuse(field, 'is missing: load balancers cannot ask for health');
   }
-  return port;
+  if (isNeeded || port === 0) return port;
+  const who = 'only type LoadBalancer with externalTrafficPolicy Local has one';
+  door.refuse(field, `${port} is not served: ${who}`);
+  return 0;
 }
 
 /** Seconds; 0 = no affinity. */
@@ -194,9 +207,13 @@ function decodeAffinity(door: Door, spec: RawObject): number {
     ['None', 'ClientIP'],
     'None',
   );
-  if (affinity !== 'ClientIP') return 0;
   const field = 'spec.sessionAffinityConfig';
   const config = door.object(spec.sessionAffinityConfig, field);
+  if (affinity !== 'ClientIP') {
+    const isGiven = (config?.clientIP ?? undefined) !== undefined;
+    if (isGiven) door.refuse(field, 'has no effect: sessionAffinity is not ClientIP');
+    return 0;
+  }
   const clientIP = door.object(config?.clientIP, `${field}.clientIP`);
   const seconds = door.whole(clientIP?.timeoutSeconds, `${field}.clientIP.timeoutSeconds`, {
     min: 1,
@@ -206,18 +223,23 @@ function decodeAffinity(door: Door, spec: RawObject): number {
   return seconds;
 }
 
-/** A port that clashes with an earlier one of the same Service is refused, not merged. */
+/**
+ * A port that clashes with an earlier one of the same Service is refused, not merged; of a node
+ * port that does, the rest stays.
+ */
 function decodePorts(door: Door, value: unknown): ServicePort[] {
   const ports: ServicePort[] = [];
   const names = new Set<string>();
   const numbers = new Set<string>();
+  const nodePorts = new Set<string>();
   const list = door.list(value, 'spec.ports');
   for (let i = 0; i < list.length; i += 1) {
     door.within('spec.ports', i);
     const port = decodePort(door, list[i]);
     if (port === undefined) continue;
-    const { name, protocol } = port;
+    const { name, nodePort, protocol } = port;
     const [byName, byNumber] = [`${protocol}/${name}`, `${protocol}/${port.port}`];
+    const byNodePort = `${protocol}/${nodePort}`;
     if (names.has(byName)) {
       door.refuse('name', `${show(name)} is used twice for ${protocol}`);
     } else if (numbers.has(byNumber)) {
@@ -225,15 +247,20 @@ function decodePorts(door: Door, value: unknown): ServicePort[] {
     } else {
       names.add(byName);
       numbers.add(byNumber);
-      ports.push(port);
+      const isTwice = nodePort !== 0 && nodePorts.has(byNodePort);
+      if (isTwice) door.refuse('nodePort', `${nodePort} is used twice for ${protocol}`);
+      nodePorts.add(byNodePort);
+      ports.push(isTwice ? { ...port, nodePort: 0 } : port);
     }
   }
   door.outside();
+  const isEmpty = list.length === 0 && Array.isArray(value ?? list);
+  if (isEmpty) door.refuse('spec.ports', 'is empty: nothing is served');
   return ports;
 }
 
 function decodePort(door: Door, value: unknown): ServicePort | undefined {
-  const raw = door.object(value, '');
+  const raw = door.objectItem(value);
   if (raw === undefined) return undefined;
   const name = door.text(raw.name, 'name') ?? '';
   const protocol = door.choice(raw.protocol, 'protocol', protocols, 'TCP');

@@ -64,6 +64,25 @@ describe('sync periods', () => {
     expect(config.modes.nftables.syncPeriodMs).toBe(30_000);
     expect(warnings).toContain('nftables.syncPeriod is not used: -1s: must be greater than 0');
   });
+
+  test('tells of blocks that are taken as something else than they say', () => {
+    const { warnings } = running(
+      loadFile(
+        [
+          'nodePortAddresses: [192.168.1.7/16, 010.0.0.0/8, 10.0.0.0/8, "fd00::7/64"]',
+          'clusterCIDR: 10.244.1.0/16,FD00:244::0/32',
+          'ipvs: {excludeCIDRs: [10.1.0.0/8]}\n',
+        ].join('\n'),
+      ),
+    );
+    expect(warnings).toEqual([
+      'clusterCIDR: 10.244.1.0/16 is taken as 10.244.0.0/16',
+      'nodePortAddresses: 192.168.1.7/16 is taken as 192.168.0.0/16',
+      'nodePortAddresses: 010.0.0.0/8 is taken as 10.0.0.0/8',
+      'nodePortAddresses: fd00::7/64 is taken as fd00::/64',
+      'ipvs.excludeCIDRs: 10.1.0.0/8 is taken as 10.0.0.0/8',
+    ]);
+  });
 });
 
 describe('addresses', () => {

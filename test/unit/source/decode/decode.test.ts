@@ -57,6 +57,27 @@ describe('decodeNode', () => {
     expect(decodeNode(deleted).record).toMatchObject({ zone: '', deleted: true, taintKeys: [] });
   });
 
+  it('names what it cannot use', () => {
+    const { record, problems } = decodeNode({
+      metadata: { name: 'n1', labels: { 'topology.kubernetes.io/zone': 7 } },
+      spec: { podCIDR: '10.2.0.0/24', podCIDRs: ['10.1.0.9/24', 'all', ''], taints: [null, {}] },
+      status: { addresses: [null, { type: 'Somewhere', address: '10.0.0.1' }, { type: '' }] },
+    });
+    expect(record).toMatchObject({ addresses: [], podCIDRs: ['10.1.0.9/24'], taintKeys: [] });
+    expect(problems.map(({ field, reason }) => `${field} | ${reason}`)).toEqual([
+      'status.addresses[0] | must be an object, is null',
+      'status.addresses[1].type | must be InternalIP or ExternalIP, is "Somewhere"',
+      'status.addresses[2].address | must be a string, is undefined',
+      'spec.podCIDR | "10.2.0.0/24" is not podCIDRs[0], "10.1.0.9/24"',
+      'spec.podCIDRs[0] | "10.1.0.9/24" is taken as 10.1.0.0/24',
+      'spec.podCIDRs[1] | is no address block: "all"',
+      'spec.podCIDRs[2] | is empty',
+      'metadata.labels[topology.kubernetes.io/zone] | must be a string, is 7',
+      'spec.taints[0] | must be an object, is null',
+      'spec.taints[1].key | must be a string, is undefined',
+    ]);
+  });
+
   it('sees no change when only other labels than the zone change', () => {
     const region = { 'topology.kubernetes.io/region': 'r', 'topology.kubernetes.io/zone': 'z1' };
     const moved = { ...node, metadata: { name: 'n1', labels: region } };
@@ -78,6 +99,43 @@ describe('decodeServiceCIDR', () => {
         reason: 'is no address block: "10.96.0.0"',
       },
     ]);
+  });
+});
+
+describe('decodeServiceCIDR and blocks that no node could live with', () => {
+  const decode = (...cidrs: unknown[]) => {
+    const { record, problems } = decodeServiceCIDR({
+      metadata: { name: 'kubernetes' },
+      spec: { cidrs },
+    });
+    return {
+      cidrs: record!.cidrs.map(formatCIDR),
+      problems: problems.map(({ field, reason }) => `${field} | ${reason}`),
+    };
+  };
+
+  it.each([
+    ['0.0.0.0/0', 'the unspecified address'],
+    ['64.0.0.0/2', 'a loopback address'],
+    ['127.1.0.0/16', 'a loopback address'],
+    ['169.254.0.0/17', 'a link-local address'],
+    ['224.0.0.0/8', 'a multicast address'],
+    ['::/0', 'the unspecified address'],
+    ['fe80::/64', 'a link-local address'],
+    ['ff00::/12', 'a multicast address'],
+  ])('refuses %s, and uses the others', (text, what) => {
+    expect(decode(text, '10.96.0.0/12')).toEqual({
+      cidrs: ['10.96.0.0/12'],
+      problems: [`spec.cidrs[0] | "${text}" holds ${what}: it is not used`],
+    });
+  });
+
+  it('tells of bits beyond the prefix, and of a list that is empty', () => {
+    expect(decode('10.96.0.1/12')).toEqual({
+      cidrs: ['10.96.0.0/12'],
+      problems: ['spec.cidrs[0] | "10.96.0.1/12" is taken as 10.96.0.0/12'],
+    });
+    expect(decode()).toEqual({ cidrs: [], problems: ['spec.cidrs | is empty'] });
   });
 });
 

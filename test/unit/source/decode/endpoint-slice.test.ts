@@ -44,7 +44,9 @@ describe('decodeEndpointSlice', () => {
     const { record, problems } = decode(
       slice({ endpoints: [{ addresses: ['10.0.0.1'] }, { addresses: ['10.0.0.2', '10.0.0.9'] }] }),
     );
-    expect(problems).toEqual([]);
+    expect(problems).toEqual([
+      `${subject} | endpoints[1].addresses | has 2, of which the first is used`,
+    ]);
     expect(record).toEqual({
       key: 'shop/web-1',
       service: 'shop/web',
@@ -63,6 +65,9 @@ describe('decodeEndpointSlice', () => {
     expect(addresses(six.record!)).toEqual(['fd00::1']);
     const four = decode(slice({ endpoints: [{ addresses: ['10.180.00.001'] }] }));
     expect(addresses(four.record!)).toEqual(['10.180.0.1']);
+    expect(four.problems).toEqual([
+      `${subject} | endpoints[0].addresses[0] | "10.180.00.001" is taken as 10.180.0.1`,
+    ]);
   });
 
   it.each([
@@ -157,6 +162,7 @@ describe('decodeEndpointSlice', () => {
     ['224.0.0.251', 'a multicast address'],
     ['239.1.1.1', 'a multicast address'],
     ['0.0.0.0', 'the unspecified address'],
+    ['255.255.255.255', 'the broadcast address'],
     ['::1', 'a loopback address'],
     ['fe80::1', 'a link-local address'],
     ['febf::1', 'a link-local address'],
@@ -193,13 +199,16 @@ describe('decodeEndpointSlice', () => {
   });
 
   it('counts an IPv4-mapped address as IPv4, so an IPv6 slice cannot hold it', () => {
-    const { record } = decode(
-      slice({ addressType: 'IPv6', endpoints: [{ addresses: ['::ffff:10.0.0.1'] }] }),
-    );
-    expect(record!.length).toBe(0);
+    const mapped = { endpoints: [{ addresses: ['::ffff:10.0.0.1'] }] };
+    expect(decode(slice({ addressType: 'IPv6', ...mapped })).record!.length).toBe(0);
+    const { record, problems } = decode(slice(mapped));
+    expect(addresses(record!)).toEqual(['10.0.0.1']);
+    expect(problems).toEqual([
+      `${subject} | endpoints[0].addresses[0] | "::ffff:10.0.0.1" is taken as 10.0.0.1`,
+    ]);
   });
 
-  it('skips ports without name or number, silently, and keeps duplicates of a name', () => {
+  it('skips ports without name or number, says so, and keeps duplicates of a name', () => {
     const { record, problems } = decode(
       slice({
         ports: [
@@ -213,7 +222,12 @@ describe('decodeEndpointSlice', () => {
         ],
       }),
     );
-    expect(problems).toEqual([]);
+    expect(problems).toEqual([
+      `${subject} | ports[0].name | is missing: a port that stands for any is not served`,
+      `${subject} | ports[1].port | is missing: a port that stands for any is not served`,
+      `${subject} | ports[2].port | must be a whole number 1–65535, is 0`,
+      `${subject} | ports[3].name | is missing: a port that stands for any is not served`,
+    ]);
     expect(record!.ports).toEqual([
       { name: '', protocol: 'TCP', port: 3 },
       { name: 'c', protocol: 'SCTP', port: 4 },
@@ -232,8 +246,30 @@ describe('decodeEndpointSlice', () => {
     );
     expect(record!.ports).toEqual([]);
     expect(problems).toEqual([
-      `${subject} | ports[0].port | must be a whole number 0–65535, is 70000`,
+      `${subject} | ports[0].port | must be a whole number 1–65535, is 70000`,
       `${subject} | ports[1].protocol | must be TCP or UDP or SCTP, is "X"`,
+    ]);
+  });
+
+  it('names elements of lists that hold nothing', () => {
+    const { record, problems } = decode(
+      slice({
+        ports: [null, { name: '', port: 1 }],
+        endpoints: [
+          null,
+          { addresses: [null] },
+          { addresses: ['10.0.0.1'], hints: { forZones: [null, {}, { name: 'a' }] }, nodeName: 5 },
+        ],
+      }),
+    );
+    expect(record).toMatchObject({ length: 1, ports: [{ port: 1 }], zoneHints: [['a']] });
+    expect(problems).toEqual([
+      `${subject} | ports[0] | must be an object, is null`,
+      `${subject} | endpoints[0] | must be an object, is null`,
+      `${subject} | endpoints[1].addresses[0] | must be a string, is null`,
+      `${subject} | endpoints[2].nodeName | must be a string, is 5`,
+      `${subject} | endpoints[2].hints.forZones | must be an object, is null`,
+      `${subject} | endpoints[2].hints.forZones.name | must be a string, is undefined`,
     ]);
   });
 

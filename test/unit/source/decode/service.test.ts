@@ -144,20 +144,24 @@ describe('decodeService', () => {
     ]);
   });
 
-  it('drops invalid externalIPs, ignores blank ones, and normalises the rest', () => {
+  it('drops invalid externalIPs and blank ones, normalises the rest, and tells of each', () => {
     const { record, problems } = decode(
       service({ spec: { externalIPs: ['203.0.113.007', '', '  ', 'here', 'fd00::0:1', 5] } }),
     );
     expect(texts(record!.externalIPs)).toEqual(['203.0.113.7', 'fd00::1']);
     expect(problems).toEqual([
+      'Service shop/web | spec.externalIPs[0] | "203.0.113.007" is taken as 203.0.113.7',
+      'Service shop/web | spec.externalIPs[1] | is empty',
+      'Service shop/web | spec.externalIPs[2] | is no IP address: "  "',
       'Service shop/web | spec.externalIPs[3] | is no IP address: "here"',
+      'Service shop/web | spec.externalIPs[4] | "fd00::1" is not served: the Service has no IPv6 ClusterIP',
       'Service shop/web | spec.externalIPs[5] | must be a string, is 5',
     ]);
   });
 
   it('lists an address that is given twice once', () => {
     const { record, problems } = decode(
-      service({ spec: { externalIPs: ['203.0.113.7', '203.0.113.007'] } }),
+      service({ spec: { externalIPs: ['203.0.113.7', '203.0.113.7'] } }),
     );
     expect(texts(record!.externalIPs)).toEqual(['203.0.113.7']);
     expect(problems).toEqual([]);
@@ -183,6 +187,7 @@ describe('decodeService', () => {
     );
     expect(texts(record!.loadBalancerIPs)).toEqual(['192.0.2.1', '192.0.2.2', 'fd00::9']);
     expect(problems).toEqual([
+      'Service shop/web | status.loadBalancer.ingress[5].ip | "fd00::9" is not served: the Service has no IPv6 ClusterIP',
       'Service shop/web | status.loadBalancer.ingress[6].ipMode | must be VIP or Proxy, is "Direct"',
     ]);
   });
@@ -193,11 +198,22 @@ describe('decodeService', () => {
       return { ranges: record!.loadBalancerSourceRanges.map(formatCIDR), problems };
     };
 
-    it('tolerates blanks around a range and leading zeroes in it', () => {
-      expect(ranges(' 203.0.113.000/025', '10.0.0.0/8 ', '')).toEqual({
+    it('tolerates blanks around a range', () => {
+      expect(ranges(' 203.0.113.0/25', '10.0.0.0/8 ')).toEqual({
         ranges: ['203.0.113.0/25', '10.0.0.0/8'],
         problems: [],
       });
+    });
+
+    it('tells of leading zeroes, of bits beyond the prefix, and of blank elements', () => {
+      const { ranges: read, problems } = ranges('203.0.113.000/025', '10.0.0.7/8', 'fd00::7/8', '');
+      expect(read).toEqual(['203.0.113.0/25', '10.0.0.0/8', 'fd00::/8']);
+      expect(problems).toEqual([
+        'Service shop/web | spec.loadBalancerSourceRanges[0] | "203.0.113.000/025" is taken as 203.0.113.0/25',
+        'Service shop/web | spec.loadBalancerSourceRanges[1] | "10.0.0.7/8" is taken as 10.0.0.0/8',
+        'Service shop/web | spec.loadBalancerSourceRanges[2] | "fd00::7/8" is taken as fd00::/8',
+        'Service shop/web | spec.loadBalancerSourceRanges[3] | is empty',
+      ]);
     });
 
     it('lets everybody of a family in when one range is the whole family', () => {
@@ -217,7 +233,95 @@ describe('decodeService', () => {
     it('lets nobody in when no range at all can be read', () => {
       expect(ranges('10.0.0/8').ranges).toEqual(['0.0.0.0/32', '::/128']);
       expect(ranges(7).ranges).toEqual(['0.0.0.0/32', '::/128']);
+      expect(ranges('').ranges).toEqual(['0.0.0.0/32', '::/128']);
+      expect(ranges(null).ranges).toEqual(['0.0.0.0/32', '::/128']);
     });
+  });
+
+  describe('an address that means something on every node', () => {
+    const unusable = [
+      ['0.0.0.0', 'the unspecified address'],
+      ['127.0.0.1', 'a loopback address'],
+      ['127.255.255.254', 'a loopback address'],
+      ['169.254.169.254', 'a link-local address'],
+      ['224.0.0.1', 'a multicast address'],
+      ['239.255.255.255', 'a multicast address'],
+      ['255.255.255.255', 'the broadcast address'],
+      ['::ffff:127.0.0.1', 'a loopback address'],
+      ['::ffff:a9fe:a9fe', 'a link-local address'],
+      ['::', 'the unspecified address'],
+      ['::1', 'a loopback address'],
+      ['fe80::1', 'a link-local address'],
+      ['ff02::1', 'a multicast address'],
+    ] as const;
+
+    it.each(unusable)('is refused as a ClusterIP: %s', (text, what) => {
+      const { record, problems } = decode(service({ spec: { clusterIP: text } }));
+      expect(record).toBeUndefined();
+      expect(problems).toContain(
+        `Service shop/web | spec.clusterIP | "${text}" is ${what}: not usable for a Service`,
+      );
+    });
+
+    it.each(unusable)('is refused for a load balancer and as external IP: %s', (text, what) => {
+      const { record, problems } = decode(
+        service({
+          spec: { clusterIPs: ['10.96.0.10', 'fd00::10'], externalIPs: ['203.0.113.1', text] },
+          status: { loadBalancer: { ingress: [{ ip: text }, { ip: '192.0.2.1' }] } },
+        }),
+      );
+      expect(texts(record!.externalIPs)).toEqual(['203.0.113.1']);
+      expect(texts(record!.loadBalancerIPs)).toEqual(['192.0.2.1']);
+      const because = `"${text}" is ${what}: not usable for a Service`;
+      expect(problems).toContain(`Service shop/web | spec.externalIPs[1] | ${because}`);
+      expect(problems).toContain(
+        `Service shop/web | status.loadBalancer.ingress[0].ip | ${because}`,
+      );
+    });
+  });
+
+  it('tells of what contradicts something else', () => {
+    const { record, problems } = decode(
+      service({
+        spec: {
+          clusterIPs: ['10.96.0.11'],
+          ipFamilies: ['IPv4', 'IPv6'],
+          sessionAffinityConfig: { clientIP: { timeoutSeconds: 60 } },
+          healthCheckNodePort: 30_100,
+        },
+      }),
+    );
+    expect(texts(record!.clusterIPs)).toEqual(['10.96.0.11']);
+    expect(problems).toEqual([
+      'Service shop/web | spec.clusterIP | "10.96.0.10" is not clusterIPs[0], "10.96.0.11"',
+      'Service shop/web | spec.ipFamilies[1] | "IPv6" has no address in clusterIPs',
+      'Service shop/web | spec.healthCheckNodePort | 30100 is not served: only type LoadBalancer with externalTrafficPolicy Local has one',
+      'Service shop/web | spec.sessionAffinityConfig | has no effect: sessionAffinity is not ClientIP',
+    ]);
+    const headless = decode(service({ spec: { clusterIPs: ['None'] } }));
+    expect(headless).toEqual({
+      record: undefined,
+      problems: ['Service shop/web | spec.clusterIP | "10.96.0.10" is not clusterIPs[0], "None"'],
+    });
+  });
+
+  it('names elements of lists that hold nothing, and a list of ports that does', () => {
+    const { record, problems } = decode(
+      service({
+        spec: { clusterIPs: ['10.96.0.10', null], externalIPs: [null], ports: [null] },
+        status: { loadBalancer: { ingress: [null] } },
+      }),
+    );
+    expect(record).toMatchObject({ ports: [], externalIPs: [], loadBalancerIPs: [] });
+    expect(problems).toEqual([
+      'Service shop/web | spec.clusterIPs[1] | must be a string, is null',
+      'Service shop/web | spec.externalIPs[0] | must be a string, is null',
+      'Service shop/web | status.loadBalancer.ingress[0] | must be an object, is null',
+      'Service shop/web | spec.ports[0] | must be an object, is null',
+    ]);
+    expect(decode(service({ spec: { ports: [] } })).problems).toEqual([
+      'Service shop/web | spec.ports | is empty: nothing is served',
+    ]);
   });
 
   it('keeps the health check port of load balancers with policy Local only', () => {
@@ -276,17 +380,19 @@ describe('decodeService', () => {
             { name: 'dns', port: 53, protocol: 'UDP' },
             { name: 'dns', port: 54, protocol: 'UDP' },
             { name: 'other', port: 53, protocol: 'TCP' },
+            { name: 'a', port: 80, nodePort: 30_080 },
+            { name: 'b', port: 81, nodePort: 30_080 },
           ],
         },
       }),
     );
-    expect(record!.ports.map(({ protocol, port }) => `${protocol} ${port}`)).toEqual([
-      'TCP 53',
-      'UDP 53',
-    ]);
+    expect(
+      record!.ports.map(({ protocol, port, nodePort }) => `${protocol} ${port} ${nodePort}`),
+    ).toEqual(['TCP 53 0', 'UDP 53 0', 'TCP 80 30080', 'TCP 81 0']);
     expect(problems).toEqual([
       'Service shop/web | spec.ports[2].name | "dns" is used twice for UDP',
       'Service shop/web | spec.ports[3].port | 53 is used twice for TCP',
+      'Service shop/web | spec.ports[5].nodePort | 30080 is used twice for TCP',
     ]);
   });
 
@@ -302,6 +408,7 @@ describe('decodeService', () => {
       'Service shop/web | metadata.creationTimestamp | is no time: "then"',
       'Service shop/web | spec.externalIPs | must be a list, is "x"',
       'Service shop/web | status | must be an object, is []',
+      'Service shop/web | spec.sessionAffinityConfig | must be an object, is []',
       'Service shop/web | spec.ports | must be a list, is {}',
     ]);
   });

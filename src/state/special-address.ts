@@ -1,0 +1,35 @@
+/** Addresses that mean something of their own on every node, whatever anybody asks for. */
+import { type Address, type CIDR, cidrContains, parseCIDR } from './address.ts';
+
+/**
+ * What an API server refuses for endpoints and external IPs (ValidateNonSpecialIP), and beyond
+ * that all of multicast, and broadcast. It does not look at addresses of load balancers.
+ */
+const special: readonly (readonly [block: CIDR, words: string])[] = (
+  [
+    ['0.0.0.0/32', 'the unspecified address'],
+    ['127.0.0.0/8', 'a loopback address'],
+    ['169.254.0.0/16', 'a link-local address'],
+    ['224.0.0.0/4', 'a multicast address'],
+    ['255.255.255.255/32', 'the broadcast address'],
+    ['::/128', 'the unspecified address'],
+    ['::1/128', 'a loopback address'],
+    ['fe80::/10', 'a link-local address'],
+    ['ff00::/8', 'a multicast address'],
+  ] as const
+).map(([text, words]) => [parseCIDR(text)!, words]);
+
+/**
+ * What is special about an address, if anything: `a loopback address`. A Service or an endpoint
+ * there would let its author reach, or take the place of, what the node itself has there.
+ */
+export function specialUse(address: Address): string | undefined {
+  return special.find(([block]) => cidrContains(block, address))?.[1];
+}
+
+/** The same of any address in a block. */
+export function specialUseWithin(cidr: CIDR): string | undefined {
+  const holds = ([block]: (typeof special)[number]): boolean =>
+    cidrContains(cidr, block.address) || cidrContains(block, cidr.address);
+  return special.find(holds)?.[1];
+}
