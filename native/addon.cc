@@ -1,6 +1,7 @@
 // The export table of the addon.
 #include <napi.h>
 
+#include "binding/find_listener.h"
 #include "binding/line_writer_wrap.h"
 #include "binding/socket_wrap.h"
 
@@ -8,6 +9,7 @@ namespace {
 
 Napi::Object Init(Napi::Env env, Napi::Object exports) {
   exports.Set("LineWriter", fairlead::binding::LineWriterWrap::Define(env));
+  exports.Set("findListener", Napi::Function::New<fairlead::binding::FindListener>(env));
   exports.Set("Socket", fairlead::binding::SocketWrap::Define(env));
   return exports;
 }

@@ -24,6 +24,7 @@ import {
 import { linkName } from '../takeover/names.ts';
 import { removeLeftovers } from '../takeover/removal.ts';
 import { describeError } from './describe-error.ts';
+import { holdNamespaceForCleanup } from './instance.ts';
 
 export interface CleanupOptions {
   readonly kernel: Kernel;
@@ -47,7 +48,9 @@ const places = [
 ] as const;
 type Place = (typeof places)[number];
 
-export async function runCleanup(action: 'remove' | 'list'): Promise<void> {
+/** Rejects while a Fairlead runs in this network namespace, unless `ignoreOther`. */
+export async function runCleanup(action: 'remove' | 'list', ignoreOther: boolean): Promise<void> {
+  if (action === 'remove') await holdNamespaceForCleanup(ignoreOther);
   const kernel = openKernel();
   const options: CleanupOptions = {
     kernel,

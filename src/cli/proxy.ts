@@ -16,6 +16,7 @@ import { KubernetesSource } from '../source/kubernetes/source.ts';
 import { ManifestSource } from '../source/manifests/source.ts';
 import { systemClock } from '../sync/clock.ts';
 import { ConfigFile, type Seen } from './config-file.ts';
+import { holdNamespace } from './instance.ts';
 import { logForNode } from './last-words.ts';
 import { Reload } from './reload.ts';
 
@@ -34,6 +35,7 @@ export interface ProxyInput {
 export async function runProxy(input: ProxyInput): Promise<void> {
   const { app, log, lines } = makeApp(input);
   const stop = stopSignal(log);
+  await holdNamespace(log, { ignoreOther: input.config.ignoreOtherInstance, signal: stop });
   const ended = new AbortController();
   const watching = followConfig(app, log, input, ended.signal);
   try {

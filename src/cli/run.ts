@@ -39,7 +39,7 @@ async function act(
       return 0;
     case 'cleanup': {
       const { runCleanup } = await import('./cleanup.ts');
-      await runCleanup(result.action);
+      await runCleanup(result.action, result.config.ignoreOtherInstance);
       return 0;
     }
     case 'init-only': {

@@ -43,6 +43,7 @@ export function buildConfig(input: BuildInput): { config: Config; warnings: read
   const config: Config = {
     kubernetesVersion: reportedVersion(flags.value('version')),
     source: resolveSource(settings, flags),
+    ignoreOtherInstance: flags.value('ignore-other-instance'),
     hostnameOverride: settings.hostnameOverride.trim().toLowerCase(),
     bindAddress: must(parseAddress(settings.bindAddress), settings.bindAddress),
     healthzBindAddress: parseHostPort(settings.healthzBindAddress),

@@ -21,6 +21,7 @@ type Effect =
 const effects: Readonly<Record<Exclude<keyof Config, 'modes'>, Effect>> = {
   kubernetesVersion: 'none',
   source: 'restart',
+  ignoreOtherInstance: 'none',
   hostnameOverride: 'restart',
   bindAddress: 'restart',
   healthzBindAddress: 'restart',

@@ -107,6 +107,8 @@ export interface Config {
   /** The release of kube-proxy that is reported as ours, `v1.36.2` unless --version says more. */
   readonly kubernetesVersion: string;
   readonly source: SourceConfig;
+  /** Start although another Fairlead runs in this network namespace. */
+  readonly ignoreOtherInstance: boolean;
   /** Trimmed and lower-cased; '' = use the operating system's host name. */
   readonly hostnameOverride: string;
   /**

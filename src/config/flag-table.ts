@@ -10,7 +10,8 @@ const runFlags = {
     group: 'run',
     meaning:
       'Path of a KubeProxyConfiguration file. With it, only these flags still count: ' +
-      '--hostname-override, --master, --manifests, --cleanup, --dry-run, --init-only, ' +
+      '--hostname-override, --master, --manifests, --cleanup, --dry-run, ' +
+      '--ignore-other-instance, --init-only, ' +
       '--write-config-to and those of logging.',
   },
   'write-config-to': {
@@ -31,6 +32,15 @@ const runFlags = {
     withConfig: 'kept',
     own: true,
     meaning: 'With --cleanup: list what would be removed, and remove nothing.',
+  },
+  'ignore-other-instance': {
+    type: 'bool',
+    group: 'run',
+    withConfig: 'kept',
+    own: true,
+    meaning:
+      'Start, or clean up, although another Fairlead runs in this network namespace. ' +
+      'Two at once undo what the other does.',
   },
   'init-only': {
     type: 'bool',

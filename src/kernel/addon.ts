@@ -37,7 +37,21 @@ export interface LineWriter {
   drain(longestMs: number): boolean;
 }
 
+/** Who listens on an abstract Unix socket, as the kernel knows it. */
+export interface Listener {
+  /** In our PID namespace; 0 = it is in none that we see. */
+  readonly pid: number;
+  /** Effective, in our user namespace. */
+  readonly uid: number;
+}
+
 export interface Addon {
+  /**
+   * `name` is without the byte 0 that begins it. Undefined when nobody listens in this network
+   * namespace. Throws an Error when the kernel does not say, or so many wait to be accepted that it
+   * can't.
+   */
+  readonly findListener: (name: string) => Listener | undefined;
   readonly LineWriter: new (fd: number) => LineWriter;
   readonly Socket: new (options?: SocketOptions) => Socket;
 }

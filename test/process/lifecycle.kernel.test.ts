@@ -50,6 +50,40 @@ test('SIGHUP reads the file again; SIGTERM ends the process, and the rules stay'
   expect(await place.ruleset()).toBe(before);
 });
 
+test('a second process waits for the first, names it, and goes on when that is killed', async () => {
+  const place = await Place.make();
+  const first = place.start();
+  await first.told(inForce, 2);
+  const before = await place.ruleset();
+
+  const second = place.start();
+  const waits = 'Another Fairlead runs in this network namespace, waiting for it';
+  expect((await second.told(waits)).other).toContain(`process ${first.pid}, `);
+
+  const removing = new Program(place.namespace, ['--cleanup']);
+  expect(await removing.exitCode).toBe(1);
+  expect(removing.words).toMatch(/^fairlead: another Fairlead runs in this network namespace, and/);
+  const listing = new Program(place.namespace, ['--cleanup', '--dry-run']);
+  expect(await listing.exitCode).toBe(0);
+
+  expect(second.lines.some(({ msg }) => msg === inForce)).toBe(false);
+  expect(await place.ruleset()).toBe(before);
+  first.kill('SIGKILL');
+  await second.told(inForce, 2);
+  expect(await place.ruleset()).toBe(before);
+});
+
+test('a process that is to ignore another one runs beside it', async () => {
+  const place = await Place.make();
+  const first = place.start();
+  await first.told(inForce, 2);
+  const second = place.start('--ignore-other-instance');
+  await second.told('Another Fairlead runs in this network namespace, which is to be ignored');
+  await second.told(inForce, 2);
+  const other = await Place.make();
+  await other.start().told(inForce, 2);
+});
+
 test('--init-only checks, writes no rules and ends', async () => {
   const place = await Place.make();
   const program = place.start('--init-only');

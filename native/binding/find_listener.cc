@@ -1,0 +1,30 @@
+#include "binding/find_listener.h"
+
+#include <cstring>
+#include <string>
+
+#include "local/listener.h"
+
+namespace fairlead::binding {
+
+Napi::Value FindListener(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  if (!info[0].IsString()) {
+    Napi::TypeError::New(env, "findListener: the name must be a string")
+        .ThrowAsJavaScriptException();
+    return env.Undefined();
+  }
+  const auto found = local::FindListener(info[0].As<Napi::String>().Utf8Value());
+  if (!found) {
+    const std::string words = found.error().call + std::string(": ") + std::strerror(found.error().error);
+    Napi::Error::New(env, words).ThrowAsJavaScriptException();
+    return env.Undefined();
+  }
+  if (!found->has_value()) return env.Undefined();
+  Napi::Object listener = Napi::Object::New(env);
+  listener.Set("pid", Napi::Number::New(env, (*found)->pid));
+  listener.Set("uid", Napi::Number::New(env, (*found)->uid));
+  return listener;
+}
+
+}  // namespace fairlead::binding

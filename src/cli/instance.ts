@@ -1,0 +1,63 @@
+/** Whether another Fairlead has this network namespace, and what becomes of that. */
+import {
+  formatHolder,
+  type InstanceLockOptions,
+  type LockResult,
+  takeInstanceLock,
+} from '../host/instance-lock.ts';
+import type { Logger } from '../serve/log.ts';
+
+const flag = '--ignore-other-instance';
+
+/**
+ * Of a rolling update the old process may still be about to end: it stops within 10 s, and its
+ * supervisor kills it after 30.
+ */
+const patienceMs = 30_000;
+
+export interface HoldOptions extends Pick<InstanceLockOptions, 'name'> {
+  readonly ignoreOther: boolean;
+  readonly signal: AbortSignal;
+  readonly waitMs?: number;
+}
+
+/**
+ * Holds the network namespace from now until the process ends. Rejects when another Fairlead has
+ * it and keeps it, unless `ignoreOther`.
+ */
+export async function holdNamespace(log: Logger, options: HoldOptions): Promise<void> {
+  const { ignoreOther, signal, waitMs = patienceMs } = options;
+  const result = await takeInstanceLock({
+    ...options,
+    waitMs: ignoreOther ? 0 : waitMs,
+    waiting: (holder) => {
+      const other = formatHolder(holder);
+      log.warn(
+        { other, waitMs },
+        'Another Fairlead runs in this network namespace, waiting for it',
+      );
+    },
+  });
+  if (result.kind === 'unknown') {
+    log.warn({ err: result.reason }, 'Whether another Fairlead runs here is not known, going on');
+  } else if (result.kind === 'taken' && !signal.aborted) {
+    if (!ignoreOther) throw takenError(result, 'two would undo each other');
+    const other = formatHolder(result.holder);
+    log.warn({ other }, 'Another Fairlead runs in this network namespace, which is to be ignored');
+  }
+}
+
+/** For `--cleanup`: what is removed must not be written again meanwhile. */
+export async function holdNamespaceForCleanup(ignoreOther: boolean): Promise<void> {
+  if (ignoreOther) return;
+  const result = await takeInstanceLock({ waitMs: 0 });
+  if (result.kind === 'taken') throw takenError(result, 'it would write its rules again');
+}
+
+function takenError({ holder }: LockResult & { kind: 'taken' }, because: string): Error {
+  const other = formatHolder(holder);
+  return new Error(
+    `another Fairlead runs in this network namespace, and ${because}: ${other}. ` +
+      `Stop it first, or give ${flag}`,
+  );
+}

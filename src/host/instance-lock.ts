@@ -1,0 +1,194 @@
+/**
+ * One Fairlead in a network namespace: two with different views would undo each other's rules, and
+ * each blame others. The lock is an abstract Unix socket: its name belongs to the network
+ * namespace, as the rules do, and it goes with the process that holds it, however that ends.
+ */
+import { readFileSync } from 'node:fs';
+import { connect, createServer, type Server } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Listener, loadAddon } from '../kernel/addon.ts';
+
+/** What the holder says of itself to whoever asks; what it does not say is empty or 0. */
+export interface HolderWords {
+  /** In its own PID namespace. */
+  readonly pid: number;
+  /** metadata.uid of its pod. */
+  readonly pod: string;
+  /** ISO 8601. */
+  readonly since: string;
+  readonly command: string;
+}
+
+export interface Holder {
+  /** In our PID namespace; 0 = it is in none that we see. */
+  readonly pid: number;
+  /** Undefined when it does not answer: it is stopped, or very busy. */
+  readonly words: HolderWords | undefined;
+}
+
+export type LockResult =
+  | { readonly kind: 'ours'; readonly lock: InstanceLock }
+  | { readonly kind: 'taken'; readonly holder: Holder }
+  /** Whether another Fairlead runs can't be told: nobody may be kept from his work by that. */
+  | { readonly kind: 'unknown'; readonly reason: string };
+
+export interface InstanceLock {
+  release(): Promise<void>;
+}
+
+export interface InstanceLockOptions {
+  /** How long a holder is waited for that may be about to end. */
+  readonly waitMs: number;
+  readonly signal?: AbortSignal;
+  /** It is waited for this one. Called once. */
+  readonly waiting?: (holder: Holder) => void;
+  /** Without the byte 0 that makes it abstract. */
+  readonly name?: string;
+  readonly findListener?: (name: string) => Listener | undefined;
+}
+
+const lockName = 'fairlead';
+const pauseMs = 100;
+/** A holder that answers does so at once. */
+const answerMs = 1000;
+const answerBytesMax = 4096;
+/** How often a name is taken that nobody listens on, before that is no passing state any more. */
+const vacantMax = 10;
+
+/** Ends with `taken` when `signal` aborts, too. */
+export async function takeInstanceLock(options: InstanceLockOptions): Promise<LockResult> {
+  const { name = lockName, signal, waiting, waitMs } = options;
+  const findListener = options.findListener ?? loadAddon().findListener;
+  const deadlineMs = performance.now() + waitMs;
+  let isTold = false;
+  for (let vacant = 0; ; ) {
+    const lock = await tryToListen(name);
+    if (lock instanceof Error) return { kind: 'unknown', reason: lock.message };
+    if (lock !== 'taken') return { kind: 'ours', lock };
+    const found = lookUp(name, findListener);
+    if (found instanceof Error) return { kind: 'unknown', reason: found.message };
+    if (found === undefined) {
+      // It has just ended, or it is about to listen.
+      vacant += 1;
+      if (vacant > vacantMax) {
+        return {
+          kind: 'unknown',
+          reason: 'a process has the name of the lock and does not listen',
+        };
+      }
+    } else {
+      const stranger = strangerOf(found);
+      if (stranger !== undefined) return { kind: 'unknown', reason: stranger };
+      const isOver = performance.now() >= deadlineMs || signal?.aborted === true;
+      if (isOver || !isTold) {
+        const holder = { pid: found.pid, words: await ask(name) };
+        if (isOver) return { kind: 'taken', holder };
+        isTold = true;
+        waiting?.(holder);
+      }
+    }
+    await sleep(pauseMs, undefined, { signal }).catch(() => {});
+  }
+}
+
+/** `process 4711 (process 1 of pod 0f3…), since 2026-01-01T00:00:00.000Z: "dist/main.js"`. */
+export function formatHolder({ pid, words }: Holder): string {
+  const who = pid === 0 ? 'a process of another PID namespace' : `process ${pid}`;
+  if (words === undefined) return `${who}, which does not answer`;
+  const pod = words.pod === '' ? '' : ` of pod ${words.pod}`;
+  const inside = words.pid === pid && pod === '' ? '' : ` (process ${words.pid}${pod})`;
+  return `${who}${inside}, since ${words.since}: ${JSON.stringify(words.command)}`;
+}
+
+/**
+ * Any program of the network namespace can take the name, also one without privileges: such a one
+ * is no Fairlead and keeps none from starting.
+ */
+function strangerOf({ pid, uid }: Listener): string | undefined {
+  if (uid === 0 || uid === process.geteuid?.()) return undefined;
+  const who = pid === 0 ? 'a process of another PID namespace' : `process ${pid}`;
+  return `the name of the lock is taken by ${who} of user ${uid}, which can be no Fairlead`;
+}
+
+function lookUp(name: string, findListener: NonNullable<InstanceLockOptions['findListener']>) {
+  try {
+    return findListener(name);
+  } catch (error) {
+    return error as Error;
+  }
+}
+
+async function tryToListen(name: string): Promise<InstanceLock | 'taken' | Error> {
+  const about = JSON.stringify(ownWords());
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.end(about);
+  });
+  // Whoever asks gets an answer of some bytes, and no more than a few at once get one.
+  server.maxConnections = 8;
+  server.unref();
+  return new Promise((resolve) => {
+    server.once('error', (error: NodeJS.ErrnoException) => {
+      resolve(error.code === 'EADDRINUSE' ? 'taken' : error);
+    });
+    server.listen({ path: `\0${name}` }, () => resolve({ release: () => closed(server) }));
+  });
+}
+
+function closed(server: Server): Promise<void> {
+  return new Promise((resolve) => server.close(() => resolve()));
+}
+
+function ownWords(): HolderWords {
+  return {
+    pid: process.pid,
+    pod: podUid(),
+    since: new Date(Date.now() - process.uptime() * 1000).toISOString(),
+    command: process.argv.slice(1).join(' ').slice(0, 1000),
+  };
+}
+
+/** By what the kubelet mounts into each container (/etc/hosts); empty outside of pods. */
+function podUid(): string {
+  try {
+    return (
+      /\/pods\/([0-9a-f-]{36})\//.exec(readFileSync('/proc/self/mountinfo', 'utf8'))?.[1] ?? ''
+    );
+  } catch {
+    return '';
+  }
+}
+
+function ask(name: string): Promise<HolderWords | undefined> {
+  return new Promise((resolve) => {
+    let text = '';
+    const socket = connect({ path: `\0${name}` });
+    const done = (): void => {
+      socket.destroy();
+      resolve(parseWords(text));
+    };
+    socket.setTimeout(answerMs, done);
+    socket.on('data', (part) => {
+      text += part.toString('utf8');
+      if (text.length > answerBytesMax) done();
+    });
+    socket.once('error', done);
+    socket.once('end', done);
+  });
+}
+
+/** Whoever answers may say anything. */
+function parseWords(text: string): HolderWords | undefined {
+  try {
+    const said = JSON.parse(text) as Record<string, unknown>;
+    const { pid, command } = said;
+    return {
+      pid: typeof pid === 'number' ? pid : 0,
+      pod: /^[0-9a-f-]{36}$/.exec(String(said.pod))?.[0] ?? '',
+      since: /^[0-9T:.Z-]{20,24}$/.exec(String(said.since))?.[0] ?? 'some time',
+      command: typeof command === 'string' ? command : '',
+    };
+  } catch {
+    return undefined;
+  }
+}
