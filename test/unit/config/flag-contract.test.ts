@@ -223,6 +223,7 @@ describe('the set of flags', () => {
     const ours = flagNames.filter((name) => !known.has(name));
     expect(ours.sort()).toEqual([
       'dry-run',
+      'ignore-other-instance',
       'iptables-max-sync-period',
       'ipvs-counters',
       'manifests',
