@@ -9,6 +9,7 @@ import { ipvs } from './ipvs.ts';
 import { ipvsLoad } from './ipvs-load.ts';
 import { load } from './load.ts';
 import { loading } from './loading.ts';
+import { tenant } from './tenant.ts';
 
 const questions: Readonly<Record<string, () => Promise<string>>> = {
   boundary,
@@ -21,6 +22,7 @@ const questions: Readonly<Record<string, () => Promise<string>>> = {
   'api-start': apiStart,
   'api-change': apiChange,
   'api-churn': apiChurn,
+  tenant,
 };
 
 const asked = process.argv.slice(2);

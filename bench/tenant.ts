@@ -1,0 +1,200 @@
+/**
+ * What does one tenant's worst Service do to the others? A victim's endpoint changes all the time
+ * while a tenant, in another namespace, updates objects that an API server accepts from role
+ * `edit`. The product and the fake API server as in api-start.ts.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { buildProduct, withCluster, withProduct } from './lib/api-rig.ts';
+import type { Size } from './lib/cluster.ts';
+import type { FakeApi } from './lib/fake-api.ts';
+import type { Product } from './lib/product.ts';
+import { number, ratio, table } from './lib/stats.ts';
+
+const size: Size = { services: 1000, endpoints: 10 };
+const secondsEach = 20;
+const victimsPerSecond = 20;
+
+type Raw = Readonly<Record<string, unknown>>;
+
+interface Deed {
+  readonly name: string;
+  readonly perSecond: number;
+  /** What the tenant has to begin with. */
+  readonly before: readonly Raw[];
+  /** The Service in its n-th version. */
+  readonly version: (n: number) => Raw;
+}
+
+function portsOf(count: number, first: number): Raw[] {
+  return Array.from({ length: count }, (_, i) => ({
+    name: `p${i}`,
+    port: first + i,
+    protocol: 'TCP',
+    targetPort: 8080,
+  }));
+}
+
+/** The tenant's only Service. */
+function service(spec: Raw, status: Raw = { loadBalancer: {} }): Raw {
+  const metadata = { name: 'large', namespace: 'tenant', uid: 'tenant' };
+  const clusterIP = '10.96.200.1';
+  return {
+    kind: 'Service',
+    metadata: { ...metadata, creationTimestamp: '2026-01-01T00:00:00Z' },
+    spec: { type: 'ClusterIP', clusterIP, clusterIPs: [clusterIP], ...spec },
+    status,
+  };
+}
+
+/** Its endpoints, for ports `p0` and up. They never change. */
+function slice(ports: number, endpoints: number): Raw {
+  return {
+    kind: 'EndpointSlice',
+    metadata: {
+      name: 'large-abcde',
+      namespace: 'tenant',
+      labels: { 'kubernetes.io/service-name': 'large' },
+    },
+    addressType: 'IPv4',
+    endpoints: Array.from({ length: endpoints }, (_, i) => ({
+      addresses: [`10.200.0.${i + 1}`],
+      conditions: { ready: true, serving: true, terminating: false },
+    })),
+    ports: Array.from({ length: ports }, (_, i) => ({
+      name: `p${i}`,
+      port: 8080,
+      protocol: 'TCP',
+    })),
+  };
+}
+
+function sourceRanges(count: number, n: number): string[] {
+  return Array.from({ length: count }, (_, i) => {
+    const address = 0x0b_00_00_00 + ((i * 7919 + n) % 0x10_00_00) * 512;
+    return `${[24, 16, 8, 0].map((bits) => (address >>> bits) & 255).join('.')}/24`;
+  });
+}
+
+const deeds: readonly Deed[] = [
+  {
+    name: 'renumbers 4,000 ports',
+    perSecond: 2,
+    before: [slice(4000, 12)],
+    version: (n) => service({ ports: portsOf(4000, 1000 + (n % 2) * 100) }),
+  },
+  {
+    name: 'changes 20,000 ports',
+    perSecond: 1,
+    before: [slice(20_000, 1)],
+    version: (n) => service({ ports: portsOf(20_000, 1000 + (n % 2) * 100) }),
+  },
+  {
+    name: 'moves 2,000 ports × 1,500 external IPs',
+    perSecond: 2,
+    before: [slice(2000, 1)],
+    version: (n) => {
+      const externalIPs = Array.from({ length: 1500 }, (_, i) => {
+        return `198.${18 + (n % 2)}.${i >> 8}.${i & 255}`;
+      });
+      return service({ ports: portsOf(2000, 1000), externalIPs });
+    },
+  },
+  {
+    name: 'replaces 5,000 source ranges',
+    perSecond: 1,
+    before: [slice(1, 3)],
+    version: (n) => {
+      const loadBalancerSourceRanges = sourceRanges(5000, n);
+      const type = 'LoadBalancer';
+      const ingress = [{ ip: '203.0.113.7', ipMode: 'VIP' }];
+      const spec = { type, ports: portsOf(1, 80), loadBalancerSourceRanges };
+      return service(spec, { loadBalancer: { ingress } });
+    },
+  },
+];
+
+function victim(n: number): Raw {
+  const at = new Date().toISOString();
+  return {
+    kind: 'EndpointSlice',
+    metadata: {
+      name: 'svc-7-abcde',
+      namespace: 'ns-7',
+      labels: { 'kubernetes.io/service-name': 'svc-7' },
+      annotations: { 'endpoints.kubernetes.io/last-change-trigger-time': at },
+    },
+    addressType: 'IPv4',
+    endpoints: [1, 2, 3].map((i) => ({
+      addresses: [i === 1 ? `10.201.${(n >> 8) & 255}.${n & 255}` : `10.201.255.${i}`],
+      conditions: { ready: true, serving: true, terminating: false },
+    })),
+    ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
+  };
+}
+
+/** Changes the victim for a while, and the tenant's Service meanwhile. */
+async function both(api: FakeApi, deed: Deed | undefined): Promise<void> {
+  const startMs = performance.now();
+  let [victims, versions] = [0, 0];
+  for (;;) {
+    const elapsed = (performance.now() - startMs) / 1000;
+    if (elapsed >= secondsEach) return;
+    if (victims < elapsed * victimsPerSecond) {
+      victims += 1;
+      await api.ask({ do: 'apply', object: victim(victims) });
+    } else if (deed !== undefined && versions < elapsed * deed.perSecond) {
+      versions += 1;
+      await api.ask({ do: 'apply', object: deed.version(versions) });
+    } else await sleep(2);
+  }
+}
+
+async function rowOf(
+  api: FakeApi,
+  product: Product,
+  deed: Deed | undefined,
+  base: number,
+): Promise<string[]> {
+  for (const object of deed?.before ?? []) await api.ask({ do: 'apply', object });
+  if (deed !== undefined) await api.ask({ do: 'apply', object: deed.version(0) });
+  const { rssMB: before } = await product.settled();
+  await product.reset();
+  await both(api, deed);
+  const during = await product.settled();
+  if (deed !== undefined) {
+    await api.ask({ do: 'delete', resource: 'services', key: 'tenant/large' });
+    await api.ask({ do: 'delete', resource: 'endpointslices', key: 'tenant/large-abcde' });
+    await product.settled();
+    await sleep(5000);
+  }
+  const { rssMB: after } = await product.settled();
+  const { p50, p99, max } = during.triggerToAck;
+  return [
+    deed === undefined ? 'nothing' : `${deed.name}, ${deed.perSecond}/s`,
+    number(p50),
+    number(p99),
+    number(max),
+    base > 0 ? ratio(p99, base) : '1×',
+    number(during.longestTurn),
+    number(during.eventLoop.max),
+    number(before),
+    number(during.rssMB),
+    number(after),
+  ];
+}
+
+export async function tenant(): Promise<string> {
+  buildProduct();
+  const rows = await withCluster(size, (api, namespace) =>
+    withProduct(api, namespace, async (product) => {
+      const quiet = await rowOf(api, product, undefined, 0);
+      const found = [quiet];
+      for (const deed of deeds) found.push(await rowOf(api, product, deed, Number(quiet[2])));
+      return found;
+    }),
+  );
+  const head = ['a tenant', 'p50', 'p99', 'max', 'of quiet', 'turn', 'late'];
+  const memory = ['RSS MB before', 'during', 'deleted'];
+  const what = `${victimsPerSecond} changes a second of another Service, from the API server to the kernel's acknowledgement`;
+  return `${what}; ms\n\n${table([...head, ...memory], rows)}`;
+}
