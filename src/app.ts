@@ -4,7 +4,7 @@ import type { Config } from './config/config.ts';
 import { checkConfig } from './host/checks.ts';
 import type { HostFiles } from './host/files.ts';
 import { ipvsSettings } from './host/ipvs.ts';
-import { nodeIPs } from './host/node-ips.ts';
+import { addressTexts, nodeIPs } from './host/node-ips.ts';
 import { setOomScore } from './host/oom-score.ts';
 import { setSysctls } from './host/sysctls.ts';
 import { type NamedCounter, readCounters } from './kernel/acct.ts';
@@ -22,11 +22,12 @@ import { Metrics } from './serve/metrics.ts';
 import { runServers } from './serve/servers.ts';
 import { ServiceHealth } from './serve/service-health.ts';
 import { serviceHealthReport } from './serve/service-health-report.ts';
+import { SourceReport } from './serve/source-report.ts';
 import { syncLog } from './serve/sync-log.ts';
 import { takeoverReport } from './serve/takeover-report.ts';
 import { EventRecorder, type EventRecorderOptions } from './source/kubernetes/events.ts';
 import type { Change, Resource, Source, SourceSink } from './source/source.ts';
-import { type Address, type Family, formatAddress } from './state/address.ts';
+import type { Address, Family } from './state/address.ts';
 import { ClusterState } from './state/store.ts';
 import type { Node } from './state/types.ts';
 import { Succession } from './succession.ts';
@@ -58,6 +59,7 @@ export class App {
   readonly #state: ClusterState;
   readonly #metrics: Metrics;
   readonly #health: ProxyHealth;
+  readonly #report: SourceReport;
   readonly #listed = new Set<Resource>();
   readonly #bell: Bell;
   readonly #ending = new AbortController();
@@ -73,6 +75,7 @@ export class App {
 
   constructor(options: AppOptions) {
     const { clock, config, nodeName, source } = options;
+    const condition = (resource: Resource) => source.condition(resource);
     this.#options = options;
     this.#config = config;
     this.#modes = options.modes ?? builtModes();
@@ -80,7 +83,7 @@ export class App {
     this.#bell = new Bell(clock);
     this.#metrics = new Metrics({
       featureGates: config.featureGates,
-      silenceMs: (resource) => source.silenceMs(resource),
+      condition,
       families: () => this.#succession?.engine?.families ?? [],
       counters: () => this.#readCounters(),
     });
@@ -91,8 +94,9 @@ export class App {
       timeoutMs: () => 2 * this.#config.modes[this.mode].syncPeriodMs,
       now: () => clock.wallMs(),
       node: () => this.#state.node,
-      silenceMs: (resource) => source.silenceMs(resource),
+      condition,
     });
+    this.#report = new SourceReport({ log: options.log, condition });
     this.#recorder = this.#makeRecorder();
     this.#events = new ClusterEvents({
       sink: this.#recorder ?? { record: () => {} },
@@ -196,7 +200,8 @@ export class App {
       this.#succession = succession;
       this.#setSysctls(this.#config, succession.mode);
       const ending = this.#ending.signal;
-      parts = [source.run(this.#sink(), ending), ...start(succession, ending)];
+      const reporting = this.#report.run(ending);
+      parts = [source.run(this.#sink(), ending), reporting, ...start(succession, ending)];
       await Promise.all(parts);
       if (this.#failure !== undefined) throw this.#failure;
     } finally {
@@ -347,12 +352,12 @@ export class App {
         this.#succession?.engine?.wake();
       },
       problem: (problem) => {
-        const { subject, field, reason } = problem;
         this.#events.sourceProblem(problem);
-        log.warn(
-          { subject, ...(field === undefined ? {} : { field }), err: reason },
-          'Source has trouble',
-        );
+        this.#report.problem(problem);
+      },
+      listed: (attempt) => {
+        this.#metrics.source.listed(attempt);
+        this.#report.listed(attempt);
       },
     };
   }
@@ -391,8 +396,4 @@ export class App {
       log.error({ from, to, err }, 'PodCIDRs changed for the node, rules stay');
     }
   }
-}
-
-function addressTexts(node: Node | undefined): string {
-  return (node?.addresses ?? []).map(({ bytes }) => formatAddress(bytes)).join();
 }

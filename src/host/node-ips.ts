@@ -1,5 +1,5 @@
 /** Which addresses are the node's own (behaviour document 3.2). */
-import { type Address, type Family, parseAddress } from '../state/address.ts';
+import { type Address, type Family, formatAddress, parseAddress } from '../state/address.ts';
 import type { Node } from '../state/types.ts';
 
 export interface NodeIPs {
@@ -34,4 +34,9 @@ export function nodeIPs(node: Node | undefined, bindAddress: Address): NodeIPs {
 export function isLoopback({ family, bytes }: Address): boolean {
   if (family === 'IPv4') return bytes[0] === 127;
   return bytes.every((byte, i) => byte === (i === 15 ? 1 : 0));
+}
+
+/** The Node's addresses in their order, for logs. */
+export function addressTexts(node: Node | undefined): string {
+  return (node?.addresses ?? []).map(({ bytes }) => formatAddress(bytes)).join();
 }

@@ -1,14 +1,12 @@
 /** Whether the proxy does its work: the health server's answers (behaviour document 10.1). */
-import { type Resource, resources } from '../source/source.ts';
+import { type Condition, type Resource, resources } from '../source/source.ts';
 import type { Family } from '../state/address.ts';
 import type { Node } from '../state/types.ts';
 import { jsonHeaders, type Reply } from './server.ts';
+import { staleAfterMs } from './source-report.ts';
 
 /** With this taint the cluster autoscaler announces that the node is about to go. */
 const deletionTaint = 'ToBeDeletedByClusterAutoscaler';
-
-/** Servers send bookmarks once a minute, and a watch that says less is replaced after 90 s. */
-const staleAfterMs = 120_000;
 
 interface FamilyState {
   updatedMs: number | undefined;
@@ -23,8 +21,7 @@ export interface HealthOptions {
   readonly now: () => number;
   /** This node as last seen; undefined = never. */
   readonly node: () => Node | undefined;
-  /** See `Source.silenceMs`. */
-  readonly silenceMs: (resource: Resource) => number | undefined;
+  readonly condition: (resource: Resource) => Condition;
 }
 
 export class ProxyHealth {
@@ -81,6 +78,7 @@ export class ProxyHealth {
       ...eligibility,
       healthy,
       ...(this.#families.size === 0 ? {} : { status: this.#status() }),
+      ...this.#missingLists(),
       ...this.#staleWatches(),
     };
     return { status: ok ? 200 : 503, headers: jsonHeaders, body: JSON.stringify(body) };
@@ -96,6 +94,16 @@ export class ProxyHealth {
     );
   }
 
+  /** First lists that have not come yet: since how many seconds they are asked for, and why. */
+  #missingLists(): { readonly missingLists?: Record<string, object> } {
+    const missing = resources.flatMap((resource) => {
+      const { missingMs, failure } = this.#options.condition(resource);
+      if (missingMs === undefined) return [];
+      return [[resource, { seconds: Math.round(missingMs) / 1000, reason: failure }]];
+    });
+    return missing.length === 0 ? {} : { missingLists: Object.fromEntries(missing) };
+  }
+
   /**
    * Seconds of silence of each watch that has said nothing for too long. That is told, and decides
    * nothing: an API server that is away is away from all nodes at once, while the rules of each of
@@ -103,7 +111,7 @@ export class ProxyHealth {
    */
   #staleWatches(): { readonly staleWatches?: Record<string, number> } {
     const stale = resources.flatMap((resource) => {
-      const silenceMs = this.#options.silenceMs(resource) ?? 0;
+      const { silenceMs = 0 } = this.#options.condition(resource);
       return silenceMs > staleAfterMs ? [[resource, Math.round(silenceMs) / 1000]] : [];
     });
     return stale.length === 0 ? {} : { staleWatches: Object.fromEntries(stale) };

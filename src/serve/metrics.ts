@@ -9,8 +9,7 @@ import { proxyGates } from '../config/gates.ts';
 import { fairleadVersion, kubernetesVersion } from '../config/version.ts';
 import type { ModeName } from '../modes/mode.ts';
 import type { Exchange } from '../source/kubernetes/client.ts';
-import type { Resource } from '../source/source.ts';
-import { resources } from '../source/source.ts';
+import type { Condition, Resource } from '../source/source.ts';
 import type { Family } from '../state/address.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { FamilyEvent, SyncEvent } from '../sync/events.ts';
@@ -20,11 +19,12 @@ import { LifecycleMetrics } from './lifecycle-metrics.ts';
 import { ModeMetrics } from './mode-metrics.ts';
 import type { ReadCounters } from './nfacct-metrics.ts';
 import { RequestMetrics } from './request-metrics.ts';
+import { SourceMetrics } from './source-metrics.ts';
 
 /** What is read when Prometheus asks, but for the gates, which never change. */
 export interface MetricsSources {
   readonly featureGates: Readonly<Record<string, boolean>>;
-  readonly silenceMs: (resource: Resource) => number | undefined;
+  readonly condition: (resource: Resource) => Condition;
   /** Named counters, asked for while mode iptables runs. */
   readonly counters: ReadCounters;
   /** Families that are served, with what is wanted and how many Forwardings are set aside. */
@@ -60,6 +60,7 @@ export class Metrics {
   readonly registry = new Registry();
   readonly lifecycle = new LifecycleMetrics(this.registry);
   readonly conntrack = new ConntrackMetrics(this.registry);
+  readonly source: SourceMetrics;
   readonly #eventLoop: EventLoopDelay;
   readonly #kubeProxy: ReturnType<typeof kubeProxyMetrics>;
   readonly #own: ReturnType<typeof ownMetrics>;
@@ -72,6 +73,7 @@ export class Metrics {
     collectDefaultMetrics({ register: registry });
     this.#kubeProxy = kubeProxyMetrics(registry);
     this.#own = ownMetrics(registry);
+    this.source = new SourceMetrics(registry, sources.condition);
     this.#modes = new ModeMetrics(registry, sources.counters);
     this.#changes = {
       service: changeMetrics(registry, 'service'),
@@ -319,20 +321,8 @@ function eventLoopMetrics(registry: Registry, delay: EventLoopDelay): void {
   });
 }
 
-function stateMetrics(registry: Registry, { silenceMs, families }: MetricsSources): void {
+function stateMetrics(registry: Registry, { families }: MetricsSources): void {
   const registers = [registry];
-  const silence = new Gauge({
-    name: 'fairlead_watch_silence_seconds',
-    help: 'Time since the last word of each watch',
-    labelNames: ['resource'],
-    registers,
-    collect: () => {
-      for (const resource of resources) {
-        const ms = silenceMs(resource);
-        if (ms !== undefined) silence.set({ resource }, ms / 1000);
-      }
-    },
-  });
   const counts = (name: string, help: string, count: (of: FamilyOf) => number): void => {
     const gauge = new Gauge({
       name: `fairlead_${name}`,

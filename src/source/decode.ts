@@ -57,7 +57,9 @@ export function decodeChange(
     }
     case 'nodes': {
       const { record: node, problems } = decodeNode(raw);
-      return { change: node && { kind: 'node', node }, problems };
+      // What is in between may have dropped the selector from the request.
+      const isOurs = node?.name === nodeName;
+      return { change: isOurs ? { kind: 'node', node } : undefined, problems };
     }
     case 'servicecidrs': {
       const { record: serviceCIDR, problems } = decodeServiceCIDR(raw);

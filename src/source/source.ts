@@ -27,12 +27,39 @@ export interface SourceProblem {
   readonly reason: string;
 }
 
+/** How a list came: as a stream of events (KEP-3157), or in pages. */
+export type ListWay = 'streaming' | 'paged';
+
+/** A list of one resource that was asked for. */
+export interface ListAttempt {
+  readonly resource: Resource;
+  readonly way: ListWay;
+  readonly result: 'complete' | 'failed';
+  /** Why it failed; of a complete list, why the other way failed before it, if it did. */
+  readonly reason: string | undefined;
+}
+
+/** How the source is doing with one resource. */
+export interface Condition {
+  /**
+   * Milliseconds since its watch last said anything, or since the first attempt to hear it.
+   * Undefined before that, and while the source goes on without the resource.
+   */
+  readonly silenceMs: number | undefined;
+  /** Milliseconds since the first list was asked for; undefined before that, and once it came. */
+  readonly missingMs: number | undefined;
+  /** What went wrong last; undefined = nothing since things last went well. */
+  readonly failure: string | undefined;
+}
+
 /** Who listens. Calls are synchronous and cheap: they mark what changed, nothing more. */
 export interface SourceSink {
   change(change: Change): void;
   /** The first complete list of this resource has been delivered. Called once a resource. */
   synced(resource: Resource): void;
   problem(problem: SourceProblem): void;
+  /** A list has come, or has not. */
+  listed(attempt: ListAttempt): void;
 }
 
 export interface Source {
@@ -41,9 +68,5 @@ export interface Source {
    * kubeconfig, directory missing at start); outages are survived and reported as problems.
    */
   run(sink: SourceSink, signal: AbortSignal): Promise<void>;
-  /**
-   * Milliseconds since a resource's watch last said anything, or since the first attempt to hear
-   * it. Undefined before that, and while it is gone on without the resource.
-   */
-  silenceMs(resource: Resource): number | undefined;
+  condition(resource: Resource): Condition;
 }

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Resource } from '../../src/source/source.ts';
+import { bookmarkRest, watchExpired } from './api-server-recorded.ts';
 import {
   type FakeStore,
   type Selector,
@@ -42,7 +43,12 @@ export interface FakeWatchOptions {
   /** Undefined = none. */
   readonly bookmarkMs: number | undefined;
   readonly timeoutMs: number;
+  /** Only what comes after this resourceVersion is sent; 0 = anything. */
+  readonly after: number;
 }
+
+const internalError =
+  '{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","message":"etcd event received with PrevKv=nil","code":500}}\n';
 
 /** Of a long list, so many objects are sent before other requests get their turn. */
 const objectsAtOnce = 200;
@@ -105,6 +111,7 @@ export class FakeWatch {
     }
     const { version, before, after } = event;
     const { selects } = this.#options;
+    if (version <= this.#options.after) return;
     const was = before !== undefined && selects(before);
     if (after !== undefined && selects(after)) {
       this.#write(was ? 'MODIFIED' : 'ADDED', after.json);
@@ -114,12 +121,14 @@ export class FakeWatch {
   }
 
   bookmark(annotation?: 'initial-events-end', version = this.#options.store.version): void {
-    const { kind, apiVersion } = this.#options;
+    const { kind, apiVersion, after, resource } = this.#options;
+    if (version <= after && annotation === undefined) return;
     const metadata = {
       resourceVersion: String(version),
       ...(annotation === undefined ? {} : { annotations: { [`k8s.io/${annotation}`]: 'true' } }),
     };
-    this.#write('BOOKMARK', JSON.stringify({ kind, apiVersion, metadata }));
+    const object = JSON.stringify({ kind, apiVersion, metadata });
+    this.#write('BOOKMARK', `${object.slice(0, -1)}${bookmarkRest[resource]}}`);
   }
 
   disturb(disturbance: Disturbance): void {
@@ -142,10 +151,10 @@ export class FakeWatch {
         this.#state = 'stalled';
         break;
       case 'expired':
-        this.#fail(410, 'too old resource version: 1 (5)');
+        this.#last(watchExpired);
         break;
       case 'failed':
-        this.#fail(500, 'etcd event received with PrevKv=nil');
+        this.#last(internalError);
         break;
       case 'garbage':
         this.#response.write('<html>upstream connect error</html>\n');
@@ -162,10 +171,9 @@ export class FakeWatch {
     }
   }
 
-  #fail(code: number, message: string): void {
-    const status = { kind: 'Status', apiVersion: 'v1', status: 'Failure', message, code };
-    this.#write('ERROR', JSON.stringify(status));
-    this.#response.end();
+  #last(line: string): void {
+    if (this.#state === 'stalled' || this.#response.destroyed) return;
+    this.#response.end(line);
   }
 
   #write(type: string, json: string): void {

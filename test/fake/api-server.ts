@@ -8,6 +8,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { type Resource, resources } from '../../src/source/source.ts';
+import { alterQuery, buffer, type Gateway } from './api-server-gateway.ts';
+import { statuses, streamingListUnbacked } from './api-server-recorded.ts';
 import {
   FakeStore,
   kinds,
@@ -31,7 +33,7 @@ export type Fault =
   | { readonly kind: 'cut' }
   /** The same, but the response ends as if it were complete. */
   | { readonly kind: 'end' }
-  /** Status 200 and a body that has nothing to do with Kubernetes. */
+  /** Status 200 and this body, which has nothing to do with Kubernetes or is an ERROR event. */
   | { readonly kind: 'foreign'; readonly body: string };
 
 export interface FaultRule {
@@ -49,10 +51,14 @@ export type Verb = 'list' | 'page' | 'streaming-list' | 'watch';
 export interface FakeApiServerOptions {
   /** Default: plain HTTP. `ca`: clients must show a certificate of this authority. */
   readonly tls?: { readonly certificate: string; readonly key: string; readonly ca?: string };
-  /** Whether `sendInitialEvents` is understood. Default: `supported`. */
-  readonly streamingLists?: 'supported' | 'refused' | 'ignored';
-  /** Default 60,000, as real servers do it. */
-  readonly bookmarkMs?: number;
+  /**
+   * What becomes of `sendInitialEvents`. `refused`: the feature gate is off. `unbacked`: etcd is too
+   * old. `ignored`: an ordinary watch. Default: `supported`.
+   */
+  readonly streamingLists?: 'supported' | 'refused' | 'unbacked' | 'ignored';
+  readonly gateway?: Gateway;
+  /** Default 60,000, as real servers do it. `never`: as with an old etcd and no events. */
+  readonly bookmarkMs?: number | 'never';
   /** Events that a watch may start from, for each resource. */
   readonly historyMax?: number;
   /** Requests for other paths. Default: 404. */
@@ -71,6 +77,7 @@ export class FakeApiServer {
   readonly absent = new Set<Resource>();
   readonly #options: FakeApiServerOptions;
   readonly #server;
+  #port = 0;
   readonly #sockets = new Set<Socket>();
   readonly #watches = new Map(resources.map((resource) => [resource, new Set<FakeWatch>()]));
   #rules: { rule: FaultRule; left: number }[] = [];
@@ -109,10 +116,12 @@ export class FakeApiServer {
   async listen(port = 0): Promise<void> {
     this.#server.listen(port, '127.0.0.1');
     await once(this.#server, 'listening');
+    this.#port = (this.#server.address() as AddressInfo).port;
   }
 
+  /** Where it listens, or listened last. */
   get port(): number {
-    return (this.#server.address() as AddressInfo).port;
+    return this.#port;
   }
 
   get url(): string {
@@ -179,6 +188,8 @@ export class FakeApiServer {
       this.#options.onRequest(request, response);
       return;
     }
+    alterQuery(this.#options.gateway, url);
+    buffer(this.#options.gateway, response);
     this.lastHeaders = request.headers;
     if (this.token !== undefined && request.headers.authorization !== `Bearer ${this.token}`) {
       refuse(response, { kind: 'status', status: 401 });
@@ -259,12 +270,22 @@ export class FakeApiServer {
       refuse(response, { kind: 'status', status: 422 });
       return;
     }
+    if (streaming && streamingLists === 'unbacked') {
+      response.writeHead(200, { 'content-type': 'application/json' });
+      response.end(streamingListUnbacked);
+      return;
+    }
+    const version = query.get('resourceVersion') ?? '';
     const watches = this.#watches.get(resource)!;
     const watch = new FakeWatch(response, {
       kind: kinds[resource].kind,
       apiVersion: kinds[resource].apiVersion,
       selects: selectorOf(query),
-      bookmarkMs: query.get('allowWatchBookmarks') === 'true' ? bookmarkMs : undefined,
+      bookmarkMs:
+        query.get('allowWatchBookmarks') === 'true' && bookmarkMs !== 'never'
+          ? bookmarkMs
+          : undefined,
+      after: Number(version),
       timeoutMs: Number(query.get('timeoutSeconds') ?? 1800) * 1000,
       store: this.store,
       resource,
@@ -274,7 +295,6 @@ export class FakeApiServer {
       watch.close();
       watches.delete(watch);
     });
-    const version = query.get('resourceVersion') ?? '';
     const objects = [...this.store.objects(resource).values()];
     if (fault?.kind === 'cut' || fault?.kind === 'end') {
       const half = streaming ? objects.slice(objects.length / 2) : [];
@@ -306,21 +326,13 @@ function selectorOf(query: URLSearchParams): Selector {
 
 function refuse(response: ServerResponse, fault: Extract<Fault, { kind: 'status' }>): void {
   const { status, retryAfterSeconds } = fault;
-  const words = new Map([
-    [401, 'Unauthorized'],
-    [404, 'the server could not find the requested resource'],
-    [410, 'The resourceVersion for the provided watch is too old.'],
-    [422, 'sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch'],
-    [429, 'Too many requests, please try again later.'],
-  ]);
   response.writeHead(status, {
     'content-type': 'application/json',
     ...(retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) }),
   });
-  const message = words.get(status) ?? 'the fake was told to fail';
-  response.end(
-    JSON.stringify({ kind: 'Status', apiVersion: 'v1', status: 'Failure', message, code: status }),
-  );
+  const message = 'the fake was told to fail';
+  const plain = { kind: 'Status', apiVersion: 'v1', status: 'Failure', message, code: status };
+  response.end(statuses.get(status) ?? JSON.stringify(plain));
 }
 
 /** Whether the fault was the whole answer. */

@@ -14,7 +14,13 @@ import { linkName as userspaceLink } from '../../src/modes/userspace/layout.ts';
 import { loggerTo } from '../../src/serve/log.ts';
 import { type DecodeContext, decodeContext, kindOf } from '../../src/source/decode.ts';
 import { Delivery } from '../../src/source/kubernetes/delivery.ts';
-import { type Resource, resources, type Source, type SourceSink } from '../../src/source/source.ts';
+import {
+  type Condition,
+  type Resource,
+  resources,
+  type Source,
+  type SourceSink,
+} from '../../src/source/source.ts';
 import { type Address, parseAddress } from '../../src/state/address.ts';
 import { systemClock } from '../../src/sync/clock.ts';
 import type { KubernetesObject } from '../lab/objects.ts';
@@ -209,8 +215,8 @@ class ObjectSource implements Source {
     this.#objects = objects;
   }
 
-  silenceMs(): undefined {
-    return undefined;
+  condition(): Condition {
+    return { silenceMs: undefined, missingMs: undefined, failure: undefined };
   }
 
   /** Of Nodes, the API is asked for our own only. */

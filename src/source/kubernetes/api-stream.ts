@@ -23,7 +23,7 @@ export class ApiStream {
     this.#options = options;
     options.signal.addEventListener('abort', this.#onAbort, { once: true });
     if (options.signal.aborted) this.stop();
-    else this.#allow(options.startMaxMs);
+    else this.allow(options.startMaxMs);
     this.#response = client.get(path, query, this.#controller.signal);
   }
 
@@ -43,7 +43,7 @@ export class ApiStream {
       throw aborted ? reason : error;
     }
     options.onWord();
-    stream.#allow(options.silenceMaxMs);
+    stream.allow(options.silenceMaxMs);
     return stream;
   }
 
@@ -57,7 +57,8 @@ export class ApiStream {
       }
     } catch (error) {
       const { aborted, reason } = this.#controller.signal;
-      throw aborted ? reason : new Error(`connection lost: ${describeNetworkError(error)}`);
+      if (aborted) throw reason;
+      throw new StreamError('cut', `connection lost: ${describeNetworkError(error)}`);
     } finally {
       this.stop();
     }
@@ -70,7 +71,8 @@ export class ApiStream {
     this.#controller.abort(reason);
   }
 
-  #allow(silenceMs: number): void {
+  /** From now on it may be silent for so long. */
+  allow(silenceMs: number): void {
     clearTimeout(this.#watchdog);
     const reason = new StreamError('silent', `the server was silent for ${silenceMs / 1000} s`);
     this.#watchdog = setTimeout(() => this.stop(reason), silenceMs);

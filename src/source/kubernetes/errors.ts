@@ -5,7 +5,7 @@ export class ApiError extends Error {
   override readonly name = 'ApiError';
   /** HTTP status, or `code` of the Status object. */
   readonly status: number;
-  /** How long the server wants us to wait; undefined when it does not say. */
+  /** How long the server wants us to wait, within bounds; undefined when it does not say. */
   readonly retryAfterMs: number | undefined;
 
   constructor(status: number, words: string, retryAfterMs: number | undefined) {
@@ -13,6 +13,16 @@ export class ApiError extends Error {
     this.status = status;
     this.retryAfterMs = retryAfterMs;
   }
+}
+
+/** For how long the server wants to be left alone. */
+export function retryAfterMs(error: unknown): number {
+  return error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0;
+}
+
+/** The server does not know the resource, or does not let us read it. */
+export function isAbsence(error: unknown): boolean {
+  return error instanceof ApiError && [403, 404].includes(error.status);
 }
 
 /** A stream that ended otherwise than it should. */
@@ -31,6 +41,9 @@ export class StreamError extends Error {
   }
 }
 
+/** A server that wants more patience is asked again nevertheless: it may have meant others. */
+const retryAfterMaxMs = 60_000;
+
 /** From a `Status` object of the API, in a body or in an ERROR event. */
 export function statusError(
   raw: unknown,
@@ -39,10 +52,12 @@ export function statusError(
   const status = isRawObject(raw) ? raw : {};
   const details = isRawObject(status.details) ? status.details : {};
   const seconds = details.retryAfterSeconds;
+  const askedMs =
+    fallback.retryAfterMs ?? (typeof seconds === 'number' ? seconds * 1000 : undefined);
   return new ApiError(
     typeof status.code === 'number' ? status.code : fallback.status,
     typeof status.message === 'string' && status.message !== '' ? status.message : fallback.words,
-    fallback.retryAfterMs ?? (typeof seconds === 'number' ? seconds * 1000 : undefined),
+    askedMs === undefined ? undefined : Math.min(askedMs, retryAfterMaxMs),
   );
 }
 
@@ -59,6 +74,20 @@ export function describeNetworkError(error: unknown): string {
   if (meaning !== undefined) return `${meaning} (${code})`;
   return code === '' || words.includes(code) ? words : `${words} (${code})`;
 }
+
+/** Whether the request reached nobody, as opposed to one that nobody answered. */
+export function isUnreached(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  if (error instanceof AggregateError && error.errors.length > 0) {
+    return isUnreached(error.errors[0]);
+  }
+  if (error.cause instanceof Error) return isUnreached(error.cause);
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
+  return code in meanings && !answerless.has(code);
+}
+
+/** After these, the server may have had the request. */
+const answerless: ReadonlySet<string> = new Set(['ECONNRESET', 'UND_ERR_SOCKET']);
 
 const meanings: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'connection refused',

@@ -5,25 +5,31 @@ import type { Query } from './client.ts';
 import { ApiError, StreamError } from './errors.ts';
 import { ListSplitter } from './stream.ts';
 
-/** 50 million objects: a server that never ends its list is not read forever. */
-const pagesMax = 100_000;
+/** 5 million objects: a server that never ends its list is not read forever. */
+const pagesMax = 10_000;
 
-export interface ListReader {
+interface PageReader {
   open(query: Query): Promise<ApiStream>;
-  /** Called before the first item, and again when the list has to start over. */
-  begin(): void;
   item(raw: unknown): void;
   /** An item that is too large, or no JSON: the list is not complete. */
   unreadable(reason: string): void;
 }
 
-export interface ListOptions {
+export interface ListReader extends PageReader {
+  /** Called before the first item, and again when the list has to start over. */
+  begin(): void;
+}
+
+interface PageOptions {
+  readonly objectBytesMax: number;
+  readonly pacer: Pacer;
+}
+
+export interface ListOptions extends PageOptions {
   /** Objects in one page. */
   readonly pageSize: number;
-  readonly objectBytesMax: number;
   /** `cached`: what the server has at hand will do. `recent`: nothing older than now. */
   readonly freshness: 'cached' | 'recent';
-  readonly pacer: Pacer;
 }
 
 interface Page {
@@ -37,16 +43,20 @@ export async function readList(reader: ListReader, options: ListOptions): Promis
   const { freshness, pageSize } = options;
   const first: Query = freshness === 'cached' ? { resourceVersion: '0' } : {};
   let query: Query = { ...first, limit: String(pageSize) };
+  const seen = new Set<string>();
   reader.begin();
   for (let pages = 0; pages < pagesMax; pages += 1) {
     try {
       const { resourceVersion, next } = await readPage(reader, query, options);
       if (next === '') return resourceVersion;
+      if (seen.has(next)) throw new StreamError('garbage', 'the list goes in circles');
+      seen.add(next);
       query = { limit: String(pageSize), continue: next };
     } catch (error) {
-      if (!(error instanceof ApiError) || error.status !== 410) throw error;
+      if (!(error instanceof ApiError) || ![400, 410].includes(error.status)) throw error;
       if (query.continue === undefined) throw error;
-      // The list took longer than the server keeps it: once more, in one piece.
+      // The list took longer than the server keeps it, or another server goes on with it that
+      // knows nothing of it: once more, in one piece.
       query = {};
       reader.begin();
     }
@@ -54,10 +64,17 @@ export async function readList(reader: ListReader, options: ListOptions): Promis
   throw new StreamError('garbage', `the list does not end after ${pagesMax} pages`);
 }
 
+/** The resourceVersion that the server has now. */
+export async function readVersion(open: PageReader['open'], options: PageOptions): Promise<string> {
+  const ignore = (): void => {};
+  const reader = { open, item: ignore, unreadable: ignore };
+  return (await readPage(reader, { limit: '1' }, options)).resourceVersion;
+}
+
 async function readPage(
-  reader: ListReader,
+  reader: PageReader,
   query: Query,
-  { objectBytesMax, pacer }: ListOptions,
+  { objectBytesMax, pacer }: PageOptions,
 ): Promise<Page> {
   const splitter = new ListSplitter(objectBytesMax);
   const stream = await reader.open(query);
@@ -72,7 +89,7 @@ async function readPage(
   return readEnvelope(splitter.envelope());
 }
 
-function readItem(reader: ListReader, bytes: Buffer): void {
+function readItem(reader: PageReader, bytes: Buffer): void {
   let raw: unknown;
   try {
     raw = JSON.parse(bytes.toString('utf8'));

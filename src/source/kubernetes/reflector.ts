@@ -1,17 +1,21 @@
 import type { RawObject } from '../decode/door.ts';
 import type { Pacer } from '../pacer.ts';
-import type { Resource, SourceSink } from '../source.ts';
+import type { Condition, ListWay, Resource, SourceSink } from '../source.ts';
 import { ApiStream } from './api-stream.ts';
 import { Backoff, pause } from './backoff.ts';
 import type { ApiClient, Query } from './client.ts';
 import { type Delivery, resourceVersionOf } from './delivery.ts';
-import { ApiError, StreamError, statusError } from './errors.ts';
-import { readList } from './paged-list.ts';
+import { ApiError, isAbsence, retryAfterMs, StreamError, statusError } from './errors.ts';
+import { ListWays } from './list-ways.ts';
+import { Listing } from './listing.ts';
+import { readList, readVersion } from './paged-list.ts';
 import { Relief } from './relief.ts';
-import { isNewer } from './resource-version.ts';
+import { isNewer, isOlder } from './resource-version.ts';
+import { Standing } from './standing.ts';
 import { LineFramer } from './stream.ts';
 import type { ReflectorTiming } from './timing.ts';
 import { endsInitialEvents, parseWatchEvent, type WatchEvent } from './watch-event.ts';
+import { WatchFlow } from './watch-flow.ts';
 
 /** What to list and watch. */
 export interface Target {
@@ -33,17 +37,11 @@ export interface ReflectorParts {
   readonly timing: ReflectorTiming;
 }
 
-/** A list that is being read. */
-interface List {
-  /** What it holds; undefined when all that is delivered is of this list. */
-  readonly keys: Set<string> | undefined;
-  /** One of its objects could not be read. */
-  unreadable: boolean;
-}
-
 interface Watch {
   readonly stream: ApiStream;
-  readonly reliefAfterMs: number;
+  readonly askedAtMs: number;
+  /** See `WatchLength`. */
+  readonly reliefAfterMs: number | undefined;
 }
 
 /** A watch may take this long to begin, when earlier ones were given up too soon. */
@@ -65,36 +63,42 @@ export class Reflector {
   readonly #parts: ReflectorParts;
   readonly #backoff: Backoff;
   readonly #listBackoff: Backoff;
-  #listStyle: 'streaming' | 'paged' = 'streaming';
+  readonly #absentBackoff: Backoff;
+  readonly #ways: ListWays;
+  readonly #standing: Standing;
+  /** The other way of listing just failed: why. */
+  #detour: string | undefined;
+  /** What the server has at hand did not do for a first list. */
+  #cacheFailed = false;
   #listedAtMs = Number.NEGATIVE_INFINITY;
-  #list: List | undefined;
+  #list: Listing | undefined;
   /** Where the watch stands; undefined = only a list can tell. */
   #resourceVersion: string | undefined;
-  #synced = false;
-  /** When the server last said anything about this, or we began to ask. */
-  #lastWordMs: number | undefined;
   #startMaxMs: number;
   #refusals = 0;
-  /** Reasons told since things last went well. */
-  readonly #told = new Set<string>();
+  readonly #flow: WatchFlow;
+  #probedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(target: Target, parts: ReflectorParts) {
-    const { backoffBaseMs, backoffMaxMs, idleTimeoutMs } = parts.timing;
+    const { timing, sink } = parts;
     this.#target = target;
     this.#parts = parts;
-    this.#backoff = new Backoff(backoffBaseMs, backoffMaxMs);
-    this.#listBackoff = new Backoff(backoffBaseMs, backoffMaxMs);
-    this.#startMaxMs = idleTimeoutMs;
+    this.#backoff = new Backoff(timing.backoffBaseMs, timing.backoffMaxMs);
+    this.#listBackoff = new Backoff(timing.backoffBaseMs, timing.backoffMaxMs);
+    this.#absentBackoff = new Backoff(timing.absentRetryBaseMs, timing.absentRetryMaxMs);
+    this.#ways = new ListWays(timing.pagesFirstMs);
+    this.#standing = new Standing(target.resource, sink);
+    this.#flow = new WatchFlow(timing);
+    this.#startMaxMs = timing.idleTimeoutMs;
   }
 
-  /** See `Source.silenceMs`. */
-  get silenceMs(): number | undefined {
-    return this.#lastWordMs === undefined ? undefined : performance.now() - this.#lastWordMs;
+  get condition(): Condition {
+    return this.#standing.condition;
   }
 
   /** Resolves when `signal` aborts. */
   async run(signal: AbortSignal): Promise<void> {
-    this.#lastWordMs = performance.now();
+    this.#standing.asked();
     while (!signal.aborted) {
       try {
         await this.#session(signal);
@@ -109,6 +113,7 @@ export class Reflector {
     this.#list = undefined;
     let watch: Watch | undefined;
     if (this.#resourceVersion === undefined) watch = await this.#beginList(signal);
+    else if (this.#flow.isMute && (await this.#isBehind(signal))) return;
     watch ??= await this.#openWatch(signal);
     while (watch !== undefined) watch = await this.#follow(watch, signal);
   }
@@ -116,17 +121,13 @@ export class Reflector {
   /** The watch that brings a streaming list; undefined when a paged list is complete. */
   async #beginList(signal: AbortSignal): Promise<Watch | undefined> {
     if (performance.now() - this.#listedAtMs > calmMs) this.#listBackoff.reset();
-    else await pause(this.#listBackoff.nextMs(), signal);
+    else if (this.#detour === undefined) await pause(this.#listBackoff.nextMs(), signal);
     this.#listedAtMs = performance.now();
-    if (this.#listStyle === 'streaming') {
-      try {
-        this.#startList();
-        const query = { sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan' };
-        return await this.#openWatch(signal, query);
-      } catch (error) {
-        if (!(error instanceof ApiError) || ![400, 422].includes(error.status)) throw error;
-        this.#listStyle = 'paged';
-      }
+    const way = this.#ways.choose(this.#listedAtMs);
+    this.#list = new Listing(way, this.#parts.delivery);
+    if (way === 'streaming') {
+      const query = { sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan' };
+      return await this.#openWatch(signal, query);
     }
     await this.#readPages(signal);
     return undefined;
@@ -136,102 +137,122 @@ export class Reflector {
     const { delivery, pacer, timing } = this.#parts;
     const reader = {
       open: (query: Query) => this.#open(query, signal),
-      begin: () => this.#startList(),
-      item: (raw: unknown) => this.#listItem(raw),
+      begin: () => this.#list?.restart(),
+      item: (raw: unknown) => this.#list?.put(raw),
       unreadable: (reason: string) => this.#unreadable(reason),
     };
     const { pageSize, objectBytesMax } = timing;
     // An old cache may know less than we do, unless we know nothing.
-    const freshness = delivery.size === 0 && !this.#synced ? 'cached' : 'recent';
+    const isFirst = delivery.size === 0 && !this.#standing.synced;
+    const freshness = isFirst && !this.#cacheFailed ? 'cached' : 'recent';
     const options = { pageSize, objectBytesMax, freshness, pacer } as const;
     this.#completeList(await readList(reader, options));
   }
 
-  #startList(): void {
-    const isFirst = this.#parts.delivery.size === 0;
-    this.#list = { keys: isFirst ? undefined : new Set(), unreadable: false };
-  }
-
-  #listItem(raw: unknown): void {
-    const key = this.#parts.delivery.put(raw);
-    if (key !== undefined) this.#list?.keys?.add(key);
-    else if (this.#list !== undefined) this.#list.unreadable = true;
-  }
-
   #unreadable(reason: string): void {
-    if (this.#list !== undefined) this.#list.unreadable = true;
-    this.#tell(reason);
+    this.#list?.unreadable();
+    this.#standing.tell(reason);
   }
 
   /** What the list did not hold is gone, if we could read all of it. */
   #completeList(resourceVersion: string): void {
-    const { keys, unreadable } = this.#list ?? { keys: undefined, unreadable: false };
-    if (keys !== undefined && !unreadable) this.#parts.delivery.retain(keys);
+    const list = this.#list;
+    if (list === undefined) return;
+    if (resourceVersion === '') throw new StreamError('garbage', 'the list has no version');
+    list.complete();
     this.#list = undefined;
     this.#resourceVersion = resourceVersion;
-    this.#goesWell();
-    if (this.#synced) return;
-    this.#synced = true;
-    this.#parts.sink.synced(this.#target.resource);
+    this.#cacheFailed = false;
+    this.#ways.succeeded(list.way, performance.now());
+    this.#listed(list.way, 'complete', this.#detour);
+    this.#detour = undefined;
+    this.#refusals = 0;
+    if (list.way === 'streaming') this.#goesWell();
+    this.#absentBackoff.reset();
+    this.#standing.markSynced();
+  }
+
+  #listed(way: ListWay, result: 'complete' | 'failed', reason: string | undefined): void {
+    this.#parts.sink.listed({ resource: this.#target.resource, way, result, reason });
+  }
+
+  /**
+   * Whether the server does not know yet what we have seen, because its data were set back. A watch
+   * from a version to come would be accepted and stay silent, perhaps for ever.
+   */
+  async #isBehind(signal: AbortSignal): Promise<boolean> {
+    const nowMs = performance.now();
+    if (nowMs - this.#probedAtMs < this.#parts.timing.probeMs) return false;
+    this.#probedAtMs = nowMs;
+    const { pacer, timing } = this.#parts;
+    const options = { objectBytesMax: timing.objectBytesMax, pacer };
+    // What may be wrong with the request shows when the watch is asked for.
+    const version = await readVersion((query) => this.#open(query, signal), options).catch(ignore);
+    if (!isOlder(version ?? '', this.#resourceVersion)) return false;
+    this.#standing.tell('the server is at an earlier time than it was');
+    this.#resourceVersion = undefined;
+    return true;
   }
 
   async #openWatch(signal: AbortSignal, list?: Query): Promise<Watch> {
-    const { watchSecondsMin, watchSecondsMax, overlapMs } = this.#parts.timing;
-    const range = watchSecondsMax - watchSecondsMin;
-    const seconds = Math.round(watchSecondsMin + Math.random() * range);
+    const { seconds, reliefAfterMs } = this.#flow.length(list === undefined ? 'news' : 'list');
     const query = {
       watch: 'true',
       allowWatchBookmarks: 'true',
       timeoutSeconds: String(seconds),
       ...(list ?? { resourceVersion: this.#resourceVersion ?? '' }),
     };
-    const stream = await this.#open(query, signal);
-    return { stream, reliefAfterMs: Math.max(seconds * 500, seconds * 1000 - overlapMs) };
+    const askedAtMs = performance.now();
+    return { stream: await this.#open(query, signal), askedAtMs, reliefAfterMs };
   }
 
   async #open(query: Query, signal: AbortSignal): Promise<ApiStream> {
     const { client, timing } = this.#parts;
     const { path, query: selectors } = this.#target;
+    const isStreamingList = this.#list?.way === 'streaming';
+    const options = {
+      startMaxMs: isStreamingList ? timing.listIdleMs : this.#startMaxMs,
+      silenceMaxMs: isStreamingList ? timing.listIdleMs : timing.idleTimeoutMs,
+      signal,
+      onWord: () => this.#standing.heard(),
+    };
     try {
-      const stream = await ApiStream.open(
-        client,
-        path,
-        { ...selectors, ...query },
-        {
-          startMaxMs: this.#startMaxMs,
-          silenceMaxMs: timing.idleTimeoutMs,
-          signal,
-          onWord: () => {
-            this.#lastWordMs = performance.now();
-          },
-        },
-      );
+      const stream = await ApiStream.open(client, path, { ...selectors, ...query }, options);
       this.#startMaxMs = timing.idleTimeoutMs;
       return stream;
     } catch (error) {
-      // A server that needs longer each time must get it once, or we never see anything.
-      const late = error instanceof StreamError && error.kind === 'silent';
-      if (late) this.#startMaxMs = Math.min(startMaxMs, this.#startMaxMs * 2);
+      const isLate = error instanceof StreamError && error.kind === 'silent';
+      if (isLate && !isStreamingList) {
+        // A server that needs longer each time must get it once, or we never see anything.
+        this.#startMaxMs = Math.min(startMaxMs, this.#startMaxMs * 2);
+        this.#flow.fellSilent();
+      }
       throw error;
     }
   }
 
   /** Reads a watch to its end. Resolves with the one that was opened to relieve it, if any. */
   async #follow(watch: Watch, signal: AbortSignal): Promise<Watch | undefined> {
-    const beganAtMs = performance.now();
     const relief = new Relief(
       watch.reliefAfterMs,
       () => this.#openRelief(signal),
       () => watch.stream.stop(),
     );
+    this.#flow.began(watch.askedAtMs);
     let failure: unknown;
     try {
       await this.#read(watch.stream);
+      this.#flow.ended();
     } catch (error) {
-      failure = error;
+      failure = this.#isExpectedSilence(error) ? undefined : error;
     }
-    if (performance.now() - beganAtMs > aliveMs) this.#backoff.reset();
-    else failure ??= new StreamError('cut', 'the watch ended at once');
+    if (performance.now() - watch.askedAtMs < aliveMs) {
+      failure ??= new StreamError('cut', 'the watch ended at once');
+    } else if (failure === undefined) {
+      this.#goesWell();
+    } else {
+      this.#backoff.reset();
+    }
     const next = relief.take();
     if (next !== undefined && this.#resourceVersion !== undefined) {
       return await next;
@@ -239,6 +260,12 @@ export class Reflector {
     next?.then(({ stream }) => stream.stop(), ignore);
     if (failure !== undefined) throw failure;
     return undefined;
+  }
+
+  /** A watch without a word is asked whether it lives, before that is called trouble. */
+  #isExpectedSilence(error: unknown): boolean {
+    const fellSilent = error instanceof StreamError && error.kind === 'silent';
+    return fellSilent && this.#list === undefined && this.#flow.fellSilent();
   }
 
   async #openRelief(signal: AbortSignal): Promise<Watch> {
@@ -250,9 +277,13 @@ export class Reflector {
     const { pacer, timing } = this.#parts;
     const framer = new LineFramer(timing.objectBytesMax);
     for await (const chunk of stream.chunks()) {
+      this.#flow.heard();
       for (const line of framer.push(chunk)) {
         if (line === 'oversized') this.#oversized();
-        else this.#take(this.#parse(line));
+        else this.#take(this.#parse(line), stream);
+        if (this.#list?.isStuck(timing.listIdleMs, timing.listMaxMs)) {
+          throw new StreamError('garbage', 'the list goes on and does not end');
+        }
         if (pacer.due) await pacer.rest();
       }
     }
@@ -282,24 +313,24 @@ export class Reflector {
     }
   }
 
-  #take(event: WatchEvent): void {
+  #take(event: WatchEvent, stream: ApiStream): void {
     if (event.type === 'ERROR') this.#fail(event.object);
-    if (this.#list !== undefined) this.#takeListed(event);
+    if (this.#list !== undefined) this.#takeListed(event, this.#list, stream);
     else this.#takeNews(event);
   }
 
-  #takeListed(event: WatchEvent): void {
+  #takeListed(event: WatchEvent, list: Listing, stream: ApiStream): void {
     const key = event.type === 'DELETED' ? this.#parts.delivery.keyOf(event.object) : undefined;
     if (endsInitialEvents(event)) {
       this.#completeList(resourceVersionOf(event.object));
+      this.#flow.proven();
+      stream.allow(this.#parts.timing.idleTimeoutMs);
     } else if (event.type === 'BOOKMARK') {
-      // A server that took the request for an ordinary watch.
       throw new StreamError('garbage', 'the server does not know streaming lists');
     } else if (key !== undefined) {
-      this.#list?.keys?.delete(key);
-      this.#parts.delivery.remove(key);
+      list.remove(key);
     } else {
-      this.#listItem(event.object);
+      list.put(event.object);
     }
   }
 
@@ -326,33 +357,35 @@ export class Reflector {
 
   #goesWell(): void {
     this.#backoff.reset();
-    this.#told.clear();
+    this.#standing.wentWell();
     this.#refusals = 0;
   }
 
   async #recover(error: unknown, signal: AbortSignal): Promise<void> {
-    const { timing } = this.#parts;
-    if (this.#list !== undefined && error instanceof StreamError && error.kind !== 'cut') {
-      // Pages need less of the server, and of what is in between.
-      this.#listStyle = 'paged';
+    const list = this.#list;
+    const reason = error instanceof Error ? error.message : String(error);
+    const wasAnswered = error instanceof ApiError || error instanceof StreamError;
+    if (list !== undefined && wasAnswered) {
+      this.#listFailed(list.way, reason);
+      if (list.way === 'streaming') return pause(retryAfterMs(error), signal);
     }
     const delayMs = this.#backoff.nextMs();
-    if (!(error instanceof ApiError)) {
-      this.#tell(error instanceof Error ? error.message : String(error));
-      await pause(delayMs, signal);
+    if (isAbsence(error) && this.#target.presence === 'optional') {
+      this.#standing.goneOnWithout(reason);
+      await pause(this.#absentBackoff.nextMs(), signal);
       return;
     }
-    if (this.#target.presence === 'optional' && [403, 404].includes(error.status)) {
-      this.#tell(`not available, gone on without: ${error.message}`);
-      this.#lastWordMs = undefined;
-      if (!this.#synced) this.#parts.sink.synced(this.#target.resource);
-      this.#synced = true;
-      await pause(timing.absentRetryMs, signal);
-      return;
-    }
-    if (this.#refuses(error)) this.#resourceVersion = undefined;
-    this.#tell(error.message);
-    await pause(delayMs + (error.retryAfterMs ?? 0), signal);
+    this.#standing.tell(reason);
+    if (error instanceof ApiError && this.#refuses(error)) this.#resourceVersion = undefined;
+    await pause(delayMs + retryAfterMs(error), signal);
+  }
+
+  /** A stream that fails is followed by pages at once; if these fail, both wait. */
+  #listFailed(way: ListWay, reason: string): void {
+    this.#listed(way, 'failed', reason);
+    this.#ways.failed(way);
+    this.#detour = way === 'streaming' ? reason : undefined;
+    if (way === 'paged') this.#cacheFailed = !this.#cacheFailed;
   }
 
   /** Whether going on from this resourceVersion is hopeless. */
@@ -361,16 +394,6 @@ export class Reflector {
     if ([401, 403, 429].includes(status)) return false;
     this.#refusals += 1;
     return this.#refusals >= refusalsMax;
-  }
-
-  #tell(reason: string): void {
-    if (this.#told.has(reason)) return;
-    this.#told.add(reason);
-    this.#parts.sink.problem({
-      subject: `${this.#target.resource} watch`,
-      field: undefined,
-      reason,
-    });
   }
 }
 

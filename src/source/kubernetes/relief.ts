@@ -3,15 +3,17 @@
  * take minutes to begin, and nobody should be blind meanwhile.
  */
 export class Relief<Watch> {
-  readonly #delayMs: number;
+  readonly #delayMs: number | undefined;
   readonly #open: () => Promise<Watch>;
   readonly #onReady: () => void;
   #timer: NodeJS.Timeout | undefined;
   #pending: Promise<Watch> | undefined;
   #taken = false;
 
-  /** Calls `open` after `delayMs`, and `onReady` when that has succeeded. */
-  constructor(delayMs: number, open: () => Promise<Watch>, onReady: () => void) {
+  /**
+   * Calls `open` after `delayMs` (undefined = never), and `onReady` when that has succeeded.
+   */
+  constructor(delayMs: number | undefined, open: () => Promise<Watch>, onReady: () => void) {
     this.#delayMs = delayMs;
     this.#open = open;
     this.#onReady = onReady;
@@ -28,7 +30,8 @@ export class Relief<Watch> {
   #schedule(): void {
     this.#pending = undefined;
     // While the current watch runs on, another attempt has time.
-    if (!this.#taken) this.#timer = setTimeout(() => this.#begin(), this.#delayMs);
+    if (this.#taken || this.#delayMs === undefined) return;
+    this.#timer = setTimeout(() => this.#begin(), this.#delayMs);
   }
 
   #begin(): void {

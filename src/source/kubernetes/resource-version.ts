@@ -11,3 +11,10 @@ export function isNewer(resourceVersion: string, position: string | undefined): 
   if (resourceVersion.length !== position.length) return resourceVersion.length > position.length;
   return resourceVersion > position;
 }
+
+/** Whether it is certain that this resourceVersion comes before `position`. */
+export function isOlder(resourceVersion: string, position: string | undefined): boolean {
+  if (position === undefined || resourceVersion === position) return false;
+  if (!wholeNumber.test(resourceVersion) || !wholeNumber.test(position)) return false;
+  return !isNewer(resourceVersion, position);
+}

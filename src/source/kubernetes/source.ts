@@ -1,7 +1,6 @@
 import { decodeContext } from '../decode.ts';
 import { Pacer } from '../pacer.ts';
-import type { Resource, Source, SourceSink } from '../source.ts';
-import { pause } from './backoff.ts';
+import type { Condition, Resource, Source, SourceSink } from '../source.ts';
 import { ApiClient, type ClientOptions } from './client.ts';
 import { Delivery } from './delivery.ts';
 import { Reflector, type Target } from './reflector.ts';
@@ -10,13 +9,10 @@ import { defaultTiming, type ReflectorTiming } from './timing.ts';
 export interface KubernetesSourceOptions extends ClientOptions {
   /** This node's name: only its Node is watched, and endpoints on it are local. */
   readonly nodeName: string;
-  /**
-   * A server that has not said a word for this long after the start makes `run` reject.
-   * Default 30,000, the time that kube-proxy waits for its node.
-   */
-  readonly startTimeoutMs?: number;
   readonly timing?: Partial<ReflectorTiming>;
 }
+
+const unasked: Condition = { silenceMs: undefined, missingMs: undefined, failure: undefined };
 
 /** Behaviour document 4.1. */
 function targets(nodeName: string): Target[] {
@@ -61,7 +57,10 @@ export class KubernetesSource implements Source {
     this.#options = options;
   }
 
-  /** Rejects when the configuration cannot work, and when the server never says a word. */
+  /**
+   * Rejects when the configuration cannot work. A server that is away, or whose name cannot be
+   * resolved yet, is waited for.
+   */
   async run(sink: SourceSink, signal: AbortSignal): Promise<void> {
     const client = await ApiClient.open(this.#options);
     const stopped = new AbortController();
@@ -70,7 +69,7 @@ export class KubernetesSource implements Source {
     if (signal.aborted) stop();
     const running = this.#start(client, sink, stopped.signal);
     try {
-      await Promise.all([this.#awaitAnswer(client, stopped.signal), ...running]);
+      await Promise.all(running);
     } finally {
       stop();
       signal.removeEventListener('abort', stop);
@@ -79,8 +78,8 @@ export class KubernetesSource implements Source {
     }
   }
 
-  silenceMs(resource: Resource): number | undefined {
-    return this.#reflectors.get(resource)?.silenceMs;
+  condition(resource: Resource): Condition {
+    return this.#reflectors.get(resource)?.condition ?? unasked;
   }
 
   #start(client: ApiClient, sink: SourceSink, signal: AbortSignal): Promise<void>[] {
@@ -98,14 +97,5 @@ export class KubernetesSource implements Source {
       this.#reflectors.set(target.resource, reflector);
       return reflector.run(signal);
     });
-  }
-
-  async #awaitAnswer(client: ApiClient, signal: AbortSignal): Promise<void> {
-    const { startTimeoutMs = 30_000 } = this.#options;
-    await pause(startTimeoutMs, signal);
-    if (signal.aborted || client.answered) return;
-    const why = client.failure ?? 'it does not answer';
-    const help = 'check the server address (--kubeconfig, --master) and that it is up';
-    throw new Error(`API server ${client.server}: ${why} for ${startTimeoutMs / 1000} s; ${help}`);
   }
 }

@@ -4,7 +4,13 @@ import { isDeepStrictEqual } from 'node:util';
 import { type DecodeContext, decodeContext, goneChange } from '../decode.ts';
 import { DirectoryWatcher } from '../directory-watcher.ts';
 import { Pacer } from '../pacer.ts';
-import { type Resource, resources, type Source, type SourceSink } from '../source.ts';
+import {
+  type Condition,
+  type Resource,
+  resources,
+  type Source,
+  type SourceSink,
+} from '../source.ts';
 import { graceMs, ManifestDirectory } from './directory.ts';
 import type { ManifestObject } from './objects.ts';
 
@@ -64,8 +70,11 @@ export class ManifestSource implements Source {
     }
   }
 
-  silenceMs(_resource: Resource): number | undefined {
-    return this.#scannedAtMs === undefined ? undefined : performance.now() - this.#scannedAtMs;
+  /** All resources come from one directory. */
+  condition(_resource: Resource): Condition {
+    const silenceMs =
+      this.#scannedAtMs === undefined ? undefined : performance.now() - this.#scannedAtMs;
+    return { silenceMs, missingMs: undefined, failure: this.#outage };
   }
 
   /** Whether a file is unsettled. */

@@ -6,7 +6,13 @@ import type { Config } from '../../../src/config/config.ts';
 import { loadConfig } from '../../../src/config/load.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { loggerTo } from '../../../src/serve/log.ts';
-import type { Change, resources, Source, SourceSink } from '../../../src/source/source.ts';
+import type {
+  Change,
+  Condition,
+  resources,
+  Source,
+  SourceSink,
+} from '../../../src/source/source.ts';
 import { FakeConntrack } from '../../fake/conntrack.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { address, ready, service, slice } from '../state/build.ts';
@@ -26,8 +32,8 @@ export class SpokenSource implements Source {
     });
   }
 
-  silenceMs(): number {
-    return 0;
+  condition(): Condition {
+    return { silenceMs: 0, missingMs: undefined, failure: undefined };
   }
 
   say(...changes: Change[]): void {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ProxyHealth, rfc3339Nano } from '../../../src/serve/health.ts';
-import type { Resource } from '../../../src/source/source.ts';
+import type { Condition, Resource } from '../../../src/source/source.ts';
 import type { Node } from '../../../src/state/types.ts';
 import { node } from '../state/build.ts';
 
@@ -10,13 +10,19 @@ function healthAt(known: Node | undefined = node()) {
   const time = { ms: startMs };
   const seen: { node: Node | undefined } = { node: known };
   const silence: Partial<Record<Resource, number>> = {};
+  const conditions: Partial<Record<Resource, Partial<Condition>>> = {};
   const health = new ProxyHealth({
     timeoutMs: () => 60_000,
     now: () => time.ms,
     node: () => seen.node,
-    silenceMs: (resource) => silence[resource],
+    condition: (resource) => ({
+      silenceMs: silence[resource],
+      missingMs: undefined,
+      failure: undefined,
+      ...conditions[resource],
+    }),
   });
-  return { health, time, seen, silence };
+  return { health, time, seen, silence, conditions };
 }
 
 describe('/healthz', () => {
@@ -102,6 +108,26 @@ describe('/healthz', () => {
     const reply = health.healthz();
     expect(reply.status).toBe(status);
     expect(JSON.parse(reply.body)).toMatchObject({ nodeEligible: status === 200, healthy: true });
+  });
+});
+
+describe('a first list that is missing', () => {
+  it('is named with its reason, and decides nothing', () => {
+    const { health, conditions } = healthAt();
+    conditions.services = { missingMs: 12_345, failure: 'Unauthorized' };
+    conditions.servicecidrs = { missingMs: 20 };
+    for (const { status, body } of [health.healthz(), health.livez()]) {
+      expect(status).toBe(200);
+      expect(JSON.parse(body)).toMatchObject({
+        missingLists: {
+          services: { seconds: 12.345, reason: 'Unauthorized' },
+          servicecidrs: { seconds: 0.02 },
+        },
+      });
+    }
+    conditions.services = {};
+    conditions.servicecidrs = {};
+    expect(health.livez().body).not.toContain('missingLists');
   });
 });
 

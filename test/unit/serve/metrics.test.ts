@@ -16,7 +16,11 @@ beforeEach(() => {
       ComponentFlagz: false,
       LoggingAlphaOptions: true,
     },
-    silenceMs: (resource) => (resource === 'services' ? 2500 : undefined),
+    condition: (resource) => ({
+      silenceMs: resource === 'services' ? 2500 : undefined,
+      missingMs: resource === 'nodes' ? 7500 : undefined,
+      failure: undefined,
+    }),
     families: () => [{ family: 'IPv4', wanted, aside: ['one'] }],
     counters: async () => [{ name: 'localhost_nps_accepted_pkts', packets: 5 }],
   });
@@ -236,9 +240,22 @@ describe('metrics', () => {
     expect(await lines(`${name}_`)).toEqual([`${name}_pending 0`, `${name}_total 2`]);
   });
 
-  it('tell how silent each watch is and what is set aside', async () => {
+  it('tell how silent each watch is, which list is missing, and what is set aside', async () => {
     expect(await lines('fairlead_watch_silence_seconds')).toEqual([
       'fairlead_watch_silence_seconds{resource="services"} 2.5',
+    ]);
+    expect(await lines('fairlead_first_list_missing_seconds')).toEqual([
+      'fairlead_first_list_missing_seconds{resource="services"} 0',
+      'fairlead_first_list_missing_seconds{resource="endpointslices"} 0',
+      'fairlead_first_list_missing_seconds{resource="nodes"} 7.5',
+      'fairlead_first_list_missing_seconds{resource="servicecidrs"} 0',
+    ]);
+    const list = { resource: 'nodes', reason: undefined } as const;
+    metrics.source.listed({ ...list, way: 'streaming', result: 'failed' });
+    metrics.source.listed({ ...list, way: 'paged', result: 'complete' });
+    expect(await lines('fairlead_lists_total')).toEqual([
+      'fairlead_lists_total{resource="nodes",way="streaming",result="failed"} 1',
+      'fairlead_lists_total{resource="nodes",way="paged",result="complete"} 1',
     ]);
     expect(await lines('fairlead_service_ports_set_aside')).toEqual([
       'fairlead_service_ports_set_aside{ip_family="IPv4"} 1',

@@ -47,7 +47,7 @@ async function get(url: string, method = 'GET') {
 function newMetrics(): Metrics {
   const metrics = new Metrics({
     featureGates: {},
-    silenceMs: () => undefined,
+    condition: () => ({ silenceMs: undefined, missingMs: undefined, failure: undefined }),
     families: () => [],
     counters: async () => [],
   });
@@ -65,7 +65,7 @@ describe('the health server', () => {
       timeoutMs: () => 60_000,
       now: () => 0,
       node: () => seen.node,
-      silenceMs: () => undefined,
+      condition: () => ({ silenceMs: undefined, missingMs: undefined, failure: undefined }),
     });
     const url = await serving(healthRoutes(health, metrics));
     const headers = { 'content-type': 'application/json', ...nosniff };

@@ -1,6 +1,12 @@
 import { vi } from 'vitest';
 import { keyOfChange } from '../../../src/source/decode.ts';
-import type { Change, Resource, SourceProblem, SourceSink } from '../../../src/source/source.ts';
+import type {
+  Change,
+  ListAttempt,
+  Resource,
+  SourceProblem,
+  SourceSink,
+} from '../../../src/source/source.ts';
 
 // Machines that test much at once are slow.
 vi.setConfig({ testTimeout: 30_000 });
@@ -9,6 +15,7 @@ vi.setConfig({ testTimeout: 30_000 });
 export class Recorder implements SourceSink {
   readonly changes: Change[] = [];
   readonly problems: SourceProblem[] = [];
+  readonly lists: ListAttempt[] = [];
   readonly syncedResources: Resource[] = [];
   /** What is there now, by `kind namespace/name`. */
   readonly state = new Map<string, Change>();
@@ -25,6 +32,10 @@ export class Recorder implements SourceSink {
 
   problem(problem: SourceProblem): void {
     this.problems.push(problem);
+  }
+
+  listed(attempt: ListAttempt): void {
+    this.lists.push(attempt);
   }
 
   /** `kind namespace/name` of everything there, sorted. */

@@ -18,12 +18,17 @@ import { Recorder, until } from '../recorder.ts';
 export const hasty: Partial<ReflectorTiming> = {
   backoffBaseMs: 10,
   backoffMaxMs: 200,
-  absentRetryMs: 200,
+  absentRetryBaseMs: 200,
+  absentRetryMaxMs: 200,
   pageSize: 7,
 };
 
 /** A silent server is dead after 400 ms. */
-export const impatient: Partial<ReflectorTiming> = { ...hasty, idleTimeoutMs: 400 };
+export const impatient: Partial<ReflectorTiming> = {
+  ...hasty,
+  idleTimeoutMs: 400,
+  listIdleMs: 300,
+};
 
 const stops: (() => Promise<void> | void)[] = [];
 

@@ -8,12 +8,12 @@ describe('KubernetesSource', () => {
     const server = await startServer();
     populate(server);
     const { sink, converged, source } = startSource(server);
-    expect(source.silenceMs('services')).toBeUndefined();
+    expect(source.condition('services').silenceMs).toBeUndefined();
     await converged();
     expect([...sink.syncedResources].sort()).toEqual([...resources].sort());
     expect(sink.problems).toEqual([]);
     expect(sink.changes).toHaveLength(20 + 20 + 1 + 1);
-    expect(source.silenceMs('services')).toBeLessThan(10_000);
+    expect(source.condition('services').silenceMs).toBeLessThan(10_000);
   });
 
   it('asks for the selectors of kube-proxy and names itself', async () => {
@@ -55,10 +55,12 @@ describe('KubernetesSource', () => {
     const { sink, source } = startSource(server);
     await until('the others', () => sink.syncedResources.length === 3);
     await new Promise((resolve) => setTimeout(resolve, 500));
-    expect(source.silenceMs('services')).toBeGreaterThan(490);
+    expect(source.condition('services').silenceMs).toBeGreaterThan(490);
     // Bookmarks come every 100 ms.
-    expect(source.silenceMs('endpointslices')).toBeLessThan(source.silenceMs('services')! - 200);
-    expect(source.silenceMs('servicecidrs')).toBeUndefined();
+    expect(source.condition('endpointslices').silenceMs).toBeLessThan(
+      source.condition('services').silenceMs! - 200,
+    );
+    expect(source.condition('servicecidrs').silenceMs).toBeUndefined();
   });
 
   it('follows changes, creations and deletions', async () => {

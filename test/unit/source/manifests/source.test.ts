@@ -359,8 +359,8 @@ ${service('web', '10.96.0.1')}`,
   it('knows how long ago it last looked', async () => {
     const { path } = directory({});
     const source = new ManifestSource({ directory: path, nodeName: 'here' });
-    expect(source.silenceMs('services')).toBeUndefined();
+    expect(source.condition('services').silenceMs).toBeUndefined();
     const running = await run(path);
-    expect(running.source.silenceMs('services')).toBeGreaterThanOrEqual(0);
+    expect(running.source.condition('services').silenceMs).toBeGreaterThanOrEqual(0);
   });
 });

@@ -1,0 +1,85 @@
+/** What the log says of the source: lists, and what is wrong for how long. */
+
+import { pause } from '../source/kubernetes/backoff.ts';
+import {
+  type Condition,
+  type ListAttempt,
+  type ListWay,
+  type Resource,
+  resources,
+  type SourceProblem,
+} from '../source/source.ts';
+import type { Logger } from './log.ts';
+
+/** Servers send bookmarks once a minute, and a watch that says less is replaced after 90 s. */
+export const staleAfterMs = 120_000;
+
+const checkMs = 1000;
+/** What is missing, or silent, for so long is told; then it is told again after twice the time. */
+const firstTellMs = 10_000;
+/** But not less often than this. */
+const tellAgainMs = 300_000;
+/** From here on it is an error. */
+const errorAfterMs = 60_000;
+
+export interface SourceReportOptions {
+  readonly log: Logger;
+  readonly condition: (resource: Resource) => Condition;
+}
+
+export class SourceReport {
+  readonly #options: SourceReportOptions;
+  /** How each resource was listed last. */
+  readonly #ways = new Map<Resource, ListWay>();
+  /** When what is wrong with a resource is told next: milliseconds since it began. */
+  readonly #dueMs = new Map<Resource, number>();
+
+  constructor(options: SourceReportOptions) {
+    this.#options = options;
+  }
+
+  /** Once a resource, and whenever that changes, says which way its lists come. */
+  listed({ resource, way, result, reason }: ListAttempt): void {
+    if (result === 'failed' || this.#ways.get(resource) === way) return;
+    this.#ways.set(resource, way);
+    const { log } = this.#options;
+    if (reason === undefined) log.info({ resource, way }, 'Lists come this way');
+    else log.warn({ resource, way, err: reason }, 'Lists come this way, the other one failed');
+  }
+
+  problem({ subject, field, reason }: SourceProblem): void {
+    const named = { subject, ...(field === undefined ? {} : { field }), err: reason };
+    this.#options.log.warn(named, 'Source has trouble');
+  }
+
+  /** Until `signal` aborts. */
+  async run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      this.check();
+      await pause(checkMs, signal);
+    }
+  }
+
+  /** Tells of first lists that are missing and of watches that are silent, again and again. */
+  check(): void {
+    for (const resource of resources) {
+      const { missingMs, silenceMs = 0, failure } = this.#options.condition(resource);
+      if (missingMs !== undefined) {
+        this.#tell(resource, missingMs, failure, 'First list is missing');
+      } else if (silenceMs > staleAfterMs) {
+        this.#tell(resource, silenceMs, failure, 'Watch is silent');
+      } else {
+        this.#dueMs.delete(resource);
+      }
+    }
+  }
+
+  #tell(resource: Resource, forMs: number, failure: string | undefined, words: string): void {
+    if (forMs < (this.#dueMs.get(resource) ?? firstTellMs)) return;
+    this.#dueMs.set(resource, Math.min(2 * forMs, forMs + tellAgainMs));
+    const level = forMs < errorAfterMs ? 'warn' : 'error';
+    const seconds = Math.round(forMs / 1000);
+    const err = failure ?? 'the API server has not answered yet';
+    this.#options.log[level]({ resource, seconds, err }, words);
+  }
+}

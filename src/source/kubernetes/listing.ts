@@ -1,0 +1,59 @@
+import type { ListWay } from '../source.ts';
+import type { Delivery } from './delivery.ts';
+
+/** A list that is being read. Nothing is deleted before it is complete. */
+export class Listing {
+  readonly way: ListWay;
+  readonly #delivery: Delivery;
+  readonly #startedAtMs = performance.now();
+  /** When it last brought an object that it had not brought before. */
+  #progressAtMs = this.#startedAtMs;
+  /** What it holds; undefined when all that is delivered is of this list. */
+  #keys: Set<string> | undefined;
+  #readable = true;
+
+  constructor(way: ListWay, delivery: Delivery) {
+    this.way = way;
+    this.#delivery = delivery;
+    this.restart();
+  }
+
+  put(raw: unknown): void {
+    const before = this.#size;
+    const key = this.#delivery.put(raw);
+    if (key === undefined) this.#readable = false;
+    else this.#keys?.add(key);
+    if (this.#size > before) this.#progressAtMs = performance.now();
+  }
+
+  remove(key: string): void {
+    this.#keys?.delete(key);
+    this.#delivery.remove(key);
+  }
+
+  /** One of its objects could not be read: what it does not hold may be there. */
+  unreadable(): void {
+    this.#readable = false;
+  }
+
+  /** It starts over. */
+  restart(): void {
+    this.#keys = this.#delivery.size === 0 ? undefined : new Set();
+    this.#readable = true;
+  }
+
+  /** What it did not hold is gone, if all of it could be read. */
+  complete(): void {
+    if (this.#keys !== undefined && this.#readable) this.#delivery.retain(this.#keys);
+  }
+
+  /** Whether it has brought nothing new for `idleMs`, or goes on for more than `maxMs`. */
+  isStuck(idleMs: number, maxMs: number): boolean {
+    const nowMs = performance.now();
+    return nowMs - this.#progressAtMs > idleMs || nowMs - this.#startedAtMs > maxMs;
+  }
+
+  get #size(): number {
+    return this.#keys?.size ?? this.#delivery.size;
+  }
+}

@@ -1,0 +1,69 @@
+import type { Condition, Resource, SourceSink } from '../source.ts';
+
+/** How a reflector's resource is doing, and what was said about it. */
+export class Standing {
+  readonly #resource: Resource;
+  readonly #sink: SourceSink;
+  #askedAtMs: number | undefined;
+  #lastWordMs: number | undefined;
+  #synced = false;
+  #failure: string | undefined;
+  /** Reasons told since things last went well. */
+  readonly #told = new Set<string>();
+
+  constructor(resource: Resource, sink: SourceSink) {
+    this.#resource = resource;
+    this.#sink = sink;
+  }
+
+  get condition(): Condition {
+    const nowMs = performance.now();
+    const since = (ms: number | undefined) => (ms === undefined ? undefined : nowMs - ms);
+    return {
+      silenceMs: since(this.#lastWordMs),
+      missingMs: this.#synced ? undefined : since(this.#askedAtMs),
+      failure: this.#failure,
+    };
+  }
+
+  /** The first complete list was delivered, or is gone on without. */
+  get synced(): boolean {
+    return this.#synced;
+  }
+
+  asked(): void {
+    this.#askedAtMs ??= performance.now();
+    this.#lastWordMs = performance.now();
+  }
+
+  heard(): void {
+    this.#lastWordMs = performance.now();
+  }
+
+  markSynced(): void {
+    if (this.#synced) return;
+    this.#synced = true;
+    this.#sink.synced(this.#resource);
+  }
+
+  /** Silence about what is not there is none. */
+  goneOnWithout(reason: string): void {
+    this.tell(`not available, gone on without: ${reason}`);
+    this.#lastWordMs = undefined;
+    this.markSynced();
+  }
+
+  wentWell(): void {
+    this.#failure = undefined;
+    this.#told.clear();
+  }
+
+  /** Each reason once, until things have gone well in between. */
+  tell(reason: string): void {
+    this.#failure = reason;
+    if (this.#told.has(reason)) return;
+    this.#told.add(reason);
+    const subject = `${this.#resource} watch`;
+    this.#sink.problem({ subject, field: undefined, reason });
+  }
+}

@@ -1,0 +1,96 @@
+import { describe, expect, it } from 'vitest';
+import { loggerTo } from '../../../src/serve/log.ts';
+import { SourceReport } from '../../../src/serve/source-report.ts';
+import type { Condition, Resource } from '../../../src/source/source.ts';
+
+const well: Condition = { silenceMs: 5, missingMs: undefined, failure: undefined };
+
+function start() {
+  const lines: Record<string, unknown>[] = [];
+  const conditions: Partial<Record<Resource, Partial<Condition>>> = {};
+  const report = new SourceReport({
+    log: loggerTo(
+      {
+        write: (text) => {
+          const { time: _, ...line } = JSON.parse(text);
+          lines.push(line);
+        },
+      },
+      0,
+    ),
+    condition: (resource) => ({ ...well, ...conditions[resource] }),
+  });
+  return { report, conditions, lines };
+}
+
+describe('a first list that is missing', () => {
+  it('is told again and again, less often with time but never less than every five minutes', () => {
+    const { report, conditions, lines } = start();
+    for (let seconds = 0; seconds <= 3600; seconds += 1) {
+      conditions.services = { missingMs: seconds * 1000, failure: 'no, really' };
+      report.check();
+    }
+    const told = lines.map(({ level, seconds }) => `${level} ${seconds}`);
+    expect(told.slice(0, 8)).toEqual([
+      'warn 10',
+      'warn 20',
+      'warn 40',
+      'error 80',
+      'error 160',
+      'error 320',
+      'error 620',
+      'error 920',
+    ]);
+    expect(told).toHaveLength(16);
+    expect(lines[0]).toEqual({
+      level: 'warn',
+      resource: 'services',
+      seconds: 10,
+      err: 'no, really',
+      msg: 'First list is missing',
+    });
+  });
+
+  it('is told without a reason as long as nobody has said anything', () => {
+    const { report, conditions, lines } = start();
+    conditions.nodes = { missingMs: 10_000 };
+    report.check();
+    expect(lines.map(({ err }) => err)).toEqual(['the API server has not answered yet']);
+  });
+});
+
+describe('a watch that is silent', () => {
+  it('is told, and told anew when it falls silent again', () => {
+    const { report, conditions, lines } = start();
+    const tell = (silenceMs: number): void => {
+      conditions.endpointslices = { silenceMs, failure: 'cut' };
+      report.check();
+    };
+    for (const seconds of [119, 121, 122, 200, 243, 5, 121]) tell(seconds * 1000);
+    expect(lines.map(({ level, seconds, msg }) => `${level} ${seconds} ${msg}`)).toEqual([
+      'error 121 Watch is silent',
+      'error 243 Watch is silent',
+      'error 121 Watch is silent',
+    ]);
+  });
+});
+
+it('says once which way lists come, and when that changes', () => {
+  const { report, lines } = start();
+  const list = { resource: 'services', reason: undefined } as const;
+  report.listed({ ...list, way: 'streaming', result: 'failed', reason: 'no such thing' });
+  report.listed({ ...list, way: 'paged', result: 'complete', reason: 'no such thing' });
+  report.listed({ ...list, way: 'paged', result: 'complete' });
+  report.listed({ ...list, way: 'streaming', result: 'complete' });
+  report.listed({ ...list, way: 'streaming', result: 'complete' });
+  expect(lines).toEqual([
+    {
+      level: 'warn',
+      resource: 'services',
+      way: 'paged',
+      err: 'no such thing',
+      msg: 'Lists come this way, the other one failed',
+    },
+    { level: 'info', resource: 'services', way: 'streaming', msg: 'Lists come this way' },
+  ]);
+});

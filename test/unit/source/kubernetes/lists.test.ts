@@ -1,0 +1,230 @@
+import { describe, expect, it } from 'vitest';
+import { statusError } from '../../../../src/source/kubernetes/errors.ts';
+import { resources } from '../../../../src/source/source.ts';
+import type { Fault } from '../../../fake/api-server.ts';
+import { streamingListUnbacked } from '../../../fake/api-server-recorded.ts';
+import { until } from '../recorder.ts';
+import {
+  blind,
+  change,
+  faults,
+  hasty,
+  impatient,
+  isGone,
+  populate,
+  startServer,
+  startSource,
+} from './lab.ts';
+
+const statuses = [400, 401, 403, 404, 405, 406, 409, 410, 415, 422, 429, 500, 501, 502, 503, 504];
+
+const added = JSON.stringify({
+  type: 'ADDED',
+  object: { metadata: { namespace: 'shop', name: 'lost', resourceVersion: '7' } },
+});
+
+/** Ways in which a streaming list may fail, for ever. */
+const failures: readonly (readonly [string, Fault])[] = [
+  ...statuses.map((status) => [`says ${status}`, { kind: 'status', status }] as const),
+  ...faults.filter(([what]) => !what.startsWith('says') && what !== 'answers late'),
+  ['says 200 and an ERROR event', { kind: 'foreign', body: streamingListUnbacked }],
+  [
+    'sends an object and an ERROR event',
+    { kind: 'foreign', body: `${added}\n${streamingListUnbacked}` },
+  ],
+  ['sends nothing', { kind: 'foreign', body: '' }],
+  ['sends an object and ends', { kind: 'foreign', body: `${added}\n` }],
+];
+
+describe('the first list', () => {
+  it.each(failures)('comes in pages at once where a stream %s', async (_what, fault) => {
+    const server = await startServer();
+    populate(server);
+    server.fault({ verb: 'streaming-list', fault, times: 100_000 });
+    // A reason to wait would be seen.
+    const timing = { ...impatient, backoffBaseMs: 60_000, backoffMaxMs: 60_000 };
+    const { sink, converged } = startSource(server, { timing });
+    await converged();
+    change(server, 1);
+    await converged();
+    for (const resource of resources) {
+      expect(server.count(resource, 'streaming-list')).toBe(1);
+      expect(server.count(resource, 'list')).toBe(1);
+      const attempts = sink.lists.filter((list) => list.resource === resource);
+      expect(attempts).toEqual([
+        { resource, way: 'streaming', result: 'failed', reason: expect.any(String) },
+        { resource, way: 'paged', result: 'complete', reason: attempts[0]!.reason },
+      ]);
+    }
+  });
+
+  it.each([
+    ['the feature is off', { streamingLists: 'refused' }],
+    ['etcd is too old for it', { streamingLists: 'unbacked', bookmarkMs: 'never' }],
+    ['the server takes it for a watch', { streamingLists: 'ignored' }],
+    ['such a server sends no bookmarks', { streamingLists: 'ignored', bookmarkMs: 'never' }],
+    ['a gateway strips the query', { gateway: 'strips the query' }],
+    ['a gateway strips new parameters', { gateway: 'strips new parameters' }],
+    ['a gateway buffers bodies', { gateway: 'buffers bodies' }],
+    ['a gateway buffers answers', { gateway: 'buffers answers' }],
+  ] as const)('and changes come although %s', async (_what, options) => {
+    const server = await startServer(options);
+    populate(server);
+    const timing = {
+      ...hasty,
+      idleTimeoutMs: 1500,
+      listIdleMs: 300,
+      quietWatchSeconds: 1,
+      bufferedWatchSeconds: 1,
+    };
+    const { sink, converged } = startSource(server, { timing });
+    await converged();
+    for (let i = 0; i < 3; i += 1) {
+      change(server, i);
+      server.store.delete('services', `shop/s${i + 5}`);
+      await converged();
+    }
+    expect(sink.changes.filter(isGone)).toHaveLength(3);
+    expect(sink.lists.find(({ result }) => result === 'complete')?.way).toBe('paged');
+    expect(sink.names()).not.toContain('node there');
+  });
+
+  it('streams where only pages fail, after a stream has failed once', async () => {
+    const server = await startServer();
+    populate(server);
+    server.fault({ verb: 'list', fault: { kind: 'status', status: 500 }, times: 100_000 });
+    for (const resource of resources) {
+      server.fault({ resource, verb: 'streaming-list', fault: { kind: 'drop' } });
+    }
+    const { sink, converged } = startSource(server);
+    await converged();
+    const { reason: _, ...last } = sink.lists.at(-1)!;
+    expect(last).toMatchObject({ way: 'streaming', result: 'complete' });
+  });
+
+  it('is asked of etcd where the cache of the server cannot give it', async () => {
+    const server = await startServer({ streamingLists: 'refused' });
+    populate(server);
+    // The first list of each resource is asked of the cache.
+    server.fault({ verb: 'list', fault: { kind: 'status', status: 500 }, times: 4 });
+    const { converged } = startSource(server);
+    await converged();
+    expect(server.count('endpointslices', 'page')).toBe(2);
+  });
+
+  it('is given up where it goes in circles', async () => {
+    const server = await startServer({ streamingLists: 'refused' });
+    populate(server);
+    const metadata = { resourceVersion: '5', continue: 'again' };
+    const body = JSON.stringify({ metadata, items: [] });
+    server.fault({ resource: 'services', fault: { kind: 'foreign', body }, times: 5 });
+    const { sink, converged } = startSource(server);
+    await converged();
+    expect(sink.said()).toContain('services watch: the list goes in circles');
+  });
+
+  it('that a stream of changes keeps from ending is given up', async () => {
+    const server = await startServer({ streamingLists: 'ignored', bookmarkMs: 'never' });
+    populate(server);
+    const busy = setInterval(() => {
+      for (let i = 0; i < 5; i += 1) change(server, i);
+    }, 20);
+    try {
+      const { sink } = startSource(server, { timing: impatient });
+      await until('listed', () => sink.syncedResources.length === 4);
+      const { reason } = sink.lists.find(({ resource }) => resource === 'endpointslices')!;
+      expect(reason).toBe('the list goes on and does not end');
+    } finally {
+      clearInterval(busy);
+    }
+  });
+});
+
+describe('later lists', () => {
+  it('come as a stream again after a while', async () => {
+    const server = await startServer();
+    populate(server, 3);
+    server.fault({ verb: 'streaming-list', fault: { kind: 'status', status: 500 }, times: 4 });
+    const { sink, converged } = startSource(server, {
+      timing: { ...impatient, pagesFirstMs: 500 },
+    });
+    await converged();
+    const relist = async (): Promise<void> => {
+      const { length } = sink.lists;
+      server.disturb('services', 'expired');
+      await until('listed', () => sink.lists.length > length);
+      await converged();
+    };
+    await relist();
+    await new Promise((resolve) => setTimeout(resolve, 700));
+    await relist();
+    const ways = sink.lists.flatMap(({ resource, result, way }) =>
+      resource === 'services' && result === 'complete' ? [way] : [],
+    );
+    expect(ways).toEqual(['paged', 'paged', 'streaming']);
+  });
+});
+
+describe('a server whose data were set back', () => {
+  it.each(['supported', 'unbacked'] as const)(
+    'is listed anew, although it accepts watches from a time to come (streams: %s)',
+    async (streamingLists) => {
+      const server = await startServer({ streamingLists });
+      server.store.version = 100_000;
+      populate(server);
+      const { port } = server;
+      const timing = { ...hasty, idleTimeoutMs: 1500, quietWatchSeconds: 1, probeMs: 500 };
+      const { sink, converged } = startSource(server, { timing });
+      await converged();
+      await server.close();
+      server.store.delete('services', 'shop/s1');
+      server.store.version = 2000;
+      server.store.compact();
+      await server.listen(port);
+      await converged();
+      change(server, 3);
+      await converged();
+      expect(sink.said()).toContain('services watch: the server is at an earlier time than it was');
+      expect(sink.changes.filter(isGone)).toHaveLength(1);
+    },
+  );
+});
+
+describe('a server without bookmarks', () => {
+  it('may be quiet for as long as it likes, and nobody complains', async () => {
+    const server = await startServer({ streamingLists: 'unbacked', bookmarkMs: 'never' });
+    populate(server, 3);
+    const timing = { ...hasty, idleTimeoutMs: 2500, quietWatchSeconds: 1, probeMs: 100 };
+    const { sink, source, converged } = startSource(server, { timing });
+    await converged();
+    await new Promise((resolve) => setTimeout(resolve, 4000));
+    expect(sink.problems).toEqual([]);
+    expect(source.condition('services').silenceMs).toBeLessThan(2000);
+    expect(server.count('services', 'watch')).toBeGreaterThan(2);
+    change(server, 1);
+    await converged();
+  });
+
+  it('that stops ending its watches as well is told', async () => {
+    const server = await startServer({ streamingLists: 'unbacked', bookmarkMs: 'never' });
+    populate(server, 3);
+    const timing = { ...hasty, idleTimeoutMs: 600, quietWatchSeconds: 60 };
+    const { sink, converged } = startSource(server, { timing });
+    await converged();
+    blind(server, 'services');
+    await until('told', () =>
+      sink.said().includes('services watch: the server was silent for 0.6 s'),
+    );
+  });
+});
+
+it.each([
+  [{ details: { retryAfterSeconds: 86_400 } }, undefined, 60_000],
+  [{ details: { retryAfterSeconds: 7 } }, undefined, 7000],
+  [{}, 3_000_000_000, 60_000],
+  [{}, 0, 0],
+  [{}, undefined, undefined],
+])('Retry-After is obeyed up to a minute: %j %s', (raw, retryAfterMs, expected) => {
+  const fallback = { status: 429, words: 'too many', retryAfterMs };
+  expect(statusError(raw, fallback).retryAfterMs).toBe(expected);
+});
