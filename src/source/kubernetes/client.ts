@@ -1,7 +1,7 @@
 import type { SecureContext } from 'node:tls';
 import { buildConnector, type Dispatcher, Pool, ProxyAgent } from 'undici';
 import { CredentialReader } from './credentials.ts';
-import { describeNetworkError, statusError } from './errors.ts';
+import { describeNetworkError, isUnreached, StreamError, statusError } from './errors.ts';
 import { type AccessOptions, type ClusterAccess, readAccess } from './kubeconfig.ts';
 import { RateLimiter } from './rate-limiter.ts';
 
@@ -15,6 +15,8 @@ export interface ClientOptions extends AccessOptions {
   /** How many requests may come at once; 0 = the default, 10. */
   readonly burst: number;
   readonly userAgent: string;
+  /** A credential plugin that runs for longer is ended. Default 30,000. */
+  readonly pluginTimeoutMs?: number;
   /** Is told of each exchange when its answer begins, or fails to. */
   readonly observer?: (exchange: Exchange) => void;
 }
@@ -42,21 +44,22 @@ export class ApiClient {
   readonly #observer: (exchange: Exchange) => void;
   readonly #dispatchers = new Set<Dispatcher>();
   #current: { secureContext: SecureContext; dispatcher: Dispatcher } | undefined;
-  #answered = false;
-  #failure: string | undefined;
 
   private constructor(access: ClusterAccess, options: ClientOptions) {
     this.#access = access;
-    this.#credentials = new CredentialReader(access);
+    this.#credentials = new CredentialReader(access, options.pluginTimeoutMs ?? 30_000);
     this.#limiter = new RateLimiter(options.qps || 5, options.burst || 10);
     this.#userAgent = options.userAgent;
     this.#observer = options.observer ?? (() => {});
   }
 
-  /** Rejects with an Error of one line when the configuration cannot work. */
+  /**
+   * Rejects with an Error of one line when the configuration cannot work. What may yet come (the
+   * server, its name, what a plugin says) is not asked for.
+   */
   static async open(options: ClientOptions): Promise<ApiClient> {
     const client = new ApiClient(readAccess(options), options);
-    await client.#credentials.read();
+    await client.#credentials.checkFiles();
     return client;
   }
 
@@ -64,19 +67,9 @@ export class ApiClient {
     return this.#access.server.origin;
   }
 
-  /** Whether the server ever said anything, were it an error. */
-  get answered(): boolean {
-    return this.#answered;
-  }
-
-  /** Why the last request that got no answer got none. */
-  get failure(): string | undefined {
-    return this.#failure;
-  }
-
   /**
    * Rejects with an ApiError when the server answers with an error, with an Error of one line
-   * when it does not answer, and when `signal` aborts, which also ends a running body.
+   * when it does not answer (a StreamError when it may have had the request), and when `signal` aborts, which also ends a running body.
    */
   async get(path: string, query: Query, signal: AbortSignal): Promise<ApiResponse> {
     return this.#exchange({ method: 'GET', path: `${path}?${new URLSearchParams(query)}` }, signal);
@@ -97,14 +90,13 @@ export class ApiClient {
 
   async #exchange(message: Message, signal: AbortSignal): Promise<Dispatcher.ResponseData['body']> {
     await this.#limiter.take(signal);
-    const { secureContext, headers } = await this.#credentials.read();
+    const { secureContext, headers } = await abortable(this.#credentials.read(), signal);
     const type = message.type === undefined ? {} : { 'content-type': message.type };
     const response = await this.#request(message, {
       dispatcher: this.#dispatcher(secureContext),
       headers: { ...headers, ...type, accept: 'application/json', 'user-agent': this.#userAgent },
       signal,
     });
-    this.#answered = true;
     // A body that is stopped before anybody reads it has nobody else to tell.
     response.body.on('error', () => {});
     if (response.statusCode === 200 || response.statusCode === 201) return response.body;
@@ -113,6 +105,7 @@ export class ApiClient {
   }
 
   async close(): Promise<void> {
+    this.#credentials.close();
     await Promise.all([...this.#dispatchers].map((dispatcher) => dispatcher.destroy()));
   }
 
@@ -144,8 +137,8 @@ export class ApiClient {
     } catch (error) {
       if (signal.aborted) throw signal.reason;
       over(undefined);
-      this.#failure = describeNetworkError(error);
-      throw new Error(`cannot reach ${origin}: ${this.#failure}`);
+      const words = `cannot reach ${origin}: ${describeNetworkError(error)}`;
+      throw isUnreached(error) ? new Error(words) : new StreamError('cut', words);
     }
   }
 
@@ -194,6 +187,17 @@ function createDispatcher(access: ClusterAccess, secureContext: SecureContext): 
     keepAliveInitialDelay: keepAliveDelayMs,
   });
   return new Pool(access.server.origin, { connect, allowH2: false, pipelining: 1 });
+}
+
+/** Rejects when `signal` aborts, whatever becomes of the promise. */
+function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = (): void => reject(signal.reason);
+    if (signal.aborted) abort();
+    signal.addEventListener('abort', abort, { once: true });
+    const settled = (): void => signal.removeEventListener('abort', abort);
+    promise.finally(settled).then(resolve, reject);
+  });
 }
 
 async function readError(response: Dispatcher.ResponseData) {

@@ -1,6 +1,9 @@
 import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, type SecureContext } from 'node:tls';
+import { isRawObject, type RawObject } from '../decode/door.ts';
+import { loadAuthProvider } from './auth-provider.ts';
+import { ExecPlugin, type PluginOutput } from './exec-plugin.ts';
 import { type ClusterAccess, describeFileError, type Material } from './kubeconfig.ts';
 
 /** What one request shows the server. */
@@ -16,13 +19,12 @@ interface TlsMaterial {
   readonly key: Buffer | undefined;
 }
 
-interface PluginOutput {
-  readonly authorization: string | undefined;
-  readonly certificate: Buffer | undefined;
-  readonly key: Buffer | undefined;
+/** Where credentials come from that are in no file. */
+interface Plugin {
+  readonly read: () => Promise<PluginOutput>;
+  readonly invalidate: () => void;
+  readonly close: () => void;
 }
-
-type Plugin = () => Promise<PluginOutput>;
 
 /**
  * Reads certificates and tokens anew for each request: requests are rare (a watch lasts minutes),
@@ -32,16 +34,38 @@ export class CredentialReader {
   readonly #access: ClusterAccess;
   #material: TlsMaterial | undefined;
   #secureContext: SecureContext | undefined;
-  #plugin: Plugin | undefined;
+  readonly #plugin: Plugin | undefined;
 
-  constructor(access: ClusterAccess) {
+  /**
+   * A plugin that runs for longer than `pluginTimeoutMs` is ended. Throws an Error of one line when
+   * the plugin can never be run.
+   */
+  constructor(access: ClusterAccess, pluginTimeoutMs: number) {
     this.#access = access;
+    try {
+      this.#plugin = access.plugin && openPlugin(access.plugin, pluginTimeoutMs);
+    } catch (error) {
+      throw new Error(`${access.origin}: exec: ${(error as Error).message}`);
+    }
+  }
+
+  /** Rejects with an Error of one line when a file is missing, or holds what can't be used. */
+  async checkFiles(): Promise<void> {
+    await this.#assemble(undefined);
   }
 
   /** Rejects with an Error of one line that names the file, or the plugin, and the reason. */
   async read(): Promise<Credentials> {
+    return this.#assemble(await this.#runPlugin());
+  }
+
+  /** Ends a plugin that runs. */
+  close(): void {
+    this.#plugin?.close();
+  }
+
+  async #assemble(plugged: PluginOutput | undefined): Promise<Credentials> {
     const { origin, ca, certificate, key, token, basic, impersonate } = this.#access;
-    const plugged = await this.#runPlugin();
     const material = {
       ca: await this.#bytes(ca),
       certificate: plugged?.certificate ?? (await this.#bytes(certificate)),
@@ -59,7 +83,7 @@ export class CredentialReader {
 
   /** The server refused what we showed: what a plugin said is asked again. */
   invalidate(): void {
-    this.#plugin = undefined;
+    this.#plugin?.invalidate();
   }
 
   async #bytes(material: Material | undefined): Promise<Buffer | undefined> {
@@ -99,10 +123,8 @@ export class CredentialReader {
   }
 
   async #runPlugin(): Promise<PluginOutput | undefined> {
-    if (this.#access.plugin === undefined) return undefined;
     try {
-      this.#plugin ??= await loadPlugin(this.#access.plugin);
-      return await this.#plugin();
+      return await this.#plugin?.read();
     } catch (error) {
       const words = error instanceof Error ? error.message : String(error);
       const [line = ''] = words.trim().split('\n');
@@ -111,36 +133,27 @@ export class CredentialReader {
   }
 }
 
-/** Exec plugins and auth-providers are client-node's to run; it keeps what they say until it expires. */
-async function loadPlugin(user: Readonly<Record<string, unknown>>): Promise<Plugin> {
-  const { KubeConfig } = await import('@kubernetes/client-node');
-  const config = new KubeConfig();
-  const name = 'plugin';
-  config.loadFromOptions({
-    // The server is not asked; KubeConfig refuses to work without one.
-    clusters: [{ name, server: 'https://plugin.invalid', skipTLSVerify: false }],
-    users: [{ name, exec: user.exec, authProvider: user['auth-provider'] }],
-    contexts: [{ name, cluster: name, user: name }],
-    currentContext: name,
-  });
-  return async () => {
-    const options: Parameters<typeof config.applyToHTTPSOptions>[0] = {};
-    await config.applyToHTTPSOptions(options);
-    const headers = new Map(
-      Object.entries(options.headers ?? {}).map(([key, value]) => [key.toLowerCase(), value]),
-    );
-    const authorization = headers.get('authorization');
+function openPlugin(user: RawObject, timeoutMs: number): Plugin {
+  if (isRawObject(user.exec)) {
+    const plugin = new ExecPlugin(user.exec, timeoutMs);
     return {
-      authorization: authorization === undefined ? undefined : String(authorization),
-      certificate: bytesOf(options.cert),
-      key: bytesOf(options.key),
+      read: () => plugin.read(),
+      invalidate: () => plugin.invalidate(),
+      close: () => plugin.close(),
     };
+  }
+  let provider: Promise<() => Promise<PluginOutput>> | undefined;
+  const invalidate = (): void => {
+    provider = undefined;
   };
-}
-
-function bytesOf(value: unknown): Buffer | undefined {
-  if (typeof value === 'string') return Buffer.from(value);
-  return Buffer.isBuffer(value) ? value : undefined;
+  return {
+    read: async () => {
+      provider ??= loadAuthProvider(user);
+      return (await provider)();
+    },
+    invalidate,
+    close: () => {},
+  };
 }
 
 function basicAuthorization({ username, password }: { username: string; password: string }) {

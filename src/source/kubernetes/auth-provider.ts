@@ -1,0 +1,34 @@
+import type { RawObject } from '../decode/door.ts';
+import type { PluginOutput } from './exec-plugin.ts';
+
+/** The older `auth-provider` part of a user is client-node's to run; it keeps what that says. */
+export async function loadAuthProvider(user: RawObject): Promise<() => Promise<PluginOutput>> {
+  const { KubeConfig } = await import('@kubernetes/client-node');
+  const config = new KubeConfig();
+  const name = 'plugin';
+  config.loadFromOptions({
+    // The server is not asked; KubeConfig refuses to work without one.
+    clusters: [{ name, server: 'https://plugin.invalid', skipTLSVerify: false }],
+    users: [{ name, authProvider: user['auth-provider'] }],
+    contexts: [{ name, cluster: name, user: name }],
+    currentContext: name,
+  });
+  return async () => {
+    const options: Parameters<typeof config.applyToHTTPSOptions>[0] = {};
+    await config.applyToHTTPSOptions(options);
+    const headers = new Map(
+      Object.entries(options.headers ?? {}).map(([key, value]) => [key.toLowerCase(), value]),
+    );
+    const authorization = headers.get('authorization');
+    return {
+      authorization: authorization === undefined ? undefined : String(authorization),
+      certificate: bytesOf(options.cert),
+      key: bytesOf(options.key),
+    };
+  };
+}
+
+function bytesOf(value: unknown): Buffer | undefined {
+  if (typeof value === 'string') return Buffer.from(value);
+  return Buffer.isBuffer(value) ? value : undefined;
+}

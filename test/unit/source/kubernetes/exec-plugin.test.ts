@@ -1,0 +1,138 @@
+import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { ExecPlugin } from '../../../../src/source/kubernetes/exec-plugin.ts';
+import { until } from '../recorder.ts';
+import { change, populate, startServer, startSource, temporaryDirectory } from './lab.ts';
+
+const apiVersion = 'client.authentication.k8s.io/v1';
+
+function credential(status: object): string {
+  return JSON.stringify({ apiVersion, kind: 'ExecCredential', status });
+}
+
+/** A plugin that is a shell script with these lines; it counts its runs in a file. */
+function plugin(lines: string, timeoutMs = 10_000) {
+  const directory = temporaryDirectory({ runs: '' });
+  const command = join(directory, 'plugin');
+  const write = (text: string): void => {
+    writeFileSync(command, `#!/bin/sh\ncd ${directory}\necho run >> runs\n${text}\n`);
+    chmodSync(command, 0o755);
+  };
+  write(lines);
+  const exec = { apiVersion, command, args: ['one'], env: [{ name: 'COLOUR', value: 'red' }] };
+  return {
+    directory,
+    exec,
+    write,
+    runs: () => readFileSync(join(directory, 'runs'), 'utf8').split('\n').length - 1,
+    reader: new ExecPlugin(exec, timeoutMs),
+  };
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return !/^\d+ \(.*\) Z/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+  } catch {
+    return false;
+  }
+}
+
+describe('an exec plugin', () => {
+  it('is told its arguments, its environment and that nobody can be asked', async () => {
+    const { reader } = plugin(
+      `printf '%s' '{"status":{"token":"'"$1-$COLOUR"'-'$(printf %s "$KUBERNETES_EXEC_INFO" | base64 -w0)'"}}'`,
+    );
+    const { authorization } = await reader.read();
+    const [, words, info = ''] = /^Bearer (one-red)-(.*)$/.exec(authorization ?? '') ?? [];
+    expect(words).toBe('one-red');
+    expect(JSON.parse(Buffer.from(info, 'base64').toString())).toEqual({
+      kind: 'ExecCredential',
+      apiVersion,
+      spec: { interactive: false },
+    });
+  });
+
+  it('is run once for all who ask at once, and again when its word has expired', async () => {
+    const later = new Date(Date.now() + 3_600_000).toISOString();
+    const status = { clientCertificateData: 'C', clientKeyData: 'K' };
+    const { reader, runs, write } = plugin(
+      `sleep 0.2; echo '${credential({ ...status, expirationTimestamp: later })}'`,
+    );
+    const [first] = await Promise.all([reader.read(), reader.read(), reader.read()]);
+    expect(first).toEqual({
+      authorization: undefined,
+      certificate: Buffer.from('C'),
+      key: Buffer.from('K'),
+    });
+    await reader.read();
+    expect(runs()).toBe(1);
+    reader.invalidate();
+    write(`echo '${credential({ token: 't', expirationTimestamp: '2020-01-01T00:00:00Z' })}'`);
+    expect((await reader.read()).authorization).toBe('Bearer t');
+    await reader.read();
+    expect(runs()).toBe(3);
+  });
+
+  it.each([
+    ['fails', 'echo first >&2; echo the reason >&2; exit 3', 'the reason'],
+    ['fails in silence', 'exit 3', 'it ended with code 3'],
+    ['is killed', 'kill -TERM $$', 'it ended with SIGTERM'],
+    ['prints no JSON', 'echo hello', 'it printed no ExecCredential with a status'],
+    ['gives nothing', `echo '${credential({})}'`, 'it gave neither a token nor a certificate'],
+    [
+      'gives half a pair',
+      `echo '${credential({ clientKeyData: 'K' })}'`,
+      'its certificate and its key must come together',
+    ],
+    ['never stops printing', 'yes', 'it prints too much'],
+  ])('that %s is told with the reason', async (_what, lines, reason) => {
+    await expect(plugin(lines).reader.read()).rejects.toThrow(reason);
+  });
+
+  it.each([
+    ['no command', {}, 'command is missing'],
+    ['a terminal', { command: 'x', interactiveMode: 'Always' }, 'interactiveMode asks for a'],
+    ['a command that is no text', { command: 5 }, 'command must be a string, is 5'],
+  ])('with %s is refused at the start', (_what, exec, reason) => {
+    expect(() => new ExecPlugin(exec, 1000)).toThrow(reason);
+  });
+
+  it('that hangs is ended with all that it has started, and run again', async () => {
+    const server = await startServer();
+    populate(server, 2);
+    server.token = 'good';
+    const { directory, exec, runs, write } = plugin('sleep 1000 & echo $! $$ > pids; wait');
+    const pids = () => readFileSync(join(directory, 'pids'), 'utf8').trim().split(' ').map(Number);
+    const user = { name: 'u', user: { exec } };
+    const config = {
+      'current-context': 'c',
+      contexts: [{ name: 'c', context: { cluster: 'k', user: 'u' } }],
+      clusters: [{ name: 'k', cluster: { server: server.url } }],
+      users: [user],
+    };
+    writeFileSync(join(directory, 'config'), JSON.stringify(config));
+    const { converged, sink } = startSource(server, {
+      kubeconfigPath: join(directory, 'config'),
+      masterUrl: '',
+      pluginTimeoutMs: 700,
+    });
+    await until('runs', () => existsSync(join(directory, 'pids')));
+    const started = pids();
+    expect(started.filter(isRunning)).toHaveLength(2);
+    await until('told', () => sink.problems.length === 4);
+    expect(sink.said()[0]).toMatch(/the credential plugin failed: it has not ended after 0\.7 s$/);
+    await until('ended', () => !started.some(isRunning));
+    expect(runs()).toBeLessThanOrEqual(2);
+    write(`echo '${credential({ token: 'good' })}'`);
+    await converged();
+    // Again while it runs: the token is no longer good, and the plugin hangs.
+    server.token = 'better';
+    write('sleep 1000');
+    server.disturb('services', 'drop');
+    await until('hangs', () => runs() > 3);
+    write(`echo '${credential({ token: 'better' })}'`);
+    change(server, 1);
+    await converged();
+  });
+});
