@@ -8,27 +8,13 @@ import {
   KubernetesSource,
   type KubernetesSourceOptions,
 } from '../../../../src/source/kubernetes/source.ts';
-import type { ReflectorTiming } from '../../../../src/source/kubernetes/timing.ts';
 import { type Resource, resources } from '../../../../src/source/source.ts';
 import { FakeApiServer, type FakeApiServerOptions, type Fault } from '../../../fake/api-server.ts';
 import type { Disturbance } from '../../../fake/api-server-watch.ts';
 import { Recorder, until } from '../recorder.ts';
+import { hasty } from './timing.ts';
 
-/** Quick to try again, small pages. */
-export const hasty: Partial<ReflectorTiming> = {
-  backoffBaseMs: 10,
-  backoffMaxMs: 200,
-  absentRetryBaseMs: 200,
-  absentRetryMaxMs: 200,
-  pageSize: 7,
-};
-
-/** A silent server is dead after 400 ms. */
-export const impatient: Partial<ReflectorTiming> = {
-  ...hasty,
-  idleTimeoutMs: 400,
-  listIdleMs: 300,
-};
+export { hasty, impatient } from './timing.ts';
 
 const stops: (() => Promise<void> | void)[] = [];
 
