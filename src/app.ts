@@ -19,11 +19,10 @@ import { ProxyHealth } from './serve/health.ts';
 import { ipvsMetrics } from './serve/ipvs-metrics.ts';
 import { type Logger, setVerbosity } from './serve/log.ts';
 import { Metrics } from './serve/metrics.ts';
+import { Reporter } from './serve/reporter.ts';
 import { runServers } from './serve/servers.ts';
 import { ServiceHealth } from './serve/service-health.ts';
-import { serviceHealthReport } from './serve/service-health-report.ts';
 import { SourceReport } from './serve/source-report.ts';
-import { syncLog } from './serve/sync-log.ts';
 import { takeoverReport } from './serve/takeover-report.ts';
 import { EventRecorder, type EventRecorderOptions } from './source/kubernetes/events.ts';
 import type { Change, Resource, Source, SourceSink } from './source/source.ts';
@@ -65,6 +64,7 @@ export class App {
   readonly #ending = new AbortController();
   readonly #recorder: EventRecorder | undefined;
   readonly #events: ClusterEvents;
+  readonly #reporter: Reporter;
   readonly #serviceHealth: ServiceHealth;
   readonly #modes: ModeRegistry;
   #config: Config;
@@ -84,6 +84,7 @@ export class App {
     this.#metrics = new Metrics({
       featureGates: config.featureGates,
       condition,
+      overLimit: () => this.#overLimit,
       families: () => this.#succession?.engine?.families ?? [],
       counters: () => this.#readCounters(),
     });
@@ -95,6 +96,7 @@ export class App {
       now: () => clock.wallMs(),
       node: () => this.#state.node,
       condition,
+      overLimit: () => this.#overLimit,
     });
     this.#report = new SourceReport({ log: options.log, condition });
     this.#recorder = this.#makeRecorder();
@@ -103,18 +105,28 @@ export class App {
       nodeName,
       uidOf: (service) => this.#state.service(service)?.uid ?? '',
     });
+    this.#reporter = new Reporter({
+      log: options.log,
+      events: this.#events,
+      clock,
+      leftOut: (count) => this.#metrics.lifecycle.reportsLeftOut(count),
+    });
     this.#serviceHealth = new ServiceHealth({
       state: this.#state,
       clock,
       healthy: () => this.#health.healthy,
       addresses: (family) => this.#succession?.engine?.listeningAddresses(family) ?? [],
-      observer: serviceHealthReport(options.log, this.#events),
+      observer: (event) => this.#reporter.serviceHealth(event),
     });
   }
 
   /** The mode that runs, or, before the kernel was asked, the one that most likely will. */
   get mode(): ModeName {
     return this.#succession?.mode ?? (this.#config.mode || 'nftables');
+  }
+
+  get #overLimit(): number {
+    return this.#succession?.engine?.overLimit ?? 0;
   }
 
   /** Where they can't be read there are none: metrics of everything else are worth having. */
@@ -179,6 +191,7 @@ export class App {
     const ruled = (of: Config): unknown[] => [
       of.detectLocal,
       of.nodePortAddresses,
+      of.serviceLimits,
       of.modes[this.mode],
       this.mode === 'ipvs' ? of.ipvs : undefined,
       this.mode === 'userspace' ? [of.userspace, of.iptables] : undefined,
@@ -208,6 +221,7 @@ export class App {
       end();
       await Promise.allSettled(parts);
       this.#serviceHealth.close();
+      this.#reporter.close();
       this.#metrics.close();
       for (const mode of this.#modes.values()) mode.close?.();
       kernel.close();
@@ -307,7 +321,6 @@ export class App {
   }
 
   #observer(): (event: SyncEvent) => void {
-    const log = syncLog(this.#options.log);
     return (event) => {
       if (event.kind === 'queued') this.#health.queued(event.family);
       if (event.kind === 'done' && event.ok) {
@@ -315,8 +328,7 @@ export class App {
         this.#serviceHealth.inForce(event.family);
       }
       this.#metrics.observe(event);
-      this.#events.observe(event);
-      log(event);
+      this.#reporter.sync(event);
     };
   }
 
@@ -351,10 +363,7 @@ export class App {
         this.#bell.ring();
         this.#succession?.engine?.wake();
       },
-      problem: (problem) => {
-        this.#events.sourceProblem(problem);
-        this.#report.problem(problem);
-      },
+      problem: (problem) => this.#reporter.problem(problem),
       listed: (attempt) => {
         this.#metrics.source.listed(attempt);
         this.#report.listed(attempt);
@@ -377,7 +386,7 @@ export class App {
       if (!before?.deleted) log.info('Node is being deleted');
       return;
     }
-    const [from, to] = [before, node].map((one) => addressTexts(one));
+    const [from, to] = [before, node].map(addressTexts);
     if (from !== to) log.info({ from, to }, 'NodeIPs changed for the node, rules follow');
     if (this.#config.detectLocal.kind === 'NodeCIDR') this.#podCIDRsChanged(madeFor, node);
   }

@@ -91,6 +91,11 @@ export class Engine {
     return this.#loop.settled && this.#reconcilers.every(({ idle }) => idle);
   }
 
+  /** Services that ask for more than one Service gets. */
+  get overLimit(): number {
+    return this.#loop.overLimit;
+  }
+
   /** Where sockets listen that answer on node ports. */
   listeningAddresses(family: Family): readonly Address[] | 'all' {
     return this.#facts.listeningAddresses(family);

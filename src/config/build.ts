@@ -1,5 +1,6 @@
 /** Makes the frozen Config out of validated settings: parses, converts units, resolves modes. */
 import { parseAddress, parseCIDR } from '../state/address.ts';
+import type { ServiceLimits } from '../state/budget.ts';
 import { cidrWarnings } from './cidr-warnings.ts';
 import type {
   Config,
@@ -15,6 +16,7 @@ import type {
 import { toDocument } from './document.ts';
 import { toMs } from './duration.ts';
 import type { GivenSettings, Settings } from './fields/index.ts';
+import { serviceLimitDefaults } from './fields/limits.ts';
 import { flagNames } from './flag-table.ts';
 import type { ParsedFlags } from './flags.ts';
 import { deepFreeze } from './freeze.ts';
@@ -58,6 +60,7 @@ export function buildConfig(input: BuildInput): { config: Config; warnings: read
     userspace: userspace.value,
     detectLocal: resolveDetectLocal(settings),
     nodePortAddresses: resolveNodePortAddresses(settings.nodePortAddresses),
+    serviceLimits: resolveServiceLimits(settings),
     oomScoreAdj: settings.oomScoreAdj,
     conntrack: resolveConntrack(settings),
     configSyncPeriodMs: toMs(settings.configSyncPeriod),
@@ -155,6 +158,16 @@ function resolveNodePortAddresses(addresses: readonly string[]): NodePortAddress
   if (addresses.length === 0) return { kind: 'all' };
   if (addresses[0] === 'primary') return { kind: 'primary' };
   return { kind: 'cidrs', cidrs: addresses.map((text) => must(parseCIDR(text), text)) };
+}
+
+function resolveServiceLimits(settings: Settings): ServiceLimits {
+  const limit = (what: keyof ServiceLimits): number =>
+    settings[`serviceLimits.${what}`] || serviceLimitDefaults[what];
+  return {
+    frontends: limit('frontends'),
+    endpoints: limit('endpoints'),
+    sourceRanges: limit('sourceRanges'),
+  };
 }
 
 function resolveConntrack(settings: Settings): ConntrackConfig {

@@ -35,6 +35,7 @@ const effects: Readonly<Record<Exclude<keyof Config, 'modes'>, Effect>> = {
   userspace: 'live',
   detectLocal: 'live',
   nodePortAddresses: 'live',
+  serviceLimits: 'live',
   oomScoreAdj: 'live',
   conntrack: 'live',
   configSyncPeriodMs: 'live',
@@ -59,6 +60,7 @@ const sections: ReadonlySet<string> = new Set([
   'ipvs',
   'iptables',
   'logging',
+  'serviceLimits',
   'userspace',
 ]);
 

@@ -4,6 +4,7 @@
  * knows flags or files. Durations are milliseconds; 0 means what the field's comment says.
  */
 import type { Address, CIDR } from '../state/address.ts';
+import type { ServiceLimits } from '../state/budget.ts';
 import type { HostPort } from './host-port.ts';
 
 /** Every mode that exists on Linux, best first. */
@@ -133,6 +134,7 @@ export interface Config {
 
   readonly detectLocal: DetectLocal;
   readonly nodePortAddresses: NodePortAddresses;
+  readonly serviceLimits: ServiceLimits;
   readonly oomScoreAdj: number;
   readonly conntrack: ConntrackConfig;
   readonly configSyncPeriodMs: number;

@@ -18,6 +18,9 @@ const omittedWhenZero: ReadonlySet<FieldPath> = new Set([
   'windowsRunAsService',
   'nftables.maxSyncPeriod',
   'iptables.maxSyncPeriod',
+  'serviceLimits.frontends',
+  'serviceLimits.endpoints',
+  'serviceLimits.sourceRanges',
 ]);
 
 export type JsonObject = { readonly [key: string]: Json };

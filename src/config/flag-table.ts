@@ -222,6 +222,27 @@ const trafficFlags = {
   'nodeport-addresses': { type: 'strings', group: 'traffic', field: 'nodePortAddresses' },
 } as const satisfies FlagTable;
 
+const limitFlags = {
+  'service-frontends-max': {
+    type: 'int32',
+    group: 'limits',
+    field: 'serviceLimits.frontends',
+    own: true,
+  },
+  'service-endpoints-max': {
+    type: 'int32',
+    group: 'limits',
+    field: 'serviceLimits.endpoints',
+    own: true,
+  },
+  'service-source-ranges-max': {
+    type: 'int32',
+    group: 'limits',
+    field: 'serviceLimits.sourceRanges',
+    own: true,
+  },
+} as const satisfies FlagTable;
+
 const hostFlags = {
   'oom-score-adj': { type: 'int32', group: 'host', field: 'oomScoreAdj' },
   'conntrack-max-per-core': { type: 'int32', group: 'host', field: 'conntrack.maxPerCore' },
@@ -322,6 +343,7 @@ const table = {
   ...modeFlags,
   ...ipvsFlags,
   ...trafficFlags,
+  ...limitFlags,
   ...hostFlags,
   ...loggingFlags,
   ...otherFlags,

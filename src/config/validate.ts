@@ -122,6 +122,8 @@ export function validate(settings: Settings): Violation[] {
     ...checkNodePortAddresses(settings.nodePortAddresses),
     ...checkHiddenMetrics(settings.showHiddenMetricsForVersion),
     ...checkDetectLocal(settings),
+    ...bounded(settings, 'serviceLimits.frontends', 'serviceLimits.endpoints'),
+    ...bounded(settings, 'serviceLimits.sourceRanges'),
     ...checkUserspace(settings),
   ];
 }

@@ -9,7 +9,10 @@ import { isLoopback, type NodeIPs, nodeIPs } from './node-ips.ts';
 import { listeningAddresses, nodePortAddresses } from './node-ports.ts';
 
 export interface NodeFactsOptions {
-  readonly config: Pick<Config, 'bindAddress' | 'nodePortAddresses' | 'featureGates'>;
+  readonly config: Pick<
+    Config,
+    'bindAddress' | 'nodePortAddresses' | 'featureGates' | 'serviceLimits'
+  >;
   readonly state: ClusterState;
   /** Reads the addresses of this machine. */
   readonly interfaces: () => readonly Address[];
@@ -99,6 +102,7 @@ export class NodeFacts {
       zone: this.#node?.zone ?? '',
       nodeAddresses: [this.#ips.IPv4, this.#ips.IPv6],
       externalIPsEnabled: this.#options.config.featureGates.AllowServiceExternalIPs ?? true,
+      limits: this.#options.config.serviceLimits,
     };
   }
 }

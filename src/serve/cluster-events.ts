@@ -3,6 +3,7 @@ import type { Fallback } from '../modes/index.ts';
 import type { ClusterEvent, Regarding } from '../source/kubernetes/event-series.ts';
 import type { EventSink } from '../source/kubernetes/events.ts';
 import type { SourceProblem } from '../source/source.ts';
+import { formatExcess } from '../state/budget.ts';
 import { formatConflict } from '../state/claims.ts';
 import { formatServicePortName } from '../state/types.ts';
 import type { SyncEvent } from '../sync/events.ts';
@@ -63,6 +64,14 @@ export class ClusterEvents {
     this.#aboutService(service, what, 'Read', field === '' ? reason : `${field}: ${reason}`);
   }
 
+  /** So many more reports about an object were left out: about a Service, its users are told. */
+  leftOut(subject: string, reason: string, count: number): void {
+    const service = /^(?:Service )?([^/\s]+\/[^/\s]+)$/.exec(subject)?.[1];
+    if (service === undefined) return;
+    const note = `node ${this.#options.nodeName}: ${count} more of "${reason}" were left out`;
+    this.#aboutService(service, 'ReportsLeftOut', 'Report', note);
+  }
+
   observe(event: SyncEvent): void {
     switch (event.kind) {
       case 'conflict': {
@@ -73,6 +82,9 @@ export class ClusterEvents {
       }
       case 'unresolvable':
         this.#aboutService(event.service, 'NotUnderstood', 'Sync', event.error.message);
+        return;
+      case 'over-limit':
+        this.#aboutService(event.service, 'OverLimit', 'Sync', formatExcess(event.excess));
         return;
       case 'set-aside': {
         const { forwarding, failure } = event.aside;

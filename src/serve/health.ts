@@ -22,6 +22,8 @@ export interface HealthOptions {
   /** This node as last seen; undefined = never. */
   readonly node: () => Node | undefined;
   readonly condition: (resource: Resource) => Condition;
+  /** Services that ask for more than one Service gets. */
+  readonly overLimit: () => number;
 }
 
 export class ProxyHealth {
@@ -80,6 +82,7 @@ export class ProxyHealth {
       ...(this.#families.size === 0 ? {} : { status: this.#status() }),
       ...this.#missingLists(),
       ...this.#staleWatches(),
+      ...this.#overLimit(),
     };
     return { status: ok ? 200 : 503, headers: jsonHeaders, body: JSON.stringify(body) };
   }
@@ -115,6 +118,12 @@ export class ProxyHealth {
       return silenceMs > staleAfterMs ? [[resource, Math.round(silenceMs) / 1000]] : [];
     });
     return stale.length === 0 ? {} : { staleWatches: Object.fromEntries(stale) };
+  }
+
+  /** They are told, and decide nothing: what is too much on this node is too much on every one. */
+  #overLimit(): { readonly servicesOverLimit?: number } {
+    const servicesOverLimit = this.#options.overLimit();
+    return servicesOverLimit === 0 ? {} : { servicesOverLimit };
   }
 
   #isHealthy({ queuedMs }: FamilyState): boolean {

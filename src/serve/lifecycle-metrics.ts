@@ -12,6 +12,7 @@ export class LifecycleMetrics {
   readonly #reloads: Counter;
   readonly #eventsDropped: Counter;
   readonly #takenOver: Counter;
+  readonly #reportsLeftOut: Counter;
 
   constructor(registry: Registry) {
     const counter = (name: string, help: string, ...labelNames: string[]) =>
@@ -38,6 +39,10 @@ export class LifecycleMetrics {
       'Events that the API server was not told of',
       'reason',
     );
+    this.#reportsLeftOut = counter(
+      'reports_left_out_total',
+      'Log lines and events about one object that were left out because they were too many',
+    );
     this.#takenOver = counter(
       'takeover_removed_total',
       "Objects of kube-proxy's that were removed after our own were verified",
@@ -61,6 +66,10 @@ export class LifecycleMetrics {
 
   eventDropped(reason: DropReason): void {
     this.#eventsDropped.inc({ reason });
+  }
+
+  reportsLeftOut(count: number): void {
+    this.#reportsLeftOut.inc(count);
   }
 
   /** Objects by kind: tables, chains, jumps. */

@@ -25,6 +25,8 @@ import { SourceMetrics } from './source-metrics.ts';
 export interface MetricsSources {
   readonly featureGates: Readonly<Record<string, boolean>>;
   readonly condition: (resource: Resource) => Condition;
+  /** Services that ask for more than one Service gets. */
+  readonly overLimit: () => number;
   /** Named counters, asked for while mode iptables runs. */
   readonly counters: ReadCounters;
   /** Families that are served, with what is wanted and how many Forwardings are set aside. */
@@ -321,7 +323,7 @@ function eventLoopMetrics(registry: Registry, delay: EventLoopDelay): void {
   });
 }
 
-function stateMetrics(registry: Registry, { families }: MetricsSources): void {
+function stateMetrics(registry: Registry, { families, overLimit }: MetricsSources): void {
   const registers = [registry];
   const counts = (name: string, help: string, count: (of: FamilyOf) => number): void => {
     const gauge = new Gauge({
@@ -337,6 +339,14 @@ function stateMetrics(registry: Registry, { families }: MetricsSources): void {
   counts('service_ports', 'Ports of Services that are wanted', ({ wanted }) => wanted.size);
   counts('service_ports_set_aside', 'Ports of Services that the kernel refuses', ({ aside }) => {
     return [...aside].length;
+  });
+  const over = new Gauge({
+    name: 'fairlead_services_over_limit',
+    help: 'Services that ask for more than one Service gets, and are served in part',
+    registers,
+    collect: () => {
+      over.set(overLimit());
+    },
   });
   const noLocal = new Gauge({
     name: 'kubeproxy_sync_proxy_rules_no_local_endpoints_total',

@@ -1,4 +1,4 @@
-/** What the log says of the source: lists, and what is wrong for how long. */
+/** What the log says of the source's lists and watches, and for how long they have been wrong. */
 
 import { pause } from '../source/kubernetes/backoff.ts';
 import {
@@ -7,7 +7,6 @@ import {
   type ListWay,
   type Resource,
   resources,
-  type SourceProblem,
 } from '../source/source.ts';
 import type { Logger } from './log.ts';
 
@@ -45,11 +44,6 @@ export class SourceReport {
     const { log } = this.#options;
     if (reason === undefined) log.info({ resource, way }, 'Lists come this way');
     else log.warn({ resource, way, err: reason }, 'Lists come this way, the other one failed');
-  }
-
-  problem({ subject, field, reason }: SourceProblem): void {
-    const named = { subject, ...(field === undefined ? {} : { field }), err: reason };
-    this.#options.log.warn(named, 'Source has trouble');
   }
 
   /** Until `signal` aborts. */

@@ -1,5 +1,6 @@
 /** What the log says about syncs. Every line about a Service names it. */
 import type { KernelFailure } from '../kernel/kernel.ts';
+import { formatExcess } from '../state/budget.ts';
 import { formatConflict } from '../state/claims.ts';
 import type { ServicePortName } from '../state/types.ts';
 import type { FamilyEvent, Observer, ServiceEvent, SyncEvent } from '../sync/events.ts';
@@ -14,12 +15,22 @@ export function syncLog(log: Logger): Observer {
 }
 
 function logService(log: Logger, event: ServiceEvent): void {
-  if (event.kind === 'conflict') {
-    const { loser } = event.conflict;
-    log.warn({ ...named(loser), err: formatConflict(event.conflict) }, 'Frontend is taken');
-  } else {
-    const { service, error } = event;
-    log.error({ service, err: error.message }, 'Service is not understood and stays as it was');
+  switch (event.kind) {
+    case 'conflict': {
+      const { loser } = event.conflict;
+      log.warn({ ...named(loser), err: formatConflict(event.conflict) }, 'Frontend is taken');
+      return;
+    }
+    case 'unresolvable': {
+      const { service, error } = event;
+      log.error({ service, err: error.message }, 'Service is not understood and stays as it was');
+      return;
+    }
+    case 'over-limit': {
+      const { service, excess } = event;
+      log.warn({ service, err: formatExcess(excess) }, 'Service is too large, is served in part');
+      return;
+    }
   }
 }
 

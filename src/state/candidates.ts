@@ -31,6 +31,9 @@ interface Run {
 
 const noRuns: readonly Run[] = [];
 
+/** Ports that are looked at without a break. */
+export const portsAStep = 256;
+
 /** Which slices have endpoints of each port of a Service in one family. */
 export class CandidateIndex {
   readonly #family: Family;
@@ -38,16 +41,25 @@ export class CandidateIndex {
   readonly #zone: string;
   readonly #runs = new Map<string, Run[]>();
 
-  constructor(family: Family, ports: readonly ServicePort[], zone: string) {
+  constructor(family: Family, zone: string) {
     this.#family = family;
     this.#zone = zone;
-    for (const port of ports) this.#runs.set(portKey(port), []);
   }
 
-  add(slice: EndpointSlice): void {
+  /** What slices say of these ports is of interest, from here on. */
+  *expect(ports: readonly ServicePort[]): Generator<undefined> {
+    for (let i = 0; i < ports.length; i += 1) {
+      this.#runs.set(portKey(ports[i]!), []);
+      if (i % portsAStep === portsAStep - 1) yield;
+    }
+  }
+
+  *add(slice: EndpointSlice): Generator<undefined> {
     if (slice.family !== this.#family) return;
-    for (const port of slice.ports) {
+    for (let i = 0; i < slice.ports.length; i += 1) {
+      const port = slice.ports[i]!;
       this.#runs.get(portKey(port))?.push({ slice, number: port.port });
+      if (i % portsAStep === portsAStep - 1) yield;
     }
   }
 

@@ -6,6 +6,16 @@
  * created first, then by name.
  */
 import { type Family, formatAddress } from './address.ts';
+import {
+  askBest,
+  bestOf,
+  claimOf,
+  type Entry,
+  release,
+  take,
+  withClaim,
+  withoutClaim,
+} from './contest.ts';
 import { frontendKey } from './frontend-key.ts';
 import {
   type Forwarding,
@@ -27,13 +37,14 @@ export interface Conflict {
 export interface ClaimResult {
   /** The Forwardings that were given, each with only the frontends that its Service holds. */
   readonly forwardings: readonly Forwarding[];
-  /**
-   * Keys of other Services to resolve and claim again, in the same sync: they have to give up a
-   * frontend, or can have one now.
-   */
-  readonly again: readonly string[];
   /** Frontends that this Service does not get, each reported once for each better claimant. */
   readonly conflicts: readonly Conflict[];
+  /**
+   * To be finished once the Forwardings were handed over: only then may others have what the
+   * Service gives up. Returns keys of Services to resolve and claim again, in the same sync: they
+   * have to give up a frontend, or can have one now.
+   */
+  readonly concede: () => Generator<undefined, readonly string[]>;
 }
 
 /** Identifies a frontend whatever its family and protocol. */
@@ -42,151 +53,130 @@ type ClaimKey = number | string;
 /** What a Service wants to hold, and the port that does not get it if another Service does. */
 type Wanted = Map<ClaimKey, { readonly frontend: Frontend; readonly loser: ServicePortName }>;
 
-/** One Service's claim to one frontend. */
-interface Claim {
-  readonly service: string;
-  readonly createdMs: number;
-  readonly isClusterIP: boolean;
-  held: boolean;
-  /** The better claimant that has been reported. */
-  lostTo: string | undefined;
-  /** The next best claim to the same frontend; there is seldom one. */
-  next: Claim | undefined;
-}
-
 /**
  * A frontend changes hands in steps, so that two Forwardings never hold it at the same time: the
- * better claimant asks the holder to claim `again`, the holder gives it up and asks the better one
- * to claim `again`, and that one gets it. Whoever leaves steps out has to write what gives a
+ * better claimant asks the holder to claim again, the holder gives it up and asks the better one
+ * to claim again, and that one gets it. Whoever leaves steps out has to write what gives a
  * frontend up before, or together with, what takes it. What a call costs depends on the Service's
- * own frontends only.
+ * own frontends only, and between the steps of one Service others may take theirs.
  */
 export class Claims {
-  /** The best claim to each frontend. */
-  readonly #best = new Map<ClaimKey, Claim>();
+  /** The claims to each frontend. */
+  readonly #entries = new Map<ClaimKey, Entry>();
   /** Keys of the frontends that each Service claims. */
   readonly #claimed = new Map<string, readonly ClaimKey[]>();
 
   /** `forwardings` are all those of the Service, of every port and family. */
-  claim(
+  *claim(
     { key: name, createdMs }: Pick<Service, 'key' | 'createdMs'>,
     forwardings: readonly Forwarding[],
-  ): ClaimResult {
-    const { wanted, lost } = firstOfEach(forwardings);
+  ): Generator<undefined, ClaimResult> {
+    const { wanted, lost } = yield* firstOfEach(forwardings);
     const again = new Set<string>();
-    const before = this.#claimed.get(name) ?? [];
-    const gone = before.filter((key) => !wanted.has(key));
-    for (const key of gone) this.#withdraw(key, name, again);
-    if (gone.length > 0 || before.length < wanted.size) {
-      this.#claimed.set(name, Array.from(wanted.keys()));
-    }
-
+    const conceded: ClaimKey[] = [];
     const conflicts: Conflict[] = [];
     for (const [key, { frontend, loser }] of wanted) {
-      const best = this.#enter(key, name, createdMs, frontend.kind === 'clusterIP');
-      const mine = claimOf(best, name)!;
-      settle(best, mine, again);
-      if (!mine.held) lost.push(frontend);
+      const entry = this.#enter(key, name, createdMs, frontend.kind === 'clusterIP');
+      const mine = claimOf(entry, name)!;
+      const best = bestOf(entry);
+      if (best === mine) take(entry, mine, again);
+      else if (mine.held) conceded.push(key);
+      else askBest(entry, again);
+      if (best !== mine || !mine.held) lost.push(frontend);
       const holder = best === mine ? undefined : best.service;
       if (holder !== undefined && holder !== mine.lostTo) {
         conflicts.push({ loser, frontend, holder });
       }
       mine.lostTo = holder;
+      yield;
     }
     return {
       forwardings: lost.length === 0 ? forwardings : without(forwardings, lost),
-      again: [...again],
       conflicts,
+      concede: () => this.#concede(name, wanted, conceded, again),
     };
   }
 
-  /** The Service has gone. Returns the keys of Services to resolve and claim again. */
-  release(name: string): readonly string[] {
+  /**
+   * The Service has gone, and nothing of it is wanted any more. Returns the keys of Services to
+   * resolve and claim again.
+   */
+  *release(name: string): Generator<undefined, readonly string[]> {
     const again = new Set<string>();
-    for (const key of this.#claimed.get(name) ?? []) this.#withdraw(key, name, again);
+    for (const key of this.#claimed.get(name) ?? []) {
+      this.#withdraw(key, name, again);
+      yield;
+    }
     this.#claimed.delete(name);
     return [...again];
   }
 
-  /** Makes sure of this Service's claim to the frontend, and returns the best of all. */
-  #enter(key: ClaimKey, service: string, createdMs: number, isClusterIP: boolean): Claim {
-    const known = this.#best.get(key);
+  *#concede(
+    name: string,
+    wanted: Wanted,
+    conceded: readonly ClaimKey[],
+    again: Set<string>,
+  ): Generator<undefined, readonly string[]> {
+    for (const key of conceded) {
+      const entry = this.#entries.get(key);
+      const mine = claimOf(entry, name);
+      if (entry === undefined || mine === undefined) continue;
+      release(entry, mine);
+      askBest(entry, again);
+      yield;
+    }
+    const before = this.#claimed.get(name) ?? [];
+    let gone = 0;
+    for (const key of before) {
+      if (wanted.has(key)) continue;
+      gone += 1;
+      this.#withdraw(key, name, again);
+      yield;
+    }
+    if (gone > 0 || before.length < wanted.size) {
+      this.#claimed.set(name, Array.from(wanted.keys()));
+    }
+    return [...again];
+  }
+
+  /** Makes sure of this Service's claim to the frontend, and returns all claims to it. */
+  #enter(key: ClaimKey, service: string, createdMs: number, isClusterIP: boolean): Entry {
+    const known = this.#entries.get(key);
     const old = claimOf(known, service);
     if (known && old?.createdMs === createdMs && old.isClusterIP === isClusterIP) return known;
     const { held, lostTo } = old ?? { held: false, lostTo: undefined };
-    const mine = { service, createdMs, isClusterIP, held, lostTo, next: undefined };
-    const best = withClaim(withoutClaim(known, old), mine);
-    this.#best.set(key, best);
-    return best;
+    const entry = withClaim(old === undefined ? known : withoutClaim(known, old), {
+      service,
+      createdMs,
+      isClusterIP,
+      held,
+      lostTo,
+    });
+    this.#entries.set(key, entry);
+    return entry;
   }
 
   #withdraw(key: ClaimKey, service: string, again: Set<string>): void {
-    const known = this.#best.get(key);
-    const best = withoutClaim(known, claimOf(known, service));
-    if (best === undefined) {
-      this.#best.delete(key);
+    const known = this.#entries.get(key);
+    const old = claimOf(known, service);
+    if (old === undefined) return;
+    const entry = withoutClaim(known, old);
+    if (entry === undefined) {
+      this.#entries.delete(key);
       return;
     }
-    this.#best.set(key, best);
-    settle(best, undefined, again);
+    this.#entries.set(key, entry);
+    askBest(entry, again);
   }
-}
-
-/** The claim of a Service, among those from `best` on. */
-function claimOf(best: Claim | undefined, service: string): Claim | undefined {
-  let claim = best;
-  while (claim !== undefined && claim.service !== service) claim = claim.next;
-  return claim;
-}
-
-/** Puts a claim where it belongs, and returns the best one. */
-function withClaim(best: Claim | undefined, mine: Claim): Claim {
-  if (best === undefined || compare(mine, best) < 0) {
-    mine.next = best;
-    return mine;
-  }
-  let better = best;
-  while (better.next !== undefined && compare(better.next, mine) < 0) better = better.next;
-  mine.next = better.next;
-  better.next = mine;
-  return best;
-}
-
-/** Takes a claim out, and returns the best one that is left. */
-function withoutClaim(best: Claim | undefined, old: Claim | undefined): Claim | undefined {
-  if (best === undefined || old === undefined) return best;
-  if (best === old) return old.next;
-  let better = best;
-  while (better.next !== undefined && better.next !== old) better = better.next;
-  better.next = old.next;
-  return best;
-}
-
-/**
- * Takes, keeps or gives up the frontend for `mine`, and notes who has to claim again for it: the
- * best claimant when nobody holds it, the holder when that is another one.
- */
-function settle(best: Claim, mine: Claim | undefined, again: Set<string>): void {
-  if (mine?.held === true && mine !== best) mine.held = false;
-  let holder: Claim | undefined = best;
-  while (holder !== undefined && !holder.held) holder = holder.next;
-  if (holder === best) return;
-  if (holder !== undefined) again.add(holder.service);
-  else if (best === mine) mine.held = true;
-  else again.add(best.service);
-}
-
-function compare(a: Claim, b: Claim): number {
-  if (a.isClusterIP !== b.isClusterIP) return a.isClusterIP ? -1 : 1;
-  if (a.createdMs !== b.createdMs) return a.createdMs - b.createdMs;
-  return a.service < b.service ? -1 : 1;
 }
 
 /**
  * What a Service claims, by key. Where two of its ports claim the same frontend, the first port
  * has it, and the other's is lost; within a port, `resolve` gives each address once.
  */
-function firstOfEach(forwardings: readonly Forwarding[]): { wanted: Wanted; lost: Frontend[] } {
+function* firstOfEach(
+  forwardings: readonly Forwarding[],
+): Generator<undefined, { wanted: Wanted; lost: Frontend[] }> {
   const wanted: Wanted = new Map();
   const lost: Frontend[] = [];
   for (const { family, frontends, servicePort } of forwardings) {
@@ -195,6 +185,7 @@ function firstOfEach(forwardings: readonly Forwarding[]): { wanted: Wanted; lost
       if (wanted.has(key)) lost.push(frontend);
       else wanted.set(key, { frontend, loser: servicePort });
     }
+    yield;
   }
   return { wanted, lost };
 }

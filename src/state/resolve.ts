@@ -18,9 +18,10 @@ import {
   type ServiceLimits,
   shareOf,
 } from './budget.ts';
-import { CandidateIndex, portKey } from './candidates.ts';
+import { CandidateIndex, portKey, portsAStep } from './candidates.ts';
 import { categorise, type Pools } from './categorise.ts';
 import { hasFamily, healthCheckNodePort, type PortPolicy, portPolicies } from './policy.ts';
+import { finish } from './steps.ts';
 import type { EndpointSlice, Forwarding, Frontend, Service, ServicePort } from './types.ts';
 
 /** What a Forwarding depends on besides its Service and EndpointSlices. */
@@ -53,11 +54,7 @@ export function resolve(
   slices: readonly EndpointSlice[],
   context: ResolveContext,
 ): Forwarding[] {
-  const steps = resolveInSteps(service, slices, context);
-  for (;;) {
-    const { done, value } = steps.next();
-    if (done) return value.forwardings;
-  }
+  return finish(resolveInSteps(service, slices, context)).forwardings;
 }
 
 /**
@@ -71,7 +68,7 @@ export function* resolveInSteps(
 ): Generator<undefined, Resolved> {
   const forwardings: Forwarding[] = [];
   const excess: Excess[] = [];
-  const ports = firstOfEachName(service.ports);
+  const ports = yield* firstOfEachName(service.ports);
   for (const family of families) {
     if (!hasFamily(service.clusterIPs, family)) continue;
     yield;
@@ -87,12 +84,15 @@ export function* resolveInSteps(
 }
 
 /** The API refuses a second port of a name and protocol, hand-written manifests may not. */
-function firstOfEachName(ports: readonly ServicePort[]): readonly ServicePort[] {
+function* firstOfEachName(
+  ports: readonly ServicePort[],
+): Generator<undefined, readonly ServicePort[]> {
   if (ports.length < 2) return ports;
   const first = new Map<string, ServicePort>();
-  for (const port of ports) {
-    const key = portKey(port);
-    if (!first.has(key)) first.set(key, port);
+  for (let i = 0; i < ports.length; i += 1) {
+    const key = portKey(ports[i]!);
+    if (!first.has(key)) first.set(key, ports[i]!);
+    if (i % portsAStep === portsAStep - 1) yield;
   }
   return first.size === ports.length ? ports : [...first.values()];
 }
@@ -133,26 +133,27 @@ class FamilyPart {
     this.#note('frontends', countFrontends(asked), limits.frontends);
     this.#policies = portPolicies(service, family);
     this.#shared = this.#sharedByPorts();
-    this.#candidates = new CandidateIndex(family, this.ports, context.zone);
+    this.#candidates = new CandidateIndex(family, context.zone);
   }
 
   /** Takes the endpoints in. */
   *index(slices: readonly EndpointSlice[]): Generator<undefined> {
-    for (const slice of slices) {
-      this.#candidates.add(slice);
-      if (slice.ports.length > 1) yield;
-    }
-    const { limits = noLimits, zone } = this.#context;
+    yield* this.#gather(slices);
+    const { limits = noLimits } = this.#context;
     const frontends = this.#frontendCount();
     const asked = this.#endpointCount();
     this.#endpointsMax = shareOf(asked, limits.endpoints, frontends);
     this.#note('endpoints', asked, limits.endpoints);
     if (this.#endpointsMax === Number.POSITIVE_INFINITY) return;
     // Which endpoints are served must not depend on the order in which slices came.
-    const sorted = slices.toSorted((a, b) => (a.key < b.key ? -1 : 1));
-    this.#candidates = new CandidateIndex(this.#family, this.ports, zone);
-    for (const slice of sorted) {
-      this.#candidates.add(slice);
+    this.#candidates = new CandidateIndex(this.#family, this.#context.zone);
+    yield* this.#gather(slices.toSorted((a, b) => (a.key < b.key ? -1 : 1)));
+  }
+
+  *#gather(slices: Iterable<EndpointSlice>): Generator<undefined> {
+    yield* this.#candidates.expect(this.ports);
+    for (const slice of slices) {
+      yield* this.#candidates.add(slice);
       yield;
     }
   }

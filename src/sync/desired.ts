@@ -1,8 +1,9 @@
 /** From dirty Services to what each family wants: resolve, settle claims, hand over. */
 
 import type { Family } from '../state/address.ts';
+import type { Excess } from '../state/budget.ts';
 import { type ClaimResult, Claims } from '../state/claims.ts';
-import { type ResolveContext, resolve } from '../state/resolve.ts';
+import { type ResolveContext, resolveInSteps } from '../state/resolve.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { TriggerTime } from '../state/trigger-times.ts';
 import { type Forwarding, forwardingKey, type Service } from '../state/types.ts';
@@ -24,6 +25,15 @@ export interface DesiredOptions {
 const noKeys: readonly string[] = [];
 const noTimes: readonly number[] = [];
 
+/** What one family is to be told of a Service. */
+interface Share {
+  readonly sync: FamilySync;
+  readonly keys: readonly string[];
+  readonly forwardings: readonly Forwarding[];
+  /** Keys of Forwardings that it had and has no more. */
+  readonly gone: readonly string[];
+}
+
 export class Desired {
   readonly #options: DesiredOptions;
   readonly #claims = new Claims();
@@ -32,61 +42,106 @@ export class Desired {
     IPv4: new Map(),
     IPv6: new Map(),
   };
+  /** Services that ask for more than one gets, and what was told of that. */
+  readonly #excess = new Map<string, string>();
 
   constructor(options: DesiredOptions) {
     this.#options = options;
   }
 
+  /** Services that ask for more than one Service gets. */
+  get overLimit(): number {
+    return this.#excess.size;
+  }
+
   /**
-   * Resolves one Service again and tells the families. Returns the Services whose claims that
-   * changed: they are to be refreshed next. A Service that can't be resolved keeps what it has.
+   * Resolves one Service again and tells the families, in steps between which other Services may
+   * be refreshed, but not this one. The families are told in one step. Returns the Services whose
+   * claims that changed: they are to be refreshed next. A Service that can't be resolved keeps what
+   * it has.
    */
-  refresh(name: string, receivedMs: number): readonly string[] {
-    const { state, observer } = this.#options;
+  *refresh(name: string, receivedMs: number): Generator<undefined, readonly string[]> {
+    const { observer, state } = this.#options;
     const service = state.service(name);
+    const triggers = state.takeTriggerTimes(name);
     if (service === undefined) {
-      this.#want(name, [], receivedMs);
-      return this.#claims.release(name);
+      this.#excess.delete(name);
+      this.#want(name, yield* this.#shares(name, []), triggers, receivedMs);
+      return yield* this.#claims.release(name);
     }
     try {
-      const { forwardings, again, conflicts } = this.#resolve(service);
-      for (const conflict of conflicts) observer({ kind: 'conflict', conflict });
-      this.#want(name, forwardings, receivedMs);
-      return again;
+      const { forwardings, conflicts, concede } = yield* this.#resolve(service);
+      for (const conflict of conflicts) {
+        observer({ kind: 'conflict', conflict });
+        yield;
+      }
+      this.#want(name, yield* this.#shares(name, forwardings), triggers, receivedMs);
+      return yield* concede();
     } catch (error) {
       observer({ kind: 'unresolvable', service: name, error: error as Error });
       return [];
     }
   }
 
-  #resolve(service: Service): ClaimResult {
+  *#resolve(service: Service): Generator<undefined, ClaimResult> {
     const { state, context } = this.#options;
-    return this.#claims.claim(service, resolve(service, state.slices(service.key), context()));
+    const slices = state.slices(service.key);
+    const { forwardings, excess } = yield* resolveInSteps(service, slices, context());
+    this.#noteExcess(service.key, excess);
+    return yield* this.#claims.claim(service, forwardings);
   }
 
-  #want(name: string, forwardings: readonly Forwarding[], receivedMs: number): void {
-    const { clock, families, state } = this.#options;
-    const resolvedMs = clock.now();
-    const triggers = state.takeTriggerTimes(name);
-    for (const sync of families) {
-      const known = this.#keys[sync.family];
-      const before = known.get(name) ?? noKeys;
+  /** Tells it when it is new or has changed. */
+  #noteExcess(service: string, excess: readonly Excess[]): void {
+    if (excess.length === 0) {
+      this.#excess.delete(service);
+      return;
+    }
+    const text = JSON.stringify(excess);
+    if (this.#excess.get(service) === text) return;
+    this.#excess.set(service, text);
+    for (const one of excess) this.#options.observer({ kind: 'over-limit', service, excess: one });
+  }
+
+  *#shares(name: string, forwardings: readonly Forwarding[]): Generator<undefined, Share[]> {
+    const shares: Share[] = [];
+    for (const sync of this.#options.families) {
+      const before = this.#keys[sync.family].get(name) ?? noKeys;
       const own = forwardings.filter(({ family }) => family === sync.family);
       if (own.length === 0 && before.length === 0) continue;
-      const now = own.map(({ servicePort }) => forwardingKey(servicePort));
+      const keys: string[] = [];
+      for (const { servicePort } of own) {
+        keys.push(forwardingKey(servicePort));
+        yield;
+      }
+      const now = new Set(keys);
+      const gone = before.filter((key) => !now.has(key));
+      shares.push({ sync, keys, forwardings: own, gone });
+    }
+    return shares;
+  }
+
+  /** At once: what passes from one port to another must not be wanted twice, nor by nobody. */
+  #want(
+    name: string,
+    shares: readonly Share[],
+    triggers: readonly TriggerTime[],
+    receivedMs: number,
+  ): void {
+    const resolvedMs = this.#options.clock.now();
+    for (const { sync, keys, forwardings, gone } of shares) {
       // A Service's trigger times are observed once, with the first of its ports.
       let triggerTimesMs = timesOf(triggers, sync.family);
-      for (let i = 0; i < now.length; i += 1) {
-        sync.want(now[i]!, own[i], { receivedMs, resolvedMs, triggerTimesMs });
+      for (let i = 0; i < keys.length; i += 1) {
+        sync.want(keys[i]!, forwardings[i], { receivedMs, resolvedMs, triggerTimesMs });
         triggerTimesMs = noTimes;
       }
-      for (const key of before) {
-        if (now.includes(key)) continue;
+      for (const key of gone) {
         sync.want(key, undefined, { receivedMs, resolvedMs, triggerTimesMs });
         triggerTimesMs = noTimes;
       }
-      if (now.length > 0) known.set(name, now);
-      else known.delete(name);
+      if (keys.length > 0) this.#keys[sync.family].set(name, keys);
+      else this.#keys[sync.family].delete(name);
     }
     this.#options.resolved?.(name);
   }

@@ -2,6 +2,7 @@
 import type { KernelFailure } from '../kernel/kernel.ts';
 import type { Drift, Miscount, RefusedAddress, RuleCount } from '../modes/mode.ts';
 import type { Family } from '../state/address.ts';
+import type { Excess } from '../state/budget.ts';
 import type { Conflict } from '../state/claims.ts';
 import type { ServicePortName } from '../state/types.ts';
 import type { Aside } from './retry.ts';
@@ -22,7 +23,7 @@ export interface StageTimes {
   readonly committedMs: number;
 }
 
-/** Two Services claim a frontend, or one can't be resolved at all. */
+/** Two Services claim a frontend, or one can't be resolved at all, or only in part. */
 export type ServiceEvent =
   | { readonly kind: 'conflict'; readonly conflict: Conflict }
   | {
@@ -30,6 +31,13 @@ export type ServiceEvent =
       /** `namespace/name`. */
       readonly service: string;
       readonly error: Error;
+    }
+  | {
+      /** The Service asks for more than one gets: it is served in part. */
+      readonly kind: 'over-limit';
+      /** `namespace/name`. */
+      readonly service: string;
+      readonly excess: Excess;
     };
 
 export type FamilyEvent = { readonly family: Family } & (

@@ -7,6 +7,7 @@ import type { Family } from '../state/address.ts';
 import { Bell, type Clock, isDue, Pacer } from './clock.ts';
 import { Desired, type DesiredOptions } from './desired.ts';
 import type { FamilySync } from './family.ts';
+import { Refresher } from './refresher.ts';
 
 export interface SyncLoopOptions extends DesiredOptions {
   /** What applies to all Services, as of now; the same object until it changes. */
@@ -29,6 +30,7 @@ export class SyncLoop {
   readonly #clock: Clock;
   readonly #families: readonly FamilySync[];
   readonly #desired: Desired;
+  readonly #refresher: Refresher;
   readonly #bell: Bell;
   /** `Clock.now` of the first change that is not resolved yet. */
   #receivedMs: number | undefined;
@@ -39,6 +41,9 @@ export class SyncLoop {
     this.#clock = options.clock;
     this.#families = options.families;
     this.#desired = new Desired(options);
+    const { clock, sliceMs } = options;
+    const refresh = (name: string, receivedMs: number) => this.#desired.refresh(name, receivedMs);
+    this.#refresher = new Refresher({ clock, refresh, shareMs: sliceMs / 2 });
     this.#bell = new Bell(options.clock);
   }
 
@@ -46,6 +51,11 @@ export class SyncLoop {
   wake(): void {
     this.#receivedMs ??= this.#clock.now();
     this.#bell.ring();
+  }
+
+  /** Services that ask for more than one Service gets. */
+  get overLimit(): number {
+    return this.#desired.overLimit;
   }
 
   /** All that `wake` announced is in force in every family (see `FamilySync.settled`). */
@@ -82,9 +92,10 @@ export class SyncLoop {
     while (!state.synced && !signal.aborted) {
       const receivedMs = this.#received();
       for (;;) {
-        const names = new Set(state.takeArrived(chunkServices, sparedServices));
-        if (names.size === 0) break;
-        await this.#refresh(names, receivedMs, pacer);
+        const names = state.takeArrived(chunkServices, sparedServices);
+        for (const name of names) this.#refresher.add(name, receivedMs);
+        if (this.#refresher.idle || signal.aborted) break;
+        await this.#refresh(pacer);
         tellAtMs ??= clock.now() + resolveLongestMs;
       }
       if (isDue(tellAtMs, clock.now())) {
@@ -112,14 +123,16 @@ export class SyncLoop {
     let tellAtMs = this.#clock.now() + resolveLongestMs;
     this.#environment();
     let receivedMs = this.#received();
-    for (let taken = chunkServices; ; ) {
+    for (let taken = chunkServices; !signal.aborted; ) {
       // A full chunk leaves Services behind that came no later than it did.
       if (taken < chunkServices) receivedMs = this.#received();
-      const names = new Set(this.#options.state.takeDirty(chunkServices));
-      taken = names.size;
-      if (taken === 0 || signal.aborted) break;
-      await this.#refresh(names, receivedMs, pacer);
-      if (this.#clock.now() < tellAtMs) continue;
+      const names = this.#options.state.takeDirty(chunkServices);
+      taken = names.length;
+      for (const name of names) this.#refresher.add(name, receivedMs);
+      if (this.#refresher.idle) break;
+      await this.#refresh(pacer);
+      const isBehind = !this.#refresher.caughtUp || this.#options.state.dirtyCount > 0;
+      if (isBehind && this.#clock.now() < tellAtMs) continue;
       this.#tell();
       tellAtMs = this.#clock.now() + resolveLongestMs;
     }
@@ -127,13 +140,12 @@ export class SyncLoop {
     this.#resolving = false;
   }
 
-  async #refresh(names: Set<string>, receivedMs: number, pacer: Pacer): Promise<void> {
-    for (const name of names) {
-      // Services whose claims changed join this very loop, and may come more than once.
-      names.delete(name);
-      for (const other of this.#desired.refresh(name, receivedMs)) names.add(other);
+  /** All that was added, but for Services that take long: these go on the next time. */
+  async #refresh(pacer: Pacer): Promise<void> {
+    do {
+      this.#refresher.work(pacer);
       if (pacer.spent) await pacer.rest();
-    }
+    } while (!this.#refresher.caughtUp);
   }
 
   /** `Clock.now` of the first change since this was last asked. */

@@ -1,5 +1,6 @@
 /** The table of all fields of KubeProxyConfiguration, and the type of a set of their values. */
 import { generalFields } from './general.ts';
+import { limitFields } from './limits.ts';
 import { loggingFields } from './logging.ts';
 import { modeFields } from './modes.ts';
 import { otherFields } from './other.ts';
@@ -10,6 +11,7 @@ const table = {
   ...generalFields,
   ...modeFields,
   ...trafficFields,
+  ...limitFields,
   ...loggingFields,
   ...otherFields,
 } as const;

@@ -213,6 +213,9 @@ const bounds: readonly (readonly [
   ['nftables.minSyncPeriod', 'mode: nftables', ['30s'], bad('MinSyncPeriod', not0, '-1s')],
   ['nftables.maxSyncPeriod', 'mode: nftables', ['1s', '9h'], bad('MaxSyncPeriod', not0, '-1s')],
   ['iptables.maxSyncPeriod', '', ['1s', '9h'], bad('MaxSyncPeriod', not0, '-1s')],
+  ['serviceLimits.frontends', '', ['0', '1'], bad('ServiceLimits.frontends', not0, '-1')],
+  ['serviceLimits.endpoints', '', ['0', '1'], bad('ServiceLimits.endpoints', not0, '-1')],
+  ['serviceLimits.sourceRanges', '', ['0', '1'], bad('ServiceLimits.sourceRanges', not0, '-1')],
   ['udpIdleTimeout', 'mode: userspace', ['1ms'], bad('UDPIdleTimeout', above0, '-1s')],
   ['udpIdleTimeout', 'mode: iptables', ['-1s'], {}],
 ];
@@ -247,7 +250,13 @@ test('every field that has bounds stands in the table of bounds, but for logging
 test('the fields are kube-proxy’s and the older reference’s, plus our own, which are marked', () => {
   const known = new Set(contract.map(([path]) => path));
   const ours = fieldPaths.filter((path) => !known.has(path));
-  expect(ours).toEqual(['nftables.maxSyncPeriod', 'iptables.maxSyncPeriod']);
+  expect(ours).toEqual([
+    'nftables.maxSyncPeriod',
+    'iptables.maxSyncPeriod',
+    'serviceLimits.frontends',
+    'serviceLimits.endpoints',
+    'serviceLimits.sourceRanges',
+  ]);
   expect(fieldPaths.filter((path) => fields[path].origin === 'own')).toEqual(ours);
   expect(contract.filter(([path]) => !(fieldPaths as readonly string[]).includes(path))).toEqual(
     [],

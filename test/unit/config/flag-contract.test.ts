@@ -227,6 +227,9 @@ describe('the set of flags', () => {
       'iptables-max-sync-period',
       'ipvs-counters',
       'manifests',
+      'service-endpoints-max',
+      'service-frontends-max',
+      'service-source-ranges-max',
     ]);
     expect(flagNames.filter((name) => flagTable[name].own).sort()).toEqual(ours);
   });

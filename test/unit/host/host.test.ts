@@ -7,6 +7,7 @@ import { nodeIPs } from '../../../src/host/node-ips.ts';
 import { nodeName } from '../../../src/host/node-name.ts';
 import { listeningAddresses, nodePortAddresses } from '../../../src/host/node-ports.ts';
 import { formatAddress } from '../../../src/state/address.ts';
+import { noLimits } from '../../../src/state/budget.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import { address, cidr, node } from '../state/build.ts';
 import { machine } from './machine.ts';
@@ -116,6 +117,7 @@ describe('what this node adds', () => {
         bindAddress: anyAddress,
         nodePortAddresses: { kind: 'cidrs', cidrs: [cidr('10.0.0.0/8')] },
         featureGates: { AllowServiceExternalIPs: false },
+        serviceLimits: noLimits,
       },
       state,
       interfaces: () => addresses.map(address),

@@ -3,6 +3,7 @@ import type { SettingChange } from '../../../src/host/conntrack.ts';
 import { hostFiles } from '../../../src/host/files.ts';
 import { ipvsSettings, setIPVS } from '../../../src/host/ipvs.ts';
 import { NodeFacts } from '../../../src/host/node-facts.ts';
+import { noLimits } from '../../../src/state/budget.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import { address, node } from '../state/build.ts';
 import { contentOf, machineRoot } from './machine.ts';
@@ -102,6 +103,7 @@ describe('what this node adds in ipvs mode', () => {
         bindAddress: address('0.0.0.0'),
         nodePortAddresses: { kind: 'all' },
         featureGates: {},
+        serviceLimits: noLimits,
       },
       state,
       interfaces: () => ['127.0.0.1', '10.0.0.5', '::1', 'fe80::1', 'fd00::5'].map(address),

@@ -8,7 +8,7 @@ const startMs = Date.UTC(2026, 0, 2, 3, 4, 5);
 
 function healthAt(known: Node | undefined = node()) {
   const time = { ms: startMs };
-  const seen: { node: Node | undefined } = { node: known };
+  const seen: { node: Node | undefined; overLimit: number } = { node: known, overLimit: 0 };
   const silence: Partial<Record<Resource, number>> = {};
   const conditions: Partial<Record<Resource, Partial<Condition>>> = {};
   const health = new ProxyHealth({
@@ -21,6 +21,7 @@ function healthAt(known: Node | undefined = node()) {
       failure: undefined,
       ...conditions[resource],
     }),
+    overLimit: () => seen.overLimit,
   });
   return { health, time, seen, silence, conditions };
 }
@@ -150,6 +151,16 @@ describe('a watch that has been silent for too long', () => {
     expect(health.livez().body).toContain('"staleWatches":{"nodes":500}');
     silence.nodes = 10;
     expect(health.livez().body).not.toContain('staleWatches');
+  });
+});
+
+describe('a Service that asks for too much', () => {
+  it('is counted, and nothing is ill for it', () => {
+    const { health, seen } = healthAt();
+    expect(health.livez().body).not.toContain('servicesOverLimit');
+    seen.overLimit = 2;
+    expect(health.healthz().status).toBe(200);
+    expect(JSON.parse(health.livez().body)).toMatchObject({ healthy: true, servicesOverLimit: 2 });
   });
 });
 

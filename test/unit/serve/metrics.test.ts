@@ -21,6 +21,7 @@ beforeEach(() => {
       missingMs: resource === 'nodes' ? 7500 : undefined,
       failure: undefined,
     }),
+    overLimit: () => 3,
     families: () => [{ family: 'IPv4', wanted, aside: ['one'] }],
     counters: async () => [{ name: 'localhost_nps_accepted_pkts', packets: 5 }],
   });
@@ -260,6 +261,7 @@ describe('metrics', () => {
     expect(await lines('fairlead_service_ports_set_aside')).toEqual([
       'fairlead_service_ports_set_aside{ip_family="IPv4"} 1',
     ]);
+    expect(await lines('fairlead_services_over_limit')).toEqual(['fairlead_services_over_limit 3']);
   });
 });
 

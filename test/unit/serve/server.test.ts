@@ -48,6 +48,7 @@ function newMetrics(): Metrics {
   const metrics = new Metrics({
     featureGates: {},
     condition: () => ({ silenceMs: undefined, missingMs: undefined, failure: undefined }),
+    overLimit: () => 0,
     families: () => [],
     counters: async () => [],
   });
@@ -66,6 +67,7 @@ describe('the health server', () => {
       now: () => 0,
       node: () => seen.node,
       condition: () => ({ silenceMs: undefined, missingMs: undefined, failure: undefined }),
+      overLimit: () => 0,
     });
     const url = await serving(healthRoutes(health, metrics));
     const headers = { 'content-type': 'application/json', ...nosniff };

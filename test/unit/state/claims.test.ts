@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Claims, formatConflict, formatFrontend } from '../../../src/state/claims.ts';
 import { resolve } from '../../../src/state/resolve.ts';
+import { finish } from '../../../src/state/steps.ts';
 import type { Forwarding, Service } from '../../../src/state/types.ts';
 import { address, http, service } from './build.ts';
 
@@ -12,6 +13,20 @@ function frontends(forwardings: readonly Forwarding[]): string[] {
   return forwardings.flatMap(({ servicePort, frontends: all }) =>
     all.map((frontend) => formatFrontend(servicePort.protocol, frontend)),
   );
+}
+
+/** Claims without others between the steps of one Service. */
+class WholeClaims {
+  readonly #claims = new Claims();
+
+  claim(of: Service, forwardings: readonly Forwarding[]) {
+    const { concede, ...result } = finish(this.#claims.claim(of, forwardings));
+    return { ...result, again: finish(concede()) };
+  }
+
+  release(name: string): readonly string[] {
+    return finish(this.#claims.release(name));
+  }
 }
 
 const shared = '203.0.113.1';
@@ -35,7 +50,7 @@ const third = service({
 });
 
 /** Claims for each Service in turn, and for those that have to claim again, as a sync would. */
-function settle(claims: Claims, ...services: Service[]): Record<string, string[]> {
+function settle(claims: WholeClaims, ...services: Service[]): Record<string, string[]> {
   const known = new Map(services.map((of) => [`${of.namespace}/${of.name}`, of]));
   const held: Record<string, string[]> = {};
   const queue = [...known.keys()];
@@ -55,18 +70,18 @@ describe('a frontend that two Services claim', () => {
       old: ['TCP 10.96.0.1:80', 'TCP 203.0.113.1:80'],
       young: ['TCP 10.96.0.2:80'],
     };
-    expect(settle(new Claims(), old, young)).toEqual(expected);
-    expect(settle(new Claims(), young, old)).toEqual(expected);
+    expect(settle(new WholeClaims(), old, young)).toEqual(expected);
+    expect(settle(new WholeClaims(), young, old)).toEqual(expected);
   });
 
   it('is held by the first by name when both were created at the same time', () => {
     const twin = { ...young, createdMs: 1 };
-    expect(settle(new Claims(), twin, old)).toMatchObject({ young: ['TCP 10.96.0.2:80'] });
+    expect(settle(new WholeClaims(), twin, old)).toMatchObject({ young: ['TCP 10.96.0.2:80'] });
   });
 
   it('is held by the one whose ClusterIP it is, even if that came later', () => {
     const thief = { ...old, externalIPs: [address('10.96.0.2')] };
-    expect(settle(new Claims(), thief, young)).toEqual({
+    expect(settle(new WholeClaims(), thief, young)).toEqual({
       old: ['TCP 10.96.0.1:80'],
       young: ['TCP 10.96.0.2:80', 'TCP 203.0.113.1:80'],
     });
@@ -75,7 +90,7 @@ describe('a frontend that two Services claim', () => {
   it('goes by protocol and port: others of the same address are no conflict', () => {
     const udp = { ...young, ports: [{ ...http, protocol: 'UDP' as const }] };
     const high = { ...young, key: 'ns/high', name: 'high', ports: [{ ...http, port: 81 }] };
-    expect(settle(new Claims(), old, udp, high)).toMatchObject({
+    expect(settle(new WholeClaims(), old, udp, high)).toMatchObject({
       young: ['UDP 10.96.0.2:80', 'UDP 203.0.113.1:80'],
     });
   });
@@ -84,7 +99,7 @@ describe('a frontend that two Services claim', () => {
     const v4 = service({ name: 'v4', ports: [{ ...http, nodePort: 30080 }], createdMs: 1 });
     const v6 = { ...v4, key: 'ns/v6', name: 'v6', clusterIPs: [address('fd00::1')] };
     const late = service({ name: 'late', ports: v4.ports, clusterIPs: ['10.96.0.3'] });
-    expect(settle(new Claims(), v6, v4, { ...late, createdMs: 2 })).toEqual({
+    expect(settle(new WholeClaims(), v6, v4, { ...late, createdMs: 2 })).toEqual({
       v4: ['TCP 10.96.0.1:80', 'TCP node port 30080'],
       v6: ['TCP [fd00::1]:80', 'TCP node port 30080'],
       late: ['TCP 10.96.0.3:80'],
@@ -92,7 +107,7 @@ describe('a frontend that two Services claim', () => {
   });
 
   it('never belongs to two at once while it changes hands', () => {
-    const claims = new Claims();
+    const claims = new WholeClaims();
     expect(frontends(claims.claim(young, resolved(young)).forwardings)).toHaveLength(2);
 
     const asks = claims.claim(old, resolved(old));
@@ -109,7 +124,7 @@ describe('a frontend that two Services claim', () => {
   });
 
   it('goes to the next best when the holder is deleted, or claims it no longer', () => {
-    const claims = new Claims();
+    const claims = new WholeClaims();
     settle(claims, old, young, third);
     expect(claims.release('ns/old')).toEqual(['ns/young']);
     expect(settle(claims, young, third)).toMatchObject({
@@ -125,7 +140,7 @@ describe('a frontend that two Services claim', () => {
   });
 
   it('goes to the other one when the holder is created anew', () => {
-    const claims = new Claims();
+    const claims = new WholeClaims();
     settle(claims, old, young);
     expect(settle(claims, { ...old, createdMs: 9 }, young)).toMatchObject({
       old: ['TCP 10.96.0.1:80'],
@@ -134,7 +149,7 @@ describe('a frontend that two Services claim', () => {
   });
 
   it('goes to the next best when the best one leaves before it could take it', () => {
-    const claims = new Claims();
+    const claims = new WholeClaims();
     claims.claim(young, resolved(young));
     claims.claim(old, resolved(old));
     claims.claim(third, resolved(third));
@@ -147,7 +162,7 @@ describe('a frontend that two Services claim', () => {
   });
 
   it('makes nobody claim again when the one that leaves did not hold it', () => {
-    const claims = new Claims();
+    const claims = new WholeClaims();
     settle(claims, old, young);
     expect(claims.release('ns/young')).toEqual([]);
     expect(claims.release('ns/unknown')).toEqual([]);
@@ -156,7 +171,7 @@ describe('a frontend that two Services claim', () => {
 
 describe('a conflict', () => {
   it('is reported to the one that loses, once', () => {
-    const claims = new Claims();
+    const claims = new WholeClaims();
     claims.claim(old, resolved(old));
     const { conflicts } = claims.claim(young, resolved(young));
     expect(conflicts.map(formatConflict)).toEqual([
@@ -167,7 +182,7 @@ describe('a conflict', () => {
   });
 
   it('is reported when a better claim comes later, and again against another holder', () => {
-    const claims = new Claims();
+    const claims = new WholeClaims();
     claims.claim(young, resolved(young));
     expect(claims.claim(old, resolved(old)).conflicts).toEqual([]);
     expect(claims.claim(young, resolved(young)).conflicts).toHaveLength(1);
@@ -185,7 +200,7 @@ describe('a conflict', () => {
   });
 
   it('is reported anew when it comes back', () => {
-    const claims = new Claims();
+    const claims = new WholeClaims();
     settle(claims, old, young);
     claims.release('ns/old');
     settle(claims, young);
@@ -195,7 +210,7 @@ describe('a conflict', () => {
 
   it('is none within a Service: the first port has what two of its ports claim', () => {
     const ports = [http, { ...http, name: 'alias', nodePort: 30080 }];
-    const claims = new Claims();
+    const claims = new WholeClaims();
     const result = claims.claim(old, resolved({ ...old, ports }));
     expect(result.conflicts).toEqual([]);
     expect(result.forwardings.map((forwarding) => frontends([forwarding]))).toEqual([
@@ -206,6 +221,6 @@ describe('a conflict', () => {
 
   it('leaves Forwardings alone that lose nothing', () => {
     const forwardings = resolved(old);
-    expect(new Claims().claim(old, forwardings).forwardings[0]).toBe(forwardings[0]);
+    expect(new WholeClaims().claim(old, forwardings).forwardings[0]).toBe(forwardings[0]);
   });
 });

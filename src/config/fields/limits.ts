@@ -1,0 +1,42 @@
+import type { FieldTable } from './spec.ts';
+
+/**
+ * What 0 stands for. No Service of ports alone is bounded by them: an object has room for 20,000
+ * ports. What a tenant can ask for beyond that is thousands of times more.
+ */
+export const serviceLimitDefaults = {
+  frontends: 20_000,
+  endpoints: 100_000,
+  sourceRanges: 50_000,
+} as const;
+
+const limit = (what: keyof typeof serviceLimitDefaults, meaning: string) =>
+  ({
+    type: 'int32',
+    bounds: { kind: 'not-negative' },
+    rules: `0 = the default, ${serviceLimitDefaults[what]}`,
+    errorPath: `ServiceLimits.${what}`,
+    origin: 'own',
+    meaning,
+  }) as const;
+
+/** How much one Service may take. */
+export const limitFields = {
+  'serviceLimits.frontends': limit(
+    'frontends',
+    'The most frontends (an address and port, or a node port) of one Service in one family. Of a ' +
+      'Service with more, the first ports are served at the ClusterIP, then at node ports, then ' +
+      'at as many further addresses as fit.',
+  ),
+  'serviceLimits.endpoints': limit(
+    'endpoints',
+    'The most endpoints of one Service in one family, counted once for each frontend. Of a ' +
+      'Service with more, each frontend gets the same number: those on this node, then the first ' +
+      'by the names of EndpointSlices.',
+  ),
+  'serviceLimits.sourceRanges': limit(
+    'sourceRanges',
+    'The most source ranges of one Service in one family, counted once for each load-balancer ' +
+      'frontend. Of a Service with more, the first ranges are let in.',
+  ),
+} as const satisfies FieldTable;

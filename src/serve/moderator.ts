@@ -1,0 +1,75 @@
+import type { Clock } from '../sync/clock.ts';
+
+export interface ModeratorOptions {
+  readonly clock: Pick<Clock, 'after'>;
+  /** `count` reports about the subject for this reason were not admitted lately. */
+  readonly leftOut: (subject: string, reason: string, count: number) => void;
+}
+
+/** Reports about one subject for one reason within a period. */
+const reportsMax = 10;
+const periodMs = 60_000;
+
+/** Subjects and reasons that are counted one by one; all others are one subject for each reason. */
+const countedMax = 1000;
+const others = 'others';
+
+interface Count {
+  readonly subject: string;
+  readonly reason: string;
+  reports: number;
+}
+
+/**
+ * Keeps what is said of one object from drowning what is said of others: a Service of 4,000 ports
+ * can have 4,000 things wrong with it, ten times a second. What is left out is counted, and the
+ * count told when the period is over.
+ */
+export class Moderator {
+  readonly #options: ModeratorOptions;
+  readonly #counts = new Map<string, Count>();
+  #cancel: (() => void) | undefined;
+
+  constructor(options: ModeratorOptions) {
+    this.#options = options;
+  }
+
+  /** Subjects and reasons that are remembered. */
+  get size(): number {
+    return this.#counts.size;
+  }
+
+  /** Whether a report is to be told. `reason` is one of few: what kind of report it is. */
+  admits(subject: string, reason: string): boolean {
+    const count = this.#countOf(subject, reason) ?? this.#countOf(others, reason)!;
+    count.reports += 1;
+    this.#cancel ??= this.#options.clock.after(periodMs, () => this.#end());
+    return count.reports <= reportsMax;
+  }
+
+  /** Tells what was left out up to now. */
+  close(): void {
+    this.#cancel?.();
+    this.#end();
+  }
+
+  /** Undefined when there is no room for one more subject. */
+  #countOf(subject: string, reason: string): Count | undefined {
+    const key = `${reason} ${subject}`;
+    const known = this.#counts.get(key);
+    if (known !== undefined) return known;
+    if (this.#counts.size >= countedMax && subject !== others) return undefined;
+    const count = { subject, reason, reports: 0 };
+    this.#counts.set(key, count);
+    return count;
+  }
+
+  #end(): void {
+    this.#cancel = undefined;
+    const counts = [...this.#counts.values()];
+    this.#counts.clear();
+    for (const { subject, reason, reports } of counts) {
+      if (reports > reportsMax) this.#options.leftOut(subject, reason, reports - reportsMax);
+    }
+  }
+}

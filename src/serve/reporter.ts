@@ -1,0 +1,90 @@
+/** What log and users are told of Services and other objects: all of it, but not without end. */
+import type { SourceProblem } from '../source/source.ts';
+import type { ServicePortName } from '../state/types.ts';
+import type { Clock } from '../sync/clock.ts';
+import type { SyncEvent } from '../sync/events.ts';
+import type { ClusterEvents } from './cluster-events.ts';
+import type { Logger } from './log.ts';
+import { Moderator } from './moderator.ts';
+import type { ServiceHealthEvent } from './service-health.ts';
+import { serviceHealthReport } from './service-health-report.ts';
+import { syncLog } from './sync-log.ts';
+
+export interface ReporterOptions {
+  readonly log: Logger;
+  readonly events: ClusterEvents;
+  readonly clock: Pick<Clock, 'after'>;
+  /** So many reports were not told. */
+  readonly leftOut: (count: number) => void;
+}
+
+export class Reporter {
+  readonly #options: ReporterOptions;
+  readonly #moderator: Moderator;
+  readonly #logSync: (event: SyncEvent) => void;
+  readonly #tellServiceHealth: (event: ServiceHealthEvent) => void;
+
+  constructor(options: ReporterOptions) {
+    const { clock, events, log } = options;
+    this.#options = options;
+    this.#moderator = new Moderator({ clock, leftOut: (...what) => this.#leftOut(...what) });
+    this.#logSync = syncLog(log);
+    this.#tellServiceHealth = serviceHealthReport(log, events);
+  }
+
+  sync(event: SyncEvent): void {
+    const service = serviceOf(event);
+    if (service !== undefined && !this.#moderator.admits(service, event.kind)) return;
+    this.#options.events.observe(event);
+    this.#logSync(event);
+  }
+
+  problem(problem: SourceProblem): void {
+    const { subject, field, reason } = problem;
+    // Which of many list elements it is makes no other kind of problem.
+    const kind = `source ${field?.replaceAll(/\[\d+\]/g, '[]') ?? ''}`.trimEnd();
+    if (!this.#moderator.admits(subject, kind)) return;
+    this.#options.events.sourceProblem(problem);
+    const where = field === undefined ? {} : { field };
+    this.#options.log.warn({ subject, ...where, err: reason }, 'Source has trouble');
+  }
+
+  serviceHealth(event: ServiceHealthEvent): void {
+    const kind = `health-check port ${event.kind}`;
+    if (this.#moderator.admits(event.service, kind)) this.#tellServiceHealth(event);
+  }
+
+  /** Tells what was left out up to now. */
+  close(): void {
+    this.#moderator.close();
+  }
+
+  #leftOut(subject: string, reason: string, count: number): void {
+    const { events, leftOut, log } = this.#options;
+    log.warn({ subject, reason, count }, 'More of the same was left out');
+    events.leftOut(subject, reason, count);
+    leftOut(count);
+  }
+}
+
+/** The Service (`namespace/name`) that an event is about; undefined = it is about the node. */
+function serviceOf(event: SyncEvent): string | undefined {
+  switch (event.kind) {
+    case 'conflict':
+      return keyOf(event.conflict.loser);
+    case 'unresolvable':
+    case 'over-limit':
+      return event.service;
+    case 'set-aside':
+      return keyOf(event.aside.forwarding.servicePort);
+    case 'restored':
+    case 'address-refused':
+      return keyOf(event.servicePort);
+    default:
+      return undefined;
+  }
+}
+
+function keyOf({ namespace, name }: ServicePortName): string {
+  return `${namespace}/${name}`;
+}

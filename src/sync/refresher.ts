@@ -1,0 +1,94 @@
+/** Refreshes Services side by side: one that takes long is overtaken by those that do not. */
+import type { Clock, Pacer } from './clock.ts';
+
+/** What refreshes a Service in steps, and returns others to refresh after it. */
+type Steps = Generator<undefined, readonly string[]>;
+
+export interface RefresherOptions {
+  readonly clock: Clock;
+  /** `receivedMs` is `Clock.now` of the change. */
+  readonly refresh: (name: string, receivedMs: number) => Steps;
+  /** A Service goes on at the next turn when it has taken this long in one. */
+  readonly shareMs: number;
+}
+
+/** Most Services are done in fewer; asking the clock takes as long as a step. */
+const stepsUntimed = 16;
+
+interface Job {
+  readonly name: string;
+  readonly receivedMs: number;
+  readonly steps: Steps;
+}
+
+export class Refresher {
+  readonly #options: RefresherOptions;
+  /** When the change of each Service came that is not begun; in arrival order. */
+  readonly #waiting = new Map<string, number>();
+  /** Begun and not over, in the order of their turns. */
+  #long: Job[] = [];
+  /** Services that changed while they were refreshed. */
+  readonly #changed = new Map<string, number>();
+  #wasLong = false;
+
+  constructor(options: RefresherOptions) {
+    this.#options = options;
+  }
+
+  /** All that was added is refreshed. */
+  get idle(): boolean {
+    return this.#waiting.size === 0 && this.#long.length === 0;
+  }
+
+  /** All that was added is refreshed, but for what takes long. */
+  get caughtUp(): boolean {
+    return this.#waiting.size === 0;
+  }
+
+  add(name: string, receivedMs: number): void {
+    const isBegun = this.#long.some((job) => job.name === name);
+    const queue = isBegun ? this.#changed : this.#waiting;
+    if (!queue.has(name)) queue.set(name, receivedMs);
+  }
+
+  /** Until the pacer's slice is spent, or nothing is left that does not take long. */
+  work(pacer: Pacer): void {
+    do {
+      const job = this.#next();
+      if (job === undefined) return;
+      this.#advance(job);
+    } while (!pacer.spent && !this.caughtUp);
+  }
+
+  /** In turns, so that neither waits for long: one that has begun, one that has not. */
+  #next(): Job | undefined {
+    this.#wasLong = this.#long.length > 0 && (!this.#wasLong || this.caughtUp);
+    if (this.#wasLong) return this.#long.shift();
+    for (const [name, receivedMs] of this.#waiting) {
+      this.#waiting.delete(name);
+      return { name, receivedMs, steps: this.#options.refresh(name, receivedMs) };
+    }
+    return undefined;
+  }
+
+  #advance(job: Job): void {
+    const { clock, shareMs } = this.#options;
+    const untilMs = clock.now() + shareMs;
+    for (let steps = 1; ; steps += 1) {
+      const { done, value } = job.steps.next();
+      if (done) {
+        this.#over(job, value);
+        return;
+      }
+      if (steps % stepsUntimed === 0 && clock.now() >= untilMs) break;
+    }
+    this.#long.push(job);
+  }
+
+  #over({ name, receivedMs }: Job, others: readonly string[]): void {
+    const changedMs = this.#changed.get(name);
+    this.#changed.delete(name);
+    if (changedMs !== undefined) this.add(name, changedMs);
+    for (const other of others) this.add(other, receivedMs);
+  }
+}

@@ -1,0 +1,134 @@
+import { describe, expect, it } from 'vitest';
+import { ClusterEvents } from '../../../src/serve/cluster-events.ts';
+import { loggerTo } from '../../../src/serve/log.ts';
+import { Moderator } from '../../../src/serve/moderator.ts';
+import { Reporter } from '../../../src/serve/reporter.ts';
+import type { ClusterEvent } from '../../../src/source/kubernetes/event-series.ts';
+import { address } from '../state/build.ts';
+import { ToyClock } from '../sync/double.ts';
+
+function rig() {
+  const lines: Record<string, unknown>[] = [];
+  const told: ClusterEvent[] = [];
+  const clock = new ToyClock();
+  const counted = { leftOut: 0 };
+  const reporter = new Reporter({
+    log: loggerTo({ write: (line) => lines.push(JSON.parse(line)) }, 0),
+    events: new ClusterEvents({
+      sink: { record: (event) => told.push(event) },
+      nodeName: 'here',
+      uidOf: () => '',
+    }),
+    clock,
+    leftOut: (count) => {
+      counted.leftOut += count;
+    },
+  });
+  return { lines, told, clock, counted, reporter };
+}
+
+const frontend = {
+  kind: 'externalIP',
+  address: address('203.0.113.1'),
+  port: 80,
+  treatment: 'external',
+  pool: 'cluster',
+} as const;
+
+function conflict(name: string, port: string) {
+  const loser = { namespace: 'shop', name, port, protocol: 'TCP' } as const;
+  return { kind: 'conflict', conflict: { loser, frontend, holder: 'shop/other' } } as const;
+}
+
+describe('what is told of one Service', () => {
+  it('is limited for each reason, counted beyond, and told again in the next period', async () => {
+    const { lines, told, clock, counted, reporter } = rig();
+    for (let i = 0; i < 4000; i += 1) reporter.sync(conflict('web', `p${i}`));
+    reporter.sync({ kind: 'unresolvable', service: 'shop/web', error: new Error('no') });
+    reporter.sync(conflict('cart', 'http'));
+    expect(lines).toHaveLength(12);
+    expect(told).toHaveLength(12);
+    expect(lines[9]).toMatchObject({ service: 'shop/web', port: 'p9/TCP' });
+
+    await clock.pass(60_000);
+    expect(lines).toHaveLength(13);
+    expect(lines[12]).toMatchObject({
+      level: 'warn',
+      subject: 'shop/web',
+      reason: 'conflict',
+      count: 3990,
+      msg: 'More of the same was left out',
+    });
+    expect(told[12]).toMatchObject({
+      type: 'Warning',
+      reason: 'ReportsLeftOut',
+      regarding: { kind: 'Service', namespace: 'shop', name: 'web' },
+      note: 'node here: 3990 more of "conflict" were left out',
+    });
+    expect(counted.leftOut).toBe(3990);
+
+    reporter.sync(conflict('web', 'p0'));
+    expect(lines).toHaveLength(14);
+    await clock.pass(120_000);
+    expect(lines).toHaveLength(14);
+  });
+
+  it('is limited for each field, whichever element of a list is wrong', async () => {
+    const { lines, told, clock, reporter } = rig();
+    const subject = 'Service shop/web';
+    for (let i = 0; i < 100; i += 1) {
+      reporter.problem({ subject, field: `spec.ports[${i}].port`, reason: 'is missing' });
+    }
+    reporter.problem({ subject, field: 'spec.type', reason: 'is strange' });
+    expect(lines).toHaveLength(11);
+    await clock.pass(60_000);
+    expect(lines[11]).toMatchObject({
+      subject,
+      reason: 'source spec.ports[].port',
+      count: 90,
+    });
+    expect(told.at(-1)).toMatchObject({ reason: 'ReportsLeftOut', regarding: { name: 'web' } });
+  });
+
+  it('is limited for health-check node ports', () => {
+    const { lines, reporter } = rig();
+    const failed = { kind: 'failed', service: 'shop/web', port: 30100 } as const;
+    for (let i = 0; i < 50; i += 1) {
+      reporter.serviceHealth({ ...failed, error: new Error('taken'), retryMs: 0 });
+    }
+    expect(lines).toHaveLength(10);
+  });
+
+  it('leaves events alone that are about no Service', () => {
+    const { lines, reporter } = rig();
+    for (let i = 0; i < 50; i += 1) {
+      const drift = { missing: 1, wrong: 0, unwanted: 0 };
+      reporter.sync({ kind: 'drift', family: 'IPv4', purpose: 'audit', drift, writers: 'others' });
+    }
+    expect(lines).toHaveLength(50);
+  });
+
+  it('tells what was left out before the process ends', () => {
+    const { lines, reporter } = rig();
+    for (let i = 0; i < 12; i += 1) reporter.sync(conflict('web', `p${i}`));
+    reporter.close();
+    expect(lines.at(-1)).toMatchObject({ count: 2 });
+  });
+});
+
+describe('a moderator', () => {
+  it('remembers a bounded number of subjects: all others share what one gets', async () => {
+    const clock = new ToyClock();
+    const leftOut: [string, string, number][] = [];
+    const moderator = new Moderator({ clock, leftOut: (...what) => leftOut.push(what) });
+    let admitted = 0;
+    for (let i = 0; i < 50_000; i += 1) {
+      if (moderator.admits(`shop/web-${i}`, 'conflict')) admitted += 1;
+    }
+    expect(admitted).toBe(1010);
+    expect(moderator.size).toBe(1001);
+    await clock.pass(60_000);
+    expect(leftOut).toEqual([['others', 'conflict', 48_990]]);
+    expect(moderator.size).toBe(0);
+  });
+});

@@ -1,0 +1,100 @@
+import { describe, expect, it } from 'vitest';
+import { Pacer } from '../../../src/sync/clock.ts';
+import { Refresher } from '../../../src/sync/refresher.ts';
+import { ToyClock } from './double.ts';
+
+/** A millisecond for each step; what is refreshed is told when it is over. */
+class Rig {
+  readonly over: string[] = [];
+  readonly begun: string[] = [];
+  readonly clock = new SteppedClock();
+  readonly pacer = new Pacer(this.clock, 2);
+  readonly refresher: Refresher;
+  /** What a refreshed Service asks for, the first time. */
+  readonly asks = new Map<string, string[]>();
+
+  constructor(stepsOf: (name: string) => number) {
+    const { asks, begun, clock, over } = this;
+    this.refresher = new Refresher({
+      clock,
+      shareMs: 1,
+      *refresh(name) {
+        begun.push(name);
+        for (let i = 0; i < stepsOf(name); i += 1) {
+          clock.ms += 0.1;
+          yield;
+        }
+        over.push(name);
+        const asked = asks.get(name) ?? [];
+        asks.delete(name);
+        return asked;
+      },
+    });
+  }
+
+  async finish(): Promise<number> {
+    let turns = 0;
+    for (; !this.refresher.idle; turns += 1) {
+      this.refresher.work(this.pacer);
+      if (this.pacer.spent) await this.pacer.rest();
+    }
+    return turns;
+  }
+}
+
+class SteppedClock extends ToyClock {
+  ms = 0;
+
+  override now(): number {
+    return this.ms;
+  }
+}
+
+describe('refreshing', () => {
+  it('lets those that take little overtake those that take long', async () => {
+    const rig = new Rig((name) => (name.startsWith('large') ? 5000 : 3));
+    for (const name of ['large-1', 'a', 'large-2', 'b', 'c']) rig.refresher.add(name, 0);
+    await rig.finish();
+    expect(rig.over.slice(0, 3)).toEqual(['a', 'b', 'c']);
+    expect(rig.over.slice(3).sort()).toEqual(['large-1', 'large-2']);
+  });
+
+  it('lets one that takes long go on although others come without end', async () => {
+    const rig = new Rig((name) => (name === 'large' ? 200 : 20));
+    rig.refresher.add('large', 0);
+    for (let i = 0; !rig.over.includes('large'); i += 1) {
+      expect(i).toBeLessThan(1000);
+      rig.refresher.add(`small-${i}`, 0);
+      rig.refresher.work(rig.pacer);
+      await rig.pacer.rest();
+    }
+  });
+
+  it('holds the event loop for a slice at a time', async () => {
+    const rig = new Rig(() => 5000);
+    rig.refresher.add('large', 0);
+    const startMs = rig.clock.now();
+    const turns = await rig.finish();
+    // 1.6 ms are 16 steps, after which the clock is asked.
+    expect((rig.clock.now() - startMs) / turns).toBeLessThanOrEqual(1.7);
+  });
+
+  it('refreshes again, and not beside itself, what changes meanwhile', async () => {
+    const rig = new Rig(() => 100);
+    rig.refresher.add('large', 0);
+    rig.refresher.work(rig.pacer);
+    rig.refresher.add('large', 0);
+    rig.refresher.add('large', 0);
+    await rig.finish();
+    expect(rig.begun).toEqual(['large', 'large']);
+    expect(rig.over).toEqual(['large', 'large']);
+  });
+
+  it('refreshes whom a Service asks for, itself too', async () => {
+    const rig = new Rig(() => 1);
+    rig.asks.set('a', ['b', 'a']);
+    rig.refresher.add('a', 0);
+    await rig.finish();
+    expect(rig.over).toEqual(['a', 'b', 'a']);
+  });
+});
