@@ -4,6 +4,7 @@ import { apiChurn } from './api-churn.ts';
 import { apiStart } from './api-start.ts';
 import { boundary } from './boundary.ts';
 import { connect } from './connect.ts';
+import { hostile } from './hostile.ts';
 import { iptables } from './iptables.ts';
 import { ipvs } from './ipvs.ts';
 import { ipvsLoad } from './ipvs-load.ts';
@@ -23,6 +24,7 @@ const questions: Readonly<Record<string, () => Promise<string>>> = {
   'api-change': apiChange,
   'api-churn': apiChurn,
   tenant,
+  hostile,
 };
 
 const asked = process.argv.slice(2);

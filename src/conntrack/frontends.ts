@@ -1,17 +1,16 @@
 import type { EndpointKey } from '../state/endpoint-list.ts';
 import { type FrontendKey, isNodePortKey } from '../state/frontend-key.ts';
 import { type Forwarding, forwardingKey } from '../state/types.ts';
-import { eachSuspect, frontendKeys } from './policy.ts';
+import { eachSuspect, frontendKeys, noEndpoints } from './policy.ts';
 
 type Suspects = Map<FrontendKey, ReadonlySet<EndpointKey>>;
-
-/** Of all frontends that lost nothing: at the start there is one for each Service. */
-const nothing: ReadonlySet<EndpointKey> = new Set();
 
 /** The frontends of one family and protocol: who holds them, and whose entries to look at. */
 export class Frontends {
   readonly #held = new Map<FrontendKey, Forwarding>();
   #fresh: Suspects = new Map();
+  /** Of those frontends that lost endpoints in several changes: what a change says, many share. */
+  #gathered = new Map<FrontendKey, Set<EndpointKey>>();
   #due: Suspects = new Map();
 
   /** Frontends in force. */
@@ -37,9 +36,9 @@ export class Frontends {
   /** A change has come into force. */
   changed(previous: Forwarding | undefined, next: Forwarding | undefined): void {
     if (previous === next) return;
-    const after = frontendKeys(next);
+    const after = new Set(frontendKeys(next));
     for (const key of frontendKeys(previous)) {
-      if (after.includes(key)) continue;
+      if (after.has(key)) continue;
       // Another one may have taken it already.
       const holder = this.#held.get(key);
       if (holder !== undefined && isSamePort(holder, previous!)) this.#held.delete(key);
@@ -50,7 +49,7 @@ export class Frontends {
 
   /** Every node port may have entries from before it was reachable at some address. */
   suspectNodePorts(): void {
-    for (const key of this.#held.keys()) if (isNodePortKey(key)) this.#suspect(key, []);
+    for (const key of this.#held.keys()) if (isNodePortKey(key)) this.#suspect(key, noEndpoints);
   }
 
   /** What is fresh becomes due, unless something is due still. */
@@ -58,6 +57,7 @@ export class Frontends {
     if (this.#due.size > 0) return;
     this.#due = this.#fresh;
     this.#fresh = new Map();
+    this.#gathered = new Map();
   }
 
   /** What is due has been looked at. */
@@ -65,10 +65,17 @@ export class Frontends {
     this.#due = new Map();
   }
 
-  #suspect(key: FrontendKey, lost: readonly EndpointKey[]): void {
-    const known = this.#fresh.get(key);
-    if (lost.length > 0) this.#fresh.set(key, new Set([...(known ?? nothing), ...lost]));
-    else if (known === undefined) this.#fresh.set(key, nothing);
+  #suspect(key: FrontendKey, lost: ReadonlySet<EndpointKey>): void {
+    const known = this.#fresh.get(key) ?? noEndpoints;
+    if (known.size === 0) {
+      this.#fresh.set(key, lost);
+      return;
+    }
+    if (lost.size === 0 || lost === known) return;
+    const gathered = this.#gathered.get(key) ?? new Set(known);
+    for (const endpoint of lost) gathered.add(endpoint);
+    this.#gathered.set(key, gathered);
+    this.#fresh.set(key, gathered);
   }
 }
 

@@ -80,38 +80,44 @@ function listsOf({ serving, cluster, local }: Forwarding): readonly EndpointList
 export function eachSuspect(
   previous: Forwarding | undefined,
   next: Forwarding | undefined,
-  suspect: (key: FrontendKey, lost: readonly EndpointKey[]) => void,
+  suspect: (key: FrontendKey, lost: ReadonlySet<EndpointKey>) => void,
 ): void {
   if (previous === next) return;
-  const before = frontendKeys(previous);
-  const after = frontendKeys(next);
+  const before = new Set(frontendKeys(previous));
+  const after = new Set(frontendKeys(next));
   const { lost, gained } = compareEndpoints(previous, next);
   for (const key of after) {
     // A new frontend may have entries from before it existed. One that had no endpoint may have
     // entries to those that went while this process was not there to see it.
-    if (gained === 'first' || lost.length > 0 || !before.includes(key)) suspect(key, lost);
+    if (gained === 'first' || lost.size > 0 || !before.has(key)) suspect(key, lost);
   }
+  let all: ReadonlySet<EndpointKey> | undefined;
   for (const key of before) {
-    if (!after.includes(key)) suspect(key, [...rightEndpoints(previous!)]);
+    if (after.has(key)) continue;
+    all ??= rightEndpoints(previous!);
+    suspect(key, all);
   }
 }
 
-const noLoss = { lost: [], gained: 'more' } as const;
+/** No endpoint: of frontends that lost none. At the start there is one for each Service. */
+export const noEndpoints: ReadonlySet<EndpointKey> = new Set();
+
+const noLoss = { lost: noEndpoints, gained: 'more' } as const;
 
 function compareEndpoints(
   previous: Forwarding | undefined,
   next: Forwarding | undefined,
-): { lost: readonly EndpointKey[]; gained: 'first' | 'more' } {
+): { lost: ReadonlySet<EndpointKey>; gained: 'first' | 'more' } {
   if (previous === undefined) return noLoss;
   if (next !== undefined && sameLists(previous, next)) return noLoss;
-  const after = next === undefined ? new Set<EndpointKey>() : rightEndpoints(next);
-  const lost: EndpointKey[] = [];
+  const after = next === undefined ? noEndpoints : rightEndpoints(next);
+  const lost = new Set<EndpointKey>();
   let hadAny = false;
   for (const list of listsOf(previous)) {
     hadAny ||= list.length > 0;
     for (let i = 0; i < list.length; i += 1) {
       const key = list.key(i);
-      if (!after.has(key)) lost.push(key);
+      if (!after.has(key)) lost.add(key);
     }
   }
   return { lost, gained: !hadAny && after.size > 0 ? 'first' : 'more' };

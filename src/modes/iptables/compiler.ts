@@ -11,6 +11,9 @@ interface Template {
   readonly at: readonly number[];
 }
 
+/** There is one for each place in a pool: more than most pools have, then all are made anew. */
+const templatesMax = 8192;
+
 export class RuleCompiler {
   readonly #family: Family;
   /** By what a rule has besides its endpoint. */
@@ -32,6 +35,7 @@ export class RuleCompiler {
     let template = this.#templates.get(id);
     if (template === undefined) {
       template = makeTemplate(this.#family, rule);
+      if (this.#templates.size >= templatesMax) this.#templates.clear();
       this.#templates.set(id, template);
     }
     return filled(template, target);

@@ -4,6 +4,12 @@ import { learnChain, type Memory, type TreatmentClass, treatmentChains } from '.
 
 const treatmentNumbers = { internal: 0, external: 1, 'external-local': 2 } as const;
 
+/**
+ * So many are remembered, then all are made anew: pools of every length and affinity of every
+ * duration, one after the other, would fill the memory.
+ */
+const rememberedMax = 2000;
+
 /** More than any pool has endpoints; its square still leaves room in a number. */
 const poolsMax = 2 ** 20;
 
@@ -32,6 +38,7 @@ export class ChainClasses {
     let chains = this.#treatments.get(id);
     if (chains === undefined) {
       chains = treatmentChains(this.#config, wanted);
+      if (this.#treatments.size >= rememberedMax) this.#treatments.clear();
       this.#treatments.set(id, chains);
     }
     return chains;
@@ -42,6 +49,7 @@ export class ChainClasses {
     let chain = this.#learning[memory].get(timeoutSeconds);
     if (chain === undefined) {
       chain = learnChain(this.#config.family, timeoutSeconds, memory);
+      if (this.#learning[memory].size >= rememberedMax) this.#learning[memory].clear();
       this.#learning[memory].set(timeoutSeconds, chain);
     }
     return chain;

@@ -2,7 +2,6 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { AppOptions } from '../../../src/app.ts';
 import { hostFiles } from '../../../src/host/files.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import type { ModeName, ProxyMode } from '../../../src/modes/mode.ts';
@@ -11,21 +10,7 @@ import { resources } from '../../../src/source/source.ts';
 import { contentOf, machineRoot } from '../host/machine.ts';
 import { address, node, service } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';
-import { configOf, Running, started, web } from './running.ts';
-
-/** What an API server is told: `REASON about KIND NAME: NOTE`. */
-function listening(): { told: string[]; openEvents: NonNullable<AppOptions['openEvents']> } {
-  const told: string[] = [];
-  const send = async (_method: string, _path: string, object: unknown): Promise<void> => {
-    const { note, reason, regarding } = object as {
-      readonly note: string;
-      readonly reason: string;
-      readonly regarding: { readonly kind: string; readonly name: string; readonly uid?: string };
-    };
-    told.push(`${reason} about ${regarding.kind} ${regarding.name} (${regarding.uid}): ${note}`);
-  };
-  return { told, openEvents: async () => ({ send, close: async () => {} }) };
-}
+import { configOf, listening, Running, started, web } from './running.ts';
 
 /** The nftables mode under other names, able to run or not. */
 function modes(able: Partial<Record<ModeName, boolean>>): ReadonlyMap<ModeName, ProxyMode> {

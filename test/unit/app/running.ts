@@ -152,3 +152,17 @@ export const web: readonly Change[] = [
 export async function started(...flags: string[]): Promise<Running> {
   return new Running(await configOf(...flags)).start();
 }
+
+/** What an API server is told: `REASON about KIND NAME: NOTE`. */
+export function listening(): { told: string[]; openEvents: NonNullable<AppOptions['openEvents']> } {
+  const told: string[] = [];
+  const send = async (_method: string, _path: string, object: unknown): Promise<void> => {
+    const { note, reason, regarding } = object as {
+      readonly note: string;
+      readonly reason: string;
+      readonly regarding: { readonly kind: string; readonly name: string; readonly uid?: string };
+    };
+    told.push(`${reason} about ${regarding.kind} ${regarding.name} (${regarding.uid}): ${note}`);
+  };
+  return { told, openEvents: async () => ({ send, close: async () => {} }) };
+}

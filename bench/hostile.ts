@@ -1,0 +1,162 @@
+/**
+ * What does one Service cost that asks for as much as it can, and how long does another one wait
+ * for it? Without a kernel: what is read, resolved, claimed and handed over. Each object beside one
+ * of a quarter of its size.
+ */
+import { decodeChange, decodeContext } from '../src/source/decode.ts';
+import { type Excess, noLimits } from '../src/state/budget.ts';
+import { Claims } from '../src/state/claims.ts';
+import { resolve, resolveInSteps } from '../src/state/resolve.ts';
+import { finish } from '../src/state/steps.ts';
+import { ClusterState } from '../src/state/store.ts';
+import type { Forwarding, Service } from '../src/state/types.ts';
+import { Pacer, systemClock } from '../src/sync/clock.ts';
+import { Desired } from '../src/sync/desired.ts';
+import type { FamilySync } from '../src/sync/family.ts';
+import { Refresher } from '../src/sync/refresher.ts';
+import { number, table } from './lib/stats.ts';
+
+/** The defaults of the flags. */
+const limits = { frontends: 20_000, endpoints: 100_000, sourceRanges: 50_000 };
+const context = { zone: '', nodeAddresses: [], externalIPsEnabled: true };
+const factor = 4;
+const rounds = 5;
+const sliceMs = 2;
+
+export async function hostile(): Promise<string> {
+  const head = ['object', 'a quarter', 'whole', 'ratio'];
+  const growth = table(head, [
+    row('resolve 8,000 ports', 8000, (n) => resolving(ports(n), [])),
+    row('resolve 2 ports at 8,000 external IPs', 8000, (n) => resolving(ports(2), ips(n))),
+    row('decode 20,000 ports', 20_000, decoding),
+    row('1,000 Services claim the same 20 frontends', 1000, contending),
+  ]);
+  return `${growth}\n\n${bounded()}\n\n${await overtaken()}`;
+}
+
+function row(name: string, size: number, make: (size: number) => () => unknown): string[] {
+  const [quarterMs, wholeMs] = [fastestMs(make(size / factor)), fastestMs(make(size))];
+  const ms = (value: number): string => `${number(value)} ms`;
+  return [name, ms(quarterMs), ms(wholeMs), `${number(wholeMs / quarterMs)}×`];
+}
+
+function fastestMs(run: () => unknown): number {
+  let fastest = Number.POSITIVE_INFINITY;
+  for (let i = 0; i < rounds; i += 1) {
+    const startMs = performance.now();
+    run();
+    fastest = Math.min(fastest, performance.now() - startMs);
+  }
+  return fastest;
+}
+
+/** 2,000 ports at 1,500 external IPs: 80 KB of JSON. */
+function bounded(): string {
+  const service = made('shop', 'large', ports(2000), ips(1500));
+  let excess: readonly Excess[] = [];
+  let forwardings: readonly Forwarding[] = [];
+  const ms = fastestMs(() => {
+    ({ excess, forwardings } = finish(resolveInSteps(service, [], { ...context, limits })));
+  });
+  const served = forwardings.reduce((sum, { frontends }) => sum + frontends.length, 0);
+  const asked = excess[0]?.asked ?? 0;
+  return `2,000 ports at 1,500 external IPs: ${number(asked)} frontends, ${number(served)} served, ${number(ms)} ms`;
+}
+
+/** One Service of 20,000 ports is renumbered again and again while another one changes. */
+async function overtaken(): Promise<string> {
+  const state = new ClusterState();
+  let told = (): void => {};
+  const family: Pick<FamilySync, 'family' | 'want'> = {
+    family: 'IPv4',
+    want: (key) => {
+      if (key.startsWith('shop/small')) told();
+    },
+  };
+  const desired = new Desired({
+    state,
+    families: [family as FamilySync],
+    context: () => ({ ...context, limits: noLimits }),
+    clock: systemClock,
+    observer: () => {},
+  });
+  const refresher = new Refresher({
+    clock: systemClock,
+    shareMs: sliceMs / 2,
+    refresh: (name, receivedMs) => desired.refresh(name, receivedMs),
+  });
+  const pacer = new Pacer(systemClock, sliceMs);
+  const change = (service: Service): void => {
+    state.apply({ kind: 'service', service });
+    refresher.add(service.key, 0);
+  };
+  const waitedMs: number[] = [];
+  let longestMs = 0;
+  for (let round = 0; round < 10; round += 1) {
+    change(made('shop', 'large', ports(20_000, 1000 + 100 * round), []));
+    for (let turn = 0; !refresher.idle; turn += 1) {
+      if (turn % 20 === 10) {
+        const startMs = performance.now();
+        told = () => waitedMs.push(performance.now() - startMs);
+        change(made('shop', 'small', ports(1, 80 + waitedMs.length), []));
+      }
+      const startMs = performance.now();
+      refresher.work(pacer);
+      longestMs = Math.max(longestMs, performance.now() - startMs);
+      if (pacer.spent) await pacer.rest();
+    }
+  }
+  waitedMs.sort((a, b) => a - b);
+  const at = (share: number): string =>
+    number(waitedMs[Math.floor(share * (waitedMs.length - 1))]!);
+  return (
+    `Beside 20,000 ports that are renumbered: ${waitedMs.length} changes of a small Service waited ` +
+    `${at(0.5)} ms (median), ${at(1)} ms (longest); longest turn ${number(longestMs)} ms`
+  );
+}
+
+function resolving(of: Service['ports'], externalIPs: string[]): () => unknown {
+  const service = made('shop', 'large', of, externalIPs);
+  return () => resolve(service, [], context);
+}
+
+function decoding(count: number): () => unknown {
+  const text = JSON.stringify(raw('shop', 'large', ports(count), []));
+  return () => decodeChange('services', JSON.parse(text), decodeContext('here'));
+}
+
+function contending(count: number): () => unknown {
+  const services = Array.from({ length: count }, (_, i) => {
+    return made('shop', `s${i}`, ports(20), ['203.0.113.1']);
+  });
+  const resolved = services.map((service) => resolve(service, [], context));
+  return () => {
+    const claims = new Claims();
+    services.forEach((service, i) => {
+      finish(finish(claims.claim(service, resolved[i]!)).concede());
+    });
+    for (const { key } of services) finish(claims.release(key));
+  };
+}
+
+function ports(count: number, first = 1000): Service['ports'] {
+  return Array.from({ length: count }, (_, i) => {
+    return { name: `p${i}`, protocol: 'TCP', port: first + i, nodePort: 0 } as const;
+  });
+}
+
+/** 203.0.x.y, each another. */
+function ips(count: number): string[] {
+  return Array.from({ length: count }, (_, i) => `203.0.${i >> 8}.${i & 0xff}`);
+}
+
+function raw(namespace: string, name: string, of: Service['ports'], externalIPs: string[]) {
+  const metadata = { namespace, name, uid: name };
+  return { metadata, spec: { clusterIP: '10.96.0.1', ports: of, externalIPs } };
+}
+
+function made(...args: Parameters<typeof raw>): Service {
+  const { change } = decodeChange('services', raw(...args), decodeContext('here'));
+  if (change?.kind !== 'service') throw new Error('the Service was refused');
+  return change.service;
+}
