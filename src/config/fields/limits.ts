@@ -6,7 +6,7 @@ import type { FieldTable } from './spec.ts';
  */
 export const serviceLimitDefaults = {
   frontends: 20_000,
-  endpoints: 100_000,
+  endpoints: 250_000,
   sourceRanges: 50_000,
 } as const;
 
