@@ -7,7 +7,6 @@ import { ipvsSettings } from './host/ipvs.ts';
 import { addressTexts, nodeIPs } from './host/node-ips.ts';
 import { setOomScore } from './host/oom-score.ts';
 import { setSysctls } from './host/sysctls.ts';
-import { type NamedCounter, readCounters } from './kernel/acct.ts';
 import type { Conntrack } from './kernel/conntrack.ts';
 import type { Kernel } from './kernel/kernel.ts';
 import { builtModes, type ModeRegistry, selectMode } from './modes/index.ts';
@@ -19,6 +18,7 @@ import { ProxyHealth } from './serve/health.ts';
 import { ipvsMetrics } from './serve/ipvs-metrics.ts';
 import { type Logger, setVerbosity } from './serve/log.ts';
 import { Metrics } from './serve/metrics.ts';
+import { countersOf } from './serve/nfacct-metrics.ts';
 import { Reporter } from './serve/reporter.ts';
 import { runServers } from './serve/servers.ts';
 import { ServiceHealth } from './serve/service-health.ts';
@@ -86,7 +86,7 @@ export class App {
       condition,
       overLimit: () => this.#overLimit,
       families: () => this.#succession?.engine?.families ?? [],
-      counters: () => this.#readCounters(),
+      counters: countersOf(options.kernel, options.log),
     });
     ipvsMetrics(this.#metrics.registry, () => {
       return this.mode === 'ipvs' && this.#config.ipvs.counters ? options.kernel : undefined;
@@ -127,15 +127,6 @@ export class App {
 
   get #overLimit(): number {
     return this.#succession?.engine?.overLimit ?? 0;
-  }
-
-  /** Where they can't be read there are none: metrics of everything else are worth having. */
-  async #readCounters(): Promise<readonly NamedCounter[]> {
-    const { kernel, log } = this.#options;
-    return readCounters(kernel).catch((error: Error) => {
-      log.warn({ err: error.message }, 'Named counters could not be read');
-      return [];
-    });
   }
 
   get metrics(): Metrics {

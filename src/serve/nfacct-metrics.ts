@@ -1,9 +1,20 @@
 /** What rules of mode iptables count in named counters of the kernel: read when Prometheus asks. */
 import { Counter } from 'prom-client';
-import type { NamedCounter } from '../kernel/acct.ts';
+import { type NamedCounter, readCounters } from '../kernel/acct.ts';
+import type { Kernel } from '../kernel/kernel.ts';
+import type { Logger } from './log.ts';
 
 /** Counters that are there; none where they can't be read. */
 export type ReadCounters = () => Promise<readonly Pick<NamedCounter, 'name' | 'packets'>[]>;
+
+/** Where they can't be read there are none: metrics of everything else are worth having. */
+export function countersOf(kernel: Kernel, log: Logger): ReadCounters {
+  return () =>
+    readCounters(kernel).catch((error: Error) => {
+      log.warn({ err: error.message }, 'Named counters could not be read');
+      return [];
+    });
+}
 
 /** A metric of the packets that the kernel's counter `counter` has seen; no series without it. */
 export function nfacctMetric(
