@@ -12,6 +12,13 @@ export function boundAddresses(forwarding: Forwarding, environment: Environment)
   return addressesOf(forwarding).filter((address) => !isHostAddress(environment, address));
 }
 
+/** The rank of a Service's frontend at this address, which may be one that accepts node ports. */
+export function rankAt({ nodePortAddresses }: Environment, { bytes }: Address) {
+  if (nodePortAddresses === 'all') return undefined;
+  const isNodePorts = nodePortAddresses.some((own) => sameBytes(own.bytes, bytes));
+  return isNodePorts ? ('address' as const) : undefined;
+}
+
 /** Addresses of Services that are this machine's own: these are not bound, nor unbound ever. */
 export function refusedAddresses(forwarding: Forwarding, environment: Environment): Address[] {
   return addressesOf(forwarding).filter((address) => isHostAddress(environment, address));

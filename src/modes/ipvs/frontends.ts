@@ -4,9 +4,10 @@ import type { Address } from '../../state/address.ts';
 import { EndpointList } from '../../state/endpoint-list.ts';
 import type { Interval } from '../../state/interval.ts';
 import type { Forwarding, Frontend, Protocol } from '../../state/types.ts';
+import type { ModeFrontend } from '../changes.ts';
 import { allowedClients, binary, destinationKey, hairpinKeys } from '../elements.ts';
 import type { Environment } from '../mode.ts';
-import { boundAddresses } from '../own-addresses.ts';
+import { boundAddresses, rankAt } from '../own-addresses.ts';
 import type { SetName } from './layout.ts';
 
 /** Sets whose elements are a frontend's key, and that only its own state decides about. */
@@ -16,7 +17,7 @@ export type FrontendSet = Extract<
 >;
 
 /** One address, protocol and port: a virtual service, its real servers, its elements. */
-export interface IPVSFrontend {
+export interface IPVSFrontend extends ModeFrontend {
   /** Identifies the virtual service; usable as a Map key. */
   readonly id: string;
   /** Its key in sets: `address . protocol . port`, each part padded to 4 bytes. */
@@ -46,7 +47,7 @@ export function ipvsFrontends(forwarding: Forwarding, environment: Environment):
   for (const frontend of forwarding.frontends) {
     const addresses = frontend.address ? [frontend.address] : nodePortAddresses(environment);
     for (const address of addresses) {
-      const made = frontendAt(forwarding, frontend, address);
+      const made = frontendAt(forwarding, frontend, address, environment);
       // An address and port of a Service comes before a node port.
       if (!found.has(made.id)) found.set(made.id, made);
     }
@@ -59,7 +60,12 @@ function nodePortAddresses({ nodePortAddresses: addresses }: Environment): reado
   return addresses;
 }
 
-function frontendAt(forwarding: Forwarding, frontend: Frontend, address: Address): IPVSFrontend {
+function frontendAt(
+  forwarding: Forwarding,
+  frontend: Frontend,
+  address: Address,
+  environment: Environment,
+): IPVSFrontend {
   const { protocol } = forwarding.servicePort;
   const key = destinationKey(address, IPPROTO[protocol], frontend.port);
   return {
@@ -71,6 +77,7 @@ function frontendAt(forwarding: Forwarding, frontend: Frontend, address: Address
     timeoutSeconds: forwarding.affinityTimeoutSeconds,
     ...treatmentOf(forwarding, frontend),
     clients: allowedClients(forwarding, frontend),
+    rank: frontend.address ? rankAt(environment, address) : 'node port',
   };
 }
 

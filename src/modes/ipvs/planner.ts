@@ -209,13 +209,16 @@ export class IPVSPlanner implements Planner {
   async reset(inForce: Iterable<Forwarding>, pause: Pause): Promise<void> {
     this.#draining.rollback();
     this.#environmentBefore = undefined;
-    this.#changes.clear();
+    this.#changes.reset();
     this.#startBatch();
     this.#shared.clear();
     this.#forwardings.clear();
     for (const forwarding of inForce) {
       const owner = forwardingKey(forwarding.servicePort);
       this.#forwardings.set(owner, forwarding);
+      for (const frontend of ipvsFrontends(forwarding, this.#environment)) {
+        this.#changes.resume(owner, frontend);
+      }
       for (const value of sharedElements(forwarding, this.#environment)) {
         this.#shared.claim(sharedId(value), { owner, value });
       }
@@ -246,6 +249,7 @@ export class IPVSPlanner implements Planner {
     const observed = own(found);
     for (const frontend of ipvsFrontends(wanted, this.#environment)) {
       if (this.#changes.has(frontend.id) || observed.touched.has(frontend.id)) continue;
+      if (!this.#changes.holds(owner, frontend)) continue;
       observed.repaired.add(frontend.id);
       if (this.#foreign.has(frontend.id)) continue;
       repairFrontend(this.#wanted(), observed, { owner, frontend, drift });

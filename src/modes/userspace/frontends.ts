@@ -5,6 +5,7 @@ import { EndpointList } from '../../state/endpoint-list.ts';
 import { sameBytes } from '../../state/equal.ts';
 import type { Interval } from '../../state/interval.ts';
 import type { Forwarding, Frontend, Protocol } from '../../state/types.ts';
+import type { ModeFrontend } from '../changes.ts';
 import { allowedClients, binary, destinationKey } from '../elements.ts';
 import {
   defaultUserspaceSettings,
@@ -12,6 +13,7 @@ import {
   type LocalDetector,
   type ModeConfig,
 } from '../mode.ts';
+import { rankAt } from '../own-addresses.ts';
 
 /** Who a client is, as far as its address tells. */
 export type ClientKind = 'node' | 'pod' | 'outside';
@@ -23,7 +25,7 @@ export interface Vicinity {
 }
 
 /** One address, protocol and port: a socket that listens, and where its clients go. */
-export interface ServedFrontend {
+export interface ServedFrontend extends ModeFrontend {
   /** Identifies address, protocol and port; usable as a Map key. */
   readonly id: string;
   readonly address: Address;
@@ -106,6 +108,7 @@ function frontendAt(
     affinityTimeoutSeconds: forwarding.affinityTimeoutSeconds,
     clients: allowedClients(forwarding, frontend),
     udpIdleTimeoutMs,
+    rank: frontend.address ? rankAt(environment, address) : 'node port',
   };
 }
 

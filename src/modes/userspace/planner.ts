@@ -161,14 +161,16 @@ export class UserspacePlanner implements Planner {
 
   async reset(inForce: Iterable<Forwarding>, pause: Pause): Promise<void> {
     this.#startBatch();
+    this.#changes.reset();
     this.#served.clear();
     this.#addresses.clear();
     this.#forwardings.clear();
     for (const forwarding of inForce) {
       const owner = forwardingKey(forwarding.servicePort);
       this.#forwardings.set(owner, forwarding);
-      for (const { id } of servedFrontends(forwarding, this.#setting)) {
-        this.#served.resume(id, undefined);
+      for (const frontend of servedFrontends(forwarding, this.#setting)) {
+        this.#changes.resume(owner, frontend);
+        this.#served.resume(frontend.id, undefined);
       }
       for (const { bytes } of boundAddresses(forwarding, this.#setting.environment)) {
         this.#addresses.resume(binary(bytes), { owner, value: bytes });
@@ -206,7 +208,7 @@ export class UserspacePlanner implements Planner {
     let wrong = 0;
     const owner = forwardingKey(wanted.servicePort);
     for (const frontend of servedFrontends(wanted, this.#setting)) {
-      if (this.#changes.has(frontend.id)) continue;
+      if (this.#changes.has(frontend.id) || !this.#changes.holds(owner, frontend)) continue;
       const held = this.#sockets.get(frontend.id);
       if (held !== undefined && sameFrontend(held, frontend)) continue;
       this.#batch.serve(owner, frontend);

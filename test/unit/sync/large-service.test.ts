@@ -1,5 +1,5 @@
 /** One Service of thousands of ports, beside others. */
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import type { Service } from '../../../src/state/types.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
@@ -7,6 +7,8 @@ import { ready, slice, slicePort } from '../state/build.ts';
 import { quiet } from './double.ts';
 import { type NFTablesWorld, nftablesWorld } from './nftables-world.ts';
 import { webService } from './world.ts';
+
+vi.setConfig({ testTimeout: 60_000 });
 
 /** Port `pN` is number `first + N`, all on one ClusterIP. */
 function manyPorts(name: string, count: number, first: number): Service {

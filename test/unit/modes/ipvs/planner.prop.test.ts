@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import type { Environment, ModeConfig } from '../../../../src/modes/mode.ts';
 import { address } from '../../state/build.ts';
 import {
@@ -13,6 +13,8 @@ import {
   forwardingsOf,
 } from '../nftables/cluster.ts';
 import { freshState, Rig } from './rig.ts';
+
+vi.setConfig({ testTimeout: 60_000 });
 
 type Happening = Edit | { readonly kind: 'take' | 'drain' | 'crash' | 'audit' | 'break' };
 
