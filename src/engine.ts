@@ -141,6 +141,7 @@ export class Engine {
       localDetector: detector,
       localhostNodePorts: hasLocalhostNodePorts(config, family),
       dropInvalid: host === undefined || !isConntrackLiberal(host),
+      ownTables: config.ownTables,
       ipvs: ipvsSettings(config.ipvs),
       userspace: config.userspace,
     };

@@ -1,10 +1,6 @@
 #include "binding/channel.h"
 
-#include <fcntl.h>
-#include <sched.h>
-#include <signal.h>
-
-#include "base/file_descriptor.h"
+#include "binding/thread.h"
 
 namespace fairlead::binding {
 
@@ -16,24 +12,11 @@ Channel::Channel(std::string network_namespace, Families families, Done done, En
 
 Channel::~Channel() { Abandon(); }
 
-// pthread_create and not std::thread: that one throws when there can be no further thread.
 std::expected<void, SystemError> Channel::Start() {
-  sigset_t every;
-  sigset_t before;
-  sigfillset(&every);
-  // Signals are for the threads of Node; this one inherits a mask that blocks them.
-  pthread_sigmask(SIG_SETMASK, &every, &before);
-  const int error = pthread_create(
-      &thread_, nullptr,
-      [](void* self) -> void* {
-        static_cast<Channel*>(self)->Loop();
-        return nullptr;
-      },
-      this);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (error != 0) return std::unexpected(SystemError{error, "pthread_create"});
-  started_ = true;
-  return {};
+  const auto started =
+      StartThread(thread_, [](void* self) { static_cast<Channel*>(self)->Loop(); }, this);
+  started_ = started.has_value();
+  return started;
 }
 
 void Channel::Submit(std::unique_ptr<Job> job) {
@@ -71,22 +54,14 @@ std::unique_ptr<Job> Channel::Take() {
 
 void Channel::Loop() {
   pthread_setname_np(pthread_self(), "fairlead-socket");
-  const auto entered = EnterNamespace();
+  const auto entered = EnterNamespace(namespace_);
   while (std::unique_ptr<Job> job = Take()) {
     job->result = entered ? protocol::RunInOrder(families_, job->input)
                           : Result(std::unexpected(entered.error()));
     done_(std::move(job));
   }
+  families_.clear();
   ended_();
-}
-
-std::expected<void, SystemError> Channel::EnterNamespace() const {
-  if (namespace_.empty()) return {};
-  const FileDescriptor fd(::open(namespace_.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.valid()) return std::unexpected(SystemError::Last("open " + namespace_));
-  // Moves the calling thread only (setns(2)).
-  if (::setns(fd.get(), CLONE_NEWNET) == 0) return {};
-  return std::unexpected(SystemError::Last("setns " + namespace_));
 }
 
 }  // namespace fairlead::binding

@@ -59,10 +59,10 @@ class Channel {
  private:
   void Loop();
   std::unique_ptr<Job> Take();
-  std::expected<void, SystemError> EnterNamespace() const;
 
   const std::string namespace_;
-  const Families families_;
+  /** The thread's own, which closes their sockets when it ends: what they own is free then. */
+  Families families_;
   const Done done_;
   const Ended ended_;
   pthread_t thread_{};

@@ -41,10 +41,10 @@ constexpr std::array<OpEncoder, sizeof...(Ops)> EncodersFor() {
 }
 
 constexpr auto kEncoders =
-    EncodersFor<op::TableAdd, op::TableDelete, op::ChainAdd, op::BaseChainAdd, op::ChainDelete,
-                op::ChainFlush, op::RuleAdd, op::RuleInsert, op::RuleReplace, op::RuleDelete,
-                op::SetAdd, op::SetDelete, op::SetFlush, op::ElementsAdd, op::ElementsDelete,
-                op::XtRuleAdd, op::XtRuleInsert, op::XtRuleReplace>();
+    EncodersFor<op::TableAdd, op::TableOwn, op::TableDelete, op::ChainAdd, op::BaseChainAdd,
+                op::ChainDelete, op::ChainFlush, op::RuleAdd, op::RuleInsert, op::RuleReplace,
+                op::RuleDelete, op::SetAdd, op::SetDelete, op::SetFlush, op::ElementsAdd,
+                op::ElementsDelete, op::XtRuleAdd, op::XtRuleInsert, op::XtRuleReplace>();
 
 const OpEncoder* FindEncoder(std::uint32_t code) noexcept {
   const auto* found = std::find_if(kEncoders.begin(), kEncoders.end(),
@@ -166,6 +166,7 @@ std::expected<ByteBuffer, SystemError> CollectAnswers(wire::Socket& socket,
     committed.bytes = static_cast<std::uint32_t>(batch.bytes().size());
     committed.encode_us = watch.encode_us();
     committed.kernel_us = watch.kernel_us();
+    committed.port = socket.port();
     committed.Write(out);
     echoes.Write(out);
   }

@@ -10,17 +10,36 @@ namespace fairlead::nft {
 
 // NFT_MSG_NEWTABLE
 //   NFTA_TABLE_NAME      string
-//   NFTA_TABLE_FLAGS     be32   (dumps)
+//   NFTA_TABLE_FLAGS     be32   tables that are owned; without it nf_tables_updtable changes none
 //   NFTA_TABLE_HANDLE    be64   (dumps)
 //   NFTA_TABLE_USERDATA  comment
+//   NFTA_TABLE_OWNER     be32   (dumps)
 
-EncodeResult Encode(const protocol::op::TableAdd& op, BatchWriter& batch) {
-  wire::MessageWriter& out = batch.Begin(NFT_MSG_NEWTABLE, NLM_F_CREATE, op.family);
-  out.PutString(NFTA_TABLE_NAME, op.table);
-  const auto put = PutComment(out, NFTA_TABLE_USERDATA, kCommentOfTableChainOrRule, op.comment);
+namespace {
+
+// Of Linux 6.9 (linux/netfilter/nf_tables.h): headers may be older than the kernel.
+constexpr std::uint32_t kOwner = 1 << 1;
+constexpr std::uint32_t kPersist = 1 << 2;
+
+EncodeResult EncodeNewTable(BatchWriter& batch, std::uint8_t family, std::string_view name,
+                            std::string_view comment, std::uint32_t flags) {
+  wire::MessageWriter& out = batch.Begin(NFT_MSG_NEWTABLE, NLM_F_CREATE, family);
+  out.PutString(NFTA_TABLE_NAME, name);
+  if (flags != 0) out.PutU32Be(NFTA_TABLE_FLAGS, flags);
+  const auto put = PutComment(out, NFTA_TABLE_USERDATA, kCommentOfTableChainOrRule, comment);
   if (!put) return std::unexpected(put.error());
   batch.End();
   return {};
+}
+
+}  // namespace
+
+EncodeResult Encode(const protocol::op::TableAdd& op, BatchWriter& batch) {
+  return EncodeNewTable(batch, op.family, op.table, op.comment, 0);
+}
+
+EncodeResult Encode(const protocol::op::TableOwn& op, BatchWriter& batch) {
+  return EncodeNewTable(batch, op.family, op.table, op.comment, kOwner | kPersist);
 }
 
 EncodeResult Encode(const protocol::op::TableDelete& op, BatchWriter& batch) {
@@ -38,6 +57,7 @@ DecodeResult DecodeTable(std::uint8_t family, std::span<const std::uint8_t> attr
   reply.table = table.String(NFTA_TABLE_NAME);
   reply.handle = table.U64Be(NFTA_TABLE_HANDLE);
   reply.flags = table.U32Be(NFTA_TABLE_FLAGS);
+  reply.owner = table.U32Be(NFTA_TABLE_OWNER);
   reply.comment = ReadComment(table.Bytes(NFTA_TABLE_USERDATA), kCommentOfTableChainOrRule);
   reply.Write(out);
   return {};

@@ -7,6 +7,7 @@
 namespace fairlead::nft {
 
 EncodeResult Encode(const protocol::op::TableAdd& op, BatchWriter& batch);
+EncodeResult Encode(const protocol::op::TableOwn& op, BatchWriter& batch);
 EncodeResult Encode(const protocol::op::TableDelete& op, BatchWriter& batch);
 
 /** NFT_MSG_NEWTABLE, from its attributes on, as a reply record. */

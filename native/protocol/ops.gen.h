@@ -687,6 +687,34 @@ struct XtRuleReplace {
   }
 };
 
+struct TableOwn {
+  static constexpr std::uint32_t kCode = 20;
+  static constexpr const char* kName = "tableOwn";
+
+  std::uint8_t family = 0;
+  std::string_view table;
+  std::string_view comment;
+
+  static std::expected<TableOwn, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    TableOwn record;
+    record.family = fields.U8("family");
+    record.table = fields.String("table");
+    record.comment = fields.String("comment");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.String(table);
+    out.String(comment);
+    out.End();
+  }
+};
+
 struct VirtualServiceAdd {
   static constexpr std::uint32_t kCode = 32;
   static constexpr const char* kName = "virtualServiceAdd";
@@ -1686,6 +1714,7 @@ struct Committed {
   std::uint32_t bytes = 0;
   std::uint32_t encode_us = 0;
   std::uint32_t kernel_us = 0;
+  std::uint32_t port = 0;
 
   static std::expected<Committed, DecodeError> Read(
       std::span<const std::uint8_t> payload) noexcept {
@@ -1695,6 +1724,7 @@ struct Committed {
     record.bytes = fields.U32("bytes");
     record.encode_us = fields.U32("encodeUs");
     record.kernel_us = fields.U32("kernelUs");
+    record.port = fields.U32("port");
     if (!fields.Finish()) return std::unexpected(fields.error());
     return record;
   }
@@ -1705,6 +1735,7 @@ struct Committed {
     out.U32(bytes);
     out.U32(encode_us);
     out.U32(kernel_us);
+    out.U32(port);
     out.End();
   }
 };
@@ -1801,6 +1832,7 @@ struct Table {
   std::string_view table;
   std::uint64_t handle = 0;
   std::uint32_t flags = 0;
+  std::uint32_t owner = 0;
   std::string_view comment;
 
   static std::expected<Table, DecodeError> Read(
@@ -1811,6 +1843,7 @@ struct Table {
     record.table = fields.String("table");
     record.handle = fields.U64("handle");
     record.flags = fields.U32("flags");
+    record.owner = fields.U32("owner");
     record.comment = fields.String("comment");
     if (!fields.Finish()) return std::unexpected(fields.error());
     return record;
@@ -1822,6 +1855,7 @@ struct Table {
     out.String(table);
     out.U64(handle);
     out.U32(flags);
+    out.U32(owner);
     out.String(comment);
     out.End();
   }

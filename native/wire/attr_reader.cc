@@ -30,6 +30,7 @@ std::optional<Message> MessageReader::Next() noexcept {
   const Message message{LoadHost<std::uint16_t>(rest_.data() + 4),
                         LoadHost<std::uint16_t>(rest_.data() + 6),
                         LoadHost<std::uint32_t>(rest_.data() + 8),
+                        LoadHost<std::uint32_t>(rest_.data() + 12),
                         rest_.subspan(NLMSG_HDRLEN, length - NLMSG_HDRLEN)};
   Skip(rest_, length);
   return message;

@@ -14,6 +14,8 @@ struct Message {
   std::uint16_t type = 0;
   std::uint16_t flags = 0;
   std::uint32_t sequence = 0;
+  /** Netlink port of the socket that it answers, or whose request it tells others about. */
+  std::uint32_t port = 0;
   /** Everything after nlmsghdr. */
   std::span<const std::uint8_t> payload;
 };

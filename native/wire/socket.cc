@@ -20,11 +20,20 @@ std::expected<Socket, SystemError> Socket::Open(const SocketOptions& options) {
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     return std::unexpected(SystemError::Last("bind AF_NETLINK"));
   }
-  return Socket(std::move(fd), options);
+  if (options.group != 0 && ::setsockopt(fd.get(), SOL_NETLINK, NETLINK_ADD_MEMBERSHIP,
+                                         &options.group, sizeof(options.group)) != 0) {
+    return std::unexpected(SystemError::Last("setsockopt NETLINK_ADD_MEMBERSHIP"));
+  }
+  socklen_t length = sizeof(address);
+  if (::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+    return std::unexpected(SystemError::Last("getsockname AF_NETLINK"));
+  }
+  return Socket(std::move(fd), address.nl_pid, options);
 }
 
-Socket::Socket(FileDescriptor fd, const SocketOptions& options)
+Socket::Socket(FileDescriptor fd, std::uint32_t port, const SocketOptions& options)
     : fd_(std::move(fd)),
+      port_(port),
       family_header_bytes_(options.family_header_bytes),
       trace_(TraceWanted()),
       sequence_(1),

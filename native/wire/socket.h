@@ -15,6 +15,8 @@ namespace fairlead::wire {
 struct SocketOptions {
   /** NETLINK_*, e.g. NETLINK_NETFILTER. */
   int protocol = 0;
+  /** A group whose messages are wanted, e.g. NFNLGRP_NFTABLES; 0 = none. */
+  int group = 0;
   /** Wanted size of the receive buffer; 0 = the system's default. */
   int receive_buffer_bytes = 0;
   /** Length of the header between nlmsghdr and the attributes; only traces need it. */
@@ -29,6 +31,12 @@ struct SocketOptions {
 class Socket {
  public:
   static std::expected<Socket, SystemError> Open(const SocketOptions& options);
+
+  /** The address that the kernel gave the socket; no other socket of its protocol has it. */
+  std::uint32_t port() const noexcept { return port_; }
+
+  /** For poll(2). */
+  int fd() const noexcept { return fd_.get(); }
 
   /** Sequence number for the next message to be sent; they wrap. */
   std::uint32_t next_sequence() const noexcept { return sequence_; }
@@ -55,7 +63,7 @@ class Socket {
   std::expected<Received, SystemError> Receive(int timeout_ms);
 
  private:
-  Socket(FileDescriptor fd, const SocketOptions& options);
+  Socket(FileDescriptor fd, std::uint32_t port, const SocketOptions& options);
 
   void GrowSendBuffer(std::size_t bytes) noexcept;
   void SetFlag(int option) noexcept;
@@ -65,6 +73,7 @@ class Socket {
   static constexpr std::size_t kDatagramBytesMax = 256 * 1024;
 
   FileDescriptor fd_;
+  std::uint32_t port_;
   std::size_t family_header_bytes_;
   bool trace_;
   std::uint32_t sequence_;

@@ -30,6 +30,7 @@ const effects: Readonly<Record<Exclude<keyof Config, 'modes'>, Effect>> = {
   profiling: 'restart',
   showHiddenMetricsForVersion: 'restart',
   mode: 'live',
+  ownTables: 'restart',
   iptables: 'mode',
   ipvs: 'mode',
   userspace: 'live',

@@ -128,6 +128,8 @@ export interface Config {
   readonly mode: RequestedMode;
   /** Per mode, so that falling back from one mode to another needs no second resolution. */
   readonly modes: Readonly<Record<ModeName, ModeSettings>>;
+  /** Our own tables are to be ours alone, where the kernel can do that. */
+  readonly ownTables: boolean;
   readonly iptables: { readonly localhostNodePorts: boolean };
   readonly ipvs: IpvsConfig;
   readonly userspace: UserspaceConfig;

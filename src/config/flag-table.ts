@@ -176,6 +176,16 @@ const modeFlags = {
       'Longest time between two full syncs, in every mode but ipvs. ' +
       '0: one hour, or the least time between two syncs where that is longer.',
   },
+  'own-tables': {
+    type: 'bool',
+    group: 'mode',
+    default: 'true',
+    withConfig: 'kept',
+    own: true,
+    meaning:
+      'Let nobody else change or flush the tables of modes nftables and ipvs while this process ' +
+      'runs (Linux 6.9 and newer). Otherwise, changes are repaired.',
+  },
 } as const satisfies FlagTable;
 
 const ipvsFlags = {

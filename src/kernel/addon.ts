@@ -45,6 +45,21 @@ export interface Listener {
   readonly uid: number;
 }
 
+export interface WatchOptions {
+  /** As in `SocketOptions`. */
+  readonly netns?: string;
+  /** NFPROTO_* and name of each table that matters. */
+  readonly tables: readonly { readonly family: number; readonly table: string }[];
+}
+
+/** A thread of its own that waits for changes of nf_tables. It does not keep the process alive. */
+export interface Watch {
+  /** From now on changes from this netlink port are not told. */
+  ignore(port: number): void;
+  /** What was found before may still be told. */
+  close(): void;
+}
+
 export interface Addon {
   /**
    * `name` is without the byte 0 that begins it. Undefined when nobody listens in this network
@@ -54,6 +69,11 @@ export interface Addon {
   readonly findListener: (name: string) => Listener | undefined;
   readonly LineWriter: new (fd: number) => LineWriter;
   readonly Socket: new (options?: SocketOptions) => Socket;
+  /** `changed` is told who committed the last change: name and PID of a thread, or '' and 0. */
+  readonly Watch: new (
+    options: WatchOptions,
+    changed: (program: string, pid: number) => void,
+  ) => Watch;
 }
 
 /** Beside the package.json above this module, which stands deeper in src than in dist. */

@@ -7,12 +7,21 @@ export class KernelError extends Error {
   readonly subject: string;
   /** Symbolic errno, e.g. `EPERM`. */
   readonly code: string;
+  /** As in `KernelFailure`. */
+  readonly isHeld: boolean;
 
-  constructor(detail: { operation: string; subject: string; code: string; words: string }) {
+  constructor(detail: {
+    operation: string;
+    subject: string;
+    code: string;
+    words: string;
+    isHeld?: boolean;
+  }) {
     super(`${detail.operation} ${detail.subject}: ${detail.words} (${detail.code})`);
     this.operation = detail.operation;
     this.subject = detail.subject;
     this.code = detail.code;
+    this.isHeld = detail.isHeld ?? false;
   }
 }
 

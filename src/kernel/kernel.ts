@@ -18,6 +18,14 @@ export interface KernelFailure {
    * kernel holds something else than we believe.
    */
   readonly isOfSocket?: boolean;
+  /** Another process holds what is to be changed: it will be ours soon after that has ended. */
+  readonly isHeld?: boolean;
+}
+
+/** A table of nf_tables: its family, NFPROTO_*, and its name. */
+export interface TableName {
+  readonly family: number;
+  readonly table: string;
 }
 
 /** The outcome of a buffer of ops: applied whole, or failed with at least one reason. */
@@ -37,6 +45,14 @@ export type ApplyResult =
        */
       readonly partly: boolean;
     };
+
+/** Who committed a transaction, in the kernel's words. */
+export interface Committer {
+  /** Name of the thread, which is that of the program unless that has named it. */
+  readonly program: string;
+  /** In the initial PID namespace. */
+  readonly pid: number;
+}
 
 export interface DumpResult {
   readonly records: readonly Reply[];
@@ -64,5 +80,17 @@ export interface Kernel {
   dump(request: Request): Promise<DumpResult>;
   /** The generation of the ruleset of this network namespace: +1 for each commit by anyone. */
   generation(): Promise<number>;
+  /**
+   * Whether our transactions come from this netlink port, that of a table's owner. What we owned is
+   * nobody's once the socket behind it is closed, as after an error that left it unusable.
+   */
+  isOwn(port: number): boolean;
+  /**
+   * Calls `changed` some milliseconds after others have changed one of these tables or what is in
+   * it, or may have: the generation tells for certain. Changes that follow each other fast are told
+   * as one; what came before the first call may be missing, which therefore comes in any case.
+   * Returns how to end it. Where the kernel tells nobody, `changed` is never called.
+   */
+  watch(tables: readonly TableName[], changed: (by?: Committer) => void): () => void;
   close(): void;
 }

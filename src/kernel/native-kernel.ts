@@ -1,12 +1,19 @@
 /** The kernel behind the addon. */
 import { setImmediate } from 'node:timers/promises';
 import { acctRequests } from './acct-ops.ts';
-import { loadAddon, type Socket, type SocketOptions } from './addon.ts';
+import { type Addon, loadAddon, type Socket, type SocketOptions, type Watch } from './addon.ts';
 import { errnoName } from './errno.ts';
 import { KernelError } from './errors.ts';
 import { ipsetRequests } from './ipset-ops.ts';
 import { ipvsRequests } from './ipvs-ops.ts';
-import type { ApplyResult, DumpResult, Kernel, KernelFailure } from './kernel.ts';
+import type {
+  ApplyResult,
+  Committer,
+  DumpResult,
+  Kernel,
+  KernelFailure,
+  TableName,
+} from './kernel.ts';
 import { legacyRequests } from './legacy-ops.ts';
 import {
   kernelReplies,
@@ -25,6 +32,7 @@ export type KernelOptions = SocketOptions;
 /** A dump of so many records, some milliseconds of reading, lets the event loop have its turn. */
 const recordsPerTurn = 2048;
 
+type Changed = (program: string, pid: number) => void;
 type Dumped = Extract<Reply, { kind: 'dumped' }>;
 type Failed = Extract<Reply, { kind: 'failed' }>;
 
@@ -34,9 +42,7 @@ type Failed = Extract<Reply, { kind: 'failed' }>;
  * operation reject. Throws when the addon is not built.
  */
 export function openKernel(options: KernelOptions = {}): Kernel {
-  const { Socket } = loadAddon();
-  const place = options.netns ?? 'this namespace';
-  return new NativeKernel(new Socket(options), new Socket(options), place);
+  return new NativeKernel(loadAddon(), options);
 }
 
 class NativeKernel implements Kernel {
@@ -44,11 +50,18 @@ class NativeKernel implements Kernel {
   readonly #writes: Socket;
   readonly #reads: Socket;
   readonly #place: string;
+  readonly #watch: (tables: readonly TableName[], changed: Changed) => Watch;
+  readonly #watches = new Set<Watch>();
+  /** Netlink port that the last transaction came from; 0 = none yet. */
+  #port = 0;
 
-  constructor(writes: Socket, reads: Socket, place: string) {
-    this.#writes = writes;
-    this.#reads = reads;
-    this.#place = place;
+  constructor(addon: Addon, options: KernelOptions) {
+    const { netns } = options;
+    this.#writes = new addon.Socket(options);
+    this.#reads = new addon.Socket(options);
+    this.#place = netns ?? 'this namespace';
+    const place = netns === undefined ? {} : { netns };
+    this.#watch = (tables, changed) => new addon.Watch({ ...place, tables }, changed);
   }
 
   async apply(ops: Uint8Array): Promise<ApplyResult> {
@@ -59,8 +72,10 @@ class NativeKernel implements Kernel {
     const handles = new Map<number, number>();
     for (const reply of readRecords(replies, answer)) {
       if (reply.kind === 'failed') failures.push(toFailure(reply));
-      else if (reply.kind === 'committed') partly = true;
-      else if (reply.kind === 'attempted') partly ||= reply.taken > 0;
+      else if (reply.kind === 'committed') {
+        partly = true;
+        this.#sentFrom(reply.port);
+      } else if (reply.kind === 'attempted') partly ||= reply.taken > 0;
       else if (reply.kind === 'ruleHandle') handles.set(reply.op, reply.handle);
     }
     if (failures.length > 0) return { kind: 'failed', failures, partly };
@@ -94,9 +109,34 @@ class NativeKernel implements Kernel {
     throw protocolError('nft.generationGet', this.#place, 'the answer has no generation');
   }
 
+  isOwn(port: number): boolean {
+    return port !== 0 && port === this.#port;
+  }
+
+  watch(tables: readonly TableName[], changed: (by?: Committer) => void): () => void {
+    const watch = this.#watch(tables, (program, pid) => {
+      if (!this.#watches.has(watch)) return;
+      changed(program === '' ? undefined : { program, pid });
+    });
+    this.#watches.add(watch);
+    watch.ignore(this.#port);
+    return () => {
+      this.#watches.delete(watch);
+      watch.close();
+    };
+  }
+
   close(): void {
     this.#writes.close();
     this.#reads.close();
+    for (const watch of this.#watches) watch.close();
+    this.#watches.clear();
+  }
+
+  #sentFrom(port: number): void {
+    if (port === this.#port) return;
+    this.#port = port;
+    for (const watch of this.#watches) watch.ignore(port);
   }
 }
 

@@ -120,6 +120,13 @@ export const nftOps = {
   xtRuleInsert: { code: 18, fields: { ...inChain, position: 'u64', ...xtRule } },
   /** The new rule has a handle of its own. */
   xtRuleReplace: { code: 19, fields: { ...inChain, handle: 'u64', ...xtRule } },
+  /**
+   * A table that only the socket which adds it may change, until that is closed; the table stays
+   * (NFT_TABLE_F_OWNER, NFT_TABLE_F_PERSIST; Linux 6.9, before that EOPNOTSUPP). A table that was
+   * left behind so gets this socket as its owner: no base chain may come or go in the same
+   * transaction (EINVAL). EPERM when another socket owns it, EOPNOTSUPP when nobody ever did.
+   */
+  tableOwn: { code: 20, fields: { ...inTable, comment: 'string' } },
 } as const satisfies Schema;
 
 /**
@@ -162,11 +169,11 @@ export const requests = {
 export const replies = {
   /**
    * The transaction was committed. `bytes` of netlink messages took `encodeUs` microseconds to
-   * write, and the kernel `kernelUs` to take.
+   * write, and the kernel `kernelUs` to take. They came from the netlink port `port`.
    */
   committed: {
     code: 128,
-    fields: { messages: 'u32', bytes: 'u32', encodeUs: 'u32', kernelUs: 'u32' },
+    fields: { messages: 'u32', bytes: 'u32', encodeUs: 'u32', kernelUs: 'u32', port: 'u32' },
   },
   /**
    * One error of a rejected transaction, or of an op by itself. `op` is the index of the op in the
@@ -187,7 +194,11 @@ export const replies = {
     fields: { interrupted: 'u8', overrun: 'u8', errno: 'u32', message: 'string' },
   },
   generation: { code: 131, fields: { generation: 'u32' } },
-  table: { code: 132, fields: { ...inTable, handle: 'u64', flags: 'u32', comment: 'string' } },
+  /** `owner` is the netlink port of the socket that alone may change the table; 0 = none. */
+  table: {
+    code: 132,
+    fields: { ...inTable, handle: 'u64', flags: 'u32', owner: 'u32', comment: 'string' },
+  },
   /** `hook` is 0xffffffff for a chain that is no base chain. `use` counts references. */
   chain: {
     code: 133,

@@ -4,7 +4,7 @@
  * through sockets of its own, if it serves with these. What it writes costs what changed, never
  * what the cluster holds.
  */
-import type { ApplyResult, Kernel, KernelFailure } from '../kernel/kernel.ts';
+import type { ApplyResult, Kernel, KernelFailure, TableName } from '../kernel/kernel.ts';
 import type { MissingFeature } from '../kernel/nft/probe.ts';
 import type { Address, CIDR, Family } from '../state/address.ts';
 import type { Forwarding, ServicePortName } from '../state/types.ts';
@@ -34,6 +34,8 @@ export interface ModeConfig {
   readonly localhostNodePorts: boolean;
   /** Forwarded packets that connection tracking can't place are dropped, where a mode does (7.4). */
   readonly dropInvalid: boolean;
+  /** Tables of our own are to be ours alone, where the kernel can do that; default: no. */
+  readonly ownTables?: boolean;
   /** Only for ipvs mode. */
   readonly ipvs?: IPVSSettings;
   /** Only for userspace mode. */
@@ -204,10 +206,13 @@ export interface Planner {
   takeRuleCounts?(): readonly RuleCount[];
 
   /**
-   * Makes what rules need and no transaction can hold. Call it before `observe` where a repair of
-   * everything follows (`reset`): what is wanted may be another afterwards.
+   * Makes what rules need and no transaction can hold, and what needs a transaction of nf_tables of
+   * its own, by `transact`. Call it before `observe` where a repair of everything follows (`reset`):
+   * what is wanted may be another afterwards.
    */
-  prepare?(kernel: Kernel): Promise<void>;
+  prepare?(kernel: Kernel, transact: (ops: Uint8Array) => Promise<ApplyResult>): Promise<void>;
+  /** Tables of nf_tables that we write and others can change, too, as far as is known. */
+  readonly exposed?: readonly TableName[];
   /**
    * Reads what the kernel holds of ours. Read-only. No batch may be under way meanwhile, unless the
    * mode's observations allow it (`besideBatches`); none at its start in any case.

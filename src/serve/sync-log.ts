@@ -1,5 +1,6 @@
 /** What the log says about syncs. Every line about a Service names it. */
 import type { KernelFailure } from '../kernel/kernel.ts';
+import type { Family } from '../state/address.ts';
 import { formatExcess } from '../state/budget.ts';
 import { formatConflict } from '../state/claims.ts';
 import type { ServicePortName } from '../state/types.ts';
@@ -8,7 +9,15 @@ import type { Logger } from './log.ts';
 import { refusalText } from './refusal-text.ts';
 
 export function syncLog(log: Logger): Observer {
+  /** Families that wait for another process. */
+  const waiting = new Set<Family>();
   return (event: SyncEvent) => {
+    if (event.kind === 'failed' && event.failures.some(({ isHeld }) => isHeld)) {
+      logHeld(log, event, waiting.has(event.family) ? 'debug' : 'warn');
+      waiting.add(event.family);
+      return;
+    }
+    if (event.kind === 'done' && event.ok) waiting.delete(event.family);
     if ('family' in event) logFamily(log, event);
     else logService(log, event);
   };
@@ -70,6 +79,12 @@ function logFamily(log: Logger, event: FamilyEvent): void {
       logDrift(log, event);
       return;
     }
+    case 'exposed': {
+      const tables = event.tables.map(({ table }) => table);
+      if (tables.length === 0) log.info({ family }, 'Nobody else can change our table');
+      else log.info({ family, tables }, 'Others can change these tables, and are watched');
+      return;
+    }
     case 'miscounted': {
       const { miscounts } = event;
       log.warn({ family, miscounts }, 'Kernel counts other numbers of elements, is compared');
@@ -87,14 +102,22 @@ function logFamily(log: Logger, event: FamilyEvent): void {
 }
 
 function logDrift(log: Logger, event: FamilyEvent & { kind: 'drift' }): void {
-  const { family, purpose, drift, writers } = event;
+  const { by, family, purpose, drift, writers } = event;
   if (purpose === 'start') log.info({ family, ...drift }, 'Kernel differed at the start');
   else if (writers === 'others') {
-    log.warn({ family, purpose, ...drift }, 'Kernel was changed by others, is repaired');
+    log.warn({ family, purpose, ...drift, ...by }, 'Kernel was changed by others, is repaired');
   } else if (writers === 'only us') {
     const message = 'Kernel is not as it was written, though nobody else wrote, is repaired';
     log.error({ family, purpose, ...drift }, message);
   } else log.warn({ family, purpose, ...drift }, 'Kernel is not as it was written, is repaired');
+}
+
+function logHeld(
+  log: Logger,
+  { family, failures, retryMs }: FamilyEvent & { kind: 'failed' },
+  level: 'warn' | 'debug',
+): void {
+  log[level]({ family, err: words(failures[0]!), retryMs }, 'Waiting for another process to end');
 }
 
 function logFailure(log: Logger, event: FamilyEvent & { kind: 'failed' }): void {

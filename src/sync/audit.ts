@@ -3,13 +3,14 @@
  * ruleset tells cheaply whether anyone but us committed; only then is everything read and compared.
  */
 import { isKernelError } from '../kernel/errors.ts';
-import type { Kernel } from '../kernel/kernel.ts';
+import type { Committer, Kernel } from '../kernel/kernel.ts';
 import type { Drift, Observation, Planner } from '../modes/mode.ts';
 import { type Applier, type Failure, unknownFailure } from './batch.ts';
 import { type Clock, Pacer } from './clock.ts';
 import { addDrift, isDrift, type Observer } from './events.ts';
 import { PatientReader } from './patient-reader.ts';
 import type { Moment, Ruleset, Writers } from './ruleset.ts';
+import { Watch } from './watch.ts';
 
 export interface AuditSettings {
   /** Time between two looks at the generation. */
@@ -32,6 +33,8 @@ export interface AuditOptions extends AuditSettings {
   readonly clock: Clock;
   readonly ruleset: Ruleset;
   readonly observer: Observer;
+  /** Is called when something has become due of which `nextMs` did not know. */
+  readonly ring: () => void;
 }
 
 type State =
@@ -47,6 +50,7 @@ type State =
       readonly found: Observation;
       readonly keys: Iterator<string>;
       readonly writers: Writers;
+      readonly by: Committer | undefined;
       drift: Drift;
     };
 
@@ -64,6 +68,7 @@ export class Audit {
   readonly #options: AuditOptions;
   #state: State = { kind: 'resting' };
   #base: Moment = { generation: undefined, commits: 0 };
+  readonly #watch: Watch;
   #checkAtMs: number;
   #fullAtMs: number;
   /** Something was done since the last comparison that deserves one where the kernel counts not. */
@@ -72,12 +77,15 @@ export class Audit {
   #needed = false;
   #notBeforeMs = 0;
   #startedMs = 0;
+  /** Who has changed something since the last observation began. */
+  #by: Committer | undefined;
   #stale = 0;
   /** How long the last observation took. */
   #observeMs = 0;
 
   constructor(options: AuditOptions) {
     this.#options = options;
+    this.#watch = new Watch(options, (by) => this.#disturbed(by));
     this.#checkAtMs = options.clock.now() + options.checkMs;
     this.#fullAtMs = options.clock.now() + options.fullMs;
   }
@@ -86,6 +94,7 @@ export class Audit {
   verified(base: Moment): void {
     const now = this.#options.clock.now();
     this.#base = base;
+    this.#watch.update();
     this.#needed = false;
     this.#suspected = false;
     this.#checkAtMs = now + this.#options.checkMs;
@@ -108,6 +117,18 @@ export class Audit {
     this.#notBeforeMs = Math.max(this.#notBeforeMs, this.#options.clock.now() + delayMs);
   }
 
+  /** Nothing is due any more. */
+  end(): void {
+    this.#watch.end();
+  }
+
+  /** Others have changed something, or may have: the generation tells, as soon as it is asked. */
+  #disturbed(by: Committer | undefined): void {
+    this.#by = by;
+    if (!this.#needed) this.#checkAtMs = this.#options.clock.now();
+    this.#options.ring();
+  }
+
   /** Gives up what is under way, because the planner was reset; it is done again later. */
   cancel(): void {
     if (this.#state.kind !== 'resting') this.#needed = true;
@@ -123,14 +144,13 @@ export class Audit {
   }
 
   /**
-   * Does what is due, for at most a slice of main-thread time, while no batch is in flight. `ring`
-   * is called when an observation that goes on in the background is over. What a comparison has
-   * found is told when it is over.
+   * Does what is due, for at most a slice of main-thread time, while no batch is in flight. What a
+   * comparison has found is told when it is over.
    */
-  async step(ring: () => void): Promise<Failure | undefined> {
+  async step(): Promise<Failure | undefined> {
     switch (this.#state.kind) {
       case 'resting':
-        return this.#begin(ring);
+        return this.#begin();
       case 'observing':
         return this.#observed(this.#state.result, this.#state.reader.commits);
       case 'comparing':
@@ -138,7 +158,7 @@ export class Audit {
     }
   }
 
-  async #begin(ring: () => void): Promise<Failure | undefined> {
+  async #begin(): Promise<Failure | undefined> {
     const { clock, checkMs, reader, ruleset } = this.#options;
     const now = clock.now();
     if (now >= this.#checkAtMs) {
@@ -152,7 +172,7 @@ export class Audit {
     if (this.#stale >= staleMax && this.#observeMs <= holdMaxMs) {
       return this.#observed(await this.#observeAlone(), this.#options.ruleset.completed);
     }
-    this.#observeBeside(ring);
+    this.#observeBeside();
     return undefined;
   }
 
@@ -167,8 +187,8 @@ export class Audit {
   }
 
   /** Syncs go on meanwhile. If what they write spoils the observation, it is made again. */
-  #observeBeside(ring: () => void): void {
-    const { applier, clock, planner, ruleset, sliceMs } = this.#options;
+  #observeBeside(): void {
+    const { applier, clock, planner, ring, ruleset, sliceMs } = this.#options;
     const reader = new PatientReader(this.#options.reader, ruleset);
     const { batches } = applier;
     const state: State = { kind: 'observing', reader, batches, result: undefined };
@@ -206,7 +226,8 @@ export class Audit {
     this.verified({ generation: result.generation, commits });
     const keys = [...applier.applied.keys()].values();
     const drift = await planner.repairFixed(result, new Pacer(clock, sliceMs).pause);
-    this.#state = { kind: 'comparing', found: result, keys, writers, drift };
+    this.#state = { kind: 'comparing', found: result, keys, writers, by: this.#by, drift };
+    this.#by = undefined;
     return undefined;
   }
 
@@ -226,16 +247,18 @@ export class Audit {
       return undefined;
     }
     this.#state = { kind: 'resting' };
+    // A table that was made anew may be ours alone.
+    this.#watch.update();
     const durationMs = clock.now() - this.#startedMs;
     this.#notBeforeMs = clock.now() + this.#restMs(durationMs);
     this.#tell(state, durationMs);
     return undefined;
   }
 
-  #tell({ drift, writers }: State & { kind: 'comparing' }, durationMs: number): void {
+  #tell({ drift, writers, by }: State & { kind: 'comparing' }, durationMs: number): void {
     const { observer, planner } = this.#options;
     const { family } = planner;
-    if (isDrift(drift)) observer({ kind: 'drift', family, purpose: 'audit', drift, writers });
+    if (isDrift(drift)) observer({ kind: 'drift', family, purpose: 'audit', drift, writers, by });
     observer({ kind: 'audited', family, durationMs });
   }
 

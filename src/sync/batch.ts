@@ -320,8 +320,9 @@ function asFailed(error: Error & { code?: string }): ApplyResult {
 }
 
 /** An exception as a failure that names no op. */
-export function asKernelFailure(error: Error & { code?: string }): KernelFailure {
+export function asKernelFailure(error: Error & { code?: string; isHeld?: boolean }): KernelFailure {
   return {
+    ...(error.isHeld === true ? { isHeld: true } : {}),
     op: undefined,
     entry: undefined,
     code: error.code ?? error.name,

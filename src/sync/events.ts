@@ -1,5 +1,5 @@
 /** What the sync loop tells the world: values that logs, metrics and health are made from. */
-import type { KernelFailure } from '../kernel/kernel.ts';
+import type { Committer, KernelFailure, TableName } from '../kernel/kernel.ts';
 import type { Drift, Miscount, RefusedAddress, RuleCount } from '../modes/mode.ts';
 import type { Family } from '../state/address.ts';
 import type { Excess } from '../state/budget.ts';
@@ -83,11 +83,18 @@ export type FamilyEvent = { readonly family: Family } & (
       readonly drift: Drift;
       /** Who else has written since all was as wanted: then it was not our own mistake. */
       readonly writers: Writers;
+      /** Who committed last among those that the kernel told us of; undefined = not known. */
+      readonly by?: Committer | undefined;
     }
   | {
       /** The kernel counts other numbers of elements than there should be: an audit follows. */
       readonly kind: 'miscounted';
       readonly miscounts: readonly Miscount[];
+    }
+  | {
+      /** From now on others can change these tables of ours, and no other table of ours. */
+      readonly kind: 'exposed';
+      readonly tables: readonly TableName[];
     }
   | ({
       /** A Service asks for an address of this machine: it is not taken from it. */

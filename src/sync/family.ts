@@ -96,7 +96,7 @@ export class FamilySync {
     const shared = { ...options, sliceMs: settings.sliceMs, applier };
     this.#applier = applier;
     this.#changes = new Changes(shared);
-    this.#audit = new Audit({ ...shared, ...settings.audit });
+    this.#audit = new Audit({ ...shared, ...settings.audit, ring: () => this.#bell.ring() });
     this.#chores = new Chores(shared);
     this.#snapshots = new Snapshots(shared);
     this.#repairOptions = shared;
@@ -170,6 +170,7 @@ export class FamilySync {
     await this.#runAhead();
     if (this.#recoverAtMs !== undefined || this.#hasWork) this.#request();
     while (!this.#stopping) await this.#step();
+    this.#audit.end();
   }
 
   /** Until all is listed, and what was written ahead of that is in force. */
@@ -361,7 +362,7 @@ export class FamilySync {
     const contained = isKnown && isAside;
     // Others need not wait until the kernel has been read for the sake of what is set aside.
     if (contained && disbelieved) this.#audit.request(0);
-    const retryMs = contained ? undefined : this.#recoveryBackoff.failed();
+    const retryMs = contained ? undefined : this.#recoveryBackoff.failed(failures);
     if (retryMs !== undefined) this.#recoverAtMs = clock.now() + retryMs;
     else await this.#planner.reset(this.applied.values(), new Pacer(clock, settings.sliceMs).pause);
     observer({ kind: 'failed', family: this.family, purpose, failures, retryMs });
@@ -382,7 +383,7 @@ export class FamilySync {
   }
 
   async #auditStep(): Promise<void> {
-    const failure = await this.#audit.step(() => this.#bell.ring()).catch(unknownFailure);
+    const failure = await this.#audit.step().catch(unknownFailure);
     if (failure !== undefined) await this.#failed(failure, 'audit');
   }
 

@@ -41,6 +41,14 @@ export class PatientReader implements Kernel {
     });
   }
 
+  isOwn(port: number): boolean {
+    return this.#kernel.isOwn(port);
+  }
+
+  watch(...args: Parameters<Kernel['watch']>): () => void {
+    return this.#kernel.watch(...args);
+  }
+
   close(): void {
     this.#kernel.close();
   }

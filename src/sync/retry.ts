@@ -18,6 +18,9 @@ export function backoffMs(limits: BackoffLimits, failures: number, random: numbe
   return Math.min(limits.maxMs, exact * (0.8 + 0.4 * random));
 }
 
+/** How often it is looked whether what another process holds has become free: that costs little. */
+const heldMs = 250;
+
 /**
  * Counts failures of one activity. Success does not clear the count at once: work that fails and
  * succeeds in turns must slow down too. A quiet time of twice the longest delay clears it.
@@ -34,7 +37,8 @@ export class Backoff {
   }
 
   /** Records a failure; returns how long to wait before trying again. */
-  failed(): number {
+  failed(failures: readonly KernelFailure[] = []): number {
+    if (failures.some(({ isHeld }) => isHeld)) return heldMs;
     const now = this.#clock.now();
     if (now - this.#lastMs > 2 * this.#limits.maxMs) this.#failures = 0;
     this.#failures += 1;

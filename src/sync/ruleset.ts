@@ -15,8 +15,8 @@ export type Writers = 'others' | 'only us' | 'unknown';
  * commits of everyone, and a dump is only consistent while nobody commits.
  */
 export class Ruleset {
-  /** What is under way, and how many transactions each of it has. */
-  readonly #commits = new Map<Promise<unknown>, number>();
+  /** What is under way. */
+  readonly #commits = new Set<Promise<unknown>>();
   #completed = 0;
   #readers = 0;
   #readable: Promise<void> | undefined;
@@ -27,25 +27,17 @@ export class Ruleset {
     return this.#completed;
   }
 
-  /** Our commits that may be in force. */
-  get started(): number {
-    let started = this.#completed;
-    for (const transactions of this.#commits.values()) started += transactions;
-    return started;
-  }
-
   /**
-   * Whether the generation has moved since by more than our own commits explain. Where there is
-   * none, nothing tells what others did.
+   * Whether the generation has moved since by anything but our own commits. Where there is none,
+   * nothing tells what others did. It is asked while we commit nothing: a commit of ours that may
+   * or may not be in force yet would hide one of others.
    */
-  async movedByOthers({ generation, commits }: Moment, reader: Kernel): Promise<boolean> {
-    if (generation === undefined) return false;
-    const fewest = this.completed - commits;
-    const now = await reader.generation().catch(() => undefined);
-    const most = this.started - commits;
-    if (now === undefined) return true;
-    const moved = (now - generation) >>> 0;
-    return moved < fewest || moved > most;
+  movedByOthers({ generation, commits }: Moment, reader: Kernel): Promise<boolean> {
+    if (generation === undefined) return Promise.resolve(false);
+    return this.readAlone(async () => {
+      const now = await reader.generation().catch(() => undefined);
+      return now === undefined || (now - generation) >>> 0 !== this.completed - commits;
+    });
   }
 
   /** Who has written since. */
@@ -65,7 +57,7 @@ export class Ruleset {
   ): Promise<T> {
     while (this.#readable !== undefined) await this.#readable;
     const running = run();
-    this.#commits.set(running, transactions);
+    this.#commits.add(running);
     try {
       const result = await running;
       if (succeeded(result)) this.#completed += transactions;
@@ -81,7 +73,7 @@ export class Ruleset {
     this.#readable ??= new Promise((resolve) => {
       this.#release = resolve;
     });
-    await Promise.allSettled(this.#commits.keys());
+    await Promise.allSettled(this.#commits);
     try {
       return await read();
     } finally {

@@ -1,4 +1,4 @@
-import type { Kernel } from '../kernel/kernel.ts';
+import type { ApplyResult, Kernel } from '../kernel/kernel.ts';
 import type { Observation, Planner } from '../modes/mode.ts';
 import { type Clock, Pacer } from './clock.ts';
 import type { Moment, Ruleset } from './ruleset.ts';
@@ -50,7 +50,13 @@ export class Snapshots {
 
   async #read(): Promise<Snapshot> {
     const { clock, kernel, planner, reader, ruleset, sliceMs } = this.#options;
-    await planner.prepare?.(kernel);
+    const transact = (ops: Uint8Array): Promise<ApplyResult> =>
+      ruleset.commit(
+        1,
+        () => kernel.apply(ops),
+        ({ kind }) => kind === 'applied',
+      );
+    await planner.prepare?.(kernel, transact);
     return ruleset.readAlone(async () => {
       const found = await planner.observe(reader, new Pacer(clock, sliceMs).pause);
       const { generation } = found;

@@ -8,7 +8,15 @@
 import { KernelError } from '../../src/kernel/errors.ts';
 import { ipsetRequests } from '../../src/kernel/ipset-ops.ts';
 import { ipvsRequests } from '../../src/kernel/ipvs-ops.ts';
-import type { ApplyResult, DumpResult, Kernel, KernelFailure } from '../../src/kernel/kernel.ts';
+import type {
+  ApplyResult,
+  Committer,
+  DumpResult,
+  Kernel,
+  KernelFailure,
+  TableName,
+} from '../../src/kernel/kernel.ts';
+import { NFT_TABLE } from '../../src/kernel/nft/constants.ts';
 import {
   type KernelOp,
   kernelOps,
@@ -60,7 +68,15 @@ interface Commit {
   readonly made: ReadonlyMap<number, number>;
 }
 
+/** Netlink port of every other program. */
+const foreignPort = 0xffff;
+
 const noHandles: ReadonlyMap<number, number> = new Map();
+
+interface Watch {
+  readonly ids: readonly string[];
+  readonly changed: (by?: Committer) => void;
+}
 
 type SetOp = Extract<NftOp, { kind: 'elementsAdd' | 'elementsDelete' }>;
 
@@ -89,7 +105,11 @@ export class FakeKernel implements Kernel {
   #faults: { readonly fault: Fault; left: number }[] = [];
   #interrupted = 0;
   #unknownOutcomes = 0;
+  #port = 1;
+  readonly #watches = new Set<Watch>();
 
+  /** The kernel knows tables that have an owner and outlive it: Linux 6.9. */
+  hasOwnership = true;
   /** Ops (of elements ops: entries) applied so far, without those of `foreign`. */
   writes = 0;
   /** Transactions that were committed so far, without those of `foreign`. */
@@ -135,7 +155,29 @@ export class FakeKernel implements Kernel {
     return this.#generation;
   }
 
+  isOwn(port: number): boolean {
+    return port === this.#port;
+  }
+
+  watch(tables: readonly TableName[], changed: (by?: Committer) => void): () => void {
+    const watch: Watch = {
+      ids: tables.map(({ family, table }) => tableId(family, table)),
+      changed,
+    };
+    this.#watches.add(watch);
+    return () => this.#watches.delete(watch);
+  }
+
   close(): void {}
+
+  /** The process that we are ends and another one starts: what it owned is nobody's. */
+  restart(): void {
+    for (const [id, table] of this.#tables) {
+      if (table.owner !== this.#port) continue;
+      this.#tables.set(id, { ...table, owner: 0, flags: table.flags & ~NFT_TABLE.OWNER });
+    }
+    this.#port += 1;
+  }
 
   /** Makes the next batch that fits the description fail; nothing of it is applied. */
   failNext(fault: Fault): void {
@@ -162,9 +204,19 @@ export class FakeKernel implements Kernel {
   /** What another program does. Throws when it is refused. */
   foreign(ops: Uint8Array): void {
     for (const run of runsOf([...readRecords(kernelOps, ops)])) {
-      const { failures } = run.family === 'nft' ? this.#commit(run) : this.#untroubled(run);
+      const { failures } =
+        run.family === 'nft' ? this.#commit(run, foreignPort) : this.#untroubled(run);
       const [failure] = failures;
       if (failure !== undefined) throw new Error(`refused: ${JSON.stringify(failure)}`);
+      if (run.family === 'nft') this.#tell(run.ops);
+    }
+  }
+
+  #tell(ops: readonly NftOp[]): void {
+    const changed = ops.flatMap((op) => ('table' in op ? [tableId(op.family, op.table)] : []));
+    for (const watch of this.#watches) {
+      const isIt = watch.ids.some((id) => changed.includes(id));
+      if (isIt) queueMicrotask(() => watch.changed({ program: 'meddler', pid: 1 }));
     }
   }
 
@@ -267,7 +319,7 @@ export class FakeKernel implements Kernel {
   }
 
   /** Applies all, or nothing and returns why. */
-  #commit({ ops, first: start }: NftRun): Commit {
+  #commit({ ops, first: start }: NftRun, port = this.#port): Commit {
     const [first, ...rest] = ops;
     if (first?.kind === 'generationExpect' && first.generation !== this.#generation) {
       // The kernel refuses the message that begins the batch, which is no op.
@@ -276,7 +328,7 @@ export class FakeKernel implements Kernel {
     const isExpecting = first?.kind === 'generationExpect';
     const skipped = start + (isExpecting ? 1 : 0);
     const todo = isExpecting ? rest : ops;
-    const { transaction, failures } = this.#run(todo, skipped, 'at the end');
+    const { transaction, failures } = this.#run(todo, skipped, port, 'at the end');
     if (failures.length === 0) {
       if (transaction.changed) this.#generation += 1;
       return { failures, made: transaction.handles };
@@ -284,19 +336,29 @@ export class FakeKernel implements Kernel {
     transaction.rollback();
     if (failures[0]?.op !== undefined) return refused(failures);
     // Like the kernel, which replays a batch that is not valid as a whole to find the culprit.
-    const replay = this.#run(todo, skipped, 'after each op');
+    const replay = this.#run(todo, skipped, port, 'after each op');
     replay.transaction.rollback();
     return refused(replay.failures);
   }
 
   /** Goes on after a refused op, like the kernel. A failure of validation at the end has no op. */
-  #run(ops: readonly NftOp[], skipped: number, validated: 'at the end' | 'after each op') {
+  #run(
+    ops: readonly NftOp[],
+    skipped: number,
+    port: number,
+    validated: 'at the end' | 'after each op',
+  ) {
     const nextHandle = (): number => {
       this.#handle += 1;
       return this.#handle;
     };
-    const extensions = { missing: this.missingExtensions, counters: this.accts.packets };
-    const transaction = new Transaction(this.#tables, nextHandle, extensions);
+    const transaction = new Transaction(this.#tables, {
+      missing: this.missingExtensions,
+      counters: this.accts.packets,
+      nextHandle,
+      port,
+      hasOwnership: this.hasOwnership,
+    });
     const failures: KernelFailure[] = [];
     const attempt = (op: number | undefined, act: () => void): void => {
       try {

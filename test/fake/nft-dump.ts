@@ -23,8 +23,8 @@ function recordsOf(table: Table, request: Exclude<NftRequest, { kind: 'generatio
   const inTable = { family, table: name };
   switch (request.kind) {
     case 'tablesDump': {
-      const { handle, comment } = table;
-      return [{ kind: 'table', ...inTable, handle, flags: 0, comment }];
+      const { handle, flags, owner, comment } = table;
+      return [{ kind: 'table', ...inTable, handle, flags, owner, comment }];
     }
     case 'chainsDump':
       return [...table.chains.values()].map((chain) => chainRecord(table, chain));

@@ -52,6 +52,10 @@ export interface Table {
   readonly name: string;
   readonly handle: number;
   readonly comment: string;
+  /** NFT_TABLE_F_* */
+  readonly flags: number;
+  /** Netlink port of the socket that alone may change it; 0 = none. */
+  readonly owner: number;
   readonly chains: Map<string, Chain>;
   readonly sets: Map<string, NftSet>;
   /** References by rules and verdict elements to `chain NAME`, by rules to `set NAME`. */

@@ -1,5 +1,5 @@
 /** Ops on the fake kernel's state, one after the other. */
-import { NFT_DATA_VERDICT, NFT_SET } from '../../src/kernel/nft/constants.ts';
+import { NFT_DATA_VERDICT, NFT_SET, NFT_TABLE } from '../../src/kernel/nft/constants.ts';
 import { keepPolicy, type NftOp } from '../../src/kernel/ops.ts';
 import { ElementWriter } from './nft-elements.ts';
 import { unpack } from './nft-entries.ts';
@@ -30,20 +30,29 @@ const hooksOfType: Readonly<Record<string, readonly number[]>> = {
 /** NF_IP_PRI_CONNTRACK: a nat chain must come after it. */
 const conntrackPriority = -200;
 
+/** Where a transaction comes from, and what the kernel that takes it has. */
+export interface Circumstances extends Omit<Compat, 'protocol'> {
+  readonly nextHandle: () => number;
+  /** Netlink port that the transaction comes from. */
+  readonly port: number;
+  /** The kernel knows tables that have an owner and outlive it. */
+  readonly hasOwnership: boolean;
+}
+
 export class Transaction {
   readonly #tables: Tables;
-  readonly #nextHandle: () => number;
-  readonly #extensions: Omit<Compat, 'protocol'>;
+  readonly #circumstances: Circumstances;
   readonly #journal = new Journal();
+  /** Tables that have got an owner. */
+  readonly #claimed = new Set<string>();
   /** Tables in which a rule or a verdict came that a commit must validate. */
   readonly unchecked = new Set<Table>();
   /** Handles of new rules, by the index of their op, for the ops that ask. */
   readonly handles = new Map<number, number>();
 
-  constructor(tables: Tables, nextHandle: () => number, extensions: Omit<Compat, 'protocol'>) {
+  constructor(tables: Tables, circumstances: Circumstances) {
     this.#tables = tables;
-    this.#extensions = extensions;
-    this.#nextHandle = nextHandle;
+    this.#circumstances = circumstances;
   }
 
   get changed(): boolean {
@@ -63,7 +72,10 @@ export class Transaction {
       case 'generationExpect':
         throw new Refusal('EINVAL');
       case 'tableAdd':
-        this.#addTable(op);
+        this.#addTable(op, 0);
+        break;
+      case 'tableOwn':
+        this.#ownTable(op);
         break;
       case 'tableDelete':
         this.#table(op);
@@ -114,7 +126,13 @@ export class Transaction {
   #table({ family, table: name }: { family: number; table: string }): Table {
     const table = this.#tables.get(tableId(family, name));
     if (table === undefined) throw new Refusal('ENOENT');
+    this.#checkOwner(table);
     return table;
+  }
+
+  /** nft_table_lookup */
+  #checkOwner({ owner }: Table): void {
+    if (owner !== 0 && owner !== this.#circumstances.port) throw new Refusal('EPERM');
   }
 
   #chain(op: { family: number; table: string; chain: string }): Chain {
@@ -129,13 +147,19 @@ export class Transaction {
     return set;
   }
 
-  #addTable({ family, table: name, comment }: Op<'tableAdd'>): void {
-    if (this.#tables.has(tableId(family, name))) return;
+  #addTable({ family, table: name, comment }: Op<'tableAdd' | 'tableOwn'>, flags: number): void {
+    const known = this.#tables.get(tableId(family, name));
+    if (known !== undefined) {
+      this.#checkOwner(known);
+      return;
+    }
     this.#journal.set(this.#tables, tableId(family, name), {
       family,
       name,
-      handle: this.#nextHandle(),
+      handle: this.#circumstances.nextHandle(),
       comment,
+      flags,
+      owner: flags === 0 ? 0 : this.#circumstances.port,
       chains: new Map(),
       sets: new Map(),
       uses: new Map(),
@@ -143,15 +167,31 @@ export class Transaction {
     });
   }
 
+  /** Only what has lost its owner gets another (nf_tables_updtable). */
+  #ownTable(op: Op<'tableOwn'>): void {
+    const { hasOwnership, port } = this.#circumstances;
+    const id = tableId(op.family, op.table);
+    const owned = NFT_TABLE.OWNER | NFT_TABLE.PERSIST;
+    if (!hasOwnership) throw new Refusal('EOPNOTSUPP');
+    this.#addTable(op, owned);
+    const table = this.#tables.get(id)!;
+    if (table.flags === owned) return;
+    if (table.flags !== NFT_TABLE.PERSIST) throw new Refusal('EOPNOTSUPP');
+    this.#claimed.add(id);
+    this.#journal.set(this.#tables, id, { ...table, flags: owned, owner: port });
+  }
+
   /** A chain that exists keeps its comment; a base chain may get another policy. */
   #addChain(op: Op<'chainAdd' | 'baseChainAdd'>, base: BaseChain | undefined): void {
     const { chains } = this.#table(op);
+    const isClaimed = this.#claimed.has(tableId(op.family, op.table));
+    if (base !== undefined && isClaimed && !chains.has(op.chain)) throw new Refusal('EINVAL');
     const known = chains.get(op.chain);
     if (base !== undefined) checkBase(base, known);
     const { chain: name, comment } = op;
     const chain = known ?? {
       name,
-      handle: this.#nextHandle(),
+      handle: this.#circumstances.nextHandle(),
       base: undefined,
       comment,
       rules: [],
@@ -200,9 +240,9 @@ export class Transaction {
     const place = placeOf(chain, op);
     const expressions = op.expressions.slice();
     const protocol = 'protocol' in op ? op.protocol : 0;
-    checkRule(table, readRule(expressions), { protocol, ...this.#extensions });
+    checkRule(table, readRule(expressions), { protocol, ...this.#circumstances });
     this.#limitFilledSets(table, expressions);
-    const rule = { handle: this.#nextHandle(), expressions, comment };
+    const rule = { handle: this.#circumstances.nextHandle(), expressions, comment };
     this.unchecked.add(table);
     this.#setRules(table, chain, chain.rules.toSpliced(place.at, place.replaced, rule));
     return rule.handle;
@@ -222,7 +262,7 @@ export class Transaction {
     const fields = { ...op, partLengths: op.partLengths.slice() };
     const known = sets.get(op.set);
     if (known !== undefined && !sameSet(known.fields, fields)) throw new Refusal('EEXIST');
-    const set = known ?? { handle: this.#nextHandle(), fields, elements: new Map() };
+    const set = known ?? { handle: this.#circumstances.nextHandle(), fields, elements: new Map() };
     const { size, timeoutMs } = fields;
     this.#journal.set(sets, op.set, { ...set, fields: { ...set.fields, size, timeoutMs } });
   }

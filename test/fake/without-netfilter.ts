@@ -24,6 +24,8 @@ export function withoutNetfilter(kernel: Kernel): Kernel {
     },
     dump: (request) => (request.kind in routeRequests ? kernel.dump(request) : absent()),
     generation: absent,
+    isOwn: () => false,
+    watch: () => () => {},
     close: () => kernel.close(),
   };
 }

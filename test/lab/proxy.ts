@@ -50,4 +50,6 @@ export interface ProxySettings {
   readonly nodePortAddresses?: readonly string[];
   /** Of mode iptables; default here: false, so that modes compare. */
   readonly localhostNodePorts?: boolean;
+  /** The product's flag --own-tables; default: true. */
+  readonly ownTables?: boolean;
 }

@@ -9,6 +9,7 @@
 
 #include "fuzz.h"
 #include "legacy/table.h"
+#include "nft/change_reader.h"
 #include "nft/dump.h"
 #include "nft/elements.h"
 #include "samples.h"
@@ -78,6 +79,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::span<const std::uint8_t> datagram(data + 1, size - 1);
   nft::DumpDecoder decoder(*request, test::kSequence);
   decoder.Take(datagram);
+  nft::ChangeReader changes({{2, "t"}});
+  changes.Take(datagram, test::kSequence);
   test::CheckRecords(decoder.Finish().bytes());
   wire::AckCollector answers(test::kSequence, 4);
   answers.Take(datagram);

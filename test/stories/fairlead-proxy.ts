@@ -6,10 +6,12 @@ import { loadConfig } from '../../src/config/load.ts';
 import type { HostFiles } from '../../src/host/files.ts';
 import { setIPVS } from '../../src/host/ipvs.ts';
 import { openConntrack } from '../../src/kernel/conntrack.ts';
+import { isKernelError } from '../../src/kernel/errors.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { availableModes, type ModeRegistry } from '../../src/modes/index.ts';
 import { linkName as ipvsLink } from '../../src/modes/ipvs/layout.ts';
+import type { ProxyMode } from '../../src/modes/mode.ts';
 import { linkName as userspaceLink } from '../../src/modes/userspace/layout.ts';
 import { loggerTo } from '../../src/serve/log.ts';
 import { type DecodeContext, decodeContext, kindOf } from '../../src/source/decode.ts';
@@ -77,9 +79,22 @@ export function fairlead(mode: ModeName, options: FairleadOptions = {}): Fairlea
 export async function cleanup(node: NodeUnderTest): Promise<void> {
   const kernel = openKernel({ netns: node.namespacePath });
   try {
-    for (const mode of availableModes()) await mode.cleanup(kernel);
+    for (const mode of availableModes()) await cleanupMode(mode, kernel);
   } finally {
     kernel.close();
+  }
+}
+
+/** The sockets of a proxy that has just been stopped own its tables until their threads end. */
+async function cleanupMode(mode: ProxyMode, kernel: Kernel): Promise<void> {
+  const endMs = performance.now() + paced(5000);
+  for (;;) {
+    try {
+      return await mode.cleanup(kernel);
+    } catch (error) {
+      if (!isKernelError(error, 'EPERM') || performance.now() > endMs) throw error;
+      await sleep(settleCheckMs);
+    }
   }
 }
 
@@ -232,7 +247,13 @@ export function configOf(
   { nodeName }: NodeUnderTest,
   settings: ProxySettings,
 ): Config {
-  const { localhostNodePorts = false, masqueradeAll, masqueradeBit, ...general } = settings;
+  const {
+    localhostNodePorts = false,
+    masqueradeAll,
+    masqueradeBit,
+    ownTables = true,
+    ...general
+  } = settings;
   const masquerade = {
     ...(masqueradeAll === undefined ? {} : { masqueradeAll }),
     ...(masqueradeBit === undefined ? {} : { masqueradeBit }),
@@ -247,7 +268,7 @@ export function configOf(
     ...general,
   };
   const readFile = (): Uint8Array => Buffer.from(JSON.stringify(file));
-  const result = loadConfig(['--config', 'story.json'], { readFile });
+  const result = loadConfig(['--config', 'story.json', `--own-tables=${ownTables}`], { readFile });
   if (result.kind !== 'run') throw new Error(`the story's settings are not accepted: ${result}`);
   // Servers would be in the test's own namespace, one for all labs.
   return { ...result.config, healthzBindAddress: undefined, metricsBindAddress: undefined };

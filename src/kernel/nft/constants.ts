@@ -43,6 +43,9 @@ export const NFTA_FIB_F = { SADDR: 1, DADDR: 2 } as const;
 export const RTN_LOCAL = 2;
 export const NFT_DYNSET_OP = { ADD: 0, UPDATE: 1, DELETE: 2 } as const;
 
+/** NFT_TABLE_F_* */
+export const NFT_TABLE = { DORMANT: 0x1, OWNER: 0x2, PERSIST: 0x4 } as const;
+
 export const NFT_SET = {
   ANONYMOUS: 0x1,
   CONSTANT: 0x2,

@@ -46,6 +46,8 @@ export function printOp(op: NftOp, typesOf: SetTypesOf): string {
       return `# only if the generation is ${op.generation}`;
     case 'tableAdd':
       return `add table ${at(op)}${block(comment(op.comment))}`;
+    case 'tableOwn':
+      return `add table ${at(op)}${block('flags owner,persist ;', comment(op.comment))}`;
     case 'tableDelete':
       return `delete table ${at(op)}`;
     case 'chainAdd':

@@ -1,8 +1,10 @@
 /** Turns changes of Forwardings into transactions on the tables of iptables, for one family. */
 import { makeCounters } from '../../kernel/acct.ts';
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { Kernel, TableName } from '../../kernel/kernel.ts';
+import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { type CompiledRule, compileRule } from '../../kernel/xt/compile.ts';
 import { printRule } from '../../kernel/xt/print.ts';
+import { xtTables } from '../../kernel/xt/tables.ts';
 import type { Family } from '../../state/address.ts';
 import { type Forwarding, forwardingKey } from '../../state/types.ts';
 import { Counter } from '../counter.ts';
@@ -37,6 +39,8 @@ const sharedBytes = 640;
 
 export class IptablesPlanner implements Planner {
   readonly family: Family;
+  /** All of them, as they are everyone's. */
+  readonly exposed: readonly TableName[];
   readonly batchBytesMax = 4 * 1024 * 1024;
   /** A chain may be deleted together with the rules that jump to it. */
   readonly deferred = false;
@@ -57,6 +61,7 @@ export class IptablesPlanner implements Planner {
 
   constructor(config: ModeConfig, environment: Environment) {
     this.family = config.family;
+    this.exposed = xtTables.map((table) => ({ family: NFPROTO[config.family], table }));
     this.#config = { ...config, counted: false };
     this.#compiler = new RuleCompiler(config.family);
     this.#counts = new RuleCounts(this.#config);

@@ -14,6 +14,7 @@ import { RecordWriter } from '../../kernel/records.ts';
 import { IFA_F } from '../../kernel/route-ops.ts';
 import { addressBytes, type Family } from '../../state/address.ts';
 import type { Batch } from '../mode.ts';
+import type { TableOwnership } from '../ownership.ts';
 import { linkName, type SetDefinitions, type SetName, tableComment, tableName } from './layout.ts';
 
 type Writer = RecordWriter<typeof kernelOps>;
@@ -66,9 +67,11 @@ export class BatchWriter {
     return elements + ops * opBytes + addresses * addressBytes[this.#family];
   }
 
-  addTable(): void {
+  addTable(ownership: TableOwnership): void {
+    const { op } = ownership;
     const fields = { ...this.#inTable(), comment: tableComment };
-    this.#plan((out) => out.write('tableAdd', fields));
+    this.#plan((out) => out.write(op, fields));
+    ownership.made();
   }
 
   deleteTable(): void {

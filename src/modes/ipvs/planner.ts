@@ -1,5 +1,6 @@
 /** Turns changes of Forwardings into ordered batches about IPVS, addresses and nf_tables. */
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { Kernel, TableName } from '../../kernel/kernel.ts';
+import { NFPROTO } from '../../kernel/nft/constants.ts';
 import type { Family } from '../../state/address.ts';
 import { type Interval, mergeCIDRs } from '../../state/interval.ts';
 import { type Forwarding, forwardingKey } from '../../state/types.ts';
@@ -18,6 +19,7 @@ import {
   type RefusedAddress,
 } from '../mode.ts';
 import { RefusedAddresses } from '../own-addresses.ts';
+import { TableOwnership, type Transact } from '../ownership.ts';
 import { BatchWriter } from './batch-writer.ts';
 import { Draining } from './draining.ts';
 import {
@@ -27,7 +29,7 @@ import {
   sharedElements,
   sharedId,
 } from './frontends.ts';
-import { type SetDefinitions, setDefinitions } from './layout.ts';
+import { type SetDefinitions, setDefinitions, tableComment, tableName } from './layout.ts';
 import { environmentId, IPVSObservation, observe, observeServers } from './observation.ts';
 import {
   isUsable,
@@ -62,6 +64,7 @@ export class IPVSPlanner implements Planner {
   readonly #changes = new FrontendChanges<IPVSFrontend>();
   readonly #shared = new Counter<Owned<SharedElement>>();
   readonly #draining = new Draining();
+  readonly #ownership: TableOwnership;
   #pendingEntries = 0;
   #batch: BatchWriter;
   #services: ServiceWriter;
@@ -76,6 +79,8 @@ export class IPVSPlanner implements Planner {
     this.#ipvs = config.ipvs ?? defaultIPVSSettings;
     this.#sets = setDefinitions(config.family);
     this.#environment = environment;
+    const table = { family: NFPROTO[config.family], table: tableName };
+    this.#ownership = new TableOwnership(table, tableComment, config.ownTables ?? false);
     this.#batch = new BatchWriter(this.family, this.#sets);
     this.#services = this.#writeTo(this.#batch);
   }
@@ -228,6 +233,14 @@ export class IPVSPlanner implements Planner {
     this.#shared.take();
   }
 
+  prepare(kernel: Kernel, transact: Transact): Promise<void> {
+    return this.#ownership.prepare(kernel, transact);
+  }
+
+  get exposed(): readonly TableName[] {
+    return this.#ownership.exposed;
+  }
+
   async observe(kernel: Kernel, pause: Pause): Promise<IPVSObservation> {
     const found = await observe(kernel, this.family, this.#sets, pause);
     found.intact = isUsable(found, this.#wanted());
@@ -290,6 +303,7 @@ export class IPVSPlanner implements Planner {
       ipvs: this.#ipvs,
       environment: this.#environment,
       sets: this.#sets,
+      ownership: this.#ownership,
       shared: this.#shared,
       draining: this.#draining,
       services: this.#services,

@@ -6,6 +6,7 @@ import { mergeCIDRs, successor } from '../../state/interval.ts';
 import type { Counter } from '../counter.ts';
 import { binary, elementId, rangeId } from '../elements.ts';
 import type { Drift, Environment, IPVSSettings, ModeConfig, Pause } from '../mode.ts';
+import { areFlagsUsable, type TableOwnership } from '../ownership.ts';
 import type { BatchWriter } from './batch-writer.ts';
 import { chains } from './chains.ts';
 import type { Draining } from './draining.ts';
@@ -27,6 +28,7 @@ export interface Wanted {
   readonly ipvs: IPVSSettings;
   readonly environment: Environment;
   readonly sets: SetDefinitions;
+  readonly ownership: TableOwnership;
   readonly shared: Counter<{ readonly owner: string; readonly value: SharedElement }>;
   readonly draining: Draining;
   readonly services: ServiceWriter;
@@ -51,8 +53,7 @@ const sharedSets = ['vips', 'hairpin', 'health-check-ports'] as const satisfies 
 
 /** Whether a repair can keep the table. If not, it has to be deleted and made anew. */
 export function isUsable({ table }: IPVSObservation, { config, sets }: Wanted): boolean {
-  // A flag would make the table dormant, or that of a process that owns it.
-  if (!table.exists || table.flags !== 0) return false;
+  if (!table.exists || !areFlagsUsable(table.flags)) return false;
   const setsUsable = setNames.every((name) => {
     const has = table.sets.get(name);
     return (
@@ -74,12 +75,12 @@ export async function repairFixed(
   pause: Pause,
 ): Promise<Drift> {
   const drift: Counts = { missing: 0, wrong: 0, unwanted: 0 };
-  const { batch, config, sets, shared } = wanted;
+  const { batch, config, ownership, sets, shared } = wanted;
   const { table } = found;
   if (!isUsable(found, wanted)) {
     if (table.exists) batch.deleteTable();
     table.clear();
-    batch.addTable();
+    batch.addTable(ownership);
     for (const name of setNames) batch.addSet(sets[name]);
     drift.missing += 1 + setNames.length;
   }

@@ -1,6 +1,7 @@
 /** Turns changes of Forwardings into nf_tables transactions, for one family. */
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { Kernel, TableName } from '../../kernel/kernel.ts';
 import type { ChainDefinition } from '../../kernel/nft/chain.ts';
+import { NFPROTO } from '../../kernel/nft/constants.ts';
 import type { Family } from '../../state/address.ts';
 import { type Forwarding, forwardingKey } from '../../state/types.ts';
 import { FrontendChanges } from '../changes.ts';
@@ -16,6 +17,7 @@ import type {
   Pause,
   Planner,
 } from '../mode.ts';
+import { TableOwnership, type Transact } from '../ownership.ts';
 import { AffinityKeeper } from './affinity.ts';
 import { ChainClasses } from './chain-classes.ts';
 import { fixedChains } from './chains.ts';
@@ -25,7 +27,7 @@ import { pruneFrontends, Repair, repairFrontend } from './frontend-repair.ts';
 import { FrontendWriter } from './frontend-writer.ts';
 import { chainsOfFrontend, type FrontendElements, frontendElements } from './frontends.ts';
 import type { Lanes } from './lanes.ts';
-import { type SetDefinitions, setDefinitions } from './layout.ts';
+import { type SetDefinitions, setDefinitions, tableComment, tableName } from './layout.ts';
 import { NFTablesObservation } from './observation.ts';
 import {
   environmentId,
@@ -67,6 +69,7 @@ export class NFTablesPlanner implements Planner {
   readonly #counts = new ElementCounts();
   readonly #deferred = new Deferred();
   readonly #affinity: AffinityKeeper;
+  readonly #ownership: TableOwnership;
   /** Fixed objects to write, and elements that repairs write. */
   #table: TableWriter;
   #observation: NFTablesObservation | undefined;
@@ -82,6 +85,8 @@ export class NFTablesPlanner implements Planner {
     this.#environment = environment;
     this.#classes = new ChainClasses(config);
     this.#affinity = new AffinityKeeper(config.family, this.#sets);
+    const table = { family: NFPROTO[config.family], table: tableName };
+    this.#ownership = new TableOwnership(table, tableComment, config.ownTables ?? false);
     this.#table = new TableWriter(config.family, this.#sets);
   }
 
@@ -248,6 +253,14 @@ export class NFTablesPlanner implements Planner {
     }
   }
 
+  prepare(kernel: Kernel, transact: Transact): Promise<void> {
+    return this.#ownership.prepare(kernel, transact);
+  }
+
+  get exposed(): readonly TableName[] {
+    return this.#ownership.exposed;
+  }
+
   async observe(kernel: Kernel, pause: Pause): Promise<NFTablesObservation> {
     const found = new NFTablesObservation(this.family);
     // From now on it is told what batches write, whether that was read before or after.
@@ -306,6 +319,7 @@ export class NFTablesPlanner implements Planner {
       config: this.#config,
       environment: this.#environment,
       sets: this.#sets,
+      ownership: this.#ownership,
       chains: this.#chains,
       shared: this.#shared,
       deferred: this.#deferred,

@@ -15,6 +15,7 @@ import { mergeCIDRs, successor } from '../../state/interval.ts';
 import type { Counter } from '../counter.ts';
 import { binary, bytesOf } from '../elements.ts';
 import type { Drift, Environment, ModeConfig, Pause } from '../mode.ts';
+import { areFlagsUsable, type TableOwnership } from '../ownership.ts';
 import { fixedChains } from './chains.ts';
 import type { Deferred } from './deferred.ts';
 import { type Counts, deleteForeignVerdicts } from './frontend-repair.ts';
@@ -29,6 +30,7 @@ export interface Wanted {
   readonly config: ModeConfig;
   readonly environment: Environment;
   readonly sets: SetDefinitions;
+  readonly ownership: TableOwnership;
   readonly chains: Counter<ChainDefinition>;
   readonly shared: Readonly<Record<SharedSet, Counter<Uint8Array>>>;
   readonly deferred: Deferred;
@@ -41,10 +43,9 @@ export const environmentId = 'environment';
 
 /** Whether table, sets and hooks are as the layout wants them. */
 export function isIntact(found: NFTablesObservation, sets: SetDefinitions): boolean {
-  // A flag would make the table dormant, or that of a process that owns it.
   return (
     found.table &&
-    found.tableFlags === 0 &&
+    areFlagsUsable(found.tableFlags) &&
     setNames.every((name) => isSetIntact(found, sets[name]))
   );
 }
@@ -85,7 +86,7 @@ export async function repairFixed(
 ): Promise<Drift> {
   const drift: Counts = { missing: 0, wrong: 0, unwanted: 0 };
   if (!found.table) {
-    table.addTable();
+    table.addTable(wanted.ownership);
     for (const name of setNames) table.addSet(wanted.sets[name]);
     drift.missing += 1 + setNames.length;
   }

@@ -12,6 +12,7 @@ import type { Family } from '../../state/address.ts';
 import { mergeCIDRs } from '../../state/interval.ts';
 import { binary } from '../elements.ts';
 import type { Batch, Environment, ModeConfig } from '../mode.ts';
+import type { TableOwnership } from '../ownership.ts';
 import { fixedChains } from './chains.ts';
 import type { Lanes } from './lanes.ts';
 import { type SetDefinitions, setFields, tableComment, tableName } from './layout.ts';
@@ -32,8 +33,9 @@ export class TableWriter {
     return this.#writer.byteLength + this.lanes.byteLength;
   }
 
-  addTable(): void {
-    this.#write('tableAdd', { ...this.#inTable(), comment: tableComment });
+  addTable(ownership: TableOwnership): void {
+    this.#write(ownership.op, { ...this.#inTable(), comment: tableComment });
+    ownership.made();
   }
 
   deleteTable(): void {

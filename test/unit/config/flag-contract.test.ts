@@ -226,6 +226,7 @@ describe('the set of flags', () => {
       'ignore-other-instance',
       'iptables-max-sync-period',
       'ipvs-counters',
+      'own-tables',
       'manifests',
       'service-endpoints-max',
       'service-frontends-max',

@@ -29,6 +29,53 @@ describe('the audit', () => {
     await world.stop();
   });
 
+  it('repairs at once what the kernel tells of, and says who it was', async () => {
+    const world = await running(50);
+    const [watch] = world.kernel.watches;
+    expect(watch!.tables).toEqual([{ family: 2, table: 'toy' }]);
+    world.kernel.meddle((objects) => objects.delete(`f ${port('web-7')}`));
+    watch!.changed({ program: 'nft', pid: 4711 });
+    await world.clock.pass(0);
+    expect(world.forwarded).toEqual(world.wanted);
+    expect(world.kinds('drift').at(-1)).toMatchObject({
+      drift: { missing: 1 },
+      by: { program: 'nft', pid: 4711 },
+    });
+    await world.stop();
+    expect(world.kernel.watches.size).toBe(0);
+  });
+
+  it('reads nothing when what the kernel told of was our own', async () => {
+    const world = await running(50);
+    const { reads } = world.kernel;
+    world.setEndpoints('web-7', '10.245.0.7');
+    await world.clock.pass(0);
+    for (const watch of world.kernel.watches) watch.changed();
+    await world.clock.pass(1000);
+    expect(world.kernel.reads).toBe(reads);
+    await world.stop();
+  });
+
+  it('does not compare all the time when others change our tables all the time', async () => {
+    const world = await running(50);
+    for (let i = 0; i < 1000; i += 1) {
+      world.kernel.slowRead(world.clock, 10);
+      world.kernel.meddle((objects) => objects.delete(`f ${port('web-7')}`));
+      for (const watch of world.kernel.watches) watch.changed();
+      await world.clock.pass(20);
+    }
+    const audits = world
+      .kinds('audited')
+      .map((one) => (one.kind === 'audited' ? one.durationMs : 0));
+    const comparing = audits.reduce((sum, durationMs) => sum + durationMs, 0);
+    expect(audits.length).toBeGreaterThan(20);
+    expect(comparing).toBeGreaterThan(20_000 / 50);
+    expect(comparing).toBeLessThanOrEqual(20_000 / 20);
+    await world.clock.pass(20_000);
+    expect(world.forwarded).toEqual(world.wanted);
+    await world.stop();
+  });
+
   it('reads nothing while only we commit', async () => {
     const world = await running(50);
     const { reads } = world.kernel;

@@ -4,7 +4,14 @@
  * object `o KEY` that may only be deleted later.
  */
 import { KernelError } from '../../../src/kernel/errors.ts';
-import type { ApplyResult, DumpResult, Kernel, KernelFailure } from '../../../src/kernel/kernel.ts';
+import type {
+  ApplyResult,
+  Committer,
+  DumpResult,
+  Kernel,
+  KernelFailure,
+  TableName,
+} from '../../../src/kernel/kernel.ts';
 import type { Batch, Drift, Environment, Observation, Planner } from '../../../src/modes/mode.ts';
 import { EndpointList } from '../../../src/state/endpoint-list.ts';
 import { keepOrder } from '../../../src/state/pool.ts';
@@ -66,6 +73,11 @@ export async function quiet(): Promise<void> {
   for (let i = 0; i < 30; i += 1) await new Promise((resolve) => setImmediate(resolve));
 }
 
+interface Watch {
+  readonly tables: readonly TableName[];
+  readonly changed: (by?: Committer) => void;
+}
+
 export class ToyKernel implements Kernel {
   objects = new Map<string, string>();
   generationNow = 1000;
@@ -78,6 +90,7 @@ export class ToyKernel implements Kernel {
   /** Fails a batch for a reason of the test's; undefined = do not. */
   refuse: (ops: readonly ToyOp[]) => KernelFailure | undefined = () => undefined;
   unreadable = false;
+  readonly watches = new Set<Watch>();
   /** Each apply, and each observation, waits for its gate. */
   #gates = { writes: Promise.resolve(), reads: Promise.resolve() };
 
@@ -144,6 +157,16 @@ export class ToyKernel implements Kernel {
     return this.generationNow;
   }
 
+  isOwn(): boolean {
+    return false;
+  }
+
+  watch(tables: readonly TableName[], changed: (by?: Committer) => void): () => void {
+    const watch = { tables, changed };
+    this.watches.add(watch);
+    return () => this.watches.delete(watch);
+  }
+
   close(): void {}
 }
 
@@ -187,6 +210,7 @@ function textOf(forwarding: Forwarding): string {
 
 export class ToyPlanner implements Planner {
   readonly family = 'IPv4';
+  exposed: readonly TableName[] = [{ family: 2, table: 'toy' }];
   readonly #toy: ToyKernel;
   #ops: ToyOp[] = [];
   #bytes = 0;

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { Bell } from '../../../src/sync/clock.ts';
 import { Backoff, backoffMs } from '../../../src/sync/retry.ts';
 import { Ruleset } from '../../../src/sync/ruleset.ts';
-import { quiet, ToyClock } from './double.ts';
+import { quiet, ToyClock, ToyKernel } from './double.ts';
 
 const limits = { firstMs: 0, secondMs: 250, maxMs: 30_000 };
 
@@ -90,24 +90,51 @@ describe('the ruleset of a namespace', () => {
     expect(order).toEqual(['first commit', 'read', 'second commit']);
   });
 
-  it('counts the commits that took effect, and those that may have', async () => {
+  it('counts the commits that took effect', async () => {
     const ruleset = new Ruleset();
+    for (const outcome of ['failed', 'ok']) {
+      await ruleset.commit(
+        1,
+        async () => outcome,
+        (result) => result !== 'failed',
+      );
+    }
+    expect(ruleset.completed).toBe(1);
+  });
+
+  it('tells what others commit from what we do, also while our commit is under way', async () => {
+    const ruleset = new Ruleset();
+    const kernel = new ToyKernel();
+    const base = { generation: kernel.generationNow, commits: 0 };
     const running = deferred();
-    await ruleset.commit(
+    const ours = ruleset.commit(
       1,
-      async () => 'failed',
-      (result) => result !== 'failed',
+      async () => {
+        await running.promise;
+        kernel.generationNow += 1;
+      },
+      () => true,
     );
-    await ruleset.commit(
-      1,
-      async () => 'ok',
-      (result) => result !== 'failed',
-    );
-    void ruleset.commit(1, () => running.promise, Boolean);
-    expect([ruleset.completed, ruleset.started]).toEqual([1, 2]);
+    const quietBefore = ruleset.movedByOthers(base, kernel);
     running.resolve('ok');
+    await ours;
+    expect(await quietBefore).toBe(false);
+
+    const slow = deferred();
+    const next = ruleset.commit(
+      1,
+      async () => {
+        await slow.promise;
+        kernel.generationNow += 1;
+      },
+      () => true,
+    );
+    kernel.meddle(() => {});
+    const moved = ruleset.movedByOthers(base, kernel);
     await quiet();
-    expect([ruleset.completed, ruleset.started]).toEqual([2, 2]);
+    slow.resolve('ok');
+    await next;
+    expect(await moved).toBe(true);
   });
 
   it('lets commits go on after a reader that failed', async () => {

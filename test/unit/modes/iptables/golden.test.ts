@@ -66,7 +66,7 @@ describe('what iptables-save prints of', () => {
   it('a node port on localhost where the kernel has named counters', async () => {
     const kernel = new FakeKernel();
     const stage = new Stage({ family: 'IPv4', localhostNodePorts: true }, kernel, iptablesMode);
-    await stage.rig.planner.prepare?.(kernel);
+    await stage.rig.planner.prepare?.(kernel, (ops) => kernel.apply(ops));
     await stage.play(stories['policy-cluster']!('IPv4'));
     await expect(save(kernel, 'IPv4')).toMatchFileSnapshot('golden/named-counters.save');
   });

@@ -30,6 +30,8 @@ function ordered(kernel: FakeKernel, order: Order): Kernel {
       return { records: inOrder(records), consistent };
     },
     generation: () => kernel.generation(),
+    isOwn: (port) => kernel.isOwn(port),
+    watch: (...args) => kernel.watch(...args),
     close: () => {},
   };
 }

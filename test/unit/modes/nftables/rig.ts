@@ -102,6 +102,8 @@ export class Rig {
         return kernel.dump(request);
       },
       generation: () => kernel.generation(),
+      isOwn: (port) => kernel.isOwn(port),
+      watch: (...args) => kernel.watch(...args),
       close: () => {},
     };
     return this.#repair(await this.#planner.observe(reader, noPause));

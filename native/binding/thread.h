@@ -1,0 +1,23 @@
+// Threads that work beside that of JavaScript.
+#ifndef FAIRLEAD_BINDING_THREAD_H_
+#define FAIRLEAD_BINDING_THREAD_H_
+
+#include <pthread.h>
+
+#include <expected>
+#include <string>
+
+#include "base/system_error.h"
+
+namespace fairlead::binding {
+
+/** Starts a thread that runs `run(self)`. Signals are not for it: they are for those of Node. */
+std::expected<void, SystemError> StartThread(pthread_t& thread, void (*run)(void* self),
+                                             void* self);
+
+/** Moves the calling thread into a network namespace: a path such as /run/netns/a; empty = none. */
+std::expected<void, SystemError> EnterNamespace(const std::string& path);
+
+}  // namespace fairlead::binding
+
+#endif  // FAIRLEAD_BINDING_THREAD_H_

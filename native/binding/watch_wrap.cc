@@ -1,0 +1,75 @@
+#include "binding/watch_wrap.h"
+
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "binding/watching.h"
+
+namespace fairlead::binding {
+
+namespace {
+
+struct Options {
+  std::string network_namespace;
+  std::vector<nft::WatchedTable> tables;
+};
+
+/** Nothing when the value is not what the class takes, or an exception is pending. */
+std::optional<Options> ReadOptions(Napi::Env env, const Napi::Value& value) {
+  if (!value.IsObject()) return std::nullopt;
+  const Napi::Object object = value.As<Napi::Object>();
+  const Napi::Value netns = object.Get("netns");
+  const Napi::Value tables = object.Get("tables");
+  if (env.IsExceptionPending()) return std::nullopt;
+  if (!(netns.IsString() || netns.IsUndefined()) || !tables.IsArray()) return std::nullopt;
+  Options options;
+  if (netns.IsString()) options.network_namespace = netns.As<Napi::String>().Utf8Value();
+  const Napi::Array array = tables.As<Napi::Array>();
+  for (std::uint32_t i = 0; i < array.Length(); ++i) {
+    const Napi::Value element = array.Get(i);
+    if (env.IsExceptionPending() || !element.IsObject()) return std::nullopt;
+    const Napi::Value family = element.As<Napi::Object>().Get("family");
+    const Napi::Value name = element.As<Napi::Object>().Get("table");
+    if (env.IsExceptionPending() || !family.IsNumber() || !name.IsString()) return std::nullopt;
+    const std::uint32_t number = family.As<Napi::Number>().Uint32Value();
+    options.tables.push_back(
+        {static_cast<std::uint8_t>(number), name.As<Napi::String>().Utf8Value()});
+  }
+  return options;
+}
+
+}  // namespace
+
+Napi::Function WatchWrap::Define(Napi::Env env) {
+  return DefineClass(
+      env, "Watch",
+      {InstanceMethod<&WatchWrap::Ignore>("ignore"), InstanceMethod<&WatchWrap::Close>("close")});
+}
+
+WatchWrap::WatchWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<WatchWrap>(info) {
+  const Napi::Env env = info.Env();
+  auto options = ReadOptions(env, info[0]);
+  if (env.IsExceptionPending()) return;
+  if (!options || !info[1].IsFunction()) {
+    Napi::TypeError::New(env, "Watch: takes options with tables, and a function")
+        .ThrowAsJavaScriptException();
+    return;
+  }
+  watching_ = Watching::Start(env, info[1].As<Napi::Function>(),
+                              std::move(options->network_namespace), std::move(options->tables));
+}
+
+WatchWrap::~WatchWrap() {
+  if (watching_) watching_->Close();
+}
+
+void WatchWrap::Ignore(const Napi::CallbackInfo& info) {
+  if (info[0].IsNumber()) watching_->Ignore(info[0].As<Napi::Number>().Uint32Value());
+}
+
+void WatchWrap::Close(const Napi::CallbackInfo&) { watching_->Close(); }
+
+}  // namespace fairlead::binding

@@ -1,0 +1,90 @@
+#include "binding/watcher.h"
+
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netlink.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include "binding/thread.h"
+
+namespace fairlead::binding {
+
+namespace {
+
+/** Some thousand messages; more of them at a time are as good as one. */
+constexpr int kReceiveBufferBytes = 1024 * 1024;
+constexpr int kDatagramsPerTurn = 1024;
+/** The rest after something was told, and after what was others' own business. */
+constexpr int kRestAfterChangeMs = 25;
+constexpr int kRestMs = 2;
+
+}  // namespace
+
+Watcher::Watcher(std::string network_namespace, std::vector<nft::WatchedTable> tables,
+                 Changed changed, Ended ended)
+    : namespace_(std::move(network_namespace)),
+      reader_(std::move(tables)),
+      changed_(std::move(changed)),
+      ended_(std::move(ended)) {}
+
+Watcher::~Watcher() { Abandon(); }
+
+std::expected<void, SystemError> Watcher::Start() {
+  closing_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!closing_.valid()) return std::unexpected(SystemError::Last("eventfd"));
+  const auto started =
+      StartThread(thread_, [](void* self) { static_cast<Watcher*>(self)->Run(); }, this);
+  started_ = started.has_value();
+  return started;
+}
+
+void Watcher::Close() noexcept {
+  if (closing_.valid()) static_cast<void>(::eventfd_write(closing_.get(), 1));
+}
+
+void Watcher::Abandon() noexcept {
+  Close();
+  if (started_) pthread_join(thread_, nullptr);
+  started_ = false;
+}
+
+void Watcher::Run() {
+  pthread_setname_np(pthread_self(), "fairlead-watch");
+  if (EnterNamespace(namespace_)) {
+    auto socket = wire::Socket::Open({.protocol = NETLINK_NETFILTER,
+                                      .group = NFNLGRP_NFTABLES,
+                                      .receive_buffer_bytes = kReceiveBufferBytes,
+                                      .family_header_bytes = sizeof(nfgenmsg)});
+    if (socket) Follow(*socket);
+  }
+  ended_();
+}
+
+void Watcher::Follow(wire::Socket& socket) {
+  // What came before the socket was there, nobody told us.
+  changed_(reader_.committer());
+  while (Wait(&socket, -1)) {
+    for (int count = 0; count < kDatagramsPerTurn; ++count) {
+      const auto received = socket.Receive(0);
+      if (!received) return;
+      if (received->outcome == wire::Socket::Outcome::kNothing) break;
+      if (received->outcome == wire::Socket::Outcome::kOverrun) {
+        reader_.TakeOverrun();
+      } else {
+        reader_.Take(received->datagram, own_port_);
+      }
+    }
+    const bool changed = reader_.TakeChanged();
+    if (changed) changed_(reader_.committer());
+    if (!Wait(nullptr, changed ? kRestAfterChangeMs : kRestMs)) return;
+  }
+}
+
+bool Watcher::Wait(const wire::Socket* socket, int timeout_ms) const noexcept {
+  pollfd waits[] = {{closing_.get(), POLLIN, 0}, {socket ? socket->fd() : -1, POLLIN, 0}};
+  // A signal ends it early, which does no harm.
+  static_cast<void>(::poll(waits, 2, timeout_ms));
+  return (waits[0].revents & POLLIN) == 0;
+}
+
+}  // namespace fairlead::binding

@@ -1,0 +1,75 @@
+#include "binding/watching.h"
+
+#include <cstring>
+#include <utility>
+
+namespace fairlead::binding {
+
+Watching::Watching(std::string network_namespace, std::vector<nft::WatchedTable> tables)
+    : watcher_(
+          std::move(network_namespace), std::move(tables),
+          [this](const nft::Committer& by) {
+            auto committer = std::make_unique<nft::Committer>(by);
+            // The queue is unbounded, so this fails only when the environment is gone.
+            if (napi_call_threadsafe_function(function_, committer.get(), napi_tsfn_nonblocking) ==
+                napi_ok) {
+              static_cast<void>(committer.release());
+            }
+          },
+          [this] {
+            static_cast<void>(napi_release_threadsafe_function(function_, napi_tsfn_release));
+          }) {}
+
+bool Watching::CreateFunction(Napi::Env env, const Napi::Function& changed) {
+  auto share = std::make_unique<std::shared_ptr<Watching>>(shared_from_this());
+  const napi_status status = napi_create_threadsafe_function(
+      env, changed, nullptr, Napi::String::New(env, "fairlead.Watch"), 0, 1, share.get(),
+      OnFinalize, this, OnChanged, &function_);
+  if (status != napi_ok) return false;
+  static_cast<void>(share.release());
+  // It does not keep the process alive.
+  napi_unref_threadsafe_function(env, function_);
+  napi_add_env_cleanup_hook(env, OnTeardown, this);
+  return true;
+}
+
+std::shared_ptr<Watching> Watching::Start(Napi::Env env, const Napi::Function& changed,
+                                          std::string network_namespace,
+                                          std::vector<nft::WatchedTable> tables) {
+  auto watching = std::make_shared<Watching>(std::move(network_namespace), std::move(tables));
+  if (!watching->CreateFunction(env, changed)) {
+    Napi::Error::New(env, "the environment is shutting down").ThrowAsJavaScriptException();
+    return nullptr;
+  }
+  const auto started = watching->watcher_.Start();
+  if (started) return watching;
+  napi_release_threadsafe_function(watching->function_, napi_tsfn_abort);
+  const std::string words = started.error().call + ": " + std::strerror(started.error().error);
+  Napi::Error::New(env, words).ThrowAsJavaScriptException();
+  return nullptr;
+}
+
+// Against the C interface, as PendingSubmit is: a call that fails is left at that.
+void Watching::OnChanged(napi_env env, napi_value callback, void*, void* committer) {
+  const std::unique_ptr<nft::Committer> by(static_cast<nft::Committer*>(committer));
+  if (env == nullptr || callback == nullptr) return;
+  napi_value nothing = nullptr;
+  napi_value words[2] = {nullptr, nullptr};
+  if (napi_get_undefined(env, &nothing) != napi_ok ||
+      napi_create_string_utf8(env, by->program.data(), by->program.size(), &words[0]) != napi_ok ||
+      napi_create_uint32(env, by->pid, &words[1]) != napi_ok) {
+    return;
+  }
+  static_cast<void>(napi_call_function(env, nothing, callback, 2, words, nullptr));
+}
+
+void Watching::OnFinalize(napi_env env, void* share, void* self) {
+  napi_remove_env_cleanup_hook(env, OnTeardown, self);
+  const std::unique_ptr<std::shared_ptr<Watching>> last(
+      static_cast<std::shared_ptr<Watching>*>(share));
+  (*last)->watcher_.Abandon();
+}
+
+void Watching::OnTeardown(void* self) { static_cast<Watching*>(self)->watcher_.Abandon(); }
+
+}  // namespace fairlead::binding

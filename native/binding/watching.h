@@ -1,0 +1,42 @@
+// Brings what a watcher's thread has found to the thread of JavaScript.
+#ifndef FAIRLEAD_BINDING_WATCHING_H_
+#define FAIRLEAD_BINDING_WATCHING_H_
+
+#include <napi.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "binding/watcher.h"
+
+namespace fairlead::binding {
+
+/** A watcher and the thread-safe function that its thread calls. Who dies first: as Completion. */
+class Watching : public std::enable_shared_from_this<Watching> {
+ public:
+  /** Starts a watcher. On failure a JavaScript exception is pending, and the result is empty. */
+  static std::shared_ptr<Watching> Start(Napi::Env env, const Napi::Function& changed,
+                                         std::string network_namespace,
+                                         std::vector<nft::WatchedTable> tables);
+
+  void Ignore(std::uint32_t port) noexcept { watcher_.Ignore(port); }
+  void Close() noexcept { watcher_.Close(); }
+
+  // Only for Start.
+  Watching(std::string network_namespace, std::vector<nft::WatchedTable> tables);
+
+ private:
+  static void OnChanged(napi_env env, napi_value callback, void* self, void* committer);
+  static void OnFinalize(napi_env env, void* share, void* self);
+  static void OnTeardown(void* self);
+
+  bool CreateFunction(Napi::Env env, const Napi::Function& changed);
+
+  napi_threadsafe_function function_ = nullptr;
+  Watcher watcher_;
+};
+
+}  // namespace fairlead::binding
+
+#endif  // FAIRLEAD_BINDING_WATCHING_H_

@@ -1,0 +1,148 @@
+/** Tables that belong to a socket: what the kernel does, and the fake with it. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { Kernel } from '../../src/kernel/kernel.ts';
+import { openKernel } from '../../src/kernel/native-kernel.ts';
+import { NF_INET, NFPROTO, NFT_TABLE } from '../../src/kernel/nft/constants.ts';
+import type { NftOp } from '../../src/kernel/ops.ts';
+import { FakeKernel } from '../fake/kernel.ts';
+import { createNamespace } from './namespace.ts';
+import { batch, dumped } from './ops.ts';
+
+const inTable = { family: NFPROTO.IPv4, table: 't' } as const;
+const comment = 'a table';
+const own: NftOp = { kind: 'tableOwn', ...inTable, comment };
+const add: NftOp = { kind: 'tableAdd', ...inTable, comment };
+const remove: NftOp = { kind: 'tableDelete', ...inTable };
+const chain: NftOp = { kind: 'chainAdd', ...inTable, chain: 'c', comment: '' };
+const base: NftOp = {
+  kind: 'baseChainAdd',
+  ...inTable,
+  chain: 'in',
+  type: 'filter',
+  hook: NF_INET.LOCAL_IN,
+  priority: 0,
+  policy: 1,
+  comment: '',
+};
+
+/** Two processes on one kernel. */
+interface Stage {
+  first(): Kernel;
+  /** The first one ends, and another takes its place. */
+  restart(): Promise<void>;
+  /** What another program does: the codes of what was refused. */
+  other(...ops: NftOp[]): Promise<string[]>;
+}
+
+async function codes(kernel: Kernel, ...ops: NftOp[]): Promise<string[]> {
+  const result = await kernel.apply(batch(...ops));
+  return result.kind === 'applied' ? [] : result.failures.map(({ code }) => code);
+}
+
+async function realStage(): Promise<Stage> {
+  const namespace = await createNamespace();
+  let kernel = openKernel({ netns: namespace.path });
+  const others = openKernel({ netns: namespace.path });
+  onTestFinished(() => {
+    kernel.close();
+    others.close();
+  });
+  return {
+    first: () => kernel,
+    restart: async () => {
+      kernel.close();
+      kernel = openKernel({ netns: namespace.path });
+      // The socket is closed by its thread.
+      while ((await look(kernel)).owner !== 'none') await sleep(1);
+    },
+    other: (...ops) => codes(others, ...ops),
+  };
+}
+
+function fakeStage(): Stage {
+  const kernel = new FakeKernel();
+  return {
+    first: () => kernel,
+    restart: async () => kernel.restart(),
+    other: async (...ops) => {
+      try {
+        kernel.foreign(batch(...ops));
+        return [];
+      } catch (error) {
+        return [/"code":"(\w+)"/.exec(String(error))![1]!];
+      }
+    },
+  };
+}
+
+async function look(kernel: Kernel): Promise<{ owner: string; flags: number }> {
+  const tables = await dumped(kernel, 'table', { kind: 'tablesDump', family: NFPROTO.IPv4 });
+  const found = tables.find(({ table }) => table === 't');
+  if (found === undefined) return { owner: 'none', flags: -1 };
+  const owner = found.owner === 0 ? 'none' : kernel.isOwn(found.owner) ? 'us' : 'another';
+  return { owner, flags: found.flags };
+}
+
+const owned = NFT_TABLE.OWNER | NFT_TABLE.PERSIST;
+
+describe.each([
+  ['the real kernel', realStage],
+  ['the fake', async () => fakeStage()],
+] as const)('%s', (_, stageOf) => {
+  it('lets nobody else change what is owned, and everybody read it', async () => {
+    const stage = await stageOf();
+    const kernel = stage.first();
+    expect(await codes(kernel, own, chain, base)).toEqual([]);
+    expect(await look(kernel)).toEqual({ owner: 'us', flags: owned });
+    expect(await stage.other(chain)).toEqual(['EPERM']);
+    expect(await stage.other(remove)).toEqual(['EPERM']);
+    expect(await stage.other(own)).toEqual(['EPERM']);
+    expect(await stage.other(add)).toEqual(['EPERM']);
+    expect(await codes(kernel, own, { ...chain, chain: 'd' })).toEqual([]);
+  });
+
+  it('keeps the table when its owner ends, for anyone to change or to own', async () => {
+    const stage = await stageOf();
+    expect(await codes(stage.first(), own, chain, base)).toEqual([]);
+    await stage.restart();
+    expect(await look(stage.first())).toEqual({ owner: 'none', flags: NFT_TABLE.PERSIST });
+    expect(await stage.other({ ...chain, chain: 'd' })).toEqual([]);
+    expect(await codes(stage.first(), own)).toEqual([]);
+    expect(await look(stage.first())).toEqual({ owner: 'us', flags: owned });
+    expect(await stage.other(remove)).toEqual(['EPERM']);
+  });
+
+  it('makes no base chain where a table gets an owner, but anything else', async () => {
+    const stage = await stageOf();
+    expect(await codes(stage.first(), own, chain)).toEqual([]);
+    await stage.restart();
+    expect(await codes(stage.first(), own, base)).toEqual(['EINVAL']);
+    expect(await look(stage.first())).toEqual({ owner: 'none', flags: NFT_TABLE.PERSIST });
+    expect(await codes(stage.first(), own, { ...chain, chain: 'd' })).toEqual([]);
+    expect(await codes(stage.first(), base)).toEqual([]);
+  });
+
+  it('gives no owner to a table that never had one, unless it is made anew', async () => {
+    const stage = await stageOf();
+    expect(await codes(stage.first(), add, chain)).toEqual([]);
+    expect(await codes(stage.first(), own)).toEqual(['EOPNOTSUPP']);
+    expect(await look(stage.first())).toEqual({ owner: 'none', flags: 0 });
+    expect(await codes(stage.first(), remove, own, base)).toEqual([]);
+    expect(await look(stage.first())).toEqual({ owner: 'us', flags: owned });
+  });
+});
+
+it('nft lists an owned table, and its `flush ruleset` passes it by', async () => {
+  const namespace = await createNamespace();
+  const kernel = openKernel({ netns: namespace.path });
+  onTestFinished(() => kernel.close());
+  await namespace.run('nft', ['add', 'table', 'ip', 'other']);
+  expect(await codes(kernel, own, chain, base)).toEqual([]);
+  await namespace.run('nft', ['flush', 'ruleset']);
+  const listing = await namespace.run('nft', ['list', 'ruleset']);
+  expect(listing).toContain('table ip t {');
+  expect(listing).toContain('chain c {');
+  expect(listing).toContain('hook input');
+  expect(listing).not.toContain('other');
+});

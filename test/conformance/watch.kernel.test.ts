@@ -1,0 +1,97 @@
+/** What the kernel tells of changes by others. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import type { Committer, Kernel } from '../../src/kernel/kernel.ts';
+import { NFPROTO } from '../../src/kernel/nft/constants.ts';
+import { createKernel, type Namespace } from './namespace.ts';
+import { applied } from './ops.ts';
+
+const inTable = { family: NFPROTO.IPv4, table: 't' } as const;
+
+class Told {
+  readonly namespace: Namespace;
+  readonly kernel: Kernel;
+  readonly all: (Committer | undefined)[] = [];
+  readonly end: () => void;
+
+  private constructor(kernel: Kernel, namespace: Namespace) {
+    this.kernel = kernel;
+    this.namespace = namespace;
+    this.end = kernel.watch([inTable, { family: NFPROTO.IPv6, table: 'v6' }], (by) => {
+      this.all.push(by);
+    });
+  }
+
+  /** What comes before anything has happened is taken. */
+  static async start(): Promise<Told> {
+    const { kernel, namespace } = await createKernel();
+    await applied(kernel, { kind: 'tableAdd', ...inTable, comment: '' });
+    const told = new Told(kernel, namespace);
+    await told.until(1);
+    // Longer than the rest after it.
+    await sleep(60);
+    told.all.length = 0;
+    return told;
+  }
+
+  async until(count: number): Promise<void> {
+    const endMs = performance.now() + 5000;
+    while (this.all.length < count && performance.now() < endMs) await sleep(1);
+    expect(this.all.length).toBeGreaterThanOrEqual(count);
+  }
+
+  nft(...words: string[]): Promise<string> {
+    return this.namespace.run('nft', words);
+  }
+}
+
+describe('watching tables', () => {
+  it('tells within milliseconds what others change, and who it was', async () => {
+    const told = await Told.start();
+    await told.nft('add', 'set', 'ip', 't', 's', '{ type ipv4_addr ; }');
+    await told.until(1);
+    expect(told.all).toEqual([{ program: 'nft', pid: expect.any(Number) }]);
+    await sleep(60);
+    await told.nft('add', 'element', 'ip', 't', 's', '{ 10.0.0.1 }');
+    await told.until(2);
+    await sleep(60);
+    await told.nft('flush', 'ruleset');
+    await told.until(3);
+  });
+
+  it('does not tell what we change, nor what happens in other tables', async () => {
+    const told = await Told.start();
+    const chain = { ...inTable, chain: 'c', comment: '' };
+    await applied(told.kernel, { kind: 'chainAdd', ...chain });
+    await told.nft('add', 'table', 'ip', 'u');
+    await told.nft('add', 'table', 'ip6', 't');
+    await told.nft('add', 'chain', 'ip', 'u', 'c');
+    await applied(told.kernel, { kind: 'chainDelete', ...chain });
+    await sleep(100);
+    expect(told.all).toEqual([]);
+    await told.nft('add', 'table', 'ip6', 'v6');
+    await told.until(1);
+  });
+
+  it('tells a storm a few dozen times a second, also when messages are lost', async () => {
+    const told = await Told.start();
+    await told.nft('add', 'set', 'ip', 't', 's', '{ type ipv4_addr ; }');
+    const element = (i: number): string =>
+      `add element ip t s { 10.${i >> 16}.${(i >> 8) & 255}.${i & 255} }`;
+    const many = Array.from({ length: 40_000 }, (_, i) => element(i)).join('\n');
+    const startMs = performance.now();
+    await told.namespace.run('nft', ['-f', '-'], many);
+    for (let i = 0; i < 20; i += 1) await told.nft('flush', 'set', 'ip', 't', 's');
+    await told.until(2);
+    await sleep(100);
+    expect(told.all.length).toBeLessThanOrEqual((performance.now() - startMs) / 25 + 1);
+  });
+
+  it('tells nothing after its end', async () => {
+    const told = await Told.start();
+    told.end();
+    await told.nft('flush', 'ruleset');
+    await sleep(100);
+    expect(told.all).toEqual([]);
+  });
+});
