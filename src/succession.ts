@@ -8,6 +8,7 @@ import { Engine, type EngineOptions } from './engine.ts';
 import type { HostFiles } from './host/files.ts';
 import type { ModeName, ProxyMode } from './modes/mode.ts';
 import type { Node } from './state/types.ts';
+import { findStrangers } from './takeover/strangers.ts';
 import { Takeover, type TakeoverEvent } from './takeover/takeover.ts';
 
 export interface SuccessionOptions extends Omit<EngineOptions, 'config' | 'mode'> {
@@ -69,6 +70,10 @@ export class Succession {
 
   /** Until `signal` aborts and the batch in flight is over; the rules stay. */
   async run(signal: AbortSignal): Promise<void> {
+    const { kernel, takeoverObserver } = this.#options;
+    for (const stranger of await findStrangers(kernel)) {
+      takeoverObserver({ kind: 'stranger', stranger });
+    }
     while (!signal.aborted) await this.#runMode(this.#mode, signal);
   }
 

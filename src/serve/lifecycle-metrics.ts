@@ -13,6 +13,7 @@ export class LifecycleMetrics {
   readonly #eventsDropped: Counter;
   readonly #takenOver: Counter;
   readonly #reportsLeftOut: Counter;
+  readonly #strangers: Counter;
 
   constructor(registry: Registry) {
     const counter = (name: string, help: string, ...labelNames: string[]) =>
@@ -48,6 +49,10 @@ export class LifecycleMetrics {
       "Objects of kube-proxy's that were removed after our own were verified",
       'kind',
     );
+    this.#strangers = counter(
+      'foreign_tables_replaced_total',
+      'Tables of our names that somebody else had made and that ours took the place of',
+    );
   }
 
   /** A mode cannot run here, another is tried. */
@@ -70,6 +75,10 @@ export class LifecycleMetrics {
 
   reportsLeftOut(count: number): void {
     this.#reportsLeftOut.inc(count);
+  }
+
+  strangerReplaced(): void {
+    this.#strangers.inc();
   }
 
   /** Objects by kind: tables, chains, jumps. */

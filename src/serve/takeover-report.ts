@@ -71,6 +71,18 @@ export function takeoverReport(
         events.takeover('Normal', 'TookOverFromKubeProxy', `${removed}${left}`);
         return;
       }
+      case 'stranger': {
+        const { table, objects } = event.stranger;
+        metrics.strangerReplaced();
+        const first = objects.slice(0, objectsTold);
+        const about = { table, objects: objects.length, first };
+        log.warn(about, 'A table of our name was made by somebody else, and is replaced');
+        const note =
+          `table ${table} was not made by Fairlead and is replaced; it held ${first.join(', ')}` +
+          (objects.length > first.length ? ` and ${objects.length - first.length} more` : '');
+        events.takeover('Warning', 'ForeignTable', note);
+        return;
+      }
       case 'counters':
         log.info({ counters: event.names }, "kube-proxy's named counters are removed");
         return;

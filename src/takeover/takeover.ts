@@ -27,6 +27,7 @@ import {
 import { findLegacyTables, legacyPrograms } from './legacy-tables.ts';
 import { ownChain } from './names.ts';
 import { removeLeftovers } from './removal.ts';
+import type { Stranger } from './strangers.ts';
 
 export type TakeoverEvent =
   | {
@@ -61,6 +62,8 @@ export type TakeoverEvent =
       readonly error: Error;
       readonly retryMs: number;
     }
+  /** A table of our name that we have not made makes room for ours. */
+  | { readonly kind: 'stranger'; readonly stranger: Stranger }
   /** Counters that no rule of kube-proxy's or ours counts in any more are gone, by name. */
   | { readonly kind: 'counters'; readonly names: readonly string[] }
   /** Others use iptables-legacy: its tables with what they hold. */

@@ -84,6 +84,23 @@ test('a process that is to ignore another one runs beside it', async () => {
   await other.start().told(inForce, 2);
 });
 
+test('a table of our name that somebody else has made is replaced, and told', async () => {
+  const place = await Place.make();
+  const nft = (text: string): Promise<string> => place.namespace.run('nft', ['-f', '-'], text);
+  await nft('table ip fairlead { set mine { type mark; }; chain theirs { }; }\ntable ip6 fairlead');
+  const words = 'A table of our name was made by somebody else, and is replaced';
+  const first = place.start();
+  const { table, first: objects } = await first.told(words);
+  expect([table, objects]).toEqual(['ip fairlead', ['chain theirs', 'set mine']]);
+  await first.told(inForce, 2);
+  expect(await place.ruleset()).not.toMatch(/mine|theirs/);
+  first.kill('SIGTERM');
+  await first.exitCode;
+  const second = place.start();
+  await second.told(inForce, 2);
+  expect(second.lines.filter(({ msg }) => msg === words)).toEqual([]);
+});
+
 test('--init-only checks, writes no rules and ends', async () => {
   const place = await Place.make();
   const program = place.start('--init-only');

@@ -1,0 +1,66 @@
+/**
+ * Tables that have our names and that we have not made. They make room for ours, because a node
+ * without Services is worse; but not without a word to who made them.
+ */
+import { KernelError } from '../kernel/errors.ts';
+import type { Kernel } from '../kernel/kernel.ts';
+import { NFPROTO } from '../kernel/nft/constants.ts';
+import * as ipvs from '../modes/ipvs/layout.ts';
+import * as nftables from '../modes/nftables/layout.ts';
+
+export interface Stranger {
+  /** In nft's words: `ip fairlead`. */
+  readonly table: string;
+  /** Names of its chains, and of its sets and maps. */
+  readonly objects: readonly string[];
+}
+
+/** By name: the comment that we give to each table that we make. */
+const ours: ReadonlyMap<string, string> = new Map([
+  [nftables.tableName, nftables.tableComment],
+  [ipvs.tableName, ipvs.tableComment],
+]);
+
+const families = [
+  { family: NFPROTO.IPv4, word: 'ip' },
+  { family: NFPROTO.IPv6, word: 'ip6' },
+] as const;
+
+/**
+ * Read-only. What is empty is nobody's loss. Where the kernel can't be read there are none: whoever
+ * needs it will say so.
+ */
+export async function findStrangers(kernel: Kernel): Promise<readonly Stranger[]> {
+  const found: Stranger[] = [];
+  for (const { family, word } of families) {
+    try {
+      for (const name of await tablesOfOthers(kernel, family)) {
+        const objects = await objectsIn(kernel, family, name);
+        if (objects.length > 0) found.push({ table: `${word} ${name}`, objects });
+      }
+    } catch (error) {
+      if (!(error instanceof KernelError)) throw error;
+    }
+  }
+  return found;
+}
+
+async function tablesOfOthers(kernel: Kernel, family: number): Promise<string[]> {
+  const { records } = await kernel.dump({ kind: 'tablesDump', family });
+  return records.flatMap((one) => {
+    const comment = one.kind === 'table' ? ours.get(one.table) : undefined;
+    return one.kind === 'table' && comment !== undefined && comment !== one.comment
+      ? [one.table]
+      : [];
+  });
+}
+
+async function objectsIn(kernel: Kernel, family: number, table: string): Promise<string[]> {
+  const chains = await kernel.dump({ kind: 'chainsDump', family, table });
+  const sets = await kernel.dump({ kind: 'setsDump', family, table });
+  return [...chains.records, ...sets.records].flatMap((one) => {
+    if (one.kind !== 'chain' && one.kind !== 'set') return [];
+    if (one.table !== table) return [];
+    return one.kind === 'chain' ? `chain ${one.chain}` : `set ${one.set}`;
+  });
+}
