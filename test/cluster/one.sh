@@ -136,8 +136,12 @@ eventually 'the API server is back' 60 ready
 put "$path" "$(slice 10.244.0.5)" PUT
 eventually 'and is followed again' 60 answers 10.244.0.5
 
-# Its data are set back: it knows nothing of the last change, nor of ten others.
-for _ in 1 2 3 4 5 6 7 8 9 10; do put "$path" "$(slice 10.244.0.5)" PUT; done
+# Its data are set back: it knows nothing of the last change, nor of some hundred others.
+i=0
+while [ $((i += 1)) -le 150 ]; do
+  put "$path" "$(slice 10.244.0.6)" PUT
+  put "$path" "$(slice 10.244.0.5)" PUT
+done
 stop $server_pid
 stop $etcd_pid
 start_etcd earlier

@@ -40,13 +40,13 @@ export interface FaultRule {
   readonly fault: Fault;
   /** Default: all. */
   readonly resource?: Resource;
-  /** `page` = a list that continues one. Default: all. */
+  /** `page` = a list that continues one; `probe` = one that asks for one object. Default: all. */
   readonly verb?: Verb;
   /** How many requests it meets. Default 1. */
   readonly times?: number;
 }
 
-export type Verb = 'list' | 'page' | 'streaming-list' | 'watch';
+export type Verb = 'list' | 'page' | 'probe' | 'streaming-list' | 'watch';
 
 export interface FakeApiServerOptions {
   /** Default: plain HTTP. `ca`: clients must show a certificate of this authority. */
@@ -317,6 +317,7 @@ function verbOf(query: URLSearchParams): Verb {
   if (query.get('watch') === 'true') {
     return query.get('sendInitialEvents') === 'true' ? 'streaming-list' : 'watch';
   }
+  if (query.get('limit') === '1') return 'probe';
   return query.has('continue') ? 'page' : 'list';
 }
 

@@ -44,6 +44,11 @@ export class StreamError extends Error {
 /** A server that wants more patience is asked again nevertheless: it may have meant others. */
 const retryAfterMaxMs = 60_000;
 
+/** Nothing came for too long. */
+export function isSilence(error: unknown): boolean {
+  return error instanceof StreamError && error.kind === 'silent';
+}
+
 /** From a `Status` object of the API, in a body or in an ERROR event. */
 export function statusError(
   raw: unknown,

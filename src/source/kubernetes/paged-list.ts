@@ -20,7 +20,7 @@ export interface ListReader extends PageReader {
   begin(): void;
 }
 
-interface PageOptions {
+export interface PageOptions {
   readonly objectBytesMax: number;
   readonly pacer: Pacer;
 }

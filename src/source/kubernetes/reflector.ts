@@ -5,12 +5,20 @@ import { ApiStream } from './api-stream.ts';
 import { Backoff, pause } from './backoff.ts';
 import type { ApiClient, Query } from './client.ts';
 import { type Delivery, resourceVersionOf } from './delivery.ts';
-import { ApiError, isAbsence, retryAfterMs, StreamError, statusError } from './errors.ts';
+import {
+  ApiError,
+  isAbsence,
+  isSilence,
+  retryAfterMs,
+  StreamError,
+  statusError,
+} from './errors.ts';
 import { ListWays } from './list-ways.ts';
 import { Listing } from './listing.ts';
-import { readList, readVersion } from './paged-list.ts';
+import { readList } from './paged-list.ts';
 import { Relief } from './relief.ts';
-import { isNewer, isOlder } from './resource-version.ts';
+import { isNewer } from './resource-version.ts';
+import { SetBackProbe } from './set-back-probe.ts';
 import { Standing } from './standing.ts';
 import { LineFramer } from './stream.ts';
 import type { ReflectorTiming } from './timing.ts';
@@ -77,7 +85,7 @@ export class Reflector {
   #startMaxMs: number;
   #refusals = 0;
   readonly #flow: WatchFlow;
-  #probedAtMs = Number.NEGATIVE_INFINITY;
+  readonly #probe: SetBackProbe;
 
   constructor(target: Target, parts: ReflectorParts) {
     const { timing, sink } = parts;
@@ -89,6 +97,7 @@ export class Reflector {
     this.#ways = new ListWays(timing.pagesFirstMs);
     this.#standing = new Standing(target.resource, sink);
     this.#flow = new WatchFlow(timing);
+    this.#probe = new SetBackProbe(timing.probeMs, timing.probeMaxMs);
     this.#startMaxMs = timing.idleTimeoutMs;
   }
 
@@ -112,8 +121,9 @@ export class Reflector {
   async #session(signal: AbortSignal): Promise<void> {
     this.#list = undefined;
     let watch: Watch | undefined;
-    if (this.#resourceVersion === undefined) watch = await this.#beginList(signal);
-    else if (this.#flow.isMute && (await this.#isBehind(signal))) return;
+    const position = this.#resourceVersion;
+    if (position === undefined) watch = await this.#beginList(signal);
+    else if (await this.#isSetBack(position, signal)) return;
     watch ??= await this.#openWatch(signal);
     while (watch !== undefined) watch = await this.#follow(watch, signal);
   }
@@ -176,19 +186,12 @@ export class Reflector {
     this.#parts.sink.listed({ resource: this.#target.resource, way, result, reason });
   }
 
-  /**
-   * Whether the server does not know yet what we have seen, because its data were set back. A watch
-   * from a version to come would be accepted and stay silent, perhaps for ever.
-   */
-  async #isBehind(signal: AbortSignal): Promise<boolean> {
-    const nowMs = performance.now();
-    if (nowMs - this.#probedAtMs < this.#parts.timing.probeMs) return false;
-    this.#probedAtMs = nowMs;
+  async #isSetBack(position: string, signal: AbortSignal): Promise<boolean> {
     const { pacer, timing } = this.#parts;
+    const { isMute } = this.#flow;
+    const open = (query: Query, limit: AbortSignal) => this.#open(query, limit);
     const options = { objectBytesMax: timing.objectBytesMax, pacer };
-    // What may be wrong with the request shows when the watch is asked for.
-    const version = await readVersion((query) => this.#open(query, signal), options).catch(ignore);
-    if (!isOlder(version ?? '', this.#resourceVersion)) return false;
+    if (!(await this.#probe.finds(position, isMute, open, options, signal))) return false;
     this.#standing.tell('the server is at an earlier time than it was');
     this.#resourceVersion = undefined;
     return true;
@@ -210,6 +213,7 @@ export class Reflector {
     const { client, timing } = this.#parts;
     const { path, query: selectors } = this.#target;
     const isStreamingList = this.#list?.way === 'streaming';
+    const isPatient = !isStreamingList && query.limit !== '1';
     const options = {
       startMaxMs: isStreamingList ? timing.listIdleMs : this.#startMaxMs,
       silenceMaxMs: isStreamingList ? timing.listIdleMs : timing.idleTimeoutMs,
@@ -218,11 +222,10 @@ export class Reflector {
     };
     try {
       const stream = await ApiStream.open(client, path, { ...selectors, ...query }, options);
-      this.#startMaxMs = timing.idleTimeoutMs;
+      if (isPatient) this.#startMaxMs = timing.idleTimeoutMs;
       return stream;
     } catch (error) {
-      const isLate = error instanceof StreamError && error.kind === 'silent';
-      if (isLate && !isStreamingList) {
+      if (isPatient && isSilence(error)) {
         // A server that needs longer each time must get it once, or we never see anything.
         this.#startMaxMs = Math.min(startMaxMs, this.#startMaxMs * 2);
         this.#flow.fellSilent();
@@ -244,7 +247,9 @@ export class Reflector {
       await this.#read(watch.stream);
       this.#flow.ended();
     } catch (error) {
-      failure = this.#isExpectedSilence(error) ? undefined : error;
+      // A watch without a word is asked whether it lives, before that is called trouble.
+      const isExpected = isSilence(error) && this.#list === undefined && this.#flow.fellSilent();
+      failure = isExpected ? undefined : error;
     }
     if (performance.now() - watch.askedAtMs < aliveMs) {
       failure ??= new StreamError('cut', 'the watch ended at once');
@@ -260,12 +265,6 @@ export class Reflector {
     next?.then(({ stream }) => stream.stop(), ignore);
     if (failure !== undefined) throw failure;
     return undefined;
-  }
-
-  /** A watch without a word is asked whether it lives, before that is called trouble. */
-  #isExpectedSilence(error: unknown): boolean {
-    const fellSilent = error instanceof StreamError && error.kind === 'silent';
-    return fellSilent && this.#list === undefined && this.#flow.fellSilent();
   }
 
   async #openRelief(signal: AbortSignal): Promise<Watch> {
@@ -376,6 +375,7 @@ export class Reflector {
       return;
     }
     this.#standing.tell(reason);
+    if (!(error instanceof ApiError) && !isSilence(error)) this.#probe.suspect();
     if (error instanceof ApiError && this.#refuses(error)) this.#resourceVersion = undefined;
     await pause(delayMs + retryAfterMs(error), signal);
   }

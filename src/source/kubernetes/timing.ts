@@ -22,6 +22,8 @@ export interface ReflectorTiming {
   readonly bufferedWatchSeconds: number;
   /** How often a server whose watches say nothing is asked whether it still knows what we know. */
   readonly probeMs: number;
+  /** Which must not hold up the next watch for longer. */
+  readonly probeMaxMs: number;
   readonly backoffBaseMs: number;
   readonly backoffMaxMs: number;
   /** Bounds of how often an optional resource that is not there is asked for. */
@@ -44,6 +46,7 @@ export const defaultTiming: ReflectorTiming = {
   quietWatchSeconds: 60,
   bufferedWatchSeconds: 10,
   probeMs: 300_000,
+  probeMaxMs: 5000,
   backoffBaseMs: 250,
   backoffMaxMs: 30_000,
   absentRetryBaseMs: 5000,

@@ -173,7 +173,7 @@ describe('KubernetesSource on a bad day', () => {
     const { converged } = startSource(server, { timing: impatient });
     await converged();
     const fault = { kind: 'status', status: 429, retryAfterSeconds: 1 } as const;
-    server.fault({ resource: 'services', fault });
+    server.fault({ resource: 'services', verb: 'watch', fault });
     server.disturb('services', 'drop');
     const before = performance.now();
     server.store.delete('services', 'shop/s1');

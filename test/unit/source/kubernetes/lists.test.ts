@@ -166,21 +166,35 @@ describe('later lists', () => {
 });
 
 describe('a server whose data were set back', () => {
-  it.each(['supported', 'unbacked'] as const)(
-    'is listed anew, although it accepts watches from a time to come (streams: %s)',
-    async (streamingLists) => {
+  it.each([
+    ['with its connections', 'supported'],
+    ['with its connections', 'unbacked'],
+    ['behind a gateway that keeps them', 'supported'],
+    ['behind a gateway that keeps them', 'unbacked'],
+  ] as const)(
+    'is listed anew, although it accepts watches from a time to come: %s, streams %s',
+    async (how, streamingLists) => {
       const server = await startServer({ streamingLists });
       server.store.version = 100_000;
       populate(server);
       const { port } = server;
-      const timing = { ...hasty, idleTimeoutMs: 1500, quietWatchSeconds: 1, probeMs: 500 };
+      const timing = { ...hasty, idleTimeoutMs: 1500, quietWatchSeconds: 1 };
       const { sink, converged } = startSource(server, { timing });
       await converged();
-      await server.close();
+      const setBack = (): void => {
+        server.store.version = 2000;
+        server.store.compact();
+      };
+      if (how === 'with its connections') await server.close();
+      for (const resource of resources) blind(server, resource);
       server.store.delete('services', 'shop/s1');
-      server.store.version = 2000;
-      server.store.compact();
-      await server.listen(port);
+      setBack();
+      if (how === 'with its connections') {
+        // Roles are not known yet.
+        const fault = { kind: 'status', status: 403 } as const;
+        for (const resource of resources) server.fault({ resource, fault, times: 4 });
+        await server.listen(port);
+      }
       await converged();
       change(server, 3);
       await converged();

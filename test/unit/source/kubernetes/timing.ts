@@ -13,5 +13,6 @@ export const hasty: Partial<ReflectorTiming> = {
 export const impatient: Partial<ReflectorTiming> = {
   ...hasty,
   idleTimeoutMs: 400,
-  listIdleMs: 300,
+  listIdleMs: 1000,
+  probeMaxMs: 300,
 };
