@@ -115,6 +115,7 @@ export class App {
       state: this.#state,
       clock,
       healthy: () => this.#health.healthy,
+      families: options.families,
       addresses: (family) => this.#succession?.engine?.listeningAddresses(family) ?? [],
       observer: (event) => this.#reporter.serviceHealth(event),
     });

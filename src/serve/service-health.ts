@@ -1,6 +1,8 @@
 /**
  * Health-check node ports: load balancers ask there whether this node has endpoints of a Service
- * whose external traffic policy is Local (behaviour document 5.10 and 10.2).
+ * whose external traffic policy is Local (behaviour document 5.10 and 10.2). They ask at any address
+ * of the node, whatever families the Service has: where it lacks that of the address, the answer is
+ * about the family that it has.
  */
 import { createServer, type Server } from 'node:http';
 import { Pacer } from '../source/pacer.ts';
@@ -23,6 +25,8 @@ export interface ServiceHealthOptions {
   readonly clock: Clock;
   /** The proxy does its work; whether the node is eligible does not matter here. */
   readonly healthy: () => boolean;
+  /** What this machine can do. */
+  readonly families: readonly Family[];
   /** Where to listen. */
   readonly addresses: (family: Family) => readonly Address[] | 'all';
   readonly observer: (event: ServiceHealthEvent) => void;
@@ -30,24 +34,28 @@ export interface ServiceHealthOptions {
 
 interface Wanted {
   readonly service: string;
+  /** Of the addresses to listen on. */
   readonly family: Family;
   readonly port: number;
   /** Addresses to listen on, sorted. */
   readonly hosts: readonly string[];
 }
 
-const families: readonly Family[] = ['IPv4', 'IPv6'];
 const anyHost = { IPv4: '0.0.0.0', IPv6: '::' } as const;
 /** Somebody else has the port: they may keep it for long. */
 const retryLimits = { firstMs: 1000, secondMs: 5000, maxMs: 60_000 };
 
+const both = <T>(make: () => T): Record<Family, T> => ({ IPv4: make(), IPv6: make() });
+
 export class ServiceHealth {
   readonly #options: ServiceHealthOptions;
-  readonly #ports: Record<Family, Map<string, HealthPort>> = { IPv4: new Map(), IPv6: new Map() };
-  /** Services to look at when what was resolved is in force. */
-  readonly #changed: Record<Family, Set<string>> = { IPv4: new Set(), IPv6: new Set() };
+  /** By the family of the addresses. */
+  readonly #ports = both(() => new Map<string, HealthPort>());
+  /** By the family that is in force: the Services to look at then. */
+  readonly #changed = both(() => new Set<string>());
+  /** Addresses that were listened on at the last look, by the family in force and their own. */
+  readonly #hosts = both(() => ({ IPv4: '', IPv6: '' }));
   readonly #pacer = new Pacer();
-  #hosts: Record<Family, string> = { IPv4: '', IPv6: '' };
   #isClosed = false;
 
   constructor(options: ServiceHealthOptions) {
@@ -56,31 +64,24 @@ export class ServiceHealth {
 
   /** `namespace/name` was resolved anew, or has gone. */
   resolved(service: string): void {
-    const isWanted = this.#portOf(service) !== 0;
-    for (const family of families) {
-      if (isWanted || this.#ports[family].has(service)) this.#changed[family].add(service);
-    }
+    const { families } = this.#options;
+    const isHeld = families.some((family) => this.#ports[family].has(service));
+    if (!isHeld && this.#portOf(service) === 0) return;
+    for (const family of families) this.#changed[family].add(service);
   }
 
   /** What was resolved is in force: only now may load balancers be told. */
   inForce(family: Family): void {
     if (this.#isClosed) return;
-    const ports = this.#ports[family];
-    const hosts = this.#hostsOf(family);
-    if (hosts.join() !== this.#hosts[family]) {
-      for (const service of ports.keys()) this.#changed[family].add(service);
-      this.#hosts = { ...this.#hosts, [family]: hosts.join() };
-    }
-    const services = [...this.#changed[family]];
-    this.#changed[family].clear();
-    // All that closes comes first: a port may pass from one Service to another.
-    const opening = services.filter((service) => this.#closeUnlessSame(service, family, hosts));
-    for (const service of opening) {
-      ports.set(service, this.#open({ service, family, port: this.#portOf(service), hosts }));
-    }
-    for (const service of services) {
-      const count = countLocalReady(this.#options.state.slices(service), family);
-      ports.get(service)?.report(count);
+    const changed = this.#changed[family];
+    for (const of of this.#options.families) this.#lookForNewHosts(family, of);
+    const services = [...changed];
+    changed.clear();
+    for (const of of this.#options.families) {
+      this.#look(
+        services.filter((service) => this.#decides(family, service, of)),
+        of,
+      );
     }
   }
 
@@ -92,9 +93,39 @@ export class ServiceHealth {
     }
   }
 
+  /** Ports whose answers are about `inForce` move when the addresses of family `of` change. */
+  #lookForNewHosts(inForce: Family, of: Family): void {
+    const hosts = this.#hostsOf(of).join();
+    if (hosts === this.#hosts[inForce][of]) return;
+    this.#hosts[inForce][of] = hosts;
+    for (const service of this.#ports[of].keys()) this.#changed[inForce].add(service);
+  }
+
+  /** What is asked at addresses of family `of` is answered by what is in force in `family`. */
+  #decides(family: Family, service: string, of: Family): boolean {
+    return family === (this.#aboutOf(service, of) ?? this.#ports[of].get(service)?.about);
+  }
+
+  /** Opens, moves and closes ports at addresses of `family`, and tells them their answers. */
+  #look(services: readonly string[], family: Family): void {
+    const ports = this.#ports[family];
+    const hosts = this.#hostsOf(family);
+    // All that closes comes first: a port may pass from one Service to another.
+    const opening = services.filter((service) => this.#closeUnlessSame(service, family, hosts));
+    for (const service of opening) {
+      ports.set(service, this.#open({ service, family, port: this.#portOf(service), hosts }));
+    }
+    for (const service of services) {
+      const about = this.#aboutOf(service, family);
+      if (about === undefined) continue;
+      const count = countLocalReady(this.#options.state.slices(service), about);
+      ports.get(service)?.report(about, count);
+    }
+  }
+
   /** True when the Service has a port to be opened. */
   #closeUnlessSame(service: string, family: Family, hosts: readonly string[]): boolean {
-    const port = this.#portIn(service, family);
+    const port = this.#aboutOf(service, family) === undefined ? 0 : this.#portOf(service);
     const held = this.#ports[family].get(service);
     if (held?.is(port, hosts)) return false;
     if (held !== undefined) {
@@ -123,9 +154,11 @@ export class ServiceHealth {
     return service === undefined ? 0 : healthCheckNodePort(service);
   }
 
-  #portIn(name: string, family: Family): number {
+  /** The family that answers at addresses of `family` are about: its own if the Service has it. */
+  #aboutOf(name: string, family: Family): Family | undefined {
     const clusterIPs = this.#options.state.service(name)?.clusterIPs ?? [];
-    return clusterIPs.some((address) => address.family === family) ? this.#portOf(name) : 0;
+    const has = (one: Family): boolean => clusterIPs.some((address) => address.family === one);
+    return has(family) ? family : this.#options.families.find(has);
   }
 
   #hostsOf(family: Family): string[] {
@@ -142,12 +175,13 @@ interface HealthPortOptions extends Pick<ServiceHealthOptions, 'clock' | 'health
   readonly failed: (error: Error, retryMs: number) => void;
 }
 
-/** The listeners of one Service in one family: all of its addresses, or none. */
+/** The listeners of one Service at the addresses of one family: all of them, or none. */
 class HealthPort {
   readonly #wanted: Wanted;
   readonly #options: HealthPortOptions;
   readonly #backoff: Backoff;
   #localEndpoints = 0;
+  #about: Family;
   #servers: readonly Server[] = [];
   #cancelRetry = (): void => {};
   #isClosed = false;
@@ -155,6 +189,7 @@ class HealthPort {
   constructor(wanted: Wanted, options: HealthPortOptions) {
     this.#wanted = wanted;
     this.#options = options;
+    this.#about = wanted.family;
     this.#backoff = new Backoff(retryLimits, options.clock);
     void this.#listen();
   }
@@ -167,8 +202,14 @@ class HealthPort {
     return port === this.#wanted.port && hosts.join() === this.#wanted.hosts.join();
   }
 
-  /** Endpoints on this node that are ready. */
-  report(localEndpoints: number): void {
+  /** The family that was reported last. */
+  get about(): Family {
+    return this.#about;
+  }
+
+  /** Endpoints of family `about` on this node that are ready. */
+  report(about: Family, localEndpoints: number): void {
+    this.#about = about;
     this.#localEndpoints = localEndpoints;
   }
 

@@ -52,25 +52,38 @@ class World {
     IPv4: [address('127.0.0.1')],
     IPv6: [address('::1')],
   };
-  readonly #health = new ServiceHealth({
-    state: this.state,
-    clock: this.clock,
-    healthy: () => this.healthy,
-    addresses: (family) => this.addresses[family],
-    observer: (event) => {
-      const how = event.kind === 'failed' ? event.error.message.split(' ')[1] : event.family;
-      this.told.push(`${event.service} ${event.port} ${event.kind} ${how}`);
-    },
-  });
+  readonly #health: ServiceHealth;
 
-  constructor() {
+  readonly #families: readonly Family[];
+
+  constructor(families: readonly Family[] = ['IPv4', 'IPv6']) {
+    this.#families = families;
+    this.#health = new ServiceHealth({
+      state: this.state,
+      clock: this.clock,
+      healthy: () => this.healthy,
+      families,
+      addresses: (family) => this.addresses[family],
+      observer: (event) => {
+        const how = event.kind === 'failed' ? event.error.message.split(' ')[1] : event.family;
+        this.told.push(`${event.service} ${event.port} ${event.kind} ${how}`);
+      },
+    });
     onTestFinished(() => this.#health.close());
   }
 
   async sync(...names: string[]): Promise<void> {
     for (const name of names) this.#health.resolved(name);
-    for (const family of ['IPv4', 'IPv6'] as const) this.#health.inForce(family);
+    for (const family of this.#families) this.inForce(family);
     await quiet();
+  }
+
+  resolved(name: string): void {
+    this.#health.resolved(name);
+  }
+
+  inForce(family: Family): void {
+    this.#health.inForce(family);
   }
 
   async services(...services: Service[]): Promise<void> {
@@ -146,6 +159,53 @@ describe('a health-check node port', () => {
     await response.text();
   });
 
+  it('answers at addresses of both families, whatever families the Service has', async () => {
+    for (const [clusterIP, pod, key] of [
+      ['10.96.0.1', '10.244.0.2', { key: 'ns/web-4' }],
+      ['fd00::1', 'fd00:244::2', { key: 'ns/web-6', family: 'IPv6' }],
+    ] as const) {
+      const [world, port] = [new World(), await freePort()];
+      await world.services(local(port, { clusterIPs: [clusterIP] }));
+      expect([await statusOf(port), await statusOf(port, '[::1]')]).toEqual([503, 503]);
+      await world.endpoints(slice({ [pod]: readyLocal }, key));
+      for (const host of ['127.0.0.1', '[::1]']) {
+        expect(await get(port, host)).toMatchObject({ status: 200, weight: '1' });
+      }
+      world.state.apply({ kind: 'service-gone', key: 'ns/web' });
+      await world.sync('ns/web');
+      expect([await statusOf(port), await statusOf(port, '[::1]')]).toEqual(['refused', 'refused']);
+    }
+  });
+
+  it('tells at an address of a family that the Service lacks what is in force in the other', async () => {
+    const [world, port] = [new World(), await freePort()];
+    await world.services(local(port, { clusterIPs: ['10.96.0.1'] }));
+    world.state.apply({ kind: 'slice', slice: slice({ '10.244.0.2': readyLocal }) });
+    world.resolved('ns/web');
+    world.inForce('IPv6');
+    expect(await statusOf(port, '[::1]')).toBe(503);
+    world.inForce('IPv4');
+    expect(await statusOf(port, '[::1]')).toBe(200);
+    await world.services(local(port));
+    expect(await statusOf(port, '[::1]')).toBe(503);
+    await world.services(local(port, { clusterIPs: ['10.96.0.1'] }));
+    expect(await statusOf(port, '[::1]')).toBe(200);
+    expect(world.told.filter((event) => event.includes('opened'))).toHaveLength(2);
+    // Only one family has something to do when a Service of one family goes.
+    world.state.apply({ kind: 'service-gone', key: 'ns/web' });
+    world.resolved('ns/web');
+    world.inForce('IPv4');
+    expect([await statusOf(port), await statusOf(port, '[::1]')]).toEqual(['refused', 'refused']);
+  });
+
+  it('is not tried at addresses of a family that this machine does not have', async () => {
+    const [world, port] = [new World(['IPv4']), await freePort()];
+    world.addresses = { IPv4: [address('127.0.0.1')], IPv6: 'all' };
+    await world.services(local(port));
+    expect(world.told).toEqual([`ns/web ${port} opened IPv4`]);
+    expect(await statusOf(port, '[::1]')).toBe('refused');
+  });
+
   it('does not count endpoints that terminate, although traffic may still go there', async () => {
     const [world, port] = [new World(), await freePort()];
     await world.services(local(port));
@@ -174,14 +234,13 @@ describe('a health-check node port', () => {
   });
 
   it('is there only for load balancers with external policy Local, and goes with them', async () => {
-    const [world, port] = [new World(), await freePort()];
+    const [world, port] = [new World(['IPv4']), await freePort()];
     await world.services(local(port, { externalTrafficPolicy: 'Cluster' }));
     expect(await statusOf(port)).toBe('refused');
     await world.services(local(port, { type: 'NodePort' }));
     expect(await statusOf(port)).toBe('refused');
     await world.services(local(port, { clusterIPs: ['10.96.0.1'] }));
     expect(await statusOf(port)).toBe(503);
-    expect(await statusOf(port, '[::1]')).toBe('refused');
     world.state.apply({ kind: 'service-gone', key: 'ns/web' });
     await world.sync('ns/web');
     expect(await statusOf(port)).toBe('refused');
