@@ -17,13 +17,12 @@ import {
   wait,
 } from '../lab/story.ts';
 import { external, lb, NODE_PORT, unallocated, unprogrammed, vip } from './common.ts';
-import { endsWithTheService, hasNoSCTP, movesUDPAtOnce } from './differences.ts';
+import { endsWithTheService, hasNoSCTP, movesUDPAtOnce, sharesNoPorts } from './differences.ts';
 
-const web = service('web', {
-  ports: [{ port: 53, protocol: 'UDP', nodePort: NODE_PORT }],
-  vips: [lb],
-  externalIps: [external],
-});
+const ports = [{ port: 53, protocol: 'UDP', nodePort: NODE_PORT }] as const;
+const web = service('web', { ports, vips: [lb], externalIps: [external] });
+/** The same, before anybody has given it addresses that lead to the cluster. */
+const unreached = service('web', { ports, spec: { type: 'LoadBalancer' } });
 
 function behind(endpoints: readonly (ActorName | EndpointOptions)[], port = 8080) {
   return slices('web', endpoints, { ports: [{ port, protocol: 'UDP' }] });
@@ -78,6 +77,43 @@ const udp: readonly Story[] = [
       apply(web, ...behind(['pod-a'])),
       resume('early', podA),
       resume('early node port', podA),
+    ],
+  },
+  {
+    name: 'A UDP client of an address that a Service gets later is served by it from then on',
+    covers: ['5.12', '12.91'],
+    steps: [
+      apply(unreached, ...behind(['pod-a'])),
+      open('early', 'client', at(lb, 53, 'UDP'), unprogrammed),
+      open('early external', 'client', at(external, 53, 'UDP'), unprogrammed),
+      open('of a pod', 'pod-b', at(lb, 53, 'UDP'), unprogrammed),
+      apply(service('web', { ports, vips: [lb] })),
+      resume('early', podA),
+      resume('of a pod', podA),
+      apply(web),
+      resume('early external', podA),
+      apply(unreached),
+      resume('early', unprogrammed),
+      apply(web),
+      resume('early', podA),
+      resume('of a pod', podA),
+    ],
+  },
+  {
+    name: 'A UDP conversation with a server at an address goes to the Service that gets it',
+    covers: ['5.12', '12.91'],
+    differsIn: sharesNoPorts,
+    nodeAddresses: [lb],
+    servers: [{ actor: 'node', at: at(lb, 53, 'UDP') }],
+    steps: [
+      apply(unreached, ...behind(['pod-a'])),
+      open('kept', 'client', at(lb, 53, 'UDP'), answered({ node: 'own' })),
+      open('of a pod', 'pod-b', at(lb, 53, 'UDP'), answered({ node: 'own' })),
+      open('of the node', 'node', at(lb, 53, 'UDP'), answered({ node: 'any' })),
+      apply(web),
+      resume('kept', podA),
+      resume('of a pod', podA),
+      resume('of the node', podA),
     ],
   },
   {
