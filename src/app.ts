@@ -94,6 +94,7 @@ export class App {
     this.#health = new ProxyHealth({
       timeoutMs: () => 2 * this.#config.modes[this.mode].syncPeriodMs,
       now: () => clock.wallMs(),
+      monotonicMs: () => clock.now(),
       node: () => this.#state.node,
       condition,
       overLimit: () => this.#overLimit,

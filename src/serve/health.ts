@@ -10,15 +10,17 @@ const deletionTaint = 'ToBeDeletedByClusterAutoscaler';
 
 interface FamilyState {
   updatedMs: number | undefined;
-  /** When the oldest request that no sync has answered came. */
+  /** When the oldest request that no sync has answered came; monotonic. */
   queuedMs: number | undefined;
 }
 
 export interface HealthOptions {
   /** A sync that has been asked for this long ago and is not done is ill: 2 x syncPeriod. */
   readonly timeoutMs: () => number;
-  /** Milliseconds since the epoch, with fractions. */
+  /** Milliseconds since the epoch, with fractions: for people, for it may jump. */
   readonly now: () => number;
+  /** Milliseconds, monotonic: what is late is late by this clock. */
+  readonly monotonicMs: () => number;
   /** This node as last seen; undefined = never. */
   readonly node: () => Node | undefined;
   readonly condition: (resource: Resource) => Condition;
@@ -37,7 +39,7 @@ export class ProxyHealth {
   /** A sync was asked for. */
   queued(family: Family): void {
     const state = this.#family(family);
-    state.queuedMs ??= this.#options.now();
+    state.queuedMs ??= this.#options.monotonicMs();
   }
 
   /** A sync is done. */
@@ -127,7 +129,8 @@ export class ProxyHealth {
   }
 
   #isHealthy({ queuedMs }: FamilyState): boolean {
-    return queuedMs === undefined || this.#options.now() - queuedMs < this.#options.timeoutMs();
+    const { monotonicMs, timeoutMs } = this.#options;
+    return queuedMs === undefined || monotonicMs() - queuedMs < timeoutMs();
   }
 
   #family(family: Family): FamilyState {

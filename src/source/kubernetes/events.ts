@@ -27,8 +27,10 @@ export interface EventRecorderOptions {
   readonly problem: (error: Error) => void;
   /** For each request. Default 10,000. */
   readonly timeoutMs?: number;
-  /** Milliseconds since the epoch. */
+  /** Milliseconds, monotonic: when to tell. Default: performance.now. */
   readonly now?: () => number;
+  /** Milliseconds since the epoch: what is told. Default: Date.now. */
+  readonly wallMs?: () => number;
 }
 
 const attemptsMax = 3;
@@ -46,13 +48,15 @@ export class EventRecorder implements EventSink {
   readonly #options: EventRecorderOptions;
   readonly #series = new EventSeries();
   readonly #now: () => number;
+  readonly #wallMs: () => number;
   /** Aborts when there may be something to tell. */
   #wake = new AbortController();
   #ailing = false;
 
   constructor(options: EventRecorderOptions) {
     this.#options = options;
-    this.#now = options.now ?? Date.now;
+    this.#now = options.now ?? (() => performance.now());
+    this.#wallMs = options.wallMs ?? Date.now;
   }
 
   record(event: ClusterEvent): void {
@@ -114,11 +118,12 @@ export class EventRecorder implements EventSink {
     const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
     const namespace = namespaceOf(series.event.regarding);
     const path = `/apis/events.k8s.io/v1/namespaces/${namespace}/events`;
+    const zeroMs = this.#wallMs() - this.#now();
     if (series.told > 0) {
-      await client.send('PATCH', `${path}/${series.name}`, repeats(series), limit);
+      await client.send('PATCH', `${path}/${series.name}`, repeats(series, zeroMs), limit);
       return;
     }
-    const object = eventObject(series, this.#options.nodeName);
+    const object = eventObject(series, this.#options.nodeName, zeroMs);
     await client.send('POST', path, object, limit);
   }
 
@@ -148,13 +153,14 @@ function namespaceOf(regarding: Regarding): string {
   return regarding.kind === 'Service' ? regarding.namespace : 'default';
 }
 
-function eventObject(series: Series, nodeName: string): object {
+/** `zeroMs`: what the zero of the clock of the series is by the clock on the wall, as of now. */
+function eventObject(series: Series, nodeName: string, zeroMs: number): object {
   const { type, reason, action, regarding, note } = series.event;
   return {
     apiVersion: 'events.k8s.io/v1',
     kind: 'Event',
     metadata: { name: series.name, namespace: namespaceOf(regarding) },
-    eventTime: microTime(series.firstMs),
+    eventTime: microTime(zeroMs + series.firstMs),
     reportingController: 'kube-proxy',
     reportingInstance: `kube-proxy-${nodeName}`.slice(0, instanceMax),
     type,
@@ -162,12 +168,12 @@ function eventObject(series: Series, nodeName: string): object {
     action,
     regarding: reference(regarding),
     note: cut(note, noteBytesMax),
-    ...(series.count > 1 ? repeats(series) : {}),
+    ...(series.count > 1 ? repeats(series, zeroMs) : {}),
   };
 }
 
-function repeats({ count, lastMs }: Series): object {
-  return { series: { count, lastObservedTime: microTime(lastMs) } };
+function repeats({ count, lastMs }: Series, zeroMs: number): object {
+  return { series: { count, lastObservedTime: microTime(zeroMs + lastMs) } };
 }
 
 function reference(regarding: Regarding): object {

@@ -7,13 +7,14 @@ import { node } from '../state/build.ts';
 const startMs = Date.UTC(2026, 0, 2, 3, 4, 5);
 
 function healthAt(known: Node | undefined = node()) {
-  const time = { ms: startMs };
+  const time = { ms: startMs, jumpedMs: 0 };
   const seen: { node: Node | undefined; overLimit: number } = { node: known, overLimit: 0 };
   const silence: Partial<Record<Resource, number>> = {};
   const conditions: Partial<Record<Resource, Partial<Condition>>> = {};
   const health = new ProxyHealth({
     timeoutMs: () => 60_000,
-    now: () => time.ms,
+    now: () => time.ms + time.jumpedMs,
+    monotonicMs: () => time.ms,
     node: () => seen.node,
     condition: (resource) => ({
       silenceMs: silence[resource],
@@ -25,6 +26,25 @@ function healthAt(known: Node | undefined = node()) {
   });
   return { health, time, seen, silence, conditions };
 }
+
+describe('a clock that is set', () => {
+  const hoursMs = 5 * 3_600_000;
+
+  it.each([hoursMs, -hoursMs])('by %d ms makes nothing late, and hides nothing', (jumpMs) => {
+    const { health, time } = healthAt();
+    health.updated('IPv4');
+    health.queued('IPv4');
+    time.jumpedMs += jumpMs;
+    expect(health.livez().status).toBe(200);
+    time.ms += 60_000;
+    expect(health.livez().status).toBe(503);
+    expect(JSON.parse(health.livez().body).currentTime).toBe(rfc3339Nano(time.ms + jumpMs));
+    time.jumpedMs -= 2 * jumpMs;
+    expect(health.livez().status).toBe(503);
+    health.updated('IPv4');
+    expect(health.livez().status).toBe(200);
+  });
+});
 
 describe('/healthz', () => {
   it('has the body of kube-proxy, in its order', () => {

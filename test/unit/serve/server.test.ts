@@ -65,6 +65,7 @@ describe('the health server', () => {
     const health = new ProxyHealth({
       timeoutMs: () => 60_000,
       now: () => 0,
+      monotonicMs: () => 0,
       node: () => seen.node,
       condition: () => ({ silenceMs: undefined, missingMs: undefined, failure: undefined }),
       overLimit: () => 0,

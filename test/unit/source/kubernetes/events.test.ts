@@ -40,6 +40,8 @@ class Post {
   /** Knows no event when asked to change one. */
   forgetful = false;
   nowMs = Date.parse('2026-10-01T12:00:00.123Z');
+  /** How far the clock on the wall has been set. */
+  jumpedMs = 0;
   readonly #stop = new AbortController();
   recorder!: EventRecorder;
   #running: Promise<void> | undefined;
@@ -56,6 +58,7 @@ class Post {
       problem: (error) => this.problems.push(error.message),
       timeoutMs: 300,
       now: () => this.nowMs,
+      wallMs: () => this.nowMs + this.jumpedMs,
     });
     this.#running = this.recorder.run(this.#stop.signal);
     cleanUp(() => this.stop());
@@ -132,6 +135,27 @@ describe('events', () => {
       series: { count: 6, lastObservedTime: '2026-10-01T12:01:00.123000Z' },
     });
   });
+
+  it.each([5, -5])(
+    'wait no longer, and bear the new time, when the clock is set by %d hours',
+    async (hours) => {
+      const post = await new Post().start();
+      post.recorder.record(conflict);
+      await until('the server is told', () => post.told.length === 1);
+      post.recorder.record(conflict);
+      post.jumpedMs += hours * 3_600_000;
+      post.nowMs += 60_000;
+      post.recorder.record(conflict);
+      await until('the server is told', () => post.told.length === 2);
+      const [, second] = post.told as [Told, Told];
+      expect(second.object).toEqual({
+        series: {
+          count: 3,
+          lastObservedTime: `2026-10-01T${hours < 0 ? '07' : '17'}:01:00.123000Z`,
+        },
+      });
+    },
+  );
 
   it('are made anew when the server has forgotten the one that repeats', async () => {
     const post = await new Post().start();
