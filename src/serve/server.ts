@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type Server } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { formatHostPort, type HostPort } from '../config/host-port.ts';
 import { formatAddress } from '../state/address.ts';
+import { Connections } from './connections.ts';
 
 export interface Reply {
   readonly status: number;
@@ -47,11 +48,13 @@ export interface ServeOptions {
 }
 
 const retryDefaultMs = 5000;
+const connectionsMax = 256;
 const bodyMax = 1024;
 
 /** Serves until `signal` aborts. Rejects when it can't bind and may not retry. */
 export async function serve(options: ServeOptions, signal: AbortSignal): Promise<void> {
   const { at, onBindFailure, problem, retryMs = retryDefaultMs } = options;
+  const connections = new Connections(connectionsMax);
   while (!signal.aborted) {
     const server = createServer((request, response) => {
       answer(options.routes, request).then(
@@ -59,6 +62,7 @@ export async function serve(options: ServeOptions, signal: AbortSignal): Promise
         (error: Error) => response.writeHead(500, textHeaders).end(`${error.message}\n`),
       );
     });
+    connections.bound(server);
     try {
       await untilClosed(server, at, signal);
     } catch (error) {

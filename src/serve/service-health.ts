@@ -12,6 +12,7 @@ import { healthCheckNodePort } from '../state/policy.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { Clock } from '../sync/clock.ts';
 import { Backoff } from '../sync/retry.ts';
+import { Connections } from './connections.ts';
 import { jsonHeaders } from './server.ts';
 
 /** About the Service `namespace/name`. */
@@ -41,6 +42,8 @@ interface Wanted {
   readonly hosts: readonly string[];
 }
 
+/** Of all health-check node ports together. */
+const connectionsMax = 1024;
 const anyHost = { IPv4: '0.0.0.0', IPv6: '::' } as const;
 /** Somebody else has the port: they may keep it for long. */
 const retryLimits = { firstMs: 1000, secondMs: 5000, maxMs: 60_000 };
@@ -56,6 +59,7 @@ export class ServiceHealth {
   /** Addresses that were listened on at the last look, by the family in force and their own. */
   readonly #hosts = both(() => ({ IPv4: '', IPv6: '' }));
   readonly #pacer = new Pacer();
+  readonly #connections = new Connections(connectionsMax);
   #isClosed = false;
 
   constructor(options: ServiceHealthOptions) {
@@ -143,6 +147,7 @@ export class ServiceHealth {
       clock,
       healthy,
       pacer: this.#pacer,
+      connections: this.#connections,
       opened: () => observer({ kind: 'opened', service, family, port }),
       failed: (error, retryMs) => observer({ kind: 'failed', service, port, error, retryMs }),
     });
@@ -171,6 +176,7 @@ export class ServiceHealth {
 interface HealthPortOptions extends Pick<ServiceHealthOptions, 'clock' | 'healthy'> {
   /** Shared: thousands of ports may be opened at once. */
   readonly pacer: Pacer;
+  readonly connections: Connections;
   readonly opened: () => void;
   readonly failed: (error: Error, retryMs: number) => void;
 }
@@ -260,7 +266,7 @@ class HealthPort {
 
   #makeServer(): Server {
     const [namespace, name] = this.#wanted.service.split('/');
-    return createServer((_request, response) => {
+    const server = createServer((_request, response) => {
       const localEndpoints = this.#localEndpoints;
       const serviceProxyHealthy = this.#options.healthy();
       const body = { service: { namespace, name }, localEndpoints, serviceProxyHealthy };
@@ -272,6 +278,8 @@ class HealthPort {
         .writeHead(localEndpoints > 0 && serviceProxyHealthy ? 200 : 503, headers)
         .end(JSON.stringify(body, undefined, '\t'));
     });
+    this.#options.connections.bound(server);
+    return server;
   }
 }
 
