@@ -137,6 +137,11 @@ export class ManifestDirectory {
     const ageMs = Date.now() - Number(status.mtimeMs);
     const fresh = ageMs >= 0 && ageMs < graceMs;
     if (bytes.length === 0 && fresh) return { kind: 'unsettled' };
+    // What a writer leaves behind whose disk is full. Who means it removes the file.
+    if (bytes.length === 0 && before.objects.size > 0) {
+      const reason = 'is empty; its last good content stays in force';
+      return { kind: 'read', file, problems: [{ subject: name, field: undefined, reason }] };
+    }
     try {
       const documents = await parseManifest(name, bytes, this.#pacer);
       const decoded = await decodeManifests(

@@ -53,8 +53,9 @@ describe('ManifestDirectory', () => {
   });
 
   it.each([
-    ['empty', '', []],
+    ['empty', '', ['10.96.0.1']],
     ['broken', 'kind: [\n', ['10.96.0.1']],
+    ['without objects', '---\n', []],
   ])('gives a file that is %s a moment to be written', async (_what, text, later) => {
     writeFileSync(file(), text);
     utimesSync(file(), new Date(), new Date());

@@ -280,12 +280,18 @@ ${service('web', '10.96.0.1')}`,
     expect(sink.problems).toEqual([]);
   });
 
-  it('takes a file that stays empty at its word', async () => {
-    const { path, write } = directory({ 'a.yaml': service('web', '10.96.0.1') });
+  it('does not believe an empty file: that is what a full disk leaves of one', async () => {
+    const { path, write, at } = directory({ 'a.yaml': service('web', '10.96.0.1') });
     const { sink } = await run(path);
     write('a.yaml', '');
+    await until('told', () => sink.problems.length > 0);
+    const reason = 'is empty; its last good content stays in force';
+    expect(sink.problems).toEqual([{ subject: 'a.yaml', field: undefined, reason }]);
+    expect(clusterIP(sink, 'web')).toBe('10.96.0.1');
+    write('a.yaml', service('web', '10.96.0.2'));
+    await until('changed', () => clusterIP(sink, 'web') === '10.96.0.2');
+    rmSync(at('a.yaml'));
     await until('gone', () => sink.state.size === 0);
-    expect(sink.problems).toEqual([]);
   });
 
   it('follows the swapped symbolic links of a mounted ConfigMap', async () => {
