@@ -23,6 +23,7 @@ import { Reporter } from './serve/reporter.ts';
 import { runServers } from './serve/servers.ts';
 import { ServiceHealth } from './serve/service-health.ts';
 import { SourceReport } from './serve/source-report.ts';
+import { sysctlLog } from './serve/sysctl-log.ts';
 import { takeoverReport } from './serve/takeover-report.ts';
 import { EventRecorder, type EventRecorderOptions } from './source/kubernetes/events.ts';
 import type { Change, Resource, Source, SourceSink } from './source/source.ts';
@@ -145,7 +146,7 @@ export class App {
    * with the reason when the proxy can't do its work; nothing is left running then, either.
    */
   run(signal: AbortSignal): Promise<void> {
-    return this.#live(signal, (succession, ending) => {
+    return this.#live(signal, 'tolerant', (succession, ending) => {
       this.#setOomScore();
       const telling = this.#recorder?.run(ending) ?? Promise.resolve();
       return [this.#sync(succession, ending), ...this.#serve(ending), telling];
@@ -154,7 +155,9 @@ export class App {
 
   /** Only what needs privileges beyond CAP_NET_ADMIN, and all checks (behaviour document 1.7). */
   initialise(signal: AbortSignal): Promise<void> {
-    return this.#live(signal, (_, ending) => [this.#prepare(ending).then(() => this.end())]);
+    return this.#live(signal, 'strict', (_, ending) => {
+      return [this.#prepare(ending).then(() => this.end())];
+    });
   }
 
   /** Ends what runs; with a reason, that is a failure. */
@@ -171,7 +174,7 @@ export class App {
     this.#check(config, this.#state.node);
     const before = this.#config;
     const choice = config.mode === before.mode ? undefined : await this.#selectMode(config);
-    this.#setSysctls(config, choice?.name ?? this.mode);
+    this.#setSysctls(config, choice?.name ?? this.mode, 'tolerant');
     this.#config = config;
     if (config.logging.verbosity !== before.logging.verbosity) {
       setVerbosity(this.#options.log, config.logging.verbosity);
@@ -194,24 +197,24 @@ export class App {
 
   async #live(
     signal: AbortSignal,
+    sysctls: 'tolerant' | 'strict',
     start: (succession: Succession, ending: AbortSignal) => Promise<void>[],
   ): Promise<void> {
     const { kernel, conntrack, source } = this.#options;
-    const end = (): void => this.end();
-    signal.addEventListener('abort', end, { once: true });
-    if (signal.aborted) end();
+    signal.addEventListener('abort', () => this.end(), { once: true });
+    if (signal.aborted) this.end();
     let parts: Promise<void>[] = [];
     try {
       const succession = this.#makeSuccession(await this.#selectMode(this.#config));
       this.#succession = succession;
-      this.#setSysctls(this.#config, succession.mode);
+      this.#setSysctls(this.#config, succession.mode, sysctls);
       const ending = this.#ending.signal;
       const reporting = this.#report.run(ending);
       parts = [source.run(this.#sink(), ending), reporting, ...start(succession, ending)];
       await Promise.all(parts);
       if (this.#failure !== undefined) throw this.#failure;
     } finally {
-      end();
+      this.end();
       await Promise.allSettled(parts);
       this.#serviceHealth.close();
       this.#reporter.close();
@@ -236,12 +239,9 @@ export class App {
   }
 
   /** `mode` is the one that runs, or is about to. */
-  #setSysctls(config: Config, mode: ModeName): void {
+  #setSysctls(config: Config, mode: ModeName, how: 'tolerant' | 'strict'): void {
     const { host, log } = this.#options;
-    if (host === undefined) return;
-    setSysctls(config, mode, host, (setting) => {
-      log.info({ ...setting }, setting.from === setting.to ? 'Sysctl is right' : 'Set sysctl');
-    });
+    if (host !== undefined) setSysctls(config, mode, host, sysctlLog(log, how));
   }
 
   #setOomScore(): void {

@@ -6,7 +6,7 @@ import {
   type SettingChange,
   setConntrack,
 } from '../../../src/host/conntrack.ts';
-import { hostFiles } from '../../../src/host/files.ts';
+import { type HostFiles, hostFiles } from '../../../src/host/files.ts';
 import { setSysctls } from '../../../src/host/sysctls.ts';
 import { configOf, loadFile } from '../config/support.ts';
 import { contentOf, machine, machineRoot } from './machine.ts';
@@ -128,11 +128,47 @@ describe('on a kernel without connection tracking', () => {
   it('sysctls of it can not be set, and only mode userspace does without', () => {
     const missing = machine({});
     const config = configOf(loadFile(''));
-    expect(() => setSysctls(config, 'nftables', missing, () => {})).toThrow(
+    expect(() => setSysctls(config, 'nftables', missing, { set: () => {} })).toThrow(
       'could not set conntrack parameters',
     );
-    setSysctls(config, 'userspace', missing, (change) => {
+    const set = (change: SettingChange): void => {
       throw new Error(`set ${change.path}`);
-    });
+    };
+    setSysctls(config, 'userspace', missing, { set });
+  });
+});
+
+describe('sysctls that may not be written', () => {
+  const files = (code: string): HostFiles => ({
+    read: (path) => (path.endsWith('_max') ? '1' : undefined),
+    write: (path) => {
+      if (path === hashsize) return;
+      throw Object.assign(new Error(`${code}: ${path}`), { code });
+    },
+  });
+  const config = configOf(loadFile(''));
+
+  it.each(['EROFS', 'EACCES', 'EPERM'])(
+    'stay as they are, are told, and keep nobody from the others (%s)',
+    (code) => {
+      const seen = { set: [] as string[], denied: [] as string[] };
+      setSysctls(config, 'nftables', files(code), {
+        set: ({ path }) => seen.set.push(path),
+        denied: ({ path, error }) => seen.denied.push(`${path} ${error.message}`),
+      });
+      expect(seen.set).toEqual([hashsize]);
+      expect(seen.denied[0]).toBe(
+        `${sysctls}/nf_conntrack_max ${code}: ${sysctls}/nf_conntrack_max`,
+      );
+      expect(seen.denied.length).toBeGreaterThanOrEqual(3);
+    },
+  );
+
+  it('are an error where nobody is told, and where the value is wrong', () => {
+    expect(() => setSysctls(config, 'nftables', files('EROFS'), { set: () => {} })).toThrow(
+      'EROFS',
+    );
+    const observer = { set: () => {}, denied: () => {} };
+    expect(() => setSysctls(config, 'nftables', files('EINVAL'), observer)).toThrow('EINVAL');
   });
 });

@@ -1,0 +1,15 @@
+/** What the log says about sysctls. */
+import type { SysctlObserver } from '../host/sysctls.ts';
+import type { Logger } from './log.ts';
+
+/** `tolerant`: one that may not be written is told, and no reason to end. */
+export function sysctlLog(log: Logger, how: 'tolerant' | 'strict'): SysctlObserver {
+  const set: SysctlObserver['set'] = (setting) => {
+    log.info({ ...setting }, setting.from === setting.to ? 'Sysctl is right' : 'Set sysctl');
+  };
+  if (how === 'strict') return { set };
+  const denied: SysctlObserver['denied'] = ({ path, to, error }) => {
+    log.warn({ path, to, err: error.message }, 'Sysctl cannot be set, it stays as it is');
+  };
+  return { set, denied };
+}
