@@ -5,8 +5,8 @@ import type { Socket } from 'node:net';
 /**
  * Connections of one or several servers, `max` at most. Anybody who reaches a port may open
  * connections to it and say nothing: they must not take the file descriptors that netlink, the API
- * server and others' probes need. Who comes when all are taken is served; who has been there longest
- * has to go, since an honest probe is over in milliseconds.
+ * server and others' probes need. Who comes when all are taken is served; who has been there
+ * longest has to go, since an honest probe is over in milliseconds.
  */
 export class Connections {
   readonly #max: number;

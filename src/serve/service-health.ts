@@ -1,8 +1,8 @@
 /**
  * Health-check node ports: load balancers ask there whether this node has endpoints of a Service
- * whose external traffic policy is Local (behaviour document 5.10 and 10.2). They ask at any address
- * of the node, whatever families the Service has: where it lacks that of the address, the answer is
- * about the family that it has.
+ * whose external traffic policy is Local (behaviour document 5.10 and 10.2). They ask at any
+ * address of the node, whatever families the Service has: where it lacks that of the address, the
+ * answer is about the family that it has.
  */
 import { createServer, type Server } from 'node:http';
 import { Pacer } from '../source/pacer.ts';

@@ -17,7 +17,9 @@ async function serving(connections: Connections): Promise<number> {
 
 /** A connection that says nothing. */
 async function silent(port: number): Promise<Socket> {
-  const socket = connect(port, '127.0.0.1').on('error', () => {}).resume();
+  const socket = connect(port, '127.0.0.1')
+    .on('error', () => {})
+    .resume();
   await new Promise((resolve) => socket.once('connect', resolve));
   onTestFinished(() => void socket.destroy());
   return socket;
