@@ -316,10 +316,8 @@ export class App {
   #observer(): (event: SyncEvent) => void {
     return (event) => {
       if (event.kind === 'queued') this.#health.queued(event.family);
-      if (event.kind === 'done' && event.ok) {
-        this.#health.updated(event.family);
-        this.#serviceHealth.inForce(event.family);
-      }
+      if (event.kind === 'done' && event.well) this.#health.updated(event.family);
+      if (event.kind === 'done' && event.ok) this.#serviceHealth.inForce(event.family);
       this.#metrics.observe(event);
       this.#reporter.sync(event);
     };

@@ -1,7 +1,7 @@
 /** Named counters of the kernel (nfacct): rules of kube-proxy and of mode iptables use them. */
 import type { Family } from '../state/address.ts';
 import { acctOps } from './acct-ops.ts';
-import { KernelError } from './errors.ts';
+import { isPassing, KernelError } from './errors.ts';
 import type { ApplyResult, Kernel } from './kernel.ts';
 import { RecordWriter } from './records.ts';
 import { countedIn } from './xt/matches/nfacct.ts';
@@ -38,10 +38,17 @@ export async function readCounters(kernel: Kernel): Promise<NamedCounter[]> {
 
 /**
  * Makes those that are missing. Resolves to whether rules of the family can count in them; where
- * not, none is left behind. Rejects with KernelError when nothing could be sent.
+ * not, none is left behind. Rejects with KernelError when the kernel could not say.
  */
 export async function makeCounters(kernel: Kernel, family: Family): Promise<boolean> {
   const made = await kernel.apply(written('acctAdd', names));
+  const failures = made.kind === 'applied' ? [] : made.failures;
+  // Rules must not lose their counters because the kernel was short of memory for a moment.
+  const unanswered = failures.find(({ code }) => isPassing(code));
+  if (unanswered !== undefined) {
+    const { code, message: words } = unanswered;
+    throw new KernelError({ operation: 'acct.add', subject: names.join(', '), code, words });
+  }
   if (!isAllBut(made, 'EBUSY')) return false;
   const asked = names.map((name) => {
     return question('iptables match nfacct', 'xt_nfacct', 'filter', { matches: [countedIn(name)] });

@@ -46,3 +46,17 @@ export function isAbsence(error: unknown): boolean {
     absences.has(error.code) || (error.code === 'EINVAL' && error.operation.startsWith('nft.'))
   );
 }
+
+const passing: ReadonlySet<string> = new Set([
+  'ENOMEM',
+  'ENOBUFS',
+  'EAGAIN',
+  'EINTR',
+  'EMFILE',
+  'ENFILE',
+]);
+
+/** The kernel says nothing of what it can do, only that it cannot now. */
+export function isPassing(code: string): boolean {
+  return passing.has(code);
+}

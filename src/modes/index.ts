@@ -1,4 +1,6 @@
 /** Which modes there are, and which one runs. A new mode is a folder here and a line below. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isKernelError, isPassing } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { MissingFeature } from '../kernel/nft/probe.ts';
 import { iptablesMode } from './iptables/mode.ts';
@@ -61,7 +63,7 @@ export async function selectMode(
   for (const name of order[requested]) {
     const mode = registry.get(name);
     const reason =
-      mode === undefined ? 'is not in this version' : lackOf(await mode.probe(kernel, ipvs));
+      mode === undefined ? 'is not in this version' : lackOf(await ask(mode, kernel, ipvs));
     if (mode !== undefined && reason === undefined) {
       const next = [...tried.map((one) => one.name), name].slice(1);
       return {
@@ -74,6 +76,26 @@ export async function selectMode(
   const reasons = tried.map(({ name, reason }) => `${name} ${reason}`).join('; ');
   const known = [...registry.keys()].join(', ');
   throw new ModeError(`no proxy mode can run: ${reasons} (--proxy-mode; there are: ${known})`);
+}
+
+/** How long a kernel that cannot answer now is left alone before it is asked again. */
+const retriesMs: readonly number[] = [50, 200, 800];
+
+/** Throws what `probe` throws; a kernel that is short of memory is asked again some times. */
+async function ask(
+  mode: ProxyMode,
+  kernel: Kernel,
+  ipvs: IPVSSettings,
+): Promise<readonly MissingFeature[]> {
+  for (const retryMs of retriesMs) {
+    try {
+      return await mode.probe(kernel, ipvs);
+    } catch (error) {
+      if (!(isKernelError(error) && isPassing(error.code))) throw error;
+      await sleep(retryMs);
+    }
+  }
+  return mode.probe(kernel, ipvs);
 }
 
 /** Undefined = nothing. */

@@ -63,6 +63,8 @@ export type FamilyEvent = { readonly family: Family } & (
       readonly kind: 'done';
       readonly purpose: Purpose;
       readonly ok: boolean;
+      /** Nothing waits but what is set aside, and that is not everything: others are served. */
+      readonly well: boolean;
       readonly durationMs: number;
       /** By table, in a mode that counts them. */
       readonly rules?: readonly RuleCount[];

@@ -308,20 +308,22 @@ export class FamilySync {
     const { clock, observer, settings } = this.#options;
     const now = clock.now();
     const ok = failure === undefined;
+    let isContained = true;
     if (ok) {
       this.#environmentInForce = true;
       const aheadMs = startedMs + aheadPeriodMs;
       const restMs = this.#changes.isCut ? 0 : settings.minSyncPeriodMs;
       this.#nextSyncMs = this.#isConcealed ? aheadMs : now + restMs;
     } else {
-      await this.#failed(failure, purpose);
+      isContained = await this.#failed(failure, purpose);
     }
     this.#tellSettled();
     for (const refused of this.#planner.takeRefused?.() ?? [])
       observer({ kind: 'address-refused', family: this.family, ...refused });
     const durationMs = now - startedMs;
     const rules = this.#planner.takeRuleCounts?.() ?? [];
-    observer({ kind: 'done', family: this.family, purpose, ok, durationMs, rules });
+    const well = isContained && (this.#aside.size === 0 || this.#aside.size < this.wanted.size);
+    observer({ kind: 'done', family: this.family, purpose, ok, well, durationMs, rules });
     if (this.#queued) observer({ kind: 'queued', family: this.family });
   }
 
@@ -345,7 +347,8 @@ export class FamilySync {
   }
 
   /** Everything that is not in force is to be done again, except what is to blame. */
-  async #failed(failure: Failure, purpose: Purpose): Promise<void> {
+  /** Whether all is in force but what is set aside, or will be at once. */
+  async #failed(failure: Failure, purpose: Purpose): Promise<boolean> {
     const { clock, observer, settings } = this.#options;
     this.#changes.takeBack(failure.lost);
     for (const [key, { cause }] of failure.lost) {
@@ -366,7 +369,8 @@ export class FamilySync {
     if (retryMs !== undefined) this.#recoverAtMs = clock.now() + retryMs;
     else await this.#planner.reset(this.applied.values(), new Pacer(clock, settings.sliceMs).pause);
     observer({ kind: 'failed', family: this.family, purpose, failures, retryMs });
-    this.#request();
+    if (!contained || this.#hasWork) this.#request();
+    return contained;
   }
 
   #setAside(key: string, failure: Failure, purpose: Purpose): void {

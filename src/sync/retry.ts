@@ -163,6 +163,10 @@ export class SetAside {
     return this.#entries.keys();
   }
 
+  get size(): number {
+    return this.#entries.size;
+  }
+
   /** Keys that may be tried again now. */
   due(): string[] {
     const now = this.#clock.now();

@@ -1,5 +1,5 @@
 /** Asks the kernel about nf_tables with a transaction that it must refuse in the end. */
-import { isAbsence, KernelError } from '../errors.ts';
+import { isAbsence, isPassing, KernelError } from '../errors.ts';
 import type { ApplyResult, Kernel } from '../kernel.ts';
 
 /** One thing that the kernel lacks for a mode. */
@@ -17,8 +17,9 @@ export function advice(option: string, module: string): string {
 
 /**
  * Applies `ops`, the last of which every kernel refuses. `features` says what the refusal of each
- * of the others means. Throws KernelError (EPERM) without CAP_NET_ADMIN in the network namespace's
- * user namespace.
+ * of the others means. Throws KernelError: EPERM without CAP_NET_ADMIN in the network namespace's
+ * user namespace, ENOMEM and the like when the kernel could not say: a node that is short of memory
+ * must not be taken for one whose kernel can do less.
  */
 export async function probeTransaction(
   kernel: Kernel,
@@ -28,9 +29,11 @@ export async function probeTransaction(
   const result = await applyWhere(kernel, ops);
   if (result === 'absent') return [noNFTables];
   if (result.kind === 'applied') throw new Error('the kernel accepted the deletion of no chain');
-  const denied = result.failures.find(({ code }) => code === 'EPERM' || code === 'EACCES');
-  if (denied !== undefined) {
-    const { code, message } = denied;
+  const unanswered = result.failures.find(({ code }) => {
+    return code === 'EPERM' || code === 'EACCES' || isPassing(code);
+  });
+  if (unanswered !== undefined) {
+    const { code, message } = unanswered;
     throw new KernelError({ operation: 'nft.probe', subject: 'nf_tables', code, words: message });
   }
   // What begins a batch is no op: that is refused where there is no nf_tables.

@@ -1,5 +1,5 @@
 /** Asks the kernel for IPVS, the scheduler, dummy links, and what our table needs. */
-import { isKernelError } from '../../kernel/errors.ts';
+import { isKernelError, isPassing, KernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { acceptPolicy } from '../../kernel/nft/chain.ts';
 import { IPPROTO, NFPROTO } from '../../kernel/nft/constants.ts';
@@ -78,12 +78,15 @@ async function lackOfLinks(kernel: Kernel): Promise<MissingFeature | undefined> 
   return undefined;
 }
 
-/** The errno of a failure. */
+/** The errno of a failure. Throws KernelError when the kernel could not say (ENOMEM). */
 async function attempt(kernel: Kernel, op: KernelOp): Promise<string | undefined> {
   const writer = new RecordWriter(kernelOps, 256);
   writer.write(op.kind, op);
   const result = await kernel.apply(writer.finish());
-  return result.kind === 'applied' ? undefined : result.failures[0]!.code;
+  if (result.kind === 'applied') return undefined;
+  const { code, message: words } = result.failures[0]!;
+  if (!isPassing(code)) return code;
+  throw new KernelError({ operation: 'ipvs.probe', subject: op.kind, code, words });
 }
 
 /** Every op with what its refusal means; the last op is refused by every kernel. */

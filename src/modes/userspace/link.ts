@@ -1,5 +1,5 @@
 /** The link that makes addresses of Services local. */
-import { KernelError } from '../../kernel/errors.ts';
+import { isPassing, KernelError } from '../../kernel/errors.ts';
 import type { Kernel, KernelFailure } from '../../kernel/kernel.ts';
 import { advice, type MissingFeature } from '../../kernel/nft/probe.ts';
 import { type KernelOp, kernelOps } from '../../kernel/ops.ts';
@@ -38,7 +38,9 @@ export async function probe(kernel: Kernel): Promise<readonly MissingFeature[]> 
     await attempt(kernel, { kind: 'linkDelete', link: probeLink });
     return [];
   }
-  if (failure.code === 'EPERM') throw errorOf('userspace.probe', failure);
+  if (failure.code === 'EPERM' || isPassing(failure.code)) {
+    throw errorOf('userspace.probe', failure);
+  }
   const feature = `dummy links or bridges (${failure.code})`;
   return [{ feature, advice: advice('CONFIG_DUMMY or CONFIG_BRIDGE', 'dummy or bridge') }];
 }

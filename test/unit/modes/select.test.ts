@@ -106,3 +106,25 @@ describe('the mode', () => {
     );
   });
 });
+
+describe('a kernel that is short of memory', () => {
+  it.each(['ENOMEM', 'ENOBUFS', 'EAGAIN'])(
+    'for a moment (%s) is not one that can do less',
+    async (code) => {
+      for (const mode of ['nftables', 'ipvs', 'iptables', 'userspace'] as const) {
+        const kernel = new FakeKernel();
+        kernel.failNext({ code, op: 0, times: 2 });
+        expect(await selectMode(mode, kernel)).toMatchObject({
+          mode: { name: mode },
+          fallbacks: [],
+        });
+      }
+    },
+  );
+
+  it('for longer ends the start: it is not taken for less, and the mode does not change', async () => {
+    const kernel = new FakeKernel();
+    kernel.failNext({ code: 'ENOMEM', op: 0, times: Number.POSITIVE_INFINITY });
+    await expect(selectMode('', kernel)).rejects.toMatchObject({ code: 'ENOMEM' });
+  });
+});

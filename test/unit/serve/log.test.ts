@@ -71,7 +71,7 @@ describe('the log', () => {
   });
 
   it('speaks of each sync only when it is asked to', () => {
-    const done = { kind: 'done', family: 'IPv4', ok: true, durationMs: 1 } as const;
+    const done = { kind: 'done', family: 'IPv4', ok: true, well: true, durationMs: 1 } as const;
     const events: SyncEvent[] = [
       { ...done, purpose: 'changes' },
       { kind: 'queued', family: 'IPv4' },

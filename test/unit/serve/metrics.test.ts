@@ -121,8 +121,8 @@ describe('metrics', () => {
     const done = { kind: 'done', family: 'IPv6', purpose: 'changes', durationMs: 1 } as const;
     for (const mode of ['iptables', 'ipvs'] as const) {
       metrics.running(mode);
-      metrics.observe({ ...done, ok: true });
-      metrics.observe({ ...done, ok: false });
+      metrics.observe({ ...done, ok: true, well: true });
+      metrics.observe({ ...done, ok: false, well: false });
       const name = `kubeproxy_${mode}_sync_total`;
       expect(await lines(`${name}{`)).toEqual([`${name}{ip_family="IPv6"} 1`]);
     }
@@ -132,7 +132,7 @@ describe('metrics', () => {
     metrics.running('iptables');
     const rules = [{ table: 'nat', total: 12, written: 3 }];
     const done = { kind: 'done', family: 'IPv4', purpose: 'changes', durationMs: 1 } as const;
-    metrics.observe({ ...done, ok: true, rules });
+    metrics.observe({ ...done, ok: true, well: true, rules });
     const name = 'kubeproxy_sync_proxy_rules_iptables';
     const labels = '{table="nat",ip_family="IPv4"}';
     expect(await lines(`${name}_total{`)).toEqual([`${name}_total${labels} 12`]);
@@ -176,6 +176,7 @@ describe('metrics', () => {
       family: 'IPv4',
       purpose: 'changes',
       ok: true,
+      well: true,
       durationMs: 3,
     });
     const bounds = (rows: string[]): string[] => rows.map((row) => /le="([^"]+)"/.exec(row)![1]!);
@@ -237,7 +238,7 @@ describe('metrics', () => {
     const name = 'kubeproxy_sync_proxy_rules_endpoint_changes';
     expect(await lines(`${name}_`)).toEqual([`${name}_pending 2`, `${name}_total 2`]);
     const done = { kind: 'done', family: 'IPv4', purpose: 'changes', durationMs: 1 } as const;
-    metrics.observe({ ...done, ok: true });
+    metrics.observe({ ...done, ok: true, well: true });
     expect(await lines(`${name}_`)).toEqual([`${name}_pending 0`, `${name}_total 2`]);
   });
 

@@ -45,6 +45,8 @@ export class World<K extends Kernel = ToyKernel> {
   readonly kernel: K;
   readonly state = new ClusterState();
   readonly events: SyncEvent[] = [];
+  /** Told of each event as it comes. */
+  readonly observers: ((event: SyncEvent) => void)[] = [];
   readonly sync: FamilySync;
   readonly loop: SyncLoop;
   environment: Environment = { serviceCIDRs: [], nodePortAddresses: 'all' };
@@ -66,6 +68,7 @@ export class World<K extends Kernel = ToyKernel> {
     const { clock, environment, state } = this;
     const observer = (event: SyncEvent): void => {
       this.events.push(event);
+      for (const tell of this.observers) tell(event);
     };
     const all = { ...testSettings, ...settings };
     this.sync = new FamilySync({
