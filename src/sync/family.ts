@@ -308,14 +308,12 @@ export class FamilySync {
     const { clock, observer, settings } = this.#options;
     const now = clock.now();
     const ok = failure === undefined;
-    let isContained = true;
+    const isContained = ok || (await this.#failed(failure, purpose));
     if (ok) {
       this.#environmentInForce = true;
       const aheadMs = startedMs + aheadPeriodMs;
       const restMs = this.#changes.isCut ? 0 : settings.minSyncPeriodMs;
       this.#nextSyncMs = this.#isConcealed ? aheadMs : now + restMs;
-    } else {
-      isContained = await this.#failed(failure, purpose);
     }
     this.#tellSettled();
     for (const refused of this.#planner.takeRefused?.() ?? [])

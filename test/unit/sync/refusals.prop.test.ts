@@ -1,7 +1,7 @@
 /**
  * A kernel that refuses (no memory, no buffers, no permission, busy) at any operation, as often as
- * it likes: others are served meanwhile, attempts are bounded, health tells, and when it is over all
- * is in force.
+ * it likes: others are served meanwhile, attempts are bounded, health tells, and when it is over,
+ * all is in force.
  */
 import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
@@ -80,7 +80,8 @@ function healthOf(world: World<RefusingKernel>): () => number {
     now: () => clock.wallMs(),
     monotonicMs: () => clock.now(),
     node: () => node(),
-    silenceMs: () => undefined,
+    condition: () => ({ silenceMs: undefined, missingMs: undefined, failure: undefined }),
+    overLimit: () => 0,
   });
   world.observers.push((event) => {
     if (event.kind === 'queued') health.queued(event.family);
