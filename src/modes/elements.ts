@@ -1,8 +1,7 @@
 /** What the elements of sets are made of, in all modes that have such sets. Pure. */
 import { IPPROTO } from '../kernel/nft/constants.ts';
 import { type Address, addressBytes } from '../state/address.ts';
-import { type Interval, mergeCIDRs } from '../state/interval.ts';
-import type { Forwarding, Frontend } from '../state/types.ts';
+import type { Forwarding } from '../state/types.ts';
 
 /** Bytes as a string with one character each, for use as a Map key. */
 export function binary(bytes: Uint8Array): string {
@@ -50,26 +49,6 @@ export function hairpinKeys({ hairpin, family, servicePort }: Forwarding): reado
     key.set(packed.subarray(length), 2 * length + 4);
     return key;
   });
-}
-
-/**
- * The clients that may connect, as merged intervals; undefined = all. Source ranges apply to
- * load-balancer addresses only (behaviour document 5.7).
- */
-export function allowedClients(
-  { sourceRanges, nodeInSourceRanges }: Forwarding,
-  { kind, address }: Frontend,
-): Interval[] | undefined {
-  if (kind !== 'loadBalancerIP' || sourceRanges.length === 0) return undefined;
-  if (!nodeInSourceRanges) return mergeCIDRs(sourceRanges);
-  // The node reaches a VIP that is bound on it from the VIP itself.
-  const itself = { address: address!, prefixLength: address!.bytes.length * 8 };
-  return mergeCIDRs([...sourceRanges, itself]);
-}
-
-/** A range as a Map key. */
-export function rangeId({ first, last }: Interval): string {
-  return `${binary(first)} ${binary(last)}`;
 }
 
 /**

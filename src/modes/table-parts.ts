@@ -4,7 +4,6 @@ import { NFT_SET, type NFTypeName } from '../kernel/nft/constants.ts';
 import {
   daddr,
   dport,
-  drop,
   inSet,
   jump,
   l4proto,
@@ -15,6 +14,7 @@ import {
   saddr,
   stateNew,
   toggleMark,
+  vmap,
 } from '../kernel/nft/rule.ts';
 import type { SetDefinition } from '../kernel/nft/sets.ts';
 import type { Family } from '../state/address.ts';
@@ -29,9 +29,23 @@ export function set<Name extends string>(
   return { name, key, data: undefined, comment, flags, size: 0 };
 }
 
+/** A map, which only we fill. */
+export function map<Name extends string>(
+  name: Name,
+  key: readonly NFTypeName[],
+  data: readonly NFTypeName[] | 'verdict',
+  comment: string,
+): SetDefinition & { readonly name: Name } {
+  return { name, key, data, comment, flags: NFT_SET.MAP, size: 0 };
+}
+
+export function addressType(family: Family): 'ipv4_addr' | 'ipv6_addr' {
+  return family === 'IPv4' ? 'ipv4_addr' : 'ipv6_addr';
+}
+
 /** The sets of `firewallCheck` and `masquerading`, and the ranges of ServiceCIDRs. */
 export function commonSets(family: Family) {
-  const address = family === 'IPv4' ? 'ipv4_addr' : 'ipv6_addr';
+  const address = addressType(family);
   const frontend = [address, 'inet_proto', 'inet_service'] as const;
   return {
     'service-cidrs': set(
@@ -45,12 +59,11 @@ export function commonSets(family: Family) {
       [address, ...frontend],
       'endpoints of this node, which may reach themselves',
     ),
-    'firewall-ips': set('firewall-ips', frontend, 'frontends that only source-ranges may reach'),
-    'source-ranges': set(
-      'source-ranges',
-      [...frontend, address],
-      'frontend . client',
-      NFT_SET.INTERVAL | NFT_SET.CONCAT,
+    'firewall-ips': map('firewall-ips', frontend, 'verdict', 'frontend : who may connect'),
+    'self-clients': set(
+      'self-clients',
+      [address, address],
+      'load-balancer addresses that may connect to themselves',
     ),
   };
 }
@@ -70,13 +83,9 @@ export function ifNew(target: string): Rule {
   return [stateNew, jump(target)];
 }
 
-/** Drops clients that a load balancer's source ranges do not let in (behaviour document 5.7). */
+/** Drops clients that a load balancer's source ranges do not let in: see `source-ranges.ts`. */
 export function firewallCheck(family: Family): ChainDefinition {
-  const frontend = frontendSelectors(family);
-  const client = [...frontend, saddr(family)];
-  return chain('firewall-check', [
-    [inSet(frontend, 'firewall-ips'), inSet(client, 'source-ranges', '!='), drop],
-  ]);
+  return chain('firewall-check', [[vmap(frontendSelectors(family), 'firewall-ips')]]);
 }
 
 /**

@@ -23,6 +23,18 @@ export function mergeCIDRs(cidrs: readonly CIDR[]): Interval[] {
   return merged;
 }
 
+/** Whether one of the ranges, ascending and apart from each other, holds the address. */
+export function rangesHold(ranges: readonly Interval[], address: Uint8Array): boolean {
+  let [from, to] = [0, ranges.length];
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if (Buffer.compare(ranges[middle]!.last, address) < 0) from = middle + 1;
+    else to = middle;
+  }
+  const range = ranges[from];
+  return range !== undefined && Buffer.compare(range.first, address) <= 0;
+}
+
 /** Whether a range that begins at `first` continues or overlaps one that ends at `last`. */
 function touches(last: Uint8Array, first: Uint8Array): boolean {
   const after = successor(last);

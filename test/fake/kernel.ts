@@ -250,12 +250,20 @@ export class FakeKernel implements Kernel {
     if (request.kind === 'legacyTablesDump') return this.legacy.answer(request.family);
     if (request.kind in routeRequests) return this.links.answer(request as RouteRequest);
     if (request.kind in ipsetRequests) return this.ipsets.answer(request as IpsetRequest);
-    if (!(request.kind in ipvsRequests)) {
-      return answer(this.#tables, this.#generation, request as NftRequest);
-    }
+    if (!(request.kind in ipvsRequests)) return this.#answerNft(request as NftRequest);
     if (this.ipvs.present) return this.ipvs.answer(request as IpvsRequest);
     const { code, message: words } = new Refusal('EPROTONOSUPPORT');
     throw new KernelError({ operation: `ipvs.${request.kind}`, subject: 'fake', code, words });
+  }
+
+  #answerNft(request: NftRequest): Reply[] {
+    try {
+      return answer(this.#tables, this.#generation, request);
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      const { code, message: words } = error;
+      throw new KernelError({ operation: `nft.${request.kind}`, subject: 'fake', code, words });
+    }
   }
 
   /** A run of nft ops, with the faults that a test asked for. */

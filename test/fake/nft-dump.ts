@@ -1,8 +1,10 @@
 /** Answers to the requests that read, as the addon gives them. */
 import type { NftRequest, Reply } from '../../src/kernel/ops.ts';
 import { unknownIndex } from '../../src/kernel/ops.ts';
+import { compareEdges } from './nft-elements.ts';
 import { pack } from './nft-entries.ts';
 import type { Chain, Table, Tables } from './nft-state.ts';
+import { Refusal } from './refusal.ts';
 
 type ElementsDump = Extract<NftRequest, { kind: 'elementsDump' }>;
 
@@ -70,7 +72,9 @@ function chainRecord(table: Table, chain: Chain): Reply {
 
 function elementRecords(table: Table, request: ElementsDump): Reply[] {
   const { kind: _, ...ofSet } = request;
-  const elements = [...(table.sets.get(request.set)?.elements.values() ?? [])];
+  const set = table.sets.get(request.set);
+  if (set === undefined) throw new Refusal('ENOENT');
+  const elements = [...set.elements.values()].sort(compareEdges);
   const records: Reply[] = [];
   for (let at = 0; at < elements.length; at += elementsPerReply) {
     const some = elements.slice(at, at + elementsPerReply);

@@ -106,6 +106,14 @@ export class Lane {
     this.#count += 1;
   }
 
+  /** Entries in this lane's own form. */
+  packed({ count, entries }: PackedElements): void {
+    this.#reserve(entries.length);
+    this.#bytes.set(entries, this.#length);
+    this.#length += entries.length;
+    this.#count += count;
+  }
+
   /** A range of a plain interval set: its first address, and a mark behind its last. */
   range({ first, last }: Interval): void {
     this.edge(first, 0);
@@ -142,15 +150,31 @@ export class Lane {
   }
 }
 
+/** Elements in the form of `elements` records. */
+export interface PackedElements {
+  readonly count: number;
+  readonly entries: Uint8Array;
+}
+
+/** Ranges that neither overlap nor touch, ascending, as a dump of the plain interval set has them. */
+export function packedRanges(set: SetDefinition, ranges: readonly Interval[]): PackedElements {
+  const lane = new Lane(set, 'add');
+  for (const range of ranges) lane.range(range);
+  return { count: lane.count, entries: lane.entries.slice() };
+}
+
 /** In the order in which they are written. */
 const purposes = ['delete', 'add'] as const;
 type Purpose = (typeof purposes)[number];
 
-/** The lanes of one table in one transaction: the kernel looks a set up once a message. */
+/**
+ * The lanes of one table in one transaction: the kernel looks a set up once a message. Sets of the
+ * layout go by their name, others by their definition.
+ */
 export class SetLanes<Name extends string> {
   readonly #table: TablePlace;
   readonly #sets: Readonly<Record<Name, SetDefinition>>;
-  readonly #lanes: Readonly<Record<Purpose, Map<Name, Lane>>> = {
+  readonly #lanes: Readonly<Record<Purpose, Map<string, Lane>>> = {
     delete: new Map(),
     add: new Map(),
   };
@@ -176,11 +200,12 @@ export class SetLanes<Name extends string> {
     return bytes;
   }
 
-  to(purpose: Purpose, set: Name, owner: string): Lane {
-    let lane = this.#lanes[purpose].get(set);
+  to(purpose: Purpose, set: Name | SetDefinition, owner: string): Lane {
+    const name = typeof set === 'string' ? set : set.name;
+    let lane = this.#lanes[purpose].get(name);
     if (lane === undefined) {
-      lane = new Lane(this.#sets[set], purpose);
-      this.#lanes[purpose].set(set, lane);
+      lane = new Lane(typeof set === 'string' ? this.#sets[set] : set, purpose);
+      this.#lanes[purpose].set(name, lane);
     }
     lane.own(owner);
     return lane;
@@ -193,13 +218,20 @@ export class SetLanes<Name extends string> {
   write(writer: OpWriter): Map<number, Lane> {
     const written = new Map<number, Lane>();
     for (const purpose of purposes) {
-      for (const set in this.#sets) {
-        const lane = this.#lanes[purpose].get(set);
-        if (lane === undefined || lane.count === 0) continue;
-        written.set(writeLane(writer, this.#table, lane, purpose), lane);
+      for (const lane of this.#inOrder(this.#lanes[purpose])) {
+        if (lane.count > 0) written.set(writeLane(writer, this.#table, lane, purpose), lane);
       }
     }
     return written;
+  }
+
+  /** Those of the layout as it has them, then the others as they came. */
+  *#inOrder(lanes: ReadonlyMap<string, Lane>): Generator<Lane> {
+    for (const name in this.#sets) {
+      const lane = lanes.get(name);
+      if (lane !== undefined) yield lane;
+    }
+    for (const [name, lane] of lanes) if (!(name in this.#sets)) yield lane;
   }
 }
 

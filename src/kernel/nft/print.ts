@@ -177,7 +177,8 @@ export function printEntries(packed: PackedEntries, { key, data }: SetTypes): st
         first = text;
         continue;
       }
-      text = `${first ?? '?'}-${before(entries.subarray(offset - 4 - keyLength, offset - 4))}`;
+      const last = before(entries.subarray(offset - 4 - keyLength, offset - 4));
+      text = first === last ? last : `${first ?? '?'}-${last}`;
       first = undefined;
     }
     if ((shape & ElementShape.data) !== 0) {

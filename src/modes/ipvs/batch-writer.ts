@@ -14,6 +14,7 @@ import { RecordWriter } from '../../kernel/records.ts';
 import { IFA_F } from '../../kernel/route-ops.ts';
 import { addressBytes, type Family } from '../../state/address.ts';
 import type { Batch } from '../mode.ts';
+import { isNamedSet, type NamedObject, setNameOf } from '../named-objects.ts';
 import type { TableOwnership } from '../ownership.ts';
 import { linkName, type SetDefinitions, type SetName, tableComment, tableName } from './layout.ts';
 
@@ -48,7 +49,8 @@ export class BatchWriter {
   readonly removals: PlannedOp[] = [];
   readonly #family: Family;
   readonly #table: PlannedOp[] = [];
-  readonly #unusedChains: string[] = [];
+  /** Ids of chains and sets. */
+  readonly #unused: string[] = [];
   readonly #bound: PlannedAddress[] = [];
   readonly #unbound: PlannedAddress[] = [];
   #link: 'is there' | 'missing' = 'is there';
@@ -100,9 +102,23 @@ export class BatchWriter {
     }
   }
 
-  /** Deletes a chain that no chain of ours refers to. */
-  deleteChain(name: string): void {
-    this.#unusedChains.push(name);
+  /** Makes the object whole. `isThere`: the set may exist, and hold anything. */
+  putObject(object: NamedObject, isThere: boolean): void {
+    if (!isNamedSet(object)) {
+      this.putChain(object);
+      return;
+    }
+    const { definition, elements } = object;
+    this.addSet(definition);
+    if (elements === undefined) return;
+    const set = { ...this.#inTable(), set: definition.name };
+    if (isThere) this.#plan((out) => out.write('setFlush', set));
+    this.first.to('add', definition, '').packed(elements);
+  }
+
+  /** Deletes a chain or a set that nothing of ours refers to. */
+  deleteObject(id: string): void {
+    this.#unused.push(id);
   }
 
   addLink(): void {
@@ -134,27 +150,38 @@ export class BatchWriter {
     this.#writeLink(out, blames);
     writeAll(this.removals);
     writeLanes(this.last);
-    for (const kind of ['chainFlush', 'chainDelete'] as const) {
-      for (const chain of this.#unusedChains) out.write(kind, { ...this.#inTable(), chain });
-    }
+    const unused = this.#deleteUnused(out);
     if (out.count === 0) return undefined;
     const lanes = this.first.count + this.last.count;
-    const chains = 2 * this.#unusedChains.length;
     const addresses = this.#bound.length + this.#unbound.length;
     const others = this.#table.length + this.additions.length + this.removals.length;
     const links = this.#link === 'missing' ? 1 : 0;
     return {
       ops: out.finish(),
       transactions: this.#transactions(others - this.#table.length + addresses + links),
-      writes: lanes + chains + addresses + others + links,
+      writes: lanes + unused + addresses + others + links,
       culprits: (failure) => culprits(blames, failure),
     };
+  }
+
+  /** Rules first: they refer to sets. Returns how many ops that takes. */
+  #deleteUnused(out: Writer): number {
+    const { count } = out;
+    const chains = this.#unused.filter((id) => setNameOf(id) === undefined);
+    for (const kind of ['chainFlush', 'chainDelete'] as const) {
+      for (const chain of chains) out.write(kind, { ...this.#inTable(), chain });
+    }
+    for (const id of this.#unused) {
+      const set = setNameOf(id);
+      if (set !== undefined) out.write('setDelete', { ...this.#inTable(), set });
+    }
+    return out.count - count;
   }
 
   /** How many transactions of nf_tables there are, with so many other ops between them. */
   #transactions(between: number): number {
     const first = this.#table.length + this.first.count > 0 ? 1 : 0;
-    const last = this.last.count + this.#unusedChains.length > 0 ? 1 : 0;
+    const last = this.last.count + this.#unused.length > 0 ? 1 : 0;
     return between === 0 ? Math.max(first, last) : first + last;
   }
 

@@ -2,12 +2,12 @@
 import { IPPROTO } from '../../kernel/nft/constants.ts';
 import type { Address } from '../../state/address.ts';
 import { EndpointList } from '../../state/endpoint-list.ts';
-import type { Interval } from '../../state/interval.ts';
 import type { Forwarding, Frontend, Protocol } from '../../state/types.ts';
 import type { ModeFrontend } from '../changes.ts';
-import { allowedClients, binary, destinationKey, hairpinKeys } from '../elements.ts';
+import { binary, destinationKey, hairpinKeys } from '../elements.ts';
 import type { Environment } from '../mode.ts';
 import { boundAddresses, rankAt } from '../own-addresses.ts';
+import { type Firewall, firewallOf, selfClientKeys } from '../source-ranges.ts';
 import type { SetName } from './layout.ts';
 
 /** Sets whose elements are a frontend's key, and that only its own state decides about. */
@@ -31,13 +31,13 @@ export interface IPVSFrontend extends ModeFrontend {
   /** Its real servers. */
   readonly pool: EndpointList;
   readonly sets: readonly FrontendSet[];
-  /** Clients that may connect; undefined = all. */
-  readonly clients: readonly Interval[] | undefined;
+  /** Who may connect; undefined = all. */
+  readonly firewall: Firewall | undefined;
 }
 
 /** An element that several Forwardings may need. */
 export interface SharedElement {
-  readonly set: 'vips' | 'hairpin' | 'health-check-ports';
+  readonly set: 'vips' | 'hairpin' | 'health-check-ports' | 'self-clients';
   readonly key: Uint8Array;
 }
 
@@ -76,7 +76,7 @@ function frontendAt(
     port: frontend.port,
     timeoutSeconds: forwarding.affinityTimeoutSeconds,
     ...treatmentOf(forwarding, frontend),
-    clients: allowedClients(forwarding, frontend),
+    firewall: firewallOf(forwarding, frontend),
     rank: frontend.address ? rankAt(environment, address) : 'node port',
   };
 }
@@ -112,6 +112,7 @@ export function sharedElements(forwarding: Forwarding, environment: Environment)
     set: 'hairpin',
     key,
   }));
+  for (const key of selfClientKeys(forwarding)) elements.push({ set: 'self-clients', key });
   for (const { bytes } of boundAddresses(forwarding, environment)) {
     elements.push({ set: 'vips', key: bytes });
   }

@@ -1,11 +1,11 @@
 /**
  * The sets of this mode's table (README.md beside this file). Their number does not depend on
- * Services or endpoints; only their elements do. None of them maps to anything: additions can then
- * go ahead of what depends on them, and deletions follow it.
+ * Services or endpoints; only their elements do. But for `firewall-ips` none maps to anything:
+ * additions can then go ahead of what depends on them, and deletions follow it.
  */
 import type { SetDefinition } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../state/address.ts';
-import { commonSets, set } from '../table-parts.ts';
+import { addressType, commonSets, set } from '../table-parts.ts';
 
 /** Not nftables mode's: both tables stand side by side while one mode takes over from the other. */
 export const tableName = 'fairlead-ipvs';
@@ -23,7 +23,7 @@ export type SetName =
   | 'dropped'
   | 'dropped-outside'
   | 'firewall-ips'
-  | 'source-ranges'
+  | 'self-clients'
   | 'hairpin'
   | 'health-check-ports'
   | 'service-cidrs';
@@ -31,7 +31,7 @@ export type SetName =
 export type SetDefinitions = Readonly<Record<SetName, SetDefinition>>;
 
 export function setDefinitions(family: Family): SetDefinitions {
-  const address = family === 'IPv4' ? 'ipv4_addr' : 'ipv6_addr';
+  const address = addressType(family);
   const frontend = [address, 'inet_proto', 'inet_service'] as const;
   return {
     services: set('services', frontend, 'virtual services that fairlead made'),

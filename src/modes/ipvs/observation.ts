@@ -76,7 +76,7 @@ export class IPVSObservation implements Observation {
 
   constructor(family: Family) {
     this.family = family;
-    this.table = new TableObservation(family);
+    this.table = new TableObservation(family, this.touched);
   }
 
   /** Real servers have no order: a scheduler has. */

@@ -18,6 +18,7 @@ import {
   type Planner,
   type RefusedAddress,
 } from '../mode.ts';
+import { type NamedObject, NamedObjects } from '../named-objects.ts';
 import { RefusedAddresses } from '../own-addresses.ts';
 import { TableOwnership, type Transact } from '../ownership.ts';
 import { BatchWriter } from './batch-writer.ts';
@@ -63,9 +64,12 @@ export class IPVSPlanner implements Planner {
   /** Frontends changed since the last batch. */
   readonly #changes = new FrontendChanges<IPVSFrontend>();
   readonly #shared = new Counter<Owned<SharedElement>>();
+  /** Chains and sets beside those of the layout. */
+  readonly #objects = new NamedObjects();
   readonly #draining = new Draining();
   readonly #ownership: TableOwnership;
   #pendingEntries = 0;
+  #pendingObjectBytes = 0;
   #batch: BatchWriter;
   #services: ServiceWriter;
   #observation: IPVSObservation | undefined;
@@ -86,12 +90,13 @@ export class IPVSPlanner implements Planner {
   }
 
   get pendingBytes(): number {
-    return this.#pendingEntries * entryBytes + this.#batch.byteLength;
+    const entries = this.#pendingEntries * entryBytes;
+    return entries + this.#pendingObjectBytes + this.#batch.byteLength;
   }
 
-  /** Real servers are draining. */
+  /** Real servers are draining, or chains and sets wait to be deleted. */
   get deferred(): boolean {
-    return !this.#draining.isEmpty;
+    return !this.#draining.isEmpty || this.#objects.deferred;
   }
 
   readonly sweepDue = false;
@@ -114,6 +119,7 @@ export class IPVSPlanner implements Planner {
     const owner = forwardingKey(forwarding.servicePort);
     for (const frontend of ipvsFrontends(forwarding, this.#environment)) {
       this.#changes.release(owner, frontend);
+      for (const object of objectsOf(frontend)) this.#objects.release(object);
     }
     for (const value of sharedElements(forwarding, this.#environment)) {
       this.#shared.release(sharedId(value), { owner, value });
@@ -125,6 +131,9 @@ export class IPVSPlanner implements Planner {
     for (const frontend of ipvsFrontends(forwarding, this.#environment)) {
       this.#changes.claim(owner, frontend);
       this.#pendingEntries += frontend.pool.length + frontend.sets.length + 1;
+      for (const object of objectsOf(frontend)) {
+        this.#pendingObjectBytes += this.#objects.claim(object);
+      }
     }
     for (const value of sharedElements(forwarding, this.#environment)) {
       this.#shared.claim(sharedId(value), { owner, value });
@@ -148,16 +157,28 @@ export class IPVSPlanner implements Planner {
 
   take(): Batch | undefined {
     this.#draining.confirm();
+    this.#objects.confirm();
     for (const [id, change] of this.#changes.entries()) {
       if (!this.#foreign.has(id)) this.#services.write(change);
+      if (change.after !== undefined) this.#mend(change.after);
       this.#observation?.touched.add(id);
     }
+    this.#objects.take(this.#observation?.table, this.#put);
     this.#writeShared();
     this.#writeEnvironment();
     const batch = this.#batch.batch();
     this.#changes.clear();
     this.#startBatch();
     return batch;
+  }
+
+  readonly #put = (object: NamedObject, isThere: boolean): void =>
+    this.#batch.putObject(object, isThere);
+
+  /** What a repair has found faulty, and not come to yet, is needed now. */
+  #mend(frontend: IPVSFrontend): void {
+    const found = this.#observation?.table;
+    if (found !== undefined) this.#objects.mend(found, objectsOf(frontend), this.#put);
   }
 
   #writeShared(): void {
@@ -190,6 +211,7 @@ export class IPVSPlanner implements Planner {
   async takeDeferred(kernel: Kernel): Promise<Batch | undefined> {
     this.#draining.confirm();
     const batch = new BatchWriter(this.family, this.#sets);
+    for (const id of this.#objects.due(this.#observation?.table)) batch.deleteObject(id);
     const services = this.#writeTo(batch);
     const drains = this.#draining.entries();
     const found = await observeServers(
@@ -217,6 +239,7 @@ export class IPVSPlanner implements Planner {
     this.#changes.reset();
     this.#startBatch();
     this.#shared.clear();
+    this.#objects.reset();
     this.#forwardings.clear();
     for (const forwarding of inForce) {
       const owner = forwardingKey(forwarding.servicePort);
@@ -226,6 +249,9 @@ export class IPVSPlanner implements Planner {
       }
       for (const value of sharedElements(forwarding, this.#environment)) {
         this.#shared.claim(sharedId(value), { owner, value });
+      }
+      for (const frontend of ipvsFrontends(forwarding, this.#environment)) {
+        for (const object of objectsOf(frontend)) this.#objects.resume(object);
       }
       this.#refused.note(forwarding, this.#environment);
       await pause();
@@ -261,6 +287,7 @@ export class IPVSPlanner implements Planner {
     const owner = forwardingKey(wanted.servicePort);
     const observed = own(found);
     for (const frontend of ipvsFrontends(wanted, this.#environment)) {
+      this.#mend(frontend);
       if (this.#changes.has(frontend.id) || observed.touched.has(frontend.id)) continue;
       if (!this.#changes.holds(owner, frontend)) continue;
       observed.repaired.add(frontend.id);
@@ -289,6 +316,7 @@ export class IPVSPlanner implements Planner {
 
   #startBatch(): void {
     this.#pendingEntries = 0;
+    this.#pendingObjectBytes = 0;
     this.#batch = new BatchWriter(this.family, this.#sets);
     this.#services = this.#writeTo(this.#batch);
   }
@@ -305,11 +333,16 @@ export class IPVSPlanner implements Planner {
       sets: this.#sets,
       ownership: this.#ownership,
       shared: this.#shared,
+      objects: this.#objects,
       draining: this.#draining,
       services: this.#services,
       batch: this.#batch,
     };
   }
+}
+
+function objectsOf({ firewall }: IPVSFrontend): readonly NamedObject[] {
+  return firewall?.objects ?? [];
 }
 
 /** An Observation is only ever handed back to the mode that made it. */

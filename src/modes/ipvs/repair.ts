@@ -1,12 +1,14 @@
 /** Compares what was found in the kernel with what is wanted and writes the difference. */
-import { isFilledAsWanted, isHookedAsWanted } from '../../kernel/nft/chain.ts';
-import { NFT_SET_ELEM_INTERVAL_END } from '../../kernel/nft/constants.ts';
+import { NFT_SET_ELEM_INTERVAL_END, VERDICT } from '../../kernel/nft/constants.ts';
+import { printVerdict } from '../../kernel/nft/print-rule.ts';
 import { fieldsOfSet, isSetAsWanted } from '../../kernel/nft/sets.ts';
 import { mergeCIDRs, successor } from '../../state/interval.ts';
 import type { Counter } from '../counter.ts';
-import { binary, elementId, rangeId } from '../elements.ts';
+import { binary, elementId } from '../elements.ts';
 import type { Drift, Environment, IPVSSettings, ModeConfig, Pause } from '../mode.ts';
+import { faultOf, isUsable as isUsableObject, type NamedObjects, setId } from '../named-objects.ts';
 import { areFlagsUsable, type TableOwnership } from '../ownership.ts';
+import { firewallPrefix } from '../source-ranges.ts';
 import type { BatchWriter } from './batch-writer.ts';
 import { chains } from './chains.ts';
 import type { Draining } from './draining.ts';
@@ -30,6 +32,7 @@ export interface Wanted {
   readonly sets: SetDefinitions;
   readonly ownership: TableOwnership;
   readonly shared: Counter<{ readonly owner: string; readonly value: SharedElement }>;
+  readonly objects: NamedObjects;
   readonly draining: Draining;
   readonly services: ServiceWriter;
   readonly batch: BatchWriter;
@@ -44,15 +47,19 @@ const frontendSets = [
   'rejected',
   'dropped',
   'dropped-outside',
-  'firewall-ips',
   // What says that a virtual service is ours goes last.
   'services',
 ] as const satisfies readonly SetName[];
 
-const sharedSets = ['vips', 'hairpin', 'health-check-ports'] as const satisfies readonly SetName[];
+const sharedSets = [
+  'vips',
+  'hairpin',
+  'health-check-ports',
+  'self-clients',
+] as const satisfies readonly SetName[];
 
 /** Whether a repair can keep the table. If not, it has to be deleted and made anew. */
-export function isUsable({ table }: IPVSObservation, { config, sets }: Wanted): boolean {
+export function isUsable({ table }: IPVSObservation, { config, objects, sets }: Wanted): boolean {
   if (!table.exists || !areFlagsUsable(table.flags)) return false;
   const setsUsable = setNames.every((name) => {
     const has = table.sets.get(name);
@@ -62,10 +69,8 @@ export function isUsable({ table }: IPVSObservation, { config, sets }: Wanted): 
   });
   return (
     setsUsable &&
-    chains(config).every((chain) => {
-      const has = table.chains.get(chain.name);
-      return has === undefined || isHookedAsWanted(has, chain);
-    })
+    chains(config).every((chain) => isUsableObject(table, tableName, chain)) &&
+    objects.isUsable(table, tableName)
   );
 }
 
@@ -85,12 +90,13 @@ export async function repairFixed(
     drift.missing += 1 + setNames.length;
   }
   for (const chain of chains(config)) {
-    const has = table.chains.get(chain.name);
-    const rules = table.rules.get(chain.name) ?? [];
-    if (has !== undefined && isFilledAsWanted(has, rules, chain)) continue;
+    const fault = faultOf(table, chain);
+    if (fault === undefined) continue;
     batch.putChain(chain);
-    drift[has === undefined ? 'missing' : 'wrong'] += 1;
+    drift[fault] += 1;
   }
+  await wanted.objects.findFaults(table, drift, pause);
+  deleteForeignVerdicts(batch, table, drift);
   if (!found.touched.has(environmentId)) repairServiceCIDRs(wanted, table, drift);
   repairTimeouts(wanted, found, drift);
   if (!found.link) {
@@ -106,6 +112,19 @@ export async function repairFixed(
     drift.missing += 1;
   }
   return drift;
+}
+
+/**
+ * Verdicts that lead where ours never do go with the first transaction, which puts rules back: the
+ * kernel refuses a rule that can be reached from a hook that it is not for.
+ */
+function deleteForeignVerdicts(batch: BatchWriter, table: TableObservation, drift: Counts): void {
+  for (const [id, { key, verdict }] of table.firewalls) {
+    if (verdict.startsWith(`goto ${firewallPrefix}`) || table.touched.has(id)) continue;
+    batch.first.to('delete', 'firewall-ips', '').key(key);
+    table.firewalls.delete(id);
+    drift.unwanted += 1;
+  }
 }
 
 function repairTimeouts({ batch, ipvs }: Wanted, found: IPVSObservation, drift: Counts): void {
@@ -210,13 +229,12 @@ function repairServers(
 }
 
 function repairElements(
-  { batch }: Wanted,
+  { batch, services }: Wanted,
   table: TableObservation,
   { owner, frontend, drift }: FrontendRepair,
 ): void {
-  const { key, clients = [] } = frontend;
-  const sets: readonly SetName[] =
-    clients.length > 0 ? [...frontend.sets, 'firewall-ips'] : frontend.sets;
+  const { key } = frontend;
+  const sets: readonly SetName[] = frontend.sets;
   for (const set of frontendSets) {
     const has = table.has(set, key);
     if (has === sets.includes(set)) continue;
@@ -224,18 +242,12 @@ function repairElements(
     else batch.first.to('add', set, owner).key(key);
     drift[has ? 'unwanted' : 'missing'] += 1;
   }
-  const wanted = new Map(clients.map((range) => [rangeId(range), range]));
-  const held = table.clientsOf(key);
-  for (const [id, range] of held) {
-    if (wanted.has(id)) continue;
-    batch.first.to('delete', 'source-ranges', owner).concatRange(key, range);
-    drift.unwanted += 1;
-  }
-  for (const [id, range] of wanted) {
-    if (held.has(id)) continue;
-    batch.first.to('add', 'source-ranges', owner).concatRange(key, range);
-    drift.missing += 1;
-  }
+  const has = table.firewalls.get(frontend.id)?.verdict;
+  const chain = frontend.firewall?.chain;
+  const wanted = chain === undefined ? undefined : printVerdict(VERDICT.goto, chain);
+  if (has === wanted) return;
+  services.putFirewall(owner, key, has !== undefined, chain);
+  drift[has === undefined ? 'missing' : wanted === undefined ? 'unwanted' : 'wrong'] += 1;
 }
 
 interface Pruning {
@@ -266,12 +278,10 @@ export async function pruneFrontends(
       drift.unwanted += 1;
     }
   }
-  for (const [id, { key, ranges }] of table.clients) {
+  for (const [id, { key }] of table.firewalls) {
     if (isDone(id)) continue;
-    for (const range of ranges.values()) {
-      batch.last.to('delete', 'source-ranges', '').concatRange(key, range);
-      drift.unwanted += 1;
-    }
+    batch.last.to('delete', 'firewall-ips', '').key(key);
+    drift.unwanted += 1;
   }
 }
 
@@ -280,7 +290,7 @@ export async function pruneFrontends(
  * nobody wants go: the link is ours.
  */
 export async function pruneShared(
-  { batch, shared, config }: Wanted,
+  { batch, objects, shared, config }: Wanted,
   found: IPVSObservation,
   { drift, pause }: Pick<Pruning, 'drift' | 'pause'>,
 ): Promise<void> {
@@ -306,10 +316,6 @@ export async function pruneShared(
       drift.unwanted += 1;
     }
   }
-  const known = new Set(chains(config).map(({ name }) => name));
-  for (const name of found.table.chains.keys()) {
-    if (known.has(name)) continue;
-    batch.deleteChain(name);
-    drift.unwanted += 1;
-  }
+  const ofLayout = [...chains(config).map(({ name }) => name), ...setNames.map(setId)];
+  objects.prune(found.table, new Set(ofLayout), drift);
 }

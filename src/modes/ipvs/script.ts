@@ -1,13 +1,14 @@
 /** A batch as text: in the words of nft, ipvsadm and ip. */
 import { IP_VS_SVC_F, ipvsOps } from '../../kernel/ipvs-ops.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
-import { printOp } from '../../kernel/nft/print.ts';
+import { printOp, type SetTypes } from '../../kernel/nft/print.ts';
 import { protocolName } from '../../kernel/nft/print-rule.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { type RecordOf, readRecords } from '../../kernel/records.ts';
 import { routeOps } from '../../kernel/route-ops.ts';
 import { formatAddress } from '../../state/address.ts';
 import { routeCommands } from '../route-script.ts';
+import { sourceRangesTypes } from '../source-ranges.ts';
 import { type SetName, setDefinitions } from './layout.ts';
 
 const definitions = { IPv4: setDefinitions('IPv4'), IPv6: setDefinitions('IPv6') };
@@ -49,13 +50,13 @@ function commandsOf(op: RecordOf<typeof modeOps>): string[] {
     case 'addressesDelete':
       return routeCommands(op);
     default:
-      return [
-        printOp(
-          op,
-          (family, set) => definitions[family === NFPROTO.IPv4 ? 'IPv4' : 'IPv6'][set as SetName],
-        ),
-      ];
+      return [printOp(op, typesOf)];
   }
+}
+
+function typesOf(number: number, set: string): SetTypes {
+  const family = number === NFPROTO.IPv4 ? 'IPv4' : 'IPv6';
+  return sourceRangesTypes(family, set) ?? definitions[family][set as SetName];
 }
 
 const protocolFlags: Readonly<Record<string, string>> = {

@@ -1,15 +1,12 @@
 /** Writes what takes one frontend from one state to another. */
 import { IP_VS_CONN_F, IP_VS_SVC_F } from '../../kernel/ipvs-ops.ts';
-import { IPPROTO, NFPROTO } from '../../kernel/nft/constants.ts';
-import type { SetLanes } from '../../kernel/nft/lane.ts';
+import { IPPROTO, NFPROTO, VERDICT } from '../../kernel/nft/constants.ts';
 import { addressBytes, type Family } from '../../state/address.ts';
 import { type EndpointKey, type EndpointList, endpointKey } from '../../state/endpoint-list.ts';
-import type { Interval } from '../../state/interval.ts';
 import type { FrontendChange } from '../changes.ts';
 import type { BatchWriter } from './batch-writer.ts';
 import type { Draining, VirtualService } from './draining.ts';
 import type { IPVSFrontend } from './frontends.ts';
-import type { SetName } from './layout.ts';
 
 /** New connections are dealt out evenly, as upstream does. */
 export const fullWeight = 1;
@@ -86,9 +83,9 @@ export class ServiceWriter {
     this.removeService(owner, frontend);
     const { last } = this.#batch;
     for (const set of frontend.sets) last.to('delete', set, owner).key(frontend.key);
-    if (frontend.clients === undefined) return;
-    last.to('delete', 'firewall-ips', owner).key(frontend.key);
-    ranges(last, 'delete', owner, frontend.key, frontend.clients);
+    if (frontend.firewall !== undefined) {
+      last.to('delete', 'firewall-ips', owner).key(frontend.key);
+    }
   }
 
   #elements(owner: string, before: IPVSFrontend | undefined, after: IPVSFrontend): void {
@@ -100,16 +97,16 @@ export class ServiceWriter {
     for (const set of had) {
       if (!after.sets.includes(set)) last.to('delete', set, owner).key(after.key);
     }
-    // Ranges may overlap, old with new: both change in one transaction, and with them the firewall.
-    if (sameClients(before?.clients, after.clients)) return;
-    if (before?.clients !== undefined) {
-      first.to('delete', 'firewall-ips', owner).key(after.key);
-      ranges(first, 'delete', owner, after.key, before.clients);
-    }
-    if (after.clients !== undefined) {
-      first.to('add', 'firewall-ips', owner).key(after.key);
-      ranges(first, 'add', owner, after.key, after.clients);
-    }
+    const [was, is] = [before?.firewall?.chain, after.firewall?.chain];
+    if (was !== is) this.putFirewall(owner, after.key, was !== undefined, is);
+  }
+
+  /** Sends clients to the chain that judges them; undefined = all may connect. */
+  putFirewall(owner: string, key: Uint8Array, isThere: boolean, chain: string | undefined): void {
+    const { first } = this.#batch;
+    if (isThere) first.to('delete', 'firewall-ips', owner).key(key);
+    if (chain === undefined) return;
+    first.to('add', 'firewall-ips', owner).verdict(key, VERDICT.goto, chain);
   }
 
   #pool(owner: string, before: IPVSFrontend | undefined, after: IPVSFrontend): void {
@@ -170,24 +167,4 @@ export function settingsOf(
 /** The settings of a real server. */
 export function serverSettings(weight: number) {
   return { forwarding: IP_VS_CONN_F.MASQ, weight, upperThreshold: 0, lowerThreshold: 0 };
-}
-
-function ranges(
-  lanes: SetLanes<SetName>,
-  purpose: 'add' | 'delete',
-  owner: string,
-  key: Uint8Array,
-  clients: readonly Interval[],
-): void {
-  const lane = lanes.to(purpose, 'source-ranges', owner);
-  for (const range of clients) lane.concatRange(key, range);
-}
-
-function sameClients(a: IPVSFrontend['clients'], b: IPVSFrontend['clients']): boolean {
-  if (a === undefined || b === undefined) return a === b;
-  if (a.length !== b.length) return false;
-  return a.every(({ first, last }, i) => {
-    const other = b[i]!;
-    return Buffer.compare(first, other.first) === 0 && Buffer.compare(last, other.last) === 0;
-  });
 }

@@ -1,12 +1,14 @@
 /** What the kernel holds of our table of one family. */
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
+import { printVerdict } from '../../kernel/nft/print-rule.ts';
 import { entryShape, fieldsOfSet } from '../../kernel/nft/sets.ts';
 import { ElementShape, type Reply, type Request } from '../../kernel/ops.ts';
-import { addressBytes, type Family } from '../../state/address.ts';
-import type { Interval } from '../../state/interval.ts';
-import { binary, elementId, rangeId } from '../elements.ts';
+import type { Family } from '../../state/address.ts';
+import { binary, elementId } from '../elements.ts';
 import type { Pause } from '../mode.ts';
+import type { Fault, FoundTable } from '../named-objects.ts';
+import { contentOf } from '../set-content.ts';
 import { type SetDefinitions, type SetName, setNames, tableName } from './layout.ts';
 
 type ElementsReply = Extract<Reply, { kind: 'elements' }>;
@@ -19,12 +21,14 @@ export interface ObservedElement {
   readonly extra: Uint8Array;
 }
 
-interface ObservedClients {
+/** An element of a verdict map. */
+interface ObservedVerdict {
   readonly key: Uint8Array;
-  readonly ranges: Map<string, Interval>;
+  /** In nft's words. */
+  readonly verdict: string;
 }
 
-export class TableObservation {
+export class TableObservation implements FoundTable {
   readonly family: Family;
   exists = false;
   /** NFT_TABLE_F_* */
@@ -33,12 +37,16 @@ export class TableObservation {
   readonly chains = new Map<string, ChainReply>();
   /** Expressions of each chain's rules, in order. */
   readonly rules = new Map<string, Uint8Array[]>();
-  /** What `source-ranges` holds, by frontend. */
-  readonly clients = new Map<string, ObservedClients>();
+  readonly contents = new Map<string, Uint8Array>();
+  readonly faults = new Map<string, Fault>();
+  readonly touched: Set<string>;
+  /** What `firewall-ips` holds, by frontend. */
+  readonly firewalls = new Map<string, ObservedVerdict>();
   readonly #elements = new Map<SetName, Map<string, ObservedElement>>();
 
-  constructor(family: Family) {
+  constructor(family: Family, touched: Set<string>) {
     this.family = family;
+    this.touched = touched;
   }
 
   /** By `elementId`. */
@@ -51,18 +59,15 @@ export class TableObservation {
     return this.elements(set).has(binary(key));
   }
 
-  /** Ranges in `source-ranges`, by `rangeId`. */
-  clientsOf(frontend: Uint8Array): ReadonlyMap<string, Interval> {
-    return this.clients.get(binary(frontend))?.ranges ?? noRanges;
-  }
-
   /** Forgets all: the table is written anew. */
   clear(): void {
     this.exists = false;
     this.sets.clear();
     this.chains.clear();
     this.rules.clear();
-    this.clients.clear();
+    this.contents.clear();
+    this.faults.clear();
+    this.firewalls.clear();
     this.#elements.clear();
   }
 
@@ -91,8 +96,25 @@ export class TableObservation {
       const { records, consistent } = await kernel.dump({ kind: 'elementsDump', ...request });
       if (!consistent) return false;
       for (const record of records) {
-        if (record.kind === 'elements') await this.#takeElements(name, record, pause);
+        if (record.kind !== 'elements') continue;
+        if (name === 'firewall-ips') this.#takeVerdicts(record);
+        else await this.#takeElements(name, record, pause);
       }
+    }
+    return this.#readContents(kernel, sets);
+  }
+
+  async #readContents(kernel: Kernel, sets: SetDefinitions): Promise<boolean> {
+    for (const has of this.sets.values()) {
+      if (Object.hasOwn(sets, has.set)) continue;
+      let isConsistent = true;
+      const content = await contentOf(has, async (request) => {
+        const { records, consistent } = await kernel.dump(request);
+        isConsistent = consistent;
+        return records;
+      });
+      if (!isConsistent) return false;
+      if (content !== undefined) this.contents.set(has.set, content);
     }
     return true;
   }
@@ -132,30 +154,31 @@ export class TableObservation {
       found = new Map();
       this.#elements.set(name, found);
     }
-    const isRange = (shape & ElementShape.keyEnd) !== 0;
-    const extraLength = isRange ? keyLength : (shape & ElementShape.flags) !== 0 ? 4 : 0;
+    const extraLength = (shape & ElementShape.flags) !== 0 ? 4 : 0;
     const stride = keyLength + extraLength;
     for (let at = 0; at < count * stride; at += stride) {
       await pause();
       const key = entries.subarray(at, at + keyLength);
       const extra = entries.subarray(at + keyLength, at + stride);
-      if (isRange) this.#takeClients(key, extra);
-      else found.set(elementId(key, extra), { key, extra });
+      found.set(elementId(key, extra), { key, extra });
     }
   }
 
-  #takeClients(first: Uint8Array, last: Uint8Array): void {
-    const length = first.length - addressBytes[this.family];
-    const key = first.subarray(0, length);
-    let known = this.clients.get(binary(key));
-    if (known === undefined) {
-      known = { key, ranges: new Map() };
-      this.clients.set(binary(key), known);
+  #takeVerdicts({ entries, keyLength }: ElementsReply): void {
+    const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
+    let at = 0;
+    while (at < entries.length) {
+      const key = entries.subarray(at, at + keyLength);
+      at += keyLength;
+      const length = view.getUint32(at + 4, true);
+      const chain = binary(entries.subarray(at + 8, at + 8 + length));
+      this.firewalls.set(binary(key), {
+        key,
+        verdict: printVerdict(view.getInt32(at, true), chain),
+      });
+      at += 8 + ((length + 3) & ~3);
     }
-    const range = { first: first.subarray(length), last: last.subarray(length) };
-    known.ranges.set(rangeId(range), range);
   }
 }
 
 const none: ReadonlyMap<string, ObservedElement> = new Map();
-const noRanges: ReadonlyMap<string, Interval> = new Map();

@@ -1,6 +1,6 @@
 /**
- * What may only be deleted by a later transaction than the one that made it unused: chains, and
- * the last elements of pools that shrank.
+ * What may only be deleted by a later transaction than the one that made it unused: the last
+ * elements of pools that shrank. (For chains and sets see `named-objects.ts`.)
  */
 import { UndoMap } from '../undo-map.ts';
 import type { SetName } from './layout.ts';
@@ -21,23 +21,19 @@ export interface RetiredRange {
 
 export class Deferred {
   readonly #ranges = new UndoMap<RetiredRange>();
-  /** Unused chains: name → aged. */
-  readonly #chains = new UndoMap<boolean>();
 
   get size(): number {
-    return this.#ranges.size + this.#chains.size;
+    return this.#ranges.size;
   }
 
   /** What was recorded so far is in force in the kernel. */
   confirm(): void {
     this.#ranges.confirm();
-    this.#chains.confirm();
   }
 
   /** What was recorded since `confirm` never happened. */
   rollback(): void {
     this.#ranges.rollback();
-    this.#chains.rollback();
   }
 
   retire(set: SetName, id: string, key: Uint8Array, from: number, to: number): void {
@@ -54,13 +50,10 @@ export class Deferred {
     else if (this.#ranges.get(name) !== undefined) this.#ranges.put(name, undefined);
   }
 
-  /** Keeps what is still there: frontends by id, chains by name. */
-  keep(isThere: (idOrName: string) => boolean): void {
+  /** Keeps what is still there of frontends, by their id. */
+  keep(isThere: (id: string) => boolean): void {
     for (const [name, { id }] of this.#ranges.entries()) {
       if (!isThere(id)) this.#ranges.put(name, undefined);
-    }
-    for (const [name] of this.#chains.entries()) {
-      if (!isThere(name)) this.#chains.put(name, undefined);
     }
   }
 
@@ -84,32 +77,17 @@ export class Deferred {
     return range !== undefined && index >= range.from && index < range.to;
   }
 
-  retireChain(name: string): void {
-    this.#chains.put(name, false);
-  }
-
-  /** The chain is wanted again. */
-  reviveChain(name: string): void {
-    if (this.isRetiredChain(name)) this.#chains.put(name, undefined);
-  }
-
-  isRetiredChain(name: string): boolean {
-    return this.#chains.get(name) !== undefined;
-  }
-
   /** Takes out what was already waiting at the call before this one, and ages the rest. */
-  due(): { ranges: RetiredRange[]; chains: string[] } {
+  due(): RetiredRange[] {
+    this.confirm();
     const ranges = this.#ranges.entries().filter(([, { aged }]) => aged);
-    const chains = this.#chains.entries().filter(([, aged]) => aged);
     for (const [id, range] of this.#ranges.entries()) {
       if (!range.aged) this.#ranges.put(id, { ...range, aged: true });
     }
-    for (const [name] of this.#chains.entries()) this.#chains.put(name, true);
     // Time passes for the rest even if the kernel refuses to delete what is taken out.
     this.confirm();
     for (const [id] of ranges) this.#ranges.put(id, undefined);
-    for (const [name] of chains) this.#chains.put(name, undefined);
-    return { ranges: ranges.map(([, range]) => range), chains: chains.map(([name]) => name) };
+    return ranges.map(([, range]) => range);
   }
 }
 

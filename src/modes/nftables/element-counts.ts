@@ -16,9 +16,10 @@ export class ElementCounts {
 
   /** `step` 1: the elements of this frontend are wanted; -1: no longer. */
   frontend(frontend: FrontendElements, step: 1 | -1): void {
-    const { place, endpoints, local, refusal } = frontend;
+    const { place, endpoints, firewall, local, refusal } = frontend;
     if (verdictOf(frontend) !== undefined) this.#add(place.verdicts, step);
     if (refusal !== undefined) this.#add(place.noEndpoints, step);
+    if (firewall !== undefined) this.#add('firewall-ips', step);
     this.#add(place.endpoints, step * endpoints.length);
     this.#add(place.localEndpoints, step * local.length);
   }

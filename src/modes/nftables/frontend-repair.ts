@@ -3,10 +3,9 @@ import { VERDICT } from '../../kernel/nft/constants.ts';
 import { printVerdict } from '../../kernel/nft/print-rule.ts';
 import type { Family } from '../../state/address.ts';
 import { EndpointList, endpointBytes } from '../../state/endpoint-list.ts';
-import type { Interval } from '../../state/interval.ts';
 import { forwardingKey, type ServicePortName } from '../../state/types.ts';
-import { rangeId } from '../elements.ts';
 import type { Drift, Pause } from '../mode.ts';
+import { firewallPrefix } from '../source-ranges.ts';
 import { rejectChain } from './chains.ts';
 import { type Deferred, poolMaps } from './deferred.ts';
 import { FrontendWriter } from './frontend-writer.ts';
@@ -14,6 +13,7 @@ import { type FrontendElements, type Location, locationOf, verdictOf } from './f
 import { type Lanes, writeRefusal } from './lanes.ts';
 import type { SetName } from './layout.ts';
 import type { NFTablesObservation, ObservedFrontend, ObservedPool } from './observation.ts';
+import type { Place } from './places.ts';
 
 /** A Drift in the making. */
 export type Counts = { -readonly [K in keyof Drift]: Drift[K] };
@@ -67,7 +67,8 @@ function repairHeld(repair: Repair, frontend: FrontendElements, held: ObservedFr
   repairVerdict(repair, verdicts, frontend, held.verdict, verdictOf(frontend));
   repairVerdict(repair, learn, frontend, held.learn, frontend.learn?.name);
   repairRefusal(repair, frontend, held.refusal);
-  repairClients(repair, frontend, held);
+  const { firewall } = frontend;
+  repairVerdict(repair, 'firewall-ips', frontend, held.firewall, firewall?.chain);
 }
 
 function repairPool(
@@ -152,6 +153,7 @@ const usual = {
   verdict: /^goto (nodeport-)?(cluster|external)-/,
   learn: /^goto learn-/,
   refusal: new RegExp(`^(drop|goto ${rejectChain})$`),
+  firewall: new RegExp(`^goto ${firewallPrefix}`),
 } as const;
 
 /**
@@ -167,14 +169,27 @@ export async function deleteForeignVerdicts(
     const rest = pause();
     if (rest !== undefined) await rest;
     if (found.touched.has(id)) continue;
-    for (const part of ['verdict', 'learn', 'refusal'] as const) {
+    for (const part of ['verdict', 'learn', 'refusal', 'firewall'] as const) {
       if (held[part] === undefined || usual[part].test(held[part])) continue;
       const { place, key } = locationOf(id);
-      const map = { verdict: place.verdicts, learn: place.learn, refusal: place.noEndpoints }[part];
+      const map = mapOf(place, part);
       lanes.to('delete', map, '').key(key);
       held[part] = undefined;
       drift.unwanted += 1;
     }
+  }
+}
+
+function mapOf(place: Place, part: keyof typeof usual): SetName {
+  switch (part) {
+    case 'verdict':
+      return place.verdicts;
+    case 'learn':
+      return place.learn;
+    case 'refusal':
+      return place.noEndpoints;
+    case 'firewall':
+      return 'firewall-ips';
   }
 }
 
@@ -187,32 +202,6 @@ function count(drift: Counts, held: string | undefined, wanted: string | undefin
   else if (wanted === undefined) drift.unwanted += 1;
   else drift.wrong += 1;
 }
-
-function repairClients(
-  repair: Repair,
-  { key, clients = noClients }: FrontendElements,
-  held: ObservedFrontend,
-): void {
-  const { lanes, drift } = repair;
-  if (held.firewalled !== clients.length > 0) {
-    lanes.to(held.firewalled ? 'delete' : 'add', 'firewall-ips', repair.owner).key(key);
-    drift[held.firewalled ? 'unwanted' : 'missing'] += 1;
-  }
-  if (clients.length === 0 && held.clients === undefined) return;
-  const wanted = new Map(clients.map((range) => [rangeId(range), range]));
-  for (const [text, range] of wanted) {
-    if (held.clients?.has(text)) continue;
-    lanes.to('add', 'source-ranges', repair.owner).concatRange(key, range);
-    drift.missing += 1;
-  }
-  for (const [text, range] of held.clients ?? []) {
-    if (wanted.has(text)) continue;
-    lanes.to('delete', 'source-ranges', repair.owner).concatRange(key, range);
-    drift.unwanted += 1;
-  }
-}
-
-const noClients: readonly Interval[] = [];
 
 /** Deletes the elements of frontends that nobody wants and no change is pending for. */
 export async function pruneFrontends(
@@ -233,6 +222,6 @@ export async function pruneFrontends(
 
 function noElements(family: Family): Omit<FrontendElements, keyof Location> {
   const none = EndpointList.empty[family];
-  const nothing = { learn: undefined, refusal: undefined, clients: undefined };
+  const nothing = { learn: undefined, refusal: undefined, firewall: undefined };
   return { chains: [], endpoints: none, local: none, ...nothing };
 }

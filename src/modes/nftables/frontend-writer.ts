@@ -5,7 +5,7 @@ import { type EndpointList, endpointBytes } from '../../state/endpoint-list.ts';
 import type { FrontendChange } from '../changes.ts';
 import { type Deferred, poolMaps } from './deferred.ts';
 import { type FrontendElements, verdictOf } from './frontends.ts';
-import { type Lanes, writeClients, writeRefusal } from './lanes.ts';
+import { type Lanes, writeRefusal } from './lanes.ts';
 import type { SetName } from './layout.ts';
 
 export class FrontendWriter {
@@ -29,7 +29,8 @@ export class FrontendWriter {
     this.#verdict(owner, verdicts, frontend, verdictOf(before), verdictOf(after));
     this.#verdict(owner, learn, frontend, before?.learn?.name, after?.learn?.name);
     this.#refusal(owner, frontend, before?.refusal, after?.refusal);
-    this.#clients(owner, frontend, before?.clients, after?.clients);
+    const firewalls = [before?.firewall?.chain, after?.firewall?.chain] as const;
+    this.#verdict(owner, 'firewall-ips', frontend, ...firewalls);
   }
 
   #pool(
@@ -81,30 +82,4 @@ export class FrontendWriter {
       writeRefusal(this.#lanes.to('add', place.noEndpoints, owner), key, after);
     }
   }
-
-  #clients(
-    owner: string,
-    { key }: FrontendElements,
-    before: FrontendElements['clients'],
-    after: FrontendElements['clients'],
-  ): void {
-    if (sameClients(before, after)) return;
-    if (before !== undefined) {
-      this.#lanes.to('delete', 'firewall-ips', owner).key(key);
-      writeClients(this.#lanes.to('delete', 'source-ranges', owner), key, before);
-    }
-    if (after !== undefined) {
-      this.#lanes.to('add', 'firewall-ips', owner).key(key);
-      writeClients(this.#lanes.to('add', 'source-ranges', owner), key, after);
-    }
-  }
-}
-
-function sameClients(a: FrontendElements['clients'], b: FrontendElements['clients']): boolean {
-  if (a === undefined || b === undefined) return a === b;
-  if (a.length !== b.length) return false;
-  return a.every(({ first, last }, i) => {
-    const other = b[i]!;
-    return Buffer.compare(first, other.first) === 0 && Buffer.compare(last, other.last) === 0;
-  });
 }

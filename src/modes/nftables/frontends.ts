@@ -2,9 +2,10 @@
 import type { ChainDefinition } from '../../kernel/nft/chain.ts';
 import { IPPROTO } from '../../kernel/nft/constants.ts';
 import { EndpointList } from '../../state/endpoint-list.ts';
-import type { Interval } from '../../state/interval.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
-import { allowedClients, bytesOf, destinationKey } from '../elements.ts';
+import { bytesOf, destinationKey } from '../elements.ts';
+import type { NamedObject } from '../named-objects.ts';
+import { type Firewall, firewallOf } from '../source-ranges.ts';
 import type { ChainClasses } from './chain-classes.ts';
 import { type Place, placeOf, places } from './places.ts';
 
@@ -29,8 +30,8 @@ export interface FrontendElements extends Location {
   readonly local: EndpointList;
   /** The chain that remembers which endpoint a client got; undefined = no session affinity. */
   readonly learn: ChainDefinition | undefined;
-  /** Clients that may connect; undefined = all. */
-  readonly clients: readonly Interval[] | undefined;
+  /** Who may connect; undefined = all. */
+  readonly firewall: Firewall | undefined;
 }
 
 /** The name of the chain that the verdict goes to; undefined = no verdict. */
@@ -38,9 +39,12 @@ export function verdictOf(frontend: FrontendElements | undefined): string | unde
   return frontend?.chains.at(-1)?.name;
 }
 
-/** All chains that a frontend needs, those that others refer to first. */
-export function chainsOfFrontend({ chains, learn }: FrontendElements): readonly ChainDefinition[] {
-  return learn === undefined ? chains : [...chains, learn];
+/** All chains and sets that a frontend needs, those that others refer to first. */
+export function objectsOfFrontend(frontend: FrontendElements): readonly NamedObject[] {
+  const { chains, learn, firewall } = frontend;
+  if (learn === undefined && firewall === undefined) return chains;
+  const learning = learn === undefined ? [] : [learn];
+  return [...chains, ...learning, ...(firewall?.objects ?? [])];
 }
 
 export function frontendElements(
@@ -57,12 +61,12 @@ function elementsOf(
 ): FrontendElements {
   const { id, place, key } = locate(forwarding, frontend);
   const none = EndpointList.empty[forwarding.family];
-  const clients = allowedClients(forwarding, frontend);
+  const firewall = firewallOf(forwarding, frontend);
   const { treatment } = frontend;
   const { affinityTimeoutSeconds } = forwarding;
   if (treatment === 'reject' || treatment === 'drop') {
     const nothing = { chains: [], learn: undefined, endpoints: none, local: none };
-    return { id, place, key, clients, ...nothing, refusal: treatment };
+    return { id, place, key, firewall, ...nothing, refusal: treatment };
   }
   const isLocal = treatment === 'external-local';
   const endpoints = isLocal ? forwarding.cluster : forwarding[frontend.pool];
@@ -79,7 +83,7 @@ function elementsOf(
       ? undefined
       : classes.learn(affinityTimeoutSeconds, isLocal ? 'both' : 'cluster');
   const refusal = isLocal && local.length === 0 ? 'drop' : undefined;
-  return { id, place, key, clients, chains, learn, refusal, endpoints, local };
+  return { id, place, key, firewall, chains, learn, refusal, endpoints, local };
 }
 
 export function locate({ servicePort }: Forwarding, { kind, address, port }: Frontend): Location {

@@ -2,10 +2,10 @@
  * The sets and maps of the constant-object layout (README.md beside this file). Their number does
  * not depend on Services or endpoints; only their elements do.
  */
-import { NFT_SET, type NFTypeName } from '../../kernel/nft/constants.ts';
+import { NFT_SET } from '../../kernel/nft/constants.ts';
 import { fieldsOfSet, type SetDefinition, type SetFields } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../state/address.ts';
-import { commonSets, set } from '../table-parts.ts';
+import { addressType, commonSets, map, set } from '../table-parts.ts';
 
 export const tableName = 'fairlead';
 export const tableComment = 'Services of Kubernetes, kept by fairlead';
@@ -39,7 +39,7 @@ export const setNames = [
   'service-cidrs',
   'hairpin',
   'firewall-ips',
-  'source-ranges',
+  'self-clients',
   'affinity',
   'local-affinity',
   'learn',
@@ -59,7 +59,7 @@ export type SetDefinitions = Readonly<Record<SetName, SetDefinition>>;
 
 /** The sets and maps of one family. `index` numbers a pool's endpoints, 4 bytes in host order. */
 export function setDefinitions(family: Family): SetDefinitions {
-  const address = family === 'IPv4' ? 'ipv4_addr' : 'ipv6_addr';
+  const address = addressType(family);
   const nodePort = ['inet_proto', 'inet_service'] as const;
   const frontend = [address, ...nodePort] as const;
   const endpoint = [address, 'inet_service'] as const;
@@ -123,15 +123,6 @@ export function setDefinitions(family: Family): SetDefinitions {
       'node port with session affinity : timeout',
     ),
   };
-}
-
-function map(
-  name: SetName,
-  key: readonly NFTypeName[],
-  data: readonly NFTypeName[] | 'verdict',
-  comment: string,
-): SetDefinition {
-  return { name, key, data, comment, flags: NFT_SET.MAP, size: 0 };
 }
 
 /** The fields of a `setAdd` op for `definition`. */

@@ -1,10 +1,11 @@
 import { KernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
-import { printOps } from '../../kernel/nft/print.ts';
+import { printOps, type SetTypes } from '../../kernel/nft/print.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import type { OwnedObject, ProxyMode } from '../mode.ts';
+import { sourceRangesTypes } from '../source-ranges.ts';
 import { type SetName, setDefinitions, tableName } from './layout.ts';
 import { NFTablesPlanner } from './planner.ts';
 import { probe } from './probe.ts';
@@ -15,14 +16,15 @@ export const nftablesMode: ProxyMode = {
   name: 'nftables',
   probe,
   planner: (config, environment) => new NFTablesPlanner(config, environment),
-  script: (ops) =>
-    printOps(
-      ops,
-      (family, set) => definitions[family === NFPROTO.IPv4 ? 'IPv4' : 'IPv6'][set as SetName],
-    ),
+  script: (ops) => printOps(ops, typesOf),
   owned,
   cleanup,
 };
+
+function typesOf(number: number, set: string): SetTypes {
+  const family = number === NFPROTO.IPv4 ? 'IPv4' : 'IPv6';
+  return sourceRangesTypes(family, set) ?? definitions[family][set as SetName];
+}
 
 const families = [
   { family: NFPROTO.IPv4, word: 'ip' },

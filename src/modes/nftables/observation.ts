@@ -2,10 +2,10 @@
 import type { Reply } from '../../kernel/ops.ts';
 import type { Family } from '../../state/address.ts';
 import { EndpointList, endpointBytes } from '../../state/endpoint-list.ts';
-import type { Interval } from '../../state/interval.ts';
 import { withOrderOf } from '../../state/pool.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { Observation } from '../mode.ts';
+import type { Fault, FoundTable } from '../named-objects.ts';
 import { locate, partOf } from './frontends.ts';
 import type { SetName } from './layout.ts';
 
@@ -134,15 +134,12 @@ export class ObservedFrontend {
   refusal: string | undefined;
   endpoints = ObservedPool.none;
   local = ObservedPool.none;
-  /** `firewall-ips` has it. */
-  firewalled = false;
-  /** Ranges in `source-ranges`, by their text; undefined = none. */
-  clients: Map<string, Interval> | undefined;
+  firewall: string | undefined;
   /** The repair has compared it. */
   repaired = false;
 }
 
-export class NFTablesObservation implements Observation {
+export class NFTablesObservation implements Observation, FoundTable {
   readonly family: Family;
   readonly besideBatches = true;
   /** As it was when reading began. */
@@ -155,6 +152,9 @@ export class NFTablesObservation implements Observation {
   readonly chains = new Map<string, ChainReply>();
   /** Expressions of each chain's rules, in order. */
   readonly rules = new Map<string, Uint8Array[]>();
+  readonly contents = new Map<string, Uint8Array>();
+  /** What is wrong with named objects, by id, until they are put right. */
+  readonly faults = new Map<string, Fault>();
   readonly frontends = new Map<string, ObservedFrontend>();
   /** Elements of the sets that belong to no single frontend, by `elementId`. */
   readonly elements = new Map<SetName, Set<string>>();
@@ -171,6 +171,8 @@ export class NFTablesObservation implements Observation {
     this.sets.clear();
     this.chains.clear();
     this.rules.clear();
+    this.contents.clear();
+    this.faults.clear();
     this.frontends.clear();
     this.elements.clear();
     this.touched.clear();

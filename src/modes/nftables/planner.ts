@@ -1,6 +1,5 @@
 /** Turns changes of Forwardings into nf_tables transactions, for one family. */
 import type { Kernel, TableName } from '../../kernel/kernel.ts';
-import type { ChainDefinition } from '../../kernel/nft/chain.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import type { Family } from '../../state/address.ts';
 import { type Forwarding, forwardingKey } from '../../state/types.ts';
@@ -17,7 +16,9 @@ import type {
   Pause,
   Planner,
 } from '../mode.ts';
+import { type NamedObject, NamedObjects } from '../named-objects.ts';
 import { TableOwnership, type Transact } from '../ownership.ts';
+import { selfClientKeys } from '../source-ranges.ts';
 import { AffinityKeeper } from './affinity.ts';
 import { ChainClasses } from './chain-classes.ts';
 import { fixedChains } from './chains.ts';
@@ -25,7 +26,7 @@ import { Deferred } from './deferred.ts';
 import { ElementCounts } from './element-counts.ts';
 import { pruneFrontends, Repair, repairFrontend } from './frontend-repair.ts';
 import { FrontendWriter } from './frontend-writer.ts';
-import { chainsOfFrontend, type FrontendElements, frontendElements } from './frontends.ts';
+import { type FrontendElements, frontendElements, objectsOfFrontend } from './frontends.ts';
 import type { Lanes } from './lanes.ts';
 import { type SetDefinitions, setDefinitions, tableComment, tableName } from './layout.ts';
 import { NFTablesObservation } from './observation.ts';
@@ -61,10 +62,12 @@ export class NFTablesPlanner implements Planner {
   /** Frontends changed since the last batch. */
   readonly #changes = new FrontendChanges<FrontendElements>();
   #pendingBytes = 0;
-  readonly #chains = new Counter<ChainDefinition>();
+  /** Chains and sets beside those of the layout. */
+  readonly #objects = new NamedObjects();
   readonly #shared: Readonly<Record<SharedSet, Counter<Uint8Array>>> = {
     'cluster-ips': new Counter(),
     hairpin: new Counter(),
+    'self-clients': new Counter(),
   };
   readonly #counts = new ElementCounts();
   readonly #deferred = new Deferred();
@@ -99,7 +102,7 @@ export class NFTablesPlanner implements Planner {
   }
 
   get deferred(): boolean {
-    return this.#deferred.size > 0;
+    return this.#deferred.size > 0 || this.#objects.deferred;
   }
 
   change(previous: Forwarding | undefined, next: Forwarding | undefined): void {
@@ -108,7 +111,7 @@ export class NFTablesPlanner implements Planner {
       for (const frontend of frontendElements(this.#classes, previous)) {
         this.#changes.release(owner, frontend);
         this.#counts.frontend(frontend, -1);
-        for (const chain of chainsOfFrontend(frontend)) this.#chains.release(chain.name, chain);
+        for (const object of objectsOfFrontend(frontend)) this.#objects.release(object);
       }
       this.#countShared(previous, 'release');
     }
@@ -118,7 +121,9 @@ export class NFTablesPlanner implements Planner {
       this.#counts.frontend(frontend, 1);
       const elements = frontend.endpoints.length + frontend.local.length + 1;
       this.#pendingBytes += frontendBytes + elements * elementBytes;
-      for (const chain of chainsOfFrontend(frontend)) this.#chains.claim(chain.name, chain);
+      for (const object of objectsOfFrontend(frontend)) {
+        this.#pendingBytes += this.#objects.claim(object);
+      }
     }
     this.#countShared(next, 'claim');
   }
@@ -129,6 +134,9 @@ export class NFTablesPlanner implements Planner {
       this.#shared['cluster-ips'][step](binary(address!.bytes), address!.bytes);
     }
     for (const key of hairpinKeys(forwarding)) this.#shared.hairpin[step](binary(key), key);
+    for (const key of selfClientKeys(forwarding)) {
+      this.#shared['self-clients'][step](binary(key), key);
+    }
   }
 
   environment(next: Environment): void {
@@ -138,15 +146,17 @@ export class NFTablesPlanner implements Planner {
 
   take(): Batch | undefined {
     this.#deferred.confirm();
+    this.#objects.confirm();
     const lanes = this.#table.lanes;
     const frontends = new FrontendWriter(this.family, lanes, this.#deferred);
     for (const [id, change] of this.#changes.entries()) {
       frontends.write(change);
+      if (change.after !== undefined) this.#mend(change.after);
       this.#affinity.note(change);
       this.#observation?.touched.add(id);
     }
     for (const set of sharedSets) this.#writeShared(set, lanes);
-    this.#writeChains();
+    this.#objects.take(this.#observation, this.#put);
     this.#writeEnvironment();
     const batch = this.#table.batch();
     this.#changes.clear();
@@ -190,31 +200,26 @@ export class NFTablesPlanner implements Planner {
     }
   }
 
-  #writeChains(): void {
-    const { needed, unused } = this.#chains.take();
-    for (const [name, chain] of needed) {
-      // A retired chain may have been meddled with: nobody repaired what nobody used.
-      this.#deferred.reviveChain(name);
-      this.#table.putChain(chain);
-      this.#observation?.touched.add(name);
-    }
-    for (const [name] of unused) this.#deferred.retireChain(name);
+  readonly #put = (object: NamedObject, isThere: boolean): void =>
+    this.#table.putObject(object, isThere);
+
+  /** What a repair has found faulty, and not come to yet, is needed now. */
+  #mend(frontend: FrontendElements): void {
+    const found = this.#observation;
+    if (found !== undefined) this.#objects.mend(found, objectsOfFrontend(frontend), this.#put);
   }
 
   takeDeferred(): Batch | undefined {
-    this.#deferred.confirm();
-    const { ranges, chains } = this.#deferred.due();
-    if (ranges.length === 0 && chains.length === 0) return undefined;
+    const ranges = this.#deferred.due();
+    const objects = this.#objects.due(this.#observation);
+    if (ranges.length === 0 && objects.length === 0) return undefined;
     const table = new TableWriter(this.family, this.#sets);
     for (const { set, id, key, from, to } of ranges) {
       const lane = table.lanes.to('delete', set, '');
       for (let i = from; i < to; i += 1) lane.keyIndex(key, i);
       this.#observation?.touched.add(id);
     }
-    for (const name of chains) {
-      table.deleteChain(name);
-      this.#observation?.touched.add(name);
-    }
+    for (const id of objects) table.deleteObject(id);
     return table.batch();
   }
 
@@ -237,7 +242,7 @@ export class NFTablesPlanner implements Planner {
     this.#pendingBytes = 0;
     this.#replacing = false;
     this.#table = new TableWriter(this.family, this.#sets);
-    this.#chains.clear();
+    this.#objects.reset();
     for (const set of sharedSets) this.#shared[set].clear();
     this.#affinity.reset();
     this.#counts.clear();
@@ -245,7 +250,7 @@ export class NFTablesPlanner implements Planner {
       for (const frontend of frontendElements(this.#classes, forwarding)) {
         this.#affinity.resume(frontend);
         this.#counts.frontend(frontend, 1);
-        for (const chain of chainsOfFrontend(frontend)) this.#chains.resume(chain.name, chain);
+        for (const object of objectsOfFrontend(frontend)) this.#objects.resume(object);
       }
       this.#countShared(forwarding, 'resume');
       const rest = pause();
@@ -291,7 +296,7 @@ export class NFTablesPlanner implements Planner {
     found.clear();
     this.#deferred.keep(() => false);
     this.#environmentBefore = undefined;
-    this.#chains.take();
+    this.#objects.startAnew();
     for (const set of sharedSets) this.#shared[set].take();
     this.#changes.startAnew();
   }
@@ -300,6 +305,7 @@ export class NFTablesPlanner implements Planner {
     const repair = new Repair(this.#table.lanes, this.#deferred, wanted.servicePort);
     for (const frontend of frontendElements(this.#classes, wanted)) {
       this.#pendingBytes += frontendBytes;
+      this.#mend(frontend);
       if (!this.#changes.has(frontend.id)) repairFrontend(repair, own(found), frontend);
     }
     return repair.drift;
@@ -320,7 +326,7 @@ export class NFTablesPlanner implements Planner {
       environment: this.#environment,
       sets: this.#sets,
       ownership: this.#ownership,
-      chains: this.#chains,
+      objects: this.#objects,
       shared: this.#shared,
       deferred: this.#deferred,
       isConcealed: this.#isConcealed,

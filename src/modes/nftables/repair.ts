@@ -2,11 +2,7 @@
  * Compares what was found in the kernel with what is wanted and writes the difference: fixed
  * objects, and elements that several frontends may need.
  */
-import {
-  type ChainDefinition,
-  isFilledAsWanted,
-  isHookedAsWanted,
-} from '../../kernel/nft/chain.ts';
+import type { ChainDefinition } from '../../kernel/nft/chain.ts';
 import { NFT_SET_ELEM_INTERVAL_END } from '../../kernel/nft/constants.ts';
 import { isSetAsWanted, type SetDefinition } from '../../kernel/nft/sets.ts';
 import { unknownIndex } from '../../kernel/ops.ts';
@@ -15,12 +11,13 @@ import { mergeCIDRs, successor } from '../../state/interval.ts';
 import type { Counter } from '../counter.ts';
 import { binary, bytesOf } from '../elements.ts';
 import type { Drift, Environment, ModeConfig, Pause } from '../mode.ts';
+import { faultOf, isUsable as isUsableObject, type NamedObjects, setId } from '../named-objects.ts';
 import { areFlagsUsable, type TableOwnership } from '../ownership.ts';
 import { fixedChains } from './chains.ts';
 import type { Deferred } from './deferred.ts';
 import { type Counts, deleteForeignVerdicts } from './frontend-repair.ts';
 import type { Lanes } from './lanes.ts';
-import { type SetDefinitions, setFields, setNames } from './layout.ts';
+import { type SetDefinitions, setFields, setNames, tableName } from './layout.ts';
 import type { NFTablesObservation } from './observation.ts';
 import { type SharedSet, sharedSets } from './shared.ts';
 import { environmentChains, nodePortKeys, type TableWriter } from './table-writer.ts';
@@ -31,7 +28,7 @@ export interface Wanted {
   readonly environment: Environment;
   readonly sets: SetDefinitions;
   readonly ownership: TableOwnership;
-  readonly chains: Counter<ChainDefinition>;
+  readonly objects: NamedObjects;
   readonly shared: Readonly<Record<SharedSet, Counter<Uint8Array>>>;
   readonly deferred: Deferred;
   /** No packet is to meet the table: base chains are not wanted yet. */
@@ -63,19 +60,16 @@ function isSetIntact(found: NFTablesObservation, definition: SetDefinition): boo
 
 /** Whether a repair can keep the table. If not, it has to be deleted and made anew. */
 export function isUsable(found: NFTablesObservation, wanted: Wanted): boolean {
-  return found.intact && wantedChains(wanted).every((chain) => isHookIntact(found, chain));
+  return (
+    found.intact &&
+    wantedChains(wanted).every((chain) => isUsableObject(found, tableName, chain)) &&
+    wanted.objects.isUsable(found, tableName)
+  );
 }
 
-function isHookIntact(found: NFTablesObservation, chain: ChainDefinition): boolean {
-  const has = found.chains.get(chain.name);
-  return has === undefined || isHookedAsWanted(has, chain);
-}
-
-/** All chains, a jump's target before the jump. */
-function wantedChains({ config, environment, chains, isConcealed }: Wanted): ChainDefinition[] {
-  const fixed = fixedChains(config, environment).filter(({ base }) => !isConcealed || !base);
-  const treatments = [...chains.entries()].map(([, { value }]) => value);
-  return [...fixed, ...treatments];
+/** The chains of the layout, a jump's target before the jump. */
+function wantedChains({ config, environment, isConcealed }: Wanted): ChainDefinition[] {
+  return fixedChains(config, environment).filter(({ base }) => !isConcealed || !base);
 }
 
 export async function repairFixed(
@@ -90,15 +84,17 @@ export async function repairFixed(
     for (const name of setNames) table.addSet(wanted.sets[name]);
     drift.missing += 1 + setNames.length;
   }
-  const { chains, deferred } = wanted;
   const environmentDone = found.touched.has(environmentId);
   for (const chain of wantedChains(wanted)) {
     const { name } = chain;
-    if (found.touched.has(name) || chains.changes(name)) continue;
+    if (found.touched.has(name)) continue;
     if (environmentDone && environmentChains.has(name)) continue;
-    deferred.reviveChain(name);
-    repairChain(table, found, chain, drift);
+    const fault = faultOf(found, chain);
+    if (fault === undefined) continue;
+    table.putChain(chain);
+    drift[fault] += 1;
   }
+  await wanted.objects.findFaults(found, drift, pause);
   if (drift.missing + drift.wrong > 0) {
     await deleteForeignVerdicts({ lanes: table.lanes, drift }, found, pause);
   }
@@ -123,24 +119,6 @@ export async function repairFixed(
     if (present === held?.size) found.elements.delete(set);
   }
   return drift;
-}
-
-function repairChain(
-  table: TableWriter,
-  found: NFTablesObservation,
-  chain: ChainDefinition,
-  drift: Counts,
-): void {
-  const has = found.chains.get(chain.name);
-  if (has === undefined) {
-    table.putChain(chain);
-    drift.missing += 1;
-    return;
-  }
-  const rules = found.rules.get(chain.name) ?? [];
-  if (isFilledAsWanted(has, rules, chain)) return;
-  table.putChain(chain);
-  drift.wrong += 1;
 }
 
 function repairServiceCIDRs(
@@ -193,7 +171,7 @@ function repairNodePortAddresses(
   }
 }
 
-/** Deletes shared elements and chains that nobody wants. */
+/** Deletes shared elements, chains and sets that nobody wants. */
 export async function pruneShared(
   wanted: Wanted,
   lanes: Lanes,
@@ -201,7 +179,6 @@ export async function pruneShared(
   drift: Counts,
   pause: Pause,
 ): Promise<void> {
-  const { chains, deferred } = wanted;
   for (const set of sharedSets) {
     const counter = wanted.shared[set];
     for (const id of found.elements.get(set) ?? []) {
@@ -213,12 +190,7 @@ export async function pruneShared(
     }
   }
   // What somebody else has deleted would make every later deletion fail.
-  deferred.keep((id) => found.touched.has(id) || found.frontends.has(id) || found.chains.has(id));
-  const known = new Set(wantedChains(wanted).map(({ name }) => name));
-  for (const name of found.chains.keys()) {
-    if (known.has(name) || chains.changes(name) || found.touched.has(name)) continue;
-    if (deferred.isRetiredChain(name)) continue;
-    deferred.retireChain(name);
-    drift.unwanted += 1;
-  }
+  wanted.deferred.keep((id) => found.touched.has(id) || found.frontends.has(id));
+  const chains = wantedChains(wanted).map(({ name }) => name);
+  wanted.objects.prune(found, new Set([...chains, ...setNames.map(setId)]), drift);
 }

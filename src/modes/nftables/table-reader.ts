@@ -5,9 +5,9 @@ import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { printVerdict } from '../../kernel/nft/print-rule.ts';
 import { entryShape } from '../../kernel/nft/sets.ts';
 import { ElementShape, type Reply, type Request } from '../../kernel/ops.ts';
-import { addressBytes } from '../../state/address.ts';
-import { binary, rangeId } from '../elements.ts';
+import { binary } from '../elements.ts';
 import type { Pause } from '../mode.ts';
+import { contentOf } from '../set-content.ts';
 import { frontendId } from './frontends.ts';
 import {
   isAffinitySet,
@@ -59,6 +59,11 @@ export async function observe(
       if (record.kind === 'elements') await readElements(found, name, record, pause);
     }
   }
+  for (const has of found.sets.values()) {
+    if (Object.hasOwn(sets, has.set)) continue;
+    const content = await contentOf(has, (request) => dump(kernel, request));
+    if (content !== undefined) found.contents.set(has.set, content);
+  }
 }
 
 /** A dump that the ruleset's change interrupts is made again. */
@@ -101,6 +106,8 @@ function readObject(found: NFTablesObservation, record: Reply): void {
   }
 }
 
+type VerdictPart = 'verdict' | 'learn' | 'refusal' | 'firewall';
+
 /** Which part of a frontend a map holds, and whose place the map is. */
 interface Part<P> {
   readonly part: P;
@@ -109,7 +116,9 @@ interface Part<P> {
   readonly place?: Place;
 }
 
-const verdictMaps = new Map<SetName, Part<'verdict' | 'learn' | 'refusal'>>();
+const verdictMaps = new Map<SetName, Part<VerdictPart>>([
+  ['firewall-ips', { part: 'firewall', kind: 'service' }],
+]);
 const poolMaps = new Map<SetName, Part<'endpoints' | 'local'>>();
 
 for (const place of places) {
@@ -150,8 +159,6 @@ function entryReader(found: NFTablesObservation, name: SetName, record: Elements
   if (pools !== undefined) return poolReader(found, pools, record);
   const verdicts = verdictMaps.get(name);
   if (verdicts !== undefined) return verdictReader(found, verdicts, record);
-  if (name === 'firewall-ips') return firewallReader(found, record);
-  if (name === 'source-ranges') return clientsReader(found, record);
   return keyReader(found, name, record);
 }
 
@@ -201,7 +208,7 @@ function sameBytes(bytes: Uint8Array, a: number, b: number, length: number): boo
 
 function verdictReader(
   found: NFTablesObservation,
-  map: Part<'verdict' | 'learn' | 'refusal'>,
+  map: Part<VerdictPart>,
   { entries, keyLength }: ElementsReply,
 ): ReadEntry {
   const { part } = map;
@@ -236,35 +243,6 @@ function verdictWords(entries: Uint8Array): (at: number) => Verdict {
     const verdict = { text, length: 8 + ((chainLength + 3) & ~3), at };
     known.set(hash, verdict);
     return verdict;
-  };
-}
-
-function firewallReader(
-  found: NFTablesObservation,
-  { entries, keyLength }: ElementsReply,
-): ReadEntry {
-  return (at) => {
-    const end = at + keyLength;
-    frontendAt(found, { kind: 'service' }, entries, at, end).firewalled = true;
-    return end;
-  };
-}
-
-/** A range of clients is `frontend . first client` to `frontend . last client`. */
-function clientsReader(
-  found: NFTablesObservation,
-  { entries, keyLength }: ElementsReply,
-): ReadEntry {
-  const frontendLength = keyLength - addressBytes[found.family];
-  return (at) => {
-    const middle = at + keyLength;
-    const end = middle + keyLength;
-    const frontend = frontendAt(found, { kind: 'service' }, entries, at, at + frontendLength);
-    const first = entries.subarray(at + frontendLength, middle);
-    const range = { first, last: entries.subarray(middle + frontendLength, end) };
-    frontend.clients ??= new Map();
-    frontend.clients.set(rangeId(range), range);
-    return end;
   };
 }
 

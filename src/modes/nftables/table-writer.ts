@@ -12,6 +12,7 @@ import type { Family } from '../../state/address.ts';
 import { mergeCIDRs } from '../../state/interval.ts';
 import { binary } from '../elements.ts';
 import type { Batch, Environment, ModeConfig } from '../mode.ts';
+import { isNamedSet, type NamedObject, setNameOf } from '../named-objects.ts';
 import type { TableOwnership } from '../ownership.ts';
 import { fixedChains } from './chains.ts';
 import type { Lanes } from './lanes.ts';
@@ -21,7 +22,7 @@ export class TableWriter {
   readonly lanes: Lanes;
   readonly #family: Family;
   readonly #writer = new RecordWriter(nftOps);
-  readonly #unusedChains: string[] = [];
+  readonly #unused: string[] = [];
   #rulesAndObjects = 0;
 
   constructor(family: Family, sets: SetDefinitions) {
@@ -58,9 +59,22 @@ export class TableWriter {
     }
   }
 
-  /** Deletes a chain at the end of the transaction, when nothing refers to it any more. */
-  deleteChain(name: string): void {
-    this.#unusedChains.push(name);
+  /** Makes the object whole. `isThere`: the set may exist, and hold anything. */
+  putObject(object: NamedObject, isThere: boolean): void {
+    if (!isNamedSet(object)) {
+      this.putChain(object);
+      return;
+    }
+    const { definition, elements } = object;
+    this.addSet(definition);
+    if (elements === undefined) return;
+    if (isThere) this.#write('setFlush', { ...this.#inTable(), set: definition.name });
+    this.lanes.to('add', definition, '').packed(elements);
+  }
+
+  /** Deletes it at the end of the transaction, when nothing refers to it any more. */
+  deleteObject(id: string): void {
+    this.#unused.push(id);
   }
 
   /** Writes what differs between two environments. */
@@ -97,16 +111,25 @@ export class TableWriter {
   /** The transaction; undefined when there is nothing to do. */
   batch(): Batch | undefined {
     const lanes = this.lanes.write(this.#writer);
-    // Rules first: unused chains may refer to each other, in any order.
-    for (const op of ['chainFlush', 'chainDelete'] as const) {
-      for (const chain of this.#unusedChains) this.#write(op, { ...this.#inTable(), chain });
-    }
+    this.#deleteUnused();
     if (this.#writer.count === 0) return undefined;
     return {
       ops: this.#writer.finish(),
       writes: this.#rulesAndObjects + this.lanes.count,
       culprits: (failure) => culprits(lanes, failure),
     };
+  }
+
+  /** Rules first: unused chains may refer to each other, in any order, and to sets. */
+  #deleteUnused(): void {
+    const chains = this.#unused.filter((id) => setNameOf(id) === undefined);
+    for (const op of ['chainFlush', 'chainDelete'] as const) {
+      for (const chain of chains) this.#write(op, { ...this.#inTable(), chain });
+    }
+    for (const id of this.#unused) {
+      const set = setNameOf(id);
+      if (set !== undefined) this.#write('setDelete', { ...this.#inTable(), set });
+    }
   }
 
   #inTable() {

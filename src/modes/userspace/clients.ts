@@ -2,6 +2,7 @@
 import { type Address, cidrContains, parseAddress } from '../../state/address.ts';
 import type { EndpointList } from '../../state/endpoint-list.ts';
 import { sameBytes } from '../../state/equal.ts';
+import { rangesHold } from '../../state/interval.ts';
 import type { ClientKind, ServedFrontend } from './frontends.ts';
 
 /** The endpoints that this client may reach; undefined = none: it is not let in, or has none. */
@@ -13,11 +14,9 @@ export function poolFor(frontend: ServedFrontend, client: string): EndpointList 
   return pool.length === 0 ? undefined : pool;
 }
 
-function isAllowed({ clients }: ServedFrontend, { bytes }: Address): boolean {
-  if (clients === undefined) return true;
-  return clients.some(
-    ({ first, last }) => Buffer.compare(first, bytes) <= 0 && Buffer.compare(bytes, last) <= 0,
-  );
+function isAllowed({ address, clients, selfClient }: ServedFrontend, { bytes }: Address): boolean {
+  if (clients === undefined || rangesHold(clients, bytes)) return true;
+  return selfClient && sameBytes(address.bytes, bytes);
 }
 
 function kindOf({ address, vicinity }: ServedFrontend, client: Address): ClientKind {

@@ -6,7 +6,7 @@ import { sameBytes } from '../../state/equal.ts';
 import type { Interval } from '../../state/interval.ts';
 import type { Forwarding, Frontend, Protocol } from '../../state/types.ts';
 import type { ModeFrontend } from '../changes.ts';
-import { allowedClients, binary, destinationKey } from '../elements.ts';
+import { binary, destinationKey } from '../elements.ts';
 import {
   defaultUserspaceSettings,
   type Environment,
@@ -14,6 +14,7 @@ import {
   type ModeConfig,
 } from '../mode.ts';
 import { rankAt } from '../own-addresses.ts';
+import { allowedClients, selfClient } from '../source-ranges.ts';
 
 /** Who a client is, as far as its address tells. */
 export type ClientKind = 'node' | 'pod' | 'outside';
@@ -40,8 +41,10 @@ export interface ServedFrontend extends ModeFrontend {
   readonly right: readonly EndpointList[];
   /** 0 = no session affinity. */
   readonly affinityTimeoutSeconds: number;
-  /** Clients that may connect; undefined = all. */
+  /** Clients that may connect, in ascending order; undefined = all. */
   readonly clients: readonly Interval[] | undefined;
+  /** The address itself may connect, whatever `clients` are. */
+  readonly selfClient: boolean;
   readonly udpIdleTimeoutMs: number;
 }
 
@@ -107,6 +110,7 @@ function frontendAt(
     right: [forwarding.serving, forwarding.cluster, forwarding.local],
     affinityTimeoutSeconds: forwarding.affinityTimeoutSeconds,
     clients: allowedClients(forwarding, frontend),
+    selfClient: selfClient(forwarding, frontend) !== undefined,
     udpIdleTimeoutMs,
     rank: frontend.address ? rankAt(environment, address) : 'node port',
   };

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import type { ChainDefinition } from '../../../../src/kernel/nft/chain.ts';
 import { ChainClasses } from '../../../../src/modes/nftables/chain-classes.ts';
-import { chainsOfFrontend, frontendElements } from '../../../../src/modes/nftables/frontends.ts';
+import { frontendElements, objectsOfFrontend } from '../../../../src/modes/nftables/frontends.ts';
 import { clusterIP, config, forwarding, pool } from './forwardings.ts';
 
 describe('frontends of one class', () => {
@@ -9,7 +10,7 @@ describe('frontends of one class', () => {
     const chainsOf = (name: string, fields = {}) => {
       const frontends = [clusterIP('10.96.0.1', 'external-local')];
       const one = forwarding(name, pool(1, 2), { frontends, local: pool(1), ...fields });
-      return chainsOfFrontend(frontendElements(classes, one)[0]!);
+      return objectsOfFrontend(frontendElements(classes, one)[0]!) as readonly ChainDefinition[];
     };
     const affinityTimeoutSeconds = 100;
     const first = chainsOf('a', { affinityTimeoutSeconds });

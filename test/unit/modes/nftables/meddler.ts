@@ -1,7 +1,15 @@
 /** Another program that edits our table, in any way that the kernel allows. */
 import fc from 'fast-check';
 import { NFPROTO, NFT_SET, VERDICT } from '../../../../src/kernel/nft/constants.ts';
-import { compileRule, drop, jump, type Statement } from '../../../../src/kernel/nft/rule.ts';
+import {
+  compileRule,
+  daddr,
+  drop,
+  inSet,
+  jump,
+  type Statement,
+} from '../../../../src/kernel/nft/rule.ts';
+import { fieldsOfSet } from '../../../../src/kernel/nft/sets.ts';
 import { ElementShape, type NftOp } from '../../../../src/kernel/ops.ts';
 import { tableName } from '../../../../src/modes/nftables/layout.ts';
 import type { Family } from '../../../../src/state/address.ts';
@@ -27,6 +35,7 @@ const deeds = [
   'move base chain',
   'take the name of a chain',
   'change set',
+  'add set',
   'delete table',
 ] as const;
 
@@ -62,6 +71,7 @@ export function meddle(kernel: FakeKernel, family: Family, meddling: Meddling): 
 
 function opsOf(table: Table, { deed, which, how }: Meddling): NftOp[] {
   const inTable = { family: table.family, table: table.name };
+  const family = table.family === NFPROTO.IPv4 ? 'IPv4' : 'IPv6';
   switch (deed) {
     case 'delete element':
     case 'change element':
@@ -81,6 +91,16 @@ function opsOf(table: Table, { deed, which, how }: Meddling): NftOp[] {
         comment: '',
       });
       return [add(target), add(chain), ruleOp(table, chain, jump(target))];
+    }
+    case 'add set': {
+      const [set, chain] = [`foreign-${how % 2}`, `foreign-${which % 3}`];
+      const definition = { name: set, key: ['ipv4_addr'], data: undefined } as const;
+      const plain = { ...definition, flags: 0, size: 0, comment: '' };
+      return [
+        { kind: 'setAdd', ...fieldsOfSet(family, table.name, plain) },
+        { kind: 'chainAdd', ...inTable, chain, comment: '' },
+        ruleOp(table, chain, inSet([daddr('IPv4')], set)),
+      ];
     }
     case 'add base chain':
       return [baseChainOp(table, `foreign-base-${how % 2}`, -5, 1)];

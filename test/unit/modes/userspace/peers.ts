@@ -38,6 +38,7 @@ export function frontend(
     right: [endpoints],
     affinityTimeoutSeconds: 0,
     clients: undefined,
+    selfClient: false,
     udpIdleTimeoutMs: 5000,
     ...fields,
   };

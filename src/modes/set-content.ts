@@ -1,0 +1,24 @@
+/** What the kernel holds in sets that are not of a table's layout. */
+import { isKernelError } from '../kernel/errors.ts';
+import { NFT_SET } from '../kernel/nft/constants.ts';
+import { ElementShape, type Reply, type Request } from '../kernel/ops.ts';
+
+/**
+ * The content of a set of ranges, as `elements` records have it; of no other kind do we make sets
+ * and fill them. Undefined where it is of another kind, or was deleted meanwhile.
+ */
+export async function contentOf(
+  { family, flags, keyLength, set, table }: Extract<Reply, { kind: 'set' }>,
+  dump: (request: Request) => Promise<readonly Reply[]>,
+): Promise<Uint8Array | undefined> {
+  if (flags !== NFT_SET.INTERVAL) return undefined;
+  const request = { family, table, set, shape: ElementShape.flags, keyLength, dataLength: 0 };
+  try {
+    const records = await dump({ kind: 'elementsDump', ...request });
+    const parts = records.flatMap((one) => (one.kind === 'elements' ? [one.entries] : []));
+    return parts.length === 1 ? parts[0] : Buffer.concat(parts);
+  } catch (error) {
+    if (isKernelError(error, 'ENOENT')) return undefined;
+    throw error;
+  }
+}

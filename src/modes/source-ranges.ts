@@ -1,0 +1,125 @@
+/**
+ * Source ranges: which clients load-balancer addresses accept (behaviour document 5.7). For tables
+ * of nf_tables they are a set and a chain that all frontends with the same ranges share.
+ */
+import { createHash } from 'node:crypto';
+import { NFT_SET } from '../kernel/nft/constants.ts';
+import { packedRanges } from '../kernel/nft/lane.ts';
+import { daddr, drop, inSet, returnToCaller, saddr } from '../kernel/nft/rule.ts';
+import type { CIDR, Family } from '../state/address.ts';
+import { type Interval, mergeCIDRs } from '../state/interval.ts';
+import type { Forwarding, Frontend } from '../state/types.ts';
+import type { NamedObject, NamedSet } from './named-objects.ts';
+import { addressType, chain, set } from './table-parts.ts';
+
+/** Source ranges as they are in a table. */
+export interface Firewall {
+  /** The set of clients that may connect, then the chain that drops all others. */
+  readonly objects: readonly NamedObject[];
+  /** The name of the chain. */
+  readonly chain: string;
+}
+
+const setPrefix = 'source-ranges-';
+const chainPrefix = 'firewall-';
+
+/** How the name of each chain begins that `firewall-ips` sends clients to. */
+export { chainPrefix as firewallPrefix };
+
+/** The types of a set of source ranges; undefined: that is not its name. */
+export function sourceRangesTypes(family: Family, name: string) {
+  if (!name.startsWith(setPrefix)) return undefined;
+  return { key: [addressType(family)], data: undefined };
+}
+
+/**
+ * Tenants choose what is hashed, and two lists with one name would be a hole in a firewall: this
+ * many hexadecimal digits are 128 bits.
+ */
+const digestLength = 32;
+
+/** What is made of one list of ranges, each when it is asked for first. */
+interface Made {
+  intervals?: readonly Interval[];
+  set?: NamedSet;
+  /** By whether the node may connect. */
+  others?: Firewall;
+  node?: Firewall;
+}
+
+/** A Service keeps its list while its endpoints come and go, and all its frontends share it. */
+const made = new WeakMap<readonly CIDR[], Made>();
+
+function madeOf(ranges: readonly CIDR[]): Made {
+  let known = made.get(ranges);
+  if (known === undefined) {
+    known = {};
+    made.set(ranges, known);
+  }
+  return known;
+}
+
+/** The clients of a frontend that may connect, beside the node; undefined = all. */
+export function allowedClients(
+  { sourceRanges }: Pick<Forwarding, 'sourceRanges'>,
+  { kind }: Frontend,
+): readonly Interval[] | undefined {
+  if (kind !== 'loadBalancerIP' || sourceRanges.length === 0) return undefined;
+  const known = madeOf(sourceRanges);
+  known.intervals ??= mergeCIDRs(sourceRanges);
+  return known.intervals;
+}
+
+/**
+ * The address that reaches a frontend whatever the ranges are: the node reaches a VIP that is bound
+ * on it from the VIP itself. Undefined: there is none.
+ */
+export function selfClient(
+  { nodeInSourceRanges, sourceRanges }: Forwarding,
+  { kind, address }: Frontend,
+): Uint8Array | undefined {
+  if (kind !== 'loadBalancerIP' || sourceRanges.length === 0) return undefined;
+  return nodeInSourceRanges ? address!.bytes : undefined;
+}
+
+/** Keys of `self-clients`: address . address. */
+export function selfClientKeys(forwarding: Forwarding): Uint8Array[] {
+  if (!forwarding.nodeInSourceRanges) return [];
+  return forwarding.frontends.flatMap((frontend) => {
+    const bytes = selfClient(forwarding, frontend);
+    return bytes === undefined ? [] : [new Uint8Array(Buffer.concat([bytes, bytes]))];
+  });
+}
+
+/** What keeps others out of a frontend; undefined = all clients may connect. */
+export function firewallOf(forwarding: Forwarding, { kind }: Frontend): Firewall | undefined {
+  const { family, nodeInSourceRanges, sourceRanges } = forwarding;
+  if (kind !== 'loadBalancerIP' || sourceRanges.length === 0) return undefined;
+  const known = madeOf(sourceRanges);
+  known.set ??= rangesSet(family, mergeCIDRs(sourceRanges));
+  if (nodeInSourceRanges) known.node ??= firewall(family, known.set, 'node-');
+  else known.others ??= firewall(family, known.set, '');
+  return nodeInSourceRanges ? known.node : known.others;
+}
+
+/** The name says the content: merged ranges in the form in which they are written. */
+function rangesSet(family: Family, ranges: readonly Interval[]): NamedSet {
+  const comment = 'clients that may connect';
+  const unnamed = set('', [addressType(family)], comment, NFT_SET.INTERVAL);
+  const elements = packedRanges(unnamed, ranges);
+  const digest = createHash('sha256').update(elements.entries).digest('hex');
+  const name = `${setPrefix}${digest.slice(0, digestLength)}`;
+  return { definition: { ...unnamed, name }, elements };
+}
+
+function firewall(family: Family, ranges: NamedSet, variant: '' | 'node-'): Firewall {
+  const { name } = ranges.definition;
+  const client = [saddr(family)];
+  const itself = [inSet([daddr(family), saddr(family)], 'self-clients'), returnToCaller];
+  const refusal = [inSet(client, name, '!='), drop];
+  const definition = chain(
+    `${chainPrefix}${variant}${name.slice(setPrefix.length)}`,
+    variant === '' ? [refusal] : [itself, refusal],
+  );
+  return { objects: [ranges, definition], chain: definition.name };
+}
