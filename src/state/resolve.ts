@@ -217,7 +217,8 @@ class FamilyPart {
     const sharers = Math.max(1, guarded * this.ports.length);
     const asked = ranges.length * sharers;
     this.#note('sourceRanges', asked, limits.sourceRanges);
-    const sourceRanges = ranges.slice(0, shareOf(asked, limits.sourceRanges, sharers));
+    const share = shareOf(asked, limits.sourceRanges, sharers);
+    const sourceRanges = share < ranges.length ? ranges.slice(0, share) : ranges;
     return {
       affinityTimeoutSeconds: service.affinityTimeoutSeconds,
       sourceRanges,
@@ -238,9 +239,21 @@ type SharedByPorts = Pick<
   'affinityTimeoutSeconds' | 'sourceRanges' | 'nodeInSourceRanges' | 'healthCheckNodePort'
 >;
 
-/** A range of prefix length 0 allows everyone, so it is as if none were given (5.2). */
+type RangesByFamily = Partial<Record<Family, readonly CIDR[]>>;
+
+/** A list stays the same object while its Service does, and so does what is made of it. */
+const rangesKnown = new WeakMap<readonly CIDR[], RangesByFamily>();
+
 function rangesOf(ranges: readonly CIDR[], family: Family): readonly CIDR[] {
   if (ranges.length === 0) return ranges;
+  const known = rangesKnown.get(ranges) ?? {};
+  rangesKnown.set(ranges, known);
+  known[family] ??= uniqueRanges(ranges, family);
+  return known[family];
+}
+
+/** A range of prefix length 0 allows everyone, so it is as if none were given (5.2). */
+function uniqueRanges(ranges: readonly CIDR[], family: Family): readonly CIDR[] {
   const unique = new Map<number | string, CIDR>();
   for (const range of ranges) {
     if (range.address.family !== family) continue;

@@ -156,7 +156,7 @@ export interface PackedElements {
   readonly entries: Uint8Array;
 }
 
-/** Ranges that neither overlap nor touch, ascending, as a dump of the plain interval set has them. */
+/** Ascending ranges that neither overlap nor touch, as a dump of a plain interval set has them. */
 export function packedRanges(set: SetDefinition, ranges: readonly Interval[]): PackedElements {
   const lane = new Lane(set, 'add');
   for (const range of ranges) lane.range(range);
