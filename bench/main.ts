@@ -11,6 +11,7 @@ import { ipvsLoad } from './ipvs-load.ts';
 import { load } from './load.ts';
 import { loading } from './loading.ts';
 import { tenant } from './tenant.ts';
+import { sourceRanges } from './source-ranges.ts';
 
 const questions: Readonly<Record<string, () => Promise<string>>> = {
   boundary,
@@ -20,6 +21,7 @@ const questions: Readonly<Record<string, () => Promise<string>>> = {
   iptables,
   ipvs,
   'ipvs-load': ipvsLoad,
+  'source-ranges': sourceRanges,
   'api-start': apiStart,
   'api-change': apiChange,
   'api-churn': apiChurn,

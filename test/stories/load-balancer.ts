@@ -1,12 +1,24 @@
 /** Load-balancer addresses and their source ranges (behaviour document 5.2, 5.7). */
 import { CLIENT_OTHER_IP, lbVip, NODE_IP, NODE_SECOND_IP } from '../lab/addresses.ts';
 import { joined, node, service, slices } from '../lab/objects.ts';
-import { answered, apply, at, connect, refused, type Story, silence } from '../lab/story.ts';
+import {
+  answered,
+  apply,
+  at,
+  connect,
+  open as openFlow,
+  refused,
+  remove,
+  resume,
+  type Story,
+  silence,
+} from '../lab/story.ts';
 import { fromOutside, frontends, lb, NODE_PORT, reachable, unprogrammed } from './common.ts';
 import { firewallNeedsEndpoints, forgetsTheNodeItself } from './differences.ts';
 
 const toLb = frontends.loadBalancer;
 const podA = answered({ 'pod-a': 'node' });
+const podB = answered({ 'pod-b': 'node' });
 const ports = [{ port: 80, nodePort: NODE_PORT }];
 const second = lbVip(2);
 
@@ -108,7 +120,92 @@ function open(...loadBalancerSourceRanges: readonly string[]) {
   return reachable({ loadBalancerSourceRanges });
 }
 
+/** So many ranges of each family that hold nobody; `round` gives others. */
+function manyRanges(count: number, round: number): string[] {
+  return Array.from({ length: count }, (_, i) => [
+    `20.${round}.${i >> 7}.${(i & 127) * 2}/32`,
+    `2001:db8:${round}:${i.toString(16)}::/64`,
+  ]).flat();
+}
+
+const shopIp = { IPv4: '10.96.0.11', IPv6: 'fd00:96::b' };
+
+/** A second Service, with these ranges. */
+function shop(...loadBalancerSourceRanges: readonly string[]) {
+  const spec = { loadBalancerSourceRanges };
+  return service('shop', { clusterIp: shopIp, ports: [{ port: 80 }], vips: [second], spec });
+}
+
 const sourceRanges: readonly Story[] = [
+  {
+    name: 'Source ranges are replaced by the thousand while a client downloads and others connect',
+    covers: ['5.7'],
+    steps: [
+      apply(open(...CLIENTS, ...manyRanges(500, 1)), ...slices('web', ['pod-a'])),
+      openFlow('download', 'client', toLb, podA, { download: 'endless' }),
+      connect('client', toLb, silence, other),
+      ...[2, 3, 4].flatMap((round) => [
+        apply(open(...manyRanges(500, round), ...CLIENTS)),
+        connect('client', toLb, podA),
+      ]),
+      connect('client', toLb, silence, other),
+      apply(open(...manyRanges(500, 5), ...OTHER_CLIENTS)),
+      connect('client', toLb, podA, other),
+      connect('client', toLb, silence),
+      resume('download', podA),
+    ],
+  },
+  {
+    name: 'Services with the same source ranges keep theirs when one of them changes or goes',
+    covers: ['5.7'],
+    steps: [
+      apply(
+        open(...CLIENTS, ...PODS),
+        shop(...PODS, ...CLIENTS, ...CLIENTS),
+        ...slices('web', ['pod-a']),
+        ...slices('shop', ['pod-b']),
+      ),
+      connect('client', toLb, podA),
+      connect('client', at(second, 80), podB),
+      apply(open(...OTHER_CLIENTS)),
+      connect('client', toLb, silence),
+      connect('client', toLb, podA, other),
+      connect('client', at(second, 80), podB),
+      connect('client', at(second, 80), silence, other),
+      apply(open(...CLIENTS, ...PODS)),
+      remove(shop()),
+      connect('client', toLb, podA),
+      connect('client', toLb, silence, other),
+      apply(shop(...CLIENTS, ...PODS)),
+      connect('client', at(second, 80), podB),
+      connect('client', at(second, 80), silence, other),
+    ],
+  },
+  {
+    name: 'Source ranges up to the first and the last address hold these',
+    covers: ['5.7', '12.33'],
+    steps: [
+      apply(
+        open(
+          '0.0.0.0/1',
+          '128.0.0.0/2',
+          '198.51.100.0/28',
+          '255.255.255.254/31',
+          '8000::/1',
+          '::/2',
+        ),
+        ...slices('web', ['pod-a']),
+      ),
+      connect('client', toLb, podA, { families: ['IPv4'] }),
+      connect('client', toLb, silence, { ...other, families: ['IPv4'] }),
+      connect('pod-b', toLb, podA, { families: ['IPv4'] }),
+      connect('client', toLb, podA, { families: ['IPv6'] }),
+      connect('pod-b', toLb, podA, { families: ['IPv6'] }),
+      apply(open('0.0.0.0/1', '128.0.0.0/1', '::/1', '8000::/1')),
+      connect('client', toLb, podA),
+      connect('client', toLb, podA, other),
+    ],
+  },
   {
     name: 'Source ranges let in their clients and nobody else: not pods, not the node',
     covers: ['5.7', '12.41'],

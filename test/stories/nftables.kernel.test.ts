@@ -3,13 +3,19 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { NFT_TABLE } from '../../src/kernel/nft/constants.ts';
-import { type ActorName, addressOf, FAMILIES, POD_A_IP } from '../lab/addresses.ts';
+import {
+  type ActorName,
+  addressOf,
+  CLIENT_OTHER_IP,
+  FAMILIES,
+  POD_A_IP,
+} from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, SERVER_PORT, service, slices } from '../lab/objects.ts';
 import { paced } from '../lab/pace.ts';
 import { runStory } from '../lab/run-story.ts';
 import { assortment } from './assortment.ts';
-import { frontends, NODE_PORT, reachable, vip } from './common.ts';
+import { frontends, lb, NODE_PORT, reachable, vip } from './common.ts';
 import { fairlead, type LogLine } from './fairlead-proxy.ts';
 import { chosenStories } from './index.ts';
 
@@ -163,6 +169,56 @@ describe('while endpoints come and go', () => {
     expect(results.filter(({ outcome }) => outcome.kind !== 'answered')).toEqual([]);
     expect(results.reduce((sum, { count }) => sum + count, 0)).toBe(connections * targets.length);
     expect(changes).toBeGreaterThan(20);
+    await running.stop();
+    await proxy.cleanup(lab.node);
+    await lab.reset();
+  });
+});
+
+describe('while source ranges are replaced', () => {
+  test('clients in all of them always get through, and those in none never', async () => {
+    const within = { IPv4: '198.51.100.0/28', IPv6: '2001:db8:51::/123' };
+    const change = (n: number) => {
+      const ranges = Array.from({ length: 1000 }, (_, i) => [
+        `20.${n % 200}.${i >> 7}.${(i & 127) * 2}/32`,
+        `2001:db8:${n % 200}:${i.toString(16)}::/64`,
+      ]);
+      const loadBalancerSourceRanges = [...Object.values(within), ...ranges.flat()];
+      return [...BASELINE, reachable({ loadBalancerSourceRanges }), ...slices('web', ['pod-a'])];
+    };
+    for (const address of Object.values(POD_A_IP)) {
+      await lab.actors['pod-a'].listen('TCP', address, SERVER_PORT);
+    }
+    const proxy = fairlead('nftables');
+    const running = await proxy.start(lab.node, settings, change(0));
+    const all = { done: false };
+    const tallies = (async () => {
+      const found: string[] = [];
+      for (const family of FAMILIES) {
+        const to = { address: lb[family], port: 80 };
+        const attempt = { protocol: 'TCP', to, timeoutMs: paced(3000) } as const;
+        for (const { outcome, count } of await lab.actors.client.connect(attempt, 300)) {
+          found.push(`within ${family}: ${count} ${outcome.kind}`);
+        }
+        const from = { address: CLIENT_OTHER_IP[family] };
+        const outside = { ...attempt, from, timeoutMs: paced(300) };
+        for (const { outcome, count } of await lab.actors.client.connect(outside, 64)) {
+          found.push(`outside ${family}: ${count} ${outcome.kind}`);
+        }
+      }
+      return found;
+    })().finally(() => {
+      all.done = true;
+    });
+    let changes = 0;
+    for (; !all.done; changes += 1) await running.apply(change(changes));
+    expect(await tallies).toEqual([
+      'within IPv4: 300 answered',
+      'outside IPv4: 64 timeout',
+      'within IPv6: 300 answered',
+      'outside IPv6: 64 timeout',
+    ]);
+    expect(changes).toBeGreaterThan(5);
     await running.stop();
     await proxy.cleanup(lab.node);
     await lab.reset();

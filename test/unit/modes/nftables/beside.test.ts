@@ -3,6 +3,7 @@ import { NFPROTO } from '../../../../src/kernel/nft/constants.ts';
 import { setNames } from '../../../../src/modes/nftables/layout.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
 import { batch } from '../../../conformance/ops.ts';
+import { cidr } from '../../state/build.ts';
 import { all, clusterIP, config, environment, forwarding, pool } from './forwardings.ts';
 import { freshRuleset, noDrift, Rig } from './rig.ts';
 
@@ -10,21 +11,28 @@ const shop = { frontends: [clusterIP('10.96.0.2')], affinityTimeoutSeconds: 60 }
 const gone = { frontends: [clusterIP('10.96.0.3')] };
 const come = { frontends: [clusterIP('10.96.0.4')], hairpin: pool(7) };
 
+const guarded = (...ranges: readonly string[]) => ({
+  frontends: [{ ...clusterIP('198.51.100.1', 'external'), kind: 'loadBalancerIP' as const }],
+  sourceRanges: ranges.map((text) => cidr(text)),
+});
+
 const before: readonly Forwarding[] = [
   forwarding('quiet', pool(1, 2), { frontends: [clusterIP('10.96.0.9')] }),
   forwarding('web', pool(1, 2, 3, 4), { hairpin: pool(1, 2) }),
   forwarding('shop', pool(5, 6), shop),
   forwarding('gone', pool(8), gone),
+  forwarding('guarded', pool(8), guarded('192.0.2.0/24', '10.0.0.0/8')),
 ];
 const after: readonly Forwarding[] = [
   before[0]!,
   forwarding('web', pool(9, 2), { hairpin: pool(2) }),
   forwarding('shop', pool(5, 6, 7), shop),
   forwarding('come', pool(7), come),
+  forwarding('guarded', pool(8), guarded('192.0.3.0/24')),
 ];
 
-/** Tables, chains, rules, sets, and each set. */
-const momentsMax = 4 + setNames.length;
+/** Tables, chains, rules, sets, and each set: one more than those of the layout. */
+const momentsMax = 4 + setNames.length + 1;
 
 async function started(): Promise<Rig> {
   const rig = new Rig(config, environment);

@@ -1,0 +1,93 @@
+import { describe, expect, it } from 'vitest';
+import { NFPROTO, VERDICT } from '../../../../src/kernel/nft/constants.ts';
+import { ElementShape } from '../../../../src/kernel/ops.ts';
+import { defaultIPVSSettings, type Environment } from '../../../../src/modes/mode.ts';
+import { batch } from '../../../conformance/ops.ts';
+import { address, cidr } from '../../state/build.ts';
+import { all, forwarding, config as plain, pool } from '../nftables/forwardings.ts';
+import { freshState, Rig } from './rig.ts';
+
+const environment: Environment = {
+  serviceCIDRs: [],
+  nodePortAddresses: [address('192.168.0.1')],
+  hostAddresses: [],
+};
+const config = { ...plain, ipvs: defaultIPVSSettings };
+const noDrift = { missing: 0, wrong: 0, unwanted: 0 };
+
+/** A Service at a load-balancer address of its own. */
+function guarded(name: string, host: number, ...ranges: readonly string[]) {
+  const at = address(`198.51.100.${host}`);
+  const base = { kind: 'loadBalancerIP', address: at, treatment: 'external' } as const;
+  const frontends = [80, 81].map((port) => ({ ...base, port, pool: 'cluster' as const }));
+  return forwarding(name, pool(1), { frontends, sourceRanges: ranges.map((text) => cidr(text)) });
+}
+
+async function started(...forwardings: readonly ReturnType<typeof guarded>[]): Promise<Rig> {
+  const rig = new Rig(config, environment);
+  await rig.start(all(...forwardings));
+  return rig;
+}
+
+const table = (rig: Rig) => rig.kernel.table(NFPROTO.IPv4, 'fairlead-ipvs')!;
+const lists = (rig: Rig): string[] =>
+  [...table(rig).sets.keys()].filter((name) => name.startsWith('source-ranges-'));
+
+async function drained(rig: Rig): Promise<string> {
+  for (let i = 0; i < 3 && rig.planner.deferred; i += 1) await rig.drain();
+  return rig.state();
+}
+
+describe('lists of source ranges in mode ipvs', () => {
+  it('are shared, replaced as a whole, and go by a later batch', async () => {
+    const rig = await started(guarded('a', 1, '192.0.2.0/24'), guarded('b', 2, '192.0.2.0/24'));
+    expect(lists(rig)).toHaveLength(1);
+    const wanted = all(guarded('a', 1, '192.0.3.0/24'), guarded('b', 2, '192.0.2.0/24'));
+    rig.plan(wanted);
+    expect(rig.take()).not.toMatch(/delete element ip fairlead-ipvs source-ranges/);
+    expect(lists(rig)).toHaveLength(2);
+    const fewer = all(guarded('b', 2, '192.0.2.0/24'));
+    rig.plan(fewer);
+    rig.take();
+    expect(lists(rig)).toHaveLength(2);
+    expect(await drained(rig)).toBe(await freshState(config, environment, fewer));
+    expect(lists(rig)).toHaveLength(1);
+  });
+
+  it('leave nothing behind when a tenant always has others', async () => {
+    const rig = await started(guarded('a', 1, '192.0.2.0/24'));
+    let most = 0;
+    for (let i = 0; i < 50; i += 1) {
+      rig.plan(all(guarded('a', 1, `10.0.${i}.0/24`)));
+      rig.take();
+      await rig.drain();
+      most = Math.max(most, lists(rig).length);
+    }
+    expect(most).toBeLessThanOrEqual(3);
+  });
+
+  it('that others change are put right, and so are verdicts', async () => {
+    const rig = await started(guarded('a', 1, '192.0.2.0/25'), guarded('b', 2, '192.0.2.0/25'));
+    const before = rig.state();
+    const at = { family: NFPROTO.IPv4, table: 'fairlead-ipvs' };
+    const [set] = lists(rig);
+    rig.kernel.foreign(batch({ kind: 'setFlush', ...at, set: set! }));
+    const key = Uint8Array.of(198, 51, 100, 1, 6, 0, 0, 0, 0, 80, 0, 0);
+    const verdict = Uint8Array.of(...key, ...word(VERDICT.accept), 0, 0, 0, 0);
+    const of = { ...at, set: 'firewall-ips', keyLength: 12, dataLength: 0, count: 1 };
+    rig.kernel.foreign(
+      batch(
+        { kind: 'elementsDelete', ...of, shape: 0, entries: key },
+        { kind: 'elementsAdd', ...of, shape: ElementShape.verdict, entries: verdict },
+      ),
+    );
+    expect(rig.state()).not.toBe(before);
+    expect(await rig.audit()).toEqual({ missing: 1, wrong: 1, unwanted: 1 });
+    expect(rig.state()).toBe(before);
+    expect(await rig.audit()).toEqual(noDrift);
+  });
+});
+
+function word(value: number): Uint8Array {
+  return new Uint8Array(Int32Array.of(value).buffer);
+}

@@ -1,0 +1,184 @@
+/** Lists of source ranges as sets and chains that come and go (named objects). */
+import { describe, expect, it } from 'vitest';
+import { NFPROTO } from '../../../../src/kernel/nft/constants.ts';
+import { ElementShape } from '../../../../src/kernel/ops.ts';
+import { noPause } from '../../../../src/modes/mode.ts';
+import { setNames } from '../../../../src/modes/nftables/layout.ts';
+import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
+import type { Forwarding } from '../../../../src/state/types.ts';
+import { batch } from '../../../conformance/ops.ts';
+import { FakeKernel } from '../../../fake/kernel.ts';
+import { address, cidr } from '../../state/build.ts';
+import { all, config, environment, forwarding, pool } from './forwardings.ts';
+import { freshRuleset, noDrift, Rig } from './rig.ts';
+
+/** A Service at a load-balancer address of its own. */
+function guarded(name: string, host: number, ...ranges: readonly string[]): Forwarding {
+  const at = address(`198.51.100.${host}`);
+  const base = { kind: 'loadBalancerIP', address: at, treatment: 'external' } as const;
+  const frontends = [80, 81].map((port) => ({ ...base, port, pool: 'cluster' as const }));
+  return forwarding(name, pool(1), { frontends, sourceRanges: ranges.map((text) => cidr(text)) });
+}
+
+async function started(...forwardings: readonly Forwarding[]): Promise<Rig> {
+  const rig = new Rig(config, environment);
+  await rig.start(all(...forwardings));
+  return rig;
+}
+
+const table = (kernel: FakeKernel) => kernel.table(NFPROTO.IPv4, 'fairlead')!;
+const ours = (names: Iterable<string>) =>
+  [...names].filter((name) => /^(source-ranges|firewall)-.*[0-9a-f]{32}$/.test(name));
+const lists = (kernel: FakeKernel): string[] => ours(table(kernel).sets.keys());
+const judges = (kernel: FakeKernel): string[] => ours(table(kernel).chains.keys());
+const elements = (kernel: FakeKernel, set: string): string[] =>
+  kernel.elements(NFPROTO.IPv4, 'fairlead', set);
+
+/** Adds a range of one address, or deletes its start. */
+function meddle(kernel: FakeKernel, kind: 'elementsAdd' | 'elementsDelete', last: number): void {
+  const at = { family: NFPROTO.IPv4, table: 'fairlead', set: lists(kernel)[0]! };
+  const form = { shape: ElementShape.flags, keyLength: 4, dataLength: 0 };
+  const edges = [...[192, 0, 2, last, 0, 0, 0, 0], ...[192, 0, 2, last + 1, 1, 0, 0, 0]];
+  const entries = Uint8Array.from(edges.slice(0, kind === 'elementsAdd' ? 16 : 8));
+  kernel.foreign(batch({ kind, ...at, ...form, count: entries.length / 8, entries }));
+}
+
+describe('lists of source ranges', () => {
+  it('are shared by all frontends with the same clients, however they are written', async () => {
+    const { kernel } = await started(
+      guarded('a', 1, '192.0.2.0/25', '192.0.2.128/25', '10.0.0.0/8'),
+      guarded('b', 2, '10.0.0.0/8', '192.0.2.0/24', '192.0.2.77/32'),
+      guarded('c', 3, '10.0.0.0/8'),
+    );
+    expect(lists(kernel)).toHaveLength(2);
+    expect(judges(kernel)).toHaveLength(2);
+    expect(elements(kernel, 'firewall-ips')).toHaveLength(6);
+  });
+
+  it('come as a whole, stay while somebody has them, and go by a later transaction', async () => {
+    const rig = await started(guarded('a', 1, '192.0.2.0/24'), guarded('b', 2, '192.0.2.0/24'));
+    const [first] = lists(rig.kernel);
+    rig.plan(all(guarded('a', 1, '192.0.3.0/24'), guarded('b', 2, '192.0.2.0/24')));
+    rig.take();
+    expect(rig.planner.deferred).toBe(false);
+    rig.plan(all(guarded('a', 1, '192.0.3.0/24'), guarded('b', 2, '192.0.3.0/24')));
+    rig.take();
+    expect(lists(rig.kernel)).toContain(first);
+    rig.drain();
+    expect(lists(rig.kernel)).not.toContain(first);
+    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
+  });
+
+  it('that were retired are taken back whole', async () => {
+    const rig = await started(guarded('a', 1, '192.0.2.0/25'));
+    const before = rig.kernel.ruleset();
+    rig.plan(all(guarded('a', 1, '192.0.3.0/24')));
+    rig.take();
+    meddle(rig.kernel, 'elementsAdd', 200);
+    rig.plan(all(guarded('a', 1, '192.0.2.0/25')));
+    rig.take();
+    rig.drain();
+    expect(rig.kernel.ruleset()).toBe(before);
+  });
+
+  it('leave nothing behind when a tenant always has others', async () => {
+    const rig = await started(guarded('a', 1, '192.0.2.0/24'));
+    let most = 0;
+    for (let i = 0; i < 100; i += 1) {
+      rig.plan(all(guarded('a', 1, `10.0.${i}.0/24`, `10.1.${i}.0/24`)));
+      rig.take();
+      rig.takeDeferred();
+      most = Math.max(most, lists(rig.kernel).length + judges(rig.kernel).length);
+    }
+    expect(most).toBeLessThanOrEqual(6);
+    rig.drain();
+    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
+  });
+
+  it('come behind the sets of the layout, which the kernel walks by name', async () => {
+    const rig = await started(guarded('a', 1, '192.0.2.0/24'));
+    const inOrder = (): string[] => [...table(rig.kernel).sets.keys()];
+    expect(inOrder().slice(0, setNames.length)).toEqual([...setNames]);
+    expect(inOrder()).toHaveLength(setNames.length + 1);
+    rig.kernel.foreign(batch({ kind: 'tableDelete', family: NFPROTO.IPv4, table: 'fairlead' }));
+    await rig.audit();
+    expect(inOrder().slice(0, setNames.length)).toEqual([...setNames]);
+    expect(inOrder()).toHaveLength(setNames.length + 1);
+  });
+
+  it.for(['elementsAdd', 'elementsDelete'] as const)(
+    'that others change (%s) are found by an audit, and put right',
+    async (kind) => {
+      const rig = await started(guarded('a', 1, '192.0.2.0/25'), guarded('b', 2, '192.0.2.0/25'));
+      const before = rig.kernel.ruleset();
+      meddle(rig.kernel, kind, kind === 'elementsAdd' ? 200 : 0);
+      expect(rig.kernel.ruleset()).not.toBe(before);
+      expect(await rig.audit()).toEqual({ missing: 0, wrong: 1, unwanted: 0 });
+      expect(rig.kernel.ruleset()).toBe(before);
+      expect(await rig.audit()).toEqual(noDrift);
+    },
+  );
+
+  it('are whole wherever a repair is cut, and needed by a change that comes before it', async () => {
+    const many = Array.from({ length: 20 }, (_, i) => guarded(`s${i}`, i, `10.${i}.0.0/16`));
+    const rig = await started(...many);
+    meddle(rig.kernel, 'elementsAdd', 7);
+    for (const chain of judges(rig.kernel)) {
+      const at = { family: NFPROTO.IPv4, table: 'fairlead', chain };
+      rig.kernel.foreign(batch({ kind: 'chainFlush', ...at }));
+    }
+    const found = await rig.planner.observe(rig.kernel, noPause);
+    await rig.planner.repairFixed(found, noPause);
+    // Takes the list of s0, whose repair has not come yet.
+    rig.plan(all(...many, guarded('late', 99, '10.0.0.0/16')));
+    rig.take();
+    const { sets, chains } = table(rig.kernel);
+    const judge = sets.get('firewall-ips')!.elements.values();
+    const late = [...judge].find(({ key }) => key[3] === 99)!.verdict!.chain;
+    expect(chains.get(late)!.rules).toHaveLength(1);
+    const list = late.replace('firewall', 'source-ranges');
+    expect(elements(rig.kernel, list)).toEqual(['10.0.0.0-10.0.255.255']);
+    for (const one of many) rig.planner.repair(found, one);
+    await rig.planner.prune(found, noPause);
+    rig.take();
+    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
+  });
+
+  it('have names that tell any two of them apart, and that any process makes again', async () => {
+    const rig = await started(guarded('a', 1, '192.0.2.0/24'), guarded('b', 2, '192.0.2.0/25'));
+    const names = [...lists(rig.kernel), ...judges(rig.kernel)];
+    expect(new Set(names).size).toBe(4);
+    const { writes } = rig.kernel;
+    expect(await rig.crash(rig.planned, environment)).toEqual(noDrift);
+    expect(rig.kernel.writes).toBe(writes);
+  });
+
+  it('of a table whose set of this name has another form are made anew with the table', async () => {
+    const wanted = all(guarded('a', 1, '192.0.2.0/24'));
+    const rig = new Rig(config, environment);
+    await rig.start(wanted);
+    const right = rig.kernel.ruleset();
+    const [name] = lists(rig.kernel);
+    const kernel = new FakeKernel();
+    const other = new Rig(config, environment, kernel);
+    await other.start(new Map());
+    const { fields } = table(rig.kernel).sets.get(name!)!;
+    kernel.foreign(batch({ kind: 'setAdd', ...fields, flags: 0 }));
+    await other.recover(wanted, environment);
+    expect(kernel.ruleset()).toBe(right);
+  });
+
+  it('are printed as nft reads them', async () => {
+    const planner = nftablesMode.planner(config, environment);
+    const kernel = new FakeKernel();
+    const found = await planner.observe(kernel, noPause);
+    await planner.reset([], noPause);
+    await planner.repairFixed(found, noPause);
+    planner.take();
+    planner.change(undefined, guarded('a', 1, '192.0.2.7/32', '10.0.0.0/8', '224.0.0.0/3'));
+    const script = nftablesMode.script(planner.take()!.ops);
+    expect(script).toMatch(
+      /source-ranges-\w+ \{ 10\.0\.0\.0-10\.255\.255\.255 , 192\.0\.2\.7 , 224\.0\.0\.0-255\.255\.255\.255 \}/,
+    );
+  });
+});
