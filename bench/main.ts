@@ -10,8 +10,8 @@ import { ipvs } from './ipvs.ts';
 import { ipvsLoad } from './ipvs-load.ts';
 import { load } from './load.ts';
 import { loading } from './loading.ts';
-import { tenant } from './tenant.ts';
 import { sourceRanges } from './source-ranges.ts';
+import { tenant } from './tenant.ts';
 
 const questions: Readonly<Record<string, () => Promise<string>>> = {
   boundary,

@@ -32,6 +32,8 @@ const behindMs = 2;
 const nftRuns = 5;
 /** One set for all costs the square of its ranges. */
 const sharedMax = 5000;
+/** So many Services have a list of their own. */
+const listCounts = [0, 1000, 5000];
 /** What nobody needs is deleted within this. */
 const deletedMs = 4000;
 
@@ -44,6 +46,10 @@ interface Ours {
 }
 
 export async function sourceRanges(): Promise<string> {
+  return [await replacing(), await coexisting()].join('\n\n');
+}
+
+async function replacing(): Promise<string> {
   const rows: string[][] = [];
   for (const one of cases) {
     const ours = await measureOurs(one);
@@ -73,28 +79,57 @@ an endpoint of another Service ${behindMs} ms behind, among 1,000 × 10; ms`,
   ].join('\n\n');
 }
 
-const vip = Uint8Array.of(198, 51, 100, 1);
+/** What everybody pays for lists that others have. */
+async function coexisting(): Promise<string> {
+  const rows: string[][] = [];
+  for (const lists of listCounts) {
+    const row = await inNamespace('lists', async (namespace) => {
+      const changes = [...objects(cluster)];
+      for (let i = 1; i <= lists; i += 1) changes.push(tenant({ ranges: 5, ports: 1 }, i, i));
+      const load = await withRig(namespace, (rig) => timed(() => rig.load(changes)));
+      return withRig(namespace, async (rig) => {
+        const restart = await timed(() => rig.load(changes));
+        const replaced = await changesAlone(rig);
+        const scaled: number[] = [];
+        for (let i = 1; i <= replacements; i += 1) {
+          const grown = slice(i, cluster.endpoints + 1);
+          scaled.push(await timed(() => rig.changeAll([{ kind: 'slice', slice: grown }])));
+        }
+        return [load, restart, replaced.p50, summarise(scaled).p50];
+      });
+    });
+    rows.push([lists.toLocaleString('en'), ...row.map(number)]);
+  }
+  return [
+    `Services with a list of 5 ranges each, all different, beside 1,000 × 10 without: load, restart with
+nothing changed; an endpoint of another Service replaced, and another Service scaled, p50; ms`,
+    table(['lists', 'load', 'restart', 'replace', 'scale'], rows),
+  ].join('\n\n');
+}
 
 /** /28s that neither overlap nor touch; `round` gives others. */
 function rangeNumbers(count: number, round: number): number[] {
-  return Array.from({ length: count }, (_, i) => 0x14_00_00_00 + (i * 131 + (round % 64) * 2) * 16);
+  return Array.from({ length: count }, (_, i) => 0x14_00_00_00 + (i * 131 + round * 2) * 16);
 }
 
 function bytes(value: number): Uint8Array {
   return Uint8Array.of(value >>> 24, (value >>> 16) & 0xff, (value >>> 8) & 0xff, value & 0xff);
 }
 
-function tenant({ ranges, ports }: Case, round: number): Change {
+const vip = Uint8Array.of(198, 51, 0, 1);
+
+function tenant({ ranges, ports }: Case, round: number, index = 0): Change {
+  const name = `guarded-${index}`;
   const service: Service = {
-    key: 'tenant/guarded',
+    key: `tenant/${name}`,
     namespace: 'tenant',
-    name: 'guarded',
-    uid: 'guarded',
+    name,
+    uid: name,
     createdMs: 0,
     type: 'LoadBalancer',
-    clusterIPs: [{ family: 'IPv4', bytes: Uint8Array.of(10, 200, 0, 1) }],
+    clusterIPs: [{ family: 'IPv4', bytes: bytes(0x0a_c8_00_01 + index) }],
     externalIPs: [],
-    loadBalancerIPs: [{ family: 'IPv4', bytes: vip }],
+    loadBalancerIPs: [{ family: 'IPv4', bytes: bytes(0xc6_33_00_01 + index) }],
     loadBalancerSourceRanges: rangeNumbers(ranges, round).map((value) => ({
       address: { family: 'IPv4', bytes: bytes(value) },
       prefixLength: 28,
@@ -125,6 +160,7 @@ async function measureOurs(one: Case): Promise<Ours> {
       await rig.load([...objects(cluster), tenant(one, 0)]);
       const alone = await changesAlone(rig);
       const turns = new LongestTurn();
+      let longestTurn = 0;
       const replace: number[] = [];
       const victim: number[] = [];
       for (let round = 1; round <= replacements; round += 1) {
@@ -135,8 +171,8 @@ async function measureOurs(one: Case): Promise<Ours> {
         await sleep(behindMs);
         victim.push(await timed(() => rig.changeAll([change(round)])));
         replace.push(await replaced);
+        longestTurn = Math.max(longestTurn, turns.take());
       }
-      const longestTurn = turns.take();
       turns.close();
       await sleep(deletedMs);
       const listing = namespace.run('nft', ['-t', 'list', 'sets', 'ip']);
