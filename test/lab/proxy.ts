@@ -50,6 +50,7 @@ export interface ProxySettings {
   readonly nodePortAddresses?: readonly string[];
   /** Of mode iptables; default here: false, so that modes compare. */
   readonly localhostNodePorts?: boolean;
+  readonly serviceLimits?: { readonly frontends: number };
   /** The product's flag --own-tables; default: true. */
   readonly ownTables?: boolean;
 }

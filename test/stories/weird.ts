@@ -1,6 +1,6 @@
 /** Objects that are strange but real: endpoints that are nodes, wrong ones, very large ones. */
 import { clusterIp, NODE_IP, nowhere } from '../lab/addresses.ts';
-import { service, slice, slices } from '../lab/objects.ts';
+import { DEFAULT_CLUSTER_CIDR, SERVER_PORT, service, slice, slices } from '../lab/objects.ts';
 import { answered, apply, at, connect, refused, remove, reset, type Story } from '../lab/story.ts';
 import {
   externalLocal,
@@ -18,6 +18,9 @@ const podA = answered({ 'pod-a': 'node' });
 const both = answered({ 'pod-a': 'node', 'pod-b': 'node' });
 const other = clusterIp(11);
 const toOther = at(other, 80);
+
+const named = (...ports: readonly number[]) => ports.map((port) => ({ name: `p${port}`, port }));
+const behindNamed = { ports: [80, 81, 82].map((n) => ({ name: `p${n}`, port: SERVER_PORT })) };
 
 const hostNetwork: readonly Story[] = [
   {
@@ -168,6 +171,25 @@ const large: readonly Story[] = [
         }),
       ),
       connect('client', at(vip, 3000), unknownPort),
+    ],
+  },
+  {
+    name: 'Of a Service with more ports than one Service gets, the first are served',
+    covers: ['5.1'],
+    settings: {
+      detectLocalMode: 'ClusterCIDR',
+      clusterCIDR: DEFAULT_CLUSTER_CIDR,
+      serviceLimits: { frontends: 2 },
+    },
+    steps: [
+      apply(service('web', { ports: named(80, 81, 82) }), ...slices('web', ['pod-a'], behindNamed)),
+      connect('client', at(vip, 80), answered({ 'pod-a': 'node' })),
+      connect('client', at(vip, 81), answered({ 'pod-a': 'node' })),
+      connect('pod-b', at(vip, 82), unknownPort),
+      apply(service('web', { ports: named(81, 82) })),
+      connect('client', at(vip, 81), answered({ 'pod-a': 'node' })),
+      connect('client', at(vip, 82), answered({ 'pod-a': 'node' })),
+      connect('pod-b', at(vip, 80), unknownPort),
     ],
   },
   {
