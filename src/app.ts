@@ -187,6 +187,7 @@ export class App {
     const ruled = (of: Config): unknown[] => [
       of.detectLocal,
       of.nodePortAddresses,
+      of.externalIPs,
       of.serviceLimits,
       of.modes[this.mode],
       this.mode === 'ipvs' ? of.ipvs : undefined,

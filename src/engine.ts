@@ -45,7 +45,7 @@ export interface EngineOptions {
   readonly resolved: (service: string) => void;
 }
 
-/** How often the machine's addresses are read, where they decide about anything. */
+/** How often the machine's addresses are read: what Services may claim there depends on them. */
 const interfacesPeriodMs = 5000;
 
 /** Small enough that neither encoding it nor the kernel's commit holds anybody up for long. */
@@ -178,11 +178,8 @@ export class Engine {
   }
 
   #keepReadingInterfaces(): () => void {
-    const { config, mode } = this.#options;
-    if (config.nodePortAddresses.kind !== 'cidrs' && !bindsAddresses(mode.name)) return () => {};
     const timer = setInterval(() => {
-      this.#facts.readInterfaces();
-      this.wake();
+      if (this.#facts.readInterfaces()) this.wake();
     }, interfacesPeriodMs);
     return () => clearInterval(timer);
   }

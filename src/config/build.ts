@@ -61,6 +61,10 @@ export function buildConfig(input: BuildInput): { config: Config; warnings: read
     userspace: userspace.value,
     detectLocal: resolveDetectLocal(settings),
     nodePortAddresses: resolveNodePortAddresses(settings.nodePortAddresses),
+    externalIPs: {
+      cidrs: settings['externalIPs.cidrs'].map((text) => must(parseCIDR(text), text)),
+      namespaces: [...settings['externalIPs.namespaces']],
+    },
     serviceLimits: resolveServiceLimits(settings),
     oomScoreAdj: settings.oomScoreAdj,
     conntrack: resolveConntrack(settings),

@@ -36,6 +36,7 @@ const effects: Readonly<Record<Exclude<keyof Config, 'modes'>, Effect>> = {
   userspace: 'live',
   detectLocal: 'live',
   nodePortAddresses: 'live',
+  externalIPs: 'live',
   serviceLimits: 'live',
   oomScoreAdj: 'live',
   conntrack: 'live',
@@ -57,6 +58,7 @@ const fileNames: Readonly<Record<string, string>> = {
 /** Fields whose fields are named one by one. */
 const sections: ReadonlySet<string> = new Set([
   'conntrack',
+  'externalIPs',
   'featureGates',
   'ipvs',
   'iptables',

@@ -7,6 +7,7 @@ export function cidrWarnings(settings: Settings): string[] {
   const lists: readonly (readonly [FieldPath, readonly string[]])[] = [
     ['clusterCIDR', settings.clusterCIDR.split(',')],
     ['nodePortAddresses', settings.nodePortAddresses],
+    ['externalIPs.cidrs', settings['externalIPs.cidrs']],
     ['ipvs.excludeCIDRs', settings['ipvs.excludeCIDRs']],
   ];
   return lists.flatMap(([field, texts]) =>

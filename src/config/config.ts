@@ -5,6 +5,7 @@
  */
 import type { Address, CIDR } from '../state/address.ts';
 import type { ServiceLimits } from '../state/budget.ts';
+import type { ExternalIPRules } from '../state/external-ips.ts';
 import type { HostPort } from './host-port.ts';
 
 /** Every mode that exists on Linux, best first. */
@@ -136,6 +137,7 @@ export interface Config {
 
   readonly detectLocal: DetectLocal;
   readonly nodePortAddresses: NodePortAddresses;
+  readonly externalIPs: ExternalIPRules;
   readonly serviceLimits: ServiceLimits;
   readonly oomScoreAdj: number;
   readonly conntrack: ConntrackConfig;

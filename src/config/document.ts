@@ -18,6 +18,8 @@ const omittedWhenZero: ReadonlySet<FieldPath> = new Set([
   'windowsRunAsService',
   'nftables.maxSyncPeriod',
   'iptables.maxSyncPeriod',
+  'externalIPs.cidrs',
+  'externalIPs.namespaces',
   'serviceLimits.frontends',
   'serviceLimits.endpoints',
   'serviceLimits.sourceRanges',

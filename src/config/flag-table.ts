@@ -230,6 +230,18 @@ const trafficFlags = {
   },
   'cluster-cidr': { type: 'string', group: 'traffic', field: 'clusterCIDR' },
   'nodeport-addresses': { type: 'strings', group: 'traffic', field: 'nodePortAddresses' },
+  'external-ip-cidrs': {
+    type: 'strings',
+    group: 'traffic',
+    field: 'externalIPs.cidrs',
+    own: true,
+  },
+  'external-ip-namespaces': {
+    type: 'strings',
+    group: 'traffic',
+    field: 'externalIPs.namespaces',
+    own: true,
+  },
 } as const satisfies FlagTable;
 
 const limitFlags = {

@@ -120,6 +120,8 @@ export function validate(settings: Settings): Violation[] {
     ...checkHostPort(settings, 'healthzBindAddress'),
     ...checkHostPort(settings, 'metricsBindAddress'),
     ...checkNodePortAddresses(settings.nodePortAddresses),
+    ...checkCIDRs(settings, 'externalIPs.cidrs'),
+    ...checkNamespaces(settings['externalIPs.namespaces']),
     ...checkHiddenMetrics(settings.showHiddenMetricsForVersion),
     ...checkDetectLocal(settings),
     ...bounded(settings, 'serviceLimits.frontends', 'serviceLimits.endpoints'),
@@ -194,10 +196,21 @@ function checkHostPort(
   return result;
 }
 
-function checkCIDRs(settings: Settings, field: 'ipvs.excludeCIDRs'): Violation[] {
+function checkCIDRs(
+  settings: Settings,
+  field: 'ipvs.excludeCIDRs' | 'externalIPs.cidrs',
+): Violation[] {
   return settings[field].flatMap((text, index) =>
     parseCIDR(text) ? [] : [invalid(field, quote(text), 'must be a valid CIDR', `[${index}]`)],
   );
+}
+
+function checkNamespaces(names: readonly string[]): Violation[] {
+  const detail = 'must be the name of a namespace: small letters, digits and hyphens';
+  return names.flatMap((name, index) => {
+    if (/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(name)) return [];
+    return [invalid('externalIPs.namespaces', quote(name), detail, `[${index}]`)];
+  });
 }
 
 /** `primary` must stand alone; what follows it is not looked at. */

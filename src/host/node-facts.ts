@@ -2,6 +2,7 @@
 import type { Config } from '../config/config.ts';
 import { bindsAddresses, type Environment, type ModeName } from '../modes/mode.ts';
 import { type Address, type Family, formatAddress } from '../state/address.ts';
+import { difference, keysOf, type NodePlace, noPlace } from '../state/node-place.ts';
 import type { ResolveContext } from '../state/resolve.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { Node } from '../state/types.ts';
@@ -11,7 +12,13 @@ import { listeningAddresses, nodePortAddresses } from './node-ports.ts';
 export interface NodeFactsOptions {
   readonly config: Pick<
     Config,
-    'bindAddress' | 'nodePortAddresses' | 'featureGates' | 'serviceLimits'
+    | 'bindAddress'
+    | 'externalIPs'
+    | 'featureGates'
+    | 'healthzBindAddress'
+    | 'metricsBindAddress'
+    | 'nodePortAddresses'
+    | 'serviceLimits'
   >;
   readonly state: ClusterState;
   /** Reads the addresses of this machine. */
@@ -84,9 +91,13 @@ export class NodeFacts {
     };
   }
 
-  /** Reads the addresses of this machine again. */
-  readInterfaces(): void {
-    this.#interfaces = this.#options.interfaces();
+  /** Reads the addresses of this machine again. Returns whether they have changed. */
+  readInterfaces(): boolean {
+    const interfaces = this.#options.interfaces();
+    if (addressTexts(interfaces) === addressTexts(this.#interfaces)) return false;
+    this.#interfaces = interfaces;
+    this.#renewContext();
+    return true;
   }
 
   #follow(): void {
@@ -94,7 +105,33 @@ export class NodeFacts {
     if (node === this.#node) return;
     this.#node = node;
     this.#ips = nodeIPs(node, this.#options.config.bindAddress);
+    this.#renewContext();
+  }
+
+  /** What is claimed at an address that comes or goes is another matter then. */
+  #renewContext(): void {
+    const before = this.#context.place ?? noPlace;
     this.#context = this.#makeContext();
+    const { addresses, nodePorts } = this.#context.place ?? noPlace;
+    this.#options.state.touchAt(difference(before.addresses, addresses));
+    this.#options.state.touchAt(difference(before.nodePorts, nodePorts));
+  }
+
+  #makePlace(): NodePlace {
+    const { config } = this.#options;
+    const own = this.#interfaces.filter((address) => !isLoopback(address));
+    const nodePorts = (['IPv4', 'IPv6'] as const).flatMap((family) => {
+      const asked = nodePortAddresses(config.nodePortAddresses, family, this.#ips, () => own);
+      return asked === 'all' ? own.filter((address) => address.family === family) : asked;
+    });
+    const served = [config.healthzBindAddress, config.metricsBindAddress];
+    return {
+      addresses: keysOf([...own, ...(this.#node?.addresses ?? [])]),
+      nodePorts: keysOf(nodePorts),
+      listening: new Set(
+        served.flatMap((at) => (at === undefined || isLoopback(at.address) ? [] : [at.port])),
+      ),
+    };
   }
 
   #makeContext(): ResolveContext {
@@ -102,6 +139,8 @@ export class NodeFacts {
       zone: this.#node?.zone ?? '',
       nodeAddresses: [this.#ips.IPv4, this.#ips.IPv6],
       externalIPsEnabled: this.#options.config.featureGates.AllowServiceExternalIPs ?? true,
+      externalIPRules: this.#options.config.externalIPs,
+      place: this.#makePlace(),
       limits: this.#options.config.serviceLimits,
     };
   }

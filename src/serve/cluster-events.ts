@@ -5,6 +5,7 @@ import type { EventSink } from '../source/kubernetes/events.ts';
 import type { SourceProblem } from '../source/source.ts';
 import { formatExcess } from '../state/budget.ts';
 import { formatConflict } from '../state/claims.ts';
+import { formatExternalIPNotice } from '../state/external-ips.ts';
 import { formatServicePortName } from '../state/types.ts';
 import type { SyncEvent } from '../sync/events.ts';
 import { refusalText } from './refusal-text.ts';
@@ -83,6 +84,13 @@ export class ClusterEvents {
       case 'unresolvable':
         this.#aboutService(event.service, 'NotUnderstood', 'Sync', event.error.message);
         return;
+      case 'external-ip': {
+        const { notice } = event;
+        const reason = notice.because === 'node' ? 'ExternalIPOfNode' : 'ExternalIPNotAllowed';
+        const note = `node ${this.#options.nodeName}: ${formatExternalIPNotice(notice)}`;
+        this.#aboutService(notice.service, reason, 'Sync', note);
+        return;
+      }
       case 'over-limit':
         this.#aboutService(event.service, 'OverLimit', 'Sync', formatExcess(event.excess));
         return;

@@ -75,6 +75,8 @@ function serviceOf(event: SyncEvent): string | undefined {
     case 'unresolvable':
     case 'over-limit':
       return event.service;
+    case 'external-ip':
+      return event.notice.service;
     case 'set-aside':
       return keyOf(event.aside.forwarding.servicePort);
     case 'restored':

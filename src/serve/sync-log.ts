@@ -3,6 +3,7 @@ import type { KernelFailure } from '../kernel/kernel.ts';
 import type { Family } from '../state/address.ts';
 import { formatExcess } from '../state/budget.ts';
 import { formatConflict } from '../state/claims.ts';
+import { formatExternalIPNotice } from '../state/external-ips.ts';
 import type { ServicePortName } from '../state/types.ts';
 import type { FamilyEvent, Observer, ServiceEvent, SyncEvent } from '../sync/events.ts';
 import type { Logger } from './log.ts';
@@ -33,6 +34,13 @@ function logService(log: Logger, event: ServiceEvent): void {
     case 'unresolvable': {
       const { service, error } = event;
       log.error({ service, err: error.message }, 'Service is not understood and stays as it was');
+      return;
+    }
+    case 'external-ip': {
+      const { notice } = event;
+      const of = { service: notice.service, err: formatExternalIPNotice(notice) };
+      if (notice.because === 'node') log.warn(of, 'External IP is an address of this node');
+      else log.warn(of, 'External IP is not allowed');
       return;
     }
     case 'over-limit': {

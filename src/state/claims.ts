@@ -1,22 +1,26 @@
 /**
  * Who holds a frontend that several Services claim: the same external IP and port, load-balancer
  * address, node port or, in hand-written manifests, ClusterIP. Exactly one holds it, and which one
- * does not depend on the order in which the Services came: a ClusterIP before any other kind (or
- * else an external IP could steal a Service's traffic, CVE-2020-8554), then the Service that was
- * created first, then by name.
+ * does not depend on the order in which the Services came: a ClusterIP, then a load balancer's
+ * address, then an external IP, which anybody may ask for (CVE-2020-8554); then the Service that
+ * was created first, then by name. At addresses of the node, node ports come before what others
+ * ask for there.
  */
-import { type Family, formatAddress } from './address.ts';
+import { addressKey, type Family, formatAddress } from './address.ts';
 import {
   askBest,
   bestOf,
   claimOf,
   type Entry,
+  holderOf,
   release,
   take,
   withClaim,
   withoutClaim,
 } from './contest.ts';
-import { frontendKey } from './frontend-key.ts';
+import { frontendKey, nodePortKey } from './frontend-key.ts';
+import { Neighbours, type NodePortKey } from './neighbours.ts';
+import { type NodePlace, noPlace } from './node-place.ts';
 import {
   type Forwarding,
   type Frontend,
@@ -50,8 +54,40 @@ export interface ClaimResult {
 /** Identifies a frontend whatever its family and protocol. */
 type ClaimKey = number | string;
 
-/** What a Service wants to hold, and the port that does not get it if another Service does. */
-type Wanted = Map<ClaimKey, { readonly frontend: Frontend; readonly loser: ServicePortName }>;
+/** What a Service wants to hold. */
+interface Want {
+  readonly frontend: Frontend;
+  /** The port that does not get it if another Service does. */
+  readonly loser: ServicePortName;
+  /** Where node ports are open on the address: the one of this number. */
+  readonly nodePort: NodePortKey | undefined;
+}
+
+type Wanted = Map<ClaimKey, Want>;
+
+/** A call of `claim`. */
+interface Turn {
+  readonly name: string;
+  readonly createdMs: number;
+  readonly wanted: Wanted;
+  readonly lost: Frontend[];
+  readonly again: Set<string>;
+  readonly conceded: ClaimKey[];
+  readonly conflicts: Conflict[];
+  /** Node ports that the Service is a neighbour of. */
+  readonly near: Set<NodePortKey>;
+}
+
+/** Ascending: who has the lower rank has the better claim. */
+const ranks = {
+  clusterIP: 0,
+  loadBalancerIP: 1,
+  nodePort: 2,
+  externalIP: 3,
+} as const satisfies Record<Frontend['kind'], number>;
+
+/** Holds what this process itself listens on. */
+const proxy = 'this proxy';
 
 /**
  * A frontend changes hands in steps, so that two Forwardings never hold it at the same time: the
@@ -65,35 +101,46 @@ export class Claims {
   readonly #entries = new Map<ClaimKey, Entry>();
   /** Keys of the frontends that each Service claims. */
   readonly #claimed = new Map<string, readonly ClaimKey[]>();
+  readonly #neighbours = new Neighbours();
+  /** Services whose health-check node port has the number of this node port. */
+  readonly #healthChecks = new Map<NodePortKey, Set<string>>();
+  readonly #healthCheckOf = new Map<string, number>();
 
   /** `forwardings` are all those of the Service, of every port and family. */
   *claim(
     { key: name, createdMs }: Pick<Service, 'key' | 'createdMs'>,
     forwardings: readonly Forwarding[],
+    place: NodePlace = noPlace,
   ): Generator<undefined, ClaimResult> {
-    const { wanted, lost } = yield* firstOfEach(forwardings);
+    const { wanted, lost } = yield* firstOfEach(forwardings, place);
     const again = new Set<string>();
-    const conceded: ClaimKey[] = [];
-    const conflicts: Conflict[] = [];
-    for (const [key, { frontend, loser }] of wanted) {
-      const entry = this.#enter(key, name, createdMs, frontend.kind === 'clusterIP');
-      const mine = claimOf(entry, name)!;
-      const best = bestOf(entry);
-      if (best === mine) take(entry, mine, again);
-      else if (mine.held) conceded.push(key);
-      else askBest(entry, again);
-      if (best !== mine || !mine.held) lost.push(frontend);
-      const holder = best === mine ? undefined : best.service;
-      if (holder !== undefined && holder !== mine.lostTo) {
-        conflicts.push({ loser, frontend, holder });
+    const near = new Set<NodePortKey>();
+    const turn: Turn = {
+      ...{ name, createdMs, wanted, lost, again, near },
+      conceded: [],
+      conflicts: [],
+    };
+    this.#listen(name, forwardings[0]?.healthCheckNodePort ?? 0, again);
+    // Node ports first: they may keep out what the Service itself claims at the node's addresses.
+    for (const [key, want] of wanted) {
+      if (want.frontend.address !== undefined) continue;
+      this.#contend(key, want, turn);
+      yield;
+    }
+    for (const [key, want] of wanted) {
+      if (want.frontend.address === undefined) continue;
+      if (this.#isKeptOut(want, turn, place)) {
+        lost.push(want.frontend);
+        wanted.delete(key);
+      } else {
+        this.#contend(key, want, turn);
       }
-      mine.lostTo = holder;
       yield;
     }
     return {
       forwardings: lost.length === 0 ? forwardings : without(forwardings, lost),
-      conflicts,
-      concede: () => this.#concede(name, wanted, conceded, again),
+      conflicts: turn.conflicts,
+      concede: () => this.#concede(turn),
     };
   }
 
@@ -108,15 +155,107 @@ export class Claims {
       yield;
     }
     this.#claimed.delete(name);
+    this.#listen(name, 0, again);
+    this.#leave(name, new Set(), again);
     return [...again];
   }
 
-  *#concede(
-    name: string,
-    wanted: Wanted,
-    conceded: readonly ClaimKey[],
-    again: Set<string>,
-  ): Generator<undefined, readonly string[]> {
+  /** Claims the frontend, and takes it if it can be had. */
+  #contend(key: ClaimKey, { frontend, loser }: Want, turn: Turn): void {
+    const { again, conceded, conflicts, lost, name } = turn;
+    const entry = this.#enter(key, frontend.kind, turn);
+    const mine = claimOf(entry, name)!;
+    const best = bestOf(entry);
+    if (best !== mine) {
+      if (mine.held) conceded.push(key);
+      else askBest(entry, again);
+    } else if (mine.held || !this.#isBlocked(key, frontend, turn)) {
+      take(entry, mine, again);
+    }
+    if (best !== mine || !mine.held) lost.push(frontend);
+    const holder = best === mine ? undefined : best.service;
+    if (holder !== undefined && holder !== mine.lostTo) {
+      conflicts.push({ loser, frontend, holder });
+    }
+    mine.lostTo = holder;
+  }
+
+  /** Asks those to leave that are still at addresses where this node port is. */
+  #isBlocked(key: ClaimKey, { address }: Frontend, { name, again }: Turn): boolean {
+    if (address !== undefined) return false;
+    let isBlocked = false;
+    for (const other of this.#neighbours.inside(String(key), name)) {
+      isBlocked = true;
+      again.add(other);
+    }
+    return isBlocked;
+  }
+
+  /** Whether something at the node's own addresses comes before what an address and port asks for. */
+  #isKeptOut({ frontend, loser, nodePort }: Want, turn: Turn, { listening }: NodePlace): boolean {
+    if (nodePort === undefined) return false;
+    const { conflicts, name, near, wanted } = turn;
+    const own = wanted.get(nodePort);
+    // In modes without wildcards two ports of the Service would have the same frontend.
+    if (own !== undefined && own.loser !== loser) return true;
+    const isOurs = loser.protocol === 'TCP' && listening.has(frontend.port);
+    const keeper = isOurs ? proxy : this.#keeperOf(nodePort, name);
+    near.add(nodePort);
+    if (this.#neighbours.note(nodePort, name, keeper)) {
+      conflicts.push({ loser, frontend, holder: keeper! });
+    }
+    return keeper !== undefined;
+  }
+
+  /** Who has the number of a node port, if that is another Service; '' = one that is to give it up. */
+  #keeperOf(nodePort: NodePortKey, name: string): string | undefined {
+    const entry = this.#entries.get(nodePort);
+    const best = entry && bestOf(entry).service;
+    if (best !== undefined && best !== name) return best;
+    for (const service of this.#healthChecks.get(nodePort) ?? []) {
+      if (service !== name) return service;
+    }
+    const holder = entry && holderOf(entry);
+    return holder === undefined || holder.service === name ? undefined : '';
+  }
+
+  #recheck(nodePort: ClaimKey, again: Set<string>): void {
+    const key = String(nodePort);
+    const keeperOf = (service: string) => this.#keeperOf(key, service);
+    for (const service of this.#neighbours.changed(key, keeperOf)) again.add(service);
+  }
+
+  /** The health checks of the Service are answered on this port of the node; 0 = on none. */
+  #listen(name: string, port: number, again: Set<string>): void {
+    const before = this.#healthCheckOf.get(name) ?? 0;
+    if (before === port) return;
+    if (port === 0) this.#healthCheckOf.delete(name);
+    else this.#healthCheckOf.set(name, port);
+    for (const key of nodePortsOf(before)) {
+      const services = this.#healthChecks.get(key);
+      services?.delete(name);
+      if (services?.size === 0) this.#healthChecks.delete(key);
+      this.#recheck(key, again);
+    }
+    for (const key of nodePortsOf(port)) {
+      const services = this.#healthChecks.get(key) ?? new Set();
+      this.#healthChecks.set(key, services.add(name));
+      this.#recheck(key, again);
+    }
+  }
+
+  /** Lets node ports have what the Service has given up at the node's addresses. */
+  #leave(name: string, near: ReadonlySet<NodePortKey>, again: Set<string>): void {
+    for (const key of this.#neighbours.handedOver(name, near)) {
+      const entry = this.#entries.get(key);
+      if (entry !== undefined) askBest(entry, again);
+      // Whoever kept it out may have gone before it was out.
+      this.#recheck(key, again);
+    }
+  }
+
+  *#concede(turn: Turn): Generator<undefined, readonly string[]> {
+    const { again, conceded, name, near, wanted } = turn;
     for (const key of conceded) {
       const entry = this.#entries.get(key);
       const mine = claimOf(entry, name);
@@ -136,23 +275,26 @@ export class Claims {
     if (gone > 0 || before.length < wanted.size) {
       this.#claimed.set(name, Array.from(wanted.keys()));
     }
+    this.#leave(name, near, again);
     return [...again];
   }
 
   /** Makes sure of this Service's claim to the frontend, and returns all claims to it. */
-  #enter(key: ClaimKey, service: string, createdMs: number, isClusterIP: boolean): Entry {
+  #enter(key: ClaimKey, kind: Frontend['kind'], { again, createdMs, name }: Turn): Entry {
     const known = this.#entries.get(key);
-    const old = claimOf(known, service);
-    if (known && old?.createdMs === createdMs && old.isClusterIP === isClusterIP) return known;
+    const old = claimOf(known, name);
+    const rank = ranks[kind];
+    if (known && old?.createdMs === createdMs && old.rank === rank) return known;
     const { held, lostTo } = old ?? { held: false, lostTo: undefined };
     const entry = withClaim(old === undefined ? known : withoutClaim(known, old), {
-      service,
+      service: name,
       createdMs,
-      isClusterIP,
+      rank,
       held,
       lostTo,
     });
     this.#entries.set(key, entry);
+    if (kind === 'nodePort') this.#recheck(key, again);
     return entry;
   }
 
@@ -163,10 +305,11 @@ export class Claims {
     const entry = withoutClaim(known, old);
     if (entry === undefined) {
       this.#entries.delete(key);
-      return;
+    } else {
+      this.#entries.set(key, entry);
+      askBest(entry, again);
     }
-    this.#entries.set(key, entry);
-    askBest(entry, again);
+    if (old.rank === ranks.nodePort) this.#recheck(key, again);
   }
 }
 
@@ -176,14 +319,23 @@ export class Claims {
  */
 function* firstOfEach(
   forwardings: readonly Forwarding[],
+  { nodePorts }: NodePlace,
 ): Generator<undefined, { wanted: Wanted; lost: Frontend[] }> {
   const wanted: Wanted = new Map();
   const lost: Frontend[] = [];
   for (const { family, frontends, servicePort } of forwardings) {
+    const { protocol } = servicePort;
     for (const frontend of frontends) {
-      const key = claimKey(family, servicePort.protocol, frontend);
-      if (wanted.has(key)) lost.push(frontend);
-      else wanted.set(key, { frontend, loser: servicePort });
+      const { address, kind, port } = frontend;
+      const key = claimKey(family, protocol, frontend);
+      if (wanted.has(key)) {
+        lost.push(frontend);
+        continue;
+      }
+      const isNear =
+        address !== undefined && kind !== 'clusterIP' && nodePorts.has(addressKey(address));
+      const nodePort = isNear ? nodePortClaim(family, protocol, port) : undefined;
+      wanted.set(key, { frontend, loser: servicePort, nodePort });
     }
     yield;
   }
@@ -198,6 +350,18 @@ function claimKey(family: Family, protocol: Protocol, frontend: Frontend): Claim
   // The protocol goes above the 48 bits of address and port.
   if (typeof key === 'number' && key >= 0) return protocolNumbers[protocol] * 2 ** 48 + key;
   return `${family} ${protocol} ${key}`;
+}
+
+function nodePortClaim(family: Family, protocol: Protocol, port: number): NodePortKey {
+  return `${family} ${protocol} ${nodePortKey(port)}`;
+}
+
+/** Node ports of a health-check node port, which answers in both families; 0 = none. */
+function nodePortsOf(healthCheckNodePort: number): readonly NodePortKey[] {
+  if (healthCheckNodePort === 0) return [];
+  return (['IPv4', 'IPv6'] as const).map((family) =>
+    nodePortClaim(family, 'TCP', healthCheckNodePort),
+  );
 }
 
 function without(forwardings: readonly Forwarding[], all: readonly Frontend[]): Forwarding[] {

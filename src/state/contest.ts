@@ -4,7 +4,8 @@
 export interface Claim {
   readonly service: string;
   readonly createdMs: number;
-  readonly isClusterIP: boolean;
+  /** Of the kind of frontend: the lowest is best. */
+  readonly rank: number;
   held: boolean;
   /** The better claimant that has been reported. */
   lostTo: string | undefined;
@@ -94,7 +95,7 @@ export function askBest(entry: Entry, again: Set<string>): void {
   if (holder !== best) again.add((holder ?? best).service);
 }
 
-function holderOf(entry: Entry): Claim | undefined {
+export function holderOf(entry: Entry): Claim | undefined {
   if (entry instanceof Contest) return entry.holder;
   return entry.held ? entry : undefined;
 }
@@ -107,7 +108,7 @@ function setHeld(entry: Entry, claim: Claim, held: boolean): void {
 }
 
 function compare(a: Claim, b: Claim): number {
-  if (a.isClusterIP !== b.isClusterIP) return a.isClusterIP ? -1 : 1;
+  if (a.rank !== b.rank) return a.rank - b.rank;
   if (a.createdMs !== b.createdMs) return a.createdMs - b.createdMs;
   if (a.service === b.service) return 0;
   return a.service < b.service ? -1 : 1;

@@ -20,6 +20,8 @@ import {
 } from './budget.ts';
 import { CandidateIndex, portKey, portsAStep } from './candidates.ts';
 import { categorise, type Pools } from './categorise.ts';
+import { allowedExternalIPs, type ExternalIPRules } from './external-ips.ts';
+import type { NodePlace } from './node-place.ts';
 import { hasFamily, healthCheckNodePort, type PortPolicy, portPolicies } from './policy.ts';
 import { finish } from './steps.ts';
 import type { EndpointSlice, Forwarding, Frontend, Service, ServicePort } from './types.ts';
@@ -32,6 +34,10 @@ export interface ResolveContext {
   readonly nodeAddresses: readonly Address[];
   /** False = spec.externalIPs of Services get no frontends (gate AllowServiceExternalIPs). */
   readonly externalIPsEnabled: boolean;
+  /** Which external IPs get frontends; default: all. */
+  readonly externalIPRules?: ExternalIPRules;
+  /** Default: nothing is known of the node. */
+  readonly place?: NodePlace;
   /** Default: none. */
   readonly limits?: ServiceLimits;
 }
@@ -123,7 +129,7 @@ class FamilyPart {
     this.#service = service;
     this.#family = family;
     this.#context = context;
-    const addresses = addressesOf(service, family, context.externalIPsEnabled);
+    const addresses = addressesOf(service, family, context);
     const { limits = noLimits } = context;
     const got = allotFrontends(ports, addresses.length, limits.frontends);
     this.ports = ports.slice(0, got.ports);
@@ -305,7 +311,7 @@ interface ServiceAddress {
 function addressesOf(
   service: Service,
   family: Family,
-  externalIPsEnabled: boolean,
+  { externalIPRules, externalIPsEnabled }: ResolveContext,
 ): readonly ServiceAddress[] {
   const found = new Map<ReturnType<typeof addressKey>, ServiceAddress>();
   const add = (kind: ServiceAddress['kind'], addresses: readonly Address[]): void => {
@@ -317,6 +323,6 @@ function addressesOf(
   };
   add('clusterIP', service.clusterIPs);
   add('loadBalancerIP', service.loadBalancerIPs);
-  if (externalIPsEnabled) add('externalIP', service.externalIPs);
+  if (externalIPsEnabled) add('externalIP', allowedExternalIPs(service, externalIPRules));
   return [...found.values()];
 }

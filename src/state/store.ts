@@ -4,8 +4,9 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { Change, Resource } from '../source/source.ts';
-import { type CIDR, type Family, formatCIDR } from './address.ts';
+import { type Address, addressKey, type CIDR, type Family, formatCIDR } from './address.ts';
 import { sameService, sameSlice } from './equal.ts';
+import type { AddressKeys } from './node-place.ts';
 import { type TriggerTime, TriggerTimes } from './trigger-times.ts';
 import type { EndpointSlice, Node, Service, ServiceCIDR } from './types.ts';
 
@@ -237,6 +238,18 @@ export class ClusterState {
     if (previous?.zone !== node.zone) this.#touchZoneHinted();
     if (!isDeepStrictEqual(previous?.addresses, node.addresses)) this.#touchSourceRanged();
     return true;
+  }
+
+  /** Asks for Services to be resolved again that want one of these addresses from outside. */
+  touchAt(addresses: AddressKeys): void {
+    if (addresses.size === 0) return;
+    const isAmong = (address: Address): boolean => addresses.has(addressKey(address));
+    for (const [key, { service }] of this.#known) {
+      if (service === undefined) continue;
+      if (service.externalIPs.some(isAmong) || service.loadBalancerIPs.some(isAmong)) {
+        this.touch(key);
+      }
+    }
   }
 
   #touchZoneHinted(): void {

@@ -3,6 +3,8 @@
 import type { Family } from '../state/address.ts';
 import type { Excess } from '../state/budget.ts';
 import { type ClaimResult, Claims } from '../state/claims.ts';
+import { externalIPNotices, formatExternalIPNotice } from '../state/external-ips.ts';
+import { noPlace } from '../state/node-place.ts';
 import { type ResolveContext, resolveInSteps } from '../state/resolve.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { TriggerTime } from '../state/trigger-times.ts';
@@ -44,6 +46,8 @@ export class Desired {
   };
   /** Services that ask for more than one gets, and what was told of that. */
   readonly #excess = new Map<string, string>();
+  /** What was told of external IPs, of Services of whose something was. */
+  readonly #notices = new Map<string, ReadonlySet<string>>();
 
   constructor(options: DesiredOptions) {
     this.#options = options;
@@ -66,6 +70,7 @@ export class Desired {
     const triggers = state.takeTriggerTimes(name);
     if (service === undefined) {
       this.#excess.delete(name);
+      this.#notices.delete(name);
       this.#want(name, yield* this.#shares(name, []), triggers, receivedMs);
       return yield* this.#claims.release(name);
     }
@@ -86,9 +91,11 @@ export class Desired {
   *#resolve(service: Service): Generator<undefined, ClaimResult> {
     const { state, context } = this.#options;
     const slices = state.slices(service.key);
-    const { forwardings, excess } = yield* resolveInSteps(service, slices, context());
+    const known = context();
+    const { forwardings, excess } = yield* resolveInSteps(service, slices, known);
     this.#noteExcess(service.key, excess);
-    return yield* this.#claims.claim(service, forwardings);
+    this.#noteExternalIPs(service, known);
+    return yield* this.#claims.claim(service, forwardings, known.place);
   }
 
   /** Tells it when it is new or has changed. */
@@ -101,6 +108,25 @@ export class Desired {
     if (this.#excess.get(service) === text) return;
     this.#excess.set(service, text);
     for (const one of excess) this.#options.observer({ kind: 'over-limit', service, excess: one });
+  }
+
+  /** Tells what is new of external IPs. */
+  #noteExternalIPs(service: Service, context: ResolveContext): void {
+    const { externalIPRules, externalIPsEnabled, place = noPlace } = context;
+    const known = this.#notices.get(service.key);
+    const isOfInterest = externalIPsEnabled && service.externalIPs.length > 0;
+    const notices = isOfInterest ? externalIPNotices(service, externalIPRules, place) : [];
+    if (notices.length === 0) {
+      this.#notices.delete(service.key);
+      return;
+    }
+    const told = new Set<string>();
+    for (const notice of notices) {
+      const text = formatExternalIPNotice(notice);
+      told.add(text);
+      if (!known?.has(text)) this.#options.observer({ kind: 'external-ip', notice });
+    }
+    this.#notices.set(service.key, told);
   }
 
   *#shares(name: string, forwardings: readonly Forwarding[]): Generator<undefined, Share[]> {

@@ -4,6 +4,7 @@ import type { Drift, Miscount, RefusedAddress, RuleCount } from '../modes/mode.t
 import type { Family } from '../state/address.ts';
 import type { Excess } from '../state/budget.ts';
 import type { Conflict } from '../state/claims.ts';
+import type { ExternalIPNotice } from '../state/external-ips.ts';
 import type { ServicePortName } from '../state/types.ts';
 import type { Aside } from './retry.ts';
 import type { Writers } from './ruleset.ts';
@@ -32,6 +33,7 @@ export type ServiceEvent =
       readonly service: string;
       readonly error: Error;
     }
+  | { readonly kind: 'external-ip'; readonly notice: ExternalIPNotice }
   | {
       /** The Service asks for more than one gets: it is served in part. */
       readonly kind: 'over-limit';

@@ -1,11 +1,12 @@
 /** spec.externalIPs (behaviour document 5.2). */
-import { externalIp, NODE_SECOND_IP } from '../lab/addresses.ts';
+import { clusterIp, externalIp, NODE_IP, NODE_SECOND_IP } from '../lab/addresses.ts';
 import { service, slices } from '../lab/objects.ts';
 import { answered, apply, at, connect, refused, type Story } from '../lab/story.ts';
-import { external, externalLocal, unprogrammed } from './common.ts';
+import { external, externalLocal, lb, NODE_PORT, unprogrammed } from './common.ts';
 import { bindsAddresses, forgetsTheNodeItself } from './differences.ts';
 
 const second = externalIp(2);
+const other = clusterIp(11);
 const to = at(external, 80);
 const both = answered({ 'pod-a': 'node', 'pod-c': 'node' });
 const podA = answered({ 'pod-a': 'node' });
@@ -71,6 +72,53 @@ export const externalIpStories: readonly Story[] = [
       connect('client', at(NODE_SECOND_IP, 80), podA),
       connect('node', at(NODE_SECOND_IP, 80), podA),
       connect('client', at(NODE_SECOND_IP, 81), answered({ node: 'own' })),
+    ],
+  },
+  {
+    name: 'An external IP takes no node port from another Service at an address of the node',
+    covers: ['5.2'],
+    steps: [
+      apply(
+        service('a-thief', { externalIps: [NODE_IP], ports: [{ port: NODE_PORT }] }),
+        ...slices('a-thief', ['pod-b']),
+      ),
+      connect('client', at(NODE_IP, NODE_PORT), answered({ 'pod-b': 'node' })),
+      apply(
+        service('web', { clusterIp: other, ports: [{ port: 80, nodePort: NODE_PORT }] }),
+        ...slices('web', ['pod-a']),
+      ),
+      connect('client', at(NODE_IP, NODE_PORT), podA),
+      connect('pod-b', at(NODE_IP, NODE_PORT), podA),
+      apply(service('web', { clusterIp: other })),
+      connect('client', at(NODE_IP, NODE_PORT), answered({ 'pod-b': 'node' })),
+    ],
+  },
+  {
+    name: 'Nor does the load balancer of another Service that gives addresses of nodes',
+    covers: ['5.2'],
+    steps: [
+      apply(
+        service('a-thief', {
+          vips: [NODE_IP],
+          ports: [{ port: NODE_PORT }, { name: 'b', port: 81 }],
+        }),
+        service('web', { clusterIp: other, ports: [{ port: 80, nodePort: NODE_PORT }] }),
+        ...slices('a-thief', ['pod-b'], { ports: [{ port: 8080 }, { name: 'b', port: 8080 }] }),
+        ...slices('web', ['pod-a']),
+      ),
+      connect('client', at(NODE_IP, NODE_PORT), podA),
+      connect('client', at(NODE_IP, 81), answered({ 'pod-b': 'node' })),
+    ],
+  },
+  {
+    name: 'An external IP takes no load-balancer address from another Service',
+    covers: ['5.2'],
+    steps: [
+      apply(service('a-thief', { externalIps: [lb] }), ...slices('a-thief', ['pod-b'])),
+      connect('client', at(lb, 80), answered({ 'pod-b': 'node' })),
+      apply(service('web', { clusterIp: other, vips: [lb] }), ...slices('web', ['pod-a'])),
+      connect('client', at(lb, 80), podA),
+      connect('pod-b', at(lb, 80), podA),
     ],
   },
   {

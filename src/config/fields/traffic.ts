@@ -37,6 +37,23 @@ export const trafficFields = {
       'Addresses of the node on which node ports answer. `primary`: those that the Node ' +
       'object names first. Empty: all; in mode nftables, the primary ones.',
   },
+  'externalIPs.cidrs': {
+    type: 'strings',
+    rules: 'CIDRs',
+    errorPath: 'ExternalIPs.CIDRs',
+    origin: 'own',
+    meaning:
+      'External IPs of Services (spec.externalIPs) are served only in these blocks; of others a ' +
+      'log line and an event tell. Empty: all, as in kube-proxy: whoever may write Services then ' +
+      'takes any address, also of nodes.',
+  },
+  'externalIPs.namespaces': {
+    type: 'strings',
+    rules: 'names of namespaces',
+    errorPath: 'ExternalIPs.Namespaces',
+    origin: 'own',
+    meaning: 'External IPs are served only for Services in these namespaces. Empty: in all.',
+  },
   'conntrack.maxPerCore': {
     type: 'int32',
     default: '32768',

@@ -32,6 +32,10 @@ describe('a changed configuration', () => {
     [{ detectLocalMode: 'NodeCIDR' }, ['detectLocalMode/detectLocal/clusterCIDR']],
     [{ nodePortAddresses: ['10.0.0.0/8'] }, ['nodePortAddresses']],
     [
+      { externalIPs: { cidrs: ['203.0.113.0/24'], namespaces: ['infra'] } },
+      ['externalIPs.cidrs', 'externalIPs.namespaces'],
+    ],
+    [
       { conntrack: { min: 5, tcpCloseWaitTimeout: '5s' } },
       ['conntrack.min', 'conntrack.tcpCloseWaitTimeout'],
     ],

@@ -253,6 +253,8 @@ test('the fields are kube-proxy’s and the older reference’s, plus our own, w
   expect(ours).toEqual([
     'nftables.maxSyncPeriod',
     'iptables.maxSyncPeriod',
+    'externalIPs.cidrs',
+    'externalIPs.namespaces',
     'serviceLimits.frontends',
     'serviceLimits.endpoints',
     'serviceLimits.sourceRanges',

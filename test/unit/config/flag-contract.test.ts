@@ -223,11 +223,13 @@ describe('the set of flags', () => {
     const ours = flagNames.filter((name) => !known.has(name));
     expect(ours.sort()).toEqual([
       'dry-run',
+      'external-ip-cidrs',
+      'external-ip-namespaces',
       'ignore-other-instance',
       'iptables-max-sync-period',
       'ipvs-counters',
-      'own-tables',
       'manifests',
+      'own-tables',
       'service-endpoints-max',
       'service-frontends-max',
       'service-source-ranges-max',

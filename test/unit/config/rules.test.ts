@@ -299,3 +299,25 @@ describe('other rules', () => {
     expect(text).toContain('\n  --ipvs-min-sync-period: 1h0m0s: must not be above the sync period');
   });
 });
+
+describe('external IPs', () => {
+  test('all are allowed without rules, and rules come from flags or the file', () => {
+    expect(configOf(loadFile('mode: nftables')).externalIPs).toEqual({ cidrs: [], namespaces: [] });
+    const file = 'externalIPs: {cidrs: [203.0.113.0/24, "fd00::/8"], namespaces: [infra]}';
+    const { externalIPs } = configOf(loadFile(file));
+    expect(externalIPs.cidrs.map(formatCIDR)).toEqual(['203.0.113.0/24', 'fd00::/8']);
+    expect(externalIPs.namespaces).toEqual(['infra']);
+    const flags = ['--external-ip-cidrs=203.0.113.0/24,fd00::/8', '--external-ip-namespaces=infra'];
+    expect(configOf(load(flags)).externalIPs).toEqual(externalIPs);
+  });
+
+  test('a block or a name that is none is refused', () => {
+    expect(refusal('externalIPs: {cidrs: [203.0.113.1]}')).toBe(
+      'KubeProxyConfiguration.ExternalIPs.CIDRs[0]: Invalid value: "203.0.113.1": must be a valid CIDR',
+    );
+    expect(refusal('externalIPs: {namespaces: [ok, Not_ok]}')).toBe(
+      'KubeProxyConfiguration.ExternalIPs.Namespaces[1]: Invalid value: "Not_ok": must be the ' +
+        'name of a namespace: small letters, digits and hyphens',
+    );
+  });
+});

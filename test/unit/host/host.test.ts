@@ -1,15 +1,16 @@
 import { describe, expect, it } from 'vitest';
-import type { DetectLocal, NodePortAddresses } from '../../../src/config/config.ts';
+import type { Config, DetectLocal, NodePortAddresses } from '../../../src/config/config.ts';
 import { interfaceAddresses, ipv6Available } from '../../../src/host/interfaces.ts';
 import { localDetector } from '../../../src/host/local-detector.ts';
 import { NodeFacts } from '../../../src/host/node-facts.ts';
 import { nodeIPs } from '../../../src/host/node-ips.ts';
 import { nodeName } from '../../../src/host/node-name.ts';
 import { listeningAddresses, nodePortAddresses } from '../../../src/host/node-ports.ts';
-import { formatAddress } from '../../../src/state/address.ts';
+import { addressKey, formatAddress } from '../../../src/state/address.ts';
 import { noLimits } from '../../../src/state/budget.ts';
+import { keysOf } from '../../../src/state/node-place.ts';
 import { ClusterState } from '../../../src/state/store.ts';
-import { address, cidr, node } from '../state/build.ts';
+import { address, cidr, node, service } from '../state/build.ts';
 import { machine } from './machine.ts';
 
 const anyAddress = address('0.0.0.0');
@@ -117,6 +118,9 @@ describe('what this node adds', () => {
         bindAddress: anyAddress,
         nodePortAddresses: { kind: 'cidrs', cidrs: [cidr('10.0.0.0/8')] },
         featureGates: { AllowServiceExternalIPs: false },
+        externalIPs: { cidrs: [], namespaces: [] },
+        healthzBindAddress: { address: address('0.0.0.0'), port: 10256 },
+        metricsBindAddress: { address: address('127.0.0.1'), port: 10249 },
         serviceLimits: noLimits,
       },
       state,
@@ -141,6 +145,63 @@ describe('what this node adds', () => {
     state.apply({ kind: 'service-cidr', serviceCIDR });
     expect(facts.environment('IPv4')).not.toBe(before);
     expect(facts.environment('IPv4').serviceCIDRs).toEqual([cidr('10.96.0.0/12')]);
+  });
+});
+
+describe('what Services may claim at addresses of the node', () => {
+  const all = ['127.0.0.1', '10.0.0.5', '169.254.20.10', '::1', 'fd00::5'];
+
+  function facts(nodePorts: Config['nodePortAddresses'], interfaces: () => string[]) {
+    const state = new ClusterState();
+    state.apply({ kind: 'node', node: node({ addresses: [address('198.51.100.9')] }) });
+    const made = new NodeFacts({
+      mode: 'nftables',
+      config: {
+        bindAddress: anyAddress,
+        nodePortAddresses: nodePorts,
+        featureGates: {},
+        externalIPs: { cidrs: [], namespaces: [] },
+        healthzBindAddress: { address: address('0.0.0.0'), port: 10256 },
+        metricsBindAddress: { address: address('127.0.0.1'), port: 10249 },
+        serviceLimits: noLimits,
+      },
+      state,
+      interfaces: () => interfaces().map(address),
+    });
+    return { state, made };
+  }
+
+  it('depends on its addresses, on where node ports are, and on what the process serves', () => {
+    const { made } = facts({ kind: 'all' }, () => all);
+    const own = ['10.0.0.5', '169.254.20.10', 'fd00::5'].map(address);
+    expect(made.context.place).toEqual({
+      addresses: keysOf([...own, address('198.51.100.9')]),
+      nodePorts: keysOf(own),
+      listening: new Set([10256]),
+    });
+    const { made: some } = facts({ kind: 'cidrs', cidrs: [cidr('10.0.0.0/8')] }, () => all);
+    expect(some.context.place?.nodePorts).toEqual(keysOf(['10.0.0.5', 'fd00::5'].map(address)));
+  });
+
+  it('is asked again of Services at addresses that come, go, or that the Node gets', () => {
+    let interfaces = all;
+    const { made, state } = facts({ kind: 'all' }, () => interfaces);
+    const at = (name: string, fields: Parameters<typeof service>[0]): void => {
+      state.apply({ kind: 'service', service: service({ name, ...fields }) });
+    };
+    at('old', { externalIPs: ['10.0.0.5'] });
+    at('new', { loadBalancerIPs: ['10.0.0.6'] });
+    at('node', { externalIPs: ['198.51.100.10'] });
+    at('other', { externalIPs: ['203.0.113.1'], clusterIPs: ['10.0.0.6'] });
+    state.takeDirty();
+    expect(made.readInterfaces()).toBe(false);
+    expect(state.takeDirty()).toEqual([]);
+    interfaces = ['127.0.0.1', '10.0.0.6'];
+    expect(made.readInterfaces()).toBe(true);
+    expect(state.takeDirty().sort()).toEqual(['ns/new', 'ns/old']);
+    state.apply({ kind: 'node', node: node({ addresses: [address('198.51.100.10')] }) });
+    expect(made.context.place?.addresses).toContain(addressKey(address('198.51.100.10')));
+    expect(state.takeDirty()).toEqual(['ns/node']);
   });
 });
 

@@ -40,6 +40,23 @@ function conflict(name: string, port: string) {
   return { kind: 'conflict', conflict: { loser, frontend, holder: 'shop/other' } } as const;
 }
 
+describe('an external IP', () => {
+  it.each([
+    ['cidrs', 'ExternalIPNotAllowed', 'External IP is not allowed', '--external-ip-cidrs'],
+    ['namespaces', 'ExternalIPNotAllowed', 'External IP is not allowed', 'does not name shop'],
+    ['node', 'ExternalIPOfNode', 'External IP is an address of this node', 'of this node'],
+  ] as const)('is told in log and event: %s', (because, reason, msg, words) => {
+    const { lines, reporter, told } = rig();
+    const notice = { service: 'shop/web', address: address('203.0.113.1'), because };
+    reporter.sync({ kind: 'external-ip', notice });
+    const err = expect.stringMatching(new RegExp(`^external IP 203.0.113.1 is .*${words}`));
+    expect(lines).toMatchObject([{ level: 'warn', msg, service: 'shop/web', err }]);
+    const note = expect.stringContaining('node here: external IP 203.0.113.1 is ');
+    const regarding = { kind: 'Service', namespace: 'shop', name: 'web' };
+    expect(told).toMatchObject([{ type: 'Warning', reason, regarding, note }]);
+  });
+});
+
 describe('what is told of one Service', () => {
   it('is limited for each reason, counted beyond, and told again in the next period', async () => {
     const { lines, told, clock, counted, reporter } = rig();

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Claims, formatConflict, formatFrontend } from '../../../src/state/claims.ts';
+import { keysOf, type NodePlace } from '../../../src/state/node-place.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import { finish } from '../../../src/state/steps.ts';
 import type { Forwarding, Service } from '../../../src/state/types.ts';
@@ -18,9 +19,14 @@ function frontends(forwardings: readonly Forwarding[]): string[] {
 /** Claims without others between the steps of one Service. */
 class WholeClaims {
   readonly #claims = new Claims();
+  readonly #place: NodePlace | undefined;
+
+  constructor(place?: NodePlace) {
+    this.#place = place;
+  }
 
   claim(of: Service, forwardings: readonly Forwarding[]) {
-    const { concede, ...result } = finish(this.#claims.claim(of, forwardings));
+    const { concede, ...result } = finish(this.#claims.claim(of, forwardings, this.#place));
     return { ...result, again: finish(concede()) };
   }
 
@@ -85,6 +91,17 @@ describe('a frontend that two Services claim', () => {
       old: ['TCP 10.96.0.1:80'],
       young: ['TCP 10.96.0.2:80', 'TCP 203.0.113.1:80'],
     });
+  });
+
+  it("is a load balancer's before it is an external IP, whichever is older", () => {
+    const thief = { ...old, externalIPs: [address('192.0.2.1')] };
+    const victim = { ...young, loadBalancerIPs: [address('192.0.2.1')] };
+    const expected = {
+      old: ['TCP 10.96.0.1:80'],
+      young: ['TCP 10.96.0.2:80', 'TCP 192.0.2.1:80', 'TCP 203.0.113.1:80'],
+    };
+    expect(settle(new WholeClaims(), thief, victim)).toEqual(expected);
+    expect(settle(new WholeClaims(), victim, thief)).toEqual(expected);
   });
 
   it('goes by protocol and port: others of the same address are no conflict', () => {
@@ -166,6 +183,113 @@ describe('a frontend that two Services claim', () => {
     settle(claims, old, young);
     expect(claims.release('ns/young')).toEqual([]);
     expect(claims.release('ns/unknown')).toEqual([]);
+  });
+});
+
+describe('an address of the node', () => {
+  const node = '192.168.0.1';
+  const place: NodePlace = {
+    addresses: keysOf([address(node)]),
+    nodePorts: keysOf([address(node)]),
+    listening: new Set([10256]),
+  };
+  const at = (port: number) => [{ ...http, port }];
+  const thief = service({
+    name: 'thief',
+    createdMs: 1,
+    clusterIPs: ['10.96.0.1'],
+    externalIPs: [node],
+    ports: at(30080),
+  });
+  const victim = service({
+    name: 'victim',
+    createdMs: 2,
+    clusterIPs: ['10.96.0.2'],
+    ports: [{ ...http, nodePort: 30080 }],
+  });
+  const spoils = `TCP ${node}:30080`;
+
+  it('has the node port of somebody else, whoever is older, and told', () => {
+    const expected = {
+      thief: ['TCP 10.96.0.1:30080'],
+      victim: ['TCP 10.96.0.2:80', 'TCP node port 30080'],
+    };
+    expect(settle(new WholeClaims(place), thief, victim)).toEqual(expected);
+    expect(settle(new WholeClaims(place), victim, thief)).toEqual(expected);
+    const claims = new WholeClaims(place);
+    claims.claim(victim, resolved(victim));
+    expect(claims.claim(thief, resolved(thief)).conflicts.map(formatConflict)).toEqual([
+      `ns/thief:http does not get ${spoils}, which ns/victim holds`,
+    ]);
+    expect(claims.claim(thief, resolved(thief)).conflicts).toEqual([]);
+  });
+
+  it('has it against a load balancer that gives addresses of nodes, too', () => {
+    const balanced = { ...thief, externalIPs: [], loadBalancerIPs: [address(node)] };
+    expect(settle(new WholeClaims(place), balanced, victim)).toMatchObject({
+      thief: ['TCP 10.96.0.1:30080'],
+    });
+  });
+
+  it('is let go of before the node port is taken, and had again when that goes', () => {
+    const claims = new WholeClaims(place);
+    expect(frontends(claims.claim(thief, resolved(thief)).forwardings)).toContain(spoils);
+    const asks = claims.claim(victim, resolved(victim));
+    expect(frontends(asks.forwardings)).toEqual(['TCP 10.96.0.2:80']);
+    expect(asks.again).toEqual(['ns/thief']);
+    const gives = claims.claim(thief, resolved(thief));
+    expect(frontends(gives.forwardings)).toEqual(['TCP 10.96.0.1:30080']);
+    expect(gives.again).toEqual(['ns/victim']);
+    const takes = claims.claim(victim, resolved(victim));
+    expect(frontends(takes.forwardings)).toContain('TCP node port 30080');
+    expect(takes.again).toEqual([]);
+    expect(claims.release('ns/victim')).toEqual(['ns/thief']);
+    expect(frontends(claims.claim(thief, resolved(thief)).forwardings)).toContain(spoils);
+  });
+
+  it('answers health checks of somebody else', () => {
+    const local = { type: 'LoadBalancer', externalTrafficPolicy: 'Local' } as const;
+    const checked = { ...victim, ports: [http], healthCheckNodePort: 30080, ...local };
+    expect(settle(new WholeClaims(place), thief, checked)).toMatchObject({
+      thief: ['TCP 10.96.0.1:30080'],
+    });
+    expect(settle(new WholeClaims(place), thief)).toMatchObject({
+      thief: ['TCP 10.96.0.1:30080', spoils],
+    });
+  });
+
+  it('answers for the proxy itself, by TCP', () => {
+    const claims = new WholeClaims(place);
+    const greedy = { ...thief, ports: at(10256) };
+    const { conflicts, forwardings } = claims.claim(greedy, resolved(greedy));
+    expect(frontends(forwardings)).toEqual(['TCP 10.96.0.1:10256']);
+    expect(conflicts.map(formatConflict)).toEqual([
+      `ns/thief:http does not get TCP ${node}:10256, which this proxy holds`,
+    ]);
+    const udp = { ...thief, ports: [{ ...http, protocol: 'UDP' as const, port: 10256 }] };
+    expect(frontends(claims.claim(udp, resolved(udp)).forwardings)).toHaveLength(2);
+  });
+
+  it('may be had with the own node port of that number, and on all other ports', () => {
+    const both = { ...thief, ports: [{ ...http, port: 30080, nodePort: 30080 }] };
+    expect(settle(new WholeClaims(place), both)).toEqual({
+      thief: ['TCP 10.96.0.1:30080', spoils, 'TCP node port 30080'],
+    });
+    const other = { ...thief, ports: at(443) };
+    expect(settle(new WholeClaims(place), other, victim)).toMatchObject({
+      thief: ['TCP 10.96.0.1:443', `TCP ${node}:443`],
+    });
+  });
+
+  it('is nothing special where node ports are not open, and for other protocols', () => {
+    const closed = { ...place, nodePorts: keysOf([]) };
+    expect(settle(new WholeClaims(closed), thief, victim)).toMatchObject({
+      thief: ['TCP 10.96.0.1:30080', spoils],
+    });
+    const udp = { ...victim, ports: [{ ...http, protocol: 'UDP' as const, nodePort: 30080 }] };
+    expect(settle(new WholeClaims(place), thief, udp)).toMatchObject({
+      thief: ['TCP 10.96.0.1:30080', spoils],
+    });
   });
 });
 

@@ -1,107 +1,66 @@
-import { describe, expect, it } from 'vitest';
-import { type Excess, noLimits, type ServiceLimits } from '../../../src/state/budget.ts';
+import { expect, it } from 'vitest';
+import { keysOf, noPlace } from '../../../src/state/node-place.ts';
+import type { ResolveContext } from '../../../src/state/resolve.ts';
 import { finish } from '../../../src/state/steps.ts';
 import { ClusterState } from '../../../src/state/store.ts';
-import type { Forwarding, Service } from '../../../src/state/types.ts';
 import { Desired } from '../../../src/sync/desired.ts';
 import type { SyncEvent } from '../../../src/sync/events.ts';
-import type { FamilySync } from '../../../src/sync/family.ts';
-import { context, http, ready, service, slice, slicePort } from '../state/build.ts';
+import { address, cidr, context, service } from '../state/build.ts';
 import { ToyClock } from './double.ts';
-
-function portsOf(count: number, first = 1000) {
-  return Array.from({ length: count }, (_, i) => ({ ...http, name: `p${i}`, port: first + i }));
-}
 
 class Rig {
   readonly state = new ClusterState();
-  readonly wanted = new Map<string, Forwarding>();
-  readonly events: SyncEvent[] = [];
-  limits: ServiceLimits = noLimits;
-  readonly desired: Desired;
+  context: ResolveContext = context;
+  readonly #events: SyncEvent[] = [];
+  readonly #desired = new Desired({
+    state: this.state,
+    families: [],
+    context: () => this.context,
+    clock: new ToyClock(),
+    observer: (event) => this.#events.push(event),
+  });
 
-  constructor() {
-    const { events, state, wanted } = this;
-    const family: Pick<FamilySync, 'family' | 'want'> = {
-      family: 'IPv4',
-      want: (key, next) => {
-        if (next === undefined) wanted.delete(key);
-        else wanted.set(key, next);
-      },
-    };
-    this.desired = new Desired({
-      state,
-      families: [family as FamilySync],
-      context: () => ({ ...context, limits: this.limits }),
-      clock: new ToyClock(),
-      observer: (event) => events.push(event),
-    });
+  /** What refreshing ns/web tells. */
+  refresh(...externalIPs: string[]): string[] {
+    this.state.apply({ kind: 'service', service: service({ externalIPs }) });
+    return this.again();
   }
 
-  set(of: Service): void {
-    this.state.apply({ kind: 'service', service: of });
-  }
-
-  refresh(): void {
-    finish(this.desired.refresh('ns/web', 0));
-  }
-
-  get excess(): Excess[] {
-    return this.events.flatMap((event) => (event.kind === 'over-limit' ? [event.excess] : []));
+  again(): string[] {
+    finish(this.#desired.refresh('ns/web', 0));
+    const events = this.#events.splice(0);
+    return events.map((event) =>
+      event.kind === 'external-ip' ? event.notice.because : event.kind,
+    );
   }
 }
 
-describe('a Service over its limits', () => {
-  it('is served in part, told once until that changes, and counted while it is', () => {
-    const rig = new Rig();
-    rig.limits = { ...noLimits, frontends: 5 };
-    rig.set(service({ ports: portsOf(8) }));
-    rig.refresh();
-    rig.refresh();
-    expect(rig.wanted.size).toBe(5);
-    expect(rig.desired.overLimit).toBe(1);
-    expect(rig.excess).toEqual([{ family: 'IPv4', what: 'frontends', asked: 8, limit: 5 }]);
-
-    rig.set(service({ ports: portsOf(9) }));
-    rig.refresh();
-    expect(rig.excess.map(({ asked }) => asked)).toEqual([8, 9]);
-
-    rig.set(service({ ports: portsOf(5) }));
-    rig.refresh();
-    expect(rig.desired.overLimit).toBe(0);
-    expect(rig.excess).toHaveLength(2);
-
-    rig.set(service({ ports: portsOf(9) }));
-    rig.refresh();
-    rig.state.apply({ kind: 'service-gone', key: 'ns/web' });
-    rig.refresh();
-    expect(rig.desired.overLimit).toBe(0);
-    expect(rig.wanted.size).toBe(0);
-  });
+it('tells once of each external IP that is not allowed', () => {
+  const rig = new Rig();
+  const externalIPRules = { cidrs: [cidr('203.0.113.0/24')], namespaces: [] };
+  rig.context = { ...context, externalIPRules };
+  expect(rig.refresh('198.51.100.1', '203.0.113.1')).toEqual(['cidrs']);
+  expect(rig.again()).toEqual([]);
+  expect(rig.refresh('198.51.100.1', '198.51.100.2')).toEqual(['cidrs']);
+  expect(rig.refresh('203.0.113.1')).toEqual([]);
+  expect(rig.refresh('198.51.100.1')).toEqual(['cidrs']);
+  rig.state.apply({ kind: 'service-gone', key: 'ns/web' });
+  expect(rig.again()).toEqual([]);
+  expect(rig.refresh('198.51.100.1')).toEqual(['cidrs']);
 });
 
-describe('a Service of 20,000 ports', () => {
-  it('is handed over at once, and no step takes long', () => {
-    const rig = new Rig();
-    const ports = portsOf(20_000).map(({ name }) => slicePort(name, 80));
-    const endpoints = { '10.0.0.1': ready, '10.0.0.2': ready, '10.0.0.3': ready };
-    rig.state.apply({ kind: 'slice', slice: slice(endpoints, { ports }) });
-    /** Of each step, the fastest of all rounds: what else runs here only ever adds. */
-    const stepMs: number[] = [];
-    for (let round = 0; round < 4; round += 1) {
-      rig.set(service({ ports: portsOf(20_000, 1000 + 100 * round) }));
-      const steps = rig.desired.refresh('ns/web', 0);
-      const spans = new Set<number>();
-      for (let i = 0, done = false; !done; i += 1) {
-        const startMs = performance.now();
-        done = steps.next().done === true;
-        stepMs[i] = Math.min(stepMs[i] ?? Number.POSITIVE_INFINITY, performance.now() - startMs);
-        const first = rig.wanted.get('ns/web:p0/TCP')?.frontends[0]?.port;
-        const last = rig.wanted.get('ns/web:p19999/TCP')?.frontends[0]?.port;
-        spans.add(last === undefined ? 0 : last - first!);
-      }
-      expect([...spans].sort()).toEqual(round === 0 ? [0, 19_999] : [19_999]);
-    }
-    expect(stepMs.reduce((a, b) => Math.max(a, b))).toBeLessThan(50);
-  });
+it('tells when an external IP becomes an address of the node', () => {
+  const rig = new Rig();
+  expect(rig.refresh('192.168.0.7')).toEqual([]);
+  const place = { ...noPlace, addresses: keysOf([address('192.168.0.7')]) };
+  rig.context = { ...context, place };
+  expect(rig.again()).toEqual(['node']);
+  expect(rig.again()).toEqual([]);
+});
+
+it('says nothing of external IPs where none is served at all', () => {
+  const rig = new Rig();
+  const place = { ...noPlace, addresses: keysOf([address('192.168.0.7')]) };
+  rig.context = { ...context, place, externalIPsEnabled: false };
+  expect(rig.refresh('192.168.0.7')).toEqual([]);
 });

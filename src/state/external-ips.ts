@@ -1,0 +1,73 @@
+/**
+ * spec.externalIPs: whoever may write Services asks for any address in the world, and every node
+ * gives it to him (CVE-2020-8554). The operator can say which addresses and whose Services are
+ * served; and what everybody can ask for of the node itself is told.
+ */
+import { type Address, addressKey, type CIDR, cidrContains, formatAddress } from './address.ts';
+import type { NodePlace } from './node-place.ts';
+import type { Service } from './types.ts';
+
+export interface ExternalIPRules {
+  /** Only addresses within are served; empty = all. */
+  readonly cidrs: readonly CIDR[];
+  /** Only those of Services in these namespaces are served; empty = of all. */
+  readonly namespaces: readonly string[];
+}
+
+/** Something that an operator and the author of a Service should know of an external IP. */
+export interface ExternalIPNotice {
+  /** `namespace/name` of the Service. */
+  readonly service: string;
+  readonly address: Address;
+  /** A rule that it does not keep: it is not served. Or `node`: it is an address of this node. */
+  readonly because: keyof ExternalIPRules | 'node';
+}
+
+/** The external IPs of a Service that the rules let it have. */
+export function allowedExternalIPs(
+  service: Service,
+  rules: ExternalIPRules | undefined,
+): readonly Address[] {
+  if (rules === undefined || service.externalIPs.length === 0) return service.externalIPs;
+  return service.externalIPs.filter((address) => brokenRule(service, address, rules) === undefined);
+}
+
+export function externalIPNotices(
+  service: Service,
+  rules: ExternalIPRules | undefined,
+  place: NodePlace,
+): ExternalIPNotice[] {
+  return service.externalIPs.flatMap((address) => {
+    const rule = rules && brokenRule(service, address, rules);
+    const because = rule ?? (place.addresses.has(addressKey(address)) ? 'node' : undefined);
+    return because === undefined ? [] : [{ service: service.key, address, because }];
+  });
+}
+
+function brokenRule(
+  { namespace }: Service,
+  address: Address,
+  { cidrs, namespaces }: ExternalIPRules,
+): keyof ExternalIPRules | undefined {
+  if (namespaces.length > 0 && !namespaces.includes(namespace)) return 'namespaces';
+  const isWithin = cidrs.length === 0 || cidrs.some((cidr) => cidrContains(cidr, address));
+  return isWithin ? undefined : 'cidrs';
+}
+
+/** `external IP 192.168.0.1 is an address of this node: …`: for logs and events. */
+export function formatExternalIPNotice({ address, because, service }: ExternalIPNotice): string {
+  const what = `external IP ${formatAddress(address.bytes)}`;
+  switch (because) {
+    case 'cidrs':
+      return `${what} is not served: no block of --external-ip-cidrs holds it`;
+    case 'namespaces': {
+      const namespace = service.slice(0, service.indexOf('/'));
+      return `${what} is not served: --external-ip-namespaces does not name ${namespace}`;
+    }
+    case 'node':
+      return (
+        `${what} is an address of this node: the Service's ports there are no longer those of ` +
+        "the node's own programs; --external-ip-cidrs can keep such addresses from Services"
+      );
+  }
+}

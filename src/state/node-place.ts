@@ -1,0 +1,29 @@
+/** What of this node decides about frontends of Services. */
+import { type Address, addressKey } from './address.ts';
+
+export type AddressKeys = ReadonlySet<ReturnType<typeof addressKey>>;
+
+export interface NodePlace {
+  /** Addresses of this machine and of its Node. */
+  readonly addresses: AddressKeys;
+  /** Those of them that node ports are open on. */
+  readonly nodePorts: AddressKeys;
+  /** TCP ports that this process itself serves on them: health, metrics. */
+  readonly listening: ReadonlySet<number>;
+}
+
+/** Where nothing is known of the node. */
+export const noPlace: NodePlace = {
+  addresses: new Set(),
+  nodePorts: new Set(),
+  listening: new Set(),
+};
+
+export function keysOf(addresses: readonly Address[]): AddressKeys {
+  return new Set(addresses.map(addressKey));
+}
+
+/** Keys that only one of the two has. */
+export function difference(a: AddressKeys, b: AddressKeys): AddressKeys {
+  return new Set([...[...a].filter((key) => !b.has(key)), ...[...b].filter((key) => !a.has(key))]);
+}

@@ -1,0 +1,54 @@
+import { describe, expect, it } from 'vitest';
+import { formatFrontend } from '../../../src/state/claims.ts';
+import {
+  type ExternalIPRules,
+  externalIPNotices,
+  formatExternalIPNotice,
+} from '../../../src/state/external-ips.ts';
+import { keysOf, type NodePlace, noPlace } from '../../../src/state/node-place.ts';
+import { address, cidr, resolveOne, service } from './build.ts';
+
+const web = service({ namespace: 'shop', externalIPs: ['203.0.113.1', '192.168.0.1'] });
+const allowed: ExternalIPRules = { cidrs: [cidr('203.0.113.0/24')], namespaces: ['shop'] };
+const place: NodePlace = { ...noPlace, addresses: keysOf([address('192.168.0.1')]) };
+
+function served(rules: ExternalIPRules | undefined): string[] {
+  const { frontends } = resolveOne(web, [], rules && { externalIPRules: rules });
+  return frontends.map((frontend) => formatFrontend('TCP', frontend));
+}
+
+function notices(rules: ExternalIPRules | undefined, at: NodePlace = place): string[] {
+  return externalIPNotices(web, rules, at).map(formatExternalIPNotice);
+}
+
+describe('external IPs', () => {
+  it('are all served without rules, as kube-proxy does', () => {
+    const all = ['TCP 10.96.0.1:80', 'TCP 203.0.113.1:80', 'TCP 192.168.0.1:80'];
+    expect(served(undefined)).toEqual(all);
+    expect(served({ cidrs: [], namespaces: [] })).toEqual(all);
+  });
+
+  it('are served in the blocks that are given, and in no others', () => {
+    expect(served(allowed)).toEqual(['TCP 10.96.0.1:80', 'TCP 203.0.113.1:80']);
+    expect(served({ ...allowed, cidrs: [cidr('::/0')] })).toEqual(['TCP 10.96.0.1:80']);
+    expect(notices(allowed)).toEqual([
+      'external IP 192.168.0.1 is not served: no block of --external-ip-cidrs holds it',
+    ]);
+  });
+
+  it('are served for Services of the namespaces that are given, and for no others', () => {
+    const rules = { ...allowed, namespaces: ['infra', 'kube-system'] };
+    expect(served(rules)).toEqual(['TCP 10.96.0.1:80']);
+    expect(notices(rules)).toEqual([
+      'external IP 203.0.113.1 is not served: --external-ip-namespaces does not name shop',
+      'external IP 192.168.0.1 is not served: --external-ip-namespaces does not name shop',
+    ]);
+  });
+
+  it('are told where they are the node itself, and not where they are not', () => {
+    const [notice, ...others] = notices(undefined);
+    expect(notice).toMatch(/^external IP 192\.168\.0\.1 is an address of this node: /);
+    expect(others).toEqual([]);
+    expect(notices(undefined, noPlace)).toEqual([]);
+  });
+});
