@@ -2,9 +2,10 @@
  * What does a change cost, from the API server to the kernel? The product and the fake API server
  * as in api-start.ts, the raw netlink loop beside them.
  */
+
+import type { FakeApi } from '../test/fake/api-server-process.ts';
 import { buildProduct, withCluster, withProduct } from './lib/api-rig.ts';
 import { type Size, sizeName } from './lib/cluster.ts';
-import type { FakeApi } from './lib/fake-api.ts';
 import type { ProbeReport } from './lib/probe.ts';
 import type { Product } from './lib/product.ts';
 import { rawLoad } from './lib/raw-load.ts';

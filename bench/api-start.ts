@@ -6,9 +6,9 @@
  */
 import { join } from 'node:path';
 import { openKernel } from '../src/kernel/native-kernel.ts';
+import type { FakeApi } from '../test/fake/api-server-process.ts';
 import { buildProduct, type Start, withCluster, withProduct } from './lib/api-rig.ts';
 import { type Size, sizeName } from './lib/cluster.ts';
-import type { FakeApi } from './lib/fake-api.ts';
 import type { Namespace } from './lib/namespace.ts';
 import { rawLoad } from './lib/raw-load.ts';
 import { number, ratio, table } from './lib/stats.ts';

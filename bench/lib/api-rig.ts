@@ -2,8 +2,8 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { FakeApi } from '../../test/fake/api-server-process.ts';
 import type { Size } from './cluster.ts';
-import { FakeApi } from './fake-api.ts';
 import { inNamespace, type Namespace } from './namespace.ts';
 import type { ProbeReport } from './probe.ts';
 import { Product } from './product.ts';

@@ -3,22 +3,21 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { resolve } from 'node:path';
 import { createInterface } from 'node:readline';
-import type { Namespace } from './namespace.ts';
 
-const main = resolve(import.meta.dirname, '..', '..', 'test', 'fake', 'api-server-main.ts');
+const main = resolve(import.meta.dirname, 'api-server-main.ts');
 
 export class FakeApi {
   readonly #child: ChildProcess;
   readonly #lines: AsyncIterator<string>;
   #kubeconfig = '';
 
-  private constructor(namespace: Namespace) {
+  private constructor(namespace: { readonly name: string }) {
     const argv = ['netns', 'exec', namespace.name, process.execPath, main, '--tls'];
     this.#child = spawn('ip', argv, { stdio: ['pipe', 'pipe', 'inherit'] });
     this.#lines = createInterface({ input: this.#child.stdout! })[Symbol.asyncIterator]();
   }
 
-  static async start(namespace: Namespace): Promise<FakeApi> {
+  static async start(namespace: { readonly name: string }): Promise<FakeApi> {
     const api = new FakeApi(namespace);
     const { kubeconfig } = (await api.#line()) as { kubeconfig: string };
     api.#kubeconfig = kubeconfig;
@@ -30,7 +29,7 @@ export class FakeApi {
     return this.#kubeconfig;
   }
 
-  /** A command of test/fake/api-server-main.ts; resolves when it is done. */
+  /** A command of api-server-main.ts; resolves when it is done. One at a time. */
   async ask(command: { readonly do: string; readonly [key: string]: unknown }): Promise<unknown> {
     this.#child.stdin!.write(`${JSON.stringify(command)}\n`);
     const answer = (await this.#line()) as { result?: unknown; error?: string };

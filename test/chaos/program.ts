@@ -1,0 +1,105 @@
+/** One process of the program in the node of a lab, and what its log says. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Lab } from '../lab/lab.ts';
+import { DEFAULT_CLUSTER_CIDR } from '../lab/objects.ts';
+import type { Mode } from './readers.ts';
+
+const root = resolve(import.meta.dirname, '..', '..');
+
+/** Limits of the machine are not a namespace's to set. */
+const conntrack = ['max-per-core', 'tcp-timeout-established', 'tcp-timeout-close-wait'];
+
+/** `built`: as it is shipped, bin/fairlead. `source`: without a build, for tests. */
+export type Form = 'built' | 'source';
+
+export interface Batch {
+  readonly family: string;
+  readonly purpose: string;
+  readonly writes: number;
+}
+
+export class Program {
+  /** What the kernel took, oldest first. */
+  readonly batches: Batch[] = [];
+  /** Lines of level error, and what is no line of the log. */
+  readonly complaints: string[] = [];
+  /** Families whose first rules are complete. */
+  readonly #inForce = new Set<string>();
+  readonly #child: ChildProcess;
+  readonly #exited: Promise<unknown>;
+  #lastBatchMs = performance.now();
+
+  constructor(lab: Lab, mode: Mode, kubeconfig: string, form: Form) {
+    const program =
+      form === 'built'
+        ? [join(root, 'bin', 'fairlead')]
+        : [process.execPath, join(root, 'src', 'main.ts')];
+    const settings = [
+      `--kubeconfig=${kubeconfig}`,
+      `--proxy-mode=${mode}`,
+      `--hostname-override=${lab.node.nodeName}`,
+      `--cluster-cidr=${DEFAULT_CLUSTER_CIDR}`,
+      '--v=2',
+      ...conntrack.map((limit) => `--conntrack-${limit}=0`),
+    ];
+    const argv = ['netns', 'exec', lab.node.namespace, ...program, ...settings];
+    this.#child = spawn('ip', argv, { stdio: ['ignore', 'ignore', 'pipe'] });
+    this.#exited = new Promise((ended) => this.#child.once('close', ended));
+    createInterface({ input: this.#child.stderr! }).on('line', (line) => this.#read(line));
+  }
+
+  get pid(): number {
+    return this.#child.pid!;
+  }
+
+  get alive(): boolean {
+    return this.#child.exitCode === null && this.#child.signalCode === null;
+  }
+
+  /** Both families have taken over what was there, and written what was missing. */
+  get ready(): boolean {
+    return this.#inForce.size === 2;
+  }
+
+  get writes(): number {
+    return this.batches.reduce((sum, { writes }) => sum + writes, 0);
+  }
+
+  /** For so long nothing was written. */
+  get quietMs(): number {
+    return performance.now() - this.#lastBatchMs;
+  }
+
+  /** Resolves when it is ready. */
+  async started(timeoutMs: number): Promise<void> {
+    const endMs = performance.now() + timeoutMs;
+    while (!this.ready) {
+      if (performance.now() > endMs) throw new Error('the program is not ready in time');
+      if (!this.alive) throw new Error(`the program has ended: ${this.complaints.join('\n')}`);
+      await sleep(5);
+    }
+  }
+
+  async kill(): Promise<void> {
+    this.#child.kill('SIGKILL');
+    await this.#exited;
+  }
+
+  #read(line: string): void {
+    const entry = line.startsWith('{') ? (JSON.parse(line) as Record<string, unknown>) : undefined;
+    if (entry === undefined || entry.level === 'error' || entry.level === 'fatal') {
+      this.complaints.push(line);
+      return;
+    }
+    if (entry.msg === 'Kernel took a batch') {
+      this.batches.push(entry as unknown as Batch);
+      this.#lastBatchMs = performance.now();
+    }
+    if (entry.msg === 'Kernel is as wanted' && entry.purpose === 'start') {
+      this.#inForce.add(String(entry.family));
+    }
+  }
+}

@@ -1,0 +1,209 @@
+/** What the kernel does with Services, by what other programs read from it: nft, iptables, ipvsadm. */
+import { FAMILIES, type Family, hostPort } from '../lab/addresses.ts';
+import type { NodeUnderTest } from '../lab/proxy.ts';
+import type { Frontends } from './life.ts';
+
+export type Mode = 'nftables' | 'ipvs' | 'iptables';
+export const modes: readonly Mode[] = ['nftables', 'ipvs', 'iptables'];
+
+export interface Reading {
+  readonly frontends: Frontends;
+  /** Each object on a line of its own: what differs between two readings was written. */
+  readonly lines: readonly string[];
+  /** What no packet can reach: to be deleted a little later. */
+  readonly unused: readonly string[];
+}
+
+/** Reads all that this mode has in the kernel of the node. */
+export async function read(mode: Mode, node: NodeUnderTest): Promise<Reading> {
+  const parts = await Promise.all(FAMILIES.map((family) => readers[mode](node, family)));
+  return {
+    frontends: new Map(parts.flatMap(({ frontends }) => [...frontends])),
+    lines: parts.flatMap(({ lines }) => lines),
+    unused: parts.flatMap(({ unused }) => unused),
+  };
+}
+
+/** How many lines only one of two readings has. */
+export function distance(before: Reading, after: Reading): number {
+  const counts = new Map<string, number>();
+  for (const line of before.lines) counts.set(line, (counts.get(line) ?? 0) + 1);
+  for (const line of after.lines) counts.set(line, (counts.get(line) ?? 0) - 1);
+  return [...counts.values()].reduce((sum, count) => sum + Math.abs(count), 0);
+}
+
+/** The first frontends that are not as wanted, in words; none = all are. */
+export function differences(found: Frontends, wanted: Frontends): string[] {
+  const frontends = new Set([...found.keys(), ...wanted.keys()]);
+  return [...frontends].flatMap((frontend) => {
+    const has = found.get(frontend)?.join(' ');
+    const wants = wanted.get(frontend)?.join(' ');
+    return has === wants ? [] : [`${frontend}: has ${words(has)}, wanted ${words(wants)}`];
+  });
+}
+
+function words(endpoints: string | undefined): string {
+  if (endpoints === undefined) return 'nothing';
+  return endpoints === '' ? 'no endpoints' : endpoints;
+}
+
+type Reader = (node: NodeUnderTest, family: Family) => Promise<Reading>;
+
+const readers: Readonly<Record<Mode, Reader>> = {
+  nftables: readNftables,
+  ipvs: readIpvs,
+  iptables: readIptables,
+};
+
+/** An element of a map as `nft -j` prints it. */
+type Part = string | number | { readonly [kind: string]: unknown };
+
+interface Table {
+  /** Keys and data of each map; of a set keys alone. */
+  readonly elements: ReadonlyMap<string, readonly (readonly [Part[], Part[]])[]>;
+  readonly lines: readonly string[];
+  /** Chains that nothing leads to. */
+  readonly unusedChains: readonly string[];
+}
+
+async function readTable(node: NodeUnderTest, family: Family, name: string): Promise<Table> {
+  const argv = ['nft', '-j', 'list', 'table', nftFamily[family], name];
+  // Before the first load there is none.
+  const text = await node.run(argv).catch(() => '{"nftables":[]}');
+  const objects = (JSON.parse(text) as { nftables: Record<string, JsonObject>[] }).nftables;
+  const elements = new Map<string, [Part[], Part[]][]>();
+  const lines: string[] = [];
+  for (const object of objects) {
+    const [kind, { handle: _, ...fields }] = Object.entries(object)[0]!;
+    if (kind === 'metainfo') continue;
+    const { elem = [], ...definition } = fields;
+    lines.push(`${family} ${kind} ${JSON.stringify(definition)}`);
+    if (kind !== 'map' && kind !== 'set') continue;
+    const list = (elem as unknown[]).map((each): [Part[], Part[]] =>
+      kind === 'map' && Array.isArray(each) ? [parts(each[0]), parts(each[1])] : [parts(each), []],
+    );
+    elements.set(String(fields.name), list);
+    for (const each of list) lines.push(`${family} ${fields.name} ${JSON.stringify(each)}`);
+  }
+  const targets = new Set([...text.matchAll(/"target": "([^"]+)"/g)].map((match) => match[1]));
+  const unusedChains = objects
+    .flatMap(({ chain }) => (chain === undefined || chain.hook !== undefined ? [] : [chain.name]))
+    .filter((chain) => !targets.has(String(chain)))
+    .map((chain) => `chain ${chain}`);
+  return { elements, lines, unusedChains };
+}
+
+type JsonObject = { readonly [key: string]: unknown };
+
+const nftFamily: Readonly<Record<Family, string>> = { IPv4: 'ip', IPv6: 'ip6' };
+
+function parts(value: unknown): Part[] {
+  const { concat, elem } = value as { concat?: Part[]; elem?: { val: unknown } };
+  if (elem !== undefined) return parts(elem.val);
+  return concat ?? [value as Part];
+}
+
+function frontendOf([address, protocol, port]: readonly Part[]): string {
+  return `${protocol} ${hostPort(String(address), Number(port))}`;
+}
+
+async function readNftables(node: NodeUnderTest, family: Family): Promise<Reading> {
+  const { elements, lines, unusedChains } = await readTable(node, family, 'fairlead');
+  const frontends = new Map<string, string[]>();
+  for (const [key] of elements.get('no-endpoint-services') ?? [])
+    frontends.set(frontendOf(key), []);
+  // The treatment `cluster-3-e` draws an index below 3.
+  const lengths = new Map<string, number>();
+  for (const [key, [verdict]] of elements.get('services') ?? []) {
+    const { target } = (verdict as { goto?: { target: string } }).goto ?? { target: '' };
+    lengths.set(frontendOf(key), Number(/-(\d+)-/.exec(target)?.[1]));
+    frontends.set(frontendOf(key), []);
+  }
+  const unused = [...unusedChains];
+  for (const [map, list] of elements) {
+    if (!map.startsWith('endpoints-')) continue;
+    for (const [key, [address, port]] of list) {
+      const frontend = frontendOf(key);
+      const endpoint = hostPort(String(address), Number(port));
+      const used = Number(key[3]) < (lengths.get(frontend) ?? 0);
+      if (used) frontends.get(frontend)!.push(endpoint);
+      else unused.push(`${map}: ${frontend} ${key[3]} ${endpoint}`);
+    }
+  }
+  for (const [frontend, length] of lengths) {
+    const pool = frontends.get(frontend)!.sort();
+    if (pool.length !== length) pool.push(`but ${length} are drawn from`);
+  }
+  return { frontends, lines, unused };
+}
+
+/** Follows the jumps from KUBE-SERVICES to where destinations are rewritten. */
+async function readIptables(node: NodeUnderTest, family: Family): Promise<Reading> {
+  const save = family === 'IPv4' ? 'iptables-nft-save' : 'ip6tables-nft-save';
+  const text = await node.run([save]);
+  const rules = text
+    .split('\n')
+    .map((line) => line.replace(/^\[\d+:\d+\] /, '').replace(/ \[\d+:\d+\]$/, ''))
+    .filter((line) => line.startsWith('-A ') || line.startsWith(':'));
+  const chains = new Map<string, string[]>();
+  for (const rule of rules) {
+    const chain = /^-A (\S+)/.exec(rule)?.[1];
+    if (chain !== undefined) chains.set(chain, [...(chains.get(chain) ?? []), rule]);
+  }
+  const endpoints = (chain: string): string[] =>
+    (chains.get(chain) ?? []).flatMap((rule) => {
+      const to = /--to-destination (\S+)/.exec(rule)?.[1];
+      if (to !== undefined) return [to];
+      const next = /-j (KUBE-(?:SVC|SEP|EXT|SVL|FW)-\S+)/.exec(rule)?.[1];
+      return next === undefined ? [] : endpoints(next);
+    });
+  const frontends = new Map<string, string[]>();
+  for (const rule of chains.get('KUBE-SERVICES') ?? []) {
+    const [, address] = /-d (\S+?)\/\d+/.exec(rule) ?? [];
+    const [, protocol] = /-p (\S+)/.exec(rule) ?? [];
+    const [, port] = /--dport (\d+)/.exec(rule) ?? [];
+    const [, target = ''] = /-j (\S+)/.exec(rule) ?? [];
+    if (address === undefined || port === undefined || target === 'KUBE-MARK-MASQ') continue;
+    frontends.set(`${protocol} ${hostPort(address, Number(port))}`, endpoints(target).sort());
+  }
+  // Frontends without endpoints are refused in table filter, those of load balancers elsewhere.
+  for (const rule of chains.get('KUBE-EXTERNAL-SERVICES') ?? []) {
+    const [, address] = /-d (\S+?)\/\d+/.exec(rule) ?? [];
+    const [, protocol] = /-p (\S+)/.exec(rule) ?? [];
+    const [, port] = /--dport (\d+)/.exec(rule) ?? [];
+    if (address === undefined || port === undefined) continue;
+    frontends.set(`${protocol} ${hostPort(address, Number(port))}`, []);
+  }
+  const jumps = new Set(rules.map((rule) => /-[jg] (\S+)/.exec(rule)?.[1]));
+  const unused = [...chains.keys()].filter((name) => name.startsWith('KUBE-') && !jumps.has(name));
+  return { frontends, lines: rules.map((rule) => `${family} ${rule}`), unused };
+}
+
+async function readIpvs(node: NodeUnderTest, family: Family): Promise<Reading> {
+  const [services, links, table] = await Promise.all([
+    node.run(['ipvsadm', '-Sn']),
+    node.run(['ip', '-j', 'address', 'show', 'dev', 'kube-ipvs0']).catch(() => '[]'),
+    readTable(node, family, 'fairlead-ipvs'),
+  ]);
+  const frontends = new Map<string, string[]>();
+  for (const set of ['rejected', 'dropped', 'dropped-outside']) {
+    for (const [key] of table.elements.get(set) ?? []) frontends.set(frontendOf(key), []);
+  }
+  const ofFamily = services
+    .split('\n')
+    .filter((line) => line !== '' && line.includes('[') === (family === 'IPv6'));
+  for (const line of ofFamily) {
+    const [, command, protocol, frontend, rest = ''] = /^-(\w) -([tu]) (\S+)(.*)$/.exec(line) ?? [];
+    const key = `${protocol === 't' ? 'tcp' : 'udp'} ${frontend}`;
+    if (command === 'A') frontends.set(key, []);
+    const server = /-r (\S+)/.exec(rest)?.[1];
+    // Weight 0: it drains, nobody new gets there.
+    if (server !== undefined && !rest.includes('-w 0')) frontends.get(key)?.push(server);
+  }
+  for (const pool of frontends.values()) pool.sort();
+  const bound = (JSON.parse(links) as { addr_info?: { family: string; local: string }[] }[])
+    .flatMap((link) => link.addr_info ?? [])
+    .filter((info) => info.family === (family === 'IPv4' ? 'inet' : 'inet6'))
+    .map(({ local }) => `${family} address ${local}`);
+  return { frontends, lines: [...table.lines, ...bound, ...ofFamily], unused: table.unusedChains };
+}
