@@ -1,8 +1,7 @@
 /** `npm run kills -- --mode ipvs --count 1000`: see `usage`. */
 import { parseArgs } from 'node:util';
-import { killMany, type Tally } from './kills.ts';
+import { type KilledMode, killedModes, killMany, type Tally } from './kills.ts';
 import { freshSeed } from './random.ts';
-import { type Mode, modes } from './readers.ts';
 
 const usage = `usage: npm run kills -- [options]
   --mode MODE      nftables, ipvs or iptables (nftables)
@@ -23,7 +22,7 @@ const { values } = parseArgs({
     help: { type: 'boolean', default: false },
   },
 });
-if (values.help || !modes.includes(values.mode as Mode)) {
+if (values.help || !killedModes.includes(values.mode as KilledMode)) {
   console.log(usage);
   process.exit(values.help ? 0 : 2);
 }
@@ -31,7 +30,7 @@ const { mode, count, seconds, seed, services, rate } = values;
 console.log(`kills: mode ${mode}, seed ${seed}, ${services} Services, ${rate} changes a second`);
 const startMs = performance.now();
 const tally = await killMany({
-  mode: mode as Mode,
+  mode: mode as KilledMode,
   count: Number(count),
   seed: Number(seed),
   services: Number(services),

@@ -12,8 +12,12 @@ import type { Form, Program } from './program.ts';
 import { Random } from './random.ts';
 import { differences, distance, type Mode, type Reading, read } from './readers.ts';
 
+/** Mode userspace has nothing that outlives its process. */
+export type KilledMode = Exclude<Mode, 'userspace'>;
+export const killedModes: readonly KilledMode[] = ['nftables', 'ipvs', 'iptables'];
+
 export interface KillOptions {
-  readonly mode: Mode;
+  readonly mode: KilledMode;
   /** At least so many kills. */
   readonly count: number;
   readonly seed: number;
@@ -82,19 +86,24 @@ const liveLongestMs = paced(600);
 const liveVeryLongMs = deferMs + paced(1000);
 const patienceMs = paced(60_000);
 /** Nothing was written for so long: in mode ipvs other programs see too little of what waits. */
-const restMs: Readonly<Record<Mode, number>> = {
+const restMs: Readonly<Record<KilledMode, number>> = {
   nftables: paced(400),
   ipvs: 2 * deferMs + paced(400),
   iptables: paced(400),
 };
 
 /**
- * The most writes for a line that changes. A replaced element is two lines, and so are two writes.
- * Of iptables' chains those that change are written anew, with the rules that stay.
+ * The most writes for a line that changes. A replaced element is two lines, and so are two writes;
+ * a chain that comes is also flushed. Of iptables' chains those that change are written anew, with
+ * the rules that stay.
  */
-const writesForEach: Readonly<Record<Mode, number>> = { nftables: 1, ipvs: 1, iptables: 2 };
-/** What no line tells of. */
-const writesBeside = 10;
+const writesForEach: Readonly<Record<KilledMode, number>> = {
+  nftables: 1.25,
+  ipvs: 1.25,
+  iptables: 2,
+};
+/** For the few lines of a small repair. */
+const writesBeside = 20;
 
 class Run {
   readonly tally: Tally = {
@@ -204,12 +213,14 @@ class Run {
   }
 
   #compare(before: Reading, after: Reading): void {
-    const { writes } = this.#program;
+    const { batches, writes } = this.#program;
     const lines = distance(before, after);
     this.tally.linesChanged += lines;
     this.tally.writes += writes;
     if (writes > writesForEach[this.#options.mode] * lines + writesBeside) {
-      throw new Error(`${writes} writes for ${lines} lines that had to change`);
+      throw new Error(
+        `${writes} writes for ${lines} lines that had to change: ${JSON.stringify(batches)}`,
+      );
     }
   }
 

@@ -150,7 +150,7 @@ export class ClusterLife {
     const at = this.#random.below(endpoints.length + 1);
     const another = this.#anEndpoint(endpoints);
     if (at === endpoints.length && at < endpointsMax) endpoints.push(another);
-    else if (this.#random.next() < 0.2) endpoints.splice(Math.min(at, endpointsMax - 1), 1);
+    else if (this.#random.next() < 0.5) endpoints.splice(Math.min(at, endpointsMax - 1), 1);
     else endpoints[Math.min(at, endpointsMax - 1)] = another;
     return [{ kind: 'apply', object: this.#slice(i, family) }];
   }

@@ -1,12 +1,13 @@
-/** What the kernel does with Services, by what other programs read from it: nft, iptables, ipvsadm. */
+/** What the kernel does with Services, as other programs read it: nft, iptables, ipvsadm, ss. */
 import { FAMILIES, type Family, hostPort } from '../lab/addresses.ts';
 import type { NodeUnderTest } from '../lab/proxy.ts';
 import type { Frontends } from './life.ts';
 
-export type Mode = 'nftables' | 'ipvs' | 'iptables';
-export const modes: readonly Mode[] = ['nftables', 'ipvs', 'iptables'];
+export const modes = ['nftables', 'ipvs', 'iptables', 'userspace'] as const;
+export type Mode = (typeof modes)[number];
 
 export interface Reading {
+  /** Of mode userspace without endpoints: only the program itself knows these. */
   readonly frontends: Frontends;
   /** Each object on a line of its own: what differs between two readings was written. */
   readonly lines: readonly string[];
@@ -53,6 +54,7 @@ const readers: Readonly<Record<Mode, Reader>> = {
   nftables: readNftables,
   ipvs: readIpvs,
   iptables: readIptables,
+  userspace: readSockets,
 };
 
 /** An element of a map as `nft -j` prints it. */
@@ -62,7 +64,7 @@ interface Table {
   /** Keys and data of each map; of a set keys alone. */
   readonly elements: ReadonlyMap<string, readonly (readonly [Part[], Part[]])[]>;
   readonly lines: readonly string[];
-  /** Chains that nothing leads to. */
+  /** Chains that nothing leads to, of those that come and go: they have a number in their name. */
   readonly unusedChains: readonly string[];
 }
 
@@ -88,7 +90,7 @@ async function readTable(node: NodeUnderTest, family: Family, name: string): Pro
   const targets = new Set([...text.matchAll(/"target": "([^"]+)"/g)].map((match) => match[1]));
   const unusedChains = objects
     .flatMap(({ chain }) => (chain === undefined || chain.hook !== undefined ? [] : [chain.name]))
-    .filter((chain) => !targets.has(String(chain)))
+    .filter((chain) => /\d/.test(String(chain)) && !targets.has(String(chain)))
     .map((chain) => `chain ${chain}`);
   return { elements, lines, unusedChains };
 }
@@ -206,4 +208,21 @@ async function readIpvs(node: NodeUnderTest, family: Family): Promise<Reading> {
     .filter((info) => info.family === (family === 'IPv4' ? 'inet' : 'inet6'))
     .map(({ local }) => `${family} address ${local}`);
   return { frontends, lines: [...table.lines, ...bound, ...ofFamily], unused: table.unusedChains };
+}
+
+async function readSockets(node: NodeUnderTest, family: Family): Promise<Reading> {
+  const argv = ['ss', '--no-header', '--numeric', '--tcp', '--udp', '--listening'];
+  const text = await node.run([...argv, family === 'IPv4' ? '-4' : '-6']);
+  const sockets = text.split('\n').filter((line) => line !== '');
+  const frontends = new Map<string, string[]>();
+  const lines: string[] = [];
+  for (const socket of sockets) {
+    const [protocol, , , , local = ''] = socket.split(/\s+/);
+    lines.push(`${protocol} ${local}`);
+    // The rest is the node's: health, metrics, the fake API server.
+    const address = local.replace(/^\[|]?:\d+$/g, '');
+    const ofService = /^(10\.96|203\.0\.113)\.|^(fd00:96|2001:db8:1):/.test(address);
+    if (ofService) frontends.set(`${protocol} ${local}`, []);
+  }
+  return { frontends, lines, unused: [] };
 }

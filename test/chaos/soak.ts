@@ -1,0 +1,168 @@
+/** Changes without a pause, for long: does anything grow that should not? See `soak`. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { paced } from '../lab/pace.ts';
+import { Cluster } from './cluster.ts';
+import type { Frontends } from './life.ts';
+import type { Form, Program } from './program.ts';
+import { Random } from './random.ts';
+import { differences, type Mode, read } from './readers.ts';
+
+export interface SoakOptions {
+  readonly mode: Mode;
+  readonly seconds: number;
+  readonly seed: number;
+  readonly services: number;
+  readonly changesPerSecond: number;
+  readonly form: Form;
+  readonly sampleMs: number;
+  /** Is told each sample. */
+  readonly progress?: (sample: Sample) => void;
+}
+
+/** Of the program's process, and of its network namespace in the kernel. */
+export interface Sample {
+  readonly second: number;
+  readonly rssMB: number;
+  readonly threads: number;
+  /** In mode userspace without those that `kernelLines` counts. */
+  readonly descriptors: number;
+  /** Objects, rules, elements, sockets: see `Reading.lines`. */
+  readonly kernelLines: number;
+  /** Frontends and endpoints that the objects ask for: what `kernelLines` may grow with. */
+  readonly wanted: number;
+}
+
+export interface SoakResult {
+  readonly samples: readonly Sample[];
+  readonly changes: number;
+  readonly seconds: number;
+  /** From the last change until the kernel was as wanted. */
+  readonly settledMs: number;
+  /** What has grown, in words; none = all is flat. */
+  readonly grown: readonly string[];
+}
+
+const patienceMs = paced(60_000);
+
+/**
+ * Changes a cluster at a rate for a time, samples, and reads the kernel at the end. Rejects when
+ * the program ends, complains, or the kernel is not what the objects say.
+ */
+export async function soak(options: SoakOptions): Promise<SoakResult> {
+  const cluster = await Cluster.make({ ...options, random: new Random(options.seed) });
+  const program = cluster.start();
+  const over = new AbortController();
+  try {
+    await program.started(patienceMs);
+    const churn = cluster.churn(options.changesPerSecond, over.signal);
+    const startMs = performance.now();
+    const samples = await sampled(cluster, program, options);
+    over.abort();
+    const changes = await churn;
+    const endMs = performance.now();
+    await settled(cluster, options.mode);
+    const settledMs = performance.now() - endMs;
+    const seconds = (endMs - startMs) / 1000;
+    if (program.complaints.length > 0) throw new Error(program.complaints.join('\n'));
+    return { samples, changes, seconds, settledMs, grown: grownOf(samples) };
+  } catch (error) {
+    throw new Error(`seed ${options.seed}: ${(error as Error).message}`);
+  } finally {
+    over.abort();
+    await program.kill();
+    await cluster.close();
+  }
+}
+
+async function sampled(
+  cluster: Cluster,
+  program: Program,
+  { mode, seconds, sampleMs, progress }: SoakOptions,
+): Promise<Sample[]> {
+  const samples: Sample[] = [];
+  const startMs = performance.now();
+  for (;;) {
+    await sleep(sampleMs);
+    const second = Math.round((performance.now() - startMs) / 1000);
+    if (!program.alive) throw new Error(`it has ended: ${program.complaints.join('\n')}`);
+    const { lines } = await read(mode, cluster.lab.node);
+    const wanted = sizeOf(cluster.life.wanted());
+    const own = processSample(program.pid);
+    const descriptors = own.descriptors - (mode === 'userspace' ? lines.length : 0);
+    const sample = { second, ...own, descriptors, kernelLines: lines.length, wanted };
+    samples.push(sample);
+    progress?.(sample);
+    if (second >= seconds) return samples;
+  }
+}
+
+function processSample(pid: number): Pick<Sample, 'rssMB' | 'threads' | 'descriptors'> {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  const field = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(status)?.[1]);
+  return {
+    rssMB: field('VmRSS') / 1024,
+    threads: field('Threads'),
+    descriptors: readdirSync(`/proc/${pid}/fd`).length,
+  };
+}
+
+function sizeOf(wanted: Frontends): number {
+  let size = wanted.size;
+  for (const endpoints of wanted.values()) size += endpoints.length;
+  return size;
+}
+
+async function settled(cluster: Cluster, mode: Mode): Promise<void> {
+  const wanted = cluster.life.wanted();
+  const endMs = performance.now() + patienceMs;
+  for (;;) {
+    const { frontends } = await read(mode, cluster.lab.node);
+    const wrong = differences(frontends, mode === 'userspace' ? listening(wanted) : wanted);
+    if (wrong.length === 0) return;
+    if (performance.now() > endMs) {
+      throw new Error(`${wrong.length} frontends differ:\n${wrong.slice(0, 10).join('\n')}`);
+    }
+    await sleep(100);
+  }
+}
+
+/**
+ * Of mode userspace others see the sockets that listen, and not where connections go. Without
+ * endpoints there is no socket: the kernel itself refuses.
+ */
+function listening(wanted: Frontends): Frontends {
+  const served = [...wanted].filter(([, endpoints]) => endpoints.length > 0);
+  return new Map(served.map(([frontend]) => [frontend, []]));
+}
+
+/** How much the last quarter of a run may be above its second quarter. */
+const limits = {
+  rssMB: { factor: 1.1, beside: 8 },
+  threads: { factor: 1, beside: 0 },
+  descriptors: { factor: 1, beside: 2 },
+  linesForEachWanted: { factor: 1.1, beside: 0.05 },
+} as const;
+
+/** Medians of quarters are compared: the first one fills caches. */
+function grownOf(samples: readonly Sample[]): string[] {
+  const quarter = (n: number): readonly Sample[] =>
+    samples.slice(Math.floor((samples.length * n) / 4), Math.ceil((samples.length * (n + 1)) / 4));
+  const values = (n: number): Record<keyof typeof limits, number> => ({
+    rssMB: median(quarter(n).map(({ rssMB }) => rssMB)),
+    threads: median(quarter(n).map(({ threads }) => threads)),
+    descriptors: median(quarter(n).map(({ descriptors }) => descriptors)),
+    linesForEachWanted: median(quarter(n).map(({ kernelLines, wanted }) => kernelLines / wanted)),
+  });
+  const before = values(1);
+  const after = values(3);
+  return (Object.keys(limits) as (keyof typeof limits)[]).flatMap((name) => {
+    const { factor, beside } = limits[name];
+    if (after[name] <= before[name] * factor + beside) return [];
+    return [`${name}: ${before[name].toFixed(2)} to ${after[name].toFixed(2)}`];
+  });
+}
+
+function median(values: readonly number[]): number {
+  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
+}

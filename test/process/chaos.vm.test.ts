@@ -1,0 +1,4 @@
+import { killCase, soakCase } from './chaos-cases.ts';
+
+killCase('ipvs', 3);
+soakCase('ipvs');
