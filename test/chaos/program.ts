@@ -12,6 +12,8 @@ const root = resolve(import.meta.dirname, '..', '..');
 /** Limits of the machine are not a namespace's to set. */
 const conntrack = ['max-per-core', 'tcp-timeout-established', 'tcp-timeout-close-wait'];
 
+const latestMax = 40;
+
 /** `built`: as it is shipped, bin/fairlead. `source`: without a build, for tests. */
 export type Form = 'built' | 'source';
 
@@ -26,6 +28,8 @@ export class Program {
   readonly batches: Batch[] = [];
   /** Lines of level error, and what is no line of the log. */
   readonly complaints: string[] = [];
+  /** The newest lines of the log, for who wonders what it is at. */
+  readonly #latest: string[] = [];
   /** Families whose first rules are complete. */
   readonly #inForce = new Set<string>();
   readonly #child: ChildProcess;
@@ -77,7 +81,9 @@ export class Program {
   async started(timeoutMs: number): Promise<void> {
     const endMs = performance.now() + timeoutMs;
     while (!this.ready) {
-      if (performance.now() > endMs) throw new Error('the program is not ready in time');
+      if (performance.now() > endMs) {
+        throw new Error(`the program is not ready in time; its log:\n${this.#latest.join('\n')}`);
+      }
       if (!this.alive) throw new Error(`the program has ended: ${this.complaints.join('\n')}`);
       await sleep(5);
     }
@@ -89,6 +95,8 @@ export class Program {
   }
 
   #read(line: string): void {
+    this.#latest.push(line);
+    if (this.#latest.length > latestMax) this.#latest.shift();
     const entry = line.startsWith('{') ? (JSON.parse(line) as Record<string, unknown>) : undefined;
     if (entry === undefined || entry.level === 'error' || entry.level === 'fatal') {
       this.complaints.push(line);

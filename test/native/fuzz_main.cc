@@ -1,5 +1,5 @@
 // Runs a fuzzer without libFuzzer: mutates its corpus, keeps inputs that take a new way through the
-// code. The same seed and number of runs take the same inputs.
+// code. The same seed and number of runs take the same inputs; without a seed each run has its own.
 //
 //   fuzz_x [RUNS [SEED [SECONDS]]]   mutate; SECONDS ends a long run early
 //   fuzz_x --corpus DIRECTORY        write the inputs to start from, for libFuzzer
@@ -28,6 +28,7 @@ std::array<std::uint8_t, 1 << 16> seen{};
 bool found_new = false;
 Bytes current;
 const char* program = "";
+std::uint32_t run_seed = 0;
 
 constexpr std::size_t kInputBytesMax = 16 * 1024;
 constexpr std::size_t kCorpusMax = 2000;
@@ -37,7 +38,8 @@ void WriteCurrent() {
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char*>(current.data()),
              static_cast<std::streamsize>(current.size()));
-  std::fprintf(stderr, "the input is in %s: run `%s --replay` on it\n", path.c_str(), program);
+  std::fprintf(stderr, "the input is in %s: run `%s --replay` on it (seed %u)\n", path.c_str(),
+               program, run_seed);
 }
 
 class Mutator {
@@ -129,8 +131,10 @@ int Fuzz(std::uint64_t runs, std::uint32_t seed, double seconds) {
     if (elapsed.count() > seconds) break;
   }
   const auto ways = std::count_if(seen.begin(), seen.end(), [](auto each) { return each != 0; });
-  std::printf("%s: %llu runs, seed %u, %zu inputs kept, %ld places reached\n", program,
-              static_cast<unsigned long long>(run), seed, corpus.size(), static_cast<long>(ways));
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  std::printf("%s: %llu runs in %.0f s, seed %u, %zu inputs kept, %ld places reached\n", program,
+              static_cast<unsigned long long>(run), took.count(), seed, corpus.size(),
+              static_cast<long>(ways));
   return 0;
 }
 
@@ -170,7 +174,8 @@ int main(int argc, char** argv) {
   const std::string first = argc > 1 ? argv[1] : "50000";
   if (first == "--corpus" && argc == 3) return WriteCorpus(argv[2]);
   if (first == "--replay" && argc == 3) return Replay(argv[2]);
-  const auto seed = argc > 2 ? std::strtoul(argv[2], nullptr, 10) : 1;
+  run_seed = argc > 2 ? static_cast<std::uint32_t>(std::strtoul(argv[2], nullptr, 10))
+                      : std::random_device()();
   const double seconds = argc > 3 ? std::strtod(argv[3], nullptr) : 1e9;
-  return Fuzz(std::strtoull(first.c_str(), nullptr, 10), static_cast<std::uint32_t>(seed), seconds);
+  return Fuzz(std::strtoull(first.c_str(), nullptr, 10), run_seed, seconds);
 }

@@ -24,10 +24,19 @@ export function isRawObject(value: unknown): value is RawObject {
 /** Problems of one object that are told one by one. */
 const problemsMax = 20;
 
-/** JSON without the quotes, cut short, for the reason of a problem. */
+/** JSON without the quotes, cut short, for the reason of a problem. Takes anything. */
 export function show(value: unknown): string {
-  const text = typeof value === 'string' ? `"${value}"` : `${JSON.stringify(value)}`;
+  const text = typeof value === 'string' ? `"${value}"` : toJSON(value);
   return text.length > 60 ? `${text.slice(0, 57)}…` : text;
+}
+
+function toJSON(value: unknown): string {
+  try {
+    return String(JSON.stringify(value));
+  } catch {
+    // YAML can say that a value contains itself, and both can go deeper than the stack.
+    return 'something too deep to show';
+  }
 }
 
 const nothing: readonly never[] = Object.freeze([]);

@@ -123,7 +123,13 @@ function parseKubeconfig(path: string): RawObject {
     const line = text.slice(0, error.pos[0]).split('\n').length;
     throw new Error(`kubeconfig ${path}:${line}: ${error.message}`);
   }
-  const config: unknown = document.toJS();
+  let config: unknown;
+  try {
+    config = document.toJS();
+  } catch (cause) {
+    // Aliases of anchors that are not there, or that expand without end.
+    throw new Error(`kubeconfig ${path}: ${cause instanceof Error ? cause.message : cause}`);
+  }
   if (!isRawObject(config)) throw new Error(`kubeconfig ${path}: holds no kubeconfig`);
   return config;
 }

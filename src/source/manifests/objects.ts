@@ -77,11 +77,15 @@ export async function decodeManifests(
   return { objects, problems };
 }
 
+/** Lists in lists; an anchor of YAML can put a list into itself. */
+const listsDeepMax = 8;
+
 /** Objects of all documents, those of lists too. */
 function* flatten(
   file: string,
   documents: readonly ManifestDocument[],
   problems: SourceProblem[],
+  depth = 0,
 ): Generator<RawManifest> {
   for (const { value, line } of documents) {
     if (!isRawObject(value) || typeof value.kind !== 'string' || !isText(value.apiVersion)) {
@@ -93,6 +97,11 @@ function* flatten(
       yield { raw: value, line };
       continue;
     }
+    if (depth === listsDeepMax) {
+      const reason = `is a list within ${listsDeepMax} lists, and is not read`;
+      problems.push({ subject: `${file}:${line}`, field: undefined, reason });
+      continue;
+    }
     // Items of a typed list (ServiceList) do not repeat their kind.
     const kind = value.kind.slice(0, -'List'.length);
     const items = value.items.map((item: unknown) =>
@@ -102,6 +111,7 @@ function* flatten(
       file,
       items.map((item) => ({ value: item, line })),
       problems,
+      depth + 1,
     );
   }
 }

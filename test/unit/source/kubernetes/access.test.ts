@@ -346,6 +346,14 @@ describe('readAccess', () => {
     );
   });
 
+  it.each([
+    ['an alias of nothing', `${kubeconfig(url, {}, {})}\nmore: *a\n`],
+    ['an alias of nothing in the list of clusters', 'clusters: [*a]\n'],
+    ['lists without end', '['.repeat(20_000)],
+  ])('names a file with %s', (_, text) => {
+    expect(reasonFor(text)).toMatch(/^kubeconfig FILE:/);
+  });
+
   it('brackets the IPv6 address of a server', () => {
     const environment = { KUBERNETES_SERVICE_HOST: 'fd00::1', KUBERNETES_SERVICE_PORT: '443' };
     const { server } = readAccess({ kubeconfigPath: '', masterUrl: '', environment });

@@ -1,0 +1,127 @@
+/** Good inputs of each boundary: what fuzzing starts from. */
+import { stringify } from 'yaml';
+import { replies } from '../../src/kernel/ops.ts';
+import { RecordWriter } from '../../src/kernel/records.ts';
+import { clusterIp, externalIp, lbVip } from '../lab/addresses.ts';
+import {
+  BASELINE,
+  clientIpAffinity,
+  type KubernetesObject,
+  service,
+  slices,
+} from '../lab/objects.ts';
+
+const objects: readonly KubernetesObject[] = [
+  ...BASELINE,
+  service('web', {
+    clusterIp: clusterIp(10),
+    vips: [lbVip(1)],
+    externalIps: [externalIp(1)],
+    ports: [
+      { name: 'http', port: 80, nodePort: 30080 },
+      { name: 'dns', port: 53, protocol: 'UDP' },
+    ],
+    spec: {
+      ...clientIpAffinity(600),
+      loadBalancerSourceRanges: ['192.0.2.0/24', '2001:db8::/32'],
+      externalTrafficPolicy: 'Local',
+      healthCheckNodePort: 32000,
+      trafficDistribution: 'PreferClose',
+    },
+  }),
+  ...slices('web', [
+    'pod-a',
+    { at: 'pod-b', ready: false, zone: 'a', hints: { forZones: ['a', 'b'], forNodes: ['node'] } },
+  ]),
+];
+
+const config = {
+  apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+  kind: 'KubeProxyConfiguration',
+  mode: 'nftables',
+  clusterCIDR: '10.244.0.0/16,fd00:244::/32',
+  nodePortAddresses: ['primary', '192.0.2.0/24'],
+  bindAddress: '0.0.0.0',
+  healthzBindAddress: '0.0.0.0:10256',
+  conntrack: { maxPerCore: 32768, tcpEstablishedTimeout: '24h0m0s' },
+  detectLocalMode: 'ClusterCIDR',
+  featureGates: { AllAlpha: false },
+  ipvs: { scheduler: 'rr', excludeCIDRs: ['10.1.0.0/16'], syncPeriod: '30s' },
+  iptables: { masqueradeBit: 14, syncPeriod: '30s', minSyncPeriod: '1s' },
+  logging: { verbosity: 2, flushFrequency: '5s' },
+};
+
+const kubeconfig = {
+  apiVersion: 'v1',
+  kind: 'Config',
+  'current-context': 'a',
+  contexts: [{ name: 'a', context: { cluster: 'c', user: 'u', namespace: 'x' } }],
+  clusters: [
+    {
+      name: 'c',
+      cluster: {
+        server: 'https://192.0.2.1:6443/',
+        'certificate-authority-data': 'QUJD',
+        'tls-server-name': 'kubernetes',
+        'proxy-url': 'http://192.0.2.2:3128',
+      },
+    },
+  ],
+  users: [
+    { name: 'u', user: { token: 'secret', 'client-certificate-data': 'QUJD', username: 'me' } },
+    { name: 'v', user: { tokenFile: '/nowhere/token', as: 'other' } },
+  ],
+};
+
+const events = objects.map((object, i) => ({
+  type: ['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK'][i % 4],
+  object,
+}));
+const error = { type: 'ERROR', object: { kind: 'Status', code: 410, reason: 'Expired' } };
+
+function list(items: readonly unknown[]): unknown {
+  const metadata = { resourceVersion: '41', continue: 'abc', remainingItemCount: 3 };
+  return { kind: 'ServiceList', apiVersion: 'v1', metadata, items };
+}
+
+function answers(): Buffer {
+  const out = new RecordWriter(replies);
+  out.write('generation', { generation: 41 });
+  out.write('failed', { op: 1, entry: 2, errno: 22, message: 'no' });
+  out.write('dumped', { interrupted: 0, overrun: 0, errno: 0, message: '' });
+  return Buffer.from(out.finish());
+}
+
+const texts: Readonly<Record<string, readonly string[]>> = {
+  'watch lines': [
+    [...events, error].map((event) => JSON.stringify(event)).join('\n'),
+    ...events.map((event) => `${JSON.stringify(event)}\n`),
+  ],
+  'list bodies': [list(objects), list([]), { items: objects, metadata: {} }].map((body) =>
+    JSON.stringify(body),
+  ),
+  'JSON objects': objects.map((object) => JSON.stringify(object)),
+  manifests: [
+    objects.map((object) => stringify(object)).join('---\n'),
+    ...objects.map((object) => stringify(object)),
+    JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects }),
+    '# anchors\nbase: &base { apiVersion: v1, kind: Service }\nother: { <<: *base, x: !!int "3" }\n',
+    '&a\nkind: List\napiVersion: v1\nitems: [*a]\n',
+    'kind: Service\napiVersion: v1\nmetadata: {name: a}\nspec: &s\n  clusterIPs: *s\n  ports: *s\n',
+  ],
+  'configuration files': [
+    stringify(config),
+    JSON.stringify(config),
+    `${stringify(config)}nftables: &n\n  syncPeriod: *n\n`,
+  ],
+  kubeconfigs: [
+    stringify(kubeconfig),
+    JSON.stringify(kubeconfig),
+    `${stringify(kubeconfig)}preferences: &p\n  p: *p\n`,
+  ],
+};
+
+export function corpora(boundary: string): readonly Buffer[] {
+  const found = texts[boundary];
+  return found === undefined ? [answers()] : found.map((text) => Buffer.from(text));
+}

@@ -1,0 +1,211 @@
+/**
+ * What comes from outside as text or JSON, broken in every way: each boundary takes it, or refuses
+ * it by the error that it documents, and nothing else happens.
+ */
+import { isUtf8 } from 'node:buffer';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { loadConfig } from '../../src/config/load.ts';
+import { replies } from '../../src/kernel/ops.ts';
+import { RecordError, readRecords } from '../../src/kernel/records.ts';
+import { decodeContext } from '../../src/source/decode.ts';
+import { Delivery } from '../../src/source/kubernetes/delivery.ts';
+import { StreamError } from '../../src/source/kubernetes/errors.ts';
+import { readAccess } from '../../src/source/kubernetes/kubeconfig.ts';
+import { LineFramer, ListSplitter } from '../../src/source/kubernetes/stream.ts';
+import { parseWatchEvent } from '../../src/source/kubernetes/watch-event.ts';
+import { decodeManifests } from '../../src/source/manifests/objects.ts';
+import { ManifestError, parseManifest } from '../../src/source/manifests/parse.ts';
+import { Pacer } from '../../src/source/pacer.ts';
+import { type Resource, resources } from '../../src/source/source.ts';
+import { ClusterState } from '../../src/state/store.ts';
+import { corpora } from './corpus.ts';
+import { Mutator } from './mutator.ts';
+import { Random } from './random.ts';
+
+const bytesMax = 4096;
+
+/** Where inputs come in. Each takes any bytes; what it throws is a finding. */
+export const boundaries: Readonly<Record<string, (input: Buffer, random: Random) => unknown>> = {
+  'watch lines': watchLines,
+  'list bodies': listBodies,
+  'JSON objects': jsonObjects,
+  manifests,
+  'configuration files': configurationFile,
+  kubeconfigs: kubeconfig,
+  'answers of the addon': answers,
+};
+
+export interface FuzzResult {
+  readonly boundary: string;
+  readonly executions: number;
+  readonly seconds: number;
+}
+
+/** Rejects with the input and the seed at the first finding. */
+export async function fuzzText(
+  boundary: string,
+  seed: number,
+  limits: { readonly executions?: number; readonly seconds?: number },
+): Promise<FuzzResult> {
+  const { executions: most = Number.POSITIVE_INFINITY, seconds = Number.POSITIVE_INFINITY } =
+    limits;
+  const random = new Random(seed);
+  const mutator = new Mutator(corpora(boundary), random);
+  const startMs = performance.now();
+  const elapsed = (): number => (performance.now() - startMs) / 1000;
+  let executions = 0;
+  for (; executions < most && elapsed() < seconds; executions += 1) {
+    const input = mutator.next();
+    try {
+      await boundaries[boundary]!(input, random);
+    } catch (error) {
+      const what = error instanceof Error ? (error.stack ?? error.message) : String(error);
+      const found = `${boundary}, seed ${seed}, execution ${executions}: ${what}`;
+      throw new Error(`${found}\nthe input, in base64:\n${input.toString('base64')}`);
+    }
+  }
+  return { boundary, executions, seconds: elapsed() };
+}
+
+function assert(condition: boolean, words: string): void {
+  if (!condition) throw new Error(words);
+}
+
+/** The same bytes in other pieces are the same lines, and each is an event or is refused. */
+function watchLines(input: Buffer, random: Random): void {
+  const whole = [...new LineFramer(bytesMax).push(input)];
+  const framer = new LineFramer(bytesMax);
+  const cut = pieces(input, random).flatMap((piece) => [...framer.push(piece)]);
+  assert(sameFrames(whole, cut), 'lines depend on how they were cut');
+  for (const line of whole) {
+    if (line === 'oversized') continue;
+    tolerate(StreamError, () => {
+      const { object } = parseWatchEvent(line);
+      for (const resource of resources) deliver(resource, object);
+    });
+  }
+}
+
+function listBodies(input: Buffer, random: Random): void {
+  const whole = split(input, [input]);
+  const cut = split(input, pieces(input, random));
+  assert(whole.refused === cut.refused, `refused whole: ${whole.refused}, cut: ${cut.refused}`);
+  if (!whole.refused) assert(sameFrames(whole.items, cut.items), 'items depend on cuts');
+  // What JSON itself reads as a list is not refused, and has these items.
+  const list = tryParse(input);
+  if (!Array.isArray((list as { items?: unknown } | undefined)?.items) || whole.refused) return;
+  for (const item of whole.items) {
+    if (item === 'oversized') continue;
+    const raw = tryParse(item);
+    if (raw !== undefined) for (const resource of resources) deliver(resource, raw);
+  }
+}
+
+function split(input: Buffer, parts: readonly Buffer[]) {
+  const splitter = new ListSplitter(bytesMax);
+  const items: (Buffer | 'oversized')[] = [];
+  const refused = tolerate(StreamError, () => {
+    for (const part of parts) items.push(...splitter.push(part));
+    splitter.envelope();
+  });
+  assert(items.length <= input.length, 'more items than bytes');
+  return { items, refused };
+}
+
+function jsonObjects(input: Buffer): void {
+  const raw = tryParse(input);
+  if (raw !== undefined) for (const resource of resources) deliver(resource, raw);
+}
+
+/** Decoded, and kept as the state keeps it. */
+function deliver(resource: Resource, raw: unknown): void {
+  const state = new ClusterState(0);
+  const delivery = new Delivery(resource, decodeContext('node'), {
+    change: (change) => state.apply(change),
+    problem: ({ subject, reason }) => assert(subject !== '' && reason !== '', 'says nothing'),
+    synced: () => {},
+  });
+  const key = delivery.put(raw);
+  assert(delivery.put(raw) === key, 'the same object has another key');
+  if (key !== undefined) delivery.remove(key);
+  delivery.retain(new Set());
+  assert(delivery.size === 0, 'something stays');
+}
+
+async function manifests(input: Buffer, random: Random): Promise<void> {
+  const file = random.pick(['a.yaml', 'a.json']);
+  const pacer = new Pacer();
+  try {
+    const documents = await parseManifest(file, input, pacer);
+    const content = { file, documents, previous: new Map() };
+    await decodeManifests(content, decodeContext('node'), pacer);
+  } catch (error) {
+    if (!(error instanceof ManifestError)) throw error;
+    assert(error.line >= 1, `line ${error.line}`);
+  }
+}
+
+function configurationFile(input: Buffer): void {
+  const result = loadConfig(['--config', 'config.yaml'], { readFile: () => input });
+  assert(result.kind === 'run' || result.kind === 'error', result.kind);
+  if (result.kind === 'error') assert(result.text !== '', 'refused without a word');
+}
+
+function kubeconfig(input: Buffer): void {
+  const directory = mkdtempSync(join(tmpdir(), 'fairlead-fuzz-'));
+  const kubeconfigPath = join(directory, 'kubeconfig');
+  try {
+    writeFileSync(kubeconfigPath, input);
+    readAccess({ kubeconfigPath, masterUrl: '', environment: {} });
+  } catch (error) {
+    // An Error of one line that names the file.
+    const { name, message } = error as Error;
+    assert(name === 'Error' && message.includes(kubeconfigPath), `${name}: ${message}`);
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+}
+
+function answers(input: Buffer): void {
+  tolerate(RecordError, () => {
+    for (const record of readRecords(replies, input)) assert(record.kind !== undefined, 'no kind');
+  });
+}
+
+/** Whether it threw an error of this class; others go on. */
+function tolerate(kind: new (...args: never[]) => Error, act: () => void): boolean {
+  try {
+    act();
+    return false;
+  } catch (error) {
+    if (error instanceof kind) return true;
+    throw error;
+  }
+}
+
+function tryParse(bytes: Buffer): unknown {
+  try {
+    return isUtf8(bytes) ? JSON.parse(bytes.toString('utf8')) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function pieces(input: Buffer, random: Random): Buffer[] {
+  const parts: Buffer[] = [];
+  for (let at = 0; at < input.length; ) {
+    const end = at + 1 + random.below(random.pick([1, 4, 64, 1024]));
+    parts.push(input.subarray(at, end));
+    at = end;
+  }
+  return parts;
+}
+
+function sameFrames(
+  a: readonly (Buffer | 'oversized')[],
+  b: readonly (Buffer | 'oversized')[],
+): boolean {
+  return a.length === b.length && a.every((one, i) => String(one) === String(b[i]));
+}
