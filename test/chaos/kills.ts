@@ -84,7 +84,7 @@ const startLongestMs = paced(500);
 const liveLongestMs = paced(600);
 /** Long enough for the deletion of what is not used any more. */
 const liveVeryLongMs = deferMs + paced(1000);
-const patienceMs = paced(60_000);
+const patienceMs = paced(180_000);
 /** Nothing was written for so long: in mode ipvs other programs see too little of what waits. */
 const restMs: Readonly<Record<KilledMode, number>> = {
   nftables: paced(400),

@@ -43,7 +43,7 @@ export interface SoakResult {
   readonly grown: readonly string[];
 }
 
-const patienceMs = paced(60_000);
+const patienceMs = paced(180_000);
 
 /**
  * Changes a cluster at a rate for a time, samples, and reads the kernel at the end. Rejects when
