@@ -6,7 +6,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { buildProduct, withCluster, withProduct } from './lib/api-rig.ts';
 import type { Size } from './lib/cluster.ts';
-import type { FakeApi } from './lib/fake-api.ts';
+import type { FakeApi } from '../test/fake/api-server-process.ts';
 import type { Product } from './lib/product.ts';
 import { number, ratio, table } from './lib/stats.ts';
 

@@ -126,6 +126,7 @@ function deliver(resource: Resource, raw: unknown): void {
     change: (change) => state.apply(change),
     problem: ({ subject, reason }) => assert(subject !== '' && reason !== '', 'says nothing'),
     synced: () => {},
+    listed: () => {},
   });
   const key = delivery.put(raw);
   assert(delivery.put(raw) === key, 'the same object has another key');
