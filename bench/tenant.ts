@@ -4,9 +4,9 @@
  * `edit`. The product and the fake API server as in api-start.ts.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { FakeApi } from '../test/fake/api-server-process.ts';
 import { buildProduct, withCluster, withProduct } from './lib/api-rig.ts';
 import type { Size } from './lib/cluster.ts';
-import type { FakeApi } from '../test/fake/api-server-process.ts';
 import type { Product } from './lib/product.ts';
 import { number, ratio, table } from './lib/stats.ts';
 

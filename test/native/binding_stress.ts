@@ -3,6 +3,7 @@
  * dropped, in worker threads that are terminated. Run by scripts/test-native with the addon built
  * with a sanitizer, in a network namespace of its own: `binding_stress.ts ADDON ROUNDS [SEED]`.
  */
+import { resolve } from 'node:path';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { loadAddon, type Socket } from '../../src/kernel/addon.ts';
 import { kernelOps, kernelRequests } from '../../src/kernel/ops.ts';
@@ -81,7 +82,7 @@ if (!isMainThread) {
   parentPort!.postMessage('started');
   await stress(addonPath, rounds, seed);
 } else {
-  const addonPath = process.argv[2]!;
+  const addonPath = resolve(process.argv[2]!);
   const rounds = Number(process.argv[3]);
   const seed = Number(process.argv[4] ?? freshSeed());
   const random = new Random(seed);
