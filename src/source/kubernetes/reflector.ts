@@ -178,7 +178,6 @@ export class Reflector {
     this.#detour = undefined;
     this.#refusals = 0;
     if (list.way === 'streaming') this.#goesWell();
-    this.#absentBackoff.reset();
     this.#standing.markSynced();
   }
 
@@ -223,6 +222,7 @@ export class Reflector {
     try {
       const stream = await ApiStream.open(client, path, { ...selectors, ...query }, options);
       if (isPatient) this.#startMaxMs = timing.idleTimeoutMs;
+      this.#absentBackoff.reset();
       return stream;
     } catch (error) {
       if (isPatient && isSilence(error)) {
