@@ -75,9 +75,10 @@ test('a second process waits for the first, names it, and goes on when that is k
 
 test('a process that is to ignore another one runs beside it', async () => {
   const place = await Place.make();
-  const first = place.start();
+  // Else it would wait for the tables.
+  const first = place.start('--own-tables=false');
   await first.told(inForce, 2);
-  const second = place.start('--ignore-other-instance');
+  const second = place.start('--own-tables=false', '--ignore-other-instance');
   await second.told('Another Fairlead runs in this network namespace, which is to be ignored');
   await second.told(inForce, 2);
   const other = await Place.make();

@@ -157,8 +157,10 @@ export class Place {
     renameSync(`${this.config}.new`, this.config);
   }
 
-  ruleset(): Promise<string> {
-    return this.namespace.run('nft', ['list', 'ruleset']);
+  /** Without the words about who owns a table: that goes with the process, and the rules stay. */
+  async ruleset(): Promise<string> {
+    const text = await this.namespace.run('nft', ['list', 'ruleset']);
+    return text.replaceAll(/ # progname .*/g, '').replaceAll(/^\tflags .*\n/gm, '');
   }
 }
 
