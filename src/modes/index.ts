@@ -1,5 +1,4 @@
 /** Which modes there are, and which one runs. A new mode is a folder here and a line below. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { isKernelError, isPassing } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { MissingFeature } from '../kernel/nft/probe.ts';
@@ -78,24 +77,26 @@ export async function selectMode(
   throw new ModeError(`no proxy mode can run: ${reasons} (--proxy-mode; there are: ${known})`);
 }
 
-/** How long a kernel that cannot answer now is left alone before it is asked again. */
-const retriesMs: readonly number[] = [50, 200, 800];
+/** How often a kernel is asked that cannot answer now. */
+const asksMax = 3;
 
-/** Throws what `probe` throws; a kernel that is short of memory is asked again some times. */
+/**
+ * Throws what `probe` throws. A kernel that cannot say, being short of memory, is asked again; then
+ * it is taken for one that can: what it refuses is tried again until it does.
+ */
 async function ask(
   mode: ProxyMode,
   kernel: Kernel,
   ipvs: IPVSSettings,
 ): Promise<readonly MissingFeature[]> {
-  for (const retryMs of retriesMs) {
+  for (let asks = 1; asks <= asksMax; asks += 1) {
     try {
       return await mode.probe(kernel, ipvs);
     } catch (error) {
       if (!(isKernelError(error) && isPassing(error.code))) throw error;
-      await sleep(retryMs);
     }
   }
-  return mode.probe(kernel, ipvs);
+  return [];
 }
 
 /** Undefined = nothing. */

@@ -13,6 +13,7 @@ import { ipvsMode } from '../../../src/modes/ipvs/mode.ts';
 import type { ModeConfig, ProxyMode } from '../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import { ProxyHealth } from '../../../src/serve/health.ts';
+import type { SyncSettings } from '../../../src/sync/settings.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { config } from '../modes/nftables/forwardings.ts';
 import { node } from '../state/build.ts';
@@ -65,9 +66,14 @@ class RefusingKernel extends FakeKernel {
   }
 }
 
+/** As the engine has them: nothing tells of changes of IPVS, so that it is read again and again. */
+function settingsOf(mode: ProxyMode): Partial<SyncSettings> {
+  const fullMs = mode === ipvsMode ? 30_000 : 3_600_000;
+  return { batchBytesMax: 2000, audit: { checkMs: 5000, fullMs, restFactor: 20 } };
+}
+
 function worldOf(mode: ProxyMode, kernel: RefusingKernel): World<RefusingKernel> {
-  const batchBytesMax = 2000;
-  return new World({ batchBytesMax }, kernel, (environment) =>
+  return new World(settingsOf(mode), kernel, (environment) =>
     mode.planner(config satisfies ModeConfig, environment),
   );
 }
