@@ -47,6 +47,8 @@ describe('a changed configuration', () => {
     ['another cluster CIDR', ['--cluster-cidr=10.0.0.0/8'], ['--cluster-cidr=10.244.0.0/16']],
     ['another way to tell pods', [], ['--detect-local-mode=NodeCIDR']],
     ['node ports at another address', [], ['--nodeport-addresses=10.0.0.0/8']],
+    ['fewer external IPs', [], ['--external-ip-cidrs=203.0.113.0/24']],
+    ['external IPs of other namespaces', [], ['--external-ip-namespaces=ns']],
     ['other periods', [], ['--iptables-sync-period=7s', '--iptables-min-sync-period=3s']],
   ])('leaves the same in the kernel as a start with it: %s', async (_, before, after) => {
     const [old, next] = [await configOf(manifests, ...before), await configOf(manifests, ...after)];
@@ -64,6 +66,17 @@ describe('a changed configuration', () => {
     await quiet();
     await changed.clock.pass(5000);
     expect(changed.kernel.ruleset()).not.toContain('10.96.0.1 .');
+  });
+
+  it('takes external IPs away that are no longer allowed, and tells of them', async () => {
+    const app = await running(await configOf(manifests));
+    expect(app.kernel.ruleset()).toContain('192.0.2.9 .');
+    await app.app.reconfigure(await configOf(manifests, '--external-ip-cidrs=203.0.113.0/24'));
+    await quiet();
+    await app.clock.pass(5000);
+    expect(app.kernel.ruleset()).not.toContain('192.0.2.9 .');
+    expect(app.kernel.ruleset()).toContain('192.0.2.10 .');
+    expect(app.logged).toContain('External IP is not allowed');
   });
 
   it('of something else does not touch the kernel', async () => {
