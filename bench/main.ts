@@ -10,6 +10,7 @@ import { ipvs } from './ipvs.ts';
 import { ipvsLoad } from './ipvs-load.ts';
 import { load } from './load.ts';
 import { loading } from './loading.ts';
+import { repair } from './repair.ts';
 import { sourceRanges } from './source-ranges.ts';
 import { tenant } from './tenant.ts';
 
@@ -21,6 +22,7 @@ const questions: Readonly<Record<string, () => Promise<string>>> = {
   iptables,
   ipvs,
   'ipvs-load': ipvsLoad,
+  repair,
   'source-ranges': sourceRanges,
   'api-start': apiStart,
   'api-change': apiChange,

@@ -98,6 +98,18 @@ export class Rig {
     while (!this.#loop.settled) await sleep(1);
   }
 
+  /** Resolves when an audit has found what others did, and put it right. */
+  repaired(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      let found = false;
+      this.#listener = (event) => {
+        if (event.kind === 'failed') reject(new Error(JSON.stringify(event)));
+        if (event.kind === 'drift') found = true;
+        if (event.kind === 'audited' && found) resolve();
+      };
+    });
+  }
+
   async close(): Promise<void> {
     this.#abort.abort();
     await this.#running;

@@ -1,0 +1,144 @@
+/**
+ * How long is what others broke out of force? From the moment at which their transaction is in
+ * force to ours that repairs it, woken by the kernel's notification. Beside the tool that reads
+ * the same table from a file: `nft -f`, `iptables-nft-restore`.
+ */
+import { rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Kernel } from '../src/kernel/kernel.ts';
+import { openKernel } from '../src/kernel/native-kernel.ts';
+import { NFPROTO } from '../src/kernel/nft/constants.ts';
+import { type NftOp, nftOps } from '../src/kernel/ops.ts';
+import { RecordWriter } from '../src/kernel/records.ts';
+import { iptablesMode } from '../src/modes/iptables/mode.ts';
+import type { ProxyMode } from '../src/modes/mode.ts';
+import { tableName } from '../src/modes/nftables/layout.ts';
+import { nftablesMode } from '../src/modes/nftables/mode.ts';
+import { objects, type Size, sizeName } from './lib/cluster.ts';
+import { inNamespace, type Namespace } from './lib/namespace.ts';
+import { type Rig, withRig } from './lib/rig.ts';
+import { number, ratio, summarise, table } from './lib/stats.ts';
+
+const size: Size = { services: 1000, endpoints: 10 };
+const runs = 3;
+const family = NFPROTO.IPv4;
+
+/** What somebody does to a table. */
+interface Damage {
+  readonly name: string;
+  ops(kernel: Kernel): Promise<readonly NftOp[]>;
+}
+
+interface Case {
+  readonly mode: ProxyMode;
+  readonly size: Size;
+  readonly damages: readonly Damage[];
+  /** What the tool prints of the table, and how it reads that. */
+  readonly save: (namespace: Namespace) => string;
+  readonly restore: readonly [program: string, ...args: string[]];
+}
+
+const wholeTable: Damage = {
+  name: 'table deleted',
+  ops: async () => [{ kind: 'tableDelete', family, table: tableName }],
+};
+const oneChain: Damage = {
+  name: 'chain flushed',
+  ops: async () => [{ kind: 'chainFlush', family, table: tableName, chain: 'services' }],
+};
+const oneSet: Damage = {
+  name: 'map flushed',
+  ops: async () => [{ kind: 'setFlush', family, table: tableName, set: 'services' }],
+};
+const allNat: Damage = {
+  name: 'nat flushed',
+  ops: async (kernel) => {
+    const { records } = await kernel.dump({ kind: 'chainsDump', family, table: 'nat' });
+    return records.flatMap((one): NftOp[] => {
+      if (one.kind !== 'chain') return [];
+      return [{ kind: 'chainFlush', family, table: 'nat', chain: one.chain }];
+    });
+  },
+};
+
+const ofNFTables = {
+  mode: nftablesMode,
+  damages: [wholeTable, oneChain, oneSet],
+  save: (namespace: Namespace) => namespace.run('nft', ['list', 'table', 'ip', tableName]),
+  restore: ['nft', '-f'],
+} as const;
+const cases: readonly Case[] = [
+  { ...ofNFTables, size },
+  {
+    mode: iptablesMode,
+    size,
+    damages: [allNat],
+    save: (namespace) => namespace.run('iptables-nft-save', ['-t', 'nat']),
+    restore: ['iptables-nft-restore', '--noflush'],
+  },
+];
+
+export async function repair(): Promise<string> {
+  const rows: string[][] = [];
+  for (const one of cases) rows.push(...(await measure(one)));
+  const head = ['mode, cluster', 'damage', 'repaired p50', 'worst', 'its tool reads it', 'ratio'];
+  const title = `From a transaction of others to ours that repairs it, ${runs} times; ms`;
+  return [title, table(head, rows)].join('\n\n');
+}
+
+function measure({ mode, size, damages, save, restore }: Case): Promise<string[][]> {
+  return inNamespace('repair', (namespace) =>
+    withRig(
+      namespace,
+      async (rig) => {
+        await rig.load(objects(size));
+        const others = openKernel({ netns: namespace.path });
+        const before = save(namespace);
+        const rows: { damage: Damage; taken: number[] }[] = [];
+        for (const damage of damages) {
+          const taken: number[] = [];
+          for (let i = 0; i < runs; i += 1) taken.push(await repaired(rig, others, damage));
+          rows.push({ damage, taken });
+        }
+        if (save(namespace).length !== before.length) throw new Error('not all was repaired');
+        others.close();
+        const toolMs = await readingMs(before, restore);
+        return rows.map(({ damage, taken }) => {
+          const { p50, max } = summarise(taken);
+          const what = [`${mode.name}, ${sizeName(size)}`, damage.name];
+          return [...what, ...[p50, max, toolMs].map(number), ratio(p50, toolMs)];
+        });
+      },
+      mode,
+    ),
+  );
+}
+
+async function repaired(rig: Rig, others: Kernel, damage: Damage): Promise<number> {
+  const writer = new RecordWriter(nftOps);
+  for (const { kind, ...fields } of await damage.ops(others)) writer.write(kind, fields as never);
+  const repair = rig.repaired();
+  const result = await others.apply(writer.finish());
+  const startedMs = performance.now();
+  if (result.kind === 'failed') throw new Error(JSON.stringify(result.failures));
+  await repair;
+  const tookMs = performance.now() - startedMs;
+  // An audit rests twenty times as long as it took.
+  await sleep(21 * tookMs);
+  return tookMs;
+}
+
+/** From the start of the program to its end, in a namespace that has nothing else. */
+function readingMs(text: string, [program, ...args]: Case['restore']): Promise<number> {
+  // The look-up of an endpoint nft lists, but does not read: its index is typed as a mark.
+  const readable = text.replace(/^.* numgen .*\n/gm, '');
+  const file = join(tmpdir(), `fairlead-bench-repair-${process.pid}`);
+  writeFileSync(file, readable);
+  return inNamespace('repair-tool', (namespace) => {
+    const startedMs = performance.now();
+    namespace.run(program, [...args, file]);
+    return performance.now() - startedMs;
+  }).finally(() => rmSync(file));
+}
