@@ -1,10 +1,12 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { Frontends } from '../../../src/conntrack/frontends.ts';
 import { endpointKey } from '../../../src/state/endpoint-list.ts';
 import { frontendKey } from '../../../src/state/frontend-key.ts';
 import { address } from '../state/build.ts';
-import { fastestMs } from '../state/fastest.ts';
+import { takesAtMost } from '../state/takes-at-most.ts';
 import { dns } from './build.ts';
+
+vi.setConfig({ testTimeout: 60_000 });
 
 function endpoint(ip: string) {
   return endpointKey('IPv4', Uint8Array.of(...address(ip).bytes, 5353 >> 8, 5353 & 0xff), 0);
@@ -25,8 +27,7 @@ describe('frontends that are suspect', () => {
       frontends.changed(before, after);
       frontends.changed(after, undefined);
     };
-    // A fraction of what it takes when each is compared with each.
-    expect(fastestMs(change)).toBeLessThan(1000);
+    expect(takesAtMost(1500, change)).toBe(true);
   });
 
   it('gather what they lost in several changes', () => {

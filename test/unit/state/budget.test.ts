@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { decodeService } from '../../../src/source/decode.ts';
 import { Interner } from '../../../src/source/interner.ts';
 import {
@@ -10,7 +10,9 @@ import {
 import { type Resolved, resolve, resolveInSteps } from '../../../src/state/resolve.ts';
 import type { EndpointSlice, Service, ServicePort } from '../../../src/state/types.ts';
 import { context, http, ready, readyLocal, service, slice, slicePort } from './build.ts';
-import { fastestMs } from './fastest.ts';
+import { takesAtMost } from './takes-at-most.ts';
+
+vi.setConfig({ testTimeout: 60_000 });
 
 function portsOf(count: number, fields: Partial<ServicePort> = {}): ServicePort[] {
   return Array.from({ length: count }, (_, i) => {
@@ -42,18 +44,17 @@ function frontends({ forwardings }: Resolved): string[] {
   );
 }
 
-/** Bounds are several times what it takes, and a fraction of what it takes when it is quadratic. */
 describe('the cost of one Service', () => {
   it('grows with its ports', () => {
     const of = service({ ports: portsOf(20_000) });
     const ports = portsOf(20_000).map(({ name, port }) => slicePort(name, port));
     const slices = [slice({ '10.0.0.1': ready, '10.0.0.2': ready }, { ports })];
-    expect(fastestMs(() => resolve(of, slices, context))).toBeLessThan(1000);
+    expect(takesAtMost(2500, () => resolve(of, slices, context))).toBe(true);
   });
 
   it('grows with its external IPs', () => {
     const of = service({ ports: portsOf(2), externalIPs: ips(10_000) });
-    expect(fastestMs(() => resolve(of, [], context))).toBeLessThan(500);
+    expect(takesAtMost(2500, () => resolve(of, [], context))).toBe(true);
   });
 
   it('grows with its slices', () => {
@@ -62,14 +63,14 @@ describe('the cost of one Service', () => {
     const slices = Array.from({ length: 300 }, (_, i) => {
       return slice({ [`10.${i >> 8}.${i & 0xff}.1`]: ready }, { key: `ns/web-${i}`, ports });
     });
-    expect(fastestMs(() => resolve(of, slices, context))).toBeLessThan(2000);
+    expect(takesAtMost(4000, () => resolve(of, slices, context))).toBe(true);
   });
 
   it('grows with its ports when it is decoded', () => {
     const metadata = { name: 'web', namespace: 'ns' };
     const ports = portsOf(20_000).map(({ name, port }) => ({ name, port }));
     const raw = { metadata, spec: { clusterIP: '10.96.0.1', ports } };
-    expect(fastestMs(() => decodeService(raw, new Interner()))).toBeLessThan(500);
+    expect(takesAtMost(2500, () => decodeService(raw, new Interner()))).toBe(true);
   });
 
   it('is paid in many small steps', () => {
@@ -133,9 +134,8 @@ describe('the most frontends of a Service', () => {
 
   it('bounds time and memory of 2,000 ports at 1,500 external IPs', () => {
     const of = service({ ports: portsOf(2000), externalIPs: ips(1500) });
-    const startMs = performance.now();
     const found = within({ frontends: 20_000 }, of);
-    expect(performance.now() - startMs).toBeLessThan(1000);
+    expect(takesAtMost(1000, () => within({ frontends: 20_000 }, of))).toBe(true);
     expect(frontends(found)).toHaveLength(20_000);
     const [excess] = found.excess as [Excess];
     expect(excess).toMatchObject({ what: 'frontends', asked: 3_002_000, limit: 20_000 });
