@@ -155,13 +155,14 @@ export function sameFrontend(a: ServedFrontend, b: ServedFrontend): boolean {
     a.right.every((list, i) => list.equals(b.right[i]!)) &&
     a.affinityTimeoutSeconds === b.affinityTimeoutSeconds &&
     a.udpIdleTimeoutMs === b.udpIdleTimeoutMs &&
+    a.selfClient === b.selfClient &&
     sameClients(a.clients, b.clients) &&
     sameVicinity(a.vicinity, b.vicinity)
   );
 }
 
 function sameClients(a: ServedFrontend['clients'], b: ServedFrontend['clients']): boolean {
-  if (a === undefined || b === undefined) return a === b;
+  if (a === undefined || b === undefined || a === b) return a === b;
   return (
     a.length === b.length &&
     a.every((range, i) => {

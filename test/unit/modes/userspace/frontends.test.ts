@@ -102,6 +102,11 @@ describe('frontends that sockets serve', () => {
     }
     const vip = { ...local, loadBalancerIPs: ['203.0.113.1'] };
     const [, outside] = servedFrontends(forwarding(vip), setting);
+    const guarded = forwarding({ ...vip, loadBalancerSourceRanges: ['192.0.2.0/24'] });
+    const [nodeIn, nodeOut] = [true, false].map((nodeInSourceRanges) => {
+      return servedFrontends({ ...guarded, nodeInSourceRanges }, setting)[1]!;
+    });
+    expect(sameFrontend(nodeIn!, nodeOut!)).toBe(false);
     const moved = { ...setting, environment: { ...environment, hostAddresses: [] } };
     expect(sameFrontend(outside!, servedFrontends(forwarding(vip), moved)[1]!)).toBe(false);
   });
