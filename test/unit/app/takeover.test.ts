@@ -47,10 +47,10 @@ it('waits while what was programmed is not what the kernel holds', async () => {
   const app = await running(kernel);
   app.source.say(...web);
   app.source.listed(...resources);
-  await app.clock.pass(600_000);
+  await app.clock.pass(100_000);
   expect(kernel.table(NFPROTO.IPv4, table)).toBeDefined();
   kernel.heal();
-  await app.clock.pass(600_000);
+  await app.clock.pass(100_000);
   expect(kernel.table(NFPROTO.IPv4, 'fairlead')).toBeDefined();
   expect(kernel.table(NFPROTO.IPv4, table)).toBeUndefined();
 });
