@@ -38,7 +38,7 @@ const tally = await killMany({
   form: 'built',
   signal: AbortSignal.timeout(Number(seconds) * 1000),
   progress: (so) => {
-    if (so.rounds % 20 === 0) console.log(summary(so));
+    if (so.rounds % 5 === 0) console.log(summary(so));
   },
 });
 console.log(summary(tally));

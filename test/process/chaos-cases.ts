@@ -4,25 +4,38 @@ import { type KilledMode, killMany } from '../chaos/kills.ts';
 import { freshSeed } from '../chaos/random.ts';
 import type { Mode } from '../chaos/readers.ts';
 import { soak } from '../chaos/soak.ts';
+import { paced } from '../lab/pace.ts';
 
 const form = 'source';
+/** The program starts several times in each: the machine may be busy or emulated. */
+const longestMs = paced(180_000);
 
 /** One round at least: a kill under churn, perhaps some in starts, and one at rest. */
-export function killCase(mode: KilledMode, count: number): void {
-  test(`mode ${mode}, killed at random moments under churn, converges and loses no connection`, async () => {
-    const load = { services: 40, changesPerSecond: 100 };
-    const tally = await killMany({ mode, count, seed: freshSeed(), ...load, form });
-    expect(tally.kills).toBeGreaterThanOrEqual(count);
-    expect(tally.connectionsAlive).toBe(4 * tally.rounds);
-  });
+export function killCase(mode: KilledMode, count: number, services: number): void {
+  const what = `mode ${mode}, killed at random moments under churn, loses nothing`;
+  test(
+    what,
+    async () => {
+      const load = { services, changesPerSecond: 100 };
+      const tally = await killMany({ mode, count, seed: freshSeed(), ...load, form });
+      expect(tally.kills).toBeGreaterThanOrEqual(count);
+      expect(tally.connectionsAlive).toBe(4 * tally.rounds);
+    },
+    longestMs,
+  );
 }
 
-export function soakCase(mode: Mode): void {
-  test(`mode ${mode} keeps no descriptor, thread or kernel object of what has changed`, async () => {
-    const load = { services: 40, changesPerSecond: 200, seconds: 8, sampleMs: 500 };
-    const { changes, grown } = await soak({ mode, seed: freshSeed(), ...load, form });
-    expect(changes).toBeGreaterThan(100);
-    // In so short a time memory says nothing.
-    expect(grown.filter((what) => !what.startsWith('rssMB'))).toEqual([]);
-  });
+export function soakCase(mode: Mode, services: number): void {
+  const what = `mode ${mode} keeps no descriptor, thread or kernel object of what has changed`;
+  test(
+    what,
+    async () => {
+      const load = { services, changesPerSecond: 200, seconds: 8, sampleMs: 500 };
+      const { changes, grown } = await soak({ mode, seed: freshSeed(), ...load, form });
+      expect(changes).toBeGreaterThan(100);
+      // In so short a time memory says nothing.
+      expect(grown.filter((name) => !name.startsWith('rssMB'))).toEqual([]);
+    },
+    longestMs,
+  );
 }

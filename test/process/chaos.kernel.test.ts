@@ -1,7 +1,7 @@
 import { killCase, soakCase } from './chaos-cases.ts';
 
-killCase('nftables', 6);
-killCase('iptables', 6);
-soakCase('nftables');
-soakCase('iptables');
-soakCase('userspace');
+killCase('nftables', 6, 40);
+killCase('iptables', 6, 40);
+soakCase('nftables', 40);
+soakCase('iptables', 40);
+soakCase('userspace', 40);

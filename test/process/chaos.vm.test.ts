@@ -1,4 +1,4 @@
 import { killCase, soakCase } from './chaos-cases.ts';
 
-killCase('ipvs', 3);
-soakCase('ipvs');
+killCase('ipvs', 3, 12);
+soakCase('ipvs', 12);
