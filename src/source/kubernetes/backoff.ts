@@ -9,8 +9,9 @@ export class Backoff {
     this.#maxMs = maxMs;
   }
 
-  nextMs(): number {
-    const boundMs = Math.min(this.#maxMs, this.#baseMs * 2 ** this.#attempts);
+  /** With a `maxMs`, no more than that either. */
+  nextMs(maxMs = this.#maxMs): number {
+    const boundMs = Math.min(maxMs, this.#maxMs, this.#baseMs * 2 ** this.#attempts);
     this.#attempts += 1;
     return Math.random() * boundMs;
   }

@@ -132,8 +132,7 @@ export class Reflector {
   async #beginList(signal: AbortSignal): Promise<Watch | undefined> {
     if (performance.now() - this.#listedAtMs > calmMs) this.#listBackoff.reset();
     else if (this.#detour === undefined) await pause(this.#listBackoff.nextMs(), signal);
-    this.#listedAtMs = performance.now();
-    const way = this.#ways.choose(this.#listedAtMs);
+    const way = this.#ways.choose(performance.now());
     this.#list = new Listing(way, this.#parts.delivery);
     if (way === 'streaming') {
       const query = { sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan' };
@@ -164,7 +163,6 @@ export class Reflector {
     this.#standing.tell(reason);
   }
 
-  /** What the list did not hold is gone, if we could read all of it. */
   #completeList(resourceVersion: string): void {
     const list = this.#list;
     if (list === undefined) return;
@@ -173,7 +171,8 @@ export class Reflector {
     this.#list = undefined;
     this.#resourceVersion = resourceVersion;
     this.#cacheFailed = false;
-    this.#ways.succeeded(list.way, performance.now());
+    this.#listedAtMs = performance.now();
+    this.#ways.succeeded(list.way, this.#listedAtMs);
     this.#listed(list.way, 'complete', this.#detour);
     this.#detour = undefined;
     this.#refusals = 0;
@@ -187,10 +186,10 @@ export class Reflector {
 
   async #isSetBack(position: string, signal: AbortSignal): Promise<boolean> {
     const { pacer, timing } = this.#parts;
-    const { isMute } = this.#flow;
     const open = (query: Query, limit: AbortSignal) => this.#open(query, limit);
     const options = { objectBytesMax: timing.objectBytesMax, pacer };
-    if (!(await this.#probe.finds(position, isMute, open, options, signal))) return false;
+    if (!(await this.#probe.finds(position, this.#flow.isMute, open, options, signal)))
+      return false;
     this.#standing.tell('the server is at an earlier time than it was');
     this.#resourceVersion = undefined;
     return true;
@@ -368,7 +367,8 @@ export class Reflector {
       this.#listFailed(list.way, reason);
       if (list.way === 'streaming') return pause(retryAfterMs(error), signal);
     }
-    const delayMs = this.#backoff.nextMs();
+    const firstMaxMs = this.#parts.timing.backoffFirstMaxMs;
+    const delayMs = this.#backoff.nextMs(this.#standing.synced ? undefined : firstMaxMs);
     if (isAbsence(error) && this.#target.presence === 'optional') {
       this.#standing.goneOnWithout(reason);
       await pause(this.#absentBackoff.nextMs(), signal);

@@ -26,6 +26,8 @@ export interface ReflectorTiming {
   readonly probeMaxMs: number;
   readonly backoffBaseMs: number;
   readonly backoffMaxMs: number;
+  /** The same while the first list is missing: nobody is served meanwhile. */
+  readonly backoffFirstMaxMs: number;
   /** Bounds of how often an optional resource that is not there is asked for. */
   readonly absentRetryBaseMs: number;
   readonly absentRetryMaxMs: number;
@@ -49,6 +51,7 @@ export const defaultTiming: ReflectorTiming = {
   probeMaxMs: 5000,
   backoffBaseMs: 250,
   backoffMaxMs: 30_000,
+  backoffFirstMaxMs: 10_000,
   absentRetryBaseMs: 5000,
   absentRetryMaxMs: 600_000,
   pageSize: 500,

@@ -8,7 +8,15 @@ import { readAccess } from '../../../../src/source/kubernetes/kubeconfig.ts';
 import { resources } from '../../../../src/source/source.ts';
 import { createAuthority } from '../../../fake/api-server-certificate.ts';
 import { until } from '../recorder.ts';
-import { change, cleanUp, populate, startServer, startSource, temporaryDirectory } from './lab.ts';
+import {
+  change,
+  cleanUp,
+  hasty,
+  populate,
+  startServer,
+  startSource,
+  temporaryDirectory,
+} from './lab.ts';
 
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 
@@ -240,6 +248,20 @@ describe('access to the API server', () => {
     });
     // Nobody was there to refuse a stream, so streams are still asked for first.
     expect(server.count('services', 'list')).toBe(0);
+  });
+
+  it('does not wait long for a server while nothing has been listed', async () => {
+    const server = await startServer();
+    populate(server, 2);
+    const { port } = server;
+    await server.close();
+    const timing = { ...hasty, backoffBaseMs: 10_000, backoffMaxMs: 60_000, backoffFirstMaxMs: 50 };
+    const { converged } = startSource(server, { timing });
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    await server.listen(port);
+    const before = performance.now();
+    await converged();
+    expect(performance.now() - before).toBeLessThan(5000);
   });
 
   it('waits for a name that cannot be resolved yet', async () => {

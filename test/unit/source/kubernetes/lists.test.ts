@@ -42,7 +42,9 @@ describe('the first list', () => {
     populate(server);
     server.fault({ verb: 'streaming-list', fault, times: 100_000 });
     // A reason to wait would be seen.
-    const timing = { ...impatient, backoffBaseMs: 60_000, backoffMaxMs: 60_000 };
+    const longMs = 60_000;
+    const backoff = { backoffBaseMs: longMs, backoffMaxMs: longMs, backoffFirstMaxMs: longMs };
+    const timing = { ...impatient, ...backoff };
     const { sink, converged } = startSource(server, { timing });
     await converged();
     change(server, 1);
@@ -151,7 +153,7 @@ describe('later lists', () => {
     await converged();
     const relist = async (): Promise<void> => {
       const { length } = sink.lists;
-      server.disturb('services', 'expired');
+      await until('watching', () => server.disturb('services', 'expired') === 1);
       await until('listed', () => sink.lists.length > length);
       await converged();
     };
