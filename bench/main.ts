@@ -1,4 +1,5 @@
 /** `npm run bench` runs all; `npm run bench -- boundary load` some. One question a file. */
+import { affinity } from './affinity.ts';
 import { apiChange } from './api-change.ts';
 import { apiChurn } from './api-churn.ts';
 import { apiStart } from './api-start.ts';
@@ -17,6 +18,7 @@ import { tenant } from './tenant.ts';
 const questions: Readonly<Record<string, () => Promise<string>>> = {
   boundary,
   load,
+  affinity,
   loading,
   connect,
   iptables,

@@ -12,6 +12,7 @@ import type { Kernel } from './kernel/kernel.ts';
 import { builtModes, type ModeRegistry, selectMode } from './modes/index.ts';
 import type { ModeName, ProxyMode } from './modes/mode.ts';
 import { awaitNode } from './node-wait.ts';
+import { affinityMetrics } from './serve/affinity-metrics.ts';
 import { ClusterEvents } from './serve/cluster-events.ts';
 import { conntrackLog } from './serve/conntrack-log.ts';
 import { ProxyHealth } from './serve/health.ts';
@@ -89,9 +90,10 @@ export class App {
       families: () => this.#succession?.engine?.families ?? [],
       counters: countersOf(options.kernel, options.log),
     });
-    ipvsMetrics(this.#metrics.registry, () => {
-      return this.mode === 'ipvs' && this.#config.ipvs.counters ? options.kernel : undefined;
-    });
+    const inMode = (mode: ModeName) => (this.mode === mode ? options.kernel : undefined);
+    const { registry } = this.#metrics;
+    ipvsMetrics(registry, () => (this.#config.ipvs.counters ? inMode('ipvs') : undefined));
+    affinityMetrics(registry, () => inMode('nftables'));
     this.#health = new ProxyHealth({
       timeoutMs: () => 2 * this.#config.modes[this.mode].syncPeriodMs,
       now: () => clock.wallMs(),
@@ -180,10 +182,7 @@ export class App {
       setVerbosity(this.#options.log, config.logging.verbosity);
     }
     if (config.oomScoreAdj !== before.oomScoreAdj) this.#setOomScore();
-    if (choice !== undefined && choice.name !== this.mode) {
-      this.#succession?.switchTo(choice);
-      return;
-    }
+    if (choice && choice.name !== this.mode) return this.#succession?.switchTo(choice);
     const ruled = (of: Config): unknown[] => [
       of.detectLocal,
       of.nodePortAddresses,

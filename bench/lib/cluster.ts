@@ -11,10 +11,14 @@ export interface Size {
   readonly rich?: boolean;
   /** Services have session affinity; of the fake API server's only the rich ones do. */
   readonly sticky?: boolean;
+  /** Services have an external IP, a load-balancer address and a node port, too. */
+  readonly outside?: boolean;
 }
 
-export function sizeName({ services, endpoints, dualStack, rich, sticky }: Size): string {
-  const extras = [dualStack && ' × 2', rich && ', rich', sticky && ', affinity'];
+export function sizeName({ outside, sticky, ...size }: Size): string {
+  const { services, endpoints, dualStack, rich } = size;
+  const kinds = [rich && ', rich', outside && ', 4 frontends', sticky && ', affinity'];
+  const extras = [dualStack && ' × 2', ...kinds];
   return [services.toLocaleString('en'), ' × ', endpoints, ...extras.filter(Boolean)].join('');
 }
 
@@ -27,23 +31,28 @@ function ipv4(value: number): Uint8Array {
   return Uint8Array.of(value >>> 24, (value >>> 16) & 0xff, (value >>> 8) & 0xff, value & 0xff);
 }
 
-function service(index: number, sticky: boolean): Service {
+function service(index: number, { outside = false, sticky = false }: Size): Service {
+  // 192.0.0.0 and up, 198.0.0.0 and up.
+  const others = outside ? [0xc0_00_00_01, 0xc6_00_00_01] : [];
+  const [external = [], balancer = []] = others.map((first) => [
+    { family: 'IPv4' as const, bytes: ipv4(first + index) },
+  ]);
   return {
     key: `bench/service-${index}`,
     namespace: 'bench',
     name: `service-${index}`,
     uid: String(index),
     createdMs: 0,
-    type: 'ClusterIP',
+    type: outside ? 'LoadBalancer' : 'ClusterIP',
     clusterIPs: [{ family: 'IPv4', bytes: clusterIP(index) }],
-    externalIPs: [],
-    loadBalancerIPs: [],
+    externalIPs: external,
+    loadBalancerIPs: balancer,
     loadBalancerSourceRanges: [],
     internalTrafficPolicy: 'Cluster',
     externalTrafficPolicy: 'Cluster',
     healthCheckNodePort: 0,
     affinityTimeoutSeconds: sticky ? 10_800 : 0,
-    ports: [{ name: 'http', protocol: 'TCP', port: 80, nodePort: 0 }],
+    ports: [{ name: 'http', protocol: 'TCP', port: 80, nodePort: outside ? 20_000 + index : 0 }],
   };
 }
 
@@ -70,9 +79,10 @@ export function slice(index: number, endpoints: number, replaced = 0): EndpointS
   };
 }
 
-export function* objects({ services, endpoints, sticky = false }: Size): Generator<Change> {
+export function* objects(size: Size): Generator<Change> {
+  const { services, endpoints } = size;
   for (let i = 0; i < services; i += 1) {
-    yield { kind: 'service', service: service(i, sticky) };
+    yield { kind: 'service', service: service(i, size) };
     yield { kind: 'slice', slice: slice(i, endpoints) };
   }
 }

@@ -428,6 +428,7 @@ const sets: Case[] = [
         set('t', { ...filledByPackets, size: 9 }),
       ),
       ok(rule('a', remember('s')), rule('a', remember('t'))),
+      ok(set('s', filledByPackets)),
     ],
   },
 ];

@@ -10,8 +10,7 @@ table % t {
   set s { type ADDR; }
   set d { type ADDR; flags dynamic,timeout; timeout 1h; size 65535; }
   map m { type ADDR : ADDR; }
-  map affinity { type ADDR . ADDR . inet_proto . inet_service : ADDR . inet_service;
-                 flags dynamic,timeout; timeout 1h; size 65535; }
+  map affinity { type ADDR : ADDR . inet_service; flags dynamic,timeout; timeout 1h; size 65535; }
   map endpoints { typeof % daddr . meta l4proto . th dport . numgen random mod 2 : % daddr . tcp dport; }
   map services { type ADDR . inet_proto . inet_service : verdict; }
   chain target { }

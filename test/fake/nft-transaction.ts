@@ -263,7 +263,9 @@ export class Transaction {
     const known = sets.get(op.set);
     if (known !== undefined && !sameSet(known.fields, fields)) throw new Refusal('EEXIST');
     const set = known ?? { handle: this.#circumstances.nextHandle(), fields, elements: new Map() };
-    const { size, timeoutMs } = fields;
+    const { timeoutMs } = fields;
+    // Where none is given, a size stays (nft_set_update).
+    const size = fields.size === 0 ? set.fields.size : fields.size;
     this.#journal.set(sets, op.set, { ...set, fields: { ...set.fields, size, timeoutMs } });
   }
 

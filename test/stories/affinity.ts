@@ -2,7 +2,7 @@
  * Session affinity ClientIP (behaviour document 5.8). That a client comes back is shown without
  * luck: it is bound while there is one endpoint, and then there are others.
  */
-import { CLIENT_IP, CLIENT_OTHER_IP, clusterIp } from '../lab/addresses.ts';
+import { CLIENT_IP, CLIENT_OTHER_IP, clusterIp, lbVip } from '../lab/addresses.ts';
 import { clientIpAffinity, service, slices } from '../lab/objects.ts';
 import {
   answered,
@@ -15,7 +15,9 @@ import {
   remove,
   reset,
   restart,
+  type Step,
   type Story,
+  type Target,
   wait,
 } from '../lab/story.ts';
 import {
@@ -23,6 +25,7 @@ import {
   externalLocal,
   fromOutside,
   frontends,
+  internalLocal,
   lb,
   NODE_PORT,
   reachable,
@@ -32,7 +35,7 @@ import {
   forgetsAtRestart,
   hasNoSCTP,
   hasOnePool,
-  remembersPorts,
+  remembersAddresses,
   remembersWhileConnected,
   remembersWhileDraining,
   remembersWhileOff,
@@ -54,7 +57,8 @@ function sticky(seconds = 60) {
   return service('web', { spec: clientIpAffinity(seconds) });
 }
 
-const stickyEverywhere = reachable(clientIpAffinity(60));
+const secondLB = lbVip(2);
+const stickyEverywhere = reachable(clientIpAffinity(60), { vips: [lb, secondLB] });
 
 const sticks: readonly Story[] = [
   {
@@ -335,18 +339,131 @@ const ends: readonly Story[] = [
       connect('client', loadBalancer, answered({ 'pod-a': 'own' })),
     ],
   },
+];
+
+/** Each client comes by another frontend first. */
+const bound = [
+  connect('client', toVip, podA, once),
+  connect('pod-b', frontends.nodePort, podA, once),
+  connect('node', frontends.externalIp, podA, once),
+  connect('node2', loadBalancer, podA, once),
+];
+
+const boundAgain = (target: Target): Step[] => [
+  connect('client', target, podA),
+  connect('pod-b', target, podA, once),
+  connect('node', target, podA, once),
+  connect('node2', target, podA, once),
+];
+
+/** A client keeps its endpoint whichever frontend of the Service port it comes by. */
+const everywhere: readonly Story[] = [
   {
-    name: 'Session affinity is remembered for each frontend by itself',
+    name: 'A client keeps its endpoint by every address of the Service, whichever it came by first',
     covers: ['5.8'],
-    differsIn: remembersPorts,
+    differsIn: remembersAddresses,
+    steps: [
+      apply(stickyEverywhere, ...onlyA),
+      ...bound,
+      apply(...endlessNowhere),
+      ...[...everything, at(secondLB, 80)].flatMap(boundAgain),
+    ],
+  },
+  {
+    name: 'A client keeps its endpoint by every address of the Service across a restart',
+    covers: ['5.8', '12.48'],
+    differsIn: { ...remembersAddresses, ...forgetsAtRestart },
+    steps: [
+      apply(stickyEverywhere, ...onlyA),
+      ...bound,
+      restart(),
+      apply(...endlessNowhere),
+      ...everything.flatMap(boundAgain),
+    ],
+  },
+  {
+    name: 'A client keeps its endpoint at an address that the Service gets later',
+    covers: ['5.8'],
+    differsIn: remembersAddresses,
+    steps: [
+      apply(sticky(), ...onlyA),
+      connect('client', toVip, podA, once),
+      apply(stickyEverywhere, ...endlessNowhere),
+      ...everything.map((target) => connect('client', target, podA, once)),
+      apply(sticky()),
+      connect('client', toVip, podA, once),
+    ],
+  },
+  {
+    name: 'An endpoint that goes is forgotten at every address of the Service',
+    covers: ['5.8'],
+    differsIn: remembersWhileDraining,
     steps: [
       apply(stickyEverywhere, ...onlyA),
       connect('client', toVip, podA, once),
-      apply(...endlessNowhere),
+      apply(...slices('web', ['pod-b'])),
+      apply(...onlyA, ...endlessNowhere),
+      ...everything.map((target) => connect('client', target, reset, once)),
+    ],
+  },
+  {
+    name: 'The time of session affinity is over at every address of the Service',
+    covers: ['5.8'],
+    differsIn: remembersWhileConnected,
+    steps: [
+      apply(reachable(clientIpAffinity(1)), ...onlyA),
       connect('client', toVip, podA, once),
-      connect('client', loadBalancer, reset, once),
+      apply(...endlessNowhere),
+      wait(1300, 'more than the timeout'),
+      ...everything.map((target) => connect('client', target, reset, once)),
+    ],
+  },
+  {
+    name: 'With policy Local a client keeps the endpoint that it got through the ClusterIP, if local',
+    covers: ['5.4', '5.8'],
+    differsIn: remembersAddresses,
+    steps: [
+      apply(reachable({ ...externalLocal, ...clientIpAffinity(60) }), ...onlyA),
+      connect('client', toVip, podA, once),
+      apply(...all),
+      ...fromOutside.map((target) =>
+        connect('client', target, answered({ 'pod-a': 'own' }), { connections: 8 }),
+      ),
+      connect('client', toVip, podA),
+    ],
+  },
+  {
+    name: 'A client keeps an endpoint for each policy where none is right for both',
+    covers: ['5.3', '5.4', '5.8'],
+    differsIn: hasOnePool,
+    steps: [
+      apply(
+        reachable({ ...externalLocal, ...clientIpAffinity(60) }),
+        ...slices('web', [
+          { at: 'pod-a', ready: false, serving: true, terminating: true },
+          'pod-c',
+        ]),
+      ),
+      connect('client', toVip, answered({ 'pod-c': 'node' }), once),
+      connect('client', loadBalancer, answered({ 'pod-a': 'own' }), once),
+      apply(...endlessNowhere),
+      connect('client', toVip, answered({ 'pod-c': 'node' }), once),
+      connect('client', loadBalancer, answered({ 'pod-a': 'own' }), once),
+      connect('client', toVip, answered({ 'pod-c': 'node' })),
+      ...fromOutside.map((target) => connect('client', target, answered({ 'pod-a': 'own' }))),
+    ],
+  },
+  {
+    name: 'A pod keeps its local endpoint of policy Local inside, by addresses of policy Cluster too',
+    covers: ['5.4', '5.8'],
+    differsIn: remembersAddresses,
+    steps: [
+      apply(reachable({ ...internalLocal, ...clientIpAffinity(60) }), ...onlyA),
+      connect('pod-b', toVip, podA, once),
+      apply(...all, ...endlessNowhere),
+      ...everything.map((target) => connect('pod-b', target, podA, once)),
     ],
   },
 ];
 
-export const affinityStories: readonly Story[] = [...sticks, ...ends];
+export const affinityStories: readonly Story[] = [...sticks, ...ends, ...everywhere];

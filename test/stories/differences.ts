@@ -35,8 +35,8 @@ export const startsWithAllAddresses = {
   userspace: 'without nodePortAddresses, every address has node ports',
 } as const;
 
-export const remembersPorts = {
-  iptables: 'a client is remembered whichever address it comes by, as in kube-proxy',
+export const remembersAddresses = {
+  ipvs: 'a client is remembered for each address and port by itself, as in kube-proxy',
 } as const;
 
 export const hasOnePool = {

@@ -173,7 +173,8 @@ export function updateMap(
   timeoutSeconds: number,
 ): Statement {
   return (out) => {
-    const dataSlot = loadAll(out, key);
+    // As nft does: the data is in registers of 16 bytes of its own.
+    const dataSlot = Math.ceil(loadAll(out, key) / 4) * 4;
     loadAll(out, data, dataSlot);
     out.write('dynset', {
       set: map,

@@ -60,6 +60,14 @@ export function entryShape(definition: SetDefinition): number {
   return (definition.flags & NFT_SET.INTERVAL) !== 0 ? ElementShape.flags : 0;
 }
 
+/**
+ * What the kernel makes of size 0 once a rule fills the set (nft_dynset_init). Not to be asked for:
+ * it would get the buckets for all of them at once, 2 MiB (nft_rhash_init).
+ */
+function sizeByDefault({ flags, size }: SetFields): number {
+  return size === 0 && (flags & NFT_SET.EVAL) !== 0 ? 0xffff : size;
+}
+
 /** Whether the kernel has the set as it is wanted: nothing of a set can be changed in place. */
 export function isSetAsWanted(has: Extract<Reply, { kind: 'set' }>, wanted: SetFields): boolean {
   return (
@@ -67,7 +75,7 @@ export function isSetAsWanted(has: Extract<Reply, { kind: 'set' }>, wanted: SetF
     has.keyType === wanted.keyType &&
     has.keyLength === wanted.keyLength &&
     has.dataType === wanted.dataType &&
-    has.size === wanted.size &&
+    (has.size === wanted.size || has.size === sizeByDefault(wanted)) &&
     has.timeoutMs === wanted.timeoutMs &&
     (wanted.dataType === NFT_DATA_VERDICT || has.dataLength === wanted.dataLength) &&
     Buffer.compare(has.partLengths, wanted.partLengths) === 0

@@ -1,127 +1,159 @@
 /**
- * Session affinity that points nowhere: packets fill the affinity maps, so when an endpoint or
- * the affinity of a frontend goes, the maps must be read to find what it left behind.
+ * Session affinity that points nowhere: packets fill the maps of clients, so when a Service port
+ * loses an endpoint, its map must be read to find who is bound to that.
  */
 
+import { isKernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
-import { entryShape } from '../../kernel/nft/sets.ts';
+import { entryShape, type SetDefinition } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../state/address.ts';
-import { addressBytes } from '../../state/address.ts';
 import { type EndpointKey, type EndpointList, endpointKey } from '../../state/endpoint-list.ts';
 import type { FrontendChange } from '../changes.ts';
-import { type FrontendElements, frontendId } from './frontends.ts';
-import { type AffinitySet, affinitySets, type SetDefinitions, setFields } from './layout.ts';
-import { type FrontendKind, placeOf } from './places.ts';
+import type { Memory } from './affinity-objects.ts';
+import type { FrontendElements } from './frontends.ts';
+import { setFields, tableName } from './layout.ts';
 
-/** Which pool of a frontend each map may hold endpoints of. */
-const poolOf = { affinity: 'endpoints', 'local-affinity': 'local' } as const satisfies Record<
-  AffinitySet,
-  keyof StickyPools
->;
-
-/** The pools of a frontend with session affinity. */
-type StickyPools = Pick<FrontendElements, 'endpoints' | 'local'>;
-
-/** An element that binds a client to an endpoint that its frontend no longer has. */
+/** Elements that bind a client to an endpoint that its Service port no longer has. */
 export interface StaleAffinity {
-  readonly set: AffinitySet;
-  readonly key: Uint8Array;
+  readonly set: SetDefinition;
+  readonly keys: readonly Uint8Array[];
 }
+
+/** A map of clients that is in force. */
+interface Kept {
+  readonly set: SetDefinition;
+  /** The endpoints that it may lead to. */
+  pool: EndpointList;
+  /** Ids of the frontends whose clients it holds. */
+  readonly frontends: Set<string>;
+}
+
+/** No more than so many maps are read for one batch, nor more than so many bytes, by far. */
+const mapsMax = 512;
+const bytesMax = 4 * 1024 * 1024;
+
+const none: readonly Memory[] = [];
 
 export class AffinityKeeper {
   readonly #family: Family;
-  readonly #sets: SetDefinitions;
-  /** Frontends with session affinity, by id. */
-  readonly #sticky = new Map<string, StickyPools>();
-  #due = false;
+  /** By the name of the map. */
+  readonly #kept = new Map<string, Kept>();
+  /** Names of maps that may bind clients to what is gone. */
+  readonly #due = new Set<string>();
 
-  constructor(family: Family, sets: SetDefinitions) {
+  constructor(family: Family) {
     this.#family = family;
-    this.#sets = sets;
   }
 
   /** Something was taken away that clients may still be bound to. */
   get due(): boolean {
-    return this.#due;
+    return this.#due.size > 0;
   }
 
   note({ before, after }: FrontendChange<FrontendElements>): void {
     const { id } = (after ?? before) as FrontendElements;
-    if (after?.learn === undefined) this.#sticky.delete(id);
-    else this.resume(after);
-    if (before?.learn === undefined) return;
-    this.#due ||= after?.learn === undefined || losesEndpoint(before, after);
+    const memories = after?.affinity?.memories ?? none;
+    for (const memory of memories) this.#keep(id, memory);
+    for (const { set, pool } of before?.affinity?.memories ?? none) {
+      const { name } = set.definition;
+      const kept = this.#kept.get(name);
+      if (kept === undefined) continue;
+      if (!memories.some((memory) => memory.set.definition.name === name))
+        kept.frontends.delete(id);
+      // What nobody needs is deleted, and empty should it be needed again.
+      if (kept.frontends.size === 0) this.#kept.delete(name);
+      else if (losesEndpoint(pool, kept.pool)) this.#due.add(name);
+    }
   }
 
   /** Starts anew, with frontends that `resume` tells: what earlier processes left is not known. */
   reset(): void {
-    this.#sticky.clear();
-    this.#due = true;
+    this.#kept.clear();
+    this.#due.clear();
+  }
+
+  /** The table is made anew: nobody is remembered. */
+  startAnew(): void {
+    this.#due.clear();
   }
 
   /** This frontend is in force. */
-  resume({ id, endpoints, local, learn }: FrontendElements): void {
-    if (learn !== undefined) this.#sticky.set(id, { endpoints, local });
+  resume({ affinity, id }: FrontendElements): void {
+    for (const memory of affinity?.memories ?? none) {
+      this.#keep(id, memory);
+      this.#due.add(memory.set.definition.name);
+    }
   }
 
-  /** Reads the maps. Unless a read was disturbed, only the deletion of what is found is left. */
+  #keep(id: string, { set: { definition }, pool }: Memory): void {
+    const kept = this.#kept.get(definition.name);
+    if (kept === undefined) {
+      this.#kept.set(definition.name, { set: definition, pool, frontends: new Set([id]) });
+    } else {
+      kept.pool = pool;
+      kept.frontends.add(id);
+    }
+  }
+
+  /**
+   * Reads some of the maps that are due. Unless a read was disturbed, only the deletion of what is
+   * found is left to do for them.
+   */
   async stale(kernel: Kernel): Promise<StaleAffinity[]> {
-    this.#due = false;
     const found: StaleAffinity[] = [];
-    for (const set of affinitySets) {
-      const consistent = await this.#staleIn(kernel, set, found);
-      this.#due ||= !consistent;
+    if (this.#due.size > 1) await this.#passOverEmpty(kernel);
+    let maps = 0;
+    let bytes = 0;
+    for (const name of this.#due) {
+      if (maps === mapsMax || bytes >= bytesMax) break;
+      maps += 1;
+      this.#due.delete(name);
+      const kept = this.#kept.get(name);
+      if (kept !== undefined) bytes += await this.#staleIn(kernel, kept, found);
     }
     return found;
   }
 
-  /** Whether the dump was consistent. */
-  async #staleIn(kernel: Kernel, set: AffinitySet, found: StaleAffinity[]): Promise<boolean> {
-    const { table, keyLength, dataLength } = setFields(this.#family, this.#sets[set]);
-    const shape = entryShape(this.#sets[set]);
+  /** After a start all maps are due, and most are empty: a kernel that counts says which. */
+  async #passOverEmpty(kernel: Kernel): Promise<void> {
+    const request = { kind: 'setsDump', family: NFPROTO[this.#family], table: tableName } as const;
+    const { records, consistent } = await kernel.dump(request);
+    if (!consistent) return;
+    for (const one of records) if (one.kind === 'set' && one.count === 0) this.#due.delete(one.set);
+  }
+
+  /** Returns the bytes that were read. */
+  async #staleIn(kernel: Kernel, { set, pool }: Kept, found: StaleAffinity[]): Promise<number> {
+    const { table, keyLength, dataLength } = setFields(this.#family, set);
     const family = NFPROTO[this.#family];
-    const request = { family, table, set, shape, keyLength, dataLength };
-    const { records, consistent } = await kernel.dump({ kind: 'elementsDump', ...request });
-    const allowed = new Map<StickyPools, ReadonlySet<EndpointKey>>();
-    for (const record of records) {
+    const request = { family, table, set: set.name, shape: entryShape(set), keyLength, dataLength };
+    const dump = await kernel
+      .dump({ kind: 'elementsDump', ...request })
+      .catch((error: Error) => ifGone(error));
+    if (!dump.consistent) this.#due.add(set.name);
+    const allowed = keysOf(pool);
+    const keys: Uint8Array[] = [];
+    let bytes = 0;
+    for (const record of dump.records) {
       if (record.kind !== 'elements') continue;
+      bytes += record.entries.length;
       const stride = keyLength + dataLength;
       for (let at = 0; at < record.entries.length; at += stride) {
-        const key = record.entries.subarray(at, at + keyLength);
         const endpoint = endpointKey(this.#family, record.entries, at + keyLength);
-        if (!this.#allowedFor(key, set, allowed).has(endpoint)) found.push({ set, key });
+        if (!allowed.has(endpoint)) keys.push(record.entries.subarray(at, at + keyLength));
       }
     }
-    return consistent;
-  }
-
-  /** Endpoints that the frontend in an element's key may send such clients to. */
-  #allowedFor(
-    key: Uint8Array,
-    set: AffinitySet,
-    known: Map<StickyPools, ReadonlySet<EndpointKey>>,
-  ): ReadonlySet<EndpointKey> {
-    const client = addressBytes[this.#family];
-    const frontend =
-      this.#sticky.get(frontendIdOf('service', key, client)) ??
-      this.#sticky.get(frontendIdOf('nodePort', key, 2 * client));
-    if (frontend === undefined) return nothing;
-    let allowed = known.get(frontend);
-    if (allowed === undefined) {
-      allowed = keysOf(frontend[poolOf[set]]);
-      known.set(frontend, allowed);
-    }
-    return allowed;
+    if (keys.length > 0) found.push({ set, keys });
+    return bytes;
   }
 }
 
-/** Of the frontend whose key begins at byte `from` of an element's. */
-function frontendIdOf(kind: FrontendKind, key: Uint8Array, from: number): string {
-  return frontendId(placeOf(kind, key, from), key, from);
+/** Somebody has deleted the map: an audit will find that. */
+function ifGone(error: Error): Awaited<ReturnType<Kernel['dump']>> {
+  if (!isKernelError(error, 'ENOENT')) throw error;
+  return { records: [], consistent: true };
 }
-
-const nothing: ReadonlySet<EndpointKey> = new Set();
 
 function keysOf(list: EndpointList): Set<EndpointKey> {
   const keys = new Set<EndpointKey>();
@@ -129,10 +161,8 @@ function keysOf(list: EndpointList): Set<EndpointKey> {
   return keys;
 }
 
-function losesEndpoint(before: FrontendElements, after: FrontendElements): boolean {
-  return Object.values(poolOf).some((pool) => {
-    if (before[pool].length === 0 || before[pool].equals(after[pool])) return false;
-    const kept = keysOf(after[pool]);
-    return [...keysOf(before[pool])].some((endpoint) => !kept.has(endpoint));
-  });
+function losesEndpoint(before: EndpointList, after: EndpointList): boolean {
+  if (before.length === 0 || before.equals(after)) return false;
+  const kept = keysOf(after);
+  return [...keysOf(before)].some((endpoint) => !kept.has(endpoint));
 }

@@ -1,12 +1,12 @@
 import type { ChainDefinition } from '../../kernel/nft/chain.ts';
 import type { ModeConfig } from '../mode.ts';
-import { learnChain, type Memory, type TreatmentClass, treatmentChains } from './chains.ts';
+import { type TreatmentClass, treatmentChains } from './chains.ts';
 
 const treatmentNumbers = { internal: 0, external: 1, 'external-local': 2 } as const;
 
 /**
- * So many are remembered, then all are made anew: pools of every length and affinity of every
- * duration, one after the other, would fill the memory.
+ * So many are remembered, then all are made anew: pools of every length, one after the other,
+ * would fill the memory.
  */
 const rememberedMax = 2000;
 
@@ -19,39 +19,24 @@ const poolsMax = 2 ** 20;
  * would have to be made for each frontend.
  */
 export class ChainClasses {
-  readonly #config: ModeConfig;
+  readonly config: ModeConfig;
   readonly #treatments = new Map<number, readonly ChainDefinition[]>();
-  readonly #learning: Readonly<Record<Memory, Map<number, ChainDefinition>>> = {
-    cluster: new Map(),
-    both: new Map(),
-  };
 
   constructor(config: ModeConfig) {
-    this.#config = config;
+    this.config = config;
   }
 
   /** See `treatmentChains`. */
   treatment(wanted: TreatmentClass): readonly ChainDefinition[] {
-    const { place, treatment, endpoints, localEndpoints, affinity } = wanted;
-    const way = treatmentNumbers[treatment] * 2 + (affinity === 'none' ? 0 : 1);
-    const id = ((place.number * 6 + way) * poolsMax + endpoints) * poolsMax + localEndpoints;
+    const { place, treatment, endpoints, localEndpoints } = wanted;
+    const way = treatmentNumbers[treatment];
+    const id = ((place.number * 3 + way) * poolsMax + endpoints) * poolsMax + localEndpoints;
     let chains = this.#treatments.get(id);
     if (chains === undefined) {
-      chains = treatmentChains(this.#config, wanted);
+      chains = treatmentChains(this.config, wanted);
       if (this.#treatments.size >= rememberedMax) this.#treatments.clear();
       this.#treatments.set(id, chains);
     }
     return chains;
-  }
-
-  /** See `learnChain`. */
-  learn(timeoutSeconds: number, memory: Memory): ChainDefinition {
-    let chain = this.#learning[memory].get(timeoutSeconds);
-    if (chain === undefined) {
-      chain = learnChain(this.#config.family, timeoutSeconds, memory);
-      if (this.#learning[memory].size >= rememberedMax) this.#learning[memory].clear();
-      this.#learning[memory].set(timeoutSeconds, chain);
-    }
-    return chain;
   }
 }

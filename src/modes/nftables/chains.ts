@@ -21,11 +21,9 @@ import {
   random,
   reject,
   type Selector,
-  saddr,
   setMark,
   stateNew,
   statusDNAT,
-  updateMap,
   vmap,
 } from '../../kernel/nft/rule.ts';
 import { type CIDR, type Family, parseCIDR } from '../../state/address.ts';
@@ -33,7 +31,7 @@ import type { Protocol } from '../../state/types.ts';
 import { detectLocal } from '../local-traffic.ts';
 import type { Environment, ModeConfig } from '../mode.ts';
 import { chain, firewallCheck, frontendSelectors, ifNew, masquerading } from '../table-parts.ts';
-import { type AffinitySet, affinitySets } from './layout.ts';
+import { learnMaps, nodePortLearnMaps } from './layout.ts';
 import type { Place } from './places.ts';
 
 export const rejectChain = 'reject-chain';
@@ -55,9 +53,15 @@ export function fixedChains(config: ModeConfig, environment: Environment): Chain
   return [
     // `reject` is only allowed in input, forward and output before Linux 5.9.
     chain(rejectChain, [[reject(family)]]),
+    chain('nodeports', [
+      [vmap(nodePortSelectors, 'sticky-nodeports')],
+      [vmap(nodePortSelectors, 'nodeports')],
+    ]),
+    // A client that session affinity remembers goes no further than the first.
     chain('services', [
+      [vmap(frontend, 'sticky-services')],
       [vmap(frontend, 'services')],
-      [...toNodePort, vmap(nodePortSelectors, 'nodeports')],
+      [...toNodePort, goto('nodeports')],
     ]),
     chain('service-endpoints-check', [[vmap(frontend, 'no-endpoint-services')]]),
     chain('nodeport-endpoints-check', [
@@ -134,36 +138,11 @@ const protocols = ['TCP', 'UDP', 'SCTP'] as const satisfies readonly Protocol[];
  * only takes the original port where a rule names the protocol, hence a rule for each.
  */
 function learning(family: Family): Rule[] {
-  const original = [originalDaddr(family), l4proto, originalDport];
+  const original = [originalDaddr(family), originalDport];
   return protocols.flatMap((protocol) => [
-    [matchProtocol(protocol), vmap(original, 'learn')],
-    [matchProtocol(protocol), vmap([l4proto, originalDport], 'learn-nodeports')],
+    [matchProtocol(protocol), vmap(original, learnMaps[protocol])],
+    [matchProtocol(protocol), vmap([originalDport], nodePortLearnMaps[protocol])],
   ]);
-}
-
-/** Which maps a frontend's clients are remembered in: see `learnChain`. */
-export type Memory = 'cluster' | 'both';
-
-/**
- * `learn-10800`: remembers for that many seconds which endpoint the client got. Where clients from
- * outside have a pool of their own (`both`), they are remembered apart: an endpoint that one pool
- * has may be wrong for clients of the other. Which of them a client is, is not known any more
- * after translation, so both maps learn it and each is read by its pool's chain only.
- */
-export function learnChain(
-  family: Family,
-  timeoutSeconds: number,
-  memory: Memory,
-): ChainDefinition {
-  const key = [saddr(family), originalDaddr(family), l4proto, originalDport];
-  const endpoint = [daddr(family), dport];
-  const maps: readonly AffinitySet[] = memory === 'both' ? affinitySets : ['affinity'];
-  return chain(
-    `learn-${memory === 'both' ? 'local-' : ''}${timeoutSeconds}`,
-    protocols.flatMap((protocol) =>
-      maps.map((map) => [matchProtocol(protocol), updateMap(map, key, endpoint, timeoutSeconds)]),
-    ),
-  );
 }
 
 /** `pick-3-b`, `nodeport-local-pick-3`: translates to one of the first `count` of the map. */
@@ -176,13 +155,6 @@ function pickChain(config: ModeConfig, place: Place, pool: Pool, count: number):
   return chain(name, [[dnatTo(family, [...key, random(count)], map)]]);
 }
 
-/** `sticky-pick-3-b`: goes to the client's remembered endpoint, if any, else picks one. */
-function stickyChain(family: Family, pick: ChainDefinition, pool: Pool): ChainDefinition {
-  const client = [saddr(family), ...frontendSelectors(family)];
-  const map: AffinitySet = pool === 'local' ? 'local-affinity' : 'affinity';
-  return chain(`sticky-${pick.name}`, [[dnatTo(family, client, map)], [goto(pick.name)]]);
-}
-
 /** `primary` is what the place's `endpoints` map holds, `local` what its `localEndpoints` holds. */
 type Pool = 'primary' | 'local';
 
@@ -193,7 +165,6 @@ export interface TreatmentClass {
   readonly endpoints: number;
   /** Only for `external-local`. */
   readonly localEndpoints: number;
-  readonly affinity: 'none' | 'ClientIP';
 }
 
 /**
@@ -202,19 +173,17 @@ export interface TreatmentClass {
  */
 export function treatmentChains(config: ModeConfig, wanted: TreatmentClass): ChainDefinition[] {
   const { place, treatment, endpoints, localEndpoints } = wanted;
-  const primary = pickChains(config, wanted, 'primary', endpoints);
-  const pick = goto(primary.at(-1)!.name);
-  const sticky = wanted.affinity === 'none' ? '' : 'sticky-';
+  const primary = pickChain(config, place, 'primary', endpoints);
+  const pick = goto(primary.name);
   const treat = (name: string, rules: readonly Rule[]): ChainDefinition =>
     chain(`${place.prefix}${name}${place.suffix}`, rules);
   const mark = setMark(config.masqueradeMark);
   switch (treatment) {
     case 'internal': {
-      const name = `cluster-${sticky}${endpoints}`;
-      return [...primary, treat(name, [...markOffCluster(config), [pick]])];
+      return [primary, treat(`cluster-${endpoints}`, [...markOffCluster(config), [pick]])];
     }
     case 'external':
-      return [...primary, treat(`external-${sticky}${endpoints}`, [[mark], [pick]])];
+      return [primary, treat(`external-${endpoints}`, [[mark], [pick]])];
     case 'external-local': {
       const fromNode = matchLocalAddress('saddr');
       const rules = [
@@ -222,29 +191,19 @@ export function treatmentChains(config: ModeConfig, wanted: TreatmentClass): Cha
         [fromNode, mark],
         [fromNode, pick],
       ];
-      const name = `external-local-${sticky}${endpoints}-${localEndpoints}`;
+      const name = `external-local-${endpoints}-${localEndpoints}`;
       // Without local endpoints the packet stays as it is, and no-endpoint-services drops it.
-      if (localEndpoints === 0) return [...primary, treat(name, rules)];
-      const local = pickChains(config, wanted, 'local', localEndpoints);
-      return [...primary, ...local, treat(name, [...rules, [goto(local.at(-1)!.name)]])];
+      if (localEndpoints === 0) return [primary, treat(name, rules)];
+      const local = pickChain(config, place, 'local', localEndpoints);
+      return [primary, local, treat(name, [...rules, [goto(local.name)]])];
     }
     default:
       return unreachable(treatment);
   }
 }
 
-/** The chain that picks an endpoint of a pool (last), preceded by the one that it needs. */
-function pickChains(
-  config: ModeConfig,
-  { place, affinity }: TreatmentClass,
-  pool: Pool,
-  count: number,
-): ChainDefinition[] {
-  const pick = pickChain(config, place, pool, count);
-  return affinity === 'none' ? [pick] : [pick, stickyChain(config.family, pick, pool)];
-}
-
-function markOffCluster(config: ModeConfig): Rule[] {
+/** Marks what comes from outside the cluster to an internal address. */
+export function markOffCluster(config: ModeConfig): Rule[] {
   const mark = setMark(config.masqueradeMark);
   if (config.masqueradeAll) return [[mark]];
   return detectLocal(config.localDetector, '!=').map((match) => [match, mark]);

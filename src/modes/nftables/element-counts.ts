@@ -10,16 +10,21 @@ import type { Miscount } from '../mode.ts';
 import type { Deferred } from './deferred.ts';
 import { type FrontendElements, verdictOf } from './frontends.ts';
 import { type SetName, tableName } from './layout.ts';
+import { learnElement } from './places.ts';
 
 export class ElementCounts {
   readonly #counts = new Map<SetName, number>();
 
   /** `step` 1: the elements of this frontend are wanted; -1: no longer. */
   frontend(frontend: FrontendElements, step: 1 | -1): void {
-    const { place, endpoints, firewall, local, refusal } = frontend;
+    const { affinity, endpoints, firewall, key, local, place, refusal } = frontend;
     if (verdictOf(frontend) !== undefined) this.#add(place.verdicts, step);
     if (refusal !== undefined) this.#add(place.noEndpoints, step);
     if (firewall !== undefined) this.#add('firewall-ips', step);
+    if (affinity !== undefined) {
+      this.#add(place.sticky, step);
+      this.#add(learnElement(place, key).set, step);
+    }
     this.#add(place.endpoints, step * endpoints.length);
     this.#add(place.localEndpoints, step * local.length);
   }

@@ -9,11 +9,18 @@ import { firewallPrefix } from '../source-ranges.ts';
 import { rejectChain } from './chains.ts';
 import { type Deferred, poolMaps } from './deferred.ts';
 import { FrontendWriter } from './frontend-writer.ts';
-import { type FrontendElements, type Location, locationOf, verdictOf } from './frontends.ts';
-import { type Lanes, writeRefusal } from './lanes.ts';
+import {
+  type FrontendElements,
+  type Location,
+  learnOf,
+  locationOf,
+  recallOf,
+  verdictOf,
+} from './frontends.ts';
+import { type Lanes, verdictOfMap, writeRefusal } from './lanes.ts';
 import type { SetName } from './layout.ts';
 import type { NFTablesObservation, ObservedFrontend, ObservedPool } from './observation.ts';
-import type { Place } from './places.ts';
+import { learnElement } from './places.ts';
 
 /** A Drift in the making. */
 export type Counts = { -readonly [K in keyof Drift]: Drift[K] };
@@ -63,12 +70,11 @@ function repairHeld(repair: Repair, frontend: FrontendElements, held: ObservedFr
   for (const { set, pool } of poolMaps(frontend.place)) {
     repairPool(repair, set, frontend, frontend[pool], held[pool]);
   }
-  const { verdicts, learn } = frontend.place;
-  repairVerdict(repair, verdicts, frontend, held.verdict, verdictOf(frontend));
-  repairVerdict(repair, learn, frontend, held.learn, frontend.learn?.name);
+  repairVerdict(repair, 'verdict', frontend, held, verdictOf(frontend));
+  repairVerdict(repair, 'sticky', frontend, held, recallOf(frontend));
+  repairVerdict(repair, 'learn', frontend, held, learnOf(frontend));
   repairRefusal(repair, frontend, held.refusal);
-  const { firewall } = frontend;
-  repairVerdict(repair, 'firewall-ips', frontend, held.firewall, firewall?.chain);
+  repairVerdict(repair, 'firewall', frontend, held, frontend.firewall?.chain);
 }
 
 function repairPool(
@@ -118,18 +124,22 @@ function repairTail(
   deferred.found(set, id, key, 0, 0);
 }
 
-/** Of the map `map`: the verdict that it has, and the chain that it should go to. */
+/** The verdict that the frontend has of this kind, and the chain that it should lead to. */
 function repairVerdict(
   repair: Repair,
-  map: SetName,
-  { key }: Location,
-  has: string | undefined,
+  part: Exclude<VerdictPart, 'refusal'>,
+  frontend: Location,
+  held: ObservedFrontend,
   wanted: string | undefined,
 ): void {
-  if (has === (wanted && goTo(wanted))) return;
+  const has = held[part];
+  if (has === undefined && wanted === undefined) return;
+  const { set, key } = elementOf(frontend, part);
+  const code = verdictOfMap(set);
+  if (has === (wanted && printVerdict(code, wanted))) return;
   const { lanes, owner, drift } = repair;
-  if (has !== undefined) lanes.to('delete', map, owner).key(key);
-  if (wanted !== undefined) lanes.to('add', map, owner).verdict(key, VERDICT.goto, wanted);
+  if (has !== undefined) lanes.to('delete', set, owner).key(key);
+  if (wanted !== undefined) lanes.to('add', set, owner).verdict(key, code, wanted);
   count(drift, has, wanted);
 }
 
@@ -138,7 +148,7 @@ function repairRefusal(
   { place, key, refusal }: FrontendElements,
   has: string | undefined,
 ): void {
-  const wanted = refusal === 'reject' ? goTo(rejectChain) : refusal;
+  const wanted = refusal === 'reject' ? printVerdict(VERDICT.goto, rejectChain) : refusal;
   if (has === wanted) return;
   const { lanes, owner, drift } = repair;
   if (has !== undefined) lanes.to('delete', place.noEndpoints, owner).key(key);
@@ -151,10 +161,12 @@ function repairRefusal(
 /** What verdicts of ours may be, in each kind of map. */
 const usual = {
   verdict: /^goto (nodeport-)?(cluster|external)-/,
+  sticky: /^jump recall-/,
   learn: /^goto learn-/,
   refusal: new RegExp(`^(drop|goto ${rejectChain})$`),
   firewall: new RegExp(`^goto ${firewallPrefix}`),
 } as const;
+type VerdictPart = keyof typeof usual;
 
 /**
  * Deletes verdicts that lead where ours never do. To be done before rules are put back: the kernel
@@ -169,32 +181,33 @@ export async function deleteForeignVerdicts(
     const rest = pause();
     if (rest !== undefined) await rest;
     if (found.touched.has(id)) continue;
-    for (const part of ['verdict', 'learn', 'refusal', 'firewall'] as const) {
+    for (const part of ['verdict', 'sticky', 'learn', 'refusal', 'firewall'] as const) {
       if (held[part] === undefined || usual[part].test(held[part])) continue;
-      const { place, key } = locationOf(id);
-      const map = mapOf(place, part);
-      lanes.to('delete', map, '').key(key);
+      const { set, key } = elementOf(locationOf(id), part);
+      lanes.to('delete', set, '').key(key);
       held[part] = undefined;
       drift.unwanted += 1;
     }
   }
 }
 
-function mapOf(place: Place, part: keyof typeof usual): SetName {
+/** Where the frontend's verdict of this kind is. */
+function elementOf(
+  { place, key }: Location,
+  part: VerdictPart,
+): { readonly set: SetName; readonly key: Uint8Array } {
   switch (part) {
     case 'verdict':
-      return place.verdicts;
+      return { set: place.verdicts, key };
+    case 'sticky':
+      return { set: place.sticky, key };
     case 'learn':
-      return place.learn;
+      return learnElement(place, key);
     case 'refusal':
-      return place.noEndpoints;
+      return { set: place.noEndpoints, key };
     case 'firewall':
-      return 'firewall-ips';
+      return { set: 'firewall-ips', key };
   }
-}
-
-function goTo(chain: string): string {
-  return printVerdict(VERDICT.goto, chain);
 }
 
 function count(drift: Counts, held: string | undefined, wanted: string | undefined): void {
@@ -222,6 +235,6 @@ export async function pruneFrontends(
 
 function noElements(family: Family): Omit<FrontendElements, keyof Location> {
   const none = EndpointList.empty[family];
-  const nothing = { learn: undefined, refusal: undefined, firewall: undefined };
+  const nothing = { affinity: undefined, refusal: undefined, firewall: undefined };
   return { chains: [], endpoints: none, local: none, ...nothing };
 }

@@ -1,12 +1,12 @@
 /** Writes the element changes that take one frontend from one state to another. */
-import { VERDICT } from '../../kernel/nft/constants.ts';
 import type { Family } from '../../state/address.ts';
 import { type EndpointList, endpointBytes } from '../../state/endpoint-list.ts';
 import type { FrontendChange } from '../changes.ts';
 import { type Deferred, poolMaps } from './deferred.ts';
-import { type FrontendElements, verdictOf } from './frontends.ts';
-import { type Lanes, writeRefusal } from './lanes.ts';
+import { type FrontendElements, learnOf, recallOf, verdictOf } from './frontends.ts';
+import { type Lanes, verdictOfMap, writeRefusal } from './lanes.ts';
 import type { SetName } from './layout.ts';
+import { learnElement } from './places.ts';
 
 export class FrontendWriter {
   readonly #lanes: Lanes;
@@ -25,12 +25,14 @@ export class FrontendWriter {
     for (const { set, pool } of poolMaps(frontend.place)) {
       this.#pool(owner, set, frontend, before?.[pool], after?.[pool]);
     }
-    const { verdicts, learn } = frontend.place;
-    this.#verdict(owner, verdicts, frontend, verdictOf(before), verdictOf(after));
-    this.#verdict(owner, learn, frontend, before?.learn?.name, after?.learn?.name);
+    const { place, key } = frontend;
+    const [verdicts, sticky] = [place.verdicts, place.sticky].map((set) => ({ set, key }));
+    this.#verdict(owner, verdicts!, verdictOf(before), verdictOf(after));
+    this.#verdict(owner, sticky!, recallOf(before), recallOf(after));
+    this.#verdict(owner, learnElement(place, key), learnOf(before), learnOf(after));
     this.#refusal(owner, frontend, before?.refusal, after?.refusal);
     const firewalls = [before?.firewall?.chain, after?.firewall?.chain] as const;
-    this.#verdict(owner, 'firewall-ips', frontend, ...firewalls);
+    this.#verdict(owner, { set: 'firewall-ips', key }, ...firewalls);
   }
 
   #pool(
@@ -59,15 +61,14 @@ export class FrontendWriter {
 
   #verdict(
     owner: string,
-    map: SetName,
-    { key }: FrontendElements,
+    { set: map, key }: { readonly set: SetName; readonly key: Uint8Array },
     before: string | undefined,
     after: string | undefined,
   ): void {
     if (before === after) return;
     if (before !== undefined) this.#lanes.to('delete', map, owner).key(key);
     if (after === undefined) return;
-    this.#lanes.to('add', map, owner).verdict(key, VERDICT.goto, after);
+    this.#lanes.to('add', map, owner).verdict(key, verdictOfMap(map), after);
   }
 
   #refusal(

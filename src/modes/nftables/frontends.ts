@@ -6,6 +6,13 @@ import type { Forwarding, Frontend } from '../../state/types.ts';
 import { bytesOf, destinationKey } from '../elements.ts';
 import type { NamedObject } from '../named-objects.ts';
 import { type Firewall, firewallOf } from '../source-ranges.ts';
+import {
+  type FrontendAffinity,
+  frontendAffinity,
+  objectsOfAffinity,
+  type PortAffinity,
+  portAffinity,
+} from './affinity-objects.ts';
 import type { ChainClasses } from './chain-classes.ts';
 import { type Place, placeOf, places } from './places.ts';
 
@@ -28,8 +35,8 @@ export interface FrontendElements extends Location {
   readonly endpoints: EndpointList;
   /** What the place's `localEndpoints` map holds, by index. */
   readonly local: EndpointList;
-  /** The chain that remembers which endpoint a client got; undefined = no session affinity. */
-  readonly learn: ChainDefinition | undefined;
+  /** Undefined = no session affinity. */
+  readonly affinity: FrontendAffinity | undefined;
   /** Who may connect; undefined = all. */
   readonly firewall: Firewall | undefined;
 }
@@ -39,33 +46,44 @@ export function verdictOf(frontend: FrontendElements | undefined): string | unde
   return frontend?.chains.at(-1)?.name;
 }
 
+/** The name of the chain that knows its clients; undefined = no session affinity. */
+export function recallOf(frontend: FrontendElements | undefined): string | undefined {
+  return frontend?.affinity?.recall.name;
+}
+
+/** The name of the chain that remembers its clients; undefined = no session affinity. */
+export function learnOf(frontend: FrontendElements | undefined): string | undefined {
+  return frontend?.affinity?.learn.at(-1)?.name;
+}
+
 /** All chains and sets that a frontend needs, those that others refer to first. */
 export function objectsOfFrontend(frontend: FrontendElements): readonly NamedObject[] {
-  const { chains, learn, firewall } = frontend;
-  if (learn === undefined && firewall === undefined) return chains;
-  const learning = learn === undefined ? [] : [learn];
-  return [...chains, ...learning, ...(firewall?.objects ?? [])];
+  const { chains, affinity, firewall } = frontend;
+  if (affinity === undefined && firewall === undefined) return chains;
+  const remembering = affinity === undefined ? [] : objectsOfAffinity(affinity);
+  return [...chains, ...remembering, ...(firewall?.objects ?? [])];
 }
 
 export function frontendElements(
   classes: ChainClasses,
   forwarding: Forwarding,
 ): FrontendElements[] {
-  return forwarding.frontends.map((frontend) => elementsOf(classes, forwarding, frontend));
+  const affinity = portAffinity(forwarding);
+  return forwarding.frontends.map((one) => elementsOf(classes, forwarding, one, affinity));
 }
 
 function elementsOf(
   classes: ChainClasses,
   forwarding: Forwarding,
   frontend: Frontend,
+  port: PortAffinity | undefined,
 ): FrontendElements {
   const { id, place, key } = locate(forwarding, frontend);
   const none = EndpointList.empty[forwarding.family];
   const firewall = firewallOf(forwarding, frontend);
   const { treatment } = frontend;
-  const { affinityTimeoutSeconds } = forwarding;
   if (treatment === 'reject' || treatment === 'drop') {
-    const nothing = { chains: [], learn: undefined, endpoints: none, local: none };
+    const nothing = { chains: [], affinity: undefined, endpoints: none, local: none };
     return { id, place, key, firewall, ...nothing, refusal: treatment };
   }
   const isLocal = treatment === 'external-local';
@@ -76,14 +94,10 @@ function elementsOf(
     treatment,
     endpoints: endpoints.length,
     localEndpoints: local.length,
-    affinity: affinityTimeoutSeconds === 0 ? 'none' : 'ClientIP',
   });
-  const learn =
-    affinityTimeoutSeconds === 0
-      ? undefined
-      : classes.learn(affinityTimeoutSeconds, isLocal ? 'both' : 'cluster');
+  const affinity = port && frontendAffinity(classes.config, forwarding, frontend, port);
   const refusal = isLocal && local.length === 0 ? 'drop' : undefined;
-  return { id, place, key, firewall, chains, learn, refusal, endpoints, local };
+  return { id, place, key, firewall, chains, affinity, refusal, endpoints, local };
 }
 
 export function locate({ servicePort }: Forwarding, { kind, address, port }: Frontend): Location {

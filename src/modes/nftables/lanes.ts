@@ -6,6 +6,11 @@ import type { SetName } from './layout.ts';
 
 export type Lanes = SetLanes<SetName>;
 
+/** VERDICT_* of the chains that a map sends packets to. Who is not remembered comes back. */
+export function verdictOfMap(map: SetName): number {
+  return map === 'sticky-services' || map === 'sticky-nodeports' ? VERDICT.jump : VERDICT.goto;
+}
+
 /** Writes a no-endpoint element. */
 export function writeRefusal(lane: Lane, key: Uint8Array, refusal: 'reject' | 'drop'): void {
   if (refusal === 'drop') lane.verdict(key, VERDICT.drop, '');

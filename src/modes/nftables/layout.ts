@@ -2,19 +2,13 @@
  * The sets and maps of the constant-object layout (README.md beside this file). Their number does
  * not depend on Services or endpoints; only their elements do.
  */
-import { NFT_SET } from '../../kernel/nft/constants.ts';
+import type { NFTypeName } from '../../kernel/nft/constants.ts';
 import { fieldsOfSet, type SetDefinition, type SetFields } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../state/address.ts';
 import { addressType, commonSets, map, set } from '../table-parts.ts';
 
 export const tableName = 'fairlead';
 export const tableComment = 'Services of Kubernetes, kept by fairlead';
-
-/**
- * Clients that session affinity remembers at a time, all frontends of a family together. The
- * kernel gives a set that packets fill 65,535 when it is not told otherwise (nft_dynset_new).
- */
-const affinityMax = 262_144;
 
 /**
  * The pools of Services are spread over this many maps: the kernel walks a map from its start for
@@ -24,6 +18,17 @@ export const shards = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'] as const;
 export type Shard = (typeof shards)[number];
 
 const endpointMaps = shards.map((shard) => `endpoints-${shard}` as const);
+
+/**
+ * A rule reads the port that a client connected to for one protocol only (nft takes it no other
+ * way), and the kernel validates what each rule may lead to: so each protocol has a map of its own.
+ */
+export const learnMaps = { TCP: 'learn-tcp', UDP: 'learn-udp', SCTP: 'learn-sctp' } as const;
+export const nodePortLearnMaps = {
+  TCP: 'learn-nodeports-tcp',
+  UDP: 'learn-nodeports-udp',
+  SCTP: 'learn-nodeports-sctp',
+} as const;
 
 export const setNames = [
   'services',
@@ -40,20 +45,12 @@ export const setNames = [
   'hairpin',
   'firewall-ips',
   'self-clients',
-  'affinity',
-  'local-affinity',
-  'learn',
-  'learn-nodeports',
+  'sticky-services',
+  'sticky-nodeports',
+  ...Object.values(learnMaps),
+  ...Object.values(nodePortLearnMaps),
 ] as const;
 export type SetName = (typeof setNames)[number];
-
-/** Maps whose elements come from packets, not from us: which endpoint a client got. */
-export const affinitySets = ['affinity', 'local-affinity'] as const satisfies readonly SetName[];
-export type AffinitySet = (typeof affinitySets)[number];
-
-export function isAffinitySet(name: SetName): name is AffinitySet {
-  return affinitySets.some((each) => each === name);
-}
 
 export type SetDefinitions = Readonly<Record<SetName, SetDefinition>>;
 
@@ -63,22 +60,11 @@ export function setDefinitions(family: Family): SetDefinitions {
   const nodePort = ['inet_proto', 'inet_service'] as const;
   const frontend = [address, ...nodePort] as const;
   const endpoint = [address, 'inet_service'] as const;
-  // Filled by packets (nft calls it dynamic), emptied by time.
-  const remembered = (name: SetName, comment: string): SetDefinition => ({
-    ...map(name, [address, ...frontend], endpoint, comment),
-    flags: NFT_SET.MAP | NFT_SET.EVAL | NFT_SET.TIMEOUT,
-    size: affinityMax,
-  });
   // nft prints an index typed `mark` without user data; `integer` would abort its listing.
   const index = 'mark';
   return {
     services: map('services', frontend, 'verdict', 'frontend : treatment'),
-    ...(Object.fromEntries(
-      endpointMaps.map((name) => [
-        name,
-        map(name, [...frontend, index], endpoint, 'frontend . index : endpoint'),
-      ]),
-    ) as Record<(typeof endpointMaps)[number], SetDefinition>),
+    ...mapsOf(endpointMaps, [...frontend, index], endpoint, 'frontend . index : endpoint'),
     'local-endpoints': map(
       'local-endpoints',
       [...frontend, index],
@@ -113,16 +99,36 @@ export function setDefinitions(family: Family): SetDefinitions {
     'nodeport-ips': set('nodeport-ips', [address], 'addresses that accept node ports'),
     'cluster-ips': set('cluster-ips', [address], 'ClusterIPs in use'),
     ...commonSets(family),
-    affinity: remembered('affinity', 'client . frontend : endpoint'),
-    'local-affinity': remembered('local-affinity', 'client . frontend : endpoint of this node'),
-    learn: map('learn', frontend, 'verdict', 'frontend with session affinity : timeout'),
-    'learn-nodeports': map(
-      'learn-nodeports',
+    'sticky-services': map(
+      'sticky-services',
+      frontend,
+      'verdict',
+      'frontend with session affinity : where its clients went',
+    ),
+    'sticky-nodeports': map(
+      'sticky-nodeports',
       nodePort,
       'verdict',
-      'node port with session affinity : timeout',
+      'node port with session affinity : where its clients went',
+    ),
+    ...mapsOf(Object.values(learnMaps), endpoint, 'verdict', 'frontend : what to remember'),
+    ...mapsOf(
+      Object.values(nodePortLearnMaps),
+      ['inet_service'],
+      'verdict',
+      'node port : what to remember',
     ),
   };
+}
+
+function mapsOf<Name extends SetName>(
+  names: readonly Name[],
+  key: readonly NFTypeName[],
+  data: readonly NFTypeName[] | 'verdict',
+  comment: string,
+): Record<Name, SetDefinition> {
+  const maps = names.map((name) => [name, map(name, key, data, comment)]);
+  return Object.fromEntries(maps) as Record<Name, SetDefinition>;
 }
 
 /** The fields of a `setAdd` op for `definition`. */

@@ -6,6 +6,7 @@ import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import type { OwnedObject, ProxyMode } from '../mode.ts';
 import { sourceRangesTypes } from '../source-ranges.ts';
+import { affinityTypes } from './affinity-objects.ts';
 import { type SetName, setDefinitions, tableName } from './layout.ts';
 import { NFTablesPlanner } from './planner.ts';
 import { probe } from './probe.ts';
@@ -23,7 +24,11 @@ export const nftablesMode: ProxyMode = {
 
 function typesOf(number: number, set: string): SetTypes {
   const family = number === NFPROTO.IPv4 ? 'IPv4' : 'IPv6';
-  return sourceRangesTypes(family, set) ?? definitions[family][set as SetName];
+  return (
+    sourceRangesTypes(family, set) ??
+    affinityTypes(family, set) ??
+    definitions[family][set as SetName]
+  );
 }
 
 const families = [

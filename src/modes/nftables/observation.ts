@@ -130,6 +130,7 @@ export class ObservedPool {
 export class ObservedFrontend {
   /** Verdicts in nft's words, e.g. `goto pick-3`; undefined = none. */
   verdict: string | undefined;
+  sticky: string | undefined;
   learn: string | undefined;
   refusal: string | undefined;
   endpoints = ObservedPool.none;

@@ -1,5 +1,7 @@
 /** Where the elements of a frontend live: by its kind, and those of its pool by its shard. */
-import { type SetName, type Shard, shards } from './layout.ts';
+import { IPPROTO } from '../../kernel/nft/constants.ts';
+import type { Protocol } from '../../state/types.ts';
+import { learnMaps, nodePortLearnMaps, type SetName, type Shard, shards } from './layout.ts';
 
 export interface Place {
   /** No two places have the same; from 0. */
@@ -11,7 +13,14 @@ export interface Place {
   readonly endpoints: SetName;
   readonly localEndpoints: SetName;
   readonly noEndpoints: SetName;
-  readonly learn: SetName;
+  readonly sticky: SetName;
+  /** By protocol (IPPROTO_*), which their keys don't tell. */
+  readonly learn: Readonly<Record<number, SetName>>;
+}
+
+function byNumber(maps: Readonly<Record<Protocol, SetName>>): Place['learn'] {
+  const { TCP, UDP, SCTP } = maps;
+  return { [IPPROTO.TCP]: TCP, [IPPROTO.UDP]: UDP, [IPPROTO.SCTP]: SCTP };
 }
 
 /** By address and port. */
@@ -23,7 +32,8 @@ const servicePlaces: readonly Place[] = shards.map((shard, number) => ({
   endpoints: `endpoints-${shard}`,
   localEndpoints: 'local-endpoints',
   noEndpoints: 'no-endpoint-services',
-  learn: 'learn',
+  sticky: 'sticky-services',
+  learn: byNumber(learnMaps),
 }));
 
 /** By node port alone. */
@@ -35,13 +45,36 @@ const nodePortPlace: Place = {
   endpoints: 'nodeport-endpoints',
   localEndpoints: 'nodeport-local-endpoints',
   noEndpoints: 'no-endpoint-nodeports',
-  learn: 'learn-nodeports',
+  sticky: 'sticky-nodeports',
+  learn: byNumber(nodePortLearnMaps),
 };
 
 export const places: readonly Place[] = [...servicePlaces, nodePortPlace];
 
 /** What a frontend is found by: `address . protocol . port`, or `protocol . port`. */
 export type FrontendKind = 'service' | 'nodePort';
+
+/** Bytes of protocol and port, the last parts of each key. */
+const endLength = 8;
+
+/** The element that tells what to remember of a frontend's clients. */
+export function learnElement(place: Place, key: Uint8Array): { set: SetName; key: Uint8Array } {
+  const at = key.length - endLength;
+  const short = new Uint8Array(key.length - 4);
+  short.set(key.subarray(0, at));
+  short.set(key.subarray(at + 4), at);
+  return { set: place.learn[key[at]!]!, key: short };
+}
+
+/** The key of the frontend that the element with `key` in a map for `protocol` belongs to. */
+export function learnFrontendKey(key: Uint8Array, protocol: number): Uint8Array {
+  const at = key.length - 4;
+  const whole = new Uint8Array(key.length + 4);
+  whole.set(key.subarray(0, at));
+  whole[at] = protocol;
+  whole.set(key.subarray(at), at + 4);
+  return whole;
+}
 
 /**
  * The place of the frontend whose key, each part of it padded to 4 bytes, is in `bytes`, from byte

@@ -87,7 +87,7 @@ export class NFTablesPlanner implements Planner {
     this.#sets = setDefinitions(config.family);
     this.#environment = environment;
     this.#classes = new ChainClasses(config);
-    this.#affinity = new AffinityKeeper(config.family, this.#sets);
+    this.#affinity = new AffinityKeeper(config.family);
     const table = { family: NFPROTO[config.family], table: tableName };
     this.#ownership = new TableOwnership(table, tableComment, config.ownTables ?? false);
     this.#table = new TableWriter(config.family, this.#sets);
@@ -229,8 +229,9 @@ export class NFTablesPlanner implements Planner {
 
   async takeSweep(kernel: Kernel): Promise<Batch | undefined> {
     const table = new TableWriter(this.family, this.#sets);
-    for (const { set, key } of await this.#affinity.stale(kernel)) {
-      table.lanes.to('delete', set, '').key(key);
+    for (const { set, keys } of await this.#affinity.stale(kernel)) {
+      const lane = table.lanes.to('delete', set, '');
+      for (const key of keys) lane.key(key);
     }
     return table.batch();
   }
@@ -297,6 +298,7 @@ export class NFTablesPlanner implements Planner {
     this.#deferred.keep(() => false);
     this.#environmentBefore = undefined;
     this.#objects.startAnew();
+    this.#affinity.startAnew();
     for (const set of sharedSets) this.#shared[set].take();
     this.#changes.startAnew();
   }

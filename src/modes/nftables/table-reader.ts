@@ -9,16 +9,16 @@ import { binary } from '../elements.ts';
 import type { Pause } from '../mode.ts';
 import { contentOf } from '../set-content.ts';
 import { frontendId } from './frontends.ts';
-import {
-  isAffinitySet,
-  type SetDefinitions,
-  type SetName,
-  setFields,
-  setNames,
-  tableName,
-} from './layout.ts';
+import { type SetDefinitions, type SetName, setFields, setNames, tableName } from './layout.ts';
 import { type NFTablesObservation, type ObservedFrontend, ObservedPool } from './observation.ts';
-import { type FrontendKind, hashOf, type Place, placeOf, places } from './places.ts';
+import {
+  type FrontendKind,
+  hashOf,
+  learnFrontendKey,
+  type Place,
+  placeOf,
+  places,
+} from './places.ts';
 
 type ElementsReply = Extract<Reply, { kind: 'elements' }>;
 
@@ -48,8 +48,6 @@ export async function observe(
     if (request.kind === 'tablesDump' && !found.table) return;
   }
   for (const name of setNames) {
-    // Its content belongs to the packets that fill it.
-    if (isAffinitySet(name)) continue;
     const known = found.sets.get(name);
     const { keyLength, dataLength } = setFields(found.family, sets[name]);
     if (known === undefined || known.keyLength !== keyLength) continue;
@@ -106,7 +104,7 @@ function readObject(found: NFTablesObservation, record: Reply): void {
   }
 }
 
-type VerdictPart = 'verdict' | 'learn' | 'refusal' | 'firewall';
+type VerdictPart = 'verdict' | 'sticky' | 'learn' | 'refusal' | 'firewall';
 
 /** Which part of a frontend a map holds, and whose place the map is. */
 interface Part<P> {
@@ -114,6 +112,8 @@ interface Part<P> {
   readonly kind: FrontendKind;
   /** Undefined = each key tells its own. */
   readonly place?: Place;
+  /** Undefined = each key tells its own. */
+  readonly protocol?: number;
 }
 
 const verdictMaps = new Map<SetName, Part<VerdictPart>>([
@@ -124,7 +124,10 @@ const poolMaps = new Map<SetName, Part<'endpoints' | 'local'>>();
 for (const place of places) {
   const kind = place.prefix === '' ? 'service' : 'nodePort';
   verdictMaps.set(place.verdicts, { part: 'verdict', kind });
-  verdictMaps.set(place.learn, { part: 'learn', kind });
+  verdictMaps.set(place.sticky, { part: 'sticky', kind });
+  for (const [protocol, learn] of Object.entries(place.learn)) {
+    verdictMaps.set(learn, { part: 'learn', kind, protocol: Number(protocol) });
+  }
   verdictMaps.set(place.noEndpoints, { part: 'refusal', kind });
   // What is in the map of another shard than its own belongs to no frontend that we know.
   poolMaps.set(place.endpoints, { part: 'endpoints', kind, place });
@@ -211,12 +214,17 @@ function verdictReader(
   map: Part<VerdictPart>,
   { entries, keyLength }: ElementsReply,
 ): ReadEntry {
-  const { part } = map;
+  const { part, protocol } = map;
   const words = verdictWords(entries);
   return (at) => {
     const end = at + keyLength;
     const verdict = words(end);
-    frontendAt(found, map, entries, at, end)[part] = verdict.text;
+    let [bytes, from, to] = [entries, at, end];
+    if (protocol !== undefined) {
+      bytes = learnFrontendKey(entries.subarray(at, end), protocol);
+      [from, to] = [0, bytes.length];
+    }
+    frontendAt(found, map, bytes, from, to)[part] = verdict.text;
     return end + verdict.length;
   };
 }

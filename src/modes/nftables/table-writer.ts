@@ -67,9 +67,8 @@ export class TableWriter {
     }
     const { definition, elements } = object;
     this.addSet(definition);
-    if (elements === undefined) return;
     if (isThere) this.#write('setFlush', { ...this.#inTable(), set: definition.name });
-    this.lanes.to('add', definition, '').packed(elements);
+    if (elements !== undefined) this.lanes.to('add', definition, '').packed(elements);
   }
 
   /** Deletes it at the end of the transaction, when nothing refers to it any more. */

@@ -4,7 +4,7 @@ import type { Address, CIDR } from '../../state/address.ts';
 import { EndpointList } from '../../state/endpoint-list.ts';
 import { sameBytes } from '../../state/equal.ts';
 import type { Interval } from '../../state/interval.ts';
-import type { Forwarding, Frontend, Protocol } from '../../state/types.ts';
+import { type Forwarding, type Frontend, forwardingKey, type Protocol } from '../../state/types.ts';
 import type { ModeFrontend } from '../changes.ts';
 import { binary, destinationKey } from '../elements.ts';
 import {
@@ -15,6 +15,7 @@ import {
 } from '../mode.ts';
 import { rankAt } from '../own-addresses.ts';
 import { allowedClients, selfClient } from '../source-ranges.ts';
+import type { Remembering } from './memory.ts';
 
 /** Who a client is, as far as its address tells. */
 export type ClientKind = 'node' | 'pod' | 'outside';
@@ -39,8 +40,7 @@ export interface ServedFrontend extends ModeFrontend {
   readonly vicinity: Vicinity | undefined;
   /** Where UDP may go on to. */
   readonly right: readonly EndpointList[];
-  /** 0 = no session affinity. */
-  readonly affinityTimeoutSeconds: number;
+  readonly affinity: Remembering;
   /** Clients that may connect, in ascending order; undefined = all. */
   readonly clients: readonly Interval[] | undefined;
   /** The address itself may connect, whatever `clients` are. */
@@ -108,11 +108,20 @@ function frontendAt(
         ? vicinityOf(environment, config.localDetector)
         : undefined,
     right: [forwarding.serving, forwarding.cluster, forwarding.local],
-    affinityTimeoutSeconds: forwarding.affinityTimeoutSeconds,
+    affinity: affinityOf(forwarding),
     clients: allowedClients(forwarding, frontend),
     selfClient: selfClient(forwarding, frontend) !== undefined,
     udpIdleTimeoutMs,
     rank: frontend.address ? rankAt(environment, address) : 'node port',
+  };
+}
+
+function affinityOf(forwarding: Forwarding): Remembering {
+  const { affinityTimeoutSeconds, cluster, family, local, servicePort } = forwarding;
+  return {
+    id: `${family} ${forwardingKey(servicePort)}`,
+    timeoutSeconds: affinityTimeoutSeconds,
+    pools: [cluster, local],
   };
 }
 
@@ -153,7 +162,8 @@ export function sameFrontend(a: ServedFrontend, b: ServedFrontend): boolean {
     a.pools.pod.equals(b.pools.pod) &&
     a.pools.outside.equals(b.pools.outside) &&
     a.right.every((list, i) => list.equals(b.right[i]!)) &&
-    a.affinityTimeoutSeconds === b.affinityTimeoutSeconds &&
+    a.affinity.id === b.affinity.id &&
+    a.affinity.timeoutSeconds === b.affinity.timeoutSeconds &&
     a.udpIdleTimeoutMs === b.udpIdleTimeoutMs &&
     a.selfClient === b.selfClient &&
     sameClients(a.clients, b.clients) &&

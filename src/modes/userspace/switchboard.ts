@@ -6,8 +6,10 @@ import { getSystemErrorMessage } from 'node:util';
 import { type Family, formatAddress } from '../../state/address.ts';
 import { formatFrontend } from '../../state/claims.ts';
 import type { Protocol } from '../../state/types.ts';
+import { Balancer } from './balancer.ts';
 import { Connections, type Endpoint } from './connection.ts';
 import { frontendId, type ServedFrontend } from './frontends.ts';
+import { Memories } from './memory.ts';
 import { TCPListener } from './tcp-listener.ts';
 import { UDPListener } from './udp-listener.ts';
 
@@ -49,6 +51,7 @@ function refusalOf(frontend: ServedFrontend, error: NodeJS.ErrnoException): Refu
 export class Switchboard {
   readonly #listeners = new Map<string, Listener>();
   readonly #connections = new Connections();
+  readonly #memories = new Memories();
 
   get(id: string): ServedFrontend | undefined {
     return this.#listeners.get(id)?.frontend;
@@ -96,13 +99,19 @@ export class Switchboard {
     this.#connections.endAll();
   }
 
-  #listen(frontend: ServedFrontend, protocol: Exclude<Protocol, 'SCTP'>): Promise<Listener> {
+  async #listen(frontend: ServedFrontend, protocol: Exclude<Protocol, 'SCTP'>): Promise<Listener> {
     const isOwn = ({ pool, index }: Endpoint): boolean => {
       const address = { family: pool.family, bytes: pool.address(index) };
       return this.#listeners.has(frontendId(address, protocol, pool.port(index)));
     };
-    return protocol === 'TCP'
-      ? TCPListener.open(frontend, this.#connections, isOwn)
-      : UDPListener.open(frontend, isOwn);
+    const balancer = new Balancer(frontend, this.#memories);
+    try {
+      return protocol === 'TCP'
+        ? await TCPListener.open(balancer, this.#connections, isOwn)
+        : await UDPListener.open(balancer, isOwn);
+    } catch (error) {
+      balancer.close();
+      throw error;
+    }
   }
 }

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import { formatAddress } from '../../state/address.ts';
-import { Balancer } from './balancer.ts';
+import type { Balancer } from './balancer.ts';
 import { type Connections, carry, type Endpoint, type IsOwn, keepAliveMs } from './connection.ts';
 import type { ServedFrontend } from './frontends.ts';
 import type { Listener } from './switchboard.ts';
@@ -11,14 +11,13 @@ const backlog = 65_535;
 
 /** Accepts the connections to one frontend. Those that it has accepted outlive it. */
 export class TCPListener implements Listener {
-  #frontend: ServedFrontend;
   readonly #connections: Connections;
   readonly #isOwn: IsOwn;
-  readonly #balancer = new Balancer();
+  readonly #balancer: Balancer;
   readonly #server: Server;
 
-  private constructor(frontend: ServedFrontend, connections: Connections, isOwn: IsOwn) {
-    this.#frontend = frontend;
+  private constructor(balancer: Balancer, connections: Connections, isOwn: IsOwn) {
+    this.#balancer = balancer;
     this.#connections = connections;
     this.#isOwn = isOwn;
     const options = { noDelay: true, keepAlive: true, keepAliveInitialDelay: keepAliveMs };
@@ -28,11 +27,12 @@ export class TCPListener implements Listener {
 
   /** Rejects with the error of the system call. */
   static async open(
-    frontend: ServedFrontend,
+    balancer: Balancer,
     connections: Connections,
     isOwn: IsOwn,
   ): Promise<TCPListener> {
-    const listener = new TCPListener(frontend, connections, isOwn);
+    const listener = new TCPListener(balancer, connections, isOwn);
+    const { frontend } = listener;
     const server = listener.#server;
     const host = formatAddress(frontend.address.bytes);
     server.listen({ host, port: frontend.port, backlog, exclusive: true });
@@ -43,15 +43,15 @@ export class TCPListener implements Listener {
   }
 
   get frontend(): ServedFrontend {
-    return this.#frontend;
+    return this.#balancer.frontend;
   }
 
   update(next: ServedFrontend): void {
-    this.#frontend = next;
-    this.#balancer.retain(next);
+    this.#balancer.update(next);
   }
 
   close(): void {
+    this.#balancer.close();
     this.#server.close();
   }
 
@@ -60,7 +60,7 @@ export class TCPListener implements Listener {
     const { remoteAddress = '' } = client;
     const choose = (attempt: number): Endpoint | undefined => {
       if (attempt > 0) this.#balancer.forget(remoteAddress);
-      return this.#balancer.choose(this.#frontend, remoteAddress);
+      return this.#balancer.choose(remoteAddress);
     };
     carry(client, { choose, isOwn: this.#isOwn, connections: this.#connections });
   }

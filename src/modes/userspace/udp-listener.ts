@@ -2,7 +2,7 @@ import { createSocket, type RemoteInfo, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import { formatAddress } from '../../state/address.ts';
 import type { EndpointKey } from '../../state/endpoint-list.ts';
-import { Balancer } from './balancer.ts';
+import type { Balancer } from './balancer.ts';
 import type { IsOwn } from './connection.ts';
 import type { ServedFrontend } from './frontends.ts';
 import type { Listener } from './switchboard.ts';
@@ -10,31 +10,31 @@ import { UDPFlow } from './udp-flow.ts';
 
 /** Takes the datagrams to one frontend. Its flows end with it. */
 export class UDPListener implements Listener {
-  #frontend: ServedFrontend;
   readonly #isOwn: IsOwn;
-  readonly #balancer = new Balancer();
+  readonly #balancer: Balancer;
   readonly #socket: Socket;
   /** By address and port of the client. */
   readonly #flows = new Map<string, UDPFlow>();
   #isOpen = true;
 
-  private constructor(frontend: ServedFrontend, isOwn: IsOwn) {
-    this.#frontend = frontend;
+  private constructor(balancer: Balancer, isOwn: IsOwn) {
+    this.#balancer = balancer;
     this.#isOwn = isOwn;
-    this.#socket = newSocket(frontend);
+    this.#socket = newSocket(balancer.frontend);
     this.#socket.on('message', (message, from) => this.#take(message, from));
   }
 
   /** Rejects with the error of the system call. */
-  static async open(frontend: ServedFrontend, isOwn: IsOwn): Promise<UDPListener> {
-    const listener = new UDPListener(frontend, isOwn);
+  static async open(balancer: Balancer, isOwn: IsOwn): Promise<UDPListener> {
+    const listener = new UDPListener(balancer, isOwn);
+    const { frontend } = balancer;
     const socket = listener.#socket;
     const address = formatAddress(frontend.address.bytes);
     socket.bind({ address, port: frontend.port, exclusive: true });
     try {
       await once(socket, 'listening');
     } catch (error) {
-      listener.close();
+      socket.close();
       throw error;
     }
     // An answer that could not be sent is a datagram lost.
@@ -43,12 +43,11 @@ export class UDPListener implements Listener {
   }
 
   get frontend(): ServedFrontend {
-    return this.#frontend;
+    return this.#balancer.frontend;
   }
 
   update(next: ServedFrontend): void {
-    this.#frontend = next;
-    this.#balancer.retain(next);
+    this.#balancer.update(next);
     if (this.#flows.size === 0) return;
     const right = new Set<EndpointKey>();
     for (const list of new Set(next.right)) {
@@ -60,6 +59,7 @@ export class UDPListener implements Listener {
   close(): void {
     if (!this.#isOpen) return;
     this.#isOpen = false;
+    this.#balancer.close();
     for (const flow of this.#flows.values()) flow.end();
     this.#socket.close();
   }
@@ -71,10 +71,10 @@ export class UDPListener implements Listener {
   }
 
   #begin(id: string, { address, port }: RemoteInfo): UDPFlow | undefined {
-    const endpoint = this.#balancer.choose(this.#frontend, address);
+    const endpoint = this.#balancer.choose(address);
     if (endpoint === undefined || this.#isOwn(endpoint)) return undefined;
-    const flow = new UDPFlow(newSocket(this.#frontend), endpoint, {
-      idleMs: this.#frontend.udpIdleTimeoutMs,
+    const flow = new UDPFlow(newSocket(this.frontend), endpoint, {
+      idleMs: this.frontend.udpIdleTimeoutMs,
       answered: (message) => {
         if (this.#isOpen) this.#socket.send(message, port, address);
       },

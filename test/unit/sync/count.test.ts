@@ -5,10 +5,12 @@ import { batch } from '../../conformance/ops.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import type { NftSet } from '../../fake/nft-state.ts';
 import { type NFTablesWorld, nftablesWorld } from './nftables-world.ts';
+import { webService } from './world.ts';
 
 async function running(kernel = new FakeKernel()): Promise<NFTablesWorld> {
   const world = nftablesWorld(kernel);
   world.addServices(0, 30);
+  world.setService(webService('web-29', 29, { affinityTimeoutSeconds: 60 }));
   await world.start();
   await world.clock.pass(2000);
   return world;
@@ -26,7 +28,7 @@ function loseElement(kernel: FakeKernel, set: string): void {
 }
 
 describe('the count of elements', () => {
-  it.each(['services', 'cluster-ips', 'endpoints-a'])(
+  it.each(['services', 'cluster-ips', 'endpoints-a', 'sticky-services', 'learn-tcp'])(
     'finds within seconds that %s lacks one, and nobody else is blamed',
     async (set) => {
       const world = await running();

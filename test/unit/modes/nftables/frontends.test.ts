@@ -12,14 +12,44 @@ describe('frontends of one class', () => {
       const one = forwarding(name, pool(1, 2), { frontends, local: pool(1), ...fields });
       return objectsOfFrontend(frontendElements(classes, one)[0]!) as readonly ChainDefinition[];
     };
-    const affinityTimeoutSeconds = 100;
-    const first = chainsOf('a', { affinityTimeoutSeconds });
-    const second = chainsOf('b', { affinityTimeoutSeconds });
-    expect(first.map(({ name }) => name)).toContain('learn-local-100');
+    const first = chainsOf('a');
+    const second = chainsOf('b');
     expect(second.map((chain, i) => chain === first[i])).toEqual(first.map(() => true));
+  });
+});
 
-    const other = chainsOf('c', { affinityTimeoutSeconds: 200 });
-    expect(other.at(-1)!.name).toBe('learn-local-200');
-    expect(chainsOf('d').map(({ name }) => name)).not.toContain('learn-local-100');
+describe('session affinity', () => {
+  const namesOf = (fields: Parameters<typeof forwarding>[2]) => {
+    const sticky = { affinityTimeoutSeconds: 60, ...fields };
+    const [first] = frontendElements(
+      new ChainClasses(config),
+      forwarding('web', pool(1, 2), sticky),
+    );
+    const { memories, recall, learn } = first!.affinity!;
+    const sets = memories.map(({ set }) => set.definition.name);
+    return [...sets, recall.name, ...learn.map(({ name }) => name)].map((name) =>
+      name.replace('ns/web/tcp/', '*'),
+    );
+  };
+  const outside = (treatment: 'external' | 'external-local') => ({
+    frontends: [clusterIP('10.96.0.1', treatment)],
+  });
+
+  it('names its objects after what they hold', () => {
+    expect(namesOf({})).toEqual(['affinity-*', 'recall-internal-*', 'learn-60-*']);
+    expect(namesOf({ affinityTimeoutSeconds: 10800 })).toContain('learn-10800-*');
+    expect(namesOf(outside('external'))).toEqual(['affinity-*', 'recall-external-*', 'learn-60-*']);
+    const inside = [{ ...clusterIP('10.96.0.1'), pool: 'local' as const }];
+    expect(namesOf({ frontends: inside, local: pool(1) })).toEqual([
+      'local-affinity-*',
+      'recall-internal-local-pool-*',
+      'learn-local-60-*',
+    ]);
+    const both = { ...outside('external-local'), local: pool(1) };
+    const maps = ['affinity-*', 'local-affinity-*', 'recall-external-local-*'];
+    const shared = ['learn-cluster-60-*', 'learn-both-60-*', 'learn-client-both-60-*'];
+    expect(namesOf(both)).toEqual([...maps, ...shared]);
+    const apart = ['learn-cluster-60-*', 'learn-local-60-*', 'learn-client-local-60-*'];
+    expect(namesOf({ ...both, local: pool(3) })).toEqual([...maps, ...apart]);
   });
 });

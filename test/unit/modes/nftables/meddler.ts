@@ -155,15 +155,16 @@ function baseChainOp(
   return { kind: 'baseChainAdd', family, table, chain, ...base };
 }
 
-/** Packets fill the affinity maps, so nobody could tell what is foreign there. */
+/** In what packets fill nobody could tell which element is foreign. */
 function setOps(table: Table, { deed, which, how }: Meddling): NftOp[] {
-  const sets = [...table.sets.values()].filter(({ fields }) => !fields.set.endsWith('affinity'));
+  const sets = [...table.sets.values()];
   if (deed === 'change set' || deed === 'flush set') {
     const { fields } = sets[which % sets.length]!;
     if (deed === 'flush set') return [{ kind: 'setFlush', ...fields }];
     return [{ kind: 'setAdd', ...fields, size: 1000 }];
   }
-  const elements = sets.flatMap((set) =>
+  const filled = sets.filter(({ fields }) => (fields.flags & NFT_SET.EVAL) === 0);
+  const elements = filled.flatMap((set) =>
     [...set.elements.values()].map((element) => ({ set, element })),
   );
   const chosen = elements[which % Math.max(1, elements.length)];

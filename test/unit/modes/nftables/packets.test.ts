@@ -224,6 +224,37 @@ describe.for(families)('nftables mode, %s', (family) => {
       expect(stage.outcome('outside', to, other)).not.toBe(first);
     });
 
+    it.for(everything)('brings a client of %s back by every other address', async (to) => {
+      const stage = await stageOf();
+      const first = stage.outcome('outside', to, { random: 1 });
+      for (const random of [0, 1]) {
+        const again = everything.map((other) => stage.outcome('outside', other, { random }));
+        expect(new Set(again)).toEqual(new Set([first]));
+      }
+    });
+
+    it.for([
+      { kind: 'bridge', name: 'cni0' },
+      { kind: 'interface-prefix', prefix: 'cni' },
+      { kind: 'none' },
+    ] as const)('tells pods as detector $kind does when it remembers', async (localDetector) => {
+      const stage = new Stage({ family, localDetector });
+      await stage.play([
+        everyKind(family, { ...affinity, externalTrafficPolicy: 'Local' }),
+        list(both),
+      ]);
+      const isPod = localDetector.kind !== 'none';
+      const ends = [0, 1].map((random) => {
+        const packet = { iif: 'cni0', saddr: `10.244.0.${20 + random}`, random };
+        const first = stage.outcome('outside', nodePort, packet);
+        for (const other of [0, 1]) {
+          expect(stage.outcome('outside', nodePort, { ...packet, random: other })).toBe(first);
+        }
+        return first.startsWith(here) ? 'here' : 'away';
+      });
+      expect(ends.sort()).toEqual(isPod ? ['away', 'here'] : ['here', 'here']);
+    });
+
     it('forgets a client when its endpoint has gone', async () => {
       const stage = await stageOf();
       const { planner, kernel } = stage.rig;

@@ -1,10 +1,18 @@
 import { describe, expect, it } from 'vitest';
 import { KernelError } from '../../../../src/kernel/errors.ts';
 import { NFPROTO, VERDICT } from '../../../../src/kernel/nft/constants.ts';
-import { compileRule, jump } from '../../../../src/kernel/nft/rule.ts';
+import {
+  compileRule,
+  dnatTo,
+  jump,
+  matchProtocol,
+  saddr,
+} from '../../../../src/kernel/nft/rule.ts';
 import { ElementShape, type NftOp } from '../../../../src/kernel/ops.ts';
 import { noPause } from '../../../../src/modes/mode.ts';
+import { setDefinitions, setFields, setNames } from '../../../../src/modes/nftables/layout.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
+import { frontendSelectors, map } from '../../../../src/modes/table-parts.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
 import { batch, bytes, verdict } from '../../../conformance/ops.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
@@ -72,14 +80,8 @@ describe('what a change costs', { timeout: 30_000 }, () => {
       [1000, 10_000].map(async (services) => {
         const list = Array.from({ length: services }, (_, i) => {
           const frontends = [clusterIP(`10.${100 + (i >> 12)}.${(i >> 4) & 0xff}.${i & 15}`)];
-          return forwarding(
-            `s${i}`,
-            pool(...Array.from({ length: 1 + (i % 5) }, (_, e) => e + i)),
-            {
-              frontends,
-              affinityTimeoutSeconds: i % 2 === 0 ? 0 : 10800,
-            },
-          );
+          const endpoints = Array.from({ length: 1 + (i % 5) }, (_, e) => e + i);
+          return forwarding(`s${i}`, pool(...endpoints), { frontends });
         });
         const rig = await started();
         rig.plan(all(...list));
@@ -95,6 +97,40 @@ describe('what a change costs', { timeout: 30_000 }, () => {
       }),
     );
     expect(counts[1]).toEqual(counts[0]);
+  });
+
+  it('makes a map and two chains for a Service with session affinity, and none for others', async () => {
+    const counted = async (...list: Forwarding[]) => {
+      const rig = await started(...list);
+      const { sets, chains } = rig.kernel.table(NFPROTO.IPv4, 'fairlead')!;
+      return { sets: sets.size, chains: chains.size };
+    };
+    const frontends = [1, 2, 3].map((n) => clusterIP(`10.96.0.${n}`));
+    const plain = await counted(forwarding('web', pool(1, 2), { frontends }));
+    const sticky = { frontends, affinityTimeoutSeconds: 10800 };
+    const few = await counted(forwarding('web', pool(1, 2), sticky));
+    expect(few).toEqual({ sets: plain.sets + 1, chains: plain.chains + 2 });
+    const shop = { affinityTimeoutSeconds: 60, frontends: [clusterIP('10.96.0.9')] };
+    const two = [forwarding('web', pool(1, 2), sticky), forwarding('shop', pool(3, 4), shop)];
+    const unsticky = two.map((one) => ({ ...one, affinityTimeoutSeconds: 0 }));
+    const base = await counted(...unsticky);
+    expect(await counted(...two)).toEqual({ sets: base.sets + 2, chains: base.chains + 4 });
+  });
+
+  it('changes nothing of session affinity but its pool when endpoints come and go', async () => {
+    const sticky = { affinityTimeoutSeconds: 10800 };
+    const rig = await started(forwarding('web', pool(1, 2), sticky));
+    rig.plan(all(forwarding('web', pool(1, 2, 3), sticky)));
+    rig.take();
+    const names = [...rig.kernel.table(NFPROTO.IPv4, 'fairlead')!.chains.keys()];
+    expect(names.filter((name) => name.includes('/'))).toEqual([
+      'recall-internal-ns/web/tcp/',
+      'learn-10800-ns/web/tcp/',
+    ]);
+    expect(rig.planner.sweepDue).toBe(false);
+    rig.plan(all(forwarding('web', pool(1, 2, 4), sticky)));
+    rig.take();
+    expect(rig.planner.sweepDue).toBe(true);
   });
 });
 
@@ -121,6 +157,55 @@ describe('what is deleted later', () => {
     rig.take();
     rig.drain();
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
+  });
+
+  it('is deleted in several transactions where it is much, chains before their sets', async () => {
+    const many = Array.from({ length: 150 }, (_, i) => {
+      const frontends = [clusterIP(`10.96.1.${i}`)];
+      return forwarding(`s${i}`, pool(1, 2), { frontends, affinityTimeoutSeconds: 60 });
+    });
+    const rig = await started(...many);
+    const counted = () => {
+      const { chains, sets } = rig.kernel.table(NFPROTO.IPv4, 'fairlead')!;
+      const own = (names: Iterable<string>) => [...names].filter((name) => name.includes('/'));
+      return [own(chains.keys()).length, own(sets.keys()).length];
+    };
+    expect(counted()).toEqual([300, 150]);
+    rig.plan(all());
+    rig.take();
+    rig.takeDeferred();
+    const steps = [1, 2].map(() => {
+      rig.takeDeferred();
+      return counted();
+    });
+    expect(steps[0]![0]).toBeGreaterThan(0);
+    expect(steps[0]![1]).toBe(150);
+    rig.drain();
+    expect(counted()).toEqual([0, 0]);
+    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
+  });
+
+  it('forgets the clients of a Service port that comes back while its map waits', async () => {
+    const sticky = forwarding('web', pool(1, 2), { affinityTimeoutSeconds: 60 });
+    const rig = await started(sticky);
+    const set = { set: 'affinity-ns/web/tcp/', shape: ElementShape.data, keyLength: 4 };
+    const entries = bytes('0a010001', '0a000001', '1f900000');
+    const at = { family: NFPROTO.IPv4, table: 'fairlead' };
+    const learnt = {
+      kind: 'elementsAdd',
+      ...at,
+      ...set,
+      dataLength: 8,
+      count: 1,
+      entries,
+    } as const;
+    expect(rig.kernel.applyNow(batch(learnt))).toEqual({ kind: 'applied' });
+    rig.plan(all());
+    rig.take();
+    expect(elements(rig.kernel, set.set)).toHaveLength(1);
+    rig.plan(all(sticky));
+    rig.take();
+    expect(elements(rig.kernel, set.set)).toEqual([]);
   });
 
   it('keeps what a recovery wants again', async () => {
@@ -192,6 +277,35 @@ describe('a repair', () => {
     expect(drift.missing).toBeGreaterThan(0);
     rig.drain();
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
+  });
+
+  it('makes the table of a layout before this one anew, in one transaction', async () => {
+    const at = { family: NFPROTO.IPv4, table: 'fairlead' };
+    const comment = '';
+    // Session affinity was remembered in one map for all Services.
+    const client = ['ipv4_addr', 'ipv4_addr', 'inet_proto', 'inet_service'] as const;
+    const affinity = map('affinity', client, ['ipv4_addr', 'inet_service'], comment);
+    const definitions = setDefinitions('IPv4');
+    const kept = setNames.filter((name) => !name.startsWith('sticky-'));
+    const sets = [...kept.map((name) => definitions[name]), { ...affinity, size: 262_144 }];
+    const rules = [
+      matchProtocol('TCP'),
+      dnatTo('IPv4', [saddr('IPv4'), ...frontendSelectors('IPv4')], 'affinity'),
+    ];
+    const chain = 'sticky-pick-2-e';
+    const old: NftOp[] = [
+      { kind: 'tableAdd', ...at, comment },
+      ...sets.map((each): NftOp => ({ kind: 'setAdd', ...setFields('IPv4', each) })),
+      { kind: 'chainAdd', ...at, chain, comment },
+      { kind: 'ruleAdd', ...at, chain, expressions: compileRule(rules), comment },
+    ];
+    const rig = new Rig(config, environment);
+    rig.kernel.foreign(batch(...old));
+    const { commits } = rig.kernel;
+    await rig.start(all(forwarding('web', pool(1, 2), { affinityTimeoutSeconds: 60 })));
+    expect(rig.kernel.commits).toBe(commits + 1);
+    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
+    expect(await rig.audit()).toEqual(noDrift);
   });
 
   it('deletes an endpoint that somebody put into the map of another shard', async () => {

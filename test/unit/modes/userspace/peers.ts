@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 import { frontendId, type ServedFrontend } from '../../../../src/modes/userspace/frontends.ts';
+import type { Remembering } from '../../../../src/modes/userspace/memory.ts';
 import { Switchboard } from '../../../../src/modes/userspace/switchboard.ts';
 import { EndpointList } from '../../../../src/state/endpoint-list.ts';
 import type { Protocol } from '../../../../src/state/types.ts';
@@ -36,12 +37,17 @@ export function frontend(
     pools: { node: endpoints, pod: endpoints, outside: endpoints },
     vicinity: undefined,
     right: [endpoints],
-    affinityTimeoutSeconds: 0,
+    affinity: remembering(endpoints, 0),
     clients: undefined,
     selfClient: false,
     udpIdleTimeoutMs: 5000,
     ...fields,
   };
+}
+
+/** Session affinity of a Service port that has only these endpoints. */
+export function remembering(endpoints: EndpointList, timeoutSeconds: number): Remembering {
+  return { id: 'IPv4 default/web/TCP', timeoutSeconds, pools: [endpoints] };
 }
 
 export function switchboard(): Switchboard {

@@ -10,6 +10,7 @@ import {
   host,
   pool,
   port,
+  remembering,
   switchboard,
   TCPClient,
   tcpEndpoint,
@@ -85,19 +86,61 @@ describe('a TCP frontend', () => {
     const [vip, a, b, client] = [host(6, 1), host(6, 2), host(6, 3), host(6, 4)];
     await Promise.all([tcpEndpoint(a), tcpEndpoint(b)]);
     const board = switchboard();
-    const sticky = { affinityTimeoutSeconds: 0.3 };
+    const sticky = { affinity: remembering(pool(a, b), 0.3) };
     await board.open(frontend(vip, pool(a, b), sticky));
     const first = await askOnce(vip, client);
     await askOnce(vip, host(6, 5));
     for (let i = 0; i < 3; i += 1) expect(await askOnce(vip, client)).toBe(first);
     const other = first === a ? b : a;
-    board.update(frontend(vip, pool(other), sticky));
+    board.update(frontend(vip, pool(other), { affinity: remembering(pool(other), 0.3) }));
     expect(await askOnce(vip, client)).toBe(other);
     board.update(frontend(vip, pool(a, b), sticky));
     expect(await askOnce(vip, client)).toBe(other);
     await sleep(400);
     const later = [await askOnce(vip, client), await askOnce(vip, host(6, 5))];
     expect(later.sort()).toEqual([a, b]);
+  });
+
+  it('remembers the endpoint of a client for all frontends of a Service port', async () => {
+    const [vip, second, a, b] = [host(20, 1), host(20, 2), host(20, 3), host(20, 4)];
+    const clients = [5, 6, 7, 8, 9, 10].map((n) => host(20, n));
+    await Promise.all([tcpEndpoint(a), tcpEndpoint(b)]);
+    const board = switchboard();
+    const sticky = { affinity: remembering(pool(a, b), 60) };
+    const ask = (at: string) => Promise.all(clients.map((client) => askOnce(at, client)));
+    const first = frontend(vip, pool(a), sticky);
+    await board.open(first);
+    await ask(vip);
+    await board.open(frontend(second, pool(a, b), sticky));
+    board.close(first.id);
+    expect(new Set(await ask(second))).toEqual(new Set([a]));
+    const affinity = { ...sticky.affinity, id: 'IPv4 default/shop/TCP' };
+    board.update(frontend(second, pool(a, b), { affinity }));
+    expect((await ask(second)).sort()).toEqual([a, a, a, b, b, b]);
+  });
+
+  it('remembers an endpoint of each pool where a policy does not allow the same', async () => {
+    const [vip, outer, near, far, client] = [1, 2, 3, 4, 5].map((n) => host(21, n)) as [
+      string,
+      string,
+      string,
+      string,
+      string,
+    ];
+    const more = [6, 7].map((n) => host(21, n));
+    await Promise.all([near, far, ...more].map(tcpEndpoint));
+    const board = switchboard();
+    const all = pool(far, ...more);
+    const local = pool(near, ...more);
+    const sticky = { affinity: { ...remembering(all, 60), pools: [all, local] } };
+    await board.open(frontend(vip, pool(far), sticky));
+    await board.open(frontend(outer, pool(near), sticky));
+    expect([await askOnce(vip, client), await askOnce(outer, client)]).toEqual([far, near]);
+    board.update(frontend(vip, all, sticky));
+    board.update(frontend(outer, local, sticky));
+    for (let i = 0; i < 3; i += 1) {
+      expect([await askOnce(vip, client), await askOnce(outer, client)]).toEqual([far, near]);
+    }
   });
 
   it('that closes takes no more clients; those that it has stay', async () => {

@@ -1,0 +1,104 @@
+/**
+ * What does session affinity cost? Each Service port with it has a map and chains of its own.
+ * Beside the same Services without it, with one frontend each and with four.
+ */
+import { readFileSync } from 'node:fs';
+import type { EndpointSlice } from '../src/state/types.ts';
+import { objects, type Size, sizeName, slice } from './lib/cluster.ts';
+import { inNamespace } from './lib/namespace.ts';
+import { type Rig, withRig } from './lib/rig.ts';
+import { number, ratio, summarise, table } from './lib/stats.ts';
+
+const sizes: readonly Size[] = [
+  { services: 1000, endpoints: 10 },
+  { services: 1000, endpoints: 10, outside: true },
+  { services: 5000, endpoints: 10 },
+  { services: 5000, endpoints: 10, outside: true },
+];
+const loads = 3;
+const replacements = 300;
+const scalings = 100;
+
+/** Milliseconds, and KiB of the kernel's memory for a Service. */
+interface Cost {
+  readonly load: number;
+  readonly restart: number;
+  readonly replace: number;
+  readonly scale: number;
+  readonly memory: number;
+}
+
+export async function affinity(): Promise<string> {
+  const rows: string[][] = [];
+  for (const size of sizes) {
+    const without = await measure(size);
+    const sticky = await measure({ ...size, sticky: true });
+    const columns = (['load', 'restart', 'replace', 'scale', 'memory'] as const).flatMap((name) => [
+      number(without[name]),
+      number(sticky[name]),
+      ratio(sticky[name], without[name]),
+    ]);
+    rows.push([sizeName(size), ...columns]);
+  }
+  const pairs = ['load', 'restart', 'replace p50', 'scale p50', 'KiB a Service'];
+  const head = ['cluster', ...pairs.flatMap((name) => [name, 'affinity', 'ratio'])];
+  return [
+    `Services without and with session affinity; ms, best of ${loads} (load, restart), and the
+kernel's memory for each (slabs)`,
+    table(head, rows),
+  ].join('\n\n');
+}
+
+async function measure(size: Size): Promise<Cost> {
+  const runs: Cost[] = [];
+  for (let i = 0; i < loads; i += 1) {
+    runs.push(await inNamespace('affinity', (namespace) => measureOnce(size, namespace)));
+  }
+  const best = (name: keyof Cost): number => Math.min(...runs.map((run) => run[name]));
+  return {
+    load: best('load'),
+    restart: best('restart'),
+    replace: best('replace'),
+    scale: best('scale'),
+    memory: best('memory'),
+  };
+}
+
+async function measureOnce(size: Size, namespace: Parameters<typeof withRig>[0]): Promise<Cost> {
+  const changes = [...objects(size)];
+  const before = slabKiB();
+  const load = await withRig(namespace, (rig) => timed(() => rig.load(changes)));
+  const memory = (slabKiB() - before) / size.services;
+  return withRig(namespace, async (rig) => {
+    const restart = await timed(() => rig.load(changes));
+    const replace = await p50(rig, replacements, (i) =>
+      slice((i * 37) % size.services, size.endpoints, i),
+    );
+    const scale = await p50(rig, scalings, (i) => slice(i % size.services, size.endpoints + 1));
+    return { load, restart, replace, scale, memory };
+  });
+}
+
+/** What the kernel holds in small pieces that it can't give back. */
+function slabKiB(): number {
+  return Number(/SUnreclaim:\s+(\d+)/.exec(readFileSync('/proc/meminfo', 'utf8'))![1]);
+}
+
+async function p50(
+  rig: Rig,
+  times: number,
+  changed: (i: number) => EndpointSlice,
+): Promise<number> {
+  const tookMs: number[] = [];
+  for (let i = 1; i <= times; i += 1) {
+    const change = { kind: 'slice', slice: changed(i) } as const;
+    tookMs.push(await timed(() => rig.change(change)));
+  }
+  return summarise(tookMs).p50;
+}
+
+async function timed(work: () => Promise<unknown>): Promise<number> {
+  const startedMs = performance.now();
+  await work();
+  return performance.now() - startedMs;
+}

@@ -1,0 +1,238 @@
+/**
+ * Session affinity of a Service port: maps that packets fill, and the chains that write and read
+ * them. They belong to the Service port, whatever frontends it has, so that a client keeps its
+ * endpoint through all of them.
+ *
+ * Each pool has a map of its own: which of the pool's endpoints the client got last. A policy may
+ * forbid traffic of one frontend what it allows another's.
+ */
+import type { ChainDefinition } from '../../kernel/nft/chain.ts';
+import { NFT_SET } from '../../kernel/nft/constants.ts';
+import {
+  daddr,
+  dnatTo,
+  dport,
+  goto,
+  inSet,
+  l4proto,
+  matchLocalAddress,
+  matchProtocol,
+  returnToCaller,
+  type Statement,
+  saddr,
+  setMark,
+  updateMap,
+} from '../../kernel/nft/rule.ts';
+import type { Family } from '../../state/address.ts';
+import type { EndpointList } from '../../state/endpoint-list.ts';
+import type { Forwarding, Frontend, ServicePortName } from '../../state/types.ts';
+import { detectLocal } from '../local-traffic.ts';
+import type { ModeConfig } from '../mode.ts';
+import type { NamedObject, NamedSet } from '../named-objects.ts';
+import { addressType, chain, map } from '../table-parts.ts';
+import { markOffCluster } from './chains.ts';
+
+type Pool = 'cluster' | 'local';
+
+/** A map of clients, and the endpoints that it may lead them to. */
+export interface Memory {
+  readonly set: NamedSet;
+  readonly pool: EndpointList;
+}
+
+/** Session affinity of one frontend. */
+export interface FrontendAffinity {
+  /** Those of the Service port, the same for all its frontends. */
+  readonly memories: readonly Memory[];
+  /** Marks the packets of clients that are remembered, translates these, and returns others. */
+  readonly recall: ChainDefinition;
+  /** Remembers which endpoint the client got; preceded by the chains that it needs. */
+  readonly learn: readonly ChainDefinition[];
+}
+
+/** In an order in which they can be made. */
+export function objectsOfAffinity({ memories, recall, learn }: FrontendAffinity): NamedObject[] {
+  return [...memories.map(({ set }) => set), recall, ...learn];
+}
+
+const prefixes = { cluster: 'affinity-', local: 'local-affinity-' } as const;
+
+/** The types of a map of clients; undefined: that is not its name. */
+export function affinityTypes(family: Family, name: string) {
+  if (memoryNameOf(name) === undefined) return undefined;
+  return { key: [addressType(family)], data: endpointTypes(family) } as const;
+}
+
+function endpointTypes(family: Family) {
+  return [addressType(family), 'inet_service'] as const;
+}
+
+/** `default/web/tcp/http`, as kube-proxy has it in the names of its objects. */
+function pathOf({ namespace, name, protocol, port }: ServicePortName): string {
+  return [namespace, name, protocol.toLowerCase(), port].join('/');
+}
+
+/** What a map of clients is for, by its name; undefined: it is another map. */
+export function memoryNameOf(set: string): { servicePort: string; pool: Pool } | undefined {
+  for (const pool of ['cluster', 'local'] as const) {
+    const prefix = prefixes[pool];
+    if (set.startsWith(prefix)) return { servicePort: set.slice(prefix.length), pool };
+  }
+  return undefined;
+}
+
+/** Clients that the map holds, at most: as many as the kernel allows where nobody says (0). */
+export const clientsMax = 0xffff;
+
+function memoryOf({ family, servicePort, ...pools }: Forwarding, pool: Pool): Memory {
+  const name = `${prefixes[pool]}${pathOf(servicePort)}`;
+  const comment = pool === 'local' ? 'client : endpoint of this node' : 'client : endpoint';
+  const definition = {
+    ...map(name, [addressType(family)], endpointTypes(family), comment),
+    flags: NFT_SET.MAP | NFT_SET.EVAL | NFT_SET.TIMEOUT,
+  };
+  return { set: { definition, elements: undefined }, pool: pools[pool] };
+}
+
+/** Undefined: the Service has no session affinity. */
+export interface PortAffinity {
+  readonly memories: Readonly<Partial<Record<Pool, Memory>>>;
+  /** All that the local pool has is in the cluster pool, too. */
+  readonly localIsCluster: boolean;
+}
+
+/** What the frontends of a Forwarding have in common; undefined: no session affinity. */
+export function portAffinity(forwarding: Forwarding): PortAffinity | undefined {
+  if (forwarding.affinityTimeoutSeconds === 0) return undefined;
+  const used = new Set(forwarding.frontends.flatMap(poolsOf));
+  const { cluster, local } = forwarding;
+  return {
+    memories: {
+      ...(used.has('cluster') ? { cluster: memoryOf(forwarding, 'cluster') } : {}),
+      ...(used.has('local') ? { local: memoryOf(forwarding, 'local') } : {}),
+    },
+    localIsCluster: used.size === 2 && isWithin(local, cluster),
+  };
+}
+
+function poolsOf({ treatment, pool }: Frontend): Pool[] {
+  switch (treatment) {
+    case 'reject':
+    case 'drop':
+      return [];
+    case 'external-local':
+      return ['cluster', 'local'];
+    default:
+      return [pool];
+  }
+}
+
+function isWithin(some: EndpointList, all: EndpointList): boolean {
+  if (some === all) return true;
+  const keys = new Set(Array.from({ length: all.length }, (_, i) => all.key(i)));
+  for (let i = 0; i < some.length; i += 1) if (!keys.has(some.key(i))) return false;
+  return true;
+}
+
+export function frontendAffinity(
+  config: ModeConfig,
+  forwarding: Forwarding,
+  { treatment, pool }: Frontend,
+  port: PortAffinity,
+): FrontendAffinity | undefined {
+  const memories = Object.values(port.memories);
+  switch (treatment) {
+    case 'reject':
+    case 'drop':
+      return undefined;
+    case 'internal':
+    case 'external': {
+      const from = treatment === 'external' ? 'cluster' : pool;
+      const recall = recallChain(config, forwarding, treatment, from);
+      return { memories, recall, learn: [learnChain(forwarding, port, from)] };
+    }
+    case 'external-local':
+      return {
+        memories,
+        recall: recallByClient(config, forwarding),
+        learn: learnByClient(config, forwarding, port),
+      };
+  }
+}
+
+/** `dnat` to the endpoint that the client is remembered to have. */
+function toRemembered({ family, servicePort }: Forwarding, pool: Pool): Statement[] {
+  const name = `${prefixes[pool]}${pathOf(servicePort)}`;
+  // nft takes a key without a port only where a rule names the protocol.
+  return [matchProtocol(servicePort.protocol), dnatTo(family, [saddr(family)], name)];
+}
+
+function recallChain(
+  config: ModeConfig,
+  forwarding: Forwarding,
+  treatment: 'internal' | 'external',
+  pool: Pool,
+): ChainDefinition {
+  const place = pool === 'local' ? `${treatment}-local-pool` : treatment;
+  const marks =
+    treatment === 'internal' ? markOffCluster(config) : [[setMark(config.masqueradeMark)]];
+  const rules = [...marks, toRemembered(forwarding, pool)];
+  return chain(`recall-${place}-${pathOf(forwarding.servicePort)}`, rules);
+}
+
+/** Pods and the node itself have the cluster's endpoints, all others those of this node. */
+function recallByClient(config: ModeConfig, forwarding: Forwarding): ChainDefinition {
+  const inCluster = toRemembered(forwarding, 'cluster');
+  const fromNode = matchLocalAddress('saddr');
+  const rules = [
+    ...detectLocal(config.localDetector, '==').flatMap((match) => [
+      [match, ...inCluster],
+      [match, returnToCaller],
+    ]),
+    [fromNode, setMark(config.masqueradeMark)],
+    [fromNode, ...inCluster],
+    [fromNode, returnToCaller],
+    toRemembered(forwarding, 'local'),
+  ];
+  return chain(`recall-external-local-${pathOf(forwarding.servicePort)}`, rules);
+}
+
+/**
+ * For clients that got an endpoint of the pool `from`. Each map learns what its own pool has: an
+ * endpoint of the cluster is one of the local pool, too, if it is on this node.
+ */
+function learnChain(
+  { family, servicePort, affinityTimeoutSeconds }: Forwarding,
+  { memories, localIsCluster }: PortAffinity,
+  from: Pool,
+): ChainDefinition {
+  const remember = ({ set }: Memory): Statement =>
+    updateMap(set.definition.name, [saddr(family)], [daddr(family), dport], affinityTimeoutSeconds);
+  const { cluster, local } = memories;
+  const onThisNode = inSet([daddr(family), daddr(family), l4proto, dport], 'hairpin');
+  const path = `${affinityTimeoutSeconds}-${pathOf(servicePort)}`;
+  if (from === 'cluster') {
+    if (local === undefined) return chain(`learn-${path}`, [[remember(cluster!)]]);
+    return chain(`learn-cluster-${path}`, [[remember(cluster!)], [onThisNode, remember(local)]]);
+  }
+  if (cluster === undefined || !localIsCluster) {
+    return chain(`learn-local-${path}`, [[remember(local!)]]);
+  }
+  return chain(`learn-both-${path}`, [[remember(local!)], [remember(cluster)]]);
+}
+
+/** Which pool the client had is told as when the endpoint was picked. */
+function learnByClient(
+  config: ModeConfig,
+  forwarding: Forwarding,
+  port: PortAffinity,
+): ChainDefinition[] {
+  const cluster = learnChain(forwarding, port, 'cluster');
+  const local = learnChain(forwarding, port, 'local');
+  const rules = [
+    ...detectLocal(config.localDetector, '==').map((match) => [match, goto(cluster.name)]),
+    [matchLocalAddress('saddr'), goto(cluster.name)],
+    [goto(local.name)],
+  ];
+  return [cluster, local, chain(local.name.replace('learn-', 'learn-client-'), rules)];
+}

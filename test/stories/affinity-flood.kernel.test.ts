@@ -1,0 +1,105 @@
+/** Session affinity in mode nftables while somebody sends packets with any source address. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Actor } from '../lab/actor.ts';
+import { CLIENT_IP, CLIENT_OTHER_IP, clusterIp, nowhere, POD_A_IP } from '../lab/addresses.ts';
+import { createLab, type Lab } from '../lab/lab.ts';
+import {
+  BASELINE,
+  clientIpAffinity,
+  DEFAULT_CLUSTER_CIDR,
+  service,
+  slices,
+} from '../lab/objects.ts';
+import { fairlead } from './fairlead-proxy.ts';
+
+/** What the kernel lets packets put into a set without a size of its own. */
+const clientsMax = 65_535;
+/** Most are put where their packets would; the rest sends them, which takes longer. */
+const spoofed = { known: 60_000, sending: 10_000 };
+
+let lab: Lab;
+beforeAll(async () => {
+  lab = await createLab();
+});
+afterAll(() => lab.close());
+
+/** `n` is less than 131,072; all are in networks for benchmarks (RFC 2544). */
+const spoofedAddress = (n: number): string =>
+  ['198', 18 + (n >> 16), (n >> 8) & 255, n & 255].join('.');
+
+/** Sends a datagram from each of the addresses that come by standard input. */
+const flooder = `
+  const { createSocket } = require('node:dgram');
+  const { readFileSync } = require('node:fs');
+  const [host, port] = process.argv.slice(1);
+  const sources = readFileSync(0, 'utf8').split(' ');
+  const go = () => {
+    const source = sources.pop();
+    if (source === undefined) return;
+    const socket = createSocket('udp4').on('error', (error) => { throw error; });
+    socket.bind(0, source, () => socket.send('x', port, host, () => { socket.close(); go(); }));
+  };
+  for (let i = 0; i < 64; i += 1) go();
+`;
+
+const [flooded, other] = [clusterIp(10), clusterIp(11)];
+const ports = [{ port: 53, protocol: 'UDP' as const }];
+
+const spec = clientIpAffinity(600);
+const objects = [
+  ...BASELINE,
+  service('web', { clusterIp: flooded, ports, spec }),
+  service('shop', { clusterIp: other, spec }),
+  ...slices('web', ['pod-a'], { ports: [{ port: 8080, protocol: 'UDP' }] }),
+  ...slices('shop', ['pod-a']),
+];
+
+/** So many that a client finds pod-a only by being remembered. */
+const elsewhere = Array.from({ length: 20_000 }, (_, n) => ({ at: nowhere(n) }));
+
+async function flood(client: Actor): Promise<void> {
+  const known = Array.from({ length: spoofed.known }, (_, n) => spoofedAddress(n));
+  const elements = known.map((source) => `${source} timeout 10m : ${POD_A_IP.IPv4} . 8080`);
+  const map = 'ip fairlead affinity-default/web/udp/';
+  await lab.node.run(['nft', '-f', '-'], `add element ${map} { ${elements.join(', ')} }`);
+  await client.run(['ip', 'route', 'add', 'local', '198.18.0.0/15', 'dev', 'lo']);
+  const sending = Array.from({ length: spoofed.sending }, (_, n) =>
+    spoofedAddress(spoofed.known + n),
+  );
+  await client.run([process.execPath, '-e', flooder, flooded.IPv4, '53'], sending.join(' '));
+}
+
+/** How many clients a Service port has. */
+async function clientsIn(path: string): Promise<number> {
+  const list = ['nft', 'list', 'map', 'ip', 'fairlead', `affinity-default/${path}`];
+  return (await lab.node.run(list)).match(/ timeout /g)?.length ?? 0;
+}
+
+/** Who answers four connections to the other Service. */
+async function answers(from: string): Promise<unknown> {
+  const to = { address: other.IPv4, port: 80 };
+  const attempt = { protocol: 'TCP', from: { address: from }, to, timeoutMs: 3000 } as const;
+  const tally = await lab.actors.client.connect(attempt, 4);
+  return tally.map(({ count, outcome }) => [
+    count,
+    outcome.kind === 'answered' ? outcome.by : outcome.kind,
+  ]);
+}
+
+const allByPodA = [[4, 'pod-a']];
+
+test('70,000 spoofed clients of one Service leave the session affinity of another alone', async () => {
+  const { client, 'pod-a': server } = lab.actors;
+  await server.listen('TCP', POD_A_IP.IPv4, 8080);
+  const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
+  const proxy = await fairlead('nftables').start(lab.node, settings, objects);
+  expect(await answers(CLIENT_IP.IPv4)).toEqual(allByPodA);
+  await flood(client);
+  expect(await clientsIn('web/udp/')).toBe(clientsMax);
+  expect(await answers(CLIENT_OTHER_IP.IPv4)).toEqual(allByPodA);
+  expect(await clientsIn('shop/tcp/')).toBe(2);
+  await proxy.apply([...objects, ...slices('shop', elsewhere, { suffix: '-more' })]);
+  expect(await answers(CLIENT_IP.IPv4)).toEqual(allByPodA);
+  expect(await answers(CLIENT_OTHER_IP.IPv4)).toEqual(allByPodA);
+  await proxy.stop();
+});
