@@ -56,7 +56,7 @@ start_server() {
 # As a machine that loses power: a kube-apiserver takes a minute to end by itself.
 stop() {
   kill -KILL "$1"
-  wait "$1" || true
+  wait "$1" 2>/dev/null || true
 }
 
 slice() {

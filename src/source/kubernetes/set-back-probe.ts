@@ -1,6 +1,6 @@
 import type { ApiStream } from './api-stream.ts';
 import type { Query } from './client.ts';
-import { ApiError, retryAfterMs } from './errors.ts';
+import { retryAfterMs } from './errors.ts';
 import { type PageOptions, readVersion } from './paged-list.ts';
 import { isOlder } from './resource-version.ts';
 
@@ -49,8 +49,8 @@ export class SetBackProbe {
       this.#isSuspected = false;
       return isOlder(version, position);
     } catch (error) {
-      // A server that has just started may refuse everything: then the question stands.
-      if (!(error instanceof ApiError)) this.#isSuspected = false;
+      // A server that is about to start may not answer, or refuse all: then the question stands.
+      if (limit.aborted) this.#isSuspected = false;
       if (retryAfterMs(error) > 0) throw error;
       return false;
     }

@@ -194,7 +194,10 @@ describe('a server whose data were set back', () => {
       if (how === 'with its connections') {
         // Roles are not known yet.
         const fault = { kind: 'status', status: 403 } as const;
-        for (const resource of resources) server.fault({ resource, fault, times: 4 });
+        for (const resource of resources) {
+          server.fault({ resource, verb: 'probe', fault: { kind: 'drop' } });
+          server.fault({ resource, fault, times: 4 });
+        }
         await server.listen(port);
       }
       await converged();
