@@ -11,6 +11,7 @@
 #include "nft/chain.h"
 #include "nft/echo.h"
 #include "nft/elements.h"
+#include "nft/object.h"
 #include "nft/rule.h"
 #include "nft/set.h"
 #include "nft/table.h"
@@ -44,7 +45,8 @@ constexpr auto kEncoders =
     EncodersFor<op::TableAdd, op::TableOwn, op::TableDelete, op::ChainAdd, op::BaseChainAdd,
                 op::ChainDelete, op::ChainFlush, op::RuleAdd, op::RuleInsert, op::RuleReplace,
                 op::RuleDelete, op::SetAdd, op::SetDelete, op::SetFlush, op::ElementsAdd,
-                op::ElementsDelete, op::XtRuleAdd, op::XtRuleInsert, op::XtRuleReplace>();
+                op::ElementsDelete, op::XtRuleAdd, op::XtRuleInsert, op::XtRuleReplace,
+                op::ObjectDelete>();
 
 const OpEncoder* FindEncoder(std::uint32_t code) noexcept {
   const auto* found = std::find_if(kEncoders.begin(), kEncoders.end(),

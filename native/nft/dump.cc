@@ -11,6 +11,7 @@
 #include "nft/chain.h"
 #include "nft/elements.h"
 #include "nft/generation.h"
+#include "nft/object.h"
 #include "nft/rule.h"
 #include "nft/set.h"
 #include "nft/table.h"
@@ -50,6 +51,14 @@ struct ObjectDecoder {
   DecodeResult operator()(const request::SetsDump&) const {
     if (type != MessageType(NFT_MSG_NEWSET)) return {};
     return DecodeSet(family, attributes, out);
+  }
+  DecodeResult operator()(const request::ObjectsDump& dump) const {
+    if (type != MessageType(NFT_MSG_NEWOBJ)) return {};
+    return DecodeObject(family, dump.table, attributes, out);
+  }
+  DecodeResult operator()(const request::FlowtablesDump& dump) const {
+    if (type != MessageType(NFT_MSG_NEWFLOWTABLE)) return {};
+    return DecodeFlowtable(family, dump.table, attributes, out);
   }
   DecodeResult operator()(const request::ElementsDump& dump) const {
     if (type != MessageType(NFT_MSG_NEWSETELEM)) return {};

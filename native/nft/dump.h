@@ -23,7 +23,8 @@ bool IsRequest(std::uint32_t code) noexcept;
 
 using Request = std::variant<protocol::request::GenerationGet, protocol::request::TablesDump,
                              protocol::request::ChainsDump, protocol::request::RulesDump,
-                             protocol::request::SetsDump, protocol::request::ElementsDump>;
+                             protocol::request::SetsDump, protocol::request::ObjectsDump,
+                             protocol::request::FlowtablesDump, protocol::request::ElementsDump>;
 
 /** The one request that a buffer holds. */
 std::expected<Request, protocol::DecodeError> ReadRequest(std::span<const std::uint8_t> buffer);

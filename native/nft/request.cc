@@ -48,6 +48,14 @@ struct Encoder {
     Begin(out, NFT_MSG_GETSET, NLM_F_DUMP, dump.family, sequence);
     PutUnlessEmpty(out, NFTA_SET_TABLE, dump.table);
   }
+  void operator()(const request::ObjectsDump& dump) const {
+    Begin(out, NFT_MSG_GETOBJ, NLM_F_DUMP, dump.family, sequence);
+    PutUnlessEmpty(out, NFTA_OBJ_TABLE, dump.table);
+  }
+  void operator()(const request::FlowtablesDump& dump) const {
+    Begin(out, NFT_MSG_GETFLOWTABLE, NLM_F_DUMP, dump.family, sequence);
+    PutUnlessEmpty(out, NFTA_FLOWTABLE_TABLE, dump.table);
+  }
   void operator()(const request::ElementsDump& dump) const {
     Begin(out, NFT_MSG_GETSETELEM, NLM_F_DUMP, dump.family, sequence);
     out.PutString(NFTA_SET_ELEM_LIST_TABLE, dump.table);

@@ -715,6 +715,37 @@ struct TableOwn {
   }
 };
 
+struct ObjectDelete {
+  static constexpr std::uint32_t kCode = 21;
+  static constexpr const char* kName = "objectDelete";
+
+  std::uint8_t family = 0;
+  std::string_view table;
+  std::uint32_t type = 0;
+  std::string_view object;
+
+  static std::expected<ObjectDelete, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    ObjectDelete record;
+    record.family = fields.U8("family");
+    record.table = fields.String("table");
+    record.type = fields.U32("type");
+    record.object = fields.String("object");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.String(table);
+    out.U32(type);
+    out.String(object);
+    out.End();
+  }
+};
+
 struct VirtualServiceAdd {
   static constexpr std::uint32_t kCode = 32;
   static constexpr const char* kName = "virtualServiceAdd";
@@ -1369,6 +1400,56 @@ struct SetsDump {
       std::span<const std::uint8_t> payload) noexcept {
     FieldReader fields(kName, payload);
     SetsDump record;
+    record.family = fields.U8("family");
+    record.table = fields.String("table");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.String(table);
+    out.End();
+  }
+};
+
+struct ObjectsDump {
+  static constexpr std::uint32_t kCode = 70;
+  static constexpr const char* kName = "objectsDump";
+
+  std::uint8_t family = 0;
+  std::string_view table;
+
+  static std::expected<ObjectsDump, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    ObjectsDump record;
+    record.family = fields.U8("family");
+    record.table = fields.String("table");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.String(table);
+    out.End();
+  }
+};
+
+struct FlowtablesDump {
+  static constexpr std::uint32_t kCode = 71;
+  static constexpr const char* kName = "flowtablesDump";
+
+  std::uint8_t family = 0;
+  std::string_view table;
+
+  static std::expected<FlowtablesDump, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    FlowtablesDump record;
     record.family = fields.U8("family");
     record.table = fields.String("table");
     if (!fields.Finish()) return std::unexpected(fields.error());
@@ -2094,6 +2175,37 @@ struct RuleHandle {
     out.Begin(kCode);
     out.U32(op);
     out.U64(handle);
+    out.End();
+  }
+};
+
+struct Object {
+  static constexpr std::uint32_t kCode = 139;
+  static constexpr const char* kName = "object";
+
+  std::uint8_t family = 0;
+  std::string_view table;
+  std::uint32_t type = 0;
+  std::string_view object;
+
+  static std::expected<Object, DecodeError> Read(
+      std::span<const std::uint8_t> payload) noexcept {
+    FieldReader fields(kName, payload);
+    Object record;
+    record.family = fields.U8("family");
+    record.table = fields.String("table");
+    record.type = fields.U32("type");
+    record.object = fields.String("object");
+    if (!fields.Finish()) return std::unexpected(fields.error());
+    return record;
+  }
+
+  void Write(RecordWriter& out) const noexcept {
+    out.Begin(kCode);
+    out.U8(family);
+    out.String(table);
+    out.U32(type);
+    out.String(object);
     out.End();
   }
 };

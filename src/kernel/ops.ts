@@ -18,6 +18,9 @@ const inTable = { family: 'u8', table: 'string' } as const;
 const inChain = { ...inTable, chain: 'string' } as const;
 const inSet = { ...inTable, set: 'string' } as const;
 
+/** `type`: NFT_OBJECT_*: a counter, a quota, …; NFT_OBJECT_UNSPEC (0) is a flowtable. */
+const inObject = { ...inTable, type: 'u32', object: 'string' } as const;
+
 const setShape = {
   /** NFT_SET_* flags. */
   flags: 'u32',
@@ -127,6 +130,8 @@ export const nftOps = {
    * transaction (EINVAL). EPERM when another socket owns it, EOPNOTSUPP when nobody ever did.
    */
   tableOwn: { code: 20, fields: { ...inTable, comment: 'string' } },
+  /** What `objectsDump` and `flowtablesDump` find; of them we make none. */
+  objectDelete: { code: 21, fields: inObject },
 } as const satisfies Schema;
 
 /**
@@ -154,6 +159,9 @@ export const requests = {
   chainsDump: { code: 66, fields: inTable },
   rulesDump: { code: 67, fields: inChain },
   setsDump: { code: 68, fields: inTable },
+  /** Counters, quotas and the like that have names. */
+  objectsDump: { code: 70, fields: inTable },
+  flowtablesDump: { code: 71, fields: inTable },
   /**
    * `shape`, `keyLength` and `dataLength` say what the entries of the answer hold. A part that an
    * element lacks reads as zero, except a missing key end: that is the key. EPROTO when the set has
@@ -227,6 +235,8 @@ export const replies = {
   attempted: { code: 137, fields: { taken: 'u32' } },
   /** The handle of the rule that op `op` made; comes with `committed`, for ops that ask. */
   ruleHandle: { code: 138, fields: { op: 'u32', handle: 'u64' } },
+  /** Answers `objectsDump` and `flowtablesDump`. */
+  object: { code: 139, fields: inObject },
 } as const satisfies Schema;
 
 /** All requests of the interface `Kernel`, and all that comes back to them. */

@@ -4,11 +4,13 @@
  * shared by all who need the same, and never changed. When nobody needs it any more, a later
  * transaction deletes it.
  */
+
+import type { TableName } from '../kernel/kernel.ts';
 import { type ChainDefinition, isFilledAsWanted, isHookedAsWanted } from '../kernel/nft/chain.ts';
 import { NFT_SET } from '../kernel/nft/constants.ts';
 import type { PackedElements } from '../kernel/nft/lane.ts';
 import { fieldsOfSet, isSetAsWanted, type SetDefinition } from '../kernel/nft/sets.ts';
-import type { Reply } from '../kernel/ops.ts';
+import type { NftOp, Reply } from '../kernel/ops.ts';
 import type { Family } from '../state/address.ts';
 import { Counter } from './counter.ts';
 import type { Drift, Pause } from './mode.ts';
@@ -39,13 +41,44 @@ function idOf(object: NamedObject): string {
   return isNamedSet(object) ? setId(nameOf(object)) : object.name;
 }
 
-function isSetId(id: string): boolean {
-  return setNameOf(id) !== undefined;
+/** Identifies what is neither a chain nor a set: a counter, a flowtable, … None of them is ours. */
+function otherId({ type, object }: Extract<Reply, { kind: 'object' }>): string {
+  return `object ${type} ${object}`;
 }
 
-/** The name of the set that this identifies; undefined: it identifies a chain. */
-export function setNameOf(id: string): string | undefined {
-  return id.startsWith('set ') ? id.slice('set '.length) : undefined;
+/** What is deleted first has less: chains, then sets, then others. */
+function rankOf(id: string): number {
+  if (id.startsWith('object ')) return 2;
+  return id.startsWith('set ') ? 1 : 0;
+}
+
+/** The ops that delete chains, sets and others by their ids. */
+export type Deletion = Extract<
+  NftOp,
+  { kind: 'chainFlush' | 'chainDelete' | 'setDelete' | 'objectDelete' }
+>;
+
+/** Rules first: they refer to all else, and chains to each other. Then sets, which name others. */
+export function deletions(at: TableName, ids: readonly string[]): Deletion[] {
+  const inTable = { family: at.family, table: at.table };
+  const chains: string[] = [];
+  const sets: Deletion[] = [];
+  const others: Deletion[] = [];
+  for (const id of ids) {
+    const [, sort, rest] = /^(set|object) (.*)$/.exec(id) ?? [];
+    if (sort === undefined) chains.push(id);
+    else if (sort === 'set') sets.push({ kind: 'setDelete', ...inTable, set: rest! });
+    else {
+      const [, type, object] = /^(\d+) (.*)$/.exec(rest!)!;
+      others.push({ kind: 'objectDelete', ...inTable, type: Number(type), object: object! });
+    }
+  }
+  return [
+    ...chains.map((chain) => ({ kind: 'chainFlush' as const, ...inTable, chain })),
+    ...chains.map((chain) => ({ kind: 'chainDelete' as const, ...inTable, chain })),
+    ...sets,
+    ...others,
+  ];
 }
 
 export type Fault = 'missing' | 'wrong';
@@ -59,6 +92,8 @@ export interface FoundTable {
   readonly rules: ReadonlyMap<string, readonly Uint8Array[]>;
   /** What sets beside those of the layout hold, as `elements` records have it. */
   readonly contents: ReadonlyMap<string, Uint8Array>;
+  /** What is neither a table, a chain, a rule nor a set. */
+  readonly others: readonly Extract<Reply, { kind: 'object' }>[];
   /** What is wrong with named objects, by id, until they are put right. */
   readonly faults: Map<string, Fault>;
   /** Ids of what batches have written since. */
@@ -142,8 +177,8 @@ export class NamedObjects {
   due(found: FoundTable | undefined): string[] {
     this.confirm();
     const aged = this.#retired.entries().filter(([, isAged]) => isAged);
-    // A set that goes is in no rule but those of chains that go, too.
-    const ids = aged.map(([id]) => id).sort((a, b) => Number(isSetId(a)) - Number(isSetId(b)));
+    // A set that goes is in no rule but those of chains that go, too; what others name likewise.
+    const ids = aged.map(([id]) => id).sort((a, b) => rankOf(a) - rankOf(b));
     const due = ids.slice(0, dueMax);
     for (const [id] of this.#retired.entries()) this.#retired.put(id, true);
     // Time passes for the rest even if the kernel refuses to delete what is due.
@@ -240,8 +275,9 @@ export function faultOf(found: FoundTable, object: NamedObject): Fault | undefin
 
 const noBytes = new Uint8Array(0);
 
-/** Ids of all chains and sets. A set without a name goes with its rule. */
-function objectsIn({ chains, sets }: FoundTable): Set<string> {
+/** Ids of all that has a name. A set without one goes with its rule. */
+function objectsIn({ chains, others, sets }: FoundTable): Set<string> {
   const named = [...sets.values()].filter(({ flags }) => (flags & NFT_SET.ANONYMOUS) === 0);
-  return new Set([...chains.keys(), ...named.map(({ set }) => setId(set))]);
+  const setIds = named.map(({ set }) => setId(set));
+  return new Set([...chains.keys(), ...setIds, ...others.map(otherId)]);
 }

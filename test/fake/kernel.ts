@@ -212,6 +212,14 @@ export class FakeKernel implements Kernel {
     }
   }
 
+  /** Another program makes a counter, a flowtable or the like, where it may. */
+  addObject(at: TableName, type: number, object: string): void {
+    const table = this.table(at.family, at.table);
+    if (table === undefined || table.owner !== 0) return;
+    table.others.set(`${type} ${object}`, { type, object });
+    this.#generation += 1;
+  }
+
   #tell(ops: readonly NftOp[]): void {
     const changed = ops.flatMap((op) => ('table' in op ? [tableId(op.family, op.table)] : []));
     for (const watch of this.#watches) {

@@ -48,6 +48,13 @@ function recordsOf(table: Table, request: Exclude<NftRequest, { kind: 'generatio
         ...fields,
         count: elements.size,
       }));
+    case 'objectsDump':
+    case 'flowtablesDump': {
+      const isFlowtable = request.kind === 'flowtablesDump';
+      return [...table.others.values()]
+        .filter(({ type }) => (type === 0) === isFlowtable)
+        .map((other) => ({ kind: 'object' as const, ...inTable, ...other }));
+    }
     case 'elementsDump':
       return elementRecords(table, request);
   }

@@ -58,6 +58,8 @@ export interface Table {
   readonly owner: number;
   readonly chains: Map<string, Chain>;
   readonly sets: Map<string, NftSet>;
+  /** Counters, flowtables and the like, by type and name. */
+  readonly others: Map<string, { readonly type: number; readonly object: string }>;
   /** References by rules and verdict elements to `chain NAME`, by rules to `set NAME`. */
   readonly uses: Map<string, number>;
   /** Lists of the match `recent` of iptables, which packets fill: sources by name of the list. */

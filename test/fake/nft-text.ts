@@ -34,6 +34,7 @@ function tableLines(table: Table): string[] {
     `table ${table.family === 2 ? 'ip' : 'ip6'} ${table.name} {`,
     ...(table.comment === '' ? [] : [`  comment "${table.comment}"`]),
     ...sorted(table.sets).flatMap(setLines),
+    ...[...table.others.keys()].sort().map((other) => `  object ${other}`),
     ...sorted(table.chains).flatMap((chain) => chainLines(table, chain)),
     '}',
   ];

@@ -114,6 +114,13 @@ export class Transaction {
       case 'setDelete':
         this.#deleteSet(op);
         break;
+      case 'objectDelete': {
+        const { others } = this.#table(op);
+        const id = `${op.type} ${op.object}`;
+        if (!others.has(id)) throw new Refusal('ENOENT');
+        this.#journal.delete(others, id);
+        break;
+      }
       case 'setFlush':
         new ElementWriter(this.#table(op), this.#set(op), this.#journal).flush();
         break;
@@ -162,6 +169,7 @@ export class Transaction {
       owner: flags === 0 ? 0 : this.#circumstances.port,
       chains: new Map(),
       sets: new Map(),
+      others: new Map(),
       uses: new Map(),
       recent: new Map(),
     });

@@ -297,8 +297,8 @@ TEST("every sample op encodes to messages that read back") {
     CHECK(!attributes.malformed());
   }
   CHECK(!messages.malformed());
-  // Begin, 3 + 1 + 4 + 7 + 5 ops, end.
-  CHECK_EQUAL(count, 22);
+  // Begin, 3 + 1 + 4 + 7 + 5 + 2 ops, end.
+  CHECK_EQUAL(count, 24);
 }
 
 TEST("a request is one message") {

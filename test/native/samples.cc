@@ -58,6 +58,8 @@ void WriteRules(RecordWriter& out) {
   op::XtRuleAdd{2, "t", "c", 9, 6, 1, all}.Write(out);
   op::XtRuleInsert{2, "t", "c", 0, 0, 0, {}}.Write(out);
   op::XtRuleReplace{2, "t", "c", 10, 17, 1, all}.Write(out);
+  op::ObjectDelete{2, "t", 1, "o"}.Write(out);
+  op::ObjectDelete{2, "t", 0, "f"}.Write(out);
 }
 
 void WriteSets(RecordWriter& out) {
@@ -160,6 +162,8 @@ std::vector<Bytes> EveryRequest() {
       Buffer(request::ChainsDump{2, "t"}),
       Buffer(request::RulesDump{2, "t", "c"}),
       Buffer(request::SetsDump{2, "t"}),
+      Buffer(request::ObjectsDump{2, "t"}),
+      Buffer(request::FlowtablesDump{2, "t"}),
       Buffer(request::ElementsDump{2, "t", "s", every_part, 4, 4}),
       Buffer(request::ElementsDump{2, "t", "s", shape::kVerdict, 4, 0}),
   };

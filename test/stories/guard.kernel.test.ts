@@ -26,6 +26,35 @@ const objects = [
 /** The generation is looked at every 5 s: what takes less was told by the kernel. */
 const soonMs = 2000;
 
+/** What somebody may do to our table, each by commands of nft. */
+const damages: readonly (readonly [name: string, deeds: readonly string[]])[] = [
+  ['a deleted table', ['delete table ip fairlead']],
+  ['a sleeping table', ['add table ip fairlead { flags dormant ; }']],
+  ['a flushed chain', ['flush chain ip fairlead services']],
+  ['a flushed map', ['flush map ip fairlead services']],
+  ['a flushed set', ['flush set ip fairlead cluster-ips']],
+  ['an element that is not ours', ['add element ip fairlead cluster-ips { 10.1.1.1 }']],
+  ['a rule that is not ours', ['insert rule ip fairlead services counter drop']],
+  ['a rule with a comment', ['add rule ip fairlead services return comment "mine"']],
+  ['another policy', ['add chain ip fairlead filter-input { policy drop ; }']],
+  [
+    'what is not ours: sets, maps, chains and objects of every kind',
+    [
+      'add set ip fairlead foreign { type ipv4_addr ; flags interval ; }',
+      'add element ip fairlead foreign { 10.0.0.0/8 }',
+      'add map ip fairlead foreign-map { type ipv4_addr : ipv4_addr ; }',
+      'add chain ip fairlead foreign',
+      'add rule ip fairlead foreign ip saddr @foreign drop',
+      'add chain ip fairlead foreign-base { type filter hook input priority 5 ; }',
+      'add rule ip fairlead foreign-base jump foreign',
+      'add counter ip fairlead foreign-counter',
+      'add quota ip fairlead foreign-quota { over 10 mbytes ; }',
+      'add limit ip fairlead foreign-limit { rate 5/second ; }',
+      'add rule ip fairlead foreign counter name foreign-counter',
+    ],
+  ],
+];
+
 let lab: Lab;
 let hasOwners: boolean;
 const running = new Set<SwitchableProxy>();
@@ -160,6 +189,16 @@ describe('where others can change our tables', () => {
     await repaired(async () => lines.some(({ purpose }) => purpose === 'audit'));
     const drift = lines.find(({ msg }) => msg === 'Kernel was changed by others, is repaired');
     expect(drift).toMatchObject({ level: 'warn', program: 'nft', pid: expect.any(Number) });
+  });
+
+  test.each(damages)('%s is repaired', async (_, deeds) => {
+    const lines: LogLine[] = [];
+    await start('nftables', { ownTables: false }, { log: (line) => lines.push(line) });
+    const before = await words();
+    for (const deed of deeds) await nft(deed);
+    await repaired(async () => lines.some(({ msg }) => msg.startsWith('Kernel was changed by')));
+    await repaired(async () => (await words()) === before);
+    expect(await answers()).toEqual(['answered', 'answered']);
   });
 
   test('mode iptables is, too', async () => {

@@ -32,6 +32,13 @@ export function isHookedAsWanted(has: ChainReply, { base }: ChainDefinition): bo
   return has.type === base.type && has.hook === base.hook && has.priority === base.priority;
 }
 
+/** What there is to compare of a rule: we write no comments, so one that has one is not ours. */
+export function contentOfRule(rule: Extract<Reply, { kind: 'rule' }>): Uint8Array {
+  return rule.comment === '' ? rule.expressions : noExpressions;
+}
+
+const noExpressions = new Uint8Array(0);
+
 /** Whether the chain has the policy and the rules (their expressions, in order) that are wanted. */
 export function isFilledAsWanted(
   has: ChainReply,

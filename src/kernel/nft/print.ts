@@ -32,6 +32,21 @@ type SetOp = Extract<NftOp, { kind: 'setAdd' }>;
 
 const hookNames = ['prerouting', 'input', 'forward', 'output', 'postrouting'];
 
+/** What nft calls objects, by NFT_OBJECT_*. */
+const objectWords = [
+  'flowtable',
+  'counter',
+  'quota',
+  'ct helper',
+  'limit',
+  'connlimit',
+  'tunnel',
+  'ct timeout',
+  'secmark',
+  'ct expectation',
+  'synproxy',
+];
+
 /** One command a line, in the order of the ops. */
 export function printOps(ops: Uint8Array, typesOf: SetTypesOf): string {
   const lines: string[] = [];
@@ -74,6 +89,8 @@ export function printOp(op: NftOp, typesOf: SetTypesOf): string {
       throw new RangeError(`${op.kind} is an op on the tables of iptables: see xt/script.ts`);
     case 'setAdd':
       return printSet(op, typesOf(op.family, op.set));
+    case 'objectDelete':
+      return `delete ${objectWords[op.type] ?? `object of type ${op.type}`} ${at(op)} ${op.object}`;
     case 'setDelete':
       return `delete set ${at(op)} ${op.set}`;
     case 'setFlush':

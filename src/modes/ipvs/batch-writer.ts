@@ -14,7 +14,7 @@ import { RecordWriter } from '../../kernel/records.ts';
 import { IFA_F } from '../../kernel/route-ops.ts';
 import { addressBytes, type Family } from '../../state/address.ts';
 import type { Batch } from '../mode.ts';
-import { isNamedSet, type NamedObject, setNameOf } from '../named-objects.ts';
+import { deletions, isNamedSet, type NamedObject } from '../named-objects.ts';
 import type { TableOwnership } from '../ownership.ts';
 import { linkName, type SetDefinitions, type SetName, tableComment, tableName } from './layout.ts';
 
@@ -164,16 +164,11 @@ export class BatchWriter {
     };
   }
 
-  /** Rules first: they refer to sets. Returns how many ops that takes. */
+  /** Returns how many ops that takes. */
   #deleteUnused(out: Writer): number {
     const { count } = out;
-    const chains = this.#unused.filter((id) => setNameOf(id) === undefined);
-    for (const kind of ['chainFlush', 'chainDelete'] as const) {
-      for (const chain of chains) out.write(kind, { ...this.#inTable(), chain });
-    }
-    for (const id of this.#unused) {
-      const set = setNameOf(id);
-      if (set !== undefined) out.write('setDelete', { ...this.#inTable(), set });
+    for (const { kind, ...fields } of deletions(this.#inTable(), this.#unused)) {
+      out.write(kind, fields as never);
     }
     return out.count - count;
   }

@@ -1,5 +1,6 @@
 /** What the kernel holds of our table of one family. */
 import type { Kernel } from '../../kernel/kernel.ts';
+import { contentOfRule } from '../../kernel/nft/chain.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { printVerdict } from '../../kernel/nft/print-rule.ts';
 import { entryShape, fieldsOfSet } from '../../kernel/nft/sets.ts';
@@ -14,6 +15,7 @@ import { type SetDefinitions, type SetName, setNames, tableName } from './layout
 type ElementsReply = Extract<Reply, { kind: 'elements' }>;
 export type SetReply = Extract<Reply, { kind: 'set' }>;
 export type ChainReply = Extract<Reply, { kind: 'chain' }>;
+type ObjectReply = Extract<Reply, { kind: 'object' }>;
 
 /** An element: its key, and the end of its range or its flags, as in `elements` records. */
 export interface ObservedElement {
@@ -38,6 +40,7 @@ export class TableObservation implements FoundTable {
   /** Expressions of each chain's rules, in order. */
   readonly rules = new Map<string, Uint8Array[]>();
   readonly contents = new Map<string, Uint8Array>();
+  readonly others: ObjectReply[] = [];
   readonly faults = new Map<string, Fault>();
   readonly touched: Set<string>;
   /** What `firewall-ips` holds, by frontend. */
@@ -66,6 +69,7 @@ export class TableObservation implements FoundTable {
     this.chains.clear();
     this.rules.clear();
     this.contents.clear();
+    this.others.length = 0;
     this.faults.clear();
     this.firewalls.clear();
     this.#elements.clear();
@@ -80,6 +84,8 @@ export class TableObservation implements FoundTable {
       { kind: 'chainsDump', ...ours },
       { kind: 'rulesDump', ...ours, chain: '' },
       { kind: 'setsDump', ...ours },
+      { kind: 'objectsDump', ...ours },
+      { kind: 'flowtablesDump', ...ours },
     ];
     for (const request of requests) {
       const { records, consistent } = await kernel.dump(request);
@@ -132,12 +138,15 @@ export class TableObservation implements FoundTable {
         return;
       case 'rule': {
         const rules = this.rules.get(record.chain);
-        if (rules === undefined) this.rules.set(record.chain, [record.expressions]);
-        else rules.push(record.expressions);
+        if (rules === undefined) this.rules.set(record.chain, [contentOfRule(record)]);
+        else rules.push(contentOfRule(record));
         return;
       }
       case 'set':
         this.sets.set(record.set, record);
+        return;
+      case 'object':
+        this.others.push(record);
         return;
       default:
         return;

@@ -11,6 +11,7 @@ import type { SetName } from './layout.ts';
 
 export type SetReply = Extract<Reply, { kind: 'set' }>;
 export type ChainReply = Extract<Reply, { kind: 'chain' }>;
+type ObjectReply = Extract<Reply, { kind: 'object' }>;
 export type RuleReply = Extract<Reply, { kind: 'rule' }>;
 
 const noBytes = new Uint8Array(0);
@@ -154,6 +155,7 @@ export class NFTablesObservation implements Observation, FoundTable {
   /** Expressions of each chain's rules, in order. */
   readonly rules = new Map<string, Uint8Array[]>();
   readonly contents = new Map<string, Uint8Array>();
+  readonly others: ObjectReply[] = [];
   /** What is wrong with named objects, by id, until they are put right. */
   readonly faults = new Map<string, Fault>();
   readonly frontends = new Map<string, ObservedFrontend>();
@@ -173,6 +175,7 @@ export class NFTablesObservation implements Observation, FoundTable {
     this.chains.clear();
     this.rules.clear();
     this.contents.clear();
+    this.others.length = 0;
     this.faults.clear();
     this.frontends.clear();
     this.elements.clear();

@@ -1,6 +1,7 @@
 /** Reads our table of one family into an observation. */
 import { KernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
+import { contentOfRule } from '../../kernel/nft/chain.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { printVerdict } from '../../kernel/nft/print-rule.ts';
 import { entryShape } from '../../kernel/nft/sets.ts';
@@ -42,6 +43,8 @@ export async function observe(
     { kind: 'chainsDump', ...ours },
     { kind: 'rulesDump', ...ours, chain: '' },
     { kind: 'setsDump', ...ours },
+    { kind: 'objectsDump', ...ours },
+    { kind: 'flowtablesDump', ...ours },
   ];
   for (const request of requests) {
     for (const record of await dump(kernel, request)) readObject(found, record);
@@ -92,12 +95,15 @@ function readObject(found: NFTablesObservation, record: Reply): void {
     case 'rule': {
       if (record.table !== tableName) return;
       const rules = found.rules.get(record.chain);
-      if (rules === undefined) found.rules.set(record.chain, [record.expressions]);
-      else rules.push(record.expressions);
+      if (rules === undefined) found.rules.set(record.chain, [contentOfRule(record)]);
+      else rules.push(contentOfRule(record));
       return;
     }
     case 'set':
       if (record.table === tableName) found.sets.set(record.set, record);
+      return;
+    case 'object':
+      if (record.table === tableName) found.others.push(record);
       return;
     default:
       return;

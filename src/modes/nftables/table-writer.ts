@@ -12,7 +12,7 @@ import type { Family } from '../../state/address.ts';
 import { mergeCIDRs } from '../../state/interval.ts';
 import { binary } from '../elements.ts';
 import type { Batch, Environment, ModeConfig } from '../mode.ts';
-import { isNamedSet, type NamedObject, setNameOf } from '../named-objects.ts';
+import { deletions, isNamedSet, type NamedObject } from '../named-objects.ts';
 import type { TableOwnership } from '../ownership.ts';
 import { fixedChains } from './chains.ts';
 import type { Lanes } from './lanes.ts';
@@ -119,15 +119,9 @@ export class TableWriter {
     };
   }
 
-  /** Rules first: unused chains may refer to each other, in any order, and to sets. */
   #deleteUnused(): void {
-    const chains = this.#unused.filter((id) => setNameOf(id) === undefined);
-    for (const op of ['chainFlush', 'chainDelete'] as const) {
-      for (const chain of chains) this.#write(op, { ...this.#inTable(), chain });
-    }
-    for (const id of this.#unused) {
-      const set = setNameOf(id);
-      if (set !== undefined) this.#write('setDelete', { ...this.#inTable(), set });
+    for (const { kind, ...fields } of deletions(this.#inTable(), this.#unused)) {
+      this.#write(kind, fields as never);
     }
   }
 

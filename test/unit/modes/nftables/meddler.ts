@@ -36,6 +36,8 @@ const deeds = [
   'take the name of a chain',
   'change set',
   'add set',
+  'add object',
+  'comment on rule',
   'delete table',
 ] as const;
 
@@ -62,6 +64,15 @@ export const meddlings: fc.Arbitrary<Meddling> = fc.record({
 export function meddle(kernel: FakeKernel, family: Family, meddling: Meddling): void {
   const table = kernel.table(NFPROTO[family], tableName);
   if (table === undefined) return;
+  if (meddling.deed === 'add object') {
+    // A flowtable, a counter or a quota.
+    kernel.addObject(
+      { family: table.family, table: tableName },
+      meddling.how % 3,
+      `foreign-${meddling.which % 3}`,
+    );
+    return;
+  }
   try {
     kernel.foreign(batch(...opsOf(table, meddling)));
   } catch (error) {
@@ -122,6 +133,11 @@ function chainOps(table: Table, { name, base, rules }: Chain, { deed, how }: Med
       return [ruleOp(table, name, how % 2 === 0 ? drop : jump('reject-chain'))];
     case 'insert rule':
       return [{ ...ruleOp(table, name, drop), kind: 'ruleInsert' } as NftOp];
+    case 'comment on rule': {
+      if (rule === undefined) return [];
+      const { expressions, handle } = rule;
+      return [{ kind: 'ruleReplace', ...at, handle, expressions, comment: 'not ours' }];
+    }
     case 'flush chain':
       return [{ kind: 'chainFlush', ...at }];
     case 'delete chain':
