@@ -31,7 +31,7 @@ import type { Protocol } from '../../state/types.ts';
 import { detectLocal } from '../local-traffic.ts';
 import type { Environment, ModeConfig } from '../mode.ts';
 import { chain, firewallCheck, frontendSelectors, ifNew, masquerading } from '../table-parts.ts';
-import { learnMaps, nodePortLearnMaps } from './layout.ts';
+import { learnMaps } from './layout.ts';
 import type { Place } from './places.ts';
 
 export const rejectChain = 'reject-chain';
@@ -141,7 +141,7 @@ function learning(family: Family): Rule[] {
   const original = [originalDaddr(family), originalDport];
   return protocols.flatMap((protocol) => [
     [matchProtocol(protocol), vmap(original, learnMaps[protocol])],
-    [matchProtocol(protocol), vmap([originalDport], nodePortLearnMaps[protocol])],
+    [matchProtocol(protocol), vmap([l4proto, originalDport], 'learn-nodeports')],
   ]);
 }
 

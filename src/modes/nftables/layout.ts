@@ -22,13 +22,9 @@ const endpointMaps = shards.map((shard) => `endpoints-${shard}` as const);
 /**
  * A rule reads the port that a client connected to for one protocol only (nft takes it no other
  * way), and the kernel validates what each rule may lead to: so each protocol has a map of its own.
+ * Node ports have one: of keys that are a port and no more nft 1.0.6 can't list the elements.
  */
 export const learnMaps = { TCP: 'learn-tcp', UDP: 'learn-udp', SCTP: 'learn-sctp' } as const;
-export const nodePortLearnMaps = {
-  TCP: 'learn-nodeports-tcp',
-  UDP: 'learn-nodeports-udp',
-  SCTP: 'learn-nodeports-sctp',
-} as const;
 
 export const setNames = [
   'services',
@@ -48,7 +44,7 @@ export const setNames = [
   'sticky-services',
   'sticky-nodeports',
   ...Object.values(learnMaps),
-  ...Object.values(nodePortLearnMaps),
+  'learn-nodeports',
 ] as const;
 export type SetName = (typeof setNames)[number];
 
@@ -112,12 +108,7 @@ export function setDefinitions(family: Family): SetDefinitions {
       'node port with session affinity : where its clients went',
     ),
     ...mapsOf(Object.values(learnMaps), endpoint, 'verdict', 'frontend : what to remember'),
-    ...mapsOf(
-      Object.values(nodePortLearnMaps),
-      ['inet_service'],
-      'verdict',
-      'node port : what to remember',
-    ),
+    'learn-nodeports': map('learn-nodeports', nodePort, 'verdict', 'node port : what to remember'),
   };
 }
 

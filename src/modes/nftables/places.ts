@@ -1,7 +1,9 @@
 /** Where the elements of a frontend live: by its kind, and those of its pool by its shard. */
 import { IPPROTO } from '../../kernel/nft/constants.ts';
 import type { Protocol } from '../../state/types.ts';
-import { learnMaps, nodePortLearnMaps, type SetName, type Shard, shards } from './layout.ts';
+import { learnMaps, type SetName, type Shard, shards } from './layout.ts';
+
+type LearnMaps = Readonly<Record<number, SetName>>;
 
 export interface Place {
   /** No two places have the same; from 0. */
@@ -14,11 +16,11 @@ export interface Place {
   readonly localEndpoints: SetName;
   readonly noEndpoints: SetName;
   readonly sticky: SetName;
-  /** By protocol (IPPROTO_*), which their keys don't tell. */
-  readonly learn: Readonly<Record<number, SetName>>;
+  /** One map, or, by protocol (IPPROTO_*), those whose keys don't tell it. */
+  readonly learn: SetName | LearnMaps;
 }
 
-function byNumber(maps: Readonly<Record<Protocol, SetName>>): Place['learn'] {
+function byNumber(maps: Readonly<Record<Protocol, SetName>>): LearnMaps {
   const { TCP, UDP, SCTP } = maps;
   return { [IPPROTO.TCP]: TCP, [IPPROTO.UDP]: UDP, [IPPROTO.SCTP]: SCTP };
 }
@@ -46,7 +48,7 @@ const nodePortPlace: Place = {
   localEndpoints: 'nodeport-local-endpoints',
   noEndpoints: 'no-endpoint-nodeports',
   sticky: 'sticky-nodeports',
-  learn: byNumber(nodePortLearnMaps),
+  learn: 'learn-nodeports',
 };
 
 export const places: readonly Place[] = [...servicePlaces, nodePortPlace];
@@ -59,6 +61,7 @@ const endLength = 8;
 
 /** The element that tells what to remember of a frontend's clients. */
 export function learnElement(place: Place, key: Uint8Array): { set: SetName; key: Uint8Array } {
+  if (typeof place.learn === 'string') return { set: place.learn, key };
   const at = key.length - endLength;
   const short = new Uint8Array(key.length - 4);
   short.set(key.subarray(0, at));

@@ -131,8 +131,11 @@ for (const place of places) {
   const kind = place.prefix === '' ? 'service' : 'nodePort';
   verdictMaps.set(place.verdicts, { part: 'verdict', kind });
   verdictMaps.set(place.sticky, { part: 'sticky', kind });
-  for (const [protocol, learn] of Object.entries(place.learn)) {
-    verdictMaps.set(learn, { part: 'learn', kind, protocol: Number(protocol) });
+  if (typeof place.learn === 'string') verdictMaps.set(place.learn, { part: 'learn', kind });
+  else {
+    for (const [protocol, learn] of Object.entries(place.learn)) {
+      verdictMaps.set(learn, { part: 'learn', kind, protocol: Number(protocol) });
+    }
   }
   verdictMaps.set(place.noEndpoints, { part: 'refusal', kind });
   // What is in the map of another shard than its own belongs to no frontend that we know.
