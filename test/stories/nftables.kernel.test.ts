@@ -233,7 +233,9 @@ describe('what cannot be used', () => {
       ...BASELINE,
       service('web', { externalIps: [vip], spec: { externalIPs: ['300.1.1.1'] } }),
       ...slices('web', [{ at: { IPv4: '169.254.1.1' } }]),
-      service('shop', { spec: { clusterIP: vip.IPv4, clusterIPs: [vip.IPv4] } }),
+      service('shop', {
+        spec: { clusterIP: vip.IPv4, clusterIPs: [vip.IPv4], ipFamilies: ['IPv4'] },
+      }),
     ]);
     await running.stop();
     await proxy.cleanup(lab.node);
