@@ -41,7 +41,7 @@ function outcomeOf(result: ApplyResult): Outcome {
   });
 }
 
-/** Everything in the kernel, without handles. */
+/** Everything in the kernel, without handles, and without counts, which older kernels do not tell. */
 export async function dumpAll(kernel: Kernel) {
   const all = { family: 0, table: '' };
   const sets = await dumped(kernel, 'set', { kind: 'setsDump', ...all });
@@ -57,7 +57,7 @@ export async function dumpAll(kernel: Kernel) {
 }
 
 function withoutHandle(record: Reply): object {
-  return { ...record, handle: 0 };
+  return { ...record, handle: 0, count: 0 };
 }
 
 /** Entries in hexadecimal, sorted: a hash has no order. */

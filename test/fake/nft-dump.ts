@@ -1,9 +1,9 @@
 /** Answers to the requests that read, as the addon gives them. */
 import type { NftRequest, Reply } from '../../src/kernel/ops.ts';
 import { unknownIndex } from '../../src/kernel/ops.ts';
-import { compareEdges } from './nft-elements.ts';
+import { compareEdges, kindOf } from './nft-elements.ts';
 import { pack } from './nft-entries.ts';
-import type { Chain, Table, Tables } from './nft-state.ts';
+import type { Chain, NftSet, Table, Tables } from './nft-state.ts';
 import { Refusal } from './refusal.ts';
 
 type ElementsDump = Extract<NftRequest, { kind: 'elementsDump' }>;
@@ -42,11 +42,11 @@ function recordsOf(table: Table, request: Exclude<NftRequest, { kind: 'generatio
           })),
         );
     case 'setsDump':
-      return [...table.sets.values()].map(({ handle, fields, elements }) => ({
+      return [...table.sets.values()].map((set) => ({
         kind: 'set' as const,
-        handle,
-        ...fields,
-        count: elements.size,
+        handle: set.handle,
+        ...set.fields,
+        count: countOf(set),
       }));
     case 'objectsDump':
     case 'flowtablesDump': {
@@ -58,6 +58,12 @@ function recordsOf(table: Table, request: Exclude<NftRequest, { kind: 'generatio
     case 'elementsDump':
       return elementRecords(table, request);
   }
+}
+
+/** As nft_set_userspace_size: ranges that are kept by their edges count once. */
+function countOf(set: NftSet): number {
+  const { size } = set.elements;
+  return kindOf(set) === 'edges' ? Math.floor(size / 2) : size;
 }
 
 function chainRecord(table: Table, chain: Chain): Reply {
