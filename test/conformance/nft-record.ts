@@ -41,7 +41,7 @@ function outcomeOf(result: ApplyResult): Outcome {
   });
 }
 
-/** Everything in the kernel, without handles, and without counts, which older kernels do not tell. */
+/** Everything in the kernel, without handles, and without counts: older kernels tell none. */
 export async function dumpAll(kernel: Kernel) {
   const all = { family: 0, table: '' };
   const sets = await dumped(kernel, 'set', { kind: 'setsDump', ...all });
