@@ -84,7 +84,7 @@ Bytes Table(const char* generation) {
 
 TEST("a table, a chain, a base chain and a set read back as they were written") {
   CHECK_EQUAL(Dump(request::TablesDump{0}, {OneOp(op::TableAdd{2, "t", "why"})}),
-              Records(reply::Table{2, "t", 0, 0, "why"}, kGoodEnd));
+              Records(reply::Table{2, "t", 0, 0, 0, "why"}, kGoodEnd));
   CHECK_EQUAL(Dump(request::ChainsDump{2, "t"}, {OneOp(op::ChainAdd{2, "t", "c", "why"})}),
               Records(reply::Chain{2, "t", "c", 0, "", 0xffffffff, 0, 0, 0, "why"}, kGoodEnd));
   CHECK_EQUAL(Dump(request::ChainsDump{2, ""},
@@ -221,7 +221,7 @@ TEST("an error ends a dump with its number and words") {
 
 TEST("a dump that does not end says so") {
   CHECK_EQUAL(Dump(request::TablesDump{2}, {Table("0001")}),
-              Records(reply::Table{2, "t", 0, 0, ""},
+              Records(reply::Table{2, "t", 0, 0, 0, ""},
                       reply::Dumped{0, 0, ETIMEDOUT, "the kernel did not end its answer"}));
 }
 
