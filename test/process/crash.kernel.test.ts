@@ -16,6 +16,7 @@ import { setDefinitions, setFields, tableName } from '../../src/modes/nftables/l
 import type { Family } from '../../src/state/address.ts';
 import { type ActorName, clusterIp, POD_A_IP, POD_B_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
+import { withoutOwner } from '../lab/listing.ts';
 import { BASELINE, type KubernetesObject, service, slices } from '../lab/objects.ts';
 
 const main = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
@@ -207,5 +208,5 @@ test('killed at any moment, the next process converges to what a fresh one write
  * process that finds all in place may not have taken the table over yet.
  */
 function indexless(listing: string): string {
-  return listing.replace(/ \. 0x0000000[01] : /g, ' : ').replace(/^[ \t]*flags .*\n/gm, '');
+  return withoutOwner(listing).replace(/ \. 0x0000000[01] : /g, ' : ');
 }

@@ -8,6 +8,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { onTestFinished } from 'vitest';
 import { createNamespace, type Namespace } from '../conformance/namespace.ts';
 import { type ActorName, addressOf } from '../lab/addresses.ts';
+import { withoutOwner } from '../lab/listing.ts';
 import { BASELINE, type KubernetesObject, service, slices } from '../lab/objects.ts';
 
 const main = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
@@ -160,7 +161,7 @@ export class Place {
   /** Without the words about who owns a table: that goes with the process, and the rules stay. */
   async ruleset(): Promise<string> {
     const text = await this.namespace.run('nft', ['list', 'ruleset']);
-    return text.replaceAll(/ # progname .*/g, '').replaceAll(/^\tflags .*\n/gm, '');
+    return withoutOwner(text);
   }
 }
 

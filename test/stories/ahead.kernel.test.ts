@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { clusterIp, POD_A_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
+import { withoutOwner } from '../lab/listing.ts';
 import { BASELINE, type KubernetesObject, service, slices } from '../lab/objects.ts';
 import { type FairleadOptions, fairlead } from './fairlead-proxy.ts';
 
@@ -29,9 +30,9 @@ beforeEach(async () => {
 });
 afterEach(() => lab.close());
 
-/** Both tables as nft lists them. */
-function tables(): Promise<string> {
-  return lab.node.run(['nft', 'list', 'ruleset']);
+/** Both tables as nft lists them, whoever owns them. */
+async function tables(): Promise<string> {
+  return withoutOwner(await lab.node.run(['nft', 'list', 'ruleset']));
 }
 
 /** Resolves to the listing once the table of IPv4 holds the endpoints of `web`, and its verdict. */
