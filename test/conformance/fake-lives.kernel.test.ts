@@ -37,7 +37,7 @@ const openings = families.chain((family) =>
 );
 // What another program does by a handle can't be done again where handles are others, and objects
 // that we have no op for come to the fake alone.
-const once: ReadonlySet<string> = new Set(['delete rule', 'add object']);
+const once: ReadonlySet<string> = new Set(['delete rule', 'comment on rule', 'add object']);
 const plots = fc.array(
   fc.oneof(
     edits,
