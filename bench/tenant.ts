@@ -157,7 +157,8 @@ async function rowOf(
 ): Promise<string[]> {
   for (const object of deed?.before ?? []) await api.ask({ do: 'apply', object });
   if (deed !== undefined) await api.ask({ do: 'apply', object: deed.version(0) });
-  const { rssMB: before } = await product.settled();
+  await product.settled();
+  const { rssMB: before } = await product.collected();
   await product.reset();
   await both(api, deed);
   const during = await product.settled();
@@ -167,7 +168,7 @@ async function rowOf(
     await product.settled();
     await sleep(5000);
   }
-  const { rssMB: after } = await product.settled();
+  const { rssMB: after } = await product.collected();
   const { p50, p99, max } = during.triggerToAck;
   return [
     deed === undefined ? 'nothing' : `${deed.name}, ${deed.perSecond}/s`,
@@ -194,6 +195,7 @@ export async function tenant(): Promise<string> {
     }),
   );
   const head = ['a tenant', 'p50', 'p99', 'max', 'of quiet', 'turn', 'late'];
+  // Before and after, garbage was collected.
   const memory = ['RSS MB before', 'during', 'deleted'];
   const what = `${victimsPerSecond} changes a second of another Service, from the API server to the kernel's acknowledgement`;
   return `${what}; ms\n\n${table([...head, ...memory], rows)}`;

@@ -4,6 +4,8 @@
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { TLSSocket } from 'node:tls';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import type { FamilyEvent, SyncEvent } from '../../src/sync/events.ts';
 import { LongestTurn } from './longest-turn.ts';
 import { type Summary, summarise } from './stats.ts';
@@ -166,8 +168,15 @@ function reset(): void {
   longestTurnMs = 0;
 }
 
+/** What is garbage goes now, and V8 gives its pages back. */
+function collect(): void {
+  setFlagsFromString('--expose-gc');
+  (runInNewContext('gc') as () => void)();
+}
+
 process.on('message', (message) => {
   if (message === 'reset') reset();
+  if (message === 'collect') collect();
   process.send!(report());
 });
 process.channel?.unref();

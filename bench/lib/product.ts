@@ -76,13 +76,18 @@ export class Product {
     await this.#ask('reset');
   }
 
+  /** What the probe sees once garbage is collected. */
+  collected(): Promise<ProbeReport> {
+    return this.#ask('collect');
+  }
+
   async stop(): Promise<void> {
     const ended = once(this.#child, 'exit');
     this.#child.kill('SIGTERM');
     await ended;
   }
 
-  async #ask(what: 'report' | 'reset'): Promise<ProbeReport> {
+  async #ask(what: 'report' | 'reset' | 'collect'): Promise<ProbeReport> {
     const answer = once(this.#child, 'message');
     this.#child.send(what);
     return (await answer)[0] as ProbeReport;
