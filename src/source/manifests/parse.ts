@@ -71,8 +71,7 @@ function parseJSON(text: string): unknown {
     // V8 names the place of some mistakes only; the YAML parser finds the others.
     const line = /\(line ([0-9]+) column/.exec(words)?.[1];
     if (line !== undefined) throw new ManifestError(Number(line), words);
-    const { errors } = parseDocument(text, { prettyErrors: false, schema: 'json' });
-    throw new ManifestError(1 + count(text, '\n', errors[0]?.pos[0] ?? 0), words);
+    throw new ManifestError(1 + count(text, '\n', mistakeIn(text)), words);
   }
 }
 
@@ -106,8 +105,28 @@ function* yamlParts(text: string): Generator<YAMLPart> {
   }
 }
 
+/** Where the first mistake in JSON is, in characters; 0 where it is too deep to tell. */
+function mistakeIn(text: string): number {
+  try {
+    const { errors } = parseDocument(text, { prettyErrors: false, schema: 'json' });
+    return errors[0]?.pos[0] ?? 0;
+  } catch {
+    return 0;
+  }
+}
+
+/** The parser has no bound for depth: it throws what the stack throws. */
+function documentOf({ line, text }: YAMLPart) {
+  try {
+    return parseDocument(text, { prettyErrors: false });
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    throw new ManifestError(line, `is nested too deeply: ${error.message}`);
+  }
+}
+
 function parseYAML(part: YAMLPart): unknown {
-  const document = parseDocument(part.text, { prettyErrors: false });
+  const document = documentOf(part);
   const [error] = document.errors;
   if (error !== undefined) {
     throw new ManifestError(part.line + count(part.text, '\n', error.pos[0]), error.message);
