@@ -105,7 +105,8 @@ export function describePlanner<M>(
             const { wanted, spec } = story;
             const drift =
               cure === 'audit' ? await rig.audit() : await rig[cure](wanted, spec.environment);
-            if (cure === 'audit' && exact) expect(isDrift(drift)).toBe(meddled);
+            // A comment on a rule means nothing, and is drift all the same.
+            if (cure === 'audit' && exact && meddled) expect(isDrift(drift)).toBe(true);
             rig.drain();
             expect(story.meaning()).toBe(await story.fresh());
             expect(await rig.audit()).toEqual(noDrift);
