@@ -11,6 +11,7 @@ import {
   POD_A_IP,
 } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
+import { withoutOwner } from '../lab/listing.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, SERVER_PORT, service, slices } from '../lab/objects.ts';
 import { paced } from '../lab/pace.ts';
 import { runStory } from '../lab/run-story.ts';
@@ -52,8 +53,7 @@ async function orphans(): Promise<number> {
 
 /** All that nft lists but owners, with handles: what is made anew has another. */
 async function ruleset(): Promise<string> {
-  const listing = await lab.node.run(['nft', '--handle', 'list', 'ruleset']);
-  return listing.replace(/^\tflags .*\n/gm, '').replace(/ progname \S+/g, '');
+  return withoutOwner(await lab.node.run(['nft', '--handle', 'list', 'ruleset']));
 }
 
 /** What the kernel calls each connection: an entry that is deleted and made again has another. */
