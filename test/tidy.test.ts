@@ -164,6 +164,45 @@ describe('the source', () => {
   });
 });
 
+interface Prose {
+  readonly path: string;
+  readonly line: number;
+  readonly text: string;
+}
+
+/** Lines of documents, and those of comments. */
+function comments(): Prose[] {
+  const sources = [...typescript, ...cpp].filter((path) => path !== 'test/tidy.test.ts');
+  return [...tracked.filter((path) => extname(path) === '.md'), ...sources].flatMap((path) =>
+    read(path)
+      .split('\n')
+      .map((text, i) => ({ path, line: i + 1, text }))
+      .filter(({ text }) => extname(path) === '.md' || /^\s*(\/\/|\/?\*)/.test(text)),
+  );
+}
+
+/** Files of this repository that a line names: sources and documents, with or without folders. */
+function citedFiles(text: string): string[] {
+  const words = text
+    .replace(/\bhttps?:\S+/g, '')
+    .matchAll(/(?<![\w*./-])[./]*\w[\w./-]*\.(?:ts|cc|md)\b/g);
+  return [...words].map((match) => match[0].replace(/^(\.{0,2}\/)+/, ''));
+}
+
+function isFile(known: string, cited: string): boolean {
+  return known === cited || known.endsWith(`/${cited}`);
+}
+
+/** `5.3` and `10` of "behaviour document 5.3, step 2, and 10"; an edge case `12.40` is in `12`. */
+function citedSections(text: string): string[] {
+  return [...text.matchAll(/behaviour document(?:,? (?:appendix|section))? ([^();:]*)/gi)].flatMap(
+    (match) =>
+      [...match[1]!.replace(/(step|KEP-?) ?\d+/g, '').matchAll(/\b(?:\d+(?:\.\d+)?|[A-C](?=\d))/g)]
+        .map(([section]) => section)
+        .map((section) => section.replace(/^12\..*/, '12')),
+  );
+}
+
 describe('the documents', () => {
   it('ARCHITECTURE.md names every folder of src and native', () => {
     const text = read('ARCHITECTURE.md');
@@ -174,6 +213,21 @@ describe('the documents', () => {
     );
     const missing = [...folders].filter((folder) => !text.includes(`\`${folder}\``));
     expect(missing).toEqual([]);
+  });
+
+  it('have what comments and documents cite: files, decisions, sections of the behaviour document', () => {
+    const behaviour = read('docs/kube-proxy-behaviour.md');
+    const headings = [...behaviour.matchAll(/^##+ (?:Appendix )?([A-C]|\d+(?:\.\d+)?)[. ]/gm)];
+    const sections = new Set(headings.map((match) => match[1]!));
+    const dangling = comments().flatMap(({ path, line, text }) => {
+      const missing = [
+        ...citedFiles(text).filter((file) => !tracked.some((known) => isFile(known, file))),
+        ...citedSections(text).filter((section) => !sections.has(section)),
+      ];
+      return missing.map((what) => `${path}:${line} cites ${what}`);
+    });
+    expect(dangling).toEqual([]);
+    expect(citedSections('(behaviour document 5.3, step 2, and 99.1)')).toEqual(['5.3', '99.1']);
   });
 
   it('name no machine of ours', () => {

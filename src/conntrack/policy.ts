@@ -20,7 +20,7 @@
  * - entries to a node port's number at an address that is not this node's, or does not accept node
  *   ports (behaviour document, appendix C11: upstream takes every flow with that port);
  * - answered TCP: a connection to a terminating endpoint is to end in peace, and one to an endpoint
- *   that has gone ends by itself (field notes A7). The dump leaves them out;
+ *   that has gone ends by itself. The dump leaves them out;
  * - entries of other conntrack zones: other networks may use the same addresses.
  */
 import type { ConntrackRequest } from '../kernel/conntrack.ts';

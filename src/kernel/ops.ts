@@ -3,7 +3,7 @@
  * `native/protocol/ops.gen.h` from it; a test fails when they differ.
  *
  * Numbers that the kernel defines (families, hooks, flags, registers, keys) are passed as the
- * kernel's own values, see `nft-constants.ts` and linux/netfilter/nf_tables.h.
+ * kernel's own values, see `nft/constants.ts` and linux/netfilter/nf_tables.h.
  *
  * IPVS, links, sets of ipset and iptables-legacy have files of their own: `*-ops.ts`.
  */
