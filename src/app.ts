@@ -1,7 +1,8 @@
 /** The running proxy: what starts in which order, and what ends when. */
-import { isDeepStrictEqual } from 'node:util';
 import type { Config } from './config/config.ts';
+import { type EngineSettings, engineSettings } from './engine-settings.ts';
 import { checkConfig } from './host/checks.ts';
+import { isConntrackLiberal } from './host/conntrack.ts';
 import type { HostFiles } from './host/files.ts';
 import { ipvsSettings } from './host/ipvs.ts';
 import { addressTexts, nodeIPs } from './host/node-ips.ts';
@@ -27,7 +28,7 @@ import { SourceReport } from './serve/source-report.ts';
 import { sysctlLog } from './serve/sysctl-log.ts';
 import { takeoverReport } from './serve/takeover-report.ts';
 import { EventRecorder, type EventRecorderOptions } from './source/kubernetes/events.ts';
-import type { Change, Resource, Source, SourceSink } from './source/source.ts';
+import type { Resource, Source, SourceSink } from './source/source.ts';
 import type { Address, Family } from './state/address.ts';
 import { ClusterState } from './state/store.ts';
 import type { Node } from './state/types.ts';
@@ -70,6 +71,8 @@ export class App {
   readonly #serviceHealth: ServiceHealth;
   readonly #modes: ModeRegistry;
   #config: Config;
+  /** As last accepted: its pod CIDRs may say what a local pod is. */
+  #node: Node | undefined;
   /** What programs the kernel; undefined while the kernel is asked which mode it can do. */
   #succession: Succession | undefined;
   /** Why all ends, other than that it was asked for. */
@@ -183,16 +186,7 @@ export class App {
     }
     if (config.oomScoreAdj !== before.oomScoreAdj) this.#setOomScore();
     if (choice && choice.name !== this.mode) return this.#succession?.switchTo(choice);
-    const ruled = (of: Config): unknown[] => [
-      of.detectLocal,
-      of.nodePortAddresses,
-      of.externalIPs,
-      of.serviceLimits,
-      of.modes[this.mode],
-      this.mode === 'ipvs' ? of.ipvs : undefined,
-      this.mode === 'userspace' ? [of.userspace, of.iptables] : undefined,
-    ];
-    if (!isDeepStrictEqual(ruled(before), ruled(config))) this.#succession?.renew();
+    this.#follow(this.#state.node);
   }
 
   async #live(
@@ -271,7 +265,8 @@ export class App {
     for (const warning of this.#check(this.#config, this.#state.node)) {
       log.warn({ err: warning }, 'Configuration may be incomplete or incorrect');
     }
-    const { primary } = nodeIPs(this.#state.node, this.#config.bindAddress);
+    this.#node = this.#state.node;
+    const { primary } = nodeIPs(this.#node, this.#config.bindAddress);
     log.info({ families, primary }, 'Serving these IP families');
   }
 
@@ -283,14 +278,13 @@ export class App {
   }
 
   #makeSuccession(mode: ProxyMode): Succession {
-    const { host, log } = this.#options;
+    const { log } = this.#options;
     const conntrackObserver = conntrackLog(log);
     return new Succession(mode, {
       ...this.#options,
-      config: () => this.#config,
+      settings: (of) => this.#engineSettings(of),
       modes: [...this.#modes.values()],
       running: (name) => this.#metrics.running(name),
-      host,
       state: this.#state,
       observer: this.#observer(),
       conntrackObserver: (event) => {
@@ -300,6 +294,19 @@ export class App {
       resolved: (service) => this.#serviceHealth.resolved(service),
       takeoverObserver: takeoverReport(log, this.#metrics.lifecycle, this.#events),
     });
+  }
+
+  #engineSettings(mode: ModeName): EngineSettings {
+    const { families, host } = this.#options;
+    const isLiberal = host !== undefined && isConntrackLiberal(host);
+    const facts = { mode, families, node: this.#node, isConntrackLiberal: isLiberal };
+    return engineSettings({ ...facts, config: this.#config });
+  }
+
+  /** Rules follow what has changed. Without any pod CIDR, the last ones hold. */
+  #follow(node: Node | undefined): void {
+    if (node !== undefined && node.podCIDRs.length > 0) this.#node = node;
+    this.#succession?.follow();
   }
 
   #makeRecorder(): EventRecorder | undefined {
@@ -343,7 +350,7 @@ export class App {
         const { revision, node } = this.#state;
         this.#state.apply(change);
         if (this.#state.revision === revision) return;
-        this.#count(change);
+        this.#metrics.changed(change.kind);
         if (this.#state.node !== node) this.#nodeChanged(node);
         this.#succession?.engine?.wake();
       },
@@ -362,27 +369,21 @@ export class App {
     };
   }
 
-  #count({ kind }: Change): void {
-    if (kind === 'service' || kind === 'service-gone') this.#metrics.changed('service');
-    else if (kind === 'slice' || kind === 'slice-gone') this.#metrics.changed('endpoint');
-  }
-
   #nodeChanged(before: Node | undefined): void {
     const { log } = this.#options;
     const { node } = this.#state;
     this.#bell.ring();
-    const madeFor = this.#succession?.madeFor;
-    if (node === undefined || madeFor === undefined) return;
+    if (node === undefined || this.#node === undefined) return;
     if (node.deleted) {
       if (!before?.deleted) log.info('Node is being deleted');
       return;
     }
     const [from, to] = [before, node].map(addressTexts);
     if (from !== to) log.info({ from, to }, 'NodeIPs changed for the node, rules follow');
-    if (this.#config.detectLocal.kind === 'NodeCIDR') this.#podCIDRsChanged(madeFor, node);
+    if (this.#config.detectLocal.kind === 'NodeCIDR') this.#podCIDRsChanged(this.#node, node);
   }
 
-  /** What a pod is may have changed for every rule. Without any CIDR, the last ones hold. */
+  /** What a local pod is may have changed for every rule. */
   #podCIDRsChanged(before: Node, node: Node): void {
     const [from, to] = [before.podCIDRs.join(), node.podCIDRs.join()];
     if (from === to || to === '') return;
@@ -390,7 +391,7 @@ export class App {
     try {
       this.#check(this.#config, node);
       log.info({ from, to }, 'PodCIDRs changed for the node, rules follow');
-      this.#succession?.renew();
+      this.#follow(node);
     } catch (error) {
       const err = (error as Error).message;
       log.error({ from, to, err }, 'PodCIDRs changed for the node, rules stay');

@@ -3,19 +3,14 @@
  * conntrack reconciler for each family, and their loop. When such things change, it ends and
  * another takes its place, which adopts what it finds in the kernel and writes the difference.
  */
-import type { Config } from './config/config.ts';
 import type { ConntrackObserver } from './conntrack/events.ts';
 import { ConntrackReconciler } from './conntrack/reconciler.ts';
-import { isConntrackLiberal } from './host/conntrack.ts';
-import type { HostFiles } from './host/files.ts';
-import { ipvsSettings } from './host/ipvs.ts';
-import { localDetector } from './host/local-detector.ts';
-import { hasLocalhostNodePorts } from './host/localhost-node-ports.ts';
+import { type EngineSettings, sliceMs } from './engine-settings.ts';
 import { NodeFacts } from './host/node-facts.ts';
 import { isLoopback } from './host/node-ips.ts';
 import type { Conntrack } from './kernel/conntrack.ts';
 import type { Kernel } from './kernel/kernel.ts';
-import { bindsAddresses, type ProxyMode } from './modes/mode.ts';
+import type { ModeConfig, ProxyMode } from './modes/mode.ts';
 import type { Address, Family } from './state/address.ts';
 import type { ClusterState } from './state/store.ts';
 import type { Clock } from './sync/clock.ts';
@@ -23,11 +18,10 @@ import type { Observer, SyncEvent } from './sync/events.ts';
 import { FamilySync } from './sync/family.ts';
 import { SyncLoop } from './sync/loop.ts';
 import { Ruleset } from './sync/ruleset.ts';
-import type { SyncSettings } from './sync/settings.ts';
 import { Verification } from './takeover/verification.ts';
 
 export interface EngineOptions {
-  readonly config: Config;
+  readonly settings: EngineSettings;
   readonly mode: ProxyMode;
   readonly state: ClusterState;
   readonly clock: Clock;
@@ -35,10 +29,6 @@ export interface EngineOptions {
   readonly conntrack: Conntrack;
   /** Reads the addresses of this machine. */
   readonly interfaces: () => readonly Address[];
-  /** What this machine can do. */
-  readonly families: readonly Family[];
-  /** Where sysctls are; without it, they are taken to be the kernel's defaults. */
-  readonly host?: HostFiles | undefined;
   readonly observer: Observer;
   readonly conntrackObserver: ConntrackObserver;
   /** A Service (`namespace/name`) was resolved, or has gone; a sync follows. */
@@ -47,15 +37,6 @@ export interface EngineOptions {
 
 /** How often the machine's addresses are read: what Services may claim there depends on them. */
 const interfacesPeriodMs = 5000;
-
-/** Small enough that neither encoding it nor the kernel's commit holds anybody up for long. */
-const batchBytesMax = 1024 * 1024;
-/**
- * Resolving and two families may each take a slice of one turn of the event loop, and the source
- * its own (`source/pacer.ts`): together with a pause of the collector, that stays below 20 ms.
- */
-const sliceMs = 2;
-const auditCheckMs = 5000;
 
 export class Engine {
   readonly families: readonly FamilySync[];
@@ -66,11 +47,12 @@ export class Engine {
   readonly #loop: SyncLoop;
 
   constructor(options: EngineOptions) {
-    const { config, state, interfaces, clock } = options;
+    const { settings, state, interfaces, clock } = options;
     this.#options = options;
-    this.#facts = new NodeFacts({ config, state, interfaces, mode: options.mode.name });
+    const mode = options.mode.name;
+    this.#facts = new NodeFacts({ settings: settings.facts, state, interfaces, mode });
     const ruleset = new Ruleset();
-    const made = options.families.map((family) => this.#makeFamily(family, ruleset));
+    const made = settings.families.map((config) => this.#makeFamily(config, ruleset));
     this.families = made.map(({ sync }) => sync);
     this.#verification = new Verification(this.families);
     this.#reconcilers = made.map(({ reconciler }) => reconciler);
@@ -129,32 +111,20 @@ export class Engine {
     }
   }
 
-  #makeFamily(family: Family, ruleset: Ruleset) {
-    const { config, clock, host, kernel, mode, state } = this.#options;
+  #makeFamily(config: ModeConfig, ruleset: Ruleset) {
+    const { clock, kernel, mode, settings } = this.#options;
+    const { family } = config;
     const environment = this.#facts.environment(family);
-    const { masqueradeAll, masqueradeMark } = config.modes[mode.name];
-    const detector = localDetector(config.detectLocal, family, state.node);
-    const modeConfig = {
-      family,
-      masqueradeAll,
-      masqueradeMark,
-      localDetector: detector,
-      localhostNodePorts: hasLocalhostNodePorts(config, family),
-      dropInvalid: host === undefined || !isConntrackLiberal(host),
-      ownTables: config.ownTables,
-      ipvs: ipvsSettings(config.ipvs),
-      userspace: config.userspace,
-    };
     const reconciler = this.#makeReconciler(family);
     const sync = new FamilySync({
-      planner: mode.planner(modeConfig, environment),
+      planner: mode.planner(config, environment),
       environment,
       kernel,
       reader: kernel,
       clock,
       ruleset,
       observer: (event) => this.#observe(event),
-      settings: syncSettings(config, mode),
+      settings: settings.sync,
       follower: reconciler,
     });
     return { sync, reconciler };
@@ -183,25 +153,4 @@ export class Engine {
     }, interfacesPeriodMs);
     return () => clearInterval(timer);
   }
-}
-
-function syncSettings(config: Config, mode: ProxyMode): SyncSettings {
-  const { minSyncPeriodMs, syncPeriodMs, fullSyncPeriodMs } = config.modes[mode.name];
-  const maxMs = Math.max(1000, syncPeriodMs);
-  return {
-    minSyncPeriodMs,
-    batchBytesMax,
-    sliceMs,
-    audit: {
-      checkMs: Math.min(auditCheckMs, maxMs),
-      // No generation tells what others did to IPVS and links: upstream looks as often.
-      fullMs: bindsAddresses(mode.name)
-        ? Math.min(syncPeriodMs, fullSyncPeriodMs)
-        : fullSyncPeriodMs,
-      restFactor: 20,
-    },
-    asideBackoff: { firstMs: 1000, secondMs: 2000, maxMs },
-    // Soon, whatever went before: everybody waits for it.
-    recoveryBackoff: { firstMs: 0, secondMs: 250, maxMs: Math.min(2000, maxMs) },
-  };
 }

@@ -3,20 +3,18 @@
  * them: the next engine of the same mode adopts them, another mode removes them, but only when its
  * own rules have been read back from the kernel as wanted.
  */
-import type { Config } from './config/config.ts';
+import { isDeepStrictEqual } from 'node:util';
 import { Engine, type EngineOptions } from './engine.ts';
-import type { HostFiles } from './host/files.ts';
+import type { EngineSettings } from './engine-settings.ts';
 import type { ModeName, ProxyMode } from './modes/mode.ts';
-import type { Node } from './state/types.ts';
 import { findStrangers } from './takeover/strangers.ts';
 import { Takeover, type TakeoverEvent } from './takeover/takeover.ts';
 
-export interface SuccessionOptions extends Omit<EngineOptions, 'config' | 'mode'> {
-  /** As of now. */
-  readonly config: () => Config;
+export interface SuccessionOptions extends Omit<EngineOptions, 'settings' | 'mode'> {
+  /** What an engine of this mode would be made for now. */
+  readonly settings: (mode: ModeName) => EngineSettings;
   /** Every mode of this build: any of them may have run before. */
   readonly modes: readonly ProxyMode[];
-  readonly host: HostFiles | undefined;
   /** This mode runs from now on. */
   readonly running: (mode: ModeName) => void;
   readonly takeoverObserver: (event: TakeoverEvent) => void;
@@ -26,8 +24,8 @@ export class Succession {
   readonly #options: SuccessionOptions;
   #mode: ProxyMode;
   #engine: Engine | undefined;
-  /** The Node that the engine was made for. */
-  #madeFor: Node | undefined;
+  /** What the engine was made for. */
+  #settings: EngineSettings | undefined;
   /** Ends the engine, so that another takes its place. */
   #renewal = new AbortController();
   /** Ends all that runs in this mode, so that another mode takes its place. */
@@ -47,18 +45,16 @@ export class Succession {
     return this.#engine;
   }
 
-  get madeFor(): Node | undefined {
-    return this.#madeFor;
-  }
-
   /** All that the source has said so far is in force in the kernel, or set aside. */
   get settled(): boolean {
     return !this.#renewal.signal.aborted && (this.#engine?.settled ?? false);
   }
 
-  /** The configuration, or what a local pod is, has changed: makes another engine. */
-  renew(): void {
-    this.#renewal.abort();
+  /** Configuration, node or host may have changed: makes another engine if that matters. */
+  follow(): void {
+    if (this.#settings === undefined) return;
+    const next = this.#options.settings(this.#mode.name);
+    if (!isDeepStrictEqual(next, this.#settings)) this.#renewal.abort();
   }
 
   /** Another mode is to carry the traffic. */
@@ -96,8 +92,9 @@ export class Succession {
     while (!signal.aborted) {
       const renewal = new AbortController();
       this.#renewal = renewal;
-      this.#madeFor = this.#options.state.node;
-      this.#engine = new Engine({ ...this.#options, config: this.#options.config(), mode });
+      const settings = this.#options.settings(mode.name);
+      this.#settings = settings;
+      this.#engine = new Engine({ ...this.#options, settings, mode });
       await this.#engine.run(AbortSignal.any([signal, renewal.signal]));
     }
   }

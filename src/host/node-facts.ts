@@ -9,24 +9,26 @@ import type { Node } from '../state/types.ts';
 import { isLoopback, type NodeIPs, nodeIPs } from './node-ips.ts';
 import { listeningAddresses, nodePortAddresses } from './node-ports.ts';
 
+export type NodeFactsSettings = Pick<
+  Config,
+  | 'bindAddress'
+  | 'externalIPs'
+  | 'featureGates'
+  | 'healthzBindAddress'
+  | 'metricsBindAddress'
+  | 'nodePortAddresses'
+  | 'serviceLimits'
+>;
+
 export interface NodeFactsOptions {
-  readonly config: Pick<
-    Config,
-    | 'bindAddress'
-    | 'externalIPs'
-    | 'featureGates'
-    | 'healthzBindAddress'
-    | 'metricsBindAddress'
-    | 'nodePortAddresses'
-    | 'serviceLimits'
-  >;
+  readonly settings: NodeFactsSettings;
   readonly state: ClusterState;
   /** Reads the addresses of this machine. */
   readonly interfaces: () => readonly Address[];
   readonly mode: ModeName;
 }
 
-/** Everything derived is made once, and again only when what it comes from changed. */
+/** Everything derived is made again only when what it comes from has changed. */
 export class NodeFacts {
   readonly #options: NodeFactsOptions;
   #node: Node | undefined;
@@ -39,7 +41,7 @@ export class NodeFacts {
     this.#options = options;
     this.#interfaces = options.interfaces();
     this.#node = options.state.node;
-    this.#ips = nodeIPs(this.#node, options.config.bindAddress);
+    this.#ips = nodeIPs(this.#node, options.settings.bindAddress);
     this.#context = this.#makeContext();
   }
 
@@ -55,15 +57,15 @@ export class NodeFacts {
 
   /** Where sockets listen that answer on node ports. */
   listeningAddresses(family: Family): Environment['nodePortAddresses'] {
-    const { nodePortAddresses } = this.#options.config;
+    const { nodePortAddresses } = this.#options.settings;
     return listeningAddresses(nodePortAddresses, family, this.ips, () => this.#interfaces);
   }
 
   /** The same object until something in it changes. */
   environment(family: Family): Environment {
-    const { config, mode, state } = this.#options;
+    const { settings, mode, state } = this.#options;
     const addresses = nodePortAddresses(
-      config.nodePortAddresses,
+      settings.nodePortAddresses,
       family,
       this.ips,
       () => this.#interfaces,
@@ -104,7 +106,7 @@ export class NodeFacts {
     const { node } = this.#options.state;
     if (node === this.#node) return;
     this.#node = node;
-    this.#ips = nodeIPs(node, this.#options.config.bindAddress);
+    this.#ips = nodeIPs(node, this.#options.settings.bindAddress);
     this.#renewContext();
   }
 
@@ -118,13 +120,13 @@ export class NodeFacts {
   }
 
   #makePlace(): NodePlace {
-    const { config } = this.#options;
+    const { settings } = this.#options;
     const own = this.#interfaces.filter((address) => !isLoopback(address));
     const nodePorts = (['IPv4', 'IPv6'] as const).flatMap((family) => {
-      const asked = nodePortAddresses(config.nodePortAddresses, family, this.#ips, () => own);
+      const asked = nodePortAddresses(settings.nodePortAddresses, family, this.#ips, () => own);
       return asked === 'all' ? own.filter((address) => address.family === family) : asked;
     });
-    const served = [config.healthzBindAddress, config.metricsBindAddress];
+    const served = [settings.healthzBindAddress, settings.metricsBindAddress];
     return {
       addresses: keysOf([...own, ...(this.#node?.addresses ?? [])]),
       nodePorts: keysOf(nodePorts),
@@ -138,10 +140,10 @@ export class NodeFacts {
     return {
       zone: this.#node?.zone ?? '',
       nodeAddresses: [this.#ips.IPv4, this.#ips.IPv6],
-      externalIPsEnabled: this.#options.config.featureGates.AllowServiceExternalIPs ?? true,
-      externalIPRules: this.#options.config.externalIPs,
+      externalIPsEnabled: this.#options.settings.featureGates.AllowServiceExternalIPs ?? true,
+      externalIPRules: this.#options.settings.externalIPs,
       place: this.#makePlace(),
-      limits: this.#options.config.serviceLimits,
+      limits: this.#options.settings.serviceLimits,
     };
   }
 }

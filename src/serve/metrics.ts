@@ -9,7 +9,7 @@ import { proxyGates } from '../config/gates.ts';
 import { fairleadVersion, kubernetesVersion } from '../config/version.ts';
 import type { ModeName } from '../modes/mode.ts';
 import type { Exchange } from '../source/kubernetes/client.ts';
-import type { Condition, Resource } from '../source/source.ts';
+import type { Change, Condition, Resource } from '../source/source.ts';
 import type { Family } from '../state/address.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { FamilyEvent, SyncEvent } from '../sync/events.ts';
@@ -99,9 +99,11 @@ export class Metrics {
     this.#requests.observe(exchange);
   }
 
-  /** The source brought a change that counts. */
-  changed(what: 'service' | 'endpoint'): void {
-    const { pending, total } = this.#changes[what];
+  /** The source brought a change; kube-proxy counts those of Services and EndpointSlices. */
+  changed(kind: Change['kind']): void {
+    const isService = kind === 'service' || kind === 'service-gone';
+    if (!isService && kind !== 'slice' && kind !== 'slice-gone') return;
+    const { pending, total } = this.#changes[isService ? 'service' : 'endpoint'];
     pending.inc();
     total.inc();
   }

@@ -112,6 +112,27 @@ describe('a changed configuration', () => {
     expect(app.logged).not.toContain('Sync is due');
   });
 
+  it('leaves no rule against what connection tracking is told to accept', async () => {
+    const path = '/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal';
+    const root = machineRoot({ [path]: '0\n', '/proc/self/oom_score_adj': '0\n' });
+    const quietly = ['--conntrack-max-per-core=0', '--conntrack-tcp-timeout-established=0'];
+    const others = ['--conntrack-tcp-timeout-close-wait=0', '--iptables-localhost-nodeports=false'];
+    const flags = [manifests, '--proxy-mode=iptables', ...quietly, ...others];
+    const app = new Running(await configOf(...flags));
+    await app.start({ host: hostFiles(root) });
+    onTestFinished(() => app.stop());
+    await quiet();
+    app.source.say(...objects);
+    app.source.listed(...resources);
+    await quiet();
+    expect(app.kernel.ruleset()).toContain('--ctstate INVALID');
+    await app.app.reconfigure(await configOf(...flags, '--conntrack-tcp-be-liberal'));
+    await quiet();
+    await app.clock.pass(5000);
+    expect(contentOf(root, path)).toBe('1');
+    expect(app.kernel.ruleset()).not.toContain('--ctstate INVALID');
+  });
+
   it('is refused when it does not fit the node', async () => {
     const app = await running(await configOf(manifests));
     const before = app.kernel.ruleset();

@@ -114,7 +114,7 @@ describe('what this node adds', () => {
     let addresses = ['10.0.0.5'];
     const facts = new NodeFacts({
       mode: 'nftables',
-      config: {
+      settings: {
         bindAddress: anyAddress,
         nodePortAddresses: { kind: 'cidrs', cidrs: [cidr('10.0.0.0/8')] },
         featureGates: { AllowServiceExternalIPs: false },
@@ -156,7 +156,7 @@ describe('what Services may claim at addresses of the node', () => {
     state.apply({ kind: 'node', node: node({ addresses: [address('198.51.100.9')] }) });
     const made = new NodeFacts({
       mode: 'nftables',
-      config: {
+      settings: {
         bindAddress: anyAddress,
         nodePortAddresses: nodePorts,
         featureGates: {},

@@ -99,7 +99,7 @@ describe('what this node adds in ipvs mode', () => {
     state.apply({ kind: 'node', node: node({ addresses: [address('203.0.113.7')] }) });
     const facts = new NodeFacts({
       mode: 'ipvs',
-      config: {
+      settings: {
         bindAddress: address('0.0.0.0'),
         nodePortAddresses: { kind: 'all' },
         featureGates: {},

@@ -233,8 +233,8 @@ describe('metrics', () => {
   });
 
   it('count changes until a sync is done', async () => {
-    metrics.changed('endpoint');
-    metrics.changed('endpoint');
+    metrics.changed('slice');
+    metrics.changed('slice');
     const name = 'kubeproxy_sync_proxy_rules_endpoint_changes';
     expect(await lines(`${name}_`)).toEqual([`${name}_pending 2`, `${name}_total 2`]);
     const done = { kind: 'done', family: 'IPv4', purpose: 'changes', durationMs: 1 } as const;

@@ -1,0 +1,92 @@
+/**
+ * What runs, worked out from configuration, node and host. An engine is made for this value, and
+ * another takes its place exactly when the value changes.
+ */
+import type { Config } from './config/config.ts';
+import { ipvsSettings } from './host/ipvs.ts';
+import { localDetector } from './host/local-detector.ts';
+import { hasLocalhostNodePorts } from './host/localhost-node-ports.ts';
+import type { NodeFactsSettings } from './host/node-facts.ts';
+import { bindsAddresses, type ModeConfig, type ModeName } from './modes/mode.ts';
+import type { Family } from './state/address.ts';
+import type { Node } from './state/types.ts';
+import type { SyncSettings } from './sync/settings.ts';
+
+export interface EngineSettings {
+  /** One for each family that runs. */
+  readonly families: readonly ModeConfig[];
+  readonly facts: NodeFactsSettings;
+  readonly sync: SyncSettings;
+}
+
+export interface EngineSettingsOptions {
+  readonly config: Config;
+  readonly mode: ModeName;
+  /** What this machine can do. */
+  readonly families: readonly Family[];
+  /** Its pod CIDRs may say what a local pod is. */
+  readonly node: Node | undefined;
+  /** Connection tracking accepts packets outside a TCP window (`nf_conntrack_tcp_be_liberal`). */
+  readonly isConntrackLiberal: boolean;
+}
+
+export function engineSettings(options: EngineSettingsOptions): EngineSettings {
+  const { config, mode } = options;
+  return {
+    families: options.families.map((family) => modeConfig(options, family)),
+    facts: {
+      bindAddress: config.bindAddress,
+      externalIPs: config.externalIPs,
+      featureGates: config.featureGates,
+      healthzBindAddress: config.healthzBindAddress,
+      metricsBindAddress: config.metricsBindAddress,
+      nodePortAddresses: config.nodePortAddresses,
+      serviceLimits: config.serviceLimits,
+    },
+    sync: syncSettings(config, mode),
+  };
+}
+
+function modeConfig(options: EngineSettingsOptions, family: Family): ModeConfig {
+  const { config, mode, node, isConntrackLiberal } = options;
+  const { masqueradeAll, masqueradeMark } = config.modes[mode];
+  return {
+    family,
+    masqueradeAll,
+    masqueradeMark,
+    localDetector: localDetector(config.detectLocal, family, node),
+    localhostNodePorts: hasLocalhostNodePorts(config, family),
+    dropInvalid: !isConntrackLiberal,
+    ownTables: config.ownTables,
+    ...(mode === 'ipvs' ? { ipvs: ipvsSettings(config.ipvs) } : {}),
+    ...(mode === 'userspace' ? { userspace: config.userspace } : {}),
+  };
+}
+
+/** Small enough that neither encoding it nor the kernel's commit holds anybody up for long. */
+const batchBytesMax = 1024 * 1024;
+/**
+ * Resolving and two families may each take a slice of one turn of the event loop, and the source
+ * its own (`source/pacer.ts`): together with a pause of the collector, that stays below 20 ms.
+ */
+export const sliceMs = 2;
+const auditCheckMs = 5000;
+
+function syncSettings(config: Config, mode: ModeName): SyncSettings {
+  const { minSyncPeriodMs, syncPeriodMs, fullSyncPeriodMs } = config.modes[mode];
+  const maxMs = Math.max(1000, syncPeriodMs);
+  return {
+    minSyncPeriodMs,
+    batchBytesMax,
+    sliceMs,
+    audit: {
+      checkMs: Math.min(auditCheckMs, maxMs),
+      // No generation tells what others did to IPVS and links: upstream looks as often.
+      fullMs: bindsAddresses(mode) ? Math.min(syncPeriodMs, fullSyncPeriodMs) : fullSyncPeriodMs,
+      restFactor: 20,
+    },
+    asideBackoff: { firstMs: 1000, secondMs: 2000, maxMs },
+    // Soon, whatever went before: everybody waits for it.
+    recoveryBackoff: { firstMs: 0, secondMs: 250, maxMs: Math.min(2000, maxMs) },
+  };
+}
