@@ -1,20 +1,22 @@
 /**
  * Source ranges: which clients load-balancer addresses accept (behaviour document 5.7). For tables
- * of nf_tables they are a set and a chain that all frontends with the same ranges share.
+ * of nf_tables they are a chain that all frontends with the same ranges share, and a set where the
+ * ranges are many.
  */
 import { createHash } from 'node:crypto';
+import type { Rule } from '../kernel/nft/chain.ts';
 import { NFT_SET } from '../kernel/nft/constants.ts';
 import { packedRanges } from '../kernel/nft/lane.ts';
-import { daddr, drop, inSet, returnToCaller, saddr } from '../kernel/nft/rule.ts';
+import { daddr, drop, inSet, matchCIDR, returnToCaller, saddr } from '../kernel/nft/rule.ts';
 import type { CIDR, Family } from '../state/address.ts';
-import { type Interval, mergeCIDRs } from '../state/interval.ts';
+import { cidrsOf, type Interval, mergeCIDRs } from '../state/interval.ts';
 import type { Forwarding, Frontend } from '../state/types.ts';
 import type { NamedObject, NamedSet } from './named-objects.ts';
 import { addressType, chain, set } from './table-parts.ts';
 
 /** Source ranges as they are in a table. */
 export interface Firewall {
-  /** The set of clients that may connect, then the chain that drops all others. */
+  /** The set of clients that may connect, if there is one, then the chain that drops all others. */
   readonly objects: readonly NamedObject[];
   /** The name of the chain. */
   readonly chain: string;
@@ -38,10 +40,25 @@ export function sourceRangesTypes(family: Family, name: string) {
  */
 const digestLength = 32;
 
+/**
+ * So many blocks are rules of the chain: lists are short, and the kernel walks all sets by name for
+ * each set that it makes.
+ */
+const rulesMax = 8;
+
+/** The ranges of one list. */
+interface List {
+  /** Says the content: it is made of the merged ranges, in the form in which a set has them. */
+  readonly digest: string;
+  /** What the chain asks; undefined: it has a rule for each block. */
+  readonly set: NamedSet | undefined;
+  readonly blocks: readonly CIDR[];
+}
+
 /** What is made of one list of ranges, each when it is asked for first. */
 interface Made {
   intervals?: readonly Interval[];
-  set?: NamedSet;
+  list?: List;
   /** By whether the node may connect. */
   others?: Firewall;
   node?: Firewall;
@@ -96,30 +113,36 @@ export function firewallOf(forwarding: Forwarding, { kind }: Frontend): Firewall
   const { family, nodeInSourceRanges, sourceRanges } = forwarding;
   if (kind !== 'loadBalancerIP' || sourceRanges.length === 0) return undefined;
   const known = madeOf(sourceRanges);
-  known.set ??= rangesSet(family, mergeCIDRs(sourceRanges));
-  if (nodeInSourceRanges) known.node ??= firewall(family, known.set, 'node-');
-  else known.others ??= firewall(family, known.set, '');
+  known.list ??= listOf(family, mergeCIDRs(sourceRanges));
+  if (nodeInSourceRanges) known.node ??= firewall(family, known.list, 'node-');
+  else known.others ??= firewall(family, known.list, '');
   return nodeInSourceRanges ? known.node : known.others;
 }
 
-/** The name says the content: merged ranges in the form in which they are written. */
-function rangesSet(family: Family, ranges: readonly Interval[]): NamedSet {
+function listOf(family: Family, ranges: readonly Interval[]): List {
   const comment = 'clients that may connect';
   const unnamed = set('', [addressType(family)], comment, NFT_SET.INTERVAL);
   const elements = packedRanges(unnamed, ranges);
-  const digest = createHash('sha256').update(elements.entries).digest('hex');
-  const name = `${setPrefix}${digest.slice(0, digestLength)}`;
-  return { definition: { ...unnamed, name }, elements };
+  const hash = createHash('sha256').update(elements.entries).digest('hex');
+  const digest = hash.slice(0, digestLength);
+  const few = ranges.length <= rulesMax;
+  const blocks = few ? ranges.flatMap((range) => cidrsOf(family, range)) : [];
+  if (few && blocks.length <= rulesMax) return { digest, set: undefined, blocks };
+  const definition = { ...unnamed, name: `${setPrefix}${digest}` };
+  return { digest, set: { definition, elements }, blocks: [] };
 }
 
-function firewall(family: Family, ranges: NamedSet, variant: '' | 'node-'): Firewall {
-  const { name } = ranges.definition;
-  const client = [saddr(family)];
+function firewall(family: Family, list: List, variant: '' | 'node-'): Firewall {
   const itself = [inSet([daddr(family), saddr(family)], 'self-clients'), returnToCaller];
-  const refusal = [inSet(client, name, '!='), drop];
-  const definition = chain(
-    `${chainPrefix}${variant}${name.slice(setPrefix.length)}`,
-    variant === '' ? [refusal] : [itself, refusal],
-  );
-  return { objects: [ranges, definition], chain: definition.name };
+  const rules = [...(variant === '' ? [] : [itself]), ...refusalOf(family, list)];
+  const definition = chain(`${chainPrefix}${variant}${list.digest}`, rules);
+  const objects = list.set === undefined ? [definition] : [list.set, definition];
+  return { objects, chain: definition.name };
+}
+
+/** Rules that drop clients who are not in the list. */
+function refusalOf(family: Family, { set, blocks }: List): Rule[] {
+  if (set !== undefined) return [[inSet([saddr(family)], set.definition.name, '!='), drop]];
+  const letIn = blocks.map((block) => [matchCIDR('saddr', '==', block), returnToCaller]);
+  return [...letIn, [drop]];
 }

@@ -1,4 +1,4 @@
-import { type CIDR, cidrLast } from './address.ts';
+import { type CIDR, cidrLast, type Family } from './address.ts';
 
 /** A range of addresses of one family, both ends included, network order. */
 export interface Interval {
@@ -21,6 +21,33 @@ export function mergeCIDRs(cidrs: readonly CIDR[]): Interval[] {
     }
   }
   return merged;
+}
+
+/** The fewest blocks that have the addresses of the range together, ascending. */
+export function cidrsOf(family: Family, { first, last }: Interval): CIDR[] {
+  const blocks: CIDR[] = [];
+  let next: Uint8Array | undefined = first;
+  while (next !== undefined && Buffer.compare(next, last) <= 0) {
+    const block = widestBlock({ family, bytes: next }, last);
+    blocks.push(block);
+    next = successor(cidrLast(block));
+  }
+  return blocks;
+}
+
+/** The largest block that begins at the address and does not go beyond `last`. */
+function widestBlock(address: CIDR['address'], last: Uint8Array): CIDR {
+  let block: CIDR = { address, prefixLength: address.bytes.length * 8 };
+  while (block.prefixLength > 0 && !bitAt(address.bytes, block.prefixLength - 1)) {
+    const wider: CIDR = { address, prefixLength: block.prefixLength - 1 };
+    if (Buffer.compare(cidrLast(wider), last) > 0) break;
+    block = wider;
+  }
+  return block;
+}
+
+function bitAt(bytes: Uint8Array, index: number): boolean {
+  return (bytes[index >> 3]! & (0x80 >> (index & 7))) !== 0;
 }
 
 /** Whether one of the ranges, ascending and apart from each other, holds the address. */

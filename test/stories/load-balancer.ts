@@ -128,6 +128,17 @@ function manyRanges(count: number, round: number): string[] {
   ]).flat();
 }
 
+/** Ranges that begin with the first address, or end with the last one. */
+const edges = [
+  ...['0.0.0.0/1', '128.0.0.0/2', '198.51.100.0/28', '255.255.255.254/31'],
+  ...['::/2', '8000::/1'],
+];
+/** Nobody's addresses, none beside another nor beside `edges`. */
+const apart = Array.from({ length: 12 }, (_, i) => [
+  `240.0.0.${2 * i}/32`,
+  `4000::${(2 * i + 16).toString(16)}/128`,
+]).flat();
+
 const shopIp = { IPv4: '10.96.0.11', IPv6: 'fd00:96::b' };
 
 /** A second Service, with these ranges. */
@@ -185,22 +196,15 @@ const sourceRanges: readonly Story[] = [
     name: 'Source ranges up to the first and the last address hold these',
     covers: ['5.7', '12.33'],
     steps: [
-      apply(
-        open(
-          '0.0.0.0/1',
-          '128.0.0.0/2',
-          '198.51.100.0/28',
-          '255.255.255.254/31',
-          '8000::/1',
-          '::/2',
-        ),
-        ...slices('web', ['pod-a']),
-      ),
-      connect('client', toLb, podA, { families: ['IPv4'] }),
-      connect('client', toLb, silence, { ...other, families: ['IPv4'] }),
-      connect('pod-b', toLb, podA, { families: ['IPv4'] }),
-      connect('client', toLb, podA, { families: ['IPv6'] }),
-      connect('pod-b', toLb, podA, { families: ['IPv6'] }),
+      // Few are rules, many are a set.
+      ...[edges, [...edges, ...apart]].flatMap((ranges) => [
+        apply(open(...ranges), ...slices('web', ['pod-a'])),
+        connect('client', toLb, podA, { families: ['IPv4'] }),
+        connect('client', toLb, silence, { ...other, families: ['IPv4'] }),
+        connect('pod-b', toLb, podA, { families: ['IPv4'] }),
+        connect('client', toLb, podA, { families: ['IPv6'] }),
+        connect('pod-b', toLb, podA, { families: ['IPv6'] }),
+      ]),
       apply(open('0.0.0.0/1', '128.0.0.0/1', '::/1', '8000::/1')),
       connect('client', toLb, podA),
       connect('client', toLb, podA, other),

@@ -15,8 +15,16 @@ const environment: Environment = {
 const config = { ...plain, ipvs: defaultIPVSSettings };
 const noDrift = { missing: 0, wrong: 0, unwanted: 0 };
 
-/** A Service at a load-balancer address of its own. */
+/** More blocks than a chain has rules for. */
+const many = Array.from({ length: 9 }, (_, i) => `203.0.113.${i * 2}/32`);
+
+/** A Service at a load-balancer address of its own, whose ranges are a set. */
 function guarded(name: string, host: number, ...ranges: readonly string[]) {
+  return few(name, host, ...ranges, ...many);
+}
+
+/** The same with these ranges alone. */
+function few(name: string, host: number, ...ranges: readonly string[]) {
   const at = address(`198.51.100.${host}`);
   const base = { kind: 'loadBalancerIP', address: at, treatment: 'external' } as const;
   const frontends = [80, 81].map((port) => ({ ...base, port, pool: 'cluster' as const }));
@@ -52,6 +60,19 @@ describe('lists of source ranges in mode ipvs', () => {
     expect(lists(rig)).toHaveLength(2);
     expect(await drained(rig)).toBe(await freshState(config, environment, fewer));
     expect(lists(rig)).toHaveLength(1);
+  });
+
+  it('are rules of a chain where they are few, and no set', async () => {
+    const wanted = all(few('a', 1, '192.0.2.0/24'), few('b', 2, '192.0.2.0/24'));
+    const rig = await started(...wanted.values());
+    expect(lists(rig)).toHaveLength(0);
+    rig.plan(all(few('a', 1, '192.0.3.0/24'), few('b', 2, '192.0.2.0/24')));
+    expect(rig.take()).toMatch(
+      /^add rule ip fairlead-ipvs firewall-\w+ ip saddr 192.0.3.0\/24 return$/m,
+    );
+    rig.plan(wanted);
+    rig.take();
+    expect(await drained(rig)).toBe(await freshState(config, environment, wanted));
   });
 
   it('leave nothing behind when a tenant always has others', async () => {

@@ -66,11 +66,19 @@ const endpointIds = fc.uniqueArray(fc.nat(7), { maxLength: 6 });
 
 const rangeTexts = { IPv4: '192.0.2.N/P', IPv6: '2001:db8::N/P' } as const;
 
+/** As many blocks that do not touch. */
+function manyRanges(count: number): string[] {
+  return Array.from({ length: count }, (_, i) => `${16 + i * 2}/32`);
+}
+
 const serviceSpec: fc.Arbitrary<ServiceSpec> = fc.record({
   cluster: endpointIds,
   local: endpointIds,
   affinityTimeoutSeconds: fc.constantFrom(0, 0, 300, 10800),
-  sourceRanges: fc.subarray(['0/31', '0/30', '8/32', '64/29'], { maxLength: 3 }),
+  sourceRanges: fc.oneof(
+    { weight: 2, arbitrary: fc.subarray(['0/31', '0/30', '8/32', '64/29'], { maxLength: 3 }) },
+    { weight: 1, arbitrary: fc.constantFrom(manyRanges(9), manyRanges(10)) },
+  ),
   nodeInSourceRanges: fc.boolean(),
 });
 

@@ -12,8 +12,16 @@ import { address, cidr } from '../../state/build.ts';
 import { all, config, environment, forwarding, pool } from './forwardings.ts';
 import { freshRuleset, noDrift, Rig } from './rig.ts';
 
-/** A Service at a load-balancer address of its own. */
+/** More blocks than a chain has rules for. */
+const many = Array.from({ length: 9 }, (_, i) => `203.0.113.${i * 2}/32`);
+
+/** A Service at a load-balancer address of its own, whose ranges are a set. */
 function guarded(name: string, host: number, ...ranges: readonly string[]): Forwarding {
+  return few(name, host, ...ranges, ...many);
+}
+
+/** The same with these ranges alone. */
+function few(name: string, host: number, ...ranges: readonly string[]): Forwarding {
   const at = address(`198.51.100.${host}`);
   const base = { kind: 'loadBalancerIP', address: at, treatment: 'external' } as const;
   const frontends = [80, 81].map((port) => ({ ...base, port, pool: 'cluster' as const }));
@@ -42,6 +50,65 @@ function meddle(kernel: FakeKernel, kind: 'elementsAdd' | 'elementsDelete', last
   const entries = Uint8Array.from(edges.slice(0, kind === 'elementsAdd' ? 16 : 8));
   kernel.foreign(batch({ kind, ...at, ...form, count: entries.length / 8, entries }));
 }
+
+/** The transaction that brings a Service into an empty table, as nft reads it. */
+async function scriptOf(wanted: Forwarding): Promise<string> {
+  const planner = nftablesMode.planner(config, environment);
+  const found = await planner.observe(new FakeKernel(), noPause);
+  await planner.reset([], noPause);
+  await planner.repairFixed(found, noPause);
+  planner.take();
+  planner.change(undefined, wanted);
+  return nftablesMode.script(planner.take()!.ops);
+}
+
+describe('lists of few source ranges', () => {
+  it('are rules of a chain that all frontends with the same clients share, and no set', async () => {
+    const rig = await started(
+      few('a', 1, '192.0.2.0/25', '192.0.2.128/25', '10.0.0.0/8'),
+      few('b', 2, '10.0.0.0/8', '192.0.2.0/24', '192.0.2.77/32'),
+      few('c', 3, '10.0.0.0/8'),
+    );
+    expect(lists(rig.kernel)).toHaveLength(0);
+    expect(judges(rig.kernel)).toHaveLength(2);
+    const { writes } = rig.kernel;
+    expect(await rig.crash(rig.planned, environment)).toEqual(noDrift);
+    expect(rig.kernel.writes).toBe(writes);
+    const before = rig.kernel.ruleset();
+    const [chain] = judges(rig.kernel);
+    const at = { family: NFPROTO.IPv4, table: 'fairlead', chain: chain! };
+    rig.kernel.foreign(batch({ kind: 'chainFlush', ...at }));
+    expect(await rig.audit()).toEqual({ missing: 0, wrong: 1, unwanted: 0 });
+    expect(rig.kernel.ruleset()).toBe(before);
+  });
+
+  it('let in each block of what they have together', async () => {
+    const script = await scriptOf(
+      few('a', 1, '192.0.2.1/32', '192.0.2.2/31', '192.0.2.4/30', '128.0.0.0/2', '192.0.0.0/25'),
+    );
+    const rules = [...script.matchAll(/^add rule ip fairlead firewall-\w+ (.*)$/gm)];
+    expect(rules.map(([, words]) => words)).toEqual([
+      'ip saddr 128.0.0.0/2 return',
+      'ip saddr 192.0.0.0/25 return',
+      'ip saddr 192.0.2.1 return',
+      'ip saddr 192.0.2.2/31 return',
+      'ip saddr 192.0.2.4/30 return',
+      'drop',
+    ]);
+  });
+
+  it('become a set with the ninth block', async () => {
+    const rig = await started(few('a', 1, ...many.slice(1)));
+    expect(lists(rig.kernel)).toHaveLength(0);
+    rig.plan(all(few('a', 1, ...many)));
+    rig.take();
+    expect(lists(rig.kernel)).toHaveLength(1);
+    rig.plan(all(few('a', 1, ...many.slice(1))));
+    rig.take();
+    rig.drain();
+    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
+  });
+});
 
 describe('lists of source ranges', () => {
   it('are shared by all frontends with the same clients, however they are written', async () => {
@@ -120,8 +187,8 @@ describe('lists of source ranges', () => {
   );
 
   it('are whole wherever a repair is cut, and needed by a change that comes before it', async () => {
-    const many = Array.from({ length: 20 }, (_, i) => guarded(`s${i}`, i, `10.${i}.0.0/16`));
-    const rig = await started(...many);
+    const services = Array.from({ length: 20 }, (_, i) => guarded(`s${i}`, i, `10.${i}.0.0/16`));
+    const rig = await started(...services);
     meddle(rig.kernel, 'elementsAdd', 7);
     for (const chain of judges(rig.kernel)) {
       const at = { family: NFPROTO.IPv4, table: 'fairlead', chain };
@@ -130,15 +197,15 @@ describe('lists of source ranges', () => {
     const found = await rig.planner.observe(rig.kernel, noPause);
     await rig.planner.repairFixed(found, noPause);
     // Takes the list of s0, whose repair has not come yet.
-    rig.plan(all(...many, guarded('late', 99, '10.0.0.0/16')));
+    rig.plan(all(...services, guarded('late', 99, '10.0.0.0/16')));
     rig.take();
     const { sets, chains } = table(rig.kernel);
     const judge = sets.get('firewall-ips')!.elements.values();
     const late = [...judge].find(({ key }) => key[3] === 99)!.verdict!.chain;
     expect(chains.get(late)!.rules).toHaveLength(1);
     const list = late.replace('firewall', 'source-ranges');
-    expect(elements(rig.kernel, list)).toEqual(['10.0.0.0-10.0.255.255']);
-    for (const one of many) rig.planner.repair(found, one);
+    expect(elements(rig.kernel, list)).toContain('10.0.0.0-10.0.255.255');
+    for (const one of services) rig.planner.repair(found, one);
     await rig.planner.prune(found, noPause);
     rig.take();
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
@@ -169,18 +236,12 @@ describe('lists of source ranges', () => {
   });
 
   it('are printed as nft reads them', async () => {
-    const planner = nftablesMode.planner(config, environment);
-    const kernel = new FakeKernel();
-    const found = await planner.observe(kernel, noPause);
-    await planner.reset([], noPause);
-    await planner.repairFixed(found, noPause);
-    planner.take();
-    planner.change(undefined, guarded('a', 1, '192.0.2.7/32', '10.0.0.0/8', '224.0.0.0/3'));
-    const script = nftablesMode.script(planner.take()!.ops);
+    const script = await scriptOf(guarded('a', 1, '192.0.2.7/32', '10.0.0.0/8', '224.0.0.0/3'));
     const ranges = /source-ranges-\w+ \{ (.*) \}$/m.exec(script.replace(/add set .*\n/, ''))![1];
     expect(ranges!.split(' , ')).toEqual([
       '10.0.0.0-10.255.255.255',
       '192.0.2.7',
+      ...many.map((range) => range.replace('/32', '')),
       '224.0.0.0-255.255.255.255',
     ]);
   });
