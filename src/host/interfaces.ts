@@ -4,22 +4,28 @@ import { linkName as ipvsLink } from '../modes/ipvs/layout.ts';
 import { linkName as userspaceLink } from '../modes/userspace/layout.ts';
 import { type Address, parseAddress } from '../state/address.ts';
 import type { HostFiles } from './files.ts';
+import { isLinkLocalV6 } from './node-ips.ts';
+
+/** Of each interface, by its name. */
+type Interfaces = Readonly<Record<string, readonly { readonly address: string }[] | undefined>>;
 
 /**
- * Addresses of all interfaces that are up, loopback included; link-local ones too. Those on the
- * links of modes that bind addresses are the Services'.
+ * Addresses of all interfaces that are up, loopback included, each once and in an order that does
+ * not depend on the interfaces. Those on the links of modes that bind addresses are the Services'.
+ * Link-local addresses of IPv6 are nobody's business: every pod's interface brings one, and some
+ * network plugins give all of them the same IPv4 address.
  */
-export function interfaceAddresses(): Address[] {
-  const found: Address[] = [];
-  for (const [name, addresses] of Object.entries(networkInterfaces())) {
+export function interfaceAddresses(interfaces: Interfaces = networkInterfaces()): Address[] {
+  const texts = new Set<string>();
+  for (const [name, addresses] of Object.entries(interfaces)) {
     if (name === ipvsLink || name === userspaceLink) continue;
-    for (const { address } of addresses ?? []) {
-      // A zone may follow a link-local address.
-      const parsed = parseAddress(address.split('%')[0]!);
-      if (parsed !== undefined) found.push(parsed);
-    }
+    // A zone may follow a link-local address.
+    for (const { address } of addresses ?? []) texts.add(address.split('%')[0]!);
   }
-  return found;
+  return [...texts].sort().flatMap((text) => {
+    const address = parseAddress(text);
+    return address === undefined || isLinkLocalV6(address) ? [] : [address];
+  });
 }
 
 /** Behaviour document 3.5. */

@@ -6,7 +6,7 @@ import { difference, keysOf, type NodePlace, noPlace } from '../state/node-place
 import type { ResolveContext } from '../state/resolve.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { Node } from '../state/types.ts';
-import { isLoopback, type NodeIPs, nodeIPs } from './node-ips.ts';
+import { isLinkLocalV6, isLoopback, type NodeIPs, nodeIPs } from './node-ips.ts';
 import { listeningAddresses, nodePortAddresses } from './node-ports.ts';
 
 export type NodeFactsSettings = Pick<
@@ -158,9 +158,7 @@ function same(a: Environment, b: Environment): boolean {
 
 /** Neither loopback nor what is only valid on one link (behaviour document 8.3). */
 function acceptsNodePorts(address: Address): boolean {
-  const { family, bytes } = address;
-  const isLinkLocal = family === 'IPv6' && bytes[0] === 0xfe && (bytes[1]! & 0xc0) === 0x80;
-  return !isLoopback(address) && !isLinkLocal;
+  return !isLoopback(address) && !isLinkLocalV6(address);
 }
 
 function addressTexts(addresses: Environment['nodePortAddresses']): string {

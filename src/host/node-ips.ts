@@ -36,6 +36,11 @@ export function isLoopback({ family, bytes }: Address): boolean {
   return bytes.every((byte, i) => byte === (i === 15 ? 1 : 0));
 }
 
+/** Valid on one link only, where every interface has one. */
+export function isLinkLocalV6({ family, bytes }: Address): boolean {
+  return family === 'IPv6' && bytes[0] === 0xfe && (bytes[1]! & 0xc0) === 0x80;
+}
+
 /** The Node's addresses in their order, for logs. */
 export function addressTexts(node: Node | undefined): string {
   return (node?.addresses ?? []).map(({ bytes }) => formatAddress(bytes)).join();

@@ -138,6 +138,19 @@ export interface Miscount {
  */
 export type Pause = () => Promise<void> | undefined;
 
+/** Does something for each item, and lets the event loop serve others in between. */
+export async function inTurns<T>(
+  items: Iterable<T>,
+  pause: Pause,
+  work: (item: T) => void,
+): Promise<void> {
+  for (const item of items) {
+    work(item);
+    const rest = pause();
+    if (rest !== undefined) await rest;
+  }
+}
+
 /** Where no event loop is waiting for its turn. */
 export const noPause: Pause = () => undefined;
 
@@ -167,8 +180,8 @@ export interface Planner {
    * batches no frontend may belong to two Forwardings.
    */
   change(previous: Forwarding | undefined, next: Forwarding | undefined): void;
-  /** A change of what applies to all Services. */
-  environment(next: Environment): void;
+  /** A change of what applies to all Services. It is over before anything else is asked. */
+  environment(next: Environment, pause: Pause): Promise<void> | void;
   /** What waits, as one transaction; undefined when nothing does. */
   take(): Batch | undefined;
 

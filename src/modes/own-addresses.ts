@@ -2,10 +2,34 @@
  * Addresses that Services ask for but that are this machine's own: modes that bind addresses leave
  * these alone, and tell of each once.
  */
-import type { Address } from '../state/address.ts';
+import { type Address, addressKey } from '../state/address.ts';
 import { sameBytes } from '../state/equal.ts';
+import { difference, keysOf } from '../state/node-place.ts';
 import { type Forwarding, forwardingKey } from '../state/types.ts';
 import type { Environment, RefusedAddress } from './mode.ts';
+
+/**
+ * Whether a Forwarding means something else in `after` than in `before`: it has a frontend at an
+ * address that comes or goes, a node port while those that accept node ports change, or serves this
+ * node itself otherwise than others while the node's addresses change.
+ */
+export function concernedBy(
+  before: Environment,
+  after: Environment,
+): (forwarding: Forwarding) => boolean {
+  const keys = (addresses: Environment['nodePortAddresses']) =>
+    addresses === 'all' ? keysOf([]) : keysOf(addresses);
+  const own = difference(keysOf(before.hostAddresses ?? []), keysOf(after.hostAddresses ?? []));
+  const nodePorts = difference(keys(before.nodePortAddresses), keys(after.nodePortAddresses));
+  if (own.size === 0 && nodePorts.size === 0) return () => false;
+  return ({ frontends }) =>
+    frontends.some(({ address, treatment }) => {
+      if (own.size > 0 && treatment === 'external-local') return true;
+      if (address === undefined) return nodePorts.size > 0;
+      const key = addressKey(address);
+      return own.has(key) || nodePorts.has(key);
+    });
+}
 
 /** Addresses that have to be made local, one for each frontend that has one. */
 export function boundAddresses(forwarding: Forwarding, environment: Environment): Address[] {

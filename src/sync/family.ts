@@ -243,18 +243,19 @@ export class FamilySync {
     const startedMs = this.#options.clock.now();
     this.#options.follower?.moving();
     this.#queued = false;
-    this.#planEnvironment();
+    await this.#planEnvironment();
     const { due, plan } = this.#changes;
     const failure = await this.#applier.drain(due(), plan, 'changes');
     if (this.#changes.takeYielded()) this.#audit.suspect();
     await this.#finished('changes', startedMs, failure);
   }
 
-  #planEnvironment(): void {
+  async #planEnvironment(): Promise<void> {
     if (this.#environment === this.#plannedEnvironment) return;
     this.#plannedEnvironment = this.#environment;
     this.#environmentInForce = false;
-    this.#planner.environment(this.#environment);
+    const { clock, settings } = this.#options;
+    await this.#planner.environment(this.#environment, new Pacer(clock, settings.sliceMs).pause);
   }
 
   /**
@@ -292,7 +293,7 @@ export class FamilySync {
     await adoptAll(options, found, targets, (key, forwarding, adopted) => {
       if (this.wanted.get(key) === forwarding) this.#changes.want(key, adopted);
     });
-    this.#planEnvironment();
+    await this.#planEnvironment();
     const { drift, failure } = await repairAll(options, found, targets, causes, purpose);
     const { family } = this;
     if (isDrift(drift)) this.#options.observer({ kind: 'drift', family, purpose, drift, writers });

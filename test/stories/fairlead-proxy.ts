@@ -4,15 +4,14 @@ import { App } from '../../src/app.ts';
 import type { Config, ModeName } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import type { HostFiles } from '../../src/host/files.ts';
+import { interfaceAddresses } from '../../src/host/interfaces.ts';
 import { setIPVS } from '../../src/host/ipvs.ts';
 import { openConntrack } from '../../src/kernel/conntrack.ts';
 import { isKernelError } from '../../src/kernel/errors.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { availableModes, type ModeRegistry } from '../../src/modes/index.ts';
-import { linkName as ipvsLink } from '../../src/modes/ipvs/layout.ts';
 import type { ProxyMode } from '../../src/modes/mode.ts';
-import { linkName as userspaceLink } from '../../src/modes/userspace/layout.ts';
 import { loggerTo } from '../../src/serve/log.ts';
 import { type DecodeContext, decodeContext, kindOf } from '../../src/source/decode.ts';
 import { Delivery } from '../../src/source/kubernetes/delivery.ts';
@@ -23,7 +22,7 @@ import {
   type Source,
   type SourceSink,
 } from '../../src/source/source.ts';
-import { type Address, parseAddress } from '../../src/state/address.ts';
+import type { Address } from '../../src/state/address.ts';
 import { systemClock } from '../../src/sync/clock.ts';
 import type { KubernetesObject } from '../lab/objects.ts';
 import { paced } from '../lab/pace.ts';
@@ -125,7 +124,7 @@ class RunningFairlead implements SwitchableProxy {
   }
 
   async start(objects: readonly KubernetesObject[]): Promise<void> {
-    this.#interfaces = await interfaceAddresses(this.#node);
+    this.#interfaces = await addressesOf(this.#node);
     if (this.#mode === 'ipvs') await setSysctls(this.#node);
     this.#app = new App({
       config: configOf(this.#mode, this.#node, this.#settings),
@@ -274,16 +273,20 @@ export function configOf(
   return { ...result.config, healthzBindAddress: undefined, metricsBindAddress: undefined };
 }
 
-/** What `ip` says in the node's namespace. */
-/** As `interfaceAddresses` of the product reads them. */
-async function interfaceAddresses(node: NodeUnderTest): Promise<Address[]> {
+/** As the product reads them, but by `ip` in the node's namespace. */
+async function addressesOf(node: NodeUnderTest): Promise<Address[]> {
   const links = JSON.parse(await node.run(['ip', '-json', 'addr'])) as readonly {
     readonly ifname: string;
     readonly addr_info: readonly { readonly local: string }[];
   }[];
-  return links
-    .filter(({ ifname }) => ifname !== ipvsLink && ifname !== userspaceLink)
-    .flatMap(({ addr_info: all }) => all.map(({ local }) => parseAddress(local)!));
+  return interfaceAddresses(
+    Object.fromEntries(
+      links.map(({ ifname, addr_info: all }) => [
+        ifname,
+        all.map(({ local }) => ({ address: local })),
+      ]),
+    ),
+  );
 }
 
 /**

@@ -12,6 +12,7 @@ import {
   defaultIPVSSettings,
   type Environment,
   type IPVSSettings,
+  inTurns,
   type ModeConfig,
   type Observation,
   type Pause,
@@ -19,7 +20,7 @@ import {
   type RefusedAddress,
 } from '../mode.ts';
 import { type NamedObject, NamedObjects } from '../named-objects.ts';
-import { RefusedAddresses } from '../own-addresses.ts';
+import { concernedBy, RefusedAddresses } from '../own-addresses.ts';
 import { TableOwnership, type Transact } from '../ownership.ts';
 import { BatchWriter } from './batch-writer.ts';
 import { Draining } from './draining.ts';
@@ -144,15 +145,19 @@ export class IPVSPlanner implements Planner {
     return this.#refused.take();
   }
 
-  environment(next: Environment): void {
-    const forwardings = [...this.#forwardings.values()];
-    for (const forwarding of forwardings) this.#release(forwarding);
+  async environment(next: Environment, pause: Pause): Promise<void> {
+    const isConcerned = concernedBy(this.#environment, next);
+    const concerned: Forwarding[] = [];
+    await inTurns(this.#forwardings.values(), pause, (forwarding) => {
+      if (isConcerned(forwarding)) concerned.push(forwarding);
+    });
+    await inTurns(concerned, pause, (forwarding) => this.#release(forwarding));
     this.#environmentBefore ??= this.#environment;
     this.#environment = next;
-    for (const forwarding of forwardings) {
+    await inTurns(concerned, pause, (forwarding) => {
       this.#claim(forwarding);
       this.#refused.note(forwarding, this.#environment);
-    }
+    });
   }
 
   take(): Batch | undefined {

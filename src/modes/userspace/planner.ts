@@ -5,17 +5,18 @@ import { type Forwarding, forwardingKey } from '../../state/types.ts';
 import { FrontendChanges } from '../changes.ts';
 import { Counter } from '../counter.ts';
 import { binary } from '../elements.ts';
-import type {
-  Batch,
-  Drift,
-  Environment,
-  ModeConfig,
-  Observation,
-  Pause,
-  Planner,
-  RefusedAddress,
+import {
+  type Batch,
+  type Drift,
+  type Environment,
+  inTurns,
+  type ModeConfig,
+  type Observation,
+  type Pause,
+  type Planner,
+  type RefusedAddress,
 } from '../mode.ts';
-import { boundAddresses, RefusedAddresses } from '../own-addresses.ts';
+import { boundAddresses, concernedBy, RefusedAddresses } from '../own-addresses.ts';
 import { BatchWriter } from './batch-writer.ts';
 import { type ServedFrontend, type Setting, sameFrontend, servedFrontends } from './frontends.ts';
 import { observe, UserspaceObservation } from './observation.ts';
@@ -105,14 +106,18 @@ export class UserspacePlanner implements Planner {
     return this.#refused.take();
   }
 
-  environment(next: Environment): void {
-    const forwardings = [...this.#forwardings.values()];
-    for (const forwarding of forwardings) this.#release(forwarding);
+  async environment(next: Environment, pause: Pause): Promise<void> {
+    const isConcerned = concernedBy(this.#setting.environment, next);
+    const concerned: Forwarding[] = [];
+    await inTurns(this.#forwardings.values(), pause, (forwarding) => {
+      if (isConcerned(forwarding)) concerned.push(forwarding);
+    });
+    await inTurns(concerned, pause, (forwarding) => this.#release(forwarding));
     this.#setting = { ...this.#setting, environment: next };
-    for (const forwarding of forwardings) {
+    await inTurns(concerned, pause, (forwarding) => {
       this.#claim(forwarding);
-      this.#refused.note(forwarding, this.#setting.environment);
-    }
+      this.#refused.note(forwarding, next);
+    });
   }
 
   take(): Batch | undefined {

@@ -221,6 +221,17 @@ describe('IPv6', () => {
 });
 
 describe('the interfaces of this machine', () => {
+  it('tell the same when pods come and go, whose interfaces have addresses that others have', () => {
+    const eth0 = ['192.0.2.1', '2001:db8::1', 'fe80::1'].map((text) => ({ address: text }));
+    const pod = ['10.244.1.1', 'fe80::a8%veth1'].map((text) => ({ address: text }));
+    const texts = ['10.244.1.1', '192.0.2.1', '2001:db8::1'];
+    const told = (interfaces: Parameters<typeof interfaceAddresses>[0]): string[] =>
+      interfaceAddresses(interfaces).map(({ bytes }) => formatAddress(bytes));
+    expect(told({ eth0, veth1: pod })).toEqual(texts);
+    expect(told({ veth2: pod, veth1: pod, eth0 })).toEqual(texts);
+    expect(told({ eth0, 'kube-ipvs0': pod })).toEqual(texts.slice(1));
+  });
+
   it('hold loopback', () => {
     const texts = interfaceAddresses().map(({ bytes }) => formatAddress(bytes));
     expect(texts).toContain('127.0.0.1');

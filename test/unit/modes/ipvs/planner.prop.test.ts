@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
 import type { Environment, ModeConfig } from '../../../../src/modes/mode.ts';
+import type { Address } from '../../../../src/state/address.ts';
 import { address } from '../../state/build.ts';
 import {
   type ClusterSpec,
@@ -39,12 +40,15 @@ const openings: fc.Arbitrary<Opening> = families.chain((family) =>
   fc.record({ config: configs(family), cluster: clusters }),
 );
 
-/** Node ports need to know their addresses, and some VIPs are the node's own. */
+/** Node ports need to know their addresses; one VIP is the node's own, another one at times. */
 function bindable(family: ModeConfig['family'], environment: Environment): Environment {
-  const own = address(family === 'IPv4' ? '10.96.0.103' : 'fd00:96::103');
-  const { nodePortAddresses } = environment;
+  const [own, other] = ['103', '102'].map((host) =>
+    address(family === 'IPv4' ? `10.96.0.${host}` : `fd00:96::${host}`),
+  ) as [Address, Address];
+  const { nodePortAddresses, serviceCIDRs } = environment;
   const listed = nodePortAddresses === 'all' ? [own] : nodePortAddresses;
-  return { ...environment, nodePortAddresses: listed, hostAddresses: [own] };
+  const hostAddresses = serviceCIDRs.length % 2 === 0 ? [own] : [own, other];
+  return { ...environment, nodePortAddresses: listed, hostAddresses };
 }
 
 class Life {
@@ -71,7 +75,7 @@ class Life {
   async live(happened: readonly Happening[]): Promise<void> {
     await this.rig.start(this.wanted);
     for (const happening of happened) await this.#happen(happening);
-    this.plan();
+    await this.plan();
     this.rig.take();
     // Chains and sets go when they were seen unused twice.
     for (let i = 0; i < 3 && this.rig.planner.deferred; i += 1) await this.rig.drain();
@@ -88,7 +92,7 @@ class Life {
         await this.rig.drain();
         return;
       case 'crash':
-        this.plan();
+        await this.plan();
         await this.rig.crash(this.wanted);
         return;
       case 'audit':
@@ -97,21 +101,21 @@ class Life {
         return;
       case 'break':
         // Whatever comes about IPVS first is refused, and all that follows its run is not done.
-        this.plan();
+        await this.plan();
         this.rig.kernel.failNext({ code: 'ENOMEM', forKey: 'TCP' });
         await this.rig.takePartly();
         return;
       default:
         this.#spec = edited(this.#config.family, this.#spec, happening);
-        this.plan();
+        await this.plan();
     }
   }
 
-  plan(): void {
+  async plan(): Promise<void> {
     const next = bindable(this.#config.family, this.#spec.environment);
     if (JSON.stringify(next) !== JSON.stringify(this.#environment)) {
       this.#environment = next;
-      this.rig.environment(next);
+      await this.rig.environment(next);
     }
     this.rig.plan(this.wanted);
   }

@@ -250,7 +250,7 @@ describe('an address of this machine', () => {
     const rig = await started(web([a], { externalIPs: ['198.51.100.7'] }));
     expect(rig.kernel.links.texts('kube-ipvs0')).toContain('198.51.100.7/32');
     const own = [node, address('198.51.100.7')];
-    rig.environment({ ...environment, hostAddresses: own });
+    await rig.environment({ ...environment, hostAddresses: own });
     rig.take();
     expect(rig.kernel.links.texts('kube-ipvs0')).toEqual(['10.96.0.1/32']);
     expect(rig.planner.takeRefused?.()).toHaveLength(1);

@@ -62,10 +62,10 @@ export class Rig {
     return { missing: sum('missing'), wrong: sum('wrong'), unwanted: sum('unwanted') };
   }
 
-  environment(next: Environment): void {
+  async environment(next: Environment): Promise<void> {
     if (next === this.#environment) return;
     this.#environment = next;
-    this.#planner.environment(next);
+    await this.#planner.environment(next, noPause);
   }
 
   plan(wanted: Forwardings): void {

@@ -126,7 +126,8 @@ export class Rig {
   environment(next: Environment): void {
     if (next === this.#environment) return;
     this.#environment = next;
-    this.#planner.environment(next);
+    // This planner has nothing to wait for.
+    void this.#planner.environment(next, noPause);
   }
 
   /** Plans the way to `wanted`, in the order of `keys` first. */

@@ -46,11 +46,13 @@ const happenings: fc.Arbitrary<Happening> = fc.oneof(
   only('refuse'),
 );
 
-/** Sockets need to know the node's addresses, and one of the VIPs is such an address. */
-function bindable({ nodePortAddresses, ...rest }: Environment): Environment {
-  const own = address('10.96.0.103');
+/** Sockets need to know the node's addresses; one VIP is such an address, another one at times. */
+function bindable(environment: Environment): Environment {
+  const [own, other] = [address('10.96.0.103'), address('10.96.0.102')];
+  const { nodePortAddresses, serviceCIDRs } = environment;
   const listed = nodePortAddresses === 'all' ? [own] : nodePortAddresses;
-  return { ...rest, nodePortAddresses: listed, hostAddresses: [own] };
+  const hostAddresses = serviceCIDRs.length % 2 === 0 ? [own] : [own, other];
+  return { ...environment, nodePortAddresses: listed, hostAddresses };
 }
 
 class Life {
@@ -83,7 +85,7 @@ class Life {
   async live(happened: readonly Happening[]): Promise<void> {
     await this.start();
     for (const happening of happened) await this.#happen(happening);
-    this.#plan();
+    await this.#plan();
     await this.#take();
   }
 
@@ -111,7 +113,7 @@ class Life {
         return;
       default:
         this.#spec = edited(this.#config.family, this.#spec, happening);
-        this.#plan();
+        await this.#plan();
     }
   }
 
@@ -120,7 +122,7 @@ class Life {
     const inForce = new Map(this.#planned);
     const before = this.state();
     this.#spec = { ...this.#spec, frontends: [...this.#spec.frontends].reverse() };
-    this.#plan();
+    await this.#plan();
     this.#sockets.refusals = 1;
     const result = await this.#planner.take()?.apply?.(this.kernel);
     const isRefused = this.#sockets.refusals < 1;
@@ -130,12 +132,12 @@ class Life {
     expect(this.state()).toBe(before);
     await this.#planner.reset(inForce.values(), noPause);
     this.#planned = inForce;
-    this.#plan();
+    await this.#plan();
   }
 
   async start(): Promise<void> {
     this.#environment = bindable(this.#spec.environment);
-    this.#planner.environment(this.#environment);
+    await this.#planner.environment(this.#environment, noPause);
     this.#planned = this.wanted;
     const found = await this.#planner.observe(this.kernel);
     await this.#planner.reset(this.#planned.values(), noPause);
@@ -155,11 +157,11 @@ class Life {
     return { missing: sum('missing'), wrong: sum('wrong'), unwanted: sum('unwanted') };
   }
 
-  #plan(): void {
+  async #plan(): Promise<void> {
     const environment = bindable(this.#spec.environment);
     if (JSON.stringify(environment) !== JSON.stringify(this.#environment)) {
       this.#environment = environment;
-      this.#planner.environment(environment);
+      await this.#planner.environment(environment, noPause);
     }
     const { wanted } = this;
     for (const key of new Set([...this.#planned.keys(), ...wanted.keys()])) {
