@@ -27,8 +27,14 @@ export interface ToyOp {
 }
 
 export class ToyClock implements Clock {
+  readonly #quiet: () => Promise<void>;
   #nowMs = 0;
   #timers = new Set<{ atMs: number; call: () => void }>();
+
+  /** `whenQuiet` resolves when all that can happen without waiting has happened. */
+  constructor(whenQuiet = quiet) {
+    this.#quiet = whenQuiet;
+  }
 
   now(): number {
     return this.#nowMs;
@@ -56,7 +62,7 @@ export class ToyClock implements Clock {
   async pass(ms: number): Promise<void> {
     const endMs = this.#nowMs + ms;
     for (;;) {
-      await quiet();
+      await this.#quiet();
       const next = [...this.#timers].sort((a, b) => a.atMs - b.atMs)[0];
       if (next === undefined || next.atMs > endMs) break;
       this.#timers.delete(next);
@@ -64,7 +70,7 @@ export class ToyClock implements Clock {
       next.call();
     }
     this.#nowMs = endMs;
-    await quiet();
+    await this.#quiet();
   }
 }
 

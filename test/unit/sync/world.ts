@@ -59,13 +59,14 @@ export class World<K extends Kernel = ToyKernel> {
     given?: K,
     makePlanner?: MakePlanner,
     follower?: ForwardingFollower,
+    clock = new ToyClock(),
   ) {
-    this.clock = new ToyClock();
+    this.clock = clock;
     const toy = new ToyKernel();
     const kernel = given ?? (toy as unknown as K);
     const plan = makePlanner ?? ((e) => new ToyPlanner(kernel as unknown as ToyKernel, e));
     this.kernel = kernel;
-    const { clock, environment, state } = this;
+    const { environment, state } = this;
     const observer = (event: SyncEvent): void => {
       this.events.push(event);
       for (const tell of this.observers) tell(event);

@@ -1,0 +1,3 @@
+import { tellHandovers } from './handover.ts';
+
+tellHandovers('ipvs');

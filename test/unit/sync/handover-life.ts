@@ -1,0 +1,252 @@
+/** Lives in which frontends change hands, for a fake kernel or a real one. */
+import fc from 'fast-check';
+import { expect } from 'vitest';
+import type { Kernel } from '../../../src/kernel/kernel.ts';
+import { iptablesMode } from '../../../src/modes/iptables/mode.ts';
+import { ipvsMode } from '../../../src/modes/ipvs/mode.ts';
+import type { Environment, Planner } from '../../../src/modes/mode.ts';
+import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
+import type { EndpointSlice, Service } from '../../../src/state/types.ts';
+import type { Fault } from '../../fake/kernel.ts';
+import { WrittenSockets } from '../../fake/sockets.ts';
+import { config } from '../modes/nftables/forwardings.ts';
+import { address, ready, service, slice, slicePort } from '../state/build.ts';
+import { quiet, ToyClock } from './double.ts';
+import { World } from './world.ts';
+
+const serviceCount = 3;
+
+/** A Service, as far as frontends go: all of it may be another one's a moment later. */
+interface Spec {
+  /** Port `p0`, `p1` … has this number, or is a UDP port of it when it is negative. */
+  readonly ports: readonly number[];
+  /** Of each port; 0 = none. Low ones, so that other frontends are in their way. */
+  readonly nodePorts: readonly number[];
+  readonly externalIPs: readonly number[];
+  readonly loadBalancerIPs: readonly number[];
+  readonly clusterIP: number;
+  readonly hosts: readonly number[];
+  readonly createdMs: number;
+  readonly sticky: boolean;
+}
+
+export type Step =
+  | { readonly kind: 'service'; readonly at: number; readonly to: Spec | undefined }
+  | { readonly kind: 'shift'; readonly at: number; readonly by: number }
+  | { readonly kind: 'swap'; readonly at: number; readonly with: number }
+  | { readonly kind: 'fault'; readonly code: string; readonly at: number }
+  | { readonly kind: 'cut'; readonly bytes: number }
+  | { readonly kind: 'wait'; readonly ms: number }
+  | { readonly kind: 'crash' };
+
+const at = fc.nat(serviceCount - 1);
+/** Last octets of external and load-balancer addresses; the last is the node's own. */
+const octets = [1, 2, 200];
+const addresses = fc.uniqueArray(fc.constantFrom(...octets), { maxLength: 3 });
+const spec: fc.Arbitrary<Spec> = fc.record({
+  ports: fc.uniqueArray(fc.constantFrom(1, 2, 3, 4, 5, 6, -1, -2), { minLength: 1, maxLength: 6 }),
+  nodePorts: fc.uniqueArray(fc.constantFrom(1, 2, 3, 4), { maxLength: 4 }),
+  externalIPs: addresses,
+  loadBalancerIPs: addresses,
+  clusterIP: fc.nat(serviceCount - 1),
+  hosts: fc.uniqueArray(fc.nat(8), { maxLength: 4 }),
+  createdMs: fc.nat(3),
+  sticky: fc.boolean(),
+});
+export const anyStep: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant('service' as const), at, to: spec }) },
+  fc.record({ kind: fc.constant('service' as const), at, to: fc.constant(undefined) }),
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      kind: fc.constant('shift' as const),
+      at,
+      by: fc.constantFrom(-2, -1, 1, 2),
+    }),
+  },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('swap' as const), at, with: at }) },
+  fc.record({
+    kind: fc.constant('fault' as const),
+    code: fc.constantFrom('EINVAL', 'ENOENT', 'ENOMEM'),
+    at,
+  }),
+  fc.record({ kind: fc.constant('cut' as const), bytes: fc.constantFrom(1, 400, 1500, 100_000) }),
+  fc.record({ kind: fc.constant('wait' as const), ms: fc.constantFrom(0, 5, 1000, 3000) }),
+  fc.record({ kind: fc.constant('crash' as const) }),
+);
+
+function serviceOf(i: number, { hosts, sticky, ...to }: Spec): Service {
+  return service({
+    namespace: 'default',
+    name: `web-${i}`,
+    createdMs: to.createdMs,
+    type: 'LoadBalancer',
+    clusterIPs: [`10.96.0.${to.clusterIP + 1}`],
+    externalIPs: to.externalIPs.map((n) => `192.0.2.${n}`),
+    loadBalancerIPs: to.loadBalancerIPs.map((n) => `192.0.2.${n}`),
+    affinityTimeoutSeconds: sticky ? 600 : 0,
+    ports: to.ports.map((number, p) => ({
+      name: `p${p}`,
+      protocol: number < 0 ? 'UDP' : 'TCP',
+      port: Math.abs(number),
+      nodePort: to.nodePorts[p] ?? 0,
+    })),
+  });
+}
+
+function sliceOf(i: number, { hosts, ports }: Spec): EndpointSlice {
+  const endpoints = Object.fromEntries(hosts.map((host) => [`10.244.${i}.${host + 1}`, ready]));
+  return slice(endpoints, {
+    key: `default/web-${i}-1`,
+    service: `default/web-${i}`,
+    family: 'IPv4',
+    ports: ports.map((number, p) => slicePort(`p${p}`, 8000 + p, number < 0 ? 'UDP' : 'TCP')),
+  });
+}
+
+export interface Subject {
+  readonly name: string;
+  readonly planner: (environment: Environment, sockets: WrittenSockets) => Planner;
+  /** What of it may be refused; default: anything. */
+  readonly faults?: Pick<Fault, 'forKind'>;
+}
+
+/** The modes whose rules a kernel holds. */
+export const ruleSubjects: readonly Subject[] = [nftablesMode, iptablesMode, ipvsMode].map(
+  (mode) => ({
+    name: mode.name,
+    planner: (environment: Environment) => mode.planner(config, environment),
+    ...(mode === iptablesMode && { faults: { forKind: 'ruleAdd' as const } }),
+  }),
+);
+
+/** A kernel, a fake one or a real one, whose batches can be made to fail. */
+export interface TroubledKernel extends Kernel {
+  /** Ops applied so far. */
+  readonly writes: number;
+  /** The next batch fails, of those that have such an op; nothing of it is applied. */
+  failNext(fault: Fault): void;
+  /** Ends all faults. */
+  heal(): void;
+}
+
+export class Life<K extends TroubledKernel> {
+  readonly kernel: K;
+  readonly #subject: Subject;
+  readonly #cluster = new Map<number, Spec>();
+  #sockets = new WrittenSockets();
+  #batchBytesMax = 1;
+  readonly #quiet: () => Promise<void>;
+  #world: World<K>;
+
+  /** `whenQuiet` resolves when all that can happen without waiting has happened. */
+  constructor(subject: Subject, kernel: K, whenQuiet = quiet) {
+    this.kernel = kernel;
+    this.#subject = subject;
+    this.#quiet = whenQuiet;
+    this.#world = this.#newWorld();
+  }
+
+  get world(): World<K> {
+    return this.#world;
+  }
+
+  get sockets(): WrittenSockets {
+    return this.#sockets;
+  }
+
+  #newWorld(): World<K> {
+    const { kernel } = this;
+    const sockets = this.#sockets;
+    const world = new World<K>(
+      { batchBytesMax: this.#batchBytesMax },
+      kernel,
+      (environment) => this.#subject.planner(environment, sockets),
+      undefined,
+      new ToyClock(this.#quiet),
+    );
+    // Sockets must know the addresses of the node.
+    const own = address('192.0.2.200');
+    world.environment = { serviceCIDRs: [], nodePortAddresses: [own], hostAddresses: [own] };
+    for (const i of this.#cluster.keys()) this.#tell(i, world);
+    world.synced();
+    world.run();
+    return world;
+  }
+
+  #tell(i: number, world = this.#world): void {
+    const to = this.#cluster.get(i);
+    if (to === undefined) {
+      world.removeService(`web-${i}`);
+      return;
+    }
+    world.setService(serviceOf(i, to));
+    world.state.apply({ kind: 'slice', slice: sliceOf(i, to) });
+    world.loop.wake();
+  }
+
+  #set(i: number, to: Spec | undefined): void {
+    if (to === undefined) this.#cluster.delete(i);
+    else this.#cluster.set(i, to);
+    this.#tell(i);
+  }
+
+  async take(step: Step): Promise<void> {
+    switch (step.kind) {
+      case 'service':
+        return this.#set(step.at, step.to);
+      case 'shift': {
+        const to = this.#cluster.get(step.at);
+        if (to === undefined) return;
+        const moved = to.ports.map((n) => (n < 0 ? n : ((n + step.by + 11) % 6) + 1));
+        return this.#set(step.at, { ...to, ports: moved, nodePorts: to.nodePorts.toReversed() });
+      }
+      case 'swap': {
+        const [one, other] = [this.#cluster.get(step.at), this.#cluster.get(step.with)];
+        this.#set(step.at, other);
+        return this.#set(step.with, one);
+      }
+      case 'fault':
+        // Of iptables' batches only: a kernel that refuses its counters is one that has none.
+        this.kernel.failNext({ code: step.code, ...this.#subject.faults });
+        this.#sockets.refusals = 1;
+        return;
+      case 'cut':
+        this.#batchBytesMax = step.bytes;
+        return;
+      case 'wait':
+        return this.#world.clock.pass(step.ms);
+      case 'crash':
+        return this.restart();
+    }
+  }
+
+  async restart(): Promise<void> {
+    await this.#quiet();
+    void this.#world.stop();
+    await this.#quiet();
+    // It decides at its start what this kernel can do.
+    this.kernel.heal();
+    this.#sockets = new WrittenSockets();
+    this.#world = this.#newWorld();
+    await this.#quiet();
+  }
+
+  /** Ends all faults, and waits until whatever was set aside has been tried again. */
+  async settle(): Promise<void> {
+    this.kernel.heal();
+    this.#sockets.refusals = 0;
+    await this.#world.clock.pass(240_000);
+  }
+}
+
+/** Ends a life as wanted: what the kernel holds is what is wanted, and a restart writes nothing. */
+export async function expectSettled<K extends TroubledKernel>(life: Life<K>): Promise<void> {
+  await life.settle();
+  expect([...life.world.sync.aside]).toEqual([]);
+  expect(life.world.kinds('miscounted')).toEqual([]);
+  const { writes } = life.kernel;
+  await life.restart();
+  await life.world.clock.pass(5000);
+  expect(life.kernel.writes).toBe(writes);
+}
