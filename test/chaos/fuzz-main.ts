@@ -1,10 +1,17 @@
-/** The part of `npm run fuzz` that is TypeScript: `fuzz-main.ts SECONDS [SEED]`, each boundary. */
+/**
+ * The part of `npm run fuzz` that is TypeScript: `fuzz-main.ts SECONDS SEED BOUNDARY`, and with
+ * `--list` the names of the boundaries.
+ */
 import { boundaries, fuzzText } from './fuzz.ts';
-import { freshSeed } from './random.ts';
 
-const seconds = Number(process.argv[2] ?? 60);
-const seed = Number(process.argv[3] ?? freshSeed());
-for (const boundary of Object.keys(boundaries)) {
-  const { executions, seconds: tookS } = await fuzzText(boundary, seed, { seconds });
+const [first, seed, boundary = ''] = process.argv.slice(2);
+if (first === '--list') {
+  console.log(Object.keys(boundaries).join('\n'));
+} else if (boundary in boundaries) {
+  const limits = { seconds: Number(first) };
+  const { executions, seconds: tookS } = await fuzzText(boundary, Number(seed), limits);
   console.log(`${boundary}: ${executions} runs in ${tookS.toFixed(0)} s, seed ${seed}`);
+} else {
+  console.error('usage: fuzz-main.ts SECONDS SEED BOUNDARY, or --list');
+  process.exitCode = 2;
 }
