@@ -117,19 +117,21 @@ function fromKubeconfig(path: string, masterUrl: string): ClusterAccess {
 
 function parseKubeconfig(path: string): RawObject {
   const text = readText(path);
-  const document = parseDocument(text, { prettyErrors: false });
+  const read = <T>(part: () => T): T => {
+    try {
+      return part();
+    } catch (cause) {
+      // Deeper than the stack; aliases of anchors that are not there, or that expand without end.
+      throw new Error(`kubeconfig ${path}: ${cause instanceof Error ? cause.message : cause}`);
+    }
+  };
+  const document = read(() => parseDocument(text, { prettyErrors: false }));
   const [error] = document.errors;
   if (error !== undefined) {
     const line = text.slice(0, error.pos[0]).split('\n').length;
     throw new Error(`kubeconfig ${path}:${line}: ${error.message}`);
   }
-  let config: unknown;
-  try {
-    config = document.toJS();
-  } catch (cause) {
-    // Aliases of anchors that are not there, or that expand without end.
-    throw new Error(`kubeconfig ${path}: ${cause instanceof Error ? cause.message : cause}`);
-  }
+  const config: unknown = read(() => document.toJS());
   if (!isRawObject(config)) throw new Error(`kubeconfig ${path}: holds no kubeconfig`);
   return config;
 }

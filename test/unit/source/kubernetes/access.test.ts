@@ -372,6 +372,7 @@ describe('readAccess', () => {
     ['an alias of nothing', `${kubeconfig(url, {}, {})}\nmore: *a\n`],
     ['an alias of nothing in the list of clusters', 'clusters: [*a]\n'],
     ['lists without end', '['.repeat(20_000)],
+    ['lists deeper than the stack', `${'- '.repeat(20_000)}\n`.repeat(2)],
   ])('names a file with %s', (_, text) => {
     expect(reasonFor(text)).toMatch(/^kubeconfig FILE:/);
   });
