@@ -14,6 +14,8 @@ import type { Logger } from './log.ts';
 export const staleAfterMs = 120_000;
 
 const checkMs = 1000;
+/** A check that is so late: the process was stopped, or the machine slept. */
+const lateMs = 10_000;
 /** What is missing, or silent, for so long is told; then it is told again after twice the time. */
 const firstTellMs = 10_000;
 /** But not less often than this. */
@@ -46,10 +48,16 @@ export class SourceReport {
     else log.warn({ resource, way, err: reason }, 'Lists come this way, the other one failed');
   }
 
-  /** Until `signal` aborts. */
+  /**
+   * Until `signal` aborts. After a time in which the process did not run, what the server has said
+   * meanwhile is read before anybody complains.
+   */
   async run(signal: AbortSignal): Promise<void> {
+    let lastMs = performance.now();
     while (!signal.aborted) {
-      this.check();
+      const nowMs = performance.now();
+      if (nowMs - lastMs < lateMs) this.check();
+      lastMs = nowMs;
       await pause(checkMs, signal);
     }
   }
@@ -59,21 +67,22 @@ export class SourceReport {
     for (const resource of resources) {
       const { missingMs, silenceMs = 0, failure } = this.#options.condition(resource);
       if (missingMs !== undefined) {
-        this.#tell(resource, missingMs, failure, 'First list is missing');
+        const err = failure ?? 'the API server has not answered yet';
+        this.#tell(resource, missingMs, err, 'First list is missing');
       } else if (silenceMs > staleAfterMs) {
-        this.#tell(resource, silenceMs, failure, 'Watch is silent');
+        const err = failure ?? 'the API server says nothing';
+        this.#tell(resource, silenceMs, err, 'Watch is silent');
       } else {
         this.#dueMs.delete(resource);
       }
     }
   }
 
-  #tell(resource: Resource, forMs: number, failure: string | undefined, words: string): void {
+  #tell(resource: Resource, forMs: number, err: string, words: string): void {
     if (forMs < (this.#dueMs.get(resource) ?? firstTellMs)) return;
     this.#dueMs.set(resource, Math.min(2 * forMs, forMs + tellAgainMs));
     const level = forMs < errorAfterMs ? 'warn' : 'error';
     const seconds = Math.round(forMs / 1000);
-    const err = failure ?? 'the API server has not answered yet';
     this.#options.log[level]({ resource, seconds, err }, words);
   }
 }

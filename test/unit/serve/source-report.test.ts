@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { loggerTo } from '../../../src/serve/log.ts';
 import { SourceReport } from '../../../src/serve/source-report.ts';
 import type { Condition, Resource } from '../../../src/source/source.ts';
@@ -73,6 +73,25 @@ describe('a watch that is silent', () => {
       'error 121 Watch is silent',
     ]);
   });
+});
+
+it('reads what has come before it complains, when the process was stopped', async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const { report, conditions, lines } = start();
+  const over = new AbortController();
+  const running = report.run(over.signal);
+  // The clock goes on without timers: so it is for a process that is stopped.
+  const stoppedMs = 180_000;
+  const now = performance.now.bind(performance);
+  vi.spyOn(performance, 'now').mockImplementation(() => now() + stoppedMs);
+  conditions.services = { silenceMs: stoppedMs };
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(lines).toEqual([]);
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(lines.map(({ msg }) => msg)).toEqual(['Watch is silent']);
+  over.abort();
+  await running;
 });
 
 it('says once which way lists come, and when that changes', () => {
