@@ -9,7 +9,8 @@ const usage = `usage: npm run kills -- [options]
   --seconds N      ends earlier, after so many seconds
   --seed N         repeats the moments and the changes of a run (a new one each time)
   --services N     Services of the cluster (60)
-  --rate N         changes of objects a second (200)`;
+  --rate N         changes of objects a second (200), in each cluster
+  --nodes N        nodes side by side, each with such a cluster (3)`;
 
 const { values } = parseArgs({
   options: {
@@ -19,6 +20,7 @@ const { values } = parseArgs({
     seed: { type: 'string', default: String(freshSeed()) },
     services: { type: 'string', default: '60' },
     rate: { type: 'string', default: '200' },
+    nodes: { type: 'string', default: '3' },
     help: { type: 'boolean', default: false },
   },
 });
@@ -26,8 +28,10 @@ if (values.help || !killedModes.includes(values.mode as KilledMode)) {
   console.log(usage);
   process.exit(values.help ? 0 : 2);
 }
-const { mode, count, seconds, seed, services, rate } = values;
-console.log(`kills: mode ${mode}, seed ${seed}, ${services} Services, ${rate} changes a second`);
+const { mode, count, seconds, seed, services, rate, nodes } = values;
+console.log(
+  `kills: mode ${mode}, seed ${seed}, ${nodes} nodes of ${services} Services, ${rate} changes a second each`,
+);
 const startMs = performance.now();
 const tally = await killMany({
   mode: mode as KilledMode,
@@ -36,6 +40,7 @@ const tally = await killMany({
   services: Number(services),
   changesPerSecond: Number(rate),
   form: 'built',
+  nodes: Number(nodes),
   signal: AbortSignal.timeout(Number(seconds) * 1000),
   progress: (so) => {
     if (so.rounds % 5 === 0) console.log(summary(so));
@@ -50,7 +55,8 @@ function summary(tally: Tally): string {
     `${Math.round((performance.now() - startMs) / 1000)} s:`,
     `${tally.kills} kills (${tally.killsInStart} in a start, ${tally.killsAtRest} at rest),`,
     `${tally.rounds} times converged, p50 ${at(0.5)} ms, max ${at(1)} ms after the restart;`,
-    `${tally.changes} changes; ${tally.writes} writes for ${tally.linesChanged} changed lines,`,
+    `${tally.changes} changes; ${tally.linesChanged} lines changed by ${tally.writes} writes`,
+    `(${tally.writesNeeded} needed),`,
     `0 after a kill at rest; ${tally.connectionsAlive} connections alive, 0 lost`,
   ].join(' ');
 }

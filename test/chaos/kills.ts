@@ -3,14 +3,12 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { deferMs } from '../../src/modes/mode.ts';
-import { FAMILIES, type Family } from '../lab/addresses.ts';
-import type { Attempt } from '../lab/outcome.ts';
 import { paced } from '../lab/pace.ts';
+import { alive, connect, converged, patienceMs } from './checks.ts';
 import { Cluster } from './cluster.ts';
-import { WEB, WEB_PORT } from './life.ts';
 import type { Form, Program } from './program.ts';
 import { Random } from './random.ts';
-import { differences, distance, type Mode, type Reading, read } from './readers.ts';
+import { distance, type Mode, type Reading, read, writesNeeded } from './readers.ts';
 
 /** Mode userspace has nothing that outlives its process. */
 export type KilledMode = Exclude<Mode, 'userspace'>;
@@ -25,6 +23,8 @@ export interface KillOptions {
   readonly services: number;
   readonly changesPerSecond: number;
   readonly form: Form;
+  /** At the same time, each with a cluster of its own: a round waits most of its time. */
+  readonly nodes: number;
   /** Is told after each round. */
   readonly progress?: (tally: Tally) => void;
   /** Ends the run after the round that is under way. */
@@ -42,6 +42,8 @@ export interface Tally {
   changes: number;
   /** Lines that other programs saw change between a kill and the end of the repair. */
   linesChanged: number;
+  /** What leads from the first of these readings to the last: see `writesNeeded`. */
+  writesNeeded: number;
   /** Ops and elements that the program says it wrote meanwhile. */
   writes: number;
   /** Established connections and downloads that were asked after kills, all of which answered. */
@@ -54,25 +56,56 @@ export interface Tally {
  * Rounds, until there were enough kills. In each the cluster changes all the time, the program is
  * killed, and often killed again while it starts; then:
  * - the kernel, read by other programs, does what the objects say, and nothing else;
- * - what was connected before is alive: a connection of the whole run, and a download, each family;
- * - where the cluster stood still since the kill, no more was written than what had to change;
+ * - what was connected before is alive: a connection of the whole run, and a download, each family.
+ *
+ * In every other round, the first too, the cluster stands still from the last kill on; then also:
+ * - when the program has come to rest, no more was written than what had to change;
  * - killed and started once more with nothing to do, it writes nothing.
+ *
  * Rejects at the first that does not hold; the message has the seed.
  */
 export async function killMany(options: KillOptions): Promise<Tally> {
-  const random = new Random(options.seed);
+  const tally: Tally = {
+    rounds: 0,
+    kills: 0,
+    killsInStart: 0,
+    killsAtRest: 0,
+    changes: 0,
+    linesChanged: 0,
+    writesNeeded: 0,
+    writes: 0,
+    connectionsAlive: 0,
+    repairMs: [],
+  };
+  const failed = new AbortController();
+  const signal = AbortSignal.any([failed.signal, ...(options.signal ? [options.signal] : [])]);
+  const nodes = Array.from({ length: options.nodes }, (_, node) =>
+    killOnNode({ ...options, signal }, node, tally).catch((error) => {
+      failed.abort();
+      throw error;
+    }),
+  );
+  // All have put away what they made before the first failure is told.
+  await Promise.allSettled(nodes);
+  await Promise.all(nodes);
+  return tally;
+}
+
+async function killOnNode(options: KillOptions, node: number, tally: Tally): Promise<void> {
+  const random = new Random(options.seed + node);
   const cluster = await Cluster.make({ ...options, random });
-  const run = new Run(options, cluster, random);
+  const run = new Run(options, cluster, random, tally);
+  let rounds = 0;
   try {
     await run.begin();
-    while (run.tally.kills < options.count && !options.signal?.aborted) {
+    while (tally.kills < options.count && !options.signal?.aborted) {
       await run.round();
-      options.progress?.(run.tally);
+      rounds += 1;
+      options.progress?.(tally);
     }
-    return run.tally;
   } catch (error) {
     const { message } = error as Error;
-    throw new Error(`seed ${options.seed}, round ${run.tally.rounds + 1}: ${message}`);
+    throw new Error(`seed ${options.seed}, node ${node}, round ${rounds + 1}: ${message}`);
   } finally {
     await run.end();
     await cluster.close();
@@ -84,7 +117,6 @@ const startLongestMs = paced(500);
 const liveLongestMs = paced(600);
 /** Long enough for the deletion of what is not used any more. */
 const liveVeryLongMs = deferMs + paced(1000);
-const patienceMs = paced(180_000);
 /** Nothing was written for so long: in mode ipvs other programs see too little of what waits. */
 const restMs: Readonly<Record<KilledMode, number>> = {
   nftables: paced(400),
@@ -92,47 +124,32 @@ const restMs: Readonly<Record<KilledMode, number>> = {
   iptables: paced(400),
 };
 
-/**
- * The most writes for a line that changes. A replaced element is two lines, and so are two writes;
- * a chain that comes is also flushed. Of iptables' chains those that change are written anew, with
- * the rules that stay.
- */
-const writesForEach: Readonly<Record<KilledMode, number>> = {
-  nftables: 1.25,
-  ipvs: 1.25,
-  iptables: 2,
-};
+/** The most writes for one that is needed: a replaced element is two lines, and two writes. */
+const writesForEach = 1.25;
 /** For the few lines of a small repair. */
 const writesBeside = 20;
 
 class Run {
-  readonly tally: Tally = {
-    rounds: 0,
-    kills: 0,
-    killsInStart: 0,
-    killsAtRest: 0,
-    changes: 0,
-    linesChanged: 0,
-    writes: 0,
-    connectionsAlive: 0,
-    repairMs: [],
-  };
+  readonly #tally: Tally;
   readonly #options: KillOptions;
   readonly #cluster: Cluster;
   readonly #random: Random;
   #program: Program;
+  /** Whether nothing changes between the last kill of this round and its end. */
+  #still = false;
 
-  constructor(options: KillOptions, cluster: Cluster, random: Random) {
+  constructor(options: KillOptions, cluster: Cluster, random: Random, tally: Tally) {
     this.#options = options;
     this.#cluster = cluster;
     this.#random = random;
+    this.#tally = tally;
     this.#program = cluster.start();
   }
 
   async begin(): Promise<void> {
     await this.#program.started(patienceMs);
-    await this.#converged();
-    await this.#open('kept');
+    await converged(this.#cluster, this.#options.mode);
+    await connect(this.#cluster, 'kept');
   }
 
   async end(): Promise<void> {
@@ -140,12 +157,12 @@ class Run {
   }
 
   async round(): Promise<void> {
-    await this.#open('download', { download: 'endless' });
+    await connect(this.#cluster, 'download', { download: 'endless' });
     const over = new AbortController();
     const churn = this.#cluster.churn(this.#options.changesPerSecond, over.signal);
     const stopChurn = async (): Promise<void> => {
       over.abort();
-      this.tally.changes += await churn;
+      this.#tally.changes += await churn;
     };
     await sleep(this.#random.below(this.#random.below(4) === 0 ? liveVeryLongMs : liveLongestMs));
     await this.#kill();
@@ -154,48 +171,35 @@ class Run {
       await sleep(this.#random.below(startLongestMs));
       await this.#kill();
     }
-    // In half of the rounds the world stands still while nobody looks, else until the repair.
-    const still = this.#random.below(2) === 0;
-    if (still) await stopChurn();
-    const before = await this.#read();
+    this.#still = !this.#still;
+    if (this.#still) await stopChurn();
+    const before = this.#still ? await this.#read() : undefined;
     const startMs = performance.now();
     this.#program = this.#cluster.start();
     await this.#program.started(patienceMs);
-    if (!still) await stopChurn();
-    await this.#converged();
-    this.tally.repairMs.push(performance.now() - startMs);
-    await this.#alive();
-    const after = await this.#rest();
-    if (still) this.#compare(before, after);
-    await this.#restart(after);
-    this.tally.rounds += 1;
+    if (!this.#still) await stopChurn();
+    await converged(this.#cluster, this.#options.mode);
+    this.#tally.repairMs.push(performance.now() - startMs);
+    this.#tally.connectionsAlive += await alive(this.#cluster, ['kept', 'download']);
+    if (before !== undefined) {
+      const after = await this.#rest();
+      this.#compare(before, after);
+      await this.#restart(after);
+    }
+    this.#tally.rounds += 1;
   }
 
   async #kill(): Promise<void> {
-    const { complaints } = this.#program;
+    const { complaints, alive: wasAlive } = this.#program;
     await this.#program.kill();
-    this.tally.kills += 1;
-    if (!this.#program.ready) this.tally.killsInStart += 1;
+    if (!wasAlive) throw new Error(`it has ended by itself: ${complaints.join('\n')}`);
+    this.#tally.kills += 1;
+    if (!this.#program.ready) this.#tally.killsInStart += 1;
     if (complaints.length > 0) throw new Error(`it complains: ${complaints.join('\n')}`);
   }
 
   #read(): Promise<Reading> {
     return read(this.#options.mode, this.#cluster.lab.node);
-  }
-
-  /** Polls until other programs read from the kernel what is wanted. */
-  async #converged(): Promise<void> {
-    const wanted = this.#cluster.life.wanted();
-    const endMs = performance.now() + patienceMs;
-    for (;;) {
-      const found = await this.#read();
-      const wrong = differences(found.frontends, wanted);
-      if (wrong.length === 0) return;
-      if (performance.now() > endMs) {
-        throw new Error(`${wrong.length} frontends differ:\n${wrong.slice(0, 10).join('\n')}`);
-      }
-      await sleep(20);
-    }
   }
 
   /** Nothing is left to do, not even to delete what is not used any more. */
@@ -214,20 +218,20 @@ class Run {
 
   #compare(before: Reading, after: Reading): void {
     const { batches, writes } = this.#program;
-    const lines = distance(before, after);
-    this.tally.linesChanged += lines;
-    this.tally.writes += writes;
-    if (writes > writesForEach[this.#options.mode] * lines + writesBeside) {
-      throw new Error(
-        `${writes} writes for ${lines} lines that had to change: ${JSON.stringify(batches)}`,
-      );
+    const needed = writesNeeded(before, after);
+    this.#tally.linesChanged += distance(before, after);
+    this.#tally.writesNeeded += needed;
+    this.#tally.writes += writes;
+    if (writes > writesForEach * needed + writesBeside) {
+      const words = `${writes} writes where ${needed} lead to what is wanted`;
+      throw new Error(`${words}: ${JSON.stringify(batches)}`);
     }
   }
 
   /** Killed with nothing to do, it has nothing to do when it is back. */
   async #restart(before: Reading): Promise<void> {
     await this.#kill();
-    this.tally.killsAtRest += 1;
+    this.#tally.killsAtRest += 1;
     this.#program = this.#cluster.start();
     await this.#program.started(patienceMs);
     const { batches } = this.#program;
@@ -236,26 +240,4 @@ class Run {
       throw new Error(`a restart wrote, ${lines} lines differ: ${JSON.stringify(batches)}`);
     }
   }
-
-  async #open(flow: string, options: { download?: 'endless' } = {}): Promise<void> {
-    const { client } = this.#cluster.lab.actors;
-    for (const family of FAMILIES) {
-      const outcome = await client.open(flow + family, attempt(family), options);
-      if (outcome.kind !== 'answered') throw new Error(`no new connection: ${outcome.kind}`);
-    }
-  }
-
-  async #alive(): Promise<void> {
-    const { client } = this.#cluster.lab.actors;
-    for (const flow of FAMILIES.flatMap((family) => [`kept${family}`, `download${family}`])) {
-      const outcome = await client.resume(flow, paced(3000));
-      if (outcome.kind !== 'answered') throw new Error(`${flow} is ${outcome.kind}`);
-      this.tally.connectionsAlive += 1;
-    }
-  }
-}
-
-function attempt(family: Family): Attempt {
-  const to = { address: WEB[family], port: WEB_PORT };
-  return { protocol: 'TCP', to, timeoutMs: paced(3000) };
 }

@@ -33,7 +33,8 @@ export class Program {
   /** Families whose first rules are complete. */
   readonly #inForce = new Set<string>();
   readonly #child: ChildProcess;
-  readonly #exited: Promise<unknown>;
+  /** Code or signal, when all that it has said is read. */
+  readonly #exited: Promise<number | string>;
   #lastBatchMs = performance.now();
 
   constructor(lab: Lab, mode: Mode, kubeconfig: string, form: Form) {
@@ -51,7 +52,9 @@ export class Program {
     ];
     const argv = ['netns', 'exec', lab.node.namespace, ...program, ...settings];
     this.#child = spawn('ip', argv, { stdio: ['ignore', 'ignore', 'pipe'] });
-    this.#exited = new Promise((ended) => this.#child.once('close', ended));
+    this.#exited = new Promise((ended) =>
+      this.#child.once('close', (code, signal) => ended(code ?? signal!)),
+    );
     createInterface({ input: this.#child.stderr! }).on('line', (line) => this.#read(line));
   }
 
@@ -84,13 +87,20 @@ export class Program {
       if (performance.now() > endMs) {
         throw new Error(`the program is not ready in time; its log:\n${this.#latest.join('\n')}`);
       }
-      if (!this.alive) throw new Error(`the program has ended: ${this.complaints.join('\n')}`);
+      if (!this.alive) {
+        const how = await this.#exited;
+        throw new Error(`the program has ended (${how}); its log:\n${this.#latest.join('\n')}`);
+      }
       await sleep(5);
     }
   }
 
+  signal(name: NodeJS.Signals): void {
+    this.#child.kill(name);
+  }
+
   async kill(): Promise<void> {
-    this.#child.kill('SIGKILL');
+    this.signal('SIGKILL');
     await this.#exited;
   }
 

@@ -33,6 +33,36 @@ export function distance(before: Reading, after: Reading): number {
   return [...counts.values()].reduce((sum, count) => sum + Math.abs(count), 0);
 }
 
+/** A line of a chain that mode iptables writes as a whole: its family and name. */
+const wholeChain = /^(IPv[46] )(?:-A |:)(KUBE-(?:SVC|SVL|EXT|FW|SEP)-\S+)/;
+
+/**
+ * How many writes lead from one reading to the other. In mode iptables a Service's chain is made if
+ * need be, flushed and filled in one transaction when a rule of it differs: the rules of a chain go
+ * by their order, and their probabilities by how many they are. All else is a write for a line.
+ */
+export function writesNeeded(before: Reading, after: Reading): number {
+  const [old, next] = [chainsOf(before), chainsOf(after)];
+  let writes = distance(old.rest, next.rest);
+  for (const name of new Set([...old.chains.keys(), ...next.chains.keys()])) {
+    const [was, is] = [old.chains.get(name) ?? [], next.chains.get(name) ?? []];
+    if (was.join('\n') === is.join('\n')) continue;
+    // Its rules, and the line of the chain itself: made, flushed. Or made, flushed, deleted.
+    writes += is.length === 0 ? 3 : is.length + 1;
+  }
+  return writes;
+}
+
+function chainsOf(reading: Reading): { chains: Map<string, string[]>; rest: Reading } {
+  const chains = new Map<string, string[]>();
+  const lines = reading.lines.filter((line) => {
+    const [, family = '', name = ''] = wholeChain.exec(line) ?? [];
+    if (name !== '') chains.set(family + name, [...(chains.get(family + name) ?? []), line]);
+    return name === '';
+  });
+  return { chains, rest: { ...reading, lines } };
+}
+
 /** The first frontends that are not as wanted, in words; none = all are. */
 export function differences(found: Frontends, wanted: Frontends): string[] {
   const frontends = new Set([...found.keys(), ...wanted.keys()]);

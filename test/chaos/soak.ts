@@ -1,12 +1,12 @@
 /** Changes without a pause, for long: does anything grow that should not? See `soak`. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { paced } from '../lab/pace.ts';
+import { converged, patienceMs } from './checks.ts';
 import { Cluster } from './cluster.ts';
 import type { Frontends } from './life.ts';
 import type { Form, Program } from './program.ts';
 import { Random } from './random.ts';
-import { differences, type Mode, read } from './readers.ts';
+import { type Mode, read } from './readers.ts';
 
 export interface SoakOptions {
   readonly mode: Mode;
@@ -43,8 +43,6 @@ export interface SoakResult {
   readonly grown: readonly string[];
 }
 
-const patienceMs = paced(180_000);
-
 /**
  * Changes a cluster at a rate for a time, samples, and reads the kernel at the end. Rejects when
  * the program ends, complains, or the kernel is not what the objects say.
@@ -61,7 +59,7 @@ export async function soak(options: SoakOptions): Promise<SoakResult> {
     over.abort();
     const changes = await churn;
     const endMs = performance.now();
-    await settled(cluster, options.mode);
+    await converged(cluster, options.mode);
     const settledMs = performance.now() - endMs;
     const seconds = (endMs - startMs) / 1000;
     if (program.complaints.length > 0) throw new Error(program.complaints.join('\n'));
@@ -111,29 +109,6 @@ function sizeOf(wanted: Frontends): number {
   let size = wanted.size;
   for (const endpoints of wanted.values()) size += endpoints.length;
   return size;
-}
-
-async function settled(cluster: Cluster, mode: Mode): Promise<void> {
-  const wanted = cluster.life.wanted();
-  const endMs = performance.now() + patienceMs;
-  for (;;) {
-    const { frontends } = await read(mode, cluster.lab.node);
-    const wrong = differences(frontends, mode === 'userspace' ? listening(wanted) : wanted);
-    if (wrong.length === 0) return;
-    if (performance.now() > endMs) {
-      throw new Error(`${wrong.length} frontends differ:\n${wrong.slice(0, 10).join('\n')}`);
-    }
-    await sleep(100);
-  }
-}
-
-/**
- * Of mode userspace others see the sockets that listen, and not where connections go. Without
- * endpoints there is no socket: the kernel itself refuses.
- */
-function listening(wanted: Frontends): Frontends {
-  const served = [...wanted].filter(([, endpoints]) => endpoints.length > 0);
-  return new Map(served.map(([frontend]) => [frontend, []]));
 }
 
 /** How much the last quarter of a run may be above its second quarter. */

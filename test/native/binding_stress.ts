@@ -1,7 +1,8 @@
 /**
  * Drives the addon as no program should: many sockets, watches and writers of lines at once, closed
- * while work is under way, dropped, in worker threads that are terminated. Run by scripts/test-native with the addon built
- * with a sanitizer, in a network namespace of its own: `binding_stress.ts ADDON ROUNDS [SEED]`.
+ * while work is under way, dropped, in worker threads that are terminated. Run by
+ * scripts/test-native with the addon built with a sanitizer, in a network namespace of its own:
+ * `binding_stress.ts ADDON ROUNDS [SEED]`.
  */
 import { strict as assert } from 'node:assert';
 import { execFileSync } from 'node:child_process';

@@ -1,22 +1,28 @@
-/** The short form of `npm run kills` and `npm run soak`; a failure names the seed that repeats it. */
+/** The short form of `npm run kills`, `stop` and `soak`; a failure names the seed that repeats it. */
 import { expect, test } from 'vitest';
 import { type KilledMode, killMany } from '../chaos/kills.ts';
+import type { Form } from '../chaos/program.ts';
 import { freshSeed } from '../chaos/random.ts';
 import type { Mode } from '../chaos/readers.ts';
 import { soak } from '../chaos/soak.ts';
+import { stop } from '../chaos/stop.ts';
 import { paced } from '../lab/pace.ts';
 
-const form = 'source';
 /** The program starts several times in each: the machine may be busy or emulated. */
 const longestMs = paced(180_000);
 
 /** One round at least: a kill under churn, perhaps some in starts, and one at rest. */
-export function killCase(mode: KilledMode, count: number, services: number): void {
+export function killCase(
+  mode: KilledMode,
+  count: number,
+  services: number,
+  form: Form = 'source',
+): void {
   const what = `mode ${mode}, killed at random moments under churn, loses nothing`;
   test(
     what,
     async () => {
-      const load = { services, changesPerSecond: 100 };
+      const load = { services, changesPerSecond: 100, nodes: 1 };
       const tally = await killMany({ mode, count, seed: freshSeed(), ...load, form });
       expect(tally.kills).toBeGreaterThanOrEqual(count);
       expect(tally.connectionsAlive).toBe(4 * tally.rounds);
@@ -25,7 +31,23 @@ export function killCase(mode: KilledMode, count: number, services: number): voi
   );
 }
 
-export function soakCase(mode: Mode, services: number): void {
+/** Seconds that it is stopped: `npm run stop` takes minutes. */
+const stoppedSeconds = 3;
+
+export function stopCase(mode: Mode, services: number): void {
+  const what = `mode ${mode}, stopped while the cluster changes, goes on where the cluster is by then`;
+  test(
+    what,
+    async () => {
+      const load = { services, changesPerSecond: 100, seconds: stoppedSeconds };
+      const { changes } = await stop({ mode, seed: freshSeed(), ...load, form: 'source' });
+      expect(changes).toBeGreaterThan(20);
+    },
+    longestMs,
+  );
+}
+
+export function soakCase(mode: Mode, services: number, form: Form = 'source'): void {
   const what = `mode ${mode} keeps no descriptor, thread or kernel object of what has changed`;
   test(
     what,

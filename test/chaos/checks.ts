@@ -1,0 +1,63 @@
+/** What a cluster must show at any time: the kernel as wanted, and connections that answer. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { FAMILIES, type Family } from '../lab/addresses.ts';
+import type { Attempt } from '../lab/outcome.ts';
+import { paced } from '../lab/pace.ts';
+import type { Cluster } from './cluster.ts';
+import { type Frontends, WEB, WEB_PORT } from './life.ts';
+import { differences, type Mode, read } from './readers.ts';
+
+/** Longer than anything takes. */
+export const patienceMs = paced(180_000);
+
+/** Polls until other programs read from the kernel what is wanted. */
+export async function converged(cluster: Cluster, mode: Mode): Promise<void> {
+  const all = cluster.life.wanted();
+  const wanted = mode === 'userspace' ? listening(all) : all;
+  const endMs = performance.now() + patienceMs;
+  for (;;) {
+    const { frontends } = await read(mode, cluster.lab.node);
+    const wrong = differences(frontends, wanted);
+    if (wrong.length === 0) return;
+    if (performance.now() > endMs) {
+      throw new Error(`${wrong.length} frontends differ:\n${wrong.slice(0, 10).join('\n')}`);
+    }
+    await sleep(20);
+  }
+}
+
+/**
+ * Of mode userspace others see the sockets that listen, and not where connections go. Without
+ * endpoints there is no socket: the kernel itself refuses.
+ */
+function listening(wanted: Frontends): Frontends {
+  const served = [...wanted].filter(([, endpoints]) => endpoints.length > 0);
+  return new Map(served.map(([frontend]) => [frontend, []]));
+}
+
+/** Connects to `web` in each family; rejects when nobody answers. */
+export async function connect(
+  cluster: Cluster,
+  flow: string,
+  options: { download?: 'endless' } = {},
+): Promise<void> {
+  for (const family of FAMILIES) {
+    const outcome = await cluster.lab.actors.client.open(flow + family, attempt(family), options);
+    if (outcome.kind !== 'answered') throw new Error(`no new connection: ${outcome.kind}`);
+  }
+}
+
+/** Asks connections that `connect` has made; how many answered, which is all, or it rejects. */
+export async function alive(cluster: Cluster, flows: readonly string[]): Promise<number> {
+  const all = FAMILIES.flatMap((family) => flows.map((flow) => flow + family));
+  for (const flow of all) {
+    const outcome = await cluster.lab.actors.client.resume(flow, paced(3000));
+    if (outcome.kind !== 'answered') throw new Error(`${flow} is ${outcome.kind}`);
+  }
+  return all.length;
+}
+
+function attempt(family: Family): Attempt {
+  const to = { address: WEB[family], port: WEB_PORT };
+  return { protocol: 'TCP', to, timeoutMs: paced(3000) };
+}

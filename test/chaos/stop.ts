@@ -1,0 +1,68 @@
+/** The program stopped by SIGSTOP while the cluster changes, and set going again: see `stop`. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { alive, connect, converged, patienceMs } from './checks.ts';
+import { Cluster } from './cluster.ts';
+import type { Form } from './program.ts';
+import { Random } from './random.ts';
+import { distance, type Mode, read } from './readers.ts';
+
+export interface StopOptions {
+  readonly mode: Mode;
+  /** How long it is stopped. */
+  readonly seconds: number;
+  readonly seed: number;
+  readonly services: number;
+  readonly changesPerSecond: number;
+  readonly form: Form;
+}
+
+export interface StopResult {
+  /** Of the cluster, while the program was stopped. */
+  readonly changes: number;
+  /** From SIGCONT until the kernel was as wanted. */
+  readonly settledMs: number;
+}
+
+/**
+ * Stops the program while the cluster changes, and sets it going again. Meanwhile the kernel stays
+ * as it was, and connections, old and new, are served; afterwards the same process makes the
+ * kernel what is wanted, and complains of nothing. Rejects at the first that does not hold.
+ */
+export async function stop(options: StopOptions): Promise<StopResult> {
+  const { mode, seconds, seed, changesPerSecond } = options;
+  const cluster = await Cluster.make({ ...options, random: new Random(seed) });
+  const program = cluster.start();
+  const over = new AbortController();
+  try {
+    await program.started(patienceMs);
+    await converged(cluster, mode);
+    // The program itself carries connections of mode userspace.
+    const carried = mode !== 'userspace';
+    if (carried) await connect(cluster, 'kept');
+    program.signal('SIGSTOP');
+    const before = await read(mode, cluster.lab.node);
+    const churn = cluster.churn(changesPerSecond, over.signal);
+    await sleep(seconds * 1000);
+    if (carried) await connect(cluster, 'new');
+    if (carried) await alive(cluster, ['kept', 'new']);
+    const lines = distance(before, await read(mode, cluster.lab.node));
+    if (lines > 0) throw new Error(`${lines} lines differ, though the program is stopped`);
+    over.abort();
+    const changes = await churn;
+    program.signal('SIGCONT');
+    const startMs = performance.now();
+    await converged(cluster, mode);
+    const settledMs = performance.now() - startMs;
+    if (carried) await alive(cluster, ['kept', 'new']);
+    if (!program.alive || program.complaints.length > 0) {
+      throw new Error(`it has ended, or complains: ${program.complaints.join('\n')}`);
+    }
+    return { changes, settledMs };
+  } catch (error) {
+    throw new Error(`seed ${seed}: ${(error as Error).message}`);
+  } finally {
+    over.abort();
+    await program.kill();
+    await cluster.close();
+  }
+}
