@@ -14,9 +14,16 @@ export function guestCommand(job: Job, colors: 'always' | 'never'): string {
   // and Node does it by WebAssembly, on which V8 crashes here about once in forty starts ("Check
   // failed: it->second.Size() > offset"; nodejs/node#64500). What is cached is not read again.
   const cached = 'NODE_COMPILE_CACHE=/tmp/node-compile-cache';
-  const stories = `FAIRLEAD_STORIES=${process.env.FAIRLEAD_STORIES ?? 'all'}`;
-  const environment = `CI=true ${color} ${lab} ${stories} ${cached}`;
+  const environment = ['CI=true', color, lab, cached, ...passedOn()].join(' ');
   return `#!/bin/sh\nexport ${environment}\ncd ${guestProject}\n${jobLines(job)}\n`;
+}
+
+/** What decides how much is told, as this process has it. */
+function passedOn(): string[] {
+  return ['FAIRLEAD_STORIES', 'FAIRLEAD_HANDOVER_STEPS'].flatMap((name) => {
+    const value = process.env[name];
+    return value === undefined ? [] : [`${name}=${shellWords([value])}`];
+  });
 }
 
 function jobLines(job: Job): string {
