@@ -1,4 +1,4 @@
-/** The claims to one frontend, from the best to the worst. There is seldom more than one. */
+/** The claims to one frontend. There is seldom more than one. */
 
 /** One Service's claim. */
 export interface Claim {
@@ -11,40 +11,85 @@ export interface Claim {
   lostTo: string | undefined;
 }
 
-/** Several claims: what is asked of them costs the same for a thousand as for two. */
+/**
+ * Several claims: a heap, because nobody but the best is ever asked for, and a thousand Services
+ * that claim the same come and go in any order.
+ */
 class Contest {
-  /** Ascending. */
-  readonly claims: Claim[];
-  readonly byService: Map<string, Claim>;
   holder: Claim | undefined;
+  readonly #byService: Map<string, Claim>;
+  /** The parent of `i` is at `(i - 1) >> 1` and better. The first one is there, others may be gone. */
+  #heap: Claim[];
 
   constructor(only: Claim) {
-    this.claims = [only];
-    this.byService = new Map([[only.service, only]]);
+    this.#heap = [only];
+    this.#byService = new Map([[only.service, only]]);
     this.holder = only.held ? only : undefined;
   }
 
+  get best(): Claim {
+    return this.#heap[0]!;
+  }
+
+  /** The only claim that is left. */
+  get only(): Claim | undefined {
+    return this.#byService.size === 1 ? this.best : undefined;
+  }
+
+  of(service: string): Claim | undefined {
+    return this.#byService.get(service);
+  }
+
   add(claim: Claim): void {
-    this.claims.splice(this.#place(claim), 0, claim);
-    this.byService.set(claim.service, claim);
+    this.#byService.set(claim.service, claim);
+    this.#heap.push(claim);
+    this.#rise(this.#heap.length - 1);
     if (claim.held) this.holder = claim;
   }
 
+  /** Not the only one. */
   remove(claim: Claim): void {
-    this.claims.splice(this.#place(claim), 1);
-    this.byService.delete(claim.service);
+    this.#byService.delete(claim.service);
     if (this.holder === claim) this.holder = undefined;
+    // Sorted, it is a heap.
+    if (this.#heap.length > 2 * this.#byService.size + 8) {
+      this.#heap = [...this.#byService.values()].sort(compare);
+    }
+    while (this.#byService.get(this.best.service) !== this.best) this.#removeBest();
   }
 
-  /** How many are better. */
-  #place(claim: Claim): number {
-    let [from, to] = [0, this.claims.length];
-    while (from < to) {
-      const middle = (from + to) >> 1;
-      if (compare(this.claims[middle]!, claim) < 0) from = middle + 1;
-      else to = middle;
+  #removeBest(): void {
+    const last = this.#heap.pop()!;
+    if (this.#heap.length === 0) return;
+    this.#heap[0] = last;
+    this.#sink();
+  }
+
+  #rise(from: number): void {
+    const heap = this.#heap;
+    const claim = heap[from]!;
+    let at = from;
+    while (at > 0) {
+      const parent = (at - 1) >> 1;
+      if (compare(heap[parent]!, claim) <= 0) break;
+      heap[at] = heap[parent]!;
+      at = parent;
     }
-    return from;
+    heap[at] = claim;
+  }
+
+  #sink(): void {
+    const heap = this.#heap;
+    const claim = heap[0]!;
+    let at = 0;
+    for (let child = 1; child < heap.length; child = 2 * at + 1) {
+      const right = heap[child + 1];
+      if (right !== undefined && compare(right, heap[child]!) < 0) child += 1;
+      if (compare(claim, heap[child]!) <= 0) break;
+      heap[at] = heap[child]!;
+      at = child;
+    }
+    heap[at] = claim;
   }
 }
 
@@ -52,11 +97,11 @@ class Contest {
 export type Entry = Claim | Contest;
 
 export function bestOf(entry: Entry): Claim {
-  return entry instanceof Contest ? entry.claims[0]! : entry;
+  return entry instanceof Contest ? entry.best : entry;
 }
 
 export function claimOf(entry: Entry | undefined, service: string): Claim | undefined {
-  if (entry instanceof Contest) return entry.byService.get(service);
+  if (entry instanceof Contest) return entry.of(service);
   return entry?.service === service ? entry : undefined;
 }
 
@@ -72,7 +117,7 @@ export function withClaim(entry: Entry | undefined, claim: Claim): Entry {
 export function withoutClaim(entry: Entry | undefined, claim: Claim): Entry | undefined {
   if (!(entry instanceof Contest)) return undefined;
   entry.remove(claim);
-  return entry.claims.length === 1 ? entry.claims[0] : entry;
+  return entry.only ?? entry;
 }
 
 /** The best claimant takes the frontend, or asks who holds it to claim again. */
