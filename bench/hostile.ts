@@ -17,7 +17,12 @@ import { Refresher } from '../src/sync/refresher.ts';
 import { number, table } from './lib/stats.ts';
 
 /** The defaults of the flags. */
-const limits = { frontends: 20_000, endpoints: 250_000, sourceRanges: 50_000 };
+const limits = {
+  frontends: 20_000,
+  frontendEndpoints: 10_000,
+  endpoints: 250_000,
+  sourceRanges: 50_000,
+};
 const context = { zone: '', nodeAddresses: [], externalIPsEnabled: true };
 const factor = 4;
 const rounds = 5;

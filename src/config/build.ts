@@ -166,10 +166,11 @@ function resolveNodePortAddresses(addresses: readonly string[]): NodePortAddress
 }
 
 function resolveServiceLimits(settings: Settings): ServiceLimits {
-  const limit = (what: keyof ServiceLimits): number =>
+  const limit = (what: keyof typeof serviceLimitDefaults): number =>
     settings[`serviceLimits.${what}`] || serviceLimitDefaults[what];
   return {
     frontends: limit('frontends'),
+    frontendEndpoints: settings['serviceLimits.frontendEndpoints'],
     endpoints: limit('endpoints'),
     sourceRanges: limit('sourceRanges'),
   };

@@ -138,6 +138,7 @@ export interface Config {
   readonly detectLocal: DetectLocal;
   readonly nodePortAddresses: NodePortAddresses;
   readonly externalIPs: ExternalIPRules;
+  /** `frontendEndpoints`: 0 = the default of the mode that runs. */
   readonly serviceLimits: ServiceLimits;
   readonly oomScoreAdj: number;
   readonly conntrack: ConntrackConfig;

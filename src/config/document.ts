@@ -21,6 +21,7 @@ const omittedWhenZero: ReadonlySet<FieldPath> = new Set([
   'externalIPs.cidrs',
   'externalIPs.namespaces',
   'serviceLimits.frontends',
+  'serviceLimits.frontendEndpoints',
   'serviceLimits.endpoints',
   'serviceLimits.sourceRanges',
 ]);

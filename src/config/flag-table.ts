@@ -244,25 +244,14 @@ const trafficFlags = {
   },
 } as const satisfies FlagTable;
 
+const serviceLimit = <Field extends string>(field: Field) =>
+  ({ type: 'int32', group: 'limits', field, own: true }) as const;
+
 const limitFlags = {
-  'service-frontends-max': {
-    type: 'int32',
-    group: 'limits',
-    field: 'serviceLimits.frontends',
-    own: true,
-  },
-  'service-endpoints-max': {
-    type: 'int32',
-    group: 'limits',
-    field: 'serviceLimits.endpoints',
-    own: true,
-  },
-  'service-source-ranges-max': {
-    type: 'int32',
-    group: 'limits',
-    field: 'serviceLimits.sourceRanges',
-    own: true,
-  },
+  'service-frontends-max': serviceLimit('serviceLimits.frontends'),
+  'service-frontend-endpoints-max': serviceLimit('serviceLimits.frontendEndpoints'),
+  'service-endpoints-max': serviceLimit('serviceLimits.endpoints'),
+  'service-source-ranges-max': serviceLimit('serviceLimits.sourceRanges'),
 } as const satisfies FlagTable;
 
 const hostFlags = {

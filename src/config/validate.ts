@@ -124,8 +124,8 @@ export function validate(settings: Settings): Violation[] {
     ...checkNamespaces(settings['externalIPs.namespaces']),
     ...checkHiddenMetrics(settings.showHiddenMetricsForVersion),
     ...checkDetectLocal(settings),
-    ...bounded(settings, 'serviceLimits.frontends', 'serviceLimits.endpoints'),
-    ...bounded(settings, 'serviceLimits.sourceRanges'),
+    ...bounded(settings, 'serviceLimits.frontends', 'serviceLimits.frontendEndpoints'),
+    ...bounded(settings, 'serviceLimits.endpoints', 'serviceLimits.sourceRanges'),
     ...checkUserspace(settings),
   ];
 }

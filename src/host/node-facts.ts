@@ -1,5 +1,6 @@
 /** What this node adds to the meaning of Services: its zone, its addresses, its node ports. */
 import type { Config } from '../config/config.ts';
+import { frontendEndpointDefaults } from '../config/fields/limits.ts';
 import { bindsAddresses, type Environment, type ModeName } from '../modes/mode.ts';
 import { type Address, type Family, formatAddress } from '../state/address.ts';
 import { difference, keysOf, type NodePlace, noPlace } from '../state/node-place.ts';
@@ -137,13 +138,16 @@ export class NodeFacts {
   }
 
   #makeContext(): ResolveContext {
+    const { mode, settings } = this.#options;
+    const { serviceLimits } = settings;
+    const frontendEndpoints = serviceLimits.frontendEndpoints || frontendEndpointDefaults[mode];
     return {
       zone: this.#node?.zone ?? '',
       nodeAddresses: [this.#ips.IPv4, this.#ips.IPv6],
-      externalIPsEnabled: this.#options.settings.featureGates.AllowServiceExternalIPs ?? true,
-      externalIPRules: this.#options.settings.externalIPs,
+      externalIPsEnabled: settings.featureGates.AllowServiceExternalIPs ?? true,
+      externalIPRules: settings.externalIPs,
       place: this.#makePlace(),
-      limits: this.#options.settings.serviceLimits,
+      limits: { ...serviceLimits, frontendEndpoints },
     };
   }
 }

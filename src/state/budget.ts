@@ -9,6 +9,11 @@ import type { ServicePort } from './types.ts';
 /** The most that one Service gets in one family. */
 export interface ServiceLimits {
   readonly frontends: number;
+  /**
+   * Endpoints of one frontend. Their order is the work of one turn, and what is written of them is
+   * never divided between batches.
+   */
+  readonly frontendEndpoints: number;
   /** Endpoints count once for each frontend that leads to them: so many elements are kept. */
   readonly endpoints: number;
   /** Source ranges count once for each load-balancer frontend. */
@@ -17,6 +22,7 @@ export interface ServiceLimits {
 
 export const noLimits: ServiceLimits = {
   frontends: Number.POSITIVE_INFINITY,
+  frontendEndpoints: Number.POSITIVE_INFINITY,
   endpoints: Number.POSITIVE_INFINITY,
   sourceRanges: Number.POSITIVE_INFINITY,
 };
@@ -69,6 +75,7 @@ export function shareOf(asked: number, limit: number, sharers: number): number {
 
 const named = {
   frontends: 'frontends',
+  frontendEndpoints: 'endpoints at one frontend',
   endpoints: 'endpoints at its frontends',
   sourceRanges: 'source ranges at its load-balancer frontends',
 } as const satisfies Record<keyof ServiceLimits, string>;

@@ -146,10 +146,14 @@ class FamilyPart {
   *index(slices: readonly EndpointSlice[]): Generator<undefined> {
     yield* this.#gather(slices);
     const { limits = noLimits } = this.#context;
-    const frontends = this.#frontendCount();
+    let most = 0;
+    for (const port of this.ports) most = Math.max(most, this.#candidates.count(port));
+    this.#note('frontendEndpoints', most, limits.frontendEndpoints);
+    if (most > limits.frontendEndpoints) this.#endpointsMax = limits.frontendEndpoints;
     const asked = this.#endpointCount();
-    this.#endpointsMax = shareOf(asked, limits.endpoints, frontends);
     this.#note('endpoints', asked, limits.endpoints);
+    const share = shareOf(asked, limits.endpoints, this.#frontendCount());
+    this.#endpointsMax = Math.min(this.#endpointsMax, share);
     if (this.#endpointsMax === Number.POSITIVE_INFINITY) return;
     // Which endpoints are served must not depend on the order in which slices came.
     this.#candidates = new CandidateIndex(this.#family, this.#context.zone);
@@ -210,7 +214,8 @@ class FamilyPart {
     for (const port of this.ports) {
       const hasNodePort = port.nodePort !== 0 && nodePorts > 0;
       if (hasNodePort) nodePorts -= 1;
-      count += this.#candidates.count(port) * (this.#addresses.length + (hasNodePort ? 1 : 0));
+      const endpoints = Math.min(this.#candidates.count(port), this.#endpointsMax);
+      count += endpoints * (this.#addresses.length + (hasNodePort ? 1 : 0));
     }
     return count;
   }

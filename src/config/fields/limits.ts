@@ -1,3 +1,5 @@
+import type { ServiceLimits } from '../../state/budget.ts';
+import type { ModeName } from '../config.ts';
 import type { FieldTable } from './spec.ts';
 
 /**
@@ -10,11 +12,33 @@ export const serviceLimitDefaults = {
   sourceRanges: 50_000,
 } as const;
 
-const limit = (what: keyof typeof serviceLimitDefaults, meaning: string) =>
+/**
+ * What 0 stands for in each mode: so many are planned in 50 ms, and committed well within 1 s. In
+ * mode iptables an endpoint is a chain and three rules, elsewhere an element or a real server.
+ */
+export const frontendEndpointDefaults = {
+  nftables: 10_000,
+  ipvs: 10_000,
+  iptables: 5000,
+  userspace: 10_000,
+} as const satisfies Record<ModeName, number>;
+
+type Limit = keyof ServiceLimits;
+
+const defaultRules: Readonly<Record<Limit, string>> = {
+  frontends: `0 = the default, ${serviceLimitDefaults.frontends}`,
+  frontendEndpoints:
+    `0 = the default, ${frontendEndpointDefaults.nftables}; ` +
+    `in mode iptables ${frontendEndpointDefaults.iptables}`,
+  endpoints: `0 = the default, ${serviceLimitDefaults.endpoints}`,
+  sourceRanges: `0 = the default, ${serviceLimitDefaults.sourceRanges}`,
+};
+
+const limit = (what: Limit, meaning: string) =>
   ({
     type: 'int32',
     bounds: { kind: 'not-negative' },
-    rules: `0 = the default, ${serviceLimitDefaults[what]}`,
+    rules: defaultRules[what],
     errorPath: `ServiceLimits.${what}`,
     origin: 'own',
     meaning,
@@ -27,6 +51,11 @@ export const limitFields = {
     'The most frontends (an address and port, or a node port) of one Service in one family. Of a ' +
       'Service with more, the first ports are served at the ClusterIP, then at node ports, then ' +
       'at as many further addresses as fit.',
+  ),
+  'serviceLimits.frontendEndpoints': limit(
+    'frontendEndpoints',
+    'The most endpoints of one frontend of a Service. Of a port with more, those on this node are ' +
+      'served, then the first by the names of EndpointSlices.',
   ),
   'serviceLimits.endpoints': limit(
     'endpoints',

@@ -214,6 +214,12 @@ const bounds: readonly (readonly [
   ['nftables.maxSyncPeriod', 'mode: nftables', ['1s', '9h'], bad('MaxSyncPeriod', not0, '-1s')],
   ['iptables.maxSyncPeriod', '', ['1s', '9h'], bad('MaxSyncPeriod', not0, '-1s')],
   ['serviceLimits.frontends', '', ['0', '1'], bad('ServiceLimits.frontends', not0, '-1')],
+  [
+    'serviceLimits.frontendEndpoints',
+    '',
+    ['0', '1'],
+    bad('ServiceLimits.frontendEndpoints', not0, '-1'),
+  ],
   ['serviceLimits.endpoints', '', ['0', '1'], bad('ServiceLimits.endpoints', not0, '-1')],
   ['serviceLimits.sourceRanges', '', ['0', '1'], bad('ServiceLimits.sourceRanges', not0, '-1')],
   ['udpIdleTimeout', 'mode: userspace', ['1ms'], bad('UDPIdleTimeout', above0, '-1s')],
@@ -256,6 +262,7 @@ test('the fields are kube-proxy’s and the older reference’s, plus our own, w
     'externalIPs.cidrs',
     'externalIPs.namespaces',
     'serviceLimits.frontends',
+    'serviceLimits.frontendEndpoints',
     'serviceLimits.endpoints',
     'serviceLimits.sourceRanges',
   ]);

@@ -231,6 +231,7 @@ describe('the set of flags', () => {
       'manifests',
       'own-tables',
       'service-endpoints-max',
+      'service-frontend-endpoints-max',
       'service-frontends-max',
       'service-source-ranges-max',
     ]);

@@ -108,6 +108,30 @@ describe('the local detector', () => {
   });
 });
 
+describe('the most endpoints of a frontend', () => {
+  it.each([
+    ['nftables', 0, 10_000],
+    ['iptables', 0, 5000],
+    ['iptables', 7000, 7000],
+  ] as const)('in mode %s, where %i is configured', (mode, frontendEndpoints, expected) => {
+    const facts = new NodeFacts({
+      mode,
+      settings: {
+        bindAddress: anyAddress,
+        nodePortAddresses: { kind: 'all' },
+        featureGates: {},
+        externalIPs: { cidrs: [], namespaces: [] },
+        healthzBindAddress: undefined,
+        metricsBindAddress: undefined,
+        serviceLimits: { ...noLimits, frontendEndpoints },
+      },
+      state: new ClusterState(),
+      interfaces: () => [],
+    });
+    expect(facts.context.limits?.frontendEndpoints).toBe(expected);
+  });
+});
+
 describe('what this node adds', () => {
   it('follows the Node and the interfaces, and stays the same object while nothing changes', () => {
     const state = new ClusterState();

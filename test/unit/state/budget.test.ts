@@ -175,6 +175,25 @@ describe('the most endpoints of a Service', () => {
     expect(served(1, slices, service({ externalIPs: ips(2) }))).toEqual(['10.0.0.1:8080']);
   });
 
+  it('of one frontend leaves the same of each port, and is told once', () => {
+    const both = within({ frontendEndpoints: 4 }, service({ externalIPs: ips(2) }), slices);
+    const expected = ['10.0.0.1:8080', '10.0.0.5:8080', '10.0.0.6:8080', '10.0.0.9:8080'];
+    expect(both.forwardings[0]!.cluster.texts()).toEqual(expected);
+    expect(both.excess.map(formatExcess)).toEqual([
+      'asks for 6 IPv4 endpoints at one frontend, and 4 are the most',
+    ]);
+    expect(within({ frontendEndpoints: 6 }, service(), slices).excess).toEqual([]);
+  });
+
+  it('of one frontend comes before that of all', () => {
+    const of = service({ externalIPs: ips(2) });
+    const served = (endpoints: number) => within({ frontendEndpoints: 4, endpoints }, of, slices);
+    expect(served(12).excess.map(({ what }) => what)).toEqual(['frontendEndpoints']);
+    expect(served(12).forwardings[0]!.cluster).toHaveLength(4);
+    expect(served(11).excess.map(({ what }) => what)).toEqual(['frontendEndpoints', 'endpoints']);
+    expect(served(11).forwardings[0]!.cluster).toHaveLength(3);
+  });
+
   it('bounds what 5,000 ports with 1,000 endpoints take', () => {
     const ports = portsOf(5000);
     const endpoints = Object.fromEntries(
