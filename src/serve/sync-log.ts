@@ -114,6 +114,9 @@ function logDrift(log: Logger, event: FamilyEvent & { kind: 'drift' }): void {
   if (purpose === 'start') log.info({ family, ...drift }, 'Kernel differed at the start');
   else if (writers === 'others') {
     log.warn({ family, purpose, ...drift, ...by }, 'Kernel was changed by others, is repaired');
+  } else if (purpose === 'recovery' && writers === 'only us') {
+    // What the refused batch was to change is among it.
+    log.info({ family, ...drift }, 'Kernel differed after the failure');
   } else if (writers === 'only us') {
     const message = 'Kernel is not as it was written, though nobody else wrote, is repaired';
     log.error({ family, purpose, ...drift }, message);

@@ -54,6 +54,8 @@ export class IptablesPlanner implements Planner {
   /** Handles of those that are in force, by id. */
   readonly #handles = new Map<string, number>();
   readonly #counts: RuleCounts;
+  /** Chains that the kernel did not delete, because rules of others need them; as places. */
+  readonly #busy = new Set<string>();
   #pendingShared = 0;
   /** Chains to write, and what repairs write. */
   #transaction: Transaction;
@@ -66,7 +68,7 @@ export class IptablesPlanner implements Planner {
     this.#compiler = new RuleCompiler(config.family);
     this.#counts = new RuleCounts(this.#config);
     this.#environment = environment;
-    this.#transaction = new Transaction(config.family);
+    this.#transaction = new Transaction(config.family, this.#busy);
     this.#startAnew();
     this.#shared.take();
   }
@@ -100,7 +102,7 @@ export class IptablesPlanner implements Planner {
 
   take(): Batch | undefined {
     const transaction = this.#transaction;
-    this.#transaction = new Transaction(this.family);
+    this.#transaction = new Transaction(this.family, this.#busy);
     this.#pendingShared = 0;
     const { needed, unused } = this.#shared.take();
     for (const [id, { table, chain, owner }] of unused) {
@@ -159,7 +161,7 @@ export class IptablesPlanner implements Planner {
   }
 
   #startAnew(): void {
-    this.#transaction = new Transaction(this.family);
+    this.#transaction = new Transaction(this.family, this.#busy);
     this.#shared.clear();
     this.#counts.forget();
     for (const rule of this.#nodePortRules()) this.#claim(rule);
@@ -207,6 +209,7 @@ export class IptablesPlanner implements Planner {
       transaction: this.#transaction,
       shared: this.#shared,
       handles: this.#handles,
+      busy: this.#busy,
       drift: { missing: 0, wrong: 0, unwanted: 0 },
     };
   }

@@ -40,6 +40,8 @@ export interface RepairContext {
   readonly shared: Counter<SharedRule>;
   /** Handles of shared rules that are in force, by id. */
   readonly handles: Map<string, number>;
+  /** Chains that the kernel did not delete: to be emptied, and then taken from here. */
+  readonly busy: Set<string>;
   /** Where to count what was not right. */
   readonly drift: { -readonly [K in keyof Drift]: Drift[K] };
 }
@@ -255,10 +257,13 @@ export function isOwnJump(found: IptablesObservation, { expressions, from }: Ref
   return !picky && matches.every(({ kind }) => kind === 'comment' || kind === 'conntrack');
 }
 
-function pruneChain({ drift, found, transaction }: RepairContext, chain: TableChain): void {
+function pruneChain(context: RepairContext, chain: TableChain): void {
+  const { busy, drift, found, transaction } = context;
   const place = placeOf(chain);
   if (found.repaired.has(place) || found.touched.has(place) || transaction.has(place)) return;
-  const needed = found.references.some(({ to }) => placeOf(to) === place);
+  // What else refers to a chain, as a map of nft, is not seen: an audit tries again.
+  const isRefused = busy.delete(place);
+  const needed = isRefused || found.references.some(({ to }) => placeOf(to) === place);
   if (needed && found.chains.get(place)!.length === 0) return;
   // The kernel deletes no chain that a rule jumps to.
   if (needed) transaction.putChain(chain, [], '');

@@ -53,9 +53,14 @@ export class Transaction {
   readonly #owners: string[] = [];
   /** Ops that answer with a handle: op → id. */
   readonly #asked = new Map<number, string>();
+  /** Ops that delete a chain: op → place. */
+  readonly #deletions = new Map<number, string>();
+  readonly #busy: Set<string>;
 
-  constructor(family: Family) {
+  /** `busy` is given the chains, as places, that rules of others need: they cannot be deleted. */
+  constructor(family: Family, busy = new Set<string>()) {
     this.#family = family;
+    this.#busy = busy;
   }
 
   /** What the ops take, roughly. */
@@ -157,12 +162,21 @@ export class Transaction {
     return {
       ops: this.#writer.finish(),
       writes: this.#writer.count,
-      culprits: ({ op }: KernelFailure) => {
-        const owner = op === undefined ? '' : (this.#owners[op] ?? '');
-        return owner === '' ? [] : [owner];
-      },
+      culprits: (failure) => this.#culprits(failure),
       committed: (result) => committed(this.#handles(result)),
     };
+  }
+
+  /** No Service is at fault where others need a chain: the repair that follows empties it. */
+  #culprits({ op, code }: KernelFailure): string[] {
+    if (op === undefined) return [];
+    const deleted = this.#deletions.get(op);
+    if (code === 'EBUSY' && deleted !== undefined) {
+      this.#busy.add(deleted);
+      return [];
+    }
+    const owner = this.#owners[op] ?? '';
+    return owner === '' ? [] : [owner];
   }
 
   /**
@@ -174,8 +188,10 @@ export class Transaction {
     for (const { owner, ...chain } of unused) {
       this.#write(owner, 'chainAdd', { ...this.#in(chain), comment: '' });
     }
-    for (const op of ['chainFlush', 'chainDelete'] as const) {
-      for (const { owner, ...chain } of unused) this.#write(owner, op, this.#in(chain));
+    for (const { owner, ...chain } of unused) this.#write(owner, 'chainFlush', this.#in(chain));
+    for (const { owner, ...chain } of unused) {
+      this.#deletions.set(this.#writer.count, placeOf(chain));
+      this.#write(owner, 'chainDelete', this.#in(chain));
     }
   }
 

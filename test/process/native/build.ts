@@ -14,6 +14,11 @@ export function buildSetClock(directory: string): string {
   return build('set-clock.c', join(directory, 'set-clock.so'), ['-shared', '-fPIC']);
 }
 
+/** For LD_PRELOAD: the kernel refuses netlink messages while a file says so. */
+export function buildRoughKernel(directory: string): string {
+  return build('rough-kernel.c', join(directory, 'rough-kernel.so'), ['-shared', '-fPIC']);
+}
+
 function build(source: string, result: string, kind: readonly string[]): string {
   const path = join(import.meta.dirname, source);
   execFileSync('cc', [...flags, ...kind, '-o', result, path, '-ldl']);
