@@ -50,13 +50,15 @@ export class SourceReport {
 
   /**
    * Until `signal` aborts. After a time in which the process did not run, what the server has said
-   * meanwhile is read before anybody complains.
+   * meanwhile is read, or asked for anew, before anybody complains.
    */
   async run(signal: AbortSignal): Promise<void> {
     let lastMs = performance.now();
+    let fromMs = lastMs;
     while (!signal.aborted) {
       const nowMs = performance.now();
-      if (nowMs - lastMs < lateMs) this.check();
+      if (nowMs - lastMs >= lateMs) fromMs = nowMs + firstTellMs;
+      if (nowMs >= fromMs) this.check();
       lastMs = nowMs;
       await pause(checkMs, signal);
     }

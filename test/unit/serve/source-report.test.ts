@@ -86,9 +86,9 @@ it('reads what has come before it complains, when the process was stopped', asyn
   const now = performance.now.bind(performance);
   vi.spyOn(performance, 'now').mockImplementation(() => now() + stoppedMs);
   conditions.services = { silenceMs: stoppedMs };
-  await vi.advanceTimersByTimeAsync(1000);
+  await vi.advanceTimersByTimeAsync(10_000);
   expect(lines).toEqual([]);
-  await vi.advanceTimersByTimeAsync(1000);
+  await vi.advanceTimersByTimeAsync(2000);
   expect(lines.map(({ msg }) => msg)).toEqual(['Watch is silent']);
   over.abort();
   await running;
