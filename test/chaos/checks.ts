@@ -22,7 +22,7 @@ export async function converged(cluster: Cluster, mode: Mode): Promise<void> {
     if (performance.now() > endMs) {
       throw new Error(`${wrong.length} frontends differ:\n${wrong.slice(0, 10).join('\n')}`);
     }
-    await sleep(20);
+    await sleep(paced(20));
   }
 }
 

@@ -43,7 +43,7 @@ const tally = await killMany({
   nodes: Number(nodes),
   signal: AbortSignal.timeout(Number(seconds) * 1000),
   progress: (so) => {
-    if (so.rounds % 5 === 0) console.log(summary(so));
+    if (so.rounds % 5 === 0 || mode === 'ipvs') console.log(summary(so));
   },
 });
 console.log(summary(tally));

@@ -162,7 +162,8 @@ class Run {
     const churn = this.#cluster.churn(this.#options.changesPerSecond, over.signal);
     const stopChurn = async (): Promise<void> => {
       over.abort();
-      this.#tally.changes += await churn;
+      const changes = await churn;
+      this.#tally.changes += changes;
     };
     await sleep(this.#random.below(this.#random.below(4) === 0 ? liveVeryLongMs : liveLongestMs));
     await this.#kill();
@@ -180,7 +181,8 @@ class Run {
     if (!this.#still) await stopChurn();
     await converged(this.#cluster, this.#options.mode);
     this.#tally.repairMs.push(performance.now() - startMs);
-    this.#tally.connectionsAlive += await alive(this.#cluster, ['kept', 'download']);
+    const answered = await alive(this.#cluster, ['kept', 'download']);
+    this.#tally.connectionsAlive += answered;
     if (before !== undefined) {
       const after = await this.#rest();
       this.#compare(before, after);
@@ -212,7 +214,7 @@ class Run {
       if (performance.now() > endMs) {
         throw new Error(`it does not come to rest, unused: ${found.unused.join(', ')}`);
       }
-      await sleep(50);
+      await sleep(paced(50));
     }
   }
 
