@@ -80,6 +80,7 @@ DecodeResult DecodeChain(std::uint8_t family, std::string_view only_table,
   reply.priority = static_cast<std::int32_t>(hook.U32Be(NFTA_HOOK_PRIORITY));
   reply.policy = chain.U32Be(NFTA_CHAIN_POLICY);
   reply.use = chain.U32Be(NFTA_CHAIN_USE);
+  reply.flags = chain.U32Be(NFTA_CHAIN_FLAGS);
   reply.comment = ReadComment(chain.Bytes(NFTA_CHAIN_USERDATA), kCommentOfTableChainOrRule);
   reply.Write(out);
   return {};

@@ -98,7 +98,7 @@ EntryLayout DumpDecoder::LayoutOf(const Request& request) noexcept {
 
 void DumpDecoder::WriteElements(const request::ElementsDump& dump) {
   const std::uint32_t count = elements_.count();
-  if (count == 0) return;
+  if (count == 0 && elements_.strange() == 0) return;
   const ByteBuffer entries = elements_.Finish();
   protocol::reply::Elements reply;
   reply.family = dump.family;
@@ -109,6 +109,7 @@ void DumpDecoder::WriteElements(const request::ElementsDump& dump) {
   reply.data_length = dump.data_length;
   reply.count = count;
   reply.entries = entries.bytes();
+  reply.strange = elements_.strange();
   reply.Write(out_);
 }
 

@@ -25,7 +25,10 @@ class ElementSorter {
   explicit ElementSorter(const EntryLayout& layout) noexcept : layout_(layout) {}
 
   void Take(const Entry& entry);
+  /** Elements with what no entry can hold, whether they are taken or not. */
+  void CountStrange() noexcept { ++strange_; }
 
+  std::uint32_t strange() const noexcept { return strange_; }
   /** How many there are; none is left out when some came twice. */
   std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(elements_.size()); }
   /** The packed entries by key. May be called once, at the end. */
@@ -47,6 +50,7 @@ class ElementSorter {
   EntryLayout layout_;
   ByteBuffer packed_;
   std::vector<Element> elements_;
+  std::uint32_t strange_ = 0;
   bool disturbed_ = false;
 };
 

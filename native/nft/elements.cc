@@ -22,6 +22,8 @@ namespace fairlead::nft {
 //       NFTA_SET_ELEM_TIMEOUT        be64, milliseconds
 //       NFTA_SET_ELEM_EXPIRATION     be64, milliseconds left (dumps)
 //       NFTA_SET_ELEM_DATA           { NFTA_DATA_VALUE } or { NFTA_DATA_VERDICT }
+//       NFTA_SET_ELEM_USERDATA       (dumps) a comment
+//       NFTA_SET_ELEM_EXPR, _EXPRESSIONS, _OBJREF  (dumps) statements, an object
 
 namespace {
 
@@ -98,12 +100,24 @@ Target TargetOf(const Op& op) {
   return {op.family, op.table, op.set};
 }
 
+/** What no entry can hold. */
+template <std::size_t kMax>
+bool IsStrange(const wire::AttrTable<kMax>& element) noexcept {
+  return element.Has(NFTA_SET_ELEM_USERDATA) || element.Has(NFTA_SET_ELEM_EXPR) ||
+         element.Has(NFTA_SET_ELEM_EXPRESSIONS) || element.Has(NFTA_SET_ELEM_OBJREF);
+}
+
 DecodeResult DecodeElement(const EntryLayout& layout, std::span<const std::uint8_t> attributes,
                            std::span<const std::uint8_t> zeroes, ElementSorter& found) {
   const wire::AttrTable<NFTA_SET_ELEM_MAX> element(attributes);
   if (element.malformed()) return Malformed("element", "has a malformed attribute");
   Entry entry;
   entry.flags = element.U32Be(NFTA_SET_ELEM_FLAGS);
+  if ((entry.flags & NFT_SET_ELEM_CATCHALL) != 0) {
+    found.CountStrange();
+    return {};
+  }
+  if (IsStrange(element)) found.CountStrange();
   const auto none = std::span(zeroes);
   entry.key = ReadValue(element.Bytes(NFTA_SET_ELEM_KEY)).value_or(none.first(layout.key_length));
   if (entry.key.size() != layout.key_length) {

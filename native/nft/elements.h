@@ -15,8 +15,8 @@ EncodeResult Encode(const protocol::op::SetFlush& op, BatchWriter& batch);
 
 /**
  * The elements of NFT_MSG_NEWSETELEM, from its attributes on. What an element lacks reads as zero,
- * except that a missing key end is the key. Fails when a key or data has another length than the
- * layout says.
+ * except that a missing key end is the key. A catch-all element is only counted, as strange. Fails
+ * when a key or data has another length than the layout says.
  */
 DecodeResult DecodeElements(const EntryLayout& layout, std::span<const std::uint8_t> attributes,
                             ElementSorter& found);

@@ -26,6 +26,8 @@ namespace fairlead::nft {
 //     NFTA_SET_DESC_CONCAT
 //       NFTA_LIST_ELEM        one for each part
 //         NFTA_SET_FIELD_LEN    be32
+//   NFTA_SET_POLICY     be32   (dumps) NFT_SET_POL_PERFORMANCE (0) is left out
+//   NFTA_SET_GC_INTERVAL  be32 (dumps) milliseconds; 0, the kernel's own, is left out
 //   NFTA_SET_HANDLE     be64   (dumps)
 //   NFTA_SET_USERDATA   comment
 //   NFTA_SET_COUNT      be32   (dumps) elements in it
@@ -116,6 +118,8 @@ DecodeResult DecodeSet(std::uint8_t family, std::span<const std::uint8_t> attrib
   reply.timeout_ms = set.U64Be(NFTA_SET_TIMEOUT);
   reply.size = description.U32Be(NFTA_SET_DESC_SIZE);
   reply.part_lengths = std::span(lengths).first(parts);
+  reply.policy = set.U32Be(NFTA_SET_POLICY);
+  reply.gc_interval_ms = set.U32Be(NFTA_SET_GC_INTERVAL);
   reply.count = set.U32Be(kSetCount, 0xffffffff);
   reply.comment = ReadComment(set.Bytes(NFTA_SET_USERDATA), kCommentOfSet);
   reply.Write(out);

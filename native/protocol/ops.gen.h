@@ -1955,6 +1955,7 @@ struct Chain {
   std::int32_t priority = 0;
   std::uint32_t policy = 0;
   std::uint32_t use = 0;
+  std::uint32_t flags = 0;
   std::string_view comment;
 
   static std::expected<Chain, DecodeError> Read(
@@ -1970,6 +1971,7 @@ struct Chain {
     record.priority = fields.I32("priority");
     record.policy = fields.U32("policy");
     record.use = fields.U32("use");
+    record.flags = fields.U32("flags");
     record.comment = fields.String("comment");
     if (!fields.Finish()) return std::unexpected(fields.error());
     return record;
@@ -1986,6 +1988,7 @@ struct Chain {
     out.I32(priority);
     out.U32(policy);
     out.U32(use);
+    out.U32(flags);
     out.String(comment);
     out.End();
   }
@@ -2044,6 +2047,8 @@ struct Set {
   std::uint64_t timeout_ms = 0;
   std::uint32_t size = 0;
   std::span<const std::uint8_t> part_lengths;
+  std::uint32_t policy = 0;
+  std::uint32_t gc_interval_ms = 0;
   std::uint32_t count = 0;
   std::string_view comment;
 
@@ -2063,6 +2068,8 @@ struct Set {
     record.timeout_ms = fields.U64("timeoutMs");
     record.size = fields.U32("size");
     record.part_lengths = fields.Bytes("partLengths");
+    record.policy = fields.U32("policy");
+    record.gc_interval_ms = fields.U32("gcIntervalMs");
     record.count = fields.U32("count");
     record.comment = fields.String("comment");
     if (!fields.Finish()) return std::unexpected(fields.error());
@@ -2083,6 +2090,8 @@ struct Set {
     out.U64(timeout_ms);
     out.U32(size);
     out.Bytes(part_lengths);
+    out.U32(policy);
+    out.U32(gc_interval_ms);
     out.U32(count);
     out.String(comment);
     out.End();
@@ -2101,6 +2110,7 @@ struct Elements {
   std::uint32_t data_length = 0;
   std::uint32_t count = 0;
   std::span<const std::uint8_t> entries;
+  std::uint32_t strange = 0;
 
   static std::expected<Elements, DecodeError> Read(
       std::span<const std::uint8_t> payload) noexcept {
@@ -2114,6 +2124,7 @@ struct Elements {
     record.data_length = fields.U32("dataLength");
     record.count = fields.U32("count");
     record.entries = fields.Bytes("entries");
+    record.strange = fields.U32("strange");
     if (!fields.Finish()) return std::unexpected(fields.error());
     return record;
   }
@@ -2128,6 +2139,7 @@ struct Elements {
     out.U32(data_length);
     out.U32(count);
     out.Bytes(entries);
+    out.U32(strange);
     out.End();
   }
 };

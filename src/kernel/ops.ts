@@ -207,7 +207,10 @@ export const replies = {
     code: 132,
     fields: { ...inTable, handle: 'u64', flags: 'u32', owner: 'u32', comment: 'string' },
   },
-  /** `hook` is 0xffffffff for a chain that is no base chain. `use` counts references. */
+  /**
+   * `hook` is 0xffffffff for a chain that is no base chain. `use` counts references. `flags`:
+   * NFT_CHAIN_*.
+   */
   chain: {
     code: 133,
     fields: {
@@ -218,6 +221,7 @@ export const replies = {
       priority: 'i32',
       policy: 'u32',
       use: 'u32',
+      flags: 'u32',
       comment: 'string',
     },
   },
@@ -225,12 +229,27 @@ export const replies = {
     code: 134,
     fields: { ...inChain, handle: 'u64', expressions: 'bytes', comment: 'string' },
   },
-  /** `count` elements are in it; 0xffffffff where the kernel does not tell (before 6.16). */
+  /**
+   * `count` elements are in it; 0xffffffff where the kernel does not tell (before 6.16). `policy`:
+   * NFT_SET_POL_*. `gcIntervalMs`: 0 = the kernel's own.
+   */
   set: {
     code: 135,
-    fields: { ...inSet, handle: 'u64', ...setShape, count: 'u32', comment: 'string' },
+    fields: {
+      ...inSet,
+      handle: 'u64',
+      ...setShape,
+      policy: 'u32',
+      gcIntervalMs: 'u32',
+      count: 'u32',
+      comment: 'string',
+    },
   },
-  elements: { code: 136, fields: elements },
+  /**
+   * `strange` elements have what no entry can hold: a comment, a statement, an object. Those that
+   * stand for all other keys are among them, but not among the entries.
+   */
+  elements: { code: 136, fields: { ...elements, strange: 'u32' } },
   /** Ends a run of ops that are no transaction: how many of its messages the kernel took. */
   attempted: { code: 137, fields: { taken: 'u32' } },
   /** The handle of the rule that op `op` made; comes with `committed`, for ops that ask. */

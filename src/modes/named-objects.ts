@@ -7,7 +7,7 @@
 
 import type { TableName } from '../kernel/kernel.ts';
 import { type ChainDefinition, isFilledAsWanted, isHookedAsWanted } from '../kernel/nft/chain.ts';
-import { NFT_SET } from '../kernel/nft/constants.ts';
+import { NFT_CHAIN_BINDING, NFT_SET } from '../kernel/nft/constants.ts';
 import type { PackedElements } from '../kernel/nft/lane.ts';
 import { fieldsOfSet, isSetAsWanted, type SetDefinition } from '../kernel/nft/sets.ts';
 import type { NftOp, Reply } from '../kernel/ops.ts';
@@ -275,9 +275,14 @@ export function faultOf(found: FoundTable, object: NamedObject): Fault | undefin
 
 const noBytes = new Uint8Array(0);
 
-/** Ids of all that has a name. A set without one goes with its rule. */
+/** Ids of all that has a name. A set or a chain without one goes with its rule. */
 function objectsIn({ chains, others, sets }: FoundTable): Set<string> {
-  const named = [...sets.values()].filter(({ flags }) => (flags & NFT_SET.ANONYMOUS) === 0);
-  const setIds = named.map(({ set }) => setId(set));
-  return new Set([...chains.keys(), ...setIds, ...others.map(otherId)]);
+  const ids = new Set(others.map(otherId));
+  for (const { set, flags } of sets.values()) {
+    if ((flags & NFT_SET.ANONYMOUS) === 0) ids.add(setId(set));
+  }
+  for (const { chain, flags } of chains.values()) {
+    if ((flags & NFT_CHAIN_BINDING) === 0) ids.add(chain);
+  }
+  return ids;
 }

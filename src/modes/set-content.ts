@@ -5,7 +5,8 @@ import { ElementShape, type Reply, type Request } from '../kernel/ops.ts';
 
 /**
  * The content of a set of ranges, as `elements` records have it; of no other kind do we make sets
- * and fill them. Undefined where it is of another kind, or was deleted meanwhile.
+ * and fill them. Undefined where it is of another kind or holds what we never write, or was
+ * deleted meanwhile.
  */
 export async function contentOf(
   { family, flags, keyLength, set, table }: Extract<Reply, { kind: 'set' }>,
@@ -15,7 +16,9 @@ export async function contentOf(
   const request = { family, table, set, shape: ElementShape.flags, keyLength, dataLength: 0 };
   try {
     const records = await dump({ kind: 'elementsDump', ...request });
-    const parts = records.flatMap((one) => (one.kind === 'elements' ? [one.entries] : []));
+    const found = records.flatMap((one) => (one.kind === 'elements' ? [one] : []));
+    if (found.some(({ strange }) => strange > 0)) return undefined;
+    const parts = found.map(({ entries }) => entries);
     return parts.length === 1 ? parts[0] : Buffer.concat(parts);
   } catch (error) {
     if (isKernelError(error, 'ENOENT')) return undefined;

@@ -219,15 +219,29 @@ test('a set with timeouts: what is left is read as milliseconds', async () => {
   expect(listing).toMatch(/10\.0\.0\.1 timeout 1m expires \d+/);
 });
 
-test('a catch-all element has flags and no key', async () => {
+test('an element with a comment is counted, one for all other keys is counted only', async () => {
   const { kernel, namespace } = await createKernel();
   const map = { ...addSet, flags: NFT_SET.MAP, dataType: NFT_TYPE.ipv4_addr, dataLength: 4 };
   await applied(kernel, addTable, map);
   const layout = { shape: ElementShape.flags | ElementShape.data, keyLength: 4, dataLength: 4 };
   const entries = [bytes('00000000', u32(2), '0b000001'), bytes('0a000001', u32(0), '0b000002')];
   await applied(kernel, elements('elementsAdd', layout, entries));
-  expect(await entriesOf(kernel, layout)).toEqual(entries.map(hex).sort());
   expect(await namespace.run('nft', ['list', 'map', 'ip', 't', 's'])).toContain('* : 11.0.0.1');
+  const more = '{ 10.0.0.2 comment "mine" : 11.0.0.3 }';
+  await namespace.run('nft', ['add', 'element', 'ip', 't', 's', more]);
+  const read = await dumped(kernel, 'elements', { kind: 'elementsDump', ...inSet, ...layout });
+  expect(read.map(({ count, strange }) => [count, strange])).toEqual([[2, 2]]);
+  const entry = bytes('0a000002', u32(0), '0b000003');
+  expect(await entriesOf(kernel, layout)).toEqual([hex(entries[1]!), hex(entry)]);
+  await applied(
+    kernel,
+    elements('elementsDelete', { ...plain, shape: ElementShape.flags }, [
+      bytes('0a000001', u32(0)),
+      bytes('0a000002', u32(0)),
+    ]),
+  );
+  const left = await dumped(kernel, 'elements', { kind: 'elementsDump', ...inSet, ...layout });
+  expect(left).toMatchObject([{ count: 0, strange: 1 }]);
 });
 
 test('100,000 elements go in one batch, and all of them read back', async () => {

@@ -6,10 +6,12 @@ import {
   concatType,
   NF_INET,
   NFPROTO,
+  NFT_CHAIN_BINDING,
   NFT_DATA_VERDICT,
   NFT_SET,
   NFT_TYPE,
 } from '../../src/kernel/nft/constants.ts';
+import { isSetAsWanted } from '../../src/kernel/nft/sets.ts';
 import { type NftOp, unknownIndex } from '../../src/kernel/ops.ts';
 import { createKernel, type Namespace } from './namespace.ts';
 import { applied, batch, bytes, dumped, noBytes, readRule, rule } from './ops.ts';
@@ -228,7 +230,8 @@ test.each<readonly [string, Extract<NftOp, { kind: 'setAdd' }>, string]>([
   const [set] = await dumped(kernel, 'set', { kind: 'setsDump', ...table });
   const { kind, ...shape } = op;
   const [handle, count] = [expect.any(Number), expect.toBeOneOf([0, unknownIndex])] as number[];
-  expect(set).toEqual({ ...shape, kind: 'set', handle, count });
+  const asUsual = { policy: 0, gcIntervalMs: 0 };
+  expect(set).toEqual({ ...shape, kind: 'set', handle, count, ...asUsual });
   const listing = await namespace.run('nft', ['list', 'ruleset']);
   expect(listing).toContain(type);
   if (op.comment !== '') expect(listing).toContain(`comment "${op.comment}"`);
@@ -309,4 +312,26 @@ test('an expected generation admits a transaction only while it is current', asy
     partly: false,
   });
   expect(await namespace.run('nft', ['list', 'ruleset'])).toBe('');
+});
+
+test('a set that others made tells its policy and how often it is emptied', async () => {
+  const { kernel, namespace } = await createKernel();
+  await applied(kernel, addTable);
+  const words = 'type ipv4_addr ; flags timeout ; gc-interval 1h ; policy memory ;';
+  await namespace.run('nft', ['add', 'set', 'ip', 't', 's', `{ ${words} }`]);
+  const [set] = await dumped(kernel, 'set', { kind: 'setsDump', ...table });
+  expect(set).toMatchObject({ policy: 1, gcIntervalMs: 3_600_000 });
+  const asOurs = { ...anySet, set: 's', flags: NFT_SET.TIMEOUT, partLengths: new Uint8Array(0) };
+  expect(isSetAsWanted(set!, asOurs)).toBe(false);
+  expect(isSetAsWanted({ ...set!, policy: 0 }, asOurs)).toBe(false);
+  expect(isSetAsWanted({ ...set!, gcIntervalMs: 0 }, asOurs)).toBe(false);
+  expect(isSetAsWanted({ ...set!, policy: 0, gcIntervalMs: 0 }, asOurs)).toBe(true);
+});
+
+test('a chain that goes with its rule is told by its flags', async () => {
+  const { kernel, namespace } = await createKernel();
+  await applied(kernel, addTable, { kind: 'chainAdd', ...table, chain: 'c', comment: '' });
+  await namespace.run('nft', ['add', 'rule', 'ip', 't', 'c', 'jump', '{ counter ; }']);
+  const chains = await dumped(kernel, 'chain', { kind: 'chainsDump', ...table });
+  expect(chains.map(({ flags }) => flags)).toEqual([0, NFT_CHAIN_BINDING]);
 });

@@ -220,6 +220,18 @@ export class FakeKernel implements Kernel {
     this.#generation += 1;
   }
 
+  /** Another program makes elements anew with a comment, where it may: the `nth`, and every 7th after. */
+  comment(at: TableName, set: string, nth: number): void {
+    const table = this.table(at.family, at.table);
+    const elements = table?.sets.get(set)?.elements;
+    if (elements === undefined || table!.owner !== 0) return;
+    const ids = [...elements.keys()];
+    for (let i = nth % Math.max(1, ids.length); i < ids.length; i += 7) {
+      elements.set(ids[i]!, { ...elements.get(ids[i]!)!, comment: 'not ours' });
+    }
+    this.#generation += 1;
+  }
+
   #tell(ops: readonly NftOp[]): void {
     const changed = ops.flatMap((op) => ('table' in op ? [tableId(op.family, op.table)] : []));
     for (const watch of this.#watches) {

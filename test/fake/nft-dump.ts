@@ -46,6 +46,8 @@ function recordsOf(table: Table, request: Exclude<NftRequest, { kind: 'generatio
         kind: 'set' as const,
         handle: set.handle,
         ...set.fields,
+        policy: 0,
+        gcIntervalMs: 0,
         count: countOf(set),
       }));
     case 'objectsDump':
@@ -79,6 +81,7 @@ function chainRecord(table: Table, chain: Chain): Reply {
     priority: base?.priority ?? 0,
     policy: base?.policy ?? 0,
     use: rules.length + (table.uses.get(`chain ${name}`) ?? 0),
+    flags: 0,
     comment,
   };
 }
@@ -91,7 +94,8 @@ function elementRecords(table: Table, request: ElementsDump): Reply[] {
   const records: Reply[] = [];
   for (let at = 0; at < elements.length; at += elementsPerReply) {
     const some = elements.slice(at, at + elementsPerReply);
-    records.push({ kind: 'elements', ...ofSet, ...pack(some, request) });
+    const strange = some.filter(({ comment }) => comment !== '').length;
+    records.push({ kind: 'elements', ...ofSet, ...pack(some, request), strange });
   }
   return records;
 }

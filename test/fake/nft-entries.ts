@@ -35,7 +35,7 @@ export function unpack({ shape, keyLength, dataLength, count, entries }: Entries
     if (has(ElementShape.expiration)) throw new RecordError('expiration is for dumps only');
     const data = has(ElementShape.data) ? take(dataLength) : undefined;
     const verdict = has(ElementShape.verdict) ? takeVerdict(word, take) : undefined;
-    elements.push({ key, keyEnd, flags, timeoutMs, data, verdict });
+    elements.push({ key, keyEnd, flags, timeoutMs, data, verdict, comment: '' });
   }
   if (at !== entries.length) throw new RecordError('entries go on after the last one');
   return elements;

@@ -248,6 +248,7 @@ class Registers {
       timeoutMs: expression.timeoutMs,
       data: this.#load(expression.data, fields.dataLength),
       verdict: undefined,
+      comment: '',
     };
     // An element that is there gets a new timeout, but keeps its data (nft_dynset_eval).
     if (!elements.has(elementId(element))) elements.set(elementId(element), element);
@@ -268,6 +269,7 @@ function findElement(set: NftSet, key: Uint8Array): Element | undefined {
     timeoutMs: 0,
     data: undefined,
     verdict: undefined,
+    comment: '',
   };
   switch (kindOf(set)) {
     case 'hash':

@@ -38,6 +38,7 @@ export interface Element {
   readonly timeoutMs: number;
   readonly data: Uint8Array | undefined;
   readonly verdict: Verdict | undefined;
+  readonly comment: string;
 }
 
 export interface NftSet {
@@ -74,7 +75,11 @@ export function tableId(family: number, name: string): string {
 }
 
 /** Identifies an element within its set. */
-export function elementId({ key, keyEnd, flags }: Omit<Element, 'data' | 'verdict'>): string {
+export function elementId({
+  key,
+  keyEnd,
+  flags,
+}: Pick<Element, 'key' | 'keyEnd' | 'flags'>): string {
   const end = keyEnd === undefined ? '' : latin1(keyEnd);
   return `${latin1(key)}${end}${String.fromCharCode(flags)}`;
 }

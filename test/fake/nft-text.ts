@@ -78,7 +78,11 @@ function typesOf({ keyType, dataType }: NftSet['fields']): SetTypes {
 /** The elements of a set as text, sorted; the two edges of a range as one. */
 export function elementTexts(set: NftSet): string[] {
   const { fields, elements } = set;
-  if (kindOf(set) === 'edges') return printed(fields, [...elements.values()].sort(compareEdges));
+  if (kindOf(set) === 'edges') {
+    const edges = [...elements.values()].sort(compareEdges);
+    const comments = edges.filter(({ comment }) => comment !== '');
+    return [...printed(fields, edges), ...comments.map(({ comment }) => `comment "${comment}"`)];
+  }
   return [...elements.values()]
     .map((element) => elementText(fields, element))
     .sort(collator.compare);
@@ -86,7 +90,8 @@ export function elementTexts(set: NftSet): string[] {
 
 /** One element as text. */
 export function elementText(fields: NftSet['fields'], element: Element): string {
-  return printed(fields, [element]).join();
+  const words = element.comment === '' ? [] : [`comment "${element.comment}"`];
+  return [printed(fields, [element]).join(), ...words].join(' ');
 }
 
 function printed(fields: NftSet['fields'], elements: readonly Element[]): string[] {

@@ -86,16 +86,16 @@ TEST("a table, a chain, a base chain and a set read back as they were written") 
   CHECK_EQUAL(Dump(request::TablesDump{0}, {OneOp(op::TableAdd{2, "t", "why"})}),
               Records(reply::Table{2, "t", 0, 0, 0, "why"}, kGoodEnd));
   CHECK_EQUAL(Dump(request::ChainsDump{2, "t"}, {OneOp(op::ChainAdd{2, "t", "c", "why"})}),
-              Records(reply::Chain{2, "t", "c", 0, "", 0xffffffff, 0, 0, 0, "why"}, kGoodEnd));
+              Records(reply::Chain{2, "t", "c", 0, "", 0xffffffff, 0, 0, 0, 0, "why"}, kGoodEnd));
   CHECK_EQUAL(Dump(request::ChainsDump{2, ""},
                    {OneOp(op::BaseChainAdd{2, "t", "b", "nat", 4, -100, 1, ""})}),
-              Records(reply::Chain{2, "t", "b", 0, "nat", 4, -100, 1, 0, ""}, kGoodEnd));
+              Records(reply::Chain{2, "t", "b", 0, "nat", 4, -100, 1, 0, 0, ""}, kGoodEnd));
   const Bytes parts = FromHex("0402");
   CHECK_EQUAL(
       Dump(request::SetsDump{2, "t"},
            {OneOp(op::SetAdd{2, "t", "s", NFT_SET_MAP, 7, 8, 7, 4, 1000, 50, parts, "why"})}),
-      Records(reply::Set{2, "t", "s", 0, NFT_SET_MAP, 7, 8, 7, 4, 1000, 50, parts, 0xffffffff,
-                         "why"},
+      Records(reply::Set{2, "t", "s", 0, NFT_SET_MAP, 7, 8, 7, 4, 1000, 50, parts, 0, 0,
+                         0xffffffff, "why"},
               kGoodEnd));
 }
 
@@ -142,6 +142,17 @@ TEST("elements of every shape read back packed") {
       Dump(request::ElementsDump{2, "t", "s", shape::kVerdict, 4, 0},
            {OneOp(op::ElementsAdd{2, "t", "s", shape::kVerdict, 4, 0, 2, with_verdict})}),
       Records(reply::Elements{2, "t", "s", shape::kVerdict, 4, 0, 2, with_verdict}, kGoodEnd));
+}
+
+TEST("elements with what no entry holds are counted, those without a key only counted") {
+  const Bytes entries = FromHex(
+      "00000000 02000000 0b000001"
+      "0a000002 00000000 0b000002");
+  const std::uint32_t parts = shape::kFlags | shape::kData;
+  const Bytes kept = FromHex("0a000002 00000000 0b000002");
+  CHECK_EQUAL(Dump(request::ElementsDump{2, "t", "s", parts, 4, 4},
+                   {OneOp(op::ElementsAdd{2, "t", "s", parts, 4, 4, 2, entries})}),
+              Records(reply::Elements{2, "t", "s", parts, 4, 4, 1, kept, 1}, kGoodEnd));
 }
 
 TEST("what an element lacks reads as zero, a missing key end as the key") {

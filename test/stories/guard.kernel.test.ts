@@ -7,7 +7,13 @@ import { TableOwnership } from '../../src/modes/ownership.ts';
 import { FAMILIES, POD_A_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { withoutOwner } from '../lab/listing.ts';
-import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
+import {
+  BASELINE,
+  clientIpAffinity,
+  DEFAULT_CLUSTER_CIDR,
+  service,
+  slices,
+} from '../lab/objects.ts';
 import { paced } from '../lab/pace.ts';
 import type { ProxySettings } from '../lab/proxy.ts';
 import { vip } from './common.ts';
@@ -19,13 +25,24 @@ import {
 } from './fairlead-proxy.ts';
 
 const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
+const stickyVip = { IPv4: '10.96.0.12', IPv6: 'fd00:96::c' };
 const objects = [
   ...BASELINE,
+  service('sticky', {
+    clusterIp: stickyVip,
+    ports: [{ port: 80 }],
+    spec: clientIpAffinity(10_800),
+  }),
+  ...slices('sticky', ['pod-a']),
   service('web', { clusterIp: vip, ports: [{ port: 80 }] }),
   ...slices('web', ['pod-a']),
 ];
 /** The generation is looked at every 5 s: what takes less was told by the kernel. */
 const soonMs = 2000;
+
+/** The map of clients anew, with other settings. */
+const clientsMap = (settings: string): string =>
+  `add map ip fairlead affinity-default/sticky/tcp/p80 { type ipv4_addr : ipv4_addr . inet_service ; flags dynamic,timeout ; ${settings} ; }`;
 
 /** What somebody may do to our table, each by commands of nft. */
 const damages: readonly (readonly [name: string, deeds: readonly string[]])[] = [
@@ -37,6 +54,39 @@ const damages: readonly (readonly [name: string, deeds: readonly string[]])[] = 
   ['an element that is not ours', ['add element ip fairlead cluster-ips { 10.1.1.1 }']],
   ['a rule that is not ours', ['insert rule ip fairlead services counter drop']],
   ['a rule with a comment', ['add rule ip fairlead services return comment "mine"']],
+  [
+    'a rule with an anonymous set and an anonymous chain',
+    [
+      'add rule ip fairlead services ip saddr { 10.1.1.1, 10.1.1.3 } drop',
+      'add chain ip fairlead foreign',
+      'add rule ip fairlead foreign ip saddr 10.1.1.1 jump { counter ; drop ; }',
+    ],
+  ],
+  [
+    'an anonymous chain in ours',
+    ['add rule ip fairlead services ip saddr 10.1.1.1 jump { counter ; drop ; }'],
+  ],
+  ['a chain with another name', ['rename chain ip fairlead services renamed']],
+  [
+    'a chain with a comment',
+    [
+      'flush chain ip fairlead filter-input ; delete chain ip fairlead filter-input ; add chain ip fairlead filter-input { type filter hook input priority 0 ; comment "mine" ; }',
+    ],
+  ],
+  ['an element for all other keys', ['add element ip fairlead services { * : drop }']],
+  [
+    'an element with a comment',
+    [
+      `delete element ip fairlead cluster-ips { ${vip.IPv4} }`,
+      `add element ip fairlead cluster-ips { ${vip.IPv4} comment "mine" }`,
+    ],
+  ],
+  [
+    'a range with a comment',
+    ['add element ip fairlead service-cidrs { 10.1.0.0/16 comment "mine" }'],
+  ],
+  ['a map of clients that holds seven', [clientsMap('size 7')]],
+  ['a map of clients that forgets at once', [clientsMap('timeout 1s')]],
   ['another policy', ['add chain ip fairlead filter-input { policy drop ; }']],
   [
     'what is not ours: sets, maps, chains and objects of every kind',
@@ -51,6 +101,10 @@ const damages: readonly (readonly [name: string, deeds: readonly string[]])[] = 
       'add counter ip fairlead foreign-counter',
       'add quota ip fairlead foreign-quota { over 10 mbytes ; }',
       'add limit ip fairlead foreign-limit { rate 5/second ; }',
+      'add ct helper ip fairlead foreign-helper { type "ftp" protocol tcp ; }',
+      'add ct timeout ip fairlead foreign-timeout { protocol tcp ; policy = { close : 9 } ; }',
+      'add ct expectation ip fairlead foreign-expectation { protocol tcp ; dport 9 ; timeout 1m ; size 1 ; }',
+      'add synproxy ip fairlead foreign-synproxy { mss 1460 ; wscale 7 ; }',
       'add rule ip fairlead foreign counter name foreign-counter',
     ],
   ],
@@ -58,6 +112,8 @@ const damages: readonly (readonly [name: string, deeds: readonly string[]])[] = 
 
 let lab: Lab;
 let hasOwners: boolean;
+/** Whether settings of a set that is there can be changed (Linux 6.2). */
+let changesSets: boolean;
 const running = new Set<SwitchableProxy>();
 
 beforeAll(async () => {
@@ -67,6 +123,11 @@ beforeAll(async () => {
   await ownership.prepare(kernel, (ops) => kernel.apply(ops));
   hasOwners = ownership.op === 'tableOwn';
   kernel.close();
+  await nft('add table ip probe');
+  await nft('add set ip probe s { type ipv4_addr ; flags timeout ; size 8 ; }');
+  await nft('add set ip probe s { type ipv4_addr ; flags timeout ; size 9 ; }');
+  changesSets = (await nft('list set ip probe s')).includes('size 9');
+  await nft('delete table ip probe');
 });
 afterAll(() => lab.close());
 
@@ -190,7 +251,9 @@ describe('where others can change our tables', () => {
     expect(drift).toMatchObject({ level: 'warn', program: 'nft', pid: expect.any(Number) });
   });
 
-  test.each(damages)('%s is repaired', async (_, deeds) => {
+  test.for(damages)('%s is repaired', async ([name, deeds], context) => {
+    const isRefused = name.startsWith('a map of clients') && !changesSets;
+    context.skip(isRefused, 'this kernel changes nothing of a set that is there');
     const lines: LogLine[] = [];
     await start('nftables', { ownTables: false }, { log: (line) => lines.push(line) });
     const before = await words();

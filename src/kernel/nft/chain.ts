@@ -26,8 +26,9 @@ export function baseChain(type: BaseChain['type'], hook: number, priority: numbe
 
 type ChainReply = Extract<Reply, { kind: 'chain' }>;
 
-/** Whether the chain hangs where it is wanted: that can't be changed in place. */
+/** Whether the chain hangs where it is wanted, without a comment: that can't be changed in place. */
 export function isHookedAsWanted(has: ChainReply, { base }: ChainDefinition): boolean {
+  if (has.comment !== '') return false;
   if (base === undefined) return has.hook === unknownIndex;
   return has.type === base.type && has.hook === base.hook && has.priority === base.priority;
 }

@@ -77,6 +77,9 @@ export function isSetAsWanted(has: Extract<Reply, { kind: 'set' }>, wanted: SetF
     has.dataType === wanted.dataType &&
     (has.size === wanted.size || has.size === sizeByDefault(wanted)) &&
     has.timeoutMs === wanted.timeoutMs &&
+    // We ask for neither.
+    has.policy === 0 &&
+    has.gcIntervalMs === 0 &&
     (wanted.dataType === NFT_DATA_VERDICT || has.dataLength === wanted.dataLength) &&
     Buffer.compare(has.partLengths, wanted.partLengths) === 0
   );

@@ -60,7 +60,7 @@ const sharedSets = [
 
 /** Whether a repair can keep the table. If not, it has to be deleted and made anew. */
 export function isUsable({ table }: IPVSObservation, { config, objects, sets }: Wanted): boolean {
-  if (!table.exists || !areFlagsUsable(table.flags)) return false;
+  if (!table.exists || table.strange || !areFlagsUsable(table.flags)) return false;
   const setsUsable = setNames.every((name) => {
     const has = table.sets.get(name);
     return (

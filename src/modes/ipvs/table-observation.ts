@@ -35,6 +35,8 @@ export class TableObservation implements FoundTable {
   exists = false;
   /** NFT_TABLE_F_* */
   flags = 0;
+  /** A set of the layout has elements that no record can hold. */
+  strange = false;
   readonly sets = new Map<string, SetReply>();
   readonly chains = new Map<string, ChainReply>();
   /** Expressions of each chain's rules, in order. */
@@ -65,6 +67,7 @@ export class TableObservation implements FoundTable {
   /** Forgets all: the table is written anew. */
   clear(): void {
     this.exists = false;
+    this.strange = false;
     this.sets.clear();
     this.chains.clear();
     this.rules.clear();
@@ -103,6 +106,7 @@ export class TableObservation implements FoundTable {
       if (!consistent) return false;
       for (const record of records) {
         if (record.kind !== 'elements') continue;
+        if (record.strange > 0) this.strange = true;
         if (name === 'firewall-ips') this.#takeVerdicts(record);
         else await this.#takeElements(name, record, pause);
       }

@@ -150,6 +150,8 @@ export class NFTablesObservation implements Observation, FoundTable {
   /** NFT_TABLE_F_* */
   tableFlags = 0;
   intact = false;
+  /** A set of the layout has elements that no record can hold. */
+  strange = false;
   readonly sets = new Map<string, SetReply>();
   readonly chains = new Map<string, ChainReply>();
   /** Expressions of each chain's rules, in order. */
@@ -171,6 +173,7 @@ export class NFTablesObservation implements Observation, FoundTable {
   /** Forgets what was read: nothing of it will survive (the table is written anew). */
   clear(): void {
     this.table = false;
+    this.strange = false;
     this.sets.clear();
     this.chains.clear();
     this.rules.clear();

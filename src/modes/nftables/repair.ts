@@ -38,10 +38,11 @@ export interface Wanted {
 /** Stands for the environment among the ids that batches have written (`touched`). */
 export const environmentId = 'environment';
 
-/** Whether table, sets and hooks are as the layout wants them. */
+/** Whether table and sets have the form that the layout wants. */
 export function isIntact(found: NFTablesObservation, sets: SetDefinitions): boolean {
   return (
     found.table &&
+    !found.strange &&
     areFlagsUsable(found.tableFlags) &&
     setNames.every((name) => isSetIntact(found, sets[name]))
   );

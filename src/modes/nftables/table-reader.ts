@@ -57,7 +57,9 @@ export async function observe(
     const shape = entryShape(sets[name]);
     const request = { ...ours, set: name, shape, keyLength, dataLength };
     for (const record of await dump(kernel, { kind: 'elementsDump', ...request })) {
-      if (record.kind === 'elements') await readElements(found, name, record, pause);
+      if (record.kind !== 'elements') continue;
+      if (record.strange > 0) found.strange = true;
+      await readElements(found, name, record, pause);
     }
   }
   for (const has of found.sets.values()) {

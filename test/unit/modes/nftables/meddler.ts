@@ -38,6 +38,7 @@ const deeds = [
   'add set',
   'add object',
   'comment on rule',
+  'comment on element',
   'delete table',
 ] as const;
 
@@ -48,7 +49,12 @@ export interface Meddling {
   readonly how: number;
 }
 
-const rare: ReadonlySet<string> = new Set(['delete table', 'change set', 'move base chain']);
+const rare: ReadonlySet<string> = new Set([
+  'delete table',
+  'change set',
+  'move base chain',
+  'comment on element',
+]);
 const common = deeds.filter((deed) => !rare.has(deed));
 
 export const meddlings: fc.Arbitrary<Meddling> = fc.record({
@@ -71,6 +77,12 @@ export function meddle(kernel: FakeKernel, family: Family, meddling: Meddling): 
       meddling.how % 3,
       `foreign-${meddling.which % 3}`,
     );
+    return;
+  }
+  if (meddling.deed === 'comment on element') {
+    const filled = filledSets(table);
+    const { fields } = filled[meddling.which % filled.length]!;
+    kernel.comment({ family: table.family, table: tableName }, fields.set, meddling.how);
     return;
   }
   try {
@@ -172,6 +184,10 @@ function baseChainOp(
 }
 
 /** In what packets fill nobody could tell which element is foreign. */
+function filledSets(table: Table): NftSet[] {
+  return [...table.sets.values()].filter(({ fields }) => (fields.flags & NFT_SET.EVAL) === 0);
+}
+
 function setOps(table: Table, { deed, which, how }: Meddling): NftOp[] {
   const sets = [...table.sets.values()];
   if (deed === 'change set' || deed === 'flush set') {
@@ -179,8 +195,7 @@ function setOps(table: Table, { deed, which, how }: Meddling): NftOp[] {
     if (deed === 'flush set') return [{ kind: 'setFlush', ...fields }];
     return [{ kind: 'setAdd', ...fields, size: 1000 }];
   }
-  const filled = sets.filter(({ fields }) => (fields.flags & NFT_SET.EVAL) === 0);
-  const elements = filled.flatMap((set) =>
+  const elements = filledSets(table).flatMap((set) =>
     [...set.elements.values()].map((element) => ({ set, element })),
   );
   const chosen = elements[which % Math.max(1, elements.length)];

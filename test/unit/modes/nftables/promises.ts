@@ -7,7 +7,7 @@ import { NFPROTO } from '../../../../src/kernel/nft/constants.ts';
 import { tableName } from '../../../../src/modes/nftables/layout.ts';
 import type { FakeKernel } from '../../../fake/kernel.ts';
 import { readRule } from '../../../fake/nft-rule.ts';
-import { type Element, elementId, type Table } from '../../../fake/nft-state.ts';
+import { elementId, type Table } from '../../../fake/nft-state.ts';
 
 /** An endpoint that a packet may be about to look up. */
 export interface Promised {
@@ -47,13 +47,7 @@ function idOf(key: Uint8Array, index: number): string {
   const full = new Uint8Array(key.length + 4);
   full.set(key);
   new DataView(full.buffer).setUint32(key.length, index, true);
-  const element: Omit<Element, 'data' | 'verdict'> = {
-    key: full,
-    keyEnd: undefined,
-    flags: 0,
-    timeoutMs: 0,
-  };
-  return elementId(element);
+  return elementId({ key: full, keyEnd: undefined, flags: 0 });
 }
 
 /** The random picks that a packet may come to from a chain. */
