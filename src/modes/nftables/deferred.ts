@@ -19,6 +19,9 @@ export interface RetiredRange {
   readonly aged: boolean;
 }
 
+/** Elements that one transaction deletes, and the rest of a range: nobody waits for more. */
+const dueMax = 20_000;
+
 export class Deferred {
   readonly #ranges = new UndoMap<RetiredRange>();
 
@@ -77,17 +80,26 @@ export class Deferred {
     return range !== undefined && index >= range.from && index < range.to;
   }
 
-  /** Takes out what was already waiting at the call before this one, and ages the rest. */
+  /**
+   * Takes out what was already waiting at the call before this one, up to `dueMax` elements, and
+   * ages the rest. They are in force no more once `confirm` is called.
+   */
   due(): RetiredRange[] {
     this.confirm();
-    const ranges = this.#ranges.entries().filter(([, { aged }]) => aged);
+    const due = new Map<string, RetiredRange>();
+    let elements = 0;
     for (const [id, range] of this.#ranges.entries()) {
-      if (!range.aged) this.#ranges.put(id, { ...range, aged: true });
+      if (!range.aged) {
+        this.#ranges.put(id, { ...range, aged: true });
+      } else if (elements < dueMax) {
+        due.set(id, range);
+        elements += range.to - range.from;
+      }
     }
     // Time passes for the rest even if the kernel refuses to delete what is taken out.
     this.confirm();
-    for (const [id] of ranges) this.#ranges.put(id, undefined);
-    return ranges.map(([, range]) => range);
+    for (const id of due.keys()) this.#ranges.put(id, undefined);
+    return [...due.values()];
   }
 }
 

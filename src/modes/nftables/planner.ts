@@ -145,8 +145,7 @@ export class NFTablesPlanner implements Planner {
   }
 
   take(): Batch | undefined {
-    this.#deferred.confirm();
-    this.#objects.confirm();
+    this.#confirm();
     const lanes = this.#table.lanes;
     const frontends = new FrontendWriter(this.family, lanes, this.#deferred);
     for (const [id, change] of this.#changes.entries()) {
@@ -165,6 +164,12 @@ export class NFTablesPlanner implements Planner {
     this.#table = new TableWriter(this.family, this.#sets);
     return batch;
   }
+
+  /** What was recorded so far is in force, and how it was before is of no use to anybody. */
+  readonly #confirm = (): void => {
+    this.#deferred.confirm();
+    this.#objects.confirm();
+  };
 
   conceal(found: Observation): boolean {
     if (isHooked(own(found))) return false;
@@ -220,7 +225,8 @@ export class NFTablesPlanner implements Planner {
       this.#observation?.touched.add(id);
     }
     for (const id of objects) table.deleteObject(id);
-    return table.batch();
+    const batch = table.batch();
+    return batch && { ...batch, committed: this.#confirm };
   }
 
   get sweepDue(): boolean {

@@ -148,6 +148,16 @@ describe('what is deleted later', () => {
     expect(rig.planner.deferred).toBe(false);
   });
 
+  it('is not deleted twice when what is planned next never happens', async () => {
+    const rig = await started(forwarding('web', pool(1, 2, 3)));
+    rig.plan(all(forwarding('web', pool(1))));
+    rig.take();
+    rig.takeDeferred();
+    rig.takeDeferred();
+    await rig.planner.reset(rig.planned.values(), noPause);
+    expect(rig.planner.deferred).toBe(false);
+  });
+
   it('takes back what the pool needs again', async () => {
     const rig = await started(forwarding('web', pool(1, 2, 3, 4)));
     rig.plan(all(forwarding('web', pool(1))));
