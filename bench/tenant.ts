@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { FakeApi } from '../test/fake/api-server-process.ts';
 import { buildProduct, withCluster, withProduct } from './lib/api-rig.ts';
 import type { Size } from './lib/cluster.ts';
+import type { ProbeReport } from './lib/probe.ts';
 import type { Product } from './lib/product.ts';
 import { number, ratio, table } from './lib/stats.ts';
 
@@ -158,7 +159,7 @@ async function rowOf(
   for (const object of deed?.before ?? []) await api.ask({ do: 'apply', object });
   if (deed !== undefined) await api.ask({ do: 'apply', object: deed.version(0) });
   await product.settled();
-  const { rssMB: before } = await product.collected();
+  const before = await product.collected();
   await product.reset();
   await both(api, deed);
   const during = await product.settled();
@@ -168,7 +169,7 @@ async function rowOf(
     await product.settled();
     await sleep(5000);
   }
-  const { rssMB: after } = await product.collected();
+  const after = await product.collected();
   const { p50, p99, max } = during.triggerToAck;
   return [
     deed === undefined ? 'nothing' : `${deed.name}, ${deed.perSecond}/s`,
@@ -178,10 +179,14 @@ async function rowOf(
     base > 0 ? ratio(p99, base) : '1×',
     number(during.longestTurn),
     number(during.eventLoop.max),
-    number(before),
-    number(during.rssMB),
-    number(after),
+    memory(before),
+    memory(during),
+    memory(after),
   ];
+}
+
+function memory({ rssMB, heapMB, externalMB }: ProbeReport): string {
+  return `${number(rssMB)} / ${number(heapMB + externalMB)}`;
 }
 
 export async function tenant(): Promise<string> {
@@ -195,8 +200,8 @@ export async function tenant(): Promise<string> {
     }),
   );
   const head = ['a tenant', 'p50', 'p99', 'max', 'of quiet', 'turn', 'late'];
-  // Before and after, garbage was collected.
-  const memory = ['RSS MB before', 'during', 'deleted'];
+  // Before and after, garbage was collected. Second comes what is live, also outside of the heap.
+  const memories = ['RSS / live MB before', 'during', 'deleted'];
   const what = `${victimsPerSecond} changes a second of another Service, from the API server to the kernel's acknowledgement`;
-  return `${what}; ms\n\n${table([...head, ...memory], rows)}`;
+  return `${what}; ms\n\n${table([...head, ...memories], rows)}`;
 }

@@ -31,6 +31,8 @@ export interface ProbeReport {
   readonly longestTurn: number;
   readonly rssMB: number;
   readonly heapMB: number;
+  /** All that the heap refers to outside of it, buffers among it. */
+  readonly externalMB: number;
   readonly buffersMB: number;
 }
 
@@ -133,7 +135,7 @@ Metrics.prototype.observe = function (event: SyncEvent): void {
 };
 
 function report(): ProbeReport {
-  const { rss, heapUsed, arrayBuffers } = process.memoryUsage();
+  const { rss, heapUsed, external, arrayBuffers } = process.memoryUsage();
   longestTurnMs = Math.max(longestTurnMs, turns.take());
   const late = (quantile: number): number =>
     Math.max(0, delay.percentile(quantile) / 1e6 - eventLoopResolutionMs);
@@ -155,6 +157,7 @@ function report(): ProbeReport {
     longestTurn: longestTurnMs,
     rssMB: megabytes(rss),
     heapMB: megabytes(heapUsed),
+    externalMB: megabytes(external),
     buffersMB: megabytes(arrayBuffers),
   };
 }
