@@ -42,12 +42,15 @@ export class Rig {
   readonly #running: Promise<void>;
   /** The longest time that the kernel and the way there and back took for one batch; ms. */
   longestCommitMs = 0;
+  /** The same, of all batches together. */
+  commitsMs = 0;
   #listener: (event: SyncEvent) => void = () => {};
 
   constructor(kernel: Kernel, mode: ProxyMode) {
     const observer = (event: SyncEvent): void => {
       if (event.kind === 'committed') {
         this.longestCommitMs = Math.max(this.longestCommitMs, event.applyMs);
+        this.commitsMs += event.applyMs;
       }
       this.#listener(event);
     };

@@ -106,7 +106,10 @@ async function readAll(kernel: Kernel, found: IptablesObservation, pause: Pause)
   for (const table of found.tables) {
     const { consistent, records } = await kernel.dump({ kind: 'chainsDump', family, table });
     if (!consistent) return false;
-    const chains = records.flatMap((record) => (record.kind === 'chain' ? [record.chain] : []));
+    // A chain counts its rules as uses: `iptables -F` leaves nothing to read.
+    const chains = records.flatMap((record) =>
+      record.kind === 'chain' && record.use > 0 ? [record.chain] : [],
+    );
     for (const record of records) readChain(found, table, record);
     if (!(await readRules(kernel, found, { table, chains, pause }))) return false;
   }
