@@ -1,5 +1,5 @@
 /** Changes without a pause, for long: does anything grow that should not? See `soak`. */
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { converged, patienceMs } from './checks.ts';
 import { Cluster } from './cluster.ts';
@@ -25,7 +25,7 @@ export interface Sample {
   readonly second: number;
   readonly rssMB: number;
   readonly threads: number;
-  /** In mode userspace without those that `kernelLines` counts. */
+  /** Without sockets that listen: mode userspace has one for each frontend. */
   readonly descriptors: number;
   /** Objects, rules, elements, sockets: see `Reading.lines`. */
   readonly kernelLines: number;
@@ -87,8 +87,7 @@ async function sampled(
     const { lines } = await read(mode, cluster.lab.node);
     const wanted = sizeOf(cluster.life.wanted());
     const own = processSample(program.pid);
-    const descriptors = own.descriptors - (mode === 'userspace' ? lines.length : 0);
-    const sample = { second, ...own, descriptors, kernelLines: lines.length, wanted };
+    const sample = { second, ...own, kernelLines: lines.length, wanted };
     samples.push(sample);
     progress?.(sample);
     if (second >= seconds) return samples;
@@ -101,8 +100,38 @@ function processSample(pid: number): Pick<Sample, 'rssMB' | 'threads' | 'descrip
   return {
     rssMB: field('VmRSS') / 1024,
     threads: field('Threads'),
-    descriptors: readdirSync(`/proc/${pid}/fd`).length,
+    descriptors: descriptorsOf(pid),
   };
+}
+
+function descriptorsOf(pid: number): number {
+  const before = listening(pid);
+  const open = readdirSync(`/proc/${pid}/fd`).map((fd) => targetOf(`/proc/${pid}/fd/${fd}`));
+  const after = listening(pid);
+  // They come and go meanwhile.
+  return open.filter((target) => !before.has(target) && !after.has(target)).length;
+}
+
+/** `socket:[1234]` of each TCP socket that listens and each UDP socket without a peer. */
+function listening(pid: number): Set<string> {
+  const states: Readonly<Record<string, string>> = { tcp: '0A', tcp6: '0A', udp: '07', udp6: '07' };
+  const targets = Object.entries(states).flatMap(([table, state]) =>
+    readFileSync(`/proc/${pid}/net/${table}`, 'utf8')
+      .split('\n')
+      .map((line) => line.trim().split(/\s+/))
+      .filter((fields) => fields[3] === state)
+      .map((fields) => `socket:[${fields[9]}]`),
+  );
+  return new Set(targets);
+}
+
+/** Of a descriptor; it may be closed by now. */
+function targetOf(link: string): string {
+  try {
+    return readlinkSync(link);
+  } catch {
+    return '';
+  }
 }
 
 function sizeOf(wanted: Frontends): number {
