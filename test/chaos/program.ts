@@ -29,7 +29,7 @@ export class Program {
   /** Lines of level error, and what is no line of the log. */
   readonly complaints: string[] = [];
   /** The newest lines of the log, for who wonders what it is at. */
-  readonly #latest: string[] = [];
+  readonly latest: string[] = [];
   /** Families whose first rules are complete. */
   readonly #inForce = new Set<string>();
   readonly #child: ChildProcess;
@@ -85,11 +85,11 @@ export class Program {
     const endMs = performance.now() + timeoutMs;
     while (!this.ready) {
       if (performance.now() > endMs) {
-        throw new Error(`the program is not ready in time; its log:\n${this.#latest.join('\n')}`);
+        throw new Error(`the program is not ready in time; its log:\n${this.latest.join('\n')}`);
       }
       if (!this.alive) {
         const how = await this.#exited;
-        throw new Error(`the program has ended (${how}); its log:\n${this.#latest.join('\n')}`);
+        throw new Error(`the program has ended (${how}); its log:\n${this.latest.join('\n')}`);
       }
       await sleep(5);
     }
@@ -105,8 +105,8 @@ export class Program {
   }
 
   #read(line: string): void {
-    this.#latest.push(line);
-    if (this.#latest.length > latestMax) this.#latest.shift();
+    this.latest.push(line);
+    if (this.latest.length > latestMax) this.latest.shift();
     const entry = line.startsWith('{') ? (JSON.parse(line) as Record<string, unknown>) : undefined;
     if (entry === undefined || entry.level === 'error' || entry.level === 'fatal') {
       this.complaints.push(line);

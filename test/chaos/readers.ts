@@ -36,10 +36,14 @@ export function distance(before: Reading, after: Reading): number {
 /** A line of a chain that mode iptables writes as a whole: its family and name. */
 const wholeChain = /^(IPv[46] )(?:-A |:)(KUBE-(?:SVC|SVL|EXT|FW|SEP)-\S+)/;
 
+/** A line of ipvsadm about an endpoint that gets new connections. */
+const servesEndpoint = /^-a (?!.* -w 0\b)/;
+
 /**
  * How many writes lead from one reading to the other. In mode iptables a Service's chain is made if
  * need be, flushed and filled in one transaction when a rule of it differs: the rules of a chain go
- * by their order, and their probabilities by how many they are. All else is a write for a line.
+ * by their order, and their probabilities by how many they are. In mode ipvs an endpoint that goes
+ * is drained first, and deleted later. All else is a write for a line.
  */
 export function writesNeeded(before: Reading, after: Reading): number {
   const [old, next] = [chainsOf(before), chainsOf(after)];
@@ -50,7 +54,9 @@ export function writesNeeded(before: Reading, after: Reading): number {
     // Its rules, and the line of the chain itself: made, flushed. Or made, flushed, deleted.
     writes += is.length === 0 ? 3 : is.length + 1;
   }
-  return writes;
+  const stays = new Set(after.lines);
+  const drained = before.lines.filter((line) => servesEndpoint.test(line) && !stays.has(line));
+  return writes + drained.length;
 }
 
 function chainsOf(reading: Reading): { chains: Map<string, string[]>; rest: Reading } {

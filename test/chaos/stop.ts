@@ -59,7 +59,8 @@ export async function stop(options: StopOptions): Promise<StopResult> {
     }
     return { changes, settledMs };
   } catch (error) {
-    throw new Error(`seed ${seed}: ${(error as Error).message}`);
+    const log = program.latest.join('\n');
+    throw new Error(`seed ${seed}: ${(error as Error).message}\nits log:\n${log}`);
   } finally {
     over.abort();
     await program.kill();
