@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { FakeApi } from '../test/fake/api-server-process.ts';
 import { buildProduct, withCluster, withProduct } from './lib/api-rig.ts';
 import type { Size } from './lib/cluster.ts';
+import { KubeProxy } from './lib/kube-proxy.ts';
 import type { ProbeReport } from './lib/probe.ts';
 import type { Product } from './lib/product.ts';
 import { number, ratio, table } from './lib/stats.ts';
@@ -150,6 +151,10 @@ async function both(api: FakeApi, deed: Deed | undefined): Promise<void> {
   }
 }
 
+function nameOf(deed: Deed | undefined): string {
+  return deed === undefined ? 'nothing' : `${deed.name}, ${deed.perSecond}/s`;
+}
+
 async function rowOf(
   api: FakeApi,
   product: Product,
@@ -172,7 +177,7 @@ async function rowOf(
   const after = await product.collected();
   const { p50, p99, max } = during.triggerToAck;
   return [
-    deed === undefined ? 'nothing' : `${deed.name}, ${deed.perSecond}/s`,
+    nameOf(deed),
     number(p50),
     number(p99),
     number(max),
@@ -189,6 +194,44 @@ function memory({ rssMB, heapMB, externalMB }: ProbeReport): string {
   return `${number(rssMB)} / ${number(heapMB + externalMB)}`;
 }
 
+/** The same for kube-proxy; where a Service is large, it may not have come to an end after this. */
+const peerPauseMs = 20_000;
+
+async function peerRow(api: FakeApi, peer: KubeProxy, deed: Deed | undefined): Promise<string[]> {
+  for (const object of deed?.before ?? []) await api.ask({ do: 'apply', object });
+  if (deed !== undefined) await api.ask({ do: 'apply', object: deed.version(0) });
+  await sleep(peerPauseMs);
+  peer.reset();
+  await both(api, deed);
+  await sleep(peerPauseMs);
+  const { count, quantileMs } = peer.programming();
+  if (deed !== undefined) {
+    await api.ask({ do: 'delete', resource: 'services', key: 'tenant/large' });
+    await api.ask({ do: 'delete', resource: 'endpointslices', key: 'tenant/large-abcde' });
+  }
+  const [p50, p99, max] = [0.5, 0.99, 1].map((q) => `≤ ${number(quantileMs(q))}`);
+  return [nameOf(deed), p50!, p99!, max!, number(secondsEach * victimsPerSecond - count)];
+}
+
+/** Where `KUBE_PROXY` names its binary. */
+async function besideKubeProxy(): Promise<string> {
+  const binary = process.env.KUBE_PROXY;
+  if (binary === undefined) return '';
+  const rows = await withCluster(size, async (api, namespace) => {
+    const peer = new KubeProxy(binary, namespace, api.kubeconfig);
+    try {
+      await peer.programmed(size.services);
+      const found: string[][] = [];
+      for (const deed of [undefined, ...deeds]) found.push(await peerRow(api, peer, deed));
+      return found;
+    } finally {
+      await peer.stop();
+    }
+  });
+  const head = ['a tenant', 'p50', 'p99', 'max', 'not programmed in time'];
+  return `\n\nkube-proxy, by its own metric, whose buckets are a second wide\n\n${table(head, rows)}`;
+}
+
 export async function tenant(): Promise<string> {
   buildProduct();
   const rows = await withCluster(size, (api, namespace) =>
@@ -203,5 +246,5 @@ export async function tenant(): Promise<string> {
   // Before and after, garbage was collected. Second comes what is live, also outside of the heap.
   const memories = ['RSS / live MB before', 'during', 'deleted'];
   const what = `${victimsPerSecond} changes a second of another Service, from the API server to the kernel's acknowledgement`;
-  return `${what}; ms\n\n${table([...head, ...memories], rows)}`;
+  return `${what}; ms\n\n${table([...head, ...memories], rows)}${await besideKubeProxy()}`;
 }

@@ -1,5 +1,5 @@
 /** kube-proxy in mode nftables as a peer: its binary is yours to bring. */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Namespace } from './namespace.ts';
@@ -33,7 +33,7 @@ export class KubeProxy {
       '-v=0',
     ];
     this.#child = spawn('ip', ['netns', 'exec', namespace.name, binary, ...argv], {
-      stdio: ['ignore', 'ignore', 'ignore'],
+      stdio: 'ignore',
     });
   }
 
@@ -48,12 +48,11 @@ export class KubeProxy {
   }
 
   #elements(): number {
-    try {
-      const list = ['list', 'map', 'ip', 'kube-proxy', 'service-ips'];
-      return this.#namespace.run('nft', list).split(' : goto ').length - 1;
-    } catch {
-      return 0;
-    }
+    const list = ['list', 'map', 'ip', 'kube-proxy', 'service-ips'];
+    const argv = ['netns', 'exec', this.#namespace.name, 'nft', ...list];
+    // It fails as long as there is no such map.
+    const { stdout } = spawnSync('ip', argv, { encoding: 'utf8', maxBuffer: 1 << 30 });
+    return stdout.split(' : goto ').length - 1;
   }
 
   /** Later answers of `programming` count from here. */
