@@ -22,6 +22,7 @@ const limits = {
   frontendEndpoints: 10_000,
   endpoints: 250_000,
   sourceRanges: 50_000,
+  affinityPorts: 1000,
 };
 const context = { zone: '', nodeAddresses: [], externalIPsEnabled: true };
 const factor = 4;

@@ -173,6 +173,7 @@ function resolveServiceLimits(settings: Settings): ServiceLimits {
     frontendEndpoints: settings['serviceLimits.frontendEndpoints'],
     endpoints: limit('endpoints'),
     sourceRanges: limit('sourceRanges'),
+    affinityPorts: limit('affinityPorts'),
   };
 }
 

@@ -24,6 +24,7 @@ const omittedWhenZero: ReadonlySet<FieldPath> = new Set([
   'serviceLimits.frontendEndpoints',
   'serviceLimits.endpoints',
   'serviceLimits.sourceRanges',
+  'serviceLimits.affinityPorts',
 ]);
 
 export type JsonObject = { readonly [key: string]: Json };

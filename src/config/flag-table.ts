@@ -252,6 +252,7 @@ const limitFlags = {
   'service-frontend-endpoints-max': serviceLimit('serviceLimits.frontendEndpoints'),
   'service-endpoints-max': serviceLimit('serviceLimits.endpoints'),
   'service-source-ranges-max': serviceLimit('serviceLimits.sourceRanges'),
+  'service-affinity-ports-max': serviceLimit('serviceLimits.affinityPorts'),
 } as const satisfies FlagTable;
 
 const hostFlags = {

@@ -126,6 +126,7 @@ export function validate(settings: Settings): Violation[] {
     ...checkDetectLocal(settings),
     ...bounded(settings, 'serviceLimits.frontends', 'serviceLimits.frontendEndpoints'),
     ...bounded(settings, 'serviceLimits.endpoints', 'serviceLimits.sourceRanges'),
+    ...bounded(settings, 'serviceLimits.affinityPorts'),
     ...checkUserspace(settings),
   ];
 }

@@ -18,6 +18,8 @@ export interface ServiceLimits {
   readonly endpoints: number;
   /** Source ranges count once for each load-balancer frontend. */
   readonly sourceRanges: number;
+  /** Ports that remember their clients. */
+  readonly affinityPorts: number;
 }
 
 export const noLimits: ServiceLimits = {
@@ -25,6 +27,7 @@ export const noLimits: ServiceLimits = {
   frontendEndpoints: Number.POSITIVE_INFINITY,
   endpoints: Number.POSITIVE_INFINITY,
   sourceRanges: Number.POSITIVE_INFINITY,
+  affinityPorts: Number.POSITIVE_INFINITY,
 };
 
 /** A Service asks for more than it gets. */
@@ -78,6 +81,7 @@ const named = {
   frontendEndpoints: 'endpoints at one frontend',
   endpoints: 'endpoints at its frontends',
   sourceRanges: 'source ranges at its load-balancer frontends',
+  affinityPorts: 'ports with session affinity',
 } as const satisfies Record<keyof ServiceLimits, string>;
 
 /** `asks for 3002000 IPv4 frontends, and 20000 are the most`: for logs and events. */

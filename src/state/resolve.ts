@@ -117,6 +117,8 @@ class FamilyPart {
   #candidates: CandidateIndex;
   /** Frontends at node ports that may still be had. */
   #nodePortsLeft: number;
+  /** Ports that may still remember their clients. */
+  #affinityPortsLeft: number;
   /** The most endpoints of one port. */
   #endpointsMax = Number.POSITIVE_INFINITY;
 
@@ -137,6 +139,9 @@ class FamilyPart {
     this.#nodePortsLeft = got.nodePorts;
     const asked = allotFrontends(ports, addresses.length, noLimits.frontends);
     this.#note('frontends', countFrontends(asked), limits.frontends);
+    this.#affinityPortsLeft = limits.affinityPorts;
+    const sticky = service.affinityTimeoutSeconds > 0 ? this.ports.length : 0;
+    this.#note('affinityPorts', sticky, limits.affinityPorts);
     this.#policies = portPolicies(service, family);
     this.#shared = this.#sharedByPorts();
     this.#candidates = new CandidateIndex(family, context.zone);
@@ -181,11 +186,17 @@ class FamilyPart {
       local: pools.local,
       hairpin: pools.hairpin,
       serving: pools.serving,
-      affinityTimeoutSeconds: this.#shared.affinityTimeoutSeconds,
+      affinityTimeoutSeconds: this.#affinityTimeoutSeconds(),
       sourceRanges: this.#shared.sourceRanges,
       nodeInSourceRanges: this.#shared.nodeInSourceRanges,
       healthCheckNodePort: this.#shared.healthCheckNodePort,
     };
+  }
+
+  /** Of the next port. */
+  #affinityTimeoutSeconds(): number {
+    this.#affinityPortsLeft -= 1;
+    return this.#affinityPortsLeft < 0 ? 0 : this.#service.affinityTimeoutSeconds;
   }
 
   #frontends({ port, nodePort }: ServicePort, { internal, external }: Treatments): Frontend[] {
@@ -231,7 +242,6 @@ class FamilyPart {
     const share = shareOf(asked, limits.sourceRanges, sharers);
     const sourceRanges = share < ranges.length ? ranges.slice(0, share) : ranges;
     return {
-      affinityTimeoutSeconds: service.affinityTimeoutSeconds,
       sourceRanges,
       nodeInSourceRanges: nodeAddresses.some((address) =>
         sourceRanges.some((range) => cidrContains(range, address)),
@@ -247,7 +257,7 @@ class FamilyPart {
 
 type SharedByPorts = Pick<
   Forwarding,
-  'affinityTimeoutSeconds' | 'sourceRanges' | 'nodeInSourceRanges' | 'healthCheckNodePort'
+  'sourceRanges' | 'nodeInSourceRanges' | 'healthCheckNodePort'
 >;
 
 type RangesByFamily = Partial<Record<Family, readonly CIDR[]>>;

@@ -3,13 +3,15 @@ import type { ModeName } from '../config.ts';
 import type { FieldTable } from './spec.ts';
 
 /**
- * What 0 stands for. No Service of ports alone is bounded by them: an object has room for 20,000
- * ports. What a tenant can ask for beyond that is thousands of times more.
+ * What 0 stands for. No Service of ports alone is bounded by the first three: an object has room for
+ * 20,000 ports. What a tenant can ask for beyond that is thousands of times more. Each port with
+ * session affinity makes the commits of all others dearer (docs/decisions/0015).
  */
 export const serviceLimitDefaults = {
   frontends: 20_000,
   endpoints: 250_000,
   sourceRanges: 50_000,
+  affinityPorts: 1000,
 } as const;
 
 /**
@@ -32,6 +34,7 @@ const defaultRules: Readonly<Record<Limit, string>> = {
     `in mode iptables ${frontendEndpointDefaults.iptables}`,
   endpoints: `0 = the default, ${serviceLimitDefaults.endpoints}`,
   sourceRanges: `0 = the default, ${serviceLimitDefaults.sourceRanges}`,
+  affinityPorts: `0 = the default, ${serviceLimitDefaults.affinityPorts}`,
 };
 
 const limit = (what: Limit, meaning: string) =>
@@ -67,5 +70,10 @@ export const limitFields = {
     'sourceRanges',
     'The most source ranges of one Service in one family, counted once for each load-balancer ' +
       'frontend. Of a Service with more, the first ranges are let in.',
+  ),
+  'serviceLimits.affinityPorts': limit(
+    'affinityPorts',
+    'The most ports with session affinity of one Service in one family. Of a Service with more, ' +
+      'the first ports remember their clients.',
   ),
 } as const satisfies FieldTable;

@@ -222,6 +222,7 @@ const bounds: readonly (readonly [
   ],
   ['serviceLimits.endpoints', '', ['0', '1'], bad('ServiceLimits.endpoints', not0, '-1')],
   ['serviceLimits.sourceRanges', '', ['0', '1'], bad('ServiceLimits.sourceRanges', not0, '-1')],
+  ['serviceLimits.affinityPorts', '', ['0', '1'], bad('ServiceLimits.affinityPorts', not0, '-1')],
   ['udpIdleTimeout', 'mode: userspace', ['1ms'], bad('UDPIdleTimeout', above0, '-1s')],
   ['udpIdleTimeout', 'mode: iptables', ['-1s'], {}],
 ];
@@ -265,6 +266,7 @@ test('the fields are kube-proxy’s and the older reference’s, plus our own, w
     'serviceLimits.frontendEndpoints',
     'serviceLimits.endpoints',
     'serviceLimits.sourceRanges',
+    'serviceLimits.affinityPorts',
   ]);
   expect(fieldPaths.filter((path) => fields[path].origin === 'own')).toEqual(ours);
   expect(contract.filter(([path]) => !(fieldPaths as readonly string[]).includes(path))).toEqual(

@@ -230,6 +230,7 @@ describe('the set of flags', () => {
       'ipvs-counters',
       'manifests',
       'own-tables',
+      'service-affinity-ports-max',
       'service-endpoints-max',
       'service-frontend-endpoints-max',
       'service-frontends-max',

@@ -250,3 +250,27 @@ describe('the most source ranges of a Service', () => {
     expect(kept(1, of)).toBe(1);
   });
 });
+
+describe('the most ports with session affinity of a Service', () => {
+  const remembering = (affinityPorts: number, of: Parameters<typeof service>[0]) => {
+    const { forwardings, excess } = within(
+      { affinityPorts },
+      service({ ports: portsOf(3), affinityTimeoutSeconds: 60, ...of }),
+    );
+    const timeouts = forwardings.map(({ affinityTimeoutSeconds }) => affinityTimeoutSeconds);
+    return { timeouts, told: excess.map(formatExcess) };
+  };
+
+  it('leaves that of the first ports', () => {
+    expect(remembering(3, {})).toEqual({ timeouts: [60, 60, 60], told: [] });
+    expect(remembering(2, {})).toEqual({
+      timeouts: [60, 60, 0],
+      told: ['asks for 3 IPv4 ports with session affinity, and 2 are the most'],
+    });
+  });
+
+  it('is nothing to a Service without', () => {
+    const of = { affinityTimeoutSeconds: 0 };
+    expect(remembering(2, of)).toEqual({ timeouts: [0, 0, 0], told: [] });
+  });
+});
