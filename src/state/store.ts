@@ -12,9 +12,6 @@ import type { EndpointSlice, Node, Service, ServiceCIDR } from './types.ts';
 
 const noSlices: readonly EndpointSlice[] = [];
 
-/** A Service that has come since the last `takeDirty` and goes before the next leaves no trace. */
-type Dirty = 'new' | 'known';
-
 /** What is known under the key of a Service: itself, unless only slices name it, and those. */
 interface Known {
   service: Service | undefined;
@@ -30,8 +27,11 @@ export class ClusterState {
   #serviceCIDRs: Readonly<Record<Family, readonly CIDR[]>> = { IPv4: [], IPv6: [] };
   #node: Node | undefined;
 
-  /** In arrival order. */
-  readonly #dirty = new Map<string, Dirty>();
+  /**
+   * In arrival order. A Service that came and went is one of them: who took it earlier may have
+   * resolved it in between, because what is resolved is what is known then.
+   */
+  readonly #dirty = new Set<string>();
   /** Until all is listed: Services that have come with slices, the one of the last news last. */
   readonly #arrived = new Set<string>();
   readonly #synced = new Set<Resource>();
@@ -74,7 +74,7 @@ export class ClusterState {
    */
   takeDirty(limit = Number.POSITIVE_INFINITY): string[] {
     const keys: string[] = [];
-    for (const key of this.#dirty.keys()) {
+    for (const key of this.#dirty) {
       if (keys.length >= limit) break;
       keys.push(key);
       this.#dirty.delete(key);
@@ -99,7 +99,7 @@ export class ClusterState {
 
   /** Asks for a Service to be resolved again although nothing that it says has changed. */
   touch(key: string): void {
-    if (this.service(key) !== undefined) this.#mark(key, 'known');
+    if (this.service(key) !== undefined) this.#dirty.add(key);
   }
 
   /** Hands over the trigger times that came for a Service since they were last taken. */
@@ -162,7 +162,7 @@ export class ClusterState {
     if (previous !== undefined && sameService(previous, service)) return false;
     known.service = service;
     if (previous === undefined) this.#serviceCount += 1;
-    this.#mark(key, previous === undefined ? 'new' : 'known');
+    this.#dirty.add(key);
     this.#noteArrival(key, known);
     return true;
   }
@@ -173,8 +173,7 @@ export class ClusterState {
     known.service = undefined;
     this.#serviceCount -= 1;
     this.#forgetIfEmpty(key, known);
-    if (this.#dirty.get(key) === 'new') this.#dirty.delete(key);
-    else this.#mark(key, 'known');
+    this.#dirty.add(key);
     return true;
   }
 
@@ -193,7 +192,7 @@ export class ClusterState {
         ? known.slices.concat(slice)
         : known.slices.map((other) => (other === previous ? slice : other));
     this.#triggerTimes.record(service, slice.family, slice.triggerTimeMs);
-    if (known.service !== undefined) this.#mark(service, 'known');
+    if (known.service !== undefined) this.#dirty.add(service);
     this.#noteArrival(service, known);
     return true;
   }
@@ -213,7 +212,7 @@ export class ClusterState {
     known.slices = known.slices.filter((other) => other !== slice);
     this.#forgetIfEmpty(service, known);
     this.#triggerTimes.drop(service, family);
-    if (known.service !== undefined) this.#mark(service, 'known');
+    if (known.service !== undefined) this.#dirty.add(service);
     return true;
   }
 
@@ -293,9 +292,5 @@ export class ClusterState {
         : cidrs;
     };
     this.#serviceCIDRs = { IPv4: of('IPv4'), IPv6: of('IPv6') };
-  }
-
-  #mark(key: string, how: Dirty): void {
-    if (!this.#dirty.has(key)) this.#dirty.set(key, how);
   }
 }

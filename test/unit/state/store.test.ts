@@ -29,6 +29,17 @@ describe('what is dirty', () => {
     expect(state.service('ns/web')).toBeUndefined();
   });
 
+  it('is a Service that came and went, for who was told of it before may have seen it', () => {
+    const state = settled(service());
+    state.apply({ kind: 'service-gone', key: 'ns/web' });
+    expect(state.takeDirty()).toEqual(['ns/web']);
+    state.apply({ kind: 'service', service: service() });
+    // What is resolved now, for the sake of the deletion, is the new one.
+    expect(state.service('ns/web')).toBeDefined();
+    state.apply({ kind: 'service-gone', key: 'ns/web' });
+    expect(state.takeDirty()).toEqual(['ns/web']);
+  });
+
   it('is a Service whose slice came, changed or went, once for however many changes', () => {
     const state = settled(service());
     state.apply({ kind: 'slice', slice: one });
@@ -49,14 +60,6 @@ describe('what is dirty', () => {
     state.apply({ kind: 'service-gone', key: 'ns/other' });
     expect(state.takeDirty()).toEqual([]);
     expect(state.revision).toBe(revision);
-  });
-
-  it('is nothing when a Service goes before anyone has seen it come (S35)', () => {
-    const state = settled();
-    state.apply({ kind: 'service', service: service() });
-    state.apply({ kind: 'slice', slice: one });
-    state.apply({ kind: 'service-gone', key: 'ns/web' });
-    expect(state.takeDirty()).toEqual([]);
   });
 
   it('is a Service that went and came again', () => {

@@ -234,6 +234,18 @@ describe('a normal sync', () => {
     await world.stop();
   });
 
+  it('writes nothing for a Service that goes before anyone has seen it come (S35)', async () => {
+    const world = new World();
+    world.addServices(0, 2);
+    await world.start();
+    const { writes } = world.kernel;
+    world.addServices(2, 3);
+    world.removeService('web-2');
+    await world.clock.pass(5000);
+    expect(world.kernel.writes).toBe(writes);
+    await world.stop();
+  });
+
   it('follows a change of the environment', async () => {
     const world = new World();
     await world.start();
