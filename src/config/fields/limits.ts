@@ -4,8 +4,8 @@ import type { FieldTable } from './spec.ts';
 
 /**
  * What 0 stands for. No Service of ports alone is bounded by the first three: an object has room
- * for 20,000 ports. What a tenant can ask for beyond that is thousands of times more. Each port with
- * session affinity makes the commits of all others dearer (docs/decisions/0015).
+ * for 20,000 ports. What a tenant can ask for beyond that is thousands of times more. Each port
+ * with session affinity makes the commits of all others dearer (docs/decisions/0015).
  */
 export const serviceLimitDefaults = {
   frontends: 20_000,
