@@ -16,7 +16,6 @@ import { KubernetesSource } from '../source/kubernetes/source.ts';
 import { ManifestSource } from '../source/manifests/source.ts';
 import { systemClock } from '../sync/clock.ts';
 import { ConfigFile, type Seen } from './config-file.ts';
-import { keepHeapSmall } from './heap.ts';
 import { holdNamespace } from './instance.ts';
 import { logForNode } from './last-words.ts';
 import { Reload } from './reload.ts';
@@ -34,7 +33,6 @@ export interface ProxyInput {
 
 /** Runs until it is told to stop, or fails; the rules stay. */
 export async function runProxy(input: ProxyInput): Promise<void> {
-  keepHeapSmall();
   const { app, log, lines } = makeApp(input);
   const stop = stopSignal(log);
   await holdNamespace(log, { ignoreOther: input.config.ignoreOtherInstance, signal: stop });
