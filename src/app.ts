@@ -1,4 +1,5 @@
 /** The running proxy: what starts in which order, and what ends when. */
+
 import type { Config } from './config/config.ts';
 import { type EngineSettings, engineSettings } from './engine-settings.ts';
 import { checkConfig } from './host/checks.ts';
@@ -12,6 +13,7 @@ import type { Conntrack } from './kernel/conntrack.ts';
 import type { Kernel } from './kernel/kernel.ts';
 import { builtModes, type ModeRegistry, selectMode } from './modes/index.ts';
 import type { ModeName, ProxyMode } from './modes/mode.ts';
+import type { Address, Family } from './net/address.ts';
 import { awaitNode } from './node-wait.ts';
 import { affinityMetrics } from './serve/affinity-metrics.ts';
 import { ClusterEvents } from './serve/cluster-events.ts';
@@ -28,8 +30,8 @@ import { SourceReport } from './serve/source-report.ts';
 import { sysctlLog } from './serve/sysctl-log.ts';
 import { takeoverReport } from './serve/takeover-report.ts';
 import { EventRecorder, type EventRecorderOptions } from './source/kubernetes/events.ts';
-import type { Resource, Source, SourceSink } from './source/source.ts';
-import type { Address, Family } from './state/address.ts';
+import type { Source, SourceSink } from './source/source.ts';
+import type { Resource } from './state/change.ts';
 import { ClusterState } from './state/store.ts';
 import type { Node } from './state/types.ts';
 import { Succession } from './succession.ts';
@@ -299,8 +301,7 @@ export class App {
   #engineSettings(mode: ModeName): EngineSettings {
     const { families, host } = this.#options;
     const isLiberal = host !== undefined && isConntrackLiberal(host);
-    const facts = { mode, families, node: this.#node, isConntrackLiberal: isLiberal };
-    return engineSettings({ ...facts, config: this.#config });
+    return engineSettings({ config: this.#config, node: this.#node, mode, families, isLiberal });
   }
 
   /** Rules follow what has changed. Without any pod CIDR, the last ones hold. */
@@ -344,7 +345,6 @@ export class App {
   }
 
   #sink(): SourceSink {
-    const { log } = this.#options;
     return {
       change: (change) => {
         const { revision, node } = this.#state;
@@ -355,7 +355,7 @@ export class App {
         this.#succession?.engine?.wake();
       },
       synced: (resource) => {
-        log.info({ resource }, 'First list is complete');
+        this.#options.log.info({ resource }, 'First list is complete');
         this.#state.markSynced(resource);
         this.#listed.add(resource);
         this.#bell.ring();

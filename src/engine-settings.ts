@@ -8,7 +8,7 @@ import { localDetector } from './host/local-detector.ts';
 import { hasLocalhostNodePorts } from './host/localhost-node-ports.ts';
 import type { NodeFactsSettings } from './host/node-facts.ts';
 import { bindsAddresses, type ModeConfig, type ModeName } from './modes/mode.ts';
-import type { Family } from './state/address.ts';
+import type { Family } from './net/address.ts';
 import type { Node } from './state/types.ts';
 import type { SyncSettings } from './sync/settings.ts';
 
@@ -27,7 +27,7 @@ export interface EngineSettingsOptions {
   /** Its pod CIDRs may say what a local pod is. */
   readonly node: Node | undefined;
   /** Connection tracking accepts packets outside a TCP window (`nf_conntrack_tcp_be_liberal`). */
-  readonly isConntrackLiberal: boolean;
+  readonly isLiberal: boolean;
 }
 
 export function engineSettings(options: EngineSettingsOptions): EngineSettings {
@@ -48,7 +48,7 @@ export function engineSettings(options: EngineSettingsOptions): EngineSettings {
 }
 
 function modeConfig(options: EngineSettingsOptions, family: Family): ModeConfig {
-  const { config, mode, node, isConntrackLiberal } = options;
+  const { config, mode, node, isLiberal } = options;
   const { masqueradeAll, masqueradeMark } = config.modes[mode];
   return {
     family,
@@ -56,7 +56,7 @@ function modeConfig(options: EngineSettingsOptions, family: Family): ModeConfig 
     masqueradeMark,
     localDetector: localDetector(config.detectLocal, family, node),
     localhostNodePorts: hasLocalhostNodePorts(config, family),
-    dropInvalid: !isConntrackLiberal,
+    dropInvalid: !isLiberal,
     ownTables: config.ownTables,
     ...(mode === 'ipvs' ? { ipvs: ipvsSettings(config.ipvs) } : {}),
     ...(mode === 'userspace' ? { userspace: config.userspace } : {}),

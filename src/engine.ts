@@ -11,7 +11,7 @@ import { isLoopback } from './host/node-ips.ts';
 import type { Conntrack } from './kernel/conntrack.ts';
 import type { Kernel } from './kernel/kernel.ts';
 import type { ModeConfig, ProxyMode } from './modes/mode.ts';
-import type { Address, Family } from './state/address.ts';
+import type { Address, Family } from './net/address.ts';
 import type { ClusterState } from './state/store.ts';
 import type { Clock } from './sync/clock.ts';
 import type { Observer, SyncEvent } from './sync/events.ts';

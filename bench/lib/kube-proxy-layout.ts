@@ -2,7 +2,7 @@
  * The Services of cluster.ts as kube-proxy 1.36 lays them out in nftables: a chain for each Service
  * with an anonymous map of its endpoints, reached from a verdict map (behaviour document 6).
  */
-import { formatAddress } from '../../src/state/address.ts';
+import { formatAddress } from '../../src/net/address.ts';
 import type { Size } from './cluster.ts';
 
 export function kubeProxyLayout({ services, endpoints }: Size): string {

@@ -1,11 +1,12 @@
 /** State, sync loop, a mode and the kernel, wired as in the app, around an in-process source. */
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
 import type { Environment, ModeConfig, ProxyMode } from '../../src/modes/mode.ts';
 import { nftablesMode } from '../../src/modes/nftables/mode.ts';
-import type { Change } from '../../src/source/source.ts';
-import { parseCIDR } from '../../src/state/address.ts';
+import { parseCIDR } from '../../src/net/address.ts';
+import type { Change } from '../../src/state/change.ts';
 import { ClusterState } from '../../src/state/store.ts';
 import { systemClock } from '../../src/sync/clock.ts';
 import type { SyncEvent } from '../../src/sync/events.ts';

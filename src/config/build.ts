@@ -1,5 +1,5 @@
 /** Makes the frozen Config out of validated settings: parses, converts units, resolves modes. */
-import { parseAddress, parseCIDR } from '../state/address.ts';
+import { parseAddress, parseCIDR } from '../net/address.ts';
 import type { ServiceLimits } from '../state/budget.ts';
 import { cidrWarnings } from './cidr-warnings.ts';
 import type {

@@ -1,5 +1,5 @@
-import { parseCIDR } from '../state/address.ts';
-import { cidrReading } from '../state/reading.ts';
+import { parseCIDR } from '../net/address.ts';
+import { cidrReading } from '../net/reading.ts';
 import type { FieldPath, Settings } from './fields/index.ts';
 
 /** Blocks that are taken as something else than they say. Of valid settings. */

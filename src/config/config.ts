@@ -3,7 +3,7 @@
  * together, validated, parsed and frozen. Built by `load.ts`; nothing outside `src/config`
  * knows flags or files. Durations are milliseconds; 0 means what the field's comment says.
  */
-import type { Address, CIDR } from '../state/address.ts';
+import type { Address, CIDR } from '../net/address.ts';
 import type { ServiceLimits } from '../state/budget.ts';
 import type { ExternalIPRules } from '../state/external-ips.ts';
 import type { HostPort } from './host-port.ts';

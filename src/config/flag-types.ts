@@ -1,5 +1,5 @@
 /** Readers of flag values: the types of the fields, and a few that only flags have. */
-import { parseAddress } from '../state/address.ts';
+import { parseAddress } from '../net/address.ts';
 import { fieldTypes, type TypeRules } from './field-types.ts';
 import type { FlagSpec, FlagType } from './flag-spec.ts';
 import { type FlagName, flagTable } from './flag-table.ts';

@@ -1,4 +1,4 @@
-import { type Address, formatAddress } from '../state/address.ts';
+import { type Address, formatAddress } from '../net/address.ts';
 
 /** An address to listen on; `port` in host order, 1–65535. */
 export interface HostPort {

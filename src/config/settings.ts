@@ -2,7 +2,7 @@
  * Sets of field values: the defaults, and what becomes of the fields that a file gives
  * (behaviour document 2.2, 2.3: a zero value means "not given", some defaults hang together).
  */
-import { parseAddress } from '../state/address.ts';
+import { parseAddress } from '../net/address.ts';
 import { rulesOf } from './field-types.ts';
 import {
   type FieldPath,

@@ -2,7 +2,7 @@
  * kube-proxy's rules for a complete configuration, in its order and words (behaviour document 2.2
  * to 2.4, 2.8). Every violation is found in one go; nothing is repaired.
  */
-import { type CIDR, parseAddress, parseCIDR } from '../state/address.ts';
+import { type CIDR, parseAddress, parseCIDR } from '../net/address.ts';
 import { modeNames } from './config.ts';
 import { rulesOf } from './field-types.ts';
 import { type FieldPath, fields, type Settings } from './fields/index.ts';

@@ -1,7 +1,8 @@
 /** What the reconciler tells the world: values that logs and metrics are made from. */
+
 import type { ConntrackEntries } from '../kernel/conntrack-entries.ts';
-import type { Family } from '../state/address.ts';
-import type { Protocol } from '../state/types.ts';
+import type { Family } from '../net/address.ts';
+import type { Protocol } from '../net/protocol.ts';
 
 export type ConntrackEvent = { readonly family: Family; readonly protocol: Protocol } & (
   | {

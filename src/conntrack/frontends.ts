@@ -1,4 +1,4 @@
-import type { EndpointKey } from '../state/endpoint-list.ts';
+import type { EndpointKey } from '../net/endpoint-list.ts';
 import { type FrontendKey, isNodePortKey } from '../state/frontend-key.ts';
 import { type Forwarding, forwardingKey } from '../state/types.ts';
 import { eachSuspect, frontendKeys, noEndpoints } from './policy.ts';

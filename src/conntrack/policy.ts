@@ -25,8 +25,8 @@
  */
 import type { ConntrackRequest } from '../kernel/conntrack.ts';
 import type { ConntrackEntries } from '../kernel/conntrack-entries.ts';
-import { type Address, addressBytes, type Family } from '../state/address.ts';
-import type { EndpointKey, EndpointList } from '../state/endpoint-list.ts';
+import { type Address, addressBytes, type Family } from '../net/address.ts';
+import type { EndpointKey, EndpointList } from '../net/endpoint-list.ts';
 import { type FrontendKey, frontendKey, nodePortKey } from '../state/frontend-key.ts';
 import type { Forwarding } from '../state/types.ts';
 

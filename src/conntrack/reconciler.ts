@@ -4,11 +4,13 @@
  * the start all of them are new, and so all are looked at once. Where nothing contradicts, nothing
  * is deleted: a restart without a change leaves all flows alone.
  */
+
 import type { Conntrack, ConntrackDeletion, ConntrackDump } from '../kernel/conntrack.ts';
 import { ConntrackEntries } from '../kernel/conntrack-entries.ts';
 import { isAbsence, KernelError } from '../kernel/errors.ts';
-import type { Address, Family } from '../state/address.ts';
-import type { Forwarding, Protocol } from '../state/types.ts';
+import type { Address, Family } from '../net/address.ts';
+import type { Protocol } from '../net/protocol.ts';
+import type { Forwarding } from '../state/types.ts';
 import type { ConntrackObserver } from './events.ts';
 import { Frontends } from './frontends.ts';
 import { contradicting, destinationOf, type Judgement } from './policy.ts';

@@ -1,6 +1,6 @@
 /** Whether the configuration fits the node's IP families (behaviour document 3.5). */
 import type { Config } from '../config/config.ts';
-import { type CIDR, type Family, formatCIDR, parseCIDR } from '../state/address.ts';
+import { type CIDR, type Family, formatCIDR, parseCIDR } from '../net/address.ts';
 import type { Node } from '../state/types.ts';
 
 export interface CheckedNode {

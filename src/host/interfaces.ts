@@ -2,7 +2,7 @@
 import { networkInterfaces } from 'node:os';
 import { linkName as ipvsLink } from '../modes/ipvs/layout.ts';
 import { linkName as userspaceLink } from '../modes/userspace/layout.ts';
-import { type Address, parseAddress } from '../state/address.ts';
+import { type Address, parseAddress } from '../net/address.ts';
 import type { HostFiles } from './files.ts';
 import { isLinkLocalV6 } from './node-ips.ts';
 

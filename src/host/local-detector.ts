@@ -1,7 +1,7 @@
 /** How traffic of this node's pods is recognised, for one family (behaviour document 3.5, 5.6). */
 import type { DetectLocal } from '../config/config.ts';
 import type { LocalDetector } from '../modes/mode.ts';
-import { type Family, parseCIDR } from '../state/address.ts';
+import { type Family, parseCIDR } from '../net/address.ts';
 import type { Node } from '../state/types.ts';
 
 /** The first CIDR of the family counts; without one, no traffic is known to be local. */

@@ -1,6 +1,6 @@
 /** Node ports on loopback addresses, in modes iptables and userspace (behaviour document 7.7). */
 import type { Config } from '../config/config.ts';
-import { cidrContains, type Family } from '../state/address.ts';
+import { cidrContains, type Family } from '../net/address.ts';
 import type { SettingChange } from './conntrack.ts';
 import type { HostFiles } from './files.ts';
 import { loopback } from './node-ips.ts';

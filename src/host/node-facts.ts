@@ -2,7 +2,7 @@
 import type { Config } from '../config/config.ts';
 import { frontendEndpointDefaults } from '../config/fields/limits.ts';
 import { bindsAddresses, type Environment, type ModeName } from '../modes/mode.ts';
-import { type Address, type Family, formatAddress } from '../state/address.ts';
+import { type Address, type Family, formatAddress } from '../net/address.ts';
 import { difference, keysOf, type NodePlace, noPlace } from '../state/node-place.ts';
 import type { ResolveContext } from '../state/resolve.ts';
 import type { ClusterState } from '../state/store.ts';

@@ -1,5 +1,5 @@
 /** Which addresses are the node's own (behaviour document 3.2). */
-import { type Address, type Family, formatAddress, parseAddress } from '../state/address.ts';
+import { type Address, type Family, formatAddress, parseAddress } from '../net/address.ts';
 import type { Node } from '../state/types.ts';
 
 export interface NodeIPs {

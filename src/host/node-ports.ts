@@ -1,7 +1,7 @@
 /** Which of this machine's addresses accept node ports (behaviour document 3.3 and 5.9). */
 import type { NodePortAddresses } from '../config/config.ts';
 import type { Environment } from '../modes/mode.ts';
-import { type Address, cidrContains, type Family, formatAddress } from '../state/address.ts';
+import { type Address, cidrContains, type Family, formatAddress } from '../net/address.ts';
 import { isLoopback, type NodeIPs } from './node-ips.ts';
 
 /**

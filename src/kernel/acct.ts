@@ -1,5 +1,5 @@
 /** Named counters of the kernel (nfacct): rules of kube-proxy and of mode iptables use them. */
-import type { Family } from '../state/address.ts';
+import type { Family } from '../net/address.ts';
 import { acctOps } from './acct-ops.ts';
 import { isPassing, KernelError } from './errors.ts';
 import type { ApplyResult, Kernel } from './kernel.ts';

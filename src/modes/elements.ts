@@ -1,6 +1,6 @@
 /** What the elements of sets are made of, in all modes that have such sets. Pure. */
 import { IPPROTO } from '../kernel/nft/constants.ts';
-import { type Address, addressBytes } from '../state/address.ts';
+import { type Address, addressBytes } from '../net/address.ts';
 import type { Forwarding } from '../state/types.ts';
 
 /** Bytes as a string with one character each, for use as a Map key. */

@@ -6,7 +6,7 @@
  */
 import type { ApplyResult, Kernel, KernelFailure, TableName } from '../kernel/kernel.ts';
 import type { MissingFeature } from '../kernel/nft/probe.ts';
-import type { Address, CIDR, Family } from '../state/address.ts';
+import type { Address, CIDR, Family } from '../net/address.ts';
 import type { Forwarding, ServicePortName } from '../state/types.ts';
 
 export type ModeName = 'nftables' | 'ipvs' | 'iptables' | 'userspace';

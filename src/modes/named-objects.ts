@@ -11,7 +11,7 @@ import { NFT_CHAIN_BINDING, NFT_SET } from '../kernel/nft/constants.ts';
 import type { PackedElements } from '../kernel/nft/lane.ts';
 import { fieldsOfSet, isSetAsWanted, type SetDefinition } from '../kernel/nft/sets.ts';
 import type { NftOp, Reply } from '../kernel/ops.ts';
-import type { Family } from '../state/address.ts';
+import type { Family } from '../net/address.ts';
 import { Counter } from './counter.ts';
 import type { Drift, Pause } from './mode.ts';
 import { UndoMap } from './undo-map.ts';

@@ -2,7 +2,7 @@
 import { NFPROTO } from '../kernel/nft/constants.ts';
 import { type RecordOf, readRecords } from '../kernel/records.ts';
 import { routeOps } from '../kernel/route-ops.ts';
-import { formatAddress } from '../state/address.ts';
+import { formatAddress } from '../net/address.ts';
 
 export type RouteOp = RecordOf<typeof routeOps>;
 

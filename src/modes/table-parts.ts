@@ -17,7 +17,7 @@ import {
   vmap,
 } from '../kernel/nft/rule.ts';
 import type { SetDefinition } from '../kernel/nft/sets.ts';
-import type { Family } from '../state/address.ts';
+import type { Family } from '../net/address.ts';
 
 /** A set: keys without data, which only we fill. `flags`: NFT_SET_*. */
 export function set<Name extends string>(

@@ -5,7 +5,7 @@
 import { Gauge, type Registry } from 'prom-client';
 import type { Kernel } from '../kernel/kernel.ts';
 import { type AffinityFill, readAffinityFill } from '../modes/nftables/affinity-fill.ts';
-import type { Family } from '../state/address.ts';
+import type { Family } from '../net/address.ts';
 
 const families = ['IPv4', 'IPv6'] as const satisfies readonly Family[];
 

@@ -1,6 +1,8 @@
 /** Whether the proxy does its work: the health server's answers (behaviour document 10.1). */
-import { type Condition, type Resource, resources } from '../source/source.ts';
-import type { Family } from '../state/address.ts';
+
+import type { Family } from '../net/address.ts';
+import type { Condition } from '../source/source.ts';
+import { type Resource, resources } from '../state/change.ts';
 import type { Node } from '../state/types.ts';
 import { jsonHeaders, type Reply } from './server.ts';
 import { staleAfterMs } from './source-report.ts';

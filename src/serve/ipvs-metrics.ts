@@ -6,7 +6,7 @@ import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Kernel } from '../kernel/kernel.ts';
 import { IPPROTO } from '../kernel/nft/constants.ts';
 import type { Reply } from '../kernel/ops.ts';
-import { formatAddress } from '../state/address.ts';
+import { formatAddress } from '../net/address.ts';
 
 type VirtualService = Extract<Reply, { kind: 'virtualService' }>;
 type Destination = Extract<Reply, { kind: 'destination' }>;

@@ -3,14 +3,16 @@
  * (behaviour document 10.3), so that dashboards and alerts go on working; ours begin with
  * `fairlead_`.
  */
+
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { proxyGates } from '../config/gates.ts';
 import { fairleadVersion, kubernetesVersion } from '../config/version.ts';
 import type { ModeName } from '../modes/mode.ts';
+import type { Family } from '../net/address.ts';
 import type { Exchange } from '../source/kubernetes/client.ts';
-import type { Change, Condition, Resource } from '../source/source.ts';
-import type { Family } from '../state/address.ts';
+import type { Condition } from '../source/source.ts';
+import type { Change, Resource } from '../state/change.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { FamilyEvent, SyncEvent } from '../sync/events.ts';
 import { exponential } from './buckets.ts';

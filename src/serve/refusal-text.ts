@@ -1,5 +1,5 @@
 import type { RefusedAddress } from '../modes/mode.ts';
-import { formatAddress } from '../state/address.ts';
+import { formatAddress } from '../net/address.ts';
 
 /** Why an address of a Service is not put on our link, in words for logs and events. */
 export function refusalText({ address }: Pick<RefusedAddress, 'address'>): string {

@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { formatHostPort, type HostPort } from '../config/host-port.ts';
-import { formatAddress } from '../state/address.ts';
+import { formatAddress } from '../net/address.ts';
 import { Connections } from './connections.ts';
 
 export interface Reply {

@@ -5,8 +5,8 @@
  * answer is about the family that it has.
  */
 import { createServer, type Server } from 'node:http';
+import { type Address, type Family, formatAddress } from '../net/address.ts';
 import { Pacer } from '../source/pacer.ts';
-import { type Address, type Family, formatAddress } from '../state/address.ts';
 import { countLocalReady } from '../state/local-ready.ts';
 import { healthCheckNodePort } from '../state/policy.ts';
 import type { ClusterState } from '../state/store.ts';

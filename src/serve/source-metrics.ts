@@ -1,6 +1,8 @@
 /** What Prometheus sees of lists and watches. */
+
 import { Counter, Gauge, type Registry } from 'prom-client';
-import { type Condition, type ListAttempt, type Resource, resources } from '../source/source.ts';
+import type { Condition, ListAttempt } from '../source/source.ts';
+import { type Resource, resources } from '../state/change.ts';
 
 export class SourceMetrics {
   readonly #lists: Counter;

@@ -1,13 +1,8 @@
 /** What the log says of the source's lists and watches, and for how long they have been wrong. */
 
 import { pause } from '../source/kubernetes/backoff.ts';
-import {
-  type Condition,
-  type ListAttempt,
-  type ListWay,
-  type Resource,
-  resources,
-} from '../source/source.ts';
+import type { Condition, ListAttempt, ListWay } from '../source/source.ts';
+import { type Resource, resources } from '../state/change.ts';
 import type { Logger } from './log.ts';
 
 /** Servers send bookmarks once a minute, and a watch that says less is replaced after 90 s. */

@@ -1,6 +1,6 @@
 /** What the log says about syncs. Every line about a Service names it. */
 import type { KernelFailure } from '../kernel/kernel.ts';
-import type { Family } from '../state/address.ts';
+import type { Family } from '../net/address.ts';
 import { formatExcess } from '../state/budget.ts';
 import { formatConflict } from '../state/claims.ts';
 import { formatExternalIPNotice } from '../state/external-ips.ts';

@@ -4,6 +4,7 @@
  * reported with its name, the field and the reason, and the rest of the object goes on.
  */
 
+import type { Change, Resource } from '../state/change.ts';
 import { objectKey } from '../state/types.ts';
 import { isRawObject } from './decode/door.ts';
 import { decodeEndpointSlice } from './decode/endpoint-slice.ts';
@@ -11,7 +12,7 @@ import { decodeNode } from './decode/node.ts';
 import { decodeService } from './decode/service.ts';
 import { decodeServiceCIDR } from './decode/service-cidr.ts';
 import { Interner } from './interner.ts';
-import type { Change, Resource, SourceProblem } from './source.ts';
+import type { SourceProblem } from './source.ts';
 
 export type { Decoded } from './decode/door.ts';
 export { decodeEndpointSlice, decodeNode, decodeService, decodeServiceCIDR };

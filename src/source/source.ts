@@ -2,21 +2,7 @@
  * Where objects come from. Both sources (the Kubernetes API and a directory of manifests) deliver
  * the same changes, so that everything downstream runs without a cluster.
  */
-import type { EndpointSlice, Node, Service, ServiceCIDR } from '../state/types.ts';
-
-export const resources = ['services', 'endpointslices', 'nodes', 'servicecidrs'] as const;
-export type Resource = (typeof resources)[number];
-
-/** One object that came, changed or went. A repeated object is no change to anyone downstream. */
-export type Change =
-  | { readonly kind: 'service'; readonly service: Service }
-  | { readonly kind: 'service-gone'; readonly key: string }
-  | { readonly kind: 'slice'; readonly slice: EndpointSlice }
-  | { readonly kind: 'slice-gone'; readonly key: string }
-  | { readonly kind: 'node'; readonly node: Node }
-  | { readonly kind: 'node-gone'; readonly name: string }
-  | { readonly kind: 'service-cidr'; readonly serviceCIDR: ServiceCIDR }
-  | { readonly kind: 'service-cidr-gone'; readonly name: string };
+import type { Change, Resource } from '../state/change.ts';
 
 /** Something wrong with input that does not stop the rest. */
 export interface SourceProblem {

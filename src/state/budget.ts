@@ -3,7 +3,7 @@
  * million frontends. All limits are for one family, because each family has its own part of the
  * kernel. What is served beyond a limit is decided here, by rules that give the same on every node.
  */
-import type { Family } from './address.ts';
+import type { Family } from '../net/address.ts';
 import type { ServicePort } from './types.ts';
 
 /** The most that one Service gets in one family. */

@@ -3,8 +3,8 @@
  * each once. Upstream sorts by the text of address and port (edge case E15); we sort by packed
  * bytes. The order means nothing but must be stable.
  */
-import { addressBytes, type Family } from './address.ts';
-import { EndpointList, endpointBytes } from './endpoint-list.ts';
+import { addressBytes, type Family } from '../net/address.ts';
+import { EndpointList, endpointBytes } from '../net/endpoint-list.ts';
 import { Condition, type EndpointSlice, type ServicePort } from './types.ts';
 
 /** What is known about a candidate: the `Condition` bits, and its zone hints seen from here. */

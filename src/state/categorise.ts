@@ -1,6 +1,7 @@
 /** Which endpoints traffic of each policy may reach (behaviour document 5.3). */
+
+import { EndpointList, endpointBytes } from '../net/endpoint-list.ts';
 import { type Candidates, EndpointFlag } from './candidates.ts';
-import { EndpointList, endpointBytes } from './endpoint-list.ts';
 import { type PortPolicy, usesCluster, usesLocal } from './policy.ts';
 import { topologyFlag, topologyMode } from './topology.ts';
 import type { Forwarding } from './types.ts';

@@ -6,7 +6,9 @@
  * was created first, then by name. At addresses of the node, node ports come before what others
  * ask for there.
  */
-import { addressKey, type Family, formatAddress } from './address.ts';
+
+import { addressKey, type Family, formatAddress } from '../net/address.ts';
+import type { Protocol } from '../net/protocol.ts';
 import {
   askBest,
   bestOf,
@@ -25,7 +27,6 @@ import {
   type Forwarding,
   type Frontend,
   formatServicePortName,
-  type Protocol,
   type Service,
   type ServicePortName,
 } from './types.ts';

@@ -1,4 +1,5 @@
-import type { Address, CIDR } from './address.ts';
+import type { Address, CIDR } from '../net/address.ts';
+import { sameBytes } from '../net/bytes.ts';
 import type {
   EndpointSlice,
   Forwarding,
@@ -94,10 +95,4 @@ function sameRange(a: CIDR, b: CIDR): boolean {
 
 function sameList<T>(a: readonly T[], b: readonly T[], same: (x: T, y: T) => boolean): boolean {
   return a === b || (a.length === b.length && a.every((item, i) => same(item, b[i]!)));
-}
-
-/** Whether two byte strings are the same; undefined equals only itself. */
-export function sameBytes(a: Uint8Array | undefined, b: Uint8Array | undefined): boolean {
-  if (a === undefined || b === undefined) return a === b;
-  return a.length === b.length && a.every((byte, i) => byte === b[i]);
 }

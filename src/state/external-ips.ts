@@ -3,7 +3,13 @@
  * gives it to him (CVE-2020-8554). The operator can say which addresses and whose Services are
  * served; and what everybody can ask for of the node itself is told.
  */
-import { type Address, addressKey, type CIDR, cidrContains, formatAddress } from './address.ts';
+import {
+  type Address,
+  addressKey,
+  type CIDR,
+  cidrContains,
+  formatAddress,
+} from '../net/address.ts';
 import type { NodePlace } from './node-place.ts';
 import type { Service } from './types.ts';
 

@@ -1,4 +1,4 @@
-import type { EndpointKey } from './endpoint-list.ts';
+import type { EndpointKey } from '../net/endpoint-list.ts';
 import type { Frontend } from './types.ts';
 
 /**

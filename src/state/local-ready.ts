@@ -1,4 +1,4 @@
-import { addressBytes, type Family } from './address.ts';
+import { addressBytes, type Family } from '../net/address.ts';
 import { Condition, type EndpointSlice } from './types.ts';
 
 const readyHere = Condition.ready | Condition.local;

@@ -1,5 +1,5 @@
 /** What of this node decides about frontends of Services. */
-import { type Address, addressKey } from './address.ts';
+import { type Address, addressKey } from '../net/address.ts';
 
 export type AddressKeys = ReadonlySet<ReturnType<typeof addressKey>>;
 

@@ -1,5 +1,5 @@
 /** What a Service's traffic policies come to (behaviour document 5.2). */
-import type { Address, Family } from './address.ts';
+import type { Address, Family } from '../net/address.ts';
 import type { Service, TrafficPolicy } from './types.ts';
 
 export interface PortPolicy {

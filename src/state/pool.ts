@@ -3,7 +3,7 @@
  * that changed: losing an endpoint swaps the last one into the hole, replacing one changes one
  * position.
  */
-import { EndpointList, endpointBytes } from './endpoint-list.ts';
+import { EndpointList, endpointBytes } from '../net/endpoint-list.ts';
 import { sameForwarding } from './equal.ts';
 import type { Forwarding } from './types.ts';
 

@@ -9,7 +9,7 @@ import {
   cidrContains,
   cidrKey,
   type Family,
-} from './address.ts';
+} from '../net/address.ts';
 import {
   allotFrontends,
   countFrontends,

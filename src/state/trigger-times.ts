@@ -1,4 +1,4 @@
-import type { Family } from './address.ts';
+import type { Family } from '../net/address.ts';
 
 /** When the change that a slice brought was made in the cluster, for programming latency. */
 export interface TriggerTime {

@@ -3,10 +3,11 @@
  * `source/decode.ts`) and the Forwarding that modes translate. Nothing here is optional by
  * accident: defaults of the Kubernetes API are applied at the door.
  */
-import type { Address, CIDR, Family } from './address.ts';
-import type { EndpointList } from './endpoint-list.ts';
 
-export type Protocol = 'TCP' | 'UDP' | 'SCTP';
+import type { Address, CIDR, Family } from '../net/address.ts';
+import type { EndpointList } from '../net/endpoint-list.ts';
+import type { Protocol } from '../net/protocol.ts';
+
 export type TrafficPolicy = 'Cluster' | 'Local';
 
 /** A Service that this proxy serves (headless and ExternalName ones never become records). */

@@ -1,6 +1,6 @@
 /** From dirty Services to what each family wants: resolve, settle claims, hand over. */
 
-import type { Family } from '../state/address.ts';
+import type { Family } from '../net/address.ts';
 import type { Excess } from '../state/budget.ts';
 import { type ClaimResult, Claims } from '../state/claims.ts';
 import { externalIPNotices, formatExternalIPNotice } from '../state/external-ips.ts';

@@ -1,7 +1,7 @@
 /** What the sync loop tells the world: values that logs, metrics and health are made from. */
 import type { Committer, KernelFailure, TableName } from '../kernel/kernel.ts';
 import type { Drift, Miscount, RefusedAddress, RuleCount } from '../modes/mode.ts';
-import type { Family } from '../state/address.ts';
+import type { Family } from '../net/address.ts';
 import type { Excess } from '../state/budget.ts';
 import type { Conflict } from '../state/claims.ts';
 import type { ExternalIPNotice } from '../state/external-ips.ts';

@@ -1,7 +1,7 @@
 /** Brings one family of the kernel to what is wanted, and keeps it there. */
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Environment, Planner } from '../modes/mode.ts';
-import type { Family } from '../state/address.ts';
+import type { Family } from '../net/address.ts';
 import type { Forwarding } from '../state/types.ts';
 import { Audit } from './audit.ts';
 import {

@@ -3,7 +3,7 @@
  * family brings its part of the kernel up to date.
  */
 import type { Environment } from '../modes/mode.ts';
-import type { Family } from '../state/address.ts';
+import type { Family } from '../net/address.ts';
 import { Bell, type Clock, isDue, Pacer } from './clock.ts';
 import { Desired, type DesiredOptions } from './desired.ts';
 import type { FamilySync } from './family.ts';

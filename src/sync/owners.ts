@@ -1,6 +1,7 @@
 /** Which Forwarding of one family each frontend belongs to, in force or on its way there. */
+import type { Protocol } from '../net/protocol.ts';
 import { type FrontendKey, frontendKey } from '../state/frontend-key.ts';
-import { type Forwarding, forwardingKey, type Protocol } from '../state/types.ts';
+import { type Forwarding, forwardingKey } from '../state/types.ts';
 
 type Owned = Map<FrontendKey, string>;
 

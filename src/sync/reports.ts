@@ -1,4 +1,4 @@
-import type { Family } from '../state/address.ts';
+import type { Family } from '../net/address.ts';
 import type { Clock } from './clock.ts';
 import type { FamilyEvent, Observer, SyncEvent } from './events.ts';
 

@@ -7,7 +7,7 @@ import type { Kernel } from '../kernel/kernel.ts';
 import { IPPROTO, NFPROTO } from '../kernel/nft/constants.ts';
 import { kernelOps, type Reply, type Request } from '../kernel/ops.ts';
 import { RecordWriter } from '../kernel/records.ts';
-import { formatAddress } from '../state/address.ts';
+import { formatAddress } from '../net/address.ts';
 import { isIpset, linkName, nodePortSets } from './names.ts';
 
 type Answer<K extends Reply['kind']> = Extract<Reply, { kind: K }>;

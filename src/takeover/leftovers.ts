@@ -7,7 +7,7 @@ import { NFPROTO } from '../kernel/nft/constants.ts';
 import { expressions, type Reply, type Request } from '../kernel/ops.ts';
 import { readRecords } from '../kernel/records.ts';
 import { legacyTables } from '../kernel/xt/legacy.ts';
-import type { Family } from '../state/address.ts';
+import type { Family } from '../net/address.ts';
 import { type Found, type Judgement, judge, type Reference, type Scope } from './judgement.ts';
 import {
   type IptablesTable,

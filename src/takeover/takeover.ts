@@ -7,7 +7,7 @@ import { deleteCounters, readCounters } from '../kernel/acct.ts';
 import { isAbsence } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { ModeName, OwnedObject, ProxyMode } from '../modes/mode.ts';
-import type { Family } from '../state/address.ts';
+import type { Family } from '../net/address.ts';
 import { Bell, type Clock } from '../sync/clock.ts';
 import { Backoff } from '../sync/retry.ts';
 import {

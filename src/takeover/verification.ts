@@ -1,5 +1,5 @@
 /** Whether what was programmed can be read back from the kernel and is as wanted. */
-import type { Family } from '../state/address.ts';
+import type { Family } from '../net/address.ts';
 import type { FamilyEvent } from '../sync/events.ts';
 import type { FamilySync } from '../sync/family.ts';
 

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { IP_VS_CONN_F, IP_VS_SVC_F } from '../../src/kernel/ipvs-ops.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import type { KernelOp } from '../../src/kernel/ops.ts';
-import { formatAddress } from '../../src/state/address.ts';
+import { formatAddress } from '../../src/net/address.ts';
 import { FakeKernel } from '../fake/kernel.ts';
 import { createKernel, type Namespace } from './namespace.ts';
 import { applied, batch, dumped, noBytes } from './ops.ts';

@@ -1,7 +1,7 @@
 /** What iptables-legacy has written, read without making a table where there is none. */
 import { expect, test } from 'vitest';
 import { legacyTables } from '../../src/kernel/xt/legacy.ts';
-import type { Family } from '../../src/state/address.ts';
+import type { Family } from '../../src/net/address.ts';
 import { createKernel } from './namespace.ts';
 
 const programs = { IPv4: 'iptables', IPv6: 'ip6tables' } as const;

@@ -31,7 +31,7 @@ import {
   updateMap,
   vmap,
 } from '../../src/kernel/nft/rule.ts';
-import { parseCIDR } from '../../src/state/address.ts';
+import { parseCIDR } from '../../src/net/address.ts';
 import { createKernel } from './namespace.ts';
 import { applied, dumped } from './ops.ts';
 import { type Case, compareTwins } from './twins.ts';

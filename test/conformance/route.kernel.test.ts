@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest';
 import type { KernelOp } from '../../src/kernel/ops.ts';
 import { IFA_F, IFF } from '../../src/kernel/route-ops.ts';
-import { formatAddress } from '../../src/state/address.ts';
+import { formatAddress } from '../../src/net/address.ts';
 import { createKernel, type Namespace } from './namespace.ts';
 import { applied, batch, dumped } from './ops.ts';
 import { AF, addAddresses, addLink, deleteAddresses } from './single-cases.ts';

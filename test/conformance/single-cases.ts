@@ -5,7 +5,7 @@
 import { IP_VS_CONN_F, IP_VS_SVC_F } from '../../src/kernel/ipvs-ops.ts';
 import type { ApplyResult, Kernel } from '../../src/kernel/kernel.ts';
 import type { KernelOp, Reply } from '../../src/kernel/ops.ts';
-import { formatAddress, parseAddress } from '../../src/state/address.ts';
+import { formatAddress, parseAddress } from '../../src/net/address.ts';
 import { batch, dumped } from './ops.ts';
 
 export interface SingleCase {

@@ -11,7 +11,7 @@ import { orMark } from '../../src/kernel/xt/targets/mark.ts';
 import { masquerade } from '../../src/kernel/xt/targets/masquerade.ts';
 import { reject } from '../../src/kernel/xt/targets/reject.ts';
 import { accept, drop, jump } from '../../src/kernel/xt/targets/verdict.ts';
-import { parseAddress } from '../../src/state/address.ts';
+import { parseAddress } from '../../src/net/address.ts';
 import type { Case, Step } from './nft-cases.ts';
 import { rule as expressionsOf } from './ops.ts';
 

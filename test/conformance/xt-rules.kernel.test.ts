@@ -14,7 +14,7 @@ import {
   writeTable,
   type XtTable,
 } from '../../src/kernel/xt/tables.ts';
-import type { Family } from '../../src/state/address.ts';
+import type { Family } from '../../src/net/address.ts';
 import { createKernel, type Namespace } from './namespace.ts';
 import { dumped, readRule as readExpressions } from './ops.ts';
 import { type XtCase, xtCases, xtChains } from './xt-rules.ts';

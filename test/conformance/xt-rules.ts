@@ -10,21 +10,15 @@ import { countedIn } from '../../src/kernel/xt/matches/nfacct.ts';
 import { anyPort, dport } from '../../src/kernel/xt/matches/port.ts';
 import { recentCheck, recentSet } from '../../src/kernel/xt/matches/recent.ts';
 import { oneOf } from '../../src/kernel/xt/matches/statistic.ts';
-import {
-  type AddressMatch,
-  is,
-  isNot,
-  type Match,
-  type XtProtocol,
-  type XtRule,
-} from '../../src/kernel/xt/rule.ts';
+import { type AddressMatch, is, isNot, type Match, type XtRule } from '../../src/kernel/xt/rule.ts';
 import type { XtTable } from '../../src/kernel/xt/tables.ts';
 import { dnat } from '../../src/kernel/xt/targets/dnat.ts';
 import { orMark, xorMark } from '../../src/kernel/xt/targets/mark.ts';
 import { masquerade } from '../../src/kernel/xt/targets/masquerade.ts';
 import { reject } from '../../src/kernel/xt/targets/reject.ts';
 import { accept, drop, jump, returnToCaller } from '../../src/kernel/xt/targets/verdict.ts';
-import { type Family, parseAddress, parseCIDR } from '../../src/state/address.ts';
+import { type Family, parseAddress, parseCIDR } from '../../src/net/address.ts';
+import type { Protocol } from '../../src/net/protocol.ts';
 
 export interface XtCase {
   readonly table: XtTable;
@@ -392,7 +386,7 @@ function serviceChains(family: Family): XtCase[] {
 function protocols(family: Family): XtCase[] {
   const { vip, endpoint } = isInFamily[family];
   const target = dnat(parseAddress(endpoint)!, 80);
-  return (['TCP', 'UDP', 'SCTP'] as const).flatMap((protocol: XtProtocol): XtCase[] => {
+  return (['TCP', 'UDP', 'SCTP'] as const).flatMap((protocol: Protocol): XtCase[] => {
     const lower = protocol.toLowerCase();
     const option = `-m ${lower} -p ${lower}`;
     const destination = `-j DNAT --to-destination ${isInFamily[family].to}`;

@@ -4,9 +4,9 @@
  * on and off. Statuses come with `Content-Type: application/json` and a Content-Length, watches with
  * status 200 and `Transfer-Encoding: chunked`.
  */
-import type { Resource } from '../../src/source/source.ts';
 
 /** The answer, status 200, to a streaming list where etcd lacks RequestWatchProgress (3.4.23). */
+import type { Resource } from '../../src/state/change.ts';
 export const streamingListUnbacked =
   '{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"a watch stream was requested by the client but the required storage feature RequestWatchProgress is disabled","reason":"InternalError","code":500}}\n';
 

@@ -2,8 +2,8 @@
  * What the fake API server holds: objects of the four resources with resourceVersions, and the
  * history that watches start from. Objects are kept as the JSON text that is sent.
  */
-import { type Resource, resources } from '../../src/source/source.ts';
 
+import { type Resource, resources } from '../../src/state/change.ts';
 export type Raw = Record<string, unknown>;
 
 export interface StoredObject {

@@ -1,4 +1,5 @@
 /** A conntrack table in memory: same filters, same identity of entries, and faults on request. */
+
 import type {
   Conntrack,
   ConntrackDeletion,
@@ -8,8 +9,8 @@ import type {
 import { ConntrackEntries, IPS } from '../../src/kernel/conntrack-entries.ts';
 import { KernelError } from '../../src/kernel/errors.ts';
 import { IPPROTO } from '../../src/kernel/nft/constants.ts';
-import { addressBytes, type Family, parseAddress } from '../../src/state/address.ts';
-import type { Protocol } from '../../src/state/types.ts';
+import { addressBytes, type Family, parseAddress } from '../../src/net/address.ts';
+import type { Protocol } from '../../src/net/protocol.ts';
 
 export interface FakeEntry {
   readonly protocol: Protocol;

@@ -6,7 +6,7 @@ import {
   type ipvsRequests,
 } from '../../src/kernel/ipvs-ops.ts';
 import type { RecordOf } from '../../src/kernel/records.ts';
-import { formatAddress } from '../../src/state/address.ts';
+import { formatAddress } from '../../src/net/address.ts';
 import { Refusal } from './refusal.ts';
 
 export type IpvsOp = RecordOf<typeof ipvsOps>;

@@ -3,7 +3,7 @@ import type { legacyOps, legacyReplies } from '../../src/kernel/legacy-ops.ts';
 import { NF_INET, NFPROTO, VERDICT } from '../../src/kernel/nft/constants.ts';
 import { unknownIndex } from '../../src/kernel/ops.ts';
 import type { RecordOf } from '../../src/kernel/records.ts';
-import type { Family } from '../../src/state/address.ts';
+import type { Family } from '../../src/net/address.ts';
 import { Refusal } from './refusal.ts';
 
 export type LegacyOp = RecordOf<typeof legacyOps>;

@@ -7,7 +7,7 @@ import {
   type routeReplies,
   type routeRequests,
 } from '../../src/kernel/route-ops.ts';
-import { formatAddress } from '../../src/state/address.ts';
+import { formatAddress } from '../../src/net/address.ts';
 import { Refusal } from './refusal.ts';
 
 export type RouteOp = RecordOf<typeof routeOps>;

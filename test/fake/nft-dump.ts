@@ -1,6 +1,5 @@
 /** Answers to the requests that read, as the addon gives them. */
-import type { NftRequest, Reply } from '../../src/kernel/ops.ts';
-import { unknownIndex } from '../../src/kernel/ops.ts';
+import { type NftRequest, type Reply, unknownIndex } from '../../src/kernel/ops.ts';
 import { compareEdges, kindOf } from './nft-elements.ts';
 import { pack } from './nft-entries.ts';
 import type { Chain, NftSet, Table, Tables } from './nft-state.ts';

@@ -18,7 +18,7 @@ import {
   VERDICT,
 } from '../../src/kernel/nft/constants.ts';
 import { type Expression, noRegister } from '../../src/kernel/ops.ts';
-import { addressBytes, type Family } from '../../src/state/address.ts';
+import { addressBytes, type Family } from '../../src/net/address.ts';
 import { compareEdges, kindOf, partsOf, rangeHolds } from './nft-elements.ts';
 import { readRule } from './nft-rule.ts';
 import { type Chain, type Element, elementId, type NftSet, type Table } from './nft-state.ts';

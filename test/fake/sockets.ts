@@ -1,7 +1,7 @@
 /** Sockets of mode userspace that are only written down: SCTP, too, has some. */
 import type { ServedFrontend } from '../../src/modes/userspace/frontends.ts';
 import type { Refusal, Sockets } from '../../src/modes/userspace/switchboard.ts';
-import type { Family } from '../../src/state/address.ts';
+import type { Family } from '../../src/net/address.ts';
 
 export class WrittenSockets implements Sockets {
   readonly #open = new Map<string, ServedFrontend>();

@@ -3,8 +3,7 @@ import { type ActorName, actorAt, FAMILIES, type Family, hostPort } from './addr
 import { describeExpectation, describeTally, judge, mergeTallies } from './expectation.ts';
 import type { Lab } from './lab.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, type KubernetesObject, keyOf } from './objects.ts';
-import type { Attempt, Protocol, Tally } from './outcome.ts';
-import { PROTOCOLS } from './outcome.ts';
+import { type Attempt, PROTOCOLS, type Protocol, type Tally } from './outcome.ts';
 import { paced } from './pace.ts';
 import type { ProxySettings, ProxyUnderTest, RunningProxy } from './proxy.ts';
 import { recordResult } from './report.ts';

@@ -13,7 +13,7 @@ import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { NFPROTO, NFT_TABLE } from '../../src/kernel/nft/constants.ts';
 import { entryShape } from '../../src/kernel/nft/sets.ts';
 import { setDefinitions, setFields, tableName } from '../../src/modes/nftables/layout.ts';
-import type { Family } from '../../src/state/address.ts';
+import type { Family } from '../../src/net/address.ts';
 import { type ActorName, clusterIp, POD_A_IP, POD_B_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { withoutOwner } from '../lab/listing.ts';

@@ -8,14 +8,15 @@
  *     -- kernel ip --      all elements that the table of `ip` or `ip6` holds, and its chains
  *                          beyond the fixed ones
  */
+
 import { NFPROTO } from '../../src/kernel/nft/constants.ts';
 import { nftablesMode } from '../../src/modes/nftables/mode.ts';
+import type { Family } from '../../src/net/address.ts';
 import { decodeContext, goneChange, kindOf } from '../../src/source/decode.ts';
 import { decodeManifests } from '../../src/source/manifests/objects.ts';
 import { parseManifest } from '../../src/source/manifests/parse.ts';
 import { Pacer } from '../../src/source/pacer.ts';
-import type { Resource } from '../../src/source/source.ts';
-import type { Family } from '../../src/state/address.ts';
+import type { Resource } from '../../src/state/change.ts';
 import { ClusterState } from '../../src/state/store.ts';
 import { FamilySync } from '../../src/sync/family.ts';
 import { SyncLoop } from '../../src/sync/loop.ts';

@@ -1,7 +1,12 @@
 /** Flows that must not outlive what they point at (behaviour document 5.12). */
 
-import type { ActorName } from '../lab/addresses.ts';
-import { clusterIp, type DualAddresses, NODE_IP, POD_A_IP } from '../lab/addresses.ts';
+import {
+  type ActorName,
+  clusterIp,
+  type DualAddresses,
+  NODE_IP,
+  POD_A_IP,
+} from '../lab/addresses.ts';
 import { type EndpointOptions, service, slices } from '../lab/objects.ts';
 import {
   answered,

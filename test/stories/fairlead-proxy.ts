@@ -1,4 +1,5 @@
 /** The product as a proxy under test: the app itself, in this process, on the node's kernel. */
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import { App } from '../../src/app.ts';
 import type { Config, ModeName } from '../../src/config/config.ts';
@@ -12,17 +13,12 @@ import type { Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { availableModes, type ModeRegistry } from '../../src/modes/index.ts';
 import type { ProxyMode } from '../../src/modes/mode.ts';
+import type { Address } from '../../src/net/address.ts';
 import { loggerTo } from '../../src/serve/log.ts';
 import { type DecodeContext, decodeContext, kindOf } from '../../src/source/decode.ts';
 import { Delivery } from '../../src/source/kubernetes/delivery.ts';
-import {
-  type Condition,
-  type Resource,
-  resources,
-  type Source,
-  type SourceSink,
-} from '../../src/source/source.ts';
-import type { Address } from '../../src/state/address.ts';
+import type { Condition, Source, SourceSink } from '../../src/source/source.ts';
+import { type Resource, resources } from '../../src/state/change.ts';
 import { systemClock } from '../../src/sync/clock.ts';
 import type { KubernetesObject } from '../lab/objects.ts';
 import { paced } from '../lab/pace.ts';

@@ -1,8 +1,7 @@
 /** Endpoints that terminate (behaviour document 5.3; KEP-1669). */
 
 import type { ActorName } from '../lab/addresses.ts';
-import type { EndpointOptions } from '../lab/objects.ts';
-import { service, slices } from '../lab/objects.ts';
+import { type EndpointOptions, service, slices } from '../lab/objects.ts';
 import {
   answered,
   apply,

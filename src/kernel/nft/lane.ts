@@ -1,7 +1,7 @@
 /** Elements that a batch adds to sets, or deletes from them, in the form of `elements` records. */
-import type { Family } from '../../state/address.ts';
-import type { EndpointList } from '../../state/endpoint-list.ts';
-import { type Interval, successor } from '../../state/interval.ts';
+import type { Family } from '../../net/address.ts';
+import type { EndpointList } from '../../net/endpoint-list.ts';
+import { type Interval, successor } from '../../net/interval.ts';
 import { ElementShape, type nftOps } from '../ops.ts';
 import type { RecordWriter } from '../records.ts';
 import { NFPROTO, NFT_SET_ELEM_INTERVAL_END } from './constants.ts';

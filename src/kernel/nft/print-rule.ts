@@ -1,5 +1,5 @@
 /** Rule expressions as nft's words: the inverse of `rule.ts`. */
-import { formatAddress } from '../../state/address.ts';
+import { formatAddress } from '../../net/address.ts';
 import { type Expression, expressions, noRegister } from '../ops.ts';
 import { readRecords } from '../records.ts';
 import {

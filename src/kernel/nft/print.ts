@@ -2,7 +2,7 @@
  * Ops as text in nft's language, for people, golden files and `nft -f`. What is printed is what is
  * sent: rules are read back from their expressions.
  */
-import { formatAddress } from '../../state/address.ts';
+import { formatAddress } from '../../net/address.ts';
 import { ElementShape, type NftOp, nftOps } from '../ops.ts';
 import { readRecords } from '../records.ts';
 import {

@@ -3,7 +3,7 @@
  * expressions exactly as nft(8) compiles the same words, so that listings read back what was
  * meant and rules compare byte by byte with what the kernel dumps.
  */
-import type { CIDR, Family } from '../../state/address.ts';
+import type { CIDR, Family } from '../../net/address.ts';
 import { expressions, noRegister } from '../ops.ts';
 import { RecordWriter } from '../records.ts';
 import {

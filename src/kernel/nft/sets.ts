@@ -1,5 +1,5 @@
 /** Sets and maps of nf_tables: how one is defined, and what crosses to the addon for it. */
-import type { Family } from '../../state/address.ts';
+import type { Family } from '../../net/address.ts';
 import { ElementShape, type Reply } from '../ops.ts';
 import {
   concatBytes,

@@ -1,15 +1,18 @@
 /** What a match or target of iptables needs: to be written, read back and printed. */
-import type { Family } from '../../state/address.ts';
+import type { Family } from '../../net/address.ts';
+import type { Protocol } from '../../net/protocol.ts';
 import type { Expression, expressions } from '../ops.ts';
 import type { RecordWriter } from '../records.ts';
-import type { XtProtocol } from './rule.ts';
+
+/** How a match compares. */
+export type Operator = '==' | '!=';
 
 export type Writer = RecordWriter<typeof expressions>;
 
 /** What the meaning of a match or target depends on besides itself. */
 export interface Context {
   readonly family: Family;
-  readonly protocol: XtProtocol | undefined;
+  readonly protocol: Protocol | undefined;
 }
 
 /** For parts that are a structure of nft_compat, and for those that are native expressions. */

@@ -1,5 +1,5 @@
 /** Every match and every target, by kind, and by the name of its structure. */
-import type { Family } from '../../state/address.ts';
+import type { Family } from '../../net/address.ts';
 import type { Codec } from './codec.ts';
 import { addrTypeCodec, readAddrType } from './matches/addrtype.ts';
 import { commentCodec, readComment } from './matches/comment.ts';

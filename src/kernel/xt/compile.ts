@@ -2,23 +2,16 @@
  * Rules to expressions, as iptables-nft 1.8.9 writes them: interface, protocol and addresses first,
  * then the matches in their order, a counter, the target. And back.
  */
-import { addressBytes, type CIDR, type Family } from '../../state/address.ts';
+import { addressBytes, type CIDR, type Family } from '../../net/address.ts';
+import type { Protocol } from '../../net/protocol.ts';
 import { IPPROTO, NFT_CMP, NFT_META, NFT_PAYLOAD, NFT_REG_1 } from '../nft/constants.ts';
 import { type Expression, expressions } from '../ops.ts';
 import { RecordWriter, readRecords } from '../records.ts';
-import { type Context, Cursor, type Writer } from './codec.ts';
+import { type Context, Cursor, type Operator, type Writer } from './codec.ts';
 import { matchCodec, matchReaders, targetCodec, targetReaders } from './codecs.ts';
 import { readMark } from './matches/mark.ts';
 import { readPort } from './matches/port.ts';
-import type {
-  AddressMatch,
-  InterfaceMatch,
-  Match,
-  Operator,
-  Target,
-  XtProtocol,
-  XtRule,
-} from './rule.ts';
+import type { AddressMatch, InterfaceMatch, Match, Target, XtRule } from './rule.ts';
 import { readVerdict } from './targets/verdict.ts';
 
 /** The fields of an op `xtRule…` that say what the rule is. */
@@ -64,7 +57,7 @@ function writeInterface({ operator, name }: InterfaceMatch, out: Writer): void {
   compare(operator, new TextEncoder().encode(compared), out);
 }
 
-function writeProtocol(protocol: XtProtocol, out: Writer): void {
+function writeProtocol(protocol: Protocol, out: Writer): void {
   out.write('metaLoad', { register, key: NFT_META.L4PROTO });
   compare('==', Uint8Array.of(IPPROTO[protocol]), out);
 }
@@ -136,11 +129,11 @@ function readInterface(cursor: Cursor): InterfaceMatch | undefined {
   return { operator: operatorOf(cmp), name: isWhole ? name.slice(0, -1) : `${name}+` };
 }
 
-function readProtocol(cursor: Cursor): XtProtocol | undefined {
+function readProtocol(cursor: Cursor): Protocol | undefined {
   if (cursor.take('metaLoad')?.key !== NFT_META.L4PROTO) return undefined;
   const number = cursor.take('cmp')?.data[0];
   const known = Object.entries(IPPROTO).find(([, value]) => value === number);
-  return known?.[0] as XtProtocol | undefined;
+  return known?.[0] as Protocol | undefined;
 }
 
 function readAddress(cursor: Cursor, family: Family, offset: number): AddressMatch | undefined {

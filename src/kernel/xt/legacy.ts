@@ -2,7 +2,7 @@
  * The tables of iptables-legacy: others than those of iptables-nft. Packets meet both, and each
  * program shows only its own.
  */
-import type { Family } from '../../state/address.ts';
+import type { Family } from '../../net/address.ts';
 import type { Kernel } from '../kernel.ts';
 import { NFPROTO } from '../nft/constants.ts';
 import { unknownIndex } from '../ops.ts';

@@ -1,8 +1,8 @@
 /** Rules as iptables-save (1.8.9) prints them. */
-import { type Family, formatCIDR } from '../../state/address.ts';
-import type { Context } from './codec.ts';
+import { type Family, formatCIDR } from '../../net/address.ts';
+import type { Context, Operator } from './codec.ts';
 import { matchCodec, targetCodec } from './codecs.ts';
-import type { Operator, XtRule } from './rule.ts';
+import type { XtRule } from './rule.ts';
 
 /** What follows `-A CHAIN `; empty for a rule that matches everything and only counts. */
 export function printRule(family: Family, rule: XtRule): string {

@@ -3,7 +3,8 @@
  * last op must fail, so that the kernel judges all of it and keeps nothing. The tables bear their
  * real names, since targets are bound to them; that they exist does not matter.
  */
-import type { Family } from '../../state/address.ts';
+import type { Family } from '../../net/address.ts';
+import type { Protocol } from '../../net/protocol.ts';
 import type { Kernel } from '../kernel.ts';
 import { NFPROTO } from '../nft/constants.ts';
 import { type MissingFeature, probeTransaction } from '../nft/probe.ts';
@@ -16,7 +17,7 @@ import { ctState } from './matches/conntrack.ts';
 import { anyPort } from './matches/port.ts';
 import { recentSet } from './matches/recent.ts';
 import { oneOf } from './matches/statistic.ts';
-import type { XtProtocol, XtRule } from './rule.ts';
+import type { XtRule } from './rule.ts';
 import { type BuiltInChain, writeBuiltInChain, writeTable, type XtTable } from './tables.ts';
 import { dnat } from './targets/dnat.ts';
 import { orMark } from './targets/mark.ts';
@@ -33,7 +34,7 @@ export function question(feature: string, module: string, table: XtTable, rule: 
   return { feature, advice: `load modules nft_compat and ${module}`, table, rule };
 }
 
-function portQuestion(protocol: XtProtocol): Question {
+function portQuestion(protocol: Protocol): Question {
   const name = protocol.toLowerCase();
   const module = protocol === 'SCTP' ? 'xt_sctp' : 'xt_tcpudp';
   return question(`iptables match ${name}`, module, 'filter', { protocol, matches: [anyPort] });

@@ -2,7 +2,9 @@
  * A rule of iptables as data, in the terms of iptables(8). `compile.ts` makes of it what
  * iptables-nft 1.8.9 writes for the same words, `print.ts` the line that iptables-save prints.
  */
-import type { CIDR } from '../../state/address.ts';
+import type { CIDR } from '../../net/address.ts';
+import type { Protocol } from '../../net/protocol.ts';
+import type { Operator } from './codec.ts';
 import type { AddrTypeMatch } from './matches/addrtype.ts';
 import type { CommentMatch } from './matches/comment.ts';
 import type { ConntrackMatch } from './matches/conntrack.ts';
@@ -17,8 +19,6 @@ import type { MasqueradeTarget } from './targets/masquerade.ts';
 import type { RejectTarget } from './targets/reject.ts';
 import type { JumpTarget, VerdictTarget } from './targets/verdict.ts';
 
-export type Operator = '==' | '!=';
-
 /** `-s`, `-d`. A prefix of 0 matches everything, and leaves no trace in the kernel. */
 export interface AddressMatch {
   readonly operator: Operator;
@@ -30,9 +30,6 @@ export interface InterfaceMatch {
   readonly operator: Operator;
   readonly name: string;
 }
-
-/** `-p` */
-export type XtProtocol = 'TCP' | 'UDP' | 'SCTP';
 
 export type Match =
   | AddrTypeMatch
@@ -56,7 +53,8 @@ export interface XtRule {
   readonly source?: AddressMatch;
   readonly destination?: AddressMatch;
   readonly inputInterface?: InterfaceMatch;
-  readonly protocol?: XtProtocol;
+  /** `-p` */
+  readonly protocol?: Protocol;
   /** `-m`, in the order in which they are asked. */
   readonly matches?: readonly Match[];
   /** `-j`; without it the rule only counts. */

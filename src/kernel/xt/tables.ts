@@ -1,5 +1,5 @@
 /** Tables and built-in chains as iptables-nft 1.8.9 makes them: only those that a rule needs. */
-import type { Family } from '../../state/address.ts';
+import type { Family } from '../../net/address.ts';
 import { NF_INET, NFPROTO } from '../nft/constants.ts';
 import { keepPolicy, type nftOps } from '../ops.ts';
 import type { RecordWriter } from '../records.ts';

@@ -1,7 +1,7 @@
 /** What this mode has among the tables of iptables, and its removal (behaviour document 3.6). */
 import { KernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
-import type { Family } from '../../state/address.ts';
+import type { Family } from '../../net/address.ts';
 import { noPause, type OwnedObject } from '../mode.ts';
 import { hairpinChain, isOurs, placeOf } from './layout.ts';
 import { type IptablesObservation, jumpTarget, observe } from './observation.ts';

@@ -2,7 +2,7 @@
 import { type CompiledRule, compileRule } from '../../kernel/xt/compile.ts';
 import type { XtRule } from '../../kernel/xt/rule.ts';
 import { type DNATTarget, dnat } from '../../kernel/xt/targets/dnat.ts';
-import { addressBytes, type Family } from '../../state/address.ts';
+import { addressBytes, type Family } from '../../net/address.ts';
 
 interface Template {
   readonly protocol: number;

@@ -13,7 +13,7 @@ import { is, isNot, type XtRule } from '../../kernel/xt/rule.ts';
 import { orMark, xorMark } from '../../kernel/xt/targets/mark.ts';
 import { masquerade } from '../../kernel/xt/targets/masquerade.ts';
 import { accept, drop, jump, returnToCaller } from '../../kernel/xt/targets/verdict.ts';
-import { type Address, addressBytes, type CIDR, parseCIDR } from '../../state/address.ts';
+import { type Address, addressBytes, type CIDR, parseCIDR } from '../../net/address.ts';
 import type { Environment, ModeConfig } from '../mode.ts';
 import { isServiceChain, type TableName } from './names.ts';
 

@@ -4,7 +4,7 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { expressions, type Reply, unknownIndex } from '../../kernel/ops.ts';
 import { readRecords } from '../../kernel/records.ts';
-import type { Family } from '../../state/address.ts';
+import type { Family } from '../../net/address.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { Observation, Pause } from '../mode.ts';
 import { firewallChain, isOurs, placeOf, type TableChain, tableNames } from './layout.ts';

@@ -5,7 +5,7 @@ import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { type CompiledRule, compileRule } from '../../kernel/xt/compile.ts';
 import { printRule } from '../../kernel/xt/print.ts';
 import { xtTables } from '../../kernel/xt/tables.ts';
-import type { Family } from '../../state/address.ts';
+import type { Family } from '../../net/address.ts';
 import { type Forwarding, forwardingKey } from '../../state/types.ts';
 import { Counter } from '../counter.ts';
 import type {

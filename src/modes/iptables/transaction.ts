@@ -10,7 +10,7 @@ import {
   writeTable,
   type XtTable,
 } from '../../kernel/xt/tables.ts';
-import type { Family } from '../../state/address.ts';
+import type { Family } from '../../net/address.ts';
 import type { Batch } from '../mode.ts';
 import { placeOf, type TableChain } from './layout.ts';
 import type { TableName } from './names.ts';

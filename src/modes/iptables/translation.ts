@@ -13,8 +13,8 @@ import { dnat } from '../../kernel/xt/targets/dnat.ts';
 import { masquerade } from '../../kernel/xt/targets/masquerade.ts';
 import { reject } from '../../kernel/xt/targets/reject.ts';
 import { accept, drop, jump } from '../../kernel/xt/targets/verdict.ts';
-import type { Address } from '../../state/address.ts';
-import type { EndpointList } from '../../state/endpoint-list.ts';
+import type { Address } from '../../net/address.ts';
+import type { EndpointList } from '../../net/endpoint-list.ts';
 import { type Forwarding, type Frontend, formatServicePortName } from '../../state/types.ts';
 import {
   hairpinChain,

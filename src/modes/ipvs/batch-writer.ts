@@ -12,7 +12,7 @@ import { fieldsOfSet, type SetDefinition } from '../../kernel/nft/sets.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import { IFA_F } from '../../kernel/route-ops.ts';
-import { addressBytes, type Family } from '../../state/address.ts';
+import { addressBytes, type Family } from '../../net/address.ts';
 import type { Batch } from '../mode.ts';
 import { deletions, isNamedSet, type NamedObject } from '../named-objects.ts';
 import type { TableOwnership } from '../ownership.ts';

@@ -2,7 +2,7 @@
  * Real servers that get no new connections (weight 0) because nobody wants them any more: they go
  * when their last connection has ended. The kernel knows them, so a restart forgets none.
  */
-import { type EndpointKey, endpointKey } from '../../state/endpoint-list.ts';
+import { type EndpointKey, endpointKey } from '../../net/endpoint-list.ts';
 import { UndoMap } from '../undo-map.ts';
 import type { IPVSFrontend } from './frontends.ts';
 

@@ -1,8 +1,10 @@
 /** A Forwarding as what this mode keeps for it. Pure. */
+
 import { IPPROTO } from '../../kernel/nft/constants.ts';
-import type { Address } from '../../state/address.ts';
-import { EndpointList } from '../../state/endpoint-list.ts';
-import type { Forwarding, Frontend, Protocol } from '../../state/types.ts';
+import type { Address } from '../../net/address.ts';
+import { EndpointList } from '../../net/endpoint-list.ts';
+import type { Protocol } from '../../net/protocol.ts';
+import type { Forwarding, Frontend } from '../../state/types.ts';
 import type { ModeFrontend } from '../changes.ts';
 import { binary, destinationKey, hairpinKeys } from '../elements.ts';
 import type { Environment } from '../mode.ts';

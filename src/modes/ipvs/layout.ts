@@ -4,7 +4,7 @@
  * additions can then go ahead of what depends on them, and deletions follow it.
  */
 import type { SetDefinition } from '../../kernel/nft/sets.ts';
-import type { Family } from '../../state/address.ts';
+import type { Family } from '../../net/address.ts';
 import { addressType, commonSets, set } from '../table-parts.ts';
 
 /** Not nftables mode's: both tables stand side by side while one mode takes over from the other. */

@@ -3,7 +3,7 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import { IPPROTO, NFPROTO } from '../../kernel/nft/constants.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
-import { type Family, formatAddress } from '../../state/address.ts';
+import { type Family, formatAddress } from '../../net/address.ts';
 import { noPause, type OwnedObject, type ProxyMode } from '../mode.ts';
 import { linkName, setDefinitions, setNames, tableName } from './layout.ts';
 import { type IPVSObservation, type ObservedService, observe } from './observation.ts';

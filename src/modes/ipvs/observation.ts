@@ -1,4 +1,5 @@
 /** What the kernel holds of ours and near it: table, virtual services, addresses on our link. */
+
 import { KernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { IPPROTO, NFPROTO } from '../../kernel/nft/constants.ts';
@@ -9,9 +10,10 @@ import {
   type CIDR,
   cidrContains,
   type Family,
-} from '../../state/address.ts';
-import { type EndpointKey, EndpointList } from '../../state/endpoint-list.ts';
-import type { Forwarding, Protocol } from '../../state/types.ts';
+} from '../../net/address.ts';
+import { type EndpointKey, EndpointList } from '../../net/endpoint-list.ts';
+import type { Protocol } from '../../net/protocol.ts';
+import type { Forwarding } from '../../state/types.ts';
 import { binary, destinationKey } from '../elements.ts';
 import type { Observation, Pause } from '../mode.ts';
 import type { VirtualService } from './draining.ts';

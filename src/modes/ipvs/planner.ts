@@ -1,8 +1,8 @@
 /** Turns changes of Forwardings into ordered batches about IPVS, addresses and nf_tables. */
 import type { Kernel, TableName } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
-import type { Family } from '../../state/address.ts';
-import { type Interval, mergeCIDRs } from '../../state/interval.ts';
+import type { Family } from '../../net/address.ts';
+import { type Interval, mergeCIDRs } from '../../net/interval.ts';
 import { type Forwarding, forwardingKey } from '../../state/types.ts';
 import { FrontendChanges } from '../changes.ts';
 import { Counter } from '../counter.ts';

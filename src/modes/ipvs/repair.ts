@@ -2,7 +2,7 @@
 import { NFT_SET_ELEM_INTERVAL_END, VERDICT } from '../../kernel/nft/constants.ts';
 import { printVerdict } from '../../kernel/nft/print-rule.ts';
 import { fieldsOfSet, isSetAsWanted } from '../../kernel/nft/sets.ts';
-import { mergeCIDRs, successor } from '../../state/interval.ts';
+import { mergeCIDRs, successor } from '../../net/interval.ts';
 import type { Counter } from '../counter.ts';
 import { binary, elementId } from '../elements.ts';
 import type { Drift, Environment, IPVSSettings, ModeConfig, Pause } from '../mode.ts';

@@ -6,7 +6,7 @@ import { protocolName } from '../../kernel/nft/print-rule.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { type RecordOf, readRecords } from '../../kernel/records.ts';
 import { routeOps } from '../../kernel/route-ops.ts';
-import { formatAddress } from '../../state/address.ts';
+import { formatAddress } from '../../net/address.ts';
 import { routeCommands } from '../route-script.ts';
 import { sourceRangesTypes } from '../source-ranges.ts';
 import { type SetName, setDefinitions } from './layout.ts';

@@ -1,8 +1,8 @@
 /** Writes what takes one frontend from one state to another. */
 import { IP_VS_CONN_F, IP_VS_SVC_F } from '../../kernel/ipvs-ops.ts';
 import { IPPROTO, NFPROTO, VERDICT } from '../../kernel/nft/constants.ts';
-import { addressBytes, type Family } from '../../state/address.ts';
-import { type EndpointKey, type EndpointList, endpointKey } from '../../state/endpoint-list.ts';
+import { addressBytes, type Family } from '../../net/address.ts';
+import { type EndpointKey, type EndpointList, endpointKey } from '../../net/endpoint-list.ts';
 import type { FrontendChange } from '../changes.ts';
 import type { BatchWriter } from './batch-writer.ts';
 import type { Draining, VirtualService } from './draining.ts';

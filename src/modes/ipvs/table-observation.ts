@@ -5,7 +5,7 @@ import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { printVerdict } from '../../kernel/nft/print-rule.ts';
 import { entryShape, fieldsOfSet } from '../../kernel/nft/sets.ts';
 import { ElementShape, type Reply, type Request } from '../../kernel/ops.ts';
-import type { Family } from '../../state/address.ts';
+import type { Family } from '../../net/address.ts';
 import { binary, elementId } from '../elements.ts';
 import type { Pause } from '../mode.ts';
 import type { Fault, FoundTable } from '../named-objects.ts';

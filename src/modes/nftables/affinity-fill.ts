@@ -2,7 +2,7 @@
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { ElementShape, type Reply, unknownIndex } from '../../kernel/ops.ts';
-import type { Family } from '../../state/address.ts';
+import type { Family } from '../../net/address.ts';
 import { clientsMax, memoryNameOf } from './affinity-objects.ts';
 import { tableName } from './layout.ts';
 

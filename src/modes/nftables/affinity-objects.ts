@@ -23,8 +23,8 @@ import {
   setMark,
   updateMap,
 } from '../../kernel/nft/rule.ts';
-import type { Family } from '../../state/address.ts';
-import type { EndpointList } from '../../state/endpoint-list.ts';
+import type { Family } from '../../net/address.ts';
+import type { EndpointList } from '../../net/endpoint-list.ts';
 import type { Forwarding, Frontend, ServicePortName } from '../../state/types.ts';
 import { detectLocal } from '../local-traffic.ts';
 import type { ModeConfig } from '../mode.ts';

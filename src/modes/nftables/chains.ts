@@ -2,6 +2,7 @@
  * The chains of the layout: the fixed ones, and the treatment chains, of which there is one for
  * each combination of treatment and endpoint count in use, whatever the number of Services.
  */
+
 import { baseChain, type ChainDefinition, type Rule } from '../../kernel/nft/chain.ts';
 import { NF_INET } from '../../kernel/nft/constants.ts';
 import {
@@ -26,8 +27,9 @@ import {
   statusDNAT,
   vmap,
 } from '../../kernel/nft/rule.ts';
-import { type CIDR, type Family, parseCIDR } from '../../state/address.ts';
-import type { Protocol } from '../../state/types.ts';
+import { type CIDR, type Family, parseCIDR } from '../../net/address.ts';
+import type { Protocol } from '../../net/protocol.ts';
+
 import { detectLocal } from '../local-traffic.ts';
 import type { Environment, ModeConfig } from '../mode.ts';
 import { chain, firewallCheck, frontendSelectors, ifNew, masquerading } from '../table-parts.ts';

@@ -5,7 +5,7 @@
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { unknownIndex } from '../../kernel/ops.ts';
-import type { Family } from '../../state/address.ts';
+import type { Family } from '../../net/address.ts';
 import type { Miscount } from '../mode.ts';
 import type { Deferred } from './deferred.ts';
 import { type FrontendElements, verdictOf } from './frontends.ts';

@@ -1,8 +1,8 @@
 /** Compares what was found of frontends with what is wanted and writes the difference. */
 import { VERDICT } from '../../kernel/nft/constants.ts';
 import { printVerdict } from '../../kernel/nft/print-rule.ts';
-import type { Family } from '../../state/address.ts';
-import { EndpointList, endpointBytes } from '../../state/endpoint-list.ts';
+import type { Family } from '../../net/address.ts';
+import { EndpointList, endpointBytes } from '../../net/endpoint-list.ts';
 import { forwardingKey, type ServicePortName } from '../../state/types.ts';
 import type { Drift, Pause } from '../mode.ts';
 import { firewallPrefix } from '../source-ranges.ts';

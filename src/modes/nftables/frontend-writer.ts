@@ -1,6 +1,6 @@
 /** Writes the element changes that take one frontend from one state to another. */
-import type { Family } from '../../state/address.ts';
-import { type EndpointList, endpointBytes } from '../../state/endpoint-list.ts';
+import type { Family } from '../../net/address.ts';
+import { type EndpointList, endpointBytes } from '../../net/endpoint-list.ts';
 import type { FrontendChange } from '../changes.ts';
 import { type Deferred, poolMaps } from './deferred.ts';
 import { type FrontendElements, learnOf, recallOf, verdictOf } from './frontends.ts';

@@ -1,7 +1,7 @@
 /** A Forwarding as the elements that this mode keeps for it. Pure. */
 import type { ChainDefinition } from '../../kernel/nft/chain.ts';
 import { IPPROTO } from '../../kernel/nft/constants.ts';
-import { EndpointList } from '../../state/endpoint-list.ts';
+import { EndpointList } from '../../net/endpoint-list.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
 import { bytesOf, destinationKey } from '../elements.ts';
 import type { NamedObject } from '../named-objects.ts';

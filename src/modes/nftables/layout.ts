@@ -4,7 +4,7 @@
  */
 import type { NFTypeName } from '../../kernel/nft/constants.ts';
 import { fieldsOfSet, type SetDefinition, type SetFields } from '../../kernel/nft/sets.ts';
-import type { Family } from '../../state/address.ts';
+import type { Family } from '../../net/address.ts';
 import { addressType, commonSets, map, set } from '../table-parts.ts';
 
 export const tableName = 'fairlead';

@@ -1,7 +1,7 @@
 /** What the kernel holds of our table, grouped by frontend. */
 import type { Reply } from '../../kernel/ops.ts';
-import type { Family } from '../../state/address.ts';
-import { EndpointList, endpointBytes } from '../../state/endpoint-list.ts';
+import type { Family } from '../../net/address.ts';
+import { EndpointList, endpointBytes } from '../../net/endpoint-list.ts';
 import { withOrderOf } from '../../state/pool.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { Observation } from '../mode.ts';

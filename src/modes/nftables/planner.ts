@@ -1,7 +1,7 @@
 /** Turns changes of Forwardings into nf_tables transactions, for one family. */
 import type { Kernel, TableName } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
-import type { Family } from '../../state/address.ts';
+import type { Family } from '../../net/address.ts';
 import { type Forwarding, forwardingKey } from '../../state/types.ts';
 import { FrontendChanges } from '../changes.ts';
 import { Counter } from '../counter.ts';

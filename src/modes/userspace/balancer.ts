@@ -1,6 +1,6 @@
 /** Chooses endpoints for the clients of one frontend: in turn, or the one that a client had. */
-import { formatAddress } from '../../state/address.ts';
-import type { EndpointList } from '../../state/endpoint-list.ts';
+import { formatAddress } from '../../net/address.ts';
+import type { EndpointList } from '../../net/endpoint-list.ts';
 import { poolFor } from './clients.ts';
 import type { Endpoint } from './connection.ts';
 import type { ServedFrontend } from './frontends.ts';

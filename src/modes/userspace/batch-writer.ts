@@ -8,7 +8,7 @@ import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import { IFA_F } from '../../kernel/route-ops.ts';
-import { addressBytes, type Family } from '../../state/address.ts';
+import { addressBytes, type Family } from '../../net/address.ts';
 import type { Batch } from '../mode.ts';
 import type { ServedFrontend } from './frontends.ts';
 import { linkName } from './layout.ts';

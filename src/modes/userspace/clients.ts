@@ -1,8 +1,10 @@
 /** What may become of a client, judged by its address. */
-import { type Address, cidrContains, parseAddress } from '../../state/address.ts';
-import type { EndpointList } from '../../state/endpoint-list.ts';
-import { sameBytes } from '../../state/equal.ts';
-import { rangesHold } from '../../state/interval.ts';
+
+import { type Address, cidrContains, parseAddress } from '../../net/address.ts';
+import { sameBytes } from '../../net/bytes.ts';
+import type { EndpointList } from '../../net/endpoint-list.ts';
+
+import { rangesHold } from '../../net/interval.ts';
 import type { ClientKind, ServedFrontend } from './frontends.ts';
 
 /** The endpoints that this client may reach; undefined = none: it is not let in, or has none. */

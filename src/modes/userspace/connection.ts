@@ -1,7 +1,7 @@
 /** One TCP connection of a client, and the one to the endpoint that it is carried on. */
 import { connect, type Socket } from 'node:net';
-import { formatAddress } from '../../state/address.ts';
-import type { EndpointList } from '../../state/endpoint-list.ts';
+import { formatAddress } from '../../net/address.ts';
+import type { EndpointList } from '../../net/endpoint-list.ts';
 
 /** How long an endpoint may take to answer; then the next one is tried. */
 const dialTimeoutsMs = [250, 500, 1000, 2000] as const;

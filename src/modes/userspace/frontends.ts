@@ -1,10 +1,12 @@
 /** A Forwarding as sockets serve it. Pure. */
+
 import { IPPROTO } from '../../kernel/nft/constants.ts';
-import type { Address, CIDR } from '../../state/address.ts';
-import { EndpointList } from '../../state/endpoint-list.ts';
-import { sameBytes } from '../../state/equal.ts';
-import type { Interval } from '../../state/interval.ts';
-import { type Forwarding, type Frontend, forwardingKey, type Protocol } from '../../state/types.ts';
+import type { Address, CIDR } from '../../net/address.ts';
+import { sameBytes } from '../../net/bytes.ts';
+import { EndpointList } from '../../net/endpoint-list.ts';
+import type { Interval } from '../../net/interval.ts';
+import type { Protocol } from '../../net/protocol.ts';
+import { type Forwarding, type Frontend, forwardingKey } from '../../state/types.ts';
 import type { ModeFrontend } from '../changes.ts';
 import { binary, destinationKey } from '../elements.ts';
 import {

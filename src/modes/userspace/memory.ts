@@ -2,7 +2,7 @@
  * Session affinity: which endpoint a client of a Service port got, whichever of its frontends it
  * came by.
  */
-import type { EndpointKey, EndpointList } from '../../state/endpoint-list.ts';
+import type { EndpointKey, EndpointList } from '../../net/endpoint-list.ts';
 
 /** What sockets of one Service port have in common; `id` is the same for all of them. */
 export interface Remembering {

@@ -1,7 +1,7 @@
 /** What the kernel holds of ours for one family, besides sockets. */
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
-import type { Family } from '../../state/address.ts';
+import type { Family } from '../../net/address.ts';
 import type { Forwarding } from '../../state/types.ts';
 import { binary } from '../elements.ts';
 import type { Observation } from '../mode.ts';

@@ -1,6 +1,6 @@
 /** Turns changes of Forwardings into batches about sockets and addresses. */
 import type { Kernel } from '../../kernel/kernel.ts';
-import type { Family } from '../../state/address.ts';
+import type { Family } from '../../net/address.ts';
 import { type Forwarding, forwardingKey } from '../../state/types.ts';
 import { FrontendChanges } from '../changes.ts';
 import { Counter } from '../counter.ts';

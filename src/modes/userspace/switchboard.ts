@@ -2,25 +2,19 @@
  * All sockets of the mode: what listens now, and the connections that are carried. They belong to
  * the process, and outlive the planners that come and go with the configuration.
  */
+
 import { getSystemErrorMessage } from 'node:util';
-import { type Family, formatAddress } from '../../state/address.ts';
+import { type Family, formatAddress } from '../../net/address.ts';
+import type { Protocol } from '../../net/protocol.ts';
 import { formatFrontend } from '../../state/claims.ts';
-import type { Protocol } from '../../state/types.ts';
+
 import { Balancer } from './balancer.ts';
 import { Connections, type Endpoint } from './connection.ts';
 import { frontendId, type ServedFrontend } from './frontends.ts';
+import type { Listener } from './listener.ts';
 import { Memories } from './memory.ts';
 import { TCPListener } from './tcp-listener.ts';
 import { UDPListener } from './udp-listener.ts';
-
-/** A socket that takes clients of one frontend. */
-export interface Listener {
-  readonly frontend: ServedFrontend;
-  /** The same address, protocol and port are served otherwise from now on. */
-  update(next: ServedFrontend): void;
-  /** No more clients. */
-  close(): void;
-}
 
 /** Why nothing listens. */
 export interface Refusal {

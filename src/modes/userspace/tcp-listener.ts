@@ -1,10 +1,10 @@
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
-import { formatAddress } from '../../state/address.ts';
+import { formatAddress } from '../../net/address.ts';
 import type { Balancer } from './balancer.ts';
 import { type Connections, carry, type Endpoint, type IsOwn, keepAliveMs } from './connection.ts';
 import type { ServedFrontend } from './frontends.ts';
-import type { Listener } from './switchboard.ts';
+import type { Listener } from './listener.ts';
 
 /** As many as the kernel allows (net.core.somaxconn). */
 const backlog = 65_535;

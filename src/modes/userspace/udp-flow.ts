@@ -1,7 +1,7 @@
 /** The datagrams of one client of a frontend, by a socket of their own to one endpoint. */
 import type { Socket } from 'node:dgram';
-import { formatAddress } from '../../state/address.ts';
-import type { EndpointKey } from '../../state/endpoint-list.ts';
+import { formatAddress } from '../../net/address.ts';
+import type { EndpointKey } from '../../net/endpoint-list.ts';
 import type { Endpoint } from './connection.ts';
 
 export interface UDPFlowOptions {

@@ -1,11 +1,11 @@
 import { createSocket, type RemoteInfo, type Socket } from 'node:dgram';
 import { once } from 'node:events';
-import { formatAddress } from '../../state/address.ts';
-import type { EndpointKey } from '../../state/endpoint-list.ts';
+import { formatAddress } from '../../net/address.ts';
+import type { EndpointKey } from '../../net/endpoint-list.ts';
 import type { Balancer } from './balancer.ts';
 import type { IsOwn } from './connection.ts';
 import type { ServedFrontend } from './frontends.ts';
-import type { Listener } from './switchboard.ts';
+import type { Listener } from './listener.ts';
 import { UDPFlow } from './udp-flow.ts';
 
 /** Takes the datagrams to one frontend. Its flows end with it. */

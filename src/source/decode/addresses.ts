@@ -1,6 +1,6 @@
-import { type Address, type CIDR, parseAddress, parseCIDR } from '../../state/address.ts';
-import { addressReading, cidrReading } from '../../state/reading.ts';
-import { specialUse } from '../../state/special-address.ts';
+import { type Address, type CIDR, parseAddress, parseCIDR } from '../../net/address.ts';
+import { addressReading, cidrReading } from '../../net/reading.ts';
+import { specialUse } from '../../net/special-address.ts';
 import { type Door, show } from './door.ts';
 
 /** An element of a list of addresses, or a field that must be one. */

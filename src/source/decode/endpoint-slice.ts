@@ -1,5 +1,5 @@
-import { addressBytes, type Family, parseIPv4Number, readIPv6 } from '../../state/address.ts';
-import { specialUse } from '../../state/special-address.ts';
+import { addressBytes, type Family, parseIPv4Number, readIPv6 } from '../../net/address.ts';
+import { specialUse } from '../../net/special-address.ts';
 import { Condition, type EndpointSlice, objectKey, type SlicePort } from '../../state/types.ts';
 import type { Interner } from '../interner.ts';
 import { readAddress } from './addresses.ts';

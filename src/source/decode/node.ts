@@ -1,4 +1,4 @@
-import type { Address } from '../../state/address.ts';
+import type { Address } from '../../net/address.ts';
 import type { Node } from '../../state/types.ts';
 import { readAddress, readCIDR } from './addresses.ts';
 import { type Decoded, type Door, open, show } from './door.ts';

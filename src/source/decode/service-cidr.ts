@@ -1,5 +1,5 @@
-import type { CIDR } from '../../state/address.ts';
-import { specialUseWithin } from '../../state/special-address.ts';
+import type { CIDR } from '../../net/address.ts';
+import { specialUseWithin } from '../../net/special-address.ts';
 import type { ServiceCIDR } from '../../state/types.ts';
 import { readCIDR } from './addresses.ts';
 import { type Decoded, open, show } from './door.ts';

@@ -4,7 +4,7 @@ import {
   type CIDR,
   formatAddress,
   parseCIDR,
-} from '../../state/address.ts';
+} from '../../net/address.ts';
 import type { Service, ServicePort } from '../../state/types.ts';
 import { type Interner, lasting } from '../interner.ts';
 import { readCIDR, readServiceAddress } from './addresses.ts';

@@ -1,6 +1,7 @@
+import type { Resource } from '../../state/change.ts';
 import { isRawObject } from '../decode/door.ts';
 import { type DecodeContext, decodeChange, goneChange, keyOfChange, keyOfRaw } from '../decode.ts';
-import type { Resource, SourceSink } from '../source.ts';
+import type { SourceSink } from '../source.ts';
 
 /** What the sink knows of one resource: repeats are left out, deletes we missed are made up for. */
 export class Delivery {

@@ -1,6 +1,7 @@
+import type { Resource } from '../../state/change.ts';
 import type { RawObject } from '../decode/door.ts';
 import type { Pacer } from '../pacer.ts';
-import type { Condition, ListWay, Resource, SourceSink } from '../source.ts';
+import type { Condition, ListWay, SourceSink } from '../source.ts';
 import { ApiStream } from './api-stream.ts';
 import { Backoff, pause } from './backoff.ts';
 import type { ApiClient, Query } from './client.ts';
@@ -258,9 +259,7 @@ export class Reflector {
       this.#backoff.reset();
     }
     const next = relief.take();
-    if (next !== undefined && this.#resourceVersion !== undefined) {
-      return await next;
-    }
+    if (next !== undefined && this.#resourceVersion !== undefined) return await next;
     next?.then(({ stream }) => stream.stop(), ignore);
     if (failure !== undefined) throw failure;
     return undefined;

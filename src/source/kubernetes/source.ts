@@ -1,6 +1,7 @@
+import type { Resource } from '../../state/change.ts';
 import { decodeContext } from '../decode.ts';
 import { Pacer } from '../pacer.ts';
-import type { Condition, Resource, Source, SourceSink } from '../source.ts';
+import type { Condition, Source, SourceSink } from '../source.ts';
 import { ApiClient, type ClientOptions } from './client.ts';
 import { Delivery } from './delivery.ts';
 import { Reflector, type Target } from './reflector.ts';

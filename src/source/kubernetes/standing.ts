@@ -1,4 +1,5 @@
-import type { Condition, Resource, SourceSink } from '../source.ts';
+import type { Resource } from '../../state/change.ts';
+import type { Condition, SourceSink } from '../source.ts';
 
 /** How a reflector's resource is doing, and what was said about it. */
 export class Standing {

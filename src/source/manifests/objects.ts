@@ -1,7 +1,8 @@
+import type { Change, Resource } from '../../state/change.ts';
 import { isRawObject, type RawObject, show } from '../decode/door.ts';
 import { type DecodeContext, decodeChange, keyOfRaw } from '../decode.ts';
 import type { Pacer } from '../pacer.ts';
-import type { Change, Resource, SourceProblem } from '../source.ts';
+import type { SourceProblem } from '../source.ts';
 import type { ManifestDocument } from './parse.ts';
 
 /** What each kind is, by the API versions whose shape we read. */

@@ -1,16 +1,11 @@
 import type { BigIntStats } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
+import { type Resource, resources } from '../../state/change.ts';
 import { type DecodeContext, decodeContext, goneChange } from '../decode.ts';
 import { DirectoryWatcher } from '../directory-watcher.ts';
 import { Pacer } from '../pacer.ts';
-import {
-  type Condition,
-  type Resource,
-  resources,
-  type Source,
-  type SourceSink,
-} from '../source.ts';
+import type { Condition, Source, SourceSink } from '../source.ts';
 import { graceMs, ManifestDirectory } from './directory.ts';
 import type { ManifestObject } from './objects.ts';
 

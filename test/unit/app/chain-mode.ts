@@ -12,7 +12,7 @@ import type {
   ProxyMode,
 } from '../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
-import type { Family } from '../../../src/state/address.ts';
+import type { Family } from '../../../src/net/address.ts';
 import { type Forwarding, forwardingKey } from '../../../src/state/types.ts';
 
 export const table = 'chains';

@@ -1,4 +1,5 @@
 /** Starting: which mode, what is set up, and what users are told. */
+
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -6,7 +7,8 @@ import { hostFiles } from '../../../src/host/files.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import type { ModeName, ProxyMode } from '../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
-import { resources } from '../../../src/source/source.ts';
+import { resources } from '../../../src/state/change.ts';
+
 import { contentOf, machineRoot } from '../host/machine.ts';
 import { address, node, service } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';

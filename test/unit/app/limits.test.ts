@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { resources } from '../../../src/source/source.ts';
+import { resources } from '../../../src/state/change.ts';
+
 import { http, ready, service, slice } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';
 import { configOf, listening, Running } from './running.ts';

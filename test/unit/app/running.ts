@@ -1,4 +1,5 @@
 /** The whole proxy on doubles of the kernel, the source and the clock. */
+
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { App, type AppOptions } from '../../../src/app.ts';
@@ -6,13 +7,8 @@ import type { Config } from '../../../src/config/config.ts';
 import { loadConfig } from '../../../src/config/load.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { loggerTo } from '../../../src/serve/log.ts';
-import type {
-  Change,
-  Condition,
-  resources,
-  Source,
-  SourceSink,
-} from '../../../src/source/source.ts';
+import type { Condition, Source, SourceSink } from '../../../src/source/source.ts';
+import type { Change, resources } from '../../../src/state/change.ts';
 import { FakeConntrack } from '../../fake/conntrack.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { address, ready, service, slice } from '../state/build.ts';

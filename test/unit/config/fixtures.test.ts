@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load.ts';
-import { formatCIDR } from '../../../src/state/address.ts';
+import { formatCIDR } from '../../../src/net/address.ts';
 import { configOf, load, running } from './support.ts';
 
 function fixture(name: string) {

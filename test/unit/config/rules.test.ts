@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { formatAddress, formatCIDR } from '../../../src/state/address.ts';
+import { formatAddress, formatCIDR } from '../../../src/net/address.ts';
 import { configOf, errorOf, load, loadFile, running } from './support.ts';
 
 /** The first line of an error of the validation, without what stands before the rules. */

@@ -1,5 +1,6 @@
 /** Forwardings of DNS-like Services, as short as a test wants to say them. */
-import type { Forwarding, Protocol, Service } from '../../../src/state/types.ts';
+import type { Protocol } from '../../../src/net/protocol.ts';
+import type { Forwarding, Service } from '../../../src/state/types.ts';
 import { type Endpoint, ready, resolveOne, service, slice, slicePort } from '../state/build.ts';
 
 export const nodeAddress = '192.168.0.1';

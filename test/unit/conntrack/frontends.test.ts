@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 import { Frontends } from '../../../src/conntrack/frontends.ts';
-import { endpointKey } from '../../../src/state/endpoint-list.ts';
+import { endpointKey } from '../../../src/net/endpoint-list.ts';
 import { frontendKey } from '../../../src/state/frontend-key.ts';
 import { address } from '../state/build.ts';
 import { growth } from '../state/steps-taken.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Frontends } from '../../../src/conntrack/frontends.ts';
 import { contradicting, destinationOf, frontendKeys } from '../../../src/conntrack/policy.ts';
-import { formatAddress } from '../../../src/state/address.ts';
+import { formatAddress } from '../../../src/net/address.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
 import { type FakeEntry, packedEntries } from '../../fake/conntrack.ts';
 import { address, draining, ready, stopping, unready } from '../state/build.ts';

@@ -1,9 +1,11 @@
 /** The reconciler against a slow and simple reading of its rules, over random histories. */
+
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { ConntrackReconciler } from '../../../src/conntrack/reconciler.ts';
-import { formatAddress } from '../../../src/state/address.ts';
-import type { Forwarding, Protocol } from '../../../src/state/types.ts';
+import { formatAddress } from '../../../src/net/address.ts';
+import type { Protocol } from '../../../src/net/protocol.ts';
+import type { Forwarding } from '../../../src/state/types.ts';
 import { FakeConntrack, type FakeEntry } from '../../fake/conntrack.ts';
 import { address } from '../state/build.ts';
 import { ToyClock } from '../sync/double.ts';

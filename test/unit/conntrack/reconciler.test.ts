@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { ConntrackEvent } from '../../../src/conntrack/events.ts';
 import { ConntrackReconciler } from '../../../src/conntrack/reconciler.ts';
-import { formatAddress } from '../../../src/state/address.ts';
+import { formatAddress } from '../../../src/net/address.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
 import { FakeConntrack, kernelRefusal } from '../../fake/conntrack.ts';
 import { address } from '../state/build.ts';

@@ -6,7 +6,7 @@ import { NodeFacts } from '../../../src/host/node-facts.ts';
 import { nodeIPs } from '../../../src/host/node-ips.ts';
 import { nodeName } from '../../../src/host/node-name.ts';
 import { listeningAddresses, nodePortAddresses } from '../../../src/host/node-ports.ts';
-import { addressKey, formatAddress } from '../../../src/state/address.ts';
+import { addressKey, formatAddress } from '../../../src/net/address.ts';
 import { noLimits } from '../../../src/state/budget.ts';
 import { keysOf } from '../../../src/state/node-place.ts';
 import { ClusterState } from '../../../src/state/store.ts';

@@ -1,7 +1,7 @@
 /** What must hold of every mode's planner whose batches are transactions, in any life. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Family } from '../../../src/state/address.ts';
+import type { Family } from '../../../src/net/address.ts';
 import type { FakeKernel } from '../../fake/kernel.ts';
 import { crashes, failures, quiet, Story, type Subject, stories } from './nftables/life.ts';
 import { isDrift, noDrift } from './nftables/rig.ts';

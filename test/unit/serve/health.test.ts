@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ProxyHealth, rfc3339Nano } from '../../../src/serve/health.ts';
-import type { Condition, Resource } from '../../../src/source/source.ts';
+import type { Condition } from '../../../src/source/source.ts';
+import type { Resource } from '../../../src/state/change.ts';
 import type { Node } from '../../../src/state/types.ts';
 import { node } from '../state/build.ts';
 

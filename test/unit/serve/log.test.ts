@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { EndpointList } from '../../../src/net/endpoint-list.ts';
 import { loggerTo, readable } from '../../../src/serve/log.ts';
 import { syncLog } from '../../../src/serve/sync-log.ts';
-import { EndpointList } from '../../../src/state/endpoint-list.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
 import type { SyncEvent } from '../../../src/sync/events.ts';
 

@@ -1,8 +1,8 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import type { Address, Family } from '../../../src/net/address.ts';
 import { ServiceHealth } from '../../../src/serve/service-health.ts';
-import type { Address, Family } from '../../../src/state/address.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import type { Service } from '../../../src/state/types.ts';
 import {

@@ -1,7 +1,8 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { loggerTo } from '../../../src/serve/log.ts';
 import { SourceReport } from '../../../src/serve/source-report.ts';
-import type { Condition, Resource } from '../../../src/source/source.ts';
+import type { Condition } from '../../../src/source/source.ts';
+import type { Resource } from '../../../src/state/change.ts';
 
 const well: Condition = { silenceMs: 5, missingMs: undefined, failure: undefined };
 

@@ -1,12 +1,7 @@
 import { vi } from 'vitest';
 import { keyOfChange } from '../../../src/source/decode.ts';
-import type {
-  Change,
-  ListAttempt,
-  Resource,
-  SourceProblem,
-  SourceSink,
-} from '../../../src/source/source.ts';
+import type { ListAttempt, SourceProblem, SourceSink } from '../../../src/source/source.ts';
+import type { Change, Resource } from '../../../src/state/change.ts';
 
 // Machines that test much at once are slow.
 vi.setConfig({ testTimeout: 30_000 });

@@ -1,5 +1,5 @@
 /** Records for tests: short to write, complete, one thing to say at a time. */
-import { type Address, parseAddress, parseCIDR } from '../../../src/state/address.ts';
+import { type Address, parseAddress, parseCIDR } from '../../../src/net/address.ts';
 import { type ResolveContext, resolve } from '../../../src/state/resolve.ts';
 import {
   Condition,

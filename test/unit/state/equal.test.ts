@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { EndpointList } from '../../../src/state/endpoint-list.ts';
+import { EndpointList } from '../../../src/net/endpoint-list.ts';
 import { sameForwarding, sameService, sameSlice } from '../../../src/state/equal.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import type { EndpointSlice, Forwarding, Service } from '../../../src/state/types.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { parseAddress } from '../../../src/state/address.ts';
-import { EndpointList } from '../../../src/state/endpoint-list.ts';
+import { parseAddress } from '../../../src/net/address.ts';
+import { EndpointList } from '../../../src/net/endpoint-list.ts';
 import { frontendKey, isNodePortKey } from '../../../src/state/frontend-key.ts';
 import type { Frontend } from '../../../src/state/types.ts';
 

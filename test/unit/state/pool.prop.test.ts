@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { addressBytes, type Family } from '../../../src/state/address.ts';
-import { EndpointList } from '../../../src/state/endpoint-list.ts';
+import { addressBytes, type Family } from '../../../src/net/address.ts';
+import { EndpointList } from '../../../src/net/endpoint-list.ts';
 import { keepOrder } from '../../../src/state/pool.ts';
 
 function listOf(family: Family, ids: readonly number[]): EndpointList {

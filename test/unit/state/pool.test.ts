@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { EndpointList } from '../../../src/state/endpoint-list.ts';
+import { EndpointList } from '../../../src/net/endpoint-list.ts';
 import { sameForwarding } from '../../../src/state/equal.ts';
 import { keepOrder, withOrderOf } from '../../../src/state/pool.ts';
 import { resolve } from '../../../src/state/resolve.ts';

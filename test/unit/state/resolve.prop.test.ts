@@ -1,8 +1,8 @@
 /** `resolve` against a slow and simple reading of the behaviour document's section 5.3. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { addressBytes, type Family } from '../../../src/state/address.ts';
-import type { EndpointList } from '../../../src/state/endpoint-list.ts';
+import { addressBytes, type Family } from '../../../src/net/address.ts';
+import type { EndpointList } from '../../../src/net/endpoint-list.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import { Condition, type EndpointSlice, type Forwarding } from '../../../src/state/types.ts';
 import { column, http, service } from './build.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { formatCIDR } from '../../../src/state/address.ts';
+import { formatCIDR } from '../../../src/net/address.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import type { EndpointSlice, Service } from '../../../src/state/types.ts';
 import { address, cidr, draining, node, ready, service, slice, slicePort } from './build.ts';

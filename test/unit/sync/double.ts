@@ -13,7 +13,7 @@ import type {
   TableName,
 } from '../../../src/kernel/kernel.ts';
 import type { Batch, Drift, Environment, Observation, Planner } from '../../../src/modes/mode.ts';
-import { EndpointList } from '../../../src/state/endpoint-list.ts';
+import { EndpointList } from '../../../src/net/endpoint-list.ts';
 import { keepOrder } from '../../../src/state/pool.ts';
 import { type Forwarding, forwardingKey } from '../../../src/state/types.ts';
 import type { Clock } from '../../../src/sync/clock.ts';

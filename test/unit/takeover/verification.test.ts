@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Family } from '../../../src/state/address.ts';
+import type { Family } from '../../../src/net/address.ts';
 import type { FamilyEvent } from '../../../src/sync/events.ts';
 import { Verification } from '../../../src/takeover/verification.ts';
 

@@ -1,6 +1,5 @@
 /** `-m conntrack [!] --ctstate …` (struct xt_conntrack_mtinfo3). */
-import { type Codec, structure, viewOf } from '../codec.ts';
-import type { Operator } from '../rule.ts';
+import { type Codec, type Operator, structure, viewOf } from '../codec.ts';
 
 /** Bits of the state (XT_CONNTRACK_STATE_*), in the order in which iptables-save prints them. */
 const stateBits = {

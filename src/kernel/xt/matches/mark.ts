@@ -1,7 +1,6 @@
 /** `-m mark [!] --mark VALUE/MASK`: native expressions. */
 import { NFT_CMP, NFT_META, NFT_REG_1 } from '../../nft/constants.ts';
-import { type Codec, type Cursor, viewOf } from '../codec.ts';
-import type { Operator } from '../rule.ts';
+import { type Codec, type Cursor, type Operator, viewOf } from '../codec.ts';
 
 export interface MarkMatch {
   readonly kind: 'mark';

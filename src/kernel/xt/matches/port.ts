@@ -3,9 +3,10 @@
  * port of TCP and UDP, and structures for SCTP and where no port is asked for (struct xt_tcp,
  * xt_udp, xt_sctp_info).
  */
+
+import type { Protocol } from '../../../net/protocol.ts';
 import { NFT_CMP, NFT_PAYLOAD, NFT_REG_1 } from '../../nft/constants.ts';
 import { type Codec, type Cursor, structure, viewOf, type Writer } from '../codec.ts';
-import type { XtProtocol } from '../rule.ts';
 
 /** Needs the rule's `protocol`. */
 export interface PortMatch {
@@ -30,7 +31,7 @@ export function dport(port: number): PortMatch {
 /** `-m tcp` */
 export const anyPort: PortMatch = { kind: 'port', dport: undefined };
 
-function write(protocol: XtProtocol, port: number | undefined, out: Writer): void {
+function write(protocol: Protocol, port: number | undefined, out: Writer): void {
   if (protocol === 'SCTP') {
     out.write('match', { name: 'sctp', revision, info: sctpInfo(port) });
   } else if (port === undefined) {

@@ -1,5 +1,5 @@
 /** `-j DNAT --to-destination ADDRESS:PORT` (struct nf_nat_range2). */
-import { type Address, addressBytes, type Family, formatAddress } from '../../../state/address.ts';
+import { type Address, addressBytes, type Family, formatAddress } from '../../../net/address.ts';
 import { NF_NAT_RANGE } from '../../nft/constants.ts';
 import { type Codec, structure, viewOf } from '../codec.ts';
 

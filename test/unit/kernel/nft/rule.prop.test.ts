@@ -9,7 +9,7 @@ import {
   formatAddress,
   formatCIDR,
   parseCIDR,
-} from '../../../../src/state/address.ts';
+} from '../../../../src/net/address.ts';
 import { batch } from '../../../conformance/ops.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 

@@ -12,7 +12,7 @@ import { printRule } from '../../../../src/kernel/xt/print.ts';
 import { printXtOps } from '../../../../src/kernel/xt/script.ts';
 import { writeBuiltInChain, writeTable } from '../../../../src/kernel/xt/tables.ts';
 import { jump } from '../../../../src/kernel/xt/targets/verdict.ts';
-import type { Family } from '../../../../src/state/address.ts';
+import type { Family } from '../../../../src/net/address.ts';
 import { rule as expressionsOf } from '../../../conformance/ops.ts';
 import { xtCases } from '../../../conformance/xt-rules.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { iptablesMode } from '../../../../src/modes/iptables/mode.ts';
-import type { Family } from '../../../../src/state/address.ts';
+import type { Family } from '../../../../src/net/address.ts';
 import type { EndpointSlice, Service } from '../../../../src/state/types.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 import { http, ready, readyLocal, service } from '../../state/build.ts';

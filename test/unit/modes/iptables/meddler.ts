@@ -7,7 +7,7 @@ import type { XtRule } from '../../../../src/kernel/xt/rule.ts';
 import { accept, drop, jump } from '../../../../src/kernel/xt/targets/verdict.ts';
 import { firewallChain, isOurs, tableNames } from '../../../../src/modes/iptables/layout.ts';
 import { jumpTarget } from '../../../../src/modes/iptables/observation.ts';
-import type { Family } from '../../../../src/state/address.ts';
+import type { Family } from '../../../../src/net/address.ts';
 import { batch } from '../../../conformance/ops.ts';
 import type { FakeKernel } from '../../../fake/kernel.ts';
 import type { Chain, Table } from '../../../fake/nft-state.ts';

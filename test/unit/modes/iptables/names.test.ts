@@ -4,7 +4,7 @@ import {
   isServiceChain,
   serviceChains,
 } from '../../../../src/modes/iptables/names.ts';
-import type { Protocol } from '../../../../src/state/types.ts';
+import type { Protocol } from '../../../../src/net/protocol.ts';
 
 function port(name: string, service: string, protocol: Protocol = 'TCP') {
   const [namespace, rest] = service.split('/') as [string, string];

@@ -1,7 +1,7 @@
 /** What metrics tell about rules is what iptables-save prints. */
 import { expect, it } from 'vitest';
 import { iptablesMode } from '../../../../src/modes/iptables/mode.ts';
-import type { Family } from '../../../../src/state/address.ts';
+import type { Family } from '../../../../src/net/address.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 import { http, ready, readyLocal, service } from '../../state/build.ts';
 import { at, endpoints, everyKind, Stage } from '../nftables/stage.ts';

@@ -4,7 +4,7 @@ import { readRule } from '../../../../src/kernel/xt/compile.ts';
 import { printRule } from '../../../../src/kernel/xt/print.ts';
 import { placeOf, sharedChains, tableNames } from '../../../../src/modes/iptables/layout.ts';
 import type { TableName } from '../../../../src/modes/iptables/names.ts';
-import type { Family } from '../../../../src/state/address.ts';
+import type { Family } from '../../../../src/net/address.ts';
 import type { FakeKernel } from '../../../fake/kernel.ts';
 import type { Chain, Table } from '../../../fake/nft-state.ts';
 

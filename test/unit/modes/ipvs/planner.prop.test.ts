@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
 import type { Environment, ModeConfig } from '../../../../src/modes/mode.ts';
-import type { Address } from '../../../../src/state/address.ts';
+import type { Address } from '../../../../src/net/address.ts';
 import { address } from '../../state/build.ts';
 import {
   type ClusterSpec,

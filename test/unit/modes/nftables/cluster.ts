@@ -1,15 +1,12 @@
 /** Arbitrary Forwardings for property tests: small enough to collide, large enough to go wrong. */
+
 import fc from 'fast-check';
 import type { Environment, ModeConfig } from '../../../../src/modes/mode.ts';
-import { addressBytes, type Family, parseCIDR } from '../../../../src/state/address.ts';
-import { EndpointList } from '../../../../src/state/endpoint-list.ts';
+import { addressBytes, type Family, parseCIDR } from '../../../../src/net/address.ts';
+import { EndpointList } from '../../../../src/net/endpoint-list.ts';
+import type { Protocol } from '../../../../src/net/protocol.ts';
 import { withOrderOf } from '../../../../src/state/pool.ts';
-import {
-  type Forwarding,
-  type Frontend,
-  forwardingKey,
-  type Protocol,
-} from '../../../../src/state/types.ts';
+import { type Forwarding, type Frontend, forwardingKey } from '../../../../src/state/types.ts';
 import { address, cidr } from '../../state/build.ts';
 
 export type Forwardings = ReadonlyMap<string, Forwarding>;

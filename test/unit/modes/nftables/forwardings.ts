@@ -1,5 +1,5 @@
 /** Forwardings in few words, for tests of the planner. */
-import { EndpointList } from '../../../../src/state/endpoint-list.ts';
+import { EndpointList } from '../../../../src/net/endpoint-list.ts';
 import { type Forwarding, type Frontend, forwardingKey } from '../../../../src/state/types.ts';
 import { address } from '../../state/build.ts';
 import type { Forwardings } from './cluster.ts';

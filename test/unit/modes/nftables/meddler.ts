@@ -12,7 +12,7 @@ import {
 import { fieldsOfSet } from '../../../../src/kernel/nft/sets.ts';
 import { ElementShape, type NftOp } from '../../../../src/kernel/ops.ts';
 import { tableName } from '../../../../src/modes/nftables/layout.ts';
-import type { Family } from '../../../../src/state/address.ts';
+import type { Family } from '../../../../src/net/address.ts';
 import { batch } from '../../../conformance/ops.ts';
 import type { FakeKernel } from '../../../fake/kernel.ts';
 import { kindOf } from '../../../fake/nft-elements.ts';

@@ -1,6 +1,6 @@
 /** A few lives of a Service as batches, for golden files and for `nft -f`. */
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
-import type { Family } from '../../../../src/state/address.ts';
+import type { Family } from '../../../../src/net/address.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 import { address, cidr, http, ready, readyLocal, service } from '../../state/build.ts';
 import type { Rig } from './rig.ts';

@@ -7,7 +7,7 @@ import {
   sameFrontend,
   servedFrontends,
 } from '../../../../src/modes/userspace/frontends.ts';
-import { formatAddress } from '../../../../src/state/address.ts';
+import { formatAddress } from '../../../../src/net/address.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
 import {
   address,

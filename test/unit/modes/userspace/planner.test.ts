@@ -9,7 +9,7 @@ import type { ServedFrontend } from '../../../../src/modes/userspace/frontends.t
 import { userspaceMode } from '../../../../src/modes/userspace/mode.ts';
 import { UserspacePlanner } from '../../../../src/modes/userspace/planner.ts';
 import { type Refusal, Switchboard } from '../../../../src/modes/userspace/switchboard.ts';
-import { formatAddress } from '../../../../src/state/address.ts';
+import { formatAddress } from '../../../../src/net/address.ts';
 import type { Service } from '../../../../src/state/types.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 import { withoutNetfilter } from '../../../fake/without-netfilter.ts';

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { formatAddress, formatCIDR } from '../../../../src/net/address.ts';
 import {
   decodeChange,
   decodeContext,
@@ -8,8 +9,7 @@ import {
   goneChange,
   keyOfRaw,
 } from '../../../../src/source/decode.ts';
-import { resources } from '../../../../src/source/source.ts';
-import { formatAddress, formatCIDR } from '../../../../src/state/address.ts';
+import { resources } from '../../../../src/state/change.ts';
 
 describe('decodeNode', () => {
   const node = {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { addressBytes, formatAddress } from '../../../../src/net/address.ts';
 import { decodeEndpointSlice } from '../../../../src/source/decode.ts';
 import { Interner } from '../../../../src/source/interner.ts';
-import { addressBytes, formatAddress } from '../../../../src/state/address.ts';
 import { Condition, type EndpointSlice } from '../../../../src/state/types.ts';
 
 type Raw = Record<string, unknown>;

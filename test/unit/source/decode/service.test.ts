@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { type Address, formatAddress, formatCIDR } from '../../../../src/net/address.ts';
 import { decodeService } from '../../../../src/source/decode.ts';
 import { Interner } from '../../../../src/source/interner.ts';
-import { type Address, formatAddress, formatCIDR } from '../../../../src/state/address.ts';
 
 type Raw = Record<string, unknown>;
 

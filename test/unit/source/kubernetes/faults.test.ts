@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { resources } from '../../../../src/source/source.ts';
+import { resources } from '../../../../src/state/change.ts';
+
 import { until } from '../recorder.ts';
 import {
   blind,

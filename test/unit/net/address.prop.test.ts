@@ -8,7 +8,7 @@ import {
   formatCIDR,
   parseAddress,
   parseCIDR,
-} from '../../../src/state/address.ts';
+} from '../../../src/net/address.ts';
 
 /** Zero groups often, so that runs of zeroes come in every shape. */
 const group = fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 0xffff }));

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { addressBytes, type Family } from '../../../src/state/address.ts';
-import { EndpointList } from '../../../src/state/endpoint-list.ts';
-import { address } from './build.ts';
+import { addressBytes, type Family } from '../../../src/net/address.ts';
+import { EndpointList } from '../../../src/net/endpoint-list.ts';
+import { address } from '../state/build.ts';
 
 function list(family: Family, ...endpoints: [string, number][]): EndpointList {
   return EndpointList.of(

@@ -5,8 +5,8 @@ import {
   formatCIDR,
   parseAddress,
   parseCIDR,
-} from '../../../src/state/address.ts';
-import { address, cidr } from './build.ts';
+} from '../../../src/net/address.ts';
+import { address, cidr } from '../state/build.ts';
 
 function reformatted(text: string): string | undefined {
   const parsed = parseAddress(text);

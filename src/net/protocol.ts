@@ -1,0 +1,2 @@
+/** What Services carry. */
+export type Protocol = 'TCP' | 'UDP' | 'SCTP';
