@@ -1,4 +1,5 @@
 /** Answers to the requests that read, as the addon gives them. */
+import { NFT_CHAIN_BASE } from '../../src/kernel/nft/constants.ts';
 import { type NftRequest, type Reply, unknownIndex } from '../../src/kernel/ops.ts';
 import { compareEdges, kindOf } from './nft-elements.ts';
 import { pack } from './nft-entries.ts';
@@ -80,7 +81,7 @@ function chainRecord(table: Table, chain: Chain): Reply {
     priority: base?.priority ?? 0,
     policy: base?.policy ?? 0,
     use: rules.length + (table.uses.get(`chain ${name}`) ?? 0),
-    flags: 0,
+    flags: base === undefined ? 0 : NFT_CHAIN_BASE,
     comment,
   };
 }
