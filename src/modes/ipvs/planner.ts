@@ -4,6 +4,7 @@ import { NFPROTO } from '../../kernel/nft/constants.ts';
 import type { Family } from '../../net/address.ts';
 import { type Interval, mergeCIDRs } from '../../net/interval.ts';
 import { type Forwarding, forwardingKey } from '../../state/types.ts';
+import { BoundForwardings } from '../bound-forwardings.ts';
 import { FrontendChanges } from '../changes.ts';
 import { Counter } from '../counter.ts';
 import {
@@ -12,7 +13,6 @@ import {
   defaultIPVSSettings,
   type Environment,
   type IPVSSettings,
-  inTurns,
   type ModeConfig,
   type Observation,
   type Pause,
@@ -20,7 +20,6 @@ import {
   type RefusedAddress,
 } from '../mode.ts';
 import { type NamedObject, NamedObjects } from '../named-objects.ts';
-import { concernedBy, RefusedAddresses } from '../own-addresses.ts';
 import { TableOwnership, type Transact } from '../ownership.ts';
 import { BatchWriter } from './batch-writer.ts';
 import { Draining } from './draining.ts';
@@ -59,8 +58,11 @@ export class IPVSPlanner implements Planner {
   #environment: Environment;
   /** What the last batch left in force, when it is not `#environment`. */
   #environmentBefore: Environment | undefined;
-  /** All that is wanted: a change of the environment may concern each of them. */
-  readonly #forwardings = new Map<string, Forwarding>();
+  /** All that is wanted. */
+  readonly #forwardings = new BoundForwardings({
+    release: (forwarding) => this.#release(forwarding),
+    claim: (forwarding) => this.#claim(forwarding),
+  });
 
   /** Frontends changed since the last batch. */
   readonly #changes = new FrontendChanges<IPVSFrontend>();
@@ -76,7 +78,6 @@ export class IPVSPlanner implements Planner {
   #observation: IPVSObservation | undefined;
   /** Virtual services that others made where they may: these are left alone. */
   #foreign: ReadonlySet<string> = new Set();
-  readonly #refused = new RefusedAddresses();
 
   constructor(config: ModeConfig, environment: Environment) {
     this.family = config.family;
@@ -103,17 +104,7 @@ export class IPVSPlanner implements Planner {
   readonly sweepDue = false;
 
   change(previous: Forwarding | undefined, next: Forwarding | undefined): void {
-    if (previous !== undefined) {
-      this.#release(previous);
-      this.#forwardings.delete(forwardingKey(previous.servicePort));
-    }
-    if (next === undefined) {
-      this.#refused.forget(previous!);
-      return;
-    }
-    this.#claim(next);
-    this.#forwardings.set(forwardingKey(next.servicePort), next);
-    this.#refused.note(next, this.#environment);
+    this.#forwardings.change(previous, next, this.#environment);
   }
 
   #release(forwarding: Forwarding): void {
@@ -142,21 +133,13 @@ export class IPVSPlanner implements Planner {
   }
 
   takeRefused(): readonly RefusedAddress[] {
-    return this.#refused.take();
+    return this.#forwardings.takeRefused();
   }
 
-  async environment(next: Environment, pause: Pause): Promise<void> {
-    const isConcerned = concernedBy(this.#environment, next);
-    const concerned: Forwarding[] = [];
-    await inTurns(this.#forwardings.values(), pause, (forwarding) => {
-      if (isConcerned(forwarding)) concerned.push(forwarding);
-    });
-    await inTurns(concerned, pause, (forwarding) => this.#release(forwarding));
-    this.#environmentBefore ??= this.#environment;
-    this.#environment = next;
-    await inTurns(concerned, pause, (forwarding) => {
-      this.#claim(forwarding);
-      this.#refused.note(forwarding, this.#environment);
+  environment(next: Environment, pause: Pause): Promise<void> {
+    return this.#forwardings.move(this.#environment, next, pause, () => {
+      this.#environmentBefore ??= this.#environment;
+      this.#environment = next;
     });
   }
 
@@ -248,7 +231,6 @@ export class IPVSPlanner implements Planner {
     this.#forwardings.clear();
     for (const forwarding of inForce) {
       const owner = forwardingKey(forwarding.servicePort);
-      this.#forwardings.set(owner, forwarding);
       for (const frontend of ipvsFrontends(forwarding, this.#environment)) {
         this.#changes.resume(owner, frontend);
       }
@@ -258,7 +240,7 @@ export class IPVSPlanner implements Planner {
       for (const frontend of ipvsFrontends(forwarding, this.#environment)) {
         for (const object of objectsOf(frontend)) this.#objects.resume(object);
       }
-      this.#refused.note(forwarding, this.#environment);
+      this.#forwardings.resume(forwarding, this.#environment);
       await pause();
     }
     this.#shared.take();

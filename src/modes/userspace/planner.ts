@@ -2,21 +2,21 @@
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Family } from '../../net/address.ts';
 import { type Forwarding, forwardingKey } from '../../state/types.ts';
+import { BoundForwardings } from '../bound-forwardings.ts';
 import { FrontendChanges } from '../changes.ts';
 import { Counter } from '../counter.ts';
 import { binary } from '../elements.ts';
-import {
-  type Batch,
-  type Drift,
-  type Environment,
-  inTurns,
-  type ModeConfig,
-  type Observation,
-  type Pause,
-  type Planner,
-  type RefusedAddress,
+import type {
+  Batch,
+  Drift,
+  Environment,
+  ModeConfig,
+  Observation,
+  Pause,
+  Planner,
+  RefusedAddress,
 } from '../mode.ts';
-import { boundAddresses, concernedBy, RefusedAddresses } from '../own-addresses.ts';
+import { boundAddresses } from '../own-addresses.ts';
 import { BatchWriter } from './batch-writer.ts';
 import { type ServedFrontend, type Setting, sameFrontend, servedFrontends } from './frontends.ts';
 import { observe, UserspaceObservation } from './observation.ts';
@@ -34,8 +34,11 @@ export class UserspacePlanner implements Planner {
   readonly family: Family;
   readonly #sockets: Sockets;
   #setting: Setting;
-  /** All that is wanted: a change of the environment may concern each of them. */
-  readonly #forwardings = new Map<string, Forwarding>();
+  /** All that is wanted. */
+  readonly #forwardings = new BoundForwardings({
+    release: (forwarding) => this.#release(forwarding),
+    claim: (forwarding) => this.#claim(forwarding),
+  });
   /** Frontends changed since the last batch. */
   readonly #changes = new FrontendChanges<ServedFrontend>();
   /** Ids of frontends that are wanted. */
@@ -46,7 +49,6 @@ export class UserspacePlanner implements Planner {
   #pendingEntries = 0;
   #batch: BatchWriter;
   #observation: UserspaceObservation | undefined;
-  readonly #refused = new RefusedAddresses();
 
   constructor(config: ModeConfig, environment: Environment, sockets: Sockets) {
     this.family = config.family;
@@ -66,17 +68,7 @@ export class UserspacePlanner implements Planner {
   readonly sweepDue = false;
 
   change(previous: Forwarding | undefined, next: Forwarding | undefined): void {
-    if (previous !== undefined) {
-      this.#release(previous);
-      this.#forwardings.delete(forwardingKey(previous.servicePort));
-    }
-    if (next === undefined) {
-      this.#refused.forget(previous!);
-      return;
-    }
-    this.#claim(next);
-    this.#forwardings.set(forwardingKey(next.servicePort), next);
-    this.#refused.note(next, this.#setting.environment);
+    this.#forwardings.change(previous, next, this.#setting.environment);
   }
 
   #release(forwarding: Forwarding): void {
@@ -103,20 +95,12 @@ export class UserspacePlanner implements Planner {
   }
 
   takeRefused(): readonly RefusedAddress[] {
-    return this.#refused.take();
+    return this.#forwardings.takeRefused();
   }
 
-  async environment(next: Environment, pause: Pause): Promise<void> {
-    const isConcerned = concernedBy(this.#setting.environment, next);
-    const concerned: Forwarding[] = [];
-    await inTurns(this.#forwardings.values(), pause, (forwarding) => {
-      if (isConcerned(forwarding)) concerned.push(forwarding);
-    });
-    await inTurns(concerned, pause, (forwarding) => this.#release(forwarding));
-    this.#setting = { ...this.#setting, environment: next };
-    await inTurns(concerned, pause, (forwarding) => {
-      this.#claim(forwarding);
-      this.#refused.note(forwarding, next);
+  environment(next: Environment, pause: Pause): Promise<void> {
+    return this.#forwardings.move(this.#setting.environment, next, pause, () => {
+      this.#setting = { ...this.#setting, environment: next };
     });
   }
 
@@ -172,7 +156,6 @@ export class UserspacePlanner implements Planner {
     this.#forwardings.clear();
     for (const forwarding of inForce) {
       const owner = forwardingKey(forwarding.servicePort);
-      this.#forwardings.set(owner, forwarding);
       for (const frontend of servedFrontends(forwarding, this.#setting)) {
         this.#changes.resume(owner, frontend);
         this.#served.resume(frontend.id, undefined);
@@ -180,7 +163,7 @@ export class UserspacePlanner implements Planner {
       for (const { bytes } of boundAddresses(forwarding, this.#setting.environment)) {
         this.#addresses.resume(binary(bytes), { owner, value: bytes });
       }
-      this.#refused.note(forwarding, this.#setting.environment);
+      this.#forwardings.resume(forwarding, this.#setting.environment);
       await pause();
     }
   }

@@ -1,0 +1,73 @@
+/** The Forwardings of a mode that binds addresses: these depend on the machine's own, too. */
+import { type Forwarding, forwardingKey } from '../state/types.ts';
+import { type Environment, inTurns, type Pause, type RefusedAddress } from './mode.ts';
+import { concernedBy, RefusedAddresses } from './own-addresses.ts';
+
+/** What a planner does with what a Forwarding means in the environment of the moment. */
+interface Claims {
+  release(forwarding: Forwarding): void;
+  claim(forwarding: Forwarding): void;
+}
+
+export class BoundForwardings {
+  readonly #claims: Claims;
+  readonly #wanted = new Map<string, Forwarding>();
+  readonly #refused = new RefusedAddresses();
+
+  constructor(claims: Claims) {
+    this.#claims = claims;
+  }
+
+  /** See `Planner.change`. */
+  change(
+    previous: Forwarding | undefined,
+    next: Forwarding | undefined,
+    environment: Environment,
+  ): void {
+    if (previous !== undefined) {
+      this.#claims.release(previous);
+      this.#wanted.delete(forwardingKey(previous.servicePort));
+    }
+    if (next === undefined) {
+      this.#refused.forget(previous!);
+      return;
+    }
+    this.#claims.claim(next);
+    this.resume(next, environment);
+  }
+
+  /** A Forwarding that is in force already. */
+  resume(forwarding: Forwarding, environment: Environment): void {
+    this.#wanted.set(forwardingKey(forwarding.servicePort), forwarding);
+    this.#refused.note(forwarding, environment);
+  }
+
+  clear(): void {
+    this.#wanted.clear();
+  }
+
+  /** Claims anew what means something else in `after`; `move` makes that the environment. */
+  async move(
+    before: Environment,
+    after: Environment,
+    pause: Pause,
+    move: () => void,
+  ): Promise<void> {
+    const isConcerned = concernedBy(before, after);
+    const concerned: Forwarding[] = [];
+    await inTurns(this.#wanted.values(), pause, (forwarding) => {
+      if (isConcerned(forwarding)) concerned.push(forwarding);
+    });
+    await inTurns(concerned, pause, (forwarding) => this.#claims.release(forwarding));
+    move();
+    await inTurns(concerned, pause, (forwarding) => {
+      this.#claims.claim(forwarding);
+      this.#refused.note(forwarding, after);
+    });
+  }
+
+  /** Addresses refused since the last call. */
+  takeRefused(): readonly RefusedAddress[] {
+    return this.#refused.take();
+  }
+}
