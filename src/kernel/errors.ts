@@ -60,3 +60,8 @@ const passing: ReadonlySet<string> = new Set([
 export function isPassing(code: string): boolean {
   return passing.has(code);
 }
+
+/** The same of a question that makes and deletes things: another thing may be in the way. */
+export function isNoAnswer(code: string): boolean {
+  return code === 'EBUSY' || isPassing(code);
+}

@@ -1,5 +1,5 @@
 /** Which modes there are, and which one runs. A new mode is a folder here and a line below. */
-import { isKernelError, isPassing } from '../kernel/errors.ts';
+import { isKernelError, isNoAnswer } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { MissingFeature } from '../kernel/nft/probe.ts';
 import { iptablesMode } from './iptables/mode.ts';
@@ -93,7 +93,7 @@ async function ask(
     try {
       return await mode.probe(kernel, ipvs);
     } catch (error) {
-      if (!(isKernelError(error) && isPassing(error.code))) throw error;
+      if (!(isKernelError(error) && isNoAnswer(error.code))) throw error;
     }
   }
   return [];

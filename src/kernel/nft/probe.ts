@@ -1,5 +1,5 @@
 /** Asks the kernel about nf_tables with a transaction that it must refuse in the end. */
-import { isAbsence, isPassing, KernelError } from '../errors.ts';
+import { isAbsence, isNoAnswer, KernelError } from '../errors.ts';
 import type { ApplyResult, Kernel } from '../kernel.ts';
 
 /** One thing that the kernel lacks for a mode. */
@@ -30,7 +30,7 @@ export async function probeTransaction(
   if (result === 'absent') return [noNFTables];
   if (result.kind === 'applied') throw new Error('the kernel accepted the deletion of no chain');
   const unanswered = result.failures.find(({ code }) => {
-    return code === 'EPERM' || code === 'EACCES' || isPassing(code);
+    return code === 'EPERM' || code === 'EACCES' || isNoAnswer(code);
   });
   if (unanswered !== undefined) {
     const { code, message } = unanswered;

@@ -184,6 +184,9 @@ describe.each(modes)('refusals of the kernel, in mode $name', (mode) => {
           await world.clock.pass(120_000);
           expect([...world.sync.aside]).toEqual([]);
           expect(status()).toBe(200);
+          // A chain that the kernel did not delete was emptied, and goes with the next audit.
+          world.sync.verify();
+          await world.clock.pass(5000);
           await world.stop();
 
           const { writes } = world.kernel;
