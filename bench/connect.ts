@@ -3,12 +3,10 @@
  * From a client's namespace through the node's to the endpoint's: directly, through Fairlead, and
  * through the same Services in kube-proxy's nftables layout, loaded with `nft -f`.
  */
-
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join, resolve } from 'node:path';
 import type { Change } from '../src/state/change.ts';
-
 import { objects, type Size, sizeName, slice } from './lib/cluster.ts';
 import { kubeProxyLayout } from './lib/kube-proxy-layout.ts';
 import { Namespace } from './lib/namespace.ts';

@@ -3,7 +3,6 @@
  * an in-process source, beside a raw netlink loop that sends the same elements (the lower bound)
  * and `nft -f` with the same content.
  */
-
 import { writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,7 +11,6 @@ import { openKernel } from '../src/kernel/native-kernel.ts';
 import { noPause } from '../src/modes/mode.ts';
 import { nftablesMode } from '../src/modes/nftables/mode.ts';
 import type { Change } from '../src/state/change.ts';
-
 import { resolve } from '../src/state/resolve.ts';
 import { ClusterState } from '../src/state/store.ts';
 import type { EndpointSlice } from '../src/state/types.ts';

@@ -3,10 +3,8 @@
  * change wait for meanwhile? Beside `nft -f` that brings an equal set, and beside one set for all
  * frontends, `frontend . client`, as ranges would be without a set for each list.
  */
-
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Change } from '../src/state/change.ts';
-
 import type { Service } from '../src/state/types.ts';
 import { objects, slice } from './lib/cluster.ts';
 import { LongestTurn } from './lib/longest-turn.ts';

@@ -1,5 +1,4 @@
 /** The running proxy: what starts in which order, and what ends when. */
-
 import type { Config } from './config/config.ts';
 import { type EngineSettings, engineSettings } from './engine-settings.ts';
 import { checkConfig } from './host/checks.ts';

@@ -69,7 +69,7 @@ const batchBytesMax = 1024 * 1024;
  * Resolving and two families may each take a slice of one turn of the event loop, and the source
  * its own (`source/pacer.ts`): together with a pause of the collector, that stays below 20 ms.
  */
-export const sliceMs = 2;
+const sliceMs = 2;
 const auditCheckMs = 5000;
 
 function syncSettings(config: Config, mode: ModeName): SyncSettings {

@@ -5,7 +5,7 @@
  */
 import type { ConntrackObserver } from './conntrack/events.ts';
 import { ConntrackReconciler } from './conntrack/reconciler.ts';
-import { type EngineSettings, sliceMs } from './engine-settings.ts';
+import type { EngineSettings } from './engine-settings.ts';
 import { NodeFacts } from './host/node-facts.ts';
 import { isLoopback } from './host/node-ips.ts';
 import type { Conntrack } from './kernel/conntrack.ts';
@@ -64,7 +64,7 @@ export class Engine {
       clock,
       observer: (event) => this.#observe(event),
       resolved: options.resolved,
-      sliceMs,
+      sliceMs: settings.sync.sliceMs,
     });
   }
 

@@ -1,5 +1,4 @@
 /** A synthetic cluster as records, so that nothing but Fairlead's own work is measured. */
-
 import type { Change } from '../../src/state/change.ts';
 import { Condition, type EndpointSlice, type Service } from '../../src/state/types.ts';
 

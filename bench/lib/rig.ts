@@ -1,5 +1,4 @@
 /** State, sync loop, a mode and the kernel, wired as in the app, around an in-process source. */
-
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';

@@ -1,5 +1,4 @@
 /** What the reconciler tells the world: values that logs and metrics are made from. */
-
 import type { ConntrackEntries } from '../kernel/conntrack-entries.ts';
 import type { Family } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';

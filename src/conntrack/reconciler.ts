@@ -4,7 +4,6 @@
  * the start all of them are new, and so all are looked at once. Where nothing contradicts, nothing
  * is deleted: a restart without a change leaves all flows alone.
  */
-
 import type { Conntrack, ConntrackDeletion, ConntrackDump } from '../kernel/conntrack.ts';
 import { ConntrackEntries } from '../kernel/conntrack-entries.ts';
 import { isAbsence, KernelError } from '../kernel/errors.ts';

@@ -1,9 +1,7 @@
 /** Entries of connection tracking, packed: a table may hold a million. */
-
 import { addressBytes, type Family, formatAddress } from '../net/address.ts';
 import { type EndpointKey, endpointKey } from '../net/endpoint-list.ts';
 import type { Protocol } from '../net/protocol.ts';
-
 import { IPPROTO } from './nft/constants.ts';
 
 /** Bits of an entry's status (linux/netfilter/nf_conntrack_common.h). */

@@ -1,8 +1,6 @@
 /** Connection tracking, as everything above the edge to the kernel sees it. */
-
 import type { Family } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
-
 import { loadAddon, type Socket, type SocketOptions } from './addon.ts';
 import { ConntrackEntries, IPS } from './conntrack-entries.ts';
 import { errnoName } from './errno.ts';

@@ -2,10 +2,8 @@
  * Addresses that Services ask for but that are this machine's own: modes that bind addresses leave
  * these alone, and tell of each once.
  */
-
 import { type Address, addressKey } from '../net/address.ts';
 import { sameBytes } from '../net/bytes.ts';
-
 import { difference, keysOf } from '../state/node-place.ts';
 import { type Forwarding, forwardingKey } from '../state/types.ts';
 import type { Environment, RefusedAddress } from './mode.ts';

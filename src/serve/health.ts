@@ -1,5 +1,4 @@
 /** Whether the proxy does its work: the health server's answers (behaviour document 10.1). */
-
 import type { Family } from '../net/address.ts';
 import type { Condition } from '../source/source.ts';
 import { type Resource, resources } from '../state/change.ts';

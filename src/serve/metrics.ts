@@ -3,7 +3,6 @@
  * (behaviour document 10.3), so that dashboards and alerts go on working; ours begin with
  * `fairlead_`.
  */
-
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { proxyGates } from '../config/gates.ts';

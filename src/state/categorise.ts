@@ -1,5 +1,4 @@
 /** Which endpoints traffic of each policy may reach (behaviour document 5.3). */
-
 import { EndpointList, endpointBytes } from '../net/endpoint-list.ts';
 import { type Candidates, EndpointFlag } from './candidates.ts';
 import { type PortPolicy, usesCluster, usesLocal } from './policy.ts';

@@ -6,7 +6,6 @@
  * was created first, then by name. At addresses of the node, node ports come before what others
  * ask for there.
  */
-
 import { addressKey, type Family, formatAddress } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
 import {

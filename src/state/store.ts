@@ -2,7 +2,6 @@
  * What the cluster has told us: the newest record of each object, and which Services have to be
  * resolved again. No I/O, no clock; a source pushes changes in, the sync loop takes work out.
  */
-
 import { isDeepStrictEqual } from 'node:util';
 import { type Address, addressKey, type CIDR, type Family, formatCIDR } from '../net/address.ts';
 import type { Change, Resource } from './change.ts';

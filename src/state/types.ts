@@ -3,7 +3,6 @@
  * `source/decode.ts`) and the Forwarding that modes translate. Nothing here is optional by
  * accident: defaults of the Kubernetes API are applied at the door.
  */
-
 import type { Address, CIDR, Family } from '../net/address.ts';
 import type { EndpointList } from '../net/endpoint-list.ts';
 import type { Protocol } from '../net/protocol.ts';

@@ -2,7 +2,6 @@
  * What comes from outside as text or JSON, broken in every way: each boundary takes it, or refuses
  * it by the error that it documents, and nothing else happens.
  */
-
 import { isUtf8 } from 'node:buffer';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -20,7 +19,6 @@ import { decodeManifests } from '../../src/source/manifests/objects.ts';
 import { ManifestError, parseManifest } from '../../src/source/manifests/parse.ts';
 import { Pacer } from '../../src/source/pacer.ts';
 import { type Resource, resources } from '../../src/state/change.ts';
-
 import { ClusterState } from '../../src/state/store.ts';
 import { corpora } from './corpus.ts';
 import { Mutator } from './mutator.ts';

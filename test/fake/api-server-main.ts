@@ -7,14 +7,12 @@
  * input. Each line on standard input is a command; each is answered with one line on standard
  * output, `{"result":…}` or `{"error":…}`. Commands: see `run`.
  */
-
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 import type { Resource } from '../../src/state/change.ts';
-
 import { FakeApiServer, type FaultRule } from './api-server.ts';
 import { createAuthority } from './api-server-certificate.ts';
 import { type ClusterSize, populate, replaceEndpoints } from './api-server-cluster.ts';

@@ -2,7 +2,6 @@
  * What the fake API server holds: objects of the four resources with resourceVersions, and the
  * history that watches start from. Objects are kept as the JSON text that is sent.
  */
-
 import { type Resource, resources } from '../../src/state/change.ts';
 export type Raw = Record<string, unknown>;
 

@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Resource } from '../../src/state/change.ts';
-
 import { bookmarkRest, watchExpired } from './api-server-recorded.ts';
 import {
   type FakeStore,

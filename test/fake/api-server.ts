@@ -3,13 +3,11 @@
  * bookmarks and selectors, for the four resources that a service proxy reads. It can be told to
  * misbehave: `fault` for requests to come, `disturb` for watches that run.
  */
-
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { type Resource, resources } from '../../src/state/change.ts';
-
 import { alterQuery, buffer, type Gateway } from './api-server-gateway.ts';
 import { statuses, streamingListUnbacked } from './api-server-recorded.ts';
 import {

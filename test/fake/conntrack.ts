@@ -1,5 +1,4 @@
 /** A conntrack table in memory: same filters, same identity of entries, and faults on request. */
-
 import type {
   Conntrack,
   ConntrackDeletion,

@@ -3,11 +3,9 @@
  * through the expressions that our modes use. Anything else throws, so that no test passes on a
  * guess.
  */
-
 import { IPPROTO, NF_INET, NFPROTO } from '../../src/kernel/nft/constants.ts';
 import { type Address, type Family, formatAddress, parseAddress } from '../../src/net/address.ts';
 import type { Protocol } from '../../src/net/protocol.ts';
-
 import { type PacketState, runChain } from './nft-machine.ts';
 import type { BaseChain, Chain, Table, Tables } from './nft-state.ts';
 

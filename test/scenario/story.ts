@@ -8,7 +8,6 @@
  *     -- kernel ip --      all elements that the table of `ip` or `ip6` holds, and its chains
  *                          beyond the fixed ones
  */
-
 import { NFPROTO } from '../../src/kernel/nft/constants.ts';
 import { nftablesMode } from '../../src/modes/nftables/mode.ts';
 import type { Family } from '../../src/net/address.ts';

@@ -1,5 +1,4 @@
 /** The product as a proxy under test: the app itself, in this process, on the node's kernel. */
-
 import { setTimeout as sleep } from 'node:timers/promises';
 import { App } from '../../src/app.ts';
 import type { Config, ModeName } from '../../src/config/config.ts';

@@ -1,5 +1,4 @@
 /** A Forwarding as what this mode keeps for it. Pure. */
-
 import { IPPROTO } from '../../kernel/nft/constants.ts';
 import type { Address } from '../../net/address.ts';
 import { EndpointList } from '../../net/endpoint-list.ts';

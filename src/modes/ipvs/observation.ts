@@ -1,5 +1,4 @@
 /** What the kernel holds of ours and near it: table, virtual services, addresses on our link. */
-
 import { KernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { IPPROTO, NFPROTO } from '../../kernel/nft/constants.ts';

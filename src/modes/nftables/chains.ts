@@ -2,7 +2,6 @@
  * The chains of the layout: the fixed ones, and the treatment chains, of which there is one for
  * each combination of treatment and endpoint count in use, whatever the number of Services.
  */
-
 import { baseChain, type ChainDefinition, type Rule } from '../../kernel/nft/chain.ts';
 import { NF_INET } from '../../kernel/nft/constants.ts';
 import {
@@ -29,7 +28,6 @@ import {
 } from '../../kernel/nft/rule.ts';
 import { type CIDR, type Family, parseCIDR } from '../../net/address.ts';
 import type { Protocol } from '../../net/protocol.ts';
-
 import { detectLocal } from '../local-traffic.ts';
 import type { Environment, ModeConfig } from '../mode.ts';
 import { chain, firewallCheck, frontendSelectors, ifNew, masquerading } from '../table-parts.ts';

@@ -1,8 +1,6 @@
 /** Where the elements of a frontend live: by its kind, and those of its pool by its shard. */
-
 import { IPPROTO } from '../../kernel/nft/constants.ts';
 import type { Protocol } from '../../net/protocol.ts';
-
 import { learnMaps, type SetName, type Shard, shards } from './layout.ts';
 
 type LearnMaps = Readonly<Record<number, SetName>>;

@@ -1,9 +1,7 @@
 /** What may become of a client, judged by its address. */
-
 import { type Address, cidrContains, parseAddress } from '../../net/address.ts';
 import { sameBytes } from '../../net/bytes.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
-
 import { rangesHold } from '../../net/interval.ts';
 import type { ClientKind, ServedFrontend } from './frontends.ts';
 

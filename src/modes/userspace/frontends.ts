@@ -1,5 +1,4 @@
 /** A Forwarding as sockets serve it. Pure. */
-
 import { IPPROTO } from '../../kernel/nft/constants.ts';
 import type { Address, CIDR } from '../../net/address.ts';
 import { sameBytes } from '../../net/bytes.ts';

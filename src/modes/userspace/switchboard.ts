@@ -2,12 +2,10 @@
  * All sockets of the mode: what listens now, and the connections that are carried. They belong to
  * the process, and outlive the planners that come and go with the configuration.
  */
-
 import { getSystemErrorMessage } from 'node:util';
 import { type Family, formatAddress } from '../../net/address.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import { formatFrontend } from '../../state/claims.ts';
-
 import { Balancer } from './balancer.ts';
 import { Connections, type Endpoint } from './connection.ts';
 import { frontendId, type ServedFrontend } from './frontends.ts';

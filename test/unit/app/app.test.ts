@@ -5,7 +5,6 @@ import { describeError } from '../../../src/cli/describe-error.ts';
 import type { ApplyResult } from '../../../src/kernel/kernel.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { resources } from '../../../src/state/change.ts';
-
 import {
   address,
   drainingLocal,

@@ -1,10 +1,8 @@
 /** What changes while the proxy runs: its Node, its configuration. */
-
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Config } from '../../../src/config/config.ts';
 import { hostFiles } from '../../../src/host/files.ts';
 import { resources } from '../../../src/state/change.ts';
-
 import type { Node } from '../../../src/state/types.ts';
 import { contentOf, machineRoot } from '../host/machine.ts';
 import { address, http, node, ready, service, slice } from '../state/build.ts';

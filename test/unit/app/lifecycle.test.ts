@@ -1,5 +1,4 @@
 /** Starting: which mode, what is set up, and what users are told. */
-
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -8,7 +7,6 @@ import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import type { ModeName, ProxyMode } from '../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import { resources } from '../../../src/state/change.ts';
-
 import { contentOf, machineRoot } from '../host/machine.ts';
 import { address, node, service } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';

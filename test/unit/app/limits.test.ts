@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { resources } from '../../../src/state/change.ts';
-
 import { http, ready, service, slice } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';
 import { configOf, listening, Running } from './running.ts';

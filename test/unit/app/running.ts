@@ -1,5 +1,4 @@
 /** The whole proxy on doubles of the kernel, the source and the clock. */
-
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { App, type AppOptions } from '../../../src/app.ts';

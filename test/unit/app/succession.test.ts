@@ -1,5 +1,4 @@
 /** One mode follows another, make before break. */
-
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { hostFiles } from '../../../src/host/files.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
@@ -7,7 +6,6 @@ import { ipvsMode } from '../../../src/modes/ipvs/mode.ts';
 import type { ModeName, ProxyMode } from '../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import { resources } from '../../../src/state/change.ts';
-
 import { contentOf, machineRoot } from '../host/machine.ts';
 import { service as serviceOf } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';

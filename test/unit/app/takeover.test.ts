@@ -1,11 +1,9 @@
 /** The proxy takes over: never before its own rules are in the kernel, and were read back. */
-
 import { expect, it, onTestFinished } from 'vitest';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { nftOps } from '../../../src/kernel/ops.ts';
 import { RecordWriter } from '../../../src/kernel/records.ts';
 import { resources } from '../../../src/state/change.ts';
-
 import { quiet } from '../sync/double.ts';
 import { ClosableKernel, configOf, Running, web } from './running.ts';
 

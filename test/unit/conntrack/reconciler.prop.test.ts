@@ -1,5 +1,4 @@
 /** The reconciler against a slow and simple reading of its rules, over random histories. */
-
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { ConntrackReconciler } from '../../../src/conntrack/reconciler.ts';

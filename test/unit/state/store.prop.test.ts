@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Change } from '../../../src/state/change.ts';
-
 import { resolve } from '../../../src/state/resolve.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import type { Forwarding } from '../../../src/state/types.ts';

@@ -3,7 +3,6 @@ import { runInNewContext } from 'node:vm';
 import { expect, it, vi } from 'vitest';
 import { decodeChange, decodeContext, goneChange } from '../../../src/source/decode.ts';
 import type { Resource } from '../../../src/state/change.ts';
-
 import { FakeKernel } from '../../fake/kernel.ts';
 import { nftablesWorld } from './nftables-world.ts';
 

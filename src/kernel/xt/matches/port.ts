@@ -3,7 +3,6 @@
  * port of TCP and UDP, and structures for SCTP and where no port is asked for (struct xt_tcp,
  * xt_udp, xt_sctp_info).
  */
-
 import type { Protocol } from '../../../net/protocol.ts';
 import { NFT_CMP, NFT_PAYLOAD, NFT_REG_1 } from '../../nft/constants.ts';
 import { type Codec, type Cursor, structure, viewOf, type Writer } from '../codec.ts';

@@ -1,5 +1,4 @@
 /** Arbitrary Forwardings for property tests: small enough to collide, large enough to go wrong. */
-
 import fc from 'fast-check';
 import type { Environment, ModeConfig } from '../../../../src/modes/mode.ts';
 import { addressBytes, type Family, parseCIDR } from '../../../../src/net/address.ts';

@@ -1,5 +1,4 @@
 /** Endpoints and clients on loopback addresses, for sockets that are tested in this process. */
-
 import { createSocket, type Socket as DatagramSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
@@ -9,7 +8,6 @@ import type { Remembering } from '../../../../src/modes/userspace/memory.ts';
 import { Switchboard } from '../../../../src/modes/userspace/switchboard.ts';
 import { EndpointList } from '../../../../src/net/endpoint-list.ts';
 import type { Protocol } from '../../../../src/net/protocol.ts';
-
 import { address } from '../../state/build.ts';
 
 export const port = 18_080;

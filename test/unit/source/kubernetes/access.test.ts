@@ -6,7 +6,6 @@ import { describe, expect, it } from 'vitest';
 import type { Exchange } from '../../../../src/source/kubernetes/client.ts';
 import { readAccess } from '../../../../src/source/kubernetes/kubeconfig.ts';
 import { resources } from '../../../../src/state/change.ts';
-
 import { createAuthority } from '../../../fake/api-server-certificate.ts';
 import { until } from '../recorder.ts';
 import {

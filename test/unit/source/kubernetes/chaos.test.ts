@@ -2,7 +2,6 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
 import { resources } from '../../../../src/state/change.ts';
-
 import type { FakeApiServer } from '../../../fake/api-server.ts';
 import { until } from '../recorder.ts';
 import {

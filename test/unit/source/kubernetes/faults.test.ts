@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { resources } from '../../../../src/state/change.ts';
-
 import { until } from '../recorder.ts';
 import {
   blind,

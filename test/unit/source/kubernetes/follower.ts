@@ -2,10 +2,8 @@
  * `node follower.ts URL`: prints the first endpoint of slice shop/s1-1 whenever it changes; a
  * process of its own, for tests that stop it.
  */
-
 import { KubernetesSource } from '../../../../src/source/kubernetes/source.ts';
 import type { Change } from '../../../../src/state/change.ts';
-
 import { impatient } from './timing.ts';
 
 function print(change: Change): void {

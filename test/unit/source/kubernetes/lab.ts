@@ -9,7 +9,6 @@ import {
   type KubernetesSourceOptions,
 } from '../../../../src/source/kubernetes/source.ts';
 import { type Resource, resources } from '../../../../src/state/change.ts';
-
 import { FakeApiServer, type FakeApiServerOptions, type Fault } from '../../../fake/api-server.ts';
 import type { Disturbance } from '../../../fake/api-server-watch.ts';
 import { Recorder, until } from '../recorder.ts';

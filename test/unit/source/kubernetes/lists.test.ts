@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { statusError } from '../../../../src/source/kubernetes/errors.ts';
 import { resources } from '../../../../src/state/change.ts';
-
 import type { Fault } from '../../../fake/api-server.ts';
 import { streamingListUnbacked } from '../../../fake/api-server-recorded.ts';
 import { until } from '../recorder.ts';

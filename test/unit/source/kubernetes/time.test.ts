@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { resources } from '../../../../src/state/change.ts';
-
 import { until } from '../recorder.ts';
 import { change, cleanUp, hasty, impatient, populate, startServer, startSource } from './lab.ts';
 

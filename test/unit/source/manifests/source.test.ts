@@ -12,7 +12,6 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ManifestSource } from '../../../../src/source/manifests/source.ts';
 import { resources } from '../../../../src/state/change.ts';
-
 import { Recorder, until } from '../recorder.ts';
 
 const stops: (() => Promise<void>)[] = [];
