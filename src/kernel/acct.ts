@@ -1,7 +1,7 @@
 /** Named counters of the kernel (nfacct): rules of kube-proxy and of mode iptables use them. */
 import type { Family } from '../net/address.ts';
 import { acctOps } from './acct-ops.ts';
-import { isPassing, KernelError } from './errors.ts';
+import { KernelError } from './errors.ts';
 import type { ApplyResult, Kernel } from './kernel.ts';
 import { RecordWriter } from './records.ts';
 import { countedIn } from './xt/matches/nfacct.ts';
@@ -16,6 +16,9 @@ export const counterNames = {
 } as const;
 
 const names: readonly string[] = Object.values(counterNames);
+
+/** What a kernel without nfnetlink_acct answers (nfnetlink_rcv_msg). */
+const lacking: ReadonlySet<string> = new Set(['EINVAL', 'EOPNOTSUPP']);
 
 export interface NamedCounter {
   readonly name: string;
@@ -43,13 +46,13 @@ export async function readCounters(kernel: Kernel): Promise<NamedCounter[]> {
 export async function makeCounters(kernel: Kernel, family: Family): Promise<boolean> {
   const made = await kernel.apply(written('acctAdd', names));
   const failures = made.kind === 'applied' ? [] : made.failures;
-  // Rules must not lose their counters because the kernel was short of memory for a moment.
-  const unanswered = failures.find(({ code }) => isPassing(code));
-  if (unanswered !== undefined) {
-    const { code, message: words } = unanswered;
+  const failed = failures.find(({ code }) => code !== 'EBUSY');
+  if (failed !== undefined) {
+    const { code, message: words } = failed;
+    if (lacking.has(code)) return false;
+    // Rules must not lose their counters because the kernel refused something else for a moment.
     throw new KernelError({ operation: 'acct.add', subject: names.join(', '), code, words });
   }
-  if (!isAllBut(made, 'EBUSY')) return false;
   const asked = names.map((name) => {
     return question('iptables match nfacct', 'xt_nfacct', 'filter', { matches: [countedIn(name)] });
   });

@@ -24,6 +24,13 @@ describe('named counters', () => {
     expect(await readCounters(kernel)).toEqual([]);
   });
 
+  it.each(['EPERM', 'EACCES', 'ENOMEM'])('are not given up for %s', async (code) => {
+    const kernel = new FakeKernel();
+    kernel.failNext({ code, times: 1 });
+    await expect(makeCounters(kernel, 'IPv4')).rejects.toMatchObject({ code });
+    expect(await makeCounters(kernel, 'IPv4')).toBe(true);
+  });
+
   it('are not left behind where rules cannot count in them', async () => {
     const kernel = new FakeKernel();
     kernel.missingExtensions.add('nfacct');
