@@ -8,6 +8,7 @@ import { isAbsence, KernelError } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
 import { availableModes } from '../modes/index.ts';
+import { isOurs } from '../modes/iptables/layout.ts';
 import type { ProxyMode } from '../modes/mode.ts';
 import {
   findIPVSLeftovers,
@@ -21,7 +22,7 @@ import {
   type Leftovers,
   UnsteadyError,
 } from '../takeover/leftovers.ts';
-import { linkName } from '../takeover/names.ts';
+import { linkName, ownChain } from '../takeover/names.ts';
 import { removeLeftovers } from '../takeover/removal.ts';
 import { describeError } from './describe-error.ts';
 import { holdNamespaceForCleanup } from './instance.ts';
@@ -74,7 +75,7 @@ export async function listCleanup(options: CleanupOptions): Promise<void> {
     }
   }
   for (const place of places) {
-    const lines = steadily(() => find(kernel, place)).then((found) => list(found, place));
+    const lines = steadily(() => find(kernel, place)).then((found) => list(withoutOurs(found), place));
     for (const line of await orNone(lines)) print(line);
   }
   for (const { name } of await orNone(readCounters(kernel))) {
@@ -139,6 +140,17 @@ export async function cleanUp(options: CleanupOptions): Promise<void> {
 function find(kernel: Kernel, { backend, family }: Place): Promise<Leftovers> {
   if (backend === 'legacy') return findLegacyLeftovers(kernel, family, 'all');
   return findLeftovers(kernel, family, ['nftables', 'iptables', 'ipvs'], 'all');
+}
+
+/** Without the chains of our own mode iptables: the line of that mode stands for them. */
+function withoutOurs(found: Leftovers): Leftovers {
+  const isMarked = [...found.chains, ...found.kept].some(({ chain }) => chain === ownChain);
+  if (!isMarked) return found;
+  return {
+    ...found,
+    chains: found.chains.filter(({ table, chain }) => !isOurs(table, chain)),
+    jumps: found.jumps.filter(({ table, target }) => !isOurs(table, target)),
+  };
 }
 
 function list({ chains, jumps, kept, tables }: Leftovers, { backend, word }: Place): string[] {

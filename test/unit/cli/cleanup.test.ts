@@ -88,6 +88,19 @@ describe('--cleanup --dry-run', () => {
     expect(complained).toEqual([]);
   });
 
+  it('lists chains of our own iptables mode once, and none of them as kube-proxys', async () => {
+    const kernel = new FakeKernel();
+    const ours = { 'KUBE-POSTROUTING': ['KUBE-HAIRPIN'], 'KUBE-HAIRPIN': [''] };
+    const ipvs = { 'KUBE-LOAD-BALANCER': [''] };
+    write(kernel, 'nat', merge(kubeProxy, ours, ipvs));
+    const { options, printed } = saying(kernel);
+    await listCleanup(options);
+    expect(printed).toEqual([
+      "6 chains KUBE-* of family ip: only Fairlead's iptables mode has KUBE-HAIRPIN among them",
+      "chain ip nat KUBE-LOAD-BALANCER: only kube-proxy's iptables or ipvs mode has it",
+    ]);
+  });
+
   it('says what stays', async () => {
     const kernel = new FakeKernel();
     write(kernel, 'nat', merge(kubeProxy, { mine: [svc] }));
