@@ -32,8 +32,17 @@ export interface DecodedFile {
 
 export type FileResult =
   | DecodedFile
-  /** `text` is one line in kube-proxy's words, `problems` what is wrong where. */
-  | { readonly ok: false; readonly text: string; readonly problems: readonly Problem[] };
+  | UnreadableFile;
+
+export interface UnreadableFile {
+  readonly ok: false;
+  /** One line in kube-proxy's words. */
+  readonly text: string;
+  /** What is wrong where. */
+  readonly problems: readonly Problem[];
+  /** The fields that could be read; undefined where the file has none. */
+  readonly rest?: Pick<DecodedFile, 'given' | 'lines'>;
+}
 
 /** More unknown fields than this are counted, not listed. */
 const listedMax = 20;
@@ -45,16 +54,16 @@ export function decodeFile(bytes: Uint8Array): FileResult {
   if (wrongKind) return failed([wrongKind]);
   const decoder = new Decoder();
   decoder.section(parsed.tree as TreeMap, '');
-  if (decoder.problems.length > 0) return failed(decoder.problems);
+  const read = { given: settingsFrom(decoder.values), lines: decoder.lines };
+  if (decoder.problems.length > 0) return { ...failed(decoder.problems), rest: read };
   return {
     ok: true,
-    given: settingsFrom(decoder.values),
-    lines: decoder.lines,
+    ...read,
     warnings: [...parsed.warnings.map(formatProblem), ...decoder.leniencies()],
   };
 }
 
-function failed(problems: readonly Problem[]): FileResult {
+function failed(problems: readonly Problem[]): UnreadableFile {
   return {
     ok: false,
     text: `failed to decode: ${problems.map(formatProblem).join(', ')}`,

@@ -6,7 +6,7 @@ import { buildConfig } from './build.ts';
 import type { Config } from './config.ts';
 import { formatDocument, toDocument } from './document.ts';
 import { type FieldPath, fields, type GivenSettings, type Settings } from './fields/index.ts';
-import { decodeFile, type FileResult } from './file.ts';
+import { decodeFile, type FileResult, type UnreadableFile } from './file.ts';
 import { droppedFlags, givenByFlags, settingsOfFlags, withLoggingFlags } from './flag-settings.ts';
 import { flagNames, flagTable } from './flag-table.ts';
 import { type ParsedFlags, parseFlags } from './flags.ts';
@@ -112,7 +112,8 @@ function readSettings(
   }
   const file = readConfigFile(path, env);
   if (!file.ok) {
-    const details = file.problems.length > 1 ? file.problems.map(formatProblem) : [];
+    const problems = [...file.problems, ...problemsOfRest(flags, file)];
+    const details = problems.length > 1 ? problems.map(formatProblem) : [];
     const failed = failure(`failed complete: ${file.text}`, [`in ${path}`, ...details]);
     return { ok: false, failure: failed };
   }
@@ -139,6 +140,26 @@ function readConfigFile(path: string, env: LoadEnvironment): FileResult {
   }
 }
 
+/**
+ * What is wrong with the fields that could be read. What another field in their section might have
+ * caused by not being readable is left out, and everything where the mode or the gates are not.
+ */
+function problemsOfRest(flags: ParsedFlags, { problems, rest }: UnreadableFile): Problem[] {
+  if (rest === undefined) return [];
+  const unread = problems.map(({ field }) => sectionOf(field));
+  if (unread.includes('mode') || unread.includes('featureGates')) return [];
+  const { stages } = check(flags, withLoggingFlags(withDefaults(rest.given), flags));
+  return stages
+    .flatMap((stage) => stage.violations)
+    .filter(({ field }) => !unread.includes(sectionOf(field)))
+    .map(({ field, detail }) => ({ field, line: rest.lines.get(field) ?? 0, text: detail }));
+}
+
+/** `iptables` of `iptables.syncPeriod`; a field outside sections is its own. */
+function sectionOf(field: string): string {
+  return field.split(/[.[]/, 1)[0]!;
+}
+
 /** The flag on the command line that set the field. */
 function flagFor(field: FieldPath, flags: ParsedFlags): string | undefined {
   const suffix = /^(?:iptables|nftables|ipvs)\.(?:(min|max)SyncPeriod|syncPeriod)$/.exec(field);
@@ -153,14 +174,7 @@ function flagFor(field: FieldPath, flags: ParsedFlags): string | undefined {
 
 /** Everything after reading: platform defaults, node name, gates, all rules, and what to do. */
 function complete(flags: ParsedFlags, source: SettingsSource): LoadResult {
-  const hostname = resolveHostname(flags, source.settings);
-  const settings = { ...withPlatformDefaults(source.settings), hostnameOverride: hostname.value };
-  const gates = resolveGates(settings.featureGates);
-  const stages: readonly Stage[] = [
-    { name: 'failed complete', violations: [...hostname.violations, ...gateErrors(gates.errors)] },
-    { name: 'initialize logging', violations: checkLogging(settings, gates.values) },
-    { name: 'failed validate', violations: validate(settings) },
-  ];
+  const { gates, settings, stages } = check(flags, source.settings);
   const failed = stages.find((stage) => stage.violations.length > 0);
   if (failed) {
     const message = `${failed.name}: ${aggregate(failed.violations.map(({ text }) => text))}`;
@@ -185,6 +199,19 @@ interface Stage {
   /** How kube-proxy begins the error line of this stage. */
   readonly name: string;
   readonly violations: readonly Violation[];
+}
+
+/** The settings with what the platform and the node's name add, and what is wrong with them. */
+function check(flags: ParsedFlags, read: Settings) {
+  const hostname = resolveHostname(flags, read);
+  const settings = { ...withPlatformDefaults(read), hostnameOverride: hostname.value };
+  const gates = resolveGates(settings.featureGates);
+  const stages: readonly Stage[] = [
+    { name: 'failed complete', violations: [...hostname.violations, ...gateErrors(gates.errors)] },
+    { name: 'initialize logging', violations: checkLogging(settings, gates.values) },
+    { name: 'failed validate', violations: validate(settings) },
+  ];
+  return { gates, settings, stages };
 }
 
 function resolveHostname(

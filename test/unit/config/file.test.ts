@@ -41,6 +41,28 @@ describe('apiVersion and kind', () => {
   });
 });
 
+describe('fields that cannot be read', () => {
+  test('are listed with what is wrong with the others', () => {
+    const file = 'oomScoreAdj: much\nconntrack: {min: -1}\nfeatureGates: {Foo: true}\n';
+    expect(errorOf(loadFile(file))).toBe(
+      'Error: failed complete: failed to decode: oomScoreAdj (line 3): ' +
+        'must be a whole number, not the string "much"\n' +
+        '  in proxy.yaml\n' +
+        '  oomScoreAdj (line 3): must be a whole number, not the string "much"\n' +
+        '  featureGates (line 5): unrecognized feature gate: Foo\n' +
+        '  conntrack.min (line 4): -1: must be greater than or equal to 0\n',
+    );
+  });
+
+  test.each([
+    ['their section', 'nftables: {syncPeriod: x, minSyncPeriod: 40s}\nmode: nftables\n'],
+    ['the mode', 'mode: 1\niptables: {minSyncPeriod: 40s}\n'],
+    ['the gates', 'featureGates: 1\nlogging: {options: {text: {splitStream: true}}}\n'],
+  ])('do not make others in %s look wrong', (_, file) => {
+    expect(errorOf(loadFile(file)).trimEnd().split('\n')).toHaveLength(2);
+  });
+});
+
 describe('leniency', () => {
   test('unknown fields are accepted, with their lines and a guess', () => {
     const file = 'iptables:\n  syncperiod: 1s\n  syncPeriod: 9s\nfoo: {bar: 1}\n';
