@@ -3,7 +3,7 @@ import type { Family } from '../net/address.ts';
 import type { Condition } from '../source/source.ts';
 import { type Resource, resources } from '../state/change.ts';
 import type { Node } from '../state/types.ts';
-import { jsonHeaders, type Reply } from './server.ts';
+import { jsonHeaders, type TextReply } from './server.ts';
 import { staleAfterMs } from './source-report.ts';
 
 /** With this taint the cluster autoscaler announces that the node is about to go. */
@@ -61,16 +61,16 @@ export class ProxyHealth {
   }
 
   /** For load balancers: fails while the node is about to go, too. */
-  healthz(): Reply {
+  healthz(): TextReply {
     return this.#reply({ nodeEligible: this.nodeEligible });
   }
 
   /** For the kubelet: stays good while the node drains. */
-  livez(): Reply {
+  livez(): TextReply {
     return this.#reply({});
   }
 
-  #reply(eligibility: { readonly nodeEligible?: boolean }): Reply {
+  #reply(eligibility: { readonly nodeEligible?: boolean }): TextReply {
     const { healthy } = this;
     const ok = healthy && eligibility.nodeEligible !== false;
     const now = this.#options.now();

@@ -3,17 +3,18 @@
  * proxy, and /metrics/slis, which counts its answers (behaviour document 10.4).
  */
 import { Counter, Gauge, Registry } from 'prom-client';
+import { exposition } from './exposition.ts';
 import { type Asked, type Reply, textHeaders } from './server.ts';
 
 const check = { name: 'ping', type: 'healthz' } as const;
 
 export class Ping {
-  readonly #registry = new Registry();
+  readonly registry = new Registry();
   readonly #last: Gauge;
   readonly #total: Counter;
 
   constructor() {
-    const registers = [this.#registry];
+    const registers = [this.registry];
     this.#last = new Gauge({
       name: 'kubernetes_healthcheck',
       help: '[STABLE] Whether a health check was good when it was last asked for',
@@ -46,13 +47,12 @@ export class Ping {
     return { status: 200, headers: textHeaders, body: `${line}\nhealthz check passed\n` };
   }
 
-  async slis({ method }: Asked): Promise<Reply> {
-    if (method === 'DELETE') {
+  async slis(asked: Asked): Promise<Reply> {
+    if (asked.method === 'DELETE') {
       this.#last.reset();
       this.#total.reset();
       return { status: 200, headers: textHeaders, body: 'metrics reset\n' };
     }
-    const body = await this.#registry.metrics();
-    return { status: 200, headers: { 'Content-Type': this.#registry.contentType }, body };
+    return exposition(this.registry, asked);
   }
 }

@@ -1,6 +1,7 @@
 /** What the two servers answer (behaviour document 10.1 and 10.4). */
 import type { Config } from '../config/config.ts';
 import type { ModeName } from '../modes/mode.ts';
+import { exposition } from './exposition.ts';
 import type { ProxyHealth } from './health.ts';
 import type { Metrics } from './metrics.ts';
 import { Ping } from './ping.ts';
@@ -29,11 +30,7 @@ export function metricsRoutes(
   const ping = new Ping();
   const healthz: Route = (asked) => ping.healthz(asked);
   const routes: Routes = {
-    '/metrics': async () => ({
-      status: 200,
-      headers: { 'Content-Type': registry.contentType },
-      body: await registry.metrics(),
-    }),
+    '/metrics': (asked) => exposition(registry, asked),
     '/metrics/slis': (asked) => ping.slis(asked),
     '/healthz': healthz,
     '/healthz/ping': healthz,

@@ -8,6 +8,10 @@ import { Connections } from './connections.ts';
 export interface Reply {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | Uint8Array;
+}
+
+export interface TextReply extends Reply {
   readonly body: string;
 }
 
@@ -16,6 +20,8 @@ export interface Asked {
   readonly query: URLSearchParams;
   /** The Accept header; empty = none. */
   readonly accept: string;
+  /** The Accept-Encoding header; empty = none. */
+  readonly acceptEncoding: string;
   /** Reads what came with the request, its first kilobyte. */
   readonly body: () => Promise<string>;
 }
@@ -81,7 +87,14 @@ async function answer(routes: Routes, request: IncomingMessage): Promise<Reply> 
   const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
   if (route === undefined) return notFound;
   const query = new URLSearchParams(url.slice(path.length + 1));
-  return route({ method, query, accept: headers.accept ?? '', body: () => readBody(request) });
+  return route({
+    method,
+    query,
+    accept: headers.accept ?? '',
+    // Node joins what stands in several such headers.
+    acceptEncoding: String(headers['accept-encoding'] ?? ''),
+    body: () => readBody(request),
+  });
 }
 
 async function readBody(request: IncomingMessage): Promise<string> {

@@ -1,5 +1,6 @@
-import { createServer, type Server } from 'node:http';
+import { createServer, type IncomingMessage, request, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { gunzipSync } from 'node:zlib';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Config } from '../../../src/config/config.ts';
 import { ProxyHealth } from '../../../src/serve/health.ts';
@@ -48,6 +49,7 @@ function newMetrics(): Metrics {
   const metrics = new Metrics({
     featureGates: {},
     condition: () => ({ silenceMs: undefined, missingMs: undefined, failure: undefined }),
+    serverVersion: () => undefined,
     overLimit: () => 0,
     families: () => [],
     counters: async () => [],
@@ -122,6 +124,29 @@ describe('the metrics server', () => {
     expect(metrics.body).toContain('# TYPE kubeproxy_sync_proxy_rules_duration_seconds histogram');
     expect((await get(`${url}/`)).status).toBe(404);
     expect((await get(`${url}/toString`)).status).toBe(404);
+  });
+
+  it.each([
+    ['gzip', true],
+    ['gzip;q=1.0,*;q=0.1', true],
+    ['identity, GZIP', true],
+    ['gzip;q=0', false],
+    ['zstd, br', false],
+    ['', false],
+  ])('compresses metrics for those that take it: %j', async (accepted, isCompressed) => {
+    const { port } = new URL(await serving(routes()));
+    const options = { port, path: '/metrics', headers: { 'accept-encoding': accepted } };
+    const response = await new Promise<IncomingMessage>((resolve) => {
+      request(options, resolve).end();
+    });
+    const parts: Buffer[] = [];
+    for await (const part of response) parts.push(part as Buffer);
+    const body = Buffer.concat(parts);
+    expect(response.headers['content-encoding']).toBe(isCompressed ? 'gzip' : undefined);
+    expect(response.headers['content-type']).toBe('text/plain; version=0.0.4; charset=utf-8');
+    const text = (isCompressed ? gunzipSync(body) : body).toString();
+    expect(text).toContain('# TYPE kubeproxy_sync_proxy_rules_duration_seconds histogram');
+    if (isCompressed) expect(body.length).toBeLessThan(text.length / 4);
   });
 
   it('counts how often it was asked whether it is there, until that is deleted', async () => {

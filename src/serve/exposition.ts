@@ -1,0 +1,24 @@
+/** Metrics as Prometheus reads them, compressed for those who can undo it, as kube-proxy's are. */
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
+import type { Registry } from 'prom-client';
+import type { Asked, Reply } from './server.ts';
+
+/** Not on the event loop: a thread of libuv's does it. */
+const compress = promisify(gzip);
+
+export async function exposition(registry: Registry, asked: Asked): Promise<Reply> {
+  const text = await registry.metrics();
+  const headers = { 'Content-Type': registry.contentType, Vary: 'Accept-Encoding' };
+  if (!takesGzip(asked.acceptEncoding)) return { status: 200, headers, body: text };
+  const body = await compress(text);
+  return { status: 200, headers: { ...headers, 'Content-Encoding': 'gzip' }, body };
+}
+
+/** `gzip`, alone or among others, unless its weight is 0. */
+function takesGzip(acceptEncoding: string): boolean {
+  return acceptEncoding.split(',').some((one) => {
+    const [coding = '', weight = ''] = one.split(';').map((part) => part.trim().toLowerCase());
+    return coding === 'gzip' && !/^q=0(\.0*)?$/.test(weight);
+  });
+}
