@@ -90,6 +90,7 @@ export class App {
     this.#metrics = new Metrics({
       featureGates: config.featureGates,
       condition,
+      serverVersion: () => source.serverVersion(),
       overLimit: () => this.#overLimit,
       families: () => this.#succession?.engine?.families ?? [],
       counters: countersOf(options.kernel, options.log),

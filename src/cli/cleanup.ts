@@ -75,7 +75,9 @@ export async function listCleanup(options: CleanupOptions): Promise<void> {
     }
   }
   for (const place of places) {
-    const lines = steadily(() => find(kernel, place)).then((found) => list(withoutOurs(found), place));
+    const lines = steadily(() => find(kernel, place)).then((found) =>
+      list(withoutOurs(found), place),
+    );
     for (const line of await orNone(lines)) print(line);
   }
   for (const { name } of await orNone(readCounters(kernel))) {

@@ -30,9 +30,7 @@ export interface DecodedFile {
   readonly warnings: readonly string[];
 }
 
-export type FileResult =
-  | DecodedFile
-  | UnreadableFile;
+export type FileResult = DecodedFile | UnreadableFile;
 
 export interface UnreadableFile {
   readonly ok: false;

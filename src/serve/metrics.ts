@@ -6,11 +6,11 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { proxyGates } from '../config/gates.ts';
-import { fairleadVersion, kubernetesVersion } from '../config/version.ts';
+import { fairleadVersion } from '../config/version.ts';
 import type { ModeName } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
 import type { Exchange } from '../source/kubernetes/client.ts';
-import type { Condition } from '../source/source.ts';
+import type { Condition, ServerVersion } from '../source/source.ts';
 import type { Change, Resource } from '../state/change.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { FamilyEvent, SyncEvent } from '../sync/events.ts';
@@ -26,6 +26,8 @@ import { SourceMetrics } from './source-metrics.ts';
 export interface MetricsSources {
   readonly featureGates: Readonly<Record<string, boolean>>;
   readonly condition: (resource: Resource) => Condition;
+  /** Of the API server; undefined = none has said it. */
+  readonly serverVersion: () => ServerVersion | undefined;
   /** Services that ask for more than one Service gets. */
   readonly overLimit: () => number;
   /** Named counters, asked for while mode iptables runs. */
@@ -86,7 +88,7 @@ export class Metrics {
     this.#eventLoop.enable();
     eventLoopMetrics(registry, this.#eventLoop);
     stateMetrics(registry, sources);
-    buildMetrics(registry);
+    buildMetrics(registry, sources.serverVersion);
     gateMetrics(registry, sources.featureGates);
   }
 
@@ -283,17 +285,29 @@ function ownMetrics(registry: Registry) {
   };
 }
 
-/** Constant 1, with what this is as labels. */
-function buildMetrics(registry: Registry): void {
-  const info = (name: string, help: string, labels: Record<string, string>): void => {
-    const gauge = new Gauge({ name, help, labelNames: Object.keys(labels), registers: [registry] });
-    gauge.set(labels, 1);
-  };
-  const [major = '', minor = ''] = kubernetesVersion.slice(1).split('.');
-  const platform = `${process.platform}/${process.arch === 'x64' ? 'amd64' : process.arch}`;
-  const kubernetes = { major, minor, git_version: kubernetesVersion, platform };
-  info('kubernetes_build_info', '[ALPHA] The kube-proxy that this program stands for', kubernetes);
-  info('fairlead_build_info', 'Version of this program', { version: fairleadVersion });
+/** Constant 1, with versions as labels. */
+function buildMetrics(registry: Registry, serverVersion: MetricsSources['serverVersion']): void {
+  const registers = [registry];
+  const kubernetes = new Gauge({
+    name: 'kubernetes_build_info',
+    help: '[ALPHA] Version of the API server that this program serves, once it has said it',
+    labelNames: ['major', 'minor', 'git_version', 'platform'],
+    registers,
+    collect: () => {
+      const version = serverVersion();
+      kubernetes.reset();
+      if (version === undefined) return;
+      const { gitVersion: git_version, major, minor, platform } = version;
+      kubernetes.set({ major, minor, git_version, platform }, 1);
+    },
+  });
+  const own = new Gauge({
+    name: 'fairlead_build_info',
+    help: 'Version of this program',
+    labelNames: ['version', 'node_version'],
+    registers,
+  });
+  own.set({ version: fairleadVersion, node_version: process.version }, 1);
 }
 
 /** 1 = enabled. Stages as upstream's: a gate of general availability has none. */
@@ -314,12 +328,12 @@ function eventLoopMetrics(registry: Registry, delay: EventLoopDelay): void {
   const gauge = new Gauge({
     name: 'fairlead_event_loop_delay_seconds',
     help: 'How late the event loop was since the last scrape',
-    labelNames: ['quantile'],
+    labelNames: ['percentile'],
     registers: [registry],
     collect: () => {
-      for (const quantile of [50, 99, 100]) {
-        const lateMs = delay.percentile(quantile) / 1e6 - eventLoopResolutionMs;
-        gauge.set({ quantile: String(quantile / 100) }, Math.max(0, lateMs) / 1000);
+      for (const percentile of [50, 99, 100]) {
+        const lateMs = delay.percentile(percentile) / 1e6 - eventLoopResolutionMs;
+        gauge.set({ percentile: String(percentile) }, Math.max(0, lateMs) / 1000);
       }
       delay.reset();
     },

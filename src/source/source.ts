@@ -25,6 +25,16 @@ export interface ListAttempt {
   readonly reason: string | undefined;
 }
 
+/** The version of an API server, in the words of its `/version`. */
+export interface ServerVersion {
+  /** `v1.36.2` */
+  readonly gitVersion: string;
+  readonly major: string;
+  readonly minor: string;
+  /** `linux/amd64` */
+  readonly platform: string;
+}
+
 /** How the source is doing with one resource. */
 export interface Condition {
   /**
@@ -55,4 +65,6 @@ export interface Source {
    */
   run(sink: SourceSink, signal: AbortSignal): Promise<void>;
   condition(resource: Resource): Condition;
+  /** Undefined where no API server has said it. */
+  serverVersion(): ServerVersion | undefined;
 }

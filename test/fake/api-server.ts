@@ -71,6 +71,8 @@ export class FakeApiServer {
   readonly counts = new Map<string, number>();
   /** User agents and authorizations seen last. */
   lastHeaders: IncomingMessage['headers'] = {};
+  /** What `/version` answers. */
+  version: unknown = serverVersion('v1.36.2');
   /** Undefined = nobody has to show one. */
   token: string | undefined;
   /** Resources that this server does not know. */
@@ -184,6 +186,10 @@ export class FakeApiServer {
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? '/', 'http://fake');
     const resource = resources.find((known) => kinds[known].path === url.pathname);
+    if (url.pathname === '/version' && this.#options.onRequest === undefined) {
+      await sendJSON(response, [JSON.stringify(this.version)]);
+      return;
+    }
     if (resource === undefined && this.#options.onRequest !== undefined) {
       this.#options.onRequest(request, response);
       return;
@@ -364,6 +370,11 @@ function* listBody(resource: Resource, page: readonly StoredObject[], metadata: 
   yield ',"items":[';
   for (const [i, { json }] of page.entries()) yield i === 0 ? json : `,${json}`;
   yield ']}\n';
+}
+
+export function serverVersion(gitVersion: string) {
+  const [major = '', minor = ''] = gitVersion.slice(1).split('.');
+  return { major, minor, gitVersion, goVersion: 'go1.26.3', platform: 'linux/amd64' };
 }
 
 async function sendJSON(response: ServerResponse, body: Iterable<string>): Promise<void> {

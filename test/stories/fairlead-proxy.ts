@@ -224,6 +224,10 @@ class ObjectSource implements Source {
     this.#objects = objects;
   }
 
+  serverVersion(): undefined {
+    return undefined;
+  }
+
   condition(): Condition {
     return { silenceMs: undefined, missingMs: undefined, failure: undefined };
   }

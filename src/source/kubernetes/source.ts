@@ -1,10 +1,11 @@
 import type { Resource } from '../../state/change.ts';
 import { decodeContext } from '../decode.ts';
 import { Pacer } from '../pacer.ts';
-import type { Condition, Source, SourceSink } from '../source.ts';
+import type { Condition, ServerVersion, Source, SourceSink } from '../source.ts';
 import { ApiClient, type ClientOptions } from './client.ts';
 import { Delivery } from './delivery.ts';
 import { Reflector, type Target } from './reflector.ts';
+import { ServerVersionProbe } from './server-version.ts';
 import { defaultTiming, type ReflectorTiming } from './timing.ts';
 
 export interface KubernetesSourceOptions extends ClientOptions {
@@ -52,10 +53,14 @@ function targets(nodeName: string): Target[] {
 /** Services, EndpointSlices, the Node and ServiceCIDRs from an API server. */
 export class KubernetesSource implements Source {
   readonly #options: KubernetesSourceOptions;
+  readonly #timing: ReflectorTiming;
   readonly #reflectors = new Map<Resource, Reflector>();
+  readonly #version: ServerVersionProbe;
 
   constructor(options: KubernetesSourceOptions) {
     this.#options = options;
+    this.#timing = { ...defaultTiming, ...options.timing };
+    this.#version = new ServerVersionProbe(this.#timing);
   }
 
   /**
@@ -68,7 +73,10 @@ export class KubernetesSource implements Source {
     const stop = (): void => stopped.abort();
     signal.addEventListener('abort', stop, { once: true });
     if (signal.aborted) stop();
-    const running = this.#start(client, sink, stopped.signal);
+    const running = [
+      ...this.#start(client, sink, stopped.signal),
+      this.#version.run(client, stopped.signal),
+    ];
     try {
       await Promise.all(running);
     } finally {
@@ -83,8 +91,12 @@ export class KubernetesSource implements Source {
     return this.#reflectors.get(resource)?.condition ?? unasked;
   }
 
+  serverVersion(): ServerVersion | undefined {
+    return this.#version.version;
+  }
+
   #start(client: ApiClient, sink: SourceSink, signal: AbortSignal): Promise<void>[] {
-    const { nodeName, timing } = this.#options;
+    const { nodeName } = this.#options;
     const context = decodeContext(nodeName);
     const pacer = new Pacer();
     return targets(nodeName).map((target) => {
@@ -93,7 +105,7 @@ export class KubernetesSource implements Source {
         delivery: new Delivery(target.resource, context, sink),
         sink,
         pacer,
-        timing: { ...defaultTiming, ...timing },
+        timing: this.#timing,
       });
       this.#reflectors.set(target.resource, reflector);
       return reflector.run(signal);

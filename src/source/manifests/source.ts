@@ -66,6 +66,11 @@ export class ManifestSource implements Source {
   }
 
   /** All resources come from one directory. */
+  /** Files come from no API server. */
+  serverVersion(): undefined {
+    return undefined;
+  }
+
   condition(_resource: Resource): Condition {
     const silenceMs =
       this.#scannedAtMs === undefined ? undefined : performance.now() - this.#scannedAtMs;

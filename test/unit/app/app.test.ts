@@ -86,6 +86,7 @@ describe('the proxy', () => {
     const metrics = await (await app.get('metrics', '/metrics')).text();
     expect(metrics).toContain('fairlead_service_ports{ip_family="IPv4"} 1\n');
     expect(metrics).toContain('kubeproxy_sync_proxy_rules_service_changes_total 1\n');
+    expect(metrics).toMatch(/^kubernetes_build_info\{.*git_version="v1.35.4".*\} 1$/m);
     expect(metrics).toMatch(/fairlead_kernel_writes_total\{ip_family="IPv4",purpose="start"\} \d+/);
     app.source.say({ kind: 'node-gone', name: 'node-a' });
     expect((await app.get('healthz', '/healthz')).status).toBe(503);

@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { fairleadVersion } from '../../../src/config/version.ts';
 import { countNoLocal, Metrics } from '../../../src/serve/metrics.ts';
+import type { ServerVersion } from '../../../src/source/source.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
 import { ready, readyLocal, service, slice } from '../state/build.ts';
@@ -7,9 +9,11 @@ import { ready, readyLocal, service, slice } from '../state/build.ts';
 const context = { zone: '', nodeAddresses: [], externalIPsEnabled: true };
 const wanted = new Map<string, Forwarding>();
 let metrics: Metrics;
+let serverVersion: ServerVersion | undefined;
 
 beforeEach(() => {
   wanted.clear();
+  serverVersion = undefined;
   metrics = new Metrics({
     featureGates: {
       AllowServiceExternalIPs: true,
@@ -21,6 +25,7 @@ beforeEach(() => {
       missingMs: resource === 'nodes' ? 7500 : undefined,
       failure: undefined,
     }),
+    serverVersion: () => serverVersion,
     overLimit: () => 3,
     families: () => [{ family: 'IPv4', wanted, aside: ['one'] }],
     counters: async () => [{ name: 'localhost_nps_accepted_pkts', packets: 5 }],
@@ -104,6 +109,30 @@ describe('metrics', () => {
     const names = (await lines(prefix)).map((line) => line.slice(prefix.length));
     expect(names.sort()).toEqual([...everyMode, ...own].sort());
     for (const help of await lines('# HELP kubeproxy_')) expect(help).toContain(' [ALPHA] ');
+  });
+
+  it('use no label that Prometheus keeps for itself', async () => {
+    const text = await metrics.registry.metrics();
+    const summaries = [...text.matchAll(/^# TYPE (\S+) (?:summary|histogram)$/gm)].map(
+      ([, n]) => n,
+    );
+    const wrong = [...text.matchAll(/^([a-z_]+?)(?:_bucket)?\{.*\b(?:quantile|le)=/gm)]
+      .map(([, name]) => name!)
+      .filter((name) => !summaries.includes(name));
+    expect(wrong).toEqual([]);
+  });
+
+  it('say the version of the API server, or nothing, and our own', async () => {
+    expect(await lines('kubernetes_build_info')).toEqual([]);
+    const own = `{version="${fairleadVersion}",node_version="${process.version}"}`;
+    expect(await lines('fairlead_build_info')).toEqual([`fairlead_build_info${own} 1`]);
+    const platform = 'linux/amd64';
+    serverVersion = { gitVersion: 'v1.34.1', major: '1', minor: '34', platform };
+    expect(await lines('kubernetes_build_info')).toEqual([
+      'kubernetes_build_info{major="1",minor="34",git_version="v1.34.1",platform="linux/amd64"} 1',
+    ]);
+    serverVersion = { ...serverVersion, gitVersion: 'v1.34.2' };
+    expect(await lines('kubernetes_build_info')).toHaveLength(1);
   });
 
   it('start anew with a mode that comes back', async () => {

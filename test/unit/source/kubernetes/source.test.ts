@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { resources } from '../../../../src/state/change.ts';
+import { serverVersion } from '../../../fake/api-server.ts';
 import { until } from '../recorder.ts';
 import { blind, change, hasty, isGone, populate, startServer, startSource } from './lab.ts';
 
@@ -45,6 +46,26 @@ describe('KubernetesSource', () => {
     expect(sink.names()).not.toContain('node there');
     expect(server.lastHeaders['user-agent']).toBe('fairlead/test');
     expect(server.lastHeaders.accept).toBe('application/json');
+  });
+
+  it('knows the version of the server once it has said it, and follows it', async () => {
+    const server = await startServer();
+    server.version = '<html>';
+    const { source } = startSource(server, { timing: { ...hasty, probeMs: 20 } });
+    expect(source.serverVersion()).toBeUndefined();
+    server.version = { gitVersion: 36 };
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(source.serverVersion()).toBeUndefined();
+    server.version = serverVersion('v1.35.4+k3s1');
+    await until('the version', () => source.serverVersion() !== undefined);
+    const platform = 'linux/amd64';
+    const gitVersion = 'v1.35.4+k3s1';
+    expect(source.serverVersion()).toEqual({ gitVersion, major: '1', minor: '35', platform });
+    server.version = { message: 'forbidden' };
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(source.serverVersion()?.gitVersion).toBe(gitVersion);
+    server.version = serverVersion('v1.36.0');
+    await until('the upgrade', () => source.serverVersion()?.gitVersion === 'v1.36.0');
   });
 
   it('knows for how long each watch has been silent, and counts none that it goes without', async () => {

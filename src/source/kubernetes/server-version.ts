@@ -1,0 +1,68 @@
+/** The version of the API server, asked for again and again: control planes are upgraded. */
+import type { ServerVersion } from '../source.ts';
+import { Backoff, pause } from './backoff.ts';
+import type { ApiClient } from './client.ts';
+import type { ReflectorTiming } from './timing.ts';
+
+const bytesMax = 64 * 1024;
+const charactersMax = 128;
+
+export class ServerVersionProbe {
+  readonly #timing: ReflectorTiming;
+  #version: ServerVersion | undefined;
+
+  constructor(timing: ReflectorTiming) {
+    this.#timing = timing;
+  }
+
+  /** As the server said last; undefined until then. */
+  get version(): ServerVersion | undefined {
+    return this.#version;
+  }
+
+  /** Until `signal` aborts; never rejects. A server that does not say it is asked again. */
+  async run(client: Pick<ApiClient, 'get'>, signal: AbortSignal): Promise<void> {
+    const { backoffBaseMs, backoffMaxMs, probeMs } = this.#timing;
+    const backoff = new Backoff(backoffBaseMs, backoffMaxMs);
+    while (!signal.aborted) {
+      const version = await this.#ask(client, signal);
+      if (version !== undefined) {
+        this.#version = version;
+        backoff.reset();
+      }
+      await pause(version === undefined ? backoff.nextMs() : probeMs, signal);
+    }
+  }
+
+  async #ask(
+    client: Pick<ApiClient, 'get'>,
+    signal: AbortSignal,
+  ): Promise<ServerVersion | undefined> {
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(this.#timing.probeMaxMs)]);
+    try {
+      const parts: Buffer[] = [];
+      let length = 0;
+      for await (const part of await client.get('/version', {}, limit)) {
+        length += part.length;
+        if (length > bytesMax) return undefined;
+        parts.push(part);
+      }
+      return decode(JSON.parse(Buffer.concat(parts).toString('utf8')));
+    } catch {
+      // The watches tell what is wrong with the server.
+      return undefined;
+    }
+  }
+}
+
+/** Undefined where it is not the answer of an API server. */
+function decode(raw: unknown): ServerVersion | undefined {
+  const given = (raw ?? {}) as Readonly<Record<string, unknown>>;
+  const text = (field: string): string => {
+    const value = given[field];
+    return typeof value === 'string' ? value.slice(0, charactersMax) : '';
+  };
+  const [gitVersion, major, minor] = [text('gitVersion'), text('major'), text('minor')];
+  if (!/^v\d+\.\d+\./.test(gitVersion)) return undefined;
+  return { gitVersion, major, minor, platform: text('platform') };
+}
