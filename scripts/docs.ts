@@ -1,5 +1,5 @@
 /**
- * Writes docs/flags.md and docs/configuration.md from the tables that the program itself uses.
+ * Writes docs/flags.md, docs/configuration.md and docs/metrics.md from what the program itself uses.
  * `--check` writes nothing and fails when a file differs.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -15,21 +15,8 @@ import { shownDefault } from '../src/config/help.ts';
 import { defaultSettings } from '../src/config/settings.ts';
 import { fieldRules } from '../src/config/validate.ts';
 import { kubernetesVersion } from '../src/config/version.ts';
-
-const notice = '<!-- Written by scripts/docs.ts from the tables in src/config; do not edit. -->';
-
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const line = (cells: readonly string[]): string => `| ${cells.map(cell).join(' | ')} |`;
-  return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
-}
-
-function cell(text: string): string {
-  return text.replaceAll('|', '\\|').replaceAll('\n', ' ');
-}
-
-function code(text: string): string {
-  return text === '' ? '' : `\`${text}\``;
-}
+import { code, notice, table } from './markdown.ts';
+import { metricsPage } from './metrics-page.ts';
 
 function flagRow(name: FlagName): string[] {
   const spec = flagTable[name];
@@ -163,7 +150,9 @@ ${table(['Gate', 'Stage', 'Default', 'Can be changed', 'Meaning'], gates)}
 export const pages: Readonly<Record<string, string>> = {
   'docs/flags.md': flagsPage(),
   'docs/configuration.md': configurationPage(),
+  'docs/metrics.md': metricsPage(),
 };
+
 function main(mode: 'write' | 'check'): void {
   for (const [name, text] of Object.entries(pages)) {
     const path = fileURLToPath(new URL(`../${name}`, import.meta.url));

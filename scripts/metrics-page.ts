@@ -1,0 +1,72 @@
+/** The page of all metrics, from the registries that the program itself exposes. */
+import type { Registry } from 'prom-client';
+import { modeNames } from '../src/config/config.ts';
+import { affinityMetrics } from '../src/serve/affinity-metrics.ts';
+import { ipvsMetrics } from '../src/serve/ipvs-metrics.ts';
+import { logMetrics } from '../src/serve/log-metrics.ts';
+import { Metrics } from '../src/serve/metrics.ts';
+import { Ping } from '../src/serve/ping.ts';
+import { code, notice, table } from './markdown.ts';
+
+interface Described {
+  readonly name: string;
+  readonly type: string;
+  readonly help: string;
+  readonly labelNames: readonly string[];
+}
+
+/** Every metric of every mode, by name. */
+function allMetrics(): Described[] {
+  const metrics = new Metrics({
+    featureGates: {},
+    condition: () => ({ silenceMs: undefined, missingMs: undefined, failure: undefined }),
+    serverVersion: () => undefined,
+    overLimit: () => 0,
+    families: () => [],
+    counters: async () => [],
+  });
+  const { registry } = metrics;
+  ipvsMetrics(registry, () => undefined);
+  affinityMetrics(registry, () => undefined);
+  logMetrics(registry, { leftOut: 0 });
+  const found = new Map<string, Described>();
+  const note = (from: Registry): void => {
+    // The library gives the metrics themselves, which know more than its types say.
+    for (const metric of from.getMetricsAsArray() as unknown as Described[]) {
+      found.set(metric.name, metric);
+    }
+  };
+  note(new Ping().registry);
+  for (const mode of modeNames) {
+    metrics.running(mode);
+    note(registry);
+  }
+  metrics.close();
+  return [...found.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+const groups = [
+  ['Of Fairlead', /^fairlead_/],
+  ['Of kube-proxy, under its names', /^(kubeproxy|kubernetes|rest_client)_/],
+  ['Of the process and of Node.js', /^(process|nodejs)_/],
+] as const;
+
+export function metricsPage(): string {
+  const all = allMetrics();
+  const sections = groups.map(([title, names]) => {
+    const rows = all
+      .filter(({ name }) => names.test(name))
+      .map(({ name, type, help, labelNames }) => {
+        const labels = labelNames.map(code).join(', ');
+        return [code(name), type, labels, help.replace(/^\[[A-Z]+\] /, '')];
+      });
+    return `## ${title}\n\n${table(['Metric', 'Type', 'Labels', 'Meaning'], rows)}\n`;
+  });
+  return `# Metrics
+
+${notice}
+
+What \`/metrics\` and \`/metrics/slis\` on port 10249 have. Those that kube-proxy has in one mode only are there while that mode runs.
+
+${sections.join('\n')}`;
+}
