@@ -38,9 +38,23 @@ export function loggerTo(stream: DestinationStream, verbosity: number): Logger {
     level: levelOf(verbosity),
     base: null,
     timestamp: () => `,"time":"${new Date().toISOString()}"`,
-    formatters: { level: (label: string) => ({ level: label }) },
+    formatters: { level: (label: string) => ({ level: label }), log: rounded },
   };
   return pino(options, stream);
+}
+
+/** Times with three digits: clocks have more, which mean nothing. */
+function rounded(fields: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, value]) => {
+      const isTime = typeof value === 'number' && name.endsWith('Ms');
+      return [name, isTime ? roundedMs(value) : value];
+    }),
+  );
+}
+
+function roundedMs(ms: number): number {
+  return ms < 1000 ? Number(ms.toPrecision(3)) : Math.round(ms);
 }
 
 /** Changes how much is logged from now on. */

@@ -111,8 +111,12 @@ function logFamily(log: Logger, event: FamilyEvent): void {
 
 function logDrift(log: Logger, event: FamilyEvent & { kind: 'drift' }): void {
   const { by, family, purpose, drift, writers } = event;
-  if (purpose === 'start') log.info({ family, ...drift }, 'Kernel differed at the start');
-  else if (writers === 'others') {
+  if (purpose === 'start') {
+    const { missing: added, wrong: changed, unwanted: removed } = drift;
+    log.info({ family, added, changed, removed }, 'Kernel is brought up to date');
+    return;
+  }
+  if (writers === 'others') {
     log.warn({ family, purpose, ...drift, ...by }, 'Kernel was changed by others, is repaired');
   } else if (purpose === 'recovery' && writers === 'only us') {
     // What the refused batch was to change is among it.

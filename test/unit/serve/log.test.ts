@@ -60,14 +60,33 @@ describe('the log', () => {
     ]);
   });
 
-  it('warns of drift with its numbers, and only informs of what a start finds', () => {
+  it('warns of drift with its numbers, and tells of a start what it does, as no fault', () => {
     const drift = { missing: 2, wrong: 1, unwanted: 0 };
     const event = { kind: 'drift', writers: 'others', family: 'IPv6', drift } as const;
-    const lines = logged(0, { ...event, purpose: 'audit' }, { ...event, purpose: 'start' });
-    expect(lines.map(({ level, missing, wrong }) => [level, missing, wrong])).toEqual([
-      ['warn', 2, 1],
-      ['info', 2, 1],
+    expect(logged(0, { ...event, purpose: 'audit' }, { ...event, purpose: 'start' })).toEqual([
+      {
+        level: 'warn',
+        family: 'IPv6',
+        purpose: 'audit',
+        ...drift,
+        msg: 'Kernel was changed by others, is repaired',
+      },
+      {
+        level: 'info',
+        family: 'IPv6',
+        added: 2,
+        changed: 1,
+        removed: 0,
+        msg: 'Kernel is brought up to date',
+      },
     ]);
+  });
+
+  it('rounds times to what they mean', () => {
+    const lines: Record<string, unknown>[] = [];
+    const log = loggerTo({ write: (line) => lines.push(JSON.parse(line)) }, 0);
+    log.info({ applyMs: 0.123456, durationMs: 98.7654321, retryMs: 12345.678, count: 1.5 }, '');
+    expect(lines).toMatchObject([{ applyMs: 0.123, durationMs: 98.8, retryMs: 12346, count: 1.5 }]);
   });
 
   it('speaks of each sync only when it is asked to', () => {
