@@ -1,5 +1,5 @@
 /**
- * Writes docs/flags.md, docs/configuration.md and docs/metrics.md from what the program itself uses.
+ * Writes pages of docs from what the program itself uses: flags, configuration, metrics.
  * `--check` writes nothing and fails when a file differs.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
