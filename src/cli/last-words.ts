@@ -1,6 +1,8 @@
 /** What is said when the process ends, or when Node itself has something to say. */
+
+import type { LogFormat } from '../config/config.ts';
 import { type LineWriter, loadAddon } from '../kernel/addon.ts';
-import type { Logger } from '../serve/log.ts';
+import { isText, type Logger, loggerTo } from '../serve/log.ts';
 import { printable } from '../serve/printable.ts';
 
 const stderrFd = 2;
@@ -18,6 +20,19 @@ export function complain(text: string): void {
   }
   writer.push(text.split('\n').map(printable).join('\n'));
   writer.drain(longestMs);
+}
+
+/**
+ * Says why the process ends, as a line of its log where these are JSON, else as `text`. `problems`
+ * is what is wrong one by one, where that is known.
+ */
+export function complainInLog(
+  format: LogFormat,
+  text: string,
+  { err, problems }: { readonly err: string; readonly problems?: readonly string[] },
+): void {
+  if (isText(format)) complain(text);
+  else loggerTo({ write: complain }, 0).fatal({ err, problems }, 'Fairlead ends');
 }
 
 /** Undefined where the addon does not load, which is then what is complained of. */

@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { type LoadResult, loadConfig } from '../config/load.ts';
 import { describeError } from './describe-error.ts';
-import { complain } from './last-words.ts';
+import { complain, complainInLog } from './last-words.ts';
 
 /** Resolves to the exit code. */
 export async function run(args: readonly string[]): Promise<number> {
@@ -15,9 +15,17 @@ export async function run(args: readonly string[]): Promise<number> {
   try {
     return await act(result, args, content);
   } catch (error) {
-    complain(`fairlead: ${describeError(error)}\n`);
+    const err = describeError(error);
+    const text = `fairlead: ${err}\n`;
+    if (hasLog(result)) complainInLog(result.config.logging.format, text, { err });
+    else complain(text);
     return 1;
   }
+}
+
+/** What proxies has one; what is asked for by people at a terminal has not. */
+function hasLog(result: LoadResult): result is Extract<LoadResult, { kind: 'run' | 'init-only' }> {
+  return result.kind === 'run' || result.kind === 'init-only';
 }
 
 async function act(
@@ -30,7 +38,11 @@ async function act(
       process.stdout.write(result.text);
       return 0;
     case 'error':
-      complain(result.text);
+      if (result.format === undefined) complain(result.text);
+      else {
+        const { message: err, problems } = result;
+        complainInLog(result.format, result.text, { err, problems });
+      }
       return 1;
     case 'write-config':
       for (const warning of result.warnings) process.stderr.write(`${warning}\n`);

@@ -7,6 +7,7 @@ import type {
   ConntrackConfig,
   DetectLocal,
   IpvsConfig,
+  LogFormat,
   LoggingConfig,
   NodePortAddresses,
   RequestedMode,
@@ -41,7 +42,7 @@ export function buildConfig(input: BuildInput): { config: Config; warnings: read
   const { settings, given, gates, flags } = input;
   const modes = resolveModes(settings, given);
   const userspace = resolveUserspace(settings);
-  const logging = resolveLogging(settings);
+  const logging = resolveLogging(settings, chosenFormat(given, flags));
   const config: Config = {
     kubernetesVersion: reportedVersion(flags.value('version')),
     source: resolveSource(settings, flags),
@@ -189,7 +190,17 @@ function resolveConntrack(settings: Settings): ConntrackConfig {
   };
 }
 
-function resolveLogging(settings: Settings): { value: LoggingConfig; warnings: string[] } {
+/** What the command line says, else the file. Values that do not exist count as not said. */
+export function chosenFormat(given: GivenSettings, flags: ParsedFlags): LogFormat {
+  const said = flags.isSet('logging-format') ? flags.value('logging-format') : undefined;
+  const format = said ?? given['logging.format'];
+  return format === 'text' || format === 'json' ? format : 'auto';
+}
+
+function resolveLogging(
+  settings: Settings,
+  chosen: LogFormat,
+): { value: LoggingConfig; warnings: string[] } {
   const format = settings['logging.format'] === 'json' ? 'json' : 'text';
   const asked = settings[`logging.options.${format}.infoBufferSize`].bytes;
   const warnings =
@@ -198,7 +209,7 @@ function resolveLogging(settings: Settings): { value: LoggingConfig; warnings: s
       : [];
   return {
     value: {
-      format,
+      format: chosen,
       flushFrequencyMs: toMs(settings['logging.flushFrequency']),
       verbosity: settings['logging.verbosity'],
       vmodule: settings['logging.vmodule'].map((item) => ({ ...item })),

@@ -93,8 +93,11 @@ export interface UserspaceConfig {
   readonly udpIdleTimeoutMs: number;
 }
 
+/** `auto`: nobody has said; text for people at a terminal, JSON for programs. */
+export type LogFormat = 'text' | 'json' | 'auto';
+
 export interface LoggingConfig {
-  readonly format: 'text' | 'json';
+  readonly format: LogFormat;
   readonly flushFrequencyMs: number;
   readonly verbosity: number;
   readonly vmodule: readonly { readonly filePattern: string; readonly verbosity: number }[];

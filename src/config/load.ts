@@ -2,8 +2,8 @@
  * From a command line to what the program should do: the door between the operator and the rest
  * (behaviour document 1.3 to 1.8). Pure: files are read through `env`, nothing is printed.
  */
-import { buildConfig } from './build.ts';
-import type { Config } from './config.ts';
+import { buildConfig, chosenFormat } from './build.ts';
+import type { Config, LogFormat } from './config.ts';
 import { formatDocument, toDocument } from './document.ts';
 import { type FieldPath, fields, type GivenSettings, type Settings } from './fields/index.ts';
 import { decodeFile, type FileResult, type UnreadableFile } from './file.ts';
@@ -52,6 +52,10 @@ export type LoadResult =
       readonly kind: 'error';
       readonly text: string;
       readonly message: string;
+      /** What is wrong, one by one; empty where `message` says it all. */
+      readonly problems: readonly string[];
+      /** How the log would have looked; undefined = there would have been none. */
+      readonly format: LogFormat | undefined;
       readonly exitCode: 1;
     };
 
@@ -60,7 +64,7 @@ export function loadConfig(argv: readonly string[], env: LoadEnvironment): LoadR
   if (!flags.ok) {
     const hint = flags.hint === '' ? '' : `  ${flags.hint}\n`;
     const text = `${helpText()}\nError: ${flags.error}\n${hint}`;
-    return { kind: 'error', text, message: flags.error, exitCode: 1 };
+    return { ...failure(flags.error, []), text };
   }
   if (flags.value('help')) return { kind: 'print', text: helpText(), exitCode: 0 };
   const misuse = findMisuse(flags);
@@ -114,7 +118,8 @@ function readSettings(
   if (!file.ok) {
     const problems = [...file.problems, ...problemsOfRest(flags, file)];
     const details = problems.length > 1 ? problems.map(formatProblem) : [];
-    const failed = failure(`failed complete: ${file.text}`, [`in ${path}`, ...details]);
+    const format = formatOf(flags, file.rest?.given ?? {});
+    const failed = failure(`failed complete: ${file.text}`, details, { path, format });
     return { ok: false, failure: failed };
   }
   const dropped = droppedFlags(flags).map((name) => `--${name}`);
@@ -182,7 +187,7 @@ function complete(flags: ParsedFlags, source: SettingsSource): LoadResult {
       .flatMap((stage) => stage.violations)
       .map(({ field, detail }) => formatProblem({ ...source.locate(field), text: detail }));
     const path = flags.value('config');
-    return failure(message, path === '' ? details : [`in ${path}`, ...details]);
+    return failure(message, details, { path, format: formatOf(flags, source.given) });
   }
   const input = { settings, given: source.given, gates: gates.values, flags };
   const { config, warnings } = buildConfig(input);
@@ -261,9 +266,27 @@ function uselessFields(given: GivenSettings, mode: string): string[] {
 /** Characters of a line; values of a megabyte are quoted in it. */
 const lineMax = 2000;
 
+/** What is done once, for somebody who waits for it, has no log. */
+function formatOf(flags: ParsedFlags, given: GivenSettings): LogFormat | undefined {
+  const isOnce = flags.value('cleanup') || flags.value('write-config-to') !== '';
+  return isOnce ? undefined : chosenFormat(given, flags);
+}
+
+interface FailureContext {
+  /** Of the configuration file; '' = there is none. */
+  readonly path: string;
+  readonly format: LogFormat | undefined;
+}
+
 /** The error in kube-proxy's words, then each problem on a line of its own with its place. */
-function failure(text: string, details: readonly string[]): Failure {
+function failure(
+  text: string,
+  details: readonly string[],
+  { path, format }: FailureContext = { path: '', format: undefined },
+): Failure {
   const message = shorten(text, lineMax);
-  const lines = [...new Set(details)].map((detail) => `  ${shorten(detail, lineMax)}\n`);
-  return { kind: 'error', text: `Error: ${message}\n${lines.join('')}`, message, exitCode: 1 };
+  const problems = [...new Set(details)].map((detail) => shorten(detail, lineMax));
+  const lines = [...(path === '' ? [] : [`in ${path}`]), ...problems].map((line) => `  ${line}\n`);
+  const told = `Error: ${message}\n${lines.join('')}`;
+  return { kind: 'error', text: told, message, problems, format, exitCode: 1 };
 }

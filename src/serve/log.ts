@@ -1,7 +1,7 @@
 /** Logs: JSON lines for machines, short lines for people at a terminal. */
 import { isatty } from 'node:tty';
 import { type DestinationStream, type Logger, pino } from 'pino';
-import type { LoggingConfig } from '../config/config.ts';
+import type { LogFormat, LoggingConfig } from '../config/config.ts';
 import { loadAddon } from '../kernel/addon.ts';
 import { LogDestination } from './log-destination.ts';
 
@@ -12,14 +12,18 @@ const stderrFd = 2;
 /** A log on stderr, and what carries its lines there. */
 export function createLogger(config: LoggingConfig): { log: Logger; lines: LogDestination } {
   const { LineWriter } = loadAddon();
-  // Not `process.stderr.isTTY`: that makes a pipe non-blocking, which others share.
-  const isRead = isatty(stderrFd) && config.format === 'text';
   const lines = new LogDestination({
     writer: new LineWriter(stderrFd),
-    format: isRead ? readable : (line) => line,
+    format: isText(config.format) ? readable : (line) => line,
     notice: leftOutNotice,
   });
   return { log: loggerTo(lines, config.verbosity), lines };
+}
+
+/** Whether lines are for people. */
+export function isText(format: LogFormat): boolean {
+  // Not `process.stderr.isTTY`: that makes a pipe non-blocking, which others share.
+  return format === 'text' || (format === 'auto' && isatty(stderrFd));
 }
 
 /** The line that tells of `count` lines that nobody took. */

@@ -30,9 +30,9 @@ test('a changed file takes effect, is refused, or ends the process', async () =>
 
   place.configure({ metricsBindAddress: '127.0.0.1:10250', nftables: { masqueradeBit: 3 } });
   expect(await program.exitCode).toBe(1);
-  expect(program.words).toBe(
-    "fairlead: content of the proxy server's configuration file was updated\n",
-  );
+  expect(program.words).toBe('');
+  const err = "content of the proxy server's configuration file was updated";
+  expect(program.lines.at(-1)).toMatchObject({ level: 'fatal', err, msg: 'Fairlead ends' });
   expect(await place.ruleset()).toBe(after);
 });
 

@@ -135,12 +135,25 @@ test('a reader that comes back is told how many lines are missing', async () => 
   expect(await program.exitCode).toBe(0);
 });
 
+test('with --logging-format=text every line is for people, wherever it goes', async () => {
+  const place = await Place.make();
+  place.configure({ metricsBindAddress: '192.0.2.1:1', bindAddressHardFail: true });
+  const program = place.start('--logging-format=text');
+  expect(await program.exitCode).toBe(1);
+  expect(program.lines).toEqual([]);
+  expect(program.words).toMatch(/^\d\d:\d\d:\d\d\.\d{3} info {2}Starting version=/m);
+  expect(program.words).toMatch(/\nfairlead: cannot serve on 192\.0\.2\.1:1: .*\n$/);
+});
+
 test('what ends the process is told, and does not wait for a reader for ever', async () => {
   const place = await Place.make();
   place.configure({ metricsBindAddress: '192.0.2.1:1', bindAddressHardFail: true });
   const told = place.start();
   expect(await told.exitCode).toBe(1);
-  expect(told.words).toContain('fairlead: cannot serve on 192.0.2.1:1');
+  expect(told.lines.at(-1)).toMatchObject({
+    level: 'fatal',
+    err: expect.stringContaining('cannot serve on 192.0.2.1:1'),
+  });
   const full = await Pipe.make();
   await full.fill();
   const startedMs = performance.now();

@@ -112,7 +112,10 @@ test('without CAP_NET_ADMIN, with all others, the process ends and says what is 
   const place = await Place.make();
   const program = place.startUnder(within('setpriv', '--bounding-set=-net_admin'));
   expect(await program.exitCode).toBe(1);
-  expect(program.words).toMatch(/^fairlead: CAP_NET_ADMIN is needed: /);
+  expect(program.lines.at(-1)).toMatchObject({
+    level: 'fatal',
+    err: expect.stringMatching(/^CAP_NET_ADMIN is needed: /),
+  });
   expect(await place.ruleset()).toBe('');
 });
 

@@ -8,7 +8,7 @@ export const loggingFields = {
     default: 'text',
     rules: 'text or json',
     errorPath: 'format',
-    meaning: 'How log lines look.',
+    meaning: 'How log lines look. Not given: text at a terminal, json elsewhere.',
   },
   'logging.flushFrequency': {
     type: 'nanoseconds',

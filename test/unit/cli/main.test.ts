@@ -53,6 +53,27 @@ describe('the command line', () => {
     rmSync(folder, { recursive: true });
   });
 
+  it('says what is wrong as a line of the log, where nobody sits before it', () => {
+    const { status, stderr } = fairlead('--proxy-mode=x', '--oom-score-adj=-2000');
+    expect(status).toBe(1);
+    expect(JSON.parse(stderr)).toEqual({
+      level: 'fatal',
+      time: expect.stringMatching(/Z$/),
+      err: expect.stringMatching(/^failed validate: \[KubeProxyConfiguration\..*\]$/),
+      problems: [
+        expect.stringMatching(/^--oom-score-adj: -2000: /),
+        expect.stringMatching(/^--proxy-mode: "x": /),
+      ],
+      msg: 'Fairlead ends',
+    });
+  });
+
+  it.each([['--logging-format=text'], ['--cleanup']])('says it to people with %s', (flag) => {
+    const { status, stderr } = fairlead('--proxy-mode=x', flag);
+    expect(status).toBe(1);
+    expect(stderr).toMatch(/^Error: failed validate: .*\n {2}--proxy-mode: "x": .*\n$/);
+  });
+
   it('says in one line that a file cannot be written', () => {
     const { status, stderr } = fairlead('--write-config-to=/nowhere/config.yaml');
     expect(status).toBe(1);
