@@ -1,5 +1,6 @@
 /** /flagz and /statusz, as text for people or as JSON or YAML for programs (KEP-4828, KEP-4827). */
 import { stringify } from 'yaml';
+import { fairleadVersion } from '../config/version.ts';
 import { jsonHeaders, type Reply, textHeaders } from './server.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -10,7 +11,7 @@ export interface Page {
   readonly object: () => Fields;
 }
 
-const component = 'kube-proxy';
+const component = 'fairlead';
 const group = 'config.k8s.io';
 const versions = ['v1beta1', 'v1alpha1'] as const;
 
@@ -74,7 +75,7 @@ export interface StatuszOptions {
   /** Milliseconds since the epoch. */
   readonly startedMs: number;
   readonly nowMs: number;
-  /** The release that this program stands for, `v1.36.2`. */
+  /** The release of kube-proxy that this program resembles, `v1.36.2`. */
   readonly kubernetesVersion: string;
   readonly paths: readonly string[];
 }
@@ -82,8 +83,8 @@ export interface StatuszOptions {
 export function statusz(options: StatuszOptions): Page {
   const { startedMs, nowMs, paths } = options;
   const uptimeSeconds = Math.floor((nowMs - startedMs) / 1000);
-  const binaryVersion = options.kubernetesVersion.slice(1);
-  const emulationVersion = binaryVersion.split('.', 2).join('.');
+  const binaryVersion = fairleadVersion.slice(1);
+  const emulationVersion = options.kubernetesVersion.slice(1).split('.', 2).join('.');
   // There is no Go here; the field is required.
   const goVersion = `none, Node.js ${process.versions.node}`;
   const [started] = new Date(startedMs).toISOString().split('.');

@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { gunzipSync } from 'node:zlib';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Config } from '../../../src/config/config.ts';
+import { fairleadVersion } from '../../../src/config/version.ts';
 import { ProxyHealth } from '../../../src/serve/health.ts';
 import { Metrics } from '../../../src/serve/metrics.ts';
 import { profileRoutes } from '../../../src/serve/profile.ts';
@@ -58,6 +59,7 @@ function newMetrics(): Metrics {
   return metrics;
 }
 
+const own = fairleadVersion.slice(1);
 const nosniff = { 'x-content-type-options': 'nosniff' };
 
 describe('the health server', () => {
@@ -176,12 +178,12 @@ describe('the metrics server', () => {
     const url = await serving(routes());
     const flagz = await get(`${url}/flagz`);
     expect(flagz).toMatchObject({ status: 200, headers: text });
-    expect(flagz.body).toMatch(/^\nkube-proxy flagz\nWarning: .*\n\nbind-address=0.0.0.0\nv=2\n$/);
+    expect(flagz.body).toMatch(/^\nfairlead flagz\nWarning: .*\n\nbind-address=0.0.0.0\nv=2\n$/);
     const statusz = await get(`${url}/statusz`);
-    expect(statusz.body).toMatch(/^\nkube-proxy statusz\nWarning: /);
+    expect(statusz.body).toMatch(/^\nfairlead statusz\nWarning: /);
     expect(statusz.body).toMatch(/^Started: \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/m);
     expect(statusz.body).toMatch(/^Up: 0 hr \d\d min \d\d sec$/m);
-    expect(statusz.body).toContain('Binary version: 1.36.2\nEmulation version: 1.36\n');
+    expect(statusz.body).toContain(`Binary version: ${own}\nEmulation version: 1.36\n`);
     const paths = 'Paths: /configz /flagz /healthz /metrics /proxyMode\n';
     expect(statusz.body).toContain(paths);
   });
@@ -204,7 +206,7 @@ describe('the metrics server', () => {
     expect(await json.response.json()).toEqual({
       kind: 'Flagz',
       apiVersion: 'config.k8s.io/v1beta1',
-      metadata: { name: 'kube-proxy' },
+      metadata: { name: 'fairlead' },
       flags: { 'bind-address': '0.0.0.0', v: '2' },
     });
     const alpha = await ask(
@@ -219,14 +221,15 @@ describe('the metrics server', () => {
       apiVersion: 'config.k8s.io/v1alpha1',
       startTime: expect.stringMatching(/^\d{4}-.*Z$/),
       uptimeSeconds: expect.any(Number),
-      binaryVersion: '1.36.2',
+      metadata: { name: 'fairlead' },
+      binaryVersion: own,
       emulationVersion: '1.36',
       paths: ['/configz', '/flagz', '/healthz', '/metrics', '/proxyMode'],
     });
     const yaml = await ask('/flagz', `text/html, application/yaml;as=Flagz;${beta}`);
     expect([yaml.type, await yaml.response.text()]).toEqual([
       'application/yaml',
-      'kind: Flagz\napiVersion: config.k8s.io/v1beta1\nmetadata:\n  name: kube-proxy\n' +
+      'kind: Flagz\napiVersion: config.k8s.io/v1beta1\nmetadata:\n  name: fairlead\n' +
         'flags:\n  bind-address: 0.0.0.0\n  v: "2"\n',
     ]);
     for (const accept of [
