@@ -1,21 +1,17 @@
 /** `fairlead config`: convert other configurations into kube-proxy's, and check a file. */
+import { usage } from '../config/commands.ts';
 import { convert, type ImportSource, importSources, validateFile } from '../config/import/index.ts';
 
 export interface ConfigCommandIo {
   readonly stdout: { write(text: string): unknown };
   readonly stderr: { write(text: string): unknown };
   readonly readFile: (path: string) => Promise<Uint8Array>;
+  readonly readStdin: () => Promise<Uint8Array>;
 }
 
-const usage = `Usage:
-  fairlead config convert --from ${importSources.join('|')} FILE
-          Print FILE as a KubeProxyConfiguration; what became of each field goes to stderr.
-  fairlead config validate FILE
-          Check a KubeProxyConfiguration as a start with --config would.
-`;
+const standardInput = '-';
 
 type Request =
-  | { readonly kind: 'help' }
   | { readonly kind: 'convert'; readonly from: ImportSource; readonly path: string }
   | { readonly kind: 'validate'; readonly path: string }
   | { readonly kind: 'misuse'; readonly reason: string };
@@ -26,31 +22,28 @@ export async function runConfigCommand(
   io: ConfigCommandIo,
 ): Promise<number> {
   const request = readRequest(args);
-  if (request.kind === 'help') {
-    io.stdout.write(usage);
-    return 0;
-  }
   if (request.kind === 'misuse') {
-    io.stderr.write(`${usage}\nError: ${request.reason}\n`);
+    io.stderr.write(`${usage('config')}\nError: ${request.reason}\n`);
     return 1;
   }
+  const isInput = request.path === standardInput;
+  const path = isInput ? 'standard input' : request.path;
   let bytes: Uint8Array;
   try {
-    bytes = await io.readFile(request.path);
+    bytes = await (isInput ? io.readStdin() : io.readFile(path));
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    io.stderr.write(`Error: cannot read ${request.path}: ${reason}\n`);
+    io.stderr.write(`Error: cannot read ${path}: ${reason}\n`);
     return 1;
   }
   const result =
-    request.kind === 'convert' ? convert(request.from, bytes) : validateFile(request.path, bytes);
+    request.kind === 'convert' ? convert(request.from, bytes) : validateFile(path, bytes);
   for (const note of result.notes) io.stderr.write(`${note}\n`);
   io.stdout.write(result.text);
   return result.exitCode;
 }
 
 function readRequest(args: readonly string[]): Request {
-  if (args.some((word) => word === '-h' || word === '--help')) return { kind: 'help' };
   const [verb, ...rest] = args;
   if (verb === 'validate') return withOneFile(rest, (path) => ({ kind: 'validate', path }));
   if (verb !== 'convert') {
@@ -70,8 +63,9 @@ function readRequest(args: readonly string[]): Request {
 }
 
 function withOneFile(words: readonly string[], make: (path: string) => Request): Request {
+  const flag = words.find((word) => word.startsWith('-') && word !== standardInput);
+  if (flag !== undefined) return { kind: 'misuse', reason: `unknown flag: ${flag}` };
   const [path, ...more] = words;
   if (path === undefined || more.length > 0) return { kind: 'misuse', reason: 'name one file' };
-  if (path.startsWith('-')) return { kind: 'misuse', reason: `unknown flag: ${path}` };
   return make(path);
 }

@@ -1,4 +1,5 @@
 /** Every flag of kube-proxy 1.36 on Linux, and Fairlead's own (behaviour document 1.2). */
+import { modeNames } from './config.ts';
 import type { FlagSpec, FlagTable, FlagValueByType } from './flag-spec.ts';
 
 const replacedBy = (name: string): string =>
@@ -8,6 +9,7 @@ const runFlags = {
   config: {
     type: 'string',
     group: 'run',
+    offers: 'files',
     meaning:
       'Path of a KubeProxyConfiguration file. With it, only these flags still count: ' +
       '--hostname-override, --master, --manifests, --cleanup, --dry-run, ' +
@@ -17,6 +19,7 @@ const runFlags = {
   'write-config-to': {
     type: 'string',
     group: 'run',
+    offers: 'files',
     withConfig: 'kept',
     meaning: 'Write the effective configuration to this file and exit.',
   },
@@ -69,7 +72,12 @@ const runFlags = {
 } as const satisfies FlagTable;
 
 const sourceFlags = {
-  kubeconfig: { type: 'string', group: 'source', field: 'clientConnection.kubeconfig' },
+  kubeconfig: {
+    type: 'string',
+    group: 'source',
+    field: 'clientConnection.kubeconfig',
+    offers: 'files',
+  },
   master: {
     type: 'string',
     group: 'source',
@@ -79,6 +87,7 @@ const sourceFlags = {
   manifests: {
     type: 'string',
     group: 'source',
+    offers: 'directories',
     withConfig: 'kept',
     own: true,
     meaning: 'Read Services, EndpointSlices and Nodes from this directory, not from an API server.',
@@ -137,7 +146,7 @@ const serveFlags = {
 } as const satisfies FlagTable;
 
 const modeFlags = {
-  'proxy-mode': { type: 'string', group: 'mode', field: 'mode' },
+  'proxy-mode': { type: 'string', group: 'mode', field: 'mode', offers: modeNames },
   'masquerade-all': {
     type: 'bool',
     group: 'mode',
@@ -217,7 +226,12 @@ const ipvsFlags = {
 } as const satisfies FlagTable;
 
 const trafficFlags = {
-  'detect-local-mode': { type: 'string', group: 'traffic', field: 'detectLocalMode' },
+  'detect-local-mode': {
+    type: 'string',
+    group: 'traffic',
+    field: 'detectLocalMode',
+    offers: ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix'],
+  },
   'pod-bridge-interface': {
     type: 'string',
     group: 'traffic',
@@ -282,6 +296,7 @@ const loggingFlags = {
   'logging-format': {
     type: 'string',
     group: 'logging',
+    offers: ['text', 'json'],
     field: 'logging.format',
     withConfig: 'kept',
   },

@@ -3,6 +3,7 @@
  * (behaviour document 1.3 to 1.8). Pure: files are read through `env`, nothing is printed.
  */
 import { buildConfig, chosenFormat } from './build.ts';
+import { commandNames } from './commands.ts';
 import type { Config, LogFormat } from './config.ts';
 import { formatDocument, toDocument } from './document.ts';
 import { type FieldPath, fields, type GivenSettings, type Settings } from './fields/index.ts';
@@ -15,9 +16,10 @@ import { quote } from './go-values.ts';
 import { helpText } from './help.ts';
 import { checkLogging } from './logging-rules.ts';
 import { withDefaults, withPlatformDefaults } from './settings.ts';
+import { nearest } from './spelling.ts';
 import { formatProblem, type Problem, shorten } from './tree.ts';
 import { aggregate, checkHostname, type Violation, validate } from './validate.ts';
-import { fairleadVersion, kubernetesVersion } from './version.ts';
+import { fairleadVersion, kubernetesVersion, versionText } from './version.ts';
 
 export interface LoadEnvironment {
   /** Returns the file's bytes or throws an error whose message names the file. */
@@ -68,8 +70,8 @@ export function loadConfig(argv: readonly string[], env: LoadEnvironment): LoadR
   }
   if (flags.value('help')) return { kind: 'print', text: helpText(), exitCode: 0 };
   const misuse = findMisuse(flags);
-  if (misuse !== undefined) return failure(misuse, []);
-  const version = versionText(flags.value('version'));
+  if (misuse !== undefined) return failure(misuse, hints(flags.words));
+  const version = versionAsked(flags.value('version'));
   if (version !== undefined) return { kind: 'print', text: version, exitCode: 0 };
   const source = readSettings(flags, env);
   if (!source.ok) return source.failure;
@@ -85,8 +87,16 @@ function findMisuse(flags: ParsedFlags): string | undefined {
   return undefined;
 }
 
-function versionText(value: string): string | undefined {
-  if (value === 'true') return `Kubernetes ${kubernetesVersion}\nFairlead ${fairleadVersion}\n`;
+/** What somebody who wrote words that are no flags may have meant. */
+function hints([first]: readonly string[]): string[] {
+  if (first === undefined) return [];
+  const guess = nearest(first, commandNames);
+  if (guess !== undefined) return [`did you mean fairlead ${guess}?`];
+  return [`commands come first: fairlead ${commandNames.join('|')}`];
+}
+
+function versionAsked(value: string): string | undefined {
+  if (value === 'true') return versionText;
   if (value !== 'raw') return undefined;
   const [major = '', minor = ''] = kubernetesVersion.slice(1).split('.');
   const version = { major, minor, gitVersion: kubernetesVersion, fairleadVersion };

@@ -3,3 +3,6 @@ export const kubernetesVersion = 'v1.36.2';
 
 /** This program's own release; a test holds it against package.json. */
 export const fairleadVersion = 'v0.1.0';
+
+/** kube-proxy's line first, for those who read it from kube-proxy. */
+export const versionText = `Kubernetes ${kubernetesVersion}\nFairlead ${fairleadVersion}\n`;

@@ -14,17 +14,18 @@ import { Page } from './page.ts';
 import type { Load, Outcome } from './pod.ts';
 import { becomeNode, onStageCommand, Pod, StageError } from './stage.ts';
 
-const onStage = '--on-stage';
+/** With this argument the command runs inside its namespaces. */
+export const onStage = '--on-stage';
 const clusterIP = '10.96.0.10';
 const servicePort = 80;
 const podPort = 8080;
 const endsAfterMs = 30_000;
 
-/** Runs the demo; resolves to the exit code. */
-export async function runDemo(args: readonly string[]): Promise<number> {
+/** Runs the demo, first outside of its namespaces, then in them; resolves to the exit code. */
+export async function runDemo(where: 'before' | 'on stage'): Promise<number> {
   const page = new Page(process.stdout);
   try {
-    if (!args.includes(onStage)) return enterStage();
+    if (where === 'before') return enterStage();
     const deadline = setTimeout(() => process.exit(fail(page, 'took too long')), endsAfterMs);
     await perform(page);
     clearTimeout(deadline);

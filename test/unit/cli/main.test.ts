@@ -27,6 +27,52 @@ describe('the command line', () => {
     expect(fairlead('run', '--version')).toEqual(fairlead('--version'));
   });
 
+  it.each([
+    [['version'], /^Kubernetes v.*\nFairlead v/],
+    [['help'], /\n {2}fairlead config validate FILE\n(.*\n)*.*--manifests/],
+    [['help', 'config'], /^Usage:\n {2}fairlead config validate FILE\n/],
+    [['run', '--help'], /--manifests/],
+    [['config', '--help'], /^Usage:\n {2}fairlead config validate FILE\n/],
+    [['config', 'convert', '-h'], /^Usage:\n {2}fairlead config validate FILE\n/],
+    [['demo', '--help'], /^Usage:\n {2}fairlead demo\n/],
+    [['completion', '--help'], /^Usage:\n {2}fairlead completion bash\|zsh\|fish\n/],
+    [['version', '--help'], /^Usage:\n {2}fairlead version\n/],
+    [['help', '--help'], /^Usage:\n {2}fairlead help \[COMMAND\]\n/],
+    [['completion', 'fish'], /^# Completes /],
+  ])('%j prints, and does nothing else', (args, text) => {
+    const { status, stdout, stderr } = fairlead(...args);
+    expect([status, stderr]).toEqual([0, '']);
+    expect(stdout).toMatch(text);
+  });
+
+  it.each([
+    [['demo', 'fast'], 'unknown argument "fast"'],
+    [['demo', '--on-stage', 'x'], 'unknown argument "--on-stage"'],
+    [['version', '--short'], 'unknown argument "--short"'],
+    [['completion'], 'an argument is missing'],
+    [['completion', 'tcsh'], 'unknown argument "tcsh"'],
+    [['completion', 'bash', 'zsh'], 'unknown argument "zsh"'],
+    [['completion', 'bah'], 'unknown argument "bah", did you mean bash?'],
+    [['help', 'me'], 'unknown argument "me"'],
+    [['help', 'config', 'convert'], 'unknown argument "convert"'],
+    [['confg'], '"fairlead" does not take any arguments, got ["confg"]\n  did you mean fairlead'],
+    [
+      ['run', 'fast'],
+      '"fairlead" does not take any arguments, got ["fast"]\n  commands come first',
+    ],
+  ])('%j is refused', (args, reason) => {
+    const { status, stdout, stderr } = fairlead(...args);
+    expect([status, stdout]).toEqual([1, '']);
+    expect(stderr).toContain(`Error: ${reason}`);
+  });
+
+  it('reads a configuration from standard input', () => {
+    const input = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n';
+    const args = ['src/main.ts', 'config', 'validate', '-'];
+    const { stdout } = spawnSync(process.execPath, args, { encoding: 'utf8', input });
+    expect(stdout).toBe('standard input is valid\n');
+  });
+
   it('prints help', () => {
     const { status, stdout, stderr } = fairlead('--help');
     expect([status, stderr]).toEqual([0, '']);

@@ -1,7 +1,10 @@
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { pages } from '../../../scripts/docs.ts';
 import { runConfigCommand } from '../../../src/cli/config.ts';
+import { usage } from '../../../src/config/commands.ts';
+import { importSources } from '../../../src/config/import/index.ts';
 import { fairleadVersion } from '../../../src/config/version.ts';
 import { bytes, header } from './support.ts';
 
@@ -16,6 +19,7 @@ async function run(args: readonly string[], files: Readonly<Record<string, strin
       if (text === undefined) throw new Error(`ENOENT: no such file or directory, open '${path}'`);
       return bytes(text);
     },
+    readStdin: async () => bytes(files['-'] ?? ''),
   });
   return { exitCode, stdout, stderr };
 }
@@ -59,6 +63,50 @@ describe('fairlead config', () => {
     expect(bad.stderr).toContain('\n  mode (line 3): "x": must be ');
   });
 
+  test('- is standard input', async () => {
+    expect(await run(['validate', '-'], { '-': header })).toMatchObject({
+      exitCode: 0,
+      stdout: 'standard input is valid\n',
+    });
+    const flags = await run(['convert', '--from', 'flags', '-'], { '-': '--v=2' });
+    expect(flags.stdout).toContain('verbosity: 2\n');
+  });
+
+  const configMap = (data: string): string =>
+    `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-proxy, namespace: kube-system}\ndata:\n${data}`;
+  const indented = header.replaceAll(/^/gm, '    ').trimEnd();
+
+  test('a whole ConfigMap is understood, with the lines that it has', async () => {
+    const kubeconfig = '  kubeconfig.conf: |-\n    apiVersion: v1\n    kind: Config\n';
+    const good = configMap(`${kubeconfig}  config.conf: |-\n${indented}\n`);
+    expect(await run(['validate', 'map'], { map: good })).toEqual({
+      exitCode: 0,
+      stdout: 'config.conf of ConfigMap kube-system/kube-proxy, in map, is valid\n',
+      stderr: '',
+    });
+    const bad = await run(['validate', 'map'], { map: `${good}    mode: x\n` });
+    expect(bad.exitCode).toBe(1);
+    expect(bad.stderr).toContain('\n  mode (line 11): "x": must be ');
+    const json = JSON.stringify({ kind: 'ConfigMap', data: { other: `${header}mode: x\n` } });
+    expect((await run(['validate', 'map'], { map: json })).stderr).toContain(
+      '\n  mode (line 3): "x": must be ',
+    );
+  });
+
+  test.each([
+    ['  a: b\n', 'ConfigMap kube-system/kube-proxy: none of its keys has a KubeProxyConfiguration'],
+    [
+      `  a: |\n${indented}\n  b: |\n${indented}\n`,
+      'ConfigMap kube-system/kube-proxy: not one key but a, b has a KubeProxyConfiguration',
+    ],
+  ])('a ConfigMap without one configuration is refused: %j', async (data, reason) => {
+    expect(await run(['validate', 'map'], { map: configMap(data) })).toEqual({
+      exitCode: 1,
+      stdout: '',
+      stderr: `Error: ${reason}\n`,
+    });
+  });
+
   test('a file that cannot be read is named', async () => {
     expect(await run(['validate', 'gone'])).toEqual({
       exitCode: 1,
@@ -76,6 +124,7 @@ describe('fairlead config', () => {
     [['validate'], 'name one file'],
     [['validate', 'a', 'b'], 'name one file'],
     [['validate', '--strict'], 'unknown flag: --strict'],
+    [['convert', '--from', 'flags', 'f', '--to=g'], 'unknown flag: --to=g'],
   ])('%j is misuse', async (args, reason) => {
     const { exitCode, stdout, stderr } = await run(args);
     expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' });
@@ -83,10 +132,8 @@ describe('fairlead config', () => {
     expect(stderr).toContain(`\nError: ${reason}\n`);
   });
 
-  test('--help prints the usage', async () => {
-    const { exitCode, stdout } = await run(['--help']);
-    expect(exitCode).toBe(0);
-    expect(stdout).toContain('fairlead config validate FILE');
+  test('the usage names every source that can be converted', () => {
+    expect(usage('config')).toContain(`--from ${importSources.join('|')} FILE`);
   });
 });
 
@@ -95,6 +142,14 @@ describe('what is written beside the code', () => {
 
   test.each(Object.entries(pages))('%s is what the tables say', (path, text) => {
     expect(read(path)).toBe(text);
+  });
+
+  const { error: noGroff } = spawnSync('groff', ['--version']);
+
+  test.skipIf(noGroff !== undefined)('the manual page is right roff', () => {
+    const args = ['-man', '-ww', '-z', '-Tutf8', '-Kutf8', 'docs/fairlead.8'];
+    const { status, stderr } = spawnSync('groff', args, { encoding: 'utf8' });
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
   });
 
   test('the version is the package’s', () => {

@@ -99,7 +99,9 @@ describe('the outcome of a command line', () => {
   });
 
   test('words are refused without the usage, empty ones are not', () => {
-    const text = 'Error: "fairlead" does not take any arguments, got ["x" "y z"]\n';
+    const text =
+      'Error: "fairlead" does not take any arguments, got ["x" "y z"]\n' +
+      '  commands come first: fairlead run|config|demo|completion|version|help\n';
     expect(errorOf(load(['x', '', 'y z']))).toBe(text);
     expect(load(['', '']).kind).toBe('run');
   });
@@ -155,7 +157,7 @@ describe('the outcome of a command line', () => {
 
 describe('the help', () => {
   test('names every command', () => {
-    const main = readFileSync(new URL('../../../src/main.ts', import.meta.url), 'utf8');
+    const main = readFileSync(new URL('../../../src/cli/command.ts', import.meta.url), 'utf8');
     const commands = [...main.matchAll(/case '([a-z]+)'/g)].map(([, name]) => name);
     expect(commands).toContain('config');
     for (const name of commands) expect(helpText()).toContain(`\n  fairlead ${name}`);

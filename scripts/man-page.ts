@@ -1,0 +1,83 @@
+/** The manual page, in roff's man macros, from the tables of commands and flags. */
+import { commands } from '../src/config/commands.ts';
+import { type FlagGroup, flagGroups } from '../src/config/flag-spec.ts';
+import { type FlagName, flagNames, flagTable } from '../src/config/flag-table.ts';
+import { describeFlag, heading } from '../src/config/help.ts';
+import { fairleadVersion } from '../src/config/version.ts';
+
+/** Backslashes and hyphens mean something to roff, and so do points and quotes that begin a line. */
+function roff(text: string): string {
+  const escaped = text.replaceAll('\\', '\\e').replaceAll('-', '\\-').replaceAll('\u00a0', '\\ ');
+  return escaped.replace(/^(?=[.'])/gm, '\\&');
+}
+
+function bold(text: string): string {
+  return `\\fB${roff(text)}\\fR`;
+}
+
+function paragraph(term: string, text: string): string {
+  return `.TP\n${term}\n${roff(text)}`;
+}
+
+function flag(name: FlagName): string {
+  return paragraph(bold(heading(name)), describeFlag(name));
+}
+
+/** Flags by group; deprecated ones are left out. */
+function options(): string {
+  const groups = (Object.keys(flagGroups) as FlagGroup[]).map((group) => {
+    const names = flagNames.filter(
+      (name) => flagTable[name].group === group && flagTable[name].deprecated === undefined,
+    );
+    return `.SS ${roff(flagGroups[group])}\n${names.map(flag).join('\n')}`;
+  });
+  return groups.join('\n');
+}
+
+const exitCodes = [
+  ['0', 'It was told to end, or has done what it was asked for.'],
+  ['1', 'It could not go on; the last line of standard error says why.'],
+] as const;
+
+const files = [
+  ['/var/run/secrets/kubernetes.io/serviceaccount', 'Where a pod finds its API server’s token.'],
+  ['/run/xtables.lock', 'Held while tables of iptables-legacy are replaced.'],
+] as const;
+
+export function manPage(): string {
+  const described = commands.map((command) => {
+    return paragraph(bold(`fairlead ${command.usage}`), command.meaning);
+  });
+  const list = (rows: readonly (readonly [string, string])[]): string =>
+    rows.map(([term, text]) => paragraph(bold(term), text)).join('\n');
+  return `.\\" Written by scripts/docs.ts from src; do not edit.
+.TH FAIRLEAD 8 "" "Fairlead ${fairleadVersion.slice(1)}" "System Administration"
+.nh
+.ad l
+.SH NAME
+fairlead \\- service proxy of a Kubernetes node
+.SH SYNOPSIS
+.B fairlead
+[\\fIcommand\\fR] [\\fIflags\\fR]
+.SH DESCRIPTION
+${roff(`Fairlead watches Services and EndpointSlices and programs the kernel of a node so that connections
+to Services reach their endpoints. It takes kube-proxy's flags and configuration, answers on
+kube-proxy's ports, and talks to the kernel by netlink.`)}
+.PP
+${roff(`When it ends the rules stay in force, and the next process takes them over. SIGHUP reads the
+configuration file again; SIGTERM and SIGINT end the process.`)}
+.SH COMMANDS
+${described.join('\n')}
+.SH OPTIONS
+${roff('With --config the file counts, and most flags do not. Booleans are switched off with --flag=false.')}
+${options()}
+.SH EXIT STATUS
+${list(exitCodes)}
+.SH FILES
+${list(files)}
+.SH SEE ALSO
+.BR nft (8),
+.BR iptables (8),
+.BR ipvsadm (8)
+`;
+}
