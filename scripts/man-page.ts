@@ -5,7 +5,7 @@ import { type FlagName, flagNames, flagTable } from '../src/config/flag-table.ts
 import { describeFlag, heading } from '../src/config/help.ts';
 import { fairleadVersion } from '../src/config/version.ts';
 
-/** Backslashes and hyphens mean something to roff, and so do points and quotes that begin a line. */
+/** Backslashes and hyphens mean something to roff, as do points and quotes that begin a line. */
 function roff(text: string): string {
   const escaped = text.replaceAll('\\', '\\e').replaceAll('-', '\\-').replaceAll('\u00a0', '\\ ');
   return escaped.replace(/^(?=[.'])/gm, '\\&');

@@ -1,8 +1,9 @@
 /** Reads a command line as kube-proxy does, that is as pflag does (behaviour document 1.1). */
 import { fields } from './fields/index.ts';
 import type { FlagSpec } from './flag-spec.ts';
-import { type FlagName, type FlagValue, flagNames, flagTable, formerFlags } from './flag-table.ts';
+import { type FlagName, type FlagValue, flagNames, flagTable } from './flag-table.ts';
 import { bareValue, flagRules } from './flag-types.ts';
+import { formerFlags } from './former-flags.ts';
 import { quote } from './go-values.ts';
 import { defaultSettings } from './settings.ts';
 import { nearest } from './spelling.ts';

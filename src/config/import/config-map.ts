@@ -39,7 +39,7 @@ function isConfiguration(text: string): boolean {
   return parsed.ok && textOf(child(parsed.tree, 'kind')) === configurationKind;
 }
 
-/** With empty lines before it, so that its lines have the numbers that they have in the ConfigMap. */
+/** With empty lines before it: its lines have the numbers that they have in the ConfigMap. */
 function inPlace(bytes: Uint8Array, { line, tree }: TreeEntry): Uint8Array {
   const text = tree.kind === 'string' ? tree.value : '';
   const [head = ''] = new TextDecoder()

@@ -1,11 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import {
-  type FlagName,
-  flagNames,
-  flagTable,
-  formerFlags,
-} from '../../../src/config/flag-table.ts';
+import { type FlagName, flagNames, flagTable } from '../../../src/config/flag-table.ts';
 import { parseFlags } from '../../../src/config/flags.ts';
+import { formerFlags } from '../../../src/config/former-flags.ts';
 import { errorOf, load, running } from './support.ts';
 
 type Kind = 'string' | 'bool' | 'int32' | 'float32' | 'duration' | 'level' | 'list' | 'other';
