@@ -4,9 +4,8 @@
  * `fairlead_`.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { proxyGates } from '../config/gates.ts';
-import { fairleadVersion } from '../config/version.ts';
 import type { ModeName } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
 import type { Exchange } from '../source/kubernetes/client.ts';
@@ -19,6 +18,7 @@ import { ConntrackMetrics } from './conntrack-metrics.ts';
 import { LifecycleMetrics } from './lifecycle-metrics.ts';
 import { ModeMetrics } from './mode-metrics.ts';
 import type { ReadCounters } from './nfacct-metrics.ts';
+import { buildMetrics, processMetrics } from './process-metrics.ts';
 import { RequestMetrics } from './request-metrics.ts';
 import { SourceMetrics } from './source-metrics.ts';
 
@@ -75,7 +75,7 @@ export class Metrics {
 
   constructor(sources: MetricsSources) {
     const { registry } = this;
-    collectDefaultMetrics({ register: registry });
+    processMetrics(registry);
     this.#kubeProxy = kubeProxyMetrics(registry);
     this.#own = ownMetrics(registry);
     this.source = new SourceMetrics(registry, sources.condition);
@@ -283,31 +283,6 @@ function ownMetrics(registry: Registry) {
       registers,
     }),
   };
-}
-
-/** Constant 1, with versions as labels. */
-function buildMetrics(registry: Registry, serverVersion: MetricsSources['serverVersion']): void {
-  const registers = [registry];
-  const kubernetes = new Gauge({
-    name: 'kubernetes_build_info',
-    help: '[ALPHA] Version of the API server that this program serves, once it has said it',
-    labelNames: ['major', 'minor', 'git_version', 'platform'],
-    registers,
-    collect: () => {
-      const version = serverVersion();
-      kubernetes.reset();
-      if (version === undefined) return;
-      const { gitVersion: git_version, major, minor, platform } = version;
-      kubernetes.set({ major, minor, git_version, platform }, 1);
-    },
-  });
-  const own = new Gauge({
-    name: 'fairlead_build_info',
-    help: 'Version of this program',
-    labelNames: ['version', 'node_version'],
-    registers,
-  });
-  own.set({ version: fairleadVersion, node_version: process.version }, 1);
 }
 
 /** 1 = enabled. Stages as upstream's: a gate of general availability has none. */

@@ -58,8 +58,9 @@ function logFamily(log: Logger, event: FamilyEvent): void {
       log.trace({ family }, 'Sync is due');
       return;
     case 'committed': {
-      const { purpose, forwardings, writes, bytes, applyMs } = event;
-      log.debug({ family, purpose, forwardings, writes, bytes, applyMs }, 'Kernel took a batch');
+      const { purpose, forwardings, writes, bytes, applyMs, stages } = event;
+      const times = { applyMs, sinceChangeMs: stages && stages.committedMs - stages.receivedMs };
+      log.debug({ family, purpose, forwardings, writes, bytes, ...times }, 'Kernel took a batch');
       return;
     }
     case 'done': {

@@ -18,6 +18,13 @@ test('the demo forwards connections to every backend, loses none, and shows the 
   for (const [, , failed] of totals) expect(failed).toBe('0');
   for (const pod of ['pod-a', 'pod-b', 'pod-c'])
     expect(stdout).toMatch(new RegExp(`${pod} +[1-9]`));
+  // Noticed, worked out, in the kernel: the three parts are the whole.
+  const changes = [...stdout.matchAll(/^ {2}pod-\w .*?((?: +[\d.]+ ms){4})$/gm)];
+  expect(changes).toHaveLength(5);
+  for (const [, cells] of changes) {
+    const [noticed, worked, kernel, all] = [...cells!.matchAll(/[\d.]+/g)].map(Number);
+    expect(noticed! + worked! + kernel!).toBeCloseTo(all!, 1);
+  }
   expect(stdout).toMatch(/10\.96\.0\.10 \. tcp \. 80 : goto cluster-3/);
   expect(stdout).toMatch(/10\.244\.0\.13 \. 8080/);
 });

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { openKernel } from '../../kernel/native-kernel.ts';
+import { Batches } from './batches.ts';
 import { serviceManifest, sliceManifest } from './manifests.ts';
 import { Page } from './page.ts';
 import type { Load, Outcome } from './pod.ts';
@@ -61,8 +62,9 @@ async function perform(page: Page): Promise<void> {
     const cluster = new Cluster(directory, kernel);
     cluster.start(backends);
     agent.process = startAgent(directory);
-    await agentReady(kernel, agent.process);
-    await story(page, cluster, backends, client);
+    const batches = new Batches(agent.process);
+    await agentReady(kernel, agent.process, batches);
+    await story(page, cluster, { batches, client, pods: backends });
   } finally {
     agent.process?.kill('SIGTERM');
     for (const pod of [...backends, client]) pod.end();
@@ -71,7 +73,13 @@ async function perform(page: Page): Promise<void> {
   }
 }
 
-async function story(page: Page, cluster: Cluster, pods: Pod[], client: Pod): Promise<void> {
+interface Cast {
+  readonly batches: Batches;
+  readonly client: Pod;
+  readonly pods: readonly Pod[];
+}
+
+async function story(page: Page, cluster: Cluster, { batches, client, pods }: Cast): Promise<void> {
   const target = { address: clusterIP, port: servicePort };
   page.heading(`3,000 connections to ${clusterIP}:${servicePort}, three backends`);
   const first = await client.connect({ ...target, connections: 3000, concurrency: 16 });
@@ -80,7 +88,7 @@ async function story(page: Page, cluster: Cluster, pods: Pod[], client: Pod): Pr
   page.heading('the Service scales while connections run');
   const load: Load = { ...target, connections: 'until-stopped', concurrency: 8 };
   const running = client.connect(load);
-  const [a, b, c] = pods as [Pod, Pod, Pod];
+  const [a, b, c] = pods as readonly [Pod, Pod, Pod];
   const steps: readonly (readonly [string, readonly Pod[]])[] = [
     ['pod-c leaves', [a, b]],
     ['pod-b leaves', [a]],
@@ -88,9 +96,12 @@ async function story(page: Page, cluster: Cluster, pods: Pod[], client: Pod): Pr
     ['pod-a comes back', [c, a]],
     ['pod-b comes back', [c, a, b]],
   ];
+  page.changes();
   for (const [label, endpoints] of steps) {
     await sleep(300);
-    page.change(label, await cluster.scale(endpoints));
+    const batch = batches.next();
+    const wholeMs = await cluster.scale(endpoints);
+    page.change(label, { wholeMs, ...(await batch) });
   }
   await sleep(300);
   client.stopConnecting();
@@ -122,7 +133,7 @@ class Cluster {
     this.#write('slice.yaml', sliceManifest(pods, podPort));
   }
 
-  /** Changes the endpoints; microseconds until the kernel had the new ruleset. */
+  /** Changes the endpoints; milliseconds until the kernel had the new ruleset. */
   async scale(pods: readonly Pod[]): Promise<number> {
     const before = await this.#kernel.generation();
     const startedNs = process.hrtime.bigint();
@@ -130,7 +141,7 @@ class Cluster {
     for (let attempt = 0; (await this.#kernel.generation()) === before; attempt += 1) {
       if (attempt > 100_000) throw new Error('a change did not reach the kernel');
     }
-    return Number(process.hrtime.bigint() - startedNs) / 1000;
+    return Number(process.hrtime.bigint() - startedNs) / 1e6;
   }
 
   /** Whole or not at all: the agent never reads half a file. */
@@ -146,26 +157,23 @@ function startAgent(directory: string): ChildProcess {
   const flags = ['--hostname-override=demo', '--cluster-cidr=10.244.0.0/16'];
   // Limits of the machine are not a namespace's to set.
   const limits = ['--conntrack-max-per-core=0', '--conntrack-tcp-timeout-established=0'];
-  const argv = [main, `--manifests=${directory}`, ...flags, ...limits];
+  const log = ['-v=2', '--logging-format=json'];
+  const argv = [main, `--manifests=${directory}`, ...flags, ...limits, ...log];
   return spawn(process.execPath, [...argv, '--conntrack-tcp-timeout-close-wait=0'], {
     stdio: ['ignore', 'ignore', 'pipe'],
   });
 }
 
 /** Resolves when the agent has programmed the Service. */
-async function agentReady(kernel: Kernel, agent: ChildProcess): Promise<void> {
-  let words = '';
-  agent.stderr?.on('data', (chunk: Buffer) => {
-    words = (words + chunk.toString()).slice(-4096);
-  });
+async function agentReady(kernel: Kernel, agent: ChildProcess, batches: Batches): Promise<void> {
   for (let attempt = 0; attempt < 1000; attempt += 1) {
-    if (agent.exitCode !== null) throw new StageError(`the agent ended: ${words.trim()}`);
+    if (agent.exitCode !== null) throw new StageError(`the agent ended: ${batches.lastWords}`);
     const { records } = await kernel.dump({ kind: 'chainsDump', family: 2, table: 'fairlead' });
     if (records.some((record) => record.kind === 'chain' && record.chain.startsWith('cluster-3-')))
       return;
     await sleep(10);
   }
-  throw new StageError(`the agent programmed nothing in 10 s: ${words.trim()}`);
+  throw new StageError(`the agent programmed nothing in 10 s: ${batches.lastWords}`);
 }
 
 /** What nft, a program that knows nothing of us, reads in the kernel. */

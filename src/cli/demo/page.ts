@@ -1,9 +1,14 @@
 /** What the demo prints: a little colour on a terminal, plain text in a pipe. */
 import type { WriteStream } from 'node:tty';
 import { styleText } from 'node:util';
+import type { BatchTimes } from './batches.ts';
 import type { Outcome } from './pod.ts';
 
 const barWidth = 40;
+
+export interface ChangeTimes extends BatchTimes {
+  readonly wholeMs: number;
+}
 
 export class Page {
   readonly #out: WriteStream;
@@ -21,8 +26,16 @@ export class Page {
     this.#line(this.#styled('cyan', `— ${text}`));
   }
 
-  change(label: string, tookUs: number): void {
-    this.#line(`  ${label.padEnd(34)} file to kernel ${count(tookUs).padStart(8)} µs`);
+  changes(): void {
+    const columns = ['file noticed', 'worked out', 'kernel', 'in all'];
+    this.#line(`  ${''.padEnd(34)}${columns.map((name) => name.padStart(14)).join('')}`);
+  }
+
+  /** What took how long, from the file until the kernel had the change. */
+  change(label: string, { wholeMs, sinceChangeMs, applyMs }: ChangeTimes): void {
+    const parts = [wholeMs - sinceChangeMs, sinceChangeMs - applyMs, applyMs, wholeMs];
+    const cells = parts.map((ms) => `${Math.max(0, ms).toFixed(2)} ms`.padStart(14));
+    this.#line(`  ${label.padEnd(34)}${cells.join('')}`);
   }
 
   /** Who answered, as bars; how long it took; how many failed. */

@@ -82,6 +82,23 @@ describe('the log', () => {
     ]);
   });
 
+  it('tells how long a change took, and how much of that the kernel', () => {
+    const committed = {
+      kind: 'committed',
+      family: 'IPv4',
+      purpose: 'changes',
+      forwardings: 1,
+      writes: 3,
+      bytes: 300,
+      applyMs: 4,
+      stages: { receivedMs: 100, resolvedMs: 101, encodedMs: 103, committedMs: 107 },
+      triggerTimesMs: [],
+    } as const;
+    const [line] = logged(2, committed);
+    expect(line).toMatchObject({ applyMs: 4, sinceChangeMs: 7 });
+    expect(logged(2, { ...committed, stages: undefined })[0]).not.toHaveProperty('sinceChangeMs');
+  });
+
   it('rounds times to what they mean', () => {
     const lines: Record<string, unknown>[] = [];
     const log = loggerTo({ write: (line) => lines.push(JSON.parse(line)) }, 0);

@@ -1,0 +1,40 @@
+/** What Prometheus sees of the program as a program: its versions, its process. */
+import { collectDefaultMetrics, Gauge, type Registry } from 'prom-client';
+import { fairleadVersion } from '../config/version.ts';
+import type { ServerVersion } from '../source/source.ts';
+
+/** Constant 1, with versions as labels. */
+export function buildMetrics(
+  registry: Registry,
+  serverVersion: () => ServerVersion | undefined,
+): void {
+  const registers = [registry];
+  const kubernetes = new Gauge({
+    name: 'kubernetes_build_info',
+    help: '[ALPHA] Version of the API server that this program serves, once it has said it',
+    labelNames: ['major', 'minor', 'git_version', 'platform'],
+    registers,
+    collect: () => {
+      const version = serverVersion();
+      kubernetes.reset();
+      if (version === undefined) return;
+      const { gitVersion: git_version, major, minor, platform } = version;
+      kubernetes.set({ major, minor, git_version, platform }, 1);
+    },
+  });
+  const own = new Gauge({
+    name: 'fairlead_build_info',
+    help: 'Version of this program',
+    labelNames: ['version', 'node_version'],
+    registers,
+  });
+  own.set({ version: fairleadVersion, node_version: process.version }, 1);
+}
+
+/** Of the process and of Node, but for gauges with names that only counters have. */
+export function processMetrics(registry: Registry): void {
+  collectDefaultMetrics({ register: registry });
+  for (const what of ['handles', 'requests', 'resources']) {
+    registry.removeSingleMetric(`nodejs_active_${what}_total`);
+  }
+}
