@@ -232,6 +232,21 @@ function citedSections(text: string): string[] {
   );
 }
 
+/** Whether a link in the document `path` leads somewhere; a heading's anchor is made as forges do. */
+function leads(path: string, link: string): boolean {
+  const [file = '', anchor] = link.split('#');
+  const target = file === '' ? path : relative(root, resolve(root, dirname(path), file));
+  const isThere = tracked.some((known) => known === target || known.startsWith(`${target}/`));
+  if (!isThere || anchor === undefined) return isThere;
+  const headings = [...read(target).matchAll(/^#+ (.*)$/gm)].map(([, heading]) =>
+    heading!
+      .toLowerCase()
+      .replace(/[^\w -]/g, '')
+      .replaceAll(' ', '-'),
+  );
+  return headings.includes(anchor);
+}
+
 describe('the documents', () => {
   it('ARCHITECTURE.md names every folder of src and native', () => {
     const text = read('ARCHITECTURE.md');
@@ -257,6 +272,17 @@ describe('the documents', () => {
     });
     expect(dangling).toEqual([]);
     expect(citedSections('(behaviour document 5.3, step 2, and 99.1)')).toEqual(['5.3', '99.1']);
+  });
+
+  it('have links that lead to files and headings that are there', () => {
+    const broken = files('', '.md').flatMap((path) =>
+      [...read(path).matchAll(/\]\((?!https?:)([^)\s]+)\)/g)]
+        .map((match) => match[1]!)
+        .filter((link) => !leads(path, link))
+        .map((link) => `${path} links to ${link}`),
+    );
+    expect(broken).toEqual([]);
+    expect(leads('README.md', 'docs/operating.md#no-such-heading')).toBe(false);
   });
 
   it('name no machine of ours', () => {

@@ -49,7 +49,8 @@ function enterStage(): number {
 }
 
 async function perform(page: Page): Promise<void> {
-  page.title(`fairlead demo: a Service on Linux ${release()}, in a network namespace of its own`);
+  const [linux] = release().split(/(?<=\d\.\d+)\D/, 1);
+  page.title(`fairlead demo: a Service on Linux ${linux}, in a network namespace of its own`);
   becomeNode();
   const directory = mkdtempSync(join(tmpdir(), 'fairlead-demo-'));
   const kernel = openKernel({});

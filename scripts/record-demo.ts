@@ -1,0 +1,25 @@
+/** Runs the demo in a terminal and writes docs/demo.svg, the recording that README.md shows. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { type RecordedLine, terminalSvg } from './terminal-svg.ts';
+
+const program = fileURLToPath(new URL('../src/main.ts', import.meta.url));
+const picture = fileURLToPath(new URL('../docs/demo.svg', import.meta.url));
+
+/** `script` (util-linux) gives it a terminal, so that it uses colours. */
+const demo = spawn('script', ['-qec', `${process.execPath} ${program} demo`, '/dev/null'], {
+  stdio: ['ignore', 'pipe', 'inherit'],
+  env: { ...process.env, NO_COLOR: undefined, FORCE_COLOR: '1' },
+});
+const ended = once(demo, 'close');
+const startedMs = performance.now();
+const lines: RecordedLine[] = [];
+for await (const line of createInterface({ input: demo.stdout })) {
+  lines.push({ atSeconds: (performance.now() - startedMs) / 1000, text: line.replace('\r', '') });
+}
+const [exitCode] = await ended;
+if (exitCode !== 0) throw new Error(`the demo failed: ${lines.at(-1)?.text}`);
+writeFileSync(picture, terminalSvg('npm run demo', lines));
