@@ -64,13 +64,12 @@ export type LoadResult =
 export function loadConfig(argv: readonly string[], env: LoadEnvironment): LoadResult {
   const flags = parseFlags(argv);
   if (!flags.ok) {
-    const hint = flags.hint === '' ? '' : `  ${flags.hint}\n`;
-    const text = `${helpText()}\nError: ${flags.error}\n${hint}`;
-    return { ...failure(flags.error, []), text };
+    const failed = failure(flags.error, flags.hint === '' ? [] : [flags.hint], unconfigured);
+    return { ...failed, text: `${helpText()}\n${failed.text}` };
   }
   if (flags.value('help')) return { kind: 'print', text: helpText(), exitCode: 0 };
   const misuse = findMisuse(flags);
-  if (misuse !== undefined) return failure(misuse, hints(flags.words));
+  if (misuse !== undefined) return failure(misuse, hints(flags.words), unconfigured);
   const version = versionAsked(flags.value('version'));
   if (version !== undefined) return { kind: 'print', text: version, exitCode: 0 };
   const source = readSettings(flags, env);
@@ -288,11 +287,14 @@ interface FailureContext {
   readonly format: LogFormat | undefined;
 }
 
+/** Flags that cannot be read say nothing about the log. */
+const unconfigured: FailureContext = { path: '', format: 'auto' };
+
 /** The error in kube-proxy's words, then each problem on a line of its own with its place. */
 function failure(
   text: string,
   details: readonly string[],
-  { path, format }: FailureContext = { path: '', format: undefined },
+  { path, format }: FailureContext,
 ): Failure {
   const message = shorten(text, lineMax);
   const problems = [...new Set(details)].map((detail) => shorten(detail, lineMax));

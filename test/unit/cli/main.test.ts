@@ -55,15 +55,21 @@ describe('the command line', () => {
     [['completion', 'bah'], 'unknown argument "bah", did you mean bash?'],
     [['help', 'me'], 'unknown argument "me"'],
     [['help', 'config', 'convert'], 'unknown argument "convert"'],
-    [['confg'], '"fairlead" does not take any arguments, got ["confg"]\n  did you mean fairlead'],
-    [
-      ['run', 'fast'],
-      '"fairlead" does not take any arguments, got ["fast"]\n  commands come first',
-    ],
   ])('%j is refused', (args, reason) => {
     const { status, stdout, stderr } = fairlead(...args);
     expect([status, stdout]).toEqual([1, '']);
     expect(stderr).toContain(`Error: ${reason}`);
+  });
+
+  it.each([
+    [['confg'], '"fairlead" does not take any arguments, got ["confg"]', /^did you mean fairlead/],
+    [['run', 'fast'], '"fairlead" does not take any arguments, got ["fast"]', /^commands come/],
+    [['--clutser-cidr=x'], 'unknown flag: --clutser-cidr', /^did you mean --cluster-cidr\?/],
+  ])('%j is refused in the form of the log', (args, err, hint) => {
+    const { status, stderr } = fairlead(...args);
+    expect(status).toBe(1);
+    const problems = [expect.stringMatching(hint)];
+    expect(JSON.parse(stderr)).toMatchObject({ level: 'fatal', err, problems });
   });
 
   it('reads a configuration from standard input', () => {
@@ -82,7 +88,7 @@ describe('the command line', () => {
   it('fails with the reason after a wrong flag', () => {
     const { status, stdout, stderr } = fairlead('--cleanup=maybe');
     expect([status, stdout]).toEqual([1, '']);
-    expect(stderr).toMatch(/\nError: invalid argument "maybe" for "--cleanup" flag: /);
+    expect(JSON.parse(stderr).err).toMatch(/^invalid argument "maybe" for "--cleanup" flag: /);
   });
 
   it('knows the command config', () => {

@@ -146,11 +146,14 @@ describe('what is written beside the code', () => {
 
   const { error: noGroff } = spawnSync('groff', ['--version']);
 
-  test.skipIf(noGroff !== undefined)('the manual page is right roff', () => {
-    const args = ['-man', '-ww', '-z', '-Tutf8', '-Kutf8', 'docs/fairlead.8'];
-    const { status, stderr } = spawnSync('groff', args, { encoding: 'utf8' });
-    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
-  });
+  test.skipIf(noGroff !== undefined && process.env.CI !== 'true')(
+    'the manual page is right roff',
+    () => {
+      const args = ['-man', '-ww', '-z', '-Tutf8', '-Kutf8', 'docs/fairlead.8'];
+      const { status, stderr } = spawnSync('groff', args, { encoding: 'utf8' });
+      expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+    },
+  );
 
   test('the version is the package’s', () => {
     const { version } = JSON.parse(read('package.json')) as { version: string };
