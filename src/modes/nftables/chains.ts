@@ -39,8 +39,10 @@ export const rejectChain = 'reject-chain';
 /**
  * Priorities as upstream's, on which CNIs rely (behaviour document 6.3): translation at dstnat and
  * srcnat (NF_IP_PRI_NAT_DST, NF_IP_PRI_NAT_SRC), source ranges are checked before translation.
+ * At dstnat one behind upstream's: where kube-proxy serves again, what we left translates only what
+ * it does not know (docs/decisions/0016-behind-kube-proxy.md).
  */
-const priority = { preDNAT: -110, dstnat: -100, filter: 0, srcnat: 100 } as const;
+const priority = { preDNAT: -110, dstnat: -99, filter: 0, srcnat: 100 } as const;
 
 const nodePortSelectors: readonly Selector[] = [l4proto, dport];
 
