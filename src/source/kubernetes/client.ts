@@ -1,5 +1,6 @@
 import type { SecureContext } from 'node:tls';
 import { buildConnector, type Dispatcher, Pool, ProxyAgent } from 'undici';
+import { circleAdvice } from './circle.ts';
 import { CredentialReader } from './credentials.ts';
 import { describeNetworkError, isUnreached, StreamError, statusError } from './errors.ts';
 import { type AccessOptions, type ClusterAccess, readAccess } from './kubeconfig.ts';
@@ -42,6 +43,8 @@ export class ApiClient {
   readonly #limiter: RateLimiter;
   readonly #userAgent: string;
   readonly #observer: (exchange: Exchange) => void;
+  /** Follows what is said of a server that cannot be reached. */
+  readonly #advice: string;
   readonly #dispatchers = new Set<Dispatcher>();
   #current: { secureContext: SecureContext; dispatcher: Dispatcher } | undefined;
 
@@ -51,6 +54,8 @@ export class ApiClient {
     this.#limiter = new RateLimiter(options.qps || 5, options.burst || 10);
     this.#userAgent = options.userAgent;
     this.#observer = options.observer ?? (() => {});
+    const advice = circleAdvice(access.server, options.environment ?? process.env);
+    this.#advice = advice === undefined ? '' : `; ${advice}`;
   }
 
   /**
@@ -138,7 +143,8 @@ export class ApiClient {
       if (signal.aborted) throw signal.reason;
       over(undefined);
       const words = `cannot reach ${origin}: ${describeNetworkError(error)}`;
-      throw isUnreached(error) ? new Error(words) : new StreamError('cut', words);
+      if (isUnreached(error)) throw new Error(`${words}${this.#advice}`);
+      throw new StreamError('cut', words);
     }
   }
 

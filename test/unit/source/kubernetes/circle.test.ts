@@ -1,0 +1,26 @@
+import { expect, it } from 'vitest';
+import { circleAdvice } from '../../../../src/source/kubernetes/circle.ts';
+
+const inPod = { KUBERNETES_PORT: 'tcp://10.96.0.1:443', KUBERNETES_SERVICE_HOST: '10.96.0.1' };
+
+it.each([
+  ['https://10.96.0.1:443', inPod],
+  ['https://10.96.0.1', inPod],
+  ['https://[fd00::1]:443', { KUBERNETES_PORT: 'tcp://[fd00::1]:443' }],
+  ['https://kubernetes.default.svc:443', {}],
+  ['https://kubernetes.default.svc.cluster.local', {}],
+  ['https://kubernetes', inPod],
+])('%s is reached through the Service that we program', (server, environment) => {
+  const advice = circleAdvice(new URL(server), environment);
+  expect(advice).toMatch(/^\S+ is Service kubernetes, .* KUBERNETES_SERVICE_HOST/);
+});
+
+it.each([
+  ['https://10.0.0.1:6443', inPod],
+  ['https://10.0.0.1:6443', { ...inPod, KUBERNETES_SERVICE_HOST: '10.0.0.1' }],
+  ['https://kubernetes.example.com:6443', inPod],
+  ['https://10.96.0.1:443', {}],
+  ['https://10.96.0.1:443', { KUBERNETES_PORT: 'nonsense' }],
+])('%s is not, as far as we can tell', (server, environment) => {
+  expect(circleAdvice(new URL(server), environment)).toBeUndefined();
+});
