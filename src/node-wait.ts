@@ -8,6 +8,9 @@ import type { Bell, Clock } from './sync/clock.ts';
 const nodeAddressesMs = 30_000;
 const nodeCIDRsMs = 300_000;
 
+/** Where the name comes from that a Node lacks. */
+const nameHint = "the name is --hostname-override's, else the host's";
+
 export interface NodeWaitOptions {
   readonly config: () => Config;
   readonly nodeName: string;
@@ -26,22 +29,26 @@ export interface NodeWaitOptions {
  * the end; rejects when there are no pod CIDRs and they decide what a pod is.
  */
 export async function awaitNode(options: NodeWaitOptions, signal: AbortSignal): Promise<void> {
-  const { config, listed, log, node } = options;
+  const { config, listed, log, node, nodeName } = options;
   await until(listed, undefined, options, signal);
   // Manifests say at once whether there is a Node.
   if (config().source.kind === 'kubernetes') {
+    if (node() === undefined && !signal.aborted) {
+      log.warn({ node: nodeName }, `Waiting for the Node to exist: ${nameHint}`);
+    }
     const hasAddresses = (): boolean => (node()?.addresses.length ?? 0) > 0;
     if (!(await until(hasAddresses, nodeAddressesMs, options, signal))) {
-      log.error(`Timed out waiting for node to ${node() ? 'be assigned IPs' : 'exist'}`);
+      const what = node() ? 'be assigned IPs' : 'exist';
+      log.error({ node: nodeName }, `Timed out waiting for node to ${what}`);
     }
   }
   if (config().detectLocal.kind !== 'NodeCIDR') return;
   const hasCIDRs = (): boolean => (node()?.podCIDRs.length ?? 0) > 0;
   if (await until(hasCIDRs, nodeCIDRsMs, options, signal)) return;
-  const name = JSON.stringify(options.nodeName);
+  const name = JSON.stringify(nodeName);
   throw new Error(
     node() === undefined
-      ? `timeout waiting for node ${name} to exist`
+      ? `timeout waiting for node ${name} to exist (${nameHint})`
       : `timeout waiting for PodCIDR allocation on node ${name}`,
   );
 }

@@ -160,6 +160,12 @@ describe('waiting for the Node', () => {
     await app.clock.pass(1);
     expect(app.services).toHaveLength(1);
     expect(app.logged).toContain('Timed out waiting for node to exist');
+    expect(app.lines).toContainEqual(
+      expect.objectContaining({
+        node: 'node-a',
+        msg: expect.stringMatching(/^Waiting for the Node to exist: .*--hostname-override/),
+      }),
+    );
     await app.stop();
   });
 
