@@ -35,7 +35,7 @@ export class ClusterEvents {
     this.#aboutNode('Normal', 'Starting', '');
   }
 
-  /** An address could not be served on, which is the end. */
+  /** An address could not be served on. */
   serverFailed(server: 'healthz' | 'metrics', error: Error): void {
     const what = server === 'healthz' ? 'ProxierHealthcheck' : 'MetricServer';
     this.#aboutNode('Warning', `FailedToStart${what}`, error.message);

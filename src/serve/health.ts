@@ -70,6 +70,13 @@ export class ProxyHealth {
     return this.#reply({});
   }
 
+  /** For the kubelet, under a path that kube-proxy does not have: the first sync is done, too. */
+  readyz(): TextReply {
+    const states = [...this.#families.values()];
+    const synced = states.length > 0 && states.every(({ updatedMs }) => updatedMs !== undefined);
+    return synced ? this.livez() : { ...this.livez(), status: 503 };
+  }
+
   #reply(eligibility: { readonly nodeEligible?: boolean }): TextReply {
     const { healthy } = this;
     const ok = healthy && eligibility.nodeEligible !== false;

@@ -17,6 +17,7 @@ export function healthRoutes(health: ProxyHealth, metrics: Metrics): Routes {
   return {
     '/healthz': () => counted('healthz', health.healthz()),
     '/livez': () => counted('livez', health.livez()),
+    '/readyz': () => health.readyz(),
   };
 }
 

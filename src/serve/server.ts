@@ -72,13 +72,18 @@ export async function serve(options: ServeOptions, signal: AbortSignal): Promise
     try {
       await untilClosed(server, at, signal);
     } catch (error) {
-      const words = `cannot serve on ${formatHostPort(at)}: ${(error as Error).message}`;
+      const words = `cannot serve on ${formatHostPort(at)}: ${bindFailure(error as Error)}`;
       const failure = new Error(words, { cause: error });
       problem(failure);
       if (onBindFailure === 'fail') throw failure;
       await sleep(retryMs, undefined, { signal }).catch(() => {});
     }
   }
+}
+
+function bindFailure(error: Error & { readonly code?: string }): string {
+  if (error.code !== 'EADDRINUSE') return error.message;
+  return `${error.message}: another program has the port, most likely a kube-proxy that runs on this node, too`;
 }
 
 async function answer(routes: Routes, request: IncomingMessage): Promise<Reply> {

@@ -16,7 +16,7 @@ export interface ServersOptions {
   readonly health: ProxyHealth;
   readonly metrics: Metrics;
   readonly log: Logger;
-  /** An address cannot be served on, which is the end. */
+  /** An address cannot be served on. Told once a server. */
   readonly failed: (server: 'healthz' | 'metrics', error: Error) => void;
 }
 
@@ -34,9 +34,11 @@ export function runServers(options: ServersOptions, signal: AbortSignal): Promis
   const onBindFailure = bindAddressHardFail ? 'fail' : 'retry';
   return servers.flatMap(([name, at, routes]) => {
     if (at === undefined) return [];
+    let told = false;
     const problem = (error: Error): void => {
       log.error({ err: error.message }, 'Server failed');
-      if (onBindFailure === 'fail') options.failed(name, error);
+      if (!told) options.failed(name, error);
+      told = true;
     };
     return [serve({ at, routes, onBindFailure, problem }, signal)];
   });

@@ -47,6 +47,24 @@ describe('a clock that is set', () => {
   });
 });
 
+describe('/readyz', () => {
+  it('is well once every family that was asked for a sync had its first one', () => {
+    const { health, seen, time } = healthAt();
+    expect(health.readyz().status).toBe(503);
+    health.queued('IPv4');
+    health.queued('IPv6');
+    health.updated('IPv4');
+    expect(health.readyz().status).toBe(503);
+    health.updated('IPv6');
+    expect(health.readyz()).toEqual(health.livez());
+    seen.node = node({ deleted: true });
+    expect(health.readyz().status).toBe(200);
+    health.queued('IPv6');
+    time.ms += 60_000;
+    expect(health.readyz().status).toBe(503);
+  });
+});
+
 describe('/healthz', () => {
   it('has the body of kube-proxy, in its order', () => {
     const { health, time } = healthAt();

@@ -63,7 +63,7 @@ const own = fairleadVersion.slice(1);
 const nosniff = { 'x-content-type-options': 'nosniff' };
 
 describe('the health server', () => {
-  it('answers /healthz and /livez, counts them, and knows nothing else', async () => {
+  it('answers /healthz, /livez and /readyz, counts the first two, and knows nothing else', async () => {
     const metrics = newMetrics();
     const seen = { node: node() };
     const health = new ProxyHealth({
@@ -89,7 +89,8 @@ describe('the health server', () => {
     });
     seen.node = node({ deleted: true });
     expect((await get(`${url}/healthz`)).status).toBe(503);
-    expect((await get(`${url}/readyz`)).status).toBe(404);
+    expect((await get(`${url}/readyz`)).status).toBe(503);
+    expect((await get(`${url}/ready`)).status).toBe(404);
     const text = await metrics.registry.metrics();
     expect(text).toContain('kubeproxy_proxy_healthz_total{code="200"} 1\n');
     expect(text).toContain('kubeproxy_proxy_healthz_total{code="503"} 1\n');
@@ -318,7 +319,8 @@ describe('an address that is taken', () => {
     expect(body).toBe('here');
     expect(problems[0]).toBe(
       `cannot serve on 127.0.0.1:${port}: listen EADDRINUSE: ` +
-        `address already in use 127.0.0.1:${port}`,
+        `address already in use 127.0.0.1:${port}: another program has the port, ` +
+        'most likely a kube-proxy that runs on this node, too',
     );
   });
 
