@@ -1,0 +1,24 @@
+{{- /* What the init container and the one that runs have in common. */}}
+{{- define "fairlead.container" -}}
+image: {{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+env:
+  - name: NODE_NAME
+    valueFrom: { fieldRef: { fieldPath: spec.nodeName } }
+  {{- with .Values.apiServer.host }}
+  # Instead of the ClusterIP that pods are told, and that this program makes work.
+  - { name: KUBERNETES_SERVICE_HOST, value: {{ quote . }} }
+  - { name: KUBERNETES_SERVICE_PORT, value: {{ quote $.Values.apiServer.port }} }
+  {{- end }}
+volumeMounts:
+  - { name: kube-proxy, mountPath: /var/lib/kube-proxy, readOnly: true }
+  # What programs of iptables-legacy lock, while kube-proxy's rules are removed from there.
+  - { name: xtables-lock, mountPath: /run/xtables.lock }
+{{- end }}
+{{- define "fairlead.args" -}}
+- --config=/var/lib/kube-proxy/config.conf
+- --hostname-override=$(NODE_NAME)
+{{- range .Values.args }}
+- {{ quote . }}
+{{- end }}
+{{- end }}

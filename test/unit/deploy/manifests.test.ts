@@ -1,0 +1,103 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { image } from '../../../scripts/image/settings.ts';
+import { loadConfig } from '../../../src/config/load.ts';
+import { containerOf, type Manifest, manifests, readManifest, root } from './manifests.ts';
+import { problemsOf } from './schema.ts';
+
+/** Those that the API server has by itself. */
+const types: Readonly<Record<string, string>> = {
+  'apps/v1 DaemonSet': 'V1DaemonSet',
+  'v1 ConfigMap': 'V1ConfigMap',
+  'v1 Service': 'V1Service',
+  'v1 ServiceAccount': 'V1ServiceAccount',
+  'rbac.authorization.k8s.io/v1 ClusterRoleBinding': 'V1ClusterRoleBinding',
+};
+const others = [
+  'monitoring.coreos.com/v1 PodMonitor',
+  'security.openshift.io/v1 SecurityContextConstraints',
+];
+
+const kindOf = ({ apiVersion, kind }: Manifest): string => `${apiVersion} ${kind}`;
+
+function read(path: string): string {
+  return readFileSync(join(root, path), 'utf8');
+}
+
+describe.each(manifests)('%s', (name) => {
+  it('has objects of known kinds, without a field that the API does not know', () => {
+    const objects = readManifest(name);
+    expect(objects.map(kindOf)).toContain('apps/v1 DaemonSet');
+    for (const object of objects) {
+      const type = types[kindOf(object)];
+      if (type === undefined) expect(others).toContain(kindOf(object));
+      else expect(problemsOf(object, type)).toEqual([]);
+    }
+  });
+
+  it('has arguments, and a configuration if any, that Fairlead understands', () => {
+    const map = readManifest(name).find(({ kind }) => kind === 'ConfigMap');
+    const text = (map?.data as Record<string, string> | undefined)?.['config.conf'];
+    const config =
+      text ?? 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration';
+    for (const of of ['init', 'fairlead'] as const) {
+      const { args } = containerOf(name, of) ?? {};
+      if (args === undefined) continue;
+      const result = loadConfig(args, { readFile: () => Buffer.from(config) });
+      expect(result).toMatchObject({ kind: of === 'init' ? 'init-only' : 'run' });
+    }
+  });
+
+  it('names the API server where there is no kubeconfig of kubeadm', () => {
+    const names = containerOf(name, 'fairlead')?.env?.map((entry) => entry.name);
+    const hasOwnMap = readManifest(name).some(({ kind }) => kind === 'ConfigMap');
+    expect(names?.includes('KUBERNETES_SERVICE_HOST')).toBe(hasOwnMap);
+  });
+
+  it('asks on a path that kube-proxy does not answer whether it is ready', () => {
+    const probe = containerOf(name, 'fairlead')?.readinessProbe;
+    expect(probe?.httpGet).toEqual({ path: '/readyz', port: 10256 });
+  });
+});
+
+it('hardened takes every privilege but one once the init container is done', () => {
+  expect(containerOf('kubeadm-hardened.yaml', 'init')?.securityContext).toEqual({
+    privileged: true,
+  });
+  expect(containerOf('kubeadm-hardened.yaml', 'fairlead')?.securityContext).toEqual({
+    privileged: false,
+    allowPrivilegeEscalation: false,
+    readOnlyRootFilesystem: true,
+    seccompProfile: { type: 'RuntimeDefault' },
+    capabilities: { drop: ['ALL'], add: ['NET_ADMIN'] },
+  });
+});
+
+it('the check of fields finds what is wrong', () => {
+  const set = { spec: { template: { spec: { containers: [{ name: 1, imagee: 'x' }] } } } };
+  expect(problemsOf(set, 'V1DaemonSet')).toEqual([
+    'spec.template.spec.containers[0].name: is no string',
+    'spec.template.spec.containers[0].imagee: V1Container has no such field',
+  ]);
+});
+
+it('chart, manifests and package have one version', () => {
+  const { version } = JSON.parse(read('package.json')) as { version: string };
+  const chart = parse(read('deploy/chart/Chart.yaml')) as Record<string, string>;
+  expect(chart).toMatchObject({ version, appVersion: version });
+  expect(containerOf('kubeadm.yaml', 'fairlead')?.image).toBe(image(version).reference);
+});
+
+it('both kinds of image start Node as bin/fairlead does', () => {
+  const launcher = read('bin/fairlead');
+  const { env } = image('0');
+  const options = env.find((entry) => entry.startsWith('NODE_OPTIONS='))!.slice(13);
+  expect(launcher).toContain(`exec "$node" ${options} `);
+  const malloc = env.filter((entry) => entry.startsWith('MALLOC_'));
+  expect(malloc).toHaveLength(3);
+  expect(launcher).toContain(`export ${malloc.join(' ')}`);
+  const dockerfile = read('deploy/Dockerfile');
+  for (const entry of env) expect(dockerfile).toContain(entry.replace(/=(.* .*)$/, '="$1"'));
+});
