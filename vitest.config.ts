@@ -7,7 +7,7 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['test/**/*.test.ts'],
-          exclude: ['test/**/*.kernel.test.ts', 'test/**/*.vm.test.ts', 'node_modules/**'],
+          exclude: ['test/**/*.{kernel,image,vm}.test.ts', 'node_modules/**'],
         },
       },
       {
@@ -19,6 +19,9 @@ export default defineConfig({
           // One namespace lab at a time: two cores, and conntrack and nft commits are shared.
           fileParallelism: false,
         },
+      },
+      {
+        test: { name: 'image', include: ['test/**/*.image.test.ts'], testTimeout: 60_000 },
       },
       {
         // What needs a kernel with IPVS, which only the virtual machines are sure to have.

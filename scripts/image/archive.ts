@@ -74,7 +74,7 @@ function writeLayer(
   const path = join(work, 'layer.tar');
   tar(folder, path, epoch, ['.']);
   const diffId = digest(readFileSync(path));
-  run('gzip', ['--no-name', '--best', path]);
+  run('gzip', ['--no-name', path]);
   const content = readFileSync(`${path}.gz`);
   const descriptor = { mediaType: media.layer, digest: digest(content), size: content.length };
   renameSync(`${path}.gz`, blobPath(work, descriptor.digest));

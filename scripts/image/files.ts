@@ -90,7 +90,7 @@ function putLicences(installed: string, name: string, folder: string): void {
   const from = join(installed, 'node_modules', name);
   if (!existsSync(from)) return;
   for (const paper of readdirSync(from)) {
-    if (!/^(licen[cs]e|notice|copying)/i.test(paper)) continue;
+    if (!/^(un)?licen[cs]e|^notice|^copying/i.test(paper)) continue;
     copy(join(from, paper), join(folder, 'npm', name));
   }
 }

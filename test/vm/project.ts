@@ -14,6 +14,7 @@ const skippedFolders: ReadonlySet<string> = new Set([
   'build/Release/obj.target',
   // What fuzzers keep, and write while this reads.
   'build/fuzz',
+  'build/image',
   'build/native',
   'node_modules/.vite',
   'node_modules/@biomejs',
