@@ -5,7 +5,8 @@ type Settings = Pick<ImageOptions, 'reference' | 'labels' | 'env' | 'entrypoint'
 
 export function image(version: string): Settings {
   return {
-    reference: `fairlead:${version}`,
+    // Of no registry, until somebody pushes it to one.
+    reference: `localhost/fairlead:${version}`,
     labels: {
       'org.opencontainers.image.title': 'Fairlead',
       'org.opencontainers.image.description': 'A drop-in replacement for kube-proxy',
