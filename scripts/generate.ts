@@ -1,7 +1,7 @@
 /**
  * Writes `native/protocol/ops.gen.h` from the schema in `src/kernel/ops.ts`: for each record a
- * struct, its code, a bounds-checked reader and a writer. `--check` writes nothing and exits with 1
- * when the file is stale.
+ * struct with its code, its name, and the table of its fields, which the reader and the writer go by.
+ * `--check` writes nothing and exits with 1 when the file is stale.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
@@ -31,16 +31,6 @@ const memberTypes = {
   bytes: 'std::span<const std::uint8_t>',
 } as const satisfies Record<FieldType, string>;
 
-const accessors = {
-  u8: 'U8',
-  u16: 'U16',
-  u32: 'U32',
-  i32: 'I32',
-  u64: 'U64',
-  string: 'String',
-  bytes: 'Bytes',
-} as const satisfies Record<FieldType, string>;
-
 /** Field names that mean something else in C++. */
 const renamed: Readonly<Record<string, string>> = { register: 'reg', errno: 'error', xor: 'flip' };
 
@@ -57,30 +47,25 @@ function member(name: string, type: FieldType): string {
   return `  ${memberTypes[type]} ${snakeCase(name)}${initial};`;
 }
 
+/** The items of a list in braces, as many to a line of 100 columns as fit. */
+function filled(items: readonly string[]): string {
+  const lines: string[] = [];
+  for (const item of items) {
+    const last = lines.at(-1);
+    if (last === undefined || last.length + item.length > 90) lines.push(item);
+    else lines[lines.length - 1] = `${last}, ${item}`;
+  }
+  return lines.map((line) => `\n      ${line}`).join(',');
+}
+
 function record(kind: string, shape: RecordShape): string {
   const struct = pascalCase(kind);
   const fields = Object.entries(shape.fields);
-  const reads = fields.map(
-    ([name, type]) => `    record.${snakeCase(name)} = fields.${accessors[type]}("${name}");`,
-  );
-  const writes = fields.map(([name, type]) => `    out.${accessors[type]}(${snakeCase(name)});`);
-  const result = fields.length > 0 ? 'record' : `${struct}{}`;
+  const table = fields.map(([name]) => `Field("${name}", &${struct}::${snakeCase(name)})`);
   return `struct ${struct} {
   static constexpr std::uint32_t kCode = ${shape.code};
   static constexpr const char* kName = "${kind}";
-
-${fields.map(([name, type]) => `${member(name, type)}\n`).join('')}
-  static std::expected<${struct}, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-${fields.length > 0 ? `    ${struct} record;\n${reads.join('\n')}\n` : ''}    if (!fields.Finish()) return std::unexpected(fields.error());
-    return ${result};
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-${writes.map((line) => `${line}\n`).join('')}    out.End();
-  }
+${fields.map(([name, type]) => `${member(name, type)}\n`).join('')}  static constexpr std::tuple kFields{${filled(table)}};
 };
 `;
 }
@@ -112,10 +97,11 @@ export function header(): string {
 #define FAIRLEAD_PROTOCOL_OPS_GEN_H_
 
 #include <cstdint>
-#include <expected>
 #include <span>
 #include <string_view>
+#include <tuple>
 
+#include "protocol/field.h"
 #include "protocol/record_reader.h"
 #include "protocol/record_writer.h"
 

@@ -27,8 +27,8 @@ Encoded Try(const protocol::Record& record, std::uint32_t index, wire::Pipeline&
     return write(*op, to.sequence(), to.out());
   };
   const Encoded encoded = record.code == AcctAdd::kCode
-                              ? encode(AcctAdd::Read(record.payload), EncodeAdd)
-                              : encode(AcctDelete::Read(record.payload), EncodeDelete);
+                              ? encode(protocol::Read<AcctAdd>(record.payload), EncodeAdd)
+                              : encode(protocol::Read<AcctDelete>(record.payload), EncodeDelete);
   if (encoded) to.Commit({index, kUnknownIndex});
   return encoded;
 }

@@ -63,7 +63,7 @@ std::expected<void, std::string> TakeCounter(const wire::Message& message,
   reply.bytes = wire::ReadU64Be(fields.Bytes(NFACCT_BYTES), 0);
   const std::uint32_t uses = fields.U32Be(NFACCT_USE);
   reply.references = uses > 0 ? uses - 1 : 0;
-  reply.Write(out);
+  out.Append(reply);
   return {};
 }
 

@@ -15,7 +15,7 @@ namespace {
 ByteBuffer Refuse(const protocol::DecodeError& error) {
   const std::string words = protocol::Words(error);
   protocol::RecordWriter out;
-  protocol::reply::Failed{0, protocol::kUnknownIndex, EINVAL, words}.Write(out);
+  out.Append(protocol::reply::Failed{0, protocol::kUnknownIndex, EINVAL, words});
   return std::move(out.buffer());
 }
 
@@ -25,7 +25,7 @@ bool IsUnsupported(int error) noexcept { return error == EOPNOTSUPP || error == 
 /** The request of type R that `payload` holds, if it makes sense. */
 template <typename R>
 std::expected<R, protocol::DecodeError> ReadChecked(std::span<const std::uint8_t> payload) {
-  const auto request = R::Read(payload);
+  const auto request = protocol::Read<R>(payload);
   if (!request) return std::unexpected(request.error());
   if (const auto checked = Check(*request); !checked) return std::unexpected(checked.error());
   return *request;

@@ -85,7 +85,7 @@ std::expected<ByteBuffer, SystemError> RunDelete(wire::Socket& socket,
   }
   protocol::RecordWriter out;
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(errors.data());
-  protocol::reply::ConntrackDeleted{{bytes, errors.size() * sizeof(errors[0])}}.Write(out);
+  out.Append(protocol::reply::ConntrackDeleted{{bytes, errors.size() * sizeof(errors[0])}});
   return std::move(out.buffer());
 }
 

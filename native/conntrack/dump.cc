@@ -141,7 +141,7 @@ std::expected<DumpOutcome, SystemError> RunDump(wire::Socket& socket, const Dump
   outcome.complete = *complete;
   outcome.error = end.error;
   protocol::RecordWriter out;
-  protocol::reply::ConntrackEntries{request.family, entries.bytes()}.Write(out);
+  out.Append(protocol::reply::ConntrackEntries{request.family, entries.bytes()});
   outcome.reply = protocol::EndDump(end, std::move(out));
   return outcome;
 }

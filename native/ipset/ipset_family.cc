@@ -25,7 +25,7 @@ using protocol::request::IpsetsDump;
 using OpResult = std::expected<void, protocol::DecodeError>;
 
 OpResult TryDestroy(const protocol::Record& record, std::uint32_t index, wire::Pipeline& to) {
-  const auto op = IpsetDestroy::Read(record.payload);
+  const auto op = protocol::Read<IpsetDestroy>(record.payload);
   if (!op) return std::unexpected(op.error());
   const OpResult encoded = EncodeDestroy(*op, to.sequence(), to.out());
   if (encoded) to.Commit({index, kUnknownIndex});
@@ -60,7 +60,7 @@ std::expected<ByteBuffer, SystemError> IpsetFamily::Run(std::span<const std::uin
 
 std::expected<ByteBuffer, SystemError> IpsetFamily::Dump(wire::Socket& socket,
                                                          const protocol::Record& request) {
-  const auto ports = IpsetPortsDump::Read(request.payload);
+  const auto ports = protocol::Read<IpsetPortsDump>(request.payload);
   const bool is_ports = request.code == IpsetPortsDump::kCode;
   if (is_ports && !ports) return protocol::RefuseDump(ports.error());
   const std::uint32_t sequence = socket.next_sequence();

@@ -86,7 +86,7 @@ Taken TakeHeader(const wire::Message& message, protocol::RecordWriter& out) {
   reply.set = set.String(IPSET_ATTR_SETNAME);
   reply.type = set.String(IPSET_ATTR_TYPENAME);
   reply.references = data.U32Be(IPSET_ATTR_REFERENCES);
-  reply.Write(out);
+  out.Append(reply);
   return {};
 }
 
@@ -100,7 +100,7 @@ Taken TakePorts(const wire::Message& message, protocol::RecordWriter& out) {
     if (member->type == IPSET_ATTR_DATA) AppendPort(member->payload, ports);
   }
   if (set.malformed() || members.malformed()) return std::unexpected("a set is malformed");
-  protocol::reply::IpsetPorts{ports.bytes()}.Write(out);
+  out.Append(protocol::reply::IpsetPorts{ports.bytes()});
   return {};
 }
 

@@ -51,7 +51,7 @@ std::expected<void, DecodeError> Check(const request::IpvsInfoGet&) noexcept { r
 
 template <typename R>
 std::expected<Request, DecodeError> ReadChecked(Bytes payload) {
-  const auto read = R::Read(payload);
+  const auto read = protocol::Read<R>(payload);
   if (!read) return std::unexpected(read.error());
   if (const auto checked = Check(*read); !checked) return std::unexpected(checked.error());
   return *read;
@@ -79,7 +79,7 @@ class Dumper {
     protocol::RecordReader reader(services.bytes());
     while (!reader.AtEnd() && ended_well()) {
       const auto record = reader.Next();
-      const auto service = protocol::reply::VirtualService::Read(record->payload);
+      const auto service = protocol::Read<protocol::reply::VirtualService>(record->payload);
       if (service->firewall_mark != 0) continue;
       Destinations({service->family, service->protocol, service->address, service->port});
     }
@@ -120,7 +120,7 @@ class Dumper {
     if (!attributes) return std::unexpected(attributes.error());
     const auto reply = decode(*attributes);
     if (!reply) return std::unexpected(reply.error());
-    reply->Write(out_);
+    out_.Append(*reply);
     return {};
   }
 
@@ -195,7 +195,7 @@ Taken TakeService(std::uint8_t family, const wire::Message& message, protocol::R
   if (!attributes) return std::unexpected(attributes.error());
   const auto service = DecodeService(*attributes);
   if (!service) return std::unexpected(service.error());
-  if (family == AF_UNSPEC || family == service->family) service->Write(out);
+  if (family == AF_UNSPEC || family == service->family) out.Append(*service);
   return {};
 }
 
@@ -205,7 +205,7 @@ Taken TakeDestination(const ServiceKey& key, const wire::Message& message,
   if (!attributes) return std::unexpected(attributes.error());
   const auto destination = DecodeDestination(key, *attributes);
   if (!destination) return std::unexpected(destination.error());
-  destination->Write(out);
+  out.Append(*destination);
   return {};
 }
 

@@ -17,9 +17,8 @@ constexpr int kReceiveBufferBytes = 1024 * 1024;
 
 ByteBuffer RefusedOps(const FamilyId& family) {
   protocol::RecordWriter out;
-  protocol::reply::Failed{protocol::kUnknownIndex, protocol::kUnknownIndex,
-                          static_cast<std::uint32_t>(family.error), family.words}
-      .Write(out);
+  out.Append(protocol::reply::Failed{protocol::kUnknownIndex, protocol::kUnknownIndex,
+                          static_cast<std::uint32_t>(family.error), family.words});
   return std::move(out.buffer());
 }
 

@@ -132,7 +132,7 @@ struct OpEncoder {
 
 template <typename Op>
 Result ReadAndEncode(std::span<const std::uint8_t> payload, Route to, wire::MessageWriter& out) {
-  const auto read = Op::Read(payload);
+  const auto read = protocol::Read<Op>(payload);
   if (!read) return std::unexpected(read.error());
   return Encode(*read, to, out);
 }

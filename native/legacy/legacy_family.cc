@@ -29,13 +29,13 @@ void WriteTable(std::uint8_t family, const std::string& name, const Table& table
                 protocol::RecordWriter& out) {
   std::size_t rules = 0;
   for (const Chain& chain : table.chains) rules += chain.end - 1 - chain.first_rule;
-  protocol::reply::LegacyTable{family, name, static_cast<std::uint32_t>(rules)}.Write(out);
+  out.Append(protocol::reply::LegacyTable{family, name, static_cast<std::uint32_t>(rules)});
   for (const Chain& chain : table.chains) {
     const auto hook = chain.hook < 0 ? kUnknownIndex : static_cast<std::uint32_t>(chain.hook);
-    protocol::reply::LegacyChain{family, name, chain.name, hook, chain.policy}.Write(out);
+    out.Append(protocol::reply::LegacyChain{family, name, chain.name, hook, chain.policy});
     for (std::size_t i = chain.first_rule; i + 1 < chain.end; ++i) {
       const std::size_t to = table.entries[i].jumps_to;
-      if (to != kNone) protocol::reply::LegacyJump{table.chains[to].name}.Write(out);
+      if (to != kNone) out.Append(protocol::reply::LegacyJump{table.chains[to].name});
     }
   }
 }
@@ -58,7 +58,7 @@ std::expected<void, SystemError> WriteTables(std::uint8_t family, protocol::Reco
 }
 
 std::expected<ByteBuffer, SystemError> Dump(const protocol::Record& record) {
-  const auto request = LegacyTablesDump::Read(record.payload);
+  const auto request = protocol::Read<LegacyTablesDump>(record.payload);
   if (!request) return protocol::RefuseDump(request.error());
   if (!IsFamily(request->family)) {
     return protocol::RefuseDump(
@@ -67,7 +67,7 @@ std::expected<ByteBuffer, SystemError> Dump(const protocol::Record& record) {
   protocol::RecordWriter out;
   const auto written = WriteTables(request->family, out);
   if (!written) return Failure(written.error());
-  protocol::reply::Dumped{}.Write(out);
+  out.Append(protocol::reply::Dumped{});
   return std::move(out.buffer());
 }
 
@@ -93,12 +93,12 @@ std::expected<void, protocol::DecodeError> Collect(const protocol::Record& recor
     return groups.back();
   };
   if (record.code == LegacyJumpsDelete::kCode) {
-    const auto op = LegacyJumpsDelete::Read(record.payload);
+    const auto op = protocol::Read<LegacyJumpsDelete>(record.payload);
     if (!op) return std::unexpected(op.error());
     group(op->family, op->table).removal.jumps.push_back({op->chain, op->target});
     return {};
   }
-  const auto op = LegacyChainDelete::Read(record.payload);
+  const auto op = protocol::Read<LegacyChainDelete>(record.payload);
   if (!op) return std::unexpected(op.error());
   group(op->family, op->table).removal.chains.push_back(op->chain);
   return {};
@@ -124,7 +124,7 @@ std::expected<void, SystemError> RemoveFrom(const Group& group) {
 
 void WriteFailure(std::uint32_t op, int error, const std::string& words,
                   protocol::RecordWriter& out) {
-  protocol::reply::Failed{op, kUnknownIndex, static_cast<std::uint32_t>(error), words}.Write(out);
+  out.Append(protocol::reply::Failed{op, kUnknownIndex, static_cast<std::uint32_t>(error), words});
 }
 
 }  // namespace
@@ -163,7 +163,7 @@ std::expected<ByteBuffer, SystemError> LegacyFamily::Run(std::span<const std::ui
       WriteFailure(group.first, error.error, error.call + ": " + std::strerror(error.error), out);
     }
   }
-  protocol::reply::Attempted{taken}.Write(out);
+  out.Append(protocol::reply::Attempted{taken});
   return std::move(out.buffer());
 }
 

@@ -31,7 +31,7 @@ struct OpEncoder {
 
 template <typename Op>
 EncodeResult ReadAndEncode(std::span<const std::uint8_t> payload, BatchWriter& batch) {
-  const auto read = Op::Read(payload);
+  const auto read = protocol::Read<Op>(payload);
   if (!read) return std::unexpected(read.error());
   return Encode(*read, batch);
 }
@@ -75,7 +75,7 @@ std::expected<std::optional<std::uint32_t>, BadOp> TakeGeneration(
   if (ahead.AtEnd()) return std::nullopt;
   const auto record = ahead.Next();
   if (!record || record->code != op::GenerationExpect::kCode) return std::nullopt;
-  const auto expected = op::GenerationExpect::Read(record->payload);
+  const auto expected = protocol::Read<op::GenerationExpect>(record->payload);
   if (!expected) return std::unexpected(BadOp{0, expected.error()});
   reader = ahead;
   return expected->generation;
@@ -105,7 +105,7 @@ class Stopwatch {
 
 ByteBuffer FailedReply(const protocol::reply::Failed& failed) {
   protocol::RecordWriter out;
-  failed.Write(out);
+  out.Append(failed);
   return std::move(out.buffer());
 }
 
@@ -123,7 +123,7 @@ void WriteRefusals(const BatchWriter& batch, const std::vector<wire::Refusal>& r
     }
     failed.error = static_cast<std::uint32_t>(refusal.error);
     failed.message = refusal.words;
-    failed.Write(out);
+    out.Append(failed);
   }
 }
 
@@ -169,7 +169,7 @@ std::expected<ByteBuffer, SystemError> CollectAnswers(wire::Socket& socket,
     committed.encode_us = watch.encode_us();
     committed.kernel_us = watch.kernel_us();
     committed.port = socket.port();
-    committed.Write(out);
+    out.Append(committed);
     echoes.Write(out);
   }
   return std::move(out.buffer());

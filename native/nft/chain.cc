@@ -82,7 +82,7 @@ DecodeResult DecodeChain(std::uint8_t family, std::string_view only_table,
   reply.use = chain.U32Be(NFTA_CHAIN_USE);
   reply.flags = chain.U32Be(NFTA_CHAIN_FLAGS);
   reply.comment = ReadComment(chain.Bytes(NFTA_CHAIN_USERDATA), kCommentOfTableChainOrRule);
-  reply.Write(out);
+  out.Append(reply);
   return {};
 }
 

@@ -110,7 +110,7 @@ void DumpDecoder::WriteElements(const request::ElementsDump& dump) {
   reply.count = count;
   reply.entries = entries.bytes();
   reply.strange = elements_.strange();
-  reply.Write(out_);
+  out_.Append(reply);
 }
 
 ByteBuffer DumpDecoder::Finish() {

@@ -34,7 +34,7 @@ void EchoCollector::Take(std::span<const std::uint8_t> datagram) {
 }
 
 void EchoCollector::Write(protocol::RecordWriter& out) const {
-  for (const protocol::reply::RuleHandle& handle : handles_) handle.Write(out);
+  for (const protocol::reply::RuleHandle& handle : handles_) out.Append(handle);
 }
 
 }  // namespace fairlead::nft

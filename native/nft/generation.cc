@@ -12,7 +12,7 @@ DecodeResult DecodeGeneration(std::span<const std::uint8_t> attributes,
   if (generation.malformed() || !generation.Has(NFTA_GEN_ID)) {
     return Malformed("generation", "has no id");
   }
-  protocol::reply::Generation{generation.U32Be(NFTA_GEN_ID)}.Write(out);
+  out.Append(protocol::reply::Generation{generation.U32Be(NFTA_GEN_ID)});
   return {};
 }
 

@@ -17,7 +17,7 @@ namespace {
 DecodeResult Write(std::uint8_t family, std::string_view only_table, std::string_view table,
                    std::uint32_t type, std::string_view name, protocol::RecordWriter& out) {
   if (!only_table.empty() && table != only_table) return {};
-  protocol::reply::Object{family, table, type, name}.Write(out);
+  out.Append(protocol::reply::Object{family, table, type, name});
   return {};
 }
 

@@ -72,14 +72,14 @@ struct RequestReader {
 
 template <typename R>
 ReadResult ReadAs(std::span<const std::uint8_t> payload) {
-  const auto read = R::Read(payload);
+  const auto read = protocol::Read<R>(payload);
   if (!read) return std::unexpected(read.error());
   return *read;
 }
 
 template <>
 ReadResult ReadAs<request::ElementsDump>(std::span<const std::uint8_t> payload) {
-  const auto read = request::ElementsDump::Read(payload);
+  const auto read = protocol::Read<request::ElementsDump>(payload);
   if (!read) return std::unexpected(read.error());
   const EntryLayout layout{read->shape, read->key_length, read->data_length};
   if (const auto checked = layout.Check(); !checked) return std::unexpected(checked.error());

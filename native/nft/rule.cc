@@ -128,7 +128,7 @@ DecodeResult DecodeRule(std::uint8_t family, std::span<const std::uint8_t> attri
   reply.handle = rule.U64Be(NFTA_RULE_HANDLE);
   reply.expressions = expressions.bytes();
   reply.comment = ReadComment(rule.Bytes(NFTA_RULE_USERDATA), kCommentOfTableChainOrRule);
-  reply.Write(out);
+  out.Append(reply);
   return {};
 }
 

@@ -122,7 +122,7 @@ DecodeResult DecodeSet(std::uint8_t family, std::span<const std::uint8_t> attrib
   reply.gc_interval_ms = set.U32Be(NFTA_SET_GC_INTERVAL);
   reply.count = set.U32Be(kSetCount, 0xffffffff);
   reply.comment = ReadComment(set.Bytes(NFTA_SET_USERDATA), kCommentOfSet);
-  reply.Write(out);
+  out.Append(reply);
   return {};
 }
 

@@ -59,7 +59,7 @@ DecodeResult DecodeTable(std::uint8_t family, std::span<const std::uint8_t> attr
   reply.flags = table.U32Be(NFTA_TABLE_FLAGS);
   reply.owner = table.U32Be(NFTA_TABLE_OWNER);
   reply.comment = ReadComment(table.Bytes(NFTA_TABLE_USERDATA), kCommentOfTableChainOrRule);
-  reply.Write(out);
+  out.Append(reply);
   return {};
 }
 

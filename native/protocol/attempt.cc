@@ -17,7 +17,7 @@ void WriteFailure(const wire::Pipeline::Failure& failure, RecordWriter& out) {
   failed.entry = failure.origin ? failure.origin->entry : kUnknownIndex;
   failed.error = static_cast<std::uint32_t>(failure.error);
   failed.message = failure.words;
-  failed.Write(out);
+  out.Append(failed);
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ std::expected<ByteBuffer, SystemError> AttemptAll(std::span<const std::uint8_t> 
     const std::string words = broken->call + ": " + std::strerror(broken->error);
     WriteFailure({std::nullopt, broken->error, words}, out);
   }
-  reply::Attempted{pipeline.taken()}.Write(out);
+  out.Append(reply::Attempted{pipeline.taken()});
   return std::move(out.buffer());
 }
 

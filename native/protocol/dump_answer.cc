@@ -13,7 +13,7 @@ ByteBuffer EndDump(const wire::DumpEnd& end, RecordWriter out) {
   dumped.overrun = end.overrun ? 1 : 0;
   dumped.error = static_cast<std::uint32_t>(end.error);
   dumped.message = end.words;
-  dumped.Write(out);
+  out.Append(dumped);
   return std::move(out.buffer());
 }
 

@@ -3,10 +3,11 @@
 #define FAIRLEAD_PROTOCOL_OPS_GEN_H_
 
 #include <cstdint>
-#include <expected>
 #include <span>
 #include <string_view>
+#include <tuple>
 
+#include "protocol/field.h"
 #include "protocol/record_reader.h"
 #include "protocol/record_writer.h"
 
@@ -32,113 +33,46 @@ namespace op {
 struct GenerationExpect {
   static constexpr std::uint32_t kCode = 1;
   static constexpr const char* kName = "generationExpect";
-
   std::uint32_t generation = 0;
-
-  static std::expected<GenerationExpect, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    GenerationExpect record;
-    record.generation = fields.U32("generation");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U32(generation);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("generation", &GenerationExpect::generation)};
 };
 
 struct TableAdd {
   static constexpr std::uint32_t kCode = 2;
   static constexpr const char* kName = "tableAdd";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view comment;
-
-  static std::expected<TableAdd, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    TableAdd record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.comment = fields.String("comment");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.String(comment);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &TableAdd::family), Field("table", &TableAdd::table),
+      Field("comment", &TableAdd::comment)};
 };
 
 struct TableDelete {
   static constexpr std::uint32_t kCode = 3;
   static constexpr const char* kName = "tableDelete";
-
   std::uint8_t family = 0;
   std::string_view table;
-
-  static std::expected<TableDelete, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    TableDelete record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &TableDelete::family), Field("table", &TableDelete::table)};
 };
 
 struct ChainAdd {
   static constexpr std::uint32_t kCode = 4;
   static constexpr const char* kName = "chainAdd";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view chain;
   std::string_view comment;
-
-  static std::expected<ChainAdd, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    ChainAdd record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.chain = fields.String("chain");
-    record.comment = fields.String("comment");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.String(chain);
-    out.String(comment);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &ChainAdd::family), Field("table", &ChainAdd::table),
+      Field("chain", &ChainAdd::chain), Field("comment", &ChainAdd::comment)};
 };
 
 struct BaseChainAdd {
   static constexpr std::uint32_t kCode = 5;
   static constexpr const char* kName = "baseChainAdd";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view chain;
@@ -147,233 +81,93 @@ struct BaseChainAdd {
   std::int32_t priority = 0;
   std::uint32_t policy = 0;
   std::string_view comment;
-
-  static std::expected<BaseChainAdd, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    BaseChainAdd record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.chain = fields.String("chain");
-    record.type = fields.String("type");
-    record.hook = fields.U32("hook");
-    record.priority = fields.I32("priority");
-    record.policy = fields.U32("policy");
-    record.comment = fields.String("comment");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.String(chain);
-    out.String(type);
-    out.U32(hook);
-    out.I32(priority);
-    out.U32(policy);
-    out.String(comment);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &BaseChainAdd::family), Field("table", &BaseChainAdd::table),
+      Field("chain", &BaseChainAdd::chain), Field("type", &BaseChainAdd::type),
+      Field("hook", &BaseChainAdd::hook), Field("priority", &BaseChainAdd::priority),
+      Field("policy", &BaseChainAdd::policy), Field("comment", &BaseChainAdd::comment)};
 };
 
 struct ChainDelete {
   static constexpr std::uint32_t kCode = 6;
   static constexpr const char* kName = "chainDelete";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view chain;
-
-  static std::expected<ChainDelete, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    ChainDelete record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.chain = fields.String("chain");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.String(chain);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &ChainDelete::family), Field("table", &ChainDelete::table),
+      Field("chain", &ChainDelete::chain)};
 };
 
 struct ChainFlush {
   static constexpr std::uint32_t kCode = 7;
   static constexpr const char* kName = "chainFlush";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view chain;
-
-  static std::expected<ChainFlush, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    ChainFlush record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.chain = fields.String("chain");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.String(chain);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &ChainFlush::family), Field("table", &ChainFlush::table),
+      Field("chain", &ChainFlush::chain)};
 };
 
 struct RuleAdd {
   static constexpr std::uint32_t kCode = 8;
   static constexpr const char* kName = "ruleAdd";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view chain;
   std::span<const std::uint8_t> expressions;
   std::string_view comment;
-
-  static std::expected<RuleAdd, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    RuleAdd record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.chain = fields.String("chain");
-    record.expressions = fields.Bytes("expressions");
-    record.comment = fields.String("comment");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.String(chain);
-    out.Bytes(expressions);
-    out.String(comment);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &RuleAdd::family), Field("table", &RuleAdd::table),
+      Field("chain", &RuleAdd::chain), Field("expressions", &RuleAdd::expressions),
+      Field("comment", &RuleAdd::comment)};
 };
 
 struct RuleInsert {
   static constexpr std::uint32_t kCode = 9;
   static constexpr const char* kName = "ruleInsert";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view chain;
   std::span<const std::uint8_t> expressions;
   std::string_view comment;
-
-  static std::expected<RuleInsert, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    RuleInsert record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.chain = fields.String("chain");
-    record.expressions = fields.Bytes("expressions");
-    record.comment = fields.String("comment");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.String(chain);
-    out.Bytes(expressions);
-    out.String(comment);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &RuleInsert::family), Field("table", &RuleInsert::table),
+      Field("chain", &RuleInsert::chain), Field("expressions", &RuleInsert::expressions),
+      Field("comment", &RuleInsert::comment)};
 };
 
 struct RuleReplace {
   static constexpr std::uint32_t kCode = 10;
   static constexpr const char* kName = "ruleReplace";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view chain;
   std::uint64_t handle = 0;
   std::span<const std::uint8_t> expressions;
   std::string_view comment;
-
-  static std::expected<RuleReplace, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    RuleReplace record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.chain = fields.String("chain");
-    record.handle = fields.U64("handle");
-    record.expressions = fields.Bytes("expressions");
-    record.comment = fields.String("comment");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.String(chain);
-    out.U64(handle);
-    out.Bytes(expressions);
-    out.String(comment);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &RuleReplace::family), Field("table", &RuleReplace::table),
+      Field("chain", &RuleReplace::chain), Field("handle", &RuleReplace::handle),
+      Field("expressions", &RuleReplace::expressions), Field("comment", &RuleReplace::comment)};
 };
 
 struct RuleDelete {
   static constexpr std::uint32_t kCode = 11;
   static constexpr const char* kName = "ruleDelete";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view chain;
   std::uint64_t handle = 0;
-
-  static std::expected<RuleDelete, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    RuleDelete record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.chain = fields.String("chain");
-    record.handle = fields.U64("handle");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.String(chain);
-    out.U64(handle);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &RuleDelete::family), Field("table", &RuleDelete::table),
+      Field("chain", &RuleDelete::chain), Field("handle", &RuleDelete::handle)};
 };
 
 struct SetAdd {
   static constexpr std::uint32_t kCode = 12;
   static constexpr const char* kName = "setAdd";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view set;
@@ -386,105 +180,40 @@ struct SetAdd {
   std::uint32_t size = 0;
   std::span<const std::uint8_t> part_lengths;
   std::string_view comment;
-
-  static std::expected<SetAdd, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    SetAdd record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.set = fields.String("set");
-    record.flags = fields.U32("flags");
-    record.key_type = fields.U32("keyType");
-    record.key_length = fields.U32("keyLength");
-    record.data_type = fields.U32("dataType");
-    record.data_length = fields.U32("dataLength");
-    record.timeout_ms = fields.U64("timeoutMs");
-    record.size = fields.U32("size");
-    record.part_lengths = fields.Bytes("partLengths");
-    record.comment = fields.String("comment");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.String(set);
-    out.U32(flags);
-    out.U32(key_type);
-    out.U32(key_length);
-    out.U32(data_type);
-    out.U32(data_length);
-    out.U64(timeout_ms);
-    out.U32(size);
-    out.Bytes(part_lengths);
-    out.String(comment);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &SetAdd::family), Field("table", &SetAdd::table), Field("set", &SetAdd::set),
+      Field("flags", &SetAdd::flags), Field("keyType", &SetAdd::key_type),
+      Field("keyLength", &SetAdd::key_length), Field("dataType", &SetAdd::data_type),
+      Field("dataLength", &SetAdd::data_length), Field("timeoutMs", &SetAdd::timeout_ms),
+      Field("size", &SetAdd::size), Field("partLengths", &SetAdd::part_lengths),
+      Field("comment", &SetAdd::comment)};
 };
 
 struct SetDelete {
   static constexpr std::uint32_t kCode = 13;
   static constexpr const char* kName = "setDelete";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view set;
-
-  static std::expected<SetDelete, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    SetDelete record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.set = fields.String("set");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.String(set);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &SetDelete::family), Field("table", &SetDelete::table),
+      Field("set", &SetDelete::set)};
 };
 
 struct SetFlush {
   static constexpr std::uint32_t kCode = 14;
   static constexpr const char* kName = "setFlush";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view set;
-
-  static std::expected<SetFlush, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    SetFlush record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.set = fields.String("set");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.String(set);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &SetFlush::family), Field("table", &SetFlush::table),
+      Field("set", &SetFlush::set)};
 };
 
 struct ElementsAdd {
   static constexpr std::uint32_t kCode = 15;
   static constexpr const char* kName = "elementsAdd";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view set;
@@ -493,41 +222,16 @@ struct ElementsAdd {
   std::uint32_t data_length = 0;
   std::uint32_t count = 0;
   std::span<const std::uint8_t> entries;
-
-  static std::expected<ElementsAdd, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    ElementsAdd record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.set = fields.String("set");
-    record.shape = fields.U32("shape");
-    record.key_length = fields.U32("keyLength");
-    record.data_length = fields.U32("dataLength");
-    record.count = fields.U32("count");
-    record.entries = fields.Bytes("entries");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.String(set);
-    out.U32(shape);
-    out.U32(key_length);
-    out.U32(data_length);
-    out.U32(count);
-    out.Bytes(entries);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &ElementsAdd::family), Field("table", &ElementsAdd::table),
+      Field("set", &ElementsAdd::set), Field("shape", &ElementsAdd::shape),
+      Field("keyLength", &ElementsAdd::key_length), Field("dataLength", &ElementsAdd::data_length),
+      Field("count", &ElementsAdd::count), Field("entries", &ElementsAdd::entries)};
 };
 
 struct ElementsDelete {
   static constexpr std::uint32_t kCode = 16;
   static constexpr const char* kName = "elementsDelete";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view set;
@@ -536,41 +240,17 @@ struct ElementsDelete {
   std::uint32_t data_length = 0;
   std::uint32_t count = 0;
   std::span<const std::uint8_t> entries;
-
-  static std::expected<ElementsDelete, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    ElementsDelete record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.set = fields.String("set");
-    record.shape = fields.U32("shape");
-    record.key_length = fields.U32("keyLength");
-    record.data_length = fields.U32("dataLength");
-    record.count = fields.U32("count");
-    record.entries = fields.Bytes("entries");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.String(set);
-    out.U32(shape);
-    out.U32(key_length);
-    out.U32(data_length);
-    out.U32(count);
-    out.Bytes(entries);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &ElementsDelete::family), Field("table", &ElementsDelete::table),
+      Field("set", &ElementsDelete::set), Field("shape", &ElementsDelete::shape),
+      Field("keyLength", &ElementsDelete::key_length),
+      Field("dataLength", &ElementsDelete::data_length), Field("count", &ElementsDelete::count),
+      Field("entries", &ElementsDelete::entries)};
 };
 
 struct XtRuleAdd {
   static constexpr std::uint32_t kCode = 17;
   static constexpr const char* kName = "xtRuleAdd";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view chain;
@@ -578,39 +258,16 @@ struct XtRuleAdd {
   std::uint8_t protocol = 0;
   std::uint8_t echo = 0;
   std::span<const std::uint8_t> expressions;
-
-  static std::expected<XtRuleAdd, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    XtRuleAdd record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.chain = fields.String("chain");
-    record.position = fields.U64("position");
-    record.protocol = fields.U8("protocol");
-    record.echo = fields.U8("echo");
-    record.expressions = fields.Bytes("expressions");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.String(chain);
-    out.U64(position);
-    out.U8(protocol);
-    out.U8(echo);
-    out.Bytes(expressions);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &XtRuleAdd::family), Field("table", &XtRuleAdd::table),
+      Field("chain", &XtRuleAdd::chain), Field("position", &XtRuleAdd::position),
+      Field("protocol", &XtRuleAdd::protocol), Field("echo", &XtRuleAdd::echo),
+      Field("expressions", &XtRuleAdd::expressions)};
 };
 
 struct XtRuleInsert {
   static constexpr std::uint32_t kCode = 18;
   static constexpr const char* kName = "xtRuleInsert";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view chain;
@@ -618,39 +275,16 @@ struct XtRuleInsert {
   std::uint8_t protocol = 0;
   std::uint8_t echo = 0;
   std::span<const std::uint8_t> expressions;
-
-  static std::expected<XtRuleInsert, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    XtRuleInsert record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.chain = fields.String("chain");
-    record.position = fields.U64("position");
-    record.protocol = fields.U8("protocol");
-    record.echo = fields.U8("echo");
-    record.expressions = fields.Bytes("expressions");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.String(chain);
-    out.U64(position);
-    out.U8(protocol);
-    out.U8(echo);
-    out.Bytes(expressions);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &XtRuleInsert::family), Field("table", &XtRuleInsert::table),
+      Field("chain", &XtRuleInsert::chain), Field("position", &XtRuleInsert::position),
+      Field("protocol", &XtRuleInsert::protocol), Field("echo", &XtRuleInsert::echo),
+      Field("expressions", &XtRuleInsert::expressions)};
 };
 
 struct XtRuleReplace {
   static constexpr std::uint32_t kCode = 19;
   static constexpr const char* kName = "xtRuleReplace";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view chain;
@@ -658,98 +292,39 @@ struct XtRuleReplace {
   std::uint8_t protocol = 0;
   std::uint8_t echo = 0;
   std::span<const std::uint8_t> expressions;
-
-  static std::expected<XtRuleReplace, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    XtRuleReplace record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.chain = fields.String("chain");
-    record.handle = fields.U64("handle");
-    record.protocol = fields.U8("protocol");
-    record.echo = fields.U8("echo");
-    record.expressions = fields.Bytes("expressions");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.String(chain);
-    out.U64(handle);
-    out.U8(protocol);
-    out.U8(echo);
-    out.Bytes(expressions);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &XtRuleReplace::family), Field("table", &XtRuleReplace::table),
+      Field("chain", &XtRuleReplace::chain), Field("handle", &XtRuleReplace::handle),
+      Field("protocol", &XtRuleReplace::protocol), Field("echo", &XtRuleReplace::echo),
+      Field("expressions", &XtRuleReplace::expressions)};
 };
 
 struct TableOwn {
   static constexpr std::uint32_t kCode = 20;
   static constexpr const char* kName = "tableOwn";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view comment;
-
-  static std::expected<TableOwn, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    TableOwn record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.comment = fields.String("comment");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.String(comment);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &TableOwn::family), Field("table", &TableOwn::table),
+      Field("comment", &TableOwn::comment)};
 };
 
 struct ObjectDelete {
   static constexpr std::uint32_t kCode = 21;
   static constexpr const char* kName = "objectDelete";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::uint32_t type = 0;
   std::string_view object;
-
-  static std::expected<ObjectDelete, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    ObjectDelete record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.type = fields.U32("type");
-    record.object = fields.String("object");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.U32(type);
-    out.String(object);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &ObjectDelete::family), Field("table", &ObjectDelete::table),
+      Field("type", &ObjectDelete::type), Field("object", &ObjectDelete::object)};
 };
 
 struct VirtualServiceAdd {
   static constexpr std::uint32_t kCode = 32;
   static constexpr const char* kName = "virtualServiceAdd";
-
   std::uint8_t family = 0;
   std::uint8_t protocol = 0;
   std::span<const std::uint8_t> address;
@@ -758,41 +333,17 @@ struct VirtualServiceAdd {
   std::uint32_t flags = 0;
   std::uint32_t timeout_seconds = 0;
   std::uint8_t prefix_length = 0;
-
-  static std::expected<VirtualServiceAdd, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    VirtualServiceAdd record;
-    record.family = fields.U8("family");
-    record.protocol = fields.U8("protocol");
-    record.address = fields.Bytes("address");
-    record.port = fields.U16("port");
-    record.scheduler = fields.String("scheduler");
-    record.flags = fields.U32("flags");
-    record.timeout_seconds = fields.U32("timeoutSeconds");
-    record.prefix_length = fields.U8("prefixLength");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.U8(protocol);
-    out.Bytes(address);
-    out.U16(port);
-    out.String(scheduler);
-    out.U32(flags);
-    out.U32(timeout_seconds);
-    out.U8(prefix_length);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &VirtualServiceAdd::family), Field("protocol", &VirtualServiceAdd::protocol),
+      Field("address", &VirtualServiceAdd::address), Field("port", &VirtualServiceAdd::port),
+      Field("scheduler", &VirtualServiceAdd::scheduler), Field("flags", &VirtualServiceAdd::flags),
+      Field("timeoutSeconds", &VirtualServiceAdd::timeout_seconds),
+      Field("prefixLength", &VirtualServiceAdd::prefix_length)};
 };
 
 struct VirtualServiceSet {
   static constexpr std::uint32_t kCode = 33;
   static constexpr const char* kName = "virtualServiceSet";
-
   std::uint8_t family = 0;
   std::uint8_t protocol = 0;
   std::span<const std::uint8_t> address;
@@ -801,72 +352,30 @@ struct VirtualServiceSet {
   std::uint32_t flags = 0;
   std::uint32_t timeout_seconds = 0;
   std::uint8_t prefix_length = 0;
-
-  static std::expected<VirtualServiceSet, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    VirtualServiceSet record;
-    record.family = fields.U8("family");
-    record.protocol = fields.U8("protocol");
-    record.address = fields.Bytes("address");
-    record.port = fields.U16("port");
-    record.scheduler = fields.String("scheduler");
-    record.flags = fields.U32("flags");
-    record.timeout_seconds = fields.U32("timeoutSeconds");
-    record.prefix_length = fields.U8("prefixLength");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.U8(protocol);
-    out.Bytes(address);
-    out.U16(port);
-    out.String(scheduler);
-    out.U32(flags);
-    out.U32(timeout_seconds);
-    out.U8(prefix_length);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &VirtualServiceSet::family), Field("protocol", &VirtualServiceSet::protocol),
+      Field("address", &VirtualServiceSet::address), Field("port", &VirtualServiceSet::port),
+      Field("scheduler", &VirtualServiceSet::scheduler), Field("flags", &VirtualServiceSet::flags),
+      Field("timeoutSeconds", &VirtualServiceSet::timeout_seconds),
+      Field("prefixLength", &VirtualServiceSet::prefix_length)};
 };
 
 struct VirtualServiceDelete {
   static constexpr std::uint32_t kCode = 34;
   static constexpr const char* kName = "virtualServiceDelete";
-
   std::uint8_t family = 0;
   std::uint8_t protocol = 0;
   std::span<const std::uint8_t> address;
   std::uint16_t port = 0;
-
-  static std::expected<VirtualServiceDelete, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    VirtualServiceDelete record;
-    record.family = fields.U8("family");
-    record.protocol = fields.U8("protocol");
-    record.address = fields.Bytes("address");
-    record.port = fields.U16("port");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.U8(protocol);
-    out.Bytes(address);
-    out.U16(port);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &VirtualServiceDelete::family),
+      Field("protocol", &VirtualServiceDelete::protocol),
+      Field("address", &VirtualServiceDelete::address), Field("port", &VirtualServiceDelete::port)};
 };
 
 struct DestinationAdd {
   static constexpr std::uint32_t kCode = 35;
   static constexpr const char* kName = "destinationAdd";
-
   std::uint8_t family = 0;
   std::uint8_t protocol = 0;
   std::span<const std::uint8_t> address;
@@ -877,45 +386,19 @@ struct DestinationAdd {
   std::uint32_t weight = 0;
   std::uint32_t upper_threshold = 0;
   std::uint32_t lower_threshold = 0;
-
-  static std::expected<DestinationAdd, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    DestinationAdd record;
-    record.family = fields.U8("family");
-    record.protocol = fields.U8("protocol");
-    record.address = fields.Bytes("address");
-    record.port = fields.U16("port");
-    record.destination = fields.Bytes("destination");
-    record.destination_port = fields.U16("destinationPort");
-    record.forwarding = fields.U32("forwarding");
-    record.weight = fields.U32("weight");
-    record.upper_threshold = fields.U32("upperThreshold");
-    record.lower_threshold = fields.U32("lowerThreshold");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.U8(protocol);
-    out.Bytes(address);
-    out.U16(port);
-    out.Bytes(destination);
-    out.U16(destination_port);
-    out.U32(forwarding);
-    out.U32(weight);
-    out.U32(upper_threshold);
-    out.U32(lower_threshold);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &DestinationAdd::family), Field("protocol", &DestinationAdd::protocol),
+      Field("address", &DestinationAdd::address), Field("port", &DestinationAdd::port),
+      Field("destination", &DestinationAdd::destination),
+      Field("destinationPort", &DestinationAdd::destination_port),
+      Field("forwarding", &DestinationAdd::forwarding), Field("weight", &DestinationAdd::weight),
+      Field("upperThreshold", &DestinationAdd::upper_threshold),
+      Field("lowerThreshold", &DestinationAdd::lower_threshold)};
 };
 
 struct DestinationSet {
   static constexpr std::uint32_t kCode = 36;
   static constexpr const char* kName = "destinationSet";
-
   std::uint8_t family = 0;
   std::uint8_t protocol = 0;
   std::span<const std::uint8_t> address;
@@ -926,369 +409,144 @@ struct DestinationSet {
   std::uint32_t weight = 0;
   std::uint32_t upper_threshold = 0;
   std::uint32_t lower_threshold = 0;
-
-  static std::expected<DestinationSet, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    DestinationSet record;
-    record.family = fields.U8("family");
-    record.protocol = fields.U8("protocol");
-    record.address = fields.Bytes("address");
-    record.port = fields.U16("port");
-    record.destination = fields.Bytes("destination");
-    record.destination_port = fields.U16("destinationPort");
-    record.forwarding = fields.U32("forwarding");
-    record.weight = fields.U32("weight");
-    record.upper_threshold = fields.U32("upperThreshold");
-    record.lower_threshold = fields.U32("lowerThreshold");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.U8(protocol);
-    out.Bytes(address);
-    out.U16(port);
-    out.Bytes(destination);
-    out.U16(destination_port);
-    out.U32(forwarding);
-    out.U32(weight);
-    out.U32(upper_threshold);
-    out.U32(lower_threshold);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &DestinationSet::family), Field("protocol", &DestinationSet::protocol),
+      Field("address", &DestinationSet::address), Field("port", &DestinationSet::port),
+      Field("destination", &DestinationSet::destination),
+      Field("destinationPort", &DestinationSet::destination_port),
+      Field("forwarding", &DestinationSet::forwarding), Field("weight", &DestinationSet::weight),
+      Field("upperThreshold", &DestinationSet::upper_threshold),
+      Field("lowerThreshold", &DestinationSet::lower_threshold)};
 };
 
 struct DestinationDelete {
   static constexpr std::uint32_t kCode = 37;
   static constexpr const char* kName = "destinationDelete";
-
   std::uint8_t family = 0;
   std::uint8_t protocol = 0;
   std::span<const std::uint8_t> address;
   std::uint16_t port = 0;
   std::span<const std::uint8_t> destination;
   std::uint16_t destination_port = 0;
-
-  static std::expected<DestinationDelete, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    DestinationDelete record;
-    record.family = fields.U8("family");
-    record.protocol = fields.U8("protocol");
-    record.address = fields.Bytes("address");
-    record.port = fields.U16("port");
-    record.destination = fields.Bytes("destination");
-    record.destination_port = fields.U16("destinationPort");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.U8(protocol);
-    out.Bytes(address);
-    out.U16(port);
-    out.Bytes(destination);
-    out.U16(destination_port);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &DestinationDelete::family), Field("protocol", &DestinationDelete::protocol),
+      Field("address", &DestinationDelete::address), Field("port", &DestinationDelete::port),
+      Field("destination", &DestinationDelete::destination),
+      Field("destinationPort", &DestinationDelete::destination_port)};
 };
 
 struct IpvsTimeoutsSet {
   static constexpr std::uint32_t kCode = 38;
   static constexpr const char* kName = "ipvsTimeoutsSet";
-
   std::uint32_t tcp_seconds = 0;
   std::uint32_t tcp_fin_seconds = 0;
   std::uint32_t udp_seconds = 0;
-
-  static std::expected<IpvsTimeoutsSet, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    IpvsTimeoutsSet record;
-    record.tcp_seconds = fields.U32("tcpSeconds");
-    record.tcp_fin_seconds = fields.U32("tcpFinSeconds");
-    record.udp_seconds = fields.U32("udpSeconds");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U32(tcp_seconds);
-    out.U32(tcp_fin_seconds);
-    out.U32(udp_seconds);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("tcpSeconds", &IpvsTimeoutsSet::tcp_seconds),
+      Field("tcpFinSeconds", &IpvsTimeoutsSet::tcp_fin_seconds),
+      Field("udpSeconds", &IpvsTimeoutsSet::udp_seconds)};
 };
 
 struct LinkAdd {
   static constexpr std::uint32_t kCode = 48;
   static constexpr const char* kName = "linkAdd";
-
   std::string_view link;
   std::string_view type;
-
-  static std::expected<LinkAdd, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    LinkAdd record;
-    record.link = fields.String("link");
-    record.type = fields.String("type");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.String(link);
-    out.String(type);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("link", &LinkAdd::link), Field("type", &LinkAdd::type)};
 };
 
 struct LinkUp {
   static constexpr std::uint32_t kCode = 49;
   static constexpr const char* kName = "linkUp";
-
   std::string_view link;
-
-  static std::expected<LinkUp, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    LinkUp record;
-    record.link = fields.String("link");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.String(link);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("link", &LinkUp::link)};
 };
 
 struct LinkDelete {
   static constexpr std::uint32_t kCode = 50;
   static constexpr const char* kName = "linkDelete";
-
   std::string_view link;
-
-  static std::expected<LinkDelete, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    LinkDelete record;
-    record.link = fields.String("link");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.String(link);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("link", &LinkDelete::link)};
 };
 
 struct AddressesAdd {
   static constexpr std::uint32_t kCode = 51;
   static constexpr const char* kName = "addressesAdd";
-
   std::uint8_t family = 0;
   std::string_view link;
   std::uint32_t index = 0;
   std::uint8_t prefix_length = 0;
   std::span<const std::uint8_t> addresses;
   std::uint32_t flags = 0;
-
-  static std::expected<AddressesAdd, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    AddressesAdd record;
-    record.family = fields.U8("family");
-    record.link = fields.String("link");
-    record.index = fields.U32("index");
-    record.prefix_length = fields.U8("prefixLength");
-    record.addresses = fields.Bytes("addresses");
-    record.flags = fields.U32("flags");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(link);
-    out.U32(index);
-    out.U8(prefix_length);
-    out.Bytes(addresses);
-    out.U32(flags);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &AddressesAdd::family), Field("link", &AddressesAdd::link),
+      Field("index", &AddressesAdd::index), Field("prefixLength", &AddressesAdd::prefix_length),
+      Field("addresses", &AddressesAdd::addresses), Field("flags", &AddressesAdd::flags)};
 };
 
 struct AddressesDelete {
   static constexpr std::uint32_t kCode = 52;
   static constexpr const char* kName = "addressesDelete";
-
   std::uint8_t family = 0;
   std::string_view link;
   std::uint32_t index = 0;
   std::uint8_t prefix_length = 0;
   std::span<const std::uint8_t> addresses;
-
-  static std::expected<AddressesDelete, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    AddressesDelete record;
-    record.family = fields.U8("family");
-    record.link = fields.String("link");
-    record.index = fields.U32("index");
-    record.prefix_length = fields.U8("prefixLength");
-    record.addresses = fields.Bytes("addresses");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(link);
-    out.U32(index);
-    out.U8(prefix_length);
-    out.Bytes(addresses);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &AddressesDelete::family), Field("link", &AddressesDelete::link),
+      Field("index", &AddressesDelete::index),
+      Field("prefixLength", &AddressesDelete::prefix_length),
+      Field("addresses", &AddressesDelete::addresses)};
 };
 
 struct IpsetDestroy {
   static constexpr std::uint32_t kCode = 56;
   static constexpr const char* kName = "ipsetDestroy";
-
   std::string_view set;
-
-  static std::expected<IpsetDestroy, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    IpsetDestroy record;
-    record.set = fields.String("set");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.String(set);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("set", &IpsetDestroy::set)};
 };
 
 struct LegacyJumpsDelete {
   static constexpr std::uint32_t kCode = 60;
   static constexpr const char* kName = "legacyJumpsDelete";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view chain;
   std::string_view target;
-
-  static std::expected<LegacyJumpsDelete, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    LegacyJumpsDelete record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.chain = fields.String("chain");
-    record.target = fields.String("target");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.String(chain);
-    out.String(target);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &LegacyJumpsDelete::family), Field("table", &LegacyJumpsDelete::table),
+      Field("chain", &LegacyJumpsDelete::chain), Field("target", &LegacyJumpsDelete::target)};
 };
 
 struct LegacyChainDelete {
   static constexpr std::uint32_t kCode = 61;
   static constexpr const char* kName = "legacyChainDelete";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view chain;
-
-  static std::expected<LegacyChainDelete, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    LegacyChainDelete record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.chain = fields.String("chain");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.String(chain);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &LegacyChainDelete::family), Field("table", &LegacyChainDelete::table),
+      Field("chain", &LegacyChainDelete::chain)};
 };
 
 struct AcctAdd {
   static constexpr std::uint32_t kCode = 62;
   static constexpr const char* kName = "acctAdd";
-
   std::string_view name;
-
-  static std::expected<AcctAdd, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    AcctAdd record;
-    record.name = fields.String("name");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.String(name);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("name", &AcctAdd::name)};
 };
 
 struct AcctDelete {
   static constexpr std::uint32_t kCode = 63;
   static constexpr const char* kName = "acctDelete";
-
   std::string_view name;
-
-  static std::expected<AcctDelete, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    AcctDelete record;
-    record.name = fields.String("name");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.String(name);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("name", &AcctDelete::name)};
 };
 
 }  // namespace op
@@ -1299,428 +557,160 @@ namespace request {
 struct GenerationGet {
   static constexpr std::uint32_t kCode = 64;
   static constexpr const char* kName = "generationGet";
-
-
-  static std::expected<GenerationGet, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return GenerationGet{};
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.End();
-  }
+  static constexpr std::tuple kFields{};
 };
 
 struct TablesDump {
   static constexpr std::uint32_t kCode = 65;
   static constexpr const char* kName = "tablesDump";
-
   std::uint8_t family = 0;
-
-  static std::expected<TablesDump, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    TablesDump record;
-    record.family = fields.U8("family");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &TablesDump::family)};
 };
 
 struct ChainsDump {
   static constexpr std::uint32_t kCode = 66;
   static constexpr const char* kName = "chainsDump";
-
   std::uint8_t family = 0;
   std::string_view table;
-
-  static std::expected<ChainsDump, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    ChainsDump record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &ChainsDump::family), Field("table", &ChainsDump::table)};
 };
 
 struct RulesDump {
   static constexpr std::uint32_t kCode = 67;
   static constexpr const char* kName = "rulesDump";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view chain;
-
-  static std::expected<RulesDump, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    RulesDump record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.chain = fields.String("chain");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.String(chain);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &RulesDump::family), Field("table", &RulesDump::table),
+      Field("chain", &RulesDump::chain)};
 };
 
 struct SetsDump {
   static constexpr std::uint32_t kCode = 68;
   static constexpr const char* kName = "setsDump";
-
   std::uint8_t family = 0;
   std::string_view table;
-
-  static std::expected<SetsDump, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    SetsDump record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &SetsDump::family), Field("table", &SetsDump::table)};
 };
 
 struct ObjectsDump {
   static constexpr std::uint32_t kCode = 70;
   static constexpr const char* kName = "objectsDump";
-
   std::uint8_t family = 0;
   std::string_view table;
-
-  static std::expected<ObjectsDump, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    ObjectsDump record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &ObjectsDump::family), Field("table", &ObjectsDump::table)};
 };
 
 struct FlowtablesDump {
   static constexpr std::uint32_t kCode = 71;
   static constexpr const char* kName = "flowtablesDump";
-
   std::uint8_t family = 0;
   std::string_view table;
-
-  static std::expected<FlowtablesDump, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    FlowtablesDump record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &FlowtablesDump::family), Field("table", &FlowtablesDump::table)};
 };
 
 struct ElementsDump {
   static constexpr std::uint32_t kCode = 69;
   static constexpr const char* kName = "elementsDump";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view set;
   std::uint32_t shape = 0;
   std::uint32_t key_length = 0;
   std::uint32_t data_length = 0;
-
-  static std::expected<ElementsDump, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    ElementsDump record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.set = fields.String("set");
-    record.shape = fields.U32("shape");
-    record.key_length = fields.U32("keyLength");
-    record.data_length = fields.U32("dataLength");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.String(set);
-    out.U32(shape);
-    out.U32(key_length);
-    out.U32(data_length);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &ElementsDump::family), Field("table", &ElementsDump::table),
+      Field("set", &ElementsDump::set), Field("shape", &ElementsDump::shape),
+      Field("keyLength", &ElementsDump::key_length),
+      Field("dataLength", &ElementsDump::data_length)};
 };
 
 struct VirtualServicesDump {
   static constexpr std::uint32_t kCode = 88;
   static constexpr const char* kName = "virtualServicesDump";
-
   std::uint8_t family = 0;
-
-  static std::expected<VirtualServicesDump, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    VirtualServicesDump record;
-    record.family = fields.U8("family");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &VirtualServicesDump::family)};
 };
 
 struct DestinationsDump {
   static constexpr std::uint32_t kCode = 89;
   static constexpr const char* kName = "destinationsDump";
-
   std::uint8_t family = 0;
   std::uint8_t protocol = 0;
   std::span<const std::uint8_t> address;
   std::uint16_t port = 0;
-
-  static std::expected<DestinationsDump, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    DestinationsDump record;
-    record.family = fields.U8("family");
-    record.protocol = fields.U8("protocol");
-    record.address = fields.Bytes("address");
-    record.port = fields.U16("port");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.U8(protocol);
-    out.Bytes(address);
-    out.U16(port);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &DestinationsDump::family), Field("protocol", &DestinationsDump::protocol),
+      Field("address", &DestinationsDump::address), Field("port", &DestinationsDump::port)};
 };
 
 struct IpvsTimeoutsGet {
   static constexpr std::uint32_t kCode = 90;
   static constexpr const char* kName = "ipvsTimeoutsGet";
-
-
-  static std::expected<IpvsTimeoutsGet, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return IpvsTimeoutsGet{};
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.End();
-  }
+  static constexpr std::tuple kFields{};
 };
 
 struct IpvsInfoGet {
   static constexpr std::uint32_t kCode = 91;
   static constexpr const char* kName = "ipvsInfoGet";
-
-
-  static std::expected<IpvsInfoGet, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return IpvsInfoGet{};
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.End();
-  }
+  static constexpr std::tuple kFields{};
 };
 
 struct LinkGet {
   static constexpr std::uint32_t kCode = 96;
   static constexpr const char* kName = "linkGet";
-
   std::string_view link;
-
-  static std::expected<LinkGet, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    LinkGet record;
-    record.link = fields.String("link");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.String(link);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("link", &LinkGet::link)};
 };
 
 struct AddressesDump {
   static constexpr std::uint32_t kCode = 97;
   static constexpr const char* kName = "addressesDump";
-
   std::uint8_t family = 0;
   std::string_view link;
-
-  static std::expected<AddressesDump, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    AddressesDump record;
-    record.family = fields.U8("family");
-    record.link = fields.String("link");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(link);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &AddressesDump::family), Field("link", &AddressesDump::link)};
 };
 
 struct IpsetsDump {
   static constexpr std::uint32_t kCode = 112;
   static constexpr const char* kName = "ipsetsDump";
-
-
-  static std::expected<IpsetsDump, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return IpsetsDump{};
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.End();
-  }
+  static constexpr std::tuple kFields{};
 };
 
 struct IpsetPortsDump {
   static constexpr std::uint32_t kCode = 113;
   static constexpr const char* kName = "ipsetPortsDump";
-
   std::string_view set;
-
-  static std::expected<IpsetPortsDump, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    IpsetPortsDump record;
-    record.set = fields.String("set");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.String(set);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("set", &IpsetPortsDump::set)};
 };
 
 struct LegacyTablesDump {
   static constexpr std::uint32_t kCode = 104;
   static constexpr const char* kName = "legacyTablesDump";
-
   std::uint8_t family = 0;
-
-  static std::expected<LegacyTablesDump, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    LegacyTablesDump record;
-    record.family = fields.U8("family");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &LegacyTablesDump::family)};
 };
 
 struct AcctsDump {
   static constexpr std::uint32_t kCode = 120;
   static constexpr const char* kName = "acctsDump";
-
-
-  static std::expected<AcctsDump, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return AcctsDump{};
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.End();
-  }
+  static constexpr std::tuple kFields{};
 };
 
 struct ConntrackDump {
   static constexpr std::uint32_t kCode = 80;
   static constexpr const char* kName = "conntrackDump";
-
   std::uint8_t family = 0;
   std::uint8_t protocol = 0;
   std::uint16_t zone = 0;
@@ -1728,58 +718,20 @@ struct ConntrackDump {
   std::uint32_t status_mask = 0;
   std::span<const std::uint8_t> destination;
   std::uint16_t port = 0;
-
-  static std::expected<ConntrackDump, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    ConntrackDump record;
-    record.family = fields.U8("family");
-    record.protocol = fields.U8("protocol");
-    record.zone = fields.U16("zone");
-    record.status = fields.U32("status");
-    record.status_mask = fields.U32("statusMask");
-    record.destination = fields.Bytes("destination");
-    record.port = fields.U16("port");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.U8(protocol);
-    out.U16(zone);
-    out.U32(status);
-    out.U32(status_mask);
-    out.Bytes(destination);
-    out.U16(port);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &ConntrackDump::family), Field("protocol", &ConntrackDump::protocol),
+      Field("zone", &ConntrackDump::zone), Field("status", &ConntrackDump::status),
+      Field("statusMask", &ConntrackDump::status_mask),
+      Field("destination", &ConntrackDump::destination), Field("port", &ConntrackDump::port)};
 };
 
 struct ConntrackDelete {
   static constexpr std::uint32_t kCode = 81;
   static constexpr const char* kName = "conntrackDelete";
-
   std::uint8_t family = 0;
   std::span<const std::uint8_t> entries;
-
-  static std::expected<ConntrackDelete, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    ConntrackDelete record;
-    record.family = fields.U8("family");
-    record.entries = fields.Bytes("entries");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.Bytes(entries);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &ConntrackDelete::family), Field("entries", &ConntrackDelete::entries)};
 };
 
 }  // namespace request
@@ -1790,162 +742,67 @@ namespace reply {
 struct Committed {
   static constexpr std::uint32_t kCode = 128;
   static constexpr const char* kName = "committed";
-
   std::uint32_t messages = 0;
   std::uint32_t bytes = 0;
   std::uint32_t encode_us = 0;
   std::uint32_t kernel_us = 0;
   std::uint32_t port = 0;
-
-  static std::expected<Committed, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Committed record;
-    record.messages = fields.U32("messages");
-    record.bytes = fields.U32("bytes");
-    record.encode_us = fields.U32("encodeUs");
-    record.kernel_us = fields.U32("kernelUs");
-    record.port = fields.U32("port");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U32(messages);
-    out.U32(bytes);
-    out.U32(encode_us);
-    out.U32(kernel_us);
-    out.U32(port);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("messages", &Committed::messages), Field("bytes", &Committed::bytes),
+      Field("encodeUs", &Committed::encode_us), Field("kernelUs", &Committed::kernel_us),
+      Field("port", &Committed::port)};
 };
 
 struct Failed {
   static constexpr std::uint32_t kCode = 129;
   static constexpr const char* kName = "failed";
-
   std::uint32_t op = 0;
   std::uint32_t entry = 0;
   std::uint32_t error = 0;
   std::string_view message;
-
-  static std::expected<Failed, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Failed record;
-    record.op = fields.U32("op");
-    record.entry = fields.U32("entry");
-    record.error = fields.U32("errno");
-    record.message = fields.String("message");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U32(op);
-    out.U32(entry);
-    out.U32(error);
-    out.String(message);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("op", &Failed::op), Field("entry", &Failed::entry), Field("errno", &Failed::error),
+      Field("message", &Failed::message)};
 };
 
 struct Dumped {
   static constexpr std::uint32_t kCode = 130;
   static constexpr const char* kName = "dumped";
-
   std::uint8_t interrupted = 0;
   std::uint8_t overrun = 0;
   std::uint32_t error = 0;
   std::string_view message;
-
-  static std::expected<Dumped, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Dumped record;
-    record.interrupted = fields.U8("interrupted");
-    record.overrun = fields.U8("overrun");
-    record.error = fields.U32("errno");
-    record.message = fields.String("message");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(interrupted);
-    out.U8(overrun);
-    out.U32(error);
-    out.String(message);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("interrupted", &Dumped::interrupted), Field("overrun", &Dumped::overrun),
+      Field("errno", &Dumped::error), Field("message", &Dumped::message)};
 };
 
 struct Generation {
   static constexpr std::uint32_t kCode = 131;
   static constexpr const char* kName = "generation";
-
   std::uint32_t generation = 0;
-
-  static std::expected<Generation, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Generation record;
-    record.generation = fields.U32("generation");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U32(generation);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("generation", &Generation::generation)};
 };
 
 struct Table {
   static constexpr std::uint32_t kCode = 132;
   static constexpr const char* kName = "table";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::uint64_t handle = 0;
   std::uint32_t flags = 0;
   std::uint32_t owner = 0;
   std::string_view comment;
-
-  static std::expected<Table, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Table record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.handle = fields.U64("handle");
-    record.flags = fields.U32("flags");
-    record.owner = fields.U32("owner");
-    record.comment = fields.String("comment");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.U64(handle);
-    out.U32(flags);
-    out.U32(owner);
-    out.String(comment);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &Table::family), Field("table", &Table::table),
+      Field("handle", &Table::handle), Field("flags", &Table::flags),
+      Field("owner", &Table::owner), Field("comment", &Table::comment)};
 };
 
 struct Chain {
   static constexpr std::uint32_t kCode = 133;
   static constexpr const char* kName = "chain";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view chain;
@@ -1957,84 +814,32 @@ struct Chain {
   std::uint32_t use = 0;
   std::uint32_t flags = 0;
   std::string_view comment;
-
-  static std::expected<Chain, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Chain record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.chain = fields.String("chain");
-    record.handle = fields.U64("handle");
-    record.type = fields.String("type");
-    record.hook = fields.U32("hook");
-    record.priority = fields.I32("priority");
-    record.policy = fields.U32("policy");
-    record.use = fields.U32("use");
-    record.flags = fields.U32("flags");
-    record.comment = fields.String("comment");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.String(chain);
-    out.U64(handle);
-    out.String(type);
-    out.U32(hook);
-    out.I32(priority);
-    out.U32(policy);
-    out.U32(use);
-    out.U32(flags);
-    out.String(comment);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &Chain::family), Field("table", &Chain::table),
+      Field("chain", &Chain::chain), Field("handle", &Chain::handle), Field("type", &Chain::type),
+      Field("hook", &Chain::hook), Field("priority", &Chain::priority),
+      Field("policy", &Chain::policy), Field("use", &Chain::use), Field("flags", &Chain::flags),
+      Field("comment", &Chain::comment)};
 };
 
 struct Rule {
   static constexpr std::uint32_t kCode = 134;
   static constexpr const char* kName = "rule";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view chain;
   std::uint64_t handle = 0;
   std::span<const std::uint8_t> expressions;
   std::string_view comment;
-
-  static std::expected<Rule, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Rule record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.chain = fields.String("chain");
-    record.handle = fields.U64("handle");
-    record.expressions = fields.Bytes("expressions");
-    record.comment = fields.String("comment");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.String(chain);
-    out.U64(handle);
-    out.Bytes(expressions);
-    out.String(comment);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &Rule::family), Field("table", &Rule::table), Field("chain", &Rule::chain),
+      Field("handle", &Rule::handle), Field("expressions", &Rule::expressions),
+      Field("comment", &Rule::comment)};
 };
 
 struct Set {
   static constexpr std::uint32_t kCode = 135;
   static constexpr const char* kName = "set";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view set;
@@ -2051,57 +856,19 @@ struct Set {
   std::uint32_t gc_interval_ms = 0;
   std::uint32_t count = 0;
   std::string_view comment;
-
-  static std::expected<Set, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Set record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.set = fields.String("set");
-    record.handle = fields.U64("handle");
-    record.flags = fields.U32("flags");
-    record.key_type = fields.U32("keyType");
-    record.key_length = fields.U32("keyLength");
-    record.data_type = fields.U32("dataType");
-    record.data_length = fields.U32("dataLength");
-    record.timeout_ms = fields.U64("timeoutMs");
-    record.size = fields.U32("size");
-    record.part_lengths = fields.Bytes("partLengths");
-    record.policy = fields.U32("policy");
-    record.gc_interval_ms = fields.U32("gcIntervalMs");
-    record.count = fields.U32("count");
-    record.comment = fields.String("comment");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.String(set);
-    out.U64(handle);
-    out.U32(flags);
-    out.U32(key_type);
-    out.U32(key_length);
-    out.U32(data_type);
-    out.U32(data_length);
-    out.U64(timeout_ms);
-    out.U32(size);
-    out.Bytes(part_lengths);
-    out.U32(policy);
-    out.U32(gc_interval_ms);
-    out.U32(count);
-    out.String(comment);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &Set::family), Field("table", &Set::table), Field("set", &Set::set),
+      Field("handle", &Set::handle), Field("flags", &Set::flags), Field("keyType", &Set::key_type),
+      Field("keyLength", &Set::key_length), Field("dataType", &Set::data_type),
+      Field("dataLength", &Set::data_length), Field("timeoutMs", &Set::timeout_ms),
+      Field("size", &Set::size), Field("partLengths", &Set::part_lengths),
+      Field("policy", &Set::policy), Field("gcIntervalMs", &Set::gc_interval_ms),
+      Field("count", &Set::count), Field("comment", &Set::comment)};
 };
 
 struct Elements {
   static constexpr std::uint32_t kCode = 136;
   static constexpr const char* kName = "elements";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view set;
@@ -2111,121 +878,46 @@ struct Elements {
   std::uint32_t count = 0;
   std::span<const std::uint8_t> entries;
   std::uint32_t strange = 0;
-
-  static std::expected<Elements, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Elements record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.set = fields.String("set");
-    record.shape = fields.U32("shape");
-    record.key_length = fields.U32("keyLength");
-    record.data_length = fields.U32("dataLength");
-    record.count = fields.U32("count");
-    record.entries = fields.Bytes("entries");
-    record.strange = fields.U32("strange");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.String(set);
-    out.U32(shape);
-    out.U32(key_length);
-    out.U32(data_length);
-    out.U32(count);
-    out.Bytes(entries);
-    out.U32(strange);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &Elements::family), Field("table", &Elements::table),
+      Field("set", &Elements::set), Field("shape", &Elements::shape),
+      Field("keyLength", &Elements::key_length), Field("dataLength", &Elements::data_length),
+      Field("count", &Elements::count), Field("entries", &Elements::entries),
+      Field("strange", &Elements::strange)};
 };
 
 struct Attempted {
   static constexpr std::uint32_t kCode = 137;
   static constexpr const char* kName = "attempted";
-
   std::uint32_t taken = 0;
-
-  static std::expected<Attempted, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Attempted record;
-    record.taken = fields.U32("taken");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U32(taken);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("taken", &Attempted::taken)};
 };
 
 struct RuleHandle {
   static constexpr std::uint32_t kCode = 138;
   static constexpr const char* kName = "ruleHandle";
-
   std::uint32_t op = 0;
   std::uint64_t handle = 0;
-
-  static std::expected<RuleHandle, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    RuleHandle record;
-    record.op = fields.U32("op");
-    record.handle = fields.U64("handle");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U32(op);
-    out.U64(handle);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("op", &RuleHandle::op), Field("handle", &RuleHandle::handle)};
 };
 
 struct Object {
   static constexpr std::uint32_t kCode = 139;
   static constexpr const char* kName = "object";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::uint32_t type = 0;
   std::string_view object;
-
-  static std::expected<Object, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Object record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.type = fields.U32("type");
-    record.object = fields.String("object");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.U32(type);
-    out.String(object);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &Object::family), Field("table", &Object::table),
+      Field("type", &Object::type), Field("object", &Object::object)};
 };
 
 struct VirtualService {
   static constexpr std::uint32_t kCode = 152;
   static constexpr const char* kName = "virtualService";
-
   std::uint8_t family = 0;
   std::uint8_t protocol = 0;
   std::span<const std::uint8_t> address;
@@ -2240,53 +932,22 @@ struct VirtualService {
   std::uint64_t out_packets = 0;
   std::uint64_t in_bytes = 0;
   std::uint64_t out_bytes = 0;
-
-  static std::expected<VirtualService, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    VirtualService record;
-    record.family = fields.U8("family");
-    record.protocol = fields.U8("protocol");
-    record.address = fields.Bytes("address");
-    record.port = fields.U16("port");
-    record.firewall_mark = fields.U32("firewallMark");
-    record.scheduler = fields.String("scheduler");
-    record.flags = fields.U32("flags");
-    record.timeout_seconds = fields.U32("timeoutSeconds");
-    record.prefix_length = fields.U8("prefixLength");
-    record.connections = fields.U64("connections");
-    record.in_packets = fields.U64("inPackets");
-    record.out_packets = fields.U64("outPackets");
-    record.in_bytes = fields.U64("inBytes");
-    record.out_bytes = fields.U64("outBytes");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.U8(protocol);
-    out.Bytes(address);
-    out.U16(port);
-    out.U32(firewall_mark);
-    out.String(scheduler);
-    out.U32(flags);
-    out.U32(timeout_seconds);
-    out.U8(prefix_length);
-    out.U64(connections);
-    out.U64(in_packets);
-    out.U64(out_packets);
-    out.U64(in_bytes);
-    out.U64(out_bytes);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &VirtualService::family), Field("protocol", &VirtualService::protocol),
+      Field("address", &VirtualService::address), Field("port", &VirtualService::port),
+      Field("firewallMark", &VirtualService::firewall_mark),
+      Field("scheduler", &VirtualService::scheduler), Field("flags", &VirtualService::flags),
+      Field("timeoutSeconds", &VirtualService::timeout_seconds),
+      Field("prefixLength", &VirtualService::prefix_length),
+      Field("connections", &VirtualService::connections),
+      Field("inPackets", &VirtualService::in_packets),
+      Field("outPackets", &VirtualService::out_packets),
+      Field("inBytes", &VirtualService::in_bytes), Field("outBytes", &VirtualService::out_bytes)};
 };
 
 struct Destination {
   static constexpr std::uint32_t kCode = 153;
   static constexpr const char* kName = "destination";
-
   std::uint8_t family = 0;
   std::uint8_t protocol = 0;
   std::span<const std::uint8_t> address;
@@ -2305,388 +966,150 @@ struct Destination {
   std::uint64_t out_packets = 0;
   std::uint64_t in_bytes = 0;
   std::uint64_t out_bytes = 0;
-
-  static std::expected<Destination, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Destination record;
-    record.family = fields.U8("family");
-    record.protocol = fields.U8("protocol");
-    record.address = fields.Bytes("address");
-    record.port = fields.U16("port");
-    record.destination = fields.Bytes("destination");
-    record.destination_port = fields.U16("destinationPort");
-    record.forwarding = fields.U32("forwarding");
-    record.weight = fields.U32("weight");
-    record.upper_threshold = fields.U32("upperThreshold");
-    record.lower_threshold = fields.U32("lowerThreshold");
-    record.active_connections = fields.U32("activeConnections");
-    record.inactive_connections = fields.U32("inactiveConnections");
-    record.persistent_connections = fields.U32("persistentConnections");
-    record.connections = fields.U64("connections");
-    record.in_packets = fields.U64("inPackets");
-    record.out_packets = fields.U64("outPackets");
-    record.in_bytes = fields.U64("inBytes");
-    record.out_bytes = fields.U64("outBytes");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.U8(protocol);
-    out.Bytes(address);
-    out.U16(port);
-    out.Bytes(destination);
-    out.U16(destination_port);
-    out.U32(forwarding);
-    out.U32(weight);
-    out.U32(upper_threshold);
-    out.U32(lower_threshold);
-    out.U32(active_connections);
-    out.U32(inactive_connections);
-    out.U32(persistent_connections);
-    out.U64(connections);
-    out.U64(in_packets);
-    out.U64(out_packets);
-    out.U64(in_bytes);
-    out.U64(out_bytes);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &Destination::family), Field("protocol", &Destination::protocol),
+      Field("address", &Destination::address), Field("port", &Destination::port),
+      Field("destination", &Destination::destination),
+      Field("destinationPort", &Destination::destination_port),
+      Field("forwarding", &Destination::forwarding), Field("weight", &Destination::weight),
+      Field("upperThreshold", &Destination::upper_threshold),
+      Field("lowerThreshold", &Destination::lower_threshold),
+      Field("activeConnections", &Destination::active_connections),
+      Field("inactiveConnections", &Destination::inactive_connections),
+      Field("persistentConnections", &Destination::persistent_connections),
+      Field("connections", &Destination::connections),
+      Field("inPackets", &Destination::in_packets), Field("outPackets", &Destination::out_packets),
+      Field("inBytes", &Destination::in_bytes), Field("outBytes", &Destination::out_bytes)};
 };
 
 struct IpvsTimeouts {
   static constexpr std::uint32_t kCode = 154;
   static constexpr const char* kName = "ipvsTimeouts";
-
   std::uint32_t tcp_seconds = 0;
   std::uint32_t tcp_fin_seconds = 0;
   std::uint32_t udp_seconds = 0;
-
-  static std::expected<IpvsTimeouts, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    IpvsTimeouts record;
-    record.tcp_seconds = fields.U32("tcpSeconds");
-    record.tcp_fin_seconds = fields.U32("tcpFinSeconds");
-    record.udp_seconds = fields.U32("udpSeconds");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U32(tcp_seconds);
-    out.U32(tcp_fin_seconds);
-    out.U32(udp_seconds);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("tcpSeconds", &IpvsTimeouts::tcp_seconds),
+      Field("tcpFinSeconds", &IpvsTimeouts::tcp_fin_seconds),
+      Field("udpSeconds", &IpvsTimeouts::udp_seconds)};
 };
 
 struct IpvsInfo {
   static constexpr std::uint32_t kCode = 155;
   static constexpr const char* kName = "ipvsInfo";
-
   std::uint32_t version = 0;
   std::uint32_t connection_table_size = 0;
-
-  static std::expected<IpvsInfo, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    IpvsInfo record;
-    record.version = fields.U32("version");
-    record.connection_table_size = fields.U32("connectionTableSize");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U32(version);
-    out.U32(connection_table_size);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("version", &IpvsInfo::version),
+      Field("connectionTableSize", &IpvsInfo::connection_table_size)};
 };
 
 struct Link {
   static constexpr std::uint32_t kCode = 160;
   static constexpr const char* kName = "link";
-
   std::string_view link;
   std::uint32_t index = 0;
   std::string_view type;
   std::uint32_t flags = 0;
-
-  static std::expected<Link, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Link record;
-    record.link = fields.String("link");
-    record.index = fields.U32("index");
-    record.type = fields.String("type");
-    record.flags = fields.U32("flags");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.String(link);
-    out.U32(index);
-    out.String(type);
-    out.U32(flags);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("link", &Link::link), Field("index", &Link::index), Field("type", &Link::type),
+      Field("flags", &Link::flags)};
 };
 
 struct Address {
   static constexpr std::uint32_t kCode = 161;
   static constexpr const char* kName = "address";
-
   std::uint8_t family = 0;
   std::uint32_t index = 0;
   std::span<const std::uint8_t> address;
   std::uint8_t prefix_length = 0;
   std::uint32_t flags = 0;
   std::uint8_t scope = 0;
-
-  static std::expected<Address, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Address record;
-    record.family = fields.U8("family");
-    record.index = fields.U32("index");
-    record.address = fields.Bytes("address");
-    record.prefix_length = fields.U8("prefixLength");
-    record.flags = fields.U32("flags");
-    record.scope = fields.U8("scope");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.U32(index);
-    out.Bytes(address);
-    out.U8(prefix_length);
-    out.U32(flags);
-    out.U8(scope);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &Address::family), Field("index", &Address::index),
+      Field("address", &Address::address), Field("prefixLength", &Address::prefix_length),
+      Field("flags", &Address::flags), Field("scope", &Address::scope)};
 };
 
 struct Ipset {
   static constexpr std::uint32_t kCode = 176;
   static constexpr const char* kName = "ipset";
-
   std::string_view set;
   std::string_view type;
   std::uint32_t references = 0;
-
-  static std::expected<Ipset, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Ipset record;
-    record.set = fields.String("set");
-    record.type = fields.String("type");
-    record.references = fields.U32("references");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.String(set);
-    out.String(type);
-    out.U32(references);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("set", &Ipset::set), Field("type", &Ipset::type),
+      Field("references", &Ipset::references)};
 };
 
 struct IpsetPorts {
   static constexpr std::uint32_t kCode = 177;
   static constexpr const char* kName = "ipsetPorts";
-
   std::span<const std::uint8_t> ports;
-
-  static std::expected<IpsetPorts, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    IpsetPorts record;
-    record.ports = fields.Bytes("ports");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.Bytes(ports);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("ports", &IpsetPorts::ports)};
 };
 
 struct LegacyTable {
   static constexpr std::uint32_t kCode = 168;
   static constexpr const char* kName = "legacyTable";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::uint32_t rules = 0;
-
-  static std::expected<LegacyTable, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    LegacyTable record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.rules = fields.U32("rules");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.U32(rules);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &LegacyTable::family), Field("table", &LegacyTable::table),
+      Field("rules", &LegacyTable::rules)};
 };
 
 struct LegacyChain {
   static constexpr std::uint32_t kCode = 169;
   static constexpr const char* kName = "legacyChain";
-
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view chain;
   std::uint32_t hook = 0;
   std::uint32_t policy = 0;
-
-  static std::expected<LegacyChain, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    LegacyChain record;
-    record.family = fields.U8("family");
-    record.table = fields.String("table");
-    record.chain = fields.String("chain");
-    record.hook = fields.U32("hook");
-    record.policy = fields.U32("policy");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.String(table);
-    out.String(chain);
-    out.U32(hook);
-    out.U32(policy);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &LegacyChain::family), Field("table", &LegacyChain::table),
+      Field("chain", &LegacyChain::chain), Field("hook", &LegacyChain::hook),
+      Field("policy", &LegacyChain::policy)};
 };
 
 struct LegacyJump {
   static constexpr std::uint32_t kCode = 170;
   static constexpr const char* kName = "legacyJump";
-
   std::string_view target;
-
-  static std::expected<LegacyJump, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    LegacyJump record;
-    record.target = fields.String("target");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.String(target);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("target", &LegacyJump::target)};
 };
 
 struct Acct {
   static constexpr std::uint32_t kCode = 184;
   static constexpr const char* kName = "acct";
-
   std::string_view name;
   std::uint64_t packets = 0;
   std::uint64_t bytes = 0;
   std::uint32_t references = 0;
-
-  static std::expected<Acct, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Acct record;
-    record.name = fields.String("name");
-    record.packets = fields.U64("packets");
-    record.bytes = fields.U64("bytes");
-    record.references = fields.U32("references");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.String(name);
-    out.U64(packets);
-    out.U64(bytes);
-    out.U32(references);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("name", &Acct::name), Field("packets", &Acct::packets), Field("bytes", &Acct::bytes),
+      Field("references", &Acct::references)};
 };
 
 struct ConntrackEntries {
   static constexpr std::uint32_t kCode = 144;
   static constexpr const char* kName = "conntrackEntries";
-
   std::uint8_t family = 0;
   std::span<const std::uint8_t> entries;
-
-  static std::expected<ConntrackEntries, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    ConntrackEntries record;
-    record.family = fields.U8("family");
-    record.entries = fields.Bytes("entries");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U8(family);
-    out.Bytes(entries);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("family", &ConntrackEntries::family), Field("entries", &ConntrackEntries::entries)};
 };
 
 struct ConntrackDeleted {
   static constexpr std::uint32_t kCode = 145;
   static constexpr const char* kName = "conntrackDeleted";
-
   std::span<const std::uint8_t> errors;
-
-  static std::expected<ConntrackDeleted, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    ConntrackDeleted record;
-    record.errors = fields.Bytes("errors");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.Bytes(errors);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("errors", &ConntrackDeleted::errors)};
 };
 
 }  // namespace reply
@@ -2697,290 +1120,113 @@ namespace expression {
 struct ImmediateData {
   static constexpr std::uint32_t kCode = 1;
   static constexpr const char* kName = "immediateData";
-
   std::uint32_t reg = 0;
   std::span<const std::uint8_t> data;
-
-  static std::expected<ImmediateData, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    ImmediateData record;
-    record.reg = fields.U32("register");
-    record.data = fields.Bytes("data");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U32(reg);
-    out.Bytes(data);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("register", &ImmediateData::reg), Field("data", &ImmediateData::data)};
 };
 
 struct ImmediateVerdict {
   static constexpr std::uint32_t kCode = 2;
   static constexpr const char* kName = "immediateVerdict";
-
   std::int32_t code = 0;
   std::string_view chain;
-
-  static std::expected<ImmediateVerdict, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    ImmediateVerdict record;
-    record.code = fields.I32("code");
-    record.chain = fields.String("chain");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.I32(code);
-    out.String(chain);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("code", &ImmediateVerdict::code), Field("chain", &ImmediateVerdict::chain)};
 };
 
 struct Cmp {
   static constexpr std::uint32_t kCode = 3;
   static constexpr const char* kName = "cmp";
-
   std::uint32_t reg = 0;
   std::uint32_t operation = 0;
   std::span<const std::uint8_t> data;
-
-  static std::expected<Cmp, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Cmp record;
-    record.reg = fields.U32("register");
-    record.operation = fields.U32("operation");
-    record.data = fields.Bytes("data");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U32(reg);
-    out.U32(operation);
-    out.Bytes(data);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("register", &Cmp::reg), Field("operation", &Cmp::operation), Field("data", &Cmp::data)};
 };
 
 struct Payload {
   static constexpr std::uint32_t kCode = 4;
   static constexpr const char* kName = "payload";
-
   std::uint32_t reg = 0;
   std::uint32_t base = 0;
   std::uint32_t offset = 0;
   std::uint32_t length = 0;
-
-  static std::expected<Payload, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Payload record;
-    record.reg = fields.U32("register");
-    record.base = fields.U32("base");
-    record.offset = fields.U32("offset");
-    record.length = fields.U32("length");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U32(reg);
-    out.U32(base);
-    out.U32(offset);
-    out.U32(length);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("register", &Payload::reg), Field("base", &Payload::base),
+      Field("offset", &Payload::offset), Field("length", &Payload::length)};
 };
 
 struct MetaLoad {
   static constexpr std::uint32_t kCode = 5;
   static constexpr const char* kName = "metaLoad";
-
   std::uint32_t reg = 0;
   std::uint32_t key = 0;
-
-  static std::expected<MetaLoad, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    MetaLoad record;
-    record.reg = fields.U32("register");
-    record.key = fields.U32("key");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U32(reg);
-    out.U32(key);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("register", &MetaLoad::reg), Field("key", &MetaLoad::key)};
 };
 
 struct MetaSet {
   static constexpr std::uint32_t kCode = 6;
   static constexpr const char* kName = "metaSet";
-
   std::uint32_t reg = 0;
   std::uint32_t key = 0;
-
-  static std::expected<MetaSet, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    MetaSet record;
-    record.reg = fields.U32("register");
-    record.key = fields.U32("key");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U32(reg);
-    out.U32(key);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("register", &MetaSet::reg), Field("key", &MetaSet::key)};
 };
 
 struct CtLoad {
   static constexpr std::uint32_t kCode = 7;
   static constexpr const char* kName = "ctLoad";
-
   std::uint32_t reg = 0;
   std::uint32_t key = 0;
   std::uint8_t direction = 0;
-
-  static std::expected<CtLoad, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    CtLoad record;
-    record.reg = fields.U32("register");
-    record.key = fields.U32("key");
-    record.direction = fields.U8("direction");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U32(reg);
-    out.U32(key);
-    out.U8(direction);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("register", &CtLoad::reg), Field("key", &CtLoad::key),
+      Field("direction", &CtLoad::direction)};
 };
 
 struct Bitwise {
   static constexpr std::uint32_t kCode = 8;
   static constexpr const char* kName = "bitwise";
-
   std::uint32_t source = 0;
   std::uint32_t destination = 0;
   std::uint32_t length = 0;
   std::span<const std::uint8_t> mask;
   std::span<const std::uint8_t> flip;
-
-  static std::expected<Bitwise, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Bitwise record;
-    record.source = fields.U32("source");
-    record.destination = fields.U32("destination");
-    record.length = fields.U32("length");
-    record.mask = fields.Bytes("mask");
-    record.flip = fields.Bytes("xor");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U32(source);
-    out.U32(destination);
-    out.U32(length);
-    out.Bytes(mask);
-    out.Bytes(flip);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("source", &Bitwise::source), Field("destination", &Bitwise::destination),
+      Field("length", &Bitwise::length), Field("mask", &Bitwise::mask),
+      Field("xor", &Bitwise::flip)};
 };
 
 struct Lookup {
   static constexpr std::uint32_t kCode = 9;
   static constexpr const char* kName = "lookup";
-
   std::string_view set;
   std::uint32_t source = 0;
   std::uint32_t destination = 0;
   std::uint32_t flags = 0;
-
-  static std::expected<Lookup, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Lookup record;
-    record.set = fields.String("set");
-    record.source = fields.U32("source");
-    record.destination = fields.U32("destination");
-    record.flags = fields.U32("flags");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.String(set);
-    out.U32(source);
-    out.U32(destination);
-    out.U32(flags);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("set", &Lookup::set), Field("source", &Lookup::source),
+      Field("destination", &Lookup::destination), Field("flags", &Lookup::flags)};
 };
 
 struct Numgen {
   static constexpr std::uint32_t kCode = 10;
   static constexpr const char* kName = "numgen";
-
   std::uint32_t reg = 0;
   std::uint32_t type = 0;
   std::uint32_t modulus = 0;
   std::uint32_t offset = 0;
-
-  static std::expected<Numgen, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Numgen record;
-    record.reg = fields.U32("register");
-    record.type = fields.U32("type");
-    record.modulus = fields.U32("modulus");
-    record.offset = fields.U32("offset");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U32(reg);
-    out.U32(type);
-    out.U32(modulus);
-    out.U32(offset);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("register", &Numgen::reg), Field("type", &Numgen::type),
+      Field("modulus", &Numgen::modulus), Field("offset", &Numgen::offset)};
 };
 
 struct Nat {
   static constexpr std::uint32_t kCode = 11;
   static constexpr const char* kName = "nat";
-
   std::uint32_t type = 0;
   std::uint32_t family = 0;
   std::uint32_t address_min = 0;
@@ -2988,269 +1234,100 @@ struct Nat {
   std::uint32_t port_min = 0;
   std::uint32_t port_max = 0;
   std::uint32_t flags = 0;
-
-  static std::expected<Nat, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Nat record;
-    record.type = fields.U32("type");
-    record.family = fields.U32("family");
-    record.address_min = fields.U32("addressMin");
-    record.address_max = fields.U32("addressMax");
-    record.port_min = fields.U32("portMin");
-    record.port_max = fields.U32("portMax");
-    record.flags = fields.U32("flags");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U32(type);
-    out.U32(family);
-    out.U32(address_min);
-    out.U32(address_max);
-    out.U32(port_min);
-    out.U32(port_max);
-    out.U32(flags);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("type", &Nat::type), Field("family", &Nat::family),
+      Field("addressMin", &Nat::address_min), Field("addressMax", &Nat::address_max),
+      Field("portMin", &Nat::port_min), Field("portMax", &Nat::port_max),
+      Field("flags", &Nat::flags)};
 };
 
 struct Masquerade {
   static constexpr std::uint32_t kCode = 12;
   static constexpr const char* kName = "masquerade";
-
   std::uint32_t flags = 0;
-
-  static std::expected<Masquerade, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Masquerade record;
-    record.flags = fields.U32("flags");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U32(flags);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("flags", &Masquerade::flags)};
 };
 
 struct Reject {
   static constexpr std::uint32_t kCode = 13;
   static constexpr const char* kName = "reject";
-
   std::uint32_t type = 0;
   std::uint8_t icmp_code = 0;
-
-  static std::expected<Reject, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Reject record;
-    record.type = fields.U32("type");
-    record.icmp_code = fields.U8("icmpCode");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U32(type);
-    out.U8(icmp_code);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("type", &Reject::type), Field("icmpCode", &Reject::icmp_code)};
 };
 
 struct Fib {
   static constexpr std::uint32_t kCode = 14;
   static constexpr const char* kName = "fib";
-
   std::uint32_t reg = 0;
   std::uint32_t result = 0;
   std::uint32_t flags = 0;
-
-  static std::expected<Fib, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Fib record;
-    record.reg = fields.U32("register");
-    record.result = fields.U32("result");
-    record.flags = fields.U32("flags");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U32(reg);
-    out.U32(result);
-    out.U32(flags);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("register", &Fib::reg), Field("result", &Fib::result), Field("flags", &Fib::flags)};
 };
 
 struct Dynset {
   static constexpr std::uint32_t kCode = 15;
   static constexpr const char* kName = "dynset";
-
   std::string_view set;
   std::uint32_t operation = 0;
   std::uint32_t key = 0;
   std::uint32_t data = 0;
   std::uint64_t timeout_ms = 0;
-
-  static std::expected<Dynset, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Dynset record;
-    record.set = fields.String("set");
-    record.operation = fields.U32("operation");
-    record.key = fields.U32("key");
-    record.data = fields.U32("data");
-    record.timeout_ms = fields.U64("timeoutMs");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.String(set);
-    out.U32(operation);
-    out.U32(key);
-    out.U32(data);
-    out.U64(timeout_ms);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("set", &Dynset::set), Field("operation", &Dynset::operation),
+      Field("key", &Dynset::key), Field("data", &Dynset::data),
+      Field("timeoutMs", &Dynset::timeout_ms)};
 };
 
 struct Counter {
   static constexpr std::uint32_t kCode = 16;
   static constexpr const char* kName = "counter";
-
-
-  static std::expected<Counter, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return Counter{};
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.End();
-  }
+  static constexpr std::tuple kFields{};
 };
 
 struct Range {
   static constexpr std::uint32_t kCode = 17;
   static constexpr const char* kName = "range";
-
   std::uint32_t reg = 0;
   std::uint32_t operation = 0;
   std::span<const std::uint8_t> from;
   std::span<const std::uint8_t> to;
-
-  static std::expected<Range, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Range record;
-    record.reg = fields.U32("register");
-    record.operation = fields.U32("operation");
-    record.from = fields.Bytes("from");
-    record.to = fields.Bytes("to");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.U32(reg);
-    out.U32(operation);
-    out.Bytes(from);
-    out.Bytes(to);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("register", &Range::reg), Field("operation", &Range::operation),
+      Field("from", &Range::from), Field("to", &Range::to)};
 };
 
 struct Match {
   static constexpr std::uint32_t kCode = 18;
   static constexpr const char* kName = "match";
-
   std::string_view name;
   std::uint32_t revision = 0;
   std::span<const std::uint8_t> info;
-
-  static std::expected<Match, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Match record;
-    record.name = fields.String("name");
-    record.revision = fields.U32("revision");
-    record.info = fields.Bytes("info");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.String(name);
-    out.U32(revision);
-    out.Bytes(info);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("name", &Match::name), Field("revision", &Match::revision),
+      Field("info", &Match::info)};
 };
 
 struct Target {
   static constexpr std::uint32_t kCode = 19;
   static constexpr const char* kName = "target";
-
   std::string_view name;
   std::uint32_t revision = 0;
   std::span<const std::uint8_t> info;
-
-  static std::expected<Target, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Target record;
-    record.name = fields.String("name");
-    record.revision = fields.U32("revision");
-    record.info = fields.Bytes("info");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.String(name);
-    out.U32(revision);
-    out.Bytes(info);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("name", &Target::name), Field("revision", &Target::revision),
+      Field("info", &Target::info)};
 };
 
 struct Unknown {
   static constexpr std::uint32_t kCode = 255;
   static constexpr const char* kName = "unknown";
-
   std::string_view name;
-
-  static std::expected<Unknown, DecodeError> Read(
-      std::span<const std::uint8_t> payload) noexcept {
-    FieldReader fields(kName, payload);
-    Unknown record;
-    record.name = fields.String("name");
-    if (!fields.Finish()) return std::unexpected(fields.error());
-    return record;
-  }
-
-  void Write(RecordWriter& out) const noexcept {
-    out.Begin(kCode);
-    out.String(name);
-    out.End();
-  }
+  static constexpr std::tuple kFields{
+      Field("name", &Unknown::name)};
 };
 
 }  // namespace expression

@@ -45,22 +45,38 @@ std::uint32_t FieldReader::Word(const char* field) noexcept {
   return word;
 }
 
-std::uint8_t FieldReader::U8(const char* field) noexcept {
+void FieldReader::Take(const char* field, std::uint8_t& value) noexcept {
   const std::uint32_t word = Word(field);
   if (word > 0xff) Fail(field, "is not a u8");
-  return static_cast<std::uint8_t>(word);
+  value = static_cast<std::uint8_t>(word);
 }
 
-std::uint16_t FieldReader::U16(const char* field) noexcept {
+void FieldReader::Take(const char* field, std::uint16_t& value) noexcept {
   const std::uint32_t word = Word(field);
   if (word > 0xffff) Fail(field, "is not a u16");
-  return static_cast<std::uint16_t>(word);
+  value = static_cast<std::uint16_t>(word);
 }
 
-std::uint64_t FieldReader::U64(const char* field) noexcept {
+void FieldReader::Take(const char* field, std::int32_t& value) noexcept {
+  value = static_cast<std::int32_t>(Word(field));
+}
+
+void FieldReader::Take(const char* field, std::uint64_t& value) noexcept {
   const std::uint64_t low = Word(field);
   const std::uint64_t high = Word(field);
-  return high << 32 | low;
+  value = high << 32 | low;
+}
+
+void FieldReader::Take(const char* field, std::span<const std::uint8_t>& value) noexcept {
+  value = Bytes(field);
+}
+
+void FieldReader::Take(const char* field, std::string_view& value) noexcept {
+  const auto bytes = Bytes(field);
+  value = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  if (value.find('\0') == std::string_view::npos) return;
+  Fail(field, "holds a NUL");
+  value = {};
 }
 
 std::span<const std::uint8_t> FieldReader::Bytes(const char* field) noexcept {
@@ -73,14 +89,6 @@ std::span<const std::uint8_t> FieldReader::Bytes(const char* field) noexcept {
   const auto bytes = rest_.first(length);
   rest_ = rest_.subspan(padded);
   return bytes;
-}
-
-std::string_view FieldReader::String(const char* field) noexcept {
-  const auto bytes = Bytes(field);
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (text.find('\0') == std::string_view::npos) return text;
-  Fail(field, "holds a NUL");
-  return {};
 }
 
 bool FieldReader::Finish() noexcept {

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 namespace fairlead::protocol {
 
@@ -48,14 +49,14 @@ class FieldReader {
   FieldReader(const char* record, std::span<const std::uint8_t> payload) noexcept
       : record_(record), rest_(payload) {}
 
-  std::uint8_t U8(const char* field) noexcept;
-  std::uint16_t U16(const char* field) noexcept;
-  std::uint32_t U32(const char* field) noexcept { return Word(field); }
-  std::int32_t I32(const char* field) noexcept { return static_cast<std::int32_t>(Word(field)); }
-  std::uint64_t U64(const char* field) noexcept;
+  void Take(const char* field, std::uint8_t& value) noexcept;
+  void Take(const char* field, std::uint16_t& value) noexcept;
+  void Take(const char* field, std::uint32_t& value) noexcept { value = Word(field); }
+  void Take(const char* field, std::int32_t& value) noexcept;
+  void Take(const char* field, std::uint64_t& value) noexcept;
   /** UTF-8 without NUL: the kernel's strings end at the first one. */
-  std::string_view String(const char* field) noexcept;
-  std::span<const std::uint8_t> Bytes(const char* field) noexcept;
+  void Take(const char* field, std::string_view& value) noexcept;
+  void Take(const char* field, std::span<const std::uint8_t>& value) noexcept;
 
   /** True when all went well and nothing is left over. */
   bool Finish() noexcept;
@@ -65,12 +66,24 @@ class FieldReader {
 
  private:
   std::uint32_t Word(const char* field) noexcept;
+  std::span<const std::uint8_t> Bytes(const char* field) noexcept;
   void Fail(const char* field, const char* problem) noexcept;
 
   const char* record_;
   std::span<const std::uint8_t> rest_;
   DecodeError error_;
 };
+
+/** The record of type R, one of the schema, that has this payload. */
+template <typename R>
+std::expected<R, DecodeError> Read(std::span<const std::uint8_t> payload) noexcept {
+  FieldReader fields(R::kName, payload);
+  R record;
+  std::apply([&](const auto&... field) { (fields.Take(field.name, record.*field.member), ...); },
+             R::kFields);
+  if (!fields.Finish()) return std::unexpected(fields.error());
+  return record;
+}
 
 }  // namespace fairlead::protocol
 

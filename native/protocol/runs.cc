@@ -13,7 +13,7 @@ namespace {
 
 ByteBuffer FailedReply(std::uint32_t op, int error, const std::string& words) {
   RecordWriter out;
-  reply::Failed{op, kUnknownIndex, static_cast<std::uint32_t>(error), words}.Write(out);
+  out.Append(reply::Failed{op, kUnknownIndex, static_cast<std::uint32_t>(error), words});
   return std::move(out.buffer());
 }
 

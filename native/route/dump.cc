@@ -38,7 +38,7 @@ std::expected<void, DecodeError> Check(const request::AddressesDump& dump) noexc
 
 template <typename R>
 std::expected<Request, DecodeError> ReadChecked(std::span<const std::uint8_t> payload) {
-  const auto read = R::Read(payload);
+  const auto read = protocol::Read<R>(payload);
   if (!read) return std::unexpected(read.error());
   if (const auto checked = Check(*read); !checked) return std::unexpected(checked.error());
   return *read;
@@ -47,7 +47,7 @@ std::expected<Request, DecodeError> ReadChecked(std::span<const std::uint8_t> pa
 Taken TakeLink(const wire::Message& message, protocol::RecordWriter& out) {
   const auto link = DecodeLink(message);
   if (!link) return std::unexpected(link.error());
-  protocol::reply::Link{link->name, link->index, link->type, link->flags}.Write(out);
+  out.Append(protocol::reply::Link{link->name, link->index, link->type, link->flags});
   return {};
 }
 
@@ -146,7 +146,7 @@ Taken TakeAddress(std::uint8_t family, std::uint32_t index, const wire::Message&
   address.prefix_length = header[1];
   address.flags = attributes.U32Host(IFA_FLAGS, header[2]);
   address.scope = header[3];
-  address.Write(out);
+  out.Append(address);
   return {};
 }
 

@@ -52,7 +52,7 @@ Result Encode(const op::LinkDelete& op, std::uint32_t sequence, wire::MessageWri
 template <typename Op>
 Result ReadAndEncode(std::span<const std::uint8_t> payload, std::uint32_t sequence,
                      wire::MessageWriter& out) {
-  const auto read = Op::Read(payload);
+  const auto read = protocol::Read<Op>(payload);
   if (!read) return std::unexpected(read.error());
   if (const auto checked = CheckName(Op::kName, read->link); !checked) return checked;
   const Result encoded = Encode(*read, sequence, out);
@@ -63,7 +63,7 @@ Result ReadAndEncode(std::span<const std::uint8_t> payload, std::uint32_t sequen
 template <typename Op>
 std::expected<Addresses, DecodeError> ReadAndCheck(Addresses::Change change,
                                                    std::span<const std::uint8_t> payload) {
-  const auto op = Op::Read(payload);
+  const auto op = protocol::Read<Op>(payload);
   if (!op) return std::unexpected(op.error());
   const auto refuse = [](const char* field, const char* problem) {
     return std::unexpected(DecodeError{Op::kName, field, problem});

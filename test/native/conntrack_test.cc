@@ -244,10 +244,10 @@ TEST("the family answers buffers that it cannot read, without a socket") {
   CHECK(family.Handles(DeleteRequest::kCode));
   CHECK(!family.Handles(protocol::request::GenerationGet::kCode));
   protocol::RecordWriter out;
-  DumpRequest{AF_UNSPEC, IPPROTO_UDP, 0, 0, 0, {}, 0}.Write(out);
+  out.Append(DumpRequest{AF_UNSPEC, IPPROTO_UDP, 0, 0, 0, {}, 0});
   const auto answer = family.Run(out.bytes());
   protocol::RecordReader reader(answer->bytes());
-  const auto failed = reply::Failed::Read(reader.Next()->payload);
+  const auto failed = protocol::Read<reply::Failed>(reader.Next()->payload);
   CHECK_EQUAL(failed->error, std::uint32_t{EINVAL});
   CHECK_EQUAL(failed->message, "conntrackDump.family is neither IPv4 nor IPv6");
 }

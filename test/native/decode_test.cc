@@ -40,14 +40,14 @@ Bytes Dump(const nft::Request& asked, const std::vector<Bytes>& datagrams) {
 template <typename Record>
 Bytes OneOp(const Record& record) {
   RecordWriter out;
-  record.Write(out);
+  out.Append(record);
   return AsDump(Encoded(Bytes(out.bytes().begin(), out.bytes().end())), kSequence);
 }
 
 template <typename... Each>
 Bytes Records(const Each&... records) {
   RecordWriter out;
-  (records.Write(out), ...);
+  (out.Append(records), ...);
   return Bytes(out.bytes().begin(), out.bytes().end());
 }
 
@@ -59,7 +59,7 @@ reply::Dumped End(const Bytes& records) {
   reply::Dumped end;
   while (!reader.AtEnd()) {
     const auto record = reader.Next();
-    if (record->code == reply::Dumped::kCode) end = *reply::Dumped::Read(record->payload);
+    if (record->code == reply::Dumped::kCode) end = *protocol::Read<reply::Dumped>(record->payload);
   }
   return end;
 }

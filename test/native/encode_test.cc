@@ -29,7 +29,7 @@ namespace {
 template <typename... Records>
 Bytes Ops(const Records&... records) {
   RecordWriter out;
-  (records.Write(out), ...);
+  (out.Append(records), ...);
   return Bytes(out.bytes().begin(), out.bytes().end());
 }
 
@@ -115,8 +115,8 @@ TEST("a verdict map has no length of data") {
 TEST("a rule is a list of named expressions") {
   RecordWriter expressions;
   const Bytes port = FromHex("0050");
-  expression::Cmp{1, NFT_CMP_EQ, port}.Write(expressions);
-  expression::ImmediateVerdict{NFT_GOTO, "c"}.Write(expressions);
+  expressions.Append(expression::Cmp{1, NFT_CMP_EQ, port});
+  expressions.Append(expression::ImmediateVerdict{NFT_GOTO, "c"});
   CHECK_EQUAL(Attributes(Ops(op::RuleAdd{2, "t", "b", expressions.bytes(), ""})),
               FromHex("06000100 74000000 06000200 62000000"
                       "68000480"
@@ -131,8 +131,8 @@ TEST("a rule is a list of named expressions") {
 TEST("a match has its name, revision and structure; the rule its neighbour and protocol") {
   RecordWriter expressions;
   const Bytes info = FromHex("0000ffff 0000ffff");
-  expression::Match{"tcp", 0, info}.Write(expressions);
-  expression::Target{"MARK", 2, info}.Write(expressions);
+  expressions.Append(expression::Match{"tcp", 0, info});
+  expressions.Append(expression::Target{"MARK", 2, info});
   CHECK_EQUAL(Attributes(Ops(op::XtRuleAdd{2, "t", "b", 7, 6, 0, expressions.bytes()})),
               FromHex("06000100 74000000 06000200 62000000"
                       "0c000600 00000000 00000007"
@@ -190,8 +190,8 @@ TEST("echoes become handles of the ops that asked; other messages are skipped") 
   RecordWriter actual;
   echoes.Write(actual);
   RecordWriter expected;
-  protocol::reply::RuleHandle{1, 41}.Write(expected);
-  protocol::reply::RuleHandle{3, 42}.Write(expected);
+  expected.Append(protocol::reply::RuleHandle{1, 41});
+  expected.Append(protocol::reply::RuleHandle{3, 42});
   CHECK_EQUAL(actual.bytes(), expected.bytes());
 }
 

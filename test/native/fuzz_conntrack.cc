@@ -41,12 +41,14 @@ void CheckDeletion(std::uint8_t family, std::span<const std::uint8_t> entries) {
 }
 
 void TakeRequests(std::span<const std::uint8_t> payload) {
-  if (const auto request = DumpRequest::Read(payload); request && conntrack::Check(*request)) {
+  if (const auto request = protocol::Read<DumpRequest>(payload);
+      request && conntrack::Check(*request)) {
     const auto out = conntrack::EncodeDump(*request, conntrack::KernelFilter::kWanted, 1);
     wire::MessageReader messages(out.bytes());
     Require(messages.Next().has_value() && !messages.Next().has_value());
   }
-  if (const auto request = DeleteRequest::Read(payload); request && conntrack::Check(*request)) {
+  if (const auto request = protocol::Read<DeleteRequest>(payload);
+      request && conntrack::Check(*request)) {
     CheckDeletion(request->family, request->entries);
   }
 }
@@ -65,7 +67,7 @@ void TakeEntries(const DumpRequest& request, std::span<const std::uint8_t> datag
 template <typename Record>
 Bytes Payload(const Record& record) {
   protocol::RecordWriter out;
-  record.Write(out);
+  out.Append(record);
   Bytes input(1);
   const auto payload = out.bytes().subspan(8);
   input.insert(input.end(), payload.begin(), payload.end());

@@ -44,7 +44,7 @@ protocol::Families AllFamilies() {
 template <typename... Records>
 Bytes Buffer(const Records&... records) {
   protocol::RecordWriter out;
-  (records.Write(out), ...);
+  (out.Append(records), ...);
   return Bytes(out.bytes().begin(), out.bytes().end());
 }
 

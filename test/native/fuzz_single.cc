@@ -100,7 +100,7 @@ void CheckRecords(const protocol::RecordWriter& out) {
   protocol::RecordReader reader(out.bytes());
   while (!reader.AtEnd()) {
     const auto record = reader.Next();
-    Require(record && record->code == R::kCode && R::Read(record->payload).has_value());
+    Require(record && record->code == R::kCode && protocol::Read<R>(record->payload).has_value());
   }
 }
 
@@ -140,7 +140,7 @@ void TakeAnswers(Input datagram) {
 template <typename... Records>
 Bytes Sample(std::uint8_t sort, const Records&... records) {
   protocol::RecordWriter out;
-  (records.Write(out), ...);
+  (out.Append(records), ...);
   Bytes sample{sort};
   sample.insert(sample.end(), out.bytes().begin(), out.bytes().end());
   return sample;

@@ -26,7 +26,7 @@ const Bytes kServer = FromHex("0af40001");
 template <typename Record>
 Bytes Payload(const Record& record) {
   protocol::RecordWriter out;
-  record.Write(out);
+  out.Append(record);
   return Bytes(out.bytes().begin() + 8, out.bytes().end());
 }
 
@@ -221,7 +221,7 @@ TEST("a dump of destinations names the service") {
 TEST("requests that make no sense are refused") {
   const auto field = [](const auto& record) -> std::string {
     protocol::RecordWriter out;
-    record.Write(out);
+    out.Append(record);
     const auto read = ipvs::ReadRequest(out.bytes());
     return read ? "" : read.error().field;
   };

@@ -23,7 +23,7 @@ Bytes Payload(const RecordWriter& out) {
 
 TEST("a record has the layout that TypeScript writes") {
   RecordWriter out;
-  op::BaseChainAdd{2, "t", "chain", "nat", 0, -100, 1, ""}.Write(out);
+  out.Append(op::BaseChainAdd{2, "t", "chain", "nat", 0, -100, 1, ""});
   CHECK_EQUAL(out.bytes(), FromHex("05000000 30000000"
                                    "02000000"
                                    "01000000 74000000"
@@ -36,18 +36,18 @@ TEST("a record has the layout that TypeScript writes") {
 TEST("every kind of field reads back") {
   RecordWriter out;
   const Bytes data = FromHex("010203");
-  expression::ImmediateData{9, data}.Write(out);
-  expression::ImmediateVerdict{-4, "backends"}.Write(out);
-  reply::Rule{2, "t", "c", 0x1'0000'0005, data, "why"}.Write(out);
+  out.Append(expression::ImmediateData{9, data});
+  out.Append(expression::ImmediateVerdict{-4, "backends"});
+  out.Append(reply::Rule{2, "t", "c", 0x1'0000'0005, data, "why"});
   RecordReader reader(out.bytes());
 
-  const auto immediate = expression::ImmediateData::Read(reader.Next()->payload);
+  const auto immediate = protocol::Read<expression::ImmediateData>(reader.Next()->payload);
   CHECK_EQUAL(immediate->reg, 9u);
   CHECK_EQUAL(immediate->data, data);
-  const auto verdict = expression::ImmediateVerdict::Read(reader.Next()->payload);
+  const auto verdict = protocol::Read<expression::ImmediateVerdict>(reader.Next()->payload);
   CHECK_EQUAL(verdict->code, -4);
   CHECK_EQUAL(verdict->chain, "backends");
-  const auto rule = reply::Rule::Read(reader.Next()->payload);
+  const auto rule = protocol::Read<reply::Rule>(reader.Next()->payload);
   CHECK_EQUAL(rule->handle, 0x1'0000'0005u);
   CHECK_EQUAL(rule->comment, "why");
   CHECK(reader.AtEnd());
@@ -55,28 +55,29 @@ TEST("every kind of field reads back") {
 
 TEST("a record cut off anywhere is refused, and names the field") {
   RecordWriter out;
-  op::TableAdd{2, "table", "a comment"}.Write(out);
+  out.Append(op::TableAdd{2, "table", "a comment"});
   const Bytes whole = Payload(out);
   for (std::size_t length = 0; length < whole.size(); ++length) {
     const Bytes cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length));
-    CHECK(!op::TableAdd::Read(cut).has_value());
+    CHECK(!protocol::Read<op::TableAdd>(cut).has_value());
   }
   const Bytes cut(whole.begin(), whole.begin() + 12);
-  CHECK_EQUAL(Words(op::TableAdd::Read(cut).error()), "tableAdd.table is truncated");
+  CHECK_EQUAL(Words(protocol::Read<op::TableAdd>(cut).error()), "tableAdd.table is truncated");
 }
 
 TEST("a record with bytes left over is refused") {
   RecordWriter out;
-  op::TableDelete{2, "t"}.Write(out);
+  out.Append(op::TableDelete{2, "t"});
   Bytes payload = Payload(out);
   payload.resize(payload.size() + 4);
-  CHECK_EQUAL(Words(op::TableDelete::Read(payload).error()),
+  CHECK_EQUAL(Words(protocol::Read<op::TableDelete>(payload).error()),
               "tableDelete.payload goes on after the last field");
 }
 
 TEST("a length near 2^32 does not overflow") {
   const Bytes payload = FromHex("02000000 fdffffff 74000000");
-  CHECK_EQUAL(Words(op::TableDelete::Read(payload).error()), "tableDelete.table is truncated");
+  CHECK_EQUAL(Words(protocol::Read<op::TableDelete>(payload).error()),
+              "tableDelete.table is truncated");
   const Bytes record = FromHex("03000000 fcffffff 02000000");
   RecordReader reader(record);
   CHECK_EQUAL(Words(reader.Next().error()), "record.payload is longer than the buffer");
@@ -85,12 +86,14 @@ TEST("a length near 2^32 does not overflow") {
 
 TEST("a number too large for its field is refused") {
   const Bytes payload = FromHex("00010000 01000000 74000000");
-  CHECK_EQUAL(Words(op::TableDelete::Read(payload).error()), "tableDelete.family is not a u8");
+  CHECK_EQUAL(Words(protocol::Read<op::TableDelete>(payload).error()),
+              "tableDelete.family is not a u8");
 }
 
 TEST("a string with a NUL is refused: the kernel would see another name") {
   const Bytes payload = FromHex("02000000 03000000 61006200");
-  CHECK_EQUAL(Words(op::TableDelete::Read(payload).error()), "tableDelete.table holds a NUL");
+  CHECK_EQUAL(Words(protocol::Read<op::TableDelete>(payload).error()),
+              "tableDelete.table holds a NUL");
 }
 
 TEST("a buffer that ends within a header is refused") {

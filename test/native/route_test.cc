@@ -23,7 +23,7 @@ const Bytes kTwo = FromHex("0a60000a 0a60000b");
 template <typename Record>
 Bytes Payload(const Record& record) {
   protocol::RecordWriter out;
-  record.Write(out);
+  out.Append(record);
   return Bytes(out.bytes().begin() + 8, out.bytes().end());
 }
 
@@ -145,7 +145,7 @@ TEST("a link is read") {
 TEST("an address is read: the local one, not its peer") {
   protocol::RecordWriter out;
   const Bytes local = FromHex("0a000002");
-  reply::Address{AF_INET, 3, local, 24, 0x280, 0}.Write(out);
+  out.Append(reply::Address{AF_INET, 3, local, 24, 0x280, 0});
   CHECK_EQUAL(Taken(AF_UNSPEC, 0, kAddress), Hex(out.bytes()));
   CHECK_EQUAL(Taken(AF_INET, 3, kAddress), Hex(out.bytes()));
 }
@@ -159,7 +159,7 @@ TEST("an address is left out when it is not what was asked for") {
 TEST("an IPv6 address without a local one is its own, with the flags of old kernels") {
   const Bytes ip6 = FromHex("fd000000000000000000000000000001");
   protocol::RecordWriter out;
-  reply::Address{AF_INET6, 3, ip6, 128, 0x80, 253}.Write(out);
+  out.Append(reply::Address{AF_INET6, 3, ip6, 128, 0x80, 253});
   CHECK_EQUAL(Taken(0, 0, "0a8080fd 03000000 14000100 fd000000 00000000 00000000 00000001"),
               Hex(out.bytes()));
 }
@@ -178,7 +178,7 @@ TEST("a dump of addresses names family and link") {
 TEST("requests about links that make no sense are refused") {
   const auto field = [](const auto& record) -> std::string {
     protocol::RecordWriter out;
-    record.Write(out);
+    out.Append(record);
     const auto read = route::ReadRequest(out.bytes());
     return read ? "" : read.error().field;
   };

@@ -31,10 +31,10 @@ class OneCode : public protocol::Family {
     if (fate_ == Fate::kBroken) return std::unexpected(SystemError{EIO, "send"});
     RecordWriter out;
     if (fate_ == Fate::kFailed) {
-      reply::Failed{1, protocol::kUnknownIndex, ENOENT, "no"}.Write(out);
-      reply::Failed{protocol::kUnknownIndex, protocol::kUnknownIndex, ENOBUFS, "lost"}.Write(out);
+      out.Append(reply::Failed{1, protocol::kUnknownIndex, ENOENT, "no"});
+      out.Append(reply::Failed{protocol::kUnknownIndex, protocol::kUnknownIndex, ENOBUFS, "lost"});
     } else {
-      reply::Attempted{static_cast<std::uint32_t>(buffer.size())}.Write(out);
+      out.Append(reply::Attempted{static_cast<std::uint32_t>(buffer.size())});
     }
     return std::move(out.buffer());
   }
@@ -75,7 +75,7 @@ struct World {
 template <typename... Records>
 Bytes Buffer(const Records&... records) {
   RecordWriter out;
-  (records.Write(out), ...);
+  (out.Append(records), ...);
   return Bytes(out.bytes().begin(), out.bytes().end());
 }
 
@@ -87,10 +87,10 @@ std::string Answer(const World& world, std::span<const std::uint8_t> buffer) {
   protocol::RecordReader reader(answer->bytes());
   while (!reader.AtEnd()) {
     const auto record = reader.Next();
-    if (const auto done = reply::Attempted::Read(record->payload);
+    if (const auto done = protocol::Read<reply::Attempted>(record->payload);
         done && record->code == reply::Attempted::kCode) {
       text += "done " + std::to_string(done->taken) + "; ";
-    } else if (const auto failed = reply::Failed::Read(record->payload)) {
+    } else if (const auto failed = protocol::Read<reply::Failed>(record->payload)) {
       const bool known = failed->op != protocol::kUnknownIndex;
       text += "failed " + (known ? std::to_string(failed->op) : std::string("?")) + " " +
               std::string(failed->message) + "; ";

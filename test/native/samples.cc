@@ -32,7 +32,7 @@ Bytes Copy(std::span<const std::uint8_t> bytes) { return Bytes(bytes.begin(), by
 template <typename Record>
 Bytes Buffer(const Record& record) {
   RecordWriter out;
-  record.Write(out);
+  out.Append(record);
   return Copy(out.bytes());
 }
 
@@ -43,23 +43,23 @@ Bytes Packed(const nft::EntryLayout& layout, const std::vector<nft::Entry>& entr
 }
 
 void WriteTables(RecordWriter& out) {
-  op::GenerationExpect{41}.Write(out);
-  op::TableAdd{2, "t", "a comment"}.Write(out);
-  op::ChainAdd{2, "t", "c", "another"}.Write(out);
-  op::BaseChainAdd{2, "t", "b", "nat", 0, -100, 1, ""}.Write(out);
+  out.Append(op::GenerationExpect{41});
+  out.Append(op::TableAdd{2, "t", "a comment"});
+  out.Append(op::ChainAdd{2, "t", "c", "another"});
+  out.Append(op::BaseChainAdd{2, "t", "b", "nat", 0, -100, 1, ""});
 }
 
 void WriteRules(RecordWriter& out) {
   const Bytes all = EveryExpression();
-  op::RuleAdd{2, "t", "c", all, "why"}.Write(out);
-  op::RuleInsert{2, "t", "c", {}, ""}.Write(out);
-  op::RuleReplace{2, "t", "c", 7, all, ""}.Write(out);
-  op::RuleDelete{2, "t", "c", 8}.Write(out);
-  op::XtRuleAdd{2, "t", "c", 9, 6, 1, all}.Write(out);
-  op::XtRuleInsert{2, "t", "c", 0, 0, 0, {}}.Write(out);
-  op::XtRuleReplace{2, "t", "c", 10, 17, 1, all}.Write(out);
-  op::ObjectDelete{2, "t", 1, "o"}.Write(out);
-  op::ObjectDelete{2, "t", 0, "f"}.Write(out);
+  out.Append(op::RuleAdd{2, "t", "c", all, "why"});
+  out.Append(op::RuleInsert{2, "t", "c", {}, ""});
+  out.Append(op::RuleReplace{2, "t", "c", 7, all, ""});
+  out.Append(op::RuleDelete{2, "t", "c", 8});
+  out.Append(op::XtRuleAdd{2, "t", "c", 9, 6, 1, all});
+  out.Append(op::XtRuleInsert{2, "t", "c", 0, 0, 0, {}});
+  out.Append(op::XtRuleReplace{2, "t", "c", 10, 17, 1, all});
+  out.Append(op::ObjectDelete{2, "t", 1, "o"});
+  out.Append(op::ObjectDelete{2, "t", 0, "f"});
 }
 
 void WriteSets(RecordWriter& out) {
@@ -77,7 +77,7 @@ void WriteSets(RecordWriter& out) {
   const Bytes parts = FromHex("040102");
   set.part_lengths = parts;
   set.comment = "a set";
-  set.Write(out);
+  out.Append(set);
 }
 
 template <typename Op>
@@ -97,7 +97,7 @@ void WriteElements(std::uint32_t parts, RecordWriter& out) {
   entries[1].flags = NFT_SET_ELEM_INTERVAL_END;
   entries[2].verdict = {NF_DROP, ""};
   const Bytes packed = Packed(layout, entries);
-  Op{2, "t", "s", parts, 4, 4, 3, packed}.Write(out);
+  out.Append(Op{2, "t", "s", parts, 4, 4, 3, packed});
 }
 
 }  // namespace
@@ -106,33 +106,33 @@ Bytes EveryExpression() {
   const Bytes word = FromHex("0a000001");
   const Bytes other = FromHex("ffffff00");
   RecordWriter out;
-  expression::ImmediateData{1, word}.Write(out);
-  expression::ImmediateVerdict{NFT_JUMP, "chain"}.Write(out);
-  expression::ImmediateVerdict{NF_ACCEPT, ""}.Write(out);
-  expression::Cmp{1, NFT_CMP_NEQ, word}.Write(out);
-  expression::Payload{1, NFT_PAYLOAD_NETWORK_HEADER, 16, 4}.Write(out);
-  expression::MetaLoad{9, NFT_META_L4PROTO}.Write(out);
-  expression::MetaSet{1, NFT_META_MARK}.Write(out);
-  expression::CtLoad{1, NFT_CT_STATE, 0xff}.Write(out);
-  expression::CtLoad{1, NFT_CT_DST_IP, 1}.Write(out);
-  expression::Bitwise{1, 2, 4, other, word}.Write(out);
-  expression::Lookup{"s", 1, kNoRegister, NFT_LOOKUP_F_INV}.Write(out);
-  expression::Lookup{"s", 1, 0, 0}.Write(out);
-  expression::Numgen{11, NFT_NG_RANDOM, 30, 5}.Write(out);
-  expression::Nat{NFT_NAT_DNAT, 2, 1, 1, 9, 9, 3}.Write(out);
-  expression::Nat{NFT_NAT_SNAT, 10, 1, kNoRegister, kNoRegister, kNoRegister, 0}.Write(out);
-  expression::Masquerade{16}.Write(out);
-  expression::Masquerade{0}.Write(out);
-  expression::Reject{NFT_REJECT_ICMP_UNREACH, 3}.Write(out);
-  expression::Reject{NFT_REJECT_TCP_RST, 0}.Write(out);
-  expression::Fib{1, NFT_FIB_RESULT_ADDRTYPE, NFTA_FIB_F_DADDR}.Write(out);
-  expression::Dynset{"s", NFT_DYNSET_OP_UPDATE, 1, 12, 10'800'000}.Write(out);
-  expression::Dynset{"s", NFT_DYNSET_OP_ADD, 1, kNoRegister, 0}.Write(out);
-  expression::Counter{}.Write(out);
-  expression::Range{1, NFT_RANGE_EQ, word, other}.Write(out);
+  out.Append(expression::ImmediateData{1, word});
+  out.Append(expression::ImmediateVerdict{NFT_JUMP, "chain"});
+  out.Append(expression::ImmediateVerdict{NF_ACCEPT, ""});
+  out.Append(expression::Cmp{1, NFT_CMP_NEQ, word});
+  out.Append(expression::Payload{1, NFT_PAYLOAD_NETWORK_HEADER, 16, 4});
+  out.Append(expression::MetaLoad{9, NFT_META_L4PROTO});
+  out.Append(expression::MetaSet{1, NFT_META_MARK});
+  out.Append(expression::CtLoad{1, NFT_CT_STATE, 0xff});
+  out.Append(expression::CtLoad{1, NFT_CT_DST_IP, 1});
+  out.Append(expression::Bitwise{1, 2, 4, other, word});
+  out.Append(expression::Lookup{"s", 1, kNoRegister, NFT_LOOKUP_F_INV});
+  out.Append(expression::Lookup{"s", 1, 0, 0});
+  out.Append(expression::Numgen{11, NFT_NG_RANDOM, 30, 5});
+  out.Append(expression::Nat{NFT_NAT_DNAT, 2, 1, 1, 9, 9, 3});
+  out.Append(expression::Nat{NFT_NAT_SNAT, 10, 1, kNoRegister, kNoRegister, kNoRegister, 0});
+  out.Append(expression::Masquerade{16});
+  out.Append(expression::Masquerade{0});
+  out.Append(expression::Reject{NFT_REJECT_ICMP_UNREACH, 3});
+  out.Append(expression::Reject{NFT_REJECT_TCP_RST, 0});
+  out.Append(expression::Fib{1, NFT_FIB_RESULT_ADDRTYPE, NFTA_FIB_F_DADDR});
+  out.Append(expression::Dynset{"s", NFT_DYNSET_OP_UPDATE, 1, 12, 10'800'000});
+  out.Append(expression::Dynset{"s", NFT_DYNSET_OP_ADD, 1, kNoRegister, 0});
+  out.Append(expression::Counter{});
+  out.Append(expression::Range{1, NFT_RANGE_EQ, word, other});
   const Bytes info = FromHex("0400000000000000");
-  expression::Match{"addrtype", 1, info}.Write(out);
-  expression::Target{"MARK", 2, info}.Write(out);
+  out.Append(expression::Match{"addrtype", 1, info});
+  out.Append(expression::Target{"MARK", 2, info});
   return Copy(out.bytes());
 }
 
@@ -145,11 +145,11 @@ Bytes EveryOp() {
   WriteElements<op::ElementsAdd>(shape::kKeyEnd | shape::kTimeout | shape::kVerdict, out);
   WriteElements<op::ElementsDelete>(shape::kKeyEnd | shape::kFlags, out);
   WriteRules(out);
-  op::SetFlush{2, "t", "s"}.Write(out);
-  op::SetDelete{2, "t", "s"}.Write(out);
-  op::ChainFlush{2, "t", "c"}.Write(out);
-  op::ChainDelete{2, "t", "c"}.Write(out);
-  op::TableDelete{2, "t"}.Write(out);
+  out.Append(op::SetFlush{2, "t", "s"});
+  out.Append(op::SetDelete{2, "t", "s"});
+  out.Append(op::ChainFlush{2, "t", "c"});
+  out.Append(op::ChainDelete{2, "t", "c"});
+  out.Append(op::TableDelete{2, "t"});
   return Copy(out.bytes());
 }
 

@@ -34,7 +34,7 @@ bool DecodeBitwise(Attributes attributes, RecordWriter& out) {
   record.length = bitwise.U32Be(NFTA_BITWISE_LEN);
   record.mask = *mask;
   record.flip = *flip;
-  record.Write(out);
+  out.Append(record);
   return true;
 }
 

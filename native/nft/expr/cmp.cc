@@ -26,7 +26,7 @@ bool DecodeCmp(Attributes attributes, RecordWriter& out) {
   record.reg = cmp.U32Be(NFTA_CMP_SREG);
   record.operation = cmp.U32Be(NFTA_CMP_OP);
   record.data = *data;
-  record.Write(out);
+  out.Append(record);
   return true;
 }
 

@@ -14,7 +14,7 @@ namespace fairlead::nft::expr {
 void Put(const expression::Counter&, MessageWriter&) {}
 
 bool DecodeCounter(Attributes, RecordWriter& out) {
-  expression::Counter{}.Write(out);
+  out.Append(expression::Counter{});
   return true;
 }
 

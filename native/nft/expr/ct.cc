@@ -29,7 +29,7 @@ bool DecodeCt(Attributes attributes, RecordWriter& out) {
   record.reg = ct.U32Be(NFTA_CT_DREG);
   record.key = ct.U32Be(NFTA_CT_KEY);
   record.direction = ct.U8(NFTA_CT_DIRECTION, kNoDirection);
-  record.Write(out);
+  out.Append(record);
   return true;
 }
 

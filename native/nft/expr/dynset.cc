@@ -34,7 +34,7 @@ bool DecodeDynset(Attributes attributes, RecordWriter& out) {
   record.key = dynset.U32Be(NFTA_DYNSET_SREG_KEY);
   record.data = dynset.U32Be(NFTA_DYNSET_SREG_DATA, protocol::kNoRegister);
   record.timeout_ms = dynset.U64Be(NFTA_DYNSET_TIMEOUT);
-  record.Write(out);
+  out.Append(record);
   return true;
 }
 

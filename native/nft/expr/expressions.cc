@@ -28,7 +28,7 @@ struct Decoder {
 
 template <typename Expression>
 PutResult ReadAndPut(std::span<const std::uint8_t> payload, MessageWriter& out) {
-  const auto read = Expression::Read(payload);
+  const auto read = protocol::Read<Expression>(payload);
   if (!read) return std::unexpected(read.error());
   Put(*read, out);
   return {};
@@ -94,7 +94,7 @@ void DecodeOne(std::string_view name, Attributes data, RecordWriter& out) {
       std::find_if(kDecoders.begin(), kDecoders.end(),
                    [name](const Decoder& candidate) { return candidate.name == name; });
   if (decoder != kDecoders.end() && decoder->decode(data, out)) return;
-  expression::Unknown{name}.Write(out);
+  out.Append(expression::Unknown{name});
 }
 
 }  // namespace

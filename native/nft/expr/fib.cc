@@ -23,7 +23,7 @@ bool DecodeFib(Attributes attributes, RecordWriter& out) {
   record.reg = fib.U32Be(NFTA_FIB_DREG);
   record.result = fib.U32Be(NFTA_FIB_RESULT);
   record.flags = fib.U32Be(NFTA_FIB_FLAGS);
-  record.Write(out);
+  out.Append(record);
   return true;
 }
 

@@ -25,12 +25,12 @@ bool DecodeImmediate(Attributes attributes, RecordWriter& out) {
   const wire::AttrTable<NFTA_IMMEDIATE_MAX> immediate(attributes);
   const auto data = immediate.Bytes(NFTA_IMMEDIATE_DATA);
   if (const auto verdict = ReadVerdict(data)) {
-    expression::ImmediateVerdict{verdict->code, verdict->chain}.Write(out);
+    out.Append(expression::ImmediateVerdict{verdict->code, verdict->chain});
     return true;
   }
   const auto value = ReadValue(data);
   if (!value) return false;
-  expression::ImmediateData{immediate.U32Be(NFTA_IMMEDIATE_DREG), *value}.Write(out);
+  out.Append(expression::ImmediateData{immediate.U32Be(NFTA_IMMEDIATE_DREG), *value});
   return true;
 }
 

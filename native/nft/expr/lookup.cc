@@ -28,7 +28,7 @@ bool DecodeLookup(Attributes attributes, RecordWriter& out) {
   record.source = lookup.U32Be(NFTA_LOOKUP_SREG);
   record.destination = lookup.U32Be(NFTA_LOOKUP_DREG, protocol::kNoRegister);
   record.flags = lookup.U32Be(NFTA_LOOKUP_FLAGS);
-  record.Write(out);
+  out.Append(record);
   return true;
 }
 

@@ -17,7 +17,7 @@ void Put(const expression::Masquerade& masquerade, MessageWriter& out) {
 bool DecodeMasquerade(Attributes attributes, RecordWriter& out) {
   const wire::AttrTable<NFTA_MASQ_MAX> masquerade(attributes);
   if (masquerade.Has(NFTA_MASQ_REG_PROTO_MIN)) return false;
-  expression::Masquerade{masquerade.U32Be(NFTA_MASQ_FLAGS)}.Write(out);
+  out.Append(expression::Masquerade{masquerade.U32Be(NFTA_MASQ_FLAGS)});
   return true;
 }
 

@@ -25,7 +25,7 @@ bool DecodeMatch(Attributes attributes, RecordWriter& out) {
   record.name = match.String(NFTA_MATCH_NAME);
   record.revision = match.U32Be(NFTA_MATCH_REV);
   record.info = match.Bytes(NFTA_MATCH_INFO);
-  record.Write(out);
+  out.Append(record);
   return true;
 }
 

@@ -25,9 +25,9 @@ bool DecodeMeta(Attributes attributes, RecordWriter& out) {
   const wire::AttrTable<NFTA_META_MAX> meta(attributes);
   const std::uint32_t key = meta.U32Be(NFTA_META_KEY);
   if (meta.Has(NFTA_META_SREG)) {
-    expression::MetaSet{meta.U32Be(NFTA_META_SREG), key}.Write(out);
+    out.Append(expression::MetaSet{meta.U32Be(NFTA_META_SREG), key});
   } else {
-    expression::MetaLoad{meta.U32Be(NFTA_META_DREG), key}.Write(out);
+    out.Append(expression::MetaLoad{meta.U32Be(NFTA_META_DREG), key});
   }
   return true;
 }

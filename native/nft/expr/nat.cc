@@ -43,7 +43,7 @@ bool DecodeNat(Attributes attributes, RecordWriter& out) {
   record.port_min = nat.U32Be(NFTA_NAT_REG_PROTO_MIN, protocol::kNoRegister);
   record.port_max = nat.U32Be(NFTA_NAT_REG_PROTO_MAX, protocol::kNoRegister);
   record.flags = nat.U32Be(NFTA_NAT_FLAGS);
-  record.Write(out);
+  out.Append(record);
   return true;
 }
 

@@ -26,7 +26,7 @@ bool DecodeNumgen(Attributes attributes, RecordWriter& out) {
   record.type = numgen.U32Be(NFTA_NG_TYPE);
   record.modulus = numgen.U32Be(NFTA_NG_MODULUS);
   record.offset = numgen.U32Be(NFTA_NG_OFFSET);
-  record.Write(out);
+  out.Append(record);
   return true;
 }
 

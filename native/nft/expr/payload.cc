@@ -28,7 +28,7 @@ bool DecodePayload(Attributes attributes, RecordWriter& out) {
   record.base = payload.U32Be(NFTA_PAYLOAD_BASE);
   record.offset = payload.U32Be(NFTA_PAYLOAD_OFFSET);
   record.length = payload.U32Be(NFTA_PAYLOAD_LEN);
-  record.Write(out);
+  out.Append(record);
   return true;
 }
 

@@ -30,7 +30,7 @@ bool DecodeRange(Attributes attributes, RecordWriter& out) {
   record.operation = range.U32Be(NFTA_RANGE_OP);
   record.from = *from;
   record.to = *to;
-  record.Write(out);
+  out.Append(record);
   return true;
 }
 

@@ -20,7 +20,7 @@ bool DecodeReject(Attributes attributes, RecordWriter& out) {
   expression::Reject record;
   record.type = reject.U32Be(NFTA_REJECT_TYPE);
   record.icmp_code = reject.U8(NFTA_REJECT_ICMP_CODE);
-  record.Write(out);
+  out.Append(record);
   return true;
 }
 

@@ -25,7 +25,7 @@ bool DecodeTarget(Attributes attributes, RecordWriter& out) {
   record.name = target.String(NFTA_TARGET_NAME);
   record.revision = target.U32Be(NFTA_TARGET_REV);
   record.info = target.Bytes(NFTA_TARGET_INFO);
-  record.Write(out);
+  out.Append(record);
   return true;
 }
 
