@@ -43,8 +43,7 @@ constexpr std::array<OpEncoder, sizeof...(Ops)> EncodersFor() {
 
 constexpr auto kEncoders =
     EncodersFor<op::TableAdd, op::TableOwn, op::TableDelete, op::ChainAdd, op::BaseChainAdd,
-                op::ChainDelete, op::ChainFlush, op::RuleAdd, op::RuleInsert, op::RuleReplace,
-                op::RuleDelete, op::SetAdd, op::SetDelete, op::SetFlush, op::ElementsAdd,
+                op::ChainDelete, op::ChainFlush, op::RuleAdd, op::RuleDelete, op::SetAdd, op::SetDelete, op::SetFlush, op::ElementsAdd,
                 op::ElementsDelete, op::XtRuleAdd, op::XtRuleInsert, op::XtRuleReplace,
                 op::ObjectDelete>();
 

@@ -27,16 +27,6 @@ void PutPlace(wire::MessageWriter& out, std::string_view table, std::string_view
   out.PutString(NFTA_RULE_CHAIN, chain);
 }
 
-EncodeResult FinishRule(std::span<const std::uint8_t> expressions, std::string_view comment,
-                        BatchWriter& batch) {
-  const auto encoded = expr::Encode(expressions, batch.out());
-  if (!encoded) return std::unexpected(encoded.error());
-  const auto put = PutComment(batch.out(), NFTA_RULE_USERDATA, kCommentOfTableChainOrRule, comment);
-  if (!put) return std::unexpected(put.error());
-  batch.End();
-  return {};
-}
-
 std::uint16_t EchoFlag(std::uint8_t echo) { return echo == 0 ? 0 : NLM_F_ECHO; }
 
 /** What follows the place of an xt rule. */
@@ -68,19 +58,13 @@ EncodeResult EncodeNewXtRule(const Op& op, std::uint16_t flags, BatchWriter& bat
 EncodeResult Encode(const protocol::op::RuleAdd& op, BatchWriter& batch) {
   PutPlace(batch.Begin(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND, op.family), op.table,
            op.chain);
-  return FinishRule(op.expressions, op.comment, batch);
-}
-
-EncodeResult Encode(const protocol::op::RuleInsert& op, BatchWriter& batch) {
-  PutPlace(batch.Begin(NFT_MSG_NEWRULE, NLM_F_CREATE, op.family), op.table, op.chain);
-  return FinishRule(op.expressions, op.comment, batch);
-}
-
-EncodeResult Encode(const protocol::op::RuleReplace& op, BatchWriter& batch) {
-  wire::MessageWriter& out = batch.Begin(NFT_MSG_NEWRULE, NLM_F_REPLACE, op.family);
-  PutPlace(out, op.table, op.chain);
-  out.PutU64Be(NFTA_RULE_HANDLE, op.handle);
-  return FinishRule(op.expressions, op.comment, batch);
+  const auto encoded = expr::Encode(op.expressions, batch.out());
+  if (!encoded) return std::unexpected(encoded.error());
+  const auto put =
+      PutComment(batch.out(), NFTA_RULE_USERDATA, kCommentOfTableChainOrRule, op.comment);
+  if (!put) return std::unexpected(put.error());
+  batch.End();
+  return {};
 }
 
 EncodeResult Encode(const protocol::op::RuleDelete& op, BatchWriter& batch) {

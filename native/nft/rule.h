@@ -7,8 +7,6 @@
 namespace fairlead::nft {
 
 EncodeResult Encode(const protocol::op::RuleAdd& op, BatchWriter& batch);
-EncodeResult Encode(const protocol::op::RuleInsert& op, BatchWriter& batch);
-EncodeResult Encode(const protocol::op::RuleReplace& op, BatchWriter& batch);
 EncodeResult Encode(const protocol::op::RuleDelete& op, BatchWriter& batch);
 EncodeResult Encode(const protocol::op::ChainFlush& op, BatchWriter& batch);
 EncodeResult Encode(const protocol::op::XtRuleAdd& op, BatchWriter& batch);

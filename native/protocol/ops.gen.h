@@ -124,35 +124,6 @@ struct RuleAdd {
       Field("comment", &RuleAdd::comment)};
 };
 
-struct RuleInsert {
-  static constexpr std::uint32_t kCode = 9;
-  static constexpr const char* kName = "ruleInsert";
-  std::uint8_t family = 0;
-  std::string_view table;
-  std::string_view chain;
-  std::span<const std::uint8_t> expressions;
-  std::string_view comment;
-  static constexpr std::tuple kFields{
-      Field("family", &RuleInsert::family), Field("table", &RuleInsert::table),
-      Field("chain", &RuleInsert::chain), Field("expressions", &RuleInsert::expressions),
-      Field("comment", &RuleInsert::comment)};
-};
-
-struct RuleReplace {
-  static constexpr std::uint32_t kCode = 10;
-  static constexpr const char* kName = "ruleReplace";
-  std::uint8_t family = 0;
-  std::string_view table;
-  std::string_view chain;
-  std::uint64_t handle = 0;
-  std::span<const std::uint8_t> expressions;
-  std::string_view comment;
-  static constexpr std::tuple kFields{
-      Field("family", &RuleReplace::family), Field("table", &RuleReplace::table),
-      Field("chain", &RuleReplace::chain), Field("handle", &RuleReplace::handle),
-      Field("expressions", &RuleReplace::expressions), Field("comment", &RuleReplace::comment)};
-};
-
 struct RuleDelete {
   static constexpr std::uint32_t kCode = 11;
   static constexpr const char* kName = "ruleDelete";
@@ -1117,15 +1088,6 @@ struct ConntrackDeleted {
 /** Rule expressions: the schema `expressions`. */
 namespace expression {
 
-struct ImmediateData {
-  static constexpr std::uint32_t kCode = 1;
-  static constexpr const char* kName = "immediateData";
-  std::uint32_t reg = 0;
-  std::span<const std::uint8_t> data;
-  static constexpr std::tuple kFields{
-      Field("register", &ImmediateData::reg), Field("data", &ImmediateData::data)};
-};
-
 struct ImmediateVerdict {
   static constexpr std::uint32_t kCode = 2;
   static constexpr const char* kName = "immediateVerdict";
@@ -1286,18 +1248,6 @@ struct Counter {
   static constexpr std::uint32_t kCode = 16;
   static constexpr const char* kName = "counter";
   static constexpr std::tuple kFields{};
-};
-
-struct Range {
-  static constexpr std::uint32_t kCode = 17;
-  static constexpr const char* kName = "range";
-  std::uint32_t reg = 0;
-  std::uint32_t operation = 0;
-  std::span<const std::uint8_t> from;
-  std::span<const std::uint8_t> to;
-  static constexpr std::tuple kFields{
-      Field("register", &Range::reg), Field("operation", &Range::operation),
-      Field("from", &Range::from), Field("to", &Range::to)};
 };
 
 struct Match {

@@ -105,12 +105,6 @@ export const nftOps = {
   chainFlush: { code: 7, fields: inChain },
   /** Appends; `expressions` holds records of the schema `expressions`. */
   ruleAdd: { code: 8, fields: { ...inChain, expressions: 'bytes', comment: 'string' } },
-  /** Prepends. */
-  ruleInsert: { code: 9, fields: { ...inChain, expressions: 'bytes', comment: 'string' } },
-  ruleReplace: {
-    code: 10,
-    fields: { ...inChain, handle: 'u64', expressions: 'bytes', comment: 'string' },
-  },
   ruleDelete: { code: 11, fields: { ...inChain, handle: 'u64' } },
   setAdd: { code: 12, fields: { ...inSet, ...setShape, comment: 'string' } },
   setDelete: { code: 13, fields: inSet },
@@ -322,7 +316,6 @@ export const conntrackReplies = {
  *   NF_NAT_RANGE_MAP_IPS with an address, NF_NAT_RANGE_PROTO_SPECIFIED with a port (nft_nat_init).
  */
 export const expressions = {
-  immediateData: { code: 1, fields: { register: 'u32', data: 'bytes' } },
   /** code: NF_ACCEPT, NF_DROP, NFT_GOTO, NFT_JUMP, NFT_RETURN; `chain` is empty unless needed. */
   immediateVerdict: { code: 2, fields: { code: 'i32', chain: 'string' } },
   cmp: { code: 3, fields: { register: 'u32', operation: 'u32', data: 'bytes' } },
@@ -366,11 +359,6 @@ export const expressions = {
     fields: { set: 'string', operation: 'u32', key: 'u32', data: 'u32', timeoutMs: 'u64' },
   },
   counter: { code: 16, fields: {} },
-  /** Matches when from <= register <= to (operation NFT_RANGE_EQ) or not (NFT_RANGE_NEQ). */
-  range: {
-    code: 17,
-    fields: { register: 'u32', operation: 'u32', from: 'bytes', to: 'bytes' },
-  },
   /**
    * A match of iptables, by nft_compat: its name, revision, and structure (linux/netfilter/xt_*.h)
    * padded to a multiple of 8 bytes.

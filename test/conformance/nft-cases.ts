@@ -63,8 +63,16 @@ function rule(name: string, ...statements: Statement[]): NftOp {
   return { kind: 'ruleAdd', ...inTable, chain: name, expressions, comment };
 }
 
+const xtFields = { protocol: 0, echo: 0 } as const;
+
 function insert(name: string, ...statements: Statement[]): NftOp {
-  return { ...rule(name, ...statements), kind: 'ruleInsert' } as NftOp;
+  const expressions = compileRule(statements);
+  return { kind: 'xtRuleInsert', ...inTable, chain: name, position: 0, ...xtFields, expressions };
+}
+
+function replace(name: string, handle: number, ...statements: Statement[]): NftOp {
+  const expressions = compileRule(statements);
+  return { kind: 'xtRuleReplace', ...inTable, chain: name, handle, ...xtFields, expressions };
 }
 
 const setShape = { timeoutMs: 0, size: 0, partLengths: noBytes, comment: 'elements' };
@@ -298,14 +306,7 @@ const rules: Case[] = [
     steps: [
       ok(addTable, chain('a')),
       refused(['ENOENT at 0'], { kind: 'ruleDelete', ...inTable, chain: 'a', handle: 999 }),
-      refused(['ENOENT at 0'], {
-        kind: 'ruleReplace',
-        ...inTable,
-        chain: 'a',
-        handle: 999,
-        expressions: compileRule([drop]),
-        comment,
-      }),
+      refused(['ENOENT at 0'], replace('a', 999, drop)),
     ],
   },
   {
@@ -337,7 +338,7 @@ const byHandle: Case[] = [
       ok(addTable, chain('a'), chain('b'), rule('a', jump('b')), rule('a', drop)),
       {
         ops: ({ handles: [first] }) => [
-          { ...rule('a', reject('IPv4')), kind: 'ruleReplace', handle: first } as NftOp,
+          replace('a', first as number, reject('IPv4')),
           deleteChain('b'),
         ],
         outcome: 'applied',

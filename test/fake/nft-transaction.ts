@@ -19,7 +19,7 @@ import { Refusal } from './refusal.ts';
 
 type Op<K extends NftOp['kind']> = Extract<NftOp, { kind: K }>;
 type XtRuleOp = Op<'xtRuleAdd' | 'xtRuleInsert' | 'xtRuleReplace'>;
-type RuleOp = Op<'ruleAdd' | 'ruleInsert' | 'ruleReplace'> | XtRuleOp;
+type RuleOp = Op<'ruleAdd'> | XtRuleOp;
 
 /** Hooks and types that nf_tables takes together (struct nft_chain_type). */
 const hooksOfType: Readonly<Record<string, readonly number[]>> = {
@@ -94,8 +94,6 @@ export class Transaction {
         this.#setRules(this.#table(op), this.#chain(op), []);
         break;
       case 'ruleAdd':
-      case 'ruleInsert':
-      case 'ruleReplace':
         this.#addRule(op, op.comment);
         break;
       case 'xtRuleAdd':
@@ -315,10 +313,8 @@ function placeOf(chain: Chain, op: RuleOp): { readonly at: number; readonly repl
   const neighbour = 'position' in op ? op.position : 0;
   const at = (handle: number): number => chain.rules.indexOf(ruleOf(chain, handle));
   switch (op.kind) {
-    case 'ruleReplace':
     case 'xtRuleReplace':
       return { at: at(op.handle), replaced: 1 };
-    case 'ruleInsert':
     case 'xtRuleInsert':
       return { at: neighbour === 0 ? 0 : at(neighbour), replaced: 0 };
     default:

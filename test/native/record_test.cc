@@ -36,14 +36,14 @@ TEST("a record has the layout that TypeScript writes") {
 TEST("every kind of field reads back") {
   RecordWriter out;
   const Bytes data = FromHex("010203");
-  out.Append(expression::ImmediateData{9, data});
+  out.Append(expression::Cmp{9, 1, data});
   out.Append(expression::ImmediateVerdict{-4, "backends"});
   out.Append(reply::Rule{2, "t", "c", 0x1'0000'0005, data, "why"});
   RecordReader reader(out.bytes());
 
-  const auto immediate = protocol::Read<expression::ImmediateData>(reader.Next()->payload);
-  CHECK_EQUAL(immediate->reg, 9u);
-  CHECK_EQUAL(immediate->data, data);
+  const auto cmp = protocol::Read<expression::Cmp>(reader.Next()->payload);
+  CHECK_EQUAL(cmp->reg, 9u);
+  CHECK_EQUAL(cmp->data, data);
   const auto verdict = protocol::Read<expression::ImmediateVerdict>(reader.Next()->payload);
   CHECK_EQUAL(verdict->code, -4);
   CHECK_EQUAL(verdict->chain, "backends");

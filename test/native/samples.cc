@@ -52,8 +52,6 @@ void WriteTables(RecordWriter& out) {
 void WriteRules(RecordWriter& out) {
   const Bytes all = EveryExpression();
   out.Append(op::RuleAdd{2, "t", "c", all, "why"});
-  out.Append(op::RuleInsert{2, "t", "c", {}, ""});
-  out.Append(op::RuleReplace{2, "t", "c", 7, all, ""});
   out.Append(op::RuleDelete{2, "t", "c", 8});
   out.Append(op::XtRuleAdd{2, "t", "c", 9, 6, 1, all});
   out.Append(op::XtRuleInsert{2, "t", "c", 0, 0, 0, {}});
@@ -106,7 +104,6 @@ Bytes EveryExpression() {
   const Bytes word = FromHex("0a000001");
   const Bytes other = FromHex("ffffff00");
   RecordWriter out;
-  out.Append(expression::ImmediateData{1, word});
   out.Append(expression::ImmediateVerdict{NFT_JUMP, "chain"});
   out.Append(expression::ImmediateVerdict{NF_ACCEPT, ""});
   out.Append(expression::Cmp{1, NFT_CMP_NEQ, word});
@@ -129,7 +126,6 @@ Bytes EveryExpression() {
   out.Append(expression::Dynset{"s", NFT_DYNSET_OP_UPDATE, 1, 12, 10'800'000});
   out.Append(expression::Dynset{"s", NFT_DYNSET_OP_ADD, 1, kNoRegister, 0});
   out.Append(expression::Counter{});
-  out.Append(expression::Range{1, NFT_RANGE_EQ, word, other});
   const Bytes info = FromHex("0400000000000000");
   out.Append(expression::Match{"addrtype", 1, info});
   out.Append(expression::Target{"MARK", 2, info});

@@ -1,100 +1,215 @@
 #include "nft/expr/expressions.h"
 
+#include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nf_tables_compat.h>
 
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <tuple>
 
-#include "nft/expr/codecs.h"
-#include "wire/attr_reader.h"
+#include "nft/expr/parts.h"
 
 namespace fairlead::nft::expr {
 
 namespace {
 
+using protocol::kNoRegister;
 using PutResult = std::expected<void, protocol::DecodeError>;
+using namespace protocol::expression;
 
-struct Encoder {
-  std::uint32_t code;
-  std::string_view name;
-  PutResult (*put)(std::span<const std::uint8_t> payload, MessageWriter& out);
+/** A verdict to the verdict register. */
+struct VerdictPart {
+  void Put(const ImmediateVerdict& immediate, MessageWriter& out) const {
+    out.PutU32Be(NFTA_IMMEDIATE_DREG, NFT_REG_VERDICT);
+    PutVerdict(out, NFTA_IMMEDIATE_DATA, {immediate.code, immediate.chain});
+  }
+  bool Take(const Attributes& from, ImmediateVerdict& immediate) const {
+    const auto verdict = ReadVerdict(from.Bytes(NFTA_IMMEDIATE_DATA));
+    if (verdict) immediate = {verdict->code, verdict->chain};
+    return verdict.has_value();
+  }
 };
 
-struct Decoder {
-  std::string_view name;
-  bool (*decode)(Attributes attributes, RecordWriter& out);
+/** Goes with every reject but a TCP reset. */
+struct IcmpCodePart {
+  void Put(const Reject& reject, MessageWriter& out) const {
+    if (reject.type != NFT_REJECT_TCP_RST) out.PutU8(NFTA_REJECT_ICMP_CODE, reject.icmp_code);
+  }
+  bool Take(const Attributes& from, Reject& reject) const {
+    reject.icmp_code = from.U8(NFTA_REJECT_ICMP_CODE);
+    return true;
+  }
 };
 
-template <typename Expression>
-PutResult ReadAndPut(std::span<const std::uint8_t> payload, MessageWriter& out) {
-  const auto read = protocol::Read<Expression>(payload);
-  if (!read) return std::unexpected(read.error());
-  Put(*read, out);
+/** What records of type R are in netlink: an expression of this name, made of these parts. */
+template <typename R, typename... Parts>
+struct Form {
+  using Record = R;
+  std::string_view name;
+  std::tuple<Parts...> parts;
+};
+
+template <typename R, typename... Parts>
+constexpr Form<R, Parts...> FormOf(std::string_view name, Parts... parts) {
+  return {name, {parts...}};
+}
+
+/** destination = (source & mask) ^ xor. Shifts are not expressed. */
+constexpr auto kBitwise = FormOf<Bitwise>(
+    "bitwise", Plain(NFTA_BITWISE_SREG, &Bitwise::source),
+    Plain(NFTA_BITWISE_DREG, &Bitwise::destination), Plain(NFTA_BITWISE_LEN, &Bitwise::length),
+    Data(NFTA_BITWISE_MASK, &Bitwise::mask), Data(NFTA_BITWISE_XOR, &Bitwise::flip),
+    Zero{NFTA_BITWISE_OP});
+
+/** Goes on with the next expression only when the register compares so with the data. */
+constexpr auto kCmp =
+    FormOf<Cmp>("cmp", Plain(NFTA_CMP_SREG, &Cmp::reg), Plain(NFTA_CMP_OP, &Cmp::operation),
+                Data(NFTA_CMP_DATA, &Cmp::data));
+
+/** The counts are state, not part of the rule: the record holds none, so that rules compare. */
+constexpr auto kCounter = FormOf<Counter>("counter");
+
+/** Loads a property of the packet's connection. The form that sets one is not expressed. */
+constexpr auto kCt = FormOf<CtLoad>(
+    "ct", Needed(NFTA_CT_DREG, &CtLoad::reg), Plain(NFTA_CT_KEY, &CtLoad::key),
+    Optional(NFTA_CT_DIRECTION, &CtLoad::direction, std::uint8_t{0xff}));
+
+/**
+ * Adds, updates or deletes an element from the packet path. Inversion and expressions of elements
+ * are not expressed.
+ */
+constexpr auto kDynset = FormOf<Dynset>(
+    "dynset", Plain(NFTA_DYNSET_SET_NAME, &Dynset::set),
+    Plain(NFTA_DYNSET_OP, &Dynset::operation), Plain(NFTA_DYNSET_SREG_KEY, &Dynset::key),
+    Optional(NFTA_DYNSET_SREG_DATA, &Dynset::data, kNoRegister),
+    Optional(NFTA_DYNSET_TIMEOUT, &Dynset::timeout_ms, std::uint64_t{0}),
+    Missing{NFTA_DYNSET_EXPR}, Missing{NFTA_DYNSET_EXPRESSIONS}, Zero{NFTA_DYNSET_FLAGS});
+
+/** Looks an address up in the routing table. */
+constexpr auto kFib =
+    FormOf<Fib>("fib", Plain(NFTA_FIB_DREG, &Fib::reg), Plain(NFTA_FIB_RESULT, &Fib::result),
+                Plain(NFTA_FIB_FLAGS, &Fib::flags));
+
+/** Loads a verdict. The form that loads other data is not expressed. */
+constexpr auto kImmediate = FormOf<ImmediateVerdict>("immediate", VerdictPart{});
+
+/**
+ * Finds the source register in a set; with a map, loads what the map holds: register 0 with a
+ * verdict map.
+ */
+constexpr auto kLookup = FormOf<Lookup>(
+    "lookup", Plain(NFTA_LOOKUP_SET, &Lookup::set), Plain(NFTA_LOOKUP_SREG, &Lookup::source),
+    Optional(NFTA_LOOKUP_DREG, &Lookup::destination, kNoRegister),
+    Optional(NFTA_LOOKUP_FLAGS, &Lookup::flags, 0u));
+
+/** Source NAT to the address of the outgoing interface. A range of ports is not expressed. */
+constexpr auto kMasquerade =
+    FormOf<Masquerade>("masq", Optional(NFTA_MASQ_FLAGS, &Masquerade::flags, 0u),
+                       Missing{NFTA_MASQ_REG_PROTO_MIN});
+
+/**
+ * A match of iptables (nft_compat). In its structure the kernel dumps fields of its own, such as
+ * pointers, as zeroes (nft_extension_dump_info), so that rules compare.
+ */
+constexpr auto kMatch = FormOf<Match>(
+    "match", Needed(NFTA_MATCH_NAME, &Match::name), Plain(NFTA_MATCH_REV, &Match::revision),
+    Needed(NFTA_MATCH_INFO, &Match::info));
+
+/** Sets a property of the packet. */
+constexpr auto kMetaSet = FormOf<MetaSet>("meta", Plain(NFTA_META_KEY, &MetaSet::key),
+                                          Needed(NFTA_META_SREG, &MetaSet::reg));
+
+/** Loads a property of the packet. */
+constexpr auto kMetaLoad = FormOf<MetaLoad>("meta", Plain(NFTA_META_KEY, &MetaLoad::key),
+                                            Plain(NFTA_META_DREG, &MetaLoad::reg));
+
+/** Translates the source or destination to what registers hold. */
+constexpr auto kNat = FormOf<Nat>(
+    "nat", Plain(NFTA_NAT_TYPE, &Nat::type), Plain(NFTA_NAT_FAMILY, &Nat::family),
+    Optional(NFTA_NAT_REG_ADDR_MIN, &Nat::address_min, kNoRegister),
+    Optional(NFTA_NAT_REG_ADDR_MAX, &Nat::address_max, kNoRegister),
+    Optional(NFTA_NAT_REG_PROTO_MIN, &Nat::port_min, kNoRegister),
+    Optional(NFTA_NAT_REG_PROTO_MAX, &Nat::port_max, kNoRegister),
+    Optional(NFTA_NAT_FLAGS, &Nat::flags, 0u));
+
+/** Loads the next number, random or incremental, in offset .. offset + modulus - 1. */
+constexpr auto kNumgen = FormOf<Numgen>(
+    "numgen", Plain(NFTA_NG_DREG, &Numgen::reg), Plain(NFTA_NG_MODULUS, &Numgen::modulus),
+    Plain(NFTA_NG_TYPE, &Numgen::type), Plain(NFTA_NG_OFFSET, &Numgen::offset));
+
+/** Loads bytes of the packet. The form that writes to the packet is not expressed. */
+constexpr auto kPayload = FormOf<Payload>(
+    "payload", Needed(NFTA_PAYLOAD_DREG, &Payload::reg), Plain(NFTA_PAYLOAD_BASE, &Payload::base),
+    Plain(NFTA_PAYLOAD_OFFSET, &Payload::offset), Plain(NFTA_PAYLOAD_LEN, &Payload::length));
+
+/** Drops the packet and answers with an error. */
+constexpr auto kReject =
+    FormOf<Reject>("reject", Plain(NFTA_REJECT_TYPE, &Reject::type), IcmpCodePart{});
+
+/** A target of iptables, as `match`. */
+constexpr auto kTarget = FormOf<Target>(
+    "target", Needed(NFTA_TARGET_NAME, &Target::name), Plain(NFTA_TARGET_REV, &Target::revision),
+    Needed(NFTA_TARGET_INFO, &Target::info));
+
+template <const auto& kForm>
+PutResult EncodeAs(std::span<const std::uint8_t> payload, MessageWriter& out) {
+  const auto record = protocol::Read<typename std::decay_t<decltype(kForm)>::Record>(payload);
+  if (!record) return std::unexpected(record.error());
+  std::apply([&](const auto&... part) { (part.Put(*record, out), ...); }, kForm.parts);
   return {};
 }
 
-template <typename Expression>
-constexpr Encoder EncoderFor(std::string_view name) {
-  return {Expression::kCode, name, &ReadAndPut<Expression>};
+/** False when the attributes are of another form. */
+template <const auto& kForm>
+bool DecodeAs(const Attributes& attributes, protocol::RecordWriter& out) {
+  typename std::decay_t<decltype(kForm)>::Record record;
+  const bool fits = std::apply(
+      [&](const auto&... part) { return (part.Take(attributes, record) && ...); }, kForm.parts);
+  if (fits) out.Append(record);
+  return fits;
 }
 
-constexpr std::array kEncoders = {
-    EncoderFor<expression::Bitwise>("bitwise"),
-    EncoderFor<expression::Cmp>("cmp"),
-    EncoderFor<expression::Counter>("counter"),
-    EncoderFor<expression::CtLoad>("ct"),
-    EncoderFor<expression::Dynset>("dynset"),
-    EncoderFor<expression::Fib>("fib"),
-    EncoderFor<expression::ImmediateData>("immediate"),
-    EncoderFor<expression::ImmediateVerdict>("immediate"),
-    EncoderFor<expression::Lookup>("lookup"),
-    EncoderFor<expression::Masquerade>("masq"),
-    EncoderFor<expression::Match>("match"),
-    EncoderFor<expression::MetaLoad>("meta"),
-    EncoderFor<expression::MetaSet>("meta"),
-    EncoderFor<expression::Nat>("nat"),
-    EncoderFor<expression::Numgen>("numgen"),
-    EncoderFor<expression::Payload>("payload"),
-    EncoderFor<expression::Range>("range"),
-    EncoderFor<expression::Reject>("reject"),
-    EncoderFor<expression::Target>("target"),
+struct Codec {
+  std::uint32_t code;
+  std::string_view name;
+  PutResult (*encode)(std::span<const std::uint8_t> payload, MessageWriter& out);
+  bool (*decode)(const Attributes& attributes, protocol::RecordWriter& out);
 };
 
-constexpr std::array kDecoders = {
-    Decoder{"bitwise", DecodeBitwise},     Decoder{"cmp", DecodeCmp},
-    Decoder{"counter", DecodeCounter},     Decoder{"ct", DecodeCt},
-    Decoder{"dynset", DecodeDynset},       Decoder{"fib", DecodeFib},
-    Decoder{"immediate", DecodeImmediate}, Decoder{"lookup", DecodeLookup},
-    Decoder{"masq", DecodeMasquerade},     Decoder{"match", DecodeMatch},
-    Decoder{"meta", DecodeMeta},           Decoder{"nat", DecodeNat},
-    Decoder{"numgen", DecodeNumgen},       Decoder{"payload", DecodePayload},
-    Decoder{"range", DecodeRange},         Decoder{"reject", DecodeReject},
-    Decoder{"target", DecodeTarget},
-};
+template <const auto&... kForms>
+constexpr std::array<Codec, sizeof...(kForms)> CodecsFor() {
+  return {Codec{std::decay_t<decltype(kForms)>::Record::kCode, kForms.name, EncodeAs<kForms>,
+                DecodeAs<kForms>}...};
+}
+
+/** Forms of one name are tried in this order. */
+constexpr auto kCodecs =
+    CodecsFor<kBitwise, kCmp, kCounter, kCt, kDynset, kFib, kImmediate, kLookup, kMasquerade,
+              kMatch, kMetaSet, kMetaLoad, kNat, kNumgen, kPayload, kReject, kTarget>();
 
 PutResult EncodeOne(const protocol::Record& record, MessageWriter& out) {
-  const auto* encoder =
-      std::find_if(kEncoders.begin(), kEncoders.end(),
-                   [&record](const Encoder& candidate) { return candidate.code == record.code; });
-  if (encoder == kEncoders.end()) {
+  const auto* codec = std::ranges::find(kCodecs, record.code, &Codec::code);
+  if (codec == kCodecs.end()) {
     return std::unexpected(protocol::DecodeError{"expression", "code", "is not one of the schema"});
   }
   const auto element = out.BeginNest(NFTA_LIST_ELEM);
-  out.PutString(NFTA_EXPR_NAME, encoder->name);
+  out.PutString(NFTA_EXPR_NAME, codec->name);
   const auto data = out.BeginNest(NFTA_EXPR_DATA);
-  const auto put = encoder->put(record.payload, out);
+  const auto put = codec->encode(record.payload, out);
   out.EndNest(data);
   out.EndNest(element);
   return put;
 }
 
-void DecodeOne(std::string_view name, Attributes data, RecordWriter& out) {
-  const auto* decoder =
-      std::find_if(kDecoders.begin(), kDecoders.end(),
-                   [name](const Decoder& candidate) { return candidate.name == name; });
-  if (decoder != kDecoders.end() && decoder->decode(data, out)) return;
-  out.Append(expression::Unknown{name});
+void DecodeOne(std::string_view name, std::span<const std::uint8_t> data,
+               protocol::RecordWriter& out) {
+  const Attributes attributes(data);
+  const bool known = std::ranges::any_of(kCodecs, [&](const Codec& codec) {
+    return codec.name == name && codec.decode(attributes, out);
+  });
+  if (!known) out.Append(Unknown{name});
 }
 
 }  // namespace
@@ -112,7 +227,7 @@ PutResult Encode(std::span<const std::uint8_t> records, MessageWriter& out) {
   return {};
 }
 
-DecodeResult Decode(std::span<const std::uint8_t> attributes, RecordWriter& out) {
+DecodeResult Decode(std::span<const std::uint8_t> attributes, protocol::RecordWriter& out) {
   wire::AttrReader reader(attributes);
   while (const auto element = reader.Next()) {
     const wire::AttrTable<NFTA_EXPR_MAX> expression(element->payload);

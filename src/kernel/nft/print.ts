@@ -75,12 +75,6 @@ export function printOp(op: NftOp, typesOf: SetTypesOf): string {
       return `flush chain ${at(op)} ${op.chain}`;
     case 'ruleAdd':
       return `add rule ${at(op)} ${op.chain} ${printRule(op.family, op.expressions)}`;
-    case 'ruleInsert':
-      return `insert rule ${at(op)} ${op.chain} ${printRule(op.family, op.expressions)}`;
-    case 'ruleReplace': {
-      const rule = printRule(op.family, op.expressions);
-      return `replace rule ${at(op)} ${op.chain} handle ${op.handle} ${rule}`;
-    }
     case 'ruleDelete':
       return `delete rule ${at(op)} ${op.chain} handle ${op.handle}`;
     case 'xtRuleAdd':

@@ -144,11 +144,20 @@ function chainOps(table: Table, { name, base, rules }: Chain, { deed, how }: Med
     case 'add rule':
       return [ruleOp(table, name, how % 2 === 0 ? drop : jump('reject-chain'))];
     case 'insert rule':
-      return [{ ...ruleOp(table, name, drop), kind: 'ruleInsert' } as NftOp];
+      return [
+        { kind: 'chainFlush', ...at },
+        ruleOp(table, name, drop),
+        ...rules.map(({ expressions, comment }) => {
+          return { kind: 'ruleAdd', ...at, expressions, comment } as const;
+        }),
+      ];
     case 'comment on rule': {
       if (rule === undefined) return [];
       const { expressions, handle } = rule;
-      return [{ kind: 'ruleReplace', ...at, handle, expressions, comment: 'not ours' }];
+      return [
+        { kind: 'ruleDelete', ...at, handle },
+        { kind: 'ruleAdd', ...at, expressions, comment: 'not ours' },
+      ];
     }
     case 'flush chain':
       return [{ kind: 'chainFlush', ...at }];
