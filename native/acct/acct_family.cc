@@ -1,77 +1,86 @@
 #include "acct/acct_family.h"
 
-#include <linux/netfilter/nfnetlink.h>
-#include <linux/netlink.h>
+#include <linux/netfilter/nfnetlink_acct.h>
 
-#include <utility>
-
-#include "acct/message.h"
 #include "protocol/attempt.h"
 #include "protocol/dump_answer.h"
-#include "protocol/ops.gen.h"
-#include "protocol/record_reader.h"
-#include "wire/dump_reader.h"
+#include "wire/attr_reader.h"
+#include "wire/nfnetlink.h"
 
 namespace fairlead::acct {
 
 namespace {
 
-using protocol::kUnknownIndex;
-using protocol::op::AcctAdd;
-using protocol::op::AcctDelete;
-using protocol::request::AcctsDump;
+using protocol::Checked;
 
-Encoded Try(const protocol::Record& record, std::uint32_t index, wire::Pipeline& to) {
-  const auto encode = [&to](const auto& op, auto&& write) -> Encoded {
-    if (!op) return std::unexpected(op.error());
-    return write(*op, to.sequence(), to.out());
-  };
-  const Encoded encoded = record.code == AcctAdd::kCode
-                              ? encode(protocol::Read<AcctAdd>(record.payload), EncodeAdd)
-                              : encode(protocol::Read<AcctDelete>(record.payload), EncodeDelete);
-  if (encoded) to.Commit({index, kUnknownIndex});
-  return encoded;
+void Begin(int command, int flags, std::uint32_t sequence, wire::MessageWriter& out) noexcept {
+  wire::BeginNfnetlink(out, wire::NfnetlinkType(NFNL_SUBSYS_ACCT, command), flags, NFPROTO_UNSPEC,
+                       sequence);
+}
+
+/** Without a name the kernel deletes all counters. */
+template <typename R>
+Checked EncodeNamed(const R& op, int command, int flags, std::uint32_t sequence,
+                    wire::MessageWriter& out) {
+  if (op.name.empty() || op.name.size() >= NFACCT_NAME_MAX) {
+    return std::unexpected(protocol::BadRecord{R::kName, "name", "is no name of a counter"});
+  }
+  Begin(command, flags | NLM_F_ACK, sequence, out);
+  out.PutString(NFACCT_NAME, op.name);
+  out.EndMessage();
+  return {};
+}
+
+struct Encoder {
+  /** NFNL_MSG_ACCT_NEW { NFACCT_NAME }, to be refused with EBUSY where there is one. */
+  Checked operator()(const protocol::op::AcctAdd& op, std::uint32_t sequence,
+                     wire::MessageWriter& out) const {
+    return EncodeNamed(op, NFNL_MSG_ACCT_NEW, NLM_F_CREATE, sequence, out);
+  }
+  /** NFNL_MSG_ACCT_DEL { NFACCT_NAME } */
+  Checked operator()(const protocol::op::AcctDelete& op, std::uint32_t sequence,
+                     wire::MessageWriter& out) const {
+    return EncodeNamed(op, NFNL_MSG_ACCT_DEL, 0, sequence, out);
+  }
+};
+
+/**
+ * A counter:
+ *
+ *   NFACCT_NAME, NFACCT_PKTS be64, NFACCT_BYTES be64, NFACCT_USE be32: rules, and one for itself
+ */
+wire::Taken TakeCounter(const wire::Message& message, protocol::RecordWriter& out) {
+  const auto attributes = wire::AttributesOf(message, sizeof(nfgenmsg));
+  if (!attributes) return std::unexpected(attributes.error());
+  const wire::AttrTable<NFACCT_MAX> fields(*attributes);
+  if (fields.malformed()) return std::unexpected("a counter is malformed");
+  protocol::reply::Acct reply;
+  reply.name = fields.String(NFACCT_NAME);
+  reply.packets = fields.U64Be(NFACCT_PKTS);
+  reply.bytes = fields.U64Be(NFACCT_BYTES);
+  const std::uint32_t uses = fields.U32Be(NFACCT_USE);
+  reply.references = uses > 0 ? uses - 1 : 0;
+  out.Append(reply);
+  return {};
 }
 
 }  // namespace
 
-AcctFamily::AcctFamily() noexcept
-    : socket_({.protocol = NETLINK_NETFILTER, .family_header_bytes = sizeof(nfgenmsg)}) {}
+AcctFamily::AcctFamily() noexcept : NetlinkFamily(wire::NfnetlinkOptions()) {}
 
-bool AcctFamily::Handles(std::uint32_t code) const noexcept {
-  return code == AcctAdd::kCode || code == AcctDelete::kCode || code == AcctsDump::kCode;
+std::expected<ByteBuffer, SystemError> AcctFamily::RunOps(wire::Socket& socket,
+                                                          std::span<const std::uint8_t> ops) {
+  return protocol::AttemptMessages<Op>(ops, socket, Encoder());
 }
 
-std::expected<ByteBuffer, SystemError> AcctFamily::Run(std::span<const std::uint8_t> buffer) {
-  const auto socket = socket_.Open();
-  if (!socket) return std::unexpected(socket.error());
-  protocol::RecordReader reader(buffer);
-  const auto first = reader.Next();
-  if (first && first->code == AcctsDump::kCode) {
-    if (!reader.AtEnd()) return protocol::RefuseDump({"request", "buffer", "holds more than one"});
-    auto reply = Dump(**socket);
-    if (!reply) socket_.Close();
-    return reply;
-  }
-  wire::Pipeline pipeline(**socket);
-  auto reply = protocol::AttemptAll(buffer, pipeline, Try);
-  if (!reply) socket_.Close();
-  return reply;
-}
-
-std::expected<ByteBuffer, SystemError> AcctFamily::Dump(wire::Socket& socket) {
-  const std::uint32_t sequence = socket.next_sequence();
-  socket.SkipSequences(1);
-  const wire::MessageWriter message = EncodeList(sequence);
-  const auto sent = socket.Send(message.bytes());
-  if (!sent) return std::unexpected(sent.error());
-  protocol::RecordWriter out;
-  wire::DumpReader reader(sequence,
-                          [&out](const wire::Message& answer) { return TakeCounter(answer, out); });
-  const auto complete = wire::ReceiveDump(socket, reader);
-  if (!complete) return std::unexpected(complete.error());
-  if (!*complete) socket_.Close();
-  return protocol::EndDump(reader.Finish(), std::move(out));
+std::expected<ByteBuffer, SystemError> AcctFamily::RunRequest(
+    wire::Socket& socket, std::span<const std::uint8_t> buffer) {
+  const auto request = protocol::ReadRequest<Request>(buffer);
+  if (!request) return protocol::RefuseDump(request.error());
+  wire::MessageWriter message;
+  Begin(NFNL_MSG_ACCT_GET, NLM_F_DUMP, socket.next_sequence(), message);
+  message.EndMessage();
+  return protocol::AnswerDump(socket, message, TakeCounter);
 }
 
 }  // namespace fairlead::acct

@@ -1,23 +1,29 @@
 #ifndef FAIRLEAD_ACCT_ACCT_FAMILY_H_
 #define FAIRLEAD_ACCT_ACCT_FAMILY_H_
 
-#include "protocol/family.h"
-#include "wire/lazy_socket.h"
+#include <variant>
+
+#include "protocol/netlink_family.h"
+#include "protocol/ops.gen.h"
 
 namespace fairlead::acct {
 
-/** Counters of nfnetlink_acct: a buffer holds ops, each tried by itself, or one request. */
-class AcctFamily : public protocol::Family {
+using Op = std::variant<protocol::op::AcctAdd, protocol::op::AcctDelete>;
+using Request = std::variant<protocol::request::AcctsDump>;
+
+/**
+ * Named counters of nfnetlink_acct, which rules of iptables count in (-m nfacct). Each op is tried
+ * by itself.
+ */
+class AcctFamily : public protocol::NetlinkFamily<Op, Request> {
  public:
   AcctFamily() noexcept;
 
-  bool Handles(std::uint32_t code) const noexcept override;
-  std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer) override;
-
  private:
-  std::expected<ByteBuffer, SystemError> Dump(wire::Socket& socket);
-
-  wire::LazySocket socket_;
+  std::expected<ByteBuffer, SystemError> RunRequest(wire::Socket& socket,
+                                                    std::span<const std::uint8_t> buffer) override;
+  std::expected<ByteBuffer, SystemError> RunOps(wire::Socket& socket,
+                                                std::span<const std::uint8_t> ops) override;
 };
 
 }  // namespace fairlead::acct

@@ -1,24 +1,26 @@
 #ifndef FAIRLEAD_CONNTRACK_CONNTRACK_FAMILY_H_
 #define FAIRLEAD_CONNTRACK_CONNTRACK_FAMILY_H_
 
+#include <variant>
+
+#include "conntrack/delete.h"
 #include "conntrack/dump.h"
-#include "protocol/family.h"
-#include "wire/lazy_socket.h"
+#include "protocol/netlink_family.h"
 
 namespace fairlead::conntrack {
 
-/** Connection tracking (ctnetlink): a buffer holds one request. */
-class ConntrackFamily : public protocol::Family {
+/** Connection tracking (ctnetlink): a buffer holds one record. */
+class ConntrackFamily
+    : public protocol::NetlinkFamily<std::variant<DeleteRequest>, std::variant<DumpRequest>> {
  public:
   ConntrackFamily() noexcept;
 
-  bool Handles(std::uint32_t code) const noexcept override;
-  std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer) override;
-
  private:
-  std::expected<ByteBuffer, SystemError> Dump(const DumpRequest& request);
+  std::expected<ByteBuffer, SystemError> RunRequest(wire::Socket& socket,
+                                                    std::span<const std::uint8_t> buffer) override;
+  std::expected<ByteBuffer, SystemError> RunOps(wire::Socket& socket,
+                                                std::span<const std::uint8_t> ops) override;
 
-  wire::LazySocket socket_;
   /** Becomes kNone when the kernel refuses its filters. */
   KernelFilter filter_ = KernelFilter::kWanted;
 };

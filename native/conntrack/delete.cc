@@ -1,12 +1,10 @@
 #include "conntrack/delete.h"
 
-#include <linux/netfilter/nfnetlink_conntrack.h>
-#include <linux/netlink.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <vector>
 
+#include "base/address_bytes.h"
 #include "conntrack/entry.h"
 #include "conntrack/message.h"
 #include "wire/ack_collector.h"
@@ -38,9 +36,9 @@ std::expected<void, SystemError> CollectErrors(wire::Socket& socket, std::uint32
 
 }  // namespace
 
-std::expected<void, protocol::DecodeError> Check(const DeleteRequest& request) noexcept {
+protocol::Checked Check(const DeleteRequest& request) noexcept {
   const auto refuse = [](const char* field, const char* problem) {
-    return std::unexpected(protocol::DecodeError{DeleteRequest::kName, field, problem});
+    return std::unexpected(protocol::BadRecord{DeleteRequest::kName, field, problem});
   };
   if (AddressBytes(request.family) == 0) return refuse("family", "is neither IPv4 nor IPv6");
   if (request.entries.size() % PackedBytes(request.family) != 0) {
@@ -57,7 +55,7 @@ wire::MessageWriter EncodeDelete(std::uint8_t family, std::span<const std::uint8
   for (auto rest = entries; !rest.empty(); rest = rest.subspan(stride)) {
     const Entry entry = Unpack(family, rest.first(stride));
     const auto& [source, destination, protocol, zone] = entry.original;
-    BeginMessage(out, IPCTNL_MSG_CT_DELETE, NLM_F_ACK, family, sequence++);
+    wire::BeginNfnetlink(out, MessageType(IPCTNL_MSG_CT_DELETE), NLM_F_ACK, family, sequence++);
     const auto tuple = out.BeginNest(CTA_TUPLE_ORIG);
     PutAddress(out, family, source, destination);
     PutProtocol(out, protocol, source, destination);

@@ -17,7 +17,7 @@ namespace fairlead::conntrack {
 using DeleteRequest = protocol::request::ConntrackDelete;
 
 /** Refuses families without conntrack and a buffer that is not whole entries. */
-std::expected<void, protocol::DecodeError> Check(const DeleteRequest& request) noexcept;
+protocol::Checked Check(const DeleteRequest& request) noexcept;
 
 /**
  * One message for each packed entry of `entries`, each answered by itself:

@@ -1,19 +1,14 @@
 #include "conntrack/dump.h"
 
 #include <linux/in.h>
-#include <linux/netfilter/nfnetlink.h>
-#include <linux/netfilter/nfnetlink_conntrack.h>
-#include <linux/netlink.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 
+#include "base/address_bytes.h"
 #include "conntrack/message.h"
 #include "protocol/dump_answer.h"
 #include "wire/byte_order.h"
-#include "wire/dump_reader.h"
 
 namespace fairlead::conntrack {
 
@@ -64,9 +59,9 @@ bool IsDestination(const DumpRequest& request, const Peer& destination) noexcept
 
 }  // namespace
 
-std::expected<void, protocol::DecodeError> Check(const DumpRequest& request) noexcept {
+protocol::Checked Check(const DumpRequest& request) noexcept {
   const auto refuse = [](const char* field, const char* problem) {
-    return std::unexpected(protocol::DecodeError{DumpRequest::kName, field, problem});
+    return std::unexpected(protocol::BadRecord{DumpRequest::kName, field, problem});
   };
   const std::size_t address_bytes = AddressBytes(request.family);
   if (address_bytes == 0) return refuse("family", "is neither IPv4 nor IPv6");
@@ -94,7 +89,7 @@ bool Matches(const DumpRequest& request, const Entry& entry) noexcept {
 wire::MessageWriter EncodeDump(const DumpRequest& request, KernelFilter filter,
                                std::uint32_t sequence) {
   wire::MessageWriter out;
-  BeginMessage(out, IPCTNL_MSG_CT_GET, NLM_F_DUMP, request.family, sequence);
+  wire::BeginNfnetlink(out, MessageType(IPCTNL_MSG_CT_GET), NLM_F_DUMP, request.family, sequence);
   if (filter == KernelFilter::kWanted) {
     PutTupleFilter(out, request);
     if (request.status_mask != 0) {
@@ -107,14 +102,12 @@ wire::MessageWriter EncodeDump(const DumpRequest& request, KernelFilter filter,
   return out;
 }
 
-std::expected<void, std::string> TakeEntry(const DumpRequest& request, const wire::Message& message,
-                                           ByteBuffer& out) {
+wire::Taken TakeEntry(const DumpRequest& request, const wire::Message& message, ByteBuffer& out) {
   if (message.type != MessageType(IPCTNL_MSG_CT_NEW)) return {};
-  if (message.payload.size() < sizeof(nfgenmsg)) {
-    return std::unexpected("the kernel sent a short message");
-  }
+  const auto attributes = wire::AttributesOf(message, sizeof(nfgenmsg));
+  if (!attributes) return std::unexpected(attributes.error());
   if (message.payload[0] != request.family) return {};
-  const auto entry = DecodeEntry(request.family, message.payload.subspan(sizeof(nfgenmsg)));
+  const auto entry = DecodeEntry(request.family, *attributes);
   if (!entry) return std::unexpected(entry.error());
   if (!Matches(request, *entry)) return {};
   for (const Peer& peer : {entry->original.source, entry->original.destination, entry->reply.source,
@@ -127,23 +120,14 @@ std::expected<void, std::string> TakeEntry(const DumpRequest& request, const wir
 
 std::expected<DumpOutcome, SystemError> RunDump(wire::Socket& socket, const DumpRequest& request,
                                                 KernelFilter filter) {
-  const std::uint32_t sequence = socket.next_sequence();
-  socket.SkipSequences(1);
-  const auto sent = socket.Send(EncodeDump(request, filter, sequence).bytes());
-  if (!sent) return std::unexpected(sent.error());
   ByteBuffer entries;
-  wire::DumpReader reader(
-      sequence, [&](const wire::Message& message) { return TakeEntry(request, message, entries); });
-  const auto complete = wire::ReceiveDump(socket, reader);
-  if (!complete) return std::unexpected(complete.error());
-  const wire::DumpEnd end = reader.Finish();
-  DumpOutcome outcome;
-  outcome.complete = *complete;
-  outcome.error = end.error;
+  const auto end =
+      wire::Ask(socket, EncodeDump(request, filter, socket.next_sequence()),
+                [&](const wire::Message& message) { return TakeEntry(request, message, entries); });
+  if (!end) return std::unexpected(end.error());
   protocol::RecordWriter out;
   out.Append(protocol::reply::ConntrackEntries{request.family, entries.bytes()});
-  outcome.reply = protocol::EndDump(end, std::move(out));
-  return outcome;
+  return DumpOutcome{protocol::EndDump(*end, std::move(out)), end->error};
 }
 
 }  // namespace fairlead::conntrack

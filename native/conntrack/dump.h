@@ -4,22 +4,18 @@
 
 #include <cstdint>
 #include <expected>
-#include <optional>
 #include <span>
-#include <string>
 
 #include "conntrack/entry.h"
 #include "protocol/ops.gen.h"
-#include "wire/attr_reader.h"
-#include "wire/message_writer.h"
-#include "wire/socket.h"
+#include "wire/dump_reader.h"
 
 namespace fairlead::conntrack {
 
 using DumpRequest = protocol::request::ConntrackDump;
 
 /** Refuses families without conntrack, protocols without ports and addresses of other families. */
-std::expected<void, protocol::DecodeError> Check(const DumpRequest& request) noexcept;
+protocol::Checked Check(const DumpRequest& request) noexcept;
 
 /** Whether the entry is one that was asked for. */
 bool Matches(const DumpRequest& request, const Entry& entry) noexcept;
@@ -40,14 +36,11 @@ enum class KernelFilter { kWanted, kNone };
 wire::MessageWriter EncodeDump(const DumpRequest& request, KernelFilter filter,
                                std::uint32_t sequence);
 
-/** Appends the entry of a message to `out`, if it matches; on failure: what is wrong with it. */
-std::expected<void, std::string> TakeEntry(const DumpRequest& request, const wire::Message& message,
-                                           ByteBuffer& out);
+/** Appends the entry of a message to `out`, if it matches. */
+wire::Taken TakeEntry(const DumpRequest& request, const wire::Message& message, ByteBuffer& out);
 
 struct DumpOutcome {
   ByteBuffer reply;
-  /** False when more answers may still come: the socket must not be used again. */
-  bool complete = false;
   /** 0, or why the dump failed; `reply` says so too. */
   int error = 0;
 };

@@ -1,10 +1,10 @@
 #include "conntrack/entry.h"
 
 #include <linux/netfilter/nfnetlink_conntrack.h>
-#include <sys/socket.h>
 
 #include <cstring>
 
+#include "base/address_bytes.h"
 #include "wire/attr_reader.h"
 #include "wire/byte_order.h"
 
@@ -66,11 +66,6 @@ Peer TakePeer(Bytes& rest, std::size_t address_bytes) noexcept {
 }
 
 }  // namespace
-
-std::size_t AddressBytes(std::uint8_t family) noexcept {
-  if (family == AF_INET) return 4;
-  return family == AF_INET6 ? 16 : 0;
-}
 
 std::size_t PackedBytes(std::uint8_t family) noexcept {
   return 4 * (AddressBytes(family) + kPortBytes) + kTailBytes;

@@ -12,9 +12,6 @@
 
 namespace fairlead::conntrack {
 
-/** Bytes of an address of the family AF_INET or AF_INET6; 0 for any other. */
-std::size_t AddressBytes(std::uint8_t family) noexcept;
-
 /** Bytes of a packed entry of the family, see `conntrackEntries`. */
 std::size_t PackedBytes(std::uint8_t family) noexcept;
 

@@ -1,82 +1,114 @@
 #include "ipset/ipset_family.h"
 
-#include <linux/netfilter/nfnetlink.h>
-#include <linux/netlink.h>
+#include <linux/netfilter/ipset/ip_set.h>
 
-#include <cerrno>
-#include <string>
-#include <utility>
+#include <cstring>
 
-#include "ipset/message.h"
 #include "protocol/attempt.h"
 #include "protocol/dump_answer.h"
-#include "protocol/ops.gen.h"
-#include "wire/dump_reader.h"
+#include "wire/attr_reader.h"
+#include "wire/nfnetlink.h"
 
 namespace fairlead::ipset {
 
 namespace {
 
-using protocol::kUnknownIndex;
-using protocol::op::IpsetDestroy;
-using protocol::request::IpsetPortsDump;
-using protocol::request::IpsetsDump;
+using protocol::Checked;
 
-using OpResult = std::expected<void, protocol::DecodeError>;
+/** Every kernel since 2.6.39 speaks it. */
+constexpr std::uint8_t kProtocol = IPSET_PROTOCOL_MIN;
 
-OpResult TryDestroy(const protocol::Record& record, std::uint32_t index, wire::Pipeline& to) {
-  const auto op = protocol::Read<IpsetDestroy>(record.payload);
-  if (!op) return std::unexpected(op.error());
-  const OpResult encoded = EncodeDestroy(*op, to.sequence(), to.out());
-  if (encoded) to.Commit({index, kUnknownIndex});
-  return encoded;
+/** Starts the message IPSET_CMD_* { IPSET_ATTR_PROTOCOL }. */
+void Begin(int command, int flags, std::uint32_t sequence, wire::MessageWriter& out) noexcept {
+  wire::BeginNfnetlink(out, wire::NfnetlinkType(NFNL_SUBSYS_IPSET, command), flags, NFPROTO_UNSPEC,
+                       sequence);
+  out.PutU8(IPSET_ATTR_PROTOCOL, kProtocol);
+}
+
+struct Encoder {
+  /**
+   * IPSET_CMD_DESTROY { IPSET_ATTR_SETNAME }. Some failures are not errnos but IPSET_ERR_*, from
+   * 4096 on. Without a name the kernel destroys all sets.
+   */
+  Checked operator()(const protocol::op::IpsetDestroy& op, std::uint32_t sequence,
+                     wire::MessageWriter& out) const {
+    if (op.set.empty() || op.set.size() >= IPSET_MAXNAMELEN) {
+      return std::unexpected(protocol::BadRecord{op.kName, "set", "is no name of a set"});
+    }
+    Begin(IPSET_CMD_DESTROY, NLM_F_ACK, sequence, out);
+    out.PutString(IPSET_ATTR_SETNAME, op.set);
+    out.EndMessage();
+    return {};
+  }
+};
+
+/**
+ * A set:
+ *
+ *   IPSET_ATTR_SETNAME, IPSET_ATTR_TYPENAME, IPSET_ATTR_DATA { IPSET_ATTR_REFERENCES be32, ... }
+ */
+wire::Taken TakeHeader(const wire::Message& message, protocol::RecordWriter& out) {
+  const auto attributes = wire::AttributesOf(message, sizeof(nfgenmsg));
+  if (!attributes) return std::unexpected(attributes.error());
+  const wire::AttrTable<IPSET_ATTR_CMD_MAX> set(*attributes);
+  const wire::AttrTable<IPSET_ATTR_CREATE_MAX> data(set.Bytes(IPSET_ATTR_DATA));
+  if (set.malformed() || data.malformed()) return std::unexpected("a set is malformed");
+  protocol::reply::Ipset reply;
+  reply.set = set.String(IPSET_ATTR_SETNAME);
+  reply.type = set.String(IPSET_ATTR_TYPENAME);
+  reply.references = data.U32Be(IPSET_ATTR_REFERENCES);
+  out.Append(reply);
+  return {};
+}
+
+void AppendPort(std::span<const std::uint8_t> member, ByteBuffer& ports) {
+  const wire::AttrTable<IPSET_ATTR_PORT> fields(member);
+  const auto port = fields.Bytes(IPSET_ATTR_PORT);
+  if (port.size() >= 2) std::memcpy(ports.Extend(2), port.data(), 2);
+}
+
+/**
+ * Ports in a set, which may take several messages:
+ *
+ *   IPSET_ATTR_ADT { IPSET_ATTR_DATA { IPSET_ATTR_PORT be16, ... }, ... }
+ */
+wire::Taken TakePorts(const wire::Message& message, protocol::RecordWriter& out) {
+  const auto attributes = wire::AttributesOf(message, sizeof(nfgenmsg));
+  if (!attributes) return std::unexpected(attributes.error());
+  const wire::AttrTable<IPSET_ATTR_CMD_MAX> set(*attributes);
+  wire::AttrReader members(set.Bytes(IPSET_ATTR_ADT));
+  ByteBuffer ports;
+  while (const auto member = members.Next()) {
+    if (member->type == IPSET_ATTR_DATA) AppendPort(member->payload, ports);
+  }
+  if (set.malformed() || members.malformed()) return std::unexpected("a set is malformed");
+  out.Append(protocol::reply::IpsetPorts{ports.bytes()});
+  return {};
 }
 
 }  // namespace
 
-IpsetFamily::IpsetFamily() noexcept
-    : socket_({.protocol = NETLINK_NETFILTER, .family_header_bytes = sizeof(nfgenmsg)}) {}
+IpsetFamily::IpsetFamily() noexcept : NetlinkFamily(wire::NfnetlinkOptions()) {}
 
-bool IpsetFamily::Handles(std::uint32_t code) const noexcept {
-  return code == IpsetDestroy::kCode || code == IpsetsDump::kCode || code == IpsetPortsDump::kCode;
+std::expected<ByteBuffer, SystemError> IpsetFamily::RunOps(wire::Socket& socket,
+                                                           std::span<const std::uint8_t> ops) {
+  return protocol::AttemptMessages<Op>(ops, socket, Encoder());
 }
 
-std::expected<ByteBuffer, SystemError> IpsetFamily::Run(std::span<const std::uint8_t> buffer) {
-  const auto socket = socket_.Open();
-  if (!socket) return std::unexpected(socket.error());
-  protocol::RecordReader reader(buffer);
-  const auto first = reader.Next();
-  if (first && first->code != IpsetDestroy::kCode) {
-    if (!reader.AtEnd()) return protocol::RefuseDump({"request", "buffer", "holds more than one"});
-    auto reply = Dump(**socket, *first);
-    if (!reply) socket_.Close();
-    return reply;
+std::expected<ByteBuffer, SystemError> IpsetFamily::RunRequest(
+    wire::Socket& socket, std::span<const std::uint8_t> buffer) {
+  const auto request = protocol::ReadRequest<Request>(buffer);
+  if (!request) return protocol::RefuseDump(request.error());
+  const auto* ports = std::get_if<protocol::request::IpsetPortsDump>(&*request);
+  wire::MessageWriter message;
+  Begin(IPSET_CMD_LIST, NLM_F_DUMP, socket.next_sequence(), message);
+  if (ports == nullptr) {
+    message.PutU32Be(IPSET_ATTR_FLAGS | NLA_F_NET_BYTEORDER, IPSET_FLAG_LIST_HEADER);
+  } else {
+    message.PutString(IPSET_ATTR_SETNAME, ports->set);
   }
-  wire::Pipeline pipeline(**socket);
-  auto reply = protocol::AttemptAll(buffer, pipeline, TryDestroy);
-  if (!reply) socket_.Close();
-  return reply;
-}
-
-std::expected<ByteBuffer, SystemError> IpsetFamily::Dump(wire::Socket& socket,
-                                                         const protocol::Record& request) {
-  const auto ports = protocol::Read<IpsetPortsDump>(request.payload);
-  const bool is_ports = request.code == IpsetPortsDump::kCode;
-  if (is_ports && !ports) return protocol::RefuseDump(ports.error());
-  const std::uint32_t sequence = socket.next_sequence();
-  socket.SkipSequences(1);
-  const wire::MessageWriter message =
-      is_ports ? EncodeListMembers(ports->set, sequence) : EncodeListHeaders(sequence);
-  const auto sent = socket.Send(message.bytes());
-  if (!sent) return std::unexpected(sent.error());
-  protocol::RecordWriter out;
-  wire::DumpReader reader(sequence, [&](const wire::Message& answer) {
-    return is_ports ? TakePorts(answer, out) : TakeHeader(answer, out);
-  });
-  const auto complete = wire::ReceiveDump(socket, reader);
-  if (!complete) return std::unexpected(complete.error());
-  if (!*complete) socket_.Close();
-  return protocol::EndDump(reader.Finish(), std::move(out));
+  message.EndMessage();
+  return protocol::AnswerDump(socket, message, ports == nullptr ? TakeHeader : TakePorts);
 }
 
 }  // namespace fairlead::ipset

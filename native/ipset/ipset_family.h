@@ -1,25 +1,26 @@
 #ifndef FAIRLEAD_IPSET_IPSET_FAMILY_H_
 #define FAIRLEAD_IPSET_IPSET_FAMILY_H_
 
-#include "protocol/family.h"
-#include "protocol/record_reader.h"
-#include "wire/lazy_socket.h"
+#include <variant>
+
+#include "protocol/netlink_family.h"
+#include "protocol/ops.gen.h"
 
 namespace fairlead::ipset {
 
-/** Sets of ipset: a buffer holds ops, each of which is tried by itself, or one request. */
-class IpsetFamily : public protocol::Family {
+using Op = std::variant<protocol::op::IpsetDestroy>;
+using Request = std::variant<protocol::request::IpsetsDump, protocol::request::IpsetPortsDump>;
+
+/** Sets of ipset. Each op is tried by itself. */
+class IpsetFamily : public protocol::NetlinkFamily<Op, Request> {
  public:
   IpsetFamily() noexcept;
 
-  bool Handles(std::uint32_t code) const noexcept override;
-  std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer) override;
-
  private:
-  std::expected<ByteBuffer, SystemError> Dump(wire::Socket& socket,
-                                              const protocol::Record& request);
-
-  wire::LazySocket socket_;
+  std::expected<ByteBuffer, SystemError> RunRequest(wire::Socket& socket,
+                                                    std::span<const std::uint8_t> buffer) override;
+  std::expected<ByteBuffer, SystemError> RunOps(wire::Socket& socket,
+                                                std::span<const std::uint8_t> ops) override;
 };
 
 }  // namespace fairlead::ipset

@@ -4,6 +4,7 @@
 
 #include <bit>
 
+#include "base/address_bytes.h"
 #include "wire/attr_reader.h"
 #include "wire/byte_order.h"
 

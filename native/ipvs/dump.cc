@@ -6,26 +6,20 @@
 #include <string>
 #include <utility>
 
+#include "base/address_bytes.h"
 #include "ipvs/decode.h"
 #include "protocol/dump_answer.h"
+#include "protocol/one_of.h"
 
 namespace fairlead::ipvs {
 
 namespace request = protocol::request;
-using protocol::DecodeError;
+using protocol::BadRecord;
+using protocol::Checked;
 
 namespace {
 
 using Bytes = std::span<const std::uint8_t>;
-using Taken = std::expected<void, std::string>;
-
-/** What follows genlmsghdr. */
-std::expected<Bytes, std::string> AttributesOf(const wire::Message& message) {
-  if (message.payload.size() < GENL_HDRLEN) {
-    return std::unexpected("the kernel sent a short message");
-  }
-  return message.payload.subspan(GENL_HDRLEN);
-}
 
 /** A message without attributes; `flags` say how its end is told. */
 wire::MessageWriter EncodeBare(int command, int flags, Route to) {
@@ -35,26 +29,28 @@ wire::MessageWriter EncodeBare(int command, int flags, Route to) {
   return out;
 }
 
-std::expected<void, DecodeError> Check(const request::VirtualServicesDump& dump) noexcept {
+Checked Check(const request::VirtualServicesDump& dump) noexcept {
   if (dump.family == AF_UNSPEC || AddressBytes(dump.family) != 0) return {};
-  return std::unexpected(DecodeError{dump.kName, "family", "is neither IPv4 nor IPv6 nor both"});
+  return std::unexpected(BadRecord{dump.kName, "family", "is neither IPv4 nor IPv6 nor both"});
 }
 
-std::expected<void, DecodeError> Check(const request::DestinationsDump& dump) noexcept {
+Checked Check(const request::DestinationsDump& dump) noexcept {
   if (dump.address.empty()) return Check(request::VirtualServicesDump{dump.family});
   if (AddressBytes(dump.family) == dump.address.size()) return {};
-  return std::unexpected(DecodeError{dump.kName, "address", "is no address of the family"});
+  return std::unexpected(BadRecord{dump.kName, "address", "is no address of the family"});
 }
 
-std::expected<void, DecodeError> Check(const request::IpvsTimeoutsGet&) noexcept { return {}; }
-std::expected<void, DecodeError> Check(const request::IpvsInfoGet&) noexcept { return {}; }
+Checked Check(const auto&) noexcept { return {}; }
 
-template <typename R>
-std::expected<Request, DecodeError> ReadChecked(Bytes payload) {
-  const auto read = protocol::Read<R>(payload);
-  if (!read) return std::unexpected(read.error());
-  if (const auto checked = Check(*read); !checked) return std::unexpected(checked.error());
-  return *read;
+/** Appends the record that `decode` makes of what follows genlmsghdr. */
+template <typename Decode>
+wire::Taken Take(const wire::Message& message, protocol::RecordWriter& out, Decode decode) {
+  const auto attributes = wire::AttributesOf(message, GENL_HDRLEN);
+  if (!attributes) return std::unexpected(attributes.error());
+  const auto reply = decode(*attributes);
+  if (!reply) return std::unexpected(reply.error());
+  out.Append(*reply);
+  return {};
 }
 
 /** Runs requests on one socket, and notes how they ended. */
@@ -87,93 +83,50 @@ class Dumper {
 
   void operator()(const request::IpvsTimeoutsGet&) {
     Ask(EncodeBare(IPVS_CMD_GET_CONFIG, NLM_F_ACK, Next()),
-        [&](const wire::Message& message) { return Take(message, DecodeTimeouts); });
+        [&](const wire::Message& message) { return Take(message, out_, DecodeTimeouts); });
   }
 
   void operator()(const request::IpvsInfoGet&) {
     Ask(EncodeBare(IPVS_CMD_GET_INFO, NLM_F_ACK, Next()),
-        [&](const wire::Message& message) { return Take(message, DecodeInfo); });
+        [&](const wire::Message& message) { return Take(message, out_, DecodeInfo); });
   }
 
-  std::expected<DumpOutcome, SystemError> Finish() {
+  std::expected<ByteBuffer, SystemError> Finish() {
     if (broken_) return std::unexpected(std::move(*broken_));
-    return DumpOutcome{protocol::EndDump(end_, std::move(out_)), complete_};
+    return protocol::EndDump(end_, std::move(out_));
   }
 
  private:
-  Route Next() {
-    const Route to{family_id_, socket_.next_sequence()};
-    socket_.SkipSequences(1);
-    return to;
-  }
+  Route Next() const { return {family_id_, socket_.next_sequence()}; }
 
-  bool ended_well() const noexcept { return complete_ && end_.error == 0; }
+  bool ended_well() const noexcept { return !broken_ && !socket_.out_of_step() && end_.error == 0; }
 
   void Destinations(const ServiceKey& key) {
     Ask(EncodeDestinationsDump(key, Next()),
         [&](const wire::Message& message) { return TakeDestination(key, message, out_); });
   }
 
-  template <typename Decode>
-  Taken Take(const wire::Message& message, Decode decode) {
-    const auto attributes = AttributesOf(message);
-    if (!attributes) return std::unexpected(attributes.error());
-    const auto reply = decode(*attributes);
-    if (!reply) return std::unexpected(reply.error());
-    out_.Append(*reply);
-    return {};
-  }
-
   void Ask(const wire::MessageWriter& message, wire::DumpReader::TakeObject take) {
-    const auto sent = socket_.Send(message.bytes());
-    if (!sent) return Break(sent.error());
-    // The number of the last request.
-    wire::DumpReader reader(socket_.next_sequence() - 1, std::move(take));
-    const auto complete = wire::ReceiveDump(socket_, reader);
-    if (!complete) return Break(complete.error());
-    complete_ = *complete;
-    wire::DumpEnd end = reader.Finish();
-    end.interrupted = end.interrupted || end_.interrupted;
-    end_ = std::move(end);
-  }
-
-  void Break(const SystemError& error) {
-    broken_ = error;
-    complete_ = false;
+    auto end = wire::Ask(socket_, message, std::move(take));
+    if (!end) {
+      broken_ = end.error();
+      return;
+    }
+    end->interrupted = end->interrupted || end_.interrupted;
+    end_ = std::move(*end);
   }
 
   wire::Socket& socket_;
   std::uint16_t family_id_;
   protocol::RecordWriter out_;
   wire::DumpEnd end_;
-  bool complete_ = true;
   std::optional<SystemError> broken_;
 };
 
 }  // namespace
 
-bool IsRequest(std::uint32_t code) noexcept {
-  return code == request::VirtualServicesDump::kCode || code == request::DestinationsDump::kCode ||
-         code == request::IpvsTimeoutsGet::kCode || code == request::IpvsInfoGet::kCode;
-}
-
-std::expected<Request, DecodeError> ReadRequest(Bytes buffer) {
-  protocol::RecordReader reader(buffer);
-  const auto record = reader.Next();
-  if (!record) return std::unexpected(record.error());
-  if (!reader.AtEnd()) return std::unexpected(DecodeError{"request", "buffer", "holds more"});
-  switch (record->code) {
-    case request::VirtualServicesDump::kCode:
-      return ReadChecked<request::VirtualServicesDump>(record->payload);
-    case request::DestinationsDump::kCode:
-      return ReadChecked<request::DestinationsDump>(record->payload);
-    case request::IpvsTimeoutsGet::kCode:
-      return ReadChecked<request::IpvsTimeoutsGet>(record->payload);
-    case request::IpvsInfoGet::kCode:
-      return ReadChecked<request::IpvsInfoGet>(record->payload);
-    default:
-      return std::unexpected(DecodeError{"request", "code", "is not one of the schema"});
-  }
+std::expected<Request, BadRecord> ReadRequest(Bytes buffer) {
+  return protocol::ReadRequest<Request>(buffer, [](const auto& request) { return Check(request); });
 }
 
 wire::MessageWriter EncodeServicesDump(Route to) {
@@ -190,8 +143,9 @@ wire::MessageWriter EncodeDestinationsDump(const ServiceKey& key, Route to) {
   return out;
 }
 
-Taken TakeService(std::uint8_t family, const wire::Message& message, protocol::RecordWriter& out) {
-  const auto attributes = AttributesOf(message);
+wire::Taken TakeService(std::uint8_t family, const wire::Message& message,
+                        protocol::RecordWriter& out) {
+  const auto attributes = wire::AttributesOf(message, GENL_HDRLEN);
   if (!attributes) return std::unexpected(attributes.error());
   const auto service = DecodeService(*attributes);
   if (!service) return std::unexpected(service.error());
@@ -199,18 +153,13 @@ Taken TakeService(std::uint8_t family, const wire::Message& message, protocol::R
   return {};
 }
 
-Taken TakeDestination(const ServiceKey& key, const wire::Message& message,
-                      protocol::RecordWriter& out) {
-  const auto attributes = AttributesOf(message);
-  if (!attributes) return std::unexpected(attributes.error());
-  const auto destination = DecodeDestination(key, *attributes);
-  if (!destination) return std::unexpected(destination.error());
-  out.Append(*destination);
-  return {};
+wire::Taken TakeDestination(const ServiceKey& key, const wire::Message& message,
+                            protocol::RecordWriter& out) {
+  return Take(message, out, [&](Bytes attributes) { return DecodeDestination(key, attributes); });
 }
 
-std::expected<DumpOutcome, SystemError> RunRequest(wire::Socket& socket, std::uint16_t family_id,
-                                                   const Request& request) {
+std::expected<ByteBuffer, SystemError> RunRequest(wire::Socket& socket, std::uint16_t family_id,
+                                                  const Request& request) {
   Dumper dumper(socket, family_id);
   std::visit(dumper, request);
   return dumper.Finish();

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <expected>
 #include <span>
-#include <string>
 #include <variant>
 
 #include "base/byte_buffer.h"
@@ -13,20 +12,15 @@
 #include "ipvs/message.h"
 #include "protocol/ops.gen.h"
 #include "wire/dump_reader.h"
-#include "wire/message_writer.h"
-#include "wire/socket.h"
 
 namespace fairlead::ipvs {
-
-/** Whether the code is one of the schema `ipvsRequests`. */
-bool IsRequest(std::uint32_t code) noexcept;
 
 using Request =
     std::variant<protocol::request::VirtualServicesDump, protocol::request::DestinationsDump,
                  protocol::request::IpvsTimeoutsGet, protocol::request::IpvsInfoGet>;
 
 /** The one request that a buffer holds, if it makes sense. */
-std::expected<Request, protocol::DecodeError> ReadRequest(std::span<const std::uint8_t> buffer);
+std::expected<Request, protocol::BadRecord> ReadRequest(std::span<const std::uint8_t> buffer);
 
 /** Asks for virtual services of all families: IPVS_CMD_GET_SERVICE. */
 wire::MessageWriter EncodeServicesDump(Route to);
@@ -34,21 +28,14 @@ wire::MessageWriter EncodeServicesDump(Route to);
 wire::MessageWriter EncodeDestinationsDump(const ServiceKey& key, Route to);
 
 /** Appends the record of a virtual service, if it is of the family (0 = any). */
-std::expected<void, std::string> TakeService(std::uint8_t family, const wire::Message& message,
-                                             protocol::RecordWriter& out);
-std::expected<void, std::string> TakeDestination(const ServiceKey& key,
-                                                 const wire::Message& message,
-                                                 protocol::RecordWriter& out);
-
-struct DumpOutcome {
-  ByteBuffer reply;
-  /** False when more answers may still come: the socket must not be used again. */
-  bool complete = false;
-};
+wire::Taken TakeService(std::uint8_t family, const wire::Message& message,
+                        protocol::RecordWriter& out);
+wire::Taken TakeDestination(const ServiceKey& key, const wire::Message& message,
+                            protocol::RecordWriter& out);
 
 /** Sends the request and collects the answers. */
-std::expected<DumpOutcome, SystemError> RunRequest(wire::Socket& socket, std::uint16_t family_id,
-                                                   const Request& request);
+std::expected<ByteBuffer, SystemError> RunRequest(wire::Socket& socket, std::uint16_t family_id,
+                                                  const Request& request);
 
 }  // namespace fairlead::ipvs
 

@@ -29,24 +29,19 @@ std::uint16_t DecodeFamilyId(std::span<const std::uint8_t> payload) noexcept {
 }
 
 std::expected<FamilyId, SystemError> ResolveFamily(wire::Socket& socket) {
-  const std::uint32_t sequence = socket.next_sequence();
-  socket.SkipSequences(1);
-  const auto sent = socket.Send(EncodeFamilyRequest(sequence).bytes());
-  if (!sent) return std::unexpected(sent.error());
   FamilyId family;
-  wire::DumpReader reader(sequence, [&](const wire::Message& message) {
+  const auto take = [&](const wire::Message& message) {
     family.id = DecodeFamilyId(message.payload);
-    return std::expected<void, std::string>();
-  });
-  const auto complete = wire::ReceiveDump(socket, reader);
-  if (!complete) return std::unexpected(complete.error());
-  const wire::DumpEnd end = reader.Finish();
-  if (end.error == ENOENT) {
+    return wire::Taken();
+  };
+  const auto end = wire::Ask(socket, EncodeFamilyRequest(socket.next_sequence()), take);
+  if (!end) return std::unexpected(end.error());
+  if (end->error == ENOENT) {
     family.error = EPROTONOSUPPORT;
     family.words = "the kernel has no IPVS, and no module ip_vs to load";
-  } else if (end.error != 0 || family.id == 0) {
-    family.error = end.error != 0 ? end.error : EPROTO;
-    family.words = end.error != 0 ? end.words : "the kernel did not tell the number of IPVS";
+  } else if (end->error != 0 || family.id == 0) {
+    family.error = end->error != 0 ? end->error : EPROTO;
+    family.words = end->error != 0 ? end->words : "the kernel did not tell the number of IPVS";
     family.id = 0;
   }
   return family;

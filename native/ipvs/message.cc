@@ -1,15 +1,8 @@
 #include "ipvs/message.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
 
 namespace fairlead::ipvs {
-
-std::size_t AddressBytes(std::uint8_t family) noexcept {
-  if (family == AF_INET) return 4;
-  return family == AF_INET6 ? 16 : 0;
-}
 
 void PutAddress(wire::MessageWriter& out, std::uint16_t attribute,
                 std::span<const std::uint8_t> address) noexcept {

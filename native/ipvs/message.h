@@ -29,9 +29,6 @@ inline void BeginMessage(wire::MessageWriter& out, Route to, int command, int fl
   out.PutFamilyHeader(header);
 }
 
-/** Bytes of an address of the family AF_INET or AF_INET6; 0 for any other. */
-std::size_t AddressBytes(std::uint8_t family) noexcept;
-
 /** An address as IPVS has them: 16 bytes, of which IPv4 uses the first four (nf_inet_addr). */
 void PutAddress(wire::MessageWriter& out, std::uint16_t attribute,
                 std::span<const std::uint8_t> address) noexcept;

@@ -2,16 +2,16 @@
 
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <array>
 
+#include "base/address_bytes.h"
 #include "wire/byte_order.h"
 
 namespace fairlead::ipvs {
 
 namespace op = protocol::op;
-using protocol::DecodeError;
-using Result = std::expected<void, DecodeError>;
+using protocol::BadRecord;
+using protocol::Checked;
 
 namespace {
 
@@ -21,13 +21,13 @@ ServiceKey KeyOf(const Op& op) noexcept {
 }
 
 template <typename Op>
-Result CheckKey(const Op& op) noexcept {
+Checked CheckKey(const Op& op) noexcept {
   const std::size_t address_bytes = AddressBytes(op.family);
   if (address_bytes == 0) {
-    return std::unexpected(DecodeError{Op::kName, "family", "is neither IPv4 nor IPv6"});
+    return std::unexpected(BadRecord{Op::kName, "family", "is neither IPv4 nor IPv6"});
   }
   if (op.address.size() == address_bytes) return {};
-  return std::unexpected(DecodeError{Op::kName, "address", "is no address of the family"});
+  return std::unexpected(BadRecord{Op::kName, "address", "is no address of the family"});
 }
 
 /** IPv4: a mask in network order. IPv6: the length as a number (ip_vs_add_service). */
@@ -40,13 +40,13 @@ void PutPrefixLength(wire::MessageWriter& out, std::uint8_t family, std::uint8_t
 }
 
 template <typename Op>
-Result PutService(int command, const Op& op, Route to, wire::MessageWriter& out) {
+Checked PutService(int command, const Op& op, Route to, wire::MessageWriter& out) {
   if (const auto checked = CheckKey(op); !checked) return checked;
   if (op.prefix_length > 8 * op.address.size()) {
-    return std::unexpected(DecodeError{Op::kName, "prefixLength", "is longer than an address"});
+    return std::unexpected(BadRecord{Op::kName, "prefixLength", "is longer than an address"});
   }
   if (op.scheduler.size() >= IP_VS_SCHEDNAME_MAXLEN) {
-    return std::unexpected(DecodeError{Op::kName, "scheduler", "is longer than 15 bytes"});
+    return std::unexpected(BadRecord{Op::kName, "scheduler", "is longer than 15 bytes"});
   }
   BeginMessage(out, to, command, 0);
   const auto service = out.BeginNest(IPVS_CMD_ATTR_SERVICE);
@@ -71,11 +71,11 @@ void PutOnlyKey(const Op& op, wire::MessageWriter& out) noexcept {
 }
 
 template <typename Op>
-Result PutDestination(int command, const Op& op, Route to, wire::MessageWriter& out) {
+Checked PutDestination(int command, const Op& op, Route to, wire::MessageWriter& out) {
   if (const auto checked = CheckKey(op); !checked) return checked;
   const std::uint8_t family = op.destination.size() == 4 ? AF_INET : AF_INET6;
   if (op.destination.size() != AddressBytes(family)) {
-    return std::unexpected(DecodeError{Op::kName, "destination", "is no address"});
+    return std::unexpected(BadRecord{Op::kName, "destination", "is no address"});
   }
   BeginMessage(out, to, command, 0);
   PutOnlyKey(op, out);
@@ -94,29 +94,29 @@ Result PutDestination(int command, const Op& op, Route to, wire::MessageWriter& 
   return {};
 }
 
-Result Encode(const op::VirtualServiceAdd& op, Route to, wire::MessageWriter& out) {
+Checked Encode(const op::VirtualServiceAdd& op, Route to, wire::MessageWriter& out) {
   return PutService(IPVS_CMD_NEW_SERVICE, op, to, out);
 }
-Result Encode(const op::VirtualServiceSet& op, Route to, wire::MessageWriter& out) {
+Checked Encode(const op::VirtualServiceSet& op, Route to, wire::MessageWriter& out) {
   return PutService(IPVS_CMD_SET_SERVICE, op, to, out);
 }
-Result Encode(const op::VirtualServiceDelete& op, Route to, wire::MessageWriter& out) {
+Checked Encode(const op::VirtualServiceDelete& op, Route to, wire::MessageWriter& out) {
   if (const auto checked = CheckKey(op); !checked) return checked;
   BeginMessage(out, to, IPVS_CMD_DEL_SERVICE, 0);
   PutOnlyKey(op, out);
   out.EndMessage();
   return {};
 }
-Result Encode(const op::DestinationAdd& op, Route to, wire::MessageWriter& out) {
+Checked Encode(const op::DestinationAdd& op, Route to, wire::MessageWriter& out) {
   return PutDestination(IPVS_CMD_NEW_DEST, op, to, out);
 }
-Result Encode(const op::DestinationSet& op, Route to, wire::MessageWriter& out) {
+Checked Encode(const op::DestinationSet& op, Route to, wire::MessageWriter& out) {
   return PutDestination(IPVS_CMD_SET_DEST, op, to, out);
 }
-Result Encode(const op::DestinationDelete& op, Route to, wire::MessageWriter& out) {
+Checked Encode(const op::DestinationDelete& op, Route to, wire::MessageWriter& out) {
   return PutDestination(IPVS_CMD_DEL_DEST, op, to, out);
 }
-Result Encode(const op::IpvsTimeoutsSet& op, Route to, wire::MessageWriter& out) {
+Checked Encode(const op::IpvsTimeoutsSet& op, Route to, wire::MessageWriter& out) {
   BeginMessage(out, to, IPVS_CMD_SET_CONFIG, 0);
   out.PutU32Host(IPVS_CMD_ATTR_TIMEOUT_TCP, op.tcp_seconds);
   out.PutU32Host(IPVS_CMD_ATTR_TIMEOUT_TCP_FIN, op.tcp_fin_seconds);
@@ -125,44 +125,10 @@ Result Encode(const op::IpvsTimeoutsSet& op, Route to, wire::MessageWriter& out)
   return {};
 }
 
-struct OpEncoder {
-  std::uint32_t code;
-  Result (*encode)(std::span<const std::uint8_t> payload, Route to, wire::MessageWriter& out);
-};
-
-template <typename Op>
-Result ReadAndEncode(std::span<const std::uint8_t> payload, Route to, wire::MessageWriter& out) {
-  const auto read = protocol::Read<Op>(payload);
-  if (!read) return std::unexpected(read.error());
-  return Encode(*read, to, out);
-}
-
-template <typename... Ops>
-constexpr std::array<OpEncoder, sizeof...(Ops)> EncodersFor() {
-  return {OpEncoder{Ops::kCode, &ReadAndEncode<Ops>}...};
-}
-
-constexpr auto kEncoders =
-    EncodersFor<op::VirtualServiceAdd, op::VirtualServiceSet, op::VirtualServiceDelete,
-                op::DestinationAdd, op::DestinationSet, op::DestinationDelete,
-                op::IpvsTimeoutsSet>();
-
-const OpEncoder* FindEncoder(std::uint32_t code) noexcept {
-  const auto* found = std::find_if(kEncoders.begin(), kEncoders.end(),
-                                   [code](const OpEncoder& each) { return each.code == code; });
-  return found == kEncoders.end() ? nullptr : found;
-}
-
 }  // namespace
 
-bool IsOp(std::uint32_t code) noexcept { return FindEncoder(code) != nullptr; }
-
-Result EncodeOp(const protocol::Record& record, Route to, wire::MessageWriter& out) {
-  const OpEncoder* encoder = FindEncoder(record.code);
-  if (encoder == nullptr) {
-    return std::unexpected(DecodeError{"op", "code", "is not one of the schema"});
-  }
-  return encoder->encode(record.payload, to, out);
+Checked EncodeOp(const Op& op, Route to, wire::MessageWriter& out) {
+  return std::visit([&](const auto& each) { return Encode(each, to, out); }, op);
 }
 
 }  // namespace fairlead::ipvs

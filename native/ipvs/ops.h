@@ -3,7 +3,7 @@
 #define FAIRLEAD_IPVS_OPS_H_
 
 #include <cstdint>
-#include <expected>
+#include <variant>
 
 #include "ipvs/message.h"
 #include "protocol/ops.gen.h"
@@ -11,8 +11,10 @@
 
 namespace fairlead::ipvs {
 
-/** Whether the code is one of the schema `ipvsOps`. */
-bool IsOp(std::uint32_t code) noexcept;
+using Op = std::variant<protocol::op::VirtualServiceAdd, protocol::op::VirtualServiceSet,
+                        protocol::op::VirtualServiceDelete, protocol::op::DestinationAdd,
+                        protocol::op::DestinationSet, protocol::op::DestinationDelete,
+                        protocol::op::IpvsTimeoutsSet>;
 
 /**
  * Appends the message of an op:
@@ -32,8 +34,7 @@ bool IsOp(std::uint32_t code) noexcept;
  * Numbers are in host order, unless said otherwise. On failure what was written is to be taken
  * back.
  */
-std::expected<void, protocol::DecodeError> EncodeOp(const protocol::Record& record, Route to,
-                                                    wire::MessageWriter& out);
+protocol::Checked EncodeOp(const Op& op, Route to, wire::MessageWriter& out);
 
 }  // namespace fairlead::ipvs
 

@@ -82,9 +82,8 @@ struct Group {
 };
 
 /** Adds the op to the groups. On failure: what is wrong with it. */
-std::expected<void, protocol::DecodeError> Collect(const protocol::Record& record,
-                                                   std::uint32_t index,
-                                                   std::vector<Group>& groups) {
+protocol::Checked Collect(const protocol::Record& record, std::uint32_t index,
+                          std::vector<Group>& groups) {
   const auto group = [&](std::uint8_t family, std::string_view table) -> Group& {
     const bool is_same =
         !groups.empty() && groups.back().family == family && groups.back().table == table;
@@ -146,9 +145,8 @@ std::expected<ByteBuffer, SystemError> LegacyFamily::Run(std::span<const std::ui
   reader = protocol::RecordReader(buffer);
   for (std::uint32_t index = 0; !reader.AtEnd(); ++index) {
     const auto record = reader.Next();
-    const auto collected =
-        record ? Collect(*record, index, groups)
-               : std::expected<void, protocol::DecodeError>(std::unexpected(record.error()));
+    const auto collected = record ? Collect(*record, index, groups)
+                                  : protocol::Checked(std::unexpected(record.error()));
     if (!collected) WriteFailure(index, EINVAL, Words(collected.error()), out);
   }
   const auto lock = TakeLock(lock_);

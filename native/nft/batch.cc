@@ -1,20 +1,12 @@
 #include "nft/batch.h"
 
-#include <linux/netfilter.h>
-#include <linux/netfilter/nf_tables.h>
-
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 
-#include "nft/chain.h"
 #include "nft/echo.h"
 #include "nft/elements.h"
-#include "nft/object.h"
-#include "nft/rule.h"
-#include "nft/set.h"
-#include "nft/table.h"
+#include "nft/objects.h"
+#include "protocol/one_of.h"
 #include "wire/ack_collector.h"
 
 namespace fairlead::nft {
@@ -24,45 +16,17 @@ using protocol::kUnknownIndex;
 
 namespace {
 
-struct OpEncoder {
-  std::uint32_t code;
-  EncodeResult (*encode)(std::span<const std::uint8_t> payload, BatchWriter& batch);
-};
-
-template <typename Op>
-EncodeResult ReadAndEncode(std::span<const std::uint8_t> payload, BatchWriter& batch) {
-  const auto read = protocol::Read<Op>(payload);
-  if (!read) return std::unexpected(read.error());
-  return Encode(*read, batch);
-}
-
-template <typename... Ops>
-constexpr std::array<OpEncoder, sizeof...(Ops)> EncodersFor() {
-  return {OpEncoder{Ops::kCode, &ReadAndEncode<Ops>}...};
-}
-
-constexpr auto kEncoders =
-    EncodersFor<op::TableAdd, op::TableOwn, op::TableDelete, op::ChainAdd, op::BaseChainAdd,
-                op::ChainDelete, op::ChainFlush, op::RuleAdd, op::RuleDelete, op::SetAdd, op::SetDelete, op::SetFlush, op::ElementsAdd,
-                op::ElementsDelete, op::XtRuleAdd, op::XtRuleInsert, op::XtRuleReplace,
-                op::ObjectDelete>();
-
-const OpEncoder* FindEncoder(std::uint32_t code) noexcept {
-  const auto* found = std::find_if(kEncoders.begin(), kEncoders.end(),
-                                   [code](const OpEncoder& each) { return each.code == code; });
-  return found == kEncoders.end() ? nullptr : found;
+EncodeResult Encode(const op::GenerationExpect&, BatchWriter&) {
+  return std::unexpected(protocol::BadRecord{"op", "code", "generationExpect is not first"});
 }
 
 EncodeResult EncodeOp(const protocol::Record& record, BatchWriter& batch) {
-  const OpEncoder* encoder = FindEncoder(record.code);
-  if (encoder == nullptr) {
-    const bool misplaced = record.code == op::GenerationExpect::kCode;
-    return std::unexpected(protocol::DecodeError{
-        "op", "code", misplaced ? "generationExpect is not first" : "is not one of the schema"});
-  }
-  const EncodeResult encoded = encoder->encode(record.payload, batch);
+  const auto op = protocol::ReadOneOf<Op>(record, "op");
+  if (!op) return std::unexpected(op.error());
+  const EncodeResult encoded =
+      std::visit([&batch](const auto& each) { return Encode(each, batch); }, *op);
   if (encoded && batch.out().overflowed()) {
-    return std::unexpected(protocol::DecodeError{"op", "attribute", "is longer than 64 KiB"});
+    return std::unexpected(protocol::BadRecord{"op", "attribute", "is longer than 64 KiB"});
   }
   return encoded;
 }
@@ -75,7 +39,7 @@ std::expected<std::optional<std::uint32_t>, BadOp> TakeGeneration(
   const auto record = ahead.Next();
   if (!record || record->code != op::GenerationExpect::kCode) return std::nullopt;
   const auto expected = protocol::Read<op::GenerationExpect>(record->payload);
-  if (!expected) return std::unexpected(BadOp{0, expected.error()});
+  if (!expected) return std::unexpected(BadOp(expected.error()));
   reader = ahead;
   return expected->generation;
 }
@@ -176,10 +140,6 @@ std::expected<ByteBuffer, SystemError> CollectAnswers(wire::Socket& socket,
 
 }  // namespace
 
-bool IsOp(std::uint32_t code) noexcept {
-  return code == op::GenerationExpect::kCode || FindEncoder(code) != nullptr;
-}
-
 std::expected<BatchWriter, BadOp> EncodeBatch(std::span<const std::uint8_t> ops,
                                               std::uint32_t first_sequence) {
   protocol::RecordReader reader(ops);
@@ -189,11 +149,14 @@ std::expected<BatchWriter, BadOp> EncodeBatch(std::span<const std::uint8_t> ops,
   // An element grows to about three times its packed form.
   batch.out().Reserve(3 * ops.size() + 4096);
   for (std::uint32_t index = *generation ? 1 : 0; !reader.AtEnd(); ++index) {
-    const auto record = reader.Next();
-    if (!record) return std::unexpected(BadOp{index, record.error()});
     batch.BeginOp(index);
-    const EncodeResult encoded = EncodeOp(*record, batch);
-    if (!encoded) return std::unexpected(BadOp{index, encoded.error()});
+    const auto record = reader.Next();
+    const EncodeResult encoded =
+        record ? EncodeOp(*record, batch) : EncodeResult(std::unexpected(record.error()));
+    if (encoded) continue;
+    BadOp bad = encoded.error();
+    bad.op = index;
+    return std::unexpected(bad);
   }
   batch.Finish();
   return batch;
@@ -205,8 +168,9 @@ std::expected<ByteBuffer, SystemError> RunBatch(wire::Socket& socket,
   Stopwatch watch;
   const auto batch = EncodeBatch(ops, first_sequence);
   if (!batch) {
-    const std::string words = protocol::Words(batch.error().error.reason);
-    return FailedReply({batch.error().op, batch.error().error.entry, EINVAL, words});
+    const BadOp& bad = batch.error();
+    const std::string words = protocol::Words(bad.reason);
+    return FailedReply({bad.op, bad.entry, EINVAL, words});
   }
   socket.SkipSequences(static_cast<std::uint32_t>(batch->origins().size()));
   if (batch->echoes() > 0) socket.GrowReceiveBuffer(EchoBytes(batch->echoes()));

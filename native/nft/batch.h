@@ -5,21 +5,22 @@
 #include <cstdint>
 #include <expected>
 #include <span>
-#include <string>
+#include <variant>
 
 #include "nft/batch_writer.h"
 #include "wire/socket.h"
 
 namespace fairlead::nft {
 
-/** Whether the code is one of the schema `nftOps`. */
-bool IsOp(std::uint32_t code) noexcept;
-
-/** The op that a buffer of ops cannot be encoded for. */
-struct BadOp {
-  std::uint32_t op = 0;
-  EncodeError error;
-};
+/** The ops of a transaction; `generationExpect` may only be the first. */
+using Op =
+    std::variant<protocol::op::TableAdd, protocol::op::TableOwn, protocol::op::TableDelete,
+                 protocol::op::ChainAdd, protocol::op::BaseChainAdd, protocol::op::ChainDelete,
+                 protocol::op::ChainFlush, protocol::op::RuleAdd, protocol::op::RuleDelete,
+                 protocol::op::SetAdd, protocol::op::SetDelete, protocol::op::SetFlush,
+                 protocol::op::ElementsAdd, protocol::op::ElementsDelete, protocol::op::XtRuleAdd,
+                 protocol::op::XtRuleInsert, protocol::op::XtRuleReplace,
+                 protocol::op::ObjectDelete, protocol::op::GenerationExpect>;
 
 /** The whole transaction, ready to be sent. */
 std::expected<BatchWriter, BadOp> EncodeBatch(std::span<const std::uint8_t> ops,

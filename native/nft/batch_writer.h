@@ -10,19 +10,22 @@
 
 #include "protocol/ops.gen.h"
 #include "wire/message_writer.h"
+#include "wire/nfnetlink.h"
 
 namespace fairlead::nft {
 
-/** Why an op could not be encoded. */
-struct EncodeError {
-  protocol::DecodeError reason;
+/** What is wrong with an op. */
+struct BadOp {
+  protocol::BadRecord reason;
+  /** Index of the entry, of an op that has several, else kUnknownIndex. */
   std::uint32_t entry = protocol::kUnknownIndex;
+  /** Index of the op in the buffer. */
+  std::uint32_t op = 0;
 
-  EncodeError(protocol::DecodeError why, std::uint32_t at = protocol::kUnknownIndex) noexcept
+  BadOp(protocol::BadRecord why, std::uint32_t at = protocol::kUnknownIndex) noexcept
       : reason(why), entry(at) {}
 };
-
-using EncodeResult = std::expected<void, EncodeError>;
+using EncodeResult = std::expected<void, BadOp>;
 
 /** Where a message came from. */
 struct Origin {
@@ -84,11 +87,10 @@ class BatchWriter {
   std::uint32_t echoes_ = 0;
 };
 
-/** nfgenmsg: family, version, resource id (big endian). */
-void PutFamilyHeader(wire::MessageWriter& out, std::uint8_t family, std::uint16_t resource);
-
 /** NFT_MSG_* as nlmsg_type. */
-std::uint16_t MessageType(int nft_message) noexcept;
+constexpr std::uint16_t MessageType(int nft_message) noexcept {
+  return wire::NfnetlinkType(NFNL_SUBSYS_NFTABLES, nft_message);
+}
 
 }  // namespace fairlead::nft
 

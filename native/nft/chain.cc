@@ -1,8 +1,7 @@
-#include "nft/chain.h"
-
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netlink.h>
 
+#include "nft/objects.h"
 #include "nft/userdata.h"
 #include "wire/attr_reader.h"
 
@@ -62,12 +61,12 @@ EncodeResult Encode(const protocol::op::ChainDelete& op, BatchWriter& batch) {
   return {};
 }
 
-DecodeResult DecodeChain(std::uint8_t family, std::string_view only_table,
-                         std::span<const std::uint8_t> attributes, protocol::RecordWriter& out) {
+wire::Taken DecodeChain(std::uint8_t family, std::string_view only_table,
+                        std::span<const std::uint8_t> attributes, protocol::RecordWriter& out) {
   const wire::AttrTable<NFTA_CHAIN_MAX> chain(attributes);
   const wire::AttrTable<NFTA_HOOK_MAX> hook(chain.Bytes(NFTA_CHAIN_HOOK));
   if (chain.malformed() || hook.malformed()) {
-    return Malformed("chain", "has a malformed attribute");
+    return std::unexpected("chain has a malformed attribute");
   }
   protocol::reply::Chain reply;
   reply.family = family;

@@ -8,13 +8,8 @@
 #include <cerrno>
 
 #include "nft/batch_writer.h"
-#include "nft/chain.h"
 #include "nft/elements.h"
-#include "nft/generation.h"
-#include "nft/object.h"
-#include "nft/rule.h"
-#include "nft/set.h"
-#include "nft/table.h"
+#include "nft/objects.h"
 #include "protocol/dump_answer.h"
 #include "wire/byte_order.h"
 
@@ -32,62 +27,53 @@ struct ObjectDecoder {
   ElementSorter& elements;
   protocol::RecordWriter& out;
 
-  DecodeResult operator()(const request::GenerationGet&) const {
+  wire::Taken operator()(const request::GenerationGet&) const {
     if (type != MessageType(NFT_MSG_NEWGEN)) return {};
     return DecodeGeneration(attributes, out);
   }
-  DecodeResult operator()(const request::TablesDump&) const {
+  wire::Taken operator()(const request::TablesDump&) const {
     if (type != MessageType(NFT_MSG_NEWTABLE)) return {};
     return DecodeTable(family, attributes, out);
   }
-  DecodeResult operator()(const request::ChainsDump& dump) const {
+  wire::Taken operator()(const request::ChainsDump& dump) const {
     if (type != MessageType(NFT_MSG_NEWCHAIN)) return {};
     return DecodeChain(family, dump.table, attributes, out);
   }
-  DecodeResult operator()(const request::RulesDump&) const {
+  wire::Taken operator()(const request::RulesDump&) const {
     if (type != MessageType(NFT_MSG_NEWRULE)) return {};
     return DecodeRule(family, attributes, out);
   }
-  DecodeResult operator()(const request::SetsDump&) const {
+  wire::Taken operator()(const request::SetsDump&) const {
     if (type != MessageType(NFT_MSG_NEWSET)) return {};
     return DecodeSet(family, attributes, out);
   }
-  DecodeResult operator()(const request::ObjectsDump& dump) const {
+  wire::Taken operator()(const request::ObjectsDump& dump) const {
     if (type != MessageType(NFT_MSG_NEWOBJ)) return {};
     return DecodeObject(family, dump.table, attributes, out);
   }
-  DecodeResult operator()(const request::FlowtablesDump& dump) const {
+  wire::Taken operator()(const request::FlowtablesDump& dump) const {
     if (type != MessageType(NFT_MSG_NEWFLOWTABLE)) return {};
     return DecodeFlowtable(family, dump.table, attributes, out);
   }
-  DecodeResult operator()(const request::ElementsDump& dump) const {
+  wire::Taken operator()(const request::ElementsDump& dump) const {
     if (type != MessageType(NFT_MSG_NEWSETELEM)) return {};
     const EntryLayout layout{dump.shape, dump.key_length, dump.data_length};
     return DecodeElements(layout, attributes, elements);
   }
 };
 
-DumpOutcome RefusedRequest(const protocol::DecodeError& error) {
-  return {protocol::RefuseDump(error), true};
-}
-
 }  // namespace
 
-std::expected<void, std::string> DumpDecoder::TakeAnswer(const wire::Message& message) {
-  const auto payload = message.payload;
-  if (payload.size() < sizeof(nfgenmsg)) {
-    return std::unexpected("the kernel sent a short message");
-  }
+wire::Taken DumpDecoder::TakeAnswer(const wire::Message& message) {
+  const auto attributes = wire::AttributesOf(message, sizeof(nfgenmsg));
+  if (!attributes) return std::unexpected(attributes.error());
   // Dumps of elements are never marked NLM_F_DUMP_INTR (nf_tables_dump_set does not check), but
   // every message carries the low bits of the generation (nfgenmsg.res_id).
-  const auto generation = wire::LoadBe<std::uint16_t>(payload.data() + 2);
+  const auto generation = wire::LoadBe<std::uint16_t>(message.payload.data() + 2);
   if (generation_.value_or(generation) != generation) interrupted_ = true;
   generation_ = generation;
-  const ObjectDecoder decoder{message.type, payload[0], payload.subspan(sizeof(nfgenmsg)),
-                              elements_, out_};
-  const DecodeResult decoded = std::visit(decoder, request_);
-  if (decoded) return {};
-  return std::unexpected(std::string(decoded.error().subject) + " " + decoded.error().problem);
+  return std::visit(ObjectDecoder{message.type, message.payload[0], *attributes, elements_, out_},
+                    request_);
 }
 
 EntryLayout DumpDecoder::LayoutOf(const Request& request) noexcept {
@@ -120,22 +106,16 @@ ByteBuffer DumpDecoder::Finish() {
   return protocol::EndDump(end, std::move(out_));
 }
 
-std::expected<DumpOutcome, SystemError> RunRequest(wire::Socket& socket,
-                                                   std::span<const std::uint8_t> buffer) {
-  const auto request = ReadRequest(buffer);
-  if (!request) return RefusedRequest(request.error());
+std::expected<ByteBuffer, SystemError> RunRequest(wire::Socket& socket, const Request& request) {
   const std::uint32_t sequence = socket.next_sequence();
-  socket.SkipSequences(1);
-  const wire::MessageWriter message = EncodeRequest(*request, sequence);
+  const wire::MessageWriter message = EncodeRequest(request, sequence);
   if (message.overflowed()) {
-    return RefusedRequest({"request", "name", "is longer than 64 KiB"});
+    return protocol::RefuseDump({"request", "name", "is longer than 64 KiB"});
   }
-  const auto sent = socket.Send(message.bytes());
-  if (!sent) return std::unexpected(sent.error());
-  DumpDecoder decoder(*request, sequence);
-  const auto complete = wire::ReceiveDump(socket, decoder.reader());
-  if (!complete) return std::unexpected(complete.error());
-  return DumpOutcome{decoder.Finish(), *complete};
+  DumpDecoder decoder(request, sequence);
+  const auto asked = wire::Ask(socket, message, decoder.reader());
+  if (!asked) return std::unexpected(asked.error());
+  return decoder.Finish();
 }
 
 }  // namespace fairlead::nft

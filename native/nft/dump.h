@@ -6,20 +6,13 @@
 #include <expected>
 #include <optional>
 #include <span>
-#include <string>
 #include <variant>
 
-#include "nft/decode_result.h"
 #include "nft/element_sorter.h"
 #include "protocol/ops.gen.h"
 #include "wire/dump_reader.h"
-#include "wire/message_writer.h"
-#include "wire/socket.h"
 
 namespace fairlead::nft {
-
-/** Whether the code is one of the schema `requests`. */
-bool IsRequest(std::uint32_t code) noexcept;
 
 using Request = std::variant<protocol::request::GenerationGet, protocol::request::TablesDump,
                              protocol::request::ChainsDump, protocol::request::RulesDump,
@@ -27,7 +20,7 @@ using Request = std::variant<protocol::request::GenerationGet, protocol::request
                              protocol::request::FlowtablesDump, protocol::request::ElementsDump>;
 
 /** The one request that a buffer holds. */
-std::expected<Request, protocol::DecodeError> ReadRequest(std::span<const std::uint8_t> buffer);
+std::expected<Request, protocol::BadRecord> ReadRequest(std::span<const std::uint8_t> buffer);
 
 /** The request as the message that asks the kernel. */
 wire::MessageWriter EncodeRequest(const Request& request, std::uint32_t sequence);
@@ -51,8 +44,7 @@ class DumpDecoder {
   ByteBuffer Finish();
 
  private:
-  /** On failure: what is wrong with it. */
-  std::expected<void, std::string> TakeAnswer(const wire::Message& message);
+  wire::Taken TakeAnswer(const wire::Message& message);
   /** What was found of the set, as one record. */
   void WriteElements(const protocol::request::ElementsDump& dump);
 
@@ -67,15 +59,8 @@ class DumpDecoder {
   bool interrupted_ = false;
 };
 
-struct DumpOutcome {
-  ByteBuffer reply;
-  /** False when more answers may still come: the socket must not be used again. */
-  bool complete = false;
-};
-
-/** Sends the request in `buffer` and collects the answers. */
-std::expected<DumpOutcome, SystemError> RunRequest(wire::Socket& socket,
-                                                   std::span<const std::uint8_t> buffer);
+/** Sends the request and collects the answers. */
+std::expected<ByteBuffer, SystemError> RunRequest(wire::Socket& socket, const Request& request);
 
 }  // namespace fairlead::nft
 

@@ -30,7 +30,7 @@ namespace {
 namespace shape = protocol::element_shape;
 
 constexpr std::size_t kMessageHeaderBytes = NLMSG_HDRLEN + sizeof(nfgenmsg);
-constexpr protocol::DecodeError kTooLong{"elements", "entries", "has an entry over 64 KiB"};
+constexpr protocol::BadRecord kTooLong{"elements", "entries", "has an entry over 64 KiB"};
 
 struct Target {
   std::uint8_t family;
@@ -75,24 +75,24 @@ EncodeResult EncodeEntries(const Target& target, std::uint16_t type, std::uint16
       const EntryReader before = entries;
       const std::size_t size = out.size();
       const auto entry = entries.Next();
-      if (!entry) return std::unexpected(EncodeError(entry.error(), index));
+      if (!entry) return std::unexpected(BadOp(entry.error(), index));
       const auto element = out.BeginNest(NFTA_LIST_ELEM);
       put_entry(*entry, out);
       out.EndNest(element);
-      if (out.overflowed()) return std::unexpected(EncodeError(kTooLong, index));
+      if (out.overflowed()) return std::unexpected(BadOp(kTooLong, index));
       if (out.NestBytes(list) <= wire::MessageWriter::kAttributeBytesMax) continue;
       // Full: this one goes into the next message.
       out.Truncate(size);
       entries = before;
       break;
     }
-    if (index == first) return std::unexpected(EncodeError(kTooLong, index));
+    if (index == first) return std::unexpected(BadOp(kTooLong, index));
     out.EndNest(list);
     batch.End();
   }
   if (entries.AtEnd()) return {};
   return std::unexpected(
-      protocol::DecodeError{"elements", "entries", "is longer than its count says"});
+      protocol::BadRecord{"elements", "entries", "is longer than its count says"});
 }
 
 template <typename Op>
@@ -107,10 +107,10 @@ bool IsStrange(const wire::AttrTable<kMax>& element) noexcept {
          element.Has(NFTA_SET_ELEM_EXPRESSIONS) || element.Has(NFTA_SET_ELEM_OBJREF);
 }
 
-DecodeResult DecodeElement(const EntryLayout& layout, std::span<const std::uint8_t> attributes,
-                           std::span<const std::uint8_t> zeroes, ElementSorter& found) {
+wire::Taken DecodeElement(const EntryLayout& layout, std::span<const std::uint8_t> attributes,
+                          std::span<const std::uint8_t> zeroes, ElementSorter& found) {
   const wire::AttrTable<NFTA_SET_ELEM_MAX> element(attributes);
-  if (element.malformed()) return Malformed("element", "has a malformed attribute");
+  if (element.malformed()) return std::unexpected("element has a malformed attribute");
   Entry entry;
   entry.flags = element.U32Be(NFTA_SET_ELEM_FLAGS);
   if ((entry.flags & NFT_SET_ELEM_CATCHALL) != 0) {
@@ -121,18 +121,18 @@ DecodeResult DecodeElement(const EntryLayout& layout, std::span<const std::uint8
   const auto none = std::span(zeroes);
   entry.key = ReadValue(element.Bytes(NFTA_SET_ELEM_KEY)).value_or(none.first(layout.key_length));
   if (entry.key.size() != layout.key_length) {
-    return Malformed("element", "has a key of another length than asked for");
+    return std::unexpected("element has a key of another length than asked for");
   }
   entry.key_end = ReadValue(element.Bytes(NFTA_SET_ELEM_KEY_END)).value_or(entry.key);
   if (entry.key_end.size() != layout.key_length) {
-    return Malformed("element", "has a key end of another length than asked for");
+    return std::unexpected("element has a key end of another length than asked for");
   }
   entry.timeout_ms = element.U64Be(NFTA_SET_ELEM_TIMEOUT);
   entry.expiration_ms = element.U64Be(NFTA_SET_ELEM_EXPIRATION);
   const auto data = element.Bytes(NFTA_SET_ELEM_DATA);
   entry.data = ReadValue(data).value_or(none.first(layout.data_length));
   if (layout.Has(shape::kData) && entry.data.size() != layout.data_length) {
-    return Malformed("element", "has data of another length than asked for");
+    return std::unexpected("element has data of another length than asked for");
   }
   entry.verdict = ReadVerdict(data).value_or(Verdict{});
   found.Take(entry);
@@ -145,7 +145,7 @@ EncodeResult Encode(const protocol::op::ElementsAdd& op, BatchWriter& batch) {
   const EntryLayout layout{op.shape, op.key_length, op.data_length};
   if (const auto checked = layout.Check(); !checked) return std::unexpected(checked.error());
   if (layout.Has(shape::kExpiration)) {
-    return std::unexpected(protocol::DecodeError{"elementsAdd", "shape", "asks for expiration"});
+    return std::unexpected(protocol::BadRecord{"elementsAdd", "shape", "asks for expiration"});
   }
   return EncodeEntries(TargetOf(op), NFT_MSG_NEWSETELEM, NLM_F_CREATE,
                        EntryReader(layout, op.entries), op.count, batch,
@@ -171,21 +171,21 @@ EncodeResult Encode(const protocol::op::SetFlush& op, BatchWriter& batch) {
   return {};
 }
 
-DecodeResult DecodeElements(const EntryLayout& layout, std::span<const std::uint8_t> attributes,
-                            ElementSorter& found) {
+wire::Taken DecodeElements(const EntryLayout& layout, std::span<const std::uint8_t> attributes,
+                           ElementSorter& found) {
   // NFT_DATA_VALUE_MAXLEN: no key and no data of nf_tables is longer.
   static constexpr std::array<std::uint8_t, 64> kZeroes{};
   if (layout.key_length > kZeroes.size() || layout.data_length > kZeroes.size()) {
-    return Malformed("element", "has at most 64 bytes of key and of data");
+    return std::unexpected("element has at most 64 bytes of key and of data");
   }
   const wire::AttrTable<NFTA_SET_ELEM_LIST_MAX> list(attributes);
-  if (list.malformed()) return Malformed("element list", "has a malformed attribute");
+  if (list.malformed()) return std::unexpected("element list has a malformed attribute");
   wire::AttrReader elements(list.Bytes(NFTA_SET_ELEM_LIST_ELEMENTS));
   while (const auto element = elements.Next()) {
     const auto decoded = DecodeElement(layout, element->payload, kZeroes, found);
     if (!decoded) return decoded;
   }
-  if (elements.malformed()) return Malformed("element list", "has a malformed element");
+  if (elements.malformed()) return std::unexpected("element list has a malformed element");
   return {};
 }
 

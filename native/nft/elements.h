@@ -2,9 +2,9 @@
 #define FAIRLEAD_NFT_ELEMENTS_H_
 
 #include "nft/batch_writer.h"
-#include "nft/decode_result.h"
 #include "nft/element_sorter.h"
 #include "nft/packed_entries.h"
+#include "wire/attr_reader.h"
 
 namespace fairlead::nft {
 
@@ -18,8 +18,8 @@ EncodeResult Encode(const protocol::op::SetFlush& op, BatchWriter& batch);
  * except that a missing key end is the key. A catch-all element is only counted, as strange. Fails
  * when a key or data has another length than the layout says.
  */
-DecodeResult DecodeElements(const EntryLayout& layout, std::span<const std::uint8_t> attributes,
-                            ElementSorter& found);
+wire::Taken DecodeElements(const EntryLayout& layout, std::span<const std::uint8_t> attributes,
+                           ElementSorter& found);
 
 /**
  * Index, among the elements of the message, of the one whose attribute starts at `offset` of the

@@ -1,22 +1,23 @@
 #ifndef FAIRLEAD_NFT_NFT_FAMILY_H_
 #define FAIRLEAD_NFT_NFT_FAMILY_H_
 
-#include "protocol/family.h"
-#include "wire/lazy_socket.h"
+#include "nft/batch.h"
+#include "nft/dump.h"
+#include "protocol/netlink_family.h"
 
 namespace fairlead::nft {
 
-/** nf_tables: a buffer of ops is one transaction, a buffer with one request is one read. */
-class NftFamily : public protocol::Family {
+/** nf_tables. The ops of a buffer are one transaction. */
+class NftFamily : public protocol::NetlinkFamily<Op, Request> {
  public:
-  /** `receive_buffer_bytes`: 0 = enough for some thousand errors. */
+  /** `receive_buffer_bytes`: 0 = enough for the errors of a large transaction. */
   explicit NftFamily(int receive_buffer_bytes) noexcept;
 
-  bool Handles(std::uint32_t code) const noexcept override;
-  std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer) override;
-
  private:
-  wire::LazySocket socket_;
+  std::expected<ByteBuffer, SystemError> RunRequest(wire::Socket& socket,
+                                                    std::span<const std::uint8_t> buffer) override;
+  std::expected<ByteBuffer, SystemError> RunOps(wire::Socket& socket,
+                                                std::span<const std::uint8_t> ops) override;
 };
 
 }  // namespace fairlead::nft

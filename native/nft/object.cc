@@ -1,8 +1,7 @@
-#include "nft/object.h"
-
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netlink.h>
 
+#include "nft/objects.h"
 #include "wire/attr_reader.h"
 
 namespace fairlead::nft {
@@ -14,8 +13,8 @@ namespace fairlead::nft {
 
 namespace {
 
-DecodeResult Write(std::uint8_t family, std::string_view only_table, std::string_view table,
-                   std::uint32_t type, std::string_view name, protocol::RecordWriter& out) {
+wire::Taken Write(std::uint8_t family, std::string_view only_table, std::string_view table,
+                  std::uint32_t type, std::string_view name, protocol::RecordWriter& out) {
   if (!only_table.empty() && table != only_table) return {};
   out.Append(protocol::reply::Object{family, table, type, name});
   return {};
@@ -38,19 +37,18 @@ EncodeResult Encode(const protocol::op::ObjectDelete& op, BatchWriter& batch) {
   return {};
 }
 
-DecodeResult DecodeObject(std::uint8_t family, std::string_view only_table,
-                          std::span<const std::uint8_t> attributes, protocol::RecordWriter& out) {
+wire::Taken DecodeObject(std::uint8_t family, std::string_view only_table,
+                         std::span<const std::uint8_t> attributes, protocol::RecordWriter& out) {
   const wire::AttrTable<NFTA_OBJ_MAX> object(attributes);
-  if (object.malformed()) return Malformed("object", "has a malformed attribute");
+  if (object.malformed()) return std::unexpected("object has a malformed attribute");
   return Write(family, only_table, object.String(NFTA_OBJ_TABLE), object.U32Be(NFTA_OBJ_TYPE),
                object.String(NFTA_OBJ_NAME), out);
 }
 
-DecodeResult DecodeFlowtable(std::uint8_t family, std::string_view only_table,
-                             std::span<const std::uint8_t> attributes,
-                             protocol::RecordWriter& out) {
+wire::Taken DecodeFlowtable(std::uint8_t family, std::string_view only_table,
+                            std::span<const std::uint8_t> attributes, protocol::RecordWriter& out) {
   const wire::AttrTable<NFTA_FLOWTABLE_MAX> flowtable(attributes);
-  if (flowtable.malformed()) return Malformed("flowtable", "has a malformed attribute");
+  if (flowtable.malformed()) return std::unexpected("flowtable has a malformed attribute");
   return Write(family, only_table, flowtable.String(NFTA_FLOWTABLE_TABLE), NFT_OBJECT_UNSPEC,
                flowtable.String(NFTA_FLOWTABLE_NAME), out);
 }

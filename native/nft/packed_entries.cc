@@ -34,17 +34,16 @@ void WriteVerdict(const Verdict& verdict, ByteBuffer& out) noexcept {
 
 }  // namespace
 
-std::expected<void, protocol::DecodeError> EntryLayout::Check() const noexcept {
+protocol::Checked EntryLayout::Check() const noexcept {
   // Entries of no bytes would make a small buffer with a large count a large batch.
   if (key_length == 0) {
-    return std::unexpected(protocol::DecodeError{"elements", "keyLength", "is zero"});
+    return std::unexpected(protocol::BadRecord{"elements", "keyLength", "is zero"});
   }
   if ((shape & ~kEveryPart) != 0) {
-    return std::unexpected(protocol::DecodeError{"elements", "shape", "has an unknown part"});
+    return std::unexpected(protocol::BadRecord{"elements", "shape", "has an unknown part"});
   }
   if (Has(shape::kData) && Has(shape::kVerdict)) {
-    return std::unexpected(
-        protocol::DecodeError{"elements", "shape", "has both data and a verdict"});
+    return std::unexpected(protocol::BadRecord{"elements", "shape", "has both data and a verdict"});
   }
   return {};
 }
@@ -78,7 +77,7 @@ Verdict EntryReader::TakeVerdict() noexcept {
   return {code, {reinterpret_cast<const char*>(name.data()), name.size()}};
 }
 
-std::expected<Entry, protocol::DecodeError> EntryReader::Next() noexcept {
+std::expected<Entry, protocol::BadRecord> EntryReader::Next() noexcept {
   Entry entry;
   entry.key = Take(layout_.key_length);
   if (layout_.Has(shape::kKeyEnd)) entry.key_end = Take(layout_.key_length);
@@ -89,7 +88,7 @@ std::expected<Entry, protocol::DecodeError> EntryReader::Next() noexcept {
   if (layout_.Has(shape::kVerdict)) entry.verdict = TakeVerdict();
   if (truncated_) {
     return std::unexpected(
-        protocol::DecodeError{"elements", "entries", "is shorter than its count says"});
+        protocol::BadRecord{"elements", "entries", "is shorter than its count says"});
   }
   return entry;
 }

@@ -19,7 +19,7 @@ struct EntryLayout {
 
   bool Has(std::uint32_t part) const noexcept { return (shape & part) != 0; }
   /** Refuses entries without a key, unknown parts, and data beside a verdict. */
-  std::expected<void, protocol::DecodeError> Check() const noexcept;
+  protocol::Checked Check() const noexcept;
 };
 
 struct Entry {
@@ -38,7 +38,7 @@ class EntryReader {
   EntryReader(const EntryLayout& layout, std::span<const std::uint8_t> entries) noexcept
       : layout_(layout), rest_(entries) {}
 
-  std::expected<Entry, protocol::DecodeError> Next() noexcept;
+  std::expected<Entry, protocol::BadRecord> Next() noexcept;
   bool AtEnd() const noexcept { return rest_.empty(); }
 
  private:

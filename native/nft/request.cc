@@ -2,11 +2,10 @@
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netlink.h>
 
-#include <array>
-
 #include "nft/batch_writer.h"
 #include "nft/dump.h"
 #include "nft/packed_entries.h"
+#include "protocol/one_of.h"
 
 namespace fairlead::nft {
 
@@ -17,8 +16,7 @@ namespace {
 /** Starts the message NFT_MSG_GET*. */
 void Begin(wire::MessageWriter& out, int type, int flags, std::uint8_t family,
            std::uint32_t sequence) {
-  out.BeginMessage(MessageType(type), static_cast<std::uint16_t>(NLM_F_REQUEST | flags), sequence);
-  PutFamilyHeader(out, family, 0);
+  wire::BeginNfnetlink(out, MessageType(type), flags, family, sequence);
 }
 
 void PutUnlessEmpty(wire::MessageWriter& out, std::uint16_t attribute, std::string_view name) {
@@ -63,57 +61,15 @@ struct Encoder {
   }
 };
 
-using ReadResult = std::expected<Request, protocol::DecodeError>;
-
-struct RequestReader {
-  std::uint32_t code;
-  ReadResult (*read)(std::span<const std::uint8_t> payload);
-};
-
-template <typename R>
-ReadResult ReadAs(std::span<const std::uint8_t> payload) {
-  const auto read = protocol::Read<R>(payload);
-  if (!read) return std::unexpected(read.error());
-  return *read;
+protocol::Checked Check(const request::ElementsDump& dump) {
+  return EntryLayout{dump.shape, dump.key_length, dump.data_length}.Check();
 }
-
-template <>
-ReadResult ReadAs<request::ElementsDump>(std::span<const std::uint8_t> payload) {
-  const auto read = protocol::Read<request::ElementsDump>(payload);
-  if (!read) return std::unexpected(read.error());
-  const EntryLayout layout{read->shape, read->key_length, read->data_length};
-  if (const auto checked = layout.Check(); !checked) return std::unexpected(checked.error());
-  return *read;
-}
-
-template <typename... Requests>
-constexpr std::array<RequestReader, sizeof...(Requests)> ReadersFor(
-    const std::variant<Requests...>*) {
-  return {RequestReader{Requests::kCode, &ReadAs<Requests>}...};
-}
-
-constexpr auto kReaders = ReadersFor(static_cast<const Request*>(nullptr));
+protocol::Checked Check(const auto&) { return {}; }
 
 }  // namespace
 
-bool IsRequest(std::uint32_t code) noexcept {
-  for (const RequestReader& reader : kReaders) {
-    if (reader.code == code) return true;
-  }
-  return false;
-}
-
-ReadResult ReadRequest(std::span<const std::uint8_t> buffer) {
-  protocol::RecordReader records(buffer);
-  const auto record = records.Next();
-  if (!record) return std::unexpected(record.error());
-  if (!records.AtEnd()) {
-    return std::unexpected(protocol::DecodeError{"request", "buffer", "holds more than one"});
-  }
-  for (const RequestReader& reader : kReaders) {
-    if (reader.code == record->code) return reader.read(record->payload);
-  }
-  return std::unexpected(protocol::DecodeError{"request", "code", "is not one of the schema"});
+std::expected<Request, protocol::BadRecord> ReadRequest(std::span<const std::uint8_t> buffer) {
+  return protocol::ReadRequest<Request>(buffer, [](const auto& request) { return Check(request); });
 }
 
 wire::MessageWriter EncodeRequest(const Request& request, std::uint32_t sequence) {

@@ -1,9 +1,8 @@
-#include "nft/rule.h"
-
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netlink.h>
 
 #include "nft/expr/expressions.h"
+#include "nft/objects.h"
 #include "nft/userdata.h"
 #include "wire/attr_reader.h"
 
@@ -98,10 +97,10 @@ EncodeResult Encode(const protocol::op::XtRuleReplace& op, BatchWriter& batch) {
   return FinishXtRule(op, batch);
 }
 
-DecodeResult DecodeRule(std::uint8_t family, std::span<const std::uint8_t> attributes,
-                        protocol::RecordWriter& out) {
+wire::Taken DecodeRule(std::uint8_t family, std::span<const std::uint8_t> attributes,
+                       protocol::RecordWriter& out) {
   const wire::AttrTable<NFTA_RULE_MAX> rule(attributes);
-  if (rule.malformed()) return Malformed("rule", "has a malformed attribute");
+  if (rule.malformed()) return std::unexpected("rule has a malformed attribute");
   protocol::RecordWriter expressions;
   const auto decoded = expr::Decode(rule.Bytes(NFTA_RULE_EXPRESSIONS), expressions);
   if (!decoded) return decoded;

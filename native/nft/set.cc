@@ -1,11 +1,10 @@
-#include "nft/set.h"
-
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netlink.h>
 
 #include <array>
 
+#include "nft/objects.h"
 #include "nft/userdata.h"
 #include "wire/attr_reader.h"
 
@@ -60,7 +59,7 @@ void PutDescription(const protocol::op::SetAdd& op, wire::MessageWriter& out) {
 
 EncodeResult Encode(const protocol::op::SetAdd& op, BatchWriter& batch) {
   if (op.part_lengths.size() > kPartsMax) {
-    return std::unexpected(protocol::DecodeError{"setAdd", "partLengths", "has over 16 parts"});
+    return std::unexpected(protocol::BadRecord{"setAdd", "partLengths", "has over 16 parts"});
   }
   wire::MessageWriter& out = batch.Begin(NFT_MSG_NEWSET, NLM_F_CREATE, op.family);
   out.PutString(NFTA_SET_TABLE, op.table);
@@ -89,18 +88,18 @@ EncodeResult Encode(const protocol::op::SetDelete& op, BatchWriter& batch) {
   return {};
 }
 
-DecodeResult DecodeSet(std::uint8_t family, std::span<const std::uint8_t> attributes,
-                       protocol::RecordWriter& out) {
+wire::Taken DecodeSet(std::uint8_t family, std::span<const std::uint8_t> attributes,
+                      protocol::RecordWriter& out) {
   const wire::AttrTable<kSetCount> set(attributes);
   const wire::AttrTable<NFTA_SET_DESC_MAX> description(set.Bytes(NFTA_SET_DESC));
   if (set.malformed() || description.malformed()) {
-    return Malformed("set", "has a malformed attribute");
+    return std::unexpected("set has a malformed attribute");
   }
   std::array<std::uint8_t, kPartsMax> lengths{};
   std::size_t parts = 0;
   wire::AttrReader reader(description.Bytes(NFTA_SET_DESC_CONCAT));
   while (const auto part = reader.Next()) {
-    if (parts == kPartsMax) return Malformed("set", "has over 16 parts");
+    if (parts == kPartsMax) return std::unexpected("set has over 16 parts");
     const wire::AttrTable<NFTA_SET_FIELD_MAX> field(part->payload);
     lengths[parts++] = static_cast<std::uint8_t>(field.U32Be(NFTA_SET_FIELD_LEN));
   }

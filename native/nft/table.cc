@@ -1,8 +1,7 @@
-#include "nft/table.h"
-
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netlink.h>
 
+#include "nft/objects.h"
 #include "nft/userdata.h"
 #include "wire/attr_reader.h"
 
@@ -48,10 +47,10 @@ EncodeResult Encode(const protocol::op::TableDelete& op, BatchWriter& batch) {
   return {};
 }
 
-DecodeResult DecodeTable(std::uint8_t family, std::span<const std::uint8_t> attributes,
-                         protocol::RecordWriter& out) {
+wire::Taken DecodeTable(std::uint8_t family, std::span<const std::uint8_t> attributes,
+                        protocol::RecordWriter& out) {
   const wire::AttrTable<NFTA_TABLE_MAX> table(attributes);
-  if (table.malformed()) return Malformed("table", "has a malformed attribute");
+  if (table.malformed()) return std::unexpected("table has a malformed attribute");
   protocol::reply::Table reply;
   reply.family = family;
   reply.table = table.String(NFTA_TABLE_NAME);
@@ -60,6 +59,16 @@ DecodeResult DecodeTable(std::uint8_t family, std::span<const std::uint8_t> attr
   reply.owner = table.U32Be(NFTA_TABLE_OWNER);
   reply.comment = ReadComment(table.Bytes(NFTA_TABLE_USERDATA), kCommentOfTableChainOrRule);
   out.Append(reply);
+  return {};
+}
+
+wire::Taken DecodeGeneration(std::span<const std::uint8_t> attributes,
+                             protocol::RecordWriter& out) {
+  const wire::AttrTable<NFTA_GEN_MAX> generation(attributes);
+  if (generation.malformed() || !generation.Has(NFTA_GEN_ID)) {
+    return std::unexpected("generation has no id");
+  }
+  out.Append(protocol::reply::Generation{generation.U32Be(NFTA_GEN_ID)});
   return {};
 }
 

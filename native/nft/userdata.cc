@@ -7,14 +7,13 @@
 
 namespace fairlead::nft {
 
-std::expected<void, protocol::DecodeError> PutComment(wire::MessageWriter& out,
-                                                      std::uint16_t attribute, std::uint8_t type,
-                                                      std::string_view comment) {
+protocol::Checked PutComment(wire::MessageWriter& out, std::uint16_t attribute, std::uint8_t type,
+                             std::string_view comment) {
   if (comment.empty()) return {};
   // NFT_USERDATA_MAXLEN is 256: type, length, value and NUL have to fit.
   std::array<std::uint8_t, 256> userdata{};
   if (comment.size() > userdata.size() - 3) {
-    return std::unexpected(protocol::DecodeError{"comment", "text", "is longer than 253 bytes"});
+    return std::unexpected(protocol::BadRecord{"comment", "text", "is longer than 253 bytes"});
   }
   userdata[0] = type;
   userdata[1] = static_cast<std::uint8_t>(comment.size() + 1);

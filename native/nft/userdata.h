@@ -20,9 +20,8 @@ inline constexpr std::uint8_t kCommentOfTableChainOrRule = 0;
 inline constexpr std::uint8_t kCommentOfSet = 7;
 
 /** Puts nothing for an empty comment. Fails when the comment does not fit its length byte. */
-std::expected<void, protocol::DecodeError> PutComment(wire::MessageWriter& out,
-                                                      std::uint16_t attribute, std::uint8_t type,
-                                                      std::string_view comment);
+protocol::Checked PutComment(wire::MessageWriter& out, std::uint16_t attribute, std::uint8_t type,
+                             std::string_view comment);
 
 /** The comment, or an empty string. */
 std::string_view ReadComment(std::span<const std::uint8_t> userdata, std::uint8_t type) noexcept;

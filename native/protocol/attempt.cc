@@ -23,13 +23,13 @@ void WriteFailure(const wire::Pipeline::Failure& failure, RecordWriter& out) {
 }  // namespace
 
 std::expected<ByteBuffer, SystemError> AttemptAll(std::span<const std::uint8_t> ops,
-                                                  wire::Pipeline& pipeline,
-                                                  const AttemptOp& attempt) {
+                                                  wire::Socket& socket, const AttemptOp& attempt) {
+  wire::Pipeline pipeline(socket);
   RecordReader reader(ops);
   for (std::uint32_t index = 0; !reader.AtEnd() && !pipeline.broken(); ++index) {
     const auto record = reader.Next();
-    const auto done = record ? attempt(*record, index, pipeline)
-                             : std::expected<void, DecodeError>(std::unexpected(record.error()));
+    const Checked done =
+        record ? attempt(*record, index, pipeline) : Checked(std::unexpected(record.error()));
     if (!done) pipeline.Fail({index, kUnknownIndex}, EINVAL, Words(done.error()));
   }
   pipeline.Flush();

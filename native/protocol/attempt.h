@@ -9,22 +9,47 @@
 
 #include "base/byte_buffer.h"
 #include "base/system_error.h"
-#include "protocol/record_reader.h"
+#include "protocol/one_of.h"
+#include "protocol/ops.gen.h"
 #include "wire/pipeline.h"
 
 namespace fairlead::protocol {
 
-/** Writes the messages of op number `index` to the pipeline; on failure: what is wrong with it. */
-using AttemptOp = std::function<std::expected<void, DecodeError>(
-    const Record& record, std::uint32_t index, wire::Pipeline& pipeline)>;
+/** Writes the messages of op number `index` to the pipeline. */
+using AttemptOp =
+    std::function<Checked(const Record& record, std::uint32_t index, wire::Pipeline& pipeline)>;
 
 /**
  * Tries each op of the buffer. The answer holds a record `failed` for each failure and `attempted`.
  * A SystemError means that nothing was sent; one that comes later is a failure of no op.
  */
 std::expected<ByteBuffer, SystemError> AttemptAll(std::span<const std::uint8_t> ops,
-                                                  wire::Pipeline& pipeline,
-                                                  const AttemptOp& attempt);
+                                                  wire::Socket& socket, const AttemptOp& attempt);
+
+/**
+ * Tries an op of one of the types of the variant Op, which is one message: `encode` takes the op,
+ * the number of the message, and where to write it. On failure what it wrote is taken back.
+ */
+template <typename Op, typename Encode>
+Checked AttemptMessage(const Record& record, std::uint32_t index, wire::Pipeline& pipeline,
+                       const Encode& encode) {
+  const auto op = ReadOneOf<Op>(record, "op");
+  if (!op) return std::unexpected(op.error());
+  const Checked encoded = std::visit(
+      [&](const auto& each) { return encode(each, pipeline.sequence(), pipeline.out()); }, *op);
+  if (encoded) pipeline.Commit({index, kUnknownIndex});
+  return encoded;
+}
+
+/** AttemptAll for buffers of nothing but such ops. */
+template <typename Op, typename Encode>
+std::expected<ByteBuffer, SystemError> AttemptMessages(std::span<const std::uint8_t> ops,
+                                                       wire::Socket& socket, const Encode& encode) {
+  return AttemptAll(ops, socket,
+                    [&](const Record& record, std::uint32_t index, wire::Pipeline& pipeline) {
+                      return AttemptMessage<Op>(record, index, pipeline, encode);
+                    });
+}
 
 }  // namespace fairlead::protocol
 

@@ -17,7 +17,17 @@ ByteBuffer EndDump(const wire::DumpEnd& end, RecordWriter out) {
   return std::move(out.buffer());
 }
 
-ByteBuffer RefuseDump(const DecodeError& error) {
+std::expected<ByteBuffer, SystemError> AnswerDump(wire::Socket& socket,
+                                                  const wire::MessageWriter& request,
+                                                  const TakeRecords& take) {
+  RecordWriter out;
+  const auto end =
+      wire::Ask(socket, request, [&](const wire::Message& message) { return take(message, out); });
+  if (!end) return std::unexpected(end.error());
+  return EndDump(*end, std::move(out));
+}
+
+ByteBuffer RefuseDump(const BadRecord& error) {
   return EndDump({.error = EINVAL, .words = Words(error)}, {});
 }
 

@@ -2,7 +2,11 @@
 #ifndef FAIRLEAD_PROTOCOL_DUMP_ANSWER_H_
 #define FAIRLEAD_PROTOCOL_DUMP_ANSWER_H_
 
+#include <expected>
+#include <functional>
+
 #include "base/byte_buffer.h"
+#include "base/system_error.h"
 #include "protocol/record_reader.h"
 #include "protocol/record_writer.h"
 #include "wire/dump_reader.h"
@@ -12,8 +16,16 @@ namespace fairlead::protocol {
 /** The records of `out`, and how the kernel ended. */
 ByteBuffer EndDump(const wire::DumpEnd& end, RecordWriter out);
 
+/** Appends the records of an object that the kernel tells of. */
+using TakeRecords = std::function<wire::Taken(const wire::Message& message, RecordWriter& out)>;
+
+/** Asks the kernel; the answer holds what `take` appends, and how the kernel ended. */
+std::expected<ByteBuffer, SystemError> AnswerDump(wire::Socket& socket,
+                                                  const wire::MessageWriter& request,
+                                                  const TakeRecords& take);
+
 /** The answer to a request that makes no sense: EINVAL. */
-ByteBuffer RefuseDump(const DecodeError& error);
+ByteBuffer RefuseDump(const BadRecord& error);
 
 }  // namespace fairlead::protocol
 

@@ -14,24 +14,24 @@ std::uint32_t LoadWord(std::span<const std::uint8_t> bytes) noexcept {
 
 }  // namespace
 
-std::string Words(const DecodeError& error) {
+std::string Words(const BadRecord& error) {
   return std::string(error.record) + "." + error.field + " " + error.problem;
 }
 
-std::expected<Record, DecodeError> RecordReader::Next() noexcept {
+std::expected<Record, BadRecord> RecordReader::Next() noexcept {
   const auto rest = rest_;
   rest_ = {};
-  if (rest.size() < 8) return std::unexpected(DecodeError{"record", "header", "is truncated"});
+  if (rest.size() < 8) return std::unexpected(BadRecord{"record", "header", "is truncated"});
   const std::uint32_t length = LoadWord(rest.subspan(4));
   if (length > rest.size() - 8) {
-    return std::unexpected(DecodeError{"record", "payload", "is longer than the buffer"});
+    return std::unexpected(BadRecord{"record", "payload", "is longer than the buffer"});
   }
   rest_ = rest.subspan(8 + std::size_t{length});
   return Record{LoadWord(rest), rest.subspan(8, length)};
 }
 
 void FieldReader::Fail(const char* field, const char* problem) noexcept {
-  if (!failed()) error_ = DecodeError{record_, field, problem};
+  if (!failed()) error_ = BadRecord{record_, field, problem};
   rest_ = {};
 }
 

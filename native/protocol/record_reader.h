@@ -12,15 +12,21 @@
 
 namespace fairlead::protocol {
 
-/** Why a record could not be read. All strings are literals, so the value is free to copy. */
-struct DecodeError {
+/**
+ * What is wrong with a record: how it is written, or what it asks for. All strings are literals, so
+ * the value is free to copy.
+ */
+struct BadRecord {
   const char* record = "";
   const char* field = "";
   const char* problem = "";
 };
 
 /** `tableAdd.table is truncated` */
-std::string Words(const DecodeError& error);
+std::string Words(const BadRecord& error);
+
+/** Nothing, or what is wrong with a record. */
+using Checked = std::expected<void, BadRecord>;
 
 struct Record {
   std::uint32_t code = 0;
@@ -34,7 +40,7 @@ class RecordReader {
 
   bool AtEnd() const noexcept { return rest_.empty(); }
   /** The next record. Must not be called at the end; after an error the reader is at its end. */
-  std::expected<Record, DecodeError> Next() noexcept;
+  std::expected<Record, BadRecord> Next() noexcept;
 
  private:
   std::span<const std::uint8_t> rest_;
@@ -62,7 +68,7 @@ class FieldReader {
   bool Finish() noexcept;
 
   bool failed() const noexcept { return *error_.problem != '\0'; }
-  const DecodeError& error() const noexcept { return error_; }
+  const BadRecord& error() const noexcept { return error_; }
 
  private:
   std::uint32_t Word(const char* field) noexcept;
@@ -71,12 +77,12 @@ class FieldReader {
 
   const char* record_;
   std::span<const std::uint8_t> rest_;
-  DecodeError error_;
+  BadRecord error_;
 };
 
 /** The record of type R, one of the schema, that has this payload. */
 template <typename R>
-std::expected<R, DecodeError> Read(std::span<const std::uint8_t> payload) noexcept {
+std::expected<R, BadRecord> Read(std::span<const std::uint8_t> payload) noexcept {
   FieldReader fields(R::kName, payload);
   R record;
   std::apply([&](const auto&... field) { (fields.Take(field.name, record.*field.member), ...); },

@@ -5,46 +5,38 @@
 #include <sys/socket.h>
 
 #include <array>
-#include <utility>
 
+#include "base/address_bytes.h"
 #include "protocol/dump_answer.h"
+#include "protocol/one_of.h"
 #include "route/link.h"
 #include "route/message.h"
 #include "wire/byte_order.h"
-#include "wire/dump_reader.h"
 
 namespace fairlead::route {
 
 namespace request = protocol::request;
-using protocol::DecodeError;
+using protocol::BadRecord;
 
 namespace {
 
-using Taken = std::expected<void, std::string>;
-using Outcome = std::expected<DumpOutcome, SystemError>;
+using protocol::Checked;
+using Outcome = std::expected<ByteBuffer, SystemError>;
 
-std::expected<void, DecodeError> Check(const request::LinkGet& get) noexcept {
+Checked Check(const request::LinkGet& get) noexcept {
   if (IsLinkName(get.link)) return {};
-  return std::unexpected(DecodeError{get.kName, "link", "is no name of 1 to 15 bytes"});
+  return std::unexpected(BadRecord{get.kName, "link", "is no name of 1 to 15 bytes"});
 }
 
-std::expected<void, DecodeError> Check(const request::AddressesDump& dump) noexcept {
+Checked Check(const request::AddressesDump& dump) noexcept {
   if (dump.family != AF_UNSPEC && AddressBytes(dump.family) == 0) {
-    return std::unexpected(DecodeError{dump.kName, "family", "is neither IPv4 nor IPv6 nor both"});
+    return std::unexpected(BadRecord{dump.kName, "family", "is neither IPv4 nor IPv6 nor both"});
   }
   if (dump.link.empty() || IsLinkName(dump.link)) return {};
-  return std::unexpected(DecodeError{dump.kName, "link", "is no name of 1 to 15 bytes"});
+  return std::unexpected(BadRecord{dump.kName, "link", "is no name of 1 to 15 bytes"});
 }
 
-template <typename R>
-std::expected<Request, DecodeError> ReadChecked(std::span<const std::uint8_t> payload) {
-  const auto read = protocol::Read<R>(payload);
-  if (!read) return std::unexpected(read.error());
-  if (const auto checked = Check(*read); !checked) return std::unexpected(checked.error());
-  return *read;
-}
-
-Taken TakeLink(const wire::Message& message, protocol::RecordWriter& out) {
+wire::Taken TakeLink(const wire::Message& message, protocol::RecordWriter& out) {
   const auto link = DecodeLink(message);
   if (!link) return std::unexpected(link.error());
   out.Append(protocol::reply::Link{link->name, link->index, link->type, link->flags});
@@ -55,61 +47,31 @@ struct Runner {
   wire::Socket& socket;
 
   Outcome operator()(const request::LinkGet& get) const {
-    const std::uint32_t sequence = Next();
-    return Ask(EncodeLinkGet(get.link, sequence), sequence, TakeLink);
+    return protocol::AnswerDump(socket, EncodeLinkGet(get.link, socket.next_sequence()), TakeLink);
   }
 
   Outcome operator()(const request::AddressesDump& dump) const {
     std::uint32_t index = 0;
     if (!dump.link.empty()) {
-      auto link = ResolveLink(socket, dump.link);
-      if (!link) return std::unexpected(std::move(link.error()));
+      const auto link = ResolveLink(socket, dump.link);
+      if (!link) return std::unexpected(link.error());
       if (link->index == 0) {
-        const wire::DumpEnd end{.error = link->error, .words = link->words};
-        return DumpOutcome{protocol::EndDump(end, {}), true};
+        return protocol::EndDump({.error = link->error, .words = link->words}, {});
       }
       index = link->index;
     }
-    const std::uint32_t sequence = Next();
-    return Ask(EncodeAddressesDump(dump.family, index, sequence), sequence,
-               [&](const wire::Message& message, protocol::RecordWriter& out) {
-                 return TakeAddress(dump.family, index, message, out);
-               });
-  }
-
-  std::uint32_t Next() const {
-    const std::uint32_t sequence = socket.next_sequence();
-    socket.SkipSequences(1);
-    return sequence;
-  }
-
-  template <typename Take>
-  Outcome Ask(const wire::MessageWriter& message, std::uint32_t sequence, Take take) const {
-    const auto sent = socket.Send(message.bytes());
-    if (!sent) return std::unexpected(sent.error());
-    protocol::RecordWriter out;
-    wire::DumpReader reader(sequence, [&](const wire::Message& each) { return take(each, out); });
-    const auto complete = wire::ReceiveDump(socket, reader);
-    if (!complete) return std::unexpected(complete.error());
-    return DumpOutcome{protocol::EndDump(reader.Finish(), std::move(out)), *complete};
+    return protocol::AnswerDump(socket,
+                                EncodeAddressesDump(dump.family, index, socket.next_sequence()),
+                                [&](const wire::Message& message, protocol::RecordWriter& out) {
+                                  return TakeAddress(dump.family, index, message, out);
+                                });
   }
 };
 
 }  // namespace
 
-bool IsRequest(std::uint32_t code) noexcept {
-  return code == request::LinkGet::kCode || code == request::AddressesDump::kCode;
-}
-
-std::expected<Request, DecodeError> ReadRequest(std::span<const std::uint8_t> buffer) {
-  protocol::RecordReader reader(buffer);
-  const auto record = reader.Next();
-  if (!record) return std::unexpected(record.error());
-  if (!reader.AtEnd()) return std::unexpected(DecodeError{"request", "buffer", "holds more"});
-  if (record->code == request::LinkGet::kCode) {
-    return ReadChecked<request::LinkGet>(record->payload);
-  }
-  return ReadChecked<request::AddressesDump>(record->payload);
+std::expected<Request, BadRecord> ReadRequest(std::span<const std::uint8_t> buffer) {
+  return protocol::ReadRequest<Request>(buffer, [](const auto& request) { return Check(request); });
 }
 
 wire::MessageWriter EncodeAddressesDump(std::uint8_t family, std::uint32_t index,
@@ -123,14 +85,13 @@ wire::MessageWriter EncodeAddressesDump(std::uint8_t family, std::uint32_t index
   return out;
 }
 
-Taken TakeAddress(std::uint8_t family, std::uint32_t index, const wire::Message& message,
-                  protocol::RecordWriter& out) {
+wire::Taken TakeAddress(std::uint8_t family, std::uint32_t index, const wire::Message& message,
+                        protocol::RecordWriter& out) {
   if (message.type != RTM_NEWADDR) return {};
-  if (message.payload.size() < sizeof(ifaddrmsg)) {
-    return std::unexpected("the kernel sent a short message");
-  }
+  const auto rest = wire::AttributesOf(message, sizeof(ifaddrmsg));
+  if (!rest) return std::unexpected(rest.error());
   const std::uint8_t* header = message.payload.data();
-  const wire::AttrTable<IFA_FLAGS> attributes(message.payload.subspan(sizeof(ifaddrmsg)));
+  const wire::AttrTable<IFA_FLAGS> attributes(*rest);
   protocol::reply::Address address;
   address.family = header[0];
   address.index = wire::LoadHost<std::uint32_t>(header + offsetof(ifaddrmsg, ifa_index));

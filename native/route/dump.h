@@ -5,25 +5,19 @@
 #include <cstdint>
 #include <expected>
 #include <span>
-#include <string>
 #include <variant>
 
 #include "base/byte_buffer.h"
 #include "base/system_error.h"
 #include "protocol/ops.gen.h"
-#include "wire/attr_reader.h"
-#include "wire/message_writer.h"
-#include "wire/socket.h"
+#include "wire/dump_reader.h"
 
 namespace fairlead::route {
-
-/** Whether the code is one of the schema `routeRequests`. */
-bool IsRequest(std::uint32_t code) noexcept;
 
 using Request = std::variant<protocol::request::LinkGet, protocol::request::AddressesDump>;
 
 /** The one request that a buffer holds, if it makes sense. */
-std::expected<Request, protocol::DecodeError> ReadRequest(std::span<const std::uint8_t> buffer);
+std::expected<Request, protocol::BadRecord> ReadRequest(std::span<const std::uint8_t> buffer);
 
 /** RTM_GETADDR ifaddrmsg { family, index }; 0 = any. */
 wire::MessageWriter EncodeAddressesDump(std::uint8_t family, std::uint32_t index,
@@ -36,18 +30,11 @@ wire::MessageWriter EncodeAddressesDump(std::uint8_t family, std::uint32_t index
  *   ifaddrmsg { family, prefixlen, flags u8, scope, index }
  *     IFA_LOCAL, or IFA_ADDRESS where that is missing (IPv6), IFA_FLAGS u32
  */
-std::expected<void, std::string> TakeAddress(std::uint8_t family, std::uint32_t index,
-                                             const wire::Message& message,
-                                             protocol::RecordWriter& out);
-
-struct DumpOutcome {
-  ByteBuffer reply;
-  /** False when more answers may still come: the socket must not be used again. */
-  bool complete = false;
-};
+wire::Taken TakeAddress(std::uint8_t family, std::uint32_t index, const wire::Message& message,
+                        protocol::RecordWriter& out);
 
 /** Sends the request and collects the answers. */
-std::expected<DumpOutcome, SystemError> RunRequest(wire::Socket& socket, const Request& request);
+std::expected<ByteBuffer, SystemError> RunRequest(wire::Socket& socket, const Request& request);
 
 }  // namespace fairlead::route
 

@@ -27,23 +27,17 @@ std::expected<Link, std::string> DecodeLink(const wire::Message& message) {
 }
 
 std::expected<LinkIndex, SystemError> ResolveLink(wire::Socket& socket, std::string_view name) {
-  const std::uint32_t sequence = socket.next_sequence();
-  socket.SkipSequences(1);
-  const auto sent = socket.Send(EncodeLinkGet(name, sequence).bytes());
-  if (!sent) return std::unexpected(sent.error());
   LinkIndex found;
-  wire::DumpReader reader(sequence,
-                          [&](const wire::Message& message) -> std::expected<void, std::string> {
-                            const auto link = DecodeLink(message);
-                            if (!link) return std::unexpected(link.error());
-                            found.index = link->index;
-                            return {};
-                          });
-  const auto complete = wire::ReceiveDump(socket, reader);
-  if (!complete) return std::unexpected(complete.error());
-  wire::DumpEnd end = reader.Finish();
-  if (end.error == 0 && found.index != 0) return found;
-  return LinkIndex{0, end.error == 0 ? ENODEV : end.error, std::move(end.words)};
+  const auto take = [&](const wire::Message& message) -> wire::Taken {
+    const auto link = DecodeLink(message);
+    if (!link) return std::unexpected(link.error());
+    found.index = link->index;
+    return {};
+  };
+  const auto end = wire::Ask(socket, EncodeLinkGet(name, socket.next_sequence()), take);
+  if (!end) return std::unexpected(end.error());
+  if (end->error == 0 && found.index != 0) return found;
+  return LinkIndex{0, end->error == 0 ? ENODEV : end->error, end->words};
 }
 
 }  // namespace fairlead::route

@@ -2,7 +2,6 @@
 
 #include <linux/if.h>
 #include <linux/rtnetlink.h>
-#include <sys/socket.h>
 
 #include <array>
 
@@ -16,11 +15,6 @@ namespace {
 constexpr std::uint32_t kNoStatistics = RTEXT_FILTER_SKIP_STATS;
 
 }  // namespace
-
-std::size_t AddressBytes(std::uint8_t family) noexcept {
-  if (family == AF_INET) return 4;
-  return family == AF_INET6 ? 16 : 0;
-}
 
 bool IsLinkName(std::string_view name) noexcept { return !name.empty() && name.size() < IFNAMSIZ; }
 

@@ -2,17 +2,12 @@
 #ifndef FAIRLEAD_ROUTE_MESSAGE_H_
 #define FAIRLEAD_ROUTE_MESSAGE_H_
 
-#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string_view>
 
 #include "wire/message_writer.h"
 
 namespace fairlead::route {
-
-/** Bytes of an address of the family AF_INET or AF_INET6; 0 for any other. */
-std::size_t AddressBytes(std::uint8_t family) noexcept;
 
 /** Whether a link may have the name: neither empty nor longer than 15 bytes (IFNAMSIZ). */
 bool IsLinkName(std::string_view name) noexcept;

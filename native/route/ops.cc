@@ -6,104 +6,81 @@
 
 #include <array>
 
+#include "base/address_bytes.h"
+#include "protocol/one_of.h"
 #include "route/message.h"
 #include "wire/byte_order.h"
 
 namespace fairlead::route {
 
 namespace op = protocol::op;
-using protocol::DecodeError;
-using Result = std::expected<void, DecodeError>;
+using protocol::BadRecord;
+using protocol::Checked;
 
 namespace {
 
 // The kernel's modules have shorter names; a longer one would not fit an attribute.
 constexpr std::size_t kTypeBytesMax = 31;
 
-Result CheckName(const char* record, std::string_view link) noexcept {
-  if (IsLinkName(link)) return {};
-  return std::unexpected(DecodeError{record, "link", "is no name of 1 to 15 bytes"});
-}
-
-Result Encode(const op::LinkAdd& op, std::uint32_t sequence, wire::MessageWriter& out) {
-  if (op.type.empty() || op.type.size() > kTypeBytesMax) {
-    return std::unexpected(DecodeError{op.kName, "type", "is no name of 1 to 31 bytes"});
+/** Starts a message about the link that the op names. */
+template <typename R>
+Checked BeginNamed(const R& op, std::uint16_t type, int flags, std::uint32_t link_flags,
+                   std::uint32_t sequence, wire::MessageWriter& out) {
+  if (!IsLinkName(op.link)) {
+    return std::unexpected(BadRecord{R::kName, "link", "is no name of 1 to 15 bytes"});
   }
-  BeginLinkMessage(out, RTM_NEWLINK, NLM_F_CREATE, sequence);
-  out.PutString(IFLA_IFNAME, op.link);
-  const auto info = out.BeginNest(IFLA_LINKINFO);
-  out.PutString(IFLA_INFO_KIND, op.type);
-  out.EndNest(info);
-  return {};
-}
-
-Result Encode(const op::LinkUp& op, std::uint32_t sequence, wire::MessageWriter& out) {
-  BeginLinkMessage(out, RTM_NEWLINK, 0, sequence, IFF_UP);
+  BeginLinkMessage(out, type, flags, sequence, link_flags);
   out.PutString(IFLA_IFNAME, op.link);
   return {};
 }
 
-Result Encode(const op::LinkDelete& op, std::uint32_t sequence, wire::MessageWriter& out) {
-  BeginLinkMessage(out, RTM_DELLINK, 0, sequence);
-  out.PutString(IFLA_IFNAME, op.link);
-  return {};
-}
-
-template <typename Op>
-Result ReadAndEncode(std::span<const std::uint8_t> payload, std::uint32_t sequence,
-                     wire::MessageWriter& out) {
-  const auto read = protocol::Read<Op>(payload);
-  if (!read) return std::unexpected(read.error());
-  if (const auto checked = CheckName(Op::kName, read->link); !checked) return checked;
-  const Result encoded = Encode(*read, sequence, out);
-  if (encoded) out.EndMessage();
-  return encoded;
-}
-
-template <typename Op>
-std::expected<Addresses, DecodeError> ReadAndCheck(Addresses::Change change,
-                                                   std::span<const std::uint8_t> payload) {
-  const auto op = protocol::Read<Op>(payload);
-  if (!op) return std::unexpected(op.error());
+template <typename R>
+std::expected<Addresses, BadRecord> CheckAddresses(Addresses::Change change, const R& op) {
   const auto refuse = [](const char* field, const char* problem) {
-    return std::unexpected(DecodeError{Op::kName, field, problem});
+    return std::unexpected(BadRecord{R::kName, field, problem});
   };
-  const std::size_t address_bytes = AddressBytes(op->family);
+  const std::size_t address_bytes = AddressBytes(op.family);
   if (address_bytes == 0) return refuse("family", "is neither IPv4 nor IPv6");
-  if (op->prefix_length > 8 * address_bytes) {
+  if (op.prefix_length > 8 * address_bytes) {
     return refuse("prefixLength", "is longer than an address");
   }
-  if (op->addresses.size() % address_bytes != 0) return refuse("addresses", "ends within one");
-  if (op->link.empty() ? op->index == 0 : !IsLinkName(op->link)) {
+  if (op.addresses.size() % address_bytes != 0) return refuse("addresses", "ends within one");
+  if (op.link.empty() ? op.index == 0 : !IsLinkName(op.link)) {
     return refuse("link", "is no name of 1 to 15 bytes, and there is no index");
   }
-  Addresses addresses{change, op->family, op->link, op->index, op->prefix_length, op->addresses, 0};
-  if constexpr (requires { op->flags; }) addresses.flags = op->flags;
+  Addresses addresses{change, op.family, op.link, op.index, op.prefix_length, op.addresses, 0};
+  if constexpr (requires { op.flags; }) addresses.flags = op.flags;
   return addresses;
 }
 
 }  // namespace
 
-bool IsLinkOp(std::uint32_t code) noexcept {
-  return code == op::LinkAdd::kCode || code == op::LinkUp::kCode || code == op::LinkDelete::kCode;
-}
-
-bool IsOp(std::uint32_t code) noexcept {
-  return IsLinkOp(code) || code == op::AddressesAdd::kCode || code == op::AddressesDelete::kCode;
-}
-
-Result EncodeLinkOp(const protocol::Record& record, std::uint32_t sequence,
-                    wire::MessageWriter& out) {
-  switch (record.code) {
-    case op::LinkAdd::kCode:
-      return ReadAndEncode<op::LinkAdd>(record.payload, sequence, out);
-    case op::LinkUp::kCode:
-      return ReadAndEncode<op::LinkUp>(record.payload, sequence, out);
-    case op::LinkDelete::kCode:
-      return ReadAndEncode<op::LinkDelete>(record.payload, sequence, out);
-    default:
-      return std::unexpected(DecodeError{"op", "code", "is not one of the schema"});
+Checked LinkEncoder::operator()(const op::LinkAdd& op, std::uint32_t sequence,
+                                wire::MessageWriter& out) const {
+  if (op.type.empty() || op.type.size() > kTypeBytesMax) {
+    return std::unexpected(BadRecord{op.kName, "type", "is no name of 1 to 31 bytes"});
   }
+  const Checked begun = BeginNamed(op, RTM_NEWLINK, NLM_F_CREATE, 0, sequence, out);
+  if (!begun) return begun;
+  const auto info = out.BeginNest(IFLA_LINKINFO);
+  out.PutString(IFLA_INFO_KIND, op.type);
+  out.EndNest(info);
+  out.EndMessage();
+  return {};
+}
+
+Checked LinkEncoder::operator()(const op::LinkUp& op, std::uint32_t sequence,
+                                wire::MessageWriter& out) const {
+  const Checked begun = BeginNamed(op, RTM_NEWLINK, 0, IFF_UP, sequence, out);
+  if (begun) out.EndMessage();
+  return begun;
+}
+
+Checked LinkEncoder::operator()(const op::LinkDelete& op, std::uint32_t sequence,
+                                wire::MessageWriter& out) const {
+  const Checked begun = BeginNamed(op, RTM_DELLINK, 0, 0, sequence, out);
+  if (begun) out.EndMessage();
+  return begun;
 }
 
 std::size_t Addresses::count() const noexcept { return addresses.size() / AddressBytes(family); }
@@ -113,14 +90,13 @@ std::span<const std::uint8_t> Addresses::At(std::size_t entry) const noexcept {
   return addresses.subspan(entry * length, length);
 }
 
-std::expected<Addresses, DecodeError> ReadAddresses(const protocol::Record& record) {
-  if (record.code == op::AddressesAdd::kCode) {
-    return ReadAndCheck<op::AddressesAdd>(Addresses::Change::kAdd, record.payload);
+std::expected<Addresses, BadRecord> ReadAddresses(const protocol::Record& record) {
+  const auto read = protocol::ReadOneOf<AddressesOp>(record, "op");
+  if (!read) return std::unexpected(read.error());
+  if (const auto* add = std::get_if<op::AddressesAdd>(&*read)) {
+    return CheckAddresses(Addresses::Change::kAdd, *add);
   }
-  if (record.code == op::AddressesDelete::kCode) {
-    return ReadAndCheck<op::AddressesDelete>(Addresses::Change::kDelete, record.payload);
-  }
-  return std::unexpected(DecodeError{"op", "code", "is not one of the schema"});
+  return CheckAddresses(Addresses::Change::kDelete, std::get<op::AddressesDelete>(*read));
 }
 
 void EncodeAddress(const Addresses& op, std::size_t entry, std::uint32_t index,

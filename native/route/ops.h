@@ -5,20 +5,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <expected>
-#include <optional>
 #include <span>
 #include <string_view>
+#include <variant>
 
 #include "protocol/ops.gen.h"
 #include "wire/message_writer.h"
 
 namespace fairlead::route {
 
-/** Whether the code is one of the schema `routeOps`. */
-bool IsOp(std::uint32_t code) noexcept;
-
-/** Whether the code is one of those that EncodeLinkOp takes: that change a link itself. */
-bool IsLinkOp(std::uint32_t code) noexcept;
+/** Ops that change a link itself. */
+using LinkOp = std::variant<protocol::op::LinkAdd, protocol::op::LinkUp, protocol::op::LinkDelete>;
+/** Ops that add or delete addresses of a link. */
+using AddressesOp = std::variant<protocol::op::AddressesAdd, protocol::op::AddressesDelete>;
 
 /**
  * Appends the message of an op:
@@ -29,9 +28,14 @@ bool IsLinkOp(std::uint32_t code) noexcept;
  *
  * On failure what was written is to be taken back.
  */
-std::expected<void, protocol::DecodeError> EncodeLinkOp(const protocol::Record& record,
-                                                        std::uint32_t sequence,
-                                                        wire::MessageWriter& out);
+struct LinkEncoder {
+  protocol::Checked operator()(const protocol::op::LinkAdd& op, std::uint32_t sequence,
+                               wire::MessageWriter& out) const;
+  protocol::Checked operator()(const protocol::op::LinkUp& op, std::uint32_t sequence,
+                               wire::MessageWriter& out) const;
+  protocol::Checked operator()(const protocol::op::LinkDelete& op, std::uint32_t sequence,
+                               wire::MessageWriter& out) const;
+};
 
 /** Addresses to add or to delete: the ops addressesAdd and addressesDelete. */
 struct Addresses {
@@ -49,7 +53,7 @@ struct Addresses {
   std::span<const std::uint8_t> At(std::size_t entry) const noexcept;
 };
 
-std::expected<Addresses, protocol::DecodeError> ReadAddresses(const protocol::Record& record);
+std::expected<Addresses, protocol::BadRecord> ReadAddresses(const protocol::Record& record);
 
 /**
  * Appends the message for one address of the link `index`:

@@ -5,8 +5,6 @@
 
 #include "protocol/attempt.h"
 #include "protocol/dump_answer.h"
-#include "protocol/ops.gen.h"
-#include "route/dump.h"
 #include "route/link.h"
 #include "route/ops.h"
 
@@ -15,7 +13,6 @@ namespace fairlead::route {
 namespace {
 
 using protocol::kUnknownIndex;
-using OpResult = std::expected<void, protocol::DecodeError>;
 
 constexpr int kReceiveBufferBytes = 1024 * 1024;
 
@@ -27,8 +24,8 @@ std::expected<LinkIndex, SystemError> IndexOf(const Addresses& op, wire::Socket&
   return ResolveLink(socket, op.link);
 }
 
-OpResult TryAddresses(const protocol::Record& record, std::uint32_t op_index, wire::Socket& socket,
-                      wire::Pipeline& pipeline) {
+protocol::Checked TryAddresses(const protocol::Record& record, std::uint32_t op_index,
+                               wire::Socket& socket, wire::Pipeline& pipeline) {
   const auto op = ReadAddresses(record);
   if (!op) return std::unexpected(op.error());
   const auto link = IndexOf(*op, socket, pipeline);
@@ -47,49 +44,29 @@ OpResult TryAddresses(const protocol::Record& record, std::uint32_t op_index, wi
   return {};
 }
 
-std::expected<ByteBuffer, SystemError> RunOps(wire::Socket& socket,
-                                              std::span<const std::uint8_t> ops) {
-  wire::Pipeline pipeline(socket);
-  return protocol::AttemptAll(
-      ops, pipeline,
-      [&socket](const protocol::Record& record, std::uint32_t index, wire::Pipeline& to) {
-        if (!IsLinkOp(record.code)) return TryAddresses(record, index, socket, to);
-        OpResult encoded = EncodeLinkOp(record, to.sequence(), to.out());
-        if (encoded) to.Commit({index, kUnknownIndex});
-        return encoded;
-      });
-}
-
 }  // namespace
 
 RouteFamily::RouteFamily(int receive_buffer_bytes) noexcept
-    : socket_({.protocol = NETLINK_ROUTE,
-               .receive_buffer_bytes =
-                   receive_buffer_bytes > 0 ? receive_buffer_bytes : kReceiveBufferBytes,
-               .family_header_bytes = sizeof(ifinfomsg)}) {}
+    : NetlinkFamily({.protocol = NETLINK_ROUTE,
+                     .receive_buffer_bytes =
+                         receive_buffer_bytes > 0 ? receive_buffer_bytes : kReceiveBufferBytes,
+                     .family_header_bytes = sizeof(ifinfomsg)}) {}
 
-bool RouteFamily::Handles(std::uint32_t code) const noexcept {
-  return IsOp(code) || IsRequest(code);
-}
-
-std::expected<ByteBuffer, SystemError> RouteFamily::Run(std::span<const std::uint8_t> buffer) {
-  const auto socket = socket_.Open();
-  if (!socket) return std::unexpected(socket.error());
-  const auto first = protocol::RecordReader(buffer).Next();
-  if (first && IsRequest(first->code)) return RunRequest(**socket, buffer);
-  auto reply = RunOps(**socket, buffer);
-  if (!reply) socket_.Close();
-  return reply;
+std::expected<ByteBuffer, SystemError> RouteFamily::RunOps(wire::Socket& socket,
+                                                           std::span<const std::uint8_t> ops) {
+  return protocol::AttemptAll(
+      ops, socket,
+      [&socket](const protocol::Record& record, std::uint32_t index, wire::Pipeline& to) {
+        return protocol::IsOneOf<AddressesOp>(record.code)
+                   ? TryAddresses(record, index, socket, to)
+                   : protocol::AttemptMessage<LinkOp>(record, index, to, LinkEncoder());
+      });
 }
 
 std::expected<ByteBuffer, SystemError> RouteFamily::RunRequest(
     wire::Socket& socket, std::span<const std::uint8_t> buffer) {
   const auto request = ReadRequest(buffer);
-  if (!request) return protocol::RefuseDump(request.error());
-  auto outcome = route::RunRequest(socket, *request);
-  if (!outcome || !outcome->complete) socket_.Close();
-  if (!outcome) return std::unexpected(outcome.error());
-  return std::move(outcome->reply);
+  return request ? route::RunRequest(socket, *request) : protocol::RefuseDump(request.error());
 }
 
 }  // namespace fairlead::route

@@ -1,26 +1,27 @@
 #ifndef FAIRLEAD_ROUTE_ROUTE_FAMILY_H_
 #define FAIRLEAD_ROUTE_ROUTE_FAMILY_H_
 
-#include "protocol/family.h"
-#include "wire/lazy_socket.h"
+#include <variant>
+
+#include "protocol/netlink_family.h"
+#include "route/dump.h"
 
 namespace fairlead::route {
 
-/** Links and addresses (rtnetlink): a buffer holds ops, each of which is tried by itself, or one
- * request. */
-class RouteFamily : public protocol::Family {
+using Op = std::variant<protocol::op::LinkAdd, protocol::op::LinkUp, protocol::op::LinkDelete,
+                        protocol::op::AddressesAdd, protocol::op::AddressesDelete>;
+
+/** Links and addresses (rtnetlink). Each op is tried by itself. */
+class RouteFamily : public protocol::NetlinkFamily<Op, Request> {
  public:
   /** `receive_buffer_bytes`: 0 = enough for the errors of a full send. */
   explicit RouteFamily(int receive_buffer_bytes) noexcept;
 
-  bool Handles(std::uint32_t code) const noexcept override;
-  std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer) override;
-
  private:
   std::expected<ByteBuffer, SystemError> RunRequest(wire::Socket& socket,
-                                                    std::span<const std::uint8_t> buffer);
-
-  wire::LazySocket socket_;
+                                                    std::span<const std::uint8_t> buffer) override;
+  std::expected<ByteBuffer, SystemError> RunOps(wire::Socket& socket,
+                                                std::span<const std::uint8_t> ops) override;
 };
 
 }  // namespace fairlead::route

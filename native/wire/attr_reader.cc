@@ -27,13 +27,20 @@ std::optional<Message> MessageReader::Next() noexcept {
     rest_ = {};
     return std::nullopt;
   }
-  const Message message{LoadHost<std::uint16_t>(rest_.data() + 4),
-                        LoadHost<std::uint16_t>(rest_.data() + 6),
-                        LoadHost<std::uint32_t>(rest_.data() + 8),
-                        LoadHost<std::uint32_t>(rest_.data() + 12),
-                        rest_.subspan(NLMSG_HDRLEN, length - NLMSG_HDRLEN)};
+  const Message message{
+      LoadHost<std::uint16_t>(rest_.data() + 4), LoadHost<std::uint16_t>(rest_.data() + 6),
+      LoadHost<std::uint32_t>(rest_.data() + 8), LoadHost<std::uint32_t>(rest_.data() + 12),
+      rest_.subspan(NLMSG_HDRLEN, length - NLMSG_HDRLEN)};
   Skip(rest_, length);
   return message;
+}
+
+std::expected<std::span<const std::uint8_t>, std::string> AttributesOf(const Message& message,
+                                                                       std::size_t header_bytes) {
+  if (message.payload.size() < header_bytes) {
+    return std::unexpected("the kernel sent a short message");
+  }
+  return message.payload.subspan(header_bytes);
 }
 
 std::optional<Attribute> AttrReader::Next() noexcept {

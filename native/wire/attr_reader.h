@@ -4,8 +4,10 @@
 
 #include <array>
 #include <cstdint>
+#include <expected>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace fairlead::wire {
@@ -32,6 +34,13 @@ class MessageReader {
   std::span<const std::uint8_t> rest_;
   bool malformed_ = false;
 };
+
+/** Nothing, or what is wrong with a message of the kernel. */
+using Taken = std::expected<void, std::string>;
+
+/** What follows the header of the family in a message. */
+std::expected<std::span<const std::uint8_t>, std::string> AttributesOf(const Message& message,
+                                                                       std::size_t header_bytes);
 
 struct Attribute {
   /** Without the bits NLA_F_NESTED and NLA_F_NET_BYTEORDER. */

@@ -45,7 +45,11 @@ DumpEnd DumpReader::Finish() {
   return std::move(end_);
 }
 
-std::expected<bool, SystemError> ReceiveDump(Socket& socket, DumpReader& reader) {
+std::expected<void, SystemError> Ask(Socket& socket, const MessageWriter& request,
+                                     DumpReader& reader) {
+  socket.SkipSequences(1);
+  const auto sent = socket.Send(request.bytes());
+  if (!sent) return sent;
   bool overrun = false;
   while (!reader.done()) {
     const auto received = socket.Receive(overrun ? 0 : kAnswerTimeoutMs);
@@ -58,7 +62,16 @@ std::expected<bool, SystemError> ReceiveDump(Socket& socket, DumpReader& reader)
     overrun = true;
     reader.TakeOverrun();
   }
-  return reader.done() && !overrun;
+  if (overrun || !reader.done()) socket.LoseStep();
+  return {};
+}
+
+std::expected<DumpEnd, SystemError> Ask(Socket& socket, const MessageWriter& request,
+                                        DumpReader::TakeObject take) {
+  DumpReader reader(socket.next_sequence(), std::move(take));
+  const auto asked = Ask(socket, request, reader);
+  if (!asked) return std::unexpected(asked.error());
+  return reader.Finish();
 }
 
 }  // namespace fairlead::wire

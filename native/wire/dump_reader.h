@@ -9,6 +9,7 @@
 #include <string>
 
 #include "wire/attr_reader.h"
+#include "wire/message_writer.h"
 #include "wire/socket.h"
 
 namespace fairlead::wire {
@@ -27,8 +28,8 @@ struct DumpEnd {
 /** Takes the datagrams that follow a request, until the kernel says that it is done. */
 class DumpReader {
  public:
-  /** Takes one object; on failure: what is wrong with it. */
-  using TakeObject = std::function<std::expected<void, std::string>(const Message& message)>;
+  /** Takes one object. */
+  using TakeObject = std::function<Taken(const Message& message)>;
 
   DumpReader(std::uint32_t sequence, TakeObject take_object)
       : sequence_(sequence), take_object_(std::move(take_object)) {}
@@ -50,10 +51,14 @@ class DumpReader {
 };
 
 /**
- * Receives until the reader is done. False when more answers may still come: the socket must not be
- * used again then.
+ * Sends a request with the next number of the socket, and receives until the reader, which was made
+ * for that number, is done. When more answers may still come, the socket is out of step afterwards.
  */
-std::expected<bool, SystemError> ReceiveDump(Socket& socket, DumpReader& reader);
+std::expected<void, SystemError> Ask(Socket& socket, const MessageWriter& request,
+                                     DumpReader& reader);
+/** The same with a reader that gives each object to `take`. */
+std::expected<DumpEnd, SystemError> Ask(Socket& socket, const MessageWriter& request,
+                                        DumpReader::TakeObject take);
 
 }  // namespace fairlead::wire
 

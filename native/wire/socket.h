@@ -42,6 +42,13 @@ class Socket {
   std::uint32_t next_sequence() const noexcept { return sequence_; }
   void SkipSequences(std::uint32_t count) noexcept { sequence_ += count; }
 
+  /**
+   * What is left of an answer would be taken for the answer to the next request: the socket must
+   * not be used again.
+   */
+  void LoseStep() noexcept { out_of_step_ = true; }
+  bool out_of_step() const noexcept { return out_of_step_; }
+
   /** Size of the receive buffer as the kernel counts it, overhead of each datagram included. */
   std::size_t ReceiveBufferBytes() const noexcept;
   /** Makes the receive buffer at least this large, as far as the system permits. */
@@ -77,6 +84,7 @@ class Socket {
   std::size_t family_header_bytes_;
   bool trace_;
   std::uint32_t sequence_;
+  bool out_of_step_ = false;
   std::size_t send_buffer_bytes_ = 0;
   std::size_t receive_buffer_bytes_ = 0;
   std::unique_ptr<std::uint8_t[]> datagram_;

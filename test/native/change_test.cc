@@ -19,8 +19,7 @@ constexpr std::uint32_t kOtherPort = 78;
 /** One message; `name` is that of the table, or of the program that committed. */
 Bytes Message(int type, std::uint32_t port, const char* name, std::uint8_t family = 2) {
   wire::MessageWriter out;
-  out.BeginMessage(nft::MessageType(type), 0, 1);
-  nft::PutFamilyHeader(out, family, 0);
+  wire::BeginNfnetlink(out, nft::MessageType(type), 0, family, 1);
   if (type == NFT_MSG_NEWGEN) {
     out.PutU32Be(NFTA_GEN_ID, 5);
     out.PutU32Be(NFTA_GEN_PROC_PID, 4711);

@@ -46,11 +46,9 @@ Bytes Attributes(const Bytes& ops) {
 std::string Refusal(const Bytes& ops) {
   const auto batch = nft::EncodeBatch(ops, 1);
   if (batch) return "taken";
-  const auto& [index, error] = batch.error();
-  const std::string entry =
-      error.entry == kUnknownIndex ? "" : " entry " + std::to_string(error.entry);
-  return "op " + std::to_string(index) + entry + ": " + error.reason.record + "." +
-         error.reason.field + " " + error.reason.problem;
+  const auto& [reason, entry, index] = batch.error();
+  const std::string at = entry == kUnknownIndex ? "" : " entry " + std::to_string(entry);
+  return "op " + std::to_string(index) + at + ": " + protocol::Words(reason);
 }
 
 }  // namespace
@@ -166,8 +164,7 @@ TEST("echoes become handles of the ops that asked; other messages are skipped") 
   CHECK_EQUAL(batch->echoes(), 2u);
   wire::MessageWriter datagram;
   const auto echo = [&datagram](int type, std::uint32_t sequence, std::uint64_t handle) {
-    datagram.BeginMessage(nft::MessageType(type), 0, sequence);
-    nft::PutFamilyHeader(datagram, 2, 0);
+    wire::BeginNfnetlink(datagram, nft::MessageType(type), 0, 2, sequence);
     if (handle != 0) datagram.PutU64Be(NFTA_RULE_HANDLE, handle);
     datagram.EndMessage();
   };
@@ -181,8 +178,7 @@ TEST("echoes become handles of the ops that asked; other messages are skipped") 
   CHECK(!echoes.complete());
   echoes.Take(datagram.bytes().first(7));
   wire::MessageWriter last;
-  last.BeginMessage(nft::MessageType(NFT_MSG_NEWRULE), 0, 104);
-  nft::PutFamilyHeader(last, 2, 0);
+  wire::BeginNfnetlink(last, nft::MessageType(NFT_MSG_NEWRULE), 0, 2, 104);
   last.PutU64Be(NFTA_RULE_HANDLE, 42);
   last.EndMessage();
   echoes.Take(last.bytes());

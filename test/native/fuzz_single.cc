@@ -6,11 +6,13 @@
 
 #include <cstdlib>
 
+#include "base/address_bytes.h"
 #include "fuzz.h"
 #include "ipvs/decode.h"
 #include "ipvs/dump.h"
 #include "ipvs/family_id.h"
 #include "ipvs/ops.h"
+#include "protocol/one_of.h"
 #include "route/dump.h"
 #include "route/link.h"
 #include "route/message.h"
@@ -41,8 +43,9 @@ wire::Message Only(const wire::MessageWriter& out) {
 
 /** Every message names its service with a whole key, or sets timeouts. */
 void TakeIpvsOp(const protocol::Record& record) {
+  const auto op = protocol::ReadOneOf<ipvs::Op>(record, "op");
   wire::MessageWriter out;
-  if (!ipvs::EncodeOp(record, {0x1c, 7}, out)) return;
+  if (!op || !ipvs::EncodeOp(*op, {0x1c, 7}, out)) return;
   const wire::Message message = Only(out);
   const wire::AttrTable<IPVS_CMD_ATTR_MAX> command(message.payload.subspan(GENL_HDRLEN));
   Require(!command.malformed());
@@ -55,8 +58,10 @@ void TakeIpvsOp(const protocol::Record& record) {
 
 /** Every message about a link names it. */
 void TakeLinkOp(const protocol::Record& record) {
+  const auto op = protocol::ReadOneOf<route::LinkOp>(record, "op");
   wire::MessageWriter out;
-  if (!route::EncodeLinkOp(record, 7, out)) return;
+  const auto encode = [&](const auto& each) { return route::LinkEncoder()(each, 7, out); };
+  if (!op || !std::visit(encode, *op)) return;
   const wire::Message message = Only(out);
   const wire::AttrTable<IFLA_LINKINFO> attributes(message.payload.subspan(sizeof(ifinfomsg)));
   Require(!attributes.malformed() && route::IsLinkName(attributes.String(IFLA_IFNAME)));
@@ -71,7 +76,7 @@ void TakeAddresses(const protocol::Record& record) {
     route::EncodeAddress(*op, entry, 3, 7, out);
     const wire::Message message = Only(out);
     const wire::AttrTable<IFA_FLAGS> attributes(message.payload.subspan(sizeof(ifaddrmsg)));
-    const std::size_t length = route::AddressBytes(message.payload[0]);
+    const std::size_t length = AddressBytes(message.payload[0]);
     Require(length != 0 && attributes.Bytes(IFA_LOCAL).size() == length &&
             attributes.Bytes(IFA_ADDRESS).size() == length);
   }

@@ -29,9 +29,8 @@ Bytes Payload(const Record& record) {
 
 template <typename Op>
 Bytes EncodedLink(const Op& op) {
-  const Bytes payload = Payload(op);
   wire::MessageWriter out;
-  const auto encoded = route::EncodeLinkOp({Op::kCode, payload}, 7, out);
+  const auto encoded = route::LinkEncoder()(op, 7, out);
   if (!encoded) return {};
   return Bytes(out.bytes().begin(), out.bytes().end());
 }

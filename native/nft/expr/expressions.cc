@@ -16,7 +16,7 @@ namespace fairlead::nft::expr {
 namespace {
 
 using protocol::kNoRegister;
-using PutResult = std::expected<void, protocol::DecodeError>;
+using PutResult = protocol::Checked;
 using namespace protocol::expression;
 
 /** A verdict to the verdict register. */
@@ -72,20 +72,20 @@ constexpr auto kCmp =
 constexpr auto kCounter = FormOf<Counter>("counter");
 
 /** Loads a property of the packet's connection. The form that sets one is not expressed. */
-constexpr auto kCt = FormOf<CtLoad>(
-    "ct", Needed(NFTA_CT_DREG, &CtLoad::reg), Plain(NFTA_CT_KEY, &CtLoad::key),
-    Optional(NFTA_CT_DIRECTION, &CtLoad::direction, std::uint8_t{0xff}));
+constexpr auto kCt =
+    FormOf<CtLoad>("ct", Needed(NFTA_CT_DREG, &CtLoad::reg), Plain(NFTA_CT_KEY, &CtLoad::key),
+                   Optional(NFTA_CT_DIRECTION, &CtLoad::direction, std::uint8_t{0xff}));
 
 /**
  * Adds, updates or deletes an element from the packet path. Inversion and expressions of elements
  * are not expressed.
  */
 constexpr auto kDynset = FormOf<Dynset>(
-    "dynset", Plain(NFTA_DYNSET_SET_NAME, &Dynset::set),
-    Plain(NFTA_DYNSET_OP, &Dynset::operation), Plain(NFTA_DYNSET_SREG_KEY, &Dynset::key),
+    "dynset", Plain(NFTA_DYNSET_SET_NAME, &Dynset::set), Plain(NFTA_DYNSET_OP, &Dynset::operation),
+    Plain(NFTA_DYNSET_SREG_KEY, &Dynset::key),
     Optional(NFTA_DYNSET_SREG_DATA, &Dynset::data, kNoRegister),
-    Optional(NFTA_DYNSET_TIMEOUT, &Dynset::timeout_ms, std::uint64_t{0}),
-    Missing{NFTA_DYNSET_EXPR}, Missing{NFTA_DYNSET_EXPRESSIONS}, Zero{NFTA_DYNSET_FLAGS});
+    Optional(NFTA_DYNSET_TIMEOUT, &Dynset::timeout_ms, std::uint64_t{0}), Missing{NFTA_DYNSET_EXPR},
+    Missing{NFTA_DYNSET_EXPRESSIONS}, Zero{NFTA_DYNSET_FLAGS});
 
 /** Looks an address up in the routing table. */
 constexpr auto kFib =
@@ -105,17 +105,16 @@ constexpr auto kLookup = FormOf<Lookup>(
     Optional(NFTA_LOOKUP_FLAGS, &Lookup::flags, 0u));
 
 /** Source NAT to the address of the outgoing interface. A range of ports is not expressed. */
-constexpr auto kMasquerade =
-    FormOf<Masquerade>("masq", Optional(NFTA_MASQ_FLAGS, &Masquerade::flags, 0u),
-                       Missing{NFTA_MASQ_REG_PROTO_MIN});
+constexpr auto kMasquerade = FormOf<Masquerade>(
+    "masq", Optional(NFTA_MASQ_FLAGS, &Masquerade::flags, 0u), Missing{NFTA_MASQ_REG_PROTO_MIN});
 
 /**
  * A match of iptables (nft_compat). In its structure the kernel dumps fields of its own, such as
  * pointers, as zeroes (nft_extension_dump_info), so that rules compare.
  */
-constexpr auto kMatch = FormOf<Match>(
-    "match", Needed(NFTA_MATCH_NAME, &Match::name), Plain(NFTA_MATCH_REV, &Match::revision),
-    Needed(NFTA_MATCH_INFO, &Match::info));
+constexpr auto kMatch =
+    FormOf<Match>("match", Needed(NFTA_MATCH_NAME, &Match::name),
+                  Plain(NFTA_MATCH_REV, &Match::revision), Needed(NFTA_MATCH_INFO, &Match::info));
 
 /** Sets a property of the packet. */
 constexpr auto kMetaSet = FormOf<MetaSet>("meta", Plain(NFTA_META_KEY, &MetaSet::key),
@@ -126,13 +125,13 @@ constexpr auto kMetaLoad = FormOf<MetaLoad>("meta", Plain(NFTA_META_KEY, &MetaLo
                                             Plain(NFTA_META_DREG, &MetaLoad::reg));
 
 /** Translates the source or destination to what registers hold. */
-constexpr auto kNat = FormOf<Nat>(
-    "nat", Plain(NFTA_NAT_TYPE, &Nat::type), Plain(NFTA_NAT_FAMILY, &Nat::family),
-    Optional(NFTA_NAT_REG_ADDR_MIN, &Nat::address_min, kNoRegister),
-    Optional(NFTA_NAT_REG_ADDR_MAX, &Nat::address_max, kNoRegister),
-    Optional(NFTA_NAT_REG_PROTO_MIN, &Nat::port_min, kNoRegister),
-    Optional(NFTA_NAT_REG_PROTO_MAX, &Nat::port_max, kNoRegister),
-    Optional(NFTA_NAT_FLAGS, &Nat::flags, 0u));
+constexpr auto kNat =
+    FormOf<Nat>("nat", Plain(NFTA_NAT_TYPE, &Nat::type), Plain(NFTA_NAT_FAMILY, &Nat::family),
+                Optional(NFTA_NAT_REG_ADDR_MIN, &Nat::address_min, kNoRegister),
+                Optional(NFTA_NAT_REG_ADDR_MAX, &Nat::address_max, kNoRegister),
+                Optional(NFTA_NAT_REG_PROTO_MIN, &Nat::port_min, kNoRegister),
+                Optional(NFTA_NAT_REG_PROTO_MAX, &Nat::port_max, kNoRegister),
+                Optional(NFTA_NAT_FLAGS, &Nat::flags, 0u));
 
 /** Loads the next number, random or incremental, in offset .. offset + modulus - 1. */
 constexpr auto kNumgen = FormOf<Numgen>(
@@ -149,9 +148,9 @@ constexpr auto kReject =
     FormOf<Reject>("reject", Plain(NFTA_REJECT_TYPE, &Reject::type), IcmpCodePart{});
 
 /** A target of iptables, as `match`. */
-constexpr auto kTarget = FormOf<Target>(
-    "target", Needed(NFTA_TARGET_NAME, &Target::name), Plain(NFTA_TARGET_REV, &Target::revision),
-    Needed(NFTA_TARGET_INFO, &Target::info));
+constexpr auto kTarget = FormOf<Target>("target", Needed(NFTA_TARGET_NAME, &Target::name),
+                                        Plain(NFTA_TARGET_REV, &Target::revision),
+                                        Needed(NFTA_TARGET_INFO, &Target::info));
 
 template <const auto& kForm>
 PutResult EncodeAs(std::span<const std::uint8_t> payload, MessageWriter& out) {
@@ -192,7 +191,7 @@ constexpr auto kCodecs =
 PutResult EncodeOne(const protocol::Record& record, MessageWriter& out) {
   const auto* codec = std::ranges::find(kCodecs, record.code, &Codec::code);
   if (codec == kCodecs.end()) {
-    return std::unexpected(protocol::DecodeError{"expression", "code", "is not one of the schema"});
+    return std::unexpected(protocol::BadRecord{"expression", "code", "is not one of the schema"});
   }
   const auto element = out.BeginNest(NFTA_LIST_ELEM);
   out.PutString(NFTA_EXPR_NAME, codec->name);
@@ -227,14 +226,14 @@ PutResult Encode(std::span<const std::uint8_t> records, MessageWriter& out) {
   return {};
 }
 
-DecodeResult Decode(std::span<const std::uint8_t> attributes, protocol::RecordWriter& out) {
+wire::Taken Decode(std::span<const std::uint8_t> attributes, protocol::RecordWriter& out) {
   wire::AttrReader reader(attributes);
   while (const auto element = reader.Next()) {
     const wire::AttrTable<NFTA_EXPR_MAX> expression(element->payload);
-    if (expression.malformed()) return Malformed("expression", "has a malformed attribute");
+    if (expression.malformed()) return std::unexpected("expression has a malformed attribute");
     DecodeOne(expression.String(NFTA_EXPR_NAME), expression.Bytes(NFTA_EXPR_DATA), out);
   }
-  if (reader.malformed()) return Malformed("rule", "has a malformed expression");
+  if (reader.malformed()) return std::unexpected("rule has a malformed expression");
   return {};
 }
 

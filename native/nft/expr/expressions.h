@@ -6,8 +6,8 @@
 #include <expected>
 #include <span>
 
-#include "nft/decode_result.h"
 #include "protocol/ops.gen.h"
+#include "wire/attr_reader.h"
 #include "wire/message_writer.h"
 
 namespace fairlead::nft::expr {
@@ -19,14 +19,13 @@ namespace fairlead::nft::expr {
  *     NFTA_EXPR_NAME     string
  *     NFTA_EXPR_DATA     see the file of each expression
  */
-std::expected<void, protocol::DecodeError> Encode(std::span<const std::uint8_t> records,
-                                                  wire::MessageWriter& out);
+protocol::Checked Encode(std::span<const std::uint8_t> records, wire::MessageWriter& out);
 
 /**
  * Reads the payload of NFTA_RULE_EXPRESSIONS. What no record can express becomes a record
  * `unknown` with the kernel's name of the expression.
  */
-DecodeResult Decode(std::span<const std::uint8_t> attributes, protocol::RecordWriter& out);
+wire::Taken Decode(std::span<const std::uint8_t> attributes, protocol::RecordWriter& out);
 
 }  // namespace fairlead::nft::expr
 

@@ -1,0 +1,62 @@
+// The objects of nf_tables: how each op is written, and how each object is read.
+#ifndef FAIRLEAD_NFT_OBJECTS_H_
+#define FAIRLEAD_NFT_OBJECTS_H_
+
+#include "nft/batch_writer.h"
+#include "wire/attr_reader.h"
+
+namespace fairlead::nft {
+
+/** NFT_MSG_NEWGEN { NFTA_GEN_ID be32, ... }, from its attributes on, as a reply record. */
+wire::Taken DecodeGeneration(std::span<const std::uint8_t> attributes, protocol::RecordWriter& out);
+
+EncodeResult Encode(const protocol::op::TableAdd& op, BatchWriter& batch);
+EncodeResult Encode(const protocol::op::TableOwn& op, BatchWriter& batch);
+EncodeResult Encode(const protocol::op::TableDelete& op, BatchWriter& batch);
+
+/** NFT_MSG_NEWTABLE, from its attributes on, as a reply record. */
+wire::Taken DecodeTable(std::uint8_t family, std::span<const std::uint8_t> attributes,
+                        protocol::RecordWriter& out);
+
+EncodeResult Encode(const protocol::op::ChainAdd& op, BatchWriter& batch);
+EncodeResult Encode(const protocol::op::BaseChainAdd& op, BatchWriter& batch);
+EncodeResult Encode(const protocol::op::ChainDelete& op, BatchWriter& batch);
+
+/**
+ * NFT_MSG_NEWCHAIN, from its attributes on, as a reply record. The kernel cannot dump the chains of
+ * one table only: chains of tables other than `only_table` give nothing (empty = all tables).
+ */
+wire::Taken DecodeChain(std::uint8_t family, std::string_view only_table,
+                        std::span<const std::uint8_t> attributes, protocol::RecordWriter& out);
+
+EncodeResult Encode(const protocol::op::RuleAdd& op, BatchWriter& batch);
+EncodeResult Encode(const protocol::op::RuleDelete& op, BatchWriter& batch);
+EncodeResult Encode(const protocol::op::ChainFlush& op, BatchWriter& batch);
+EncodeResult Encode(const protocol::op::XtRuleAdd& op, BatchWriter& batch);
+EncodeResult Encode(const protocol::op::XtRuleInsert& op, BatchWriter& batch);
+EncodeResult Encode(const protocol::op::XtRuleReplace& op, BatchWriter& batch);
+
+/** NFT_MSG_NEWRULE, from its attributes on, as a reply record. */
+wire::Taken DecodeRule(std::uint8_t family, std::span<const std::uint8_t> attributes,
+                       protocol::RecordWriter& out);
+
+EncodeResult Encode(const protocol::op::SetAdd& op, BatchWriter& batch);
+EncodeResult Encode(const protocol::op::SetDelete& op, BatchWriter& batch);
+
+/** NFT_MSG_NEWSET, from its attributes on, as a reply record. */
+wire::Taken DecodeSet(std::uint8_t family, std::span<const std::uint8_t> attributes,
+                      protocol::RecordWriter& out);
+
+EncodeResult Encode(const protocol::op::ObjectDelete& op, BatchWriter& batch);
+
+/** NFT_MSG_NEWOBJ, from its attributes on, as a reply record; nothing of another table. */
+wire::Taken DecodeObject(std::uint8_t family, std::string_view only_table,
+                         std::span<const std::uint8_t> attributes, protocol::RecordWriter& out);
+
+/** NFT_MSG_NEWFLOWTABLE, likewise. */
+wire::Taken DecodeFlowtable(std::uint8_t family, std::string_view only_table,
+                            std::span<const std::uint8_t> attributes, protocol::RecordWriter& out);
+
+}  // namespace fairlead::nft
+
+#endif  // FAIRLEAD_NFT_OBJECTS_H_

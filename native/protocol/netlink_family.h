@@ -1,0 +1,56 @@
+// What netlink families have in common.
+#ifndef FAIRLEAD_PROTOCOL_NETLINK_FAMILY_H_
+#define FAIRLEAD_PROTOCOL_NETLINK_FAMILY_H_
+
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "protocol/family.h"
+#include "protocol/one_of.h"
+#include "wire/socket.h"
+
+namespace fairlead::protocol {
+
+/**
+ * A family with a socket of its own, which is opened when it is first needed, and anew after a
+ * failure. A buffer holds ops, of the types of the variant Op, or one request, of those of Request.
+ */
+template <typename Op, typename Request>
+class NetlinkFamily : public Family {
+ public:
+  bool Handles(std::uint32_t code) const noexcept final {
+    return IsOneOf<Op>(code) || IsOneOf<Request>(code);
+  }
+
+  std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer) final {
+    if (!socket_) {
+      auto opened = wire::Socket::Open(options_);
+      if (!opened) return std::unexpected(opened.error());
+      socket_.emplace(std::move(*opened));
+    }
+    const auto first = RecordReader(buffer).Next();
+    const bool asks = first && IsOneOf<Request>(first->code);
+    auto answer = asks ? RunRequest(*socket_, buffer) : RunOps(*socket_, buffer);
+    if (!answer || socket_->out_of_step()) socket_.reset();
+    return answer;
+  }
+
+ protected:
+  explicit NetlinkFamily(const wire::SocketOptions& options) noexcept : options_(options) {}
+
+  virtual std::expected<ByteBuffer, SystemError> RunRequest(
+      wire::Socket& socket, std::span<const std::uint8_t> buffer) = 0;
+  virtual std::expected<ByteBuffer, SystemError> RunOps(wire::Socket& socket,
+                                                        std::span<const std::uint8_t> ops) = 0;
+
+ private:
+  wire::SocketOptions options_;
+  std::optional<wire::Socket> socket_;
+};
+
+}  // namespace fairlead::protocol
+
+#endif  // FAIRLEAD_PROTOCOL_NETLINK_FAMILY_H_
