@@ -1,6 +1,6 @@
 /**
  * Writes `native/protocol/ops.gen.h` from the schema in `src/kernel/ops.ts`: for each record a
- * struct with its code, its name, and the table of its fields, which the reader and the writer go by.
+ * struct with its code, its name, and the table of its fields, by which it is read and written.
  * `--check` writes nothing and exits with 1 when the file is stale.
  */
 import { readFileSync, writeFileSync } from 'node:fs';

@@ -7,10 +7,10 @@ import type { HostFiles } from './host/files.ts';
 import { ipvsSettings } from './host/ipvs.ts';
 import { addressTexts, nodeIPs } from './host/node-ips.ts';
 import { setOomScore } from './host/oom-score.ts';
-import { setSysctls } from './host/sysctls.ts';
+import { setSysctls, sysctlsOf } from './host/sysctls.ts';
 import type { Conntrack } from './kernel/conntrack.ts';
 import type { Kernel } from './kernel/kernel.ts';
-import { builtModes, type ModeRegistry, selectMode } from './modes/index.ts';
+import { builtModes, likeliestMode, type ModeRegistry, selectMode } from './modes/index.ts';
 import type { ModeName, ProxyMode } from './modes/mode.ts';
 import type { Address, Family } from './net/address.ts';
 import { awaitNode } from './node-wait.ts';
@@ -95,10 +95,11 @@ export class App {
       families: () => this.#succession?.engine?.families ?? [],
       counters: countersOf(options.kernel, options.log),
     });
-    const inMode = (mode: ModeName) => (this.mode === mode ? options.kernel : undefined);
+    const where = (fact: 'usesIPVS' | 'hasAffinityMaps') =>
+      this.#succession?.mode[fact] ? options.kernel : undefined;
     const { registry } = this.#metrics;
-    ipvsMetrics(registry, () => (this.#config.ipvs.counters ? inMode('ipvs') : undefined));
-    affinityMetrics(registry, () => inMode('nftables'));
+    ipvsMetrics(registry, () => (this.#config.ipvs.counters ? where('usesIPVS') : undefined));
+    affinityMetrics(registry, () => where('hasAffinityMaps'));
     this.#health = new ProxyHealth({
       timeoutMs: () => 2 * this.#config.modes[this.mode].syncPeriodMs,
       now: () => clock.wallMs(),
@@ -132,7 +133,7 @@ export class App {
 
   /** The mode that runs, or, before the kernel was asked, the one that most likely will. */
   get mode(): ModeName {
-    return this.#succession?.mode ?? (this.#config.mode || 'nftables');
+    return this.#succession?.mode.name ?? likeliestMode(this.#config.mode);
   }
 
   get #overLimit(): number {
@@ -181,7 +182,7 @@ export class App {
     this.#check(config, this.#state.node);
     const before = this.#config;
     const choice = config.mode === before.mode ? undefined : await this.#selectMode(config);
-    this.#setSysctls(config, choice?.name ?? this.mode, 'tolerant');
+    this.#setSysctls(config, choice ?? this.#succession?.mode, 'tolerant');
     this.#config = config;
     if (config.logging.verbosity !== before.logging.verbosity) {
       setVerbosity(this.#options.log, config.logging.verbosity);
@@ -235,9 +236,9 @@ export class App {
   }
 
   /** `mode` is the one that runs, or is about to. */
-  #setSysctls(config: Config, mode: ModeName, how: 'tolerant' | 'strict'): void {
+  #setSysctls(config: Config, mode: ProxyMode | undefined, how: 'tolerant' | 'strict'): void {
     const { host, log } = this.#options;
-    if (host !== undefined) setSysctls(config, mode, host, sysctlLog(log, how));
+    if (host && mode) setSysctls(sysctlsOf(config, mode, host), host, sysctlLog(log, how));
   }
 
   #setOomScore(): void {
@@ -286,7 +287,7 @@ export class App {
       ...this.#options,
       settings: (of) => this.#engineSettings(of),
       modes: [...this.#modes.values()],
-      running: (name) => this.#metrics.running(name),
+      running: (of) => this.#metrics.running(of),
       state: this.#state,
       observer: this.#observer(),
       conntrackObserver: (event) => {
@@ -298,7 +299,7 @@ export class App {
     });
   }
 
-  #engineSettings(mode: ModeName): EngineSettings {
+  #engineSettings(mode: ProxyMode): EngineSettings {
     const { families, host } = this.#options;
     const isLiberal = host !== undefined && isConntrackLiberal(host);
     return engineSettings({ config: this.#config, node: this.#node, mode, families, isLiberal });

@@ -7,7 +7,7 @@ import { ipvsSettings } from './host/ipvs.ts';
 import { localDetector } from './host/local-detector.ts';
 import { hasLocalhostNodePorts } from './host/localhost-node-ports.ts';
 import type { NodeFactsSettings } from './host/node-facts.ts';
-import { bindsAddresses, type ModeConfig, type ModeName } from './modes/mode.ts';
+import type { ModeConfig, ModeFacts } from './modes/mode.ts';
 import type { Family } from './net/address.ts';
 import type { Node } from './state/types.ts';
 import type { SyncSettings } from './sync/settings.ts';
@@ -21,7 +21,7 @@ export interface EngineSettings {
 
 export interface EngineSettingsOptions {
   readonly config: Config;
-  readonly mode: ModeName;
+  readonly mode: ModeFacts;
   /** What this machine can do. */
   readonly families: readonly Family[];
   /** Its pod CIDRs may say what a local pod is. */
@@ -49,7 +49,8 @@ export function engineSettings(options: EngineSettingsOptions): EngineSettings {
 
 function modeConfig(options: EngineSettingsOptions, family: Family): ModeConfig {
   const { config, mode, node, isLiberal } = options;
-  const { masqueradeAll, masqueradeMark } = config.modes[mode];
+  const { masqueradeAll, masqueradeMark } = config.modes[mode.name];
+  const own = { ipvs: ipvsSettings(config.ipvs), userspace: config.userspace };
   return {
     family,
     masqueradeAll,
@@ -58,8 +59,7 @@ function modeConfig(options: EngineSettingsOptions, family: Family): ModeConfig 
     localhostNodePorts: hasLocalhostNodePorts(config, family),
     dropInvalid: !isLiberal,
     ownTables: config.ownTables,
-    ...(mode === 'ipvs' ? { ipvs: ipvsSettings(config.ipvs) } : {}),
-    ...(mode === 'userspace' ? { userspace: config.userspace } : {}),
+    ...(mode.ownSettings ? { [mode.ownSettings]: own[mode.ownSettings] } : {}),
   };
 }
 
@@ -72,8 +72,8 @@ const batchBytesMax = 1024 * 1024;
 const sliceMs = 2;
 const auditCheckMs = 5000;
 
-function syncSettings(config: Config, mode: ModeName): SyncSettings {
-  const { minSyncPeriodMs, syncPeriodMs, fullSyncPeriodMs } = config.modes[mode];
+function syncSettings(config: Config, mode: ModeFacts): SyncSettings {
+  const { minSyncPeriodMs, syncPeriodMs, fullSyncPeriodMs } = config.modes[mode.name];
   const maxMs = Math.max(1000, syncPeriodMs);
   return {
     minSyncPeriodMs,
@@ -82,7 +82,7 @@ function syncSettings(config: Config, mode: ModeName): SyncSettings {
     audit: {
       checkMs: Math.min(auditCheckMs, maxMs),
       // No generation tells what others did to IPVS and links: upstream looks as often.
-      fullMs: bindsAddresses(mode) ? Math.min(syncPeriodMs, fullSyncPeriodMs) : fullSyncPeriodMs,
+      fullMs: mode.hasGeneration ? fullSyncPeriodMs : Math.min(syncPeriodMs, fullSyncPeriodMs),
       restFactor: 20,
     },
     asideBackoff: { firstMs: 1000, secondMs: 2000, maxMs },

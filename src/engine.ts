@@ -49,7 +49,7 @@ export class Engine {
   constructor(options: EngineOptions) {
     const { settings, state, interfaces, clock } = options;
     this.#options = options;
-    const mode = options.mode.name;
+    const { mode } = options;
     this.#facts = new NodeFacts({ settings: settings.facts, state, interfaces, mode });
     const ruleset = new Ruleset();
     const made = settings.families.map((config) => this.#makeFamily(config, ruleset));
@@ -143,7 +143,7 @@ export class Engine {
       clock,
       observer: conntrackObserver,
       localAddresses: () => interfaces().filter((address) => !isLoopback(address)),
-      untranslated: mode.name === 'userspace' ? 'right' : 'wrong',
+      untranslated: mode.translates ? 'wrong' : 'right',
     });
   }
 

@@ -6,17 +6,17 @@
 import { isDeepStrictEqual } from 'node:util';
 import { Engine, type EngineOptions } from './engine.ts';
 import type { EngineSettings } from './engine-settings.ts';
-import type { ModeName, ProxyMode } from './modes/mode.ts';
+import type { ProxyMode } from './modes/mode.ts';
 import { findStrangers } from './takeover/strangers.ts';
 import { Takeover, type TakeoverEvent } from './takeover/takeover.ts';
 
 export interface SuccessionOptions extends Omit<EngineOptions, 'settings' | 'mode'> {
   /** What an engine of this mode would be made for now. */
-  readonly settings: (mode: ModeName) => EngineSettings;
+  readonly settings: (mode: ProxyMode) => EngineSettings;
   /** Every mode of this build: any of them may have run before. */
   readonly modes: readonly ProxyMode[];
   /** This mode runs from now on. */
-  readonly running: (mode: ModeName) => void;
+  readonly running: (mode: ProxyMode) => void;
   readonly takeoverObserver: (event: TakeoverEvent) => void;
 }
 
@@ -37,8 +37,8 @@ export class Succession {
   }
 
   /** The mode that runs, or is about to. */
-  get mode(): ModeName {
-    return this.#mode.name;
+  get mode(): ProxyMode {
+    return this.#mode;
   }
 
   get engine(): Engine | undefined {
@@ -53,7 +53,7 @@ export class Succession {
   /** Configuration, node or host may have changed: makes another engine if that matters. */
   follow(): void {
     if (this.#settings === undefined) return;
-    const next = this.#options.settings(this.#mode.name);
+    const next = this.#options.settings(this.#mode);
     if (!isDeepStrictEqual(next, this.#settings)) this.#renewal.abort();
   }
 
@@ -76,7 +76,7 @@ export class Succession {
   async #runMode(mode: ProxyMode, signal: AbortSignal): Promise<void> {
     const reign = new AbortController();
     this.#reign = reign;
-    this.#options.running(mode.name);
+    this.#options.running(mode);
     const ending = AbortSignal.any([signal, reign.signal]);
     const parts = [this.#runEngines(mode, ending), this.#takeOver(mode, ending)];
     try {
@@ -92,18 +92,18 @@ export class Succession {
     while (!signal.aborted) {
       const renewal = new AbortController();
       this.#renewal = renewal;
-      const settings = this.#options.settings(mode.name);
+      const settings = this.#options.settings(mode);
       this.#settings = settings;
       this.#engine = new Engine({ ...this.#options, settings, mode });
       await this.#engine.run(AbortSignal.any([signal, renewal.signal]));
     }
   }
 
-  #takeOver({ name }: ProxyMode, signal: AbortSignal): Promise<void> {
+  #takeOver(mode: ProxyMode, signal: AbortSignal): Promise<void> {
     const { clock, kernel, modes, takeoverObserver } = this.#options;
     const takeover = new Takeover({
       kernel,
-      mode: name,
+      mode,
       modes,
       clock,
       verify: async () => this.#engine?.verify(),

@@ -19,6 +19,7 @@ import {
 import {
   findLeftovers,
   findLegacyLeftovers,
+  kinds,
   type Leftovers,
   UnsteadyError,
 } from '../takeover/leftovers.ts';
@@ -141,7 +142,7 @@ export async function cleanUp(options: CleanupOptions): Promise<void> {
 
 function find(kernel: Kernel, { backend, family }: Place): Promise<Leftovers> {
   if (backend === 'legacy') return findLegacyLeftovers(kernel, family, 'all');
-  return findLeftovers(kernel, family, ['nftables', 'iptables', 'ipvs'], 'all');
+  return findLeftovers(kernel, family, kinds, 'all');
 }
 
 /** Without the chains of our own mode iptables: the line of that mode stands for them. */
@@ -205,7 +206,7 @@ async function removeCounters({ kernel, print }: CleanupOptions): Promise<void> 
 
 /** The interface and what is at its addresses belong to our own ipvs mode. */
 async function isOurIPVS({ kernel, modes }: CleanupOptions): Promise<boolean> {
-  const mode = modes.find(({ name }) => name === 'ipvs');
+  const mode = modes.find(({ usesIPVS }) => usesIPVS);
   return mode !== undefined && (await orNone(mode.owned(kernel))).length > 0;
 }
 

@@ -1,10 +1,12 @@
 /** Size and timeouts of connection tracking (behaviour document 3.4). */
 import { cpus } from 'node:os';
 import type { ConntrackConfig } from '../config/config.ts';
+import type { Sysctl } from '../modes/mode.ts';
 import type { HostFiles } from './files.ts';
 
 const sysctls = '/proc/sys/net/netfilter';
 const maxPath = `${sysctls}/nf_conntrack_max`;
+const liberalPath = `${sysctls}/nf_conntrack_tcp_be_liberal`;
 const hashSizePath = '/sys/module/nf_conntrack/parameters/hashsize';
 const cpusOnlinePath = '/sys/devices/system/cpu/online';
 
@@ -12,14 +14,6 @@ const cpusOnlinePath = '/sys/devices/system/cpu/online';
 const maxCap = 1_048_576;
 /** Entries for each bucket of the hash table. */
 const entriesPerBucket = 4;
-
-/** A sysctl that is wanted; nothing was written where both values are the same. */
-export interface SettingChange {
-  readonly path: string;
-  /** Undefined when it could not be read. */
-  readonly from: string | undefined;
-  readonly to: string;
-}
 
 /**
  * The limit of entries; undefined = leave it alone. `min` is a floor whatever the machine: it also
@@ -33,67 +27,31 @@ export function conntrackMax(
   return Math.max(Math.min(maxPerCore * cores, maxCap), min);
 }
 
-/**
- * Writes what differs from the configuration. `changed` is told of each write. Throws an Error of
- * one line that names the file and what to do about it.
- */
-export function setConntrack(
-  config: ConntrackConfig,
-  files: HostFiles,
-  changed: (change: SettingChange) => void,
-): void {
-  for (const { path, value, atLeast, advice } of wantedSettings(config, coresOf(files))) {
-    const to = String(value);
-    try {
-      const from = files.read(path);
-      if (from === to || (atLeast && Number(from) >= value)) continue;
-      files.write(path, to);
-      changed({ path, from, to });
-    } catch (error) {
-      const reason = `${(error as Error).message} (${advice} leaves it alone)`;
-      throw new Error(
-        `could not set conntrack parameters from kube-proxy configuration: ${path} to ${to}: ${reason}`,
-      );
-    }
-  }
-}
-
-interface Setting {
-  readonly path: string;
-  readonly value: number;
-  /** A larger value is as good. */
-  readonly atLeast: boolean;
-  /** How an operator says that it is none of our business. */
-  readonly advice: string;
-}
-
-function wantedSettings(config: ConntrackConfig, cores: number): Setting[] {
-  const settings: Setting[] = [];
-  const max = conntrackMax(config, cores);
+/** What the configuration asks of connection tracking; it leaves alone what is 0. */
+export function conntrackSysctls(config: ConntrackConfig, files: HostFiles): Sysctl[] {
+  const wanted: Sysctl[] = [];
+  const want = (path: string, value: number, instead: string, atLeast = false): void => {
+    const purpose = 'set conntrack parameters from kube-proxy configuration';
+    const advice = `conntrack.${instead} leaves it alone`;
+    wanted.push({ path, value: String(value), atLeast, purpose, advice });
+  };
+  const max = conntrackMax(config, coresOf(files));
   if (max !== undefined) {
-    const advice = 'conntrack.maxPerCore: 0';
-    settings.push({ path: maxPath, value: max, atLeast: false, advice });
-    const buckets = Math.floor(max / entriesPerBucket);
-    settings.push({ path: hashSizePath, value: buckets, atLeast: true, advice });
+    want(maxPath, max, 'maxPerCore: 0');
+    want(hashSizePath, Math.floor(max / entriesPerBucket), 'maxPerCore: 0', true);
   }
-  if (config.tcpBeLiberal) {
-    const path = `${sysctls}/nf_conntrack_tcp_be_liberal`;
-    const advice = 'conntrack.tcpBeLiberal: false';
-    settings.push({ path, value: 1, atLeast: false, advice });
-  }
+  if (config.tcpBeLiberal) want(liberalPath, 1, 'tcpBeLiberal: false');
   for (const [name, field, timeoutMs] of [
     ['tcp_timeout_established', 'tcpEstablishedTimeout', config.tcpEstablishedTimeoutMs],
     ['tcp_timeout_close_wait', 'tcpCloseWaitTimeout', config.tcpCloseWaitTimeoutMs],
     ['udp_timeout', 'udpTimeout', config.udpTimeoutMs],
     ['udp_timeout_stream', 'udpStreamTimeout', config.udpStreamTimeoutMs],
   ] as const) {
-    if (timeoutMs <= 0) continue;
-    const path = `${sysctls}/nf_conntrack_${name}`;
     // Rounded up: a timeout below a second must not become none at all.
-    const value = Math.ceil(timeoutMs / 1000);
-    settings.push({ path, value, atLeast: false, advice: `conntrack.${field}: 0s` });
+    const seconds = Math.ceil(timeoutMs / 1000);
+    if (timeoutMs > 0) want(`${sysctls}/nf_conntrack_${name}`, seconds, `${field}: 0s`);
   }
-  return settings;
+  return wanted;
 }
 
 /** Whether the kernel has connection tracking, and it is loaded. */
@@ -103,7 +61,7 @@ export function hasConntrack(files: HostFiles): boolean {
 
 /** Whether TCP packets outside of their connection's window are no reason to call them invalid. */
 export function isConntrackLiberal(files: HostFiles): boolean {
-  return (files.read(`${sysctls}/nf_conntrack_tcp_be_liberal`) ?? '0') !== '0';
+  return (files.read(liberalPath) ?? '0') !== '0';
 }
 
 /** CPUs of the machine that are online, whatever part of them this process may use. */

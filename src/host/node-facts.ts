@@ -1,7 +1,7 @@
 /** What this node adds to the meaning of Services: its zone, its addresses, its node ports. */
 import type { Config } from '../config/config.ts';
 import { frontendEndpointDefaults } from '../config/fields/limits.ts';
-import { bindsAddresses, type Environment, type ModeName } from '../modes/mode.ts';
+import type { Environment, ModeFacts } from '../modes/mode.ts';
 import { type Address, type Family, formatAddress } from '../net/address.ts';
 import { difference, keysOf, type NodePlace, noPlace } from '../state/node-place.ts';
 import type { ResolveContext } from '../state/resolve.ts';
@@ -26,7 +26,7 @@ export interface NodeFactsOptions {
   readonly state: ClusterState;
   /** Reads the addresses of this machine. */
   readonly interfaces: () => readonly Address[];
-  readonly mode: ModeName;
+  readonly mode: Pick<ModeFacts, 'name' | 'bindsAddresses'>;
 }
 
 /** Everything derived is made again only when what it comes from has changed. */
@@ -72,7 +72,7 @@ export class NodeFacts {
       () => this.#interfaces,
     );
     const serviceCIDRs = state.serviceCIDRs(family);
-    const next: Environment = bindsAddresses(mode)
+    const next: Environment = mode.bindsAddresses
       ? { serviceCIDRs, ...this.#bindingFacts(family, addresses) }
       : { serviceCIDRs, nodePortAddresses: addresses };
     const last = this.#environments.get(family);
@@ -140,7 +140,8 @@ export class NodeFacts {
   #makeContext(): ResolveContext {
     const { mode, settings } = this.#options;
     const { serviceLimits } = settings;
-    const frontendEndpoints = serviceLimits.frontendEndpoints || frontendEndpointDefaults[mode];
+    const frontendEndpoints =
+      serviceLimits.frontendEndpoints || frontendEndpointDefaults[mode.name];
     return {
       zone: this.#node?.zone ?? '',
       nodeAddresses: [this.#ips.IPv4, this.#ips.IPv6],

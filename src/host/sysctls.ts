@@ -1,9 +1,18 @@
 /** The kernel settings of this machine that a configuration asks for. */
-import type { Config, ModeName } from '../config/config.ts';
-import { hasConntrack, type SettingChange, setConntrack } from './conntrack.ts';
+import { release } from 'node:os';
+import type { Config } from '../config/config.ts';
+import type { ModeFacts, Sysctl } from '../modes/mode.ts';
+import { conntrackSysctls, hasConntrack } from './conntrack.ts';
 import type { HostFiles } from './files.ts';
-import { setIPVS } from './ipvs.ts';
-import { hasLocalhostNodePorts, setRouteLocalnet } from './localhost-node-ports.ts';
+import { hasLocalhostNodePorts } from './localhost-node-ports.ts';
+
+/** A sysctl that is wanted; nothing was written where both values are the same. */
+export interface SettingChange {
+  readonly path: string;
+  /** Undefined when it could not be read. */
+  readonly from: string | undefined;
+  readonly to: string;
+}
 
 /** A sysctl that this process may not write: a /proc that is read-only, a missing capability. */
 export interface SettingDenied {
@@ -13,46 +22,51 @@ export interface SettingDenied {
 }
 
 export interface SysctlObserver {
-  /** Told of each write, and in mode ipvs also of what is right already. */
+  /** Told of each write, and of some settings also when they are right already. */
   readonly set: (setting: SettingChange) => void;
   /** Told of what stays as it is; without it, that is an error. */
   readonly denied?: (setting: SettingDenied) => void;
 }
 
-/** Throws an Error of one line that says what to do about it. */
-export function setSysctls(
+/** All that the configuration asks for in this mode. */
+export function sysctlsOf(
   config: Config,
-  mode: ModeName,
+  mode: ModeFacts,
   host: HostFiles,
-  { set, denied }: SysctlObserver,
-): void {
-  const stay = new Set<string>();
-  const files = denied === undefined ? host : tolerant(host, denied, stay);
-  const report = (setting: SettingChange): void => {
-    if (!stay.has(setting.path)) set(setting);
-  };
-  // Sockets need no connection tracking, and a kernel that has nothing else may have none.
-  if (mode !== 'userspace' || hasConntrack(files)) setConntrack(config.conntrack, files, report);
-  if (mode === 'ipvs') setIPVS(config.ipvs, files, report);
-  if (mode === 'iptables' && hasLocalhostNodePorts(config, 'IPv4')) setRouteLocalnet(files, report);
+  kernel = release(),
+): readonly Sysctl[] {
+  const { strictARP } = config.ipvs;
+  const localhostNodePorts = hasLocalhostNodePorts(config, 'IPv4');
+  return [
+    // Sockets need no connection tracking, and a kernel that has nothing else may have none.
+    ...(mode.translates || hasConntrack(host) ? conntrackSysctls(config.conntrack, host) : []),
+    ...(mode.sysctls?.({ strictARP, localhostNodePorts, kernel }) ?? []),
+  ];
 }
 
-/** Writes what it may, and adds to `stay` what it may not. */
-function tolerant(
-  files: HostFiles,
-  denied: NonNullable<SysctlObserver['denied']>,
-  stay: Set<string>,
-): HostFiles {
-  const write = (path: string, to: string): void => {
-    try {
-      files.write(path, to);
-    } catch (error) {
-      if (!isDenial(error)) throw error;
-      stay.add(path);
-      denied({ path, to, error });
+/** Writes what differs. Throws an Error of one line that says what to do about it. */
+export function setSysctls(
+  sysctls: readonly Sysctl[],
+  host: HostFiles,
+  observer: SysctlObserver,
+): void {
+  for (const sysctl of sysctls) setSysctl(sysctl, host, observer);
+}
+
+function setSysctl(sysctl: Sysctl, host: HostFiles, { set, denied }: SysctlObserver): void {
+  const { path, value: to, purpose, advice } = sysctl;
+  try {
+    const from = host.read(path);
+    const isRight = from === to || (sysctl.atLeast && Number(from) >= Number(to));
+    if (!isRight) host.write(path, to);
+    if (!isRight || sysctl.toldWhenRight) set({ path, from, to });
+  } catch (error) {
+    const { message } = error as Error;
+    if (denied === undefined || !isDenial(error)) {
+      throw new Error(`could not ${purpose}: ${path} to ${to}: ${message} (${advice})`);
     }
-  };
-  return { read: files.read, write };
+    denied({ path, to, error });
+  }
 }
 
 function isDenial(error: unknown): error is Error {

@@ -29,6 +29,11 @@ const order: Readonly<Record<ModeName | '', readonly ModeName[]>> = {
   userspace: ['userspace'],
 };
 
+/** The mode that most likely will run, before the kernel was asked. */
+export function likeliestMode(requested: ModeName | ''): ModeName {
+  return order[requested][0]!;
+}
+
 /** One step from a mode that cannot run here to the next one. */
 export interface Fallback {
   readonly from: ModeName;

@@ -11,11 +11,6 @@ import type { Forwarding, ServicePortName } from '../state/types.ts';
 
 export type ModeName = 'nftables' | 'ipvs' | 'iptables' | 'userspace';
 
-/** Such a mode makes addresses of Services local, and needs to know those that are the machine's. */
-export function bindsAddresses(mode: ModeName): boolean {
-  return mode === 'ipvs' || mode === 'userspace';
-}
-
 /** How traffic of this node's pods is told from other traffic (behaviour document 5.6). */
 export type LocalDetector =
   | { readonly kind: 'none' }
@@ -75,7 +70,7 @@ export interface Environment {
   readonly serviceCIDRs: readonly CIDR[];
   /** Addresses of this node that accept node ports; `all` = every local address but loopback. */
   readonly nodePortAddresses: readonly Address[] | 'all';
-  /** Addresses of this machine, which no Service may take from it. Only where `bindsAddresses`. */
+  /** Of this machine, which no Service may take from it. Only for modes that bind addresses. */
   readonly hostAddresses?: readonly Address[];
 }
 
@@ -282,8 +277,67 @@ export interface OwnedObject {
   readonly because: string;
 }
 
-export interface ProxyMode {
+/** A kernel setting that a mode or the configuration asks for. */
+export interface Sysctl {
+  readonly path: string;
+  readonly value: string;
+  /** A larger number is as good. */
+  readonly atLeast?: boolean;
+  /** What can't be done where it can't be written, in words that follow `could not`. */
+  readonly purpose: string;
+  /** What it is for, or how an operator says that it is none of our business. */
+  readonly advice: string;
+  /** It is told of when it is right already, too. */
+  readonly toldWhenRight?: boolean;
+}
+
+/** What settings of the kernel depend on, besides the mode. */
+export interface SysctlWishes {
+  readonly strictARP: boolean;
+  /** Node ports are to answer on IPv4 loopback addresses. */
+  readonly localhostNodePorts: boolean;
+  /** The kernel's release: `6.12.1`. */
+  readonly kernel: string;
+}
+
+/** Metrics of kube-proxy that not every mode has. */
+export type ModeMetric =
+  | 'fullSync'
+  | 'partialSync'
+  | 'nftablesFailures'
+  | 'nftablesCleanupFailures'
+  | 'restoreFailures'
+  | 'partialRestoreFailures'
+  | 'iptablesRules'
+  | 'iptablesRulesLast'
+  | 'invalidDropped'
+  | 'localhostAccepted'
+  | 'iptablesSyncs'
+  | 'ipvsSyncs';
+
+/** What others need to know of a mode. */
+export interface ModeFacts {
   readonly name: ModeName;
+  /** It makes addresses of Services local, and needs to know those that are the machine's. */
+  readonly bindsAddresses: boolean;
+  /** The generation of nf_tables tells whether others changed anything of what it writes. */
+  readonly hasGeneration: boolean;
+  /** Connection tracking translates its connections; otherwise they are those of its sockets. */
+  readonly translates: boolean;
+  /** Its chains and named counters have the names of those of kube-proxy's iptables mode. */
+  readonly hasKubeProxyNames: boolean;
+  /** What it has in IPVS looks like what kube-proxy has there. */
+  readonly usesIPVS: boolean;
+  /** It remembers clients in maps of nf_tables, which can be counted. */
+  readonly hasAffinityMaps: boolean;
+  /** The part of ModeConfig that is for it alone. */
+  readonly ownSettings?: keyof Pick<ModeConfig, 'ipvs' | 'userspace'>;
+  readonly metrics: readonly ModeMetric[];
+  /** What it needs of the kernel besides connection tracking. */
+  sysctls?(wishes: SysctlWishes): readonly Sysctl[];
+}
+
+export interface ProxyMode extends ModeFacts {
   /** Asks the kernel whether it can do what this mode needs, without leaving anything behind. */
   probe(kernel: Kernel, ipvs?: IPVSSettings): Promise<readonly MissingFeature[]>;
   planner(config: ModeConfig, environment: Environment): Planner;

@@ -6,7 +6,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { proxyGates } from '../config/gates.ts';
-import type { ModeName } from '../modes/mode.ts';
+import type { ModeFacts } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
 import type { Exchange } from '../source/kubernetes/client.ts';
 import type { Condition, ServerVersion } from '../source/source.ts';
@@ -93,7 +93,7 @@ export class Metrics {
   }
 
   /** This mode carries the traffic from now on: what is told of others is told no more. */
-  running(mode: ModeName): void {
+  running(mode: ModeFacts): void {
     this.#modes.running(mode);
   }
 

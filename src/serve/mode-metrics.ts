@@ -4,7 +4,7 @@
  */
 import { Counter, Gauge, Histogram, type Metric, type Registry } from 'prom-client';
 import { counterNames } from '../kernel/acct.ts';
-import type { ModeName } from '../modes/mode.ts';
+import type { ModeFacts, ModeMetric } from '../modes/mode.ts';
 import type { FamilyEvent } from '../sync/events.ts';
 import { exponential } from './buckets.ts';
 import { nfacctMetric, type ReadCounters } from './nfacct-metrics.ts';
@@ -26,47 +26,27 @@ const names = {
   // Asked for by users, never upstream's.
   iptablesSyncs: 'kubeproxy_iptables_sync_total',
   ipvsSyncs: 'kubeproxy_ipvs_sync_total',
-} as const;
-type Name = keyof typeof names;
-
-const exposed: Readonly<Record<ModeName, readonly Name[]>> = {
-  nftables: ['fullSync', 'partialSync', 'nftablesFailures', 'nftablesCleanupFailures'],
-  iptables: [
-    'fullSync',
-    'partialSync',
-    'restoreFailures',
-    'partialRestoreFailures',
-    'iptablesRules',
-    'iptablesRulesLast',
-    'invalidDropped',
-    'localhostAccepted',
-    'iptablesSyncs',
-  ],
-  ipvs: ['restoreFailures', 'ipvsSyncs'],
-  // The kube-proxy that had it had none for it alone.
-  userspace: [],
-};
+} as const satisfies Record<ModeMetric, string>;
 
 export class ModeMetrics {
   readonly #registry: Registry;
   readonly #metrics: ReturnType<typeof makeMetrics>;
-  #mode: ModeName | undefined;
+  #exposed: readonly ModeMetric[] = [];
 
   constructor(registry: Registry, counters: ReadCounters) {
     this.#registry = registry;
     this.#metrics = makeMetrics(counters);
   }
 
-  running(mode: ModeName): void {
-    if (mode === this.#mode) return;
-    const before = this.#mode === undefined ? [] : exposed[this.#mode];
-    for (const name of before) this.#registry.removeSingleMetric(names[name]);
-    for (const name of exposed[mode]) {
+  running({ metrics }: ModeFacts): void {
+    if (metrics === this.#exposed) return;
+    for (const name of this.#exposed) this.#registry.removeSingleMetric(names[name]);
+    for (const name of metrics) {
       const metric: Metric = this.#metrics[name];
       metric.reset();
       this.#registry.registerMetric(metric);
     }
-    this.#mode = mode;
+    this.#exposed = metrics;
   }
 
   done({ family, ok, purpose, durationMs, rules = [] }: Done): void {
@@ -78,8 +58,8 @@ export class ModeMetrics {
     }
     (purpose === 'changes' ? partialSync : fullSync).observe(label, durationMs / 1000);
     if (!ok) return;
-    if (this.#mode === 'iptables') iptablesSyncs.inc(label);
-    if (this.#mode === 'ipvs') ipvsSyncs.inc(label);
+    iptablesSyncs.inc(label);
+    ipvsSyncs.inc(label);
   }
 
   failed({ family, purpose }: Failed): void {
@@ -98,13 +78,13 @@ export class ModeMetrics {
 
 /** None is exposed yet. */
 function makeMetrics(counters: ReadCounters) {
-  const described = (name: Name, help: string) => ({
+  const described = (name: ModeMetric, help: string) => ({
     name: names[name],
     help: `[ALPHA] ${help}`,
     labelNames: ['ip_family'],
     registers: [],
   });
-  const counter = (name: Name, help: string) => new Counter(described(name, help));
+  const counter = (name: ModeMetric, help: string) => new Counter(described(name, help));
   const nfacct = (name: keyof typeof counterNames, help: string) => {
     return nfacctMetric(
       { name: names[name], help: `[ALPHA] ${help}` },
@@ -112,9 +92,9 @@ function makeMetrics(counters: ReadCounters) {
       counters,
     );
   };
-  const gauge = (name: Name, help: string) =>
+  const gauge = (name: ModeMetric, help: string) =>
     new Gauge({ ...described(name, help), labelNames: ['table', 'ip_family'] });
-  const histogram = (name: Name, help: string) =>
+  const histogram = (name: ModeMetric, help: string) =>
     new Histogram({ ...described(name, help), buckets: exponential });
   return {
     fullSync: histogram(

@@ -60,7 +60,7 @@ export function takeoverReport(
         log.warn(about, 'What was replaced is not removed yet, it is tried again');
         return;
       }
-      case 'ipvs': {
+      case 'IPVS': {
         const { services, sets, busy, foreign, keptSets } = event.leftovers;
         const counts = { virtualServices: services.length, sets: sets.length };
         metrics.tookOver({ 'virtual services': services.length, sets: sets.length });

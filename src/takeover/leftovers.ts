@@ -19,10 +19,11 @@ import {
 } from './names.ts';
 
 /**
- * Which of kube-proxy's objects to look for: its table, chains of its iptables mode, which may be
- * those of ours, and chains that only its ipvs mode has.
+ * Kube-proxy's objects in nf_tables: the table of its nftables mode, chains of its iptables mode,
+ * whose names those of ours may have, and chains that only its ipvs mode has.
  */
-export type Kind = 'nftables' | 'iptables' | 'ipvs';
+export const kinds = ['own table', 'shared names', 'IPVS chains'] as const;
+export type Kind = (typeof kinds)[number];
 
 /** Where tables are, in the words of `iptables --version`. */
 export type Backend = 'nf_tables' | 'legacy';
@@ -50,12 +51,12 @@ export class UnsteadyError extends Error {
 export async function findLeftovers(
   kernel: Kernel,
   family: Family,
-  kinds: readonly Kind[],
+  wanted: readonly Kind[],
   scope: Scope,
 ): Promise<Leftovers> {
-  const tables = kinds.includes('nftables') ? await findTables(kernel, family) : [];
+  const tables = wanted.includes('own table') ? await findTables(kernel, family) : [];
   const place = { backend: 'nf_tables', family, tables } as const;
-  const isOurs = !kinds.includes('iptables');
+  const isOurs = !wanted.includes('shared names');
   const all = await dump(kernel, { kind: 'chainsDump', family: NFPROTO[family], table: '' });
   const found = iptablesTables.map((table): Found => {
     // Ours may be tens of thousands, and none refers to what only kube-proxy's ipvs mode has.
@@ -67,7 +68,7 @@ export async function findLeftovers(
     const referencesIn = (chain: string) => references(kernel, family, table, chain);
     return { table, chains: new Map(chains), referencesIn };
   });
-  return { ...place, ...(await judgeAll(found, kinds, scope)) };
+  return { ...place, ...(await judgeAll(found, wanted, scope)) };
 }
 
 /** In the tables of iptables-legacy, which no mode of ours has. Rejects with KernelError. */
@@ -88,20 +89,20 @@ export async function findLegacyLeftovers(
     backend: 'legacy',
     family,
     tables: [],
-    ...(await judgeAll(found, ['iptables', 'ipvs'], scope)),
+    ...(await judgeAll(found, kinds, scope)),
   };
 }
 
 async function judgeAll(
   found: readonly Found[],
-  kinds: readonly Kind[],
+  wanted: readonly Kind[],
   scope: Scope,
 ): Promise<Judgement> {
   const judged: Judgement[] = [];
   for (const one of found) {
     const isOwn = (chain: string): boolean =>
-      (kinds.includes('iptables') && isIptablesChain(one.table, chain)) ||
-      (kinds.includes('ipvs') && isIPVSChain(one.table, chain));
+      (wanted.includes('shared names') && isIptablesChain(one.table, chain)) ||
+      (wanted.includes('IPVS chains') && isIPVSChain(one.table, chain));
     judged.push(await judge(one, isOwn, scope));
   }
   return {

@@ -6,7 +6,7 @@
 import { deleteCounters, readCounters } from '../kernel/acct.ts';
 import { isAbsence } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import type { ModeName, OwnedObject, ProxyMode } from '../modes/mode.ts';
+import type { ModeFacts, ModeName, OwnedObject, ProxyMode } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
 import { Bell, type Clock } from '../sync/clock.ts';
 import { Backoff } from '../sync/retry.ts';
@@ -22,6 +22,7 @@ import {
   findLeftovers,
   findLegacyLeftovers,
   type Kind,
+  kinds,
   type Leftovers,
 } from './leftovers.ts';
 import { findLegacyTables, legacyPrograms } from './legacy-tables.ts';
@@ -54,7 +55,7 @@ export type TakeoverEvent =
       readonly objects: readonly OwnedObject[];
     }
   /** What kube-proxy's ipvs mode had besides rules is gone, but for what still carries traffic. */
-  | { readonly kind: 'ipvs'; readonly leftovers: IPVSLeftovers }
+  | { readonly kind: 'IPVS'; readonly leftovers: IPVSLeftovers }
   | {
       readonly kind: 'failed';
       /** Whose objects: kube-proxy's of a family or in IPVS, anybody's, or those of a mode. */
@@ -74,7 +75,7 @@ type Subject = Family | 'IPVS' | 'nfacct' | (typeof legacyPrograms)[Family] | Mo
 export interface TakeoverOptions {
   readonly kernel: Kernel;
   /** The mode that runs: its own objects may have kube-proxy's names. */
-  readonly mode: ModeName;
+  readonly mode: ModeFacts;
   /** Every mode of this build: any of them may have run before. */
   readonly modes: readonly ProxyMode[];
   readonly clock: Clock;
@@ -102,13 +103,10 @@ const places: readonly (Place & { readonly subject: Subject })[] = [
   { backend: 'legacy', family: 'IPv6', subject: legacyPrograms.IPv6 },
 ];
 
-/** Found as kube-proxy's, whose names its chains have: where others need them they have to stay. */
-const foundAsKubeProxys: ModeName = 'iptables';
-
-/** What of kube-proxy's a mode replaces in nf_tables. Our mode iptables makes chains of these
- * names its own by itself. */
-function kindsReplacedBy(mode: ModeName): readonly Kind[] {
-  return mode === 'iptables' ? ['nftables', 'ipvs'] : ['nftables', 'iptables', 'ipvs'];
+/** What of kube-proxy's a mode replaces in nf_tables. One whose chains have the names of
+ * kube-proxy's makes these its own by itself. */
+function kindsReplacedBy({ hasKubeProxyNames }: ModeFacts): readonly Kind[] {
+  return kinds.filter((kind) => !(hasKubeProxyNames && kind === 'shared names'));
 }
 
 export class Takeover {
@@ -131,7 +129,10 @@ export class Takeover {
   constructor(options: TakeoverOptions) {
     const { mode, modes } = options;
     this.#options = options;
-    this.#others = new Set(modes.filter(({ name }) => name !== mode && name !== foundAsKubeProxys));
+    // Chains with kube-proxy's names are found as kube-proxy's: where others need them they stay.
+    this.#others = new Set(
+      modes.filter(({ name, hasKubeProxyNames }) => name !== mode.name && !hasKubeProxyNames),
+    );
     this.#bell = new Bell(options.clock);
   }
 
@@ -171,7 +172,7 @@ export class Takeover {
   async #takeOverCounters(): Promise<void> {
     const { kernel, mode, observer } = this.#options;
     // Each question makes a kernel without nfacct look for the module again.
-    if (mode === 'iptables' || !this.#mayHaveCounters) return;
+    if (mode.hasKubeProxyNames || !this.#mayHaveCounters) return;
     const found = await readCounters(kernel);
     const idle = found.filter(({ references }) => references === 0);
     const names = idle.map(({ name }) => name);
@@ -188,7 +189,8 @@ export class Takeover {
   }
 
   async #replace(mode: ProxyMode): Promise<void> {
-    const { kernel, mode: by, observer, verify } = this.#options;
+    const { kernel, observer, verify } = this.#options;
+    const by = this.#options.mode.name;
     const objects = await mode.owned(kernel);
     if (objects.length > 0) {
       await verify();
@@ -228,8 +230,8 @@ export class Takeover {
   async #takeOverIPVS(): Promise<void> {
     const { kernel, mode, observer, verify } = this.#options;
     // What our ipvs mode has left looks the same.
-    if ([...this.#others].some(({ name }) => name === 'ipvs')) return;
-    const scope = mode === 'ipvs' ? 'sets' : 'idle';
+    if ([...this.#others].some(({ usesIPVS }) => usesIPVS)) return;
+    const scope = mode.usesIPVS ? 'sets' : 'idle';
     // The interface is our own then, and asking for sets would load the module again and again.
     if (scope === 'sets' && this.#ipvs !== '') return;
     let leftovers = await findIPVSLeftovers(kernel, scope);
@@ -243,13 +245,14 @@ export class Takeover {
     const known = JSON.stringify([busy > 0, foreign, keptSets]);
     const isNews = known !== this.#ipvs && known !== nothingKnown;
     this.#ipvs = known;
-    if (isAny || isNews) observer({ kind: 'ipvs', leftovers });
+    if (isAny || isNews) observer({ kind: 'IPVS', leftovers });
   }
 
   #removed(place: Place, leftovers: Leftovers): TakeoverEvent {
-    const { mode: by } = this.#options;
-    if (leftovers.chains.some(({ chain }) => chain === ownChain)) {
-      return { kind: 'replaced', mode: foundAsKubeProxys, by, objects: ownedBy(leftovers) };
+    const { mode: by, modes } = this.#options;
+    const before = modes.find(({ hasKubeProxyNames }) => hasKubeProxyNames);
+    if (before !== undefined && leftovers.chains.some(({ chain }) => chain === ownChain)) {
+      return { kind: 'replaced', mode: before.name, by: by.name, objects: ownedBy(leftovers) };
     }
     return { kind: 'removed', leftovers, again: this.#tookOver.has(place) };
   }

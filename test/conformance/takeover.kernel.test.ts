@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import type { Scope } from '../../src/takeover/judgement.ts';
-import { findLeftovers, type Leftovers } from '../../src/takeover/leftovers.ts';
+import { findLeftovers, kinds, type Leftovers } from '../../src/takeover/leftovers.ts';
 import { removeLeftovers } from '../../src/takeover/removal.ts';
 import {
   addresses,
@@ -36,7 +36,7 @@ async function everything(namespace: Namespace): Promise<string> {
 async function takeOver(kernel: Kernel, scope: Scope = 'replaced'): Promise<Leftovers[]> {
   const found: Leftovers[] = [];
   for (const family of ['IPv4', 'IPv6'] as const) {
-    const leftovers = await findLeftovers(kernel, family, ['nftables', 'iptables', 'ipvs'], scope);
+    const leftovers = await findLeftovers(kernel, family, kinds, scope);
     await removeLeftovers(kernel, leftovers);
     found.push(leftovers);
   }
@@ -125,7 +125,7 @@ test('what only its ipvs mode has goes from among the chains that our iptables m
   await namespace.run('iptables-nft', ['-t', 'nat', '-F', 'KUBE-SERVICES']);
   await removeLeftovers(
     kernel,
-    await findLeftovers(kernel, 'IPv4', ['nftables', 'ipvs'], 'replaced'),
+    await findLeftovers(kernel, 'IPv4', ['own table', 'IPVS chains'], 'replaced'),
   );
   expect(await everything(namespace)).toBe(await onlyOthers((other) => load(other, ['others'])));
 });

@@ -293,8 +293,8 @@ TEST("every sample op encodes to messages that read back") {
     CHECK(!attributes.malformed());
   }
   CHECK(!messages.malformed());
-  // Begin, 3 + 1 + 4 + 7 + 5 + 2 ops, end.
-  CHECK_EQUAL(count, 24);
+  // Begin, 3 + 1 + 2 + 7 + 5 + 2 ops, end.
+  CHECK_EQUAL(count, 22);
 }
 
 TEST("a request is one message") {

@@ -1,16 +1,16 @@
 /** The product as a proxy under test: the app itself, in this process, on the node's kernel. */
+import { release } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { App } from '../../src/app.ts';
 import type { Config, ModeName } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
-import type { HostFiles } from '../../src/host/files.ts';
 import { interfaceAddresses } from '../../src/host/interfaces.ts';
-import { setIPVS } from '../../src/host/ipvs.ts';
 import { openConntrack } from '../../src/kernel/conntrack.ts';
 import { isKernelError } from '../../src/kernel/errors.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { availableModes, type ModeRegistry } from '../../src/modes/index.ts';
+import { ipvsMode } from '../../src/modes/ipvs/mode.ts';
 import type { ProxyMode } from '../../src/modes/mode.ts';
 import type { Address } from '../../src/net/address.ts';
 import { loggerTo } from '../../src/serve/log.ts';
@@ -293,13 +293,8 @@ async function addressesOf(node: NodeUnderTest): Promise<Address[]> {
  * kernel has it.
  */
 async function setSysctls(node: NodeUnderTest): Promise<void> {
-  const wanted: [path: string, value: string][] = [];
-  const files: HostFiles = {
-    read: () => undefined,
-    write: (path, value) => void wanted.push([path, value]),
-  };
-  setIPVS({ strictARP: false }, files, () => {});
-  for (const [path, value] of wanted) {
+  const wishes = { strictARP: false, localhostNodePorts: false, kernel: release() };
+  for (const { path, value } of ipvsMode.sysctls!(wishes)) {
     await node.run(['sh', '-c', `test ! -e ${path} || echo ${value} >${path}`]);
   }
 }

@@ -49,7 +49,8 @@ inline void TakeOne(const Attributes& from, std::size_t type, std::uint64_t& val
 inline void TakeOne(const Attributes& from, std::size_t type, std::string_view& value) {
   value = from.String(type);
 }
-inline void TakeOne(const Attributes& from, std::size_t type, std::span<const std::uint8_t>& value) {
+inline void TakeOne(const Attributes& from, std::size_t type,
+                    std::span<const std::uint8_t>& value) {
   value = from.Bytes(type);
 }
 

@@ -1,11 +1,37 @@
 import { missingExtensions } from '../../kernel/xt/probe.ts';
 import { printXtOps } from '../../kernel/xt/script.ts';
-import type { ProxyMode } from '../mode.ts';
+import type { ProxyMode, Sysctl } from '../mode.ts';
 import { cleanup, owned } from './cleanup.ts';
 import { IptablesPlanner } from './planner.ts';
 
+/** Lets packets with loopback addresses be routed. Never taken back: others may rely on it. */
+const routeLocalnet: Sysctl = {
+  path: '/proc/sys/net/ipv4/conf/all/route_localnet',
+  value: '1',
+  purpose: 'let node ports answer on localhost',
+  advice: 'iptables.localhostNodePorts: false leaves it alone',
+};
+
 export const iptablesMode: ProxyMode = {
   name: 'iptables',
+  bindsAddresses: false,
+  hasGeneration: true,
+  translates: true,
+  hasKubeProxyNames: true,
+  usesIPVS: false,
+  hasAffinityMaps: false,
+  metrics: [
+    'fullSync',
+    'partialSync',
+    'restoreFailures',
+    'partialRestoreFailures',
+    'iptablesRules',
+    'iptablesRulesLast',
+    'invalidDropped',
+    'localhostAccepted',
+    'iptablesSyncs',
+  ],
+  sysctls: ({ localhostNodePorts }) => (localhostNodePorts ? [routeLocalnet] : []),
   probe: (kernel) => missingExtensions(kernel, 'IPv4'),
   planner: (config, environment) => new IptablesPlanner(config, environment),
   script: printXtOps,

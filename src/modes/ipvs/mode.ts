@@ -4,7 +4,13 @@ import { IPPROTO, NFPROTO } from '../../kernel/nft/constants.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import { type Family, formatAddress } from '../../net/address.ts';
-import { noPause, type OwnedObject, type ProxyMode } from '../mode.ts';
+import {
+  noPause,
+  type OwnedObject,
+  type ProxyMode,
+  type Sysctl,
+  type SysctlWishes,
+} from '../mode.ts';
 import { linkName, setDefinitions, setNames, tableName } from './layout.ts';
 import { type IPVSObservation, type ObservedService, observe } from './observation.ts';
 import { IPVSPlanner } from './planner.ts';
@@ -13,6 +19,15 @@ import { script } from './script.ts';
 
 export const ipvsMode: ProxyMode = {
   name: 'ipvs',
+  bindsAddresses: true,
+  hasGeneration: false,
+  translates: true,
+  hasKubeProxyNames: false,
+  usesIPVS: true,
+  hasAffinityMaps: false,
+  ownSettings: 'ipvs',
+  metrics: ['restoreFailures', 'ipvsSyncs'],
+  sysctls,
   probe,
   planner: (config, environment) => new IPVSPlanner(config, environment),
   script,
@@ -20,6 +35,33 @@ export const ipvsMode: ProxyMode = {
   cleanup,
   retire,
 };
+
+/** Behaviour document 8.1. */
+function sysctls({ strictARP, kernel }: SysctlWishes): Sysctl[] {
+  const ipv4 = (name: string, value: string, advice: string): Sysctl => {
+    const path = `/proc/sys/net/ipv4/${name}`;
+    return { path, value, purpose: 'set up IPVS', advice, toldWhenRight: true };
+  };
+  const arp = 'strictARP: addresses of Services are answered for by nobody but their owner';
+  return [
+    ipv4('vs/conntrack', '1', 'masquerade needs connection tracking of what IPVS forwards'),
+    // From 5.9 on the kernel does right by itself; before, a client that reuses a port waits 1 s.
+    ...(isBefore(kernel, 5, 9)
+      ? [ipv4('vs/conn_reuse_mode', '0', 'this kernel delays clients that reuse a port')]
+      : []),
+    ipv4('vs/expire_nodest_conn', '1', 'connections to endpoints that are gone end at once'),
+    ipv4('vs/expire_quiescent_template', '1', 'session affinity leaves endpoints that drain'),
+    ipv4('ip_forward', '1', 'IPVS forwards to endpoints'),
+    ...(strictARP
+      ? [ipv4('conf/all/arp_ignore', '1', arp), ipv4('conf/all/arp_announce', '2', arp)]
+      : []),
+  ];
+}
+
+function isBefore(kernel: string, major: number, minor: number): boolean {
+  const [a = 0, b = 0] = kernel.split('.').map((part) => Number.parseInt(part, 10));
+  return a < major || (a === major && b < minor);
+}
 
 const words = { IPv4: 'ip', IPv6: 'ip6' } as const satisfies Record<Family, string>;
 

@@ -15,6 +15,13 @@ const definitions = { IPv4: setDefinitions('IPv4'), IPv6: setDefinitions('IPv6')
 
 export const nftablesMode: ProxyMode = {
   name: 'nftables',
+  bindsAddresses: false,
+  hasGeneration: true,
+  translates: true,
+  hasKubeProxyNames: false,
+  usesIPVS: false,
+  hasAffinityMaps: true,
+  metrics: ['fullSync', 'partialSync', 'nftablesFailures', 'nftablesCleanupFailures'],
   probe,
   planner: (config, environment) => new NFTablesPlanner(config, environment),
   script: (ops) => printOps(ops, typesOf),

@@ -12,6 +12,15 @@ export function userspaceMode(): ProxyMode {
   const switchboard = new Switchboard();
   return {
     name: 'userspace',
+    bindsAddresses: true,
+    hasGeneration: false,
+    translates: false,
+    hasKubeProxyNames: false,
+    usesIPVS: false,
+    hasAffinityMaps: false,
+    ownSettings: 'userspace',
+    // The kube-proxy that had it had none for it alone.
+    metrics: [],
     probe,
     planner: (config, environment) => new UserspacePlanner(config, environment, switchboard),
     script: routeScript,

@@ -159,7 +159,8 @@ describe('going to ipvs', () => {
     const timeouts = ['established', 'close-wait'];
     const untouched = timeouts.map((name) => `--conntrack-tcp-timeout-${name}=0`);
     const flags = [manifests, '--conntrack-max-per-core=0', ...untouched];
-    const registry = new Map(modes);
+    const { sysctls } = ipvsMode;
+    const registry = new Map(modes).set('ipvs', { ...chainMode('ipvs'), sysctls: sysctls! });
     for (const [at, works] of [
       [root, true],
       [bare, false],

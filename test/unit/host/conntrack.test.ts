@@ -1,13 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import type { ConntrackConfig } from '../../../src/config/config.ts';
-import {
-  conntrackMax,
-  coresOf,
-  type SettingChange,
-  setConntrack,
-} from '../../../src/host/conntrack.ts';
+import { conntrackMax, conntrackSysctls, coresOf } from '../../../src/host/conntrack.ts';
 import { type HostFiles, hostFiles } from '../../../src/host/files.ts';
-import { setSysctls } from '../../../src/host/sysctls.ts';
+import {
+  type SettingChange,
+  type SysctlObserver,
+  setSysctls,
+  sysctlsOf,
+} from '../../../src/host/sysctls.ts';
+import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
+import { userspaceMode } from '../../../src/modes/userspace/mode.ts';
 import { configOf, loadFile } from '../config/support.ts';
 import { contentOf, machine, machineRoot } from './machine.ts';
 
@@ -47,7 +49,9 @@ function changes(
 ): Record<string, string> {
   const root = machineRoot({ ...kernelDefaults, ...files });
   const told: SettingChange[] = [];
-  setConntrack({ ...leaveAlone, ...config }, hostFiles(root), (change) => told.push(change));
+  const host = hostFiles(root);
+  const sysctls = conntrackSysctls({ ...leaveAlone, ...config }, host);
+  setSysctls(sysctls, host, { set: (change) => told.push(change) });
   const written = told.map(({ path }) => [path.split('/').pop()!, contentOf(root, path)]);
   expect(told.map(({ to }) => to)).toEqual(written.map(([, text]) => text));
   return Object.fromEntries(written);
@@ -128,13 +132,11 @@ describe('on a kernel without connection tracking', () => {
   it('sysctls of it can not be set, and only mode userspace does without', () => {
     const missing = machine({});
     const config = configOf(loadFile(''));
-    expect(() => setSysctls(config, 'nftables', missing, { set: () => {} })).toThrow(
+    const wanted = sysctlsOf(config, nftablesMode, missing);
+    expect(() => setSysctls(wanted, missing, { set: () => {} })).toThrow(
       'could not set conntrack parameters',
     );
-    const set = (change: SettingChange): void => {
-      throw new Error(`set ${change.path}`);
-    };
-    setSysctls(config, 'userspace', missing, { set });
+    expect(sysctlsOf(config, userspaceMode(), missing)).toEqual([]);
   });
 });
 
@@ -146,13 +148,16 @@ describe('sysctls that may not be written', () => {
       throw Object.assign(new Error(`${code}: ${path}`), { code });
     },
   });
-  const config = configOf(loadFile(''));
+  const set = (code: string, observer: SysctlObserver): void => {
+    const wanted = sysctlsOf(configOf(loadFile('')), nftablesMode, files(code));
+    setSysctls(wanted, files(code), observer);
+  };
 
   it.each(['EROFS', 'EACCES', 'EPERM'])(
     'stay as they are, are told, and keep nobody from the others (%s)',
     (code) => {
       const seen = { set: [] as string[], denied: [] as string[] };
-      setSysctls(config, 'nftables', files(code), {
+      set(code, {
         set: ({ path }) => seen.set.push(path),
         denied: ({ path, error }) => seen.denied.push(`${path} ${error.message}`),
       });
@@ -165,10 +170,8 @@ describe('sysctls that may not be written', () => {
   );
 
   it('are an error where nobody is told, and where the value is wrong', () => {
-    expect(() => setSysctls(config, 'nftables', files('EROFS'), { set: () => {} })).toThrow(
-      'EROFS',
-    );
+    expect(() => set('EROFS', { set: () => {} })).toThrow('EROFS');
     const observer = { set: () => {}, denied: () => {} };
-    expect(() => setSysctls(config, 'nftables', files('EINVAL'), observer)).toThrow('EINVAL');
+    expect(() => set('EINVAL', observer)).toThrow('EINVAL');
   });
 });

@@ -6,6 +6,7 @@ import { NodeFacts } from '../../../src/host/node-facts.ts';
 import { nodeIPs } from '../../../src/host/node-ips.ts';
 import { nodeName } from '../../../src/host/node-name.ts';
 import { listeningAddresses, nodePortAddresses } from '../../../src/host/node-ports.ts';
+import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import { addressKey, formatAddress } from '../../../src/net/address.ts';
 import { noLimits } from '../../../src/state/budget.ts';
 import { keysOf } from '../../../src/state/node-place.ts';
@@ -115,7 +116,7 @@ describe('the most endpoints of a frontend', () => {
     ['iptables', 7000, 7000],
   ] as const)('in mode %s, where %i is configured', (mode, frontendEndpoints, expected) => {
     const facts = new NodeFacts({
-      mode,
+      mode: { name: mode, bindsAddresses: false },
       settings: {
         bindAddress: anyAddress,
         nodePortAddresses: { kind: 'all' },
@@ -137,7 +138,7 @@ describe('what this node adds', () => {
     const state = new ClusterState();
     let addresses = ['10.0.0.5'];
     const facts = new NodeFacts({
-      mode: 'nftables',
+      mode: nftablesMode,
       settings: {
         bindAddress: anyAddress,
         nodePortAddresses: { kind: 'cidrs', cidrs: [cidr('10.0.0.0/8')] },
@@ -179,7 +180,7 @@ describe('what Services may claim at addresses of the node', () => {
     const state = new ClusterState();
     state.apply({ kind: 'node', node: node({ addresses: [address('198.51.100.9')] }) });
     const made = new NodeFacts({
-      mode: 'nftables',
+      mode: nftablesMode,
       settings: {
         bindAddress: anyAddress,
         nodePortAddresses: nodePorts,

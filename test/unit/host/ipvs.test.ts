@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import type { SettingChange } from '../../../src/host/conntrack.ts';
 import { hostFiles } from '../../../src/host/files.ts';
-import { ipvsSettings, setIPVS } from '../../../src/host/ipvs.ts';
+import { ipvsSettings } from '../../../src/host/ipvs.ts';
 import { NodeFacts } from '../../../src/host/node-facts.ts';
+import { type SettingChange, type SysctlObserver, setSysctls } from '../../../src/host/sysctls.ts';
+import { ipvsMode } from '../../../src/modes/ipvs/mode.ts';
+import type { Sysctl } from '../../../src/modes/mode.ts';
 import { noLimits } from '../../../src/state/budget.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import { address, node } from '../state/build.ts';
@@ -22,18 +24,18 @@ const untouched = {
   [all('arp_announce')]: '0\n',
 };
 
+function wanted(strictARP: boolean, kernel: string): readonly Sysctl[] {
+  return ipvsMode.sysctls!({ strictARP, localhostNodePorts: false, kernel });
+}
+
 /** Paths and values of what is written. */
 function written(strictARP: boolean, kernel: string): Record<string, string> {
   const root = machineRoot(untouched);
   const changes: Record<string, string> = {};
-  setIPVS(
-    { strictARP },
-    hostFiles(root),
-    ({ path, from, to }) => {
-      if (from !== to) changes[path] = to;
-    },
-    kernel,
-  );
+  const set: SysctlObserver['set'] = ({ path, from, to }) => {
+    if (from !== to) changes[path] = to;
+  };
+  setSysctls(wanted(strictARP, kernel), hostFiles(root), { set });
   for (const [path, to] of Object.entries(changes)) expect(contentOf(root, path)).toBe(to);
   return changes;
 }
@@ -52,7 +54,8 @@ describe('the sysctls of ipvs mode', () => {
   it('are told where they are right already, too', () => {
     const root = machineRoot({ ...untouched, [vs('conntrack')]: '1\n' });
     const told: SettingChange[] = [];
-    setIPVS({ strictARP: false }, hostFiles(root), (setting) => told.push(setting), '6.12.1');
+    const set = (setting: SettingChange) => told.push(setting);
+    setSysctls(wanted(false, '6.12.1'), hostFiles(root), { set });
     expect(told).toEqual([
       { path: vs('conntrack'), from: '1', to: '1' },
       { path: vs('expire_nodest_conn'), from: '0', to: '1' },
@@ -69,8 +72,8 @@ describe('the sysctls of ipvs mode', () => {
 
   it('end the start, with the file and what it is for, where they cannot be written', () => {
     const files = hostFiles(machineRoot({ [forward]: '1\n' }));
-    expect(() => setIPVS({ strictARP: false }, files, () => {}, '6.12.1')).toThrow(
-      /net\/ipv4\/vs\/conntrack to 1 \(masquerade needs .*\): .*ENOENT/,
+    expect(() => setSysctls(wanted(false, '6.12.1'), files, { set: () => {} })).toThrow(
+      /^could not set up IPVS: .*vs\/conntrack to 1: .*ENOENT.* \(masquerade needs .*\)$/,
     );
   });
 
@@ -98,7 +101,7 @@ describe('what this node adds in ipvs mode', () => {
     const state = new ClusterState();
     state.apply({ kind: 'node', node: node({ addresses: [address('203.0.113.7')] }) });
     const facts = new NodeFacts({
-      mode: 'ipvs',
+      mode: ipvsMode,
       settings: {
         bindAddress: address('0.0.0.0'),
         nodePortAddresses: { kind: 'all' },

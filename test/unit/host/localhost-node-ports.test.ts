@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { NodePortAddresses } from '../../../src/config/config.ts';
-import { isConntrackLiberal, type SettingChange } from '../../../src/host/conntrack.ts';
+import { isConntrackLiberal } from '../../../src/host/conntrack.ts';
 import { hostFiles } from '../../../src/host/files.ts';
-import { hasLocalhostNodePorts, setRouteLocalnet } from '../../../src/host/localhost-node-ports.ts';
+import { hasLocalhostNodePorts } from '../../../src/host/localhost-node-ports.ts';
+import { type SettingChange, setSysctls } from '../../../src/host/sysctls.ts';
+import { iptablesMode } from '../../../src/modes/iptables/mode.ts';
 import { cidr } from '../state/build.ts';
 import { contentOf, machine, machineRoot } from './machine.ts';
 
@@ -10,6 +12,10 @@ const routeLocalnet = '/proc/sys/net/ipv4/conf/all/route_localnet';
 
 function only(...texts: string[]): NodePortAddresses {
   return { kind: 'cidrs', cidrs: texts.map(cidr) };
+}
+
+function wanted(localhostNodePorts: boolean) {
+  return iptablesMode.sysctls!({ localhostNodePorts, strictARP: false, kernel: '6.12.1' });
 }
 
 describe('node ports on localhost', () => {
@@ -32,14 +38,15 @@ describe('node ports on localhost', () => {
     const root = machineRoot({ [routeLocalnet]: '0\n' });
     const changes: SettingChange[] = [];
     for (let i = 0; i < 2; i += 1) {
-      setRouteLocalnet(hostFiles(root), (change) => changes.push(change));
+      setSysctls(wanted(true), hostFiles(root), { set: (change) => changes.push(change) });
     }
     expect(contentOf(root, routeLocalnet)).toBe('1');
     expect(changes).toEqual([{ path: routeLocalnet, from: '0', to: '1' }]);
   });
 
   it('end in an error that says how to do without, where nothing may be set', () => {
-    expect(() => setRouteLocalnet(machine({}), () => {})).toThrow(
+    expect(wanted(false)).toEqual([]);
+    expect(() => setSysctls(wanted(true), machine({}), { set: () => {} })).toThrow(
       /route_localnet to 1: .*localhostNodePorts: false/,
     );
   });

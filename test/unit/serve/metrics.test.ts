@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { fairleadVersion } from '../../../src/config/version.ts';
+import { builtModes } from '../../../src/modes/index.ts';
 import { countNoLocal, Metrics } from '../../../src/serve/metrics.ts';
 import type { ServerVersion } from '../../../src/source/source.ts';
 import { resolve } from '../../../src/state/resolve.ts';
@@ -30,7 +31,7 @@ beforeEach(() => {
     families: () => [{ family: 'IPv4', wanted, aside: ['one'] }],
     counters: async () => [{ name: 'localhost_nps_accepted_pkts', packets: 5 }],
   });
-  metrics.running('nftables');
+  metrics.running(builtModes().get('nftables')!);
 });
 
 afterEach(() => {
@@ -104,7 +105,7 @@ describe('metrics', () => {
     ],
     ['userspace', []],
   ] as const)('have the names of kube-proxy in mode %s', async (mode, own) => {
-    metrics.running(mode);
+    metrics.running(builtModes().get(mode)!);
     const prefix = '# TYPE kubeproxy_';
     const names = (await lines(prefix)).map((line) => line.slice(prefix.length));
     expect(names.sort()).toEqual([...everyMode, ...own].sort());
@@ -140,16 +141,16 @@ describe('metrics', () => {
     const failed = { kind: 'failed', family: 'IPv4', failures: [], retryMs: 1 } as const;
     metrics.observe({ ...failed, purpose: 'recovery' });
     expect(await lines(`${name}{`)).toEqual([`${name}{ip_family="IPv4"} 1`]);
-    metrics.running('ipvs');
+    metrics.running(builtModes().get('ipvs')!);
     expect(await lines(name)).toEqual([]);
-    metrics.running('nftables');
+    metrics.running(builtModes().get('nftables')!);
     expect(await lines(`${name}{`)).toEqual([]);
   });
 
   it('count syncs of modes iptables and ipvs that succeeded', async () => {
     const done = { kind: 'done', family: 'IPv6', purpose: 'changes', durationMs: 1 } as const;
     for (const mode of ['iptables', 'ipvs'] as const) {
-      metrics.running(mode);
+      metrics.running(builtModes().get(mode)!);
       metrics.observe({ ...done, ok: true, well: true });
       metrics.observe({ ...done, ok: false, well: false });
       const name = `kubeproxy_${mode}_sync_total`;
@@ -158,7 +159,7 @@ describe('metrics', () => {
   });
 
   it('tell how many rules mode iptables has, and how many the last sync wrote', async () => {
-    metrics.running('iptables');
+    metrics.running(builtModes().get('iptables')!);
     const rules = [{ table: 'nat', total: 12, written: 3 }];
     const done = { kind: 'done', family: 'IPv4', purpose: 'changes', durationMs: 1 } as const;
     metrics.observe({ ...done, ok: true, well: true, rules });
@@ -171,7 +172,7 @@ describe('metrics', () => {
   it('tell what named counters have counted while mode iptables runs, and of those only', async () => {
     const name = 'kubeproxy_iptables_localhost_nodeports_accepted_packets_total';
     expect(await lines(name)).toEqual([]);
-    metrics.running('iptables');
+    metrics.running(builtModes().get('iptables')!);
     expect(await lines(name)).toEqual([`${name} 5`]);
     expect(await lines(name)).toEqual([`${name} 5`]);
     expect(await lines('kubeproxy_iptables_ct_state_invalid_dropped_packets_total')).toEqual([]);

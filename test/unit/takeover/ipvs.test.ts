@@ -82,7 +82,7 @@ describe("taking over from kube-proxy's ipvs mode", () => {
     expect(kernel.links.texts('eth0')).toEqual(['192.168.0.1/32']);
     expect([...kernel.ipsets.sets.keys()]).toEqual(['mine']);
     expect(scene.events).toMatchObject([
-      { kind: 'ipvs', leftovers: { busy: 0, foreign: 2, interface: true } },
+      { kind: 'IPVS', leftovers: { busy: 0, foreign: 2, interface: true } },
     ]);
     await scene.clock.pass(600_000);
     expect(scene.events).toHaveLength(1);
@@ -106,14 +106,14 @@ describe("taking over from kube-proxy's ipvs mode", () => {
     await scene.clock.pass(0);
     expect(heads(kernel)).toEqual(['TCP 10.96.0.1:443', ...others]);
     expect(kernel.links.texts(link)).toEqual(['10.96.0.1/32']);
-    expect(scene.events).toMatchObject([{ kind: 'ipvs', leftovers: { busy: 1 } }]);
+    expect(scene.events).toMatchObject([{ kind: 'IPVS', leftovers: { busy: 1 } }]);
     await scene.clock.pass(120_000);
     expect(scene.events).toHaveLength(1);
     kernel.ipvs.traffic('TCP 10.96.0.1:443', '10.244.0.7:8080', { activeConnections: 0 });
     await scene.clock.pass(60_000);
     expect(heads(kernel)).toEqual(others);
     expect(kernel.links.texts(link)).toBeUndefined();
-    expect(scene.events).toMatchObject([{}, { kind: 'ipvs', leftovers: { interface: true } }]);
+    expect(scene.events).toMatchObject([{}, { kind: 'IPVS', leftovers: { interface: true } }]);
   });
 
   it('keeps sets that rules refer to, and says so', async () => {
@@ -151,6 +151,7 @@ describe("taking over from kube-proxy's ipvs mode", () => {
     const ipvs: ProxyMode = {
       ...nftablesMode,
       name: 'ipvs',
+      usesIPVS: true,
       owned: async () => (isGone ? [] : [{ object: `interface ${link}`, because: 'test' }]),
       cleanup: async () => {
         if (!isGone) throw new Error('busy');
@@ -171,6 +172,6 @@ describe("taking over from kube-proxy's ipvs mode", () => {
     const scene = new Scene(kernel);
     await scene.clock.pass(0);
     expect(kernel.links.texts(link)).toBeUndefined();
-    expect(scene.kinds()).toEqual(['ipvs']);
+    expect(scene.kinds()).toEqual(['IPVS']);
   });
 });

@@ -1,4 +1,6 @@
 import { onTestFinished } from 'vitest';
+import { builtModes } from '../../../src/modes/index.ts';
+import { iptablesMode } from '../../../src/modes/iptables/mode.ts';
 import type { ModeName } from '../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import {
@@ -26,8 +28,8 @@ export class Scene {
     const stop = new AbortController();
     const takeover = new Takeover({
       kernel,
-      mode,
-      modes: [nftablesMode],
+      mode: builtModes().get(mode)!,
+      modes: [nftablesMode, iptablesMode],
       ...among,
       clock: this.clock,
       verify: () => this.#verify(),

@@ -209,6 +209,7 @@ describe('taking over from another mode of ours', () => {
     return {
       ...nftablesMode,
       name,
+      hasKubeProxyNames: name === 'iptables',
       cleanups: 0,
       owned: async (kernel) => {
         const isThere = at(kernel as FakeKernel) !== undefined;
