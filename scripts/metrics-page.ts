@@ -1,6 +1,7 @@
 /** The page of all metrics, from the registries that the program itself exposes. */
 import type { Registry } from 'prom-client';
-import { modeNames } from '../src/config/config.ts';
+import type { Kernel } from '../src/kernel/kernel.ts';
+import { availableModes } from '../src/modes/index.ts';
 import { affinityMetrics } from '../src/serve/affinity-metrics.ts';
 import { ipvsMetrics } from '../src/serve/ipvs-metrics.ts';
 import { logMetrics } from '../src/serve/log-metrics.ts';
@@ -15,6 +16,9 @@ interface Described {
   readonly labelNames: readonly string[];
 }
 
+/** Nothing is read: the metrics are described, not collected. */
+const noKernel = {} as Kernel;
+
 /** Every metric of every mode, by name. */
 function allMetrics(): Described[] {
   const metrics = new Metrics({
@@ -26,8 +30,8 @@ function allMetrics(): Described[] {
     counters: async () => [],
   });
   const { registry } = metrics;
-  ipvsMetrics(registry, () => undefined);
-  affinityMetrics(registry, () => undefined);
+  ipvsMetrics(registry, noKernel, () => false);
+  affinityMetrics(registry, noKernel, () => undefined);
   logMetrics(registry, { leftOut: 0 });
   const found = new Map<string, Described>();
   const note = (from: Registry): void => {
@@ -37,7 +41,7 @@ function allMetrics(): Described[] {
     }
   };
   note(new Ping().registry);
-  for (const mode of modeNames) {
+  for (const mode of availableModes()) {
     metrics.running(mode);
     note(registry);
   }

@@ -80,7 +80,7 @@ export class App {
   #failure: Error | undefined;
 
   constructor(options: AppOptions) {
-    const { clock, config, nodeName, source } = options;
+    const { clock, config, kernel, nodeName, source } = options;
     const condition = (resource: Resource) => source.condition(resource);
     this.#options = options;
     this.#config = config;
@@ -93,13 +93,12 @@ export class App {
       serverVersion: () => source.serverVersion(),
       overLimit: () => this.#overLimit,
       families: () => this.#succession?.engine?.families ?? [],
-      counters: countersOf(options.kernel, options.log),
+      counters: countersOf(kernel, options.log),
     });
-    const where = (fact: 'usesIPVS' | 'hasAffinityMaps') =>
-      this.#succession?.mode[fact] ? options.kernel : undefined;
     const { registry } = this.#metrics;
-    ipvsMetrics(registry, () => (this.#config.ipvs.counters ? where('usesIPVS') : undefined));
-    affinityMetrics(registry, () => where('hasAffinityMaps'));
+    const running = () => this.#succession?.mode;
+    ipvsMetrics(registry, kernel, () => this.#config.ipvs.counters && running()?.usesIPVS);
+    affinityMetrics(registry, kernel, running);
     this.#health = new ProxyHealth({
       timeoutMs: () => 2 * this.#config.modes[this.mode].syncPeriodMs,
       now: () => clock.wallMs(),

@@ -8,7 +8,6 @@ import { isAbsence, KernelError } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
 import { availableModes } from '../modes/index.ts';
-import { isOurs } from '../modes/iptables/layout.ts';
 import type { ProxyMode } from '../modes/mode.ts';
 import {
   findIPVSLeftovers,
@@ -77,7 +76,7 @@ export async function listCleanup(options: CleanupOptions): Promise<void> {
   }
   for (const place of places) {
     const lines = steadily(() => find(kernel, place)).then((found) =>
-      list(withoutOurs(found), place),
+      list(withoutOurs(found, modes), place),
     );
     for (const line of await orNone(lines)) print(line);
   }
@@ -145,10 +144,12 @@ function find(kernel: Kernel, { backend, family }: Place): Promise<Leftovers> {
   return findLeftovers(kernel, family, kinds, 'all');
 }
 
-/** Without the chains of our own mode iptables: the line of that mode stands for them. */
-function withoutOurs(found: Leftovers): Leftovers {
+/** Without chains of ours that have names of kube-proxy's: the line of their mode stands for them. */
+function withoutOurs(found: Leftovers, modes: readonly ProxyMode[]): Leftovers {
   const isMarked = [...found.chains, ...found.kept].some(({ chain }) => chain === ownChain);
   if (!isMarked) return found;
+  const isOurs = (table: string, chain: string) =>
+    modes.some((mode) => mode.ownsChain?.(table, chain));
   return {
     ...found,
     chains: found.chains.filter(({ table, chain }) => !isOurs(table, chain)),

@@ -1,13 +1,14 @@
 /** Addresses of this machine, and whether it can do IPv6. */
 import { networkInterfaces } from 'node:os';
-import { linkName as ipvsLink } from '../modes/ipvs/layout.ts';
-import { linkName as userspaceLink } from '../modes/userspace/layout.ts';
+import { availableModes } from '../modes/index.ts';
 import { type Address, parseAddress } from '../net/address.ts';
 import type { HostFiles } from './files.ts';
 import { isLinkLocalV6 } from './node-ips.ts';
 
 /** Of each interface, by its name. */
 type Interfaces = Readonly<Record<string, readonly { readonly address: string }[] | undefined>>;
+
+const linksOfModes = new Set(availableModes().map(({ link }) => link));
 
 /**
  * Addresses of all interfaces that are up, loopback included, each once and in an order that does
@@ -18,7 +19,7 @@ type Interfaces = Readonly<Record<string, readonly { readonly address: string }[
 export function interfaceAddresses(interfaces: Interfaces = networkInterfaces()): Address[] {
   const texts = new Set<string>();
   for (const [name, addresses] of Object.entries(interfaces)) {
-    if (name === ipvsLink || name === userspaceLink) continue;
+    if (linksOfModes.has(name)) continue;
     // A zone may follow a link-local address.
     for (const { address } of addresses ?? []) texts.add(address.split('%')[0]!);
   }

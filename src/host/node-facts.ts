@@ -26,7 +26,7 @@ export interface NodeFactsOptions {
   readonly state: ClusterState;
   /** Reads the addresses of this machine. */
   readonly interfaces: () => readonly Address[];
-  readonly mode: Pick<ModeFacts, 'name' | 'bindsAddresses'>;
+  readonly mode: Pick<ModeFacts, 'name' | 'link'>;
 }
 
 /** Everything derived is made again only when what it comes from has changed. */
@@ -72,7 +72,7 @@ export class NodeFacts {
       () => this.#interfaces,
     );
     const serviceCIDRs = state.serviceCIDRs(family);
-    const next: Environment = mode.bindsAddresses
+    const next: Environment = mode.link
       ? { serviceCIDRs, ...this.#bindingFacts(family, addresses) }
       : { serviceCIDRs, nodePortAddresses: addresses };
     const last = this.#environments.get(family);

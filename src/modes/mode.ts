@@ -315,11 +315,26 @@ export type ModeMetric =
   | 'iptablesSyncs'
   | 'ipvsSyncs';
 
+/** The clients that session affinity remembers for a pool. */
+export interface AffinityFill {
+  /** `default/web/tcp/http`, the Service port that it belongs to. */
+  readonly servicePort: string;
+  readonly pool: 'cluster' | 'local';
+  readonly clients: number;
+  /** 1 = it takes no more clients. */
+  readonly share: number;
+}
+
 /** What others need to know of a mode. */
 export interface ModeFacts {
   readonly name: ModeName;
-  /** It makes addresses of Services local, and needs to know those that are the machine's. */
-  readonly bindsAddresses: boolean;
+  /**
+   * The interface to which it binds addresses of Services. Such a mode needs to know the addresses
+   * that are the machine's.
+   */
+  readonly link?: string;
+  /** Its table of nf_tables, with the comment that tells it from those of others. */
+  readonly table?: { readonly name: string; readonly comment: string };
   /** The generation of nf_tables tells whether others changed anything of what it writes. */
   readonly hasGeneration: boolean;
   /** Connection tracking translates its connections; otherwise they are those of its sockets. */
@@ -328,11 +343,13 @@ export interface ModeFacts {
   readonly hasKubeProxyNames: boolean;
   /** What it has in IPVS looks like what kube-proxy has there. */
   readonly usesIPVS: boolean;
-  /** It remembers clients in maps of nf_tables, which can be counted. */
-  readonly hasAffinityMaps: boolean;
   /** The part of ModeConfig that is for it alone. */
   readonly ownSettings?: keyof Pick<ModeConfig, 'ipvs' | 'userspace'>;
   readonly metrics: readonly ModeMetric[];
+  /** Counts the clients that it remembers in maps; only where it does so. */
+  affinityFill?(kernel: Kernel, family: Family): Promise<readonly AffinityFill[]>;
+  /** Whether a chain with kube-proxy's name is its; only where it has such names. */
+  ownsChain?(table: string, chain: string): boolean;
   /** What it needs of the kernel besides connection tracking. */
   sysctls?(wishes: SysctlWishes): readonly Sysctl[];
 }

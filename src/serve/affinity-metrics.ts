@@ -4,7 +4,7 @@
  */
 import { Gauge, type Registry } from 'prom-client';
 import type { Kernel } from '../kernel/kernel.ts';
-import { type AffinityFill, readAffinityFill } from '../modes/nftables/affinity-fill.ts';
+import type { AffinityFill, ModeFacts } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
 
 const families = ['IPv4', 'IPv6'] as const satisfies readonly Family[];
@@ -16,20 +16,21 @@ const readAgainMs = 60_000;
 
 type Fills = ReadonlyMap<Family, readonly AffinityFill[]>;
 
-/** `kernel` gives undefined in modes that have no such maps; `now` in milliseconds. */
+/** `mode` gives the one that runs; `now` is in milliseconds. */
 export function affinityMetrics(
   registry: Registry,
-  kernel: () => Kernel | undefined,
+  kernel: Kernel,
+  mode: () => ModeFacts | undefined,
   now: () => number = () => performance.now(),
 ): void {
   let known: Promise<Fills> = Promise.resolve(new Map());
   let readAtMs = Number.NEGATIVE_INFINITY;
   const fills = (): Promise<Fills> => {
-    const readable = kernel();
-    if (readable === undefined) return Promise.resolve(new Map());
+    const running = mode();
+    if (running?.affinityFill === undefined) return Promise.resolve(new Map());
     if (now() - readAtMs >= readAgainMs) {
       readAtMs = now();
-      known = read(readable);
+      known = read(running, kernel);
     }
     return known;
   };
@@ -66,10 +67,10 @@ export function affinityMetrics(
 }
 
 /** A family that can't be read has no series: metrics of everything else are worth having. */
-async function read(kernel: Kernel): Promise<Fills> {
+async function read(mode: ModeFacts, kernel: Kernel): Promise<Fills> {
   const found = new Map<Family, readonly AffinityFill[]>();
   for (const family of families) {
-    const fills = await readAffinityFill(kernel, family).catch(() => undefined);
+    const fills = await mode.affinityFill?.(kernel, family).catch(() => undefined);
     if (fills !== undefined) found.set(family, fills);
   }
   return found;

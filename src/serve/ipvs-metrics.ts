@@ -23,8 +23,12 @@ const states = ['active', 'inactive', 'persistent'] as const;
 
 const labelNames = ['protocol', 'virtual_service', 'real_server'];
 
-/** `kernel` gives undefined while they are not wanted. */
-export function ipvsMetrics(registry: Registry, kernel: () => Kernel | undefined): void {
+export function ipvsMetrics(
+  registry: Registry,
+  kernel: Kernel,
+  wanted: () => boolean | undefined,
+): void {
+  const counters = () => (wanted() ? read(kernel) : []);
   for (const [name, what] of Object.entries(counted)) {
     new Counter({
       name: `fairlead_ipvs_${snake(name)}_total`,
@@ -33,7 +37,7 @@ export function ipvsMetrics(registry: Registry, kernel: () => Kernel | undefined
       registers: [registry],
       async collect() {
         this.reset();
-        for (const record of await read(kernel())) {
+        for (const record of await counters()) {
           this.inc(labelsOf(record), record[name as keyof typeof counted]);
         }
       },
@@ -46,7 +50,7 @@ export function ipvsMetrics(registry: Registry, kernel: () => Kernel | undefined
     registers: [registry],
     async collect() {
       this.reset();
-      for (const record of await read(kernel())) {
+      for (const record of await counters()) {
         if (record.kind !== 'destination') continue;
         for (const state of states) {
           this.set({ ...labelsOf(record), state }, record[`${state}Connections`]);
@@ -57,8 +61,7 @@ export function ipvsMetrics(registry: Registry, kernel: () => Kernel | undefined
 }
 
 /** Nothing where the kernel can't be read: metrics of everything else are worth having. */
-async function read(kernel: Kernel | undefined): Promise<(VirtualService | Destination)[]> {
-  if (kernel === undefined) return [];
+async function read(kernel: Kernel): Promise<(VirtualService | Destination)[]> {
   const any = { family: 0, protocol: 0, address: new Uint8Array(0), port: 0 };
   const dumps = [
     kernel.dump({ kind: 'virtualServicesDump', family: 0 }),

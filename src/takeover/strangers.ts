@@ -5,8 +5,7 @@
 import { KernelError } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { NFPROTO } from '../kernel/nft/constants.ts';
-import * as ipvs from '../modes/ipvs/layout.ts';
-import * as nftables from '../modes/nftables/layout.ts';
+import { availableModes } from '../modes/index.ts';
 
 export interface Stranger {
   /** In nft's words: `ip fairlead`. */
@@ -16,10 +15,9 @@ export interface Stranger {
 }
 
 /** By name: the comment that we give to each table that we make. */
-const ours: ReadonlyMap<string, string> = new Map([
-  [nftables.tableName, nftables.tableComment],
-  [ipvs.tableName, ipvs.tableComment],
-]);
+const ours: ReadonlyMap<string, string> = new Map(
+  availableModes().flatMap(({ table }) => (table ? [[table.name, table.comment]] : [])),
+);
 
 const families = [
   { family: NFPROTO.IPv4, word: 'ip' },

@@ -2,6 +2,7 @@ import { missingExtensions } from '../../kernel/xt/probe.ts';
 import { printXtOps } from '../../kernel/xt/script.ts';
 import type { ProxyMode, Sysctl } from '../mode.ts';
 import { cleanup, owned } from './cleanup.ts';
+import { isOurs } from './layout.ts';
 import { IptablesPlanner } from './planner.ts';
 
 /** Lets packets with loopback addresses be routed. Never taken back: others may rely on it. */
@@ -14,12 +15,10 @@ const routeLocalnet: Sysctl = {
 
 export const iptablesMode: ProxyMode = {
   name: 'iptables',
-  bindsAddresses: false,
   hasGeneration: true,
   translates: true,
   hasKubeProxyNames: true,
   usesIPVS: false,
-  hasAffinityMaps: false,
   metrics: [
     'fullSync',
     'partialSync',
@@ -31,6 +30,7 @@ export const iptablesMode: ProxyMode = {
     'localhostAccepted',
     'iptablesSyncs',
   ],
+  ownsChain: isOurs,
   sysctls: ({ localhostNodePorts }) => (localhostNodePorts ? [routeLocalnet] : []),
   probe: (kernel) => missingExtensions(kernel, 'IPv4'),
   planner: (config, environment) => new IptablesPlanner(config, environment),

@@ -11,7 +11,7 @@ import {
   type Sysctl,
   type SysctlWishes,
 } from '../mode.ts';
-import { linkName, setDefinitions, setNames, tableName } from './layout.ts';
+import { linkName, setDefinitions, setNames, tableComment, tableName } from './layout.ts';
 import { type IPVSObservation, type ObservedService, observe } from './observation.ts';
 import { IPVSPlanner } from './planner.ts';
 import { probe } from './probe.ts';
@@ -19,12 +19,12 @@ import { script } from './script.ts';
 
 export const ipvsMode: ProxyMode = {
   name: 'ipvs',
-  bindsAddresses: true,
+  link: linkName,
+  table: { name: tableName, comment: tableComment },
   hasGeneration: false,
   translates: true,
   hasKubeProxyNames: false,
   usesIPVS: true,
-  hasAffinityMaps: false,
   ownSettings: 'ipvs',
   metrics: ['restoreFailures', 'ipvsSyncs'],
   sysctls,

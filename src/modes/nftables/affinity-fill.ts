@@ -3,20 +3,11 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { ElementShape, type Reply, unknownIndex } from '../../kernel/ops.ts';
 import type { Family } from '../../net/address.ts';
+import type { AffinityFill } from '../mode.ts';
 import { clientsMax, memoryNameOf } from './affinity-objects.ts';
 import { tableName } from './layout.ts';
 
 type SetReply = Extract<Reply, { kind: 'set' }>;
-
-/** One map of clients. */
-export interface AffinityFill {
-  /** `default/web/tcp/http`, the Service port that it belongs to. */
-  readonly servicePort: string;
-  readonly pool: 'cluster' | 'local';
-  readonly clients: number;
-  /** 1 = it takes no more clients. */
-  readonly share: number;
-}
 
 /**
  * Reads all maps of a family, one after the other. Those that go meanwhile are left out. Rejects

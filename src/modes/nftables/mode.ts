@@ -6,8 +6,9 @@ import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import type { OwnedObject, ProxyMode } from '../mode.ts';
 import { sourceRangesTypes } from '../source-ranges.ts';
+import { readAffinityFill } from './affinity-fill.ts';
 import { affinityTypes } from './affinity-objects.ts';
-import { type SetName, setDefinitions, tableName } from './layout.ts';
+import { type SetName, setDefinitions, tableComment, tableName } from './layout.ts';
 import { NFTablesPlanner } from './planner.ts';
 import { probe } from './probe.ts';
 
@@ -15,12 +16,12 @@ const definitions = { IPv4: setDefinitions('IPv4'), IPv6: setDefinitions('IPv6')
 
 export const nftablesMode: ProxyMode = {
   name: 'nftables',
-  bindsAddresses: false,
+  table: { name: tableName, comment: tableComment },
   hasGeneration: true,
   translates: true,
   hasKubeProxyNames: false,
   usesIPVS: false,
-  hasAffinityMaps: true,
+  affinityFill: readAffinityFill,
   metrics: ['fullSync', 'partialSync', 'nftablesFailures', 'nftablesCleanupFailures'],
   probe,
   planner: (config, environment) => new NFTablesPlanner(config, environment),

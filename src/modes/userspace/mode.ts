@@ -12,12 +12,11 @@ export function userspaceMode(): ProxyMode {
   const switchboard = new Switchboard();
   return {
     name: 'userspace',
-    bindsAddresses: true,
+    link: linkName,
     hasGeneration: false,
     translates: false,
     hasKubeProxyNames: false,
     usesIPVS: false,
-    hasAffinityMaps: false,
     ownSettings: 'userspace',
     // The kube-proxy that had it had none for it alone.
     metrics: [],

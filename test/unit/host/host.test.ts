@@ -116,7 +116,7 @@ describe('the most endpoints of a frontend', () => {
     ['iptables', 7000, 7000],
   ] as const)('in mode %s, where %i is configured', (mode, frontendEndpoints, expected) => {
     const facts = new NodeFacts({
-      mode: { name: mode, bindsAddresses: false },
+      mode: { name: mode },
       settings: {
         bindAddress: anyAddress,
         nodePortAddresses: { kind: 'all' },

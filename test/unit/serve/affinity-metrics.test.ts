@@ -1,6 +1,8 @@
 import { Registry } from 'prom-client';
 import { describe, expect, it } from 'vitest';
 import { ElementShape } from '../../../src/kernel/ops.ts';
+import { ipvsMode } from '../../../src/modes/ipvs/mode.ts';
+import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import { affinityMetrics } from '../../../src/serve/affinity-metrics.ts';
 import { batch } from '../../conformance/ops.ts';
 import type { FakeKernel } from '../../fake/kernel.ts';
@@ -36,7 +38,8 @@ describe('metrics of session affinity', () => {
     let now = 0;
     affinityMetrics(
       registry,
-      () => kernel,
+      kernel,
+      () => nftablesMode,
       () => now,
     );
     remember(kernel, 0, 1000);
@@ -55,7 +58,7 @@ describe('metrics of session affinity', () => {
 
   it('are none in other modes', async () => {
     const registry = new Registry();
-    affinityMetrics(registry, () => undefined);
+    affinityMetrics(registry, await serving(), () => ipvsMode);
     expect(await registry.metrics()).not.toContain('ip_family');
   });
 });

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { modeNames } from '../../../src/config/config.ts';
+import { builtModes } from '../../../src/modes/index.ts';
 import { resources } from '../../../src/state/change.ts';
 import { started, web } from '../app/running.ts';
 import { quiet } from '../sync/double.ts';
@@ -71,7 +72,7 @@ describe('metrics', () => {
     app.source.say(...web);
     app.source.listed(...resources);
     await quiet();
-    app.app.metrics.running(mode);
+    app.app.metrics.running(builtModes().get(mode)!);
     const texts = [
       await (await app.get('metrics', '/metrics')).text(),
       await (await app.get('metrics', '/metrics/slis')).text(),

@@ -29,7 +29,7 @@ describe('metrics of virtual services', () => {
   it('say what each real server has carried, anew each time', async () => {
     const registry = new Registry();
     const kernel = servingKernel();
-    ipvsMetrics(registry, () => kernel);
+    ipvsMetrics(registry, kernel, () => true);
     await registry.metrics();
     const text = await registry.metrics();
     expect(text).toContain(`fairlead_ipvs_connections_total{${labels}} 3`);
@@ -40,12 +40,12 @@ describe('metrics of virtual services', () => {
 
   it('are none unless asked for, or where there is no IPVS', async () => {
     const registry = new Registry();
-    ipvsMetrics(registry, () => undefined);
+    ipvsMetrics(registry, servingKernel(), () => false);
     expect(await registry.metrics()).not.toContain('virtual_service=');
     const without = new Registry();
     const kernel = servingKernel();
     kernel.ipvs.present = false;
-    ipvsMetrics(without, () => kernel);
+    ipvsMetrics(without, kernel, () => true);
     expect(await without.metrics()).not.toContain('virtual_service=');
   });
 });
