@@ -166,7 +166,7 @@ export interface Planner {
    * Where a commit costs what the tables hold, however little the batch holds: how large batches
    * may be, since cutting them would not save the kernel time but cost it.
    */
-  readonly batchBytesMax?: number;
+  readonly batchBytesMax?: number | undefined;
   /** Objects that may only be deleted by a later transaction are waiting (see `takeDeferred`). */
   readonly deferred: boolean;
 

@@ -9,11 +9,14 @@ import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import { IFA_F } from '../../kernel/route-ops.ts';
 import { addressBytes, type Family } from '../../net/address.ts';
+import { countDifference, type Difference, type Writer } from '../backend.ts';
 import type { Batch } from '../mode.ts';
-import type { ServedFrontend } from './frontends.ts';
+import type { LingeringAddresses, UserspaceTypes } from './backend.ts';
+import { type ServedFrontend, sameFrontend } from './frontends.ts';
 import { linkName } from './layout.ts';
 import { addLink } from './link.ts';
 import { untilLocal } from './local-route.ts';
+import type { BoundAddress } from './observation.ts';
 import type { Sockets } from './switchboard.ts';
 
 interface Planned<T> {
@@ -27,18 +30,20 @@ const entryBytes = 64;
 /** Sockets that are opened before others get their turn. */
 const socketsPerTurn = 64;
 
-export class BatchWriter {
+export class BatchWriter implements Writer<UserspaceTypes> {
   readonly #family: Family;
   readonly #sockets: Sockets;
+  readonly #lingering: LingeringAddresses;
   /** By frontend id; undefined = nothing is to listen. */
   readonly #planned = new Map<string, Planned<ServedFrontend | undefined>>();
   readonly #bound: Planned<Uint8Array>[] = [];
   readonly #unbound: Uint8Array[] = [];
   #link: 'is there' | 'missing' = 'is there';
 
-  constructor(family: Family, sockets: Sockets) {
+  constructor(family: Family, sockets: Sockets, lingering: LingeringAddresses) {
     this.#family = family;
     this.#sockets = sockets;
+    this.#lingering = lingering;
   }
 
   get byteLength(): number {
@@ -50,23 +55,30 @@ export class BatchWriter {
     this.#link = 'missing';
   }
 
-  /** Makes an address of a Service local. */
-  bind(owner: string, bytes: Uint8Array): void {
-    this.#bound.push({ owner, value: bytes });
+  frontend(difference: Difference<UserspaceTypes>): void {
+    const { before, after, owner } = difference;
+    if (after === undefined) {
+      if (before !== undefined) this.#planned.set(before.id, { owner: '', value: undefined });
+    } else if (before === undefined || !sameFrontend(before, after)) {
+      this.#planned.set(after.id, { owner, value: after });
+    } else return;
+    if (difference.from === 'kernel') countDifference(difference);
   }
 
-  unbind(bytes: Uint8Array): void {
-    this.#unbound.push(bytes);
+  add({ id, key }: BoundAddress, owner: string): void {
+    if (!this.#lingering.revive(id)) this.#bound.push({ owner, value: key });
   }
 
-  /** A socket listens for the frontend, or serves it in this way from now on. */
-  serve(owner: string, frontend: ServedFrontend): void {
-    this.#planned.set(frontend.id, { owner, value: frontend });
+  delete({ key }: BoundAddress): void {
+    if (!this.#lingering.keep(key)) this.unbind(key);
   }
 
-  close(id: string): void {
-    this.#planned.set(id, { owner: '', value: undefined });
+  unbind(key: Uint8Array): void {
+    this.#unbound.push(key);
   }
+
+  /** Forwardings say themselves what changes with it. */
+  environment(): void {}
 
   /** Undefined when there is nothing to do. */
   batch(): Batch | undefined {

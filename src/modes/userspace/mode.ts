@@ -1,10 +1,11 @@
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { OwnedObject, ProxyMode } from '../mode.ts';
+import { ModePlanner } from '../planner.ts';
 import { routeScript } from '../route-script.ts';
+import { UserspaceBackend } from './backend.ts';
 import { linkName } from './layout.ts';
 import { deleteLink, hasLink, probe } from './link.ts';
 import { addressesOf } from './observation.ts';
-import { UserspacePlanner } from './planner.ts';
 import { Switchboard } from './switchboard.ts';
 
 /** One for each process that serves: it has sockets. */
@@ -21,7 +22,8 @@ export function userspaceMode(): ProxyMode {
     // The kube-proxy that had it had none for it alone.
     metrics: [],
     probe,
-    planner: (config, environment) => new UserspacePlanner(config, environment, switchboard),
+    planner: (config, environment) =>
+      new ModePlanner(new UserspaceBackend(config, switchboard), environment),
     script: routeScript,
     owned,
     cleanup: async (kernel) => {

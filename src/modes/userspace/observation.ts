@@ -3,36 +3,71 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import type { Family } from '../../net/address.ts';
 import type { Forwarding } from '../../state/types.ts';
+import type { Found } from '../backend.ts';
 import { binary } from '../elements.ts';
-import type { Observation } from '../mode.ts';
+import type { SharedObject } from '../shared-objects.ts';
+import type { UserspaceTypes } from './backend.ts';
+import type { ServedFrontend } from './frontends.ts';
 import { linkName } from './layout.ts';
-import { hasLink } from './link.ts';
 
 /** RT_SCOPE_LINK (linux/rtnetlink.h) */
 const RT_SCOPE_LINK = 253;
 
-export class UserspaceObservation implements Observation {
+/** An address of Services, to be made local. */
+export interface BoundAddress extends SharedObject {
+  readonly key: Uint8Array;
+}
+
+export function boundAddress(key: Uint8Array): BoundAddress {
+  return { id: binary(key), key, bytes: 0 };
+}
+
+/** Sockets of this process are not read, but asked: nobody else has a part in them. */
+export class UserspaceObservation implements Found<UserspaceTypes> {
   /** There need not be a ruleset, and its generation tells nothing of links. */
   readonly generation = undefined;
   readonly intact: boolean;
-  /** Those on our link. */
-  readonly addresses: ReadonlyMap<string, Uint8Array>;
-  /** Addresses that batches have written since. */
   readonly touched = new Set<string>();
+  readonly #sockets: ReadonlyMap<string, ServedFrontend>;
+  readonly #taken = new Set<string>();
+  /** Those on our link. */
+  readonly #addresses: ReadonlyMap<string, BoundAddress>;
+  readonly #isLingering: (id: string) => boolean;
 
-  constructor(intact: boolean, addresses: readonly Uint8Array[]) {
-    this.intact = intact;
-    this.addresses = new Map(addresses.map((bytes) => [binary(bytes), bytes]));
+  constructor(found: {
+    readonly hasLink: boolean;
+    readonly sockets: Iterable<ServedFrontend>;
+    readonly addresses: readonly Uint8Array[];
+    /** Whether the address has connections left, though nobody wants it. */
+    readonly isLingering: (id: string) => boolean;
+  }) {
+    this.intact = found.hasLink;
+    this.#sockets = new Map([...found.sockets].map((one) => [one.id, one]));
+    this.#addresses = new Map(found.addresses.map((key) => [binary(key), boundAddress(key)]));
+    this.#isLingering = found.isLingering;
   }
 
   /** Clients are served in turn, whatever the order. */
   adopt(next: Forwarding): Forwarding {
     return next;
   }
-}
 
-export async function observe(kernel: Kernel, family: Family): Promise<UserspaceObservation> {
-  return new UserspaceObservation(await hasLink(kernel), await addressesOf(kernel, family));
+  take({ id }: ServedFrontend): ServedFrontend | undefined {
+    this.#taken.add(id);
+    return this.#sockets.get(id);
+  }
+
+  *rest(): Generator<readonly [string, ServedFrontend]> {
+    for (const one of this.#sockets) if (!this.#taken.has(one[0])) yield one;
+  }
+
+  faultOf({ id }: BoundAddress): 'missing' | undefined {
+    return this.#addresses.has(id) ? undefined : 'missing';
+  }
+
+  *shared(): Generator<BoundAddress> {
+    for (const one of this.#addresses.values()) if (!this.#isLingering(one.id)) yield one;
+  }
 }
 
 /** IPv6 gives every link that is up an address of its own, which is none of a Service. */

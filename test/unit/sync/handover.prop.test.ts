@@ -1,7 +1,8 @@
 /** Frontends change hands, in every mode, however batches are cut and whatever fails. */
 import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
-import { UserspacePlanner } from '../../../src/modes/userspace/planner.ts';
+import { ModePlanner } from '../../../src/modes/planner.ts';
+import { UserspaceBackend } from '../../../src/modes/userspace/backend.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import type { WrittenSockets } from '../../fake/sockets.ts';
 import { config } from '../modes/nftables/forwardings.ts';
@@ -14,7 +15,10 @@ const lives = Number(process.env.FAIRLEAD_HANDOVER_LIVES ?? 40);
 
 const subjects: readonly Subject[] = [
   ...ruleSubjects,
-  { name: 'userspace', planner: (e, sockets) => new UserspacePlanner(config, e, sockets) },
+  {
+    name: 'userspace',
+    planner: (e, sockets) => new ModePlanner(new UserspaceBackend(config, sockets), e),
+  },
 ];
 
 /** What a listening socket is and where it leads, whatever the order of its endpoints. */

@@ -6,8 +6,10 @@ import {
   type Environment,
   type ModeConfig,
   noPause,
+  type Planner,
 } from '../../../../src/modes/mode.ts';
-import { UserspacePlanner } from '../../../../src/modes/userspace/planner.ts';
+import { ModePlanner } from '../../../../src/modes/planner.ts';
+import { UserspaceBackend } from '../../../../src/modes/userspace/backend.ts';
 import { sameForwarding } from '../../../../src/state/equal.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
@@ -61,7 +63,7 @@ class Life {
   #spec: ClusterSpec;
   #environment: Environment;
   #sockets = new WrittenSockets();
-  #planner: UserspacePlanner;
+  #planner: Planner;
   #planned: Forwardings = new Map();
 
   constructor(config: ModeConfig, spec: ClusterSpec) {
@@ -139,13 +141,13 @@ class Life {
     this.#environment = bindable(this.#spec.environment);
     await this.#planner.environment(this.#environment, noPause);
     this.#planned = this.wanted;
-    const found = await this.#planner.observe(this.kernel);
+    const found = await this.#planner.observe(this.kernel, noPause);
     await this.#planner.reset(this.#planned.values(), noPause);
     await this.#repair(found);
   }
 
-  async #repair(found?: Awaited<ReturnType<UserspacePlanner['observe']>>): Promise<Drift> {
-    const observed = found ?? (await this.#planner.observe(this.kernel));
+  async #repair(found?: Awaited<ReturnType<Planner['observe']>>): Promise<Drift> {
+    const observed = found ?? (await this.#planner.observe(this.kernel, noPause));
     const drifts = [await this.#planner.repairFixed(observed, noPause)];
     for (const wanted of this.#planned.values()) {
       drifts.push(this.#planner.repair(observed, wanted));
@@ -176,8 +178,8 @@ class Life {
     if (result !== undefined) expect(result).toEqual({ kind: 'applied' });
   }
 
-  #newPlanner(): UserspacePlanner {
-    return new UserspacePlanner(this.#config, this.#environment, this.#sockets);
+  #newPlanner(): Planner {
+    return new ModePlanner(new UserspaceBackend(this.#config, this.#sockets), this.#environment);
   }
 
   state(): string {

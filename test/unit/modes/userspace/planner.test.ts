@@ -5,9 +5,10 @@ import { createServer } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Kernel } from '../../../../src/kernel/kernel.ts';
 import type { ModeConfig, ProxyMode } from '../../../../src/modes/mode.ts';
+import { ModePlanner } from '../../../../src/modes/planner.ts';
+import { UserspaceBackend } from '../../../../src/modes/userspace/backend.ts';
 import type { ServedFrontend } from '../../../../src/modes/userspace/frontends.ts';
 import { userspaceMode } from '../../../../src/modes/userspace/mode.ts';
-import { UserspacePlanner } from '../../../../src/modes/userspace/planner.ts';
 import { type Refusal, Switchboard } from '../../../../src/modes/userspace/switchboard.ts';
 import { formatAddress } from '../../../../src/net/address.ts';
 import type { Service } from '../../../../src/state/types.ts';
@@ -156,7 +157,11 @@ describe('a Service', () => {
     onTestFinished(() => sockets.closeAll());
     sockets.denied = (at) => (at === denied ? code : undefined);
     const kernel = new FakeKernel();
-    const world = new World({}, kernel, (e) => new UserspacePlanner(config, e, sockets));
+    const world = new World(
+      {},
+      kernel,
+      (e) => new ModePlanner(new UserspaceBackend(config, sockets), e),
+    );
     for (const [name, at] of Object.entries({ denied, web })) {
       world.setService(serviceAt(name, at));
       world.setEndpoints(name, a);

@@ -1,0 +1,170 @@
+/**
+ * What a mode supplies for one family: which objects it keeps for a Forwarding, and how it reads and
+ * writes them. `ModePlanner` does the rest, for all modes alike.
+ */
+import type { ApplyResult, Kernel, TableName } from '../kernel/kernel.ts';
+import type { Family } from '../net/address.ts';
+import type { Forwarding } from '../state/types.ts';
+import type { ModeFrontend } from './changes.ts';
+import type { Batch, Drift, Environment, Miscount, Observation, Pause, RuleCount } from './mode.ts';
+import type { Needed, SharedObject } from './shared-objects.ts';
+
+/** The types of a mode's objects. */
+export interface Types {
+  /** What belongs to one Forwarding alone. */
+  readonly frontend: ModeFrontend;
+  /** A frontend as the kernel holds it. */
+  readonly held: unknown;
+  /** What several Forwardings may need. */
+  readonly shared: SharedObject;
+  readonly found: Observation;
+  readonly writer: object;
+}
+
+/** A Drift in the making. */
+export type Counts = { -readonly [K in keyof Drift]: Drift[K] };
+
+export function noCounts(): Counts {
+  return { missing: 0, wrong: 0, unwanted: 0 };
+}
+
+/** What a mode keeps for one Forwarding. */
+export interface Objects<T extends Types> {
+  readonly frontends: readonly T['frontend'][];
+  /** Those first that others refer to. */
+  readonly shared: readonly T['shared'][];
+  /** What the frontends cost in a batch, as so many bytes of ops would. */
+  readonly bytes: number;
+}
+
+/** The difference of one frontend, to be written. */
+export type Difference<T extends Types> = {
+  /** Whose failure it would be. */
+  readonly owner: string;
+  readonly after: T['frontend'] | undefined;
+} & (
+  | { readonly from: 'belief'; readonly before: T['frontend'] | undefined }
+  /** The kernel holds that, whatever we remember. What differs is counted. */
+  | { readonly from: 'kernel'; readonly before: T['held'] | undefined; readonly drift: Counts }
+);
+
+/** Counts a frontend as a whole. */
+export function countDifference<T extends Types>(
+  one: Extract<Difference<T>, { from: 'kernel' }>,
+): void {
+  if (one.before === undefined) one.drift.missing += 1;
+  else if (one.after === undefined) one.drift.unwanted += 1;
+  else one.drift.wrong += 1;
+}
+
+/** One batch in the making. */
+export interface Writer<T extends Types> {
+  /** Of what was written so far, roughly. */
+  readonly byteLength: number;
+  frontend(difference: Difference<T>): void;
+  /** Makes the object whole. `isThere`: it may be there already, in whatever form. */
+  add(object: T['shared'], owner: string, isThere: boolean): void;
+  /** Of what `isDeletedLater` no more is known than its id. */
+  delete(object: T['shared'] | Pick<SharedObject, 'id'>, owner: string): void;
+  environment(before: Environment, next: Environment): void;
+  /** Undefined when there is nothing to do; not to be used afterwards. */
+  batch(): Batch | undefined;
+}
+
+/** What was found in the kernel, as objects that the mode keeps. */
+export interface Found<T extends Types> extends Observation {
+  /** Ids of objects that batches have written since. */
+  readonly touched: Set<string>;
+  /** What there is of the frontend, for a repair, which comes once. */
+  take(frontend: T['frontend']): T['held'] | undefined;
+  /** The frontends that were not taken. */
+  rest(): Iterable<readonly [id: string, held: T['held']]>;
+  /** How the kernel differs from the object; undefined: not at all. */
+  faultOf(object: T['shared']): 'missing' | 'wrong' | undefined;
+  /** What there is of objects that Forwardings share. */
+  shared(): Iterable<T['shared']>;
+}
+
+/** What is wanted beyond frontends, for a repair. */
+export interface Fixed<T extends Types> {
+  readonly environment: Environment;
+  /** A batch has written the environment since the kernel was read. */
+  readonly isEnvironmentWritten: boolean;
+  /** All that Forwardings share. */
+  shared(): Iterable<Needed<T['shared']>>;
+  /** Whether an object is needed, or about to be deleted anyway. */
+  isSpokenFor(id: string): boolean;
+}
+
+/** What a repair of fixed objects has come to. */
+export interface FixedRepair {
+  readonly drift: Drift;
+  /** All that was found goes with the table that held it, and is written anew. */
+  readonly isAnew?: boolean;
+  /** Packets meet what is replaced: it must be one transaction. */
+  readonly isIndivisible?: boolean;
+}
+
+/** Deletions that wait until packets or connections do without what goes. */
+export interface LateDeletions<T extends Types> {
+  readonly isAny: boolean;
+  /** What was recorded so far is in force in the kernel. */
+  confirm(): void;
+  /** What was recorded since `confirm` never happened. */
+  rollback(): void;
+  /** Writes those that are due; resolves to the ids of their frontends. */
+  write(kernel: Kernel, writer: T['writer']): Promise<Iterable<string>> | Iterable<string>;
+}
+
+/** See `Planner.takeSweep`. */
+export interface Sweep<T extends Types> {
+  readonly isDue: boolean;
+  write(kernel: Kernel, writer: T['writer']): Promise<void>;
+}
+
+/** Is told what is desired, object by object. `step` 1: it is; -1: no longer. */
+export interface Tally<T extends Types> {
+  frontend(frontend: T['frontend'], step: 1 | -1): void;
+  shared(object: T['shared'], step: 1 | -1): void;
+  clear(): void;
+}
+
+/** Tables of nf_tables that a mode writes. */
+export interface Tables<T extends Types> {
+  /** See `Planner`. */
+  readonly exposed: readonly TableName[];
+  prepare(kernel: Kernel, transact: (ops: Uint8Array) => Promise<ApplyResult>): Promise<void>;
+  conceal?(found: T['found']): boolean;
+  reveal?(writer: T['writer'], environment: Environment): Iterable<string>;
+  miscounts?(kernel: Kernel): Promise<readonly Miscount[] | undefined>;
+  takeRuleCounts?(): readonly RuleCount[];
+  /** Of two shared objects that are to be deleted, the one with less goes first. */
+  rankOf?(id: string): number;
+}
+
+export interface Backend<T extends Types> {
+  readonly family: Family;
+  /** Addresses of Services become the machine's own, so that Forwardings depend on those that it has. */
+  readonly bindsAddresses: boolean;
+  /** See `Planner.batchBytesMax`. */
+  readonly batchBytesMax?: number;
+  readonly tables?: Tables<T>;
+  readonly late?: LateDeletions<T>;
+  readonly sweep?: Sweep<T>;
+  readonly tally?: Tally<T>;
+  /** What the mode keeps for a Forwarding. Pure. */
+  objects(forwarding: Forwarding, environment: Environment): Objects<T>;
+  /** A new batch. */
+  writer(): T['writer'] & Writer<T>;
+  /** Reads what the kernel holds of ours; `begun` is called before anything is read. */
+  read(kernel: Kernel, pause: Pause, begun: (found: T['found']) => void): Promise<T['found']>;
+  /** Writes what is needed so that all is as wanted that belongs to no Forwarding. */
+  repairFixed(
+    found: T['found'],
+    writer: T['writer'],
+    fixed: Fixed<T>,
+    pause: Pause,
+  ): Promise<FixedRepair>;
+  /** Deletes what is ours but is no object, in a repair's end; returns how much. */
+  prune?(found: T['found'], writer: T['writer'], fixed: Fixed<T>, pause: Pause): Promise<number>;
+}

@@ -1,0 +1,363 @@
+/**
+ * The difference engine of all modes. Desired objects follow from Forwardings; a batch is the
+ * difference between what is in force and what is desired. In the normal sync what is in force is
+ * what earlier batches wrote; in a repair it is what was read.
+ */
+import type { ApplyResult, Kernel, TableName } from '../kernel/kernel.ts';
+import type { Family } from '../net/address.ts';
+import { type Forwarding, forwardingKey } from '../state/types.ts';
+import {
+  type Backend,
+  type Counts,
+  type Fixed,
+  type Found,
+  noCounts,
+  type Types,
+} from './backend.ts';
+import { BoundForwardings } from './bound-forwardings.ts';
+import { FrontendChanges } from './changes.ts';
+import {
+  type Batch,
+  type Drift,
+  type Environment,
+  inTurns,
+  type Miscount,
+  type Observation,
+  type Pause,
+  type Planner,
+  type RefusedAddress,
+  type RuleCount,
+} from './mode.ts';
+import { type Needed, SharedObjects } from './shared-objects.ts';
+
+/** What the work on a frontend costs, for `pendingBytes`: it may be all there is to a Service. */
+const frontendBytes = 256;
+
+/** Stands for the environment among the ids that batches have written (`touched`). */
+const environmentId = 'environment';
+
+type FoundOf<T extends Types> = T['found'] & Found<T>;
+
+export class ModePlanner<T extends Types> implements Planner {
+  readonly family: Family;
+  readonly #backend: Backend<T>;
+  #environment: Environment;
+  /** What the last batch left in force, when it is not `#environment`. */
+  #environmentBefore: Environment | undefined;
+  /** Frontends changed since the last batch. */
+  readonly #changes = new FrontendChanges<T['frontend']>();
+  readonly #shared: SharedObjects<T['shared']>;
+  /** All that is wanted, where that depends on the machine's addresses. */
+  readonly #bound: BoundForwardings | undefined;
+  #pendingBytes = 0;
+  #isIndivisible = false;
+  #writer: ReturnType<Backend<T>['writer']>;
+  /** What a repair is based on that is under way, and what it counted outside of its own calls. */
+  #found: FoundOf<T> | undefined;
+  #uncounted = noCounts();
+
+  constructor(backend: Backend<T>, environment: Environment) {
+    this.family = backend.family;
+    this.#backend = backend;
+    this.#environment = environment;
+    this.#shared = new SharedObjects(backend.tables?.rankOf);
+    this.#writer = backend.writer();
+    const release = (forwarding: Forwarding): void => this.#release(forwarding);
+    const claim = (forwarding: Forwarding): void => this.#claim(forwarding);
+    if (backend.bindsAddresses) this.#bound = new BoundForwardings({ release, claim });
+  }
+
+  get pendingBytes(): number {
+    return this.#pendingBytes + this.#writer.byteLength;
+  }
+
+  get indivisible(): boolean {
+    return this.#isIndivisible;
+  }
+
+  get batchBytesMax(): number | undefined {
+    return this.#backend.batchBytesMax;
+  }
+
+  change(previous: Forwarding | undefined, next: Forwarding | undefined): void {
+    if (this.#bound !== undefined) {
+      this.#bound.change(previous, next, this.#environment);
+      return;
+    }
+    if (previous !== undefined) this.#release(previous);
+    if (next !== undefined) this.#claim(next);
+  }
+
+  #release(forwarding: Forwarding): void {
+    const owner = forwardingKey(forwarding.servicePort);
+    const { frontends, shared } = this.#backend.objects(forwarding, this.#environment);
+    for (const frontend of frontends) {
+      this.#changes.release(owner, frontend);
+      this.#backend.tally?.frontend(frontend, -1);
+    }
+    for (const object of shared) {
+      if (this.#shared.release(owner, object)) this.#backend.tally?.shared(object, -1);
+    }
+  }
+
+  #claim(forwarding: Forwarding): void {
+    const owner = forwardingKey(forwarding.servicePort);
+    const { frontends, shared, bytes } = this.#backend.objects(forwarding, this.#environment);
+    this.#pendingBytes += bytes + frontends.length * frontendBytes;
+    for (const frontend of frontends) {
+      this.#changes.claim(owner, frontend);
+      this.#backend.tally?.frontend(frontend, 1);
+    }
+    for (const object of shared) {
+      if (this.#shared.claim(owner, object)) {
+        this.#pendingBytes += object.bytes;
+        this.#backend.tally?.shared(object, 1);
+      }
+      // What a repair would find faulty, and has not come to yet, is needed now.
+      if (this.#found !== undefined) {
+        this.#repairShared(this.#found, { owner, object }, this.#uncounted);
+      }
+    }
+  }
+
+  environment(next: Environment, pause: Pause): Promise<void> | void {
+    const move = (): void => {
+      this.#environmentBefore ??= this.#environment;
+      this.#environment = next;
+    };
+    if (this.#bound === undefined) return move();
+    return this.#bound.move(this.#environment, next, pause, move);
+  }
+
+  take(): Batch | undefined {
+    this.#confirm();
+    const touched = this.#found?.touched;
+    for (const [id, { owner, before, after }] of this.#changes.entries()) {
+      this.#writer.frontend({ from: 'belief', owner, before, after });
+      touched?.add(id);
+    }
+    this.#writeShared(touched);
+    if (this.#environmentBefore !== undefined) {
+      this.#writer.environment(this.#environmentBefore, this.#environment);
+      this.#environmentBefore = undefined;
+      touched?.add(environmentId);
+    }
+    const batch = this.#writer.batch();
+    this.#startBatch();
+    return batch;
+  }
+
+  #writeShared(touched: Set<string> | undefined): void {
+    const { added, deleted } = this.#shared.take();
+    for (const { object, owner, isThere } of added) {
+      // What is there may have been meddled with: nobody repaired what nobody used.
+      const mayBeThere = isThere || (this.#found?.faultOf(object) ?? 'missing') !== 'missing';
+      this.#writer.add(object, owner, mayBeThere);
+      touched?.add(object.id);
+    }
+    for (const { object, owner } of deleted) {
+      this.#writer.delete(object, owner);
+      touched?.add(object.id);
+    }
+  }
+
+  #startBatch(): void {
+    this.#changes.clear();
+    this.#pendingBytes = 0;
+    this.#isIndivisible = false;
+    this.#writer = this.#backend.writer();
+  }
+
+  /** What was recorded so far is in force, and how it was before is of no use to anybody. */
+  readonly #confirm = (): void => {
+    this.#shared.confirm();
+    this.#backend.late?.confirm();
+  };
+
+  get deferred(): boolean {
+    return this.#shared.isAnyRetired || this.#backend.late?.isAny === true;
+  }
+
+  async takeDeferred(kernel: Kernel): Promise<Batch | undefined> {
+    this.#confirm();
+    const writer = this.#backend.writer();
+    const ids = this.#shared.due();
+    for (const id of ids) writer.delete({ id }, '');
+    const late = (await this.#backend.late?.write(kernel, writer)) ?? [];
+    for (const id of [...ids, ...late]) this.#found?.touched.add(id);
+    const batch = writer.batch();
+    return batch && { ...batch, committed: this.#confirm };
+  }
+
+  get sweepDue(): boolean {
+    return this.#backend.sweep?.isDue === true;
+  }
+
+  async takeSweep(kernel: Kernel): Promise<Batch | undefined> {
+    const writer = this.#backend.writer();
+    await this.#backend.sweep?.write(kernel, writer);
+    return writer.batch();
+  }
+
+  takeRefused(): readonly RefusedAddress[] {
+    return this.#bound?.takeRefused() ?? [];
+  }
+
+  takeRuleCounts(): readonly RuleCount[] {
+    return this.#backend.tables?.takeRuleCounts?.() ?? [];
+  }
+
+  get exposed(): readonly TableName[] {
+    return this.#backend.tables?.exposed ?? [];
+  }
+
+  async prepare(
+    kernel: Kernel,
+    transact: (ops: Uint8Array) => Promise<ApplyResult>,
+  ): Promise<void> {
+    await this.#backend.tables?.prepare(kernel, transact);
+  }
+
+  conceal(found: Observation): boolean {
+    return this.#backend.tables?.conceal?.(this.#own(found)) ?? false;
+  }
+
+  reveal(): void {
+    const names = this.#backend.tables?.reveal?.(this.#writer, this.#environment) ?? [];
+    for (const name of names) this.#found?.touched.add(name);
+  }
+
+  async miscounts(kernel: Kernel): Promise<readonly Miscount[] | undefined> {
+    return this.#backend.tables?.miscounts?.(kernel);
+  }
+
+  async reset(inForce: Iterable<Forwarding>, pause: Pause): Promise<void> {
+    this.#backend.late?.rollback();
+    this.#backend.tally?.clear();
+    this.#environmentBefore = undefined;
+    this.#changes.reset();
+    this.#shared.reset();
+    this.#bound?.clear();
+    this.#startBatch();
+    await inTurns(inForce, pause, (forwarding) => this.#resume(forwarding));
+  }
+
+  #resume(forwarding: Forwarding): void {
+    const owner = forwardingKey(forwarding.servicePort);
+    const { frontends, shared } = this.#backend.objects(forwarding, this.#environment);
+    for (const frontend of frontends) {
+      this.#changes.resume(owner, frontend);
+      this.#backend.tally?.frontend(frontend, 1);
+    }
+    for (const object of shared) {
+      if (this.#shared.resume(owner, object)) this.#backend.tally?.shared(object, 1);
+    }
+    this.#bound?.resume(forwarding, this.#environment);
+  }
+
+  async observe(kernel: Kernel, pause: Pause): Promise<Observation> {
+    const begun = (found: T['found']): void => {
+      this.#found = found as FoundOf<T>;
+      this.#uncounted = noCounts();
+    };
+    const found = await this.#backend.read(kernel, pause, begun);
+    if (this.#found !== found) begun(found);
+    return found;
+  }
+
+  async repairFixed(given: Observation, pause: Pause): Promise<Drift> {
+    const found = this.#own(given);
+    // The repair compares with the new environment: no need to come from the one before.
+    if (!found.touched.has(environmentId)) this.#environmentBefore = undefined;
+    const fixed = this.#fixed(found);
+    const repair = await this.#backend.repairFixed(found, this.#writer, fixed, pause);
+    if (repair.isAnew === true) {
+      this.#environmentBefore = undefined;
+      this.#shared.startAnew();
+      this.#changes.startAnew();
+    }
+    this.#isIndivisible = repair.isIndivisible === true;
+    return repair.drift;
+  }
+
+  repair(given: Observation, wanted: Forwarding): Drift {
+    const found = this.#own(given);
+    const drift = noCounts();
+    const owner = forwardingKey(wanted.servicePort);
+    const { frontends, shared } = this.#backend.objects(wanted, this.#environment);
+    for (const object of shared) {
+      if (object.isMadeLast !== true) this.#repairShared(found, { owner, object }, drift);
+    }
+    for (const frontend of frontends) {
+      this.#pendingBytes += frontendBytes;
+      if (this.#changes.has(frontend.id) || found.touched.has(frontend.id)) continue;
+      if (!this.#changes.holds(owner, frontend)) continue;
+      const before = found.take(frontend);
+      this.#writer.frontend({ from: 'kernel', owner, before, after: frontend, drift });
+    }
+    return drift;
+  }
+
+  #repairShared(found: FoundOf<T>, { owner, object }: Needed<T['shared']>, drift: Counts): void {
+    const { id } = object;
+    if (found.touched.has(id) || this.#shared.changes(id)) return;
+    this.#shared.revive(id);
+    const fault = found.faultOf(object);
+    if (fault === undefined) return;
+    // Others that need it find it as wanted.
+    found.touched.add(id);
+    this.#pendingBytes += object.bytes;
+    this.#writer.add(object, owner, fault === 'wrong');
+    drift[fault] += 1;
+  }
+
+  async prune(given: Observation, pause: Pause): Promise<Drift> {
+    const found = this.#own(given);
+    const drift = this.#uncounted;
+    await inTurns(found.rest(), pause, ([id, held]) => {
+      if (found.touched.has(id) || this.#changes.has(id)) return;
+      const after = undefined;
+      this.#writer.frontend({ from: 'kernel', owner: '', before: held, after, drift });
+    });
+    await this.#pruneShared(found, drift, pause);
+    const fixed = this.#fixed(found);
+    drift.unwanted += (await this.#backend.prune?.(found, this.#writer, fixed, pause)) ?? 0;
+    if (this.#found === found) this.#found = undefined;
+    return drift;
+  }
+
+  async #pruneShared(found: FoundOf<T>, drift: Counts, pause: Pause): Promise<void> {
+    await inTurns(this.#shared.values(), pause, (needed) => {
+      if (needed.object.isMadeLast === true) this.#repairShared(found, needed, drift);
+    });
+    const present = new Set<string>();
+    await inTurns(found.shared(), pause, (object) => {
+      const { id, isDeletedLater } = object;
+      if (isDeletedLater === true) present.add(id);
+      if (this.#isSpokenFor(id) || found.touched.has(id)) return;
+      if (isDeletedLater === true) this.#shared.retire(id);
+      else this.#writer.delete(object, '');
+      drift.unwanted += 1;
+    });
+    // What somebody else has deleted would make every later deletion fail.
+    this.#shared.keepRetired((id) => present.has(id) || found.touched.has(id));
+  }
+
+  #isSpokenFor(id: string): boolean {
+    return this.#shared.has(id) || this.#shared.changes(id) || this.#shared.isRetired(id);
+  }
+
+  #fixed(found: FoundOf<T>): Fixed<T> {
+    return {
+      environment: this.#environment,
+      isEnvironmentWritten: found.touched.has(environmentId),
+      shared: () => this.#shared.values(),
+      isSpokenFor: (id) => this.#isSpokenFor(id),
+    };
+  }
+
+  /** An Observation is only ever handed back to the planner that made it. */
+  #own(found: Observation): FoundOf<T> {
+    return found as FoundOf<T>;
+  }
+}

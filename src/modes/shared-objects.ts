@@ -1,0 +1,174 @@
+/**
+ * Objects that several Forwardings may need: who needs each is counted, and a batch adds and deletes
+ * what that comes to.
+ */
+import { UndoMap } from './undo-map.ts';
+
+export interface SharedObject {
+  /** Identifies it among all of a family; says all that it is. */
+  readonly id: string;
+  /** A later transaction than the one that made it unused deletes it. */
+  readonly isDeletedLater?: boolean;
+  /** A repair makes it at its end, when all that it leads to is there. */
+  readonly isMadeLast?: boolean;
+  /** What making it costs, as so many bytes of ops would. */
+  readonly bytes: number;
+}
+
+export interface Needed<S> {
+  readonly object: S;
+  /** Key of the Forwarding that needed it first, to blame when the kernel refuses it. */
+  readonly owner: string;
+}
+
+interface Entry<S> extends Needed<S> {
+  count: number;
+}
+
+/** What a batch does for shared objects. */
+interface SharedChanges<S> {
+  /** `isThere`: it was still to be deleted. */
+  readonly added: readonly (Needed<S> & { readonly isThere: boolean })[];
+  readonly deleted: readonly Needed<S>[];
+}
+
+/** Objects that one transaction deletes: so that others need not wait for it. */
+const dueMax = 256;
+
+export class SharedObjects<S extends SharedObject> {
+  readonly #rankOf: (id: string) => number;
+  readonly #needed = new Map<string, Entry<S>>();
+  /** Whether it was needed at the start of the batch, of each that was counted since. */
+  readonly #before = new Map<string, Needed<S> & { readonly isNeeded: boolean }>();
+  /** What nobody needs and is not deleted yet, by id → whether a call of `due` has seen it. */
+  readonly #retired = new UndoMap<boolean>();
+
+  /** `rankOf`: of two that are to be deleted, the one with less goes first. */
+  constructor(rankOf: (id: string) => number = () => 0) {
+    this.#rankOf = rankOf;
+  }
+
+  has(id: string): boolean {
+    return this.#needed.has(id);
+  }
+
+  /** All that are needed. */
+  values(): IterableIterator<Needed<S>> {
+    return this.#needed.values();
+  }
+
+  /** Something waits to be deleted. */
+  get isAnyRetired(): boolean {
+    return this.#retired.size > 0;
+  }
+
+  isRetired(id: string): boolean {
+    return this.#retired.get(id) !== undefined;
+  }
+
+  /** Returns whether nobody needed it until now. */
+  claim(owner: string, object: S): boolean {
+    this.#note(owner, object);
+    return this.#count(owner, object);
+  }
+
+  /** A claim to what is in force already: `take` does not name it. Returns as `claim`. */
+  resume(owner: string, object: S): boolean {
+    return this.#count(owner, object);
+  }
+
+  /** Returns whether nobody needs it any more. */
+  release(owner: string, object: S): boolean {
+    const entry = this.#needed.get(object.id);
+    if (entry === undefined) throw new Error('released an object that nobody had claimed');
+    this.#note(owner, object);
+    entry.count -= 1;
+    if (entry.count > 0) return false;
+    return this.#needed.delete(object.id);
+  }
+
+  #count(owner: string, object: S): boolean {
+    const entry = this.#needed.get(object.id);
+    if (entry === undefined) this.#needed.set(object.id, { owner, object, count: 1 });
+    else entry.count += 1;
+    return entry === undefined;
+  }
+
+  #note(owner: string, object: S): void {
+    if (this.#before.has(object.id)) return;
+    this.#before.set(object.id, { owner, object, isNeeded: this.has(object.id) });
+  }
+
+  /** Whether the next `take` will add or delete it. */
+  changes(id: string): boolean {
+    const before = this.#before.get(id);
+    return before !== undefined && before.isNeeded !== this.has(id);
+  }
+
+  /** What came to be needed and what is needed no longer since the last call. */
+  take(): SharedChanges<S> {
+    const added: (Needed<S> & { readonly isThere: boolean })[] = [];
+    const deleted: Needed<S>[] = [];
+    for (const [id, { owner, object, isNeeded }] of this.#before) {
+      if (isNeeded === this.has(id)) continue;
+      if (!isNeeded) added.push({ owner, object, isThere: this.revive(id) });
+      else if (object.isDeletedLater === true) this.#retired.put(id, false);
+      else deleted.push({ owner, object });
+    }
+    this.#before.clear();
+    return { added, deleted };
+  }
+
+  /** What was taken so far is in force in the kernel. */
+  confirm(): void {
+    this.#retired.confirm();
+  }
+
+  /** Nobody needs anything, and what was taken since `confirm` never happened. */
+  reset(): void {
+    this.#retired.rollback();
+    this.#needed.clear();
+    this.#before.clear();
+  }
+
+  /** The kernel holds none of it any more. */
+  startAnew(): void {
+    this.#before.clear();
+    for (const [id] of this.#retired.entries()) this.#retired.put(id, undefined);
+  }
+
+  /** The kernel has it, and nobody needs it. */
+  retire(id: string): void {
+    this.#retired.put(id, false);
+  }
+
+  /** It is not to be deleted after all. Returns whether it was. */
+  revive(id: string): boolean {
+    const isRetired = this.isRetired(id);
+    if (isRetired) this.#retired.put(id, undefined);
+    return isRetired;
+  }
+
+  /** Forgets those that the kernel does not have: their deletion would fail. */
+  keepRetired(isThere: (id: string) => boolean): void {
+    for (const [id] of this.#retired.entries()) {
+      if (!isThere(id)) this.#retired.put(id, undefined);
+    }
+  }
+
+  /**
+   * Ids of what was already waiting to be deleted at the call before this one, as much as one
+   * transaction deletes.
+   */
+  due(): readonly string[] {
+    this.confirm();
+    const aged = this.#retired.entries().filter(([, isAged]) => isAged);
+    const ids = aged.map(([id]) => id).sort((a, b) => this.#rankOf(a) - this.#rankOf(b));
+    const due = ids.slice(0, dueMax);
+    for (const [id] of this.#retired.entries()) this.#retired.put(id, true);
+    // Time passes for the rest even if the kernel refuses to delete what is due.
+    this.confirm();
+    for (const id of due) this.#retired.put(id, undefined);
+    return due;
+  }
+}
