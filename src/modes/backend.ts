@@ -1,6 +1,6 @@
 /**
- * What a mode supplies for one family: which objects it keeps for a Forwarding, and how it reads and
- * writes them. `ModePlanner` does the rest, for all modes alike.
+ * What a mode supplies for one family: which objects it keeps for a Forwarding, and how it reads
+ * and writes them. `ModePlanner` does the rest, for all modes alike.
  */
 import type { ApplyResult, Kernel, TableName } from '../kernel/kernel.ts';
 import type { Family } from '../net/address.ts';
@@ -10,13 +10,17 @@ import type { Batch, Drift, Environment, Miscount, Observation, Pause, RuleCount
 import type { Needed, SharedObject } from './shared-objects.ts';
 
 /** The types of a mode's objects. */
-export interface Types {
+export interface ObjectTypes {
   /** What belongs to one Forwarding alone. */
   readonly frontend: ModeFrontend;
   /** A frontend as the kernel holds it. */
   readonly held: unknown;
   /** What several Forwardings may need. */
   readonly shared: SharedObject;
+}
+
+/** And of what reads and writes them. */
+export interface Types extends ObjectTypes {
   readonly found: Observation;
   readonly writer: object;
 }
@@ -29,7 +33,7 @@ export function noCounts(): Counts {
 }
 
 /** What a mode keeps for one Forwarding. */
-export interface Objects<T extends Types> {
+export interface Objects<T extends ObjectTypes> {
   readonly frontends: readonly T['frontend'][];
   /** Those first that others refer to. */
   readonly shared: readonly T['shared'][];
@@ -38,7 +42,7 @@ export interface Objects<T extends Types> {
 }
 
 /** The difference of one frontend, to be written. */
-export type Difference<T extends Types> = {
+export type Difference<T extends ObjectTypes> = {
   /** Whose failure it would be. */
   readonly owner: string;
   readonly after: T['frontend'] | undefined;
@@ -49,7 +53,7 @@ export type Difference<T extends Types> = {
 );
 
 /** Counts a frontend as a whole. */
-export function countDifference<T extends Types>(
+export function countDifference<T extends ObjectTypes>(
   one: Extract<Difference<T>, { from: 'kernel' }>,
 ): void {
   if (one.before === undefined) one.drift.missing += 1;
@@ -58,21 +62,22 @@ export function countDifference<T extends Types>(
 }
 
 /** One batch in the making. */
-export interface Writer<T extends Types> {
+export interface Writer<T extends ObjectTypes> {
   /** Of what was written so far, roughly. */
   readonly byteLength: number;
   frontend(difference: Difference<T>): void;
   /** Makes the object whole. `isThere`: it may be there already, in whatever form. */
   add(object: T['shared'], owner: string, isThere: boolean): void;
-  /** Of what `isDeletedLater` no more is known than its id. */
-  delete(object: T['shared'] | Pick<SharedObject, 'id'>, owner: string): void;
+  /** Deletes what nobody needs: at once, or what `isDeletedLater` in a later transaction. */
+  delete(id: string, owner: string): void;
+  /** Writes what differs between two environments beside Forwardings. */
   environment(before: Environment, next: Environment): void;
   /** Undefined when there is nothing to do; not to be used afterwards. */
   batch(): Batch | undefined;
 }
 
 /** What was found in the kernel, as objects that the mode keeps. */
-export interface Found<T extends Types> extends Observation {
+export interface Found<T extends ObjectTypes> extends Observation {
   /** Ids of objects that batches have written since. */
   readonly touched: Set<string>;
   /** What there is of the frontend, for a repair, which comes once. */
@@ -82,18 +87,18 @@ export interface Found<T extends Types> extends Observation {
   /** How the kernel differs from the object; undefined: not at all. */
   faultOf(object: T['shared']): 'missing' | 'wrong' | undefined;
   /** What there is of objects that Forwardings share. */
-  shared(): Iterable<T['shared']>;
+  shared(): Iterable<Pick<SharedObject, 'id' | 'isDeletedLater'>>;
 }
 
 /** What is wanted beyond frontends, for a repair. */
-export interface Fixed<T extends Types> {
+export interface Fixed<T extends ObjectTypes> {
   readonly environment: Environment;
   /** A batch has written the environment since the kernel was read. */
   readonly isEnvironmentWritten: boolean;
   /** All that Forwardings share. */
   shared(): Iterable<Needed<T['shared']>>;
-  /** Whether an object is needed, or about to be deleted anyway. */
-  isSpokenFor(id: string): boolean;
+  /** The next batch deletes the object. */
+  isLeaving(id: string): boolean;
 }
 
 /** What a repair of fixed objects has come to. */
@@ -106,26 +111,28 @@ export interface FixedRepair {
 }
 
 /** Deletions that wait until packets or connections do without what goes. */
-export interface LateDeletions<T extends Types> {
+export interface LateDeletions<W> {
   readonly isAny: boolean;
   /** What was recorded so far is in force in the kernel. */
   confirm(): void;
   /** What was recorded since `confirm` never happened. */
   rollback(): void;
   /** Writes those that are due; resolves to the ids of their frontends. */
-  write(kernel: Kernel, writer: T['writer']): Promise<Iterable<string>> | Iterable<string>;
+  write(kernel: Kernel, writer: W): Promise<Iterable<string>> | Iterable<string>;
 }
 
 /** See `Planner.takeSweep`. */
-export interface Sweep<T extends Types> {
+export interface Sweep<W> {
   readonly isDue: boolean;
-  write(kernel: Kernel, writer: T['writer']): Promise<void>;
+  write(kernel: Kernel, writer: W): Promise<void>;
 }
 
-/** Is told what is desired, object by object. `step` 1: it is; -1: no longer. */
-export interface Tally<T extends Types> {
-  frontend(frontend: T['frontend'], step: 1 | -1): void;
+/** Is told what is desired, object by object. `resumed`: it was in force before that. */
+export interface Tally<T extends ObjectTypes> {
+  frontend(frontend: T['frontend'], step: 'claimed' | 'resumed' | 'released'): void;
+  /** `step` 1: somebody needs it; -1: nobody any more. */
   shared(object: T['shared'], step: 1 | -1): void;
+  /** Nothing is desired. */
   clear(): void;
 }
 
@@ -137,7 +144,7 @@ export interface Tables<T extends Types> {
   conceal?(found: T['found']): boolean;
   reveal?(writer: T['writer'], environment: Environment): Iterable<string>;
   miscounts?(kernel: Kernel): Promise<readonly Miscount[] | undefined>;
-  takeRuleCounts?(): readonly RuleCount[];
+  takeRuleCounts?(environment: Environment): readonly RuleCount[];
   /** Of two shared objects that are to be deleted, the one with less goes first. */
   rankOf?(id: string): number;
 }
@@ -149,8 +156,8 @@ export interface Backend<T extends Types> {
   /** See `Planner.batchBytesMax`. */
   readonly batchBytesMax?: number;
   readonly tables?: Tables<T>;
-  readonly late?: LateDeletions<T>;
-  readonly sweep?: Sweep<T>;
+  readonly late?: LateDeletions<T['writer']>;
+  readonly sweep?: Sweep<T['writer']>;
   readonly tally?: Tally<T>;
   /** What the mode keeps for a Forwarding. Pure. */
   objects(forwarding: Forwarding, environment: Environment): Objects<T>;
@@ -166,5 +173,5 @@ export interface Backend<T extends Types> {
     pause: Pause,
   ): Promise<FixedRepair>;
   /** Deletes what is ours but is no object, in a repair's end; returns how much. */
-  prune?(found: T['found'], writer: T['writer'], fixed: Fixed<T>, pause: Pause): Promise<number>;
+  prune?(found: T['found'], writer: T['writer'], pause: Pause): Promise<number>;
 }

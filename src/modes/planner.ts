@@ -54,6 +54,8 @@ export class ModePlanner<T extends Types> implements Planner {
   #writer: ReturnType<Backend<T>['writer']>;
   /** What a repair is based on that is under way, and what it counted outside of its own calls. */
   #found: FoundOf<T> | undefined;
+  /** All of `#found` is read, and is being compared. */
+  #isRepairing = false;
   #uncounted = noCounts();
 
   constructor(backend: Backend<T>, environment: Environment) {
@@ -93,7 +95,7 @@ export class ModePlanner<T extends Types> implements Planner {
     const { frontends, shared } = this.#backend.objects(forwarding, this.#environment);
     for (const frontend of frontends) {
       this.#changes.release(owner, frontend);
-      this.#backend.tally?.frontend(frontend, -1);
+      this.#backend.tally?.frontend(frontend, 'released');
     }
     for (const object of shared) {
       if (this.#shared.release(owner, object)) this.#backend.tally?.shared(object, -1);
@@ -106,7 +108,7 @@ export class ModePlanner<T extends Types> implements Planner {
     this.#pendingBytes += bytes + frontends.length * frontendBytes;
     for (const frontend of frontends) {
       this.#changes.claim(owner, frontend);
-      this.#backend.tally?.frontend(frontend, 1);
+      this.#backend.tally?.frontend(frontend, 'claimed');
     }
     for (const object of shared) {
       if (this.#shared.claim(owner, object)) {
@@ -114,7 +116,7 @@ export class ModePlanner<T extends Types> implements Planner {
         this.#backend.tally?.shared(object, 1);
       }
       // What a repair would find faulty, and has not come to yet, is needed now.
-      if (this.#found !== undefined) {
+      if (this.#found !== undefined && this.#isRepairing) {
         this.#repairShared(this.#found, { owner, object }, this.#uncounted);
       }
     }
@@ -156,7 +158,7 @@ export class ModePlanner<T extends Types> implements Planner {
       touched?.add(object.id);
     }
     for (const { object, owner } of deleted) {
-      this.#writer.delete(object, owner);
+      this.#writer.delete(object.id, owner);
       touched?.add(object.id);
     }
   }
@@ -178,15 +180,18 @@ export class ModePlanner<T extends Types> implements Planner {
     return this.#shared.isAnyRetired || this.#backend.late?.isAny === true;
   }
 
-  async takeDeferred(kernel: Kernel): Promise<Batch | undefined> {
+  takeDeferred(kernel: Kernel): Promise<Batch | undefined> | Batch | undefined {
     this.#confirm();
     const writer = this.#backend.writer();
     const ids = this.#shared.due();
-    for (const id of ids) writer.delete({ id }, '');
-    const late = (await this.#backend.late?.write(kernel, writer)) ?? [];
-    for (const id of [...ids, ...late]) this.#found?.touched.add(id);
-    const batch = writer.batch();
-    return batch && { ...batch, committed: this.#confirm };
+    for (const id of ids) writer.delete(id, '');
+    const finish = (late: Iterable<string>): Batch | undefined => {
+      for (const id of [...ids, ...late]) this.#found?.touched.add(id);
+      const batch = writer.batch();
+      return batch && { ...batch, committed: this.#confirm };
+    };
+    const late = this.#backend.late?.write(kernel, writer) ?? [];
+    return late instanceof Promise ? late.then(finish) : finish(late);
   }
 
   get sweepDue(): boolean {
@@ -204,7 +209,7 @@ export class ModePlanner<T extends Types> implements Planner {
   }
 
   takeRuleCounts(): readonly RuleCount[] {
-    return this.#backend.tables?.takeRuleCounts?.() ?? [];
+    return this.#backend.tables?.takeRuleCounts?.(this.#environment) ?? [];
   }
 
   get exposed(): readonly TableName[] {
@@ -238,6 +243,7 @@ export class ModePlanner<T extends Types> implements Planner {
     this.#changes.reset();
     this.#shared.reset();
     this.#bound?.clear();
+    this.#isRepairing = false;
     this.#startBatch();
     await inTurns(inForce, pause, (forwarding) => this.#resume(forwarding));
   }
@@ -247,7 +253,7 @@ export class ModePlanner<T extends Types> implements Planner {
     const { frontends, shared } = this.#backend.objects(forwarding, this.#environment);
     for (const frontend of frontends) {
       this.#changes.resume(owner, frontend);
-      this.#backend.tally?.frontend(frontend, 1);
+      this.#backend.tally?.frontend(frontend, 'resumed');
     }
     for (const object of shared) {
       if (this.#shared.resume(owner, object)) this.#backend.tally?.shared(object, 1);
@@ -259,6 +265,7 @@ export class ModePlanner<T extends Types> implements Planner {
     const begun = (found: T['found']): void => {
       this.#found = found as FoundOf<T>;
       this.#uncounted = noCounts();
+      this.#isRepairing = false;
     };
     const found = await this.#backend.read(kernel, pause, begun);
     if (this.#found !== found) begun(found);
@@ -277,6 +284,7 @@ export class ModePlanner<T extends Types> implements Planner {
       this.#changes.startAnew();
     }
     this.#isIndivisible = repair.isIndivisible === true;
+    this.#isRepairing = true;
     return repair.drift;
   }
 
@@ -320,8 +328,7 @@ export class ModePlanner<T extends Types> implements Planner {
       this.#writer.frontend({ from: 'kernel', owner: '', before: held, after, drift });
     });
     await this.#pruneShared(found, drift, pause);
-    const fixed = this.#fixed(found);
-    drift.unwanted += (await this.#backend.prune?.(found, this.#writer, fixed, pause)) ?? 0;
+    drift.unwanted += (await this.#backend.prune?.(found, this.#writer, pause)) ?? 0;
     if (this.#found === found) this.#found = undefined;
     return drift;
   }
@@ -331,12 +338,11 @@ export class ModePlanner<T extends Types> implements Planner {
       if (needed.object.isMadeLast === true) this.#repairShared(found, needed, drift);
     });
     const present = new Set<string>();
-    await inTurns(found.shared(), pause, (object) => {
-      const { id, isDeletedLater } = object;
+    await inTurns(found.shared(), pause, ({ id, isDeletedLater }) => {
       if (isDeletedLater === true) present.add(id);
       if (this.#isSpokenFor(id) || found.touched.has(id)) return;
       if (isDeletedLater === true) this.#shared.retire(id);
-      else this.#writer.delete(object, '');
+      else this.#writer.delete(id, '');
       drift.unwanted += 1;
     });
     // What somebody else has deleted would make every later deletion fail.
@@ -352,7 +358,7 @@ export class ModePlanner<T extends Types> implements Planner {
       environment: this.#environment,
       isEnvironmentWritten: found.touched.has(environmentId),
       shared: () => this.#shared.values(),
-      isSpokenFor: (id) => this.#isSpokenFor(id),
+      isLeaving: (id) => this.#shared.changes(id) && !this.#shared.has(id),
     };
   }
 

@@ -1,6 +1,6 @@
 /**
- * Objects that several Forwardings may need: who needs each is counted, and a batch adds and deletes
- * what that comes to.
+ * Objects that several Forwardings may need: who needs each is counted, and a batch adds and
+ * deletes what that comes to.
  */
 import { UndoMap } from './undo-map.ts';
 

@@ -1,80 +1,10 @@
-/**
- * Source ranges: which clients load-balancer addresses accept (behaviour document 5.7). For tables
- * of nf_tables they are a chain that all frontends with the same ranges share, and a set where the
- * ranges are many.
- */
-import { createHash } from 'node:crypto';
-import type { Rule } from '../kernel/nft/chain.ts';
-import { NFT_SET } from '../kernel/nft/constants.ts';
-import { packedRanges } from '../kernel/nft/lane.ts';
-import { daddr, drop, inSet, matchCIDR, returnToCaller, saddr } from '../kernel/nft/rule.ts';
-import type { CIDR, Family } from '../net/address.ts';
-import { cidrsOf, type Interval, mergeCIDRs } from '../net/interval.ts';
+/** Source ranges: which clients load-balancer addresses accept (behaviour document 5.7). */
+import type { CIDR } from '../net/address.ts';
+import { type Interval, mergeCIDRs } from '../net/interval.ts';
 import type { Forwarding, Frontend } from '../state/types.ts';
-import type { NamedObject, NamedSet } from './named-objects.ts';
-import { addressType, chain, set } from './table-parts.ts';
-
-/** Source ranges as they are in a table. */
-export interface Firewall {
-  /** The set of clients that may connect, if there is one, then the chain that drops all others. */
-  readonly objects: readonly NamedObject[];
-  /** The name of the chain. */
-  readonly chain: string;
-}
-
-const setPrefix = 'source-ranges-';
-const chainPrefix = 'firewall-';
-
-/** How the name of each chain begins that `firewall-ips` sends clients to. */
-export { chainPrefix as firewallPrefix };
-
-/** The types of a set of source ranges; undefined: that is not its name. */
-export function sourceRangesTypes(family: Family, name: string) {
-  if (!name.startsWith(setPrefix)) return undefined;
-  return { key: [addressType(family)], data: undefined };
-}
-
-/**
- * Tenants choose what is hashed, and two lists with one name would be a hole in a firewall: this
- * many hexadecimal digits are 128 bits.
- */
-const digestLength = 32;
-
-/**
- * So many blocks are rules of the chain: lists are short, and the kernel walks all sets by name for
- * each set that it makes.
- */
-const rulesMax = 8;
-
-/** The ranges of one list. */
-interface List {
-  /** Says the content: it is made of the merged ranges, in the form in which a set has them. */
-  readonly digest: string;
-  /** What the chain asks; undefined: it has a rule for each block. */
-  readonly set: NamedSet | undefined;
-  readonly blocks: readonly CIDR[];
-}
-
-/** What is made of one list of ranges, each when it is asked for first. */
-interface Made {
-  intervals?: readonly Interval[];
-  list?: List;
-  /** By whether the node may connect. */
-  others?: Firewall;
-  node?: Firewall;
-}
 
 /** A Service keeps its list while its endpoints come and go, and all its frontends share it. */
-const made = new WeakMap<readonly CIDR[], Made>();
-
-function madeOf(ranges: readonly CIDR[]): Made {
-  let known = made.get(ranges);
-  if (known === undefined) {
-    known = {};
-    made.set(ranges, known);
-  }
-  return known;
-}
+const known = new WeakMap<readonly CIDR[], readonly Interval[]>();
 
 /** The clients of a frontend that may connect, beside the node; undefined = all. */
 export function allowedClients(
@@ -82,9 +12,12 @@ export function allowedClients(
   { kind }: Frontend,
 ): readonly Interval[] | undefined {
   if (kind !== 'loadBalancerIP' || sourceRanges.length === 0) return undefined;
-  const known = madeOf(sourceRanges);
-  known.intervals ??= mergeCIDRs(sourceRanges);
-  return known.intervals;
+  let merged = known.get(sourceRanges);
+  if (merged === undefined) {
+    merged = mergeCIDRs(sourceRanges);
+    known.set(sourceRanges, merged);
+  }
+  return merged;
 }
 
 /**
@@ -97,52 +30,4 @@ export function selfClient(
 ): Uint8Array | undefined {
   if (kind !== 'loadBalancerIP' || sourceRanges.length === 0) return undefined;
   return nodeInSourceRanges ? address!.bytes : undefined;
-}
-
-/** Keys of `self-clients`: address . address. */
-export function selfClientKeys(forwarding: Forwarding): Uint8Array[] {
-  if (!forwarding.nodeInSourceRanges) return [];
-  return forwarding.frontends.flatMap((frontend) => {
-    const bytes = selfClient(forwarding, frontend);
-    return bytes === undefined ? [] : [new Uint8Array(Buffer.concat([bytes, bytes]))];
-  });
-}
-
-/** What keeps others out of a frontend; undefined = all clients may connect. */
-export function firewallOf(forwarding: Forwarding, { kind }: Frontend): Firewall | undefined {
-  const { family, nodeInSourceRanges, sourceRanges } = forwarding;
-  if (kind !== 'loadBalancerIP' || sourceRanges.length === 0) return undefined;
-  const known = madeOf(sourceRanges);
-  known.list ??= listOf(family, mergeCIDRs(sourceRanges));
-  if (nodeInSourceRanges) known.node ??= firewall(family, known.list, 'node-');
-  else known.others ??= firewall(family, known.list, '');
-  return nodeInSourceRanges ? known.node : known.others;
-}
-
-function listOf(family: Family, ranges: readonly Interval[]): List {
-  const comment = 'clients that may connect';
-  const unnamed = set('', [addressType(family)], comment, NFT_SET.INTERVAL);
-  const elements = packedRanges(unnamed, ranges);
-  const hash = createHash('sha256').update(elements.entries).digest('hex');
-  const digest = hash.slice(0, digestLength);
-  const few = ranges.length <= rulesMax;
-  const blocks = few ? ranges.flatMap((range) => cidrsOf(family, range)) : [];
-  if (few && blocks.length <= rulesMax) return { digest, set: undefined, blocks };
-  const definition = { ...unnamed, name: `${setPrefix}${digest}` };
-  return { digest, set: { definition, elements }, blocks: [] };
-}
-
-function firewall(family: Family, list: List, variant: '' | 'node-'): Firewall {
-  const itself = [inSet([daddr(family), saddr(family)], 'self-clients'), returnToCaller];
-  const rules = [...(variant === '' ? [] : [itself]), ...refusalOf(family, list)];
-  const definition = chain(`${chainPrefix}${variant}${list.digest}`, rules);
-  const objects = list.set === undefined ? [definition] : [list.set, definition];
-  return { objects, chain: definition.name };
-}
-
-/** Rules that drop clients who are not in the list. */
-function refusalOf(family: Family, { set, blocks }: List): Rule[] {
-  if (set !== undefined) return [[inSet([saddr(family)], set.definition.name, '!='), drop]];
-  const letIn = blocks.map((block) => [matchCIDR('saddr', '==', block), returnToCaller]);
-  return [...letIn, [drop]];
 }

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { ModeName } from '../../src/config/config.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
-import { TableOwnership } from '../../src/modes/ownership.ts';
+import { TableOwnership } from '../../src/modes/nft-table/ownership.ts';
 import { FAMILIES, POD_A_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { withoutOwner } from '../lab/listing.ts';

@@ -4,8 +4,9 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import type { Family } from '../../net/address.ts';
 import { noPause, type OwnedObject } from '../mode.ts';
 import { hairpinChain, isOurs, placeOf } from './layout.ts';
+import { chainAt } from './objects.ts';
 import { type IptablesObservation, jumpTarget, observe } from './observation.ts';
-import { chainAt, isOwnJump } from './repair.ts';
+import { isOwnJump } from './repair.ts';
 import { Transaction } from './transaction.ts';
 
 const families = [

@@ -1,9 +1,10 @@
 import { missingExtensions } from '../../kernel/xt/probe.ts';
 import { printXtOps } from '../../kernel/xt/script.ts';
 import type { ProxyMode, Sysctl } from '../mode.ts';
+import { ModePlanner } from '../planner.ts';
+import { IptablesBackend } from './backend.ts';
 import { cleanup, owned } from './cleanup.ts';
 import { isOurs } from './layout.ts';
-import { IptablesPlanner } from './planner.ts';
 
 /** Lets packets with loopback addresses be routed. Never taken back: others may rely on it. */
 const routeLocalnet: Sysctl = {
@@ -33,7 +34,7 @@ export const iptablesMode: ProxyMode = {
   ownsChain: isOurs,
   sysctls: ({ localhostNodePorts }) => (localhostNodePorts ? [routeLocalnet] : []),
   probe: (kernel) => missingExtensions(kernel, 'IPv4'),
-  planner: (config, environment) => new IptablesPlanner(config, environment),
+  planner: (config, environment) => new ModePlanner(new IptablesBackend(config), environment),
   script: printXtOps,
   owned,
   cleanup,

@@ -6,14 +6,25 @@ import { expressions, type Reply, unknownIndex } from '../../kernel/ops.ts';
 import { readRecords } from '../../kernel/records.ts';
 import type { Family } from '../../net/address.ts';
 import type { Forwarding } from '../../state/types.ts';
-import type { Observation, Pause } from '../mode.ts';
-import { firewallChain, isOurs, placeOf, type TableChain, tableNames } from './layout.ts';
-import type { TableName } from './names.ts';
-
-export interface ObservedRule {
-  readonly handle: number;
-  readonly expressions: Uint8Array;
-}
+import type { Found } from '../backend.ts';
+import { inTurns, type Pause } from '../mode.ts';
+import {
+  firewallChain,
+  isOurs,
+  placeOf,
+  sharedChains,
+  type TableChain,
+  tableNames,
+} from './layout.ts';
+import { isServiceChain, type TableName } from './names.ts';
+import {
+  chainAt,
+  type HeldChain,
+  type IptablesObjects,
+  type ObservedRule,
+  type ServiceChain,
+  type SharedRule,
+} from './objects.ts';
 
 const dumpAttempts = 5;
 /** So that the thread that asks the kernel does not wait for this one. */
@@ -28,7 +39,7 @@ export interface Reference extends ObservedRule {
   readonly to: TableChain;
 }
 
-export class IptablesObservation implements Observation {
+export class IptablesObservation implements Found<IptablesObjects> {
   readonly family: Family;
   generation = 0;
   readonly intact = true;
@@ -38,16 +49,66 @@ export class IptablesObservation implements Observation {
   readonly builtIns: TableChain[] = [];
   /** Rules that jump from chains of others (and built-in ones) to chains of ours. */
   readonly references: Reference[] = [];
-  /** Places of chains, ids of rules and `ruleName`s that batches have written since. */
+  readonly #referred = new Set<string>();
   readonly touched = new Set<string>();
-  /** Places of chains and ids of rules that the repair has compared. */
-  readonly repaired = new Set<string>();
-
+  /** `ruleName`s of rules that batches have deleted since. */
+  readonly deleted = new Set<string>();
+  /** `ruleName`s of jumps that a repair has found as they are wanted. */
+  readonly kept = new Set<string>();
+  /** Places of chains that a repair has compared. */
+  readonly #taken = new Set<string>();
+  readonly #isKnown: (id: string) => boolean;
   /** By place: the handles of rules by their expressions. */
   readonly #handles = new Map<string, ReadonlyMap<string, number>>();
 
-  constructor(family: Family) {
+  /** `isKnown`: whether the rule of this id was found. */
+  constructor(family: Family, isKnown: (id: string) => boolean) {
     this.family = family;
+    this.#isKnown = isKnown;
+  }
+
+  take({ id }: ServiceChain): HeldChain | undefined {
+    this.#taken.add(id);
+    return this.#held(id);
+  }
+
+  #held(place: string): HeldChain | undefined {
+    const rules = this.chains.get(place);
+    return rules && { chain: chainAt(place), rules, isReferred: this.#referred.has(place) };
+  }
+
+  *rest(): Generator<readonly [string, HeldChain]> {
+    for (const place of this.chains.keys()) {
+      const { table, chain } = chainAt(place);
+      if (table !== 'nat' || !isServiceChain(chain) || this.#taken.has(place)) continue;
+      yield [place, this.#held(place)!];
+    }
+  }
+
+  faultOf({ id }: SharedRule): 'missing' | undefined {
+    return this.#isKnown(id) ? undefined : 'missing';
+  }
+
+  /** Rules are told apart by their handles: see `prune` in `repair.ts`. */
+  shared(): readonly [] {
+    return [];
+  }
+
+  /** Notes a rule of others that jumps to a chain of ours. */
+  refer(reference: Reference): void {
+    this.references.push(reference);
+    this.#referred.add(placeOf(reference.to));
+  }
+
+  /** The rules in chains of all Services, by `ruleName`. */
+  async sharedRules(pause: Pause): Promise<Map<string, TableChain & { readonly handle: number }>> {
+    const rules = new Map<string, TableChain & { readonly handle: number }>();
+    for (const chain of sharedChains) {
+      await inTurns(this.chains.get(placeOf(chain)) ?? [], pause, ({ handle }) => {
+        rules.set(ruleName(chain.table, handle), { ...chain, handle });
+      });
+    }
+    return rules;
   }
 
   /** The handle of the first rule of the chain that has these expressions. */
@@ -78,9 +139,10 @@ export async function observe(
   kernel: Kernel,
   family: Family,
   pause: Pause,
+  isKnown: (id: string) => boolean = () => false,
 ): Promise<IptablesObservation> {
   for (let attempt = 1; attempt <= dumpAttempts; attempt += 1) {
-    const found = new IptablesObservation(family);
+    const found = new IptablesObservation(family, isKnown);
     found.generation = await kernel.generation();
     if ((await readAll(kernel, found, pause)) && (await kernel.generation()) === found.generation) {
       return found;
@@ -160,7 +222,7 @@ function readRuleOf(found: IptablesObservation, table: TableName, record: Reply)
   if (isOurs(table, chain)) return;
   const target = jumpTarget(bytes);
   if (target === undefined || !isOurs(table, target)) return;
-  found.references.push({ handle, expressions: bytes, from, to: { table, chain: target } });
+  found.refer({ handle, expressions: bytes, from, to: { table, chain: target } });
 }
 
 /** The chain that a rule jumps or goes to; undefined = none. */

@@ -4,28 +4,28 @@
  * and what it needed goes after it.
  */
 import type { KernelFailure } from '../../kernel/kernel.ts';
-import { acceptPolicy, type ChainDefinition } from '../../kernel/nft/chain.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { SetLanes } from '../../kernel/nft/lane.ts';
-import { compileRule } from '../../kernel/nft/rule.ts';
-import { fieldsOfSet, type SetDefinition } from '../../kernel/nft/sets.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import { IFA_F } from '../../kernel/route-ops.ts';
-import { addressBytes, type Family } from '../../net/address.ts';
-import type { Batch } from '../mode.ts';
-import { deletions, isNamedSet, type NamedObject } from '../named-objects.ts';
-import type { TableOwnership } from '../ownership.ts';
-import { linkName, type SetDefinitions, type SetName, tableComment, tableName } from './layout.ts';
+import { addressBytes } from '../../net/address.ts';
+import type { Difference, Writer } from '../backend.ts';
+import type { Batch, Environment } from '../mode.ts';
+import type { TableLayout } from '../nft-table/layout.ts';
+import { replaceRanges } from '../nft-table/repair.ts';
+import { TableWriter } from '../nft-table/writer.ts';
+import { addressOf, type IPVSShared } from './frontends.ts';
+import type { IPVSObjects } from './held.ts';
+import { linkName, type SetName, sharedElements } from './layout.ts';
+import {
+  type PlannedOp,
+  type ServiceBatch,
+  type ServiceSettings,
+  ServiceWriter,
+} from './service-writer.ts';
 
-type Writer = RecordWriter<typeof kernelOps>;
-
-/** One op, and who is to blame if the kernel refuses it; empty = nobody in particular. */
-export interface PlannedOp {
-  readonly owner: string;
-  /** Appends the op; returns its index. */
-  readonly write: (out: Writer) => number;
-}
+type Out = RecordWriter<typeof kernelOps>;
 
 interface PlannedAddress {
   readonly owner: string;
@@ -38,7 +38,7 @@ type Blame = (entry: number | undefined) => string | undefined;
 /** Approximate bytes of one op, for `byteLength`. */
 const opBytes = 64;
 
-export class BatchWriter {
+export class BatchWriter implements Writer<IPVSObjects>, ServiceBatch {
   /** Elements that the first transaction changes. */
   readonly first: SetLanes<SetName>;
   /** Elements that the last transaction changes. */
@@ -47,96 +47,62 @@ export class BatchWriter {
   readonly additions: PlannedOp[] = [];
   /** Those that go, after addresses did, and after what takes their place has come. */
   readonly removals: PlannedOp[] = [];
-  readonly #family: Family;
-  readonly #table: PlannedOp[] = [];
+  readonly services: ServiceWriter;
+  /** Writes what the first transaction has beside elements. */
+  readonly table: TableWriter<SetName>;
+  readonly #layout: TableLayout<SetName>;
+  readonly #out: Out = new RecordWriter(kernelOps);
   /** Ids of chains and sets. */
   readonly #unused: string[] = [];
   readonly #bound: PlannedAddress[] = [];
   readonly #unbound: PlannedAddress[] = [];
   #link: 'is there' | 'missing' = 'is there';
 
-  constructor(family: Family, sets: SetDefinitions) {
-    this.#family = family;
-    const table = { family, table: tableName };
-    this.first = new SetLanes(table, sets);
-    this.last = new SetLanes(table, sets);
+  constructor(layout: TableLayout<SetName>, settings: ServiceSettings) {
+    this.#layout = layout;
+    this.first = new SetLanes(layout, layout.sets);
+    this.last = new SetLanes(layout, layout.sets);
+    this.services = new ServiceWriter(settings, this);
+    this.table = new TableWriter(layout, this.#out, this.first);
   }
 
   get byteLength(): number {
-    const ops = this.#table.length + this.additions.length + this.removals.length;
+    const ops = this.additions.length + this.removals.length;
     const addresses = this.#bound.length + this.#unbound.length;
     const elements = this.first.byteLength + this.last.byteLength;
-    return elements + ops * opBytes + addresses * addressBytes[this.#family];
+    const own = ops * opBytes + addresses * addressBytes[this.#layout.family];
+    return this.#out.byteLength + elements + own;
   }
 
-  addTable(ownership: TableOwnership): void {
-    const { op } = ownership;
-    const fields = { ...this.#inTable(), comment: tableComment };
-    this.#plan((out) => out.write(op, fields));
-    ownership.made();
+  frontend(difference: Difference<IPVSObjects>): void {
+    this.services.write(difference);
   }
 
-  deleteTable(): void {
-    this.#plan((out) => out.write('tableDelete', this.#inTable()));
+  add(shared: IPVSShared, owner: string, isThere: boolean): void {
+    if ('object' in shared) this.table.putObject(shared.object, isThere);
+    else if ('set' in shared) this.first.to('add', shared.set, owner).key(shared.key);
+    else this.#bound.push({ owner, bytes: shared.address });
   }
 
-  addSet(definition: SetDefinition): void {
-    const fields = fieldsOfSet(this.#family, tableName, definition);
-    this.#plan((out) => out.write('setAdd', fields));
+  delete(id: string, owner: string): void {
+    const element = sharedElements.find(id);
+    const address = addressOf(id);
+    if (element !== undefined) this.last.to('delete', element.set, owner).key(element.key);
+    else if (address !== undefined) this.#unbound.push({ owner, bytes: address });
+    else this.#unused.push(id);
   }
 
-  /** Makes the chain and its rules; a chain that exists loses the rules that it had. */
-  putChain({ name, base, rules }: ChainDefinition): void {
-    const chain = { ...this.#inTable(), chain: name };
-    const comment = '';
-    if (base === undefined) {
-      this.#plan((out) => out.write('chainAdd', { ...chain, comment }));
-    } else {
-      const fields = { ...chain, ...base, policy: acceptPolicy, comment };
-      this.#plan((out) => out.write('baseChainAdd', fields));
-    }
-    this.#plan((out) => out.write('chainFlush', chain));
-    for (const rule of rules) {
-      const fields = { ...chain, expressions: compileRule(rule), comment };
-      this.#plan((out) => out.write('ruleAdd', fields));
-    }
-  }
-
-  /** Makes the object whole. `isThere`: the set may exist, and hold anything. */
-  putObject(object: NamedObject, isThere: boolean): void {
-    if (!isNamedSet(object)) {
-      this.putChain(object);
-      return;
-    }
-    const { definition, elements } = object;
-    this.addSet(definition);
-    if (elements === undefined) return;
-    const set = { ...this.#inTable(), set: definition.name };
-    if (isThere) this.#plan((out) => out.write('setFlush', set));
-    this.first.to('add', definition, '').packed(elements);
-  }
-
-  /** Deletes a chain or a set that nothing of ours refers to. */
-  deleteObject(id: string): void {
-    this.#unused.push(id);
+  environment(before: Environment, next: Environment): void {
+    replaceRanges(this.first, 'service-cidrs', before.serviceCIDRs, next.serviceCIDRs);
   }
 
   addLink(): void {
     this.#link = 'missing';
   }
 
-  /** Puts an address on our link. */
-  bind(owner: string, bytes: Uint8Array): void {
-    this.#bound.push({ owner, bytes });
-  }
-
-  unbind(owner: string, bytes: Uint8Array): void {
-    this.#unbound.push({ owner, bytes });
-  }
-
   /** Undefined when there is nothing to do. */
   batch(): Batch | undefined {
-    const out: Writer = new RecordWriter(kernelOps);
+    const out = this.#out;
     const blames = new Map<number, Blame>();
     const writeAll = (ops: readonly PlannedOp[]): void => {
       for (const { owner, write } of ops) blames.set(write(out), () => owner);
@@ -144,49 +110,40 @@ export class BatchWriter {
     const writeLanes = (lanes: SetLanes<SetName>): void => {
       for (const [op, lane] of lanes.write(out)) blames.set(op, (entry) => lane.ownerOf(entry));
     };
-    writeAll(this.#table);
+    const fixed = this.table.count;
     writeLanes(this.first);
     writeAll(this.additions);
     this.#writeLink(out, blames);
     writeAll(this.removals);
     writeLanes(this.last);
-    const unused = this.#deleteUnused(out);
+    this.table.deleteObjects(this.#unused);
     if (out.count === 0) return undefined;
     const lanes = this.first.count + this.last.count;
-    const addresses = this.#bound.length + this.#unbound.length;
-    const others = this.#table.length + this.additions.length + this.removals.length;
     const links = this.#link === 'missing' ? 1 : 0;
+    const others = this.additions.length + this.removals.length + links;
+    const addresses = this.#bound.length + this.#unbound.length;
     return {
       ops: out.finish(),
-      transactions: this.#transactions(others - this.#table.length + addresses + links),
-      writes: lanes + unused + addresses + others + links,
+      transactions: this.#transactions(fixed, others + addresses),
+      writes: this.table.count + lanes + others + addresses,
       culprits: (failure) => culprits(blames, failure),
     };
   }
 
-  /** Returns how many ops that takes. */
-  #deleteUnused(out: Writer): number {
-    const { count } = out;
-    for (const { kind, ...fields } of deletions(this.#inTable(), this.#unused)) {
-      out.write(kind, fields as never);
-    }
-    return out.count - count;
-  }
-
   /** How many transactions of nf_tables there are, with so many other ops between them. */
-  #transactions(between: number): number {
-    const first = this.#table.length + this.first.count > 0 ? 1 : 0;
+  #transactions(fixed: number, between: number): number {
+    const first = fixed + this.first.count > 0 ? 1 : 0;
     const last = this.last.count + this.#unused.length > 0 ? 1 : 0;
     return between === 0 ? Math.max(first, last) : first + last;
   }
 
-  #writeLink(out: Writer, blames: Map<number, Blame>): void {
+  #writeLink(out: Out, blames: Map<number, Blame>): void {
     if (this.#link === 'missing') out.write('linkAdd', { link: linkName, type: 'dummy' });
     const fields = {
-      family: NFPROTO[this.#family],
+      family: NFPROTO[this.#layout.family],
       link: linkName,
       index: 0,
-      prefixLength: addressBytes[this.#family] * 8,
+      prefixLength: addressBytes[this.#layout.family] * 8,
     };
     for (const [kind, planned] of [
       ['addressesAdd', this.#bound],
@@ -204,14 +161,6 @@ export class BatchWriter {
         return rest.length === 0 ? first!.owner : undefined;
       });
     }
-  }
-
-  #plan(write: PlannedOp['write']): void {
-    this.#table.push({ owner: '', write });
-  }
-
-  #inTable() {
-    return { family: NFPROTO[this.#family], table: tableName };
   }
 }
 

@@ -19,7 +19,13 @@ import {
 } from '../../kernel/nft/rule.ts';
 import { detectLocal } from '../local-traffic.ts';
 import type { ModeConfig } from '../mode.ts';
-import { chain, firewallCheck, frontendSelectors, ifNew, masquerading } from '../table-parts.ts';
+import {
+  chain,
+  firewallCheck,
+  frontendSelectors,
+  ifNew,
+  masquerading,
+} from '../nft-table/parts.ts';
 
 const priority = { beforeIPVS: -110, filter: 0, srcnat: 100 } as const;
 

@@ -4,9 +4,7 @@
  */
 import { type EndpointKey, endpointKey } from '../../net/endpoint-list.ts';
 import { UndoMap } from '../undo-map.ts';
-import type { IPVSFrontend } from './frontends.ts';
-
-export type VirtualService = Pick<IPVSFrontend, 'id' | 'address' | 'protocol' | 'port'>;
+import type { VirtualService } from './held.ts';
 
 /** The draining real servers of one virtual service. */
 export interface Drain {
@@ -25,9 +23,9 @@ export class Draining {
   /** Those that changed since `confirm`. */
   readonly #changed = new Set<ServiceDrain>();
 
-  get isEmpty(): boolean {
-    for (const { servers } of this.#services.values()) if (servers.size > 0) return false;
-    return true;
+  get isAny(): boolean {
+    for (const { servers } of this.#services.values()) if (servers.size > 0) return true;
+    return false;
   }
 
   entries(): Drain[] {
@@ -36,8 +34,9 @@ export class Draining {
       .map(({ service, servers }) => ({ service, servers: servers.entries() }));
   }
 
-  has(id: string, endpoint: EndpointKey): boolean {
-    return this.#services.get(id)?.servers.get(endpoint) !== undefined;
+  /** Those of one virtual service. */
+  serversOf(id: string): readonly (readonly [EndpointKey, Uint8Array])[] {
+    return this.#services.get(id)?.servers.entries() ?? [];
   }
 
   put(service: VirtualService, packed: Uint8Array): void {

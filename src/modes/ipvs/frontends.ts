@@ -5,17 +5,25 @@ import { EndpointList } from '../../net/endpoint-list.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
 import type { ModeFrontend } from '../changes.ts';
-import { binary, destinationKey, hairpinKeys } from '../elements.ts';
+import { binary, bytesOf, destinationKey, hairpinKeys } from '../elements.ts';
 import type { Environment } from '../mode.ts';
+import { sharedContent, type TableObject } from '../nft-table/shared.ts';
+import { type Firewall, firewallOf, selfClientKeys } from '../nft-table/source-ranges.ts';
 import { boundAddresses, rankAt } from '../own-addresses.ts';
-import { type Firewall, firewallOf, selfClientKeys } from '../source-ranges.ts';
-import type { SetName } from './layout.ts';
+import type { SharedObject } from '../shared-objects.ts';
+import { type SetName, type SharedSet, sharedElements } from './layout.ts';
 
 /** Sets whose elements are a frontend's key, and that only its own state decides about. */
-export type FrontendSet = Extract<
-  SetName,
-  'services' | 'internal' | 'external' | 'rejected' | 'dropped' | 'dropped-outside'
->;
+export const frontendSets = [
+  'internal',
+  'external',
+  'rejected',
+  'dropped',
+  'dropped-outside',
+  // What says that a virtual service is ours goes last.
+  'services',
+] as const satisfies readonly SetName[];
+export type FrontendSet = (typeof frontendSets)[number];
 
 /** One address, protocol and port: a virtual service, its real servers, its elements. */
 export interface IPVSFrontend extends ModeFrontend {
@@ -36,10 +44,26 @@ export interface IPVSFrontend extends ModeFrontend {
   readonly firewall: Firewall | undefined;
 }
 
-/** An element that several Forwardings may need. */
-export interface SharedElement {
-  readonly set: 'vips' | 'hairpin' | 'health-check-ports' | 'self-clients';
-  readonly key: Uint8Array;
+/** An address that has to be local, so that virtual services at it get packets. */
+export interface BoundAddress extends SharedObject {
+  readonly address: Uint8Array;
+}
+
+export type IPVSShared = TableObject<SharedSet> | BoundAddress;
+
+const addressPrefix = 'address ';
+
+export function addressId(bytes: Uint8Array): string {
+  return `${addressPrefix}${binary(bytes)}`;
+}
+
+/** The address of this id; undefined: it is of another object. */
+export function addressOf(id: string): Uint8Array | undefined {
+  return id.startsWith(addressPrefix) ? bytesOf(id.slice(addressPrefix.length)) : undefined;
+}
+
+function boundAddress(address: Uint8Array): BoundAddress {
+  return { id: addressId(address), address, isMadeLast: true, bytes: address.length };
 }
 
 /** Node ports are one frontend for each address that accepts them: IPVS knows no wildcard. */
@@ -107,24 +131,24 @@ function treatmentOf(
   }
 }
 
-/** Elements that others may need as well. The key of a `vips` element is the address to bind. */
-export function sharedElements(forwarding: Forwarding, environment: Environment): SharedElement[] {
-  const elements: SharedElement[] = hairpinKeys(forwarding).map((key) => ({
-    set: 'hairpin',
-    key,
-  }));
-  for (const key of selfClientKeys(forwarding)) elements.push({ set: 'self-clients', key });
+/** What others may need as well. */
+export function sharedObjects(
+  forwarding: Forwarding,
+  frontends: readonly IPVSFrontend[],
+  environment: Environment,
+): IPVSShared[] {
+  const shared: IPVSShared[] = [];
+  for (const { firewall } of frontends)
+    shared.push(...(firewall?.objects ?? []).map(sharedContent));
+  for (const key of hairpinKeys(forwarding)) shared.push(sharedElements.of('hairpin', key));
+  for (const key of selfClientKeys(forwarding)) shared.push(sharedElements.of('self-clients', key));
   for (const { bytes } of boundAddresses(forwarding, environment)) {
-    elements.push({ set: 'vips', key: bytes });
+    shared.push(sharedElements.of('vips', bytes), boundAddress(bytes));
   }
   const { healthCheckNodePort: port } = forwarding;
   if (port > 0) {
     const key = Uint8Array.of(IPPROTO.TCP, 0, 0, 0, port >> 8, port & 0xff, 0, 0);
-    elements.push({ set: 'health-check-ports', key });
+    shared.push(sharedElements.of('health-check-ports', key));
   }
-  return elements;
-}
-
-export function sharedId({ set, key }: SharedElement): string {
-  return `${set} ${binary(key)}`;
+  return shared;
 }

@@ -5,7 +5,9 @@
  */
 import type { SetDefinition } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../net/address.ts';
-import { addressType, commonSets, set } from '../table-parts.ts';
+import type { TableLayout } from '../nft-table/layout.ts';
+import { addressType, commonSets, set } from '../nft-table/parts.ts';
+import { SharedElements } from '../nft-table/shared.ts';
 
 /** Not nftables mode's: both tables stand side by side while one mode takes over from the other. */
 export const tableName = 'fairlead-ipvs';
@@ -52,6 +54,19 @@ export function setDefinitions(family: Family): SetDefinitions {
       'open on every VIP',
     ),
   };
+}
+
+/** Sets whose elements Forwardings share. */
+export const sharedElements = new SharedElements([
+  'vips',
+  'hairpin',
+  'health-check-ports',
+  'self-clients',
+]);
+export type SharedSet = (typeof sharedElements)['sets'][number];
+
+export function tableLayout(family: Family): TableLayout<SetName> {
+  return { family, table: tableName, comment: tableComment, sets: setDefinitions(family) };
 }
 
 export const setNames = Object.keys(setDefinitions('IPv4')) as SetName[];

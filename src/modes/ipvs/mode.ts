@@ -11,9 +11,11 @@ import {
   type Sysctl,
   type SysctlWishes,
 } from '../mode.ts';
-import { linkName, setDefinitions, setNames, tableComment, tableName } from './layout.ts';
-import { type IPVSObservation, type ObservedService, observe } from './observation.ts';
-import { IPVSPlanner } from './planner.ts';
+import { ModePlanner } from '../planner.ts';
+import { IPVSBackend } from './backend.ts';
+import type { ObservedService } from './held.ts';
+import { linkName, setNames, tableComment, tableName } from './layout.ts';
+import { type IPVSObservation, observe } from './observation.ts';
 import { probe } from './probe.ts';
 import { script } from './script.ts';
 
@@ -29,7 +31,7 @@ export const ipvsMode: ProxyMode = {
   metrics: ['restoreFailures', 'ipvsSyncs'],
   sysctls,
   probe,
-  planner: (config, environment) => new IPVSPlanner(config, environment),
+  planner: (config, environment) => new ModePlanner(new IPVSBackend(config), environment),
   script,
   owned,
   cleanup,
@@ -170,7 +172,7 @@ async function findOurs(kernel: Kernel): Promise<IPVSObservation[]> {
   for (const family of ['IPv4', 'IPv6'] as const) {
     const { records } = await kernel.dump({ kind: 'tablesDump', family: NFPROTO[family] });
     if (!records.some((one) => one.kind === 'table' && one.table === tableName)) continue;
-    found.push(await observe(kernel, family, setDefinitions(family), noPause));
+    found.push(await observe(kernel, family, {}, noPause));
   }
   return found;
 }

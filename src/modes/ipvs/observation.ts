@@ -1,49 +1,33 @@
 /** What the kernel holds of ours and near it: table, virtual services, addresses on our link. */
-import { KernelError } from '../../kernel/errors.ts';
+import { isKernelError, KernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { IPPROTO, NFPROTO } from '../../kernel/nft/constants.ts';
+import { printVerdict } from '../../kernel/nft/print-rule.ts';
 import type { Reply } from '../../kernel/ops.ts';
-import {
-  type Address,
-  addressBytes,
-  type CIDR,
-  cidrContains,
-  type Family,
-} from '../../net/address.ts';
+import { addressBytes, type CIDR, cidrContains, type Family } from '../../net/address.ts';
 import { type EndpointKey, EndpointList } from '../../net/endpoint-list.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import type { Forwarding } from '../../state/types.ts';
-import { binary, destinationKey } from '../elements.ts';
-import type { Observation, Pause } from '../mode.ts';
-import type { VirtualService } from './draining.ts';
-import { linkName, type SetDefinitions, tableName } from './layout.ts';
-import { TableObservation } from './table-observation.ts';
-
-export interface ObservedServer {
-  /** As in an EndpointList. */
-  readonly packed: Uint8Array;
-  readonly weight: number;
-  /** IP_VS_CONN_F_* */
-  readonly forwarding: number;
-  /** Active and inactive ones. */
-  readonly connections: number;
-}
+import type { Found } from '../backend.ts';
+import { binary, bytesOf, destinationKey } from '../elements.ts';
+import { inTurns, type Pause } from '../mode.ts';
+import { type Dump, type ElementsReply, TableContent } from '../nft-table/content.ts';
+import type { Fault } from '../nft-table/objects.ts';
+import { addressId, frontendSets, type IPVSFrontend, type IPVSShared } from './frontends.ts';
+import type {
+  HeldFrontend,
+  IPVSObjects,
+  ObservedServer,
+  ObservedService,
+  VirtualService,
+} from './held.ts';
+import { linkName, type SetName, sharedElements, tableLayout, tableName } from './layout.ts';
 
 /** Of the network namespace, not of a virtual service. */
 export interface IPVSTimeouts {
   readonly tcpSeconds: number;
   readonly tcpFinSeconds: number;
   readonly udpSeconds: number;
-}
-
-export interface ObservedService extends VirtualService {
-  readonly protocol: Protocol;
-  readonly scheduler: string;
-  /** IP_VS_SVC_F_* */
-  readonly flags: number;
-  readonly timeoutSeconds: number;
-  readonly prefixLength: number;
-  readonly servers: Map<EndpointKey, ObservedServer>;
 }
 
 const protocols = ['TCP', 'UDP', 'SCTP'] as const satisfies readonly Protocol[];
@@ -53,31 +37,30 @@ const RT_SCOPE_LINK = 253;
 
 const dumpAttempts = 5;
 
-/** Stands for the environment among the ids that batches have written (`touched`). */
-export const environmentId = 'environment';
-
-export class IPVSObservation implements Observation {
+export class IPVSObservation implements Found<IPVSObjects> {
   readonly family: Family;
   generation = 0;
   intact = false;
-  readonly table: TableObservation;
+  readonly table: TableContent<SetName>;
   /** Virtual services that an address, protocol and port identify. */
   services: ReadonlyMap<string, ObservedService> = new Map();
   /** Whether our link exists. */
   link = false;
-  /** Addresses of our link. */
+  /** Addresses of our link, by `binary`. */
   addresses: ReadonlyMap<string, Uint8Array> = new Map();
   timeouts: IPVSTimeouts = { tcpSeconds: 0, tcpFinSeconds: 0, udpSeconds: 0 };
-  /** Ids that batches have written since. */
   readonly touched = new Set<string>();
-  /** Frontend ids that the repair has compared. */
-  readonly repaired = new Set<string>();
+  /** What `firewall-ips` holds, by frontend, in nft's words. */
+  readonly firewalls = new Map<string, string>();
+  readonly #taken = new Set<string>();
+  readonly #options: ObservationOptions;
   /** Frontends that our table says we made, even if the table has to be written anew. */
   #made: ReadonlySet<string> = new Set();
 
-  constructor(family: Family) {
+  constructor(family: Family, options: ObservationOptions = {}) {
     this.family = family;
-    this.table = new TableObservation(family, this.touched);
+    this.#options = options;
+    this.table = new TableContent(tableLayout(family));
   }
 
   /** Real servers have no order: a scheduler has. */
@@ -85,39 +68,98 @@ export class IPVSObservation implements Observation {
     return next;
   }
 
-  /** Returns whether what was read is one consistent state. */
-  async read(kernel: Kernel, sets: SetDefinitions, pause: Pause): Promise<boolean> {
-    if (!(await this.table.read(kernel, sets, pause))) return false;
-    this.#made = new Set(this.table.elements('services').keys());
-    const link = await kernel.dump({ kind: 'linkGet', link: linkName });
-    this.link = link.records.length > 0;
+  take({ id, key }: IPVSFrontend): HeldFrontend | undefined {
+    this.#taken.add(id);
+    return this.#held(id, key, this.services.get(id));
+  }
+
+  #held(
+    id: string,
+    key: Uint8Array,
+    service: ObservedService | undefined,
+  ): HeldFrontend | undefined {
+    const sets = frontendSets.filter((set) => this.table.elements(set).has(id));
+    const firewall = this.firewalls.get(id);
+    if (service === undefined && sets.length === 0 && firewall === undefined) return undefined;
+    return { id, key, service, sets, firewall };
+  }
+
+  *rest(): Generator<readonly [string, HeldFrontend]> {
+    const ids = new Set([...this.services.keys(), ...this.firewalls.keys()]);
+    for (const set of frontendSets) for (const id of this.table.elements(set)) ids.add(id);
+    for (const id of ids) {
+      if (this.#taken.has(id)) continue;
+      const service = this.services.get(id);
+      const ours = service !== undefined && this.#isOurs(service) ? service : undefined;
+      const held = this.#held(id, bytesOf(id), ours);
+      if (held !== undefined) yield [id, held];
+    }
+  }
+
+  faultOf(object: IPVSShared): Fault | undefined {
+    if ('object' in object) return this.table.faultOf(object.object);
+    const has =
+      'set' in object
+        ? this.table.elements(object.set).has(binary(object.key))
+        : this.addresses.has(binary(object.address));
+    return has ? undefined : 'missing';
+  }
+
+  *shared(): Generator<{ readonly id: string; readonly isDeletedLater?: boolean }> {
+    for (const key of this.addresses.values()) yield { id: addressId(key) };
+    for (const set of sharedElements.sets) {
+      for (const key of this.table.elements(set)) yield { id: sharedElements.idOf(set, key) };
+    }
+    const { chainNames = noNames } = this.#options;
+    for (const id of this.table.beside(chainNames)) yield { id, isDeletedLater: true };
+  }
+
+  /** What was in the table goes. */
+  clearTable(): void {
+    this.table.clear();
+    this.firewalls.clear();
+  }
+
+  /** Throws KernelError (EINTR) when what was read is not one consistent state. */
+  async read(kernel: Kernel, pause: Pause): Promise<void> {
+    const dump: Dump = async (request) => {
+      const { records, consistent } = await kernel.dump(request);
+      if (!consistent) throw changing(this.family);
+      return records;
+    };
+    await this.table.read(dump, (_set, record) => this.#takeFirewalls(record), pause);
+    this.#made = new Set(this.table.elements('services'));
+    this.link = (await dump({ kind: 'linkGet', link: linkName })).length > 0;
     const family = NFPROTO[this.family];
-    const { records, consistent } = await kernel.dump({
-      kind: 'addressesDump',
-      family,
-      link: linkName,
-    });
-    if (!consistent) return false;
-    const ofLink = records.flatMap((one) => (isBound(one) ? [one.address] : []));
+    const addresses = await dump({ kind: 'addressesDump', family, link: linkName });
+    const ofLink = addresses.flatMap((one) => (isBound(one) ? [one.address] : []));
     this.addresses = new Map(ofLink.map((bytes) => [binary(bytes), bytes]));
-    const timeouts = await kernel.dump({ kind: 'ipvsTimeoutsGet' });
-    for (const record of timeouts.records) {
+    for (const record of await dump({ kind: 'ipvsTimeoutsGet' })) {
       if (record.kind === 'ipvsTimeouts') this.timeouts = record;
     }
-    const services = await readServices(kernel, this.family, pause);
-    if (services === undefined) return false;
-    this.services = services;
-    return true;
+    this.services = await readServices(dump, this.family, pause);
+  }
+
+  #takeFirewalls({ entries, keyLength }: ElementsReply): void {
+    const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
+    let at = 0;
+    while (at < entries.length) {
+      const id = binary(entries.subarray(at, at + keyLength));
+      at += keyLength;
+      const length = view.getUint32(at + 4, true);
+      const chain = binary(entries.subarray(at + 8, at + 8 + length));
+      this.firewalls.set(id, printVerdict(view.getInt32(at, true), chain));
+      at += 8 + ((length + 3) & ~3);
+    }
   }
 
   /**
    * Whether we made the virtual service, or kube-proxy did: it is recorded in our table, or its
    * address is on the link that is ours, and was kube-proxy's.
    */
-  isOurs(service: VirtualService, excluded: readonly CIDR[]): boolean {
+  #isOurs(service: VirtualService): boolean {
     if (this.isRecorded(service)) return true;
-    const { address } = service;
-    return this.addresses.has(binary(address.bytes)) && !isExcluded(address, excluded);
+    return this.addresses.has(binary(service.address.bytes)) && !this.#isExcluded(service);
   }
 
   /** Whether our table says that we made the virtual service. */
@@ -126,13 +168,35 @@ export class IPVSObservation implements Observation {
   }
 
   /** Virtual services that others made where the operator says that they may. */
-  foreignServices(excluded: readonly CIDR[]): Set<string> {
+  foreignServices(): Set<string> {
     const foreign = new Set<string>();
-    for (const [id, { address }] of this.services) {
-      if (!this.#made.has(id) && isExcluded(address, excluded)) foreign.add(id);
+    for (const service of this.services.values()) {
+      if (!this.isRecorded(service) && this.#isExcluded(service)) foreign.add(service.id);
     }
     return foreign;
   }
+
+  #isExcluded({ address }: VirtualService): boolean {
+    return (this.#options.excluded ?? []).some((cidr) => cidrContains(cidr, address));
+  }
+}
+
+export interface ObservationOptions {
+  /** Virtual services at these addresses are others', unless we made them. */
+  readonly excluded?: readonly CIDR[];
+  /** Of the chains that the table always has. */
+  readonly chainNames?: ReadonlySet<string>;
+}
+
+const noNames: ReadonlySet<string> = new Set();
+
+function changing(family: Family): KernelError {
+  return new KernelError({
+    operation: 'ipvs.dump',
+    subject: `virtual services of ${family} and table ${tableName}`,
+    code: 'EINTR',
+    words: `they changed during each of ${dumpAttempts} reads`,
+  });
 }
 
 /** IPv6 gives every link that is up an address of its own. */
@@ -144,21 +208,21 @@ function isBound(record: Reply): record is Extract<Reply, { kind: 'address' }> {
 export async function observe(
   kernel: Kernel,
   family: Family,
-  sets: SetDefinitions,
+  options: ObservationOptions,
   pause: Pause,
 ): Promise<IPVSObservation> {
   for (let attempt = 1; attempt <= dumpAttempts; attempt += 1) {
-    const found = new IPVSObservation(family);
+    const found = new IPVSObservation(family, options);
     found.generation = await kernel.generation();
-    const consistent = await found.read(kernel, sets, pause);
-    if (consistent && (await kernel.generation()) === found.generation) return found;
+    try {
+      await found.read(kernel, pause);
+    } catch (error) {
+      if (isKernelError(error, 'EINTR')) continue;
+      throw error;
+    }
+    if ((await kernel.generation()) === found.generation) return found;
   }
-  throw new KernelError({
-    operation: 'ipvs.dump',
-    subject: `virtual services of ${family} and table ${tableName}`,
-    code: 'EINTR',
-    words: `they changed during each of ${dumpAttempts} reads`,
-  });
+  throw changing(family);
 }
 
 /** The real servers of some virtual services, by the ids of these. */
@@ -179,30 +243,27 @@ export async function observeServers(
   return found;
 }
 
-/** Undefined when what was read may not be all. */
 async function readServices(
-  kernel: Kernel,
+  dump: Dump,
   family: Family,
   pause: Pause,
-): Promise<Map<string, ObservedService> | undefined> {
+): Promise<Map<string, ObservedService>> {
   const number = NFPROTO[family];
   const services = new Map<string, ObservedService>();
-  const dump = await kernel.dump({ kind: 'virtualServicesDump', family: number });
-  for (const record of dump.records) {
-    await pause();
+  const found = await dump({ kind: 'virtualServicesDump', family: number });
+  await inTurns(found, pause, (record) => {
     const service = record.kind === 'virtualService' ? serviceOf(family, record) : undefined;
     if (service !== undefined) services.set(service.id, service);
-  }
+  });
   const any = { protocol: 0, address: new Uint8Array(0), port: 0 };
-  const servers = await kernel.dump({ kind: 'destinationsDump', family: number, ...any });
-  for (const record of servers.records) {
-    await pause();
-    if (record.kind !== 'destination') continue;
+  const servers = await dump({ kind: 'destinationsDump', family: number, ...any });
+  await inTurns(servers, pause, (record) => {
+    if (record.kind !== 'destination') return;
     const { address, protocol, port } = record;
     const service = services.get(idOf(family, address, protocol, port));
     if (service !== undefined) put(service.servers, family, record);
-  }
-  return dump.consistent && servers.consistent ? services : undefined;
+  });
+  return services;
 }
 
 function serviceOf(
@@ -244,8 +305,4 @@ function put(
 
 function idOf(family: Family, bytes: Uint8Array, protocol: number, port: number): string {
   return binary(destinationKey({ family, bytes }, protocol, port));
-}
-
-function isExcluded(address: Address, excluded: readonly CIDR[]): boolean {
-  return excluded.some((cidr) => cidrContains(cidr, address));
 }

@@ -7,8 +7,8 @@ import { nftOps } from '../../kernel/ops.ts';
 import { type RecordOf, readRecords } from '../../kernel/records.ts';
 import { routeOps } from '../../kernel/route-ops.ts';
 import { formatAddress } from '../../net/address.ts';
+import { sourceRangesTypes } from '../nft-table/source-ranges.ts';
 import { routeCommands } from '../route-script.ts';
-import { sourceRangesTypes } from '../source-ranges.ts';
 import { type SetName, setDefinitions } from './layout.ts';
 
 const definitions = { IPv4: setDefinitions('IPv4'), IPv6: setDefinitions('IPv6') };

@@ -1,67 +1,149 @@
 /** Writes what takes one frontend from one state to another. */
 import { IP_VS_CONN_F, IP_VS_SVC_F } from '../../kernel/ipvs-ops.ts';
 import { IPPROTO, NFPROTO, VERDICT } from '../../kernel/nft/constants.ts';
+import type { SetLanes } from '../../kernel/nft/lane.ts';
+import { printVerdict } from '../../kernel/nft/print-rule.ts';
+import type { kernelOps } from '../../kernel/ops.ts';
+import type { RecordWriter } from '../../kernel/records.ts';
 import { addressBytes, type Family } from '../../net/address.ts';
 import { type EndpointKey, type EndpointList, endpointKey } from '../../net/endpoint-list.ts';
-import type { FrontendChange } from '../changes.ts';
-import type { BatchWriter } from './batch-writer.ts';
-import type { Draining, VirtualService } from './draining.ts';
+import { type Counts, type Difference, noCounts } from '../backend.ts';
+import type { Draining } from './draining.ts';
 import type { IPVSFrontend } from './frontends.ts';
+import type { HeldFrontend, IPVSObjects, ObservedServer, VirtualService } from './held.ts';
+import type { SetName } from './layout.ts';
 
 /** New connections are dealt out evenly, as upstream does. */
-export const fullWeight = 1;
+const fullWeight = 1;
+
+/** What a writer of frontends goes by. */
+export interface ServiceSettings {
+  readonly family: Family;
+  /** As the kernel names it: `rr`. */
+  readonly scheduler: string;
+  readonly draining: Draining;
+  /** Whether others made the virtual service where they may: it is left alone. */
+  readonly isForeign: (id: string) => boolean;
+}
+
+/** One op, and who is to blame if the kernel refuses it; empty = nobody in particular. */
+export interface PlannedOp {
+  readonly owner: string;
+  /** Appends the op; returns its index. */
+  readonly write: (out: RecordWriter<typeof kernelOps>) => number;
+}
+
+/** Where what a frontend needs is written, in an order that is safe at each step. */
+export interface ServiceBatch {
+  /** Elements that the first transaction changes. */
+  readonly first: SetLanes<SetName>;
+  /** Elements that the last transaction changes. */
+  readonly last: SetLanes<SetName>;
+  /** Virtual services and real servers that come, before addresses do. */
+  readonly additions: PlannedOp[];
+  /** Those that go, after addresses did, and after what takes their place has come. */
+  readonly removals: PlannedOp[];
+}
+
+/** A real server as it is. */
+type Server = Pick<ObservedServer, 'packed' | 'weight' | 'forwarding'>;
+
+/** What there is of a frontend, whether it was read or is what we remember. */
+interface Held extends Omit<HeldFrontend, 'service'> {
+  readonly service: (VirtualService & ReturnType<typeof settingsOf>) | undefined;
+  readonly servers: ReadonlyMap<EndpointKey, Server>;
+}
 
 export class ServiceWriter {
-  readonly #family: Family;
-  readonly #scheduler: string;
-  readonly #batch: BatchWriter;
-  readonly #draining: Draining;
+  readonly #settings: ServiceSettings;
+  readonly #batch: ServiceBatch;
 
-  constructor(family: Family, scheduler: string, batch: BatchWriter, draining: Draining) {
-    this.#family = family;
-    this.#scheduler = scheduler;
+  constructor(settings: ServiceSettings, batch: ServiceBatch) {
+    this.#settings = settings;
     this.#batch = batch;
-    this.#draining = draining;
   }
 
-  write({ owner, before, after }: FrontendChange<IPVSFrontend>): void {
+  write(difference: Difference<IPVSObjects>): void {
+    const { owner, before, after } = difference;
+    const id = (after ?? before)?.id;
+    if (id === undefined || this.#settings.isForeign(id)) return;
+    if (difference.from === 'kernel') {
+      // What the kernel says counts, not what we remember.
+      this.#settings.draining.forget(id);
+      this.#difference(owner, heldOf(difference.before), after, difference.drift);
+    } else {
+      const held = difference.before && this.#believed(difference.before, after);
+      this.#difference(owner, held, after, noCounts());
+    }
+  }
+
+  /** `after`: what comes next; servers that stay as they are need not be told. */
+  #believed(before: IPVSFrontend, after: IPVSFrontend | undefined): Held {
+    const { id, key, sets, firewall, pool } = before;
+    const isSamePool = after !== undefined && pool.equals(after.pool);
+    return {
+      id,
+      key,
+      sets,
+      firewall: firewall && verdictTo(firewall.chain),
+      service: { ...before, ...settingsOf(before, this.#settings.scheduler) },
+      servers: isSamePool ? sameServers : this.#serversOf(before),
+    };
+  }
+
+  #serversOf({ id, pool }: IPVSFrontend): Map<EndpointKey, Server> {
+    const servers = new Map<EndpointKey, Server>();
+    for (const [key, packed] of this.#settings.draining.serversOf(id)) {
+      servers.set(key, { packed, ...serverSettings(0) });
+    }
+    for (const [key, packed] of endpointsOf(pool)) {
+      servers.set(key, { packed, ...serverSettings(fullWeight) });
+    }
+    return servers;
+  }
+
+  #difference(
+    owner: string,
+    held: Held | undefined,
+    after: IPVSFrontend | undefined,
+    drift: Counts,
+  ): void {
     if (after === undefined) {
-      if (before !== undefined) this.#remove(owner, before);
+      if (held !== undefined) this.#remove(owner, held, drift);
       return;
     }
-    if (before === undefined) this.putService(owner, after, 'add');
-    else if (before.timeoutSeconds !== after.timeoutSeconds) this.putService(owner, after, 'set');
-    this.#elements(owner, before, after);
-    this.#pool(owner, before, after);
+    const settings = settingsOf(after, this.#settings.scheduler);
+    if (held?.service === undefined) {
+      this.#putService(owner, after, 'add');
+      drift.missing += 1;
+    } else if (!hasSettings(held.service, settings)) {
+      this.#putService(owner, after, 'set');
+      drift.wrong += 1;
+    }
+    this.#elements(owner, held, after, drift);
+    if (held?.servers !== sameServers) this.#servers(owner, held?.servers, after, drift);
   }
 
   /** Makes the virtual service, or gives it the settings that are wanted. */
-  putService(owner: string, frontend: IPVSFrontend, how: 'add' | 'set'): void {
-    const fields = { ...this.#keyOf(frontend), ...settingsOf(frontend, this.#scheduler) };
+  #putService(owner: string, frontend: IPVSFrontend, how: 'add' | 'set'): void {
+    const fields = { ...this.#keyOf(frontend), ...settingsOf(frontend, this.#settings.scheduler) };
     const kind = how === 'add' ? 'virtualServiceAdd' : 'virtualServiceSet';
     this.#batch.additions.push({ owner, write: (out) => out.write(kind, fields) });
   }
 
-  removeService(owner: string, service: VirtualService): void {
-    const fields = this.#keyOf(service);
-    this.#draining.forget(service.id);
-    const { removals } = this.#batch;
-    removals.push({ owner, write: (out) => out.write('virtualServiceDelete', fields) });
-  }
-
   /** A real server that the kernel has is given its weight again, or for the first time. */
-  putServer(owner: string, service: VirtualService, packed: Uint8Array, how: 'add' | 'set'): void {
+  #putServer(owner: string, service: VirtualService, packed: Uint8Array, how: 'add' | 'set'): void {
     const fields = { ...this.#serverKey(service, packed), ...serverSettings(fullWeight) };
     const kind = how === 'add' ? 'destinationAdd' : 'destinationSet';
     this.#batch.additions.push({ owner, write: (out) => out.write(kind, fields) });
-    this.#draining.remove(service.id, endpointKey(this.#family, packed, 0));
+    this.#settings.draining.remove(service.id, endpointKey(this.#settings.family, packed, 0));
   }
 
   /**
    * No new connections for it; those that it has may end in peace. UDP has no connections to end:
    * a client that never stops sending would keep its own forever.
    */
-  retireServer(owner: string, service: VirtualService, packed: Uint8Array): void {
+  #retireServer(owner: string, service: VirtualService, packed: Uint8Array): void {
     if (service.protocol === 'UDP') {
       this.deleteServer(owner, service, packed);
       return;
@@ -69,68 +151,87 @@ export class ServiceWriter {
     const fields = { ...this.#serverKey(service, packed), ...serverSettings(0) };
     const { removals } = this.#batch;
     removals.push({ owner, write: (out) => out.write('destinationSet', fields) });
-    this.#draining.put(service, packed);
+    this.#settings.draining.put(service, packed);
   }
 
   deleteServer(owner: string, service: VirtualService, packed: Uint8Array): void {
     const fields = this.#serverKey(service, packed);
     const { removals } = this.#batch;
     removals.push({ owner, write: (out) => out.write('destinationDelete', fields) });
-    this.#draining.remove(service.id, endpointKey(this.#family, packed, 0));
+    this.#settings.draining.remove(service.id, endpointKey(this.#settings.family, packed, 0));
   }
 
-  #remove(owner: string, frontend: IPVSFrontend): void {
-    this.removeService(owner, frontend);
-    const { last } = this.#batch;
-    for (const set of frontend.sets) last.to('delete', set, owner).key(frontend.key);
-    if (frontend.firewall !== undefined) {
-      last.to('delete', 'firewall-ips', owner).key(frontend.key);
+  #remove(owner: string, { id, key, service, sets, firewall }: Held, drift: Counts): void {
+    const { last, removals } = this.#batch;
+    if (service !== undefined) {
+      const fields = this.#keyOf(service);
+      this.#settings.draining.forget(id);
+      removals.push({ owner, write: (out) => out.write('virtualServiceDelete', fields) });
+      drift.unwanted += 1;
     }
+    for (const set of sets) last.to('delete', set, owner).key(key);
+    drift.unwanted += sets.length;
+    if (firewall === undefined) return;
+    last.to('delete', 'firewall-ips', owner).key(key);
+    drift.unwanted += 1;
   }
 
-  #elements(owner: string, before: IPVSFrontend | undefined, after: IPVSFrontend): void {
+  #elements(owner: string, held: Held | undefined, after: IPVSFrontend, drift: Counts): void {
     const { first, last } = this.#batch;
-    const had = before?.sets ?? [];
+    const { key } = after;
+    const had = held?.sets ?? [];
     for (const set of after.sets) {
-      if (!had.includes(set)) first.to('add', set, owner).key(after.key);
+      if (had.includes(set)) continue;
+      first.to('add', set, owner).key(key);
+      drift.missing += 1;
     }
     for (const set of had) {
-      if (!after.sets.includes(set)) last.to('delete', set, owner).key(after.key);
+      if (after.sets.includes(set)) continue;
+      last.to('delete', set, owner).key(key);
+      drift.unwanted += 1;
     }
-    const [was, is] = [before?.firewall?.chain, after.firewall?.chain];
-    if (was !== is) this.putFirewall(owner, after.key, was !== undefined, is);
+    const chain = after.firewall?.chain;
+    const [was, is] = [held?.firewall, chain && verdictTo(chain)];
+    if (was === is) return;
+    if (was !== undefined) first.to('delete', 'firewall-ips', owner).key(key);
+    if (chain !== undefined) {
+      first.to('add', 'firewall-ips', owner).verdict(key, VERDICT.goto, chain);
+    }
+    drift[was === undefined ? 'missing' : is === undefined ? 'unwanted' : 'wrong'] += 1;
   }
 
-  /** Sends clients to the chain that judges them; undefined = all may connect. */
-  putFirewall(owner: string, key: Uint8Array, isThere: boolean, chain: string | undefined): void {
-    const { first } = this.#batch;
-    if (isThere) first.to('delete', 'firewall-ips', owner).key(key);
-    if (chain === undefined) return;
-    first.to('add', 'firewall-ips', owner).verdict(key, VERDICT.goto, chain);
-  }
-
-  #pool(owner: string, before: IPVSFrontend | undefined, after: IPVSFrontend): void {
-    if (before?.pool.equals(after.pool)) return;
-    const had = before === undefined ? noServers : serversOf(before.pool);
-    const wanted = serversOf(after.pool);
+  #servers(
+    owner: string,
+    held: ReadonlyMap<EndpointKey, Server> = sameServers,
+    after: IPVSFrontend,
+    drift: Counts,
+  ): void {
+    const wanted = endpointsOf(after.pool);
     for (const [key, packed] of wanted) {
-      if (had.has(key)) continue;
-      const how = this.#draining.has(after.id, key) ? 'set' : 'add';
-      this.putServer(owner, after, packed, how);
+      const server = held.get(key);
+      if (server !== undefined && isServing(server)) continue;
+      this.#putServer(owner, after, packed, server === undefined ? 'add' : 'set');
+      drift[server === undefined ? 'missing' : 'wrong'] += 1;
     }
-    for (const [key, packed] of had) {
-      if (!wanted.has(key)) this.retireServer(owner, after, packed);
+    for (const [key, { packed, weight }] of held) {
+      if (wanted.has(key)) continue;
+      if (weight === 0 && after.protocol !== 'UDP') {
+        this.#settings.draining.put(after, packed);
+        continue;
+      }
+      this.#retireServer(owner, after, packed);
+      drift.unwanted += 1;
     }
   }
 
   /** What names the virtual service in ops. */
   #keyOf({ address, protocol, port }: Omit<VirtualService, 'id'>) {
-    const family = NFPROTO[this.#family];
+    const family = NFPROTO[this.#settings.family];
     return { family, protocol: IPPROTO[protocol], address: address.bytes, port };
   }
 
   #serverKey(service: VirtualService, packed: Uint8Array) {
-    const length = addressBytes[this.#family];
+    const length = addressBytes[this.#settings.family];
     return {
       ...this.#keyOf(service),
       destination: packed.subarray(0, length),
@@ -139,13 +240,39 @@ export class ServiceWriter {
   }
 }
 
-const noServers: ReadonlyMap<EndpointKey, Uint8Array> = new Map();
+/** Stands for servers of which none changes. */
+const sameServers: ReadonlyMap<EndpointKey, Server> = new Map();
 
-/** The endpoints of a pool by their keys. */
-export function serversOf(pool: EndpointList): Map<EndpointKey, Uint8Array> {
-  const servers = new Map<EndpointKey, Uint8Array>();
-  for (let i = 0; i < pool.length; i += 1) servers.set(pool.key(i), pool.packed(i));
-  return servers;
+function heldOf(held: HeldFrontend | undefined): Held | undefined {
+  return held && { ...held, servers: held.service?.servers ?? new Map() };
+}
+
+/** In nft's words. */
+function verdictTo(chain: string): string {
+  return printVerdict(VERDICT.goto, chain);
+}
+
+function endpointsOf(pool: EndpointList): Map<EndpointKey, Uint8Array> {
+  const endpoints = new Map<EndpointKey, Uint8Array>();
+  for (let i = 0; i < pool.length; i += 1) endpoints.set(pool.key(i), pool.packed(i));
+  return endpoints;
+}
+
+function hasSettings(
+  held: ReturnType<typeof settingsOf>,
+  wanted: ReturnType<typeof settingsOf>,
+): boolean {
+  return (
+    held.scheduler === wanted.scheduler &&
+    held.flags === wanted.flags &&
+    held.prefixLength === wanted.prefixLength &&
+    (wanted.timeoutSeconds === 0 || held.timeoutSeconds === wanted.timeoutSeconds)
+  );
+}
+
+function isServing({ weight, forwarding }: Server): boolean {
+  const settings = serverSettings(fullWeight);
+  return weight === settings.weight && forwarding === settings.forwarding;
 }
 
 /** The settings that a virtual service is to have; dumps show the same. */
@@ -165,6 +292,6 @@ export function settingsOf(
 }
 
 /** The settings of a real server. */
-export function serverSettings(weight: number) {
+function serverSettings(weight: number) {
   return { forwarding: IP_VS_CONN_F.MASQ, weight, upperThreshold: 0, lowerThreshold: 0 };
 }

@@ -28,8 +28,8 @@ import type { EndpointList } from '../../net/endpoint-list.ts';
 import type { Forwarding, Frontend, ServicePortName } from '../../state/types.ts';
 import { detectLocal } from '../local-traffic.ts';
 import type { ModeConfig } from '../mode.ts';
-import type { NamedObject, NamedSet } from '../named-objects.ts';
-import { addressType, chain, map } from '../table-parts.ts';
+import type { NamedObject, NamedSet } from '../nft-table/objects.ts';
+import { addressType, chain, map } from '../nft-table/parts.ts';
 import { markOffCluster } from './chains.ts';
 
 type Pool = 'cluster' | 'local';

@@ -30,7 +30,13 @@ import { type CIDR, type Family, parseCIDR } from '../../net/address.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import { detectLocal } from '../local-traffic.ts';
 import type { Environment, ModeConfig } from '../mode.ts';
-import { chain, firewallCheck, frontendSelectors, ifNew, masquerading } from '../table-parts.ts';
+import {
+  chain,
+  firewallCheck,
+  frontendSelectors,
+  ifNew,
+  masquerading,
+} from '../nft-table/parts.ts';
 import { learnMaps } from './layout.ts';
 import type { Place } from './places.ts';
 
@@ -127,6 +133,18 @@ const loopback = {
 } as const satisfies Record<Family, CIDR>;
 
 /** Matches packets to an address of this node that accepts node ports (behaviour document 5.9). */
+/** The names of those chains, which are always the same. */
+export function chainNames(config: ModeConfig): ReadonlySet<string> {
+  const chains = fixedChains(config, { serviceCIDRs: [], nodePortAddresses: 'all' });
+  return new Set(chains.map(({ name }) => name));
+}
+
+/** Those of which the rules depend on the environment. */
+export const environmentChains: ReadonlySet<string> = new Set([
+  'services',
+  'nodeport-endpoints-check',
+]);
+
 function nodePortDestination(family: Family, { nodePortAddresses }: Environment): Rule {
   return nodePortAddresses === 'all'
     ? [matchLocalAddress('daddr'), matchCIDR('daddr', '!=', loopback[family])]

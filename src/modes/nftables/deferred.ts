@@ -1,6 +1,6 @@
 /**
  * What may only be deleted by a later transaction than the one that made it unused: the last
- * elements of pools that shrank. (For chains and sets see `named-objects.ts`.)
+ * elements of pools that shrank. (For chains and sets see `shared-objects.ts`.)
  */
 import { UndoMap } from '../undo-map.ts';
 import type { SetName } from './layout.ts';
@@ -45,12 +45,12 @@ export class Deferred {
     this.#ranges.put(rangeId(set, id), { set, id, key, from, to: end, aged: false });
   }
 
-  /** All that the kernel holds beyond the end of a pool; nothing when `from` is `to`. */
-  found(set: SetName, id: string, key: Uint8Array, from: number, to: number): void {
-    if (from === to && this.#ranges.size === 0) return;
-    const name = rangeId(set, id);
-    if (from < to) this.#ranges.put(name, { set, id, key, from, to, aged: false });
-    else if (this.#ranges.get(name) !== undefined) this.#ranges.put(name, undefined);
+  /** The kernel was read: what is retired is found out anew. Returns what was. */
+  forget(set: SetName, id: string): RetiredRange | undefined {
+    if (this.#ranges.size === 0) return undefined;
+    const range = this.#ranges.get(rangeId(set, id));
+    if (range !== undefined) this.#ranges.put(rangeId(set, id), undefined);
+    return range;
   }
 
   /** Keeps what is still there of frontends, by their id. */
@@ -73,11 +73,6 @@ export class Deferred {
   /** How many elements of each set wait to be deleted. */
   *retiredElements(): Generator<[SetName, number]> {
     for (const [, { set, from, to }] of this.#ranges.entries()) yield [set, to - from];
-  }
-
-  isRetired(set: SetName, id: string, index: number): boolean {
-    const range = this.#ranges.get(rangeId(set, id));
-    return range !== undefined && index >= range.from && index < range.to;
   }
 
   /**

@@ -8,25 +8,25 @@ import { unknownIndex } from '../../kernel/ops.ts';
 import type { Family } from '../../net/address.ts';
 import type { Miscount } from '../mode.ts';
 import type { Deferred } from './deferred.ts';
-import { type FrontendElements, verdictOf } from './frontends.ts';
+import { elementOf, type FrontendElements, verdictOf, verdictParts } from './frontends.ts';
 import { type SetName, tableName } from './layout.ts';
-import { learnElement } from './places.ts';
 
 export class ElementCounts {
   readonly #counts = new Map<SetName, number>();
 
   /** `step` 1: the elements of this frontend are wanted; -1: no longer. */
   frontend(frontend: FrontendElements, step: 1 | -1): void {
-    const { affinity, endpoints, firewall, key, local, place, refusal } = frontend;
-    if (verdictOf(frontend) !== undefined) this.#add(place.verdicts, step);
-    if (refusal !== undefined) this.#add(place.noEndpoints, step);
-    if (firewall !== undefined) this.#add('firewall-ips', step);
-    if (affinity !== undefined) {
-      this.#add(place.sticky, step);
-      this.#add(learnElement(place, key).set, step);
+    const { endpoints, local, place } = frontend;
+    for (const part of verdictParts) {
+      if (verdictOf(frontend, part) !== undefined) this.#add(elementOf(frontend, part).set, step);
     }
     this.#add(place.endpoints, step * endpoints.length);
     this.#add(place.localEndpoints, step * local.length);
+  }
+
+  /** Elements of this set that Forwardings share. */
+  shared(set: SetName, step: 1 | -1): void {
+    this.#add(set, step);
   }
 
   clear(): void {
@@ -37,10 +37,9 @@ export class ElementCounts {
   async miscounts(
     kernel: Kernel,
     family: Family,
-    others: ReadonlyMap<SetName, number>,
     deferred: Deferred,
   ): Promise<readonly Miscount[] | undefined> {
-    const expected = new Map([...this.#counts, ...others]);
+    const expected = new Map(this.#counts);
     for (const [set, retired] of deferred.retiredElements()) {
       expected.set(set, (expected.get(set) ?? 0) + retired);
     }

@@ -1,86 +1,136 @@
 /** Writes the element changes that take one frontend from one state to another. */
-import type { Family } from '../../net/address.ts';
+import type { SetLanes } from '../../kernel/nft/lane.ts';
+import { printVerdict } from '../../kernel/nft/print-rule.ts';
 import { type EndpointList, endpointBytes } from '../../net/endpoint-list.ts';
-import type { FrontendChange } from '../changes.ts';
+import { type Counts, type Difference, noCounts } from '../backend.ts';
 import { type Deferred, poolMaps } from './deferred.ts';
-import { type FrontendElements, learnOf, recallOf, verdictOf } from './frontends.ts';
-import { type Lanes, verdictOfMap, writeRefusal } from './lanes.ts';
+import {
+  elementOf,
+  type FrontendElements,
+  type Location,
+  type VerdictPart,
+  verdictOf,
+  verdictParts,
+} from './frontends.ts';
+import { HeldFrontend, type NFTablesObjects, ObservedPool } from './held.ts';
 import type { SetName } from './layout.ts';
-import { learnElement } from './places.ts';
+
+type Before = FrontendElements | HeldFrontend | undefined;
 
 export class FrontendWriter {
-  readonly #lanes: Lanes;
+  readonly #lanes: SetLanes<SetName>;
   readonly #deferred: Deferred;
-  readonly #stride: number;
+  readonly #owner: string;
+  readonly #drift: Counts;
 
-  constructor(family: Family, lanes: Lanes, deferred: Deferred) {
+  constructor(lanes: SetLanes<SetName>, deferred: Deferred, owner: string, drift = noCounts()) {
     this.#lanes = lanes;
     this.#deferred = deferred;
-    this.#stride = endpointBytes[family];
+    this.#owner = owner;
+    this.#drift = drift;
   }
 
-  write({ owner, before, after }: FrontendChange<FrontendElements>): void {
-    const frontend = after ?? before;
-    if (frontend === undefined) return;
-    for (const { set, pool } of poolMaps(frontend.place)) {
-      this.#pool(owner, set, frontend, before?.[pool], after?.[pool]);
+  static write(
+    lanes: SetLanes<SetName>,
+    deferred: Deferred,
+    difference: Difference<NFTablesObjects>,
+  ): void {
+    const { before, after, owner } = difference;
+    const location = after ?? (before instanceof HeldFrontend ? before.location : before);
+    if (location === undefined) return;
+    // A frontend of which nothing is left is one thing that is missing.
+    const isMissing = difference.from === 'kernel' && before === undefined;
+    if (isMissing) difference.drift.missing += 1;
+    const drift = difference.from === 'kernel' && !isMissing ? difference.drift : undefined;
+    const writer = new FrontendWriter(lanes, deferred, owner, drift);
+    writer.#write(location, before, after, difference.from);
+  }
+
+  #write(
+    location: Location,
+    before: Before,
+    after: FrontendElements | undefined,
+    from: 'belief' | 'kernel',
+  ): void {
+    for (const { set, pool } of poolMaps(location.place)) {
+      // What the kernel says counts, not what we remember.
+      const retired = from === 'kernel' ? this.#deferred.forget(set, location.id) : undefined;
+      this.#pool(set, location, before?.[pool], after?.[pool], retired);
     }
-    const { place, key } = frontend;
-    const [verdicts, sticky] = [place.verdicts, place.sticky].map((set) => ({ set, key }));
-    this.#verdict(owner, verdicts!, verdictOf(before), verdictOf(after));
-    this.#verdict(owner, sticky!, recallOf(before), recallOf(after));
-    this.#verdict(owner, learnElement(place, key), learnOf(before), learnOf(after));
-    this.#refusal(owner, frontend, before?.refusal, after?.refusal);
-    const firewalls = [before?.firewall?.chain, after?.firewall?.chain] as const;
-    this.#verdict(owner, { set: 'firewall-ips', key }, ...firewalls);
+    for (const part of verdictParts) this.#verdict(location, part, before, after);
   }
 
+  /** `retired`: what is in the kernel at the end of `before` and was to be deleted already. */
   #pool(
-    owner: string,
     set: SetName,
-    { id, key }: FrontendElements,
-    before: EndpointList | undefined,
+    { id, key }: Location,
+    before: EndpointList | ObservedPool | undefined,
     after: EndpointList | undefined,
+    retired: { readonly from: number; readonly to: number } | undefined,
   ): void {
     const oldLength = before?.length ?? 0;
     const newLength = after?.length ?? 0;
-    const list = after as EndpointList;
-    for (let i = 0; i < Math.min(oldLength, newLength); i += 1) {
-      if (list.sameAt(i, before as EndpointList, i)) continue;
-      this.#lanes.to('delete', set, owner).keyIndex(key, i);
-      this.#lanes.to('add', set, owner).endpoints(key, i, i + 1, list, this.#stride);
+    for (let i = 0; i < oldLength && i < newLength; i += 1) {
+      if (isSame(before!, after!, i)) continue;
+      this.#to('delete', set).keyIndex(key, i);
+      this.#endpoints(set, key, i, i + 1, after!);
+      this.#drift.wrong += 1;
     }
     if (newLength > oldLength) {
       for (const i of this.#deferred.revive(set, id, newLength)) {
-        this.#lanes.to('delete', set, owner).keyIndex(key, i);
+        this.#to('delete', set).keyIndex(key, i);
       }
-      this.#lanes.to('add', set, owner).endpoints(key, oldLength, newLength, list, this.#stride);
+      this.#endpoints(set, key, oldLength, newLength, after!);
+      this.#drift.missing += newLength - oldLength;
     }
-    if (newLength < oldLength) this.#deferred.retire(set, id, key, newLength, oldLength);
+    if (newLength < oldLength) {
+      this.#deferred.retire(set, id, key, newLength, oldLength);
+      for (let i = newLength; i < oldLength; i += 1) {
+        const isKnown = retired !== undefined && i >= retired.from && i < retired.to;
+        if (!isKnown) this.#drift.unwanted += 1;
+      }
+    }
+    if (!(before instanceof ObservedPool)) return;
+    for (const index of before.stray) {
+      this.#to('delete', set).keyIndex(key, index);
+      this.#drift.unwanted += 1;
+    }
+  }
+
+  #endpoints(set: SetName, key: Uint8Array, from: number, to: number, list: EndpointList): void {
+    this.#to('add', set).endpoints(key, from, to, list, endpointBytes[list.family]);
   }
 
   #verdict(
-    owner: string,
-    { set: map, key }: { readonly set: SetName; readonly key: Uint8Array },
-    before: string | undefined,
-    after: string | undefined,
+    location: Location,
+    part: VerdictPart,
+    before: Before,
+    after: FrontendElements | undefined,
   ): void {
-    if (before === after) return;
-    if (before !== undefined) this.#lanes.to('delete', map, owner).key(key);
-    if (after === undefined) return;
-    this.#lanes.to('add', map, owner).verdict(key, verdictOfMap(map), after);
+    const wanted = after && verdictOf(after, part);
+    const words = wanted && printVerdict(wanted.code, wanted.chain);
+    const held = wordsOf(before, part);
+    if (held === words) return;
+    const { set, key } = elementOf(location, part);
+    if (held !== undefined) this.#to('delete', set).key(key);
+    if (wanted !== undefined) this.#to('add', set).verdict(key, wanted.code, wanted.chain);
+    this.#drift[held === undefined ? 'missing' : words === undefined ? 'unwanted' : 'wrong'] += 1;
   }
 
-  #refusal(
-    owner: string,
-    { place, key }: FrontendElements,
-    before: FrontendElements['refusal'],
-    after: FrontendElements['refusal'],
-  ): void {
-    if (before === after) return;
-    if (before !== undefined) this.#lanes.to('delete', place.noEndpoints, owner).key(key);
-    if (after !== undefined) {
-      writeRefusal(this.#lanes.to('add', place.noEndpoints, owner), key, after);
-    }
+  #to(purpose: 'add' | 'delete', set: SetName) {
+    return this.#lanes.to(purpose, set, this.#owner);
   }
+}
+
+function isSame(before: EndpointList | ObservedPool, after: EndpointList, index: number): boolean {
+  return before instanceof ObservedPool
+    ? before.agrees(index, after)
+    : after.sameAt(index, before, index);
+}
+
+/** The verdict in nft's words; undefined = none. */
+function wordsOf(before: Before, part: VerdictPart): string | undefined {
+  if (before === undefined || before instanceof HeldFrontend) return before?.[part];
+  const verdict = verdictOf(before, part);
+  return verdict && printVerdict(verdict.code, verdict.chain);
 }

@@ -1,11 +1,11 @@
 /** A Forwarding as the elements that this mode keeps for it. Pure. */
 import type { ChainDefinition } from '../../kernel/nft/chain.ts';
-import { IPPROTO } from '../../kernel/nft/constants.ts';
+import { IPPROTO, VERDICT } from '../../kernel/nft/constants.ts';
 import { EndpointList } from '../../net/endpoint-list.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
 import { bytesOf, destinationKey } from '../elements.ts';
-import type { NamedObject } from '../named-objects.ts';
-import { type Firewall, firewallOf } from '../source-ranges.ts';
+import type { NamedObject } from '../nft-table/objects.ts';
+import { type Firewall, firewallOf } from '../nft-table/source-ranges.ts';
 import {
   type FrontendAffinity,
   frontendAffinity,
@@ -14,7 +14,9 @@ import {
   portAffinity,
 } from './affinity-objects.ts';
 import type { ChainClasses } from './chain-classes.ts';
-import { type Place, placeOf, places } from './places.ts';
+import { rejectChain } from './chains.ts';
+import type { SetName } from './layout.ts';
+import { learnElement, type Place, placeOf, places } from './places.ts';
 
 /** Where a frontend's elements are and what they are found by. */
 export interface Location {
@@ -41,19 +43,56 @@ export interface FrontendElements extends Location {
   readonly firewall: Firewall | undefined;
 }
 
-/** The name of the chain that the verdict goes to; undefined = no verdict. */
-export function verdictOf(frontend: FrontendElements | undefined): string | undefined {
-  return frontend?.chains.at(-1)?.name;
+/** The kinds of verdicts that a frontend may have, each in maps of its own. */
+export const verdictParts = ['verdict', 'sticky', 'learn', 'refusal', 'firewall'] as const;
+export type VerdictPart = (typeof verdictParts)[number];
+
+/** A verdict of a frontend; undefined = it has none of this kind. */
+export function verdictOf(frontend: FrontendElements, part: VerdictPart): Verdict | undefined {
+  const { affinity, chains, firewall, refusal } = frontend;
+  switch (part) {
+    case 'verdict':
+      return to(VERDICT.goto, chains.at(-1)?.name);
+    case 'sticky':
+      // Who is not remembered comes back.
+      return to(VERDICT.jump, affinity?.recall.name);
+    case 'learn':
+      return to(VERDICT.goto, affinity?.learn.at(-1)?.name);
+    case 'refusal':
+      if (refusal === 'drop') return { code: VERDICT.drop, chain: '' };
+      return refusal && { code: VERDICT.goto, chain: rejectChain };
+    case 'firewall':
+      return to(VERDICT.goto, firewall?.chain);
+  }
 }
 
-/** The name of the chain that knows its clients; undefined = no session affinity. */
-export function recallOf(frontend: FrontendElements | undefined): string | undefined {
-  return frontend?.affinity?.recall.name;
+export interface Verdict {
+  /** VERDICT_* */
+  readonly code: number;
+  readonly chain: string;
 }
 
-/** The name of the chain that remembers its clients; undefined = no session affinity. */
-export function learnOf(frontend: FrontendElements | undefined): string | undefined {
-  return frontend?.affinity?.learn.at(-1)?.name;
+function to(code: number, chain: string | undefined): Verdict | undefined {
+  return chain === undefined ? undefined : { code, chain };
+}
+
+/** Where the frontend's verdict of this kind is. */
+export function elementOf(
+  { place, key }: Location,
+  part: VerdictPart,
+): { readonly set: SetName; readonly key: Uint8Array } {
+  switch (part) {
+    case 'verdict':
+      return { set: place.verdicts, key };
+    case 'sticky':
+      return { set: place.sticky, key };
+    case 'learn':
+      return learnElement(place, key);
+    case 'refusal':
+      return { set: place.noEndpoints, key };
+    case 'firewall':
+      return { set: 'firewall-ips', key };
+  }
 }
 
 /** All chains and sets that a frontend needs, those that others refer to first. */

@@ -5,7 +5,9 @@
 import type { NFTypeName } from '../../kernel/nft/constants.ts';
 import { fieldsOfSet, type SetDefinition, type SetFields } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../net/address.ts';
-import { addressType, commonSets, map, set } from '../table-parts.ts';
+import type { TableLayout } from '../nft-table/layout.ts';
+import { addressType, commonSets, map, set } from '../nft-table/parts.ts';
+import { SharedElements } from '../nft-table/shared.ts';
 
 export const tableName = 'fairlead';
 export const tableComment = 'Services of Kubernetes, kept by fairlead';
@@ -49,6 +51,14 @@ export const setNames = [
 export type SetName = (typeof setNames)[number];
 
 export type SetDefinitions = Readonly<Record<SetName, SetDefinition>>;
+
+/** Sets whose elements Forwardings share. */
+export const sharedElements = new SharedElements(['cluster-ips', 'hairpin', 'self-clients']);
+export type SharedSet = (typeof sharedElements)['sets'][number];
+
+export function tableLayout(family: Family): TableLayout<SetName> {
+  return { family, table: tableName, comment: tableComment, sets: setDefinitions(family) };
+}
 
 /** The sets and maps of one family. `index` numbers a pool's endpoints, 4 bytes in host order. */
 export function setDefinitions(family: Family): SetDefinitions {

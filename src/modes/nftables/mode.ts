@@ -5,11 +5,12 @@ import { printOps, type SetTypes } from '../../kernel/nft/print.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import type { OwnedObject, ProxyMode } from '../mode.ts';
-import { sourceRangesTypes } from '../source-ranges.ts';
+import { sourceRangesTypes } from '../nft-table/source-ranges.ts';
+import { ModePlanner } from '../planner.ts';
 import { readAffinityFill } from './affinity-fill.ts';
 import { affinityTypes } from './affinity-objects.ts';
+import { NFTablesBackend } from './backend.ts';
 import { type SetName, setDefinitions, tableComment, tableName } from './layout.ts';
-import { NFTablesPlanner } from './planner.ts';
 import { probe } from './probe.ts';
 
 const definitions = { IPv4: setDefinitions('IPv4'), IPv6: setDefinitions('IPv6') };
@@ -24,7 +25,7 @@ export const nftablesMode: ProxyMode = {
   affinityFill: readAffinityFill,
   metrics: ['fullSync', 'partialSync', 'nftablesFailures', 'nftablesCleanupFailures'],
   probe,
-  planner: (config, environment) => new NFTablesPlanner(config, environment),
+  planner: (config, environment) => new ModePlanner(new NFTablesBackend(config), environment),
   script: (ops) => printOps(ops, typesOf),
   owned,
   cleanup,

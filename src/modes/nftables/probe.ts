@@ -23,7 +23,7 @@ import {
 } from '../../kernel/nft/rule.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
-import { frontendSelectors } from '../table-parts.ts';
+import { frontendSelectors } from '../nft-table/parts.ts';
 import { setDefinitions, setFields, setNames } from './layout.ts';
 
 interface RuleProbe extends MissingFeature {

@@ -2,70 +2,24 @@
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Family } from '../../net/address.ts';
 import type { Forwarding } from '../../state/types.ts';
-import type { Backend, FixedRepair, LateDeletions, Objects } from '../backend.ts';
-import { binary } from '../elements.ts';
+import type { Backend, FixedRepair, Objects } from '../backend.ts';
 import type { Environment, ModeConfig } from '../mode.ts';
 import { boundAddresses } from '../own-addresses.ts';
 import { BatchWriter } from './batch-writer.ts';
-import { type ServedFrontend, servedFrontends } from './frontends.ts';
+import { servedFrontends } from './frontends.ts';
+import { LingeringAddresses } from './lingering.ts';
 import { hasLink } from './link.ts';
 import {
   addressesOf,
-  type BoundAddress,
   boundAddress,
+  type UserspaceObjects,
   UserspaceObservation,
 } from './observation.ts';
 import type { Sockets } from './switchboard.ts';
 
-export interface UserspaceTypes {
-  readonly frontend: ServedFrontend;
-  readonly held: ServedFrontend;
-  readonly shared: BoundAddress;
+export interface UserspaceTypes extends UserspaceObjects {
   readonly found: UserspaceObservation;
   readonly writer: BatchWriter;
-}
-
-/** Addresses that nobody wants, but that carry connections yet. */
-export class LingeringAddresses implements LateDeletions<UserspaceTypes> {
-  readonly #sockets: Sockets;
-  readonly #addresses = new Map<string, Uint8Array>();
-
-  constructor(sockets: Sockets) {
-    this.#sockets = sockets;
-  }
-
-  get isAny(): boolean {
-    return this.#addresses.size > 0;
-  }
-
-  has(id: string): boolean {
-    return this.#addresses.has(id);
-  }
-
-  /** Connections end in peace. Returns whether the address has to wait for any. */
-  keep(key: Uint8Array): boolean {
-    const isBusy = this.#sockets.isBusy(key);
-    if (isBusy) this.#addresses.set(binary(key), key);
-    return isBusy;
-  }
-
-  /** The address is wanted again. Returns whether it was still there. */
-  revive(id: string): boolean {
-    return this.#addresses.delete(id);
-  }
-
-  /** What is there is read again after a failure. */
-  confirm(): void {}
-  rollback(): void {}
-
-  write(_kernel: Kernel, writer: BatchWriter): string[] {
-    const idle = [...this.#addresses].filter(([, key]) => !this.#sockets.isBusy(key));
-    for (const [id, key] of idle) {
-      this.#addresses.delete(id);
-      writer.unbind(key);
-    }
-    return idle.map(([id]) => id);
-  }
 }
 
 export class UserspaceBackend implements Backend<UserspaceTypes> {

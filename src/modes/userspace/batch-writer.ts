@@ -10,13 +10,14 @@ import { RecordWriter } from '../../kernel/records.ts';
 import { IFA_F } from '../../kernel/route-ops.ts';
 import { addressBytes, type Family } from '../../net/address.ts';
 import { countDifference, type Difference, type Writer } from '../backend.ts';
+import { bytesOf } from '../elements.ts';
 import type { Batch } from '../mode.ts';
-import type { LingeringAddresses, UserspaceTypes } from './backend.ts';
 import { type ServedFrontend, sameFrontend } from './frontends.ts';
 import { linkName } from './layout.ts';
+import type { LingeringAddresses } from './lingering.ts';
 import { addLink } from './link.ts';
 import { untilLocal } from './local-route.ts';
-import type { BoundAddress } from './observation.ts';
+import type { BoundAddress, UserspaceObjects } from './observation.ts';
 import type { Sockets } from './switchboard.ts';
 
 interface Planned<T> {
@@ -30,7 +31,7 @@ const entryBytes = 64;
 /** Sockets that are opened before others get their turn. */
 const socketsPerTurn = 64;
 
-export class BatchWriter implements Writer<UserspaceTypes> {
+export class BatchWriter implements Writer<UserspaceObjects> {
   readonly #family: Family;
   readonly #sockets: Sockets;
   readonly #lingering: LingeringAddresses;
@@ -55,7 +56,7 @@ export class BatchWriter implements Writer<UserspaceTypes> {
     this.#link = 'missing';
   }
 
-  frontend(difference: Difference<UserspaceTypes>): void {
+  frontend(difference: Difference<UserspaceObjects>): void {
     const { before, after, owner } = difference;
     if (after === undefined) {
       if (before !== undefined) this.#planned.set(before.id, { owner: '', value: undefined });
@@ -69,7 +70,8 @@ export class BatchWriter implements Writer<UserspaceTypes> {
     if (!this.#lingering.revive(id)) this.#bound.push({ owner, value: key });
   }
 
-  delete({ key }: BoundAddress): void {
+  delete(id: string): void {
+    const key = bytesOf(id);
     if (!this.#lingering.keep(key)) this.unbind(key);
   }
 

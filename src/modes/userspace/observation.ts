@@ -6,7 +6,6 @@ import type { Forwarding } from '../../state/types.ts';
 import type { Found } from '../backend.ts';
 import { binary } from '../elements.ts';
 import type { SharedObject } from '../shared-objects.ts';
-import type { UserspaceTypes } from './backend.ts';
 import type { ServedFrontend } from './frontends.ts';
 import { linkName } from './layout.ts';
 
@@ -22,8 +21,14 @@ export function boundAddress(key: Uint8Array): BoundAddress {
   return { id: binary(key), key, bytes: 0 };
 }
 
+export interface UserspaceObjects {
+  readonly frontend: ServedFrontend;
+  readonly held: ServedFrontend;
+  readonly shared: BoundAddress;
+}
+
 /** Sockets of this process are not read, but asked: nobody else has a part in them. */
-export class UserspaceObservation implements Found<UserspaceTypes> {
+export class UserspaceObservation implements Found<UserspaceObjects> {
   /** There need not be a ruleset, and its generation tells nothing of links. */
   readonly generation = undefined;
   readonly intact: boolean;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { isKernelError, type KernelError } from '../../../src/kernel/errors.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
-import { TableOwnership } from '../../../src/modes/ownership.ts';
+import { TableOwnership } from '../../../src/modes/nft-table/ownership.ts';
 import { batch } from '../../conformance/ops.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 

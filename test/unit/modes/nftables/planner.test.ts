@@ -10,9 +10,9 @@ import {
 } from '../../../../src/kernel/nft/rule.ts';
 import { ElementShape, type NftOp } from '../../../../src/kernel/ops.ts';
 import { noPause } from '../../../../src/modes/mode.ts';
+import { frontendSelectors, map } from '../../../../src/modes/nft-table/parts.ts';
 import { setDefinitions, setFields, setNames } from '../../../../src/modes/nftables/layout.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
-import { frontendSelectors, map } from '../../../../src/modes/table-parts.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
 import { batch, bytes, verdict } from '../../../conformance/ops.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
@@ -234,7 +234,7 @@ describe('what is deleted later', () => {
     rig.take();
     deleteEndpoint(rig.kernel, 2);
     await rig.audit();
-    expect(indexes(rig.kernel)).toEqual(['0']);
+    expect(indexes(rig.kernel)).toEqual(['0', '1']);
     rig.drain();
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
   });

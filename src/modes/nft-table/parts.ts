@@ -1,6 +1,6 @@
 /** What the tables of nf_tables of several modes have in common. */
-import type { BaseChain, ChainDefinition, Rule } from '../kernel/nft/chain.ts';
-import { NFT_SET, type NFTypeName } from '../kernel/nft/constants.ts';
+import type { BaseChain, ChainDefinition, Rule } from '../../kernel/nft/chain.ts';
+import { NFT_SET, type NFTypeName } from '../../kernel/nft/constants.ts';
 import {
   daddr,
   dport,
@@ -15,9 +15,9 @@ import {
   stateNew,
   toggleMark,
   vmap,
-} from '../kernel/nft/rule.ts';
-import type { SetDefinition } from '../kernel/nft/sets.ts';
-import type { Family } from '../net/address.ts';
+} from '../../kernel/nft/rule.ts';
+import type { SetDefinition } from '../../kernel/nft/sets.ts';
+import type { Family } from '../../net/address.ts';
 
 /** A set: keys without data, which only we fill. `flags`: NFT_SET_*. */
 export function set<Name extends string>(

@@ -2,11 +2,11 @@
  * Tables that belong to this process alone: the kernel refuses changes by others, and leaves them
  * out when others flush the ruleset. They outlive the process, and the next one takes them over.
  */
-import { KernelError } from '../kernel/errors.ts';
-import type { ApplyResult, Kernel, TableName } from '../kernel/kernel.ts';
-import { NFPROTO, NFT_TABLE } from '../kernel/nft/constants.ts';
-import { nftOps } from '../kernel/ops.ts';
-import { RecordWriter } from '../kernel/records.ts';
+import { KernelError } from '../../kernel/errors.ts';
+import type { ApplyResult, Kernel, TableName } from '../../kernel/kernel.ts';
+import { NFPROTO, NFT_TABLE } from '../../kernel/nft/constants.ts';
+import { nftOps } from '../../kernel/ops.ts';
+import { RecordWriter } from '../../kernel/records.ts';
 
 /** Applies one transaction. */
 export type Transact = (ops: Uint8Array) => Promise<ApplyResult>;

@@ -1,7 +1,7 @@
 /** What the kernel holds in sets that are not of a table's layout. */
-import { isKernelError } from '../kernel/errors.ts';
-import { NFT_SET } from '../kernel/nft/constants.ts';
-import { ElementShape, type Reply, type Request } from '../kernel/ops.ts';
+import { isKernelError } from '../../kernel/errors.ts';
+import { NFT_SET } from '../../kernel/nft/constants.ts';
+import { ElementShape, type Reply, type Request } from '../../kernel/ops.ts';
 
 /**
  * The content of a set of ranges, as `elements` records have it; of no other kind do we make sets

@@ -1,0 +1,145 @@
+/** Mode iptables for one family: chains and rules among those of everyone. */
+import { makeCounters } from '../../kernel/acct.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
+import { NFPROTO } from '../../kernel/nft/constants.ts';
+import { compileRule } from '../../kernel/xt/compile.ts';
+import { xtTables } from '../../kernel/xt/tables.ts';
+import type { Family } from '../../net/address.ts';
+import type { Forwarding } from '../../state/types.ts';
+import {
+  type Backend,
+  type Fixed,
+  type FixedRepair,
+  noCounts,
+  type Objects,
+  type Tables,
+  type Tally,
+} from '../backend.ts';
+import { inTurns, type ModeConfig, type Pause } from '../mode.ts';
+import { BatchWriter, type InForce } from './batch-writer.ts';
+import { RuleCompiler } from './compiler.ts';
+import { type IptablesConfig, placeOf } from './layout.ts';
+import { chainAt, type IptablesObjects, nodePortObjects, sharedRule } from './objects.ts';
+import { type IptablesObservation, observe, ruleName } from './observation.ts';
+import { prune, type RepairContext, repairFixed, repairNodePorts } from './repair.ts';
+import { RuleCounts } from './rule-counts.ts';
+import { ownChains, sharedRules } from './translation.ts';
+
+export interface IptablesTypes extends IptablesObjects {
+  readonly found: IptablesObservation;
+  readonly writer: BatchWriter;
+}
+
+export class IptablesBackend implements Backend<IptablesTypes> {
+  readonly family: Family;
+  readonly bindsAddresses = false;
+  readonly batchBytesMax = 4 * 1024 * 1024;
+  readonly tables: Tables<IptablesTypes>;
+  readonly tally: Tally<IptablesTypes>;
+  readonly #compiler: RuleCompiler;
+  readonly #inForce: InForce;
+  #config: IptablesConfig;
+  #found: IptablesObservation | undefined;
+
+  constructor(config: ModeConfig) {
+    this.family = config.family;
+    this.#config = { ...config, counted: false };
+    this.#compiler = new RuleCompiler(config.family);
+    const counts = new RuleCounts(this.#config);
+    this.#inForce = {
+      handles: new Map(),
+      busy: new Set(),
+      written: (table, rules) => counts.written(table, rules),
+      deleted: (table, handle) => this.#found?.deleted.add(ruleName(table, handle)),
+    };
+    this.tables = {
+      // All of them, as they are everyone's.
+      exposed: xtTables.map((table) => ({ family: NFPROTO[config.family], table })),
+      prepare: async (kernel: Kernel) => {
+        this.#config = { ...this.#config, counted: await makeCounters(kernel, this.family) };
+      },
+      takeRuleCounts: (environment) => {
+        return counts.take(nodePortObjects(this.#config, environment).length);
+      },
+    };
+    this.tally = {
+      frontend: ({ rules }, step) => {
+        counts.add('nat', step === 'released' ? -rules.length : rules.length);
+      },
+      shared: ({ table }, step) => counts.add(table, step),
+      clear: () => counts.clear(),
+    };
+  }
+
+  objects(forwarding: Forwarding): Objects<IptablesTypes> {
+    let bytes = 0;
+    const frontends = [...ownChains(this.#config, forwarding)].map(([name, rules]) => {
+      const chain = { table: 'nat', chain: name } as const;
+      const compiled = rules.map((rule) => this.#compiler.compile(rule));
+      for (const { expressions } of compiled) bytes += expressions.length;
+      return { id: placeOf(chain), chain, rules: compiled };
+    });
+    const shared = sharedRules(this.#config, forwarding).map((placed) => {
+      return sharedRule(this.family, placed, 'head');
+    });
+    return { frontends, shared, bytes };
+  }
+
+  writer(): BatchWriter {
+    return new BatchWriter(this.#config, this.#inForce);
+  }
+
+  async read(kernel: Kernel, pause: Pause): Promise<IptablesObservation> {
+    const { handles } = this.#inForce;
+    this.#found = await observe(kernel, this.family, pause, (id) => handles.has(id));
+    return this.#found;
+  }
+
+  async repairFixed(
+    found: IptablesObservation,
+    writer: BatchWriter,
+    fixed: Fixed<IptablesTypes>,
+    pause: Pause,
+  ): Promise<FixedRepair> {
+    const context = this.#context(found, writer);
+    const nodePorts = nodePortObjects(this.#config, fixed.environment);
+    await this.#findHandles(found, fixed, nodePorts, pause);
+    repairFixed(context);
+    if (!fixed.isEnvironmentWritten) repairNodePorts(context, nodePorts);
+    return { drift: context.drift };
+  }
+
+  /** What somebody else has deleted would make our own deletion fail. */
+  async #findHandles(
+    found: IptablesObservation,
+    { shared, isEnvironmentWritten, isLeaving }: Fixed<IptablesTypes>,
+    nodePorts: Iterable<IptablesObjects['shared']>,
+    pause: Pause,
+  ): Promise<void> {
+    const { handles } = this.#inForce;
+    const kept = new Set(found.touched);
+    if (isEnvironmentWritten) for (const { id } of nodePorts) kept.add(id);
+    const there = await found.sharedRules(pause);
+    await inTurns(handles, pause, ([id, handle]) => {
+      const isThere = there.has(ruleName(chainAt(id).table, handle));
+      if (!kept.has(id) && !(isThere && isLeaving(id))) handles.delete(id);
+    });
+    await inTurns(shared(), pause, ({ object }) => {
+      if (kept.has(object.id)) return;
+      const { expressions } = compileRule(this.family, object.rule);
+      const handle = found.find(object, expressions);
+      if (handle !== undefined) handles.set(object.id, handle);
+    });
+  }
+
+  async prune(found: IptablesObservation, writer: BatchWriter, pause: Pause): Promise<number> {
+    const context = this.#context(found, writer);
+    await prune(context, pause);
+    return context.drift.unwanted;
+  }
+
+  #context(found: IptablesObservation, { transaction }: BatchWriter): RepairContext {
+    const { handles } = this.#inForce;
+    return { config: this.#config, found, transaction, handles, drift: noCounts() };
+  }
+}

@@ -1,0 +1,93 @@
+/** Writes the differences of chains and shared rules into one transaction. */
+import { compileRule } from '../../kernel/xt/compile.ts';
+import { type Counts, countDifference, type Difference, type Writer } from '../backend.ts';
+import type { Batch, Environment } from '../mode.ts';
+import { type IptablesConfig, placeOf } from './layout.ts';
+import type { TableName } from './names.ts';
+import {
+  chainAt,
+  type HeldChain,
+  type IptablesObjects,
+  nodePortObjects,
+  type SharedRule,
+  sameRules,
+} from './objects.ts';
+import { Transaction } from './transaction.ts';
+
+/** What outlives batches. */
+export interface InForce {
+  /** Handles of the rules in chains of all Services, by the rules' ids. */
+  readonly handles: Map<string, number>;
+  /** Chains that the kernel did not delete, by place: to be emptied, and then taken from here. */
+  readonly busy: Set<string>;
+  /** So many rules were written into the table. */
+  readonly written: (table: TableName, rules: number) => void;
+  /** This rule is deleted. */
+  readonly deleted: (table: TableName, handle: number) => void;
+}
+
+export class BatchWriter implements Writer<IptablesObjects> {
+  readonly transaction: Transaction;
+  readonly #config: IptablesConfig;
+  readonly #inForce: InForce;
+
+  constructor(config: IptablesConfig, inForce: InForce) {
+    this.transaction = new Transaction(config.family, inForce.busy);
+    this.#config = config;
+    this.#inForce = inForce;
+  }
+
+  get byteLength(): number {
+    return this.transaction.byteLength;
+  }
+
+  frontend(difference: Difference<IptablesObjects>): void {
+    const { before, after, owner } = difference;
+    if (after === undefined) {
+      if (difference.from === 'kernel') this.#deleteHeld(difference.before!, difference.drift);
+      else if (before !== undefined) this.transaction.deleteChain(before.chain, owner);
+      return;
+    }
+    if (before !== undefined && sameRules(before.rules, after.rules)) return;
+    this.transaction.putChain(after.chain, after.rules, owner);
+    if (difference.from === 'kernel') countDifference(difference);
+  }
+
+  /** What else refers to a chain, as a map of nft, is not seen: an audit tries again. */
+  #deleteHeld({ chain, isReferred, rules }: HeldChain, drift: Counts): void {
+    const wasRefused = this.#inForce.busy.delete(placeOf(chain));
+    const isNeeded = isReferred || wasRefused;
+    if (isNeeded && rules.length === 0) return;
+    if (isNeeded) this.transaction.putChain(chain, [], '');
+    else this.transaction.deleteChain(chain, '');
+    drift.unwanted += 1;
+  }
+
+  add({ id, table, chain, rule, at }: SharedRule, owner: string): void {
+    const compiled = compileRule(this.#config.family, rule);
+    this.transaction.addRule({ id, table, chain, at, owner, compiled });
+  }
+
+  delete(id: string, owner: string): void {
+    const handle = this.#inForce.handles.get(id);
+    if (handle !== undefined) this.transaction.deleteRule({ ...chainAt(id), id, handle, owner });
+  }
+
+  environment(before: Environment, next: Environment): void {
+    const [old, wanted] = [before, next].map((one) => nodePortObjects(this.#config, one));
+    const ids = [old, wanted].map((rules) => new Set(rules!.map(({ id }) => id)));
+    for (const { id } of old!) if (!ids[1]!.has(id)) this.delete(id, '');
+    for (const rule of wanted!) if (!ids[0]!.has(rule.id)) this.add(rule, '');
+  }
+
+  batch(): Batch | undefined {
+    const { handles, written, deleted } = this.#inForce;
+    for (const [table, rules] of this.transaction.rulesWritten()) written(table, rules);
+    const { gone } = this.transaction.rules();
+    for (const { table, handle } of gone) deleted(table, handle);
+    return this.transaction.batch((come) => {
+      for (const { id } of gone) if (id !== undefined) handles.delete(id);
+      for (const [id, handle] of come) handles.set(id, handle);
+    });
+  }
+}

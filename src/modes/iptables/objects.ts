@@ -1,0 +1,79 @@
+/** What this mode keeps: chains of each Service, and rules in chains of all of them. */
+import type { CompiledRule } from '../../kernel/xt/compile.ts';
+import { printRule } from '../../kernel/xt/print.ts';
+import type { Family } from '../../net/address.ts';
+import type { ModeFrontend } from '../changes.ts';
+import type { Environment } from '../mode.ts';
+import type { SharedObject } from '../shared-objects.ts';
+import {
+  type IptablesConfig,
+  nodePortRules,
+  type PlacedRule,
+  placeOf,
+  type TableChain,
+} from './layout.ts';
+import type { TableName } from './names.ts';
+
+/** A chain of table nat whose rules one Service port alone decides; `id` is its place. */
+export interface ServiceChain extends ModeFrontend {
+  readonly chain: TableChain;
+  readonly rules: readonly CompiledRule[];
+}
+
+export interface ObservedRule {
+  readonly handle: number;
+  readonly expressions: Uint8Array;
+}
+
+/** Such a chain as the kernel holds it. */
+export interface HeldChain {
+  readonly chain: TableChain;
+  readonly rules: readonly ObservedRule[];
+  /** Rules of others jump to it: the kernel does not delete it. */
+  readonly isReferred: boolean;
+}
+
+/** A rule in a chain of all Services, for as long as anybody needs it. */
+export interface SharedRule extends PlacedRule, SharedObject {
+  readonly at: 'head' | 'end';
+}
+
+export interface IptablesObjects {
+  readonly frontend: ServiceChain;
+  readonly held: HeldChain;
+  readonly shared: SharedRule;
+}
+
+/** Roughly what a shared rule takes in a batch. */
+const ruleBytes = 640;
+
+/** Equal rules have the same id: chain and rule in words. */
+export function sharedRule(family: Family, placed: PlacedRule, at: SharedRule['at']): SharedRule {
+  const id = `${placeOf(placed)} ${printRule(family, placed.rule)}`;
+  return { ...placed, id, at, bytes: ruleBytes };
+}
+
+/** The chain of a shared rule by its id, or a chain by its place. */
+export function chainAt(id: string): TableChain {
+  const [table, chain] = id.split(' ', 2);
+  return { table: table as TableName, chain: chain! };
+}
+
+/** The last rules of KUBE-SERVICES, each once. */
+export function nodePortObjects(config: IptablesConfig, environment: Environment): SharedRule[] {
+  const chain = { table: 'nat', chain: 'KUBE-SERVICES' } as const;
+  const all = nodePortRules(config, environment).map((rule) => {
+    return sharedRule(config.family, { ...chain, rule }, 'end');
+  });
+  return [...new Map(all.map((rule) => [rule.id, rule])).values()];
+}
+
+type Expressions = Pick<ObservedRule, 'expressions'>;
+
+export function sameRules(a: readonly Expressions[], b: readonly Expressions[]): boolean {
+  return a.length === b.length && a.every((rule, i) => sameExpressions(rule, b[i]!));
+}
+
+export function sameExpressions(a: Expressions, b: Expressions): boolean {
+  return Buffer.compare(a.expressions, b.expressions) === 0;
+}

@@ -1,0 +1,200 @@
+/** Mode ipvs for one family: virtual services, addresses, a table to filter and masquerade. */
+import type { Kernel, TableName } from '../../kernel/kernel.ts';
+import type { Family } from '../../net/address.ts';
+import type { Forwarding } from '../../state/types.ts';
+import {
+  type Backend,
+  type Counts,
+  type Fixed,
+  type FixedRepair,
+  type LateDeletions,
+  noCounts,
+  type Objects,
+  type Tables,
+} from '../backend.ts';
+import { bytesOf } from '../elements.ts';
+import {
+  defaultIPVSSettings,
+  type Environment,
+  type IPVSSettings,
+  type ModeConfig,
+  type Pause,
+} from '../mode.ts';
+import { inTable, type TableLayout } from '../nft-table/layout.ts';
+import { rankOf } from '../nft-table/objects.ts';
+import { TableOwnership, type Transact } from '../nft-table/ownership.ts';
+import { repairChains, repairRanges, startAnew } from '../nft-table/repair.ts';
+import { firewallPrefix } from '../nft-table/source-ranges.ts';
+import { BatchWriter } from './batch-writer.ts';
+import { chains } from './chains.ts';
+import { Draining } from './draining.ts';
+import { type IPVSShared, ipvsFrontends, sharedObjects } from './frontends.ts';
+import type { IPVSObjects } from './held.ts';
+import { type SetName, tableLayout } from './layout.ts';
+import { type IPVSObservation, observe, observeServers } from './observation.ts';
+
+export interface IPVSTypes extends IPVSObjects {
+  readonly found: IPVSObservation;
+  readonly writer: BatchWriter;
+}
+
+/** Approximate bytes that one real server or element takes in a batch. */
+const entryBytes = 64;
+
+export class IPVSBackend implements Backend<IPVSTypes> {
+  readonly family: Family;
+  readonly bindsAddresses = true;
+  readonly tables: Tables<IPVSTypes>;
+  readonly late: LateDeletions<BatchWriter>;
+  readonly #draining = new Draining();
+  readonly #config: ModeConfig;
+  readonly #ipvs: IPVSSettings;
+  readonly #layout: TableLayout<SetName>;
+  readonly #ownership: TableOwnership;
+  /** Virtual services that others made where they may: these are left alone. */
+  #foreign: ReadonlySet<string> = new Set();
+
+  constructor(config: ModeConfig) {
+    this.family = config.family;
+    this.#config = config;
+    this.#ipvs = config.ipvs ?? defaultIPVSSettings;
+    this.#layout = tableLayout(config.family);
+    this.late = lateDeletions(config.family, this.#draining);
+    const ownership = new TableOwnership(
+      inTable(this.#layout),
+      this.#layout.comment,
+      config.ownTables ?? false,
+    );
+    this.#ownership = ownership;
+    this.tables = {
+      get exposed(): readonly TableName[] {
+        return ownership.exposed;
+      },
+      prepare: (kernel: Kernel, transact: Transact) => ownership.prepare(kernel, transact),
+      rankOf,
+    };
+  }
+
+  objects(forwarding: Forwarding, environment: Environment): Objects<IPVSTypes> {
+    const frontends = ipvsFrontends(forwarding, environment);
+    const entries = frontends.reduce((sum, { pool, sets }) => sum + pool.length + sets.length, 0);
+    const shared = sharedObjects(forwarding, frontends, environment);
+    return { frontends, shared, bytes: entries * entryBytes };
+  }
+
+  writer(): BatchWriter {
+    return new BatchWriter(this.#layout, {
+      family: this.family,
+      scheduler: this.#ipvs.scheduler,
+      draining: this.#draining,
+      isForeign: (id) => this.#foreign.has(id),
+    });
+  }
+
+  async read(kernel: Kernel, pause: Pause): Promise<IPVSObservation> {
+    const chainNames = new Set(chains(this.#config).map(({ name }) => name));
+    const { excludeCIDRs: excluded } = this.#ipvs;
+    const found = await observe(kernel, this.family, { chainNames, excluded }, pause);
+    found.intact = this.#isUsable(found, []);
+    return found;
+  }
+
+  #isUsable({ table }: IPVSObservation, shared: Iterable<{ readonly object: IPVSShared }>) {
+    if (!table.isIntact || !chains(this.#config).every((chain) => table.isUsable(chain)))
+      return false;
+    for (const { object } of shared) {
+      if ('object' in object && !table.isUsable(object.object)) return false;
+    }
+    return true;
+  }
+
+  async repairFixed(
+    found: IPVSObservation,
+    writer: BatchWriter,
+    fixed: Fixed<IPVSTypes>,
+  ): Promise<FixedRepair> {
+    this.#foreign = found.foreignServices();
+    const drift = noCounts();
+    const repair = { content: found.table, writer: writer.table, drift };
+    const isAnew = !this.#isUsable(found, fixed.shared());
+    if (isAnew) {
+      startAnew(repair, this.#ownership);
+      found.clearTable();
+    }
+    repairChains(repair, chains(this.#config));
+    deleteForeignVerdicts(found, writer, drift);
+    if (!fixed.isEnvironmentWritten) {
+      repairRanges(repair, writer.first, 'service-cidrs', fixed.environment.serviceCIDRs);
+    }
+    this.#repairTimeouts(found, writer, drift);
+    if (!found.link) {
+      writer.addLink();
+      drift.missing += 1;
+    }
+    return { drift };
+  }
+
+  async prune(found: IPVSObservation): Promise<number> {
+    for (const { service } of this.#draining.entries()) {
+      const isThere = found.services.has(service.id) || found.touched.has(service.id);
+      if (!isThere) this.#draining.forget(service.id);
+    }
+    return 0;
+  }
+
+  #repairTimeouts({ timeouts }: IPVSObservation, { additions }: BatchWriter, drift: Counts): void {
+    const fields = {
+      tcpSeconds: this.#ipvs.tcpTimeoutSeconds,
+      tcpFinSeconds: this.#ipvs.tcpFinTimeoutSeconds,
+      udpSeconds: this.#ipvs.udpTimeoutSeconds,
+    };
+    const names = Object.keys(fields) as (keyof typeof fields)[];
+    if (names.every((name) => fields[name] === 0 || fields[name] === timeouts[name])) return;
+    additions.push({ owner: '', write: (out) => out.write('ipvsTimeoutsSet', fields) });
+    drift.wrong += 1;
+  }
+}
+
+/** Real servers go when they have no connections any more. */
+function lateDeletions(family: Family, draining: Draining): LateDeletions<BatchWriter> {
+  return {
+    get isAny(): boolean {
+      return draining.isAny;
+    },
+    confirm: () => draining.confirm(),
+    rollback: () => draining.rollback(),
+    write: async (kernel, { services }) => {
+      const written = new Set<string>();
+      const drains = draining.entries();
+      const ofServices = drains.map(({ service }) => service);
+      const found = await observeServers(kernel, family, ofServices);
+      for (const { service, servers } of drains) {
+        for (const [key, endpoint] of servers) {
+          const server = found.get(service.id)?.get(key);
+          if (server === undefined) draining.remove(service.id, key);
+          else if (server.connections === 0) services.deleteServer('', service, endpoint);
+          else continue;
+          written.add(service.id);
+        }
+      }
+      return written;
+    },
+  };
+}
+
+/**
+ * Verdicts that lead where ours never do go with the first transaction, which puts rules back: the
+ * kernel refuses a rule that can be reached from a hook that it is not for.
+ */
+function deleteForeignVerdicts(
+  { firewalls, touched }: IPVSObservation,
+  { first }: BatchWriter,
+  drift: Counts,
+): void {
+  for (const [id, verdict] of firewalls) {
+    if (verdict.startsWith(`goto ${firewallPrefix}`) || touched.has(id)) continue;
+    first.to('delete', 'firewall-ips', '').key(bytesOf(id));
+    firewalls.delete(id);
+    drift.unwanted += 1;
+  }
+}

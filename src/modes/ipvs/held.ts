@@ -1,0 +1,44 @@
+/** Frontends as the kernel holds them. */
+import type { EndpointKey } from '../../net/endpoint-list.ts';
+import type { Protocol } from '../../net/protocol.ts';
+import type { FrontendSet, IPVSFrontend, IPVSShared } from './frontends.ts';
+
+export type VirtualService = Pick<IPVSFrontend, 'id' | 'address' | 'protocol' | 'port'>;
+
+export interface ObservedServer {
+  /** As in an EndpointList. */
+  readonly packed: Uint8Array;
+  readonly weight: number;
+  /** IP_VS_CONN_F_* */
+  readonly forwarding: number;
+  /** Active and inactive ones. */
+  readonly connections: number;
+}
+
+export interface ObservedService extends VirtualService {
+  readonly protocol: Protocol;
+  readonly scheduler: string;
+  /** IP_VS_SVC_F_* */
+  readonly flags: number;
+  readonly timeoutSeconds: number;
+  readonly prefixLength: number;
+  readonly servers: Map<EndpointKey, ObservedServer>;
+}
+
+/** A frontend as the kernel holds it. */
+export interface HeldFrontend {
+  readonly id: string;
+  /** As `IPVSFrontend.key`. */
+  readonly key: Uint8Array;
+  /** Undefined: there is none, or it is not ours. */
+  readonly service: ObservedService | undefined;
+  readonly sets: readonly FrontendSet[];
+  /** What the frontend's element of `firewall-ips` says, in nft's words. */
+  readonly firewall: string | undefined;
+}
+
+export interface IPVSObjects {
+  readonly frontend: IPVSFrontend;
+  readonly held: HeldFrontend;
+  readonly shared: IPVSShared;
+}

@@ -1,0 +1,197 @@
+/** What the kernel holds of a table. */
+import { contentOfRule, isFilledAsWanted, isHookedAsWanted } from '../../kernel/nft/chain.ts';
+import { NFT_CHAIN_BINDING, NFT_SET } from '../../kernel/nft/constants.ts';
+import { entryShape, isSetAsWanted, type SetDefinition } from '../../kernel/nft/sets.ts';
+import { ElementShape, type Reply, type Request } from '../../kernel/ops.ts';
+import { binary } from '../elements.ts';
+import type { Pause } from '../mode.ts';
+import { inTable, setFieldsIn, type TableLayout } from './layout.ts';
+import { type Fault, isNamedSet, type NamedObject, otherId, setId } from './objects.ts';
+import { areFlagsUsable } from './ownership.ts';
+import { contentOf } from './set-content.ts';
+
+type ReplyOf<Kind extends Reply['kind']> = Extract<Reply, { kind: Kind }>;
+export type ElementsReply = ReplyOf<'elements'>;
+
+/** Resolves to the records of one state of what is asked for. */
+export type Dump = (request: Request) => Promise<readonly Reply[]>;
+
+const noBytes = new Uint8Array(0);
+const noElements: ReadonlySet<string> = new Set();
+
+/** So much is read in a few microseconds. */
+const bytesPerPause = 1024;
+
+export class TableContent<Name extends string = string> {
+  readonly layout: TableLayout<Name>;
+  exists = false;
+  /** NFT_TABLE_F_* */
+  #flags = 0;
+  /** A set of the layout has elements that no record can hold. */
+  #isStrange = false;
+  readonly #sets = new Map<string, ReplyOf<'set'>>();
+  readonly #chains = new Map<string, ReplyOf<'chain'>>();
+  /** Expressions of each chain's rules, in order. */
+  readonly #rules = new Map<string, Uint8Array[]>();
+  /** What sets beside those of the layout hold, as `elements` records have it. */
+  readonly #contents = new Map<string, Uint8Array>();
+  /** What is neither a table, a chain, a rule nor a set: none of it is ours. */
+  readonly #others: ReplyOf<'object'>[] = [];
+  /** Of sets whose elements are keys (and flags), each as `binary` has it. */
+  readonly #elements = new Map<Name, Set<string>>();
+
+  constructor(layout: TableLayout<Name>) {
+    this.layout = layout;
+  }
+
+  get hooks(): readonly number[] {
+    return [...this.#chains.values()].map(({ hook }) => hook);
+  }
+
+  /** Keys of the set's elements, followed by the flags in sets of intervals. */
+  elements(set: Name): ReadonlySet<string> {
+    return this.#elements.get(set) ?? noElements;
+  }
+
+  /** Forgets what was read: nothing of it will survive. */
+  clear(): void {
+    this.exists = false;
+    this.#isStrange = false;
+    for (const all of [this.#sets, this.#chains, this.#rules, this.#contents, this.#elements]) {
+      all.clear();
+    }
+    this.#others.length = 0;
+  }
+
+  /** `readElements` reads those of the sets that are maps. */
+  async read(
+    dump: Dump,
+    readElements: (set: Name, record: ElementsReply) => Promise<void> | void,
+    pause: Pause,
+  ): Promise<void> {
+    const ours = inTable(this.layout);
+    const requests: Request[] = [
+      { kind: 'tablesDump', family: ours.family },
+      { kind: 'chainsDump', ...ours },
+      { kind: 'rulesDump', ...ours, chain: '' },
+      { kind: 'setsDump', ...ours },
+      { kind: 'objectsDump', ...ours },
+      { kind: 'flowtablesDump', ...ours },
+    ];
+    for (const request of requests) {
+      for (const record of await dump(request)) this.#take(record);
+      if (!this.exists) return;
+    }
+    for (const set of Object.keys(this.layout.sets) as Name[]) {
+      const definition = this.layout.sets[set];
+      const { keyLength, dataLength } = setFieldsIn(this.layout, definition);
+      if (this.#sets.get(set)?.keyLength !== keyLength) continue;
+      const shape = entryShape(definition);
+      const request = { ...ours, set, shape, keyLength, dataLength };
+      for (const record of await dump({ kind: 'elementsDump', ...request })) {
+        if (record.kind !== 'elements') continue;
+        if (record.strange > 0) this.#isStrange = true;
+        if (definition.data === undefined) await this.#takeKeys(set, record, pause);
+        else await readElements(set, record);
+      }
+    }
+    for (const has of this.#sets.values()) {
+      if (Object.hasOwn(this.layout.sets, has.set)) continue;
+      const content = await contentOf(has, dump);
+      if (content !== undefined) this.#contents.set(has.set, content);
+    }
+  }
+
+  #take(record: Reply): void {
+    const { family, table } = inTable(this.layout);
+    if (!('table' in record) || record.table !== table || record.family !== family) return;
+    switch (record.kind) {
+      case 'table':
+        this.exists = true;
+        this.#flags = record.flags;
+        return;
+      case 'chain':
+        this.#chains.set(record.chain, record);
+        return;
+      case 'rule': {
+        const rules = this.#rules.get(record.chain);
+        if (rules === undefined) this.#rules.set(record.chain, [contentOfRule(record)]);
+        else rules.push(contentOfRule(record));
+        return;
+      }
+      case 'set':
+        this.#sets.set(record.set, record);
+        return;
+      case 'object':
+        this.#others.push(record);
+        return;
+      default:
+        return;
+    }
+  }
+
+  async #takeKeys(set: Name, record: ElementsReply, pause: Pause): Promise<void> {
+    const { entries, keyLength, shape } = record;
+    const stride = keyLength + ((shape & ElementShape.flags) !== 0 ? 4 : 0);
+    const keys = this.#elements.get(set) ?? new Set();
+    this.#elements.set(set, keys);
+    for (let at = 0, paused = 0; at < entries.length; at += stride) {
+      keys.add(binary(entries.subarray(at, at + stride)));
+      if (at - paused < bytesPerPause) continue;
+      paused = at;
+      const rest = pause();
+      if (rest !== undefined) await rest;
+    }
+  }
+
+  /** Whether the table can be kept: what can't be changed in place is as the layout wants it. */
+  get isIntact(): boolean {
+    const definitions = Object.values<SetDefinition>(this.layout.sets);
+    return (
+      this.exists &&
+      !this.#isStrange &&
+      areFlagsUsable(this.#flags) &&
+      definitions.every((one) => this.#sets.has(one.name) && this.#isSetAsWanted(one))
+    );
+  }
+
+  #isSetAsWanted(definition: SetDefinition): boolean {
+    const has = this.#sets.get(definition.name);
+    return has === undefined || isSetAsWanted(has, setFieldsIn(this.layout, definition));
+  }
+
+  /** Whether the object can be made right. What can't be changed in place must be right. */
+  isUsable(object: NamedObject): boolean {
+    if (isNamedSet(object)) return this.#isSetAsWanted(object.definition);
+    const has = this.#chains.get(object.name);
+    return has === undefined || isHookedAsWanted(has, object);
+  }
+
+  /** How the kernel differs from the object; undefined: not at all. */
+  faultOf(object: NamedObject): Fault | undefined {
+    if (!isNamedSet(object)) {
+      const has = this.#chains.get(object.name);
+      if (has === undefined) return 'missing';
+      const rules = this.#rules.get(object.name) ?? [];
+      return isFilledAsWanted(has, rules, object) ? undefined : 'wrong';
+    }
+    const { definition, elements } = object;
+    if (!this.#sets.has(definition.name)) return 'missing';
+    if (elements === undefined) return undefined;
+    const held = this.#contents.get(definition.name) ?? noBytes;
+    return Buffer.compare(held, elements.entries) === 0 ? undefined : 'wrong';
+  }
+
+  /** Ids of all that has a name, but for the sets of the layout and these chains. */
+  *beside(chainNames: ReadonlySet<string>): Generator<string> {
+    for (const other of this.#others) yield otherId(other);
+    // A set or a chain without a name goes with its rule.
+    for (const { set, flags } of this.#sets.values()) {
+      const isOfLayout = Object.hasOwn(this.layout.sets, set);
+      if (!isOfLayout && (flags & NFT_SET.ANONYMOUS) === 0) yield setId(set);
+    }
+    for (const { chain, flags } of this.#chains.values()) {
+      if (!chainNames.has(chain) && (flags & NFT_CHAIN_BINDING) === 0) yield chain;
+    }
+  }
+}

@@ -1,0 +1,24 @@
+import { NFPROTO } from '../../kernel/nft/constants.ts';
+import { fieldsOfSet, type SetDefinition, type SetFields } from '../../kernel/nft/sets.ts';
+import type { Family } from '../../net/address.ts';
+
+/** The table that a mode has of its own, for one family. */
+export interface TableLayout<Name extends string = string> {
+  readonly family: Family;
+  readonly table: string;
+  readonly comment: string;
+  /** The sets and maps that are always there. */
+  readonly sets: Readonly<Record<Name, SetDefinition>>;
+}
+
+/** What names the table in ops and requests. */
+export function inTable({ family, table }: Pick<TableLayout, 'family' | 'table'>) {
+  return { family: NFPROTO[family], table };
+}
+
+export function setFieldsIn(
+  { family, table }: Pick<TableLayout, 'family' | 'table'>,
+  definition: SetDefinition,
+): SetFields {
+  return fieldsOfSet(family, table, definition);
+}

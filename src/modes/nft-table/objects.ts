@@ -1,0 +1,78 @@
+/**
+ * Chains and sets that a table of nf_tables holds beside those of its layout, as long as some
+ * frontend needs them. The name of one says all that it holds: it is made whole in one transaction,
+ * shared by all who need the same, and never changed. When nobody needs it any more, a later
+ * transaction deletes it.
+ */
+import type { TableName } from '../../kernel/kernel.ts';
+import type { ChainDefinition } from '../../kernel/nft/chain.ts';
+import type { PackedElements } from '../../kernel/nft/lane.ts';
+import type { SetDefinition } from '../../kernel/nft/sets.ts';
+import type { NftOp, Reply } from '../../kernel/ops.ts';
+
+export interface NamedSet {
+  readonly definition: SetDefinition;
+  /** All that it holds; undefined: packets fill it. */
+  readonly elements: PackedElements | undefined;
+}
+
+export type NamedObject = ChainDefinition | NamedSet;
+
+export function isNamedSet(object: NamedObject): object is NamedSet {
+  return 'definition' in object;
+}
+
+function nameOf(object: NamedObject): string {
+  return isNamedSet(object) ? object.definition.name : object.name;
+}
+
+/** Identifies a set among the chains and sets of one table. Its name identifies a chain. */
+export function setId(name: string): string {
+  return `set ${name}`;
+}
+
+export function idOf(object: NamedObject): string {
+  return isNamedSet(object) ? setId(nameOf(object)) : object.name;
+}
+
+/** Identifies what is neither a chain nor a set: a counter, a flowtable, … None of them is ours. */
+export function otherId({ type, object }: Extract<Reply, { kind: 'object' }>): string {
+  return `object ${type} ${object}`;
+}
+
+/** What is deleted first has less: chains, then sets, then others. */
+export function rankOf(id: string): number {
+  if (id.startsWith('object ')) return 2;
+  return id.startsWith('set ') ? 1 : 0;
+}
+
+/** The ops that delete chains, sets and others by their ids. */
+export type Deletion = Extract<
+  NftOp,
+  { kind: 'chainFlush' | 'chainDelete' | 'setDelete' | 'objectDelete' }
+>;
+
+/** Rules first: they refer to all else, and chains to each other. Then sets, which name others. */
+export function deletions(at: TableName, ids: readonly string[]): Deletion[] {
+  const inTable = { family: at.family, table: at.table };
+  const chains: string[] = [];
+  const sets: Deletion[] = [];
+  const others: Deletion[] = [];
+  for (const id of ids) {
+    const [, sort, rest] = /^(set|object) (.*)$/.exec(id) ?? [];
+    if (sort === undefined) chains.push(id);
+    else if (sort === 'set') sets.push({ kind: 'setDelete', ...inTable, set: rest! });
+    else {
+      const [, type, object] = /^(\d+) (.*)$/.exec(rest!)!;
+      others.push({ kind: 'objectDelete', ...inTable, type: Number(type), object: object! });
+    }
+  }
+  return [
+    ...chains.map((chain) => ({ kind: 'chainFlush' as const, ...inTable, chain })),
+    ...chains.map((chain) => ({ kind: 'chainDelete' as const, ...inTable, chain })),
+    ...sets,
+    ...others,
+  ];
+}
+
+export type Fault = 'missing' | 'wrong';

@@ -1,0 +1,83 @@
+/** Writes what a table holds beside elements. */
+import { acceptPolicy, type ChainDefinition } from '../../kernel/nft/chain.ts';
+import type { SetLanes } from '../../kernel/nft/lane.ts';
+import { compileRule } from '../../kernel/nft/rule.ts';
+import type { SetDefinition } from '../../kernel/nft/sets.ts';
+import type { nftOps } from '../../kernel/ops.ts';
+import type { RecordWriter } from '../../kernel/records.ts';
+import { inTable, setFieldsIn, type TableLayout } from './layout.ts';
+import { deletions, isNamedSet, type NamedObject } from './objects.ts';
+import type { TableOwnership } from './ownership.ts';
+
+export class TableWriter<Name extends string> {
+  readonly #layout: TableLayout<Name>;
+  readonly #out: Pick<RecordWriter<typeof nftOps>, 'write'>;
+  /** Where elements of sets go that are made with them. */
+  readonly #lanes: SetLanes<Name>;
+  #count = 0;
+
+  constructor(
+    layout: TableLayout<Name>,
+    out: Pick<RecordWriter<typeof nftOps>, 'write'>,
+    lanes: SetLanes<Name>,
+  ) {
+    this.#layout = layout;
+    this.#out = out;
+    this.#lanes = lanes;
+  }
+
+  /** Ops that were written. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** The table and the sets of its layout; `isThere`: in place of the one that there is. */
+  startTable(ownership: TableOwnership, isThere: boolean): void {
+    const { comment, sets } = this.#layout;
+    const table = inTable(this.#layout);
+    if (isThere) this.#write('tableDelete', table);
+    this.#write(ownership.op, { ...table, comment });
+    ownership.made();
+    for (const definition of Object.values<SetDefinition>(sets)) this.#addSet(definition);
+  }
+
+  #addSet(definition: SetDefinition): void {
+    this.#write('setAdd', setFieldsIn(this.#layout, definition));
+  }
+
+  /** Makes the chain and its rules; a chain that exists loses the rules that it had. */
+  putChain({ name, base, rules }: ChainDefinition): void {
+    const chain = { ...inTable(this.#layout), chain: name };
+    const comment = '';
+    if (base === undefined) this.#write('chainAdd', { ...chain, comment });
+    else this.#write('baseChainAdd', { ...chain, ...base, policy: acceptPolicy, comment });
+    this.#write('chainFlush', chain);
+    for (const rule of rules) {
+      this.#write('ruleAdd', { ...chain, expressions: compileRule(rule), comment });
+    }
+  }
+
+  /** Makes the object whole. `isThere`: the set may exist, and hold anything. */
+  putObject(object: NamedObject, isThere: boolean): void {
+    if (!isNamedSet(object)) {
+      this.putChain(object);
+      return;
+    }
+    const { definition, elements } = object;
+    this.#addSet(definition);
+    if (isThere) this.#write('setFlush', { ...inTable(this.#layout), set: definition.name });
+    if (elements !== undefined) this.#lanes.to('add', definition, '').packed(elements);
+  }
+
+  /** Deletes chains and sets that nothing of ours refers to. */
+  deleteObjects(ids: readonly string[]): void {
+    for (const { kind, ...fields } of deletions(inTable(this.#layout), ids)) {
+      this.#write(kind, fields as never);
+    }
+  }
+
+  readonly #write: RecordWriter<typeof nftOps>['write'] = (kind, fields) => {
+    this.#count += 1;
+    return this.#out.write(kind, fields);
+  };
+}

@@ -1,0 +1,299 @@
+/** Mode nftables for one family: all that Services need in one table of constant size. */
+import type { Kernel, TableName } from '../../kernel/kernel.ts';
+import type { Family } from '../../net/address.ts';
+import type { Forwarding } from '../../state/types.ts';
+import {
+  type Backend,
+  type Counts,
+  type Fixed,
+  type FixedRepair,
+  type LateDeletions,
+  noCounts,
+  type Objects,
+  type Sweep,
+  type Tables,
+  type Tally,
+} from '../backend.ts';
+import { bytesOf, hairpinKeys } from '../elements.ts';
+import { type Environment, inTurns, type ModeConfig, type Pause } from '../mode.ts';
+import { inTable, type TableLayout } from '../nft-table/layout.ts';
+import { rankOf } from '../nft-table/objects.ts';
+import { TableOwnership, type Transact } from '../nft-table/ownership.ts';
+import { repairChains, repairRanges, startAnew } from '../nft-table/repair.ts';
+import { sharedContent, type TableObject } from '../nft-table/shared.ts';
+import { firewallPrefix, selfClientKeys } from '../nft-table/source-ranges.ts';
+import { AffinityKeeper } from './affinity.ts';
+import { BatchWriter, nodePortKeys } from './batch-writer.ts';
+import { ChainClasses } from './chain-classes.ts';
+import { chainNames, environmentChains, fixedChains, rejectChain } from './chains.ts';
+import { Deferred } from './deferred.ts';
+import { ElementCounts } from './element-counts.ts';
+import { FrontendWriter } from './frontend-writer.ts';
+import {
+  elementOf,
+  frontendElements,
+  objectsOfFrontend,
+  type VerdictPart,
+  verdictParts,
+} from './frontends.ts';
+import type { NFTablesObjects } from './held.ts';
+import { type SetName, type SharedSet, sharedElements, tableLayout } from './layout.ts';
+import { NFTablesObservation } from './observation.ts';
+
+export interface NFTablesTypes extends NFTablesObjects {
+  readonly found: NFTablesObservation;
+  readonly writer: BatchWriter;
+}
+
+/** What an element takes in a batch, roughly. */
+const elementBytes = 48;
+
+export class NFTablesBackend implements Backend<NFTablesTypes> {
+  readonly family: Family;
+  readonly bindsAddresses = false;
+  readonly tables: Tables<NFTablesTypes>;
+  readonly late: LateDeletions<BatchWriter>;
+  readonly sweep: Sweep<BatchWriter>;
+  readonly tally: Tally<NFTablesTypes>;
+  readonly #config: ModeConfig;
+  readonly #layout: TableLayout<SetName>;
+  readonly #classes: ChainClasses;
+  readonly #counts = new ElementCounts();
+  readonly #deferred = new Deferred();
+  readonly #affinity: AffinityKeeper;
+  readonly #ownership: TableOwnership;
+  /** The table has no base chains, so that no packet meets it yet. */
+  #isConcealed = false;
+
+  constructor(config: ModeConfig) {
+    this.family = config.family;
+    this.#config = config;
+    this.#layout = tableLayout(config.family);
+    this.#classes = new ChainClasses(config);
+    this.#affinity = new AffinityKeeper(config.family);
+    const { comment } = this.#layout;
+    this.#ownership = new TableOwnership(inTable(this.#layout), comment, config.ownTables ?? false);
+    this.tables = this.#tables();
+    this.late = lateDeletions(this.#deferred);
+    this.sweep = sweepOf(this.#affinity);
+    this.tally = tallyOf(this.#counts, this.#affinity);
+  }
+
+  #tables(): Tables<NFTablesTypes> {
+    const ownership = this.#ownership;
+    return {
+      get exposed(): readonly TableName[] {
+        return ownership.exposed;
+      },
+      prepare: (kernel: Kernel, transact: Transact) => ownership.prepare(kernel, transact),
+      conceal: (found) => {
+        this.#isConcealed ||= !found.isHooked;
+        return this.#isConcealed;
+      },
+      reveal: (writer, environment) => this.#reveal(writer, environment),
+      miscounts: (kernel) => this.#counts.miscounts(kernel, this.family, this.#deferred),
+      rankOf,
+    };
+  }
+
+  #reveal({ table }: BatchWriter, environment: Environment): string[] {
+    this.#isConcealed = false;
+    const base = fixedChains(this.#config, environment).filter((chain) => chain.base !== undefined);
+    for (const chain of base) table.putChain(chain);
+    return base.map(({ name }) => name);
+  }
+
+  objects(forwarding: Forwarding): Objects<NFTablesTypes> {
+    const frontends = frontendElements(this.#classes, forwarding);
+    const shared: TableObject<SharedSet>[] = [];
+    let elements = 0;
+    for (const frontend of frontends) {
+      elements += frontend.endpoints.length + frontend.local.length + 1;
+      for (const object of objectsOfFrontend(frontend)) shared.push(sharedContent(object));
+    }
+    for (const { kind, address } of forwarding.frontends) {
+      if (kind === 'clusterIP') shared.push(sharedElements.of('cluster-ips', address!.bytes));
+    }
+    for (const key of hairpinKeys(forwarding)) shared.push(sharedElements.of('hairpin', key));
+    for (const key of selfClientKeys(forwarding)) {
+      shared.push(sharedElements.of('self-clients', key));
+    }
+    return { frontends, shared, bytes: elements * elementBytes };
+  }
+
+  writer(): BatchWriter {
+    return new BatchWriter(this.#layout, this.#config, (lanes, difference) => {
+      FrontendWriter.write(lanes, this.#deferred, difference);
+      if (difference.from === 'belief') this.#affinity.note(difference);
+    });
+  }
+
+  async read(
+    kernel: Kernel,
+    pause: Pause,
+    begun: (found: NFTablesObservation) => void,
+  ): Promise<NFTablesObservation> {
+    const found = new NFTablesObservation(this.#layout, chainNames(this.#config));
+    // From now on it is told what batches write, whether that was read before or after.
+    begun(found);
+    await found.read(kernel, pause);
+    return found;
+  }
+
+  /** The chains of the layout, a jump's target before the jump. */
+  #chains(environment: Environment) {
+    const chains = fixedChains(this.#config, environment);
+    return this.#isConcealed ? chains.filter(({ base }) => base === undefined) : chains;
+  }
+
+  async repairFixed(
+    found: NFTablesObservation,
+    writer: BatchWriter,
+    fixed: Fixed<NFTablesTypes>,
+    pause: Pause,
+  ): Promise<FixedRepair> {
+    const drift = noCounts();
+    const repair = { content: found.table, writer: writer.table, drift };
+    const isAnew = !(await this.#isUsable(found, fixed, pause));
+    const isIndivisible = isAnew && found.table.exists;
+    if (isAnew) this.#startAnew(found, writer, drift);
+    const isEnvironmentDone = fixed.isEnvironmentWritten && !isAnew;
+    const chains = this.#chains(fixed.environment).filter(({ name }) => {
+      return !found.touched.has(name) && !(isEnvironmentDone && environmentChains.has(name));
+    });
+    repairChains(repair, chains);
+    await deleteForeignVerdicts(found, writer, drift, pause);
+    if (!isEnvironmentDone) {
+      repairRanges(repair, writer.lanes, 'service-cidrs', fixed.environment.serviceCIDRs);
+      repairNodePortAddresses(found, writer, fixed.environment, drift);
+    }
+    return { drift, isAnew, isIndivisible };
+  }
+
+  async #isUsable(
+    { table }: NFTablesObservation,
+    { environment, shared }: Fixed<NFTablesTypes>,
+    pause: Pause,
+  ): Promise<boolean> {
+    if (!table.isIntact) return false;
+    if (!this.#chains(environment).every((chain) => table.isUsable(chain))) return false;
+    let isUsable = true;
+    await inTurns(shared(), pause, ({ object }) => {
+      if ('object' in object) isUsable &&= table.isUsable(object.object);
+    });
+    return isUsable;
+  }
+
+  /** Sets and hooks can't be changed in place: the table goes with all that is in it. */
+  #startAnew(found: NFTablesObservation, writer: BatchWriter, drift: Counts): void {
+    startAnew({ content: found.table, writer: writer.table, drift }, this.#ownership);
+    found.clear();
+    this.#deferred.keep(() => false);
+    this.#affinity.startAnew();
+  }
+
+  async prune(found: NFTablesObservation): Promise<number> {
+    // What somebody else has deleted would make every later deletion fail.
+    this.#deferred.keep((id) => found.touched.has(id) || found.frontends.has(id));
+    return 0;
+  }
+}
+
+function lateDeletions(deferred: Deferred): LateDeletions<BatchWriter> {
+  return {
+    get isAny(): boolean {
+      return deferred.size > 0;
+    },
+    confirm: () => deferred.confirm(),
+    rollback: () => deferred.rollback(),
+    write: (_kernel, { lanes }) => {
+      const ranges = deferred.due();
+      for (const { set, key, from, to } of ranges) {
+        const lane = lanes.to('delete', set, '');
+        for (let i = from; i < to; i += 1) lane.keyIndex(key, i);
+      }
+      return ranges.map(({ id }) => id);
+    },
+  };
+}
+
+function sweepOf(affinity: AffinityKeeper): Sweep<BatchWriter> {
+  return {
+    get isDue(): boolean {
+      return affinity.due;
+    },
+    write: async (kernel, { lanes }) => {
+      for (const { set, keys } of await affinity.stale(kernel)) {
+        const lane = lanes.to('delete', set, '');
+        for (const key of keys) lane.key(key);
+      }
+    },
+  };
+}
+
+function tallyOf(counts: ElementCounts, affinity: AffinityKeeper): Tally<NFTablesTypes> {
+  return {
+    frontend: (frontend, step) => {
+      counts.frontend(frontend, step === 'released' ? -1 : 1);
+      if (step === 'resumed') affinity.resume(frontend);
+    },
+    shared: (object, step) => {
+      if ('set' in object) counts.shared(object.set, step);
+    },
+    clear: () => {
+      counts.clear();
+      affinity.reset();
+    },
+  };
+}
+
+function repairNodePortAddresses(
+  { table }: NFTablesObservation,
+  { lanes }: BatchWriter,
+  environment: Environment,
+  drift: Counts,
+): void {
+  const wanted = nodePortKeys(environment);
+  const held = table.elements('nodeport-ips');
+  for (const [id, key] of wanted) {
+    if (held.has(id)) continue;
+    lanes.to('add', 'nodeport-ips', '').key(key);
+    drift.missing += 1;
+  }
+  for (const id of held) {
+    if (wanted.has(id)) continue;
+    lanes.to('delete', 'nodeport-ips', '').key(bytesOf(id));
+    drift.unwanted += 1;
+  }
+}
+
+/** What verdicts of ours may be, in each kind of map. */
+const usual: Readonly<Record<VerdictPart, RegExp>> = {
+  verdict: /^goto (nodeport-)?(cluster|external)-/,
+  sticky: /^jump recall-/,
+  learn: /^goto learn-/,
+  refusal: new RegExp(`^(drop|goto ${rejectChain})$`),
+  firewall: new RegExp(`^goto ${firewallPrefix}`),
+};
+
+/**
+ * Deletes verdicts that lead where ours never do. To be done before rules are put back: the kernel
+ * refuses a rule that can be reached from a hook that it is not for.
+ */
+async function deleteForeignVerdicts(
+  { frontends, touched }: NFTablesObservation,
+  { lanes }: BatchWriter,
+  drift: Counts,
+  pause: Pause,
+): Promise<void> {
+  await inTurns(frontends, pause, ([id, held]) => {
+    if (touched.has(id)) return;
+    for (const part of verdictParts) {
+      if (held[part] === undefined || usual[part].test(held[part])) continue;
+      const { set, key } = elementOf(held.location, part);
+      lanes.to('delete', set, '').key(key);
+      held[part] = undefined;
+      drift.unwanted += 1;
+    }
+  });
+}

@@ -1,0 +1,174 @@
+/** Reads the maps of our table, frontend by frontend. */
+import { printVerdict } from '../../kernel/nft/print-rule.ts';
+import type { Family } from '../../net/address.ts';
+import { binary } from '../elements.ts';
+import type { Pause } from '../mode.ts';
+import type { ElementsReply } from '../nft-table/content.ts';
+import { frontendId, type VerdictPart } from './frontends.ts';
+import { type HeldFrontend, ObservedPool } from './held.ts';
+import type { SetName } from './layout.ts';
+import {
+  type FrontendKind,
+  hashOf,
+  learnFrontendKey,
+  type Place,
+  placeOf,
+  places,
+} from './places.ts';
+
+/** Where what is read goes. */
+export interface Frontends {
+  readonly family: Family;
+  /** The frontend of this id, made when it is asked for first. */
+  frontend(id: string): HeldFrontend;
+}
+
+/** Which part of a frontend a map holds, and whose place the map is. */
+interface Part<P> {
+  readonly part: P;
+  readonly kind: FrontendKind;
+  /** Undefined = each key tells its own. */
+  readonly place?: Place;
+  /** Undefined = each key tells its own. */
+  readonly protocol?: number;
+}
+
+const verdictMaps = new Map<SetName, Part<VerdictPart>>([
+  ['firewall-ips', { part: 'firewall', kind: 'service' }],
+]);
+const poolMaps = new Map<SetName, Part<'endpoints' | 'local'>>();
+
+for (const place of places) {
+  const kind = place.prefix === '' ? 'service' : 'nodePort';
+  verdictMaps.set(place.verdicts, { part: 'verdict', kind });
+  verdictMaps.set(place.sticky, { part: 'sticky', kind });
+  if (typeof place.learn === 'string') verdictMaps.set(place.learn, { part: 'learn', kind });
+  else {
+    for (const [protocol, learn] of Object.entries(place.learn)) {
+      verdictMaps.set(learn, { part: 'learn', kind, protocol: Number(protocol) });
+    }
+  }
+  verdictMaps.set(place.noEndpoints, { part: 'refusal', kind });
+  // What is in the map of another shard than its own belongs to no frontend that we know.
+  poolMaps.set(place.endpoints, { part: 'endpoints', kind, place });
+  poolMaps.set(place.localEndpoints, { part: 'local', kind });
+}
+
+/** Reads what begins at byte `at` of a record's entries, and returns where it ends. */
+type ReadEntry = (at: number) => number;
+
+/** So much is read in a few microseconds. */
+const bytesPerPause = 1024;
+
+export async function readElements(
+  found: Frontends,
+  name: SetName,
+  record: ElementsReply,
+  pause: Pause,
+): Promise<void> {
+  const read = entryReader(found, name, record);
+  const { length } = record.entries;
+  let at = 0;
+  while (at < length) {
+    const until = Math.min(at + bytesPerPause, length);
+    while (at < until) at = read(at);
+    const rest = pause();
+    if (rest !== undefined) await rest;
+  }
+}
+
+function entryReader(found: Frontends, name: SetName, record: ElementsReply): ReadEntry {
+  const pools = poolMaps.get(name);
+  return pools === undefined
+    ? verdictReader(found, verdictMaps.get(name)!, record)
+    : poolReader(found, pools, record);
+}
+
+/** The frontend whose key is in `entries`, from byte `from` to before `to`. */
+function frontendAt(
+  found: Frontends,
+  { kind, place }: Pick<Part<unknown>, 'kind' | 'place'>,
+  entries: Uint8Array,
+  from: number,
+  to: number,
+): HeldFrontend {
+  return found.frontend(frontendId(place ?? placeOf(kind, entries, from, to), entries, from, to));
+}
+
+/**
+ * Reads all entries of one frontend that follow each other. The kernel's come sorted, so that these
+ * are all that there are; nothing but speed depends on that.
+ */
+function poolReader(
+  found: Frontends,
+  map: Part<'endpoints' | 'local'>,
+  { entries, keyLength, dataLength }: ElementsReply,
+): ReadEntry {
+  const { part } = map;
+  const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
+  const stride = keyLength + dataLength;
+  const frontendLength = keyLength - 4;
+  return (start) => {
+    const frontend = frontendAt(found, map, entries, start, start + frontendLength);
+    if (frontend[part] === ObservedPool.none) {
+      frontend[part] = new ObservedPool(found.family, stride);
+    }
+    const pool = frontend[part];
+    let at = start;
+    do {
+      pool.put(view.getUint32(at + frontendLength, true), entries, at + keyLength);
+      at += stride;
+    } while (at < entries.length && sameBytes(entries, start, at, frontendLength));
+    return at;
+  };
+}
+
+function sameBytes(bytes: Uint8Array, a: number, b: number, length: number): boolean {
+  for (let i = 0; i < length; i += 1) if (bytes[a + i] !== bytes[b + i]) return false;
+  return true;
+}
+
+function verdictReader(
+  found: Frontends,
+  map: Part<VerdictPart>,
+  { entries, keyLength }: ElementsReply,
+): ReadEntry {
+  const { part, protocol } = map;
+  const words = verdictWords(entries);
+  return (at) => {
+    const end = at + keyLength;
+    const verdict = words(end);
+    let [bytes, from, to] = [entries, at, end];
+    if (protocol !== undefined) {
+      bytes = learnFrontendKey(entries.subarray(at, end), protocol);
+      [from, to] = [0, bytes.length];
+    }
+    frontendAt(found, map, bytes, from, to)[part] = verdict.text;
+    return end + verdict.length;
+  };
+}
+
+interface VerdictWords {
+  /** In nft's words. */
+  readonly text: string;
+  /** Bytes that it takes in the entries. */
+  readonly length: number;
+}
+
+/** Reads the verdict at a byte of `entries`. The words of one that was there before are the same. */
+function verdictWords(entries: Uint8Array): (at: number) => VerdictWords {
+  const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
+  const known = new Map<number, VerdictWords & { readonly at: number }>();
+  return (at) => {
+    const chainAt = at + 8;
+    const chainLength = view.getUint32(at + 4, true);
+    const hash = hashOf(entries, at, chainAt + chainLength);
+    const same = known.get(hash);
+    if (same !== undefined && sameBytes(entries, same.at, at, same.length)) return same;
+    const chain = binary(entries.subarray(chainAt, chainAt + chainLength));
+    const text = printVerdict(view.getInt32(at, true), chain);
+    const verdict = { text, length: 8 + ((chainLength + 3) & ~3), at };
+    known.set(hash, verdict);
+    return verdict;
+  };
+}
