@@ -3,6 +3,7 @@
  * an in-process source, beside a raw netlink loop that sends the same elements (the lower bound)
  * and `nft -f` with the same content.
  */
+
 import { writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,6 +15,7 @@ import type { Change } from '../src/state/change.ts';
 import { resolve } from '../src/state/resolve.ts';
 import { ClusterState } from '../src/state/store.ts';
 import type { EndpointSlice } from '../src/state/types.ts';
+import { scriptOf } from '../test/print/script.ts';
 import { objects, type Size, sizeName, slice } from './lib/cluster.ts';
 import { LongestTurn } from './lib/longest-turn.ts';
 import { inNamespace, type Namespace } from './lib/namespace.ts';
@@ -224,5 +226,5 @@ async function fullScript(size: Size, netns: string): Promise<string> {
       planner.change(undefined, forwarding);
     }
   }
-  return nftablesMode.script(planner.take()!.ops);
+  return scriptOf('nftables', planner.take()!.ops);
 }

@@ -19,7 +19,7 @@ export interface EngineSettings {
   readonly sync: SyncSettings;
 }
 
-export interface EngineSettingsOptions {
+interface EngineSettingsOptions {
   readonly config: Config;
   readonly mode: ModeFacts;
   /** What this machine can do. */

@@ -11,7 +11,7 @@ const nodeCIDRsMs = 300_000;
 /** Where the name comes from that a Node lacks. */
 const nameHint = "the name is --hostname-override's, else the host's";
 
-export interface NodeWaitOptions {
+interface NodeWaitOptions {
   readonly config: () => Config;
   readonly nodeName: string;
   /** This node as last seen. */

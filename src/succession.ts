@@ -10,7 +10,7 @@ import type { ProxyMode } from './modes/mode.ts';
 import { findStrangers } from './takeover/strangers.ts';
 import { Takeover, type TakeoverEvent } from './takeover/takeover.ts';
 
-export interface SuccessionOptions extends Omit<EngineOptions, 'settings' | 'mode'> {
+interface SuccessionOptions extends Omit<EngineOptions, 'settings' | 'mode'> {
   /** What an engine of this mode would be made for now. */
   readonly settings: (mode: ProxyMode) => EngineSettings;
   /** Every mode of this build: any of them may have run before. */

@@ -8,7 +8,7 @@ import { DirectoryWatcher } from '../source/directory-watcher.ts';
 const settleMs = 100;
 const rescanDefaultMs = 2000;
 
-export interface ConfigFileOptions {
+interface ConfigFileOptions {
   readonly path: string;
   /** What it held when it was last read. */
   readonly content: Uint8Array;

@@ -2,7 +2,7 @@
 import { usage } from '../config/commands.ts';
 import { convert, type ImportSource, importSources, validateFile } from '../config/import/index.ts';
 
-export interface ConfigCommandIo {
+interface ConfigCommandIo {
   readonly stdout: { write(text: string): unknown };
   readonly stderr: { write(text: string): unknown };
   readonly readFile: (path: string) => Promise<Uint8Array>;

@@ -15,7 +15,7 @@ const flag = '--ignore-other-instance';
  */
 const patienceMs = 30_000;
 
-export interface HoldOptions extends Pick<InstanceLockOptions, 'name'> {
+interface HoldOptions extends Pick<InstanceLockOptions, 'name'> {
   readonly ignoreOther: boolean;
   readonly signal: AbortSignal;
   readonly waitMs?: number;

@@ -23,7 +23,7 @@ import { Reload } from './reload.ts';
 /** A stop that takes longer is given up: the supervisor's patience ends as well. */
 const stopLongestMs = 10_000;
 
-export interface ProxyInput {
+interface ProxyInput {
   readonly args: readonly string[];
   readonly config: Config;
   readonly warnings: readonly string[];

@@ -6,7 +6,7 @@ import type { ReloadResult } from '../serve/lifecycle-metrics.ts';
 import type { Logger } from '../serve/log.ts';
 import type { Seen } from './config-file.ts';
 
-export interface ReloadOptions {
+interface ReloadOptions {
   /** The command line: it goes on deciding what it decided at the start. */
   readonly args: readonly string[];
   /** The configuration in force. */

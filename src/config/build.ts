@@ -28,7 +28,7 @@ import { defaultSettings } from './settings.ts';
 import { checkBounds, checkPortRange } from './validate.ts';
 import { kubernetesVersion } from './version.ts';
 
-export interface BuildInput {
+interface BuildInput {
   /** Complete and valid. */
   readonly settings: Settings;
   /** What of it was given rather than defaulted. */

@@ -1,5 +1,5 @@
 /** What the program can be told to do: for help, completion and the manual page. */
-export interface CommandSpec {
+interface CommandSpec {
   readonly name: string;
   /** What follows the word `fairlead`. */
   readonly usage: string;

@@ -27,7 +27,7 @@ const omittedWhenZero: ReadonlySet<FieldPath> = new Set([
   'serviceLimits.affinityPorts',
 ]);
 
-export type JsonObject = { readonly [key: string]: Json };
+type JsonObject = { readonly [key: string]: Json };
 
 /** All of a complete configuration. */
 export function toDocument(settings: Settings): JsonObject {

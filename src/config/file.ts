@@ -21,7 +21,7 @@ import { parseYaml } from './yaml.ts';
 export const apiVersion = 'kubeproxy.config.k8s.io/v1alpha1';
 export const kind = 'KubeProxyConfiguration';
 
-export interface DecodedFile {
+interface DecodedFile {
   readonly ok: true;
   /** Fields that the file gives; null and zero values that mean "default" are left out. */
   readonly given: GivenSettings;

@@ -9,7 +9,7 @@ import { bad, good, type Parsed } from './parsed.ts';
 import { kubernetesVersion } from './version.ts';
 
 /** What flags need of a type; the value's type is forgotten here and known in `flag-table.ts`. */
-export interface FlagRules extends Pick<TypeRules<unknown>, 'parse' | 'format' | 'zero'> {
+interface FlagRules extends Pick<TypeRules<unknown>, 'parse' | 'format' | 'zero'> {
   /** pflag's name of the type, which --help and the documentation show. */
   readonly shown: string;
   /** Joins the values of a flag that stands twice; absent = the last one counts. */

@@ -21,7 +21,7 @@ export interface ParsedFlags {
   readonly warnings: readonly string[];
 }
 
-export type FlagsResult =
+type FlagsResult =
   | ParsedFlags
   /** `error` is pflag's line; `hint` what to do, empty = nothing to say. */
   | { readonly ok: false; readonly error: string; readonly hint: string };

@@ -51,7 +51,7 @@ export const proxyGates: Readonly<Record<string, Gate>> = {
 /** Bulk switches: they set every gate of their stage that is not named itself. */
 const bulk: Readonly<Record<string, Gate['stage']>> = { AllAlpha: 'ALPHA', AllBeta: 'BETA' };
 
-export interface ResolvedGates {
+interface ResolvedGates {
   /** Every gate of the proxy with its effective value. */
   readonly values: Readonly<Record<string, boolean>>;
   readonly errors: readonly string[];

@@ -21,13 +21,13 @@ import { formatProblem, type Problem, shorten } from './tree.ts';
 import { aggregate, checkHostname, type Violation, validate } from './validate.ts';
 import { fairleadVersion, kubernetesVersion, versionText } from './version.ts';
 
-export interface LoadEnvironment {
+interface LoadEnvironment {
   /** Returns the file's bytes or throws an error whose message names the file. */
   readonly readFile: (path: string) => Uint8Array;
 }
 
 /** Lines that the program should log once logging works. */
-export type Warnings = readonly string[];
+type Warnings = readonly string[];
 
 export type LoadResult =
   | { readonly kind: 'run'; readonly config: Config; readonly warnings: Warnings }

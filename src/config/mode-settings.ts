@@ -20,7 +20,7 @@ const fullSyncPeriodNs = 3_600_000_000_000n;
  */
 const upstreamMinSyncPeriodNs = 1_000_000_000n;
 
-export interface ResolvedModes {
+interface ResolvedModes {
   readonly modes: Readonly<Record<ModeName, ModeSettings>>;
   readonly warnings: readonly string[];
 }

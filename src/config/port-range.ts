@@ -1,7 +1,7 @@
 import { bad, good, type Parsed } from './parsed.ts';
 
 /** Inclusive, host order. */
-export interface PortRange {
+interface PortRange {
   readonly first: number;
   readonly last: number;
 }

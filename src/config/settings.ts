@@ -13,8 +13,8 @@ import {
 } from './fields/index.ts';
 import { joinHostPort } from './host-port.ts';
 
-export const healthzPort = 10256;
-export const metricsPort = 10249;
+const healthzPort = 10256;
+const metricsPort = 10249;
 
 /** Makes settings out of loose values; the one place where the table's types are trusted. */
 export function settingsFrom(values: ReadonlyMap<FieldPath, unknown>): GivenSettings {

@@ -37,7 +37,7 @@ function invalid(field: FieldPath, value: string, detail: string, suffix = ''): 
 }
 
 /** What a value must be to keep the bounds, in kube-proxy's words. */
-export function describeBounds(bounds: Bounds): string {
+function describeBounds(bounds: Bounds): string {
   switch (bounds.kind) {
     case 'range':
       return `must be within the range [${bounds.min}, ${bounds.max}]`;

@@ -13,7 +13,7 @@ import {
 import { type Problem, shorten, type Tree, type TreeEntry } from './tree.ts';
 
 /** A ConfigMap holds at most 1 MiB, so no configuration that works in a cluster is larger. */
-export const fileBytesMax = 1024 * 1024;
+const fileBytesMax = 1024 * 1024;
 /** Nodes after aliases are followed; a whole KubeProxyConfiguration has about a hundred. */
 const nodesMax = 20_000;
 const depthMax = 50;
@@ -21,7 +21,7 @@ const depthMax = 50;
 const problemsMax = 5;
 const tooDeep = `nested more than ${depthMax} levels deep`;
 
-export type YamlResult =
+type YamlResult =
   | { readonly ok: true; readonly tree: Tree; readonly warnings: readonly Problem[] }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 

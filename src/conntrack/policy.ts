@@ -60,7 +60,7 @@ function bytesOf(key: EndpointKey): Buffer {
  * flows to a terminating endpoint go on; and those that are picked without serving
  * (publishNotReadyAddresses).
  */
-export function rightEndpoints(forwarding: Forwarding): Set<EndpointKey> {
+function rightEndpoints(forwarding: Forwarding): Set<EndpointKey> {
   const keys = new Set<EndpointKey>();
   for (const list of listsOf(forwarding)) {
     for (let i = 0; i < list.length; i += 1) keys.add(list.key(i));

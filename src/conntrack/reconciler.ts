@@ -15,7 +15,7 @@ import { Frontends } from './frontends.ts';
 import { contradicting, destinationOf, type Judgement } from './policy.ts';
 
 /** The part of a clock that is needed here; milliseconds, monotonic. */
-export interface ConntrackClock {
+interface ConntrackClock {
   now(): number;
   /** Calls once, after `delayMs`. The result cancels it. */
   after(delayMs: number, call: () => void): () => void;
@@ -23,7 +23,7 @@ export interface ConntrackClock {
   turn(): Promise<void>;
 }
 
-export interface ConntrackReconcilerOptions {
+interface ConntrackReconcilerOptions {
   readonly family: Family;
   readonly conntrack: Conntrack;
   readonly clock: ConntrackClock;

@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Listener, loadAddon } from '../kernel/addon.ts';
 
 /** What the holder says of itself to whoever asks; what it does not say is empty or 0. */
-export interface HolderWords {
+interface HolderWords {
   /** In its own PID namespace. */
   readonly pid: number;
   /** metadata.uid of its pod. */
@@ -32,7 +32,7 @@ export type LockResult =
   /** Whether another Fairlead runs can't be told: nobody may be kept from his work by that. */
   | { readonly kind: 'unknown'; readonly reason: string };
 
-export interface InstanceLock {
+interface InstanceLock {
   release(): Promise<void>;
 }
 

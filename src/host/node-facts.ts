@@ -21,7 +21,7 @@ export type NodeFactsSettings = Pick<
   | 'serviceLimits'
 >;
 
-export interface NodeFactsOptions {
+interface NodeFactsOptions {
   readonly settings: NodeFactsSettings;
   readonly state: ClusterState;
   /** Reads the addresses of this machine. */

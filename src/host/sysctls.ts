@@ -15,7 +15,7 @@ export interface SettingChange {
 }
 
 /** A sysctl that this process may not write: a /proc that is read-only, a missing capability. */
-export interface SettingDenied {
+interface SettingDenied {
   readonly path: string;
   readonly to: string;
   readonly error: Error;

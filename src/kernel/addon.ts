@@ -45,7 +45,7 @@ export interface Listener {
   readonly uid: number;
 }
 
-export interface WatchOptions {
+interface WatchOptions {
   /** As in `SocketOptions`. */
   readonly netns?: string;
   /** NFPROTO_* and name of each table that matters. */

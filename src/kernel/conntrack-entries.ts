@@ -8,11 +8,7 @@ import { IPPROTO } from './nft/constants.ts';
 export const IPS = { SEEN_REPLY: 2, ASSURED: 4, SRC_NAT: 16, DST_NAT: 32, DYING: 512 } as const;
 
 /** One address and port of an entry. */
-export type ConntrackPeer =
-  | 'originalSource'
-  | 'originalDestination'
-  | 'replySource'
-  | 'replyDestination';
+type ConntrackPeer = 'originalSource' | 'originalDestination' | 'replySource' | 'replyDestination';
 
 const peers: readonly ConntrackPeer[] = [
   'originalSource',

@@ -358,8 +358,6 @@ export interface ProxyMode extends ModeFacts {
   /** Asks the kernel whether it can do what this mode needs, without leaving anything behind. */
   probe(kernel: Kernel, ipvs?: IPVSSettings): Promise<readonly MissingFeature[]>;
   planner(config: ModeConfig, environment: Environment): Planner;
-  /** The ops as text that people and golden files read. */
-  script(ops: Uint8Array): string;
   /** What `cleanup` would remove. Read-only. */
   owned(kernel: Kernel): Promise<readonly OwnedObject[]>;
   /** Removes everything that this mode ever owns; not an error when nothing is there. */

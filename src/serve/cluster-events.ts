@@ -10,7 +10,7 @@ import { formatServicePortName } from '../state/types.ts';
 import type { SyncEvent } from '../sync/events.ts';
 import { refusalText } from './refusal-text.ts';
 
-export interface ClusterEventsOptions {
+interface ClusterEventsOptions {
   readonly sink: EventSink;
   readonly nodeName: string;
   /** metadata.uid of the Service `namespace/name`; empty when it is not known. */

@@ -15,7 +15,7 @@ interface FamilyState {
   queuedMs: number | undefined;
 }
 
-export interface HealthOptions {
+interface HealthOptions {
   /** A sync that has been asked for this long ago and is not done is ill: 2 x syncPeriod. */
   readonly timeoutMs: () => number;
   /** Milliseconds since the epoch, with fractions: for people, for it may jump. */

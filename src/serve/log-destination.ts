@@ -7,7 +7,7 @@ import type { DestinationStream } from 'pino';
 import type { LineWriter } from '../kernel/addon.ts';
 import { printable } from './printable.ts';
 
-export interface LogDestinationOptions {
+interface LogDestinationOptions {
   readonly writer: LineWriter;
   /** pino's line, without its newline, as it is to be written. */
   readonly format: (line: string) => string;

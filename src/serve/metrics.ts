@@ -23,7 +23,7 @@ import { RequestMetrics } from './request-metrics.ts';
 import { SourceMetrics } from './source-metrics.ts';
 
 /** What is read when Prometheus asks, but for the gates, which never change. */
-export interface MetricsSources {
+interface MetricsSources {
   readonly featureGates: Readonly<Record<string, boolean>>;
   readonly condition: (resource: Resource) => Condition;
   /** Of the API server; undefined = none has said it. */

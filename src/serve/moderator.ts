@@ -1,6 +1,6 @@
 import type { Clock } from '../sync/clock.ts';
 
-export interface ModeratorOptions {
+interface ModeratorOptions {
   readonly clock: Pick<Clock, 'after'>;
   /** `count` reports about the subject for this reason were not admitted lately. */
   readonly leftOut: (subject: string, reason: string, count: number) => void;

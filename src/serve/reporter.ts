@@ -10,7 +10,7 @@ import type { ServiceHealthEvent } from './service-health.ts';
 import { serviceHealthReport } from './service-health-report.ts';
 import { syncLog } from './sync-log.ts';
 
-export interface ReporterOptions {
+interface ReporterOptions {
   readonly log: Logger;
   readonly events: ClusterEvents;
   readonly clock: Pick<Clock, 'after'>;

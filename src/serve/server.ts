@@ -43,7 +43,7 @@ export const textHeaders = {
 
 const notFound: Reply = { status: 404, headers: textHeaders, body: '404 page not found\n' };
 
-export interface ServeOptions {
+interface ServeOptions {
   readonly at: HostPort;
   readonly routes: Routes;
   /** `fail`: an address that can't be bound is the end. `retry`: it is tried again. */

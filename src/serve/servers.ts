@@ -9,7 +9,7 @@ import { profileRoutes } from './profile.ts';
 import { healthRoutes, metricsRoutes } from './routes.ts';
 import { serve } from './server.ts';
 
-export interface ServersOptions {
+interface ServersOptions {
   /** As of now: what is served changes with it, where it is served does not. */
   readonly config: () => Config;
   readonly mode: () => ModeName;

@@ -21,7 +21,7 @@ export type ServiceHealthEvent = { readonly service: string; readonly port: numb
   | { readonly kind: 'failed'; readonly error: Error; readonly retryMs: number }
 );
 
-export interface ServiceHealthOptions {
+interface ServiceHealthOptions {
   readonly state: ClusterState;
   readonly clock: Clock;
   /** The proxy does its work; whether the node is eligible does not matter here. */

@@ -18,7 +18,7 @@ const tellAgainMs = 300_000;
 /** From here on it is an error. */
 const errorAfterMs = 60_000;
 
-export interface SourceReportOptions {
+interface SourceReportOptions {
   readonly log: Logger;
   readonly condition: (resource: Resource) => Condition;
 }

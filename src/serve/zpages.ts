@@ -71,7 +71,7 @@ export function flagz(flags: readonly { readonly name: string; readonly value: s
   };
 }
 
-export interface StatuszOptions {
+interface StatuszOptions {
   /** Milliseconds since the epoch. */
   readonly startedMs: number;
   readonly nowMs: number;

@@ -28,7 +28,7 @@ export function decodeContext(nodeName: string): DecodeContext {
   return { nodeName, strings: new Interner() };
 }
 
-export interface DecodedChange {
+interface DecodedChange {
   /** Undefined: the object is none of ours, or cannot be used at all. */
   readonly change: Change | undefined;
   readonly problems: readonly SourceProblem[];

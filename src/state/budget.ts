@@ -39,7 +39,7 @@ export interface Excess {
 }
 
 /** What a Service has frontends of, as counts or as what it gets of them. */
-export interface FrontendCounts {
+interface FrontendCounts {
   readonly ports: number;
   /** Of these ports, those with a node port. */
   readonly nodePorts: number;

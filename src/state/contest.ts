@@ -1,7 +1,7 @@
 /** The claims to one frontend. There is seldom more than one. */
 
 /** One Service's claim. */
-export interface Claim {
+interface Claim {
   readonly service: string;
   readonly createdMs: number;
   /** Of the kind of frontend: the lowest is best. */

@@ -30,7 +30,7 @@ export function sameForwarding(a: Forwarding, b: Forwarding): boolean {
   );
 }
 
-export function sameFrontend(a: Frontend, b: Frontend): boolean {
+function sameFrontend(a: Frontend, b: Frontend): boolean {
   return (
     a.kind === b.kind &&
     a.port === b.port &&

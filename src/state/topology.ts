@@ -1,7 +1,7 @@
 /** Which endpoints are near enough (behaviour document 5.3, step 2; KEP-2433, KEP-3015). */
 import { EndpointFlag } from './candidates.ts';
 
-export type TopologyMode = 'SameNode' | 'SameZone' | 'none';
+type TopologyMode = 'SameNode' | 'SameZone' | 'none';
 
 /** The flag that an endpoint must have to be used in each mode; 0 = nothing is asked. */
 export const topologyFlag = {

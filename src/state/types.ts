@@ -129,7 +129,7 @@ export function formatServicePortName(id: ServicePortName): string {
  * - `reject`: no endpoint anywhere.
  * - `drop`: endpoints exist, but none that the policy allows.
  */
-export type Treatment = 'internal' | 'external' | 'external-local' | 'reject' | 'drop';
+type Treatment = 'internal' | 'external' | 'external-local' | 'reject' | 'drop';
 
 /** One address and port, or one node port, that a client can connect to. */
 export interface Frontend {

@@ -14,7 +14,7 @@ type Answer<K extends Reply['kind']> = Extract<Reply, { kind: K }>;
 type VirtualService = Answer<'virtualService'>;
 
 /** `idle`: virtual services that still carry connections stay, and their addresses. */
-export type IPVSScope = 'idle' | 'all' | 'sets';
+type IPVSScope = 'idle' | 'all' | 'sets';
 
 export interface IPVSLeftovers {
   /** To be deleted. */

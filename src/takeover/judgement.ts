@@ -18,13 +18,13 @@ export interface Reference {
   readonly handle: number;
 }
 
-export interface Jump extends Reference {
+interface Jump extends Reference {
   readonly table: IptablesTable;
   /** The built-in chain that the rule is in. */
   readonly chain: string;
 }
 
-export interface Chain {
+interface Chain {
   readonly table: IptablesTable;
   readonly chain: string;
 }

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { noPause } from '../../src/modes/mode.ts';
 import { nftablesMode } from '../../src/modes/nftables/mode.ts';
 import { FakeKernel } from '../fake/kernel.ts';
+import { scriptOf } from '../print/script.ts';
 import { played, storyNames } from '../unit/modes/nftables/scripts.ts';
 import { createKernel, createNamespace, type Namespace } from './namespace.ts';
 import { dumpAll } from './nft-record.ts';
@@ -53,7 +54,7 @@ describe('nft(8)', () => {
     const { batches } = await played(life.name, life.family);
     for (const ops of batches) {
       await kernel.apply(ops);
-      script += nftablesMode.script(ops);
+      script += scriptOf('nftables', ops);
       // All at once: nft 1.0.6 does not read back the `typeof` that it wrote.
       const theirs = await createNamespace();
       await theirs.run('nft', ['-f', '-'], script);

@@ -6,7 +6,7 @@ import type { Outcome } from './pod.ts';
 
 const barWidth = 40;
 
-export interface ChangeTimes extends BatchTimes {
+interface ChangeTimes extends BatchTimes {
   readonly wholeMs: number;
 }
 

@@ -6,7 +6,7 @@ import { parseYaml } from '../yaml.ts';
 /** What kubeadm calls it. */
 const usualKey = 'config.conf';
 
-export type Unwrapped =
+type Unwrapped =
   /** `place` says where it stood; undefined = the text itself is not a ConfigMap. */
   | { readonly ok: true; readonly bytes: Uint8Array; readonly place: string | undefined }
   | { readonly ok: false; readonly error: string };

@@ -5,7 +5,7 @@
  */
 import { shorten, type Tree, type TreeEntry } from '../tree.ts';
 
-export type RelaxedJsonResult =
+type RelaxedJsonResult =
   | { readonly ok: true; readonly tree: Tree; readonly notes: readonly string[] }
   | { readonly ok: false; readonly line: number; readonly error: string };
 

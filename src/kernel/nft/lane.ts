@@ -8,13 +8,13 @@ import { NFPROTO, NFT_SET_ELEM_INTERVAL_END } from './constants.ts';
 import { entryShape, fieldsOfSet, type SetDefinition } from './sets.ts';
 
 /** Which table. */
-export interface TablePlace {
+interface TablePlace {
   readonly family: Family;
   readonly table: string;
 }
 
 /** A writer of `nftOps`, or of more. */
-export type OpWriter = Pick<RecordWriter<typeof nftOps>, 'write'>;
+type OpWriter = Pick<RecordWriter<typeof nftOps>, 'write'>;
 
 /** Entries of one set that a batch adds, or deletes, in the packed form of `elements` records. */
 export class Lane {

@@ -23,7 +23,7 @@ export interface SetDefinition {
   readonly comment: string;
 }
 
-export function isConcatInterval(definition: SetDefinition): boolean {
+function isConcatInterval(definition: SetDefinition): boolean {
   return (definition.flags & NFT_SET.CONCAT) !== 0;
 }
 

@@ -7,7 +7,7 @@ import type { Kernel } from '../kernel.ts';
 import { NFPROTO } from '../nft/constants.ts';
 import { unknownIndex } from '../ops.ts';
 
-export interface LegacyChain {
+interface LegacyChain {
   /** Whether it is at a hook; else somebody made it. */
   readonly isBuiltIn: boolean;
   /** NF_ACCEPT or NF_DROP, of one at a hook. */

@@ -25,7 +25,7 @@ import { masquerade } from './targets/masquerade.ts';
 import { reject } from './targets/reject.ts';
 
 /** Whether the kernel takes a rule. */
-export interface Question extends MissingFeature {
+interface Question extends MissingFeature {
   readonly table: XtTable;
   readonly rule: XtRule;
 }

@@ -1,5 +1,4 @@
 import { missingExtensions } from '../../kernel/xt/probe.ts';
-import { printXtOps } from '../../kernel/xt/script.ts';
 import type { ProxyMode, Sysctl } from '../mode.ts';
 import { ModePlanner } from '../planner.ts';
 import { IptablesBackend } from './backend.ts';
@@ -35,7 +34,6 @@ export const iptablesMode: ProxyMode = {
   sysctls: ({ localhostNodePorts }) => (localhostNodePorts ? [routeLocalnet] : []),
   probe: (kernel) => missingExtensions(kernel, 'IPv4'),
   planner: (config, environment) => new ModePlanner(new IptablesBackend(config), environment),
-  script: printXtOps,
   owned,
   cleanup,
 };

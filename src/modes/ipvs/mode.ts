@@ -17,7 +17,6 @@ import type { ObservedService } from './held.ts';
 import { linkName, setNames, tableComment, tableName } from './layout.ts';
 import { type IPVSObservation, observe } from './observation.ts';
 import { probe } from './probe.ts';
-import { script } from './script.ts';
 
 export const ipvsMode: ProxyMode = {
   name: 'ipvs',
@@ -32,7 +31,6 @@ export const ipvsMode: ProxyMode = {
   sysctls,
   probe,
   planner: (config, environment) => new ModePlanner(new IPVSBackend(config), environment),
-  script,
   owned,
   cleanup,
   retire,

@@ -2,7 +2,7 @@
 import { isKernelError, KernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { IPPROTO, NFPROTO } from '../../kernel/nft/constants.ts';
-import { printVerdict } from '../../kernel/nft/print-rule.ts';
+import { printVerdict } from '../../kernel/nft/print-verdict.ts';
 import type { Reply } from '../../kernel/ops.ts';
 import { addressBytes, type CIDR, cidrContains, type Family } from '../../net/address.ts';
 import { type EndpointKey, EndpointList } from '../../net/endpoint-list.ts';

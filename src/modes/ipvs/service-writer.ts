@@ -2,7 +2,7 @@
 import { IP_VS_CONN_F, IP_VS_SVC_F } from '../../kernel/ipvs-ops.ts';
 import { IPPROTO, NFPROTO, VERDICT } from '../../kernel/nft/constants.ts';
 import type { SetLanes } from '../../kernel/nft/lane.ts';
-import { printVerdict } from '../../kernel/nft/print-rule.ts';
+import { printVerdict } from '../../kernel/nft/print-verdict.ts';
 import type { kernelOps } from '../../kernel/ops.ts';
 import type { RecordWriter } from '../../kernel/records.ts';
 import { addressBytes, type Family } from '../../net/address.ts';

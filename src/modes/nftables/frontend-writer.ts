@@ -1,6 +1,6 @@
 /** Writes the element changes that take one frontend from one state to another. */
 import type { SetLanes } from '../../kernel/nft/lane.ts';
-import { printVerdict } from '../../kernel/nft/print-rule.ts';
+import { printVerdict } from '../../kernel/nft/print-verdict.ts';
 import { type EndpointList, endpointBytes } from '../../net/endpoint-list.ts';
 import { type Counts, type Difference, noCounts } from '../backend.ts';
 import { type Deferred, poolMaps } from './deferred.ts';

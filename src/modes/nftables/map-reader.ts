@@ -1,5 +1,5 @@
 /** Reads the maps of our table, frontend by frontend. */
-import { printVerdict } from '../../kernel/nft/print-rule.ts';
+import { printVerdict } from '../../kernel/nft/print-verdict.ts';
 import type { Family } from '../../net/address.ts';
 import { binary } from '../elements.ts';
 import type { Pause } from '../mode.ts';

@@ -1,19 +1,14 @@
 import { KernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
-import { printOps, type SetTypes } from '../../kernel/nft/print.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import type { OwnedObject, ProxyMode } from '../mode.ts';
-import { sourceRangesTypes } from '../nft-table/source-ranges.ts';
 import { ModePlanner } from '../planner.ts';
 import { readAffinityFill } from './affinity-fill.ts';
-import { affinityTypes } from './affinity-objects.ts';
 import { NFTablesBackend } from './backend.ts';
-import { type SetName, setDefinitions, tableComment, tableName } from './layout.ts';
+import { tableComment, tableName } from './layout.ts';
 import { probe } from './probe.ts';
-
-const definitions = { IPv4: setDefinitions('IPv4'), IPv6: setDefinitions('IPv6') };
 
 export const nftablesMode: ProxyMode = {
   name: 'nftables',
@@ -26,19 +21,9 @@ export const nftablesMode: ProxyMode = {
   metrics: ['fullSync', 'partialSync', 'nftablesFailures', 'nftablesCleanupFailures'],
   probe,
   planner: (config, environment) => new ModePlanner(new NFTablesBackend(config), environment),
-  script: (ops) => printOps(ops, typesOf),
   owned,
   cleanup,
 };
-
-function typesOf(number: number, set: string): SetTypes {
-  const family = number === NFPROTO.IPv4 ? 'IPv4' : 'IPv6';
-  return (
-    sourceRangesTypes(family, set) ??
-    affinityTypes(family, set) ??
-    definitions[family][set as SetName]
-  );
-}
 
 const families = [
   { family: NFPROTO.IPv4, word: 'ip' },

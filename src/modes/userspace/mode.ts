@@ -1,7 +1,6 @@
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { OwnedObject, ProxyMode } from '../mode.ts';
 import { ModePlanner } from '../planner.ts';
-import { routeScript } from '../route-script.ts';
 import { UserspaceBackend } from './backend.ts';
 import { linkName } from './layout.ts';
 import { deleteLink, hasLink, probe } from './link.ts';
@@ -24,7 +23,6 @@ export function userspaceMode(): ProxyMode {
     probe,
     planner: (config, environment) =>
       new ModePlanner(new UserspaceBackend(config, switchboard), environment),
-    script: routeScript,
     owned,
     cleanup: async (kernel) => {
       switchboard.closeAll();

@@ -9,7 +9,7 @@ export interface Decoded<T> {
   readonly problems: readonly SourceProblem[];
 }
 
-export interface ObjectName {
+interface ObjectName {
   /** `namespace/name`, or the name of a cluster-scoped object. */
   readonly key: string;
   /** Empty for cluster-scoped objects. */
@@ -188,7 +188,7 @@ export class Door {
 }
 
 /** `metadata` of a raw object, opened for reading, or the problem that forbids it. */
-export type Opened =
+type Opened =
   | {
       readonly door: Door;
       readonly raw: RawObject;

@@ -1,7 +1,7 @@
 import type { ApiClient, ApiResponse, Query } from './client.ts';
 import { describeNetworkError, StreamError } from './errors.ts';
 
-export interface ApiStreamOptions {
+interface ApiStreamOptions {
   /** How long the server may take to begin. */
   readonly startMaxMs: number;
   /** How long it may then be silent. */

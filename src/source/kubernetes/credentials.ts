@@ -7,7 +7,7 @@ import { ExecPlugin, type PluginOutput } from './exec-plugin.ts';
 import { type ClusterAccess, describeFileError, type Material } from './kubeconfig.ts';
 
 /** What one request shows the server. */
-export interface Credentials {
+interface Credentials {
   /** The same object as long as nothing in it changed. */
   readonly secureContext: SecureContext;
   readonly headers: Readonly<Record<string, string>>;

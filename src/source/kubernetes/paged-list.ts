@@ -15,7 +15,7 @@ interface PageReader {
   unreadable(reason: string): void;
 }
 
-export interface ListReader extends PageReader {
+interface ListReader extends PageReader {
   /** Called before the first item, and again when the list has to start over. */
   begin(): void;
 }
@@ -25,7 +25,7 @@ export interface PageOptions {
   readonly pacer: Pacer;
 }
 
-export interface ListOptions extends PageOptions {
+interface ListOptions extends PageOptions {
   /** Objects in one page. */
   readonly pageSize: number;
   /** `cached`: what the server has at hand will do. `recent`: nothing older than now. */

@@ -37,7 +37,7 @@ export interface Target {
   readonly presence: 'required' | 'optional';
 }
 
-export interface ReflectorParts {
+interface ReflectorParts {
   readonly client: ApiClient;
   readonly delivery: Delivery;
   readonly sink: SourceSink;

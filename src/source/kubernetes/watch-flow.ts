@@ -4,7 +4,7 @@ import type { ReflectorTiming } from './timing.ts';
 const lastMomentMs = 250;
 
 /** How long the next watch is to be. */
-export interface WatchLength {
+interface WatchLength {
   /** After which the server is asked to end it. */
   readonly seconds: number;
   /** When the one after it is asked for; undefined = not before it has ended. */

@@ -39,7 +39,7 @@ type Loaded =
   | { readonly kind: 'unsettled' }
   | { readonly kind: 'missing' };
 
-export interface Scan {
+interface Scan {
   readonly problems: readonly SourceProblem[];
   /** `unsettled`: look again after `graceMs`. */
   readonly state: 'settled' | 'unsettled';

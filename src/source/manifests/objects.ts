@@ -23,7 +23,7 @@ export interface ManifestObject {
 /** Objects of one file by `resource/key`. */
 export type ManifestObjects = ReadonlyMap<string, ManifestObject>;
 
-export interface ManifestContent {
+interface ManifestContent {
   /** Its name, for problems. */
   readonly file: string;
   readonly documents: readonly ManifestDocument[];

@@ -12,7 +12,7 @@ import type { ManifestObject } from './objects.ts';
 /** Looks at the files before they are declared complete at start, while some are being written. */
 const settleAttemptsMax = 20;
 
-export interface ManifestSourceOptions {
+interface ManifestSourceOptions {
   /** Holds `*.yaml`, `*.yml` and `*.json`; folders in it are not read. */
   readonly directory: string;
   /** This node's name: only its Node is delivered, and endpoints on it are local. */

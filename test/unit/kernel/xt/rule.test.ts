@@ -9,12 +9,12 @@ import { dport } from '../../../../src/kernel/xt/matches/port.ts';
 import { recentCheck } from '../../../../src/kernel/xt/matches/recent.ts';
 import { oneOf } from '../../../../src/kernel/xt/matches/statistic.ts';
 import { printRule } from '../../../../src/kernel/xt/print.ts';
-import { printXtOps } from '../../../../src/kernel/xt/script.ts';
 import { writeBuiltInChain, writeTable } from '../../../../src/kernel/xt/tables.ts';
 import { jump } from '../../../../src/kernel/xt/targets/verdict.ts';
 import type { Family } from '../../../../src/net/address.ts';
 import { rule as expressionsOf } from '../../../conformance/ops.ts';
 import { xtCases } from '../../../conformance/xt-rules.ts';
+import { printXtOps } from '../../../print/iptables.ts';
 
 describe.each<Family>(['IPv4', 'IPv6'])('a rule of iptables, %s', (family) => {
   it.each(xtCases(family))('reads back: $chain $words', ({ rule }) => {

@@ -1,4 +1,5 @@
 /** A planner of ipvs mode and a fake kernel, driven as the sync loop drives them. */
+
 import { expect } from 'vitest';
 import { ipvsMode } from '../../../../src/modes/ipvs/mode.ts';
 import {
@@ -11,6 +12,7 @@ import {
 } from '../../../../src/modes/mode.ts';
 import { sameForwarding } from '../../../../src/state/equal.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
+import { scriptOf } from '../../../print/script.ts';
 import type { Forwardings } from '../nftables/cluster.ts';
 
 export class Rig {
@@ -101,7 +103,7 @@ export class Rig {
   #apply(batch: Batch): string {
     const { writes } = this.kernel;
     const result = this.kernel.applyNow(batch.ops);
-    const script = ipvsMode.script(batch.ops);
+    const script = scriptOf('ipvs', batch.ops);
     if (result.kind === 'failed') throw new Error(`${JSON.stringify(result.failures)}\n${script}`);
     expect(this.kernel.writes - writes).toBe(batch.writes);
     return script;

@@ -1,4 +1,5 @@
 /** A planner and a fake kernel, driven as the sync loop drives them. */
+
 import { expect } from 'vitest';
 import type { Kernel } from '../../../../src/kernel/kernel.ts';
 import {
@@ -14,6 +15,7 @@ import {
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
 import { sameForwarding } from '../../../../src/state/equal.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
+import { scriptOf } from '../../../print/script.ts';
 import { type Forwardings, ordered } from './cluster.ts';
 import { isKept, promises } from './promises.ts';
 
@@ -207,7 +209,7 @@ export class Rig {
     const before = promises(this.kernel);
     const writes = this.kernel.writes;
     const result = this.kernel.applyNow(batch.ops);
-    const script = this.#mode.script(batch.ops);
+    const script = scriptOf(this.#mode.name, batch.ops);
     if (result.kind === 'failed') throw new Error(`${JSON.stringify(result.failures)}\n${script}`);
     batch.committed?.(result);
     expect(this.kernel.writes - writes).toBe(batch.writes);

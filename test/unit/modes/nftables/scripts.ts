@@ -1,7 +1,8 @@
 /** A few lives of a Service as batches, for golden files and for `nft -f`. */
-import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
+
 import type { Family } from '../../../../src/net/address.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
+import { scriptOf as printed } from '../../../print/script.ts';
 import { address, cidr, http, ready, readyLocal, service } from '../../state/build.ts';
 import type { Rig } from './rig.ts';
 import { at, block, endpoints, everyKind, Stage } from './stage.ts';
@@ -99,5 +100,5 @@ export async function played(name: StoryName, family: Family): Promise<Played> {
 }
 
 export function scriptOf(batches: readonly Uint8Array[]): string {
-  return batches.map((ops) => nftablesMode.script(ops)).join('\n');
+  return batches.map((ops) => printed('nftables', ops)).join('\n');
 }

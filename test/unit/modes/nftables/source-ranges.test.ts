@@ -1,4 +1,5 @@
 /** Lists of source ranges as sets and chains that come and go (named objects). */
+
 import { describe, expect, it } from 'vitest';
 import { NFPROTO } from '../../../../src/kernel/nft/constants.ts';
 import { ElementShape } from '../../../../src/kernel/ops.ts';
@@ -8,6 +9,7 @@ import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
 import { batch } from '../../../conformance/ops.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
+import { scriptOf as printed } from '../../../print/script.ts';
 import { address, cidr } from '../../state/build.ts';
 import { all, config, environment, forwarding, pool } from './forwardings.ts';
 import { freshRuleset, noDrift, Rig } from './rig.ts';
@@ -59,7 +61,7 @@ async function scriptOf(wanted: Forwarding): Promise<string> {
   await planner.repairFixed(found, noPause);
   planner.take();
   planner.change(undefined, wanted);
-  return nftablesMode.script(planner.take()!.ops);
+  return printed('nftables', planner.take()!.ops);
 }
 
 describe('lists of few source ranges', () => {

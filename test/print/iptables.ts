@@ -1,9 +1,9 @@
 /** Ops on the tables of iptables as commands of iptables(8), for people and golden files. */
-import { NFPROTO } from '../nft/constants.ts';
-import { type NftOp, nftOps } from '../ops.ts';
-import { readRecords } from '../records.ts';
-import { readRule } from './compile.ts';
-import { printRule } from './print.ts';
+import { NFPROTO } from '../../src/kernel/nft/constants.ts';
+import { type NftOp, nftOps } from '../../src/kernel/ops.ts';
+import { readRecords } from '../../src/kernel/records.ts';
+import { readRule } from '../../src/kernel/xt/compile.ts';
+import { printRule } from '../../src/kernel/xt/print.ts';
 
 type XtRuleOp = Extract<NftOp, { kind: 'xtRuleAdd' | 'xtRuleInsert' | 'xtRuleReplace' }>;
 

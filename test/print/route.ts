@@ -1,8 +1,8 @@
 /** Ops about links and addresses as text: in the words of ip. */
-import { NFPROTO } from '../kernel/nft/constants.ts';
-import { type RecordOf, readRecords } from '../kernel/records.ts';
-import { routeOps } from '../kernel/route-ops.ts';
-import { formatAddress } from '../net/address.ts';
+import { NFPROTO } from '../../src/kernel/nft/constants.ts';
+import { type RecordOf, readRecords } from '../../src/kernel/records.ts';
+import { routeOps } from '../../src/kernel/route-ops.ts';
+import { formatAddress } from '../../src/net/address.ts';
 
 export type RouteOp = RecordOf<typeof routeOps>;
 

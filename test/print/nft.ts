@@ -2,17 +2,19 @@
  * Ops as text in nft's language, for people, golden files and `nft -f`. What is printed is what is
  * sent: rules are read back from their expressions.
  */
-import { formatAddress } from '../../net/address.ts';
-import { ElementShape, type NftOp, nftOps } from '../ops.ts';
-import { readRecords } from '../records.ts';
+
 import {
   NFPROTO,
   NFT_SET,
   NFT_SET_ELEM_INTERVAL_END,
   type NFTypeName,
   typeBytes,
-} from './constants.ts';
-import { printRule, printVerdict, protocolName } from './print-rule.ts';
+} from '../../src/kernel/nft/constants.ts';
+import { printVerdict } from '../../src/kernel/nft/print-verdict.ts';
+import { ElementShape, type NftOp, nftOps } from '../../src/kernel/ops.ts';
+import { readRecords } from '../../src/kernel/records.ts';
+import { formatAddress } from '../../src/net/address.ts';
+import { printRule, protocolName } from './nft-rule.ts';
 
 /** Types of a set's key and data; undefined data = a set. */
 export interface SetTypes {
@@ -80,7 +82,7 @@ export function printOp(op: NftOp, typesOf: SetTypesOf): string {
     case 'xtRuleAdd':
     case 'xtRuleInsert':
     case 'xtRuleReplace':
-      throw new RangeError(`${op.kind} is an op on the tables of iptables: see xt/script.ts`);
+      throw new RangeError(`${op.kind} is an op on the tables of iptables: see iptables.ts`);
     case 'setAdd':
       return printSet(op, typesOf(op.family, op.set));
     case 'objectDelete':

@@ -1,7 +1,5 @@
 /** Rule expressions as nft's words: the inverse of `rule.ts`. */
-import { formatAddress } from '../../net/address.ts';
-import { type Expression, expressions, noRegister } from '../ops.ts';
-import { readRecords } from '../records.ts';
+
 import {
   IPPROTO,
   NFPROTO,
@@ -12,8 +10,11 @@ import {
   NFT_REG_VERDICT,
   NFT_REG32_00,
   NFTA_FIB_F,
-  VERDICT,
-} from './constants.ts';
+} from '../../src/kernel/nft/constants.ts';
+import { printVerdict } from '../../src/kernel/nft/print-verdict.ts';
+import { type Expression, expressions, noRegister } from '../../src/kernel/ops.ts';
+import { readRecords } from '../../src/kernel/records.ts';
+import { formatAddress } from '../../src/net/address.ts';
 
 /** What a register holds: the words that load it, and what was done to it since. */
 interface Value {
@@ -213,19 +214,4 @@ function interfaceName(data: Uint8Array): string {
 export function protocolName(number: number): string {
   const known = Object.entries(IPPROTO).find(([, value]) => value === number);
   return known === undefined ? String(number) : known[0].toLowerCase();
-}
-
-export function printVerdict(code: number, chain: string): string {
-  switch (code) {
-    case VERDICT.jump:
-      return `jump ${chain}`;
-    case VERDICT.goto:
-      return `goto ${chain}`;
-    case VERDICT.return:
-      return 'return';
-    case VERDICT.accept:
-      return 'accept';
-    default:
-      return 'drop';
-  }
 }

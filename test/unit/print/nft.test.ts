@@ -6,9 +6,7 @@ import {
   NFT_DATA_VERDICT,
   NFT_SET,
   type NFTypeName,
-} from '../../../../src/kernel/nft/constants.ts';
-import { printOps } from '../../../../src/kernel/nft/print.ts';
-import { printRule } from '../../../../src/kernel/nft/print-rule.ts';
+} from '../../../src/kernel/nft/constants.ts';
 import {
   compileRule,
   daddr,
@@ -38,10 +36,12 @@ import {
   toggleMark,
   updateMap,
   vmap,
-} from '../../../../src/kernel/nft/rule.ts';
-import { ElementShape, type Expression, type NftOp } from '../../../../src/kernel/ops.ts';
-import { batch, bytes, noBytes, rule, u32, verdict } from '../../../conformance/ops.ts';
-import { cidr } from '../../state/build.ts';
+} from '../../../src/kernel/nft/rule.ts';
+import { ElementShape, type Expression, type NftOp } from '../../../src/kernel/ops.ts';
+import { batch, bytes, noBytes, rule, u32, verdict } from '../../conformance/ops.ts';
+import { printOps } from '../../print/nft.ts';
+import { printRule } from '../../print/nft-rule.ts';
+import { cidr } from '../state/build.ts';
 
 const v4 = 'IPv4';
 const v6 = 'IPv6';

@@ -1,15 +1,15 @@
 /** A batch as text: in the words of nft, ipvsadm and ip. */
-import { IP_VS_SVC_F, ipvsOps } from '../../kernel/ipvs-ops.ts';
-import { NFPROTO } from '../../kernel/nft/constants.ts';
-import { printOp, type SetTypes } from '../../kernel/nft/print.ts';
-import { protocolName } from '../../kernel/nft/print-rule.ts';
-import { nftOps } from '../../kernel/ops.ts';
-import { type RecordOf, readRecords } from '../../kernel/records.ts';
-import { routeOps } from '../../kernel/route-ops.ts';
-import { formatAddress } from '../../net/address.ts';
-import { sourceRangesTypes } from '../nft-table/source-ranges.ts';
-import { routeCommands } from '../route-script.ts';
-import { type SetName, setDefinitions } from './layout.ts';
+import { IP_VS_SVC_F, ipvsOps } from '../../src/kernel/ipvs-ops.ts';
+import { NFPROTO } from '../../src/kernel/nft/constants.ts';
+import { nftOps } from '../../src/kernel/ops.ts';
+import { type RecordOf, readRecords } from '../../src/kernel/records.ts';
+import { routeOps } from '../../src/kernel/route-ops.ts';
+import { type SetName, setDefinitions } from '../../src/modes/ipvs/layout.ts';
+import { sourceRangesTypes } from '../../src/modes/nft-table/source-ranges.ts';
+import { formatAddress } from '../../src/net/address.ts';
+import { printOp, type SetTypes } from './nft.ts';
+import { protocolName } from './nft-rule.ts';
+import { routeCommands } from './route.ts';
 
 const definitions = { IPv4: setDefinitions('IPv4'), IPv6: setDefinitions('IPv6') };
 
@@ -17,7 +17,7 @@ const definitions = { IPv4: setDefinitions('IPv4'), IPv6: setDefinitions('IPv6')
 const modeOps = { ...nftOps, ...ipvsOps, ...routeOps } as const;
 
 /** One command a line, in the order of the ops. */
-export function script(ops: Uint8Array): string {
+export function ipvsScript(ops: Uint8Array): string {
   const lines: string[] = [];
   for (const op of readRecords(modeOps, ops)) lines.push(...commandsOf(op));
   return lines.map((line) => `${line}\n`).join('');

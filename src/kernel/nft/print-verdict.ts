@@ -1,0 +1,16 @@
+import { VERDICT } from './constants.ts';
+
+export function printVerdict(code: number, chain: string): string {
+  switch (code) {
+    case VERDICT.jump:
+      return `jump ${chain}`;
+    case VERDICT.goto:
+      return `goto ${chain}`;
+    case VERDICT.return:
+      return 'return';
+    case VERDICT.accept:
+      return 'accept';
+    default:
+      return 'drop';
+  }
+}
