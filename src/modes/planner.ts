@@ -57,6 +57,8 @@ export class ModePlanner<T extends Types> implements Planner {
   /** All of `#found` is read, and is being compared. */
   #isRepairing = false;
   #uncounted = noCounts();
+  /** Ids of what many share and a repair has compared. */
+  readonly #compared = new Set<string>();
 
   constructor(backend: Backend<T>, environment: Environment) {
     this.family = backend.family;
@@ -266,6 +268,7 @@ export class ModePlanner<T extends Types> implements Planner {
       this.#found = found as FoundOf<T>;
       this.#uncounted = noCounts();
       this.#isRepairing = false;
+      this.#compared.clear();
     };
     const found = await this.#backend.read(kernel, pause, begun);
     if (this.#found !== found) begun(found);
@@ -308,7 +311,8 @@ export class ModePlanner<T extends Types> implements Planner {
 
   #repairShared(found: FoundOf<T>, { owner, object }: Needed<T['shared']>, drift: Counts): void {
     const { id } = object;
-    if (found.touched.has(id) || this.#shared.changes(id)) return;
+    if (this.#compared.has(id) || found.touched.has(id) || this.#shared.changes(id)) return;
+    if (object.isDeletedLater === true) this.#compared.add(id);
     this.#shared.revive(id);
     const fault = found.faultOf(object);
     if (fault === undefined) return;

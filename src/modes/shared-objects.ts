@@ -38,7 +38,7 @@ const dueMax = 256;
 export class SharedObjects<S extends SharedObject> {
   readonly #rankOf: (id: string) => number;
   readonly #needed = new Map<string, Entry<S>>();
-  /** Whether it was needed at the start of the batch, of each that was counted since. */
+  /** What came to be needed or ceased to be since the last batch, and whether it was before. */
   readonly #before = new Map<string, Needed<S> & { readonly isNeeded: boolean }>();
   /** What nobody needs and is not deleted yet, by id → whether a call of `due` has seen it. */
   readonly #retired = new UndoMap<boolean>();
@@ -68,35 +68,32 @@ export class SharedObjects<S extends SharedObject> {
 
   /** Returns whether nobody needed it until now. */
   claim(owner: string, object: S): boolean {
-    this.#note(owner, object);
-    return this.#count(owner, object);
+    const isNew = this.resume(owner, object);
+    if (isNew) this.#note({ owner, object, isNeeded: false });
+    return isNew;
   }
 
   /** A claim to what is in force already: `take` does not name it. Returns as `claim`. */
   resume(owner: string, object: S): boolean {
-    return this.#count(owner, object);
-  }
-
-  /** Returns whether nobody needs it any more. */
-  release(owner: string, object: S): boolean {
-    const entry = this.#needed.get(object.id);
-    if (entry === undefined) throw new Error('released an object that nobody had claimed');
-    this.#note(owner, object);
-    entry.count -= 1;
-    if (entry.count > 0) return false;
-    return this.#needed.delete(object.id);
-  }
-
-  #count(owner: string, object: S): boolean {
     const entry = this.#needed.get(object.id);
     if (entry === undefined) this.#needed.set(object.id, { owner, object, count: 1 });
     else entry.count += 1;
     return entry === undefined;
   }
 
-  #note(owner: string, object: S): void {
-    if (this.#before.has(object.id)) return;
-    this.#before.set(object.id, { owner, object, isNeeded: this.has(object.id) });
+  /** Returns whether nobody needs it any more. */
+  release(owner: string, object: S): boolean {
+    const entry = this.#needed.get(object.id);
+    if (entry === undefined) throw new Error('released an object that nobody had claimed');
+    entry.count -= 1;
+    if (entry.count > 0) return false;
+    this.#needed.delete(object.id);
+    this.#note({ owner, object, isNeeded: true });
+    return true;
+  }
+
+  #note(before: Needed<S> & { readonly isNeeded: boolean }): void {
+    if (!this.#before.has(before.object.id)) this.#before.set(before.object.id, before);
   }
 
   /** Whether the next `take` will add or delete it. */
