@@ -342,13 +342,15 @@ export class ModePlanner<T extends Types> implements Planner {
       if (needed.object.isMadeLast === true) this.#repairShared(found, needed, drift);
     });
     const present = new Set<string>();
+    const unneeded: string[] = [];
     await inTurns(found.shared(), pause, ({ id, isDeletedLater }) => {
       if (isDeletedLater === true) present.add(id);
       if (this.#isSpokenFor(id) || found.touched.has(id)) return;
-      if (isDeletedLater === true) this.#shared.retire(id);
+      if (isDeletedLater === true) unneeded.push(id);
       else this.#writer.delete(id, '');
       drift.unwanted += 1;
     });
+    this.#shared.retire(unneeded);
     // What somebody else has deleted would make every later deletion fail.
     this.#shared.keepRetired((id) => present.has(id) || found.touched.has(id));
   }

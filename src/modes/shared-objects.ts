@@ -106,13 +106,15 @@ export class SharedObjects<S extends SharedObject> {
   take(): SharedChanges<S> {
     const added: (Needed<S> & { readonly isThere: boolean })[] = [];
     const deleted: Needed<S>[] = [];
+    const retired: string[] = [];
     for (const [id, { owner, object, isNeeded }] of this.#before) {
       if (isNeeded === this.has(id)) continue;
       if (!isNeeded) added.push({ owner, object, isThere: this.revive(id) });
-      else if (object.isDeletedLater === true) this.#retired.put(id, false);
+      else if (object.isDeletedLater === true) retired.push(id);
       else deleted.push({ owner, object });
     }
     this.#before.clear();
+    this.retire(retired);
     return { added, deleted };
   }
 
@@ -134,9 +136,12 @@ export class SharedObjects<S extends SharedObject> {
     for (const [id] of this.#retired.entries()) this.#retired.put(id, undefined);
   }
 
-  /** The kernel has it, and nobody needs it. */
-  retire(id: string): void {
-    this.#retired.put(id, false);
+  /**
+   * The kernel has them, and nobody needs them. They come in the order in which they can be made;
+   * what refers to others is deleted before these.
+   */
+  retire(ids: readonly string[]): void {
+    for (const id of ids.toReversed()) this.#retired.put(id, false);
   }
 
   /** It is not to be deleted after all. Returns whether it was. */
