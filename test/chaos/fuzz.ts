@@ -15,6 +15,7 @@ import { StreamError } from '../../src/source/kubernetes/errors.ts';
 import { readAccess } from '../../src/source/kubernetes/kubeconfig.ts';
 import { LineFramer, ListSplitter } from '../../src/source/kubernetes/stream.ts';
 import { parseWatchEvent } from '../../src/source/kubernetes/watch-event.ts';
+import { flatten } from '../../src/source/manifests/flatten.ts';
 import { decodeManifests } from '../../src/source/manifests/objects.ts';
 import { ManifestError, parseManifest } from '../../src/source/manifests/parse.ts';
 import { Pacer } from '../../src/source/pacer.ts';
@@ -139,8 +140,8 @@ async function manifests(input: Buffer, random: Random): Promise<void> {
   const file = random.pick(['a.yaml', 'a.json']);
   const pacer = new Pacer();
   try {
-    const documents = await parseManifest(file, input, pacer);
-    const content = { file, documents, previous: new Map() };
+    const found = [...flatten(file, parseManifest(file, input), [])];
+    const content = { file, found, previous: new Map() };
     await decodeManifests(content, decodeContext('node'), pacer);
   } catch (error) {
     if (!(error instanceof ManifestError)) throw error;

@@ -13,7 +13,7 @@ import { nftablesMode } from '../../src/modes/nftables/mode.ts';
 import type { Family } from '../../src/net/address.ts';
 import { decodeContext, goneChange, kindOf } from '../../src/source/decode.ts';
 import { decodeManifests } from '../../src/source/manifests/objects.ts';
-import { parseManifest } from '../../src/source/manifests/parse.ts';
+import { readManifest } from '../../src/source/manifests/read.ts';
 import { Pacer } from '../../src/source/pacer.ts';
 import type { Resource } from '../../src/state/change.ts';
 import { ClusterState } from '../../src/state/store.ts';
@@ -161,10 +161,12 @@ class StoryNode {
 
   async #apply(yaml: string): Promise<void> {
     const pacer = new Pacer();
-    const documents = await parseManifest('story.yaml', Buffer.from(yaml), pacer);
-    const content = { file: 'story', documents, previous: new Map() };
-    const { objects, problems } = await decodeManifests(content, this.#decode, pacer);
-    if (problems.length > 0) throw new Error(JSON.stringify(problems));
+    const { found, problems } = await readManifest('story.yaml', Buffer.from(yaml), pacer);
+    const content = { file: 'story', found, previous: new Map() };
+    const decoded = await decodeManifests(content, this.#decode, pacer);
+    const all = [...problems, ...decoded.problems];
+    if (all.length > 0) throw new Error(JSON.stringify(all));
+    const { objects } = decoded;
     for (const { change } of objects.values()) this.#state.apply(change);
     await this.#settle();
   }

@@ -6,10 +6,13 @@ import type { DecodeContext } from '../decode.ts';
 import type { Pacer } from '../pacer.ts';
 import type { SourceProblem } from '../source.ts';
 import { decodeManifests, type ManifestObjects } from './objects.ts';
-import { ManifestError, parseManifest } from './parse.ts';
+import { ManifestError } from './parse.ts';
+import { readManifest } from './read.ts';
 
 const extensions = /\.(?:ya?ml|json)$/;
 const fileBytesMax = 64 * 1024 * 1024;
+/** Takes 2 ms at most. */
+const hashedAtOnce = 1024 * 1024;
 /**
  * A file that is empty, broken or missing gets this long to become whole before that counts:
  * shells truncate before they write, editors move the old file away before they write the new.
@@ -129,7 +132,7 @@ export class ManifestDirectory {
   ): Promise<Loaded> {
     const file = {
       identity: identityOf(status),
-      contentHash: createHash('sha1').update(bytes).digest('base64'),
+      contentHash: await hashOf(bytes, this.#pacer),
       objects: before.objects,
       missingSinceMs: undefined,
     };
@@ -143,16 +146,16 @@ export class ManifestDirectory {
       return { kind: 'read', file, problems: [{ subject: name, field: undefined, reason }] };
     }
     try {
-      const documents = await parseManifest(name, bytes, this.#pacer);
+      const { found, problems } = await readManifest(name, bytes, this.#pacer);
       const decoded = await decodeManifests(
-        { file: name, documents, previous: before.objects },
+        { file: name, found, previous: before.objects },
         this.#context,
         this.#pacer,
       );
       return {
         kind: 'read',
         file: { ...file, objects: decoded.objects },
-        problems: decoded.problems,
+        problems: [...problems, ...decoded.problems],
       };
     } catch (error) {
       if (!(error instanceof ManifestError)) throw error;
@@ -166,6 +169,15 @@ export class ManifestDirectory {
       return { kind: 'read', file, problems: [problem] };
     }
   }
+}
+
+async function hashOf(bytes: Buffer, pacer: Pacer): Promise<string> {
+  const hash = createHash('sha1');
+  for (let at = 0; at < bytes.length; at += hashedAtOnce) {
+    if (pacer.due) await pacer.rest();
+    hash.update(bytes.subarray(at, at + hashedAtOnce));
+  }
+  return hash.digest('base64');
 }
 
 function identityOf(status: BigIntStats): string {

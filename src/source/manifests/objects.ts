@@ -1,9 +1,9 @@
 import type { Change, Resource } from '../../state/change.ts';
-import { isRawObject, type RawObject, show } from '../decode/door.ts';
+import { isRawObject, type RawObject } from '../decode/door.ts';
 import { type DecodeContext, decodeChange, keyOfRaw } from '../decode.ts';
 import type { Pacer } from '../pacer.ts';
 import type { SourceProblem } from '../source.ts';
-import type { ManifestDocument } from './parse.ts';
+import type { RawManifest } from './flatten.ts';
 
 /** What each kind is, by the API versions whose shape we read. */
 const resourceOfType: ReadonlyMap<string, Resource> = new Map([
@@ -26,14 +26,9 @@ export type ManifestObjects = ReadonlyMap<string, ManifestObject>;
 interface ManifestContent {
   /** Its name, for problems. */
   readonly file: string;
-  readonly documents: readonly ManifestDocument[];
+  readonly found: readonly RawManifest[];
   /** What was last in force. */
   readonly previous: ManifestObjects;
-}
-
-interface RawManifest {
-  readonly raw: RawObject;
-  readonly line: number;
 }
 
 /**
@@ -41,14 +36,14 @@ interface RawManifest {
  * API server keeps the old object when it refuses an update.
  */
 export async function decodeManifests(
-  { file, documents, previous }: ManifestContent,
+  { file, found, previous }: ManifestContent,
   context: DecodeContext,
   pacer: Pacer,
 ): Promise<{ objects: ManifestObjects; problems: SourceProblem[] }> {
   const objects = new Map<string, ManifestObject>();
   const problems: SourceProblem[] = [];
   const ignored = new Set<string>();
-  for (const { raw, line } of flatten(file, documents, problems)) {
+  for (const { raw, line } of found) {
     if (pacer.due) await pacer.rest();
     const resource = resourceOfType.get(`${raw.apiVersion}/${raw.kind}`);
     if (resource === undefined) {
@@ -76,49 +71,6 @@ export async function decodeManifests(
     problems.push({ subject: file, field: undefined, reason });
   }
   return { objects, problems };
-}
-
-/** Lists in lists; an anchor of YAML can put a list into itself. */
-const listsDeepMax = 8;
-
-/** Objects of all documents, those of lists too. */
-function* flatten(
-  file: string,
-  documents: readonly ManifestDocument[],
-  problems: SourceProblem[],
-  depth = 0,
-): Generator<RawManifest> {
-  for (const { value, line } of documents) {
-    if (!isRawObject(value) || typeof value.kind !== 'string' || !isText(value.apiVersion)) {
-      const reason = `is no Kubernetes object with apiVersion and kind: ${show(value)}`;
-      problems.push({ subject: `${file}:${line}`, field: undefined, reason });
-      continue;
-    }
-    if (!value.kind.endsWith('List') || !Array.isArray(value.items)) {
-      yield { raw: value, line };
-      continue;
-    }
-    if (depth === listsDeepMax) {
-      const reason = `is a list within ${listsDeepMax} lists, and is not read`;
-      problems.push({ subject: `${file}:${line}`, field: undefined, reason });
-      continue;
-    }
-    // Items of a typed list (ServiceList) do not repeat their kind.
-    const kind = value.kind.slice(0, -'List'.length);
-    const items = value.items.map((item: unknown) =>
-      isRawObject(item) && kind !== '' ? { apiVersion: value.apiVersion, kind, ...item } : item,
-    );
-    yield* flatten(
-      file,
-      items.map((item) => ({ value: item, line })),
-      problems,
-      depth + 1,
-    );
-  }
-}
-
-function isText(value: unknown): value is string {
-  return typeof value === 'string' && value !== '';
 }
 
 /** What an API server fills in and people leave out: the namespace, names of slice ports. */

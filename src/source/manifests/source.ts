@@ -30,6 +30,7 @@ export class ManifestSource implements Source {
   readonly #path: string;
   readonly #context: DecodeContext;
   readonly #directory: ManifestDirectory;
+  readonly #pacer = new Pacer();
   readonly #watcher: DirectoryWatcher;
   /** What the sink was told, by `resource/key`. */
   #delivered = new Map<string, ManifestObject>();
@@ -41,7 +42,7 @@ export class ManifestSource implements Source {
   constructor({ directory, nodeName, rescanMs = 2000 }: ManifestSourceOptions) {
     this.#path = directory;
     this.#context = decodeContext(nodeName);
-    this.#directory = new ManifestDirectory(directory, this.#context, new Pacer());
+    this.#directory = new ManifestDirectory(directory, this.#context, this.#pacer);
     this.#watcher = new DirectoryWatcher(directory, rescanMs);
   }
 
@@ -52,25 +53,25 @@ export class ManifestSource implements Source {
       for (let i = 0; unsettled && i < settleAttemptsMax && !signal.aborted; i += 1) {
         unsettled = await this.#scan(await this.#watcher.next(signal, graceMs), sink, 'fail');
       }
-      this.#deliver(sink);
+      await this.#deliver(sink);
       for (const resource of resources) sink.synced(resource);
       while (!signal.aborted) {
         const hinted = await this.#watcher.next(signal, unsettled ? graceMs : undefined);
         if (signal.aborted) return;
         unsettled = await this.#scan(hinted, sink, 'survive');
-        this.#deliver(sink);
+        await this.#deliver(sink);
       }
     } finally {
       this.#watcher.close();
     }
   }
 
-  /** All resources come from one directory. */
   /** Files come from no API server. */
   serverVersion(): undefined {
     return undefined;
   }
 
+  /** All resources come from one directory. */
   condition(_resource: Resource): Condition {
     const silenceMs =
       this.#scannedAtMs === undefined ? undefined : performance.now() - this.#scannedAtMs;
@@ -117,12 +118,14 @@ export class ManifestSource implements Source {
   }
 
   /** Tells the sink the difference between what it was told and what the files hold. */
-  #deliver(sink: SourceSink): void {
-    const desired = this.#merge(sink);
+  async #deliver(sink: SourceSink): Promise<void> {
+    const desired = await this.#merge(sink);
     for (const [key, { resource }] of this.#delivered) {
+      if (this.#pacer.due) await this.#pacer.rest();
       if (!desired.has(key)) sink.change(goneChange(resource, key.slice(resource.length + 1)));
     }
     for (const [key, object] of desired) {
+      if (this.#pacer.due) await this.#pacer.rest();
       const told = this.#delivered.get(key);
       if (told?.change === object.change) continue;
       if (told !== undefined && isDeepStrictEqual(told.change, object.change)) continue;
@@ -131,12 +134,13 @@ export class ManifestSource implements Source {
     this.#delivered = desired;
   }
 
-  #merge(sink: SourceSink): Map<string, ManifestObject> {
+  async #merge(sink: SourceSink): Promise<Map<string, ManifestObject>> {
     const merged = new Map<string, ManifestObject>();
     const fileOf = new Map<string, string>();
     const clashes = new Set<string>();
     for (const [file, objects] of this.#directory.contents()) {
       for (const [key, object] of objects) {
+        if (this.#pacer.due) await this.#pacer.rest();
         const first = fileOf.get(key);
         if (first === undefined) {
           fileOf.set(key, file);

@@ -1,14 +1,15 @@
 import { expect, it } from 'vitest';
 import { decodeContext } from '../../../../src/source/decode.ts';
 import { decodeManifests } from '../../../../src/source/manifests/objects.ts';
-import { parseManifest } from '../../../../src/source/manifests/parse.ts';
+import { readManifest } from '../../../../src/source/manifests/read.ts';
 import { Pacer } from '../../../../src/source/pacer.ts';
 
 async function read(file: string, text: string) {
   const pacer = new Pacer();
-  const documents = await parseManifest(file, Buffer.from(text), pacer);
-  const content = { file, documents, previous: new Map() };
-  return decodeManifests(content, decodeContext('node'), pacer);
+  const { found, problems } = await readManifest(file, Buffer.from(text), pacer);
+  const content = { file, found, previous: new Map() };
+  const decoded = await decodeManifests(content, decodeContext('node'), pacer);
+  return { ...decoded, problems: [...problems, ...decoded.problems] };
 }
 
 const good =

@@ -1,0 +1,53 @@
+/** Objects one by one, out of documents that hold one, or a list. */
+import { isRawObject, type RawObject, show } from '../decode/door.ts';
+import type { SourceProblem } from '../source.ts';
+import type { ManifestDocument } from './parse.ts';
+
+export interface RawManifest {
+  readonly raw: RawObject;
+  /** Where its document starts in the file, from 1. */
+  readonly line: number;
+}
+
+/** Lists in lists; an anchor of YAML can put a list into itself. */
+const listsDeepMax = 8;
+
+/** Objects of all documents, those of lists too. */
+export function* flatten(
+  file: string,
+  documents: Iterable<ManifestDocument>,
+  problems: SourceProblem[],
+  depth = 0,
+): Generator<RawManifest> {
+  for (const { value, line } of documents) {
+    if (!isRawObject(value) || typeof value.kind !== 'string' || !isText(value.apiVersion)) {
+      const reason = `is no Kubernetes object with apiVersion and kind: ${show(value)}`;
+      problems.push({ subject: `${file}:${line}`, field: undefined, reason });
+      continue;
+    }
+    if (!value.kind.endsWith('List') || !Array.isArray(value.items)) {
+      yield { raw: value, line };
+      continue;
+    }
+    if (depth === listsDeepMax) {
+      const reason = `is a list within ${listsDeepMax} lists, and is not read`;
+      problems.push({ subject: `${file}:${line}`, field: undefined, reason });
+      continue;
+    }
+    // Items of a typed list (ServiceList) do not repeat their kind.
+    const kind = value.kind.slice(0, -'List'.length);
+    const items = value.items.map((item: unknown) =>
+      isRawObject(item) && kind !== '' ? { apiVersion: value.apiVersion, kind, ...item } : item,
+    );
+    yield* flatten(
+      file,
+      items.map((item) => ({ value: item, line })),
+      problems,
+      depth + 1,
+    );
+  }
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== '';
+}

@@ -1,0 +1,55 @@
+/** A thread that parses one manifest, and ends: see `read.ts`. */
+import { parentPort, workerData } from 'node:worker_threads';
+import type { SourceProblem } from '../source.ts';
+import { flatten, type RawManifest } from './flatten.ts';
+import { ManifestError, parseManifest } from './parse.ts';
+import type { ThreadMessage, ThreadOrder } from './read.ts';
+
+/** The receiver takes one such message in a turn. */
+const charactersPerMessage = 256 * 1024;
+/** As large as etcd takes them. To read one takes 10 ms of the receiver's time. */
+const objectCharactersMax = 1.5 * 1024 * 1024;
+
+const tell = (message: ThreadMessage): void => parentPort!.postMessage(message);
+
+function textOf({ raw, line }: RawManifest): string | Error {
+  let json: string;
+  try {
+    json = JSON.stringify(raw);
+  } catch (error) {
+    // An anchor of YAML can put an object into itself.
+    return error as Error;
+  }
+  if (json.length <= objectCharactersMax) return json;
+  throw new ManifestError(line, 'holds an object of more than 1.5 MiB, which no cluster takes');
+}
+
+function read({ file, bytes }: ThreadOrder): void {
+  const problems: SourceProblem[] = [];
+  let objects: { json: string; line: number }[] = [];
+  let characters = 0;
+  for (const found of flatten(file, parseManifest(file, Buffer.from(bytes)), problems)) {
+    const { line } = found;
+    const json = textOf(found);
+    if (json instanceof Error) {
+      const reason = `holds what JSON cannot, and is left out: ${json.message.split('\n')[0]}`;
+      problems.push({ subject: `${file}:${line}`, field: undefined, reason });
+      continue;
+    }
+    objects.push({ json, line });
+    characters += json.length;
+    if (characters < charactersPerMessage) continue;
+    tell({ kind: 'objects', objects });
+    objects = [];
+    characters = 0;
+  }
+  tell({ kind: 'objects', objects });
+  tell({ kind: 'problems', problems });
+}
+
+try {
+  read(workerData as ThreadOrder);
+} catch (error) {
+  if (!(error instanceof ManifestError)) throw error;
+  tell({ kind: 'error', line: error.line, reason: error.message });
+}

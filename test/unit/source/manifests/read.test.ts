@@ -1,0 +1,73 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { describe, expect, it } from 'vitest';
+import { ManifestError } from '../../../../src/source/manifests/parse.ts';
+import { readManifest } from '../../../../src/source/manifests/read.ts';
+import { Pacer } from '../../../../src/source/pacer.ts';
+
+const head = 'apiVersion: v1\nkind: List\nitems:\n';
+const item = (i: number) =>
+  `- apiVersion: v1\n  kind: Service\n  metadata:\n    name: web-${i}\n  spec:\n    ports: [{port: 80}]\n`;
+
+/** A document of at least so many characters. */
+function list(characters: number): { text: string; count: number } {
+  const parts = [head];
+  for (let length = head.length; length < characters; length += parts.at(-1)!.length) {
+    parts.push(item(parts.length));
+  }
+  return { text: parts.join(''), count: parts.length - 1 };
+}
+
+const read = (file: string, text: string) => readManifest(file, Buffer.from(text), new Pacer());
+
+describe('a manifest', () => {
+  it('has the same objects, whichever thread reads it', async () => {
+    const [small, large] = [list(1000), list(100_000)];
+    for (const { text, count } of [small, large]) {
+      const { found, problems } = await read('a.yaml', text);
+      expect(problems).toEqual([]);
+      expect(found.map(({ raw }) => raw.metadata)).toEqual(
+        Array.from({ length: count }, (_, i) => ({ name: `web-${i + 1}` })),
+      );
+    }
+  });
+
+  it('has its mistake told with the line, whichever thread reads it', async () => {
+    for (const before of [list(1000), list(100_000)]) {
+      const lines = before.text.split('\n').length;
+      const broken = read('a.yaml', `${before.text}---\nkind: [\n`);
+      await expect(broken).rejects.toThrow(ManifestError);
+      await expect(read('a.yaml', `${before.text}---\nkind: [\n`)).rejects.toMatchObject({
+        line: lines + 2,
+      });
+    }
+    const problem = await read('a.yaml', `${list(100_000).text}---\njust text\n`);
+    expect(problem.problems).toMatchObject([{ reason: expect.stringContaining('just text') }]);
+  });
+
+  it('of one huge YAML document is refused, and says what to do', async () => {
+    const text = list(20_000_000).text;
+    const delay = monitorEventLoopDelay({ resolution: 1 });
+    const reading = read('a.yaml', text);
+    delay.enable();
+    await expect(reading).rejects.toThrow(
+      'is a YAML document of more than 4 MiB: divide it by lines of `---`, or write it as JSON',
+    );
+    delay.disable();
+    // It takes 20 s to parse. What a busy machine adds to some milliseconds is less than this.
+    expect(delay.max / 1e6).toBeLessThan(500);
+  });
+
+  it('with an object that no cluster takes is refused', async () => {
+    const text = `{"apiVersion": "v1", "kind": "Service", "x": "${'x'.repeat(1_600_000)}"}`;
+    await expect(read('a.json', text)).rejects.toThrow('holds an object of more than 1.5 MiB');
+  });
+
+  it('loses an object that holds itself, and no other', async () => {
+    const itself = '---\n&a {apiVersion: v1, kind: Service, x: *a}\n';
+    const { found, problems } = await read('a.yaml', `${list(100_000).text}${itself}`);
+    expect(found).toHaveLength(list(100_000).count);
+    expect(problems).toMatchObject([
+      { reason: expect.stringMatching(/^holds what JSON cannot, and is left out: /) },
+    ]);
+  });
+});
