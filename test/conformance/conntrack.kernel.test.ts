@@ -13,13 +13,13 @@ import { dns } from '../unit/conntrack/build.ts';
 import { address } from '../unit/state/build.ts';
 import {
   conntrackOf,
-  createLab,
+  createNetwork,
   listed,
   serverPort,
   startClient,
   startServers,
   texts,
-} from './conntrack-lab.ts';
+} from './conntrack-network.ts';
 import { createNamespace, type Namespace } from './namespace.ts';
 
 const udp: ConntrackRequest = { family: 'IPv4', protocol: 'UDP', state: 'any', zone: 0 };
@@ -61,22 +61,22 @@ describe('a dump', () => {
     ['IPv4', '10.96.0.10', '10.2.0.2', '10.2.0.1'],
     ['IPv6', 'fd96::10', 'fd02::2', 'fd02::1'],
   ] as const)('tells of real %s flows what conntrack(8) lists', async (family, vip, to, node) => {
-    const lab = await createLab();
-    await startServers(lab);
-    await lab.node.run('nft', ['-f', '-'], translation(vip, to));
-    const answered = await startClient(lab, 4001, vip, 53);
+    const network = await createNetwork();
+    await startServers(network);
+    await network.node.run('nft', ['-f', '-'], translation(vip, to));
+    const answered = await startClient(network, 4001, vip, 53);
     expect(await answered()).toBe(to);
-    const unanswered = await startClient(lab, 4002, node, 9);
+    const unanswered = await startClient(network, 4002, node, 9);
     expect(await unanswered()).toBe('silence');
 
     const request = { ...udp, family };
-    const { entries, complete } = await lab.conntrack.dump(request);
+    const { entries, complete } = await network.conntrack.dump(request);
     expect(complete).toBe(true);
-    const expected = await listed(lab.node, 'UDP', family === 'IPv4' ? 'ipv4' : 'ipv6');
+    const expected = await listed(network.node, 'UDP', family === 'IPv4' ? 'ipv4' : 'ipv6');
     expect(expected).toHaveLength(2);
     expect(texts(entries)).toEqual(expected);
 
-    const only = (await lab.conntrack.dump({ ...request, state: 'unanswered' })).entries;
+    const only = (await network.conntrack.dump({ ...request, state: 'unanswered' })).entries;
     expect([only.length, only.port(0, 'originalSource')]).toEqual([1, 4002]);
     const [index] = entries.port(0, 'originalSource') === 4001 ? [0] : [1];
     expect(entries.status(index) & (IPS.SEEN_REPLY | IPS.DST_NAT | IPS.DYING)).toBe(
@@ -313,10 +313,10 @@ describe('a flow whose endpoint goes', () => {
     ['IPv4', '10.96.0.10', '10.2.0.2', '10.2.0.3'],
     ['IPv6', 'fd96::10', 'fd02::2', 'fd02::3'],
   ] as const)('goes to another one (%s)', async (family, vip, first, second) => {
-    const lab = await createLab();
-    await startServers(lab);
-    await lab.node.run('nft', ['-f', '-'], translation(vip, first));
-    const ask = await startClient(lab, 4001, vip, 53);
+    const network = await createNetwork();
+    await startServers(network);
+    await network.node.run('nft', ['-f', '-'], translation(vip, first));
+    const ask = await startClient(network, 4001, vip, 53);
     expect(await ask()).toBe(first);
     const fields = { clusterIPs: [vip], target: serverPort };
     const before = dns([first, second], fields);
@@ -324,7 +324,7 @@ describe('a flow whose endpoint goes', () => {
     const events: ConntrackEvent[] = [];
     const reconciler = new ConntrackReconciler({
       family,
-      conntrack: lab.conntrack,
+      conntrack: network.conntrack,
       clock: systemClock,
       observer: (event) => events.push(event),
       localAddresses: () => [],
@@ -340,7 +340,7 @@ describe('a flow whose endpoint goes', () => {
     await passes(1);
     expect(events[0]).toMatchObject({ kind: 'reconciled', examined: 1, deleted: { length: 0 } });
     // The rules say something else by now, and the flow does not care.
-    await lab.node.run('nft', ['-f', '-'], translation(vip, second));
+    await network.node.run('nft', ['-f', '-'], translation(vip, second));
     expect(await ask()).toBe(first);
 
     reconciler.moving();

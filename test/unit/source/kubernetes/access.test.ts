@@ -16,7 +16,7 @@ import {
   startServer,
   startSource,
   temporaryDirectory,
-} from './lab.ts';
+} from './setup.ts';
 
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 

@@ -16,7 +16,7 @@ import {
   startServer,
   startSource,
   tokenAccess,
-} from './lab.ts';
+} from './setup.ts';
 
 /** A turn of changes, disturbances and faults for each 10 ms. */
 async function storm(server: FakeApiServer, rounds: number): Promise<void> {

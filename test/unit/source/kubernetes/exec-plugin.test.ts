@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { ExecPlugin } from '../../../../src/source/kubernetes/exec-plugin.ts';
 import { until } from '../recorder.ts';
-import { change, populate, startServer, startSource, temporaryDirectory } from './lab.ts';
+import { change, populate, startServer, startSource, temporaryDirectory } from './setup.ts';
 
 const apiVersion = 'client.authentication.k8s.io/v1';
 

@@ -11,7 +11,7 @@ import {
   populate,
   startServer,
   startSource,
-} from './lab.ts';
+} from './setup.ts';
 
 describe('KubernetesSource with a server that misbehaves', () => {
   it.each(disturbances)('loses no event when running watches are disturbed: %s', async (what) => {

@@ -14,7 +14,7 @@ import {
   populate,
   startServer,
   startSource,
-} from './lab.ts';
+} from './setup.ts';
 
 const statuses = [400, 401, 403, 404, 405, 406, 409, 410, 415, 422, 429, 500, 501, 502, 503, 504];
 

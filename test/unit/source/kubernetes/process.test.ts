@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { KubernetesSource } from '../../../../src/source/kubernetes/source.ts';
 import { Recorder, until } from '../recorder.ts';
-import { cleanUp } from './lab.ts';
+import { cleanUp } from './setup.ts';
 
 it('reads a cluster over TLS from a fake API server in another process', async () => {
   const main = fileURLToPath(new URL('../../../fake/api-server-main.ts', import.meta.url));

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { resources } from '../../../../src/state/change.ts';
 import { serverVersion } from '../../../fake/api-server.ts';
 import { until } from '../recorder.ts';
-import { blind, change, hasty, isGone, populate, startServer, startSource } from './lab.ts';
+import { blind, change, hasty, isGone, populate, startServer, startSource } from './setup.ts';
 
 describe('KubernetesSource', () => {
   it('delivers what the server holds, then says so once for each resource', async () => {

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { resources } from '../../../../src/state/change.ts';
 import { until } from '../recorder.ts';
-import { change, cleanUp, hasty, impatient, populate, startServer, startSource } from './lab.ts';
+import { change, cleanUp, hasty, impatient, populate, startServer, startSource } from './setup.ts';
 
 const hourMs = 3_600_000;
 

@@ -10,7 +10,7 @@ export const serverAddresses = ['10.2.0.2', '10.2.0.3', 'fd02::2', 'fd02::3'] as
 /** Servers answer at this UDP port, with their own address. */
 export const serverPort = 5353;
 
-export interface ConntrackLab {
+export interface ConntrackNetwork {
   readonly client: Namespace;
   readonly node: Namespace;
   readonly server: Namespace;
@@ -28,7 +28,7 @@ export function conntrackOf(namespace: Namespace): Conntrack {
  * client 10.1.0.2, fd01::2 - node 10.1.0.1, fd01::1, 10.2.0.1, fd02::1 - `serverAddresses`.
  * Packets to other addresses go to the node and no further.
  */
-export async function createLab(): Promise<ConntrackLab> {
+export async function createNetwork(): Promise<ConntrackNetwork> {
   const [client, node, server] = [
     await createNamespace(),
     await createNamespace(),
@@ -94,7 +94,7 @@ const serverScript = `
 `;
 
 /** UDP servers at all `serverAddresses`. */
-export async function startServers({ server }: ConntrackLab): Promise<void> {
+export async function startServers({ server }: ConntrackNetwork): Promise<void> {
   await start(server, serverScript, String(serverPort), ...serverAddresses);
 }
 
@@ -120,7 +120,7 @@ const clientScript = `
 
 /** A UDP socket of the client. The result asks once; it gives who answered, or `silence`. */
 export async function startClient(
-  { client }: ConntrackLab,
+  { client }: ConntrackNetwork,
   ownPort: number,
   address: string,
   port: number,

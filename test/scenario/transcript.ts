@@ -39,10 +39,10 @@ interface Section {
   readonly text: string;
 }
 
-/** The file with what really came of the story: the same text, when all went as it says. */
+/** The file with what really came of the transcript: the same text, when all went as it says. */
 export async function play(file: string): Promise<string> {
   const [title, sections] = parse(file);
-  const node = new StoryNode();
+  const node = new ScriptedNode();
   await node.start();
   const told = [title];
   for (const { verb, argument, text } of sections) {
@@ -64,7 +64,7 @@ function parse(file: string): [title: string, sections: Section[]] {
 }
 
 /** A node named `here` with a sync loop in both families. */
-class StoryNode {
+class ScriptedNode {
   readonly #kernel = new FakeKernel();
   readonly #clock = new ToyClock();
   readonly #state = new ClusterState();
@@ -150,7 +150,7 @@ class StoryNode {
       case 'kernel':
         return this.#listing(familyOf.get(argument)!);
       default:
-        throw new Error(`no story has a section ${verb}`);
+        throw new Error(`no transcript has a section ${verb}`);
     }
   }
 
@@ -161,8 +161,8 @@ class StoryNode {
 
   async #apply(yaml: string): Promise<void> {
     const pacer = new Pacer();
-    const { found, problems } = await readManifest('story.yaml', Buffer.from(yaml), pacer);
-    const content = { file: 'story', found, previous: new Map() };
+    const { found, problems } = await readManifest('transcript.yaml', Buffer.from(yaml), pacer);
+    const content = { file: 'transcript', found, previous: new Map() };
     const decoded = await decodeManifests(content, this.#decode, pacer);
     const all = [...problems, ...decoded.problems];
     if (all.length > 0) throw new Error(JSON.stringify(all));
