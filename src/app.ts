@@ -34,7 +34,7 @@ import type { Resource } from './state/change.ts';
 import { ClusterState } from './state/store.ts';
 import type { Node } from './state/types.ts';
 import { Succession } from './succession.ts';
-import { Bell, type Clock } from './sync/clock.ts';
+import { type Clock, Wakeup } from './sync/clock.ts';
 import type { SyncEvent } from './sync/events.ts';
 
 export interface AppOptions {
@@ -64,7 +64,7 @@ export class App {
   readonly #health: ProxyHealth;
   readonly #report: SourceReport;
   readonly #listed = new Set<Resource>();
-  readonly #bell: Bell;
+  readonly #wakeup: Wakeup;
   readonly #ending = new AbortController();
   readonly #recorder: EventRecorder | undefined;
   readonly #events: ClusterEvents;
@@ -86,7 +86,7 @@ export class App {
     this.#config = config;
     this.#modes = options.modes ?? builtModes();
     this.#state = new ClusterState(clock.wallMs());
-    this.#bell = new Bell(clock);
+    this.#wakeup = new Wakeup(clock);
     this.#metrics = new Metrics({
       featureGates: config.featureGates,
       condition,
@@ -262,7 +262,7 @@ export class App {
       node: () => this.#state.node,
       listed: () => this.#listed.has('nodes') || this.#state.synced,
     };
-    await awaitNode({ ...known, clock, bell: this.#bell, log }, signal);
+    await awaitNode({ ...known, clock, wakeup: this.#wakeup, log }, signal);
     if (signal.aborted) return;
     for (const warning of this.#check(this.#config, this.#state.node)) {
       log.warn({ err: warning }, 'Configuration may be incomplete or incorrect');
@@ -358,7 +358,7 @@ export class App {
         this.#options.log.info({ resource }, 'First list is complete');
         this.#state.markSynced(resource);
         this.#listed.add(resource);
-        this.#bell.ring();
+        this.#wakeup.wake();
         this.#succession?.engine?.wake();
       },
       problem: (problem) => this.#reporter.problem(problem),
@@ -372,7 +372,7 @@ export class App {
   #nodeChanged(before: Node | undefined): void {
     const { log } = this.#options;
     const { node } = this.#state;
-    this.#bell.ring();
+    this.#wakeup.wake();
     if (node === undefined || this.#node === undefined) return;
     if (node.deleted) {
       if (!before?.deleted) log.info('Node is being deleted');

@@ -2,7 +2,7 @@
 import type { Config } from './config/config.ts';
 import type { Logger } from './serve/log.ts';
 import type { Node } from './state/types.ts';
-import type { Bell, Clock } from './sync/clock.ts';
+import type { Clock, Wakeup } from './sync/clock.ts';
 
 /** How long a Node may lack addresses, or CIDRs where they are needed. */
 const nodeAddressesMs = 30_000;
@@ -20,7 +20,7 @@ interface NodeWaitOptions {
   readonly listed: () => boolean;
   readonly clock: Clock;
   /** Rings when something of the above may have changed. */
-  readonly bell: Bell;
+  readonly wakeup: Wakeup;
   readonly log: Logger;
 }
 
@@ -57,16 +57,16 @@ export async function awaitNode(options: NodeWaitOptions, signal: AbortSignal): 
 async function until(
   done: () => boolean,
   timeoutMs: number | undefined,
-  { bell, clock }: NodeWaitOptions,
+  { clock, wakeup }: NodeWaitOptions,
   signal: AbortSignal,
 ): Promise<boolean> {
   const endMs = timeoutMs === undefined ? undefined : clock.now() + timeoutMs;
-  const ring = (): void => bell.ring();
-  signal.addEventListener('abort', ring, { once: true });
+  const wake = (): void => wakeup.wake();
+  signal.addEventListener('abort', wake, { once: true });
   while (!done() && !signal.aborted) {
     const leftMs = endMs === undefined ? undefined : endMs - clock.now();
     if (leftMs !== undefined && leftMs <= 0) return false;
-    await bell.wait(leftMs);
+    await wakeup.wait(leftMs);
   }
   return true;
 }

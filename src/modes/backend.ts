@@ -141,8 +141,8 @@ export interface Tables<T extends Types> {
   /** See `Planner`. */
   readonly exposed: readonly TableName[];
   prepare(kernel: Kernel, transact: (ops: Uint8Array) => Promise<ApplyResult>): Promise<void>;
-  conceal?(found: T['found']): boolean;
-  reveal?(writer: T['writer'], environment: Environment): Iterable<string>;
+  stage?(found: T['found']): boolean;
+  hook?(writer: T['writer'], environment: Environment): Iterable<string>;
   miscounts?(kernel: Kernel): Promise<readonly Miscount[] | undefined>;
   takeRuleCounts?(environment: Environment): readonly RuleCount[];
   /** Of two shared objects that are to be deleted, the one with less goes first. */

@@ -181,14 +181,14 @@ export interface Planner {
   take(): Batch | undefined;
 
   /**
-   * From now until `reveal` no packet is to meet what is written: a start may write then while it
+   * From now until `hook` no packet is to meet what is written: a start may write then while it
    * still learns what is wanted. Call it before the first repair. False where that is impossible,
    * because packets do meet what was found; nothing has changed then. Only in modes that share no
    * table with others.
    */
-  conceal?(found: Observation): boolean;
+  stage?(found: Observation): boolean;
   /** Packets meet the rules from the next batch on. It should hold nothing else. */
-  reveal?(): void;
+  hook?(): void;
   /**
    * Deletions that must not share a transaction with what made the objects unused: a packet
    * between two lookups may still need them, and kernels before 6.2 still count the reference.

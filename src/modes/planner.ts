@@ -225,12 +225,12 @@ export class ModePlanner<T extends Types> implements Planner {
     await this.#backend.tables?.prepare(kernel, transact);
   }
 
-  conceal(found: Observation): boolean {
-    return this.#backend.tables?.conceal?.(this.#own(found)) ?? false;
+  stage(found: Observation): boolean {
+    return this.#backend.tables?.stage?.(this.#own(found)) ?? false;
   }
 
-  reveal(): void {
-    const names = this.#backend.tables?.reveal?.(this.#writer, this.#environment) ?? [];
+  hook(): void {
+    const names = this.#backend.tables?.hook?.(this.#writer, this.#environment) ?? [];
     for (const name of names) this.#found?.touched.add(name);
   }
 

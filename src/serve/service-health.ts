@@ -10,8 +10,8 @@ import { Pacer } from '../source/pacer.ts';
 import { countLocalReady } from '../state/local-ready.ts';
 import { healthCheckNodePort } from '../state/policy.ts';
 import type { ClusterState } from '../state/store.ts';
+import { Backoff } from '../sync/backoff.ts';
 import type { Clock } from '../sync/clock.ts';
-import { Backoff } from '../sync/retry.ts';
 import { Connections } from './connections.ts';
 import { jsonHeaders } from './server.ts';
 

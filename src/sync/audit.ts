@@ -34,7 +34,7 @@ export interface AuditOptions extends AuditSettings {
   readonly ruleset: Ruleset;
   readonly observer: Observer;
   /** Is called when something has become due of which `nextMs` did not know. */
-  readonly ring: () => void;
+  readonly wake: () => void;
 }
 
 type State =
@@ -111,6 +111,12 @@ export class Audit {
     this.#suspected = true;
   }
 
+  /** Asks for a comparison soon: `audited` tells that it is over, `drift` before that what it found. */
+  verify(): void {
+    this.request(0);
+    this.#options.wake();
+  }
+
   /** Asks for a comparison after `delayMs`, whatever the generation says. */
   request(delayMs: number): void {
     this.#needed = true;
@@ -126,7 +132,7 @@ export class Audit {
   #disturbed(by: Committer | undefined): void {
     this.#by = by;
     if (!this.#needed) this.#checkAtMs = this.#options.clock.now();
-    this.#options.ring();
+    this.#options.wake();
   }
 
   /** Gives up what is under way, because the planner was reset; it is done again later. */
@@ -188,7 +194,7 @@ export class Audit {
 
   /** Syncs go on meanwhile. If what they write spoils the observation, it is made again. */
   #observeBeside(): void {
-    const { applier, clock, planner, ring, ruleset, sliceMs } = this.#options;
+    const { applier, clock, planner, ruleset, wake, sliceMs } = this.#options;
     const reader = new PatientReader(this.#options.reader, ruleset);
     const { batches } = applier;
     const state: State = { kind: 'observing', reader, batches, result: undefined };
@@ -198,7 +204,7 @@ export class Audit {
       const beside = 'besideBatches' in result && result.besideBatches === true;
       const undisturbed = applier.batches === state.batches && applier.idle;
       state.result = beside || undisturbed ? result : 'stale';
-      ring();
+      wake();
     };
     planner.observe(reader, new Pacer(clock, sliceMs).pause).then(settle, settle);
   }

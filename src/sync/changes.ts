@@ -4,8 +4,8 @@ import type { Forwarding } from '../state/types.ts';
 import type { Applier, Change } from './batch.ts';
 import type { Cause, Causes } from './cause.ts';
 import type { Clock } from './clock.ts';
+import { DirtyKeys } from './dirty-keys.ts';
 import { Handover, type HandoverOptions } from './handover.ts';
-import { Marks } from './marks.ts';
 
 export interface ChangesOptions extends HandoverOptions {
   readonly clock: Clock;
@@ -18,9 +18,11 @@ export class Changes {
   readonly #applier: Applier;
   readonly #clock: Clock;
   readonly #wanted = new Map<string, Forwarding>();
-  readonly #marks = new Marks();
+  readonly #dirty = new DirtyKeys();
   readonly #handover: Handover;
   #isCut = false;
+  /** `Clock.now` before which no sync begins. */
+  #notBeforeMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: ChangesOptions) {
     this.#applier = options.applier;
@@ -35,12 +37,21 @@ export class Changes {
 
   /** Whether a sync has anything to begin with. */
   get any(): boolean {
-    return this.#marks.any;
+    return this.#dirty.any;
   }
 
   /** The last sync came to its end before it had planned all. */
   get isCut(): boolean {
     return this.#isCut;
+  }
+
+  get notBeforeMs(): number {
+    return this.#notBeforeMs;
+  }
+
+  /** No sync begins before this time of `Clock.now`. */
+  rest(untilMs: number): void {
+    this.#notBeforeMs = untilMs;
   }
 
   /** Undefined = no longer. */
@@ -50,16 +61,16 @@ export class Changes {
   }
 
   mark(key: string, cause: Cause | undefined): void {
-    this.#marks.mark(key, cause);
+    this.#dirty.mark(key, cause);
   }
 
   unmark(key: string): void {
-    this.#marks.delete(key);
+    this.#dirty.delete(key);
   }
 
   /** Takes all marks: a recovery is going to look at everything. */
-  takeMarks(): Causes {
-    return this.#marks.takeAll();
+  takeDirty(): Causes {
+    return this.#dirty.takeAll();
   }
 
   /** The keys to `plan`, also of what comes meanwhile, for a while: the rest is the next sync's. */
@@ -67,7 +78,7 @@ export class Changes {
 
   *#due(endMs: number): Generator<string> {
     for (;;) {
-      const key = this.#marks.next();
+      const key = this.#dirty.next();
       this.#isCut = key !== undefined && this.#clock.now() >= endMs;
       if (key === undefined || this.#isCut) return;
       yield key;
@@ -75,7 +86,7 @@ export class Changes {
   }
 
   readonly plan = (key: string): void => {
-    const cause = this.#marks.take(key);
+    const cause = this.#dirty.take(key);
     const resolved = this.#wanted.get(key);
     const next = resolved && inOrderOf(this.#applier.expected(key), resolved);
     if (next !== undefined) this.#wanted.set(key, next);

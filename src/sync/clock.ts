@@ -23,35 +23,35 @@ export const systemClock: Clock = {
   random: () => Math.random(),
 };
 
-/** Wakes one waiter. A ring that nobody waits for is kept for the next wait. */
-export class Bell {
+/** Wakes one waiter. A wakeup that nobody waits for is kept for the next wait. */
+export class Wakeup {
   readonly #clock: Clock;
-  #rung = false;
-  #wake: (() => void) | undefined;
+  #isWoken = false;
+  #resolve: (() => void) | undefined;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  ring(): void {
-    this.#rung = true;
-    this.#wake?.();
+  wake(): void {
+    this.#isWoken = true;
+    this.#resolve?.();
   }
 
-  /** Resolves at the next ring, or after `timeoutMs` (undefined = never). */
+  /** Resolves at the next wakeup, or after `timeoutMs` (undefined = never). */
   async wait(timeoutMs?: number): Promise<void> {
-    if (!this.#rung && (timeoutMs === undefined || timeoutMs > 0)) {
+    if (!this.#isWoken && (timeoutMs === undefined || timeoutMs > 0)) {
       await new Promise<void>((resolve) => {
         const cancel =
           timeoutMs === undefined ? () => {} : this.#clock.after(Math.ceil(timeoutMs), resolve);
-        this.#wake = () => {
+        this.#resolve = () => {
           cancel();
           resolve();
         };
       });
-      this.#wake = undefined;
+      this.#resolve = undefined;
     }
-    this.#rung = false;
+    this.#isWoken = false;
   }
 }
 

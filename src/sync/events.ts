@@ -6,7 +6,7 @@ import type { Excess } from '../state/budget.ts';
 import type { Conflict } from '../state/claims.ts';
 import type { ExternalIPNotice } from '../state/external-ips.ts';
 import type { ServicePortName } from '../state/types.ts';
-import type { Aside } from './retry.ts';
+import type { Quarantined } from './quarantine.ts';
 import type { Writers } from './ruleset.ts';
 
 /**
@@ -78,7 +78,7 @@ export type FamilyEvent = { readonly family: Family } & (
       /** Milliseconds until the kernel is read and repaired; undefined = culprits are set aside. */
       readonly retryMs: number | undefined;
     }
-  | { readonly kind: 'set-aside'; readonly aside: Aside; readonly retryMs: number }
+  | { readonly kind: 'set-aside'; readonly aside: Quarantined; readonly retryMs: number }
   | { readonly kind: 'restored'; readonly servicePort: ServicePortName; readonly attempts: number }
   | {
       /** What the kernel held differed from what is in force (of `start`: from what is wanted). */

@@ -1,4 +1,4 @@
-/** Brings one family of the kernel to what is wanted, and keeps it there. */
+/** Brings one family of the kernel to what is desired, and keeps it there. */
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Environment, Planner } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
@@ -14,13 +14,15 @@ import {
 } from './batch.ts';
 import type { Cause, Causes } from './cause.ts';
 import { Changes } from './changes.ts';
-import { Chores } from './chores.ts';
-import { Bell, type Clock, isDue, Pacer } from './clock.ts';
+import { type Clock, isDue, Pacer } from './clock.ts';
 import { isDrift, type Observer, type Purpose } from './events.ts';
 import type { ForwardingFollower } from './follower.ts';
-import { adoptAll, type RepairOptions, repairAll, targetsOf, tellPruned } from './recovery.ts';
+import { Housekeeping } from './housekeeping.ts';
+import { PlannedEnvironment } from './planned-environment.ts';
+import { Quarantine, type Quarantined } from './quarantine.ts';
+import { adoptAll, Recovery, repairAll, targetsOf, tellPruned } from './recovery.ts';
 import { Reports } from './reports.ts';
-import { type Aside, Backoff, SetAside } from './retry.ts';
+import { Requests } from './requests.ts';
 import type { Ruleset } from './ruleset.ts';
 import type { SyncSettings } from './settings.ts';
 import { Snapshots } from './snapshots.ts';
@@ -40,69 +42,61 @@ export interface FamilySyncOptions {
   readonly follower?: ForwardingFollower;
 }
 
-/** From sync to sync while lists stream in: few large batches cost least, and nobody waits yet. */
-const aheadPeriodMs = 250;
+/** While staged, the time from sync to sync: few large batches cost least, and nobody waits. */
+const stagedPeriodMs = 250;
 
 /** Syncs that a first load may take after its lists are complete. */
-const aheadSyncsMax = 30;
+const stagedSyncsMax = 30;
+
+/**
+ * - `reading`: not all is desired yet that is to be. The kernel is read, and nothing is written.
+ * - `staged`: the same, but packets meet nothing of ours, so that rules can be written already.
+ * - `hooking`: all is desired. What was staged is completed, and then packets are to meet it.
+ * - `live`: packets meet what is written.
+ * - `stopping`: a batch that is in flight is waited for.
+ *
+ * In all but the first and the last one the kernel is as we believe, or a recovery is due.
+ */
+type Phase = 'reading' | 'staged' | 'hooking' | 'live' | 'stopping';
 
 export class FamilySync {
   readonly family: Family;
-  readonly #options: FamilySyncOptions;
-  readonly #planner: Planner;
+  readonly #options: FamilySyncOptions & { readonly applier: Applier; readonly sliceMs: number };
   readonly #applier: Applier;
   readonly #audit: Audit;
-  readonly #aside: SetAside;
-  readonly #recoveryBackoff: Backoff;
-  readonly #chores: Chores;
-  readonly #repairOptions: RepairOptions;
+  readonly #quarantine: Quarantine;
+  readonly #recovery: Recovery;
+  readonly #housekeeping: Housekeeping;
   readonly #snapshots: Snapshots;
   readonly #reports: Reports;
-  readonly #bell: Bell;
   readonly #changes: Changes;
-  /** During a recovery: what was in force before it, for what fails in its new form. */
-  #before: ReadonlyMap<string, Forwarding> = new Map();
-  #environment: Environment;
-  /** What the planner was told last, and what is known to be in force. */
-  #plannedEnvironment: Environment;
-  #environmentInForce = true;
-  /** All is wanted that is to be; before that it only grows. */
-  #isListed = false;
-  /** No packet meets what is written. */
-  #isConcealed = false;
-  #started = false;
-  #stopping = false;
-  /** `Clock.now` when the kernel is to be read and repaired; undefined = it is as we believe. */
-  #recoverAtMs: number | undefined = Number.NEGATIVE_INFINITY;
-  #nextSyncMs = Number.NEGATIVE_INFINITY;
-  #queued = false;
-  #waiting = false;
+  readonly #environment: PlannedEnvironment;
+  readonly #requests: Requests;
+  #phase: Phase = 'reading';
 
   constructor(given: FamilySyncOptions) {
-    const { planner, clock, settings } = given;
+    const { planner, clock, environment, settings } = given;
     this.family = planner.family;
     this.#reports = new Reports({ ...given, family: this.family });
-    const options = { ...given, observer: this.#reports.tell };
-    this.#options = options;
-    this.#planner = planner;
-    this.#environment = options.environment;
-    this.#plannedEnvironment = options.environment;
-    this.#bell = new Bell(clock);
-    this.#aside = new SetAside(settings.asideBackoff, clock);
-    this.#recoveryBackoff = new Backoff(settings.recoveryBackoff, clock);
+    const observer = this.#reports.tell;
+    this.#environment = new PlannedEnvironment(environment);
+    this.#requests = new Requests(clock, () => {
+      if (this.#isListed) observer({ kind: 'queued', family: this.family });
+    });
+    this.#quarantine = new Quarantine(settings.asideBackoff, clock);
+    this.#recovery = new Recovery(settings.recoveryBackoff, clock);
     const committed: ApplierOptions['committed'] = (...change) => this.#committed(...change);
-    const suspected = (key: string): boolean => this.#aside.get(key) !== undefined;
-    const applier = new Applier({ ...options, ...settings, committed, suspected });
-    const shared = { ...options, sliceMs: settings.sliceMs, applier };
-    this.#applier = applier;
-    this.#changes = new Changes(shared);
-    this.#audit = new Audit({ ...shared, ...settings.audit, ring: () => this.#bell.ring() });
-    this.#chores = new Chores(shared);
-    this.#snapshots = new Snapshots(shared);
-    this.#repairOptions = shared;
+    const suspected = (key: string): boolean => this.#quarantine.get(key) !== undefined;
+    this.#applier = new Applier({ ...given, observer, ...settings, committed, suspected });
+    const options = { ...given, observer, sliceMs: settings.sliceMs, applier: this.#applier };
+    this.#options = options;
+    this.#changes = new Changes(options);
+    this.#audit = new Audit({ ...options, ...settings.audit, wake: this.#requests.wake });
+    this.#housekeeping = new Housekeeping(options);
+    this.#snapshots = new Snapshots(options);
   }
 
-  /** What is wanted; a pool keeps the order that it has in the kernel. */
+  /** What is desired; a pool keeps the order that it has in the kernel. */
   get wanted(): ReadonlyMap<string, Forwarding> {
     return this.#changes.wanted;
   }
@@ -113,40 +107,55 @@ export class FamilySync {
   }
 
   /** What the kernel refuses at present. */
-  get aside(): Iterable<Aside> {
-    return this.#aside.values();
+  get aside(): Iterable<Quarantined> {
+    return this.#quarantine.values();
+  }
+
+  get audit(): Pick<Audit, 'verify'> {
+    return this.#audit;
   }
 
   /**
-   * All that was wanted is in force or set aside, and nothing waits that packets could notice:
+   * All that is desired is in force or in quarantine, and nothing waits that packets could notice:
    * what is left to do is cleaning up and looking after.
    */
   get settled(): boolean {
-    const isDue = this.#recoverAtMs !== undefined || this.#hasWork || this.#planner.sweepDue;
-    return this.#isListed && this.#waiting && !isDue;
+    const { sweepDue } = this.#options.planner;
+    const isDue = this.#recovery.dueAtMs !== undefined || this.#hasWork || sweepDue;
+    return this.#isListed && this.#requests.isWaiting && !isDue;
   }
 
-  /** Changes what is wanted; undefined = no longer. It marks, nothing more, until `wake`. */
+  get #isListed(): boolean {
+    return this.#phase === 'hooking' || this.#phase === 'live';
+  }
+
+  get #isUnhooked(): boolean {
+    return this.#phase === 'staged' || this.#phase === 'hooking';
+  }
+
+  get #isStopping(): boolean {
+    return this.#phase === 'stopping';
+  }
+
+  get #hasWork(): boolean {
+    return this.#changes.any || this.#environment.isDue;
+  }
+
+  /** Changes what is desired; undefined = no longer. Nothing is done about it until `wake`. */
   want(key: string, next: Forwarding | undefined, cause: Cause): void {
     this.#changes.want(key, next);
-    this.#aside.changed(key);
-    if (!this.#aside.holds(key)) this.#changes.mark(key, cause);
+    this.#quarantine.changed(key);
+    if (!this.#quarantine.holds(key)) this.#changes.mark(key, cause);
   }
 
   /** Changes what applies to all Services; the same object is no change. */
   wantEnvironment(next: Environment): void {
-    this.#environment = next;
+    this.#environment.desired = next;
   }
 
   /** Acts on what `want` and `wantEnvironment` said. */
   wake(): void {
-    if (this.#hasWork) this.#request();
-  }
-
-  /** Asks for an audit soon: `audited` tells that it is over, `drift` before that what it found. */
-  verify(): void {
-    this.#audit.request(0);
-    this.#bell.ring();
+    if (this.#hasWork) this.#requests.request();
   }
 
   /**
@@ -154,50 +163,51 @@ export class FamilySync {
    * the kernel is read, and rules that packets do not meet are written where there are none yet.
    */
   listed(): void {
-    this.#isListed = true;
-    this.#bell.ring();
+    if (this.#phase === 'reading') this.#phase = 'live';
+    if (this.#phase === 'staged') this.#phase = 'hooking';
+    this.#requests.wake();
   }
 
   /** Runs until `signal` aborts; a batch that is in flight then is waited for. */
   async run(signal: AbortSignal): Promise<void> {
     if (signal.aborted) return;
     const stop = (): void => {
-      this.#stopping = true;
+      this.#phase = 'stopping';
       this.#applier.stop();
-      this.#bell.ring();
+      this.#requests.wake();
     };
     signal.addEventListener('abort', stop, { once: true });
-    await this.#runAhead();
-    if (this.#recoverAtMs !== undefined || this.#hasWork) this.#request();
-    while (!this.#stopping) await this.#step();
+    await this.#readAhead();
+    while (this.#phase === 'staged') await this.#step();
+    if (this.#phase === 'hooking') await this.#hook();
+    if (this.#recovery.dueAtMs !== undefined || this.#hasWork) this.#requests.request();
+    while (!this.#isStopping) await this.#step();
     this.#audit.end();
   }
 
-  /** Until all is listed, and what was written ahead of that is in force. */
-  async #runAhead(): Promise<void> {
+  async #readAhead(): Promise<void> {
     const ahead = await this.#snapshots.begin();
-    if (!this.#isListed && ahead !== undefined && this.#planner.conceal?.(ahead.found) === true) {
-      this.#isConcealed = true;
+    const { planner } = this.#options;
+    if (this.#phase === 'reading' && ahead !== undefined && planner.stage?.(ahead.found) === true) {
+      this.#phase = 'staged';
       this.#reports.hold();
     }
-    while (!this.#isListed && !this.#stopping) {
-      await (this.#isConcealed ? this.#step() : this.#wait(undefined));
-    }
-    if (!this.#isConcealed) return;
-    // What is wanted after this is a change like any other. Under endless churn there is no end.
-    for (let i = 0; this.#recoverAtMs === undefined && i < aheadSyncsMax; i += 1) {
-      await this.#sync();
-      if (!this.#changes.isCut || this.#stopping) break;
-    }
-    while (this.#recoverAtMs !== undefined && !this.#stopping) await this.#step();
-    if (!this.#stopping) await this.#reveal();
+    while (this.#phase === 'reading') await this.#requests.wait(undefined);
   }
 
-  async #reveal(): Promise<void> {
+  /** What is desired after this is a change like any other. Under endless churn there is no end. */
+  async #hook(): Promise<void> {
+    for (let i = 0; this.#recovery.dueAtMs === undefined && i < stagedSyncsMax; i += 1) {
+      await this.#sync();
+      if (!this.#changes.isCut || this.#isStopping) break;
+    }
+    while (this.#recovery.dueAtMs !== undefined && !this.#isStopping) await this.#step();
+    if (this.#isStopping) return;
     const startedMs = this.#options.clock.now();
-    this.#planner.reveal?.();
+    this.#options.planner.hook?.();
     const failure = await this.#applier.finish('start');
-    this.#isConcealed = false;
+    if (this.#isStopping) return;
+    this.#phase = 'live';
     this.#reports.release();
     await this.#finished('start', startedMs, failure);
   }
@@ -205,57 +215,43 @@ export class FamilySync {
   /** Does the most urgent thing that is due, or waits for one. */
   async #step(): Promise<void> {
     const now = this.#options.clock.now();
-    if (this.#recoverAtMs !== undefined) {
-      if (now >= this.#recoverAtMs) return this.#recover();
-      return this.#wait(this.#recoverAtMs - now);
+    const recoverAtMs = this.#recovery.dueAtMs;
+    if (recoverAtMs !== undefined) {
+      if (now >= recoverAtMs) return this.#recover();
+      return this.#requests.wait(recoverAtMs - now);
     }
-    for (const key of this.#aside.due()) this.#changes.mark(key, undefined);
-    const syncMs = this.#hasWork ? this.#nextSyncMs : undefined;
-    const choresMs = this.#chores.nextMs();
+    for (const key of this.#quarantine.due()) this.#changes.mark(key, undefined);
+    const syncMs = this.#hasWork ? this.#changes.notBeforeMs : undefined;
+    const housekeepingMs = this.#housekeeping.nextMs();
     const auditMs = this.#audit.nextMs();
-    if (this.#chores.starved) return this.#doChores();
+    if (this.#housekeeping.starved) return this.#keepHouse();
     if (isDue(syncMs, now)) return this.#sync();
-    if (isDue(choresMs, now)) return this.#doChores();
+    if (isDue(housekeepingMs, now)) return this.#keepHouse();
     if (isDue(auditMs, now)) return this.#auditStep();
-    const times = [syncMs, choresMs, auditMs, this.#aside.nextMs()];
+    const times = [syncMs, housekeepingMs, auditMs, this.#quarantine.nextMs()];
     const nextMs = Math.min(...(times.filter((ms) => ms !== undefined && ms > now) as number[]));
-    return this.#wait(Number.isFinite(nextMs) ? nextMs - now : undefined);
+    return this.#requests.wait(Number.isFinite(nextMs) ? nextMs - now : undefined);
   }
 
-  async #doChores(): Promise<void> {
-    const { sweepDue } = this.#planner;
-    await this.#chores.run();
-    if (sweepDue && !this.#stopping) this.#tellSettled();
+  async #keepHouse(): Promise<void> {
+    const { sweepDue } = this.#options.planner;
+    await this.#housekeeping.run();
+    if (sweepDue && !this.#isStopping) this.#tellSettled();
   }
 
-  async #wait(timeoutMs: number | undefined): Promise<void> {
-    this.#waiting = true;
-    await this.#bell.wait(timeoutMs);
-    this.#waiting = false;
-  }
-
-  get #hasWork(): boolean {
-    return this.#changes.any || this.#environment !== this.#plannedEnvironment;
+  async #auditStep(): Promise<void> {
+    const failure = await this.#audit.step().catch(unknownFailure);
+    if (failure !== undefined) await this.#failed(failure, 'audit');
   }
 
   /** The normal sync: what changed, and nothing else. */
   async #sync(): Promise<void> {
-    const startedMs = this.#options.clock.now();
-    this.#options.follower?.moving();
-    this.#queued = false;
-    await this.#planEnvironment();
+    const startedMs = this.#begin();
+    await this.#environment.plan(this.#options.planner, this.#pause());
     const { due, plan } = this.#changes;
     const failure = await this.#applier.drain(due(), plan, 'changes');
     if (this.#changes.takeYielded()) this.#audit.suspect();
     await this.#finished('changes', startedMs, failure);
-  }
-
-  async #planEnvironment(): Promise<void> {
-    if (this.#environment === this.#plannedEnvironment) return;
-    this.#plannedEnvironment = this.#environment;
-    this.#environmentInForce = false;
-    const { clock, settings } = this.#options;
-    await this.#planner.environment(this.#environment, new Pacer(clock, settings.sliceMs).pause);
   }
 
   /**
@@ -263,19 +259,15 @@ export class FamilySync {
    * start, and the answer to each failure whose extent is not known. Changes wait meanwhile.
    */
   async #recover(): Promise<void> {
-    const startedMs = this.#options.clock.now();
-    this.#options.follower?.moving();
-    const purpose = this.#started ? 'recovery' : 'start';
-    this.#recoverAtMs = undefined;
-    this.#queued = false;
-    const causes = this.#changes.takeMarks();
-    if (this.#before.size === 0) this.#before = this.#applier.applied;
+    const startedMs = this.#begin();
+    const { purpose } = this.#recovery;
+    const causes = this.#changes.takeDirty();
+    this.#recovery.begin(this.applied);
     this.#applier.forget();
     const failure = await this.#repair(causes, purpose).catch(unknownFailure);
-    if (failure === undefined && !this.#stopping) {
-      tellPruned(this.#options.follower, this.#before, this.applied);
-      this.#before = new Map();
-      this.#started = true;
+    if (failure === undefined && !this.#isStopping) {
+      tellPruned(this.#options.follower, this.#recovery.before, this.applied);
+      this.#recovery.succeeded();
     }
     if (failure !== undefined) for (const [key, cause] of causes) this.#changes.mark(key, cause);
     await this.#finished(purpose, startedMs, failure);
@@ -285,19 +277,29 @@ export class FamilySync {
     const { found, readAt } = await this.#snapshots.take();
     const writers = await this.#audit.writers();
     this.#audit.verified(readAt);
-    if (this.#stopping) return undefined;
-    const targets = targetsOf(this.wanted, this.#aside.values());
-    const options = this.#repairOptions;
-    const { pause } = new Pacer(options.clock, options.sliceMs);
-    await this.#changes.startAnew(targets, this.#aside.keys(), pause);
+    if (this.#isStopping) return undefined;
+    const options = this.#options;
+    const targets = targetsOf(this.wanted, this.#quarantine.values());
+    await this.#changes.startAnew(targets, this.#quarantine.keys(), this.#pause());
     await adoptAll(options, found, targets, (key, forwarding, adopted) => {
       if (this.wanted.get(key) === forwarding) this.#changes.want(key, adopted);
     });
-    await this.#planEnvironment();
+    await this.#environment.plan(options.planner, this.#pause());
     const { drift, failure } = await repairAll(options, found, targets, causes, purpose);
     const { family } = this;
-    if (isDrift(drift)) this.#options.observer({ kind: 'drift', family, purpose, drift, writers });
+    if (isDrift(drift)) options.observer({ kind: 'drift', family, purpose, drift, writers });
     return failure;
+  }
+
+  /** Returns `Clock.now`. */
+  #begin(): number {
+    this.#options.follower?.moving();
+    this.#requests.begin();
+    return this.#options.clock.now();
+  }
+
+  #pause() {
+    return new Pacer(this.#options.clock, this.#options.sliceMs).pause;
   }
 
   async #finished(
@@ -305,25 +307,25 @@ export class FamilySync {
     startedMs: number,
     failure: Failure | undefined,
   ): Promise<void> {
-    if (this.#stopping) return;
-    const { clock, observer, settings } = this.#options;
+    if (this.#isStopping) return;
+    const { clock, observer, planner, settings } = this.#options;
     const now = clock.now();
     const ok = failure === undefined;
     const isContained = ok || (await this.#failed(failure, purpose));
     if (ok) {
-      this.#environmentInForce = true;
-      const aheadMs = startedMs + aheadPeriodMs;
+      this.#environment.applied();
       const restMs = this.#changes.isCut ? 0 : settings.minSyncPeriodMs;
-      this.#nextSyncMs = this.#isConcealed ? aheadMs : now + restMs;
+      this.#changes.rest(this.#isUnhooked ? startedMs + stagedPeriodMs : now + restMs);
     }
     this.#tellSettled();
-    for (const refused of this.#planner.takeRefused?.() ?? [])
+    for (const refused of planner.takeRefused?.() ?? [])
       observer({ kind: 'address-refused', family: this.family, ...refused });
     const durationMs = now - startedMs;
-    const rules = this.#planner.takeRuleCounts?.() ?? [];
-    const well = isContained && (this.#aside.size === 0 || this.#aside.size < this.wanted.size);
+    const rules = planner.takeRuleCounts?.() ?? [];
+    const { size } = this.#quarantine;
+    const well = isContained && (size === 0 || size < this.wanted.size);
     observer({ kind: 'done', family: this.family, purpose, ok, well, durationMs, rules });
-    if (this.#queued) observer({ kind: 'queued', family: this.family });
+    this.#requests.end();
   }
 
   /**
@@ -332,69 +334,60 @@ export class FamilySync {
    * would come too late to be judged.
    */
   #tellSettled(): void {
-    if (this.#recoverAtMs !== undefined || this.#planner.sweepDue || this.#isConcealed) return;
-    this.#options.follower?.settled(this.#plannedEnvironment.nodePortAddresses);
+    const { follower, planner } = this.#options;
+    if (this.#recovery.dueAtMs !== undefined || planner.sweepDue || this.#isUnhooked) return;
+    follower?.settled(this.#environment.planned.nodePortAddresses);
   }
 
   #committed(key: string, change: Change, previous: Forwarding | undefined): void {
-    this.#options.follower?.changed(previous ?? this.#before.get(key), change.next);
-    const aside = this.#aside.committed(key, change.next, this.wanted.get(key));
-    if (aside === undefined || change.next === undefined) return;
-    const { attempts, forwarding } = aside;
+    const { follower, observer } = this.#options;
+    follower?.changed(previous ?? this.#recovery.before.get(key), change.next);
+    const restored = this.#quarantine.committed(key, change.next, this.wanted.get(key));
+    if (restored === undefined || change.next === undefined) return;
+    const { attempts, forwarding } = restored;
     const { servicePort } = forwarding;
-    this.#options.observer({ kind: 'restored', family: this.family, servicePort, attempts });
+    observer({ kind: 'restored', family: this.family, servicePort, attempts });
   }
 
-  /** Everything that is not in force is to be done again, except what is to blame. */
-  /** Whether all is in force but what is set aside, or will be at once. */
+  /**
+   * Everything that is not in force is to be done again, except what is to blame. Resolves to
+   * whether all is in force but what is in quarantine, or will be at once.
+   */
   async #failed(failure: Failure, purpose: Purpose): Promise<boolean> {
-    const { clock, observer, settings } = this.#options;
+    const { observer, planner } = this.#options;
     this.#changes.takeBack(failure.lost);
     for (const [key, { cause }] of failure.lost) {
-      if (!this.#aside.holds(key)) this.#changes.mark(key, cause);
+      if (!this.#quarantine.holds(key)) this.#changes.mark(key, cause);
     }
     this.#audit.cancel();
     const { culprits, failures, partly } = failure;
     const disbelieved = purpose === 'changes' && failures.some(contradictsBelief);
     for (const key of culprits) {
-      if (!disbelieved || this.#aside.contradicted(key)) this.#setAside(key, failure, purpose);
+      const isToBlame = !disbelieved || this.#quarantine.contradicted(key);
+      if (isToBlame) this.#setAside(key, failure, purpose);
     }
-    const isKnown = purpose === 'changes' && !partly && this.#environmentInForce;
-    const isAside = culprits.length > 0 && culprits.every((key) => this.#aside.get(key));
+    const isKnown = purpose === 'changes' && !partly && this.#environment.isInForce;
+    const isAside = culprits.length > 0 && culprits.every((key) => this.#quarantine.get(key));
     const contained = isKnown && isAside;
-    // Others need not wait until the kernel has been read for the sake of what is set aside.
+    // Others need not wait until the kernel has been read for the sake of what is in quarantine.
     if (contained && disbelieved) this.#audit.request(0);
-    const retryMs = contained ? undefined : this.#recoveryBackoff.failed(failures);
-    if (retryMs !== undefined) this.#recoverAtMs = clock.now() + retryMs;
-    else await this.#planner.reset(this.applied.values(), new Pacer(clock, settings.sliceMs).pause);
+    const retryMs = contained ? undefined : this.#recovery.failed(failures);
+    if (contained) await planner.reset(this.applied.values(), this.#pause());
     observer({ kind: 'failed', family: this.family, purpose, failures, retryMs });
-    if (!contained || this.#hasWork) this.#request();
+    if (!contained || this.#hasWork) this.#requests.request();
     return contained;
   }
 
   #setAside(key: string, failure: Failure, purpose: Purpose): void {
-    const earlier = this.#aside.get(key);
-    const inForce = this.#before.get(key) ?? this.#applier.applied.get(key);
-    // A repair tries what is wanted first, then what was in force, then nothing.
+    const earlier = this.#quarantine.get(key);
+    const inForce = this.#recovery.before.get(key) ?? this.applied.get(key);
+    // A repair tries what is desired first, then what was in force, then nothing.
     const fallback = purpose !== 'changes' && earlier?.inForce !== undefined ? undefined : inForce;
     const tried = failure.lost.get(key)?.next ?? this.wanted.get(key) ?? inForce;
     this.#changes.unmark(key);
     if (tried === undefined) return;
-    const aside = this.#aside.add(key, tried, failure.failures[0]!, fallback);
+    const aside = this.#quarantine.add(key, tried, failure.failures[0]!, fallback);
     const retryMs = aside.retryAtMs - aside.failedAtMs;
     this.#options.observer({ kind: 'set-aside', family: this.family, aside, retryMs });
-  }
-
-  async #auditStep(): Promise<void> {
-    const failure = await this.#audit.step().catch(unknownFailure);
-    if (failure !== undefined) await this.#failed(failure, 'audit');
-  }
-
-  #request(): void {
-    if (!this.#queued && this.#isListed) {
-      this.#queued = true;
-      this.#options.observer({ kind: 'queued', family: this.family });
-    }
-    this.#bell.ring();
   }
 }

@@ -4,7 +4,7 @@
  */
 import type { Environment } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
-import { Bell, type Clock, isDue, Pacer } from './clock.ts';
+import { type Clock, isDue, Pacer, Wakeup } from './clock.ts';
 import { Desired, type DesiredOptions } from './desired.ts';
 import type { FamilySync } from './family.ts';
 import { Refresher } from './refresher.ts';
@@ -31,7 +31,7 @@ export class SyncLoop {
   readonly #families: readonly FamilySync[];
   readonly #desired: Desired;
   readonly #refresher: Refresher;
-  readonly #bell: Bell;
+  readonly #wakeup: Wakeup;
   /** `Clock.now` of the first change that is not resolved yet. */
   #receivedMs: number | undefined;
   #resolving = false;
@@ -44,13 +44,13 @@ export class SyncLoop {
     const { clock, sliceMs } = options;
     const refresh = (name: string, receivedMs: number) => this.#desired.refresh(name, receivedMs);
     this.#refresher = new Refresher({ clock, refresh, shareMs: sliceMs / 2 });
-    this.#bell = new Bell(options.clock);
+    this.#wakeup = new Wakeup(options.clock);
   }
 
   /** The state changed. Cheap, and may be called for each of thousands of events. */
   wake(): void {
     this.#receivedMs ??= this.#clock.now();
-    this.#bell.ring();
+    this.#wakeup.wake();
   }
 
   /** Services that ask for more than one Service gets. */
@@ -70,7 +70,7 @@ export class SyncLoop {
    * families do what they can do unnoticed (see `FamilySync.listed`).
    */
   async run(signal: AbortSignal): Promise<void> {
-    const stop = (): void => this.#bell.ring();
+    const stop = (): void => this.#wakeup.wake();
     signal.addEventListener('abort', stop, { once: true });
     await Promise.all([this.#lead(signal), ...this.#families.map((f) => f.run(signal))]);
   }
@@ -104,13 +104,13 @@ export class SyncLoop {
         tellAtMs = undefined;
       }
       await pacer.rest();
-      await this.#bell.wait(tellAtMs && tellAtMs - clock.now());
+      await this.#wakeup.wait(tellAtMs && tellAtMs - clock.now());
     }
   }
 
   async #keepResolving(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      await this.#bell.wait();
+      await this.#wakeup.wait();
       // All events of this turn of the event loop are one piece of work.
       await this.#clock.turn();
       await this.#resolve(signal);

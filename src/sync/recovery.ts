@@ -1,12 +1,61 @@
 /** Brings the kernel from whatever it holds to what is wanted, writing only the difference. */
+import type { KernelFailure } from '../kernel/kernel.ts';
 import type { Drift, Observation, Planner } from '../modes/mode.ts';
 import type { Forwarding } from '../state/types.ts';
+import { Backoff, type BackoffLimits } from './backoff.ts';
 import type { Applier, Failure } from './batch.ts';
 import type { Causes } from './cause.ts';
 import { type Clock, Pacer } from './clock.ts';
 import { addDrift, noDrift, type Purpose } from './events.ts';
 import type { ForwardingFollower } from './follower.ts';
-import type { Aside } from './retry.ts';
+import type { Quarantined } from './quarantine.ts';
+
+/** When the kernel is to be read and repaired, and what was in force before. */
+export class Recovery {
+  readonly #clock: Clock;
+  readonly #backoff: Backoff;
+  /** `Clock.now`; undefined = the kernel is as we believe. */
+  #dueAtMs: number | undefined = Number.NEGATIVE_INFINITY;
+  #before: ReadonlyMap<string, Forwarding> = new Map();
+  #purpose: Extract<Purpose, 'start' | 'recovery'> = 'start';
+
+  constructor(limits: BackoffLimits, clock: Clock) {
+    this.#clock = clock;
+    this.#backoff = new Backoff(limits, clock);
+  }
+
+  get dueAtMs(): number | undefined {
+    return this.#dueAtMs;
+  }
+
+  /** The first one takes over what earlier processes have left. */
+  get purpose(): Extract<Purpose, 'start' | 'recovery'> {
+    return this.#purpose;
+  }
+
+  /** While one is under way: what was in force before, for what fails in its new form. */
+  get before(): ReadonlyMap<string, Forwarding> {
+    return this.#before;
+  }
+
+  /** `inForce`: as far as we know; what an earlier attempt began with comes first. */
+  begin(inForce: ReadonlyMap<string, Forwarding>): void {
+    this.#dueAtMs = undefined;
+    if (this.#before.size === 0) this.#before = inForce;
+  }
+
+  succeeded(): void {
+    this.#before = new Map();
+    this.#purpose = 'recovery';
+  }
+
+  /** Something failed whose extent is not known. Returns the milliseconds until it is due. */
+  failed(failures: readonly KernelFailure[]): number {
+    const delayMs = this.#backoff.failed(failures);
+    this.#dueAtMs = this.#clock.now() + delayMs;
+    return delayMs;
+  }
+}
 
 export interface RepairOptions {
   readonly planner: Planner;
@@ -24,10 +73,10 @@ export interface Repaired {
 /** What a recovery is to bring into force: what is wanted, or what last worked of it. */
 export function targetsOf(
   wanted: ReadonlyMap<string, Forwarding>,
-  aside: Iterable<Aside>,
+  quarantined: Iterable<Quarantined>,
 ): Map<string, Forwarding> {
   const targets = new Map(wanted);
-  for (const { key, inForce } of aside) {
+  for (const { key, inForce } of quarantined) {
     if (inForce === undefined) targets.delete(key);
     else targets.set(key, inForce);
   }

@@ -1,5 +1,5 @@
 import type { AuditSettings } from './audit.ts';
-import type { BackoffLimits } from './retry.ts';
+import type { BackoffLimits } from './backoff.ts';
 
 /** How one family is kept in sync. */
 export interface SyncSettings {

@@ -8,8 +8,8 @@ import { isAbsence } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { ModeFacts, ModeName, OwnedObject, ProxyMode } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
-import { Bell, type Clock } from '../sync/clock.ts';
-import { Backoff } from '../sync/retry.ts';
+import { Backoff } from '../sync/backoff.ts';
+import { type Clock, Wakeup } from '../sync/clock.ts';
 import {
   findIPVSLeftovers,
   type IPVSLeftovers,
@@ -111,7 +111,7 @@ function kindsReplacedBy({ hasKubeProxyNames }: ModeFacts): readonly Kind[] {
 
 export class Takeover {
   readonly #options: TakeoverOptions;
-  readonly #bell: Bell;
+  readonly #wakeup: Wakeup;
   readonly #tookOver = new Set<Place>();
   /** What is known to stay, so that it is told once. */
   readonly #kept = new Map<Place, string>();
@@ -133,20 +133,20 @@ export class Takeover {
     this.#others = new Set(
       modes.filter(({ name, hasKubeProxyNames }) => name !== mode.name && !hasKubeProxyNames),
     );
-    this.#bell = new Bell(options.clock);
+    this.#wakeup = new Wakeup(options.clock);
   }
 
   /** Until `signal` aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, observer } = this.#options;
-    signal.addEventListener('abort', () => this.#bell.ring(), { once: true });
+    signal.addEventListener('abort', () => this.#wakeup.wake(), { once: true });
     const backoff = new Backoff(retryLimits, clock);
     while (!signal.aborted) {
       const failures = await this.#look();
       if (signal.aborted) return;
       const waitMs = failures.length === 0 ? lookAgainMs : backoff.failed();
       for (const failure of failures) observer({ kind: 'failed', ...failure, retryMs: waitMs });
-      await this.#bell.wait(waitMs);
+      await this.#wakeup.wait(waitMs);
     }
   }
 

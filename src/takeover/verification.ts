@@ -3,7 +3,7 @@ import type { Family } from '../net/address.ts';
 import type { FamilyEvent } from '../sync/events.ts';
 import type { FamilySync } from '../sync/family.ts';
 
-type Verifiable = Pick<FamilySync, 'family' | 'verify'>;
+type Verifiable = Pick<FamilySync, 'family' | 'audit'>;
 
 interface Attempt {
   /** Families without an audit that found no difference. */
@@ -77,7 +77,7 @@ export class Verification {
 
   #ask(family: Family): void {
     if (!this.#attempt?.awaited.has(family)) return;
-    this.#families.find((one) => one.family === family)?.verify();
+    this.#families.find((one) => one.family === family)?.audit.verify();
   }
 
   #found(family: Family): void {

@@ -63,7 +63,7 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
   readonly #affinity: AffinityKeeper;
   readonly #ownership: TableOwnership;
   /** The table has no base chains, so that no packet meets it yet. */
-  #isConcealed = false;
+  #isStaged = false;
 
   constructor(config: ModeConfig) {
     this.family = config.family;
@@ -86,18 +86,18 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
         return ownership.exposed;
       },
       prepare: (kernel: Kernel, transact: Transact) => ownership.prepare(kernel, transact),
-      conceal: (found) => {
-        this.#isConcealed ||= !found.isHooked;
-        return this.#isConcealed;
+      stage: (found) => {
+        this.#isStaged ||= !found.isHooked;
+        return this.#isStaged;
       },
-      reveal: (writer, environment) => this.#reveal(writer, environment),
+      hook: (writer, environment) => this.#hook(writer, environment),
       miscounts: (kernel) => this.#counts.miscounts(kernel, this.family, this.#deferred),
       rankOf,
     };
   }
 
-  #reveal({ table }: BatchWriter, environment: Environment): string[] {
-    this.#isConcealed = false;
+  #hook({ table }: BatchWriter, environment: Environment): string[] {
+    this.#isStaged = false;
     const base = fixedChains(this.#config, environment).filter((chain) => chain.base !== undefined);
     for (const chain of base) table.putChain(chain);
     return base.map(({ name }) => name);
@@ -143,7 +143,7 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
   /** The chains of the layout, a jump's target before the jump. */
   #chains(environment: Environment) {
     const chains = fixedChains(this.#config, environment);
-    return this.#isConcealed ? chains.filter(({ base }) => base === undefined) : chains;
+    return this.#isStaged ? chains.filter(({ base }) => base === undefined) : chains;
   }
 
   async repairFixed(

@@ -41,7 +41,7 @@ it('an audit ends and repairs although something changes during each dump', asyn
     world.setEndpoints(`web-${kernel.dumps % 10}`, `10.245.0.${host}`, `10.245.1.${host}`);
     await quiet();
   };
-  world.sync.verify();
+  world.sync.audit.verify();
   for (let i = 0; i < 100 && world.kinds('audited').length === 0; i += 1) await quiet();
   kernel.during = async () => {};
   await quiet();
@@ -49,7 +49,7 @@ it('an audit ends and repairs although something changes during each dump', asyn
   // What changed meanwhile was written meanwhile; only what stayed was left to repair.
   expect(kernel.commits - commits).toBeGreaterThan(20);
   expect(kernel.elements(NFPROTO.IPv4, 'fairlead', 'services')).toHaveLength(20);
-  world.sync.verify();
+  world.sync.audit.verify();
   await quiet();
   expect(world.kinds('failed')).toEqual([]);
   expect(world.kinds('drift')).toHaveLength(2);

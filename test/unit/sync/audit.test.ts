@@ -103,7 +103,7 @@ describe('the audit', () => {
   it('compares at once when it is asked to, and tells when that is over', async () => {
     const world = await running(5);
     world.kernel.objects.delete(`f ${port('web-1')}`);
-    world.sync.verify();
+    world.sync.audit.verify();
     await world.clock.pass(0);
     expect(world.events.map(({ kind }) => kind).slice(-3)).toEqual([
       'committed',
@@ -111,7 +111,7 @@ describe('the audit', () => {
       'audited',
     ]);
     expect(world.forwarded).toEqual(world.wanted);
-    world.sync.verify();
+    world.sync.audit.verify();
     await world.clock.pass(0);
     expect(world.events.map(({ kind }) => kind).slice(-2)).toEqual(['audited', 'audited']);
     await world.stop();

@@ -80,7 +80,7 @@ describe('the size of batches', () => {
     expect(kernel.commits).toBeGreaterThan(3);
     kernel.foreign(replace);
     let { commits } = kernel;
-    world.sync.verify();
+    world.sync.audit.verify();
     await settled();
     expect([kernel.commits - commits, services()]).toEqual([1, 100]);
     await world.stop();

@@ -185,7 +185,7 @@ describe.each(modes)('refusals of the kernel, in mode $name', (mode) => {
           expect([...world.sync.aside]).toEqual([]);
           expect(status()).toBe(200);
           // A chain that the kernel did not delete was emptied, and goes with the next audit.
-          world.sync.verify();
+          world.sync.audit.verify();
           await world.clock.pass(5000);
           await world.stop();
 

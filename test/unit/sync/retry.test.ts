@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { Bell } from '../../../src/sync/clock.ts';
-import { Backoff, backoffMs } from '../../../src/sync/retry.ts';
+import { Backoff, backoffMs } from '../../../src/sync/backoff.ts';
+import { Wakeup } from '../../../src/sync/clock.ts';
 import { Ruleset } from '../../../src/sync/ruleset.ts';
 import { quiet, ToyClock, ToyKernel } from './double.ts';
 
@@ -29,29 +29,29 @@ describe('backoff', () => {
   });
 });
 
-describe('the bell', () => {
+describe('a wakeup', () => {
   it('keeps a ring for the next who waits, once', async () => {
     const clock = new ToyClock();
-    const bell = new Bell(clock);
-    bell.ring();
-    bell.ring();
-    await bell.wait();
+    const wakeup = new Wakeup(clock);
+    wakeup.wake();
+    wakeup.wake();
+    await wakeup.wait();
     let woken = false;
-    void bell.wait().then(() => {
+    void wakeup.wait().then(() => {
       woken = true;
     });
     await quiet();
     expect(woken).toBe(false);
-    bell.ring();
+    wakeup.wake();
     await quiet();
     expect(woken).toBe(true);
   });
 
   it('gives up waiting after the given time', async () => {
     const clock = new ToyClock();
-    const bell = new Bell(clock);
+    const wakeup = new Wakeup(clock);
     let woken = false;
-    void bell.wait(100).then(() => {
+    void wakeup.wait(100).then(() => {
       woken = true;
     });
     await clock.pass(99);

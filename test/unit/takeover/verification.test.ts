@@ -13,7 +13,7 @@ class Scene {
   readonly #verification = new Verification(
     (['IPv4', 'IPv6'] as const).map((family) => ({
       family,
-      verify: () => this.asked.push(family),
+      audit: { verify: () => void this.asked.push(family) },
     })),
   );
 

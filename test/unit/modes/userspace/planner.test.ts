@@ -106,7 +106,7 @@ describe('a Service', () => {
     await world.clock.pass(5000);
     expect(await askOnce(vip)).toBe('refused');
     expect(await client.ask()).toBe(a);
-    world.sync.verify();
+    world.sync.audit.verify();
     await world.clock.pass(5000);
     expect(kernel.links.texts(link)).toEqual([`${vip}/32`]);
     expect(world.kinds('drift')).toHaveLength(1);
@@ -284,7 +284,7 @@ describe('what is found', () => {
     world.setEndpoints('web', a);
     await world.start();
     kernel.links.run({ kind: 'linkDelete', link });
-    world.sync.verify();
+    world.sync.audit.verify();
     await world.clock.pass(1000);
     expect(kernel.links.texts(link)).toEqual([`${vip}/32`]);
     expect(world.kinds('drift')).toContainEqual(

@@ -1,54 +1,11 @@
-/** When to try again: backoff, and the Forwardings that are set aside because they failed. */
+/** The Forwardings that the kernel refused, until they are tried again. */
 import type { KernelFailure } from '../kernel/kernel.ts';
 import type { Forwarding } from '../state/types.ts';
+import { type BackoffLimits, backoffMs } from './backoff.ts';
 import type { Clock } from './clock.ts';
 
-export interface BackoffLimits {
-  /** Delay after the first failure; 0 = at once. */
-  readonly firstMs: number;
-  /** Delay after the second failure; it doubles from there. */
-  readonly secondMs: number;
-  readonly maxMs: number;
-}
-
-/** The delay before attempt `failures + 1`, with a fifth of jitter either way; at most `maxMs`. */
-export function backoffMs(limits: BackoffLimits, failures: number, random: number): number {
-  if (failures <= 1) return limits.firstMs;
-  const exact = limits.secondMs * 2 ** Math.min(failures - 2, 30);
-  return Math.min(limits.maxMs, exact * (0.8 + 0.4 * random));
-}
-
-/** How often it is looked whether what another process holds has become free: that costs little. */
-const heldMs = 250;
-
-/**
- * Counts failures of one activity. Success does not clear the count at once: work that fails and
- * succeeds in turns must slow down too. A quiet time of twice the longest delay clears it.
- */
-export class Backoff {
-  readonly #limits: BackoffLimits;
-  readonly #clock: Clock;
-  #failures = 0;
-  #lastMs = 0;
-
-  constructor(limits: BackoffLimits, clock: Clock) {
-    this.#limits = limits;
-    this.#clock = clock;
-  }
-
-  /** Records a failure; returns how long to wait before trying again. */
-  failed(failures: readonly KernelFailure[] = []): number {
-    if (failures.some(({ isHeld }) => isHeld)) return heldMs;
-    const now = this.#clock.now();
-    if (now - this.#lastMs > 2 * this.#limits.maxMs) this.#failures = 0;
-    this.#failures += 1;
-    this.#lastMs = now;
-    return backoffMs(this.#limits, this.#failures, this.#clock.random());
-  }
-}
-
 /** A Forwarding that the kernel refused, until it is tried again. */
-export interface Aside {
+export interface Quarantined {
   readonly key: string;
   readonly forwarding: Forwarding;
   readonly failure: KernelFailure;
@@ -64,11 +21,11 @@ export interface Aside {
 const contradictionMs = 10_000;
 
 /**
- * The Forwardings that are set aside, so that the rest goes on without them. Failures are counted
+ * Keeps Forwardings out of batches, so that the rest goes on without them. Failures are counted
  * over times that one worked in, too, until it has been quiet for twice the longest delay.
  */
-export class SetAside {
-  readonly #entries = new Map<string, Aside>();
+export class Quarantine {
+  readonly #entries = new Map<string, Quarantined>();
   /** The one that failed last is last. */
   readonly #history = new Map<string, { readonly failures: number; readonly lastMs: number }>();
   readonly #limits: BackoffLimits;
@@ -84,7 +41,7 @@ export class SetAside {
     forwarding: Forwarding,
     failure: KernelFailure,
     inForce: Forwarding | undefined,
-  ): Aside {
+  ): Quarantined {
     const attempts = this.#count(key);
     const failedAtMs = this.#clock.now();
     const delayMs = failure.isLasting
@@ -119,7 +76,7 @@ export class SetAside {
     return failures;
   }
 
-  get(key: string): Aside | undefined {
+  get(key: string): Quarantined | undefined {
     return this.#entries.get(key);
   }
 
@@ -130,7 +87,7 @@ export class SetAside {
   }
 
   /**
-   * What is wanted of a key that is set aside has changed, which may be the cure: try again as
+   * What is desired of a key in quarantine has changed, which may be the cure: try again as
    * soon as the first delay allows, but not faster, however often it changes.
    */
   changed(key: string): void {
@@ -141,14 +98,14 @@ export class SetAside {
   }
 
   /**
-   * This of the key is in force now. When that is all that is wanted of it, it is no longer set
-   * aside: then the result is what it was.
+   * This of the key is in force now. When that is all that is desired of it, it leaves
+   * quarantine: then the result is what it was.
    */
   committed(
     key: string,
     inForce: Forwarding | undefined,
     wanted: Forwarding | undefined,
-  ): Aside | undefined {
+  ): Quarantined | undefined {
     const entry = this.#entries.get(key);
     if (entry === undefined) return undefined;
     if (inForce === wanted) {
@@ -182,7 +139,7 @@ export class SetAside {
     return next;
   }
 
-  values(): Iterable<Aside> {
+  values(): Iterable<Quarantined> {
     return this.#entries.values();
   }
 }

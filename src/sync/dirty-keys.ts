@@ -4,7 +4,7 @@ import { type Cause, type Causes, joined } from './cause.ts';
  * The Forwardings that changed since they were last planned. Services take turns, a Forwarding at
  * a time: one with thousands of ports does not hold up what comes after it.
  */
-export class Marks {
+export class DirtyKeys {
   /** By Service; the one whose turn it is comes first. */
   readonly #waiting = new Map<string, Causes>();
 

@@ -4,12 +4,12 @@
  */
 import type { Kernel } from '../kernel/kernel.ts';
 import { type Batch, deferMs, type Planner } from '../modes/mode.ts';
+import { Backoff } from './backoff.ts';
 import { type Applier, asKernelFailure } from './batch.ts';
 import { type Clock, Pacer } from './clock.ts';
 import type { Observer } from './events.ts';
-import { Backoff } from './retry.ts';
 
-export interface ChoresOptions {
+export interface HousekeepingOptions {
   readonly planner: Planner;
   readonly applier: Applier;
   readonly reader: Kernel;
@@ -19,22 +19,22 @@ export interface ChoresOptions {
   readonly sliceMs: number;
 }
 
-/** After a chore that took t, at least `restFactor * t` passes before the next one of its kind. */
+/** After a task that took t, at least `restFactor * t` passes before the next one of its kind. */
 const restFactor = 10;
 
-/** Syncs come first, but not for longer than this while chores wait. */
+/** Syncs come first, but not for longer than this while tasks wait. */
 const patienceMs = 1000;
 
-type Chore = 'deferred' | 'sweep';
+type Task = 'deferred' | 'sweep';
 
-export class Chores {
-  readonly #options: ChoresOptions;
-  readonly #backoff: Readonly<Record<Chore, Backoff>>;
+export class Housekeeping {
+  readonly #options: HousekeepingOptions;
+  readonly #backoff: Readonly<Record<Task, Backoff>>;
   #deferredAtMs: number | undefined;
   #sweepAtMs = Number.NEGATIVE_INFINITY;
   #waitingSinceMs: number | undefined;
 
-  constructor(options: ChoresOptions) {
+  constructor(options: HousekeepingOptions) {
     this.#options = options;
     const { clock } = options;
     this.#backoff = {
@@ -44,7 +44,7 @@ export class Chores {
     };
   }
 
-  /** `Clock.now` of the next chore; undefined when there is none. */
+  /** `Clock.now` of the next task; undefined when there is none. */
   nextMs(): number | undefined {
     const { planner, clock } = this.#options;
     if (planner.deferred) this.#deferredAtMs ??= clock.now() + deferMs;
@@ -85,10 +85,7 @@ export class Chores {
   }
 
   /** Returns the milliseconds to wait after a failure; undefined = done. */
-  async #apply(
-    purpose: Chore,
-    take: () => Promise<Batch | undefined>,
-  ): Promise<number | undefined> {
+  async #apply(purpose: Task, take: () => Promise<Batch | undefined>): Promise<number | undefined> {
     const { planner, applier, clock, observer, sliceMs } = this.#options;
     const failures = await take().then(
       async (batch) => batch && (await applier.apply(batch, purpose))?.failures,
