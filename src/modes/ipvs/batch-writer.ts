@@ -5,7 +5,7 @@
  */
 import type { KernelFailure } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
-import { SetLanes } from '../../kernel/nft/lane.ts';
+import { ElementBuffers } from '../../kernel/nft/element-buffer.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import { IFA_F } from '../../kernel/route-ops.ts';
@@ -40,9 +40,9 @@ const opBytes = 64;
 
 export class BatchWriter implements Writer<IPVSObjects>, ServiceBatch {
   /** Elements that the first transaction changes. */
-  readonly first: SetLanes<SetName>;
+  readonly first: ElementBuffers<SetName>;
   /** Elements that the last transaction changes. */
-  readonly last: SetLanes<SetName>;
+  readonly last: ElementBuffers<SetName>;
   /** Virtual services and real servers that come, before addresses do. */
   readonly additions: PlannedOp[] = [];
   /** Those that go, after addresses did, and after what takes their place has come. */
@@ -60,8 +60,8 @@ export class BatchWriter implements Writer<IPVSObjects>, ServiceBatch {
 
   constructor(layout: TableLayout<SetName>, settings: ServiceSettings) {
     this.#layout = layout;
-    this.first = new SetLanes(layout, layout.sets);
-    this.last = new SetLanes(layout, layout.sets);
+    this.first = new ElementBuffers(layout, layout.sets);
+    this.last = new ElementBuffers(layout, layout.sets);
     this.services = new ServiceWriter(settings, this);
     this.table = new TableWriter(layout, this.#out, this.first);
   }
@@ -107,25 +107,26 @@ export class BatchWriter implements Writer<IPVSObjects>, ServiceBatch {
     const writeAll = (ops: readonly PlannedOp[]): void => {
       for (const { owner, write } of ops) blames.set(write(out), () => owner);
     };
-    const writeLanes = (lanes: SetLanes<SetName>): void => {
-      for (const [op, lane] of lanes.write(out)) blames.set(op, (entry) => lane.ownerOf(entry));
+    const writeElements = (buffers: ElementBuffers<SetName>): void => {
+      for (const [op, buffer] of buffers.write(out))
+        blames.set(op, (entry) => buffer.ownerOf(entry));
     };
     const fixed = this.table.count;
-    writeLanes(this.first);
+    writeElements(this.first);
     writeAll(this.additions);
     this.#writeLink(out, blames);
     writeAll(this.removals);
-    writeLanes(this.last);
+    writeElements(this.last);
     this.table.deleteObjects(this.#unused);
     if (out.count === 0) return undefined;
-    const lanes = this.first.count + this.last.count;
+    const buffers = this.first.count + this.last.count;
     const links = this.#link === 'missing' ? 1 : 0;
     const others = this.additions.length + this.removals.length + links;
     const addresses = this.#bound.length + this.#unbound.length;
     return {
       ops: out.finish(),
       transactions: this.#transactions(fixed, others + addresses),
-      writes: this.table.count + lanes + others + addresses,
+      writes: this.table.count + buffers + others + addresses,
       culprits: (failure) => culprits(blames, failure),
     };
   }

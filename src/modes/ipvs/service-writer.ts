@@ -1,7 +1,7 @@
 /** Writes what takes one frontend from one state to another. */
 import { IP_VS_CONN_F, IP_VS_SVC_F } from '../../kernel/ipvs-ops.ts';
 import { IPPROTO, NFPROTO, VERDICT } from '../../kernel/nft/constants.ts';
-import type { SetLanes } from '../../kernel/nft/lane.ts';
+import type { ElementBuffers } from '../../kernel/nft/element-buffer.ts';
 import { printVerdict } from '../../kernel/nft/print-verdict.ts';
 import type { kernelOps } from '../../kernel/ops.ts';
 import type { RecordWriter } from '../../kernel/records.ts';
@@ -36,9 +36,9 @@ export interface PlannedOp {
 /** Where what a frontend needs is written, in an order that is safe at each step. */
 export interface ServiceBatch {
   /** Elements that the first transaction changes. */
-  readonly first: SetLanes<SetName>;
+  readonly first: ElementBuffers<SetName>;
   /** Elements that the last transaction changes. */
-  readonly last: SetLanes<SetName>;
+  readonly last: ElementBuffers<SetName>;
   /** Virtual services and real servers that come, before addresses do. */
   readonly additions: PlannedOp[];
   /** Those that go, after addresses did, and after what takes their place has come. */

@@ -6,7 +6,7 @@
  */
 import type { TableName } from '../../kernel/kernel.ts';
 import type { ChainDefinition } from '../../kernel/nft/chain.ts';
-import type { PackedElements } from '../../kernel/nft/lane.ts';
+import type { PackedElements } from '../../kernel/nft/element-buffer.ts';
 import type { SetDefinition } from '../../kernel/nft/sets.ts';
 import type { NftOp, Reply } from '../../kernel/ops.ts';
 

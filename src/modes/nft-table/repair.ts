@@ -1,7 +1,7 @@
 /** Compares a table with what it is to hold beside frontends, and writes the difference. */
 import type { ChainDefinition } from '../../kernel/nft/chain.ts';
 import { NFT_SET_ELEM_INTERVAL_END } from '../../kernel/nft/constants.ts';
-import type { SetLanes } from '../../kernel/nft/lane.ts';
+import type { ElementBuffers } from '../../kernel/nft/element-buffer.ts';
 import { addressBytes, type CIDR } from '../../net/address.ts';
 import { type Interval, mergeCIDRs, successor } from '../../net/interval.ts';
 import type { Counts } from '../backend.ts';
@@ -41,7 +41,7 @@ export function repairChains<Name extends string>(
 /** The set of intervals is to hold these ranges and nothing else. */
 export function repairRanges<Name extends string>(
   { content, drift }: Pick<TableRepair<Name>, 'content' | 'drift'>,
-  lanes: SetLanes<Name>,
+  buffers: ElementBuffers<Name>,
   set: Name,
   cidrs: readonly CIDR[],
 ): void {
@@ -57,9 +57,9 @@ export function repairRanges<Name extends string>(
   const length = addressBytes[content.layout.family];
   // In order, so that the text of the batch can pair them.
   for (const edge of [...held].sort()) {
-    lanes.to('delete', set, '').edge(bytesOf(edge.slice(0, length)), edge.charCodeAt(length));
+    buffers.to('delete', set, '').edge(bytesOf(edge.slice(0, length)), edge.charCodeAt(length));
   }
-  for (const range of ranges) lanes.to('add', set, '').range(range);
+  for (const range of ranges) buffers.to('add', set, '').range(range);
   drift[held.size === 0 ? 'missing' : 'wrong'] += 1;
 }
 
@@ -70,15 +70,15 @@ function edgeText(key: Uint8Array, flags: number): string {
 
 /** Replaces ranges in one transaction: they may overlap. */
 export function replaceRanges<Name extends string>(
-  lanes: SetLanes<Name>,
+  buffers: ElementBuffers<Name>,
   set: Name,
   before: readonly CIDR[],
   after: readonly CIDR[],
 ): void {
   const [old, wanted] = [mergeCIDRs(before), mergeCIDRs(after)];
   if (sameRanges(old, wanted)) return;
-  for (const range of old) lanes.to('delete', set, '').range(range);
-  for (const range of wanted) lanes.to('add', set, '').range(range);
+  for (const range of old) buffers.to('delete', set, '').range(range);
+  for (const range of wanted) buffers.to('add', set, '').range(range);
 }
 
 function sameRanges(a: readonly Interval[], b: readonly Interval[]): boolean {

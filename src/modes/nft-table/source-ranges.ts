@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import type { Rule } from '../../kernel/nft/chain.ts';
 import { NFT_SET } from '../../kernel/nft/constants.ts';
-import { packedRanges } from '../../kernel/nft/lane.ts';
+import { packedRanges } from '../../kernel/nft/element-buffer.ts';
 import { daddr, drop, inSet, matchCIDR, returnToCaller, saddr } from '../../kernel/nft/rule.ts';
 import type { CIDR, Family } from '../../net/address.ts';
 import { cidrsOf, type Interval, mergeCIDRs } from '../../net/interval.ts';

@@ -1,6 +1,6 @@
 /** Writes what a table holds beside elements. */
 import { acceptPolicy, type ChainDefinition } from '../../kernel/nft/chain.ts';
-import type { SetLanes } from '../../kernel/nft/lane.ts';
+import type { ElementBuffers } from '../../kernel/nft/element-buffer.ts';
 import { compileRule } from '../../kernel/nft/rule.ts';
 import type { SetDefinition } from '../../kernel/nft/sets.ts';
 import type { nftOps } from '../../kernel/ops.ts';
@@ -13,17 +13,17 @@ export class TableWriter<Name extends string> {
   readonly #layout: TableLayout<Name>;
   readonly #out: Pick<RecordWriter<typeof nftOps>, 'write'>;
   /** Where elements of sets go that are made with them. */
-  readonly #lanes: SetLanes<Name>;
+  readonly #buffers: ElementBuffers<Name>;
   #count = 0;
 
   constructor(
     layout: TableLayout<Name>,
     out: Pick<RecordWriter<typeof nftOps>, 'write'>,
-    lanes: SetLanes<Name>,
+    buffers: ElementBuffers<Name>,
   ) {
     this.#layout = layout;
     this.#out = out;
-    this.#lanes = lanes;
+    this.#buffers = buffers;
   }
 
   /** Ops that were written. */
@@ -66,7 +66,7 @@ export class TableWriter<Name extends string> {
     const { definition, elements } = object;
     this.#addSet(definition);
     if (isThere) this.#write('setFlush', { ...inTable(this.#layout), set: definition.name });
-    if (elements !== undefined) this.#lanes.to('add', definition, '').packed(elements);
+    if (elements !== undefined) this.#buffers.to('add', definition, '').packed(elements);
   }
 
   /** Deletes chains and sets that nothing of ours refers to. */

@@ -122,8 +122,8 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
   }
 
   writer(): BatchWriter {
-    return new BatchWriter(this.#layout, this.#config, (lanes, difference) => {
-      FrontendWriter.write(lanes, this.#deferred, difference);
+    return new BatchWriter(this.#layout, this.#config, (buffers, difference) => {
+      FrontendWriter.write(buffers, this.#deferred, difference);
       if (difference.from === 'belief') this.#affinity.note(difference);
     });
   }
@@ -164,7 +164,7 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     repairChains(repair, chains);
     await deleteForeignVerdicts(found, writer, drift, pause);
     if (!isEnvironmentDone) {
-      repairRanges(repair, writer.lanes, 'service-cidrs', fixed.environment.serviceCIDRs);
+      repairRanges(repair, writer.buffers, 'service-cidrs', fixed.environment.serviceCIDRs);
       repairNodePortAddresses(found, writer, fixed.environment, drift);
     }
     return { drift, isAnew, isIndivisible };
@@ -206,11 +206,11 @@ function lateDeletions(deferred: Deferred): LateDeletions<BatchWriter> {
     },
     confirm: () => deferred.confirm(),
     rollback: () => deferred.rollback(),
-    write: (_kernel, { lanes }) => {
+    write: (_kernel, { buffers }) => {
       const ranges = deferred.due();
       for (const { set, key, from, to } of ranges) {
-        const lane = lanes.to('delete', set, '');
-        for (let i = from; i < to; i += 1) lane.keyIndex(key, i);
+        const buffer = buffers.to('delete', set, '');
+        for (let i = from; i < to; i += 1) buffer.keyIndex(key, i);
       }
       return ranges.map(({ id }) => id);
     },
@@ -222,10 +222,10 @@ function sweepOf(affinity: AffinityKeeper): Sweep<BatchWriter> {
     get isDue(): boolean {
       return affinity.due;
     },
-    write: async (kernel, { lanes }) => {
+    write: async (kernel, { buffers }) => {
       for (const { set, keys } of await affinity.stale(kernel)) {
-        const lane = lanes.to('delete', set, '');
-        for (const key of keys) lane.key(key);
+        const buffer = buffers.to('delete', set, '');
+        for (const key of keys) buffer.key(key);
       }
     },
   };
@@ -249,7 +249,7 @@ function tallyOf(counts: ElementCounts, affinity: AffinityKeeper): Tally<NFTable
 
 function repairNodePortAddresses(
   { table }: NFTablesObservation,
-  { lanes }: BatchWriter,
+  { buffers }: BatchWriter,
   environment: Environment,
   drift: Counts,
 ): void {
@@ -257,12 +257,12 @@ function repairNodePortAddresses(
   const held = table.elements('nodeport-ips');
   for (const [id, key] of wanted) {
     if (held.has(id)) continue;
-    lanes.to('add', 'nodeport-ips', '').key(key);
+    buffers.to('add', 'nodeport-ips', '').key(key);
     drift.missing += 1;
   }
   for (const id of held) {
     if (wanted.has(id)) continue;
-    lanes.to('delete', 'nodeport-ips', '').key(bytesOf(id));
+    buffers.to('delete', 'nodeport-ips', '').key(bytesOf(id));
     drift.unwanted += 1;
   }
 }
@@ -282,7 +282,7 @@ const usual: Readonly<Record<VerdictPart, RegExp>> = {
  */
 async function deleteForeignVerdicts(
   { frontends, touched }: NFTablesObservation,
-  { lanes }: BatchWriter,
+  { buffers }: BatchWriter,
   drift: Counts,
   pause: Pause,
 ): Promise<void> {
@@ -291,7 +291,7 @@ async function deleteForeignVerdicts(
     for (const part of verdictParts) {
       if (held[part] === undefined || usual[part].test(held[part])) continue;
       const { set, key } = elementOf(held.location, part);
-      lanes.to('delete', set, '').key(key);
+      buffers.to('delete', set, '').key(key);
       held[part] = undefined;
       drift.unwanted += 1;
     }

@@ -1,5 +1,5 @@
 /** Writes the element changes that take one frontend from one state to another. */
-import type { SetLanes } from '../../kernel/nft/lane.ts';
+import type { ElementBuffers } from '../../kernel/nft/element-buffer.ts';
 import { printVerdict } from '../../kernel/nft/print-verdict.ts';
 import { type EndpointList, endpointBytes } from '../../net/endpoint-list.ts';
 import { type Counts, type Difference, noCounts } from '../backend.ts';
@@ -18,20 +18,25 @@ import type { SetName } from './layout.ts';
 type Before = FrontendElements | HeldFrontend | undefined;
 
 export class FrontendWriter {
-  readonly #lanes: SetLanes<SetName>;
+  readonly #buffers: ElementBuffers<SetName>;
   readonly #deferred: Deferred;
   readonly #owner: string;
   readonly #drift: Counts;
 
-  constructor(lanes: SetLanes<SetName>, deferred: Deferred, owner: string, drift = noCounts()) {
-    this.#lanes = lanes;
+  constructor(
+    buffers: ElementBuffers<SetName>,
+    deferred: Deferred,
+    owner: string,
+    drift = noCounts(),
+  ) {
+    this.#buffers = buffers;
     this.#deferred = deferred;
     this.#owner = owner;
     this.#drift = drift;
   }
 
   static write(
-    lanes: SetLanes<SetName>,
+    buffers: ElementBuffers<SetName>,
     deferred: Deferred,
     difference: Difference<NFTablesObjects>,
   ): void {
@@ -42,7 +47,7 @@ export class FrontendWriter {
     const isMissing = difference.from === 'kernel' && before === undefined;
     if (isMissing) difference.drift.missing += 1;
     const drift = difference.from === 'kernel' && !isMissing ? difference.drift : undefined;
-    const writer = new FrontendWriter(lanes, deferred, owner, drift);
+    const writer = new FrontendWriter(buffers, deferred, owner, drift);
     writer.#write(location, before, after, difference.from);
   }
 
@@ -118,7 +123,7 @@ export class FrontendWriter {
   }
 
   #to(purpose: 'add' | 'delete', set: SetName) {
-    return this.#lanes.to(purpose, set, this.#owner);
+    return this.#buffers.to(purpose, set, this.#owner);
   }
 }
 

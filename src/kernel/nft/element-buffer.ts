@@ -17,7 +17,7 @@ interface TablePlace {
 type OpWriter = Pick<RecordWriter<typeof nftOps>, 'write'>;
 
 /** Entries of one set that a batch adds, or deletes, in the packed form of `elements` records. */
-export class Lane {
+export class ElementBuffer {
   readonly set: SetDefinition;
   readonly shape: number;
   /** Entry index at which each owner's entries begin, ascending. */
@@ -106,7 +106,7 @@ export class Lane {
     this.#count += 1;
   }
 
-  /** Entries in this lane's own form. */
+  /** Entries in this buffer's own form. */
   packed({ count, entries }: PackedElements): void {
     this.#reserve(entries.length);
     this.#bytes.set(entries, this.#length);
@@ -158,9 +158,9 @@ export interface PackedElements {
 
 /** Ascending ranges that neither overlap nor touch, as a dump of a plain interval set has them. */
 export function packedRanges(set: SetDefinition, ranges: readonly Interval[]): PackedElements {
-  const lane = new Lane(set, 'add');
-  for (const range of ranges) lane.range(range);
-  return { count: lane.count, entries: lane.entries.slice() };
+  const buffer = new ElementBuffer(set, 'add');
+  for (const range of ranges) buffer.range(range);
+  return { count: buffer.count, entries: buffer.entries.slice() };
 }
 
 /** In the order in which they are written. */
@@ -168,13 +168,13 @@ const purposes = ['delete', 'add'] as const;
 type Purpose = (typeof purposes)[number];
 
 /**
- * The lanes of one table in one transaction: the kernel looks a set up once a message. Sets of the
+ * The buffers of one table in one transaction: the kernel looks a set up once a message. Sets of the
  * layout go by their name, others by their definition.
  */
-export class SetLanes<Name extends string> {
+export class ElementBuffers<Name extends string> {
   readonly #table: TablePlace;
   readonly #sets: Readonly<Record<Name, SetDefinition>>;
-  readonly #lanes: Readonly<Record<Purpose, Map<string, Lane>>> = {
+  readonly #buffers: Readonly<Record<Purpose, Map<string, ElementBuffer>>> = {
     delete: new Map(),
     add: new Map(),
   };
@@ -187,7 +187,7 @@ export class SetLanes<Name extends string> {
   get count(): number {
     let count = 0;
     for (const purpose of purposes) {
-      for (const lane of this.#lanes[purpose].values()) count += lane.count;
+      for (const buffer of this.#buffers[purpose].values()) count += buffer.count;
     }
     return count;
   }
@@ -195,43 +195,43 @@ export class SetLanes<Name extends string> {
   get byteLength(): number {
     let bytes = 0;
     for (const purpose of purposes) {
-      for (const lane of this.#lanes[purpose].values()) bytes += lane.byteLength;
+      for (const buffer of this.#buffers[purpose].values()) bytes += buffer.byteLength;
     }
     return bytes;
   }
 
-  to(purpose: Purpose, set: Name | SetDefinition, owner: string): Lane {
+  to(purpose: Purpose, set: Name | SetDefinition, owner: string): ElementBuffer {
     const name = typeof set === 'string' ? set : set.name;
-    let lane = this.#lanes[purpose].get(name);
-    if (lane === undefined) {
-      lane = new Lane(typeof set === 'string' ? this.#sets[set] : set, purpose);
-      this.#lanes[purpose].set(name, lane);
+    let buffer = this.#buffers[purpose].get(name);
+    if (buffer === undefined) {
+      buffer = new ElementBuffer(typeof set === 'string' ? this.#sets[set] : set, purpose);
+      this.#buffers[purpose].set(name, buffer);
     }
-    lane.own(owner);
-    return lane;
+    buffer.own(owner);
+    return buffer;
   }
 
   /**
-   * Writes the ops of all lanes: deletions first, so that a key can be given other data in one
-   * transaction. Returns the lane behind each op index.
+   * Writes the ops of all buffers: deletions first, so that a key can be given other data in one
+   * transaction. Returns the buffer behind each op index.
    */
-  write(writer: OpWriter): Map<number, Lane> {
-    const written = new Map<number, Lane>();
+  write(writer: OpWriter): Map<number, ElementBuffer> {
+    const written = new Map<number, ElementBuffer>();
     for (const purpose of purposes) {
-      for (const lane of this.#inOrder(this.#lanes[purpose])) {
-        if (lane.count > 0) written.set(writeLane(writer, this.#table, lane, purpose), lane);
+      for (const buffer of this.#inOrder(this.#buffers[purpose])) {
+        if (buffer.count > 0) written.set(writeLane(writer, this.#table, buffer, purpose), buffer);
       }
     }
     return written;
   }
 
   /** Those of the layout as it has them, then the others as they came. */
-  *#inOrder(lanes: ReadonlyMap<string, Lane>): Generator<Lane> {
+  *#inOrder(buffers: ReadonlyMap<string, ElementBuffer>): Generator<ElementBuffer> {
     for (const name in this.#sets) {
-      const lane = lanes.get(name);
-      if (lane !== undefined) yield lane;
+      const buffer = buffers.get(name);
+      if (buffer !== undefined) yield buffer;
     }
-    for (const [name, lane] of lanes) if (!(name in this.#sets)) yield lane;
+    for (const [name, buffer] of buffers) if (!(name in this.#sets)) yield buffer;
   }
 }
 
@@ -239,18 +239,18 @@ export class SetLanes<Name extends string> {
 function writeLane(
   writer: OpWriter,
   { family, table }: TablePlace,
-  lane: Lane,
+  buffer: ElementBuffer,
   purpose: Purpose,
 ): number {
-  const { keyLength, dataLength } = fieldsOfSet(family, table, lane.set);
+  const { keyLength, dataLength } = fieldsOfSet(family, table, buffer.set);
   return writer.write(purpose === 'add' ? 'elementsAdd' : 'elementsDelete', {
     family: NFPROTO[family],
     table,
-    set: lane.set.name,
-    shape: lane.shape,
+    set: buffer.set.name,
+    shape: buffer.shape,
     keyLength,
     dataLength,
-    count: lane.count,
-    entries: lane.entries,
+    count: buffer.count,
+    entries: buffer.entries,
   });
 }
