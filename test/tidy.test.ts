@@ -286,6 +286,15 @@ describe('the documents', () => {
     expect(leads('README.md', 'docs/operating.md#no-such-heading')).toBe(false);
   });
 
+  it('do without the words that ARCHITECTURE.md has replaced', () => {
+    const text = read('ARCHITECTURE.md');
+    expect(text).toContain('## Words');
+    const wrong = files('src/', '.ts').filter((path) =>
+      /\b(conceal|reveal|bell|lanes?|chores?)\b/i.test(read(path)),
+    );
+    expect(wrong).toEqual([]);
+  });
+
   it('name no machine of ours', () => {
     const wrong = tracked.filter((path) => {
       if (path === 'test/tidy.test.ts' || !/\.(md|ts|sh|json|yaml|cc|h)$/.test(path)) return false;

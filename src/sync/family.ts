@@ -364,7 +364,7 @@ export class FamilySync {
     const disbelieved = purpose === 'changes' && failures.some(contradictsBelief);
     for (const key of culprits) {
       const isToBlame = !disbelieved || this.#quarantine.contradicted(key);
-      if (isToBlame) this.#setAside(key, failure, purpose);
+      if (isToBlame) this.#isolate(key, failure, purpose);
     }
     const isKnown = purpose === 'changes' && !partly && this.#environment.isInForce;
     const isAside = culprits.length > 0 && culprits.every((key) => this.#quarantine.get(key));
@@ -378,7 +378,7 @@ export class FamilySync {
     return contained;
   }
 
-  #setAside(key: string, failure: Failure, purpose: Purpose): void {
+  #isolate(key: string, failure: Failure, purpose: Purpose): void {
     const earlier = this.#quarantine.get(key);
     const inForce = this.#recovery.before.get(key) ?? this.applied.get(key);
     // A repair tries what is desired first, then what was in force, then nothing.

@@ -52,7 +52,7 @@ export class Verification {
         this.#ask(family);
         return;
       case 'failed':
-        // What to do about chores does not matter here; else the kernel is to be read again.
+        // Housekeeping is tried again by itself; anything else ends in a reading of the kernel.
         if (event.purpose === 'deferred' || event.purpose === 'sweep') return;
         if (event.retryMs !== undefined) this.#inForce.delete(family);
         return;

@@ -168,8 +168,8 @@ const purposes = ['delete', 'add'] as const;
 type Purpose = (typeof purposes)[number];
 
 /**
- * The buffers of one table in one transaction: the kernel looks a set up once a message. Sets of the
- * layout go by their name, others by their definition.
+ * The buffers of one table in one transaction: the kernel looks a set up once a message. Sets of
+ * the layout go by their name, others by their definition.
  */
 export class ElementBuffers<Name extends string> {
   readonly #table: TablePlace;
