@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
 
 export default defineConfig({
@@ -8,6 +9,10 @@ export default defineConfig({
           name: 'unit',
           include: ['test/**/*.test.ts'],
           exclude: ['test/**/*.{kernel,image,vm}.test.ts', 'node_modules/**'],
+          // Tests of the API server mostly wait for time: more of them than there are cores.
+          maxWorkers: 4,
+          // Programs that tests start, from the sources, are compiled once.
+          env: { NODE_COMPILE_CACHE: join(import.meta.dirname, 'build/compile-cache') },
         },
       },
       {
