@@ -13,6 +13,7 @@ import { noPause } from '../../../../src/modes/mode.ts';
 import { frontendSelectors, map } from '../../../../src/modes/nft-table/parts.ts';
 import { setDefinitions, setFields, setNames } from '../../../../src/modes/nftables/layout.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
+import { type CIDR, parseCIDR } from '../../../../src/net/address.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
 import { batch, bytes, verdict } from '../../../conformance/ops.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
@@ -146,6 +147,25 @@ describe('what is deleted later', () => {
     expect(indexes(rig.kernel)).toEqual(['0', '1']);
     expect(chains(rig.kernel).has('pick-4-e')).toBe(false);
     expect(rig.planner.deferred).toBe(false);
+  });
+
+  it('goes before what it refers to, however many transactions that takes', async () => {
+    // Each size of a pool has a chain that picks, and one that leads to it.
+    const sizes = Array.from({ length: 140 }, (_, i) => i + 1);
+    const services = sizes.map((size) => {
+      const hosts = Array.from({ length: size }, (_, i) => i + 1);
+      const frontends = [clusterIP(`10.96.${size >> 8}.${size & 0xff}`)];
+      return forwarding(`web-${size}`, pool(...hosts), { frontends });
+    });
+    const guarded = forwarding('guarded', pool(1), {
+      frontends: [{ ...clusterIP('192.0.2.1'), kind: 'loadBalancerIP' as const }],
+      sourceRanges: [parseCIDR('10.0.0.0/8') as CIDR],
+    });
+    const rig = await started(guarded, ...services);
+    rig.plan(all());
+    rig.take();
+    for (let i = 0; i < 10 && rig.planner.deferred; i += 1) rig.takeDeferred();
+    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, all()));
   });
 
   it('is not deleted twice when what is planned next never happens', async () => {
