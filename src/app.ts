@@ -104,6 +104,7 @@ export class App {
       now: () => clock.wallMs(),
       monotonicMs: () => clock.now(),
       node: () => this.#state.node,
+      nodeListed: () => this.#listed.has('nodes'),
       condition,
       overLimit: () => this.#overLimit,
     });

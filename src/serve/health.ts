@@ -1,4 +1,5 @@
 /** Whether the proxy does its work: the health server's answers (behaviour document 10.1). */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Family } from '../net/address.ts';
 import type { Condition } from '../source/source.ts';
 import { type Resource, resources } from '../state/change.ts';
@@ -8,6 +9,10 @@ import { staleAfterMs } from './source-report.ts';
 
 /** With this taint the cluster autoscaler announces that the node is about to go. */
 const deletionTaint = 'ToBeDeletedByClusterAutoscaler';
+
+/** Load balancers have at least a second's patience. */
+const firstWordMs = 800;
+const firstWordStepMs = 20;
 
 interface FamilyState {
   updatedMs: number | undefined;
@@ -24,6 +29,8 @@ interface HealthOptions {
   readonly monotonicMs: () => number;
   /** This node as last seen; undefined = never. */
   readonly node: () => Node | undefined;
+  /** The source has said whether there is such a Node. */
+  readonly nodeListed: () => boolean;
   readonly condition: (resource: Resource) => Condition;
   /** Services that ask for more than one Service gets. */
   readonly overLimit: () => number;
@@ -58,6 +65,18 @@ export class ProxyHealth {
   get nodeEligible(): boolean {
     const node = this.#options.node();
     return node !== undefined && !node.deleted && !node.taintKeys.includes(deletionTaint);
+  }
+
+  /**
+   * Resolves when it is known whether there is this node, or soon in any case. Right after the
+   * start nobody knows, and the rules of the process before serve: a load balancer that is told
+   * "no" would move connections to other nodes, which know nothing of them.
+   */
+  async firstWord(): Promise<void> {
+    for (let waitedMs = 0; waitedMs < firstWordMs; waitedMs += firstWordStepMs) {
+      if (this.#options.nodeListed()) return;
+      await sleep(firstWordStepMs);
+    }
   }
 
   /** For load balancers: fails while the node is about to go, too. */

@@ -15,7 +15,10 @@ export function healthRoutes(health: ProxyHealth, metrics: Metrics): Routes {
     return reply;
   };
   return {
-    '/healthz': () => counted('healthz', health.healthz()),
+    '/healthz': async () => {
+      await health.firstWord();
+      return counted('healthz', health.healthz());
+    },
     '/livez': () => counted('livez', health.livez()),
     '/readyz': () => health.readyz(),
   };

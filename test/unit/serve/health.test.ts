@@ -9,7 +9,11 @@ const startMs = Date.UTC(2026, 0, 2, 3, 4, 5);
 
 function healthAt(known: Node | undefined = node()) {
   const time = { ms: startMs, jumpedMs: 0 };
-  const seen: { node: Node | undefined; overLimit: number } = { node: known, overLimit: 0 };
+  const seen: { node: Node | undefined; overLimit: number; listed: boolean } = {
+    node: known,
+    overLimit: 0,
+    listed: true,
+  };
   const silence: Partial<Record<Resource, number>> = {};
   const conditions: Partial<Record<Resource, Partial<Condition>>> = {};
   const health = new ProxyHealth({
@@ -17,6 +21,7 @@ function healthAt(known: Node | undefined = node()) {
     now: () => time.ms + time.jumpedMs,
     monotonicMs: () => time.ms,
     node: () => seen.node,
+    nodeListed: () => seen.listed,
     condition: (resource) => ({
       silenceMs: silence[resource],
       missingMs: undefined,
@@ -62,6 +67,23 @@ describe('/readyz', () => {
     health.queued('IPv6');
     time.ms += 60_000;
     expect(health.readyz().status).toBe(503);
+  });
+});
+
+describe('the first word about the node', () => {
+  it('is waited for, but not for long', async () => {
+    const { health, seen } = healthAt();
+    seen.listed = false;
+    const began = performance.now();
+    const early = health.firstWord().then(() => performance.now() - began);
+    setTimeout(() => {
+      seen.listed = true;
+    }, 200);
+    expect(await early).toBeGreaterThan(150);
+    expect(await early).toBeLessThan(700);
+    seen.listed = false;
+    await health.firstWord();
+    expect(performance.now() - began).toBeGreaterThan(800);
   });
 });
 

@@ -71,6 +71,7 @@ describe('the health server', () => {
       now: () => 0,
       monotonicMs: () => 0,
       node: () => seen.node,
+      nodeListed: () => true,
       condition: () => ({ silenceMs: undefined, missingMs: undefined, failure: undefined }),
       overLimit: () => 0,
     });

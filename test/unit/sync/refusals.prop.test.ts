@@ -87,6 +87,7 @@ function healthOf(world: World<RefusingKernel>): () => number {
     monotonicMs: () => clock.now(),
     node: () => node(),
     condition: () => ({ silenceMs: undefined, missingMs: undefined, failure: undefined }),
+    nodeListed: () => true,
     overLimit: () => 0,
   });
   world.observers.push((event) => {
