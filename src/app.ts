@@ -339,8 +339,7 @@ export class App {
       health: this.#health,
       metrics: this.#metrics,
       log: this.#options.log,
-      failed: (server: 'healthz' | 'metrics', error: Error) =>
-        this.#events.serverFailed(server, error),
+      failed: this.#events.serverFailed.bind(this.#events),
     };
     return runServers(options, signal);
   }
