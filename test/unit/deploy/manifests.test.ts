@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { V1DaemonSet } from '@kubernetes/client-node';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { image } from '../../../scripts/image/settings.ts';
@@ -73,6 +74,16 @@ it('hardened takes every privilege but one once the init container is done', () 
     seccompProfile: { type: 'RuntimeDefault' },
     capabilities: { drop: ['ALL'], add: ['NET_ADMIN'] },
   });
+});
+
+it("kustomize's overlay patches the same in as the chart's values", () => {
+  const patch = parse(read('deploy/kustomize/overlays/hardened/hardened.yaml')) as V1DaemonSet;
+  const { containers, initContainers = [] } = patch.spec!.template.spec!;
+  for (const container of [...initContainers, ...containers]) {
+    const wanted = containerOf('kubeadm-hardened.yaml', container.name as 'init' | 'fairlead');
+    expect(wanted).toMatchObject(container);
+    if (container.name === 'init') expect(container).toEqual(wanted);
+  }
 });
 
 it('the check of fields finds what is wrong', () => {

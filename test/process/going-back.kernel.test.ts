@@ -1,0 +1,32 @@
+/** kube-proxy serves again: docs/decisions/0016-behind-kube-proxy.md. */
+import { expect, test } from 'vitest';
+import { Place } from './program.ts';
+
+test('what it leaves translates nothing that kube-proxy translates in older chains', async () => {
+  const place = await Place.make();
+  const run = (...words: readonly string[]) => place.namespace.run(words[0]!, words.slice(1));
+  const translate = ['-d', '10.96.0.10', '-p', 'tcp', '--dport', '80', '-j', 'DNAT'];
+  const rule = ['OUTPUT', ...translate, '--to-destination', '192.0.2.1:8080'];
+  // The chain is there before Fairlead comes, and stays, as the iptables program leaves it.
+  await run('iptables-nft', '-t', 'nat', '-A', ...rule);
+  await run('iptables-nft', '-t', 'nat', '-D', ...rule);
+  await run('ip', 'address', 'add', '192.0.2.1/32', 'dev', 'lo');
+  await run('ip', 'route', 'add', '10.96.0.0/16', 'dev', 'lo', 'src', '192.0.2.1');
+
+  const program = place.start();
+  await place.serves('pod-a', 'pod-b');
+  program.kill('SIGTERM');
+  expect(await program.exitCode).toBe(0);
+  await run('iptables-nft', '-t', 'nat', '-A', ...rule);
+
+  const asks = `import { createServer } from 'node:http';
+    createServer((_, response) => response.end('kube-proxy chose')).listen(8080, async () => {
+      const answer = await fetch('http://10.96.0.10/', { signal: AbortSignal.timeout(5000) });
+      console.log(await answer.text());
+      process.exit();
+    });`;
+  expect(await run(process.execPath, '--input-type=module', '--eval', asks)).toBe(
+    'kube-proxy chose\n',
+  );
+  await place.serves('pod-a', 'pod-b');
+});
