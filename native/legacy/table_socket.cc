@@ -69,7 +69,8 @@ TableSocket::TableSocket(FileDescriptor socket, std::uint8_t family) noexcept
       level_(family == AF_INET6 ? int{IPPROTO_IPV6} : int{IPPROTO_IP}) {}
 
 std::expected<TableSocket, SystemError> TableSocket::Open(std::uint8_t family) {
-  FileDescriptor socket(::socket(family, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW));
+  // Any socket of the family takes these options; a raw one, as iptables has, needs CAP_NET_RAW.
+  FileDescriptor socket(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!socket.valid()) return Failure(SystemError::Last("socket for iptables"));
   return TableSocket(std::move(socket), family);
 }

@@ -92,13 +92,18 @@ test('a read-only root and /proc: all is served, sysctls stay and are told', asy
   await serves(place);
 });
 
-test('CAP_NET_ADMIN alone, as root and as nobody, is enough for rules', async () => {
+test('CAP_NET_ADMIN alone, as root and as nobody, is enough for rules, and root takes over with it', async () => {
   const place = await Place.make();
   for (const path of [place.manifests, join(place.config, '..')]) chmodSync(path, 0o755);
+  const legacy = (...words: readonly string[]) =>
+    place.namespace.run('iptables-legacy', ['-t', 'nat', ...words]);
+  await legacy('-N', 'KUBE-SERVICES');
+  await legacy('-A', 'OUTPUT', '-j', 'KUBE-SERVICES');
   const only = ['setpriv', '--no-new-privs', '--bounding-set=-all,+net_admin'];
   const root = place.startUnder(within(...only));
   await root.told(inForce, 2);
   await serves(place);
+  await until(async () => !(await legacy('-S')).includes('KUBE-'), "kube-proxy's chains are gone");
   root.kill('SIGTERM');
   expect(await root.exitCode).toBe(0);
   const ids = ['--reuid=65534', '--regid=65534', '--clear-groups'];
