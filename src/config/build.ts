@@ -8,7 +8,6 @@ import type {
   DetectLocal,
   IpvsConfig,
   LogFormat,
-  LoggingConfig,
   NodePortAddresses,
   RequestedMode,
   SourceConfig,
@@ -22,7 +21,6 @@ import { flagNames } from './flag-table.ts';
 import type { ParsedFlags } from './flags.ts';
 import { deepFreeze } from './freeze.ts';
 import { type HostPort, splitHostPort } from './host-port.ts';
-import { infoBufferBytesMax } from './logging-rules.ts';
 import { resolveModes } from './mode-settings.ts';
 import { defaultSettings } from './settings.ts';
 import { checkBounds, checkPortRange } from './validate.ts';
@@ -42,7 +40,6 @@ export function buildConfig(input: BuildInput): { config: Config; warnings: read
   const { settings, given, gates, flags } = input;
   const modes = resolveModes(settings, given);
   const userspace = resolveUserspace(settings);
-  const logging = resolveLogging(settings, chosenFormat(given, flags));
   const config: Config = {
     kubernetesVersion: reportedVersion(flags.value('version')),
     source: resolveSource(settings, flags),
@@ -53,7 +50,6 @@ export function buildConfig(input: BuildInput): { config: Config; warnings: read
     metricsBindAddress: parseHostPort(settings.metricsBindAddress),
     bindAddressHardFail: settings.bindAddressHardFail,
     profiling: settings.enableProfiling,
-    showHiddenMetricsForVersion: settings.showHiddenMetricsForVersion,
     mode: settings.mode as RequestedMode,
     modes: modes.modes,
     iptables: { localhostNodePorts: settings['iptables.localhostNodePorts'] },
@@ -69,19 +65,16 @@ export function buildConfig(input: BuildInput): { config: Config; warnings: read
     serviceLimits: resolveServiceLimits(settings),
     oomScoreAdj: settings.oomScoreAdj,
     conntrack: resolveConntrack(settings),
-    configSyncPeriodMs: toMs(settings.configSyncPeriod),
     featureGates: { ...gates },
-    logging: logging.value,
+    logging: {
+      format: chosenFormat(given, flags),
+      verbosity: settings['logging.verbosity'],
+    },
     configPath: flags.value('config') === '' ? undefined : flags.value('config'),
     document: toDocument(settings),
     flags: [...flagNames].sort().map((name) => ({ name, value: flags.text(name) })),
   };
-  const warnings = [
-    ...modes.warnings,
-    ...userspace.warnings,
-    ...logging.warnings,
-    ...cidrWarnings(settings),
-  ];
+  const warnings = [...modes.warnings, ...userspace.warnings, ...cidrWarnings(settings)];
   return { config: deepFreeze(config), warnings };
 }
 
@@ -107,7 +100,6 @@ function resolveSource(settings: Settings, flags: ParsedFlags): SourceConfig {
     kind: 'kubernetes',
     kubeconfigPath: settings['clientConnection.kubeconfig'],
     masterUrl: flags.value('master'),
-    acceptContentTypes: settings['clientConnection.acceptContentTypes'],
     contentType: settings['clientConnection.contentType'],
     qps: settings['clientConnection.qps'],
     burst: settings['clientConnection.burst'],
@@ -195,27 +187,4 @@ export function chosenFormat(given: GivenSettings, flags: ParsedFlags): LogForma
   const said = flags.isSet('logging-format') ? flags.value('logging-format') : undefined;
   const format = said ?? given['logging.format'];
   return format === 'text' || format === 'json' ? format : 'auto';
-}
-
-function resolveLogging(
-  settings: Settings,
-  chosen: LogFormat,
-): { value: LoggingConfig; warnings: string[] } {
-  const format = settings['logging.format'] === 'json' ? 'json' : 'text';
-  const asked = settings[`logging.options.${format}.infoBufferSize`].bytes;
-  const warnings =
-    asked > infoBufferBytesMax
-      ? [`logging.options.${format}.infoBufferSize: only 2Gi are used, as in kube-proxy`]
-      : [];
-  return {
-    value: {
-      format: chosen,
-      flushFrequencyMs: toMs(settings['logging.flushFrequency']),
-      verbosity: settings['logging.verbosity'],
-      vmodule: settings['logging.vmodule'].map((item) => ({ ...item })),
-      splitStream: settings[`logging.options.${format}.splitStream`],
-      infoBufferBytes: Math.min(asked, infoBufferBytesMax),
-    },
-    warnings,
-  };
 }

@@ -56,7 +56,6 @@ export type SourceConfig =
       readonly kubeconfigPath: string;
       /** Overrides the server of the kubeconfig; '' = do not. */
       readonly masterUrl: string;
-      readonly acceptContentTypes: string;
       readonly contentType: string;
       /** Requests per second, and how many may come at once above that. */
       readonly qps: number;
@@ -98,13 +97,7 @@ export type LogFormat = 'text' | 'json' | 'auto';
 
 export interface LoggingConfig {
   readonly format: LogFormat;
-  readonly flushFrequencyMs: number;
   readonly verbosity: number;
-  readonly vmodule: readonly { readonly filePattern: string; readonly verbosity: number }[];
-  /** Of the chosen format: info to stdout and errors to stderr instead of all to stderr. */
-  readonly splitStream: boolean;
-  /** Of the chosen format: how much info output may be buffered when split; 0 = nothing. */
-  readonly infoBufferBytes: number;
 }
 
 /** The effective configuration; deeply frozen. */
@@ -127,7 +120,6 @@ export interface Config {
   /** Failing to serve healthz or metrics ends the process. */
   readonly bindAddressHardFail: boolean;
   readonly profiling: boolean;
-  readonly showHiddenMetricsForVersion: string;
 
   readonly mode: RequestedMode;
   /** Per mode, so that falling back from one mode to another needs no second resolution. */
@@ -145,7 +137,6 @@ export interface Config {
   readonly serviceLimits: ServiceLimits;
   readonly oomScoreAdj: number;
   readonly conntrack: ConntrackConfig;
-  readonly configSyncPeriodMs: number;
   /** Every known gate with its effective value. */
   readonly featureGates: Readonly<Record<string, boolean>>;
   readonly logging: LoggingConfig;

@@ -6,9 +6,6 @@ import type { FieldPath, Settings } from './fields/index.ts';
 import { quote } from './go-values.ts';
 import { checkBounds, type Violation } from './validate.ts';
 
-/** kube-proxy does not buffer more than this, whatever is asked for. */
-export const infoBufferBytesMax = 2 ** 31;
-
 function violation(field: FieldPath, type: string, detail: string, suffix = ''): Violation {
   const path = `${field.replace('logging.', '')}${suffix}`;
   const text = `${path}: ${type}: ${detail}`;

@@ -40,7 +40,6 @@ describe('a changed configuration', () => {
       ['conntrack.min', 'conntrack.tcpCloseWaitTimeout'],
     ],
     [{ oomScoreAdj: -1 }, ['oomScoreAdj']],
-    [{ configSyncPeriod: '1m' }, ['configSyncPeriod']],
     [
       {
         nftables: { masqueradeBit: 3, masqueradeAll: true, syncPeriod: '7s', minSyncPeriod: '2s' },

@@ -44,7 +44,6 @@ describe('a file with every field of the older reference', () => {
         tcpCloseWaitTimeoutMs: 60_000,
       },
       oomScoreAdj: -998,
-      configSyncPeriodMs: 300_000,
       detectLocal: { kind: 'NodeCIDR' },
     });
     expect(config.modes.userspace).toEqual({
