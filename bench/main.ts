@@ -14,6 +14,7 @@ import { loading } from './loading.ts';
 import { repair } from './repair.ts';
 import { sourceRanges } from './source-ranges.ts';
 import { tenant } from './tenant.ts';
+import { turns } from './turns.ts';
 
 const questions: Readonly<Record<string, () => Promise<string>>> = {
   boundary,
@@ -30,6 +31,7 @@ const questions: Readonly<Record<string, () => Promise<string>>> = {
   'api-change': apiChange,
   'api-churn': apiChurn,
   tenant,
+  turns,
   hostile,
 };
 

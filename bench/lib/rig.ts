@@ -1,7 +1,8 @@
 /** State, sync loop, a mode and the kernel, wired as in the app, around an in-process source. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Kernel } from '../../src/kernel/kernel.ts';
+import type { ApplyResult, DumpResult, Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
+import type { Request } from '../../src/kernel/ops.ts';
 import type { Environment, ModeConfig, ProxyMode } from '../../src/modes/mode.ts';
 import { nftablesMode } from '../../src/modes/nftables/mode.ts';
 import { parseCIDR } from '../../src/net/address.ts';
@@ -38,6 +39,9 @@ const settings: SyncSettings = {
 export class Rig {
   readonly state = new ClusterState();
   readonly #loop: SyncLoop;
+  readonly #sync: FamilySync;
+  readonly #kernel: RefusingOnce;
+  #environment: Environment;
   readonly #abort = new AbortController();
   readonly #running: Promise<void>;
   /** The longest time that the kernel and the way there and back took for one batch; ms. */
@@ -46,7 +50,9 @@ export class Rig {
   commitsMs = 0;
   #listener: (event: SyncEvent) => void = () => {};
 
-  constructor(kernel: Kernel, mode: ProxyMode) {
+  constructor(kernel: Kernel, mode: ProxyMode, initial = environment) {
+    this.#environment = initial;
+    this.#kernel = new RefusingOnce(kernel);
     const observer = (event: SyncEvent): void => {
       if (event.kind === 'committed') {
         this.longestCommitMs = Math.max(this.longestCommitMs, event.applyMs);
@@ -55,20 +61,21 @@ export class Rig {
       this.#listener(event);
     };
     const sync = new FamilySync({
-      planner: mode.planner(config, environment),
-      environment,
-      kernel,
+      planner: mode.planner(config, initial),
+      environment: initial,
+      kernel: this.#kernel,
       reader: kernel,
       clock: systemClock,
       ruleset: new Ruleset(),
       observer,
       settings,
     });
+    this.#sync = sync;
     this.#loop = new SyncLoop({
       state: this.state,
       families: [sync],
       context: () => ({ zone: '', nodeAddresses: [], externalIPsEnabled: true }),
-      environment: () => environment,
+      environment: () => this.#environment,
       clock: systemClock,
       observer,
       sliceMs: settings.sliceMs,
@@ -101,6 +108,31 @@ export class Rig {
     while (!this.#loop.settled) await sleep(1);
   }
 
+  /** What applies to all Services is another; resolves when that is in force. */
+  async changeEnvironment(next: Environment): Promise<void> {
+    this.#environment = next;
+    this.#loop.wake();
+    do await sleep(1);
+    while (!this.#loop.settled);
+  }
+
+  /** All is read and compared. */
+  audit(): Promise<void> {
+    this.#sync.audit.verify();
+    return new Promise((resolve) => {
+      this.#listener = (event) => {
+        if (event.kind === 'audited') resolve();
+      };
+    });
+  }
+
+  /** Delivers a change whose first batch the kernel refuses; resolves when it is in force. */
+  async refused(change: Change): Promise<void> {
+    this.#listener = () => {};
+    this.#kernel.refuse();
+    await this.changeAll([change]);
+  }
+
   /** Resolves when an audit has found what others did, and put it right. */
   repaired(): Promise<void> {
     return new Promise((resolve, reject) => {
@@ -128,14 +160,56 @@ export class Rig {
   }
 }
 
+/** A kernel that can't take one batch, for want of memory. */
+class RefusingOnce implements Kernel {
+  readonly #kernel: Kernel;
+  #isRefusing = false;
+
+  constructor(kernel: Kernel) {
+    this.#kernel = kernel;
+  }
+
+  refuse(): void {
+    this.#isRefusing = true;
+  }
+
+  async apply(ops: Uint8Array): Promise<ApplyResult> {
+    if (!this.#isRefusing) return this.#kernel.apply(ops);
+    this.#isRefusing = false;
+    const failure = { op: undefined, entry: undefined, code: 'ENOMEM', message: 'Out of memory' };
+    return { kind: 'failed', failures: [failure], partly: false };
+  }
+
+  dump(request: Request): Promise<DumpResult> {
+    return this.#kernel.dump(request);
+  }
+
+  generation(): Promise<number> {
+    return this.#kernel.generation();
+  }
+
+  isOwn(port: number): boolean {
+    return this.#kernel.isOwn(port);
+  }
+
+  watch(...args: Parameters<Kernel['watch']>): () => void {
+    return this.#kernel.watch(...args);
+  }
+
+  close(): void {
+    this.#kernel.close();
+  }
+}
+
 /** Runs `work` with a rig on the kernel of a namespace. */
 export async function withRig<T>(
   namespace: Namespace,
   work: (rig: Rig) => Promise<T>,
   mode: ProxyMode = nftablesMode,
+  initial?: Environment,
 ): Promise<T> {
   const kernel = openKernel({ netns: namespace.path });
-  const rig = new Rig(kernel, mode);
+  const rig = new Rig(kernel, mode, initial);
   try {
     return await work(rig);
   } finally {

@@ -26,6 +26,8 @@ import {
   type SharedRule,
 } from './objects.ts';
 
+const sharedPlaces: ReadonlySet<string> = new Set(sharedChains.map(placeOf));
+
 const dumpAttempts = 5;
 /** So that the thread that asks the kernel does not wait for this one. */
 const requestsAtOnce = 64;
@@ -59,7 +61,7 @@ export class IptablesObservation implements Found<IptablesObjects> {
   readonly #taken = new Set<string>();
   readonly #isKnown: (id: string) => boolean;
   /** By place: the handles of rules by their expressions. */
-  readonly #handles = new Map<string, ReadonlyMap<string, number>>();
+  readonly #handles = new Map<string, Map<string, number>>();
 
   /** `isKnown`: whether the rule of this id was found. */
   constructor(family: Family, isKnown: (id: string) => boolean) {
@@ -111,16 +113,25 @@ export class IptablesObservation implements Found<IptablesObjects> {
     return rules;
   }
 
-  /** The handle of the first rule of the chain that has these expressions. */
-  find(chain: TableChain, rule: Uint8Array): number | undefined {
+  /** Notes a rule of a chain that `chains` has. */
+  add(chain: TableChain, rule: ObservedRule): void {
     const place = placeOf(chain);
+    const rules = this.chains.get(place);
+    if (rules === undefined) return;
+    rules.push(rule);
+    if (!sharedPlaces.has(place)) return;
     let handles = this.#handles.get(place);
     if (handles === undefined) {
-      const rules = this.chains.get(place)?.toReversed() ?? [];
-      handles = new Map(rules.map(({ handle, expressions: bytes }) => [latin1(bytes), handle]));
+      handles = new Map();
       this.#handles.set(place, handles);
     }
-    return handles.get(latin1(rule));
+    const id = latin1(rule.expressions);
+    if (!handles.has(id)) handles.set(id, rule.handle);
+  }
+
+  /** The handle of the first rule of a chain of all Services that has these expressions. */
+  find(chain: TableChain, rule: Uint8Array): number | undefined {
+    return this.#handles.get(placeOf(chain))?.get(latin1(rule));
   }
 
   /** The order of endpoints is this mode's own: there is none to take over. */
@@ -193,9 +204,7 @@ async function readRules(
     const dumps = some.map((chain) => kernel.dump({ kind: 'rulesDump', family, table, chain }));
     for (const { consistent, records } of await Promise.all(dumps)) {
       if (!consistent) return false;
-      for (const record of records) readRuleOf(found, table, record);
-      const rest = pause();
-      if (rest !== undefined) await rest;
+      await inTurns(records, pause, (record) => readRuleOf(found, table, record));
     }
   }
   return true;
@@ -218,7 +227,7 @@ function readRuleOf(found: IptablesObservation, table: TableName, record: Reply)
   if (record.kind !== 'rule') return;
   const { chain, handle, expressions: bytes } = record;
   const from = { table, chain };
-  found.chains.get(placeOf(from))?.push({ handle, expressions: bytes });
+  found.add(from, { handle, expressions: bytes });
   if (isOurs(table, chain)) return;
   const target = jumpTarget(bytes);
   if (target === undefined || !isOurs(table, target)) return;
