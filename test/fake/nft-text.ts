@@ -2,11 +2,11 @@
  * The state of the fake kernel as text, in nft's words and in an order that does not depend on how
  * it came about: tables, sets, chains and elements sorted, rules as they stand.
  */
-import { concatParts, NFPROTO, NFT_DATA_VERDICT } from '../../src/kernel/nft/constants.ts';
+import { NFPROTO, NFT_DATA_VERDICT } from '../../src/kernel/nft/constants.ts';
 import { ElementShape } from '../../src/kernel/ops.ts';
 import { readRule } from '../../src/kernel/xt/compile.ts';
 import { printRule as printXtRule } from '../../src/kernel/xt/print.ts';
-import { printEntries, printHook, printSetBody, type SetTypes } from '../print/nft.ts';
+import { concatParts, printEntries, printHook, printSetBody, type SetTypes } from '../print/nft.ts';
 import { printRule } from '../print/nft-rule.ts';
 import { compareEdges, kindOf } from './nft-elements.ts';
 import { pack } from './nft-entries.ts';

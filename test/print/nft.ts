@@ -7,6 +7,7 @@ import {
   NFPROTO,
   NFT_SET,
   NFT_SET_ELEM_INTERVAL_END,
+  NFT_TYPE,
   type NFTypeName,
   typeBytes,
 } from '../../src/kernel/nft/constants.ts';
@@ -246,4 +247,15 @@ function printValue(type: NFTypeName, bytes: Uint8Array, offset: number): string
 
 function unreachable(value: never): never {
   throw new Error(`unexpected value ${JSON.stringify(value)}`);
+}
+
+/** The parts of a concatenation's number, as far as they have a name here. */
+export function concatParts(type: number): NFTypeName[] {
+  const parts: NFTypeName[] = [];
+  for (let rest = type; rest > 0; rest = Math.floor(rest / 64)) {
+    const known = Object.entries(NFT_TYPE).find(([, number]) => number === rest % 64);
+    if (known === undefined) throw new RangeError(`nft's type ${rest % 64} has no name here`);
+    parts.unshift(known[0] as NFTypeName);
+  }
+  return parts;
 }

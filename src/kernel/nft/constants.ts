@@ -94,17 +94,6 @@ export function concatType(parts: readonly NFTypeName[]): number {
   return parts.reduce((type, part) => type * 64 + NFT_TYPE[part], 0);
 }
 
-/** The parts of a concatenation's number, as far as they have a name here. */
-export function concatParts(type: number): NFTypeName[] {
-  const parts: NFTypeName[] = [];
-  for (let rest = type; rest > 0; rest = Math.floor(rest / 64)) {
-    const known = Object.entries(NFT_TYPE).find(([, number]) => number === rest % 64);
-    if (known === undefined) throw new RangeError(`nft's type ${rest % 64} has no name here`);
-    parts.unshift(known[0] as NFTypeName);
-  }
-  return parts;
-}
-
 /** Bytes of a concatenation: each part padded to a register. */
 export function concatBytes(parts: readonly NFTypeName[]): number {
   return parts.reduce((sum, part) => sum + ((typeBytes[part] + 3) & ~3), 0);

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import {
-  concatParts,
   concatType,
   NFPROTO,
   NFT_DATA_VERDICT,
@@ -39,7 +38,7 @@ import {
 } from '../../../src/kernel/nft/rule.ts';
 import { ElementShape, type Expression, type NftOp } from '../../../src/kernel/ops.ts';
 import { batch, bytes, noBytes, rule, u32, verdict } from '../../conformance/ops.ts';
-import { printOps } from '../../print/nft.ts';
+import { concatParts, printOps } from '../../print/nft.ts';
 import { printRule } from '../../print/nft-rule.ts';
 import { cidr } from '../state/build.ts';
 
