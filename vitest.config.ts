@@ -11,6 +11,7 @@ export default defineConfig({
           exclude: ['test/**/*.{kernel,image,vm}.test.ts', 'node_modules/**'],
           // Tests of the API server mostly wait for time: more of them than there are cores.
           maxWorkers: 4,
+          testTimeout: 20_000,
           // Programs that tests start, from the sources, are compiled once.
           env: { NODE_COMPILE_CACHE: join(import.meta.dirname, 'build/compile-cache') },
         },
