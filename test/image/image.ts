@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { ownPlatform } from '../../scripts/image/platforms.ts';
+import { ownPlatform, type Platform } from '../../scripts/image/platforms.ts';
 
 export interface Image {
   /** Of its file system. */
@@ -26,7 +26,11 @@ export function makeImage(): { readonly archive: string; readonly sum: string } 
 }
 
 /** Follows the layout from its index, as those who import it do. */
-export function unpackImage(archive: string, folder: string): Image {
+export function unpackImage(
+  archive: string,
+  folder: string,
+  platform: Platform = ownPlatform(),
+): Image {
   const layout = join(folder, 'layout');
   const root = join(folder, 'root');
   for (const path of [layout, root]) mkdirSync(path);
@@ -34,8 +38,7 @@ export function unpackImage(archive: string, folder: string): Image {
   const blob = (digest: string) => join(layout, 'blobs', digest.replace(':', '/'));
   const json = (path: string) => JSON.parse(readFileSync(path, 'utf8'));
   const [found] = json(join(layout, 'index.json')).manifests;
-  if (found.platform.architecture !== ownPlatform())
-    throw new Error(`${archive}: of another machine`);
+  if (found.platform.architecture !== platform) throw new Error(`${archive}: of another machine`);
   const manifest = json(blob(found.digest));
   for (const { digest } of manifest.layers) {
     execFileSync('tar', ['-C', root, '-xzf', blob(digest)]);
