@@ -73,9 +73,9 @@ function bounded(): string {
 async function overtaken(): Promise<string> {
   const state = new ClusterState();
   let told = (): void => {};
-  const family: Pick<FamilySync, 'family' | 'want'> = {
+  const family: Pick<FamilySync, 'family' | 'setDesired'> = {
     family: 'IPv4',
-    want: (key) => {
+    setDesired: (key) => {
       if (key.startsWith('shop/small')) told();
     },
   };

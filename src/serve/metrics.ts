@@ -32,11 +32,11 @@ interface MetricsSources {
   readonly overLimit: () => number;
   /** Named counters, asked for while mode iptables runs. */
   readonly counters: ReadCounters;
-  /** Families that are served, with what is wanted and how many Forwardings are set aside. */
+  /** Families that are served, with what is desired and how many Forwardings are set aside. */
   readonly families: () => Iterable<{
     readonly family: Family;
-    readonly wanted: ReadonlyMap<string, Forwarding>;
-    readonly aside: Iterable<unknown>;
+    readonly desired: ReadonlyMap<string, Forwarding>;
+    readonly quarantined: Iterable<unknown>;
   }>;
 }
 
@@ -328,10 +328,14 @@ function stateMetrics(registry: Registry, { families, overLimit }: MetricsSource
       },
     });
   };
-  counts('service_ports', 'Ports of Services that are wanted', ({ wanted }) => wanted.size);
-  counts('service_ports_set_aside', 'Ports of Services that the kernel refuses', ({ aside }) => {
-    return [...aside].length;
-  });
+  counts('service_ports', 'Ports of Services that are wanted', ({ desired }) => desired.size);
+  counts(
+    'service_ports_set_aside',
+    'Ports of Services that the kernel refuses',
+    ({ quarantined }) => {
+      return [...quarantined].length;
+    },
+  );
   const over = new Gauge({
     name: 'fairlead_services_over_limit',
     help: 'Services that ask for more than one Service gets, and are served in part',
@@ -346,8 +350,8 @@ function stateMetrics(registry: Registry, { families, overLimit }: MetricsSource
     labelNames: ['traffic_policy', family],
     registers,
     collect: () => {
-      for (const { family: of, wanted } of families()) {
-        const { internal, external } = countNoLocal(wanted.values());
+      for (const { family: of, desired } of families()) {
+        const { internal, external } = countNoLocal(desired.values());
         noLocal.set({ traffic_policy: 'internal', [family]: of }, internal);
         noLocal.set({ traffic_policy: 'external', [family]: of }, external);
       }
@@ -358,9 +362,12 @@ function stateMetrics(registry: Registry, { families, overLimit }: MetricsSource
 type FamilyOf = ReturnType<MetricsSources['families']> extends Iterable<infer T> ? T : never;
 
 /** Ports with endpoints somewhere, but none that traffic of policy Local may reach. */
-export function countNoLocal(wanted: Iterable<Forwarding>): { internal: number; external: number } {
+export function countNoLocal(desired: Iterable<Forwarding>): {
+  internal: number;
+  external: number;
+} {
   const count = { internal: 0, external: 0 };
-  for (const { frontends, local } of wanted) {
+  for (const { frontends, local } of desired) {
     if (frontends.some(({ treatment }) => treatment === 'drop')) count.internal += 1;
     if (local.length > 0) continue;
     if (frontends.some(({ treatment }) => treatment === 'external-local')) count.external += 1;

@@ -230,7 +230,7 @@ export class Audit {
     this.#stale = 0;
     const writers = await this.writers();
     this.verified({ generation: result.generation, commits });
-    const keys = [...applier.applied.keys()].values();
+    const keys = [...applier.inForce.keys()].values();
     const drift = await planner.repairFixed(result, new Pacer(clock, sliceMs).pause);
     this.#state = { kind: 'comparing', found: result, keys, writers, by: this.#by, drift };
     this.#by = undefined;

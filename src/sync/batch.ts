@@ -64,7 +64,7 @@ const pacedBytesMin = 64 * 1024;
 export class Applier {
   readonly #options: ApplierOptions;
   readonly #planner: Planner;
-  #applied = new Map<string, Forwarding>();
+  #inForce = new Map<string, Forwarding>();
   #planned = new Map<string, Change>();
   #flight: Flight | undefined;
   readonly #largestBytes: number;
@@ -83,8 +83,8 @@ export class Applier {
   }
 
   /** What the kernel has acknowledged. */
-  get applied(): ReadonlyMap<string, Forwarding> {
-    return this.#applied;
+  get inForce(): ReadonlyMap<string, Forwarding> {
+    return this.#inForce;
   }
 
   /** Batches handed to the kernel so far. */
@@ -99,7 +99,7 @@ export class Applier {
 
   /** Forgets what is in force, because it is going to be read from the kernel. */
   forget(): void {
-    this.#applied = new Map();
+    this.#inForce = new Map();
     this.#planned = new Map();
   }
 
@@ -115,7 +115,7 @@ export class Applier {
   /** What will be in force once all that was planned is. */
   expected(key: string): Forwarding | undefined {
     const change = this.#planned.get(key) ?? this.#flight?.changes.get(key);
-    return change ? change.next : this.#applied.get(key);
+    return change ? change.next : this.#inForce.get(key);
   }
 
   /** Records that the planner has been told of this change; the later, the later in force. */
@@ -293,15 +293,15 @@ export class Applier {
   async #putInForce(changes: ReadonlyMap<string, Change>): Promise<undefined> {
     const pacer = new Pacer(this.#options.clock, this.#options.sliceMs);
     for (const [key, change] of changes) {
-      this.#inForce(key, change);
+      this.#note(key, change);
       if (pacer.spent) await pacer.rest();
     }
   }
 
-  #inForce(key: string, change: Change): void {
-    const previous = this.#applied.get(key);
-    if (change.next === undefined) this.#applied.delete(key);
-    else this.#applied.set(key, change.next);
+  #note(key: string, change: Change): void {
+    const previous = this.#inForce.get(key);
+    if (change.next === undefined) this.#inForce.delete(key);
+    else this.#inForce.set(key, change.next);
     this.#options.committed(key, change, previous);
   }
 }

@@ -1,4 +1,4 @@
-/** What is wanted of one family, and the part of it that the planner has not been told yet. */
+/** What is desired of one family, and the part of it that the planner has not been told yet. */
 import { inOrderOf } from '../state/pool.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { Applier, Change } from './batch.ts';
@@ -17,7 +17,7 @@ const syncLongestMs = 1000;
 export class Changes {
   readonly #applier: Applier;
   readonly #clock: Clock;
-  readonly #wanted = new Map<string, Forwarding>();
+  readonly #desired = new Map<string, Forwarding>();
   readonly #dirty = new DirtyKeys();
   readonly #handover: Handover;
   #isCut = false;
@@ -31,8 +31,8 @@ export class Changes {
   }
 
   /** A pool keeps the order that it has in the kernel. */
-  get wanted(): ReadonlyMap<string, Forwarding> {
-    return this.#wanted;
+  get desired(): ReadonlyMap<string, Forwarding> {
+    return this.#desired;
   }
 
   /** Whether a sync has anything to begin with. */
@@ -55,9 +55,9 @@ export class Changes {
   }
 
   /** Undefined = no longer. */
-  want(key: string, next: Forwarding | undefined): void {
-    if (next === undefined) this.#wanted.delete(key);
-    else this.#wanted.set(key, next);
+  setDesired(key: string, next: Forwarding | undefined): void {
+    if (next === undefined) this.#desired.delete(key);
+    else this.#desired.set(key, next);
   }
 
   mark(key: string, cause: Cause | undefined): void {
@@ -87,9 +87,9 @@ export class Changes {
 
   readonly plan = (key: string): void => {
     const cause = this.#dirty.take(key);
-    const resolved = this.#wanted.get(key);
+    const resolved = this.#desired.get(key);
     const next = resolved && inOrderOf(this.#applier.expected(key), resolved);
-    if (next !== undefined) this.#wanted.set(key, next);
+    if (next !== undefined) this.#desired.set(key, next);
     this.#handover.plan(key, next, cause);
   };
 

@@ -159,11 +159,11 @@ export class Desired {
       // A Service's trigger times are observed once, with the first of its ports.
       let triggerTimesMs = timesOf(triggers, sync.family);
       for (let i = 0; i < keys.length; i += 1) {
-        sync.want(keys[i]!, forwardings[i], { receivedMs, resolvedMs, triggerTimesMs });
+        sync.setDesired(keys[i]!, forwardings[i], { receivedMs, resolvedMs, triggerTimesMs });
         triggerTimesMs = noTimes;
       }
       for (const key of gone) {
-        sync.want(key, undefined, { receivedMs, resolvedMs, triggerTimesMs });
+        sync.setDesired(key, undefined, { receivedMs, resolvedMs, triggerTimesMs });
         triggerTimesMs = noTimes;
       }
       if (keys.length > 0) this.#keys[sync.family].set(name, keys);

@@ -97,17 +97,17 @@ export class FamilySync {
   }
 
   /** What is desired; a pool keeps the order that it has in the kernel. */
-  get wanted(): ReadonlyMap<string, Forwarding> {
-    return this.#changes.wanted;
+  get desired(): ReadonlyMap<string, Forwarding> {
+    return this.#changes.desired;
   }
 
   /** What the kernel has acknowledged. */
-  get applied(): ReadonlyMap<string, Forwarding> {
-    return this.#applier.applied;
+  get inForce(): ReadonlyMap<string, Forwarding> {
+    return this.#applier.inForce;
   }
 
   /** What the kernel refuses at present. */
-  get aside(): Iterable<Quarantined> {
+  get quarantined(): Iterable<Quarantined> {
     return this.#quarantine.values();
   }
 
@@ -142,24 +142,24 @@ export class FamilySync {
   }
 
   /** Changes what is desired; undefined = no longer. Nothing is done about it until `wake`. */
-  want(key: string, next: Forwarding | undefined, cause: Cause): void {
-    this.#changes.want(key, next);
+  setDesired(key: string, next: Forwarding | undefined, cause: Cause): void {
+    this.#changes.setDesired(key, next);
     this.#quarantine.changed(key);
     if (!this.#quarantine.holds(key)) this.#changes.mark(key, cause);
   }
 
   /** Changes what applies to all Services; the same object is no change. */
-  wantEnvironment(next: Environment): void {
+  setEnvironment(next: Environment): void {
     this.#environment.desired = next;
   }
 
-  /** Acts on what `want` and `wantEnvironment` said. */
+  /** Acts on what `setDesired` and `setEnvironment` said. */
   wake(): void {
     if (this.#hasWork) this.#requests.request();
   }
 
   /**
-   * `want` has told all there is; from now on come changes. Until then packets notice nothing, but
+   * `setDesired` has told all there is; from now on come changes. Until then packets notice nothing, but
    * the kernel is read, and rules that packets do not meet are written where there are none yet.
    */
   listed(): void {
@@ -262,11 +262,11 @@ export class FamilySync {
     const startedMs = this.#begin();
     const { purpose } = this.#recovery;
     const causes = this.#changes.takeDirty();
-    this.#recovery.begin(this.applied);
+    this.#recovery.begin(this.inForce);
     this.#applier.forget();
     const failure = await this.#repair(causes, purpose).catch(unknownFailure);
     if (failure === undefined && !this.#isStopping) {
-      tellPruned(this.#options.follower, this.#recovery.before, this.applied);
+      tellPruned(this.#options.follower, this.#recovery.before, this.inForce);
       this.#recovery.succeeded();
     }
     if (failure !== undefined) for (const [key, cause] of causes) this.#changes.mark(key, cause);
@@ -279,10 +279,10 @@ export class FamilySync {
     this.#audit.verified(readAt);
     if (this.#isStopping) return undefined;
     const options = this.#options;
-    const targets = targetsOf(this.wanted, this.#quarantine.values());
+    const targets = targetsOf(this.desired, this.#quarantine.values());
     await this.#changes.startAnew(targets, this.#quarantine.keys(), this.#pause());
     await adoptAll(options, found, targets, (key, forwarding, adopted) => {
-      if (this.wanted.get(key) === forwarding) this.#changes.want(key, adopted);
+      if (this.desired.get(key) === forwarding) this.#changes.setDesired(key, adopted);
     });
     await this.#environment.plan(options.planner, this.#pause());
     const { drift, failure } = await repairAll(options, found, targets, causes, purpose);
@@ -313,7 +313,7 @@ export class FamilySync {
     const ok = failure === undefined;
     const isContained = ok || (await this.#failed(failure, purpose));
     if (ok) {
-      this.#environment.applied();
+      this.#environment.committed();
       const restMs = this.#changes.isCut ? 0 : settings.minSyncPeriodMs;
       this.#changes.rest(this.#isUnhooked ? startedMs + stagedPeriodMs : now + restMs);
     }
@@ -323,7 +323,7 @@ export class FamilySync {
     const durationMs = now - startedMs;
     const rules = planner.takeRuleCounts?.() ?? [];
     const { size } = this.#quarantine;
-    const well = isContained && (size === 0 || size < this.wanted.size);
+    const well = isContained && (size === 0 || size < this.desired.size);
     observer({ kind: 'done', family: this.family, purpose, ok, well, durationMs, rules });
     this.#requests.end();
   }
@@ -342,7 +342,7 @@ export class FamilySync {
   #committed(key: string, change: Change, previous: Forwarding | undefined): void {
     const { follower, observer } = this.#options;
     follower?.changed(previous ?? this.#recovery.before.get(key), change.next);
-    const restored = this.#quarantine.committed(key, change.next, this.wanted.get(key));
+    const restored = this.#quarantine.committed(key, change.next, this.desired.get(key));
     if (restored === undefined || change.next === undefined) return;
     const { attempts, forwarding } = restored;
     const { servicePort } = forwarding;
@@ -372,7 +372,7 @@ export class FamilySync {
     // Others need not wait until the kernel has been read for the sake of what is in quarantine.
     if (contained && disbelieved) this.#audit.request(0);
     const retryMs = contained ? undefined : this.#recovery.failed(failures);
-    if (contained) await planner.reset(this.applied.values(), this.#pause());
+    if (contained) await planner.reset(this.inForce.values(), this.#pause());
     observer({ kind: 'failed', family: this.family, purpose, failures, retryMs });
     if (!contained || this.#hasWork) this.#requests.request();
     return contained;
@@ -380,10 +380,10 @@ export class FamilySync {
 
   #isolate(key: string, failure: Failure, purpose: Purpose): void {
     const earlier = this.#quarantine.get(key);
-    const inForce = this.#recovery.before.get(key) ?? this.applied.get(key);
+    const inForce = this.#recovery.before.get(key) ?? this.inForce.get(key);
     // A repair tries what is desired first, then what was in force, then nothing.
     const fallback = purpose !== 'changes' && earlier?.inForce !== undefined ? undefined : inForce;
-    const tried = failure.lost.get(key)?.next ?? this.wanted.get(key) ?? inForce;
+    const tried = failure.lost.get(key)?.next ?? this.desired.get(key) ?? inForce;
     this.#changes.unmark(key);
     if (tried === undefined) return;
     const aside = this.#quarantine.add(key, tried, failure.failures[0]!, fallback);

@@ -14,7 +14,7 @@ export interface HandoverOptions {
  * Desired Forwardings exclude each other, but they are planned one by one, and batches are cut in
  * between: one that takes a frontend may come long before the one that has given it up. So the
  * holder yields it in the batch that gives it to the taker. What is in force is then what
- * `Applier.applied` says at each moment, whatever fails, is set aside or comes later.
+ * `Applier.inForce` says at each moment, whatever fails, is set aside or comes later.
  */
 export class Handover {
   readonly #planner: Planner;
@@ -60,7 +60,7 @@ export class Handover {
   /** These changes were planned and are not in force. */
   takeBack(lost: ReadonlyMap<string, Change>): void {
     for (const { next } of lost.values()) this.#owners.moved(next, undefined);
-    for (const key of lost.keys()) this.#owners.moved(undefined, this.#applier.applied.get(key));
+    for (const key of lost.keys()) this.#owners.moved(undefined, this.#applier.inForce.get(key));
   }
 
   /**

@@ -92,7 +92,7 @@ export class Housekeeping {
       (error: Error) => [asKernelFailure(error)],
     );
     if (failures === undefined) return undefined;
-    await planner.reset(applier.applied.values(), new Pacer(clock, sliceMs).pause);
+    await planner.reset(applier.inForce.values(), new Pacer(clock, sliceMs).pause);
     const retryMs = this.#backoff[purpose].failed();
     observer({ kind: 'failed', family: planner.family, purpose, failures, retryMs });
     return retryMs;

@@ -157,7 +157,7 @@ export class SyncLoop {
 
   #environment(): void {
     for (const sync of this.#families) {
-      sync.wantEnvironment(this.#options.environment(sync.family));
+      sync.setEnvironment(this.#options.environment(sync.family));
     }
   }
 

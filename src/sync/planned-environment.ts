@@ -32,7 +32,7 @@ export class PlannedEnvironment {
     await planner.environment(this.desired, pause);
   }
 
-  applied(): void {
+  committed(): void {
     this.#isInForce = true;
   }
 }

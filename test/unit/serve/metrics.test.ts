@@ -28,7 +28,7 @@ beforeEach(() => {
     }),
     serverVersion: () => serverVersion,
     overLimit: () => 3,
-    families: () => [{ family: 'IPv4', wanted, aside: ['one'] }],
+    families: () => [{ family: 'IPv4', desired: wanted, quarantined: ['one'] }],
     counters: async () => [{ name: 'localhost_nps_accepted_pkts', packets: 5 }],
   });
   metrics.running(builtModes().get('nftables')!);

@@ -202,7 +202,7 @@ describe('the audit', () => {
     world.setEndpoints('web-8', '10.244.9.8');
     await world.clock.pass(2000);
     expect(world.forwarded[port('web-8')]).toBe('0af409081f900000');
-    expect([...world.sync.aside].map(({ key }) => key)).toEqual([port('web-7')]);
+    expect([...world.sync.quarantined].map(({ key }) => key)).toEqual([port('web-7')]);
     world.kernel.refuse = () => undefined;
     await world.clock.pass(120_000);
     expect(world.forwarded).toEqual(world.wanted);

@@ -55,7 +55,7 @@ describe('a Service that the kernel refuses', () => {
     await world.clock.pass(1000);
     expect(world.forwarded[port('web-1')]).toBe('0af409091f900000');
     expect(world.kinds('restored')).toHaveLength(1);
-    expect([...world.sync.aside]).toEqual([]);
+    expect([...world.sync.quarantined]).toEqual([]);
     await world.stop();
   });
 
@@ -110,7 +110,7 @@ describe('a Service that the kernel refuses', () => {
     await world.start();
     world.removeService('web-0');
     await world.clock.pass(5000);
-    expect([...world.sync.aside]).toEqual([]);
+    expect([...world.sync.quarantined]).toEqual([]);
     expect(world.kinds('restored')).toEqual([]);
     await world.stop();
   });
@@ -142,7 +142,7 @@ describe('a Service that the kernel refuses', () => {
     await world.start();
     await world.clock.pass(10_000);
     expect(Object.keys(world.forwarded)).toHaveLength(29);
-    expect([...world.sync.aside].map(({ key }) => key)).toEqual([port('web-7')]);
+    expect([...world.sync.quarantined].map(({ key }) => key)).toEqual([port('web-7')]);
     await world.stop();
   });
 
@@ -193,7 +193,7 @@ describe('a kernel that is not what we believe', () => {
       if (world.forwarded[port('web-2')] !== world.wanted[port('web-2')]) lateMs.push(n);
     }
     expect(lateMs).toEqual([]);
-    expect([...world.sync.aside].map(({ key }) => key)).toEqual([port('web-1')]);
+    expect([...world.sync.quarantined].map(({ key }) => key)).toEqual([port('web-1')]);
     await world.stop();
   });
 
@@ -243,7 +243,7 @@ describe('a kernel that is not what we believe', () => {
     await world.start();
     await world.clock.pass(60_000);
     expect(Object.keys(world.forwarded)).toHaveLength(99);
-    expect([...world.sync.aside].map(({ key }) => key)).toEqual([port('web-33')]);
+    expect([...world.sync.quarantined].map(({ key }) => key)).toEqual([port('web-33')]);
     const { reads } = world.kernel;
     for (let i = 0; i < 20; i += 1) {
       world.setEndpoints('web-1', `10.244.9.${i}`);

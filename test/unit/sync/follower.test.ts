@@ -44,14 +44,14 @@ async function started(services: number) {
 describe('a follower', () => {
   it('is told of all that is in force at the start, and of each change after it', async () => {
     const { world, follower } = await started(5);
-    expect(follower.held).toEqual(world.sync.applied);
+    expect(follower.held).toEqual(world.sync.inForce);
     expect(follower.held.size).toBe(5);
 
     world.setEndpoints('web-1', '10.244.9.9', '10.244.9.8');
     world.removeService('web-2');
     world.addServices(5, 7);
     await world.clock.pass(0);
-    expect(follower.held).toEqual(world.sync.applied);
+    expect(follower.held).toEqual(world.sync.inForce);
     expect(follower.held.size).toBe(6);
     expect(follower.surprises).toEqual([]);
     expect(follower.settledNow).toBe(true);
@@ -102,7 +102,7 @@ describe('a follower', () => {
     expect(follower.settledNow).toBe(false);
     release();
     await world.clock.pass(0);
-    expect(follower.held).toEqual(world.sync.applied);
+    expect(follower.held).toEqual(world.sync.inForce);
     expect([...follower.held.keys()].sort()).toEqual(
       ['web-0', 'web-1', 'web-3', 'web-4'].map((name) => `default/${name}:http/TCP`),
     );
@@ -119,7 +119,7 @@ describe('a follower', () => {
     };
     world.setEndpoints('web-1', '10.244.9.9');
     await world.clock.pass(0);
-    expect(follower.held).toEqual(world.sync.applied);
+    expect(follower.held).toEqual(world.sync.inForce);
     expect(follower.settledNow).toBe(true);
     await world.stop();
   });

@@ -243,7 +243,7 @@ export class Life<K extends TroubledKernel> {
 /** Ends a life as wanted: what the kernel holds is what is wanted, and a restart writes nothing. */
 export async function expectSettled<K extends TroubledKernel>(life: Life<K>): Promise<void> {
   await life.settle();
-  expect([...life.world.sync.aside]).toEqual([]);
+  expect([...life.world.sync.quarantined]).toEqual([]);
   expect(life.world.kinds('miscounted')).toEqual([]);
   const { writes } = life.kernel;
   await life.restart();

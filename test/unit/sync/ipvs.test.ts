@@ -44,12 +44,12 @@ describe('a batch of which the kernel takes a part', () => {
     expect(kernel.links.texts('kube-ipvs0')).toEqual(
       [1, 2, 3, 4, 6, 7].map((octet) => `10.96.0.${octet}/32`),
     );
-    expect([...world.sync.aside].map(({ key }) => key)).toEqual(['default/web-5:http/TCP']);
+    expect([...world.sync.quarantined].map(({ key }) => key)).toEqual(['default/web-5:http/TCP']);
 
     kernel.heal();
     await world.clock.pass(1000);
     expect(served(kernel)).toEqual([1, 2, 3, 4, 5, 6, 7]);
-    expect([...world.sync.aside]).toEqual([]);
+    expect([...world.sync.quarantined]).toEqual([]);
     await world.stop();
   });
 

@@ -66,7 +66,7 @@ describe('a Service of many ports', () => {
     const { commits } = kernel;
     world.setEndpoints('web-0', '10.244.9.9');
     const isThere = (): boolean =>
-      JSON.stringify([...world.sync.applied.values()].map((f) => f.cluster.texts())).includes(
+      JSON.stringify([...world.sync.inForce.values()].map((f) => f.cluster.texts())).includes(
         '10.244.9.9',
       );
     while (!isThere()) await new Promise((resolve) => setTimeout(resolve, 1));

@@ -25,9 +25,9 @@ class Rig {
 
   constructor() {
     const { events, state, wanted } = this;
-    const family: Pick<FamilySync, 'family' | 'want'> = {
+    const family: Pick<FamilySync, 'family' | 'setDesired'> = {
       family: 'IPv4',
-      want: (key, next) => {
+      setDesired: (key, next) => {
         if (next === undefined) wanted.delete(key);
         else wanted.set(key, next);
       },

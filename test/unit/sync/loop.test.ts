@@ -116,7 +116,7 @@ describe('the start', () => {
     const second = new World({}, first.kernel);
     second.addServices(0, 50);
     await second.start();
-    expect(second.sync.applied.size).toBe(50);
+    expect(second.sync.inForce.size).toBe(50);
     expect(first.kernel.writes).toBe(writes);
     await second.stop();
   });

@@ -74,12 +74,12 @@ it('keeps nothing of what a large Service was, and nothing of one that has gone'
   const lateMiB = usedMiB();
   // When lists of ports were remembered, it was 0.2 MiB a round.
   expect(lateMiB - earlyMiB).toBeLessThan(2);
-  expect(world.sync.applied.size).toBe(ports);
+  expect(world.sync.inForce.size).toBe(ports);
 
   apply(goneChange('services', 'shop/large'));
   apply(goneChange('endpointslices', 'shop/large-1'));
   await world.clock.pass(10_000);
-  expect(world.sync.applied.size).toBe(0);
+  expect(world.sync.inForce.size).toBe(0);
   expect(usedMiB() - beforeMiB).toBeLessThan(2);
   await world.stop();
 });

@@ -185,7 +185,7 @@ describe('the loop with the nftables mode, whatever happens', () => {
         kernel.heal();
         await world.clock.pass(240_000);
         expect(forwarded(kernel)).toEqual(expected(cluster));
-        expect([...world.sync.aside]).toEqual([]);
+        expect([...world.sync.quarantined]).toEqual([]);
         await world.stop();
 
         const { writes } = kernel;

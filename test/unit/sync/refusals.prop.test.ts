@@ -183,7 +183,7 @@ describe.each(modes)('refusals of the kernel, in mode $name', (mode) => {
           }
           world.kernel.heal();
           await world.clock.pass(120_000);
-          expect([...world.sync.aside]).toEqual([]);
+          expect([...world.sync.quarantined]).toEqual([]);
           expect(status()).toBe(200);
           // A chain that the kernel did not delete was emptied, and goes with the next audit.
           world.sync.audit.verify();
@@ -216,7 +216,7 @@ describe.each(modes)('refusals of the kernel, in mode $name', (mode) => {
     world.kernel.heal();
     await world.clock.pass(60_000);
     expect(status()).toBe(200);
-    expect([...world.sync.aside]).toEqual([]);
+    expect([...world.sync.quarantined]).toEqual([]);
     await world.stop();
   });
 });
@@ -241,11 +241,11 @@ describe.each([nftablesMode, ipvsMode])('a refusal of one Service, in mode $name
       expect(text()).not.toMatch(/10\.244\.7\.3\b/);
       await world.clock.pass(300_000);
       expect(status()).toBe(200);
-      expect([...world.sync.aside].map(({ key }) => key)).toEqual(['default/web-3:http/TCP']);
+      expect([...world.sync.quarantined].map(({ key }) => key)).toEqual(['default/web-3:http/TCP']);
       world.kernel.heal();
       await world.clock.pass(60_000);
       expect(text()).toMatch(/10\.244\.7\.3\b/);
-      expect([...world.sync.aside]).toEqual([]);
+      expect([...world.sync.quarantined]).toEqual([]);
       await world.stop();
     },
   );

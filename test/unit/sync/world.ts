@@ -155,7 +155,7 @@ export class World<K extends Kernel = ToyKernel> {
 
   /** What `forwarded` should be. */
   get wanted(): Record<string, string> {
-    const wanted = [...this.sync.wanted];
+    const wanted = [...this.sync.desired];
     return Object.fromEntries(
       wanted.map(([key, { cluster }]) => [key, Buffer.from(cluster.bytes).toString('hex')]),
     );

@@ -131,7 +131,7 @@ describe('a Service', () => {
     world.setService(serviceAt('blocked', taken));
     world.setEndpoints('blocked', a);
     await world.clock.pass(0);
-    expect([...world.sync.aside].map(({ key, failure }) => [key, failure.code])).toEqual([
+    expect([...world.sync.quarantined].map(({ key, failure }) => [key, failure.code])).toEqual([
       ['default/blocked:http/TCP', 'EADDRINUSE'],
     ]);
     expect(kernel.links.texts(link)).toEqual([`${free}/32`]);
@@ -139,7 +139,7 @@ describe('a Service', () => {
     other.close();
     await once(other, 'close');
     await world.clock.pass(1000);
-    expect([...world.sync.aside]).toEqual([]);
+    expect([...world.sync.quarantined]).toEqual([]);
     expect(await askOnce(taken)).toBe(a);
     await world.stop();
   });
@@ -168,7 +168,7 @@ describe('a Service', () => {
     }
     await world.start();
     for (let seconds = 0; seconds < 600; seconds += 1) await world.clock.pass(1000);
-    const aside = [...world.sync.aside].map(({ key, failure }) => [key, failure.code]);
+    const aside = [...world.sync.quarantined].map(({ key, failure }) => [key, failure.code]);
     expect(aside).toEqual([['default/denied:http/TCP', code]]);
     world.setService(serviceAt('more', more));
     world.setEndpoints('more', a);
@@ -178,7 +178,7 @@ describe('a Service', () => {
     expect(kernel.links.texts(link)).toEqual([`${web}/32`, `${more}/32`]);
     sockets.denied = () => undefined;
     await world.clock.pass(testSettings.asideBackoff.maxMs);
-    expect([...world.sync.aside]).toEqual([]);
+    expect([...world.sync.quarantined]).toEqual([]);
     expect(await askOnce(denied)).toBe(a);
     await world.stop();
   });
@@ -193,7 +193,7 @@ describe('a Service', () => {
     }
     await world.start();
     await world.clock.pass(300);
-    expect([...world.sync.aside].map(({ key }) => key)).toEqual(['default/blocked:http/TCP']);
+    expect([...world.sync.quarantined].map(({ key }) => key)).toEqual(['default/blocked:http/TCP']);
     expect(await askOnce(free)).toBe(a);
     await world.stop();
   });
@@ -212,13 +212,13 @@ describe('a Service', () => {
     });
     await world.start();
     await world.clock.pass(3_600_000);
-    expect([...world.sync.aside].map(({ failure }) => failure.message)).toEqual([
+    expect([...world.sync.quarantined].map(({ failure }) => failure.message)).toEqual([
       'mode userspace has no sockets for SCTP',
     ]);
     expect(world.kinds('set-aside')).toHaveLength(1);
     world.setService(serviceAt('web', vip));
     await world.clock.pass(1000);
-    expect([...world.sync.aside]).toEqual([]);
+    expect([...world.sync.quarantined]).toEqual([]);
     await world.stop();
   });
 });
