@@ -146,6 +146,7 @@ export class SharedObjects<S extends SharedObject> {
 
   /** It is not to be deleted after all. Returns whether it was. */
   revive(id: string): boolean {
+    if (this.#retired.size === 0) return false;
     const isRetired = this.isRetired(id);
     if (isRetired) this.#retired.put(id, undefined);
     return isRetired;

@@ -81,8 +81,9 @@ export class IptablesObservation implements Found<IptablesObjects> {
 
   *rest(): Generator<readonly [string, HeldChain]> {
     for (const place of this.chains.keys()) {
+      if (this.#taken.has(place)) continue;
       const { table, chain } = chainAt(place);
-      if (table !== 'nat' || !isServiceChain(chain) || this.#taken.has(place)) continue;
+      if (table !== 'nat' || !isServiceChain(chain)) continue;
       yield [place, this.#held(place)!];
     }
   }

@@ -45,6 +45,11 @@ export class SharedElements<const Name extends string> {
     return String.fromCharCode(firstMark + this.#sets.indexOf(set)) + key;
   }
 
+  /** Its key, as `binary` has it. */
+  keyOf({ id }: SharedElement<Name>): string {
+    return id.slice(1);
+  }
+
   /** The element of this id; undefined: it is none. */
   find(id: string): { readonly set: Name; readonly key: Uint8Array } | undefined {
     const set = this.#sets[id.charCodeAt(0) - firstMark];

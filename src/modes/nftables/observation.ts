@@ -7,7 +7,6 @@ import type { EndpointList } from '../../net/endpoint-list.ts';
 import { withOrderOf } from '../../state/pool.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { Found } from '../backend.ts';
-import { binary } from '../elements.ts';
 import type { Pause } from '../mode.ts';
 import { type Dump, TableContent } from '../nft-table/content.ts';
 import type { Fault } from '../nft-table/objects.ts';
@@ -99,7 +98,9 @@ export class NFTablesObservation implements Found<NFTablesObjects> {
 
   faultOf(shared: TableObject<SharedSet>): Fault | undefined {
     if ('object' in shared) return this.table.faultOf(shared.object);
-    return this.table.elements(shared.set).has(binary(shared.key)) ? undefined : 'missing';
+    return this.table.elements(shared.set).has(sharedElements.keyOf(shared))
+      ? undefined
+      : 'missing';
   }
 
   *shared(): Generator<{ readonly id: string; readonly isDeletedLater?: boolean }> {
