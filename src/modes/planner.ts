@@ -30,7 +30,10 @@ import {
 } from './mode.ts';
 import { type Needed, SharedObjects } from './shared-objects.ts';
 
-/** What the work on a frontend costs, for `pendingBytes`: it may be all there is to a Service. */
+/**
+ * What the work on a frontend costs, for `pendingBytes`: it may be all there is to a Service. Where
+ * a mode says itself how large batches may be, only what is written counts.
+ */
 const frontendBytes = 256;
 
 /** Stands for the environment among the ids that batches have written (`touched`). */
@@ -75,6 +78,10 @@ export class ModePlanner<T extends Types> implements Planner {
     return this.#pendingBytes + this.#writer.byteLength;
   }
 
+  get #frontendBytes(): number {
+    return this.batchBytesMax === undefined ? frontendBytes : 0;
+  }
+
   get indivisible(): boolean {
     return this.#isIndivisible;
   }
@@ -107,7 +114,7 @@ export class ModePlanner<T extends Types> implements Planner {
   #claim(forwarding: Forwarding): void {
     const owner = forwardingKey(forwarding.servicePort);
     const { frontends, shared, bytes } = this.#backend.objects(forwarding, this.#environment);
-    this.#pendingBytes += bytes + frontends.length * frontendBytes;
+    this.#pendingBytes += bytes + frontends.length * this.#frontendBytes;
     for (const frontend of frontends) {
       this.#changes.claim(owner, frontend);
       this.#backend.tally?.frontend(frontend, 'claimed');
@@ -300,7 +307,7 @@ export class ModePlanner<T extends Types> implements Planner {
       if (object.isMadeLast !== true) this.#repairShared(found, { owner, object }, drift);
     }
     for (const frontend of frontends) {
-      this.#pendingBytes += frontendBytes;
+      this.#pendingBytes += this.#frontendBytes;
       if (this.#changes.has(frontend.id) || found.touched.has(frontend.id)) continue;
       if (!this.#changes.holds(owner, frontend)) continue;
       const before = found.take(frontend);
