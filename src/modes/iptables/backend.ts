@@ -3,6 +3,7 @@ import { makeCounters } from '../../kernel/acct.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { compileRule } from '../../kernel/xt/compile.ts';
+import type { XtRule } from '../../kernel/xt/rule.ts';
 import { xtTables } from '../../kernel/xt/tables.ts';
 import type { Family } from '../../net/address.ts';
 import type { Forwarding } from '../../state/types.ts';
@@ -18,8 +19,15 @@ import {
 import { inTurns, type ModeConfig, type Pause } from '../mode.ts';
 import { BatchWriter, type InForce } from './batch-writer.ts';
 import { RuleCompiler } from './compiler.ts';
-import { type IptablesConfig, placeOf } from './layout.ts';
-import { chainAt, type IptablesObjects, nodePortObjects, sharedRule } from './objects.ts';
+import type { IptablesConfig } from './layout.ts';
+import {
+  chainAt,
+  type IptablesObjects,
+  nodePortObjects,
+  ruleBytes,
+  ServiceChain,
+  sharedRule,
+} from './objects.ts';
 import { type IptablesObservation, observe, ruleName } from './observation.ts';
 import { prune, type RepairContext, repairFixed, repairNodePorts } from './repair.ts';
 import { RuleCounts } from './rule-counts.ts';
@@ -63,22 +71,18 @@ export class IptablesBackend implements Backend<IptablesTypes> {
       },
     };
     this.tally = {
-      frontend: ({ rules }, step) => {
-        counts.add('nat', step === 'released' ? -rules.length : rules.length);
-      },
+      frontend: ({ size }, step) => counts.add('nat', step === 'released' ? -size : size),
       shared: ({ table }, step) => counts.add(table, step),
       clear: () => counts.clear(),
     };
   }
 
   objects(forwarding: Forwarding): Objects<IptablesTypes> {
-    let bytes = 0;
-    const frontends = [...ownChains(this.#config, forwarding)].map(([name, rules]) => {
-      const chain = { table: 'nat', chain: name } as const;
-      const compiled = rules.map((rule) => this.#compiler.compile(rule));
-      for (const { expressions } of compiled) bytes += expressions.length;
-      return { id: placeOf(chain), chain, rules: compiled };
+    const compile = (rule: XtRule) => this.#compiler.compile(rule);
+    const frontends = [...ownChains(this.#config, forwarding)].map(([chain, rules]) => {
+      return new ServiceChain({ table: 'nat', chain }, rules, compile);
     });
+    const bytes = frontends.reduce((sum, { size }) => sum + size * ruleBytes, 0);
     const shared = sharedRules(this.#config, forwarding).map((placed) => {
       return sharedRule(this.family, placed, 'head');
     });

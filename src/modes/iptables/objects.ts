@@ -1,6 +1,7 @@
 /** What this mode keeps: chains of each Service, and rules in chains of all of them. */
 import type { CompiledRule } from '../../kernel/xt/compile.ts';
 import { printRule } from '../../kernel/xt/print.ts';
+import type { XtRule } from '../../kernel/xt/rule.ts';
 import type { Family } from '../../net/address.ts';
 import type { ModeFrontend } from '../changes.ts';
 import type { Environment } from '../mode.ts';
@@ -15,9 +16,34 @@ import {
 import type { TableName } from './names.ts';
 
 /** A chain of table nat whose rules one Service port alone decides; `id` is its place. */
-export interface ServiceChain extends ModeFrontend {
+export class ServiceChain implements ModeFrontend {
+  readonly id: string;
   readonly chain: TableChain;
-  readonly rules: readonly CompiledRule[];
+  readonly #rules: readonly XtRule[];
+  readonly #compile: (rule: XtRule) => CompiledRule;
+  #compiled: readonly CompiledRule[] | undefined;
+
+  constructor(
+    chain: TableChain,
+    rules: readonly XtRule[],
+    compile: (rule: XtRule) => CompiledRule,
+  ) {
+    this.id = placeOf(chain);
+    this.chain = chain;
+    this.#rules = rules;
+    this.#compile = compile;
+  }
+
+  /** How many rules it has. */
+  get size(): number {
+    return this.#rules.length;
+  }
+
+  /** Compiled when they are asked for first: who counts does not compare. */
+  get rules(): readonly CompiledRule[] {
+    this.#compiled ??= this.#rules.map((rule) => this.#compile(rule));
+    return this.#compiled;
+  }
 }
 
 export interface ObservedRule {
@@ -44,8 +70,8 @@ export interface IptablesObjects {
   readonly shared: SharedRule;
 }
 
-/** Roughly what a shared rule takes in a batch. */
-const ruleBytes = 640;
+/** Roughly what a rule takes in a batch. */
+export const ruleBytes = 640;
 
 /** Equal rules have the same id: chain and rule in words. */
 export function sharedRule(family: Family, placed: PlacedRule, at: SharedRule['at']): SharedRule {
