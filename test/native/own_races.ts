@@ -27,7 +27,7 @@ const reports = readFileSync(0, 'utf8')
   .filter((report) => report.includes('WARNING: ThreadSanitizer'));
 const own = reports
   .filter((report) => accesses(report).some((frame) => frame.includes(addon)))
-  .filter((report) => !/Location is file descriptor \d+ created by thread/.test(report));
+  .filter((report) => !/Location is file descriptor \d+ created by (main )?thread/.test(report));
 for (const report of own) console.error(report);
 console.log(`ThreadSanitizer: ${own.length} reports about the addon`);
 process.exitCode = own.length === 0 ? 0 : 1;
