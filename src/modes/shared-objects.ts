@@ -17,7 +17,7 @@ export interface SharedObject {
 
 export interface Needed<S> {
   readonly object: S;
-  /** Key of the Forwarding that needed it first, to blame when the kernel refuses it. */
+  /** Key of the Forwarding to blame when the kernel refuses it: one that needs it, or last did. */
   readonly owner: string;
 }
 
@@ -107,9 +107,10 @@ export class SharedObjects<S extends SharedObject> {
     const added: (Needed<S> & { readonly isThere: boolean })[] = [];
     const deleted: Needed<S>[] = [];
     const retired: string[] = [];
-    for (const [id, { owner, object, isNeeded }] of this.#before) {
-      if (isNeeded === this.has(id)) continue;
-      if (!isNeeded) added.push({ owner, object, isThere: this.revive(id) });
+    for (const [id, { owner, object, isNeeded: wasNeeded }] of this.#before) {
+      const needed = this.#needed.get(id);
+      if (wasNeeded === (needed !== undefined)) continue;
+      if (needed !== undefined) added.push({ ...needed, isThere: this.revive(id) });
       else if (object.isDeletedLater === true) retired.push(id);
       else deleted.push({ owner, object });
     }

@@ -1,0 +1,24 @@
+import { describe, expect, it } from 'vitest';
+import { SharedObjects } from '../../../src/modes/shared-objects.ts';
+
+const chain = { id: 'chain', bytes: 1 };
+
+describe('objects that several Forwardings may need', () => {
+  it('are blamed on the one that needs them, not on one that has given them up', () => {
+    const objects = new SharedObjects();
+    objects.claim('first', chain);
+    objects.release('first', chain);
+    objects.claim('second', chain);
+    expect(objects.take().added).toEqual([
+      expect.objectContaining({ owner: 'second', object: chain }),
+    ]);
+  });
+
+  it('stay as they are when one follows another', () => {
+    const objects = new SharedObjects();
+    objects.resume('first', chain);
+    objects.release('first', chain);
+    objects.claim('second', chain);
+    expect(objects.take()).toEqual({ added: [], deleted: [] });
+  });
+});
