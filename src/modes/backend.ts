@@ -80,7 +80,7 @@ export interface Writer<T extends ObjectTypes> {
 export interface Found<T extends ObjectTypes> extends Observation {
   /** Ids of objects that batches have written since. */
   readonly touched: Set<string>;
-  /** What there is of the frontend, for a repair, which comes once. */
+  /** What the kernel holds of the frontend. `rest` leaves out what was taken. */
   take(frontend: T['frontend']): T['held'] | undefined;
   /** The frontends that were not taken. */
   rest(): Iterable<readonly [id: string, held: T['held']]>;

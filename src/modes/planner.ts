@@ -62,6 +62,8 @@ export class ModePlanner<T extends Types> implements Planner {
   #uncounted = noCounts();
   /** Ids of what many share and a repair has compared. */
   readonly #compared = new Set<string>();
+  /** What a repair has yet to compare at its end. */
+  #madeLast: Needed<T['shared']>[] = [];
 
   constructor(backend: Backend<T>, environment: Environment) {
     this.family = backend.family;
@@ -276,6 +278,7 @@ export class ModePlanner<T extends Types> implements Planner {
       this.#uncounted = noCounts();
       this.#isRepairing = false;
       this.#compared.clear();
+      this.#madeLast = [];
     };
     const found = await this.#backend.read(kernel, pause, begun);
     if (this.#found !== found) begun(found);
@@ -304,7 +307,8 @@ export class ModePlanner<T extends Types> implements Planner {
     const owner = forwardingKey(wanted.servicePort);
     const { frontends, shared } = this.#backend.objects(wanted, this.#environment);
     for (const object of shared) {
-      if (object.isMadeLast !== true) this.#repairShared(found, { owner, object }, drift);
+      if (object.isMadeLast === true) this.#madeLast.push({ owner, object });
+      else this.#repairShared(found, { owner, object }, drift);
     }
     for (const frontend of frontends) {
       this.#pendingBytes += this.#frontendBytes;
@@ -345,9 +349,7 @@ export class ModePlanner<T extends Types> implements Planner {
   }
 
   async #pruneShared(found: FoundOf<T>, drift: Counts, pause: Pause): Promise<void> {
-    await inTurns(this.#shared.values(), pause, (needed) => {
-      if (needed.object.isMadeLast === true) this.#repairShared(found, needed, drift);
-    });
+    await inTurns(this.#madeLast, pause, (needed) => this.#repairShared(found, needed, drift));
     const present = new Set<string>();
     const unneeded: string[] = [];
     await inTurns(found.shared(), pause, ({ id, isDeletedLater }) => {
