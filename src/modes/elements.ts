@@ -50,11 +50,3 @@ export function hairpinKeys({ hairpin, family, servicePort }: Forwarding): reado
     return key;
   });
 }
-
-/**
- * Identifies an element within its set, as a Map key. `extra`: what follows the key in `elements`
- * records, the end of its range or its flags.
- */
-export function elementId(key: Uint8Array, extra: Uint8Array): string {
-  return binary(key) + binary(extra);
-}

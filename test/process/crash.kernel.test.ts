@@ -11,8 +11,8 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { NFPROTO, NFT_TABLE } from '../../src/kernel/nft/constants.ts';
-import { entryShape } from '../../src/kernel/nft/sets.ts';
-import { setDefinitions, setFields, tableName } from '../../src/modes/nftables/layout.ts';
+import { entryShape, fieldsOfSet } from '../../src/kernel/nft/sets.ts';
+import { setDefinitions, tableName } from '../../src/modes/nftables/layout.ts';
 import type { Family } from '../../src/net/address.ts';
 import { type ActorName, clusterIp, POD_A_IP, POD_B_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
@@ -142,7 +142,7 @@ async function converged(pods: number, others: number): Promise<void> {
 /** The entries of the map `services`, which hold the names of chains. */
 async function verdicts(family: Family): Promise<string> {
   const definition = setDefinitions(family).services;
-  const { keyLength, dataLength } = setFields(family, definition);
+  const { keyLength, dataLength } = fieldsOfSet(family, tableName, definition);
   const place = { family: NFPROTO[family], table: tableName, set: definition.name };
   const shape = entryShape(definition);
   const request = { kind: 'elementsDump', ...place, shape, keyLength, dataLength } as const;

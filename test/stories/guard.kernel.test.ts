@@ -119,7 +119,7 @@ const running = new Set<SwitchableProxy>();
 beforeAll(async () => {
   lab = await createLab();
   const kernel = openKernel({ netns: lab.node.namespacePath });
-  const ownership = new TableOwnership({ family: 2, table: 'none' }, '', true);
+  const ownership = new TableOwnership({ family: 'IPv4', table: 'none', comment: '' }, true);
   await ownership.prepare(kernel, (ops) => kernel.apply(ops));
   hasOwners = ownership.op === 'tableOwn';
   kernel.close();

@@ -50,7 +50,7 @@ export function fieldsOfSet(family: Family, table: string, definition: SetDefini
   };
 }
 
-export type SetFields = ReturnType<typeof fieldsOfSet>;
+type SetFields = ReturnType<typeof fieldsOfSet>;
 
 /** Parts of an entry (ElementShape) when an element of `definition` is added or dumped. */
 export function entryShape(definition: SetDefinition): number {

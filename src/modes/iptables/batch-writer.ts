@@ -74,10 +74,12 @@ export class BatchWriter implements Writer<IptablesObjects> {
   }
 
   environment(before: Environment, next: Environment): void {
-    const [old, wanted] = [before, next].map((one) => nodePortObjects(this.#config, one));
-    const ids = [old, wanted].map((rules) => new Set(rules!.map(({ id }) => id)));
-    for (const { id } of old!) if (!ids[1]!.has(id)) this.delete(id, '');
-    for (const rule of wanted!) if (!ids[0]!.has(rule.id)) this.add(rule, '');
+    const desired = new Map(nodePortObjects(this.#config, next).map((rule) => [rule.id, rule]));
+    for (const { id } of nodePortObjects(this.#config, before)) {
+      // What is in both stays as it is.
+      if (!desired.delete(id)) this.delete(id, '');
+    }
+    for (const rule of desired.values()) this.add(rule, '');
   }
 
   batch(): Batch | undefined {

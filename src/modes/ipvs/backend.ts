@@ -1,5 +1,5 @@
 /** Mode ipvs for one family: virtual services, addresses, a table to filter and masquerade. */
-import type { Kernel, TableName } from '../../kernel/kernel.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
 import type { Family } from '../../net/address.ts';
 import type { Forwarding } from '../../state/types.ts';
 import {
@@ -20,15 +20,14 @@ import {
   type ModeConfig,
   type Pause,
 } from '../mode.ts';
-import { inTable, type TableLayout } from '../nft-table/layout.ts';
-import { rankOf } from '../nft-table/objects.ts';
-import { TableOwnership, type Transact } from '../nft-table/ownership.ts';
-import { repairChains, repairRanges, startAnew } from '../nft-table/repair.ts';
+import type { TableLayout } from '../nft-table/layout.ts';
+import { TableOwnership, tablesOf } from '../nft-table/ownership.ts';
+import { isUsable, repairChains, repairRanges, startAnew } from '../nft-table/repair.ts';
 import { firewallPrefix } from '../nft-table/source-ranges.ts';
 import { BatchWriter } from './batch-writer.ts';
 import { chains } from './chains.ts';
 import { Draining } from './draining.ts';
-import { type IPVSShared, ipvsFrontends, sharedObjects } from './frontends.ts';
+import { ipvsFrontends, sharedObjects } from './frontends.ts';
 import type { IPVSObjects } from './held.ts';
 import { type SetName, tableLayout } from './layout.ts';
 import { type IPVSObservation, observe, observeServers } from './observation.ts';
@@ -60,19 +59,8 @@ export class IPVSBackend implements Backend<IPVSTypes> {
     this.#ipvs = config.ipvs ?? defaultIPVSSettings;
     this.#layout = tableLayout(config.family);
     this.late = lateDeletions(config.family, this.#draining);
-    const ownership = new TableOwnership(
-      inTable(this.#layout),
-      this.#layout.comment,
-      config.ownTables ?? false,
-    );
-    this.#ownership = ownership;
-    this.tables = {
-      get exposed(): readonly TableName[] {
-        return ownership.exposed;
-      },
-      prepare: (kernel: Kernel, transact: Transact) => ownership.prepare(kernel, transact),
-      rankOf,
-    };
+    this.#ownership = new TableOwnership(this.#layout, config.ownTables);
+    this.tables = tablesOf(this.#ownership);
   }
 
   objects(forwarding: Forwarding, environment: Environment): Objects<IPVSTypes> {
@@ -95,33 +83,26 @@ export class IPVSBackend implements Backend<IPVSTypes> {
     const chainNames = new Set(chains(this.#config).map(({ name }) => name));
     const { excludeCIDRs: excluded } = this.#ipvs;
     const found = await observe(kernel, this.family, { chainNames, excluded }, pause);
-    found.intact = this.#isUsable(found, []);
+    found.intact = await isUsable(found.table, chains(this.#config), [], pause);
     return found;
-  }
-
-  #isUsable({ table }: IPVSObservation, shared: Iterable<{ readonly object: IPVSShared }>) {
-    if (!table.isIntact || !chains(this.#config).every((chain) => table.isUsable(chain)))
-      return false;
-    for (const { object } of shared) {
-      if ('object' in object && !table.isUsable(object.object)) return false;
-    }
-    return true;
   }
 
   async repairFixed(
     found: IPVSObservation,
     writer: BatchWriter,
     fixed: Fixed<IPVSTypes>,
+    pause: Pause,
   ): Promise<FixedRepair> {
     this.#foreign = found.foreignServices();
     const drift = noCounts();
     const repair = { content: found.table, writer: writer.table, drift };
-    const isAnew = !this.#isUsable(found, fixed.shared());
+    const layout = chains(this.#config);
+    const isAnew = !(await isUsable(found.table, layout, fixed.shared(), pause));
     if (isAnew) {
       startAnew(repair, this.#ownership);
       found.clearTable();
     }
-    repairChains(repair, chains(this.#config));
+    repairChains(repair, layout);
     deleteForeignVerdicts(found, writer, drift);
     if (!fixed.isEnvironmentWritten) {
       repairRanges(repair, writer.first, 'service-cidrs', fixed.environment.serviceCIDRs);

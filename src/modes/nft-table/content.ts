@@ -1,11 +1,16 @@
 /** What the kernel holds of a table. */
 import { contentOfRule, isFilledAsWanted, isHookedAsWanted } from '../../kernel/nft/chain.ts';
 import { NFT_CHAIN_BINDING, NFT_SET } from '../../kernel/nft/constants.ts';
-import { entryShape, isSetAsWanted, type SetDefinition } from '../../kernel/nft/sets.ts';
+import {
+  entryShape,
+  fieldsOfSet,
+  isSetAsWanted,
+  type SetDefinition,
+} from '../../kernel/nft/sets.ts';
 import { ElementShape, type Reply, type Request } from '../../kernel/ops.ts';
 import { binary } from '../elements.ts';
 import type { Pause } from '../mode.ts';
-import { inTable, setFieldsIn, type TableLayout } from './layout.ts';
+import { inTable, type TableLayout } from './layout.ts';
 import { type Fault, isNamedSet, type NamedObject, otherId, setId } from './objects.ts';
 import { areFlagsUsable } from './ownership.ts';
 import { contentOf } from './set-content.ts';
@@ -84,7 +89,7 @@ export class TableContent<Name extends string = string> {
     }
     for (const set of Object.keys(this.layout.sets) as Name[]) {
       const definition = this.layout.sets[set];
-      const { keyLength, dataLength } = setFieldsIn(this.layout, definition);
+      const { keyLength, dataLength } = this.#fieldsOf(definition);
       if (this.#sets.get(set)?.keyLength !== keyLength) continue;
       const shape = entryShape(definition);
       const request = { ...ours, set, shape, keyLength, dataLength };
@@ -155,9 +160,13 @@ export class TableContent<Name extends string = string> {
     );
   }
 
+  #fieldsOf(definition: SetDefinition) {
+    return fieldsOfSet(this.layout.family, this.layout.table, definition);
+  }
+
   #isSetAsWanted(definition: SetDefinition): boolean {
     const has = this.#sets.get(definition.name);
-    return has === undefined || isSetAsWanted(has, setFieldsIn(this.layout, definition));
+    return has === undefined || isSetAsWanted(has, this.#fieldsOf(definition));
   }
 
   /** Whether the object can be made right. What can't be changed in place must be right. */

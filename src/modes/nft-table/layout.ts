@@ -1,5 +1,5 @@
 import { NFPROTO } from '../../kernel/nft/constants.ts';
-import { fieldsOfSet, type SetDefinition, type SetFields } from '../../kernel/nft/sets.ts';
+import type { SetDefinition } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../net/address.ts';
 
 /** The table that a mode has of its own, for one family. */
@@ -14,11 +14,4 @@ export interface TableLayout<Name extends string = string> {
 /** What names the table in ops and requests. */
 export function inTable({ family, table }: Pick<TableLayout, 'family' | 'table'>) {
   return { family: NFPROTO[family], table };
-}
-
-export function setFieldsIn(
-  { family, table }: Pick<TableLayout, 'family' | 'table'>,
-  definition: SetDefinition,
-): SetFields {
-  return fieldsOfSet(family, table, definition);
 }

@@ -7,9 +7,12 @@ import type { ApplyResult, Kernel, TableName } from '../../kernel/kernel.ts';
 import { NFPROTO, NFT_TABLE } from '../../kernel/nft/constants.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
+import type { Tables, Types } from '../backend.ts';
+import { inTable, type TableLayout } from './layout.ts';
+import { rankOf } from './objects.ts';
 
 /** Applies one transaction. */
-export type Transact = (ops: Uint8Array) => Promise<ApplyResult>;
+type Transact = (ops: Uint8Array) => Promise<ApplyResult>;
 
 const owned = NFT_TABLE.OWNER | NFT_TABLE.PERSIST;
 
@@ -26,9 +29,9 @@ export class TableOwnership {
   #isKnown: boolean | undefined;
   #isOwned = false;
 
-  constructor(table: TableName, comment: string, isWanted: boolean) {
-    this.#table = table;
-    this.#comment = comment;
+  constructor(layout: Pick<TableLayout, 'family' | 'table' | 'comment'>, isWanted = false) {
+    this.#table = inTable(layout);
+    this.#comment = layout.comment;
     this.#isWanted = isWanted;
   }
 
@@ -84,6 +87,21 @@ export class TableOwnership {
     const subject = `table ${family === NFPROTO.IPv4 ? 'ip' : 'ip6'} ${table}`;
     return new KernelError({ operation, subject, code, words, isHeld: code === 'EBUSY' });
   }
+}
+
+/** What a mode says of its table; `more`: beyond who may write it. */
+export function tablesOf<T extends Types>(
+  ownership: TableOwnership,
+  more: Omit<Tables<T>, 'exposed' | 'prepare' | 'rankOf'> = {},
+): Tables<T> {
+  return {
+    get exposed(): readonly TableName[] {
+      return ownership.exposed;
+    },
+    prepare: (kernel, transact) => ownership.prepare(kernel, transact),
+    rankOf,
+    ...more,
+  };
 }
 
 /** Asks by a transaction whose last op must fail, so that nothing stays. */

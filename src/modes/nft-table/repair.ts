@@ -6,7 +6,10 @@ import { addressBytes, type CIDR } from '../../net/address.ts';
 import { type Interval, mergeCIDRs, successor } from '../../net/interval.ts';
 import type { Counts } from '../backend.ts';
 import { binary, bytesOf } from '../elements.ts';
+import { inTurns, type Pause } from '../mode.ts';
+import type { SharedObject } from '../shared-objects.ts';
 import type { TableContent } from './content.ts';
+import type { NamedObject } from './objects.ts';
 import type { TableOwnership } from './ownership.ts';
 import type { TableWriter } from './writer.ts';
 
@@ -14,6 +17,22 @@ export interface TableRepair<Name extends string> {
   readonly content: TableContent<Name>;
   readonly writer: TableWriter<Name>;
   readonly drift: Counts;
+}
+
+/** Whether the table can be kept: what can't be changed in place is as all of these want it. */
+export async function isUsable(
+  content: TableContent,
+  chains: Iterable<ChainDefinition>,
+  shared: Iterable<{ readonly object: SharedObject & { readonly object?: NamedObject } }>,
+  pause: Pause,
+): Promise<boolean> {
+  let areUsable = content.isIntact;
+  for (const chain of chains) areUsable &&= content.isUsable(chain);
+  if (!areUsable) return false;
+  await inTurns(shared, pause, ({ object: { object } }) => {
+    if (object !== undefined) areUsable &&= content.isUsable(object);
+  });
+  return areUsable;
 }
 
 /** Makes the table anew, and forgets what was found in it. */

@@ -2,10 +2,10 @@
 import { acceptPolicy, type ChainDefinition } from '../../kernel/nft/chain.ts';
 import type { ElementBuffers } from '../../kernel/nft/element-buffer.ts';
 import { compileRule } from '../../kernel/nft/rule.ts';
-import type { SetDefinition } from '../../kernel/nft/sets.ts';
+import { fieldsOfSet, type SetDefinition } from '../../kernel/nft/sets.ts';
 import type { nftOps } from '../../kernel/ops.ts';
 import type { RecordWriter } from '../../kernel/records.ts';
-import { inTable, setFieldsIn, type TableLayout } from './layout.ts';
+import { inTable, type TableLayout } from './layout.ts';
 import { deletions, isNamedSet, type NamedObject } from './objects.ts';
 import type { TableOwnership } from './ownership.ts';
 
@@ -42,7 +42,8 @@ export class TableWriter<Name extends string> {
   }
 
   #addSet(definition: SetDefinition): void {
-    this.#write('setAdd', setFieldsIn(this.#layout, definition));
+    const { family, table } = this.#layout;
+    this.#write('setAdd', fieldsOfSet(family, table, definition));
   }
 
   /** Makes the chain and its rules; a chain that exists loses the rules that it had. */

@@ -6,13 +6,13 @@
 import { isKernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
-import { entryShape, type SetDefinition } from '../../kernel/nft/sets.ts';
+import { entryShape, fieldsOfSet, type SetDefinition } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../net/address.ts';
 import { type EndpointKey, type EndpointList, endpointKey } from '../../net/endpoint-list.ts';
 import type { FrontendChange } from '../changes.ts';
 import type { Memory } from './affinity-objects.ts';
 import type { FrontendElements } from './frontends.ts';
-import { setFields, tableName } from './layout.ts';
+import { tableName } from './layout.ts';
 
 /** Elements that bind a client to an endpoint that its Service port no longer has. */
 export interface StaleAffinity {
@@ -125,7 +125,7 @@ export class AffinityKeeper {
 
   /** Returns the bytes that were read. */
   async #staleIn(kernel: Kernel, { set, pool }: Kept, found: StaleAffinity[]): Promise<number> {
-    const { table, keyLength, dataLength } = setFields(this.#family, set);
+    const { table, keyLength, dataLength } = fieldsOfSet(this.#family, tableName, set);
     const family = NFPROTO[this.#family];
     const request = { family, table, set: set.name, shape: entryShape(set), keyLength, dataLength };
     const dump = await kernel

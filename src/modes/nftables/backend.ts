@@ -1,5 +1,5 @@
 /** Mode nftables for one family: all that Services need in one table of constant size. */
-import type { Kernel, TableName } from '../../kernel/kernel.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
 import type { Family } from '../../net/address.ts';
 import type { Forwarding } from '../../state/types.ts';
 import {
@@ -16,10 +16,9 @@ import {
 } from '../backend.ts';
 import { bytesOf, hairpinKeys } from '../elements.ts';
 import { type Environment, inTurns, type ModeConfig, type Pause } from '../mode.ts';
-import { inTable, type TableLayout } from '../nft-table/layout.ts';
-import { rankOf } from '../nft-table/objects.ts';
-import { TableOwnership, type Transact } from '../nft-table/ownership.ts';
-import { repairChains, repairRanges, startAnew } from '../nft-table/repair.ts';
+import type { TableLayout } from '../nft-table/layout.ts';
+import { TableOwnership, tablesOf } from '../nft-table/ownership.ts';
+import { isUsable, repairChains, repairRanges, startAnew } from '../nft-table/repair.ts';
 import { sharedContent, type TableObject } from '../nft-table/shared.ts';
 import { firewallPrefix, selfClientKeys } from '../nft-table/source-ranges.ts';
 import { AffinityKeeper } from './affinity.ts';
@@ -71,29 +70,18 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     this.#layout = tableLayout(config.family);
     this.#classes = new ChainClasses(config);
     this.#affinity = new AffinityKeeper(config.family);
-    const { comment } = this.#layout;
-    this.#ownership = new TableOwnership(inTable(this.#layout), comment, config.ownTables ?? false);
-    this.tables = this.#tables();
-    this.late = lateDeletions(this.#deferred);
-    this.sweep = sweepOf(this.#affinity);
-    this.tally = tallyOf(this.#counts, this.#affinity);
-  }
-
-  #tables(): Tables<NFTablesTypes> {
-    const ownership = this.#ownership;
-    return {
-      get exposed(): readonly TableName[] {
-        return ownership.exposed;
-      },
-      prepare: (kernel: Kernel, transact: Transact) => ownership.prepare(kernel, transact),
-      stage: (found) => {
+    this.#ownership = new TableOwnership(this.#layout, config.ownTables);
+    this.tables = tablesOf(this.#ownership, {
+      stage: (found: NFTablesObservation) => {
         this.#isStaged ||= !found.isHooked;
         return this.#isStaged;
       },
-      hook: (writer, environment) => this.#hook(writer, environment),
+      hook: (writer: BatchWriter, environment) => this.#hook(writer, environment),
       miscounts: (kernel) => this.#counts.miscounts(kernel, this.family, this.#deferred),
-      rankOf,
-    };
+    });
+    this.late = lateDeletions(this.#deferred);
+    this.sweep = sweepOf(this.#affinity);
+    this.tally = tallyOf(this.#counts, this.#affinity);
   }
 
   #hook({ table }: BatchWriter, environment: Environment): string[] {
@@ -154,11 +142,12 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
   ): Promise<FixedRepair> {
     const drift = noCounts();
     const repair = { content: found.table, writer: writer.table, drift };
-    const isAnew = !(await this.#isUsable(found, fixed, pause));
+    const needed = this.#chains(fixed.environment);
+    const isAnew = !(await isUsable(found.table, needed, fixed.shared(), pause));
     const isIndivisible = isAnew && found.table.exists;
     if (isAnew) this.#startAnew(found, writer, drift);
     const isEnvironmentDone = fixed.isEnvironmentWritten && !isAnew;
-    const chains = this.#chains(fixed.environment).filter(({ name }) => {
+    const chains = needed.filter(({ name }) => {
       return !found.touched.has(name) && !(isEnvironmentDone && environmentChains.has(name));
     });
     repairChains(repair, chains);
@@ -168,20 +157,6 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
       repairNodePortAddresses(found, writer, fixed.environment, drift);
     }
     return { drift, isAnew, isIndivisible };
-  }
-
-  async #isUsable(
-    { table }: NFTablesObservation,
-    { environment, shared }: Fixed<NFTablesTypes>,
-    pause: Pause,
-  ): Promise<boolean> {
-    if (!table.isIntact) return false;
-    if (!this.#chains(environment).every((chain) => table.isUsable(chain))) return false;
-    let isUsable = true;
-    await inTurns(shared(), pause, ({ object }) => {
-      if ('object' in object) isUsable &&= table.isUsable(object.object);
-    });
-    return isUsable;
   }
 
   /** Sets and hooks can't be changed in place: the table goes with all that is in it. */

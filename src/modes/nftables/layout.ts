@@ -3,7 +3,7 @@
  * not depend on Services or endpoints; only their elements do.
  */
 import type { NFTypeName } from '../../kernel/nft/constants.ts';
-import { fieldsOfSet, type SetDefinition, type SetFields } from '../../kernel/nft/sets.ts';
+import type { SetDefinition } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../net/address.ts';
 import type { TableLayout } from '../nft-table/layout.ts';
 import { addressType, commonSets, map, set } from '../nft-table/parts.ts';
@@ -130,9 +130,4 @@ function mapsOf<Name extends SetName>(
 ): Record<Name, SetDefinition> {
   const maps = names.map((name) => [name, map(name, key, data, comment)]);
   return Object.fromEntries(maps) as Record<Name, SetDefinition>;
-}
-
-/** The fields of a `setAdd` op for `definition`. */
-export function setFields(family: Family, definition: SetDefinition): SetFields {
-  return fieldsOfSet(family, tableName, definition);
 }

@@ -21,10 +21,11 @@ import {
   toggleMark,
   vmap,
 } from '../../kernel/nft/rule.ts';
+import { fieldsOfSet } from '../../kernel/nft/sets.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import { frontendSelectors } from '../nft-table/parts.ts';
-import { setDefinitions, setFields, setNames } from './layout.ts';
+import { setDefinitions, setNames } from './layout.ts';
 
 interface RuleProbe extends MissingFeature {
   readonly chain: keyof typeof probeChains;
@@ -94,8 +95,7 @@ function probeBatch(): { ops: Uint8Array; features: (MissingFeature | undefined)
   features[writer.write('tableAdd', { ...table, comment: '' })] = nfTables;
   const sets = setDefinitions(family);
   for (const name of setNames) {
-    const fields = setFields(family, sets[name]);
-    features[writer.write('setAdd', { ...fields, ...table })] = {
+    features[writer.write('setAdd', fieldsOfSet(family, table.table, sets[name]))] = {
       feature: `set ${name}`,
       advice: 'needs Linux 5.6 or newer (concatenations with ranges)',
     };

@@ -5,12 +5,13 @@ import { TableOwnership } from '../../../src/modes/nft-table/ownership.ts';
 import { batch } from '../../conformance/ops.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 
+const layout = { family: 'IPv4', table: 't', comment: '' } as const;
 const table = { family: NFPROTO.IPv4, table: 't' } as const;
 const comment = '';
 
 /** A process that starts on the kernel. */
 async function start(kernel: FakeKernel, isWanted = true): Promise<TableOwnership> {
-  const ownership = new TableOwnership(table, comment, isWanted);
+  const ownership = new TableOwnership(layout, isWanted);
   await ownership.prepare(kernel, async (ops) => kernel.applyNow(ops));
   return ownership;
 }

@@ -8,10 +8,11 @@ import {
   matchProtocol,
   saddr,
 } from '../../../../src/kernel/nft/rule.ts';
+import { fieldsOfSet } from '../../../../src/kernel/nft/sets.ts';
 import { ElementShape, type NftOp } from '../../../../src/kernel/ops.ts';
 import { noPause } from '../../../../src/modes/mode.ts';
 import { frontendSelectors, map } from '../../../../src/modes/nft-table/parts.ts';
-import { setDefinitions, setFields, setNames } from '../../../../src/modes/nftables/layout.ts';
+import { setDefinitions, setNames } from '../../../../src/modes/nftables/layout.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
 import { type CIDR, parseCIDR } from '../../../../src/net/address.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
@@ -325,7 +326,7 @@ describe('a repair', () => {
     const chain = 'sticky-pick-2-e';
     const old: NftOp[] = [
       { kind: 'tableAdd', ...at, comment },
-      ...sets.map((each): NftOp => ({ kind: 'setAdd', ...setFields('IPv4', each) })),
+      ...sets.map((each): NftOp => ({ kind: 'setAdd', ...fieldsOfSet('IPv4', at.table, each) })),
       { kind: 'chainAdd', ...at, chain, comment },
       { kind: 'ruleAdd', ...at, chain, expressions: compileRule(rules), comment },
     ];
