@@ -10,7 +10,7 @@ import type { Batch, Drift, Environment, Miscount, Observation, Pause, RuleCount
 import type { Needed, SharedObject } from './shared-objects.ts';
 
 /** The types of a mode's objects. */
-export interface ObjectTypes {
+interface ObjectTypes {
   /** What belongs to one Forwarding alone. */
   readonly frontend: ModeFrontend;
   /** A frontend as the kernel holds it. */

@@ -42,14 +42,14 @@ export interface Fallback {
   readonly reason: string;
 }
 
-export interface ModeChoice {
+interface ModeChoice {
   readonly mode: ProxyMode;
   /** How it came to that; empty = it is what was asked for. */
   readonly fallbacks: readonly Fallback[];
 }
 
 /** No mode can do what was asked for; the message says why and what to do. */
-export class ModeError extends Error {
+class ModeError extends Error {
   override readonly name = 'ModeError';
 }
 

@@ -58,7 +58,7 @@ export const defaultIPVSSettings: IPVSSettings = {
 };
 
 /** What only userspace mode needs to know. */
-export interface UserspaceSettings {
+interface UserspaceSettings {
   readonly udpIdleTimeoutMs: number;
 }
 

@@ -24,7 +24,7 @@ export interface AuditSettings {
   readonly restFactor: number;
 }
 
-export interface AuditOptions extends AuditSettings {
+interface AuditOptions extends AuditSettings {
   readonly planner: Planner;
   readonly applier: Applier;
   readonly sliceMs: number;

@@ -7,7 +7,7 @@ import type { Clock } from './clock.ts';
 import { DirtyKeys } from './dirty-keys.ts';
 import { Handover, type HandoverOptions } from './handover.ts';
 
-export interface ChangesOptions extends HandoverOptions {
+interface ChangesOptions extends HandoverOptions {
   readonly clock: Clock;
 }
 

@@ -17,7 +17,7 @@ import type { Writers } from './ruleset.ts';
 export type Purpose = 'start' | 'changes' | 'recovery' | 'audit' | 'deferred' | 'sweep';
 
 /** When the oldest change of a batch passed each stage; milliseconds of `Clock.now`. */
-export interface StageTimes {
+interface StageTimes {
   readonly receivedMs: number;
   readonly resolvedMs: number;
   readonly encodedMs: number;

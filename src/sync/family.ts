@@ -27,7 +27,7 @@ import type { Ruleset } from './ruleset.ts';
 import type { SyncSettings } from './settings.ts';
 import { Snapshots } from './snapshots.ts';
 
-export interface FamilySyncOptions {
+interface FamilySyncOptions {
   readonly planner: Planner;
   readonly environment: Environment;
   /** Writes. */

@@ -9,7 +9,7 @@ import { type Applier, asKernelFailure } from './batch.ts';
 import { type Clock, Pacer } from './clock.ts';
 import type { Observer } from './events.ts';
 
-export interface HousekeepingOptions {
+interface HousekeepingOptions {
   readonly planner: Planner;
   readonly applier: Applier;
   readonly reader: Kernel;

@@ -9,7 +9,7 @@ import { Desired, type DesiredOptions } from './desired.ts';
 import type { FamilySync } from './family.ts';
 import { Refresher } from './refresher.ts';
 
-export interface SyncLoopOptions extends DesiredOptions {
+interface SyncLoopOptions extends DesiredOptions {
   /** What applies to all Services, as of now; the same object until it changes. */
   readonly environment: (family: Family) => Environment;
   /** The event loop is released after this much work. */

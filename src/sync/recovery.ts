@@ -57,7 +57,7 @@ export class Recovery {
   }
 }
 
-export interface RepairOptions {
+interface RepairOptions {
   readonly planner: Planner;
   readonly applier: Applier;
   readonly clock: Clock;
@@ -65,7 +65,7 @@ export interface RepairOptions {
 }
 
 /** What a repair came to; what is not in `failure.lost` may have been written already. */
-export interface Repaired {
+interface Repaired {
   readonly drift: Drift;
   readonly failure: Failure | undefined;
 }

@@ -4,7 +4,7 @@ import type { Clock, Pacer } from './clock.ts';
 /** What refreshes a Service in steps, and returns others to refresh after it. */
 type Steps = Generator<undefined, readonly string[]>;
 
-export interface RefresherOptions {
+interface RefresherOptions {
   readonly clock: Clock;
   /** `receivedMs` is `Clock.now` of the change. */
   readonly refresh: (name: string, receivedMs: number) => Steps;

@@ -2,7 +2,7 @@ import type { Family } from '../net/address.ts';
 import type { Clock } from './clock.ts';
 import type { FamilyEvent, Observer, SyncEvent } from './events.ts';
 
-export interface ReportsOptions {
+interface ReportsOptions {
   readonly family: Family;
   readonly clock: Clock;
   readonly observer: Observer;

@@ -3,7 +3,7 @@ import type { Observation, Planner } from '../modes/mode.ts';
 import { type Clock, Pacer } from './clock.ts';
 import type { Moment, Ruleset } from './ruleset.ts';
 
-export interface SnapshotOptions {
+interface SnapshotOptions {
   readonly planner: Planner;
   readonly kernel: Kernel;
   readonly reader: Kernel;
@@ -13,7 +13,7 @@ export interface SnapshotOptions {
 }
 
 /** What the kernel held while we wrote nothing. */
-export interface Snapshot {
+interface Snapshot {
   readonly found: Observation;
   readonly readAt: Moment;
 }

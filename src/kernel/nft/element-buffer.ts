@@ -29,8 +29,8 @@ export class ElementBuffer {
 
   constructor(set: SetDefinition, purpose: Purpose) {
     this.set = set;
-    // A deletion names the key (and its end); what the key maps to does not matter.
-    const mask = purpose === 'add' ? ~0 : ElementShape.keyEnd | ElementShape.flags;
+    // A deletion names the key and its flags; what the key maps to does not matter.
+    const mask = purpose === 'add' ? ~0 : ElementShape.flags;
     this.shape = entryShape(set) & mask;
   }
 
@@ -93,16 +93,6 @@ export class ElementBuffer {
       this.#bytes[this.#length + i] = i < chain.length ? chain.charCodeAt(i) : 0;
     }
     this.#length += padded;
-    this.#count += 1;
-  }
-
-  /** A range of a concatenation's last part; `key` are the parts before it. */
-  concatRange(key: Uint8Array, { first, last }: Interval): void {
-    this.#reserve(2 * (key.length + first.length));
-    this.#copy(key, 0, key.length);
-    this.#copy(first, 0, first.length);
-    this.#copy(key, 0, key.length);
-    this.#copy(last, 0, last.length);
     this.#count += 1;
   }
 
@@ -219,7 +209,8 @@ export class ElementBuffers<Name extends string> {
     const written = new Map<number, ElementBuffer>();
     for (const purpose of purposes) {
       for (const buffer of this.#inOrder(this.#buffers[purpose])) {
-        if (buffer.count > 0) written.set(writeLane(writer, this.#table, buffer, purpose), buffer);
+        if (buffer.count > 0)
+          written.set(writeBuffer(writer, this.#table, buffer, purpose), buffer);
       }
     }
     return written;
@@ -236,7 +227,7 @@ export class ElementBuffers<Name extends string> {
 }
 
 /** Appends the op; returns its index. */
-function writeLane(
+function writeBuffer(
   writer: OpWriter,
   { family, table }: TablePlace,
   buffer: ElementBuffer,

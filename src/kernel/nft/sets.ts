@@ -23,14 +23,9 @@ export interface SetDefinition {
   readonly comment: string;
 }
 
-function isConcatInterval(definition: SetDefinition): boolean {
-  return (definition.flags & NFT_SET.CONCAT) !== 0;
-}
-
 /** The fields of a `setAdd` op for `definition`; a dumped `set` record must show the same. */
 export function fieldsOfSet(family: Family, table: string, definition: SetDefinition) {
   const { key, data } = definition;
-  const concatInterval = isConcatInterval(definition);
   return {
     family: NFPROTO[family],
     table,
@@ -42,10 +37,8 @@ export function fieldsOfSet(family: Family, table: string, definition: SetDefini
     dataLength: data === undefined || data === 'verdict' ? 0 : concatBytes(data),
     timeoutMs: 0,
     size: definition.size,
-    // Only interval sets need to know where the parts of a concatenation end.
-    partLengths: concatInterval
-      ? Uint8Array.from(key, (part) => concatBytes([part]))
-      : new Uint8Array(0),
+    // Only ranges of concatenations need to know where a part ends, and we have none.
+    partLengths: new Uint8Array(0),
     comment: definition.comment,
   };
 }
@@ -56,7 +49,6 @@ type SetFields = ReturnType<typeof fieldsOfSet>;
 export function entryShape(definition: SetDefinition): number {
   if (definition.data === 'verdict') return ElementShape.verdict;
   if (definition.data !== undefined) return ElementShape.data;
-  if (isConcatInterval(definition)) return ElementShape.keyEnd;
   return (definition.flags & NFT_SET.INTERVAL) !== 0 ? ElementShape.flags : 0;
 }
 

@@ -33,7 +33,7 @@ import { prune, type RepairContext, repairFixed, repairNodePorts } from './repai
 import { RuleCounts } from './rule-counts.ts';
 import { ownChains, sharedRules } from './translation.ts';
 
-export interface IptablesTypes extends IptablesObjects {
+interface IptablesTypes extends IptablesObjects {
   readonly found: IptablesObservation;
   readonly writer: BatchWriter;
 }

@@ -32,7 +32,7 @@ import type { IPVSObjects } from './held.ts';
 import { type SetName, tableLayout } from './layout.ts';
 import { type IPVSObservation, observe, observeServers } from './observation.ts';
 
-export interface IPVSTypes extends IPVSObjects {
+interface IPVSTypes extends IPVSObjects {
   readonly found: IPVSObservation;
   readonly writer: BatchWriter;
 }

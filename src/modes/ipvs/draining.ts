@@ -7,7 +7,7 @@ import { UndoMap } from '../undo-map.ts';
 import type { VirtualService } from './held.ts';
 
 /** The draining real servers of one virtual service. */
-export interface Drain {
+interface Drain {
   readonly service: VirtualService;
   /** Each as in an EndpointList. */
   readonly servers: readonly (readonly [EndpointKey, Uint8Array])[];

@@ -24,7 +24,7 @@ import type {
 import { linkName, type SetName, sharedElements, tableLayout, tableName } from './layout.ts';
 
 /** Of the network namespace, not of a virtual service. */
-export interface IPVSTimeouts {
+interface IPVSTimeouts {
   readonly tcpSeconds: number;
   readonly tcpFinSeconds: number;
   readonly udpSeconds: number;
@@ -181,7 +181,7 @@ export class IPVSObservation implements Found<IPVSObjects> {
   }
 }
 
-export interface ObservationOptions {
+interface ObservationOptions {
   /** Virtual services at these addresses are others', unless we made them. */
   readonly excluded?: readonly CIDR[];
   /** Of the chains that the table always has. */

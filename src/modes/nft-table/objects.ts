@@ -47,7 +47,7 @@ export function rankOf(id: string): number {
 }
 
 /** The ops that delete chains, sets and others by their ids. */
-export type Deletion = Extract<
+type Deletion = Extract<
   NftOp,
   { kind: 'chainFlush' | 'chainDelete' | 'setDelete' | 'objectDelete' }
 >;

@@ -13,7 +13,7 @@ import type { NamedObject } from './objects.ts';
 import type { TableOwnership } from './ownership.ts';
 import type { TableWriter } from './writer.ts';
 
-export interface TableRepair<Name extends string> {
+interface TableRepair<Name extends string> {
   readonly content: TableContent<Name>;
   readonly writer: TableWriter<Name>;
   readonly drift: Counts;

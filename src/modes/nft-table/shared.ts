@@ -3,7 +3,7 @@ import { binary, bytesOf } from '../elements.ts';
 import type { SharedObject } from '../shared-objects.ts';
 import { idOf, isNamedSet, type NamedObject } from './objects.ts';
 
-export interface SharedElement<Name extends string> extends SharedObject {
+interface SharedElement<Name extends string> extends SharedObject {
   readonly set: Name;
   readonly key: Uint8Array;
 }
@@ -12,7 +12,7 @@ export interface SharedElement<Name extends string> extends SharedObject {
  * A chain or a set whose name says all that it holds: it is made whole in one transaction, and
  * never changed. When nobody needs it any more, a later transaction deletes it.
  */
-export interface SharedContent extends SharedObject {
+interface SharedContent extends SharedObject {
   readonly object: NamedObject;
 }
 

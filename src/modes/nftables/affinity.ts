@@ -15,7 +15,7 @@ import type { FrontendElements } from './frontends.ts';
 import { tableName } from './layout.ts';
 
 /** Elements that bind a client to an endpoint that its Service port no longer has. */
-export interface StaleAffinity {
+interface StaleAffinity {
   readonly set: SetDefinition;
   readonly keys: readonly Uint8Array[];
 }

@@ -39,7 +39,7 @@ import type { NFTablesObjects } from './held.ts';
 import { type SetName, type SharedSet, sharedElements, tableLayout } from './layout.ts';
 import { NFTablesObservation } from './observation.ts';
 
-export interface NFTablesTypes extends NFTablesObjects {
+interface NFTablesTypes extends NFTablesObjects {
   readonly found: NFTablesObservation;
   readonly writer: BatchWriter;
 }

@@ -7,7 +7,7 @@ import type { SetName } from './layout.ts';
 import { type Place, places } from './places.ts';
 
 /** Elements `from` to `to - 1` of a pool that is shorter now: still in the kernel, not used. */
-export interface RetiredRange {
+interface RetiredRange {
   readonly set: SetName;
   /** The frontend. */
   readonly id: string;

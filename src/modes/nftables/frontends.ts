@@ -66,7 +66,7 @@ export function verdictOf(frontend: FrontendElements, part: VerdictPart): Verdic
   }
 }
 
-export interface Verdict {
+interface Verdict {
   /** VERDICT_* */
   readonly code: number;
   readonly chain: string;

@@ -17,7 +17,7 @@ import {
 } from './observation.ts';
 import type { Sockets } from './switchboard.ts';
 
-export interface UserspaceTypes extends UserspaceObjects {
+interface UserspaceTypes extends UserspaceObjects {
   readonly found: UserspaceObservation;
   readonly writer: BatchWriter;
 }

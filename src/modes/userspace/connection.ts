@@ -21,7 +21,7 @@ export interface Endpoint {
  */
 export type IsOwn = (endpoint: Endpoint) => boolean;
 
-export interface Carrying {
+interface Carrying {
   /** Chooses for each attempt; `attempt` counts from 0. */
   readonly choose: (attempt: number) => Endpoint | undefined;
   readonly isOwn: IsOwn;

@@ -22,7 +22,7 @@ import type { Remembering } from './memory.ts';
 export type ClientKind = 'node' | 'pod' | 'outside';
 
 /** What tells clients apart. */
-export interface Vicinity {
+interface Vicinity {
   readonly hostAddresses: readonly Address[];
   readonly podCIDR: CIDR | undefined;
 }

@@ -4,7 +4,7 @@ import { formatAddress } from '../../net/address.ts';
 import type { EndpointKey } from '../../net/endpoint-list.ts';
 import type { Endpoint } from './connection.ts';
 
-export interface UDPFlowOptions {
+interface UDPFlowOptions {
   readonly idleMs: number;
   readonly answered: (message: Buffer) => void;
   readonly ended: () => void;

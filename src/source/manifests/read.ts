@@ -12,7 +12,7 @@ const bytesHereMax = 8 * 1024;
 /** Of the thread: a file that needs more cannot be read, and the process goes on. */
 const heapMegabytesMax = 1024;
 
-export interface ReadManifest {
+interface ReadManifest {
   readonly found: readonly RawManifest[];
   readonly problems: readonly SourceProblem[];
 }
