@@ -79,8 +79,8 @@ export class IptablesBackend implements Backend<IptablesTypes> {
 
   objects(forwarding: Forwarding): Objects<IptablesTypes> {
     const compile = (rule: XtRule) => this.#compiler.compile(rule);
-    const frontends = [...ownChains(this.#config, forwarding)].map(([chain, rules]) => {
-      return new ServiceChain({ table: 'nat', chain }, rules, compile);
+    const frontends = ownChains(this.#config, forwarding).map((chain) => {
+      return new ServiceChain(chain, compile);
     });
     const bytes = frontends.reduce((sum, { size }) => sum + size * ruleBytes, 0);
     const shared = sharedRules(this.#config, forwarding).map((placed) => {

@@ -14,35 +14,28 @@ import {
   type TableChain,
 } from './layout.ts';
 import type { TableName } from './names.ts';
+import type { OwnChain } from './translation.ts';
 
 /** A chain of table nat whose rules one Service port alone decides; `id` is its place. */
 export class ServiceChain implements ModeFrontend {
   readonly id: string;
   readonly chain: TableChain;
-  readonly #rules: readonly XtRule[];
-  readonly #compile: (rule: XtRule) => CompiledRule;
-  #compiled: readonly CompiledRule[] | undefined;
-
-  constructor(
-    chain: TableChain,
-    rules: readonly XtRule[],
-    compile: (rule: XtRule) => CompiledRule,
-  ) {
-    this.id = placeOf(chain);
-    this.chain = chain;
-    this.#rules = rules;
-    this.#compile = compile;
-  }
-
   /** How many rules it has. */
-  get size(): number {
-    return this.#rules.length;
+  readonly size: number;
+  readonly #compile: () => CompiledRule[];
+  #rules: readonly CompiledRule[] | undefined;
+
+  constructor({ chain, size, rules }: OwnChain, compile: (rule: XtRule) => CompiledRule) {
+    this.chain = { table: 'nat', chain };
+    this.id = placeOf(this.chain);
+    this.size = size;
+    this.#compile = () => rules().map(compile);
   }
 
   /** Compiled when they are asked for first: who counts does not compare. */
   get rules(): readonly CompiledRule[] {
-    this.#compiled ??= this.#rules.map((rule) => this.#compile(rule));
-    return this.#compiled;
+    this.#rules ??= this.#compile();
+    return this.#rules;
   }
 }
 

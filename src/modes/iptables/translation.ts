@@ -42,22 +42,36 @@ function contextOf(config: IptablesConfig, forwarding: Forwarding): Context {
   return { config, forwarding, name, chains: serviceChains(servicePort) };
 }
 
-/** The chains of its own, which are in table nat: names, and rules in order. */
-export function ownChains(config: IptablesConfig, forwarding: Forwarding): Map<string, XtRule[]> {
+/** A chain of one Forwarding, in table nat. */
+export interface OwnChain {
+  readonly chain: string;
+  /** How many rules it has. */
+  readonly size: number;
+  /** In order. They are made when asked for: who counts does not compare. */
+  readonly rules: () => XtRule[];
+}
+
+/** The chains of its own. */
+export function ownChains(config: IptablesConfig, forwarding: Forwarding): OwnChain[] {
   const context = contextOf(config, forwarding);
   const { frontends } = forwarding;
   const external = frontends.find(isExternal);
-  const chains = new Map([
+  const chains = [
     ...poolChains(context, 'cluster', external !== undefined),
     ...poolChains(context, 'local', external?.treatment === 'external-local'),
-  ]);
+  ];
   if (external !== undefined) {
-    chains.set(context.chains.external, externalRules(context, external));
+    chains.push(ownChain(context.chains.external, externalRules(context, external)));
   }
   if (frontends.some((frontend) => isFirewalled(forwarding, frontend))) {
-    chains.set(context.chains.firewall, firewallRules(context));
+    chains.push(ownChain(context.chains.firewall, firewallRules(context)));
   }
-  return chains;
+  // With affinity an endpoint of both pools has one chain.
+  return [...new Map(chains.map((own) => [own.chain, own])).values()];
+}
+
+function ownChain(chain: string, rules: XtRule[]): OwnChain {
+  return { chain, size: rules.length, rules: () => rules };
 }
 
 /** Its rules in chains of all Services, where their place among those of others is no matter. */
@@ -83,15 +97,13 @@ function poolChains(
   context: Context,
   pool: 'cluster' | 'local',
   fromOutside: boolean,
-): Map<string, XtRule[]> {
+): readonly OwnChain[] {
   const { config, forwarding, name } = context;
-  const { servicePort, affinityTimeoutSeconds: seconds } = forwarding;
-  const chains = new Map<string, XtRule[]>();
   const clusterIPs = forwarding.frontends.filter(
     (frontend) => frontend.treatment === 'internal' && frontend.pool === pool,
   );
-  const endpoints = endpointsOf(forwarding[pool]);
-  if (endpoints.length === 0 || (clusterIPs.length === 0 && !fromOutside)) return chains;
+  const list = forwarding[pool];
+  if (list.length === 0 || (clusterIPs.length === 0 && !fromOutside)) return [];
   const heads = clusterIPs.flatMap((frontend) =>
     clusterTraffic(config).map((traffic) => ({
       ...traffic,
@@ -99,37 +111,55 @@ function poolChains(
       target: jump(markChain),
     })),
   );
-  const { protocol } = servicePort;
-  const pick = (i: number) => {
-    const left = endpoints.length - i;
-    return left === 1 ? {} : { matches: [oneOf(left)] };
-  };
-  if (seconds === 0) {
-    const picks = endpoints.map(({ address, port }, i) => ({
+  const chain = context.chains[pool];
+  if (forwarding.affinityTimeoutSeconds > 0) return stickyChains(context, chain, heads, list);
+  const { protocol } = forwarding.servicePort;
+  const rules = (): XtRule[] => [
+    ...heads,
+    ...endpointsOf(list).map(({ address, port }, i) => ({
       protocol,
-      ...pick(i),
+      ...oneOfTheRest(list, i),
       target: dnat(address, port),
-    }));
-    chains.set(context.chains[pool], [...heads, ...picks]);
-    return chains;
-  }
-  const names = endpoints.map(({ text }) => endpointChain(servicePort, text));
-  const remembered = names.map((to) => ({ matches: [recentCheck(to, seconds)], target: jump(to) }));
-  const picks = names.map((to, i) => ({ ...pick(i), target: jump(to) }));
-  chains.set(context.chains[pool], [...heads, ...remembered, ...picks]);
-  for (const [i, { address, port }] of endpoints.entries()) {
-    const to = names[i]!;
-    const rule = { protocol, matches: [recentSet(to)], target: dnat(address, port) };
-    chains.set(to, [rule]);
-  }
-  return chains;
+    })),
+  ];
+  return [{ chain, size: heads.length + list.length, rules }];
+}
+
+/** The match that spreads connections evenly over an endpoint and those behind it. */
+function oneOfTheRest(list: EndpointList, i: number): Pick<XtRule, 'matches'> {
+  const left = list.length - i;
+  return left === 1 ? {} : { matches: [oneOf(left)] };
+}
+
+function stickyChains(
+  { forwarding }: Context,
+  chain: string,
+  heads: readonly XtRule[],
+  list: EndpointList,
+): readonly OwnChain[] {
+  const { servicePort, affinityTimeoutSeconds: seconds } = forwarding;
+  const { protocol } = servicePort;
+  const endpoints = endpointsOf(list).map((endpoint) => {
+    return { ...endpoint, to: endpointChain(servicePort, list.text(endpoint.index)) };
+  });
+  const remembered = endpoints.map(({ to }) => ({
+    matches: [recentCheck(to, seconds)],
+    target: jump(to),
+  }));
+  const picks = endpoints.map(({ to }, i) => ({ ...oneOfTheRest(list, i), target: jump(to) }));
+  return [
+    ownChain(chain, [...heads, ...remembered, ...picks]),
+    ...endpoints.map(({ to, address, port }) =>
+      ownChain(to, [{ protocol, matches: [recentSet(to)], target: dnat(address, port) }]),
+    ),
+  ];
 }
 
 interface Endpoint {
+  /** Where the list has it. */
+  readonly index: number;
   readonly address: Address;
   readonly port: number;
-  /** `10.0.0.1:80` */
-  readonly text: string;
 }
 
 /**
@@ -139,10 +169,10 @@ interface Endpoint {
 function endpointsOf(list: EndpointList): Endpoint[] {
   const order = Array.from({ length: list.length }, (_, i) => i);
   order.sort((a, b) => Buffer.compare(list.packed(a), list.packed(b)));
-  return order.map((i) => ({
-    address: { family: list.family, bytes: list.address(i) },
-    port: list.port(i),
-    text: list.text(i),
+  return order.map((index) => ({
+    index,
+    address: { family: list.family, bytes: list.address(index) },
+    port: list.port(index),
   }));
 }
 
