@@ -48,7 +48,9 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'conntrack',
     'host',
   ],
+  preflight: ['net', 'config', 'host', 'kernel', 'modes', 'takeover'],
   cli: [
+    'preflight',
     'net',
     'takeover',
     'config',

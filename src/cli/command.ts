@@ -26,6 +26,10 @@ export async function runCommand(args: readonly string[]): Promise<number> {
       if (!isOnStage && rest.length > 0) return refuse(command, rest);
       return runDemo(isOnStage ? 'on stage' : 'before');
     }
+    case 'preflight': {
+      const { runPreflight } = await import('./preflight.ts');
+      return runPreflight(rest);
+    }
     case 'completion': {
       const [shell, ...more] = rest;
       if (!isShell(shell) || more.length > 0) return refuse(command, rest);

@@ -32,6 +32,13 @@ export const commands: readonly CommandSpec[] = [
     meaning: 'Show three pods, a Service and how it scales on this machine; needs no cluster.',
   },
   {
+    name: 'preflight',
+    usage: 'preflight [flags] [-o text|json|yaml]',
+    meaning:
+      'Look, before an installation, whether this node is ready for a start with these flags: ' +
+      'modes, other agents, settings, ports. Writes nothing. Exit code 1: there is a problem.',
+  },
+  {
     name: 'completion',
     usage: `completion ${shells.join('|')}`,
     meaning: 'Print a script that completes commands and flags in this shell.',

@@ -91,6 +91,21 @@ export async function takeInstanceLock(options: InstanceLockOptions): Promise<Lo
   }
 }
 
+/** Who holds the network namespace; the lock is left alone. */
+export async function findInstance({
+  name = lockName,
+  findListener = loadAddon().findListener,
+}: Pick<InstanceLockOptions, 'name' | 'findListener'> = {}): Promise<
+  Exclude<LockResult, { kind: 'ours' }> | { readonly kind: 'none' }
+> {
+  const found = lookUp(name, findListener);
+  if (found instanceof Error) return { kind: 'unknown', reason: found.message };
+  if (found === undefined) return { kind: 'none' };
+  const stranger = strangerOf(found);
+  if (stranger !== undefined) return { kind: 'unknown', reason: stranger };
+  return { kind: 'taken', holder: { pid: found.pid, words: await ask(name) } };
+}
+
 /** `process 4711 (process 1 of pod 0f3…), since 2026-01-01T00:00:00.000Z: "dist/main.js"`. */
 export function formatHolder({ pid, words }: Holder): string {
   const who = pid === 0 ? 'a process of another PID namespace' : `process ${pid}`;

@@ -49,7 +49,7 @@ interface ModeChoice {
 }
 
 /** No mode can do what was asked for; the message says why and what to do. */
-class ModeError extends Error {
+export class ModeError extends Error {
   override readonly name = 'ModeError';
 }
 

@@ -101,7 +101,7 @@ describe('the outcome of a command line', () => {
   test('words are refused without the usage, empty ones are not', () => {
     const text =
       'Error: "fairlead" does not take any arguments, got ["x" "y z"]\n' +
-      '  commands come first: fairlead run|config|demo|completion|version|help\n';
+      '  commands come first: fairlead run|config|demo|preflight|completion|version|help\n';
     expect(errorOf(load(['x', '', 'y z']))).toBe(text);
     expect(load(['', '']).kind).toBe('run');
   });

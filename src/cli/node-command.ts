@@ -1,0 +1,46 @@
+/** What the commands have in common that look at a node as a start with these flags would. */
+import { readFileSync } from 'node:fs';
+import { usage } from '../config/commands.ts';
+import type { Config } from '../config/config.ts';
+import { loadConfig } from '../config/load.ts';
+import { describeError } from './describe-error.ts';
+import { type Output, takeOutput } from './output.ts';
+
+/** The exit codes of such a command. */
+export const exitCodes = { well: 0, ill: 1, misuse: 2 } as const;
+
+export interface NodeCommand {
+  readonly config: Config;
+  readonly warnings: readonly string[];
+  readonly output: Output;
+}
+
+/**
+ * Reads `args` as a start would, apart from `-o`, and runs `act`, which resolves to the exit code.
+ * A configuration that no start would accept is wrong usage.
+ */
+export async function runOnNode(
+  command: string,
+  args: readonly string[],
+  act: (input: NodeCommand) => Promise<number>,
+): Promise<number> {
+  const taken = takeOutput(args);
+  if (!taken.ok) return misuse(`${usage(command)}\nError: ${taken.reason}\n`);
+  const loaded = loadConfig(taken.rest, { readFile: (path) => readFileSync(path) });
+  if (loaded.kind === 'error') return misuse(loaded.text);
+  if (loaded.kind !== 'run') {
+    const flag = loaded.kind === 'print' ? 'this flag' : `--${loaded.kind}`;
+    return misuse(`${usage(command)}\nError: ${flag} is for a start, not for ${command}\n`);
+  }
+  try {
+    return await act({ ...loaded, output: taken.output });
+  } catch (error) {
+    process.stderr.write(`fairlead: ${describeError(error)}\n`);
+    return exitCodes.ill;
+  }
+}
+
+function misuse(text: string): number {
+  process.stderr.write(text);
+  return exitCodes.misuse;
+}

@@ -1,0 +1,44 @@
+/** Whether connection tracking has room for what comes. */
+import type { Config } from '../config/config.ts';
+import { conntrackMax, coresOf } from '../host/conntrack.ts';
+import { type Finding, ok, warning } from './finding.ts';
+import type { Machine } from './machine.ts';
+
+const sysctls = '/proc/sys/net/netfilter';
+/** Of an entry with its extensions, as /proc/slabinfo shows it on x86-64 and arm64. */
+const entryBytes = 320;
+/** Use from which on there is little room. */
+const fullPercent = 75;
+/** Of the machine's memory that a full table may take before somebody should know. */
+const memoryPercent = 10;
+
+export function checkConntrack(config: Pick<Config, 'conntrack'>, machine: Machine): Finding[] {
+  const check = 'conntrack capacity';
+  const before = Number(machine.read(`${sysctls}/nf_conntrack_max`));
+  const used = Number(machine.read(`${sysctls}/nf_conntrack_count`));
+  if (Number.isNaN(before + used)) {
+    return [ok(check, 'connection tracking is not loaded yet: nothing is in it')];
+  }
+  const host = { read: machine.read, write: () => {} };
+  const max = conntrackMax(config.conntrack, coresOf(host)) ?? before;
+  const percent = Math.round((100 * used) / max);
+  const use = `${used} of ${max} entries in use (${percent} %)`;
+  const memory = memoryOf(max, machine);
+  if (percent >= fullPercent) {
+    const advice = 'raise conntrack.maxPerCore or conntrack.min: connections are refused when full';
+    return [warning(check, use, advice)];
+  }
+  if (memory !== undefined && memory.percent >= memoryPercent) {
+    const text = `${use}; a full table takes ${memory.text}`;
+    return [warning(check, text, 'lower conntrack.maxPerCore and conntrack.min')];
+  }
+  return [ok(check, memory === undefined ? use : `${use}; a full table takes ${memory.text}`)];
+}
+
+function memoryOf(max: number, machine: Machine): { text: string; percent: number } | undefined {
+  const kB = /^MemTotal:\s+(\d+) kB/m.exec(machine.read('/proc/meminfo') ?? '')?.[1];
+  if (kB === undefined) return undefined;
+  const mib = Math.round((max * entryBytes) / 2 ** 20);
+  const percent = Math.round((100 * max * entryBytes) / (Number(kB) * 1024));
+  return { text: `${mib} MiB, ${percent} % of memory`, percent };
+}

@@ -1,0 +1,119 @@
+/** Ports that others listen on already. */
+import type { Config } from '../config/config.ts';
+import type { HostPort } from '../config/host-port.ts';
+import { formatHostPort } from '../config/host-port.ts';
+import { type Finding, ok, warning } from './finding.ts';
+import type { Machine } from './machine.ts';
+
+interface Listener {
+  /** In hexadecimal, as /proc/net has it: words in host order. */
+  readonly address: string;
+  readonly port: number;
+  readonly inode: string;
+}
+
+/** It gives its ports up when Fairlead takes its place. */
+const predecessor = 'kube-proxy';
+/** Where the API server takes node ports from unless it is told otherwise. */
+const nodePorts = { first: 30_000, last: 32_767 };
+/** TCP_LISTEN (net/tcp_states.h) */
+const listening = '0A';
+
+export function checkPorts(
+  config: Pick<Config, 'healthzBindAddress' | 'metricsBindAddress' | 'bindAddressHardFail'>,
+  machine: Machine,
+): Finding[] {
+  const listeners = listenersOf(machine);
+  const owners = new Owners(machine);
+  const wanted = [config.healthzBindAddress, config.metricsBindAddress];
+  const own = wanted.flatMap((at) => (at === undefined ? [] : [checkPort(at, listeners, owners)]));
+  const taken = listeners.flatMap(({ port, inode }) => {
+    if (port < nodePorts.first || port > nodePorts.last) return [];
+    const owner = owners.of(inode);
+    return isPredecessor(owner) ? [] : [`${port} by ${owner}`];
+  });
+  if (taken.length === 0) return [...own, ok('node ports', 'nobody listens on any')];
+  const text = `in use: ${[...new Set(taken)].join(', ')}`;
+  const advice =
+    'a Service with such a node port takes its connections: let the program listen elsewhere, or ' +
+    'limit nodePortAddresses';
+  return [...own, warning('node ports', text, advice)];
+}
+
+function checkPort(at: HostPort, listeners: readonly Listener[], owners: Owners): Finding {
+  const check = `port ${at.port}`;
+  const taker = listeners.find((one) => one.port === at.port && overlaps(one.address, at));
+  if (taker === undefined) return ok(check, `${formatHostPort(at)} is free`);
+  const owner = owners.of(taker.inode);
+  const text = `${formatHostPort(at)} is taken by ${owner}`;
+  if (isPredecessor(owner)) return ok(check, `${text}, until that stops`);
+  return warning(check, text, 'stop that program, or choose another address');
+}
+
+function isPredecessor(owner: string): boolean {
+  return owner.startsWith(`${predecessor} `);
+}
+
+/** Two addresses that can't both be listened on with one port. */
+function overlaps(address: string, { address: { family, bytes } }: HostPort): boolean {
+  const isAny = /^0+$/.test(address) || bytes.every((byte) => byte === 0);
+  if (isAny) return true;
+  return address === procText(bytes) && (address.length === 8) === (family === 'IPv4');
+}
+
+/** As /proc/net/tcp writes an address: words of four bytes, on a little-endian machine reversed. */
+function procText(bytes: Uint8Array): string {
+  const words = Array.from({ length: bytes.length / 4 }, (_, i) => bytes.slice(4 * i, 4 * i + 4));
+  const text = words.map((word) => Buffer.from(word.reverse()).toString('hex')).join('');
+  return text.toUpperCase();
+}
+
+function listenersOf(machine: Machine): Listener[] {
+  return ['/proc/net/tcp', '/proc/net/tcp6'].flatMap((path) => {
+    const [, ...lines] = (machine.read(path) ?? '').split('\n');
+    return lines.flatMap((line) => {
+      const columns = line.trim().split(/\s+/);
+      const [address, port] = columns[1]?.split(':') ?? [];
+      if (columns[3] !== listening || address === undefined || port === undefined) return [];
+      return [{ address, port: Number.parseInt(port, 16), inode: columns[9] ?? '' }];
+    });
+  });
+}
+
+/** Who has a socket, where /proc shows processes of others. */
+class Owners {
+  readonly #machine: Machine;
+  #byInode: ReadonlyMap<string, string> | undefined;
+
+  constructor(machine: Machine) {
+    this.#machine = machine;
+  }
+
+  /** `kube-proxy (process 4711)`. */
+  of(inode: string): string {
+    this.#byInode ??= this.#read();
+    return this.#byInode.get(inode) ?? 'a process that /proc does not show';
+  }
+
+  #read(): Map<string, string> {
+    const machine = this.#machine;
+    const owners = new Map<string, string>();
+    for (const pid of machine.list('/proc')) {
+      if (!/^\d+$/.test(pid)) continue;
+      for (const fd of machine.list(`/proc/${pid}/fd`)) {
+        const inode = /^socket:\[(\d+)\]$/.exec(machine.link(`/proc/${pid}/fd/${fd}`) ?? '')?.[1];
+        if (inode === undefined) continue;
+        owners.set(inode, `${nameOf(machine, pid)} (process ${pid})`);
+      }
+    }
+    return owners;
+  }
+}
+
+function nameOf(machine: Machine, pid: string): string {
+  try {
+    return machine.read(`/proc/${pid}/comm`) ?? 'a process that has ended';
+  } catch {
+    return 'a process that has ended';
+  }
+}

@@ -1,0 +1,87 @@
+/** `fairlead preflight` on a node that has seen others: it tells of them, and changes nothing. */
+import { expect, test } from 'vitest';
+import {
+  addresses,
+  mixedRules,
+  nftablesRules,
+  restoreText,
+} from '../conformance/kube-proxy-rules.ts';
+import { createNamespace, type Namespace } from '../conformance/namespace.ts';
+import { Program } from './program.ts';
+
+/** Everything that a look might have changed. */
+async function everything(namespace: Namespace): Promise<string> {
+  const said = [
+    await namespace.run('nft', ['list', 'ruleset']),
+    await namespace.run('ipset', ['list']),
+    await namespace.run('ip', ['address']),
+    await namespace.run('sysctl', ['-a', '-r', '^net[.]']),
+  ];
+  // These count packets and time.
+  return said.join('\n').replace(/^net\..*(_count|tcp_fastopen_key|icmp_msgs).*$/gm, '');
+}
+
+interface Told {
+  readonly result: string;
+  readonly findings: readonly { check: string; level: string; text: string; advice: string }[];
+}
+
+test('preflight tells who is there and what is wrong, and writes nothing', async () => {
+  const namespace = await createNamespace();
+  await namespace.run('ip', ['link', 'set', 'lo', 'up']);
+  const rules = restoreText(mixedRules(addresses.IPv4, 'DROP'), ['kube-proxy', 'others']);
+  await namespace.run('iptables-nft-restore', [], rules);
+  await namespace.run('nft', ['-f', '-'], nftablesRules('ip6', addresses.IPv6));
+  await namespace.run('nft', ['-f', '-'], 'table inet firewalld { chain filter_FORWARD { }; }');
+  const before = await everything(namespace);
+
+  const program = new Program(namespace, ['preflight', '-o', 'json']);
+  expect(await program.exitCode).toBe(0);
+  const told = JSON.parse(program.stdout) as Told;
+  expect(await everything(namespace)).toBe(before);
+  expect(before).toContain('KUBE-SVC-XPGD46QRK7WJZT7O');
+
+  const lines = told.findings.map(({ level, check, text }) => `${level} ${check}: ${text}`);
+  expect(told.result).toBe('warning');
+  expect(lines).toEqual(
+    expect.arrayContaining([
+      'ok mode nftables: the kernel can do it',
+      'ok mode to run: nftables: the best that this kernel can do',
+      'ok another Fairlead: none runs in this network namespace',
+      expect.stringMatching(/^ok kube-proxy in ip: \d+ chains, \d+ jumps: taken over/),
+      'ok kube-proxy in ip6: table kube-proxy: taken over once our own rules are verified',
+      expect.stringMatching(/^warning kube-proxy in ip: chain filter KUBE-FORWARD: the policy/),
+      'warning agent firewalld: is or was here: firewalld',
+      'ok agent Calico: is or was here: cali-PREROUTING',
+      'warning forwarded packets: filter FORWARD drops by default',
+      'warning net.ipv4.ip_forward: is 0: packets of pods reach no endpoint of IPv4 on another node',
+    ]),
+  );
+  const advised = told.findings.filter(({ level }) => level !== 'ok');
+  expect(advised.filter(({ advice }) => advice === '')).toEqual([]);
+});
+
+test('preflight without CAP_NET_ADMIN has a problem, and says so in each form', async () => {
+  const namespace = await createNamespace();
+  const within = ['setpriv', '--bounding-set=-net_admin', '--inh-caps=-net_admin'];
+  const program = new Program(namespace, ['preflight'], { within });
+  expect(await program.exitCode).toBe(1);
+  expect(program.stdout).toMatch(/^problem +CAP_NET_ADMIN +this process lacks it → run as root/m);
+  expect(program.stdout).toMatch(/^problem +modes +the kernel does not tell: /m);
+
+  const yaml = new Program(namespace, ['preflight', '-oyaml', '--proxy-mode=iptables']);
+  expect(await yaml.exitCode).toBe(0);
+  expect(yaml.stdout).toContain('text: "iptables: as configured"');
+});
+
+test('preflight with arguments that no start would take ends with 2', async () => {
+  const namespace = await createNamespace();
+  for (const [args, words] of [
+    [['-o', 'xml'], 'Error: -o must be one of text, json, yaml, not "xml"'],
+    [['--cleanup'], 'Error: --cleanup is for a start, not for preflight'],
+  ] as const) {
+    const program = new Program(namespace, ['preflight', ...args]);
+    expect(await program.exitCode, args.join(' ')).toBe(2);
+    expect(program.words).toContain(words);
+  }
+});
