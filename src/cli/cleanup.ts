@@ -41,13 +41,13 @@ const attemptsMax = 10;
 const attemptPauseMs = 100;
 
 /** Where kube-proxy's rules may be; `word` begins a line about a chain there. */
-const places = [
+const variants = [
   { backend: 'nf_tables', family: 'IPv4', word: 'ip' },
   { backend: 'nf_tables', family: 'IPv6', word: 'ip6' },
   { backend: 'legacy', family: 'IPv4', word: 'iptables-legacy' },
   { backend: 'legacy', family: 'IPv6', word: 'ip6tables-legacy' },
 ] as const;
-type Place = (typeof places)[number];
+type Variant = (typeof variants)[number];
 
 /** Rejects while a Fairlead runs in this network namespace, unless `ignoreOther`. */
 export async function runCleanup(action: 'remove' | 'list', ignoreOther: boolean): Promise<void> {
@@ -74,9 +74,9 @@ export async function listCleanup(options: CleanupOptions): Promise<void> {
       print(`${object}: ${because}`);
     }
   }
-  for (const place of places) {
-    const lines = steadily(() => find(kernel, place)).then((found) =>
-      list(withoutOurs(found, modes), place),
+  for (const variant of variants) {
+    const lines = steadily(() => find(kernel, variant)).then((found) =>
+      list(withoutOurs(found, modes), variant),
     );
     for (const line of await orNone(lines)) print(line);
   }
@@ -119,14 +119,14 @@ export async function cleanUp(options: CleanupOptions): Promise<void> {
       for (const { object } of owned) print(`removed ${object}`);
     });
   }
-  for (const place of places) {
+  for (const variant of variants) {
     await attempt(async () => {
       const leftovers = await steadily(async () => {
-        const found = await find(kernel, place);
+        const found = await find(kernel, variant);
         await removeLeftovers(kernel, found);
         return found;
       });
-      for (const line of summary(leftovers, place)) print(line);
+      for (const line of summary(leftovers, variant)) print(line);
     });
   }
   await attempt(() => removeCounters(options));
@@ -139,7 +139,7 @@ export async function cleanUp(options: CleanupOptions): Promise<void> {
   if (failed) throw new Error('encountered an error while tearing down rules');
 }
 
-function find(kernel: Kernel, { backend, family }: Place): Promise<Leftovers> {
+function find(kernel: Kernel, { backend, family }: Variant): Promise<Leftovers> {
   if (backend === 'legacy') return findLegacyLeftovers(kernel, family, 'all');
   return findLeftovers(kernel, family, kinds, 'all');
 }
@@ -157,7 +157,7 @@ function withoutOurs(found: Leftovers, modes: readonly ProxyMode[]): Leftovers {
   };
 }
 
-function list({ chains, jumps, kept, tables }: Leftovers, { backend, word }: Place): string[] {
+function list({ chains, jumps, kept, tables }: Leftovers, { backend, word }: Variant): string[] {
   return [
     ...tables.map(
       (table) => `table ${word} ${table}: only kube-proxy's nftables mode uses this name`,
@@ -175,7 +175,7 @@ function list({ chains, jumps, kept, tables }: Leftovers, { backend, word }: Pla
   ];
 }
 
-function summary({ tables, chains, jumps, kept }: Leftovers, { backend, word }: Place): string[] {
+function summary({ tables, chains, jumps, kept }: Leftovers, { backend, word }: Variant): string[] {
   const lines = tables.map((table) => `removed table ${word} ${table}`);
   if (chains.length + jumps.length > 0) {
     const counts = `${chains.length} chains and ${jumps.length} rules that jump to them`;

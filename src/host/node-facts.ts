@@ -3,7 +3,7 @@ import type { Config } from '../config/config.ts';
 import { frontendEndpointDefaults } from '../config/fields/limits.ts';
 import type { Environment, ModeFacts } from '../modes/mode.ts';
 import { type Address, type Family, formatAddress } from '../net/address.ts';
-import { difference, keysOf, type NodePlace, noPlace } from '../state/node-place.ts';
+import { difference, keysOf, type NodeSockets, noSockets } from '../state/node-sockets.ts';
 import type { ResolveContext } from '../state/resolve.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { Node } from '../state/types.ts';
@@ -113,14 +113,14 @@ export class NodeFacts {
 
   /** What is claimed at an address that comes or goes is another matter then. */
   #renewContext(): void {
-    const before = this.#context.place ?? noPlace;
+    const before = this.#context.nodeSockets ?? noSockets;
     this.#context = this.#makeContext();
-    const { addresses, nodePorts } = this.#context.place ?? noPlace;
+    const { addresses, nodePorts } = this.#context.nodeSockets ?? noSockets;
     this.#options.state.touchAt(difference(before.addresses, addresses));
     this.#options.state.touchAt(difference(before.nodePorts, nodePorts));
   }
 
-  #makePlace(): NodePlace {
+  #sockets(): NodeSockets {
     const { settings } = this.#options;
     const own = this.#interfaces.filter((address) => !isLoopback(address));
     const nodePorts = (['IPv4', 'IPv6'] as const).flatMap((family) => {
@@ -147,7 +147,7 @@ export class NodeFacts {
       nodeAddresses: [this.#ips.IPv4, this.#ips.IPv6],
       externalIPsEnabled: settings.featureGates.AllowServiceExternalIPs ?? true,
       externalIPRules: settings.externalIPs,
-      place: this.#makePlace(),
+      nodeSockets: this.#sockets(),
       limits: { ...serviceLimits, frontendEndpoints },
     };
   }

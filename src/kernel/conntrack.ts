@@ -64,17 +64,17 @@ type Answer = RecordOf<typeof answers>;
  */
 export function openConntrack(options: Pick<SocketOptions, 'netns'> = {}): Conntrack {
   const { Socket } = loadAddon();
-  const place = options.netns === undefined ? 'this namespace' : options.netns;
-  return new NativeConntrack(new Socket(options), place);
+  const namespace = options.netns === undefined ? 'this namespace' : options.netns;
+  return new NativeConntrack(new Socket(options), namespace);
 }
 
 class NativeConntrack implements Conntrack {
   readonly #socket: Socket;
-  readonly #place: string;
+  readonly #namespace: string;
 
-  constructor(socket: Socket, place: string) {
+  constructor(socket: Socket, namespace: string) {
     this.#socket = socket;
-    this.#place = place;
+    this.#namespace = namespace;
   }
 
   async dump(request: ConntrackRequest): Promise<ConntrackDump> {
@@ -117,7 +117,7 @@ class NativeConntrack implements Conntrack {
   }
 
   async #submit(buffer: Uint8Array, operation: string): Promise<Answer[]> {
-    const reply = await submit(this.#socket, buffer, operation, this.#place);
+    const reply = await submit(this.#socket, buffer, operation, this.#namespace);
     const records = [...readRecords(answers, reply)];
     const failed = records.find((record) => record.kind === 'failed');
     if (failed !== undefined) throw this.#error(operation, errnoName(failed.errno), failed.message);
@@ -125,7 +125,7 @@ class NativeConntrack implements Conntrack {
   }
 
   #error(operation: string, code: string, words: string): KernelError {
-    return new KernelError({ operation, subject: this.#place, code, words });
+    return new KernelError({ operation, subject: this.#namespace, code, words });
   }
 }
 

@@ -49,7 +49,7 @@ class NativeKernel implements Kernel {
   /** Its own thread and socket, so that a long dump does not hold up a transaction. */
   readonly #writes: Socket;
   readonly #reads: Socket;
-  readonly #place: string;
+  readonly #namespace: string;
   readonly #watch: (tables: readonly TableName[], changed: Changed) => Watch;
   readonly #watches = new Set<Watch>();
   /** Netlink port that the last transaction came from; 0 = none yet. */
@@ -59,14 +59,14 @@ class NativeKernel implements Kernel {
     const { netns } = options;
     this.#writes = new addon.Socket(options);
     this.#reads = new addon.Socket(options);
-    this.#place = netns ?? 'this namespace';
-    const place = netns === undefined ? {} : { netns };
-    this.#watch = (tables, changed) => new addon.Watch({ ...place, tables }, changed);
+    this.#namespace = netns ?? 'this namespace';
+    const within = netns === undefined ? {} : { netns };
+    this.#watch = (tables, changed) => new addon.Watch({ ...within, tables }, changed);
   }
 
   async apply(ops: Uint8Array): Promise<ApplyResult> {
     if (ops.length === 0) return { kind: 'applied' };
-    const answer = await submit(this.#writes, ops, 'kernel.apply', this.#place);
+    const answer = await submit(this.#writes, ops, 'kernel.apply', this.#namespace);
     const failures: KernelFailure[] = [];
     let partly = false;
     const handles = new Map<number, number>();
@@ -83,7 +83,7 @@ class NativeKernel implements Kernel {
   }
 
   async dump(request: Request): Promise<DumpResult> {
-    const { operation, subject } = describe(request, this.#place);
+    const { operation, subject } = describe(request, this.#namespace);
     const writer = new RecordWriter(kernelRequests, 256);
     writer.write(request.kind, request);
     const answer = await submit(this.#reads, writer.finish(), operation, subject);
@@ -106,7 +106,7 @@ class NativeKernel implements Kernel {
     const { records } = await this.dump({ kind: 'generationGet' });
     const reply = records.find((record) => record.kind === 'generation');
     if (reply !== undefined) return reply.generation;
-    throw protocolError('nft.generationGet', this.#place, 'the answer has no generation');
+    throw protocolError('nft.generationGet', this.#namespace, 'the answer has no generation');
   }
 
   isOwn(port: number): boolean {
@@ -158,9 +158,9 @@ function protocolError(operation: string, subject: string, words: string): Kerne
 }
 
 /** The operation and its object, for errors: `nft.rulesDump`, `table fairlead`. */
-function describe(request: Request, place: string): { operation: string; subject: string } {
+function describe(request: Request, namespace: string): { operation: string; subject: string } {
   const family = familyOf(request.kind);
-  return { operation: `${family}.${request.kind}`, subject: subjectOf(request) ?? place };
+  return { operation: `${family}.${request.kind}`, subject: subjectOf(request) ?? namespace };
 }
 
 type RequestFamily = 'nft' | 'ipvs' | 'route' | 'ipset' | 'legacy' | 'acct';

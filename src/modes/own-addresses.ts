@@ -4,7 +4,7 @@
  */
 import { type Address, addressKey } from '../net/address.ts';
 import { sameBytes } from '../net/bytes.ts';
-import { difference, keysOf } from '../state/node-place.ts';
+import { difference, keysOf } from '../state/node-sockets.ts';
 import { type Forwarding, forwardingKey } from '../state/types.ts';
 import type { Environment, RefusedAddress } from './mode.ts';
 

@@ -21,7 +21,7 @@ import {
 } from './contest.ts';
 import { frontendKey, nodePortKey } from './frontend-key.ts';
 import { Neighbours, type NodePortKey } from './neighbours.ts';
-import { type NodePlace, noPlace } from './node-place.ts';
+import { type NodeSockets, noSockets } from './node-sockets.ts';
 import {
   type Forwarding,
   type Frontend,
@@ -110,9 +110,9 @@ export class Claims {
   *claim(
     { key: name, createdMs }: Pick<Service, 'key' | 'createdMs'>,
     forwardings: readonly Forwarding[],
-    place: NodePlace = noPlace,
+    sockets: NodeSockets = noSockets,
   ): Generator<undefined, ClaimResult> {
-    const { wanted, lost } = yield* firstOfEach(forwardings, place);
+    const { wanted, lost } = yield* firstOfEach(forwardings, sockets);
     const again = new Set<string>();
     const near = new Set<NodePortKey>();
     const turn: Turn = {
@@ -129,7 +129,7 @@ export class Claims {
     }
     for (const [key, want] of wanted) {
       if (want.frontend.address === undefined) continue;
-      if (this.#isKeptOut(want, turn, place)) {
+      if (this.#isKeptOut(want, turn, sockets)) {
         lost.push(want.frontend);
         wanted.delete(key);
       } else {
@@ -192,7 +192,7 @@ export class Claims {
   }
 
   /** Whether something at the node's own addresses comes before what an address and port asks for. */
-  #isKeptOut({ frontend, loser, nodePort }: Want, turn: Turn, { listening }: NodePlace): boolean {
+  #isKeptOut({ frontend, loser, nodePort }: Want, turn: Turn, { listening }: NodeSockets): boolean {
     if (nodePort === undefined) return false;
     const { conflicts, name, near, wanted } = turn;
     const own = wanted.get(nodePort);
@@ -319,7 +319,7 @@ export class Claims {
  */
 function* firstOfEach(
   forwardings: readonly Forwarding[],
-  { nodePorts }: NodePlace,
+  { nodePorts }: NodeSockets,
 ): Generator<undefined, { wanted: Wanted; lost: Frontend[] }> {
   const wanted: Wanted = new Map();
   const lost: Frontend[] = [];

@@ -10,7 +10,7 @@ import {
   cidrContains,
   formatAddress,
 } from '../net/address.ts';
-import type { NodePlace } from './node-place.ts';
+import type { NodeSockets } from './node-sockets.ts';
 import type { Service } from './types.ts';
 
 export interface ExternalIPRules {
@@ -41,11 +41,11 @@ export function allowedExternalIPs(
 export function externalIPNotices(
   service: Service,
   rules: ExternalIPRules | undefined,
-  place: NodePlace,
+  sockets: NodeSockets,
 ): ExternalIPNotice[] {
   return service.externalIPs.flatMap((address) => {
     const rule = rules && brokenRule(service, address, rules);
-    const because = rule ?? (place.addresses.has(addressKey(address)) ? 'node' : undefined);
+    const because = rule ?? (sockets.addresses.has(addressKey(address)) ? 'node' : undefined);
     return because === undefined ? [] : [{ service: service.key, address, because }];
   });
 }

@@ -21,7 +21,7 @@ import {
 import { CandidateIndex, portKey, portsAStep } from './candidates.ts';
 import { categorise, type Pools } from './categorise.ts';
 import { allowedExternalIPs, type ExternalIPRules } from './external-ips.ts';
-import type { NodePlace } from './node-place.ts';
+import type { NodeSockets } from './node-sockets.ts';
 import { hasFamily, healthCheckNodePort, type PortPolicy, portPolicies } from './policy.ts';
 import { finish } from './steps.ts';
 import type { EndpointSlice, Forwarding, Frontend, Service, ServicePort } from './types.ts';
@@ -37,7 +37,7 @@ export interface ResolveContext {
   /** Which external IPs get frontends; default: all. */
   readonly externalIPRules?: ExternalIPRules;
   /** Default: nothing is known of the node. */
-  readonly place?: NodePlace;
+  readonly nodeSockets?: NodeSockets;
   /** Default: none. */
   readonly limits?: ServiceLimits;
 }

@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { type Address, addressKey, type CIDR, type Family, formatCIDR } from '../net/address.ts';
 import type { Change, Resource } from './change.ts';
 import { sameService, sameSlice } from './equal.ts';
-import type { AddressKeys } from './node-place.ts';
+import type { AddressKeys } from './node-sockets.ts';
 import { type TriggerTime, TriggerTimes } from './trigger-times.ts';
 import type { EndpointSlice, Node, Service, ServiceCIDR } from './types.ts';
 

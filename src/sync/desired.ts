@@ -4,7 +4,7 @@ import type { Family } from '../net/address.ts';
 import type { Excess } from '../state/budget.ts';
 import { type ClaimResult, Claims } from '../state/claims.ts';
 import { externalIPNotices, formatExternalIPNotice } from '../state/external-ips.ts';
-import { noPlace } from '../state/node-place.ts';
+import { noSockets } from '../state/node-sockets.ts';
 import { type ResolveContext, resolveInSteps } from '../state/resolve.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { TriggerTime } from '../state/trigger-times.ts';
@@ -95,7 +95,7 @@ export class Desired {
     const { forwardings, excess } = yield* resolveInSteps(service, slices, known);
     this.#noteExcess(service.key, excess);
     this.#noteExternalIPs(service, known);
-    return yield* this.#claims.claim(service, forwardings, known.place);
+    return yield* this.#claims.claim(service, forwardings, known.nodeSockets);
   }
 
   /** Tells it when it is new or has changed. */
@@ -112,10 +112,10 @@ export class Desired {
 
   /** Tells what is new of external IPs. */
   #noteExternalIPs(service: Service, context: ResolveContext): void {
-    const { externalIPRules, externalIPsEnabled, place = noPlace } = context;
+    const { externalIPRules, externalIPsEnabled, nodeSockets = noSockets } = context;
     const known = this.#notices.get(service.key);
     const isOfInterest = externalIPsEnabled && service.externalIPs.length > 0;
-    const notices = isOfInterest ? externalIPNotices(service, externalIPRules, place) : [];
+    const notices = isOfInterest ? externalIPNotices(service, externalIPRules, nodeSockets) : [];
     if (notices.length === 0) {
       this.#notices.delete(service.key);
       return;

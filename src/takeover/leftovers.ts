@@ -55,7 +55,7 @@ export async function findLeftovers(
   scope: Scope,
 ): Promise<Leftovers> {
   const tables = wanted.includes('own table') ? await findTables(kernel, family) : [];
-  const place = { backend: 'nf_tables', family, tables } as const;
+  const variant = { backend: 'nf_tables', family, tables } as const;
   const isOurs = !wanted.includes('shared names');
   const all = await dump(kernel, { kind: 'chainsDump', family: NFPROTO[family], table: '' });
   const found = iptablesTables.map((table): Found => {
@@ -68,7 +68,7 @@ export async function findLeftovers(
     const referencesIn = (chain: string) => references(kernel, family, table, chain);
     return { table, chains: new Map(chains), referencesIn };
   });
-  return { ...place, ...(await judgeAll(found, wanted, scope)) };
+  return { ...variant, ...(await judgeAll(found, wanted, scope)) };
 }
 
 /** In the tables of iptables-legacy, which no mode of ours has. Rejects with KernelError. */

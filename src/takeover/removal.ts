@@ -47,8 +47,8 @@ async function removeLegacy(
     for (const { chain, target, ...jump } of jumps) {
       if (jump.table === table) writer.write('legacyJumpsDelete', { family, table, chain, target });
     }
-    for (const { chain, ...place } of chains) {
-      if (place.table === table) writer.write('legacyChainDelete', { family, table, chain });
+    for (const { chain, ...rest } of chains) {
+      if (rest.table === table) writer.write('legacyChainDelete', { family, table, chain });
     }
   }
   if (writer.count > 0) await apply(kernel, writer.finish(), `iptables-legacy of ${name}`);

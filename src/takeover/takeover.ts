@@ -90,13 +90,13 @@ const nothingKnown = JSON.stringify([false, 0, []]);
 const lookAgainMs = 60_000;
 const retryLimits = { firstMs: 100, secondMs: 1000, maxMs: 60_000 };
 
-/** Where kube-proxy's rules may be. */
-interface Place {
+/** A variant of iptables, for one family: kube-proxy's rules may be in any. */
+interface Variant {
   readonly backend: Backend;
   readonly family: Family;
 }
 
-const places: readonly (Place & { readonly subject: Subject })[] = [
+const variants: readonly (Variant & { readonly subject: Subject })[] = [
   { backend: 'nf_tables', family: 'IPv4', subject: 'IPv4' },
   { backend: 'nf_tables', family: 'IPv6', subject: 'IPv6' },
   { backend: 'legacy', family: 'IPv4', subject: legacyPrograms.IPv4 },
@@ -112,9 +112,9 @@ function kindsReplacedBy({ hasKubeProxyNames }: ModeFacts): readonly Kind[] {
 export class Takeover {
   readonly #options: TakeoverOptions;
   readonly #wakeup: Wakeup;
-  readonly #tookOver = new Set<Place>();
+  readonly #tookOver = new Set<Variant>();
   /** What is known to stay, so that it is told once. */
-  readonly #kept = new Map<Place, string>();
+  readonly #kept = new Map<Variant, string>();
   /** Modes that may have left something. Nobody writes that again, so each is looked at once. */
   readonly #others: Set<ProxyMode>;
   /** Of these, those that are known to carry connections yet. */
@@ -160,7 +160,7 @@ export class Takeover {
       });
     };
     for (const mode of this.#others) await attempt(mode.name, () => this.#replace(mode));
-    for (const place of places) await attempt(place.subject, () => this.#takeOver(place));
+    for (const variant of variants) await attempt(variant.subject, () => this.#takeOver(variant));
     // Last: rules of kube-proxy's refer to its sets.
     await attempt('IPVS', () => this.#takeOverIPVS());
     await attempt('nfacct', () => this.#takeOverCounters());
@@ -205,26 +205,26 @@ export class Takeover {
     this.#others.delete(mode);
   }
 
-  async #takeOver(place: Place): Promise<void> {
+  async #takeOver(variant: Variant): Promise<void> {
     const { observer, verify } = this.#options;
-    let leftovers = await this.#find(place);
+    let leftovers = await this.#find(variant);
     // What refers to a chain may be a rule that our own mode is about to replace.
-    if (isAny(leftovers) || this.#isNews(place, leftovers)) {
+    if (isAny(leftovers) || this.#isNews(variant, leftovers)) {
       await verify();
       // That may have taken its time.
-      leftovers = await this.#find(place);
+      leftovers = await this.#find(variant);
       await removeLeftovers(this.#options.kernel, leftovers);
-      if (isAny(leftovers)) observer(this.#removed(place, leftovers));
+      if (isAny(leftovers)) observer(this.#removed(variant, leftovers));
       this.#mayHaveCounters = true;
     }
-    this.#tookOver.add(place);
+    this.#tookOver.add(variant);
     const { backend, family, kept } = leftovers;
-    if (this.#isNews(place, leftovers)) observer({ kind: 'kept', backend, family, kept });
-    this.#kept.set(place, JSON.stringify(kept));
+    if (this.#isNews(variant, leftovers)) observer({ kind: 'kept', backend, family, kept });
+    this.#kept.set(variant, JSON.stringify(kept));
   }
 
-  #isNews(place: Place, { kept }: Leftovers): boolean {
-    return kept.length > 0 && JSON.stringify(kept) !== this.#kept.get(place);
+  #isNews(variant: Variant, { kept }: Leftovers): boolean {
+    return kept.length > 0 && JSON.stringify(kept) !== this.#kept.get(variant);
   }
 
   async #takeOverIPVS(): Promise<void> {
@@ -248,16 +248,16 @@ export class Takeover {
     if (isAny || isNews) observer({ kind: 'IPVS', leftovers });
   }
 
-  #removed(place: Place, leftovers: Leftovers): TakeoverEvent {
+  #removed(variant: Variant, leftovers: Leftovers): TakeoverEvent {
     const { mode: by, modes } = this.#options;
     const before = modes.find(({ hasKubeProxyNames }) => hasKubeProxyNames);
     if (before !== undefined && leftovers.chains.some(({ chain }) => chain === ownChain)) {
       return { kind: 'replaced', mode: before.name, by: by.name, objects: ownedBy(leftovers) };
     }
-    return { kind: 'removed', leftovers, again: this.#tookOver.has(place) };
+    return { kind: 'removed', leftovers, again: this.#tookOver.has(variant) };
   }
 
-  #find({ backend, family }: Place): Promise<Leftovers> {
+  #find({ backend, family }: Variant): Promise<Leftovers> {
     const { kernel, mode } = this.#options;
     if (backend === 'legacy') return findLegacyLeftovers(kernel, family, 'replaced');
     return findLeftovers(kernel, family, kindsReplacedBy(mode), 'replaced');

@@ -83,8 +83,8 @@ export class IptablesBackend implements Backend<IptablesTypes> {
       return new ServiceChain(chain, compile);
     });
     const bytes = frontends.reduce((sum, { size }) => sum + size * ruleBytes, 0);
-    const shared = sharedRules(this.#config, forwarding).map((placed) => {
-      return sharedRule(this.family, placed, 'head');
+    const shared = sharedRules(this.#config, forwarding).map((rule) => {
+      return sharedRule(this.family, rule, 'head');
     });
     return { frontends, shared, bytes };
   }

@@ -2,7 +2,7 @@
 import { compileRule } from '../../kernel/xt/compile.ts';
 import { type Counts, countDifference, type Difference, type Writer } from '../backend.ts';
 import type { Batch, Environment } from '../mode.ts';
-import { type IptablesConfig, placeOf } from './layout.ts';
+import { chainId, type IptablesConfig } from './layout.ts';
 import type { TableName } from './names.ts';
 import {
   chainAt,
@@ -18,7 +18,7 @@ import { Transaction } from './transaction.ts';
 export interface InForce {
   /** Handles of the rules in chains of all Services, by the rules' ids. */
   readonly handles: Map<string, number>;
-  /** Chains that the kernel did not delete, by place: to be emptied, and then taken from here. */
+  /** Chains that the kernel did not delete, by `chainId`: to be emptied, and then taken from here. */
   readonly busy: Set<string>;
   /** So many rules were written into the table. */
   readonly written: (table: TableName, rules: number) => void;
@@ -55,7 +55,7 @@ export class BatchWriter implements Writer<IptablesObjects> {
 
   /** What else refers to a chain, as a map of nft, is not seen: an audit tries again. */
   #deleteHeld({ chain, isReferred, rules }: HeldChain, drift: Counts): void {
-    const wasRefused = this.#inForce.busy.delete(placeOf(chain));
+    const wasRefused = this.#inForce.busy.delete(chainId(chain));
     const isNeeded = isReferred || wasRefused;
     if (isNeeded && rules.length === 0) return;
     if (isNeeded) this.transaction.putChain(chain, [], '');

@@ -3,7 +3,7 @@ import { KernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Family } from '../../net/address.ts';
 import { noPause, type OwnedObject } from '../mode.ts';
-import { hairpinChain, isOurs, placeOf } from './layout.ts';
+import { chainId, hairpinChain, isOurs } from './layout.ts';
 import { chainAt } from './objects.ts';
 import { type IptablesObservation, jumpTarget, observe } from './observation.ts';
 import { isOwnJump } from './repair.ts';
@@ -39,19 +39,19 @@ async function removeAll(kernel: Kernel, family: Family): Promise<void> {
   const needed = new Set<string>();
   for (const reference of found.references) {
     const { from, handle, to } = reference;
-    if (!isOwnJump(found, reference)) needed.add(placeOf(to));
+    if (!isOwnJump(found, reference)) needed.add(chainId(to));
     else transaction.deleteRule({ ...from, id: undefined, handle, owner: '' });
   }
   // What stays needs what it refers to. (The Set grows while it is walked.)
-  for (const place of needed) {
-    const { table } = chainAt(place);
-    for (const { expressions } of found.chains.get(place) ?? []) {
+  for (const id of needed) {
+    const { table } = chainAt(id);
+    for (const { expressions } of found.chains.get(id) ?? []) {
       const chain = jumpTarget(expressions);
-      if (chain !== undefined) needed.add(placeOf({ table, chain }));
+      if (chain !== undefined) needed.add(chainId({ table, chain }));
     }
   }
   for (const chain of ownChains(found)) {
-    if (!needed.has(placeOf(chain))) transaction.deleteChain(chain, '');
+    if (!needed.has(chainId(chain))) transaction.deleteChain(chain, '');
   }
   const batch = transaction.batch(() => {});
   const result = batch && (await kernel.apply(batch.ops));
@@ -63,7 +63,7 @@ async function removeAll(kernel: Kernel, family: Family): Promise<void> {
 
 /** Most names are kube-proxy's too: they are ours where the one is that kube-proxy does not know. */
 function isMarked({ chains }: IptablesObservation): boolean {
-  return chains.has(placeOf({ table: 'nat', chain: hairpinChain }));
+  return chains.has(chainId({ table: 'nat', chain: hairpinChain }));
 }
 
 function ownChains({ chains }: IptablesObservation) {

@@ -37,12 +37,12 @@ export interface TableChain {
 export const tableNames = ['nat', 'filter', 'mangle'] as const satisfies readonly TableName[];
 
 /** Identifies a chain; usable as a Map key. */
-export function placeOf({ table, chain }: TableChain): string {
+export function chainId({ table, chain }: TableChain): string {
   return `${table} ${chain}`;
 }
 
 /** A rule with the chain that it is in. */
-export interface PlacedRule extends TableChain {
+export interface ChainRule extends TableChain {
   readonly rule: XtRule;
 }
 
@@ -63,13 +63,13 @@ const marking: TableChain = { table: 'nat', chain: markChain };
 /** Nothing is in them: whoever looks whether they are still there learns of a flush. */
 const canaries = tableNames.map((table): TableChain => ({ table, chain: 'KUBE-PROXY-CANARY' }));
 
-const ownPlaces: ReadonlySet<string> = new Set(
-  [...sharedChains, forwardChain, postroutingChain, marking, ...canaries].map(placeOf),
+const ownChainIds: ReadonlySet<string> = new Set(
+  [...sharedChains, forwardChain, postroutingChain, marking, ...canaries].map(chainId),
 );
 
 /** Whether the chain is this mode's. kube-proxy's iptables mode uses the same names. */
 export function isOurs(table: TableName, chain: string): boolean {
-  return ownPlaces.has(placeOf({ table, chain })) || (table === 'nat' && isServiceChain(chain));
+  return ownChainIds.has(chainId({ table, chain })) || (table === 'nat' && isServiceChain(chain));
 }
 
 export interface FixedChain extends TableChain {
@@ -167,7 +167,7 @@ function newTo(to: string, text: string) {
 }
 
 /** The ways from built-in chains into ours. */
-export function jumpRules({ localhostNodePorts }: ModeConfig): PlacedRule[] {
+export function jumpRules({ localhostNodePorts }: ModeConfig): ChainRule[] {
   const ours = jumps.map(({ table, chain, to, comment: text, newOnly }) => ({
     table,
     chain,

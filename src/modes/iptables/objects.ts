@@ -7,16 +7,16 @@ import type { ModeFrontend } from '../changes.ts';
 import type { Environment } from '../mode.ts';
 import type { SharedObject } from '../shared-objects.ts';
 import {
+  type ChainRule,
+  chainId,
   type IptablesConfig,
   nodePortRules,
-  type PlacedRule,
-  placeOf,
   type TableChain,
 } from './layout.ts';
 import type { TableName } from './names.ts';
 import type { OwnChain } from './translation.ts';
 
-/** A chain of table nat whose rules one Service port alone decides; `id` is its place. */
+/** A chain of table nat whose rules one Service port alone decides; its `chainId` identifies it. */
 export class ServiceChain implements ModeFrontend {
   readonly id: string;
   readonly chain: TableChain;
@@ -27,7 +27,7 @@ export class ServiceChain implements ModeFrontend {
 
   constructor({ chain, size, rules }: OwnChain, compile: (rule: XtRule) => CompiledRule) {
     this.chain = { table: 'nat', chain };
-    this.id = placeOf(this.chain);
+    this.id = chainId(this.chain);
     this.size = size;
     this.#compile = () => rules().map(compile);
   }
@@ -53,7 +53,7 @@ export interface HeldChain {
 }
 
 /** A rule in a chain of all Services, for as long as anybody needs it. */
-export interface SharedRule extends PlacedRule, SharedObject {
+export interface SharedRule extends ChainRule, SharedObject {
   readonly at: 'head' | 'end';
 }
 
@@ -67,12 +67,12 @@ export interface IptablesObjects {
 export const ruleBytes = 640;
 
 /** Equal rules have the same id: chain and rule in words. */
-export function sharedRule(family: Family, placed: PlacedRule, at: SharedRule['at']): SharedRule {
-  const id = `${placeOf(placed)} ${printRule(family, placed.rule)}`;
-  return { ...placed, id, at, bytes: ruleBytes };
+export function sharedRule(family: Family, rule: ChainRule, at: SharedRule['at']): SharedRule {
+  const id = `${chainId(rule)} ${printRule(family, rule.rule)}`;
+  return { ...rule, id, at, bytes: ruleBytes };
 }
 
-/** The chain of a shared rule by its id, or a chain by its place. */
+/** The chain of a shared rule by its id, or a chain by its `chainId`. */
 export function chainAt(id: string): TableChain {
   const [table, chain] = id.split(' ', 2);
   return { table: table as TableName, chain: chain! };

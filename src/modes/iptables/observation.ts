@@ -9,9 +9,9 @@ import type { Forwarding } from '../../state/types.ts';
 import type { Found } from '../backend.ts';
 import { inTurns, type Pause } from '../mode.ts';
 import {
+  chainId,
   firewallChain,
   isOurs,
-  placeOf,
   sharedChains,
   type TableChain,
   tableNames,
@@ -26,7 +26,7 @@ import {
   type SharedRule,
 } from './objects.ts';
 
-const sharedPlaces: ReadonlySet<string> = new Set(sharedChains.map(placeOf));
+const sharedChainIds: ReadonlySet<string> = new Set(sharedChains.map(chainId));
 
 const dumpAttempts = 5;
 /** So that the thread that asks the kernel does not wait for this one. */
@@ -46,7 +46,7 @@ export class IptablesObservation implements Found<IptablesObjects> {
   generation = 0;
   readonly intact = true;
   readonly tables = new Set<TableName>();
-  /** Our chains and the built-in ones, by place, with their rules in order. */
+  /** Our chains and the built-in ones, by `chainId`, with their rules in order. */
   readonly chains = new Map<string, ObservedRule[]>();
   readonly builtIns: TableChain[] = [];
   /** Rules that jump from chains of others (and built-in ones) to chains of ours. */
@@ -57,10 +57,10 @@ export class IptablesObservation implements Found<IptablesObjects> {
   readonly deleted = new Set<string>();
   /** `ruleName`s of jumps that a repair has found as they are wanted. */
   readonly kept = new Set<string>();
-  /** Places of chains that a repair has compared. */
+  /** Chains (`chainId`) that a repair has compared. */
   readonly #taken = new Set<string>();
   readonly #isKnown: (id: string) => boolean;
-  /** By place: the handles of rules by their expressions. */
+  /** By `chainId`: the handles of rules by their expressions. */
   readonly #handles = new Map<string, Map<string, number>>();
 
   /** `isKnown`: whether the rule of this id was found. */
@@ -74,17 +74,17 @@ export class IptablesObservation implements Found<IptablesObjects> {
     return this.#held(id);
   }
 
-  #held(place: string): HeldChain | undefined {
-    const rules = this.chains.get(place);
-    return rules && { chain: chainAt(place), rules, isReferred: this.#referred.has(place) };
+  #held(id: string): HeldChain | undefined {
+    const rules = this.chains.get(id);
+    return rules && { chain: chainAt(id), rules, isReferred: this.#referred.has(id) };
   }
 
   *rest(): Generator<readonly [string, HeldChain]> {
-    for (const place of this.chains.keys()) {
-      if (this.#taken.has(place)) continue;
-      const { table, chain } = chainAt(place);
+    for (const id of this.chains.keys()) {
+      if (this.#taken.has(id)) continue;
+      const { table, chain } = chainAt(id);
       if (table !== 'nat' || !isServiceChain(chain)) continue;
-      yield [place, this.#held(place)!];
+      yield [id, this.#held(id)!];
     }
   }
 
@@ -100,14 +100,14 @@ export class IptablesObservation implements Found<IptablesObjects> {
   /** Notes a rule of others that jumps to a chain of ours. */
   refer(reference: Reference): void {
     this.references.push(reference);
-    this.#referred.add(placeOf(reference.to));
+    this.#referred.add(chainId(reference.to));
   }
 
   /** The rules in chains of all Services, by `ruleName`. */
   async sharedRules(pause: Pause): Promise<Map<string, TableChain & { readonly handle: number }>> {
     const rules = new Map<string, TableChain & { readonly handle: number }>();
     for (const chain of sharedChains) {
-      await inTurns(this.chains.get(placeOf(chain)) ?? [], pause, ({ handle }) => {
+      await inTurns(this.chains.get(chainId(chain)) ?? [], pause, ({ handle }) => {
         rules.set(ruleName(chain.table, handle), { ...chain, handle });
       });
     }
@@ -116,23 +116,23 @@ export class IptablesObservation implements Found<IptablesObjects> {
 
   /** Notes a rule of a chain that `chains` has. */
   add(chain: TableChain, rule: ObservedRule): void {
-    const place = placeOf(chain);
-    const rules = this.chains.get(place);
+    const id = chainId(chain);
+    const rules = this.chains.get(id);
     if (rules === undefined) return;
     rules.push(rule);
-    if (!sharedPlaces.has(place)) return;
-    let handles = this.#handles.get(place);
+    if (!sharedChainIds.has(id)) return;
+    let handles = this.#handles.get(id);
     if (handles === undefined) {
       handles = new Map();
-      this.#handles.set(place, handles);
+      this.#handles.set(id, handles);
     }
-    const id = latin1(rule.expressions);
-    if (!handles.has(id)) handles.set(id, rule.handle);
+    const expressions = latin1(rule.expressions);
+    if (!handles.has(expressions)) handles.set(expressions, rule.handle);
   }
 
   /** The handle of the first rule of a chain of all Services that has these expressions. */
   find(chain: TableChain, rule: Uint8Array): number | undefined {
-    return this.#handles.get(placeOf(chain))?.get(latin1(rule));
+    return this.#handles.get(chainId(chain))?.get(latin1(rule));
   }
 
   /** The order of endpoints is this mode's own: there is none to take over. */
@@ -221,7 +221,7 @@ function readChain(found: IptablesObservation, table: TableName, record: Reply):
   const isForeign = !isOurs(table, chain) && chain !== firewallChain;
   if (hook !== unknownIndex) found.builtIns.push({ table, chain });
   else if (isForeign) return;
-  found.chains.set(placeOf({ table, chain }), []);
+  found.chains.set(chainId({ table, chain }), []);
 }
 
 function readRuleOf(found: IptablesObservation, table: TableName, record: Reply): void {

@@ -3,14 +3,14 @@ import { compileRule, readRule } from '../../kernel/xt/compile.ts';
 import type { Counts } from '../backend.ts';
 import { inTurns, type Pause } from '../mode.ts';
 import {
+  type ChainRule,
+  chainId,
   type FixedChain,
   firewallChain,
   firewallRules,
   fixedChains,
   type IptablesConfig,
   jumpRules,
-  type PlacedRule,
-  placeOf,
   sharedChains,
   type TableChain,
   tableNames,
@@ -34,7 +34,7 @@ export function repairFixed(context: RepairContext): void {
   const { config, found, transaction } = context;
   for (const chain of fixedChains(config)) repairChain(context, chain);
   for (const chain of sharedChains) {
-    if (!found.chains.has(placeOf(chain))) repairChain(context, { ...chain, rules: [] });
+    if (!found.chains.has(chainId(chain))) repairChain(context, { ...chain, rules: [] });
   }
   repairFirewall(context);
   for (const jump of jumpRules(config)) repairJump(context, jump);
@@ -44,7 +44,7 @@ export function repairFixed(context: RepairContext): void {
 /** A chain whose rules we alone decide. */
 function repairChain({ drift, found, transaction }: RepairContext, chain: FixedChain): void {
   const rules = chain.rules.map((rule) => compileRule(found.family, rule));
-  const held = found.chains.get(placeOf(chain));
+  const held = found.chains.get(chainId(chain));
   if (held !== undefined && sameRules(held, rules)) return;
   transaction.putChain(chain, rules, '');
   drift[held === undefined ? 'missing' : 'wrong'] += 1;
@@ -57,7 +57,7 @@ function repairChain({ drift, found, transaction }: RepairContext, chain: FixedC
 export function repairNodePorts(context: RepairContext, wanted: readonly SharedRule[]): void {
   const { found, handles, transaction, drift } = context;
   const [first] = wanted;
-  const held = (first && found.chains.get(placeOf(first))) ?? [];
+  const held = (first && found.chains.get(chainId(first))) ?? [];
   const last = new Set(held.slice(held.length - wanted.length).map(({ handle }) => handle));
   for (const rule of wanted) {
     const compiled = compileRule(found.family, rule.rule);
@@ -75,7 +75,7 @@ export function repairNodePorts(context: RepairContext, wanted: readonly SharedR
 /** Only what we need in it: others have rules there too. */
 function repairFirewall({ config, drift, found, transaction }: RepairContext): void {
   const chain: TableChain = { table: 'filter', chain: firewallChain };
-  const held = found.chains.get(placeOf(chain));
+  const held = found.chains.get(chainId(chain));
   for (const rule of firewallRules(config)) {
     const compiled = compileRule(found.family, rule);
     if (held === undefined) transaction.putChain(chain, [compiled], '');
@@ -86,9 +86,9 @@ function repairFirewall({ config, drift, found, transaction }: RepairContext): v
 }
 
 /** Wherever among the rules of others it is: only a new one comes first. */
-function repairJump({ drift, found, transaction }: RepairContext, jump: PlacedRule): void {
+function repairJump({ drift, found, transaction }: RepairContext, jump: ChainRule): void {
   const compiled = compileRule(found.family, jump.rule);
-  const held = found.chains.get(placeOf(jump));
+  const held = found.chains.get(chainId(jump));
   if (held === undefined) transaction.addBuiltIn(jump);
   const same = held?.find((one) => sameExpressions(one, compiled));
   if (same !== undefined) {
@@ -133,7 +133,7 @@ function pruneJumps(context: RepairContext): void {
  * packets. Others make their own with care.
  */
 export function isOwnJump(found: IptablesObservation, { expressions, from }: Reference): boolean {
-  const isBuiltIn = found.builtIns.some((chain) => placeOf(chain) === placeOf(from));
+  const isBuiltIn = found.builtIns.some((chain) => chainId(chain) === chainId(from));
   const rule = isBuiltIn ? readRule(found.family, expressions) : undefined;
   if (rule?.target?.kind !== 'jump') return false;
   const { destination, inputInterface, protocol, source, matches = [] } = rule;

@@ -12,7 +12,7 @@ import {
 } from '../../kernel/xt/tables.ts';
 import type { Family } from '../../net/address.ts';
 import type { Batch } from '../mode.ts';
-import { placeOf, type TableChain } from './layout.ts';
+import { chainId, type TableChain } from './layout.ts';
 import type { TableName } from './names.ts';
 
 interface Owned {
@@ -53,11 +53,11 @@ export class Transaction {
   readonly #owners: string[] = [];
   /** Ops that answer with a handle: op → id. */
   readonly #asked = new Map<number, string>();
-  /** Ops that delete a chain: op → place. */
+  /** Ops that delete a chain: op → `chainId`. */
   readonly #deletions = new Map<number, string>();
   readonly #busy: Set<string>;
 
-  /** `busy` is given the chains, as places, that rules of others need: they cannot be deleted. */
+  /** `busy` is given the chains (`chainId`) that rules of others need: they cannot be deleted. */
   constructor(family: Family, busy = new Set<string>()) {
     this.#family = family;
     this.#busy = busy;
@@ -69,8 +69,8 @@ export class Transaction {
   }
 
   /** Whether the chain is written or deleted. */
-  has(place: string): boolean {
-    return this.#contents.has(place) || this.#unused.has(place);
+  has(id: string): boolean {
+    return this.#contents.has(id) || this.#unused.has(id);
   }
 
   addTable(table: XtTable): void {
@@ -79,15 +79,15 @@ export class Transaction {
   }
 
   addBuiltIn(chain: TableChain): void {
-    this.#builtIns.set(placeOf(chain), chain);
+    this.#builtIns.set(chainId(chain), chain);
     this.#bytes += opBytes;
   }
 
   /** The chain, which need not exist, is to hold these rules and no other. */
   putChain(chain: TableChain, rules: readonly CompiledRule[], owner: string): void {
-    const place = placeOf(chain);
-    this.#unused.delete(place);
-    this.#contents.set(place, { ...chain, rules, owner });
+    const id = chainId(chain);
+    this.#unused.delete(id);
+    this.#contents.set(id, { ...chain, rules, owner });
     this.#bytes += rules.reduce(
       (sum, { expressions }) => sum + opBytes + expressions.length,
       opBytes,
@@ -95,9 +95,9 @@ export class Transaction {
   }
 
   deleteChain(chain: TableChain, owner: string): void {
-    const place = placeOf(chain);
-    this.#contents.delete(place);
-    this.#unused.set(place, { ...chain, owner });
+    const id = chainId(chain);
+    this.#contents.delete(id);
+    this.#unused.set(id, { ...chain, owner });
     this.#bytes += opBytes;
   }
 
@@ -111,7 +111,7 @@ export class Transaction {
     this.#bytes += opBytes;
   }
 
-  /** The chains that are written or deleted, as places. */
+  /** The chains that are written or deleted, by `chainId`. */
   chains(): string[] {
     return [...this.#contents.keys(), ...this.#unused.keys()];
   }
@@ -190,7 +190,7 @@ export class Transaction {
     }
     for (const { owner, ...chain } of unused) this.#write(owner, 'chainFlush', this.#in(chain));
     for (const { owner, ...chain } of unused) {
-      this.#deletions.set(this.#writer.count, placeOf(chain));
+      this.#deletions.set(this.#writer.count, chainId(chain));
       this.#write(owner, 'chainDelete', this.#in(chain));
     }
   }

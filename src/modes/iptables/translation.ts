@@ -17,12 +17,12 @@ import type { Address } from '../../net/address.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
 import { type Forwarding, type Frontend, formatServicePortName } from '../../state/types.ts';
 import {
+  type ChainRule,
   hairpinChain,
   hostOf,
   type IptablesConfig,
   loopback,
   markChain,
-  type PlacedRule,
   remark,
 } from './layout.ts';
 import { clusterTraffic, podTraffic } from './local-traffic.ts';
@@ -75,7 +75,7 @@ function ownChain(chain: string, rules: XtRule[]): OwnChain {
 }
 
 /** Its rules in chains of all Services, where their place among those of others is no matter. */
-export function sharedRules(config: IptablesConfig, forwarding: Forwarding): PlacedRule[] {
+export function sharedRules(config: IptablesConfig, forwarding: Forwarding): ChainRule[] {
   const context = contextOf(config, forwarding);
   const { frontends, hairpin, healthCheckNodePort } = forwarding;
   const rules = frontends.flatMap((frontend) => frontendRules(context, frontend));
@@ -227,7 +227,7 @@ function firewallRules({ forwarding, name, chains }: Context): XtRule[] {
 }
 
 /** How a frontend is reached, or refused. */
-function frontendRules(context: Context, frontend: Frontend): PlacedRule[] {
+function frontendRules(context: Context, frontend: Frontend): ChainRule[] {
   const { forwarding, name, chains } = context;
   switch (frontend.treatment) {
     case 'internal': {
@@ -250,7 +250,7 @@ function frontendRules(context: Context, frontend: Frontend): PlacedRule[] {
   }
 }
 
-function externalWay(context: Context, frontend: Frontend): PlacedRule[] {
+function externalWay(context: Context, frontend: Frontend): ChainRule[] {
   const { forwarding, name, chains } = context;
   const table = 'nat';
   if (frontend.kind === 'nodePort') {
@@ -270,14 +270,14 @@ function externalWay(context: Context, frontend: Frontend): PlacedRule[] {
   const firewalled = isFirewalled(forwarding, frontend);
   const target = jump(firewalled ? chains.firewall : chains.external);
   const rule = { ...toFrontend(context, frontend, `${name} ${words}`), target };
-  const way: PlacedRule = { table, chain: 'KUBE-SERVICES', rule };
+  const way: ChainRule = { table, chain: 'KUBE-SERVICES', rule };
   if (!firewalled) return [way];
   const text = `${name} traffic not accepted by ${chains.firewall}`;
   const rest = { ...toFrontend(context, frontend, text), target: drop };
   return [way, { table: 'filter', chain: 'KUBE-PROXY-FIREWALL', rule: rest }];
 }
 
-function refusal(context: Context, frontend: Frontend, reason: string): PlacedRule {
+function refusal(context: Context, frontend: Frontend, reason: string): ChainRule {
   const rule = toFrontend(context, frontend, `${context.name} ${reason}`);
   const target = reason === 'has no endpoints' ? reject : drop;
   const table = 'filter';
@@ -294,14 +294,14 @@ function refusal(context: Context, frontend: Frontend, reason: string): PlacedRu
   }
 }
 
-function healthCheckRule({ forwarding, name }: Context): PlacedRule {
+function healthCheckRule({ forwarding, name }: Context): ChainRule {
   const matches = [remark(`${name} health check node port`), dport(forwarding.healthCheckNodePort)];
   const rule: XtRule = { protocol: 'TCP', matches, target: accept };
   return { table: 'filter', chain: 'KUBE-NODEPORTS', rule };
 }
 
 /** One for each address, whatever its ports: what reaches itself must see another source. */
-function hairpinRules(endpoints: EndpointList): PlacedRule[] {
+function hairpinRules(endpoints: EndpointList): ChainRule[] {
   const addresses = new Map(
     endpointsOf(endpoints).map(({ address }) => [address.bytes.join(), address]),
   );

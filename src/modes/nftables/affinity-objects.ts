@@ -173,11 +173,11 @@ function recallChain(
   treatment: 'internal' | 'external',
   pool: Pool,
 ): ChainDefinition {
-  const place = pool === 'local' ? `${treatment}-local-pool` : treatment;
+  const way = pool === 'local' ? `${treatment}-local-pool` : treatment;
   const marks =
     treatment === 'internal' ? markOffCluster(config) : [[setMark(config.masqueradeMark)]];
   const rules = [...marks, toRemembered(forwarding, pool)];
-  return chain(`recall-${place}-${pathOf(forwarding.servicePort)}`, rules);
+  return chain(`recall-${way}-${pathOf(forwarding.servicePort)}`, rules);
 }
 
 /** Pods and the node itself have the cluster's endpoints, all others those of this node. */

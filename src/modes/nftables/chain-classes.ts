@@ -28,9 +28,9 @@ export class ChainClasses {
 
   /** See `treatmentChains`. */
   treatment(wanted: TreatmentClass): readonly ChainDefinition[] {
-    const { place, treatment, endpoints, localEndpoints } = wanted;
+    const { maps, treatment, endpoints, localEndpoints } = wanted;
     const way = treatmentNumbers[treatment];
-    const id = ((place.number * 3 + way) * poolsMax + endpoints) * poolsMax + localEndpoints;
+    const id = ((maps.number * 3 + way) * poolsMax + endpoints) * poolsMax + localEndpoints;
     let chains = this.#treatments.get(id);
     if (chains === undefined) {
       chains = treatmentChains(this.config, wanted);

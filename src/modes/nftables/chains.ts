@@ -37,8 +37,8 @@ import {
   ifNew,
   masquerading,
 } from '../nft-table/parts.ts';
+import type { FrontendMaps } from './frontend-maps.ts';
 import { learnMaps } from './layout.ts';
-import type { Place } from './places.ts';
 
 export const rejectChain = 'reject-chain';
 
@@ -166,21 +166,26 @@ function learning(family: Family): Rule[] {
 }
 
 /** `pick-3-b`, `nodeport-local-pick-3`: translates to one of the first `count` of the map. */
-function pickChain(config: ModeConfig, place: Place, pool: Pool, count: number): ChainDefinition {
+function pickChain(
+  config: ModeConfig,
+  maps: FrontendMaps,
+  pool: Pool,
+  count: number,
+): ChainDefinition {
   const { family } = config;
-  const key = place.prefix === '' ? frontendSelectors(family) : nodePortSelectors;
-  const map = pool === 'local' ? place.localEndpoints : place.endpoints;
-  const suffix = pool === 'local' ? '' : place.suffix;
-  const name = `${place.prefix}${pool === 'local' ? 'local-' : ''}pick-${count}${suffix}`;
+  const key = maps.prefix === '' ? frontendSelectors(family) : nodePortSelectors;
+  const map = pool === 'local' ? maps.localEndpoints : maps.endpoints;
+  const suffix = pool === 'local' ? '' : maps.suffix;
+  const name = `${maps.prefix}${pool === 'local' ? 'local-' : ''}pick-${count}${suffix}`;
   return chain(name, [[dnatTo(family, [...key, random(count)], map)]]);
 }
 
-/** `primary` is what the place's `endpoints` map holds, `local` what its `localEndpoints` holds. */
+/** `primary` is what its `endpoints` map holds, `local` what its `localEndpoints` holds. */
 type Pool = 'primary' | 'local';
 
 /** What a treatment chain is made from; see `Treatment` in state/types.ts. */
 export interface TreatmentClass {
-  readonly place: Place;
+  readonly maps: FrontendMaps;
   readonly treatment: 'internal' | 'external' | 'external-local';
   readonly endpoints: number;
   /** Only for `external-local`. */
@@ -192,11 +197,11 @@ export interface TreatmentClass {
  * says all that its content depends on.
  */
 export function treatmentChains(config: ModeConfig, wanted: TreatmentClass): ChainDefinition[] {
-  const { place, treatment, endpoints, localEndpoints } = wanted;
-  const primary = pickChain(config, place, 'primary', endpoints);
+  const { maps, treatment, endpoints, localEndpoints } = wanted;
+  const primary = pickChain(config, maps, 'primary', endpoints);
   const pick = goto(primary.name);
   const treat = (name: string, rules: readonly Rule[]): ChainDefinition =>
-    chain(`${place.prefix}${name}${place.suffix}`, rules);
+    chain(`${maps.prefix}${name}${maps.suffix}`, rules);
   const mark = setMark(config.masqueradeMark);
   switch (treatment) {
     case 'internal': {
@@ -214,7 +219,7 @@ export function treatmentChains(config: ModeConfig, wanted: TreatmentClass): Cha
       const name = `external-local-${endpoints}-${localEndpoints}`;
       // Without local endpoints the packet stays as it is, and no-endpoint-services drops it.
       if (localEndpoints === 0) return [primary, treat(name, rules)];
-      const local = pickChain(config, place, 'local', localEndpoints);
+      const local = pickChain(config, maps, 'local', localEndpoints);
       return [primary, local, treat(name, [...rules, [goto(local.name)]])];
     }
     default:

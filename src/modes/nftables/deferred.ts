@@ -3,8 +3,8 @@
  * elements of pools that shrank. (For chains and sets see `shared-objects.ts`.)
  */
 import { UndoMap } from '../undo-map.ts';
+import { type FrontendMaps, frontendMaps } from './frontend-maps.ts';
 import type { SetName } from './layout.ts';
-import { type Place, places } from './places.ts';
 
 /** Elements `from` to `to - 1` of a pool that is shorter now: still in the kernel, not used. */
 interface RetiredRange {
@@ -108,12 +108,12 @@ interface PoolMap {
   readonly pool: 'endpoints' | 'local';
 }
 
-const mapsOfPlaces = places.map(({ endpoints, localEndpoints }): readonly PoolMap[] => [
+const poolMapsByNumber = frontendMaps.map(({ endpoints, localEndpoints }): readonly PoolMap[] => [
   { set: endpoints, pool: 'endpoints' },
   { set: localEndpoints, pool: 'local' },
 ]);
 
-/** The maps of a place that hold pools. */
-export function poolMaps({ number }: Place): readonly PoolMap[] {
-  return mapsOfPlaces[number]!;
+/** Those that hold pools. */
+export function poolMaps({ number }: FrontendMaps): readonly PoolMap[] {
+  return poolMapsByNumber[number]!;
 }

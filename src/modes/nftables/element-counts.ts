@@ -16,12 +16,12 @@ export class ElementCounts {
 
   /** `step` 1: the elements of this frontend are wanted; -1: no longer. */
   frontend(frontend: FrontendElements, step: 1 | -1): void {
-    const { endpoints, local, place } = frontend;
+    const { endpoints, local, maps } = frontend;
     for (const part of verdictParts) {
       if (verdictOf(frontend, part) !== undefined) this.#add(elementOf(frontend, part).set, step);
     }
-    this.#add(place.endpoints, step * endpoints.length);
-    this.#add(place.localEndpoints, step * local.length);
+    this.#add(maps.endpoints, step * endpoints.length);
+    this.#add(maps.localEndpoints, step * local.length);
   }
 
   /** Elements of this set that Forwardings share. */

@@ -57,7 +57,7 @@ export class FrontendWriter {
     after: FrontendElements | undefined,
     from: 'belief' | 'kernel',
   ): void {
-    for (const { set, pool } of poolMaps(location.place)) {
+    for (const { set, pool } of poolMaps(location.maps)) {
       // What the kernel says counts, not what we remember.
       const retired = from === 'kernel' ? this.#deferred.forget(set, location.id) : undefined;
       this.#pool(set, location, before?.[pool], after?.[pool], retired);

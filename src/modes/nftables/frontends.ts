@@ -15,14 +15,14 @@ import {
 } from './affinity-objects.ts';
 import type { ChainClasses } from './chain-classes.ts';
 import { rejectChain } from './chains.ts';
+import { type FrontendMaps, frontendMaps, learnElement, mapsOfKey } from './frontend-maps.ts';
 import type { SetName } from './layout.ts';
-import { learnElement, type Place, placeOf, places } from './places.ts';
 
 /** Where a frontend's elements are and what they are found by. */
 export interface Location {
-  /** Identifies place and key; usable as a Map key. */
+  /** Identifies the frontend; usable as a Map key. */
   readonly id: string;
-  readonly place: Place;
+  readonly maps: FrontendMaps;
   /** Key of its verdict: `[address .] protocol . port`, each part padded to 4 bytes. */
   readonly key: Uint8Array;
 }
@@ -33,9 +33,9 @@ export interface FrontendElements extends Location {
   readonly chains: readonly ChainDefinition[];
   /** Element of the no-endpoint map. */
   readonly refusal: 'reject' | 'drop' | undefined;
-  /** What the place's `endpoints` map holds, by index. */
+  /** What its `endpoints` map holds, by index. */
   readonly endpoints: EndpointList;
-  /** What the place's `localEndpoints` map holds, by index. */
+  /** What its `localEndpoints` map holds, by index. */
   readonly local: EndpointList;
   /** Undefined = no session affinity. */
   readonly affinity: FrontendAffinity | undefined;
@@ -78,18 +78,18 @@ function to(code: number, chain: string | undefined): Verdict | undefined {
 
 /** Where the frontend's verdict of this kind is. */
 export function elementOf(
-  { place, key }: Location,
+  { maps, key }: Location,
   part: VerdictPart,
 ): { readonly set: SetName; readonly key: Uint8Array } {
   switch (part) {
     case 'verdict':
-      return { set: place.verdicts, key };
+      return { set: maps.verdicts, key };
     case 'sticky':
-      return { set: place.sticky, key };
+      return { set: maps.sticky, key };
     case 'learn':
-      return learnElement(place, key);
+      return learnElement(maps, key);
     case 'refusal':
-      return { set: place.noEndpoints, key };
+      return { set: maps.noEndpoints, key };
     case 'firewall':
       return { set: 'firewall-ips', key };
   }
@@ -117,32 +117,32 @@ function elementsOf(
   frontend: Frontend,
   port: PortAffinity | undefined,
 ): FrontendElements {
-  const { id, place, key } = locate(forwarding, frontend);
+  const { id, maps, key } = locate(forwarding, frontend);
   const none = EndpointList.empty[forwarding.family];
   const firewall = firewallOf(forwarding, frontend);
   const { treatment } = frontend;
   if (treatment === 'reject' || treatment === 'drop') {
     const nothing = { chains: [], affinity: undefined, endpoints: none, local: none };
-    return { id, place, key, firewall, ...nothing, refusal: treatment };
+    return { id, maps, key, firewall, ...nothing, refusal: treatment };
   }
   const isLocal = treatment === 'external-local';
   const endpoints = isLocal ? forwarding.cluster : forwarding[frontend.pool];
   const local = isLocal ? forwarding.local : none;
   const chains = classes.treatment({
-    place,
+    maps,
     treatment,
     endpoints: endpoints.length,
     localEndpoints: local.length,
   });
   const affinity = port && frontendAffinity(classes.config, forwarding, frontend, port);
   const refusal = isLocal && local.length === 0 ? 'drop' : undefined;
-  return { id, place, key, firewall, chains, affinity, refusal, endpoints, local };
+  return { id, maps, key, firewall, chains, affinity, refusal, endpoints, local };
 }
 
 export function locate({ servicePort }: Forwarding, { kind, address, port }: Frontend): Location {
   const key = destinationKey(address, IPPROTO[servicePort.protocol], port);
-  const place = placeOf(kind === 'nodePort' ? 'nodePort' : 'service', key);
-  return { id: frontendId(place, key), place, key };
+  const maps = mapsOfKey(kind === 'nodePort' ? 'nodePort' : 'service', key);
+  return { id: frontendId(maps, key), maps, key };
 }
 
 /** Which of its maps holds this pool for a frontend; undefined = none. */
@@ -163,12 +163,12 @@ export function partOf(
 
 /** The id of the frontend whose key is in `bytes`, from byte `from` to before `to`. */
 export function frontendId(
-  place: Place,
+  maps: FrontendMaps,
   bytes: Uint8Array,
   from = 0,
   to: number = bytes.length,
 ): string {
-  const n = place.number;
+  const n = maps.number;
   if (to - from !== 12) return String.fromCharCode(n, ...bytes.subarray(from, to));
   // Without a spread, which costs three times as much: a restart makes several for each Service.
   const [k, i] = [bytes, from];
@@ -179,5 +179,5 @@ export function frontendId(
 
 /** What `frontendId` was made of. */
 export function locationOf(id: string): Location {
-  return { id, place: places[id.charCodeAt(0)]!, key: bytesOf(id.slice(1)) };
+  return { id, maps: frontendMaps[id.charCodeAt(0)]!, key: bytesOf(id.slice(1)) };
 }

@@ -4,17 +4,17 @@ import type { Family } from '../../net/address.ts';
 import { binary } from '../elements.ts';
 import type { Pause } from '../mode.ts';
 import type { ElementsReply } from '../nft-table/content.ts';
+import {
+  type FrontendKind,
+  type FrontendMaps,
+  frontendMaps,
+  hashOf,
+  learnFrontendKey,
+  mapsOfKey,
+} from './frontend-maps.ts';
 import { frontendId, type VerdictPart } from './frontends.ts';
 import { type HeldFrontend, ObservedPool } from './held.ts';
 import type { SetName } from './layout.ts';
-import {
-  type FrontendKind,
-  hashOf,
-  learnFrontendKey,
-  type Place,
-  placeOf,
-  places,
-} from './places.ts';
 
 /** Where what is read goes. */
 export interface Frontends {
@@ -23,12 +23,12 @@ export interface Frontends {
   frontend(id: string): HeldFrontend;
 }
 
-/** Which part of a frontend a map holds, and whose place the map is. */
+/** Which part of a frontend a map holds, and to which FrontendMaps it belongs. */
 interface Part<P> {
   readonly part: P;
   readonly kind: FrontendKind;
   /** Undefined = each key tells its own. */
-  readonly place?: Place;
+  readonly maps?: FrontendMaps;
   /** Undefined = each key tells its own. */
   readonly protocol?: number;
 }
@@ -38,20 +38,20 @@ const verdictMaps = new Map<SetName, Part<VerdictPart>>([
 ]);
 const poolMaps = new Map<SetName, Part<'endpoints' | 'local'>>();
 
-for (const place of places) {
-  const kind = place.prefix === '' ? 'service' : 'nodePort';
-  verdictMaps.set(place.verdicts, { part: 'verdict', kind });
-  verdictMaps.set(place.sticky, { part: 'sticky', kind });
-  if (typeof place.learn === 'string') verdictMaps.set(place.learn, { part: 'learn', kind });
+for (const maps of frontendMaps) {
+  const kind = maps.prefix === '' ? 'service' : 'nodePort';
+  verdictMaps.set(maps.verdicts, { part: 'verdict', kind });
+  verdictMaps.set(maps.sticky, { part: 'sticky', kind });
+  if (typeof maps.learn === 'string') verdictMaps.set(maps.learn, { part: 'learn', kind });
   else {
-    for (const [protocol, learn] of Object.entries(place.learn)) {
+    for (const [protocol, learn] of Object.entries(maps.learn)) {
       verdictMaps.set(learn, { part: 'learn', kind, protocol: Number(protocol) });
     }
   }
-  verdictMaps.set(place.noEndpoints, { part: 'refusal', kind });
+  verdictMaps.set(maps.noEndpoints, { part: 'refusal', kind });
   // What is in the map of another shard than its own belongs to no frontend that we know.
-  poolMaps.set(place.endpoints, { part: 'endpoints', kind, place });
-  poolMaps.set(place.localEndpoints, { part: 'local', kind });
+  poolMaps.set(maps.endpoints, { part: 'endpoints', kind, maps });
+  poolMaps.set(maps.localEndpoints, { part: 'local', kind });
 }
 
 /** Reads what begins at byte `at` of a record's entries, and returns where it ends. */
@@ -87,12 +87,12 @@ function entryReader(found: Frontends, name: SetName, record: ElementsReply): Re
 /** The frontend whose key is in `entries`, from byte `from` to before `to`. */
 function frontendAt(
   found: Frontends,
-  { kind, place }: Pick<Part<unknown>, 'kind' | 'place'>,
+  { kind, maps }: Pick<Part<unknown>, 'kind' | 'maps'>,
   entries: Uint8Array,
   from: number,
   to: number,
 ): HeldFrontend {
-  return found.frontend(frontendId(place ?? placeOf(kind, entries, from, to), entries, from, to));
+  return found.frontend(frontendId(maps ?? mapsOfKey(kind, entries, from, to), entries, from, to));
 }
 
 /**

@@ -94,7 +94,7 @@ export class ListSplitter {
   readonly #item: Pieces;
   readonly #envelope = new Pieces(envelopeBytesMax);
   /** Where we are: around the items, between them, or inside one. */
-  #place: 'envelope' | 'items' | 'item' = 'envelope';
+  #part: 'envelope' | 'items' | 'item' = 'envelope';
   /** Open braces and brackets, within the envelope or the item. */
   #depth = 0;
   #inString = false;
@@ -112,11 +112,11 @@ export class ListSplitter {
     let at = 0;
     while (at < chunk.length) {
       const start = at;
-      if (this.#place === 'items') {
+      if (this.#part === 'items') {
         at = this.#betweenItems(chunk, at);
         continue;
       }
-      const inItem = this.#place === 'item';
+      const inItem = this.#part === 'item';
       at = inItem ? this.#toItemEnd(chunk, at) : this.#toItemsStart(chunk, at);
       const part = chunk.subarray(start, at);
       if (!inItem) {
@@ -124,7 +124,7 @@ export class ListSplitter {
       } else if (this.#depth > 0) {
         this.#item.add(part);
       } else {
-        this.#place = 'items';
+        this.#part = 'items';
         yield this.#item.end(part);
       }
     }
@@ -133,7 +133,7 @@ export class ListSplitter {
   /** The list without its items, once the body has ended. Throws a StreamError when it is cut. */
   envelope(): unknown {
     const text = this.#envelope.take();
-    if (this.#place !== 'envelope' || this.#depth !== 0) {
+    if (this.#part !== 'envelope' || this.#depth !== 0) {
       throw new StreamError('cut', 'the list ended in the middle');
     }
     if (text === 'oversized') throw new StreamError('garbage', 'the answer is no list');
@@ -174,13 +174,13 @@ export class ListSplitter {
   #betweenItems(chunk: Buffer, at: number): number {
     const byte = chunk[at]!;
     if (byte === openBrace) {
-      this.#place = 'item';
+      this.#part = 'item';
       this.#depth = 0;
       return at;
     }
     if (byte === closeBracket) {
       // Back to depth 1, the list object; the bracket itself completes `"items":[]`.
-      this.#place = 'envelope';
+      this.#part = 'envelope';
       this.#depth = 2;
       return at;
     }
@@ -202,7 +202,7 @@ export class ListSplitter {
         if (this.#depth === 2 && byte === openBracket && this.#key === 'items:') {
           if (this.#itemsSeen) throw new StreamError('garbage', 'the list has its items twice');
           this.#itemsSeen = true;
-          this.#place = 'items';
+          this.#part = 'items';
           return at + 1;
         }
       } else if (byte === closeBrace || byte === closeBracket) {

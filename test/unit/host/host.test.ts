@@ -9,7 +9,7 @@ import { listeningAddresses, nodePortAddresses } from '../../../src/host/node-po
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import { addressKey, formatAddress } from '../../../src/net/address.ts';
 import { noLimits } from '../../../src/state/budget.ts';
-import { keysOf } from '../../../src/state/node-place.ts';
+import { keysOf } from '../../../src/state/node-sockets.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import { address, cidr, node, service } from '../state/build.ts';
 import { machine } from './machine.ts';
@@ -199,13 +199,15 @@ describe('what Services may claim at addresses of the node', () => {
   it('depends on its addresses, on where node ports are, and on what the process serves', () => {
     const { made } = facts({ kind: 'all' }, () => all);
     const own = ['10.0.0.5', '169.254.20.10', 'fd00::5'].map(address);
-    expect(made.context.place).toEqual({
+    expect(made.context.nodeSockets).toEqual({
       addresses: keysOf([...own, address('198.51.100.9')]),
       nodePorts: keysOf(own),
       listening: new Set([10256]),
     });
     const { made: some } = facts({ kind: 'cidrs', cidrs: [cidr('10.0.0.0/8')] }, () => all);
-    expect(some.context.place?.nodePorts).toEqual(keysOf(['10.0.0.5', 'fd00::5'].map(address)));
+    expect(some.context.nodeSockets?.nodePorts).toEqual(
+      keysOf(['10.0.0.5', 'fd00::5'].map(address)),
+    );
   });
 
   it('is asked again of Services at addresses that come, go, or that the Node gets', () => {
@@ -225,7 +227,7 @@ describe('what Services may claim at addresses of the node', () => {
     expect(made.readInterfaces()).toBe(true);
     expect(state.takeDirty().sort()).toEqual(['ns/new', 'ns/old']);
     state.apply({ kind: 'node', node: node({ addresses: [address('198.51.100.10')] }) });
-    expect(made.context.place?.addresses).toContain(addressKey(address('198.51.100.10')));
+    expect(made.context.nodeSockets?.addresses).toContain(addressKey(address('198.51.100.10')));
     expect(state.takeDirty()).toEqual(['ns/node']);
   });
 });

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Claims, formatFrontend } from '../../../src/state/claims.ts';
-import { keysOf, type NodePlace } from '../../../src/state/node-place.ts';
+import { keysOf, type NodeSockets } from '../../../src/state/node-sockets.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import type { Forwarding, Service } from '../../../src/state/types.ts';
 import { address, http, service } from './build.ts';
@@ -10,7 +10,7 @@ import { address, http, service } from './build.ts';
 const addresses = ['10.0.0.1', '10.0.0.2', '10.0.0.3'];
 /** Where node ports are open, and this process listens on one. */
 const nodeAddress = '10.0.0.3';
-const place: NodePlace = {
+const sockets: NodeSockets = {
   addresses: keysOf([address(nodeAddress)]),
   nodePorts: keysOf([address(nodeAddress)]),
   listening: new Set([80]),
@@ -97,7 +97,7 @@ class Sync {
       this.written.delete(name);
       return yield* this.claims.release(`ns/${name}`);
     }
-    const { forwardings, concede } = yield* this.claims.claim(of, resolved(of), place);
+    const { forwardings, concede } = yield* this.claims.claim(of, resolved(of), sockets);
     this.written.set(name, texts(forwardings));
     this.expectNobodyShares();
     return yield* concede();

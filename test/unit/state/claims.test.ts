@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Claims, formatConflict, formatFrontend } from '../../../src/state/claims.ts';
-import { keysOf, type NodePlace } from '../../../src/state/node-place.ts';
+import { keysOf, type NodeSockets } from '../../../src/state/node-sockets.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import { finish } from '../../../src/state/steps.ts';
 import type { Forwarding, Service } from '../../../src/state/types.ts';
@@ -20,14 +20,14 @@ function frontends(forwardings: readonly Forwarding[]): string[] {
 /** Claims without others between the steps of one Service. */
 class WholeClaims {
   readonly #claims = new Claims();
-  readonly #place: NodePlace | undefined;
+  readonly #sockets: NodeSockets | undefined;
 
-  constructor(place?: NodePlace) {
-    this.#place = place;
+  constructor(sockets?: NodeSockets) {
+    this.#sockets = sockets;
   }
 
   claim(of: Service, forwardings: readonly Forwarding[]) {
-    const { concede, ...result } = finish(this.#claims.claim(of, forwardings, this.#place));
+    const { concede, ...result } = finish(this.#claims.claim(of, forwardings, this.#sockets));
     return { ...result, again: finish(concede()) };
   }
 
@@ -189,7 +189,7 @@ describe('a frontend that two Services claim', () => {
 
 describe('an address of the node', () => {
   const node = '192.168.0.1';
-  const place: NodePlace = {
+  const sockets: NodeSockets = {
     addresses: keysOf([address(node)]),
     nodePorts: keysOf([address(node)]),
     listening: new Set([10256]),
@@ -215,9 +215,9 @@ describe('an address of the node', () => {
       thief: ['TCP 10.96.0.1:30080'],
       victim: ['TCP 10.96.0.2:80', 'TCP node port 30080'],
     };
-    expect(settle(new WholeClaims(place), thief, victim)).toEqual(expected);
-    expect(settle(new WholeClaims(place), victim, thief)).toEqual(expected);
-    const claims = new WholeClaims(place);
+    expect(settle(new WholeClaims(sockets), thief, victim)).toEqual(expected);
+    expect(settle(new WholeClaims(sockets), victim, thief)).toEqual(expected);
+    const claims = new WholeClaims(sockets);
     claims.claim(victim, resolved(victim));
     expect(claims.claim(thief, resolved(thief)).conflicts.map(formatConflict)).toEqual([
       `ns/thief:http does not get ${spoils}, which ns/victim holds`,
@@ -227,13 +227,13 @@ describe('an address of the node', () => {
 
   it('has it against a load balancer that gives addresses of nodes, too', () => {
     const balanced = { ...thief, externalIPs: [], loadBalancerIPs: [address(node)] };
-    expect(settle(new WholeClaims(place), balanced, victim)).toMatchObject({
+    expect(settle(new WholeClaims(sockets), balanced, victim)).toMatchObject({
       thief: ['TCP 10.96.0.1:30080'],
     });
   });
 
   it('is let go of before the node port is taken, and had again when that goes', () => {
-    const claims = new WholeClaims(place);
+    const claims = new WholeClaims(sockets);
     expect(frontends(claims.claim(thief, resolved(thief)).forwardings)).toContain(spoils);
     const asks = claims.claim(victim, resolved(victim));
     expect(frontends(asks.forwardings)).toEqual(['TCP 10.96.0.2:80']);
@@ -251,16 +251,16 @@ describe('an address of the node', () => {
   it('answers health checks of somebody else', () => {
     const local = { type: 'LoadBalancer', externalTrafficPolicy: 'Local' } as const;
     const checked = { ...victim, ports: [http], healthCheckNodePort: 30080, ...local };
-    expect(settle(new WholeClaims(place), thief, checked)).toMatchObject({
+    expect(settle(new WholeClaims(sockets), thief, checked)).toMatchObject({
       thief: ['TCP 10.96.0.1:30080'],
     });
-    expect(settle(new WholeClaims(place), thief)).toMatchObject({
+    expect(settle(new WholeClaims(sockets), thief)).toMatchObject({
       thief: ['TCP 10.96.0.1:30080', spoils],
     });
   });
 
   it('answers for the proxy itself, by TCP', () => {
-    const claims = new WholeClaims(place);
+    const claims = new WholeClaims(sockets);
     const greedy = { ...thief, ports: at(10256) };
     const { conflicts, forwardings } = claims.claim(greedy, resolved(greedy));
     expect(frontends(forwardings)).toEqual(['TCP 10.96.0.1:10256']);
@@ -273,22 +273,22 @@ describe('an address of the node', () => {
 
   it('may be had with the own node port of that number, and on all other ports', () => {
     const both = { ...thief, ports: [{ ...http, port: 30080, nodePort: 30080 }] };
-    expect(settle(new WholeClaims(place), both)).toEqual({
+    expect(settle(new WholeClaims(sockets), both)).toEqual({
       thief: ['TCP 10.96.0.1:30080', spoils, 'TCP node port 30080'],
     });
     const other = { ...thief, ports: at(443) };
-    expect(settle(new WholeClaims(place), other, victim)).toMatchObject({
+    expect(settle(new WholeClaims(sockets), other, victim)).toMatchObject({
       thief: ['TCP 10.96.0.1:443', `TCP ${node}:443`],
     });
   });
 
   it('is nothing special where node ports are not open, and for other protocols', () => {
-    const closed = { ...place, nodePorts: keysOf([]) };
+    const closed = { ...sockets, nodePorts: keysOf([]) };
     expect(settle(new WholeClaims(closed), thief, victim)).toMatchObject({
       thief: ['TCP 10.96.0.1:30080', spoils],
     });
     const udp = { ...victim, ports: [{ ...http, protocol: 'UDP' as const, nodePort: 30080 }] };
-    expect(settle(new WholeClaims(place), thief, udp)).toMatchObject({
+    expect(settle(new WholeClaims(sockets), thief, udp)).toMatchObject({
       thief: ['TCP 10.96.0.1:30080', spoils],
     });
   });

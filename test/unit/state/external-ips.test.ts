@@ -5,19 +5,19 @@ import {
   externalIPNotices,
   formatExternalIPNotice,
 } from '../../../src/state/external-ips.ts';
-import { keysOf, type NodePlace, noPlace } from '../../../src/state/node-place.ts';
+import { keysOf, type NodeSockets, noSockets } from '../../../src/state/node-sockets.ts';
 import { address, cidr, resolveOne, service } from './build.ts';
 
 const web = service({ namespace: 'shop', externalIPs: ['203.0.113.1', '192.168.0.1'] });
 const allowed: ExternalIPRules = { cidrs: [cidr('203.0.113.0/24')], namespaces: ['shop'] };
-const place: NodePlace = { ...noPlace, addresses: keysOf([address('192.168.0.1')]) };
+const sockets: NodeSockets = { ...noSockets, addresses: keysOf([address('192.168.0.1')]) };
 
 function served(rules: ExternalIPRules | undefined): string[] {
   const { frontends } = resolveOne(web, [], rules && { externalIPRules: rules });
   return frontends.map((frontend) => formatFrontend('TCP', frontend));
 }
 
-function notices(rules: ExternalIPRules | undefined, at: NodePlace = place): string[] {
+function notices(rules: ExternalIPRules | undefined, at: NodeSockets = sockets): string[] {
   return externalIPNotices(web, rules, at).map(formatExternalIPNotice);
 }
 
@@ -49,6 +49,6 @@ describe('external IPs', () => {
     const [notice, ...others] = notices(undefined);
     expect(notice).toMatch(/^external IP 192\.168\.0\.1 is an address of this node: /);
     expect(others).toEqual([]);
-    expect(notices(undefined, noPlace)).toEqual([]);
+    expect(notices(undefined, noSockets)).toEqual([]);
   });
 });

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { keysOf, noPlace } from '../../../src/state/node-place.ts';
+import { keysOf, noSockets } from '../../../src/state/node-sockets.ts';
 import type { ResolveContext } from '../../../src/state/resolve.ts';
 import { finish } from '../../../src/state/steps.ts';
 import { ClusterState } from '../../../src/state/store.ts';
@@ -52,15 +52,15 @@ it('tells once of each external IP that is not allowed', () => {
 it('tells when an external IP becomes an address of the node', () => {
   const rig = new Rig();
   expect(rig.refresh('192.168.0.7')).toEqual([]);
-  const place = { ...noPlace, addresses: keysOf([address('192.168.0.7')]) };
-  rig.context = { ...context, place };
+  const sockets = { ...noSockets, addresses: keysOf([address('192.168.0.7')]) };
+  rig.context = { ...context, nodeSockets: sockets };
   expect(rig.again()).toEqual(['node']);
   expect(rig.again()).toEqual([]);
 });
 
 it('says nothing of external IPs where none is served at all', () => {
   const rig = new Rig();
-  const place = { ...noPlace, addresses: keysOf([address('192.168.0.7')]) };
-  rig.context = { ...context, place, externalIPsEnabled: false };
+  const sockets = { ...noSockets, addresses: keysOf([address('192.168.0.7')]) };
+  rig.context = { ...context, nodeSockets: sockets, externalIPsEnabled: false };
   expect(rig.refresh('192.168.0.7')).toEqual([]);
 });

@@ -2,7 +2,7 @@
 import { NFPROTO } from '../../../../src/kernel/nft/constants.ts';
 import { readRule } from '../../../../src/kernel/xt/compile.ts';
 import { printRule } from '../../../../src/kernel/xt/print.ts';
-import { placeOf, sharedChains, tableNames } from '../../../../src/modes/iptables/layout.ts';
+import { chainId, sharedChains, tableNames } from '../../../../src/modes/iptables/layout.ts';
 import type { TableName } from '../../../../src/modes/iptables/names.ts';
 import type { Family } from '../../../../src/net/address.ts';
 import type { FakeKernel } from '../../../fake/kernel.ts';
@@ -12,7 +12,7 @@ export function save(kernel: FakeKernel, family: Family): string {
   return tableNames.map((table) => tableText(kernel, family, table, (lines) => lines)).join('');
 }
 
-const unordered = new Set(sharedChains.map(placeOf));
+const unordered = new Set(sharedChains.map(chainId));
 
 /**
  * The same for rulesets that packets take for the same: where the order of rules does not matter

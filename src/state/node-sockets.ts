@@ -3,7 +3,7 @@ import { type Address, addressKey } from '../net/address.ts';
 
 export type AddressKeys = ReadonlySet<ReturnType<typeof addressKey>>;
 
-export interface NodePlace {
+export interface NodeSockets {
   /** Addresses of this machine and of its Node. */
   readonly addresses: AddressKeys;
   /** Those of them that node ports are open on. */
@@ -13,7 +13,7 @@ export interface NodePlace {
 }
 
 /** Where nothing is known of the node. */
-export const noPlace: NodePlace = {
+export const noSockets: NodeSockets = {
   addresses: new Set(),
   nodePorts: new Set(),
   listening: new Set(),

@@ -1,12 +1,12 @@
-/** Where the elements of a frontend live: by its kind, and those of its pool by its shard. */
+/** Which maps hold the elements of a frontend: by its kind, and those of its pool by shard. */
 import { IPPROTO } from '../../kernel/nft/constants.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import { learnMaps, type SetName, type Shard, shards } from './layout.ts';
 
 type LearnMaps = Readonly<Record<number, SetName>>;
 
-export interface Place {
-  /** No two places have the same; from 0. */
+export interface FrontendMaps {
+  /** Each has another; from 0. */
   readonly number: number;
   readonly prefix: '' | 'nodeport-';
   /** Ends the names of chains that pick from `endpoints`. */
@@ -26,7 +26,7 @@ function byNumber(maps: Readonly<Record<Protocol, SetName>>): LearnMaps {
 }
 
 /** By address and port. */
-const servicePlaces: readonly Place[] = shards.map((shard, number) => ({
+const serviceMaps: readonly FrontendMaps[] = shards.map((shard, number) => ({
   number,
   prefix: '',
   suffix: `-${shard}`,
@@ -39,8 +39,8 @@ const servicePlaces: readonly Place[] = shards.map((shard, number) => ({
 }));
 
 /** By node port alone. */
-const nodePortPlace: Place = {
-  number: servicePlaces.length,
+const nodePortMaps: FrontendMaps = {
+  number: serviceMaps.length,
   prefix: 'nodeport-',
   suffix: '',
   verdicts: 'nodeports',
@@ -51,7 +51,7 @@ const nodePortPlace: Place = {
   learn: 'learn-nodeports',
 };
 
-export const places: readonly Place[] = [...servicePlaces, nodePortPlace];
+export const frontendMaps: readonly FrontendMaps[] = [...serviceMaps, nodePortMaps];
 
 /** What a frontend is found by: `address . protocol . port`, or `protocol . port`. */
 export type FrontendKind = 'service' | 'nodePort';
@@ -60,13 +60,16 @@ export type FrontendKind = 'service' | 'nodePort';
 const endLength = 8;
 
 /** The element that tells what to remember of a frontend's clients. */
-export function learnElement(place: Place, key: Uint8Array): { set: SetName; key: Uint8Array } {
-  if (typeof place.learn === 'string') return { set: place.learn, key };
+export function learnElement(
+  maps: FrontendMaps,
+  key: Uint8Array,
+): { set: SetName; key: Uint8Array } {
+  if (typeof maps.learn === 'string') return { set: maps.learn, key };
   const at = key.length - endLength;
   const short = new Uint8Array(key.length - 4);
   short.set(key.subarray(0, at));
   short.set(key.subarray(at + 4), at);
-  return { set: place.learn[key[at]!]!, key: short };
+  return { set: maps.learn[key[at]!]!, key: short };
 }
 
 /** The key of the frontend that the element with `key` in a map for `protocol` belongs to. */
@@ -80,17 +83,17 @@ export function learnFrontendKey(key: Uint8Array, protocol: number): Uint8Array 
 }
 
 /**
- * The place of the frontend whose key, each part of it padded to 4 bytes, is in `bytes`, from byte
+ * The maps of the frontend whose key, each part of it padded to 4 bytes, is in `bytes`, from byte
  * `from` to before `to`.
  */
-export function placeOf(
+export function mapsOfKey(
   kind: FrontendKind,
   bytes: Uint8Array,
   from = 0,
   to: number = bytes.length,
-): Place {
-  if (kind === 'nodePort') return nodePortPlace;
-  return servicePlaces[hashOf(bytes, from, to) % servicePlaces.length]!;
+): FrontendMaps {
+  if (kind === 'nodePort') return nodePortMaps;
+  return serviceMaps[hashOf(bytes, from, to) % serviceMaps.length]!;
 }
 
 /** FNV-1a, its high bits folded into the low ones: addresses that follow each other spread. */
