@@ -16,6 +16,7 @@ import { shownDefault } from '../src/config/help.ts';
 import { defaultSettings } from '../src/config/settings.ts';
 import { fieldRules } from '../src/config/validate.ts';
 import { kubernetesVersion } from '../src/config/version.ts';
+import { apiPage } from './api-page.ts';
 import { manPage } from './man-page.ts';
 import { code, notice, table } from './markdown.ts';
 import { metricsPage } from './metrics-page.ts';
@@ -153,6 +154,7 @@ export const pages: Readonly<Record<string, string>> = {
   'docs/flags.md': flagsPage(),
   'docs/configuration.md': configurationPage(),
   'docs/metrics.md': metricsPage(),
+  'docs/api.md': apiPage(),
   'docs/fairlead.8': manPage(),
 };
 

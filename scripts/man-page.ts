@@ -1,5 +1,5 @@
 /** The manual page, in roff's man macros, from the tables of commands and flags. */
-import { commands } from '../src/config/commands.ts';
+import { askOptions, commands, optionHeading } from '../src/config/commands.ts';
 import { type FlagGroup, flagGroups } from '../src/config/flag-spec.ts';
 import { type FlagName, flagNames, flagTable } from '../src/config/flag-table.ts';
 import { describeFlag, heading } from '../src/config/help.ts';
@@ -36,7 +36,12 @@ function options(): string {
 
 const exitCodes = [
   ['0', 'It was told to end, or has done what it was asked for.'],
-  ['1', 'It could not go on; the last line of standard error says why.'],
+  [
+    '1',
+    'It could not go on; the last line of standard error says why. Of a command that asks: what it asked about is not well.',
+  ],
+  ['2', 'Of a command that asks: it was asked wrongly.'],
+  ['3', 'Of a command that asks: no process answers.'],
 ] as const;
 
 const files = [
@@ -47,6 +52,9 @@ const files = [
 export function manPage(): string {
   const described = commands.map((command) => {
     return paragraph(bold(`fairlead ${command.usage}`), command.meaning);
+  });
+  const asking = Object.entries(askOptions).map(([name, option]) => {
+    return paragraph(bold(optionHeading(name, option)), option.meaning);
   });
   const list = (rows: readonly (readonly [string, string])[]): string =>
     rows.map(([term, text]) => paragraph(bold(term), text)).join('\n');
@@ -68,6 +76,8 @@ ${roff(`When it ends the rules stay in force, and the next process takes them ov
 configuration file again; SIGTERM and SIGINT end the process.`)}
 .SH COMMANDS
 ${described.join('\n')}
+.SS Options of commands that ask the running process
+${asking.join('\n')}
 .SH OPTIONS
 ${roff('With --config the file counts, and most flags do not. Booleans are switched off with --flag=false.')}
 ${options()}

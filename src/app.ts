@@ -5,18 +5,28 @@ import { checkConfig } from './host/checks.ts';
 import { isConntrackLiberal } from './host/conntrack.ts';
 import type { HostFiles } from './host/files.ts';
 import { ipvsSettings } from './host/ipvs.ts';
-import { addressTexts, nodeIPs } from './host/node-ips.ts';
+import { nodeIPs } from './host/node-ips.ts';
 import { setOomScore } from './host/oom-score.ts';
 import { setSysctls, sysctlsOf } from './host/sysctls.ts';
 import type { Conntrack } from './kernel/conntrack.ts';
 import type { Kernel } from './kernel/kernel.ts';
-import { builtModes, likeliestMode, type ModeRegistry, selectMode } from './modes/index.ts';
+import {
+  builtModes,
+  type Fallback,
+  likeliestMode,
+  type ModeRegistry,
+  selectMode,
+} from './modes/index.ts';
 import type { ModeName, ProxyMode } from './modes/mode.ts';
 import type { Address, Family } from './net/address.ts';
+import { tellNodeChange } from './node-changes.ts';
 import { awaitNode } from './node-wait.ts';
 import { affinityMetrics } from './serve/affinity-metrics.ts';
+import type { Inside } from './serve/ask/inside.ts';
+import { Journal } from './serve/ask/journal.ts';
 import { ClusterEvents } from './serve/cluster-events.ts';
 import { conntrackLog } from './serve/conntrack-log.ts';
+import { makeRecorder } from './serve/event-recorder.ts';
 import { ProxyHealth } from './serve/health.ts';
 import { ipvsMetrics } from './serve/ipvs-metrics.ts';
 import { type Logger, setVerbosity } from './serve/log.ts';
@@ -28,7 +38,7 @@ import { ServiceHealth } from './serve/service-health.ts';
 import { SourceReport } from './serve/source-report.ts';
 import { sysctlLog } from './serve/sysctl-log.ts';
 import { takeoverReport } from './serve/takeover-report.ts';
-import { EventRecorder, type EventRecorderOptions } from './source/kubernetes/events.ts';
+import type { EventRecorder, EventRecorderOptions } from './source/kubernetes/events.ts';
 import type { Source, SourceSink } from './source/source.ts';
 import type { Resource } from './state/change.ts';
 import { ClusterState } from './state/store.ts';
@@ -71,11 +81,14 @@ export class App {
   readonly #reporter: Reporter;
   readonly #serviceHealth: ServiceHealth;
   readonly #modes: ModeRegistry;
+  readonly #journal: Journal;
   #config: Config;
   /** As last accepted: its pod CIDRs may say what a local pod is. */
   #node: Node | undefined;
   /** What programs the kernel; undefined while the kernel is asked which mode it can do. */
   #succession: Succession | undefined;
+  /** How it came to the mode that runs. */
+  #fallbacks: readonly Fallback[] = [];
   /** Why all ends, other than that it was asked for. */
   #failure: Error | undefined;
 
@@ -87,6 +100,7 @@ export class App {
     this.#modes = options.modes ?? builtModes();
     this.#state = new ClusterState(clock.wallMs());
     this.#wakeup = new Wakeup(clock);
+    this.#journal = new Journal(() => clock.wallMs());
     this.#metrics = new Metrics({
       featureGates: config.featureGates,
       condition,
@@ -109,7 +123,7 @@ export class App {
       overLimit: () => this.#overLimit,
     });
     this.#report = new SourceReport({ log: options.log, condition });
-    this.#recorder = this.#makeRecorder();
+    this.#recorder = makeRecorder(options, this.#metrics.lifecycle);
     this.#events = new ClusterEvents({
       sink: this.#recorder ?? { record: () => {} },
       nodeName,
@@ -226,6 +240,7 @@ export class App {
     const { kernel, log, nodeName } = this.#options;
     const ipvs = ipvsSettings(config.ipvs);
     const { mode, fallbacks } = await selectMode(config.mode, kernel, this.#modes, ipvs);
+    this.#fallbacks = fallbacks;
     for (const fallback of fallbacks) {
       log.warn({ ...fallback }, 'Falling back to another mode');
       this.#metrics.lifecycle.fellBack(fallback.from, fallback.to);
@@ -311,24 +326,26 @@ export class App {
     this.#succession?.follow();
   }
 
-  #makeRecorder(): EventRecorder | undefined {
-    const { log, nodeName, openEvents } = this.#options;
-    if (openEvents === undefined) return undefined;
-    return new EventRecorder({
-      open: openEvents,
-      nodeName,
-      dropped: (reason) => this.#metrics.lifecycle.eventDropped(reason),
-      problem: (error) => log.warn({ err: error.message }, 'Events do not reach the API server'),
-    });
-  }
-
   #observer(): (event: SyncEvent) => void {
     return (event) => {
       if (event.kind === 'queued') this.#health.queued(event.family);
       if (event.kind === 'done' && event.well) this.#health.updated(event.family);
       if (event.kind === 'done' && event.ok) this.#serviceHealth.inForce(event.family);
       this.#metrics.observe(event);
+      this.#journal.observe(event);
       this.#reporter.sync(event);
+    };
+  }
+
+  /** What those are told who ask. */
+  #inside(): Inside {
+    return {
+      ...this.#options,
+      ...{ state: this.#state, journal: this.#journal, health: this.#health },
+      config: () => this.#config,
+      mode: () => this.mode,
+      fallbacks: () => this.#fallbacks,
+      engine: () => this.#succession?.engine,
     };
   }
 
@@ -338,6 +355,7 @@ export class App {
       mode: () => this.mode,
       health: this.#health,
       metrics: this.#metrics,
+      inside: this.#inside(),
       log: this.#options.log,
       failed: this.#events.serverFailed.bind(this.#events),
     };
@@ -370,31 +388,13 @@ export class App {
   }
 
   #nodeChanged(before: Node | undefined): void {
-    const { log } = this.#options;
-    const { node } = this.#state;
     this.#wakeup.wake();
-    if (node === undefined || this.#node === undefined) return;
-    if (node.deleted) {
-      if (!before?.deleted) log.info('Node is being deleted');
-      return;
-    }
-    const [from, to] = [before, node].map(addressTexts);
-    if (from !== to) log.info({ from, to }, 'NodeIPs changed for the node, rules follow');
-    if (this.#config.detectLocal.kind === 'NodeCIDR') this.#podCIDRsChanged(this.#node, node);
-  }
-
-  /** What a local pod is may have changed for every rule. */
-  #podCIDRsChanged(before: Node, node: Node): void {
-    const [from, to] = [before.podCIDRs.join(), node.podCIDRs.join()];
-    if (from === to || to === '') return;
-    const { log } = this.#options;
-    try {
-      this.#check(this.#config, node);
-      log.info({ from, to }, 'PodCIDRs changed for the node, rules follow');
-      this.#follow(node);
-    } catch (error) {
-      const err = (error as Error).message;
-      log.error({ from, to, err }, 'PodCIDRs changed for the node, rules stay');
-    }
+    tellNodeChange(before, this.#state.node, {
+      log: this.#options.log,
+      config: this.#config,
+      followed: this.#node,
+      check: (node) => this.#check(this.#config, node),
+      follow: (node) => this.#follow(node),
+    });
   }
 }

@@ -36,7 +36,9 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   config: ['net', 'state', 'modes'],
   host: ['net', 'config', 'modes', 'state', 'kernel'],
   takeover: ['net', 'kernel', 'state', 'modes', 'sync', 'host'],
+  ask: [],
   serve: [
+    'ask',
     'net',
     'takeover',
     'sync',
@@ -51,6 +53,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   preflight: ['net', 'config', 'host', 'kernel', 'modes', 'takeover'],
   cli: [
     'preflight',
+    'ask',
     'net',
     'takeover',
     'config',

@@ -1,7 +1,7 @@
 /** Which command is asked for, and its arguments. */
 import { readFile } from 'node:fs/promises';
 import { buffer } from 'node:stream/consumers';
-import { commandNames, type Shell, shells, usage } from '../config/commands.ts';
+import { askNames, commandNames, type Shell, shells, usage } from '../config/commands.ts';
 import { helpText } from '../config/help.ts';
 import { nearest } from '../config/spelling.ts';
 import { versionText } from '../config/version.ts';
@@ -41,6 +41,10 @@ export async function runCommand(args: readonly string[]): Promise<number> {
     case 'help':
       return help(rest);
     default: {
+      if (askNames.includes(command)) {
+        const { runAskCommand } = await import('./ask/index.ts');
+        return runAskCommand(command, rest, process);
+      }
       const { run } = await import('./run.ts');
       return run(command === 'run' ? args.slice(args[0] === 'run' ? 1 : 0) : args);
     }

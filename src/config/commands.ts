@@ -6,7 +6,39 @@ interface CommandSpec {
   readonly meaning: string;
   /** Words that may come next. */
   readonly words?: readonly string[];
+  /** It asks the process that runs on this node, and takes these. */
+  readonly options?: Readonly<Record<string, CommandOption>>;
 }
+
+/** An option of a command that is no flag of kube-proxy's. */
+export interface CommandOption {
+  /** After one hyphen. */
+  readonly letter?: string;
+  /** What its value is called; empty = it has none. */
+  readonly shown: string;
+  readonly meaning: string;
+  /** Values that shells offer. */
+  readonly words?: readonly string[];
+}
+
+/** How answers are written. */
+export const outputs = ['json', 'yaml', 'wide'] as const;
+
+/** Options of every command that asks. */
+export const askOptions = {
+  server: {
+    shown: 'ADDRESS:PORT',
+    meaning: 'Where the process answers, as its metricsBindAddress says (default 127.0.0.1:10249).',
+  },
+  config: { shown: 'FILE', meaning: 'The configuration of the process, which says the same.' },
+  output: {
+    letter: 'o',
+    shown: outputs.join('|'),
+    meaning: 'The whole answer as JSON or YAML (docs/api.md), or more columns.',
+    words: outputs,
+  },
+  watch: { letter: 'w', shown: '', meaning: 'Ask every two seconds, and print what has changed.' },
+} as const satisfies Readonly<Record<string, CommandOption>>;
 
 export const shells = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof shells)[number];
@@ -25,6 +57,15 @@ export const commands: readonly CommandSpec[] = [
     name: 'config',
     usage: 'config convert --from openshift|ovhcloud|flags FILE',
     meaning: 'Print FILE as a KubeProxyConfiguration; what became of each field goes to stderr.',
+  },
+  {
+    name: 'status',
+    usage: 'status [options]',
+    meaning:
+      'Ask the process of this node whether it is well: mode, syncs, watches, Services that the ' +
+      'kernel refuses, what others changed. Ends with 0 when it is well, 1 when it is not, 2 when ' +
+      'asked wrongly, 3 when nobody answers.',
+    options: askOptions,
   },
   {
     name: 'demo',
@@ -54,6 +95,17 @@ export const commands: readonly CommandSpec[] = [
 
 export const commandNames: readonly string[] = [...new Set(commands.map(({ name }) => name))];
 
+/** Commands that ask the process that runs on this node. */
+export const askNames: readonly string[] = [
+  ...new Set(commands.flatMap(({ name, options }) => (options === undefined ? [] : [name]))),
+];
+
+/** Options of all that begins with this word. */
+export function optionsAfter(command: string): Readonly<Record<string, CommandOption>> {
+  const specs = commands.filter(({ name }) => name === command);
+  return Object.assign({}, ...specs.map(({ options }) => options));
+}
+
 /** What may come after a command. */
 export function wordsAfter(command: string): readonly string[] {
   if (command === 'help') return commandNames;
@@ -66,7 +118,21 @@ export function usage(command?: string): string {
   const lines = shown.map(
     ({ usage, meaning }) => `  fairlead ${usage}\n${wrap(meaning, ' '.repeat(10))}\n`,
   );
-  return `Usage:\n${lines.join('')}`;
+  const options = command === undefined ? '' : optionLines(command);
+  return `Usage:\n${lines.join('')}${options}`;
+}
+
+function optionLines(command: string): string {
+  const options = Object.entries(optionsAfter(command));
+  const lines = options.map(([name, option]) => {
+    return `  ${optionHeading(name, option)}\n${wrap(option.meaning, ' '.repeat(10))}\n`;
+  });
+  return lines.length === 0 ? '' : `Options:\n${lines.join('')}`;
+}
+
+/** `-o, --output json|yaml|wide`. */
+export function optionHeading(name: string, { letter, shown }: CommandOption): string {
+  return `${letter === undefined ? '' : `-${letter}, `}--${name} ${shown}`.trimEnd();
 }
 
 const columnsMax = 100;

@@ -6,6 +6,7 @@ import type { HostFiles } from './files.ts';
 
 const sysctls = '/proc/sys/net/netfilter';
 const maxPath = `${sysctls}/nf_conntrack_max`;
+const countPath = `${sysctls}/nf_conntrack_count`;
 const liberalPath = `${sysctls}/nf_conntrack_tcp_be_liberal`;
 const hashSizePath = '/sys/module/nf_conntrack/parameters/hashsize';
 const cpusOnlinePath = '/sys/devices/system/cpu/online';
@@ -57,6 +58,13 @@ export function conntrackSysctls(config: ConntrackConfig, files: HostFiles): Sys
 /** Whether the kernel has connection tracking, and it is loaded. */
 export function hasConntrack(files: HostFiles): boolean {
   return files.read(maxPath) !== undefined;
+}
+
+/** How full connection tracking is; undefined where the kernel has none, or does not say. */
+export function conntrackUse(files: HostFiles): { entries: number; limit: number } | undefined {
+  const [entries, limit] = [files.read(countPath), files.read(maxPath)];
+  if (entries === undefined || limit === undefined) return undefined;
+  return { entries: Number(entries), limit: Number(limit) };
 }
 
 /** Whether TCP packets outside of their connection's window are no reason to call them invalid. */

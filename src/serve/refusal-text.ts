@@ -1,3 +1,4 @@
+import type { KernelFailure } from '../kernel/kernel.ts';
 import type { RefusedAddress } from '../modes/mode.ts';
 import { formatAddress } from '../net/address.ts';
 
@@ -7,4 +8,9 @@ export function refusalText({ address }: Pick<RefusedAddress, 'address'>): strin
     `${formatAddress(address.bytes)} is an address of this machine: only the Service's ports are ` +
     'served on it'
   );
+}
+
+/** What the kernel said, always with its code. */
+export function failureText({ code, message }: KernelFailure): string {
+  return message.includes(code) ? message : `${message} (${code})`;
 }

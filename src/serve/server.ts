@@ -18,6 +18,10 @@ export interface TextReply extends Reply {
 export interface Asked {
   readonly method: string;
   readonly query: URLSearchParams;
+  /** The address of who asks; empty = gone meanwhile. */
+  readonly peer: string;
+  /** The Host header; empty = none. */
+  readonly host: string;
   /** The Accept header; empty = none. */
   readonly accept: string;
   /** The Accept-Encoding header; empty = none. */
@@ -95,6 +99,8 @@ async function answer(routes: Routes, request: IncomingMessage): Promise<Reply> 
   return route({
     method,
     query,
+    peer: request.socket.remoteAddress ?? '',
+    host: headers.host ?? '',
     accept: headers.accept ?? '',
     // Node joins what stands in several such headers.
     acceptEncoding: String(headers['accept-encoding'] ?? ''),

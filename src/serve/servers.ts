@@ -1,6 +1,8 @@
 /** The proxy's own two HTTP servers: health, and metrics. */
 import type { Config } from '../config/config.ts';
 import type { ModeName } from '../modes/mode.ts';
+import type { Inside } from './ask/inside.ts';
+import { askRoutes } from './ask/routes.ts';
 import { debugRoutes } from './debug.ts';
 import type { ProxyHealth } from './health.ts';
 import { type Logger, setVerbosity } from './log.ts';
@@ -15,6 +17,7 @@ interface ServersOptions {
   readonly mode: () => ModeName;
   readonly health: ProxyHealth;
   readonly metrics: Metrics;
+  readonly inside: Inside;
   readonly log: Logger;
   /** An address cannot be served on. Told once a server. */
   readonly failed: (server: 'healthz' | 'metrics', error: Error) => void;
@@ -22,14 +25,18 @@ interface ServersOptions {
 
 /** Until `signal` aborts. Rejects when a server can't bind and the configuration calls that fatal. */
 export function runServers(options: ServersOptions, signal: AbortSignal): Promise<void>[] {
-  const { config, health, log, metrics, mode } = options;
+  const { config, health, inside, log, metrics, mode } = options;
   const { bindAddressHardFail, healthzBindAddress, metricsBindAddress, profiling } = config();
   const debug = profiling
     ? { ...debugRoutes((verbosity) => setVerbosity(log, verbosity)), ...profileRoutes() }
     : {};
   const servers = [
     ['healthz', healthzBindAddress, healthRoutes(health, metrics)],
-    ['metrics', metricsBindAddress, { ...metricsRoutes(config, mode, metrics), ...debug }],
+    [
+      'metrics',
+      metricsBindAddress,
+      { ...metricsRoutes(config, mode, metrics), ...askRoutes(inside), ...debug },
+    ],
   ] as const;
   const onBindFailure = bindAddressHardFail ? 'fail' : 'retry';
   return servers.flatMap(([name, at, routes]) => {

@@ -1,5 +1,4 @@
 /** What the log says about syncs. Every line about a Service names it. */
-import type { KernelFailure } from '../kernel/kernel.ts';
 import type { Family } from '../net/address.ts';
 import { formatExcess } from '../state/budget.ts';
 import { formatConflict } from '../state/claims.ts';
@@ -7,7 +6,7 @@ import { formatExternalIPNotice } from '../state/external-ips.ts';
 import type { ServicePortName } from '../state/types.ts';
 import type { FamilyEvent, Observer, ServiceEvent, SyncEvent } from '../sync/events.ts';
 import type { Logger } from './log.ts';
-import { refusalText } from './refusal-text.ts';
+import { failureText, refusalText } from './refusal-text.ts';
 
 export function syncLog(log: Logger): Observer {
   /** Families that wait for another process. */
@@ -75,7 +74,7 @@ function logFamily(log: Logger, event: FamilyEvent): void {
     case 'set-aside': {
       const { aside, retryMs } = event;
       const { attempts, forwarding } = aside;
-      const of = { ...named(forwarding.servicePort), family, err: words(aside.failure) };
+      const of = { ...named(forwarding.servicePort), family, err: failureText(aside.failure) };
       log.error({ ...of, attempts, retryMs }, 'Service is refused by the kernel, goes on without');
       return;
     }
@@ -133,22 +132,21 @@ function logHeld(
   { family, failures, retryMs }: FamilyEvent & { kind: 'failed' },
   level: 'warn' | 'debug',
 ): void {
-  log[level]({ family, err: words(failures[0]!), retryMs }, 'Waiting for another process to end');
+  log[level](
+    { family, err: failureText(failures[0]!), retryMs },
+    'Waiting for another process to end',
+  );
 }
 
 function logFailure(log: Logger, event: FamilyEvent & { kind: 'failed' }): void {
   const { family, purpose, failures, retryMs } = event;
   const [first] = failures;
-  const err = first && words(first);
+  const err = first && failureText(first);
   // An element that expired before it was swept is nobody's trouble.
   if (purpose === 'sweep') log.debug({ family, err, retryMs }, 'Sweep is tried again');
   else if (purpose === 'deferred') log.warn({ family, err, retryMs }, 'Cleanup is tried again');
   else if (retryMs === undefined) log.debug({ family, purpose, err }, 'Batch was refused');
   else log.error({ family, purpose, err, retryMs }, 'Sync failed, the kernel is read again');
-}
-
-function words({ code, message }: KernelFailure): string {
-  return message.includes(code) ? message : `${message} (${code})`;
 }
 
 function named({ namespace, name, port, protocol }: ServicePortName) {

@@ -65,6 +65,8 @@ export interface Source {
    */
   run(sink: SourceSink, signal: AbortSignal): Promise<void>;
   condition(resource: Resource): Condition;
+  /** The URL of the API server; undefined where there is none, or before `run` has read it. */
+  server(): string | undefined;
   /** Undefined where no API server has said it. */
   serverVersion(): ServerVersion | undefined;
 }

@@ -21,6 +21,7 @@ interface Known {
 export class ClusterState {
   /** By the key of the Service. */
   readonly #known = new Map<string, Known>();
+  #serviceCount = 0;
   readonly #slices = new Map<string, EndpointSlice>();
   readonly #serviceCIDRObjects = new Map<string, ServiceCIDR>();
   #serviceCIDRs: Readonly<Record<Family, readonly CIDR[]>> = { IPv4: [], IPv6: [] };
@@ -114,6 +115,10 @@ export class ClusterState {
     for (const [key, { service }] of this.#known) if (service !== undefined) yield key;
   }
 
+  get serviceCount(): number {
+    return this.#serviceCount;
+  }
+
   /** Slices that name the Service, whether or not it is known; in no order that means anything. */
   slices(key: string): readonly EndpointSlice[] {
     return this.#known.get(key)?.slices ?? noSlices;
@@ -156,6 +161,7 @@ export class ClusterState {
     const previous = known.service;
     if (previous !== undefined && sameService(previous, service)) return false;
     known.service = service;
+    if (previous === undefined) this.#serviceCount += 1;
     this.#dirty.add(key);
     this.#noteArrival(key, known);
     return true;
@@ -165,6 +171,7 @@ export class ClusterState {
     const known = this.#known.get(key);
     if (known?.service === undefined) return false;
     known.service = undefined;
+    this.#serviceCount -= 1;
     this.#forgetIfEmpty(key, known);
     this.#dirty.add(key);
     return true;

@@ -40,6 +40,11 @@ export class Changes {
     return this.#dirty.any;
   }
 
+  /** Services that a sync has to do something about. */
+  get services(): number {
+    return this.#dirty.services;
+  }
+
   /** The last sync came to its end before it had planned all. */
   get isCut(): boolean {
     return this.#isCut;

@@ -12,6 +12,11 @@ export class DirtyKeys {
     return this.#waiting.size > 0;
   }
 
+  /** Services that have such a Forwarding. */
+  get services(): number {
+    return this.#waiting.size;
+  }
+
   /** A change joins those that the key is marked for already. */
   mark(key: string, cause: Cause | undefined): void {
     const service = serviceOf(key);

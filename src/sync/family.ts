@@ -111,6 +111,11 @@ export class FamilySync {
     return this.#quarantine.values();
   }
 
+  /** `waiting`: Services that have changed and are not written yet. */
+  get progress(): { readonly phase: Phase; readonly waiting: number } {
+    return { phase: this.#phase, waiting: this.#changes.services };
+  }
+
   get audit(): Pick<Audit, 'verify'> {
     return this.#audit;
   }

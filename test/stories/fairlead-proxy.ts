@@ -224,6 +224,10 @@ class ObjectSource implements Source {
     this.#objects = objects;
   }
 
+  server(): undefined {
+    return undefined;
+  }
+
   serverVersion(): undefined {
     return undefined;
   }

@@ -1,4 +1,4 @@
-import { commandNames, wordsAfter } from '../../config/commands.ts';
+import { commandNames, optionsAfter, wordsAfter } from '../../config/commands.ts';
 import { importSources } from '../../config/import/index.ts';
 import { type OfferedFlag, offeredFlags } from './flags.ts';
 
@@ -73,13 +73,16 @@ complete -F _fairlead fairlead
 `;
 }
 
-/** Commands that take one word, or none. */
+/** Commands that take one word, or none, and their options. */
 function oneWordCases(): string {
   const own = commandNames.filter((name) => name !== 'run' && name !== 'config');
   const lines = own.map((name) => {
     const words = [...wordsAfter(name), '--help'].join(' ');
+    const options = Object.keys(optionsAfter(name)).map((option) => `--${option}`);
+    const later = options.length === 0 ? '' : ` || words='${options.join(' ')}'`;
     return `      ${name})
-        ((COMP_CWORD == 2)) && mapfile -t COMPREPLY < <(compgen -W '${words}' -- "$cur")
+        ((COMP_CWORD == 2)) && words='${[words, ...options].join(' ')}'${later}
+        mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
         return
         ;;`;
   });

@@ -1,4 +1,4 @@
-import { commandNames, commands, wordsAfter } from '../../config/commands.ts';
+import { commandNames, commands, optionsAfter, wordsAfter } from '../../config/commands.ts';
 import { importSources } from '../../config/import/index.ts';
 import { type OfferedFlag, offeredFlags } from './flags.ts';
 
@@ -23,10 +23,22 @@ ${named.join('\n')}
 ${afterwards.join('\n')}
 ${of('__fish_seen_subcommand_from validate convert')} -F
 ${convert} -l from -x -a ${quoted(importSources.join(' '))} -d 'Of which kind FILE is'
+${others.flatMap(optionLines).join('\n')}
 ${offeredFlags()
   .map((flag) => flagLine(flag, proxies))
   .join('\n')}
 `;
+}
+
+function optionLines(command: string): string[] {
+  const seen = of(`__fish_seen_subcommand_from ${command}`);
+  return Object.entries(optionsAfter(command)).map(([name, option]) => {
+    const { letter, meaning, shown, words = [] } = option;
+    const short = letter === undefined ? '' : ` -s ${letter}`;
+    const values = words.length === 0 ? '' : ` -a ${quoted(words.join(' '))}`;
+    const value = shown === '' ? '' : ` -x${values}`;
+    return `${seen} -l ${name}${short}${value} -d ${quoted(meaning)}`;
+  });
 }
 
 function of(condition: string): string {

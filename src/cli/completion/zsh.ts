@@ -1,4 +1,4 @@
-import { commandNames, commands, wordsAfter } from '../../config/commands.ts';
+import { commandNames, commands, optionsAfter, wordsAfter } from '../../config/commands.ts';
 import { importSources } from '../../config/import/index.ts';
 import { type OfferedFlag, offeredFlags } from './flags.ts';
 
@@ -11,7 +11,15 @@ export function zsh(): string {
   const cases = own.map((name) => {
     const words = wordsAfter(name).join(' ');
     const argument = words === '' ? '' : ` ':${name}:(${words})'`;
-    return `    ${name}) _arguments '(- *)'{-h,--help}'[Print how it is used]'${argument} ;;`;
+    const options = Object.entries(optionsAfter(name)).map(([option, spec]) => {
+      const { letter, meaning, shown, words: values = [] } = spec;
+      const value =
+        shown === '' ? '' : `:${option}:${values.length ? `(${values.join(' ')})` : ' '}`;
+      const both = letter === undefined ? `--${option}` : `{-${letter},--${option}}`;
+      return ` ${both}${quoted(`[${meaning}]${value}`)}`;
+    });
+    const all = `'(- *)'{-h,--help}'[Print how it is used]'${argument}${options.join('')}`;
+    return `    ${name}) _arguments ${all} ;;`;
   });
   return `#compdef fairlead
 # Completes commands and flags of fairlead in zsh: keep it as _fairlead in a directory of $fpath.

@@ -56,6 +56,7 @@ export class KubernetesSource implements Source {
   readonly #timing: ReflectorTiming;
   readonly #reflectors = new Map<Resource, Reflector>();
   readonly #version: ServerVersionProbe;
+  #server: string | undefined;
 
   constructor(options: KubernetesSourceOptions) {
     this.#options = options;
@@ -69,6 +70,7 @@ export class KubernetesSource implements Source {
    */
   async run(sink: SourceSink, signal: AbortSignal): Promise<void> {
     const client = await ApiClient.open(this.#options);
+    this.#server = client.server;
     const stopped = new AbortController();
     const stop = (): void => stopped.abort();
     signal.addEventListener('abort', stop, { once: true });
@@ -89,6 +91,10 @@ export class KubernetesSource implements Source {
 
   condition(resource: Resource): Condition {
     return this.#reflectors.get(resource)?.condition ?? unasked;
+  }
+
+  server(): string | undefined {
+    return this.#server;
   }
 
   serverVersion(): ServerVersion | undefined {

@@ -67,6 +67,10 @@ export class ManifestSource implements Source {
   }
 
   /** Files come from no API server. */
+  server(): undefined {
+    return undefined;
+  }
+
   serverVersion(): undefined {
     return undefined;
   }

@@ -31,6 +31,10 @@ export class SpokenSource implements Source {
     return { silenceMs: 0, missingMs: undefined, failure: undefined };
   }
 
+  server(): undefined {
+    return undefined;
+  }
+
   serverVersion() {
     return { gitVersion: 'v1.35.4', major: '1', minor: '35', platform: 'linux/arm64' };
   }

@@ -1,0 +1,57 @@
+/** The page of all that can be asked of the running process, from the schemas of the answers. */
+import { type EndpointName, endpoints } from '../src/ask/endpoints.ts';
+import type { JsonSchema } from '../src/ask/schema.ts';
+import { code, notice, table } from './markdown.ts';
+
+/** `integer`, `list of string`, or the words that there are. */
+function typeOf(schema: JsonSchema): string {
+  if (schema.type === 'array') return `list of ${typeOf(schema.items)}`;
+  if (schema.type !== 'string') return schema.type;
+  if (schema.enum !== undefined) return schema.enum.map(code).join(', ');
+  return schema.format === undefined ? 'string' : 'time';
+}
+
+/** A row for each field, with the path to it. */
+function rowsOf(schema: JsonSchema, path: string): string[][] {
+  if (schema.type === 'array') return rowsOf(schema.items, `${path}[]`);
+  if (schema.type !== 'object') return [];
+  return Object.entries(schema.properties).flatMap(([name, property]) => {
+    const at = path === '' ? name : `${path}.${name}`;
+    const always = schema.required.includes(name) ? 'yes' : '';
+    return [
+      [code(at), typeOf(property), always, property.description ?? ''],
+      ...rowsOf(property, at),
+    ];
+  });
+}
+
+function section(name: EndpointName): string {
+  const { answer, meaning, path, query } = endpoints[name];
+  const parameters = Object.entries<string>(query).map(([key, words]) => [code(key), words]);
+  const asked = parameters.length === 0 ? '' : `\n${table(['Parameter', 'Meaning'], parameters)}\n`;
+  const fields = table(['Field', 'Type', 'Always', 'Meaning'], rowsOf(answer.json, ''));
+  return `## GET ${path}\n\n${meaning}\n${asked}\n${fields}\n`;
+}
+
+export function apiPage(): string {
+  const sections = (Object.keys(endpoints) as EndpointName[]).map(section);
+  return `# What can be asked of the running process
+
+${notice}
+
+The metrics server (\`metricsBindAddress\`, by default 127.0.0.1:10249) answers the questions below in
+JSON. The commands \`fairlead status\` and its like ask them, and print the answers for people; with
+\`-o json\` they print them as they are.
+
+- Questions change nothing. They are answered from what the process knows anyway and hold up no
+  sync.
+- Only loopback addresses are answered, wherever the server listens: others get 403. So does a
+  request whose Host header is a name other than localhost: a page in a browser comes like that.
+- What cannot be answered has another status than 200, and the reason:
+  \`{"error":"there is no Service default/web"}\`.
+- Within \`/fairlead/v1\` fields are added, and neither removed nor given another meaning. Leave alone
+  what you do not know.
+- Times are RFC 3339, in UTC. What is not always there is left out where there is nothing to say.
+
+${sections.join('\n')}`;
+}

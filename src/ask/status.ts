@@ -1,0 +1,141 @@
+/** How the proxy of this node is doing. */
+import {
+  answer,
+  count,
+  field,
+  flag,
+  type Infer,
+  list,
+  maybe,
+  number,
+  object,
+  oneOf,
+  text,
+  time,
+} from './schema.ts';
+
+export const familyName = oneOf('IPv4', 'IPv6');
+export const protocolName = oneOf('TCP', 'UDP', 'SCTP');
+const modeName = oneOf('nftables', 'ipvs', 'iptables', 'userspace');
+
+const fallback = object({
+  from: field(modeName, 'The mode that cannot run here.'),
+  to: field(modeName, 'The mode that is tried next.'),
+  reason: field(text, 'What the kernel, or this version, lacks.'),
+});
+
+const sync = object({
+  time: field(time, 'When it was over.'),
+  purpose: field(
+    oneOf('start', 'changes', 'recovery', 'audit', 'deferred', 'sweep'),
+    'Why it was done: `changes` is the normal sync, `recovery` follows a failure.',
+  ),
+  ok: field(flag, 'All that was wanted at its start is in force, or set aside.'),
+  durationMs: field(number, 'How long it took.'),
+});
+
+const failure = object({
+  time: field(time, 'When the kernel refused a batch.'),
+  error: field(text, 'The kernel’s words.'),
+});
+
+const drift = object({
+  time: field(time, 'When it was found, and repaired.'),
+  missing: field(count, 'Objects that were not there.'),
+  wrong: field(count, 'Objects that were not as written.'),
+  unwanted: field(count, 'Objects that nobody wanted.'),
+  writers: field(
+    oneOf('others', 'only us', 'unknown'),
+    'Who else has written to nf_tables since all was right.',
+  ),
+  program: maybe(
+    text,
+    'The program that wrote last, and its process, where the kernel tells that.',
+  ),
+});
+
+const family = object({
+  family: field(familyName, 'The family.'),
+  phase: field(
+    oneOf('reading', 'staged', 'hooking', 'live', 'stopping'),
+    '`live`: packets meet what is written. Before that it is a start: `reading` writes nothing, `staged` and `hooking` write what no packet meets yet.',
+  ),
+  inForce: field(count, 'Service ports that are in force in the kernel.'),
+  waiting: field(count, 'Services that have changed and are not written yet.'),
+  lastSync: maybe(sync, 'The last sync.'),
+  lastFailure: maybe(failure, 'The last batch that the kernel refused.'),
+  lastDrift: maybe(drift, 'When the kernel last held something else than what was in force.'),
+  repairs: field(count, 'How often drift was found since the start of the process.'),
+});
+
+const watch = object({
+  resource: field(oneOf('services', 'endpointslices', 'nodes', 'servicecidrs'), 'What is watched.'),
+  state: field(
+    oneOf('watching', 'missing', 'silent', 'unused'),
+    '`missing`: the first list has not come. `silent`: nothing was heard for two minutes. `unused`: the source does not watch it.',
+  ),
+  silenceSeconds: maybe(number, 'Since the source last said anything.'),
+  missingSeconds: maybe(number, 'Since the first list was asked for that has not come.'),
+  failure: maybe(text, 'What went wrong last, if nothing has gone well since.'),
+});
+
+const setAside = object({
+  namespace: field(text, 'Namespace of the Service.'),
+  service: field(text, 'Name of the Service.'),
+  port: field(text, 'Name of the port; empty for a port without one.'),
+  protocol: field(protocolName, 'Protocol of the port.'),
+  family: field(familyName, 'In which family.'),
+  error: field(text, 'Why the kernel refuses it.'),
+  attempts: field(count, 'How often it was tried.'),
+  retrySeconds: maybe(number, 'When it is tried again; left out: when it changes.'),
+  earlierInForce: field(flag, 'What was in force of it before still is.'),
+});
+
+const conntrack = object({
+  entries: field(count, 'Connections that the kernel tracks.'),
+  limit: field(count, 'The most that it tracks (`nf_conntrack_max`).'),
+});
+
+export const statusSchema = answer('Status', {
+  well: field(flag, 'There are no problems.'),
+  problems: field(list(text), 'What is not well, a sentence each.'),
+  remarks: field(list(text), 'What is worth knowing, and is no problem.'),
+  version: field(text, 'The version of this program.'),
+  kubernetesVersion: field(text, 'The release of kube-proxy that it resembles.'),
+  node: field(text, 'The name of the node.'),
+  pid: field(count, 'The process, as it is numbered in its own namespace.'),
+  started: field(time, 'When the process started.'),
+  uptimeSeconds: field(number, 'Since when it runs.'),
+  mode: field(
+    object({
+      name: field(modeName, 'The mode that runs.'),
+      requested: maybe(modeName, 'The mode that was asked for; left out: the best there is.'),
+      because: field(text, 'Why this mode runs.'),
+      fallbacks: field(list(fallback), 'The modes that cannot run here.'),
+    }),
+    'Which mode runs, and why.',
+  ),
+  source: field(
+    object({
+      kind: field(oneOf('kubernetes', 'manifests'), 'Where objects come from.'),
+      server: maybe(text, 'The API server.'),
+      serverVersion: maybe(text, 'Its version, in its own words.'),
+      directory: maybe(text, 'The directory of manifests.'),
+    }),
+    'Where Services come from.',
+  ),
+  watches: field(list(watch), 'What is heard of each resource; empty with manifests.'),
+  families: field(list(family), 'How the kernel is kept up to date, by family.'),
+  services: field(
+    object({
+      known: field(count, 'Services that this proxy serves.'),
+      waiting: field(count, 'Services that have changed and are not looked at yet.'),
+      setAside: field(count, 'Service ports that the kernel refuses.'),
+      overLimit: field(count, 'Services that are served in part, because they ask for too much.'),
+    }),
+    'Counts of Services.',
+  ),
+  setAside: field(list(setAside), 'Service ports that the kernel refuses; the first hundred.'),
+  conntrack: maybe(conntrack, 'How full connection tracking is.'),
+});
+export type Status = Infer<typeof statusSchema>;

@@ -1,0 +1,91 @@
+/** What commands that ask have in common: options, output, exit codes. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { stringify } from 'yaml';
+import type { Answer, EndpointName } from '../../ask/endpoints.ts';
+import { type CommandOption, usage } from '../../config/commands.ts';
+import { ask, type Query, RefusedError, UnreachableError } from './client.ts';
+import { type AskOptions, readOptions, UsageError } from './options.ts';
+
+/** What each command's exit code means. */
+export const exitCodes = { well: 0, notWell: 1, usage: 2, unreachable: 3 } as const;
+export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
+
+/** A command: a question, and what is made of its answer. */
+export interface AskCommand<Name extends EndpointName> {
+  readonly question: Name;
+  /** Default: those that all have. */
+  readonly options?: Readonly<Record<string, CommandOption>>;
+  /** What is asked; throws a UsageError. */
+  readonly query: (given: AskOptions) => Query<Name>;
+  /** For people; wide = with all columns. */
+  readonly print: (answer: Answer<Name>, wide: boolean) => string;
+  /** Default: an answer is well. */
+  readonly isWell?: (answer: Answer<Name>) => boolean;
+}
+
+export interface AskIo {
+  readonly stdout: { write(text: string): unknown; readonly isTTY?: boolean };
+  readonly stderr: { write(text: string): unknown };
+}
+
+const watchMs = 2000;
+/** Clears a terminal and goes to its upper left corner. */
+const clear = '\u001b[2J\u001b[H';
+
+/** `word` is the command's name. Resolves to the exit code. */
+export async function runAsk<Name extends EndpointName>(
+  word: string,
+  command: AskCommand<Name>,
+  args: readonly string[],
+  io: AskIo,
+): Promise<ExitCode> {
+  try {
+    const given = readOptions(args, command.options);
+    const query = command.query(given);
+    for (let before = ''; ; ) {
+      const answer = await ask(given.server, command.question, query);
+      const text = render(command, answer, given);
+      if (text !== before) io.stdout.write(given.watch && io.stdout.isTTY ? clear + text : text);
+      before = text;
+      if (!given.watch) return isWell(command, answer) ? exitCodes.well : exitCodes.notWell;
+      await sleep(watchMs);
+    }
+  } catch (error) {
+    return explain(error, word, io);
+  }
+}
+
+function isWell<Name extends EndpointName>(command: AskCommand<Name>, answer: Answer<Name>) {
+  return command.isWell?.(answer) ?? true;
+}
+
+function render<Name extends EndpointName>(
+  command: AskCommand<Name>,
+  answer: Answer<Name>,
+  { output }: AskOptions,
+): string {
+  if (output === 'json') return `${JSON.stringify(answer, undefined, 2)}\n`;
+  if (output === 'yaml') return stringify(answer);
+  return command.print(answer, output === 'wide');
+}
+
+function explain(error: unknown, word: string, { stderr }: AskIo): ExitCode {
+  if (error instanceof UsageError) {
+    stderr.write(`${usage(word)}\nError: ${error.message}\n`);
+    return exitCodes.usage;
+  }
+  if (error instanceof RefusedError) {
+    stderr.write(`Error: ${error.message}\n`);
+    return exitCodes.notWell;
+  }
+  if (error instanceof UnreachableError) {
+    stderr.write(`Error: ${error.message}\n`);
+    return exitCodes.unreachable;
+  }
+  throw error;
+}
+
+/** Throws a UsageError where there are words that the command does not take. */
+export function noWords({ words }: AskOptions): void {
+  if (words.length > 0) throw new UsageError(`unknown argument "${words[0]}"`);
+}

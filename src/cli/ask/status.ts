@@ -1,0 +1,87 @@
+/** `fairlead status`: whether the proxy of this node is well, and why not. */
+import type { Status } from '../../ask/status.ts';
+import { columns } from '../output.ts';
+import { type AskCommand, noWords } from './command.ts';
+import { age, pairs } from './words.ts';
+
+export const statusCommand: AskCommand<'status'> = {
+  question: 'status',
+  query: (given) => {
+    noWords(given);
+    return {};
+  },
+  isWell: ({ well }) => well,
+  print: (status) => {
+    const parts = [
+      pairs(summary(status)),
+      columns(families(status)),
+      ...(status.watches.length > 0 ? [columns(watches(status))] : []),
+      ...(status.setAside.length > 0 ? [columns(setAside(status))] : []),
+    ];
+    return parts.join('\n');
+  },
+};
+
+function summary(status: Status): [string, string][] {
+  const { conntrack, mode, services, source, uptimeSeconds } = status;
+  const server = [source.server ?? 'not known yet', source.serverVersion]
+    .filter(Boolean)
+    .join(', ');
+  const use = conntrack && Math.round((100 * conntrack.entries) / conntrack.limit);
+  const waiting = services.waiting > 0 ? `, ${services.waiting} not looked at yet` : '';
+  return [
+    ['Status', status.well ? 'well' : 'not well'],
+    ...status.problems.map((problem): [string, string] => ['Problem', problem]),
+    ...status.remarks.map((remark): [string, string] => ['Remark', remark]),
+    ['Node', status.node],
+    ['Version', `${status.version}, like kube-proxy ${status.kubernetesVersion}`],
+    ['Uptime', `${age(uptimeSeconds)}, since ${status.started}`],
+    ['Mode', `${mode.name}: ${mode.because}`],
+    ['Source', source.kind === 'manifests' ? `manifests in ${source.directory}` : server],
+    ['Services', `${services.known}${waiting}`],
+    ...(conntrack === undefined
+      ? []
+      : ([['Conntrack', `${conntrack.entries} of ${conntrack.limit} (${use} %)`]] as const).map(
+          ([name, text]): [string, string] => [name, text],
+        )),
+  ];
+}
+
+type Table = string[][];
+
+function families({ families: all }: Status): Table {
+  const heads = ['FAMILY', 'PHASE', 'IN FORCE', 'WAITING', 'LAST SYNC', 'TOOK', 'REPAIRS'];
+  const rows = all.map(({ family, inForce, lastSync, phase, repairs, waiting }) => [
+    family,
+    phase,
+    String(inForce),
+    String(waiting),
+    lastSync === undefined ? 'never' : `${lastSync.time} ${lastSync.ok ? 'well' : 'failed'}`,
+    lastSync === undefined ? '' : `${lastSync.durationMs}ms`,
+    String(repairs),
+  ]);
+  return [heads, ...rows];
+}
+
+function watches({ watches: all }: Status): Table {
+  const heads = ['WATCH', 'STATE', 'LAST WORD', 'FAILURE'];
+  const rows = all.map(({ failure, resource, silenceSeconds, state }) => [
+    resource,
+    state,
+    silenceSeconds === undefined ? '' : `${age(silenceSeconds)} ago`,
+    failure ?? '',
+  ]);
+  return [heads, ...rows];
+}
+
+function setAside({ setAside: all }: Status): Table {
+  const heads = ['SET ASIDE', 'FAMILY', 'TRIES', 'NEXT IN', 'BEFORE', 'ERROR'];
+  const rows = all.map((aside) => {
+    const { attempts, earlierInForce, error, family, port, protocol, retrySeconds } = aside;
+    const name = `${aside.namespace}/${aside.service}:${port === '' ? '' : `${port}/`}${protocol}`;
+    const next = retrySeconds === undefined ? 'a change' : age(retrySeconds);
+    const before = earlierInForce ? 'in force' : 'none';
+    return [name, family, String(attempts), next, before, error];
+  });
+  return [heads, ...rows];
+}

@@ -1,0 +1,46 @@
+/** What a change of the Node means: what is told of it, and whether rules follow. */
+import type { Config } from './config/config.ts';
+import { addressTexts } from './host/node-ips.ts';
+import type { Logger } from './serve/log.ts';
+import type { Node } from './state/types.ts';
+
+interface Circumstances {
+  readonly log: Logger;
+  readonly config: Config;
+  /** Whose pod CIDRs rules are made for; undefined = none yet. */
+  readonly followed: Node | undefined;
+  /** Throws when the configuration can't be served on this node. */
+  readonly check: (node: Node) => void;
+  /** Rules are made for this node from now on. */
+  readonly follow: (node: Node) => void;
+}
+
+export function tellNodeChange(
+  before: Node | undefined,
+  node: Node | undefined,
+  circumstances: Circumstances,
+): void {
+  const { config, followed, log } = circumstances;
+  if (node === undefined || followed === undefined) return;
+  if (node.deleted) {
+    if (!before?.deleted) log.info('Node is being deleted');
+    return;
+  }
+  const [from, to] = [before, node].map(addressTexts);
+  if (from !== to) log.info({ from, to }, 'NodeIPs changed for the node, rules follow');
+  if (config.detectLocal.kind === 'NodeCIDR') podCIDRsChanged(followed, node, circumstances);
+}
+
+/** What a local pod is may have changed for every rule. */
+function podCIDRsChanged(before: Node, node: Node, { check, follow, log }: Circumstances): void {
+  const [from, to] = [before.podCIDRs.join(), node.podCIDRs.join()];
+  if (from === to || to === '') return;
+  try {
+    check(node);
+    log.info({ from, to }, 'PodCIDRs changed for the node, rules follow');
+    follow(node);
+  } catch (error) {
+    const err = (error as Error).message;
+    log.error({ from, to, err }, 'PodCIDRs changed for the node, rules stay');
+  }
+}

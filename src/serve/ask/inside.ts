@@ -1,0 +1,39 @@
+/** What answers are made from: state that is there anyway. */
+import type { Config } from '../../config/config.ts';
+import type { HostFiles } from '../../host/files.ts';
+import type { Fallback } from '../../modes/index.ts';
+import type { ModeName } from '../../modes/mode.ts';
+import type { Condition, ServerVersion } from '../../source/source.ts';
+import type { Resource } from '../../state/change.ts';
+import type { ClusterState } from '../../state/store.ts';
+import type { Clock } from '../../sync/clock.ts';
+import type { FamilySync } from '../../sync/family.ts';
+import type { Journal } from './journal.ts';
+
+export interface Inside {
+  readonly clock: Clock;
+  readonly nodeName: string;
+  readonly state: ClusterState;
+  readonly journal: Journal;
+  readonly source: {
+    condition(resource: Resource): Condition;
+    server(): string | undefined;
+    serverVersion(): ServerVersion | undefined;
+  };
+  readonly config: () => Config;
+  readonly mode: () => ModeName;
+  /** How it came to that mode. */
+  readonly fallbacks: () => readonly Fallback[];
+  readonly health: { readonly healthy: boolean };
+  /** Undefined until one runs. */
+  readonly engine: () => RunningEngine | undefined;
+  /** Where the kernel says how full connection tracking is, if it is this process's to ask. */
+  readonly host?: HostFiles;
+}
+
+/** What answers need of an engine. */
+interface RunningEngine {
+  readonly families: readonly FamilySync[];
+  /** Services that ask for more than one Service gets. */
+  readonly overLimit: number;
+}

@@ -1,0 +1,54 @@
+/** What has happened lately, for those who ask: the last sync, failure and drift of each family. */
+import type { Family } from '../../net/address.ts';
+import type { FamilyEvent, SyncEvent } from '../../sync/events.ts';
+
+type Event<Kind extends FamilyEvent['kind']> = Extract<FamilyEvent, { kind: Kind }>;
+
+/** An event, and when it was, in milliseconds since the epoch. */
+interface Noted<Kind extends FamilyEvent['kind']> {
+  readonly timeMs: number;
+  readonly event: Event<Kind>;
+}
+
+export interface FamilyHistory {
+  readonly sync: Noted<'done'> | undefined;
+  readonly failure: Noted<'failed'> | undefined;
+  /** Not that of a start, which only says how much there was to do. */
+  readonly drift: Noted<'drift'> | undefined;
+  /** How often there was drift. */
+  readonly drifts: number;
+}
+
+const nothing: FamilyHistory = {
+  sync: undefined,
+  failure: undefined,
+  drift: undefined,
+  drifts: 0,
+};
+
+export class Journal {
+  readonly #wallMs: () => number;
+  readonly #families = new Map<Family, FamilyHistory>();
+
+  constructor(wallMs: () => number) {
+    this.#wallMs = wallMs;
+  }
+
+  of(family: Family): FamilyHistory {
+    return this.#families.get(family) ?? nothing;
+  }
+
+  observe(event: SyncEvent): void {
+    const timeMs = this.#wallMs();
+    if (event.kind === 'done') this.#note(event.family, { sync: { timeMs, event } });
+    if (event.kind === 'failed') this.#note(event.family, { failure: { timeMs, event } });
+    if (event.kind === 'drift' && event.purpose !== 'start') {
+      const drifts = this.of(event.family).drifts + 1;
+      this.#note(event.family, { drift: { timeMs, event }, drifts });
+    }
+  }
+
+  #note(family: Family, news: Partial<FamilyHistory>): void {
+    this.#families.set(family, { ...this.of(family), ...news });
+  }
+}

@@ -1,0 +1,65 @@
+/** What of a status is not well, and what is only worth knowing; in sentences. */
+import type { Status } from '../../ask/status.ts';
+import { isDrift } from '../../sync/events.ts';
+
+/** A status, but for what is concluded from it. */
+export type Facts = Omit<Status, 'apiVersion' | 'kind' | 'well' | 'problems' | 'remarks'>;
+
+/** From this share of the limit on, connection tracking is as good as full. */
+const conntrackShare = 0.9;
+
+/** They decide whether all is well. */
+export function problemsOf(facts: Facts, isKeepingUp: boolean): string[] {
+  const { conntrack, services } = facts;
+  return [
+    ...(isKeepingUp ? [] : ['A sync was asked for long ago and is not done.']),
+    ...facts.watches.flatMap(watchProblem),
+    ...starting(facts),
+    ...(services.setAside > 0
+      ? [`The kernel refuses ${counted(services.setAside, 'Service port')}.`]
+      : []),
+    ...(services.overLimit > 0
+      ? [`${counted(services.overLimit, 'Service')} asked for too much, and got a part.`]
+      : []),
+    ...(conntrack !== undefined && conntrack.entries >= conntrackShare * conntrack.limit
+      ? [`Connection tracking holds ${conntrack.entries} of ${conntrack.limit} connections.`]
+      : []),
+  ];
+}
+
+function watchProblem(watch: Facts['watches'][number]): string[] {
+  const because = watch.failure === undefined ? '' : `: ${watch.failure}`;
+  const { resource, state } = watch;
+  if (state === 'missing') {
+    return [`The first list of ${resource} is missing for ${watch.missingSeconds} s${because}.`];
+  }
+  if (state === 'silent') {
+    return [`Nothing was heard of ${resource} for ${watch.silenceSeconds} s${because}.`];
+  }
+  return [];
+}
+
+function starting({ families }: Facts): string[] {
+  if (families.length === 0) return ['It is starting: nothing is programmed yet.'];
+  return families
+    .filter(({ phase }) => phase !== 'live')
+    .map(({ family, phase }) => `${family} is starting (${phase}): rules of before are in force.`);
+}
+
+export function remarksOf({ families, mode }: Facts): string[] {
+  return [
+    ...mode.fallbacks.map(({ from, to, reason }) => `Mode ${from} ${reason}; mode ${to} is next.`),
+    ...families.flatMap(({ family, lastDrift: drift }) => {
+      if (drift === undefined || !isDrift(drift)) return [];
+      const { missing, unwanted, wrong } = drift;
+      const by = { others: 'others', 'only us': 'nobody else', unknown: 'somebody' }[drift.writers];
+      const who = drift.program ?? by;
+      const what = `${missing} objects missing, ${wrong} wrong, ${unwanted} unwanted`;
+      return [`${family} was changed in the kernel by ${who} and repaired: ${what}.`];
+    }),
+  ];
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
+}

@@ -1,0 +1,73 @@
+/** Lets those ask who are on this machine: names of Services are nobody's business on the network. */
+import { isIP } from 'node:net';
+import { type Answer, type EndpointName, endpoints } from '../../ask/endpoints.ts';
+import { splitHostPort } from '../../config/host-port.ts';
+import { type Asked, jsonHeaders, type Reply, type Route, type Routes } from '../server.ts';
+import type { Inside } from './inside.ts';
+import { statusOf } from './status.ts';
+
+/** Why a question has no answer. */
+export class Refusal extends Error {
+  readonly status: number;
+
+  constructor(status: number, reason: string) {
+    super(reason);
+    this.status = status;
+  }
+}
+
+type Answers = {
+  readonly [Name in EndpointName]: (
+    inside: Inside,
+    query: URLSearchParams,
+  ) => Answer<Name> | Promise<Answer<Name>>;
+};
+
+const answers: Answers = {
+  status: statusOf,
+};
+
+export function askRoutes(inside: Inside): Routes {
+  const names = Object.keys(endpoints) as EndpointName[];
+  return Object.fromEntries(names.map((name) => [endpoints[name].path, route(inside, name)]));
+}
+
+function route(inside: Inside, name: EndpointName): Route {
+  return async (asked) => {
+    try {
+      check(asked, Object.keys(endpoints[name].query));
+      return json(200, await answers[name](inside, asked.query));
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      return json(error.status, { error: error.message });
+    }
+  };
+}
+
+/** Throws a Refusal. */
+function check({ host, method, peer, query }: Asked, known: readonly string[]): void {
+  if (!isLoopbackText(peer)) {
+    throw new Refusal(403, `answers are for this node: ${peer} is no loopback address`);
+  }
+  // A page in a browser may name itself as it likes; it cannot be named as an address.
+  if (!isAddressed(host)) {
+    throw new Refusal(403, `the Host header must be an address or localhost, not "${host}"`);
+  }
+  if (method !== 'GET') throw new Refusal(405, `method ${method} is not allowed: GET`);
+  const unknown = [...query.keys()].find((key) => !known.includes(key));
+  if (unknown !== undefined) throw new Refusal(400, `there is no parameter "${unknown}"`);
+}
+
+function isLoopbackText(address: string): boolean {
+  return /^(::ffff:)?127\./i.test(address) || address === '::1';
+}
+
+function isAddressed(host: string): boolean {
+  const name = splitHostPort(host)?.host ?? host.replace(/^\[(.*)\]$/, '$1');
+  return name.toLowerCase() === 'localhost' || isIP(name) !== 0;
+}
+
+function json(status: number, body: object): Reply {
+  const headers = { ...jsonHeaders, 'Cache-Control': 'no-store' };
+  return { status, headers, body: `${JSON.stringify(body)}\n` };
+}

@@ -1,0 +1,170 @@
+/** Answers `/fairlead/v1/status`. */
+import { apiVersion } from '../../ask/schema.ts';
+import type { Status } from '../../ask/status.ts';
+import { fairleadVersion, kubernetesVersion } from '../../config/version.ts';
+import { conntrackUse } from '../../host/conntrack.ts';
+import { resources } from '../../state/change.ts';
+import type { FamilySync } from '../../sync/family.ts';
+import type { Quarantined } from '../../sync/quarantine.ts';
+import { failureText } from '../refusal-text.ts';
+import { staleAfterMs } from '../source-report.ts';
+import type { Inside } from './inside.ts';
+import type { FamilyHistory } from './journal.ts';
+import { type Facts, problemsOf, remarksOf } from './problems.ts';
+
+/** Service ports that are told one by one. */
+const asideMax = 100;
+
+export function statusOf(inside: Inside): Status {
+  const { clock, host, nodeName, state } = inside;
+  const engine = inside.engine();
+  const families = engine?.families ?? [];
+  const uptimeMs = process.uptime() * 1000;
+  const aside = families.flatMap((sync) =>
+    Array.from(sync.quarantined, (entry) => ({ sync, entry })),
+  );
+  const facts: Facts = {
+    version: fairleadVersion,
+    kubernetesVersion,
+    node: nodeName,
+    pid: process.pid,
+    started: timeText(clock.wallMs() - uptimeMs),
+    uptimeSeconds: seconds(uptimeMs),
+    mode: modeOf(inside),
+    source: sourceOf(inside),
+    watches: inside.config().source.kind === 'manifests' ? [] : watchesOf(inside),
+    families: families.map((sync) => familyOf(sync, inside.journal.of(sync.family))),
+    services: {
+      known: state.serviceCount,
+      waiting: state.dirtyCount,
+      setAside: aside.length,
+      overLimit: engine?.overLimit ?? 0,
+    },
+    setAside: aside.slice(0, asideMax).map(({ sync, entry }) => asideOf(sync, entry, clock.now())),
+    conntrack: host && conntrackUse(host),
+  };
+  const problems = problemsOf(facts, inside.health.healthy);
+  const remarks = remarksOf(facts);
+  return { apiVersion, kind: 'Status', well: problems.length === 0, problems, remarks, ...facts };
+}
+
+function modeOf({ config, fallbacks, mode }: Inside): Status['mode'] {
+  const name = mode();
+  const requested = config().mode;
+  const steps = fallbacks();
+  const asked = requested === '' ? 'no mode was asked for' : `mode ${requested} was asked for`;
+  const lacking = steps.map(({ from }) => from).join(' and ');
+  const because =
+    steps.length > 0
+      ? `${asked}, and ${lacking} cannot run here`
+      : requested === ''
+        ? `${asked}, and this is the best that the kernel can do`
+        : asked;
+  return {
+    name,
+    ...(requested === '' ? {} : { requested }),
+    because,
+    fallbacks: steps.map(({ from, to, reason }) => ({ from, to, reason })),
+  };
+}
+
+function sourceOf({ config, source }: Inside): Status['source'] {
+  const asked = config().source;
+  if (asked.kind === 'manifests') return { kind: 'manifests', directory: asked.directory };
+  return {
+    kind: 'kubernetes',
+    server: source.server(),
+    serverVersion: source.serverVersion()?.gitVersion,
+  };
+}
+
+function watchesOf(inside: Inside): Watch[] {
+  return resources.map((resource) => watchOf(inside, resource));
+}
+
+type Watch = Status['watches'][number];
+
+function watchOf({ source }: Inside, resource: Watch['resource']): Watch {
+  const { silenceMs, missingMs, failure } = source.condition(resource);
+  const state =
+    missingMs !== undefined
+      ? 'missing'
+      : silenceMs === undefined
+        ? 'unused'
+        : silenceMs > staleAfterMs
+          ? 'silent'
+          : 'watching';
+  return {
+    resource,
+    state,
+    silenceSeconds: silenceMs && seconds(silenceMs),
+    missingSeconds: missingMs && seconds(missingMs),
+    failure,
+  };
+}
+
+function familyOf(sync: FamilySync, history: FamilyHistory): Status['families'][number] {
+  return {
+    family: sync.family,
+    ...sync.progress,
+    inForce: sync.inForce.size,
+    lastSync: lastSync(history),
+    lastFailure: lastFailure(history),
+    lastDrift: lastDrift(history),
+    repairs: history.drifts,
+  };
+}
+
+function lastSync({ sync }: FamilyHistory): Status['families'][number]['lastSync'] {
+  if (sync === undefined) return undefined;
+  const { purpose, ok, durationMs } = sync.event;
+  return { time: timeText(sync.timeMs), purpose, ok, durationMs: Math.round(durationMs * 10) / 10 };
+}
+
+function lastFailure({ failure }: FamilyHistory): Status['families'][number]['lastFailure'] {
+  if (failure === undefined) return undefined;
+  const [first] = failure.event.failures;
+  return {
+    time: timeText(failure.timeMs),
+    error: first === undefined ? 'not known' : failureText(first),
+  };
+}
+
+function lastDrift({ drift }: FamilyHistory): Status['families'][number]['lastDrift'] {
+  if (drift === undefined) return undefined;
+  const { by, drift: found, writers } = drift.event;
+  return {
+    time: timeText(drift.timeMs),
+    missing: found.missing,
+    wrong: found.wrong,
+    unwanted: found.unwanted,
+    writers,
+    program: by && `${by.program} (process ${by.pid})`,
+  };
+}
+
+function asideOf({ family }: FamilySync, entry: Quarantined, nowMs: number) {
+  const { namespace, name, port, protocol } = entry.forwarding.servicePort;
+  const retryMs = Math.max(0, entry.retryAtMs - nowMs);
+  return {
+    namespace,
+    service: name,
+    port,
+    protocol,
+    family,
+    error: failureText(entry.failure),
+    attempts: entry.attempts,
+    retrySeconds: Number.isFinite(retryMs) ? seconds(retryMs) : undefined,
+    earlierInForce: entry.inForce !== undefined,
+  };
+}
+
+/** With three digits after the point. */
+function seconds(ms: number): number {
+  return Math.round(ms) / 1000;
+}
+
+/** As RFC 3339 writes it. */
+export function timeText(timeMs: number): string {
+  return new Date(timeMs).toISOString();
+}

@@ -1,0 +1,24 @@
+import { EventRecorder, type EventRecorderOptions } from '../source/kubernetes/events.ts';
+import type { LifecycleMetrics } from './lifecycle-metrics.ts';
+import type { Logger } from './log.ts';
+
+interface RecorderOptions {
+  readonly log: Logger;
+  readonly nodeName: string;
+  /** Without it nobody is told. */
+  readonly openEvents?: EventRecorderOptions['open'];
+}
+
+/** Who tells the API server of events, if anybody does. */
+export function makeRecorder(
+  { log, nodeName, openEvents }: RecorderOptions,
+  metrics: LifecycleMetrics,
+): EventRecorder | undefined {
+  if (openEvents === undefined) return undefined;
+  return new EventRecorder({
+    open: openEvents,
+    nodeName,
+    dropped: (reason) => metrics.eventDropped(reason),
+    problem: (error) => log.warn({ err: error.message }, 'Events do not reach the API server'),
+  });
+}

@@ -1,0 +1,156 @@
+import { request } from 'node:http';
+import { afterEach, describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { askRoutes } from '../../../src/serve/ask/routes.ts';
+import type { Route } from '../../../src/serve/server.ts';
+import { resources } from '../../../src/state/change.ts';
+import { type Running, started, web } from '../app/running.ts';
+import { node, service } from '../state/build.ts';
+import { quiet } from '../sync/double.ts';
+import { asked, said, saidAt } from './asking.ts';
+
+let app: Running;
+
+afterEach(() => app.stop());
+
+async function running(...flags: string[]): Promise<void> {
+  app = await started('--manifests=/anywhere', ...flags);
+  app.source.say(...web, { kind: 'node', node: node() });
+  app.source.listed(...resources);
+  await quiet();
+}
+
+describe('the status', () => {
+  it('of a proxy that keeps up is well', async () => {
+    await running('--proxy-mode=nftables');
+    const { body } = await asked(app, 'status');
+    expect(body).toMatchObject({
+      well: true,
+      problems: [],
+      remarks: [],
+      node: 'node-a',
+      mode: { name: 'nftables', requested: 'nftables', because: 'mode nftables was asked for' },
+      source: { kind: 'manifests', directory: '/anywhere' },
+      services: { known: 1, waiting: 0, setAside: 0, overLimit: 0 },
+    });
+    expect(body.families).toMatchObject([
+      { family: 'IPv4', phase: 'live', inForce: 1, waiting: 0, lastSync: { ok: true } },
+      { family: 'IPv6', phase: 'live', inForce: 0, waiting: 0, lastSync: { ok: true } },
+    ]);
+    expect((await said(app, 'status')).code).toBe(0);
+  });
+
+  it('of one that has not heard all is not well', async () => {
+    app = await started('--manifests=/anywhere');
+    const { body } = await asked(app, 'status');
+    expect(body.well).toBe(false);
+    expect(body.problems).toEqual(['It is starting: nothing is programmed yet.']);
+    expect((await said(app, 'status')).code).toBe(1);
+  });
+
+  it('names what the kernel refuses, in its words', async () => {
+    await running();
+    app.kernel.failNext({ code: 'ENOSPC', forKey: '10.96.0.2', times: Number.POSITIVE_INFINITY });
+    const other = service({ name: 'other', clusterIPs: ['10.96.0.2'] });
+    app.source.say({ kind: 'service', service: other });
+    await quiet();
+    const { body } = await asked(app, 'status');
+    expect(body.problems).toEqual(['The kernel refuses 1 Service port.']);
+    expect(body.setAside).toMatchObject([
+      { namespace: 'ns', service: 'other', earlierInForce: false },
+    ]);
+  });
+
+  it('can be had as JSON, YAML and text', async () => {
+    await running();
+    const json = JSON.parse((await said(app, 'status', '-o', 'json')).stdout);
+    const yaml = parse((await said(app, 'status', '--output=yaml')).stdout);
+    for (const one of [json, yaml]) expect(one).toMatchObject({ kind: 'Status', node: 'node-a' });
+    const { stdout } = await said(app, 'status');
+    expect(stdout).toMatch(/^Status: +well\nNode: +node-a\n/);
+    expect(stdout).toMatch(/\nFAMILY +PHASE +IN FORCE .*\nIPv4 +live +1 +0 /);
+  });
+});
+
+describe('who asks', () => {
+  const plain = { method: 'GET', query: new URLSearchParams(), accept: '', acceptEncoding: '' };
+
+  function ask(peer: string, host: string): ReturnType<Route> {
+    const inside = {} as Parameters<typeof askRoutes>[0];
+    const route = askRoutes(inside)['/fairlead/v1/status']!;
+    return route({ ...plain, peer, host, body: async () => '' });
+  }
+
+  it.each([
+    ['10.0.0.7', 'localhost:10249', 'answers are for this node: 10.0.0.7 is no loopback address'],
+    ['::ffff:10.0.0.7', '127.0.0.1', '::ffff:10.0.0.7 is no loopback address'],
+    ['', '127.0.0.1', 'is no loopback address'],
+    [
+      '127.0.0.1',
+      'evil.example:10249',
+      'must be an address or localhost, not "evil.example:10249"',
+    ],
+    ['::1', '', 'must be an address or localhost, not ""'],
+  ])('from %j as %j is refused', async (peer, host, reason) => {
+    await running();
+    const { status, body } = await ask(peer, host);
+    expect([status, JSON.parse(String(body)).error]).toEqual([
+      403,
+      expect.stringContaining(reason),
+    ]);
+  });
+
+  it.each(['127.0.0.1:1', 'localhost', 'LOCALHOST:1', '[::1]:1', '[::1]', '10.0.0.7:10249'])(
+    'as %j is answered',
+    async (host) => {
+      await running();
+      const { port } = app.config.metricsBindAddress!;
+      const status = await new Promise((resolve, reject) => {
+        const path = '/fairlead/v1/status';
+        request({ port, path, headers: { host } }, (answer) => resolve(answer.statusCode))
+          .once('error', reject)
+          .end();
+      });
+      expect(status).toBe(200);
+    },
+  );
+
+  it.each([
+    ['POST', '', 405, 'method POST is not allowed: GET'],
+    ['GET', '?wide=1', 400, 'there is no parameter "wide"'],
+  ])('%s %j gets %d', async (method, query, status, error) => {
+    await running();
+    const { port } = app.config.metricsBindAddress!;
+    const url = `http://127.0.0.1:${port}/fairlead/v1/status${query}`;
+    const response = await fetch(url, { method });
+    expect([response.status, await response.json()]).toEqual([status, { error }]);
+  });
+});
+
+describe('the command', () => {
+  it.each([
+    [['--wide'], "Unknown option '--wide'"],
+    [['-o', 'xml'], 'unknown output "xml": json, yaml, wide'],
+    [['now'], 'unknown argument "now"'],
+    [['--watch=1'], "Option '-w, --watch' does not take an argument"],
+  ])('refuses %j', async (args, reason) => {
+    await running();
+    const { code, stdout, stderr } = await said(app, 'status', ...args);
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toContain(`Error: ${reason}`);
+    expect(stderr).toMatch(/^Usage:\n {2}fairlead status /);
+  });
+
+  it('says when nobody answers', async () => {
+    await running();
+    const { port } = app.config.healthzBindAddress!;
+    const other = await saidAt(port, 'status');
+    expect([other.code, other.stderr]).toEqual([
+      3,
+      `Error: http://127.0.0.1:${port} is no Fairlead that answers this: 404 404 page not found\n`,
+    ]);
+    const nobody = await saidAt(1, 'status');
+    expect([nobody.code, nobody.stdout]).toEqual([3, '']);
+    expect(nobody.stderr).toMatch(/^Error: cannot reach http:\/\/127\.0\.0\.1:1: /);
+  });
+});
