@@ -10,6 +10,7 @@ import { setOomScore } from './host/oom-score.ts';
 import { setSysctls, sysctlsOf } from './host/sysctls.ts';
 import type { Conntrack } from './kernel/conntrack.ts';
 import type { Kernel } from './kernel/kernel.ts';
+import { ModeRunner } from './mode-runner.ts';
 import {
   builtModes,
   type Fallback,
@@ -43,7 +44,6 @@ import type { Source, SourceSink } from './source/source.ts';
 import type { Resource } from './state/change.ts';
 import { ClusterState } from './state/store.ts';
 import type { Node } from './state/types.ts';
-import { Succession } from './succession.ts';
 import { type Clock, Wakeup } from './sync/clock.ts';
 import type { SyncEvent } from './sync/events.ts';
 
@@ -86,7 +86,7 @@ export class App {
   /** As last accepted: its pod CIDRs may say what a local pod is. */
   #node: Node | undefined;
   /** What programs the kernel; undefined while the kernel is asked which mode it can do. */
-  #succession: Succession | undefined;
+  #runner: ModeRunner | undefined;
   /** How it came to the mode that runs. */
   #fallbacks: readonly Fallback[] = [];
   /** Why all ends, other than that it was asked for. */
@@ -106,11 +106,11 @@ export class App {
       condition,
       serverVersion: () => source.serverVersion(),
       overLimit: () => this.#overLimit,
-      families: () => this.#succession?.engine?.families ?? [],
+      families: () => this.#runner?.engine?.families ?? [],
       counters: countersOf(kernel, options.log),
     });
     const { registry } = this.#metrics;
-    const running = () => this.#succession?.mode;
+    const running = () => this.#runner?.mode;
     ipvsMetrics(registry, kernel, () => this.#config.ipvs.counters && running()?.usesIPVS);
     affinityMetrics(registry, kernel, running);
     this.#health = new ProxyHealth({
@@ -140,27 +140,27 @@ export class App {
       clock,
       healthy: () => this.#health.healthy,
       families: options.families,
-      addresses: (family) => this.#succession?.engine?.listeningAddresses(family) ?? [],
+      addresses: (family) => this.#runner?.engine?.listeningAddresses(family) ?? [],
       observer: (event) => this.#reporter.serviceHealth(event),
     });
   }
 
   /** The mode that runs, or, before the kernel was asked, the one that most likely will. */
   get mode(): ModeName {
-    return this.#succession?.mode.name ?? likeliestMode(this.#config.mode);
+    return this.#runner?.mode.name ?? likeliestMode(this.#config.mode);
   }
 
   get #overLimit(): number {
-    return this.#succession?.engine?.overLimit ?? 0;
+    return this.#runner?.engine?.overLimit ?? 0;
   }
 
   get metrics(): Metrics {
     return this.#metrics;
   }
 
-  /** All that the source has said so far is in force in the kernel, or set aside. */
-  get settled(): boolean {
-    return this.#succession?.settled ?? false;
+  /** All that the source has said so far is in force in the kernel, or in quarantine. */
+  get upToDate(): boolean {
+    return this.#runner?.upToDate ?? false;
   }
 
   /**
@@ -168,10 +168,10 @@ export class App {
    * with the reason when the proxy can't do its work; nothing is left running then, either.
    */
   run(signal: AbortSignal): Promise<void> {
-    return this.#live(signal, 'tolerant', (succession, ending) => {
+    return this.#live(signal, 'tolerant', (runner, ending) => {
       this.#setOomScore();
       const telling = this.#recorder?.run(ending) ?? Promise.resolve();
-      return [this.#sync(succession, ending), ...this.#serve(ending), telling];
+      return [this.#sync(runner, ending), ...this.#serve(ending), telling];
     });
   }
 
@@ -196,32 +196,32 @@ export class App {
     this.#check(config, this.#state.node);
     const before = this.#config;
     const choice = config.mode === before.mode ? undefined : await this.#selectMode(config);
-    this.#setSysctls(config, choice ?? this.#succession?.mode, 'tolerant');
+    this.#setSysctls(config, choice ?? this.#runner?.mode, 'tolerant');
     this.#config = config;
     if (config.logging.verbosity !== before.logging.verbosity) {
       setVerbosity(this.#options.log, config.logging.verbosity);
     }
     if (config.oomScoreAdj !== before.oomScoreAdj) this.#setOomScore();
-    if (choice && choice.name !== this.mode) return this.#succession?.switchTo(choice);
+    if (choice && choice.name !== this.mode) return this.#runner?.switchTo(choice);
     this.#follow(this.#state.node);
   }
 
   async #live(
     signal: AbortSignal,
     sysctls: 'tolerant' | 'strict',
-    start: (succession: Succession, ending: AbortSignal) => Promise<void>[],
+    start: (runner: ModeRunner, ending: AbortSignal) => Promise<void>[],
   ): Promise<void> {
     const { kernel, conntrack, source } = this.#options;
     signal.addEventListener('abort', () => this.end(), { once: true });
     if (signal.aborted) this.end();
     let parts: Promise<void>[] = [];
     try {
-      const succession = this.#makeSuccession(await this.#selectMode(this.#config));
-      this.#succession = succession;
-      this.#setSysctls(this.#config, succession.mode, sysctls);
+      const runner = this.#makeModeRunner(await this.#selectMode(this.#config));
+      this.#runner = runner;
+      this.#setSysctls(this.#config, runner.mode, sysctls);
       const ending = this.#ending.signal;
       const reporting = this.#report.run(ending);
-      parts = [source.run(this.#sink(), ending), reporting, ...start(succession, ending)];
+      parts = [source.run(this.#sink(), ending), reporting, ...start(runner, ending)];
       await Promise.all(parts);
       if (this.#failure !== undefined) throw this.#failure;
     } finally {
@@ -288,17 +288,17 @@ export class App {
     log.info({ families, primary }, 'Serving these IP families');
   }
 
-  async #sync(succession: Succession, signal: AbortSignal): Promise<void> {
+  async #sync(runner: ModeRunner, signal: AbortSignal): Promise<void> {
     await this.#prepare(signal);
     if (signal.aborted) return;
     this.#events.starting();
-    await succession.run(signal);
+    await runner.run(signal);
   }
 
-  #makeSuccession(mode: ProxyMode): Succession {
+  #makeModeRunner(mode: ProxyMode): ModeRunner {
     const { log } = this.#options;
     const conntrackObserver = conntrackLog(log);
-    return new Succession(mode, {
+    return new ModeRunner(mode, {
       ...this.#options,
       settings: (of) => this.#engineSettings(of),
       modes: [...this.#modes.values()],
@@ -323,7 +323,7 @@ export class App {
   /** Rules follow what has changed. Without any pod CIDR, the last ones hold. */
   #follow(node: Node | undefined): void {
     if (node !== undefined && node.podCIDRs.length > 0) this.#node = node;
-    this.#succession?.follow();
+    this.#runner?.follow();
   }
 
   #observer(): (event: SyncEvent) => void {
@@ -345,7 +345,7 @@ export class App {
       config: () => this.#config,
       mode: () => this.mode,
       fallbacks: () => this.#fallbacks,
-      engine: () => this.#succession?.engine,
+      engine: () => this.#runner?.engine,
     };
   }
 
@@ -370,14 +370,14 @@ export class App {
         if (this.#state.revision === revision) return;
         this.#metrics.changed(change.kind);
         if (this.#state.node !== node) this.#nodeChanged(node);
-        this.#succession?.engine?.wake();
+        this.#runner?.engine?.wake();
       },
       synced: (resource) => {
         this.#options.log.info({ resource }, 'First list is complete');
         this.#state.markSynced(resource);
         this.#listed.add(resource);
         this.#wakeup.wake();
-        this.#succession?.engine?.wake();
+        this.#runner?.engine?.wake();
       },
       problem: (problem) => this.#reporter.problem(problem),
       listed: (attempt) => {

@@ -85,7 +85,7 @@ function syncSettings(config: Config, mode: ModeFacts): SyncSettings {
       fullMs: mode.hasGeneration ? fullSyncPeriodMs : Math.min(syncPeriodMs, fullSyncPeriodMs),
       restFactor: 20,
     },
-    asideBackoff: { firstMs: 1000, secondMs: 2000, maxMs },
+    quarantineBackoff: { firstMs: 1000, secondMs: 2000, maxMs },
     // Soon, whatever went before: everybody waits for it.
     recoveryBackoff: { firstMs: 0, secondMs: 250, maxMs: Math.min(2000, maxMs) },
   };

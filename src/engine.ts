@@ -68,9 +68,9 @@ export class Engine {
     });
   }
 
-  /** All that the source has said so far is in force in the kernel, or set aside. */
-  get settled(): boolean {
-    return this.#loop.settled && this.#reconcilers.every(({ idle }) => idle);
+  /** All that the source has said so far is in force in the kernel, or in quarantine. */
+  get upToDate(): boolean {
+    return this.#loop.upToDate && this.#reconcilers.every(({ idle }) => idle);
   }
 
   /** Services that ask for more than one Service gets. */

@@ -253,6 +253,26 @@ function leads(path: string, link: string): boolean {
   return headings.includes(anchor);
 }
 
+/** Words that ARCHITECTURE.md has replaced by the field's. */
+const givenUp = new RegExp(
+  `\\b(${[
+    'bell',
+    'chores?',
+    'conceal',
+    'doors?',
+    'lanes?',
+    'moderator',
+    'patient',
+    'placeOf',
+    'reign',
+    'reveal',
+    'strangers?',
+    'succession',
+    'vicinity',
+  ].join('|')})\\b`,
+  'i',
+);
+
 describe('the documents', () => {
   it('ARCHITECTURE.md names every folder of src and native', () => {
     const text = read('ARCHITECTURE.md');
@@ -294,9 +314,7 @@ describe('the documents', () => {
   it('do without the words that ARCHITECTURE.md has replaced', () => {
     const text = read('ARCHITECTURE.md');
     expect(text).toContain('## Words');
-    const wrong = files('src/', '.ts').filter((path) =>
-      /\b(conceal|reveal|bell|lanes?|chores?)\b/i.test(read(path)),
-    );
+    const wrong = files('src/', '.ts').filter((path) => givenUp.test(read(path)));
     expect(wrong).toEqual([]);
   });
 

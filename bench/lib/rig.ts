@@ -32,7 +32,7 @@ const settings: SyncSettings = {
   batchBytesMax: 1 << 20,
   sliceMs: 2,
   audit: { checkMs: 1e9, fullMs: 1e9, restFactor: 20 },
-  asideBackoff: { firstMs: 1000, secondMs: 1000, maxMs: 60_000 },
+  quarantineBackoff: { firstMs: 1000, secondMs: 1000, maxMs: 60_000 },
   recoveryBackoff: { firstMs: 100, secondMs: 100, maxMs: 10_000 },
 };
 
@@ -105,7 +105,7 @@ export class Rig {
   async changeAll(changes: Iterable<Change>): Promise<void> {
     for (const change of changes) this.state.apply(change);
     this.#loop.wake();
-    while (!this.#loop.settled) await sleep(1);
+    while (!this.#loop.upToDate) await sleep(1);
   }
 
   /** What applies to all Services is another; resolves when that is in force. */
@@ -113,7 +113,7 @@ export class Rig {
     this.#environment = next;
     this.#loop.wake();
     do await sleep(1);
-    while (!this.#loop.settled);
+    while (!this.#loop.upToDate);
   }
 
   /** All is read and compared. */

@@ -16,8 +16,8 @@ import { KubernetesSource } from '../source/kubernetes/source.ts';
 import { ManifestSource } from '../source/manifests/source.ts';
 import { systemClock } from '../sync/clock.ts';
 import { ConfigFile, type Seen } from './config-file.ts';
+import { logForNode } from './final-messages.ts';
 import { holdNamespace } from './instance.ts';
-import { logForNode } from './last-words.ts';
 import { Reload } from './reload.ts';
 
 /** A stop that takes longer is given up: the supervisor's patience ends as well. */

@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { type LoadResult, loadConfig } from '../config/load.ts';
 import { describeError } from './describe-error.ts';
-import { complain, complainInLog } from './last-words.ts';
+import { complain, complainInLog } from './final-messages.ts';
 
 /** Resolves to the exit code. */
 export async function run(args: readonly string[]): Promise<number> {

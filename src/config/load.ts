@@ -1,5 +1,5 @@
 /**
- * From a command line to what the program should do: the door between the operator and the rest
+ * From a command line to what the program should do: what lies between the operator and the rest
  * (behaviour document 1.3 to 1.8). Pure: files are read through `env`, nothing is printed.
  */
 import { buildConfig, chosenFormat } from './build.ts';

@@ -88,7 +88,7 @@ export class ConntrackReconciler {
     this.#work = { UDP: newWork('UDP'), SCTP: newWork('SCTP'), TCP: newWork('TCP') };
   }
 
-  /** Batches are going to be sent: nothing is judged until `settled`. */
+  /** Batches are going to be sent: nothing is judged until `upToDate`. */
   moving(): void {
     this.#moving = true;
   }
@@ -101,7 +101,7 @@ export class ConntrackReconciler {
   }
 
   /** The kernel holds what was told, and accepts node ports at these addresses. */
-  settled(nodePortAddresses: readonly Address[] | 'all'): void {
+  upToDate(nodePortAddresses: readonly Address[] | 'all'): void {
     this.#moving = false;
     this.#acceptNodePorts(nodePortAddresses);
     this.#whenSettled?.();

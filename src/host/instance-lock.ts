@@ -77,8 +77,8 @@ export async function takeInstanceLock(options: InstanceLockOptions): Promise<Lo
         };
       }
     } else {
-      const stranger = strangerOf(found);
-      if (stranger !== undefined) return { kind: 'unknown', reason: stranger };
+      const reason = foreignHolder(found);
+      if (reason !== undefined) return { kind: 'unknown', reason };
       const isOver = performance.now() >= deadlineMs || signal?.aborted === true;
       if (isOver || !isTold) {
         const holder = { pid: found.pid, words: await ask(name) };
@@ -101,8 +101,8 @@ export async function findInstance({
   const found = lookUp(name, findListener);
   if (found instanceof Error) return { kind: 'unknown', reason: found.message };
   if (found === undefined) return { kind: 'none' };
-  const stranger = strangerOf(found);
-  if (stranger !== undefined) return { kind: 'unknown', reason: stranger };
+  const reason = foreignHolder(found);
+  if (reason !== undefined) return { kind: 'unknown', reason };
   return { kind: 'taken', holder: { pid: found.pid, words: await ask(name) } };
 }
 
@@ -119,7 +119,7 @@ export function formatHolder({ pid, words }: Holder): string {
  * Any program of the network namespace can take the name, also one without privileges: such a one
  * is no Fairlead and keeps none from starting.
  */
-function strangerOf({ pid, uid }: Listener): string | undefined {
+function foreignHolder({ pid, uid }: Listener): string | undefined {
   if (uid === 0 || uid === process.geteuid?.()) return undefined;
   const who = pid === 0 ? 'a process of another PID namespace' : `process ${pid}`;
   return `the name of the lock is taken by ${who} of user ${uid}, which can be no Fairlead`;

@@ -4,6 +4,7 @@ import { isAbsence } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { ProxyMode } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
+import { findForeignTables } from '../takeover/foreign-tables.ts';
 import { findIPVSLeftovers } from '../takeover/ipvs-leftovers.ts';
 import {
   findLeftovers,
@@ -13,7 +14,6 @@ import {
 } from '../takeover/leftovers.ts';
 import { findLegacyTables } from '../takeover/legacy-tables.ts';
 import { ownChain } from '../takeover/names.ts';
-import { findStrangers } from '../takeover/strangers.ts';
 import { type Finding, ok, problem, warning } from './finding.ts';
 
 const words = { IPv4: 'ip', IPv6: 'ip6' } as const satisfies Record<Family, string>;
@@ -38,7 +38,7 @@ export async function checkPredecessors(
     findings.push(...legacy.flatMap((one) => ofKubeProxy(one, legacyWords[family])));
   }
   findings.push(...(await checkIPVS(kernel)), ...(await checkLegacy(kernel)));
-  for (const { table, objects } of await findStrangers(kernel)) {
+  for (const { table, objects } of await findForeignTables(kernel)) {
     const text = `table ${table} has our name and ${objects.length} objects that are not ours`;
     const advice = 'it is replaced: rename it, if somebody needs it';
     findings.push(warning('table of our name', text, advice));

@@ -94,8 +94,8 @@ export class ClusterEvents {
       case 'over-limit':
         this.#aboutService(event.service, 'OverLimit', 'Sync', formatExcess(event.excess));
         return;
-      case 'set-aside': {
-        const { forwarding, failure } = event.aside;
+      case 'quarantined': {
+        const { forwarding, failure } = event.quarantined;
         const { namespace, name, protocol } = forwarding.servicePort;
         const port = `${formatServicePortName(forwarding.servicePort)} ${protocol}`;
         const note = `node ${this.#options.nodeName} refuses ${port} of ${event.family}: ${failure.message}`;

@@ -13,7 +13,7 @@ export class LifecycleMetrics {
   readonly #eventsDropped: Counter;
   readonly #takenOver: Counter;
   readonly #reportsLeftOut: Counter;
-  readonly #strangers: Counter;
+  readonly #foreignTables: Counter;
 
   constructor(registry: Registry) {
     const counter = (name: string, help: string, ...labelNames: string[]) =>
@@ -49,7 +49,7 @@ export class LifecycleMetrics {
       "Objects of kube-proxy's that were removed after our own were verified",
       'kind',
     );
-    this.#strangers = counter(
+    this.#foreignTables = counter(
       'foreign_tables_replaced_total',
       'Tables of our names that somebody else had made and that ours took the place of',
     );
@@ -77,8 +77,8 @@ export class LifecycleMetrics {
     this.#reportsLeftOut.inc(count);
   }
 
-  strangerReplaced(): void {
-    this.#strangers.inc();
+  foreignTableReplaced(): void {
+    this.#foreignTables.inc();
   }
 
   /** Objects by kind: tables, chains, jumps. */

@@ -32,7 +32,7 @@ interface MetricsSources {
   readonly overLimit: () => number;
   /** Named counters, asked for while mode iptables runs. */
   readonly counters: ReadCounters;
-  /** Families that are served, with what is desired and how many Forwardings are set aside. */
+  /** Families that are served, with what is desired and how many Forwardings are in quarantine. */
   readonly families: () => Iterable<{
     readonly family: Family;
     readonly desired: ReadonlyMap<string, Forwarding>;
@@ -156,7 +156,7 @@ export class Metrics {
         own.audit.observe(label, event.durationMs / 1000);
         own.lastAudit.set(label, nowMs / 1000);
         return;
-      case 'set-aside':
+      case 'quarantined':
       case 'restored':
         return;
     }

@@ -5,7 +5,7 @@ import type { Clock } from '../sync/clock.ts';
 import type { SyncEvent } from '../sync/events.ts';
 import type { ClusterEvents } from './cluster-events.ts';
 import type { Logger } from './log.ts';
-import { Moderator } from './moderator.ts';
+import { ReportLimiter } from './report-limiter.ts';
 import type { ServiceHealthEvent } from './service-health.ts';
 import { serviceHealthReport } from './service-health-report.ts';
 import { syncLog } from './sync-log.ts';
@@ -20,21 +20,21 @@ interface ReporterOptions {
 
 export class Reporter {
   readonly #options: ReporterOptions;
-  readonly #moderator: Moderator;
+  readonly #limiter: ReportLimiter;
   readonly #logSync: (event: SyncEvent) => void;
   readonly #tellServiceHealth: (event: ServiceHealthEvent) => void;
 
   constructor(options: ReporterOptions) {
     const { clock, events, log } = options;
     this.#options = options;
-    this.#moderator = new Moderator({ clock, leftOut: (...what) => this.#leftOut(...what) });
+    this.#limiter = new ReportLimiter({ clock, leftOut: (...what) => this.#leftOut(...what) });
     this.#logSync = syncLog(log);
     this.#tellServiceHealth = serviceHealthReport(log, events);
   }
 
   sync(event: SyncEvent): void {
     const service = serviceOf(event);
-    if (service !== undefined && !this.#moderator.admits(service, event.kind)) return;
+    if (service !== undefined && !this.#limiter.admits(service, event.kind)) return;
     this.#options.events.observe(event);
     this.#logSync(event);
   }
@@ -43,7 +43,7 @@ export class Reporter {
     const { subject, field, reason } = problem;
     // Which of many list elements it is makes no other kind of problem.
     const kind = `source ${field?.replaceAll(/\[\d+\]/g, '[]') ?? ''}`.trimEnd();
-    if (!this.#moderator.admits(subject, kind)) return;
+    if (!this.#limiter.admits(subject, kind)) return;
     this.#options.events.sourceProblem(problem);
     const where = field === undefined ? {} : { field };
     this.#options.log.warn({ subject, ...where, err: reason }, 'Source has trouble');
@@ -51,12 +51,12 @@ export class Reporter {
 
   serviceHealth(event: ServiceHealthEvent): void {
     const kind = `health-check port ${event.kind}`;
-    if (this.#moderator.admits(event.service, kind)) this.#tellServiceHealth(event);
+    if (this.#limiter.admits(event.service, kind)) this.#tellServiceHealth(event);
   }
 
   /** Tells what was left out up to now. */
   close(): void {
-    this.#moderator.close();
+    this.#limiter.close();
   }
 
   #leftOut(subject: string, reason: string, count: number): void {
@@ -77,8 +77,8 @@ function serviceOf(event: SyncEvent): string | undefined {
       return event.service;
     case 'external-ip':
       return event.notice.service;
-    case 'set-aside':
-      return keyOf(event.aside.forwarding.servicePort);
+    case 'quarantined':
+      return keyOf(event.quarantined.forwarding.servicePort);
     case 'restored':
     case 'address-refused':
       return keyOf(event.servicePort);

@@ -71,10 +71,14 @@ function logFamily(log: Logger, event: FamilyEvent): void {
     case 'failed':
       logFailure(log, event);
       return;
-    case 'set-aside': {
-      const { aside, retryMs } = event;
-      const { attempts, forwarding } = aside;
-      const of = { ...named(forwarding.servicePort), family, err: failureText(aside.failure) };
+    case 'quarantined': {
+      const { quarantined, retryMs } = event;
+      const { attempts, forwarding } = quarantined;
+      const of = {
+        ...named(forwarding.servicePort),
+        family,
+        err: failureText(quarantined.failure),
+      };
       log.error({ ...of, attempts, retryMs }, 'Service is refused by the kernel, goes on without');
       return;
     }

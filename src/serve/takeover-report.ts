@@ -71,9 +71,9 @@ export function takeoverReport(
         events.takeover('Normal', 'TookOverFromKubeProxy', `${removed}${left}`);
         return;
       }
-      case 'stranger': {
-        const { table, objects } = event.stranger;
-        metrics.strangerReplaced();
+      case 'foreign-table': {
+        const { table, objects } = event.table;
+        metrics.foreignTableReplaced();
         const first = objects.slice(0, objectsTold);
         const about = { table, objects: objects.length, first };
         log.warn(about, 'A table of our name was made by somebody else, and is replaced');

@@ -1,20 +1,20 @@
 /**
- * The door: raw Kubernetes JSON becomes narrow readonly records here, once, for every source.
+ * Raw Kubernetes JSON becomes narrow readonly records here, once, for every source.
  * Decoders are total: they take anything and never throw. What is wrong with an object is
  * reported with its name, the field and the reason, and the rest of the object goes on.
  */
 
 import type { Change, Resource } from '../state/change.ts';
 import { objectKey } from '../state/types.ts';
-import { isRawObject } from './decode/door.ts';
 import { decodeEndpointSlice } from './decode/endpoint-slice.ts';
+import { isRawObject } from './decode/field-reader.ts';
 import { decodeNode } from './decode/node.ts';
 import { decodeService } from './decode/service.ts';
 import { decodeServiceCIDR } from './decode/service-cidr.ts';
 import { Interner } from './interner.ts';
 import type { SourceProblem } from './source.ts';
 
-export type { Decoded } from './decode/door.ts';
+export type { Decoded } from './decode/field-reader.ts';
 export { decodeEndpointSlice, decodeNode, decodeService, decodeServiceCIDR };
 
 /** What decoding needs to know beside the object. One for each source: it interns strings. */

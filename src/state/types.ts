@@ -1,7 +1,7 @@
 /**
  * The nouns of the state: the narrow, readonly records that a source delivers (decoded once, in
  * `source/decode.ts`) and the Forwarding that modes translate. Nothing here is optional by
- * accident: defaults of the Kubernetes API are applied at the door.
+ * accident: defaults of the Kubernetes API are applied by `decode.ts`.
  */
 import type { Address, CIDR, Family } from '../net/address.ts';
 import type { EndpointList } from '../net/endpoint-list.ts';

@@ -8,7 +8,7 @@ import type { Drift, Observation, Planner } from '../modes/mode.ts';
 import { type Applier, type Failure, unknownFailure } from './batch.ts';
 import { type Clock, Pacer } from './clock.ts';
 import { addDrift, isDrift, type Observer } from './events.ts';
-import { PatientReader } from './patient-reader.ts';
+import { RetryingReader } from './retrying-reader.ts';
 import type { Moment, Ruleset, Writers } from './ruleset.ts';
 import { Watch } from './watch.ts';
 
@@ -41,7 +41,7 @@ type State =
   | { readonly kind: 'resting' }
   | {
       readonly kind: 'observing';
-      readonly reader: PatientReader;
+      readonly reader: RetryingReader;
       readonly batches: number;
       result: Observed | undefined;
     }
@@ -195,7 +195,7 @@ export class Audit {
   /** Syncs go on meanwhile. If what they write spoils the observation, it is made again. */
   #observeBeside(): void {
     const { applier, clock, planner, ruleset, wake, sliceMs } = this.#options;
-    const reader = new PatientReader(this.#options.reader, ruleset);
+    const reader = new RetryingReader(this.#options.reader, ruleset);
     const { batches } = applier;
     const state: State = { kind: 'observing', reader, batches, result: undefined };
     this.#state = state;

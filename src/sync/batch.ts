@@ -143,11 +143,11 @@ export class Applier {
         return this.#untranslatable(key, error as Error);
       }
       if (this.#isFull) {
-        const failure = (await this.#settle()) ?? this.#send(purpose);
+        const failure = (await this.#landed()) ?? this.#send(purpose);
         if (failure !== undefined) return failure;
       }
       if (pacer.spent) await pacer.rest();
-      if (this.#stopping) return this.#settle();
+      if (this.#stopping) return this.#landed();
     }
     return this.finish(purpose);
   }
@@ -167,18 +167,18 @@ export class Applier {
 
   /** Applies what waits; resolves when it is in force. */
   async finish(purpose: Purpose): Promise<Failure | undefined> {
-    const failure = (await this.#settle()) ?? this.#send(purpose);
-    return failure ?? this.#settle();
+    const failure = (await this.#landed()) ?? this.#send(purpose);
+    return failure ?? this.#landed();
   }
 
   /** Applies a batch that holds no changes. Nothing else may be in flight. */
   async apply(batch: Batch, purpose: Purpose): Promise<Failure | undefined> {
     this.#launch(batch, new Map(), purpose);
-    return this.#settle();
+    return this.#landed();
   }
 
   /** The batch in flight, if any, and its failure together with all that was planned since. */
-  async #settle(): Promise<Failure | undefined> {
+  async #landed(): Promise<Failure | undefined> {
     const failure = await this.#flight?.outcome;
     this.#flight = undefined;
     if (failure === undefined) return undefined;
@@ -278,7 +278,7 @@ export class Applier {
   }
 
   async #untranslatable(key: string, error: Error): Promise<Failure> {
-    const failure = await this.#settle();
+    const failure = await this.#landed();
     const lost = failure?.lost ?? this.#planned;
     this.#planned = new Map();
     const own = asKernelFailure(error);

@@ -73,7 +73,7 @@ export class Changes {
     this.#dirty.delete(key);
   }
 
-  /** Takes all marks: a recovery is going to look at everything. */
+  /** Takes all dirty keys: a recovery is going to look at everything. */
   takeDirty(): Causes {
     return this.#dirty.takeAll();
   }

@@ -1,4 +1,4 @@
-/** From dirty Services to what each family wants: resolve, settle claims, hand over. */
+/** From dirty Services to what each family wants: resolve, decide claims, hand over. */
 
 import type { Family } from '../net/address.ts';
 import type { Excess } from '../state/budget.ts';

@@ -61,11 +61,11 @@ export type FamilyEvent = { readonly family: Family } & (
       readonly triggerTimesMs: readonly number[];
     }
   | {
-      /** A sync is over; with `ok`, all that was wanted at its start is in force or set aside. */
+      /** A sync is over; with `ok`, all that was wanted at its start is in force or in quarantine. */
       readonly kind: 'done';
       readonly purpose: Purpose;
       readonly ok: boolean;
-      /** Nothing waits but what is set aside, and that is not everything: others are served. */
+      /** Nothing waits but what is in quarantine, and that is not everything: others are served. */
       readonly well: boolean;
       readonly durationMs: number;
       /** By table, in a mode that counts them. */
@@ -75,10 +75,10 @@ export type FamilyEvent = { readonly family: Family } & (
       readonly kind: 'failed';
       readonly purpose: Purpose;
       readonly failures: readonly KernelFailure[];
-      /** Milliseconds until the kernel is read and repaired; undefined = culprits are set aside. */
+      /** Until the kernel is read and repaired; undefined = culprits are put in quarantine. */
       readonly retryMs: number | undefined;
     }
-  | { readonly kind: 'set-aside'; readonly aside: Quarantined; readonly retryMs: number }
+  | { readonly kind: 'quarantined'; readonly quarantined: Quarantined; readonly retryMs: number }
   | { readonly kind: 'restored'; readonly servicePort: ServicePortName; readonly attempts: number }
   | {
       /** What the kernel held differed from what is in force (of `start`: from what is wanted). */

@@ -83,7 +83,7 @@ export class FamilySync {
     this.#requests = new Requests(clock, () => {
       if (this.#isListed) observer({ kind: 'queued', family: this.family });
     });
-    this.#quarantine = new Quarantine(settings.asideBackoff, clock);
+    this.#quarantine = new Quarantine(settings.quarantineBackoff, clock);
     this.#recovery = new Recovery(settings.recoveryBackoff, clock);
     const committed: ApplierOptions['committed'] = (...change) => this.#committed(...change);
     const suspected = (key: string): boolean => this.#quarantine.get(key) !== undefined;
@@ -124,7 +124,7 @@ export class FamilySync {
    * All that is desired is in force or in quarantine, and nothing waits that packets could notice:
    * what is left to do is cleaning up and looking after.
    */
-  get settled(): boolean {
+  get upToDate(): boolean {
     const { sweepDue } = this.#options.planner;
     const isDue = this.#recovery.dueAtMs !== undefined || this.#hasWork || sweepDue;
     return this.#isListed && this.#requests.isWaiting && !isDue;
@@ -341,7 +341,7 @@ export class FamilySync {
   #tellSettled(): void {
     const { follower, planner } = this.#options;
     if (this.#recovery.dueAtMs !== undefined || planner.sweepDue || this.#isUnhooked) return;
-    follower?.settled(this.#environment.planned.nodePortAddresses);
+    follower?.upToDate(this.#environment.planned.nodePortAddresses);
   }
 
   #committed(key: string, change: Change, previous: Forwarding | undefined): void {
@@ -391,8 +391,8 @@ export class FamilySync {
     const tried = failure.lost.get(key)?.next ?? this.desired.get(key) ?? inForce;
     this.#changes.unmark(key);
     if (tried === undefined) return;
-    const aside = this.#quarantine.add(key, tried, failure.failures[0]!, fallback);
-    const retryMs = aside.retryAtMs - aside.failedAtMs;
-    this.#options.observer({ kind: 'set-aside', family: this.family, aside, retryMs });
+    const quarantined = this.#quarantine.add(key, tried, failure.failures[0]!, fallback);
+    const retryMs = quarantined.retryAtMs - quarantined.failedAtMs;
+    this.#options.observer({ kind: 'quarantined', family: this.family, quarantined, retryMs });
   }
 }

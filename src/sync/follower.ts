@@ -6,10 +6,10 @@ import type { Forwarding } from '../state/types.ts';
  * them (conntrack entries).
  */
 export interface ForwardingFollower {
-  /** Until `settled` the kernel may hold more than has been told. */
+  /** Until `upToDate` the kernel may hold more than has been told. */
   moving(): void;
   /** This change is in force now: undefined = did not exist, does not exist any more. */
   changed(previous: Forwarding | undefined, next: Forwarding | undefined): void;
   /** All that the kernel holds has been told, and it accepts node ports at these addresses. */
-  settled(nodePortAddresses: Environment['nodePortAddresses']): void;
+  upToDate(nodePortAddresses: Environment['nodePortAddresses']): void;
 }

@@ -14,7 +14,7 @@ export interface HandoverOptions {
  * Desired Forwardings exclude each other, but they are planned one by one, and batches are cut in
  * between: one that takes a frontend may come long before the one that has given it up. So the
  * holder yields it in the batch that gives it to the taker. What is in force is then what
- * `Applier.inForce` says at each moment, whatever fails, is set aside or comes later.
+ * `Applier.inForce` says at each moment, whatever fails, is in quarantine or comes later.
  */
 export class Handover {
   readonly #planner: Planner;

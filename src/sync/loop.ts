@@ -58,10 +58,10 @@ export class SyncLoop {
     return this.#desired.overLimit;
   }
 
-  /** All that `wake` announced is in force in every family (see `FamilySync.settled`). */
-  get settled(): boolean {
+  /** All that `wake` announced is in force in every family (see `FamilySync.upToDate`). */
+  get upToDate(): boolean {
     const resolved = this.#receivedMs === undefined && !this.#resolving;
-    return resolved && this.#families.every((family) => family.settled);
+    return resolved && this.#families.every((family) => family.upToDate);
   }
 
   /**

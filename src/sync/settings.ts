@@ -10,7 +10,7 @@ export interface SyncSettings {
   readonly sliceMs: number;
   readonly audit: AuditSettings;
   /** For a Forwarding that fails. */
-  readonly asideBackoff: BackoffLimits;
+  readonly quarantineBackoff: BackoffLimits;
   /** For reading the kernel again after a failure that nobody can be blamed for. */
   readonly recoveryBackoff: BackoffLimits;
 }

@@ -10,6 +10,7 @@ import type { ModeFacts, ModeName, OwnedObject, ProxyMode } from '../modes/mode.
 import type { Family } from '../net/address.ts';
 import { Backoff } from '../sync/backoff.ts';
 import { type Clock, Wakeup } from '../sync/clock.ts';
+import type { ForeignTable } from './foreign-tables.ts';
 import {
   findIPVSLeftovers,
   type IPVSLeftovers,
@@ -28,7 +29,6 @@ import {
 import { findLegacyTables, legacyPrograms } from './legacy-tables.ts';
 import { ownChain } from './names.ts';
 import { removeLeftovers } from './removal.ts';
-import type { Stranger } from './strangers.ts';
 
 export type TakeoverEvent =
   | {
@@ -64,7 +64,7 @@ export type TakeoverEvent =
       readonly retryMs: number;
     }
   /** A table of our name that we have not made makes room for ours. */
-  | { readonly kind: 'stranger'; readonly stranger: Stranger }
+  | { readonly kind: 'foreign-table'; readonly table: ForeignTable }
   /** Counters that no rule of kube-proxy's or ours counts in any more are gone, by name. */
   | { readonly kind: 'counters'; readonly names: readonly string[] }
   /** Others use iptables-legacy: its tables with what they hold. */

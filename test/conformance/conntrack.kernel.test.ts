@@ -336,7 +336,7 @@ describe('a flow whose endpoint goes', () => {
     };
 
     reconciler.changed(undefined, before);
-    reconciler.settled('all');
+    reconciler.upToDate('all');
     await passes(1);
     expect(events[0]).toMatchObject({ kind: 'reconciled', examined: 1, deleted: { length: 0 } });
     // The rules say something else by now, and the flow does not care.
@@ -345,7 +345,7 @@ describe('a flow whose endpoint goes', () => {
 
     reconciler.moving();
     reconciler.changed(before, after);
-    reconciler.settled('all');
+    reconciler.upToDate('all');
     await passes(2);
     expect(events[1]).toMatchObject({ kind: 'reconciled', examined: 1, deleted: { length: 1 } });
     expect(await ask()).toBe(second);

@@ -156,7 +156,7 @@ class RunningFairlead implements SwitchableProxy {
 
   async #settle(): Promise<void> {
     const endMs = performance.now() + settleLongestMs;
-    while (!this.#app!.settled && this.#errors.length === 0) {
+    while (!this.#app!.upToDate && this.#errors.length === 0) {
       if (performance.now() > endMs) throw new Error('     fairlead: is not settled in time');
       await sleep(settleCheckMs);
     }

@@ -19,11 +19,11 @@ function isAllowed({ address, clients, selfClient }: ServedFrontend, { bytes }: 
   return selfClient && sameBytes(address.bytes, bytes);
 }
 
-function kindOf({ address, vicinity }: ServedFrontend, client: Address): ClientKind {
-  if (vicinity === undefined) return 'outside';
+function kindOf({ address, networks }: ServedFrontend, client: Address): ClientKind {
+  if (networks === undefined) return 'outside';
   // The node reaches an address that is its own from that address.
   if (sameBytes(client.bytes, address.bytes)) return 'node';
-  const { hostAddresses, podCIDR } = vicinity;
+  const { hostAddresses, podCIDR } = networks;
   if (hostAddresses.some(({ bytes }) => sameBytes(bytes, client.bytes))) return 'node';
   return podCIDR !== undefined && cidrContains(podCIDR, client) ? 'pod' : 'outside';
 }

@@ -22,7 +22,7 @@ import type { Remembering } from './memory.ts';
 export type ClientKind = 'node' | 'pod' | 'outside';
 
 /** What tells clients apart. */
-interface Vicinity {
+interface NodeNetworks {
   readonly hostAddresses: readonly Address[];
   readonly podCIDR: CIDR | undefined;
 }
@@ -38,7 +38,7 @@ export interface ServedFrontend extends ModeFrontend {
   /** Without an endpoint a client gets no answer. */
   readonly pools: Readonly<Record<ClientKind, EndpointList>>;
   /** Undefined: all clients have the same pool. */
-  readonly vicinity: Vicinity | undefined;
+  readonly networks: NodeNetworks | undefined;
   /** Where UDP may go on to. */
   readonly right: readonly EndpointList[];
   readonly affinity: Remembering;
@@ -104,9 +104,9 @@ function frontendAt(
     protocol,
     port: frontend.port,
     pools,
-    vicinity:
+    networks:
       frontend.treatment === 'external-local'
-        ? vicinityOf(environment, config.localDetector)
+        ? nodeNetworksOf(environment, config.localDetector)
         : undefined,
     right: [forwarding.serving, forwarding.cluster, forwarding.local],
     affinity: affinityOf(forwarding),
@@ -127,7 +127,10 @@ function affinityOf(forwarding: Forwarding): Remembering {
 }
 
 /** A socket does not tell by which interface a client came: only a CIDR tells pods from others. */
-function vicinityOf({ hostAddresses = [] }: Environment, detector: LocalDetector): Vicinity {
+function nodeNetworksOf(
+  { hostAddresses = [] }: Environment,
+  detector: LocalDetector,
+): NodeNetworks {
   return { hostAddresses, podCIDR: detector.kind === 'cidr' ? detector.cidr : undefined };
 }
 
@@ -168,7 +171,7 @@ export function sameFrontend(a: ServedFrontend, b: ServedFrontend): boolean {
     a.udpIdleTimeoutMs === b.udpIdleTimeoutMs &&
     a.selfClient === b.selfClient &&
     sameClients(a.clients, b.clients) &&
-    sameVicinity(a.vicinity, b.vicinity)
+    sameNetworks(a.networks, b.networks)
   );
 }
 
@@ -182,7 +185,7 @@ function sameClients(a: ServedFrontend['clients'], b: ServedFrontend['clients'])
   );
 }
 
-function sameVicinity(a: Vicinity | undefined, b: Vicinity | undefined): boolean {
+function sameNetworks(a: NodeNetworks | undefined, b: NodeNetworks | undefined): boolean {
   if (a === undefined || b === undefined || a === b) return a === b;
   const isSame = (one: Address, i: number): boolean => {
     const other = b.hostAddresses[i];

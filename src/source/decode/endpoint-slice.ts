@@ -3,7 +3,7 @@ import { specialUse } from '../../net/special-address.ts';
 import { Condition, type EndpointSlice, objectKey, type SlicePort } from '../../state/types.ts';
 import type { Interner } from '../interner.ts';
 import { readAddress } from './addresses.ts';
-import { type Decoded, type Door, open, type RawObject, show } from './door.ts';
+import { type Decoded, type FieldReader, open, type RawObject, show } from './field-reader.ts';
 
 const headlessLabel = 'service.kubernetes.io/headless';
 const serviceNameLabel = 'kubernetes.io/service-name';
@@ -22,17 +22,17 @@ export function decodeEndpointSlice(
   nodeName: string,
 ): Decoded<EndpointSlice> {
   const opened = open('EndpointSlice', raw, 'namespaced');
-  const { door } = opened;
-  if (opened.id === undefined) return { record: undefined, problems: door.problems };
+  const { fields } = opened;
+  if (opened.id === undefined) return { record: undefined, problems: fields.problems };
   if (opened.labels[headlessLabel] !== undefined) return { record: undefined, problems: [] };
   if (opened.raw.addressType === 'FQDN') return { record: undefined, problems: [] };
-  const service = decodeServiceName(door, opened.labels);
-  const family = decodeFamily(door, opened.raw.addressType);
+  const service = decodeServiceName(fields, opened.labels);
+  const family = decodeFamily(fields, opened.raw.addressType);
   if (service === undefined || family === undefined) {
-    return { record: undefined, problems: door.problems };
+    return { record: undefined, problems: fields.problems };
   }
-  const ports = strings.records(decodePorts(door, opened.raw.ports));
-  const columns = decodeEndpoints(door, opened.raw.endpoints, { family, nodeName, strings });
+  const ports = strings.records(decodePorts(fields, opened.raw.ports));
+  const columns = decodeEndpoints(fields, opened.raw.endpoints, { family, nodeName, strings });
   const record: EndpointSlice = {
     key: opened.id.key,
     service: objectKey(opened.id.namespace, service),
@@ -42,49 +42,49 @@ export function decodeEndpointSlice(
     addresses: columns.addresses,
     conditions: columns.conditions,
     zoneHints: columns.zoneHints,
-    triggerTimeMs: decodeTriggerTime(door, opened.metadata),
+    triggerTimeMs: decodeTriggerTime(fields, opened.metadata),
   };
-  return { record, problems: door.problems };
+  return { record, problems: fields.problems };
 }
 
-function decodeServiceName(door: Door, labels: RawObject): string | undefined {
+function decodeServiceName(fields: FieldReader, labels: RawObject): string | undefined {
   const field = `metadata.labels[${serviceNameLabel}]`;
-  const service = door.text(labels[serviceNameLabel], field);
+  const service = fields.text(labels[serviceNameLabel], field);
   if (service !== undefined && service !== '') return service;
-  return door.refuse(field, 'is missing: it names the Service of the endpoints');
+  return fields.refuse(field, 'is missing: it names the Service of the endpoints');
 }
 
-function decodeFamily(door: Door, value: unknown): Family | undefined {
+function decodeFamily(fields: FieldReader, value: unknown): Family | undefined {
   if (value !== undefined && value !== null && value !== '') {
-    return door.choice(value, 'addressType', families, 'IPv4');
+    return fields.choice(value, 'addressType', families, 'IPv4');
   }
-  return door.refuse('addressType', 'is missing: give IPv4 or IPv6');
+  return fields.refuse('addressType', 'is missing: give IPv4 or IPv6');
 }
 
-function decodeTriggerTime(door: Door, metadata: RawObject): number | undefined {
-  const annotations = door.object(metadata.annotations, 'metadata.annotations');
+function decodeTriggerTime(fields: FieldReader, metadata: RawObject): number | undefined {
+  const annotations = fields.object(metadata.annotations, 'metadata.annotations');
   const field = `metadata.annotations[${triggerTimeAnnotation}]`;
-  return door.time(annotations?.[triggerTimeAnnotation], field);
+  return fields.time(annotations?.[triggerTimeAnnotation], field);
 }
 
 /** Ports without a name or number mean "any": this proxy, like upstream, does not serve those. */
-function decodePorts(door: Door, value: unknown): SlicePort[] {
+function decodePorts(fields: FieldReader, value: unknown): SlicePort[] {
   const ports: SlicePort[] = [];
-  const list = door.list(value, 'ports');
+  const list = fields.list(value, 'ports');
   for (let i = 0; i < list.length; i += 1) {
-    door.within('ports', i);
-    const raw = door.objectItem(list[i]);
+    fields.within('ports', i);
+    const raw = fields.objectItem(list[i]);
     if (raw === undefined) continue;
-    const name = door.text(raw.name, 'name');
-    const port = door.whole(raw.port, 'port', { min: 1, max: 65_535 });
-    const protocol = door.choice(raw.protocol, 'protocol', protocols, 'TCP');
-    if (raw.name === undefined || raw.name === null) door.refuse('name', noAnyPort);
-    if (port === undefined) door.refuse('port', noAnyPort);
+    const name = fields.text(raw.name, 'name');
+    const port = fields.whole(raw.port, 'port', { min: 1, max: 65_535 });
+    const protocol = fields.choice(raw.protocol, 'protocol', protocols, 'TCP');
+    if (raw.name === undefined || raw.name === null) fields.refuse('name', noAnyPort);
+    if (port === undefined) fields.refuse('port', noAnyPort);
     if (name === undefined || protocol === undefined) continue;
     if (port === undefined || port === 'invalid') continue;
     ports.push({ name, protocol, port });
   }
-  door.outside();
+  fields.outside();
   return ports;
 }
 
@@ -99,8 +99,8 @@ interface EndpointContext {
 type Columns = Pick<EndpointSlice, 'length' | 'addresses' | 'conditions' | 'zoneHints'>;
 
 /** Straight into the columns, without an object for each endpoint. */
-function decodeEndpoints(door: Door, value: unknown, context: EndpointContext): Columns {
-  const list = door.list(value, 'endpoints');
+function decodeEndpoints(fields: FieldReader, value: unknown, context: EndpointContext): Columns {
+  const list = fields.list(value, 'endpoints');
   const stride = addressBytes[context.family];
   // Of Node's pool: they are strings soon.
   const addresses = Buffer.allocUnsafe(list.length * stride);
@@ -108,22 +108,28 @@ function decodeEndpoints(door: Door, value: unknown, context: EndpointContext): 
   let zoneHints: (readonly string[])[] | undefined;
   let length = 0;
   for (let i = 0; i < list.length; i += 1) {
-    door.within('endpoints', i);
-    const raw = door.objectItem(list[i]);
+    fields.within('endpoints', i);
+    const raw = fields.objectItem(list[i]);
     if (raw === undefined) continue;
-    const hasAddress = decodeEndpointAddress(door, raw, context.family, addresses, length * stride);
-    const bits = decodeConditions(door, raw);
+    const hasAddress = decodeEndpointAddress(
+      fields,
+      raw,
+      context.family,
+      addresses,
+      length * stride,
+    );
+    const bits = decodeConditions(fields, raw);
     if (!hasAddress || bits === undefined) continue;
-    const hints = door.object(raw.hints, 'hints');
-    conditions[length] = bits | placeBits(door, raw, hints, context.nodeName);
-    const zones = hints === undefined ? noHints : hintNames(door, hints, 'forZones');
+    const hints = fields.object(raw.hints, 'hints');
+    conditions[length] = bits | placeBits(fields, raw, hints, context.nodeName);
+    const zones = hints === undefined ? noHints : hintNames(fields, hints, 'forZones');
     if (zones.length > 0) {
       zoneHints ??= list.map(() => noHints);
       zoneHints[length] = context.strings.list(zones);
     }
     length += 1;
   }
-  door.outside();
+  fields.outside();
   return {
     length,
     addresses: addresses.toString('latin1', 0, length * stride),
@@ -134,14 +140,14 @@ function decodeEndpoints(door: Door, value: unknown, context: EndpointContext): 
 
 /** `Condition` bits that depend on this node. */
 function placeBits(
-  door: Door,
+  fields: FieldReader,
   raw: RawObject,
   hints: RawObject | undefined,
   nodeName: string,
 ): number {
-  const local = door.text(raw.nodeName, 'nodeName') === nodeName ? Condition.local : 0;
+  const local = fields.text(raw.nodeName, 'nodeName') === nodeName ? Condition.local : 0;
   if (hints === undefined) return local;
-  const nodes = hintNames(door, hints, 'forNodes');
+  const nodes = hintNames(fields, hints, 'forNodes');
   return (
     local |
     (nodes.length > 0 ? Condition.nodeHinted : 0) |
@@ -154,19 +160,19 @@ function placeBits(
  * first address counts: what consumers should do with more was never defined.
  */
 function decodeEndpointAddress(
-  door: Door,
+  fields: FieldReader,
   raw: RawObject,
   family: Family,
   bytes: Uint8Array,
   at: number,
 ): boolean {
-  const list = door.list(raw.addresses, 'addresses');
+  const list = fields.list(raw.addresses, 'addresses');
   if (list.length === 0) {
-    door.refuse('addresses', 'has no address');
+    fields.refuse('addresses', 'has no address');
     return false;
   }
-  if (list.length > 1) door.refuse('addresses', `has ${list.length}, of which the first is used`);
-  const text = door.textItem(list[0], 'addresses[0]');
+  if (list.length > 1) fields.refuse('addresses', `has ${list.length}, of which the first is used`);
+  const text = fields.textItem(list[0], 'addresses[0]');
   if (text === undefined) return false;
   if (family === 'IPv4') {
     const value = parseIPv4Number(text);
@@ -180,26 +186,26 @@ function decodeEndpointAddress(
   } else if (readIPv6(text, bytes, at) && isOrdinaryIPv6(bytes[at]!)) {
     return true;
   }
-  return decodeUnusual(door, text, family, bytes, at);
+  return decodeUnusual(fields, text, family, bytes, at);
 }
 
 /** Writes an address of any form; false, and a problem, when there is none that can be used. */
 function decodeUnusual(
-  door: Door,
+  fields: FieldReader,
   text: string,
   family: Family,
   bytes: Uint8Array,
   at: number,
 ): boolean {
-  const address = readAddress(door, text, 'addresses[0]');
+  const address = readAddress(fields, text, 'addresses[0]');
   if (address === undefined) return false;
   if (address.family !== family) {
-    door.refuse('addresses[0]', `${show(text)} is no ${family} address`);
+    fields.refuse('addresses[0]', `${show(text)} is no ${family} address`);
     return false;
   }
   const special = specialUse(address);
   if (special !== undefined) {
-    door.refuse('addresses[0]', `${show(text)} is ${special}: not usable for an endpoint`);
+    fields.refuse('addresses[0]', `${show(text)} is ${special}: not usable for an endpoint`);
     return false;
   }
   bytes.set(address.bytes, at);
@@ -229,12 +235,12 @@ function isOrdinaryIPv6(first: number): boolean {
 }
 
 /** `Condition` bits ready, serving and terminating; undefined when one cannot be read. */
-function decodeConditions(door: Door, raw: RawObject): number | undefined {
-  const conditions = door.object(raw.conditions, 'conditions');
+function decodeConditions(fields: FieldReader, raw: RawObject): number | undefined {
+  const conditions = fields.object(raw.conditions, 'conditions');
   if (conditions === undefined) return Condition.ready | Condition.serving;
-  const ready = door.flag(conditions.ready, 'conditions.ready');
-  const serving = door.flag(conditions.serving, 'conditions.serving');
-  const terminating = door.flag(conditions.terminating, 'conditions.terminating');
+  const ready = fields.flag(conditions.ready, 'conditions.ready');
+  const serving = fields.flag(conditions.serving, 'conditions.serving');
+  const terminating = fields.flag(conditions.terminating, 'conditions.terminating');
   if (ready === 'invalid' || serving === 'invalid' || terminating === 'invalid') return undefined;
   return (
     ((ready ?? true) ? Condition.ready : 0) |
@@ -243,12 +249,16 @@ function decodeConditions(door: Door, raw: RawObject): number | undefined {
   );
 }
 
-function hintNames(door: Door, hints: RawObject, field: 'forZones' | 'forNodes'): string[] {
+function hintNames(
+  fields: FieldReader,
+  hints: RawObject,
+  field: 'forZones' | 'forNodes',
+): string[] {
   const names: string[] = [];
   const path = `hints.${field}`;
-  for (const element of door.list(hints[field], path)) {
-    const raw = door.objectItem(element, path);
-    const name = raw && door.textItem(raw.name, `${path}.name`);
+  for (const element of fields.list(hints[field], path)) {
+    const raw = fields.objectItem(element, path);
+    const name = raw && fields.textItem(raw.name, `${path}.name`);
     if (name !== undefined) names.push(name);
   }
   return names;

@@ -2,7 +2,7 @@ import type { CIDR } from '../../net/address.ts';
 import { specialUseWithin } from '../../net/special-address.ts';
 import type { ServiceCIDR } from '../../state/types.ts';
 import { readCIDR } from './addresses.ts';
-import { type Decoded, open, show } from './door.ts';
+import { type Decoded, open, show } from './field-reader.ts';
 
 /**
  * The blocks that ClusterIPs are allocated from; status and deletion are of no interest (4.1).
@@ -10,19 +10,20 @@ import { type Decoded, open, show } from './door.ts';
  */
 export function decodeServiceCIDR(raw: unknown): Decoded<ServiceCIDR> {
   const opened = open('ServiceCIDR', raw, 'cluster');
-  const { door } = opened;
-  if (opened.id === undefined) return { record: undefined, problems: door.problems };
-  const spec = door.object(opened.raw.spec, 'spec') ?? {};
+  const { fields } = opened;
+  if (opened.id === undefined) return { record: undefined, problems: fields.problems };
+  const spec = fields.object(opened.raw.spec, 'spec') ?? {};
   const cidrs: CIDR[] = [];
-  const list = door.list(spec.cidrs, 'spec.cidrs');
+  const list = fields.list(spec.cidrs, 'spec.cidrs');
   for (const [i, text] of list.entries()) {
     const field = `spec.cidrs[${i}]`;
-    const cidr = readCIDR(door, text, field);
+    const cidr = readCIDR(fields, text, field);
     const special = cidr && specialUseWithin(cidr);
-    if (special !== undefined) door.refuse(field, `${show(text)} holds ${special}: it is not used`);
+    if (special !== undefined)
+      fields.refuse(field, `${show(text)} holds ${special}: it is not used`);
     else if (cidr !== undefined) cidrs.push(cidr);
   }
   const isEmpty = list.length === 0 && Array.isArray(spec.cidrs ?? list);
-  if (isEmpty) door.refuse('spec.cidrs', 'is empty');
-  return { record: { name: opened.id.name, cidrs }, problems: door.problems };
+  if (isEmpty) fields.refuse('spec.cidrs', 'is empty');
+  return { record: { name: opened.id.name, cidrs }, problems: fields.problems };
 }

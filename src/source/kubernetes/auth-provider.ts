@@ -1,4 +1,4 @@
-import type { RawObject } from '../decode/door.ts';
+import type { RawObject } from '../decode/field-reader.ts';
 import type { PluginOutput } from './exec-plugin.ts';
 
 /** The older `auth-provider` part of a user is client-node's to run; it keeps what that says. */

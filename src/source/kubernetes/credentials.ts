@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, type SecureContext } from 'node:tls';
-import { isRawObject, type RawObject } from '../decode/door.ts';
+import { isRawObject, type RawObject } from '../decode/field-reader.ts';
 import { loadAuthProvider } from './auth-provider.ts';
 import { ExecPlugin, type PluginOutput } from './exec-plugin.ts';
 import { type ClusterAccess, describeFileError, type Material } from './kubeconfig.ts';

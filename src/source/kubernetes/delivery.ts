@@ -1,5 +1,5 @@
 import type { Resource } from '../../state/change.ts';
-import { isRawObject } from '../decode/door.ts';
+import { isRawObject } from '../decode/field-reader.ts';
 import { type DecodeContext, decodeChange, goneChange, keyOfChange, keyOfRaw } from '../decode.ts';
 import type { SourceSink } from '../source.ts';
 

@@ -1,4 +1,4 @@
-import { isRawObject } from '../decode/door.ts';
+import { isRawObject } from '../decode/field-reader.ts';
 
 /** The API server answered, and its answer is an error (HTTP, or an ERROR event of a watch). */
 export class ApiError extends Error {

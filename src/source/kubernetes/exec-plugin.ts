@@ -5,7 +5,7 @@
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
-import { Door, isRawObject, type RawObject } from '../decode/door.ts';
+import { FieldReader, isRawObject, type RawObject } from '../decode/field-reader.ts';
 
 /** What a plugin lets the server see. */
 export interface PluginOutput {
@@ -32,12 +32,12 @@ export class ExecPlugin {
 
   /** Throws an Error of one line when `exec` can't be run. After `timeoutMs` a run is ended. */
   constructor(exec: RawObject, timeoutMs: number) {
-    const door = new Door('exec');
-    const apiVersion = door.text(exec.apiVersion, 'apiVersion') ?? '';
-    this.#command = door.text(exec.command, 'command') ?? '';
-    this.#args = door.list(exec.args, 'args').map(String);
+    const fields = new FieldReader('exec');
+    const apiVersion = fields.text(exec.apiVersion, 'apiVersion') ?? '';
+    this.#command = fields.text(exec.command, 'command') ?? '';
+    this.#args = fields.list(exec.args, 'args').map(String);
     this.#environment = {
-      ...environmentOf(door, exec.env),
+      ...environmentOf(fields, exec.env),
       // What kubectl says to a plugin that cannot ask anybody.
       KUBERNETES_EXEC_INFO: JSON.stringify({
         kind: 'ExecCredential',
@@ -45,9 +45,9 @@ export class ExecPlugin {
         spec: { interactive: false },
       }),
     };
-    if (this.#command === '') door.refuse('command', 'is missing');
-    if (exec.interactiveMode === 'Always') door.refuse('interactiveMode', 'asks for a terminal');
-    const [problem] = door.problems;
+    if (this.#command === '') fields.refuse('command', 'is missing');
+    if (exec.interactiveMode === 'Always') fields.refuse('interactiveMode', 'asks for a terminal');
+    const [problem] = fields.problems;
     if (problem !== undefined) throw new Error(`${problem.field} ${problem.reason}`);
     this.#timeoutMs = timeoutMs;
   }
@@ -108,10 +108,10 @@ export class ExecPlugin {
   }
 }
 
-function environmentOf(door: Door, value: unknown): Record<string, string> {
-  const entries = door.list(value, 'env').map((raw, i): [string, string] => {
-    const { name, value: text } = door.object(raw, `env[${i}]`) ?? {};
-    return [door.text(name, `env[${i}].name`) ?? '', door.text(text, `env[${i}].value`) ?? ''];
+function environmentOf(fields: FieldReader, value: unknown): Record<string, string> {
+  const entries = fields.list(value, 'env').map((raw, i): [string, string] => {
+    const { name, value: text } = fields.object(raw, `env[${i}]`) ?? {};
+    return [fields.text(name, `env[${i}].name`) ?? '', fields.text(text, `env[${i}].value`) ?? ''];
   });
   return Object.fromEntries(entries);
 }
@@ -141,12 +141,13 @@ function kill({ pid }: Child): void {
 function parseCredential(text: string) {
   const { status } = parseObject(text);
   if (!isRawObject(status)) throw new Error('it printed no ExecCredential with a status');
-  const door = new Door('status');
-  const token = door.text(status.token, 'token') || undefined;
-  const certificate = door.text(status.clientCertificateData, 'clientCertificateData') || undefined;
-  const key = door.text(status.clientKeyData, 'clientKeyData') || undefined;
-  const expires = door.text(status.expirationTimestamp, 'expirationTimestamp') || undefined;
-  const [problem] = door.problems;
+  const fields = new FieldReader('status');
+  const token = fields.text(status.token, 'token') || undefined;
+  const certificate =
+    fields.text(status.clientCertificateData, 'clientCertificateData') || undefined;
+  const key = fields.text(status.clientKeyData, 'clientKeyData') || undefined;
+  const expires = fields.text(status.expirationTimestamp, 'expirationTimestamp') || undefined;
+  const [problem] = fields.problems;
   if (problem !== undefined) throw new Error(`status.${problem.field} ${problem.reason}`);
   if ((certificate === undefined) !== (key === undefined)) {
     throw new Error('its certificate and its key must come together');

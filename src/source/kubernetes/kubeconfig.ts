@@ -10,7 +10,7 @@ import { readFileSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
 import { dirname, isAbsolute, join } from 'node:path';
 import { parseDocument } from 'yaml';
-import { Door, isRawObject, type RawObject } from '../decode/door.ts';
+import { FieldReader, isRawObject, type RawObject } from '../decode/field-reader.ts';
 
 /** Bytes given in the kubeconfig, or a file that holds them and may change. */
 export type Material = { readonly data: Buffer } | { readonly file: string };
@@ -101,16 +101,22 @@ function parseServer(origin: string, text: string): URL {
 
 function fromKubeconfig(path: string, masterUrl: string): ClusterAccess {
   const origin = `kubeconfig ${path}`;
-  const door = new Door(origin);
+  const fields = new FieldReader(origin);
   const config = parseKubeconfig(path);
-  const context = currentContext(door, config);
-  const cluster = named(door, config.clusters, 'cluster', door.text(context.cluster, 'cluster'));
-  const userName = door.text(context.user, 'user') ?? '';
-  const user = userName === '' ? {} : named(door, config.users, 'user', userName);
-  const server = masterUrl !== '' ? masterUrl : (door.text(cluster.server, 'cluster.server') ?? '');
-  if (server === '') door.refuse('cluster.server', 'is missing');
-  const access = { ...readCluster(door, cluster, path), ...readUser(door, user, path) };
-  const [problem] = door.problems;
+  const context = currentContext(fields, config);
+  const cluster = named(
+    fields,
+    config.clusters,
+    'cluster',
+    fields.text(context.cluster, 'cluster'),
+  );
+  const userName = fields.text(context.user, 'user') ?? '';
+  const user = userName === '' ? {} : named(fields, config.users, 'user', userName);
+  const server =
+    masterUrl !== '' ? masterUrl : (fields.text(cluster.server, 'cluster.server') ?? '');
+  if (server === '') fields.refuse('cluster.server', 'is missing');
+  const access = { ...readCluster(fields, cluster, path), ...readUser(fields, user, path) };
+  const [problem] = fields.problems;
   if (problem !== undefined) throw new Error(`${origin}: ${problem.field} ${problem.reason}`);
   return { origin, server: parseServer(origin, server), ...access };
 }
@@ -154,56 +160,66 @@ export function describeFileError(error: unknown): string {
   return error.message;
 }
 
-function currentContext(door: Door, config: RawObject): RawObject {
-  const name = door.text(config['current-context'], 'current-context') ?? '';
-  if (name === '') throw new Error(`${door.subject}: current-context is not set`);
-  return named(door, config.contexts, 'context', name);
+function currentContext(fields: FieldReader, config: RawObject): RawObject {
+  const name = fields.text(config['current-context'], 'current-context') ?? '';
+  if (name === '') throw new Error(`${fields.subject}: current-context is not set`);
+  return named(fields, config.contexts, 'context', name);
 }
 
 /** The entry of this name in a list of `{name, <kind>: {…}}`. Throws when there is none. */
-function named(door: Door, list: unknown, kind: string, name: string | undefined): RawObject {
-  for (const entry of door.list(list, `${kind}s`)) {
+function named(
+  fields: FieldReader,
+  list: unknown,
+  kind: string,
+  name: string | undefined,
+): RawObject {
+  for (const entry of fields.list(list, `${kind}s`)) {
     if (!isRawObject(entry) || entry.name !== name) continue;
-    return door.object(entry[kind], `${kind}s[${name}].${kind}`) ?? {};
+    return fields.object(entry[kind], `${kind}s[${name}].${kind}`) ?? {};
   }
-  throw new Error(`${door.subject}: there is no ${kind} ${JSON.stringify(name ?? '')}`);
+  throw new Error(`${fields.subject}: there is no ${kind} ${JSON.stringify(name ?? '')}`);
 }
 
-function readCluster(door: Door, cluster: RawObject, path: string) {
-  const insecure = door.flag(cluster['insecure-skip-tls-verify'], 'insecure-skip-tls-verify');
+function readCluster(fields: FieldReader, cluster: RawObject, path: string) {
+  const insecure = fields.flag(cluster['insecure-skip-tls-verify'], 'insecure-skip-tls-verify');
   return {
-    tlsServerName: door.text(cluster['tls-server-name'], 'tls-server-name') || undefined,
+    tlsServerName: fields.text(cluster['tls-server-name'], 'tls-server-name') || undefined,
     verification: insecure === true ? ('insecure' as const) : ('verify' as const),
-    proxyUrl: door.text(cluster['proxy-url'], 'proxy-url') || undefined,
-    ca: material(door, cluster, 'certificate-authority', path),
+    proxyUrl: fields.text(cluster['proxy-url'], 'proxy-url') || undefined,
+    ca: material(fields, cluster, 'certificate-authority', path),
   };
 }
 
-function readUser(door: Door, user: RawObject, path: string) {
-  const tokenFile = door.text(user.tokenFile, 'tokenFile') || undefined;
-  const token = door.text(user.token, 'token') || undefined;
-  const username = door.text(user.username, 'username') || undefined;
+function readUser(fields: FieldReader, user: RawObject, path: string) {
+  const tokenFile = fields.text(user.tokenFile, 'tokenFile') || undefined;
+  const token = fields.text(user.token, 'token') || undefined;
+  const username = fields.text(user.username, 'username') || undefined;
   const inline = token === undefined ? undefined : { data: Buffer.from(token) };
   const plugin = user.exec ?? user['auth-provider'] ?? undefined;
   return {
-    certificate: material(door, user, 'client-certificate', path),
-    key: material(door, user, 'client-key', path),
+    certificate: material(fields, user, 'client-certificate', path),
+    key: material(fields, user, 'client-key', path),
     // The file is what is rotated, so it precedes the token, as in client-go.
     token: tokenFile === undefined ? inline : { file: absolute(path, tokenFile) },
     basic:
       username === undefined
         ? undefined
-        : { username, password: door.text(user.password, 'password') ?? '' },
-    impersonate: door.text(user.as, 'as') || undefined,
+        : { username, password: fields.text(user.password, 'password') ?? '' },
+    impersonate: fields.text(user.as, 'as') || undefined,
     plugin: plugin === undefined ? undefined : withAbsoluteCommand(user, path),
   };
 }
 
 /** `<field>-data` precedes `<field>`; files are relative to the kubeconfig. */
-function material(door: Door, raw: RawObject, field: string, path: string): Material | undefined {
-  const data = door.text(raw[`${field}-data`], `${field}-data`) || undefined;
+function material(
+  fields: FieldReader,
+  raw: RawObject,
+  field: string,
+  path: string,
+): Material | undefined {
+  const data = fields.text(raw[`${field}-data`], `${field}-data`) || undefined;
   if (data !== undefined) return { data: Buffer.from(data, 'base64') };
-  const file = door.text(raw[field], field) || undefined;
+  const file = fields.text(raw[field], field) || undefined;
   return file === undefined ? undefined : { file: absolute(path, file) };
 }
 

@@ -1,4 +1,4 @@
-import { isRawObject } from '../decode/door.ts';
+import { isRawObject } from '../decode/field-reader.ts';
 import type { Pacer } from '../pacer.ts';
 import type { ApiStream } from './api-stream.ts';
 import type { Query } from './client.ts';

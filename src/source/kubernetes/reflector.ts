@@ -1,5 +1,5 @@
 import type { Resource } from '../../state/change.ts';
-import type { RawObject } from '../decode/door.ts';
+import type { RawObject } from '../decode/field-reader.ts';
 import type { Pacer } from '../pacer.ts';
 import type { Condition, ListWay, SourceSink } from '../source.ts';
 import { ApiStream } from './api-stream.ts';
@@ -16,11 +16,11 @@ import {
 } from './errors.ts';
 import { ListWays } from './list-ways.ts';
 import { Listing } from './listing.ts';
+import { NextWatch } from './next-watch.ts';
 import { readList } from './paged-list.ts';
-import { Relief } from './relief.ts';
+import { ResourceStatus } from './resource-status.ts';
 import { isNewer } from './resource-version.ts';
 import { SetBackProbe } from './set-back-probe.ts';
-import { Standing } from './standing.ts';
 import { LineFramer } from './stream.ts';
 import type { ReflectorTiming } from './timing.ts';
 import { endsInitialEvents, parseWatchEvent, type WatchEvent } from './watch-event.ts';
@@ -74,7 +74,7 @@ export class Reflector {
   readonly #listBackoff: Backoff;
   readonly #absentBackoff: Backoff;
   readonly #ways: ListWays;
-  readonly #standing: Standing;
+  readonly #status: ResourceStatus;
   /** The other way of listing just failed: why. */
   #detour: string | undefined;
   /** What the server has at hand did not do for a first list. */
@@ -96,19 +96,19 @@ export class Reflector {
     this.#listBackoff = new Backoff(timing.backoffBaseMs, timing.backoffMaxMs);
     this.#absentBackoff = new Backoff(timing.absentRetryBaseMs, timing.absentRetryMaxMs);
     this.#ways = new ListWays(timing.pagesFirstMs);
-    this.#standing = new Standing(target.resource, sink);
+    this.#status = new ResourceStatus(target.resource, sink);
     this.#flow = new WatchFlow(timing);
     this.#probe = new SetBackProbe(timing.probeMs, timing.probeMaxMs);
     this.#startMaxMs = timing.idleTimeoutMs;
   }
 
   get condition(): Condition {
-    return this.#standing.condition;
+    return this.#status.condition;
   }
 
   /** Resolves when `signal` aborts. */
   async run(signal: AbortSignal): Promise<void> {
-    this.#standing.asked();
+    this.#status.asked();
     while (!signal.aborted) {
       try {
         await this.#session(signal);
@@ -153,7 +153,7 @@ export class Reflector {
     };
     const { pageSize, objectBytesMax } = timing;
     // An old cache may know less than we do, unless we know nothing.
-    const isFirst = delivery.size === 0 && !this.#standing.synced;
+    const isFirst = delivery.size === 0 && !this.#status.synced;
     const freshness = isFirst && !this.#cacheFailed ? 'cached' : 'recent';
     const options = { pageSize, objectBytesMax, freshness, pacer } as const;
     this.#completeList(await readList(reader, options));
@@ -161,7 +161,7 @@ export class Reflector {
 
   #unreadable(reason: string): void {
     this.#list?.unreadable();
-    this.#standing.tell(reason);
+    this.#status.tell(reason);
   }
 
   #completeList(resourceVersion: string): void {
@@ -178,7 +178,7 @@ export class Reflector {
     this.#detour = undefined;
     this.#refusals = 0;
     if (list.way === 'streaming') this.#goesWell();
-    this.#standing.markSynced();
+    this.#status.markSynced();
   }
 
   #listed(way: ListWay, result: 'complete' | 'failed', reason: string | undefined): void {
@@ -191,7 +191,7 @@ export class Reflector {
     const options = { objectBytesMax: timing.objectBytesMax, pacer };
     if (!(await this.#probe.finds(position, this.#flow.isMute, open, options, signal)))
       return false;
-    this.#standing.tell('the server is at an earlier time than it was');
+    this.#status.tell('the server is at an earlier time than it was');
     this.#resourceVersion = undefined;
     return true;
   }
@@ -212,20 +212,20 @@ export class Reflector {
     const { client, timing } = this.#parts;
     const { path, query: selectors } = this.#target;
     const isStreamingList = this.#list?.way === 'streaming';
-    const isPatient = !isStreamingList && query.limit !== '1';
+    const waitsForStart = !isStreamingList && query.limit !== '1';
     const options = {
       startMaxMs: isStreamingList ? timing.listIdleMs : this.#startMaxMs,
       silenceMaxMs: isStreamingList ? timing.listIdleMs : timing.idleTimeoutMs,
       signal,
-      onWord: () => this.#standing.heard(),
+      onWord: () => this.#status.heard(),
     };
     try {
       const stream = await ApiStream.open(client, path, { ...selectors, ...query }, options);
-      if (isPatient) this.#startMaxMs = timing.idleTimeoutMs;
+      if (waitsForStart) this.#startMaxMs = timing.idleTimeoutMs;
       this.#absentBackoff.reset();
       return stream;
     } catch (error) {
-      if (isPatient && isSilence(error)) {
+      if (waitsForStart && isSilence(error)) {
         // A server that needs longer each time must get it once, or we never see anything.
         this.#startMaxMs = Math.min(startMaxMs, this.#startMaxMs * 2);
         this.#flow.fellSilent();
@@ -236,7 +236,7 @@ export class Reflector {
 
   /** Reads a watch to its end. Resolves with the one that was opened to relieve it, if any. */
   async #follow(watch: Watch, signal: AbortSignal): Promise<Watch | undefined> {
-    const relief = new Relief(
+    const nextWatch = new NextWatch(
       watch.reliefAfterMs,
       () => this.#openRelief(signal),
       () => watch.stream.stop(),
@@ -258,7 +258,7 @@ export class Reflector {
     } else {
       this.#backoff.reset();
     }
-    const next = relief.take();
+    const next = nextWatch.take();
     if (next !== undefined && this.#resourceVersion !== undefined) return await next;
     next?.then(({ stream }) => stream.stop(), ignore);
     if (failure !== undefined) throw failure;
@@ -354,7 +354,7 @@ export class Reflector {
 
   #goesWell(): void {
     this.#backoff.reset();
-    this.#standing.wentWell();
+    this.#status.wentWell();
     this.#refusals = 0;
   }
 
@@ -367,13 +367,13 @@ export class Reflector {
       if (list.way === 'streaming') return pause(retryAfterMs(error), signal);
     }
     const firstMaxMs = this.#parts.timing.backoffFirstMaxMs;
-    const delayMs = this.#backoff.nextMs(this.#standing.synced ? undefined : firstMaxMs);
+    const delayMs = this.#backoff.nextMs(this.#status.synced ? undefined : firstMaxMs);
     if (isAbsence(error) && this.#target.presence === 'optional') {
-      this.#standing.goneOnWithout(reason);
+      this.#status.goneOnWithout(reason);
       await pause(this.#absentBackoff.nextMs(), signal);
       return;
     }
-    this.#standing.tell(reason);
+    this.#status.tell(reason);
     if (!(error instanceof ApiError) && !isSilence(error)) this.#probe.suspect();
     if (error instanceof ApiError && this.#refuses(error)) this.#resourceVersion = undefined;
     await pause(delayMs + retryAfterMs(error), signal);

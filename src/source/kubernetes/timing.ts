@@ -1,4 +1,4 @@
-/** How patient a reflector is. Tests are in a hurry; nobody else should need other numbers. */
+/** How long a reflector waits. Only tests need other numbers. */
 export interface ReflectorTiming {
   /** A watch that is silent for longer is dead; bookmarks come about once a minute. */
   readonly idleTimeoutMs: number;

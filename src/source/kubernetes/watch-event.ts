@@ -1,4 +1,4 @@
-import { isRawObject, type RawObject, show } from '../decode/door.ts';
+import { isRawObject, type RawObject, show } from '../decode/field-reader.ts';
 import { StreamError } from './errors.ts';
 
 const types = ['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK', 'ERROR'] as const;

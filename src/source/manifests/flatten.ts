@@ -1,5 +1,5 @@
 /** Objects one by one, out of documents that hold one, or a list. */
-import { isRawObject, type RawObject, show } from '../decode/door.ts';
+import { isRawObject, type RawObject, show } from '../decode/field-reader.ts';
 import type { SourceProblem } from '../source.ts';
 import type { ManifestDocument } from './parse.ts';
 

@@ -1,5 +1,5 @@
 import type { Change, Resource } from '../../state/change.ts';
-import { isRawObject, type RawObject } from '../decode/door.ts';
+import { isRawObject, type RawObject } from '../decode/field-reader.ts';
 import { type DecodeContext, decodeChange, keyOfRaw } from '../decode.ts';
 import type { Pacer } from '../pacer.ts';
 import type { SourceProblem } from '../source.ts';

@@ -34,7 +34,7 @@ async function running(config: Config, its: Partial<Node> = {}): Promise<Running
   app.source.say({ kind: 'node', node: node(its) }, ...objects);
   app.source.listed(...resources);
   await quiet();
-  expect(app.app.settled).toBe(true);
+  expect(app.app.upToDate).toBe(true);
   return app;
 }
 
@@ -56,11 +56,11 @@ describe('a changed configuration', () => {
     const changed = await running(old, its);
     const fresh = await running(next, its);
     await changed.app.reconfigure(next);
-    expect(changed.app.settled).toBe(false);
+    expect(changed.app.upToDate).toBe(false);
     await quiet();
     // What packets may still need goes later.
     for (const app of [changed, fresh]) await app.clock.pass(5000);
-    expect(changed.app.settled).toBe(true);
+    expect(changed.app.upToDate).toBe(true);
     expect(changed.kernel.ruleset()).toBe(fresh.kernel.ruleset());
     changed.source.say({ kind: 'service-gone', key: 'ns/web' });
     await quiet();

@@ -47,7 +47,7 @@ class World {
   sync(previous: Forwarding | undefined, next: Forwarding | undefined): void {
     this.reconciler.moving();
     this.reconciler.changed(previous, next);
-    this.reconciler.settled('all');
+    this.reconciler.upToDate('all');
   }
 
   get deletions(): string[] {
@@ -92,7 +92,7 @@ describe('a pass', () => {
     world.reconciler.changed(undefined, one);
     await world.clock.pass(10_000);
     expect(world.conntrack.dumps).toEqual([]);
-    world.reconciler.settled('all');
+    world.reconciler.upToDate('all');
     await world.clock.pass(0);
     expect(world.conntrack.texts).toEqual([toFirst]);
   });
@@ -120,7 +120,7 @@ describe('a pass', () => {
     world.reconciler.changed(undefined, both);
     const other = dns([], { name: 'other', clusterIPs: ['10.96.0.20'] });
     world.reconciler.changed(undefined, other);
-    world.reconciler.settled('all');
+    world.reconciler.upToDate('all');
     await world.clock.pass(10_000);
     expect(world.conntrack.dumps).toEqual([
       { family: 'IPv4', protocol: 'UDP', state: 'any', zone: 0 },
@@ -240,7 +240,7 @@ describe('changes during a pass', () => {
     expect(world.conntrack.texts).toEqual([toFirst, toSecond]);
 
     world.reconciler.changed(one, both);
-    world.reconciler.settled('all');
+    world.reconciler.upToDate('all');
     await world.clock.pass(1000);
     expect(world.conntrack.texts).toEqual([toFirst, toSecond]);
   });
@@ -279,11 +279,11 @@ describe('node ports', () => {
     const vip = { ...here, to: '192.168.0.100:30053' };
     world.conntrack.add(vip);
     world.reconciler.changed(undefined, dns(['10.244.0.1', '10.244.0.2'], fields));
-    world.reconciler.settled([address(nodeAddress)]);
+    world.reconciler.upToDate([address(nodeAddress)]);
     await world.clock.pass(10_000);
     expect(world.deletions).toEqual([]);
 
-    world.reconciler.settled([address(nodeAddress), address('192.168.0.100')]);
+    world.reconciler.upToDate([address(nodeAddress), address('192.168.0.100')]);
     await world.clock.pass(0);
     expect(world.deletions).toEqual([
       'UDP 172.16.0.9:4009 > 192.168.0.100:30053, reply 192.168.0.100:30053 > 172.16.0.9:4009',
@@ -372,7 +372,7 @@ describe('a kernel that refuses', () => {
     world.conntrack.refused.set(to, 'EBUSY');
     world.reconciler.changed(undefined, one);
     world.reconciler.changed(undefined, dns([], { name: 'other', clusterIPs: ['10.96.0.20'] }));
-    world.reconciler.settled('all');
+    world.reconciler.upToDate('all');
     await world.clock.pass(0);
     expect(world.deletions).toEqual([toSecond]);
     expect(world.events.at(-1)).toMatchObject({ kind: 'failed', error: { code: 'EBUSY' } });
@@ -390,7 +390,7 @@ describe('the end', () => {
     const stopped = world.reconciler.stop();
     await quiet();
     await expect(stopped).resolves.toBeUndefined();
-    world.reconciler.settled('all');
+    world.reconciler.upToDate('all');
     await world.clock.pass(10_000);
     expect(world.conntrack.texts).toEqual([toFirst, toSecond]);
   });

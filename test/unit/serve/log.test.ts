@@ -20,10 +20,10 @@ const forwarding: Forwarding = {
 };
 
 const refused: SyncEvent = {
-  kind: 'set-aside',
+  kind: 'quarantined',
   family: 'IPv4',
   retryMs: 2000,
-  aside: {
+  quarantined: {
     key: 'shop/cart:http/TCP',
     forwarding,
     failure: { op: 1, entry: 0, code: 'EINVAL', message: 'Invalid argument' },

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ClusterEvents } from '../../../src/serve/cluster-events.ts';
 import { loggerTo } from '../../../src/serve/log.ts';
-import { Moderator } from '../../../src/serve/moderator.ts';
+import { ReportLimiter } from '../../../src/serve/report-limiter.ts';
 import { Reporter } from '../../../src/serve/reporter.ts';
 import type { ClusterEvent } from '../../../src/source/kubernetes/event-series.ts';
 import { address } from '../state/build.ts';
@@ -133,19 +133,19 @@ describe('what is told of one Service', () => {
   });
 });
 
-describe('a moderator', () => {
+describe('a limiter of reports', () => {
   it('remembers a bounded number of subjects: all others share what one gets', async () => {
     const clock = new ToyClock();
     const leftOut: [string, string, number][] = [];
-    const moderator = new Moderator({ clock, leftOut: (...what) => leftOut.push(what) });
+    const limiter = new ReportLimiter({ clock, leftOut: (...what) => leftOut.push(what) });
     let admitted = 0;
     for (let i = 0; i < 50_000; i += 1) {
-      if (moderator.admits(`shop/web-${i}`, 'conflict')) admitted += 1;
+      if (limiter.admits(`shop/web-${i}`, 'conflict')) admitted += 1;
     }
     expect(admitted).toBe(1010);
-    expect(moderator.size).toBe(1001);
+    expect(limiter.size).toBe(1001);
     await clock.pass(60_000);
     expect(leftOut).toEqual([['others', 'conflict', 48_990]]);
-    expect(moderator.size).toBe(0);
+    expect(limiter.size).toBe(0);
   });
 });

@@ -50,7 +50,7 @@ describe('while lists stream in', () => {
     expect(isHooked(kernel)).toBe(false);
     expect(endpoints(kernel)).toBe(10);
     expect(connect(kernel, 3)).toBe('10.96.0.3:80');
-    expect(world.loop.settled).toBe(false);
+    expect(world.loop.upToDate).toBe(false);
     const told = world.events.map(({ kind }) => kind);
     expect(told.filter((kind) => ['queued', 'committed', 'done'].includes(kind))).toEqual([]);
 
@@ -59,7 +59,7 @@ describe('while lists stream in', () => {
     expect(isHooked(kernel)).toBe(true);
     expect(endpoints(kernel)).toBe(10 + spared);
     expect(connect(kernel, 3)).toBe('10.244.0.3:8080');
-    expect(world.loop.settled).toBe(true);
+    expect(world.loop.upToDate).toBe(true);
     await world.stop();
   });
 
@@ -140,11 +140,11 @@ describe('while lists stream in', () => {
     await world.clock.pass(0);
     expect(isHooked(kernel)).toBe(false);
     expect(world.kinds('failed')).toHaveLength(2);
-    expect(world.loop.settled).toBe(false);
+    expect(world.loop.upToDate).toBe(false);
     await world.clock.pass(1000);
     expect(isHooked(kernel)).toBe(true);
     expect(connect(kernel, 3)).toBe('10.244.0.3:8080');
-    expect(world.loop.settled).toBe(true);
+    expect(world.loop.upToDate).toBe(true);
     await world.stop();
   });
 

@@ -22,7 +22,7 @@ function refuseSilently(name: string, code = 'ENOMEM') {
 
 function delays(world: World): (number | undefined)[] {
   return world.events.flatMap((event: SyncEvent) =>
-    event.kind === 'set-aside' || event.kind === 'failed' ? [event.retryMs] : [],
+    event.kind === 'quarantined' || event.kind === 'failed' ? [event.retryMs] : [],
   );
 }
 
@@ -34,8 +34,11 @@ describe('a Service that the kernel refuses', () => {
     await world.start();
     expect(Object.keys(world.forwarded)).toHaveLength(9);
     expect(world.forwarded).not.toHaveProperty(port('web-3'));
-    expect(world.kinds('set-aside')).toMatchObject([
-      { family: 'IPv4', aside: { forwarding: { servicePort: { name: 'web-3', port: 'http' } } } },
+    expect(world.kinds('quarantined')).toMatchObject([
+      {
+        family: 'IPv4',
+        quarantined: { forwarding: { servicePort: { name: 'web-3', port: 'http' } } },
+      },
     ]);
     await world.stop();
   });
@@ -80,7 +83,7 @@ describe('a Service that the kernel refuses', () => {
     world.addServices(0, 2);
     await world.start();
     await world.clock.pass(600_000);
-    const waits = world.events.flatMap((e) => (e.kind === 'set-aside' ? [e.retryMs] : []));
+    const waits = world.events.flatMap((e) => (e.kind === 'quarantined' ? [e.retryMs] : []));
     expect(waits.slice(0, 7)).toEqual([1000, 2000, 4000, 8000, 16_000, 32_000, 60_000]);
     expect(waits.length).toBeLessThan(20);
     await world.stop();
@@ -92,12 +95,12 @@ describe('a Service that the kernel refuses', () => {
     world.addServices(0, 2);
     await world.start();
     await world.clock.pass(100_000);
-    const before = world.kinds('set-aside').length;
+    const before = world.kinds('quarantined').length;
     for (let i = 0; i < 50; i += 1) {
       world.setEndpoints('web-0', `10.244.8.${i}`);
       await world.clock.pass(100);
     }
-    const tries = world.kinds('set-aside').length - before;
+    const tries = world.kinds('quarantined').length - before;
     expect(tries).toBeGreaterThanOrEqual(4);
     expect(tries).toBeLessThanOrEqual(6);
     await world.stop();
@@ -128,8 +131,8 @@ describe('a Service that the kernel refuses', () => {
     world.setEndpoints('web-2', '10.244.9.8');
     await quiet();
     expect(world.forwarded[port('web-2')]).toBe('0af409081f900000');
-    expect(world.kinds('set-aside')).toMatchObject([
-      { aside: { key: port('web-1'), failure: { message: 'a port of the beast' } } },
+    expect(world.kinds('quarantined')).toMatchObject([
+      { quarantined: { key: port('web-1'), failure: { message: 'a port of the beast' } } },
     ]);
     await world.stop();
   });
@@ -160,7 +163,7 @@ describe('a Service that the kernel refuses', () => {
     await second.start();
     await second.clock.pass(100);
     expect(second.forwarded[port('web-4')]).toBe('0af409081f900000');
-    expect(second.kinds('set-aside')).toHaveLength(1);
+    expect(second.kinds('quarantined')).toHaveLength(1);
     await second.stop();
   });
 });
@@ -232,7 +235,7 @@ describe('a kernel that is not what we believe', () => {
     world.addServices(0, 1);
     await world.start();
     await world.clock.pass(600_000);
-    expect(world.kinds('set-aside')).toEqual([]);
+    expect(world.kinds('quarantined')).toEqual([]);
     await world.stop();
   });
 
@@ -293,7 +296,7 @@ describe('chores', () => {
       ops.some(({ object }) => object.startsWith('o ')) ? refusal('EBUSY', 0) : undefined;
     await world.clock.pass(10_000);
     expect([...world.kernel.objects.keys()]).toContain(`o ${port('web-0')}`);
-    expect(world.kinds('set-aside')).toEqual([]);
+    expect(world.kinds('quarantined')).toEqual([]);
     world.setEndpoints('web-1', '10.244.9.9');
     await quiet();
     expect(world.forwarded[port('web-1')]).toBe('0af409091f900000');

@@ -11,11 +11,11 @@ class Follower implements ForwardingFollower {
   readonly held = new Map<string, Forwarding>();
   /** Keys of changes whose `previous` is not what was told before. */
   readonly surprises: string[] = [];
-  settledNow = false;
+  isUpToDate = false;
   nodePortAddresses: Environment['nodePortAddresses'] = [];
 
   moving(): void {
-    this.settledNow = false;
+    this.isUpToDate = false;
   }
 
   changed(previous: Forwarding | undefined, next: Forwarding | undefined): void {
@@ -27,8 +27,8 @@ class Follower implements ForwardingFollower {
     else this.held.set(key, next);
   }
 
-  settled(nodePortAddresses: Environment['nodePortAddresses']): void {
-    this.settledNow = true;
+  upToDate(nodePortAddresses: Environment['nodePortAddresses']): void {
+    this.isUpToDate = true;
     this.nodePortAddresses = nodePortAddresses;
   }
 }
@@ -54,38 +54,38 @@ describe('a follower', () => {
     expect(follower.held).toEqual(world.sync.inForce);
     expect(follower.held.size).toBe(6);
     expect(follower.surprises).toEqual([]);
-    expect(follower.settledNow).toBe(true);
+    expect(follower.isUpToDate).toBe(true);
     await world.stop();
   });
 
-  it('is not told that all is settled while a batch is in flight', async () => {
+  it('is not told that all is up to date while a batch is in flight', async () => {
     const { world, follower } = await started(5);
     const release = world.kernel.hold();
     world.setEndpoints('web-1', '10.244.9.9');
     await world.clock.pass(0);
-    expect(follower.settledNow).toBe(false);
+    expect(follower.isUpToDate).toBe(false);
     const before = follower.held.get('default/web-1:http/TCP');
     expect(before?.serving.texts()).toEqual(['10.244.0.1:8080']);
     release();
     await world.clock.pass(0);
-    expect(follower.settledNow).toBe(true);
+    expect(follower.isUpToDate).toBe(true);
     const after = follower.held.get('default/web-1:http/TCP');
     expect(after?.serving.texts()).toEqual(['10.244.9.9:8080']);
     await world.stop();
   });
 
-  it('is not told that all is settled before what packets bound has been swept', async () => {
+  it('is not told that all is up to date before what packets bound has been swept', async () => {
     const { world, follower } = await started(3);
     world.kernel.bindings.add('a binding');
-    const settledAtSweep: boolean[] = [];
+    const upToDateAtSweep: boolean[] = [];
     world.kernel.refuse = (ops) => {
-      if (ops.some(({ was }) => was === 'b')) settledAtSweep.push(follower.settledNow);
+      if (ops.some(({ was }) => was === 'b')) upToDateAtSweep.push(follower.isUpToDate);
       return undefined;
     };
     world.setEndpoints('web-1', '10.244.9.9');
     await world.clock.pass(0);
-    expect(settledAtSweep).toEqual([false]);
-    expect(follower.settledNow).toBe(true);
+    expect(upToDateAtSweep).toEqual([false]);
+    expect(follower.isUpToDate).toBe(true);
     await world.stop();
   });
 
@@ -99,7 +99,7 @@ describe('a follower', () => {
     // The kernel is being read: what changes now is no part of any normal sync.
     world.removeService('web-2');
     await quiet();
-    expect(follower.settledNow).toBe(false);
+    expect(follower.isUpToDate).toBe(false);
     release();
     await world.clock.pass(0);
     expect(follower.held).toEqual(world.sync.inForce);
@@ -107,11 +107,11 @@ describe('a follower', () => {
       ['web-0', 'web-1', 'web-3', 'web-4'].map((name) => `default/${name}:http/TCP`),
     );
     expect(follower.surprises).toEqual([]);
-    expect(follower.settledNow).toBe(true);
+    expect(follower.isUpToDate).toBe(true);
     await world.stop();
   });
 
-  it('is told that all is settled also when the kernel refuses a Service', async () => {
+  it('is told that all is up to date also when the kernel refuses a Service', async () => {
     const { world, follower } = await started(3);
     world.kernel.refuse = (ops) => {
       const op = ops.findIndex(({ object }) => object.includes('web-1'));
@@ -120,7 +120,7 @@ describe('a follower', () => {
     world.setEndpoints('web-1', '10.244.9.9');
     await world.clock.pass(0);
     expect(follower.held).toEqual(world.sync.inForce);
-    expect(follower.settledNow).toBe(true);
+    expect(follower.isUpToDate).toBe(true);
     await world.stop();
   });
 

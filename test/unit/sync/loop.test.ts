@@ -63,21 +63,21 @@ describe('the start', () => {
     await world.stop();
   });
 
-  it('is settled when all that was announced is in force, not before', async () => {
+  it('is up to date when all that was announced is in force, not before', async () => {
     const world = new World();
     world.addServices(0, 3);
-    expect(world.loop.settled).toBe(false);
+    expect(world.loop.upToDate).toBe(false);
     await world.start();
-    expect(world.loop.settled).toBe(true);
+    expect(world.loop.upToDate).toBe(true);
 
     world.setEndpoints('web-1', '10.244.9.9');
-    expect(world.loop.settled).toBe(false);
+    expect(world.loop.upToDate).toBe(false);
     const release = world.kernel.hold();
     await world.clock.pass(0);
-    expect(world.loop.settled).toBe(false);
+    expect(world.loop.upToDate).toBe(false);
     release();
     await world.clock.pass(0);
-    expect(world.loop.settled).toBe(true);
+    expect(world.loop.upToDate).toBe(true);
     await world.stop();
   });
 
@@ -94,12 +94,12 @@ describe('the start', () => {
     };
     let counting = setImmediate(count);
     const changedAt: number[] = [];
-    const follower = { moving() {}, changed: () => changedAt.push(turn), settled() {} };
+    const follower = { moving() {}, changed: () => changedAt.push(turn), upToDate() {} };
     const second = new World({ sliceMs: 0 }, first.kernel, undefined, follower);
     second.addServices(0, 20);
     second.synced();
     second.run();
-    while (!second.loop.settled) await quiet();
+    while (!second.loop.upToDate) await quiet();
     clearImmediate(counting);
     expect(changedAt).toHaveLength(20);
     expect(new Set(changedAt).size).toBe(20);

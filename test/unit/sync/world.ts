@@ -17,7 +17,7 @@ export const testSettings: SyncSettings = {
   batchBytesMax: 1_000_000,
   sliceMs: 4,
   audit: { checkMs: 10_000, fullMs: 3_600_000, restFactor: 20 },
-  asideBackoff: { firstMs: 1000, secondMs: 2000, maxMs: 60_000 },
+  quarantineBackoff: { firstMs: 1000, secondMs: 2000, maxMs: 60_000 },
   recoveryBackoff: { firstMs: 0, secondMs: 250, maxMs: 2000 },
 };
 

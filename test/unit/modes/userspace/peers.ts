@@ -35,7 +35,7 @@ export function frontend(
     protocol,
     port,
     pools: { node: endpoints, pod: endpoints, outside: endpoints },
-    vicinity: undefined,
+    networks: undefined,
     right: [endpoints],
     affinity: remembering(endpoints, 0),
     clients: undefined,

@@ -177,7 +177,7 @@ describe('a Service', () => {
     expect(await askOnce(more)).toBe(a);
     expect(kernel.links.texts(link)).toEqual([`${web}/32`, `${more}/32`]);
     sockets.denied = () => undefined;
-    await world.clock.pass(testSettings.asideBackoff.maxMs);
+    await world.clock.pass(testSettings.quarantineBackoff.maxMs);
     expect([...world.sync.quarantined]).toEqual([]);
     expect(await askOnce(denied)).toBe(a);
     await world.stop();
@@ -215,7 +215,7 @@ describe('a Service', () => {
     expect([...world.sync.quarantined].map(({ failure }) => failure.message)).toEqual([
       'mode userspace has no sockets for SCTP',
     ]);
-    expect(world.kinds('set-aside')).toHaveLength(1);
+    expect(world.kinds('quarantined')).toHaveLength(1);
     world.setService(serviceAt('web', vip));
     await world.clock.pass(1000);
     expect([...world.sync.quarantined]).toEqual([]);

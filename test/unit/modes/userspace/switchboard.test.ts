@@ -74,8 +74,8 @@ describe('a TCP frontend', () => {
     ];
     await Promise.all([tcpEndpoint(far), tcpEndpoint(near)]);
     const pools = { node: pool(far), pod: pool(far), outside: pool(near) };
-    const vicinity = { hostAddresses: [address(node)], podCIDR: cidr(`${pod}/32`) };
-    await switchboard().open(frontend(vip, pool(far), { pools, vicinity }));
+    const networks = { hostAddresses: [address(node)], podCIDR: cidr(`${pod}/32`) };
+    await switchboard().open(frontend(vip, pool(far), { pools, networks }));
     expect(await askOnce(vip, vip)).toBe(far);
     expect(await askOnce(vip, node)).toBe(far);
     expect(await askOnce(vip, pod)).toBe(far);

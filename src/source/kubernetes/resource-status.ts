@@ -2,7 +2,7 @@ import type { Resource } from '../../state/change.ts';
 import type { Condition, SourceSink } from '../source.ts';
 
 /** How a reflector's resource is doing, and what was said about it. */
-export class Standing {
+export class ResourceStatus {
   readonly #resource: Resource;
   readonly #sink: SourceSink;
   #askedAtMs: number | undefined;

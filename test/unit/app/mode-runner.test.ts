@@ -62,9 +62,9 @@ describe('another mode in the configuration', () => {
     const { app, kernel } = await running('nftables');
     expect(kernel.held()).toBe(fairlead);
     await reconfigure(app, 'ipvs');
-    expect(app.app.settled).toBe(false);
+    expect(app.app.upToDate).toBe(false);
     await app.clock.pass(1000);
-    expect(app.app.settled).toBe(true);
+    expect(app.app.upToDate).toBe(true);
     expect(kernel.history).toEqual([fairlead, `${fairlead} and ${chains}`, chains]);
     expect(await (await app.get('metrics', '/proxyMode')).text()).toBe('ipvs');
     expect(app.lines).toContainEqual(
@@ -145,7 +145,7 @@ describe('another mode in the configuration', () => {
     release();
     await app.clock.pass(1000);
     expect(kernel.held()).toBe(chains);
-    expect(app.app.settled).toBe(true);
+    expect(app.app.upToDate).toBe(true);
   });
 });
 

@@ -7,7 +7,7 @@ import type { Kernel } from '../kernel/kernel.ts';
 import { NFPROTO } from '../kernel/nft/constants.ts';
 import { availableModes } from '../modes/index.ts';
 
-export interface Stranger {
+export interface ForeignTable {
   /** In nft's words: `ip fairlead`. */
   readonly table: string;
   /** Names of its chains, and of its sets and maps. */
@@ -28,8 +28,8 @@ const families = [
  * Read-only. What is empty is nobody's loss. Where the kernel can't be read there are none: whoever
  * needs it will say so.
  */
-export async function findStrangers(kernel: Kernel): Promise<readonly Stranger[]> {
-  const found: Stranger[] = [];
+export async function findForeignTables(kernel: Kernel): Promise<readonly ForeignTable[]> {
+  const found: ForeignTable[] = [];
   for (const { family, word } of families) {
     try {
       for (const name of await tablesOfOthers(kernel, family)) {

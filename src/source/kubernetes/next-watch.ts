@@ -2,7 +2,7 @@
  * Asks for the next watch while the current one still runs: at a busy API server a watch may
  * take minutes to begin, and nobody should be blind meanwhile.
  */
-export class Relief<Watch> {
+export class NextWatch<Watch> {
   readonly #delayMs: number | undefined;
   readonly #open: () => Promise<Watch>;
   readonly #onReady: () => void;

@@ -7,7 +7,7 @@ import type { Ruleset } from './ruleset.ts';
  * A dump that a commit spoilt is made once more while our commits wait. That keeps them waiting for
  * single dumps only, and lets a reading come to its end however many commits there are.
  */
-export class PatientReader implements Kernel {
+export class RetryingReader implements Kernel {
   readonly #kernel: Kernel;
   readonly #ruleset: Ruleset;
   #commits: number;

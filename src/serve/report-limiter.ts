@@ -1,6 +1,6 @@
 import type { Clock } from '../sync/clock.ts';
 
-interface ModeratorOptions {
+interface ReportLimiterOptions {
   readonly clock: Pick<Clock, 'after'>;
   /** `count` reports about the subject for this reason were not admitted lately. */
   readonly leftOut: (subject: string, reason: string, count: number) => void;
@@ -25,12 +25,12 @@ interface Count {
  * can have 4,000 things wrong with it, ten times a second. What is left out is counted, and the
  * count told when the period is over.
  */
-export class Moderator {
-  readonly #options: ModeratorOptions;
+export class ReportLimiter {
+  readonly #options: ReportLimiterOptions;
   readonly #counts = new Map<string, Count>();
   #cancel: (() => void) | undefined;
 
-  constructor(options: ModeratorOptions) {
+  constructor(options: ReportLimiterOptions) {
     this.#options = options;
   }
 

@@ -7,10 +7,10 @@ import { isDeepStrictEqual } from 'node:util';
 import { Engine, type EngineOptions } from './engine.ts';
 import type { EngineSettings } from './engine-settings.ts';
 import type { ProxyMode } from './modes/mode.ts';
-import { findStrangers } from './takeover/strangers.ts';
+import { findForeignTables } from './takeover/foreign-tables.ts';
 import { Takeover, type TakeoverEvent } from './takeover/takeover.ts';
 
-interface SuccessionOptions extends Omit<EngineOptions, 'settings' | 'mode'> {
+interface ModeRunnerOptions extends Omit<EngineOptions, 'settings' | 'mode'> {
   /** What an engine of this mode would be made for now. */
   readonly settings: (mode: ProxyMode) => EngineSettings;
   /** Every mode of this build: any of them may have run before. */
@@ -20,18 +20,18 @@ interface SuccessionOptions extends Omit<EngineOptions, 'settings' | 'mode'> {
   readonly takeoverObserver: (event: TakeoverEvent) => void;
 }
 
-export class Succession {
-  readonly #options: SuccessionOptions;
+export class ModeRunner {
+  readonly #options: ModeRunnerOptions;
   #mode: ProxyMode;
   #engine: Engine | undefined;
   /** What the engine was made for. */
   #settings: EngineSettings | undefined;
   /** Ends the engine, so that another takes its place. */
-  #renewal = new AbortController();
+  #engineEnd = new AbortController();
   /** Ends all that runs in this mode, so that another mode takes its place. */
-  #reign = new AbortController();
+  #modeEnd = new AbortController();
 
-  constructor(mode: ProxyMode, options: SuccessionOptions) {
+  constructor(mode: ProxyMode, options: ModeRunnerOptions) {
     this.#mode = mode;
     this.#options = options;
   }
@@ -45,44 +45,44 @@ export class Succession {
     return this.#engine;
   }
 
-  /** All that the source has said so far is in force in the kernel, or set aside. */
-  get settled(): boolean {
-    return !this.#renewal.signal.aborted && (this.#engine?.settled ?? false);
+  /** All that the source has said so far is in force in the kernel, or in quarantine. */
+  get upToDate(): boolean {
+    return !this.#engineEnd.signal.aborted && (this.#engine?.upToDate ?? false);
   }
 
   /** Configuration, node or host may have changed: makes another engine if that matters. */
   follow(): void {
     if (this.#settings === undefined) return;
     const next = this.#options.settings(this.#mode);
-    if (!isDeepStrictEqual(next, this.#settings)) this.#renewal.abort();
+    if (!isDeepStrictEqual(next, this.#settings)) this.#engineEnd.abort();
   }
 
   /** Another mode is to carry the traffic. */
   switchTo(mode: ProxyMode): void {
     this.#mode = mode;
-    this.#renewal.abort();
-    this.#reign.abort();
+    this.#engineEnd.abort();
+    this.#modeEnd.abort();
   }
 
   /** Until `signal` aborts and the batch in flight is over; the rules stay. */
   async run(signal: AbortSignal): Promise<void> {
     const { kernel, takeoverObserver } = this.#options;
-    for (const stranger of await findStrangers(kernel)) {
-      takeoverObserver({ kind: 'stranger', stranger });
+    for (const table of await findForeignTables(kernel)) {
+      takeoverObserver({ kind: 'foreign-table', table });
     }
     while (!signal.aborted) await this.#runMode(this.#mode, signal);
   }
 
   async #runMode(mode: ProxyMode, signal: AbortSignal): Promise<void> {
-    const reign = new AbortController();
-    this.#reign = reign;
+    const modeEnd = new AbortController();
+    this.#modeEnd = modeEnd;
     this.#options.running(mode);
-    const ending = AbortSignal.any([signal, reign.signal]);
+    const ending = AbortSignal.any([signal, modeEnd.signal]);
     const parts = [this.#runEngines(mode, ending), this.#takeOver(mode, ending)];
     try {
       await Promise.all(parts);
     } finally {
-      reign.abort();
+      modeEnd.abort();
       // What is being removed may be what the next mode is about to make.
       await Promise.allSettled(parts);
     }
@@ -90,12 +90,12 @@ export class Succession {
 
   async #runEngines(mode: ProxyMode, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      const renewal = new AbortController();
-      this.#renewal = renewal;
+      const engineEnd = new AbortController();
+      this.#engineEnd = engineEnd;
       const settings = this.#options.settings(mode);
       this.#settings = settings;
       this.#engine = new Engine({ ...this.#options, settings, mode });
-      await this.#engine.run(AbortSignal.any([signal, renewal.signal]));
+      await this.#engine.run(AbortSignal.any([signal, engineEnd.signal]));
     }
   }
 

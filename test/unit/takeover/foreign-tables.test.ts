@@ -3,7 +3,7 @@ import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { nftOps } from '../../../src/kernel/ops.ts';
 import { RecordWriter } from '../../../src/kernel/records.ts';
 import { tableComment } from '../../../src/modes/nftables/layout.ts';
-import { findStrangers } from '../../../src/takeover/strangers.ts';
+import { findForeignTables } from '../../../src/takeover/foreign-tables.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { withoutNetfilter } from '../../fake/without-netfilter.ts';
 import { write } from './rules.ts';
@@ -18,30 +18,32 @@ function withTable(kernel: FakeKernel, table: string, comment: string): FakeKern
 }
 
 describe('a table of our name', () => {
-  it('is a stranger when it has not our comment, in each family on its own', async () => {
+  it('is foreign when it has not our comment, in each family on its own', async () => {
     const kernel = new FakeKernel();
     write(kernel, 'fairlead', { mine: [''], services: [''] }, NFPROTO.IPv6);
     write(kernel, 'fairlead-ipvs', { theirs: [''] });
-    expect(await findStrangers(kernel)).toEqual([
+    expect(await findForeignTables(kernel)).toEqual([
       { table: 'ip fairlead-ipvs', objects: ['chain theirs'] },
       { table: 'ip6 fairlead', objects: ['chain mine', 'chain services'] },
     ]);
   });
 
   it('is ours with our comment, and has that of its own mode', async () => {
-    expect(await findStrangers(withTable(new FakeKernel(), 'fairlead', tableComment))).toEqual([]);
+    expect(await findForeignTables(withTable(new FakeKernel(), 'fairlead', tableComment))).toEqual(
+      [],
+    );
     const swapped = withTable(new FakeKernel(), 'fairlead-ipvs', tableComment);
-    expect(await findStrangers(swapped)).toMatchObject([{ table: 'ip fairlead-ipvs' }]);
+    expect(await findForeignTables(swapped)).toMatchObject([{ table: 'ip fairlead-ipvs' }]);
   });
 
   it('is nobody to mind while it is empty; other names are not ours to mind', async () => {
     const kernel = new FakeKernel();
     write(kernel, 'fairlead', {});
     write(kernel, 'nat', { mine: [''] });
-    expect(await findStrangers(kernel)).toEqual([]);
+    expect(await findForeignTables(kernel)).toEqual([]);
   });
 
   it('is none where the kernel has no nf_tables', async () => {
-    expect(await findStrangers(withoutNetfilter(new FakeKernel()))).toEqual([]);
+    expect(await findForeignTables(withoutNetfilter(new FakeKernel()))).toEqual([]);
   });
 });
