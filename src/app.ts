@@ -11,13 +11,7 @@ import { setSysctls, sysctlsOf } from './host/sysctls.ts';
 import type { Conntrack } from './kernel/conntrack.ts';
 import type { Kernel } from './kernel/kernel.ts';
 import { ModeRunner } from './mode-runner.ts';
-import {
-  builtModes,
-  type Fallback,
-  likeliestMode,
-  type ModeRegistry,
-  selectMode,
-} from './modes/index.ts';
+import { type Fallback, type ModeChoice, type ModeRegistry, selectMode } from './modes/index.ts';
 import type { ModeName, ProxyMode } from './modes/mode.ts';
 import type { Address, Family } from './net/address.ts';
 import { tellNodeChange } from './node-changes.ts';
@@ -63,8 +57,9 @@ export interface AppOptions {
   readonly host?: HostFiles;
   /** Who tells the API server of events; without it, nobody does (manifests). */
   readonly openEvents?: EventRecorderOptions['open'];
-  /** Default: the modes of this build. */
-  readonly modes?: ModeRegistry;
+  readonly modes: ModeRegistry;
+  /** With which of them the kernel can do what the configuration asks for. */
+  readonly choice: ModeChoice;
 }
 
 export class App {
@@ -80,13 +75,12 @@ export class App {
   readonly #events: ClusterEvents;
   readonly #reporter: Reporter;
   readonly #serviceHealth: ServiceHealth;
-  readonly #modes: ModeRegistry;
   readonly #journal: Journal;
+  /** What programs the kernel. */
+  readonly #runner: ModeRunner;
   #config: Config;
   /** As last accepted: its pod CIDRs may say what a local pod is. */
   #node: Node | undefined;
-  /** What programs the kernel; undefined while the kernel is asked which mode it can do. */
-  #runner: ModeRunner | undefined;
   /** How it came to the mode that runs. */
   #fallbacks: readonly Fallback[] = [];
   /** Why all ends, other than that it was asked for. */
@@ -97,7 +91,6 @@ export class App {
     const condition = (resource: Resource) => source.condition(resource);
     this.#options = options;
     this.#config = config;
-    this.#modes = options.modes ?? builtModes();
     this.#state = new ClusterState(clock.wallMs());
     this.#wakeup = new Wakeup(clock);
     this.#journal = new Journal(() => clock.wallMs());
@@ -106,12 +99,12 @@ export class App {
       condition,
       serverVersion: () => source.serverVersion(),
       overLimit: () => this.#overLimit,
-      families: () => this.#runner?.engine?.families ?? [],
+      families: () => this.#runner.engine?.families ?? [],
       counters: countersOf(kernel, options.log),
     });
     const { registry } = this.#metrics;
-    const running = () => this.#runner?.mode;
-    ipvsMetrics(registry, kernel, () => this.#config.ipvs.counters && running()?.usesIPVS);
+    const running = () => this.#runner.mode;
+    ipvsMetrics(registry, kernel, () => this.#config.ipvs.counters && running().usesIPVS);
     affinityMetrics(registry, kernel, running);
     this.#health = new ProxyHealth({
       timeoutMs: () => 2 * this.#config.modes[this.mode].syncPeriodMs,
@@ -140,18 +133,19 @@ export class App {
       clock,
       healthy: () => this.#health.healthy,
       families: options.families,
-      addresses: (family) => this.#runner?.engine?.listeningAddresses(family) ?? [],
+      addresses: (family) => this.#runner.engine?.listeningAddresses(family) ?? [],
       observer: (event) => this.#reporter.serviceHealth(event),
     });
+    this.#runner = this.#makeRunner(this.#tell(options.choice));
   }
 
-  /** The mode that runs, or, before the kernel was asked, the one that most likely will. */
+  /** The mode that runs, or is about to. */
   get mode(): ModeName {
-    return this.#runner?.mode.name ?? likeliestMode(this.#config.mode);
+    return this.#runner.mode.name;
   }
 
   get #overLimit(): number {
-    return this.#runner?.engine?.overLimit ?? 0;
+    return this.#runner.engine?.overLimit ?? 0;
   }
 
   get metrics(): Metrics {
@@ -160,7 +154,7 @@ export class App {
 
   /** All that the source has said so far is in force in the kernel, or in quarantine. */
   get upToDate(): boolean {
-    return this.#runner?.upToDate ?? false;
+    return this.#runner.upToDate;
   }
 
   /**
@@ -168,16 +162,16 @@ export class App {
    * with the reason when the proxy can't do its work; nothing is left running then, either.
    */
   run(signal: AbortSignal): Promise<void> {
-    return this.#live(signal, 'tolerant', (runner, ending) => {
+    return this.#live(signal, 'tolerant', (ending) => {
       this.#setOomScore();
       const telling = this.#recorder?.run(ending) ?? Promise.resolve();
-      return [this.#sync(runner, ending), ...this.#serve(ending), telling];
+      return [this.#sync(ending), ...this.#serve(ending), telling];
     });
   }
 
   /** Only what needs privileges beyond CAP_NET_ADMIN, and all checks (behaviour document 1.7). */
   initialise(signal: AbortSignal): Promise<void> {
-    return this.#live(signal, 'strict', (_, ending) => {
+    return this.#live(signal, 'strict', (ending) => {
       return [this.#prepare(ending).then(() => this.end())];
     });
   }
@@ -195,33 +189,32 @@ export class App {
   async reconfigure(config: Config): Promise<void> {
     this.#check(config, this.#state.node);
     const before = this.#config;
-    const choice = config.mode === before.mode ? undefined : await this.#selectMode(config);
-    this.#setSysctls(config, choice ?? this.#runner?.mode, 'tolerant');
+    const isSame = config.mode === before.mode;
+    const mode = isSame ? this.#runner.mode : await this.#selectMode(config);
+    this.#setSysctls(config, mode, 'tolerant');
     this.#config = config;
     if (config.logging.verbosity !== before.logging.verbosity) {
       setVerbosity(this.#options.log, config.logging.verbosity);
     }
     if (config.oomScoreAdj !== before.oomScoreAdj) this.#setOomScore();
-    if (choice && choice.name !== this.mode) return this.#runner?.switchTo(choice);
-    this.#follow(this.#state.node);
+    if (mode !== this.#runner.mode) this.#runner.switchTo(mode);
+    else this.#follow(this.#state.node);
   }
 
   async #live(
     signal: AbortSignal,
     sysctls: 'tolerant' | 'strict',
-    start: (runner: ModeRunner, ending: AbortSignal) => Promise<void>[],
+    start: (ending: AbortSignal) => Promise<void>[],
   ): Promise<void> {
-    const { kernel, conntrack, source } = this.#options;
     signal.addEventListener('abort', () => this.end(), { once: true });
     if (signal.aborted) this.end();
     let parts: Promise<void>[] = [];
     try {
-      const runner = this.#makeModeRunner(await this.#selectMode(this.#config));
-      this.#runner = runner;
-      this.#setSysctls(this.#config, runner.mode, sysctls);
+      this.#setSysctls(this.#config, this.#runner.mode, sysctls);
       const ending = this.#ending.signal;
       const reporting = this.#report.run(ending);
-      parts = [source.run(this.#sink(), ending), reporting, ...start(runner, ending)];
+      const listening = this.#options.source.run(this.#sink(), ending);
+      parts = [listening, reporting, ...start(ending)];
       await Promise.all(parts);
       if (this.#failure !== undefined) throw this.#failure;
     } finally {
@@ -230,16 +223,21 @@ export class App {
       this.#serviceHealth.close();
       this.#reporter.close();
       this.#metrics.close();
-      for (const mode of this.#modes.values()) mode.close?.();
+      const { conntrack, kernel, modes } = this.#options;
+      for (const mode of modes.values()) mode.close?.();
       kernel.close();
       conntrack.close();
     }
   }
 
-  async #selectMode(config: Config): Promise<ProxyMode> {
-    const { kernel, log, nodeName } = this.#options;
-    const ipvs = ipvsSettings(config.ipvs);
-    const { mode, fallbacks } = await selectMode(config.mode, kernel, this.#modes, ipvs);
+  async #selectMode({ ipvs, mode }: Config): Promise<ProxyMode> {
+    const { kernel, modes } = this.#options;
+    return this.#tell(await selectMode(mode, kernel, modes, ipvsSettings(ipvs)));
+  }
+
+  /** Tells how it came to this mode. */
+  #tell({ mode, fallbacks }: ModeChoice): ProxyMode {
+    const { log, nodeName } = this.#options;
     this.#fallbacks = fallbacks;
     for (const fallback of fallbacks) {
       log.warn({ ...fallback }, 'Falling back to another mode');
@@ -251,9 +249,9 @@ export class App {
   }
 
   /** `mode` is the one that runs, or is about to. */
-  #setSysctls(config: Config, mode: ProxyMode | undefined, how: 'tolerant' | 'strict'): void {
+  #setSysctls(config: Config, mode: ProxyMode, how: 'tolerant' | 'strict'): void {
     const { host, log } = this.#options;
-    if (host && mode) setSysctls(sysctlsOf(config, mode, host), host, sysctlLog(log, how));
+    if (host) setSysctls(sysctlsOf(config, mode, host), host, sysctlLog(log, how));
   }
 
   #setOomScore(): void {
@@ -288,20 +286,20 @@ export class App {
     log.info({ families, primary }, 'Serving these IP families');
   }
 
-  async #sync(runner: ModeRunner, signal: AbortSignal): Promise<void> {
+  async #sync(signal: AbortSignal): Promise<void> {
     await this.#prepare(signal);
     if (signal.aborted) return;
     this.#events.starting();
-    await runner.run(signal);
+    await this.#runner.run(signal);
   }
 
-  #makeModeRunner(mode: ProxyMode): ModeRunner {
+  #makeRunner(mode: ProxyMode): ModeRunner {
     const { log } = this.#options;
     const conntrackObserver = conntrackLog(log);
     return new ModeRunner(mode, {
       ...this.#options,
       settings: (of) => this.#engineSettings(of),
-      modes: [...this.#modes.values()],
+      modes: [...this.#options.modes.values()],
       running: (of) => this.#metrics.running(of),
       state: this.#state,
       observer: this.#observer(),
@@ -323,7 +321,7 @@ export class App {
   /** Rules follow what has changed. Without any pod CIDR, the last ones hold. */
   #follow(node: Node | undefined): void {
     if (node !== undefined && node.podCIDRs.length > 0) this.#node = node;
-    this.#runner?.follow();
+    this.#runner.follow();
   }
 
   #observer(): (event: SyncEvent) => void {
@@ -345,7 +343,7 @@ export class App {
       config: () => this.#config,
       mode: () => this.mode,
       fallbacks: () => this.#fallbacks,
-      engine: () => this.#runner?.engine,
+      engine: () => this.#runner.engine,
     };
   }
 
@@ -370,14 +368,14 @@ export class App {
         if (this.#state.revision === revision) return;
         this.#metrics.changed(change.kind);
         if (this.#state.node !== node) this.#nodeChanged(node);
-        this.#runner?.engine?.wake();
+        this.#runner.engine?.wake();
       },
       synced: (resource) => {
         this.#options.log.info({ resource }, 'First list is complete');
         this.#state.markSynced(resource);
         this.#listed.add(resource);
         this.#wakeup.wake();
-        this.#runner?.engine?.wake();
+        this.#runner.engine?.wake();
       },
       problem: (problem) => this.#reporter.problem(problem),
       listed: (attempt) => {

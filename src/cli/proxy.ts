@@ -5,9 +5,11 @@ import type { Config } from '../config/config.ts';
 import { fairleadVersion } from '../config/version.ts';
 import { hostFiles } from '../host/files.ts';
 import { interfaceAddresses, ipv6Available } from '../host/interfaces.ts';
+import { ipvsSettings } from '../host/ipvs.ts';
 import { nodeName } from '../host/node-name.ts';
 import { openConntrack } from '../kernel/conntrack.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
+import { builtModes, selectMode } from '../modes/index.ts';
 import { createLogger, type Logger } from '../serve/log.ts';
 import type { LogDestination } from '../serve/log-destination.ts';
 import { logMetrics } from '../serve/log-metrics.ts';
@@ -33,17 +35,19 @@ interface ProxyInput {
 
 /** Runs until it is told to stop, or fails; the rules stay. */
 export async function runProxy(input: ProxyInput): Promise<void> {
-  const { app, log, lines } = makeApp(input);
+  const { log, lines } = startLog(input);
   const stop = stopSignal(log);
-  await holdNamespace(log, { ignoreOther: input.config.ignoreOtherInstance, signal: stop });
-  const ended = new AbortController();
-  const watching = followConfig(app, log, input, ended.signal);
   try {
-    await app.run(stop);
+    await holdNamespace(log, { ignoreOther: input.config.ignoreOtherInstance, signal: stop });
+    const app = await makeApp(input.config, log, lines);
+    const ended = new AbortController();
+    const watching = followConfig(app, log, input, ended.signal);
+    await app.run(stop).finally(() => {
+      ended.abort();
+      return watching;
+    });
     log.info('Stopped, the rules stay in place');
   } finally {
-    ended.abort();
-    await watching;
     // Before anybody else says why all has ended.
     lines.flushSync();
   }
@@ -51,28 +55,38 @@ export async function runProxy(input: ProxyInput): Promise<void> {
 
 /** `--init-only` (behaviour document 1.7). */
 export async function initialise(input: ProxyInput): Promise<void> {
-  const { app, log } = makeApp(input);
+  const { log, lines } = startLog(input);
+  const app = await makeApp(input.config, log, lines);
   await app.initialise(stopSignal(log));
   log.info('System initialized and --init-only specified');
 }
 
-function makeApp(input: ProxyInput): { app: App; log: Logger; lines: LogDestination } {
-  const { config, warnings } = input;
+function startLog({ config, warnings }: ProxyInput): { log: Logger; lines: LogDestination } {
   const { log, lines } = createLogger(config.logging);
   logForNode(log, () => lines.flushSync());
   for (const warning of warnings) log.warn({ err: warning }, 'Configuration');
   if (config.logging.verbosity >= 1) {
     for (const { name, value } of config.flags) log.info({ flag: `--${name}`, value }, 'Flag');
   }
+  const node = nodeName(config.hostnameOverride);
+  log.info({ version: fairleadVersion, node }, 'Starting');
+  return { log, lines };
+}
+
+/** Rejects when the kernel can do no mode that the configuration asks for. */
+async function makeApp(config: Config, log: Logger, lines: LogDestination): Promise<App> {
   const name = nodeName(config.hostnameOverride);
-  log.info({ version: fairleadVersion, node: name }, 'Starting');
   const host = hostFiles();
+  const kernel = openKernel();
+  const modes = builtModes();
   const app: App = new App({
     config,
     nodeName: name,
     log,
     clock: systemClock,
-    kernel: openKernel(),
+    kernel,
+    modes,
+    choice: await selectMode(config.mode, kernel, modes, ipvsSettings(config.ipvs)),
     conntrack: openConntrack(),
     ...sourceOf(config, name, (exchange) => app.metrics.requested(exchange)),
     interfaces: interfaceAddresses,
@@ -80,7 +94,7 @@ function makeApp(input: ProxyInput): { app: App; log: Logger; lines: LogDestinat
     host,
   });
   logMetrics(app.metrics.registry, lines);
-  return { app, log, lines };
+  return app;
 }
 
 function sourceOf(

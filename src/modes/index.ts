@@ -29,11 +29,6 @@ const order: Readonly<Record<ModeName | '', readonly ModeName[]>> = {
   userspace: ['userspace'],
 };
 
-/** The mode that most likely will run, before the kernel was asked. */
-export function likeliestMode(requested: ModeName | ''): ModeName {
-  return order[requested][0]!;
-}
-
 /** One step from a mode that cannot run here to the next one. */
 export interface Fallback {
   readonly from: ModeName;
@@ -42,7 +37,7 @@ export interface Fallback {
   readonly reason: string;
 }
 
-interface ModeChoice {
+export interface ModeChoice {
   readonly mode: ProxyMode;
   /** How it came to that; empty = it is what was asked for. */
   readonly fallbacks: readonly Fallback[];

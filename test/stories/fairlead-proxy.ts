@@ -5,11 +5,17 @@ import { App } from '../../src/app.ts';
 import type { Config, ModeName } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { interfaceAddresses } from '../../src/host/interfaces.ts';
+import { ipvsSettings } from '../../src/host/ipvs.ts';
 import { openConntrack } from '../../src/kernel/conntrack.ts';
 import { isKernelError } from '../../src/kernel/errors.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
-import { availableModes, type ModeRegistry } from '../../src/modes/index.ts';
+import {
+  availableModes,
+  builtModes,
+  type ModeRegistry,
+  selectMode,
+} from '../../src/modes/index.ts';
 import { ipvsMode } from '../../src/modes/ipvs/mode.ts';
 import type { ProxyMode } from '../../src/modes/mode.ts';
 import type { Address } from '../../src/net/address.ts';
@@ -121,17 +127,21 @@ class RunningFairlead implements SwitchableProxy {
   async start(objects: readonly KubernetesObject[]): Promise<void> {
     this.#interfaces = await addressesOf(this.#node);
     if (this.#mode === 'ipvs') await setSysctls(this.#node);
+    const config = configOf(this.#mode, this.#node, this.#settings);
+    const kernel = this.#openKernel();
+    const modes = this.#options.modes ?? builtModes();
     this.#app = new App({
-      config: configOf(this.#mode, this.#node, this.#settings),
+      config,
+      modes,
+      choice: await selectMode(config.mode, kernel, modes, ipvsSettings(config.ipvs)),
       nodeName: this.#node.nodeName,
       log: loggerTo({ write: (line) => this.#logged(JSON.parse(line)) }, 0),
       clock: systemClock,
-      kernel: this.#openKernel(),
+      kernel,
       conntrack: openConntrack({ netns: this.#node.namespacePath }),
       source: this.#source,
       interfaces: () => this.#interfaces,
       families: ['IPv4', 'IPv6'],
-      ...(this.#options.modes === undefined ? {} : { modes: this.#options.modes }),
     });
     this.#running = this.#app.run(this.#stop.signal);
     // Reported where something waits for it.

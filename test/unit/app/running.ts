@@ -5,6 +5,7 @@ import { App, type AppOptions } from '../../../src/app.ts';
 import type { Config } from '../../../src/config/config.ts';
 import { loadConfig } from '../../../src/config/load.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
+import { builtModes, selectMode } from '../../../src/modes/index.ts';
 import { loggerTo } from '../../../src/serve/log.ts';
 import type { Condition, Source, SourceSink } from '../../../src/source/source.ts';
 import type { Change, resources } from '../../../src/state/change.ts';
@@ -103,19 +104,13 @@ export class Running {
     overrides: Partial<AppOptions> = {},
     what: 'run' | 'initialise' = 'run',
   ): Promise<this> {
-    this.app = new App({
-      config: this.config,
-      nodeName: 'node-a',
-      log: loggerTo({ write: (line) => this.#log(JSON.parse(line)) }, 0),
-      clock: this.clock,
-      kernel: this.kernel,
-      conntrack: this.conntrack,
-      source: this.source,
-      interfaces: () => [address('127.0.0.1'), address('192.168.7.7')],
-      families: ['IPv4', 'IPv6'],
-      ...overrides,
-    });
-    this.#done = this.app[what](this.#abort.signal).then(
+    const { kernel = this.kernel, modes = builtModes() } = overrides;
+    const run = async (): Promise<void> => {
+      const choice = await selectMode(this.config.mode, kernel, modes);
+      this.app = new App({ ...this.#options(), modes, choice, ...overrides });
+      await this.app[what](this.#abort.signal);
+    };
+    this.#done = run().then(
       () => {
         this.outcome = 'stopped';
       },
@@ -125,6 +120,20 @@ export class Running {
     );
     await quiet();
     return this;
+  }
+
+  #options(): Omit<AppOptions, 'modes' | 'choice'> {
+    return {
+      config: this.config,
+      nodeName: 'node-a',
+      log: loggerTo({ write: (line) => this.#log(JSON.parse(line)) }, 0),
+      clock: this.clock,
+      kernel: this.kernel,
+      conntrack: this.conntrack,
+      source: this.source,
+      interfaces: () => [address('127.0.0.1'), address('192.168.7.7')],
+      families: ['IPv4', 'IPv6'],
+    };
   }
 
   async stop(): Promise<void> {
