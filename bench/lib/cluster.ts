@@ -75,6 +75,7 @@ export function slice(index: number, endpoints: number, replaced = 0): EndpointS
     addresses: addresses.toString('latin1'),
     conditions: String.fromCharCode(Condition.ready | Condition.serving).repeat(endpoints),
     zoneHints: undefined,
+    places: undefined,
     triggerTimeMs: undefined,
   };
 }

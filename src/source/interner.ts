@@ -1,3 +1,5 @@
+import type { Place } from '../state/types.ts';
+
 const none: readonly never[] = Object.freeze([]);
 
 /** For a list that stays: all empty ones are one, and none has the spare room that push makes. */
@@ -24,6 +26,7 @@ export class Interner {
   readonly #strings = new Map<string, string>();
   readonly #lists = new Map<string, readonly string[]>();
   readonly #records = new Map<string, readonly unknown[]>();
+  readonly #places = new Map<string, Place>();
   readonly #bytesMax: number;
   #bytes = 0;
 
@@ -69,12 +72,23 @@ export class Interner {
     return list;
   }
 
+  /** The one record of this node in this zone, as long as the node stays there. */
+  place(node: string, zone: string): Place {
+    const known = this.#places.get(node);
+    if (known?.zone === zone) return known;
+    this.#makeRoom(node.length);
+    const place = { node: this.string(node), zone: this.string(zone) };
+    this.#places.set(place.node, place);
+    return place;
+  }
+
   #makeRoom(bytes: number): void {
     this.#bytes += bytes + entryBytes;
     if (this.#bytes <= this.#bytesMax) return;
     this.#strings.clear();
     this.#lists.clear();
     this.#records.clear();
+    this.#places.clear();
     this.#bytes = bytes + entryBytes;
   }
 }

@@ -72,7 +72,8 @@ export function sameSlice(a: EndpointSlice, b: EndpointSlice): boolean {
     a.addresses === b.addresses &&
     a.conditions === b.conditions &&
     sameList(a.ports, b.ports, sameSlicePort) &&
-    sameHints(a.zoneHints, b.zoneHints)
+    sameHints(a.zoneHints, b.zoneHints) &&
+    samePlaces(a.places, b.places)
   );
 }
 
@@ -83,6 +84,11 @@ function sameSlicePort(a: SlicePort, b: SlicePort): boolean {
 function sameHints(a: EndpointSlice['zoneHints'], b: EndpointSlice['zoneHints']): boolean {
   if (a === undefined || b === undefined) return a === b;
   return sameList(a, b, (zones, others) => sameList(zones, others, Object.is));
+}
+
+function samePlaces(a: EndpointSlice['places'], b: EndpointSlice['places']): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  return sameList(a, b, (x, y) => x === y || (x.node === y.node && x.zone === y.zone));
 }
 
 function sameAddress(a: Address, b: Address): boolean {

@@ -78,8 +78,18 @@ export interface EndpointSlice {
   readonly conditions: string;
   /** hints.forZones of each endpoint; undefined when none has any. */
   readonly zoneHints: readonly (readonly string[])[] | undefined;
+  /** Where each endpoint is, for people; undefined when nothing says. */
+  readonly places: readonly Place[] | undefined;
   /** endpoints.kubernetes.io/last-change-trigger-time, milliseconds since the epoch. */
   readonly triggerTimeMs: number | undefined;
+}
+
+/** Equal ones are mostly one object: there are as many as nodes. */
+export interface Place {
+  /** The node's name; empty = not given. */
+  readonly node: string;
+  /** Its zone; empty = not given. */
+  readonly zone: string;
 }
 
 export interface SlicePort {

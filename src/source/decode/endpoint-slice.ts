@@ -1,6 +1,12 @@
 import { addressBytes, type Family, parseIPv4Number, readIPv6 } from '../../net/address.ts';
 import { specialUse } from '../../net/special-address.ts';
-import { Condition, type EndpointSlice, objectKey, type SlicePort } from '../../state/types.ts';
+import {
+  Condition,
+  type EndpointSlice,
+  objectKey,
+  type Place,
+  type SlicePort,
+} from '../../state/types.ts';
 import type { Interner } from '../interner.ts';
 import { readAddress } from './addresses.ts';
 import { type Decoded, type FieldReader, open, type RawObject, show } from './field-reader.ts';
@@ -42,6 +48,7 @@ export function decodeEndpointSlice(
     addresses: columns.addresses,
     conditions: columns.conditions,
     zoneHints: columns.zoneHints,
+    places: columns.places,
     triggerTimeMs: decodeTriggerTime(fields, opened.metadata),
   };
   return { record, problems: fields.problems };
@@ -96,7 +103,7 @@ interface EndpointContext {
   readonly strings: Interner;
 }
 
-type Columns = Pick<EndpointSlice, 'length' | 'addresses' | 'conditions' | 'zoneHints'>;
+type Columns = Pick<EndpointSlice, 'length' | 'addresses' | 'conditions' | 'zoneHints' | 'places'>;
 
 /** Straight into the columns, without an object for each endpoint. */
 function decodeEndpoints(fields: FieldReader, value: unknown, context: EndpointContext): Columns {
@@ -106,6 +113,7 @@ function decodeEndpoints(fields: FieldReader, value: unknown, context: EndpointC
   const addresses = Buffer.allocUnsafe(list.length * stride);
   const conditions = Buffer.allocUnsafe(list.length);
   let zoneHints: (readonly string[])[] | undefined;
+  let places: Place[] | undefined;
   let length = 0;
   for (let i = 0; i < list.length; i += 1) {
     fields.within('endpoints', i);
@@ -127,6 +135,11 @@ function decodeEndpoints(fields: FieldReader, value: unknown, context: EndpointC
       zoneHints ??= list.map(() => noHints);
       zoneHints[length] = context.strings.list(zones);
     }
+    const place = placeOf(raw, context.strings);
+    if (place !== nowhere) {
+      places ??= list.map(() => nowhere);
+      places[length] = place;
+    }
     length += 1;
   }
   fields.outside();
@@ -135,7 +148,17 @@ function decodeEndpoints(fields: FieldReader, value: unknown, context: EndpointC
     addresses: addresses.toString('latin1', 0, length * stride),
     conditions: conditions.toString('latin1', 0, length),
     zoneHints: length === list.length ? zoneHints : zoneHints?.slice(0, length),
+    places: length === list.length ? places : places?.slice(0, length),
   };
+}
+
+const nowhere: Place = { node: '', zone: '' };
+
+/** Nothing depends on it: what is no text says nothing. */
+function placeOf({ nodeName, zone }: RawObject, strings: Interner): Place {
+  const node = typeof nodeName === 'string' ? nodeName : '';
+  const where = typeof zone === 'string' ? zone : '';
+  return node === '' && where === '' ? nowhere : strings.place(node, where);
 }
 
 /** `Condition` bits that depend on this node. */

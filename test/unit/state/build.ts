@@ -103,6 +103,7 @@ export function slice(
     zoneHints: values.some(({ zones }) => zones !== undefined)
       ? values.map(({ zones }) => zones ?? [])
       : undefined,
+    places: undefined,
     triggerTimeMs: undefined,
     ...fields,
   };

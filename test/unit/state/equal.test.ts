@@ -114,6 +114,7 @@ describe('sameSlice', () => {
     { zoneHints: undefined },
     { zoneHints: make('zone-b').zoneHints },
     { zoneHints: [['zone-a', 'zone-b']] },
+    { places: [{ node: 'node-a', zone: '' }] },
     { triggerTimeMs: 1 },
   ])('is false for one with %j', (change) => {
     expect(sameSlice(make(), { ...make(), ...change })).toBe(false);

@@ -52,6 +52,7 @@ function slicesOf(endpoints: readonly Model[], of: Family, parts: number): Endpo
         addresses: column(...mine.flatMap(({ lastByte }) => [...zeroes, lastByte])),
         conditions: column(...mine.map((e) => e.bits)),
         zoneHints: mine.map((e) => e.zones),
+        places: undefined,
         triggerTimeMs: undefined,
       };
     }),

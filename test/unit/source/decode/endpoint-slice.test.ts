@@ -56,6 +56,7 @@ describe('decodeEndpointSlice', () => {
       addresses: '\n\0\0\x01\n\0\0\x02',
       conditions: '\x03\x03',
       zoneHints: undefined,
+      places: undefined,
       triggerTimeMs: undefined,
     });
   });
@@ -154,6 +155,29 @@ describe('decodeEndpointSlice', () => {
     );
     expect(record!.zoneHints).toEqual([['a', 'b'], [], ['a', 'b']]);
     expect(record!.zoneHints![2]).toBe(record!.zoneHints![0]);
+  });
+
+  it('keeps where endpoints are, one shared record for those of one node', () => {
+    const { record, problems } = decode(
+      slice({
+        endpoints: [
+          { addresses: ['10.0.0.1'] },
+          { addresses: ['10.0.0.2'], nodeName: 'node-a', zone: 'zone-a' },
+          { addresses: ['10.0.0.3'], nodeName: 'node-a', zone: 'zone-a' },
+          { addresses: ['10.0.0.4'], zone: 'zone-b' },
+          { addresses: [] },
+        ],
+      }),
+    );
+    expect(problems).toHaveLength(1);
+    const here = { node: 'node-a', zone: 'zone-a' };
+    expect(record!.places).toEqual([
+      { node: '', zone: '' },
+      here,
+      here,
+      { node: '', zone: 'zone-b' },
+    ]);
+    expect(record!.places![2]).toBe(record!.places![1]);
   });
 
   it.each([
