@@ -93,7 +93,7 @@ export class App {
     this.#config = config;
     this.#state = new ClusterState(clock.wallMs());
     this.#wakeup = new Wakeup(clock);
-    this.#journal = new Journal(() => clock.wallMs());
+    this.#journal = new Journal(options);
     this.#metrics = new Metrics({
       featureGates: config.featureGates,
       condition,
@@ -307,6 +307,7 @@ export class App {
         this.#metrics.conntrack.observe(event);
         conntrackObserver(event);
       },
+      inForce: (...change) => this.#journal.recent.changed(...change),
       resolved: (service) => this.#serviceHealth.resolved(service),
       takeoverObserver: takeoverReport(log, this.#metrics.lifecycle, this.#events),
     });
@@ -388,8 +389,7 @@ export class App {
   #nodeChanged(before: Node | undefined): void {
     this.#wakeup.wake();
     tellNodeChange(before, this.#state.node, {
-      log: this.#options.log,
-      config: this.#config,
+      ...{ log: this.#options.log, config: this.#config },
       followed: this.#node,
       check: (node) => this.#check(this.#config, node),
       follow: (node) => this.#follow(node),

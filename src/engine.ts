@@ -12,10 +12,13 @@ import type { Conntrack } from './kernel/conntrack.ts';
 import type { Kernel } from './kernel/kernel.ts';
 import type { ModeConfig, ProxyMode } from './modes/mode.ts';
 import type { Address, Family } from './net/address.ts';
+import type { ResolveContext } from './state/resolve.ts';
 import type { ClusterState } from './state/store.ts';
+import type { Forwarding, Frontend } from './state/types.ts';
 import type { Clock } from './sync/clock.ts';
 import type { Observer, SyncEvent } from './sync/events.ts';
 import { FamilySync } from './sync/family.ts';
+import type { ForwardingFollower } from './sync/follower.ts';
 import { SyncLoop } from './sync/loop.ts';
 import { Ruleset } from './sync/ruleset.ts';
 import { Verification } from './takeover/verification.ts';
@@ -33,6 +36,8 @@ export interface EngineOptions {
   readonly conntrackObserver: ConntrackObserver;
   /** A Service (`namespace/name`) was resolved, or has gone; a sync follows. */
   readonly resolved: (service: string) => void;
+  /** See `ForwardingFollower.changed`. */
+  readonly inForce: ForwardingFollower['changed'];
 }
 
 /** How often the machine's addresses are read: what Services may claim there depends on them. */
@@ -78,6 +83,16 @@ export class Engine {
     return this.#loop.overLimit;
   }
 
+  /** What Forwardings depend on besides Services and slices. */
+  get context(): ResolveContext {
+    return this.#facts.context;
+  }
+
+  /** See `Claims.holderOf`. */
+  holderOf(forwarding: Forwarding, frontend: Frontend): string | undefined {
+    return this.#loop.holderOf(forwarding, frontend);
+  }
+
   /** Where sockets listen that answer on node ports. */
   listeningAddresses(family: Family): readonly Address[] | 'all' {
     return this.#facts.listeningAddresses(family);
@@ -112,7 +127,7 @@ export class Engine {
   }
 
   #makeFamily(config: ModeConfig, ruleset: Ruleset) {
-    const { clock, kernel, mode, settings } = this.#options;
+    const { clock, inForce, kernel, mode, settings } = this.#options;
     const { family } = config;
     const environment = this.#facts.environment(family);
     const reconciler = this.#makeReconciler(family);
@@ -125,7 +140,7 @@ export class Engine {
       ruleset,
       observer: (event) => this.#observe(event),
       settings: settings.sync,
-      follower: reconciler,
+      follower: followedBy(reconciler, inForce),
     });
     return { sync, reconciler };
   }
@@ -153,4 +168,19 @@ export class Engine {
     }, interfacesPeriodMs);
     return () => clearInterval(timer);
   }
+}
+
+/** Tells one more of changes. */
+function followedBy(
+  follower: ForwardingFollower,
+  tell: ForwardingFollower['changed'],
+): ForwardingFollower {
+  return {
+    moving: () => follower.moving(),
+    upToDate: (addresses) => follower.upToDate(addresses),
+    changed: (...change) => {
+      follower.changed(...change);
+      tell(...change);
+    },
+  };
 }

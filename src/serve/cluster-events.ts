@@ -4,7 +4,7 @@ import type { ClusterEvent, Regarding } from '../source/kubernetes/event-series.
 import type { EventSink } from '../source/kubernetes/events.ts';
 import type { SourceProblem } from '../source/source.ts';
 import { formatExcess } from '../state/budget.ts';
-import { formatConflict } from '../state/claims.ts';
+import { formatConflict } from '../state/conflict.ts';
 import { formatExternalIPNotice } from '../state/external-ips.ts';
 import { formatServicePortName } from '../state/types.ts';
 import type { SyncEvent } from '../sync/events.ts';

@@ -1,7 +1,7 @@
 /** What the log says about syncs. Every line about a Service names it. */
 import type { Family } from '../net/address.ts';
 import { formatExcess } from '../state/budget.ts';
-import { formatConflict } from '../state/claims.ts';
+import { formatConflict } from '../state/conflict.ts';
 import { formatExternalIPNotice } from '../state/external-ips.ts';
 import type { ServicePortName } from '../state/types.ts';
 import type { FamilyEvent, Observer, ServiceEvent, SyncEvent } from '../sync/events.ts';

@@ -2,7 +2,7 @@
 import { EndpointList, endpointBytes } from '../net/endpoint-list.ts';
 import { type Candidates, EndpointFlag } from './candidates.ts';
 import { type PortPolicy, usesCluster, usesLocal } from './policy.ts';
-import { topologyFlag, topologyMode } from './topology.ts';
+import { type TopologyMode, topologyFlag, topologyMode } from './topology.ts';
 import type { Forwarding } from './types.ts';
 
 export interface Pools extends Pick<Forwarding, 'cluster' | 'local' | 'hairpin' | 'serving'> {
@@ -12,16 +12,37 @@ export interface Pools extends Pick<Forwarding, 'cluster' | 'local' | 'hairpin' 
 
 type Predicate = (flags: number) => boolean;
 
+/** Which endpoints are taken. */
+export interface Choice {
+  readonly takes: Predicate;
+  /** `serving`: none is ready, so those are taken that terminate and still serve (KEP-1669). */
+  readonly standard: 'ready' | 'serving';
+  readonly topology: TopologyMode;
+}
+
+/** Undefined: no policy asks for such a pool. */
+export interface Choices {
+  readonly cluster: Choice | undefined;
+  readonly local: Choice | undefined;
+}
+
 const none: Predicate = () => false;
 
-/** Where nothing is ready, what terminates but still serves is better than nothing (KEP-1669). */
 const servesTerminating: Predicate = (flags) => (flags & servingTerminating) === servingTerminating;
 const servingTerminating = EndpointFlag.serving | EndpointFlag.terminating;
 const readyLocal = EndpointFlag.ready | EndpointFlag.local;
 
+export function choose(flags: Uint8Array, policy: PortPolicy): Choices {
+  return {
+    cluster: usesCluster(policy) ? clusterChoice(flags) : undefined,
+    local: usesLocal(policy) ? localChoice(flags) : undefined,
+  };
+}
+
 export function categorise({ endpoints, flags }: Candidates, policy: PortPolicy): Pools {
-  const inCluster = usesCluster(policy) ? clusterPredicate(flags) : none;
-  const inLocal = usesLocal(policy) ? localPredicate(flags) : none;
+  const choices = choose(flags, policy);
+  const inCluster = choices.cluster?.takes ?? none;
+  const inLocal = choices.local?.takes ?? none;
   const isHairpin: Predicate = (flag) =>
     (flag & EndpointFlag.local) !== 0 && (inCluster(flag) || inLocal(flag));
   const local = select(endpoints, flags, inLocal);
@@ -36,23 +57,45 @@ export function categorise({ endpoints, flags }: Candidates, policy: PortPolicy)
   };
 }
 
-function clusterPredicate(flags: Uint8Array): Predicate {
-  const asked = EndpointFlag.ready | topologyFlag[topologyMode(flags)];
+function clusterChoice(flags: Uint8Array): Choice {
+  const topology = topologyMode(flags);
+  const asked = EndpointFlag.ready | topologyFlag[topology];
   // A topology mode is chosen only when a ready endpoint fits it, so this means: none is ready.
-  return fallback(flags, (flag) => (flag & asked) === asked, servesTerminating);
+  return fallback(flags, topology, (flag) => (flag & asked) === asked, servesTerminating);
 }
 
 /** Topology never applies to policy Local: a local endpoint hinted for another zone counts. */
-function localPredicate(flags: Uint8Array): Predicate {
+function localChoice(flags: Uint8Array): Choice {
   return fallback(
     flags,
+    'none',
     (flag) => (flag & readyLocal) === readyLocal,
     (flag) => (flag & EndpointFlag.local) !== 0 && servesTerminating(flag),
   );
 }
 
-function fallback(flags: Uint8Array, first: Predicate, second: Predicate): Predicate {
-  return flags.some(first) ? first : second;
+/** Where nothing is ready, what terminates but still serves is better than nothing. */
+function fallback(
+  flags: Uint8Array,
+  topology: TopologyMode,
+  first: Predicate,
+  second: Predicate,
+): Choice {
+  return flags.some(first)
+    ? { takes: first, standard: 'ready', topology }
+    : { takes: second, standard: 'serving', topology };
+}
+
+/** Why this pool does not take an endpoint with these flags; undefined: it does. */
+export function whyNot(flag: number, choice: Choice, pool: keyof Choices): string | undefined {
+  if (choice.takes(flag)) return undefined;
+  if (pool === 'local' && (flag & EndpointFlag.local) === 0) return 'is on another node';
+  const isTerminating = (flag & EndpointFlag.terminating) !== 0;
+  if ((flag & EndpointFlag.ready) === 0) {
+    if (!isTerminating) return 'is not ready';
+    return choice.standard === 'ready' ? 'terminates' : 'terminates and serves no more';
+  }
+  return choice.topology === 'SameNode' ? 'is hinted for other nodes' : 'is hinted for other zones';
 }
 
 /** Shares `endpoints` itself when all of it is chosen: the usual case, and half of the memory. */

@@ -6,8 +6,9 @@
  * was created first, then by name. At addresses of the node, node ports come before what others
  * ask for there.
  */
-import { addressKey, type Family, formatAddress } from '../net/address.ts';
+import { addressKey, type Family } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
+import type { Conflict } from './conflict.ts';
 import {
   askBest,
   bestOf,
@@ -25,18 +26,10 @@ import { type NodeSockets, noSockets } from './node-sockets.ts';
 import {
   type Forwarding,
   type Frontend,
-  formatServicePortName,
+  objectKey,
   type Service,
   type ServicePortName,
 } from './types.ts';
-
-/** A Service can't be reached at an address or port that it claims. */
-export interface Conflict {
-  readonly loser: ServicePortName;
-  readonly frontend: Frontend;
-  /** Key (`ns/name`) of the Service whose claim is better. */
-  readonly holder: string;
-}
 
 export interface ClaimResult {
   /** The Forwardings that were given, each with only the frontends that its Service holds. */
@@ -160,6 +153,24 @@ export class Claims {
     return [...again];
   }
 
+  /**
+   * Who has a frontend that a Service asks for and does not hold: the key of a Service, perhaps of
+   * itself, by another port; or `this proxy`. Undefined = nobody, for the moment.
+   */
+  holderOf(
+    { family, servicePort }: Forwarding,
+    frontend: Frontend,
+    sockets: NodeSockets = noSockets,
+  ): string | undefined {
+    const { name, namespace, protocol } = servicePort;
+    const nodePort = nodePortNear(family, protocol, frontend, sockets);
+    if (nodePort !== undefined && isListening(protocol, frontend, sockets)) return proxy;
+    const keeper = nodePort && this.#keeperOf(nodePort, objectKey(namespace, name));
+    if (keeper) return keeper;
+    const entry = this.#entries.get(claimKey(family, protocol, frontend));
+    return entry && bestOf(entry).service;
+  }
+
   /** Claims the frontend, and takes it if it can be had. */
   #contend(key: ClaimKey, { frontend, loser }: Want, turn: Turn): void {
     const { again, conceded, conflicts, lost, name } = turn;
@@ -192,13 +203,13 @@ export class Claims {
   }
 
   /** Whether something at the node's own addresses comes before what an address and port asks for. */
-  #isKeptOut({ frontend, loser, nodePort }: Want, turn: Turn, { listening }: NodeSockets): boolean {
+  #isKeptOut({ frontend, loser, nodePort }: Want, turn: Turn, sockets: NodeSockets): boolean {
     if (nodePort === undefined) return false;
     const { conflicts, name, near, wanted } = turn;
     const own = wanted.get(nodePort);
     // In modes without wildcards two ports of the Service would have the same frontend.
     if (own !== undefined && own.loser !== loser) return true;
-    const isOurs = loser.protocol === 'TCP' && listening.has(frontend.port);
+    const isOurs = isListening(loser.protocol, frontend, sockets);
     const keeper = isOurs ? proxy : this.#keeperOf(nodePort, name);
     near.add(nodePort);
     if (this.#neighbours.note(nodePort, name, keeper)) {
@@ -319,27 +330,41 @@ export class Claims {
  */
 function* firstOfEach(
   forwardings: readonly Forwarding[],
-  { nodePorts }: NodeSockets,
+  sockets: NodeSockets,
 ): Generator<undefined, { wanted: Wanted; lost: Frontend[] }> {
   const wanted: Wanted = new Map();
   const lost: Frontend[] = [];
   for (const { family, frontends, servicePort } of forwardings) {
     const { protocol } = servicePort;
     for (const frontend of frontends) {
-      const { address, kind, port } = frontend;
       const key = claimKey(family, protocol, frontend);
       if (wanted.has(key)) {
         lost.push(frontend);
         continue;
       }
-      const isNear =
-        address !== undefined && kind !== 'clusterIP' && nodePorts.has(addressKey(address));
-      const nodePort = isNear ? nodePortClaim(family, protocol, port) : undefined;
+      const nodePort = nodePortNear(family, protocol, frontend, sockets);
       wanted.set(key, { frontend, loser: servicePort, nodePort });
     }
     yield;
   }
   return { wanted, lost };
+}
+
+/** Where node ports are open on the frontend's address: the one of its number. */
+function nodePortNear(
+  family: Family,
+  protocol: Protocol,
+  { address, kind, port }: Frontend,
+  { nodePorts }: NodeSockets,
+): NodePortKey | undefined {
+  const isNear =
+    address !== undefined && kind !== 'clusterIP' && nodePorts.has(addressKey(address));
+  return isNear ? nodePortClaim(family, protocol, port) : undefined;
+}
+
+/** This process itself listens there. */
+function isListening(protocol: Protocol, { port }: Frontend, { listening }: NodeSockets): boolean {
+  return protocol === 'TCP' && listening.has(port);
 }
 
 const protocolNumbers = { TCP: 0, UDP: 1, SCTP: 2 } as const satisfies Record<Protocol, number>;
@@ -372,22 +397,4 @@ function without(forwardings: readonly Forwarding[], all: readonly Frontend[]): 
       ? { ...forwarding, frontends }
       : forwarding;
   });
-}
-
-/** `TCP 10.0.0.1:80`, `UDP [fd00::1]:53`, `TCP node port 30080`. */
-export function formatFrontend(
-  protocol: Protocol,
-  frontend: Pick<Frontend, 'address' | 'port'>,
-): string {
-  if (frontend.address === undefined) return `${protocol} node port ${frontend.port}`;
-  const address = formatAddress(frontend.address.bytes);
-  return frontend.address.family === 'IPv4'
-    ? `${protocol} ${address}:${frontend.port}`
-    : `${protocol} [${address}]:${frontend.port}`;
-}
-
-/** `web/shop:http does not get TCP 10.0.0.1:80, which web/cart holds`: for logs and events. */
-export function formatConflict({ loser, frontend, holder }: Conflict): string {
-  const what = formatFrontend(loser.protocol, frontend);
-  return `${formatServicePortName(loser)} does not get ${what}, which ${holder} holds`;
 }

@@ -18,7 +18,7 @@ import {
   type ServiceLimits,
   shareOf,
 } from './budget.ts';
-import { CandidateIndex, portKey, portsAStep } from './candidates.ts';
+import { CandidateIndex, type Candidates, portKey, portsAStep } from './candidates.ts';
 import { categorise, type Pools } from './categorise.ts';
 import { allowedExternalIPs, type ExternalIPRules } from './external-ips.ts';
 import type { NodeSockets } from './node-sockets.ts';
@@ -49,6 +49,14 @@ export interface Resolved {
   readonly excess: readonly Excess[];
 }
 
+/** From what a Forwarding was made: for those who ask why it is so. */
+export interface Seen {
+  readonly port: ServicePort;
+  readonly policy: PortPolicy;
+  readonly candidates: Candidates;
+  readonly forwarding: Forwarding;
+}
+
 const families = ['IPv4', 'IPv6'] as const satisfies readonly Family[];
 
 /**
@@ -71,6 +79,7 @@ export function* resolveInSteps(
   service: Service,
   slices: readonly EndpointSlice[],
   context: ResolveContext,
+  record?: (seen: Seen) => void,
 ): Generator<undefined, Resolved> {
   const forwardings: Forwarding[] = [];
   const excess: Excess[] = [];
@@ -81,7 +90,7 @@ export function* resolveInSteps(
     const part = new FamilyPart(service, ports, family, context);
     yield* part.index(slices);
     for (const port of part.ports) {
-      forwardings.push(part.forwarding(port));
+      forwardings.push(part.forwarding(port, record));
       yield;
     }
     excess.push(...part.excess);
@@ -173,12 +182,13 @@ class FamilyPart {
     }
   }
 
-  forwarding(port: ServicePort): Forwarding {
+  forwarding(port: ServicePort, record?: (seen: Seen) => void): Forwarding {
     const { namespace, name } = this.#service;
     const policy = this.#policies[port.nodePort === 0 ? 'inside' : 'outside'];
-    const pools = categorise(this.#candidates.gather(port, this.#endpointsMax), policy);
+    const candidates = this.#candidates.gather(port, this.#endpointsMax);
+    const pools = categorise(candidates, policy);
     // Field by field: what is spread into a record is kept in an object beside it.
-    return {
+    const forwarding: Forwarding = {
       servicePort: { namespace, name, port: port.name, protocol: port.protocol },
       family: this.#family,
       frontends: this.#frontends(port, treatments(policy, pools)),
@@ -191,6 +201,8 @@ class FamilyPart {
       nodeInSourceRanges: this.#shared.nodeInSourceRanges,
       healthCheckNodePort: this.#shared.healthCheckNodePort,
     };
+    record?.({ port, policy, candidates, forwarding });
+    return forwarding;
   }
 
   /** Of the next port. */

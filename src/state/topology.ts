@@ -1,7 +1,7 @@
 /** Which endpoints are near enough (behaviour document 5.3, step 2; KEP-2433, KEP-3015). */
 import { EndpointFlag } from './candidates.ts';
 
-type TopologyMode = 'SameNode' | 'SameZone' | 'none';
+export type TopologyMode = 'SameNode' | 'SameZone' | 'none';
 
 /** The flag that an endpoint must have to be used in each mode; 0 = nothing is asked. */
 export const topologyFlag = {
@@ -15,13 +15,7 @@ export const topologyFlag = {
  * (else: its zone); endpoints that are not ready have no say. `flags` are `EndpointFlag` bits.
  */
 export function topologyMode(flags: Uint8Array): TopologyMode {
-  let every: number = EndpointFlag.nodeHinted | EndpointFlag.zoneHinted;
-  let some = 0;
-  for (const flag of flags) {
-    if ((flag & EndpointFlag.ready) === 0) continue;
-    every &= flag;
-    some |= flag;
-  }
+  const { every, some } = survey(flags);
   if ((every & EndpointFlag.nodeHinted) !== 0 && (some & topologyFlag.SameNode) !== 0) {
     return 'SameNode';
   }
@@ -29,4 +23,30 @@ export function topologyMode(flags: Uint8Array): TopologyMode {
     return 'SameZone';
   }
   return 'none';
+}
+
+/** What every ready endpoint has of hints, and what at least one has. */
+function survey(flags: Uint8Array): { readonly every: number; readonly some: number } {
+  let every: number = EndpointFlag.nodeHinted | EndpointFlag.zoneHinted;
+  let some = 0;
+  for (const flag of flags) {
+    if ((flag & EndpointFlag.ready) === 0) continue;
+    every &= flag;
+    some |= flag;
+  }
+  return { every, some };
+}
+
+/** Why hints decide nothing although there are some; undefined: they do, or there are none. */
+export function whyIgnored(flags: Uint8Array, zone: string): string | undefined {
+  const { every, some } = survey(flags);
+  if (topologyMode(flags) !== 'none') return undefined;
+  if ((some & EndpointFlag.zoneHinted) !== 0) {
+    if ((every & EndpointFlag.zoneHinted) === 0) return 'a ready endpoint has no hint for a zone';
+    if (zone === '') return 'this node has no label topology.kubernetes.io/zone';
+    return `no ready endpoint is hinted for zone ${zone}`;
+  }
+  if ((some & EndpointFlag.nodeHinted) === 0) return undefined;
+  if ((every & EndpointFlag.nodeHinted) === 0) return 'a ready endpoint has no hint for a node';
+  return 'no ready endpoint is hinted for this node';
 }

@@ -8,7 +8,7 @@ import { noSockets } from '../state/node-sockets.ts';
 import { type ResolveContext, resolveInSteps } from '../state/resolve.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { TriggerTime } from '../state/trigger-times.ts';
-import { type Forwarding, forwardingKey, type Service } from '../state/types.ts';
+import { type Forwarding, type Frontend, forwardingKey, type Service } from '../state/types.ts';
 import type { Clock } from './clock.ts';
 import type { Observer } from './events.ts';
 import type { FamilySync } from './family.ts';
@@ -56,6 +56,11 @@ export class Desired {
   /** Services that ask for more than one Service gets. */
   get overLimit(): number {
     return this.#excess.size;
+  }
+
+  /** See `Claims.holderOf`. */
+  holderOf(forwarding: Forwarding, frontend: Frontend): string | undefined {
+    return this.#claims.holderOf(forwarding, frontend, this.#options.context().nodeSockets);
   }
 
   /**

@@ -3,7 +3,7 @@ import type { Committer, KernelFailure, TableName } from '../kernel/kernel.ts';
 import type { Drift, Miscount, RefusedAddress, RuleCount } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
 import type { Excess } from '../state/budget.ts';
-import type { Conflict } from '../state/claims.ts';
+import type { Conflict } from '../state/conflict.ts';
 import type { ExternalIPNotice } from '../state/external-ips.ts';
 import type { ServicePortName } from '../state/types.ts';
 import type { Quarantined } from './quarantine.ts';

@@ -346,7 +346,7 @@ export class FamilySync {
 
   #committed(key: string, change: Change, previous: Forwarding | undefined): void {
     const { follower, observer } = this.#options;
-    follower?.changed(previous ?? this.#recovery.before.get(key), change.next);
+    follower?.changed(previous ?? this.#recovery.before.get(key), change.next, change.cause);
     const restored = this.#quarantine.committed(key, change.next, this.desired.get(key));
     if (restored === undefined || change.next === undefined) return;
     const { attempts, forwarding } = restored;

@@ -130,6 +130,6 @@ export function tellPruned(
   applied: ReadonlyMap<string, Forwarding>,
 ): void {
   for (const [key, forwarding] of before) {
-    if (!applied.has(key)) follower?.changed(forwarding, undefined);
+    if (!applied.has(key)) follower?.changed(forwarding, undefined, undefined);
   }
 }

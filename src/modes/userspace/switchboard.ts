@@ -5,7 +5,7 @@
 import { getSystemErrorMessage } from 'node:util';
 import { type Family, formatAddress } from '../../net/address.ts';
 import type { Protocol } from '../../net/protocol.ts';
-import { formatFrontend } from '../../state/claims.ts';
+import { formatFrontend } from '../../state/conflict.ts';
 import { Balancer } from './balancer.ts';
 import { Connections, type Endpoint } from './connection.ts';
 import { frontendId, type ServedFrontend } from './frontends.ts';

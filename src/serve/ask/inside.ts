@@ -5,7 +5,9 @@ import type { Fallback } from '../../modes/index.ts';
 import type { ModeName } from '../../modes/mode.ts';
 import type { Condition, ServerVersion } from '../../source/source.ts';
 import type { Resource } from '../../state/change.ts';
+import type { ResolveContext } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
+import type { Forwarding, Frontend } from '../../state/types.ts';
 import type { Clock } from '../../sync/clock.ts';
 import type { FamilySync } from '../../sync/family.ts';
 import type { Journal } from './journal.ts';
@@ -36,4 +38,8 @@ interface RunningEngine {
   readonly families: readonly FamilySync[];
   /** Services that ask for more than one Service gets. */
   readonly overLimit: number;
+  /** What Forwardings depend on besides Services and slices. */
+  readonly context: ResolveContext;
+  /** See `Claims.holderOf`. */
+  holderOf(forwarding: Forwarding, frontend: Frontend): string | undefined;
 }

@@ -1,6 +1,7 @@
-/** What has happened lately, for those who ask: the last sync, failure and drift of each family. */
+/** What has happened lately, for those who ask. */
 import type { Family } from '../../net/address.ts';
 import type { FamilyEvent, SyncEvent } from '../../sync/events.ts';
+import { RecentChanges, type RecentOptions } from './recent.ts';
 
 type Event<Kind extends FamilyEvent['kind']> = Extract<FamilyEvent, { kind: Kind }>;
 
@@ -27,11 +28,13 @@ const nothing: FamilyHistory = {
 };
 
 export class Journal {
-  readonly #wallMs: () => number;
+  readonly recent: RecentChanges;
+  readonly #options: RecentOptions;
   readonly #families = new Map<Family, FamilyHistory>();
 
-  constructor(wallMs: () => number) {
-    this.#wallMs = wallMs;
+  constructor(options: RecentOptions) {
+    this.#options = options;
+    this.recent = new RecentChanges(options);
   }
 
   of(family: Family): FamilyHistory {
@@ -39,7 +42,7 @@ export class Journal {
   }
 
   observe(event: SyncEvent): void {
-    const timeMs = this.#wallMs();
+    const timeMs = this.#options.clock.wallMs();
     if (event.kind === 'done') this.#note(event.family, { sync: { timeMs, event } });
     if (event.kind === 'failed') this.#note(event.family, { failure: { timeMs, event } });
     if (event.kind === 'drift' && event.purpose !== 'start') {

@@ -135,7 +135,7 @@ function decodeEndpoints(fields: FieldReader, value: unknown, context: EndpointC
       zoneHints ??= list.map(() => noHints);
       zoneHints[length] = context.strings.list(zones);
     }
-    const place = placeOf(raw, context.strings);
+    const place = readPlace(raw, context.strings);
     if (place !== nowhere) {
       places ??= list.map(() => nowhere);
       places[length] = place;
@@ -155,7 +155,7 @@ function decodeEndpoints(fields: FieldReader, value: unknown, context: EndpointC
 const nowhere: Place = { node: '', zone: '' };
 
 /** Nothing depends on it: what is no text says nothing. */
-function placeOf({ nodeName, zone }: RawObject, strings: Interner): Place {
+function readPlace({ nodeName, zone }: RawObject, strings: Interner): Place {
   const node = typeof nodeName === 'string' ? nodeName : '';
   const where = typeof zone === 'string' ? zone : '';
   return node === '' && where === '' ? nowhere : strings.place(node, where);

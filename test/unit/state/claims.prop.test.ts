@@ -1,7 +1,8 @@
 /** Claims against a table of who would hold what if all Services were looked at together. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Claims, formatFrontend } from '../../../src/state/claims.ts';
+import { Claims } from '../../../src/state/claims.ts';
+import { formatFrontend } from '../../../src/state/conflict.ts';
 import { keysOf, type NodeSockets } from '../../../src/state/node-sockets.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import type { Forwarding, Service } from '../../../src/state/types.ts';

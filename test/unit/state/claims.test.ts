@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { Claims, formatConflict, formatFrontend } from '../../../src/state/claims.ts';
+import { Claims } from '../../../src/state/claims.ts';
+import { formatConflict, formatFrontend } from '../../../src/state/conflict.ts';
 import { keysOf, type NodeSockets } from '../../../src/state/node-sockets.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import { finish } from '../../../src/state/steps.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { formatFrontend } from '../../../src/state/claims.ts';
+import { formatFrontend } from '../../../src/state/conflict.ts';
 import {
   type ExternalIPRules,
   externalIPNotices,

@@ -1,0 +1,114 @@
+/** The last changes of what is in force: for those who ask, and for the log at -v=4. */
+import type { Family } from '../../net/address.ts';
+import type { Forwarding, Frontend, ServicePortName } from '../../state/types.ts';
+import type { Cause } from '../../sync/cause.ts';
+import type { Clock } from '../../sync/clock.ts';
+import type { Logger } from '../log.ts';
+import { type PoolDifference, poolDifference } from './pool-difference.ts';
+
+/** One Service port in one family. */
+export interface RecentChange {
+  /** Milliseconds since the epoch. */
+  readonly timeMs: number;
+  readonly servicePort: ServicePortName;
+  readonly family: Family;
+  readonly what: 'came' | 'changed' | 'went';
+  /** Endpoints that are used. */
+  readonly endpoints: PoolDifference;
+  /** What else changed. */
+  readonly also: readonly ('frontends' | 'session affinity' | 'source ranges')[];
+  /** From hearing of it to the kernel's acknowledgement; undefined = nobody has said anything. */
+  readonly latencyMs: number | undefined;
+}
+
+/** So many are remembered. */
+const changesMax = 1000;
+
+export interface RecentOptions {
+  readonly clock: Pick<Clock, 'now' | 'wallMs'>;
+  readonly log: Logger;
+}
+
+export class RecentChanges {
+  readonly #options: RecentOptions;
+  /** Full, it is a ring: the next one takes the place of the oldest. */
+  readonly #ring: RecentChange[] = [];
+  #next = 0;
+
+  constructor(options: RecentOptions) {
+    this.#options = options;
+  }
+
+  /** This is in force from now on. */
+  changed(
+    previous: Forwarding | undefined,
+    next: Forwarding | undefined,
+    cause: Cause | undefined,
+  ): void {
+    const one = next ?? previous;
+    if (one === undefined || previous === next) return;
+    const { clock, log } = this.#options;
+    const endpoints = poolDifference(previous && poolOf(previous), next && poolOf(next));
+    const also = previous && next ? otherDifferences(previous, next) : [];
+    const isChange = previous !== undefined && next !== undefined;
+    if (isChange && also.length === 0 && endpoints.added + endpoints.removed === 0) return;
+    const change: RecentChange = {
+      timeMs: clock.wallMs(),
+      servicePort: one.servicePort,
+      family: one.family,
+      what: isChange ? 'changed' : next === undefined ? 'went' : 'came',
+      endpoints,
+      also,
+      latencyMs: cause && clock.now() - cause.receivedMs,
+    };
+    this.#ring[this.#next] = change;
+    this.#next = (this.#next + 1) % changesMax;
+    if (log.isLevelEnabled('trace')) logChange(log, change);
+  }
+
+  /** The last one first. */
+  *lastFirst(): Generator<RecentChange> {
+    const { length } = this.#ring;
+    for (let i = 1; i <= length; i += 1) yield this.#ring[(this.#next - i + length) % length]!;
+  }
+}
+
+/** The endpoints that traffic goes to: those of policy Local where only that one is in use. */
+function poolOf({ cluster, local }: Forwarding) {
+  return cluster.length > 0 ? cluster : local;
+}
+
+function otherDifferences(a: Forwarding, b: Forwarding): RecentChange['also'] {
+  return [
+    ...(sameFrontends(a.frontends, b.frontends) ? [] : (['frontends'] as const)),
+    ...(a.affinityTimeoutSeconds === b.affinityTimeoutSeconds
+      ? []
+      : (['session affinity'] as const)),
+    ...(a.sourceRanges === b.sourceRanges ? [] : (['source ranges'] as const)),
+  ];
+}
+
+function sameFrontends(a: readonly Frontend[], b: readonly Frontend[]): boolean {
+  return a.length === b.length && a.every((frontend, i) => sameFrontend(frontend, b[i]!));
+}
+
+function sameFrontend(a: Frontend, b: Frontend): boolean {
+  const isSame = a.kind === b.kind && a.port === b.port && a.treatment === b.treatment;
+  if (!isSame || a.pool !== b.pool) return false;
+  if (a.address === undefined || b.address === undefined) return a.address === b.address;
+  return Buffer.compare(a.address.bytes, b.address.bytes) === 0;
+}
+
+function logChange(log: Logger, change: RecentChange): void {
+  const { also, endpoints, family, latencyMs, servicePort, what } = change;
+  const { name, namespace, port, protocol } = servicePort;
+  const { addedTexts, after, before, removedTexts } = endpoints;
+  log.trace(
+    {
+      service: `${namespace}/${name}`,
+      port: port === '' ? protocol : `${port}/${protocol}`,
+      ...{ family, what, before, after, added: addedTexts, removed: removedTexts, also, latencyMs },
+    },
+    'Service is in force as changed',
+  );
+}

@@ -1,0 +1,29 @@
+import { formatAddress } from '../net/address.ts';
+import type { Protocol } from '../net/protocol.ts';
+import { type Frontend, formatServicePortName, type ServicePortName } from './types.ts';
+
+/** A Service can't be reached at an address or port that it claims. */
+export interface Conflict {
+  readonly loser: ServicePortName;
+  readonly frontend: Frontend;
+  /** Key (`ns/name`) of the Service whose claim is better. */
+  readonly holder: string;
+}
+
+/** `TCP 10.0.0.1:80`, `UDP [fd00::1]:53`, `TCP node port 30080`. */
+export function formatFrontend(
+  protocol: Protocol,
+  frontend: Pick<Frontend, 'address' | 'port'>,
+): string {
+  if (frontend.address === undefined) return `${protocol} node port ${frontend.port}`;
+  const address = formatAddress(frontend.address.bytes);
+  return frontend.address.family === 'IPv4'
+    ? `${protocol} ${address}:${frontend.port}`
+    : `${protocol} [${address}]:${frontend.port}`;
+}
+
+/** `web/shop:http does not get TCP 10.0.0.1:80, which web/cart holds`: for logs and events. */
+export function formatConflict({ loser, frontend, holder }: Conflict): string {
+  const what = formatFrontend(loser.protocol, frontend);
+  return `${formatServicePortName(loser)} does not get ${what}, which ${holder} holds`;
+}

@@ -1,0 +1,99 @@
+import { describe, expect, it } from 'vitest';
+import { RecentChanges } from '../../../src/serve/ask/recent.ts';
+import { loggerTo } from '../../../src/serve/log.ts';
+import { type Endpoint, ready, resolveOne, service, slice } from '../state/build.ts';
+
+interface Line {
+  readonly msg: string;
+  readonly [key: string]: unknown;
+}
+
+function remembering(verbosity = 0) {
+  const lines: Line[] = [];
+  const log = loggerTo({ write: (line) => lines.push(JSON.parse(line)) }, verbosity);
+  let now = 0;
+  const clock = { now: () => now, wallMs: () => 1000 + now };
+  const recent = new RecentChanges({ clock, log });
+  const pass = (ms: number): void => {
+    now += ms;
+  };
+  return { recent, lines, pass };
+}
+
+function of(...addresses: string[]) {
+  const endpoints = addresses.map((address): [string, Endpoint] => [address, ready]);
+  return resolveOne(service(), [slice(Object.fromEntries(endpoints))]);
+}
+
+const cause = { receivedMs: 0, resolvedMs: 1, triggerTimesMs: [] };
+
+describe('recent changes', () => {
+  it('say what came, changed and went, the last first', () => {
+    const { recent, pass } = remembering();
+    const [one, two] = [of('10.244.0.1', '10.244.0.2'), of('10.244.0.3', '10.244.0.2')];
+    recent.changed(undefined, one, cause);
+    pass(7);
+    recent.changed(one, two, cause);
+    recent.changed(two, undefined, undefined);
+    const told = Array.from(recent.lastFirst(), ({ timeMs, what, endpoints, latencyMs }) => {
+      const { added, addedTexts, removed, removedTexts } = endpoints;
+      return { timeMs, what, added, addedTexts, removed, removedTexts, latencyMs };
+    });
+    const unnamed = { addedTexts: [], removedTexts: [] };
+    expect(told).toEqual([
+      { timeMs: 1007, what: 'went', added: 0, removed: 2, ...unnamed, latencyMs: undefined },
+      {
+        ...{ timeMs: 1007, what: 'changed', added: 1, removed: 1, latencyMs: 7 },
+        ...{ addedTexts: ['10.244.0.3:8080'], removedTexts: ['10.244.0.1:8080'] },
+      },
+      { timeMs: 1000, what: 'came', added: 2, removed: 0, ...unnamed, latencyMs: 0 },
+    ]);
+  });
+
+  it('take an endpoint that moved in its pool for none that came or went', () => {
+    const { recent } = remembering();
+    const three = of('10.244.0.1', '10.244.0.2', '10.244.0.3');
+    const swapped = { ...three, cluster: of('10.244.0.3', '10.244.0.2').cluster };
+    recent.changed(three, swapped, cause);
+    const [change] = recent.lastFirst();
+    expect(change!.endpoints).toMatchObject({ added: 0, removedTexts: ['10.244.0.1:8080'] });
+  });
+
+  it('leave out what is the same, and name what else is not', () => {
+    const { recent } = remembering();
+    const one = of('10.244.0.1');
+    recent.changed(one, of('10.244.0.1'), undefined);
+    expect([...recent.lastFirst()]).toEqual([]);
+    recent.changed(one, { ...one, frontends: [], affinityTimeoutSeconds: 9 }, cause);
+    const [change] = recent.lastFirst();
+    expect(change!.also).toEqual(['frontends', 'session affinity']);
+  });
+
+  it('are a thousand at most', () => {
+    const { recent, pass } = remembering();
+    const one = of('10.244.0.1');
+    for (let i = 0; i < 1500; i += 1) {
+      recent.changed(undefined, one, undefined);
+      pass(1);
+    }
+    const times = Array.from(recent.lastFirst(), ({ timeMs }) => timeMs);
+    expect([times.length, times[0], times.at(-1)]).toEqual([1000, 2499, 1500]);
+  });
+
+  it('are lines of the log at -v=4, and below that none', () => {
+    for (const verbosity of [3, 4]) {
+      const { recent, lines } = remembering(verbosity);
+      recent.changed(of('10.244.0.1'), of('10.244.0.2'), cause);
+      const expected = {
+        service: 'ns/web',
+        port: 'http/TCP',
+        family: 'IPv4',
+        what: 'changed',
+        added: ['10.244.0.2:8080'],
+        removed: ['10.244.0.1:8080'],
+        msg: 'Service is in force as changed',
+      };
+      expect(lines).toMatchObject(verbosity === 4 ? [expected] : []);
+    }
+  });
+});
