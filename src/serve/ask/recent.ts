@@ -1,5 +1,5 @@
 /** The last changes of what is in force: for those who ask, and for the log at -v=4. */
-import type { Family } from '../../net/address.ts';
+import { type CIDR, cidrKey, type Family } from '../../net/address.ts';
 import type { Forwarding, Frontend, ServicePortName } from '../../state/types.ts';
 import type { Cause } from '../../sync/cause.ts';
 import type { Clock } from '../../sync/clock.ts';
@@ -84,8 +84,13 @@ function otherDifferences(a: Forwarding, b: Forwarding): RecentChange['also'] {
     ...(a.affinityTimeoutSeconds === b.affinityTimeoutSeconds
       ? []
       : (['session affinity'] as const)),
-    ...(a.sourceRanges === b.sourceRanges ? [] : (['source ranges'] as const)),
+    ...(sameRanges(a.sourceRanges, b.sourceRanges) ? [] : (['source ranges'] as const)),
   ];
+}
+
+function sameRanges(a: readonly CIDR[], b: readonly CIDR[]): boolean {
+  if (a === b) return true;
+  return a.length === b.length && a.every((range, i) => cidrKey(range) === cidrKey(b[i]!));
 }
 
 function sameFrontends(a: readonly Frontend[], b: readonly Frontend[]): boolean {
