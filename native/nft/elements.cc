@@ -6,6 +6,7 @@
 #include <linux/netlink.h>
 
 #include <array>
+#include <optional>
 
 #include "wire/attr_reader.h"
 
@@ -23,7 +24,11 @@ namespace fairlead::nft {
 //       NFTA_SET_ELEM_EXPIRATION     be64, milliseconds left (dumps)
 //       NFTA_SET_ELEM_DATA           { NFTA_DATA_VALUE } or { NFTA_DATA_VERDICT }
 //       NFTA_SET_ELEM_USERDATA       (dumps) a comment
-//       NFTA_SET_ELEM_EXPR, _EXPRESSIONS, _OBJREF  (dumps) statements, an object
+//       NFTA_SET_ELEM_EXPR           (dumps) a statement, e.g. a counter
+//         NFTA_EXPR_NAME               string
+//         NFTA_EXPR_DATA
+//           NFTA_COUNTER_PACKETS         be64
+//       NFTA_SET_ELEM_EXPRESSIONS, _OBJREF  (dumps) several statements, an object
 
 namespace {
 
@@ -100,16 +105,26 @@ Target TargetOf(const Op& op) {
   return {op.family, op.table, op.set};
 }
 
+using Element = wire::AttrTable<NFTA_SET_ELEM_MAX>;
+
+/** The packets that the element's counter has seen, if a counter is the statement that it has. */
+std::optional<std::uint64_t> PacketsOf(const Element& element) noexcept {
+  const wire::AttrTable<NFTA_EXPR_MAX> statement(element.Bytes(NFTA_SET_ELEM_EXPR));
+  if (statement.String(NFTA_EXPR_NAME) != kCounterName) return std::nullopt;
+  const wire::AttrTable<NFTA_COUNTER_MAX> counter(statement.Bytes(NFTA_EXPR_DATA));
+  return counter.U64Be(NFTA_COUNTER_PACKETS);
+}
+
 /** What no entry can hold. */
-template <std::size_t kMax>
-bool IsStrange(const wire::AttrTable<kMax>& element) noexcept {
-  return element.Has(NFTA_SET_ELEM_USERDATA) || element.Has(NFTA_SET_ELEM_EXPR) ||
-         element.Has(NFTA_SET_ELEM_EXPRESSIONS) || element.Has(NFTA_SET_ELEM_OBJREF);
+bool IsStrange(const EntryLayout& layout, const Element& element) noexcept {
+  const bool is_counted = layout.Has(shape::kCounter) && PacketsOf(element).has_value();
+  return element.Has(NFTA_SET_ELEM_USERDATA) || element.Has(NFTA_SET_ELEM_EXPRESSIONS) ||
+         element.Has(NFTA_SET_ELEM_OBJREF) || (element.Has(NFTA_SET_ELEM_EXPR) && !is_counted);
 }
 
 wire::Taken DecodeElement(const EntryLayout& layout, std::span<const std::uint8_t> attributes,
                           std::span<const std::uint8_t> zeroes, ElementSorter& found) {
-  const wire::AttrTable<NFTA_SET_ELEM_MAX> element(attributes);
+  const Element element(attributes);
   if (element.malformed()) return std::unexpected("element has a malformed attribute");
   Entry entry;
   entry.flags = element.U32Be(NFTA_SET_ELEM_FLAGS);
@@ -117,7 +132,7 @@ wire::Taken DecodeElement(const EntryLayout& layout, std::span<const std::uint8_
     found.CountStrange();
     return {};
   }
-  if (IsStrange(element)) found.CountStrange();
+  if (IsStrange(layout, element)) found.CountStrange();
   const auto none = std::span(zeroes);
   entry.key = ReadValue(element.Bytes(NFTA_SET_ELEM_KEY)).value_or(none.first(layout.key_length));
   if (entry.key.size() != layout.key_length) {
@@ -135,6 +150,7 @@ wire::Taken DecodeElement(const EntryLayout& layout, std::span<const std::uint8_
     return std::unexpected("element has data of another length than asked for");
   }
   entry.verdict = ReadVerdict(data).value_or(Verdict{});
+  if (layout.Has(shape::kCounter)) entry.packets = PacketsOf(element).value_or(0);
   found.Take(entry);
   return {};
 }
@@ -144,8 +160,8 @@ wire::Taken DecodeElement(const EntryLayout& layout, std::span<const std::uint8_
 EncodeResult Encode(const protocol::op::ElementsAdd& op, BatchWriter& batch) {
   const EntryLayout layout{op.shape, op.key_length, op.data_length};
   if (const auto checked = layout.Check(); !checked) return std::unexpected(checked.error());
-  if (layout.Has(shape::kExpiration)) {
-    return std::unexpected(protocol::BadRecord{"elementsAdd", "shape", "asks for expiration"});
+  if (layout.Has(shape::kExpiration) || layout.Has(shape::kCounter)) {
+    return std::unexpected(protocol::BadRecord{"elementsAdd", "shape", "has a part of dumps"});
   }
   return EncodeEntries(TargetOf(op), NFT_MSG_NEWSETELEM, NLM_F_CREATE,
                        EntryReader(layout, op.entries), op.count, batch,

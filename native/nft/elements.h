@@ -1,12 +1,17 @@
 #ifndef FAIRLEAD_NFT_ELEMENTS_H_
 #define FAIRLEAD_NFT_ELEMENTS_H_
 
+#include <string_view>
+
 #include "nft/batch_writer.h"
 #include "nft/element_sorter.h"
 #include "nft/packed_entries.h"
 #include "wire/attr_reader.h"
 
 namespace fairlead::nft {
+
+/** The statement of an element that counts packets, as NFTA_EXPR_NAME has it. */
+inline constexpr std::string_view kCounterName = "counter";
 
 /** As many messages as the entries need: the list in one message is at most 64 KiB. */
 EncodeResult Encode(const protocol::op::ElementsAdd& op, BatchWriter& batch);

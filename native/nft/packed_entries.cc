@@ -11,7 +11,8 @@ namespace shape = protocol::element_shape;
 namespace {
 
 constexpr std::uint32_t kEveryPart = shape::kKeyEnd | shape::kFlags | shape::kTimeout |
-                                     shape::kExpiration | shape::kData | shape::kVerdict;
+                                     shape::kExpiration | shape::kData | shape::kVerdict |
+                                     shape::kCounter;
 
 void WriteBytes(std::span<const std::uint8_t> bytes, ByteBuffer& out) noexcept {
   if (!bytes.empty()) std::memcpy(out.Extend(bytes.size()), bytes.data(), bytes.size());
@@ -86,6 +87,7 @@ std::expected<Entry, protocol::BadRecord> EntryReader::Next() noexcept {
   if (layout_.Has(shape::kExpiration)) entry.expiration_ms = TakeTwoWords();
   if (layout_.Has(shape::kData)) entry.data = Take(layout_.data_length);
   if (layout_.Has(shape::kVerdict)) entry.verdict = TakeVerdict();
+  if (layout_.Has(shape::kCounter)) entry.packets = TakeTwoWords();
   if (truncated_) {
     return std::unexpected(
         protocol::BadRecord{"elements", "entries", "is shorter than its count says"});
@@ -101,6 +103,7 @@ void WriteEntry(const EntryLayout& layout, const Entry& entry, ByteBuffer& out) 
   if (layout.Has(shape::kExpiration)) WriteNumber(entry.expiration_ms, out);
   if (layout.Has(shape::kData)) WriteBytes(entry.data, out);
   if (layout.Has(shape::kVerdict)) WriteVerdict(entry.verdict, out);
+  if (layout.Has(shape::kCounter)) WriteNumber(entry.packets, out);
 }
 
 }  // namespace fairlead::nft

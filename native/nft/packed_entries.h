@@ -30,6 +30,7 @@ struct Entry {
   std::uint64_t expiration_ms = 0;
   std::span<const std::uint8_t> data;
   Verdict verdict;
+  std::uint64_t packets = 0;
 };
 
 /** Walks packed entries. */

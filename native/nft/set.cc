@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "nft/elements.h"
 #include "nft/objects.h"
 #include "nft/userdata.h"
 #include "wire/attr_reader.h"
@@ -29,6 +30,8 @@ namespace fairlead::nft {
 //   NFTA_SET_GC_INTERVAL  be32 (dumps) milliseconds; 0, the kernel's own, is left out
 //   NFTA_SET_HANDLE     be64   (dumps)
 //   NFTA_SET_USERDATA   comment
+//   NFTA_SET_EXPR       what each element gets a copy of
+//     NFTA_EXPR_NAME      string: a counter; it needs no data
 //   NFTA_SET_COUNT      be32   (dumps) elements in it
 
 namespace {
@@ -38,6 +41,8 @@ constexpr std::size_t kPartsMax = 16;
 
 /** NFTA_SET_COUNT, be32: Linux 6.16 and newer; older headers lack it. */
 constexpr std::size_t kSetCount = 20;
+
+constexpr std::uint8_t kOtherStatements = 255;
 
 void PutDescription(const protocol::op::SetAdd& op, wire::MessageWriter& out) {
   if (op.size == 0 && op.part_lengths.empty()) return;
@@ -53,6 +58,21 @@ void PutDescription(const protocol::op::SetAdd& op, wire::MessageWriter& out) {
     out.EndNest(parts);
   }
   out.EndNest(description);
+}
+
+void PutCounter(wire::MessageWriter& out) {
+  const auto statement = out.BeginNest(NFTA_SET_EXPR);
+  out.PutString(NFTA_EXPR_NAME, kCounterName);
+  out.EndNest(out.BeginNest(NFTA_EXPR_DATA));
+  out.EndNest(statement);
+}
+
+/** See `counter` of the record. */
+std::uint8_t ReadCounter(const wire::AttrTable<kSetCount>& set) noexcept {
+  if (set.Has(NFTA_SET_EXPRESSIONS)) return kOtherStatements;
+  if (!set.Has(NFTA_SET_EXPR)) return 0;
+  const wire::AttrTable<NFTA_EXPR_MAX> statement(set.Bytes(NFTA_SET_EXPR));
+  return statement.String(NFTA_EXPR_NAME) == kCounterName ? 1 : kOtherStatements;
 }
 
 }  // namespace
@@ -76,6 +96,7 @@ EncodeResult Encode(const protocol::op::SetAdd& op, BatchWriter& batch) {
   PutDescription(op, out);
   const auto put = PutComment(out, NFTA_SET_USERDATA, kCommentOfSet, op.comment);
   if (!put) return std::unexpected(put.error());
+  if (op.counter != 0) PutCounter(out);
   batch.End();
   return {};
 }
@@ -117,6 +138,7 @@ wire::Taken DecodeSet(std::uint8_t family, std::span<const std::uint8_t> attribu
   reply.timeout_ms = set.U64Be(NFTA_SET_TIMEOUT);
   reply.size = description.U32Be(NFTA_SET_DESC_SIZE);
   reply.part_lengths = std::span(lengths).first(parts);
+  reply.counter = ReadCounter(set);
   reply.policy = set.U32Be(NFTA_SET_POLICY);
   reply.gc_interval_ms = set.U32Be(NFTA_SET_GC_INTERVAL);
   reply.count = set.U32Be(kSetCount, 0xffffffff);

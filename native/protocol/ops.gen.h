@@ -25,6 +25,7 @@ inline constexpr std::uint32_t kTimeout = 4;
 inline constexpr std::uint32_t kExpiration = 8;
 inline constexpr std::uint32_t kData = 16;
 inline constexpr std::uint32_t kVerdict = 32;
+inline constexpr std::uint32_t kCounter = 64;
 }  // namespace element_shape
 
 /** Changes: the schema `kernelOps`. */
@@ -150,6 +151,7 @@ struct SetAdd {
   std::uint64_t timeout_ms = 0;
   std::uint32_t size = 0;
   std::span<const std::uint8_t> part_lengths;
+  std::uint8_t counter = 0;
   std::string_view comment;
   static constexpr std::tuple kFields{
       Field("family", &SetAdd::family), Field("table", &SetAdd::table), Field("set", &SetAdd::set),
@@ -157,7 +159,7 @@ struct SetAdd {
       Field("keyLength", &SetAdd::key_length), Field("dataType", &SetAdd::data_type),
       Field("dataLength", &SetAdd::data_length), Field("timeoutMs", &SetAdd::timeout_ms),
       Field("size", &SetAdd::size), Field("partLengths", &SetAdd::part_lengths),
-      Field("comment", &SetAdd::comment)};
+      Field("counter", &SetAdd::counter), Field("comment", &SetAdd::comment)};
 };
 
 struct SetDelete {
@@ -823,6 +825,7 @@ struct Set {
   std::uint64_t timeout_ms = 0;
   std::uint32_t size = 0;
   std::span<const std::uint8_t> part_lengths;
+  std::uint8_t counter = 0;
   std::uint32_t policy = 0;
   std::uint32_t gc_interval_ms = 0;
   std::uint32_t count = 0;
@@ -833,8 +836,9 @@ struct Set {
       Field("keyLength", &Set::key_length), Field("dataType", &Set::data_type),
       Field("dataLength", &Set::data_length), Field("timeoutMs", &Set::timeout_ms),
       Field("size", &Set::size), Field("partLengths", &Set::part_lengths),
-      Field("policy", &Set::policy), Field("gcIntervalMs", &Set::gc_interval_ms),
-      Field("count", &Set::count), Field("comment", &Set::comment)};
+      Field("counter", &Set::counter), Field("policy", &Set::policy),
+      Field("gcIntervalMs", &Set::gc_interval_ms), Field("count", &Set::count),
+      Field("comment", &Set::comment)};
 };
 
 struct Elements {

@@ -39,6 +39,11 @@ const setShape = {
   /** One byte for each part of a concatenation: its length in bytes (NFTA_SET_DESC_CONCAT). Empty
    * unless the set is a concatenation with intervals. */
   partLengths: 'bytes',
+  /**
+   * 1 = each element counts the packets that are looked up with its key; 255 (replies) = elements
+   * have other statements.
+   */
+  counter: 'u8',
 } as const;
 
 /**
@@ -76,6 +81,8 @@ export const ElementShape = {
   data: 16,
   /** i32 verdict code, u32 length of the chain's name, the name padded to a multiple of 4. */
   verdict: 32,
+  /** u64 packets that the element's counter has seen; dumps only. */
+  counter: 64,
 } as const;
 
 /** Ops that change nf_tables. A buffer of them is one transaction: all or nothing. */
@@ -240,8 +247,9 @@ export const replies = {
     },
   },
   /**
-   * `strange` elements have what no entry can hold: a comment, a statement, an object. Those that
-   * stand for all other keys are among them, but not among the entries.
+   * `strange` elements have what no entry can hold: a comment, an object, a statement (but for a
+   * counter, where the shape has one). Those that stand for all other keys are among them, but not
+   * among the entries.
    */
   elements: { code: 136, fields: { ...elements, strange: 'u32' } },
   /** Ends a run of ops that are no transaction: how many of its messages the kernel took. */

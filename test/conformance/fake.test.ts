@@ -30,6 +30,7 @@ const plainSet = {
   timeoutMs: 0,
   size: 0,
   partLengths: new Uint8Array(0),
+  counter: 0,
   comment: '',
 } as const;
 

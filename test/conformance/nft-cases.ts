@@ -75,7 +75,7 @@ function replace(name: string, handle: number, ...statements: Statement[]): NftO
   return { kind: 'xtRuleReplace', ...inTable, chain: name, handle, ...xtFields, expressions };
 }
 
-const setShape = { timeoutMs: 0, size: 0, partLengths: noBytes, comment: 'elements' };
+const setShape = { timeoutMs: 0, size: 0, partLengths: noBytes, counter: 0, comment: 'elements' };
 
 type SetOp = Extract<NftOp, { kind: 'setAdd' }>;
 

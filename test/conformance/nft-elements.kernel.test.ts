@@ -29,6 +29,7 @@ const addSet = {
   timeoutMs: 0,
   size: 0,
   partLengths: noBytes,
+  counter: 0,
   comment: '',
 } as const;
 
@@ -315,8 +316,9 @@ test.each([
 });
 
 test.each([
-  ['expiration', ElementShape.expiration, 'asks for expiration'],
-  ['an unknown part', 64, 'has an unknown part'],
+  ['expiration', ElementShape.expiration, 'has a part of dumps'],
+  ['a counter', ElementShape.counter, 'has a part of dumps'],
+  ['an unknown part', 128, 'has an unknown part'],
   ['data and a verdict', ElementShape.data | ElementShape.verdict, 'has both data and a verdict'],
 ])('elements with %s are refused with EINVAL', async (_, shape, words) => {
   const { kernel } = await createKernel();
@@ -325,4 +327,38 @@ test.each([
     kind: 'failed',
     failures: [{ op: 0, code: 'EINVAL', message: expect.stringContaining(words) as string }],
   });
+});
+
+test('elements of a set with a counter count, and are no strangers to who asks for that', async () => {
+  const { kernel, namespace } = await createKernel();
+  await applied(kernel, addTable, { ...addSet, counter: 1 });
+  await applied(kernel, elements('elementsAdd', plain, [bytes('0a000001'), bytes('7f000001')]));
+  const [set] = await dumped(kernel, 'set', { kind: 'setsDump', ...table });
+  expect(set).toMatchObject({ counter: 1 });
+  await namespace.run('nft', ['add chain ip t c { type filter hook output priority 0 ; }']);
+  await namespace.run('nft', ['add rule ip t c meta l4proto udp ip daddr @s']);
+  await namespace.run('ip', ['link', 'set', 'lo', 'up']);
+  const program =
+    "const s = require('dgram').createSocket('udp4'); s.send('x', 9, '127.0.0.1');" +
+    "s.send('y', 9, '127.0.0.1', () => s.close());";
+  await namespace.run(process.execPath, ['-e', program]);
+  const layout = { ...plain, shape: ElementShape.counter };
+  expect(await entriesOf(kernel, layout)).toEqual([
+    hex(bytes('0a000001', u64(0))),
+    hex(bytes('7f000001', u64(2))),
+  ]);
+  const strangers = async (shape: number): Promise<number[]> => {
+    const request = { kind: 'elementsDump', ...inSet, ...plain, shape } as const;
+    return (await dumped(kernel, 'elements', request)).map(({ strange }) => strange);
+  };
+  expect(await strangers(ElementShape.counter)).toEqual([0]);
+  expect(await strangers(0)).toEqual([2]);
+});
+
+test('a set whose elements have another statement is told from one that counts', async () => {
+  const { kernel, namespace } = await createKernel();
+  const limited = 'set s {\n type ipv4_addr\n flags dynamic\n limit rate 1/second\n }';
+  await namespace.run('nft', ['-f', '-'], `table ip t {\n ${limited}\n }`);
+  const [set] = await dumped(kernel, 'set', { kind: 'setsDump', ...table });
+  expect(set).toMatchObject({ counter: 255 });
 });

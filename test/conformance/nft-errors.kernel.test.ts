@@ -22,6 +22,7 @@ const addMap: NftOp = {
   timeoutMs: 0,
   size: 0,
   partLengths: noBytes,
+  counter: 0,
   comment: '',
 };
 const layout = { shape: ElementShape.data, keyLength: 4, dataLength: 4 } as const;

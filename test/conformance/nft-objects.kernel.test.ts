@@ -169,6 +169,7 @@ const anySet = {
   timeoutMs: 0,
   size: 0,
   partLengths: noBytes,
+  counter: 0,
   comment: '',
 } as const;
 const frontendParts = ['ipv4_addr', 'inet_proto', 'inet_service'] as const;

@@ -16,7 +16,7 @@ const table = { family: NFPROTO.IPv4, table: 't' } as const;
 
 function setAdd(set: string, flags: number): NftOp {
   const plain = { keyType: NFT_TYPE.ipv4_addr, keyLength: 4, dataType: 0, dataLength: 0 };
-  const rest = { timeoutMs: 0, size: 0, partLengths: noBytes, comment: '' };
+  const rest = { timeoutMs: 0, size: 0, partLengths: noBytes, counter: 0, comment: '' };
   return { kind: 'setAdd', ...table, set, flags, ...plain, ...rest };
 }
 

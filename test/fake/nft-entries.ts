@@ -65,10 +65,13 @@ export function pack(
     if (has(ElementShape.timeout)) words(timeoutMs % 2 ** 32, Math.floor(timeoutMs / 2 ** 32));
     if (has(ElementShape.expiration)) words(0, 0);
     if (has(ElementShape.data)) parts.push(data ?? new Uint8Array(dataLength));
-    if (!has(ElementShape.verdict)) continue;
-    const { code, chain } = verdict ?? { code: 0, chain: '' };
-    words(code, chain.length);
-    parts.push(Buffer.from(chain.padEnd((chain.length + 3) & ~3, '\0'), 'latin1'));
+    if (has(ElementShape.verdict)) {
+      const { code, chain } = verdict ?? { code: 0, chain: '' };
+      words(code, chain.length);
+      parts.push(Buffer.from(chain.padEnd((chain.length + 3) & ~3, '\0'), 'latin1'));
+    }
+    // The fake's elements count nothing.
+    if (has(ElementShape.counter)) words(0, 0);
   }
   const entries = new Uint8Array(Buffer.concat(parts));
   return { shape, keyLength, dataLength, count: elements.length, entries };

@@ -245,8 +245,9 @@ class Registers {
       key: this.#load(expression.key, fields.keyLength),
       keyEnd: undefined,
       flags: 0,
-      timeoutMs: expression.timeoutMs,
-      data: this.#load(expression.data, fields.dataLength),
+      timeoutMs: expression.timeoutMs || fields.timeoutMs,
+      data:
+        expression.data === noRegister ? undefined : this.#load(expression.data, fields.dataLength),
       verdict: undefined,
       comment: '',
     };

@@ -93,8 +93,8 @@ TEST("a table, a chain, a base chain and a set read back as they were written") 
   const Bytes parts = FromHex("0402");
   CHECK_EQUAL(
       Dump(request::SetsDump{2, "t"},
-           {OneOp(op::SetAdd{2, "t", "s", NFT_SET_MAP, 7, 8, 7, 4, 1000, 50, parts, "why"})}),
-      Records(reply::Set{2, "t", "s", 0, NFT_SET_MAP, 7, 8, 7, 4, 1000, 50, parts, 0, 0,
+           {OneOp(op::SetAdd{2, "t", "s", NFT_SET_MAP, 7, 8, 7, 4, 1000, 50, parts, 1, "why"})}),
+      Records(reply::Set{2, "t", "s", 0, NFT_SET_MAP, 7, 8, 7, 4, 1000, 50, parts, 1, 0, 0,
                          0xffffffff, "why"},
               kGoodEnd));
 }

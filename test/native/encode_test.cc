@@ -86,7 +86,7 @@ TEST("a base chain has its hook, policy and type") {
 TEST("a comment is user data of type 0 with its NUL; that of a set has type 7") {
   CHECK_EQUAL(Attributes(Ops(op::TableAdd{2, "t", "why"})), FromHex("06000100 74000000"
                                                                     "0a000600 00047768 79000000"));
-  const Bytes set = Attributes(Ops(op::SetAdd{2, "t", "s", 0, 7, 4, 0, 0, 0, 0, {}, "why"}));
+  const Bytes set = Attributes(Ops(op::SetAdd{2, "t", "s", 0, 7, 4, 0, 0, 0, 0, {}, 0, "why"}));
   CHECK_EQUAL(std::span(set).last(12), FromHex("0a000d00 07047768 79000000"));
 }
 
@@ -250,7 +250,7 @@ TEST("bad ops are refused with their index and the reason") {
               "op 1 entry 2: elements.entries is shorter than its count says");
   CHECK_EQUAL(Refusal(Ops(op::ElementsAdd{2, "t", "s", 0, 4, 0, 1, entries})),
               "op 0: elements.entries is longer than its count says");
-  CHECK_EQUAL(Refusal(Ops(op::ElementsAdd{2, "t", "s", 64, 4, 0, 0, {}})),
+  CHECK_EQUAL(Refusal(Ops(op::ElementsAdd{2, "t", "s", 128, 4, 0, 0, {}})),
               "op 0: elements.shape has an unknown part");
   CHECK_EQUAL(Refusal(Ops(good, op::GenerationExpect{1})),
               "op 1: op.code generationExpect is not first");

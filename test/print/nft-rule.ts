@@ -145,7 +145,8 @@ class RulePrinter {
         const key = this.#concat(expression.key, slot(expression.data));
         const timeout =
           expression.timeoutMs === 0 ? '' : ` timeout ${expression.timeoutMs / 1000}s`;
-        return `update @${expression.set} { ${key}${timeout} : ${this.#concat(expression.data)} }`;
+        const data = expression.data === noRegister ? '' : ` : ${this.#concat(expression.data)}`;
+        return `update @${expression.set} { ${key}${timeout}${data} }`;
       }
       default:
         return `[ ${expression.kind} ]`;

@@ -131,7 +131,7 @@ function printSet(op: SetOp, types: SetTypes): string {
 
 /** What follows the name of a set: types, size, flags, comment. */
 export function printSetBody(
-  op: Pick<SetOp, 'flags' | 'size' | 'comment'>,
+  op: Pick<SetOp, 'flags' | 'size' | 'timeoutMs' | 'counter' | 'comment'>,
   { key, data }: SetTypes,
 ): string[] {
   const flags = [
@@ -143,6 +143,8 @@ export function printSetBody(
     printType(key, data),
     op.size === 0 ? '' : `size ${op.size} ;`,
     flags.length === 0 ? '' : `flags ${flags.join(',')} ;`,
+    op.timeoutMs === 0 ? '' : `timeout ${op.timeoutMs / 1000}s ;`,
+    op.counter === 0 ? '' : 'counter ;',
     comment(op.comment),
   ];
 }

@@ -94,7 +94,8 @@ export function concatType(parts: readonly NFTypeName[]): number {
   return parts.reduce((type, part) => type * 64 + NFT_TYPE[part], 0);
 }
 
-/** Bytes of a concatenation: each part padded to a register. */
+/** Bytes of a value, or of a concatenation: each part padded to a register. */
 export function concatBytes(parts: readonly NFTypeName[]): number {
+  if (parts.length === 1) return typeBytes[parts[0]!];
   return parts.reduce((sum, part) => sum + ((typeBytes[part] + 3) & ~3), 0);
 }

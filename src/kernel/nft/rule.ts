@@ -165,6 +165,20 @@ export function dnatTo(family: Family, selectors: readonly Selector[], map: stri
   };
 }
 
+/** `update @set { key }`. Where the set is full, the rule ends: what follows belongs in another. */
+export function updateSet(set: string, key: readonly Selector[]): Statement {
+  return (out) => {
+    loadAll(out, key);
+    out.write('dynset', {
+      set,
+      operation: NFT_DYNSET_OP.UPDATE,
+      key: register(0),
+      data: noRegister,
+      timeoutMs: 0,
+    });
+  };
+}
+
 /** `update @map { key timeout T : data }` */
 export function updateMap(
   map: string,

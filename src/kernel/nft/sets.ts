@@ -20,6 +20,10 @@ export interface SetDefinition {
   readonly flags: number;
   /** Most elements that packets may add; 0 where only we add. */
   readonly size: number;
+  /** Each element counts the packets that are looked up with its key, or that write it. */
+  readonly isCounted?: boolean;
+  /** What packets do not look up or write for so long is forgotten; default: nothing is. */
+  readonly timeoutMs?: number;
   readonly comment: string;
 }
 
@@ -35,21 +39,27 @@ export function fieldsOfSet(family: Family, table: string, definition: SetDefini
     keyLength: concatBytes(key),
     dataType: data === undefined ? 0 : data === 'verdict' ? NFT_DATA_VERDICT : concatType(data),
     dataLength: data === undefined || data === 'verdict' ? 0 : concatBytes(data),
-    timeoutMs: 0,
+    timeoutMs: definition.timeoutMs ?? 0,
     size: definition.size,
     // Only ranges of concatenations need to know where a part ends, and we have none.
     partLengths: new Uint8Array(0),
+    counter: definition.isCounted ? 1 : 0,
     comment: definition.comment,
   };
 }
 
 type SetFields = ReturnType<typeof fieldsOfSet>;
 
-/** Parts of an entry (ElementShape) when an element of `definition` is added or dumped. */
+/** Parts of an entry (ElementShape) when an element of `definition` is added. */
 export function entryShape(definition: SetDefinition): number {
   if (definition.data === 'verdict') return ElementShape.verdict;
   if (definition.data !== undefined) return ElementShape.data;
   return (definition.flags & NFT_SET.INTERVAL) !== 0 ? ElementShape.flags : 0;
+}
+
+/** The same when it is dumped. */
+export function dumpShape(definition: SetDefinition): number {
+  return entryShape(definition) | (definition.isCounted ? ElementShape.counter : 0);
 }
 
 /**
@@ -69,6 +79,7 @@ export function isSetAsWanted(has: Extract<Reply, { kind: 'set' }>, wanted: SetF
     has.dataType === wanted.dataType &&
     (has.size === wanted.size || has.size === sizeByDefault(wanted)) &&
     has.timeoutMs === wanted.timeoutMs &&
+    has.counter === wanted.counter &&
     // We ask for neither.
     has.policy === 0 &&
     has.gcIntervalMs === 0 &&

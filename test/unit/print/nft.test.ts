@@ -101,7 +101,7 @@ describe('a rule in words', () => {
 });
 
 const t = { family: NFPROTO.IPv4, table: 't' };
-const plain = { flags: 0, timeoutMs: 0, size: 0, partLengths: noBytes, comment: '' };
+const plain = { flags: 0, timeoutMs: 0, size: 0, partLengths: noBytes, counter: 0, comment: '' };
 const types = {
   addresses: { key: ['ipv4_addr'], data: undefined },
   verdicts: { key: ['inet_proto', 'inet_service'], data: 'verdict' },
