@@ -7,6 +7,7 @@ import { ipvsMetrics } from '../src/serve/ipvs-metrics.ts';
 import { logMetrics } from '../src/serve/log-metrics.ts';
 import { Metrics } from '../src/serve/metrics.ts';
 import { Ping } from '../src/serve/ping.ts';
+import { serviceMetrics } from '../src/serve/service-metrics.ts';
 import { code, notice, table } from './markdown.ts';
 
 interface Described {
@@ -32,6 +33,7 @@ function allMetrics(): Described[] {
   const { registry } = metrics;
   ipvsMetrics(registry, noKernel, () => false);
   affinityMetrics(registry, noKernel, () => undefined);
+  serviceMetrics(registry, { read: async () => undefined });
   logMetrics(registry, { leftOut: 0 });
   const found = new Map<string, Described>();
   const note = (from: Registry): void => {

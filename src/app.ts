@@ -16,14 +16,13 @@ import type { ModeName, ProxyMode } from './modes/mode.ts';
 import type { Address, Family } from './net/address.ts';
 import { tellNodeChange } from './node-changes.ts';
 import { awaitNode } from './node-wait.ts';
-import { affinityMetrics } from './serve/affinity-metrics.ts';
 import type { Inside } from './serve/ask/inside.ts';
 import { Journal } from './serve/ask/journal.ts';
 import { ClusterEvents } from './serve/cluster-events.ts';
 import { conntrackLog } from './serve/conntrack-log.ts';
 import { makeRecorder } from './serve/event-recorder.ts';
 import { ProxyHealth } from './serve/health.ts';
-import { ipvsMetrics } from './serve/ipvs-metrics.ts';
+import { kernelMetrics } from './serve/kernel-metrics.ts';
 import { type Logger, setVerbosity } from './serve/log.ts';
 import { Metrics } from './serve/metrics.ts';
 import { countersOf } from './serve/nfacct-metrics.ts';
@@ -94,18 +93,18 @@ export class App {
     this.#state = new ClusterState(clock.wallMs());
     this.#wakeup = new Wakeup(clock);
     this.#journal = new Journal(options);
+    const families = () => this.#runner.engine?.families ?? [];
     this.#metrics = new Metrics({
       featureGates: config.featureGates,
       condition,
       serverVersion: () => source.serverVersion(),
       overLimit: () => this.#overLimit,
-      families: () => this.#runner.engine?.families ?? [],
+      families,
       counters: countersOf(kernel, options.log),
     });
     const { registry } = this.#metrics;
-    const running = () => this.#runner.mode;
-    ipvsMetrics(registry, kernel, () => this.#config.ipvs.counters && running().usesIPVS);
-    affinityMetrics(registry, kernel, running);
+    const [mode, state] = [() => this.#runner.mode, this.#state];
+    kernelMetrics(registry, { kernel, clock, state, families, mode, config: () => this.#config });
     this.#health = new ProxyHealth({
       timeoutMs: () => 2 * this.#config.modes[this.mode].syncPeriodMs,
       now: () => clock.wallMs(),

@@ -59,6 +59,7 @@ function modeConfig(options: EngineSettingsOptions, family: Family): ModeConfig 
     localhostNodePorts: hasLocalhostNodePorts(config, family),
     dropInvalid: !isLiberal,
     ownTables: config.ownTables,
+    countsTraffic: config.serviceMetrics,
     ...(mode.ownSettings ? { [mode.ownSettings]: own[mode.ownSettings] } : {}),
   };
 }

@@ -50,6 +50,7 @@ export function buildConfig(input: BuildInput): { config: Config; warnings: read
     metricsBindAddress: parseHostPort(settings.metricsBindAddress),
     bindAddressHardFail: settings.bindAddressHardFail,
     profiling: settings.enableProfiling,
+    serviceMetrics: settings.serviceMetrics,
     mode: settings.mode as RequestedMode,
     modes: modes.modes,
     iptables: { localhostNodePorts: settings['iptables.localhostNodePorts'] },

@@ -28,6 +28,7 @@ const effects: Readonly<Record<Exclude<keyof Config, 'modes'>, Effect>> = {
   metricsBindAddress: 'restart',
   bindAddressHardFail: 'restart',
   profiling: 'restart',
+  serviceMetrics: 'live',
   mode: 'live',
   ownTables: 'restart',
   iptables: 'mode',

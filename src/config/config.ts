@@ -120,6 +120,8 @@ export interface Config {
   /** Failing to serve healthz or metrics ends the process. */
   readonly bindAddressHardFail: boolean;
   readonly profiling: boolean;
+  /** Traffic is counted by Service, in a mode that can do that. */
+  readonly serviceMetrics: boolean;
 
   readonly mode: RequestedMode;
   /** Per mode, so that falling back from one mode to another needs no second resolution. */

@@ -18,6 +18,7 @@ const omittedWhenZero: ReadonlySet<FieldPath> = new Set([
   'windowsRunAsService',
   'nftables.maxSyncPeriod',
   'iptables.maxSyncPeriod',
+  'serviceMetrics',
   'externalIPs.cidrs',
   'externalIPs.namespaces',
   'serviceLimits.frontends',

@@ -137,6 +137,7 @@ const serveFlags = {
     meaning: 'Port for --metrics-bind-address where that has none. 0: do not serve.',
   },
   'bind-address-hard-fail': { type: 'bool', group: 'serve', field: 'bindAddressHardFail' },
+  'service-metrics': { type: 'bool', group: 'serve', field: 'serviceMetrics', own: true },
   profiling: { type: 'bool', group: 'serve', field: 'enableProfiling' },
   'show-hidden-metrics-for-version': {
     type: 'string',

@@ -8,6 +8,7 @@ import type { ApplyResult, Kernel, KernelFailure, TableName } from '../kernel/ke
 import type { MissingFeature } from '../kernel/nft/probe.ts';
 import type { Address, CIDR, Family } from '../net/address.ts';
 import type { Forwarding, ServicePortName } from '../state/types.ts';
+import type { Count } from './traffic-counts.ts';
 
 export type ModeName = 'nftables' | 'ipvs' | 'iptables' | 'userspace';
 
@@ -31,6 +32,8 @@ export interface ModeConfig {
   readonly dropInvalid: boolean;
   /** Tables of our own are to be ours alone, where the kernel can do that; default: no. */
   readonly ownTables?: boolean;
+  /** Connections and refusals are counted, in a mode that can do that; default: no. */
+  readonly countsTraffic?: boolean;
   /** Only for ipvs mode. */
   readonly ipvs?: IPVSSettings;
   /** Only for userspace mode. */
@@ -354,6 +357,16 @@ export interface ModeFacts {
   readonly metrics: readonly ModeMetric[];
   /** Counts the clients that it remembers in maps; only where it does so. */
   affinityFill?(kernel: Kernel, family: Family): Promise<readonly AffinityFill[]>;
+  /**
+   * Reads what `countsTraffic` has counted; only where it counts. Some may be missing while others
+   * write the ruleset. `told` is given one after the other.
+   */
+  trafficCounts?(
+    kernel: Kernel,
+    family: Family,
+    pause: Pause,
+    told: (count: Count) => void,
+  ): Promise<void>;
   /** Whether a chain with kube-proxy's name is its; only where it has such names. */
   ownsChain?(table: string, chain: string): boolean;
   /** What it needs of the kernel besides connection tracking. */

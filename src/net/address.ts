@@ -160,6 +160,12 @@ function longestZeroRun(words: readonly number[]): { start: number; length: numb
   return best;
 }
 
+/** `10.0.0.1:80`, `[fd00::1]:80` */
+export function formatEndpoint(bytes: Uint8Array, port: number): string {
+  const address = formatAddress(bytes);
+  return bytes.length === 4 ? `${address}:${port}` : `[${address}]:${port}`;
+}
+
 /**
  * `10.0.0.0/8` style; leading zeroes are tolerated as in addresses. The prefix of an IPv4-mapped
  * block counts from the first of 128 bits, so `::ffff:10.0.0.0/104` is `10.0.0.0/8`, and one that

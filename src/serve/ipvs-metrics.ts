@@ -6,7 +6,7 @@ import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Kernel } from '../kernel/kernel.ts';
 import { IPPROTO } from '../kernel/nft/constants.ts';
 import type { Reply } from '../kernel/ops.ts';
-import { formatAddress } from '../net/address.ts';
+import { formatEndpoint } from '../net/address.ts';
 
 type VirtualService = Extract<Reply, { kind: 'virtualService' }>;
 type Destination = Extract<Reply, { kind: 'destination' }>;
@@ -79,15 +79,12 @@ function labelsOf(record: VirtualService | Destination): Record<string, string> 
   const known = Object.entries(IPPROTO).find(([, number]) => number === record.protocol);
   return {
     protocol: known?.[0] ?? String(record.protocol),
-    virtual_service: endpointText(record.address, record.port),
+    virtual_service: formatEndpoint(record.address, record.port),
     real_server:
-      record.kind === 'destination' ? endpointText(record.destination, record.destinationPort) : '',
+      record.kind === 'destination'
+        ? formatEndpoint(record.destination, record.destinationPort)
+        : '',
   };
-}
-
-function endpointText(bytes: Uint8Array, port: number): string {
-  const address = formatAddress(bytes);
-  return bytes.length === 4 ? `${address}:${port}` : `[${address}]:${port}`;
 }
 
 /** `inPackets` → `in_packets` */

@@ -9,7 +9,7 @@ export type FrontendKey = EndpointKey;
 
 const keyOfIPv6 = Buffer.alloc(18);
 
-export function frontendKey({ address, port }: Frontend): FrontendKey {
+export function frontendKey({ address, port }: Pick<Frontend, 'address' | 'port'>): FrontendKey {
   if (address === undefined) return nodePortKey(port);
   const { bytes, family } = address;
   if (family === 'IPv4') {

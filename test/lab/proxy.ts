@@ -51,6 +51,7 @@ export interface ProxySettings {
   /** Of mode iptables; default here: false, so that modes compare. */
   readonly localhostNodePorts?: boolean;
   readonly serviceLimits?: { readonly frontends: number };
+  readonly serviceMetrics?: boolean;
   /** The product's flag --own-tables; default: true. */
   readonly ownTables?: boolean;
 }

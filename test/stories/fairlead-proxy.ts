@@ -58,12 +58,22 @@ export interface SwitchableProxy extends RunningProxy {
   switchTo(mode: ModeName): Promise<void>;
 }
 
+/** It runs in this process, which can ask it. */
+export interface MeasuredProxy extends SwitchableProxy {
+  /** What Prometheus would be told. */
+  metrics(): Promise<string>;
+}
+
 export interface FairleadUnderTest extends ProxyUnderTest {
   start(...args: Parameters<ProxyUnderTest['start']>): Promise<SwitchableProxy>;
 }
 
+interface FairleadInThisProcess extends FairleadUnderTest {
+  start(...args: Parameters<ProxyUnderTest['start']>): Promise<MeasuredProxy>;
+}
+
 /** Fairlead in one of its modes. */
-export function fairlead(mode: ModeName, options: FairleadOptions = {}): FairleadUnderTest {
+export function fairlead(mode: ModeName, options: FairleadOptions = {}): FairleadInThisProcess {
   return {
     mode,
     start: async (node, settings, objects) => {
@@ -98,7 +108,7 @@ async function cleanupMode(mode: ProxyMode, kernel: Kernel): Promise<void> {
   }
 }
 
-class RunningFairlead implements SwitchableProxy {
+class RunningFairlead implements MeasuredProxy {
   readonly #mode: ModeName;
   readonly #node: NodeUnderTest;
   readonly #settings: ProxySettings;
@@ -162,6 +172,10 @@ class RunningFairlead implements SwitchableProxy {
   async switchTo(mode: ModeName): Promise<void> {
     await this.#app!.reconfigure(configOf(mode, this.#node, this.#settings));
     await this.#settle();
+  }
+
+  metrics(): Promise<string> {
+    return this.#app!.metrics.registry.metrics();
   }
 
   async #settle(): Promise<void> {

@@ -71,6 +71,13 @@ export const generalFields = {
     type: 'bool',
     meaning: 'End the process when one of these two addresses cannot be listened on.',
   },
+  serviceMetrics: {
+    type: 'bool',
+    origin: 'own',
+    meaning:
+      'Count connections and refusals by Service in the kernel, and expose them at /metrics; ' +
+      'mode nftables.',
+  },
   enableProfiling: {
     type: 'bool',
     meaning: 'Serve profiles and the log level switch on the metrics address.',

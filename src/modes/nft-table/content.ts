@@ -2,7 +2,7 @@
 import { contentOfRule, isFilledAsWanted, isHookedAsWanted } from '../../kernel/nft/chain.ts';
 import { NFT_CHAIN_BINDING, NFT_SET } from '../../kernel/nft/constants.ts';
 import {
-  entryShape,
+  dumpShape,
   fieldsOfSet,
   isSetAsWanted,
   type SetDefinition,
@@ -91,7 +91,9 @@ export class TableContent<Name extends string = string> {
       const definition = this.layout.sets[set];
       const { keyLength, dataLength } = this.#fieldsOf(definition);
       if (this.#sets.get(set)?.keyLength !== keyLength) continue;
-      const shape = entryShape(definition);
+      // What packets write is not compared with anything.
+      if ((definition.flags & NFT_SET.EVAL) !== 0) continue;
+      const shape = dumpShape(definition);
       const request = { ...ours, set, shape, keyLength, dataLength };
       for (const record of await dump({ kind: 'elementsDump', ...request })) {
         if (record.kind !== 'elements') continue;
@@ -137,11 +139,12 @@ export class TableContent<Name extends string = string> {
 
   async #takeKeys(set: Name, record: ElementsReply, pause: Pause): Promise<void> {
     const { entries, keyLength, shape } = record;
-    const stride = keyLength + ((shape & ElementShape.flags) !== 0 ? 4 : 0);
+    const length = keyLength + ((shape & ElementShape.flags) !== 0 ? 4 : 0);
+    const stride = length + ((shape & ElementShape.counter) !== 0 ? 8 : 0);
     const keys = this.#elements.get(set) ?? new Set();
     this.#elements.set(set, keys);
     for (let at = 0, paused = 0; at < entries.length; at += stride) {
-      keys.add(binary(entries.subarray(at, at + stride)));
+      keys.add(binary(entries.subarray(at, at + length)));
       if (at - paused < bytesPerPause) continue;
       paused = at;
       const rest = pause();
@@ -156,8 +159,16 @@ export class TableContent<Name extends string = string> {
       this.exists &&
       !this.#isStrange &&
       areFlagsUsable(this.#flags) &&
-      definitions.every((one) => this.#sets.has(one.name) && this.#isSetAsWanted(one))
+      definitions.every(
+        (one) => (this.#sets.has(one.name) || canBeAdded(one)) && this.#isSetAsWanted(one),
+      )
     );
+  }
+
+  /** Sets of the layout that there are not, and that can be made in the table as it is. */
+  get missingSets(): readonly SetDefinition[] {
+    const definitions = Object.values<SetDefinition>(this.layout.sets);
+    return definitions.filter((one) => canBeAdded(one) && !this.#sets.has(one.name));
   }
 
   #fieldsOf(definition: SetDefinition) {
@@ -203,4 +214,9 @@ export class TableContent<Name extends string = string> {
       if (!chainNames.has(chain) && (flags & NFT_CHAIN_BINDING) === 0) yield chain;
     }
   }
+}
+
+/** Whether the set comes and goes with a setting; without any other, the table is not ours. */
+function canBeAdded({ isCounted = false }: SetDefinition): boolean {
+  return isCounted;
 }

@@ -45,6 +45,18 @@ export function startAnew<Name extends string>(
   drift.missing += 1 + Object.keys(content.layout.sets).length;
 }
 
+/** Adds sets that came with a setting. */
+export function addMissingSets<Name extends string>({
+  content,
+  writer,
+  drift,
+}: TableRepair<Name>): void {
+  for (const definition of content.missingSets) {
+    writer.addSet(definition);
+    drift.missing += 1;
+  }
+}
+
 export function repairChains<Name extends string>(
   { content, writer, drift }: TableRepair<Name>,
   chains: Iterable<ChainDefinition>,

@@ -6,7 +6,15 @@ import { createHash } from 'node:crypto';
 import type { Rule } from '../../kernel/nft/chain.ts';
 import { NFT_SET } from '../../kernel/nft/constants.ts';
 import { packedRanges } from '../../kernel/nft/element-buffer.ts';
-import { daddr, drop, inSet, matchCIDR, returnToCaller, saddr } from '../../kernel/nft/rule.ts';
+import {
+  daddr,
+  drop,
+  inSet,
+  matchCIDR,
+  returnToCaller,
+  type Statement,
+  saddr,
+} from '../../kernel/nft/rule.ts';
 import type { CIDR, Family } from '../../net/address.ts';
 import { cidrsOf, type Interval, mergeCIDRs } from '../../net/interval.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
@@ -57,6 +65,7 @@ interface List {
 
 /** What is made of one list of ranges, each when it is asked for first. */
 interface Made {
+  readonly refuse: Statement;
   list?: List;
   /** By whether the node may connect. */
   others?: Firewall;
@@ -66,10 +75,10 @@ interface Made {
 /** A Service keeps its list while its endpoints come and go, and all its frontends share it. */
 const made = new WeakMap<readonly CIDR[], Made>();
 
-function madeOf(ranges: readonly CIDR[]): Made {
+function madeOf(ranges: readonly CIDR[], refuse: Statement): Made {
   let known = made.get(ranges);
-  if (known === undefined) {
-    known = {};
+  if (known?.refuse !== refuse) {
+    known = { refuse };
     made.set(ranges, known);
   }
   return known;
@@ -84,14 +93,21 @@ export function selfClientKeys(forwarding: Forwarding): Uint8Array[] {
   });
 }
 
-/** What keeps others out of a frontend; undefined = all clients may connect. */
-export function firewallOf(forwarding: Forwarding, { kind }: Frontend): Firewall | undefined {
+/**
+ * What keeps others out of a frontend; undefined = all clients may connect. `refuse` is what
+ * becomes of the others.
+ */
+export function firewallOf(
+  forwarding: Forwarding,
+  { kind }: Frontend,
+  refuse: Statement = drop,
+): Firewall | undefined {
   const { family, nodeInSourceRanges, sourceRanges } = forwarding;
   if (kind !== 'loadBalancerIP' || sourceRanges.length === 0) return undefined;
-  const known = madeOf(sourceRanges);
+  const known = madeOf(sourceRanges, refuse);
   known.list ??= listOf(family, mergeCIDRs(sourceRanges));
-  if (nodeInSourceRanges) known.node ??= firewall(family, known.list, 'node-');
-  else known.others ??= firewall(family, known.list, '');
+  if (nodeInSourceRanges) known.node ??= firewall(family, known.list, 'node-', refuse);
+  else known.others ??= firewall(family, known.list, '', refuse);
   return nodeInSourceRanges ? known.node : known.others;
 }
 
@@ -108,17 +124,17 @@ function listOf(family: Family, ranges: readonly Interval[]): List {
   return { digest, set: { definition, elements }, blocks: [] };
 }
 
-function firewall(family: Family, list: List, variant: '' | 'node-'): Firewall {
+function firewall(family: Family, list: List, variant: '' | 'node-', refuse: Statement): Firewall {
   const itself = [inSet([daddr(family), saddr(family)], 'self-clients'), returnToCaller];
-  const rules = [...(variant === '' ? [] : [itself]), ...refusalOf(family, list)];
+  const rules = [...(variant === '' ? [] : [itself]), ...refusalOf(family, list, refuse)];
   const definition = chain(`${chainPrefix}${variant}${list.digest}`, rules);
   const objects = list.set === undefined ? [definition] : [list.set, definition];
   return { objects, chain: definition.name };
 }
 
-/** Rules that drop clients who are not in the list. */
-function refusalOf(family: Family, { set, blocks }: List): Rule[] {
-  if (set !== undefined) return [[inSet([saddr(family)], set.definition.name, '!='), drop]];
+/** Rules that refuse clients who are not in the list. */
+function refusalOf(family: Family, { set, blocks }: List, refuse: Statement): Rule[] {
+  if (set !== undefined) return [[inSet([saddr(family)], set.definition.name, '!='), refuse]];
   const letIn = blocks.map((block) => [matchCIDR('saddr', '==', block), returnToCaller]);
-  return [...letIn, [drop]];
+  return [...letIn, [refuse]];
 }

@@ -38,10 +38,10 @@ export class TableWriter<Name extends string> {
     if (isThere) this.#write('tableDelete', table);
     this.#write(ownership.op, { ...table, comment });
     ownership.made();
-    for (const definition of Object.values<SetDefinition>(sets)) this.#addSet(definition);
+    for (const definition of Object.values<SetDefinition>(sets)) this.addSet(definition);
   }
 
-  #addSet(definition: SetDefinition): void {
+  addSet(definition: SetDefinition): void {
     const { family, table } = this.#layout;
     this.#write('setAdd', fieldsOfSet(family, table, definition));
   }
@@ -65,7 +65,7 @@ export class TableWriter<Name extends string> {
       return;
     }
     const { definition, elements } = object;
-    this.#addSet(definition);
+    this.addSet(definition);
     if (isThere) this.#write('setFlush', { ...inTable(this.#layout), set: definition.name });
     if (elements !== undefined) this.#buffers.to('add', definition, '').packed(elements);
   }

@@ -18,13 +18,19 @@ import { bytesOf, hairpinKeys } from '../elements.ts';
 import { type Environment, inTurns, type ModeConfig, type Pause } from '../mode.ts';
 import type { TableLayout } from '../nft-table/layout.ts';
 import { TableOwnership, tablesOf } from '../nft-table/ownership.ts';
-import { isUsable, repairChains, repairRanges, startAnew } from '../nft-table/repair.ts';
+import {
+  addMissingSets,
+  isUsable,
+  repairChains,
+  repairRanges,
+  startAnew,
+} from '../nft-table/repair.ts';
 import { sharedContent, type TableObject } from '../nft-table/shared.ts';
 import { firewallPrefix, selfClientKeys } from '../nft-table/source-ranges.ts';
 import { AffinityKeeper } from './affinity.ts';
 import { BatchWriter, nodePortKeys } from './batch-writer.ts';
 import { ChainClasses } from './chain-classes.ts';
-import { chainNames, environmentChains, fixedChains, rejectChain } from './chains.ts';
+import { chainNames, dropChain, environmentChains, fixedChains, rejectChain } from './chains.ts';
 import { Deferred } from './deferred.ts';
 import { ElementCounts } from './element-counts.ts';
 import { FrontendWriter } from './frontend-writer.ts';
@@ -67,7 +73,7 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
   constructor(config: ModeConfig) {
     this.family = config.family;
     this.#config = config;
-    this.#layout = tableLayout(config.family);
+    this.#layout = tableLayout(config.family, config.countsTraffic);
     this.#classes = new ChainClasses(config);
     this.#affinity = new AffinityKeeper(config.family);
     this.#ownership = new TableOwnership(this.#layout, config.ownTables);
@@ -101,6 +107,9 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     }
     for (const { kind, address } of forwarding.frontends) {
       if (kind === 'clusterIP') shared.push(sharedElements.of('cluster-ips', address!.bytes));
+    }
+    if (this.#config.countsTraffic) {
+      for (const { key, maps } of frontends) shared.push(sharedElements.of(maps.counts, key));
     }
     for (const key of hairpinKeys(forwarding)) shared.push(sharedElements.of('hairpin', key));
     for (const key of selfClientKeys(forwarding)) {
@@ -146,6 +155,7 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     const isAnew = !(await isUsable(found.table, needed, fixed.shared(), pause));
     const isIndivisible = isAnew && found.table.exists;
     if (isAnew) this.#startAnew(found, writer, drift);
+    else addMissingSets(repair);
     const isEnvironmentDone = fixed.isEnvironmentWritten && !isAnew;
     const chains = needed.filter(({ name }) => {
       return !found.touched.has(name) && !(isEnvironmentDone && environmentChains.has(name));
@@ -247,7 +257,7 @@ const usual: Readonly<Record<VerdictPart, RegExp>> = {
   verdict: /^goto (nodeport-)?(cluster|external)-/,
   sticky: /^jump recall-/,
   learn: /^goto learn-/,
-  refusal: new RegExp(`^(drop|goto ${rejectChain})$`),
+  refusal: new RegExp(`^(drop|goto (${rejectChain}|${dropChain}))$`),
   firewall: new RegExp(`^goto ${firewallPrefix}`),
 };
 

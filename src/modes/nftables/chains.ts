@@ -21,9 +21,11 @@ import {
   random,
   reject,
   type Selector,
+  type Statement,
   setMark,
   stateNew,
   statusDNAT,
+  updateSet,
   vmap,
 } from '../../kernel/nft/rule.ts';
 import { type CIDR, type Family, parseCIDR } from '../../net/address.ts';
@@ -40,7 +42,12 @@ import {
 import type { FrontendMaps } from './frontend-maps.ts';
 import { learnMaps } from './layout.ts';
 
+/** Refuses connections to Services without endpoints. */
 export const rejectChain = 'reject-chain';
+/** The same where endpoints exist that the policy does not allow; only where that is counted. */
+export const dropChain = 'no-local-endpoints';
+/** The same for clients outside of source ranges; only where that is counted. */
+const sourceRangesChain = 'outside-source-ranges';
 
 /**
  * Priorities as upstream's, on which CNIs rely (behaviour document 6.3): translation at dstnat and
@@ -58,15 +65,23 @@ export function fixedChains(config: ModeConfig, environment: Environment): Chain
   const frontend = frontendSelectors(family);
   const toNodePort = nodePortDestination(family, environment);
   const toLearning: Rule = [stateNew, statusDNAT, jump('learning')];
+  const { countsTraffic = false } = config;
+  const counted = (...rules: readonly Rule[]) => (countsTraffic ? rules : []);
   return [
     // `reject` is only allowed in input, forward and output before Linux 5.9.
-    chain(rejectChain, [[reject(family)]]),
+    chain(rejectChain, [
+      ...counted([updateSet('refused-no-endpoints', frontend)]),
+      [reject(family)],
+    ]),
+    ...(countsTraffic ? countingChains(family) : []),
     chain('nodeports', [
+      ...counted([inSet(nodePortSelectors, 'nodeport-connections')]),
       [vmap(nodePortSelectors, 'sticky-nodeports')],
       [vmap(nodePortSelectors, 'nodeports')],
     ]),
     // A client that session affinity remembers goes no further than the first.
     chain('services', [
+      ...counted([inSet(frontend, 'connections')]),
       [vmap(frontend, 'sticky-services')],
       [vmap(frontend, 'services')],
       [...toNodePort, goto('nodeports')],
@@ -76,8 +91,8 @@ export function fixedChains(config: ModeConfig, environment: Environment): Chain
       [...toNodePort, vmap(nodePortSelectors, 'no-endpoint-nodeports')],
     ]),
     chain('cluster-ips-check', [
-      [inSet([daddr(family)], 'cluster-ips'), reject(family)],
-      [inSet([daddr(family)], 'service-cidrs'), drop],
+      [inSet([daddr(family)], 'cluster-ips'), countsTraffic ? goto(noPort) : reject(family)],
+      [inSet([daddr(family)], 'service-cidrs'), countsTraffic ? goto(noService) : drop],
     ]),
     firewallCheck(family),
     masquerading(family, config.masqueradeMark, [statusDNAT]),
@@ -126,6 +141,45 @@ export function fixedChains(config: ModeConfig, environment: Environment): Chain
     ),
   ];
 }
+
+/** Where a ClusterIP has no such port. */
+const noPort = 'no-such-port';
+/** Where no Service has the ClusterIP. */
+const noService = 'no-such-service';
+
+/**
+ * What counts beside the chains that are always there. Endpoints are counted where translation is
+ * over, by chains for translation, which see one packet of each connection; before others may
+ * translate the source, so that they are asked in any case.
+ */
+function countingChains(family: Family): ChainDefinition[] {
+  const frontend = frontendSelectors(family);
+  const toEndpoint = [originalDaddr(family), l4proto, originalDport, daddr(family), dport];
+  const toCounting: Rule = [statusDNAT, jump('count-endpoints')];
+  const beforeSrcnat = priority.srcnat - 1;
+  return [
+    chain(dropChain, [[updateSet('refused-no-local-endpoints', frontend)], [drop]]),
+    chain(sourceRangesChain, [[updateSet('refused-source-ranges', frontend)], [drop]]),
+    chain(noPort, [[updateSet('refused-ports', [daddr(family)])], [reject(family)]]),
+    chain(noService, [[updateSet('refused-addresses', [l4proto])], [drop]]),
+    chain(
+      'count-endpoints',
+      protocols.map((protocol) => [
+        matchProtocol(protocol),
+        updateSet('endpoint-connections', toEndpoint),
+      ]),
+    ),
+    chain('count-input', [toCounting], baseChain('nat', NF_INET.LOCAL_IN, beforeSrcnat)),
+    chain('count-postrouting', [toCounting], baseChain('nat', NF_INET.POST_ROUTING, beforeSrcnat)),
+  ];
+}
+
+/** What becomes of clients outside of source ranges. */
+export function refuseClient({ countsTraffic = false }: ModeConfig): Statement {
+  return countsTraffic ? gotoSourceRanges : drop;
+}
+
+const gotoSourceRanges = goto(sourceRangesChain);
 
 const loopback = {
   IPv4: parseCIDR('127.0.0.0/8') as CIDR,

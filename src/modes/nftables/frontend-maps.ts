@@ -16,6 +16,8 @@ export interface FrontendMaps {
   readonly localEndpoints: SetName;
   readonly noEndpoints: SetName;
   readonly sticky: SetName;
+  /** Counts what comes to the frontend, where that is asked for. */
+  readonly counts: 'connections' | 'nodeport-connections';
   /** One map, or, by protocol (IPPROTO_*), those whose keys don't tell it. */
   readonly learn: SetName | LearnMaps;
 }
@@ -35,6 +37,7 @@ const serviceMaps: readonly FrontendMaps[] = shards.map((shard, number) => ({
   localEndpoints: 'local-endpoints',
   noEndpoints: 'no-endpoint-services',
   sticky: 'sticky-services',
+  counts: 'connections',
   learn: byNumber(learnMaps),
 }));
 
@@ -48,6 +51,7 @@ const nodePortMaps: FrontendMaps = {
   localEndpoints: 'nodeport-local-endpoints',
   noEndpoints: 'no-endpoint-nodeports',
   sticky: 'sticky-nodeports',
+  counts: 'nodeport-connections',
   learn: 'learn-nodeports',
 };
 

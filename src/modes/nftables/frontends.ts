@@ -14,7 +14,7 @@ import {
   portAffinity,
 } from './affinity-objects.ts';
 import type { ChainClasses } from './chain-classes.ts';
-import { rejectChain } from './chains.ts';
+import { dropChain, refuseClient, rejectChain } from './chains.ts';
 import { type FrontendMaps, frontendMaps, learnElement, mapsOfKey } from './frontend-maps.ts';
 import type { SetName } from './layout.ts';
 
@@ -32,7 +32,7 @@ export interface FrontendElements extends Location {
   /** The treatment chain preceded by those that it needs; empty = no verdict. */
   readonly chains: readonly ChainDefinition[];
   /** Element of the no-endpoint map. */
-  readonly refusal: 'reject' | 'drop' | undefined;
+  readonly refusal: Verdict | undefined;
   /** What its `endpoints` map holds, by index. */
   readonly endpoints: EndpointList;
   /** What its `localEndpoints` map holds, by index. */
@@ -59,8 +59,7 @@ export function verdictOf(frontend: FrontendElements, part: VerdictPart): Verdic
     case 'learn':
       return to(VERDICT.goto, affinity?.learn.at(-1)?.name);
     case 'refusal':
-      if (refusal === 'drop') return { code: VERDICT.drop, chain: '' };
-      return refusal && { code: VERDICT.goto, chain: rejectChain };
+      return refusal;
     case 'firewall':
       return to(VERDICT.goto, firewall?.chain);
   }
@@ -71,6 +70,10 @@ interface Verdict {
   readonly code: number;
   readonly chain: string;
 }
+
+const rejected: Verdict = { code: VERDICT.goto, chain: rejectChain };
+const dropped: Verdict = { code: VERDICT.drop, chain: '' };
+const countedDrop: Verdict = { code: VERDICT.goto, chain: dropChain };
 
 function to(code: number, chain: string | undefined): Verdict | undefined {
   return chain === undefined ? undefined : { code, chain };
@@ -119,11 +122,14 @@ function elementsOf(
 ): FrontendElements {
   const { id, maps, key } = locate(forwarding, frontend);
   const none = EndpointList.empty[forwarding.family];
-  const firewall = firewallOf(forwarding, frontend);
+  const { config } = classes;
+  const firewall = firewallOf(forwarding, frontend, refuseClient(config));
+  const drop = config.countsTraffic ? countedDrop : dropped;
   const { treatment } = frontend;
   if (treatment === 'reject' || treatment === 'drop') {
     const nothing = { chains: [], affinity: undefined, endpoints: none, local: none };
-    return { id, maps, key, firewall, ...nothing, refusal: treatment };
+    const refusal = treatment === 'drop' ? drop : rejected;
+    return { id, maps, key, firewall, ...nothing, refusal };
   }
   const isLocal = treatment === 'external-local';
   const endpoints = isLocal ? forwarding.cluster : forwarding[frontend.pool];
@@ -134,8 +140,8 @@ function elementsOf(
     endpoints: endpoints.length,
     localEndpoints: local.length,
   });
-  const affinity = port && frontendAffinity(classes.config, forwarding, frontend, port);
-  const refusal = isLocal && local.length === 0 ? 'drop' : undefined;
+  const affinity = port && frontendAffinity(config, forwarding, frontend, port);
+  const refusal = isLocal && local.length === 0 ? drop : undefined;
   return { id, maps, key, firewall, chains, affinity, refusal, endpoints, local };
 }
 

@@ -2,7 +2,7 @@
  * The sets and maps of the constant-object layout (README.md beside this file). Their number does
  * not depend on Services or endpoints; only their elements do.
  */
-import type { NFTypeName } from '../../kernel/nft/constants.ts';
+import { NFT_SET, type NFTypeName } from '../../kernel/nft/constants.ts';
 import type { SetDefinition } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../net/address.ts';
 import type { TableLayout } from '../nft-table/layout.ts';
@@ -47,17 +47,47 @@ export const setNames = [
   'sticky-nodeports',
   ...Object.values(learnMaps),
   'learn-nodeports',
+  'connections',
+  'nodeport-connections',
+  'endpoint-connections',
+  'refused-no-endpoints',
+  'refused-no-local-endpoints',
+  'refused-source-ranges',
+  'refused-ports',
+  'refused-addresses',
 ] as const;
 export type SetName = (typeof setNames)[number];
+
+/** Sets whose elements count traffic (docs/decisions/0018-counted-elements.md). */
+export const countingSets: ReadonlySet<SetName> = new Set([
+  'connections',
+  'nodeport-connections',
+  'endpoint-connections',
+  'refused-no-endpoints',
+  'refused-no-local-endpoints',
+  'refused-source-ranges',
+  'refused-ports',
+  'refused-addresses',
+]);
 
 export type SetDefinitions = Readonly<Record<SetName, SetDefinition>>;
 
 /** Sets whose elements Forwardings share. */
-export const sharedElements = new SharedElements(['cluster-ips', 'hairpin', 'self-clients']);
+export const sharedElements = new SharedElements([
+  'cluster-ips',
+  'hairpin',
+  'self-clients',
+  'connections',
+  'nodeport-connections',
+]);
 export type SharedSet = (typeof sharedElements)['sets'][number];
 
-export function tableLayout(family: Family): TableLayout<SetName> {
-  return { family, table: tableName, comment: tableComment, sets: setDefinitions(family) };
+/** `countsTraffic`: with the sets that count. */
+export function tableLayout(family: Family, countsTraffic = false): TableLayout<SetName> {
+  const all = setDefinitions(family);
+  const names = setNames.filter((name) => countsTraffic || !countingSets.has(name));
+  const sets = Object.fromEntries(names.map((name) => [name, all[name]])) as SetDefinitions;
+  return { family, table: tableName, comment: tableComment, sets };
 }
 
 /** The sets and maps of one family. `index` numbers a pool's endpoints, 4 bytes in host order. */
@@ -119,6 +149,65 @@ export function setDefinitions(family: Family): SetDefinitions {
     ),
     ...mapsOf(Object.values(learnMaps), endpoint, 'verdict', 'frontend : what to remember'),
     'learn-nodeports': map('learn-nodeports', nodePort, 'verdict', 'node port : what to remember'),
+    ...countingDefinitions(family),
+  };
+}
+
+/**
+ * Pairs of a frontend and an endpoint that have had connections. The kernel makes the buckets for
+ * all of them at once, 4 MiB.
+ */
+const countedEndpointsMax = 2 ** 18;
+
+/** Refusals are counted for so many frontends, of which most have none. */
+const countedRefusalsMax = 2 ** 14;
+
+/** A day: endpoints and frontends that are gone leave no element for good. */
+const forgetAfterMs = 24 * 60 * 60 * 1000;
+
+/** Elements that count: the first two sets are filled by us, the others by packets. */
+function countingDefinitions(family: Family) {
+  const address = addressType(family);
+  const frontend = [address, 'inet_proto', 'inet_service'] as const;
+  const pair = [...frontend, address, 'inet_service'] as const;
+  const counted = <Name extends SetName>(
+    name: Name,
+    key: readonly NFTypeName[],
+    comment: string,
+    size = 0,
+  ) => {
+    const whole = { ...set(name, key, comment), isCounted: true };
+    if (size === 0) return whole;
+    return { ...whole, size, flags: NFT_SET.EVAL | NFT_SET.TIMEOUT, timeoutMs: forgetAfterMs };
+  };
+  const refused = <Name extends SetName>(name: Name, key: readonly NFTypeName[], why: string) =>
+    counted(name, key, `refused, because ${why}`, countedRefusalsMax);
+  return {
+    connections: counted('connections', frontend, 'first packets to frontends'),
+    'nodeport-connections': counted(
+      'nodeport-connections',
+      ['inet_proto', 'inet_service'],
+      'first packets to node ports',
+    ),
+    'endpoint-connections': counted(
+      'endpoint-connections',
+      pair,
+      'first packets to endpoints',
+      countedEndpointsMax,
+    ),
+    'refused-no-endpoints': refused('refused-no-endpoints', frontend, 'there is no endpoint'),
+    'refused-no-local-endpoints': refused(
+      'refused-no-local-endpoints',
+      frontend,
+      'the policy allows none of the endpoints',
+    ),
+    'refused-source-ranges': refused(
+      'refused-source-ranges',
+      frontend,
+      'the client is in no source range',
+    ),
+    'refused-ports': refused('refused-ports', [address], 'no Service has the port'),
+    'refused-addresses': refused('refused-addresses', ['inet_proto'], 'no Service has the address'),
   };
 }
 

@@ -9,6 +9,7 @@ import { readAffinityFill } from './affinity-fill.ts';
 import { NFTablesBackend } from './backend.ts';
 import { tableComment, tableName } from './layout.ts';
 import { probe } from './probe.ts';
+import { readTraffic } from './traffic.ts';
 
 export const nftablesMode: ProxyMode = {
   name: 'nftables',
@@ -18,6 +19,7 @@ export const nftablesMode: ProxyMode = {
   hasKubeProxyNames: false,
   usesIPVS: false,
   affinityFill: readAffinityFill,
+  trafficCounts: readTraffic,
   metrics: ['fullSync', 'partialSync', 'nftablesFailures', 'nftablesCleanupFailures'],
   probe,
   planner: (config, environment) => new ModePlanner(new NFTablesBackend(config), environment),

@@ -25,7 +25,7 @@ import { fieldsOfSet } from '../../kernel/nft/sets.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import { frontendSelectors } from '../nft-table/parts.ts';
-import { setDefinitions, setNames } from './layout.ts';
+import { tableLayout } from './layout.ts';
 
 interface RuleProbe extends MissingFeature {
   readonly chain: keyof typeof probeChains;
@@ -93,9 +93,8 @@ function probeBatch(): { ops: Uint8Array; features: (MissingFeature | undefined)
   const table = { family: NFPROTO[family], table: `fairlead-probe-${process.pid}` };
   const nfTables = { feature: 'nf_tables', advice: advice('CONFIG_NF_TABLES', 'nf_tables') };
   features[writer.write('tableAdd', { ...table, comment: '' })] = nfTables;
-  const sets = setDefinitions(family);
-  for (const name of setNames) {
-    features[writer.write('setAdd', fieldsOfSet(family, table.table, sets[name]))] = {
+  for (const [name, definition] of Object.entries(tableLayout(family).sets)) {
+    features[writer.write('setAdd', fieldsOfSet(family, table.table, definition))] = {
       feature: `set ${name}`,
       advice: 'needs Linux 5.6 or newer (concatenations with ranges)',
     };

@@ -230,6 +230,7 @@ describe('the set of flags', () => {
       'service-endpoints-max',
       'service-frontend-endpoints-max',
       'service-frontends-max',
+      'service-metrics',
       'service-source-ranges-max',
     ]);
     expect(flagNames.filter((name) => flagTable[name].own).sort()).toEqual(ours);

@@ -10,9 +10,9 @@ describe('the script of', () => {
 
   it.for(storyNames)('story %s', async (name) => {
     const { batches } = await played(name, 'IPv4');
-    await expect(scriptOf(batches.slice(skeletonBatches))).toMatchFileSnapshot(
-      `golden/${name}.nft`,
-    );
+    await expect(
+      scriptOf(batches.slice(name === 'counted' ? 0 : skeletonBatches)),
+    ).toMatchFileSnapshot(`golden/${name}.nft`);
   });
 
   it('a Service in IPv6', async () => {

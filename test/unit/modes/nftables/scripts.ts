@@ -80,6 +80,14 @@ const stories = {
     stage.rig.environment({ serviceCIDRs: serviceCIDRs.slice(1), nodePortAddresses: 'all' });
     stage.rig.take();
   },
+  counted: async (stage, family) => {
+    const loadBalancerSourceRanges = ['192.0.0.0/8'];
+    const web = everyKind(family, { loadBalancerSourceRanges, externalTrafficPolicy: 'Local' });
+    await stage.play([web, endpoints(family, both)]);
+    await stage.play([web, endpoints(family, { [away]: ready })]);
+    await stage.play([web]);
+    stage.rig.drain();
+  },
 } as const satisfies Record<string, (stage: Stage, family: Family) => Promise<void>>;
 
 export type StoryName = keyof typeof stories;
@@ -94,7 +102,7 @@ export interface Played {
 
 export async function played(name: StoryName, family: Family): Promise<Played> {
   const kernel = new RecordingKernel();
-  const stage = new Stage({ family }, kernel);
+  const stage = new Stage({ family, countsTraffic: name === 'counted' }, kernel);
   await stories[name](stage, family);
   return { batches: kernel.batches, rig: stage.rig };
 }

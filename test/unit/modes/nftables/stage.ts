@@ -37,6 +37,7 @@ interface StageOptions {
   readonly masqueradeAll?: boolean;
   readonly localhostNodePorts?: boolean;
   readonly localDetector?: LocalDetector;
+  readonly countsTraffic?: boolean;
   readonly serviceCIDRs?: readonly string[];
   readonly nodePortAddresses?: readonly string[];
 }
@@ -79,6 +80,7 @@ export class Stage {
         masqueradeMark: 0x4000,
         localhostNodePorts: options.localhostNodePorts ?? false,
         dropInvalid: true,
+        countsTraffic: options.countsTraffic ?? false,
         localDetector: options.localDetector ?? pods,
       },
       {

@@ -1,0 +1,34 @@
+/** What a mode tells of the traffic that the kernel has counted. */
+import type { Address } from '../net/address.ts';
+import type { Protocol } from '../net/protocol.ts';
+
+/** Why a connection was refused. */
+export type RefusalReason =
+  | 'no_endpoints'
+  | 'no_local_endpoints'
+  | 'source_ranges'
+  | 'no_such_port'
+  | 'no_such_service';
+
+/** What a client connected to. */
+export interface Destination {
+  /** Undefined for a node port, at whatever address. */
+  readonly address: Address | undefined;
+  /** Undefined: any of the address. */
+  readonly port: number | undefined;
+  readonly protocol: Protocol | undefined;
+}
+
+/** A number that the kernel keeps and that only grows as long as what it counts is there. */
+export interface Count {
+  /** Tells it from all others of the family. */
+  readonly id: string;
+  readonly count: number;
+  readonly destination: Destination;
+  readonly of: /** First packets of connections to a frontend, whatever became of them. */
+    | { readonly kind: 'connections' }
+    /** Those that were sent to an endpoint. */
+    | { readonly kind: 'endpoint'; readonly endpoint: string }
+    /** Packets that were refused. */
+    | { readonly kind: 'refusals'; readonly reason: RefusalReason };
+}

@@ -1,0 +1,37 @@
+/** Metrics for which the kernel is asked when Prometheus asks. */
+import type { Registry } from 'prom-client';
+import type { Config } from '../config/config.ts';
+import type { Kernel } from '../kernel/kernel.ts';
+import type { ModeFacts } from '../modes/mode.ts';
+import type { ClusterState } from '../state/store.ts';
+import type { Clock } from '../sync/clock.ts';
+import { affinityMetrics } from './affinity-metrics.ts';
+import { ipvsMetrics } from './ipvs-metrics.ts';
+import { type ProgrammedFamily, ServiceCounters } from './service-counters.ts';
+import { serviceMetrics } from './service-metrics.ts';
+
+interface KernelMetricsOptions {
+  readonly kernel: Kernel;
+  readonly clock: Clock;
+  readonly state: ClusterState;
+  readonly config: () => Config;
+  /** The mode that runs. */
+  readonly mode: () => ModeFacts | undefined;
+  readonly families: () => readonly ProgrammedFamily[];
+}
+
+/** Returns the counters of traffic, which others may ask, too. */
+export function kernelMetrics(registry: Registry, options: KernelMetricsOptions): ServiceCounters {
+  const { kernel, clock, state, config, mode, families } = options;
+  ipvsMetrics(registry, kernel, () => config().ipvs.counters && mode()?.usesIPVS);
+  affinityMetrics(registry, kernel, mode);
+  const counters = new ServiceCounters({
+    kernel,
+    clock,
+    families,
+    mode: () => (config().serviceMetrics ? mode() : undefined),
+    isKnown: (service) => state.service(service) !== undefined,
+  });
+  serviceMetrics(registry, counters);
+  return counters;
+}

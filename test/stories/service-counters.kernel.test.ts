@@ -1,0 +1,185 @@
+/**
+ * What mode nftables counts is what clients did, whatever becomes of endpoints and of the process
+ * meanwhile. COUNTED_CONNECTIONS says how many connections there are; default: 3,000.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import {
+  CLIENT_IP,
+  CLIENT_OTHER_IP,
+  clusterIp,
+  lbVip,
+  NODE_IP,
+  POD_A_IP,
+  POD_B_IP,
+} from '../lab/addresses.ts';
+import { createLab, type Lab } from '../lab/lab.ts';
+import {
+  BASELINE,
+  clientIpAffinity,
+  DEFAULT_CLUSTER_CIDR,
+  type KubernetesObject,
+  service,
+  slices,
+} from '../lab/objects.ts';
+import type { Outcome } from '../lab/outcome.ts';
+import { fairlead, type MeasuredProxy } from './fairlead-proxy.ts';
+
+const connections = Number(process.env.COUNTED_CONNECTIONS ?? 3000);
+
+let lab: Lab;
+beforeAll(async () => {
+  lab = await createLab();
+  await lab.actors['pod-a'].listen('TCP', POD_A_IP.IPv4, 8080);
+  await lab.actors['pod-b'].listen('TCP', POD_B_IP.IPv4, 8080);
+});
+afterAll(() => lab.close());
+
+const settings = {
+  detectLocalMode: 'ClusterCIDR',
+  clusterCIDR: DEFAULT_CLUSTER_CIDR,
+  serviceMetrics: true,
+} as const;
+
+const start = (objects: readonly KubernetesObject[]): Promise<MeasuredProxy> =>
+  fairlead('nftables').start(lab.node, settings, objects);
+
+/** What Prometheus is told of a metric in IPv4, by its other labels. */
+async function told(proxy: MeasuredProxy, metric: string): Promise<Record<string, number>> {
+  const lines = (await proxy.metrics()).split('\n').filter((line) => line.startsWith(`${metric}{`));
+  const rows = lines.map((line) => {
+    const [, labels = '', value] = /\{(.*)\} (\d+)$/.exec(line) ?? [];
+    const texts = [...labels.matchAll(/(\w+)="([^"]*)"/g)].map(([, name, text]) => [name, text]);
+    const { ip_family, namespace, ...rest } = Object.fromEntries(texts);
+    return { ip_family, row: [Object.values(rest).join(' '), Number(value)] as const };
+  });
+  return Object.fromEntries(rows.filter((one) => one.ip_family === 'IPv4').map(({ row }) => row));
+}
+
+const connectionsOf = (proxy: MeasuredProxy) => told(proxy, 'fairlead_service_connections_total');
+const refusalsOf = (proxy: MeasuredProxy) => told(proxy, 'fairlead_service_refusals_total');
+
+/** What is read is kept for a moment. */
+const readAgain = (): Promise<void> => sleep(2100);
+
+/** Connects, and says how it ended. */
+async function connect(
+  to: { readonly address: string; readonly port: number },
+  count = 1,
+  from: string = CLIENT_IP.IPv4,
+): Promise<Outcome['kind'][]> {
+  const attempt = { protocol: 'TCP', from: { address: from }, to, timeoutMs: 500 } as const;
+  const tally = await lab.actors.client.connect(attempt, count);
+  return tally.flatMap((one) => Array.from({ length: one.count }, () => one.outcome.kind));
+}
+
+/** The packets that each element has counted, by its key. */
+async function elements(set: string): Promise<Record<string, number>> {
+  const text = await lab.node.run(['nft', 'list', 'set', 'ip', 'fairlead', set]);
+  const found = text.matchAll(
+    /([\w.-]+(?: \. [\w.-]+)*)(?: timeout \S+)?(?: expires \S+)? counter packets (\d+)/g,
+  );
+  return Object.fromEntries([...found].map(([, key, count]) => [key, Number(count)]));
+}
+
+const web = { address: clusterIp(10).IPv4, port: 80 };
+const sticky = { address: clusterIp(11).IPv4, port: 80 };
+const services = [
+  ...BASELINE,
+  service('web'),
+  service('sticky', { clusterIp: clusterIp(11), spec: clientIpAffinity(600) }),
+];
+const places = [['pod-a'], ['pod-a', 'pod-b'], ['pod-b']] as const;
+const placed = (round: number): KubernetesObject[] => [
+  ...services,
+  ...slices('web', [...places[round % places.length]!]),
+  ...slices('sticky', [...places[round % places.length]!]),
+];
+
+test(`${connections} connections are counted, while endpoints and processes come and go`, async () => {
+  const rounds = 30;
+  const perRound = connections / rounds;
+  let answered = 0;
+  let proxy = await start(placed(0));
+  const seen: number[] = [];
+  for (let round = 0; round < rounds; round += 1) {
+    if (round % 10 === 9) {
+      await proxy.stop();
+      answered += (await connect(web, 5)).filter((kind) => kind === 'answered').length;
+      proxy = await start(placed(round));
+    }
+    const [outcomes] = await Promise.all([connect(web, perRound), proxy.apply(placed(round + 1))]);
+    answered += outcomes.filter((kind) => kind === 'answered').length;
+    seen.push((await connectionsOf(proxy))['web  TCP'] ?? 0);
+  }
+  await connect(sticky, 7);
+  await readAgain();
+  expect(await connectionsOf(proxy)).toEqual({ 'web  TCP': answered, 'sticky  TCP': 7 });
+  expect(answered).toBe(connections + 15);
+  expect(seen).toEqual([...seen].sort((a, b) => a - b));
+  const byEndpoint = Object.entries(await elements('endpoint-connections'));
+  const sum = byEndpoint.reduce((all, [, count]) => all + count, 0);
+  expect(sum).toBe(answered + 7);
+  await proxy.stop();
+});
+
+test('refusals are counted by Service and reason', async () => {
+  const [none, guarded, remote] = [clusterIp(20), clusterIp(21), clusterIp(22)];
+  const vip = lbVip(1);
+  const proxy = await start([
+    ...BASELINE,
+    service('none', { clusterIp: none }),
+    service('guarded', {
+      clusterIp: guarded,
+      vips: [vip],
+      spec: { loadBalancerSourceRanges: [`${CLIENT_IP.IPv4}/32`] },
+    }),
+    service('remote', {
+      clusterIp: remote,
+      ports: [{ port: 80, nodePort: 30_080 }],
+      spec: { externalTrafficPolicy: 'Local' },
+    }),
+    ...slices('guarded', ['pod-a']),
+    ...slices('remote', ['pod-c']),
+  ]);
+  expect(await connect({ address: none.IPv4, port: 80 }, 3)).not.toContain('answered');
+  expect(await connect({ address: vip.IPv4, port: 80 }, 2)).toEqual(['answered', 'answered']);
+  expect(await connect({ address: vip.IPv4, port: 80 }, 1, CLIENT_OTHER_IP.IPv4)).toEqual([
+    'timeout',
+  ]);
+  expect(await connect({ address: NODE_IP.IPv4, port: 30_080 })).toEqual(['timeout']);
+  expect(await connect({ address: none.IPv4, port: 81 }, 2)).not.toContain('answered');
+  expect(await connect({ address: clusterIp(99).IPv4, port: 80 })).toEqual(['timeout']);
+  await readAgain();
+  expect(await refusalsOf(proxy)).toEqual({
+    'none  TCP no_endpoints': 3,
+    'guarded  TCP source_ranges': 1,
+    'remote  TCP no_local_endpoints': 1,
+    'none   no_such_port': 2,
+    '  TCP no_such_service': 1,
+  });
+  await proxy.stop();
+});
+
+test('nothing is drift, and switching it off leaves nothing', async () => {
+  const lines: string[] = [];
+  const log = (line: { readonly msg: string }): void => void lines.push(line.msg);
+  const counting = fairlead('nftables', { log });
+  const first = await counting.start(lab.node, settings, placed(1));
+  await connect(web, 4);
+  const before = await elements('connections');
+  await first.stop();
+  lines.length = 0;
+  const second = await counting.start(lab.node, settings, placed(1));
+  expect(lines.filter((line) => /drift|repair/i.test(line))).toEqual([]);
+  expect(await elements('connections')).toEqual(before);
+  await second.stop();
+  const off = { ...settings, serviceMetrics: false };
+  const third = await counting.start(lab.node, off, placed(1));
+  expect(await connect(web, 2)).toEqual(['answered', 'answered']);
+  expect(await connectionsOf(third)).toEqual({});
+  await sleep(2500);
+  const text = await lab.node.run(['nft', 'list', 'table', 'ip', 'fairlead']);
+  expect(text).not.toMatch(/connections|refused|counter/);
+  await third.stop();
+});
