@@ -1,5 +1,6 @@
 /** What can be asked of the running process, by HTTP GET on the metrics server. */
 import type { Infer, Schema } from './schema.ts';
+import { serviceListSchema, serviceSchema } from './service.ts';
 import { statusSchema } from './status.ts';
 
 interface Endpoint {
@@ -19,6 +20,27 @@ export const endpoints = {
     meaning: 'How the proxy of this node is doing.',
     query: {},
     answer: statusSchema,
+  },
+  services: {
+    path: `${prefix}/services`,
+    meaning: 'The Services that this proxy serves, page by page.',
+    query: {
+      namespace: 'Only those of this namespace.',
+      name: 'Only those of this name, in which `*` stands for any characters and `?` for one. Labels are not kept, so they cannot be asked for.',
+      limit: 'How many at most: 500, unless it says another number up to 1000.',
+      continue: 'What the page before says.',
+    },
+    answer: serviceListSchema,
+  },
+  service: {
+    path: `${prefix}/service`,
+    meaning: 'All about one Service: what it means on this node, and why.',
+    query: {
+      name: 'Its name.',
+      namespace: 'Its namespace; may be left out where only one has a Service of that name.',
+      endpoints: 'How many endpoints are named at most: 500, unless it says another number.',
+    },
+    answer: serviceSchema,
   },
 } as const satisfies Readonly<Record<string, Endpoint>>;
 

@@ -40,6 +40,12 @@ export const askOptions = {
   watch: { letter: 'w', shown: '', meaning: 'Ask every two seconds, and print what has changed.' },
 } as const satisfies Readonly<Record<string, CommandOption>>;
 
+/** Of commands about Services. */
+export const namespaceOption = {
+  ...askOptions,
+  namespace: { letter: 'n', shown: 'NAMESPACE', meaning: 'Only what is in this namespace.' },
+} as const satisfies Readonly<Record<string, CommandOption>>;
+
 export const shells = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof shells)[number];
 
@@ -66,6 +72,22 @@ export const commands: readonly CommandSpec[] = [
       'kernel refuses, what others changed. Ends with 0 when it is well, 1 when it is not, 2 when ' +
       'asked wrongly, 3 when nobody answers.',
     options: askOptions,
+  },
+  {
+    name: 'service',
+    usage: 'service list [-n NAMESPACE] [NAME]',
+    meaning:
+      'List the Services that the process of this node serves: endpoints used of those that there ' +
+      'are, and whether the kernel holds all that is wanted. NAME may hold * and ?.',
+    words: ['list', 'show'],
+    options: namespaceOption,
+  },
+  {
+    name: 'service',
+    usage: 'service show [NAMESPACE/]NAME',
+    meaning:
+      'Show what a Service means on this node: frontends, endpoints, which are used and why the ' +
+      'others are not, and what changed lately. Ends with 1 when something is wrong with it.',
   },
   {
     name: 'demo',

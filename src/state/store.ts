@@ -102,6 +102,11 @@ export class ClusterState {
     if (this.service(key) !== undefined) this.#dirty.add(key);
   }
 
+  /** Whether the Service has to be resolved again. */
+  isDirty(key: string): boolean {
+    return this.#dirty.has(key);
+  }
+
   /** Hands over the trigger times that came for a Service since they were last taken. */
   takeTriggerTimes(key: string): readonly TriggerTime[] {
     return this.#triggerTimes.take(key);

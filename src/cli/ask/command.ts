@@ -19,6 +19,12 @@ export interface AskCommand<Name extends EndpointName> {
   readonly query: (given: AskOptions) => Query<Name>;
   /** For people; wide = with all columns. */
   readonly print: (answer: Answer<Name>, wide: boolean) => string;
+  /** Where an answer may be one page of several. */
+  readonly pages?: {
+    /** What the next page is asked for with; undefined = this was the last one. */
+    next(answer: Answer<Name>): Partial<Query<Name>> | undefined;
+    join(pages: readonly Answer<Name>[]): Answer<Name>;
+  };
   /** Default: an answer is well. */
   readonly isWell?: (answer: Answer<Name>) => boolean;
 }
@@ -43,7 +49,7 @@ export async function runAsk<Name extends EndpointName>(
     const given = readOptions(args, command.options);
     const query = command.query(given);
     for (let before = ''; ; ) {
-      const answer = await ask(given.server, command.question, query);
+      const answer = await askAll(given.server, command, query);
       const text = render(command, answer, given);
       if (text !== before) io.stdout.write(given.watch && io.stdout.isTTY ? clear + text : text);
       before = text;
@@ -53,6 +59,20 @@ export async function runAsk<Name extends EndpointName>(
   } catch (error) {
     return explain(error, word, io);
   }
+}
+
+async function askAll<Name extends EndpointName>(
+  server: string,
+  { pages, question }: AskCommand<Name>,
+  query: Query<Name>,
+): Promise<Answer<Name>> {
+  const first = await ask(server, question, query);
+  if (pages === undefined) return first;
+  const all = [first];
+  for (let next = pages.next(first); next !== undefined; next = pages.next(all.at(-1)!)) {
+    all.push(await ask(server, question, { ...query, ...next }));
+  }
+  return pages.join(all);
 }
 
 function isWell<Name extends EndpointName>(command: AskCommand<Name>, answer: Answer<Name>) {

@@ -1,15 +1,26 @@
 /** Commands that ask the process of this node, by name. */
-import type { AskIo, ExitCode } from './command.ts';
-import { runAsk } from './command.ts';
+import { usage } from '../../config/commands.ts';
+import { type AskIo, type ExitCode, exitCodes, runAsk } from './command.ts';
+import { listCommand } from './service-list.ts';
+import { showCommand } from './service-show.ts';
 import { statusCommand } from './status.ts';
 
 type Run = (args: readonly string[], io: AskIo) => Promise<ExitCode>;
 
 const runs: Readonly<Record<string, Run>> = {
   status: (args, io) => runAsk('status', statusCommand, args, io),
+  service: runService,
 };
 
 /** `name` is one of `askNames`; `args` is what follows it. */
 export function runAskCommand(name: string, args: readonly string[], io: AskIo): Promise<ExitCode> {
   return runs[name]!(args, io);
+}
+
+async function runService([verb, ...rest]: readonly string[], io: AskIo): Promise<ExitCode> {
+  if (verb === 'list') return runAsk('service', listCommand, rest, io);
+  if (verb === 'show') return runAsk('service', showCommand, rest, io);
+  const reason = verb === undefined ? 'list or show?' : `unknown argument "${verb}": list or show`;
+  io.stderr.write(`${usage('service')}\nError: ${reason}\n`);
+  return exitCodes.usage;
 }

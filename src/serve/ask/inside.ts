@@ -34,7 +34,7 @@ export interface Inside {
 }
 
 /** What answers need of an engine. */
-interface RunningEngine {
+export interface RunningEngine {
   readonly families: readonly FamilySync[];
   /** Services that ask for more than one Service gets. */
   readonly overLimit: number;

@@ -4,17 +4,10 @@ import { type Answer, type EndpointName, endpoints } from '../../ask/endpoints.t
 import { splitHostPort } from '../../config/host-port.ts';
 import { type Asked, jsonHeaders, type Reply, type Route, type Routes } from '../server.ts';
 import type { Inside } from './inside.ts';
+import { Refusal } from './refusal.ts';
+import { serviceOf } from './service.ts';
+import { servicesOf } from './services.ts';
 import { statusOf } from './status.ts';
-
-/** Why a question has no answer. */
-export class Refusal extends Error {
-  readonly status: number;
-
-  constructor(status: number, reason: string) {
-    super(reason);
-    this.status = status;
-  }
-}
 
 type Answers = {
   readonly [Name in EndpointName]: (
@@ -25,6 +18,8 @@ type Answers = {
 
 const answers: Answers = {
   status: statusOf,
+  services: servicesOf,
+  service: serviceOf,
 };
 
 export function askRoutes(inside: Inside): Routes {

@@ -1,0 +1,123 @@
+/** The Services of this node's proxy: a list of them, and all about one. */
+import {
+  answer,
+  count,
+  field,
+  flag,
+  type Infer,
+  list,
+  maybe,
+  number,
+  object,
+  oneOf,
+  text,
+  time,
+} from './schema.ts';
+import { familyName, protocolName } from './status.ts';
+
+const serviceType = oneOf('ClusterIP', 'NodePort', 'LoadBalancer');
+
+const state = oneOf('in force', 'waiting', 'set aside');
+const stateMeaning =
+  '`waiting`: a change is not in the kernel yet. `set aside`: the kernel refuses it, it is tried again.';
+
+const port = object({
+  name: field(text, 'Empty for a port without a name.'),
+  protocol: field(protocolName, 'Its protocol.'),
+  port: field(count, 'The port of the Service.'),
+  nodePort: maybe(count, 'The node port, if it has one.'),
+});
+
+const listed = object({
+  namespace: field(text, 'Its namespace.'),
+  name: field(text, 'Its name.'),
+  type: field(serviceType, 'Its type.'),
+  clusterIPs: field(list(text), 'Its ClusterIPs.'),
+  externalIPs: field(list(text), 'Addresses of load balancers, then external IPs.'),
+  ports: field(list(port), 'Its ports; the first hundred.'),
+  endpoints: field(count, 'Endpoints that its EndpointSlices name, in all families.'),
+  used: field(count, 'Endpoints that connections to it may reach: of the port that has fewest.'),
+  state: field(state, stateMeaning),
+});
+
+export const serviceListSchema = answer('ServiceList', {
+  items: field(list(listed), 'The Services, in the order in which they came.'),
+  continue: maybe(text, 'There are more: ask again with this.'),
+});
+export type ServiceList = Infer<typeof serviceListSchema>;
+
+const frontend = object({
+  kind: field(oneOf('clusterIP', 'externalIP', 'loadBalancerIP', 'nodePort'), 'What it is.'),
+  address: maybe(text, 'Its address; left out: every address that accepts node ports.'),
+  port: field(count, 'Its port.'),
+  treatment: field(
+    oneOf('internal', 'external', 'external-local', 'reject', 'drop'),
+    'What becomes of a connection. `internal`: goes to `pool`. `external`: goes to the cluster’s pool, masqueraded. `external-local`: from outside to the local pool, from the node and its pods to the cluster’s. `reject`: there is no endpoint. `drop`: there is none that the policy allows.',
+  ),
+  pool: field(oneOf('cluster', 'local'), 'The pool that the policy chooses.'),
+  heldBy: maybe(text, 'It belongs to another: a Service, or this proxy. This one does not get it.'),
+});
+
+const endpoint = object({
+  address: field(text, 'Its address.'),
+  port: field(count, 'Its port.'),
+  ready: field(flag, 'As its EndpointSlice says.'),
+  serving: field(flag, 'As its EndpointSlice says.'),
+  terminating: field(flag, 'As its EndpointSlice says.'),
+  local: field(flag, 'It is on this node.'),
+  node: maybe(text, 'Its node.'),
+  zone: maybe(text, 'Its zone.'),
+  zoneHints: maybe(list(text), 'Zones that are to use it.'),
+  nodeHints: maybe(oneOf('this node', 'other nodes'), 'Nodes that are to use it.'),
+  usedBy: field(list(oneOf('cluster', 'local')), 'The pools that it is in.'),
+  because: maybe(text, 'Why it is in no pool, or not in all.'),
+});
+
+const shownPort = object({
+  name: field(text, 'Empty for a port without a name.'),
+  protocol: field(protocolName, 'Its protocol.'),
+  port: field(count, 'The port of the Service.'),
+  family: field(familyName, 'All of this is about this family.'),
+  state: field(state, stateMeaning),
+  frontends: field(list(frontend), 'Where clients connect to.'),
+  endpointCount: field(count, 'Endpoints of the port, used or not.'),
+  cluster: field(count, 'Endpoints in the pool of policy Cluster.'),
+  local: field(count, 'Endpoints in the pool of policy Local: those on this node.'),
+  remarks: field(
+    list(text),
+    'What decides about its endpoints, and what is strange; in sentences.',
+  ),
+  endpoints: field(list(endpoint), 'Its endpoints, as many as were asked for.'),
+});
+
+const change = object({
+  time: field(time, 'When the kernel had taken it.'),
+  port: field(text, 'Name of the port; empty for a port without one.'),
+  protocol: field(protocolName, 'Protocol of the port.'),
+  family: field(familyName, 'In which family.'),
+  what: field(oneOf('came', 'changed', 'went'), 'What became of the port.'),
+  before: field(count, 'Endpoints that were used.'),
+  after: field(count, 'Endpoints that are used since.'),
+  added: field(list(text), 'Endpoints that are new; the first four, where the port changed.'),
+  removed: field(list(text), 'Endpoints that went; the first four, where the port changed.'),
+  also: field(list(text), 'What else changed.'),
+  latencyMs: maybe(number, 'From hearing of it to the kernel’s acknowledgement.'),
+});
+
+export const serviceSchema = answer('Service', {
+  namespace: field(text, 'Its namespace.'),
+  name: field(text, 'Its name.'),
+  type: field(serviceType, 'Its type.'),
+  created: field(time, 'When it was made.'),
+  clusterIPs: field(list(text), 'Its ClusterIPs.'),
+  internalTrafficPolicy: field(oneOf('Cluster', 'Local'), 'As the Service says.'),
+  externalTrafficPolicy: field(oneOf('Cluster', 'Local'), 'As the Service says.'),
+  affinitySeconds: maybe(count, 'With session affinity: how long a client is remembered.'),
+  sourceRanges: field(list(text), 'Who may connect to its load balancer; empty: everyone.'),
+  healthCheckNodePort: maybe(count, 'Where load balancers ask for this node’s health.'),
+  state: field(state, stateMeaning),
+  problems: field(list(text), 'What is wrong with it on this node, in sentences.'),
+  ports: field(list(shownPort), 'Its ports, once for each family.'),
+  changes: field(list(change), 'What changed in the kernel lately, the last first; the last ten.'),
+});
+export type ServiceAnswer = Infer<typeof serviceSchema>;

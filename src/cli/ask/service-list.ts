@@ -1,0 +1,60 @@
+/** `fairlead service list`: the Services of this node's proxy. */
+
+import type { ServiceList } from '../../ask/service.ts';
+import { namespaceOption } from '../../config/commands.ts';
+import { columns } from '../output.ts';
+import type { AskCommand } from './command.ts';
+import { UsageError } from './options.ts';
+
+type Item = ServiceList['items'][number];
+
+export const listCommand: AskCommand<'services'> = {
+  question: 'services',
+  options: namespaceOption,
+  query: ({ values, words }) => {
+    const [name, ...more] = words;
+    if (more.length > 0) throw new UsageError(`unknown argument "${more[0]}"`);
+    const { namespace } = values;
+    return { ...(name && { name }), ...(namespace && { namespace }) };
+  },
+  pages: {
+    next: ({ continue: last }) => (last === undefined ? undefined : { continue: last }),
+    join: (pages) => {
+      const items = pages.flatMap((page) => page.items);
+      return { apiVersion: pages[0]!.apiVersion, kind: 'ServiceList', items: items.sort(byName) };
+    },
+  },
+  print: ({ items }, wide) => {
+    if (items.length === 0) return 'No Services.\n';
+    const heads = ['NAMESPACE', 'NAME', 'TYPE', 'CLUSTER-IP', 'PORTS', 'USED', 'STATE'];
+    const rows = items.map((item) => (wide ? [...row(item), external(item)] : row(item)));
+    return columns([wide ? [...heads, 'EXTERNAL-IP'] : heads, ...rows]);
+  },
+};
+
+function byName(a: Item, b: Item): number {
+  const [x, y] = [a.namespace, b.namespace];
+  if (x !== y) return x < y ? -1 : 1;
+  return a.name < b.name ? -1 : 1;
+}
+
+function row(item: Item): string[] {
+  const { clusterIPs, endpoints, name, namespace, state, type, used } = item;
+  const ports = item.ports.map(({ nodePort, port, protocol }) => {
+    return `${port}${nodePort === undefined ? '' : `:${nodePort}`}/${protocol}`;
+  });
+  const shown = ports.length > 4 ? [...ports.slice(0, 4), '…'] : ports;
+  return [
+    namespace,
+    name,
+    type,
+    clusterIPs.join(','),
+    shown.join(','),
+    `${used}/${endpoints}`,
+    state,
+  ];
+}
+
+function external({ externalIPs }: Item): string {
+  return externalIPs.length === 0 ? '<none>' : externalIPs.join(',');
+}

@@ -1,0 +1,123 @@
+/** `fairlead service show`: what a Service means on this node, and why. */
+import type { ServiceAnswer } from '../../ask/service.ts';
+import { namespaceOption } from '../../config/commands.ts';
+import { joinHostPort } from '../../config/host-port.ts';
+import { columns } from '../output.ts';
+import type { AskCommand } from './command.ts';
+import { UsageError } from './options.ts';
+import { pairs } from './words.ts';
+
+type Port = ServiceAnswer['ports'][number];
+type Frontend = Port['frontends'][number];
+
+export const showCommand: AskCommand<'service'> = {
+  question: 'service',
+  options: namespaceOption,
+  query: ({ values, words }) => {
+    const [word, ...more] = words;
+    if (word === undefined) throw new UsageError('which Service? [NAMESPACE/]NAME');
+    if (more.length > 0) throw new UsageError(`unknown argument "${more[0]}"`);
+    const [name = '', namespace = values.namespace] = word.split('/', 2).reverse();
+    return { name, ...(namespace && { namespace }) };
+  },
+  isWell: ({ problems, state }) => problems.length === 0 && state !== 'set aside',
+  print: (service, wide) => {
+    const parts = [pairs(head(service)), ...service.ports.map((port) => portText(port, wide))];
+    if (service.changes.length > 0) parts.push(columns(changes(service)));
+    return parts.join('\n');
+  },
+};
+
+function head(service: ServiceAnswer): [string, string][] {
+  const { affinitySeconds, created, healthCheckNodePort, sourceRanges, state, type } = service;
+  const { externalTrafficPolicy: external, internalTrafficPolicy: internal } = service;
+  return [
+    ['Service', `${service.namespace}/${service.name}`],
+    ['Type', `${type}, made ${created}`],
+    ['State', state],
+    ...service.problems.map((problem): [string, string] => ['Problem', problem]),
+    ['ClusterIPs', service.clusterIPs.join(', ')],
+    ['Policies', `internal ${internal}, external ${external}`],
+    ...lineIf('Affinity', affinitySeconds && `ClientIP, ${affinitySeconds} s`),
+    ...lineIf('Clients', sourceRanges.length > 0 && sourceRanges.join(', ')),
+    ...lineIf('Health', healthCheckNodePort && `on node port ${healthCheckNodePort}`),
+  ];
+}
+
+function lineIf(name: string, text: string | number | false | undefined): [string, string][] {
+  return text ? [[name, String(text)]] : [];
+}
+
+function portText(port: Port, wide: boolean): string {
+  const { cluster, endpointCount, family, local, name, protocol, state } = port;
+  const used = Math.max(cluster, local);
+  const title = `Port ${name === '' ? '' : `${name} `}${port.port}/${protocol} in ${family}`;
+  const rest = endpointCount - port.endpoints.length;
+  return [
+    `${title}: ${state}, ${used} of ${endpointCount} endpoints used\n`,
+    ...port.remarks.map((remark) => `  ${remark}\n`),
+    indented(
+      columns([['FRONTEND', 'AT', 'GOES TO'], ...port.frontends.map((one) => frontend(one, port))]),
+    ),
+    ...(port.endpoints.length > 0 ? [indented(columns(endpoints(port, wide)))] : []),
+    ...(rest > 0 ? [`  and ${rest} more\n`] : []),
+  ].join('');
+}
+
+function indented(text: string): string {
+  return text.replace(/^(?=.)/gm, '  ');
+}
+
+function frontend(one: Frontend, port: Port): string[] {
+  const { address, heldBy, kind, treatment } = one;
+  const at = joinHostPort(address ?? '*', one.port);
+  if (heldBy !== undefined) return [kind, at, `not this Service: ${heldBy} has it`];
+  const goes = {
+    internal: `${port[one.pool]} endpoints`,
+    external: `${port[one.pool]} endpoints, masqueraded`,
+    'external-local': `${port.local} endpoints of this node; from the node and its pods, ${port.cluster}`,
+    reject: 'nobody: refused',
+    drop: 'nobody: dropped',
+  };
+  return [kind, at, goes[treatment]];
+}
+
+function endpoints(port: Port, wide: boolean): string[][] {
+  const heads = ['ENDPOINT', 'CONDITIONS', 'NODE', 'ZONE', 'USED BY', 'WHY NOT'];
+  const rows = port.endpoints.map((one) => {
+    const { because, local, node, ready, serving, terminating, usedBy, zone } = one;
+    const conditions = [
+      ...(ready ? ['ready'] : ['not ready']),
+      ...(serving && !ready ? ['serving'] : []),
+      ...(terminating ? ['terminating'] : []),
+    ];
+    const hints = [one.nodeHints, ...(one.zoneHints ?? [])].filter(Boolean).join(',');
+    const cells = [
+      joinHostPort(one.address, one.port),
+      conditions.join(','),
+      `${node ?? '?'}${local ? ' (this)' : ''}`,
+      zone ?? '?',
+      usedBy.length === 0 ? 'nobody' : usedBy.join(','),
+      because ?? '',
+    ];
+    return wide ? [...cells, hints] : cells;
+  });
+  return [wide ? [...heads, 'HINTS'] : heads, ...rows];
+}
+
+function changes({ changes: all }: ServiceAnswer): string[][] {
+  const heads = ['CHANGED', 'PORT', 'FAMILY', 'WHAT', 'ENDPOINTS', 'TOOK'];
+  const rows = all.map((change) => {
+    const { added, after, also, before, family, latencyMs, port, protocol, removed } = change;
+    const named = [...added.map((one) => `+${one}`), ...removed.map((one) => `-${one}`)];
+    return [
+      change.time,
+      port === '' ? protocol : `${port}/${protocol}`,
+      family,
+      [change.what, ...also].join(', '),
+      [`${before} to ${after}`, ...named].join(' '),
+      latencyMs === undefined ? '' : `${latencyMs}ms`,
+    ];
+  });
+  return [heads, ...rows];
+}

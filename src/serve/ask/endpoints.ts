@@ -1,0 +1,96 @@
+/** What EndpointSlices say of endpoints, and what becomes of each. */
+import type { ServiceAnswer } from '../../ask/service.ts';
+import { addressBytes, formatAddress } from '../../net/address.ts';
+import { EndpointFlag } from '../../state/candidates.ts';
+import { choose, whyNot } from '../../state/categorise.ts';
+import type { Seen } from '../../state/resolve.ts';
+import type { EndpointSlice } from '../../state/types.ts';
+import type { Pacer } from '../../sync/clock.ts';
+
+type Shown = ServiceAnswer['ports'][number]['endpoints'][number];
+
+interface Row {
+  readonly slice: EndpointSlice;
+  readonly index: number;
+}
+
+const pools = ['cluster', 'local'] as const;
+
+export class EndpointsSaid {
+  /** By the bytes of the address, a character each. */
+  readonly #rows = new Map<string, Row>();
+
+  static async read(slices: readonly EndpointSlice[], pacer: Pacer): Promise<EndpointsSaid> {
+    const said = new EndpointsSaid();
+    for (const slice of slices) {
+      const stride = addressBytes[slice.family];
+      for (let index = 0; index < slice.length; index += 1) {
+        const at = index * stride;
+        said.#rows.set(slice.addresses.slice(at, at + stride), { slice, index });
+        if (pacer.spent) await pacer.rest();
+      }
+    }
+    return said;
+  }
+
+  /** The first `most` endpoints of a port. */
+  async of(seen: Seen, most: number, pacer: Pacer): Promise<Shown[]> {
+    const shown: Shown[] = [];
+    const { endpoints, flags } = seen.candidates;
+    const choices = choose(flags, seen.policy);
+    for (let i = 0; i < flags.length && shown.length < most; i += 1) {
+      if (pacer.spent) await pacer.rest();
+      const flag = flags[i]!;
+      const inUse = pools.flatMap((pool) => choices[pool] ?? []);
+      const usedBy = pools.filter((pool) => choices[pool]?.takes(flag));
+      const why = pools.flatMap((pool) => {
+        const choice = choices[pool];
+        const reason = choice && whyNot(flag, choice, pool);
+        return reason === undefined ? [] : [{ pool, reason }];
+      });
+      shown.push({
+        address: formatAddress(endpoints.address(i)),
+        port: endpoints.port(i),
+        ...conditions(flag),
+        ...this.#saidOf(endpoints.address(i), flag),
+        usedBy,
+        ...(usedBy.length === inUse.length ? {} : { because: because(why, inUse.length) }),
+      });
+    }
+    return shown;
+  }
+
+  #saidOf(address: Uint8Array, flag: number): Partial<Shown> {
+    const place = this.#rows.get(Buffer.from(address).toString('latin1'));
+    const where = place?.slice.places?.[place.index];
+    const zones = place?.slice.zoneHints?.[place.index] ?? [];
+    const isHere = (flag & EndpointFlag.nodeHintedHere) !== 0;
+    return {
+      ...(where?.node ? { node: where.node } : {}),
+      ...(where?.zone ? { zone: where.zone } : {}),
+      ...(zones.length > 0 ? { zoneHints: zones } : {}),
+      ...((flag & EndpointFlag.nodeHinted) !== 0
+        ? { nodeHints: isHere ? ('this node' as const) : ('other nodes' as const) }
+        : {}),
+    };
+  }
+}
+
+function conditions(flag: number) {
+  return {
+    ready: (flag & EndpointFlag.ready) !== 0,
+    serving: (flag & EndpointFlag.serving) !== 0,
+    terminating: (flag & EndpointFlag.terminating) !== 0,
+    local: (flag & EndpointFlag.local) !== 0,
+  };
+}
+
+/** One reason where all pools in use have the same. */
+function because(
+  why: readonly { readonly pool: string; readonly reason: string }[],
+  poolsInUse: number,
+): string | undefined {
+  const reasons = [...new Set(why.map(({ reason }) => reason))];
+  if (reasons.length === 1 && why.length === poolsInUse) return reasons[0];
+  return why.map(({ pool, reason }) => `${pool}: ${reason}`).join('; ');
+}

@@ -1,0 +1,22 @@
+/** Why a question has no answer, with the status that says so to HTTP. */
+export class Refusal extends Error {
+  readonly status: number;
+
+  constructor(status: number, reason: string) {
+    super(reason);
+    this.status = status;
+  }
+}
+
+/** A number that a question gives, between 1 and `most`. Throws a Refusal. */
+export function numberOf(
+  query: URLSearchParams,
+  name: string,
+  { standard, most }: { readonly standard: number; readonly most: number },
+): number {
+  const text = query.get(name);
+  if (text === null) return standard;
+  const value = Number(text);
+  if (/^\d+$/.test(text) && value >= 1 && value <= most) return value;
+  throw new Refusal(400, `${name} must be a number from 1 to ${most}, not "${text}"`);
+}

@@ -1,0 +1,119 @@
+/** What is wrong with a Service, and what decides about its endpoints; in sentences. */
+import type { ServiceAnswer } from '../../ask/service.ts';
+import { type Excess, formatExcess } from '../../state/budget.ts';
+import { choose } from '../../state/categorise.ts';
+import type { Seen } from '../../state/resolve.ts';
+import { whyIgnored } from '../../state/topology.ts';
+import { type EndpointSlice, forwardingKey, type Service } from '../../state/types.ts';
+import { failureText } from '../refusal-text.ts';
+import type { Inside } from './inside.ts';
+
+type Port = ServiceAnswer['ports'][number];
+
+interface Subject {
+  readonly service: Service;
+  readonly ports: readonly Port[];
+  readonly excess: readonly Excess[];
+}
+
+/** Why connections to it may fail. */
+export function serviceProblems(inside: Inside, { service, ports, excess }: Subject): string[] {
+  const slices = inside.state.slices(service.key);
+  return [
+    ...noEndpoints(slices),
+    ...ports.flatMap((port) => [...missingPort(port, slices), ...portProblems(port)]),
+    ...refusals(inside, service),
+    ...excess.map((one) => `It asks for too much and gets a part: ${formatExcess(one)}.`),
+  ];
+}
+
+function noEndpoints(slices: readonly EndpointSlice[]): string[] {
+  if (slices.length === 0) {
+    return ['No EndpointSlice belongs to it: it has no selector, or nothing makes EndpointSlices.'];
+  }
+  if (slices.some(({ length }) => length > 0)) return [];
+  return ['Its EndpointSlices name no endpoint: its selector matches no pod.'];
+}
+
+function portProblems(port: Port): string[] {
+  const of = `Port ${portText(port)} in ${port.family}`;
+  const lost = port.frontends.flatMap(({ address, heldBy, kind, port: number }) => {
+    if (heldBy === undefined) return [];
+    return [`${of} does not get ${kind} ${address ?? '*'}:${number}, which ${heldBy} holds.`];
+  });
+  const treatments = new Set(port.frontends.map(({ treatment }) => treatment));
+  const { endpointCount } = port;
+  const none = `none of its ${endpointCount} endpoints is on this node`;
+  return [
+    ...lost,
+    ...(treatments.has('reject') && endpointCount > 0
+      ? [`${of} refuses connections: none of its ${endpointCount} endpoints is ready.`]
+      : []),
+    ...(treatments.has('drop')
+      ? [`${of} drops connections: internalTrafficPolicy is Local, and ${none} and ready.`]
+      : []),
+    ...(treatments.has('external-local') && port.local === 0
+      ? [
+          `${of} drops connections from outside: externalTrafficPolicy is Local, and ${none} and ready.`,
+        ]
+      : []),
+  ];
+}
+
+function portText({ name, port, protocol }: Pick<Port, 'name' | 'port' | 'protocol'>): string {
+  return `${name === '' ? '' : `${name} `}${port}/${protocol}`;
+}
+
+function refusals(inside: Inside, { name, namespace, ports }: Service): string[] {
+  const keys = new Set(
+    ports.map(({ name: port, protocol }) => forwardingKey({ namespace, name, port, protocol })),
+  );
+  return (inside.engine()?.families ?? []).flatMap(({ family, quarantined }) =>
+    Array.from(quarantined)
+      .filter(({ key }) => keys.has(key))
+      .map(({ failure, inForce, key }) => {
+        const before =
+          inForce === undefined ? 'nothing of it is in force' : 'it is as it was before';
+        return `The kernel refuses ${key} in ${family}: ${failureText(failure)}; ${before}.`;
+      }),
+  );
+}
+
+/** What decides about a port's endpoints. */
+export function portRemarks({ candidates, policy }: Seen, zone: string): string[] {
+  const { flags } = candidates;
+  const { cluster, local } = choose(flags, policy);
+  const ignored = cluster && whyIgnored(flags, zone);
+  const isLast = [cluster, local].some((choice) => {
+    return choice?.standard === 'serving' && flags.some(choice.takes);
+  });
+  return [
+    ...(policy.internal === 'Local'
+      ? ['Pods of this node reach endpoints of this node only.']
+      : []),
+    ...(policy.external === 'Local'
+      ? ['From outside, endpoints of this node only are reached, and see the client’s address.']
+      : []),
+    ...(cluster?.topology === 'SameNode' ? ['Hints choose endpoints for this node.'] : []),
+    ...(cluster?.topology === 'SameZone' ? [`Hints choose endpoints for zone ${zone}.`] : []),
+    ...(ignored === undefined ? [] : [`Hints are ignored: ${ignored}.`]),
+    ...(isLast ? ['Where none is ready, endpoints are used that terminate and still serve.'] : []),
+  ];
+}
+
+/** The most frequent mistake: the names of ports differ. */
+function missingPort(
+  { endpointCount, family, name, protocol }: Port,
+  all: readonly EndpointSlice[],
+): string[] {
+  const slices = all.filter((slice) => slice.family === family && slice.length > 0);
+  if (endpointCount > 0 || slices.length === 0) return [];
+  const known = slices.flatMap(({ ports }) =>
+    ports.map((port) => `"${port.name}" (${port.port}/${port.protocol})`),
+  );
+  const offered = known.length === 0 ? 'no port' : [...new Set(known)].slice(0, 5).join(', ');
+  return [
+    `No EndpointSlice of ${family} has a port named "${name}" for ${protocol}, they have ` +
+      `${offered}: targetPort may name a port that no container has.`,
+  ];
+}

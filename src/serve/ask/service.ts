@@ -1,0 +1,173 @@
+/** Answers `/fairlead/v1/service`: what a Service means on this node, from the resolver itself. */
+import { apiVersion } from '../../ask/schema.ts';
+import type { ServiceAnswer } from '../../ask/service.ts';
+import { formatCIDR } from '../../net/address.ts';
+import { type Resolved, resolveInSteps, type Seen } from '../../state/resolve.ts';
+import { forwardingKey, type Service } from '../../state/types.ts';
+import { Pacer } from '../../sync/clock.ts';
+import { EndpointsSaid } from './endpoints.ts';
+import { shownFrontend } from './frontends.ts';
+import type { Inside } from './inside.ts';
+import { States } from './port-state.ts';
+import type { RecentChange } from './recent.ts';
+import { numberOf, Refusal } from './refusal.ts';
+import { portRemarks, serviceProblems } from './service-problems.ts';
+import { sliceMs, texts } from './services.ts';
+
+const endpointLimits = { standard: 500, most: 10_000 };
+const changesMax = 10;
+
+type Port = ServiceAnswer['ports'][number];
+
+export async function serviceOf(inside: Inside, query: URLSearchParams): Promise<ServiceAnswer> {
+  const endpointsMax = numberOf(query, 'endpoints', endpointLimits);
+  const pacer = new Pacer(inside.clock, sliceMs);
+  const service = await find(inside, query, pacer);
+  const { resolved, seen } = await look(inside, service, pacer);
+  const states = new States(inside);
+  const said = await EndpointsSaid.read(inside.state.slices(service.key), pacer);
+  const ports: Port[] = [];
+  let left = endpointsMax;
+  for (const one of seen) {
+    const port = await shownPort(inside, service, { states, said, pacer }, one, left);
+    left -= port.endpoints.length;
+    ports.push(port);
+  }
+  return {
+    apiVersion,
+    kind: 'Service',
+    ...headOf(service),
+    state: states.of(service),
+    problems: serviceProblems(inside, { service, ports, excess: resolved.excess }),
+    ports,
+    changes: changesOf(inside, service),
+  };
+}
+
+/** Throws a Refusal where there is none, or more than one. */
+async function find({ state }: Inside, query: URLSearchParams, pacer: Pacer): Promise<Service> {
+  const name = query.get('name');
+  const namespace = query.get('namespace');
+  if (name === null) throw new Refusal(400, 'name is missing: which Service?');
+  if (namespace !== null) {
+    const service = state.service(`${namespace}/${name}`);
+    if (service !== undefined) return service;
+    throw new Refusal(404, absence(`${namespace}/${name}`));
+  }
+  const found: Service[] = [];
+  for (const key of state.serviceKeys()) {
+    if (key.endsWith(`/${name}`)) found.push(state.service(key)!);
+    if (pacer.spent) await pacer.rest();
+  }
+  if (found.length === 1) return found[0]!;
+  if (found.length === 0) throw new Refusal(404, absence(name));
+  const keys = found.slice(0, 5).map(({ key }) => key);
+  throw new Refusal(409, `${found.length} Services have that name, say which: ${keys.join(', ')}`);
+}
+
+function absence(name: string): string {
+  return (
+    `this proxy serves no Service ${name}: there is none of that name, or it is headless ` +
+    '(clusterIP: None) or of type ExternalName, which need no proxy, or its label ' +
+    'service.kubernetes.io/service-proxy-name gives it to another'
+  );
+}
+
+/** Resolves it as a change of it would be, and looks on. */
+async function look(
+  inside: Inside,
+  service: Service,
+  pacer: Pacer,
+): Promise<{ readonly resolved: Resolved; readonly seen: readonly Seen[] }> {
+  const engine = inside.engine();
+  if (engine === undefined) throw new Refusal(503, 'the proxy is starting: ask again soon');
+  const seen: Seen[] = [];
+  const families = engine.families.map(({ family }) => family);
+  const slices = inside.state.slices(service.key);
+  const steps = resolveInSteps(service, slices, engine.context, (one) => {
+    if (families.includes(one.forwarding.family)) seen.push(one);
+  });
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return { resolved: value, seen };
+    if (pacer.spent) await pacer.rest();
+  }
+}
+
+function headOf(service: Service) {
+  const { affinityTimeoutSeconds, healthCheckNodePort, loadBalancerSourceRanges } = service;
+  return {
+    namespace: service.namespace,
+    name: service.name,
+    type: service.type,
+    created: new Date(service.createdMs).toISOString(),
+    clusterIPs: texts(service.clusterIPs),
+    internalTrafficPolicy: service.internalTrafficPolicy,
+    externalTrafficPolicy: service.externalTrafficPolicy,
+    ...(affinityTimeoutSeconds > 0 ? { affinitySeconds: affinityTimeoutSeconds } : {}),
+    sourceRanges: loadBalancerSourceRanges.map(formatCIDR),
+    ...(healthCheckNodePort > 0 ? { healthCheckNodePort } : {}),
+  };
+}
+
+interface Sources {
+  readonly states: States;
+  readonly said: EndpointsSaid;
+  readonly pacer: Pacer;
+}
+
+async function shownPort(
+  inside: Inside,
+  service: Service,
+  { states, said, pacer }: Sources,
+  seen: Seen,
+  endpointsMax: number,
+): Promise<Port> {
+  const { candidates, forwarding, port } = seen;
+  const { family, servicePort } = forwarding;
+  const engine = inside.engine()!;
+  const sync = engine.families.find((one) => one.family === family)!;
+  const key = forwardingKey(servicePort);
+  const held = sync.desired.get(key)?.frontends ?? forwarding.frontends;
+  return {
+    name: port.name,
+    protocol: port.protocol,
+    port: port.port,
+    family,
+    state: states.ofKey(service, key, sync),
+    frontends: forwarding.frontends.map((one) => shownFrontend(engine, forwarding, one, held)),
+    endpointCount: candidates.endpoints.length,
+    cluster: forwarding.cluster.length,
+    local: forwarding.local.length,
+    remarks: portRemarks(seen, engine.context.zone),
+    endpoints: await said.of(seen, endpointsMax, pacer),
+  };
+}
+
+function changesOf({ journal }: Inside, { name, namespace }: Service): ServiceAnswer['changes'] {
+  const found: ServiceAnswer['changes'][number][] = [];
+  for (const change of journal.recent.lastFirst()) {
+    if (found.length === changesMax) break;
+    const { servicePort } = change;
+    if (servicePort.name !== name || servicePort.namespace !== namespace) continue;
+    found.push(shownChange(change));
+  }
+  return found;
+}
+
+function shownChange(change: RecentChange): ServiceAnswer['changes'][number] {
+  const { also, endpoints, family, latencyMs, servicePort, timeMs, what } = change;
+  return {
+    time: new Date(timeMs).toISOString(),
+    port: servicePort.port,
+    protocol: servicePort.protocol,
+    family,
+    what,
+    before: endpoints.before,
+    after: endpoints.after,
+    added: endpoints.addedTexts,
+    removed: endpoints.removedTexts,
+    also,
+    latencyMs: latencyMs && Math.round(latencyMs * 10) / 10,
+  };
+}

@@ -1,0 +1,84 @@
+/** Answers `/fairlead/v1/services`. */
+import { apiVersion } from '../../ask/schema.ts';
+import type { ServiceList } from '../../ask/service.ts';
+import { type Address, formatAddress } from '../../net/address.ts';
+import { forwardingKey, type Service } from '../../state/types.ts';
+import { Pacer } from '../../sync/clock.ts';
+import { matchesGlob } from './glob.ts';
+import type { Inside } from './inside.ts';
+import { States } from './port-state.ts';
+import { numberOf, Refusal } from './refusal.ts';
+
+const limits = { standard: 500, most: 1000 };
+const portsMax = 100;
+/** The event loop is released after this much work: an answer may take longer, a change may not. */
+export const sliceMs = 1;
+
+export async function servicesOf(inside: Inside, query: URLSearchParams): Promise<ServiceList> {
+  const limit = numberOf(query, 'limit', limits);
+  const namespace = query.get('namespace');
+  const name = query.get('name');
+  const states = new States(inside);
+  const pacer = new Pacer(inside.clock, sliceMs);
+  const items: ServiceList['items'][number][] = [];
+  let last = '';
+  for (const key of keysAfter(inside, query.get('continue'))) {
+    if (pacer.spent) await pacer.rest();
+    const service = inside.state.service(key);
+    if (service === undefined) continue;
+    if (namespace !== null && service.namespace !== namespace) continue;
+    if (name !== null && !matchesGlob(service.name, name)) continue;
+    if (items.length === limit) return { apiVersion, kind: 'ServiceList', items, continue: last };
+    items.push(itemOf(inside, service, states));
+    last = key;
+  }
+  return { apiVersion, kind: 'ServiceList', items };
+}
+
+/** Services keep their order while they are there. */
+function* keysAfter({ state }: Inside, last: string | null): Generator<string> {
+  if (last !== null && state.service(last) === undefined) {
+    throw new Refusal(410, `Service ${last} has gone meanwhile: begin anew`);
+  }
+  let isBefore = last !== null;
+  for (const key of state.serviceKeys()) {
+    if (!isBefore) yield key;
+    else if (key === last) isBefore = false;
+  }
+}
+
+function itemOf(inside: Inside, service: Service, states: States): ServiceList['items'][number] {
+  const { clusterIPs, externalIPs, key, loadBalancerIPs, name, namespace, ports, type } = service;
+  const endpoints = inside.state.slices(key).reduce((sum, { length }) => sum + length, 0);
+  return {
+    namespace,
+    name,
+    type,
+    clusterIPs: texts(clusterIPs),
+    externalIPs: texts([...loadBalancerIPs, ...externalIPs].slice(0, portsMax)),
+    ports: ports.slice(0, portsMax).map(({ name, nodePort, port, protocol }) => {
+      return { name, protocol, port, ...(nodePort === 0 ? {} : { nodePort }) };
+    }),
+    endpoints,
+    used: leastUsed(inside, service),
+    state: states.of(service),
+  };
+}
+
+function leastUsed(inside: Inside, { name, namespace, ports }: Service): number {
+  let least: number | undefined;
+  for (const { name: port, protocol } of ports) {
+    const key = forwardingKey({ namespace, name, port, protocol });
+    let used = 0;
+    for (const { desired } of inside.engine()?.families ?? []) {
+      const forwarding = desired.get(key);
+      used += Math.max(forwarding?.cluster.length ?? 0, forwarding?.local.length ?? 0);
+    }
+    least = Math.min(least ?? used, used);
+  }
+  return least ?? 0;
+}
+
+export function texts(addresses: readonly Address[]): string[] {
+  return addresses.map(({ bytes }) => formatAddress(bytes));
+}

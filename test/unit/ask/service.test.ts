@@ -1,0 +1,325 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { matchesGlob } from '../../../src/serve/ask/glob.ts';
+import { type Change, resources } from '../../../src/state/change.ts';
+import { type Running, started } from '../app/running.ts';
+import {
+  draining,
+  type Endpoint,
+  node,
+  ready,
+  readyLocal,
+  service,
+  slice,
+  slicePort,
+  unready,
+} from '../state/build.ts';
+import { quiet } from '../sync/double.ts';
+import { asked, said } from './asking.ts';
+
+let app: Running;
+
+afterEach(() => app?.stop());
+
+async function running(...changes: Change[]): Promise<void> {
+  app = await started('--manifests=/anywhere');
+  app.source.say({ kind: 'node', node: node() }, ...changes);
+  app.source.listed(...resources);
+  await quiet();
+}
+
+function web(
+  endpoints: Readonly<Record<string, Endpoint>>,
+  fields: Parameters<typeof service>[0] = {},
+): Change[] {
+  return [
+    { kind: 'service', service: service(fields) },
+    { kind: 'slice', slice: slice(endpoints) },
+  ];
+}
+
+/** The only port of ns/web. */
+async function port() {
+  const { body } = await asked(app, 'service', '?namespace=ns&name=web');
+  expect(body.ports).toHaveLength(1);
+  return body.ports[0];
+}
+
+/** `ADDRESS: pools` or `ADDRESS: why not`. */
+async function fates(): Promise<string[]> {
+  const { endpoints } = await port();
+  return endpoints.map(
+    (one: { address: string; usedBy: string[]; because?: string }) =>
+      `${one.address}: ${[one.usedBy.join(), one.because].filter(Boolean).join('; ')}`,
+  );
+}
+
+async function problems(name = 'web'): Promise<string[]> {
+  return (await asked(app, 'service', `?namespace=ns&name=${name}`)).body.problems;
+}
+
+describe('a Service', () => {
+  it('is shown with its frontends, endpoints and last changes', async () => {
+    await running(...web({ '10.244.0.2': ready, '10.244.0.3': readyLocal }));
+    await app.clock.pass(2000);
+    const places = [
+      { node: 'node-b', zone: 'zone-b' },
+      { node: 'node-a', zone: 'zone-a' },
+    ];
+    const moved = slice({ '10.244.0.9': ready, '10.244.0.3': readyLocal }, { places });
+    app.source.say({ kind: 'slice', slice: moved });
+    await quiet();
+    const { body } = await asked(app, 'service', '?name=web');
+    expect(body).toMatchObject({
+      ...{ namespace: 'ns', name: 'web', type: 'ClusterIP', state: 'in force', problems: [] },
+      changes: [
+        {
+          ...{ port: 'http', what: 'changed', before: 2, after: 2 },
+          ...{ added: ['10.244.0.9:8080'], removed: ['10.244.0.2:8080'] },
+        },
+        { what: 'came', before: 0, after: 2 },
+      ],
+    });
+    const [http] = body.ports;
+    expect(http.frontends).toEqual([
+      {
+        ...{ kind: 'clusterIP', address: '10.96.0.1', port: 80 },
+        ...{ treatment: 'internal', pool: 'cluster' },
+      },
+    ]);
+    expect(http.endpoints).toMatchObject([
+      { address: '10.244.0.3', port: 8080, ready: true, local: true, node: 'node-a' },
+      { address: '10.244.0.9', port: 8080, ready: true, local: false, zone: 'zone-b' },
+    ]);
+  });
+
+  it('says why an endpoint is not used', async () => {
+    await running(...web({ '10.244.0.2': ready, '10.244.0.3': unready, '10.244.0.4': draining }));
+    expect(await fates()).toEqual([
+      '10.244.0.2: cluster',
+      '10.244.0.3: is not ready',
+      '10.244.0.4: terminates',
+    ]);
+  });
+
+  it('says that endpoints which terminate are used where none is ready', async () => {
+    await running(...web({ '10.244.0.3': unready, '10.244.0.4': draining }));
+    expect(await fates()).toEqual(['10.244.0.3: is not ready', '10.244.0.4: cluster']);
+    expect((await port()).remarks).toEqual([
+      'Where none is ready, endpoints are used that terminate and still serve.',
+    ]);
+  });
+
+  it('says what hints choose, and why they are ignored', async () => {
+    const here = { ...ready, zones: ['zone-a'] };
+    const elsewhere = { ...ready, zones: ['zone-b'] };
+    await running(...web({ '10.244.0.2': here, '10.244.0.3': elsewhere }));
+    expect(await fates()).toEqual(['10.244.0.2: cluster', '10.244.0.3: is hinted for other zones']);
+    expect((await port()).remarks).toEqual(['Hints choose endpoints for zone zone-a.']);
+    app.source.say({ kind: 'slice', slice: slice({ '10.244.0.2': here, '10.244.0.3': ready }) });
+    await quiet();
+    expect((await port()).remarks).toEqual([
+      'Hints are ignored: a ready endpoint has no hint for a zone.',
+    ]);
+    app.source.say({ kind: 'slice', slice: slice({ '10.244.0.3': elsewhere }) });
+    await quiet();
+    expect((await port()).remarks).toEqual([
+      'Hints are ignored: no ready endpoint is hinted for zone zone-a.',
+    ]);
+    app.source.say({ kind: 'node', node: node({ zone: '' }) });
+    await quiet();
+    expect((await port()).remarks).toEqual([
+      'Hints are ignored: this node has no label topology.kubernetes.io/zone.',
+    ]);
+  });
+
+  it('says what policy Local keeps from endpoints', async () => {
+    const outside = { type: 'NodePort', externalTrafficPolicy: 'Local' } as const;
+    const ports = [{ name: 'http', protocol: 'TCP', port: 80, nodePort: 30080 }] as const;
+    await running(...web({ '10.244.0.2': ready }, { ...outside, ports }));
+    expect(await fates()).toEqual(['10.244.0.2: cluster; local: is on another node']);
+    expect(await problems()).toEqual([
+      'Port http 80/TCP in IPv4 drops connections from outside: externalTrafficPolicy is Local, and none of its 1 endpoints is on this node and ready.',
+    ]);
+  });
+
+  it.each<[string, Change[], string]>([
+    [
+      'without EndpointSlices',
+      [{ kind: 'service', service: service() }],
+      'No EndpointSlice belongs to it: it has no selector, or nothing makes EndpointSlices.',
+    ],
+    [
+      'without endpoints',
+      web({}),
+      'Its EndpointSlices name no endpoint: its selector matches no pod.',
+    ],
+    [
+      'without a ready endpoint',
+      web({ '10.244.0.2': unready }),
+      'Port http 80/TCP in IPv4 refuses connections: none of its 1 endpoints is ready.',
+    ],
+    [
+      'with a port that endpoints do not have',
+      [
+        { kind: 'service', service: service() },
+        { kind: 'slice', slice: slice({ '10.244.0.2': ready }, { ports: [slicePort('web', 80)] }) },
+      ],
+      'No EndpointSlice of IPv4 has a port named "http" for TCP, they have "web" (80/TCP): targetPort may name a port that no container has.',
+    ],
+    [
+      'with policy Local inside',
+      web({ '10.244.0.2': ready }, { internalTrafficPolicy: 'Local' }),
+      'Port http 80/TCP in IPv4 drops connections: internalTrafficPolicy is Local, and none of its 1 endpoints is on this node and ready.',
+    ],
+  ])('%s says so', async (_, changes, problem) => {
+    await running(...changes);
+    expect(await problems()).toEqual([problem]);
+    const { code, stdout } = await said(app, 'service', 'show', 'ns/web');
+    expect(code).toBe(1);
+    expect(stdout).toContain(`Problem:     ${problem}\n`);
+  });
+
+  it('that does not get an address names who has it', async () => {
+    const late = service({
+      ...{ name: 'late', clusterIPs: ['10.96.0.9'], externalIPs: ['192.0.2.1'] },
+      createdMs: 2,
+    });
+    await running(
+      ...web({ '10.244.0.2': ready }, { externalIPs: ['192.0.2.1'], createdMs: 1 }),
+      { kind: 'service', service: late },
+      { kind: 'slice', slice: slice({ '10.244.0.5': ready }, { key: 'ns/l', service: 'ns/late' }) },
+    );
+    expect(await problems('late')).toEqual([
+      'Port http 80/TCP in IPv4 does not get externalIP 192.0.2.1:80, which ns/web holds.',
+    ]);
+    expect(await problems()).toEqual([]);
+    const { stdout } = await said(app, 'service', 'show', 'late');
+    expect(stdout).toMatch(/externalIP +192\.0\.2\.1:80 +not this Service: ns\/web has it\n/);
+  });
+
+  it('that the kernel refuses is set aside, with its words', async () => {
+    await running();
+    app.kernel.failNext({ code: 'EINVAL', forKey: '10.96.0.1', times: Number.POSITIVE_INFINITY });
+    app.source.say(...web({ '10.244.0.2': ready }));
+    await quiet();
+    const { body } = await asked(app, 'service', '?name=web');
+    expect([body.state, body.ports[0].state]).toEqual(['set aside', 'set aside']);
+    expect(body.problems).toEqual([
+      expect.stringMatching(
+        /^The kernel refuses ns\/web:http\/TCP in IPv4: .*EINVAL.*; nothing of it/,
+      ),
+    ]);
+  });
+
+  it('names as many endpoints as were asked for', async () => {
+    await running(...web({ '10.244.0.2': ready, '10.244.0.3': ready, '10.244.0.4': ready }));
+    const { body } = await asked(app, 'service', '?name=web&endpoints=2');
+    const [http] = body.ports;
+    expect([http.endpoints.length, http.endpointCount, http.cluster]).toEqual([2, 3, 3]);
+  });
+
+  it.each([
+    ['?name=none', 404, 'this proxy serves no Service none: there is none of that name, or'],
+    ['?name=web&namespace=x', 404, 'this proxy serves no Service x/web:'],
+    ['?name=web', 409, '2 Services have that name, say which: ns/web, other/web'],
+    ['', 400, 'name is missing'],
+    ['?name=web&endpoints=no', 400, 'endpoints must be a number from 1 to 10000, not "no"'],
+  ])('%j gets %d', async (query, status, reason) => {
+    const other = service({ namespace: 'other', clusterIPs: ['10.96.0.7'] });
+    await running(...web({}), { kind: 'service', service: other });
+    const answer = await asked(app, 'service', query);
+    expect([answer.status, answer.body.error]).toEqual([status, expect.stringContaining(reason)]);
+  });
+});
+
+describe('the list of Services', () => {
+  const many = Array.from({ length: 5 }, (_, i): Change => {
+    const name = `web-${4 - i}`;
+    return { kind: 'service', service: service({ name, clusterIPs: [`10.96.0.${i + 1}`] }) };
+  });
+
+  it('comes in pages', async () => {
+    await running(...many);
+    const names: string[] = [];
+    let query = '?limit=2';
+    for (let pages = 1; pages <= 3; pages += 1) {
+      const { body } = await asked(app, 'services', query);
+      names.push(...body.items.map(({ name }: { name: string }) => name));
+      expect(body.continue).toBe(pages < 3 ? `ns/${names.at(-1)}` : undefined);
+      query = `?limit=2&continue=${body.continue}`;
+    }
+    expect(names).toEqual(['web-4', 'web-3', 'web-2', 'web-1', 'web-0']);
+    app.source.say({ kind: 'service-gone', key: 'ns/web-3' });
+    const { status, body } = await asked(app, 'services', '?continue=ns/web-3');
+    expect([status, body.error]).toEqual([410, 'Service ns/web-3 has gone meanwhile: begin anew']);
+  });
+
+  it('is sorted, with what is used and how far it is', async () => {
+    await running(...web({ '10.244.0.2': ready, '10.244.0.3': unready }), {
+      kind: 'service',
+      service: service({ name: 'api', namespace: 'a', clusterIPs: ['10.96.0.8'] }),
+    });
+    const { code, stdout } = await said(app, 'service', 'list');
+    expect(code).toBe(0);
+    expect(stdout.split('\n').map((line) => line.split(/ {2,}/))).toEqual([
+      ['NAMESPACE', 'NAME', 'TYPE', 'CLUSTER-IP', 'PORTS', 'USED', 'STATE'],
+      ['a', 'api', 'ClusterIP', '10.96.0.8', '80/TCP', '0/0', 'in force'],
+      ['ns', 'web', 'ClusterIP', '10.96.0.1', '80/TCP', '1/2', 'in force'],
+      [''],
+    ]);
+  });
+
+  it.each([
+    [['-n', 'ns'], 5],
+    [['-n', 'other'], 0],
+    [['web-[0-9]'], 0],
+    [['*-3'], 1],
+    [['web-?', '--namespace=ns'], 5],
+  ])('%j names %d', async (args, count) => {
+    await running(...many);
+    const { stdout } = await said(app, 'service', 'list', '-o', 'json', ...args);
+    expect(JSON.parse(stdout).items).toHaveLength(count);
+  });
+});
+
+describe('the command service', () => {
+  it.each([
+    [['find'], 'unknown argument "find": list or show'],
+    [['show'], 'which Service? [NAMESPACE/]NAME'],
+    [['show', 'a', 'b'], 'unknown argument "b"'],
+    [['list', 'a', 'b'], 'unknown argument "b"'],
+  ])('refuses %j', async (args, reason) => {
+    await running();
+    const { code, stderr } = await said(app, 'service', ...args);
+    expect([code, stderr.split('\n').at(-2)]).toEqual([2, `Error: ${reason}`]);
+  });
+
+  it('ends with 1 where there is no such Service', async () => {
+    await running();
+    const { code, stderr } = await said(app, 'service', 'show', 'none');
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/^Error: this proxy serves no /)]);
+  });
+});
+
+describe('a pattern', () => {
+  it.each([
+    ['web', 'web', true],
+    ['web', 'we', false],
+    ['web', 'w*', true],
+    ['web', '*b', true],
+    ['web', '*a*', false],
+    ['web', '???', true],
+    ['web', '????', false],
+    ['web', '**', true],
+    ['', '', true],
+    ['abcabd', '*abd', true],
+    ['a.c', 'a?c', true],
+    ['abc', 'a.c', false],
+  ])('%j against %j: %s', (name, pattern, expected) => {
+    expect(matchesGlob(name, pattern)).toBe(expected);
+  });
+
+  it('takes no time that grows beyond all bounds', () => {
+    expect(matchesGlob('a'.repeat(63), `${'*a'.repeat(60)}*b`)).toBe(false);
+  });
+});
