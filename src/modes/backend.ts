@@ -19,7 +19,7 @@ interface ObjectTypes {
   readonly shared: SharedObject;
 }
 
-/** And of what reads and writes them. */
+/** The types of a mode's objects, and of what reads and writes them. */
 export interface Types extends ObjectTypes {
   readonly found: Observation;
   readonly writer: object;
@@ -35,24 +35,24 @@ export function noCounts(): Counts {
 /** What a mode keeps for one Forwarding. */
 export interface Objects<T extends ObjectTypes> {
   readonly frontends: readonly T['frontend'][];
-  /** Those first that others refer to. */
+  /** An object comes before those that refer to it. */
   readonly shared: readonly T['shared'][];
-  /** What the frontends cost in a batch, as so many bytes of ops would. */
+  /** What the frontends cost in a batch, in bytes of ops. */
   readonly bytes: number;
 }
 
 /** The difference of one frontend, to be written. */
 export type Difference<T extends ObjectTypes> = {
-  /** Whose failure it would be. */
+  /** Key of the Forwarding to blame when the kernel refuses it. */
   readonly owner: string;
   readonly after: T['frontend'] | undefined;
 } & (
   | { readonly from: 'belief'; readonly before: T['frontend'] | undefined }
-  /** The kernel holds that, whatever we remember. What differs is counted. */
+  /** `before` was read from the kernel. What differs is counted in `drift`. */
   | { readonly from: 'kernel'; readonly before: T['held'] | undefined; readonly drift: Counts }
 );
 
-/** Counts a frontend as a whole. */
+/** Counts one fault for the whole frontend. */
 export function countDifference<T extends ObjectTypes>(
   one: Extract<Difference<T>, { from: 'kernel' }>,
 ): void {
@@ -63,22 +63,22 @@ export function countDifference<T extends ObjectTypes>(
 
 /** One batch in the making. */
 export interface Writer<T extends ObjectTypes> {
-  /** Of what was written so far, roughly. */
+  /** Approximate bytes of what was written so far. */
   readonly byteLength: number;
   frontend(difference: Difference<T>): void;
   /** Makes the object whole. `isThere`: it may be there already, in whatever form. */
   add(object: T['shared'], owner: string, isThere: boolean): void;
   /** Deletes what nobody needs: at once, or what `isDeletedLater` in a later transaction. */
   delete(id: string, owner: string): void;
-  /** Writes what differs between two environments beside Forwardings. */
+  /** Writes what differs between two environments, except for what belongs to Forwardings. */
   environment(before: Environment, next: Environment): void;
-  /** Undefined when there is nothing to do; not to be used afterwards. */
+  /** What was written; undefined = nothing. The writer must not be used afterwards. */
   batch(): Batch | undefined;
 }
 
-/** What was found in the kernel, as objects that the mode keeps. */
+/** What was read from the kernel, as objects that the mode keeps. */
 export interface Found<T extends ObjectTypes> extends Observation {
-  /** Ids of objects that batches have written since. */
+  /** Ids of objects that batches have written since the reading began. */
   readonly touched: Set<string>;
   /** What the kernel holds of the frontend. `rest` leaves out what was taken. */
   take(frontend: T['frontend']): T['held'] | undefined;
@@ -86,31 +86,31 @@ export interface Found<T extends ObjectTypes> extends Observation {
   rest(): Iterable<readonly [id: string, held: T['held']]>;
   /** How the kernel differs from the object; undefined: not at all. */
   faultOf(object: T['shared']): 'missing' | 'wrong' | undefined;
-  /** What there is of objects that Forwardings share. */
+  /** The shared objects that the kernel holds. */
   shared(): Iterable<Pick<SharedObject, 'id' | 'isDeletedLater'>>;
 }
 
-/** What is wanted beyond frontends, for a repair. */
+/** What is desired besides frontends, for a repair. */
 export interface Fixed<T extends ObjectTypes> {
   readonly environment: Environment;
   /** A batch has written the environment since the kernel was read. */
   readonly isEnvironmentWritten: boolean;
-  /** All that Forwardings share. */
+  /** All shared objects that are needed. */
   shared(): Iterable<Needed<T['shared']>>;
   /** The next batch deletes the object. */
   isLeaving(id: string): boolean;
 }
 
-/** What a repair of fixed objects has come to. */
+/** The result of a repair of fixed objects. */
 export interface FixedRepair {
   readonly drift: Drift;
-  /** All that was found goes with the table that held it, and is written anew. */
+  /** The table is deleted with all that was found in it, and is made anew. */
   readonly isAnew?: boolean;
-  /** Packets meet what is replaced: it must be one transaction. */
+  /** Packets meet what is replaced, so that all must be one transaction. */
   readonly isIndivisible?: boolean;
 }
 
-/** Deletions that wait until packets or connections do without what goes. */
+/** Deletions that wait until no packet and no connection needs the object any more. */
 export interface LateDeletions<W> {
   readonly isAny: boolean;
   /** What was recorded so far is in force in the kernel. */
@@ -127,10 +127,12 @@ export interface Sweep<W> {
   write(kernel: Kernel, writer: W): Promise<void>;
 }
 
-/** Is told what is desired, object by object. `resumed`: it was in force before that. */
+/**
+ * Is told of each object that becomes desired or is no longer. `resumed`: it is in force already.
+ */
 export interface Tally<T extends ObjectTypes> {
   frontend(frontend: T['frontend'], step: 'claimed' | 'resumed' | 'released'): void;
-  /** `step` 1: somebody needs it; -1: nobody any more. */
+  /** `step` 1: the first Forwarding needs it. -1: none needs it any more. */
   shared(object: T['shared'], step: 1 | -1): void;
   /** Nothing is desired. */
   clear(): void;
@@ -145,13 +147,13 @@ export interface Tables<T extends Types> {
   hook?(writer: T['writer'], environment: Environment): Iterable<string>;
   miscounts?(kernel: Kernel): Promise<readonly Miscount[] | undefined>;
   takeRuleCounts?(environment: Environment): readonly RuleCount[];
-  /** Of two shared objects that are to be deleted, the one with less goes first. */
+  /** Of shared objects that are to be deleted, those of a lower rank go first. */
   rankOf?(id: string): number;
 }
 
 export interface Backend<T extends Types> {
   readonly family: Family;
-  /** Addresses of Services become the machine's own, so that Forwardings depend on those that it has. */
+  /** Whether it binds addresses of Services, so that Forwardings depend on the machine's own. */
   readonly bindsAddresses: boolean;
   /** See `Planner.batchBytesMax`. */
   readonly batchBytesMax?: number;
@@ -165,13 +167,13 @@ export interface Backend<T extends Types> {
   writer(): T['writer'] & Writer<T>;
   /** Reads what the kernel holds of ours; `begun` is called before anything is read. */
   read(kernel: Kernel, pause: Pause, begun: (found: T['found']) => void): Promise<T['found']>;
-  /** Writes what is needed so that all is as wanted that belongs to no Forwarding. */
+  /** Repairs what belongs to no Forwarding. */
   repairFixed(
     found: T['found'],
     writer: T['writer'],
     fixed: Fixed<T>,
     pause: Pause,
   ): Promise<FixedRepair>;
-  /** Deletes what is ours but is no object, in a repair's end; returns how much. */
+  /** At the end of a repair: deletes what is ours but is no object. Resolves to how many. */
   prune?(found: T['found'], writer: T['writer'], pause: Pause): Promise<number>;
 }

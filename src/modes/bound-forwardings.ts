@@ -1,9 +1,9 @@
-/** The Forwardings of a mode that binds addresses: these depend on the machine's own, too. */
+/** The Forwardings of a mode that binds addresses. They depend on the machine's own addresses. */
 import { type Forwarding, forwardingKey } from '../state/types.ts';
 import { type Environment, inTurns, type Pause, type RefusedAddress } from './mode.ts';
 import { concernedBy, RefusedAddresses } from './own-addresses.ts';
 
-/** What a planner does with what a Forwarding means in the environment of the moment. */
+/** What a planner does with the objects of a Forwarding in the present environment. */
 interface Claims {
   release(forwarding: Forwarding): void;
   claim(forwarding: Forwarding): void;
@@ -46,7 +46,7 @@ export class BoundForwardings {
     this.#wanted.clear();
   }
 
-  /** Claims anew what means something else in `after`; `move` makes that the environment. */
+  /** Claims again what the new environment changes; `move` makes it the planner's environment. */
   async move(
     before: Environment,
     after: Environment,

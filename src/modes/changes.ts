@@ -1,16 +1,16 @@
-/** What has become of each frontend since the last batch, through whichever Forwardings. */
+/** How each frontend has changed since the last batch, whichever Forwardings it belongs to. */
 
 /** A frontend in a mode's own terms. */
 export interface ModeFrontend {
   readonly id: string;
   /**
-   * It is at an address that accepts node ports, in a mode that knows node ports by address: a
-   * frontend with an address of its own and a node port may be one there. The former has it.
+   * Set in a mode that knows node ports by address, for a frontend at an address that accepts node
+   * ports: a node port and another frontend may both be there. The other frontend wins.
    */
   readonly rank?: 'address' | 'node port' | undefined;
 }
 
-/** The change of one frontend within a batch. `owner` is whose failure it would be. */
+/** The change of one frontend within a batch. `owner`: whom to blame when the kernel refuses it. */
 export interface FrontendChange<T> {
   readonly owner: string;
   readonly before: T | undefined;
@@ -23,20 +23,20 @@ interface Claim<T> {
 }
 
 interface Change<T> {
-  /** What was in force before; undefined = nothing, as far as anyone has said. */
+  /** What was in force before; undefined = nothing that is known. */
   before: Claim<T> | undefined;
-  /** Those who took it since and have not given it up, the last of them last. */
+  /** Claims since then that were not released, in their order. */
   claims: readonly Claim<T>[];
 }
 
 /**
- * A frontend that changes hands is given up by one Forwarding and taken by another, in any order
- * and any number of times, but within one batch: whoever tells a planner of changes sees to that
- * (`sync/handover.ts`). `T` is a frontend in a mode's own terms.
+ * When a frontend gets another owner, one Forwarding releases it and another claims it, in any
+ * order and any number of times, but within one batch (`sync/handover.ts` sees to that). `T` is a
+ * frontend in a mode's own terms.
  */
 export class FrontendChanges<T extends ModeFrontend> {
   readonly #changes = new Map<string, Change<T>>();
-  /** All who want a frontend that has a rank, whether or not they get it. */
+  /** All claims to each frontend that has a rank, whether or not they are granted. */
   readonly #claimants = new Map<string, readonly Claim<T>[]>();
 
   has(id: string): boolean {
@@ -52,7 +52,7 @@ export class FrontendChanges<T extends ModeFrontend> {
     change.claims = [...without(change.claims, owner), { owner, frontend }];
   }
 
-  /** Only what was not taken since the last batch can have been in force before. */
+  /** What was claimed since the last batch was not in force before it. */
   release(owner: string, frontend: T): void {
     if (frontend.rank !== undefined) {
       this.#contest(frontend.id, (claims) => without(claims, owner));
@@ -75,25 +75,25 @@ export class FrontendChanges<T extends ModeFrontend> {
     this.#changes.set(id, change);
   }
 
-  /** A claim to what is in force already: there is no change. */
+  /** A claim to what is in force already, which is no change. */
   resume(owner: string, frontend: T): void {
     if (frontend.rank === undefined) return;
     const claims = this.#claimants.get(frontend.id) ?? [];
     this.#claimants.set(frontend.id, [...claims, { owner, frontend }]);
   }
 
-  /** Whether this Forwarding gets the frontend that it wants. */
+  /** Whether this Forwarding is the owner of the frontend. */
   holds(owner: string, { id, rank }: T): boolean {
     return rank === undefined || best(this.#claimants.get(id) ?? [])?.owner === owner;
   }
 
-  /** Nothing waits any more; who wants what is to be told by `resume`. */
+  /** Forgets all changes and claims; `resume` tells the claims again. */
   reset(): void {
     this.#changes.clear();
     this.#claimants.clear();
   }
 
-  /** All but those that have come and gone since the last batch. */
+  /** All changes, except of frontends that came and went since the last batch. */
   *entries(): Generator<[id: string, FrontendChange<T>]> {
     for (const [id, { before, claims }] of this.#changes) {
       const after = claims.at(-1);

@@ -1,4 +1,4 @@
-/** What the elements of sets are made of, in all modes that have such sets. Pure. */
+/** Keys of elements, for all modes that have sets of nf_tables. Pure. */
 import { IPPROTO } from '../kernel/nft/constants.ts';
 import { type Address, addressBytes } from '../net/address.ts';
 import type { Forwarding } from '../state/types.ts';

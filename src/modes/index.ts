@@ -20,7 +20,7 @@ export function availableModes(): ProxyMode[] {
   return [...builtModes().values()];
 }
 
-/** What is tried for a mode that was asked for; empty = nobody asked for one: the best there is. */
+/** The modes to try for each requested mode, in order; '' = none was requested. */
 const order: Readonly<Record<ModeName | '', readonly ModeName[]>> = {
   '': ['nftables', 'iptables', 'userspace'],
   nftables: ['nftables', 'iptables', 'userspace'],
@@ -39,7 +39,7 @@ export interface Fallback {
 
 export interface ModeChoice {
   readonly mode: ProxyMode;
-  /** How it came to that; empty = it is what was asked for. */
+  /** The modes that were passed over; empty = the first one can run. */
   readonly fallbacks: readonly Fallback[];
 }
 
@@ -49,8 +49,8 @@ export class ModeError extends Error {
 }
 
 /**
- * The mode to run: the first in order of which the kernel says that it can. Throws ModeError, and
- * what `probe` throws: a kernel that may not be asked is no reason to try something else.
+ * The mode to run: the first in order that the kernel can do. Throws ModeError when there is none,
+ * and what `probe` throws: missing permission to ask is no reason to try another mode.
  */
 export async function selectMode(
   requested: ModeName | '',
@@ -77,12 +77,13 @@ export async function selectMode(
   throw new ModeError(`no proxy mode can run: ${reasons} (--proxy-mode; there are: ${known})`);
 }
 
-/** How often a kernel is asked that cannot answer now. */
+/** How often a kernel is asked that is short of memory. */
 const asksMax = 3;
 
 /**
- * Throws what `probe` throws. A kernel that cannot say, being short of memory, is asked again; then
- * it is taken for one that can: what it refuses is tried again until it does.
+ * What the kernel lacks for the mode. Throws what `probe` throws. A kernel that is short of memory
+ * is asked again. If it still does not answer, it is taken for one that lacks nothing: what it
+ * refuses later is retried anyway.
  */
 async function ask(
   mode: ProxyMode,

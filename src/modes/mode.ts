@@ -1,8 +1,8 @@
 /**
  * The contract between a proxy mode and the sync loop. A mode translates Forwardings into kernel
- * ops; it has no clock, no logger and no I/O except through the Kernel that it is handed, and
- * through sockets of its own, if it serves with these. What it writes costs what changed, never
- * what the cluster holds.
+ * ops. It has no clock and no logger, and no I/O except through the Kernel that it is given and
+ * through sockets of its own, if it has any. The cost of a batch follows the size of the change,
+ * not the size of the cluster.
  */
 import type { ApplyResult, Kernel, KernelFailure, TableName } from '../kernel/kernel.ts';
 import type { MissingFeature } from '../kernel/nft/probe.ts';
@@ -19,7 +19,7 @@ export type LocalDetector =
   | { readonly kind: 'bridge'; readonly name: string }
   | { readonly kind: 'interface-prefix'; readonly prefix: string };
 
-/** What a mode needs to know that never changes while it runs, for one family. */
+/** What a mode needs to know for one family, and what never changes while it runs. */
 export interface ModeConfig {
   readonly family: Family;
   readonly masqueradeAll: boolean;
@@ -28,9 +28,9 @@ export interface ModeConfig {
   readonly localDetector: LocalDetector;
   /** Node ports are open on IPv4 loopback addresses too, in a mode that can do that (7.7). */
   readonly localhostNodePorts: boolean;
-  /** Forwarded packets that connection tracking can't place are dropped, where a mode does (7.4). */
+  /** Drop forwarded packets that connection tracking calls INVALID, in modes that do that (7.4). */
   readonly dropInvalid: boolean;
-  /** Tables of our own are to be ours alone, where the kernel can do that; default: no. */
+  /** Make us the owner of our tables, where the kernel can do that; default: no. */
   readonly ownTables?: boolean;
   /** Connections and refusals are counted, in a mode that can do that; default: no. */
   readonly countsTraffic?: boolean;
@@ -44,7 +44,7 @@ export interface ModeConfig {
 export interface IPVSSettings {
   /** As the kernel names it: `rr`. */
   readonly scheduler: string;
-  /** Virtual services at these addresses are others', unless we made them. */
+  /** Virtual services at these addresses belong to others, unless we made them. */
   readonly excludeCIDRs: readonly CIDR[];
   /** How long the kernel remembers idle connections; 0 = as it is. */
   readonly tcpTimeoutSeconds: number;
@@ -69,11 +69,11 @@ export const defaultUserspaceSettings: UserspaceSettings = { udpIdleTimeoutMs: 2
 
 /** What applies to all Services and changes while running, for one family. */
 export interface Environment {
-  /** Unallocated addresses within are dropped; empty = nothing is known about them. */
+  /** Packets to addresses within that no Service has are dropped; empty = no range is known. */
   readonly serviceCIDRs: readonly CIDR[];
   /** Addresses of this node that accept node ports; `all` = every local address but loopback. */
   readonly nodePortAddresses: readonly Address[] | 'all';
-  /** Of this machine, which no Service may take from it. Only for modes that bind addresses. */
+  /** The machine's own, which no Service may bind. Only for modes that bind addresses. */
   readonly hostAddresses?: readonly Address[];
 }
 
@@ -81,15 +81,15 @@ export interface Environment {
 export interface Batch {
   /** Records of `kernelOps`. */
   readonly ops: Uint8Array;
-  /** Applies it, where that is more than to hand `ops` to the kernel. */
+  /** Applies the batch. Without it, `ops` are given to the kernel. */
   apply?(kernel: Kernel): Promise<ApplyResult>;
-  /** Transactions of nf_tables in it, each of which moves the generation; default 1. */
+  /** How many transactions of nf_tables it has, each of which moves the generation; default 1. */
   readonly transactions?: number;
   /** Objects written or deleted: rules, chains, elements. */
   readonly writes: number;
-  /** Keys of the Forwardings whose ops made the kernel fail; empty when it can't be told. */
+  /** Keys of the Forwardings whose ops the kernel refused; empty when that is not known. */
   culprits(failure: KernelFailure): readonly string[];
-  /** To be called when the kernel has applied it, before the next batch is taken. */
+  /** Call it when the kernel has applied the batch, before the next one is taken. */
   committed?(result: Extract<ApplyResult, { kind: 'applied' }>): void;
 }
 
@@ -101,20 +101,20 @@ export interface Drift {
 }
 
 /**
- * What was found in the kernel. While a planner repairs against it, the planner may also take
- * changes: what it has written since is left out of the repair.
+ * What was read from the kernel. A planner that repairs against it may take changes meanwhile: what
+ * was written since is left out of the repair.
  */
 export interface Observation {
   /**
-   * Generation of the ruleset that was read; undefined where nothing of it is in a ruleset: then
-   * nothing but reading again tells what others did.
+   * Generation of the ruleset that was read; undefined where nothing was read from a ruleset. Then
+   * only another reading shows what others did.
    */
   readonly generation: number | undefined;
   /** False when the fixed objects (tables, chains, sets, rules) are not as wanted. */
   readonly intact: boolean;
   /**
-   * True when batches may be taken and applied while it is made: what they write is left out of the
-   * repair then, too. Otherwise an audit makes it again.
+   * True when batches may be taken and applied while the kernel is read: the repair leaves out what
+   * they write. Otherwise an audit reads again.
    */
   readonly besideBatches?: boolean;
   /** `next` with its pools in the order found in the kernel, so that adopting writes nothing. */
@@ -131,14 +131,14 @@ export interface Miscount {
 }
 
 /**
- * Lets the event loop serve others once enough has been done: to be called every few microseconds,
- * and to be awaited when it gives a promise.
+ * Lets the event loop serve others once a slice of work is done. Call it every few microseconds,
+ * and await what it returns, if it returns a promise.
  */
 export type Pause = () => Promise<void> | undefined;
 
 const itemsPerPause = 8;
 
-/** Does something for each item, and lets the event loop serve others in between. */
+/** Calls `work` for each item, and lets the event loop serve others in between. */
 export async function inTurns<T>(
   items: Iterable<T>,
   pause: Pause,
@@ -148,66 +148,66 @@ export async function inTurns<T>(
   for (const item of items) {
     work(item);
     done += 1;
-    // Most work takes less time than to ask whether to rest.
+    // To ask whether to rest takes longer than most work does.
     if (done % itemsPerPause !== 0) continue;
     const rest = pause();
     if (rest !== undefined) await rest;
   }
 }
 
-/** Where no event loop is waiting for its turn. */
+/** For callers that need not share the event loop. */
 export const noPause: Pause = () => undefined;
 
 /**
- * Translates for one family. It remembers what it has put into batches (shared objects are
- * counted), so every batch taken must be applied, in order, or `reset` be called.
+ * Plans the batches of one family. It remembers what it has put into batches: apply every batch
+ * that was taken, in order, or call `reset`.
  */
 export interface Planner {
   readonly family: Family;
   /** Bytes of ops waiting to be taken. */
   readonly pendingBytes: number;
   /**
-   * True while what waits takes the place of rules that are in force: packets would meet what is
-   * not there yet if it came in several batches.
+   * True while what waits replaces rules that are in force: in several batches, packets would meet
+   * half of it.
    */
   readonly indivisible?: boolean;
   /**
-   * Where a commit costs what the tables hold, however little the batch holds: how large batches
-   * may be, since cutting them would not save the kernel time but cost it.
+   * How large batches may be, where a commit costs what the whole tables hold: there small batches
+   * cost the kernel more time, not less.
    */
   readonly batchBytesMax?: number | undefined;
   /** Objects that may only be deleted by a later transaction are waiting (see `takeDeferred`). */
   readonly deferred: boolean;
 
   /**
-   * The change of one Forwarding: undefined = did not exist, is no longer wanted. Between two
-   * batches no frontend may belong to two Forwardings.
+   * Takes the change of one Forwarding. `previous` undefined: it did not exist. `next` undefined:
+   * it is no longer desired. When a batch is taken, no frontend may belong to two Forwardings.
    */
   change(previous: Forwarding | undefined, next: Forwarding | undefined): void;
-  /** A change of what applies to all Services. It is over before anything else is asked. */
+  /** Takes a change of what applies to all Services. Await it before any other call. */
   environment(next: Environment, pause: Pause): Promise<void> | void;
   /** What waits, as one transaction; undefined when nothing does. */
   take(): Batch | undefined;
 
   /**
-   * From now until `hook` no packet is to meet what is written: a start may write then while it
-   * still learns what is wanted. Call it before the first repair. False where that is impossible,
-   * because packets do meet what was found; nothing has changed then. Only in modes that share no
-   * table with others.
+   * Leaves base chains out until `hook`, so that no packet meets what is written: a start can then
+   * write while it still learns what is desired. Call it before the first repair. Returns false,
+   * and does nothing, where packets already meet what was found. Only for modes that share no table
+   * with others.
    */
   stage?(found: Observation): boolean;
-  /** Packets meet the rules from the next batch on. It should hold nothing else. */
+  /** Adds the base chains to the next batch, which should hold nothing else. */
   hook?(): void;
   /**
-   * Deletions that must not share a transaction with what made the objects unused: a packet
-   * between two lookups may still need them, and kernels before 6.2 still count the reference.
-   * They are a transaction of their own, so that a refusal harms nothing. Call it every `deferMs`
-   * while `deferred`: each call returns what was waiting at the call before, if anything. Where the
-   * kernel knows whether packets need an object (the connections of a real server), it is asked.
+   * Deletions that must not share a transaction with what made the objects unused: a packet between
+   * two lookups may still need them, and kernels before 6.2 still count the reference. They are a
+   * transaction of their own, so that a refusal harms nothing. Call it every `deferMs` while
+   * `deferred`: it deletes what was already waiting at the call before. Where the kernel knows
+   * whether an object is needed (a real server has connections), it is asked instead.
    */
   takeDeferred(kernel: Kernel): Promise<Batch | undefined> | Batch | undefined;
 
-  /** A batch took away something that packets may have bound clients to (see `takeSweep`). */
+  /** A batch deleted endpoints that clients may be bound to (see `takeSweep`). */
   readonly sweepDue: boolean;
   /**
    * Reads what packets have written (session affinity) and deletes what points at endpoints that
@@ -223,45 +223,45 @@ export interface Planner {
   takeRuleCounts?(): readonly RuleCount[];
 
   /**
-   * Makes what rules need and no transaction can hold, and what needs a transaction of nf_tables of
-   * its own, by `transact`. Call it before `observe` where a repair of everything follows (`reset`):
-   * what is wanted may be another afterwards.
+   * Makes what rules need and a batch cannot make: by other means, or by `transact` in a
+   * transaction of its own. It may change what is desired: call it before `observe`, and `reset`
+   * afterwards.
    */
   prepare?(kernel: Kernel, transact: (ops: Uint8Array) => Promise<ApplyResult>): Promise<void>;
-  /** Tables of nf_tables that we write and others can change, too, as far as is known. */
+  /** Tables of nf_tables that we write and that others can change. */
   readonly exposed?: readonly TableName[];
   /**
-   * Reads what the kernel holds of ours. Read-only. No batch may be under way meanwhile, unless the
-   * mode's observations allow it (`besideBatches`); none at its start in any case.
+   * Reads what the kernel holds of ours. Changes nothing. No batch may be in flight when it is
+   * called, and none until it resolves unless the mode allows that (`besideBatches`).
    */
   observe(kernel: Kernel, pause: Pause): Promise<Observation>;
   /**
-   * Compares how many objects should be in force with the kernel's own count, which is cheap
-   * however many there are. Nothing may wait to be taken or be in flight. Undefined where the
-   * kernel does not count; where a mode lacks it, only `observe` tells.
+   * Compares how many objects should be in force with the kernel's own count. Its cost does not
+   * depend on how many there are. Nothing may wait to be taken or be in flight. Resolves to
+   * undefined where the kernel does not count. A mode without it is compared by `observe` only.
    */
   miscounts?(kernel: Kernel): Promise<readonly Miscount[] | undefined>;
   /**
-   * Writes what is needed so that fixed and shared objects are as wanted. Call first in a repair,
-   * after `reset` when the process has just started.
+   * Repairs fixed objects. It is the first call of a repair; when the process has just started, it
+   * comes after `reset`.
    */
   repairFixed(found: Observation, pause: Pause): Promise<Drift>;
   /**
-   * Writes what is needed so that this Forwarding is as wanted. Once for each Forwarding. The batch
-   * must be taken before this Forwarding changes.
+   * Repairs one Forwarding. Call it once for each, and take the batch before this Forwarding
+   * changes.
    */
   repair(found: Observation, wanted: Forwarding): Drift;
-  /** Deletes what belongs to no Forwarding that was repaired or changed since. Call last. */
+  /** Deletes what belongs to no Forwarding. It is the last call of a repair. */
   prune(found: Observation, pause: Pause): Promise<Drift>;
 
   /**
-   * Forgets all that waits and counts shared objects anew from what is in force (or, before the
-   * first repair, from what is wanted). Nothing else may be asked of the planner meanwhile.
+   * Forgets all that waits, and counts shared objects again: from what is in force or, before the
+   * first repair, from what is desired. Await it before any other call.
    */
   reset(inForce: Iterable<Forwarding>, pause: Pause): Promise<void>;
 }
 
-/** Rules of one table. */
+/** How many rules of ours one table has. */
 export interface RuleCount {
   readonly table: string;
   readonly total: number;
@@ -269,7 +269,7 @@ export interface RuleCount {
   readonly written: number;
 }
 
-/** An address that a Service asks for, but that is this machine's own. */
+/** An address that a Service asks for and that is this machine's own. */
 export interface RefusedAddress {
   readonly servicePort: ServicePortName;
   readonly address: Address;
@@ -292,18 +292,18 @@ export interface Sysctl {
   readonly value: string;
   /** A larger number is as good. */
   readonly atLeast?: boolean;
-  /** What can't be done where it can't be written, in words that follow `could not`. */
+  /** What does not work without the setting, in words that follow `could not`. */
   readonly purpose: string;
-  /** What it is for, or how an operator says that it is none of our business. */
+  /** What it is for, or which option leaves the setting alone. */
   readonly advice: string;
-  /** It is told of when it is right already, too. */
+  /** Log it even when it is right already. */
   readonly toldWhenRight?: boolean;
 }
 
 /** What settings of the kernel depend on, besides the mode. */
 export interface SysctlWishes {
   readonly strictARP: boolean;
-  /** Node ports are to answer on IPv4 loopback addresses. */
+  /** Node ports answer on IPv4 loopback addresses. */
   readonly localhostNodePorts: boolean;
   /** The kernel's release: `6.12.1`. */
   readonly kernel: string;
@@ -338,28 +338,28 @@ export interface AffinityFill {
 export interface ModeFacts {
   readonly name: ModeName;
   /**
-   * The interface to which it binds addresses of Services. Such a mode needs to know the addresses
-   * that are the machine's.
+   * The interface to which it binds addresses of Services. A mode that does so needs to know the
+   * machine's own addresses.
    */
   readonly link?: string;
   /** Its table of nf_tables, with the comment that tells it from those of others. */
   readonly table?: { readonly name: string; readonly comment: string };
-  /** The generation of nf_tables tells whether others changed anything of what it writes. */
+  /** All that it writes is in nf_tables, so that the generation shows whether others changed it. */
   readonly hasGeneration: boolean;
-  /** Connection tracking translates its connections; otherwise they are those of its sockets. */
+  /** Connection tracking translates its connections. Without it, sockets of ours carry them. */
   readonly translates: boolean;
   /** Its chains and named counters have the names of those of kube-proxy's iptables mode. */
   readonly hasKubeProxyNames: boolean;
-  /** What it has in IPVS looks like what kube-proxy has there. */
+  /** It has virtual services in IPVS, which look like kube-proxy's. */
   readonly usesIPVS: boolean;
   /** The part of ModeConfig that is for it alone. */
   readonly ownSettings?: keyof Pick<ModeConfig, 'ipvs' | 'userspace'>;
   readonly metrics: readonly ModeMetric[];
-  /** Counts the clients that it remembers in maps; only where it does so. */
+  /** Counts the clients in its maps of session affinity, in a mode that has such maps. */
   affinityFill?(kernel: Kernel, family: Family): Promise<readonly AffinityFill[]>;
   /**
-   * Reads what `countsTraffic` has counted; only where it counts. Some may be missing while others
-   * write the ruleset. `told` is given one after the other.
+   * Reads what `countsTraffic` has counted, in a mode that counts. Counts may be missing while others
+   * write the ruleset. `told` gets one count after the other.
    */
   trafficCounts?(
     kernel: Kernel,
@@ -367,7 +367,7 @@ export interface ModeFacts {
     pause: Pause,
     told: (count: Count) => void,
   ): Promise<void>;
-  /** Whether a chain with kube-proxy's name is its; only where it has such names. */
+  /** Whether the mode has a chain of this name, in a mode with kube-proxy's names. */
   ownsChain?(table: string, chain: string): boolean;
   /** What it needs of the kernel besides connection tracking. */
   sysctls?(wishes: SysctlWishes): readonly Sysctl[];
@@ -382,11 +382,11 @@ export interface ProxyMode extends ModeFacts {
   /** Removes everything that this mode ever owns; not an error when nothing is there. */
   cleanup(kernel: Kernel): Promise<void>;
   /**
-   * The same after another mode has taken over, but what carries connections stays until they have
-   * ended, and no new ones notice it. Resolves to the number of connections; 0 = all is removed.
-   * Only for modes whose connections `cleanup` would cut: others leave them to connection tracking.
+   * As `cleanup`, after another mode has taken over: what carries connections stays until they have
+   * ended, and gets no new ones. Resolves to the number of connections; 0 = all is removed. Only
+   * for modes whose connections `cleanup` would cut.
    */
   retire?(kernel: Kernel): Promise<number>;
-  /** Ends what can't outlive this process: sockets, in a mode that has them. The rest stays. */
+  /** Closes the sockets of a mode that has any. Rules stay. */
   close?(): void;
 }

@@ -1,6 +1,6 @@
 /**
- * Addresses that Services ask for but that are this machine's own: modes that bind addresses leave
- * these alone, and tell of each once.
+ * Addresses that Services ask for and that are this machine's own. Modes that bind addresses leave
+ * them alone, and report each once.
  */
 import { type Address, addressKey } from '../net/address.ts';
 import { sameBytes } from '../net/bytes.ts';
@@ -9,9 +9,10 @@ import { type Forwarding, forwardingKey } from '../state/types.ts';
 import type { Environment, RefusedAddress } from './mode.ts';
 
 /**
- * Whether a Forwarding means something else in `after` than in `before`: it has a frontend at an
- * address that comes or goes, a node port while those that accept node ports change, or serves this
- * node itself otherwise than others while the node's addresses change.
+ * Whether a change of environment changes the objects of a Forwarding. It does when the Forwarding
+ * has a frontend at an address that comes or goes; when it has a node port and the addresses that
+ * accept node ports change; and when it treats this node differently from other clients and the
+ * node's addresses change.
  */
 export function concernedBy(
   before: Environment,
@@ -31,19 +32,19 @@ export function concernedBy(
     });
 }
 
-/** Addresses that have to be made local, one for each frontend that has one. */
+/** The addresses to bind, one for each frontend that has an address. */
 export function boundAddresses(forwarding: Forwarding, environment: Environment): Address[] {
   return addressesOf(forwarding).filter((address) => !isHostAddress(environment, address));
 }
 
-/** The rank of a Service's frontend at this address, which may be one that accepts node ports. */
+/** The rank of a Service's frontend at this address (`ModeFrontend.rank`). */
 export function rankAt({ nodePortAddresses }: Environment, { bytes }: Address) {
   if (nodePortAddresses === 'all') return undefined;
   const isNodePorts = nodePortAddresses.some((own) => sameBytes(own.bytes, bytes));
   return isNodePorts ? ('address' as const) : undefined;
 }
 
-/** Addresses of Services that are this machine's own: these are not bound, nor unbound ever. */
+/** Addresses of Services that are this machine's own. They are never bound, and never unbound. */
 export function refusedAddresses(forwarding: Forwarding, environment: Environment): Address[] {
   return addressesOf(forwarding).filter((address) => isHostAddress(environment, address));
 }
@@ -56,9 +57,9 @@ function isHostAddress({ hostAddresses = [] }: Environment, { bytes }: Address):
   return hostAddresses.some((own) => sameBytes(own.bytes, bytes));
 }
 
-/** Addresses that Forwardings may not have, and of which of them nobody was told yet. */
+/** Addresses that Forwardings may not have, and which of them are not reported yet. */
 export class RefusedAddresses {
-  /** As each Forwarding was told last. */
+  /** The refused addresses of each Forwarding. */
   readonly #known = new Map<string, readonly Address[]>();
   #untold: RefusedAddress[] = [];
 
@@ -80,7 +81,7 @@ export class RefusedAddresses {
     this.#known.delete(forwardingKey(servicePort));
   }
 
-  /** Since the last call. */
+  /** Those refused since the last call. */
   take(): readonly RefusedAddress[] {
     const untold = this.#untold;
     this.#untold = [];

@@ -1,7 +1,7 @@
 /**
- * The difference engine of all modes. Desired objects follow from Forwardings; a batch is the
- * difference between what is in force and what is desired. In the normal sync what is in force is
- * what earlier batches wrote; in a repair it is what was read.
+ * The difference engine of all modes. Forwardings give the desired objects. A batch is the
+ * difference between two states: a normal sync goes from what is in force to what is desired, a
+ * repair from what was read to what is desired.
  */
 import type { ApplyResult, Kernel, TableName } from '../kernel/kernel.ts';
 import type { Family } from '../net/address.ts';
@@ -31,12 +31,12 @@ import {
 import { type Needed, SharedObjects } from './shared-objects.ts';
 
 /**
- * What the work on a frontend costs, for `pendingBytes`: it may be all there is to a Service. Where
- * a mode says itself how large batches may be, only what is written counts.
+ * What a frontend adds to `pendingBytes` for the work on it, even if nothing is written. Modes with
+ * a `batchBytesMax` of their own count only what is written.
  */
 const frontendBytes = 256;
 
-/** Stands for the environment among the ids that batches have written (`touched`). */
+/** Id of the environment in `Found.touched`. */
 const environmentId = 'environment';
 
 type FoundOf<T extends Types> = T['found'] & Found<T>;
@@ -45,24 +45,25 @@ export class ModePlanner<T extends Types> implements Planner {
   readonly family: Family;
   readonly #backend: Backend<T>;
   #environment: Environment;
-  /** What the last batch left in force, when it is not `#environment`. */
+  /** The environment that is in force, when it is not `#environment`. */
   #environmentBefore: Environment | undefined;
   /** Frontends changed since the last batch. */
   readonly #changes = new FrontendChanges<T['frontend']>();
   readonly #shared: SharedObjects<T['shared']>;
-  /** All that is wanted, where that depends on the machine's addresses. */
+  /** All claimed Forwardings, in a mode that binds addresses. */
   readonly #bound: BoundForwardings | undefined;
   #pendingBytes = 0;
   #isIndivisible = false;
   #writer: ReturnType<Backend<T>['writer']>;
-  /** What a repair is based on that is under way, and what it counted outside of its own calls. */
+  /** What the repair that is under way compares with. */
   #found: FoundOf<T> | undefined;
-  /** All of `#found` is read, and is being compared. */
+  /** `#found` is read completely, and is being compared. */
   #isRepairing = false;
+  /** Drift that a claim found during the repair, for `prune` to report. */
   #uncounted = noCounts();
-  /** Ids of what many share and a repair has compared. */
+  /** Ids of shared objects that the repair has compared. */
   readonly #compared = new Set<string>();
-  /** What a repair has yet to compare at its end. */
+  /** Shared objects that the repair compares at its end. */
   #madeLast: Needed<T['shared']>[] = [];
 
   constructor(backend: Backend<T>, environment: Environment) {
@@ -126,7 +127,7 @@ export class ModePlanner<T extends Types> implements Planner {
         this.#pendingBytes += object.bytes;
         this.#backend.tally?.shared(object, 1);
       }
-      // What a repair would find faulty, and has not come to yet, is needed now.
+      // It is needed now, whether or not the repair has come to it.
       if (this.#found !== undefined && this.#isRepairing) {
         this.#repairShared(this.#found, { owner, object }, this.#uncounted);
       }
@@ -163,7 +164,7 @@ export class ModePlanner<T extends Types> implements Planner {
   #writeShared(touched: Set<string> | undefined): void {
     const { added, deleted } = this.#shared.take();
     for (const { object, owner, isThere } of added) {
-      // What is there may have been meddled with: nobody repaired what nobody used.
+      // An unused object is not repaired, so others may have changed it.
       const mayBeThere = isThere || (this.#found?.faultOf(object) ?? 'missing') !== 'missing';
       this.#writer.add(object, owner, mayBeThere);
       touched?.add(object.id);
@@ -181,7 +182,7 @@ export class ModePlanner<T extends Types> implements Planner {
     this.#writer = this.#backend.writer();
   }
 
-  /** What was recorded so far is in force, and how it was before is of no use to anybody. */
+  /** What was recorded so far is in force: the state before it is not needed any more. */
   readonly #confirm = (): void => {
     this.#shared.confirm();
     this.#backend.late?.confirm();
@@ -287,7 +288,7 @@ export class ModePlanner<T extends Types> implements Planner {
 
   async repairFixed(given: Observation, pause: Pause): Promise<Drift> {
     const found = this.#own(given);
-    // The repair compares with the new environment: no need to come from the one before.
+    // The repair compares with the new environment, so the change of environment is done by it.
     if (!found.touched.has(environmentId)) this.#environmentBefore = undefined;
     const fixed = this.#fixed(found);
     const repair = await this.#backend.repairFixed(found, this.#writer, fixed, pause);
@@ -327,7 +328,7 @@ export class ModePlanner<T extends Types> implements Planner {
     this.#shared.revive(id);
     const fault = found.faultOf(object);
     if (fault === undefined) return;
-    // Others that need it find it as wanted.
+    // Others that need it need not compare it again.
     found.touched.add(id);
     this.#pendingBytes += object.bytes;
     this.#writer.add(object, owner, fault === 'wrong');
@@ -360,7 +361,7 @@ export class ModePlanner<T extends Types> implements Planner {
       drift.unwanted += 1;
     });
     this.#shared.retire(unneeded);
-    // What somebody else has deleted would make every later deletion fail.
+    // The deletion of what is gone would fail, and with it the whole transaction.
     this.#shared.keepRetired((id) => present.has(id) || found.touched.has(id));
   }
 

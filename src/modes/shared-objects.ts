@@ -1,17 +1,17 @@
 /**
- * Objects that several Forwardings may need: who needs each is counted, and a batch adds and
- * deletes what that comes to.
+ * Objects that several Forwardings may need. The claims to each are counted: a batch adds an object
+ * with its first claim, and deletes it after its last.
  */
 import { UndoMap } from './undo-map.ts';
 
 export interface SharedObject {
-  /** Identifies it among all of a family; says all that it is. */
+  /** Identifies it within a family. Objects with the same id are equal. */
   readonly id: string;
-  /** A later transaction than the one that made it unused deletes it. */
+  /** It must not be deleted in the transaction that makes it unused, but in a later one. */
   readonly isDeletedLater?: boolean;
-  /** A repair makes it at its end, when all that it leads to is there. */
+  /** A repair makes it at its end, when all that it leads to exists. */
   readonly isMadeLast?: boolean;
-  /** What making it costs, as so many bytes of ops would. */
+  /** What it costs to make, in bytes of ops. */
   readonly bytes: number;
 }
 
@@ -27,23 +27,23 @@ interface Entry<S> extends Needed<S> {
 
 /** What a batch does for shared objects. */
 interface SharedChanges<S> {
-  /** `isThere`: it was still to be deleted. */
+  /** `isThere`: it was retired, and is in the kernel still. */
   readonly added: readonly (Needed<S> & { readonly isThere: boolean })[];
   readonly deleted: readonly Needed<S>[];
 }
 
-/** Objects that one transaction deletes: so that others need not wait for it. */
+/** One transaction deletes so many objects at most, so that other transactions do not wait long. */
 const dueMax = 256;
 
 export class SharedObjects<S extends SharedObject> {
   readonly #rankOf: (id: string) => number;
   readonly #needed = new Map<string, Entry<S>>();
-  /** What came to be needed or ceased to be since the last batch, and whether it was before. */
+  /** The objects claimed or released since the last batch, as they were before it. */
   readonly #before = new Map<string, Needed<S> & { readonly isNeeded: boolean }>();
-  /** What nobody needs and is not deleted yet, by id → whether a call of `due` has seen it. */
+  /** Retired objects: id → whether a call of `due` has seen it. */
   readonly #retired = new UndoMap<boolean>();
 
-  /** `rankOf`: of two that are to be deleted, the one with less goes first. */
+  /** `rankOf`: objects of a lower rank are deleted first. */
   constructor(rankOf: (id: string) => number = () => 0) {
     this.#rankOf = rankOf;
   }
@@ -57,7 +57,6 @@ export class SharedObjects<S extends SharedObject> {
     return this.#needed.values();
   }
 
-  /** Something waits to be deleted. */
   get isAnyRetired(): boolean {
     return this.#retired.size > 0;
   }
@@ -66,7 +65,7 @@ export class SharedObjects<S extends SharedObject> {
     return this.#retired.get(id) !== undefined;
   }
 
-  /** Returns whether nobody needed it until now. */
+  /** Returns whether it is the first claim. */
   claim(owner: string, object: S): boolean {
     const isNew = this.resume(owner, object);
     if (isNew) this.#note({ owner, object, isNeeded: false });
@@ -81,7 +80,7 @@ export class SharedObjects<S extends SharedObject> {
     return entry === undefined;
   }
 
-  /** Returns whether nobody needs it any more. */
+  /** Returns whether it was the last claim. */
   release(owner: string, object: S): boolean {
     const entry = this.#needed.get(object.id);
     if (entry === undefined) throw new Error('released an object that nobody had claimed');
@@ -102,7 +101,7 @@ export class SharedObjects<S extends SharedObject> {
     return before !== undefined && before.isNeeded !== this.has(id);
   }
 
-  /** What came to be needed and what is needed no longer since the last call. */
+  /** What to add and to delete since the last call. */
   take(): SharedChanges<S> {
     const added: (Needed<S> & { readonly isThere: boolean })[] = [];
     const deleted: Needed<S>[] = [];
@@ -124,7 +123,7 @@ export class SharedObjects<S extends SharedObject> {
     this.#retired.confirm();
   }
 
-  /** Nobody needs anything, and what was taken since `confirm` never happened. */
+  /** Forgets all claims, and takes back what was taken since `confirm`. */
   reset(): void {
     this.#retired.rollback();
     this.#needed.clear();
@@ -138,8 +137,8 @@ export class SharedObjects<S extends SharedObject> {
   }
 
   /**
-   * The kernel has them, and nobody needs them. They come in the order in which they can be made;
-   * what refers to others is deleted before these.
+   * The kernel has them, and nobody needs them. They are given in the order in which they can be
+   * made, and are deleted in the reverse one: what refers to another object goes before it.
    */
   retire(ids: readonly string[]): void {
     for (const id of ids.toReversed()) this.#retired.put(id, false);
@@ -161,7 +160,7 @@ export class SharedObjects<S extends SharedObject> {
   }
 
   /**
-   * Ids of what was already waiting to be deleted at the call before this one, as much as one
+   * Ids of the objects that were already retired at the call before this one, as many as one
    * transaction deletes.
    */
   due(): readonly string[] {
@@ -170,7 +169,7 @@ export class SharedObjects<S extends SharedObject> {
     const ids = aged.map(([id]) => id).sort((a, b) => this.#rankOf(a) - this.#rankOf(b));
     const due = ids.slice(0, dueMax);
     for (const [id] of this.#retired.entries()) this.#retired.put(id, true);
-    // Time passes for the rest even if the kernel refuses to delete what is due.
+    // The others have been seen, even if the kernel refuses to delete what is due.
     this.confirm();
     for (const id of due) this.#retired.put(id, undefined);
     return due;

@@ -6,7 +6,7 @@ import type { Forwarding, Frontend } from '../state/types.ts';
 /** A Service keeps its list while its endpoints come and go, and all its frontends share it. */
 const known = new WeakMap<readonly CIDR[], readonly Interval[]>();
 
-/** The clients of a frontend that may connect, beside the node; undefined = all. */
+/** The clients that may connect to a frontend, besides the node; undefined = all. */
 export function allowedClients(
   { sourceRanges }: Pick<Forwarding, 'sourceRanges'>,
   { kind }: Frontend,
@@ -21,8 +21,8 @@ export function allowedClients(
 }
 
 /**
- * The address that reaches a frontend whatever the ranges are: the node reaches a VIP that is bound
- * on it from the VIP itself. Undefined: there is none.
+ * The address that may connect whatever the ranges are: the node connects from the VIP itself to a
+ * VIP that is bound on it. Undefined = there is none.
  */
 export function selfClient(
   { nodeInSourceRanges, sourceRanges }: Forwarding,

@@ -1,4 +1,4 @@
-/** A map whose changes since the last `confirm` can be taken back. */
+/** A map that can take back its changes since the last `confirm`. */
 export class UndoMap<V, K = string> {
   readonly #values = new Map<K, V>();
   readonly #before = new Map<K, V | undefined>();

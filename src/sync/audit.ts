@@ -1,6 +1,6 @@
 /**
- * The paced audit: finds and repairs what others changed in our objects. The generation of the
- * ruleset tells cheaply whether anyone but us committed; only then is everything read and compared.
+ * The audit finds and repairs what others changed in our objects. The generation of the ruleset
+ * shows at little cost whether others have committed. Only then everything is read and compared.
  */
 import { isKernelError } from '../kernel/errors.ts';
 import type { Committer, Kernel } from '../kernel/kernel.ts';
@@ -13,13 +13,13 @@ import type { Moment, Ruleset, Writers } from './ruleset.ts';
 import { Watch } from './watch.ts';
 
 export interface AuditSettings {
-  /** Time between two looks at the generation. */
+  /** How often the generation is read. */
   readonly checkMs: number;
-  /** Longest time between two comparisons, whatever the generation says, or where there is none. */
+  /** Longest time between two comparisons, even if the generation shows no change. */
   readonly fullMs: number;
   /**
    * After a comparison that took t, at least `restFactor * t` passes before the next one: others
-   * may commit all the time, and reading must stay a small part of our work.
+   * may commit all the time, and comparing must stay a small part of our work.
    */
   readonly restFactor: number;
 }
@@ -33,7 +33,7 @@ interface AuditOptions extends AuditSettings {
   readonly clock: Clock;
   readonly ruleset: Ruleset;
   readonly observer: Observer;
-  /** Is called when something has become due of which `nextMs` did not know. */
+  /** Is called when `nextMs` has become earlier. */
   readonly wake: () => void;
 }
 
@@ -57,11 +57,10 @@ type State =
 type Observed = Observation | 'stale' | Error;
 
 /**
- * Where an observation can't go on beside syncs: after this many that they made stale, they wait
- * for one,
+ * Where batches make an observation stale: after so many stale ones, syncs wait for the next one,
  */
 const staleMax = 2;
-/** but only if reading takes no longer than this: drift is rarer than change. */
+/** but only if reading takes no longer than this, because drift is rare and changes are not. */
 const holdMaxMs = 500;
 
 export class Audit {
@@ -71,13 +70,13 @@ export class Audit {
   readonly #watch: Watch;
   #checkAtMs: number;
   #fullAtMs: number;
-  /** Something was done since the last comparison that deserves one where the kernel counts not. */
+  /** A comparison is needed if the kernel does not count elements (see `suspect`). */
   #suspected = false;
   /** A comparison is needed, but not before `notBeforeMs`. */
   #needed = false;
   #notBeforeMs = 0;
   #startedMs = 0;
-  /** Who has changed something since the last observation began. */
+  /** Who has changed our tables since the last observation began. */
   #by: Committer | undefined;
   #stale = 0;
   /** How long the last observation took. */
@@ -90,7 +89,7 @@ export class Audit {
     this.#fullAtMs = options.clock.now() + options.fullMs;
   }
 
-  /** All was read then and is as wanted. */
+  /** At that moment all was read, and is now as desired. */
   verified(base: Moment): void {
     const now = this.#options.clock.now();
     this.#base = base;
@@ -106,12 +105,14 @@ export class Audit {
     return this.#options.ruleset.writersSince(this.#base, this.#options.reader);
   }
 
-  /** What was written since then should be looked at, if the kernel does not count. */
+  /** Asks for a comparison, unless the kernel's counts of elements show that none is needed. */
   suspect(): void {
     this.#suspected = true;
   }
 
-  /** Asks for a comparison soon: `audited` tells that it is over, `drift` before that what it found. */
+  /**
+   * Asks for a comparison now. Events tell its result: `drift`, if there is any, then `audited`.
+   */
   verify(): void {
     this.request(0);
     this.#options.wake();
@@ -123,19 +124,21 @@ export class Audit {
     this.#notBeforeMs = Math.max(this.#notBeforeMs, this.#options.clock.now() + delayMs);
   }
 
-  /** Nothing is due any more. */
+  /** Stops watching for changes by others. */
   end(): void {
     this.#watch.end();
   }
 
-  /** Others have changed something, or may have: the generation tells, as soon as it is asked. */
+  /** Others may have changed something: reads the generation at the next step. */
   #disturbed(by: Committer | undefined): void {
     this.#by = by;
     if (!this.#needed) this.#checkAtMs = this.#options.clock.now();
     this.#options.wake();
   }
 
-  /** Gives up what is under way, because the planner was reset; it is done again later. */
+  /**
+   * Gives up the comparison that is under way, because the planner was reset, and asks for another.
+   */
   cancel(): void {
     if (this.#state.kind !== 'resting') this.#needed = true;
     this.#state = { kind: 'resting' };
@@ -150,8 +153,8 @@ export class Audit {
   }
 
   /**
-   * Does what is due, for at most a slice of main-thread time, while no batch is in flight. What a
-   * comparison has found is told when it is over.
+   * Does what is due for at most one slice of the event loop. No batch may be in flight. A
+   * comparison tells what it has found when it is over.
    */
   async step(): Promise<Failure | undefined> {
     switch (this.#state.kind) {
@@ -182,7 +185,7 @@ export class Audit {
     return undefined;
   }
 
-  /** Nothing of ours is under way during a step. */
+  /** Whether the kernel counts other numbers of elements than there should be. */
   async #isMiscounted(): Promise<boolean> {
     const { observer, planner, reader } = this.#options;
     const miscounts = await planner.miscounts?.(reader).catch(() => undefined);
@@ -192,7 +195,9 @@ export class Audit {
     return true;
   }
 
-  /** Syncs go on meanwhile. If what they write spoils the observation, it is made again. */
+  /**
+   * Reads the kernel while syncs go on. An observation that their batches make stale is made again.
+   */
   #observeBeside(): void {
     const { applier, clock, planner, ruleset, wake, sliceMs } = this.#options;
     const reader = new RetryingReader(this.#options.reader, ruleset);
@@ -253,7 +258,7 @@ export class Audit {
       return undefined;
     }
     this.#state = { kind: 'resting' };
-    // A table that was made anew may be ours alone.
+    // A table that was made anew may have an owner now, and need no watching.
     this.#watch.update();
     const durationMs = clock.now() - this.#startedMs;
     this.#notBeforeMs = clock.now() + this.#restMs(durationMs);
@@ -268,7 +273,7 @@ export class Audit {
     observer({ kind: 'audited', family, durationMs });
   }
 
-  /** False while there is more. */
+  /** Compares one Forwarding; true when none is left. */
   #compareNext(state: State & { kind: 'comparing' }): boolean {
     const { applier, planner } = this.#options;
     const { value: key, done } = state.keys.next();

@@ -1,4 +1,4 @@
-/** When to try again what failed. */
+/** How long to wait before another attempt. */
 import type { KernelFailure } from '../kernel/kernel.ts';
 import type { Clock } from './clock.ts';
 
@@ -17,7 +17,7 @@ export function backoffMs(limits: BackoffLimits, failures: number, random: numbe
   return Math.min(limits.maxMs, exact * (0.8 + 0.4 * random));
 }
 
-/** How often it is looked whether what another process holds has become free: that costs little. */
+/** The longest delay while another process holds what is needed: to ask again costs little. */
 const heldMs = 250;
 
 /**

@@ -1,4 +1,4 @@
-/** One family's line to the kernel: at most one batch in flight, and the record of what is in force. */
+/** Applies the batches of one family, at most one at a time, and records what is in force. */
 import type { ApplyResult, Kernel, KernelFailure } from '../kernel/kernel.ts';
 import type { Batch, Planner } from '../modes/mode.ts';
 import type { Forwarding } from '../state/types.ts';
@@ -18,7 +18,7 @@ export interface Failure {
   readonly lost: ReadonlyMap<string, Change>;
   readonly culprits: readonly string[];
   readonly failures: readonly KernelFailure[];
-  /** Other parts of the batch are in force: only reading the kernel tells which. */
+  /** Parts of the batch are in force. Only reading the kernel shows which. */
   readonly partly: boolean;
 }
 
@@ -34,11 +34,13 @@ export interface ApplierOptions {
   readonly sliceMs: number;
   /** Whether this Forwarding has failed before. */
   readonly suspected: (key: string) => boolean;
-  /** A change is in force now, where `previous` was (undefined = nothing, or nothing known). */
+  /**
+   * A change is in force. `previous` was in force before; undefined = nothing, or nothing known.
+   */
   readonly committed: (key: string, change: Change, previous: Forwarding | undefined) => void;
 }
 
-/** Changes that nothing has to be written for are a flight, too. */
+/** A batch in flight, or changes for which nothing has to be written. */
 interface Flight {
   readonly changes: ReadonlyMap<string, Change>;
   readonly outcome: Promise<Failure | undefined>;
@@ -48,18 +50,21 @@ interface Flight {
 const shrinkFactor = 16;
 
 /**
- * A batch that the kernel was longer busy with makes the next ones smaller: others can't commit
- * meanwhile, and our own next change waits too. Far below the quarter of a second that nobody
- * should have to wait, because one batch may be more work than another of its size.
+ * A batch that took the kernel longer than this makes the next ones smaller: others can't commit
+ * meanwhile, and our own next change waits too. It is far below 250 ms, the longest that anybody
+ * should wait, because the next batch of the same size may be more work.
  */
 const commitMs = 80;
 
-/** Batches are not cut smaller than this for time's sake: each has its own cost. */
+/**
+ * The time that batches take makes them no smaller than this, because each has a cost of its own.
+ */
 const pacedBytesMin = 64 * 1024;
 
 /**
- * Planning goes on while a batch is in flight, but only within one `drain`: that hides the cost
- * of encoding in a bulk load, while at all other times what changes during a flight coalesces.
+ * Within one `drain`, planning goes on while a batch is in flight: that hides the cost of encoding
+ * in a bulk load. At other times, changes that come during a flight are collected for the next
+ * batch.
  */
 export class Applier {
   readonly #options: ApplierOptions;
@@ -68,7 +73,7 @@ export class Applier {
   #planned = new Map<string, Change>();
   #flight: Flight | undefined;
   readonly #largestBytes: number;
-  /** Where a batch is cut because of failures, and because of the time that the last ones took. */
+  /** Largest batches: because of failures, and because of the time that earlier batches took. */
   #bytesMax: number;
   #pacedBytesMax: number;
   #stopping = false;
@@ -97,7 +102,7 @@ export class Applier {
     return this.#flight === undefined && this.#planner.pendingBytes === 0;
   }
 
-  /** Forgets what is in force, because it is going to be read from the kernel. */
+  /** Forgets what is in force, because it will be read from the kernel. */
   forget(): void {
     this.#inForce = new Map();
     this.#planned = new Map();
@@ -112,16 +117,16 @@ export class Applier {
     this.#stopping = true;
   }
 
-  /** What will be in force once all that was planned is. */
+  /** The Forwarding that will be in force when all that was planned is. */
   expected(key: string): Forwarding | undefined {
     const change = this.#planned.get(key) ?? this.#flight?.changes.get(key);
     return change ? change.next : this.#inForce.get(key);
   }
 
-  /** Records that the planner has been told of this change; the later, the later in force. */
+  /** Records a change that the planner was told of. Changes come into force in this order. */
   note(key: string, { next, cause }: Change): void {
     const earlier = this.#planned.get(key);
-    // A frontend that changed hands was given up by one Forwarding before it was taken by another.
+    // Moves the key to the end: a Forwarding claims a frontend after another has released it.
     if (earlier !== undefined) this.#planned.delete(key);
     this.#planned.set(key, { next, cause: joined(earlier?.cause, cause) });
   }
@@ -152,7 +157,7 @@ export class Applier {
     return this.finish(purpose);
   }
 
-  /** A batch that must be whole is cut only after it failed, whatever its size. */
+  /** An indivisible batch is divided only after it has failed. */
   get #isFull(): boolean {
     const { pendingBytes, indivisible = false } = this.#planner;
     if (indivisible) return this.#isShrunk && pendingBytes >= this.#bytesMax;
@@ -177,7 +182,7 @@ export class Applier {
     return this.#landed();
   }
 
-  /** The batch in flight, if any, and its failure together with all that was planned since. */
+  /** Waits for the batch in flight. Its failure includes all that was planned since. */
   async #landed(): Promise<Failure | undefined> {
     const failure = await this.#flight?.outcome;
     this.#flight = undefined;
@@ -187,7 +192,7 @@ export class Applier {
     return { ...failure, lost };
   }
 
-  /** Puts what waits in flight. A batch that can't be encoded is as good as refused. */
+  /** Sends what waits. A batch that can't be encoded counts as refused. */
   #send(purpose: Purpose): Failure | undefined {
     const changes = this.#planned;
     this.#planned = new Map();
@@ -243,7 +248,7 @@ export class Applier {
     return undefined;
   }
 
-  /** Next time as much as the kernel takes in `commitMs`, coming from what it took in `tookMs`. */
+  /** Sets the size of the next batches to what takes the kernel `commitMs`, given this one. */
   #pace(bytes: number, tookMs: number): void {
     const fitting = tookMs > commitMs ? (bytes * commitMs) / tookMs : 2 * this.#pacedBytesMax;
     const bytesMax = Math.max(pacedBytesMin, fitting);
@@ -260,7 +265,9 @@ export class Applier {
     return { ...this.#blame(culprits, changes, failures), partly };
   }
 
-  /** Without a culprit batches shrink, until one that fails holds a single change. */
+  /**
+   * Finds the culprits. When there are none, batches shrink until a refused one holds one change.
+   */
   #blame(
     culprits: Set<string>,
     changes: ReadonlyMap<string, Change>,
@@ -314,7 +321,7 @@ function stagesOf(causes: readonly Cause[], encodedMs: number, committedMs: numb
   return { receivedMs, resolvedMs, encodedMs, committedMs };
 }
 
-/** A rejected `apply` as a result: nothing is known about the batch but the reason. */
+/** The result for an `apply` that was rejected: whether the batch is in force is not known. */
 function asFailed(error: Error & { code?: string }): ApplyResult {
   return { kind: 'failed', failures: [asKernelFailure(error)], partly: false };
 }
@@ -335,12 +342,12 @@ export function unknownFailure(error: Error): Failure {
   return { lost: new Map(), culprits: [], failures: [asKernelFailure(error)], partly: false };
 }
 
-/** This process may not change the kernel: nobody's fault. */
+/** This process may not change the kernel, so that no Forwarding is to blame. */
 function deniesAll({ code, isOfSocket = false }: KernelFailure): boolean {
   return !isOfSocket && (code === 'EPERM' || code === 'EACCES');
 }
 
-/** Of nf_tables, then of IPVS (ESRCH: no such virtual service) and of addresses. */
+/** Codes of nf_tables, then of IPVS (ESRCH: no such virtual service) and of addresses. */
 const contradictions: ReadonlySet<string> = new Set([
   'ENOENT',
   'EEXIST',
@@ -350,7 +357,7 @@ const contradictions: ReadonlySet<string> = new Set([
   'ENODEV',
 ]);
 
-/** The kernel is not what we believe: an object is missing, or is there already. */
+/** Whether the kernel is not as we think: an object is missing, or exists already. */
 export function contradictsBelief({ code, isOfSocket = false }: KernelFailure): boolean {
   return !isOfSocket && contradictions.has(code);
 }

@@ -7,13 +7,13 @@ export interface Cause {
   readonly triggerTimesMs: readonly number[];
 }
 
-/** More changes than this on their way at once tell no more about latency. */
+/** Of more changes than this at once, the others are not measured. */
 const timesMax = 100;
 
 /** Keys of Forwardings, and why each changed, where that is known. */
 export type Causes = Map<string, Cause | undefined>;
 
-/** The cause of two changes that become one. */
+/** The joint cause of two changes of one Forwarding. */
 export function joined(earlier: Cause | undefined, later: Cause | undefined): Cause | undefined {
   if (earlier === undefined || later === undefined) return earlier ?? later;
   const triggerTimesMs = [...earlier.triggerTimesMs, ...later.triggerTimesMs].slice(0, timesMax);

@@ -1,4 +1,4 @@
-/** What is desired of one family, and the part of it that the planner has not been told yet. */
+/** The desired Forwardings of one family, and those of them that are not planned yet. */
 import { inOrderOf } from '../state/pool.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { Applier, Change } from './batch.ts';
@@ -11,7 +11,7 @@ interface ChangesOptions extends HandoverOptions {
   readonly clock: Clock;
 }
 
-/** A sync takes no more in after this long. */
+/** A sync plans for no longer than this. */
 const syncLongestMs = 1000;
 
 export class Changes {
@@ -30,22 +30,22 @@ export class Changes {
     this.#handover = new Handover(options);
   }
 
-  /** A pool keeps the order that it has in the kernel. */
+  /** By key. Pools have the order that they have in the kernel. */
   get desired(): ReadonlyMap<string, Forwarding> {
     return this.#desired;
   }
 
-  /** Whether a sync has anything to begin with. */
+  /** Whether anything is dirty. */
   get any(): boolean {
     return this.#dirty.any;
   }
 
-  /** Services that a sync has to do something about. */
+  /** The number of Services that a sync has to plan. */
   get services(): number {
     return this.#dirty.services;
   }
 
-  /** The last sync came to its end before it had planned all. */
+  /** The last sync ended before it had planned all. */
   get isCut(): boolean {
     return this.#isCut;
   }
@@ -59,7 +59,7 @@ export class Changes {
     this.#notBeforeMs = untilMs;
   }
 
-  /** Undefined = no longer. */
+  /** `next` undefined = no longer desired. */
   setDesired(key: string, next: Forwarding | undefined): void {
     if (next === undefined) this.#desired.delete(key);
     else this.#desired.set(key, next);
@@ -78,7 +78,9 @@ export class Changes {
     return this.#dirty.takeAll();
   }
 
-  /** The keys to `plan`, also of what comes meanwhile, for a while: the rest is the next sync's. */
+  /**
+   * The keys to `plan`, including those that become dirty meanwhile, until `syncLongestMs` is over.
+   */
   readonly due = (): Iterable<string> => this.#due(this.#clock.now() + syncLongestMs);
 
   *#due(endMs: number): Generator<string> {
@@ -103,7 +105,7 @@ export class Changes {
     return this.#handover.takeYielded();
   }
 
-  /** Was planned, and is not in force. */
+  /** Takes back changes that were planned and are not in force. */
   takeBack(lost: ReadonlyMap<string, Change>): void {
     this.#handover.takeBack(lost);
   }

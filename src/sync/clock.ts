@@ -1,12 +1,12 @@
-/** Time as the sync loop sees it, so that tests can own it. */
+/** The time, as an interface so that tests can set it. */
 export interface Clock {
-  /** Milliseconds, monotonic, with fractions; the zero means nothing. */
+  /** Milliseconds since any moment: monotonic, with fractions. */
   now(): number;
   /** Milliseconds since the epoch. */
   wallMs(): number;
   /** Calls once, after `delayMs`. The result cancels it. */
   after(delayMs: number, call: () => void): () => void;
-  /** Lets the event loop serve everyone else once. */
+  /** Resolves after one turn of the event loop. */
   turn(): Promise<void>;
   /** Uniform in [0, 1): jitter. */
   random(): number;
@@ -76,7 +76,7 @@ export class Pacer {
     this.#sinceMs = this.#clock.now();
   }
 
-  /** For work that others do: nothing, or a rest to wait for when the slice is spent. */
+  /** A `Pause` for others: when the slice is spent, a rest to await. */
   readonly pause = (): Promise<void> | undefined => (this.spent ? this.rest() : undefined);
 }
 

@@ -16,23 +16,23 @@ import type { FamilySync } from './family.ts';
 export interface DesiredOptions {
   readonly state: ClusterState;
   readonly families: readonly FamilySync[];
-  /** What Forwardings depend on besides Services and slices, as of now. */
+  /** The present context of Forwardings: all that they depend on besides Services and slices. */
   readonly context: () => ResolveContext;
   readonly clock: Clock;
   readonly observer: Observer;
-  /** A Service (`namespace/name`) was handed over, or has gone. */
+  /** Is told the `namespace/name` of each Service that was handed over, or is gone. */
   readonly resolved?: (service: string) => void;
 }
 
 const noKeys: readonly string[] = [];
 const noTimes: readonly number[] = [];
 
-/** What one family is to be told of a Service. */
+/** The part of a Service that one family is told of. */
 interface Share {
   readonly sync: FamilySync;
   readonly keys: readonly string[];
   readonly forwardings: readonly Forwarding[];
-  /** Keys of Forwardings that it had and has no more. */
+  /** Keys of Forwardings that the Service no longer has. */
   readonly gone: readonly string[];
 }
 
@@ -44,9 +44,9 @@ export class Desired {
     IPv4: new Map(),
     IPv6: new Map(),
   };
-  /** Services that ask for more than one gets, and what was told of that. */
+  /** Services that ask for more than one Service gets, and what was reported of that. */
   readonly #excess = new Map<string, string>();
-  /** What was told of external IPs, of Services of whose something was. */
+  /** What was reported of external IPs, by Service. */
   readonly #notices = new Map<string, ReadonlySet<string>>();
 
   constructor(options: DesiredOptions) {
@@ -64,10 +64,9 @@ export class Desired {
   }
 
   /**
-   * Resolves one Service again and tells the families, in steps between which other Services may
-   * be refreshed, but not this one. The families are told in one step. Returns the Services whose
-   * claims that changed: they are to be refreshed next. A Service that can't be resolved keeps what
-   * it has.
+   * Resolves one Service again and tells the families. Between its steps other Services may be
+   * refreshed, but not this one. The families are told in one step. Returns Services to refresh
+   * next, because their claims have changed. A Service that can't be resolved keeps what it has.
    */
   *refresh(name: string, receivedMs: number): Generator<undefined, readonly string[]> {
     const { observer, state } = this.#options;
@@ -103,7 +102,7 @@ export class Desired {
     return yield* this.#claims.claim(service, forwardings, known.nodeSockets);
   }
 
-  /** Tells it when it is new or has changed. */
+  /** Reports an excess that is new or has changed. */
   #noteExcess(service: string, excess: readonly Excess[]): void {
     if (excess.length === 0) {
       this.#excess.delete(service);
@@ -115,7 +114,7 @@ export class Desired {
     for (const one of excess) this.#options.observer({ kind: 'over-limit', service, excess: one });
   }
 
-  /** Tells what is new of external IPs. */
+  /** Reports new notices about external IPs. */
   #noteExternalIPs(service: Service, context: ResolveContext): void {
     const { externalIPRules, externalIPsEnabled, nodeSockets = noSockets } = context;
     const known = this.#notices.get(service.key);
@@ -152,7 +151,9 @@ export class Desired {
     return shares;
   }
 
-  /** At once: what passes from one port to another must not be wanted twice, nor by nobody. */
+  /**
+   * Tells the families in one step: a frontend that passes from port to port has one owner always.
+   */
   #want(
     name: string,
     shares: readonly Share[],
@@ -161,7 +162,7 @@ export class Desired {
   ): void {
     const resolvedMs = this.#options.clock.now();
     for (const { sync, keys, forwardings, gone } of shares) {
-      // A Service's trigger times are observed once, with the first of its ports.
+      // Trigger times belong to the Service: they go with the first of its ports.
       let triggerTimesMs = timesOf(triggers, sync.family);
       for (let i = 0; i < keys.length; i += 1) {
         sync.setDesired(keys[i]!, forwardings[i], { receivedMs, resolvedMs, triggerTimesMs });

@@ -1,23 +1,23 @@
 import { type Cause, type Causes, joined } from './cause.ts';
 
 /**
- * The Forwardings that changed since they were last planned. Services take turns, a Forwarding at
- * a time: one with thousands of ports does not hold up what comes after it.
+ * The Forwardings that changed since they were last planned. Services take turns, one Forwarding at
+ * a time, so that a Service with thousands of ports does not hold up others.
  */
 export class DirtyKeys {
-  /** By Service; the one whose turn it is comes first. */
+  /** By Service, the next one first. */
   readonly #waiting = new Map<string, Causes>();
 
   get any(): boolean {
     return this.#waiting.size > 0;
   }
 
-  /** Services that have such a Forwarding. */
+  /** The number of Services with dirty Forwardings. */
   get services(): number {
     return this.#waiting.size;
   }
 
-  /** A change joins those that the key is marked for already. */
+  /** Marks the key. The cause of a key that is marked already is joined with this one. */
   mark(key: string, cause: Cause | undefined): void {
     const service = serviceOf(key);
     const marked = this.#waiting.get(service);
@@ -32,13 +32,13 @@ export class DirtyKeys {
     if (marked?.size === 0) this.#waiting.delete(service);
   }
 
-  /** The key whose turn it is. */
+  /** The next key. */
   next(): string | undefined {
     for (const marked of this.#waiting.values()) for (const key of marked.keys()) return key;
     return undefined;
   }
 
-  /** Takes the key away and tells why it changed. The rest of its Service waits for its turn. */
+  /** Removes the key and returns why it changed. Its Service goes to the end. */
   take(key: string): Cause | undefined {
     const service = serviceOf(key);
     const marked = this.#waiting.get(service);
@@ -49,7 +49,7 @@ export class DirtyKeys {
     return cause;
   }
 
-  /** Takes away all that is marked. */
+  /** Removes and returns all. */
   takeAll(): Causes {
     const all: Causes = new Map();
     for (const marked of this.#waiting.values()) {
@@ -60,7 +60,7 @@ export class DirtyKeys {
   }
 }
 
-/** Of a Forwarding's key `namespace/name[:port]/protocol`: what its Service's keys begin with. */
+/** The `namespace/name` of a Forwarding's key `namespace/name[:port]/protocol`. */
 function serviceOf(key: string): string {
   const port = key.indexOf(':');
   return key.slice(0, port < 0 ? key.lastIndexOf('/') : port);

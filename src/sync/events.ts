@@ -61,7 +61,9 @@ export type FamilyEvent = { readonly family: Family } & (
       readonly triggerTimesMs: readonly number[];
     }
   | {
-      /** A sync is over; with `ok`, all that was wanted at its start is in force or in quarantine. */
+      /**
+       * A sync is over; with `ok`, all that was wanted at its start is in force or in quarantine.
+       */
       readonly kind: 'done';
       readonly purpose: Purpose;
       readonly ok: boolean;

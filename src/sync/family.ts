@@ -164,8 +164,9 @@ export class FamilySync {
   }
 
   /**
-   * `setDesired` has told all there is; from now on come changes. Until then packets notice nothing, but
-   * the kernel is read, and rules that packets do not meet are written where there are none yet.
+   * `setDesired` has told all there is; from now on come changes. Until then packets notice
+   * nothing, but the kernel is read, and rules that packets do not meet are written where there are
+   * none yet.
    */
   listed(): void {
     if (this.#phase === 'reading') this.#phase = 'live';

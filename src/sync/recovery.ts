@@ -83,7 +83,9 @@ export function targetsOf(
   return targets;
 }
 
-/** Gives the pools of `targets` the order found in the kernel, and tells `take` what that changed. */
+/**
+ * Gives the pools of `targets` the order found in the kernel, and tells `take` what that changed.
+ */
 export async function adoptAll(
   { clock, sliceMs }: RepairOptions,
   found: Observation,

@@ -1,4 +1,4 @@
-/** Mode iptables for one family: chains and rules among those of everyone. */
+/** Mode iptables for one family: chains and rules in tables that others use too. */
 import { makeCounters } from '../../kernel/acct.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
@@ -61,7 +61,7 @@ export class IptablesBackend implements Backend<IptablesTypes> {
       deleted: (table, handle) => this.#found?.deleted.add(ruleName(table, handle)),
     };
     this.tables = {
-      // All of them, as they are everyone's.
+      // Others write all of these tables.
       exposed: xtTables.map((table) => ({ family: NFPROTO[config.family], table })),
       prepare: async (kernel: Kernel) => {
         this.#config = { ...this.#config, counted: await makeCounters(kernel, this.family) };
@@ -113,7 +113,7 @@ export class IptablesBackend implements Backend<IptablesTypes> {
     return { drift: context.drift };
   }
 
-  /** What somebody else has deleted would make our own deletion fail. */
+  /** Finds the handles of our shared rules, and forgets those of rules that others have deleted. */
   async #findHandles(
     found: IptablesObservation,
     { shared, isEnvironmentWritten, isLeaving }: Fixed<IptablesTypes>,

@@ -18,11 +18,11 @@ import { Transaction } from './transaction.ts';
 export interface InForce {
   /** Handles of the rules in chains of all Services, by the rules' ids. */
   readonly handles: Map<string, number>;
-  /** Chains that the kernel did not delete, by `chainId`: to be emptied, and then taken from here. */
+  /** Chains that the kernel refused to delete, by `chainId`. The next repair empties them. */
   readonly busy: Set<string>;
-  /** So many rules were written into the table. */
+  /** Is told how many rules were written into a table. */
   readonly written: (table: TableName, rules: number) => void;
-  /** This rule is deleted. */
+  /** Is told which rule was deleted. */
   readonly deleted: (table: TableName, handle: number) => void;
 }
 
@@ -53,7 +53,7 @@ export class BatchWriter implements Writer<IptablesObjects> {
     if (difference.from === 'kernel') countDifference(difference);
   }
 
-  /** What else refers to a chain, as a map of nft, is not seen: an audit tries again. */
+  /** A reference from a map is not seen: then the deletion fails, and an audit tries again. */
   #deleteHeld({ chain, isReferred, rules }: HeldChain, drift: Counts): void {
     const wasRefused = this.#inForce.busy.delete(chainId(chain));
     const isNeeded = isReferred || wasRefused;
@@ -76,7 +76,7 @@ export class BatchWriter implements Writer<IptablesObjects> {
   environment(before: Environment, next: Environment): void {
     const desired = new Map(nodePortObjects(this.#config, next).map((rule) => [rule.id, rule]));
     for (const { id } of nodePortObjects(this.#config, before)) {
-      // What is in both stays as it is.
+      // A rule of both environments stays.
       if (!desired.delete(id)) this.delete(id, '');
     }
     for (const rule of desired.values()) this.add(rule, '');

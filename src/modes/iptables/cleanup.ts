@@ -27,7 +27,7 @@ export async function owned(kernel: Kernel): Promise<OwnedObject[]> {
   return objects;
 }
 
-/** What others refer to stays. Chains that may be kube-proxy's alone are none of ours. */
+/** Chains that others refer to stay. So do chains that may be kube-proxy's. */
 export async function cleanup(kernel: Kernel): Promise<void> {
   for (const { family } of families) await removeAll(kernel, family);
 }
@@ -61,7 +61,7 @@ async function removeAll(kernel: Kernel, family: Family): Promise<void> {
   throw new KernelError({ operation: 'iptables.cleanup', subject, code, words: message });
 }
 
-/** Most names are kube-proxy's too: they are ours where the one is that kube-proxy does not know. */
+/** kube-proxy has chains of the same names, except for one: where that is, the chains are ours. */
 function isMarked({ chains }: IptablesObservation): boolean {
   return chains.has(chainId({ table: 'nat', chain: hairpinChain }));
 }

@@ -1,4 +1,4 @@
-/** Compiles rules, those that translate to endpoints from templates: there is one for each. */
+/** Compiles rules. Rules that translate to an endpoint are made from templates: they are many. */
 import { type CompiledRule, compileRule } from '../../kernel/xt/compile.ts';
 import type { XtRule } from '../../kernel/xt/rule.ts';
 import { type DNATTarget, dnat } from '../../kernel/xt/targets/dnat.ts';
@@ -7,16 +7,16 @@ import { addressBytes, type Family } from '../../net/address.ts';
 interface Template {
   readonly protocol: number;
   readonly expressions: Uint8Array;
-  /** Where the endpoint's bytes stand: address, address, port, port. */
+  /** Offsets of the endpoint's bytes: address, address, port, port. */
   readonly at: readonly number[];
 }
 
-/** There is one for each place in a pool: more than most pools have, then all are made anew. */
+/** Each index of a pool has a template. When there are more than this, all are forgotten. */
 const templatesMax = 8192;
 
 export class RuleCompiler {
   readonly #family: Family;
-  /** By what a rule has besides its endpoint. */
+  /** By the rule without its endpoint. */
   readonly #templates = new Map<string, Template>();
 
   constructor(family: Family) {

@@ -60,7 +60,7 @@ export const sharedChains: readonly TableChain[] = [
 const forwardChain: TableChain = { table: 'filter', chain: 'KUBE-FORWARD' };
 const postroutingChain: TableChain = { table: 'nat', chain: 'KUBE-POSTROUTING' };
 const marking: TableChain = { table: 'nat', chain: markChain };
-/** Nothing is in them: whoever looks whether they are still there learns of a flush. */
+/** Empty chains. When one is missing, others have flushed the table. */
 const canaries = tableNames.map((table): TableChain => ({ table, chain: 'KUBE-PROXY-CANARY' }));
 
 const ownChainIds: ReadonlySet<string> = new Set(
@@ -86,7 +86,7 @@ export function fixedChains(config: IptablesConfig): FixedChain[] {
   ];
 }
 
-/** The mark is taken off, so that the packet is not masqueraded again after encapsulation. */
+/** Without the mark, the packet is not masqueraded again after encapsulation. */
 function postrouting(mark: number): XtRule[] {
   const unmarked = markIs(mark, '!=');
   return [
@@ -101,9 +101,9 @@ function postrouting(mark: number): XtRule[] {
 }
 
 /**
- * The first rule protects connections through the node from packets that connection tracking does
- * not understand: untranslated, their sender would be reset. Where the kernel is told to be liberal
- * about them, it is not needed.
+ * The first rule drops packets that connection tracking calls INVALID: it does not translate them,
+ * so that the receiver would answer with a reset. Where `nf_conntrack_tcp_be_liberal` is set, the
+ * rule is not needed.
  */
 function forward({ counted, masqueradeMark, dropInvalid }: IptablesConfig): XtRule[] {
   const established: readonly ConntrackState[] = ['RELATED', 'ESTABLISHED'];
@@ -127,7 +127,7 @@ interface Jump extends TableChain {
   readonly newOnly?: true;
 }
 
-/** In this order they are put at the head of their chains, so that the last one comes first. */
+/** Each is inserted at the head of its chain, so that the last one here comes first. */
 const jumps: readonly Jump[] = [
   ...(['INPUT', 'FORWARD'] as const).map((chain) => ({
     ...newTo('KUBE-EXTERNAL-SERVICES', 'kubernetes externally-visible service portals'),
@@ -187,8 +187,9 @@ export const loopback = {
 } as const;
 
 /**
- * The rules of KUBE-FIREWALL that we need: with node ports on loopback addresses the kernel routes
- * these (sysctl route_localnet), and other machines could reach what listens there only.
+ * The rules of KUBE-FIREWALL that we need. With node ports on loopback addresses the kernel routes
+ * packets to them (sysctl route_localnet): without these rules, other machines could reach what
+ * listens only on loopback.
  */
 export function firewallRules({ localhostNodePorts }: ModeConfig): XtRule[] {
   if (!localhostNodePorts) return [];
@@ -207,7 +208,7 @@ const nodePortComment = comment(
   'kubernetes service nodeports; NOTE: this must be the last rule in this chain',
 );
 
-/** The last rules of KUBE-SERVICES: what is for an address of this node may be for a node port. */
+/** The last rules of KUBE-SERVICES: they send packets for this node to KUBE-NODEPORTS. */
 export function nodePortRules(
   { family, localhostNodePorts }: ModeConfig,
   { nodePortAddresses }: Environment,
@@ -236,7 +237,7 @@ export function hostOf(address: Address): CIDR {
 /** What a comment may hold, in bytes (struct xt_comment_info). */
 const commentMax = 255;
 
-/** A comment about a Service, whose names may be longer than that. */
+/** A comment about a Service, cut to what a comment may hold. */
 export function remark(text: string): CommentMatch {
   return comment(text.slice(0, commentMax));
 }

@@ -5,12 +5,12 @@ import type { LocalDetector, ModeConfig } from '../mode.ts';
 
 type Traffic = Pick<XtRule, 'source' | 'inputInterface'>;
 
-/** What is masqueraded on its way to a ClusterIP: one kind of traffic, or none. */
+/** The traffic to ClusterIPs that is masqueraded: one kind, or none. */
 export function clusterTraffic({ masqueradeAll, localDetector }: ModeConfig): Traffic[] {
   return masqueradeAll ? [{}] : detect(localDetector, '!=');
 }
 
-/** Traffic of this node's pods; nothing is known to be without a detector. */
+/** Traffic of this node's pods. Without a detector none is known. */
 export function podTraffic({ localDetector }: ModeConfig): Traffic[] {
   return detect(localDetector, '==');
 }

@@ -5,7 +5,7 @@ import { IptablesBackend } from './backend.ts';
 import { cleanup, owned } from './cleanup.ts';
 import { isOurs } from './layout.ts';
 
-/** Lets packets with loopback addresses be routed. Never taken back: others may rely on it. */
+/** Lets the kernel route packets with loopback addresses. We never unset it: others may need it. */
 const routeLocalnet: Sysctl = {
   path: '/proc/sys/net/ipv4/conf/all/route_localnet',
   value: '1',

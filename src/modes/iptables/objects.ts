@@ -32,7 +32,7 @@ export class ServiceChain implements ModeFrontend {
     this.#compile = () => rules().map(compile);
   }
 
-  /** Compiled when they are asked for first: who counts does not compare. */
+  /** Compiled when first asked for: a caller that only counts needs no rules. */
   get rules(): readonly CompiledRule[] {
     this.#rules ??= this.#compile();
     return this.#rules;
@@ -48,11 +48,11 @@ export interface ObservedRule {
 export interface HeldChain {
   readonly chain: TableChain;
   readonly rules: readonly ObservedRule[];
-  /** Rules of others jump to it: the kernel does not delete it. */
+  /** Rules of others jump to it, so that the kernel would not delete it. */
   readonly isReferred: boolean;
 }
 
-/** A rule in a chain of all Services, for as long as anybody needs it. */
+/** A rule in a chain of all Services. */
 export interface SharedRule extends ChainRule, SharedObject {
   readonly at: 'head' | 'end';
 }
@@ -63,16 +63,18 @@ export interface IptablesObjects {
   readonly shared: SharedRule;
 }
 
-/** Roughly what a rule takes in a batch. */
+/** Approximate bytes of a rule in a batch. */
 export const ruleBytes = 640;
 
-/** Equal rules have the same id: chain and rule in words. */
+/**
+ * The id of a shared rule is its chain and the rule as text, so that equal rules have the same id.
+ */
 export function sharedRule(family: Family, rule: ChainRule, at: SharedRule['at']): SharedRule {
   const id = `${chainId(rule)} ${printRule(family, rule.rule)}`;
   return { ...rule, id, at, bytes: ruleBytes };
 }
 
-/** The chain of a shared rule by its id, or a chain by its `chainId`. */
+/** The chain that the id of a shared rule, or a `chainId`, names. */
 export function chainAt(id: string): TableChain {
   const [table, chain] = id.split(' ', 2);
   return { table: table as TableName, chain: chain! };

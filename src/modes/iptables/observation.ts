@@ -29,7 +29,9 @@ import {
 const sharedChainIds: ReadonlySet<string> = new Set(sharedChains.map(chainId));
 
 const dumpAttempts = 5;
-/** So that the thread that asks the kernel does not wait for this one. */
+/**
+ * Requests in flight, so that the thread that asks the kernel does not wait for the main thread.
+ */
 const requestsAtOnce = 64;
 
 function latin1(bytes: Uint8Array): string {
@@ -46,7 +48,7 @@ export class IptablesObservation implements Found<IptablesObjects> {
   generation = 0;
   readonly intact = true;
   readonly tables = new Set<TableName>();
-  /** Our chains and the built-in ones, by `chainId`, with their rules in order. */
+  /** The rules of our chains and of built-in ones in order, by `chainId`. */
   readonly chains = new Map<string, ObservedRule[]>();
   readonly builtIns: TableChain[] = [];
   /** Rules that jump from chains of others (and built-in ones) to chains of ours. */
@@ -63,7 +65,7 @@ export class IptablesObservation implements Found<IptablesObjects> {
   /** By `chainId`: the handles of rules by their expressions. */
   readonly #handles = new Map<string, Map<string, number>>();
 
-  /** `isKnown`: whether the rule of this id was found. */
+  /** `isKnown`: whether the shared rule of this id was found. */
   constructor(family: Family, isKnown: (id: string) => boolean) {
     this.family = family;
     this.#isKnown = isKnown;
@@ -92,7 +94,7 @@ export class IptablesObservation implements Found<IptablesObjects> {
     return this.#isKnown(id) ? undefined : 'missing';
   }
 
-  /** Rules are told apart by their handles: see `prune` in `repair.ts`. */
+  /** None: shared rules have handles, and `prune` in `repair.ts` deletes them. */
   shared(): readonly [] {
     return [];
   }
@@ -135,18 +137,18 @@ export class IptablesObservation implements Found<IptablesObjects> {
     return this.#handles.get(chainId(chain))?.get(latin1(rule));
   }
 
-  /** The order of endpoints is this mode's own: there is none to take over. */
+  /** This mode has an order of endpoints of its own, so that there is none to adopt. */
   adopt(next: Forwarding): Forwarding {
     return next;
   }
 }
 
-/** Names a rule by its handle, which is never used twice in a table. */
+/** Identifies a rule by table and handle. A table never uses a handle twice. */
 export function ruleName(table: TableName, handle: number): string {
   return `${table} #${handle}`;
 }
 
-/** Reads our chains of one family. A dump that the ruleset's change interrupts is read again. */
+/** Reads our chains of one family. A dump that a change of the ruleset interrupts is read again. */
 export async function observe(
   kernel: Kernel,
   family: Family,
@@ -180,7 +182,7 @@ async function readAll(kernel: Kernel, found: IptablesObservation, pause: Pause)
   for (const table of found.tables) {
     const { consistent, records } = await kernel.dump({ kind: 'chainsDump', family, table });
     if (!consistent) return false;
-    // A chain counts its rules as uses: `iptables -F` leaves nothing to read.
+    // A chain counts its rules as uses: a chain without uses has no rules to read.
     const chains = records.flatMap((record) =>
       record.kind === 'chain' && record.use > 0 ? [record.chain] : [],
     );
@@ -191,8 +193,8 @@ async function readAll(kernel: Kernel, found: IptablesObservation, pause: Pause)
 }
 
 /**
- * Asks for the rules of each chain: for every part of a dump of a whole table the kernel walks the
- * rules from the first (__nf_tables_dump_rules), which takes half a minute for 256,000.
+ * Asks for the rules of each chain. For every part of a dump of a whole table, the kernel walks the
+ * rules from the first one (__nf_tables_dump_rules): half a minute for 256,000 rules.
  */
 async function readRules(
   kernel: Kernel,

@@ -1,4 +1,4 @@
-/** Compares what belongs to no Service with what is wanted, and writes the difference. */
+/** Repairs what belongs to no Service. */
 import { compileRule, readRule } from '../../kernel/xt/compile.ts';
 import type { Counts } from '../backend.ts';
 import { inTurns, type Pause } from '../mode.ts';
@@ -26,7 +26,7 @@ export interface RepairContext {
   readonly transaction: Transaction;
   /** Of rules in chains of all Services, by the rules' ids. */
   readonly handles: Map<string, number>;
-  /** Where to count what was not right. */
+  /** Counts what was not right. */
   readonly drift: Counts;
 }
 
@@ -51,8 +51,9 @@ function repairChain({ drift, found, transaction }: RepairContext, chain: FixedC
 }
 
 /**
- * They must be the last: a rule behind them would not see what they took. Where they are not, they
- * are written again at the end, and `prune` deletes those that are not known any more.
+ * Repairs the rules for node ports, which must be the last of their chain: a rule behind them would
+ * not see the packets that they take. Where they are not the last, they are added at the end again,
+ * and `prune` deletes the old ones.
  */
 export function repairNodePorts(context: RepairContext, wanted: readonly SharedRule[]): void {
   const { found, handles, transaction, drift } = context;
@@ -72,7 +73,7 @@ export function repairNodePorts(context: RepairContext, wanted: readonly SharedR
   }
 }
 
-/** Only what we need in it: others have rules there too. */
+/** Adds the rules that we need. Others have rules in this chain too. */
 function repairFirewall({ config, drift, found, transaction }: RepairContext): void {
   const chain: TableChain = { table: 'filter', chain: firewallChain };
   const held = found.chains.get(chainId(chain));
@@ -85,7 +86,7 @@ function repairFirewall({ config, drift, found, transaction }: RepairContext): v
   }
 }
 
-/** Wherever among the rules of others it is: only a new one comes first. */
+/** Adds the jump at the head of its chain, unless it is anywhere in the chain. */
 function repairJump({ drift, found, transaction }: RepairContext, jump: ChainRule): void {
   const compiled = compileRule(found.family, jump.rule);
   const held = found.chains.get(chainId(jump));
@@ -99,7 +100,7 @@ function repairJump({ drift, found, transaction }: RepairContext, jump: ChainRul
   drift.missing += 1;
 }
 
-/** Deletes rules that are ours and nobody wants. */
+/** Deletes rules of ours that are not desired. */
 export async function prune(context: RepairContext, pause: Pause): Promise<void> {
   const { found, handles } = context;
   pruneJumps(context);
@@ -117,7 +118,7 @@ function deleteRule({ drift, transaction }: RepairContext, chain: TableChain, ha
   drift.unwanted += 1;
 }
 
-/** Jumps to our chains that no rule of ours is: from kube-proxies before us, or twice the same. */
+/** Deletes jumps to our chains that are not ours: of an earlier kube-proxy, or doubles. */
 function pruneJumps(context: RepairContext): void {
   const { found } = context;
   for (const reference of found.references) {
@@ -129,8 +130,8 @@ function pruneJumps(context: RepairContext): void {
 }
 
 /**
- * Whether a jump is like those of every kube-proxy: from a built-in chain, and not only for certain
- * packets. Others make their own with care.
+ * Whether a jump is like those that every kube-proxy makes: from a built-in chain, and for all
+ * packets. Any other jump is somebody's own, and stays.
  */
 export function isOwnJump(found: IptablesObservation, { expressions, from }: Reference): boolean {
   const isBuiltIn = found.builtIns.some((chain) => chainId(chain) === chainId(from));

@@ -3,7 +3,7 @@ import type { RuleCount } from '../mode.ts';
 import { firewallRules, fixedChains, type IptablesConfig } from './layout.ts';
 import type { TableName } from './names.ts';
 
-/** kube-proxy tells of these only: in mangle it has no rule. */
+/** kube-proxy counts in these tables only: it has no rule in mangle. */
 const tables = ['nat', 'filter'] as const satisfies readonly TableName[];
 
 type Counts = Record<TableName, number>;
@@ -20,7 +20,7 @@ export class RuleCounts {
     this.#fixed.filter += firewallRules(config).length;
   }
 
-  /** So many rules of Services come, or go. */
+  /** Adds rules of Services; a negative number takes them away. */
   add(table: TableName, rules: number): void {
     this.#services[table] += rules;
   }
@@ -29,7 +29,7 @@ export class RuleCounts {
     this.#written[table] += rules;
   }
 
-  /** Nothing is known of Services any more. */
+  /** Forgets the rules of all Services. */
   clear(): void {
     for (const table of tables) this.#services[table] = 0;
   }

@@ -1,4 +1,4 @@
-/** Collects what one transaction is to change, and puts it into an order that works. */
+/** Collects the changes of one transaction, and puts them into an order that the kernel accepts. */
 import type { ApplyResult, KernelFailure } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { nftOps } from '../../kernel/ops.ts';
@@ -25,7 +25,7 @@ interface Content extends TableChain, Owned {
 }
 
 interface NewRule extends TableChain, Owned {
-  /** Identifies it for whoever wants to know its handle; undefined = nobody. */
+  /** Under which `batch` tells the handle; undefined = it is not needed. */
   readonly id: string | undefined;
   readonly at: 'head' | 'end';
   readonly compiled: CompiledRule;
@@ -36,7 +36,7 @@ interface OldRule extends TableChain, Owned {
   readonly handle: number;
 }
 
-/** Roughly what an op takes besides its rule. */
+/** Approximate bytes of an op without its rule. */
 const opBytes = 64;
 
 export class Transaction {
@@ -57,13 +57,13 @@ export class Transaction {
   readonly #deletions = new Map<number, string>();
   readonly #busy: Set<string>;
 
-  /** `busy` is given the chains (`chainId`) that rules of others need: they cannot be deleted. */
+  /** Chains that the kernel refuses to delete are added to `busy`, by `chainId`. */
   constructor(family: Family, busy = new Set<string>()) {
     this.#family = family;
     this.#busy = busy;
   }
 
-  /** What the ops take, roughly. */
+  /** Approximate bytes of the ops. */
   get byteLength(): number {
     return this.#bytes;
   }
@@ -83,7 +83,7 @@ export class Transaction {
     this.#bytes += opBytes;
   }
 
-  /** The chain, which need not exist, is to hold these rules and no other. */
+  /** Makes the chain, if it does not exist, and gives it these rules only. */
   putChain(chain: TableChain, rules: readonly CompiledRule[], owner: string): void {
     const id = chainId(chain);
     this.#unused.delete(id);
@@ -116,7 +116,7 @@ export class Transaction {
     return [...this.#contents.keys(), ...this.#unused.keys()];
   }
 
-  /** The rules that come and go by themselves. */
+  /** The single rules that are added and deleted. */
   rules(): { readonly come: readonly NewRule[]; readonly gone: readonly OldRule[] } {
     return { come: this.#newRules, gone: this.#oldRules };
   }
@@ -131,8 +131,8 @@ export class Transaction {
   }
 
   /**
-   * Undefined when there is nothing to do; not to be used afterwards. `committed` is told the
-   * handles of rules with an id.
+   * The batch; undefined = there is nothing to do. The transaction must not be used afterwards.
+   * `committed` is told the handles of new rules that have an id.
    */
   batch(committed: (handles: ReadonlyMap<string, number>) => void): Batch | undefined {
     for (const table of this.#tables) {
@@ -167,7 +167,7 @@ export class Transaction {
     };
   }
 
-  /** No Service is at fault where others need a chain: the repair that follows empties it. */
+  /** When the kernel refuses to delete a chain, others refer to it: no Service is to blame. */
   #culprits({ op, code }: KernelFailure): string[] {
     if (op === undefined) return [];
     const deleted = this.#deletions.get(op);
@@ -180,8 +180,8 @@ export class Transaction {
   }
 
   /**
-   * A chain that is not there any more is made first, so that its deletion is never refused. Rules
-   * go before chains: unused chains may refer to each other, in any order.
+   * Adds each chain before it deletes it: others may have deleted it, and then the deletion would
+   * fail. Rules go before chains, because unused chains may refer to each other.
    */
   #writeUnused(): void {
     const unused = [...this.#unused.values()];

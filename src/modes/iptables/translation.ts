@@ -47,7 +47,7 @@ export interface OwnChain {
   readonly chain: string;
   /** How many rules it has. */
   readonly size: number;
-  /** In order. They are made when asked for: who counts does not compare. */
+  /** Makes the rules, in order. */
   readonly rules: () => XtRule[];
 }
 
@@ -74,7 +74,7 @@ function ownChain(chain: string, rules: XtRule[]): OwnChain {
   return { chain, size: rules.length, rules: () => rules };
 }
 
-/** Its rules in chains of all Services, where their place among those of others is no matter. */
+/** Its rules in chains of all Services. Their order among the rules of others does not matter. */
 export function sharedRules(config: IptablesConfig, forwarding: Forwarding): ChainRule[] {
   const context = contextOf(config, forwarding);
   const { frontends, hairpin, healthCheckNodePort } = forwarding;
@@ -92,7 +92,7 @@ function isFirewalled({ sourceRanges }: Forwarding, frontend: Frontend): boolean
   return frontend.kind === 'loadBalancerIP' && sourceRanges.length > 0 && isExternal(frontend);
 }
 
-/** Where packets are translated: the chain of a pool, and with affinity those of its endpoints. */
+/** The chains that translate packets: that of a pool, and with affinity those of its endpoints. */
 function poolChains(
   context: Context,
   pool: 'cluster' | 'local',
@@ -156,15 +156,15 @@ function stickyChains(
 }
 
 interface Endpoint {
-  /** Where the list has it. */
+  /** Its index in the list. */
   readonly index: number;
   readonly address: Address;
   readonly port: number;
 }
 
 /**
- * In an order of their own, whatever that of the pool: all rules of a chain are written when one
- * changes, and a process that starts finds what it would write.
+ * Sorted, whatever the order of the pool. A change of one endpoint writes all rules of the chain
+ * anyway, and a process that starts finds the rules that it would write.
  */
 function endpointsOf(list: EndpointList): Endpoint[] {
   const order = Array.from({ length: list.length }, (_, i) => i);
@@ -188,7 +188,7 @@ function toFrontend(
     : { protocol, destination: is(hostOf(address)), matches };
 }
 
-/** What comes from outside the cluster, and what is to reach an external address. */
+/** Rules for traffic from outside the cluster, and for traffic to external addresses. */
 function externalRules({ config, forwarding, name, chains }: Context, external: Frontend) {
   const to = `for ${name} external destinations`;
   if (external.treatment === 'external') {
@@ -207,7 +207,7 @@ function externalRules({ config, forwarding, name, chains }: Context, external: 
     { matches: [remark(`masquerade LOCAL traffic ${to}`), fromNode], target: jump(markChain) },
     { matches: [remark(`route LOCAL traffic ${to}`), fromNode], target: jump(chains.cluster) },
   ];
-  // Without local endpoints the packet stays as it is, and KUBE-EXTERNAL-SERVICES drops it.
+  // Without local endpoints the packet is not translated, and KUBE-EXTERNAL-SERVICES drops it.
   if (forwarding.local.length > 0) rules.push({ target: jump(chains.local) });
   return rules;
 }
@@ -216,7 +216,7 @@ function firewallRules({ forwarding, name, chains }: Context): XtRule[] {
   const { frontends, nodeInSourceRanges, sourceRanges } = forwarding;
   const says = remark(`${name} loadbalancer IP`);
   const target = jump(chains.external);
-  // A node that has the address bound connects to it from it.
+  // A node that has bound the address connects from that address itself.
   const own = frontends.filter((one) => nodeInSourceRanges && isFirewalled(forwarding, one));
   const dropped = `other traffic to ${name} will be dropped by KUBE-PROXY-FIREWALL`;
   return [
@@ -226,7 +226,7 @@ function firewallRules({ forwarding, name, chains }: Context): XtRule[] {
   ];
 }
 
-/** How a frontend is reached, or refused. */
+/** Rules that lead to a frontend's chains, or refuse its traffic. */
 function frontendRules(context: Context, frontend: Frontend): ChainRule[] {
   const { forwarding, name, chains } = context;
   switch (frontend.treatment) {
@@ -260,7 +260,7 @@ function externalWay(context: Context, frontend: Frontend): ChainRule[] {
     if (!counted || !localhostNodePorts) return [{ table, chain, rule }];
     const matches = [...rule.matches, countedIn(counterNames.localhostAccepted)];
     const local = { ...rule, destination: is(loopback.IPv4), matches };
-    // Each is put at the head: this one last.
+    // Each rule is inserted at the head of its chain, so that the last one here comes first.
     return [
       { table, chain, rule },
       { table, chain, rule: local },
@@ -300,7 +300,7 @@ function healthCheckRule({ forwarding, name }: Context): ChainRule {
   return { table: 'filter', chain: 'KUBE-NODEPORTS', rule };
 }
 
-/** One for each address, whatever its ports: what reaches itself must see another source. */
+/** Rules that masquerade endpoints which reach themselves: one for each address. */
 function hairpinRules(endpoints: EndpointList): ChainRule[] {
   const addresses = new Map(
     endpointsOf(endpoints).map(({ address }) => [address.bytes.join(), address]),

@@ -1,4 +1,6 @@
-/** Mode ipvs for one family: virtual services, addresses, a table to filter and masquerade. */
+/**
+ * Mode ipvs for one family: virtual services, addresses, and a table that filters and masquerades.
+ */
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Family } from '../../net/address.ts';
 import type { Forwarding } from '../../state/types.ts';
@@ -50,7 +52,7 @@ export class IPVSBackend implements Backend<IPVSTypes> {
   readonly #ipvs: IPVSSettings;
   readonly #layout: TableLayout<SetName>;
   readonly #ownership: TableOwnership;
-  /** Virtual services that others made where they may: these are left alone. */
+  /** Virtual services of others at addresses that the operator leaves to them (`excludeCIDRs`). */
   #foreign: ReadonlySet<string> = new Set();
 
   constructor(config: ModeConfig) {
@@ -164,8 +166,9 @@ function lateDeletions(family: Family, draining: Draining): LateDeletions<BatchW
 }
 
 /**
- * Verdicts that lead where ours never do go with the first transaction, which puts rules back: the
- * kernel refuses a rule that can be reached from a hook that it is not for.
+ * Deletes verdicts that jump to chains to which ours never do, in the first transaction. It also
+ * restores rules, and the kernel refuses a rule that a wrong verdict makes reachable from a hook
+ * where it is not allowed.
  */
 function deleteForeignVerdicts(
   { firewalls, touched }: IPVSObservation,

@@ -1,7 +1,7 @@
 /**
- * Collects the ops of one batch and puts them into an order that is safe at each step, for only
- * its parts about nf_tables are transactions: a frontend appears when all that it needs is there,
- * and what it needed goes after it.
+ * Collects the ops of one batch and puts them into an order that is safe at each step: only its
+ * parts about nf_tables are transactions. A frontend appears when all that it needs exists, and
+ * what it needed is deleted after it.
  */
 import type { KernelFailure } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
@@ -32,7 +32,7 @@ interface PlannedAddress {
   readonly bytes: Uint8Array;
 }
 
-/** Who is to blame for an op that was refused, or for one of its entries. */
+/** Gives the Forwarding to blame when the kernel refuses an op, or one of its entries. */
 type Blame = (entry: number | undefined) => string | undefined;
 
 /** Approximate bytes of one op, for `byteLength`. */
@@ -43,12 +43,12 @@ export class BatchWriter implements Writer<IPVSObjects>, ServiceBatch {
   readonly first: ElementBuffers<SetName>;
   /** Elements that the last transaction changes. */
   readonly last: ElementBuffers<SetName>;
-  /** Virtual services and real servers that come, before addresses do. */
+  /** New virtual services and real servers: before new addresses. */
   readonly additions: PlannedOp[] = [];
-  /** Those that go, after addresses did, and after what takes their place has come. */
+  /** Those to delete: after addresses, and after what replaces them. */
   readonly removals: PlannedOp[] = [];
   readonly services: ServiceWriter;
-  /** Writes what the first transaction has beside elements. */
+  /** Writes what the first transaction has besides elements. */
   readonly table: TableWriter<SetName>;
   readonly #layout: TableLayout<SetName>;
   readonly #out: Out = new RecordWriter(kernelOps);
@@ -100,7 +100,6 @@ export class BatchWriter implements Writer<IPVSObjects>, ServiceBatch {
     this.#link = 'missing';
   }
 
-  /** Undefined when there is nothing to do. */
   batch(): Batch | undefined {
     const out = this.#out;
     const blames = new Map<number, Blame>();
@@ -131,7 +130,7 @@ export class BatchWriter implements Writer<IPVSObjects>, ServiceBatch {
     };
   }
 
-  /** How many transactions of nf_tables there are, with so many other ops between them. */
+  /** The number of transactions of nf_tables, given the number of other ops between them. */
   #transactions(fixed: number, between: number): number {
     const first = fixed + this.first.count > 0 ? 1 : 0;
     const last = this.last.count + this.#unused.length > 0 ? 1 : 0;

@@ -1,7 +1,7 @@
 /**
- * The chains of the layout: what IPVS does not do itself, around its hooks. IPVS takes packets
- * from outside in `input` at 99, after filters, and the node's own in `output` at -98
- * (ip_vs_ops, net/netfilter/ipvs/ip_vs_core.c), so the node's own are judged before that.
+ * The chains of the layout: what IPVS does not do itself, around its hooks. IPVS takes packets from
+ * outside in `input` at 99, after filters, and the node's own in `output` at -98 (ip_vs_ops,
+ * net/netfilter/ipvs/ip_vs_core.c), so that the node's own packets are filtered before that.
  */
 import { baseChain, type ChainDefinition, type Rule } from '../../kernel/nft/chain.ts';
 import { NF_INET } from '../../kernel/nft/constants.ts';
@@ -47,7 +47,7 @@ export function chains(config: ChainConfig): ChainDefinition[] {
       [matchLocalAddress('saddr'), returnToCaller],
       [inSet(frontend, 'dropped-outside'), drop],
     ]),
-    // A VIP is local, so without this whatever listens on this node's addresses listens on it.
+    // A VIP is local: without this, servers that listen on all addresses would listen on it too.
     chain('vip-ports-check', [
       [inSet(frontend, 'services'), returnToCaller],
       [inSet([l4proto, dport], 'health-check-ports'), returnToCaller],
@@ -66,7 +66,7 @@ export function chains(config: ChainConfig): ChainDefinition[] {
       [ifNew('endpoints-check'), ifNew('vip-ports-check')],
       baseChain('filter', NF_INET.LOCAL_IN, priority.filter),
     ),
-    // Only what is no VIP is forwarded.
+    // Packets to a VIP are never forwarded, so this chain sees other packets only.
     chain(
       'filter-forward',
       [ifNew('vip-ports-check')],
@@ -96,7 +96,7 @@ function markForMasquerade(config: ChainConfig): Rule[] {
   const internal = inSet(frontend, 'internal');
   return [
     [inSet(frontend, 'external'), mark],
-    // A local connection to a VIP comes from the VIP, which no endpoint can answer to.
+    // A connection of this node to a VIP comes from the VIP, to which endpoints cannot answer.
     [inSet(frontend, 'services'), matchLocalAddress('saddr'), mark],
     ...(config.masqueradeAll
       ? [[internal, mark]]

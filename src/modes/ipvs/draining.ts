@@ -1,6 +1,7 @@
 /**
- * Real servers that get no new connections (weight 0) because nobody wants them any more: they go
- * when their last connection has ended. The kernel knows them, so a restart forgets none.
+ * Real servers that are not desired any more. They have weight 0, so that they get no new
+ * connections, and are deleted when their last connection has ended. After a restart they are read
+ * from the kernel.
  */
 import { type EndpointKey, endpointKey } from '../../net/endpoint-list.ts';
 import { UndoMap } from '../undo-map.ts';
@@ -50,7 +51,7 @@ export class Draining {
     if (drain?.servers.get(endpoint) !== undefined) this.#set(drain, endpoint, undefined);
   }
 
-  /** The virtual service goes, or is read anew, with all its real servers. */
+  /** The virtual service is deleted, or is read again, with all its real servers. */
   forget(id: string): void {
     const drain = this.#services.get(id);
     for (const [endpoint] of drain?.servers.entries() ?? []) this.#set(drain!, endpoint, undefined);

@@ -1,4 +1,4 @@
-/** A Forwarding as what this mode keeps for it. Pure. */
+/** The objects that this mode keeps for a Forwarding. Pure. */
 import { IPPROTO } from '../../kernel/nft/constants.ts';
 import type { Address } from '../../net/address.ts';
 import { EndpointList } from '../../net/endpoint-list.ts';
@@ -13,14 +13,14 @@ import { boundAddresses, rankAt } from '../own-addresses.ts';
 import type { SharedObject } from '../shared-objects.ts';
 import { type SetName, type SharedSet, sharedElements } from './layout.ts';
 
-/** Sets whose elements are a frontend's key, and that only its own state decides about. */
+/** Sets that hold keys of frontends. Only the frontend itself decides whether they hold its key. */
 export const frontendSets = [
   'internal',
   'external',
   'rejected',
   'dropped',
   'dropped-outside',
-  // What says that a virtual service is ours goes last.
+  // This records that a virtual service is ours, so it is deleted last.
   'services',
 ] as const satisfies readonly SetName[];
 export type FrontendSet = (typeof frontendSets)[number];
@@ -44,7 +44,7 @@ export interface IPVSFrontend extends ModeFrontend {
   readonly firewall: Firewall | undefined;
 }
 
-/** An address that has to be local, so that virtual services at it get packets. */
+/** An address that must be local, so that virtual services at it get packets. */
 export interface BoundAddress extends SharedObject {
   readonly address: Uint8Array;
 }
@@ -57,7 +57,7 @@ export function addressId(bytes: Uint8Array): string {
   return `${addressPrefix}${binary(bytes)}`;
 }
 
-/** The address of this id; undefined: it is of another object. */
+/** The address of this id; undefined = the id is of another object. */
 export function addressOf(id: string): Uint8Array | undefined {
   return id.startsWith(addressPrefix) ? bytesOf(id.slice(addressPrefix.length)) : undefined;
 }
@@ -73,7 +73,7 @@ export function ipvsFrontends(forwarding: Forwarding, environment: Environment):
     const addresses = frontend.address ? [frontend.address] : nodePortAddresses(environment);
     for (const address of addresses) {
       const made = frontendAt(forwarding, frontend, address, environment);
-      // An address and port of a Service comes before a node port.
+      // A Service's own address and port comes before a node port.
       if (!found.has(made.id)) found.set(made.id, made);
     }
   }
@@ -107,9 +107,9 @@ function frontendAt(
 }
 
 /**
- * A virtual service has one set of real servers for all clients: with the policy Local those are
- * the local ones. Only when there are none, pods and the node itself get those of the cluster,
- * and a filter keeps all others out.
+ * A virtual service has one list of real servers for all clients. With the policy Local these are
+ * the local endpoints. When there are none, they are those of the cluster, for pods and the node
+ * itself only: a filter keeps other clients out.
  */
 function treatmentOf(
   { cluster, local, family }: Forwarding,
@@ -131,7 +131,7 @@ function treatmentOf(
   }
 }
 
-/** What others may need as well. */
+/** The objects that other Forwardings may need too. */
 export function sharedObjects(
   forwarding: Forwarding,
   frontends: readonly IPVSFrontend[],

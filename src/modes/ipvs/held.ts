@@ -30,10 +30,10 @@ export interface HeldFrontend {
   readonly id: string;
   /** As `IPVSFrontend.key`. */
   readonly key: Uint8Array;
-  /** Undefined: there is none, or it is not ours. */
+  /** Undefined = there is none, or it is not ours. */
   readonly service: ObservedService | undefined;
   readonly sets: readonly FrontendSet[];
-  /** What the frontend's element of `firewall-ips` says, in nft's words. */
+  /** The verdict of the frontend's element of `firewall-ips`, in nft's words. */
   readonly firewall: string | undefined;
 }
 

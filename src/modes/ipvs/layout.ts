@@ -1,7 +1,7 @@
 /**
- * The sets of this mode's table (README.md beside this file). Their number does not depend on
- * Services or endpoints; only their elements do. But for `firewall-ips` none maps to anything:
- * additions can then go ahead of what depends on them, and deletions follow it.
+ * The sets of this mode's table (README.md beside this file). Only the number of their elements
+ * depends on Services and endpoints. All but `firewall-ips` are sets without data, so that their
+ * elements can be added before what depends on them, and deleted after it.
  */
 import type { SetDefinition } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../net/address.ts';
@@ -9,7 +9,7 @@ import type { TableLayout } from '../nft-table/layout.ts';
 import { addressType, commonSets, set } from '../nft-table/parts.ts';
 import { SharedElements } from '../nft-table/shared.ts';
 
-/** Not nftables mode's: both tables stand side by side while one mode takes over from the other. */
+/** Another name than mode nftables has: while one mode replaces the other, both tables exist. */
 export const tableName = 'fairlead-ipvs';
 export const tableComment = 'Filter and masquerade for virtual services of IPVS, kept by fairlead';
 

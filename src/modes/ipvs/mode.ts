@@ -45,7 +45,7 @@ function sysctls({ strictARP, kernel }: SysctlWishes): Sysctl[] {
   const arp = 'strictARP: addresses of Services are answered for by nobody but their owner';
   return [
     ipv4('vs/conntrack', '1', 'masquerade needs connection tracking of what IPVS forwards'),
-    // From 5.9 on the kernel does right by itself; before, a client that reuses a port waits 1 s.
+    // Before 5.9, a client that reuses a port would wait for 1 s.
     ...(isBefore(kernel, 5, 9)
       ? [ipv4('vs/conn_reuse_mode', '0', 'this kernel delays clients that reuse a port')]
       : []),
@@ -83,7 +83,7 @@ async function owned(kernel: Kernel): Promise<OwnedObject[]> {
   return [...objects, { object: `interface ${linkName}`, because }];
 }
 
-/** The table goes last: it says what of the rest is ours. */
+/** Deletes the table last, because it records what of the rest is ours. */
 async function cleanup(kernel: Kernel): Promise<void> {
   const found = await findOurs(kernel);
   if (found.length === 0) return;
@@ -118,8 +118,8 @@ async function applyAll(
 }
 
 /**
- * IPVS would cut connections whose virtual service goes. What refuses, drops and masquerades new
- * ones is emptied at once: it would be what Services were, not what they are.
+ * Deleting a virtual service would cut its connections. The sets that refuse, drop and masquerade
+ * new connections are emptied at once, because nobody updates them any more.
  */
 async function retire(kernel: Kernel): Promise<number> {
   const found = await findOurs(kernel);
@@ -164,7 +164,10 @@ function connectionsOf({ servers }: ObservedService): number {
   return [...servers.values()].reduce((sum, server) => sum + server.connections, 0);
 }
 
-/** Of each family that has our table. Without it nothing is ours: kube-proxy has such a link. */
+/**
+ * Reads each family that has our table. Without the table nothing is ours: kube-proxy has such a
+ * link.
+ */
 async function findOurs(kernel: Kernel): Promise<IPVSObservation[]> {
   const found: IPVSObservation[] = [];
   for (const family of ['IPv4', 'IPv6'] as const) {
@@ -175,7 +178,7 @@ async function findOurs(kernel: Kernel): Promise<IPVSObservation[]> {
   return found;
 }
 
-/** All that we forward is recorded, also what was kube-proxy's. */
+/** The virtual services that our table records, also those that were kube-proxy's. */
 function ourServices(found: IPVSObservation) {
   return [...found.services.values()].filter((service) => found.isRecorded(service));
 }

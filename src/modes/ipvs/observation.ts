@@ -1,4 +1,4 @@
-/** What the kernel holds of ours and near it: table, virtual services, addresses on our link. */
+/** What the kernel holds of the table, all virtual services, and the addresses on our link. */
 import { isKernelError, KernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { IPPROTO, NFPROTO } from '../../kernel/nft/constants.ts';
@@ -23,7 +23,7 @@ import type {
 } from './held.ts';
 import { linkName, type SetName, sharedElements, tableLayout, tableName } from './layout.ts';
 
-/** Of the network namespace, not of a virtual service. */
+/** Timeouts of the whole network namespace. */
 interface IPVSTimeouts {
   readonly tcpSeconds: number;
   readonly tcpFinSeconds: number;
@@ -50,11 +50,11 @@ export class IPVSObservation implements Found<IPVSObjects> {
   addresses: ReadonlyMap<string, Uint8Array> = new Map();
   timeouts: IPVSTimeouts = { tcpSeconds: 0, tcpFinSeconds: 0, udpSeconds: 0 };
   readonly touched = new Set<string>();
-  /** What `firewall-ips` holds, by frontend, in nft's words. */
+  /** Verdicts of `firewall-ips` in nft's words, by frontend. */
   readonly firewalls = new Map<string, string>();
   readonly #taken = new Set<string>();
   readonly #options: ObservationOptions;
-  /** Frontends that our table says we made, even if the table has to be written anew. */
+  /** Frontends that our table records as ours, even if the table must be made anew. */
   #made: ReadonlySet<string> = new Set();
 
   constructor(family: Family, options: ObservationOptions = {}) {
@@ -63,7 +63,7 @@ export class IPVSObservation implements Found<IPVSObjects> {
     this.table = new TableContent(tableLayout(family));
   }
 
-  /** Real servers have no order: a scheduler has. */
+  /** Real servers have no order to adopt. */
   adopt(next: Forwarding): Forwarding {
     return next;
   }
@@ -114,7 +114,7 @@ export class IPVSObservation implements Found<IPVSObjects> {
     for (const id of this.table.beside(chainNames)) yield { id, isDeletedLater: true };
   }
 
-  /** What was in the table goes. */
+  /** Forgets what was in the table. */
   clearTable(): void {
     this.table.clear();
     this.firewalls.clear();
@@ -167,7 +167,7 @@ export class IPVSObservation implements Found<IPVSObjects> {
     return this.#made.has(id);
   }
 
-  /** Virtual services that others made where the operator says that they may. */
+  /** Virtual services of others at addresses that the operator leaves to them. */
   foreignServices(): Set<string> {
     const foreign = new Set<string>();
     for (const service of this.services.values()) {
@@ -182,7 +182,7 @@ export class IPVSObservation implements Found<IPVSObjects> {
 }
 
 interface ObservationOptions {
-  /** Virtual services at these addresses are others', unless we made them. */
+  /** Virtual services at these addresses belong to others, unless we made them. */
   readonly excluded?: readonly CIDR[];
   /** Of the chains that the table always has. */
   readonly chainNames?: ReadonlySet<string>;
@@ -199,12 +199,12 @@ function changing(family: Family): KernelError {
   });
 }
 
-/** IPv6 gives every link that is up an address of its own. */
+/** Leaves out the link-local address that every link with IPv6 has. */
 function isBound(record: Reply): record is Extract<Reply, { kind: 'address' }> {
   return record.kind === 'address' && record.scope !== RT_SCOPE_LINK;
 }
 
-/** Reads what is ours, and what is near. What changes meanwhile is read again. */
+/** Reads all of it. What changes meanwhile is read again. */
 export async function observe(
   kernel: Kernel,
   family: Family,
@@ -291,7 +291,7 @@ function put(
   family: Family,
   record: Extract<Reply, { kind: 'destination' }>,
 ): void {
-  // A tunnel may lead to another family: none of ours.
+  // A tunnel may lead to an address of the other family. We make none.
   if (record.destination.length !== addressBytes[family]) return;
   const endpoint = { address: record.destination, port: record.destinationPort };
   const list = EndpointList.of(family, [endpoint]);

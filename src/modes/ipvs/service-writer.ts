@@ -1,4 +1,4 @@
-/** Writes what takes one frontend from one state to another. */
+/** Writes the difference of one frontend. */
 import { IP_VS_CONN_F, IP_VS_SVC_F } from '../../kernel/ipvs-ops.ts';
 import { IPPROTO, NFPROTO, VERDICT } from '../../kernel/nft/constants.ts';
 import type { ElementBuffers } from '../../kernel/nft/element-buffer.ts';
@@ -13,42 +13,42 @@ import type { IPVSFrontend } from './frontends.ts';
 import type { HeldFrontend, IPVSObjects, ObservedServer, VirtualService } from './held.ts';
 import type { SetName } from './layout.ts';
 
-/** New connections are dealt out evenly, as upstream does. */
+/** All real servers have the same weight, as in kube-proxy. */
 const fullWeight = 1;
 
-/** What a writer of frontends goes by. */
+/** What a writer of frontends needs to know. */
 export interface ServiceSettings {
   readonly family: Family;
   /** As the kernel names it: `rr`. */
   readonly scheduler: string;
   readonly draining: Draining;
-  /** Whether others made the virtual service where they may: it is left alone. */
+  /** Whether it is a virtual service of others that is left alone. */
   readonly isForeign: (id: string) => boolean;
 }
 
-/** One op, and who is to blame if the kernel refuses it; empty = nobody in particular. */
+/** One op, and the Forwarding to blame when the kernel refuses it; empty = none. */
 export interface PlannedOp {
   readonly owner: string;
   /** Appends the op; returns its index. */
   readonly write: (out: RecordWriter<typeof kernelOps>) => number;
 }
 
-/** Where what a frontend needs is written, in an order that is safe at each step. */
+/** The parts of a batch that a frontend is written to, in an order that is safe at each step. */
 export interface ServiceBatch {
   /** Elements that the first transaction changes. */
   readonly first: ElementBuffers<SetName>;
   /** Elements that the last transaction changes. */
   readonly last: ElementBuffers<SetName>;
-  /** Virtual services and real servers that come, before addresses do. */
+  /** New virtual services and real servers: before new addresses. */
   readonly additions: PlannedOp[];
-  /** Those that go, after addresses did, and after what takes their place has come. */
+  /** Those to delete: after addresses, and after what replaces them. */
   readonly removals: PlannedOp[];
 }
 
-/** A real server as it is. */
+/** A real server in the kernel. */
 type Server = Pick<ObservedServer, 'packed' | 'weight' | 'forwarding'>;
 
-/** What there is of a frontend, whether it was read or is what we remember. */
+/** A frontend in the kernel, as it was read or as it is in force. */
 interface Held extends Omit<HeldFrontend, 'service'> {
   readonly service: (VirtualService & ReturnType<typeof settingsOf>) | undefined;
   readonly servers: ReadonlyMap<EndpointKey, Server>;
@@ -68,7 +68,7 @@ export class ServiceWriter {
     const id = (after ?? before)?.id;
     if (id === undefined || this.#settings.isForeign(id)) return;
     if (difference.from === 'kernel') {
-      // What the kernel says counts, not what we remember.
+      // What was read from the kernel replaces what we remember.
       this.#settings.draining.forget(id);
       this.#difference(owner, heldOf(difference.before), after, difference.drift);
     } else {
@@ -77,7 +77,7 @@ export class ServiceWriter {
     }
   }
 
-  /** `after`: what comes next; servers that stay as they are need not be told. */
+  /** The frontend that is in force. Servers that stay in `after` are left out. */
   #believed(before: IPVSFrontend, after: IPVSFrontend | undefined): Held {
     const { id, key, sets, firewall, pool } = before;
     const isSamePool = after !== undefined && pool.equals(after.pool);
@@ -124,14 +124,14 @@ export class ServiceWriter {
     if (held?.servers !== sameServers) this.#servers(owner, held?.servers, after, drift);
   }
 
-  /** Makes the virtual service, or gives it the settings that are wanted. */
+  /** Makes the virtual service, or changes its settings. */
   #putService(owner: string, frontend: IPVSFrontend, how: 'add' | 'set'): void {
     const fields = { ...this.#keyOf(frontend), ...settingsOf(frontend, this.#settings.scheduler) };
     const kind = how === 'add' ? 'virtualServiceAdd' : 'virtualServiceSet';
     this.#batch.additions.push({ owner, write: (out) => out.write(kind, fields) });
   }
 
-  /** A real server that the kernel has is given its weight again, or for the first time. */
+  /** Makes the real server, or gives one that exists its weight again. */
   #putServer(owner: string, service: VirtualService, packed: Uint8Array, how: 'add' | 'set'): void {
     const fields = { ...this.#serverKey(service, packed), ...serverSettings(fullWeight) };
     const kind = how === 'add' ? 'destinationAdd' : 'destinationSet';
@@ -140,8 +140,8 @@ export class ServiceWriter {
   }
 
   /**
-   * No new connections for it; those that it has may end in peace. UDP has no connections to end:
-   * a client that never stops sending would keep its own forever.
+   * The real server gets no new connections and keeps those that it has. For UDP it is deleted: a
+   * client that never stops sending would keep its entry forever.
    */
   #retireServer(owner: string, service: VirtualService, packed: Uint8Array): void {
     if (service.protocol === 'UDP') {
@@ -240,7 +240,7 @@ export class ServiceWriter {
   }
 }
 
-/** Stands for servers of which none changes. */
+/** No server changes. */
 const sameServers: ReadonlyMap<EndpointKey, Server> = new Map();
 
 function heldOf(held: HeldFrontend | undefined): Held | undefined {
@@ -281,7 +281,7 @@ export function settingsOf(
   scheduler: string,
 ) {
   const persistence = timeoutSeconds > 0 ? IP_VS_SVC_F.PERSISTENT : 0;
-  // As upstream: what `mh` takes the source port into account by (IP_VS_SVC_F_SCHED_MH_PORT).
+  // As upstream: makes `mh` hash the source port too (IP_VS_SVC_F_SCHED_MH_PORT).
   const hashing = scheduler === 'mh' ? IP_VS_SVC_F.SCHED2 : 0;
   return {
     scheduler,

@@ -18,13 +18,13 @@ import { contentOf } from './set-content.ts';
 type ReplyOf<Kind extends Reply['kind']> = Extract<Reply, { kind: Kind }>;
 export type ElementsReply = ReplyOf<'elements'>;
 
-/** Resolves to the records of one state of what is asked for. */
+/** Resolves to the records of one consistent state. */
 export type Dump = (request: Request) => Promise<readonly Reply[]>;
 
 const noBytes = new Uint8Array(0);
 const noElements: ReadonlySet<string> = new Set();
 
-/** So much is read in a few microseconds. */
+/** So many bytes are read in a few microseconds. */
 const bytesPerPause = 1024;
 
 export class TableContent<Name extends string = string> {
@@ -42,7 +42,9 @@ export class TableContent<Name extends string = string> {
   readonly #contents = new Map<string, Uint8Array>();
   /** What is neither a table, a chain, a rule nor a set: none of it is ours. */
   readonly #others: ReplyOf<'object'>[] = [];
-  /** Of sets whose elements are keys (and flags), each as `binary` has it. */
+  /**
+   * Elements of the sets of the layout that are no maps: key and flags of each, as `binary` has it.
+   */
   readonly #elements = new Map<Name, Set<string>>();
 
   constructor(layout: TableLayout<Name>) {
@@ -58,7 +60,7 @@ export class TableContent<Name extends string = string> {
     return this.#elements.get(set) ?? noElements;
   }
 
-  /** Forgets what was read: nothing of it will survive. */
+  /** Forgets what was read, because the table is deleted. */
   clear(): void {
     this.exists = false;
     this.#isStrange = false;
@@ -68,7 +70,7 @@ export class TableContent<Name extends string = string> {
     this.#others.length = 0;
   }
 
-  /** `readElements` reads those of the sets that are maps. */
+  /** `readElements` takes the elements of maps. */
   async read(
     dump: Dump,
     readElements: (set: Name, record: ElementsReply) => Promise<void> | void,
@@ -202,10 +204,10 @@ export class TableContent<Name extends string = string> {
     return Buffer.compare(held, elements.entries) === 0 ? undefined : 'wrong';
   }
 
-  /** Ids of all that has a name, but for the sets of the layout and these chains. */
+  /** Ids of all objects that have a name, except the sets of the layout and these chains. */
   *beside(chainNames: ReadonlySet<string>): Generator<string> {
     for (const other of this.#others) yield otherId(other);
-    // A set or a chain without a name goes with its rule.
+    // Deleting a rule deletes its anonymous sets and chains.
     for (const { set, flags } of this.#sets.values()) {
       const isOfLayout = Object.hasOwn(this.layout.sets, set);
       if (!isOfLayout && (flags & NFT_SET.ANONYMOUS) === 0) yield setId(set);

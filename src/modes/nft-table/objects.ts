@@ -1,8 +1,8 @@
 /**
- * Chains and sets that a table of nf_tables holds beside those of its layout, as long as some
- * frontend needs them. The name of one says all that it holds: it is made whole in one transaction,
- * shared by all who need the same, and never changed. When nobody needs it any more, a later
- * transaction deletes it.
+ * Chains and sets that a table of nf_tables holds besides those of its layout, while frontends need
+ * them. Each is named after its content, is made in one transaction and never changed, and is
+ * shared by all frontends that need the same content. When none needs it, a later transaction
+ * deletes it.
  */
 import type { TableName } from '../../kernel/kernel.ts';
 import type { ChainDefinition } from '../../kernel/nft/chain.ts';
@@ -40,7 +40,7 @@ export function otherId({ type, object }: Extract<Reply, { kind: 'object' }>): s
   return `object ${type} ${object}`;
 }
 
-/** What is deleted first has less: chains, then sets, then others. */
+/** Objects of a lower rank are deleted first: chains, then sets, then others. */
 export function rankOf(id: string): number {
   if (id.startsWith('object ')) return 2;
   return id.startsWith('set ') ? 1 : 0;
@@ -52,7 +52,7 @@ type Deletion = Extract<
   { kind: 'chainFlush' | 'chainDelete' | 'setDelete' | 'objectDelete' }
 >;
 
-/** Rules first: they refer to all else, and chains to each other. Then sets, which name others. */
+/** Rules first, because they refer to chains and sets. Then chains, sets, and others. */
 export function deletions(at: TableName, ids: readonly string[]): Deletion[] {
   const inTable = { family: at.family, table: at.table };
   const chains: string[] = [];

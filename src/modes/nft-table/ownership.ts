@@ -16,7 +16,7 @@ type Transact = (ops: Uint8Array) => Promise<ApplyResult>;
 
 const owned = NFT_TABLE.OWNER | NFT_TABLE.PERSIST;
 
-/** Flags of a table whose contents can be kept: the others make it dormant, or are not known. */
+/** Whether a table with these flags can be kept: others make it dormant, or are not known. */
 export function areFlagsUsable(flags: number): boolean {
   return (flags & ~owned) === 0;
 }
@@ -51,8 +51,8 @@ export class TableOwnership {
   }
 
   /**
-   * Takes the table over when its owner is gone, and writes nothing else. A table that never had an
-   * owner stays without: only deleting it would change that, and with it what it remembers about
+   * Becomes the owner of the table when its owner is gone, and writes nothing else. A table that
+   * never had an owner cannot get one: it would have to be made anew, without what it remembers of
    * clients. Throws KernelError (EBUSY, `isHeld`) while another process owns the table.
    */
   async prepare(kernel: Kernel, transact: Transact): Promise<void> {
@@ -70,14 +70,14 @@ export class TableOwnership {
     this.#isOwned = owner !== 0 || isOrphan;
   }
 
-  /** In a transaction of its own: none that gives a table an owner may make base chains. */
+  /** In a transaction of its own: one that gives a table an owner must not make base chains. */
   async #claim(transact: Transact): Promise<void> {
     const writer = new RecordWriter(nftOps);
     writer.write('tableOwn', { ...this.#table, comment: this.#comment });
     const result = await transact(writer.finish());
     if (result.kind === 'applied') return;
     const { code, message } = result.failures[0]!;
-    // Somebody was faster.
+    // Another process has claimed it since.
     throw this.#failure(code === 'EPERM' ? 'EBUSY' : code, message);
   }
 
@@ -89,7 +89,7 @@ export class TableOwnership {
   }
 }
 
-/** What a mode says of its table; `more`: beyond who may write it. */
+/** The `tables` of a backend that has one table of its own. */
 export function tablesOf<T extends Types>(
   ownership: TableOwnership,
   more: Omit<Tables<T>, 'exposed' | 'prepare' | 'rankOf'> = {},
@@ -104,7 +104,7 @@ export function tablesOf<T extends Types>(
   };
 }
 
-/** Asks by a transaction whose last op must fail, so that nothing stays. */
+/** Asks the kernel by a transaction whose last op must fail, so that nothing changes. */
 async function knowsOwnership(kernel: Kernel, family: number): Promise<boolean> {
   const table = { family, table: `fairlead-probe-${process.pid}` };
   const writer = new RecordWriter(nftOps);

@@ -89,8 +89,8 @@ export function firewallCheck(family: Family): ChainDefinition {
 }
 
 /**
- * Masquerades what carries the mark, and endpoints that reach themselves. `translated` says more
- * about the latter's packets, where a mode can.
+ * Masquerades packets with the mark, and endpoints that reach themselves. `translated` matches the
+ * packets of the latter more closely, where a mode can do that.
  */
 export function masquerading(
   family: Family,
@@ -99,7 +99,7 @@ export function masquerading(
 ): ChainDefinition {
   const hairpin = [saddr(family), ...frontendSelectors(family)];
   return chain('masquerading', [
-    // The mark is taken off, so that the packet is not masqueraded again after encapsulation.
+    // Without the mark, the packet is not masqueraded again after encapsulation.
     [matchMark(mark), toggleMark(mark), masquerade],
     [...translated, inSet(hairpin, 'hairpin'), masquerade],
   ]);

@@ -1,4 +1,4 @@
-/** Compares a table with what it is to hold beside frontends, and writes the difference. */
+/** Compares a table with what it should hold besides frontends, and writes the difference. */
 import type { ChainDefinition } from '../../kernel/nft/chain.ts';
 import { NFT_SET_ELEM_INTERVAL_END } from '../../kernel/nft/constants.ts';
 import type { ElementBuffers } from '../../kernel/nft/element-buffer.ts';
@@ -19,7 +19,10 @@ interface TableRepair<Name extends string> {
   readonly drift: Counts;
 }
 
-/** Whether the table can be kept: what can't be changed in place is as all of these want it. */
+/**
+ * Whether the table can be kept: what can't be changed in place is right in the sets of the layout,
+ * these chains and the shared objects.
+ */
 export async function isUsable(
   content: TableContent,
   chains: Iterable<ChainDefinition>,
@@ -69,7 +72,7 @@ export function repairChains<Name extends string>(
   }
 }
 
-/** The set of intervals is to hold these ranges and nothing else. */
+/** Makes the set of intervals hold these ranges and nothing else. */
 export function repairRanges<Name extends string>(
   { content, drift }: Pick<TableRepair<Name>, 'content' | 'drift'>,
   buffers: ElementBuffers<Name>,
@@ -99,7 +102,7 @@ function edgeText(key: Uint8Array, flags: number): string {
   return `${binary(key)}${String.fromCharCode(flags, 0, 0, 0)}`;
 }
 
-/** Replaces ranges in one transaction: they may overlap. */
+/** Replaces ranges. Both may overlap, so it must be one transaction. */
 export function replaceRanges<Name extends string>(
   buffers: ElementBuffers<Name>,
   set: Name,

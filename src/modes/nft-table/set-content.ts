@@ -1,12 +1,11 @@
-/** What the kernel holds in sets that are not of a table's layout. */
+/** What the kernel holds in sets that do not belong to a table's layout. */
 import { isKernelError } from '../../kernel/errors.ts';
 import { NFT_SET } from '../../kernel/nft/constants.ts';
 import { ElementShape, type Reply, type Request } from '../../kernel/ops.ts';
 
 /**
- * The content of a set of ranges, as `elements` records have it; of no other kind do we make sets
- * and fill them. Undefined where it is of another kind or holds what we never write, or was
- * deleted meanwhile.
+ * The content of a set of ranges, as `elements` records have it. Undefined when the set is of
+ * another kind, holds what we never write, or was deleted meanwhile.
  */
 export async function contentOf(
   { family, flags, keyLength, set, table }: Extract<Reply, { kind: 'set' }>,

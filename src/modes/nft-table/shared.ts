@@ -1,4 +1,6 @@
-/** What Forwardings share in a table of nf_tables: elements, and chains and sets of one content. */
+/**
+ * What Forwardings share in a table of nf_tables: elements, and chains and sets with their content.
+ */
 import { binary, bytesOf } from '../elements.ts';
 import type { SharedObject } from '../shared-objects.ts';
 import { idOf, isNamedSet, type NamedObject } from './objects.ts';
@@ -9,8 +11,8 @@ interface SharedElement<Name extends string> extends SharedObject {
 }
 
 /**
- * A chain or a set whose name says all that it holds: it is made whole in one transaction, and
- * never changed. When nobody needs it any more, a later transaction deletes it.
+ * A chain or a set that is named after its content. It is made in one transaction and never
+ * changed. When no Forwarding needs it any more, a later transaction deletes it.
  */
 interface SharedContent extends SharedObject {
   readonly object: NamedObject;
@@ -18,10 +20,12 @@ interface SharedContent extends SharedObject {
 
 export type TableObject<Name extends string> = SharedElement<Name> | SharedContent;
 
-/** Ids of elements begin with a character from here on; those of chains and sets with a letter. */
+/**
+ * Ids of elements begin with this character or a later one, those of chains and sets with a letter.
+ */
 const firstMark = 0x80;
 
-/** What an element takes in a batch, roughly. */
+/** Approximate bytes of an element in a batch. */
 const elementBytes = 48;
 
 /** The elements of some sets, each of which Forwardings may share. */
@@ -50,7 +54,7 @@ export class SharedElements<const Name extends string> {
     return id.slice(1);
   }
 
-  /** The element of this id; undefined: it is none. */
+  /** The element of this id; undefined = the id is of no element. */
   find(id: string): { readonly set: Name; readonly key: Uint8Array } | undefined {
     const set = this.#sets[id.charCodeAt(0) - firstMark];
     return set && { set, key: bytesOf(id.slice(1)) };
@@ -58,8 +62,8 @@ export class SharedElements<const Name extends string> {
 }
 
 /**
- * What it costs to make them. The kernel walks the names of all sets when it makes one and for each
- * rule that uses it: with 10,000 sets that takes half a millisecond.
+ * What it costs to make a chain or a set, in bytes of ops. The kernel walks the names of all sets
+ * when it makes one, and for each rule that uses it: with 10,000 sets half a millisecond.
  */
 const chainBytes = 512;
 const setBytes = 4096;

@@ -33,37 +33,37 @@ export interface Firewall {
 const setPrefix = 'source-ranges-';
 const chainPrefix = 'firewall-';
 
-/** How the name of each chain begins that `firewall-ips` sends clients to. */
+/** Names of the chains that `firewall-ips` sends clients to begin with this. */
 export { chainPrefix as firewallPrefix };
 
-/** The types of a set of source ranges; undefined: that is not its name. */
+/** The types of a set of source ranges; undefined = no such set has this name. */
 export function sourceRangesTypes(family: Family, name: string) {
   if (!name.startsWith(setPrefix)) return undefined;
   return { key: [addressType(family)], data: undefined };
 }
 
 /**
- * Tenants choose what is hashed, and two lists with one name would be a hole in a firewall: this
- * many hexadecimal digits are 128 bits.
+ * 128 bits as hexadecimal digits. Tenants choose what is hashed, and two lists with one name would
+ * be a hole in a firewall.
  */
 const digestLength = 32;
 
 /**
- * So many blocks are rules of the chain: lists are short, and the kernel walks all sets by name for
- * each set that it makes.
+ * A list with at most so many blocks has rules and no set. Most lists are short, and the kernel
+ * walks all sets by name for each set that it makes.
  */
 const rulesMax = 8;
 
 /** The ranges of one list. */
 interface List {
-  /** Says the content: it is made of the merged ranges, in the form in which a set has them. */
+  /** A hash of the merged ranges, in the form in which a set has them. */
   readonly digest: string;
-  /** What the chain asks; undefined: it has a rule for each block. */
+  /** The set that the chain looks up; undefined = the chain has a rule for each block. */
   readonly set: NamedSet | undefined;
   readonly blocks: readonly CIDR[];
 }
 
-/** What is made of one list of ranges, each when it is asked for first. */
+/** The objects of one list of ranges. Each is made when it is first asked for. */
 interface Made {
   readonly refuse: Statement;
   list?: List;
@@ -94,8 +94,8 @@ export function selfClientKeys(forwarding: Forwarding): Uint8Array[] {
 }
 
 /**
- * What keeps others out of a frontend; undefined = all clients may connect. `refuse` is what
- * becomes of the others.
+ * What keeps clients out of a frontend; undefined = all may connect. `refuse` says what becomes of
+ * those that may not.
  */
 export function firewallOf(
   forwarding: Forwarding,

@@ -1,4 +1,4 @@
-/** Writes what a table holds beside elements. */
+/** Writes what a table holds besides elements. */
 import { acceptPolicy, type ChainDefinition } from '../../kernel/nft/chain.ts';
 import type { ElementBuffers } from '../../kernel/nft/element-buffer.ts';
 import { compileRule } from '../../kernel/nft/rule.ts';
@@ -12,7 +12,7 @@ import type { TableOwnership } from './ownership.ts';
 export class TableWriter<Name extends string> {
   readonly #layout: TableLayout<Name>;
   readonly #out: Pick<RecordWriter<typeof nftOps>, 'write'>;
-  /** Where elements of sets go that are made with them. */
+  /** For the elements of sets that are made with their content. */
   readonly #buffers: ElementBuffers<Name>;
   #count = 0;
 
@@ -31,7 +31,7 @@ export class TableWriter<Name extends string> {
     return this.#count;
   }
 
-  /** The table and the sets of its layout; `isThere`: in place of the one that there is. */
+  /** Makes the table and the sets of its layout. `isThere`: deletes the existing table first. */
   startTable(ownership: TableOwnership, isThere: boolean): void {
     const { comment, sets } = this.#layout;
     const table = inTable(this.#layout);

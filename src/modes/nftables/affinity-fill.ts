@@ -1,4 +1,6 @@
-/** How many clients session affinity remembers: packets fill the maps, so the kernel is asked. */
+/**
+ * How many clients session affinity remembers. Packets fill the maps, so the kernel must be asked.
+ */
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { ElementShape, type Reply, unknownIndex } from '../../kernel/ops.ts';
@@ -10,8 +12,8 @@ import { tableName } from './layout.ts';
 type SetReply = Extract<Reply, { kind: 'set' }>;
 
 /**
- * Reads all maps of a family, one after the other. Those that go meanwhile are left out. Rejects
- * with KernelError where the kernel can't be read.
+ * Reads all maps of a family, one after the other. Maps that are deleted meanwhile are left out.
+ * Rejects with KernelError where the kernel can't be read.
  */
 export async function readAffinityFill(kernel: Kernel, of: Family): Promise<AffinityFill[]> {
   const family = NFPROTO[of];
@@ -27,7 +29,7 @@ export async function readAffinityFill(kernel: Kernel, of: Family): Promise<Affi
   return fills;
 }
 
-/** Where the kernel does not count (before 6.16), we do; undefined: the map has gone. */
+/** Counts the elements where the kernel does not (before 6.16); undefined = the map is deleted. */
 async function countOf(kernel: Kernel, record: SetReply): Promise<number | undefined> {
   if (record.count !== unknownIndex) return record.count;
   const { family, table, set, keyLength, dataLength } = record;

@@ -1,10 +1,10 @@
 /**
  * Session affinity of a Service port: maps that packets fill, and the chains that write and read
- * them. They belong to the Service port, whatever frontends it has, so that a client keeps its
- * endpoint through all of them.
+ * them. All frontends of the Service port share them, so that a client keeps its endpoint whichever
+ * frontend it uses.
  *
- * Each pool has a map of its own: which of the pool's endpoints the client got last. A policy may
- * forbid traffic of one frontend what it allows another's.
+ * Each pool has a map of its own, which says what endpoint of the pool each client got last: a
+ * policy may forbid an endpoint to one frontend and allow it to another.
  */
 import type { ChainDefinition } from '../../kernel/nft/chain.ts';
 import { NFT_SET } from '../../kernel/nft/constants.ts';
@@ -50,14 +50,14 @@ export interface FrontendAffinity {
   readonly learn: readonly ChainDefinition[];
 }
 
-/** In an order in which they can be made. */
+/** The objects of a frontend's affinity, in an order in which they can be made. */
 export function objectsOfAffinity({ memories, recall, learn }: FrontendAffinity): NamedObject[] {
   return [...memories.map(({ set }) => set), recall, ...learn];
 }
 
 const prefixes = { cluster: 'affinity-', local: 'local-affinity-' } as const;
 
-/** The types of a map of clients; undefined: that is not its name. */
+/** The types of a map of clients; undefined = no such map has this name. */
 export function affinityTypes(family: Family, name: string) {
   if (memoryNameOf(name) === undefined) return undefined;
   return { key: [addressType(family)], data: endpointTypes(family) } as const;
@@ -72,7 +72,10 @@ function pathOf({ namespace, name, protocol, port }: ServicePortName): string {
   return [namespace, name, protocol.toLowerCase(), port].join('/');
 }
 
-/** What a map of clients is for, by its name; undefined: it is another map. */
+/**
+ * The Service port and the pool of the map of clients with this name; undefined = it is another
+ * map.
+ */
 export function memoryNameOf(set: string): { servicePort: string; pool: Pool } | undefined {
   for (const pool of ['cluster', 'local'] as const) {
     const prefix = prefixes[pool];
@@ -81,7 +84,7 @@ export function memoryNameOf(set: string): { servicePort: string; pool: Pool } |
   return undefined;
 }
 
-/** Clients that the map holds, at most: as many as the kernel allows where nobody says (0). */
+/** The most clients that a map holds. It is the kernel's default for size 0. */
 export const clientsMax = 0xffff;
 
 function memoryOf({ family, servicePort, ...pools }: Forwarding, pool: Pool): Memory {
@@ -94,14 +97,14 @@ function memoryOf({ family, servicePort, ...pools }: Forwarding, pool: Pool): Me
   return { set: { definition, elements: undefined }, pool: pools[pool] };
 }
 
-/** Undefined: the Service has no session affinity. */
+/** The session affinity of one Service port. */
 export interface PortAffinity {
   readonly memories: Readonly<Partial<Record<Pool, Memory>>>;
-  /** All that the local pool has is in the cluster pool, too. */
+  /** All endpoints of the local pool are in the cluster pool too. */
   readonly localIsCluster: boolean;
 }
 
-/** What the frontends of a Forwarding have in common; undefined: no session affinity. */
+/** What the frontends of a Forwarding share; undefined = it has no session affinity. */
 export function portAffinity(forwarding: Forwarding): PortAffinity | undefined {
   if (forwarding.affinityTimeoutSeconds === 0) return undefined;
   const used = new Set(forwarding.frontends.flatMap(poolsOf));
@@ -160,7 +163,7 @@ export function frontendAffinity(
   }
 }
 
-/** `dnat` to the endpoint that the client is remembered to have. */
+/** `dnat` to the endpoint that the map has for the client. */
 function toRemembered({ family, servicePort }: Forwarding, pool: Pool): Statement[] {
   const name = `${prefixes[pool]}${pathOf(servicePort)}`;
   // nft takes a key without a port only where a rule names the protocol.
@@ -198,8 +201,8 @@ function recallByClient(config: ModeConfig, forwarding: Forwarding): ChainDefini
 }
 
 /**
- * For clients that got an endpoint of the pool `from`. Each map learns what its own pool has: an
- * endpoint of the cluster is one of the local pool, too, if it is on this node.
+ * The chain for clients that got an endpoint of the pool `from`. It adds the client to the map of
+ * each pool that has this endpoint: one of the cluster pool may be in the local pool too.
  */
 function learnChain(
   { family, servicePort, affinityTimeoutSeconds }: Forwarding,
@@ -221,7 +224,7 @@ function learnChain(
   return chain(`learn-both-${path}`, [[remember(local!)], [remember(cluster)]]);
 }
 
-/** Which pool the client had is told as when the endpoint was picked. */
+/** Tells the client's pool by the same rules that picked its endpoint. */
 function learnByClient(
   config: ModeConfig,
   forwarding: Forwarding,

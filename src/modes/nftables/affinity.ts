@@ -1,6 +1,7 @@
 /**
- * Session affinity that points nowhere: packets fill the maps of clients, so when a Service port
- * loses an endpoint, its map must be read to find who is bound to that.
+ * Clients that session affinity binds to an endpoint that is gone. Packets fill the maps of
+ * clients: when a Service port loses an endpoint, its map must be read to find the clients that
+ * have it.
  */
 
 import { isKernelError } from '../../kernel/errors.ts';
@@ -29,7 +30,7 @@ interface Kept {
   readonly frontends: Set<string>;
 }
 
-/** No more than so many maps are read for one batch, nor more than so many bytes, by far. */
+/** Limits of what is read for one batch: the number of maps, and about how many bytes. */
 const mapsMax = 512;
 const bytesMax = 4 * 1024 * 1024;
 
@@ -46,7 +47,7 @@ export class AffinityKeeper {
     this.#family = family;
   }
 
-  /** Something was taken away that clients may still be bound to. */
+  /** Clients may be bound to an endpoint that is gone. */
   get due(): boolean {
     return this.#due.size > 0;
   }
@@ -61,19 +62,19 @@ export class AffinityKeeper {
       if (kept === undefined) continue;
       if (!memories.some((memory) => memory.set.definition.name === name))
         kept.frontends.delete(id);
-      // What nobody needs is deleted, and empty should it be needed again.
+      // An unused map is deleted. When it is needed again, it is empty.
       if (kept.frontends.size === 0) this.#kept.delete(name);
       else if (losesEndpoint(pool, kept.pool)) this.#due.add(name);
     }
   }
 
-  /** Starts anew, with frontends that `resume` tells: what earlier processes left is not known. */
+  /** Forgets all; `resume` tells the frontends. Maps of an earlier process may hold anything. */
   reset(): void {
     this.#kept.clear();
     this.#due.clear();
   }
 
-  /** The table is made anew: nobody is remembered. */
+  /** The table is made anew, so that all maps are empty. */
   startAnew(): void {
     this.#due.clear();
   }
@@ -97,8 +98,8 @@ export class AffinityKeeper {
   }
 
   /**
-   * Reads some of the maps that are due. Unless a read was disturbed, only the deletion of what is
-   * found is left to do for them.
+   * Reads some of the maps that are due, and returns what to delete from them. A map whose dump was
+   * interrupted stays due.
    */
   async stale(kernel: Kernel): Promise<StaleAffinity[]> {
     const found: StaleAffinity[] = [];
@@ -115,7 +116,7 @@ export class AffinityKeeper {
     return found;
   }
 
-  /** After a start all maps are due, and most are empty: a kernel that counts says which. */
+  /** After a start all maps are due. Where the kernel counts elements, empty maps are not read. */
   async #passOverEmpty(kernel: Kernel): Promise<void> {
     const request = { kind: 'setsDump', family: NFPROTO[this.#family], table: tableName } as const;
     const { records, consistent } = await kernel.dump(request);
@@ -149,7 +150,7 @@ export class AffinityKeeper {
   }
 }
 
-/** Somebody has deleted the map: an audit will find that. */
+/** No entries when somebody has deleted the map: an audit will find that. */
 function ifGone(error: Error): Awaited<ReturnType<Kernel['dump']>> {
   if (!isKernelError(error, 'ENOENT')) throw error;
   return { records: [], consistent: true };

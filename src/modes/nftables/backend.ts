@@ -1,4 +1,4 @@
-/** Mode nftables for one family: all that Services need in one table of constant size. */
+/** Mode nftables for one family: all Services in one table whose chains and sets are constant. */
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Family } from '../../net/address.ts';
 import type { Forwarding } from '../../state/types.ts';
@@ -50,7 +50,7 @@ interface NFTablesTypes extends NFTablesObjects {
   readonly writer: BatchWriter;
 }
 
-/** What an element takes in a batch, roughly. */
+/** Approximate bytes of an element in a batch. */
 const elementBytes = 48;
 
 export class NFTablesBackend implements Backend<NFTablesTypes> {
@@ -131,7 +131,7 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     begun: (found: NFTablesObservation) => void,
   ): Promise<NFTablesObservation> {
     const found = new NFTablesObservation(this.#layout, chainNames(this.#config));
-    // From now on it is told what batches write, whether that was read before or after.
+    // From now on `touched` gets what batches write, whether it was read before or after.
     begun(found);
     await found.read(kernel, pause);
     return found;
@@ -169,7 +169,7 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     return { drift, isAnew, isIndivisible };
   }
 
-  /** Sets and hooks can't be changed in place: the table goes with all that is in it. */
+  /** Makes the table anew, because sets and hooks can't be changed in place. */
   #startAnew(found: NFTablesObservation, writer: BatchWriter, drift: Counts): void {
     startAnew({ content: found.table, writer: writer.table, drift }, this.#ownership);
     found.clear();
@@ -178,7 +178,7 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
   }
 
   async prune(found: NFTablesObservation): Promise<number> {
-    // What somebody else has deleted would make every later deletion fail.
+    // The deletion of what is gone would fail, and with it the whole transaction.
     this.#deferred.keep((id) => found.touched.has(id) || found.frontends.has(id));
     return 0;
   }
@@ -252,7 +252,7 @@ function repairNodePortAddresses(
   }
 }
 
-/** What verdicts of ours may be, in each kind of map. */
+/** The verdicts that we write, for each kind of map. */
 const usual: Readonly<Record<VerdictPart, RegExp>> = {
   verdict: /^goto (nodeport-)?(cluster|external)-/,
   sticky: /^jump recall-/,
@@ -262,8 +262,9 @@ const usual: Readonly<Record<VerdictPart, RegExp>> = {
 };
 
 /**
- * Deletes verdicts that lead where ours never do. To be done before rules are put back: the kernel
- * refuses a rule that can be reached from a hook that it is not for.
+ * Deletes verdicts that jump to chains to which ours never do. Call it before rules are restored:
+ * the kernel refuses a rule that a wrong verdict makes reachable from a hook where it is not
+ * allowed.
  */
 async function deleteForeignVerdicts(
   { frontends, touched }: NFTablesObservation,

@@ -1,4 +1,4 @@
-/** Collects the ops of one transaction on our table and puts them into an order that works. */
+/** Collects the ops of one transaction on our table, in an order that the kernel accepts. */
 import type { KernelFailure } from '../../kernel/kernel.ts';
 import { type ElementBuffer, ElementBuffers } from '../../kernel/nft/element-buffer.ts';
 import { nftOps } from '../../kernel/ops.ts';
@@ -22,7 +22,7 @@ type WriteFrontend = (
 
 export class BatchWriter implements Writer<NFTablesObjects> {
   readonly buffers: ElementBuffers<SetName>;
-  /** Writes what there is beside elements. */
+  /** Writes what there is besides elements. */
   readonly table: TableWriter<SetName>;
   readonly #out = new RecordWriter(nftOps);
   readonly #config: ModeConfig;
@@ -71,7 +71,6 @@ export class BatchWriter implements Writer<NFTablesObjects> {
     }
   }
 
-  /** The transaction. */
   batch(): Batch | undefined {
     const buffers = this.buffers.write(this.#out);
     this.table.deleteObjects(this.#unused);

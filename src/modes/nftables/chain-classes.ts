@@ -5,18 +5,17 @@ import { type TreatmentClass, treatmentChains } from './chains.ts';
 const treatmentNumbers = { internal: 0, external: 1, 'external-local': 2 } as const;
 
 /**
- * So many are remembered, then all are made anew: pools of every length, one after the other,
+ * When there are more than this, all are forgotten: otherwise pools that pass through every length
  * would fill the memory.
  */
 const rememberedMax = 2000;
 
-/** More than any pool has endpoints; its square still leaves room in a number. */
+/** More than any pool has endpoints. Its square still fits into a number. */
 const poolsMax = 2 ** 20;
 
 /**
- * The chains that frontends share, each made once: there are few classes of them and many
- * frontends, which would otherwise keep rules of their own. Keyed by numbers, because a string
- * would have to be made for each frontend.
+ * The chains that frontends share, each made once: there are many frontends and few different
+ * chains. The keys are numbers, because a string would have to be made for each frontend.
  */
 export class ChainClasses {
   readonly config: ModeConfig;

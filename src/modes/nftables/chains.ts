@@ -51,9 +51,9 @@ const sourceRangesChain = 'outside-source-ranges';
 
 /**
  * Priorities as upstream's, on which CNIs rely (behaviour document 6.3): translation at dstnat and
- * srcnat (NF_IP_PRI_NAT_DST, NF_IP_PRI_NAT_SRC), source ranges are checked before translation.
- * At dstnat one behind upstream's: where kube-proxy serves again, what we left translates only what
- * it does not know (docs/decisions/0016-behind-kube-proxy.md).
+ * srcnat (NF_IP_PRI_NAT_DST, NF_IP_PRI_NAT_SRC), source ranges before translation. At dstnat ours
+ * is one behind upstream's: where kube-proxy serves again, the rules that we left translate only
+ * what kube-proxy does not know (docs/decisions/0016-behind-kube-proxy.md).
  */
 const priority = { preDNAT: -110, dstnat: -99, filter: 0, srcnat: 100 } as const;
 
@@ -79,7 +79,7 @@ export function fixedChains(config: ModeConfig, environment: Environment): Chain
       [vmap(nodePortSelectors, 'sticky-nodeports')],
       [vmap(nodePortSelectors, 'nodeports')],
     ]),
-    // A client that session affinity remembers goes no further than the first.
+    // The first rule translates clients that session affinity remembers, which ends the chain.
     chain('services', [
       ...counted([inSet(frontend, 'connections')]),
       [vmap(frontend, 'sticky-services')],
@@ -193,7 +193,7 @@ export function chainNames(config: ModeConfig): ReadonlySet<string> {
   return new Set(chains.map(({ name }) => name));
 }
 
-/** Those of which the rules depend on the environment. */
+/** The fixed chains whose rules depend on the environment. */
 export const environmentChains: ReadonlySet<string> = new Set([
   'services',
   'nodeport-endpoints-check',
@@ -208,8 +208,8 @@ function nodePortDestination(family: Family, { nodePortAddresses }: Environment)
 const protocols = ['TCP', 'UDP', 'SCTP'] as const satisfies readonly Protocol[];
 
 /**
- * Session affinity is learnt after translation, when the chosen endpoint is the destination. nft
- * only takes the original port where a rule names the protocol, hence a rule for each.
+ * Session affinity is learnt after translation, when the chosen endpoint is the destination. There
+ * is a rule for each protocol: nft takes the original port only where a rule names the protocol.
  */
 function learning(family: Family): Rule[] {
   const original = [originalDaddr(family), originalDport];
@@ -234,7 +234,7 @@ function pickChain(
   return chain(name, [[dnatTo(family, [...key, random(count)], map)]]);
 }
 
-/** `primary` is what its `endpoints` map holds, `local` what its `localEndpoints` holds. */
+/** `primary`: the pool in the map `endpoints`. `local`: that in `localEndpoints`. */
 type Pool = 'primary' | 'local';
 
 /** What a treatment chain is made from; see `Treatment` in state/types.ts. */
@@ -247,8 +247,8 @@ export interface TreatmentClass {
 }
 
 /**
- * The chain that a frontend's verdict goes to, preceded by the chains that it needs. Its name
- * says all that its content depends on.
+ * The chain that a frontend's verdict goes to, preceded by the chains that it needs. Chains with
+ * the same name have the same content.
  */
 export function treatmentChains(config: ModeConfig, wanted: TreatmentClass): ChainDefinition[] {
   const { maps, treatment, endpoints, localEndpoints } = wanted;
@@ -271,7 +271,7 @@ export function treatmentChains(config: ModeConfig, wanted: TreatmentClass): Cha
         [fromNode, pick],
       ];
       const name = `external-local-${endpoints}-${localEndpoints}`;
-      // Without local endpoints the packet stays as it is, and no-endpoint-services drops it.
+      // Without local endpoints the packet is not translated, and no-endpoint-services drops it.
       if (localEndpoints === 0) return [primary, treat(name, rules)];
       const local = pickChain(config, maps, 'local', localEndpoints);
       return [primary, local, treat(name, [...rules, [goto(local.name)]])];
@@ -281,7 +281,7 @@ export function treatmentChains(config: ModeConfig, wanted: TreatmentClass): Cha
   }
 }
 
-/** Marks what comes from outside the cluster to an internal address. */
+/** Rules that mark packets from outside the cluster to an internal address. */
 export function markOffCluster(config: ModeConfig): Rule[] {
   const mark = setMark(config.masqueradeMark);
   if (config.masqueradeAll) return [[mark]];

@@ -1,12 +1,12 @@
 /**
- * What may only be deleted by a later transaction than the one that made it unused: the last
- * elements of pools that shrank. (For chains and sets see `shared-objects.ts`.)
+ * The last elements of pools that became shorter. They must be deleted by a later transaction than
+ * the one that made them unused. (For chains and sets see `shared-objects.ts`.)
  */
 import { UndoMap } from '../undo-map.ts';
 import { type FrontendMaps, frontendMaps } from './frontend-maps.ts';
 import type { SetName } from './layout.ts';
 
-/** Elements `from` to `to - 1` of a pool that is shorter now: still in the kernel, not used. */
+/** Elements `from` to `to - 1` of a pool that became shorter. They are in the kernel still. */
 interface RetiredRange {
   readonly set: SetName;
   /** The frontend. */
@@ -15,11 +15,11 @@ interface RetiredRange {
   readonly key: Uint8Array;
   readonly from: number;
   readonly to: number;
-  /** Set by the first call of `due`, so that the second one takes it out. */
+  /** The first call of `due` sets it, the second takes the range out. */
   readonly aged: boolean;
 }
 
-/** Elements that one transaction deletes, and the rest of a range: nobody waits for more. */
+/** One transaction deletes about so many elements, so that others do not wait long for it. */
 const dueMax = 20_000;
 
 export class Deferred {
@@ -45,7 +45,7 @@ export class Deferred {
     this.#ranges.put(rangeId(set, id), { set, id, key, from, to: end, aged: false });
   }
 
-  /** The kernel was read: what is retired is found out anew. Returns what was. */
+  /** Forgets the range, because the pool was read from the kernel. Returns what it was. */
   forget(set: SetName, id: string): RetiredRange | undefined {
     if (this.#ranges.size === 0) return undefined;
     const range = this.#ranges.get(rangeId(set, id));
@@ -53,7 +53,7 @@ export class Deferred {
     return range;
   }
 
-  /** Keeps what is still there of frontends, by their id. */
+  /** Keeps the ranges of those frontends that the kernel still has. */
   keep(isThere: (id: string) => boolean): void {
     for (const [name, { id }] of this.#ranges.entries()) {
       if (!isThere(id)) this.#ranges.put(name, undefined);
@@ -76,8 +76,8 @@ export class Deferred {
   }
 
   /**
-   * Takes out what was already waiting at the call before this one, up to `dueMax` elements, and
-   * ages the rest. They are in force no more once `confirm` is called.
+   * Takes out the ranges that were already waiting at the call before this one, up to about
+   * `dueMax` elements, and ages the others. `confirm` makes that final.
    */
   due(): RetiredRange[] {
     this.confirm();
@@ -91,7 +91,7 @@ export class Deferred {
         elements += range.to - range.from;
       }
     }
-    // Time passes for the rest even if the kernel refuses to delete what is taken out.
+    // The others have aged, even if the kernel refuses to delete what is taken out.
     this.confirm();
     for (const id of due.keys()) this.#ranges.put(id, undefined);
     return [...due.values()];
@@ -113,7 +113,7 @@ const poolMapsByNumber = frontendMaps.map(({ endpoints, localEndpoints }): reado
   { set: localEndpoints, pool: 'local' },
 ]);
 
-/** Those that hold pools. */
+/** The maps that hold the pools of a frontend. */
 export function poolMaps({ number }: FrontendMaps): readonly PoolMap[] {
   return poolMapsByNumber[number]!;
 }

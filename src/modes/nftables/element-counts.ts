@@ -1,6 +1,6 @@
 /**
- * How many elements the maps of the table should hold, counted from what is wanted of each
- * frontend, and not from what batches wrote: a mistake in the one is not a mistake in the other.
+ * How many elements the maps of the table should hold. They are counted from desired frontends and
+ * not from what batches wrote, so that the count shows mistakes of batches.
  */
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
@@ -14,7 +14,7 @@ import { type SetName, tableName } from './layout.ts';
 export class ElementCounts {
   readonly #counts = new Map<SetName, number>();
 
-  /** `step` 1: the elements of this frontend are wanted; -1: no longer. */
+  /** `step` 1: the frontend is desired. -1: it is no longer. */
   frontend(frontend: FrontendElements, step: 1 | -1): void {
     const { endpoints, local, maps } = frontend;
     for (const part of verdictParts) {
@@ -24,7 +24,7 @@ export class ElementCounts {
     this.#add(maps.localEndpoints, step * local.length);
   }
 
-  /** Elements of this set that Forwardings share. */
+  /** Counts a shared element of the set. */
   shared(set: SetName, step: 1 | -1): void {
     this.#add(set, step);
   }
@@ -33,7 +33,7 @@ export class ElementCounts {
     this.#counts.clear();
   }
 
-  /** Of these sets, those that the kernel counts otherwise; undefined where it does not count. */
+  /** The sets for which the kernel has another count; undefined where it does not count. */
   async miscounts(
     kernel: Kernel,
     family: Family,

@@ -6,7 +6,7 @@ import { learnMaps, type SetName, type Shard, shards } from './layout.ts';
 type LearnMaps = Readonly<Record<number, SetName>>;
 
 export interface FrontendMaps {
-  /** Each has another; from 0. */
+  /** Its index among all FrontendMaps. */
   readonly number: number;
   readonly prefix: '' | 'nodeport-';
   /** Ends the names of chains that pick from `endpoints`. */
@@ -18,7 +18,7 @@ export interface FrontendMaps {
   readonly sticky: SetName;
   /** Counts what comes to the frontend, where that is asked for. */
   readonly counts: 'connections' | 'nodeport-connections';
-  /** One map, or, by protocol (IPPROTO_*), those whose keys don't tell it. */
+  /** One map, or one for each protocol (IPPROTO_*) where keys have none. */
   readonly learn: SetName | LearnMaps;
 }
 
@@ -27,7 +27,7 @@ function byNumber(maps: Readonly<Record<Protocol, SetName>>): LearnMaps {
   return { [IPPROTO.TCP]: TCP, [IPPROTO.UDP]: UDP, [IPPROTO.SCTP]: SCTP };
 }
 
-/** By address and port. */
+/** For frontends with an address. */
 const serviceMaps: readonly FrontendMaps[] = shards.map((shard, number) => ({
   number,
   prefix: '',
@@ -41,7 +41,7 @@ const serviceMaps: readonly FrontendMaps[] = shards.map((shard, number) => ({
   learn: byNumber(learnMaps),
 }));
 
-/** By node port alone. */
+/** For node ports. */
 const nodePortMaps: FrontendMaps = {
   number: serviceMaps.length,
   prefix: 'nodeport-',
@@ -57,13 +57,13 @@ const nodePortMaps: FrontendMaps = {
 
 export const frontendMaps: readonly FrontendMaps[] = [...serviceMaps, nodePortMaps];
 
-/** What a frontend is found by: `address . protocol . port`, or `protocol . port`. */
+/** The form of a frontend's key: `address . protocol . port`, or `protocol . port`. */
 export type FrontendKind = 'service' | 'nodePort';
 
 /** Bytes of protocol and port, the last parts of each key. */
 const endLength = 8;
 
-/** The element that tells what to remember of a frontend's clients. */
+/** The element whose verdict leads to the chain that remembers a frontend's clients. */
 export function learnElement(
   maps: FrontendMaps,
   key: Uint8Array,
@@ -100,7 +100,7 @@ export function mapsOfKey(
   return serviceMaps[hashOf(bytes, from, to) % serviceMaps.length]!;
 }
 
-/** FNV-1a, its high bits folded into the low ones: addresses that follow each other spread. */
+/** FNV-1a with its high bits folded into the low ones, so that adjacent addresses spread. */
 export function hashOf(bytes: Uint8Array, from: number, to: number): number {
   let value = 0x811c9dc5;
   for (let i = from; i < to; i += 1) value = Math.imul(value ^ bytes[i]!, 0x01000193);

@@ -1,4 +1,4 @@
-/** Writes the element changes that take one frontend from one state to another. */
+/** Writes the difference of one frontend as changes of elements. */
 import type { ElementBuffers } from '../../kernel/nft/element-buffer.ts';
 import { printVerdict } from '../../kernel/nft/print-verdict.ts';
 import { type EndpointList, endpointBytes } from '../../net/endpoint-list.ts';
@@ -43,7 +43,7 @@ export class FrontendWriter {
     const { before, after, owner } = difference;
     const location = after ?? (before instanceof HeldFrontend ? before.location : before);
     if (location === undefined) return;
-    // A frontend of which nothing is left is one thing that is missing.
+    // A frontend of which nothing is left counts as one fault.
     const isMissing = difference.from === 'kernel' && before === undefined;
     if (isMissing) difference.drift.missing += 1;
     const drift = difference.from === 'kernel' && !isMissing ? difference.drift : undefined;
@@ -58,14 +58,14 @@ export class FrontendWriter {
     from: 'belief' | 'kernel',
   ): void {
     for (const { set, pool } of poolMaps(location.maps)) {
-      // What the kernel says counts, not what we remember.
+      // What was read from the kernel replaces what we remember.
       const retired = from === 'kernel' ? this.#deferred.forget(set, location.id) : undefined;
       this.#pool(set, location, before?.[pool], after?.[pool], retired);
     }
     for (const part of verdictParts) this.#verdict(location, part, before, after);
   }
 
-  /** `retired`: what is in the kernel at the end of `before` and was to be deleted already. */
+  /** `retired`: elements at the end of `before` that were retired when the kernel was read. */
   #pool(
     set: SetName,
     { id, key }: Location,

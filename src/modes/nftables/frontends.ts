@@ -1,4 +1,4 @@
-/** A Forwarding as the elements that this mode keeps for it. Pure. */
+/** The elements that this mode keeps for a Forwarding. Pure. */
 import type { ChainDefinition } from '../../kernel/nft/chain.ts';
 import { IPPROTO, VERDICT } from '../../kernel/nft/constants.ts';
 import { EndpointList } from '../../net/endpoint-list.ts';
@@ -18,7 +18,7 @@ import { dropChain, refuseClient, rejectChain } from './chains.ts';
 import { type FrontendMaps, frontendMaps, learnElement, mapsOfKey } from './frontend-maps.ts';
 import type { SetName } from './layout.ts';
 
-/** Where a frontend's elements are and what they are found by. */
+/** The maps and the key of a frontend's elements. */
 export interface Location {
   /** Identifies the frontend; usable as a Map key. */
   readonly id: string;
@@ -54,7 +54,7 @@ export function verdictOf(frontend: FrontendElements, part: VerdictPart): Verdic
     case 'verdict':
       return to(VERDICT.goto, chains.at(-1)?.name);
     case 'sticky':
-      // Who is not remembered comes back.
+      // A jump: clients that are not remembered return.
       return to(VERDICT.jump, affinity?.recall.name);
     case 'learn':
       return to(VERDICT.goto, affinity?.learn.at(-1)?.name);
@@ -79,7 +79,7 @@ function to(code: number, chain: string | undefined): Verdict | undefined {
   return chain === undefined ? undefined : { code, chain };
 }
 
-/** Where the frontend's verdict of this kind is. */
+/** The element that holds the frontend's verdict of this kind. */
 export function elementOf(
   { maps, key }: Location,
   part: VerdictPart,
@@ -98,7 +98,7 @@ export function elementOf(
   }
 }
 
-/** All chains and sets that a frontend needs, those that others refer to first. */
+/** All chains and sets that a frontend needs, each before those that refer to it. */
 export function objectsOfFrontend(frontend: FrontendElements): readonly NamedObject[] {
   const { chains, affinity, firewall } = frontend;
   if (affinity === undefined && firewall === undefined) return chains;
@@ -183,7 +183,7 @@ export function frontendId(
     k[i + 6]!, k[i + 7]!, k[i + 8]!, k[i + 9]!, k[i + 10]!, k[i + 11]!);
 }
 
-/** What `frontendId` was made of. */
+/** The inverse of `frontendId`. */
 export function locationOf(id: string): Location {
   return { id, maps: frontendMaps[id.charCodeAt(0)]!, key: bytesOf(id.slice(1)) };
 }

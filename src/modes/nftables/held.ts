@@ -12,8 +12,8 @@ const noIndexes: readonly number[] = [];
 const poolIndexMax = 0xffff;
 
 /**
- * What one pool map holds for one frontend: index → packed endpoint. As long as they come in order,
- * which is the usual case, it is a view on the entries that were read.
+ * What one pool map holds for one frontend: index → packed endpoint. While entries come in order,
+ * which is the usual case, it is a view of the bytes that were read.
  */
 export class ObservedPool {
   /** Shared by all frontends that a map holds nothing for. */
@@ -23,10 +23,10 @@ export class ObservedPool {
   /** From one endpoint in `#bytes` to the next. */
   #stride: number;
   #bytes: Uint8Array = noBytes;
-  /** Of the endpoint at index 0. */
+  /** Offset of the endpoint at index 0. */
   #start = 0;
   #end = 0;
-  /** 1 for each index that there is; undefined = all below `end`, and `#bytes` are not ours. */
+  /** 1 for each index with an endpoint; undefined = all below `end` have one, and it is a view. */
   #present: Uint8Array | undefined;
   /** Indexes that no pool of ours can have. */
   #beyond = noIndexes;
@@ -79,7 +79,7 @@ export class ObservedPool {
     this.#end = Math.max(this.#end, index + 1);
   }
 
-  /** Ends the view: the bytes become ours, with room for `length` endpoints. */
+  /** Copies the bytes of the view, with room for `length` endpoints. */
   #own(length: number): Uint8Array {
     if (this.#present !== undefined && length <= this.#present.length) return this.#present;
     const room = 2 * Math.max(length, this.#end);
@@ -92,7 +92,7 @@ export class ObservedPool {
     return present;
   }
 
-  /** The first `length` endpoints, with room for `room`. */
+  /** A copy of the first `length` endpoints, with room for `room`. */
   #packed(room: number, length: number): Uint8Array {
     const width = this.#width;
     const packed = new Uint8Array(room * width);
@@ -116,7 +116,7 @@ export class ObservedPool {
     return true;
   }
 
-  /** Whether both have the same at each index, up to the first that one of them lacks. */
+  /** Whether both have the same endpoints up to the end of the shorter one. */
   isInOrderOf(list: EndpointList): boolean {
     for (let i = 0; i < list.length && this.has(i); i += 1) {
       if (!this.agrees(i, list)) return false;

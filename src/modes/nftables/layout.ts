@@ -1,6 +1,6 @@
 /**
- * The sets and maps of the constant-object layout (README.md beside this file). Their number does
- * not depend on Services or endpoints; only their elements do.
+ * The sets and maps of the constant-object layout (README.md beside this file). Only the number of
+ * their elements depends on Services and endpoints.
  */
 import { NFT_SET, type NFTypeName } from '../../kernel/nft/constants.ts';
 import type { SetDefinition } from '../../kernel/nft/sets.ts';
@@ -13,8 +13,8 @@ export const tableName = 'fairlead';
 export const tableComment = 'Services of Kubernetes, kept by fairlead';
 
 /**
- * The pools of Services are spread over this many maps: the kernel walks a map from its start for
- * each part of a dump (nft_rhash_walk), so that reading one takes time that grows with its square.
+ * The pools of Services are spread over these maps. The kernel walks a map from its start for each
+ * part of a dump (nft_rhash_walk), so that the time to read one grows with the square of its size.
  */
 export const shards = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'] as const;
 export type Shard = (typeof shards)[number];
@@ -22,9 +22,9 @@ export type Shard = (typeof shards)[number];
 const endpointMaps = shards.map((shard) => `endpoints-${shard}` as const);
 
 /**
- * A rule reads the port that a client connected to for one protocol only (nft takes it no other
- * way), and the kernel validates what each rule may lead to: so each protocol has a map of its own.
- * Node ports have one: of keys that are a port and no more nft 1.0.6 can't list the elements.
+ * Each protocol has a map of its own: nft lets a rule read the original port for one named protocol
+ * only, and the kernel validates what each rule may lead to. Node ports have one map for all
+ * protocols, because nft 1.0.6 cannot list elements whose key is nothing but a port.
  */
 export const learnMaps = { TCP: 'learn-tcp', UDP: 'learn-udp', SCTP: 'learn-sctp' } as const;
 

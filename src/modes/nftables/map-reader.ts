@@ -16,7 +16,7 @@ import { frontendId, type VerdictPart } from './frontends.ts';
 import { type HeldFrontend, ObservedPool } from './held.ts';
 import type { SetName } from './layout.ts';
 
-/** Where what is read goes. */
+/** Takes what is read. */
 export interface Frontends {
   readonly family: Family;
   /** The frontend of this id, made when it is asked for first. */
@@ -49,7 +49,7 @@ for (const maps of frontendMaps) {
     }
   }
   verdictMaps.set(maps.noEndpoints, { part: 'refusal', kind });
-  // What is in the map of another shard than its own belongs to no frontend that we know.
+  // An element in the map of a wrong shard makes a frontend that nobody knows, and is pruned.
   poolMaps.set(maps.endpoints, { part: 'endpoints', kind, maps });
   poolMaps.set(maps.localEndpoints, { part: 'local', kind });
 }
@@ -57,7 +57,7 @@ for (const maps of frontendMaps) {
 /** Reads what begins at byte `at` of a record's entries, and returns where it ends. */
 type ReadEntry = (at: number) => number;
 
-/** So much is read in a few microseconds. */
+/** So many bytes are read in a few microseconds. */
 const bytesPerPause = 1024;
 
 export async function readElements(
@@ -96,8 +96,8 @@ function frontendAt(
 }
 
 /**
- * Reads all entries of one frontend that follow each other. The kernel's come sorted, so that these
- * are all that there are; nothing but speed depends on that.
+ * Reads all entries of one frontend that follow each other. Entries come sorted, so that these are
+ * usually all of the frontend's. Only speed depends on that.
  */
 function poolReader(
   found: Frontends,
@@ -155,7 +155,7 @@ interface VerdictWords {
   readonly length: number;
 }
 
-/** Reads the verdict at a byte of `entries`. The words of one that was there before are the same. */
+/** Reads the verdict at a byte of `entries`. Equal verdicts share one string. */
 function verdictWords(entries: Uint8Array): (at: number) => VerdictWords {
   const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
   const known = new Map<number, VerdictWords & { readonly at: number }>();

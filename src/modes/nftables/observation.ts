@@ -27,7 +27,7 @@ const dumpAttempts = 5;
 export class NFTablesObservation implements Found<NFTablesObjects> {
   readonly family: Family;
   readonly besideBatches = true;
-  /** As it was when reading began. */
+  /** The generation when the reading began. */
   generation = 0;
   readonly table: TableContent<SetName>;
   readonly frontends = new Map<string, HeldFrontend>();
@@ -49,7 +49,7 @@ export class NFTablesObservation implements Found<NFTablesObjects> {
     return this.table.hooks.some((hook) => hook !== unknownIndex);
   }
 
-  /** Forgets what was read: nothing of it will survive. */
+  /** Forgets what was read, because the table is deleted. */
   clear(): void {
     this.table.clear();
     this.frontends.clear();
@@ -63,7 +63,9 @@ export class NFTablesObservation implements Found<NFTablesObjects> {
     return withOrderOf({ ...next, cluster, local, hairpin: local, serving: cluster }, next);
   }
 
-  /** A pool in the order of the first frontend that has some of it; itself, if it is in order. */
+  /**
+   * The pool in the order of the first frontend that holds any of it; unchanged if it is in order.
+   */
   #orderOf(pool: 'cluster' | 'local', next: Forwarding): EndpointList {
     const list = next[pool];
     if (list.length < 2) return list;
@@ -111,8 +113,8 @@ export class NFTablesObservation implements Found<NFTablesObjects> {
   }
 
   /**
-   * Reads set by set: each is as it was at one moment, but not all at the same one. What batches of
-   * ours change meanwhile is in `touched`; what others change moves the generation.
+   * Reads set by set. Each set is consistent, but different sets are of different moments.
+   * `touched` has what our batches change meanwhile. What others change moves the generation.
    */
   async read(kernel: Kernel, pause: Pause): Promise<void> {
     this.generation = await kernel.generation();
@@ -121,7 +123,7 @@ export class NFTablesObservation implements Found<NFTablesObjects> {
   }
 }
 
-/** A dump that the ruleset's change interrupts is made again. */
+/** Dumps again when a change of the ruleset interrupts. */
 async function dumpWhole(kernel: Kernel, request: Parameters<Dump>[0]): ReturnType<Dump> {
   for (let attempt = 1; attempt <= dumpAttempts; attempt += 1) {
     const { records, consistent } = await kernel.dump(request);

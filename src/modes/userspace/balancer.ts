@@ -7,7 +7,7 @@ import type { ServedFrontend } from './frontends.ts';
 import type { Memories, Memory } from './memory.ts';
 
 export class Balancer {
-  /** Not the same on every node. */
+  /** Random at first, so that nodes do not begin with the same endpoint. */
   #turn = Math.floor(Math.random() * 0x1_0000);
   #frontend: ServedFrontend;
   readonly #memories: Memories;
@@ -35,12 +35,12 @@ export class Balancer {
     return { pool, index };
   }
 
-  /** The client's endpoint did not answer: it gets another one. */
+  /** The client's endpoint did not answer: it gets another one next time. */
   forget(client: string): void {
     this.#memory.forget(this.#nameOf(client));
   }
 
-  /** The frontend is served otherwise, perhaps for another Service. */
+  /** The frontend has changed, and may belong to another Service. */
   update(next: ServedFrontend): void {
     const memory = this.#memories.join(next.affinity);
     this.close();
@@ -54,7 +54,7 @@ export class Balancer {
     this.#memories.leave(this.#frontend.affinity);
   }
 
-  /** The node reaches an address that is bound on it from that address: it is one client. */
+  /** The node connects from any address that is bound on it: all of these are one client. */
   #nameOf(client: string): string {
     return client === formatAddress(this.#frontend.address.bytes) ? 'node' : client;
   }

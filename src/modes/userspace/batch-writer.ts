@@ -1,7 +1,7 @@
 /**
- * Collects what one batch changes. It takes effect whole or not at all, as far as anything can
- * fail: addresses come and sockets open, or all of these are undone; then what listens already is
- * told of its change, sockets close, and addresses go.
+ * Collects what one batch changes. What can fail comes first, and is done whole or undone:
+ * addresses are added and sockets opened. Then sockets that stay are updated, others are closed,
+ * and addresses are deleted.
  */
 import type { ApplyResult, Kernel, KernelFailure } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
@@ -28,7 +28,7 @@ interface Planned<T> {
 /** Approximate bytes of what is planned, for `byteLength`. */
 const entryBytes = 64;
 
-/** Sockets that are opened before others get their turn. */
+/** So many sockets are opened in one turn of the event loop. */
 const socketsPerTurn = 64;
 
 export class BatchWriter implements Writer<UserspaceObjects> {
@@ -79,10 +79,9 @@ export class BatchWriter implements Writer<UserspaceObjects> {
     this.#unbound.push(key);
   }
 
-  /** Forwardings say themselves what changes with it. */
+  /** Nothing: all that the environment changes belongs to Forwardings. */
   environment(): void {}
 
-  /** Undefined when there is nothing to do. */
   batch(): Batch | undefined {
     const links = this.#link === 'missing' ? 1 : 0;
     const addresses = this.#bound.length + this.#unbound.length;
@@ -123,7 +122,7 @@ export class BatchWriter implements Writer<UserspaceObjects> {
     return result.kind === 'failed' ? { ...result, partly: true } : result;
   }
 
-  /** Opens what does not listen yet. Failures name sockets by their number, after addresses. */
+  /** Opens the new sockets. Failures number them after the ops of addresses. */
   async #open(): Promise<{ failures: KernelFailure[]; opened: string[] }> {
     const failures: KernelFailure[] = [];
     const opened: string[] = [];
@@ -146,7 +145,7 @@ export class BatchWriter implements Writer<UserspaceObjects> {
     return addressOps('addressesDelete', this.#family, addresses);
   }
 
-  /** The deletion of those that were not there before. */
+  /** Ops that delete the addresses which were not there before. */
   #added(result: ApplyResult): Uint8Array {
     const failures = result.kind === 'applied' ? [] : result.failures;
     const refused = new Set(failures.map(({ entry }) => entry));
@@ -162,7 +161,7 @@ export class BatchWriter implements Writer<UserspaceObjects> {
   }
 }
 
-/** Whether that succeeds is found out when the link is read again. */
+/** Its failure is ignored: the link is read again anyway. */
 async function undo(
   kernel: Kernel,
   deletion: Uint8Array,
@@ -176,7 +175,10 @@ function refused(failures: readonly KernelFailure[]): ApplyResult {
   return { kind: 'failed', failures, partly: false };
 }
 
-/** A kernel that has what it was to add, or has not what it was to delete, is as wanted. */
+/**
+ * The result without failures of this code: the kernel already has what was added, or lacks what
+ * was deleted.
+ */
 function without(code: string, result: ApplyResult): ApplyResult {
   if (result.kind === 'applied') return result;
   const failures = result.failures.filter((failure) => failure.code !== code);

@@ -1,13 +1,13 @@
-/** What may become of a client, judged by its address. */
+/** Which endpoints a client may reach, by its address. */
 import { type Address, cidrContains, parseAddress } from '../../net/address.ts';
 import { sameBytes } from '../../net/bytes.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
 import { rangesHold } from '../../net/interval.ts';
 import type { ClientKind, ServedFrontend } from './frontends.ts';
 
-/** The endpoints that this client may reach; undefined = none: it is not let in, or has none. */
+/** The endpoints that this client may reach; undefined = there are none, or it may not connect. */
 export function poolFor(frontend: ServedFrontend, client: string): EndpointList | undefined {
-  // A zone may follow a link-local address.
+  // A link-local address may have a zone.
   const address = parseAddress(client.split('%')[0]!);
   if (address === undefined || !isAllowed(frontend, address)) return undefined;
   const pool = frontend.pools[kindOf(frontend, address)];
@@ -21,7 +21,7 @@ function isAllowed({ address, clients, selfClient }: ServedFrontend, { bytes }: 
 
 function kindOf({ address, networks }: ServedFrontend, client: Address): ClientKind {
   if (networks === undefined) return 'outside';
-  // The node reaches an address that is its own from that address.
+  // The node connects to a bound address from that address itself.
   if (sameBytes(client.bytes, address.bytes)) return 'node';
   const { hostAddresses, podCIDR } = networks;
   if (hostAddresses.some(({ bytes }) => sameBytes(bytes, client.bytes))) return 'node';

@@ -1,4 +1,4 @@
-/** One TCP connection of a client, and the one to the endpoint that it is carried on. */
+/** A TCP connection of a client, joined to one to an endpoint. */
 import { connect, type Socket } from 'node:net';
 import { formatAddress } from '../../net/address.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
@@ -6,7 +6,7 @@ import type { EndpointList } from '../../net/endpoint-list.ts';
 /** How long an endpoint may take to answer; then the next one is tried. */
 const dialTimeoutsMs = [250, 500, 1000, 2000] as const;
 
-/** A peer that has vanished without a word is found out after some ten of these. */
+/** A peer that vanished without a FIN is noticed after about ten of these. */
 export const keepAliveMs = 60_000;
 
 /** An endpoint to try; undefined = there is none. */
@@ -16,8 +16,8 @@ export interface Endpoint {
 }
 
 /**
- * Whether this process itself listens there. Nothing is carried to there: it could come back to
- * where it was, without end. Rules translate only once, too.
+ * Whether this process itself listens at the endpoint. Connections to such an endpoint are refused:
+ * they could go round without end. (Rules of the kernel translate only once, too.)
  */
 export type IsOwn = (endpoint: Endpoint) => boolean;
 
@@ -37,7 +37,7 @@ export class Connections {
     return this.#clients.has(address);
   }
 
-  /** That of a client; until it is closed. */
+  /** Counts the socket of a client until it is closed. */
   addClient(socket: Socket): void {
     const { localAddress = '' } = socket;
     this.add(socket);
@@ -52,7 +52,7 @@ export class Connections {
   add(socket: Socket): void {
     this.#sockets.add(socket);
     socket.once('close', () => this.#sockets.delete(socket));
-    // What it means for the other side is said where sides are joined.
+    // `join` handles what an error means for the other side.
     socket.on('error', () => {});
   }
 
@@ -105,7 +105,7 @@ function dial({ pool, index }: Endpoint): Socket {
   });
 }
 
-/** Each side may end its half; what breaks one side breaks the other. */
+/** Passes on the end of each direction. An error on one side resets the other. */
 function join(client: Socket, server: Socket): void {
   for (const [from, to] of [
     [client, server],

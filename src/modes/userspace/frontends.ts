@@ -1,4 +1,4 @@
-/** A Forwarding as sockets serve it. Pure. */
+/** The sockets that this mode keeps for a Forwarding. Pure. */
 import { IPPROTO } from '../../kernel/nft/constants.ts';
 import type { Address, CIDR } from '../../net/address.ts';
 import { sameBytes } from '../../net/bytes.ts';
@@ -18,10 +18,10 @@ import { rankAt } from '../own-addresses.ts';
 import { allowedClients, selfClient } from '../source-ranges.ts';
 import type { Remembering } from './memory.ts';
 
-/** Who a client is, as far as its address tells. */
+/** Where a client is, by its address. */
 export type ClientKind = 'node' | 'pod' | 'outside';
 
-/** What tells clients apart. */
+/** The networks that tell the kind of a client. */
 interface NodeNetworks {
   readonly hostAddresses: readonly Address[];
   readonly podCIDR: CIDR | undefined;
@@ -37,9 +37,9 @@ export interface ServedFrontend extends ModeFrontend {
   readonly port: number;
   /** Without an endpoint a client gets no answer. */
   readonly pools: Readonly<Record<ClientKind, EndpointList>>;
-  /** Undefined: all clients have the same pool. */
+  /** Undefined = all clients have the same pool. */
   readonly networks: NodeNetworks | undefined;
-  /** Where UDP may go on to. */
+  /** Endpoints to which existing UDP flows may go on. */
   readonly right: readonly EndpointList[];
   readonly affinity: Remembering;
   /** Clients that may connect, in ascending order; undefined = all. */
@@ -60,7 +60,7 @@ export interface Setting {
 
 const localhost: Address = { family: 'IPv4', bytes: Uint8Array.of(127, 0, 0, 1) };
 
-/** Those that sockets listen for: where none does, the kernel itself refuses. */
+/** The frontends that sockets listen for. Where none listens, the kernel itself refuses. */
 export function servedFrontends(forwarding: Forwarding, setting: Setting): ServedFrontend[] {
   const found = new Map<string, ServedFrontend>();
   for (const frontend of forwarding.frontends) {
@@ -69,7 +69,7 @@ export function servedFrontends(forwarding: Forwarding, setting: Setting): Serve
     const addresses = frontend.address ? [frontend.address] : nodePortAddresses(setting);
     for (const address of addresses) {
       const made = frontendAt(forwarding, { frontend, address, pools }, setting);
-      // An address and port of a Service comes before a node port.
+      // A Service's own address and port comes before a node port.
       if (!found.has(made.id)) found.set(made.id, made);
     }
   }
@@ -126,7 +126,9 @@ function affinityOf(forwarding: Forwarding): Remembering {
   };
 }
 
-/** A socket does not tell by which interface a client came: only a CIDR tells pods from others. */
+/**
+ * A socket does not tell a client's interface: only a detector with a CIDR tells pods from others.
+ */
 function nodeNetworksOf(
   { hostAddresses = [] }: Environment,
   detector: LocalDetector,
@@ -134,7 +136,7 @@ function nodeNetworksOf(
   return { hostAddresses, podCIDR: detector.kind === 'cidr' ? detector.cidr : undefined };
 }
 
-/** Undefined: nothing is to listen. */
+/** The pools of a frontend; undefined = no socket listens for it. */
 function poolsOf(
   { cluster, family, local, servicePort }: Forwarding,
   { treatment, pool }: Frontend,
@@ -149,7 +151,8 @@ function poolsOf(
     case 'reject':
       return undefined;
     case 'drop':
-      // Datagrams can be taken and dropped; a connection can only be refused.
+      // A socket can drop datagrams. A connection it can only refuse, as the kernel does without
+      // it.
       return servicePort.protocol === 'UDP' ? forAll(EndpointList.empty[family]) : undefined;
   }
 }
@@ -158,7 +161,7 @@ function forAll(pool: EndpointList): ServedFrontend['pools'] {
   return { node: pool, pod: pool, outside: pool };
 }
 
-/** Whether a socket that serves the one serves the other. */
+/** Whether both are the same, so that the socket need not be updated. */
 export function sameFrontend(a: ServedFrontend, b: ServedFrontend): boolean {
   return (
     a.id === b.id &&

@@ -3,5 +3,7 @@
 /** The link that holds the addresses of Services. All that is on it is ours. */
 export const linkName = 'fairlead0';
 
-/** A bridge without ports does where the kernel has no dummy links: it never carries a packet. */
+/**
+ * A bridge without ports replaces a dummy link where the kernel has none: neither carries packets.
+ */
 export const linkTypes = ['dummy', 'bridge'] as const;

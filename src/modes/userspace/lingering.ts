@@ -3,12 +3,12 @@ import type { LateDeletions } from '../backend.ts';
 import { binary } from '../elements.ts';
 import type { Sockets } from './switchboard.ts';
 
-/** What takes addresses off the link. */
+/** What deletes addresses from the link. */
 interface Unbinding {
   unbind(key: Uint8Array): void;
 }
 
-/** Addresses that nobody wants, but that carry connections yet. */
+/** Addresses that are not desired and still have connections. */
 export class LingeringAddresses implements LateDeletions<Unbinding> {
   readonly #sockets: Sockets;
   readonly #addresses = new Map<string, Uint8Array>();
@@ -25,19 +25,19 @@ export class LingeringAddresses implements LateDeletions<Unbinding> {
     return this.#addresses.has(id);
   }
 
-  /** Connections end in peace. Returns whether the address has to wait for any. */
+  /** Keeps the address until its connections have ended. Returns whether it has any. */
   keep(key: Uint8Array): boolean {
     const isBusy = this.#sockets.isBusy(key);
     if (isBusy) this.#addresses.set(binary(key), key);
     return isBusy;
   }
 
-  /** The address is wanted again. Returns whether it was still there. */
+  /** The address is desired again. Returns whether it was kept. */
   revive(id: string): boolean {
     return this.#addresses.delete(id);
   }
 
-  /** What is there is read again after a failure. */
+  /** Nothing: after a failure the link is read again. */
   confirm(): void {}
   rollback(): void {}
 

@@ -3,8 +3,8 @@ import type { ServedFrontend } from './frontends.ts';
 /** A socket that takes clients of one frontend. */
 export interface Listener {
   readonly frontend: ServedFrontend;
-  /** The same address, protocol and port are served otherwise from now on. */
+  /** Serves the same address, protocol and port as `next` says. */
   update(next: ServedFrontend): void;
-  /** No more clients. */
+  /** Takes no more clients. */
   close(): void;
 }

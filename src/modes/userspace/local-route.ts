@@ -5,8 +5,8 @@ const checkMs = 2;
 const patienceMs = 1000;
 
 /**
- * An IPv6 address is there before its route is: the kernel's worker adds that (addrconf_dad_work).
- * Resolves when all of these addresses have theirs, or after a while.
+ * The kernel adds the route of an IPv6 address later than the address (addrconf_dad_work). Resolves
+ * when all of these addresses have their routes, or after a while.
  */
 export async function untilLocal(addresses: readonly Uint8Array[]): Promise<void> {
   if (addresses.length === 0) return;

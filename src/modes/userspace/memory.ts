@@ -1,10 +1,10 @@
 /**
- * Session affinity: which endpoint a client of a Service port got, whichever of its frontends it
- * came by.
+ * Session affinity: the endpoint that each client of a Service port got. All frontends of the
+ * Service port share it.
  */
 import type { EndpointKey, EndpointList } from '../../net/endpoint-list.ts';
 
-/** What sockets of one Service port have in common; `id` is the same for all of them. */
+/** The session affinity that all sockets of one Service port share. `id` identifies it. */
 export interface Remembering {
   readonly id: string;
   /** 0 = no session affinity. */
@@ -19,14 +19,14 @@ interface Remembered {
   readonly untilMs: number;
 }
 
-/** Beyond this the client that has been away longest is forgotten. */
+/** Beyond this, the client that connected longest ago is forgotten. */
 const clientsMax = 65_536;
 
-/** As many as pools: a client may get another endpoint where a policy does not allow its own. */
+/** Endpoints of one client: one of each pool, as a policy may forbid an endpoint in one of them. */
 const endpointsMax = 2;
 
 export class Memory {
-  /** By name; who connected last is the last one, and its last endpoint the first. */
+  /** By client, the last to connect at the end; of each client, its last endpoint first. */
   readonly #clients = new Map<string, readonly Remembered[]>();
   users = 0;
 
@@ -55,7 +55,7 @@ export class Memory {
     this.#clients.delete(client);
   }
 
-  /** Endpoints that the Service port has no more are forgotten. */
+  /** Forgets endpoints that the Service port does not have any more. */
   retain({ timeoutSeconds, pools }: Remembering): void {
     if (this.#clients.size === 0) return;
     const held = timeoutSeconds > 0 ? new Set(pools) : [];
@@ -78,7 +78,9 @@ function indexOf(pool: EndpointList, endpoint: EndpointKey): number | undefined 
   return undefined;
 }
 
-/** The memories of all Service ports that have sockets; each is gone with its last socket. */
+/**
+ * The memories of all Service ports that have sockets. The last socket takes its memory with it.
+ */
 export class Memories {
   readonly #held = new Map<string, Memory>();
 

@@ -7,7 +7,7 @@ import { deleteLink, hasLink, probe } from './link.ts';
 import { addressesOf } from './observation.ts';
 import { Switchboard } from './switchboard.ts';
 
-/** One for each process that serves: it has sockets. */
+/** Each mode that this makes has sockets of its own. */
 export function userspaceMode(): ProxyMode {
   const switchboard = new Switchboard();
   return {
@@ -18,7 +18,7 @@ export function userspaceMode(): ProxyMode {
     hasKubeProxyNames: false,
     usesIPVS: false,
     ownSettings: 'userspace',
-    // The kube-proxy that had it had none for it alone.
+    // Those kube-proxies that had this mode had no metric for it alone.
     metrics: [],
     probe,
     planner: (config, environment) =>

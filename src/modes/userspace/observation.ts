@@ -12,7 +12,7 @@ import { linkName } from './layout.ts';
 /** RT_SCOPE_LINK (linux/rtnetlink.h) */
 const RT_SCOPE_LINK = 253;
 
-/** An address of Services, to be made local. */
+/** An address of Services, which must be local. */
 export interface BoundAddress extends SharedObject {
   readonly key: Uint8Array;
 }
@@ -27,9 +27,9 @@ export interface UserspaceObjects {
   readonly shared: BoundAddress;
 }
 
-/** Sockets of this process are not read, but asked: nobody else has a part in them. */
+/** The addresses on our link, as read, and the sockets of this process, which it knows. */
 export class UserspaceObservation implements Found<UserspaceObjects> {
-  /** There need not be a ruleset, and its generation tells nothing of links. */
+  /** Nothing is in a ruleset. */
   readonly generation = undefined;
   readonly intact: boolean;
   readonly touched = new Set<string>();
@@ -43,7 +43,7 @@ export class UserspaceObservation implements Found<UserspaceObjects> {
     readonly hasLink: boolean;
     readonly sockets: Iterable<ServedFrontend>;
     readonly addresses: readonly Uint8Array[];
-    /** Whether the address has connections left, though nobody wants it. */
+    /** Whether the address is kept only for its connections. */
     readonly isLingering: (id: string) => boolean;
   }) {
     this.intact = found.hasLink;
@@ -52,7 +52,7 @@ export class UserspaceObservation implements Found<UserspaceObjects> {
     this.#isLingering = found.isLingering;
   }
 
-  /** Clients are served in turn, whatever the order. */
+  /** The order of a pool does not matter to sockets. */
   adopt(next: Forwarding): Forwarding {
     return next;
   }
@@ -75,7 +75,7 @@ export class UserspaceObservation implements Found<UserspaceObjects> {
   }
 }
 
-/** IPv6 gives every link that is up an address of its own, which is none of a Service. */
+/** The addresses on our link, without the link-local one that every link with IPv6 has. */
 export async function addressesOf(kernel: Kernel, family: Family): Promise<Uint8Array[]> {
   const request = { kind: 'addressesDump', family: NFPROTO[family], link: linkName } as const;
   const { records } = await kernel.dump(request);

@@ -1,6 +1,6 @@
 /**
- * All sockets of the mode: what listens now, and the connections that are carried. They belong to
- * the process, and outlive the planners that come and go with the configuration.
+ * All sockets of the mode: those that listen, and those of connections. They belong to the process,
+ * and stay when a change of configuration replaces planners.
  */
 import { getSystemErrorMessage } from 'node:util';
 import { type Family, formatAddress } from '../../net/address.ts';
@@ -14,22 +14,22 @@ import { Memories } from './memory.ts';
 import { TCPListener } from './tcp-listener.ts';
 import { UDPListener } from './udp-listener.ts';
 
-/** Why nothing listens. */
+/** Why a socket could not be opened. */
 export interface Refusal {
   /** Symbolic errno. */
   readonly code: string;
   readonly message: string;
-  /** The next attempt would end the same. */
+  /** Another attempt would fail too. */
   readonly isLasting: boolean;
 }
 
-/** What batches and planners have to do with sockets. */
+/** What batches and planners need of the Switchboard. */
 export type Sockets = Pick<
   Switchboard,
   'get' | 'frontends' | 'open' | 'update' | 'close' | 'isBusy'
 >;
 
-/** Names the address and port, which the words of a system call need not do. */
+/** The error of a system call, with the address and port that it may not name. */
 function refusalOf(frontend: ServedFrontend, error: NodeJS.ErrnoException): Refusal {
   const { protocol, port } = frontend;
   const { code = 'EIO', errno, message } = error;
@@ -49,14 +49,14 @@ export class Switchboard {
     return this.#listeners.get(id)?.frontend;
   }
 
-  /** What listens for a family. */
+  /** The frontends of a family that sockets listen for. */
   *frontends(family: Family): Generator<ServedFrontend> {
     for (const { frontend } of this.#listeners.values()) {
       if (frontend.address.family === family) yield frontend;
     }
   }
 
-  /** Listens; what listens already is left alone. Undefined = it does. */
+  /** Opens a socket for the frontend, unless it has one. Resolves to undefined on success. */
   async open(frontend: ServedFrontend): Promise<Refusal | undefined> {
     if (this.#listeners.has(frontend.id)) return undefined;
     if (frontend.protocol === 'SCTP') {
@@ -80,12 +80,12 @@ export class Switchboard {
     this.#listeners.delete(id);
   }
 
-  /** Whether connections to this address are carried. */
+  /** Whether there are connections to this address. */
   isBusy(bytes: Uint8Array): boolean {
     return this.#connections.isAnyTo(formatAddress(bytes));
   }
 
-  /** Ends all, connections too. */
+  /** Closes all sockets, also those of connections. */
   closeAll(): void {
     for (const id of [...this.#listeners.keys()]) this.close(id);
     this.#connections.endAll();

@@ -9,7 +9,7 @@ import type { Listener } from './listener.ts';
 /** As many as the kernel allows (net.core.somaxconn). */
 const backlog = 65_535;
 
-/** Accepts the connections to one frontend. Those that it has accepted outlive it. */
+/** Accepts connections to one frontend. They go on when it is closed. */
 export class TCPListener implements Listener {
   readonly #connections: Connections;
   readonly #isOwn: IsOwn;
@@ -37,7 +37,7 @@ export class TCPListener implements Listener {
     const host = formatAddress(frontend.address.bytes);
     server.listen({ host, port: frontend.port, backlog, exclusive: true });
     await once(server, 'listening');
-    // A connection that could not be accepted, for want of a file descriptor, is no end.
+    // A connection could not be accepted, for lack of file descriptors. The listener goes on.
     server.on('error', () => {});
     return listener;
   }

@@ -1,4 +1,4 @@
-/** The datagrams of one client of a frontend, by a socket of their own to one endpoint. */
+/** The datagrams between one client and one endpoint, with a socket of their own. */
 import type { Socket } from 'node:dgram';
 import { formatAddress } from '../../net/address.ts';
 import type { EndpointKey } from '../../net/endpoint-list.ts';
@@ -10,7 +10,7 @@ interface UDPFlowOptions {
   readonly ended: () => void;
 }
 
-/** So many may wait for the socket; the rest is lost, as datagrams are. */
+/** So many datagrams may wait for the socket. More are dropped. */
 const waitingMax = 64;
 
 export class UDPFlow {
@@ -31,7 +31,7 @@ export class UDPFlow {
       this.#idle.refresh();
       options.answered(message);
     });
-    // Such as a refusal by the endpoint: the client's next datagram finds another one.
+    // For example when the endpoint refuses: the client's next datagram gets another endpoint.
     socket.on('error', () => this.end());
     socket.once('connect', () => this.#connected());
     socket.connect(pool.port(index), formatAddress(pool.address(index)));

@@ -8,7 +8,7 @@ import type { ServedFrontend } from './frontends.ts';
 import type { Listener } from './listener.ts';
 import { UDPFlow } from './udp-flow.ts';
 
-/** Takes the datagrams to one frontend. Its flows end with it. */
+/** Receives datagrams to one frontend. Its flows end with it. */
 export class UDPListener implements Listener {
   readonly #isOwn: IsOwn;
   readonly #balancer: Balancer;
@@ -37,7 +37,7 @@ export class UDPListener implements Listener {
       socket.close();
       throw error;
     }
-    // An answer that could not be sent is a datagram lost.
+    // An answer that could not be sent is lost.
     socket.on('error', () => {});
     return listener;
   }
