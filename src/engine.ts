@@ -93,6 +93,12 @@ export class Engine {
     return this.#loop.holderOf(forwarding, frontend);
   }
 
+  /** What rules of the family are made for; undefined: it is not served. */
+  setting(family: Family) {
+    const config = this.#options.settings.families.find((one) => one.family === family);
+    return config && { config, environment: this.#facts.environment(family) };
+  }
+
   /** Where sockets listen that answer on node ports. */
   listeningAddresses(family: Family): readonly Address[] | 'all' {
     return this.#facts.listeningAddresses(family);

@@ -1,4 +1,5 @@
 /** What can be asked of the running process, by HTTP GET on the metrics server. */
+import { explanationSchema } from './explanation.ts';
 import type { Infer, Schema } from './schema.ts';
 import { serviceListSchema, serviceSchema } from './service.ts';
 import { statusSchema } from './status.ts';
@@ -41,6 +42,15 @@ export const endpoints = {
       endpoints: 'How many endpoints are named at most: 500, unless it says another number.',
     },
     answer: serviceSchema,
+  },
+  explain: {
+    path: `${prefix}/explain`,
+    meaning: 'What becomes of a packet to an address and port, and why.',
+    query: {
+      to: '`ADDRESS:PORT`, or `NAMESPACE/NAME:PORT` with the number or name of a port of a Service; `/TCP`, `/UDP` or `/SCTP` may follow.',
+      from: 'Who sends it: an address, or `pod` (the default), `node` or `outside`.',
+    },
+    answer: explanationSchema,
   },
 } as const satisfies Readonly<Record<string, Endpoint>>;
 

@@ -46,6 +46,15 @@ export const namespaceOption = {
   namespace: { letter: 'n', shown: 'NAMESPACE', meaning: 'Only what is in this namespace.' },
 } as const satisfies Readonly<Record<string, CommandOption>>;
 
+export const explainOptions = {
+  ...askOptions,
+  from: {
+    shown: 'IP|pod|node|outside',
+    meaning: 'Who sends the packet: an address, or a pod of this node (default), the node, others.',
+    words: ['pod', 'node', 'outside'],
+  },
+} as const satisfies Readonly<Record<string, CommandOption>>;
+
 export const shells = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof shells)[number];
 
@@ -88,6 +97,15 @@ export const commands: readonly CommandSpec[] = [
     meaning:
       'Show what a Service means on this node: frontends, endpoints, which are used and why the ' +
       'others are not, and what changed lately. Ends with 1 when something is wrong with it.',
+    options: namespaceOption,
+  },
+  {
+    name: 'explain',
+    usage: 'explain ADDRESS:PORT|NAMESPACE/NAME:PORT[/PROTOCOL] [--from CLIENT] [options]',
+    meaning:
+      'Ask the process of this node what becomes of a packet, step by step, by which object in the ' +
+      'kernel, and why. Ends with 0 when it reaches an endpoint, and else with 1.',
+    options: explainOptions,
   },
   {
     name: 'demo',

@@ -104,7 +104,7 @@ export class Metrics {
 
   /** The source brought a change; kube-proxy counts those of Services and EndpointSlices. */
   changed(kind: Change['kind']): void {
-    const isService = kind === 'service' || kind === 'service-gone';
+    const isService = kind.startsWith('service') && !kind.startsWith('service-cidr');
     if (!isService && kind !== 'slice' && kind !== 'slice-gone') return;
     const { pending, total } = this.#changes[isService ? 'service' : 'endpoint'];
     pending.inc();

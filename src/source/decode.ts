@@ -9,7 +9,7 @@ import { objectKey } from '../state/types.ts';
 import { decodeEndpointSlice } from './decode/endpoint-slice.ts';
 import { isRawObject } from './decode/field-reader.ts';
 import { decodeNode } from './decode/node.ts';
-import { decodeService } from './decode/service.ts';
+import { decodeService, decodeUnserved } from './decode/service.ts';
 import { decodeServiceCIDR } from './decode/service-cidr.ts';
 import { Interner } from './interner.ts';
 import type { SourceProblem } from './source.ts';
@@ -50,7 +50,9 @@ export function decodeChange(
   switch (resource) {
     case 'services': {
       const { record: service, problems } = decodeService(raw, strings);
-      return { change: service && { kind: 'service', service }, problems };
+      if (service !== undefined) return { change: { kind: 'service', service }, problems };
+      const unserved = problems.length > 0 ? undefined : decodeUnserved(raw);
+      return { change: unserved && { kind: 'service-unserved', unserved }, problems };
     }
     case 'endpointslices': {
       const { record: slice, problems } = decodeEndpointSlice(raw, strings, nodeName);
@@ -85,6 +87,8 @@ export function keyOfChange(change: Change): string {
   switch (change.kind) {
     case 'service':
       return change.service.key;
+    case 'service-unserved':
+      return change.unserved.key;
     case 'slice':
       return change.slice.key;
     case 'node':

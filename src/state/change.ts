@@ -1,5 +1,5 @@
 /** What a source tells of the cluster. */
-import type { EndpointSlice, Node, Service, ServiceCIDR } from './types.ts';
+import type { EndpointSlice, Node, Service, ServiceCIDR, UnservedService } from './types.ts';
 
 export const resources = ['services', 'endpointslices', 'nodes', 'servicecidrs'] as const;
 export type Resource = (typeof resources)[number];
@@ -8,6 +8,8 @@ export type Resource = (typeof resources)[number];
 export type Change =
   | { readonly kind: 'service'; readonly service: Service }
   | { readonly kind: 'service-gone'; readonly key: string }
+  /** It is there, and this proxy has nothing to do for it. */
+  | { readonly kind: 'service-unserved'; readonly unserved: UnservedService }
   | { readonly kind: 'slice'; readonly slice: EndpointSlice }
   | { readonly kind: 'slice-gone'; readonly key: string }
   | { readonly kind: 'node'; readonly node: Node }

@@ -8,7 +8,7 @@ import type { Change, Resource } from './change.ts';
 import { sameService, sameSlice } from './equal.ts';
 import type { AddressKeys } from './node-sockets.ts';
 import { type TriggerTime, TriggerTimes } from './trigger-times.ts';
-import type { EndpointSlice, Node, Service, ServiceCIDR } from './types.ts';
+import type { EndpointSlice, Node, Service, ServiceCIDR, UnservedService } from './types.ts';
 
 const noSlices: readonly EndpointSlice[] = [];
 
@@ -22,6 +22,7 @@ export class ClusterState {
   /** By the key of the Service. */
   readonly #known = new Map<string, Known>();
   #serviceCount = 0;
+  readonly #unserved = new Map<string, UnservedService>();
   readonly #slices = new Map<string, EndpointSlice>();
   readonly #serviceCIDRObjects = new Map<string, ServiceCIDR>();
   #serviceCIDRs: Readonly<Record<Family, readonly CIDR[]>> = { IPv4: [], IPv6: [] };
@@ -120,6 +121,11 @@ export class ClusterState {
     for (const [key, { service }] of this.#known) if (service !== undefined) yield key;
   }
 
+  /** Services that are there and that this proxy does not serve, by key. */
+  get unserved(): ReadonlyMap<string, UnservedService> {
+    return this.#unserved;
+  }
+
   get serviceCount(): number {
     return this.#serviceCount;
   }
@@ -144,7 +150,9 @@ export class ClusterState {
       case 'service':
         return this.#setService(change.service);
       case 'service-gone':
-        return this.#deleteService(change.key);
+        return !this.#unserved.delete(change.key) && this.#deleteService(change.key);
+      case 'service-unserved':
+        return this.#setUnserved(change.unserved);
       case 'slice':
         return this.#setSlice(change.slice);
       case 'slice-gone':
@@ -165,11 +173,18 @@ export class ClusterState {
     const known = this.#at(key);
     const previous = known.service;
     if (previous !== undefined && sameService(previous, service)) return false;
+    this.#unserved.delete(key);
     known.service = service;
     if (previous === undefined) this.#serviceCount += 1;
     this.#dirty.add(key);
     this.#noteArrival(key, known);
     return true;
+  }
+
+  /** Nobody has anything to do because of it, unless it was served before. */
+  #setUnserved(unserved: UnservedService): boolean {
+    this.#unserved.set(unserved.key, unserved);
+    return this.#deleteService(unserved.key);
   }
 
   #deleteService(key: string): boolean {

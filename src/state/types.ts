@@ -35,6 +35,16 @@ export interface Service {
   readonly ports: readonly ServicePort[];
 }
 
+/** A Service that is there, and that this proxy does not serve. */
+export interface UnservedService {
+  /** `namespace/name` */
+  readonly key: string;
+  /** `it is headless`: the sentence that tells why. */
+  readonly because: string;
+  /** Addresses that it has all the same, in text. */
+  readonly addresses: readonly string[];
+}
+
 export interface ServicePort {
   /** Empty for an unnamed port. */
   readonly name: string;

@@ -2,7 +2,8 @@
 import type { Config } from '../../config/config.ts';
 import type { HostFiles } from '../../host/files.ts';
 import type { Fallback } from '../../modes/index.ts';
-import type { ModeName } from '../../modes/mode.ts';
+import type { Environment, ModeConfig, ModeName } from '../../modes/mode.ts';
+import type { Family } from '../../net/address.ts';
 import type { Condition, ServerVersion } from '../../source/source.ts';
 import type { Resource } from '../../state/change.ts';
 import type { ResolveContext } from '../../state/resolve.ts';
@@ -33,9 +34,17 @@ export interface Inside {
   readonly host?: HostFiles;
 }
 
+/** What rules of one family are made for. */
+export interface Setting {
+  readonly config: ModeConfig;
+  readonly environment: Environment;
+}
+
 /** What answers need of an engine. */
 export interface RunningEngine {
   readonly families: readonly FamilySync[];
+  /** Undefined: it does not serve this family. */
+  setting(family: Family): Setting | undefined;
   /** Services that ask for more than one Service gets. */
   readonly overLimit: number;
   /** What Forwardings depend on besides Services and slices. */

@@ -3,6 +3,7 @@ import { isIP } from 'node:net';
 import { type Answer, type EndpointName, endpoints } from '../../ask/endpoints.ts';
 import { splitHostPort } from '../../config/host-port.ts';
 import { type Asked, jsonHeaders, type Reply, type Route, type Routes } from '../server.ts';
+import { explanationOf } from './explain/explanation.ts';
 import type { Inside } from './inside.ts';
 import { Refusal } from './refusal.ts';
 import { serviceOf } from './service.ts';
@@ -20,6 +21,7 @@ const answers: Answers = {
   status: statusOf,
   services: servicesOf,
   service: serviceOf,
+  explain: explanationOf,
 };
 
 export function askRoutes(inside: Inside): Routes {

@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import {
   type Address,
   addressKey,
@@ -5,10 +6,17 @@ import {
   formatAddress,
   parseCIDR,
 } from '../../net/address.ts';
-import type { Service, ServicePort } from '../../state/types.ts';
+import type { Service, ServicePort, UnservedService } from '../../state/types.ts';
 import { type Interner, lasting } from '../interner.ts';
 import { readCIDR, readServiceAddress } from './addresses.ts';
-import { type Decoded, type FieldReader, open, type RawObject, show } from './field-reader.ts';
+import {
+  type Decoded,
+  type FieldReader,
+  isRawObject,
+  open,
+  type RawObject,
+  show,
+} from './field-reader.ts';
 
 const proxyNameLabel = 'service.kubernetes.io/service-proxy-name';
 const protocols = ['TCP', 'UDP', 'SCTP'] as const;
@@ -71,6 +79,29 @@ export function decodeService(raw: unknown, strings: Interner): Decoded<Service>
     ports: strings.records(decodePorts(fields, spec.ports)),
   };
   return { record, problems: fields.problems };
+}
+
+/** What is known of a Service that is none of ours to serve; undefined: nothing. */
+export function decodeUnserved(raw: unknown): UnservedService | undefined {
+  const opened = open('Service', raw, 'namespaced');
+  if (opened.id === undefined) return undefined;
+  const spec = isRawObject(opened.raw.spec) ? opened.raw.spec : {};
+  const { clusterIP, clusterIPs, externalName, type } = spec;
+  const listed = Array.isArray(clusterIPs) ? clusterIPs : [clusterIP];
+  const addresses = listed.map(String).filter((text) => isIP(text) !== 0);
+  const { key } = opened.id;
+  const proxy = opened.labels[proxyNameLabel];
+  if (proxy !== undefined) {
+    const because = `its label ${proxyNameLabel} gives it to the proxy ${show(proxy)}`;
+    return { key, because, addresses };
+  }
+  if (type === 'ExternalName') {
+    const because = `it is of type ExternalName: only DNS knows it, as ${show(externalName)}`;
+    return { key, because, addresses: [] };
+  }
+  const isHeadless = listed[0] === 'None';
+  const because = 'it is headless: DNS gives the addresses of its endpoints';
+  return isHeadless ? { key, because, addresses: [] } : undefined;
 }
 
 /**

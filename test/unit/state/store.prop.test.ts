@@ -18,6 +18,10 @@ const change: fc.Arbitrary<Change> = fc.oneof(
     .record({ name: names, affinityTimeoutSeconds: fc.nat(2) })
     .map((fields): Change => ({ kind: 'service', service: service(fields) })),
   names.map((name): Change => ({ kind: 'service-gone', key: `ns/${name}` })),
+  keyNames.map((key): Change => {
+    const unserved = { key, because: 'it is headless', addresses: [] };
+    return { kind: 'service-unserved', unserved };
+  }),
   fc
     .record({ key: keyNames, service: keyNames, endpoints })
     .map(({ endpoints: all, ...fields }): Change => ({ kind: 'slice', slice: slice(all, fields) })),
@@ -42,6 +46,8 @@ function subject(of: Change): string {
       return `service ${of.service.key}`;
     case 'service-gone':
       return `service ${of.key}`;
+    case 'service-unserved':
+      return `service ${of.unserved.key}`;
     case 'slice':
       return `slice ${of.slice.key}`;
     case 'slice-gone':
@@ -109,6 +115,7 @@ describe('ClusterState', () => {
         }
         const { zone, ...rest } = contents(state) as { zone: string };
         expect(rest).toEqual({ services: [], slices: [[], [], []], v4: [], v6: [] });
+        expect(state.unserved.size).toBe(0);
       }),
     );
   });

@@ -1,0 +1,67 @@
+/** Which chains of this mode do what to the packets of a frontend, in the words of iptables. */
+import { formatAddress } from '../../net/address.ts';
+import type { Forwarding, Frontend } from '../../state/types.ts';
+import { type Guide, type Passage, type Places, passageOf } from '../passage.ts';
+import { hairpinChain, markChain } from './layout.ts';
+import { serviceChains } from './names.ts';
+
+export const guide: Guide = {
+  way(config, to, client) {
+    const passage = passageOf(config, to, client);
+    return { ...passage, places: placesOf(to.forwarding, to.frontend, passage) };
+  },
+  // No rule of this mode is about addresses that are nobody's.
+  stray: () => undefined,
+};
+
+function placesOf(forwarding: Forwarding, frontend: Frontend, { pool }: Passage): Places {
+  const { affinityTimeoutSeconds, servicePort, sourceRanges } = forwarding;
+  const { kind, treatment } = frontend;
+  const chains = serviceChains(servicePort);
+  const isInside = treatment === 'internal';
+  const isGuarded = kind === 'loadBalancerIP' && sourceRanges.length > 0;
+  const own = isInside ? chains[pool] : isGuarded ? chains.firewall : chains.external;
+  const picks = inNat(chains[pool]);
+  const refusing = kind === 'clusterIP' ? 'KUBE-SERVICES' : 'KUBE-EXTERNAL-SERVICES';
+  return {
+    sourceRanges: isGuarded
+      ? `${inNat(chains.firewall)}, then ${rule('filter', 'KUBE-PROXY-FIREWALL', forwarding, frontend, 'DROP')}`
+      : undefined,
+    frontend: rule(
+      'nat',
+      kind === 'nodePort' ? 'KUBE-NODEPORTS' : 'KUBE-SERVICES',
+      forwarding,
+      frontend,
+      own,
+    ),
+    refusal: rule(
+      'filter',
+      refusing,
+      forwarding,
+      frontend,
+      treatment === 'reject' ? 'REJECT' : 'DROP',
+    ),
+    affinity: affinityTimeoutSeconds > 0 ? `${picks} (-m recent)` : undefined,
+    endpoints: picks,
+    mark: `${inNat(isInside ? chains[pool] : chains.external)} -j ${markChain}`,
+    masquerade: inNat('KUBE-POSTROUTING'),
+    hairpin: inNat(hairpinChain),
+  };
+}
+
+function inNat(chain: string): string {
+  return `-t nat ${chain}`;
+}
+
+/** As iptables-save has it, but for comments. */
+function rule(
+  table: string,
+  chain: string,
+  { servicePort }: Forwarding,
+  { address, port }: Frontend,
+  target: string,
+): string {
+  const to = address === undefined ? '' : ` -d ${formatAddress(address.bytes)}`;
+  const protocol = servicePort.protocol.toLowerCase();
+  return `-t ${table} -A ${chain}${to} -p ${protocol} --dport ${port} -j ${target}`;
+}

@@ -1,0 +1,67 @@
+/** Which objects of this mode do what to the packets of a frontend. */
+import type { Family } from '../../net/address.ts';
+import { cidrContains, formatAddress } from '../../net/address.ts';
+import {
+  type ClientKind,
+  type Destination,
+  type Guide,
+  nftKey,
+  nftObject,
+  type Passage,
+  type Places,
+  passageOf,
+} from '../passage.ts';
+import { tableName } from './layout.ts';
+
+export const guide: Guide = {
+  way(config, to, client) {
+    const passage = asIPVSCan(passageOf(config, to, client), to, client);
+    return { ...passage, places: placesOf(to) };
+  },
+  stray({ serviceCIDRs }, address, taken) {
+    const { family } = address;
+    if (taken.size > 0) return { end: 'rejected', object: object(family, 'vips') };
+    const isKnown = serviceCIDRs.some((cidr) => cidrContains(cidr, address));
+    if (!isKnown) return undefined;
+    return { end: 'dropped', object: object(family, 'service-cidrs') };
+  },
+};
+
+/** A virtual service has one set of real servers, for all clients (README.md beside this file). */
+function asIPVSCan(passage: Passage, to: Destination, client: ClientKind): Passage {
+  if (passage.end !== 'endpoint') return passage;
+  const hasLocal = to.frontend.treatment === 'external-local' && to.forwarding.local.length > 0;
+  const pool = hasLocal ? 'local' : passage.pool;
+  if (client !== 'node') return { ...passage, pool };
+  const because = 'a connection of the node to a virtual service comes from its address';
+  return { ...passage, pool, isMasqueraded: true, because };
+}
+
+const options = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service' } as const;
+
+function placesOf({ forwarding, frontend, address }: Destination): Places {
+  const { affinityTimeoutSeconds, family, servicePort, sourceRanges } = forwarding;
+  const { kind, port, treatment } = frontend;
+  const text = formatAddress(address.bytes);
+  const at = family === 'IPv4' ? `${text}:${port}` : `[${text}]:${port}`;
+  const service = `ipvsadm -l ${options[servicePort.protocol]} ${at}`;
+  const element = (set: string): string =>
+    `${object(family, set)} { ${nftKey(address, servicePort.protocol, port)} }`;
+  const refusals = { reject: 'rejected', drop: 'dropped', other: 'dropped-outside' };
+  const refusal = treatment === 'reject' || treatment === 'drop' ? treatment : 'other';
+  const isGuarded = kind === 'loadBalancerIP' && sourceRanges.length > 0;
+  return {
+    sourceRanges: isGuarded ? nftObject('map', family, tableName, 'firewall-ips') : undefined,
+    frontend: service,
+    refusal: element(refusals[refusal]),
+    affinity: affinityTimeoutSeconds > 0 ? `${service} (persistent)` : undefined,
+    endpoints: service,
+    mark: treatment === 'external' ? element('external') : element('internal'),
+    masquerade: nftObject('chain', family, tableName, 'masquerading'),
+    hairpin: object(family, 'hairpin'),
+  };
+}
+
+function object(family: Family, set: string): string {
+  return nftObject('set', family, tableName, set);
+}

@@ -1,0 +1,57 @@
+/** Which objects of this mode do what to the packets of a frontend, in the words of nft. */
+import { printVerdict } from '../../kernel/nft/print-verdict.ts';
+import { cidrContains, type Family } from '../../net/address.ts';
+import { type Guide, nftKey, nftObject, type Passage, type Places, passageOf } from '../passage.ts';
+import { memoryNameOf } from './affinity-objects.ts';
+import { ChainClasses } from './chain-classes.ts';
+import { elementOf, frontendElements, type VerdictPart, verdictOf } from './frontends.ts';
+import { tableName } from './layout.ts';
+
+export const guide: Guide = {
+  way(config, to, client) {
+    const passage = passageOf(config, to, client);
+    return { ...passage, places: placesOf(config, to, passage) };
+  },
+  stray({ serviceCIDRs }, address, taken) {
+    const { family } = address;
+    if (taken.has('clusterIP')) {
+      return { end: 'rejected', object: object('set', family, 'cluster-ips') };
+    }
+    const isKnown = serviceCIDRs.some((cidr) => cidrContains(cidr, address));
+    return isKnown ? { end: 'dropped', object: object('set', family, 'service-cidrs') } : undefined;
+  },
+};
+
+type Way = Parameters<Guide['way']>;
+
+function placesOf(config: Way[0], { forwarding, frontend }: Way[1], { pool }: Passage): Places {
+  const { family, frontends, servicePort } = forwarding;
+  const elements = frontendElements(new ChainClasses(config), forwarding);
+  const own = elements[frontends.indexOf(frontend)]!;
+  const { affinity, chains, maps } = own;
+  const key = nftKey(frontend.address, servicePort.protocol, frontend.port);
+  const element = (part: VerdictPart): string | undefined => {
+    const verdict = verdictOf(own, part);
+    if (verdict === undefined) return undefined;
+    const { set } = elementOf(own, part);
+    return `${object('map', family, set)} { ${key} : ${printVerdict(verdict.code, verdict.chain)} }`;
+  };
+  const names = affinity?.memories.map(({ set }) => set.definition.name) ?? [];
+  const memory = names.find((name) => memoryNameOf(name)?.pool === pool);
+  const treatment = chains.at(-1);
+  const isAside = frontend.treatment === 'external-local' && pool === 'local';
+  return {
+    sourceRanges: element('firewall'),
+    frontend: element('verdict'),
+    refusal: element('refusal'),
+    affinity: memory && object('map', family, memory),
+    endpoints: object('map', family, isAside ? maps.localEndpoints : maps.endpoints),
+    mark: treatment && object('chain', family, treatment.name),
+    masquerade: object('chain', family, 'masquerading'),
+    hairpin: object('set', family, 'hairpin'),
+  };
+}
+
+function object(kind: 'chain' | 'map' | 'set', family: Family, name: string): string {
+  return nftObject(kind, family, tableName, name);
+}

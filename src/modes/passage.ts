@@ -1,0 +1,139 @@
+/**
+ * What becomes of the first packet of a connection to a frontend, for those who ask: the meaning
+ * of its treatment for one kind of client, and what in the kernel does each part of it.
+ */
+import { type Address, type Family, formatAddress, formatCIDR } from '../net/address.ts';
+import type { Protocol } from '../net/protocol.ts';
+import type { Forwarding, Frontend } from '../state/types.ts';
+import type { Environment, LocalDetector, ModeConfig } from './mode.ts';
+
+/** What the local detector, or its address, makes of a client. */
+export type ClientKind = 'pod' | 'node' | 'outside';
+
+/** A frontend that a packet is for. */
+export interface Destination {
+  readonly forwarding: Forwarding;
+  readonly frontend: Frontend;
+  /** Where the packet is sent: of a node port, an address of the node. */
+  readonly address: Address;
+}
+
+/** What a mode does to packets, one thing after the other. */
+type Deed =
+  | 'sourceRanges'
+  | 'frontend'
+  | 'refusal'
+  | 'affinity'
+  | 'endpoints'
+  | 'mark'
+  | 'masquerade'
+  | 'hairpin';
+
+/** What in the kernel does each, in the words of the tool that lists it. */
+export type Places = { readonly [D in Deed]?: string | undefined };
+
+/** What becomes of a packet. */
+export interface Passage {
+  readonly end: 'endpoint' | 'rejected' | 'dropped';
+  /** Which endpoints it may be. */
+  readonly pool: 'cluster' | 'local';
+  readonly isMasqueraded: boolean;
+  /** Why it is masqueraded, or is not: follows a colon. */
+  readonly because: string;
+}
+
+/** And by which objects. */
+export interface Way extends Passage {
+  readonly places: Places;
+}
+
+/** What becomes of a packet that no frontend takes; undefined: what becomes of any other. */
+export type Stray = { readonly end: 'rejected' | 'dropped'; readonly object: string } | undefined;
+
+/** How a mode tells what it does. */
+export interface Guide {
+  way(config: ModeConfig, to: Destination, client: ClientKind): Way;
+  /** `taken`: what the address is of Services, at other ports. */
+  stray(environment: Environment, address: Address, taken: ReadonlySet<Frontend['kind']>): Stray;
+}
+
+/** How treatments are meant (`state/types.ts`). Modes that can't do all of it say what they do. */
+export function passageOf(
+  config: Pick<ModeConfig, 'localDetector' | 'masqueradeAll'>,
+  { forwarding, frontend }: Destination,
+  client: ClientKind,
+): Passage {
+  const { pool, treatment } = frontend;
+  const none = { isMasqueraded: false, because: '' };
+  switch (treatment) {
+    case 'reject':
+      return { end: 'rejected', pool, ...none };
+    case 'drop':
+      return { end: 'dropped', pool, ...none };
+    case 'internal':
+      return { end: 'endpoint', pool, ...masqueradeInside(config, client) };
+    case 'external': {
+      const because = 'with policy Cluster, the answer has to come back by this node';
+      return { end: 'endpoint', pool: 'cluster', isMasqueraded: true, because };
+    }
+    case 'external-local': {
+      if (client === 'node') {
+        const because = 'the node itself reaches endpoints of the whole cluster';
+        return { end: 'endpoint', pool: 'cluster', isMasqueraded: true, because };
+      }
+      const isInside = client === 'pod' && config.localDetector.kind !== 'none';
+      if (isInside) {
+        const because = 'pods reach endpoints of the whole cluster';
+        return { end: 'endpoint', pool: 'cluster', isMasqueraded: false, because };
+      }
+      const because = 'externalTrafficPolicy Local keeps the address of the client';
+      const end = forwarding.local.length === 0 ? 'dropped' : 'endpoint';
+      return { end, pool: 'local', isMasqueraded: false, because };
+    }
+  }
+}
+
+function masqueradeInside(
+  { localDetector, masqueradeAll }: Pick<ModeConfig, 'localDetector' | 'masqueradeAll'>,
+  client: ClientKind,
+): Pick<Passage, 'isMasqueraded' | 'because'> {
+  if (masqueradeAll) return { isMasqueraded: true, because: 'masqueradeAll is set' };
+  if (localDetector.kind === 'none') {
+    return { isMasqueraded: false, because: 'nothing tells pods from other clients (detectLocal)' };
+  }
+  const pods = describeDetector(localDetector);
+  return client === 'pod'
+    ? { isMasqueraded: false, because: `the client ${pods}` }
+    : { isMasqueraded: true, because: `the client is none that ${pods}` };
+}
+
+/** What makes a client a pod: `is in 10.244.0.0/16`. */
+export function describeDetector(detector: Exclude<LocalDetector, { kind: 'none' }>): string {
+  switch (detector.kind) {
+    case 'cidr':
+      return `is in ${formatCIDR(detector.cidr)}`;
+    case 'bridge':
+      return `comes by interface ${detector.name}`;
+    case 'interface-prefix':
+      return `comes by an interface ${detector.prefix}*`;
+  }
+}
+
+/** `10.0.0.1 . tcp . 80`, as nft lists the key of a frontend; of a node port without address. */
+export function nftKey(address: Address | undefined, protocol: Protocol, port: number): string {
+  const parts = [protocol.toLowerCase(), String(port)];
+  if (address !== undefined) parts.unshift(formatAddress(address.bytes));
+  return parts.join(' . ');
+}
+
+const nftFamily = { IPv4: 'ip', IPv6: 'ip6' } as const satisfies Record<Family, string>;
+
+/** `map ip fairlead services`. */
+export function nftObject(
+  kind: 'chain' | 'map' | 'set',
+  family: Family,
+  table: string,
+  name: string,
+): string {
+  return `${kind} ${nftFamily[family]} ${table} ${name}`;
+}

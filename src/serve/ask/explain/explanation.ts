@@ -1,0 +1,63 @@
+/** Answers `/fairlead/v1/explain`. */
+import type { Explanation } from '../../../ask/explanation.ts';
+import { apiVersion } from '../../../ask/schema.ts';
+import { guides } from '../../../modes/guides.ts';
+import { formatAddress } from '../../../net/address.ts';
+import type { Inside } from '../inside.ts';
+import { Refusal } from '../refusal.ts';
+import { readClient } from './client.ts';
+import { readTarget } from './question.ts';
+import type { Scene } from './scene.ts';
+import { type Holder, judgeAddress, search } from './search.ts';
+import { isInForce, warningsOf } from './standing.ts';
+import { strayOf } from './stray.ts';
+import { wayOf } from './way.ts';
+
+/** Throws a Refusal. */
+export function explanationOf(inside: Inside, query: URLSearchParams): Explanation {
+  const scene = sceneOf(inside, query);
+  const { client, engine, setting, sync, target } = scene;
+  const { acceptsNodePorts } = judgeAddress(setting, engine.context, target.address);
+  const inForce = search(sync.inForce.values(), target, acceptsNodePorts);
+  const desired = search(sync.desired.values(), target, acceptsNodePorts);
+  const { holder } = inForce;
+  const protocol = holder?.forwarding.servicePort.protocol ?? target.protocol ?? 'TCP';
+  const { address, because, kind } = client;
+  return {
+    ...{ apiVersion, kind: 'Explanation' },
+    to: {
+      address: formatAddress(target.address.bytes),
+      port: target.port,
+      protocol,
+      family: sync.family,
+    },
+    from: { kind, address: address && formatAddress(address.bytes), because },
+    warnings: warningsOf(scene, inForce, desired),
+    service: holder && serviceOf(scene, holder),
+    ...(holder === undefined ? strayOf(scene, inForce) : wayOf(scene, holder)),
+  };
+}
+
+function sceneOf(inside: Inside, query: URLSearchParams): Scene {
+  const engine = inside.engine();
+  if (engine === undefined) throw new Refusal(503, 'it is starting: nothing is programmed yet');
+  const target = readTarget(query.get('to') ?? '', inside.state);
+  const { family } = target.address;
+  const sync = engine.families.find((one) => one.family === family);
+  const setting = engine.setting(family);
+  if (sync === undefined || setting === undefined) {
+    throw new Refusal(404, `this proxy does not serve ${family}`);
+  }
+  const client = readClient(
+    query.get('from') ?? 'pod',
+    setting.config,
+    engine.context,
+    inside.state.node,
+  );
+  return { inside, engine, sync, setting, guide: guides[inside.mode()], target, client };
+}
+
+function serviceOf(scene: Scene, { forwarding, frontend }: Holder): Explanation['service'] {
+  const { namespace, name, port } = forwarding.servicePort;
+  return { namespace, name, port, frontend: frontend.kind, inForce: isInForce(scene, forwarding) };
+}

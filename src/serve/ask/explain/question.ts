@@ -1,0 +1,72 @@
+/** What is asked, as it is written: `10.96.0.1:80/TCP`, `default/web:http`. */
+import { splitHostPort } from '../../../config/host-port.ts';
+import { type Address, parseAddress } from '../../../net/address.ts';
+import type { Protocol } from '../../../net/protocol.ts';
+import type { ClusterState } from '../../../state/store.ts';
+import type { Service, ServicePort } from '../../../state/types.ts';
+import { Refusal } from '../refusal.ts';
+
+export interface Target {
+  readonly address: Address;
+  readonly port: number;
+  /** Undefined: that of whoever has the address and port. */
+  readonly protocol: Protocol | undefined;
+  /** The Service that was asked for by name. */
+  readonly service: Service | undefined;
+}
+
+const form = 'ADDRESS:PORT or NAMESPACE/NAME:PORT, and /TCP, /UDP or /SCTP behind it if need be';
+
+/** Throws a Refusal. */
+export function readTarget(text: string, state: ClusterState): Target {
+  const [, place = '', name] = /^(.*?)(?:\/(tcp|udp|sctp))?$/i.exec(text) ?? [];
+  const parts = splitHostPort(place);
+  if (parts === undefined) throw new Refusal(400, `to "${text}" is not ${form}`);
+  const protocol = name === undefined ? undefined : (name.toUpperCase() as Protocol);
+  const address = parseAddress(parts.host);
+  if (address !== undefined) {
+    return { address, port: readPort(parts.port), protocol, service: undefined };
+  }
+  if (!/^[^/]+\/[^/]+$/.test(parts.host)) throw new Refusal(400, `to "${text}" is not ${form}`);
+  return targetOf(serviceOf(parts.host, state), parts.port, protocol);
+}
+
+function readPort(text: string): number {
+  const port = /^\d+$/.test(text) ? Number(text) : 0;
+  if (port < 1 || port > 65_535) throw new Refusal(400, `"${text}" is no port: 1 to 65535`);
+  return port;
+}
+
+function serviceOf(key: string, state: ClusterState): Service {
+  const service = state.service(key);
+  if (service !== undefined) return service;
+  const because = state.unserved.get(key)?.because;
+  if (because !== undefined) throw new Refusal(404, `Service ${key} is not served: ${because}`);
+  throw new Refusal(
+    404,
+    `there is no Service ${key}, or it has the label service.kubernetes.io/service-proxy-name ` +
+      'and belongs to another proxy',
+  );
+}
+
+function targetOf(service: Service, text: string, protocol: Protocol | undefined): Target {
+  const isAsked = (port: ServicePort): boolean =>
+    (port.name === text || String(port.port) === text) &&
+    (protocol ?? port.protocol) === port.protocol;
+  const found = service.ports.find(isAsked);
+  if (found === undefined) {
+    const ports = service.ports.map(portText).join(', ');
+    throw new Refusal(404, `Service ${service.key} has no port "${text}": it has ${ports}`);
+  }
+  const [address] = service.clusterIPs;
+  return { address: address!, port: found.port, protocol: found.protocol, service };
+}
+
+/** `http 80/TCP` */
+export function portText({
+  name,
+  port,
+  protocol,
+}: Pick<ServicePort, 'name' | 'port' | 'protocol'>) {
+  return `${name === '' ? '' : `${name} `}${port}/${protocol}`;
+}

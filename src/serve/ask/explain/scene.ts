@@ -1,0 +1,41 @@
+import type { Guide } from '../../../modes/passage.ts';
+import { formatAddress } from '../../../net/address.ts';
+import { type Forwarding, type Frontend, formatServicePortName } from '../../../state/types.ts';
+import type { FamilySync } from '../../../sync/family.ts';
+import type { Inside, RunningEngine, Setting } from '../inside.ts';
+import type { Client } from './client.ts';
+import type { Target } from './question.ts';
+
+/** All that an explanation is made from. */
+export interface Scene {
+  readonly inside: Inside;
+  readonly engine: RunningEngine;
+  readonly sync: FamilySync;
+  readonly setting: Setting;
+  readonly guide: Guide;
+  readonly target: Target;
+  readonly client: Client;
+}
+
+const kinds = {
+  clusterIP: 'the ClusterIP',
+  externalIP: 'an external IP',
+  loadBalancerIP: 'a load-balancer IP',
+  nodePort: 'the node port',
+} as const satisfies Record<Frontend['kind'], string>;
+
+/** `the ClusterIP of ns/web:http` */
+export function describeHolder({ servicePort }: Forwarding, { kind }: Frontend): string {
+  return `${kinds[kind]} of ${formatServicePortName(servicePort)}`;
+}
+
+/** `10.96.0.1:80`, `[fd00::1]:80` */
+export function targetText({ target: { address, port } }: Scene): string {
+  const text = formatAddress(address.bytes);
+  return address.family === 'IPv4' ? `${text}:${port}` : `[${text}]:${port}`;
+}
+
+/** `1 endpoint`, `2 endpoints` */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
+}

@@ -1,0 +1,68 @@
+/** What keeps an explanation of what is in force from being one of what is wanted. */
+import { formatAddress } from '../../../net/address.ts';
+import {
+  type Forwarding,
+  formatServicePortName,
+  forwardingKey,
+  objectKey,
+} from '../../../state/types.ts';
+import { failureText } from '../../refusal-text.ts';
+import { type Scene, targetText } from './scene.ts';
+import type { Holder, Neighbourhood } from './search.ts';
+
+/** In the order of their weight. */
+export function warningsOf(scene: Scene, inForce: Neighbourhood, desired: Neighbourhood): string[] {
+  const holder = inForce.holder ?? desired.holder;
+  return [
+    ...starting(scene),
+    ...(holder === undefined ? [] : waiting(scene, holder, inForce.holder !== undefined)),
+    ...lost(scene, holder),
+  ];
+}
+
+/** Whether what is wanted of it is in force. */
+export function isInForce({ inside, sync }: Scene, { servicePort }: Forwarding): boolean {
+  const key = forwardingKey(servicePort);
+  const { namespace, name } = servicePort;
+  const isResolved = !inside.state.isDirty(objectKey(namespace, name));
+  return isResolved && sync.desired.get(key) === sync.inForce.get(key);
+}
+
+function starting({ sync }: Scene): string[] {
+  const { phase } = sync.progress;
+  if (phase === 'live') return [];
+  return [`${sync.family} is starting (${phase}): what was in force before it may still be.`];
+}
+
+function waiting(scene: Scene, { forwarding }: Holder, holdsInForce: boolean): string[] {
+  const { sync } = scene;
+  if (isInForce(scene, forwarding)) return [];
+  const key = forwardingKey(forwarding.servicePort);
+  const name = formatServicePortName(forwarding.servicePort);
+  const still = holdsInForce
+    ? 'what was in force of it before still is'
+    : 'nothing of it is in force';
+  for (const aside of sync.quarantined) {
+    if (aside.key !== key) continue;
+    const tries = aside.attempts === 1 ? 'once' : `${aside.attempts} times`;
+    const error = failureText(aside.failure);
+    return [`The kernel refuses ${name} (tried ${tries}): ${error}; ${still}.`];
+  }
+  if (!sync.desired.has(key)) return [`${name} is to be removed, and is in force yet.`];
+  return [`${name} has changed, and that is not in force yet; ${still}.`];
+}
+
+/** The Service that was asked for by name does not have its own address. */
+function lost(scene: Scene, holder: Holder | undefined): string[] {
+  const { service } = scene.target;
+  if (service === undefined || holder === undefined) return [];
+  const { namespace, name } = holder.forwarding.servicePort;
+  const has = objectKey(namespace, name);
+  if (has === service.key) return [];
+  return [`${service.key} asks for ${targetText(scene)}, but ${has} has it: its claim is better.`];
+}
+
+/** `10.96.0.1` */
+export function addressText(scene: Scene): string {
+  return formatAddress(scene.target.address.bytes);
+}

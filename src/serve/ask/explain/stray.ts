@@ -1,0 +1,129 @@
+/** Why nobody has an address and port, and what becomes of a packet to it. */
+import { type Address, cidrContains, formatAddress, formatCIDR } from '../../../net/address.ts';
+import { sameBytes } from '../../../net/bytes.ts';
+import { endpointKey } from '../../../net/endpoint-list.ts';
+import {
+  type Forwarding,
+  formatServicePortName,
+  objectKey,
+  type Service,
+} from '../../../state/types.ts';
+import { portText } from './question.ts';
+import { describeHolder, type Scene, targetText } from './scene.ts';
+import { type Holder, judgeAddress, type Neighbourhood } from './search.ts';
+import type { Answer } from './way.ts';
+
+/** `found`: what is there of the address in force. */
+export function strayOf(scene: Scene, found: Neighbourhood): Answer {
+  const because = whyNobody(scene, found);
+  const taken = new Set(found.near.map(({ frontend }) => frontend.kind));
+  const stray = scene.guide.stray(scene.setting.environment, scene.target.address, taken);
+  const fate =
+    stray === undefined
+      ? { text: 'This proxy does nothing with the packet: it goes where the node routes it.' }
+      : { text: `The packet is ${stray.end}.`, object: stray.object };
+  return {
+    outcome: 'nobody',
+    summary: `No Service has ${targetText(scene)}: ${because}.`,
+    steps: [{ text: `No Service has ${targetText(scene)}: ${because}.` }, fate],
+    endpoints: [],
+  };
+}
+
+function whyNobody(scene: Scene, { near, nodePorts }: Neighbourhood): string {
+  return (
+    whyNotThisPort(scene, near) ??
+    whyNotGiven(scene) ??
+    whyNoNodePort(scene, nodePorts) ??
+    whyUnserved(scene) ??
+    whoseEndpoint(scene) ??
+    whyNoAddress(scene)
+  );
+}
+
+/** A Service has the address, but not this port. */
+function whyNotThisPort({ target, inside }: Scene, near: readonly Holder[]): string | undefined {
+  const [first] = near;
+  if (first === undefined) return undefined;
+  const { servicePort } = first.forwarding;
+  const key = objectKey(servicePort.namespace, servicePort.name);
+  const has = (inside.state.service(key)?.ports ?? []).map(portText).join(', ');
+  const asked = `${target.port}${target.protocol === undefined ? '' : `/${target.protocol}`}`;
+  const what = describeHolder(first.forwarding, first.frontend).replace(/ of .*/, '');
+  return `${formatAddress(target.address.bytes)} is ${what} of ${key}, which has ${has}, not ${asked}`;
+}
+
+/** A Service asks for it and does not get it. */
+function whyNotGiven({ inside, target }: Scene): string | undefined {
+  for (const key of inside.state.serviceKeys()) {
+    const service = inside.state.service(key)!;
+    if (!asksFor(service, target.address, target.port)) continue;
+    return `${key} asks for it and does not get it (see its events, or fairlead service show ${key})`;
+  }
+  return undefined;
+}
+
+export function asksFor(service: Service, { bytes }: Address, port: number): boolean {
+  const { clusterIPs, externalIPs, loadBalancerIPs, ports } = service;
+  if (!ports.some((one) => one.port === port)) return false;
+  const all = [...clusterIPs, ...externalIPs, ...loadBalancerIPs];
+  return all.some((address) => sameBytes(address.bytes, bytes));
+}
+
+function whyNoNodePort(scene: Scene, nodePorts: readonly Holder[]): string | undefined {
+  const { engine, setting, target } = scene;
+  const text = formatAddress(target.address.bytes);
+  const { acceptsNodePorts, isOwn } = judgeAddress(setting, engine.context, target.address);
+  const [first] = nodePorts;
+  if (first === undefined) {
+    return isOwn
+      ? `${text} is this node's, and no Service has node port ${target.port}`
+      : undefined;
+  }
+  const { protocol } = first.forwarding.servicePort;
+  const whose = `${target.port} is the node port of ${formatServicePortName(first.forwarding.servicePort)}`;
+  if (acceptsNodePorts) return `${whose} for ${protocol}, not for ${target.protocol}`;
+  if (!isOwn) return `${whose}, but ${text} is no address of this node`;
+  const { nodePortAddresses: open } = setting.environment;
+  const list = open === 'all' ? 'all but loopback' : open.map(({ bytes }) => formatAddress(bytes));
+  return `${whose}, but ${text} is not among the addresses that accept node ports (${String(list)})`;
+}
+
+function whyUnserved({ inside, target }: Scene): string | undefined {
+  const text = formatAddress(target.address.bytes);
+  for (const { addresses, because, key } of inside.state.unserved.values()) {
+    if (addresses.includes(text)) return `it is of ${key}, which is not served here: ${because}`;
+  }
+  return undefined;
+}
+
+function whoseEndpoint({ sync, target }: Scene): string | undefined {
+  for (const forwarding of sync.inForce.values()) {
+    if (!hasEndpoint(forwarding, target.address, target.port)) continue;
+    return `it is an endpoint of ${formatServicePortName(forwarding.servicePort)} itself`;
+  }
+  return undefined;
+}
+
+function hasEndpoint({ family, serving }: Forwarding, { bytes }: Address, port: number): boolean {
+  const packed = Buffer.concat([bytes, Uint8Array.of(port >> 8, port & 0xff)]);
+  // A hit may begin within an endpoint: the list decides.
+  if (
+    Buffer.from(serving.bytes.buffer, serving.bytes.byteOffset, serving.bytes.length).indexOf(
+      packed,
+    ) < 0
+  ) {
+    return false;
+  }
+  const key = endpointKey(family, packed, 0);
+  for (let i = 0; i < serving.length; i += 1) if (serving.key(i) === key) return true;
+  return false;
+}
+
+function whyNoAddress({ setting, target }: Scene): string {
+  const { serviceCIDRs } = setting.environment;
+  const block = serviceCIDRs.find((cidr) => cidrContains(cidr, target.address));
+  if (block !== undefined) return `it is not allocated in ServiceCIDR ${formatCIDR(block)}`;
+  if (serviceCIDRs.length === 0) return 'no ServiceCIDR is known to which it could belong';
+  return `it is in no ServiceCIDR (${serviceCIDRs.map(formatCIDR).join(', ')})`;
+}

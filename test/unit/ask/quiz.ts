@@ -1,0 +1,217 @@
+/** Broken clusters: what is in them, and a question whose answer names what is wrong. */
+
+export interface Riddle {
+  readonly name: string;
+  readonly manifests: string;
+  readonly flags?: readonly string[];
+  readonly to: string;
+  readonly from?: string;
+  /** What the answer says. */
+  readonly outcome: 'endpoint' | 'rejected' | 'dropped' | 'nobody' | 'refused';
+  readonly cause: string;
+  /** In the kernel's words. */
+  readonly object?: string;
+}
+
+const node = `
+apiVersion: v1
+kind: Node
+metadata: { name: node-a, labels: { topology.kubernetes.io/zone: zone-a } }
+spec: { podCIDRs: [10.244.0.0/24] }
+status: { addresses: [{ type: InternalIP, address: 192.168.7.7 }] }
+---
+apiVersion: networking.k8s.io/v1
+kind: ServiceCIDR
+metadata: { name: kubernetes }
+spec: { cidrs: [10.96.0.0/16] }
+`;
+
+/** Service default/web at 10.96.0.1:80, and whatever else its spec has. */
+export function web(spec = '', metadata = ''): string {
+  return `
+apiVersion: v1
+kind: Service
+metadata: { name: web, namespace: default, uid: u ${metadata && `, ${metadata}`} }
+spec:
+  clusterIP: 10.96.0.1
+  ports: [{ name: http, port: 80, targetPort: 8080, nodePort: 30080 }]
+  type: LoadBalancer
+  ${spec}
+status: { loadBalancer: { ingress: [{ ip: 203.0.113.80 }] } }
+---`;
+}
+
+export function endpoints(list: string, port = '{ name: http, port: 8080 }'): string {
+  return `
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: { name: web-1, namespace: default, labels: { kubernetes.io/service-name: web } }
+addressType: IPv4
+ports: [${port}]
+endpoints:
+${list}
+---`;
+}
+
+export const here =
+  '  - { addresses: [10.244.0.5], nodeName: node-a, conditions: { ready: true } }';
+export const there =
+  '  - { addresses: [10.244.1.6], nodeName: node-b, conditions: { ready: true } }';
+
+const pods = ['--cluster-cidr=10.244.0.0/16'];
+
+function conditioned(conditions: string): string {
+  return here.replace('ready: true', conditions);
+}
+
+export const riddles: readonly Riddle[] = [
+  {
+    name: 'nothing is wrong',
+    manifests: web() + endpoints(here) + node,
+    flags: pods,
+    to: '10.96.0.1:80',
+    outcome: 'endpoint',
+    cause: 'It is not masqueraded: the client is in 10.244.0.0/16.',
+    object: 'map ip fairlead services { 10.96.0.1 . tcp . 80 : goto cluster-1-',
+  },
+  {
+    name: 'the port of the slice has another name',
+    manifests: web() + endpoints(here, '{ name: web, port: 8080 }') + node,
+    to: '10.96.0.1:80',
+    outcome: 'rejected',
+    cause: 'its EndpointSlices have no port "http" (TCP), but "web" (TCP)',
+    object: 'map ip fairlead no-endpoint-services { 10.96.0.1 . tcp . 80 : goto reject-chain }',
+  },
+  {
+    name: 'the selector matches nothing',
+    manifests: web() + endpoints('  []') + node,
+    to: 'default/web:http',
+    outcome: 'rejected',
+    cause: 'its EndpointSlices are empty: its selector may match no pod',
+  },
+  {
+    name: 'nobody makes EndpointSlices',
+    manifests: web() + node,
+    to: 'default/web:80',
+    outcome: 'rejected',
+    cause: 'it has no EndpointSlice: its selector may match no pod',
+  },
+  {
+    name: 'policy Local has no endpoint on this node',
+    manifests: web('externalTrafficPolicy: Local') + endpoints(there) + node,
+    to: '192.168.7.7:30080',
+    from: 'outside',
+    outcome: 'dropped',
+    cause: 'externalTrafficPolicy is Local, and no endpoint that it may use is on this node',
+    object: 'map ip fairlead no-endpoint-nodeports { tcp . 30080 : drop }',
+  },
+  {
+    name: 'internal policy Local has no endpoint on this node',
+    manifests: web('internalTrafficPolicy: Local') + endpoints(there) + node,
+    to: '10.96.0.1:80',
+    outcome: 'dropped',
+    cause: 'internalTrafficPolicy is Local',
+    object: 'map ip fairlead no-endpoint-services { 10.96.0.1 . tcp . 80 : drop }',
+  },
+  {
+    name: 'source ranges leave the client out',
+    manifests: web('loadBalancerSourceRanges: [198.51.100.0/24]') + endpoints(there) + node,
+    to: '203.0.113.80:80',
+    from: '203.0.113.9',
+    outcome: 'dropped',
+    cause:
+      'The client 203.0.113.9 is dropped: it is in none of loadBalancerSourceRanges (198.51.100.0/24)',
+    object: 'map ip fairlead firewall-ips { 203.0.113.80 . tcp . 80 : goto firewall-',
+  },
+  {
+    name: 'another Service has the address',
+    manifests:
+      web().replace('uid: u', 'uid: u, creationTimestamp: "2026-01-02T00:00:00Z"') +
+      web().replaceAll('name: web', 'name: old').replace('nodePort: 30080', '') +
+      endpoints(here) +
+      node,
+    to: 'default/web:80',
+    outcome: 'rejected',
+    cause: 'default/web asks for 10.96.0.1:80, but default/old has it: its claim is better.',
+  },
+  {
+    name: 'the Service is headless',
+    manifests: web().replace('clusterIP: 10.96.0.1', 'clusterIP: None') + endpoints(here) + node,
+    to: 'default/web:80',
+    outcome: 'refused',
+    cause: 'it is headless: DNS gives the addresses of its endpoints',
+  },
+  {
+    name: 'the Service is of type ExternalName',
+    manifests: web().replace('LoadBalancer', 'ExternalName\n  externalName: db.example') + node,
+    to: 'default/web:80',
+    outcome: 'refused',
+    cause: 'it is of type ExternalName: only DNS knows it, as "db.example"',
+  },
+  {
+    name: "the Service has another proxy's label",
+    manifests: web('', 'labels: { service.kubernetes.io/service-proxy-name: cilium }') + node,
+    to: '10.96.0.1:80',
+    outcome: 'nobody',
+    cause:
+      'it is of default/web, which is not served here: its label ' +
+      'service.kubernetes.io/service-proxy-name gives it to the proxy "cilium"',
+  },
+  {
+    name: 'the address does not accept node ports',
+    manifests: web() + endpoints(here) + node,
+    flags: ['--nodeport-addresses=192.168.8.0/24'],
+    to: '192.168.7.7:30080',
+    from: 'outside',
+    outcome: 'nobody',
+    cause: '30080 is the node port of default/web:http, but 192.168.7.7 is not among the addresses',
+  },
+  {
+    name: 'no endpoint is ready',
+    manifests: web() + endpoints(conditioned('ready: false')) + node,
+    to: '10.96.0.1:80',
+    outcome: 'rejected',
+    cause: 'none of its 1 endpoint is ready',
+  },
+  {
+    name: 'the protocol is another one',
+    manifests: web() + endpoints(here) + node,
+    to: '10.96.0.1:80/UDP',
+    outcome: 'nobody',
+    cause: '10.96.0.1 is the ClusterIP of default/web, which has http 80/TCP, not 80/UDP',
+    object: 'set ip fairlead cluster-ips',
+  },
+  {
+    name: 'the port is another one',
+    manifests: web() + endpoints(here) + node,
+    to: '10.96.0.1:8080',
+    outcome: 'nobody',
+    cause: '10.96.0.1 is the ClusterIP of default/web, which has http 80/TCP, not 8080',
+    object: 'set ip fairlead cluster-ips',
+  },
+  {
+    name: 'the ClusterIP is not allocated',
+    manifests: web() + endpoints(here) + node,
+    to: '10.96.3.3:80',
+    outcome: 'nobody',
+    cause: 'it is not allocated in ServiceCIDR 10.96.0.0/16',
+    object: 'set ip fairlead service-cidrs',
+  },
+  {
+    name: 'a ServiceCIDR is missing',
+    manifests: web() + endpoints(here) + node.slice(0, node.indexOf('---')),
+    to: '10.96.3.3:80',
+    outcome: 'nobody',
+    cause: 'no ServiceCIDR is known to which it could belong',
+  },
+  {
+    name: 'an endpoint reaches itself',
+    manifests: web() + endpoints(here) + node,
+    flags: pods,
+    to: '10.96.0.1:80',
+    from: '10.244.0.5',
+    outcome: 'endpoint',
+    cause: 'If the endpoint is the client itself, it is masqueraded, so that it can answer.',
+    object: 'set ip fairlead hairpin',
+  },
+];
