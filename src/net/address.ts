@@ -72,8 +72,8 @@ export function parseIPv4Number(text: string): number | undefined {
 
 /**
  * Writes an IPv6 address, its last four bytes dotted or not, into `bytes` from `at`; false when
- * the text is none, and then what was written there means nothing. By character codes, as
- * `parseIPv4Number`, and for the same reason.
+ * the text is none: then the bytes there are undefined. It reads character codes, as
+ * `parseIPv4Number` does, and for the same reason.
  */
 export function readIPv6(text: string, bytes: Uint8Array, at: number): boolean {
   let groups = 0;
@@ -118,14 +118,14 @@ export function readIPv6(text: string, bytes: Uint8Array, at: number): boolean {
   return true;
 }
 
-/** -1 = it is none. */
+/** The value of a hexadecimal digit; -1 = it is none. */
 function hexDigit(code: number): number {
   if (code >= zero && code <= nine) return code - zero;
   const letter = code | 0x20;
   return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : -1;
 }
 
-/** The end of an IPv6 address in IPv4's form; there, no leading zeroes are tolerated. */
+/** Reads the end of an IPv6 address in IPv4's form, in which leading zeroes are not tolerated. */
 function readDotted(text: string, from: number, bytes: Uint8Array, at: number): boolean {
   const dotted = text.slice(from);
   const value = /(^|\.)0[0-9]/.test(dotted) ? undefined : parseIPv4Number(dotted);

@@ -23,7 +23,7 @@ export function mergeCIDRs(cidrs: readonly CIDR[]): Interval[] {
   return merged;
 }
 
-/** The fewest blocks that have the addresses of the range together, ascending. */
+/** The fewest blocks that together make up the range, ascending. */
 export function cidrsOf(family: Family, { first, last }: Interval): CIDR[] {
   const blocks: CIDR[] = [];
   let next: Uint8Array | undefined = first;
@@ -50,7 +50,7 @@ function bitAt(bytes: Uint8Array, index: number): boolean {
   return (bytes[index >> 3]! & (0x80 >> (index & 7))) !== 0;
 }
 
-/** Whether one of the ranges, ascending and apart from each other, holds the address. */
+/** Whether one of the ranges holds the address. They are ascending and do not overlap. */
 export function rangesHold(ranges: readonly Interval[], address: Uint8Array): boolean {
   let [from, to] = [0, ranges.length];
   while (from < to) {

@@ -1,12 +1,12 @@
 /**
- * Addresses that are read as something else than others may read: leading zeroes mean octal
- * elsewhere, IPv4 in IPv6's form is no IPv6, and bits beyond a prefix may have meant something.
+ * Addresses that other programs may read differently: leading zeroes mean octal elsewhere, IPv4 in
+ * IPv6's form may count as IPv6, and bits beyond a prefix may have been meant.
  */
 import { type Address, type CIDR, formatAddress, formatCIDR, parseAddress } from './address.ts';
 
-/** What `text` was read as, in the usual form; undefined when nobody would read it otherwise. */
+/** The address in its usual form, when others may read `text` differently; else undefined. */
 export function addressReading(text: string, { family, bytes }: Address): string | undefined {
-  // IPv6 has many forms that say the same.
+  // All forms of an IPv6 address mean the same to everybody.
   if (family === 'IPv6') return undefined;
   const reading = formatAddress(bytes);
   return reading === text ? undefined : reading;

@@ -1,9 +1,9 @@
-/** Addresses that mean something of their own on every node, whatever anybody asks for. */
+/** Addresses with a meaning of their own on every node. */
 import { type Address, type CIDR, cidrContains, parseCIDR } from './address.ts';
 
 /**
- * What an API server refuses for endpoints and external IPs (ValidateNonSpecialIP), and beyond
- * that all of multicast, and broadcast. It does not look at addresses of load balancers.
+ * The addresses that an API server refuses for endpoints and external IPs (ValidateNonSpecialIP),
+ * and also all of multicast, and broadcast. An API server does not check load balancers' addresses.
  */
 const special: readonly (readonly [block: CIDR, words: string])[] = (
   [
@@ -20,8 +20,8 @@ const special: readonly (readonly [block: CIDR, words: string])[] = (
 ).map(([text, words]) => [parseCIDR(text)!, words]);
 
 /**
- * What is special about an address, if anything: `a loopback address`. A Service or an endpoint
- * there would let its author reach, or take the place of, what the node itself has there.
+ * What is special about an address: `a loopback address`; undefined = nothing. A Service or an
+ * endpoint there would let its author reach, or replace, what the node itself has there.
  */
 export function specialUse(address: Address): string | undefined {
   return special.find(([block]) => cidrContains(block, address))?.[1];

@@ -1,7 +1,8 @@
 /**
- * How much one Service may take, whatever its objects ask for: a Service of 80 KB can name three
- * million frontends. All limits are for one family, because each family has its own part of the
- * kernel. What is served beyond a limit is decided here, by rules that give the same on every node.
+ * How much one Service gets, whatever its objects ask for: a Service of 80 KB can name three
+ * million frontends. Limits are for one family, because each family has its own part of the kernel.
+ * Which part of a Service is served within the limits is decided here, with the same result on all
+ * nodes.
  */
 import type { Family } from '../net/address.ts';
 import type { ServicePort } from './types.ts';
@@ -10,15 +11,15 @@ import type { ServicePort } from './types.ts';
 export interface ServiceLimits {
   readonly frontends: number;
   /**
-   * Endpoints of one frontend. Their order is the work of one turn, and what is written of them is
-   * never divided between batches.
+   * Endpoints of one frontend. They are put in order in one turn of the event loop, and are never
+   * divided between batches.
    */
   readonly frontendEndpoints: number;
-  /** Endpoints count once for each frontend that leads to them: so many elements are kept. */
+  /** Endpoints of all frontends. One that several frontends lead to counts for each of them. */
   readonly endpoints: number;
   /** Source ranges count once for each load-balancer frontend. */
   readonly sourceRanges: number;
-  /** Ports that remember their clients. */
+  /** Ports with session affinity. */
   readonly affinityPorts: number;
 }
 
@@ -38,7 +39,9 @@ export interface Excess {
   readonly limit: number;
 }
 
-/** What a Service has frontends of, as counts or as what it gets of them. */
+/**
+ * The numbers that make up a Service's frontends: those that it asks for, or those that it gets.
+ */
 interface FrontendCounts {
   readonly ports: number;
   /** Of these ports, those with a node port. */
@@ -52,8 +55,8 @@ export function countFrontends({ ports, nodePorts, addresses }: FrontendCounts):
 }
 
 /**
- * What a Service gets of its frontends: the first ports at their first address, which is the
- * ClusterIP; then their node ports; then further addresses, each with all of these ports.
+ * The frontends that a Service gets: first its ports at the first address, which is the ClusterIP;
+ * then their node ports; then further addresses, each with all of these ports.
  */
 export function allotFrontends(asked: readonly ServicePort[], addresses: number, limit: number) {
   const all = { ports: asked.length, nodePorts: countNodePorts(asked), addresses };
@@ -70,7 +73,10 @@ function countNodePorts(ports: readonly ServicePort[]): number {
   return count;
 }
 
-/** How many each of `sharers` gets when all ask for `asked` together: all, or the same, at least 1. */
+/**
+ * What each of `sharers` gets when together they ask for `asked`: all, or an equal share of 1 or
+ * more.
+ */
 export function shareOf(asked: number, limit: number, sharers: number): number {
   if (asked <= limit) return Number.POSITIVE_INFINITY;
   return Math.max(1, Math.floor(limit / sharers));

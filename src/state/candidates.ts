@@ -1,13 +1,15 @@
 /**
- * The endpoints of one ServicePort in one family: gathered from all its EndpointSlices, ascending,
- * each once. Upstream sorts by the text of address and port (edge case E15); we sort by packed
- * bytes. The order means nothing but must be stable.
+ * The endpoints of one ServicePort in one family, gathered from all its EndpointSlices, ascending
+ * and each once. Upstream sorts by the text of address and port (edge case E15), we by packed
+ * bytes: any order will do if it is stable.
  */
 import { addressBytes, type Family } from '../net/address.ts';
 import { EndpointList, endpointBytes } from '../net/endpoint-list.ts';
 import { Condition, type EndpointSlice, type ServicePort } from './types.ts';
 
-/** What is known about a candidate: the `Condition` bits, and its zone hints seen from here. */
+/**
+ * What is known of a candidate: the `Condition` bits, and what its zone hints mean on this node.
+ */
 export const EndpointFlag = {
   ...Condition,
   /** hints.forZones is not empty. */
@@ -23,7 +25,7 @@ export interface Candidates {
   readonly flags: Uint8Array;
 }
 
-/** A slice's `number` is the number that it gives to the port asked for, in host order. */
+/** Endpoints of one slice, with the number that the slice gives to the port, in host order. */
 interface Run {
   readonly slice: EndpointSlice;
   readonly number: number;
@@ -31,13 +33,13 @@ interface Run {
 
 const noRuns: readonly Run[] = [];
 
-/** Ports that are looked at without a break. */
+/** So many ports are handled in one step. */
 export const portsAStep = 256;
 
 /** Which slices have endpoints of each port of a Service in one family. */
 export class CandidateIndex {
   readonly #family: Family;
-  /** This node's zone; empty = none, which no hint names. */
+  /** This node's zone; empty = none. No hint names the empty zone. */
   readonly #zone: string;
   readonly #runs = new Map<string, Run[]>();
 
@@ -46,7 +48,7 @@ export class CandidateIndex {
     this.#zone = zone;
   }
 
-  /** What slices say of these ports is of interest, from here on. */
+  /** Indexes these ports of the slices that are added later. */
   *expect(ports: readonly ServicePort[]): Generator<undefined> {
     for (let i = 0; i < ports.length; i += 1) {
       this.#runs.set(portKey(ports[i]!), []);
@@ -71,8 +73,8 @@ export class CandidateIndex {
   }
 
   /**
-   * At most `limit` endpoints of the port: those on this node, so that traffic of policy Local is
-   * served where it arrives, and then the first in the order in which slices were added.
+   * At most `limit` endpoints of the port. Those on this node come first, so that policy Local is
+   * served where traffic arrives; then the others, in the order in which slices were added.
    */
   gather(port: ServicePort, limit: number = Number.POSITIVE_INFINITY): Candidates {
     const count = this.count(port);
@@ -109,7 +111,7 @@ const isAny = (): boolean => true;
 const isLocal = (conditions: number): boolean => (conditions & Condition.local) !== 0;
 const isElsewhere = (conditions: number): boolean => !isLocal(conditions);
 
-/** Writes endpoint `index` of a slice where endpoint `at` of a list is. */
+/** Writes endpoint `index` of a slice to position `at` of a list. */
 function pack(
   slice: EndpointSlice,
   index: number,
@@ -176,9 +178,9 @@ function comparePacked(packed: Uint8Array, a: number, b: number, stride: number)
 }
 
 /**
- * Which of two slices' words about one address and port counts (edge cases E16, E17): not
- * terminating before terminating, then ready, then serving. What is left to the order of slices
- * upstream is left to the remaining bits here, so that the result never depends on that order.
+ * Which of two endpoints with one address and port counts (edge cases E16, E17): not terminating
+ * before terminating, then ready, then serving. Between equal ones upstream lets the order of
+ * slices decide. Here the remaining bits decide, so that the result does not depend on that order.
  */
 function preference(flags: number): number {
   const steady = (flags & EndpointFlag.terminating) === 0 ? 1 << 10 : 0;

@@ -6,7 +6,7 @@ import { type TopologyMode, topologyFlag, topologyMode } from './topology.ts';
 import type { Forwarding } from './types.ts';
 
 export interface Pools extends Pick<Forwarding, 'cluster' | 'local' | 'hairpin' | 'serving'> {
-  /** Some endpoint somewhere could take traffic, if only a policy allowed it. */
+  /** There is an endpoint that could take traffic, whether or not a policy allows it. */
   readonly hasAny: boolean;
 }
 
@@ -15,12 +15,14 @@ type Predicate = (flags: number) => boolean;
 /** Which endpoints are taken. */
 export interface Choice {
   readonly takes: Predicate;
-  /** `serving`: none is ready, so those are taken that terminate and still serve (KEP-1669). */
+  /**
+   * `serving`: none is ready, so that terminating endpoints are taken that still serve (KEP-1669).
+   */
   readonly standard: 'ready' | 'serving';
   readonly topology: TopologyMode;
 }
 
-/** Undefined: no policy asks for such a pool. */
+/** The choice of each pool; undefined = no policy asks for the pool. */
 export interface Choices {
   readonly cluster: Choice | undefined;
   readonly local: Choice | undefined;
@@ -50,7 +52,7 @@ export function categorise({ endpoints, flags }: Candidates, policy: PortPolicy)
   return {
     cluster: select(endpoints, flags, inCluster),
     local,
-    // Local endpoints are all hairpin ones: the same number means the same list.
+    // Hairpin endpoints include the local ones, so that equal lengths mean equal lists.
     hairpin: hairpin.length === local.length ? local : hairpin,
     serving: select(endpoints, flags, (flag) => (flag & EndpointFlag.serving) !== 0),
     hasAny: flags.some((flag) => (flag & EndpointFlag.ready) !== 0 || servesTerminating(flag)),
@@ -60,7 +62,7 @@ export function categorise({ endpoints, flags }: Candidates, policy: PortPolicy)
 function clusterChoice(flags: Uint8Array): Choice {
   const topology = topologyMode(flags);
   const asked = EndpointFlag.ready | topologyFlag[topology];
-  // A topology mode is chosen only when a ready endpoint fits it, so this means: none is ready.
+  // A topology mode is used only when a ready endpoint fits it: so none is ready here.
   return fallback(flags, topology, (flag) => (flag & asked) === asked, servesTerminating);
 }
 
@@ -74,7 +76,7 @@ function localChoice(flags: Uint8Array): Choice {
   );
 }
 
-/** Where nothing is ready, what terminates but still serves is better than nothing. */
+/** When no endpoint is ready, terminating ones that still serve are taken. */
 function fallback(
   flags: Uint8Array,
   topology: TopologyMode,
@@ -86,7 +88,7 @@ function fallback(
     : { takes: second, standard: 'serving', topology };
 }
 
-/** Why this pool does not take an endpoint with these flags; undefined: it does. */
+/** Why this pool does not take an endpoint with these flags; undefined = it does. */
 export function whyNot(flag: number, choice: Choice, pool: keyof Choices): string | undefined {
   if (choice.takes(flag)) return undefined;
   if (pool === 'local' && (flag & EndpointFlag.local) === 0) return 'is on another node';
@@ -98,7 +100,7 @@ export function whyNot(flag: number, choice: Choice, pool: keyof Choices): strin
   return choice.topology === 'SameNode' ? 'is hinted for other nodes' : 'is hinted for other zones';
 }
 
-/** Shares `endpoints` itself when all of it is chosen: the usual case, and half of the memory. */
+/** Returns `endpoints` itself when all are chosen, which is the usual case and saves memory. */
 function select(endpoints: EndpointList, flags: Uint8Array, chosen: Predicate): EndpointList {
   let count = 0;
   for (const flag of flags) if (chosen(flag)) count += 1;

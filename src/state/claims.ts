@@ -1,10 +1,10 @@
 /**
  * Who holds a frontend that several Services claim: the same external IP and port, load-balancer
- * address, node port or, in hand-written manifests, ClusterIP. Exactly one holds it, and which one
- * does not depend on the order in which the Services came: a ClusterIP, then a load balancer's
- * address, then an external IP, which anybody may ask for (CVE-2020-8554); then the Service that
- * was created first, then by name. At addresses of the node, node ports come before what others
- * ask for there.
+ * address, node port or, in hand-written manifests, ClusterIP. Exactly one Service holds it. The
+ * order in which Services came does not matter: a ClusterIP comes before a load balancer's address,
+ * and that before an external IP, which anybody may ask for (CVE-2020-8554). Among equals the
+ * Service that was created first holds it, then the first by name. At addresses of the node, node
+ * ports come before other frontends.
  */
 import { addressKey, type Family } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
@@ -37,9 +37,9 @@ export interface ClaimResult {
   /** Frontends that this Service does not get, each reported once for each better claimant. */
   readonly conflicts: readonly Conflict[];
   /**
-   * To be finished once the Forwardings were handed over: only then may others have what the
-   * Service gives up. Returns keys of Services to resolve and claim again, in the same sync: they
-   * have to give up a frontend, or can have one now.
+   * Run it when the Forwardings were handed over: only then others may have what the Service gives
+   * up. Returns keys of Services to resolve and claim again in the same sync, because they have to
+   * give up a frontend or can have one now.
    */
   readonly concede: () => Generator<undefined, readonly string[]>;
 }
@@ -52,7 +52,7 @@ interface Want {
   readonly frontend: Frontend;
   /** The port that does not get it if another Service does. */
   readonly loser: ServicePortName;
-  /** Where node ports are open on the address: the one of this number. */
+  /** The node port of the same number, where node ports are open on the address. */
   readonly nodePort: NodePortKey | undefined;
 }
 
@@ -71,7 +71,7 @@ interface Turn {
   readonly near: Set<NodePortKey>;
 }
 
-/** Ascending: who has the lower rank has the better claim. */
+/** Ranks of claims: the lower one is better. */
 const ranks = {
   clusterIP: 0,
   loadBalancerIP: 1,
@@ -79,15 +79,14 @@ const ranks = {
   externalIP: 3,
 } as const satisfies Record<Frontend['kind'], number>;
 
-/** Holds what this process itself listens on. */
+/** Stands for this process as the holder of the ports that it listens on. */
 const proxy = 'this proxy';
 
 /**
- * A frontend changes hands in steps, so that two Forwardings never hold it at the same time: the
- * better claimant asks the holder to claim again, the holder gives it up and asks the better one
- * to claim again, and that one gets it. Whoever leaves steps out has to write what gives a
- * frontend up before, or together with, what takes it. What a call costs depends on the Service's
- * own frontends only, and between the steps of one Service others may take theirs.
+ * A frontend gets a new holder in three steps, so that two Forwardings never hold it at the same
+ * time. The better claimant makes the holder claim again. The holder gives the frontend up, and
+ * makes the better claimant claim again. That one then gets it. The cost of a call depends on the
+ * Service's own frontends only. Calls for other Services may come between the steps of a generator.
  */
 export class Claims {
   /** The claims to each frontend. */
@@ -114,7 +113,7 @@ export class Claims {
       conflicts: [],
     };
     this.#listen(name, forwardings[0]?.healthCheckNodePort ?? 0, again);
-    // Node ports first: they may keep out what the Service itself claims at the node's addresses.
+    // Node ports first: they come before what the Service itself claims at the node's addresses.
     for (const [key, want] of wanted) {
       if (want.frontend.address !== undefined) continue;
       this.#contend(key, want, turn);
@@ -138,8 +137,8 @@ export class Claims {
   }
 
   /**
-   * The Service has gone, and nothing of it is wanted any more. Returns the keys of Services to
-   * resolve and claim again.
+   * Gives up all claims of a Service that is gone. Returns the keys of Services to resolve and
+   * claim again.
    */
   *release(name: string): Generator<undefined, readonly string[]> {
     const again = new Set<string>();
@@ -171,7 +170,7 @@ export class Claims {
     return entry && bestOf(entry).service;
   }
 
-  /** Claims the frontend, and takes it if it can be had. */
+  /** Claims the frontend, and takes it if this is the best claim and nobody holds it. */
   #contend(key: ClaimKey, { frontend, loser }: Want, turn: Turn): void {
     const { again, conceded, conflicts, lost, name } = turn;
     const entry = this.#enter(key, frontend.kind, turn);
@@ -191,7 +190,7 @@ export class Claims {
     mine.lostTo = holder;
   }
 
-  /** Asks those to leave that are still at addresses where this node port is. */
+  /** Makes others give up frontends at this node port's addresses. Returns whether there are any. */
   #isBlocked(key: ClaimKey, { address }: Frontend, { name, again }: Turn): boolean {
     if (address !== undefined) return false;
     let isBlocked = false;
@@ -202,7 +201,7 @@ export class Claims {
     return isBlocked;
   }
 
-  /** Whether something at the node's own addresses comes before what an address and port asks for. */
+  /** Whether a node port, or a port of this process, keeps the frontend from its Service. */
   #isKeptOut({ frontend, loser, nodePort }: Want, turn: Turn, sockets: NodeSockets): boolean {
     if (nodePort === undefined) return false;
     const { conflicts, name, near, wanted } = turn;
@@ -218,7 +217,7 @@ export class Claims {
     return keeper !== undefined;
   }
 
-  /** Who has the number of a node port, if that is another Service; '' = one that is to give it up. */
+  /** Which other Service holds the number of a node port; '' = one that has to give it up. */
   #keeperOf(nodePort: NodePortKey, name: string): string | undefined {
     const entry = this.#entries.get(nodePort);
     const best = entry && bestOf(entry).service;
@@ -236,7 +235,7 @@ export class Claims {
     for (const service of this.#neighbours.changed(key, keeperOf)) again.add(service);
   }
 
-  /** The health checks of the Service are answered on this port of the node; 0 = on none. */
+  /** Records the health-check node port of the Service; 0 = none. */
   #listen(name: string, port: number, again: Set<string>): void {
     const before = this.#healthCheckOf.get(name) ?? 0;
     if (before === port) return;
@@ -255,12 +254,12 @@ export class Claims {
     }
   }
 
-  /** Lets node ports have what the Service has given up at the node's addresses. */
+  /** Lets node ports have the frontends that the Service has given up at the node's addresses. */
   #leave(name: string, near: ReadonlySet<NodePortKey>, again: Set<string>): void {
     for (const key of this.#neighbours.handedOver(name, near)) {
       const entry = this.#entries.get(key);
       if (entry !== undefined) askBest(entry, again);
-      // Whoever kept it out may have gone before it was out.
+      // The node port may have gone meanwhile.
       this.#recheck(key, again);
     }
   }
@@ -290,7 +289,7 @@ export class Claims {
     return [...again];
   }
 
-  /** Makes sure of this Service's claim to the frontend, and returns all claims to it. */
+  /** Records this Service's claim to the frontend, and returns all claims to it. */
   #enter(key: ClaimKey, kind: Frontend['kind'], { again, createdMs, name }: Turn): Entry {
     const known = this.#entries.get(key);
     const old = claimOf(known, name);
@@ -325,8 +324,8 @@ export class Claims {
 }
 
 /**
- * What a Service claims, by key. Where two of its ports claim the same frontend, the first port
- * has it, and the other's is lost; within a port, `resolve` gives each address once.
+ * The claims of a Service, by key. When two of its ports claim the same frontend, the first port
+ * gets it. Within a port, `resolve` gives each address once.
  */
 function* firstOfEach(
   forwardings: readonly Forwarding[],
@@ -350,7 +349,7 @@ function* firstOfEach(
   return { wanted, lost };
 }
 
-/** Where node ports are open on the frontend's address: the one of its number. */
+/** The node port with the frontend's number, where node ports are open on its address. */
 function nodePortNear(
   family: Family,
   protocol: Protocol,
@@ -362,14 +361,14 @@ function nodePortNear(
   return isNear ? nodePortClaim(family, protocol, port) : undefined;
 }
 
-/** This process itself listens there. */
+/** Whether this process itself listens at the frontend. */
 function isListening(protocol: Protocol, { port }: Frontend, { listening }: NodeSockets): boolean {
   return protocol === 'TCP' && listening.has(port);
 }
 
 const protocolNumbers = { TCP: 0, UDP: 1, SCTP: 2 } as const satisfies Record<Protocol, number>;
 
-/** For an IPv4 address a number, because strings of tens of thousands of Services take memory. */
+/** A number for IPv4 addresses: strings for tens of thousands of Services would take memory. */
 function claimKey(family: Family, protocol: Protocol, frontend: Frontend): ClaimKey {
   const key = frontendKey(frontend);
   // The protocol goes above the 48 bits of address and port.

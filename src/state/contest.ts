@@ -1,24 +1,26 @@
-/** The claims to one frontend. There is seldom more than one. */
+/** The claims to one frontend. Usually there is only one. */
 
 /** One Service's claim. */
 interface Claim {
   readonly service: string;
   readonly createdMs: number;
-  /** Of the kind of frontend: the lowest is best. */
+  /** The rank of the frontend's kind: the lowest is best. */
   readonly rank: number;
   held: boolean;
-  /** The better claimant that has been reported. */
+  /** The better claimant that was reported. */
   lostTo: string | undefined;
 }
 
 /**
- * Several claims: a heap, because nobody but the best is ever asked for, and a thousand Services
- * that claim the same come and go in any order.
+ * Several claims. They are a heap: only the best one is ever needed, and a thousand Services with
+ * the same claim may come and go in any order.
  */
 class Contest {
   holder: Claim | undefined;
   readonly #byService: Map<string, Claim>;
-  /** The parent of `i` is at `(i - 1) >> 1` and better. The first one is there, others may be gone. */
+  /**
+   * The parent of `i` is at `(i - 1) >> 1` and better. Claims but the first may have been removed.
+   */
   #heap: Claim[];
 
   constructor(only: Claim) {
@@ -47,11 +49,11 @@ class Contest {
     if (claim.held) this.holder = claim;
   }
 
-  /** Not the only one. */
+  /** Removes a claim that is not the only one. */
   remove(claim: Claim): void {
     this.#byService.delete(claim.service);
     if (this.holder === claim) this.holder = undefined;
-    // Sorted, it is a heap.
+    // A sorted list is a heap.
     if (this.#heap.length > 2 * this.#byService.size + 8) {
       this.#heap = [...this.#byService.values()].sort(compare);
     }
@@ -93,7 +95,7 @@ class Contest {
   }
 }
 
-/** All claims to a frontend: an object for each would take megabytes where there is but one. */
+/** All claims to a frontend. A single claim stands for itself, which saves megabytes. */
 export type Entry = Claim | Contest;
 
 export function bestOf(entry: Entry): Claim {
@@ -105,7 +107,7 @@ export function claimOf(entry: Entry | undefined, service: string): Claim | unde
   return entry?.service === service ? entry : undefined;
 }
 
-/** With a claim of a Service that has none there. */
+/** The entry with another claim, of a Service that has none in it. */
 export function withClaim(entry: Entry | undefined, claim: Claim): Entry {
   if (entry === undefined) return claim;
   const contest = entry instanceof Contest ? entry : new Contest(entry);
@@ -113,14 +115,14 @@ export function withClaim(entry: Entry | undefined, claim: Claim): Entry {
   return contest;
 }
 
-/** Without one that is there. */
+/** The entry without one of its claims; undefined = none is left. */
 export function withoutClaim(entry: Entry | undefined, claim: Claim): Entry | undefined {
   if (!(entry instanceof Contest)) return undefined;
   entry.remove(claim);
   return entry.only ?? entry;
 }
 
-/** The best claimant takes the frontend, or asks who holds it to claim again. */
+/** Gives the frontend to the best claimant, or makes its holder claim again. */
 export function take(entry: Entry, best: Claim, again: Set<string>): void {
   const holder = holderOf(entry);
   if (holder === best) return;
@@ -128,12 +130,15 @@ export function take(entry: Entry, best: Claim, again: Set<string>): void {
   else again.add(holder.service);
 }
 
-/** A claimant holds the frontend no more. */
+/** Records that the claimant does not hold the frontend any more. */
 export function release(entry: Entry, claim: Claim): void {
   setHeld(entry, claim, false);
 }
 
-/** Notes who has to claim again: the best claimant when nobody holds it, else a worse holder. */
+/**
+ * Adds to `again` who must claim again: a worse holder, or the best claimant when there is no
+ * holder.
+ */
 export function askBest(entry: Entry, again: Set<string>): void {
   const best = bestOf(entry);
   const holder = holderOf(entry);

@@ -1,7 +1,7 @@
 /**
- * spec.externalIPs: whoever may write Services asks for any address in the world, and every node
- * gives it to him (CVE-2020-8554). The operator can say which addresses and whose Services are
- * served; and what everybody can ask for of the node itself is told.
+ * spec.externalIPs: whoever may write Services can ask for any address in the world, and every node
+ * gives it to him (CVE-2020-8554). The operator can say which addresses are served, and of which
+ * namespaces. External IPs that are addresses of the node are reported.
  */
 import {
   type Address,
@@ -16,16 +16,16 @@ import type { Service } from './types.ts';
 export interface ExternalIPRules {
   /** Only addresses within are served; empty = all. */
   readonly cidrs: readonly CIDR[];
-  /** Only those of Services in these namespaces are served; empty = of all. */
+  /** Only external IPs of Services in these namespaces are served; empty = all. */
   readonly namespaces: readonly string[];
 }
 
-/** Something that an operator and the author of a Service should know of an external IP. */
+/** What an operator and the author of a Service should know about an external IP. */
 export interface ExternalIPNotice {
   /** `namespace/name` of the Service. */
   readonly service: string;
   readonly address: Address;
-  /** A rule that it does not keep: it is not served. Or `node`: it is an address of this node. */
+  /** The rule that keeps it from being served; or `node`, when it is an address of this node. */
   readonly because: keyof ExternalIPRules | 'node';
 }
 

@@ -1,17 +1,17 @@
 /**
- * Services that claim an address of the node and a port number there. A node port of that number
- * is at the same address, and was given to one Service by the cluster; an address and port is what
- * anybody asks for. So the node port keeps the others out, and so does what listens there for
- * health checks. Nobody may be let in before the other is out.
+ * Services that claim a port at an address of the node, as external IP or load-balancer address. A
+ * node port of the same number is at the same address. It comes first, because the cluster gave it
+ * to one Service, and anybody can ask for an address. Health-check node ports come first, too. The
+ * holder must give the port up before another gets it.
  */
 
 /** Identifies a node port: its family, protocol and number. */
 export type NodePortKey = string;
 
 interface Neighbour {
-  /** Whoever keeps it out, as it was told; undefined = nobody, '' = for the moment only. */
+  /** Who keeps the port from it, as reported; undefined = nobody; '' = somebody, for the moment. */
   keeper: string | undefined;
-  /** What it claims there may be in force. */
+  /** Its claim there may be in force. */
   inside: boolean;
 }
 
@@ -22,7 +22,7 @@ export class Neighbours {
   /** Node ports that each Service is a neighbour of. */
   readonly #of = new Map<string, ReadonlySet<NodePortKey>>();
 
-  /** Notes who keeps a Service out. Returns whether that is to be told. */
+  /** Records who keeps the port from a Service. Returns whether that must be reported. */
   note(key: NodePortKey, service: string, keeper: string | undefined): boolean {
     const all = this.#at.get(key) ?? new Map<string, Neighbour>();
     this.#at.set(key, all);
@@ -33,8 +33,8 @@ export class Neighbours {
   }
 
   /**
-   * What the Service has there now is handed over: these are the node ports that it is a neighbour
-   * of. Returns those that it has gone from.
+   * The Forwardings of the Service were handed over, with claims at these node ports. Returns the
+   * node ports where it had claims before and has none now.
    */
   handedOver(service: string, keys: ReadonlySet<NodePortKey>): readonly NodePortKey[] {
     const left: NodePortKey[] = [];
@@ -53,21 +53,21 @@ export class Neighbours {
     return left;
   }
 
-  /** Whether others may have something in force there. */
+  /** Other Services whose claims there may be in force. */
   *inside(key: NodePortKey, butFor: string): Generator<string> {
     for (const [service, { inside }] of this.#at.get(key) ?? nobody) {
       if (inside && service !== butFor) yield service;
     }
   }
 
-  /** Those for whom it has changed whether somebody keeps them out. */
+  /** Services for which it has changed whether somebody keeps the port from them. */
   *changed(key: NodePortKey, keeperOf: (service: string) => string | undefined): Generator<string> {
     for (const [service, { inside }] of this.#at.get(key) ?? nobody) {
       if ((keeperOf(service) === undefined) !== inside) yield service;
     }
   }
 
-  /** Whether it may have had something in force there. */
+  /** Removes the Service. Returns whether its claim there may have been in force. */
   #remove(key: NodePortKey, service: string): boolean {
     const all = this.#at.get(key);
     const inside = all?.get(service)?.inside ?? false;

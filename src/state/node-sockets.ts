@@ -1,4 +1,4 @@
-/** What of this node decides about frontends of Services. */
+/** The addresses and ports of this node that frontends of Services may collide with. */
 import { type Address, addressKey } from '../net/address.ts';
 
 export type AddressKeys = ReadonlySet<ReturnType<typeof addressKey>>;
@@ -6,9 +6,9 @@ export type AddressKeys = ReadonlySet<ReturnType<typeof addressKey>>;
 export interface NodeSockets {
   /** Addresses of this machine and of its Node. */
   readonly addresses: AddressKeys;
-  /** Those of them that node ports are open on. */
+  /** The addresses that node ports are open on. */
   readonly nodePorts: AddressKeys;
-  /** TCP ports that this process itself serves on them: health, metrics. */
+  /** TCP ports that this process itself listens on: health, metrics. */
   readonly listening: ReadonlySet<number>;
 }
 

@@ -1,4 +1,4 @@
-/** What a Service's traffic policies come to (behaviour document 5.2). */
+/** The traffic policies of a Service's ports (behaviour document 5.2). */
 import type { Address, Family } from '../net/address.ts';
 import type { Service, TrafficPolicy } from './types.ts';
 
@@ -9,8 +9,8 @@ export interface PortPolicy {
 }
 
 /**
- * Of ports with a node port (`outside`) and of those without (`inside`). External IPs make a port
- * externally accessible even when they are not served, as upstream's do with
+ * The policies of ports with a node port (`outside`) and of those without (`inside`). External IPs
+ * make a port externally accessible even when they are not served, as upstream's do with
  * AllowServiceExternalIPs off.
  */
 export function portPolicies(

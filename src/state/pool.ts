@@ -9,13 +9,13 @@ import type { Forwarding } from './types.ts';
 
 /**
  * The endpoints of `next`, ordered after `previous`: whatever `previous` holds at an index below
- * `next.length` stays there; the rest, new or moving down from the end, fills the holes from the
- * lowest up in the order of `next`.
+ * `next.length` and `next` has too stays there. All others fill the holes, from the lowest up, in
+ * the order of `next`.
  *
- * The positions below `next.length` that change are as few as any order could have: as many as
- * were added when the list does not shrink, else as many as were removed below `next.length`.
- * Returns `previous` itself when nothing changes. `next` holds each endpoint once; one that stands
- * twice in `previous` (which only a foreign hand can have written) keeps its first index.
+ * The positions below `next.length` that change are as few as any order could have: as many as were
+ * added when the list does not shrink, else as many as were removed below `next.length`. Returns
+ * `previous` itself when nothing changes. `next` holds each endpoint once; one that stands twice in
+ * `previous` (which only another program can have written) keeps its first index.
  */
 export function keepOrder(previous: EndpointList, next: EndpointList): EndpointList {
   if (previous.equals(next)) return previous;
@@ -54,7 +54,7 @@ export function withOrderOf(previous: Forwarding | undefined, next: Forwarding):
   if (previous === undefined) return next;
   const cluster = keepOrder(previous.cluster, next.cluster);
   const local = keepOrder(previous.local, next.local);
-  // These two are sets; their order only has to be stable, and sharing halves the memory.
+  // For these two any stable order will do, and sharing halves the memory.
   const sharing = (set: 'hairpin' | 'serving', pool: 'local' | 'cluster'): EndpointList => {
     const ordered = pool === 'local' ? local : cluster;
     // Usually they are one list, before and after.

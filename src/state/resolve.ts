@@ -1,6 +1,6 @@
 /**
- * From records to Forwardings: every rule of behaviour document section 5, applied once, for all
- * modes. Pure.
+ * Makes Forwardings from records, by the rules of behaviour document section 5, once for all modes.
+ * Pure.
  */
 import {
   type Address,
@@ -45,11 +45,11 @@ export interface ResolveContext {
 /** What a Service means on this node. */
 export interface Resolved {
   readonly forwardings: Forwarding[];
-  /** What it does not get, because it is too much for one Service. */
+  /** What it asks for and does not get, because of the limits of one Service. */
   readonly excess: readonly Excess[];
 }
 
-/** From what a Forwarding was made: for those who ask why it is so. */
+/** What a Forwarding was made from, to explain it. */
 export interface Seen {
   readonly port: ServicePort;
   readonly policy: PortPolicy;
@@ -72,8 +72,7 @@ export function resolve(
 }
 
 /**
- * What `resolve` does, in steps between which others may have their turn: each is a slice or a
- * port. What it costs grows with what the objects say, and no faster.
+ * As `resolve`, in steps: each is a slice or a port. The cost is linear in the size of the objects.
  */
 export function* resolveInSteps(
   service: Service,
@@ -98,7 +97,7 @@ export function* resolveInSteps(
   return { forwardings, excess };
 }
 
-/** The API refuses a second port of a name and protocol, hand-written manifests may not. */
+/** Leaves out a second port with the same name and protocol, which only manifests can have. */
 function* firstOfEachName(
   ports: readonly ServicePort[],
 ): Generator<undefined, readonly ServicePort[]> {
@@ -112,10 +111,10 @@ function* firstOfEachName(
   return first.size === ports.length ? ports : [...first.values()];
 }
 
-/** A Service in one family: what its ports have in common, within its limits. */
+/** A Service in one family: what its ports share, within the limits. */
 class FamilyPart {
   readonly excess: Excess[] = [];
-  /** Those that are served. */
+  /** The ports that are served. */
   readonly ports: readonly ServicePort[];
   readonly #service: Service;
   readonly #family: Family;
@@ -156,7 +155,7 @@ class FamilyPart {
     this.#candidates = new CandidateIndex(family, context.zone);
   }
 
-  /** Takes the endpoints in. */
+  /** Indexes the endpoints of the slices. */
   *index(slices: readonly EndpointSlice[]): Generator<undefined> {
     yield* this.#gather(slices);
     const { limits = noLimits } = this.#context;
@@ -187,7 +186,7 @@ class FamilyPart {
     const policy = this.#policies[port.nodePort === 0 ? 'inside' : 'outside'];
     const candidates = this.#candidates.gather(port, this.#endpointsMax);
     const pools = categorise(candidates, policy);
-    // Field by field: what is spread into a record is kept in an object beside it.
+    // Field by field: with a spread, V8 would keep a second object for the properties.
     const forwarding: Forwarding = {
       servicePort: { namespace, name, port: port.name, protocol: port.protocol },
       family: this.#family,
@@ -205,7 +204,7 @@ class FamilyPart {
     return forwarding;
   }
 
-  /** Of the next port. */
+  /** The affinity timeout of the next port; 0 = none, also when the limit is reached. */
   #affinityTimeoutSeconds(): number {
     this.#affinityPortsLeft -= 1;
     return this.#affinityPortsLeft < 0 ? 0 : this.#service.affinityTimeoutSeconds;
@@ -230,7 +229,7 @@ class FamilyPart {
     return countFrontends({ ports, addresses, nodePorts: this.#nodePortsLeft });
   }
 
-  /** As many as the frontends ask for together. */
+  /** The number of endpoints that all frontends ask for together. */
   #endpointCount(): number {
     let nodePorts = this.#nodePortsLeft;
     let count = 0;
@@ -274,7 +273,7 @@ type SharedByPorts = Pick<
 
 type RangesByFamily = Partial<Record<Family, readonly CIDR[]>>;
 
-/** A list stays the same object while its Service does, and so does what is made of it. */
+/** Ranges by the list in the Service record, so that equal lists are the same object. */
 const rangesKnown = new WeakMap<readonly CIDR[], RangesByFamily>();
 
 function rangesOf(ranges: readonly CIDR[], family: Family): readonly CIDR[] {
@@ -285,7 +284,7 @@ function rangesOf(ranges: readonly CIDR[], family: Family): readonly CIDR[] {
   return known[family];
 }
 
-/** A range of prefix length 0 allows everyone, so it is as if none were given (5.2). */
+/** The ranges of one family, each once; empty when one of them allows everyone (5.2). */
 function uniqueRanges(ranges: readonly CIDR[], family: Family): readonly CIDR[] {
   const unique = new Map<number | string, CIDR>();
   for (const range of ranges) {
@@ -302,8 +301,8 @@ interface Treatments {
 }
 
 /**
- * Traffic classes (5.4). A pool can only be empty while `hasAny` when its policy is Local. From
- * outside, an empty local pool is no reason for `drop`: this node and its pods still get through.
+ * The treatments (5.4). With `hasAny`, a pool can be empty only when its policy is Local. From
+ * outside, an empty local pool is no reason for `drop`: this node and its pods are still served.
  */
 function treatments(policy: PortPolicy, { hasAny, local }: Pools): Treatments {
   const internalPool = policy.internal === 'Local' ? 'local' : 'cluster';
@@ -330,10 +329,10 @@ interface ServiceAddress {
 }
 
 /**
- * An address that is given twice is one frontend: the ClusterIP before the load balancer's, that
- * before an external IP. Upstream's iptables mode has the same order, for its first rule wins. Its
- * nftables mode lets the last of ClusterIP, external IP and load-balancer IP overwrite the element,
- * but checks source ranges for a load balancer's address whatever else the address is.
+ * An address that is given twice is one frontend: a ClusterIP before a load balancer's address, and
+ * that before an external IP. Upstream's iptables mode has the same order, because its first rule
+ * wins. In its nftables mode the last of ClusterIP, external IP and load-balancer IP overwrites the
+ * element, and source ranges are checked for a load balancer's address whatever else it is.
  */
 function addressesOf(
   service: Service,

@@ -1,4 +1,4 @@
-/** Does all steps of something at once, where nobody waits for a turn between them. */
+/** Runs all steps of a generator at once. */
 export function finish<T>(steps: Generator<undefined, T>): T {
   for (;;) {
     const { done, value } = steps.next();

@@ -1,6 +1,7 @@
 /**
- * What the cluster has told us: the newest record of each object, and which Services have to be
- * resolved again. No I/O, no clock; a source pushes changes in, the sync loop takes work out.
+ * The state of the cluster: the newest record of each object, and which Services have to be
+ * resolved again. It has no I/O and no clock: a source applies changes, and the sync loop takes
+ * dirty keys.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { type Address, addressKey, type CIDR, type Family, formatCIDR } from '../net/address.ts';
@@ -12,7 +13,7 @@ import type { EndpointSlice, Node, Service, ServiceCIDR, UnservedService } from 
 
 const noSlices: readonly EndpointSlice[] = [];
 
-/** What is known under the key of a Service: itself, unless only slices name it, and those. */
+/** A Service, if it is known, and the slices that name it. */
 interface Known {
   service: Service | undefined;
   slices: readonly EndpointSlice[];
@@ -29,11 +30,11 @@ export class ClusterState {
   #node: Node | undefined;
 
   /**
-   * In arrival order. A Service that came and went is one of them: who took it earlier may have
-   * resolved it in between, because what is resolved is what is known then.
+   * In arrival order. A Service that came and went is among them, because it may have been resolved
+   * in between.
    */
   readonly #dirty = new Set<string>();
-  /** Until all is listed: Services that have come with slices, the one of the last news last. */
+  /** Until all is listed: Services that have come with slices. The last to change is last. */
   readonly #arrived = new Set<string>();
   readonly #synced = new Set<Resource>();
   readonly #triggerTimes: TriggerTimes;
@@ -44,7 +45,7 @@ export class ClusterState {
     this.#triggerTimes = new TriggerTimes(startedMs);
   }
 
-  /** Takes over what a change says. A repeat of what is known already changes nothing. */
+  /** Applies a change. A repetition of what is known changes nothing. */
   apply(change: Change): void {
     if (this.#accept(change)) this.#revision += 1;
   }
@@ -70,8 +71,8 @@ export class ClusterState {
   }
 
   /**
-   * Keys (`ns/name`) of at most `limit` Services to resolve again, those that have waited longest
-   * first. A key without a Service is one that went.
+   * Keys (`ns/name`) of at most `limit` Services to resolve again, those first that have waited
+   * longest. A key without a Service belongs to one that is gone.
    */
   takeDirty(limit = Number.POSITIVE_INFINITY): string[] {
     const keys: string[] = [];
@@ -84,9 +85,9 @@ export class ClusterState {
   }
 
   /**
-   * While the lists still stream in: keys of at most `limit` Services to resolve of which nothing
-   * more is likely to come. A server lists a Service's slices one after the other, so `spared` of
-   * those that got one last are left waiting.
+   * While lists still stream in: keys of at most `limit` Services to resolve that are likely to be
+   * complete. A server lists the slices of a Service one after the other, so that the last `spared`
+   * Services that got a slice are left waiting.
    */
   takeArrived(limit: number, spared: number): string[] {
     const keys: string[] = [];
@@ -98,7 +99,7 @@ export class ClusterState {
     return keys;
   }
 
-  /** Asks for a Service to be resolved again although nothing that it says has changed. */
+  /** Makes a Service dirty although it has not changed. */
   touch(key: string): void {
     if (this.service(key) !== undefined) this.#dirty.add(key);
   }
@@ -108,7 +109,7 @@ export class ClusterState {
     return this.#dirty.has(key);
   }
 
-  /** Hands over the trigger times that came for a Service since they were last taken. */
+  /** Takes the trigger times that came for a Service since the last call. */
   takeTriggerTimes(key: string): readonly TriggerTime[] {
     return this.#triggerTimes.take(key);
   }
@@ -130,7 +131,7 @@ export class ClusterState {
     return this.#serviceCount;
   }
 
-  /** Slices that name the Service, whether or not it is known; in no order that means anything. */
+  /** Slices that name the Service, whether or not it is known, in any order. */
   slices(key: string): readonly EndpointSlice[] {
     return this.#known.get(key)?.slices ?? noSlices;
   }
@@ -236,7 +237,7 @@ export class ClusterState {
     return true;
   }
 
-  /** What is known under the key of a Service, to be added to. */
+  /** The entry of the Service, made when there is none. */
   #at(key: string): Known {
     let known = this.#known.get(key);
     if (known === undefined) {
@@ -259,7 +260,7 @@ export class ClusterState {
     return true;
   }
 
-  /** Asks for Services to be resolved again that want one of these addresses from outside. */
+  /** Makes Services dirty that have one of these addresses as external IP or load-balancer IP. */
   touchAt(addresses: AddressKeys): void {
     if (addresses.size === 0) return;
     const isAmong = (address: Address): boolean => addresses.has(addressKey(address));
@@ -277,7 +278,7 @@ export class ClusterState {
     }
   }
 
-  /** Whether the node itself is in a Service's source ranges may have changed. */
+  /** Makes Services with source ranges dirty: whether the node is in them may have changed. */
   #touchSourceRanged(): void {
     for (const [key, { service }] of this.#known) {
       if (service !== undefined && service.loadBalancerSourceRanges.length > 0) this.touch(key);

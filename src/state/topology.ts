@@ -1,9 +1,9 @@
-/** Which endpoints are near enough (behaviour document 5.3, step 2; KEP-2433, KEP-3015). */
+/** Which endpoints topology hints allow (behaviour document 5.3, step 2; KEP-2433, KEP-3015). */
 import { EndpointFlag } from './candidates.ts';
 
 export type TopologyMode = 'SameNode' | 'SameZone' | 'none';
 
-/** The flag that an endpoint must have to be used in each mode; 0 = nothing is asked. */
+/** The flag that an endpoint must have in each topology mode; 0 = none. */
 export const topologyFlag = {
   SameNode: EndpointFlag.nodeHintedHere,
   SameZone: EndpointFlag.zoneHintedHere,
@@ -11,8 +11,9 @@ export const topologyFlag = {
 } as const satisfies Record<TopologyMode, number>;
 
 /**
- * Hints count only when every ready endpoint carries one and at least one of them names this node
- * (else: its zone); endpoints that are not ready have no say. `flags` are `EndpointFlag` bits.
+ * Hints count only when every ready endpoint has one and at least one names this node; otherwise
+ * the same for its zone. Endpoints that are not ready do not matter. `flags` are `EndpointFlag`
+ * bits.
  */
 export function topologyMode(flags: Uint8Array): TopologyMode {
   const { every, some } = survey(flags);
@@ -25,7 +26,7 @@ export function topologyMode(flags: Uint8Array): TopologyMode {
   return 'none';
 }
 
-/** What every ready endpoint has of hints, and what at least one has. */
+/** The hint flags that every ready endpoint has, and those that at least one has. */
 function survey(flags: Uint8Array): { readonly every: number; readonly some: number } {
   let every: number = EndpointFlag.nodeHinted | EndpointFlag.zoneHinted;
   let some = 0;
@@ -37,7 +38,7 @@ function survey(flags: Uint8Array): { readonly every: number; readonly some: num
   return { every, some };
 }
 
-/** Why hints decide nothing although there are some; undefined: they do, or there are none. */
+/** Why hints are ignored; undefined = they count, or there are none. */
 export function whyIgnored(flags: Uint8Array, zone: string): string | undefined {
   const { every, some } = survey(flags);
   if (topologyMode(flags) !== 'none') return undefined;

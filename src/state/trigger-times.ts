@@ -9,7 +9,7 @@ export interface TriggerTime {
 
 const none: readonly TriggerTime[] = [];
 
-/** More changes than this between two syncs tell no more about latency. */
+/** Of more changes than this between two syncs, the others are not measured. */
 const timesMaxPerService = 100;
 
 /**
@@ -20,7 +20,7 @@ export class TriggerTimes {
   readonly #sinceMs: number;
   readonly #times = new Map<string, TriggerTime[]>();
 
-  /** Times that are not later than `sinceMs` were made before anyone here could have acted. */
+  /** Changes until `sinceMs` are ignored: they were made before this process ran. */
   constructor(sinceMs: number) {
     this.#sinceMs = sinceMs;
   }
@@ -34,13 +34,13 @@ export class TriggerTimes {
     this.#times.set(service, times);
   }
 
-  /** A slice went: latency of what was recorded for its Service would mislead. */
+  /** Forgets the times of a Service of which a slice is gone: their latency would mislead. */
   drop(service: string, family: Family): void {
     const rest = this.take(service).filter((time) => time.family !== family);
     if (rest.length > 0) this.#times.set(service, rest);
   }
 
-  /** Hands over and forgets. */
+  /** Returns the times of a Service, and forgets them. */
   take(service: string): readonly TriggerTime[] {
     const times = this.#times.get(service);
     if (times === undefined) return none;

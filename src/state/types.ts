@@ -1,7 +1,7 @@
 /**
- * The nouns of the state: the narrow, readonly records that a source delivers (decoded once, in
- * `source/decode.ts`) and the Forwarding that modes translate. Nothing here is optional by
- * accident: defaults of the Kubernetes API are applied by `decode.ts`.
+ * The types of the state: the narrow, readonly records that a source delivers (decoded once, in
+ * `source/decode.ts`), and the Forwarding that modes translate. `decode.ts` has applied the
+ * defaults of the Kubernetes API.
  */
 import type { Address, CIDR, Family } from '../net/address.ts';
 import type { EndpointList } from '../net/endpoint-list.ts';
@@ -196,8 +196,8 @@ export function forwardingKey({ namespace, name, port, protocol }: ServicePortNa
 }
 
 /**
- * `namespace/name`. Joined, as the key above: V8 keeps a string that is made by + or a template in
- * parts, once it is long-lived.
+ * `namespace/name`. It is made by `join`, as the key above: V8 keeps a string that + or a template
+ * makes in parts, and so takes more memory.
  */
 export function objectKey(namespace: string, name: string): string {
   return [namespace, name].join('/');

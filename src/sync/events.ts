@@ -1,4 +1,4 @@
-/** What the sync loop tells the world: values that logs, metrics and health are made from. */
+/** Events of the sync loop, from which logs, metrics and health are made. */
 import type { Committer, KernelFailure, TableName } from '../kernel/kernel.ts';
 import type { Drift, Miscount, RefusedAddress, RuleCount } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
@@ -24,7 +24,7 @@ interface StageTimes {
   readonly committedMs: number;
 }
 
-/** Two Services claim a frontend, or one can't be resolved at all, or only in part. */
+/** Events about a Service: a conflict, or that it is not resolved, or only in part. */
 export type ServiceEvent =
   | { readonly kind: 'conflict'; readonly conflict: Conflict }
   | {
@@ -67,7 +67,9 @@ export type FamilyEvent = { readonly family: Family } & (
       readonly kind: 'done';
       readonly purpose: Purpose;
       readonly ok: boolean;
-      /** Nothing waits but what is in quarantine, and that is not everything: others are served. */
+      /**
+       * Only what is in quarantine waits, and that is not everything: other Services are served.
+       */
       readonly well: boolean;
       readonly durationMs: number;
       /** By table, in a mode that counts them. */
@@ -83,11 +85,11 @@ export type FamilyEvent = { readonly family: Family } & (
   | { readonly kind: 'quarantined'; readonly quarantined: Quarantined; readonly retryMs: number }
   | { readonly kind: 'restored'; readonly servicePort: ServicePortName; readonly attempts: number }
   | {
-      /** What the kernel held differed from what is in force (of `start`: from what is wanted). */
+      /** The kernel differed from what is in force; in a `start`, from what is desired. */
       readonly kind: 'drift';
       readonly purpose: Purpose;
       readonly drift: Drift;
-      /** Who else has written since all was as wanted: then it was not our own mistake. */
+      /** Whether others have written since the last comparison. If not, it was our own mistake. */
       readonly writers: Writers;
       /** Who committed last among those that the kernel told us of; undefined = not known. */
       readonly by?: Committer | undefined;
@@ -98,12 +100,12 @@ export type FamilyEvent = { readonly family: Family } & (
       readonly miscounts: readonly Miscount[];
     }
   | {
-      /** From now on others can change these tables of ours, and no other table of ours. */
+      /** From now on these are the tables of ours that others can change. */
       readonly kind: 'exposed';
       readonly tables: readonly TableName[];
     }
   | ({
-      /** A Service asks for an address of this machine: it is not taken from it. */
+      /** A Service asks for an address that is this machine's own, and does not get it. */
       readonly kind: 'address-refused';
     } & RefusedAddress)
   | { readonly kind: 'audited'; readonly durationMs: number }

@@ -32,7 +32,7 @@ interface FamilySyncOptions {
   readonly environment: Environment;
   /** Writes. */
   readonly kernel: Kernel;
-  /** Reads; may be the same, but a dump then holds up what is written. */
+  /** Reads. It may be the same Kernel, but then a dump holds up batches. */
   readonly reader: Kernel;
   readonly clock: Clock;
   /** Shared by all families of one network namespace. */
@@ -42,20 +42,20 @@ interface FamilySyncOptions {
   readonly follower?: ForwardingFollower;
 }
 
-/** While staged, the time from sync to sync: few large batches cost least, and nobody waits. */
+/** Time between syncs while staged: nobody waits for them, and few large batches cost least. */
 const stagedPeriodMs = 250;
 
 /** Syncs that a first load may take after its lists are complete. */
 const stagedSyncsMax = 30;
 
 /**
- * - `reading`: not all is desired yet that is to be. The kernel is read, and nothing is written.
+ * - `reading`: it is not known yet all that is desired. The kernel is read, and nothing is written.
  * - `staged`: the same, but packets meet nothing of ours, so that rules can be written already.
- * - `hooking`: all is desired. What was staged is completed, and then packets are to meet it.
- * - `live`: packets meet what is written.
- * - `stopping`: a batch that is in flight is waited for.
+ * - `hooking`: all that is desired is known. Rules are completed, and then hooked.
+ * - `live`: packets meet the rules.
+ * - `stopping`: a batch in flight is awaited.
  *
- * In all but the first and the last one the kernel is as we believe, or a recovery is due.
+ * In `staged`, `hooking` and `live` the kernel holds what is in force, or a recovery is due.
  */
 type Phase = 'reading' | 'staged' | 'hooking' | 'live' | 'stopping';
 
@@ -96,7 +96,7 @@ export class FamilySync {
     this.#snapshots = new Snapshots(options);
   }
 
-  /** What is desired; a pool keeps the order that it has in the kernel. */
+  /** What is desired. Pools have the order that they have in the kernel. */
   get desired(): ReadonlyMap<string, Forwarding> {
     return this.#changes.desired;
   }
@@ -121,8 +121,8 @@ export class FamilySync {
   }
 
   /**
-   * All that is desired is in force or in quarantine, and nothing waits that packets could notice:
-   * what is left to do is cleaning up and looking after.
+   * All that is desired is in force or in quarantine. What is left to do is deleting what is
+   * retired, and audits.
    */
   get upToDate(): boolean {
     const { sweepDue } = this.#options.planner;
@@ -146,7 +146,7 @@ export class FamilySync {
     return this.#changes.any || this.#environment.isDue;
   }
 
-  /** Changes what is desired; undefined = no longer. Nothing is done about it until `wake`. */
+  /** Changes what is desired; undefined = no longer desired. It takes effect with `wake`. */
   setDesired(key: string, next: Forwarding | undefined, cause: Cause): void {
     this.#changes.setDesired(key, next);
     this.#quarantine.changed(key);
@@ -164,9 +164,8 @@ export class FamilySync {
   }
 
   /**
-   * `setDesired` has told all there is; from now on come changes. Until then packets notice
-   * nothing, but the kernel is read, and rules that packets do not meet are written where there are
-   * none yet.
+   * All that is desired has been told by `setDesired`. Before this call packets notice nothing: the
+   * kernel is read, and where no rules are in force yet, rules are written without hooks.
    */
   listed(): void {
     if (this.#phase === 'reading') this.#phase = 'live';
@@ -201,7 +200,7 @@ export class FamilySync {
     while (this.#phase === 'reading') await this.#requests.wait(undefined);
   }
 
-  /** What is desired after this is a change like any other. Under endless churn there is no end. */
+  /** Hooks what was staged. What comes later is a normal change: waiting for it might never end. */
   async #hook(): Promise<void> {
     for (let i = 0; this.#recovery.dueAtMs === undefined && i < stagedSyncsMax; i += 1) {
       await this.#sync();
@@ -261,8 +260,8 @@ export class FamilySync {
   }
 
   /**
-   * Reads what the kernel holds, takes over its order, and writes the difference. This is the
-   * start, and the answer to each failure whose extent is not known. Changes wait meanwhile.
+   * Reads what the kernel holds, adopts its order of pools, and writes the difference. It is done
+   * at the start, and after each failure whose extent is not known. Changes wait meanwhile.
    */
   async #recover(): Promise<void> {
     const startedMs = this.#begin();
@@ -335,9 +334,9 @@ export class FamilySync {
   }
 
   /**
-   * Also after a failure that is contained: what was refused is not in force, and nothing of it.
-   * But not while packets may still go where a sweep is due: the connection that one of them makes
-   * would come too late to be judged.
+   * Tells the follower that it knows all that is in force, also after a refusal of a whole batch.
+   * Not while a sweep is due: packets may still make connections to endpoints that are gone, and
+   * those would come too late for the follower.
    */
   #tellSettled(): void {
     const { follower, planner } = this.#options;
@@ -356,8 +355,8 @@ export class FamilySync {
   }
 
   /**
-   * Everything that is not in force is to be done again, except what is to blame. Resolves to
-   * whether all is in force but what is in quarantine, or will be at once.
+   * Makes all that is not in force dirty again, except the culprits. Resolves to whether all but
+   * what is in quarantine is in force, or will be at once.
    */
   async #failed(failure: Failure, purpose: Purpose): Promise<boolean> {
     const { observer, planner } = this.#options;
@@ -375,7 +374,7 @@ export class FamilySync {
     const isKnown = purpose === 'changes' && !partly && this.#environment.isInForce;
     const isAside = culprits.length > 0 && culprits.every((key) => this.#quarantine.get(key));
     const contained = isKnown && isAside;
-    // Others need not wait until the kernel has been read for the sake of what is in quarantine.
+    // Others need not wait for a recovery: an audit reads the kernel beside syncs.
     if (contained && disbelieved) this.#audit.request(0);
     const retryMs = contained ? undefined : this.#recovery.failed(failures);
     if (contained) await planner.reset(this.inForce.values(), this.#pause());

@@ -3,11 +3,11 @@ import type { Forwarding } from '../state/types.ts';
 import type { Cause } from './cause.ts';
 
 /**
- * Keeps in step with what one family has in force: for what depends on the rules, but is no part of
- * them (conntrack entries).
+ * Is told what one family has in force. For what depends on rules and is no part of them: entries
+ * of connection tracking.
  */
 export interface ForwardingFollower {
-  /** Until `upToDate` the kernel may hold more than has been told. */
+  /** Until the next `upToDate`, the kernel may hold changes that were not told yet. */
   moving(): void;
   /**
    * This change is in force now: undefined = did not exist, does not exist any more. It may be
@@ -18,6 +18,6 @@ export interface ForwardingFollower {
     next: Forwarding | undefined,
     cause: Cause | undefined,
   ): void;
-  /** All that the kernel holds has been told, and it accepts node ports at these addresses. */
+  /** All that is in force has been told. Node ports are accepted at these addresses. */
   upToDate(nodePortAddresses: Environment['nodePortAddresses']): void;
 }

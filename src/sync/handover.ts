@@ -1,4 +1,4 @@
-/** Tells a planner what changes, so that no two Forwardings ever hold the same frontend. */
+/** Tells a planner of changes in such a way that no two Forwardings ever hold the same frontend. */
 import type { Pause, Planner } from '../modes/mode.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { Applier, Change } from './batch.ts';
@@ -11,10 +11,10 @@ export interface HandoverOptions {
 }
 
 /**
- * Desired Forwardings exclude each other, but they are planned one by one, and batches are cut in
- * between: one that takes a frontend may come long before the one that has given it up. So the
- * holder yields it in the batch that gives it to the taker. What is in force is then what
- * `Applier.inForce` says at each moment, whatever fails, is in quarantine or comes later.
+ * Desired Forwardings never share a frontend. But they are planned one by one and in several
+ * batches, so that the new owner may be planned before the old one. Then the old owner yields the
+ * frontend in the same batch, and `Applier.inForce` is right after each batch, whatever fails
+ * later.
  */
 export class Handover {
   readonly #planner: Planner;
@@ -64,8 +64,8 @@ export class Handover {
   }
 
   /**
-   * A repair is to bring `targets` into force, whatever was before. A Forwarding that is only kept
-   * because its new form is refused (`refused`) has no right to what another one is to have.
+   * Starts with `targets`, which a repair is about to bring into force. A Forwarding in `refused`
+   * is kept in its old form, and loses the frontends that another one desires.
    */
   async startAnew(
     targets: Map<string, Forwarding>,

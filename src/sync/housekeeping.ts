@@ -1,6 +1,6 @@
 /**
- * What a family does after its batches: delete what they made unused, and what packets wrote that
- * points at endpoints that are gone. A refusal harms nothing and is tried again.
+ * What a family does after its batches: delete what they made unused (`deferred`), and session
+ * affinity that points at endpoints that are gone (`sweep`). What the kernel refuses is retried.
  */
 import type { Kernel } from '../kernel/kernel.ts';
 import { type Batch, deferMs, type Planner } from '../modes/mode.ts';
@@ -22,7 +22,7 @@ interface HousekeepingOptions {
 /** After a task that took t, at least `restFactor * t` passes before the next one of its kind. */
 const restFactor = 10;
 
-/** Syncs come first, but not for longer than this while tasks wait. */
+/** Tasks wait for syncs no longer than this. */
 const patienceMs = 1000;
 
 type Task = 'deferred' | 'sweep';
@@ -39,7 +39,7 @@ export class Housekeeping {
     const { clock } = options;
     this.#backoff = {
       deferred: new Backoff({ firstMs: deferMs, secondMs: 2 * deferMs, maxMs: 60_000 }, clock),
-      // An element that expires before it is deleted is no failure worth waiting for.
+      // An element may expire before it is deleted: then there is no reason to wait.
       sweep: new Backoff({ firstMs: 0, secondMs: 250, maxMs: 30_000 }, clock),
     };
   }
@@ -56,7 +56,7 @@ export class Housekeeping {
     return Math.min(sweepAtMs, this.#deferredAtMs);
   }
 
-  /** Whether what is due has been waiting for long, because syncs followed each other. */
+  /** Whether a task has waited for syncs too long. */
   get starved(): boolean {
     const now = this.#options.clock.now();
     const nextMs = this.nextMs();

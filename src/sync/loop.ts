@@ -1,5 +1,5 @@
 /**
- * The sync loop: events mark Services dirty, the loop resolves those at its own pace, and each
+ * The sync loop. Events mark Services dirty, the loop resolves them at its own pace, and each
  * family brings its part of the kernel up to date.
  */
 import type { Environment } from '../modes/mode.ts';
@@ -11,7 +11,7 @@ import type { FamilySync } from './family.ts';
 import { Refresher } from './refresher.ts';
 
 interface SyncLoopOptions extends DesiredOptions {
-  /** What applies to all Services, as of now; the same object until it changes. */
+  /** What applies to all Services at present. It is the same object until it changes. */
   readonly environment: (family: Family) => Environment;
   /** The event loop is released after this much work. */
   readonly sliceMs: number;
@@ -20,10 +20,12 @@ interface SyncLoopOptions extends DesiredOptions {
 /** Services taken from the state at a time. */
 const chunkServices = 256;
 
-/** While lists stream in: Services that may still get slices (see `takeArrived`). */
+/**
+ * So many Services wait while lists stream in, because they may still get slices (`takeArrived`).
+ */
 const sparedServices = 64;
 
-/** Families are not kept waiting longer than this while very many Services are resolved. */
+/** While many Services are resolved, families are told of them at least this often. */
 const resolveLongestMs = 100;
 
 export class SyncLoop {
@@ -48,7 +50,7 @@ export class SyncLoop {
     this.#wakeup = new Wakeup(options.clock);
   }
 
-  /** The state changed. Cheap, and may be called for each of thousands of events. */
+  /** The state has changed. It is cheap enough to be called for each of thousands of events. */
   wake(): void {
     this.#receivedMs ??= this.#clock.now();
     this.#wakeup.wake();
@@ -71,9 +73,9 @@ export class SyncLoop {
   }
 
   /**
-   * Runs until `signal` aborts. Packets notice nothing before the state has been synced: a missing
-   * list is not an empty list. But while the lists still stream in, Services are resolved, and the
-   * families do what they can do unnoticed (see `FamilySync.listed`).
+   * Runs until `signal` aborts. Packets notice nothing before the state is synced, because a
+   * missing list is not an empty list. While lists still stream in, Services are resolved, and the
+   * families do what packets do not notice (see `FamilySync.listed`).
    */
   async run(signal: AbortSignal): Promise<void> {
     const stop = (): void => this.#wakeup.wake();
@@ -89,11 +91,11 @@ export class SyncLoop {
     await this.#keepResolving(signal);
   }
 
-  /** Until the lists are complete. What changes after it was resolved is resolved again. */
+  /** Resolves Services until the lists are complete. A Service that changes is resolved again. */
   async #resolveAhead(signal: AbortSignal): Promise<void> {
     const { clock, sliceMs, state } = this.#options;
     const pacer = new Pacer(clock, sliceMs);
-    /** When the families are to be told of what was resolved; undefined = they know all. */
+    /** When to tell the families of what was resolved; undefined = they know all. */
     let tellAtMs: number | undefined;
     while (!state.synced && !signal.aborted) {
       const receivedMs = this.#received();
@@ -130,7 +132,7 @@ export class SyncLoop {
     this.#environment();
     let receivedMs = this.#received();
     for (let taken = chunkServices; !signal.aborted; ) {
-      // A full chunk leaves Services behind that came no later than it did.
+      // After a full chunk, the Services that are left changed as early as those in it.
       if (taken < chunkServices) receivedMs = this.#received();
       const names = this.#options.state.takeDirty(chunkServices);
       taken = names.length;
@@ -146,7 +148,7 @@ export class SyncLoop {
     this.#resolving = false;
   }
 
-  /** All that was added, but for Services that take long: these go on the next time. */
+  /** Refreshes all that was added. Services that take long go on at the next call. */
   async #refresh(pacer: Pacer): Promise<void> {
     do {
       this.#refresher.work(pacer);

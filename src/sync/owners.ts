@@ -1,4 +1,4 @@
-/** Which Forwarding of one family each frontend belongs to, in force or on its way there. */
+/** Which Forwarding owns each frontend of one family, in force or planned. */
 import type { Protocol } from '../net/protocol.ts';
 import { type FrontendKey, frontendKey } from '../state/frontend-key.ts';
 import { type Forwarding, forwardingKey } from '../state/types.ts';
@@ -6,10 +6,9 @@ import { type Forwarding, forwardingKey } from '../state/types.ts';
 type Owned = Map<FrontendKey, string>;
 
 /**
- * No two Forwardings that a planner was told of may hold the same frontend: what one of them gives
- * up would delete what the other one has taken. Desired Forwardings come in any order and in any
- * number of batches, so whoever plans one asks `holders` first, and lets those give up what it
- * takes, in the same batch.
+ * No two Forwardings that a planner was told of may hold the same frontend: when one of them
+ * released it, the frontend of the other would be deleted. Before a Forwarding is planned,
+ * `holders` tells which others must yield frontends to it in the same batch.
  */
 export class FrontendOwners {
   #owned: Readonly<Record<Protocol, Owned>> = noneOwned();
@@ -26,13 +25,13 @@ export class FrontendOwners {
     return holders;
   }
 
-  /** The change of one Forwarding. It takes what it holds now from whoever had it. */
+  /** Records the change of one Forwarding, which becomes the owner of all its frontends. */
   moved(previous: Forwarding | undefined, next: Forwarding | undefined): void {
     if (previous !== undefined) this.#release(previous);
     if (next !== undefined) this.#claim(next);
   }
 
-  /** `forwarding` with only the frontends that nobody else holds; itself when that is all. */
+  /** The Forwarding without the frontends of others; itself when there are none. */
   withoutOthers(forwarding: Forwarding): Forwarding {
     const owned = this.#owned[forwarding.servicePort.protocol];
     const key = forwardingKey(forwarding.servicePort);

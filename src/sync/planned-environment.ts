@@ -1,6 +1,6 @@
 import type { Environment, Pause, Planner } from '../modes/mode.ts';
 
-/** What applies to all Services: as desired, as the planner knows it, and as it is in force. */
+/** The environment: as it is desired, as the planner was told, and whether that is in force. */
 export class PlannedEnvironment {
   desired: Environment;
   #planned: Environment;
@@ -11,7 +11,7 @@ export class PlannedEnvironment {
     this.#planned = environment;
   }
 
-  /** What the planner was told last. */
+  /** The environment that the planner was told last. */
   get planned(): Environment {
     return this.#planned;
   }
@@ -20,7 +20,7 @@ export class PlannedEnvironment {
     return this.desired !== this.#planned;
   }
 
-  /** The last that the planner was told is in force. */
+  /** Whether `planned` is in force. */
   get isInForce(): boolean {
     return this.#isInForce;
   }

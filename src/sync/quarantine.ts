@@ -4,29 +4,29 @@ import type { Forwarding } from '../state/types.ts';
 import { type BackoffLimits, backoffMs } from './backoff.ts';
 import type { Clock } from './clock.ts';
 
-/** A Forwarding that the kernel refused, until it is tried again. */
+/** A Forwarding that the kernel refused. */
 export interface Quarantined {
   readonly key: string;
   readonly forwarding: Forwarding;
   readonly failure: KernelFailure;
   readonly attempts: number;
   readonly failedAtMs: number;
-  /** Infinity = only when something else is wanted of it. */
+  /** `Clock.now` of the next attempt; Infinity = only when something else is desired of it. */
   readonly retryAtMs: number;
-  /** What of it is in force instead; undefined = nothing. */
+  /** The earlier form of it that is in force; undefined = none. */
   readonly inForce: Forwarding | undefined;
 }
 
-/** Two contradictions of one Forwarding within this time are not by chance. */
+/** A second contradiction of one Forwarding within this time puts it in quarantine. */
 const contradictionMs = 10_000;
 
 /**
- * Keeps Forwardings out of batches, so that the rest goes on without them. Failures are counted
- * over times that one worked in, too, until it has been quiet for twice the longest delay.
+ * Keeps Forwardings out of batches, so that others go on without them. Failures of a Forwarding are
+ * counted until it has had none for twice the longest delay, even if it worked in between.
  */
 export class Quarantine {
   readonly #entries = new Map<string, Quarantined>();
-  /** The one that failed last is last. */
+  /** By key, in the order of their last failures. */
   readonly #history = new Map<string, { readonly failures: number; readonly lastMs: number }>();
   readonly #limits: BackoffLimits;
   readonly #clock: Clock;
@@ -54,8 +54,9 @@ export class Quarantine {
   }
 
   /**
-   * The kernel was not what we believed when this was written. That is nobody's fault once; true
-   * when it happens again so soon that the others must not go on waiting for its sake.
+   * The kernel was not as we thought when this was written. Once, that is no Forwarding's fault.
+   * Returns true when it has happened twice within `contradictionMs`, so that others must not wait
+   * any more.
    */
   contradicted(key: string): boolean {
     const { lastMs } = this.#history.get(key) ?? { lastMs: Number.NEGATIVE_INFINITY };
@@ -87,8 +88,8 @@ export class Quarantine {
   }
 
   /**
-   * What is desired of a key in quarantine has changed, which may be the cure: try again as
-   * soon as the first delay allows, but not faster, however often it changes.
+   * What is desired of a key in quarantine has changed, and may work now: it is tried after the
+   * first delay, however often it changes.
    */
   changed(key: string): void {
     const entry = this.#entries.get(key);
@@ -98,8 +99,8 @@ export class Quarantine {
   }
 
   /**
-   * This of the key is in force now. When that is all that is desired of it, it leaves
-   * quarantine: then the result is what it was.
+   * Records what of the key is in force. When that is what is desired, the key leaves quarantine,
+   * and the entry that it had is returned.
    */
   committed(
     key: string,

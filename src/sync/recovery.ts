@@ -1,4 +1,4 @@
-/** Brings the kernel from whatever it holds to what is wanted, writing only the difference. */
+/** Brings the kernel from any state to what is desired, and writes only the difference. */
 import type { KernelFailure } from '../kernel/kernel.ts';
 import type { Drift, Observation, Planner } from '../modes/mode.ts';
 import type { Forwarding } from '../state/types.ts';
@@ -10,11 +10,11 @@ import { addDrift, noDrift, type Purpose } from './events.ts';
 import type { ForwardingFollower } from './follower.ts';
 import type { Quarantined } from './quarantine.ts';
 
-/** When the kernel is to be read and repaired, and what was in force before. */
+/** When to read and repair the kernel, and what was in force before. */
 export class Recovery {
   readonly #clock: Clock;
   readonly #backoff: Backoff;
-  /** `Clock.now`; undefined = the kernel is as we believe. */
+  /** `Clock.now` of the next recovery; undefined = none is due. */
   #dueAtMs: number | undefined = Number.NEGATIVE_INFINITY;
   #before: ReadonlyMap<string, Forwarding> = new Map();
   #purpose: Extract<Purpose, 'start' | 'recovery'> = 'start';
@@ -28,17 +28,19 @@ export class Recovery {
     return this.#dueAtMs;
   }
 
-  /** The first one takes over what earlier processes have left. */
+  /** The first recovery is the start: it adopts what an earlier process has left. */
   get purpose(): Extract<Purpose, 'start' | 'recovery'> {
     return this.#purpose;
   }
 
-  /** While one is under way: what was in force before, for what fails in its new form. */
+  /** What was in force before the recovery. Forwardings that the kernel refuses go back to that. */
   get before(): ReadonlyMap<string, Forwarding> {
     return this.#before;
   }
 
-  /** `inForce`: as far as we know; what an earlier attempt began with comes first. */
+  /**
+   * `inForce`: what is known to be in force. An earlier attempt has told more: its record is kept.
+   */
   begin(inForce: ReadonlyMap<string, Forwarding>): void {
     this.#dueAtMs = undefined;
     if (this.#before.size === 0) this.#before = inForce;
@@ -64,13 +66,15 @@ interface RepairOptions {
   readonly sliceMs: number;
 }
 
-/** What a repair came to; what is not in `failure.lost` may have been written already. */
+/** The result of a repair. All that is not in `failure.lost` may be in force. */
 interface Repaired {
   readonly drift: Drift;
   readonly failure: Failure | undefined;
 }
 
-/** What a recovery is to bring into force: what is wanted, or what last worked of it. */
+/**
+ * What a recovery brings into force: what is desired, or for what was refused, its earlier form.
+ */
 export function targetsOf(
   wanted: ReadonlyMap<string, Forwarding>,
   quarantined: Iterable<Quarantined>,
@@ -84,7 +88,7 @@ export function targetsOf(
 }
 
 /**
- * Gives the pools of `targets` the order found in the kernel, and tells `take` what that changed.
+ * Gives the pools of `targets` the order that they have in the kernel. `take` is told what changed.
  */
 export async function adoptAll(
   { clock, sliceMs }: RepairOptions,
@@ -125,7 +129,7 @@ export async function repairAll(
   return { drift, failure: await applier.finish(purpose) };
 }
 
-/** What a recovery has deleted, being wanted no more, was no change of any batch. */
+/** Tells what a recovery has deleted because it is no longer desired: no batch recorded that. */
 export function tellPruned(
   follower: ForwardingFollower | undefined,
   before: ReadonlyMap<string, Forwarding>,

@@ -1,18 +1,21 @@
-/** Refreshes Services side by side: one that takes long is overtaken by those that do not. */
+/** Refreshes Services in turns, so that one that takes long does not hold up others. */
 import type { Clock, Pacer } from './clock.ts';
 
-/** What refreshes a Service in steps, and returns others to refresh after it. */
+/** Refreshes a Service in steps, and returns other Services to refresh after it. */
 type Steps = Generator<undefined, readonly string[]>;
 
 interface RefresherOptions {
   readonly clock: Clock;
   /** `receivedMs` is `Clock.now` of the change. */
   readonly refresh: (name: string, receivedMs: number) => Steps;
-  /** A Service goes on at the next turn when it has taken this long in one. */
+  /** The longest time of one turn of a Service. */
   readonly shareMs: number;
 }
 
-/** Most Services are done in fewer; asking the clock takes as long as a step. */
+/**
+ * The clock is asked after so many steps, as that takes as long as a step. Most Services have
+ * fewer.
+ */
 const stepsUntimed = 16;
 
 interface Job {
@@ -23,9 +26,9 @@ interface Job {
 
 export class Refresher {
   readonly #options: RefresherOptions;
-  /** When the change of each Service came that is not begun; in arrival order. */
+  /** Services that are not begun, in arrival order, with the time of their change. */
   readonly #waiting = new Map<string, number>();
-  /** Begun and not over, in the order of their turns. */
+  /** Services that are begun, in the order of their turns. */
   #long: Job[] = [];
   /** Services that changed while they were refreshed. */
   readonly #changed = new Map<string, number>();
@@ -40,7 +43,7 @@ export class Refresher {
     return this.#waiting.size === 0 && this.#long.length === 0;
   }
 
-  /** All that was added is refreshed, but for what takes long. */
+  /** All that was added is refreshed, or begun. */
   get caughtUp(): boolean {
     return this.#waiting.size === 0;
   }
@@ -51,7 +54,7 @@ export class Refresher {
     if (!queue.has(name)) queue.set(name, receivedMs);
   }
 
-  /** Until the pacer's slice is spent, or nothing is left that does not take long. */
+  /** Works until the pacer's slice is spent, or all is refreshed or begun. */
   work(pacer: Pacer): void {
     do {
       const job = this.#next();
@@ -60,7 +63,7 @@ export class Refresher {
     } while (!pacer.spent && !this.caughtUp);
   }
 
-  /** In turns, so that neither waits for long: one that has begun, one that has not. */
+  /** Alternates between Services that are begun and those that are not. */
   #next(): Job | undefined {
     this.#wasLong = this.#long.length > 0 && (!this.#wasLong || this.caughtUp);
     if (this.#wasLong) return this.#long.shift();

@@ -9,12 +9,12 @@ interface ReportsOptions {
 }
 
 /**
- * What a family tells the world. While no packet meets what it writes, no sync was asked for and
- * none is done, as far as the world is concerned, and nothing is in force.
+ * The events of a family. While rules are staged, events about syncs and batches are held back:
+ * nothing is in force before the rules are hooked.
  */
 export class Reports {
   readonly #options: ReportsOptions;
-  /** Batches that the kernel has taken meanwhile; undefined = packets meet what is written. */
+  /** Events that are held back; undefined = none is. */
   #held: (FamilyEvent & { kind: 'committed' })[] | undefined;
 
   constructor(options: ReportsOptions) {
@@ -27,12 +27,12 @@ export class Reports {
     else if (event.kind !== 'queued' && event.kind !== 'done') this.#options.observer(event);
   };
 
-  /** From now until `release` no packet meets what is written. */
+  /** Holds events back until `release`. */
   hold(): void {
     this.#held ??= [];
   }
 
-  /** What was written is in force as of now. */
+  /** Tells the events that were held back, as of now. */
   release(): void {
     const held = this.#held ?? [];
     this.#held = undefined;

@@ -1,19 +1,19 @@
 import { type Clock, Wakeup } from './clock.ts';
 
-/** What a family is asked for while it waits, and whether that was told. */
+/** Requests for a sync, and the family's wait for them. */
 export class Requests {
   readonly #wakeup: Wakeup;
   readonly #tell: () => void;
   #isTold = false;
   #isWaiting = false;
 
-  /** `tell`: is called when a sync is asked for of which nobody was told. */
+  /** `tell` is called once for all requests that the next sync answers. */
   constructor(clock: Clock, tell: () => void) {
     this.#wakeup = new Wakeup(clock);
     this.#tell = tell;
   }
 
-  /** Nothing is under way. */
+  /** The family waits. */
   get isWaiting(): boolean {
     return this.#isWaiting;
   }
@@ -35,12 +35,12 @@ export class Requests {
     this.#isTold = false;
   }
 
-  /** A sync is over. What was asked for meanwhile is told again. */
+  /** A sync is over. Calls `tell` again when there were requests meanwhile. */
   end(): void {
     if (this.#isTold) this.#tell();
   }
 
-  /** Until somebody wakes, or `timeoutMs` have passed; undefined = never. */
+  /** Waits for `wake`, or for `timeoutMs`; undefined = without limit. */
   async wait(timeoutMs: number | undefined): Promise<void> {
     this.#isWaiting = true;
     await this.#wakeup.wait(timeoutMs);

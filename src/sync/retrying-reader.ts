@@ -1,11 +1,11 @@
-/** Reads the kernel while we go on changing it. */
+/** Reads the kernel while our batches change it. */
 import type { ApplyResult, DumpResult, Kernel } from '../kernel/kernel.ts';
 import type { Request } from '../kernel/ops.ts';
 import type { Ruleset } from './ruleset.ts';
 
 /**
- * A dump that a commit spoilt is made once more while our commits wait. That keeps them waiting for
- * single dumps only, and lets a reading come to its end however many commits there are.
+ * A dump that a commit has interrupted is made again while our commits wait. They wait for single
+ * dumps only, and a reading ends however many commits there are.
  */
 export class RetryingReader implements Kernel {
   readonly #kernel: Kernel;

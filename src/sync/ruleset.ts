@@ -1,36 +1,35 @@
 import type { Kernel } from '../kernel/kernel.ts';
 
-/** When something was read: the generation then, and how many commits were ours by then. */
+/** A moment of reading: the generation, and the number of our own commits until then. */
 export interface Moment {
-  /** Undefined: of something that is in no ruleset, such as links. */
+  /** Undefined = what was read is in no ruleset, as links are. */
   readonly generation: number | undefined;
   readonly commits: number;
 }
 
-/** Who has written to the kernel, as far as its generation tells. */
+/** Who has written to the ruleset since a moment; `unknown` = the generation does not tell. */
 export type Writers = 'others' | 'only us' | 'unknown';
 
 /**
- * The ruleset of one network namespace, which all families share: its generation counts the
- * commits of everyone, and a dump is only consistent while nobody commits.
+ * The ruleset of one network namespace, which all families share. Its generation counts everybody's
+ * commits, and a dump is consistent only while nobody commits.
  */
 export class Ruleset {
-  /** What is under way. */
+  /** Commits in flight. */
   readonly #commits = new Set<Promise<unknown>>();
   #completed = 0;
   #readers = 0;
   #readable: Promise<void> | undefined;
   #release: (() => void) | undefined;
 
-  /** Our commits that are in force for certain. */
+  /** The number of our commits that are in force. */
   get completed(): number {
     return this.#completed;
   }
 
   /**
-   * Whether the generation has moved since by anything but our own commits. Where there is none,
-   * nothing tells what others did. It is asked while we commit nothing: a commit of ours that may
-   * or may not be in force yet would hide one of others.
+   * Whether others have moved the generation since the moment; false where there is no generation.
+   * The generation is read while we commit nothing: a commit in flight could hide one of others.
    */
   movedByOthers({ generation, commits }: Moment, reader: Kernel): Promise<boolean> {
     if (generation === undefined) return Promise.resolve(false);
@@ -40,15 +39,15 @@ export class Ruleset {
     });
   }
 
-  /** Who has written since. */
+  /** Who has written since the moment. */
   async writersSince(moment: Moment, reader: Kernel): Promise<Writers> {
     if (moment.generation === undefined) return 'unknown';
     return (await this.movedByOthers(moment, reader)) ? 'others' : 'only us';
   }
 
   /**
-   * Runs a batch of so many transactions, after exclusive reads are over. `succeeded` tells whether
-   * it took effect.
+   * Runs a batch with this number of transactions when exclusive reads are over. `succeeded` tells
+   * whether it is in force.
    */
   async commit<T>(
     transactions: number,

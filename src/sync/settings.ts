@@ -9,7 +9,7 @@ export interface SyncSettings {
   /** The event loop is released after this much work. */
   readonly sliceMs: number;
   readonly audit: AuditSettings;
-  /** For a Forwarding that fails. */
+  /** For a Forwarding that the kernel refuses. */
   readonly quarantineBackoff: BackoffLimits;
   /** For reading the kernel again after a failure that nobody can be blamed for. */
   readonly recoveryBackoff: BackoffLimits;

@@ -12,7 +12,7 @@ interface SnapshotOptions {
   readonly sliceMs: number;
 }
 
-/** What the kernel held while we wrote nothing. */
+/** What was read while we wrote nothing. */
 interface Snapshot {
   readonly found: Observation;
   readonly readAt: Moment;
@@ -28,8 +28,8 @@ export class Snapshots {
   }
 
   /**
-   * Reads for the next `take`. Most of that is the kernel's work, and goes on beside what the
-   * caller does meanwhile. Undefined when it failed.
+   * Reads for the next `take`. Most of it is the kernel's work, so that the caller can go on
+   * meanwhile. Resolves to undefined when it fails.
    */
   begin(): Promise<Snapshot | undefined> {
     this.#ahead = this.#read().catch(() => undefined);
@@ -37,8 +37,8 @@ export class Snapshots {
   }
 
   /**
-   * What `begin` has read, unless it failed or somebody has committed since; else what is there now.
-   * Rejects with what the planner and the kernel reject with.
+   * Resolves to what `begin` has read. If that failed, or somebody has committed since, it reads
+   * again. Rejects with what the planner and the kernel reject with.
    */
   async take(): Promise<Snapshot> {
     const ahead = await this.#ahead;

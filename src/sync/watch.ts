@@ -8,7 +8,7 @@ export interface WatchOptions {
   readonly observer: Observer;
 }
 
-/** Hears of what others do to those of our tables that they can change. */
+/** Watches those of our tables that others can change. */
 export class Watch {
   readonly #options: WatchOptions;
   readonly #changed: (by?: Committer) => void;
@@ -20,7 +20,7 @@ export class Watch {
     this.#changed = changed;
   }
 
-  /** To be called when what others can change may be different from before. */
+  /** Call it when the tables that others can change may be different from before. */
   update(): void {
     const { observer, planner, reader } = this.#options;
     const tables = planner.exposed;
