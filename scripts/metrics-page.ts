@@ -3,6 +3,7 @@ import type { Registry } from 'prom-client';
 import type { Kernel } from '../src/kernel/kernel.ts';
 import { availableModes } from '../src/modes/index.ts';
 import { affinityMetrics } from '../src/serve/affinity-metrics.ts';
+import { conntrackTableMetrics } from '../src/serve/conntrack-metrics.ts';
 import { ipvsMetrics } from '../src/serve/ipvs-metrics.ts';
 import { logMetrics } from '../src/serve/log-metrics.ts';
 import { Metrics } from '../src/serve/metrics.ts';
@@ -33,6 +34,7 @@ function allMetrics(): Described[] {
   const { registry } = metrics;
   ipvsMetrics(registry, noKernel, () => false);
   affinityMetrics(registry, noKernel, () => undefined);
+  conntrackTableMetrics(registry, undefined);
   serviceMetrics(registry, { read: async () => undefined });
   logMetrics(registry, { leftOut: 0 });
   const found = new Map<string, Described>();

@@ -20,6 +20,7 @@ import type { Inside } from './serve/ask/inside.ts';
 import { Journal } from './serve/ask/journal.ts';
 import { ClusterEvents } from './serve/cluster-events.ts';
 import { conntrackLog } from './serve/conntrack-log.ts';
+import { watchConntrack } from './serve/conntrack-watch.ts';
 import { makeRecorder } from './serve/event-recorder.ts';
 import { ProxyHealth } from './serve/health.ts';
 import { kernelMetrics } from './serve/kernel-metrics.ts';
@@ -77,6 +78,7 @@ export class App {
   readonly #journal: Journal;
   /** What programs the kernel. */
   readonly #runner: ModeRunner;
+  readonly #families = () => this.#runner.engine?.families ?? [];
   #config: Config;
   /** As last accepted: its pod CIDRs may say what a local pod is. */
   #node: Node | undefined;
@@ -93,18 +95,18 @@ export class App {
     this.#state = new ClusterState(clock.wallMs());
     this.#wakeup = new Wakeup(clock);
     this.#journal = new Journal(options);
-    const families = () => this.#runner.engine?.families ?? [];
     this.#metrics = new Metrics({
       featureGates: config.featureGates,
       condition,
       serverVersion: () => source.serverVersion(),
       overLimit: () => this.#overLimit,
-      families,
+      families: this.#families,
       counters: countersOf(kernel, options.log),
     });
     const { registry } = this.#metrics;
-    const [mode, state] = [() => this.#runner.mode, this.#state];
-    kernelMetrics(registry, { kernel, clock, state, families, mode, config: () => this.#config });
+    const [families, state] = [this.#families, this.#state];
+    const now = { mode: () => this.#runner.mode, config: () => this.#config };
+    kernelMetrics(registry, { kernel, host: options.host, clock, state, families, ...now });
     this.#health = new ProxyHealth({
       timeoutMs: () => 2 * this.#config.modes[this.mode].syncPeriodMs,
       now: () => clock.wallMs(),
@@ -164,7 +166,8 @@ export class App {
     return this.#live(signal, 'tolerant', (ending) => {
       this.#setOomScore();
       const telling = this.#recorder?.run(ending) ?? Promise.resolve();
-      return [this.#sync(ending), ...this.#serve(ending), telling];
+      const watched = { ...this.#options, families: this.#families, events: this.#events };
+      return [this.#sync(ending), ...this.#serve(ending), telling, watchConntrack(watched, ending)];
     });
   }
 

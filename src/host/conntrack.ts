@@ -67,6 +67,30 @@ export function conntrackUse(files: HostFiles): { entries: number; limit: number
   return { entries: Number(entries), limit: Number(limit) };
 }
 
+/** What connection tracking has lost, since the machine started. */
+export interface ConntrackLosses {
+  /** Packets dropped because no entry could be made for them: the table was full. */
+  readonly dropped: number;
+  /** Entries deleted before their time, to make room for others. */
+  readonly evicted: number;
+  /** Packets dropped because another packet had made the same entry meanwhile. */
+  readonly clashed: number;
+}
+
+const statisticsPath = '/proc/net/stat/nf_conntrack';
+
+/** A line for each CPU below the names of the columns; undefined where the kernel has none. */
+export function conntrackLosses(files: HostFiles): ConntrackLosses | undefined {
+  const [names = '', ...lines] = (files.read(statisticsPath) ?? '').split('\n');
+  const columns = names.split(/\s+/);
+  const sum = (name: string): number => {
+    const at = columns.indexOf(name);
+    return lines.reduce((all, line) => all + Number.parseInt(line.split(/\s+/)[at]!, 16), 0);
+  };
+  if (!columns.includes('early_drop')) return undefined;
+  return { dropped: sum('drop'), evicted: sum('early_drop'), clashed: sum('insert_failed') };
+}
+
 /** Whether TCP packets outside of their connection's window are no reason to call them invalid. */
 export function isConntrackLiberal(files: HostFiles): boolean {
   return (files.read(liberalPath) ?? '0') !== '0';

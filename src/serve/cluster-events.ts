@@ -52,6 +52,12 @@ export class ClusterEvents {
     this.#aboutNode('Warning', 'ProxyModeFallback', `mode ${from} ${reason}; mode ${to} is next`);
   }
 
+  /** New connections will be refused, or are. */
+  conntrackFull(note: string): void {
+    const about = { action: 'TrackConnections', regarding: this.#node } as const;
+    this.#record({ type: 'Warning', reason: 'ConntrackNearlyFull', ...about, note });
+  }
+
   /** What kube-proxy left was removed, or is in the way. */
   takeover(type: ClusterEvent['type'], reason: string, note: string): void {
     this.#record({ type, reason, action: 'TakeOver', regarding: this.#node, note });

@@ -1,6 +1,8 @@
 /** What Prometheus sees of conntrack entries; names as kube-proxy's (behaviour document 10.3). */
-import { Counter, Histogram, type Registry } from 'prom-client';
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { ConntrackEvent } from '../conntrack/events.ts';
+import { conntrackLosses, conntrackUse } from '../host/conntrack.ts';
+import type { HostFiles } from '../host/files.ts';
 import { exponential } from './buckets.ts';
 
 export class ConntrackMetrics {
@@ -37,4 +39,36 @@ export class ConntrackMetrics {
     this.#duration.observe(label, event.durationMs / 1000);
     this.#deleted.inc(label, event.deleted.length);
   }
+}
+
+/** How full the table is, and what was lost for it; nothing without `host`. */
+export function conntrackTableMetrics(registry: Registry, host: HostFiles | undefined): void {
+  const registers = [registry];
+  const gauge = (of: 'entries' | 'limit', help: string) =>
+    new Gauge({
+      name: `fairlead_conntrack_${of}`,
+      help,
+      registers,
+      collect() {
+        const use = host && conntrackUse(host);
+        if (use === undefined) this.remove();
+        else this.set(use[of]);
+      },
+    });
+  gauge('entries', 'Connections that connection tracking holds');
+  gauge('limit', 'The most that it holds (nf_conntrack_max)');
+  new Counter({
+    name: 'fairlead_conntrack_losses_total',
+    help:
+      'What connection tracking lost, since the machine started. dropped: packets for which it ' +
+      'had no room; evicted: entries deleted early to make room; clashed: packets that lost a race',
+    labelNames: ['kind'],
+    registers,
+    collect() {
+      this.reset();
+      const losses = host && conntrackLosses(host);
+      if (losses === undefined) return;
+      for (const [kind, count] of Object.entries(losses)) this.inc({ kind }, count);
+    },
+  });
 }

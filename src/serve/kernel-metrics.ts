@@ -1,17 +1,22 @@
 /** Metrics for which the kernel is asked when Prometheus asks. */
 import type { Registry } from 'prom-client';
 import type { Config } from '../config/config.ts';
+import type { HostFiles } from '../host/files.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { ModeFacts } from '../modes/mode.ts';
+import type { ProgrammedFamily } from '../state/frontends-by-service.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { Clock } from '../sync/clock.ts';
 import { affinityMetrics } from './affinity-metrics.ts';
+import { conntrackTableMetrics } from './conntrack-metrics.ts';
 import { ipvsMetrics } from './ipvs-metrics.ts';
-import { type ProgrammedFamily, ServiceCounters } from './service-counters.ts';
+import { ServiceCounters } from './service-counters.ts';
 import { serviceMetrics } from './service-metrics.ts';
 
 interface KernelMetricsOptions {
   readonly kernel: Kernel;
+  /** Where the kernel says how full connection tracking is, if it is this process's to ask. */
+  readonly host?: HostFiles | undefined;
   readonly clock: Clock;
   readonly state: ClusterState;
   readonly config: () => Config;
@@ -22,9 +27,10 @@ interface KernelMetricsOptions {
 
 /** Returns the counters of traffic, which others may ask, too. */
 export function kernelMetrics(registry: Registry, options: KernelMetricsOptions): ServiceCounters {
-  const { kernel, clock, state, config, mode, families } = options;
+  const { kernel, host, clock, state, config, mode, families } = options;
   ipvsMetrics(registry, kernel, () => config().ipvs.counters && mode()?.usesIPVS);
   affinityMetrics(registry, kernel, mode);
+  conntrackTableMetrics(registry, host);
   const counters = new ServiceCounters({
     kernel,
     clock,

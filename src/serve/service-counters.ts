@@ -5,23 +5,17 @@
 import type { Kernel } from '../kernel/kernel.ts';
 import type { ModeFacts } from '../modes/mode.ts';
 import type { Count, Destination, RefusalReason } from '../modes/traffic-counts.ts';
-import { addressKey, type Family, formatEndpoint } from '../net/address.ts';
-import { frontendKey, nodePortKey } from '../state/frontend-key.ts';
+import { type Family, formatEndpoint } from '../net/address.ts';
+import {
+  FrontendsByService,
+  type ProgrammedFamily,
+  type Whom,
+} from '../state/frontends-by-service.ts';
 import { type Forwarding, objectKey } from '../state/types.ts';
 import { type Clock, Pacer } from '../sync/clock.ts';
 
-/** Whom a packet was for. What can't be told is empty. */
-export interface Counted {
-  readonly family: Family;
-  readonly namespace: string;
-  readonly service: string;
-  /** The name of the Service's port. */
-  readonly port: string;
-  readonly protocol: string;
-}
-
 /** What one Service port has had. Numbers only grow, while the process runs. */
-export interface ServiceTraffic extends Counted {
+export interface ServiceTraffic extends Whom {
   /** Connections that clients opened, also those that were refused for want of endpoints. */
   readonly connections: number;
   /** Packets refused: a client that sends again is counted again. */
@@ -36,12 +30,6 @@ export interface Traffic {
   /** By the clock, when the kernel was read. */
   readonly readAtMs: number;
   readonly services: readonly ServiceTraffic[];
-}
-
-/** What is in force in the kernel. */
-export interface ProgrammedFamily {
-  readonly family: Family;
-  readonly inForce: ReadonlyMap<string, Forwarding>;
 }
 
 interface ServiceCountersOptions {
@@ -113,7 +101,7 @@ export class ServiceCounters {
   ): Promise<void> {
     const { clock, kernel } = this.#options;
     const { pause } = new Pacer(clock, sliceMs);
-    const owners = await Owners.of(family, inForce.values(), pause);
+    const owners = await FrontendsByService.of(family, inForce.values(), pause);
     const last = this.#last.get(family) ?? new Map<string, number>();
     this.#last.set(family, last);
     for (const entry of this.#entries.values()) {
@@ -131,13 +119,13 @@ export class ServiceCounters {
     await mode.trafficCounts?.(kernel, family, pause, told).catch(() => undefined);
   }
 
-  #entryOf(counted: Counted): Entry {
-    const { family, namespace, service, port, protocol } = counted;
+  #entryOf(whom: Whom): Entry {
+    const { family, namespace, service, port, protocol } = whom;
     const id = [family, namespace, service, port, protocol].join('/');
     let entry = this.#entries.get(id);
     if (entry === undefined) {
       const none = { refusals: new Map(), frontends: new Map(), endpoints: new Map() };
-      entry = { ...counted, connections: 0, ...none };
+      entry = { ...whom, connections: 0, ...none };
       this.#entries.set(id, entry);
     }
     return entry;
@@ -165,55 +153,4 @@ function add<K>(to: Map<K, number>, key: K, count: number): void {
 
 function frontendText({ address, port = 0 }: Destination): string {
   return address === undefined ? `node port ${port}` : formatEndpoint(address.bytes, port);
-}
-
-/** Which Service port each frontend of a family belongs to. */
-class Owners {
-  readonly #family: Family;
-  readonly #ports = new Map<string, Counted>();
-  readonly #addresses = new Map<number | string, Counted>();
-
-  static async of(
-    family: Family,
-    forwardings: Iterable<Forwarding>,
-    pause: Pacer['pause'],
-  ): Promise<Owners> {
-    const owners = new Owners(family);
-    for (const forwarding of forwardings) {
-      owners.#add(forwarding);
-      const rest = pause();
-      if (rest !== undefined) await rest;
-    }
-    return owners;
-  }
-
-  private constructor(family: Family) {
-    this.#family = family;
-  }
-
-  #add({ servicePort, frontends }: Forwarding): void {
-    const { namespace, name: service, port, protocol } = servicePort;
-    const family = this.#family;
-    const counted = { family, namespace, service, port, protocol };
-    const whole = { family, namespace, service, port: '', protocol: '' };
-    for (const frontend of frontends) {
-      this.#ports.set(`${protocol} ${frontendKey(frontend)}`, counted);
-      if (frontend.address !== undefined) this.#addresses.set(addressKey(frontend.address), whole);
-    }
-  }
-
-  /** An address that is no frontend's is one of the node, with a node port. */
-  of({ address, port, protocol }: Destination): Counted {
-    const nobody = { namespace: '', service: '', port: '', protocol: protocol ?? '' };
-    const none = { family: this.#family, ...nobody };
-    if (port === undefined) {
-      return (address && this.#addresses.get(addressKey(address))) ?? none;
-    }
-    const key = frontendKey({ address, port });
-    return (
-      this.#ports.get(`${protocol} ${key}`) ??
-      this.#ports.get(`${protocol} ${nodePortKey(port)}`) ??
-      none
-    );
-  }
 }

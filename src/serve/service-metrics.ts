@@ -1,6 +1,7 @@
 /** Connections and refusals by Service, for Prometheus; only if asked for (--service-metrics). */
 import { Counter, Gauge, type Registry } from 'prom-client';
-import type { Counted, ServiceCounters, ServiceTraffic } from './service-counters.ts';
+import type { Whom } from '../state/frontends-by-service.ts';
+import type { ServiceCounters, ServiceTraffic } from './service-counters.ts';
 
 /** Service ports with series of their own: Prometheus keeps each for hours, from each node. */
 export const servicePortsMax = 10_000;
@@ -50,6 +51,6 @@ export function serviceMetrics(registry: Registry, counters: Pick<ServiceCounter
   });
 }
 
-function labelsOf({ family, namespace, service, port, protocol }: Counted): Record<string, string> {
+function labelsOf({ family, namespace, service, port, protocol }: Whom): Record<string, string> {
   return { ip_family: family, namespace, service, port, protocol };
 }

@@ -4,6 +4,9 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { topOfConntrack } from '../../src/conntrack/holders.ts';
+import { openConntrack } from '../../src/kernel/conntrack.ts';
+import { systemClock } from '../../src/sync/clock.ts';
 import {
   CLIENT_IP,
   CLIENT_OTHER_IP,
@@ -23,6 +26,7 @@ import {
   slices,
 } from '../lab/objects.ts';
 import type { Outcome } from '../lab/outcome.ts';
+import { all, clusterIP, forwarding, pool } from '../unit/modes/nftables/forwardings.ts';
 import { fairlead, type MeasuredProxy } from './fairlead-proxy.ts';
 
 const connections = Number(process.env.COUNTED_CONNECTIONS ?? 3000);
@@ -120,6 +124,27 @@ test(`${connections} connections are counted, while endpoints and processes come
   const byEndpoint = Object.entries(await elements('endpoint-connections'));
   const sum = byEndpoint.reduce((all, [, count]) => all + count, 0);
   expect(sum).toBe(answered + 7);
+  await proxy.stop();
+});
+
+test('who fills the table of connection tracking is named', async () => {
+  const frontends = (n: number) => [clusterIP(`10.96.0.${n}`)];
+  const inForce = all(
+    forwarding('web', pool(1), { frontends: frontends(10) }),
+    forwarding('sticky', pool(1), { frontends: frontends(11) }),
+  );
+  const proxy = await start(placed(0));
+  await connect(web, 40);
+  await connect(sticky, 20);
+  const conntrack = openConntrack({ netns: lab.node.namespacePath });
+  const families = () => [{ family: 'IPv4', inForce }] as const;
+  const { services: holders } = await topOfConntrack(
+    { conntrack, families, clock: systemClock },
+    5,
+  );
+  conntrack.close();
+  expect(holders.map(({ service }) => service)).toEqual(['web', 'sticky']);
+  expect(holders[0]!.entries).toBeGreaterThanOrEqual(40);
   await proxy.stop();
 });
 

@@ -1,0 +1,97 @@
+/** Who fills the table of connection tracking. */
+import type { Conntrack } from '../kernel/conntrack.ts';
+import type { ConntrackEntries } from '../kernel/conntrack-entries.ts';
+import { isAbsence } from '../kernel/errors.ts';
+import type { Protocol } from '../net/protocol.ts';
+import {
+  FrontendsByService,
+  type ProgrammedFamily,
+  type Whom,
+} from '../state/frontends-by-service.ts';
+
+interface HoldersOptions {
+  readonly conntrack: Conntrack;
+  readonly families: () => readonly ProgrammedFamily[];
+  /** Lets the event loop serve everyone else once. */
+  readonly clock: { turn(): Promise<void> };
+}
+
+/** A Service port and the entries of its connections. */
+export interface ConntrackHolder extends Whom {
+  readonly entries: number;
+}
+
+export interface ConntrackHolders {
+  /** Entries that were looked at: of TCP, UDP and SCTP, in the default zone. */
+  readonly entries: number;
+  /** Those of them whose client connected to no Service. */
+  readonly others: number;
+  /** Who has most, first. */
+  readonly services: readonly ConntrackHolder[];
+  /** False when entries came and went meanwhile, so that some may be missing. */
+  readonly complete: boolean;
+}
+
+const protocols = ['TCP', 'UDP', 'SCTP'] as const satisfies readonly Protocol[];
+
+/** Looked at without a pause. */
+const chunkEntries = 5000;
+
+/** Reads the whole table, and names the `most` Service ports that have most of it. */
+export async function topOfConntrack(
+  options: HoldersOptions,
+  most: number,
+): Promise<ConntrackHolders> {
+  const counts = new Map<Whom, number>();
+  let [entries, others, complete] = [0, 0, true];
+  for (const { family, inForce } of options.families()) {
+    const pause = pauseOf(options.clock);
+    const frontends = await FrontendsByService.of(family, inForce.values(), pause);
+    for (const protocol of protocols) {
+      const dump = await read(options.conntrack, { family, protocol });
+      if (dump === undefined) continue;
+      complete &&= dump.complete;
+      entries += dump.entries.length;
+      for (let i = 0; i < dump.entries.length; i += 1) {
+        const whom = frontends.of(destinationOf(dump.entries, i, protocol));
+        if (whom.service === '') others += 1;
+        else counts.set(whom, (counts.get(whom) ?? 0) + 1);
+        const rest = pause();
+        if (rest !== undefined) await rest;
+      }
+    }
+  }
+  const services = [...counts]
+    .map(([whom, held]) => ({ ...whom, entries: held }))
+    .sort((a, b) => b.entries - a.entries)
+    .slice(0, most);
+  return { entries, others, services, complete };
+}
+
+/** A rest after so many calls. */
+function pauseOf(clock: HoldersOptions['clock']): () => Promise<void> | undefined {
+  let calls = 0;
+  return () => {
+    calls += 1;
+    return calls % chunkEntries === 0 ? clock.turn() : undefined;
+  };
+}
+
+/** Undefined where the kernel does not track the protocol. */
+async function read(
+  conntrack: Conntrack,
+  of: Pick<ProgrammedFamily, 'family'> & { readonly protocol: Protocol },
+) {
+  try {
+    return await conntrack.dump({ ...of, state: 'any', zone: 0 });
+  } catch (error) {
+    if (isAbsence(error as Error)) return undefined;
+    throw error;
+  }
+}
+
+function destinationOf(entries: ConntrackEntries, index: number, protocol: Protocol) {
+  const bytes = entries.address(index, 'originalDestination');
+  const port = entries.port(index, 'originalDestination');
+  return { address: { family: entries.family, bytes }, port, protocol };
+}

@@ -1,0 +1,118 @@
+/** Warns before the table of connection tracking is full, and says who fills it. */
+import { type ConntrackHolders, topOfConntrack } from '../conntrack/holders.ts';
+import { conntrackLosses, conntrackUse } from '../host/conntrack.ts';
+import type { HostFiles } from '../host/files.ts';
+import type { Conntrack } from '../kernel/conntrack.ts';
+import type { ProgrammedFamily } from '../state/frontends-by-service.ts';
+import { type Clock, Wakeup } from '../sync/clock.ts';
+import type { Logger } from './log.ts';
+
+interface ConntrackWatchOptions {
+  /** Without it, the table is not this process's to look after. */
+  readonly host?: HostFiles;
+  readonly clock: Clock;
+  readonly conntrack: Conntrack;
+  readonly families: () => readonly ProgrammedFamily[];
+  readonly log: Logger;
+  /** Tells users, too. */
+  readonly events: { conntrackFull(note: string): void };
+}
+
+/** Two small files are read so often. */
+const checkMs = 10_000;
+
+/** From each of these shares of the limit on, it is told anew. */
+const shares = [0.8, 0.95] as const;
+
+/** The same is told no more often. */
+const tellAgainMs = 5 * 60_000;
+
+/** Service ports that are named. */
+const named = 5;
+
+/** Of a larger table nobody is named: it takes 36 bytes an entry (84 in IPv6) to read it. */
+const entriesMax = 2_000_000;
+
+/** Until `signal` aborts. */
+export async function watchConntrack(
+  options: ConntrackWatchOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  const { clock, host } = options;
+  if (host === undefined) return;
+  const warner = new Warner(options, host);
+  const wakeup = new Wakeup(clock);
+  signal.addEventListener('abort', () => wakeup.wake(), { once: true });
+  while (!signal.aborted) {
+    await warner.check();
+    await wakeup.wait(checkMs);
+  }
+}
+
+class Warner {
+  readonly #options: ConntrackWatchOptions;
+  readonly #host: HostFiles;
+  /** How bad it was when it was told last; 0 = not at all. */
+  #toldLevel = 0;
+  #toldAtMs = Number.NEGATIVE_INFINITY;
+  #dropped: number | undefined;
+
+  constructor(options: ConntrackWatchOptions, host: HostFiles) {
+    this.#options = options;
+    this.#host = host;
+  }
+
+  async check(): Promise<void> {
+    const use = conntrackUse(this.#host);
+    if (use === undefined || !(use.limit > 0)) return;
+    const dropped = this.#newlyDropped();
+    const reached = shares.filter((share) => use.entries >= share * use.limit).length;
+    const level = reached + (dropped > 0 ? 1 : 0);
+    const now = this.#options.clock.now();
+    const isOld = now - this.#toldAtMs >= tellAgainMs;
+    if (level === 0 || (level <= this.#toldLevel && !isOld)) {
+      if (isOld) this.#toldLevel = 0;
+      return;
+    }
+    this.#toldLevel = level;
+    this.#toldAtMs = now;
+    await this.#tell({ ...use, dropped });
+  }
+
+  /** Since it was asked last; what went before the first time is nobody's news. */
+  #newlyDropped(): number {
+    const dropped = conntrackLosses(this.#host)?.dropped ?? 0;
+    const before = this.#dropped ?? dropped;
+    this.#dropped = dropped;
+    return dropped - before;
+  }
+
+  async #tell(use: { entries: number; limit: number; dropped: number }): Promise<void> {
+    const { log, events } = this.#options;
+    const top = await this.#top(use.entries);
+    const services = top?.services.map(nameOf) ?? [];
+    log.warn({ ...use, services, others: top?.others }, 'Connection tracking is nearly full');
+    const lost = use.dropped > 0 ? `, and ${use.dropped} packets were dropped for it` : '';
+    const who = services.length === 0 ? '' : `; most entries have ${services.join(', ')}`;
+    const full = `connection tracking holds ${use.entries} of ${use.limit} connections`;
+    events.conntrackFull(`${full}${lost}${who}`);
+  }
+
+  /** Undefined where they can't be told: that there is little room left is worth telling alone. */
+  async #top(entries: number): Promise<ConntrackHolders | undefined> {
+    if (entries > entriesMax) return undefined;
+    return topOfConntrack(this.#options, named).catch(() => undefined);
+  }
+}
+
+/** `shop/web:http TCP (61000)` */
+function nameOf({
+  namespace,
+  service,
+  port,
+  protocol,
+  entries,
+}: ConntrackHolders['services'][number]) {
+  const name = port === '' ? service : `${service}:${port}`;
+  return `${namespace}/${name} ${protocol} (${entries})`;
+}

@@ -1,0 +1,78 @@
+/** Which Service port each frontend belongs to, for those who find frontends in the kernel. */
+import { type Address, addressKey, type Family } from '../net/address.ts';
+import type { Protocol } from '../net/protocol.ts';
+import { frontendKey, nodePortKey } from './frontend-key.ts';
+import type { Forwarding } from './types.ts';
+
+/** Whom a packet is for. What can't be told is empty. */
+export interface Whom {
+  readonly family: Family;
+  readonly namespace: string;
+  readonly service: string;
+  /** The name of the Service's port. */
+  readonly port: string;
+  readonly protocol: string;
+}
+
+/** What is in force in the kernel. */
+export interface ProgrammedFamily {
+  readonly family: Family;
+  readonly inForce: ReadonlyMap<string, Forwarding>;
+}
+
+/** Of a packet. Without an address, it is a node port; without a port, any of the address. */
+interface Destination {
+  readonly address: Address | undefined;
+  readonly port: number | undefined;
+  readonly protocol: Protocol | undefined;
+}
+
+export class FrontendsByService {
+  readonly #family: Family;
+  readonly #ports = new Map<string, Whom>();
+  readonly #addresses = new Map<number | string, Whom>();
+
+  /** `pause` lets the event loop serve others, where it gives a promise. */
+  static async of(
+    family: Family,
+    forwardings: Iterable<Forwarding>,
+    pause: () => Promise<void> | undefined,
+  ): Promise<FrontendsByService> {
+    const frontends = new FrontendsByService(family);
+    for (const forwarding of forwardings) {
+      frontends.#add(forwarding);
+      const rest = pause();
+      if (rest !== undefined) await rest;
+    }
+    return frontends;
+  }
+
+  private constructor(family: Family) {
+    this.#family = family;
+  }
+
+  #add({ servicePort, frontends }: Forwarding): void {
+    const { namespace, name: service, port, protocol } = servicePort;
+    const family = this.#family;
+    const whom = { family, namespace, service, port, protocol };
+    const whole = { family, namespace, service, port: '', protocol: '' };
+    for (const frontend of frontends) {
+      this.#ports.set(`${protocol} ${frontendKey(frontend)}`, whom);
+      if (frontend.address !== undefined) this.#addresses.set(addressKey(frontend.address), whole);
+    }
+  }
+
+  /** An address that is no frontend's is one of the node, with a node port. */
+  of({ address, port, protocol }: Destination): Whom {
+    const nobody = { namespace: '', service: '', port: '', protocol: protocol ?? '' };
+    const none = { family: this.#family, ...nobody };
+    if (port === undefined) {
+      return (address && this.#addresses.get(addressKey(address))) ?? none;
+    }
+    return (
+      this.#ports.get(`${protocol} ${frontendKey({ address, port })}`) ??
+      this.#ports.get(`${protocol} ${nodePortKey(port)}`) ??
+      none
+    );
+  }
+}
