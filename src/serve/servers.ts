@@ -7,6 +7,7 @@ import { debugRoutes } from './debug.ts';
 import type { ProxyHealth } from './health.ts';
 import { type Logger, setVerbosity } from './log.ts';
 import type { Metrics } from './metrics.ts';
+import { pageRoutes } from './page/routes.ts';
 import { profileRoutes } from './profile.ts';
 import { healthRoutes, metricsRoutes } from './routes.ts';
 import { serve } from './server.ts';
@@ -35,7 +36,12 @@ export function runServers(options: ServersOptions, signal: AbortSignal): Promis
     [
       'metrics',
       metricsBindAddress,
-      { ...metricsRoutes(config, mode, metrics), ...askRoutes(inside), ...debug },
+      {
+        ...metricsRoutes(config, mode, metrics),
+        ...askRoutes(inside),
+        ...pageRoutes(inside),
+        ...debug,
+      },
     ],
   ] as const;
   const onBindFailure = bindAddressHardFail ? 'fail' : 'retry';

@@ -1,8 +1,9 @@
 /** `fairlead status`: whether the proxy of this node is well, and why not. */
 import type { Status } from '../../ask/status.ts';
+import { age } from '../../ask/words.ts';
 import { columns } from '../output.ts';
 import { type AskCommand, noWords } from './command.ts';
-import { age, pairs } from './words.ts';
+import { pairs } from './words.ts';
 
 export const statusCommand: AskCommand<'status'> = {
   question: 'status',

@@ -1,19 +1,7 @@
-/** Parts of what people are told. */
+/** Parts of what people are told on a terminal. */
 
 /** `Mode:      nftables`, one line each. */
 export function pairs(lines: readonly (readonly [string, string])[]): string {
   const width = Math.max(...lines.map(([name]) => name.length)) + 1;
   return lines.map(([name, text]) => `${`${name}:`.padEnd(width)}  ${text}\n`).join('');
-}
-
-/** `3d4h`, `5m12s`, `0.2s`: as much as people need. */
-export function age(seconds: number): string {
-  if (seconds < 10) return `${Number(seconds.toFixed(1))}s`;
-  const whole = Math.floor(seconds);
-  const [days, hours] = [Math.floor(whole / 86_400), Math.floor(whole / 3600)];
-  const minutes = Math.floor(whole / 60);
-  if (days > 0) return `${days}d${hours % 24}h`;
-  if (hours > 0) return `${hours}h${minutes % 60}m`;
-  if (minutes > 0) return `${minutes}m${whole % 60}s`;
-  return `${whole}s`;
 }

@@ -1,5 +1,6 @@
 /** What of a status is not well, and what is only worth knowing; in sentences. */
 import type { Status } from '../../ask/status.ts';
+import { counted } from '../../ask/words.ts';
 import { isDrift } from '../../sync/events.ts';
 
 /** A status, but for what is concluded from it. */
@@ -58,8 +59,4 @@ export function remarksOf({ families, mode }: Facts): string[] {
       return [`${family} was changed in the kernel by ${who} and repaired: ${what}.`];
     }),
   ];
-}
-
-function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }

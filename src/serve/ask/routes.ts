@@ -32,7 +32,7 @@ export function askRoutes(inside: Inside): Routes {
 function route(inside: Inside, name: EndpointName): Route {
   return async (asked) => {
     try {
-      check(asked, Object.keys(endpoints[name].query));
+      admit(asked, Object.keys(endpoints[name].query));
       return json(200, await answers[name](inside, asked.query));
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
@@ -41,8 +41,8 @@ function route(inside: Inside, name: EndpointName): Route {
   };
 }
 
-/** Throws a Refusal. */
-function check({ host, method, peer, query }: Asked, known: readonly string[]): void {
+/** Throws a Refusal unless this asker may have an answer, and asks for what is known. */
+export function admit({ host, method, peer, query }: Asked, known: readonly string[]): void {
   if (!isLoopbackText(peer)) {
     throw new Refusal(403, `answers are for this node: ${peer} is no loopback address`);
   }

@@ -1,0 +1,27 @@
+/** HTML that is safe to send: what is put into it is escaped, unless it is HTML of this file. */
+export class Html {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+/** What may be put into HTML; undefined is nothing. */
+export type Content = Html | string | number | undefined | readonly Content[];
+
+/** Text between tags, and attributes in double quotes. */
+export function html(parts: TemplateStringsArray, ...contents: readonly Content[]): Html {
+  return new Html(parts.reduce((text, part, i) => text + write(contents[i - 1]) + part));
+}
+
+function write(content: Content): string {
+  if (content instanceof Html) return content.text;
+  if (content === undefined) return '';
+  if (typeof content === 'string' || typeof content === 'number') return escaped(String(content));
+  return content.map(write).join('');
+}
+
+function escaped(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => `&#${character.codePointAt(0)};`);
+}

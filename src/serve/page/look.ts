@@ -1,0 +1,103 @@
+/** The one style sheet and the one script of the page; the page says all without either. */
+import { createHash } from 'node:crypto';
+
+export const style = `
+:root { color-scheme: light dark; --back: #fff; --text: #1b1f24; --dim: #57606a; --line: #d0d7de;
+  --link: #0550ae; --good: #116329; --bad: #a40e26; --shade: #f6f8fa; }
+@media (prefers-color-scheme: dark) {
+  :root { --back: #0f1318; --text: #e6edf3; --dim: #9aa7b4; --line: #30373f;
+    --link: #79b8ff; --good: #56d364; --bad: #ff8f8f; --shade: #171c23; }
+}
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 72rem; padding: 1rem; background: var(--back); color: var(--text);
+  font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
+a { color: var(--link); }
+:focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
+h1 { font-size: 1.25rem; margin: 0; }
+h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
+h3 { font-size: 1rem; margin: 1.25rem 0 .25rem; }
+p { margin: .5rem 0; }
+header { display: flex; flex-wrap: wrap; gap: .25rem 1rem; align-items: baseline; }
+header nav { display: flex; flex-wrap: wrap; gap: .25rem 1rem; margin-left: auto; }
+.verdict { border-left: .3rem solid var(--good); background: var(--shade); padding: .6rem .9rem;
+  margin: .75rem 0; font-size: 1.1rem; }
+.verdict.bad { border-color: var(--bad); }
+.good { color: var(--good); }
+.bad strong, td .bad, .bad { color: var(--bad); }
+.verdict.bad { color: var(--text); }
+.dim { color: var(--dim); }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; vertical-align: top; padding: .3rem .9rem .3rem 0;
+  border-bottom: 1px solid var(--line); }
+thead th { color: var(--dim); font-size: .85rem; font-weight: 600; white-space: nowrap; }
+tbody th { font-weight: 600; }
+th.num, td.num { text-align: right; white-space: nowrap; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; margin: .5rem 0; }
+dt { color: var(--dim); }
+dd { margin: 0; }
+form { display: flex; flex-wrap: wrap; gap: .5rem 1rem; align-items: end; margin: .5rem 0 1rem; }
+label { display: grid; font-size: .85rem; color: var(--dim); }
+input, select, button { font: inherit; color: var(--text); background: var(--back);
+  border: 1px solid var(--dim); border-radius: .25rem; padding: .3rem .6rem; max-width: 100%; }
+ul { padding-left: 1.25rem; margin: .5rem 0; }
+code { font: .9em/1.4 ui-monospace, monospace; }
+pre { overflow-x: auto; background: var(--shade); padding: .6rem .9rem; }
+footer { margin-top: 2rem; color: var(--dim); font-size: .85rem; display: flex; flex-wrap: wrap;
+  gap: .5rem 1rem; align-items: center; }
+[hidden] { display: none; }
+@media (max-width: 40rem) {
+  body { padding: .75rem; }
+  dl { grid-template-columns: 1fr; gap: 0; }
+  dd { margin-bottom: .5rem; }
+  .later { display: none; }
+}
+`;
+
+/** Takes what is new of the same page into this one, but not under the reader's hands. */
+export const script = `
+const pause = document.getElementById('pause');
+const silent = document.getElementById('silent');
+pause.hidden = false;
+pause.onclick = () => {
+  document.body.classList.toggle('paused');
+  pause.textContent = isPaused() ? 'Refresh again' : 'Stop refreshing';
+};
+const isPaused = () => document.body.classList.contains('paused');
+const isInUse = (part) => part.contains(document.activeElement) || !getSelection().isCollapsed;
+async function refresh() {
+  const parts = [...document.querySelectorAll('[data-live]')];
+  if (!isPaused() && !document.hidden && !parts.some(isInUse)) {
+    try {
+      const answer = await fetch(location.href, { signal: AbortSignal.timeout(10000) });
+      if (!answer.ok) throw new Error();
+      const next = new DOMParser().parseFromString(await answer.text(), 'text/html');
+      document.title = next.title;
+      for (const part of parts) {
+        const news = next.getElementById(part.id);
+        if (news && !isInUse(part)) part.replaceWith(news);
+      }
+      silent.hidden = true;
+    } catch {
+      silent.hidden = false;
+    }
+  }
+  setTimeout(refresh, 2000);
+}
+setTimeout(refresh, 2000);
+`;
+
+/** What a browser may do with the page: show it, run that script, and ask this server. */
+export const contentSecurityPolicy = [
+  "default-src 'none'",
+  `style-src ${hashOf(style)}`,
+  `script-src ${hashOf(script)}`,
+  "connect-src 'self'",
+  "form-action 'self'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+function hashOf(text: string): string {
+  return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+}

@@ -1,0 +1,75 @@
+/** What the pages are put together from. */
+import { type Content, Html, html } from './html.ts';
+import { script, style } from './look.ts';
+
+/** Undefined cells are empty. */
+export interface Table {
+  readonly heads: readonly Head[];
+  readonly rows: readonly (readonly Content[])[];
+}
+
+export interface Head {
+  readonly name: string;
+  /** `number`: on the right. `later`: not on a narrow screen. */
+  readonly kind?: 'number' | 'later';
+}
+
+/** The first cell of a row is its heading. `label` is what it is a table of. */
+export function table(label: string, { heads, rows }: Table): Html {
+  const classes = heads.map(({ kind }) => classOf(kind));
+  const line = (cells: readonly Content[]): Html => {
+    const [first, ...rest] = cells;
+    return html`<tr><th scope="row"${classes[0]}>${first}</th>${rest.map(
+      (cell, i) => html`<td${classes[i + 1]}>${cell}</td>`,
+    )}</tr>
+`;
+  };
+  const titles = heads.map(({ name }, i) => html`<th scope="col"${classes[i]}>${name}</th>`);
+  return html`<table aria-label="${label}"><thead><tr>${titles}</tr></thead><tbody>
+${rows.map(line)}</tbody></table>`;
+}
+
+function classOf(kind: Head['kind']): Content {
+  if (kind === undefined) return undefined;
+  return html` class="${kind === 'number' ? 'num' : 'later'}"`;
+}
+
+/** A part of the page that the script renews. */
+export function live(id: string, content: Content): Html {
+  return html`<section id="${id}" data-live>
+${content}
+</section>
+`;
+}
+
+export function pairs(lines: readonly (readonly [string, Content])[]): Html {
+  return html`<dl>${lines.map(([name, text]) => html`<dt>${name}</dt><dd>${text}</dd>\n`)}</dl>`;
+}
+
+export function list(items: readonly Content[]): Html {
+  return html`<ul>${items.map((item) => html`<li>${item}</li>`)}</ul>`;
+}
+
+/** A whole document. */
+export function documentOf(title: string, body: Content): string {
+  const { text } = html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${title}</title>
+<style>${new Html(style)}</style>
+</head>
+<body>
+${body}
+<footer>
+<button id="pause" type="button" hidden>Stop refreshing</button>
+<span id="silent" class="bad" role="alert" hidden>Nobody answers: this is what was known before.</span>
+<span>The same as JSON: <a href="/fairlead/v1/status">/fairlead/v1/status</a></span>
+</footer>
+<script>${new Html(script)}</script>
+</body>
+</html>
+`;
+  return text;
+}

@@ -1,0 +1,129 @@
+/** How the proxy of this node is doing, on the page: one sentence, then what is not well. */
+import type { Status } from '../../ask/status.ts';
+import { age, counted } from '../../ask/words.ts';
+import { type Content, type Html, html } from './html.ts';
+import { list, live, pairs, table } from './parts.ts';
+
+export function verdict(status: Status, nowMs: number): Html {
+  const { problems, remarks, setAside, well } = status;
+  const sentence = well
+    ? html`<strong class="good">Well.</strong> ${summary(status, nowMs)}`
+    : html`<strong class="bad">Not well.</strong> ${problems[0]}`;
+  return live('status', [
+    html`<p class="verdict${well ? '' : ' bad'}">${sentence}</p>`,
+    problems.length > 1 ? list(problems.slice(1)) : undefined,
+    remarks.length > 0 ? html`<h2>Worth knowing</h2>${list(remarks)}` : undefined,
+    setAside.length > 0 ? refused(setAside) : undefined,
+  ]);
+}
+
+function summary({ families, services }: Status, nowMs: number): string {
+  const waiting = Math.max(services.waiting, ...families.map((family) => family.waiting));
+  const force =
+    waiting === 0
+      ? `${services.known === 1 ? 'The' : 'All'} ${counted(services.known, 'Service')} ${services.known === 1 ? 'is' : 'are'} in force`
+      : `${counted(waiting, 'Service')} of ${services.known.toLocaleString('en')} ${waiting === 1 ? 'is' : 'are'} about to change`;
+  return `${force}${lastChange(families, nowMs)}.`;
+}
+
+/** Of the family that was written last. */
+function lastChange(families: Status['families'], nowMs: number): string {
+  const syncs = families.flatMap(({ lastSync }) => (lastSync === undefined ? [] : [lastSync]));
+  const [last] = syncs
+    .filter(({ purpose }) => purpose === 'changes')
+    .sort((a, b) => (a.time < b.time ? 1 : -1));
+  return last === undefined
+    ? ''
+    : `; last change ${age((nowMs - Date.parse(last.time)) / 1000)} ago took ${last.durationMs} ms`;
+}
+
+function refused(setAside: Status['setAside']): Content {
+  const rows = setAside.map((aside) => {
+    const { earlierInForce, error, family, namespace, port, protocol, retrySeconds } = aside;
+    return [
+      `${namespace}/${aside.service}:${port === '' ? '' : `${port}/`}${protocol}`,
+      error,
+      family,
+      retrySeconds === undefined ? 'when it changes' : `in ${age(retrySeconds)}`,
+      earlierInForce ? 'what was before' : 'nothing',
+    ];
+  });
+  const heads = [
+    { name: 'Service port' },
+    { name: 'Why' },
+    { name: 'Family', kind: 'later' },
+    { name: 'Tried again' },
+    { name: 'In force', kind: 'later' },
+  ] as const;
+  return html`<h2>Refused by the kernel</h2>${table('Refused by the kernel', { heads, rows })}`;
+}
+
+/** The rest of what is known of the node. */
+export function nodeSection(status: Status): Html {
+  return live('node', [
+    html`<h2>This node</h2>`,
+    pairs(facts(status)),
+    html`<h3>Families</h3>`,
+    families(status),
+    ...(status.watches.length > 0 ? [html`<h3>Watches</h3>`, watches(status)] : []),
+  ]);
+}
+
+function facts(status: Status): [string, Content][] {
+  const { conntrack, mode, source, started, uptimeSeconds, version } = status;
+  const server = [source.server ?? 'not known yet', source.serverVersion].filter(Boolean);
+  return [
+    ['Version', `${version}, like kube-proxy ${status.kubernetesVersion}`],
+    ['Uptime', html`${age(uptimeSeconds)}, since ${moment(started)}`],
+    ['Mode', `${mode.name}: ${mode.because}`],
+    [
+      'Source',
+      source.kind === 'manifests' ? `manifests in ${source.directory}` : server.join(', '),
+    ],
+    ...(conntrack === undefined ? [] : [conntrackFact(conntrack)]),
+  ];
+}
+
+function conntrackFact({ entries, limit }: NonNullable<Status['conntrack']>): [string, string] {
+  const share = Math.round((100 * entries) / limit);
+  const [some, most] = [entries, limit].map((count) => count.toLocaleString('en'));
+  return ['Connections', `${some} tracked of ${most} (${share} %)`];
+}
+
+/** To the second: what it is made from has more. */
+function moment(time: string): Html {
+  return html`<time datetime="${time}">${time.replace('T', ' ').replace(/\.\d+Z$/, ' UTC')}</time>`;
+}
+
+function families(status: Status): Html {
+  const heads = [
+    { name: 'Family' },
+    { name: 'Phase' },
+    { name: 'Ports in force', kind: 'number' },
+    { name: 'Waiting', kind: 'number' },
+    { name: 'Last sync' },
+    { name: 'Took', kind: 'number' },
+    { name: 'Repairs', kind: 'number' },
+  ] as const;
+  const rows = status.families.map(({ family, inForce, lastSync, phase, repairs, waiting }) => [
+    family,
+    phase,
+    inForce.toLocaleString('en'),
+    waiting.toLocaleString('en'),
+    lastSync && [moment(lastSync.time), lastSync.ok ? '' : html` <span class="bad">failed</span>`],
+    lastSync && `${lastSync.durationMs} ms`,
+    repairs,
+  ]);
+  return html`<div class="wide">${table('Families', { heads, rows })}</div>`;
+}
+
+function watches(status: Status): Html {
+  const heads = [{ name: 'Watch' }, { name: 'State' }, { name: 'Last word' }, { name: 'Failure' }];
+  const rows = status.watches.map(({ failure, resource, silenceSeconds, state }) => [
+    resource,
+    state === 'missing' || state === 'silent' ? html`<span class="bad">${state}</span>` : state,
+    silenceSeconds === undefined ? undefined : `${age(silenceSeconds)} ago`,
+    failure,
+  ]);
+  return html`<div class="wide">${table('Watches', { heads, rows })}</div>`;
+}

@@ -1,0 +1,111 @@
+/** Looks at the page with a browser, and leaves screenshots: see scripts/test-page. */
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import { writeCluster } from './cluster.ts';
+import { address, Program } from './program.ts';
+
+const folder = process.argv[2] ?? 'build/page';
+const sizes = [1000, 10_000];
+const desktop = { width: 1280, height: 900 };
+const phone = { width: 390, height: 844 };
+/** The page is asked again every two seconds. */
+const soonMs = 6000;
+const askedTimes = 30;
+
+const views: Readonly<Record<string, BrowserContextOptions>> = {
+  desktop: { viewport: desktop, colorScheme: 'light' },
+  phone: { viewport: phone, colorScheme: 'light' },
+  'desktop-dark': { viewport: desktop, colorScheme: 'dark' },
+  'phone-dark': { viewport: phone, colorScheme: 'dark' },
+};
+
+const paths: Readonly<Record<string, string>> = { front: '/' };
+
+mkdirSync(folder, { recursive: true });
+const browser = await chromium.launch({
+  executablePath: '/usr/bin/chromium',
+  args: [
+    ...['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],
+    ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
+  ],
+});
+try {
+  for (const services of sizes) await look(browser, services);
+} finally {
+  await browser.close();
+}
+
+async function look(browser: Browser, services: number): Promise<void> {
+  const manifests = mkdtempSync(join(tmpdir(), 'fairlead-page-'));
+  writeCluster(manifests, services);
+  const program = new Program(manifests);
+  try {
+    await program.ready(services);
+    await measure(services);
+    for (const [name, path] of Object.entries(paths)) {
+      for (const [view, options] of Object.entries(views)) {
+        const page = await open(browser, path, options);
+        await page.screenshot({ path: join(folder, `${name}-${services}-${view}.png`) });
+        await page.context().close();
+      }
+    }
+    await withoutScripts(browser);
+    await silence(browser, program);
+  } finally {
+    await program.end();
+    rmSync(manifests, { recursive: true });
+  }
+}
+
+async function measure(services: number): Promise<void> {
+  for (const [name, path] of Object.entries(paths)) {
+    const times: number[] = [];
+    let bytes = 0;
+    for (let i = 0; i < askedTimes; i += 1) {
+      const startedMs = performance.now();
+      bytes = (await (await fetch(address + path)).text()).length;
+      times.push(performance.now() - startedMs);
+    }
+    times.sort((a, b) => a - b);
+    const [p50, most] = [times[askedTimes >> 1], times.at(-1)].map((ms) => ms!.toFixed(1));
+    console.log(`${services} Services, ${name}: ${bytes} bytes, p50 ${p50} ms, most ${most} ms`);
+  }
+}
+
+/** Fails on what a browser complains of, and where a reader would have to scroll sideways. */
+async function open(browser: Browser, path: string, options: BrowserContextOptions): Promise<Page> {
+  const context = await browser.newContext(options);
+  const page = await context.newPage();
+  const complaints: string[] = [];
+  page.on('console', (message) => complaints.push(message.text()));
+  page.on('pageerror', (error) => complaints.push(error.message));
+  await page.goto(address + path);
+  assert.deepEqual(complaints, []);
+  const width = await page.evaluate('document.documentElement.scrollWidth');
+  assert.equal(width, options.viewport?.width, `${path} is wider than the screen`);
+  return page;
+}
+
+/** All that is there with scripts is there without. */
+async function withoutScripts(browser: Browser): Promise<void> {
+  const texts: string[] = [];
+  for (const javaScriptEnabled of [true, false]) {
+    const page = await open(browser, '/', { viewport: desktop, javaScriptEnabled });
+    const main = await page.locator('main').textContent();
+    texts.push(main!.replace(/[\d.]+/g, '#'));
+    await page.context().close();
+  }
+  assert.equal(texts[0], texts[1]);
+}
+
+/** An open page says that nobody answers any more. */
+async function silence(browser: Browser, program: Program): Promise<void> {
+  const page = await open(browser, '/', { viewport: desktop });
+  assert.equal(await page.getByRole('alert').count(), 0);
+  await program.end();
+  await page.getByRole('alert').waitFor({ timeout: soonMs });
+  await page.context().close();
+}
