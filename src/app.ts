@@ -29,6 +29,7 @@ import { Metrics } from './serve/metrics.ts';
 import { countersOf } from './serve/nfacct-metrics.ts';
 import { Reporter } from './serve/reporter.ts';
 import { runServers } from './serve/servers.ts';
+import type { ServiceCounters } from './serve/service-counters.ts';
 import { ServiceHealth } from './serve/service-health.ts';
 import { SourceReport } from './serve/source-report.ts';
 import { sysctlLog } from './serve/sysctl-log.ts';
@@ -76,6 +77,7 @@ export class App {
   readonly #reporter: Reporter;
   readonly #serviceHealth: ServiceHealth;
   readonly #journal: Journal;
+  readonly #counters: ServiceCounters;
   /** What programs the kernel. */
   readonly #runner: ModeRunner;
   readonly #families = () => this.#runner.engine?.families ?? [];
@@ -106,7 +108,8 @@ export class App {
     const { registry } = this.#metrics;
     const [families, state] = [this.#families, this.#state];
     const now = { mode: () => this.#runner.mode, config: () => this.#config };
-    kernelMetrics(registry, { kernel, host: options.host, clock, state, families, ...now });
+    const reading = { kernel, host: options.host, clock, state, families, ...now };
+    this.#counters = kernelMetrics(registry, reading);
     this.#health = new ProxyHealth({
       timeoutMs: () => 2 * this.#config.modes[this.mode].syncPeriodMs,
       now: () => clock.wallMs(),
@@ -343,6 +346,7 @@ export class App {
     return {
       ...this.#options,
       ...{ state: this.#state, journal: this.#journal, health: this.#health },
+      counters: this.#counters,
       config: () => this.#config,
       mode: () => this.mode,
       fallbacks: () => this.#fallbacks,
@@ -351,16 +355,11 @@ export class App {
   }
 
   #serve(signal: AbortSignal): Promise<void>[] {
-    const options = {
-      config: () => this.#config,
-      mode: () => this.mode,
-      health: this.#health,
-      metrics: this.#metrics,
-      inside: this.#inside(),
-      log: this.#options.log,
-      failed: this.#events.serverFailed.bind(this.#events),
-    };
-    return runServers(options, signal);
+    const inside = this.#inside();
+    const failed = this.#events.serverFailed.bind(this.#events);
+    const { log } = this.#options;
+    const parts = { inside, health: this.#health, metrics: this.#metrics, log, failed };
+    return runServers({ ...inside, ...parts }, signal);
   }
 
   #sink(): SourceSink {

@@ -1,6 +1,7 @@
 /** What answers are made from: state that is there anyway. */
 import type { Config } from '../../config/config.ts';
 import type { HostFiles } from '../../host/files.ts';
+import type { Conntrack } from '../../kernel/conntrack.ts';
 import type { Fallback } from '../../modes/index.ts';
 import type { Environment, ModeConfig, ModeName } from '../../modes/mode.ts';
 import type { Family } from '../../net/address.ts';
@@ -11,6 +12,7 @@ import type { ClusterState } from '../../state/store.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
 import type { Clock } from '../../sync/clock.ts';
 import type { FamilySync } from '../../sync/family.ts';
+import type { ServiceCounters } from '../service-counters.ts';
 import type { Journal } from './journal.ts';
 
 export interface Inside {
@@ -30,6 +32,10 @@ export interface Inside {
   readonly health: { readonly healthy: boolean };
   /** Undefined until one runs. */
   readonly engine: () => RunningEngine | undefined;
+  /** Connections and refusals by Service, where they are counted. */
+  readonly counters: Pick<ServiceCounters, 'read'>;
+  /** For `topOfConntrack`. */
+  readonly conntrack: Conntrack;
   /** Where the kernel says how full connection tracking is, if it is this process's to ask. */
   readonly host?: HostFiles;
 }
