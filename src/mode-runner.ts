@@ -1,7 +1,7 @@
 /**
- * Runs one mode after another, and in each mode one engine after another. Rules outlive what made
- * them: the next engine of the same mode adopts them, another mode removes them, but only when its
- * own rules have been read back from the kernel as wanted.
+ * Runs one mode after another, and in each mode one engine after another. Rules outlive the engine
+ * that made them: the next engine of the same mode adopts them. Another mode removes them when its
+ * own rules have been read back from the kernel.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { Engine, type EngineOptions } from './engine.ts';
@@ -11,11 +11,11 @@ import { findForeignTables } from './takeover/foreign-tables.ts';
 import { Takeover, type TakeoverEvent } from './takeover/takeover.ts';
 
 interface ModeRunnerOptions extends Omit<EngineOptions, 'settings' | 'mode'> {
-  /** What an engine of this mode would be made for now. */
+  /** The settings that an engine of this mode would be made for now. */
   readonly settings: (mode: ProxyMode) => EngineSettings;
   /** Every mode of this build: any of them may have run before. */
   readonly modes: readonly ProxyMode[];
-  /** This mode runs from now on. */
+  /** Is told which mode runs from now on. */
   readonly running: (mode: ProxyMode) => void;
   readonly takeoverObserver: (event: TakeoverEvent) => void;
 }
@@ -24,7 +24,7 @@ export class ModeRunner {
   readonly #options: ModeRunnerOptions;
   #mode: ProxyMode;
   #engine: Engine | undefined;
-  /** What the engine was made for. */
+  /** The settings that the engine was made for. */
   #settings: EngineSettings | undefined;
   /** Ends the engine, so that another takes its place. */
   #engineEnd = new AbortController();
@@ -50,14 +50,14 @@ export class ModeRunner {
     return !this.#engineEnd.signal.aborted && (this.#engine?.upToDate ?? false);
   }
 
-  /** Configuration, node or host may have changed: makes another engine if that matters. */
+  /** Configuration, node or host may have changed: replaces the engine if its settings have. */
   follow(): void {
     if (this.#settings === undefined) return;
     const next = this.#options.settings(this.#mode);
     if (!isDeepStrictEqual(next, this.#settings)) this.#engineEnd.abort();
   }
 
-  /** Another mode is to carry the traffic. */
+  /** Replaces the mode. */
   switchTo(mode: ProxyMode): void {
     this.#mode = mode;
     this.#engineEnd.abort();
@@ -83,7 +83,7 @@ export class ModeRunner {
       await Promise.all(parts);
     } finally {
       modeEnd.abort();
-      // What is being removed may be what the next mode is about to make.
+      // A removal must end before the next mode starts: it may make the same objects.
       await Promise.allSettled(parts);
     }
   }

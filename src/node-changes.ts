@@ -1,4 +1,4 @@
-/** What a change of the Node means: what is told of it, and whether rules follow. */
+/** Handles a change of the Node: logs it, and makes rules follow. */
 import type { Config } from './config/config.ts';
 import { addressTexts } from './host/node-ips.ts';
 import type { Logger } from './serve/log.ts';
@@ -31,7 +31,7 @@ export function tellNodeChange(
   if (config.detectLocal.kind === 'NodeCIDR') podCIDRsChanged(followed, node, circumstances);
 }
 
-/** What a local pod is may have changed for every rule. */
+/** The pod CIDRs may be what rules recognise local pods by. */
 function podCIDRsChanged(before: Node, node: Node, { check, follow, log }: Circumstances): void {
   const [from, to] = [before.podCIDRs.join(), node.podCIDRs.join()];
   if (from === to || to === '') return;

@@ -8,7 +8,7 @@ import type { Clock, Wakeup } from './sync/clock.ts';
 const nodeAddressesMs = 30_000;
 const nodeCIDRsMs = 300_000;
 
-/** Where the name comes from that a Node lacks. */
+/** Says where the name comes from, when there is no Node of that name. */
 const nameHint = "the name is --hostname-override's, else the host's";
 
 interface NodeWaitOptions {
@@ -19,14 +19,14 @@ interface NodeWaitOptions {
   /** The source has said whether there is such a Node. */
   readonly listed: () => boolean;
   readonly clock: Clock;
-  /** Rings when something of the above may have changed. */
+  /** Wakes when something of the above may have changed. */
   readonly wakeup: Wakeup;
   readonly log: Logger;
 }
 
 /**
- * Resolves when the node is known well enough, or `signal` aborts. Goes on without addresses in
- * the end; rejects when there are no pod CIDRs and they decide what a pod is.
+ * Resolves when the node is known well enough, or `signal` aborts. After a while it goes on without
+ * addresses. Rejects when pod CIDRs are missing and rules need them to recognise pods.
  */
 export async function awaitNode(options: NodeWaitOptions, signal: AbortSignal): Promise<void> {
   const { config, listed, log, node, nodeName } = options;
@@ -53,7 +53,7 @@ export async function awaitNode(options: NodeWaitOptions, signal: AbortSignal): 
   );
 }
 
-/** Whether `done` came true in time; true when all is ending. */
+/** Waits for `done`. Resolves to false when it did not come true in time. */
 async function until(
   done: () => boolean,
   timeoutMs: number | undefined,

@@ -1,16 +1,16 @@
-/** What the reconciler tells the world: values that logs and metrics are made from. */
+/** Events of the reconciler, from which logs and metrics are made. */
 import type { ConntrackEntries } from '../kernel/conntrack-entries.ts';
 import type { Family } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
 
 export type ConntrackEvent = { readonly family: Family; readonly protocol: Protocol } & (
   | {
-      /** Entries were looked at, and those that contradicted deleted. */
+      /** Entries were examined, and those deleted that contradict what is in force. */
       readonly kind: 'reconciled';
       readonly durationMs: number;
-      /** Entries that the kernel told of. */
+      /** The number of entries in the kernel's answer. */
       readonly examined: number;
-      /** Entries that contradicted and are gone. */
+      /** Entries that contradicted and were deleted. */
       readonly deleted: ConntrackEntries;
     }
   | {

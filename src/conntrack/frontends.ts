@@ -5,11 +5,13 @@ import { eachSuspect, frontendKeys, noEndpoints } from './policy.ts';
 
 type Suspects = Map<FrontendKey, ReadonlySet<EndpointKey>>;
 
-/** The frontends of one family and protocol: who holds them, and whose entries to look at. */
+/** The frontends of one family and protocol: who holds them, and which entries to examine. */
 export class Frontends {
   readonly #held = new Map<FrontendKey, Forwarding>();
   #fresh: Suspects = new Map();
-  /** Of those frontends that lost endpoints in several changes: what a change says, many share. */
+  /**
+   * Lost endpoints of frontends that lost some in several changes. (A change shares its own set.)
+   */
   #gathered = new Map<FrontendKey, Set<EndpointKey>>();
   #due: Suspects = new Map();
 
@@ -23,12 +25,12 @@ export class Frontends {
     return this.#fresh;
   }
 
-  /** Those whose entries are to be looked at now. */
+  /** Frontends whose entries must be examined now. */
   get due(): ReadonlyMap<FrontendKey, ReadonlySet<EndpointKey>> {
     return this.#due;
   }
 
-  /** No entries are to be looked at, now or later. */
+  /** No entries must be examined, now or later. */
   get isClear(): boolean {
     return this.#due.size === 0 && this.#fresh.size === 0;
   }
@@ -47,12 +49,14 @@ export class Frontends {
     eachSuspect(previous, next, (key, lost) => this.#suspect(key, lost));
   }
 
-  /** Every node port may have entries from before it was reachable at some address. */
+  /**
+   * All node ports are suspect: clients may have sent to an address before it accepted node ports.
+   */
   suspectNodePorts(): void {
     for (const key of this.#held.keys()) if (isNodePortKey(key)) this.#suspect(key, noEndpoints);
   }
 
-  /** What is fresh becomes due, unless something is due still. */
+  /** Makes what is fresh due, unless something is due already. */
   ripen(): void {
     if (this.#due.size > 0) return;
     this.#due = this.#fresh;
@@ -60,7 +64,7 @@ export class Frontends {
     this.#gathered = new Map();
   }
 
-  /** What is due has been looked at. */
+  /** What was due has been examined. */
   clear(): void {
     this.#due = new Map();
   }

@@ -1,26 +1,26 @@
 /**
- * Which conntrack entries contradict what is wanted. Pure.
+ * Which conntrack entries contradict what is in force. Pure.
  *
  * An entry made by a frontend's translation outlives the endpoint that it points at: every further
  * packet of the flow goes where the entry says, whatever the rules say by now, and keeps the entry
  * alive. For a sender that never stops (statsd, syslog, DNS from one socket) that is forever.
  *
  * What contradicts, by the original destination of an entry:
- * 1. Somebody holds that frontend, and the reply source is none of his endpoints. This covers an
- *    endpoint that went, one whose port changed, and an entry from before the frontend existed,
- *    which is not translated at all (reply source = original destination; in a mode that translates
- *    nothing that is right). Without any endpoint left everything contradicts, for the frontend is
- *    to be refused: the rule that refuses does not see a packet that an entry has translated
- *    already (upstream's #139628).
- * 2. Nobody holds it any more, and the reply source is an endpoint that it had while it existed.
- *    Only those: the address may belong to somebody else, whose flows are none of our business.
+ * 1. A Service holds that frontend, and the reply source is none of its endpoints. This covers an
+ *    endpoint that is gone, one whose port changed, and an entry from before the frontend existed,
+ *    which is not translated at all (reply source = original destination; a mode that translates
+ *    nothing has such entries). Without any endpoint every entry contradicts, because the frontend
+ *    must refuse clients: the rule that does so does not see packets that an entry has already
+ *    translated (upstream's #139628).
+ * 2. No Service holds it any more, and the reply source is an endpoint that it had. Other entries
+ *    stay: the address may belong to somebody else.
  *
- * What stays, whatever else is true:
+ * What always stays:
  * - entries to any other destination, also to another port of the same address;
  * - entries to a node port's number at an address that is not this node's, or does not accept node
  *   ports (behaviour document, appendix C11: upstream takes every flow with that port);
- * - answered TCP: a connection to a terminating endpoint is to end in peace, and one to an endpoint
- *   that has gone ends by itself. The dump leaves them out;
+ * - answered TCP: a connection to a terminating endpoint may go on, and one to an endpoint that is
+ *   gone ends by itself. The dump leaves them out;
  * - entries of other conntrack zones: other networks may use the same addresses.
  */
 import type { ConntrackRequest } from '../kernel/conntrack.ts';
@@ -36,7 +36,7 @@ export function frontendKeys(forwarding: Forwarding | undefined): readonly Front
   return forwarding?.frontends.map(frontendKey) ?? noKeys;
 }
 
-/** What entries to the frontend have as their original destination. */
+/** The original destination of entries to the frontend. */
 export function destinationOf(
   family: Family,
   key: FrontendKey,
@@ -47,7 +47,7 @@ export function destinationOf(
   return { address: bytes.subarray(0, length), port: bytes.readUInt16BE(length) };
 }
 
-/** The address and port that `endpointKey` made the key of. */
+/** The address and port of a key that `endpointKey` made. */
 function bytesOf(key: EndpointKey): Buffer {
   if (typeof key === 'string') return Buffer.from(key, 'latin1');
   const bytes = Buffer.alloc(addressBytes.IPv4 + 2);
@@ -56,8 +56,8 @@ function bytesOf(key: EndpointKey): Buffer {
 }
 
 /**
- * The endpoints that an entry may rightly point at: those that serve, whatever the policy, so that
- * flows to a terminating endpoint go on; and those that are picked without serving
+ * The endpoints that an entry may point at: those that serve, whatever the policy, so that flows to
+ * a terminating endpoint go on; and those that are picked without serving
  * (publishNotReadyAddresses).
  */
 function rightEndpoints(forwarding: Forwarding): Set<EndpointKey> {
@@ -69,13 +69,13 @@ function rightEndpoints(forwarding: Forwarding): Set<EndpointKey> {
 }
 
 function listsOf({ serving, cluster, local }: Forwarding): readonly EndpointList[] {
-  // Shared lists are the usual case.
+  // Usually some of these are the same list.
   return [serving, cluster, local].filter((list, i, all) => all.indexOf(list) === i);
 }
 
 /**
- * Names the frontends of a change whose entries are to be looked at, each with the endpoints it
- * lost: one that several pools had may be named several times.
+ * Tells the frontends of a change whose entries must be examined, each with the endpoints that it
+ * lost. An endpoint that several pools had may come several times.
  */
 export function eachSuspect(
   previous: Forwarding | undefined,
@@ -99,7 +99,7 @@ export function eachSuspect(
   }
 }
 
-/** No endpoint: of frontends that lost none. At the start there is one for each Service. */
+/** For frontends that lost no endpoint, which at the start are all. */
 export const noEndpoints: ReadonlySet<EndpointKey> = new Set();
 
 const noLoss = { lost: noEndpoints, gained: 'more' } as const;
@@ -131,9 +131,9 @@ function sameLists(a: Forwarding, b: Forwarding): boolean {
 export interface Judgement {
   /** Frontends in force. */
   readonly held: ReadonlyMap<FrontendKey, Forwarding>;
-  /** The frontends whose entries are looked at, each with endpoints that it had. */
+  /** The frontends whose entries are examined, each with endpoints that it had. */
   readonly suspects: ReadonlyMap<FrontendKey, ReadonlySet<EndpointKey>>;
-  /** Frontends with endpoints that went so recently that their entries are left for later. */
+  /** Frontends with endpoints that are gone so recently that their entries are left for later. */
   readonly spared: ReadonlyMap<FrontendKey, ReadonlySet<EndpointKey>>;
   /** Addresses that accept node ports. Asked for only when an entry has a suspect node port. */
   readonly nodePortAddresses: () => readonly Address[];
@@ -147,7 +147,7 @@ export function contradicting(entries: ConntrackEntries, judgement: Judgement): 
   return entries.filter((index) => judge.contradicts(entries, index));
 }
 
-/** Remembers what is expensive to find out; for one moment only. */
+/** Judges entries at one moment, and remembers what is expensive to find out. */
 class Judge {
   readonly #judgement: Judgement;
   readonly #right = new Map<Forwarding, Set<EndpointKey>>();
@@ -165,13 +165,13 @@ class Judge {
     const isUntranslated = replySource === entries.key(index, 'originalDestination');
     if (untranslated === 'right' && isUntranslated) return false;
     if (keys.some((key) => spared.get(key)?.has(replySource))) return false;
-    // An address and port of a Service is looked up before a node port.
+    // As in the rules, a Service's own address and port comes before a node port.
     const holder = keys.map((key) => held.get(key)).find((forwarding) => forwarding !== undefined);
     if (holder !== undefined) return !this.#rightOf(holder).has(replySource);
     return keys.some((key) => suspects.get(key)?.has(replySource));
   }
 
-  /** The frontends that the entry's original destination can be. */
+  /** The frontends that the entry's original destination may belong to. */
   #frontendsOf(entries: ConntrackEntries, index: number): readonly FrontendKey[] {
     const key = entries.key(index, 'originalDestination');
     const nodePort = nodePortKey(entries.port(index, 'originalDestination'));

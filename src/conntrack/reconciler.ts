@@ -1,8 +1,8 @@
 /**
  * Deletes the conntrack entries of one family that contradict the Forwardings in force. It is told
- * of each change as it comes into force and looks only at entries of the frontends that changed; at
- * the start all of them are new, and so all are looked at once. Where nothing contradicts, nothing
- * is deleted: a restart without a change leaves all flows alone.
+ * of each change that comes into force, and examines only entries of frontends that changed. At the
+ * start all frontends are new, so that all entries are examined once. A restart without a change
+ * finds no contradiction and leaves all flows alone.
  */
 import type { Conntrack, ConntrackDeletion, ConntrackDump } from '../kernel/conntrack.ts';
 import { ConntrackEntries } from '../kernel/conntrack-entries.ts';
@@ -19,7 +19,7 @@ interface ConntrackClock {
   now(): number;
   /** Calls once, after `delayMs`. The result cancels it. */
   after(delayMs: number, call: () => void): () => void;
-  /** Lets the event loop serve everyone else once. */
+  /** Resolves after one turn of the event loop. */
   turn(): Promise<void>;
 }
 
@@ -37,19 +37,19 @@ interface ConntrackReconcilerOptions {
 const protocols = ['UDP', 'SCTP', 'TCP'] as const satisfies readonly Protocol[];
 
 /**
- * How long an endpoint has gone before entries to it are looked at. A TCP handshake under way looks
- * as one that is never answered, and its endpoint may still answer: longer than any round trip, but
- * shorter than the second after which a client sends its first packet again and finds another one.
+ * How long after an endpoint is gone entries to it are examined. A TCP handshake under way looks
+ * like one that is never answered, and its endpoint may still answer. So it is longer than any
+ * round trip, and shorter than the second after which a client repeats its first packet.
  */
 const graceMs = { UDP: 0, SCTP: 0, TCP: 500 } as const satisfies Record<Protocol, number>;
 
 /** After a pass that took t, at least `restFactor * t` passes before the next one. */
 const restFactor = 4;
 
-/** A dump that was interrupted is made again so many times; then what it found is all there is. */
+/** An interrupted dump is made again so many times. Then its result is used as it is. */
 const dumpsMax = 5;
 
-/** A pass that fails is tried again so many times, after 1 s, 2 s, 4 s ... */
+/** A failed pass is retried so many times, after 1 s, 2 s, 4 s ... */
 const attemptsMax = 5;
 const retryFirstMs = 1000;
 
@@ -58,7 +58,7 @@ const chunkEntries = 5000;
 
 const nothingDeleted: ConntrackDeletion = { deleted: 0, gone: 0, failures: [] };
 
-/** The default conntrack zone. Services have nothing to do with the others. */
+/** The default conntrack zone. Services use no other. */
 const zone = 0;
 
 interface Work {
@@ -77,7 +77,7 @@ export class ConntrackReconciler {
   #nodePortAddresses: readonly Address[] | 'all' = [];
   /** The kernel may hold changes that were not told yet. */
   #moving = true;
-  /** Waits for the moment when that is over. */
+  /** Resolves the wait for `upToDate`. */
   #whenSettled: (() => void) | undefined;
   #cancelTimer = (): void => {};
   #running: Promise<void> | undefined;
@@ -88,7 +88,7 @@ export class ConntrackReconciler {
     this.#work = { UDP: newWork('UDP'), SCTP: newWork('SCTP'), TCP: newWork('TCP') };
   }
 
-  /** Batches are going to be sent: nothing is judged until `upToDate`. */
+  /** Batches will be sent: nothing is judged until `upToDate`. */
   moving(): void {
     this.#moving = true;
   }
@@ -109,7 +109,7 @@ export class ConntrackReconciler {
     this.#schedule();
   }
 
-  /** No entry is left that contradicts, but for TCP handshakes that may still be answered. */
+  /** No contradicting entry is left, except TCP handshakes that may still be answered. */
   get idle(): boolean {
     return (
       this.#running === undefined &&
@@ -127,7 +127,7 @@ export class ConntrackReconciler {
     await this.#running;
   }
 
-  /** An address that is new may have been sent to before node ports were accepted there. */
+  /** Examines node ports when addresses are new: clients may have sent there before. */
   #acceptNodePorts(next: readonly Address[] | 'all'): void {
     const previous = this.#nodePortAddresses;
     this.#nodePortAddresses = next;
@@ -163,7 +163,7 @@ export class ConntrackReconciler {
       if (this.#stopped || work.dueMs === undefined || work.dueMs > startedMs) continue;
       const failure = await this.#pass(work).then(
         () => undefined,
-        // Without connection tracking there are no entries.
+        // A kernel without connection tracking has no entries.
         (error: Error) => (isAbsence(error) ? undefined : error),
       );
       const now = clock.now();
@@ -211,7 +211,7 @@ export class ConntrackReconciler {
   async #dump(protocol: Protocol, { due }: Frontends): Promise<ConntrackDump> {
     const { family, conntrack } = this.#options;
     const state = protocol === 'TCP' ? 'unanswered' : 'any';
-    // The kernel walks its whole table for each dump, so several narrow ones do not pay.
+    // The kernel walks its whole table for each dump: several narrow dumps would cost more.
     const [only] = due.size === 1 ? due.keys() : [];
     const destination = only === undefined ? {} : { destination: destinationOf(family, only) };
     const request = { family, protocol, state, zone, ...destination } as const;
@@ -220,7 +220,7 @@ export class ConntrackReconciler {
     return dump;
   }
 
-  /** The entries that contradict as far as can be told now. */
+  /** The entries that seem to contradict now. */
   async #candidates(entries: ConntrackEntries, judgement: Judgement): Promise<ConntrackEntries> {
     const { family, clock } = this.#options;
     const found: ConntrackEntries[] = [];
@@ -233,8 +233,8 @@ export class ConntrackReconciler {
   }
 
   /**
-   * Judges again at a moment when all that the kernel has was told. Before that an entry may point
-   * at an endpoint that is in force, and of which only the acknowledgement has not come yet.
+   * Judges again when all that is in force was told. Before that an entry may point at an endpoint
+   * that is in force already and whose acknowledgement has not come yet.
    */
   async #atRest(candidates: ConntrackEntries, judgement: Judgement): Promise<ConntrackEntries> {
     const judge = (): ConntrackEntries =>

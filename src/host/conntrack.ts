@@ -11,14 +11,14 @@ const liberalPath = `${sysctls}/nf_conntrack_tcp_be_liberal`;
 const hashSizePath = '/sys/module/nf_conntrack/parameters/hashsize';
 const cpusOnlinePath = '/sys/devices/system/cpu/online';
 
-/** What `maxPerCore` alone never asks for more than, on machines with very many cores. */
+/** The most that `maxPerCore` asks for, on machines with very many cores. */
 const maxCap = 1_048_576;
 /** Entries for each bucket of the hash table. */
 const entriesPerBucket = 4;
 
 /**
- * The limit of entries; undefined = leave it alone. `min` is a floor whatever the machine: it also
- * counts above the cap of what is computed from the cores.
+ * The limit of entries; undefined = leave it alone. `min` is a floor for every machine, even when
+ * it is above the cap for what is computed from the cores.
  */
 export function conntrackMax(
   { maxPerCore, min }: Pick<ConntrackConfig, 'maxPerCore' | 'min'>,
@@ -28,7 +28,7 @@ export function conntrackMax(
   return Math.max(Math.min(maxPerCore * cores, maxCap), min);
 }
 
-/** What the configuration asks of connection tracking; it leaves alone what is 0. */
+/** The settings that the configuration asks for; 0 leaves a setting alone. */
 export function conntrackSysctls(config: ConntrackConfig, files: HostFiles): Sysctl[] {
   const wanted: Sysctl[] = [];
   const want = (path: string, value: number, instead: string, atLeast = false): void => {
@@ -48,7 +48,7 @@ export function conntrackSysctls(config: ConntrackConfig, files: HostFiles): Sys
     ['udp_timeout', 'udpTimeout', config.udpTimeoutMs],
     ['udp_timeout_stream', 'udpStreamTimeout', config.udpStreamTimeoutMs],
   ] as const) {
-    // Rounded up: a timeout below a second must not become none at all.
+    // Rounded up, so that a timeout below a second does not become 0.
     const seconds = Math.ceil(timeoutMs / 1000);
     if (timeoutMs > 0) want(`${sysctls}/nf_conntrack_${name}`, seconds, `${field}: 0s`);
   }
@@ -60,7 +60,7 @@ export function hasConntrack(files: HostFiles): boolean {
   return files.read(maxPath) !== undefined;
 }
 
-/** How full connection tracking is; undefined where the kernel has none, or does not say. */
+/** How full connection tracking is; undefined where it cannot be read. */
 export function conntrackUse(files: HostFiles): { entries: number; limit: number } | undefined {
   const [entries, limit] = [files.read(countPath), files.read(maxPath)];
   if (entries === undefined || limit === undefined) return undefined;
@@ -91,12 +91,12 @@ export function conntrackLosses(files: HostFiles): ConntrackLosses | undefined {
   return { dropped: sum('drop'), evicted: sum('early_drop'), clashed: sum('insert_failed') };
 }
 
-/** Whether TCP packets outside of their connection's window are no reason to call them invalid. */
+/** Whether connection tracking accepts TCP packets outside of their connection's window. */
 export function isConntrackLiberal(files: HostFiles): boolean {
   return (files.read(liberalPath) ?? '0') !== '0';
 }
 
-/** CPUs of the machine that are online, whatever part of them this process may use. */
+/** The machine's CPUs that are online, even if this process may use fewer. */
 export function coresOf(files: HostFiles): number {
   const ranges = (files.read(cpusOnlinePath) ?? '').split(',');
   const counts = ranges.map((range) => {

@@ -1,4 +1,4 @@
-/** The files of /proc and /sys by which Linux is asked and told things. Tests give another root. */
+/** Reads and writes files of /proc and /sys. Tests give another root. */
 import { closeSync, constants, openSync, readFileSync, writeSync } from 'node:fs';
 
 export interface HostFiles {

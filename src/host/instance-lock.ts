@@ -1,14 +1,14 @@
 /**
- * One Fairlead in a network namespace: two with different views would undo each other's rules, and
- * each blame others. The lock is an abstract Unix socket: its name belongs to the network
- * namespace, as the rules do, and it goes with the process that holds it, however that ends.
+ * A lock that allows one Fairlead in a network namespace: two would undo each other's rules. It is
+ * an abstract Unix socket. Its name belongs to the network namespace, as rules do, and the kernel
+ * releases it when the process that holds it ends.
  */
 import { readFileSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Listener, loadAddon } from '../kernel/addon.ts';
 
-/** What the holder says of itself to whoever asks; what it does not say is empty or 0. */
+/** What the holder answers about itself; empty or 0 = it does not say. */
 interface HolderWords {
   /** In its own PID namespace. */
   readonly pid: number;
@@ -22,14 +22,14 @@ interface HolderWords {
 export interface Holder {
   /** In our PID namespace; 0 = it is in none that we see. */
   readonly pid: number;
-  /** Undefined when it does not answer: it is stopped, or very busy. */
+  /** Undefined when it does not answer: it may be stopped, or very busy. */
   readonly words: HolderWords | undefined;
 }
 
 export type LockResult =
   | { readonly kind: 'ours'; readonly lock: InstanceLock }
   | { readonly kind: 'taken'; readonly holder: Holder }
-  /** Whether another Fairlead runs can't be told: nobody may be kept from his work by that. */
+  /** It is not known whether another Fairlead runs. That keeps nobody from starting. */
   | { readonly kind: 'unknown'; readonly reason: string };
 
 interface InstanceLock {
@@ -37,10 +37,10 @@ interface InstanceLock {
 }
 
 export interface InstanceLockOptions {
-  /** How long a holder is waited for that may be about to end. */
+  /** How long to wait for a holder that may be about to end. */
   readonly waitMs: number;
   readonly signal?: AbortSignal;
-  /** It is waited for this one. Called once. */
+  /** Is told once for which holder it waits. */
   readonly waiting?: (holder: Holder) => void;
   /** Without the byte 0 that makes it abstract. */
   readonly name?: string;
@@ -49,13 +49,13 @@ export interface InstanceLockOptions {
 
 const lockName = 'fairlead';
 const pauseMs = 100;
-/** A holder that answers does so at once. */
+/** How long to wait for a holder's answer. */
 const answerMs = 1000;
 const answerBytesMax = 4096;
-/** How often a name is taken that nobody listens on, before that is no passing state any more. */
+/** A name that is taken and has no listener is tried so often before the lock gives up. */
 const vacantMax = 10;
 
-/** Ends with `taken` when `signal` aborts, too. */
+/** Waits for the lock. When `signal` aborts, the result is `taken`. */
 export async function takeInstanceLock(options: InstanceLockOptions): Promise<LockResult> {
   const { name = lockName, signal, waiting, waitMs } = options;
   const findListener = options.findListener ?? loadAddon().findListener;
@@ -91,7 +91,7 @@ export async function takeInstanceLock(options: InstanceLockOptions): Promise<Lo
   }
 }
 
-/** Who holds the network namespace; the lock is left alone. */
+/** Who holds the network namespace. It does not take the lock. */
 export async function findInstance({
   name = lockName,
   findListener = loadAddon().findListener,
@@ -116,8 +116,8 @@ export function formatHolder({ pid, words }: Holder): string {
 }
 
 /**
- * Any program of the network namespace can take the name, also one without privileges: such a one
- * is no Fairlead and keeps none from starting.
+ * Why the holder cannot be a Fairlead; undefined = it may be one. Any program of the network
+ * namespace can take the name, even without privileges, and must not keep us from starting.
  */
 function foreignHolder({ pid, uid }: Listener): string | undefined {
   if (uid === 0 || uid === process.geteuid?.()) return undefined;
@@ -163,7 +163,7 @@ function ownWords(): HolderWords {
   };
 }
 
-/** By what the kubelet mounts into each container (/etc/hosts); empty outside of pods. */
+/** The pod's UID, from what the kubelet mounts as /etc/hosts; empty outside of pods. */
 function podUid(): string {
   try {
     return (
@@ -192,7 +192,7 @@ function ask(name: string): Promise<HolderWords | undefined> {
   });
 }
 
-/** Whoever answers may say anything. */
+/** Parses an answer, which may be anything. */
 function parseWords(text: string): HolderWords | undefined {
   try {
     const said = JSON.parse(text) as Record<string, unknown>;

@@ -5,22 +5,21 @@ import { type Address, parseAddress } from '../net/address.ts';
 import type { HostFiles } from './files.ts';
 import { isLinkLocalV6 } from './node-ips.ts';
 
-/** Of each interface, by its name. */
+/** The addresses of each interface, by its name. */
 type Interfaces = Readonly<Record<string, readonly { readonly address: string }[] | undefined>>;
 
 const linksOfModes = new Set(availableModes().map(({ link }) => link));
 
 /**
  * Addresses of all interfaces that are up, loopback included, each once and in an order that does
- * not depend on the interfaces. Those on the links of modes that bind addresses are the Services'.
- * Link-local addresses of IPv6 are nobody's business: every pod's interface brings one, and some
- * network plugins give all of them the same IPv4 address.
+ * not depend on the interfaces. Left out are addresses on the links of modes that bind addresses,
+ * which belong to Services, and link-local addresses of IPv6: every pod's interface has one.
  */
 export function interfaceAddresses(interfaces: Interfaces = networkInterfaces()): Address[] {
   const texts = new Set<string>();
   for (const [name, addresses] of Object.entries(interfaces)) {
     if (linksOfModes.has(name)) continue;
-    // A zone may follow a link-local address.
+    // A link-local address may have a zone.
     for (const { address } of addresses ?? []) texts.add(address.split('%')[0]!);
   }
   return [...texts].sort().flatMap((text) => {
@@ -32,6 +31,6 @@ export function interfaceAddresses(interfaces: Interfaces = networkInterfaces())
 /** Behaviour document 3.5. */
 export function ipv6Available(files: HostFiles): boolean {
   if (files.read('/proc/net/if_inet6') === undefined) return false;
-  // Without the switch, what `if_inet6` says counts.
+  // Where the setting does not exist, `if_inet6` decides.
   return files.read('/proc/sys/net/ipv6/conf/all/disable_ipv6') !== '1';
 }

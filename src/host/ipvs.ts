@@ -1,9 +1,9 @@
-/** What mode ipvs is told of the configuration. */
+/** The settings of mode ipvs, from the configuration. */
 import type { IpvsConfig } from '../config/config.ts';
 import type { IPVSSettings } from '../modes/mode.ts';
 
 export function ipvsSettings(config: IpvsConfig): IPVSSettings {
-  // As upstream, in whole seconds; but what is not 0 must not become it.
+  // In whole seconds, as upstream. Rounded up, so that a short time does not become 0.
   const seconds = (ms: number): number => Math.ceil(ms / 1000);
   return {
     scheduler: config.scheduler,

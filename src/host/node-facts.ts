@@ -1,4 +1,4 @@
-/** What this node adds to the meaning of Services: its zone, its addresses, its node ports. */
+/** What Services depend on of this node: its zone, its addresses, and where node ports are open. */
 import type { Config } from '../config/config.ts';
 import { frontendEndpointDefaults } from '../config/fields/limits.ts';
 import type { Environment, ModeFacts } from '../modes/mode.ts';
@@ -29,7 +29,7 @@ interface NodeFactsOptions {
   readonly mode: Pick<ModeFacts, 'name' | 'link'>;
 }
 
-/** Everything derived is made again only when what it comes from has changed. */
+/** Values that are derived from the node, made again only when their sources have changed. */
 export class NodeFacts {
   readonly #options: NodeFactsOptions;
   #node: Node | undefined;
@@ -56,13 +56,13 @@ export class NodeFacts {
     return this.#context;
   }
 
-  /** Where sockets listen that answer on node ports. */
+  /** The addresses on which sockets for node ports listen. */
   listeningAddresses(family: Family): Environment['nodePortAddresses'] {
     const { nodePortAddresses } = this.#options.settings;
     return listeningAddresses(nodePortAddresses, family, this.ips, () => this.#interfaces);
   }
 
-  /** The same object until something in it changes. */
+  /** The environment. It is the same object until something in it changes. */
   environment(family: Family): Environment {
     const { settings, mode, state } = this.#options;
     const addresses = nodePortAddresses(
@@ -81,7 +81,10 @@ export class NodeFacts {
     return next;
   }
 
-  /** Neither IPVS nor a socket for node ports knows a wildcard; what is bound must not be anybody's. */
+  /**
+   * What modes that bind addresses need: they have no wildcard for node ports, and must not bind
+   * the machine's own addresses.
+   */
   #bindingFacts(
     family: Family,
     addresses: Environment['nodePortAddresses'],
@@ -111,7 +114,7 @@ export class NodeFacts {
     this.#renewContext();
   }
 
-  /** What is claimed at an address that comes or goes is another matter then. */
+  /** Makes the context again, and makes Services dirty at addresses that came or went. */
   #renewContext(): void {
     const before = this.#context.nodeSockets ?? noSockets;
     this.#context = this.#makeContext();
@@ -161,7 +164,7 @@ function same(a: Environment, b: Environment): boolean {
   );
 }
 
-/** Neither loopback nor what is only valid on one link (behaviour document 8.3). */
+/** Whether it is neither a loopback nor a link-local address (behaviour document 8.3). */
 function acceptsNodePorts(address: Address): boolean {
   return !isLoopback(address) && !isLinkLocalV6(address);
 }

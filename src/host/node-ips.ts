@@ -36,7 +36,7 @@ export function isLoopback({ family, bytes }: Address): boolean {
   return bytes.every((byte, i) => byte === (i === 15 ? 1 : 0));
 }
 
-/** Valid on one link only, where every interface has one. */
+/** Whether it is a link-local IPv6 address, which every interface has. */
 export function isLinkLocalV6({ family, bytes }: Address): boolean {
   return family === 'IPv6' && bytes[0] === 0xfe && (bytes[1]! & 0xc0) === 0x80;
 }

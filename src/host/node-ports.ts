@@ -18,7 +18,7 @@ export function nodePortAddresses(
   return addresses === 'all' ? 'all' : addresses.filter((address) => !isLoopback(address));
 }
 
-/** The same, but with loopback where CIDRs name it: for sockets (10.2), not for rules. */
+/** The same for sockets (10.2): with loopback addresses, where CIDRs contain them. */
 export function listeningAddresses(
   config: NodePortAddresses,
   family: Family,

@@ -3,8 +3,8 @@ import type { HostFiles } from './files.ts';
 const path = '/proc/self/oom_score_adj';
 
 /**
- * Makes the kernel spare this process when memory runs out (behaviour document 3, step 18). Returns
- * why it could not, which is no reason to stop.
+ * Sets the OOM score, so that the kernel spares this process when memory runs out (behaviour
+ * document 3, step 18). Returns the error when it could not; that is no reason to stop.
  */
 export function setOomScore(score: number, files: HostFiles): Error | undefined {
   try {

@@ -6,7 +6,7 @@ import { conntrackSysctls, hasConntrack } from './conntrack.ts';
 import type { HostFiles } from './files.ts';
 import { hasLocalhostNodePorts } from './localhost-node-ports.ts';
 
-/** A sysctl that is wanted; nothing was written where both values are the same. */
+/** A sysctl that the configuration asks for. When both values are the same, nothing was written. */
 export interface SettingChange {
   readonly path: string;
   /** Undefined when it could not be read. */
@@ -22,9 +22,9 @@ interface SettingDenied {
 }
 
 export interface SysctlObserver {
-  /** Told of each write, and of some settings also when they are right already. */
+  /** Is told of each write, and of some settings even when they are right already. */
   readonly set: (setting: SettingChange) => void;
-  /** Told of what stays as it is; without it, that is an error. */
+  /** Is told of settings that could not be written. Without it, that is an error. */
   readonly denied?: (setting: SettingDenied) => void;
 }
 
@@ -38,7 +38,7 @@ export function sysctlsOf(
   const { strictARP } = config.ipvs;
   const localhostNodePorts = hasLocalhostNodePorts(config, 'IPv4');
   return [
-    // Sockets need no connection tracking, and a kernel that has nothing else may have none.
+    // A mode with sockets needs no connection tracking, and its kernel may have none.
     ...(mode.translates || hasConntrack(host) ? conntrackSysctls(config.conntrack, host) : []),
     ...(mode.sysctls?.({ strictARP, localhostNodePorts, kernel }) ?? []),
   ];

@@ -9,7 +9,7 @@ import { missingExtensions, question } from './xt/probe.ts';
 
 /** kube-proxy's names (behaviour document 10.3). */
 export const counterNames = {
-  /** Forwarded packets that connection tracking can't place, and that are dropped. */
+  /** Forwarded packets that are dropped because connection tracking calls them INVALID. */
   invalidDropped: 'ct_state_invalid_dropped_pkts',
   /** Connections to node ports on loopback addresses. */
   localhostAccepted: 'localhost_nps_accepted_pkts',
@@ -17,7 +17,7 @@ export const counterNames = {
 
 const names: readonly string[] = Object.values(counterNames);
 
-/** What a kernel without nfnetlink_acct answers (nfnetlink_rcv_msg). */
+/** Codes with which a kernel without nfnetlink_acct answers (nfnetlink_rcv_msg). */
 const lacking: ReadonlySet<string> = new Set(['EINVAL', 'EOPNOTSUPP']);
 
 export interface NamedCounter {
@@ -27,7 +27,7 @@ export interface NamedCounter {
   readonly references: number;
 }
 
-/** Of these names, those that are there. Rejects with KernelError. */
+/** The counters with kube-proxy's names that exist. Rejects with KernelError. */
 export async function readCounters(kernel: Kernel): Promise<NamedCounter[]> {
   try {
     const { records } = await kernel.dump({ kind: 'acctsDump' });
@@ -40,8 +40,8 @@ export async function readCounters(kernel: Kernel): Promise<NamedCounter[]> {
 }
 
 /**
- * Makes those that are missing. Resolves to whether rules of the family can count in them; where
- * not, none is left behind. Rejects with KernelError when the kernel could not say.
+ * Makes the counters that are missing. Resolves to whether rules of the family can count in them;
+ * if not, none is left behind. Rejects with KernelError when the kernel gives no answer.
  */
 export async function makeCounters(kernel: Kernel, family: Family): Promise<boolean> {
   const made = await kernel.apply(written('acctAdd', names));
@@ -61,7 +61,7 @@ export async function makeCounters(kernel: Kernel, family: Family): Promise<bool
   return false;
 }
 
-/** Not an error where there is none, or while rules refer to it: then it stays. */
+/** Deletes counters. One that does not exist is no error; one that rules refer to stays. */
 export async function deleteCounters(kernel: Kernel, some: readonly string[]): Promise<void> {
   if (some.length === 0) return;
   const result = await kernel.apply(written('acctDelete', some));

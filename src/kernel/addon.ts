@@ -19,8 +19,8 @@ export interface SocketOptions {
 export interface Socket {
   /**
    * Runs a buffer of records: ops, or exactly one request. Resolves with records of `replies`.
-   * Rejects with an Error that has `errno` and `syscall` when nothing could be sent. The buffer must
-   * not be changed, detached or shrunk until the promise has settled.
+   * Rejects with an Error that has `errno` and `syscall` when nothing could be sent. The buffer
+   * must not be changed, detached or shrunk until the promise has settled.
    */
   submit(buffer: Uint8Array): Promise<Uint8Array>;
   /** What was submitted is still done; further submissions are rejected. */
@@ -31,13 +31,13 @@ export interface Socket {
 export interface LineWriter {
   /** Takes a line with its newline. Never waits. */
   push(line: string): void;
-  /** Bytes of lines that are not written yet: no reader, no room. */
+  /** Bytes of lines that are not written yet. */
   pendingBytes(): number;
-  /** Holds everything up until nothing is pending, `longestMs` at most; whether nothing is. */
+  /** Blocks until nothing is pending, for at most `longestMs`. Returns whether nothing is. */
   drain(longestMs: number): boolean;
 }
 
-/** Who listens on an abstract Unix socket, as the kernel knows it. */
+/** The process that listens on an abstract Unix socket, as the kernel tells it. */
 export interface Listener {
   /** In our PID namespace; 0 = it is in none that we see. */
   readonly pid: number;
@@ -56,7 +56,7 @@ interface WatchOptions {
 export interface Watch {
   /** From now on changes from this netlink port are not told. */
   ignore(port: number): void;
-  /** What was found before may still be told. */
+  /** Stops watching. A change that was found before may still be told. */
   close(): void;
 }
 

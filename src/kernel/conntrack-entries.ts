@@ -1,4 +1,4 @@
-/** Entries of connection tracking, packed: a table may hold a million. */
+/** Entries of connection tracking, packed because a table may hold a million. */
 import { addressBytes, type Family, formatAddress } from '../net/address.ts';
 import { type EndpointKey, endpointKey } from '../net/endpoint-list.ts';
 import type { Protocol } from '../net/protocol.ts';
@@ -74,7 +74,7 @@ export class ConntrackEntries {
     return this.#view.getUint32(this.#tail(index) + 4, true);
   }
 
-  /** Tells the entry from a later one with the same tuples. */
+  /** Differs from that of a later entry with the same tuples. */
   id(index: number): number {
     return this.#view.getUint32(this.#tail(index) + 8, true);
   }

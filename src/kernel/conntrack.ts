@@ -32,7 +32,7 @@ export interface ConntrackDump {
   readonly complete: boolean;
 }
 
-/** What became of a deletion. Entries that were gone already are as wanted. */
+/** The result of a deletion. Entries that were gone already count as deleted. */
 export interface ConntrackDeletion {
   readonly deleted: number;
   readonly gone: number;

@@ -33,12 +33,12 @@ export function isNotPermitted(error: unknown): boolean {
   return isKernelError(error, 'EPERM') || isKernelError(error, 'EACCES');
 }
 
-/** Codes of a kernel without a protocol, or a family of it. */
+/** Codes with which a kernel answers that lacks a protocol, or a family of it. */
 const absences: ReadonlySet<string> = new Set(['EPROTONOSUPPORT', 'EAFNOSUPPORT', 'EOPNOTSUPP']);
 
 /**
- * The kernel was built without the part that was asked, so that nothing of it can be there. A
- * subsystem of netfilter that is missing answers EINVAL (nfnetlink_rcv_msg).
+ * Whether the kernel lacks the part that was asked, so that it can hold nothing. For a missing
+ * subsystem of netfilter it answers EINVAL (nfnetlink_rcv_msg).
  */
 export function isAbsence(error: unknown): boolean {
   if (!isKernelError(error)) return false;
@@ -56,12 +56,12 @@ const passing: ReadonlySet<string> = new Set([
   'ENFILE',
 ]);
 
-/** The kernel says nothing of what it can do, only that it cannot now. */
+/** Whether the code says only that the kernel cannot do it now. */
 export function isPassing(code: string): boolean {
   return passing.has(code);
 }
 
-/** The same of a question that makes and deletes things: another thing may be in the way. */
+/** The same for a probe that makes and deletes objects: objects of others may be in its way. */
 export function isNoAnswer(code: string): boolean {
   return code === 'EBUSY' || isPassing(code);
 }

@@ -1,4 +1,4 @@
-/** The edge to the kernel, as everything above sees it. The fake for tests implements the same. */
+/** The interface to the kernel. The fake for tests implements it too. */
 import type { Reply, Request } from './ops.ts';
 
 /** One error that the kernel gave for a buffer of ops. */
@@ -11,14 +11,16 @@ export interface KernelFailure {
   readonly code: string;
   /** The kernel's own words (extended acknowledgement), or those of strerror(3). */
   readonly message: string;
-  /** To try again is in vain, unless something else is wanted. */
+  /** Another attempt will fail too, unless something else is desired. */
   readonly isLasting?: boolean;
   /**
-   * It is about one socket: no code of it says what this process may do to the kernel, nor that the
-   * kernel holds something else than we believe.
+   * It is the failure of one socket: its code does not mean that this process lacks permission, nor
+   * that the kernel holds something else than we think.
    */
   readonly isOfSocket?: boolean;
-  /** Another process holds what is to be changed: it will be ours soon after that has ended. */
+  /**
+   * Another process owns what should be changed. When it has ended, another attempt may succeed.
+   */
   readonly isHeld?: boolean;
 }
 
@@ -66,30 +68,31 @@ export interface DumpResult {
 
 export interface Kernel {
   /**
-   * Applies a buffer of ops (records of `kernelOps`) in its order. Consecutive ops of one schema are
-   * a run: `nftOps` are one transaction, of `ipvsOps` and `routeOps` each op is tried, whatever
-   * becomes of those before. The first run with a failure is the last that is done. Rejects with
-   * KernelError only when nothing could be sent at all; the kernel's refusals are results.
-   * `ops` must not be written to until the promise has settled.
+   * Applies a buffer of ops (records of `kernelOps`) in its order. Consecutive ops of one schema
+   * are a run. A run of `nftOps` is one transaction. Of other runs each op is tried, even if one
+   * before it fails. The first run with a failure ends the buffer. Rejects with KernelError only
+   * when nothing could be sent at all; the kernel's refusals are results. `ops` must not be written
+   * to until the promise has settled.
    */
   apply(ops: Uint8Array): Promise<ApplyResult>;
   /**
-   * Reads. What is asked for is not there (ENOENT, ENODEV): no records. Other errors reject with
-   * KernelError, such as EPROTONOSUPPORT where there is no IPVS.
+   * Reads. Resolves to no records when the object does not exist (ENOENT, ENODEV). Rejects with
+   * KernelError for other errors, such as EPROTONOSUPPORT where there is no IPVS.
    */
   dump(request: Request): Promise<DumpResult>;
   /** The generation of the ruleset of this network namespace: +1 for each commit by anyone. */
   generation(): Promise<number>;
   /**
-   * Whether our transactions come from this netlink port, that of a table's owner. What we owned is
-   * nobody's once the socket behind it is closed, as after an error that left it unusable.
+   * Whether a table's owner, given as netlink port, is the socket of our transactions. When that
+   * socket is closed, as after an error, the tables that it owned have no owner.
    */
   isOwn(port: number): boolean;
   /**
-   * Calls `changed` some milliseconds after others have changed one of these tables or what is in
-   * it, or may have: the generation tells for certain. Changes that follow each other fast are told
-   * as one; what came before the first call may be missing, which therefore comes in any case.
-   * Returns how to end it. Where the kernel tells nobody, `changed` is never called.
+   * Calls `changed` some milliseconds after others may have changed one of these tables or its
+   * content; the generation tells for certain. Changes that follow each other fast are told
+   * together. `changed` is always called once at the start, because changes before that may be
+   * missed. Returns a function that ends it. Where the kernel does not notify, `changed` is never
+   * called.
    */
   watch(tables: readonly TableName[], changed: (by?: Committer) => void): () => void;
   close(): void;

@@ -29,7 +29,7 @@ import { submit } from './submit.ts';
 
 export type KernelOptions = SocketOptions;
 
-/** A dump of so many records, some milliseconds of reading, lets the event loop have its turn. */
+/** After so many records of a dump, some milliseconds of reading, the event loop gets a turn. */
 const recordsPerTurn = 2048;
 
 type Changed = (program: string, pid: number) => void;
@@ -173,7 +173,7 @@ function familyOf(kind: Request['kind']): RequestFamily {
   return kind in routeRequests ? 'route' : 'nft';
 }
 
-/** Undefined: no object in particular. */
+/** The object that a request is about; undefined = none in particular. */
 function subjectOf(request: Request): string | undefined {
   switch (request.kind) {
     case 'elementsDump':

@@ -131,7 +131,7 @@ export const nftOps = {
    * transaction (EINVAL). EPERM when another socket owns it, EOPNOTSUPP when nobody ever did.
    */
   tableOwn: { code: 20, fields: { ...inTable, comment: 'string' } },
-  /** What `objectsDump` and `flowtablesDump` find; of them we make none. */
+  /** Deletes what `objectsDump` and `flowtablesDump` find. We make none of these objects. */
   objectDelete: { code: 21, fields: inObject },
 } as const satisfies Schema;
 
@@ -174,7 +174,7 @@ export const requests = {
   },
 } as const satisfies Schema;
 
-/** What comes back: of nf_tables, and of all. */
+/** The replies of nf_tables, and those to ops of all kinds. */
 export const replies = {
   /**
    * The transaction was committed. `bytes` of netlink messages took `encodeUs` microseconds to

@@ -26,14 +26,14 @@ export function baseChain(type: BaseChain['type'], hook: number, priority: numbe
 
 type ChainReply = Extract<Reply, { kind: 'chain' }>;
 
-/** Whether the chain hangs where it is wanted, without a comment: that can't be changed in place. */
+/** Whether the chain's hook is right and it has no comment, which can't be changed in place. */
 export function isHookedAsWanted(has: ChainReply, { base }: ChainDefinition): boolean {
   if (has.comment !== '') return false;
   if (base === undefined) return has.hook === unknownIndex;
   return has.type === base.type && has.hook === base.hook && has.priority === base.priority;
 }
 
-/** What there is to compare of a rule: we write no comments, so one that has one is not ours. */
+/** The content of a rule, to compare. A rule with a comment is not ours: we write none. */
 export function contentOfRule(rule: Extract<Reply, { kind: 'rule' }>): Uint8Array {
   return rule.comment === '' ? rule.expressions : noExpressions;
 }

@@ -59,7 +59,7 @@ export const NFT_SET = {
 export const NFT_SET_ELEM_INTERVAL_END = 1;
 /** A chain at a hook. */
 export const NFT_CHAIN_BASE = 1;
-/** A chain without a name of its own: it goes with the rule that leads to it. */
+/** An anonymous chain: it is deleted with the rule that refers to it. */
 export const NFT_CHAIN_BINDING = 4;
 export const NFT_DATA_VERDICT = 0xffffff00;
 

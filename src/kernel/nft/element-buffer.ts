@@ -7,7 +7,7 @@ import type { RecordWriter } from '../records.ts';
 import { NFPROTO, NFT_SET_ELEM_INTERVAL_END } from './constants.ts';
 import { entryShape, fieldsOfSet, type SetDefinition } from './sets.ts';
 
-/** Which table. */
+/** Names a table. */
 interface TablePlace {
   readonly family: Family;
   readonly table: string;
@@ -29,7 +29,7 @@ export class ElementBuffer {
 
   constructor(set: SetDefinition, purpose: Purpose) {
     this.set = set;
-    // A deletion names the key and its flags; what the key maps to does not matter.
+    // A deletion names the key and its flags, without data.
     const mask = purpose === 'add' ? ~0 : ElementShape.flags;
     this.shape = entryShape(set) & mask;
   }
@@ -153,13 +153,13 @@ export function packedRanges(set: SetDefinition, ranges: readonly Interval[]): P
   return { count: buffer.count, entries: buffer.entries.slice() };
 }
 
-/** In the order in which they are written. */
+/** Purposes in the order in which they are written. */
 const purposes = ['delete', 'add'] as const;
 type Purpose = (typeof purposes)[number];
 
 /**
- * The buffers of one table in one transaction: the kernel looks a set up once a message. Sets of
- * the layout go by their name, others by their definition.
+ * The buffers of one table in one transaction. Each set has one, because the kernel looks a set up
+ * for each message. Sets of the layout are given by name, others by their definition.
  */
 export class ElementBuffers<Name extends string> {
   readonly #table: TablePlace;
@@ -216,7 +216,7 @@ export class ElementBuffers<Name extends string> {
     return written;
   }
 
-  /** Those of the layout as it has them, then the others as they came. */
+  /** Buffers of the layout's sets in its order, then others in the order in which they came. */
   *#inOrder(buffers: ReadonlyMap<string, ElementBuffer>): Generator<ElementBuffer> {
     for (const name in this.#sets) {
       const buffer = buffers.get(name);

@@ -18,8 +18,8 @@ export function advice(option: string, module: string): string {
 /**
  * Applies `ops`, the last of which every kernel refuses. `features` says what the refusal of each
  * of the others means. Throws KernelError: EPERM without CAP_NET_ADMIN in the network namespace's
- * user namespace, ENOMEM and the like when the kernel could not say: a node that is short of memory
- * must not be taken for one whose kernel can do less.
+ * user namespace, and ENOMEM and the like, because a lack of memory does not mean a lack of a
+ * feature.
  */
 export async function probeTransaction(
   kernel: Kernel,
@@ -36,7 +36,7 @@ export async function probeTransaction(
     const { code, message } = unanswered;
     throw new KernelError({ operation: 'nft.probe', subject: 'nf_tables', code, words: message });
   }
-  // What begins a batch is no op: that is refused where there is no nf_tables.
+  // Without nf_tables the kernel refuses the message that begins a batch, which is no op.
   const whole = result.failures.find((one) => one.op === undefined && one.code === 'EOPNOTSUPP');
   if (whole !== undefined) return [noNFTables];
   const missing: MissingFeature[] = [];

@@ -1,7 +1,7 @@
 /**
- * Rules in nft's own vocabulary: a rule is a list of statements, a statement compiles to kernel
- * expressions exactly as nft(8) compiles the same words, so that listings read back what was
- * meant and rules compare byte by byte with what the kernel dumps.
+ * Rules in nft's own vocabulary. A rule is a list of statements. A statement compiles to the same
+ * kernel expressions as nft(8) makes of it, so that nft lists the rule as it was meant, and rules
+ * compare byte by byte with what the kernel dumps.
  */
 import type { CIDR, Family } from '../../net/address.ts';
 import { expressions, noRegister } from '../ops.ts';
@@ -146,7 +146,7 @@ export function vmap(selectors: readonly Selector[], map: string): Statement {
   };
 }
 
-/** `dnat ip addr . port to … map @map`; no match in the map means: go on with the next rule. */
+/** `dnat ip addr . port to … map @map`. Without an element the next rule follows. */
 export function dnatTo(family: Family, selectors: readonly Selector[], map: string): Statement {
   return (out) => {
     loadAll(out, selectors);
@@ -165,7 +165,9 @@ export function dnatTo(family: Family, selectors: readonly Selector[], map: stri
   };
 }
 
-/** `update @set { key }`. Where the set is full, the rule ends: what follows belongs in another. */
+/**
+ * `update @set { key }`. When the set is full, the rule ends: put what follows into another rule.
+ */
 export function updateSet(set: string, key: readonly Selector[]): Statement {
   return (out) => {
     loadAll(out, key);

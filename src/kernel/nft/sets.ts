@@ -1,4 +1,4 @@
-/** Sets and maps of nf_tables: how one is defined, and what crosses to the addon for it. */
+/** Sets and maps of nf_tables: their definition, and their ops for the addon. */
 import type { Family } from '../../net/address.ts';
 import { ElementShape, type Reply } from '../ops.ts';
 import {
@@ -63,14 +63,14 @@ export function dumpShape(definition: SetDefinition): number {
 }
 
 /**
- * What the kernel makes of size 0 once a rule fills the set (nft_dynset_init). Not to be asked for:
- * it would get the buckets for all of them at once, 2 MiB (nft_rhash_init).
+ * The size that the kernel gives a set of size 0 when a rule fills it (nft_dynset_init). We do not
+ * ask for that size: then the kernel would allocate all buckets at once, 2 MiB (nft_rhash_init).
  */
 function sizeByDefault({ flags, size }: SetFields): number {
   return size === 0 && (flags & NFT_SET.EVAL) !== 0 ? 0xffff : size;
 }
 
-/** Whether the kernel has the set as it is wanted: nothing of a set can be changed in place. */
+/** Whether the kernel has the set as desired. Nothing of a set can be changed in place. */
 export function isSetAsWanted(has: Extract<Reply, { kind: 'set' }>, wanted: SetFields): boolean {
   return (
     has.flags === wanted.flags &&

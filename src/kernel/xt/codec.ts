@@ -9,7 +9,7 @@ export type Operator = '==' | '!=';
 
 export type Writer = RecordWriter<typeof expressions>;
 
-/** What the meaning of a match or target depends on besides itself. */
+/** What else the meaning of a match or target depends on. */
 export interface Context {
   readonly family: Family;
   readonly protocol: Protocol | undefined;
@@ -35,7 +35,7 @@ export class Cursor {
     return this.#at === this.#expressions.length;
   }
 
-  /** The next expression if it is of this kind, which is then behind us. */
+  /** Takes the next expression, if it is of this kind. */
   take<K extends Expression['kind']>(kind: K): Extract<Expression, { kind: K }> | undefined {
     const expression = this.#expressions[this.#at];
     if (expression?.kind !== kind) return undefined;
@@ -43,7 +43,7 @@ export class Cursor {
     return expression as Extract<Expression, { kind: K }>;
   }
 
-  /** What `read` reads; what it cannot read is still ahead. */
+  /** Runs `read`. When that returns undefined, nothing was taken. */
   attempt<T>(read: (cursor: Cursor) => T | undefined): T | undefined {
     const before = this.#at;
     const value = read(this);
@@ -81,7 +81,7 @@ export function textAt(info: Uint8Array, at: number, bytes: number): string {
   return textDecoder.decode(end < 0 ? field : field.subarray(0, end));
 }
 
-/** As iptables-save quotes a word that may hold anything (xtables_save_string). */
+/** Quotes a word as iptables-save does (xtables_save_string). */
 export function quoted(text: string): string {
   if (/^[A-Za-z0-9_-]+$/.test(text)) return text;
   return `"${text.replace(/["\\']/g, '\\$&')}"`;

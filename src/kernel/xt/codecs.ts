@@ -52,7 +52,7 @@ export function targetCodec(target: Target): Codec<Target> {
 
 type ReadStructure<Part> = (info: Uint8Array, family: Family) => Part;
 
-/** What a structure says. What it holds besides is not looked at: see `readRule`. */
+/** Readers of structures. They need not check all of a structure, because `readRule` does. */
 export const matchReaders: Readonly<Record<string, ReadStructure<Match>>> = {
   addrtype: readAddrType,
   comment: readComment,

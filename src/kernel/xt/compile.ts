@@ -1,6 +1,6 @@
 /**
- * Rules to expressions, as iptables-nft 1.8.9 writes them: interface, protocol and addresses first,
- * then the matches in their order, a counter, the target. And back.
+ * Compiles rules to expressions, as iptables-nft 1.8.9 writes them: interface, protocol and
+ * addresses, then the matches in their order, a counter, the target. Also reads expressions back.
  */
 import { addressBytes, type CIDR, type Family } from '../../net/address.ts';
 import type { Protocol } from '../../net/protocol.ts';
@@ -106,7 +106,7 @@ export function readRule(family: Family, bytes: Uint8Array): XtRule | undefined 
     ...(matches.length === 0 ? {} : { matches }),
     ...(target === undefined ? {} : { target }),
   };
-  // Whatever was left out or not looked at above shows here.
+  // Finds all that was left out, or not checked, above.
   return isSame(family, rule, bytes) ? rule : undefined;
 }
 

@@ -1,5 +1,5 @@
 /**
- * The tables of iptables-legacy: others than those of iptables-nft. Packets meet both, and each
+ * The tables of iptables-legacy, which are not those of iptables-nft. Packets meet both, and each
  * program shows only its own.
  */
 import type { Family } from '../../net/address.ts';
@@ -8,15 +8,15 @@ import { NFPROTO } from '../nft/constants.ts';
 import { unknownIndex } from '../ops.ts';
 
 interface LegacyChain {
-  /** Whether it is at a hook; else somebody made it. */
+  /** Whether it is at a hook. Other chains are made by users. */
   readonly isBuiltIn: boolean;
   /** NF_ACCEPT or NF_DROP, of one at a hook. */
   readonly policy: number;
-  /** Where its rules jump or go to, in their order. */
+  /** The chains that its rules jump or go to, in order. */
   readonly targets: readonly string[];
 }
 
-/** A table of iptables-legacy. It may be there without anything in it. */
+/** A table of iptables-legacy. It may be empty. */
 export interface LegacyTable {
   readonly table: string;
   /** Rules in all its chains, without policies. */

@@ -24,7 +24,7 @@ import { orMark } from './targets/mark.ts';
 import { masquerade } from './targets/masquerade.ts';
 import { reject } from './targets/reject.ts';
 
-/** Whether the kernel takes a rule. */
+/** A rule, and what the kernel lacks when it refuses the rule. */
 interface Question extends MissingFeature {
   readonly table: XtTable;
   readonly rule: XtRule;

@@ -1,6 +1,6 @@
 /**
  * `-m recent`: lists of source addresses that packets fill and ask (struct xt_recent_mtinfo_v1).
- * A list is made with the first rule that names it, and goes with the last.
+ * The first rule that names a list makes it, and with the last one it is deleted.
  */
 import { type Codec, type Context, putText, structure, textAt, viewOf } from '../codec.ts';
 
