@@ -1,5 +1,6 @@
 /** Settings of the kernel: those that a start writes, and those that it relies on. */
 import type { Config } from '../config/config.ts';
+import { forwardingPaths } from '../host/forwarding.ts';
 import { sysctlsOf } from '../host/sysctls.ts';
 import type { ModeFacts, Sysctl } from '../modes/mode.ts';
 import { type Finding, ok, warning } from './finding.ts';
@@ -38,14 +39,14 @@ interface Reliance {
 
 const reliances: readonly Reliance[] = [
   {
-    path: '/proc/sys/net/ipv4/ip_forward',
+    path: forwardingPaths.IPv4,
     matters: () => true,
     wrong: '0',
     text: 'is 0: packets of pods reach no endpoint of IPv4 on another node',
     advice: 'set net.ipv4.ip_forward=1, unless the network plugin does so when it starts',
   },
   {
-    path: '/proc/sys/net/ipv6/conf/all/forwarding',
+    path: forwardingPaths.IPv6,
     matters: hasIPv6Routes,
     wrong: '0',
     text: 'is 0: packets of pods reach no endpoint of IPv6 on another node',

@@ -1,10 +1,13 @@
 /**
- * How many clients session affinity remembers. Packets fill the maps, so the kernel must be asked.
+ * Which clients session affinity remembers, and how many. Packets fill the maps, so the kernel must
+ * be asked.
  */
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { ElementShape, type Reply, unknownIndex } from '../../kernel/ops.ts';
-import type { Family } from '../../net/address.ts';
+import { addressBytes, type Family } from '../../net/address.ts';
+import { sameBytes } from '../../net/bytes.ts';
+import { EndpointList, endpointBytes } from '../../net/endpoint-list.ts';
 import type { AffinityFill } from '../mode.ts';
 import { clientsMax, memoryNameOf } from './affinity-objects.ts';
 import { tableName } from './layout.ts';
@@ -37,4 +40,27 @@ async function countOf(kernel: Kernel, record: SetReply): Promise<number | undef
   const request = { kind: 'elementsDump', family, table, set, ...shape } as const;
   const dump = await kernel.dump(request).catch(() => undefined);
   return dump?.records.reduce((sum, one) => sum + (one.kind === 'elements' ? one.count : 0), 0);
+}
+
+/** `10.0.0.1:80`: what the map has for a client; undefined: nothing. */
+export async function rememberedEndpoint(
+  kernel: Kernel,
+  of: Family,
+  map: string,
+  client: Uint8Array,
+): Promise<string | undefined> {
+  const [family, keyLength, dataLength] = [NFPROTO[of], addressBytes[of], endpointBytes[of]];
+  const shape = { shape: ElementShape.data, keyLength, dataLength };
+  const at = { family, table: tableName, set: map };
+  const { records } = await kernel.dump({ kind: 'elementsDump', ...at, ...shape });
+  const stride = keyLength + dataLength;
+  for (const record of records) {
+    if (record.kind !== 'elements') continue;
+    for (let i = 0; i < record.entries.length; i += stride) {
+      const entry = record.entries.subarray(i, i + stride);
+      if (!sameBytes(entry.subarray(0, keyLength), client)) continue;
+      return new EndpointList(of, entry.subarray(keyLength)).text(0);
+    }
+  }
+  return undefined;
 }

@@ -87,8 +87,13 @@ export function memoryNameOf(set: string): { servicePort: string; pool: Pool } |
 /** The most clients that a map holds. It is the kernel's default for size 0. */
 export const clientsMax = 0xffff;
 
+/** The map of clients for a pool of the Service port. */
+export function memoryName(servicePort: ServicePortName, pool: Pool): string {
+  return `${prefixes[pool]}${pathOf(servicePort)}`;
+}
+
 function memoryOf({ family, servicePort, ...pools }: Forwarding, pool: Pool): Memory {
-  const name = `${prefixes[pool]}${pathOf(servicePort)}`;
+  const name = memoryName(servicePort, pool);
   const comment = pool === 'local' ? 'client : endpoint of this node' : 'client : endpoint';
   const definition = {
     ...map(name, [addressType(family)], endpointTypes(family), comment),
@@ -165,7 +170,7 @@ export function frontendAffinity(
 
 /** `dnat` to the endpoint that the map has for the client. */
 function toRemembered({ family, servicePort }: Forwarding, pool: Pool): Statement[] {
-  const name = `${prefixes[pool]}${pathOf(servicePort)}`;
+  const name = memoryName(servicePort, pool);
   // nft takes a key without a port only where a rule names the protocol.
   return [matchProtocol(servicePort.protocol), dnatTo(family, [saddr(family)], name)];
 }

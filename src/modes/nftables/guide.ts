@@ -2,7 +2,8 @@
 import { printVerdict } from '../../kernel/nft/print-verdict.ts';
 import { cidrContains, type Family } from '../../net/address.ts';
 import { type Guide, nftKey, nftObject, type Passage, type Places, passageOf } from '../passage.ts';
-import { memoryNameOf } from './affinity-objects.ts';
+import { rememberedEndpoint } from './affinity-fill.ts';
+import { memoryName } from './affinity-objects.ts';
 import { ChainClasses } from './chain-classes.ts';
 import { elementOf, frontendElements, type VerdictPart, verdictOf } from './frontends.ts';
 import { tableName } from './layout.ts';
@@ -20,6 +21,8 @@ export const guide: Guide = {
     const isKnown = serviceCIDRs.some((cidr) => cidrContains(cidr, address));
     return isKnown ? { end: 'dropped', object: object('set', family, 'service-cidrs') } : undefined;
   },
+  remembered: (kernel, { family, servicePort }, pool, client) =>
+    rememberedEndpoint(kernel, family, memoryName(servicePort, pool), client.bytes),
 };
 
 type Way = Parameters<Guide['way']>;
@@ -36,15 +39,13 @@ function placesOf(config: Way[0], { forwarding, frontend }: Way[1], { pool }: Pa
     const { set } = elementOf(own, part);
     return `${object('map', family, set)} { ${key} : ${printVerdict(verdict.code, verdict.chain)} }`;
   };
-  const names = affinity?.memories.map(({ set }) => set.definition.name) ?? [];
-  const memory = names.find((name) => memoryNameOf(name)?.pool === pool);
   const treatment = chains.at(-1);
   const isAside = frontend.treatment === 'external-local' && pool === 'local';
   return {
     sourceRanges: element('firewall'),
     frontend: element('verdict'),
     refusal: element('refusal'),
-    affinity: memory && object('map', family, memory),
+    affinity: affinity && object('map', family, memoryName(servicePort, pool)),
     endpoints: object('map', family, isAside ? maps.localEndpoints : maps.endpoints),
     mark: treatment && object('chain', family, treatment.name),
     masquerade: object('chain', family, 'masquerading'),

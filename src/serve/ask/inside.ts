@@ -2,6 +2,7 @@
 import type { Config } from '../../config/config.ts';
 import type { HostFiles } from '../../host/files.ts';
 import type { Conntrack } from '../../kernel/conntrack.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
 import type { Fallback } from '../../modes/index.ts';
 import type { Environment, ModeConfig, ModeName } from '../../modes/mode.ts';
 import type { Family } from '../../net/address.ts';
@@ -34,7 +35,8 @@ export interface Inside {
   readonly engine: () => RunningEngine | undefined;
   /** Connections and refusals by Service, where they are counted. */
   readonly counters: Pick<ServiceCounters, 'read'>;
-  /** For `topOfConntrack`. */
+  /** To be read only. */
+  readonly kernel: Kernel;
   readonly conntrack: Conntrack;
   /** Where the kernel says how full connection tracking is, if it is this process's to ask. */
   readonly host?: HostFiles;

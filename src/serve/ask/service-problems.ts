@@ -27,7 +27,7 @@ export function serviceProblems(inside: Inside, { service, ports, excess }: Subj
   ];
 }
 
-function noEndpoints(slices: readonly EndpointSlice[]): string[] {
+export function noEndpoints(slices: readonly EndpointSlice[]): string[] {
   if (slices.length === 0) {
     return ['No EndpointSlice belongs to it: it has no selector, or nothing makes EndpointSlices.'];
   }
@@ -80,7 +80,19 @@ function refusals(inside: Inside, { name, namespace, ports }: Service): string[]
 }
 
 /** What decides about a port's endpoints. */
-export function portRemarks({ candidates, policy }: Seen, zone: string): string[] {
+export function portRemarks(seen: Seen, zone: string): string[] {
+  const { external, internal } = seen.policy;
+  return [
+    ...(internal === 'Local' ? ['Pods of this node reach endpoints of this node only.'] : []),
+    ...(external === 'Local'
+      ? ['From outside, endpoints of this node only are reached, and see the client’s address.']
+      : []),
+    ...endpointRemarks(seen, zone),
+  ];
+}
+
+/** What of the endpoints themselves does. */
+export function endpointRemarks({ candidates, policy }: Seen, zone: string): string[] {
   const { flags } = candidates;
   const { cluster, local } = choose(flags, policy);
   const ignored = cluster && whyIgnored(flags, zone);
@@ -88,12 +100,6 @@ export function portRemarks({ candidates, policy }: Seen, zone: string): string[
     return choice?.standard === 'serving' && flags.some(choice.takes);
   });
   return [
-    ...(policy.internal === 'Local'
-      ? ['Pods of this node reach endpoints of this node only.']
-      : []),
-    ...(policy.external === 'Local'
-      ? ['From outside, endpoints of this node only are reached, and see the client’s address.']
-      : []),
     ...(cluster?.topology === 'SameNode' ? ['Hints choose endpoints for this node.'] : []),
     ...(cluster?.topology === 'SameZone' ? [`Hints choose endpoints for zone ${zone}.`] : []),
     ...(ignored === undefined ? [] : [`Hints are ignored: ${ignored}.`]),
@@ -102,8 +108,13 @@ export function portRemarks({ candidates, policy }: Seen, zone: string): string[
 }
 
 /** The most frequent mistake: the names of ports differ. */
-function missingPort(
-  { endpointCount, family, name, protocol }: Port,
+export function missingPort(
+  {
+    endpointCount,
+    family,
+    name,
+    protocol,
+  }: Pick<Port, 'endpointCount' | 'family' | 'name' | 'protocol'>,
   all: readonly EndpointSlice[],
 ): string[] {
   const slices = all.filter((slice) => slice.family === family && slice.length > 0);

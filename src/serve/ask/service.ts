@@ -3,6 +3,7 @@ import { apiVersion } from '../../ask/schema.ts';
 import type { ServiceAnswer } from '../../ask/service.ts';
 import { formatCIDR } from '../../net/address.ts';
 import { type Resolved, resolveInSteps, type Seen } from '../../state/resolve.ts';
+import type { ClusterState } from '../../state/store.ts';
 import { forwardingKey, type Service } from '../../state/types.ts';
 import { Pacer } from '../../sync/clock.ts';
 import { EndpointsSaid } from './endpoints.ts';
@@ -52,7 +53,7 @@ async function find({ state }: Inside, query: URLSearchParams, pacer: Pacer): Pr
   if (namespace !== null) {
     const service = state.service(`${namespace}/${name}`);
     if (service !== undefined) return service;
-    throw new Refusal(404, absence(`${namespace}/${name}`));
+    throw new Refusal(404, absence(state, `${namespace}/${name}`));
   }
   const found: Service[] = [];
   for (const key of state.serviceKeys()) {
@@ -60,21 +61,23 @@ async function find({ state }: Inside, query: URLSearchParams, pacer: Pacer): Pr
     if (pacer.spent) await pacer.rest();
   }
   if (found.length === 1) return found[0]!;
-  if (found.length === 0) throw new Refusal(404, absence(name));
+  if (found.length === 0) throw new Refusal(404, absence(state, name));
   const keys = found.slice(0, 5).map(({ key }) => key);
   throw new Refusal(409, `${found.length} Services have that name, say which: ${keys.join(', ')}`);
 }
 
-function absence(name: string): string {
+/** Why there is nothing to say of a Service. */
+export function absence(state: ClusterState, key: string): string {
+  const because = state.unserved.get(key)?.because;
+  if (because !== undefined) return `this proxy does not serve Service ${key}: ${because}`;
   return (
-    `this proxy serves no Service ${name}: there is none of that name, or it is headless ` +
-    '(clusterIP: None) or of type ExternalName, which need no proxy, or its label ' +
+    `this proxy serves no Service ${key}: there is none of that name, or its label ` +
     'service.kubernetes.io/service-proxy-name gives it to another'
   );
 }
 
 /** Resolves it as a change of it would be, and looks on. */
-async function look(
+export async function look(
   inside: Inside,
   service: Service,
   pacer: Pacer,

@@ -2,10 +2,10 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { decodeChange, decodeContext } from '../../../src/source/decode.ts';
 import { type Change, resources } from '../../../src/state/change.ts';
-import { type Running, started } from '../app/running.ts';
+import { configOf, Running } from '../app/running.ts';
 import { quiet } from '../sync/double.ts';
 import { asked, said } from './asking.ts';
-import { riddles } from './quiz.ts';
+import { type Riddle, riddles } from './quiz.ts';
 
 let app: Running;
 
@@ -29,30 +29,37 @@ function changesOf(manifests: string): Change[] {
   });
 }
 
-async function running(manifests: string, ...flags: readonly string[]): Promise<void> {
-  app = await started('--manifests=/anywhere', '--proxy-mode=nftables', ...flags);
+async function running({
+  conntrack,
+  flags = [],
+  host = {},
+  kernel,
+  later,
+  manifests,
+}: Riddle): Promise<void> {
+  const config = await configOf('--manifests=/anywhere', '--proxy-mode=nftables', ...flags);
+  const read = (path: string): string | undefined => host[path];
+  app = await new Running(config).start({ host: { read, write: () => {} } });
+  await kernel?.(app.kernel);
   app.source.say(...changesOf(manifests));
   app.source.listed(...resources);
   await quiet();
+  later?.(app.kernel);
+  if (conntrack !== undefined) app.conntrack.add(conntrack);
 }
 
 describe('a broken cluster', () => {
-  it.each(riddles)(
-    'where $name',
-    async ({ cause, flags, from, manifests, object, outcome, to }) => {
-      await running(manifests, ...(flags ?? []));
-      const query = new URLSearchParams({ to, ...(from && { from }) });
-      const { body, status } = await asked(app, 'explain', `?${query}`);
-
-      if (outcome === 'refused') {
-        expect([status, body.error]).toEqual([expect.any(Number), expect.stringContaining(cause)]);
-        return;
-      }
-      expect(body.outcome).toBe(outcome);
-      const text = (await said(app, 'explain', to, ...(from ? [`--from=${from}`] : []))).stdout;
-
-      expect(text).toContain(cause);
-      if (object !== undefined) expect(text).toContain(object);
-    },
-  );
+  it.each(riddles)('where $name', async (riddle) => {
+    const { cause, from, object, outcome, to } = riddle;
+    await running(riddle);
+    const query = new URLSearchParams({ to, ...(from && { from }) });
+    const { body, status } = await asked(app, 'explain', `?${query}`);
+    const options = from === undefined ? [] : [`--from=${from}`];
+    const { code, stderr, stdout } = await said(app, 'explain', to, ...options);
+    expect(stdout + stderr).toContain(cause);
+    expect(code).toBe(outcome === 'endpoint' ? 0 : 1);
+    if (outcome === 'refused') expect([status, body.error]).toEqual([404, expect.any(String)]);
+    else expect(body.outcome).toBe(outcome);
+    if (object !== undefined) expect(stdout).toContain(object);
+  });
 });

@@ -1,11 +1,25 @@
 /** Broken clusters: what is in them, and a question whose answer names what is wrong. */
 
+import { NF_INET, VERDICT } from '../../../src/kernel/nft/constants.ts';
+import { nftOps } from '../../../src/kernel/ops.ts';
+import { RecordWriter } from '../../../src/kernel/records.ts';
+import type { FakeEntry } from '../../fake/conntrack.ts';
+import type { ClosableKernel } from '../app/running.ts';
+
 export interface Riddle {
   readonly name: string;
   readonly manifests: string;
   readonly flags?: readonly string[];
   readonly to: string;
   readonly from?: string;
+  /** A connection that connection tracking has. */
+  readonly conntrack?: FakeEntry;
+  /** What others did in the kernel. */
+  readonly kernel?: (kernel: ClosableKernel) => Promise<void> | void;
+  /** What happens there when all is in force. */
+  readonly later?: (kernel: ClosableKernel) => void;
+  /** Files of /proc. */
+  readonly host?: Readonly<Record<string, string>>;
   /** What the answer says. */
   readonly outcome: 'endpoint' | 'rejected' | 'dropped' | 'nobody' | 'refused';
   readonly cause: string;
@@ -60,6 +74,10 @@ export const there =
 
 const pods = ['--cluster-cidr=10.244.0.0/16'];
 
+/** An endpoint of another zone, hinted for it, and one of ours. */
+const hinted = `${there.replace('nodeName', 'zone: zone-b, hints: { forZones: [{ name: zone-b }] }, nodeName')}
+${here.replace('nodeName', 'zone: zone-a, hints: { forZones: [{ name: zone-a }] }, nodeName')}`;
+
 function conditioned(conditions: string): string {
   return here.replace('ready: true', conditions);
 }
@@ -79,7 +97,9 @@ export const riddles: readonly Riddle[] = [
     manifests: web() + endpoints(here, '{ name: web, port: 8080 }') + node,
     to: '10.96.0.1:80',
     outcome: 'rejected',
-    cause: 'its EndpointSlices have no port "http" (TCP), but "web" (TCP)',
+    cause:
+      'No EndpointSlice of IPv4 has a port named "http" for TCP, they have "web" (8080/TCP): ' +
+      'targetPort may name a port that no container has.',
     object: 'map ip fairlead no-endpoint-services { 10.96.0.1 . tcp . 80 : goto reject-chain }',
   },
   {
@@ -87,14 +107,14 @@ export const riddles: readonly Riddle[] = [
     manifests: web() + endpoints('  []') + node,
     to: 'default/web:http',
     outcome: 'rejected',
-    cause: 'its EndpointSlices are empty: its selector may match no pod',
+    cause: 'Its EndpointSlices name no endpoint: its selector matches no pod.',
   },
   {
     name: 'nobody makes EndpointSlices',
     manifests: web() + node,
     to: 'default/web:80',
     outcome: 'rejected',
-    cause: 'it has no EndpointSlice: its selector may match no pod',
+    cause: 'No EndpointSlice belongs to it: it has no selector, or nothing makes EndpointSlices.',
   },
   {
     name: 'policy Local has no endpoint on this node',
@@ -102,7 +122,9 @@ export const riddles: readonly Riddle[] = [
     to: '192.168.7.7:30080',
     from: 'outside',
     outcome: 'dropped',
-    cause: 'externalTrafficPolicy is Local, and no endpoint that it may use is on this node',
+    cause:
+      'externalTrafficPolicy is Local, and no endpoint of this node can be used. ' +
+      'Of 1 endpoints 1 is left out: 1 is on another node.',
     object: 'map ip fairlead no-endpoint-nodeports { tcp . 30080 : drop }',
   },
   {
@@ -171,7 +193,7 @@ export const riddles: readonly Riddle[] = [
     manifests: web() + endpoints(conditioned('ready: false')) + node,
     to: '10.96.0.1:80',
     outcome: 'rejected',
-    cause: 'none of its 1 endpoint is ready',
+    cause: 'None of its 1 endpoint is ready.',
   },
   {
     name: 'the protocol is another one',
@@ -213,5 +235,85 @@ export const riddles: readonly Riddle[] = [
     outcome: 'endpoint',
     cause: 'If the endpoint is the client itself, it is masqueraded, so that it can answer.',
     object: 'set ip fairlead hairpin',
+  },
+  {
+    name: 'hints leave a zone out',
+    manifests: web() + endpoints(hinted) + node,
+    to: '10.96.0.1:80',
+    outcome: 'endpoint',
+    cause: 'Of 2 endpoints 1 is left out: 1 is hinted for other zones.',
+  },
+  {
+    name: 'only endpoints are left that terminate',
+    manifests:
+      web() + endpoints(conditioned('ready: false, serving: true, terminating: true')) + node,
+    to: '10.96.0.1:80',
+    outcome: 'endpoint',
+    cause: 'Where none is ready, endpoints are used that terminate and still serve.',
+  },
+  {
+    name: 'connection tracking leads to an endpoint that has gone',
+    manifests: web() + endpoints(here) + node,
+    conntrack: {
+      protocol: 'TCP',
+      from: '10.244.0.9:4711',
+      to: '10.96.0.1:80',
+      answeredBy: '10.244.9.9:8080',
+    },
+    to: '10.96.0.1:80',
+    from: '10.244.0.9',
+    outcome: 'endpoint',
+    cause:
+      'Connection tracking has 1 connection to 10.96.0.1:80 that leads to no endpoint of it any more ' +
+      '(10.244.0.9 to 10.244.9.9:8080)',
+  },
+  {
+    name: 'a chain of others drops what is forwarded',
+    manifests: web() + endpoints(here) + node,
+    kernel: async (kernel) => {
+      const filter = new RecordWriter(nftOps);
+      const at = { family: 1, table: 'guard' };
+      filter.write('tableAdd', { ...at, comment: '' });
+      filter.write('baseChainAdd', {
+        ...at,
+        ...{ chain: 'forward', type: 'filter', hook: NF_INET.FORWARD, priority: 0 },
+        ...{ policy: VERDICT.drop, comment: '' },
+      });
+      await kernel.apply(filter.finish());
+    },
+    to: '10.96.0.1:80',
+    outcome: 'endpoint',
+    cause: 'Chain inet guard forward (hook forward) drops what none of its rules accepts',
+  },
+  {
+    name: 'the node does not forward',
+    manifests: web() + endpoints(here) + node,
+    host: { '/proc/sys/net/ipv4/ip_forward': '0' },
+    to: '10.96.0.1:80',
+    outcome: 'endpoint',
+    cause: 'net.ipv4.ip_forward is 0: the node forwards no packets of pods to endpoints.',
+  },
+  {
+    name: 'the kernel refuses a Service',
+    manifests: web() + endpoints(here) + node,
+    kernel: (kernel) => {
+      kernel.failNext({ code: 'ENOSPC', forKey: '10.96.0.1', times: Number.POSITIVE_INFINITY });
+    },
+    to: '10.96.0.1:80',
+    outcome: 'nobody',
+    cause: 'The kernel refuses default/web:http (tried once): ',
+  },
+  {
+    name: 'session affinity keeps a client at one endpoint',
+    manifests: web('sessionAffinity: ClientIP') + endpoints(`${here}\n${there}`) + node,
+    later: (kernel) => {
+      const client = { saddr: '10.244.0.9', iif: 'cni0', nodeAddresses: ['192.168.7.7'] };
+      kernel.evaluate({ ...client, daddr: '10.96.0.1', protocol: 'TCP', dport: 80, random: 1 });
+    },
+    to: '10.96.0.1:80',
+    from: '10.244.0.9',
+    outcome: 'endpoint',
+    cause: 'Session affinity: 10.244.0.9 gets 10.244.1.6:8080, which it had within 10800 s.',
+    object: 'map ip fairlead affinity-default/web/tcp/http',
   },
 ];

@@ -6,6 +6,7 @@ import { formatAddress } from '../../../net/address.ts';
 import type { Inside } from '../inside.ts';
 import { Refusal } from '../refusal.ts';
 import { readClient } from './client.ts';
+import { hurdlesOf } from './hurdles.ts';
 import { readTarget } from './question.ts';
 import type { Scene } from './scene.ts';
 import { type Holder, judgeAddress, search } from './search.ts';
@@ -14,7 +15,7 @@ import { strayOf } from './stray.ts';
 import { wayOf } from './way.ts';
 
 /** Throws a Refusal. */
-export function explanationOf(inside: Inside, query: URLSearchParams): Explanation {
+export async function explanationOf(inside: Inside, query: URLSearchParams): Promise<Explanation> {
   const scene = sceneOf(inside, query);
   const { client, engine, setting, sync, target } = scene;
   const { acceptsNodePorts } = judgeAddress(setting, engine.context, target.address);
@@ -32,9 +33,9 @@ export function explanationOf(inside: Inside, query: URLSearchParams): Explanati
       family: sync.family,
     },
     from: { kind, address: address && formatAddress(address.bytes), because },
-    warnings: warningsOf(scene, inForce, desired),
+    warnings: [...warningsOf(scene, inForce, desired), ...(await hurdlesOf(scene, holder))],
     service: holder && serviceOf(scene, holder),
-    ...(holder === undefined ? strayOf(scene, inForce) : wayOf(scene, holder)),
+    ...(holder === undefined ? strayOf(scene, inForce) : await wayOf(scene, holder)),
   };
 }
 

@@ -5,6 +5,7 @@ import type { Protocol } from '../../../net/protocol.ts';
 import type { ClusterState } from '../../../state/store.ts';
 import type { Service, ServicePort } from '../../../state/types.ts';
 import { Refusal } from '../refusal.ts';
+import { absence } from '../service.ts';
 
 export interface Target {
   readonly address: Address;
@@ -40,13 +41,7 @@ function readPort(text: string): number {
 function serviceOf(key: string, state: ClusterState): Service {
   const service = state.service(key);
   if (service !== undefined) return service;
-  const because = state.unserved.get(key)?.because;
-  if (because !== undefined) throw new Refusal(404, `Service ${key} is not served: ${because}`);
-  throw new Refusal(
-    404,
-    `there is no Service ${key}, or it has the label service.kubernetes.io/service-proxy-name ` +
-      'and belongs to another proxy',
-  );
+  throw new Refusal(404, absence(state, key));
 }
 
 function targetOf(service: Service, text: string, protocol: Protocol | undefined): Target {

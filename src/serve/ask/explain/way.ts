@@ -1,14 +1,14 @@
 /** What becomes of a packet that a Service gets, step by step. */
 import type { Explanation } from '../../../ask/explanation.ts';
-import type { Passage, Way } from '../../../modes/passage.ts';
-import { allowedClients, selfClient } from '../../../modes/source-ranges.ts';
-import { formatAddress, formatCIDR } from '../../../net/address.ts';
+import type { Way } from '../../../modes/passage.ts';
+import { formatAddress } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
-import { rangesHold } from '../../../net/interval.ts';
-import { type Forwarding, type Frontend, objectKey } from '../../../state/types.ts';
+import type { Seen } from '../../../state/resolve.ts';
+import type { Forwarding } from '../../../state/types.ts';
+import { admissionOf } from './admission.ts';
 import { counted, describeHolder, type Scene, targetText } from './scene.ts';
 import type { Holder } from './search.ts';
-import { whyEmpty } from './why-empty.ts';
+import { seenOf, selectionOf, whyNone } from './selection.ts';
 
 export type Step = Explanation['steps'][number];
 
@@ -17,7 +17,7 @@ export type Answer = Pick<Explanation, 'outcome' | 'summary' | 'steps' | 'endpoi
 /** How many endpoints are named in a step. */
 const namedMax = 4;
 
-export function wayOf(scene: Scene, holder: Holder): Answer {
+export async function wayOf(scene: Scene, holder: Holder): Promise<Answer> {
   const { forwarding, frontend } = holder;
   const { client, guide, setting, target } = scene;
   const way = guide.way(setting.config, { ...holder, address: target.address }, client.kind);
@@ -25,86 +25,74 @@ export function wayOf(scene: Scene, holder: Holder): Answer {
   const steps: Step[] = [{ text: `${subject}.`, object: way.places.frontend }];
   const admission = admissionOf(scene, holder);
   if (admission !== undefined) {
-    steps.push({ text: `${admission.text}.`, object: way.places.sourceRanges });
+    steps.push({ text: admission.text, object: way.places.sourceRanges });
     if (!admission.isIn) return { outcome: 'dropped', ...end(subject, admission.text, steps) };
   }
+  const seen = await seenOf(scene, holder);
   if (way.end !== 'endpoint') {
-    const because = refusalOf(scene, holder, way);
-    const text = `The packet is ${way.end}: ${because}.`;
+    const because = refusalOf(scene, holder, seen);
+    const text = `The packet is ${way.end}. ${because}`;
     steps.push({ text, object: way.places.refusal });
-    return { outcome: way.end, ...end(subject, `${because}, so it is ${way.end}`, steps) };
+    return { outcome: way.end, ...end(subject, text, steps) };
   }
-  steps.push(...towards(holder, way, scene));
+  const affinity = await affinityOf(scene, holder, way);
+  const selection = seen === undefined ? [] : selectionOf(scene, seen, way.pool);
+  steps.push(...affinity, ...towards(holder, way, scene, selection));
   const endpoints = forwarding[way.pool].texts();
   const masquerade = way.isMasqueraded ? 'masqueraded' : 'with the address of the client';
   const goes = `goes to ${oneOf(endpoints.length)}, ${masquerade}`;
   return { outcome: 'endpoint', summary: `${subject}: it ${goes}.`, steps, endpoints };
 }
 
+async function affinityOf(
+  { client, guide, inside }: Scene,
+  { forwarding }: Holder,
+  { places, pool }: Way,
+): Promise<Step[]> {
+  const { affinityTimeoutSeconds: seconds } = forwarding;
+  if (seconds === 0) return [];
+  const { address } = client;
+  const known = address && (await guide.remembered?.(inside.kernel, forwarding, pool, address));
+  const text =
+    address === undefined || known === undefined
+      ? `Session affinity: a client that was here within ${seconds} s gets the endpoint that it had.`
+      : `Session affinity: ${formatAddress(address.bytes)} gets ${known}, which it had within ${seconds} s.`;
+  return [{ text, object: places.affinity }];
+}
+
 function end(subject: string, because: string, steps: readonly Step[]) {
-  return { summary: `${subject}: ${because}.`, steps, endpoints: [] };
+  return { summary: `${subject}. ${because}`, steps, endpoints: [] };
 }
 
 function oneOf(count: number): string {
   return count === 1 ? 'its only endpoint' : `one of ${count} endpoints`;
 }
 
-/** Undefined: all clients may connect. */
-function admissionOf(
-  { client, engine }: Scene,
-  { forwarding, frontend }: Holder,
-): { readonly isIn: boolean; readonly text: string } | undefined {
-  const allowed = allowedClients(forwarding, frontend);
-  if (allowed === undefined) return undefined;
-  const ranges = `loadBalancerSourceRanges (${forwarding.sourceRanges.map(formatCIDR).join(', ')})`;
-  const address = addressIn(client, engine.context.nodeAddresses, forwarding);
-  if (address === undefined) {
-    return { isIn: true, text: `Only clients in ${ranges} are let in: this one is taken for one` };
+function refusalOf(scene: Scene, { frontend }: Holder, seen: Seen | undefined): string {
+  if (frontend.treatment === 'reject') {
+    return seen === undefined ? 'Its Service has gone.' : whyNone(scene, seen);
   }
-  const self = selfClient(forwarding, frontend);
-  const isIn = rangesHold(allowed, address) || sameBytes(self ?? new Uint8Array(), address);
-  const where = isIn ? 'is let in: it is in' : 'is dropped: it is in none of';
-  return { isIn, text: `The client ${formatAddress(address)} ${where} ${ranges}` };
+  const policy = frontend.kind === 'clusterIP' ? 'internalTrafficPolicy' : 'externalTrafficPolicy';
+  const others = seen === undefined ? [] : selectionOf(scene, seen, 'local');
+  return [`${policy} is Local, and no endpoint of this node can be used.`, ...others].join(' ');
 }
 
-/** The address of the client, if it is known. */
-function addressIn(
-  { address, kind }: Scene['client'],
-  nodeAddresses: Scene['engine']['context']['nodeAddresses'],
-  { family }: Forwarding,
-): Uint8Array | undefined {
-  if (address !== undefined) return address.bytes;
-  if (kind !== 'node') return undefined;
-  return nodeAddresses.find((own) => own.family === family)?.bytes;
-}
-
-function refusalOf(scene: Scene, { forwarding, frontend }: Holder, { end }: Passage): string {
-  const { namespace, name } = forwarding.servicePort;
-  const key = objectKey(namespace, name);
-  if (frontend.treatment === 'reject') return whyEmpty(scene.inside.state, key, forwarding);
-  const policy = isInternal(frontend) ? 'internalTrafficPolicy' : 'externalTrafficPolicy';
-  const where = 'no endpoint that it may use is on this node';
-  return `${policy} is Local, and ${where}${end === 'rejected' ? ', so nothing listens' : ''}`;
-}
-
-function isInternal({ kind }: Frontend): boolean {
-  return kind === 'clusterIP';
-}
-
-function towards({ forwarding }: Holder, way: Way, { client }: Scene): Step[] {
-  const { affinityTimeoutSeconds: seconds, hairpin } = forwarding;
+function towards(
+  { forwarding }: Holder,
+  way: Way,
+  { client }: Scene,
+  selection: readonly string[],
+): Step[] {
+  const { hairpin } = forwarding;
   const { because, isMasqueraded, places, pool } = way;
   const list = forwarding[pool];
   const named = list.texts().slice(0, namedMax).join(', ');
   const more = list.length > namedMax ? ` and ${counted(list.length - namedMax, 'other')}` : '';
   const whose = pool === 'local' ? ' of this node' : '';
   const steps: Step[] = [];
-  if (seconds > 0) {
-    const text = `Session affinity: a client that was here within ${seconds} s gets the endpoint that it had.`;
-    steps.push({ text, object: places.affinity });
-  }
   const goes = list.length === 1 ? 'Its only endpoint' : `One of ${list.length} endpoints`;
   steps.push({ text: `${goes}${whose} is taken: ${named}${more}.`, object: places.endpoints });
+  steps.push(...selection.map((text) => ({ text })));
   const masqueraded = isMasqueraded ? 'It is masqueraded' : 'It is not masqueraded';
   const object = isMasqueraded ? (places.mark ?? places.masquerade) : undefined;
   steps.push({ text: `${masqueraded}: ${because}.`, object });

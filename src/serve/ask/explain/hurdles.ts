@@ -1,0 +1,115 @@
+/** What may become of a packet beside our rules, as far as the kernel tells it in a few words. */
+import { ipForwarding } from '../../../host/forwarding.ts';
+import { KernelError } from '../../../kernel/errors.ts';
+import { NF_INET, NFPROTO, VERDICT } from '../../../kernel/nft/constants.ts';
+import type { Reply } from '../../../kernel/ops.ts';
+import { formatAddress } from '../../../net/address.ts';
+import { sameBytes } from '../../../net/bytes.ts';
+import type { EndpointKey } from '../../../net/endpoint-list.ts';
+import type { Forwarding } from '../../../state/types.ts';
+import { counted, type Scene, targetText } from './scene.ts';
+import type { Holder } from './search.ts';
+
+/** In sentences. What can't be read is left out. */
+export async function hurdlesOf(scene: Scene, holder: Holder | undefined): Promise<string[]> {
+  const [chains, entries] = await Promise.all([
+    orNone(droppingChains(scene)),
+    orNone(staleEntries(scene, holder)),
+  ]);
+  return [...entries, ...forwarding(scene), ...chains];
+}
+
+async function orNone(reading: Promise<string[]>): Promise<string[]> {
+  try {
+    return await reading;
+  } catch (error) {
+    if (error instanceof KernelError) return [];
+    throw error;
+  }
+}
+
+function forwarding({ inside: { host }, sync }: Scene): string[] {
+  if (host === undefined || ipForwarding(host, sync.family) !== '0') return [];
+  const name = { IPv4: 'net.ipv4.ip_forward', IPv6: 'net.ipv6.conf.all.forwarding' }[sync.family];
+  return [`${name} is 0: the node forwards no packets of pods to endpoints.`];
+}
+
+type Chain = Extract<Reply, { kind: 'chain' }>;
+
+/** NFPROTO_INET: tables of both families. */
+const bothFamilies = 1;
+const hooks = ['prerouting', 'input', 'forward', 'output', 'postrouting'] as const;
+const words: Readonly<Record<number, string>> = {
+  [bothFamilies]: 'inet',
+  [NFPROTO.IPv4]: 'ip',
+  [NFPROTO.IPv6]: 'ip6',
+};
+
+/** Base chains that drop what no rule of theirs accepts. */
+async function droppingChains({ inside, sync, client }: Scene): Promise<string[]> {
+  const { kernel } = inside;
+  const { records } = await kernel.dump({ kind: 'tablesDump', family: 0 });
+  const tables = records.flatMap((one) => {
+    const isOfFamily = [bothFamilies, NFPROTO[sync.family]].includes(
+      one.kind === 'table' ? one.family : 0,
+    );
+    // Table nat of iptables drops nothing, and may have a chain for each Service.
+    return one.kind === 'table' && isOfFamily && one.table !== 'nat' ? [one] : [];
+  });
+  const chains: Chain[] = [];
+  for (const { family, table } of tables) {
+    const dump = await kernel.dump({ kind: 'chainsDump', family, table });
+    chains.push(...dump.records.filter((one) => one.kind === 'chain'));
+  }
+  const hook = client.kind === 'node' ? NF_INET.LOCAL_OUT : NF_INET.FORWARD;
+  return chains
+    .filter((one) => one.hook === hook && one.policy === VERDICT.drop)
+    .map(({ chain, family, table }) => {
+      const name = `${words[family]} ${table} ${chain}`;
+      return `Chain ${name} (hook ${hooks[hook]}) drops what none of its rules accepts: see nft list chain ${name}.`;
+    });
+}
+
+const namedMax = 3;
+
+/** Connections to the address and port that lead elsewhere than its Service does now. */
+async function staleEntries(scene: Scene, holder: Holder | undefined): Promise<string[]> {
+  const { client, inside, sync, target } = scene;
+  if (holder === undefined || inside.mode() === 'userspace') return [];
+  const { forwarding: of } = holder;
+  const { address, port } = target;
+  const { entries } = await inside.conntrack.dump({
+    family: sync.family,
+    protocol: of.servicePort.protocol,
+    state: 'any',
+    zone: 0,
+    destination: { address: address.bytes, port },
+  });
+  const right = endpointsOf(of);
+  const wrong: number[] = [];
+  for (let i = 0; i < entries.length; i += 1) {
+    const isAsked =
+      client.address === undefined ||
+      sameBytes(entries.address(i, 'originalSource'), client.address.bytes);
+    if (isAsked && !right.has(entries.key(i, 'replySource'))) wrong.push(i);
+  }
+  if (wrong.length === 0) return [];
+  const named = wrong.slice(0, namedMax).map((i) => {
+    const from = formatAddress(entries.address(i, 'originalSource'));
+    const to = formatAddress(entries.address(i, 'replySource'));
+    return `${from} to ${to}:${entries.port(i, 'replySource')}`;
+  });
+  return [
+    `Connection tracking has ${counted(wrong.length, 'connection')} to ${targetText(scene)} that ` +
+      `${wrong.length === 1 ? 'leads' : 'lead'} to no endpoint of it any more (${named.join(', ')}): ` +
+      'packets of theirs go there still.',
+  ];
+}
+
+function endpointsOf({ cluster, local, serving }: Forwarding): ReadonlySet<EndpointKey> {
+  const keys = new Set<EndpointKey>();
+  for (const list of new Set([cluster, local, serving])) {
+    for (let i = 0; i < list.length; i += 1) keys.add(list.key(i));
+  }
+  return keys;
+}

@@ -1,0 +1,59 @@
+/** Which endpoints of a Service port are used, and why the others are not: the resolver tells. */
+import { choose, whyNot } from '../../../state/categorise.ts';
+import type { Seen } from '../../../state/resolve.ts';
+import { forwardingKey, objectKey } from '../../../state/types.ts';
+import { Pacer } from '../../../sync/clock.ts';
+import { look } from '../service.ts';
+import { endpointRemarks, missingPort, noEndpoints } from '../service-problems.ts';
+import { sliceMs } from '../services.ts';
+import { counted, type Scene } from './scene.ts';
+import type { Holder } from './search.ts';
+
+/** From what the Forwarding was made; undefined: the Service has gone since. */
+export async function seenOf(
+  { inside }: Scene,
+  { forwarding: { family, servicePort } }: Holder,
+): Promise<Seen | undefined> {
+  const service = inside.state.service(objectKey(servicePort.namespace, servicePort.name));
+  if (service === undefined) return undefined;
+  const { seen } = await look(inside, service, new Pacer(inside.clock, sliceMs));
+  const key = forwardingKey(servicePort);
+  return seen.find(
+    ({ forwarding: one }) => one.family === family && forwardingKey(one.servicePort) === key,
+  );
+}
+
+/** Why there is no endpoint that can be used: a sentence. */
+export function whyNone({ inside }: Scene, { forwarding, port, candidates }: Seen): string {
+  const { family, servicePort } = forwarding;
+  const slices = inside.state.slices(objectKey(servicePort.namespace, servicePort.name));
+  const { length: endpointCount } = candidates.endpoints;
+  const { name, protocol } = port;
+  const [reason] = [
+    ...noEndpoints(slices),
+    ...missingPort({ endpointCount, family, name, protocol }, slices),
+  ];
+  if (reason !== undefined) return reason;
+  if (endpointCount === 0) return `It has no endpoint of ${family}.`;
+  return `None of its ${counted(endpointCount, 'endpoint')} is ready.`;
+}
+
+/** What decided about the endpoints of a pool, in sentences. */
+export function selectionOf(scene: Scene, seen: Seen, pool: 'cluster' | 'local'): string[] {
+  const { flags } = seen.candidates;
+  const choice = choose(flags, seen.policy)[pool];
+  if (choice === undefined) return [];
+  const reasons = new Map<string, number>();
+  for (const flag of flags) {
+    const reason = whyNot(flag, choice, pool);
+    if (reason !== undefined) reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
+  }
+  const why = Array.from(reasons, ([reason, count]) => `${count} ${reason}`).join(', ');
+  const left = [...reasons.values()].reduce((sum, count) => sum + count, 0);
+  return [
+    ...endpointRemarks(seen, scene.engine.context.zone),
+    ...(left > 0
+      ? [`Of ${flags.length} endpoints ${left} ${left === 1 ? 'is' : 'are'} left out: ${why}.`]
+      : []),
+  ];
+}
