@@ -10,7 +10,7 @@ import { NodeFacts } from './host/node-facts.ts';
 import { isLoopback } from './host/node-ips.ts';
 import type { Conntrack } from './kernel/conntrack.ts';
 import type { Kernel } from './kernel/kernel.ts';
-import type { ModeConfig, ProxyMode } from './modes/mode.ts';
+import type { ModeConfig, Planner, ProxyMode } from './modes/mode.ts';
 import type { Address, Family } from './net/address.ts';
 import type { ResolveContext } from './state/resolve.ts';
 import type { ClusterState } from './state/store.ts';
@@ -46,6 +46,7 @@ const interfacesPeriodMs = 5000;
 export class Engine {
   readonly families: readonly FamilySync[];
   readonly #options: EngineOptions;
+  readonly #planners: ReadonlyMap<Family, Planner>;
   readonly #facts: NodeFacts;
   readonly #reconcilers: readonly ConntrackReconciler[];
   readonly #verification: Verification;
@@ -59,6 +60,7 @@ export class Engine {
     const ruleset = new Ruleset();
     const made = settings.families.map((config) => this.#makeFamily(config, ruleset));
     this.families = made.map(({ sync }) => sync);
+    this.#planners = new Map(made.map(({ planner }) => [planner.family, planner]));
     this.#verification = new Verification(this.families);
     this.#reconcilers = made.map(({ reconciler }) => reconciler);
     this.#loop = new SyncLoop({
@@ -99,6 +101,11 @@ export class Engine {
     return config && { config, environment: this.#facts.environment(family) };
   }
 
+  /** What the kernel holds of a Forwarding that is in force; see `Planner.describe`. */
+  describe(forwarding: Forwarding): readonly string[] {
+    return this.#planners.get(forwarding.family)?.describe(forwarding) ?? [];
+  }
+
   /** Where sockets listen that answer on node ports. */
   listeningAddresses(family: Family): readonly Address[] | 'all' {
     return this.#facts.listeningAddresses(family);
@@ -137,8 +144,9 @@ export class Engine {
     const { family } = config;
     const environment = this.#facts.environment(family);
     const reconciler = this.#makeReconciler(family);
+    const planner = mode.planner(config, environment);
     const sync = new FamilySync({
-      planner: mode.planner(config, environment),
+      planner,
       environment,
       kernel,
       reader: kernel,
@@ -148,7 +156,7 @@ export class Engine {
       settings: settings.sync,
       follower: followedBy(reconciler, inForce),
     });
-    return { sync, reconciler };
+    return { planner, sync, reconciler };
   }
 
   #observe(event: SyncEvent): void {

@@ -88,6 +88,10 @@ const shownPort = object({
     'What decides about its endpoints, and what is strange; in sentences.',
   ),
   endpoints: field(list(endpoint), 'Its endpoints, as many as were asked for.'),
+  kernel: field(
+    list(text),
+    'What the kernel holds of it, in the words of the tool that lists it: nft, iptables, ipvsadm.',
+  ),
 });
 
 const change = object({

@@ -163,6 +163,8 @@ export interface Backend<T extends Types> {
   readonly tally?: Tally<T>;
   /** What the mode keeps for a Forwarding. Pure. */
   objects(forwarding: Forwarding, environment: Environment): Objects<T>;
+  /** See `Planner.describe`. */
+  describe(forwarding: Forwarding, environment: Environment): readonly string[];
   /** A new batch. */
   writer(): T['writer'] & Writer<T>;
   /** Reads what the kernel holds of ours; `begun` is called before anything is read. */

@@ -184,6 +184,8 @@ export interface Planner {
    * it is no longer desired. When a batch is taken, no frontend may belong to two Forwardings.
    */
   change(previous: Forwarding | undefined, next: Forwarding | undefined): void;
+  /** What the kernel holds of a Forwarding, in the words of the tool that lists it. */
+  describe(forwarding: Forwarding): readonly string[];
   /** Takes a change of what applies to all Services. Await it before any other call. */
   environment(next: Environment, pause: Pause): Promise<void> | void;
   /** What waits, as one transaction; undefined when nothing does. */

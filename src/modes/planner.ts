@@ -77,6 +77,10 @@ export class ModePlanner<T extends Types> implements Planner {
     if (backend.bindsAddresses) this.#bound = new BoundForwardings({ release, claim });
   }
 
+  describe(forwarding: Forwarding): readonly string[] {
+    return this.#backend.describe(forwarding, this.#environment);
+  }
+
   get pendingBytes(): number {
     return this.#pendingBytes + this.#writer.byteLength;
   }

@@ -61,6 +61,8 @@ function portText(port: Port, wide: boolean): string {
     ),
     ...(port.endpoints.length > 0 ? [indented(columns(endpoints(port, wide)))] : []),
     ...(rest > 0 ? [`  and ${rest} more\n`] : []),
+    ...(port.kernel.length > 0 ? ['  IN THE KERNEL\n'] : []),
+    ...port.kernel.map((line) => `  ${line}\n`),
   ].join('');
 }
 

@@ -3,6 +3,7 @@ import { makeCounters } from '../../kernel/acct.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { compileRule } from '../../kernel/xt/compile.ts';
+import { printRule } from '../../kernel/xt/print.ts';
 import type { XtRule } from '../../kernel/xt/rule.ts';
 import { xtTables } from '../../kernel/xt/tables.ts';
 import type { Family } from '../../net/address.ts';
@@ -75,6 +76,14 @@ export class IptablesBackend implements Backend<IptablesTypes> {
       shared: ({ table }, step) => counts.add(table, step),
       clear: () => counts.clear(),
     };
+  }
+
+  describe(forwarding: Forwarding): readonly string[] {
+    const chains = ownChains(this.#config, forwarding);
+    const rules = sharedRules(this.#config, forwarding).map(({ table, chain, rule }) => {
+      return `-t ${table} -A ${chain} ${printRule(this.family, rule)}`;
+    });
+    return [...rules, ...chains.map(({ chain, size }) => `-t nat -N ${chain}, ${size} rules`)];
   }
 
   objects(forwarding: Forwarding): Objects<IptablesTypes> {

@@ -28,6 +28,7 @@ import { isUsable, repairChains, repairRanges, startAnew } from '../nft-table/re
 import { firewallPrefix } from '../nft-table/source-ranges.ts';
 import { BatchWriter } from './batch-writer.ts';
 import { chains } from './chains.ts';
+import { describe } from './describe.ts';
 import { Draining } from './draining.ts';
 import { ipvsFrontends, sharedObjects } from './frontends.ts';
 import type { IPVSObjects } from './held.ts';
@@ -63,6 +64,10 @@ export class IPVSBackend implements Backend<IPVSTypes> {
     this.late = lateDeletions(config.family, this.#draining);
     this.#ownership = new TableOwnership(this.#layout, config.ownTables);
     this.tables = tablesOf(this.#ownership);
+  }
+
+  describe(forwarding: Forwarding, environment: Environment): readonly string[] {
+    return describe(ipvsFrontends(forwarding, environment), this.#ipvs.scheduler);
   }
 
   objects(forwarding: Forwarding, environment: Environment): Objects<IPVSTypes> {

@@ -32,6 +32,7 @@ import { BatchWriter, nodePortKeys } from './batch-writer.ts';
 import { ChainClasses } from './chain-classes.ts';
 import { chainNames, dropChain, environmentChains, fixedChains, rejectChain } from './chains.ts';
 import { Deferred } from './deferred.ts';
+import { describe } from './describe.ts';
 import { ElementCounts } from './element-counts.ts';
 import { FrontendWriter } from './frontend-writer.ts';
 import {
@@ -95,6 +96,10 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     const base = fixedChains(this.#config, environment).filter((chain) => chain.base !== undefined);
     for (const chain of base) table.putChain(chain);
     return base.map(({ name }) => name);
+  }
+
+  describe(forwarding: Forwarding): readonly string[] {
+    return describe(forwarding, frontendElements(this.#classes, forwarding));
   }
 
   objects(forwarding: Forwarding): Objects<NFTablesTypes> {

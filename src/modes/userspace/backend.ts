@@ -1,6 +1,7 @@
 /** Mode userspace for one family: sockets for frontends, addresses that all share. */
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Family } from '../../net/address.ts';
+import { formatFrontend } from '../../state/conflict.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { Backend, FixedRepair, Objects } from '../backend.ts';
 import type { Environment, ModeConfig } from '../mode.ts';
@@ -34,6 +35,12 @@ export class UserspaceBackend implements Backend<UserspaceTypes> {
     this.#config = config;
     this.#sockets = sockets;
     this.late = new LingeringAddresses(sockets);
+  }
+
+  describe(forwarding: Forwarding, environment: Environment): readonly string[] {
+    return this.objects(forwarding, environment).frontends.map(
+      (frontend) => `socket ${formatFrontend(frontend.protocol, frontend)}`,
+    );
   }
 
   objects(forwarding: Forwarding, environment: Environment): Objects<UserspaceTypes> {

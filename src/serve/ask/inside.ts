@@ -57,6 +57,8 @@ export interface RunningEngine {
   readonly overLimit: number;
   /** What Forwardings depend on besides Services and slices. */
   readonly context: ResolveContext;
+  /** See `Planner.describe`. */
+  describe(forwarding: Forwarding): readonly string[];
   /** See `Claims.holderOf`. */
   holderOf(forwarding: Forwarding, frontend: Frontend): string | undefined;
 }

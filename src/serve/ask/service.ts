@@ -131,6 +131,7 @@ async function shownPort(
   const engine = inside.engine()!;
   const sync = engine.families.find((one) => one.family === family)!;
   const key = forwardingKey(servicePort);
+  const inForce = sync.inForce.get(key);
   const held = sync.desired.get(key)?.frontends ?? forwarding.frontends;
   return {
     name: port.name,
@@ -144,6 +145,7 @@ async function shownPort(
     local: forwarding.local.length,
     remarks: portRemarks(seen, engine.context.zone),
     endpoints: await said.of(seen, endpointsMax, pacer),
+    kernel: inForce === undefined ? [] : engine.describe(inForce),
   };
 }
 

@@ -63,6 +63,10 @@ function chainOf({ servicePort }: Forwarding): string {
 const none: Drift = { missing: 0, wrong: 0, unwanted: 0 };
 
 class ChainPlanner implements Planner {
+  describe(): string[] {
+    return [];
+  }
+
   readonly family: Family;
   readonly deferred = false;
   readonly sweepDue = false;

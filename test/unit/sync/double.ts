@@ -215,6 +215,10 @@ function textOf(forwarding: Forwarding): string {
 }
 
 export class ToyPlanner implements Planner {
+  describe(): string[] {
+    return [];
+  }
+
   readonly family = 'IPv4';
   exposed: readonly TableName[] = [{ family: 2, table: 'toy' }];
   readonly #toy: ToyKernel;

@@ -1,0 +1,22 @@
+/** What belongs to a Forwarding, as ipvsadm and nft name it. */
+import { formatAddress } from '../../net/address.ts';
+import type { IPVSFrontend } from './frontends.ts';
+import { tableName } from './layout.ts';
+
+const options = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service' } as const;
+
+export function describe(frontends: readonly IPVSFrontend[], scheduler: string): string[] {
+  return frontends.flatMap((frontend) => {
+    const { address, firewall, pool, port, protocol, sets, timeoutSeconds } = frontend;
+    const text = formatAddress(address.bytes);
+    const at = address.family === 'IPv4' ? `${text}:${port}` : `[${text}]:${port}`;
+    const persistent = timeoutSeconds === 0 ? '' : ` -p ${timeoutSeconds}`;
+    const table = `${address.family === 'IPv4' ? 'ip' : 'ip6'} ${tableName}`;
+    const key = `${text} . ${protocol.toLowerCase()} . ${port}`;
+    return [
+      `-A ${options[protocol]} ${at} -s ${scheduler}${persistent}, ${pool.length} real servers`,
+      ...sets.map((set) => `set ${table} ${set} { ${key} }`),
+      ...(firewall === undefined ? [] : [`chain ${table} ${firewall.chain}`]),
+    ];
+  });
+}

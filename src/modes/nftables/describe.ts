@@ -1,0 +1,67 @@
+/** The elements and chains of a Forwarding, as nft names them. */
+import { printVerdict } from '../../kernel/nft/print-verdict.ts';
+import { formatAddress } from '../../net/address.ts';
+import type { EndpointList } from '../../net/endpoint-list.ts';
+import type { Forwarding, Frontend } from '../../state/types.ts';
+import { isNamedSet } from '../nft-table/objects.ts';
+import {
+  elementOf,
+  type FrontendElements,
+  objectsOfFrontend,
+  verdictOf,
+  verdictParts,
+} from './frontends.ts';
+import { type SetName, tableName } from './layout.ts';
+
+/** `elements` are those of the Forwarding's frontends, in their order. */
+export function describe(
+  forwarding: Forwarding,
+  elements: readonly FrontendElements[],
+): readonly string[] {
+  const table = `${forwarding.family === 'IPv4' ? 'ip' : 'ip6'} ${tableName}`;
+  const { protocol } = forwarding.servicePort;
+  const lines = elements.flatMap((one, i) => {
+    const words = keyWords(forwarding.frontends[i]!, protocol.toLowerCase());
+    return elementLines(table, one, words);
+  });
+  const names = elements.flatMap((one) =>
+    objectsOfFrontend(one).map((object) => {
+      if (!isNamedSet(object)) return `chain ${table} ${object.name}`;
+      const { definition, elements } = object;
+      return `${elements === undefined ? 'map' : 'set'} ${table} ${definition.name}`;
+    }),
+  );
+  return [...lines, ...new Set(names)];
+}
+
+interface KeyWords {
+  readonly key: string;
+  /** In the maps of what is to be learnt: their name tells the protocol, if they are many. */
+  readonly learnKey: string;
+}
+
+function keyWords({ address, port }: Frontend, protocol: string): KeyWords {
+  const nodePort = `${protocol} . ${port}`;
+  if (address === undefined) return { key: nodePort, learnKey: nodePort };
+  const text = formatAddress(address.bytes);
+  return { key: `${text} . ${nodePort}`, learnKey: `${text} . ${port}` };
+}
+
+function elementLines(table: string, one: FrontendElements, { key, learnKey }: KeyWords): string[] {
+  const verdicts = verdictParts.flatMap((part) => {
+    const verdict = verdictOf(one, part);
+    if (verdict === undefined) return [];
+    const words = part === 'learn' ? learnKey : key;
+    const { set } = elementOf(one, part);
+    return [`map ${table} ${set} { ${words} : ${printVerdict(verdict.code, verdict.chain)} }`];
+  });
+  const pool = (set: SetName, endpoints: EndpointList): string[] =>
+    endpoints.length === 0
+      ? []
+      : [`map ${table} ${set}, ${endpoints.length} elements { ${key} . INDEX : ENDPOINT }`];
+  return [
+    ...verdicts,
+    ...pool(one.maps.endpoints, one.endpoints),
+    ...pool(one.maps.localEndpoints, one.local),
+  ];
+}
