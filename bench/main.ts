@@ -3,6 +3,7 @@ import { affinity } from './affinity.ts';
 import { apiChange } from './api-change.ts';
 import { apiChurn } from './api-churn.ts';
 import { apiStart } from './api-start.ts';
+import { askQuestion } from './ask.ts';
 import { boundary } from './boundary.ts';
 import { connect } from './connect.ts';
 import { hostile } from './hostile.ts';
@@ -33,6 +34,7 @@ const questions: Readonly<Record<string, () => Promise<string>>> = {
   tenant,
   turns,
   hostile,
+  ask: askQuestion,
 };
 
 const asked = process.argv.slice(2);

@@ -1,0 +1,37 @@
+/**
+ * `node asker.ts PATH COUNT PERIOD_MS`: asks the product in the same network namespace so often, one
+ * connection after the other as the commands do, and prints how long answers took; ms, as JSON.
+ */
+import { request } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+const [path = '', count = '', period = ''] = process.argv.slice(2);
+
+/** Resolves to the length of the answer. */
+function ask(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const question = request({ host: '127.0.0.1', port: 10249, path, agent: false }, (answer) => {
+      let bytes = 0;
+      answer.on('data', (part: Buffer) => {
+        bytes += part.length;
+      });
+      answer.on('end', () => {
+        if (answer.statusCode === 200) resolve(bytes);
+        else reject(new Error(`${path}: ${answer.statusCode}`));
+      });
+    });
+    question.once('error', reject).end();
+  });
+}
+
+const tookMs: number[] = [];
+let bytes = 0;
+const startedMs = performance.now();
+for (let i = 0; i < Number(count); i += 1) {
+  const beganMs = performance.now();
+  bytes = await ask();
+  tookMs.push(performance.now() - beganMs);
+  const nextMs = startedMs + (i + 1) * Number(period);
+  await sleep(Math.max(0, nextMs - performance.now()));
+}
+console.log(JSON.stringify({ tookMs, bytes }));
