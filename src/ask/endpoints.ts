@@ -1,7 +1,7 @@
 /** What can be asked of the running process, by HTTP GET on the metrics server. */
 import { explanationSchema } from './explanation.ts';
 import type { Infer, Schema } from './schema.ts';
-import { serviceListSchema, serviceSchema } from './service.ts';
+import { changeListSchema, serviceListSchema, serviceSchema } from './service.ts';
 import { statusSchema } from './status.ts';
 
 interface Endpoint {
@@ -28,6 +28,8 @@ export const endpoints = {
     query: {
       namespace: 'Only those of this namespace.',
       name: 'Only those of this name, in which `*` stands for any characters and `?` for one. Labels are not kept, so they cannot be asked for.',
+      state:
+        '`notwell`: only those that are not in force, or of which a port has no endpoint that may be used.',
       limit: 'How many at most: 500, unless it says another number up to 1000.',
       continue: 'What the page before says.',
     },
@@ -42,6 +44,12 @@ export const endpoints = {
       endpoints: 'How many endpoints are named at most: 500, unless it says another number.',
     },
     answer: serviceSchema,
+  },
+  changes: {
+    path: `${prefix}/changes`,
+    meaning: 'What has changed in the kernel lately: the last thousand changes are remembered.',
+    query: { limit: 'How many at most: 100, unless it says another number up to 1000.' },
+    answer: changeListSchema,
   },
   explain: {
     path: `${prefix}/explain`,

@@ -94,7 +94,7 @@ const shownPort = object({
   ),
 });
 
-const change = object({
+const changeFields = {
   time: field(time, 'When the kernel had taken it.'),
   port: field(text, 'Name of the port; empty for a port without one.'),
   protocol: field(protocolName, 'Protocol of the port.'),
@@ -106,7 +106,21 @@ const change = object({
   removed: field(list(text), 'Endpoints that went; the first four, where the port changed.'),
   also: field(list(text), 'What else changed.'),
   latencyMs: maybe(number, 'From hearing of it to the kernel’s acknowledgement.'),
+};
+
+export const changeListSchema = answer('ChangeList', {
+  items: field(
+    list(
+      object({
+        namespace: field(text, 'Namespace of the Service.'),
+        service: field(text, 'Name of the Service.'),
+        ...changeFields,
+      }),
+    ),
+    'Changes of Service ports in the kernel, the last first.',
+  ),
 });
+export type ChangeList = Infer<typeof changeListSchema>;
 
 export const serviceSchema = answer('Service', {
   namespace: field(text, 'Its namespace.'),
@@ -122,6 +136,9 @@ export const serviceSchema = answer('Service', {
   state: field(state, stateMeaning),
   problems: field(list(text), 'What is wrong with it on this node, in sentences.'),
   ports: field(list(shownPort), 'Its ports, once for each family.'),
-  changes: field(list(change), 'What changed in the kernel lately, the last first; the last ten.'),
+  changes: field(
+    list(object(changeFields)),
+    'What changed in the kernel lately, the last first; the last ten.',
+  ),
 });
 export type ServiceAnswer = Infer<typeof serviceSchema>;

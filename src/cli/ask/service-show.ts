@@ -1,5 +1,12 @@
 /** `fairlead service show`: what a Service means on this node, and why. */
 import type { ServiceAnswer } from '../../ask/service.ts';
+import {
+  conditionsOf,
+  endpointsChanged,
+  goesTo,
+  portTitle,
+  whatChanged,
+} from '../../ask/service-words.ts';
 import { namespaceOption } from '../../config/commands.ts';
 import { joinHostPort } from '../../config/host-port.ts';
 import { columns } from '../output.ts';
@@ -49,9 +56,9 @@ function lineIf(name: string, text: string | number | false | undefined): [strin
 }
 
 function portText(port: Port, wide: boolean): string {
-  const { cluster, endpointCount, family, local, name, protocol, state } = port;
+  const { cluster, endpointCount, family, local, state } = port;
   const used = Math.max(cluster, local);
-  const title = `Port ${name === '' ? '' : `${name} `}${port.port}/${protocol} in ${family}`;
+  const title = `Port ${portTitle(port)} in ${family}`;
   const rest = endpointCount - port.endpoints.length;
   return [
     `${title}: ${state}, ${used} of ${endpointCount} endpoints used\n`,
@@ -71,32 +78,19 @@ function indented(text: string): string {
 }
 
 function frontend(one: Frontend, port: Port): string[] {
-  const { address, heldBy, kind, treatment } = one;
+  const { address, kind } = one;
   const at = joinHostPort(address ?? '*', one.port);
-  if (heldBy !== undefined) return [kind, at, `not this Service: ${heldBy} has it`];
-  const goes = {
-    internal: `${port[one.pool]} endpoints`,
-    external: `${port[one.pool]} endpoints, masqueraded`,
-    'external-local': `${port.local} endpoints of this node; from the node and its pods, ${port.cluster}`,
-    reject: 'nobody: refused',
-    drop: 'nobody: dropped',
-  };
-  return [kind, at, goes[treatment]];
+  return [kind, at, goesTo(port, one)];
 }
 
 function endpoints(port: Port, wide: boolean): string[][] {
   const heads = ['ENDPOINT', 'CONDITIONS', 'NODE', 'ZONE', 'USED BY', 'WHY NOT'];
   const rows = port.endpoints.map((one) => {
-    const { because, local, node, ready, serving, terminating, usedBy, zone } = one;
-    const conditions = [
-      ...(ready ? ['ready'] : ['not ready']),
-      ...(serving && !ready ? ['serving'] : []),
-      ...(terminating ? ['terminating'] : []),
-    ];
+    const { because, local, node, usedBy, zone } = one;
     const hints = [one.nodeHints, ...(one.zoneHints ?? [])].filter(Boolean).join(',');
     const cells = [
       joinHostPort(one.address, one.port),
-      conditions.join(','),
+      conditionsOf(one),
       `${node ?? '?'}${local ? ' (this)' : ''}`,
       zone ?? '?',
       usedBy.length === 0 ? 'nobody' : usedBy.join(','),
@@ -110,14 +104,13 @@ function endpoints(port: Port, wide: boolean): string[][] {
 function changes({ changes: all }: ServiceAnswer): string[][] {
   const heads = ['CHANGED', 'PORT', 'FAMILY', 'WHAT', 'ENDPOINTS', 'TOOK'];
   const rows = all.map((change) => {
-    const { added, after, also, before, family, latencyMs, port, protocol, removed } = change;
-    const named = [...added.map((one) => `+${one}`), ...removed.map((one) => `-${one}`)];
+    const { family, latencyMs, port, protocol } = change;
     return [
       change.time,
       port === '' ? protocol : `${port}/${protocol}`,
       family,
-      [change.what, ...also].join(', '),
-      [`${before} to ${after}`, ...named].join(' '),
+      whatChanged(change),
+      endpointsChanged(change),
       latencyMs === undefined ? '' : `${latencyMs}ms`,
     ];
   });

@@ -3,6 +3,7 @@ import { isIP } from 'node:net';
 import { type Answer, type EndpointName, endpoints } from '../../ask/endpoints.ts';
 import { splitHostPort } from '../../config/host-port.ts';
 import { type Asked, jsonHeaders, type Reply, type Route, type Routes } from '../server.ts';
+import { changeListOf } from './changes.ts';
 import { explanationOf } from './explain/explanation.ts';
 import type { Inside } from './inside.ts';
 import { Refusal } from './refusal.ts';
@@ -21,6 +22,7 @@ const answers: Answers = {
   status: statusOf,
   services: servicesOf,
   service: serviceOf,
+  changes: changeListOf,
   explain: explanationOf,
 };
 

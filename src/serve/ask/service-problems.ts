@@ -1,5 +1,6 @@
 /** What is wrong with a Service, and what decides about its endpoints; in sentences. */
 import type { ServiceAnswer } from '../../ask/service.ts';
+import { portTitle } from '../../ask/service-words.ts';
 import { type Excess, formatExcess } from '../../state/budget.ts';
 import { choose } from '../../state/categorise.ts';
 import type { Seen } from '../../state/resolve.ts';
@@ -36,7 +37,7 @@ export function noEndpoints(slices: readonly EndpointSlice[]): string[] {
 }
 
 function portProblems(port: Port): string[] {
-  const of = `Port ${portText(port)} in ${port.family}`;
+  const of = `Port ${portTitle(port)} in ${port.family}`;
   const lost = port.frontends.flatMap(({ address, heldBy, kind, port: number }) => {
     if (heldBy === undefined) return [];
     return [`${of} does not get ${kind} ${address ?? '*'}:${number}, which ${heldBy} holds.`];
@@ -58,10 +59,6 @@ function portProblems(port: Port): string[] {
         ]
       : []),
   ];
-}
-
-function portText({ name, port, protocol }: Pick<Port, 'name' | 'port' | 'protocol'>): string {
-  return `${name === '' ? '' : `${name} `}${port}/${protocol}`;
 }
 
 function refusals(inside: Inside, { name, namespace, ports }: Service): string[] {

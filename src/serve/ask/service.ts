@@ -6,11 +6,11 @@ import { type Resolved, resolveInSteps, type Seen } from '../../state/resolve.ts
 import type { ClusterState } from '../../state/store.ts';
 import { forwardingKey, type Service } from '../../state/types.ts';
 import { Pacer } from '../../sync/clock.ts';
+import { shownChange } from './changes.ts';
 import { EndpointsSaid } from './endpoints.ts';
 import { shownFrontend } from './frontends.ts';
 import type { Inside } from './inside.ts';
 import { States } from './port-state.ts';
-import type { RecentChange } from './recent.ts';
 import { numberOf, Refusal } from './refusal.ts';
 import { portRemarks, serviceProblems } from './service-problems.ts';
 import { sliceMs, texts } from './services.ts';
@@ -158,21 +158,4 @@ function changesOf({ journal }: Inside, { name, namespace }: Service): ServiceAn
     found.push(shownChange(change));
   }
   return found;
-}
-
-function shownChange(change: RecentChange): ServiceAnswer['changes'][number] {
-  const { also, endpoints, family, latencyMs, servicePort, timeMs, what } = change;
-  return {
-    time: new Date(timeMs).toISOString(),
-    port: servicePort.port,
-    protocol: servicePort.protocol,
-    family,
-    what,
-    before: endpoints.before,
-    after: endpoints.after,
-    added: endpoints.addedTexts,
-    removed: endpoints.removedTexts,
-    also,
-    latencyMs: latencyMs && Math.round(latencyMs * 10) / 10,
-  };
 }

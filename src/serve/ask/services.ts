@@ -18,6 +18,7 @@ export async function servicesOf(inside: Inside, query: URLSearchParams): Promis
   const limit = numberOf(query, 'limit', limits);
   const namespace = query.get('namespace');
   const name = query.get('name');
+  const isOnlyTroubled = isNotWellAsked(query);
   const states = new States(inside);
   const pacer = new Pacer(inside.clock, sliceMs);
   const items: ServiceList['items'][number][] = [];
@@ -28,11 +29,23 @@ export async function servicesOf(inside: Inside, query: URLSearchParams): Promis
     if (service === undefined) continue;
     if (namespace !== null && service.namespace !== namespace) continue;
     if (name !== null && !matchesGlob(service.name, name)) continue;
+    const item = itemOf(inside, service, states);
+    if (isOnlyTroubled && isWell(item)) continue;
     if (items.length === limit) return { apiVersion, kind: 'ServiceList', items, continue: last };
-    items.push(itemOf(inside, service, states));
+    items.push(item);
     last = key;
   }
   return { apiVersion, kind: 'ServiceList', items };
+}
+
+function isNotWellAsked(query: URLSearchParams): boolean {
+  const state = query.get('state');
+  if (state === null || state === 'notwell') return state !== null;
+  throw new Refusal(400, `state must be notwell, not "${state}"`);
+}
+
+function isWell({ state, used }: ServiceList['items'][number]): boolean {
+  return state === 'in force' && used > 0;
 }
 
 /** Services keep their order while they are there. */

@@ -282,6 +282,35 @@ describe('the list of Services', () => {
   });
 });
 
+describe('what is not well', () => {
+  const other = service({ name: 'other', clusterIPs: ['10.96.0.2'] });
+
+  it('can be listed alone', async () => {
+    await running(...web({ '10.244.0.2': ready }), { kind: 'service', service: other });
+    const { body } = await asked(app, 'services', '?state=notwell');
+    expect(body.items).toMatchObject([{ name: 'other', used: 0, state: 'in force' }]);
+    expect(await asked(app, 'services', '?state=well')).toEqual({
+      status: 400,
+      body: { error: 'state must be notwell, not "well"' },
+    });
+  });
+});
+
+describe('the changes', () => {
+  it('of all Services come with the last first', async () => {
+    await running(...web({ '10.244.0.2': ready }));
+    const other = service({ name: 'other', clusterIPs: ['10.96.0.2'] });
+    app.source.say({ kind: 'service', service: other });
+    await quiet();
+    const { body } = await asked(app, 'changes');
+    expect(body.items).toMatchObject([
+      { namespace: 'ns', service: 'other', what: 'came', after: 0 },
+      { namespace: 'ns', service: 'web', port: 'http', what: 'came', after: 1 },
+    ]);
+    expect((await asked(app, 'changes', '?limit=1')).body.items).toHaveLength(1);
+  });
+});
+
 describe('the command service', () => {
   it.each([
     [['find'], 'unknown argument "find": list or show'],

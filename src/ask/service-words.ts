@@ -1,0 +1,45 @@
+/** What people are told of a Service's ports, on a terminal and on the page. */
+import type { ServiceAnswer } from './service.ts';
+import { counted } from './words.ts';
+
+type Port = ServiceAnswer['ports'][number];
+
+/** `http 80/TCP`. */
+export function portTitle({ name, port, protocol }: Pick<Port, 'name' | 'port' | 'protocol'>) {
+  return `${name === '' ? '' : `${name} `}${port}/${protocol}`;
+}
+
+/** Where connections to a frontend go. */
+export function goesTo(port: Port, { heldBy, pool, treatment }: Port['frontends'][number]): string {
+  if (heldBy !== undefined) return `not this Service: ${heldBy} has it`;
+  const goes = {
+    internal: counted(port[pool], 'endpoint'),
+    external: `${counted(port[pool], 'endpoint')}, masqueraded`,
+    'external-local': `${counted(port.local, 'endpoint')} of this node; from the node and its pods, ${port.cluster}`,
+    reject: 'nobody: refused',
+    drop: 'nobody: dropped',
+  };
+  return goes[treatment];
+}
+
+/** `ready`, `not ready,serving,terminating`. */
+export function conditionsOf({ ready, serving, terminating }: Port['endpoints'][number]): string {
+  const conditions = [
+    ready ? 'ready' : 'not ready',
+    ...(serving && !ready ? ['serving'] : []),
+    ...(terminating ? ['terminating'] : []),
+  ];
+  return conditions.join(',');
+}
+
+/** `came`, `changed, frontends`. */
+export function whatChanged({ also, what }: ServiceAnswer['changes'][number]): string {
+  return [what, ...also].join(', ');
+}
+
+/** `2 to 3 +10.0.0.7:80`. */
+export function endpointsChanged(change: ServiceAnswer['changes'][number]): string {
+  const { added, after, before, removed } = change;
+  const named = [...added.map((one) => `+${one}`), ...removed.map((one) => `-${one}`)];
+  return [`${before} to ${after}`, ...named].join(' ');
+}

@@ -1,0 +1,35 @@
+/** Answers `/fairlead/v1/changes`. */
+import { apiVersion } from '../../ask/schema.ts';
+import type { ChangeList, ServiceAnswer } from '../../ask/service.ts';
+import type { Inside } from './inside.ts';
+import type { RecentChange } from './recent.ts';
+import { numberOf } from './refusal.ts';
+
+const limits = { standard: 100, most: 1000 };
+
+export function changeListOf({ journal }: Inside, query: URLSearchParams): ChangeList {
+  const items = [...journal.recent.lastFirst()].slice(0, numberOf(query, 'limit', limits));
+  return { apiVersion, kind: 'ChangeList', items: items.map(namedChange) };
+}
+
+function namedChange(change: RecentChange): ChangeList['items'][number] {
+  const { namespace, name } = change.servicePort;
+  return { namespace, service: name, ...shownChange(change) };
+}
+
+export function shownChange(change: RecentChange): ServiceAnswer['changes'][number] {
+  const { also, endpoints, family, latencyMs, servicePort, timeMs, what } = change;
+  return {
+    time: new Date(timeMs).toISOString(),
+    port: servicePort.port,
+    protocol: servicePort.protocol,
+    family,
+    what,
+    before: endpoints.before,
+    after: endpoints.after,
+    added: endpoints.addedTexts,
+    removed: endpoints.removedTexts,
+    also,
+    latencyMs: latencyMs && Math.round(latencyMs * 10) / 10,
+  };
+}
