@@ -50,8 +50,22 @@ export function list(items: readonly Content[]): Html {
   return html`<ul>${items.map((item) => html`<li>${item}</li>`)}</ul>`;
 }
 
+/** To the second: what it is made from has more. */
+export function moment(time: string): Html {
+  return html`<time datetime="${time}">${time.replace('T', ' ').replace(/\.\d+Z$/, ' UTC')}</time>`;
+}
+
+interface Page {
+  readonly title: string;
+  /** The name of the node. */
+  readonly node: string;
+  /** Where programs ask for the same. */
+  readonly json: string;
+  readonly body: Content;
+}
+
 /** A whole document. */
-export function documentOf(title: string, body: Content): string {
+export function documentOf({ title, node, json, body }: Page): string {
   const { text } = html`<!doctype html>
 <html lang="en">
 <head>
@@ -61,11 +75,17 @@ export function documentOf(title: string, body: Content): string {
 <style>${new Html(style)}</style>
 </head>
 <body>
-${body}
+<header>
+<h1><a href="/">Fairlead on ${node}</a></h1>
+<nav aria-label="Parts"><a href="/#services">Services</a> <a href="/#changes">Changes</a>
+<a href="/#node">This node</a></nav>
+</header>
+<main>
+${body}</main>
 <footer>
 <button id="pause" type="button" hidden>Stop refreshing</button>
-<span id="silent" class="bad" role="alert" hidden>Nobody answers: this is what was known before.</span>
-<span>The same as JSON: <a href="/fairlead/v1/status">/fairlead/v1/status</a></span>
+<span id="silent" class="bad" role="alert" hidden>Not renewed at present: this is what was known before.</span>
+<span>For programs: <a href="${json}">${json}</a></span>
 </footer>
 <script>${new Html(script)}</script>
 </body>

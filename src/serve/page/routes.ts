@@ -1,12 +1,19 @@
 /** The page for people, at `/`: made from the answers that programs get, for the same askers. */
+import { endpoints } from '../../ask/endpoints.ts';
+import { changeListOf } from '../ask/changes.ts';
 import type { Inside } from '../ask/inside.ts';
-import { Refusal } from '../ask/refusal.ts';
+import { numberOf, Refusal } from '../ask/refusal.ts';
 import { admit } from '../ask/routes.ts';
+import { serviceOf } from '../ask/service.ts';
+import { servicesOf } from '../ask/services.ts';
 import { statusOf } from '../ask/status.ts';
 import { type Asked, type Reply, type Routes, textHeaders } from '../server.ts';
+import { changesMost, changesSection, changesShown } from './changes.ts';
 import { html } from './html.ts';
 import { contentSecurityPolicy } from './look.ts';
 import { documentOf } from './parts.ts';
+import { serviceSection } from './service.ts';
+import { listQuery, servicesSection, wantedOf } from './services.ts';
 import { nodeSection, verdict } from './status.ts';
 
 const headers = {
@@ -19,25 +26,69 @@ const headers = {
   'Cache-Control': 'no-store',
 } as const;
 
+const parameters = ['namespace', 'q', 'state', 'continue', 'changes', 'service'];
+
 export function pageRoutes(inside: Inside): Routes {
   return { '/': (asked) => page(inside, asked) };
 }
 
-function page(inside: Inside, asked: Asked): Reply {
+async function page(inside: Inside, asked: Asked): Promise<Reply> {
   try {
-    admit(asked, []);
-    return { status: 200, headers, body: front(inside) };
+    admit(asked, parameters);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     return { status: error.status, headers: textHeaders, body: `${error.message}\n` };
   }
+  const { query } = asked;
+  const service = query.get('service');
+  try {
+    const make = service === null ? frontPage(inside, query) : servicePage(inside, service);
+    return { status: 200, headers, body: await make };
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return { status: error.status, headers, body: refusalPage(inside, error) };
+  }
 }
 
-function front(inside: Inside): string {
+async function frontPage(inside: Inside, query: URLSearchParams): Promise<string> {
+  const wanted = wantedOf(query);
+  const limit = numberOf(query, 'changes', { standard: changesShown, most: changesMost });
+  const changes = changeListOf(inside, new URLSearchParams({ limit: String(limit) }));
+  const services = await servicesOf(inside, listQuery(wanted));
   const status = statusOf(inside);
-  const title = `${status.node}: ${status.well ? 'well' : 'not well'} · Fairlead`;
-  const body = html`<header><h1>Fairlead on ${status.node}</h1></header>
-<main>
-${verdict(status, inside.clock.wallMs())}${nodeSection(status)}</main>`;
-  return documentOf(title, body);
+  const nowMs = inside.clock.wallMs();
+  return documentOf({
+    title: `${status.node}: ${status.well ? 'well' : 'not well'} · Fairlead`,
+    node: status.node,
+    json: endpoints.status.path,
+    body: [
+      verdict(status, nowMs),
+      servicesSection(wanted, services),
+      changesSection(changes, nowMs),
+      nodeSection(status),
+    ],
+  });
+}
+
+async function servicePage(inside: Inside, key: string): Promise<string> {
+  const at = key.indexOf('/');
+  const query = new URLSearchParams({ namespace: key.slice(0, at), name: key.slice(at + 1) });
+  const service = await serviceOf(inside, query);
+  return documentOf({
+    title: `${key} on ${inside.nodeName} · Fairlead`,
+    node: inside.nodeName,
+    json: `${endpoints.service.path}?${query}`,
+    body: serviceSection(service, inside.clock.wallMs()),
+  });
+}
+
+function refusalPage({ nodeName }: Inside, { message }: Refusal): string {
+  return documentOf({
+    title: 'No answer · Fairlead',
+    node: nodeName,
+    json: endpoints.status.path,
+    body: html`<h2>No answer</h2>
+<p>${message}</p>
+`,
+  });
 }

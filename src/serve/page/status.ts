@@ -2,7 +2,7 @@
 import type { Status } from '../../ask/status.ts';
 import { age, counted } from '../../ask/words.ts';
 import { type Content, type Html, html } from './html.ts';
-import { list, live, pairs, table } from './parts.ts';
+import { list, live, moment, pairs, table } from './parts.ts';
 
 export function verdict(status: Status, nowMs: number): Html {
   const { problems, remarks, setAside, well } = status;
@@ -88,11 +88,6 @@ function conntrackFact({ entries, limit }: NonNullable<Status['conntrack']>): [s
   const share = Math.round((100 * entries) / limit);
   const [some, most] = [entries, limit].map((count) => count.toLocaleString('en'));
   return ['Connections', `${some} tracked of ${most} (${share} %)`];
-}
-
-/** To the second: what it is made from has more. */
-function moment(time: string): Html {
-  return html`<time datetime="${time}">${time.replace('T', ' ').replace(/\.\d+Z$/, ' UTC')}</time>`;
 }
 
 function families(status: Status): Html {

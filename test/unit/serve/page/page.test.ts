@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { request } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
-import { resources } from '../../../../src/state/change.ts';
+import { type Change, resources } from '../../../../src/state/change.ts';
 import { type Running, started, web } from '../../app/running.ts';
-import { node, service } from '../../state/build.ts';
+import { node, ready, service, slice, unready } from '../../state/build.ts';
 import { quiet } from '../../sync/double.ts';
 import { attribute, Document, textOf } from './document.ts';
 
@@ -52,22 +52,140 @@ describe('the page', () => {
       { 'Service port': 'ns/other:http/TCP', Family: 'IPv4', 'In force': 'nothing' },
     ]);
   });
+});
 
-  it('shows a name as it is, whatever is in it', async () => {
-    const documents: Document[] = [];
-    const hostile = `"'><script>alert(1)</script><img src=x onerror=alert(1)>&lt;<!--`;
-    for (const name of ['plain', hostile]) {
-      await app?.stop();
-      await running();
-      await refused(name);
-      documents.push(await opened());
-    }
-    const [plain, document] = documents as [Document, Document];
-    const [row] = document.rows('Refused by the kernel');
-    expect(row!['Service port']).toBe(`ns/${hostile}:http/TCP`);
-    const kinds = ({ elements }: Document) => elements.map(({ tagName }) => tagName);
-    expect(kinds(document)).toEqual(kinds(plain));
+/** Services ns/web-0 and on; the last one has no endpoint. */
+function many(count: number): Change[] {
+  return Array.from({ length: count }, (_, i): Change[] => {
+    const name = `web-${i}`;
+    const clusterIPs = [`10.97.${i >> 8}.${i & 0xff}`];
+    const isLast = i === count - 1;
+    const fields = { key: `ns/${name}-abcde`, service: `ns/${name}` };
+    return [
+      { kind: 'service', service: service({ name, clusterIPs }) },
+      { kind: 'slice', slice: slice({ '10.244.0.2': isLast ? unready : ready }, fields) },
+    ];
+  }).flat();
+}
+
+async function withMany(count: number): Promise<void> {
+  await running();
+  app.source.say(...many(count));
+  await quiet();
+}
+
+function hrefOf(document: Document, text: string): string | undefined {
+  const link = document.all('a').find((one) => textOf(one) === text);
+  return link && attribute(link, 'href');
+}
+
+describe('the Services', () => {
+  it('come a hundred at a time', async () => {
+    await withMany(150);
+    const first = await opened();
+    expect(first.rows('Services')).toHaveLength(100);
+    expect(first.rows('Services')[1]).toEqual({
+      ...{ Name: 'web-0', Namespace: 'ns', Type: 'ClusterIP', ClusterIP: '10.97.0.0' },
+      ...{ Ports: '80/TCP', 'Endpoints used': '1 of 1', State: 'in force' },
+    });
+    expect(hrefOf(first, 'First page')).toBeUndefined();
+    const second = await opened(hrefOf(first, 'Next page')!.slice(1));
+    expect(second.rows('Services')).toHaveLength(51);
+    expect(hrefOf(second, 'Next page')).toBeUndefined();
+    expect(hrefOf(second, 'First page')).toBe('/?#services');
   });
+
+  it.each([
+    ['?q=-1', 11],
+    ['?q=web-%3F', 10],
+    ['?namespace=ns&q=&state=', 21],
+    ['?namespace=other', 0],
+    ['?state=notwell', 1],
+    ['?state=notwell&q=web-3', 0],
+  ])('%s finds %d', async (query, count) => {
+    await withMany(20);
+    const document = await opened(query);
+    expect(document.rows('Services')).toHaveLength(count);
+    if (count === 1) expect(document.rows('Services')[0]!.State).toBe('no endpoint');
+    const given = new URLSearchParams(query);
+    for (const input of document.all('input')) {
+      const value = given.get(attribute(input, 'name')!) ?? '';
+      expect(attribute(input, 'value')).toBe(value);
+    }
+  });
+
+  it('lead to one, with its endpoints and why one of them is not used', async () => {
+    await withMany(20);
+    const first = await opened(hrefOf(await opened(), 'web-0')!.slice(1));
+    expect(first.texts('title')).toEqual(['ns/web-0 on node-a · Fairlead']);
+    expect(first.texts('h2')).toEqual(['ns/web-0']);
+    expect(first.texts('p')[0]).toBe('Well. All of it is in force.');
+    expect(first.rows('Frontends of http 80/TCP, IPv4')).toEqual([
+      { Frontend: '10.97.0.0:80', Kind: 'clusterIP', 'Goes to': '1 endpoint' },
+    ]);
+    expect(first.rows('Recent changes')).toMatchObject([{ What: 'came', Endpoints: '0 to 1' }]);
+    const last = await opened('?service=ns/web-19');
+    expect(last.texts('p')[0]).toMatch(/^Not well\. .* none of its 1 endpoints is ready\.$/);
+    expect(last.rows('Endpoints of http 80/TCP, IPv4')).toMatchObject([
+      { Endpoint: '10.244.0.2:8080', 'Used by': 'nobody', 'Why not': 'is not ready' },
+    ]);
+  });
+
+  it('are named among the recent changes, the last first', async () => {
+    await withMany(20);
+    app.source.say({ kind: 'service-gone', key: 'ns/web-3' });
+    await quiet();
+    const document = await opened();
+    const rows = document.rows('Recent changes');
+    expect(rows).toHaveLength(15);
+    expect(rows[0]).toMatchObject({ Service: 'ns/web-3', What: 'went', Endpoints: '1 to 0' });
+    const more = await opened(hrefOf(document, 'More changes')!.slice(1));
+    expect(more.rows('Recent changes')).toHaveLength(22);
+  });
+
+  it.each([
+    ['?service=ns/none', 404, /^this proxy serves no Service ns\/none: /],
+    ['?state=bad', 400, /^state must be notwell, not "bad"$/],
+    ['?changes=0', 400, /^changes must be a number from 1 to 1000, not "0"$/],
+    ['?continue=ns/none', 410, /^Service ns\/none has gone meanwhile: begin anew$/],
+  ])('%s gets %d', async (query, status, reason) => {
+    await running();
+    const response = await app.get('metrics', `/${query}`);
+    expect(response.status).toBe(status);
+    const document = new Document(await response.text());
+    expect(document.texts('h2')).toEqual(['No answer']);
+    expect(document.texts('p')[0]).toMatch(reason);
+  });
+});
+
+describe('a name', () => {
+  const hostile = `"'><script>alert(1)</script><img src=x onerror=alert(1)>&lt;<!--`;
+  const pages = (name: string) => ({
+    'the first page': '',
+    'the page of the Service': `?${new URLSearchParams({ service: `ns/${name}` })}`,
+    'the search': `?${new URLSearchParams({ namespace: 'ns', q: name })}`,
+    'a refusal': `?${new URLSearchParams({ service: `none/${name}` })}`,
+  });
+
+  it.each(Object.keys(pages('')) as (keyof ReturnType<typeof pages>)[])(
+    'is shown as it is, whatever is in it: %s',
+    async (page) => {
+      const documents: Document[] = [];
+      for (const name of ['plain', hostile]) {
+        await app?.stop();
+        await running();
+        await refused(name);
+        documents.push(await opened(pages(name)[page]));
+      }
+      const [plain, document] = documents as [Document, Document];
+      const kinds = ({ elements }: Document) => elements.map(({ tagName }) => tagName);
+      expect(kinds(document)).toEqual(kinds(plain));
+      expect(document.errors).toEqual([]);
+      const [body] = document.all('body');
+      const values = document.all('input').map((input) => attribute(input, 'value'));
+      expect([textOf(body!), ...values].join(' ')).toContain(hostile);
+    },
+  );
 });
 
 describe('what the page is made of', () => {

@@ -1,0 +1,98 @@
+/** All about one Service. */
+import type { ServiceAnswer } from '../../ask/service.ts';
+import { conditionsOf, goesTo, portTitle } from '../../ask/service-words.ts';
+import { joinHostPort } from '../../config/host-port.ts';
+import { changesTable } from './changes.ts';
+import { type Content, type Html, html } from './html.ts';
+import { list, live, moment, pairs, table } from './parts.ts';
+
+type Port = ServiceAnswer['ports'][number];
+
+export function serviceSection(service: ServiceAnswer, nowMs: number): Html {
+  const { changes, name, namespace, ports, problems } = service;
+  return live('service', [
+    html`<h2>${namespace}/${name}</h2>`,
+    verdict(service),
+    problems.length > 1 ? list(problems.slice(1)) : undefined,
+    pairs(facts(service)),
+    ...ports.map(portPart),
+    changes.length > 0 ? [html`<h3>Recent changes</h3>`, changesTable(changes, nowMs)] : undefined,
+  ]);
+}
+
+function verdict({ problems, state }: ServiceAnswer): Html {
+  const [first] = problems;
+  if (first !== undefined) {
+    return html`<p class="verdict bad"><strong class="bad">Not well.</strong> ${first}</p>`;
+  }
+  const words = {
+    'in force': 'All of it is in force.',
+    waiting: 'A change of it is not in the kernel yet.',
+    'set aside': 'The kernel refuses it.',
+  };
+  return html`<p class="verdict"><strong class="good">Well.</strong> ${words[state]}</p>`;
+}
+
+function facts(service: ServiceAnswer): [string, Content][] {
+  const { affinitySeconds, clusterIPs, created, healthCheckNodePort, sourceRanges, type } = service;
+  const { externalTrafficPolicy: external, internalTrafficPolicy: internal } = service;
+  return [
+    ['Type', type],
+    ['Made', moment(created)],
+    ['ClusterIPs', clusterIPs.join(', ')],
+    ['Traffic policies', `internal ${internal}, external ${external}`],
+    ...factIf('Affinity', affinitySeconds && `ClientIP, ${affinitySeconds} s`),
+    ...factIf('Clients', sourceRanges.length > 0 && sourceRanges.join(', ')),
+    ...factIf('Health', healthCheckNodePort && `on node port ${healthCheckNodePort}`),
+  ];
+}
+
+function factIf(name: string, text: string | number | false | undefined): [string, string][] {
+  return text ? [[name, String(text)]] : [];
+}
+
+function portPart(port: Port): Content {
+  const { cluster, endpointCount, endpoints, family, frontends, local, remarks, state } = port;
+  const title = `${portTitle(port)}, ${family}`;
+  const rest = endpointCount - endpoints.length;
+  return [
+    html`<h3>${title}</h3>
+<p>${state}; ${Math.max(cluster, local)} of ${endpointCount} endpoints used</p>`,
+    remarks.length > 0 ? list(remarks) : undefined,
+    frontendsTable(port, `Frontends of ${title}`, frontends),
+    endpoints.length > 0 ? endpointsTable(`Endpoints of ${title}`, endpoints) : undefined,
+    rest > 0 ? html`<p>and ${rest} more</p>` : undefined,
+  ];
+}
+
+function frontendsTable(port: Port, label: string, frontends: Port['frontends']): Html {
+  const heads = [{ name: 'Frontend' }, { name: 'Kind' }, { name: 'Goes to' }];
+  const rows = frontends.map((one) => {
+    const isLost = one.heldBy !== undefined || ['reject', 'drop'].includes(one.treatment);
+    const goes = goesTo(port, one);
+    const at =
+      one.address === undefined ? `node port ${one.port}` : joinHostPort(one.address, one.port);
+    return [at, one.kind, isLost ? html`<span class="bad">${goes}</span>` : goes];
+  });
+  return table(label, { heads, rows });
+}
+
+function endpointsTable(label: string, endpoints: Port['endpoints']): Html {
+  const heads = [
+    { name: 'Endpoint' },
+    { name: 'Conditions' },
+    { name: 'Node', kind: 'later' },
+    { name: 'Zone', kind: 'later' },
+    { name: 'Used by' },
+    { name: 'Why not' },
+  ] as const;
+  const rows = endpoints.map((one) => [
+    joinHostPort(one.address, one.port),
+    conditionsOf(one),
+    `${one.node ?? 'not known'}${one.local ? ' (this one)' : ''}`,
+    one.zone,
+    one.usedBy.length === 0 ? 'nobody' : one.usedBy.join(', '),
+    one.because,
+  ]);
+  return table(label, { heads, rows });
+}
