@@ -51,7 +51,9 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'host',
   ],
   preflight: ['net', 'config', 'host', 'kernel', 'modes', 'takeover'],
+  shadow: ['net', 'config', 'host', 'kernel', 'state', 'takeover'],
   cli: [
+    'shadow',
     'preflight',
     'ask',
     'net',

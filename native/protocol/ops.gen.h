@@ -1276,6 +1276,15 @@ struct Target {
       Field("info", &Target::info)};
 };
 
+struct ImmediateData {
+  static constexpr std::uint32_t kCode = 20;
+  static constexpr const char* kName = "immediateData";
+  std::uint32_t reg = 0;
+  std::span<const std::uint8_t> data;
+  static constexpr std::tuple kFields{
+      Field("register", &ImmediateData::reg), Field("data", &ImmediateData::data)};
+};
+
 struct Unknown {
   static constexpr std::uint32_t kCode = 255;
   static constexpr const char* kName = "unknown";

@@ -30,6 +30,10 @@ export async function runCommand(args: readonly string[]): Promise<number> {
       const { runPreflight } = await import('./preflight.ts');
       return runPreflight(rest);
     }
+    case 'shadow': {
+      const { runShadow } = await import('./shadow.ts');
+      return runShadow(rest);
+    }
     case 'completion': {
       const [shell, ...more] = rest;
       if (!isShell(shell) || more.length > 0) return refuse(command, rest);

@@ -1,6 +1,6 @@
 /** The process around the proxy: signals, and the configuration file that may change. */
 import { readFileSync } from 'node:fs';
-import { App, type AppOptions } from '../app.ts';
+import { App } from '../app.ts';
 import type { Config } from '../config/config.ts';
 import { fairleadVersion } from '../config/version.ts';
 import { hostFiles } from '../host/files.ts';
@@ -13,10 +13,8 @@ import { builtModes, selectMode } from '../modes/index.ts';
 import { createLogger, type Logger } from '../serve/log.ts';
 import type { LogDestination } from '../serve/log-destination.ts';
 import { logMetrics } from '../serve/log-metrics.ts';
-import { ApiClient, type ClientOptions, type Exchange } from '../source/kubernetes/client.ts';
-import { KubernetesSource } from '../source/kubernetes/source.ts';
-import { ManifestSource } from '../source/manifests/source.ts';
 import { systemClock } from '../sync/clock.ts';
+import { clusterSource } from './cluster-source.ts';
 import { ConfigFile, type Seen } from './config-file.ts';
 import { logForNode } from './final-messages.ts';
 import { holdNamespace } from './instance.ts';
@@ -88,31 +86,13 @@ async function makeApp(config: Config, log: Logger, lines: LogDestination): Prom
     modes,
     choice: await selectMode(config.mode, kernel, modes, ipvsSettings(config.ipvs)),
     conntrack: openConntrack(),
-    ...sourceOf(config, name, (exchange) => app.metrics.requested(exchange)),
+    ...clusterSource(config.source, name, (exchange) => app.metrics.requested(exchange)),
     interfaces: interfaceAddresses,
     families: ipv6Available(host) ? ['IPv4', 'IPv6'] : ['IPv4'],
     host,
   });
   logMetrics(app.metrics.registry, lines);
   return app;
-}
-
-function sourceOf(
-  { source }: Config,
-  name: string,
-  observer: (exchange: Exchange) => void,
-): Pick<AppOptions, 'source' | 'openEvents'> {
-  if (source.kind === 'manifests') {
-    return { source: new ManifestSource({ directory: source.directory, nodeName: name }) };
-  }
-  const { kubeconfigPath, masterUrl, qps, burst } = source;
-  const userAgent = `fairlead/${fairleadVersion.slice(1)}`;
-  const options: ClientOptions = { kubeconfigPath, masterUrl, qps, burst, userAgent, observer };
-  return {
-    source: new KubernetesSource({ ...options, nodeName: name }),
-    // A client of their own: events never take the watches' turns.
-    openEvents: () => ApiClient.open(options),
-  };
 }
 
 /** Aborts at SIGTERM or SIGINT; a second signal, or a stop that hangs, ends the process. */

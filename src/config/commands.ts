@@ -120,6 +120,14 @@ export const commands: readonly CommandSpec[] = [
       'modes, other agents, settings, ports. Writes nothing. Exit code 1: there is a problem.',
   },
   {
+    name: 'shadow',
+    usage: 'shadow [flags] [--once|--watch] [--settle DURATION] [-o text|json|yaml]',
+    meaning:
+      'Compare what kube-proxy has programmed on this node with what Fairlead would, with these ' +
+      'flags. Writes nothing. Only what lasts for --settle (default 10s) is a difference. ' +
+      'Exit code 1: there are some.',
+  },
+  {
     name: 'completion',
     usage: `completion ${shells.join('|')}`,
     meaning: 'Print a script that completes commands and flags in this shell.',

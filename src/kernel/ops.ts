@@ -374,6 +374,8 @@ export const expressions = {
   match: { code: 18, fields: { name: 'string', revision: 'u32', info: 'bytes' } },
   /** A target of iptables, likewise. */
   target: { code: 19, fields: { name: 'string', revision: 'u32', info: 'bytes' } },
+  /** Loads a constant. Only rules of others do. */
+  immediateData: { code: 20, fields: { register: 'u32', data: 'bytes' } },
   /** An expression that this version does not decode; never encoded. */
   unknown: { code: 255, fields: { name: 'string' } },
 } as const satisfies Schema;

@@ -81,3 +81,13 @@ export function successor(address: Uint8Array): Uint8Array | undefined {
   }
   return undefined;
 }
+
+/** The address before `address`, which is not the first one. */
+export function predecessor(address: Uint8Array): Uint8Array {
+  const previous = address.slice();
+  for (let i = previous.length - 1; i >= 0; i -= 1) {
+    previous[i]! -= 1;
+    if (previous[i] !== 0xff) break;
+  }
+  return previous;
+}

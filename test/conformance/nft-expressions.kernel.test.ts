@@ -117,6 +117,17 @@ test.each<Case>([
     rule(meta(16), equal(6), { kind: 'reject', type: 1, icmpCode: 0 }),
   ],
   ['nat', 'dnat to ip saddr map @m', rule(load4(12), lookup('m', 1), nat({}))],
+  [
+    'nat',
+    'ip protocol tcp dnat to 10.0.0.2:80',
+    rule(
+      { kind: 'payload', register: 1, base: 1, offset: 9, length: 1 },
+      equal(6),
+      { kind: 'immediateData', register: 1, data: bytes('0a000002') },
+      { kind: 'immediateData', register: 2, data: bytes(u16Be(80)) },
+      nat({ portMin: 2, portMax: 2, flags: 3 }),
+    ),
+  ],
   ['snat', 'snat to ip saddr map @m', rule(load4(12), lookup('m', 1), nat({ type: 0 }))],
   [
     'snat',

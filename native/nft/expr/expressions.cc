@@ -92,8 +92,13 @@ constexpr auto kFib =
     FormOf<Fib>("fib", Plain(NFTA_FIB_DREG, &Fib::reg), Plain(NFTA_FIB_RESULT, &Fib::result),
                 Plain(NFTA_FIB_FLAGS, &Fib::flags));
 
-/** Loads a verdict. The form that loads other data is not expressed. */
+/** Loads a verdict. */
 constexpr auto kImmediate = FormOf<ImmediateVerdict>("immediate", VerdictPart{});
+
+/** Loads other data. */
+constexpr auto kImmediateData =
+    FormOf<ImmediateData>("immediate", Needed(NFTA_IMMEDIATE_DREG, &ImmediateData::reg),
+                          Data(NFTA_IMMEDIATE_DATA, &ImmediateData::data));
 
 /**
  * Finds the source register in a set; with a map, loads what the map holds: register 0 with a
@@ -185,8 +190,9 @@ constexpr std::array<Codec, sizeof...(kForms)> CodecsFor() {
 
 /** Forms of one name are tried in this order. */
 constexpr auto kCodecs =
-    CodecsFor<kBitwise, kCmp, kCounter, kCt, kDynset, kFib, kImmediate, kLookup, kMasquerade,
-              kMatch, kMetaSet, kMetaLoad, kNat, kNumgen, kPayload, kReject, kTarget>();
+    CodecsFor<kBitwise, kCmp, kCounter, kCt, kDynset, kFib, kImmediate, kImmediateData, kLookup,
+              kMasquerade, kMatch, kMetaSet, kMetaLoad, kNat, kNumgen, kPayload, kReject,
+              kTarget>();
 
 PutResult EncodeOne(const protocol::Record& record, MessageWriter& out) {
   const auto* codec = std::ranges::find(kCodecs, record.code, &Codec::code);

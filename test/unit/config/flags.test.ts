@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
+import { commandNames } from '../../../src/config/commands.ts';
 import { parseFlags } from '../../../src/config/flags.ts';
 import { helpText } from '../../../src/config/help.ts';
 import { errorOf, load, running } from './support.ts';
@@ -101,7 +102,7 @@ describe('the outcome of a command line', () => {
   test('words are refused without the usage, empty ones are not', () => {
     const text =
       'Error: "fairlead" does not take any arguments, got ["x" "y z"]\n' +
-      '  commands come first: fairlead run|config|demo|preflight|completion|version|help\n';
+      `  commands come first: fairlead ${commandNames.join('|')}\n`;
     expect(errorOf(load(['x', '', 'y z']))).toBe(text);
     expect(load(['', '']).kind).toBe('run');
   });

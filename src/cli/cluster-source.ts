@@ -1,0 +1,31 @@
+/** Where a configuration says that Services come from. */
+import type { SourceConfig } from '../config/config.ts';
+import { fairleadVersion } from '../config/version.ts';
+import { ApiClient, type ClientOptions, type Exchange } from '../source/kubernetes/client.ts';
+import { KubernetesSource } from '../source/kubernetes/source.ts';
+import { ManifestSource } from '../source/manifests/source.ts';
+import type { Source } from '../source/source.ts';
+
+interface ClusterSource {
+  readonly source: Source;
+  /** A client of their own: events never take the watches' turns. Manifests have nobody to tell. */
+  readonly openEvents?: () => Promise<ApiClient>;
+}
+
+/** `nodeName`: whose Node is delivered. `observer` is told of each request. */
+export function clusterSource(
+  source: SourceConfig,
+  nodeName: string,
+  observer: (exchange: Exchange) => void = () => {},
+): ClusterSource {
+  if (source.kind === 'manifests') {
+    return { source: new ManifestSource({ directory: source.directory, nodeName }) };
+  }
+  const { kubeconfigPath, masterUrl, qps, burst } = source;
+  const userAgent = `fairlead/${fairleadVersion.slice(1)}`;
+  const options: ClientOptions = { kubeconfigPath, masterUrl, qps, burst, userAgent, observer };
+  return {
+    source: new KubernetesSource({ ...options, nodeName }),
+    openEvents: () => ApiClient.open(options),
+  };
+}

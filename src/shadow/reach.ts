@@ -1,0 +1,111 @@
+/** What becomes of connections to a frontend: the form in which two sets of rules are compared. */
+import { type CIDR, type Family, formatAddress, formatCIDR } from '../net/address.ts';
+import type { EndpointList } from '../net/endpoint-list.ts';
+import { cidrsOf, mergeCIDRs } from '../net/interval.ts';
+import type { Protocol } from '../net/protocol.ts';
+import { type Forwarding, type Frontend, formatServicePortName } from '../state/types.ts';
+
+/** Weights and probabilities are left out: rules round them. */
+export interface Reach {
+  /** `10.0.0.1:80`; where clients elsewhere get. */
+  readonly endpoints: ReadonlySet<string>;
+  /** Where pods of this node and the node itself get; undefined = there, too. */
+  readonly nearby: ReadonlySet<string> | undefined;
+  /** Whoever connects gets the node's address as its source. */
+  readonly masquerade: boolean;
+  /** What becomes of a connection that gets nowhere; undefined = no rule is for that. */
+  readonly refusal: 'reject' | 'drop' | undefined;
+  /** 0 = none. */
+  readonly affinitySeconds: number;
+  /** Blocks, merged and ascending, of the clients that may connect; undefined = all. */
+  readonly clients: readonly string[] | undefined;
+}
+
+export const noEndpoints: ReadonlySet<string> = new Set();
+
+/** `10.96.0.1:80/TCP`, `node port 30080/TCP`: the same for whoever has made the rules. */
+export function frontendText(
+  address: Uint8Array | undefined,
+  port: number,
+  protocol: Protocol,
+): string {
+  if (address === undefined) return `node port ${port}/${protocol}`;
+  const text = formatAddress(address);
+  return `${address.length === 4 ? text : `[${text}]`}:${port}/${protocol}`;
+}
+
+/** A frontend as this version of Fairlead would serve it. */
+export interface WantedFrontend {
+  readonly forwarding: Forwarding;
+  readonly reach: Reach;
+}
+
+/** By the text of the frontend. */
+export function wantedFrontends(
+  forwardings: Iterable<Forwarding>,
+  family: Family,
+): Map<string, WantedFrontend> {
+  const wanted = new Map<string, WantedFrontend>();
+  for (const forwarding of forwardings) {
+    if (forwarding.family !== family) continue;
+    const pools = { cluster: setOf(forwarding.cluster), local: setOf(forwarding.local) };
+    for (const frontend of forwarding.frontends) {
+      const { address, port } = frontend;
+      const text = frontendText(address?.bytes, port, forwarding.servicePort.protocol);
+      wanted.set(text, { forwarding, reach: reachOf(forwarding, frontend, pools) });
+    }
+  }
+  return wanted;
+}
+
+type Pools = Readonly<Record<'cluster' | 'local', ReadonlySet<string>>>;
+
+function reachOf(forwarding: Forwarding, frontend: Frontend, pools: Pools): Reach {
+  const plain = {
+    endpoints: pools[frontend.pool],
+    nearby: undefined,
+    masquerade: false,
+    refusal: undefined,
+    affinitySeconds: forwarding.affinityTimeoutSeconds,
+    clients: clientsOf(forwarding, frontend),
+  };
+  const { treatment } = frontend;
+  switch (treatment) {
+    case 'internal':
+      return plain;
+    case 'external':
+      return { ...plain, masquerade: true };
+    case 'external-local': {
+      const refusal = pools.local.size === 0 ? 'drop' : undefined;
+      return { ...plain, nearby: pools.cluster, refusal };
+    }
+    case 'reject':
+    case 'drop':
+      return { ...plain, endpoints: noEndpoints, refusal: treatment };
+  }
+}
+
+/** A node in the ranges may connect from the load balancer's addresses, too (5.7). */
+function clientsOf(forwarding: Forwarding, { kind }: Frontend): readonly string[] | undefined {
+  const { family, frontends, nodeInSourceRanges, sourceRanges } = forwarding;
+  if (kind !== 'loadBalancerIP' || sourceRanges.length === 0) return undefined;
+  const itself = frontends.flatMap(({ kind, address }): CIDR[] => {
+    if (!nodeInSourceRanges || kind !== 'loadBalancerIP' || address === undefined) return [];
+    return [{ address, prefixLength: address.bytes.length * 8 }];
+  });
+  return blocksOf(family, [...sourceRanges, ...itself]);
+}
+
+/** In the form of `Reach.clients`. */
+export function blocksOf(family: Family, cidrs: readonly CIDR[]): readonly string[] {
+  return mergeCIDRs(cidrs).flatMap((range) => cidrsOf(family, range).map(formatCIDR));
+}
+
+function setOf(list: EndpointList): ReadonlySet<string> {
+  return list.length === 0 ? noEndpoints : new Set(list.texts());
+}
+
+/** `ns/name:port`, as kube-proxy names it. */
+export function nameOf({ servicePort }: Forwarding): string {
+  return formatServicePortName(servicePort);
+}
