@@ -3,12 +3,15 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } f
 import { basename, join } from 'node:path';
 import { UsageError } from './arguments.ts';
 import { CannotRun } from './cannot-run.ts';
+import type { MachineKind } from './machine.ts';
+import { run } from './run.ts';
 
 /** A kernel to boot. */
 export interface Kernel {
   /** What reports call it: a Debian series such as `6.12`, or the file's name. */
   readonly name: string;
-  /** Path of the bzImage. */
+  readonly kind: MachineKind;
+  /** Path of the bzImage, or of the program that user-mode Linux is. */
   readonly image: string;
   /** Directory like /lib/modules/RELEASE; undefined: all that is needed is built in. */
   readonly modules: string | undefined;
@@ -65,7 +68,7 @@ export function ownKernel(image: string, modules: string | undefined): Kernel {
     (path) => !existsSync(path),
   );
   if (missing !== undefined) throw new UsageError(`${missing} does not exist`);
-  return { name: basename(image), image, modules };
+  return { name: basename(image), kind: 'qemu', image, modules };
 }
 
 function aptPackages(series: string): string[] {
@@ -97,16 +100,11 @@ function fetchPackage(name: string, cache: string): string | undefined {
   }
 }
 
-function run(cwd: string, command: string, ...args: string[]): string | undefined {
-  const { error, status, stderr } = spawnSync(command, args, { cwd, encoding: 'utf8' });
-  if (error !== undefined) return `${command}: ${error.message}`;
-  return status === 0 ? undefined : `${command}: ${stderr.trim()}`;
-}
-
 function unpacked(series: string, tree: string): Kernel {
   const release = basename(tree).replace(/^linux-image-/, '');
   return {
     name: series,
+    kind: 'qemu',
     image: join(tree, 'boot', `vmlinuz-${release}`),
     modules: join(tree, 'lib/modules', release),
   };

@@ -1,12 +1,17 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 
+/** What a machine is: an emulated one, or a kernel that is itself a program of the host. */
+export type MachineKind = 'qemu' | 'user-mode';
+
 /** One virtual machine. */
 export interface Machine {
-  /** Path of the bzImage. */
+  readonly kind: MachineKind;
+  /** Path of the bzImage, or of the program that user-mode Linux is. */
   readonly kernel: string;
   /** Path of the initramfs: all that the guest has. */
   readonly initramfs: string;
@@ -26,8 +31,8 @@ export type Outcome =
 
 export const qemu = 'qemu-system-x86_64';
 
-/** The words after the program's name. */
-export function qemuArguments(machine: Machine): string[] {
+/** The words after qemu's name. */
+function qemuArguments(machine: Machine): string[] {
   return [
     ...['-machine', 'q35', '-nodefaults', '-display', 'none', '-no-reboot'],
     ...['-accel', 'tcg,thread=multi,tb-size=512'],
@@ -51,6 +56,38 @@ export function qemuArguments(machine: Machine): string[] {
 const kernelCommandLine =
   'rdinit=/init console=ttyS0 loglevel=5 panic=-1 oops=panic mitigations=off no_timer_check';
 
+/** The words after the kernel's name. Its descriptors are those that `start` gives it. */
+function userModeArguments(machine: Machine): string[] {
+  return [
+    ...[`mem=${machine.memoryMib}M`, `initrd=${machine.initramfs}`],
+    // tty0 has the kernel's messages; ttyS1 and ttyS2: see guest-init. Nothing else is connected.
+    ...['con=null', 'con0=null,fd:1', 'ssl=null', 'ssl1=null,fd:3', 'ssl2=null,fd:4'],
+    // Where its own socket goes.
+    `uml_dir=${dirname(machine.consoleLog)}`,
+    ...['rdinit=/init', 'console=tty0', 'loglevel=5', 'panic=-1', 'oops=panic'],
+    // guest-init's: a restart would start the program anew.
+    'END_KEY=o',
+  ];
+}
+
+/** Starts a machine. However this process ends, the machine ends with it. */
+function start(machine: Machine): { child: ChildProcess; outputs: readonly Readable[] } {
+  const together = ['--pdeathsig', 'KILL'];
+  if (machine.kind === 'qemu') {
+    const words = [...together, qemu, ...qemuArguments(machine)];
+    const child = spawn('setpriv', words, { stdio: ['ignore', 'pipe', 'pipe'] });
+    return { child, outputs: [child.stdout, child.stderr] };
+  }
+  const consoleLog = openSync(machine.consoleLog, 'a');
+  const statusFile = openSync(machine.statusFile, 'a');
+  const words = [...together, machine.kernel, ...userModeArguments(machine)];
+  const stdio = ['ignore', consoleLog, consoleLog, 'pipe', statusFile] as const;
+  const child = spawn('setpriv', words, { stdio: [...stdio] });
+  closeSync(consoleLog);
+  closeSync(statusFile);
+  return { child, outputs: [child.stdio[3] as Readable] };
+}
+
 /**
  * Runs a machine to its end; each line that the command writes goes to `print` at once.
  * @param interrupt stops the machine
@@ -61,19 +98,13 @@ export async function runMachine(
   print: (line: string) => void,
   interrupt: AbortSignal,
 ): Promise<Outcome> {
-  // However this process ends, the machine ends with it.
-  const words = ['--pdeathsig', 'KILL', qemu, ...qemuArguments(machine)];
-  const child = spawn('setpriv', words, { stdio: ['ignore', 'pipe', 'pipe'] });
+  const { child, outputs } = start(machine);
   const stop = () => child.kill('SIGKILL');
   const timeLimit = AbortSignal.timeout(timeLimitMs);
   const stopSignal = AbortSignal.any([interrupt, timeLimit]);
   stopSignal.addEventListener('abort', stop);
   if (stopSignal.aborted) stop();
-  await Promise.all([
-    once(child, 'close'),
-    forEachLine(child.stdout, print),
-    forEachLine(child.stderr, print),
-  ]);
+  await Promise.all([once(child, 'close'), ...outputs.map((output) => forEachLine(output, print))]);
   if (interrupt.aborted) return { kind: 'stopped', reason: 'interrupted' };
   if (timeLimit.aborted) return { kind: 'stopped', reason: 'time limit' };
   return parseStatus(readFileSync(machine.statusFile, 'latin1'));

@@ -19,6 +19,7 @@ import { debianKernel, type Kernel, ownKernel } from './kernels.ts';
 import { type Outcome, qemu, runMachine } from './machine.ts';
 import { moduleFiles } from './modules.ts';
 import { projectFiles } from './project.ts';
+import { userModeKernel } from './user-mode.ts';
 import { guestPackages, missingPackages, sharedLibraries, userland } from './userland.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -33,7 +34,7 @@ async function main(words: readonly string[]): Promise<number> {
     console.log(usage);
     return 0;
   }
-  checkHost();
+  checkHost(options);
   const { kernels, problems } = findKernels(options);
   const work = makeWorkFolder();
   try {
@@ -50,12 +51,13 @@ async function main(words: readonly string[]): Promise<number> {
   }
 }
 
-function checkHost(): void {
+function checkHost({ kernels }: Options): void {
   if (process.arch !== 'x64') {
     throw new CannotRun('an x86-64 host is needed: the guest runs copies of its programs');
   }
-  const hasQemu = spawnSync(qemu, ['--version']).error === undefined;
-  const missing = [...(hasQemu ? [] : ['qemu-system-x86']), ...missingPackages(guestPackages)];
+  const needsQemu = kernels.kind === 'own' || !kernels.series.every((name) => sourceOf(name));
+  const lacksQemu = needsQemu && spawnSync(qemu, ['--version']).error !== undefined;
+  const missing = [...(lacksQemu ? ['qemu-system-x86'] : []), ...missingPackages(guestPackages)];
   if (missing.length > 0) {
     throw new CannotRun(`packages are missing: apt-get install -y ${missing.join(' ')}`);
   }
@@ -70,13 +72,23 @@ function findKernels({ kernels: choice }: Options): { kernels: Kernel[]; problem
   const problems: string[] = [];
   for (const series of choice.series) {
     try {
-      kernels.push(debianKernel(series, cache));
+      kernels.push(kernelOf(series));
     } catch (error) {
       if (!(error instanceof CannotRun)) throw error;
       problems.push(error.message);
     }
   }
   return { kernels, problems };
+}
+
+/** Of `6.1-uml` the series of the sources that it is built from; undefined for one of qemu's. */
+function sourceOf(name: string): string | undefined {
+  return /^(.+)-uml$/.exec(name)?.[1];
+}
+
+function kernelOf(series: string): Kernel {
+  const source = sourceOf(series);
+  return source === undefined ? debianKernel(series, cache) : userModeKernel(source, cache);
 }
 
 /** A folder for this process, after removing those of processes that were killed. */
@@ -125,6 +137,7 @@ interface Run {
 
 async function runKernel({ kernel, options, common, work, interrupt }: Run): Promise<number> {
   const machine = {
+    kind: kernel.kind,
     kernel: kernel.image,
     initramfs: join(work, `${kernel.name}.cpio`),
     memoryMib: options.memoryMib,
@@ -134,7 +147,7 @@ async function runKernel({ kernel, options, common, work, interrupt }: Run): Pro
   };
   const modules = kernel.modules === undefined ? [] : moduleFiles(kernel.modules);
   writeArchive(machine.initramfs, [...common, ...modules]);
-  // There to be read even when qemu does not get as far as making them.
+  // There to be read even when the machine does not get as far as making them.
   for (const file of [machine.consoleLog, machine.statusFile]) writeFileSync(file, '');
   const print = (line: string) => process.stdout.write(`${kernel.name} | ${line}\n`);
   const startedMs = Date.now();
