@@ -17,6 +17,11 @@ describe('the command line of the VM runner', () => {
     expect(options?.kernels).toEqual({ kind: 'debian', series: ['6.12', '6.6'] });
   });
 
+  it('takes sources that are built as user-mode Linux', () => {
+    const options = parseArguments(['--only', '6.1-uml']);
+    expect(options?.kernels).toEqual({ kind: 'debian', series: ['6.1-uml'] });
+  });
+
   it('takes a kernel and modules of the user', () => {
     const options = parseArguments(['--kernel', 'bzImage', '--modules', '/lib/modules/6.9']);
     expect(options?.kernels).toEqual({
@@ -60,6 +65,7 @@ describe('the command line of the VM runner', () => {
     [['--cpus', 'two'], /--cpus two/],
     [['--time-limit', '1.5'], /--time-limit 1.5/],
     [['--only', 'bookworm'], /--only bookworm/],
+    [['--only', '6.1-kvm'], /--only 6.1-kvm/],
     [['--modules', '/lib/modules/6.9'], /--modules needs --kernel/],
     [['--kernel', 'bzImage', '--only', '6.1'], /exclude each other/],
     [['some.test.ts', '--', 'sh'], /exclude each other/],
