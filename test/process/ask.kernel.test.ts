@@ -1,0 +1,88 @@
+/**
+ * The program, an API server, and the commands that ask it, as `kubectl exec` runs them: without a
+ * terminal and with nothing in the environment.
+ */
+import { spawn } from 'node:child_process';
+import { resolve } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { expect, onTestFinished, test } from 'vitest';
+import { createNamespace, type Namespace } from '../conformance/namespace.ts';
+import { FakeApi } from '../fake/api-server-process.ts';
+import { inForce, Program, until } from './program.ts';
+
+const main = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
+
+interface Said {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+async function said({ name }: Namespace, ...args: readonly string[]): Promise<Said> {
+  const argv = ['netns', 'exec', name, 'env', '-i', process.execPath, main, ...args];
+  const child = spawn('ip', argv, { stdio: ['ignore', 'pipe', 'pipe'] });
+  const [stdout, stderr, code] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    new Promise<number | null>((done) => child.once('close', done)),
+  ]);
+  return { code, stdout, stderr };
+}
+
+const node = {
+  kind: 'Node',
+  metadata: { name: 'node-1', labels: { 'topology.kubernetes.io/zone': 'zone-a' } },
+  status: { addresses: [{ type: 'InternalIP', address: '192.0.2.1' }] },
+};
+
+test('the running process is asked how it is, and what becomes of Services', async () => {
+  const namespace = await createNamespace();
+  await namespace.run('ip', ['link', 'set', 'lo', 'up']);
+  const api = await FakeApi.start(namespace);
+  onTestFinished(() => api.close());
+  await api.ask({ do: 'apply', object: node });
+  await api.ask({ do: 'populate', services: 700, endpoints: 3 });
+  const limits = ['max-per-core=0', 'tcp-timeout-established=0s', 'tcp-timeout-close-wait=0s'];
+  const program = new Program(namespace, [
+    ...[`--kubeconfig=${api.kubeconfig}`, '--hostname-override=node-1'],
+    ...['--proxy-mode=nftables', ...limits.map((limit) => `--conntrack-${limit}`)],
+  ]);
+  await program.told(inForce, 2);
+
+  const status = await said(namespace, 'status', '-o', 'json');
+  expect([status.code, status.stderr]).toEqual([0, '']);
+  expect(JSON.parse(status.stdout)).toMatchObject({
+    ...{ kind: 'Status', well: true, problems: [], node: 'node-1' },
+    mode: { name: 'nftables' },
+    source: { kind: 'kubernetes', server: expect.stringMatching(/^https:\/\/127\.0\.0\.1:/) },
+    services: { known: 700, waiting: 0, setAside: 0 },
+  });
+  expect((await said(namespace, 'status')).stdout).toMatch(/\nservices +watching +.* ago\n/);
+
+  const list = await said(namespace, 'service', 'list');
+  const rows = list.stdout.trim().split('\n').slice(1);
+  expect(rows).toHaveLength(700);
+  for (const row of rows) expect(row).toMatch(/ 3\/3 +in force$/);
+  const [where, name] = rows[0]!.split(/ +/);
+  const show = await said(namespace, 'service', 'show', `${where}/${name}`, '-o', 'json');
+  const { ports } = JSON.parse(show.stdout) as { ports: { kernel: string[] }[] };
+  const elements = ports[0]!.kernel.filter((line) => line.includes(': goto '));
+  expect(elements).not.toEqual([]);
+  for (const line of elements) {
+    const [, map, element] = /^map ip fairlead (\S+) \{ (.+) : goto .* \}$/.exec(line)!;
+    const get = ['get', 'element', 'ip', 'fairlead', map!, `{ ${element} }`];
+    expect(await namespace.run('nft', get)).toContain(line.slice(line.indexOf('{') + 2, -2));
+  }
+
+  await api.ask({ do: 'replace', count: 1 });
+  await until(async () => {
+    const { stdout } = await said(namespace, 'status', '-o', 'json');
+    return JSON.parse(stdout).families[0].lastSync.purpose === 'changes';
+  }, 'the change is in force');
+
+  program.kill('SIGTERM');
+  await program.exitCode;
+  const nobody = await said(namespace, 'status');
+  expect([nobody.code, nobody.stdout]).toEqual([3, '']);
+  expect(nobody.stderr).toMatch(/^Error: cannot reach http:\/\/127\.0\.0\.1:10249: /);
+});
