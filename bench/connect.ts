@@ -20,17 +20,22 @@ const connections = 4000;
 const rounds = 3;
 const port = '8080';
 /** Service 0, whose endpoints are the addresses of the server's namespace. */
-const target = { address: '10.96.0.1', port: '80' };
+export const target = { address: '10.96.0.1', port: '80' };
 const endpoint = '11.0.0.1';
 
-interface Cost {
+export interface Cost {
   readonly perSecond: number;
   readonly p50Us: number;
   readonly p99Us: number;
 }
 
-export async function connect(): Promise<string> {
+/** Makes the client and the server of a Stage. */
+export function buildPrograms(): void {
   execFileSync('sh', [join(root, 'scripts', 'build-bench')]);
+}
+
+export async function connect(): Promise<string> {
+  buildPrograms();
   const rows: string[][] = [];
   for (const size of sizes) rows.push(...(await measure(size)));
   const head = ['cluster', 'path', 'connections/s', 'p50 µs', 'p99 µs'];
@@ -39,7 +44,7 @@ export async function connect(): Promise<string> {
 }
 
 /** Client, node and server, connected by veth pairs; the node forwards. */
-class Stage {
+export class Stage {
   readonly node = new Namespace('node');
   readonly #client = new Namespace('client');
   readonly #server = new Namespace('server');
@@ -116,6 +121,6 @@ async function measure(size: Size): Promise<string[][]> {
 }
 
 /** The cluster, with the server's addresses as endpoints of Service 0. */
-function changes(size: Size): Change[] {
+export function changes(size: Size): Change[] {
   return [...objects(size), { kind: 'slice', slice: slice(0, size.endpoints) }];
 }

@@ -6,6 +6,7 @@ import { apiStart } from './api-start.ts';
 import { askQuestion } from './ask.ts';
 import { boundary } from './boundary.ts';
 import { connect } from './connect.ts';
+import { counters } from './counters.ts';
 import { hostile } from './hostile.ts';
 import { iptables } from './iptables.ts';
 import { ipvs } from './ipvs.ts';
@@ -23,6 +24,7 @@ const questions: Readonly<Record<string, () => Promise<string>>> = {
   affinity,
   loading,
   connect,
+  counters,
   iptables,
   ipvs,
   'ipvs-load': ipvsLoad,

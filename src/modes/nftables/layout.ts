@@ -154,10 +154,10 @@ export function setDefinitions(family: Family): SetDefinitions {
 }
 
 /**
- * Pairs of a frontend and an endpoint that have had connections. The kernel makes the buckets for
- * all of them at once, 4 MiB.
+ * Pairs of a frontend and an endpoint that have had connections; no more are counted. The kernel
+ * makes the buckets for all of them at once, 2 MiB.
  */
-const countedEndpointsMax = 2 ** 18;
+export const countedEndpointsMax = 2 ** 17;
 
 /** Refusals are counted for so many frontends, of which most have none. */
 const countedRefusalsMax = 2 ** 14;
