@@ -16,6 +16,7 @@ import type { ResolveContext } from './state/resolve.ts';
 import type { ClusterState } from './state/store.ts';
 import type { Forwarding, Frontend } from './state/types.ts';
 import type { Clock } from './sync/clock.ts';
+import { type Comparison, compare } from './sync/comparison.ts';
 import type { Observer, SyncEvent } from './sync/events.ts';
 import { FamilySync } from './sync/family.ts';
 import type { ForwardingFollower } from './sync/follower.ts';
@@ -42,12 +43,15 @@ export interface EngineOptions {
 
 /** How often the machine's addresses are read: what Services may claim there depends on them. */
 const interfacesPeriodMs = 5000;
+/** A comparison has the event loop to itself for so long: changes come first. */
+const comparisonSliceMs = 1;
 
 export class Engine {
   readonly families: readonly FamilySync[];
   readonly #options: EngineOptions;
   readonly #planners: ReadonlyMap<Family, Planner>;
   readonly #facts: NodeFacts;
+  readonly #ruleset = new Ruleset();
   readonly #reconcilers: readonly ConntrackReconciler[];
   readonly #verification: Verification;
   readonly #loop: SyncLoop;
@@ -57,8 +61,7 @@ export class Engine {
     this.#options = options;
     const { mode } = options;
     this.#facts = new NodeFacts({ settings: settings.facts, state, interfaces, mode });
-    const ruleset = new Ruleset();
-    const made = settings.families.map((config) => this.#makeFamily(config, ruleset));
+    const made = settings.families.map((config) => this.#makeFamily(config));
     this.families = made.map(({ sync }) => sync);
     this.#planners = new Map(made.map(({ planner }) => [planner.family, planner]));
     this.#verification = new Verification(this.families);
@@ -106,6 +109,19 @@ export class Engine {
     return this.#planners.get(forwarding.family)?.describe(forwarding) ?? [];
   }
 
+  /** See `compare`; undefined also for a family that is not served. */
+  async compare(family: Family): Promise<Comparison | undefined> {
+    const { clock, kernel } = this.#options;
+    const planner = this.#planners.get(family);
+    const sync = this.families.find((one) => one.family === family);
+    if (planner === undefined || sync === undefined) return undefined;
+    return compare({
+      planner: () => planner.twin(),
+      inForce: () => sync.inForce,
+      ...{ clock, kernel, ruleset: this.#ruleset, sliceMs: comparisonSliceMs },
+    });
+  }
+
   /** Where sockets listen that answer on node ports. */
   listeningAddresses(family: Family): readonly Address[] | 'all' {
     return this.#facts.listeningAddresses(family);
@@ -139,7 +155,7 @@ export class Engine {
     }
   }
 
-  #makeFamily(config: ModeConfig, ruleset: Ruleset) {
+  #makeFamily(config: ModeConfig) {
     const { clock, inForce, kernel, mode, settings } = this.#options;
     const { family } = config;
     const environment = this.#facts.environment(family);
@@ -151,7 +167,7 @@ export class Engine {
       kernel,
       reader: kernel,
       clock,
-      ruleset,
+      ruleset: this.#ruleset,
       observer: (event) => this.#observe(event),
       settings: settings.sync,
       follower: followedBy(reconciler, inForce),

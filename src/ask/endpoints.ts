@@ -1,4 +1,5 @@
 /** What can be asked of the running process, by HTTP GET on the metrics server. */
+import { diffSchema } from './difference.ts';
 import { explanationSchema } from './explanation.ts';
 import type { Infer, Schema } from './schema.ts';
 import { changeListSchema, serviceListSchema, serviceSchema } from './service.ts';
@@ -59,6 +60,12 @@ export const endpoints = {
       from: 'Who sends it: an address, or `pod` (the default), `node` or `outside`.',
     },
     answer: explanationSchema,
+  },
+  diff: {
+    path: `${prefix}/diff`,
+    meaning: 'How the kernel differs from what is in force; it is read for that, and not written.',
+    query: {},
+    answer: diffSchema,
   },
 } as const satisfies Readonly<Record<string, Endpoint>>;
 

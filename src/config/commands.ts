@@ -108,6 +108,14 @@ export const commands: readonly CommandSpec[] = [
     options: explainOptions,
   },
   {
+    name: 'diff',
+    usage: 'diff [options]',
+    meaning:
+      'Have the process of this node compare the kernel with what it should hold, and name what ' +
+      'differs, by Service. Writes nothing. Ends with 0 when all is the same, and else with 1.',
+    options: askOptions,
+  },
+  {
     name: 'demo',
     usage: 'demo',
     meaning: 'Show three pods, a Service and how it scales on this machine; needs no cluster.',

@@ -163,6 +163,8 @@ export interface Backend<T extends Types> {
   readonly tally?: Tally<T>;
   /** What the mode keeps for a Forwarding. Pure. */
   objects(forwarding: Forwarding, environment: Environment): Objects<T>;
+  /** Another for the same configuration, that knows nothing of the kernel. */
+  twin(): Backend<T>;
   /** See `Planner.describe`. */
   describe(forwarding: Forwarding, environment: Environment): readonly string[];
   /** A new batch. */

@@ -186,6 +186,8 @@ export interface Planner {
   change(previous: Forwarding | undefined, next: Forwarding | undefined): void;
   /** What the kernel holds of a Forwarding, in the words of the tool that lists it. */
   describe(forwarding: Forwarding): readonly string[];
+  /** Another for the same, that knows nothing of the kernel: to compare with it, not to write. */
+  twin(): Planner;
   /** Takes a change of what applies to all Services. Await it before any other call. */
   environment(next: Environment, pause: Pause): Promise<void> | void;
   /** What waits, as one transaction; undefined when nothing does. */

@@ -2,6 +2,7 @@
  * What becomes of the first packet of a connection to a frontend, for those who ask: the meaning
  * of its treatment for one kind of client, and what in the kernel does each part of it.
  */
+import type { TypesOf } from '../kernel/describe-ops.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { type Address, type Family, formatAddress, formatCIDR } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
@@ -56,6 +57,8 @@ export interface Guide {
   way(config: ModeConfig, to: Destination, client: ClientKind): Way;
   /** `taken`: what the address is of Services, at other ports. */
   stray(environment: Environment, address: Address, taken: ReadonlySet<Frontend['kind']>): Stray;
+  /** What elements of its sets are; only in modes that have sets. */
+  readonly typesOf?: TypesOf;
   /** The endpoint that session affinity has for a client; only where the kernel can be asked. */
   remembered?(
     kernel: Kernel,

@@ -81,6 +81,10 @@ export class ModePlanner<T extends Types> implements Planner {
     return this.#backend.describe(forwarding, this.#environment);
   }
 
+  twin(): Planner {
+    return new ModePlanner(this.#backend.twin(), this.#environment);
+  }
+
   get pendingBytes(): number {
     return this.#pendingBytes + this.#writer.byteLength;
   }

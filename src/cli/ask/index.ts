@@ -1,6 +1,7 @@
 /** Commands that ask the process of this node, by name. */
 import { usage } from '../../config/commands.ts';
 import { type AskIo, type ExitCode, exitCodes, runAsk } from './command.ts';
+import { diffCommand } from './diff.ts';
 import { explainCommand } from './explain.ts';
 import { listCommand } from './service-list.ts';
 import { showCommand } from './service-show.ts';
@@ -11,6 +12,7 @@ type Run = (args: readonly string[], io: AskIo) => Promise<ExitCode>;
 const runs: Readonly<Record<string, Run>> = {
   status: (args, io) => runAsk('status', statusCommand, args, io),
   service: runService,
+  diff: (args, io) => runAsk('diff', diffCommand, args, io),
   explain: (args, io) => runAsk('explain', explainCommand, args, io),
 };
 

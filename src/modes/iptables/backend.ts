@@ -50,9 +50,10 @@ export class IptablesBackend implements Backend<IptablesTypes> {
   #config: IptablesConfig;
   #found: IptablesObservation | undefined;
 
-  constructor(config: ModeConfig) {
+  /** `counted`: see `IptablesConfig`, as far as it is known. */
+  constructor(config: ModeConfig, counted = false) {
     this.family = config.family;
-    this.#config = { ...config, counted: false };
+    this.#config = { ...config, counted };
     this.#compiler = new RuleCompiler(config.family);
     const counts = new RuleCounts(this.#config);
     this.#inForce = {
@@ -76,6 +77,10 @@ export class IptablesBackend implements Backend<IptablesTypes> {
       shared: ({ table }, step) => counts.add(table, step),
       clear: () => counts.clear(),
     };
+  }
+
+  twin(): IptablesBackend {
+    return new IptablesBackend(this.#config, this.#config.counted);
   }
 
   describe(forwarding: Forwarding): readonly string[] {

@@ -66,6 +66,10 @@ export class IPVSBackend implements Backend<IPVSTypes> {
     this.tables = tablesOf(this.#ownership);
   }
 
+  twin(): IPVSBackend {
+    return new IPVSBackend(this.#config);
+  }
+
   describe(forwarding: Forwarding, environment: Environment): readonly string[] {
     return describe(ipvsFrontends(forwarding, environment), this.#ipvs.scheduler);
   }

@@ -1,6 +1,7 @@
 /** Which objects of this mode do what to the packets of a frontend. */
 import type { Family } from '../../net/address.ts';
 import { cidrContains, formatAddress } from '../../net/address.ts';
+import { sourceRangesTypes } from '../nft-table/source-ranges.ts';
 import {
   type ClientKind,
   type Destination,
@@ -11,7 +12,7 @@ import {
   type Places,
   passageOf,
 } from '../passage.ts';
-import { tableName } from './layout.ts';
+import { setDefinitions, tableName } from './layout.ts';
 
 export const guide: Guide = {
   way(config, to, client) {
@@ -25,6 +26,9 @@ export const guide: Guide = {
     if (!isKnown) return undefined;
     return { end: 'dropped', object: object(family, 'service-cidrs') };
   },
+  typesOf: (family, _table, set) =>
+    Object.entries(setDefinitions(family)).find(([name]) => name === set)?.[1] ??
+    sourceRangesTypes(family, set),
 };
 
 /** A virtual service has one set of real servers, for all clients (README.md beside this file). */

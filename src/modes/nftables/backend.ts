@@ -98,6 +98,10 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     return base.map(({ name }) => name);
   }
 
+  twin(): NFTablesBackend {
+    return new NFTablesBackend(this.#config);
+  }
+
   describe(forwarding: Forwarding): readonly string[] {
     return describe(forwarding, frontendElements(this.#classes, forwarding));
   }

@@ -1,12 +1,13 @@
 /** Which objects of this mode do what to the packets of a frontend, in the words of nft. */
 import { printVerdict } from '../../kernel/nft/print-verdict.ts';
 import { cidrContains, type Family } from '../../net/address.ts';
+import { sourceRangesTypes } from '../nft-table/source-ranges.ts';
 import { type Guide, nftKey, nftObject, type Passage, type Places, passageOf } from '../passage.ts';
 import { rememberedEndpoint } from './affinity-fill.ts';
-import { memoryName } from './affinity-objects.ts';
+import { affinityTypes, memoryName } from './affinity-objects.ts';
 import { ChainClasses } from './chain-classes.ts';
 import { elementOf, frontendElements, type VerdictPart, verdictOf } from './frontends.ts';
-import { tableName } from './layout.ts';
+import { setDefinitions, tableName } from './layout.ts';
 
 export const guide: Guide = {
   way(config, to, client) {
@@ -21,6 +22,10 @@ export const guide: Guide = {
     const isKnown = serviceCIDRs.some((cidr) => cidrContains(cidr, address));
     return isKnown ? { end: 'dropped', object: object('set', family, 'service-cidrs') } : undefined;
   },
+  typesOf: (family, _table, set) =>
+    Object.entries(setDefinitions(family)).find(([name]) => name === set)?.[1] ??
+    affinityTypes(family, set) ??
+    sourceRangesTypes(family, set),
   remembered: (kernel, { family, servicePort }, pool, client) =>
     rememberedEndpoint(kernel, family, memoryName(servicePort, pool), client.bytes),
 };

@@ -37,6 +37,10 @@ export class UserspaceBackend implements Backend<UserspaceTypes> {
     this.late = new LingeringAddresses(sockets);
   }
 
+  twin(): UserspaceBackend {
+    return new UserspaceBackend(this.#config, this.#sockets);
+  }
+
   describe(forwarding: Forwarding, environment: Environment): readonly string[] {
     return this.objects(forwarding, environment).frontends.map(
       (frontend) => `socket ${formatFrontend(frontend.protocol, frontend)}`,

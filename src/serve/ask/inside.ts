@@ -12,6 +12,7 @@ import type { ResolveContext } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
 import type { Clock } from '../../sync/clock.ts';
+import type { Comparison } from '../../sync/comparison.ts';
 import type { FamilySync } from '../../sync/family.ts';
 import type { ServiceCounters } from '../service-counters.ts';
 import type { Journal } from './journal.ts';
@@ -53,6 +54,8 @@ export interface RunningEngine {
   readonly families: readonly FamilySync[];
   /** Undefined: it does not serve this family. */
   setting(family: Family): Setting | undefined;
+  /** Compares the kernel with what is in force; undefined: changes came all the time. */
+  compare(family: Family): Promise<Comparison | undefined>;
   /** Services that ask for more than one Service gets. */
   readonly overLimit: number;
   /** What Forwardings depend on besides Services and slices. */

@@ -4,6 +4,7 @@ import { type Answer, type EndpointName, endpoints } from '../../ask/endpoints.t
 import { splitHostPort } from '../../config/host-port.ts';
 import { type Asked, jsonHeaders, type Reply, type Route, type Routes } from '../server.ts';
 import { changeListOf } from './changes.ts';
+import { diffOf } from './diff.ts';
 import { explanationOf } from './explain/explanation.ts';
 import type { Inside } from './inside.ts';
 import { Refusal } from './refusal.ts';
@@ -24,6 +25,7 @@ const answers: Answers = {
   service: serviceOf,
   changes: changeListOf,
   explain: explanationOf,
+  diff: diffOf,
 };
 
 export function askRoutes(inside: Inside): Routes {

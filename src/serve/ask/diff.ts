@@ -1,0 +1,71 @@
+/** Answers `/fairlead/v1/diff`: what is in force against what the kernel holds. */
+import type { Diff } from '../../ask/difference.ts';
+import { apiVersion } from '../../ask/schema.ts';
+import { describeOps } from '../../kernel/describe-ops.ts';
+import { KernelError } from '../../kernel/errors.ts';
+import { guides } from '../../modes/guides.ts';
+import type { ModeName } from '../../modes/mode.ts';
+import type { Comparison, Difference } from '../../sync/comparison.ts';
+import type { FamilySync } from '../../sync/family.ts';
+import type { Inside, RunningEngine } from './inside.ts';
+import { Refusal } from './refusal.ts';
+
+const differencesMax = 500;
+const repairsMax = 20;
+
+type Family = Diff['families'][number];
+
+/** Throws a Refusal. */
+export async function diffOf(inside: Inside): Promise<Diff> {
+  const engine = inside.engine();
+  const isLive = engine?.families.every(({ progress }) => progress.phase === 'live');
+  if (engine === undefined || isLive !== true) {
+    throw new Refusal(503, 'the proxy is starting: ask again soon');
+  }
+  const families: Family[] = [];
+  for (const sync of engine.families) families.push(await compared(inside, engine, sync));
+  const setAside = engine.families.reduce(
+    (sum, { quarantined }) => sum + [...quarantined].length,
+    0,
+  );
+  const isSame = families.every((one) => one.differenceCount === 0 && one.waiting === 0);
+  return { apiVersion, kind: 'Diff', well: isSame && setAside === 0, families, setAside };
+}
+
+async function compared(inside: Inside, engine: RunningEngine, sync: FamilySync): Promise<Family> {
+  const comparison = await comparisonOf(engine, sync);
+  const { differences } = comparison;
+  return {
+    family: sync.family,
+    compared: comparison.compared,
+    leftOut: comparison.leftOut,
+    waiting: sync.progress.waiting,
+    differences: differences.slice(0, differencesMax).map((one) => shown(inside.mode(), one)),
+    differenceCount: differences.length,
+  };
+}
+
+async function comparisonOf(engine: RunningEngine, { family }: FamilySync): Promise<Comparison> {
+  try {
+    const comparison = await engine.compare(family);
+    if (comparison !== undefined) return comparison;
+    throw new Refusal(503, `${family} changed each time that the kernel was read: ask again`);
+  } catch (error) {
+    if (error instanceof KernelError) throw new Refusal(503, `${family}: ${error.message}`);
+    throw error;
+  }
+}
+
+function shown(
+  mode: ModeName,
+  { drift, forwarding, ops }: Difference,
+): Family['differences'][number] {
+  const repairs: string[] = [];
+  const typesOf = guides[mode].typesOf ?? (() => undefined);
+  for (const text of ops.flatMap((one) => Array.from(describeOps(one, typesOf)))) {
+    if (repairs.length < repairsMax) repairs.push(text);
+  }
+  if (forwarding === undefined) return { ...drift, repairs };
+  const { namespace, name, port, protocol } = forwarding.servicePort;
+  return { service: { namespace, name, port, protocol }, ...drift, repairs };
+}

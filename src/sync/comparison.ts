@@ -1,0 +1,125 @@
+/**
+ * Compares what is in force with what the kernel holds, as an audit does, and writes nothing: by a
+ * planner of its own, whose batches nobody applies. Syncs go on meanwhile.
+ */
+import type { Kernel } from '../kernel/kernel.ts';
+import type { Drift, Observation, Planner } from '../modes/mode.ts';
+import type { Forwarding } from '../state/types.ts';
+import { type Clock, Pacer } from './clock.ts';
+import { isDrift } from './events.ts';
+import { RetryingReader } from './retrying-reader.ts';
+import type { Ruleset } from './ruleset.ts';
+
+export interface ComparisonOptions {
+  /** Makes a planner that knows nothing. */
+  readonly planner: () => Planner;
+  readonly inForce: () => ReadonlyMap<string, Forwarding>;
+  readonly kernel: Kernel;
+  readonly ruleset: Ruleset;
+  readonly clock: Clock;
+  readonly sliceMs: number;
+}
+
+/** How the kernel differs, and the ops that an audit would write. */
+export interface Difference {
+  /** Undefined: it is of no Service, or of none that is there. */
+  readonly forwarding: Forwarding | undefined;
+  readonly drift: Drift;
+  readonly ops: readonly Uint8Array[];
+}
+
+export interface Comparison {
+  /** Service ports that were compared. */
+  readonly compared: number;
+  /** Service ports that changed meanwhile. */
+  readonly leftOut: number;
+  readonly differences: readonly Difference[];
+}
+
+interface Reading {
+  readonly planner: Planner;
+  readonly found: Observation;
+  readonly before: ReadonlyMap<string, Forwarding>;
+  readonly after: ReadonlyMap<string, Forwarding>;
+}
+
+/** In a mode whose reading changes spoil, so often. */
+const attemptsMax = 4;
+
+/** Undefined: changes spoilt every attempt. Rejects with what the kernel rejects with. */
+export async function compare(options: ComparisonOptions): Promise<Comparison | undefined> {
+  for (let i = 0; i < attemptsMax; i += 1) {
+    const reading = await read(options);
+    if (reading !== undefined) return compareWith(options, reading);
+  }
+  return undefined;
+}
+
+async function read(options: ComparisonOptions): Promise<Reading | undefined> {
+  const { clock, kernel, ruleset, sliceMs } = options;
+  const planner = options.planner();
+  const { pause } = new Pacer(clock, sliceMs);
+  const before = await snapshot(options);
+  const commits = ruleset.completed;
+  await planner.reset(before.values(), pause);
+  const found = await planner.observe(new RetryingReader(kernel, ruleset), pause);
+  const after = await snapshot(options);
+  const isSpoilt = found.besideBatches !== true && ruleset.completed !== commits;
+  return isSpoilt ? undefined : { planner, found, before, after };
+}
+
+/** What is in force while no batch is on its way. */
+function snapshot({
+  clock,
+  inForce,
+  ruleset,
+}: ComparisonOptions): Promise<Map<string, Forwarding>> {
+  return ruleset.readAlone(async () => {
+    // What the last batch changed is noted in the turn in which it is over.
+    await clock.turn();
+    return new Map(inForce());
+  });
+}
+
+async function compareWith(
+  { clock, sliceMs }: ComparisonOptions,
+  { planner, found, before, after }: Reading,
+): Promise<Comparison> {
+  const pacer = new Pacer(clock, sliceMs);
+  const changed = await takeOver(planner, before, after, pacer);
+  const differences: Difference[] = [];
+  const note = (forwarding: Forwarding | undefined, drift: Drift): void => {
+    if (!isDrift(drift)) return;
+    const batch = planner.take();
+    differences.push({ forwarding, drift, ops: batch === undefined ? [] : [batch.ops] });
+  };
+  note(undefined, await planner.repairFixed(found, pacer.pause));
+  let compared = 0;
+  for (const [key, forwarding] of after) {
+    if (pacer.spent) await pacer.rest();
+    if (changed.has(key)) continue;
+    compared += 1;
+    note(forwarding, planner.repair(found, forwarding));
+  }
+  note(undefined, await planner.prune(found, pacer.pause));
+  return { compared, leftOut: changed.size, differences };
+}
+
+/** Tells the planner what changed while the kernel was read: it is left out of the comparison. */
+async function takeOver(
+  planner: Planner,
+  before: ReadonlyMap<string, Forwarding>,
+  after: ReadonlyMap<string, Forwarding>,
+  pacer: Pacer,
+): Promise<Set<string>> {
+  const changed = new Set<string>();
+  for (const key of new Set([...before.keys(), ...after.keys()])) {
+    if (pacer.spent) await pacer.rest();
+    const [previous, next] = [before.get(key), after.get(key)];
+    if (previous === next) continue;
+    planner.change(previous, next);
+    changed.add(key);
+  }
+  planner.take();
+  return changed;
+}

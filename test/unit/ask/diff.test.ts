@@ -1,0 +1,124 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { VERDICT } from '../../../src/kernel/nft/constants.ts';
+import { ElementShape, nftOps } from '../../../src/kernel/ops.ts';
+import { RecordWriter } from '../../../src/kernel/records.ts';
+import { shards } from '../../../src/modes/nftables/layout.ts';
+import { resources } from '../../../src/state/change.ts';
+import { type Running, started, web } from '../app/running.ts';
+import { node, service } from '../state/build.ts';
+import { quiet } from '../sync/double.ts';
+import { asked, said } from './asking.ts';
+
+let app: Running;
+
+afterEach(() => app.stop());
+
+async function running(mode: string): Promise<void> {
+  app = await started('--manifests=/anywhere', `--proxy-mode=${mode}`);
+  const other = service({ name: 'other', clusterIPs: ['10.96.0.2'] });
+  app.source.say(...web, { kind: 'service', service: other }, { kind: 'node', node: node() });
+  app.source.listed(...resources);
+  await quiet();
+}
+
+const services = { family: 2, table: 'fairlead', set: 'services' } as const;
+
+/** 10.96.0.`host` . tcp . 80, with a verdict where one is given. */
+function element(host: number, verdict?: Uint8Array) {
+  const key = Uint8Array.of(10, 96, 0, host, 6, 0, 0, 0, 0, 80, 0, 0);
+  const shape = verdict === undefined ? 0 : ElementShape.verdict;
+  const entries = Buffer.concat([key, verdict ?? new Uint8Array()]);
+  return { ...services, shape, keyLength: 12, dataLength: 0, count: 1, entries };
+}
+
+const dropping = new Uint8Array(8);
+dropping[0] = VERDICT.drop;
+
+/** The first endpoint of 10.96.0.1 . tcp . 80; with the address 10.244.0.`host`, or without. */
+function endpoint(host?: number) {
+  const set = shards
+    .map((shard) => `endpoints-${shard}`)
+    .find((name) => app.kernel.elements(2, 'fairlead', name).length > 0)!;
+  const key = Buffer.concat([element(1).entries, new Uint8Array(4)]);
+  const data = host === undefined ? [] : [10, 244, 0, host, 0x1f, 0x90, 0, 0];
+  const entries = Buffer.concat([key, Uint8Array.from(data)]);
+  const shape = host === undefined ? 0 : ElementShape.data;
+  const dataLength = data.length;
+  return { family: 2, table: 'fairlead', set, shape, keyLength: 16, dataLength, count: 1, entries };
+}
+
+/** What nobody notices. */
+function meddle(...ops: ['elementsAdd' | 'elementsDelete', ReturnType<typeof endpoint>][]): void {
+  const writer = new RecordWriter(nftOps);
+  for (const [kind, op] of ops) writer.write(kind, op);
+  expect(app.kernel.applyNow(writer.finish()).kind).toBe('applied');
+}
+
+describe('a comparison', () => {
+  it.each(['nftables', 'iptables', 'ipvs'])(
+    'finds nothing where all is as it should be, in mode %s',
+    async (mode) => {
+      await running(mode);
+      const { body } = await asked(app, 'diff');
+      expect(body).toMatchObject({
+        well: true,
+        families: [
+          { family: 'IPv4', compared: 2, leftOut: 0, waiting: 0, differenceCount: 0 },
+          { family: 'IPv6', compared: 0, leftOut: 0, waiting: 0, differenceCount: 0 },
+        ],
+      });
+      expect((await said(app, 'diff')).code).toBe(0);
+    },
+  );
+
+  it('names what is missing, by Service', async () => {
+    await running('nftables');
+    meddle(['elementsDelete', element(1)]);
+    const before = app.kernel.ruleset();
+    const { code, stdout } = await said(app, 'diff');
+    expect(stdout).toContain('ns/web:http TCP: 1 missing; right would be:');
+    expect(stdout).toMatch(
+      /add element ip fairlead services \{ 10.96.0.1 . tcp . 80 : goto cluster-1-\w \}/,
+    );
+    expect(code).toBe(1);
+    expect(app.kernel.ruleset()).toBe(before);
+  });
+
+  it('names what is wrong, by Service', async () => {
+    await running('nftables');
+    meddle(['elementsDelete', endpoint()], ['elementsAdd', endpoint(77)]);
+    const { body } = await asked(app, 'diff');
+    expect(body.families[0].differences).toMatchObject([
+      {
+        service: { namespace: 'ns', name: 'web', port: 'http' },
+        missing: 0,
+        wrong: 1,
+        unwanted: 0,
+      },
+    ]);
+  });
+
+  it('names what nobody wants', async () => {
+    await running('nftables');
+    meddle(['elementsAdd', element(99, dropping)]);
+    const { body } = await asked(app, 'diff');
+    const [difference, ...more] = body.families[0].differences;
+    expect(difference).toMatchObject({
+      missing: 0,
+      unwanted: 1,
+      repairs: ['delete element ip fairlead services { 10.96.0.99 . tcp . 80 }'],
+    });
+    expect([difference.service, more]).toEqual([undefined, []]);
+  });
+
+  it('tells what the kernel refuses', async () => {
+    await running('nftables');
+    app.kernel.failNext({ code: 'ENOSPC', forKey: '10.96.0.3', times: Number.POSITIVE_INFINITY });
+    const refused = service({ name: 'refused', clusterIPs: ['10.96.0.3'] });
+    app.source.say({ kind: 'service', service: refused });
+    await quiet();
+    const { code, stdout } = await said(app, 'diff');
+    expect(stdout).toContain('The kernel refuses 1 Service port: fairlead status names it.');
+    expect(code).toBe(1);
+  });
+});
