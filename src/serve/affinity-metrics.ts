@@ -1,6 +1,6 @@
 /**
- * How full the maps of session affinity are: read when Prometheus asks, and not more often than
- * once a minute, because all that packets wrote is counted.
+ * How full the maps of session affinity are. They are read when Prometheus asks, but not more often
+ * than once a minute: to count elements, the kernel must list them.
  */
 import { Gauge, type Registry } from 'prom-client';
 import type { Kernel } from '../kernel/kernel.ts';
@@ -9,7 +9,7 @@ import type { Family } from '../net/address.ts';
 
 const families = ['IPv4', 'IPv6'] as const satisfies readonly Family[];
 
-/** Fuller maps have a series of their own: it takes half of 65,535 clients to make one. */
+/** Maps that are fuller have a series of their own: few are, as it takes half of 65,535 clients. */
 const shareMin = 0.5;
 
 const readAgainMs = 60_000;
@@ -66,7 +66,7 @@ export function affinityMetrics(
   });
 }
 
-/** A family that can't be read has no series: metrics of everything else are worth having. */
+/** A family that can't be read has no series, so that other metrics are still served. */
 async function read(mode: ModeFacts, kernel: Kernel): Promise<Fills> {
   const found = new Map<Family, readonly AffinityFill[]>();
   for (const family of families) {

@@ -1,4 +1,6 @@
-/** What users see with `kubectl describe` (behaviour document 11.1), and kube-proxy's own events. */
+/**
+ * Events that users see with `kubectl describe` (behaviour document 11.1), and kube-proxy's own.
+ */
 import type { Fallback } from '../modes/index.ts';
 import type { ClusterEvent, Regarding } from '../source/kubernetes/event-series.ts';
 import type { EventSink } from '../source/kubernetes/events.ts';
@@ -58,12 +60,12 @@ export class ClusterEvents {
     this.#record({ type: 'Warning', reason: 'ConntrackNearlyFull', ...about, note });
   }
 
-  /** What kube-proxy left was removed, or is in the way. */
+  /** What kube-proxy left was removed, or stays. */
   takeover(type: ClusterEvent['type'], reason: string, note: string): void {
     this.#record({ type, reason, action: 'TakeOver', regarding: this.#node, note });
   }
 
-  /** Of objects other than Services nobody would look for events. */
+  /** Tells about Services only: nobody looks for events of other objects. */
   sourceProblem({ subject, field = '', reason }: SourceProblem): void {
     const service = /^Service (\S+\/\S+)$/.exec(subject)?.[1];
     if (service === undefined) return;
@@ -71,7 +73,7 @@ export class ClusterEvents {
     this.#aboutService(service, what, 'Read', field === '' ? reason : `${field}: ${reason}`);
   }
 
-  /** So many more reports about an object were left out: about a Service, its users are told. */
+  /** Reports about an object were left out. Tells it only about Services. */
   leftOut(subject: string, reason: string, count: number): void {
     const service = /^(?:Service )?([^/\s]+\/[^/\s]+)$/.exec(subject)?.[1];
     if (service === undefined) return;

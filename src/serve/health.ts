@@ -1,4 +1,4 @@
-/** Whether the proxy does its work: the health server's answers (behaviour document 10.1). */
+/** The health server's answers: whether the proxy does its work (behaviour document 10.1). */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Family } from '../net/address.ts';
 import type { Condition } from '../source/source.ts';
@@ -7,25 +7,27 @@ import type { Node } from '../state/types.ts';
 import { jsonHeaders, type TextReply } from './server.ts';
 import { staleAfterMs } from './source-report.ts';
 
-/** With this taint the cluster autoscaler announces that the node is about to go. */
+/** With this taint the cluster autoscaler announces that it will delete the node. */
 const deletionTaint = 'ToBeDeletedByClusterAutoscaler';
 
-/** Load balancers have at least a second's patience. */
+/** Load balancers wait for an answer for at least a second. */
 const firstWordMs = 800;
 const firstWordStepMs = 20;
 
 interface FamilyState {
   updatedMs: number | undefined;
-  /** When the oldest request that no sync has answered came; monotonic. */
+  /** The time of the oldest request that no sync has answered; monotonic. */
   queuedMs: number | undefined;
 }
 
 interface HealthOptions {
-  /** A sync that has been asked for this long ago and is not done is ill: 2 x syncPeriod. */
+  /**
+   * The proxy is unhealthy when a sync was asked for so long ago and is not done: 2 x syncPeriod.
+   */
   readonly timeoutMs: () => number;
-  /** Milliseconds since the epoch, with fractions: for people, for it may jump. */
+  /** Milliseconds since the epoch, with fractions: for people to read, because it may jump. */
   readonly now: () => number;
-  /** Milliseconds, monotonic: what is late is late by this clock. */
+  /** Milliseconds, monotonic: for deadlines. */
   readonly monotonicMs: () => number;
   /** This node as last seen; undefined = never. */
   readonly node: () => Node | undefined;
@@ -68,9 +70,9 @@ export class ProxyHealth {
   }
 
   /**
-   * Resolves when it is known whether there is this node, or soon in any case. Right after the
-   * start nobody knows, and the rules of the process before serve: a load balancer that is told
-   * "no" would move connections to other nodes, which know nothing of them.
+   * Resolves when it is known whether this Node exists, or soon in any case. Right after the start
+   * it is not known, and rules of an earlier process serve: a load balancer that got a "no" would
+   * move connections to other nodes, which do not know them.
    */
   async firstWord(): Promise<void> {
     for (let waitedMs = 0; waitedMs < firstWordMs; waitedMs += firstWordStepMs) {
@@ -79,17 +81,17 @@ export class ProxyHealth {
     }
   }
 
-  /** For load balancers: fails while the node is about to go, too. */
+  /** For load balancers: also fails when the node is about to be deleted. */
   healthz(): TextReply {
     return this.#reply({ nodeEligible: this.nodeEligible });
   }
 
-  /** For the kubelet: stays good while the node drains. */
+  /** For the kubelet: does not depend on whether the node drains. */
   livez(): TextReply {
     return this.#reply({});
   }
 
-  /** For the kubelet, under a path that kube-proxy does not have: the first sync is done, too. */
+  /** For the kubelet, under a path that kube-proxy does not have: also needs the first sync. */
   readyz(): TextReply {
     const states = [...this.#families.values()];
     const synced = states.length > 0 && states.every(({ updatedMs }) => updatedMs !== undefined);
@@ -101,7 +103,7 @@ export class ProxyHealth {
     const ok = healthy && eligibility.nodeEligible !== false;
     const now = this.#options.now();
     const updates = [...this.#families.values()].flatMap(({ updatedMs }) => updatedMs ?? []);
-    // While all is well, "last updated" has always been now: load balancers came to rely on it.
+    // While all is well, kube-proxy gives the present time, and load balancers rely on that.
     const lastUpdated = ok ? now : updates.length > 0 ? Math.max(...updates) : undefined;
     const body = {
       lastUpdated: rfc3339Nano(lastUpdated),
@@ -126,7 +128,7 @@ export class ProxyHealth {
     );
   }
 
-  /** First lists that have not come yet: since how many seconds they are asked for, and why. */
+  /** First lists that have not come yet: for how many seconds, and why. */
   #missingLists(): { readonly missingLists?: Record<string, object> } {
     const missing = resources.flatMap((resource) => {
       const { missingMs, failure } = this.#options.condition(resource);
@@ -137,9 +139,8 @@ export class ProxyHealth {
   }
 
   /**
-   * Seconds of silence of each watch that has said nothing for too long. That is told, and decides
-   * nothing: an API server that is away is away from all nodes at once, while the rules of each of
-   * them go on working.
+   * Watches that were silent for too long, in seconds. They do not make the proxy unhealthy: when
+   * an API server is down, it is down for all nodes at once, and their rules go on working.
    */
   #staleWatches(): { readonly staleWatches?: Record<string, number> } {
     const stale = resources.flatMap((resource) => {
@@ -149,7 +150,7 @@ export class ProxyHealth {
     return stale.length === 0 ? {} : { staleWatches: Object.fromEntries(stale) };
   }
 
-  /** They are told, and decide nothing: what is too much on this node is too much on every one. */
+  /** They do not make the proxy unhealthy, because all nodes have the same limits. */
   #overLimit(): { readonly servicesOverLimit?: number } {
     const servicesOverLimit = this.#options.overLimit();
     return servicesOverLimit === 0 ? {} : { servicesOverLimit };
@@ -171,7 +172,7 @@ export class ProxyHealth {
 }
 
 /**
- * A time as Go's RFC3339Nano prints it: fractions without zeroes at their end. Undefined is Go's
+ * A time as Go's RFC3339Nano prints it: fractions without trailing zeroes. Undefined is Go's
  * zero time. `timeMs` are milliseconds since the epoch, with fractions down to microseconds.
  */
 export function rfc3339Nano(timeMs: number | undefined): string {

@@ -1,9 +1,9 @@
-/** What Prometheus sees of starting, changing and taking over, as opposed to proxying. */
+/** Metrics of starting, changing and taking over. */
 import { Counter, type Registry } from 'prom-client';
 import type { ModeName } from '../modes/mode.ts';
 import type { DropReason } from '../source/kubernetes/event-series.ts';
 
-/** What became of a configuration file that was read again. */
+/** The result of reading a configuration file again. */
 export type ReloadResult = 'applied' | 'unchanged' | 'invalid' | 'restart';
 
 export class LifecycleMetrics {
@@ -55,12 +55,12 @@ export class LifecycleMetrics {
     );
   }
 
-  /** A mode cannot run here, another is tried. */
+  /** A mode cannot run here, so that another one is tried. */
   fellBack(from: ModeName, to: ModeName): void {
     this.#fallbacks.inc({ from, to });
   }
 
-  /** What a mode had left is removed, another has taken over. */
+  /** What a mode had left is removed, because another has taken over. */
   replaced(from: ModeName, to: ModeName): void {
     this.#replaced.inc({ from, to });
   }

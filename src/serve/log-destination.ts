@@ -1,7 +1,7 @@
 /**
- * Where the lines of the log go. Whoever logs never waits: a reader that has stopped, a full disk
- * or a closed pipe cost lines, and nothing else. They are counted, and a line says how many are
- * missing once there is room again.
+ * Where the lines of the log go. Logging never waits: when a reader has stopped, a disk is full or
+ * a pipe is closed, lines are lost and nothing else happens. They are counted, and when there is
+ * room again, a line says how many are missing.
  */
 import type { DestinationStream } from 'pino';
 import type { LineWriter } from '../kernel/addon.ts';
@@ -18,7 +18,7 @@ interface LogDestinationOptions {
 }
 
 const pendingBytesDefault = 1 << 20;
-/** How often room is looked for when nobody logs. */
+/** How often it looks for room while nobody logs. */
 const lookMs = 1000;
 /** How long a process that ends waits for its last lines. */
 const flushLongestMs = 1000;
@@ -27,7 +27,7 @@ const fatal = '{"level":"fatal"';
 export class LogDestination implements DestinationStream {
   readonly #options: LogDestinationOptions;
   readonly #pendingBytesMax: number;
-  /** Left out since the start, and those of them that no line has told of. */
+  /** Lines left out since the start, and those of them that no line has reported. */
   #leftOut = 0;
   #untold = 0;
   #look: NodeJS.Timeout | undefined;
@@ -44,7 +44,7 @@ export class LogDestination implements DestinationStream {
 
   write(line: string): void {
     this.#tell();
-    // What ends the process is written whatever waits: nothing comes after it.
+    // The last line before the process ends is always written.
     if (!this.#hasRoom(line.length) && !line.startsWith(fatal)) {
       this.#leftOut += 1;
       this.#untold += 1;
@@ -59,7 +59,7 @@ export class LogDestination implements DestinationStream {
     this.#options.writer.drain(flushLongestMs);
   }
 
-  /** Once lines were left out, half of all room must be free: one notice for many lines. */
+  /** After lines were left out, half of the room must be free, so that one notice tells of many. */
   #hasRoom(length: number): boolean {
     if (this.#untold > 0) return false;
     return this.#options.writer.pendingBytes() + length <= this.#pendingBytesMax;

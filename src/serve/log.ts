@@ -9,7 +9,7 @@ export type { Logger };
 
 const stderrFd = 2;
 
-/** A log on stderr, and what carries its lines there. */
+/** A log on stderr, and the destination of its lines. */
 export function createLogger(config: LoggingConfig): { log: Logger; lines: LogDestination } {
   const { LineWriter } = loadAddon();
   const lines = new LogDestination({
@@ -20,13 +20,13 @@ export function createLogger(config: LoggingConfig): { log: Logger; lines: LogDe
   return { log: loggerTo(lines, config.verbosity), lines };
 }
 
-/** Whether lines are for people. */
+/** Whether the lines are text for people. */
 export function isText(format: LogFormat): boolean {
   // Not `process.stderr.isTTY`: that makes a pipe non-blocking, which others share.
   return format === 'text' || (format === 'auto' && isatty(stderrFd));
 }
 
-/** The line that tells of `count` lines that nobody took. */
+/** The line that says that `count` lines were left out. */
 export function leftOutNotice(count: number): string {
   let text = '';
   const write = (line: string): void => {
@@ -36,7 +36,7 @@ export function leftOutNotice(count: number): string {
   return text;
 }
 
-/** `verbosity` is klog's: 0 says what operators need, 2 each sync, 4 and more everything. */
+/** `verbosity` is klog's: 0 logs what operators need, 2 each sync, 4 and more everything. */
 export function loggerTo(stream: DestinationStream, verbosity: number): Logger {
   const options = {
     level: levelOf(verbosity),

@@ -1,7 +1,7 @@
 /**
- * What Prometheus sees. kube-proxy's metrics have its names, labels, help texts' prefix and buckets
- * (behaviour document 10.3), so that dashboards and alerts go on working; ours begin with
- * `fairlead_`.
+ * The metrics for Prometheus. kube-proxy's metrics have its names, labels, prefixes of help texts
+ * and buckets (behaviour document 10.3), so that dashboards and alerts go on working. Ours begin
+ * with `fairlead_`.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
@@ -22,11 +22,11 @@ import { buildMetrics, processMetrics } from './process-metrics.ts';
 import { RequestMetrics } from './request-metrics.ts';
 import { SourceMetrics } from './source-metrics.ts';
 
-/** What is read when Prometheus asks, but for the gates, which never change. */
+/** What is read when Prometheus asks, and the gates, which never change. */
 interface MetricsSources {
   readonly featureGates: Readonly<Record<string, boolean>>;
   readonly condition: (resource: Resource) => Condition;
-  /** Of the API server; undefined = none has said it. */
+  /** The version of the API server; undefined = not known. */
   readonly serverVersion: () => ServerVersion | undefined;
   /** Services that ask for more than one Service gets. */
   readonly overLimit: () => number;
@@ -47,7 +47,7 @@ const eventLoopResolutionMs = 10;
 
 const family = 'ip_family';
 
-/** The 0 comes from the way upstream merges its lists of buckets; dashboards have it. */
+/** The 0 comes from the way upstream merges its lists of buckets, and dashboards use it. */
 const programmingBuckets = [
   0,
   0.25,
@@ -92,7 +92,7 @@ export class Metrics {
     gateMetrics(registry, sources.featureGates);
   }
 
-  /** This mode carries the traffic from now on: what is told of others is told no more. */
+  /** This mode carries the traffic from now on: metrics of other modes are not exposed any more. */
   running(mode: ModeFacts): void {
     this.#modes.running(mode);
   }

@@ -1,6 +1,6 @@
 /**
- * Metrics that kube-proxy has in some of its modes only (behaviour document 10.3): those of the
- * mode that runs are exposed, the others are not.
+ * Metrics that kube-proxy has in some of its modes only (behaviour document 10.3). Only those of
+ * the mode that runs are exposed.
  */
 import { Counter, Gauge, Histogram, type Metric, type Registry } from 'prom-client';
 import { counterNames } from '../kernel/acct.ts';
@@ -65,7 +65,7 @@ export class ModeMetrics {
   failed({ family, purpose }: Failed): void {
     const label = { ip_family: family };
     const { nftablesFailures, nftablesCleanupFailures } = this.#metrics;
-    // An element that expired before it was swept is nobody's failure.
+    // An element may have expired before it was swept, which is no failure.
     if (purpose === 'sweep') return;
     if (purpose === 'deferred') nftablesCleanupFailures.inc(label);
     else {

@@ -1,4 +1,6 @@
-/** What rules of mode iptables count in named counters of the kernel: read when Prometheus asks. */
+/**
+ * The kernel's named counters, in which rules of mode iptables count, read when Prometheus asks.
+ */
 import { Counter } from 'prom-client';
 import { type NamedCounter, readCounters } from '../kernel/acct.ts';
 import type { Kernel } from '../kernel/kernel.ts';
@@ -7,7 +9,7 @@ import type { Logger } from './log.ts';
 /** Counters that are there; none where they can't be read. */
 export type ReadCounters = () => Promise<readonly Pick<NamedCounter, 'name' | 'packets'>[]>;
 
-/** Where they can't be read there are none: metrics of everything else are worth having. */
+/** None when they can't be read, so that other metrics are still served. */
 export function countersOf(kernel: Kernel, log: Logger): ReadCounters {
   return () =>
     readCounters(kernel).catch((error: Error) => {

@@ -1,4 +1,4 @@
-/** What Prometheus sees of the program as a program: its versions, its process. */
+/** Metrics of the program itself: its versions and its process. */
 import { collectDefaultMetrics, Gauge, type Registry } from 'prom-client';
 import { fairleadVersion } from '../config/version.ts';
 import type { ServerVersion } from '../source/source.ts';
@@ -31,7 +31,7 @@ export function buildMetrics(
   own.set({ version: fairleadVersion, node_version: process.version }, 1);
 }
 
-/** Of the process and of Node, but for gauges with names that only counters have. */
+/** Metrics of the process and of Node, without gauges whose names end as only counters' should. */
 export function processMetrics(registry: Registry): void {
   collectDefaultMetrics({ register: registry });
   for (const what of ['handles', 'requests', 'resources']) {

@@ -10,7 +10,7 @@ const index = `Profiles of V8, for the Performance panel of Chrome's developer t
 /debug/pprof/profile?seconds=${secondsDefault}
 `;
 
-/** The paths are pprof's, what comes from them is V8's. */
+/** The paths are those of pprof, and the format of profiles is V8's. */
 export function profileRoutes(): Routes {
   const underWay = { profile: false };
   return {

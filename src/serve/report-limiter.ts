@@ -10,7 +10,9 @@ interface ReportLimiterOptions {
 const reportsMax = 10;
 const periodMs = 60_000;
 
-/** Subjects and reasons that are counted one by one; all others are one subject for each reason. */
+/**
+ * So many subjects and reasons are counted one by one. All others count as one subject a reason.
+ */
 const countedMax = 1000;
 const others = 'others';
 
@@ -21,9 +23,9 @@ interface Count {
 }
 
 /**
- * Keeps what is said of one object from drowning what is said of others: a Service of 4,000 ports
- * can have 4,000 things wrong with it, ten times a second. What is left out is counted, and the
- * count told when the period is over.
+ * Limits reports, so that those about one object do not hide others: a Service with 4,000 ports can
+ * have 4,000 faults, ten times a second. Reports that are left out are counted, and at the end of
+ * the period the count is told.
  */
 export class ReportLimiter {
   readonly #options: ReportLimiterOptions;
@@ -39,7 +41,7 @@ export class ReportLimiter {
     return this.#counts.size;
   }
 
-  /** Whether a report is to be told. `reason` is one of few: what kind of report it is. */
+  /** Whether to make a report. `reason` is its kind, of which there are few. */
   admits(subject: string, reason: string): boolean {
     const count = this.#countOf(subject, reason) ?? this.#countOf(others, reason)!;
     count.reports += 1;

@@ -1,4 +1,4 @@
-/** What log and users are told of Services and other objects: all of it, but not without end. */
+/** Tells log and users about Services and other objects, within limits. */
 import type { SourceProblem } from '../source/source.ts';
 import type { ServicePortName } from '../state/types.ts';
 import type { Clock } from '../sync/clock.ts';
@@ -14,7 +14,7 @@ interface ReporterOptions {
   readonly log: Logger;
   readonly events: ClusterEvents;
   readonly clock: Pick<Clock, 'after'>;
-  /** So many reports were not told. */
+  /** Is told how many reports were left out. */
   readonly leftOut: (count: number) => void;
 }
 
@@ -41,7 +41,7 @@ export class Reporter {
 
   problem(problem: SourceProblem): void {
     const { subject, field, reason } = problem;
-    // Which of many list elements it is makes no other kind of problem.
+    // The index in a list does not change the kind of a problem.
     const kind = `source ${field?.replaceAll(/\[\d+\]/g, '[]') ?? ''}`.trimEnd();
     if (!this.#limiter.admits(subject, kind)) return;
     this.#options.events.sourceProblem(problem);

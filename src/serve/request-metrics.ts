@@ -1,4 +1,4 @@
-/** What Prometheus sees of requests to the API server, under client-go's names. */
+/** Metrics of requests to the API server, with client-go's names. */
 import { Counter, Histogram, type Registry } from 'prom-client';
 import type { Exchange } from '../source/kubernetes/client.ts';
 

@@ -1,4 +1,4 @@
-/** What the two servers answer (behaviour document 10.1 and 10.4). */
+/** The routes of the two servers (behaviour document 10.1 and 10.4). */
 import type { Config } from '../config/config.ts';
 import type { ModeName } from '../modes/mode.ts';
 import { exposition } from './exposition.ts';

@@ -26,13 +26,13 @@ export interface Asked {
   readonly accept: string;
   /** The Accept-Encoding header; empty = none. */
   readonly acceptEncoding: string;
-  /** Reads what came with the request, its first kilobyte. */
+  /** Reads the body of the request, up to a kilobyte. */
   readonly body: () => Promise<string>;
 }
 
 export type Route = (asked: Asked) => Reply | Promise<Reply>;
 
-/** Answers by path, whatever the method unless the route looks at it; other paths are 404. */
+/** Routes by path. Each answers any method, unless it checks the method. Other paths are 404. */
 export type Routes = Readonly<Record<string, Route>>;
 
 export const jsonHeaders = {
@@ -50,7 +50,7 @@ const notFound: Reply = { status: 404, headers: textHeaders, body: '404 page not
 interface ServeOptions {
   readonly at: HostPort;
   readonly routes: Routes;
-  /** `fail`: an address that can't be bound is the end. `retry`: it is tried again. */
+  /** When the address can't be bound: `fail` rejects, `retry` tries again. */
   readonly onBindFailure: 'retry' | 'fail';
   /** The server could not bind, or failed later. */
   readonly problem: (error: Error) => void;
@@ -102,7 +102,7 @@ async function answer(routes: Routes, request: IncomingMessage): Promise<Reply> 
     peer: request.socket.remoteAddress ?? '',
     host: headers.host ?? '',
     accept: headers.accept ?? '',
-    // Node joins what stands in several such headers.
+    // Node joins several headers of this name.
     acceptEncoding: String(headers['accept-encoding'] ?? ''),
     body: () => readBody(request),
   });

@@ -13,18 +13,20 @@ import { healthRoutes, metricsRoutes } from './routes.ts';
 import { serve } from './server.ts';
 
 interface ServersOptions {
-  /** As of now: what is served changes with it, where it is served does not. */
+  /** The present configuration. What is served follows it; where it is served does not. */
   readonly config: () => Config;
   readonly mode: () => ModeName;
   readonly health: ProxyHealth;
   readonly metrics: Metrics;
   readonly inside: Inside;
   readonly log: Logger;
-  /** An address cannot be served on. Told once a server. */
+  /** Is told once for each server that it cannot serve on its address. */
   readonly failed: (server: 'healthz' | 'metrics', error: Error) => void;
 }
 
-/** Until `signal` aborts. Rejects when a server can't bind and the configuration calls that fatal. */
+/**
+ * Until `signal` aborts. Rejects when a server can't bind and the configuration calls that fatal.
+ */
 export function runServers(options: ServersOptions, signal: AbortSignal): Promise<void>[] {
   const { config, health, inside, log, metrics, mode } = options;
   const { bindAddressHardFail, healthzBindAddress, metricsBindAddress, profiling } = config();

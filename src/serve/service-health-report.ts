@@ -1,4 +1,4 @@
-/** What log and users are told of health-check node ports. */
+/** Tells log and users about health-check node ports. */
 import type { ClusterEvents } from './cluster-events.ts';
 import type { Logger } from './log.ts';
 import type { ServiceHealthEvent } from './service-health.ts';

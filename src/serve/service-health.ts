@@ -1,8 +1,8 @@
 /**
- * Health-check node ports: load balancers ask there whether this node has endpoints of a Service
- * whose external traffic policy is Local (behaviour document 5.10 and 10.2). They ask at any
- * address of the node, whatever families the Service has: where it lacks that of the address, the
- * answer is about the family that it has.
+ * Health-check node ports. Load balancers ask there whether this node has endpoints of a Service
+ * whose external traffic policy is Local (behaviour document 5.10 and 10.2). They may ask at an
+ * address of either family. When the Service lacks that family, the answer is about the family that
+ * it has.
  */
 import { createServer, type Server } from 'node:http';
 import { type Address, type Family, formatAddress } from '../net/address.ts';
@@ -24,7 +24,7 @@ export type ServiceHealthEvent = { readonly service: string; readonly port: numb
 interface ServiceHealthOptions {
   readonly state: ClusterState;
   readonly clock: Clock;
-  /** The proxy does its work; whether the node is eligible does not matter here. */
+  /** Whether the proxy is healthy. Whether the node is eligible does not matter. */
   readonly healthy: () => boolean;
   /** What this machine can do. */
   readonly families: readonly Family[];
@@ -35,17 +35,17 @@ interface ServiceHealthOptions {
 
 interface Wanted {
   readonly service: string;
-  /** Of the addresses to listen on. */
+  /** The family of `hosts`. */
   readonly family: Family;
   readonly port: number;
   /** Addresses to listen on, sorted. */
   readonly hosts: readonly string[];
 }
 
-/** Of all health-check node ports together. */
+/** The most connections to all health-check node ports together. */
 const connectionsMax = 1024;
 const anyHost = { IPv4: '0.0.0.0', IPv6: '::' } as const;
-/** Somebody else has the port: they may keep it for long. */
+/** How often to retry a port that another program has, and may keep for long. */
 const retryLimits = { firstMs: 1000, secondMs: 5000, maxMs: 60_000 };
 
 const both = <T>(make: () => T): Record<Family, T> => ({ IPv4: make(), IPv6: make() });
@@ -54,9 +54,11 @@ export class ServiceHealth {
   readonly #options: ServiceHealthOptions;
   /** By the family of the addresses. */
   readonly #ports = both(() => new Map<string, HealthPort>());
-  /** By the family that is in force: the Services to look at then. */
+  /** Services that were resolved, to be handled when they are in force in each family. */
   readonly #changed = both(() => new Set<string>());
-  /** Addresses that were listened on at the last look, by the family in force and their own. */
+  /**
+   * The addresses to listen on at the last look, by the family in force and by their own family.
+   */
   readonly #hosts = both(() => ({ IPv4: '', IPv6: '' }));
   readonly #pacer = new Pacer();
   readonly #connections = new Connections(connectionsMax);
@@ -66,7 +68,7 @@ export class ServiceHealth {
     this.#options = options;
   }
 
-  /** `namespace/name` was resolved anew, or has gone. */
+  /** The Service `namespace/name` was resolved, or is gone. */
   resolved(service: string): void {
     const { families } = this.#options;
     const isHeld = families.some((family) => this.#ports[family].has(service));
@@ -74,7 +76,7 @@ export class ServiceHealth {
     for (const family of families) this.#changed[family].add(service);
   }
 
-  /** What was resolved is in force: only now may load balancers be told. */
+  /** What was resolved is in force in the family, so that load balancers may be told. */
   inForce(family: Family): void {
     if (this.#isClosed) return;
     const changed = this.#changed[family];
@@ -97,7 +99,9 @@ export class ServiceHealth {
     }
   }
 
-  /** Ports whose answers are about `inForce` move when the addresses of family `of` change. */
+  /**
+   * Moves ports whose answers are about `inForce`, when the addresses of family `of` have changed.
+   */
   #lookForNewHosts(inForce: Family, of: Family): void {
     const hosts = this.#hostsOf(of).join();
     if (hosts === this.#hosts[inForce][of]) return;
@@ -105,16 +109,16 @@ export class ServiceHealth {
     for (const service of this.#ports[of].keys()) this.#changed[inForce].add(service);
   }
 
-  /** What is asked at addresses of family `of` is answered by what is in force in `family`. */
+  /** Whether the answer at addresses of family `of` is about `family`. */
   #decides(family: Family, service: string, of: Family): boolean {
     return family === (this.#aboutOf(service, of) ?? this.#ports[of].get(service)?.about);
   }
 
-  /** Opens, moves and closes ports at addresses of `family`, and tells them their answers. */
+  /** Opens, moves and closes ports at addresses of `family`, and updates their answers. */
   #look(services: readonly string[], family: Family): void {
     const ports = this.#ports[family];
     const hosts = this.#hostsOf(family);
-    // All that closes comes first: a port may pass from one Service to another.
+    // Ports are closed first, because one may pass from a Service to another.
     const opening = services.filter((service) => this.#closeUnlessSame(service, family, hosts));
     for (const service of opening) {
       ports.set(service, this.#open({ service, family, port: this.#portOf(service), hosts }));
@@ -127,7 +131,7 @@ export class ServiceHealth {
     }
   }
 
-  /** True when the Service has a port to be opened. */
+  /** Returns true when the Service has a port that must be opened. */
   #closeUnlessSame(service: string, family: Family, hosts: readonly string[]): boolean {
     const port = this.#aboutOf(service, family) === undefined ? 0 : this.#portOf(service);
     const held = this.#ports[family].get(service);
@@ -153,13 +157,13 @@ export class ServiceHealth {
     });
   }
 
-  /** 0 = none. */
+  /** The health-check node port of a Service; 0 = none. */
   #portOf(name: string): number {
     const service = this.#options.state.service(name);
     return service === undefined ? 0 : healthCheckNodePort(service);
   }
 
-  /** The family that answers at addresses of `family` are about: its own if the Service has it. */
+  /** The family that answers at addresses of `family` are about; its own, if the Service has it. */
   #aboutOf(name: string, family: Family): Family | undefined {
     const clusterIPs = this.#options.state.service(name)?.clusterIPs ?? [];
     const has = (one: Family): boolean => clusterIPs.some((address) => address.family === one);
@@ -174,7 +178,7 @@ export class ServiceHealth {
 }
 
 interface HealthPortOptions extends Pick<ServiceHealthOptions, 'clock' | 'healthy'> {
-  /** Shared: thousands of ports may be opened at once. */
+  /** Shared by all ports, as thousands may be opened at once. */
   readonly pacer: Pacer;
   readonly connections: Connections;
   readonly opened: () => void;

@@ -1,4 +1,4 @@
-/** What Prometheus sees of lists and watches. */
+/** Metrics of lists and watches. */
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Condition, ListAttempt } from '../source/source.ts';
 import { type Resource, resources } from '../state/change.ts';

@@ -1,21 +1,23 @@
-/** What the log says of the source's lists and watches, and for how long they have been wrong. */
+/** Logs how the source lists and watches, and for how long that does not work. */
 
 import { pause } from '../source/kubernetes/backoff.ts';
 import type { Condition, ListAttempt, ListWay } from '../source/source.ts';
 import { type Resource, resources } from '../state/change.ts';
 import type { Logger } from './log.ts';
 
-/** Servers send bookmarks once a minute, and a watch that says less is replaced after 90 s. */
+/** Servers send bookmarks once a minute, and a silent watch is replaced after 90 s. */
 export const staleAfterMs = 120_000;
 
 const checkMs = 1000;
-/** A check that is so late: the process was stopped, or the machine slept. */
+/** When a check is so late, the process was stopped, or the machine slept. */
 const lateMs = 10_000;
-/** What is missing, or silent, for so long is told; then it is told again after twice the time. */
+/**
+ * A resource that is missing or silent is reported after this time, and then each time it doubles,
+ */
 const firstTellMs = 10_000;
-/** But not less often than this. */
+/** but at least this often. */
 const tellAgainMs = 300_000;
-/** From here on it is an error. */
+/** After this time the report is an error. */
 const errorAfterMs = 60_000;
 
 interface SourceReportOptions {
@@ -25,16 +27,16 @@ interface SourceReportOptions {
 
 export class SourceReport {
   readonly #options: SourceReportOptions;
-  /** How each resource was listed last. */
+  /** The way in which each resource was listed last. */
   readonly #ways = new Map<Resource, ListWay>();
-  /** When what is wrong with a resource is told next: milliseconds since it began. */
+  /** When to report each resource next, in milliseconds since its trouble began. */
   readonly #dueMs = new Map<Resource, number>();
 
   constructor(options: SourceReportOptions) {
     this.#options = options;
   }
 
-  /** Once a resource, and whenever that changes, says which way its lists come. */
+  /** Logs the way in which a resource is listed, once and whenever it changes. */
   listed({ resource, way, result, reason }: ListAttempt): void {
     if (result === 'failed' || this.#ways.get(resource) === way) return;
     this.#ways.set(resource, way);
@@ -44,8 +46,8 @@ export class SourceReport {
   }
 
   /**
-   * Until `signal` aborts. After a time in which the process did not run, what the server has said
-   * meanwhile is read, or asked for anew, before anybody complains.
+   * Checks until `signal` aborts. After a time in which the process did not run, it first waits
+   * until the server's data is read, or asked for again.
    */
   async run(signal: AbortSignal): Promise<void> {
     let lastMs = performance.now();
@@ -59,7 +61,7 @@ export class SourceReport {
     }
   }
 
-  /** Tells of first lists that are missing and of watches that are silent, again and again. */
+  /** Reports first lists that are missing and watches that are silent. */
   check(): void {
     for (const resource of resources) {
       const { missingMs, silenceMs = 0, failure } = this.#options.condition(resource);

@@ -1,4 +1,4 @@
-/** What the log says about syncs. Every line about a Service names it. */
+/** Logs syncs. Every line about a Service names it. */
 import type { Family } from '../net/address.ts';
 import { formatExcess } from '../state/budget.ts';
 import { formatConflict } from '../state/conflict.ts';
@@ -123,7 +123,7 @@ function logDrift(log: Logger, event: FamilyEvent & { kind: 'drift' }): void {
   if (writers === 'others') {
     log.warn({ family, purpose, ...drift, ...by }, 'Kernel was changed by others, is repaired');
   } else if (purpose === 'recovery' && writers === 'only us') {
-    // What the refused batch was to change is among it.
+    // This includes what the refused batch should have changed.
     log.info({ family, ...drift }, 'Kernel differed after the failure');
   } else if (writers === 'only us') {
     const message = 'Kernel is not as it was written, though nobody else wrote, is repaired';
@@ -146,7 +146,7 @@ function logFailure(log: Logger, event: FamilyEvent & { kind: 'failed' }): void 
   const { family, purpose, failures, retryMs } = event;
   const [first] = failures;
   const err = first && failureText(first);
-  // An element that expired before it was swept is nobody's trouble.
+  // An element may have expired before it was swept, which is no problem.
   if (purpose === 'sweep') log.debug({ family, err, retryMs }, 'Sweep is tried again');
   else if (purpose === 'deferred') log.warn({ family, err, retryMs }, 'Cleanup is tried again');
   else if (retryMs === undefined) log.debug({ family, purpose, err }, 'Batch was refused');

@@ -1,8 +1,8 @@
-/** What the log says about sysctls. */
+/** Logs sysctls. */
 import type { SysctlObserver } from '../host/sysctls.ts';
 import type { Logger } from './log.ts';
 
-/** `tolerant`: one that may not be written is told, and no reason to end. */
+/** `tolerant`: a sysctl that may not be written is logged, and is no reason to end. */
 export function sysctlLog(log: Logger, how: 'tolerant' | 'strict'): SysctlObserver {
   const set: SysctlObserver['set'] = (setting) => {
     log.info({ ...setting }, setting.from === setting.to ? 'Sysctl is right' : 'Set sysctl');

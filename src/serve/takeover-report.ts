@@ -1,10 +1,10 @@
-/** What log, metrics and users are told of taking over from kube-proxy and from other modes. */
+/** Tells log, metrics and users about taking over from kube-proxy and from other modes. */
 import type { TakeoverEvent } from '../takeover/takeover.ts';
 import type { ClusterEvents } from './cluster-events.ts';
 import type { LifecycleMetrics } from './lifecycle-metrics.ts';
 import type { Logger } from './log.ts';
 
-/** A mode may own thousands; the log names so many. */
+/** The log names so many objects of a mode, which may have thousands. */
 const objectsTold = 10;
 
 export function takeoverReport(

@@ -19,7 +19,7 @@ type Form =
   | { readonly kind: 'text' }
   | { readonly kind: 'object'; readonly type: string; readonly version: (typeof versions)[number] };
 
-/** Answers in the first form of the Accept header that there is. */
+/** Answers in the first form of the Accept header that the page has. */
 export function servePage(page: Page, accept: string): Reply {
   const form = formOf(page.kind, accept);
   if (form === undefined) {

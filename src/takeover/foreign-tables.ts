@@ -1,6 +1,6 @@
 /**
- * Tables that have our names and that we have not made. They make room for ours, because a node
- * without Services is worse; but not without a word to who made them.
+ * Tables with our names that we have not made. Ours replace them, because a node without Services
+ * is worse; that is reported.
  */
 import { KernelError } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
@@ -14,7 +14,7 @@ export interface ForeignTable {
   readonly objects: readonly string[];
 }
 
-/** By name: the comment that we give to each table that we make. */
+/** The comment that each table of ours has, by the table's name. */
 const ours: ReadonlyMap<string, string> = new Map(
   availableModes().flatMap(({ table }) => (table ? [[table.name, table.comment]] : [])),
 );
@@ -25,8 +25,8 @@ const families = [
 ] as const;
 
 /**
- * Read-only. What is empty is nobody's loss. Where the kernel can't be read there are none: whoever
- * needs it will say so.
+ * Changes nothing. Leaves out empty tables. Finds none where the kernel can't be read: others
+ * report that.
  */
 export async function findForeignTables(kernel: Kernel): Promise<readonly ForeignTable[]> {
   const found: ForeignTable[] = [];

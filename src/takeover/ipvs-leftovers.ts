@@ -13,21 +13,21 @@ import { isIpset, linkName, nodePortSets } from './names.ts';
 type Answer<K extends Reply['kind']> = Extract<Reply, { kind: K }>;
 type VirtualService = Answer<'virtualService'>;
 
-/** `idle`: virtual services that still carry connections stay, and their addresses. */
+/** `idle`: virtual services that still have connections stay, with their addresses. */
 type IPVSScope = 'idle' | 'all' | 'sets';
 
 export interface IPVSLeftovers {
-  /** To be deleted. */
+  /** Those to delete. */
   readonly services: readonly VirtualService[];
-  /** kube-proxy's that still carry connections. */
+  /** The number of kube-proxy's that still have connections. */
   readonly busy: number;
-  /** Of others, which are never touched. */
+  /** The number of others' virtual services, which always stay. */
   readonly foreign: number;
   /** Addresses of the interface that no virtual service needs any more. */
   readonly addresses: readonly Answer<'address'>[];
-  /** The interface is needed by nothing any more. */
+  /** Nothing needs the interface any more. */
   readonly interface: boolean;
-  /** To be destroyed. */
+  /** Those to destroy. */
   readonly sets: readonly string[];
   /** Sets that rules still refer to. */
   readonly keptSets: readonly string[];
@@ -51,8 +51,8 @@ export function isAnyIPVS({ services, addresses, sets, ...rest }: IPVSLeftovers)
 }
 
 /**
- * Without the interface there is nothing: kube-proxy always has it, and it is the last to be
- * removed. With scope `sets` the rest is our own ipvs mode's. Rejects with KernelError.
+ * Without the interface nothing is left: kube-proxy always has it, and it is removed last. With
+ * scope `sets`, the rest belongs to our own ipvs mode. Rejects with KernelError.
  */
 export async function findIPVSLeftovers(kernel: Kernel, scope: IPVSScope): Promise<IPVSLeftovers> {
   const [link] = await read(kernel, 'link', { kind: 'linkGet', link: linkName });
@@ -76,7 +76,7 @@ export async function findIPVSLeftovers(kernel: Kernel, scope: IPVSScope): Promi
     services: idle,
     busy: own.length - idle.length,
     foreign: services.length - own.length,
-    // They go with it.
+    // The interface is deleted with its addresses.
     addresses: isUnneeded ? [] : addresses,
     interface: isUnneeded,
     ...sets,
@@ -170,7 +170,7 @@ async function countConnections(kernel: Kernel): Promise<Map<string, number>> {
   return counts;
 }
 
-/** A kernel without ipset knows no such request. */
+/** Reads sets. A kernel without ipset has none. */
 async function readSets<K extends Reply['kind']>(kernel: Kernel, kind: K, request: Request) {
   try {
     return await read(kernel, kind, request);

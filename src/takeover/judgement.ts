@@ -1,20 +1,22 @@
-/** Which chains and rules of a table of iptables go, whichever program wrote it. */
+/** Decides which chains and rules of a table of iptables to delete. */
 import { VERDICT } from '../kernel/nft/constants.ts';
 import { type IptablesTable, isKubeProxyJump } from './names.ts';
 
-/** What others still need stays in any case; what nothing of ours replaces may, too. */
+/**
+ * With `replaced`, chains stay that nothing of ours replaces. Chains that others need always stay.
+ */
 export type Scope = 'replaced' | 'all';
 
 /**
- * It accepts forwarded traffic of Services. Nothing in another table can do that where the policy
- * is to drop (Docker makes it so): a drop anywhere is final.
+ * It accepts forwarded traffic of Services. Where the policy is to drop (Docker sets it so), no
+ * other table can replace it, because a drop anywhere is final.
  */
 const acceptingChain = 'KUBE-FORWARD';
 
 /** A rule that jumps or goes to a chain. */
 export interface Reference {
   readonly target: string;
-  /** Of nf_tables; 0 in iptables-legacy, where rules have none. */
+  /** The rule's handle in nf_tables; 0 in iptables-legacy, where rules have none. */
   readonly handle: number;
 }
 
@@ -29,7 +31,7 @@ interface Chain {
   readonly chain: string;
 }
 
-/** kube-proxy's, but it has to stay. */
+/** A chain of kube-proxy's that has to stay. */
 export interface KeptChain extends Chain {
   /** `chain KUBE-HP-A refers to it`. */
   readonly because: string;
@@ -41,12 +43,12 @@ export interface Judgement {
   readonly kept: readonly KeptChain[];
 }
 
-/** A table as it was found. */
+/** A table as it was read. */
 export interface Found {
   readonly table: IptablesTable;
   /** Every chain by name; `policy`: NF_ACCEPT or NF_DROP, of a built-in one. */
   readonly chains: ReadonlyMap<string, { readonly isBuiltIn: boolean; readonly policy: number }>;
-  /** The references in a chain, whatever else is in it. */
+  /** The references in a chain. */
   readonly referencesIn: (chain: string) => Promise<readonly Reference[]>;
 }
 

@@ -1,6 +1,6 @@
 /**
- * What kube-proxy has left: in nf_tables, in its own table and among iptables-nft's; and in the
- * tables of iptables-legacy. Read-only.
+ * Finds what kube-proxy has left: in its own table of nf_tables, in the tables of iptables-nft, and
+ * in those of iptables-legacy. Changes nothing.
  */
 import type { Kernel } from '../kernel/kernel.ts';
 import { NFPROTO } from '../kernel/nft/constants.ts';
@@ -38,7 +38,7 @@ export interface Leftovers extends Judgement {
 type ChainReply = Extract<Reply, { kind: 'chain' }>;
 type RuleReply = Extract<Reply, { kind: 'rule' }>;
 
-/** What was read may not be one state: somebody wrote meanwhile. */
+/** Somebody wrote while it was read, so that it may not be one consistent state. */
 export class UnsteadyError extends Error {
   override readonly name = 'UnsteadyError';
 
@@ -59,7 +59,7 @@ export async function findLeftovers(
   const isOurs = !wanted.includes('shared names');
   const all = await dump(kernel, { kind: 'chainsDump', family: NFPROTO[family], table: '' });
   const found = iptablesTables.map((table): Found => {
-    // Ours may be tens of thousands, and none refers to what only kube-proxy's ipvs mode has.
+    // Our chains may be tens of thousands, and none refers to chains of kube-proxy's ipvs mode.
     const isHere = (one: Reply): one is ChainReply =>
       one.kind === 'chain' && one.table === table && !(isOurs && isServiceChain(one.chain));
     const chains = all.filter(isHere).map(({ chain, type, policy }) => {

@@ -1,11 +1,11 @@
 /**
- * Whether others of this node use iptables-legacy: packets meet its rules besides those of
- * nf_tables. It is told; what becomes of it is up to the operator.
+ * Whether others on this node use iptables-legacy: packets meet its rules besides those of
+ * nf_tables. That is reported, and left to the operator.
  */
 import type { Kernel } from '../kernel/kernel.ts';
 import { type LegacyTable, legacyTables } from '../kernel/xt/legacy.ts';
 
-/** What shows the tables of a family. */
+/** The program that shows the tables of a family. */
 export const legacyPrograms = { IPv4: 'iptables-legacy', IPv6: 'ip6tables-legacy' } as const;
 
 /**

@@ -1,8 +1,8 @@
 /**
- * What is provably kube-proxy's, by name (behaviour document 3.6, 6.2, 7.2, 8.7). Chains that others
- * share with it or own are not here: KUBE-FIREWALL and KUBE-KUBELET-CANARY are the kubelet's too,
- * KUBE-IPTABLES-HINT tells programs which iptables the node uses, KUBE-HOSTPORTS and KUBE-HP-* are
- * container runtimes'.
+ * What is provably kube-proxy's, by name (behaviour document 3.6, 6.2, 7.2, 8.7). Chains that
+ * others share with it or own are not here: KUBE-FIREWALL and KUBE-KUBELET-CANARY are the kubelet's
+ * too, KUBE-IPTABLES-HINT tells programs which iptables the node uses, KUBE-HOSTPORTS and KUBE-HP-*
+ * are container runtimes'.
  */
 
 /** The table of its nftables mode, in families ip and ip6. */
@@ -12,12 +12,12 @@ export const iptablesTables = ['nat', 'filter', 'mangle'] as const;
 export type IptablesTable = (typeof iptablesTables)[number];
 
 /**
- * Our own iptables mode has kube-proxy's names, so that its users find their way; this one chain
- * tells that it was ours.
+ * The one chain of our iptables mode that kube-proxy does not have. The others have kube-proxy's
+ * names, as its users expect.
  */
 export const ownChain = 'KUBE-HAIRPIN';
 
-/** Of its iptables mode, some of its ipvs mode too, and of our iptables mode. */
+/** Chains of its iptables mode and of ours; some of them its ipvs mode has too. */
 const chains: Readonly<Record<IptablesTable, readonly string[]>> = {
   nat: [
     'KUBE-SERVICES',
@@ -38,7 +38,7 @@ const chains: Readonly<Record<IptablesTable, readonly string[]>> = {
   mangle: ['KUBE-PROXY-CANARY'],
 };
 
-/** Of its ipvs mode only. */
+/** Chains of its ipvs mode only. */
 const ipvsChains: Readonly<Record<IptablesTable, readonly string[]>> = {
   nat: ['KUBE-NODE-PORT', 'KUBE-LOAD-BALANCER'],
   filter: [
@@ -118,7 +118,7 @@ const ipsets = [
   'IPVS-IPS',
 ].flatMap(namesOfSet);
 
-/** Those that name the node ports of a protocol. */
+/** The sets that hold the node ports of a protocol. */
 export const nodePortSets = {
   TCP: namesOfSet('NODE-PORT-TCP'),
   UDP: namesOfSet('NODE-PORT-UDP'),

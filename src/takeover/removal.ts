@@ -8,13 +8,14 @@ import { RecordWriter } from '../kernel/records.ts';
 import type { Leftovers } from './leftovers.ts';
 import { iptablesTables } from './names.ts';
 
-/** A transaction holds at most so much: clusters with 100,000 endpoints need several. */
+/** A transaction holds at most so much. Clusters with 100,000 endpoints need several. */
 const batchBytesMax = 4 * 1024 * 1024;
 
 /**
- * First the way in, then what it led to: packets find either all of kube-proxy's rules or none.
- * Rejects with KernelError when the kernel refuses; what was found may have changed since, so look
- * again then. EAGAIN: another program holds the lock of iptables-legacy.
+ * Deletes first the jumps into kube-proxy's chains, then the chains, so that packets find either
+ * all of its rules or none. Rejects with KernelError when the kernel refuses: then look again, as
+ * others may have changed what was found. EAGAIN: another program holds the lock of
+ * iptables-legacy.
  */
 export async function removeLeftovers(kernel: Kernel, leftovers: Leftovers): Promise<void> {
   if (leftovers.backend === 'legacy') return removeLegacy(kernel, leftovers);

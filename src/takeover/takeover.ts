@@ -1,7 +1,7 @@
 /**
- * Takes over from kube-proxy and from our other modes, make before break: once our own rules are
- * programmed and verified, removes what is provably kube-proxy's or another mode's. Established
- * connections go on, because connection tracking belongs to none of them.
+ * Takes over from kube-proxy and from our other modes, make before break: when our own rules are in
+ * force and verified, it removes what is provably kube-proxy's or another mode's. Established
+ * connections go on, because connection tracking does not depend on rules.
  */
 import { deleteCounters, readCounters } from '../kernel/acct.ts';
 import { isAbsence } from '../kernel/errors.ts';
@@ -45,16 +45,18 @@ export type TakeoverEvent =
       readonly family: Family;
       readonly kept: readonly KeptChain[];
     }
-  /** What another mode of ours had left goes when its connections have ended. */
+  /** What another mode of ours had left is removed when its connections have ended. */
   | { readonly kind: 'draining'; readonly mode: ModeName; readonly connections: number }
-  /** What another mode of ours had left is gone. */
+  /** What another mode of ours had left is removed. */
   | {
       readonly kind: 'replaced';
       readonly mode: ModeName;
       readonly by: ModeName;
       readonly objects: readonly OwnedObject[];
     }
-  /** What kube-proxy's ipvs mode had besides rules is gone, but for what still carries traffic. */
+  /**
+   * What kube-proxy's ipvs mode had besides rules is removed, except what still carries traffic.
+   */
   | { readonly kind: 'IPVS'; readonly leftovers: IPVSLeftovers }
   | {
       readonly kind: 'failed';
@@ -63,9 +65,9 @@ export type TakeoverEvent =
       readonly error: Error;
       readonly retryMs: number;
     }
-  /** A table of our name that we have not made makes room for ours. */
+  /** A table with our name that we have not made is replaced by ours. */
   | { readonly kind: 'foreign-table'; readonly table: ForeignTable }
-  /** Counters that no rule of kube-proxy's or ours counts in any more are gone, by name. */
+  /** Counters in which no rule counts any more are removed; their names. */
   | { readonly kind: 'counters'; readonly names: readonly string[] }
   /** Others use iptables-legacy: its tables with what they hold. */
   | { readonly kind: 'legacy'; readonly tables: readonly string[] };
@@ -86,7 +88,7 @@ export interface TakeoverOptions {
 
 const nothingKnown = JSON.stringify([false, 0, []]);
 
-/** kube-proxy may be running still, and writes its rules again until it is stopped. */
+/** How often to look again: kube-proxy may still run, and then writes its rules again. */
 const lookAgainMs = 60_000;
 const retryLimits = { firstMs: 100, secondMs: 1000, maxMs: 60_000 };
 
@@ -113,17 +115,17 @@ export class Takeover {
   readonly #options: TakeoverOptions;
   readonly #wakeup: Wakeup;
   readonly #tookOver = new Set<Variant>();
-  /** What is known to stay, so that it is told once. */
+  /** The chains that stay, as last reported. */
   readonly #kept = new Map<Variant, string>();
-  /** Modes that may have left something. Nobody writes that again, so each is looked at once. */
+  /** Modes that may have left something. It is not written again, so each mode is handled once. */
   readonly #others: Set<ProxyMode>;
-  /** Of these, those that are known to carry connections yet. */
+  /** Modes among these that still have connections. */
   readonly #draining = new Set<ProxyMode>();
-  /** Since kube-proxy's rules were last seen, its named counters were not yet found to be gone. */
+  /** kube-proxy's named counters may exist: they were not found missing since its rules were. */
   #mayHaveCounters = true;
-  /** What iptables-legacy holds is told once: it may be much to read. */
+  /** The tables of iptables-legacy are read and reported once, because they may be large. */
   #lookedAtLegacy = false;
-  /** What is known of IPVS, so that it is told once. */
+  /** What was last reported of IPVS. */
   #ipvs = '';
 
   constructor(options: TakeoverOptions) {
@@ -150,25 +152,25 @@ export class Takeover {
     }
   }
 
-  /** None waits for the others. */
+  /** Tries all removals. A failure of one does not stop the others. */
   async #look(): Promise<{ readonly of: Subject; readonly error: Error }[]> {
     const failures: { readonly of: Subject; readonly error: Error }[] = [];
     const attempt = async (of: Subject, remove: () => Promise<void>): Promise<void> => {
       await remove().catch((error: Error) => {
-        // Nothing can be left where nothing could ever be.
+        // A kernel without this part has nothing of it to remove.
         if (!isAbsence(error)) failures.push({ of, error });
       });
     };
     for (const mode of this.#others) await attempt(mode.name, () => this.#replace(mode));
     for (const variant of variants) await attempt(variant.subject, () => this.#takeOver(variant));
-    // Last: rules of kube-proxy's refer to its sets.
+    // Sets last, because rules of kube-proxy's refer to them.
     await attempt('IPVS', () => this.#takeOverIPVS());
     await attempt('nfacct', () => this.#takeOverCounters());
     await attempt('iptables-legacy', () => this.#mentionLegacy());
     return failures;
   }
 
-  /** While rules count in them they stay until the next look. */
+  /** Deletes counters without references. Others are looked at again. */
   async #takeOverCounters(): Promise<void> {
     const { kernel, mode, observer } = this.#options;
     // Each question makes a kernel without nfacct look for the module again.
@@ -211,7 +213,7 @@ export class Takeover {
     // What refers to a chain may be a rule that our own mode is about to replace.
     if (isAny(leftovers) || this.#isNews(variant, leftovers)) {
       await verify();
-      // That may have taken its time.
+      // It may have changed while verifying.
       leftovers = await this.#find(variant);
       await removeLeftovers(this.#options.kernel, leftovers);
       if (isAny(leftovers)) observer(this.#removed(variant, leftovers));
@@ -275,7 +277,7 @@ async function retire(mode: ProxyMode, kernel: Kernel): Promise<number> {
   return 0;
 }
 
-/** The same as a mode tells of itself. */
+/** The leftovers as a mode lists its own objects. */
 function ownedBy({ chains, family, jumps }: Leftovers): OwnedObject[] {
   const word = family === 'IPv4' ? 'ip' : 'ip6';
   const because = `only Fairlead's iptables mode has ${ownChain} among them`;
