@@ -330,7 +330,7 @@ export class FamilySync {
     const { size } = this.#quarantine;
     const well = isContained && (size === 0 || size < this.desired.size);
     observer({ kind: 'done', family: this.family, purpose, ok, well, durationMs, rules });
-    this.#requests.end();
+    this.#requests.end(this.#hasWork || this.#recovery.dueAtMs !== undefined);
   }
 
   /**

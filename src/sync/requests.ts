@@ -35,9 +35,13 @@ export class Requests {
     this.#isTold = false;
   }
 
-  /** A sync is over. Calls `tell` again when there were requests meanwhile. */
-  end(): void {
-    if (this.#isTold) this.#tell();
+  /**
+   * A sync is over. Calls `tell` again when there were requests meanwhile, unless nothing is left to
+   * do: what came while the sync was planned may have been done by it.
+   */
+  end(isMoreToDo: boolean): void {
+    if (this.#isTold && isMoreToDo) this.#tell();
+    this.#isTold &&= isMoreToDo;
   }
 
   /** Waits for `wake`, or for `timeoutMs`; undefined = without limit. */

@@ -81,6 +81,21 @@ describe('the start', () => {
     await world.stop();
   });
 
+  it('asks for no sync beyond one that has done what came while it was planned', async () => {
+    const world = new World({ sliceMs: 0 });
+    world.addServices(0, 30);
+    await world.start();
+    for (let turns = 1; turns <= 40; turns += 1) {
+      for (let i = 0; i < 30; i += 1) world.setEndpoints(`web-${i}`, `10.245.${turns}.${i}`);
+      for (let i = 0; i < turns; i += 1) await new Promise((resolve) => setImmediate(resolve));
+      world.setEndpoints('web-29', `10.246.0.${turns}`);
+      while (!world.loop.upToDate) await quiet();
+      const kinds = world.events.map(({ kind }) => kind);
+      expect(kinds.lastIndexOf('queued'), `after ${turns}`).toBeLessThan(kinds.lastIndexOf('done'));
+    }
+    await world.stop();
+  });
+
   it('lets the event loop turn while it finds everything as wanted', async () => {
     const first = new World();
     first.addServices(0, 20);
