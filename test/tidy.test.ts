@@ -51,7 +51,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'host',
   ],
   preflight: ['net', 'config', 'host', 'kernel', 'modes', 'takeover'],
-  shadow: ['net', 'config', 'host', 'kernel', 'state', 'takeover'],
+  shadow: ['net', 'config', 'host', 'kernel', 'modes', 'state', 'takeover'],
   cli: [
     'shadow',
     'preflight',

@@ -54,6 +54,11 @@ async function act(
       await runCleanup(result.action, result.config.ignoreOtherInstance);
       return 0;
     }
+    case 'dry-run': {
+      const { runDryRun } = await import('./dry-run.ts');
+      await runDryRun(result.config, result.warnings);
+      return 0;
+    }
     case 'init-only': {
       const { initialise } = await import('./proxy.ts');
       await initialise({ ...result, args, content });

@@ -1,26 +1,22 @@
 /** `fairlead shadow`: what Fairlead would do otherwise than the kube-proxy that runs here. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { usage } from '../config/commands.ts';
-import type { Config } from '../config/config.ts';
 import { parseDuration, toMs } from '../config/duration.ts';
 import { hostFiles } from '../host/files.ts';
-import { interfaceAddresses, ipv6Available } from '../host/interfaces.ts';
-import { nodeName } from '../host/node-name.ts';
+import { ipv6Available } from '../host/interfaces.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
 import type { Family } from '../net/address.ts';
-import { ShadowCluster } from '../shadow/cluster.ts';
+import type { ShadowCluster } from '../shadow/cluster.ts';
 import type { Difference } from '../shadow/compare.ts';
 import { Settling } from '../shadow/settling.ts';
 import { type Look, look, NothingProgrammedError } from '../shadow/shadow.ts';
-import { clusterSource } from './cluster-source.ts';
 import { exitCodes, type NodeCommand, runOnNode } from './node-command.ts';
+import { openCluster } from './open-cluster.ts';
 import { formatOutput } from './output.ts';
 
 const settleDefaultMs = 10_000;
 const lookAgainMs = 1000;
-/** How long the cluster's lists are waited for. */
-const listsLongestMs = 60_000;
 
 interface ShadowOptions {
   readonly isWatching: boolean;
@@ -63,45 +59,19 @@ async function shadow({ config, output }: NodeCommand, options: ShadowOptions): 
   const ending = new AbortController();
   process.once('SIGINT', () => ending.abort());
   process.once('SIGTERM', () => ending.abort());
-  const cluster = new ShadowCluster({ config, interfaces: interfaceAddresses });
-  const listening = listen(config, cluster, ending.signal);
+  const { cluster, close } = await openCluster(config, { name: 'nftables' });
   const kernel = openKernel();
   const families: Family[] = ipv6Available(hostFiles()) ? ['IPv4', 'IPv6'] : ['IPv4'];
   const run = { kernel, cluster, families, settleMs: options.settleMs, signal: ending.signal };
   try {
-    await Promise.race([known(cluster, ending.signal), listening]);
     if (options.isWatching) return await watch(run);
     const found = await once(run);
     const { differences, unread } = found;
     process.stdout.write(formatOutput(output, found, () => textOf(found)));
     return differences.length + unread.length === 0 ? exitCodes.well : exitCodes.ill;
   } finally {
-    ending.abort();
     kernel.close();
-    await listening.catch(() => {});
-  }
-}
-
-/** Until `signal` aborts: the cluster as its source tells it. */
-function listen(config: Config, cluster: ShadowCluster, signal: AbortSignal): Promise<void> {
-  const { source } = clusterSource(config.source, nodeName(config.hostnameOverride));
-  const sink = {
-    change: cluster.apply.bind(cluster),
-    synced: cluster.synced.bind(cluster),
-    problem: ({ subject, reason }: { subject: string; reason: string }) =>
-      void process.stderr.write(`fairlead: ${subject}: ${reason}\n`),
-    listed: () => {},
-  };
-  return source.run(sink, signal);
-}
-
-async function known(cluster: ShadowCluster, signal: AbortSignal): Promise<void> {
-  const untilMs = performance.now() + listsLongestMs;
-  while (!cluster.isKnown && !signal.aborted) {
-    if (performance.now() > untilMs) {
-      throw new Error('Services, EndpointSlices or the Node were not listed within a minute');
-    }
-    await sleep(20);
+    await close();
   }
 }
 

@@ -34,7 +34,9 @@ const runFlags = {
     group: 'run',
     withConfig: 'kept',
     own: true,
-    meaning: 'With --cleanup: list what would be removed, and remove nothing.',
+    meaning:
+      'Say what a start would write, set and take over, or, with --cleanup, what would be ' +
+      'removed; write nothing, and exit.',
   },
   'ignore-other-instance': {
     type: 'bool',

@@ -33,6 +33,8 @@ export type LoadResult =
   | { readonly kind: 'run'; readonly config: Config; readonly warnings: Warnings }
   /** Do the privileged set-up, then exit 0. */
   | { readonly kind: 'init-only'; readonly config: Config; readonly warnings: Warnings }
+  /** Say what a start would write, then exit. */
+  | { readonly kind: 'dry-run'; readonly config: Config; readonly warnings: Warnings }
   /** Remove the rules of every mode (or list them), then exit. */
   | {
       readonly kind: 'cleanup';
@@ -82,7 +84,9 @@ function findMisuse(flags: ParsedFlags): string | undefined {
     const words = flags.words.map(quote).join(' ');
     return `"fairlead" does not take any arguments, got [${words}]`;
   }
-  if (flags.value('dry-run') && !flags.value('cleanup')) return '--dry-run needs --cleanup';
+  if (flags.value('dry-run') && flags.value('init-only') && !flags.value('cleanup')) {
+    return '--dry-run is for a start or for --cleanup, not for --init-only';
+  }
   return undefined;
 }
 
@@ -256,6 +260,7 @@ function decide(
     const action = flags.value('dry-run') ? 'list' : 'remove';
     return { kind: 'cleanup', config, action, warnings };
   }
+  if (flags.value('dry-run')) return { kind: 'dry-run', config, warnings };
   return { kind: flags.value('init-only') ? 'init-only' : 'run', config, warnings };
 }
 
@@ -277,7 +282,8 @@ const lineMax = 2000;
 
 /** What is done once, for somebody who waits for it, has no log. */
 function formatOf(flags: ParsedFlags, given: GivenSettings): LogFormat | undefined {
-  const isOnce = flags.value('cleanup') || flags.value('write-config-to') !== '';
+  const isOnce =
+    flags.value('cleanup') || flags.value('dry-run') || flags.value('write-config-to') !== '';
   return isOnce ? undefined : chosenFormat(given, flags);
 }
 

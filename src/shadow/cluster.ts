@@ -1,7 +1,8 @@
 /** What Fairlead would serve, from what the cluster says; nothing of it is written anywhere. */
 import type { Config } from '../config/config.ts';
 import { NodeFacts } from '../host/node-facts.ts';
-import type { Address } from '../net/address.ts';
+import type { Environment, ModeFacts } from '../modes/mode.ts';
+import type { Address, Family } from '../net/address.ts';
 import type { Change, Resource } from '../state/change.ts';
 import { Claims } from '../state/claims.ts';
 import { resolve } from '../state/resolve.ts';
@@ -11,6 +12,8 @@ import type { Forwarding } from '../state/types.ts';
 
 interface ShadowClusterOptions {
   readonly config: Config;
+  /** What a frontend may have, and what rules depend on, differs from mode to mode. */
+  readonly mode: Pick<ModeFacts, 'name' | 'link'>;
   /** Reads the addresses of this machine. */
   readonly interfaces: () => readonly Address[];
 }
@@ -24,8 +27,7 @@ export class ShadowCluster {
   /** What everything was resolved with. */
   #context: NodeFacts['context'] | undefined;
 
-  constructor({ config, interfaces }: ShadowClusterOptions) {
-    const mode = { name: 'nftables' } as const;
+  constructor({ config, interfaces, mode }: ShadowClusterOptions) {
     this.#facts = new NodeFacts({ settings: config, state: this.state, interfaces, mode });
   }
 
@@ -41,6 +43,11 @@ export class ShadowCluster {
   synced(resource: Resource): void {
     this.#listed.add(resource);
     this.state.markSynced(resource);
+  }
+
+  /** What applies to all Services, as of now. */
+  environment(family: Family): Environment {
+    return this.#facts.environment(family);
   }
 
   /** As of now. */

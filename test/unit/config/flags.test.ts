@@ -152,7 +152,10 @@ describe('the outcome of a command line', () => {
     expect(load(all.slice(0, 2))).toMatchObject({ kind: 'cleanup', action: 'remove' });
     expect(load([...all.slice(0, 2), '--dry-run'])).toMatchObject({ action: 'list' });
     expect(load(all.slice(0, 1)).kind).toBe('init-only');
-    expect(errorOf(load(['--dry-run']))).toBe('Error: --dry-run needs --cleanup\n');
+    expect(load(['--dry-run']).kind).toBe('dry-run');
+    expect(errorOf(load(['--dry-run', '--init-only']))).toBe(
+      'Error: --dry-run is for a start or for --cleanup, not for --init-only\n',
+    );
   });
 });
 

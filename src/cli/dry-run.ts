@@ -1,0 +1,105 @@
+/** `--dry-run` of a start: what it would write, set and take over. */
+import type { Config } from '../config/config.ts';
+import { engineSettings } from '../engine-settings.ts';
+import { checkConfig } from '../host/checks.ts';
+import { isConntrackLiberal } from '../host/conntrack.ts';
+import { hostFiles } from '../host/files.ts';
+import { ipv6Available } from '../host/interfaces.ts';
+import { ipvsSettings } from '../host/ipvs.ts';
+import { nodeIPs } from '../host/node-ips.ts';
+import { judgeOf } from '../kernel/judge.ts';
+import type { Kernel } from '../kernel/kernel.ts';
+import { openKernel } from '../kernel/native-kernel.ts';
+import { builtModes, selectMode } from '../modes/index.ts';
+import type { ProxyMode } from '../modes/mode.ts';
+import type { Family } from '../net/address.ts';
+import { type Finding, worst } from '../preflight/finding.ts';
+import { thisMachine } from '../preflight/machine.ts';
+import { checkPredecessors } from '../preflight/predecessors.ts';
+import { checkSettings } from '../preflight/settings.ts';
+import type { ShadowCluster } from '../shadow/cluster.ts';
+import { type DryRun, dryRun } from '../sync/dry-run.ts';
+import { openCluster } from './open-cluster.ts';
+
+/** So many Services are named, unless -v asks for all. */
+const namesMax = 20;
+
+/** Rejects when a start would. */
+export async function runDryRun(config: Config, warnings: readonly string[]): Promise<void> {
+  const print = (line: string): void => void process.stdout.write(`${line}\n`);
+  for (const warning of warnings) print(`Warning: ${warning}`);
+  const kernel = openKernel();
+  try {
+    const registry = builtModes();
+    const choice = await selectMode(config.mode, kernel, registry, ipvsSettings(config.ipvs));
+    for (const { from, reason } of choice.fallbacks) print(`Mode ${from} ${reason}`);
+    print(`Mode ${choice.mode.name}`);
+    const { cluster, close } = await openCluster(config, choice.mode);
+    try {
+      for (const line of await plan(config, choice.mode, judgeOf(kernel), cluster)) print(line);
+    } finally {
+      await close();
+    }
+    const settings = checkSettings(config, choice.mode, thisMachine());
+    for (const line of linesOf('Settings', settings.filter(isOfInterest))) print(line);
+    const others = await checkPredecessors(kernel, [...registry.values()]);
+    for (const line of linesOf('Takeover', others)) print(line);
+    print('Nothing was written.');
+    if (worst(others) === 'problem') throw new Error('a start would fail, as is said above');
+  } finally {
+    kernel.close();
+  }
+}
+
+async function plan(
+  config: Config,
+  mode: ProxyMode,
+  kernel: Kernel,
+  cluster: ShadowCluster,
+): Promise<string[]> {
+  const host = hostFiles();
+  const families: Family[] = ipv6Available(host) ? ['IPv4', 'IPv6'] : ['IPv4'];
+  const { node } = cluster.state;
+  const { primary } = nodeIPs(node, config.bindAddress);
+  const lines = checkConfig(config, { families, primary, node }).map((text) => `Warning: ${text}`);
+  const isLiberal = isConntrackLiberal(host);
+  const forwardings = [...cluster.forwardings()];
+  for (const settings of engineSettings({ config, mode, families, node, isLiberal }).families) {
+    const { family } = settings;
+    const planner = mode.planner(settings, cluster.environment(family));
+    const wanted = forwardings.filter((forwarding) => forwarding.family === family);
+    const found = await dryRun(planner, kernel, wanted);
+    lines.push(...planLines(family, wanted.length, found, config.logging.verbosity));
+  }
+  return lines;
+}
+
+function planLines(family: Family, known: number, found: DryRun, verbosity: number): string[] {
+  const { drift, different, writes } = found;
+  const { missing, wrong, unwanted } = drift;
+  const kinds = [...writes].map(([kind, count]) => `${count} × ${wordsOf(kind)}`);
+  const shown = verbosity > 0 ? different : different.slice(0, namesMax);
+  const more = different.length - shown.length;
+  return [
+    `${family}: ${different.length} of ${known} Service ports differ; ` +
+      `${missing} objects are missing, ${wrong} wrong, ${unwanted} unwanted`,
+    ...(kinds.length === 0 ? [] : [`${family}: would write ${kinds.join(', ')}`]),
+    ...(shown.length === 0 ? [] : [`${family}: ${shown.join(', ')}`]),
+    ...(more === 0 ? [] : [`${family}: and ${more} more, which -v=1 names`]),
+  ];
+}
+
+/** `elements add` of `elementsAdd`. */
+function wordsOf(kind: string): string {
+  return kind.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+}
+
+function isOfInterest({ level, text }: Finding): boolean {
+  return level !== 'ok' || text.includes('wanted');
+}
+
+function linesOf(what: string, findings: readonly Finding[]): string[] {
+  return findings.map(({ check, text, advice }) => {
+    return `${what}: ${check}: ${text}${advice === '' ? '' : ` → ${advice}`}`;
+  });
+}

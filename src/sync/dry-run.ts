@@ -1,0 +1,92 @@
+/** What a start would write, without writing it. */
+import { isKernelError } from '../kernel/errors.ts';
+import type { Kernel } from '../kernel/kernel.ts';
+import { ElementShape, type KernelOp, kernelOps } from '../kernel/ops.ts';
+import { readRecords } from '../kernel/records.ts';
+import { type Drift, noPause, type Observation, type Planner } from '../modes/mode.ts';
+import { type Forwarding, formatServicePortName } from '../state/types.ts';
+import { addDrift, isDrift, noDrift } from './events.ts';
+
+/** What a start would do in one family. */
+export interface DryRun {
+  /** How the kernel differs from what is desired. */
+  readonly drift: Drift;
+  /** Service ports, `ns/name:port`, of which something would be written. */
+  readonly different: readonly string[];
+  /** How many of each kind would be written: `ruleAdd`, `elementsAdd` (by element). */
+  readonly writes: ReadonlyMap<KernelOp['kind'], number>;
+}
+
+const readsMax = 5;
+/** So many bytes of ops wait to be counted at most. */
+const pendingBytesMax = 1024 * 1024;
+
+/**
+ * Compares as a recovery does. `kernel` keeps nothing of what it is told (`judgeOf`). The planner is
+ * of no use to anybody else afterwards.
+ */
+export async function dryRun(
+  planner: Planner,
+  kernel: Kernel,
+  forwardings: readonly Forwarding[],
+): Promise<DryRun> {
+  await planner.prepare?.(kernel, (ops) => kernel.apply(ops));
+  const found = await observe(planner, kernel);
+  const targets = forwardings.map((forwarding) => found.adopt(forwarding));
+  await planner.reset(targets, noPause);
+  const writes = new Map<KernelOp['kind'], number>();
+  const different: string[] = [];
+  let drift = addDrift(noDrift, await planner.repairFixed(found, noPause));
+  for (const target of targets) {
+    const own = planner.repair(found, target);
+    drift = addDrift(drift, own);
+    if (isDrift(own)) different.push(formatServicePortName(target.servicePort));
+    // Where packets would miss what is not there yet, all of it is one batch.
+    if (planner.pendingBytes >= pendingBytesMax && !planner.indivisible) count(planner, writes);
+  }
+  drift = addDrift(drift, await planner.prune(found, noPause));
+  count(planner, writes);
+  return { drift, different, writes };
+}
+
+/** kube-proxy or others may write meanwhile. */
+async function observe(planner: Planner, kernel: Kernel): Promise<Observation> {
+  for (let reads = 1; ; reads += 1) {
+    try {
+      return await planner.observe(kernel, noPause);
+    } catch (error) {
+      if (!isKernelError(error, 'EINTR') || reads >= readsMax) throw error;
+    }
+  }
+}
+
+function count(planner: Planner, writes: Map<KernelOp['kind'], number>): void {
+  for (let batch = planner.take(); batch !== undefined; batch = planner.take()) {
+    for (const op of readRecords(kernelOps, batch.ops)) {
+      if (op.kind === 'generationExpect') continue;
+      const isElements = op.kind === 'elementsAdd' || op.kind === 'elementsDelete';
+      const one = isElements ? countEntries(op) : 1;
+      writes.set(op.kind, (writes.get(op.kind) ?? 0) + one);
+    }
+    batch.committed?.({ kind: 'applied' });
+  }
+}
+
+type Elements = Extract<KernelOp, { kind: 'elementsAdd' | 'elementsDelete' }>;
+
+function countEntries({ entries, shape, keyLength, dataLength }: Elements): number {
+  const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
+  const has = (part: number): boolean => (shape & part) !== 0;
+  const fixed =
+    keyLength * (has(ElementShape.keyEnd) ? 2 : 1) +
+    (has(ElementShape.flags) ? 4 : 0) +
+    (has(ElementShape.timeout) ? 8 : 0) +
+    (has(ElementShape.data) ? dataLength : 0);
+  let entryCount = 0;
+  for (let at = 0; at < entries.length; entryCount += 1) {
+    at += fixed;
+    // A verdict, the length of a name, the name.
+    if (has(ElementShape.verdict)) at += 8 + ((view.getUint32(at + 4, true) + 3) & ~3);
+  }
+  return entryCount;
+}

@@ -1,0 +1,57 @@
+/** `--dry-run` of a start: it says what a start would do, and does nothing. */
+import { expect, test } from 'vitest';
+import { addresses, nftablesRules } from '../conformance/kube-proxy-rules.ts';
+import { inForce, Place } from './program.ts';
+
+/** Everything that a start writes to. */
+async function everything({ namespace }: Place): Promise<string> {
+  const said = [
+    await namespace.run('nft', ['list', 'ruleset']),
+    await namespace.run('ip', ['address']),
+    await namespace.run('sysctl', ['-a', '-r', '^net[.](ipv4|netfilter)']),
+  ];
+  return said.join('\n').replace(/^net\..*(_count|tcp_fastopen_key|icmp_msgs).*$/gm, '');
+}
+
+async function dryRun(place: Place, ...flags: readonly string[]): Promise<string> {
+  const before = await everything(place);
+  const program = place.start('--dry-run', ...flags);
+  expect(await program.exitCode).toBe(0);
+  expect(await everything(place)).toBe(before);
+  return program.stdout;
+}
+
+test.each(['nftables', 'iptables'])('mode %s: what is missing is told by name', async (mode) => {
+  const place = await Place.make();
+  place.configure({ mode });
+  await place.namespace.run('nft', ['-f', '-'], nftablesRules('ip', addresses.IPv4));
+  const first = await dryRun(place);
+  expect(first).toContain(`Mode ${mode}\n`);
+  expect(first).toMatch(/^IPv4: 1 of 1 Service ports differ; [1-9]\d* objects are missing, 0 wro/m);
+  expect(first).toMatch(/^IPv4: would write .*\d+ × /m);
+  expect(first).toMatch(/^IPv4: default\/web$/m);
+  expect(first).toMatch(/^Takeover: kube-proxy in ip: table kube-proxy: taken over once/m);
+  expect(first).toMatch(/^Nothing was written\.$/m);
+
+  const program = place.start();
+  await program.told(inForce, 2);
+  program.kill('SIGTERM');
+  await program.exitCode;
+  const second = await dryRun(place);
+  expect(second).toMatch(
+    /^IPv4: 0 of 1 Service ports differ; 0 objects are missing, 0 wrong, 0 u/m,
+  );
+  expect(second).not.toContain('would write');
+});
+
+test('what the cluster has changed since would be written', async () => {
+  const place = await Place.make();
+  const program = place.start();
+  await program.told(inForce, 2);
+  program.kill('SIGTERM');
+  await program.exitCode;
+  place.apply(['pod-a']);
+  const changed = await dryRun(place);
+  expect(changed).toMatch(/^IPv4: 1 of 1 Service ports differ; \d+ objects are missing, 1 wr/m);
+  expect(changed).toMatch(/^IPv4: would write .*\d+ × elements delete/m);
+});
