@@ -1,5 +1,11 @@
 /** The manual page, in roff's man macros, from the tables of commands and flags. */
-import { askOptions, commands, optionHeading } from '../src/config/commands.ts';
+import {
+  askOptions,
+  commandNames,
+  commands,
+  optionHeading,
+  optionsAfter,
+} from '../src/config/commands.ts';
 import { type FlagGroup, flagGroups } from '../src/config/flag-spec.ts';
 import { type FlagName, flagNames, flagTable } from '../src/config/flag-table.ts';
 import { describeFlag, heading } from '../src/config/help.ts';
@@ -56,6 +62,14 @@ export function manPage(): string {
   const asking = Object.entries(askOptions).map(([name, option]) => {
     return paragraph(bold(optionHeading(name, option)), option.meaning);
   });
+  const shared: readonly object[] = Object.values(askOptions);
+  const own = commandNames.flatMap((command) =>
+    Object.entries(optionsAfter(command))
+      .filter(([, option]) => !shared.includes(option))
+      .map(([name, option]) =>
+        paragraph(bold(`fairlead ${command} ${optionHeading(name, option)}`), option.meaning),
+      ),
+  );
   const list = (rows: readonly (readonly [string, string])[]): string =>
     rows.map(([term, text]) => paragraph(bold(term), text)).join('\n');
   return `.\\" Written by scripts/docs.ts from src; do not edit.
@@ -77,7 +91,7 @@ configuration file again; SIGTERM and SIGINT end the process.`)}
 .SH COMMANDS
 ${described.join('\n')}
 .SS Options of commands that ask the running process
-${asking.join('\n')}
+${[...asking, ...own].join('\n')}
 .SH OPTIONS
 ${roff('With --config the file counts, and most flags do not. Booleans are switched off with --flag=false.')}
 ${options()}

@@ -4,6 +4,7 @@ import { explanationSchema } from './explanation.ts';
 import type { Infer, Schema } from './schema.ts';
 import { changeListSchema, serviceListSchema, serviceSchema } from './service.ts';
 import { statusSchema } from './status.ts';
+import { trafficSchema } from './traffic.ts';
 
 interface Endpoint {
   readonly path: string;
@@ -66,6 +67,18 @@ export const endpoints = {
     meaning: 'How the kernel differs from what is in force; it is read for that, and not written.',
     query: {},
     answer: diffSchema,
+  },
+  traffic: {
+    path: `${prefix}/traffic`,
+    meaning:
+      'Connections and refusals by Service port, where they are counted (`--service-metrics`). The kernel is read every two seconds at most.',
+    query: {
+      namespace: 'Only Services of this namespace.',
+      service: 'Only Services of this name, and with their endpoints.',
+      limit: 'How many at most: 500, unless it says another number up to 1000.',
+      continue: 'What the page before says.',
+    },
+    answer: trafficSchema,
   },
 } as const satisfies Readonly<Record<string, Endpoint>>;
 

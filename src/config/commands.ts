@@ -55,6 +55,22 @@ export const explainOptions = {
   },
 } as const satisfies Readonly<Record<string, CommandOption>>;
 
+export const topOptions = {
+  server: askOptions.server,
+  config: askOptions.config,
+  output: { letter: 'o', shown: 'json', meaning: 'One line of JSON an interval.', words: ['json'] },
+  interval: {
+    shown: 'SECONDS',
+    meaning: 'How long rates are counted for, 2 at least (default 2).',
+  },
+  count: { letter: 'n', shown: 'N', meaning: 'End after so many intervals.' },
+  sort: {
+    shown: 'connections|refusals|name',
+    meaning: 'What comes first (default connections).',
+    words: ['connections', 'refusals', 'name'],
+  },
+} as const satisfies Readonly<Record<string, CommandOption>>;
+
 export const shells = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof shells)[number];
 
@@ -114,6 +130,14 @@ export const commands: readonly CommandSpec[] = [
       'Have the process of this node compare the kernel with what it should hold, and name what ' +
       'differs, by Service. Writes nothing. Ends with 0 when all is the same, and else with 1.',
     options: askOptions,
+  },
+  {
+    name: 'top',
+    usage: 'top [[NAMESPACE/]NAME] [options]',
+    meaning:
+      'Show connections a second by Service, and what is refused and why; of the Service NAME by ' +
+      'endpoint, too. Needs mode nftables with --service-metrics.',
+    options: topOptions,
   },
   {
     name: 'demo',

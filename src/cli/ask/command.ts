@@ -30,13 +30,17 @@ export interface AskCommand<Name extends EndpointName> {
 }
 
 export interface AskIo {
-  readonly stdout: { write(text: string): unknown; readonly isTTY?: boolean };
+  readonly stdout: {
+    write(text: string): unknown;
+    readonly isTTY?: boolean;
+    readonly rows?: number;
+  };
   readonly stderr: { write(text: string): unknown };
 }
 
 const watchMs = 2000;
 /** Clears a terminal and goes to its upper left corner. */
-const clear = '\u001b[2J\u001b[H';
+export const clear = '\u001b[2J\u001b[H';
 
 /** `word` is the command's name. Resolves to the exit code. */
 export async function runAsk<Name extends EndpointName>(
@@ -89,7 +93,8 @@ function render<Name extends EndpointName>(
   return command.print(answer, output === 'wide');
 }
 
-function explain(error: unknown, word: string, { stderr }: AskIo): ExitCode {
+/** Says what went wrong in running the command `word`. Throws what is no one's mistake. */
+export function explain(error: unknown, word: string, { stderr }: AskIo): ExitCode {
   if (error instanceof UsageError) {
     stderr.write(`${usage(word)}\nError: ${error.message}\n`);
     return exitCodes.usage;

@@ -6,6 +6,7 @@ import { explainCommand } from './explain.ts';
 import { listCommand } from './service-list.ts';
 import { showCommand } from './service-show.ts';
 import { statusCommand } from './status.ts';
+import { runTop } from './top.ts';
 
 type Run = (args: readonly string[], io: AskIo) => Promise<ExitCode>;
 
@@ -13,6 +14,7 @@ const runs: Readonly<Record<string, Run>> = {
   status: (args, io) => runAsk('status', statusCommand, args, io),
   service: runService,
   diff: (args, io) => runAsk('diff', diffCommand, args, io),
+  top: runTop,
   explain: (args, io) => runAsk('explain', explainCommand, args, io),
 };
 

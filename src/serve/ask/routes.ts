@@ -11,6 +11,7 @@ import { Refusal } from './refusal.ts';
 import { serviceOf } from './service.ts';
 import { servicesOf } from './services.ts';
 import { statusOf } from './status.ts';
+import { trafficOf } from './traffic.ts';
 
 type Answers = {
   readonly [Name in EndpointName]: (
@@ -24,6 +25,7 @@ const answers: Answers = {
   services: servicesOf,
   service: serviceOf,
   changes: changeListOf,
+  traffic: trafficOf,
   explain: explanationOf,
   diff: diffOf,
 };

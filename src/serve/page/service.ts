@@ -52,7 +52,8 @@ function factIf(name: string, text: string | number | false | undefined): [strin
 }
 
 function portPart(port: Port): Content {
-  const { cluster, endpointCount, endpoints, family, frontends, local, remarks, state } = port;
+  const { cluster, endpointCount, endpoints, family, frontends, kernel, local, remarks, state } =
+    port;
   const title = `${portTitle(port)}, ${family}`;
   const rest = endpointCount - endpoints.length;
   return [
@@ -62,6 +63,7 @@ function portPart(port: Port): Content {
     frontendsTable(port, `Frontends of ${title}`, frontends),
     endpoints.length > 0 ? endpointsTable(`Endpoints of ${title}`, endpoints) : undefined,
     rest > 0 ? html`<p>and ${rest} more</p>` : undefined,
+    kernel.length > 0 ? html`<p>In the kernel:</p><pre>${kernel.join('\n')}</pre>` : undefined,
   ];
 }
 

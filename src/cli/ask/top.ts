@@ -1,0 +1,158 @@
+/** `fairlead top`: connections a second by Service and endpoint, and refusals by reason, live. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Traffic } from '../../ask/traffic.ts';
+import { topOptions } from '../../config/commands.ts';
+import { columns } from '../output.ts';
+import { ask, type Query } from './client.ts';
+import { type AskIo, clear, type ExitCode, exitCodes, explain } from './command.ts';
+import { type AskOptions, readOptions, UsageError } from './options.ts';
+import {
+  type ItemRate,
+  nameOf,
+  type Rates,
+  ratesOf,
+  refusalsPerSecond,
+  type Sort,
+} from './rates.ts';
+
+interface Wanted {
+  readonly server: string;
+  readonly query: Query<'traffic'>;
+  readonly intervalMs: number;
+  readonly count: number;
+  readonly sort: Sort;
+  readonly asJson: boolean;
+}
+
+const intervalDefault = 2;
+/** Rows where there is no terminal, and lines of one that are no rows. */
+const rowsDefault = 20;
+const otherLines = 3;
+
+/** Resolves to the exit code, after as many intervals as were asked for. */
+export async function runTop(args: readonly string[], io: AskIo): Promise<ExitCode> {
+  try {
+    const wanted = wantedOf(readOptions(args, topOptions));
+    let before = await askAll(wanted);
+    for (let told = 0; told < wanted.count; ) {
+      await sleep(wanted.intervalMs);
+      const after = await askAll(wanted);
+      const rates = ratesOf(before, after, wanted.sort);
+      before = after;
+      if (rates === undefined) continue;
+      tell(rates, wanted, io);
+      told += 1;
+    }
+    return exitCodes.well;
+  } catch (error) {
+    return explain(error, 'top', io);
+  }
+}
+
+/** Throws a UsageError. */
+function wantedOf({ output, server, values, words }: AskOptions): Wanted {
+  const [word, ...more] = words;
+  if (more.length > 0) throw new UsageError(`unknown argument "${more[0]}"`);
+  if (output !== 'table' && output !== 'json')
+    throw new UsageError(`unknown output "${output}": json`);
+  const { count, interval, sort = 'connections' } = values;
+  const known = topOptions.sort.words.find((one) => one === sort);
+  if (known === undefined) {
+    throw new UsageError(`unknown sort "${sort}": ${topOptions.sort.words.join(', ')}`);
+  }
+  const [service, namespace] = word?.split('/', 2).reverse() ?? [];
+  return {
+    server,
+    query: { ...(service && { service }), ...(namespace && { namespace }) },
+    intervalMs: 1000 * numberOf('interval', interval, intervalDefault),
+    count: numberOf('count', count, Number.POSITIVE_INFINITY),
+    sort: known,
+    asJson: output === 'json',
+  };
+}
+
+/** The kernel is not read more often than every two seconds, so that is the least interval. */
+function numberOf(name: 'interval' | 'count', text: string | undefined, standard: number): number {
+  if (text === undefined) return standard;
+  const least = name === 'interval' ? intervalDefault : 1;
+  const value = Number(text);
+  const isFit =
+    value >= least && value <= 86_400 && (name === 'interval' || Number.isInteger(value));
+  if (isFit) return value;
+  throw new UsageError(`--${name} must be a number from ${least} to 86400, not "${text}"`);
+}
+
+async function askAll({ query, server }: Wanted): Promise<Traffic> {
+  const pages = [await ask(server, 'traffic', query)];
+  for (let next = pages[0]!.continue; next !== undefined; next = pages.at(-1)!.continue) {
+    pages.push(await ask(server, 'traffic', { ...query, continue: next }));
+  }
+  return { ...pages[0]!, items: pages.flatMap(({ items }) => items) };
+}
+
+function tell(rates: Rates, { asJson }: Wanted, { stdout }: AskIo): void {
+  if (asJson) {
+    stdout.write(`${JSON.stringify(rates)}\n`);
+    return;
+  }
+  const rowsMax = stdout.isTTY
+    ? Math.max(1, (stdout.rows ?? rowsDefault) - otherLines)
+    : rowsDefault;
+  const text = print(rates, rowsMax);
+  stdout.write(stdout.isTTY ? clear + text : `${text}\n`);
+}
+
+function print({ items, time }: Rates, rowsMax: number): string {
+  const opened = items.reduce((sum, item) => sum + item.connectionsPerSecond, 0);
+  const refused = items.reduce((sum, item) => sum + refusalsPerSecond(item), 0);
+  const head = `${time}  ${rate(opened)} connections/s, ${rate(refused)} packets refused/s\n`;
+  const rows = items.filter(isBusy).flatMap((item) => [row(item), ...endpointRows(item)]);
+  if (rows.length === 0) return head;
+  const rest = rows.length - rowsMax;
+  return [
+    head,
+    columns([titles, ...rows.slice(0, rowsMax)]),
+    rest > 0 ? `and ${rest} more\n` : '',
+  ].join('');
+}
+
+function isBusy(item: ItemRate): boolean {
+  return (
+    item.endpoints !== undefined || item.connectionsPerSecond > 0 || refusalsPerSecond(item) > 0
+  );
+}
+
+const width = 9;
+const titles = [
+  ...['CONN/S', 'REFUSED/S', 'CONNS'].map((title) => title.padStart(width)),
+  ...['SERVICE', 'PORT', 'FAMILY', 'REFUSED FOR'],
+];
+
+function row(item: ItemRate): string[] {
+  const { connections, connectionsPerSecond, family, port, protocol, refusals } = item;
+  const reasons = refusals.filter(({ packetsPerSecond }) => packetsPerSecond > 0);
+  return [
+    cell(rate(connectionsPerSecond)),
+    cell(rate(refusalsPerSecond(item))),
+    cell(String(connections)),
+    nameOf(item),
+    [port, protocol].filter(Boolean).join('/'),
+    family,
+    reasons.map(({ packetsPerSecond, reason }) => `${reason} ${rate(packetsPerSecond)}`).join(', '),
+  ];
+}
+
+function endpointRows({ endpoints = [] }: ItemRate): string[][] {
+  return endpoints.map(({ connections, connectionsPerSecond, endpoint }) => [
+    ...[cell(rate(connectionsPerSecond)), cell(''), cell(String(connections))],
+    ...[`  to ${endpoint}`, '', '', ''],
+  ]);
+}
+
+function cell(text: string): string {
+  return text.padStart(width);
+}
+
+function rate(value: number): string {
+  return value.toFixed(1);
+}

@@ -1,0 +1,66 @@
+/** Answers `/fairlead/v1/traffic`. */
+import { apiVersion } from '../../ask/schema.ts';
+import type { Traffic } from '../../ask/traffic.ts';
+import { Pacer } from '../../sync/clock.ts';
+import type { ServiceTraffic } from '../service-counters.ts';
+import type { Inside } from './inside.ts';
+import { numberOf, Refusal } from './refusal.ts';
+import { sliceMs } from './services.ts';
+
+const limits = { standard: 500, most: 1000 };
+const most = Number.MAX_SAFE_INTEGER;
+
+/** Throws a Refusal where nothing is counted, and says how that is changed. */
+export async function trafficOf(inside: Inside, query: URLSearchParams): Promise<Traffic> {
+  const { clock, counters } = inside;
+  const limit = numberOf(query, 'limit', limits);
+  const first = numberOf(query, 'continue', { standard: 1, most });
+  const known = await counters.read();
+  if (known === undefined) throw new Refusal(409, whyNot(inside));
+  const pacer = new Pacer(clock, sliceMs);
+  const items: Traffic['items'][number][] = [];
+  const time = new Date(clock.wallMs() - (clock.now() - known.readAtMs)).toISOString();
+  const head = { apiVersion, kind: 'Traffic', time } as const;
+  for (let i = first - 1; i < known.services.length; i += 1) {
+    if (pacer.spent) await pacer.rest();
+    const one = known.services[i]!;
+    if (!isWanted(one, query) || !hasTraffic(one)) continue;
+    if (items.length === limit) return { ...head, items, continue: String(i + 1) };
+    items.push(shown(one, query.has('service')));
+  }
+  return { ...head, items };
+}
+
+function whyNot({ config, mode }: Inside): string {
+  const name = mode();
+  if (name !== 'nftables') {
+    const instead = name === 'ipvs' ? ': "ipvsadm -Ln --stats" shows what IPVS counts itself' : '';
+    return `mode ${name} does not count traffic by Service, mode nftables does${instead}`;
+  }
+  if (config().serviceMetrics) return 'the proxy is starting: ask again soon';
+  return (
+    'traffic is not counted: start with --service-metrics, or write "serviceMetrics: true" into ' +
+    'the configuration file, which may be done while the proxy runs'
+  );
+}
+
+function isWanted({ namespace, service }: ServiceTraffic, query: URLSearchParams): boolean {
+  const wanted = { namespace: query.get('namespace'), service: query.get('service') };
+  if (wanted.namespace !== null && wanted.namespace !== namespace) return false;
+  return wanted.service === null || wanted.service === service;
+}
+
+function hasTraffic({ connections, refusals }: ServiceTraffic): boolean {
+  return connections > 0 || [...refusals.values()].some((packets) => packets > 0);
+}
+
+function shown(one: ServiceTraffic, withEndpoints: boolean): Traffic['items'][number] {
+  const { connections, endpoints, family, namespace, port, protocol, refusals, service } = one;
+  return {
+    ...{ namespace, service, port, protocol, family, connections },
+    refusals: [...refusals].map(([reason, packets]) => ({ reason, packets })),
+    ...(withEndpoints
+      ? { endpoints: [...endpoints].map(([endpoint, count]) => ({ endpoint, connections: count })) }
+      : {}),
+  };
+}

@@ -1,0 +1,105 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { describe, expect, it } from 'vitest';
+import { runTop } from '../../../src/cli/ask/top.ts';
+import { item, reading } from './traffic.ts';
+
+/** A process that gives each question the next answer, the last one again and again. */
+async function answering(...answers: readonly { status?: number; body: object }[]) {
+  let asked = 0;
+  const paths: string[] = [];
+  const server = createServer((request, response) => {
+    paths.push(request.url!);
+    const { body, status = 200 } = answers[Math.min(asked, answers.length - 1)]!;
+    asked += 1;
+    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const top = async (terminal: object, ...args: readonly string[]) => {
+    let stdout = '';
+    let stderr = '';
+    const code = await runTop([...args, `--server=127.0.0.1:${port}`], {
+      stdout: { ...terminal, write: (text: string) => (stdout += text) },
+      stderr: { write: (text: string) => (stderr += text) },
+    });
+    server.close();
+    return { code, stdout, stderr };
+  };
+  return { paths, top };
+}
+
+const before = { body: reading('10:00:00', [{ ...item('web', 100, 10), endpoints: undefined }]) };
+const busy = { ...item('web', 300, 14), endpoints: undefined };
+const idle = { ...item('idle', 5), endpoints: undefined, namespace: 'ns-2' };
+
+// Each waits for an interval.
+describe.concurrent('fairlead top', () => {
+  it('prints what each interval had, Services with traffic first', async () => {
+    const { top } = await answering(before, { body: reading('10:00:02', [busy]) });
+    const { code, stdout } = await top({}, '--count=1');
+    expect([code, stdout]).toEqual([
+      0,
+      [
+        '2026-01-01T10:00:02.000Z  100.0 connections/s, 2.0 packets refused/s',
+        '   CONN/S  REFUSED/S      CONNS  SERVICE  PORT      FAMILY  REFUSED FOR',
+        '    100.0        2.0        300  ns/web   http/TCP  IPv4    no_endpoints 2.0',
+        '\n',
+      ].join('\n'),
+    ]);
+  });
+
+  it('draws a terminal anew, and no more than fits', async () => {
+    const { top } = await answering(before, { body: reading('10:00:02', [idle, busy]) });
+    const { stdout } = await top({ isTTY: true, rows: 4 }, '-n1');
+    expect(stdout.startsWith('\u001b[2J\u001b[H2026-01-01T10:00:02.000Z')).toBe(true);
+    expect(stdout).toContain('ns/web');
+    expect(stdout.endsWith('\nand 1 more\n')).toBe(true);
+  });
+
+  it('names the endpoints of one Service', async () => {
+    const { paths, top } = await answering(
+      { body: reading('10:00:00', [item('web', 100)]) },
+      { body: reading('10:00:02', [item('web', 150)]) },
+    );
+    const { stdout } = await top({}, 'ns/web', '-n', '1');
+    expect(paths[0]).toBe('/fairlead/v1/traffic?service=web&namespace=ns');
+    expect(stdout).toMatch(/ 25\.0 +150 +to 10\.244\.0\.2:8080\n/);
+  });
+
+  it('gives programs a line an interval, of all pages', async () => {
+    const next = { ...reading('10:00:02', [busy]), continue: '2' };
+    const { top } = await answering(before, { body: next }, { body: reading('10:00:02', [idle]) });
+    const { stdout } = await top({}, '-o', 'json', '-n', '1', '--sort=name');
+    expect(stdout.trimEnd().split('\n')).toHaveLength(1);
+    expect(JSON.parse(stdout)).toMatchObject({
+      seconds: 2,
+      items: [{ namespace: 'ns', connectionsPerSecond: 100 }, { namespace: 'ns-2' }],
+    });
+  });
+
+  it('says why nothing is counted', async () => {
+    const { top } = await answering({
+      status: 409,
+      body: { error: 'traffic is not counted: start with …' },
+    });
+    expect(await top({})).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: 'Error: traffic is not counted: start with …\n',
+    });
+  });
+
+  it.each([
+    [['--interval=1'], '--interval must be a number from 2 to 86400, not "1"'],
+    [['--count=1.5'], '--count must be a number from 1 to 86400, not "1.5"'],
+    [['--sort=size'], 'unknown sort "size": connections, refusals, name'],
+    [['-o', 'yaml'], 'unknown output "yaml": json'],
+    [['a', 'b'], 'unknown argument "b"'],
+  ])('refuses %j', async (args, reason) => {
+    const { top } = await answering({ body: {} });
+    const { code, stderr } = await top({}, ...args);
+    expect([code, stderr.split('\n').at(-2)]).toEqual([2, `Error: ${reason}`]);
+  });
+});

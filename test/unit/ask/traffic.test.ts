@@ -1,0 +1,117 @@
+import { describe, expect, it } from 'vitest';
+import { trafficSchema } from '../../../src/ask/traffic.ts';
+import { ratesOf } from '../../../src/cli/ask/rates.ts';
+import type { Inside } from '../../../src/serve/ask/inside.ts';
+import { trafficOf } from '../../../src/serve/ask/traffic.ts';
+import type { ServiceTraffic } from '../../../src/serve/service-counters.ts';
+import { ToyClock } from '../sync/double.ts';
+import { problems } from './schema.ts';
+import { item, reading } from './traffic.ts';
+
+function counted(service: string, connections: number, refused = 0): ServiceTraffic {
+  return {
+    ...{ family: 'IPv4', namespace: 'ns', service, port: 'http', protocol: 'TCP', connections },
+    refusals: new Map([['no_endpoints', refused]]),
+    frontends: new Map([['10.96.0.1:80', connections]]),
+    endpoints: new Map([['10.244.0.2:8080', connections]]),
+  };
+}
+
+function insideOf(
+  services: readonly ServiceTraffic[] | undefined,
+  mode = 'nftables',
+  serviceMetrics = false,
+): Inside {
+  const clock = new ToyClock();
+  const read = async () => services && { readAtMs: clock.now(), services };
+  const parts = { clock, counters: { read }, mode: () => mode, config: () => ({ serviceMetrics }) };
+  return parts as unknown as Inside;
+}
+
+async function trafficFor(query: string, services: readonly ServiceTraffic[]) {
+  const traffic = await trafficOf(insideOf(services), new URLSearchParams(query));
+  expect(problems(trafficSchema.json, traffic)).toEqual([]);
+  return traffic;
+}
+
+describe('the answer', () => {
+  it('names Service ports with traffic, and why packets were refused', async () => {
+    const { items } = await trafficFor('', [counted('web', 7, 2), counted('idle', 0)]);
+    expect(items).toEqual([
+      {
+        ...{ namespace: 'ns', service: 'web', port: 'http', protocol: 'TCP', family: 'IPv4' },
+        connections: 7,
+        refusals: [{ reason: 'no_endpoints', packets: 2 }],
+      },
+    ]);
+  });
+
+  it('names endpoints of the Service that was asked for', async () => {
+    const services = [counted('web', 7), counted('other', 1)];
+    const { items } = await trafficFor('namespace=ns&service=web', services);
+    expect(items).toMatchObject([
+      { service: 'web', endpoints: [{ endpoint: '10.244.0.2:8080', connections: 7 }] },
+    ]);
+  });
+
+  it('comes in pages', async () => {
+    const services = Array.from({ length: 5 }, (_, i) => counted(`web-${i}`, i));
+    const names: string[] = [];
+    let last: string | undefined = '1';
+    for (let pages = 0; last !== undefined && pages < 9; pages += 1) {
+      const page = await trafficFor(`limit=2&continue=${last}`, services);
+      names.push(...page.items.map(({ service }) => service));
+      last = page.continue;
+    }
+    expect(names).toEqual(['web-1', 'web-2', 'web-3', 'web-4']);
+  });
+
+  it.each([
+    ['nftables', false, /--service-metrics.*"serviceMetrics: true"/],
+    ['nftables', true, /^the proxy is starting/],
+    ['ipvs', true, /^mode ipvs does not count .* "ipvsadm -Ln --stats"/],
+    ['iptables', false, /^mode iptables does not count .*, mode nftables does$/],
+  ])('in mode %s (%s) says why there is none', async (mode, serviceMetrics, reason) => {
+    const asked = trafficOf(insideOf(undefined, mode, serviceMetrics), new URLSearchParams());
+    await expect(asked).rejects.toThrow(reason);
+  });
+});
+
+describe('rates', () => {
+  it('are what came in between, each second', () => {
+    const before = reading('10:00:00', [item('web', 100, 10)]);
+    const after = reading('10:00:04', [item('web', 500, 30), item('new', 2)]);
+    expect(ratesOf(before, after, 'connections')).toMatchObject({
+      seconds: 4,
+      items: [
+        {
+          ...{ service: 'web', connections: 500, connectionsPerSecond: 100 },
+          refusals: [{ reason: 'no_endpoints', packetsPerSecond: 5 }],
+          endpoints: [{ endpoint: '10.244.0.2:8080', connectionsPerSecond: 100 }],
+        },
+        { service: 'new', connectionsPerSecond: 0.5 },
+      ],
+    });
+  });
+
+  it('begin anew where the counter does', () => {
+    const before = reading('10:00:00', [item('web', 100)]);
+    const rates = ratesOf(before, reading('10:00:02', [item('web', 8)]), 'connections');
+    expect(rates!.items).toMatchObject([{ connectionsPerSecond: 4 }]);
+  });
+
+  it.each([
+    ['connections', ['a', 'c', 'b']],
+    ['refusals', ['b', 'a', 'c']],
+    ['name', ['a', 'b', 'c']],
+  ] as const)('are sorted by %s', (sort, names) => {
+    const items = [item('c', 5, 1), item('b', 1, 9), item('a', 9, 2)];
+    const rates = ratesOf(reading('10:00:00', []), reading('10:00:02', items), sort);
+    expect(rates!.items.map(({ service }) => service)).toEqual(names);
+  });
+
+  it('are not known where the kernel was not read in between', () => {
+    const same = reading('10:00:00', [item('web', 100)]);
+    expect(ratesOf(same, same, 'connections')).toBeUndefined();
+  });
+});
