@@ -1,7 +1,7 @@
 /**
- * Raw Kubernetes JSON becomes narrow readonly records here, once, for every source.
- * Decoders are total: they take anything and never throw. What is wrong with an object is
- * reported with its name, the field and the reason, and the rest of the object goes on.
+ * Decodes raw Kubernetes JSON into narrow readonly records, once, for every source. Decoders take
+ * anything and never throw. A fault is reported with the object's name, the field and the reason,
+ * and the rest of the object is used.
  */
 
 import type { Change, Resource } from '../state/change.ts';
@@ -17,7 +17,7 @@ import type { SourceProblem } from './source.ts';
 export type { Decoded } from './decode/field-reader.ts';
 export { decodeEndpointSlice, decodeNode, decodeService, decodeServiceCIDR };
 
-/** What decoding needs to know beside the object. One for each source: it interns strings. */
+/** What decoding needs besides the object. Each source has one, because it interns strings. */
 export interface DecodeContext {
   /** This node's name. */
   readonly nodeName: string;
@@ -29,7 +29,7 @@ export function decodeContext(nodeName: string): DecodeContext {
 }
 
 interface DecodedChange {
-  /** Undefined: the object is none of ours, or cannot be used at all. */
+  /** Undefined = the object is not for us, or cannot be used at all. */
   readonly change: Change | undefined;
   readonly problems: readonly SourceProblem[];
 }
@@ -41,7 +41,7 @@ export const kindOf = {
   servicecidrs: 'ServiceCIDR',
 } as const satisfies Record<Resource, string>;
 
-/** Decodes one raw object of a resource into the change that says it is there. */
+/** Decodes one raw object of a resource into the change that adds or updates it. */
 export function decodeChange(
   resource: Resource,
   raw: unknown,
@@ -60,7 +60,7 @@ export function decodeChange(
     }
     case 'nodes': {
       const { record: node, problems } = decodeNode(raw);
-      // What is in between may have dropped the selector from the request.
+      // A proxy in between may have dropped the selector from the request.
       const isOurs = node?.name === nodeName;
       return { change: isOurs ? { kind: 'node', node } : undefined, problems };
     }
@@ -104,7 +104,7 @@ export function keyOfChange(change: Change): string {
   }
 }
 
-/** The change that says the object of this key is gone. */
+/** The change that deletes the object of this key. */
 export function goneChange(resource: Resource, key: string): Change {
   switch (resource) {
     case 'services':

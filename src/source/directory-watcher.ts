@@ -2,12 +2,12 @@ import { type FSWatcher, watch } from 'node:fs';
 
 /** An event is followed by a wait for silence, so that a file is not read while it is written. */
 const quietMs = 10;
-/** The wait for silence ends after this, whatever comes. */
+/** The wait for silence takes no longer than this. */
 const unquietMaxMs = 50;
 
 /**
- * Says when a directory may have changed: after inotify events, and every `rescanMs` because
- * inotify does not see everything (targets of symbolic links, network file systems).
+ * Tells when a directory may have changed: after inotify events, and every `rescanMs`, because
+ * inotify does not see all changes (targets of symbolic links, network file systems).
  */
 export class DirectoryWatcher {
   readonly #directory: string;
@@ -24,8 +24,8 @@ export class DirectoryWatcher {
   }
 
   /**
-   * Watches the directory of this inode; the path may have come to mean another one. Throws what
-   * fs.watch throws; then only the rescans are left.
+   * Watches the directory with this inode; the path may lead to another one than before. Throws
+   * what fs.watch throws: then there are only the rescans.
    */
   follow(inode: bigint): void {
     if (inode === this.#inode) return;
@@ -35,13 +35,13 @@ export class DirectoryWatcher {
       this.#wake?.();
     });
     this.#inode = inode;
-    // A watcher that fails later (its directory went) leaves the rescans, which find a new one.
+    // When the watcher fails later (its directory is gone), rescans find the new directory.
     this.#watcher.on('error', () => this.close());
   }
 
   /**
-   * Waits for a change, at most `rescanMs` or `soonestMs`. Resolves with the names that events
-   * spoke of; with none after the time is over, or when `signal` aborts.
+   * Waits for a change, at most `rescanMs` or `soonestMs`. Resolves to the names in events; to none
+   * when the time is over, or when `signal` aborts.
    */
   async next(signal: AbortSignal, soonestMs = this.#rescanMs): Promise<ReadonlySet<string>> {
     const patienceMs = Math.min(soonestMs, this.#rescanMs);

@@ -2,25 +2,26 @@ import type { Place } from '../state/types.ts';
 
 const none: readonly never[] = Object.freeze([]);
 
-/** For a list that stays: all empty ones are one, and none has the spare room that push makes. */
+/**
+ * A copy for a list that is kept: without the spare room of push, and one object for empty lists.
+ */
 export function lasting<T>(list: readonly T[]): readonly T[] {
   return list.length === 0 ? none : list.slice();
 }
 
-/** What an entry takes besides its text, roughly. */
+/** Approximate bytes of an entry besides its text. */
 const entryBytes = 100;
 
-/** Longer lists are seldom the same twice, and one of them takes the room of thousands. */
+/** Longer lists are not remembered: few are equal, and one takes the room of thousands. */
 const listMax = 16;
 
 /**
- * Gives equal strings one identity. 44,000 Services name a few port lists and a few thousand
- * namespaces; without this each of them keeps its own copy. Not for what is mostly different: what
- * remembering it takes is as much as a copy.
+ * Makes equal strings one object. 44,000 Services have few port lists and a few thousand
+ * namespaces: without this, each would keep its own copy. It is not for strings that are mostly
+ * different, which would cost as much to remember as to copy.
  *
- * Bounded in bytes: when it is full it forgets everything. That costs sharing for a while, never
- * correctness, and neither a cluster whose names churn for months nor one large Service that
- * changes twice a second grows it.
+ * It is bounded in bytes: when it is full, it forgets everything. Then less is shared for a while.
+ * So it does not grow in a cluster whose names change for months.
  */
 export class Interner {
   readonly #strings = new Map<string, string>();
@@ -34,7 +35,7 @@ export class Interner {
     this.#bytesMax = bytesMax;
   }
 
-  /** What it remembers, as an estimate. */
+  /** Approximate bytes of what it remembers. */
   get bytes(): number {
     return this.#bytes;
   }

@@ -1,9 +1,9 @@
 /**
- * Keeps long work from holding the event loop. Between two objects ask `due`; when it is, await
- * `rest`. One Pacer is shared by all that may work at the same time: resting tasks are let go on
- * one a turn of the loop, so that four of them do not add up to four budgets in one turn.
+ * Keeps long work from blocking the event loop. Ask `due` between two objects; when it is true,
+ * await `rest`. All tasks that may work at the same time share one Pacer: one resting task goes on
+ * in each turn of the loop, so that four tasks do not use four budgets in one turn.
  *
- * What is read in one turn becomes one batch: with 3 ms instead of 5, more and smaller batches take
+ * What is read in one turn becomes one batch. With 3 ms instead of 5, more and smaller batches take
  * a tenth more processor time under churn, and changes wait four times as long.
  */
 export class Pacer {

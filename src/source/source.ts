@@ -1,6 +1,6 @@
 /**
- * Where objects come from. Both sources (the Kubernetes API and a directory of manifests) deliver
- * the same changes, so that everything downstream runs without a cluster.
+ * The source of objects. Both sources (the Kubernetes API and a directory of manifests) deliver the
+ * same changes, so that all else runs without a cluster.
  */
 import type { Change, Resource } from '../state/change.ts';
 
@@ -13,15 +13,15 @@ export interface SourceProblem {
   readonly reason: string;
 }
 
-/** How a list came: as a stream of events (KEP-3157), or in pages. */
+/** How a list was read: as a stream of events (KEP-3157), or in pages. */
 export type ListWay = 'streaming' | 'paged';
 
-/** A list of one resource that was asked for. */
+/** An attempt to list one resource. */
 export interface ListAttempt {
   readonly resource: Resource;
   readonly way: ListWay;
   readonly result: 'complete' | 'failed';
-  /** Why it failed; of a complete list, why the other way failed before it, if it did. */
+  /** Why it failed. For a complete list: why the other way had failed before, if it had. */
   readonly reason: string | undefined;
 }
 
@@ -35,33 +35,35 @@ export interface ServerVersion {
   readonly platform: string;
 }
 
-/** How the source is doing with one resource. */
+/** The condition of one resource in the source. */
 export interface Condition {
   /**
-   * Milliseconds since its watch last said anything, or since the first attempt to hear it.
-   * Undefined before that, and while the source goes on without the resource.
+   * Milliseconds since its watch last brought anything, or since the first attempt. Undefined
+   * before that, and while the resource is not available.
    */
   readonly silenceMs: number | undefined;
-  /** Milliseconds since the first list was asked for; undefined before that, and once it came. */
+  /**
+   * Milliseconds since the first list was asked for; undefined before that, and when it has come.
+   */
   readonly missingMs: number | undefined;
-  /** What went wrong last; undefined = nothing since things last went well. */
+  /** The last failure; undefined = none since the last success. */
   readonly failure: string | undefined;
 }
 
-/** Who listens. Calls are synchronous and cheap: they mark what changed, nothing more. */
+/** Takes what a source delivers. Calls are synchronous and cheap: they only record changes. */
 export interface SourceSink {
   change(change: Change): void;
   /** The first complete list of this resource has been delivered. Called once a resource. */
   synced(resource: Resource): void;
   problem(problem: SourceProblem): void;
-  /** A list has come, or has not. */
+  /** A list was read, or could not be. */
   listed(attempt: ListAttempt): void;
 }
 
 export interface Source {
   /**
-   * Delivers until `signal` aborts; then resolves. Rejects only when it can never work (bad
-   * kubeconfig, directory missing at start); outages are survived and reported as problems.
+   * Delivers until `signal` aborts, and then resolves. Rejects only when it can never work (bad
+   * kubeconfig, directory missing at start). Outages are reported as problems, and it goes on.
    */
   run(sink: SourceSink, signal: AbortSignal): Promise<void>;
   condition(resource: Resource): Condition;

@@ -3,7 +3,7 @@ import { addressReading, cidrReading } from '../../net/reading.ts';
 import { specialUse } from '../../net/special-address.ts';
 import { type FieldReader, show } from './field-reader.ts';
 
-/** An element of a list of addresses, or a field that must be one. */
+/** Reads an element of a list of addresses, or a field that must be an address. */
 export function readAddress(
   fields: FieldReader,
   value: unknown,
@@ -18,8 +18,8 @@ export function readAddress(
 }
 
 /**
- * An address that a Service may have, wherever the object comes from: an API server looks at
- * external IPs only, and at manifests nobody has looked before.
+ * Reads an address of a Service, and refuses special ones: an API server checks external IPs only,
+ * and manifests are not checked at all.
  */
 export function readServiceAddress(
   fields: FieldReader,
@@ -32,7 +32,7 @@ export function readServiceAddress(
   return fields.refuse(field, `${show(value)} is ${special}: not usable for a Service`);
 }
 
-/** An element of a list of address blocks. */
+/** Reads an element of a list of address blocks. */
 export function readCIDR(fields: FieldReader, value: unknown, field: string): CIDR | undefined {
   const text = fields.textItem(value, field);
   if (text === undefined) return undefined;

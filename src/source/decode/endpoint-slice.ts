@@ -105,11 +105,11 @@ interface EndpointContext {
 
 type Columns = Pick<EndpointSlice, 'length' | 'addresses' | 'conditions' | 'zoneHints' | 'places'>;
 
-/** Straight into the columns, without an object for each endpoint. */
+/** Decodes straight into the columns, without an object for each endpoint. */
 function decodeEndpoints(fields: FieldReader, value: unknown, context: EndpointContext): Columns {
   const list = fields.list(value, 'endpoints');
   const stride = addressBytes[context.family];
-  // Of Node's pool: they are strings soon.
+  // From Node's pool, because they become strings soon.
   const addresses = Buffer.allocUnsafe(list.length * stride);
   const conditions = Buffer.allocUnsafe(list.length);
   let zoneHints: (readonly string[])[] | undefined;
@@ -180,7 +180,7 @@ function placeBits(
 
 /**
  * Writes the address into `bytes` at `at`; false when there is none that can be used. Only the
- * first address counts: what consumers should do with more was never defined.
+ * first address is used: the meaning of more was never defined.
  */
 function decodeEndpointAddress(
   fields: FieldReader,
@@ -235,14 +235,14 @@ function decodeUnusual(
   return true;
 }
 
-/** Whether `specialUse` has something to say about an IPv4 address, without making one. */
+/** Whether `specialUse` would refuse the IPv4 address; needs no Address. */
 function isSpecialIPv4(value: number): boolean {
   const first = value >>> 24;
   if (value === 0 || first === 127 || value === 0xffff_ffff) return true;
   return value >>> 16 === 0xa9fe || (first >= 224 && first <= 239);
 }
 
-/** Of an IPv4 address without leading zeroes. */
+/** The length of an IPv4 address as text without leading zeroes. */
 function dottedLength(value: number): number {
   let length = 3;
   for (let shift = 0; shift < 32; shift += 8) {
@@ -252,7 +252,7 @@ function dottedLength(value: number): number {
   return length;
 }
 
-/** By its first byte: of 2000::/3 or fc00::/7, where nothing is special and nothing is IPv4. */
+/** Whether the first byte is of 2000::/3 or fc00::/7, where no address is special or IPv4. */
 function isOrdinaryIPv6(first: number): boolean {
   return (first & 0xe0) === 0x20 || (first & 0xfe) === 0xfc;
 }

@@ -3,7 +3,7 @@ import type { SourceProblem } from '../source.ts';
 
 export type RawObject = Readonly<Record<string, unknown>>;
 
-/** What decoding one raw object gave. No record: it is none of ours, or cannot be used at all. */
+/** The result of decoding one raw object. No record: it is not for us, or cannot be used at all. */
 export interface Decoded<T> {
   readonly record: T | undefined;
   readonly problems: readonly SourceProblem[];
@@ -21,10 +21,10 @@ export function isRawObject(value: unknown): value is RawObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Problems of one object that are told one by one. */
+/** So many problems of one object are reported one by one. */
 const problemsMax = 20;
 
-/** JSON without the quotes, cut short, for the reason of a problem. Takes anything. */
+/** Any value as JSON, cut short, for the reason of a problem. */
 export function show(value: unknown): string {
   const text = typeof value === 'string' ? `"${value}"` : toJSON(value);
   return text.length > 60 ? `${text.slice(0, 57)}…` : text;
@@ -34,7 +34,7 @@ function toJSON(value: unknown): string {
   try {
     return String(JSON.stringify(value));
   } catch {
-    // YAML can say that a value contains itself, and both can go deeper than the stack.
+    // A value of YAML may contain itself, and any value may be deeper than the stack.
     return 'something too deep to show';
   }
 }
@@ -42,12 +42,12 @@ function toJSON(value: unknown): string {
 const nothing: readonly never[] = Object.freeze([]);
 
 /**
- * Reads fields of raw JSON: checks types, notes what is wrong and where. Absent and
- * null mean the same, as they do in the Kubernetes API, and are no problem; what a required field
- * is, its decoder says.
+ * Reads fields of raw JSON: checks their types, and records problems with their field. Absent and
+ * null mean the same, as in the Kubernetes API, and are no problem: the decoder knows which fields
+ * are required.
  *
- * `within` sets the list element being read, so that field paths cost nothing until a problem
- * needs one: 240,000 endpoints pass through here.
+ * `within` sets the list element that is read, so that a field path is made only for a problem:
+ * 240,000 endpoints are read here.
  */
 export class FieldReader {
   readonly #problems: SourceProblem[] = [];
@@ -65,7 +65,7 @@ export class FieldReader {
     return this.#key === '' ? this.#kind : `${this.#kind} ${this.#key}`;
   }
 
-  /** What is wrong; of very many problems the first, and how many there are. */
+  /** The problems. Of very many, these are the first, and a count of the others. */
   get problems(): readonly SourceProblem[] {
     const more = this.#faults - this.#problems.length;
     if (more === 0) return this.#problems;
@@ -78,7 +78,7 @@ export class FieldReader {
     return this.#faults;
   }
 
-  /** The problems from here on are with the object of this name. */
+  /** Sets the object that later problems are about. */
   about(key: string): void {
     this.#key = key;
   }
@@ -94,8 +94,8 @@ export class FieldReader {
   }
 
   /**
-   * Notes a problem: what is refused, or is taken for something else than it says. `field` may be
-   * empty inside a list element: the element itself is meant.
+   * Records a problem: a value is refused, or replaced by another. Inside a list element, an empty
+   * `field` means the element itself.
    */
   refuse(field: string, reason: string): undefined {
     this.#faults += 1;
@@ -130,13 +130,13 @@ export class FieldReader {
     return this.refuse(field, `must be a string, is ${show(value)}`);
   }
 
-  /** Where nothing can't stand for anything: an element of a list. */
+  /** An object that may not be absent: an element of a list. */
   objectItem(value: unknown, field = ''): RawObject | undefined {
     if (isRawObject(value)) return value;
     return this.refuse(field, `must be an object, is ${show(value)}`);
   }
 
-  /** The same for a string, which must not be empty. */
+  /** A string that may be neither absent nor empty: an element of a list. */
   textItem(value: unknown, field: string): string | undefined {
     if (value === '') return this.refuse(field, 'is empty');
     if (typeof value === 'string') return value;
@@ -198,7 +198,7 @@ type Opened =
     }
   | { readonly fields: FieldReader; readonly id: undefined };
 
-/** Reads the name; without one nothing can be said about an object, so there is no record. */
+/** Reads the name. An object without a name is not used. */
 export function open(kind: string, raw: unknown, scope: 'namespaced' | 'cluster'): Opened {
   const fields = new FieldReader(kind);
   if (!isRawObject(raw)) {

@@ -5,7 +5,7 @@ import { type Decoded, type FieldReader, open, show } from './field-reader.ts';
 
 const zoneLabel = 'topology.kubernetes.io/zone';
 
-/** What the proxy wants to know of its node (behaviour document 3.1, 4.1, 10.1). */
+/** Decodes what the proxy needs of its Node (behaviour document 3.1, 4.1, 10.1). */
 export function decodeNode(raw: unknown): Decoded<Node> {
   const opened = open('Node', raw, 'cluster');
   const { fields } = opened;
@@ -23,7 +23,7 @@ export function decodeNode(raw: unknown): Decoded<Node> {
   return { record, problems: fields.problems };
 }
 
-/** InternalIPs, then ExternalIPs; host names and DNS names are of no use here. */
+/** InternalIPs, then ExternalIPs. Host names and DNS names are not used. */
 function decodeAddresses(fields: FieldReader, value: unknown): Address[] {
   const internal: Address[] = [];
   const external: Address[] = [];
@@ -44,7 +44,7 @@ function isName(type: unknown): boolean {
   return type === 'Hostname' || type === 'InternalDNS' || type === 'ExternalDNS';
 }
 
-/** As text; those that can be read. */
+/** The pod CIDRs that can be read, as text. */
 function decodePodCIDRs(fields: FieldReader, list: unknown, single: unknown): string[] {
   const listed = fields.list(list, 'spec.podCIDRs');
   const alone = (single ?? '') !== '';

@@ -25,21 +25,21 @@ const policies = ['Cluster', 'Local'] as const;
 const anyPort = { min: 1, max: 65_535 };
 const portOrNone = { min: 0, max: 65_535 };
 
-/** So much of a list is read, for an address takes twenty times what it takes in the object. */
+/** So much of a list is read: a decoded address takes twenty times its size in the object. */
 const addressesMax = 10_000;
 const sourceRangesMax = 20_000;
 
-/** What the API server fills in when sessionAffinityConfig does not say. */
+/** The API server's default when sessionAffinityConfig has none. */
 const defaultAffinityTimeoutSeconds = 10_800;
-/** An API server accepts no longer one. */
+/** The longest timeout that an API server accepts. */
 const maxAffinityTimeoutSeconds = 86_400;
 
-/** Blocks that hold no client: what is left of source ranges that could not be read. */
+/** Blocks without clients: they replace source ranges that could not be read. */
 const nobody = ['0.0.0.0/32', '::/128'].map((text) => parseCIDR(text)!);
 
 /**
- * A Service as this proxy sees it (behaviour document 5.1, 5.2). No record for Services that are
- * not ours to serve: headless, ExternalName, or labelled for another proxy.
+ * Decodes a Service (behaviour document 5.1, 5.2). No record for Services that we do not serve:
+ * headless, ExternalName, or labelled for another proxy.
  */
 export function decodeService(raw: unknown, strings: Interner): Decoded<Service> {
   const opened = open('Service', raw, 'namespaced');
@@ -61,7 +61,7 @@ export function decodeService(raw: unknown, strings: Interner): Decoded<Service>
     namespace: strings.string(opened.id.namespace),
     name: opened.id.name,
     uid: fields.text(opened.metadata.uid, 'metadata.uid') ?? '',
-    // Older than everything, when nothing says.
+    // Without a time it counts as older than all others.
     createdMs: fields.time(opened.metadata.creationTimestamp, 'metadata.creationTimestamp') ?? 0,
     type,
     clusterIPs: lasting(clusterIPs),
@@ -157,7 +157,7 @@ function decodeExternalIPs(fields: FieldReader, value: unknown, own: readonly Ad
   return distinct(addresses);
 }
 
-/** Addresses that the load balancer leaves for us to answer: not those it proxies itself. */
+/** Addresses of the load balancer that we serve: not those that it proxies itself. */
 function decodeIngress(fields: FieldReader, rawStatus: unknown, own: readonly Address[]) {
   const status = fields.object(rawStatus, 'status');
   const loadBalancer = fields.object(status?.loadBalancer, 'status.loadBalancer');
@@ -198,8 +198,8 @@ function distinct(addresses: readonly Address[]): readonly Address[] {
 }
 
 /**
- * A block of length 0 allows every client of its family, whatever else is listed. When ranges
- * were given and none can be read, nobody is let in: a typing error must not open a Service.
+ * A block of length 0 allows every client of its family, whatever else is listed. When ranges are
+ * given and none can be read, no client is allowed: a typing error must not open a Service.
  */
 function decodeSourceRanges(fields: FieldReader, value: unknown): readonly CIDR[] {
   const ranges: CIDR[] = [];
@@ -219,7 +219,7 @@ function decodeSourceRanges(fields: FieldReader, value: unknown): readonly CIDR[
   return ranges.filter((range) => !open.has(range.address.family));
 }
 
-/** 0 = none. `isNeeded`: for load balancers with policy Local, and nobody else. */
+/** 0 = none. `isNeeded`: the Service is a load balancer with policy Local. */
 function decodeHealthCheckNodePort(fields: FieldReader, value: unknown, isNeeded: boolean): number {
   const field = 'spec.healthCheckNodePort';
   const port = fields.whole(value, field, portOrNone) ?? 0;
@@ -258,8 +258,8 @@ function decodeAffinity(fields: FieldReader, spec: RawObject): number {
 }
 
 /**
- * A port that clashes with an earlier one of the same Service is refused, not merged; of a node
- * port that does, the rest stays.
+ * A port with the name or number of an earlier one is refused. When only its node port is taken,
+ * the port is used without the node port.
  */
 function decodePorts(fields: FieldReader, value: unknown): ServicePort[] {
   const ports: ServicePort[] = [];
@@ -302,6 +302,6 @@ function decodePort(fields: FieldReader, value: unknown): ServicePort | undefine
   const nodePort = fields.whole(raw.nodePort, 'nodePort', portOrNone) ?? 0;
   if (port === undefined) return fields.refuse('port', 'is missing');
   if (port === 'invalid' || protocol === undefined) return undefined;
-  // A frontend less is better than a ServicePort less.
+  // Without a node port the ServicePort still has other frontends.
   return { name, protocol, port, nodePort: nodePort === 'invalid' ? 0 : nodePort };
 }

@@ -2,7 +2,7 @@ import type { ApiClient, ApiResponse, Query } from './client.ts';
 import { describeNetworkError, StreamError } from './errors.ts';
 
 interface ApiStreamOptions {
-  /** How long the server may take to begin. */
+  /** How long the server may take until its answer begins. */
   readonly startMaxMs: number;
   /** How long it may then be silent. */
   readonly silenceMaxMs: number;
@@ -11,7 +11,7 @@ interface ApiStreamOptions {
   readonly onWord: () => void;
 }
 
-/** The body of one GET, under a watchdog: a half-open connection never says that it is dead. */
+/** The body of one GET, with a timeout: a half-open connection gives no error. */
 export class ApiStream {
   readonly #options: ApiStreamOptions;
   readonly #controller = new AbortController();
@@ -71,7 +71,7 @@ export class ApiStream {
     this.#controller.abort(reason);
   }
 
-  /** From now on it may be silent for so long. */
+  /** Sets how long it may be silent from now on. */
   allow(silenceMs: number): void {
     clearTimeout(this.#watchdog);
     const reason = new StreamError('silent', `the server was silent for ${silenceMs / 1000} s`);

@@ -9,7 +9,7 @@ export class Backoff {
     this.#maxMs = maxMs;
   }
 
-  /** With a `maxMs`, no more than that either. */
+  /** The next delay, at most `maxMs`. */
   nextMs(maxMs = this.#maxMs): number {
     const boundMs = Math.min(maxMs, this.#maxMs, this.#baseMs * 2 ** this.#attempts);
     this.#attempts += 1;

@@ -1,13 +1,16 @@
-/** An API server that can be reached only through the Service that we would have to program. */
+/**
+ * Advice for an API server that is named by a Service, which works only after we have programmed
+ * it.
+ */
 
-/** What pods are told of Service `kubernetes`, whatever else they are told of the API server. */
+/** The environment variable of pods with the address of Service `kubernetes`. */
 const pointer = 'KUBERNETES_PORT';
 
 const serviceName = /^kubernetes(\.default(\.svc(\..+)?)?)?$/;
 
 /**
- * What to do when this server cannot be reached, where it is named by its Service: nothing
- * programs Services on a node that is bare. Undefined = it is named otherwise.
+ * What to do when this server cannot be reached and is named by its Service; undefined = it is
+ * named otherwise.
  */
 export function circleAdvice(
   server: URL,

@@ -24,7 +24,7 @@ export interface ClientOptions extends AccessOptions {
 
 export interface Exchange {
   readonly method: Message['method'];
-  /** Of the server, with its port. */
+  /** The server's host, with its port. */
   readonly host: string;
   /** HTTP status; undefined = there was no answer. */
   readonly status: number | undefined;
@@ -33,7 +33,7 @@ export interface Exchange {
 
 export type Query = Readonly<Record<string, string>>;
 
-/** A 200 answer whose body is still on its way. */
+/** The body of an answer with status 200, which may not be complete yet. */
 export type ApiResponse = AsyncIterable<Buffer>;
 
 /** Requests to one API server, over HTTP/1.1: each watch has a connection of its own. */
@@ -43,7 +43,7 @@ export class ApiClient {
   readonly #limiter: RateLimiter;
   readonly #userAgent: string;
   readonly #observer: (exchange: Exchange) => void;
-  /** Follows what is said of a server that cannot be reached. */
+  /** Is appended to the error when the server cannot be reached. */
   readonly #advice: string;
   readonly #dispatchers = new Set<Dispatcher>();
   #current: { secureContext: SecureContext; dispatcher: Dispatcher } | undefined;
@@ -59,8 +59,8 @@ export class ApiClient {
   }
 
   /**
-   * Rejects with an Error of one line when the configuration cannot work. What may yet come (the
-   * server, its name, what a plugin says) is not asked for.
+   * Rejects with an Error of one line when the configuration cannot work. It does not check what
+   * may work later: the server, its name, and the answer of a plugin.
    */
   static async open(options: ClientOptions): Promise<ApiClient> {
     const client = new ApiClient(readAccess(options), options);
@@ -73,8 +73,9 @@ export class ApiClient {
   }
 
   /**
-   * Rejects with an ApiError when the server answers with an error, with an Error of one line
-   * when it does not answer (a StreamError when it may have had the request), and when `signal` aborts, which also ends a running body.
+   * Rejects with an ApiError when the server answers with an error, with an Error of one line when
+   * it does not answer (a StreamError when it may have had the request), and when `signal` aborts,
+   * which also ends a running body.
    */
   async get(path: string, query: Query, signal: AbortSignal): Promise<ApiResponse> {
     return this.#exchange({ method: 'GET', path: `${path}?${new URLSearchParams(query)}` }, signal);
@@ -102,7 +103,7 @@ export class ApiClient {
       headers: { ...headers, ...type, accept: 'application/json', 'user-agent': this.#userAgent },
       signal,
     });
-    // A body that is stopped before anybody reads it has nobody else to tell.
+    // A body that is stopped before it is read would throw otherwise.
     response.body.on('error', () => {});
     if (response.statusCode === 200 || response.statusCode === 201) return response.body;
     if (response.statusCode === 401) this.#credentials.invalidate();
@@ -133,7 +134,7 @@ export class ApiClient {
         ...(body === undefined ? {} : { body }),
         headers,
         signal,
-        // A watch may start late and stay silent: how long that is fine is its reader's to say.
+        // A watch may start late and be silent: its reader has timeouts of its own.
         headersTimeout: 0,
         bodyTimeout: 0,
       });
@@ -148,7 +149,7 @@ export class ApiClient {
     }
   }
 
-  /** One pool for each set of certificates; an old one ends with its last request. */
+  /** Each set of certificates has a pool. An old pool ends with its last request. */
   #dispatcher(secureContext: SecureContext): Dispatcher {
     if (this.#current?.secureContext === secureContext) return this.#current.dispatcher;
     const old = this.#current?.dispatcher;
@@ -195,7 +196,7 @@ function createDispatcher(access: ClusterAccess, secureContext: SecureContext): 
   return new Pool(access.server.origin, { connect, allowH2: false, pipelining: 1 });
 }
 
-/** Rejects when `signal` aborts, whatever becomes of the promise. */
+/** Resolves or rejects as the promise, but rejects when `signal` aborts. */
 function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const abort = (): void => reject(signal.reason);

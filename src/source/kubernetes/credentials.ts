@@ -6,9 +6,9 @@ import { loadAuthProvider } from './auth-provider.ts';
 import { ExecPlugin, type PluginOutput } from './exec-plugin.ts';
 import { type ClusterAccess, describeFileError, type Material } from './kubeconfig.ts';
 
-/** What one request shows the server. */
+/** The credentials of one request. */
 interface Credentials {
-  /** The same object as long as nothing in it changed. */
+  /** It is the same object until something in it changes. */
   readonly secureContext: SecureContext;
   readonly headers: Readonly<Record<string, string>>;
 }
@@ -19,7 +19,7 @@ interface TlsMaterial {
   readonly key: Buffer | undefined;
 }
 
-/** Where credentials come from that are in no file. */
+/** A source of credentials that are in no file. */
 interface Plugin {
   readonly read: () => Promise<PluginOutput>;
   readonly invalidate: () => void;
@@ -27,8 +27,8 @@ interface Plugin {
 }
 
 /**
- * Reads certificates and tokens anew for each request: requests are rare (a watch lasts minutes),
- * the files are small, and so whatever rotates them needs to tell nobody.
+ * Reads certificates and tokens again for each request, because they may be rotated. Requests are
+ * rare (a watch lasts minutes), and the files are small.
  */
 export class CredentialReader {
   readonly #access: ClusterAccess;
@@ -37,8 +37,8 @@ export class CredentialReader {
   readonly #plugin: Plugin | undefined;
 
   /**
-   * A plugin that runs for longer than `pluginTimeoutMs` is ended. Throws an Error of one line when
-   * the plugin can never be run.
+   * A plugin that runs longer than `pluginTimeoutMs` is ended. Throws an Error of one line when the
+   * plugin can never run.
    */
   constructor(access: ClusterAccess, pluginTimeoutMs: number) {
     this.#access = access;
@@ -81,7 +81,7 @@ export class CredentialReader {
     return { secureContext: this.#context(material), headers };
   }
 
-  /** The server refused what we showed: what a plugin said is asked again. */
+  /** The server refused the credentials: a plugin is run again for the next request. */
   invalidate(): void {
     this.#plugin?.invalidate();
   }
@@ -105,7 +105,7 @@ export class CredentialReader {
       sameBytes(before.key, material.key);
     if (same && this.#secureContext !== undefined) return this.#secureContext;
     try {
-      // createSecureContext takes an authority that is no certificate for no authority.
+      // createSecureContext ignores an authority that is no certificate.
       if (material.ca !== undefined) new X509Certificate(material.ca);
       this.#secureContext = createSecureContext({
         ca: material.ca,

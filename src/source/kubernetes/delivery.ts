@@ -3,7 +3,9 @@ import { isRawObject } from '../decode/field-reader.ts';
 import { type DecodeContext, decodeChange, goneChange, keyOfChange, keyOfRaw } from '../decode.ts';
 import type { SourceSink } from '../source.ts';
 
-/** What the sink knows of one resource: repeats are left out, deletes we missed are made up for. */
+/**
+ * Delivers the objects of one resource: without repetitions, and with deletions that were missed.
+ */
 export class Delivery {
   readonly #resource: Resource;
   readonly #context: DecodeContext;
@@ -25,7 +27,7 @@ export class Delivery {
     return keyOfRaw(this.#resource, raw);
   }
 
-  /** The object is there. Returns its key; undefined when it has none. */
+  /** Delivers an object that exists. Returns its key; undefined when it has none. */
   put(raw: unknown): string | undefined {
     const key = this.keyOf(raw);
     const version = resourceVersionOf(raw);
@@ -34,10 +36,10 @@ export class Delivery {
     for (const problem of problems) this.#sink.problem(problem);
     if (key === undefined) return undefined;
     if (change === undefined) {
-      // Not ours to serve, or no longer.
+      // It is not for us, or no longer.
       this.remove(key);
     } else {
-      // By the record's own string: another one with the same letters would be kept beside it.
+      // The record's own key string: an equal one would be kept in memory besides it.
       this.#versions.set(keyOfChange(change), version);
       this.#sink.change(change);
     }
@@ -48,7 +50,7 @@ export class Delivery {
     if (this.#versions.delete(key)) this.#sink.change(goneChange(this.#resource, key));
   }
 
-  /** A complete list held these keys and no others. */
+  /** Deletes all objects but those with these keys, which a complete list held. */
   retain(keys: ReadonlySet<string>): void {
     for (const key of this.#versions.keys()) {
       if (!keys.has(key)) this.remove(key);

@@ -15,7 +15,7 @@ export class ApiError extends Error {
   }
 }
 
-/** For how long the server wants to be left alone. */
+/** How long the server wants us to wait. */
 export function retryAfterMs(error: unknown): number {
   return error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0;
 }
@@ -31,7 +31,7 @@ export class StreamError extends Error {
   /**
    * - `silent`: nothing came for too long.
    * - `cut`: it ended inside an object.
-   * - `garbage`: it holds what we cannot read, so we do not know what we missed.
+   * - `garbage`: it holds something that we cannot read, so we do not know what we missed.
    */
   readonly kind: 'silent' | 'cut' | 'garbage';
 
@@ -41,7 +41,7 @@ export class StreamError extends Error {
   }
 }
 
-/** A server that wants more patience is asked again nevertheless: it may have meant others. */
+/** We wait no longer than this, even if the server asks for more. */
 const retryAfterMaxMs = 60_000;
 
 /** Nothing came for too long. */
@@ -66,7 +66,7 @@ export function statusError(
   );
 }
 
-/** The innermost reason of a request that got no answer, in one line. */
+/** The innermost cause of a request without an answer, in one line. */
 export function describeNetworkError(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error instanceof AggregateError && error.errors.length > 0) {
@@ -80,7 +80,7 @@ export function describeNetworkError(error: unknown): string {
   return code === '' || words.includes(code) ? words : `${words} (${code})`;
 }
 
-/** Whether the request reached nobody, as opposed to one that nobody answered. */
+/** Whether the request cannot have reached a server. */
 export function isUnreached(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error instanceof AggregateError && error.errors.length > 0) {
@@ -91,7 +91,7 @@ export function isUnreached(error: unknown): boolean {
   return code in meanings && !answerless.has(code);
 }
 
-/** After these, the server may have had the request. */
+/** Codes after which the server may have got the request. */
 const answerless: ReadonlySet<string> = new Set(['ECONNRESET', 'UND_ERR_SOCKET']);
 
 const meanings: Readonly<Record<string, string>> = {

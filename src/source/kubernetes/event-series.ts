@@ -1,10 +1,10 @@
 /**
- * Which events are worth telling the API server: repeats become a count, and an object that has
- * the same trouble again and again gets a few events, not thousands.
+ * Which events to send to the API server. Repetitions become a count, and an object with the same
+ * trouble again and again gets a few events, not thousands.
  */
 import { randomBytes } from 'node:crypto';
 
-/** Something that users should see with `kubectl describe` (behaviour document 11.1). */
+/** An event that users see with `kubectl describe` (behaviour document 11.1). */
 export interface ClusterEvent {
   readonly type: 'Normal' | 'Warning';
   /** Why, in one word: `Starting`. */
@@ -25,7 +25,7 @@ export type Regarding =
       readonly uid: string;
     };
 
-/** An event and its repeats. */
+/** An event and its repetitions. */
 export interface Series {
   readonly event: ClusterEvent;
   /** metadata.name. */
@@ -33,23 +33,23 @@ export interface Series {
   readonly firstMs: number;
   readonly lastMs: number;
   readonly count: number;
-  /** How many of them the server knows of; 0 = it has never heard of the event. */
+  /** The count that the server knows; 0 = it does not know the event. */
   readonly told: number;
 }
 
 /** Why an event never reaches the server. */
 export type DropReason = 'rate-limited' | 'too-many' | 'undelivered';
 
-/** A repeat after this long is an event of its own, as with client-go. */
+/** A repetition after this time is a new event, as with client-go. */
 const seriesEndsMs = 360_000;
-/** A growing count is told no more often than this. */
+/** A growing count is sent no more often than this. */
 const tellAgainMs = 60_000;
-/** For each object and reason: so many events at once, and then one each refill. */
+/** For each object and reason: so many events at once, then one for each refill. */
 const burst = 5;
 const refillMs = 60_000;
 /** Series and buckets that are remembered. */
 const rememberedMax = 1000;
-/** Series that the server is to be told of. */
+/** So many series may wait to be sent. */
 const waitingMax = 200;
 
 interface MutableSeries {
@@ -59,7 +59,7 @@ interface MutableSeries {
   lastMs: number;
   count: number;
   told: number;
-  /** When the server may be told (again). */
+  /** When it may be sent (again). */
   dueMs: number;
 }
 
@@ -90,7 +90,7 @@ export class EventSeries {
     return undefined;
   }
 
-  /** What the server is to be told now: the series that has waited longest. */
+  /** The series to send now: the one that has waited longest. */
   next(nowMs: number): Series | undefined {
     let next: MutableSeries | undefined;
     for (const one of this.#series.values()) {
@@ -100,7 +100,7 @@ export class EventSeries {
     return next && { ...next };
   }
 
-  /** When `next` has something; undefined = never, as things are. */
+  /** When `next` will have a series; undefined = none waits. */
   dueMs(): number | undefined {
     let dueMs: number | undefined;
     for (const one of this.#series.values()) {
@@ -109,7 +109,7 @@ export class EventSeries {
     return dueMs;
   }
 
-  /** The server knows of `count` of them now; 0 = it has forgotten the event. */
+  /** Records the count that the server knows; 0 = it has forgotten the event. */
   told({ event }: Series, count: number, nowMs: number): void {
     const one = this.#series.get(JSON.stringify(event));
     if (one === undefined) return;
@@ -118,7 +118,7 @@ export class EventSeries {
     if (count === 0) one.name = nameFor(one.event);
   }
 
-  /** The server cannot be told: forgets it. */
+  /** Forgets a series that cannot be sent. */
   drop({ event }: Series): void {
     this.#series.delete(JSON.stringify(event));
   }
@@ -140,7 +140,7 @@ export class EventSeries {
     return paid;
   }
 
-  /** What has been over for long, and then what is oldest. */
+  /** Forgets series that ended long ago, and then the oldest ones. */
   #forget(nowMs: number): void {
     for (const [key, { told, count, lastMs }] of this.#series) {
       const over = nowMs - lastMs >= seriesEndsMs || this.#series.size >= rememberedMax;
@@ -153,7 +153,7 @@ export class EventSeries {
   }
 }
 
-/** As client-go does it: the object's name and something that no other event has. */
+/** As client-go does it: the object's name and a unique suffix. */
 function nameFor({ regarding }: ClusterEvent): string {
   return `${regarding.name}.${randomBytes(8).toString('hex')}`;
 }

@@ -1,4 +1,4 @@
-/** Tells the API server of events (events.k8s.io/v1), without ever holding anybody up. */
+/** Sends events to the API server (events.k8s.io/v1). Nothing waits for it. */
 import { Backoff, pause } from './backoff.ts';
 import type { ApiClient } from './client.ts';
 import { ApiError } from './errors.ts';
@@ -10,7 +10,7 @@ import {
   type Series,
 } from './event-series.ts';
 
-/** Who takes events. */
+/** Takes events. */
 export interface EventSink {
   /** Cheap; may be called at any time. */
   record(event: ClusterEvent): void;
@@ -23,13 +23,13 @@ export interface EventRecorderOptions {
   /** This node's name. */
   readonly nodeName: string;
   readonly dropped: (reason: DropReason) => void;
-  /** Why events do not reach the server; told once until one does again. */
+  /** Is told why events do not reach the server, once until one does again. */
   readonly problem: (error: Error) => void;
-  /** For each request. Default 10,000. */
+  /** Timeout of each request. Default 10,000. */
   readonly timeoutMs?: number;
-  /** Milliseconds, monotonic: when to tell. Default: performance.now. */
+  /** Milliseconds, monotonic: for waiting. Default: performance.now. */
   readonly now?: () => number;
-  /** Milliseconds since the epoch: what is told. Default: Date.now. */
+  /** Milliseconds since the epoch: for times in events. Default: Date.now. */
   readonly wallMs?: () => number;
 }
 
@@ -38,7 +38,7 @@ const backoffBaseMs = 1000;
 const backoffMaxMs = 10_000;
 const timeoutDefaultMs = 10_000;
 const longestWaitMs = 3_600_000;
-/** What is not told by then when the process ends stays untold. */
+/** When the process ends, events are sent for no longer than this. */
 const farewellMs = 2000;
 /** Bounds of the API for events. */
 const noteBytesMax = 1024;
@@ -49,7 +49,7 @@ export class EventRecorder implements EventSink {
   readonly #series = new EventSeries();
   readonly #now: () => number;
   readonly #wallMs: () => number;
-  /** Aborts when there may be something to tell. */
+  /** Aborts when there may be something to send. */
   #wake = new AbortController();
   #ailing = false;
 
@@ -65,7 +65,7 @@ export class EventRecorder implements EventSink {
     else this.#wake.abort();
   }
 
-  /** Until `signal` aborts; then for a short time, to tell what is left. Never rejects. */
+  /** Sends until `signal` aborts, and then for a short time what is left. Never rejects. */
   async run(signal: AbortSignal): Promise<void> {
     const stop = (): void => this.#wake.abort();
     signal.addEventListener('abort', stop, { once: true });
@@ -85,7 +85,7 @@ export class EventRecorder implements EventSink {
     await client.close();
   }
 
-  /** Tells what is due first; false when nothing is. */
+  /** Sends the series that is due first. Resolves to false when none is due. */
   async #tellNext(client: Client, signal: AbortSignal): Promise<boolean> {
     const nowMs = this.#now();
     const series = this.#series.next(nowMs);
@@ -127,7 +127,7 @@ export class EventRecorder implements EventSink {
     await client.send('POST', path, object, limit);
   }
 
-  /** Once an outage. */
+  /** Reports once for each outage. */
   #complain(error: Error): void {
     if (!this.#ailing) this.#options.problem(error);
     this.#ailing = true;
@@ -138,7 +138,7 @@ function isGone(error: unknown): boolean {
   return error instanceof ApiError && error.status === 404;
 }
 
-/** The server has understood, and will say the same again. */
+/** Whether the server would refuse the same request again. */
 function isRefusal(error: unknown): boolean {
   return error instanceof ApiError && error.status < 500 && error.status !== 429;
 }
@@ -153,7 +153,7 @@ function namespaceOf(regarding: Regarding): string {
   return regarding.kind === 'Service' ? regarding.namespace : 'default';
 }
 
-/** `zeroMs`: what the zero of the clock of the series is by the clock on the wall, as of now. */
+/** `zeroMs`: the wall-clock time of the zero of the series' monotonic clock. */
 function eventObject(series: Series, nodeName: string, zeroMs: number): object {
   const { type, reason, action, regarding, note } = series.event;
   return {
@@ -189,7 +189,7 @@ function microTime(timeMs: number): string {
   return new Date(timeMs).toISOString().replace('Z', '000Z');
 }
 
-/** At most so many bytes of UTF-8, and no half character. */
+/** Cuts to so many bytes of UTF-8, without half a character at the end. */
 function cut(text: string, bytesMax: number): string {
   const bytes = Buffer.from(text);
   if (bytes.length <= bytesMax) return text;

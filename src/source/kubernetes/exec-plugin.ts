@@ -1,13 +1,13 @@
 /**
- * A user's credential plugin (client.authentication.k8s.io, ExecCredential). Run by our own code:
- * client-node's waits for ever for a plugin that hangs, does not tell it KUBERNETES_EXEC_INFO, and
- * costs 0.9 s and 85 MB to load.
+ * Runs a user's credential plugin (client.authentication.k8s.io, ExecCredential). client-node's own
+ * code waits for ever for a plugin that hangs, does not set KUBERNETES_EXEC_INFO, and costs 0.9 s
+ * and 85 MB to load.
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { FieldReader, isRawObject, type RawObject } from '../decode/field-reader.ts';
 
-/** What a plugin lets the server see. */
+/** The credentials from a plugin. */
 export interface PluginOutput {
   readonly authorization: string | undefined;
   readonly certificate: Buffer | undefined;
@@ -26,7 +26,7 @@ export class ExecPlugin {
   readonly #environment: Readonly<Record<string, string>>;
   readonly #timeoutMs: number;
   #credential: { readonly output: PluginOutput; readonly expiresAtMs: number } | undefined;
-  /** All who ask while it runs get the one answer. */
+  /** The run under way. All who ask meanwhile get its result. */
   #running: Promise<PluginOutput> | undefined;
   #child: Child | undefined;
 
@@ -38,7 +38,7 @@ export class ExecPlugin {
     this.#args = fields.list(exec.args, 'args').map(String);
     this.#environment = {
       ...environmentOf(fields, exec.env),
-      // What kubectl says to a plugin that cannot ask anybody.
+      // What kubectl sets for a plugin that must not be interactive.
       KUBERNETES_EXEC_INFO: JSON.stringify({
         kind: 'ExecCredential',
         apiVersion,
@@ -52,7 +52,7 @@ export class ExecPlugin {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** What it said, until that expires. Rejects with an Error that says what went wrong. */
+  /** Its last credentials, until they expire. Rejects with an Error that says what went wrong. */
   async read(): Promise<PluginOutput> {
     if (this.#credential !== undefined && Date.now() < this.#credential.expiresAtMs) {
       return this.#credential.output;
@@ -63,7 +63,7 @@ export class ExecPlugin {
     return this.#running;
   }
 
-  /** The server refused what it said: it is run again. */
+  /** The server refused the credentials: the next `read` runs the plugin again. */
   invalidate(): void {
     this.#credential = undefined;
   }
@@ -83,7 +83,7 @@ export class ExecPlugin {
     const child = spawn(this.#command, this.#args, {
       env: { ...process.env, ...this.#environment },
       stdio: ['ignore', 'pipe', 'pipe'],
-      // A group of its own: what it has started ends with it.
+      // A process group of its own, so that what it has started can be ended too.
       detached: true,
     });
     this.#child = child;
@@ -116,7 +116,7 @@ function environmentOf(fields: FieldReader, value: unknown): Record<string, stri
   return Object.fromEntries(entries);
 }
 
-/** What the stream has brought so far; no more than a credential can be. */
+/** Collects the stream as text. `overflow` is called when it is longer than a credential can be. */
 function collect(stream: Readable, overflow: () => void): () => string {
   const parts: Buffer[] = [];
   let length = 0;
@@ -128,7 +128,7 @@ function collect(stream: Readable, overflow: () => void): () => string {
   return () => Buffer.concat(parts).toString('utf8');
 }
 
-/** Also what it has started, and also when it has ended itself and that goes on. */
+/** Ends the process and all that it has started, even if it has ended itself. */
 function kill({ pid }: Child): void {
   if (pid === undefined) return;
   try {

@@ -1,10 +1,10 @@
 /**
- * What it takes to talk to one API server, from a kubeconfig, from the pod we run in, or from
- * `--master` alone. Files are named here and read by `credentials.ts`, again and again.
+ * Access to one API server: from a kubeconfig, from the pod we run in, or from `--master` alone. It
+ * names files, which `credentials.ts` reads for each request.
  *
- * Read by our own code because @kubernetes/client-node's KubeConfig costs 0.9 s and 85 MB to
- * load and does not know `tokenFile`, which is what kubeadm's kube-proxy uses; it is loaded for
- * users that need a plugin only.
+ * This is our own code because @kubernetes/client-node's KubeConfig costs 0.9 s and 85 MB to load,
+ * and does not know `tokenFile`, which kubeadm's kube-proxy uses. KubeConfig is loaded only for
+ * users that need its plugins.
  */
 import { readFileSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
@@ -16,7 +16,7 @@ import { FieldReader, isRawObject, type RawObject } from '../decode/field-reader
 export type Material = { readonly data: Buffer } | { readonly file: string };
 
 export interface ClusterAccess {
-  /** Where this was read, for messages: `kubeconfig /etc/x.conf`. */
+  /** The file that was read, for messages: `kubeconfig /etc/x.conf`. */
   readonly origin: string;
   /** Without a path at its end. */
   readonly server: URL;
@@ -199,7 +199,7 @@ function readUser(fields: FieldReader, user: RawObject, path: string) {
   return {
     certificate: material(fields, user, 'client-certificate', path),
     key: material(fields, user, 'client-key', path),
-    // The file is what is rotated, so it precedes the token, as in client-go.
+    // The file precedes the token, as in client-go, because it is rotated.
     token: tokenFile === undefined ? inline : { file: absolute(path, tokenFile) },
     basic:
       username === undefined
@@ -223,7 +223,9 @@ function material(
   return file === undefined ? undefined : { file: absolute(path, file) };
 }
 
-/** The command of an exec plugin is relative to the kubeconfig when it names a folder. */
+/**
+ * Makes the command of an exec plugin absolute: with a folder, it is relative to the kubeconfig.
+ */
 function withAbsoluteCommand(user: RawObject, path: string): RawObject {
   if (!isRawObject(user.exec)) return user;
   const { command } = user.exec;

@@ -1,10 +1,9 @@
 import type { ListWay } from '../source.ts';
 
 /**
- * Which way to ask for the next list. A stream costs the server least, so it is asked for first.
- * Whatever goes wrong with one way, the other one is next: of two ways that may both be barred by
- * what is in between, neither is given up (client-go falls back from streams to pages only). Where
- * pages did it, they come first for a while.
+ * How to ask for the next list. A stream costs the server least, so it comes first. After any
+ * failure of one way the other one is next, because proxies in between may break either (client-go
+ * only falls back from streams to pages). After a list in pages, pages come first for a while.
  */
 export class ListWays {
   readonly #pagesFirstMs: number;

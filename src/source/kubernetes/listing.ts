@@ -6,9 +6,9 @@ export class Listing {
   readonly way: ListWay;
   readonly #delivery: Delivery;
   readonly #startedAtMs = performance.now();
-  /** When it last brought an object that it had not brought before. */
+  /** When it last brought a new object. */
   #progressAtMs = this.#startedAtMs;
-  /** What it holds; undefined when all that is delivered is of this list. */
+  /** The keys that it holds; undefined when nothing was delivered before this list. */
   #keys: Set<string> | undefined;
   #readable = true;
 
@@ -31,23 +31,23 @@ export class Listing {
     this.#delivery.remove(key);
   }
 
-  /** One of its objects could not be read: what it does not hold may be there. */
+  /** One of its objects could not be read: an object that it does not hold may exist. */
   unreadable(): void {
     this.#readable = false;
   }
 
-  /** It starts over. */
+  /** The list starts again. */
   restart(): void {
     this.#keys = this.#delivery.size === 0 ? undefined : new Set();
     this.#readable = true;
   }
 
-  /** What it did not hold is gone, if all of it could be read. */
+  /** The list is complete: deletes objects that it does not hold, if all of it could be read. */
   complete(): void {
     if (this.#keys !== undefined && this.#readable) this.#delivery.retain(this.#keys);
   }
 
-  /** Whether it has brought nothing new for `idleMs`, or goes on for more than `maxMs`. */
+  /** Whether it has brought nothing new for `idleMs`, or takes longer than `maxMs`. */
   isStuck(idleMs: number, maxMs: number): boolean {
     const nowMs = performance.now();
     return nowMs - this.#progressAtMs > idleMs || nowMs - this.#startedAtMs > maxMs;

@@ -1,6 +1,6 @@
 /**
- * Asks for the next watch while the current one still runs: at a busy API server a watch may
- * take minutes to begin, and nobody should be blind meanwhile.
+ * Asks for the next watch while the current one still runs: at a busy API server a watch may take
+ * minutes to begin, and changes would be missed meanwhile.
  */
 export class NextWatch<Watch> {
   readonly #delayMs: number | undefined;
@@ -20,7 +20,7 @@ export class NextWatch<Watch> {
     this.#schedule();
   }
 
-  /** Ends the waiting. The next watch, begun or about to; undefined when none was asked for. */
+  /** Takes the next watch, which may not have begun yet; undefined when none was asked for. */
   take(): Promise<Watch> | undefined {
     this.#taken = true;
     clearTimeout(this.#timer);
@@ -29,7 +29,7 @@ export class NextWatch<Watch> {
 
   #schedule(): void {
     this.#pending = undefined;
-    // While the current watch runs on, another attempt has time.
+    // While the current watch runs, it may be tried again.
     if (this.#taken || this.#delayMs === undefined) return;
     this.#timer = setTimeout(() => this.#begin(), this.#delayMs);
   }

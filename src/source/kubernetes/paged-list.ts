@@ -5,7 +5,7 @@ import type { Query } from './client.ts';
 import { ApiError, StreamError } from './errors.ts';
 import { ListSplitter } from './stream.ts';
 
-/** 5 million objects: a server that never ends its list is not read forever. */
+/** 5 million objects: the limit for a server that never ends its list. */
 const pagesMax = 10_000;
 
 interface PageReader {
@@ -16,7 +16,7 @@ interface PageReader {
 }
 
 interface ListReader extends PageReader {
-  /** Called before the first item, and again when the list has to start over. */
+  /** Called before the first item, and again when the list starts again. */
   begin(): void;
 }
 
@@ -28,7 +28,7 @@ export interface PageOptions {
 interface ListOptions extends PageOptions {
   /** Objects in one page. */
   readonly pageSize: number;
-  /** `cached`: what the server has at hand will do. `recent`: nothing older than now. */
+  /** `cached`: the server may answer from its cache. `recent`: the list must be up to date. */
   readonly freshness: 'cached' | 'recent';
 }
 
@@ -55,8 +55,8 @@ export async function readList(reader: ListReader, options: ListOptions): Promis
     } catch (error) {
       if (!(error instanceof ApiError) || ![400, 410].includes(error.status)) throw error;
       if (query.continue === undefined) throw error;
-      // The list took longer than the server keeps it, or another server goes on with it that
-      // knows nothing of it: once more, in one piece.
+      // The server has forgotten the list, or another server has taken over: reads it again, in one
+      // piece.
       query = {};
       reader.begin();
     }
@@ -100,7 +100,7 @@ function readItem(reader: PageReader, bytes: Buffer): void {
   reader.item(raw);
 }
 
-/** An answer without a resourceVersion is no list, and surely not an empty one. */
+/** An answer without a resourceVersion is no list, and must not be taken for an empty one. */
 function readEnvelope(envelope: unknown): Page {
   const metadata = isRawObject(envelope) ? envelope.metadata : undefined;
   const { resourceVersion, continue: next } = isRawObject(metadata) ? metadata : {};

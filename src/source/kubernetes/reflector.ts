@@ -33,7 +33,7 @@ export interface Target {
   readonly path: string;
   /** Selectors. */
   readonly query: Query;
-  /** `optional`: a server that does not know it, or forbids it, is asked again rarely. */
+  /** `optional`: when the server does not know or forbids it, it is asked again rarely. */
   readonly presence: 'required' | 'optional';
 }
 
@@ -53,19 +53,19 @@ interface Watch {
   readonly reliefAfterMs: number | undefined;
 }
 
-/** A watch may take this long to begin, when earlier ones were given up too soon. */
+/** The longest time for a watch to begin, when earlier ones were given up too soon. */
 const startMaxMs = 300_000;
-/** Watches that the server refuses in a row before a new list is the way out. */
+/** After so many refused watches in a row, a new list is made. */
 const refusalsMax = 4;
-/** Lists further apart than this are no storm. */
+/** Lists that are further apart than this need no backoff. */
 const calmMs = 60_000;
-/** A watch that lived for less was no success. */
+/** A watch that ended sooner counts as a failure. */
 const aliveMs = 1000;
 
 /**
  * Keeps a Delivery equal to one resource of the API server, whatever happens to the connection.
- * Lists stream where the server can (KEP-3157), else they come in pages. Nothing is deleted on a
- * partial list; resourceVersions are opaque.
+ * Lists are streams where the server can do that (KEP-3157), else they come in pages. A partial
+ * list deletes nothing.
  */
 export class Reflector {
   readonly #target: Target;
@@ -75,13 +75,13 @@ export class Reflector {
   readonly #absentBackoff: Backoff;
   readonly #ways: ListWays;
   readonly #status: ResourceStatus;
-  /** The other way of listing just failed: why. */
+  /** Why the other way of listing has just failed. */
   #detour: string | undefined;
-  /** What the server has at hand did not do for a first list. */
+  /** A first list from the server's cache has failed. */
   #cacheFailed = false;
   #listedAtMs = Number.NEGATIVE_INFINITY;
   #list: Listing | undefined;
-  /** Where the watch stands; undefined = only a list can tell. */
+  /** The position of the watch; undefined = a list is needed. */
   #resourceVersion: string | undefined;
   #startMaxMs: number;
   #refusals = 0;
@@ -118,7 +118,7 @@ export class Reflector {
     }
   }
 
-  /** A list if one is needed, then watches, until one ends or fails. */
+  /** Makes a list, if one is needed, and then watches until a watch ends or fails. */
   async #session(signal: AbortSignal): Promise<void> {
     this.#list = undefined;
     let watch: Watch | undefined;
@@ -152,7 +152,7 @@ export class Reflector {
       unreadable: (reason: string) => this.#unreadable(reason),
     };
     const { pageSize, objectBytesMax } = timing;
-    // An old cache may know less than we do, unless we know nothing.
+    // A cache may be older than what we know, except when we know nothing yet.
     const isFirst = delivery.size === 0 && !this.#status.synced;
     const freshness = isFirst && !this.#cacheFailed ? 'cached' : 'recent';
     const options = { pageSize, objectBytesMax, freshness, pacer } as const;
@@ -226,7 +226,7 @@ export class Reflector {
       return stream;
     } catch (error) {
       if (waitsForStart && isSilence(error)) {
-        // A server that needs longer each time must get it once, or we never see anything.
+        // The next watch gets twice the time, so that a slow server succeeds at last.
         this.#startMaxMs = Math.min(startMaxMs, this.#startMaxMs * 2);
         this.#flow.fellSilent();
       }
@@ -234,7 +234,7 @@ export class Reflector {
     }
   }
 
-  /** Reads a watch to its end. Resolves with the one that was opened to relieve it, if any. */
+  /** Reads a watch to its end. Resolves to the next watch, if it was opened meanwhile. */
   async #follow(watch: Watch, signal: AbortSignal): Promise<Watch | undefined> {
     const nextWatch = new NextWatch(
       watch.reliefAfterMs,
@@ -247,7 +247,7 @@ export class Reflector {
       await this.#read(watch.stream);
       this.#flow.ended();
     } catch (error) {
-      // A watch without a word is asked whether it lives, before that is called trouble.
+      // A silent watch is no trouble yet: a shorter one will show whether the server lives.
       const isExpected = isSilence(error) && this.#list === undefined && this.#flow.fellSilent();
       failure = isExpected ? undefined : error;
     }
@@ -290,7 +290,7 @@ export class Reflector {
     }
   }
 
-  /** In a list one object is missing; in a watch we do not know what happened to which. */
+  /** In a list one object is missing. In a watch it is not known which object has changed. */
   #oversized(): void {
     const reason = `an object is larger than ${this.#parts.timing.objectBytesMax} bytes`;
     if (this.#list !== undefined) {
@@ -332,8 +332,8 @@ export class Reflector {
   }
 
   /**
-   * A watch that was opened while another one ran repeats what that one brought, and a confused
-   * server may send anything again: objects must not become, not even for a moment, what they were.
+   * Takes an event, if it is new: a watch that was opened while another one ran repeats its events,
+   * and an object must not return to an older state, even for a moment.
    */
   #takeNews({ type, object }: WatchEvent): void {
     const { delivery } = this.#parts;
@@ -345,7 +345,7 @@ export class Reflector {
     this.#goesWell();
   }
 
-  /** An ERROR event. All but "too many requests" mean that this watch cannot be resumed. */
+  /** Throws for an ERROR event. After any but "too many requests" the watch can't be resumed. */
   #fail(status: RawObject): never {
     const error = statusError(status, { status: 500, words: 'the watch failed' });
     if (error.status !== 429) this.#resourceVersion = undefined;
@@ -379,7 +379,7 @@ export class Reflector {
     await pause(delayMs + retryAfterMs(error), signal);
   }
 
-  /** A stream that fails is followed by pages at once; if these fail, both wait. */
+  /** After a failed stream, pages are tried at once. When these fail too, it waits. */
   #listFailed(way: ListWay, reason: string): void {
     this.#listed(way, 'failed', reason);
     this.#ways.failed(way);
@@ -387,7 +387,7 @@ export class Reflector {
     if (way === 'paged') this.#cacheFailed = !this.#cacheFailed;
   }
 
-  /** Whether going on from this resourceVersion is hopeless. */
+  /** Whether a watch from this resourceVersion can never succeed. */
   #refuses({ status }: ApiError): boolean {
     if (status === 410) return true;
     if ([401, 403, 429].includes(status)) return false;

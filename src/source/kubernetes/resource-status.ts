@@ -1,7 +1,7 @@
 import type { Resource } from '../../state/change.ts';
 import type { Condition, SourceSink } from '../source.ts';
 
-/** How a reflector's resource is doing, and what was said about it. */
+/** The status of a reflector's resource, and what was reported about it. */
 export class ResourceStatus {
   readonly #resource: Resource;
   readonly #sink: SourceSink;
@@ -9,7 +9,7 @@ export class ResourceStatus {
   #lastWordMs: number | undefined;
   #synced = false;
   #failure: string | undefined;
-  /** Reasons told since things last went well. */
+  /** Reasons that were reported since the last success. */
   readonly #told = new Set<string>();
 
   constructor(resource: Resource, sink: SourceSink) {
@@ -27,7 +27,7 @@ export class ResourceStatus {
     };
   }
 
-  /** The first complete list was delivered, or is gone on without. */
+  /** The first complete list was delivered, or the resource is not available. */
   get synced(): boolean {
     return this.#synced;
   }
@@ -47,7 +47,7 @@ export class ResourceStatus {
     this.#sink.synced(this.#resource);
   }
 
-  /** Silence about what is not there is none. */
+  /** The resource is not available: then silence is no trouble. */
   goneOnWithout(reason: string): void {
     this.tell(`not available, gone on without: ${reason}`);
     this.#lastWordMs = undefined;
@@ -59,7 +59,7 @@ export class ResourceStatus {
     this.#told.clear();
   }
 
-  /** Each reason once, until things have gone well in between. */
+  /** Reports each reason once, until the next success. */
   tell(reason: string): void {
     this.#failure = reason;
     if (this.#told.has(reason)) return;

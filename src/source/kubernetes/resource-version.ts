@@ -1,9 +1,8 @@
 const wholeNumber = /^[1-9][0-9]*$/;
 
 /**
- * Whether an event of a watch with this resourceVersion comes after all that came with `position`.
- * Versions of one resource grow as whole numbers of any length (KEP-5504). Of versions that are no
- * such numbers nothing is known, so that their events count as new.
+ * Whether an event with this resourceVersion is newer than `position`. Versions of one resource are
+ * growing whole numbers of any length (KEP-5504). Events with other versions count as new.
  */
 export function isNewer(resourceVersion: string, position: string | undefined): boolean {
   if (position === undefined) return true;
@@ -12,7 +11,7 @@ export function isNewer(resourceVersion: string, position: string | undefined): 
   return resourceVersion > position;
 }
 
-/** Whether it is certain that this resourceVersion comes before `position`. */
+/** Whether this resourceVersion is certainly older than `position`. */
 export function isOlder(resourceVersion: string, position: string | undefined): boolean {
   if (position === undefined || resourceVersion === position) return false;
   if (!wholeNumber.test(resourceVersion) || !wholeNumber.test(position)) return false;

@@ -1,4 +1,6 @@
-/** The version of the API server, asked for again and again: control planes are upgraded. */
+/**
+ * The version of the API server. It is read again and again, because control planes are upgraded.
+ */
 import type { ServerVersion } from '../source.ts';
 import { Backoff, pause } from './backoff.ts';
 import type { ApiClient } from './client.ts';
@@ -15,12 +17,12 @@ export class ServerVersionProbe {
     this.#timing = timing;
   }
 
-  /** As the server said last; undefined until then. */
+  /** The version as last read; undefined = not read yet. */
   get version(): ServerVersion | undefined {
     return this.#version;
   }
 
-  /** Until `signal` aborts; never rejects. A server that does not say it is asked again. */
+  /** Reads until `signal` aborts. Never rejects: after a failure it tries again. */
   async run(client: Pick<ApiClient, 'get'>, signal: AbortSignal): Promise<void> {
     const { backoffBaseMs, backoffMaxMs, probeMs } = this.#timing;
     const backoff = new Backoff(backoffBaseMs, backoffMaxMs);
@@ -49,7 +51,7 @@ export class ServerVersionProbe {
       }
       return decode(JSON.parse(Buffer.concat(parts).toString('utf8')));
     } catch {
-      // The watches tell what is wrong with the server.
+      // Watches report what is wrong with the server.
       return undefined;
     }
   }

@@ -7,8 +7,8 @@ import { isOlder } from './resource-version.ts';
 type Open = (query: Query, signal: AbortSignal) => Promise<ApiStream>;
 
 /**
- * Finds out that the data of the server were set back, as when etcd is restored. A watch from a
- * version to come would be accepted, and stay silent until that has come.
+ * Finds out whether the data of the server were set back, as when etcd is restored from a backup.
+ * The server accepts a watch from a future version, and is silent until that version comes.
  */
 export class SetBackProbe {
   readonly #periodMs: number;
@@ -16,7 +16,7 @@ export class SetBackProbe {
   #probedAtMs = Number.NEGATIVE_INFINITY;
   #isSuspected = false;
 
-  /** Mute watches are no reason to ask more often than each `periodMs`; it is given up after `maxMs`. */
+  /** For silent watches it asks at most every `periodMs`. It waits for an answer for `maxMs`. */
   constructor(periodMs: number, maxMs: number) {
     this.#periodMs = periodMs;
     this.#maxMs = maxMs;
@@ -28,9 +28,8 @@ export class SetBackProbe {
   }
 
   /**
-   * Whether the server, if there is reason to ask it, does not know yet what came with `position`.
-   * Rejects only when the server asks for patience: what else is wrong shows when the watch is
-   * asked for.
+   * Whether the server is at an earlier version than `position`. It asks only when there is a
+   * reason. Rejects only when the server asks us to wait: the next watch shows other errors.
    */
   async finds(
     position: string,
@@ -49,7 +48,7 @@ export class SetBackProbe {
       this.#isSuspected = false;
       return isOlder(version, position);
     } catch (error) {
-      // A server that is about to start may not answer, or refuse all: then the question stands.
+      // A starting server may not answer, or refuse all requests: then it is asked again later.
       if (limit.aborted) this.#isSuspected = false;
       if (retryAfterMs(error) > 0) throw error;
       return false;

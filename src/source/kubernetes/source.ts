@@ -65,8 +65,8 @@ export class KubernetesSource implements Source {
   }
 
   /**
-   * Rejects when the configuration cannot work. A server that is away, or whose name cannot be
-   * resolved yet, is waited for.
+   * Rejects when the configuration cannot work. It waits for a server that does not answer, or
+   * whose name cannot be resolved yet.
    */
   async run(sink: SourceSink, signal: AbortSignal): Promise<void> {
     const client = await ApiClient.open(this.#options);

@@ -10,10 +10,10 @@ const closeBracket = 0x5d;
 const colon = 0x3a;
 const comma = 0x2c;
 
-/** Everything of a list that is not an item; more is no list. */
+/** The most bytes of a list besides its items. */
 const envelopeBytesMax = 1024 * 1024;
 
-/** One object's bytes, or the news that it was larger than it may be. */
+/** The bytes of one object, or that it was too large. */
 export type Framed = Buffer | 'oversized';
 
 /** Bytes of one object that come in several chunks. */
@@ -36,7 +36,7 @@ class Pieces {
     else if (part.length > 0) this.#parts.push(part);
   }
 
-  /** The whole, which this is the last part of: mostly all of it. */
+  /** The whole object, of which this is the last part, and usually the only one. */
   end(part: Buffer): Framed {
     if (this.#length === 0 && part.length <= this.#bytesMax) return part;
     this.add(part);
@@ -86,14 +86,14 @@ export class LineFramer {
 }
 
 /**
- * Cuts the body of a list, `{"metadata":{…},"items":[{…},{…}]}`, into its items, so that each
- * can be parsed alone: one JSON.parse of 86 MB of EndpointSlices takes 577 ms. It finds where
- * objects end and leaves their syntax to JSON.parse.
+ * Cuts the body of a list, `{"metadata":{…},"items":[{…},{…}]}`, into its items, so that each can
+ * be parsed alone: one JSON.parse of 86 MB of EndpointSlices takes 577 ms. It only finds the ends
+ * of objects; JSON.parse checks their syntax.
  */
 export class ListSplitter {
   readonly #item: Pieces;
   readonly #envelope = new Pieces(envelopeBytesMax);
-  /** Where we are: around the items, between them, or inside one. */
+  /** The present position: around the items, between them, or inside one. */
   #part: 'envelope' | 'items' | 'item' = 'envelope';
   /** Open braces and brackets, within the envelope or the item. */
   #depth = 0;
@@ -130,7 +130,7 @@ export class ListSplitter {
     }
   }
 
-  /** The list without its items, once the body has ended. Throws a StreamError when it is cut. */
+  /** The list without its items, when the body has ended. Throws a StreamError when it is cut. */
   envelope(): unknown {
     const text = this.#envelope.take();
     if (this.#part !== 'envelope' || this.#depth !== 0) {

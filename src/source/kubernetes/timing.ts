@@ -2,9 +2,9 @@
 export interface ReflectorTiming {
   /** A watch that is silent for longer is dead; bookmarks come about once a minute. */
   readonly idleTimeoutMs: number;
-  /** A streaming list that brings nothing new for so long is no list. */
+  /** A streaming list fails when it brings nothing new for so long, */
   readonly listIdleMs: number;
-  /** And none that is not complete after so long. */
+  /** or when it is not complete after so long. */
   readonly listMaxMs: number;
   /** After a list that came in pages, the next ones are not asked for as streams for so long. */
   readonly pagesFirstMs: number;
@@ -14,21 +14,21 @@ export interface ReflectorTiming {
   /** How long before that end the next watch is asked for. */
   readonly overlapMs: number;
   /**
-   * The same for a watch when the one before it said nothing, which must end before the idle
-   * timeout: that it ends on time is a sign of life, and a proxy that buffers lets go then.
+   * The same for a watch after a silent one. It must end before the idle timeout: that it ends on
+   * time shows that the server lives, and a proxy that buffers then sends what it has.
    */
   readonly quietWatchSeconds: number;
-  /** The same when the one before it said something only as it ended: there is such a proxy. */
+  /** The same after a watch that brought something only when it ended: a proxy buffers. */
   readonly bufferedWatchSeconds: number;
-  /** How often a server whose watches say nothing is asked whether it still knows what we know. */
+  /** How often a server with silent watches is asked whether its data were set back, */
   readonly probeMs: number;
-  /** Which must not hold up the next watch for longer. */
+  /** and how long the next watch waits for the answer. */
   readonly probeMaxMs: number;
   readonly backoffBaseMs: number;
   readonly backoffMaxMs: number;
   /** The same while the first list is missing: nobody is served meanwhile. */
   readonly backoffFirstMaxMs: number;
-  /** Bounds of how often an optional resource that is not there is asked for. */
+  /** Bounds of the time between requests for an optional resource that is not available. */
   readonly absentRetryBaseMs: number;
   readonly absentRetryMaxMs: number;
   /** Objects in one page of a list. */

@@ -8,7 +8,7 @@ export interface WatchEvent {
   readonly object: RawObject;
 }
 
-/** One line of a watch. Throws a StreamError: after a line that we cannot read we know nothing. */
+/** Parses one line of a watch. Throws a StreamError when it cannot be read. */
 export function parseWatchEvent(line: Buffer): WatchEvent {
   const text = line.toString('utf8');
   const raw = parse(text);

@@ -1,29 +1,29 @@
 import type { ReflectorTiming } from './timing.ts';
 
-/** What comes in the last moment of a watch came because it ended. */
+/** What comes so shortly before the end of a watch came because it ended. */
 const lastMomentMs = 250;
 
-/** How long the next watch is to be. */
+/** The length of the next watch. */
 interface WatchLength {
-  /** After which the server is asked to end it. */
+  /** The time after which the server should end it. */
   readonly seconds: number;
-  /** When the one after it is asked for; undefined = not before it has ended. */
+  /** When to ask for the watch after it; undefined = when it has ended. */
   readonly reliefAfterMs: number | undefined;
 }
 
 /**
- * How news comes through watches, and what the next one is to be like:
+ * When events come through watches, and how long the next watch should be:
  *
- * - `live`: as it happens.
- * - `quiet`: not at all. So it is in a quiet cluster where the server sends no bookmarks (its etcd
- *   is older than 3.4.25 or 3.5.8), and also where a proxy buffers, or the server has nothing to
- *   say about a time to come. A short watch tells one from the other: that it ends as asked is a
- *   sign of life, and a proxy that buffers lets go then.
- * - `buffered`: when the watch ends.
+ * - `live`: events come as they happen.
+ * - `quiet`: nothing comes. That is normal in a quiet cluster whose server sends no bookmarks (its
+ *   etcd is older than 3.4.25 or 3.5.8). It also happens when a proxy buffers, or when the watch is
+ *   for a future version. A short watch shows which it is: if it ends on time, the server lives,
+ *   and a proxy that buffers then sends what it has.
+ * - `buffered`: events come when the watch ends.
  */
 export class WatchFlow {
   readonly #timing: ReflectorTiming;
-  /** Until something comes in time, nothing is relied on. */
+  /** Until an event comes in time, watches are short. */
   #state: 'untried' | 'live' | 'quiet' | 'buffered' = 'untried';
   #askedAtMs = 0;
   #firstWordMs: number | undefined;
@@ -32,12 +32,12 @@ export class WatchFlow {
     this.#timing = timing;
   }
 
-  /** The last watch said nothing in all its time. */
+  /** The last watch brought nothing. */
   get isMute(): boolean {
     return this.#state === 'quiet';
   }
 
-  /** Of a watch that brings a list, or of one that goes on from what is known. */
+  /** The length of a watch that brings a list, or of one that goes on from a position. */
   length(what: 'list' | 'news'): WatchLength {
     const { watchSecondsMin: min, watchSecondsMax: max, overlapMs } = this.#timing;
     if (what === 'list' || this.#state === 'live') {
@@ -62,7 +62,7 @@ export class WatchFlow {
     if (nowMs - this.#firstWordMs > lastMomentMs) this.#state = 'live';
   }
 
-  /** It can be relied on: a list came through it, and it goes on. */
+  /** Events come in time: a list came through the watch, and it goes on. */
   proven(): void {
     this.#state = 'live';
   }
@@ -76,7 +76,7 @@ export class WatchFlow {
     else if (nowMs - this.#askedAtMs > short * 500) this.#state = 'buffered';
   }
 
-  /** The watch was silent for too long. Whether that is no trouble yet. */
+  /** The watch was silent for too long. Returns true when that is no trouble yet. */
   fellSilent(): boolean {
     const expected = this.#state === 'live';
     this.#state = 'quiet';

@@ -11,11 +11,11 @@ import { readManifest } from './read.ts';
 
 const extensions = /\.(?:ya?ml|json)$/;
 const fileBytesMax = 64 * 1024 * 1024;
-/** Takes 2 ms at most. */
+/** So many bytes are hashed in one turn, which takes 2 ms at most. */
 const hashedAtOnce = 1024 * 1024;
 /**
- * A file that is empty, broken or missing gets this long to become whole before that counts:
- * shells truncate before they write, editors move the old file away before they write the new.
+ * A file that is empty, broken or missing counts as such after this time: shells truncate a file
+ * before they write it, and editors move the old file away first.
  */
 export const graceMs = 50;
 
@@ -23,9 +23,9 @@ interface ManifestFile {
   /** Changes whenever the file does; for a file that cannot be read, the reason. */
   readonly identity: string;
   readonly contentHash: string;
-  /** The last good ones. */
+  /** Its last good objects. */
   readonly objects: ManifestObjects;
-  /** performance.now() when it was first found missing; undefined while it is there. */
+  /** performance.now() when it was first found missing; undefined while it exists. */
   readonly missingSinceMs: number | undefined;
 }
 
@@ -111,13 +111,13 @@ export class ManifestDirectory {
       if (status.size > fileBytesMax) throw new Error('larger than 64 MiB');
       const bytes = await readFile(path);
       const after = await stat(path, { bigint: true });
-      // Written or replaced while we read it: what we have may be half of anything.
+      // It was written or replaced while we read it, so that what we have may be incomplete.
       if (identityOf(after) !== identityOf(status)) return { kind: 'unsettled' };
       return await this.#parse(name, bytes, before, status);
     } catch (error) {
       if (isMissing(error)) return { kind: 'missing' };
       const reason = `cannot be read: ${error instanceof Error ? error.message : String(error)}`;
-      // Said once, not at every scan.
+      // Reported once, not at every scan.
       const said = before.identity === reason;
       const problems = said ? [] : [{ subject: name, field: undefined, reason }];
       return { kind: 'read', file: { ...before, identity: reason }, problems };
@@ -140,7 +140,7 @@ export class ManifestDirectory {
     const ageMs = Date.now() - Number(status.mtimeMs);
     const fresh = ageMs >= 0 && ageMs < graceMs;
     if (bytes.length === 0 && fresh) return { kind: 'unsettled' };
-    // What a writer leaves behind whose disk is full. Who means it removes the file.
+    // A writer leaves an empty file when its disk is full. To remove objects, remove the file.
     if (bytes.length === 0 && before.objects.size > 0) {
       const reason = 'is empty; its last good content stays in force';
       return { kind: 'read', file, problems: [{ subject: name, field: undefined, reason }] };

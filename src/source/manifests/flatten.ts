@@ -1,4 +1,4 @@
-/** Objects one by one, out of documents that hold one, or a list. */
+/** Gives the objects of documents, each of which holds an object or a list. */
 import { isRawObject, type RawObject, show } from '../decode/field-reader.ts';
 import type { SourceProblem } from '../source.ts';
 import type { ManifestDocument } from './parse.ts';
@@ -9,7 +9,7 @@ export interface RawManifest {
   readonly line: number;
 }
 
-/** Lists in lists; an anchor of YAML can put a list into itself. */
+/** The most lists within lists: an anchor of YAML can put a list into itself. */
 const listsDeepMax = 8;
 
 /** Objects of all documents, those of lists too. */

@@ -5,7 +5,7 @@ import type { Pacer } from '../pacer.ts';
 import type { SourceProblem } from '../source.ts';
 import type { RawManifest } from './flatten.ts';
 
-/** What each kind is, by the API versions whose shape we read. */
+/** The resource of each kind, for the API versions that we read. */
 const resourceOfType: ReadonlyMap<string, Resource> = new Map([
   ['v1/Service', 'services'],
   ['v1/Node', 'nodes'],
@@ -27,7 +27,7 @@ interface ManifestContent {
   /** Its name, for problems. */
   readonly file: string;
   readonly found: readonly RawManifest[];
-  /** What was last in force. */
+  /** The objects that the file held before. */
   readonly previous: ManifestObjects;
 }
 
@@ -73,7 +73,7 @@ export async function decodeManifests(
   return { objects, problems };
 }
 
-/** What an API server fills in and people leave out: the namespace, names of slice ports. */
+/** Adds defaults that an API server would fill in: the namespace, names of slice ports. */
 function withDefaults(resource: Resource, raw: RawObject): RawObject {
   if (resource === 'nodes' || resource === 'servicecidrs') return raw;
   const metadata = isRawObject(raw.metadata) ? raw.metadata : {};
@@ -88,7 +88,7 @@ function withDefaults(resource: Resource, raw: RawObject): RawObject {
   return { ...defaulted, ports };
 }
 
-/** An API source is sent only the node that we run on. */
+/** Whether it is another Node than ours, which an API server would not send. */
 function isOtherNode(change: Change, { nodeName }: DecodeContext): boolean {
   return change.kind === 'node' && change.node.name !== nodeName;
 }

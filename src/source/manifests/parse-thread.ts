@@ -5,9 +5,9 @@ import { flatten, type RawManifest } from './flatten.ts';
 import { ManifestError, parseManifest } from './parse.ts';
 import type { ThreadMessage, ThreadOrder } from './read.ts';
 
-/** The receiver takes one such message in a turn. */
+/** The receiver handles one message of this size in a turn. */
 const charactersPerMessage = 256 * 1024;
-/** As large as etcd takes them. To read one takes 10 ms of the receiver's time. */
+/** The largest object that etcd takes. The receiver reads it in 10 ms. */
 const objectCharactersMax = 1.5 * 1024 * 1024;
 
 const tell = (message: ThreadMessage): void => parentPort!.postMessage(message);

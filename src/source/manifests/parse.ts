@@ -53,7 +53,7 @@ export function* parseManifest(file: string, bytes: Buffer): Generator<ManifestD
 }
 
 function lineOfBadByte(bytes: Buffer): number {
-  // Undecodable bytes become U+FFFD, which nobody writes into a manifest.
+  // Bytes that are no UTF-8 become U+FFFD, which no manifest contains.
   const text = bytes.toString('utf8');
   return 1 + count(text, '\n', text.indexOf('\ufffd'));
 }
@@ -71,7 +71,7 @@ function parseJSON(text: string): unknown {
     return JSON.parse(text);
   } catch (error) {
     const words = error instanceof Error ? error.message : String(error);
-    // V8 names the place of some mistakes only; the YAML parser finds the others.
+    // V8 tells the position of some mistakes only. The YAML parser finds the others.
     const line = /\(line ([0-9]+) column/.exec(words)?.[1];
     if (line !== undefined) throw new ManifestError(Number(line), words);
     throw new ManifestError(1 + count(text, '\n', mistakeIn(text)), words);
@@ -80,15 +80,15 @@ function parseJSON(text: string): unknown {
 
 interface YAMLPart {
   readonly text: string;
-  /** Of its document marker. */
+  /** The line of its document marker. */
   readonly line: number;
-  /** Of the first that is neither marker, blank nor comment. */
+  /** The first line that is neither marker, blank nor comment. */
   readonly contentLine: number;
 }
 
 /**
- * Cuts a YAML stream at its document markers. A `---` in the first column is one wherever it
- * stands: block scalars are indented.
+ * Cuts a YAML stream at its document markers. Every `---` in the first column is one, because block
+ * scalars are indented.
  */
 function* yamlParts(text: string): Generator<YAMLPart> {
   const marker = /^---(?=[ \t\r\n]|$)/gm;
@@ -108,7 +108,7 @@ function* yamlParts(text: string): Generator<YAMLPart> {
   }
 }
 
-/** Where the first mistake in JSON is, in characters; 0 where it is too deep to tell. */
+/** The offset of the first mistake in JSON, in characters; 0 when it is too deep to find. */
 function mistakeIn(text: string): number {
   if (text.length > documentCharactersMax) return 0;
   try {
@@ -119,7 +119,7 @@ function mistakeIn(text: string): number {
   }
 }
 
-/** The parser has no bound for depth: it throws what the stack throws. */
+/** Parses one document. The parser has no limit of depth: it may overflow the stack, and throw. */
 function documentOf({ line, text }: YAMLPart) {
   try {
     return parseDocument(text, { prettyErrors: false });

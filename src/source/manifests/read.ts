@@ -1,4 +1,4 @@
-/** Reads manifests without holding the event loop: those that take long, on a thread. */
+/** Reads manifests without blocking the event loop: large ones on a thread. */
 import { once } from 'node:events';
 import { extname, join } from 'node:path';
 import { Worker } from 'node:worker_threads';
@@ -7,9 +7,9 @@ import type { SourceProblem } from '../source.ts';
 import { flatten, type RawManifest } from './flatten.ts';
 import { ManifestError, parseManifest } from './parse.ts';
 
-/** Takes 5 ms of a turn as YAML. */
+/** Files up to this size are parsed here, which takes 5 ms for YAML. */
 const bytesHereMax = 8 * 1024;
-/** Of the thread: a file that needs more cannot be read, and the process goes on. */
+/** The heap of the thread. A file that needs more is refused, and the process goes on. */
 const heapMegabytesMax = 1024;
 
 interface ReadManifest {
@@ -17,9 +17,9 @@ interface ReadManifest {
   readonly problems: readonly SourceProblem[];
 }
 
-/** What the thread tells, one message for some objects. */
+/** A message of the thread, with some of the objects. */
 export type ThreadMessage =
-  /** Each object as JSON: that crosses to this thread in small pieces. */
+  /** Objects as JSON: they are parsed on this thread one by one. */
   | { readonly kind: 'objects'; readonly objects: readonly { json: string; line: number }[] }
   | { readonly kind: 'problems'; readonly problems: readonly SourceProblem[] }
   | { readonly kind: 'error'; readonly line: number; readonly reason: string };
@@ -49,7 +49,7 @@ async function readOnThread(file: string, bytes: Buffer, pacer: Pacer): Promise<
     transferList: [bytes.buffer as ArrayBuffer],
     resourceLimits: { maxOldGenerationSizeMb: heapMegabytesMax },
   });
-  // It may take seconds, for which nobody waits who ends the process.
+  // It may take seconds, and must not keep the process from ending.
   worker.unref();
   const texts: { json: string; line: number }[] = [];
   const problems: SourceProblem[] = [];

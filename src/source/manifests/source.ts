@@ -9,15 +9,15 @@ import type { Condition, Source, SourceSink } from '../source.ts';
 import { graceMs, ManifestDirectory } from './directory.ts';
 import type { ManifestObject } from './objects.ts';
 
-/** Looks at the files before they are declared complete at start, while some are being written. */
+/** At the start, files that are being written are read again so many times at most. */
 const settleAttemptsMax = 20;
 
 interface ManifestSourceOptions {
-  /** Holds `*.yaml`, `*.yml` and `*.json`; folders in it are not read. */
+  /** The directory with `*.yaml`, `*.yml` and `*.json`. Folders in it are not read. */
   readonly directory: string;
   /** This node's name: only its Node is delivered, and endpoints on it are local. */
   readonly nodeName: string;
-  /** How often files are looked at without an event. Default 2000. */
+  /** How often files are checked without an event. Default 2000. */
   readonly rescanMs?: number;
 }
 
@@ -89,7 +89,7 @@ export class ManifestSource implements Source {
     onOutage: 'fail' | 'survive',
   ): Promise<boolean> {
     try {
-      // Watched first, read then: what changes in between is an event, not a surprise.
+      // Watches first and reads then, so that a change in between gives an event.
       const watched = this.#follow(await stat(this.#path, { bigint: true }), sink);
       const { problems, state } = await this.#directory.scan(hinted);
       for (const problem of problems) sink.problem(problem);
@@ -114,7 +114,7 @@ export class ManifestSource implements Source {
     }
   }
 
-  /** Once an outage, not once a scan. */
+  /** Reports once for each outage, not for each scan. */
   #report(sink: SourceSink, reason: string): void {
     if (this.#outage === reason) return;
     this.#outage = reason;
