@@ -49,20 +49,21 @@ func render(chart, namespace string, overrides []string) (string, error) {
 	}
 	data := values{
 		"Values":  merged,
+		"Files":   files{chart},
 		"Release": values{"Name": "fairlead", "Namespace": namespace, "Service": "Helm"},
 		"Chart":   values{"Name": about["name"], "Version": about["version"], "AppVersion": about["appVersion"]},
 	}
-	files, err := filepath.Glob(filepath.Join(chart, "templates", "*"))
+	templates, err := filepath.Glob(filepath.Join(chart, "templates", "*"))
 	if err != nil {
 		return "", err
 	}
-	sort.Strings(files)
-	set, err := parse(files)
+	sort.Strings(templates)
+	set, err := parse(templates)
 	if err != nil {
 		return "", err
 	}
 	var documents []string
-	for _, file := range files {
+	for _, file := range templates {
 		if filepath.Ext(file) != ".yaml" {
 			continue
 		}
@@ -77,8 +78,20 @@ func render(chart, namespace string, overrides []string) (string, error) {
 	return strings.Join(documents, "---\n"), nil
 }
 
+// files are those of the chart that are no templates.
+type files struct{ chart string }
+
+// Get reads one, empty where it does not exist.
+func (of files) Get(name string) string {
+	text, err := os.ReadFile(filepath.Join(of.chart, name))
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
 // parse knows the functions that Helm has besides sprig's, as far as charts here use them.
-func parse(files []string) (*template.Template, error) {
+func parse(paths []string) (*template.Template, error) {
 	set := template.New("chart").Option("missingkey=zero").Funcs(sprig.TxtFuncMap())
 	set.Funcs(template.FuncMap{
 		"include": func(name string, data interface{}) (string, error) {
@@ -91,7 +104,7 @@ func parse(files []string) (*template.Template, error) {
 			return strings.TrimSuffix(string(text), "\n"), err
 		},
 	})
-	for _, file := range files {
+	for _, file := range paths {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err

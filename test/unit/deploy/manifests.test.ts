@@ -18,6 +18,7 @@ const types: Readonly<Record<string, string>> = {
 };
 const others = [
   'monitoring.coreos.com/v1 PodMonitor',
+  'monitoring.coreos.com/v1 PrometheusRule',
   'security.openshift.io/v1 SecurityContextConstraints',
 ];
 
