@@ -8,7 +8,7 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['test/**/*.test.ts'],
-          exclude: ['test/**/*.{kernel,image,vm}.test.ts', 'node_modules/**'],
+          exclude: ['test/**/*.{kernel,image,prometheus,vm}.test.ts', 'node_modules/**'],
           // Tests of the API server mostly wait for time: more of them than there are cores.
           maxWorkers: 4,
           testTimeout: 20_000,
@@ -28,6 +28,15 @@ export default defineConfig({
       },
       {
         test: { name: 'image', include: ['test/**/*.image.test.ts'], testTimeout: 60_000 },
+      },
+      {
+        // Rules and dashboards, judged by Prometheus itself.
+        test: {
+          name: 'prometheus',
+          include: ['test/**/*.prometheus.test.ts'],
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+        },
       },
       {
         // What needs a kernel with IPVS, which only the virtual machines are sure to have.

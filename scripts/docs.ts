@@ -1,5 +1,6 @@
 /**
- * Writes pages of docs from what the program itself uses: flags, configuration, metrics.
+ * Writes pages of docs from what the program itself uses: flags, configuration, metrics; and the
+ * dashboard.
  * `--check` writes nothing and fails when a file differs.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -17,6 +18,7 @@ import { defaultSettings } from '../src/config/settings.ts';
 import { fieldRules } from '../src/config/validate.ts';
 import { kubernetesVersion } from '../src/config/version.ts';
 import { apiPage } from './api-page.ts';
+import { dashboard } from './dashboard/index.ts';
 import { manPage } from './man-page.ts';
 import { code, notice, table } from './markdown.ts';
 import { metricsPage } from './metrics-page.ts';
@@ -156,6 +158,7 @@ export const pages: Readonly<Record<string, string>> = {
   'docs/metrics.md': metricsPage(),
   'docs/api.md': apiPage(),
   'docs/fairlead.8': manPage(),
+  'deploy/grafana/fairlead.json': dashboard(),
 };
 
 function main(mode: 'write' | 'check'): void {

@@ -73,7 +73,7 @@ export async function configOf(...flags: string[]): Promise<Config> {
   return result.config;
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await new Promise((resolve) => server.once('listening', resolve));
   const { port } = server.address() as AddressInfo;

@@ -1,0 +1,222 @@
+/** Rows about the proxy: is it well, quick, told of changes, and alone in its tables? */
+import { percentile, type Row, rate, syncs, window } from './panel.ts';
+
+const programming = 'kubeproxy_network_programming_duration_seconds';
+
+export const health: Row = {
+  title: 'Health',
+  panels: [
+    {
+      title: 'Nodes by version',
+      meaning: 'Proxies that answer Prometheus. During an upgrade there are two versions.',
+      queries: { '{{version}}': 'count by (version) (fairlead_build_info{$of})' },
+    },
+    {
+      title: '/healthz and /livez by status',
+      meaning:
+        'livez 503: the proxy does not keep up. healthz 503 alone: the node drains, which is right.',
+      unit: 'reqps',
+      queries: {
+        'healthz {{code}}': rate('kubeproxy_proxy_healthz_total', 'code'),
+        'livez {{code}}': rate('kubeproxy_proxy_livez_total', 'code'),
+      },
+    },
+    {
+      title: 'Ports of Services',
+      meaning: 'What is wanted; all nodes agree but for the time of a change.',
+      queries: {
+        '{{ip_family}}, most': 'max by (ip_family) (fairlead_service_ports{$of})',
+        '{{ip_family}}, fewest': 'min by (ip_family) (fairlead_service_ports{$of})',
+      },
+    },
+    {
+      title: 'Starts within an hour',
+      meaning: 'More than one or two: the process ends again and again.',
+      queries: {
+        '{{instance}}':
+          'changes(process_start_time_seconds{$of}[1h]) and on (instance) fairlead_build_info',
+      },
+    },
+    {
+      title: 'Nodes that cannot run their mode',
+      meaning: 'They run another one; their log says what the kernel lacks.',
+      queries: {
+        '{{from}} → {{to}}': 'count by (from, to) (fairlead_mode_fallbacks_total{$of} > 0)',
+      },
+    },
+    {
+      title: 'Configuration files read again',
+      meaning: 'invalid: the old configuration stays in force.',
+      queries: {
+        '{{result}}': `sum by (result) (increase(fairlead_config_reloads_total{$of}${window}))`,
+      },
+    },
+  ],
+};
+
+export const latency: Row = {
+  title: 'Sync latency',
+  panels: [
+    {
+      title: 'From the change of an endpoint until the kernel has it',
+      meaning: 'Includes the time until the API server told us.',
+      unit: 's',
+      queries: {
+        p50: percentile(0.5, programming),
+        p90: percentile(0.9, programming),
+        p99: percentile(0.99, programming),
+      },
+    },
+    {
+      title: 'The slowest nodes (p99)',
+      meaning: 'One slow node is a node with a problem; all slow is the API server or the load.',
+      unit: 's',
+      queries: { '{{instance}}': `topk(5, ${percentile(0.99, programming, 'instance')})` },
+    },
+    {
+      title: 'Stages of a change (p99)',
+      meaning: 'Resolving and encoding are our work, commit is the kernel’s.',
+      unit: 's',
+      queries: { '{{stage}}': percentile(0.99, 'fairlead_stage_duration_seconds', 'stage') },
+    },
+    {
+      title: 'Syncs',
+      meaning: 'They follow changes; a quiet cluster has few.',
+      unit: 'ops',
+      queries: { '{{ip_family}}': rate(`${syncs}_duration_seconds_count`, 'ip_family') },
+    },
+    {
+      title: 'Duration of a sync (p99)',
+      meaning: 'The first sync after a start reads the kernel, and takes longest.',
+      unit: 's',
+      queries: { '{{ip_family}}': percentile(0.99, `${syncs}_duration_seconds`, 'ip_family') },
+    },
+    {
+      title: 'Changes that wait',
+      meaning: 'Falls to 0 with each sync. What stays is not written.',
+      queries: {
+        Services: `max(${syncs}_service_changes_pending{$of})`,
+        EndpointSlices: `max(${syncs}_endpoint_changes_pending{$of})`,
+      },
+    },
+    {
+      title: 'Time since the last sync that succeeded, where one is due',
+      meaning: 'Above a minute: the kernel refuses, or the process is stuck.',
+      unit: 's',
+      queries: {
+        '{{instance}}':
+          `max by (instance) ((time() - ${syncs}_last_timestamp_seconds{$of}) * ` +
+          `(${syncs}_last_queued_timestamp_seconds{$of} > bool ${syncs}_last_timestamp_seconds{$of}))`,
+      },
+    },
+    {
+      title: 'Objects written to the kernel',
+      meaning: 'By purpose: changes are the normal case, audit repairs.',
+      unit: 'ops',
+      queries: { '{{purpose}}': rate('fairlead_kernel_writes_total', 'purpose') },
+    },
+    {
+      title: 'Size of a batch (p99)',
+      meaning: 'What the kernel takes in one transaction.',
+      unit: 'bytes',
+      queries: { '{{ip_family}}': percentile(0.99, 'fairlead_batch_bytes', 'ip_family') },
+    },
+  ],
+};
+
+export const watches: Row = {
+  title: 'API server watches',
+  panels: [
+    {
+      title: 'Silence of the watches',
+      meaning: 'A server that is well speaks once a minute. Above 120 s something is wrong.',
+      unit: 's',
+      queries: { '{{resource}}': 'max by (resource) (fairlead_watch_silence_seconds{$of})' },
+    },
+    {
+      title: 'First lists that are missing',
+      meaning: 'Until they come a process that has started writes nothing.',
+      unit: 's',
+      queries: { '{{resource}}': 'max by (resource) (fairlead_first_list_missing_seconds{$of})' },
+    },
+    {
+      title: 'Lists',
+      meaning: 'One for each resource at a start. More of them: watches fail.',
+      unit: 'ops',
+      queries: {
+        '{{resource}}, {{way}}, {{result}}': rate('fairlead_lists_total', 'resource, way, result'),
+      },
+    },
+    {
+      title: 'Requests to the API server',
+      meaning: 'By status; <error> has had no answer.',
+      unit: 'reqps',
+      queries: { '{{method}} {{code}}': rate('rest_client_requests_total', 'method, code') },
+    },
+    {
+      title: 'Time until its answer (p99)',
+      meaning: 'Until the answer begins; a watch goes on.',
+      unit: 's',
+      queries: { '{{verb}}': percentile(0.99, 'rest_client_request_duration_seconds', 'verb') },
+    },
+    {
+      title: 'Changes in the cluster',
+      meaning: 'What the watches brought, each node for itself.',
+      unit: 'ops',
+      queries: {
+        Services: `avg(rate(${syncs}_service_changes_total{$of}${window}))`,
+        EndpointSlices: `avg(rate(${syncs}_endpoint_changes_total{$of}${window}))`,
+      },
+    },
+  ],
+};
+
+export const drift: Row = {
+  title: 'Drift and repairs',
+  panels: [
+    {
+      title: 'Objects repaired',
+      meaning:
+        'others: another program changes our rules. only us: a defect of Fairlead; report it.',
+      unit: 'ops',
+      queries: {
+        '{{writers}}, {{kind}}': rate('fairlead_drift_repaired_total', 'writers, kind'),
+      },
+    },
+    {
+      title: 'Sets and maps with a wrong number of elements',
+      meaning: 'Each is followed by a comparison of everything.',
+      unit: 'ops',
+      queries: { '{{instance}}': rate('fairlead_miscounts_total', 'instance') },
+    },
+    {
+      title: 'Foreign tables replaced',
+      meaning: 'Somebody made a table of our name; its author needs another name.',
+      queries: {
+        '{{instance}}': 'sum by (instance) (fairlead_foreign_tables_replaced_total{$of}) > 0',
+      },
+    },
+    {
+      title: 'Time since the last comparison',
+      meaning: 'All that the kernel holds is compared from time to time.',
+      unit: 's',
+      queries: {
+        '{{ip_family}}, longest ago':
+          'time() - min by (ip_family) (fairlead_audit_last_timestamp_seconds{$of})',
+      },
+    },
+    {
+      title: 'Duration of a comparison (p99)',
+      meaning: 'Reading is done in parts; it holds up no change.',
+      unit: 's',
+      queries: {
+        '{{ip_family}}': percentile(0.99, 'fairlead_audit_duration_seconds', 'ip_family'),
+      },
+    },
+    {
+      title: 'Objects of kube-proxy removed',
+      meaning: 'After a migration or a change of the mode, once.',
+      queries: { '{{kind}}': 'sum by (kind) (fairlead_takeover_removed_total{$of})' },
+    },
+  ],
+};

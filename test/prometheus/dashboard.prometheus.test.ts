@@ -1,0 +1,126 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ConntrackEntries } from '../../src/kernel/conntrack-entries.ts';
+import { logMetrics } from '../../src/serve/log-metrics.ts';
+import type { ServiceTraffic } from '../../src/serve/service-counters.ts';
+import { serviceMetrics } from '../../src/serve/service-metrics.ts';
+import { resources } from '../../src/state/change.ts';
+import { type Running, started, web } from '../unit/app/running.ts';
+import { quiet } from '../unit/sync/double.ts';
+import { Prometheus } from './prometheus.ts';
+
+const root = join(import.meta.dirname, '../..');
+
+interface Board {
+  readonly panels: readonly {
+    readonly title: string;
+    readonly targets?: readonly { readonly expr: string; readonly legendFormat: string }[];
+  }[];
+}
+
+/** `panel: legend` and query of each line that the dashboard draws. */
+function lines(): [string, string, string][] {
+  const text = readFileSync(join(root, 'deploy/grafana/fairlead.json'), 'utf8');
+  const { panels } = JSON.parse(text) as Board;
+  return panels.flatMap(({ title, targets = [] }) =>
+    targets.map(({ expr, legendFormat }): [string, string, string] => [title, legendFormat, expr]),
+  );
+}
+
+/** Another mode has these, and it takes 32,768 clients to make the last one. */
+const absent = /_iptables_restore_failures_total|fairlead_affinity_fill_ratio/;
+
+const traffic: ServiceTraffic = {
+  family: 'IPv4',
+  namespace: 'ns',
+  service: 'web',
+  port: 'http',
+  protocol: 'TCP',
+  connections: 7,
+  refusals: new Map([['no_endpoints', 2]]),
+  frontends: new Map(),
+  endpoints: new Map(),
+};
+
+/** Counters without a series until something happens: it does. */
+function happen({ app: { metrics } }: Running): void {
+  const { lifecycle, source, conntrack } = metrics;
+  const family = 'IPv4';
+  const drift = { missing: 1, wrong: 0, unwanted: 0 };
+  lifecycle.fellBack('ipvs', 'nftables');
+  lifecycle.foreignTableReplaced();
+  lifecycle.reloaded('unchanged');
+  lifecycle.eventDropped('rate-limited');
+  lifecycle.tookOver({ chains: 3 });
+  source.listed({ resource: 'nodes', way: 'paged', result: 'complete', reason: undefined });
+  const flows = { family, protocol: 'UDP' } as const;
+  const deleted = new ConntrackEntries(family, new Uint8Array());
+  conntrack.observe({ ...flows, kind: 'reconciled', durationMs: 1, examined: 0, deleted });
+  conntrack.observe({ ...flows, kind: 'failed', error: new Error('EPERM'), retryMs: undefined });
+  metrics.requested({ method: 'GET', host: '192.0.2.1:6443', status: 200, durationMs: 3 });
+  metrics.probed('healthz', 200);
+  metrics.probed('livez', 200);
+  metrics.observe({
+    kind: 'committed',
+    family,
+    purpose: 'changes',
+    forwardings: 1,
+    writes: 3,
+    bytes: 400,
+    applyMs: 1,
+    stages: undefined,
+    triggerTimesMs: [Date.now() - 20],
+  });
+  metrics.observe({ kind: 'audited', family, durationMs: 5 });
+  metrics.observe({ kind: 'miscounted', family, miscounts: [] });
+  metrics.observe({ kind: 'drift', family, purpose: 'audit', drift, writers: 'others' });
+  metrics.observe({ kind: 'failed', family, purpose: 'changes', failures: [], retryMs: 1 });
+  metrics.observe({ kind: 'unresolvable', service: 'ns/web', error: new Error('no') });
+}
+
+let running: Running;
+let prometheus: Prometheus;
+
+beforeAll(async () => {
+  running = await started('--manifests=/anywhere');
+  const { registry } = running.app.metrics;
+  logMetrics(registry, { leftOut: 0 });
+  // The fake kernel counts nothing.
+  for (const name of ['connections_total', 'refusals_total', 'metrics_left_out']) {
+    registry.removeSingleMetric(`fairlead_service_${name}`);
+  }
+  serviceMetrics(registry, { read: async () => ({ readAtMs: 0, services: [traffic] }) });
+  running.source.say(...web);
+  running.source.listed(...resources);
+  await quiet();
+  happen(running);
+  const { port } = running.config.metricsBindAddress!;
+  const rules = [join(root, 'deploy/chart/rules.yaml')];
+  prometheus = await Prometheus.scraping(`127.0.0.1:${port}`, rules);
+  await prometheus.has('fairlead_build_info', 4);
+});
+
+afterAll(async () => {
+  await prometheus.stop();
+  await running.stop();
+});
+
+describe.each(lines())('%s: %s', (_title, legend, written) => {
+  const expr = written
+    .replaceAll('$instance', '.*')
+    .replaceAll('$__rate_interval', '1m')
+    .replaceAll('$__range', '1h');
+
+  it('is drawn by Prometheus, with the labels of its legend', async () => {
+    const [drawn] = await prometheus.query(expr);
+    if (absent.test(written)) return;
+    const labels = [...legend.matchAll(/\{\{(\w+)\}\}/g)].map(([, label]) => label!);
+    expect(Object.keys(drawn?.metric ?? {})).toEqual(expect.arrayContaining(labels));
+    expect(drawn).toBeDefined();
+  });
+});
+
+it('rules can be evaluated', async () => {
+  expect(await prometheus.brokenRules()).toEqual({});
+});
