@@ -313,6 +313,13 @@ describe('the documents', () => {
     expect(leads('README.md', 'docs/operating.md#no-such-heading')).toBe(false);
   });
 
+  it('have the sections that alerts lead to', () => {
+    const urls = [...read('deploy/chart/rules.yaml').matchAll(/runbook_url: (\S+)/g)];
+    const broken = urls.map(([, url]) => url!).filter((url) => !leads('README.md', url));
+    expect(urls.length).toBeGreaterThan(10);
+    expect(broken).toEqual([]);
+  });
+
   it('do without the words that ARCHITECTURE.md has replaced', () => {
     const text = read('ARCHITECTURE.md');
     expect(text).toContain('## Words');

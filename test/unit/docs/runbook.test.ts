@@ -1,0 +1,159 @@
+/** What the runbook tells people to type, and what it quotes, exists. */
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { commandNames, optionsAfter, wordsAfter } from '../../../src/config/commands.ts';
+import { fieldPaths } from '../../../src/config/fields/index.ts';
+import { flagNames } from '../../../src/config/flag-table.ts';
+import { setNames as ipvsSets } from '../../../src/modes/ipvs/layout.ts';
+import { setNames as nftablesSets } from '../../../src/modes/nftables/layout.ts';
+import { started } from '../app/running.ts';
+
+const root = resolve(import.meta.dirname, '../../..');
+const runbook = readFileSync(join(root, 'docs/runbook.md'), 'utf8');
+
+const source = execFileSync('git', ['ls-files', 'src'], { cwd: root })
+  .toString()
+  .trim()
+  .split('\n')
+  .map((path) => readFileSync(join(root, path), 'utf8'))
+  .join('\n')
+  // Texts that go over several lines.
+  .replace(/' \+\n\s+[`']/g, '');
+
+const metrics = readFileSync(join(root, 'docs/metrics.md'), 'utf8');
+
+/** Lines to type: those of blocks. */
+const typed = [...runbook.matchAll(/```sh\n([\s\S]*?)```/g)].flatMap(([, block]) =>
+  block!.trim().split('\n'),
+);
+
+/** Words between backticks in sentences. */
+const quoted = [...runbook.replace(/```[\s\S]*?```/g, '').matchAll(/`([^`\n]+)`/g)].map(
+  ([, words]) => words!,
+);
+
+/** What people have on a node, or beside kubectl. */
+const tools =
+  'bridge conntrack curl dmesg fairlead ip iptables-save ipvsadm journalctl kubectl nft sysctl top'.split(
+    ' ',
+  );
+
+/** Arguments of each `fairlead` that stands at the beginning, or after `--`. */
+const calls = [...typed, ...quoted].flatMap((line) => {
+  const [, words] = /^(?:kubectl .* -- )?fairlead( [^|]*)?$/.exec(line) ?? [];
+  return words === undefined ? [] : [words.trim().split(' ')];
+});
+
+/** What is wrong with a command line, as far as its words go. */
+function wrong([command = '', ...rest]: readonly string[]): string[] {
+  if (command.startsWith('--')) return [command, ...rest].filter((word) => !isFlag(word));
+  if (!commandNames.includes(command)) return [command];
+  const options = optionsAfter(command);
+  const letters = Object.values(options).map(({ letter }) => letter);
+  const words = command === 'help' ? [] : wordsAfter(command);
+  const wrongWord = words.length > 0 && !words.includes(rest[0] ?? '') ? [`${rest[0]}`] : [];
+  const wrongOptions = rest.filter((word) => {
+    if (!word.startsWith('-')) return false;
+    return !(word.slice(2) in options || letters.includes(word.slice(1)) || isFlag(word));
+  });
+  return [...wrongWord, ...wrongOptions];
+}
+
+function isFlag(word: string): boolean {
+  return flagNames.some((name) => `--${name}` === word.split('=')[0]);
+}
+
+/** Alternatives of `grep -E 'a|b'` in lines that have `what`. */
+function searched(what: string): string[] {
+  return typed
+    .filter((line) => line.includes(what))
+    .flatMap((line) => /grep -E '([^']+)'/.exec(line)?.[1] ?? [])
+    .flatMap((pattern) => pattern.replace(/(\w+)\((\w+)\|(\w+)\)/, '$1$2|$1$3').split('|'));
+}
+
+describe('the runbook', () => {
+  it('uses tools that are there', () => {
+    const unknown = typed.filter((line) => !tools.includes(line.split(' ')[0]!));
+    expect(unknown).toEqual([]);
+  });
+
+  it('calls Fairlead with commands and options that it has', () => {
+    expect(calls.length).toBeGreaterThan(20);
+    expect(calls.filter((words) => wrong(words).length > 0)).toEqual([]);
+    expect(wrong(['service', 'shows', '--whence=x'])).toEqual(['shows', '--whence=x']);
+  });
+
+  it('names flags and fields of the configuration that there are', () => {
+    const flags = quoted.filter((words) => /^--[a-z]/.test(words));
+    expect(flags.filter((flag) => !isFlag(flag))).toEqual([]);
+    const fields = quoted.flatMap((words) => /^(\w+\.\w+)(?:: .*)?$/.exec(words)?.[1] ?? []);
+    const ours = fields.filter((field) => /^(conntrack|nftables|iptables|ipvs)\./.test(field));
+    expect(ours.length).toBeGreaterThan(2);
+    expect(ours.filter((field) => !fieldPaths.some((path) => path === field))).toEqual([]);
+  });
+
+  it('asks the servers for what they answer', async () => {
+    const running = await started('--manifests=/anywhere', '--profiling');
+    const asked = [...typed, ...quoted].flatMap((line) => [
+      ...line.matchAll(/localhost:(10249|10256)(\/[\w/]+)/g),
+    ]);
+    const unknown: string[] = [];
+    for (const [what, port, path] of asked) {
+      const server = port === '10256' ? 'healthz' : 'metrics';
+      const { status } = await running.get(server, `${path}?seconds=0`);
+      if (status === 404) unknown.push(what);
+    }
+    await running.stop();
+    expect(asked.length).toBeGreaterThan(5);
+    expect(unknown).toEqual([]);
+  });
+
+  it('asks nft for sets and maps of the layout', () => {
+    const asked = [...typed, ...quoted].flatMap((line) => [
+      ...line.matchAll(/nft (?:list|get) (?:map|set|element) ip (fairlead\S*) (\S+)/g),
+    ]);
+    const known: Readonly<Record<string, readonly string[]>> = {
+      fairlead: nftablesSets,
+      'fairlead-ipvs': ipvsSets,
+    };
+    expect(asked.length).toBeGreaterThan(8);
+    const unknown = asked.filter(
+      ([, table, name]) => !(known[table!]?.includes(name!) || name!.startsWith('affinity-')),
+    );
+    expect(unknown.map(([words]) => words)).toEqual([]);
+  });
+
+  it('searches for metrics and lines of the log that there are', () => {
+    const names = searched('localhost:10249/metrics');
+    expect(names.filter((name) => !metrics.includes(name))).toEqual([]);
+    const lines = searched(' logs ');
+    expect(lines.filter((line) => !source.includes(line))).toEqual([]);
+    expect(Math.min(names.length, lines.length)).toBeGreaterThan(5);
+  });
+
+  it('quotes what the program says', () => {
+    const said = [...runbook.matchAll(/"([A-Za-z][^"`{}\n]{8,})"/g)].flatMap(([, words]) =>
+      words!.split('…').map((part) => part.trim()),
+    );
+    // Of nft, and of an API server.
+    const others = [
+      'Operation not permitted',
+      'No such file or directory',
+      'the required storage feature RequestWatchProgress is disabled',
+    ];
+    expect(said.length).toBeGreaterThan(15);
+    expect(said.filter((words) => !others.includes(words) && !source.includes(words))).toEqual([]);
+    const events = [...runbook.matchAll(/event `(\w+)`/g)].map(([, reason]) => reason!);
+    // It is put together from two words.
+    const known = (reason: string) => source.includes(reason.replace('FailedToStart', ''));
+    expect(events.filter((reason) => !known(reason))).toEqual([]);
+  });
+
+  it('begins each symptom with what to type', () => {
+    const sections = runbook.split(/^## /m).slice(1);
+    const without = sections.filter((section) => !section.includes('```sh'));
+    expect(without.map((section) => section.split('\n')[0])).toEqual(['What may be restarted']);
+  });
+});
