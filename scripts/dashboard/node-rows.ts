@@ -52,6 +52,29 @@ export const conntrack: Row = {
   title: 'Connection tracking',
   panels: [
     {
+      title: 'Use of the table',
+      meaning: 'At 1 each packet that would begin a connection is dropped, of everybody.',
+      unit: 'percentunit',
+      queries: {
+        '{{instance}}': 'topk(5, fairlead_conntrack_entries{$of} / fairlead_conntrack_limit{$of})',
+      },
+    },
+    {
+      title: 'Entries and limit, of the nodes together',
+      meaning: 'The limit is conntrack.maxPerCore times the cores, at least conntrack.min.',
+      queries: {
+        entries: 'sum(fairlead_conntrack_entries{$of})',
+        limit: 'sum(fairlead_conntrack_limit{$of})',
+      },
+    },
+    {
+      title: 'Lost for want of room',
+      meaning:
+        'dropped: new connections fail. clashed: two packets raced for one entry, as of DNS.',
+      unit: 'ops',
+      queries: { '{{kind}}': rate('fairlead_conntrack_losses_total', 'kind') },
+    },
+    {
       title: 'Stale entries deleted',
       meaning:
         'Entries that contradict Services, of UDP: they would hold clients to lost endpoints.',

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ConntrackEntries } from '../../src/kernel/conntrack-entries.ts';
+import { conntrackTableMetrics } from '../../src/serve/conntrack-metrics.ts';
 import { logMetrics } from '../../src/serve/log-metrics.ts';
 import type { ServiceTraffic } from '../../src/serve/service-counters.ts';
 import { serviceMetrics } from '../../src/serve/service-metrics.ts';
@@ -30,6 +31,12 @@ function lines(): [string, string, string][] {
 
 /** Another mode has these, and it takes 32,768 clients to make the last one. */
 const absent = /_iptables_restore_failures_total|fairlead_affinity_fill_ratio/;
+
+const tracking: Readonly<Record<string, string>> = {
+  '/proc/sys/net/netfilter/nf_conntrack_count': '7',
+  '/proc/sys/net/netfilter/nf_conntrack_max': '100',
+  '/proc/net/stat/nf_conntrack': 'entries drop early_drop insert_failed\n7 1 0 2',
+};
 
 const traffic: ServiceTraffic = {
   family: 'IPv4',
@@ -86,11 +93,22 @@ beforeAll(async () => {
   running = await started('--manifests=/anywhere');
   const { registry } = running.app.metrics;
   logMetrics(registry, { leftOut: 0 });
-  // The fake kernel counts nothing.
-  for (const name of ['connections_total', 'refusals_total', 'metrics_left_out']) {
-    registry.removeSingleMetric(`fairlead_service_${name}`);
+  // The doubles of kernel and machine count nothing.
+  const silent = [
+    'service_connections_total',
+    'service_refusals_total',
+    'service_metrics_left_out',
+  ];
+  for (const name of [
+    ...silent,
+    'conntrack_entries',
+    'conntrack_limit',
+    'conntrack_losses_total',
+  ]) {
+    registry.removeSingleMetric(`fairlead_${name}`);
   }
   serviceMetrics(registry, { read: async () => ({ readAtMs: 0, services: [traffic] }) });
+  conntrackTableMetrics(registry, { read: (path) => tracking[path], write: () => {} });
   running.source.say(...web);
   running.source.listed(...resources);
   await quiet();
