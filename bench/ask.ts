@@ -18,6 +18,8 @@ const size: Size = { services: 8000, endpoints: 30 };
 const rounds = 3;
 const seconds = 5;
 const perSecond = 20;
+/** The asker takes part of a second to start, and must be done first. */
+const answersARound = perSecond * (seconds - 1);
 const asker = join(import.meta.dirname, 'lib', 'asker.ts');
 const run = promisify(execFile);
 
@@ -38,7 +40,7 @@ export async function askQuestion(): Promise<string> {
     withProduct(api, namespace, (product) => rowsOf(api, namespace, product)),
   );
   const head = ['question', 'answer p50', 'answer p99', 'kB', 'change p50', 'change p99'];
-  const all = [...head, 'p99 beside none', 'turn', 'late'];
+  const all = [...head, 'p99 beside none', 'CPU an answer', 'turn', 'late'];
   const title = `Asked ${perSecond} times a second at ${sizeName(size)}, 200 changes a second; ms, median of ${rounds}`;
   return [title, table(all, rows)].join('\n\n');
 }
@@ -59,8 +61,7 @@ async function rowsOf(api: FakeApi, namespace: Namespace, product: Product): Pro
       found.get(name)!.push(await measured(api, namespace, product, path));
     }
   }
-  const quiet = medianOf(found.get('none')!, ({ changes }) => changes.socketToAck.p99);
-  return questions.map(([name]) => row(name, found.get(name)!, quiet));
+  return questions.map(([name]) => row(name, found.get(name)!, found.get('none')!));
 }
 
 async function askOnce(namespace: Namespace, path: string) {
@@ -84,20 +85,19 @@ async function measured(
 }
 
 async function answersOf(namespace: Namespace, path: string): Promise<Answers> {
-  // The asker takes part of a second to start, and must be done first.
-  const count = perSecond * (seconds - 1);
-  const args = [asker, path, String(count), String(1000 / perSecond)];
+  const args = [asker, path, String(answersARound), String(1000 / perSecond)];
   const inside = ['netns', 'exec', namespace.name, process.execPath, ...args];
   const { stdout } = await run('ip', inside);
   return JSON.parse(stdout) as Answers;
 }
 
-function row(name: string, all: readonly Round[], quietP99: number): string[] {
+function row(name: string, all: readonly Round[], quiet: readonly Round[]): string[] {
   const change = (of: (report: ProbeReport) => number): number =>
     medianOf(all, ({ changes }) => of(changes));
   const answer = (of: 'p50' | 'p99'): string =>
     number(medianOf(all, ({ answers }) => (answers ? summarise(answers.tookMs)[of] : Number.NaN)));
   const p99 = change(({ socketToAck }) => socketToAck.p99);
+  const cpuMs = change((report) => report.cpuMs) - medianOf(quiet, ({ changes }) => changes.cpuMs);
   return [
     name,
     answer('p50'),
@@ -105,7 +105,11 @@ function row(name: string, all: readonly Round[], quietP99: number): string[] {
     number((all[0]!.answers?.bytes ?? Number.NaN) / 1000),
     number(change(({ socketToAck }) => socketToAck.p50)),
     number(p99),
-    ratio(p99, quietP99),
+    ratio(
+      p99,
+      medianOf(quiet, ({ changes }) => changes.socketToAck.p99),
+    ),
+    name === 'none' ? number(Number.NaN) : number(cpuMs / answersARound),
     number(change(({ longestTurn }) => longestTurn)),
     number(change(({ eventLoop }) => eventLoop.max)),
   ];

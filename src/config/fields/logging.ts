@@ -20,7 +20,7 @@ export const loggingFields = {
   'logging.verbosity': {
     type: 'level',
     errorPath: 'verbosity',
-    meaning: 'How much is logged; 0 is least, 4 is for debugging.',
+    meaning: 'How much is logged; 0 is least, 2 tells of syncs, 4 of every Service that changes.',
   },
   'logging.vmodule': {
     type: 'vmodule',

@@ -23,22 +23,23 @@ export function poolDifference(
   before: EndpointList | undefined,
   after: EndpointList | undefined,
 ): PoolDifference {
-  const counts = { before: before?.length ?? 0, after: after?.length ?? 0 };
-  const unnamed = { addedTexts: none, removedTexts: none };
-  if (before === undefined || after === undefined) {
-    return { ...counts, added: counts.after, removed: counts.before, ...unnamed };
+  if (before === undefined || after === undefined || before.equals(after)) {
+    const [had, has] = [before?.length ?? 0, after?.length ?? 0];
+    const [added, removed] = before && after ? [0, 0] : [has, had];
+    return { before: had, after: has, added, removed, addedTexts: none, removedTexts: none };
   }
-  if (before.equals(after)) return { ...counts, added: 0, removed: 0, ...unnamed };
   const gone = new Map<EndpointKey, number>();
   const come = new Map<EndpointKey, number>();
+  const shorter = Math.min(before.length, after.length);
   for (let i = 0; i < Math.max(before.length, after.length); i += 1) {
+    if (i < shorter && before.sameAt(i, after, i)) continue;
     const [was, is] = [keyAt(before, i), keyAt(after, i)];
-    if (was === is) continue;
     if (was !== undefined && !come.delete(was)) gone.set(was, i);
     if (is !== undefined && !gone.delete(is)) come.set(is, i);
   }
   return {
-    ...counts,
+    before: before.length,
+    after: after.length,
     added: come.size,
     removed: gone.size,
     addedTexts: named(after, come),

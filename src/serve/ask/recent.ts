@@ -49,7 +49,7 @@ export class RecentChanges {
     if (one === undefined || previous === next) return;
     const { clock, log } = this.#options;
     const endpoints = poolDifference(previous && poolOf(previous), next && poolOf(next));
-    const also = previous && next ? otherDifferences(previous, next) : [];
+    const also = previous && next ? otherDifferences(previous, next) : nothingElse;
     const isChange = previous !== undefined && next !== undefined;
     if (isChange && also.length === 0 && endpoints.added + endpoints.removed === 0) return;
     const change: RecentChange = {
@@ -78,13 +78,17 @@ function poolOf({ cluster, local }: Forwarding) {
   return cluster.length > 0 ? cluster : local;
 }
 
+const nothingElse: RecentChange['also'] = [];
+
 function otherDifferences(a: Forwarding, b: Forwarding): RecentChange['also'] {
+  const hasSameFrontends = sameFrontends(a.frontends, b.frontends);
+  const hasSameAffinity = a.affinityTimeoutSeconds === b.affinityTimeoutSeconds;
+  const hasSameRanges = sameRanges(a.sourceRanges, b.sourceRanges);
+  if (hasSameFrontends && hasSameAffinity && hasSameRanges) return nothingElse;
   return [
-    ...(sameFrontends(a.frontends, b.frontends) ? [] : (['frontends'] as const)),
-    ...(a.affinityTimeoutSeconds === b.affinityTimeoutSeconds
-      ? []
-      : (['session affinity'] as const)),
-    ...(sameRanges(a.sourceRanges, b.sourceRanges) ? [] : (['source ranges'] as const)),
+    ...(hasSameFrontends ? [] : (['frontends'] as const)),
+    ...(hasSameAffinity ? [] : (['session affinity'] as const)),
+    ...(hasSameRanges ? [] : (['source ranges'] as const)),
   ];
 }
 
