@@ -6,6 +6,7 @@
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import type { ServiceList } from '../src/ask/service.ts';
 import type { FakeApi } from '../test/fake/api-server-process.ts';
 import { buildProduct, withCluster, withProduct } from './lib/api-rig.ts';
 import { type Size, sizeName } from './lib/cluster.ts';
@@ -52,6 +53,7 @@ async function rowsOf(api: FakeApi, namespace: Namespace, product: Product): Pro
     ['status', '/fairlead/v1/status'],
     ['service', `/fairlead/v1/service?namespace=${some!.namespace}&name=${some!.name}`],
     ['services, 500 a page', '/fairlead/v1/services'],
+    ['explain', `/fairlead/v1/explain?to=${some!.clusterIPs[0]}:${some!.ports[0]!.port}`],
   ];
   await api.ask({ do: 'churn', perSecond: 200, seconds: 1 });
   await product.settled();
@@ -68,7 +70,7 @@ async function askOnce(namespace: Namespace, path: string) {
   const words = `fetch('http://127.0.0.1:10249${path}').then((a) => a.text()).then(console.log)`;
   const args = ['netns', 'exec', namespace.name, process.execPath, '--eval', words];
   const { stdout } = await run('ip', args);
-  return JSON.parse(stdout) as { items: { namespace: string; name: string }[] };
+  return JSON.parse(stdout) as Pick<ServiceList, 'items'>;
 }
 
 async function measured(

@@ -124,7 +124,7 @@ export const riddles: readonly Riddle[] = [
     outcome: 'dropped',
     cause:
       'externalTrafficPolicy is Local, and no endpoint of this node can be used. ' +
-      'Of 1 endpoints 1 is left out: 1 is on another node.',
+      '1 of 1 endpoint is left out: it is on another node.',
     object: 'map ip fairlead no-endpoint-nodeports { tcp . 30080 : drop }',
   },
   {
@@ -241,7 +241,7 @@ export const riddles: readonly Riddle[] = [
     manifests: web() + endpoints(hinted) + node,
     to: '10.96.0.1:80',
     outcome: 'endpoint',
-    cause: 'Of 2 endpoints 1 is left out: 1 is hinted for other zones.',
+    cause: '1 of 2 endpoints is left out: it is hinted for other zones.',
   },
   {
     name: 'only endpoints are left that terminate',

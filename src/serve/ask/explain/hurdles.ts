@@ -16,7 +16,8 @@ export async function hurdlesOf(scene: Scene, holder: Holder | undefined): Promi
     orNone(droppingChains(scene)),
     orNone(staleEntries(scene, holder)),
   ]);
-  return [...entries, ...forwarding(scene), ...chains];
+  const isForwarded = holder !== undefined && scene.client.kind !== 'node';
+  return [...entries, ...(isForwarded ? forwarding(scene) : []), ...chains];
 }
 
 async function orNone(reading: Promise<string[]>): Promise<string[]> {

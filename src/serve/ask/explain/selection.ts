@@ -48,12 +48,11 @@ export function selectionOf(scene: Scene, seen: Seen, pool: 'cluster' | 'local')
     const reason = whyNot(flag, choice, pool);
     if (reason !== undefined) reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
   }
-  const why = Array.from(reasons, ([reason, count]) => `${count} ${reason}`).join(', ');
-  const left = [...reasons.values()].reduce((sum, count) => sum + count, 0);
-  return [
-    ...endpointRemarks(seen, scene.engine.context.zone),
-    ...(left > 0
-      ? [`Of ${flags.length} endpoints ${left} ${left === 1 ? 'is' : 'are'} left out: ${why}.`]
-      : []),
-  ];
+  const left = Array.from(reasons, ([reason, count]) => {
+    const whose = `${count} of ${counted(flags.length, 'endpoint')}`;
+    return count === 1
+      ? `${whose} is left out: it ${reason}.`
+      : `${whose} are left out: each ${reason}.`;
+  });
+  return [...endpointRemarks(seen, scene.engine.context.zone), ...left];
 }
