@@ -11,14 +11,9 @@
 
 namespace fairlead::nft {
 
-namespace op = protocol::op;
 using protocol::kUnknownIndex;
 
 namespace {
-
-EncodeResult Encode(const op::GenerationExpect&, BatchWriter&) {
-  return std::unexpected(protocol::BadRecord{"op", "code", "generationExpect is not first"});
-}
 
 EncodeResult EncodeOp(const protocol::Record& record, BatchWriter& batch) {
   const auto op = protocol::ReadOneOf<Op>(record, "op");
@@ -29,19 +24,6 @@ EncodeResult EncodeOp(const protocol::Record& record, BatchWriter& batch) {
     return std::unexpected(protocol::BadRecord{"op", "attribute", "is longer than 64 KiB"});
   }
   return encoded;
-}
-
-/** Takes the generation off the front of the ops, when it is there. */
-std::expected<std::optional<std::uint32_t>, BadOp> TakeGeneration(
-    protocol::RecordReader& reader) noexcept {
-  protocol::RecordReader ahead = reader;
-  if (ahead.AtEnd()) return std::nullopt;
-  const auto record = ahead.Next();
-  if (!record || record->code != op::GenerationExpect::kCode) return std::nullopt;
-  const auto expected = protocol::Read<op::GenerationExpect>(record->payload);
-  if (!expected) return std::unexpected(BadOp(expected.error()));
-  reader = ahead;
-  return expected->generation;
 }
 
 /** How long encoding took, and the kernel, which does all its work within the send. */
@@ -143,12 +125,10 @@ std::expected<ByteBuffer, SystemError> CollectAnswers(wire::Socket& socket,
 std::expected<BatchWriter, BadOp> EncodeBatch(std::span<const std::uint8_t> ops,
                                               std::uint32_t first_sequence) {
   protocol::RecordReader reader(ops);
-  const auto generation = TakeGeneration(reader);
-  if (!generation) return std::unexpected(generation.error());
-  BatchWriter batch(first_sequence, *generation);
+  BatchWriter batch(first_sequence);
   // An element grows to about three times its packed form.
   batch.out().Reserve(3 * ops.size() + 4096);
-  for (std::uint32_t index = *generation ? 1 : 0; !reader.AtEnd(); ++index) {
+  for (std::uint32_t index = 0; !reader.AtEnd(); ++index) {
     batch.BeginOp(index);
     const auto record = reader.Next();
     const EncodeResult encoded =

@@ -2,10 +2,8 @@
 
 namespace fairlead::nft {
 
-BatchWriter::BatchWriter(std::uint32_t first_sequence, std::optional<std::uint32_t> generation)
-    : first_sequence_(first_sequence) {
+BatchWriter::BatchWriter(std::uint32_t first_sequence) : first_sequence_(first_sequence) {
   BeginBatchMessage(NFNL_MSG_BATCH_BEGIN);
-  if (generation) out_.PutU32Be(NFNL_BATCH_GENID, *generation);
   out_.EndMessage();
 }
 

@@ -38,7 +38,7 @@ struct Origin {
 };
 
 /**
- *   NFNL_MSG_BATCH_BEGIN { NFNL_BATCH_GENID be32, when a generation is expected }
+ *   NFNL_MSG_BATCH_BEGIN
  *   NFT_MSG_*  one or more for each op
  *   NFNL_MSG_BATCH_END
  *
@@ -46,7 +46,7 @@ struct Origin {
  */
 class BatchWriter {
  public:
-  BatchWriter(std::uint32_t first_sequence, std::optional<std::uint32_t> generation);
+  explicit BatchWriter(std::uint32_t first_sequence);
 
   /** Ops are numbered by the caller; messages begun from now on belong to op `index`. */
   void BeginOp(std::uint32_t index) noexcept { op_ = index; }

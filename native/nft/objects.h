@@ -34,7 +34,6 @@ EncodeResult Encode(const protocol::op::RuleDelete& op, BatchWriter& batch);
 EncodeResult Encode(const protocol::op::ChainFlush& op, BatchWriter& batch);
 EncodeResult Encode(const protocol::op::XtRuleAdd& op, BatchWriter& batch);
 EncodeResult Encode(const protocol::op::XtRuleInsert& op, BatchWriter& batch);
-EncodeResult Encode(const protocol::op::XtRuleReplace& op, BatchWriter& batch);
 
 /** NFT_MSG_NEWRULE, from its attributes on, as a reply record. */
 wire::Taken DecodeRule(std::uint8_t family, std::span<const std::uint8_t> attributes,

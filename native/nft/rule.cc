@@ -89,14 +89,6 @@ EncodeResult Encode(const protocol::op::XtRuleInsert& op, BatchWriter& batch) {
   return EncodeNewXtRule(op, 0, batch);
 }
 
-EncodeResult Encode(const protocol::op::XtRuleReplace& op, BatchWriter& batch) {
-  const auto flags = static_cast<std::uint16_t>(NLM_F_REPLACE | EchoFlag(op.echo));
-  wire::MessageWriter& out = batch.Begin(NFT_MSG_NEWRULE, flags, op.family);
-  PutPlace(out, op.table, op.chain);
-  out.PutU64Be(NFTA_RULE_HANDLE, op.handle);
-  return FinishXtRule(op, batch);
-}
-
 wire::Taken DecodeRule(std::uint8_t family, std::span<const std::uint8_t> attributes,
                        protocol::RecordWriter& out) {
   const wire::AttrTable<NFTA_RULE_MAX> rule(attributes);

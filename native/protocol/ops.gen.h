@@ -31,14 +31,6 @@ inline constexpr std::uint32_t kCounter = 64;
 /** Changes: the schema `kernelOps`. */
 namespace op {
 
-struct GenerationExpect {
-  static constexpr std::uint32_t kCode = 1;
-  static constexpr const char* kName = "generationExpect";
-  std::uint32_t generation = 0;
-  static constexpr std::tuple kFields{
-      Field("generation", &GenerationExpect::generation)};
-};
-
 struct TableAdd {
   static constexpr std::uint32_t kCode = 2;
   static constexpr const char* kName = "tableAdd";
@@ -255,23 +247,6 @@ struct XtRuleInsert {
       Field("expressions", &XtRuleInsert::expressions)};
 };
 
-struct XtRuleReplace {
-  static constexpr std::uint32_t kCode = 19;
-  static constexpr const char* kName = "xtRuleReplace";
-  std::uint8_t family = 0;
-  std::string_view table;
-  std::string_view chain;
-  std::uint64_t handle = 0;
-  std::uint8_t protocol = 0;
-  std::uint8_t echo = 0;
-  std::span<const std::uint8_t> expressions;
-  static constexpr std::tuple kFields{
-      Field("family", &XtRuleReplace::family), Field("table", &XtRuleReplace::table),
-      Field("chain", &XtRuleReplace::chain), Field("handle", &XtRuleReplace::handle),
-      Field("protocol", &XtRuleReplace::protocol), Field("echo", &XtRuleReplace::echo),
-      Field("expressions", &XtRuleReplace::expressions)};
-};
-
 struct TableOwn {
   static constexpr std::uint32_t kCode = 20;
   static constexpr const char* kName = "tableOwn";
@@ -427,14 +402,6 @@ struct LinkAdd {
   std::string_view type;
   static constexpr std::tuple kFields{
       Field("link", &LinkAdd::link), Field("type", &LinkAdd::type)};
-};
-
-struct LinkUp {
-  static constexpr std::uint32_t kCode = 49;
-  static constexpr const char* kName = "linkUp";
-  std::string_view link;
-  static constexpr std::tuple kFields{
-      Field("link", &LinkUp::link)};
 };
 
 struct LinkDelete {

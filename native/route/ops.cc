@@ -69,13 +69,6 @@ Checked LinkEncoder::operator()(const op::LinkAdd& op, std::uint32_t sequence,
   return {};
 }
 
-Checked LinkEncoder::operator()(const op::LinkUp& op, std::uint32_t sequence,
-                                wire::MessageWriter& out) const {
-  const Checked begun = BeginNamed(op, RTM_NEWLINK, 0, IFF_UP, sequence, out);
-  if (begun) out.EndMessage();
-  return begun;
-}
-
 Checked LinkEncoder::operator()(const op::LinkDelete& op, std::uint32_t sequence,
                                 wire::MessageWriter& out) const {
   const Checked begun = BeginNamed(op, RTM_DELLINK, 0, 0, sequence, out);

@@ -15,23 +15,20 @@
 namespace fairlead::route {
 
 /** Ops that change a link itself. */
-using LinkOp = std::variant<protocol::op::LinkAdd, protocol::op::LinkUp, protocol::op::LinkDelete>;
+using LinkOp = std::variant<protocol::op::LinkAdd, protocol::op::LinkDelete>;
 /** Ops that add or delete addresses of a link. */
 using AddressesOp = std::variant<protocol::op::AddressesAdd, protocol::op::AddressesDelete>;
 
 /**
  * Appends the message of an op:
  *
- *   RTM_NEWLINK ifinfomsg { ifi_flags, ifi_change: IFF_UP for linkUp }
- *     IFLA_IFNAME, IFLA_LINKINFO { IFLA_INFO_KIND } for linkAdd
+ *   RTM_NEWLINK IFLA_IFNAME, IFLA_LINKINFO { IFLA_INFO_KIND }
  *   RTM_DELLINK IFLA_IFNAME
  *
  * On failure what was written is to be taken back.
  */
 struct LinkEncoder {
   protocol::Checked operator()(const protocol::op::LinkAdd& op, std::uint32_t sequence,
-                               wire::MessageWriter& out) const;
-  protocol::Checked operator()(const protocol::op::LinkUp& op, std::uint32_t sequence,
                                wire::MessageWriter& out) const;
   protocol::Checked operator()(const protocol::op::LinkDelete& op, std::uint32_t sequence,
                                wire::MessageWriter& out) const;

@@ -8,8 +8,8 @@
 
 namespace fairlead::route {
 
-using Op = std::variant<protocol::op::LinkAdd, protocol::op::LinkUp, protocol::op::LinkDelete,
-                        protocol::op::AddressesAdd, protocol::op::AddressesDelete>;
+using Op = std::variant<protocol::op::LinkAdd, protocol::op::LinkDelete, protocol::op::AddressesAdd,
+                        protocol::op::AddressesDelete>;
 
 /** Links and addresses (rtnetlink). Each op is tried by itself. */
 class RouteFamily : public protocol::NetlinkFamily<Op, Request> {

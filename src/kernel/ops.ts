@@ -87,8 +87,6 @@ export const ElementShape = {
 
 /** Ops that change nf_tables. A buffer of them is one transaction: all or nothing. */
 export const nftOps = {
-  /** Only valid as first op: refuse the transaction (ERESTART) unless this is the generation. */
-  generationExpect: { code: 1, fields: { generation: 'u32' } },
   tableAdd: { code: 2, fields: { ...inTable, comment: 'string' } },
   tableDelete: { code: 3, fields: inTable },
   chainAdd: { code: 4, fields: { ...inChain, comment: 'string' } },
@@ -122,8 +120,6 @@ export const nftOps = {
   xtRuleAdd: { code: 17, fields: { ...inChain, position: 'u64', ...xtRule } },
   /** In front of the rule whose handle is `position`; 0 = at the beginning. */
   xtRuleInsert: { code: 18, fields: { ...inChain, position: 'u64', ...xtRule } },
-  /** The new rule has a handle of its own. */
-  xtRuleReplace: { code: 19, fields: { ...inChain, handle: 'u64', ...xtRule } },
   /**
    * A table that only the socket which adds it may change, until that is closed; the table stays
    * (NFT_TABLE_F_OWNER, NFT_TABLE_F_PERSIST; Linux 6.9, before that EOPNOTSUPP). A table that was

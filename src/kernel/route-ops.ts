@@ -27,8 +27,6 @@ export const routeOps = {
   /** Adds a link of a type that needs no more than its name, such as `dummy`. One that is there
    * already stays as it is. EOPNOTSUPP when the kernel has no such type. */
   linkAdd: { code: 48, fields: { ...link, type: 'string' } },
-  /** Sets IFF_UP. */
-  linkUp: { code: 49, fields: link },
   linkDelete: { code: 50, fields: link },
   /** `flags`: bits of `IFA_F`. EEXIST for an address that the link has. */
   addressesAdd: { code: 51, fields: { ...addresses, flags: 'u32' } },
@@ -68,9 +66,6 @@ export const routeReplies = {
     },
   },
 } as const satisfies Schema;
-
-/** IFF_*: flags of a link (linux/if.h). */
-export const IFF = { UP: 0x1, LOOPBACK: 0x8 } as const;
 
 /** IFA_F_*: flags of an address (linux/if_addr.h). NODAD: usable at once (IPv6). */
 export const IFA_F = { NODAD: 0x02, PERMANENT: 0x80 } as const;

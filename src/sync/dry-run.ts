@@ -63,7 +63,6 @@ async function observe(planner: Planner, kernel: Kernel): Promise<Observation> {
 function count(planner: Planner, writes: Map<KernelOp['kind'], number>): void {
   for (let batch = planner.take(); batch !== undefined; batch = planner.take()) {
     for (const op of readRecords(kernelOps, batch.ops)) {
-      if (op.kind === 'generationExpect') continue;
       const isElements = op.kind === 'elementsAdd' || op.kind === 'elementsDelete';
       const one = isElements ? countEntries(op) : 1;
       writes.set(op.kind, (writes.get(op.kind) ?? 0) + one);

@@ -4,7 +4,7 @@ import type { Kernel } from '../kernel/kernel.ts';
 import { legacyOps } from '../kernel/legacy-ops.ts';
 import { NFPROTO } from '../kernel/nft/constants.ts';
 import { nftOps } from '../kernel/ops.ts';
-import { RecordWriter } from '../kernel/records.ts';
+import { type FieldsOf, RecordWriter } from '../kernel/records.ts';
 import type { Leftovers } from './leftovers.ts';
 import { iptablesTables } from './names.ts';
 
@@ -66,8 +66,11 @@ class Transactions {
     this.#subject = subject;
   }
 
-  async write(...op: Parameters<RecordWriter<typeof nftOps>['write']>): Promise<void> {
-    this.#writer.write(...op);
+  async write<K extends keyof typeof nftOps>(
+    kind: K,
+    fields: FieldsOf<(typeof nftOps)[K]>,
+  ): Promise<void> {
+    this.#writer.write(kind, fields);
     if (this.#writer.byteLength >= batchBytesMax) await this.finish();
   }
 

@@ -171,13 +171,6 @@ test('a set that is full: ENFILE with the entry', async () => {
   expect(failures).toEqual([failure({ op: 0, entry: 2, code: 'ENFILE' })]);
 });
 
-test('a generation that is expected anywhere but first: EINVAL', async () => {
-  const expectation: NftOp = { kind: 'generationExpect', generation: 1 };
-  expect(await refused([], [addTable, expectation])).toEqual([
-    failure({ op: 1, code: 'EINVAL', message: 'op.code generationExpect is not first' }),
-  ]);
-});
-
 test.each([
   ['a name of 70,000 bytes', { ...addTable, table: 'n'.repeat(70_000) }, 'op.attribute is longer'],
   ['a comment of 254 bytes', { ...addTable, comment: 'c'.repeat(254) }, 'comment.text is longer'],

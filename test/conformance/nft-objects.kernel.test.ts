@@ -14,7 +14,7 @@ import {
 import { isSetAsWanted } from '../../src/kernel/nft/sets.ts';
 import { type NftOp, unknownIndex } from '../../src/kernel/ops.ts';
 import { createKernel, type Namespace } from './namespace.ts';
-import { applied, batch, bytes, dumped, noBytes, readRule, rule } from './ops.ts';
+import { applied, bytes, dumped, noBytes, readRule, rule } from './ops.ts';
 
 const table = { family: NFPROTO.IPv4, table: 't' } as const;
 const addTable: NftOp = { kind: 'tableAdd', ...table, comment: '' };
@@ -292,22 +292,6 @@ function kinds(expressions: Uint8Array): string[] {
     each.kind === 'unknown' ? `unknown ${each.name}` : each.kind,
   );
 }
-
-test('an expected generation admits a transaction only while it is current', async () => {
-  const { kernel, namespace } = await createKernel();
-  const generation = await kernel.generation();
-  const ops = batch({ kind: 'generationExpect', generation }, addTable);
-  expect(await kernel.apply(ops)).toEqual({ kind: 'applied' });
-  await namespace.run('nft', ['delete', 'table', 'ip', 't']);
-  expect(await kernel.apply(ops)).toEqual({
-    kind: 'failed',
-    failures: [
-      { op: undefined, entry: undefined, code: 'ERESTART', message: expect.any(String) as string },
-    ],
-    partly: false,
-  });
-  expect(await namespace.run('nft', ['list', 'ruleset'])).toBe('');
-});
 
 test('a set that others made tells its policy and how often it is emptied', async () => {
   const { kernel, namespace } = await createKernel();

@@ -348,15 +348,7 @@ export class FakeKernel implements Kernel {
 
   /** Applies all, or nothing and returns why. */
   #commit({ ops, first: start }: NftRun, port = this.#port): Commit {
-    const [first, ...rest] = ops;
-    if (first?.kind === 'generationExpect' && first.generation !== this.#generation) {
-      // The kernel refuses the message that begins the batch, which is no op.
-      return refused([failureOf(undefined, new Refusal('ERESTART'))]);
-    }
-    const isExpecting = first?.kind === 'generationExpect';
-    const skipped = start + (isExpecting ? 1 : 0);
-    const todo = isExpecting ? rest : ops;
-    const { transaction, failures } = this.#run(todo, skipped, port, 'at the end');
+    const { transaction, failures } = this.#run(ops, start, port, 'at the end');
     if (failures.length === 0) {
       if (transaction.changed) this.#generation += 1;
       return { failures, made: transaction.handles };
@@ -364,7 +356,7 @@ export class FakeKernel implements Kernel {
     transaction.rollback();
     if (failures[0]?.op !== undefined) return refused(failures);
     // Like the kernel, which replays a batch that is not valid as a whole to find the culprit.
-    const replay = this.#run(todo, skipped, port, 'after each op');
+    const replay = this.#run(ops, start, port, 'after each op');
     replay.transaction.rollback();
     return refused(replay.failures);
   }

@@ -2,7 +2,6 @@
 import type { RecordOf } from '../../src/kernel/records.ts';
 import {
   IFA_F,
-  IFF,
   type routeOps,
   type routeReplies,
   type routeRequests,
@@ -43,9 +42,6 @@ export class FakeLinks {
           if (this.#links.has(op.link)) return [];
           if (!this.types.has(op.type)) throw new Refusal('EOPNOTSUPP');
           this.#add(op.link, op.type);
-          return [];
-        case 'linkUp':
-          this.#named(op.link).flags |= IFF.UP;
           return [];
         case 'linkDelete':
           this.#named(op.link);

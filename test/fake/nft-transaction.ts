@@ -18,7 +18,7 @@ import type { Compat } from './nft-xt.ts';
 import { Refusal } from './refusal.ts';
 
 type Op<K extends NftOp['kind']> = Extract<NftOp, { kind: K }>;
-type XtRuleOp = Op<'xtRuleAdd' | 'xtRuleInsert' | 'xtRuleReplace'>;
+type XtRuleOp = Op<'xtRuleAdd' | 'xtRuleInsert'>;
 type RuleOp = Op<'ruleAdd'> | XtRuleOp;
 
 /** Hooks and types that nf_tables takes together (struct nft_chain_type). */
@@ -69,8 +69,6 @@ export class Transaction {
    */
   run(op: NftOp, index: number): void {
     switch (op.kind) {
-      case 'generationExpect':
-        throw new Refusal('EINVAL');
       case 'tableAdd':
         this.#addTable(op, 0);
         break;
@@ -97,8 +95,7 @@ export class Transaction {
         this.#addRule(op, op.comment);
         break;
       case 'xtRuleAdd':
-      case 'xtRuleInsert':
-      case 'xtRuleReplace': {
+      case 'xtRuleInsert': {
         const handle = this.#addRule(op, '');
         if (op.echo !== 0) this.handles.set(index, handle);
         break;
@@ -243,14 +240,14 @@ export class Transaction {
   #addRule(op: RuleOp, comment: string): number {
     const table = this.#table(op);
     const chain = this.#chain(op);
-    const place = placeOf(chain, op);
+    const at = indexFor(chain, op);
     const expressions = op.expressions.slice();
     const protocol = 'protocol' in op ? op.protocol : 0;
     checkRule(table, readRule(expressions), { protocol, ...this.#circumstances });
     this.#limitFilledSets(table, expressions);
     const rule = { handle: this.#circumstances.nextHandle(), expressions, comment };
     this.unchecked.add(table);
-    this.#setRules(table, chain, chain.rules.toSpliced(place.at, place.replaced, rule));
+    this.#setRules(table, chain, chain.rules.toSpliced(at, 0, rule));
     return rule.handle;
   }
 
@@ -308,18 +305,12 @@ function ruleOf({ rules }: Chain, handle: number): Rule {
   return rule;
 }
 
-/** Where the op puts its rule, and how many rules go for it. */
-function placeOf(chain: Chain, op: RuleOp): { readonly at: number; readonly replaced: 0 | 1 } {
+/** The index at which the op puts its rule. */
+function indexFor(chain: Chain, op: RuleOp): number {
   const neighbour = 'position' in op ? op.position : 0;
   const at = (handle: number): number => chain.rules.indexOf(ruleOf(chain, handle));
-  switch (op.kind) {
-    case 'xtRuleReplace':
-      return { at: at(op.handle), replaced: 1 };
-    case 'xtRuleInsert':
-      return { at: neighbour === 0 ? 0 : at(neighbour), replaced: 0 };
-    default:
-      return { at: neighbour === 0 ? chain.rules.length : at(neighbour) + 1, replaced: 0 };
-  }
+  if (op.kind === 'xtRuleInsert') return neighbour === 0 ? 0 : at(neighbour);
+  return neighbour === 0 ? chain.rules.length : at(neighbour) + 1;
 }
 
 function checkBase({ type, hook, priority, policy }: BaseChain, known: Chain | undefined): void {

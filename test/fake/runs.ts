@@ -65,8 +65,6 @@ export function writesOf(op: KernelOp): number {
     case 'addressesAdd':
     case 'addressesDelete':
       return op.addresses.length / (op.family === 2 ? 4 : 16);
-    case 'generationExpect':
-      return 0;
     case 'elementsAdd':
     case 'elementsDelete':
       return op.count;

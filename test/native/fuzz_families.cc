@@ -111,7 +111,7 @@ void AddSingle(std::vector<Bytes>& corpus) {
               "06000200 06000000 14000300 0a60000a 00000000 00000000 00000000 06000400 00500000"
               "08000600 77727200 0c000700 13000000 ffffffff 08000900 ffffff00"
               "14000c80 0c000100 05000000 00000000 14000000 03000200 07000000 00000000 00000000")));
-  corpus.push_back(Taken(Buffer(op::LinkAdd{"vips", "dummy"}, op::LinkUp{"vips"},
+  corpus.push_back(Taken(Buffer(op::LinkAdd{"vips", "dummy"},
                                 op::AddressesAdd{AF_INET, "", 3, 32, vip, 1})));
   corpus.push_back(
       Answered(Buffer(request::AddressesDump{AF_INET, ""}),
@@ -167,7 +167,7 @@ std::vector<Bytes> Corpus() {
   AddSingle(corpus);
   AddOthers(corpus);
   // Several families in one buffer.
-  corpus.push_back(Taken(Buffer(op::LinkUp{"lo"}, op::TableDelete{2, "t"}, op::AcctAdd{"a"})));
+  corpus.push_back(Taken(Buffer(op::LinkDelete{"lo"}, op::TableDelete{2, "t"}, op::AcctAdd{"a"})));
   return corpus;
 }
 

@@ -163,7 +163,7 @@ std::vector<Bytes> Corpus() {
              op::IpvsTimeoutsSet{900, 0, 300}),
       Sample(0, op::DestinationDelete{AF_INET6, IPPROTO_UDP, vip6, 53, vip6, 53},
              op::VirtualServiceDelete{AF_INET6, IPPROTO_UDP, vip6, 53}),
-      Sample(0, op::LinkAdd{"vips", "dummy"}, op::LinkUp{"vips"},
+      Sample(0, op::LinkAdd{"vips", "dummy"},
              op::AddressesAdd{AF_INET, "vips", 0, 32, two, 2},
              op::AddressesDelete{AF_INET, "", 3, 32, two}, op::LinkDelete{"vips"}),
       Sample(1, protocol::request::DestinationsDump{AF_INET, IPPROTO_TCP, vip, 80}),

@@ -83,12 +83,6 @@ TEST("a link is added by name and type, unless it is there") {
                       "09000300 76697073 00000000 10001280 0a000100 64756d6d 79000000"));
 }
 
-TEST("a link is set up without a change of its other flags") {
-  CHECK_EQUAL(EncodedLink(op::LinkUp{"vips"}),
-              FromHex("2c000000 10000100 07000000 00000000"
-                      "00000000 00000000 01000000 01000000 09000300 76697073 00000000"));
-}
-
 TEST("a link is deleted by name") {
   CHECK_EQUAL(EncodedLink(op::LinkDelete{"vips"}),
               FromHex("2c000000 11000100 07000000 00000000"
@@ -97,7 +91,6 @@ TEST("a link is deleted by name") {
 
 TEST("names that no link may have are refused, an empty one above all") {
   CHECK_EQUAL(EncodedLink(op::LinkDelete{""}), Bytes{});
-  CHECK_EQUAL(EncodedLink(op::LinkUp{""}), Bytes{});
   CHECK_EQUAL(EncodedLink(op::LinkAdd{"sixteen-letters-", "dummy"}), Bytes{});
   CHECK_EQUAL(EncodedLink(op::LinkAdd{"vips", ""}), Bytes{});
 }

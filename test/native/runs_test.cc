@@ -47,11 +47,11 @@ class OneCode : public protocol::Family {
 
 using Fate = OneCode::Fate;
 
-constexpr std::uint32_t kLink = op::LinkUp::kCode;
+constexpr std::uint32_t kLink = op::LinkDelete::kCode;
 constexpr std::uint32_t kTimeouts = op::IpvsTimeoutsSet::kCode;
 constexpr std::uint32_t kTable = op::TableDelete::kCode;
 
-const op::LinkUp kUp{"lo"};               // 16 bytes
+const op::LinkDelete kLinkGone{"lo"};     // 16 bytes
 const op::IpvsTimeoutsSet kSet{1, 2, 3};  // 20 bytes
 const op::TableDelete kDelete{2, "t"};    // 20 bytes
 
@@ -103,32 +103,32 @@ std::string Answer(const World& world, std::span<const std::uint8_t> buffer) {
 
 TEST("consecutive records of a family are one run, and runs go in the order of the buffer") {
   World world;
-  const Bytes buffer = Buffer(kUp, kUp, kSet, kDelete, kDelete, kUp);
+  const Bytes buffer = Buffer(kLinkGone, kLinkGone, kSet, kDelete, kDelete, kLinkGone);
   CHECK_EQUAL(Answer(world, buffer), "done 32; done 20; done 40; done 16; ");
-  CHECK_EQUAL(world.Log(), "49: 32; 38: 20; 3: 40; 49: 16; ");
+  CHECK_EQUAL(world.Log(), "50: 32; 38: 20; 3: 40; 50: 16; ");
 }
 
 TEST("a run with a failure is the last, and its ops count from the start of the buffer") {
   World world(Fate::kFailed);
-  CHECK_EQUAL(Answer(world, Buffer(kUp, kUp, kUp, kSet, kSet, kDelete)),
+  CHECK_EQUAL(Answer(world, Buffer(kLinkGone, kLinkGone, kLinkGone, kSet, kSet, kDelete)),
               "done 48; failed 4 no; failed ? lost; ");
-  CHECK_EQUAL(world.Log(), "49: 48; 38: 40; ");
+  CHECK_EQUAL(world.Log(), "50: 48; 38: 40; ");
 }
 
 TEST("a system call that fails in the first run rejects, in a later one it is a failure") {
   World first(Fate::kDone, Fate::kBroken);
-  CHECK_EQUAL(Answer(first, Buffer(kUp, kSet)), "broken: send");
+  CHECK_EQUAL(Answer(first, Buffer(kLinkGone, kSet)), "broken: send");
   World later(Fate::kBroken);
-  CHECK_EQUAL(Answer(later, Buffer(kUp, kSet, kDelete)),
+  CHECK_EQUAL(Answer(later, Buffer(kLinkGone, kSet, kDelete)),
               "done 16; failed ? send: Input/output error; ");
-  CHECK_EQUAL(later.Log(), "49: 16; 38: 20; ");
+  CHECK_EQUAL(later.Log(), "50: 16; 38: 20; ");
 }
 
 TEST("a record that nobody knows, or a damaged one, goes to the family before it") {
   World world;
-  Bytes buffer = Buffer(kSet, kUp, op::ChainDelete{2, "t", "c"}, kUp);
+  Bytes buffer = Buffer(kSet, kLinkGone, op::ChainDelete{2, "t", "c"}, kLinkGone);
   CHECK_EQUAL(Answer(world, buffer), "done 20; done 60; ");
-  Bytes damaged = Buffer(kSet, kUp, kDelete);
+  Bytes damaged = Buffer(kSet, kLinkGone, kDelete);
   damaged.resize(damaged.size() - 4);
   world.log.clear();
   CHECK_EQUAL(Answer(world, damaged), "done 20; done 32; ");

@@ -43,7 +43,6 @@ Bytes Packed(const nft::EntryLayout& layout, const std::vector<nft::Entry>& entr
 }
 
 void WriteTables(RecordWriter& out) {
-  out.Append(op::GenerationExpect{41});
   out.Append(op::TableAdd{2, "t", "a comment"});
   out.Append(op::ChainAdd{2, "t", "c", "another"});
   out.Append(op::BaseChainAdd{2, "t", "b", "nat", 0, -100, 1, ""});
@@ -55,7 +54,6 @@ void WriteRules(RecordWriter& out) {
   out.Append(op::RuleDelete{2, "t", "c", 8});
   out.Append(op::XtRuleAdd{2, "t", "c", 9, 6, 1, all});
   out.Append(op::XtRuleInsert{2, "t", "c", 0, 0, 0, {}});
-  out.Append(op::XtRuleReplace{2, "t", "c", 10, 17, 1, all});
   out.Append(op::ObjectDelete{2, "t", 1, "o"});
   out.Append(op::ObjectDelete{2, "t", 0, "f"});
 }

@@ -5,7 +5,7 @@ import { readRecords } from '../../src/kernel/records.ts';
 import { readRule } from '../../src/kernel/xt/compile.ts';
 import { printRule } from '../../src/kernel/xt/print.ts';
 
-type XtRuleOp = Extract<NftOp, { kind: 'xtRuleAdd' | 'xtRuleInsert' | 'xtRuleReplace' }>;
+type XtRuleOp = Extract<NftOp, { kind: 'xtRuleAdd' | 'xtRuleInsert' }>;
 
 /** One command a line, in the order of the ops. Throws RangeError for ops on sets. */
 export function printXtOps(ops: Uint8Array): string {
@@ -14,8 +14,6 @@ export function printXtOps(ops: Uint8Array): string {
 
 function printOp(op: NftOp): string {
   switch (op.kind) {
-    case 'generationExpect':
-      return `# only if the generation is ${op.generation}`;
     case 'tableAdd':
       return `# make ${at(op)}`;
     case 'tableDelete':
@@ -34,8 +32,6 @@ function printOp(op: NftOp): string {
       return command(op, '-A', op.position === 0 ? '' : ` # behind handle ${op.position}`);
     case 'xtRuleInsert':
       return command(op, '-I', op.position === 0 ? '' : ` # before handle ${op.position}`);
-    case 'xtRuleReplace':
-      return command(op, '-R', ` # handle ${op.handle}`);
     default:
       throw new RangeError(`${op.kind} is not an op on the tables of iptables`);
   }

@@ -44,7 +44,6 @@ function commandsOf(op: RecordOf<typeof modeOps>): string[] {
     case 'ipvsTimeoutsSet':
       return [`ipvsadm --set ${op.tcpSeconds} ${op.tcpFinSeconds} ${op.udpSeconds}`];
     case 'linkAdd':
-    case 'linkUp':
     case 'linkDelete':
     case 'addressesAdd':
     case 'addressesDelete':

@@ -60,8 +60,6 @@ export function printOps(ops: Uint8Array, typesOf: SetTypesOf): string {
 /** One op as one line. */
 export function printOp(op: NftOp, typesOf: SetTypesOf): string {
   switch (op.kind) {
-    case 'generationExpect':
-      return `# only if the generation is ${op.generation}`;
     case 'tableAdd':
       return `add table ${at(op)}${block(comment(op.comment))}`;
     case 'tableOwn':
@@ -82,7 +80,6 @@ export function printOp(op: NftOp, typesOf: SetTypesOf): string {
       return `delete rule ${at(op)} ${op.chain} handle ${op.handle}`;
     case 'xtRuleAdd':
     case 'xtRuleInsert':
-    case 'xtRuleReplace':
       throw new RangeError(`${op.kind} is an op on the tables of iptables: see iptables.ts`);
     case 'setAdd':
       return printSet(op, typesOf(op.family, op.set));

@@ -16,8 +16,6 @@ export function routeCommands(op: RouteOp): string[] {
   switch (op.kind) {
     case 'linkAdd':
       return [`ip link add ${op.link} type ${op.type}`];
-    case 'linkUp':
-      return [`ip link set ${op.link} up`];
     case 'linkDelete':
       return [`ip link delete ${op.link}`];
     case 'addressesAdd':

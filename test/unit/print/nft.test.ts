@@ -124,7 +124,6 @@ function elements(set: keyof typeof types, shape: number, count: number, entries
 describe('an op in words', () => {
   const expressions = compileRule([drop]);
   const cases: [string, NftOp][] = [
-    ['# only if the generation is 7', { kind: 'generationExpect', generation: 7 }],
     ['add table ip t', { kind: 'tableAdd', ...t, comment: '' }],
     [
       'add table ip6 t { comment "hi" ; }',
