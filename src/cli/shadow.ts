@@ -1,5 +1,6 @@
 /** `fairlead shadow`: what Fairlead would do otherwise than the kube-proxy that runs here. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { stringify } from 'yaml';
 import { usage } from '../config/commands.ts';
 import { parseDuration, toMs } from '../config/duration.ts';
 import { hostFiles } from '../host/files.ts';
@@ -13,7 +14,7 @@ import { Settling } from '../shadow/settling.ts';
 import { type Look, look, NothingProgrammedError } from '../shadow/shadow.ts';
 import { exitCodes, type NodeCommand, runOnNode } from './node-command.ts';
 import { openCluster } from './open-cluster.ts';
-import { formatOutput } from './output.ts';
+import { formatOutput, type Output } from './output.ts';
 
 const settleDefaultMs = 10_000;
 const lookAgainMs = 1000;
@@ -64,7 +65,7 @@ async function shadow({ config, output }: NodeCommand, options: ShadowOptions): 
   const families: Family[] = ipv6Available(hostFiles()) ? ['IPv4', 'IPv6'] : ['IPv4'];
   const run = { kernel, cluster, families, settleMs: options.settleMs, signal: ending.signal };
   try {
-    if (options.isWatching) return await watch(run);
+    if (options.isWatching) return await watch(run, output);
     const found = await once(run);
     const { differences, unread } = found;
     process.stdout.write(formatOutput(output, found, () => textOf(found)));
@@ -122,18 +123,37 @@ async function lookOrWait(run: Run, isOver: boolean): Promise<Look | undefined> 
 }
 
 /** Until `signal` aborts. Tells each difference that comes to last, and when it has gone. */
-async function watch(run: Run): Promise<number> {
+async function watch(run: Run, output: Output): Promise<number> {
   const settling = new Settling(run.settleMs);
+  const tell = (event: 'found' | 'gone', difference: Difference): void => {
+    const told = { time: new Date().toISOString(), event, ...difference };
+    process.stdout.write(eventText(told, output));
+  };
   while (!run.signal.aborted) {
     const { differences } = (await lookOrWait(run, false)) ?? { differences: [] };
     const { found, gone } = settling.look(differences, performance.now());
-    for (const one of found) process.stdout.write(`${new Date().toISOString()} ${lineOf(one)}\n`);
-    for (const one of gone) {
-      process.stdout.write(`${new Date().toISOString()} no more: ${lineOf(one)}\n`);
-    }
+    for (const one of found) tell('found', one);
+    for (const one of gone) tell('gone', one);
     await pause(run.signal);
   }
   return settling.lasting.length === 0 ? exitCodes.well : exitCodes.ill;
+}
+
+interface Event extends Difference {
+  readonly time: string;
+  readonly event: 'found' | 'gone';
+}
+
+/** A line; in YAML, a document. */
+function eventText(told: Event, output: Output): string {
+  switch (output) {
+    case 'text':
+      return `${told.time} ${told.event === 'gone' ? 'no more: ' : ''}${lineOf(told)}\n`;
+    case 'json':
+      return `${JSON.stringify(told)}\n`;
+    case 'yaml':
+      return `---\n${stringify(told)}`;
+  }
 }
 
 async function pause(signal: AbortSignal): Promise<void> {

@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { createNamespace, type Namespace } from '../conformance/namespace.ts';
-import { Program, temporaryDirectory } from '../process/program.ts';
+import { Program, temporaryDirectory, until } from '../process/program.ts';
 import { misjudged, type Said } from './findings.ts';
 import { clusterCIDR, mixedObjects, nodeName, type Raw, surroundings } from './mixed.ts';
 import { type Plant, plants } from './plants.ts';
@@ -32,24 +32,27 @@ async function load(namespace: Namespace, mode: keyof typeof modes): Promise<voi
   }
 }
 
+/** Flags for a cluster of these objects. */
+function clusterFlags(objects: Iterable<Raw>): string[] {
+  const manifests = temporaryDirectory();
+  const items = [...surroundings, ...objects].map((object) => ({
+    apiVersion: apiVersions[object.kind as string] ?? 'v1',
+    ...object,
+  }));
+  const list = { apiVersion: 'v1', kind: 'List', items };
+  writeFileSync(join(manifests, 'cluster.json'), JSON.stringify(list));
+  const node = `--hostname-override=${nodeName}`;
+  return [`--manifests=${manifests}`, node, `--cluster-cidr=${clusterCIDR}`];
+}
+
+const apiVersions: Readonly<Record<string, string>> = {
+  EndpointSlice: 'discovery.k8s.io/v1',
+  ServiceCIDR: 'networking.k8s.io/v1',
+};
+
 /** What shadow says of the cluster of these objects. */
 async function shadow(namespace: Namespace, objects: Iterable<Raw>): Promise<Said> {
-  const manifests = temporaryDirectory();
-  const items = [...surroundings, ...objects].map(({ kind, ...rest }) => {
-    const apiVersion =
-      kind === 'EndpointSlice'
-        ? 'discovery.k8s.io/v1'
-        : kind === 'ServiceCIDR'
-          ? 'networking.k8s.io/v1'
-          : 'v1';
-    return { apiVersion, kind, ...rest };
-  });
-  writeFileSync(
-    join(manifests, 'cluster.json'),
-    JSON.stringify({ apiVersion: 'v1', kind: 'List', items }),
-  );
-  const cluster = [`--manifests=${manifests}`, `--hostname-override=${nodeName}`];
-  const flags = [...cluster, `--cluster-cidr=${clusterCIDR}`, '--settle=0s', '-o', 'json'];
+  const flags = [...clusterFlags(objects), '--settle=0s', '-o', 'json'];
   const program = new Program(namespace, ['shadow', ...flags]);
   const exitCode = await program.exitCode;
   expect(program.words).toBe('');
@@ -141,4 +144,32 @@ test('where kube-proxy has programmed nothing, there is nothing to compare', asy
   const program = new Program(namespace, ['shadow', ...flags]);
   expect(await program.exitCode).toBe(1);
   expect(program.words).toContain('kube-proxy has programmed nothing here that can be compared');
+});
+
+test('what comes and goes while it watches is told, an event a line', async () => {
+  const namespace = await createNamespace();
+  await load(namespace, 'nftables');
+  const flags = ['--watch', '--settle=0s', '-o', 'json', ...clusterFlags(mixedObjects(services))];
+  const program = new Program(namespace, ['shadow', ...flags]);
+  const element = '10.96.0.0 . tcp . 80';
+  const change = (verb: string, verdict: string) =>
+    namespace.run('nft', [`${verb} element ip kube-proxy service-ips { ${element}${verdict} }`]);
+  const told = () => program.stdout.split('\n').filter((line) => line !== '');
+  await change('delete', '');
+  await until(async () => told().length === 1, 'the difference is found');
+  await change('add', ' : goto service-CHYEHFHX-team-0/svc-0/tcp/http');
+  await until(async () => told().length === 2, 'the difference is gone');
+  const events = told().map((line) => JSON.parse(line) as Record<string, unknown>);
+  const difference = {
+    family: 'IPv4',
+    service: 'team-0/svc-0:http',
+    text: 'frontend missing in the kernel',
+    frontends: ['10.96.0.0:80/TCP'],
+  };
+  expect(events).toMatchObject([
+    { event: 'found', ...difference },
+    { event: 'gone', ...difference },
+  ]);
+  program.kill('SIGTERM');
+  expect(await program.exitCode).toBe(0);
 });
