@@ -1,5 +1,5 @@
 /** A cluster as manifests: Services of many teams, most of them as they should be. */
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const perTeam = 25;
@@ -17,9 +17,23 @@ export function writeCluster(folder: string, services: number): void {
   for (let first = 0; first < services; first += perTeam) {
     const count = Math.min(perTeam, services - first);
     const items = Array.from({ length: count }, (_, i) => serviceWithSlice(first + i)).flat();
-    const list = { apiVersion: 'v1', kind: 'List', items };
-    writeFileSync(join(folder, `${first}.json`), JSON.stringify(list));
+    writeTeam(folder, `team-${first / perTeam}`, items);
   }
+}
+
+/** One more, of a Service that has some. */
+export function addEndpoint(folder: string, team: string, service: string, address: string): void {
+  const { items } = JSON.parse(readFileSync(join(folder, `${team}.json`), 'utf8'));
+  const slice = items.find(({ metadata }: Manifest) => metadata.name === `${service}-abcde`);
+  slice.endpoints.push({ ...slice.endpoints[0], addresses: [address] });
+  writeTeam(folder, team, items);
+}
+
+/** Whole or not at all: the program may be reading. */
+function writeTeam(folder: string, team: string, items: readonly Manifest[]): void {
+  const path = join(folder, team);
+  writeFileSync(path, JSON.stringify({ apiVersion: 'v1', kind: 'List', items }));
+  renameSync(path, `${path}.json`);
 }
 
 const node = {

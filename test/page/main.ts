@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
-import { writeCluster } from './cluster.ts';
+import { addEndpoint, writeCluster } from './cluster.ts';
 import { address, Program } from './program.ts';
 
 const folder = process.argv[2] ?? 'build/page';
@@ -22,7 +22,12 @@ const views: Readonly<Record<string, BrowserContextOptions>> = {
   'phone-dark': { viewport: phone, colorScheme: 'dark' },
 };
 
-const paths: Readonly<Record<string, string>> = { front: '/' };
+const paths: Readonly<Record<string, string>> = {
+  front: '/',
+  service: '/?service=team-0/cache-7',
+  search: '/?q=web&state=notwell',
+  changes: '/?changes=200#changes',
+};
 
 mkdirSync(folder, { recursive: true });
 const browser = await chromium.launch({
@@ -53,6 +58,8 @@ async function look(browser: Browser, services: number): Promise<void> {
       }
     }
     await withoutScripts(browser);
+    await keyboard(browser);
+    await renewal(browser, manifests);
     await silence(browser, program);
   } finally {
     await program.end();
@@ -99,6 +106,28 @@ async function withoutScripts(browser: Browser): Promise<void> {
     await page.context().close();
   }
   assert.equal(texts[0], texts[1]);
+}
+
+/** The search is reached, filled and sent without a mouse. */
+async function keyboard(browser: Browser): Promise<void> {
+  const page = await open(browser, '/', { viewport: desktop });
+  const field = () => page.evaluate('document.activeElement.name');
+  for (let i = 0; i < 20 && (await field()) !== 'q'; i += 1) await page.keyboard.press('Tab');
+  await page.keyboard.type('cart-7');
+  await page.keyboard.press('Enter');
+  await page.waitForURL('**/?namespace=&q=cart-7**');
+  const rows = page.getByRole('table', { name: 'Services' }).getByRole('row');
+  assert.ok((await rows.count()) > 1);
+  await page.context().close();
+}
+
+/** An open page shows what has changed meanwhile. */
+async function renewal(browser: Browser, manifests: string): Promise<void> {
+  const page = await open(browser, '/?service=team-3/cart-7', { viewport: desktop });
+  assert.equal(await page.getByText('10.244.77.77:8080').count(), 0);
+  addEndpoint(manifests, 'team-3', 'cart-7', '10.244.77.77');
+  await page.getByRole('rowheader', { name: '10.244.77.77:8080' }).waitFor({ timeout: soonMs });
+  await page.context().close();
 }
 
 /** An open page says that nobody answers any more. */

@@ -7,7 +7,7 @@ import type { Status } from '../../src/ask/status.ts';
 
 const root = resolve(import.meta.dirname, '..', '..');
 const limits = ['max-per-core', 'tcp-timeout-established', 'tcp-timeout-close-wait'];
-const patienceMs = 60_000;
+const patienceMs = 300_000;
 
 export const address = 'http://127.0.0.1:10249';
 

@@ -9,7 +9,7 @@ import { servicePath } from './services.ts';
 type Change = ServiceAnswer['changes'][number];
 
 export const changesShown = 15;
-export const changesMost = 1000;
+export const changesMost = 200;
 
 const heads: readonly Head[] = [
   { name: 'When' },

@@ -14,6 +14,7 @@ body { margin: 0 auto; max-width: 72rem; padding: 1rem; background: var(--back);
 a { color: var(--link); }
 :focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
 h1 { font-size: 1.25rem; margin: 0; }
+h1 a { color: var(--text); text-decoration: none; }
 h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
 h3 { font-size: 1rem; margin: 1.25rem 0 .25rem; }
 p { margin: .5rem 0; }
@@ -23,11 +24,10 @@ header nav { display: flex; flex-wrap: wrap; gap: .25rem 1rem; margin-left: auto
   margin: .75rem 0; font-size: 1.1rem; }
 .verdict.bad { border-color: var(--bad); }
 .good { color: var(--good); }
-.bad strong, td .bad, .bad { color: var(--bad); }
+.bad { color: var(--bad); }
 .verdict.bad { color: var(--text); }
-.dim { color: var(--dim); }
 .wide { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+table { border-collapse: collapse; width: 100%; margin-bottom: .75rem; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .9rem .3rem 0;
   border-bottom: 1px solid var(--line); }
 thead th { color: var(--dim); font-size: .85rem; font-weight: 600; white-space: nowrap; }
@@ -39,10 +39,9 @@ dd { margin: 0; }
 form { display: flex; flex-wrap: wrap; gap: .5rem 1rem; align-items: end; margin: .5rem 0 1rem; }
 label { display: grid; font-size: .85rem; color: var(--dim); }
 input, select, button { font: inherit; color: var(--text); background: var(--back);
-  border: 1px solid var(--dim); border-radius: .25rem; padding: .3rem .6rem; max-width: 100%; }
+  border: 1px solid var(--dim); border-radius: .25rem; padding: 0 .6rem; height: 2.2rem; max-width: 100%; }
 ul { padding-left: 1.25rem; margin: .5rem 0; }
-code { font: .9em/1.4 ui-monospace, monospace; }
-pre { overflow-x: auto; background: var(--shade); padding: .6rem .9rem; }
+pre { font: .9rem/1.5 ui-monospace, monospace; overflow-x: auto; background: var(--shade); padding: .6rem .9rem; }
 footer { margin-top: 2rem; color: var(--dim); font-size: .85rem; display: flex; flex-wrap: wrap;
   gap: .5rem 1rem; align-items: center; }
 [hidden] { display: none; }
@@ -50,6 +49,9 @@ footer { margin-top: 2rem; color: var(--dim); font-size: .85rem; display: flex; 
   body { padding: .75rem; }
   dl { grid-template-columns: 1fr; gap: 0; }
   dd { margin-bottom: .5rem; }
+  header nav { margin-left: 0; }
+  thead th, th.num { white-space: normal; }
+  tbody th { min-width: 7rem; }
   .later { display: none; }
 }
 `;

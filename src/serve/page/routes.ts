@@ -62,7 +62,7 @@ async function frontPage(inside: Inside, query: URLSearchParams): Promise<string
     node: status.node,
     json: endpoints.status.path,
     body: [
-      verdict(status, nowMs),
+      verdict(status, changes.items[0], nowMs),
       servicesSection(wanted, services),
       changesSection(changes, nowMs),
       nodeSection(status),

@@ -68,15 +68,24 @@ function portPart(port: Port): Content {
 }
 
 function frontendsTable(port: Port, label: string, frontends: Port['frontends']): Html {
-  const heads = [{ name: 'Frontend' }, { name: 'Kind' }, { name: 'Goes to' }];
+  const heads = [
+    { name: 'Frontend' },
+    { name: 'Kind', kind: 'later' },
+    { name: 'Goes to' },
+  ] as const;
   const rows = frontends.map((one) => {
-    const isLost = one.heldBy !== undefined || ['reject', 'drop'].includes(one.treatment);
     const goes = goesTo(port, one);
     const at =
       one.address === undefined ? `node port ${one.port}` : joinHostPort(one.address, one.port);
-    return [at, one.kind, isLost ? html`<span class="bad">${goes}</span>` : goes];
+    return [at, one.kind, isLost(port, one) ? html`<span class="bad">${goes}</span>` : goes];
   });
   return table(label, { heads, rows });
+}
+
+/** Some who connect to it reach nobody. */
+function isLost({ local }: Port, { heldBy, treatment }: Port['frontends'][number]): boolean {
+  if (heldBy !== undefined || treatment === 'reject' || treatment === 'drop') return true;
+  return treatment === 'external-local' && local === 0;
 }
 
 function endpointsTable(label: string, endpoints: Port['endpoints']): Html {

@@ -1,13 +1,16 @@
 /** How the proxy of this node is doing, on the page: one sentence, then what is not well. */
+import type { ChangeList } from '../../ask/service.ts';
 import type { Status } from '../../ask/status.ts';
 import { age, counted } from '../../ask/words.ts';
 import { type Content, type Html, html } from './html.ts';
 import { list, live, moment, pairs, table } from './parts.ts';
 
-export function verdict(status: Status, nowMs: number): Html {
+type Change = ChangeList['items'][number];
+
+export function verdict(status: Status, last: Change | undefined, nowMs: number): Html {
   const { problems, remarks, setAside, well } = status;
   const sentence = well
-    ? html`<strong class="good">Well.</strong> ${summary(status, nowMs)}`
+    ? html`<strong class="good">Well.</strong> ${summary(status)}${lastChange(last, nowMs)}.`
     : html`<strong class="bad">Not well.</strong> ${problems[0]}`;
   return live('status', [
     html`<p class="verdict${well ? '' : ' bad'}">${sentence}</p>`,
@@ -17,24 +20,19 @@ export function verdict(status: Status, nowMs: number): Html {
   ]);
 }
 
-function summary({ families, services }: Status, nowMs: number): string {
+function summary({ families, services }: Status): string {
+  const { known } = services;
   const waiting = Math.max(services.waiting, ...families.map((family) => family.waiting));
-  const force =
-    waiting === 0
-      ? `${services.known === 1 ? 'The' : 'All'} ${counted(services.known, 'Service')} ${services.known === 1 ? 'is' : 'are'} in force`
-      : `${counted(waiting, 'Service')} of ${services.known.toLocaleString('en')} ${waiting === 1 ? 'is' : 'are'} about to change`;
-  return `${force}${lastChange(families, nowMs)}.`;
+  if (waiting > 0) return `${waiting.toLocaleString('en')} of ${counted(known, 'Service')} wait`;
+  return known === 1
+    ? 'The only Service is in force'
+    : `All ${counted(known, 'Service')} are in force`;
 }
 
-/** Of the family that was written last. */
-function lastChange(families: Status['families'], nowMs: number): string {
-  const syncs = families.flatMap(({ lastSync }) => (lastSync === undefined ? [] : [lastSync]));
-  const [last] = syncs
-    .filter(({ purpose }) => purpose === 'changes')
-    .sort((a, b) => (a.time < b.time ? 1 : -1));
-  return last === undefined
-    ? ''
-    : `; last change ${age((nowMs - Date.parse(last.time)) / 1000)} ago took ${last.durationMs} ms`;
+function lastChange(change: Change | undefined, nowMs: number): string {
+  if (change?.latencyMs === undefined) return '';
+  const since = age((nowMs - Date.parse(change.time)) / 1000);
+  return `; the last change, ${since} ago, took ${change.latencyMs} ms`;
 }
 
 function refused(setAside: Status['setAside']): Content {

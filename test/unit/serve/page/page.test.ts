@@ -35,7 +35,9 @@ describe('the page', () => {
     const document = await opened();
     expect(document.texts('title')).toEqual(['node-a: well · Fairlead']);
     expect(document.texts('h1')).toEqual(['Fairlead on node-a']);
-    expect(document.texts('p')[0]).toMatch(/^Well\. The 1 Service is in force/);
+    expect(document.texts('p')[0]).toMatch(
+      /^Well\. The only Service is in force; the last change, \d+s ago, took \d+ ms\.$/,
+    );
     expect(document.rows('Families')).toMatchObject([
       { Family: 'IPv4', Phase: 'live', 'Ports in force': '1' },
       { Family: 'IPv6', Phase: 'live', 'Ports in force': '0' },
@@ -146,7 +148,7 @@ describe('the Services', () => {
   it.each([
     ['?service=ns/none', 404, /^this proxy serves no Service ns\/none: /],
     ['?state=bad', 400, /^state must be notwell, not "bad"$/],
-    ['?changes=0', 400, /^changes must be a number from 1 to 1000, not "0"$/],
+    ['?changes=0', 400, /^changes must be a number from 1 to 200, not "0"$/],
     ['?continue=ns/none', 410, /^Service ns\/none has gone meanwhile: begin anew$/],
   ])('%s gets %d', async (query, status, reason) => {
     await running();
