@@ -25,7 +25,7 @@ const views: Readonly<Record<string, BrowserContextOptions>> = {
 const paths: Readonly<Record<string, string>> = {
   front: '/',
   service: '/?service=team-0/cache-7',
-  search: '/?q=web&state=notwell',
+  search: '/?q=cart&state=notwell',
   changes: '/?changes=200#changes',
 };
 

@@ -24,16 +24,14 @@ export function changesSection({ items }: ChangeList, nowMs: number): Html {
   const rows = items.map((change) => {
     const { namespace, service } = change;
     const link = html`<a href="${servicePath(namespace, service)}">${namespace}/${service}</a>`;
-    const [when, ...rest] = cells(change, nowMs);
-    return [when, link, ...rest];
+    return [link, ...cells(change, nowMs)];
   });
-  const [when, ...others] = heads;
   const isCut = items.length === changesShown;
   return live('changes', [
     html`<h2>Recent changes</h2>`,
     rows.length === 0
       ? html`<p>None yet.</p>`
-      : table('Recent changes', { heads: [when!, { name: 'Service' }, ...others], rows }),
+      : table('Recent changes', { heads: [{ name: 'Service' }, ...heads], rows }),
     isCut ? html`<p><a href="/?changes=${changesMost}#changes">More changes</a></p>` : undefined,
   ]);
 }

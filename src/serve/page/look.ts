@@ -27,10 +27,12 @@ header nav { display: flex; flex-wrap: wrap; gap: .25rem 1rem; margin-left: auto
 .bad { color: var(--bad); }
 .verdict.bad { color: var(--text); }
 .wide { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; margin-bottom: .75rem; font-variant-numeric: tabular-nums; }
+table { border-collapse: collapse; width: 100%; margin-bottom: .75rem;
+  font-variant-numeric: tabular-nums; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .9rem .3rem 0;
   border-bottom: 1px solid var(--line); }
 thead th { color: var(--dim); font-size: .85rem; font-weight: 600; white-space: nowrap; }
+thead th, td { overflow-wrap: break-word; }
 tbody th { font-weight: 600; }
 th.num, td.num { text-align: right; white-space: nowrap; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; margin: .5rem 0; }
@@ -39,9 +41,11 @@ dd { margin: 0; }
 form { display: flex; flex-wrap: wrap; gap: .5rem 1rem; align-items: end; margin: .5rem 0 1rem; }
 label { display: grid; font-size: .85rem; color: var(--dim); }
 input, select, button { font: inherit; color: var(--text); background: var(--back);
-  border: 1px solid var(--dim); border-radius: .25rem; padding: 0 .6rem; height: 2.2rem; max-width: 100%; }
+  border: 1px solid var(--dim); border-radius: .25rem; padding: 0 .6rem;
+  height: 2.2rem; max-width: 100%; }
 ul { padding-left: 1.25rem; margin: .5rem 0; }
-pre { font: .9rem/1.5 ui-monospace, monospace; overflow-x: auto; background: var(--shade); padding: .6rem .9rem; }
+pre { font: .9rem/1.5 ui-monospace, monospace;
+  overflow-x: auto; background: var(--shade); padding: .6rem .9rem; }
 footer { margin-top: 2rem; color: var(--dim); font-size: .85rem; display: flex; flex-wrap: wrap;
   gap: .5rem 1rem; align-items: center; }
 [hidden] { display: none; }
@@ -51,7 +55,7 @@ footer { margin-top: 2rem; color: var(--dim); font-size: .85rem; display: flex; 
   dd { margin-bottom: .5rem; }
   header nav { margin-left: 0; }
   thead th, th.num { white-space: normal; }
-  tbody th { min-width: 7rem; }
+  tbody th { min-width: 8rem; }
   .later { display: none; }
 }
 `;

@@ -25,8 +25,8 @@ export function table(label: string, { heads, rows }: Table): Html {
 `;
   };
   const titles = heads.map(({ name }, i) => html`<th scope="col"${classes[i]}>${name}</th>`);
-  return html`<table aria-label="${label}"><thead><tr>${titles}</tr></thead><tbody>
-${rows.map(line)}</tbody></table>`;
+  return html`<div class="wide"><table aria-label="${label}"><thead><tr>${titles}</tr></thead><tbody>
+${rows.map(line)}</tbody></table></div>`;
 }
 
 function classOf(kind: Head['kind']): Content {

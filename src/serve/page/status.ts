@@ -107,7 +107,7 @@ function families(status: Status): Html {
     lastSync && `${lastSync.durationMs} ms`,
     repairs,
   ]);
-  return html`<div class="wide">${table('Families', { heads, rows })}</div>`;
+  return table('Families', { heads, rows });
 }
 
 function watches(status: Status): Html {
@@ -118,5 +118,5 @@ function watches(status: Status): Html {
     silenceSeconds === undefined ? undefined : `${age(silenceSeconds)} ago`,
     failure,
   ]);
-  return html`<div class="wide">${table('Watches', { heads, rows })}</div>`;
+  return table('Watches', { heads, rows });
 }
