@@ -316,4 +316,14 @@ export const riddles: readonly Riddle[] = [
     cause: 'Session affinity: 10.244.0.9 gets 10.244.1.6:8080, which it had within 10800 s.',
     object: 'map ip fairlead affinity-default/web/tcp/http',
   },
+  {
+    name: 'the operator does not allow an external IP',
+    manifests: web('externalIPs: [198.51.100.7]') + endpoints(here) + node,
+    flags: ['--external-ip-cidrs=192.0.2.0/24'],
+    to: '198.51.100.7:80',
+    outcome: 'nobody',
+    cause:
+      'default/web asks for it and does not get it: external IP 198.51.100.7 is not served: ' +
+      'no block of --external-ip-cidrs holds it',
+  },
 ];

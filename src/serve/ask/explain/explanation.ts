@@ -3,8 +3,10 @@ import type { Explanation } from '../../../ask/explanation.ts';
 import { apiVersion } from '../../../ask/schema.ts';
 import { guides } from '../../../modes/guides.ts';
 import { formatAddress } from '../../../net/address.ts';
+import { Pacer } from '../../../sync/clock.ts';
 import type { Inside } from '../inside.ts';
 import { Refusal } from '../refusal.ts';
+import { sliceMs } from '../services.ts';
 import { readClient } from './client.ts';
 import { hurdlesOf } from './hurdles.ts';
 import { readTarget } from './question.ts';
@@ -19,8 +21,9 @@ export async function explanationOf(inside: Inside, query: URLSearchParams): Pro
   const scene = sceneOf(inside, query);
   const { client, engine, setting, sync, target } = scene;
   const { acceptsNodePorts } = judgeAddress(setting, engine.context, target.address);
-  const inForce = search(sync.inForce.values(), target, acceptsNodePorts);
-  const desired = search(sync.desired.values(), target, acceptsNodePorts);
+  const pacer = new Pacer(inside.clock, sliceMs);
+  const inForce = await search(sync.inForce.values(), target, acceptsNodePorts, pacer);
+  const desired = await search(sync.desired.values(), target, acceptsNodePorts, pacer);
   const { holder } = inForce;
   const protocol = holder?.forwarding.servicePort.protocol ?? target.protocol ?? 'TCP';
   const { address, because, kind } = client;
@@ -35,7 +38,7 @@ export async function explanationOf(inside: Inside, query: URLSearchParams): Pro
     from: { kind, address: address && formatAddress(address.bytes), because },
     warnings: [...warningsOf(scene, inForce, desired), ...(await hurdlesOf(scene, holder))],
     service: holder && serviceOf(scene, holder),
-    ...(holder === undefined ? strayOf(scene, inForce) : await wayOf(scene, holder)),
+    ...(holder === undefined ? await strayOf(scene, inForce, pacer) : await wayOf(scene, holder)),
   };
 }
 

@@ -6,6 +6,7 @@ import type { Protocol } from '../../../net/protocol.ts';
 import { noSockets } from '../../../state/node-sockets.ts';
 import type { ResolveContext } from '../../../state/resolve.ts';
 import type { Forwarding, Frontend } from '../../../state/types.ts';
+import type { Pacer } from '../../../sync/clock.ts';
 import type { Setting } from '../inside.ts';
 import type { Target } from './question.ts';
 
@@ -25,14 +26,16 @@ export interface Neighbourhood {
   readonly nodePorts: readonly Holder[];
 }
 
-export function search(
+export async function search(
   forwardings: Iterable<Forwarding>,
   { address, port, protocol }: Target,
   acceptsNodePorts: boolean,
-): Neighbourhood {
+  pacer: Pacer,
+): Promise<Neighbourhood> {
   const near: Holder[] = [];
   const nodePorts: Holder[] = [];
   for (const forwarding of forwardings) {
+    if (pacer.spent) await pacer.rest();
     for (const frontend of forwarding.frontends) {
       if (frontend.address === undefined) {
         if (frontend.port === port) nodePorts.push({ forwarding, frontend });

@@ -1,5 +1,4 @@
 /** What keeps an explanation of what is in force from being one of what is wanted. */
-import { formatAddress } from '../../../net/address.ts';
 import {
   type Forwarding,
   formatServicePortName,
@@ -60,9 +59,4 @@ function lost(scene: Scene, holder: Holder | undefined): string[] {
   const has = objectKey(namespace, name);
   if (has === service.key) return [];
   return [`${service.key} asks for ${targetText(scene)}, but ${has} has it: its claim is better.`];
-}
-
-/** `10.96.0.1` */
-export function addressText(scene: Scene): string {
-  return formatAddress(scene.target.address.bytes);
 }

@@ -2,20 +2,24 @@
 import { type Address, cidrContains, formatAddress, formatCIDR } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
 import { endpointKey } from '../../../net/endpoint-list.ts';
+import { externalIPNotices, formatExternalIPNotice } from '../../../state/external-ips.ts';
+import { noSockets } from '../../../state/node-sockets.ts';
+import type { ResolveContext } from '../../../state/resolve.ts';
 import {
   type Forwarding,
   formatServicePortName,
   objectKey,
   type Service,
 } from '../../../state/types.ts';
-import { portText } from './question.ts';
+import type { Pacer } from '../../../sync/clock.ts';
+import { portText, type Target } from './question.ts';
 import { describeHolder, type Scene, targetText } from './scene.ts';
 import { type Holder, judgeAddress, type Neighbourhood } from './search.ts';
 import type { Answer } from './way.ts';
 
 /** `found`: what is there of the address in force. */
-export function strayOf(scene: Scene, found: Neighbourhood): Answer {
-  const because = whyNobody(scene, found);
+export async function strayOf(scene: Scene, found: Neighbourhood, pacer: Pacer): Promise<Answer> {
+  const because = await whyNobody(scene, found, pacer);
   const taken = new Set(found.near.map(({ frontend }) => frontend.kind));
   const stray = scene.guide.stray(scene.setting.environment, scene.target.address, taken);
   const fate =
@@ -30,13 +34,17 @@ export function strayOf(scene: Scene, found: Neighbourhood): Answer {
   };
 }
 
-function whyNobody(scene: Scene, { near, nodePorts }: Neighbourhood): string {
+async function whyNobody(
+  scene: Scene,
+  { near, nodePorts }: Neighbourhood,
+  pacer: Pacer,
+): Promise<string> {
   return (
     whyNotThisPort(scene, near) ??
-    whyNotGiven(scene) ??
+    (await whyNotGiven(scene, pacer)) ??
     whyNoNodePort(scene, nodePorts) ??
     whyUnserved(scene) ??
-    whoseEndpoint(scene) ??
+    (await whoseEndpoint(scene, pacer)) ??
     whyNoAddress(scene)
   );
 }
@@ -54,16 +62,29 @@ function whyNotThisPort({ target, inside }: Scene, near: readonly Holder[]): str
 }
 
 /** A Service asks for it and does not get it. */
-function whyNotGiven({ inside, target }: Scene): string | undefined {
+async function whyNotGiven(
+  { engine, inside, target }: Scene,
+  pacer: Pacer,
+): Promise<string | undefined> {
   for (const key of inside.state.serviceKeys()) {
-    const service = inside.state.service(key)!;
-    if (!asksFor(service, target.address, target.port)) continue;
-    return `${key} asks for it and does not get it (see its events, or fairlead service show ${key})`;
+    if (pacer.spent) await pacer.rest();
+    const service = inside.state.service(key);
+    if (service === undefined || !asksFor(service, target.address, target.port)) continue;
+    return `${key} asks for it and does not get it: ${whyKept(engine.context, service, target)}`;
   }
   return undefined;
 }
 
-export function asksFor(service: Service, { bytes }: Address, port: number): boolean {
+/** What keeps it from what it asks for. */
+function whyKept(context: ResolveContext, service: Service, { address }: Target): string {
+  const { externalIPRules, nodeSockets = noSockets } = context;
+  const notices = externalIPNotices(service, externalIPRules, nodeSockets);
+  const own = notices.find((notice) => sameBytes(notice.address.bytes, address.bytes));
+  if (own !== undefined && own.because !== 'node') return formatExternalIPNotice(own);
+  return `fairlead service show ${service.key} says who comes first`;
+}
+
+function asksFor(service: Service, { bytes }: Address, port: number): boolean {
   const { clusterIPs, externalIPs, loadBalancerIPs, ports } = service;
   if (!ports.some((one) => one.port === port)) return false;
   const all = [...clusterIPs, ...externalIPs, ...loadBalancerIPs];
@@ -97,8 +118,9 @@ function whyUnserved({ inside, target }: Scene): string | undefined {
   return undefined;
 }
 
-function whoseEndpoint({ sync, target }: Scene): string | undefined {
+async function whoseEndpoint({ sync, target }: Scene, pacer: Pacer): Promise<string | undefined> {
   for (const forwarding of sync.inForce.values()) {
+    if (pacer.spent) await pacer.rest();
     if (!hasEndpoint(forwarding, target.address, target.port)) continue;
     return `it is an endpoint of ${formatServicePortName(forwarding.servicePort)} itself`;
   }
