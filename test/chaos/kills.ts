@@ -8,7 +8,7 @@ import { alive, connect, converged, patienceMs } from './checks.ts';
 import { Cluster } from './cluster.ts';
 import type { Form, Program } from './program.ts';
 import { Random } from './random.ts';
-import { distance, type Mode, type Reading, read, writesNeeded } from './readers.ts';
+import { changedLines, type Mode, type Reading, read, writesNeeded } from './readers.ts';
 
 /** Mode userspace has nothing that outlives its process. */
 export type KilledMode = Exclude<Mode, 'userspace'>;
@@ -221,7 +221,7 @@ class Run {
   #compare(before: Reading, after: Reading): void {
     const { batches, writes } = this.#program;
     const needed = writesNeeded(before, after);
-    this.#tally.linesChanged += distance(before, after);
+    this.#tally.linesChanged += changedLines(before, after).length;
     this.#tally.writesNeeded += needed;
     this.#tally.writes += writes;
     if (writes > writesForEach * needed + writesBeside) {
@@ -237,9 +237,9 @@ class Run {
     this.#program = this.#cluster.start();
     await this.#program.started(patienceMs);
     const { batches } = this.#program;
-    const lines = distance(before, await this.#read());
-    if (batches.length + lines > 0) {
-      throw new Error(`a restart wrote, ${lines} lines differ: ${JSON.stringify(batches)}`);
+    const lines = changedLines(before, await this.#read());
+    if (batches.length + lines.length > 0) {
+      throw new Error(`a restart wrote ${JSON.stringify(batches)}:\n${lines.join('\n')}`);
     }
   }
 }

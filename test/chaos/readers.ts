@@ -25,12 +25,14 @@ export async function read(mode: Mode, node: NodeUnderTest): Promise<Reading> {
   };
 }
 
-/** How many lines only one of two readings has. */
-export function distance(before: Reading, after: Reading): number {
+/** Lines that only one of two readings has: gone with a minus, new with a plus. */
+export function changedLines(before: Reading, after: Reading): string[] {
   const counts = new Map<string, number>();
-  for (const line of before.lines) counts.set(line, (counts.get(line) ?? 0) + 1);
-  for (const line of after.lines) counts.set(line, (counts.get(line) ?? 0) - 1);
-  return [...counts.values()].reduce((sum, count) => sum + Math.abs(count), 0);
+  for (const line of before.lines) counts.set(line, (counts.get(line) ?? 0) - 1);
+  for (const line of after.lines) counts.set(line, (counts.get(line) ?? 0) + 1);
+  return [...counts].flatMap(([line, count]) =>
+    Array.from({ length: Math.abs(count) }, () => `${count < 0 ? '-' : '+'} ${line}`),
+  );
 }
 
 /** A line of a chain that mode iptables writes as a whole: its family and name. */
@@ -47,7 +49,7 @@ const servesEndpoint = /^-a (?!.* -w 0\b)/;
  */
 export function writesNeeded(before: Reading, after: Reading): number {
   const [old, next] = [chainsOf(before), chainsOf(after)];
-  let writes = distance(old.rest, next.rest);
+  let writes = changedLines(old.rest, next.rest).length;
   for (const name of new Set([...old.chains.keys(), ...next.chains.keys()])) {
     const [was, is] = [old.chains.get(name) ?? [], next.chains.get(name) ?? []];
     if (was.join('\n') === is.join('\n')) continue;

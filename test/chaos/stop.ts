@@ -4,7 +4,7 @@ import { alive, connect, converged, patienceMs } from './checks.ts';
 import { Cluster } from './cluster.ts';
 import type { Form } from './program.ts';
 import { Random } from './random.ts';
-import { distance, type Mode, read } from './readers.ts';
+import { changedLines, type Mode, read } from './readers.ts';
 
 export interface StopOptions {
   readonly mode: Mode;
@@ -45,8 +45,10 @@ export async function stop(options: StopOptions): Promise<StopResult> {
     await sleep(seconds * 1000);
     if (carried) await connect(cluster, 'new');
     if (carried) await alive(cluster, ['kept', 'new']);
-    const lines = distance(before, await read(mode, cluster.lab.node));
-    if (lines > 0) throw new Error(`${lines} lines differ, though the program is stopped`);
+    const lines = changedLines(before, await read(mode, cluster.lab.node));
+    if (lines.length > 0) {
+      throw new Error(`these lines differ, though the program is stopped:\n${lines.join('\n')}`);
+    }
     over.abort();
     const changes = await churn;
     program.signal('SIGCONT');
