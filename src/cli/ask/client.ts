@@ -5,7 +5,15 @@ import { type Answer, type EndpointName, endpoints, type QueryName } from '../..
 export class UnreachableError extends Error {}
 
 /** The process has no answer to this question. */
-export class RefusedError extends Error {}
+export class RefusedError extends Error {
+  /** What the page before has led to is no longer there. */
+  readonly isGone: boolean;
+
+  constructor(reason: string, isGone: boolean) {
+    super(reason);
+    this.isGone = isGone;
+  }
+}
 
 const patienceMs = 10_000;
 
@@ -22,7 +30,8 @@ export async function ask<Name extends EndpointName>(
   const response = await get(url, server);
   const body = await readJson(response, server);
   if (response.ok) return body as Answer<Name>;
-  throw new RefusedError(String((body as { readonly error?: unknown }).error));
+  const { error } = body as { readonly error?: unknown };
+  throw new RefusedError(String(error), response.status === 410);
 }
 
 async function get(url: string, server: string): Promise<Response> {

@@ -65,7 +65,25 @@ export async function runAsk<Name extends EndpointName>(
   }
 }
 
+/** So often pages are asked for anew: Services come and go meanwhile. */
+const attemptsMax = 5;
+
 async function askAll<Name extends EndpointName>(
+  server: string,
+  command: AskCommand<Name>,
+  query: Query<Name>,
+): Promise<Answer<Name>> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await askPages(server, command, query);
+    } catch (error) {
+      const isGone = error instanceof RefusedError && error.isGone;
+      if (!isGone || attempt === attemptsMax) throw error;
+    }
+  }
+}
+
+async function askPages<Name extends EndpointName>(
   server: string,
   { pages, question }: AskCommand<Name>,
   query: Query<Name>,

@@ -1,3 +1,5 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { matchesGlob } from '../../../src/serve/ask/glob.ts';
 import { type Change, resources } from '../../../src/state/change.ts';
@@ -14,7 +16,7 @@ import {
   unready,
 } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';
-import { asked, said } from './asking.ts';
+import { asked, said, saidAt } from './asking.ts';
 
 let app: Running;
 
@@ -312,6 +314,32 @@ describe('the changes', () => {
 });
 
 describe('the command service', () => {
+  it('lists anew when the Service has gone that a page ended with', async () => {
+    await running();
+    const head = { apiVersion: 'fairlead/v1', kind: 'ServiceList', items: [] };
+    const pages = [
+      { ...head, continue: 'ns/web' },
+      undefined,
+      { ...head, continue: 'ns/api' },
+      head,
+    ];
+    const asked: (string | undefined)[] = [];
+    const server = createServer(({ url }, response) => {
+      asked.push(url);
+      const page = pages.shift();
+      const body = page ?? { error: 'gone' };
+      response.writeHead(page ? 200 : 410, { 'content-type': 'application/json' });
+      response.end(JSON.stringify(body));
+    });
+    await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+    const { port } = server.address() as AddressInfo;
+    const { code, stdout } = await saidAt(port, 'service', 'list');
+    server.close();
+    expect([code, stdout]).toEqual([0, 'No Services.\n']);
+    const first = '/fairlead/v1/services?';
+    expect(asked).toEqual([first, `${first}continue=ns%2Fweb`, first, `${first}continue=ns%2Fapi`]);
+  });
+
   it.each([
     [['find'], 'unknown argument "find": list or show'],
     [['show'], 'which Service? [NAMESPACE/]NAME'],
