@@ -36,7 +36,7 @@ export interface CleanupOptions {
   readonly complain: (line: string) => void;
 }
 
-/** How often a ruleset is tried that changes while it is read, or that somebody has locked. */
+/** How often to try when a ruleset changes while it is read, or is locked. */
 const attemptsMax = 10;
 const attemptPauseMs = 100;
 
@@ -89,7 +89,7 @@ export async function listCleanup(options: CleanupOptions): Promise<void> {
   }
 }
 
-/** None of what the kernel can't have. */
+/** None, where the kernel lacks the part. */
 async function orNone<T>(listed: Promise<readonly T[]>): Promise<readonly T[]> {
   try {
     return await listed;
@@ -144,7 +144,7 @@ function find(kernel: Kernel, { backend, family }: Variant): Promise<Leftovers> 
   return findLeftovers(kernel, family, kinds, 'all');
 }
 
-/** Without chains of ours that have names of kube-proxy's: the line of their mode stands for them. */
+/** Leaves out our own chains with kube-proxy's names: the line of their mode stands for them. */
 function withoutOurs(found: Leftovers, modes: readonly ProxyMode[]): Leftovers {
   const isMarked = [...found.chains, ...found.kept].some(({ chain }) => chain === ownChain);
   if (!isMarked) return found;
@@ -188,7 +188,7 @@ function summary({ tables, chains, jumps, kept }: Leftovers, { backend, word }: 
   return lines;
 }
 
-/** The kernel lets go of them some time after it has taken the deletion of the rules. */
+/** Removes counters. The kernel releases them some time after the rules are deleted. */
 async function removeCounters({ kernel, print }: CleanupOptions): Promise<void> {
   for (let count = 1; ; count += 1) {
     const all = await readCounters(kernel);

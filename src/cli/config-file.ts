@@ -1,4 +1,4 @@
-/** Notices that the configuration file says something else. */
+/** Notices changes of the configuration file. */
 import { readFileSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -38,8 +38,8 @@ export class ConfigFile {
   }
 
   /**
-   * Until `signal` aborts: tells each new content, or once why the file cannot be read, until it
-   * can.
+   * Watches until `signal` aborts. Tells each new content, and once for each outage why the file
+   * cannot be read.
    */
   async watch(signal: AbortSignal, told: (seen: Seen) => void): Promise<void> {
     try {
@@ -54,7 +54,7 @@ export class ConfigFile {
     }
   }
 
-  /** Watched first, read then: what changes in between is an event, not a surprise. */
+  /** Starts to watch before the file is read, so that a change in between gives an event. */
   async #follow(): Promise<void> {
     try {
       this.#watcher.follow((await stat(dirname(this.#path), { bigint: true })).ino);
@@ -63,7 +63,7 @@ export class ConfigFile {
     }
   }
 
-  /** What is new and has settled. */
+  /** The new content, when it has stayed the same for `settleMs`. */
   #look(): Seen | undefined {
     const seen = this.#read();
     if (same(seen, this.#told)) {

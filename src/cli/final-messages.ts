@@ -1,4 +1,4 @@
-/** What is said when the process ends, or when Node itself has something to say. */
+/** Messages at the end of the process, and those of Node itself. */
 
 import type { LogFormat } from '../config/config.ts';
 import { type LineWriter, loadAddon } from '../kernel/addon.ts';
@@ -9,8 +9,8 @@ const stderrFd = 2;
 const longestMs = 1000;
 
 /**
- * Says it on standard error. `process.stderr` would wait for a pipe that nobody reads, and the
- * process would neither work nor end.
+ * Writes to standard error. `process.stderr` would wait for a pipe that nobody reads, and the
+ * process would never end.
  */
 export function complain(text: string): void {
   const writer = openWriter();
@@ -23,8 +23,8 @@ export function complain(text: string): void {
 }
 
 /**
- * Says why the process ends, as a line of its log where these are JSON, else as `text`. `problems`
- * is what is wrong one by one, where that is known.
+ * Says why the process ends: as a line of its log where that is JSON, else as `text`. `problems`
+ * are the single problems, where they are known.
  */
 export function complainInLog(
   format: LogFormat,
@@ -35,7 +35,7 @@ export function complainInLog(
   else loggerTo({ write: complain }, 0).fatal({ err, problems }, 'Fairlead ends');
 }
 
-/** Undefined where the addon does not load, which is then what is complained of. */
+/** Undefined when the addon does not load, which is then the error to report. */
 function openWriter(): LineWriter | undefined {
   try {
     const { LineWriter } = loadAddon();
@@ -46,8 +46,8 @@ function openWriter(): LineWriter | undefined {
 }
 
 /**
- * Warnings of Node, errors that nobody caught and what is left of the log at the end go the way of
- * all lines. Node itself would write them to standard error, and wait.
+ * Logs warnings of Node and errors that nobody caught, and flushes the log at the end. Node itself
+ * would write them to standard error, and wait.
  */
 export function logForNode(log: Logger, flush: () => void): void {
   process.removeAllListeners('warning');

@@ -20,7 +20,7 @@ import { logForNode } from './final-messages.ts';
 import { holdNamespace } from './instance.ts';
 import { Reload } from './reload.ts';
 
-/** A stop that takes longer is given up: the supervisor's patience ends as well. */
+/** A stop that takes longer is given up, because the supervisor would kill the process anyway. */
 const stopLongestMs = 10_000;
 
 interface ProxyInput {

@@ -29,7 +29,7 @@ import { kubernetesVersion } from './version.ts';
 interface BuildInput {
   /** Complete and valid. */
   readonly settings: Settings;
-  /** What of it was given rather than defaulted. */
+  /** The settings that were given; the others have their defaults. */
   readonly given: GivenSettings;
   readonly gates: Readonly<Record<string, boolean>>;
   readonly flags: ParsedFlags;
@@ -183,7 +183,7 @@ function resolveConntrack(settings: Settings): ConntrackConfig {
   };
 }
 
-/** What the command line says, else the file. Values that do not exist count as not said. */
+/** The format of the command line, else of the file. A value that does not exist is ignored. */
 export function chosenFormat(given: GivenSettings, flags: ParsedFlags): LogFormat {
   const said = flags.isSet('logging-format') ? flags.value('logging-format') : undefined;
   const format = said ?? given['logging.format'];

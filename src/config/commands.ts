@@ -1,4 +1,4 @@
-/** What the program can be told to do: for help, completion and the manual page. */
+/** A command of the program, for help, completion and the manual page. */
 interface CommandSpec {
   readonly name: string;
   /** What follows the word `fairlead`. */

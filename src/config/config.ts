@@ -92,7 +92,7 @@ export interface UserspaceConfig {
   readonly udpIdleTimeoutMs: number;
 }
 
-/** `auto`: nobody has said; text for people at a terminal, JSON for programs. */
+/** `auto`: not configured. Then it is text at a terminal, else JSON. */
 export type LogFormat = 'text' | 'json' | 'auto';
 
 export interface LoggingConfig {
@@ -126,7 +126,7 @@ export interface Config {
   readonly mode: RequestedMode;
   /** Per mode, so that falling back from one mode to another needs no second resolution. */
   readonly modes: Readonly<Record<ModeName, ModeSettings>>;
-  /** Our own tables are to be ours alone, where the kernel can do that. */
+  /** Make us the owner of our tables, where the kernel can do that. */
   readonly ownTables: boolean;
   readonly iptables: { readonly localhostNodePorts: boolean };
   readonly ipvs: IpvsConfig;

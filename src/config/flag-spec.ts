@@ -37,7 +37,7 @@ export interface FlagSpec {
   /** Only where the field's meaning does not fit, or without `field`. */
   readonly meaning?: string;
   readonly shorthand?: string;
-  /** What a shell offers as its value: those there are, or files, or directories. */
+  /** What shells offer as its value: these words, files, or directories. */
   readonly offers?: readonly string[] | 'files' | 'directories';
   /** Value when the flag stands without one. Booleans have `true`. */
   readonly bare?: string;

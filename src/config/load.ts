@@ -1,6 +1,6 @@
 /**
- * From a command line to what the program should do: what lies between the operator and the rest
- * (behaviour document 1.3 to 1.8). Pure: files are read through `env`, nothing is printed.
+ * Turns a command line into what the program should do (behaviour document 1.3 to 1.8). Pure: files
+ * are read through `env`, and nothing is printed.
  */
 import { buildConfig, chosenFormat } from './build.ts';
 import { commandNames } from './commands.ts';
@@ -51,14 +51,14 @@ export type LoadResult =
     }
   /** For stdout. */
   | { readonly kind: 'print'; readonly text: string; readonly exitCode: 0 }
-  /** For stderr: `text` is everything that is to be printed, `message` its first line's gist. */
+  /** For stderr: `text` is all that is printed, and `message` sums up its first line. */
   | {
       readonly kind: 'error';
       readonly text: string;
       readonly message: string;
-      /** What is wrong, one by one; empty where `message` says it all. */
+      /** The problems one by one; empty when `message` says it all. */
       readonly problems: readonly string[];
-      /** How the log would have looked; undefined = there would have been none. */
+      /** The format of the log that the program would have had; undefined = no log. */
       readonly format: LogFormat | undefined;
       readonly exitCode: 1;
     };
@@ -90,7 +90,7 @@ function findMisuse(flags: ParsedFlags): string | undefined {
   return undefined;
 }
 
-/** What somebody who wrote words that are no flags may have meant. */
+/** Hints for a command line with words that are no flags. */
 function hints([first]: readonly string[]): string[] {
   if (first === undefined) return [];
   const guess = nearest(first, commandNames);
@@ -293,7 +293,7 @@ interface FailureContext {
   readonly format: LogFormat | undefined;
 }
 
-/** Flags that cannot be read say nothing about the log. */
+/** The context when flags could not be read, so that the format of the log is not known. */
 const unconfigured: FailureContext = { path: '', format: 'auto' };
 
 /** The error in kube-proxy's words, then each problem on a line of its own with its place. */

@@ -1,8 +1,8 @@
 /**
- * What each mode would run with. The requested mode runs with its own section. A mode that is
- * reached another way (chosen because `mode` is empty, or fallen back to) takes its own section
- * where the file gives it, else what the file gives for the requested mode, so that, for example,
- * `iptables.masqueradeAll: true` with an empty mode also holds when nftables is chosen.
+ * The settings that each mode would run with. The requested mode has its own section. Another mode,
+ * which runs because `mode` is empty or as a fallback, has its own section where the file gives it,
+ * else the requested mode's. So `iptables.masqueradeAll: true` with an empty mode also counts when
+ * nftables is chosen.
  */
 import { type ModeName, type ModeSettings, modeNames } from './config.ts';
 import { toMs } from './duration.ts';
@@ -14,9 +14,9 @@ import { checkBounds, checkSyncPeriods } from './validate.ts';
 const fullSyncPeriodNs = 3_600_000_000_000n;
 
 /**
- * kube-proxy's default, which also stands in the files that it and others generate. It protects
- * kube-proxy from the cost of its own syncs. A sync here costs what changed and a batch in flight
- * gathers what comes meanwhile, so this value means "no wait"; any other is what somebody asked for.
+ * kube-proxy's default, which is also in generated files. It protects kube-proxy from the cost of
+ * its own syncs. Here a sync costs what changed, and changes that come during a batch are
+ * collected. So this value means "no wait" here; any other value was asked for.
  */
 const upstreamMinSyncPeriodNs = 1_000_000_000n;
 
@@ -75,7 +75,7 @@ function resolveSyncSection(
   const gives = (section: typeof own): boolean =>
     given[`${section}.syncPeriod`] !== undefined || given[`${section}.minSyncPeriod`] !== undefined;
   const [wrong] = checkSyncPeriods(settings, own);
-  // Nothing falls back to ipvs, so nobody misses its section when it is not asked for.
+  // Nothing falls back to ipvs, so its section counts only when it is requested.
   if (own === 'ipvs') return wrong ? asked : own;
   if (wrong) warn(`${wrong.field} is not used: ${wrong.detail}`);
   if (!wrong && gives(own)) return own;

@@ -1,7 +1,7 @@
 /**
- * What a YAML or JSON text says, with the line of everything, before any meaning is given to it.
- * Scalars are already resolved as kube-proxy's parser resolves them (YAML 1.1 without the numbers
- * in base 60). A key that stands twice keeps its last value and is listed.
+ * The content of a YAML or JSON text, with the line of each value. Scalars are resolved as
+ * kube-proxy's parser does it (YAML 1.1 without numbers in base 60). A repeated key keeps its last
+ * value, and is listed.
  */
 export type Tree =
   | { readonly kind: 'null'; readonly line: number }

@@ -93,7 +93,7 @@ function bounded(settings: Settings, ...checked: readonly FieldPath[]): Violatio
     .flatMap((field) => checkBounds(settings, field));
 }
 
-/** Blanks alone are no name; `given` is how kube-proxy calls what gave it. */
+/** Checks that a name is not blank. `given` is kube-proxy's word for where it comes from. */
 export function checkHostname(name: string, given = 'hostnameOverride'): Violation[] {
   if (name === '' || name.trim() !== '') return [];
   const detail = 'must not be only white space';

@@ -3,9 +3,9 @@ import type { ModeName } from '../config.ts';
 import type { FieldTable } from './spec.ts';
 
 /**
- * What 0 stands for. No Service of ports alone is bounded by the first three: an object has room
- * for 20,000 ports. What a tenant can ask for beyond that is thousands of times more. Each port
- * with session affinity makes the commits of all others dearer (docs/decisions/0015).
+ * The limits that 0 stands for. The first three allow as many ports as an object has room for,
+ * which is 20,000: what a tenant can ask for otherwise is thousands of times more. Each port with
+ * session affinity makes the commits of all others slower (docs/decisions/0015).
  */
 export const serviceLimitDefaults = {
   frontends: 20_000,
