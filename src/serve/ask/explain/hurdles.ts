@@ -16,7 +16,7 @@ export async function hurdlesOf(scene: Scene, holder: Holder | undefined): Promi
     orNone(droppingChains(scene)),
     orNone(staleEntries(scene, holder)),
   ]);
-  const isForwarded = holder !== undefined && scene.client.kind !== 'node';
+  const isForwarded = holder !== undefined && hookOf(scene) !== NF_INET.LOCAL_OUT;
   return [...entries, ...(isForwarded ? forwarding(scene) : []), ...chains];
 }
 
@@ -46,8 +46,17 @@ const words: Readonly<Record<number, string>> = {
   [NFPROTO.IPv6]: 'ip6',
 };
 
+/** Where packets on their way to an endpoint are most likely dropped. */
+function hookOf({ client, inside }: Scene): number {
+  const mode = inside.mode();
+  // The process itself connects to endpoints.
+  if (client.kind === 'node' || mode === 'userspace') return NF_INET.LOCAL_OUT;
+  return mode === 'ipvs' ? NF_INET.LOCAL_IN : NF_INET.FORWARD;
+}
+
 /** Base chains that drop what no rule of theirs accepts. */
-async function droppingChains({ inside, sync, client }: Scene): Promise<string[]> {
+async function droppingChains(scene: Scene): Promise<string[]> {
+  const { inside, sync } = scene;
   const { kernel } = inside;
   const { records } = await kernel.dump({ kind: 'tablesDump', family: 0 });
   const tables = records.flatMap((one) => {
@@ -62,7 +71,7 @@ async function droppingChains({ inside, sync, client }: Scene): Promise<string[]
     const dump = await kernel.dump({ kind: 'chainsDump', family, table });
     chains.push(...dump.records.filter((one) => one.kind === 'chain'));
   }
-  const hook = client.kind === 'node' ? NF_INET.LOCAL_OUT : NF_INET.FORWARD;
+  const hook = hookOf(scene);
   return chains
     .filter((one) => one.hook === hook && one.policy === VERDICT.drop)
     .map(({ chain, family, table }) => {
