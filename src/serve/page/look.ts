@@ -55,7 +55,9 @@ footer { margin-top: 2rem; color: var(--dim); font-size: .85rem; display: flex; 
   dd { margin-bottom: .5rem; }
   header nav { margin-left: 0; }
   thead th, th.num { white-space: normal; }
-  tbody th { min-width: 8rem; }
+  table { font-size: .875rem; }
+  th, td { padding-right: .5rem; }
+  tbody th { min-width: 6.5rem; }
   .later { display: none; }
 }
 `;
