@@ -67,6 +67,9 @@ async function measure(size: Size): Promise<string[]> {
   });
 }
 
+/** Each family takes over its table: docs/decisions/0013-owned-tables.md. */
+const takeovers = 2;
+
 /** The best of some starts, each into an empty or into the loaded kernel. */
 async function measureStarts(
   api: FakeApi,
@@ -83,7 +86,8 @@ async function measureStarts(
       measured.push(await withProduct(api, namespace, async (_product, start) => start));
       if (kernelIs === 'empty') continue;
       const commits = (await kernel.generation()) - before;
-      if (commits > 0) throw new Error(`a restart with nothing changed wrote ${commits} times`);
+      if (commits > takeovers)
+        throw new Error(`a restart with nothing changed wrote ${commits} times`);
       assertConnection(namespace);
     }
   } finally {
