@@ -1,20 +1,20 @@
 /** Ops in the words of the tools that would do the same: nft, ipvsadm, ip. */
-import { type Family, formatAddress } from '../net/address.ts';
+import { type Family, formatAddress, formatEndpoint } from '../net/address.ts';
 import { IPPROTO, NFPROTO, type NFTypeName, typeBytes } from './nft/constants.ts';
+import { type Entry, readEntries } from './nft/entries.ts';
 import { printVerdict } from './nft/print-verdict.ts';
 import type { SetDefinition } from './nft/sets.ts';
-import { ElementShape, kernelOps } from './ops.ts';
+import { kernelOps } from './ops.ts';
 import { type RecordOf, readRecords } from './records.ts';
 
 type Op = RecordOf<typeof kernelOps>;
 type Elements = Extract<Op, { kind: 'elementsAdd' | 'elementsDelete' }>;
 
-/** What keys and data of a set are; undefined: it is not known. */
-export type TypesOf = (
-  family: Family,
-  table: string,
-  set: string,
-) => Pick<SetDefinition, 'key' | 'data'> | undefined;
+/** What keys and data of a set are. */
+type Types = Pick<SetDefinition, 'key' | 'data'>;
+
+/** Undefined: it is not known. */
+export type TypesOf = (family: Family, table: string, set: string) => Types | undefined;
 
 export function* describeOps(ops: Uint8Array, typesOf: TypesOf): Generator<string> {
   for (const op of readRecords(kernelOps, ops)) {
@@ -31,7 +31,7 @@ function describe(op: Op): string {
   const [, noun = op.kind, verb = ''] = /^(.*?)(Add|Delete|Flush|Set|Own)$/.exec(op.kind) ?? [];
   const word = verbs[verb as keyof typeof verbs] ?? verb;
   if ('destination' in op)
-    return `${word} destination ${at(op)} -> ${peer(op.destination, op.destinationPort)}`;
+    return `${word} destination ${at(op)} -> ${formatEndpoint(op.destination, op.destinationPort)}`;
   if ('address' in op && 'protocol' in op) return `${word} virtual service ${at(op)}`;
   if ('addresses' in op) {
     const width = op.family === NFPROTO.IPv4 ? 4 : 16;
@@ -48,12 +48,7 @@ function at(op: {
   readonly address: Uint8Array;
   readonly port: number;
 }) {
-  return `${protocolWord(op.protocol)} ${peer(op.address, op.port)}`;
-}
-
-function peer(address: Uint8Array, port: number): string {
-  const text = formatAddress(address);
-  return address.length === 4 ? `${text}:${port}` : `[${text}]:${port}`;
+  return `${protocolWord(op.protocol)} ${formatEndpoint(op.address, op.port)}`;
 }
 
 function familyWord(family: number): string {
@@ -66,34 +61,20 @@ function protocolWord(number: number): string {
 }
 
 function* describeElements(op: Elements, typesOf: TypesOf): Generator<string> {
-  const { count, dataLength, entries, family, keyLength, set, shape, table } = op;
+  const { family, set, table } = op;
   const verb = op.kind === 'elementsAdd' ? 'add' : 'delete';
   const where = `${verb} element ${familyWord(family)} ${table} ${set}`;
   const types = typesOf(family === NFPROTO.IPv4 ? 'IPv4' : 'IPv6', table, set);
-  const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
-  let from = 0;
-  for (let i = 0; i < count; i += 1) {
-    const key = types && formatValue(types.key, entries.subarray(from, from + keyLength));
-    from += keyLength;
-    if ((shape & ElementShape.keyEnd) !== 0) from += keyLength;
-    if ((shape & ElementShape.flags) !== 0) from += 4;
-    if ((shape & ElementShape.timeout) !== 0) from += 8;
-    if ((shape & ElementShape.expiration) !== 0) from += 8;
-    let data = '';
-    if ((shape & ElementShape.data) !== 0) {
-      if (Array.isArray(types?.data)) {
-        data = ` : ${formatValue(types.data, entries.subarray(from, from + dataLength))}`;
-      }
-      from += dataLength;
-    }
-    if ((shape & ElementShape.verdict) !== 0) {
-      const length = view.getUint32(from + 4, true);
-      const name = Buffer.from(entries.subarray(from + 8, from + 8 + length)).toString();
-      data = ` : ${printVerdict(view.getInt32(from, true), name)}`;
-      from += 8 + ((length + 3) & ~3);
-    }
-    yield key === undefined ? where : `${where} { ${key}${data} }`;
+  for (const entry of readEntries(op)) {
+    yield types === undefined ? where : `${where} { ${describeEntry(entry, types)} }`;
   }
+}
+
+function describeEntry({ key, data, verdict }: Entry, types: Types): string {
+  const from = formatValue(types.key, key);
+  if (verdict !== undefined) return `${from} : ${printVerdict(verdict.code, verdict.chain)}`;
+  if (data.length === 0 || !Array.isArray(types.data)) return from;
+  return `${from} : ${formatValue(types.data, data)}`;
 }
 
 /** A value, or a concatenation, each part of which is padded to a register. */

@@ -1,12 +1,13 @@
 /** What the table of kube-proxy's nftables mode does with connections (behaviour document 6). */
 import type { Kernel } from '../kernel/kernel.ts';
 import { IPPROTO, NFT_SET_ELEM_INTERVAL_END, VERDICT } from '../kernel/nft/constants.ts';
+import type { Entry } from '../kernel/nft/entries.ts';
 import { addressBytes, type CIDR, type Family } from '../net/address.ts';
 import { EndpointList } from '../net/endpoint-list.ts';
 import { cidrsOf, predecessor } from '../net/interval.ts';
 import type { Protocol } from '../net/protocol.ts';
 import { type Condition, meaningOf, type RuleMeaning } from './nft-rule.ts';
-import { type Element, NftTable } from './nft-table.ts';
+import { NftTable } from './nft-table.ts';
 import type { HeldFrontend, Programmed } from './programmed.ts';
 import { blocksOf, frontendText, noEndpoints, type Reach } from './reach.ts';
 
@@ -66,8 +67,8 @@ class Reader {
   }
 
   /** By the text of the frontend. */
-  async #verdicts(...maps: readonly string[]): Promise<Map<string, Element['verdict']>> {
-    const found = new Map<string, Element['verdict']>();
+  async #verdicts(...maps: readonly string[]): Promise<Map<string, Entry['verdict']>> {
+    const found = new Map<string, Entry['verdict']>();
     for (const map of maps) {
       for (const { key, verdict } of (await this.#table.elements(map)) ?? []) {
         found.set(this.#frontendOf(key), verdict);
@@ -196,7 +197,7 @@ class Reader {
   }
 
   /** Of a set of intervals: each begins at a key, and ends before the next one that is marked. */
-  #blocks(elements: readonly Element[]): CIDR[] {
+  #blocks(elements: readonly Entry[]): CIDR[] {
     const sorted = elements.toSorted((a, b) => {
       return Buffer.compare(a.key, b.key) || b.flags - a.flags;
     });
@@ -227,7 +228,7 @@ function ones(mask: Uint8Array): number {
   return count;
 }
 
-function refusalOf(verdict: Element['verdict']): Reach['refusal'] {
+function refusalOf(verdict: Entry['verdict']): Reach['refusal'] {
   if (verdict === undefined) return undefined;
   return verdict.code === VERDICT.drop ? 'drop' : 'reject';
 }

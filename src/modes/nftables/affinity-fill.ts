@@ -4,6 +4,7 @@
  */
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
+import { readEntries } from '../../kernel/nft/entries.ts';
 import { ElementShape, type Reply, unknownIndex } from '../../kernel/ops.ts';
 import { addressBytes, type Family } from '../../net/address.ts';
 import { sameBytes } from '../../net/bytes.ts';
@@ -53,13 +54,10 @@ export async function rememberedEndpoint(
   const shape = { shape: ElementShape.data, keyLength, dataLength };
   const at = { family, table: tableName, set: map };
   const { records } = await kernel.dump({ kind: 'elementsDump', ...at, ...shape });
-  const stride = keyLength + dataLength;
   for (const record of records) {
     if (record.kind !== 'elements') continue;
-    for (let i = 0; i < record.entries.length; i += stride) {
-      const entry = record.entries.subarray(i, i + stride);
-      if (!sameBytes(entry.subarray(0, keyLength), client)) continue;
-      return new EndpointList(of, entry.subarray(keyLength)).text(0);
+    for (const { key, data } of readEntries(record)) {
+      if (sameBytes(key, client)) return new EndpointList(of, data).text(0);
     }
   }
   return undefined;
