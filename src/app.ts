@@ -312,7 +312,7 @@ export class App {
         this.#metrics.conntrack.observe(event);
         conntrackObserver(event);
       },
-      inForce: (...change) => this.#journal.recent.changed(...change),
+      changed: (...change) => this.#journal.recent.changed(...change),
       resolved: (service) => this.#serviceHealth.resolved(service),
       takeoverObserver: takeoverReport(log, this.#metrics.lifecycle, this.#events),
     });

@@ -37,8 +37,8 @@ export interface EngineOptions {
   readonly conntrackObserver: ConntrackObserver;
   /** A Service (`namespace/name`) was resolved, or has gone; a sync follows. */
   readonly resolved: (service: string) => void;
-  /** See `ForwardingFollower.changed`. */
-  readonly inForce: ForwardingFollower['changed'];
+  /** See `ForwardingFollower.changed`; is not told what a start puts into force. */
+  readonly changed: ForwardingFollower['changed'];
 }
 
 /** How often the machine's addresses are read: what Services may claim there depends on them. */
@@ -55,6 +55,8 @@ export class Engine {
   readonly #reconcilers: readonly ConntrackReconciler[];
   readonly #verification: Verification;
   readonly #loop: SyncLoop;
+  /** Families that have had all in force once. */
+  readonly #started = new Set<Family>();
 
   constructor(options: EngineOptions) {
     const { settings, state, interfaces, clock } = options;
@@ -156,7 +158,7 @@ export class Engine {
   }
 
   #makeFamily(config: ModeConfig) {
-    const { clock, inForce, kernel, mode, settings } = this.#options;
+    const { clock, kernel, mode, settings } = this.#options;
     const { family } = config;
     const environment = this.#facts.environment(family);
     const reconciler = this.#makeReconciler(family);
@@ -170,14 +172,23 @@ export class Engine {
       ruleset: this.#ruleset,
       observer: (event) => this.#observe(event),
       settings: settings.sync,
-      follower: followedBy(reconciler, inForce),
+      follower: {
+        moving: () => reconciler.moving(),
+        upToDate: (addresses) => reconciler.upToDate(addresses),
+        changed: (previous, next, cause) => {
+          reconciler.changed(previous, next);
+          if (this.#started.has(family)) this.#options.changed(previous, next, cause);
+        },
+      },
     });
     return { planner, sync, reconciler };
   }
 
   #observe(event: SyncEvent): void {
     this.#options.observer(event);
-    if ('family' in event) this.#verification.observe(event);
+    if (!('family' in event)) return;
+    this.#verification.observe(event);
+    if (event.kind === 'done' && event.ok) this.#started.add(event.family);
   }
 
   #makeReconciler(family: Family): ConntrackReconciler {
@@ -198,19 +209,4 @@ export class Engine {
     }, interfacesPeriodMs);
     return () => clearInterval(timer);
   }
-}
-
-/** Tells one more of changes. */
-function followedBy(
-  follower: ForwardingFollower,
-  tell: ForwardingFollower['changed'],
-): ForwardingFollower {
-  return {
-    moving: () => follower.moving(),
-    upToDate: (addresses) => follower.upToDate(addresses),
-    changed: (...change) => {
-      follower.changed(...change);
-      tell(...change);
-    },
-  };
 }

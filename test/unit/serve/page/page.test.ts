@@ -32,6 +32,9 @@ async function refused(name: string): Promise<void> {
 describe('the page', () => {
   it('says in its first sentence that all is well', async () => {
     await running();
+    expect((await opened()).texts('p')[0]).toBe('Well. The only Service is in force.');
+    app.source.say({ kind: 'service', service: service({ externalIPs: ['203.0.113.1'] }) });
+    await quiet();
     const document = await opened();
     expect(document.texts('title')).toEqual(['node-a: well · Fairlead']);
     expect(document.texts('h1')).toEqual(['Fairlead on node-a']);
@@ -142,7 +145,7 @@ describe('the Services', () => {
     expect(rows).toHaveLength(15);
     expect(rows[0]).toMatchObject({ Service: 'ns/web-3', What: 'went', Endpoints: '1 to 0' });
     const more = await opened(hrefOf(document, 'More changes')!.slice(1));
-    expect(more.rows('Recent changes')).toHaveLength(22);
+    expect(more.rows('Recent changes')).toHaveLength(21);
   });
 
   it.each([
