@@ -27,7 +27,8 @@ export class Interner {
   readonly #strings = new Map<string, string>();
   readonly #lists = new Map<string, readonly string[]>();
   readonly #records = new Map<string, readonly unknown[]>();
-  readonly #places = new Map<string, Place>();
+  /** By zone and node: there are few zones, and mostly one for each node. */
+  readonly #places = new Map<string, Map<string, Place>>();
   readonly #bytesMax: number;
   #bytes = 0;
 
@@ -73,13 +74,15 @@ export class Interner {
     return list;
   }
 
-  /** The one record of this node in this zone, as long as the node stays there. */
+  /** The one record of this node in this zone. */
   place(node: string, zone: string): Place {
-    const known = this.#places.get(node);
-    if (known?.zone === zone) return known;
+    const known = this.#places.get(zone)?.get(node);
+    if (known !== undefined) return known;
     this.#makeRoom(node.length);
     const place = { node: this.string(node), zone: this.string(zone) };
-    this.#places.set(place.node, place);
+    const inZone = this.#places.get(zone);
+    if (inZone === undefined) this.#places.set(place.zone, new Map([[place.node, place]]));
+    else inZone.set(place.node, place);
     return place;
   }
 

@@ -166,13 +166,16 @@ function slice(
       ...trigger(),
     },
     addressType: family,
-    endpoints: addresses.map((text, j) => ({
-      addresses: [text],
-      conditions: { ready: true, serving: true, terminating: false },
-      nodeName: `node-${(i + j) % 1000}`,
-      targetRef: { kind: 'Pod', name: `svc-${i}-${j}`, namespace: `ns-${i % 50}`, uid },
-      zone: `zone-${j % 3}`,
-    })),
+    endpoints: addresses.map((text, j) => {
+      const node = (i + j) % 1000;
+      return {
+        addresses: [text],
+        conditions: { ready: true, serving: true, terminating: false },
+        nodeName: `node-${node}`,
+        targetRef: { kind: 'Pod', name: `svc-${i}-${j}`, namespace: `ns-${i % 50}`, uid },
+        zone: `zone-${node % 3}`,
+      };
+    }),
     ports,
   };
 }
