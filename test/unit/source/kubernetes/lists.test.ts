@@ -213,13 +213,13 @@ describe('a server without bookmarks', () => {
   it('may be quiet for as long as it likes, and nobody complains', async () => {
     const server = await startServer({ streamingLists: 'unbacked', bookmarkMs: 'never' });
     populate(server, 3);
-    const timing = { ...hasty, idleTimeoutMs: 2500, quietWatchSeconds: 1, probeMs: 100 };
+    // Two seconds: a busy process may end a watch half a second early, and one of less than a second fails.
+    const timing = { ...hasty, idleTimeoutMs: 3500, quietWatchSeconds: 2, probeMs: 100 };
     const { sink, source, converged } = startSource(server, { timing });
     await converged();
-    await new Promise((resolve) => setTimeout(resolve, 4000));
+    await until('short watches follow', () => server.count('services', 'watch') > 3);
     expect(sink.problems).toEqual([]);
-    expect(source.condition('services').silenceMs).toBeLessThan(2000);
-    expect(server.count('services', 'watch')).toBeGreaterThan(2);
+    expect(source.condition('services').silenceMs).toBeLessThan(3500);
     change(server, 1);
     await converged();
   });
