@@ -3,61 +3,29 @@ import type { Config } from './config/config.ts';
 import { type EngineSettings, engineSettings } from './engine-settings.ts';
 import { checkConfig } from './host/checks.ts';
 import { isConntrackLiberal } from './host/conntrack.ts';
-import type { HostFiles } from './host/files.ts';
 import { ipvsSettings } from './host/ipvs.ts';
 import { nodeIPs } from './host/node-ips.ts';
 import { setOomScore } from './host/oom-score.ts';
 import { setSysctls, sysctlsOf } from './host/sysctls.ts';
-import type { Conntrack } from './kernel/conntrack.ts';
-import type { Kernel } from './kernel/kernel.ts';
 import { ModeRunner } from './mode-runner.ts';
 import { type Fallback, type ModeChoice, type ModeRegistry, selectMode } from './modes/index.ts';
 import type { ModeName, ProxyMode } from './modes/mode.ts';
-import type { Address, Family } from './net/address.ts';
+import type { Address } from './net/address.ts';
 import { tellNodeChange } from './node-changes.ts';
 import { awaitNode } from './node-wait.ts';
-import type { Inside } from './serve/ask/inside.ts';
-import { Journal } from './serve/ask/journal.ts';
-import { ClusterEvents } from './serve/cluster-events.ts';
-import { conntrackLog } from './serve/conntrack-log.ts';
-import { watchConntrack } from './serve/conntrack-watch.ts';
-import { makeRecorder } from './serve/event-recorder.ts';
-import { ProxyHealth } from './serve/health.ts';
-import { kernelMetrics } from './serve/kernel-metrics.ts';
-import { type Logger, setVerbosity } from './serve/log.ts';
-import { Metrics } from './serve/metrics.ts';
-import { countersOf } from './serve/nfacct-metrics.ts';
-import { Reporter } from './serve/reporter.ts';
-import { runServers } from './serve/servers.ts';
-import type { ServiceCounters } from './serve/service-counters.ts';
-import { ServiceHealth } from './serve/service-health.ts';
-import { SourceReport } from './serve/source-report.ts';
+import { Observers, type ObserversOptions } from './observers.ts';
+import { setVerbosity } from './serve/log.ts';
+import type { Metrics } from './serve/metrics.ts';
 import { sysctlLog } from './serve/sysctl-log.ts';
-import { takeoverReport } from './serve/takeover-report.ts';
-import type { EventRecorder, EventRecorderOptions } from './source/kubernetes/events.ts';
-import type { Source, SourceSink } from './source/source.ts';
+import type { SourceSink } from './source/source.ts';
 import type { Resource } from './state/change.ts';
 import { ClusterState } from './state/store.ts';
 import type { Node } from './state/types.ts';
-import { type Clock, Wakeup } from './sync/clock.ts';
-import type { SyncEvent } from './sync/events.ts';
+import { Wakeup } from './sync/clock.ts';
 
-export interface AppOptions {
-  readonly config: Config;
-  readonly nodeName: string;
-  readonly log: Logger;
-  readonly clock: Clock;
-  readonly kernel: Kernel;
-  readonly conntrack: Conntrack;
-  readonly source: Source;
+export interface AppOptions extends ObserversOptions {
   /** Reads the addresses of this machine. */
   readonly interfaces: () => readonly Address[];
-  /** What this machine can do. */
-  readonly families: readonly Family[];
-  /** Where sysctls are; without it, they are somebody else's (tests in namespaces). */
-  readonly host?: HostFiles;
-  /** Who tells the API server of events; without it, nobody does (manifests). */
-  readonly openEvents?: EventRecorderOptions['open'];
   readonly modes: ModeRegistry;
   /** With which of them the kernel can do what the configuration asks for. */
   readonly choice: ModeChoice;
@@ -66,21 +34,12 @@ export interface AppOptions {
 export class App {
   readonly #options: AppOptions;
   readonly #state: ClusterState;
-  readonly #metrics: Metrics;
-  readonly #health: ProxyHealth;
-  readonly #report: SourceReport;
   readonly #listed = new Set<Resource>();
   readonly #wakeup: Wakeup;
   readonly #ending = new AbortController();
-  readonly #recorder: EventRecorder | undefined;
-  readonly #events: ClusterEvents;
-  readonly #reporter: Reporter;
-  readonly #serviceHealth: ServiceHealth;
-  readonly #journal: Journal;
-  readonly #counters: ServiceCounters;
+  readonly #observers: Observers;
   /** What programs the kernel. */
   readonly #runner: ModeRunner;
-  readonly #families = () => this.#runner.engine?.families ?? [];
   #config: Config;
   /** As last accepted: its pod CIDRs may say what a local pod is. */
   #node: Node | undefined;
@@ -90,55 +49,18 @@ export class App {
   #failure: Error | undefined;
 
   constructor(options: AppOptions) {
-    const { clock, config, kernel, nodeName, source } = options;
-    const condition = (resource: Resource) => source.condition(resource);
+    const { clock } = options;
     this.#options = options;
-    this.#config = config;
+    this.#config = options.config;
     this.#state = new ClusterState(clock.wallMs());
     this.#wakeup = new Wakeup(clock);
-    this.#journal = new Journal(options);
-    this.#metrics = new Metrics({
-      featureGates: config.featureGates,
-      condition,
-      serverVersion: () => source.serverVersion(),
-      overLimit: () => this.#overLimit,
-      families: this.#families,
-      counters: countersOf(kernel, options.log),
-    });
-    const { registry } = this.#metrics;
-    const [families, state] = [this.#families, this.#state];
-    const now = { mode: () => this.#runner.mode, config: () => this.#config };
-    const reading = { kernel, host: options.host, clock, state, families, ...now };
-    this.#counters = kernelMetrics(registry, reading);
-    this.#health = new ProxyHealth({
-      timeoutMs: () => 2 * this.#config.modes[this.mode].syncPeriodMs,
-      now: () => clock.wallMs(),
-      monotonicMs: () => clock.now(),
-      node: () => this.#state.node,
-      nodeListed: () => this.#listed.has('nodes'),
-      condition,
-      overLimit: () => this.#overLimit,
-    });
-    this.#report = new SourceReport({ log: options.log, condition });
-    this.#recorder = makeRecorder(options, this.#metrics.lifecycle);
-    this.#events = new ClusterEvents({
-      sink: this.#recorder ?? { record: () => {} },
-      nodeName,
-      uidOf: (service) => this.#state.service(service)?.uid ?? '',
-    });
-    this.#reporter = new Reporter({
-      log: options.log,
-      events: this.#events,
-      clock,
-      leftOut: (count) => this.#metrics.lifecycle.reportsLeftOut(count),
-    });
-    this.#serviceHealth = new ServiceHealth({
+    this.#observers = new Observers(options, {
       state: this.#state,
-      clock,
-      healthy: () => this.#health.healthy,
-      families: options.families,
-      addresses: (family) => this.#runner.engine?.listeningAddresses(family) ?? [],
-      observer: (event) => this.#reporter.serviceHealth(event),
+      config: () => this.#config,
+      mode: () => this.#runner.mode,
+      fallbacks: () => this.#fallbacks,
+      engine: () => this.#runner.engine,
+      nodeListed: () => this.#listed.has('nodes'),
     });
     this.#runner = this.#makeRunner(this.#tell(options.choice));
   }
@@ -148,12 +70,8 @@ export class App {
     return this.#runner.mode.name;
   }
 
-  get #overLimit(): number {
-    return this.#runner.engine?.overLimit ?? 0;
-  }
-
   get metrics(): Metrics {
-    return this.#metrics;
+    return this.#observers.metrics;
   }
 
   /** All that the source has said so far is in force in the kernel, or in quarantine. */
@@ -168,9 +86,7 @@ export class App {
   run(signal: AbortSignal): Promise<void> {
     return this.#live(signal, 'tolerant', (ending) => {
       this.#setOomScore();
-      const telling = this.#recorder?.run(ending) ?? Promise.resolve();
-      const watched = { ...this.#options, families: this.#families, events: this.#events };
-      return [this.#sync(ending), ...this.#serve(ending), telling, watchConntrack(watched, ending)];
+      return [this.#sync(ending), ...this.#observers.run(ending)];
     });
   }
 
@@ -217,7 +133,7 @@ export class App {
     try {
       this.#setSysctls(this.#config, this.#runner.mode, sysctls);
       const ending = this.#ending.signal;
-      const reporting = this.#report.run(ending);
+      const reporting = this.#observers.reportSource(ending);
       const listening = this.#options.source.run(this.#sink(), ending);
       parts = [listening, reporting, ...start(ending)];
       await Promise.all(parts);
@@ -225,9 +141,7 @@ export class App {
     } finally {
       this.end();
       await Promise.allSettled(parts);
-      this.#serviceHealth.close();
-      this.#reporter.close();
-      this.#metrics.close();
+      this.#observers.close();
       const { conntrack, kernel, modes } = this.#options;
       for (const mode of modes.values()) mode.close?.();
       kernel.close();
@@ -246,8 +160,8 @@ export class App {
     this.#fallbacks = fallbacks;
     for (const fallback of fallbacks) {
       log.warn({ ...fallback }, 'Falling back to another mode');
-      this.#metrics.lifecycle.fellBack(fallback.from, fallback.to);
-      this.#events.fellBack(fallback);
+      this.#observers.metrics.lifecycle.fellBack(fallback.from, fallback.to);
+      this.#observers.events.fellBack(fallback);
     }
     log.info({ mode: mode.name, node: nodeName }, 'Using this mode');
     return mode;
@@ -294,27 +208,23 @@ export class App {
   async #sync(signal: AbortSignal): Promise<void> {
     await this.#prepare(signal);
     if (signal.aborted) return;
-    this.#events.starting();
+    this.#observers.events.starting();
     await this.#runner.run(signal);
   }
 
   #makeRunner(mode: ProxyMode): ModeRunner {
-    const { log } = this.#options;
-    const conntrackObserver = conntrackLog(log);
+    const { conntrack, journal, metrics, serviceHealth, takeover } = this.#observers;
     return new ModeRunner(mode, {
       ...this.#options,
       settings: (of) => this.#engineSettings(of),
       modes: [...this.#options.modes.values()],
-      running: (of) => this.#metrics.running(of),
+      running: (of) => metrics.running(of),
       state: this.#state,
-      observer: this.#observer(),
-      conntrackObserver: (event) => {
-        this.#metrics.conntrack.observe(event);
-        conntrackObserver(event);
-      },
-      changed: (...change) => this.#journal.recent.changed(...change),
-      resolved: (service) => this.#serviceHealth.resolved(service),
-      takeoverObserver: takeoverReport(log, this.#metrics.lifecycle, this.#events),
+      observer: (event) => this.#observers.sync(event),
+      conntrackObserver: conntrack,
+      changed: (...change) => journal.recent.changed(...change),
+      resolved: (service) => serviceHealth.resolved(service),
+      takeoverObserver: takeover,
     });
   }
 
@@ -330,45 +240,13 @@ export class App {
     this.#runner.follow();
   }
 
-  #observer(): (event: SyncEvent) => void {
-    return (event) => {
-      if (event.kind === 'queued') this.#health.queued(event.family);
-      if (event.kind === 'done' && event.well) this.#health.updated(event.family);
-      if (event.kind === 'done' && event.ok) this.#serviceHealth.inForce(event.family);
-      this.#metrics.observe(event);
-      this.#journal.observe(event);
-      this.#reporter.sync(event);
-    };
-  }
-
-  /** What those are told who ask. */
-  #inside(): Inside {
-    return {
-      ...this.#options,
-      ...{ state: this.#state, journal: this.#journal, health: this.#health },
-      counters: this.#counters,
-      config: () => this.#config,
-      mode: () => this.mode,
-      fallbacks: () => this.#fallbacks,
-      engine: () => this.#runner.engine,
-    };
-  }
-
-  #serve(signal: AbortSignal): Promise<void>[] {
-    const inside = this.#inside();
-    const failed = this.#events.serverFailed.bind(this.#events);
-    const { log } = this.#options;
-    const parts = { inside, health: this.#health, metrics: this.#metrics, log, failed };
-    return runServers({ ...inside, ...parts }, signal);
-  }
-
   #sink(): SourceSink {
     return {
       change: (change) => {
         const { revision, node } = this.#state;
         this.#state.apply(change);
         if (this.#state.revision === revision) return;
-        this.#metrics.changed(change.kind);
+        this.#observers.metrics.changed(change.kind);
         if (this.#state.node !== node) this.#nodeChanged(node);
         this.#runner.engine?.wake();
       },
@@ -379,18 +257,15 @@ export class App {
         this.#wakeup.wake();
         this.#runner.engine?.wake();
       },
-      problem: (problem) => this.#reporter.problem(problem),
-      listed: (attempt) => {
-        this.#metrics.source.listed(attempt);
-        this.#report.listed(attempt);
-      },
+      ...this.#observers.source,
     };
   }
 
   #nodeChanged(before: Node | undefined): void {
     this.#wakeup.wake();
     tellNodeChange(before, this.#state.node, {
-      ...{ log: this.#options.log, config: this.#config },
+      log: this.#options.log,
+      config: this.#config,
       followed: this.#node,
       check: (node) => this.#check(this.#config, node),
       follow: (node) => this.#follow(node),

@@ -120,7 +120,10 @@ export class Engine {
     return compare({
       planner: () => planner.twin(),
       inForce: () => sync.inForce,
-      ...{ clock, kernel, ruleset: this.#ruleset, sliceMs: comparisonSliceMs },
+      clock,
+      kernel,
+      ruleset: this.#ruleset,
+      sliceMs: comparisonSliceMs,
     });
   }
 

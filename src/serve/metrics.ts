@@ -61,6 +61,15 @@ function steps(from: number, to: number, by: number): number[] {
   return Array.from({ length: (to - from) / by + 1 }, (_, i) => from + i * by);
 }
 
+/** As what kube-proxy counts changes. */
+const countedAs: { readonly [K in Change['kind']]?: 'service' | 'endpoint' } = {
+  service: 'service',
+  'service-gone': 'service',
+  'service-unserved': 'service',
+  slice: 'endpoint',
+  'slice-gone': 'endpoint',
+};
+
 export class Metrics {
   readonly registry = new Registry();
   readonly lifecycle = new LifecycleMetrics(this.registry);
@@ -104,9 +113,9 @@ export class Metrics {
 
   /** The source brought a change; kube-proxy counts those of Services and EndpointSlices. */
   changed(kind: Change['kind']): void {
-    const isService = kind.startsWith('service') && !kind.startsWith('service-cidr');
-    if (!isService && kind !== 'slice' && kind !== 'slice-gone') return;
-    const { pending, total } = this.#changes[isService ? 'service' : 'endpoint'];
+    const counted = countedAs[kind];
+    if (counted === undefined) return;
+    const { pending, total } = this.#changes[counted];
     pending.inc();
     total.inc();
   }

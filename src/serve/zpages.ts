@@ -100,7 +100,11 @@ export function statusz(options: StatuszOptions): Page {
       `Paths: ${paths.join(' ')}`,
     ],
     object: () => ({
-      ...{ startTime, uptimeSeconds, goVersion, binaryVersion, emulationVersion },
+      startTime,
+      uptimeSeconds,
+      goVersion,
+      binaryVersion,
+      emulationVersion,
       paths,
     }),
   };

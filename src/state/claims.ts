@@ -15,6 +15,7 @@ import {
   claimOf,
   type Entry,
   holderOf,
+  ranks,
   release,
   take,
   withClaim,
@@ -71,14 +72,6 @@ interface Turn {
   readonly near: Set<NodePortKey>;
 }
 
-/** Ranks of claims: the lower one is better. */
-const ranks = {
-  clusterIP: 0,
-  loadBalancerIP: 1,
-  nodePort: 2,
-  externalIP: 3,
-} as const satisfies Record<Frontend['kind'], number>;
-
 /** Stands for this process as the holder of the ports that it listens on. */
 const proxy = 'this proxy';
 
@@ -108,7 +101,12 @@ export class Claims {
     const again = new Set<string>();
     const near = new Set<NodePortKey>();
     const turn: Turn = {
-      ...{ name, createdMs, wanted, lost, again, near },
+      name,
+      createdMs,
+      wanted,
+      lost,
+      again,
+      near,
       conceded: [],
       conflicts: [],
     };

@@ -1,4 +1,13 @@
 /** The claims to one frontend. Usually there is only one. */
+import type { Frontend } from './types.ts';
+
+/** Ranks of claims: the lower one is better. */
+export const ranks = {
+  clusterIP: 0,
+  loadBalancerIP: 1,
+  nodePort: 2,
+  externalIP: 3,
+} as const satisfies Record<Frontend['kind'], number>;
 
 /** One Service's claim. */
 interface Claim {

@@ -116,7 +116,14 @@ function logChange(log: Logger, change: RecentChange): void {
     {
       service: `${namespace}/${name}`,
       port: port === '' ? protocol : `${port}/${protocol}`,
-      ...{ family, what, before, after, added: addedTexts, removed: removedTexts, also, latencyMs },
+      family,
+      what,
+      before,
+      after,
+      added: addedTexts,
+      removed: removedTexts,
+      also,
+      latencyMs,
     },
     'Service is in force as changed',
   );

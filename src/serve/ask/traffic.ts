@@ -57,7 +57,12 @@ function hasTraffic({ connections, refusals }: ServiceTraffic): boolean {
 function shown(one: ServiceTraffic, withEndpoints: boolean): Traffic['items'][number] {
   const { connections, endpoints, family, namespace, port, protocol, refusals, service } = one;
   return {
-    ...{ namespace, service, port, protocol, family, connections },
+    namespace,
+    service,
+    port,
+    protocol,
+    family,
+    connections,
     refusals: [...refusals].map(([reason, packets]) => ({ reason, packets })),
     ...(withEndpoints
       ? { endpoints: [...endpoints].map(([endpoint, count]) => ({ endpoint, connections: count })) }

@@ -28,7 +28,8 @@ export async function explanationOf(inside: Inside, query: URLSearchParams): Pro
   const protocol = holder?.forwarding.servicePort.protocol ?? target.protocol ?? 'TCP';
   const { address, because, kind } = client;
   return {
-    ...{ apiVersion, kind: 'Explanation' },
+    apiVersion,
+    kind: 'Explanation',
     to: {
       address: formatAddress(target.address.bytes),
       port: target.port,

@@ -213,7 +213,7 @@ describe('a server without bookmarks', () => {
   it('may be quiet for as long as it likes, and nobody complains', async () => {
     const server = await startServer({ streamingLists: 'unbacked', bookmarkMs: 'never' });
     populate(server, 3);
-    // Two seconds: a busy process may end a watch half a second early, and one of less than a second fails.
+    // A busy process may end a watch half a second early, and less than a second is a failure.
     const timing = { ...hasty, idleTimeoutMs: 3500, quietWatchSeconds: 2, probeMs: 100 };
     const { sink, source, converged } = startSource(server, { timing });
     await converged();

@@ -1,0 +1,218 @@
+/** Who is told of what happens: metrics, health, log and events, and who answers questions. */
+import type { Config } from './config/config.ts';
+import type { ConntrackObserver } from './conntrack/events.ts';
+import type { Engine } from './engine.ts';
+import type { HostFiles } from './host/files.ts';
+import type { Conntrack } from './kernel/conntrack.ts';
+import type { Kernel } from './kernel/kernel.ts';
+import type { Fallback } from './modes/index.ts';
+import type { ProxyMode } from './modes/mode.ts';
+import type { Family } from './net/address.ts';
+import { Journal } from './serve/ask/journal.ts';
+import { ClusterEvents } from './serve/cluster-events.ts';
+import { conntrackLog } from './serve/conntrack-log.ts';
+import { watchConntrack } from './serve/conntrack-watch.ts';
+import { makeRecorder } from './serve/event-recorder.ts';
+import { ProxyHealth } from './serve/health.ts';
+import { kernelMetrics } from './serve/kernel-metrics.ts';
+import type { Logger } from './serve/log.ts';
+import { Metrics } from './serve/metrics.ts';
+import { countersOf } from './serve/nfacct-metrics.ts';
+import { Reporter } from './serve/reporter.ts';
+import { runServers } from './serve/servers.ts';
+import type { ServiceCounters } from './serve/service-counters.ts';
+import { ServiceHealth } from './serve/service-health.ts';
+import { SourceReport } from './serve/source-report.ts';
+import { takeoverReport } from './serve/takeover-report.ts';
+import type { EventRecorder, EventRecorderOptions } from './source/kubernetes/events.ts';
+import type { Source, SourceSink } from './source/source.ts';
+import type { Resource } from './state/change.ts';
+import type { ClusterState } from './state/store.ts';
+import type { Clock } from './sync/clock.ts';
+import type { SyncEvent } from './sync/events.ts';
+import type { TakeoverEvent } from './takeover/takeover.ts';
+
+export interface ObserversOptions {
+  readonly config: Config;
+  readonly nodeName: string;
+  readonly log: Logger;
+  readonly clock: Clock;
+  readonly kernel: Kernel;
+  readonly conntrack: Conntrack;
+  readonly source: Source;
+  /** What this machine can do. */
+  readonly families: readonly Family[];
+  /** Where sysctls are; without it, they are somebody else's (tests in namespaces). */
+  readonly host?: HostFiles;
+  /** Who tells the API server of events; without it, nobody does (manifests). */
+  readonly openEvents?: EventRecorderOptions['open'];
+}
+
+/** What is so at present. */
+export interface Present {
+  readonly state: ClusterState;
+  readonly config: () => Config;
+  /** The mode that runs, or is about to. */
+  readonly mode: () => ProxyMode;
+  /** How it came to that mode. */
+  readonly fallbacks: () => readonly Fallback[];
+  /** Undefined until one runs. */
+  readonly engine: () => Engine | undefined;
+  /** The source has told of this node, if there is one of its name. */
+  readonly nodeListed: () => boolean;
+}
+
+export class Observers {
+  readonly metrics: Metrics;
+  readonly health: ProxyHealth;
+  readonly events: ClusterEvents;
+  readonly serviceHealth: ServiceHealth;
+  readonly journal: Journal;
+  readonly conntrack: ConntrackObserver;
+  readonly takeover: (event: TakeoverEvent) => void;
+  readonly #options: ObserversOptions;
+  readonly #present: Present;
+  readonly #counters: ServiceCounters;
+  readonly #sourceReport: SourceReport;
+  readonly #recorder: EventRecorder | undefined;
+  readonly #reporter: Reporter;
+  readonly #families = () => this.#present.engine()?.families ?? [];
+
+  constructor(options: ObserversOptions, present: Present) {
+    this.#options = options;
+    this.#present = present;
+    const { clock, kernel, log, nodeName } = options;
+    const { config, mode, state } = present;
+    this.journal = new Journal(options);
+    this.metrics = this.#makeMetrics();
+    const families = this.#families;
+    const read = { kernel, host: options.host, clock, state, families, mode, config };
+    this.#counters = kernelMetrics(this.metrics.registry, read);
+    this.health = this.#makeHealth();
+    this.#sourceReport = new SourceReport({ log, condition: this.#condition });
+    this.#recorder = makeRecorder(options, this.metrics.lifecycle);
+    this.events = new ClusterEvents({
+      sink: this.#recorder ?? { record: () => {} },
+      nodeName,
+      uidOf: (service) => state.service(service)?.uid ?? '',
+    });
+    this.#reporter = new Reporter({
+      log,
+      events: this.events,
+      clock,
+      leftOut: (count) => this.metrics.lifecycle.reportsLeftOut(count),
+    });
+    this.serviceHealth = this.#makeServiceHealth();
+    this.takeover = takeoverReport(log, this.metrics.lifecycle, this.events);
+    const logConntrack = conntrackLog(log);
+    this.conntrack = (event) => {
+      this.metrics.conntrack.observe(event);
+      logConntrack(event);
+    };
+  }
+
+  sync(event: SyncEvent): void {
+    if (event.kind === 'queued') this.health.queued(event.family);
+    if (event.kind === 'done' && event.well) this.health.updated(event.family);
+    if (event.kind === 'done' && event.ok) this.serviceHealth.inForce(event.family);
+    this.metrics.observe(event);
+    this.journal.observe(event);
+    this.#reporter.sync(event);
+  }
+
+  /** What the source says besides objects. */
+  readonly source: Pick<SourceSink, 'problem' | 'listed'> = {
+    problem: (problem) => this.#reporter.problem(problem),
+    listed: (attempt) => {
+      this.metrics.source.listed(attempt);
+      this.#sourceReport.listed(attempt);
+    },
+  };
+
+  /** Tells until `signal` aborts what the source lacks. */
+  reportSource(signal: AbortSignal): Promise<void> {
+    return this.#sourceReport.run(signal);
+  }
+
+  /** Serves health, metrics and answers, and sends events, until `signal` aborts. */
+  run(signal: AbortSignal): Promise<void>[] {
+    const watched = { ...this.#options, families: this.#families, events: this.events };
+    const sending = this.#recorder === undefined ? [] : [this.#recorder.run(signal)];
+    return [...this.#serve(signal), ...sending, watchConntrack(watched, signal)];
+  }
+
+  close(): void {
+    this.serviceHealth.close();
+    this.#reporter.close();
+    this.metrics.close();
+  }
+
+  readonly #condition = (resource: Resource) => this.#options.source.condition(resource);
+
+  readonly #overLimit = () => this.#present.engine()?.overLimit ?? 0;
+
+  #makeMetrics(): Metrics {
+    const { config, kernel, log, source } = this.#options;
+    return new Metrics({
+      featureGates: config.featureGates,
+      condition: this.#condition,
+      serverVersion: () => source.serverVersion(),
+      overLimit: this.#overLimit,
+      families: this.#families,
+      counters: countersOf(kernel, log),
+    });
+  }
+
+  #makeHealth(): ProxyHealth {
+    const { clock } = this.#options;
+    const { config, mode, nodeListed, state } = this.#present;
+    return new ProxyHealth({
+      timeoutMs: () => 2 * config().modes[mode().name].syncPeriodMs,
+      now: () => clock.wallMs(),
+      monotonicMs: () => clock.now(),
+      node: () => state.node,
+      nodeListed,
+      condition: this.#condition,
+      overLimit: this.#overLimit,
+    });
+  }
+
+  #makeServiceHealth(): ServiceHealth {
+    const { clock, families } = this.#options;
+    const { engine, state } = this.#present;
+    return new ServiceHealth({
+      state,
+      clock,
+      healthy: () => this.health.healthy,
+      families,
+      addresses: (family) => engine()?.listeningAddresses(family) ?? [],
+      observer: (event) => this.#reporter.serviceHealth(event),
+    });
+  }
+
+  #serve(signal: AbortSignal): Promise<void>[] {
+    const { events, health, journal, metrics } = this;
+    const { config, engine, fallbacks, state } = this.#present;
+    const { clock, conntrack, host, kernel, log, nodeName, source } = this.#options;
+    const mode = () => this.#present.mode().name;
+    const failed = events.serverFailed.bind(events);
+    const counters = this.#counters;
+    const inside = {
+      clock,
+      nodeName,
+      state,
+      journal,
+      source,
+      config,
+      mode,
+      fallbacks,
+      health,
+      engine,
+      counters,
+      kernel,
+      conntrack,
+      ...(host && { host }),
+    };
+    return runServers({ config, mode, health, metrics, inside, log, failed }, signal);
+  }
+}
