@@ -71,6 +71,31 @@ export function parseIPv4Number(text: string): number | undefined {
 }
 
 /**
+ * The same of ASCII bytes, but only in the form without leading zeroes; -1 = they are none. It is
+ * for lists that never become text.
+ */
+export function readIPv4(bytes: Uint8Array, from: number, to: number): number {
+  let value = 0;
+  let dots = 0;
+  let octet = -1;
+  for (let i = from; i < to; i += 1) {
+    const byte = bytes[i]!;
+    if (byte === dot) {
+      if (octet < 0 || dots === 3) return -1;
+      value = (value << 8) | octet;
+      dots += 1;
+      octet = -1;
+    } else if (byte < zero || byte > nine || octet === 0) {
+      return -1;
+    } else {
+      octet = (octet < 0 ? 0 : octet * 10) + byte - zero;
+      if (octet > 255) return -1;
+    }
+  }
+  return dots === 3 && octet >= 0 ? ((value << 8) | octet) >>> 0 : -1;
+}
+
+/**
  * Writes an IPv6 address, its last four bytes dotted or not, into `bytes` from `at`; false when
  * the text is none: then the bytes there are undefined. It reads character codes, as
  * `parseIPv4Number` does, and for the same reason.

@@ -1,22 +1,21 @@
-import { addressBytes, type Family, parseIPv4Number, readIPv6 } from '../../net/address.ts';
+import { type Family, parseIPv4Number } from '../../net/address.ts';
 import { specialUse } from '../../net/special-address.ts';
-import {
-  Condition,
-  type EndpointSlice,
-  objectKey,
-  type Place,
-  type SlicePort,
-} from '../../state/types.ts';
+import { type EndpointSlice, objectKey, type SlicePort } from '../../state/types.ts';
 import type { Interner } from '../interner.ts';
 import { readAddress } from './addresses.ts';
+import {
+  type Columns,
+  ColumnWriter,
+  conditionBits,
+  type EndpointContext,
+  noNames,
+  ReadEndpoints,
+} from './endpoint-columns.ts';
 import { type Decoded, type FieldReader, open, type RawObject, show } from './field-reader.ts';
+import { headlessLabel, serviceNameLabel, triggerTimeAnnotation } from './names.ts';
 
-const headlessLabel = 'service.kubernetes.io/headless';
-const serviceNameLabel = 'kubernetes.io/service-name';
-const triggerTimeAnnotation = 'endpoints.kubernetes.io/last-change-trigger-time';
 const protocols = ['TCP', 'UDP', 'SCTP'] as const;
 const families = ['IPv4', 'IPv6'] as const;
-const noHints: readonly string[] = Object.freeze([]);
 
 /**
  * An EndpointSlice in columns (behaviour document 4.3). No record for slices of headless
@@ -97,97 +96,41 @@ function decodePorts(fields: FieldReader, value: unknown): SlicePort[] {
 
 const noAnyPort = 'is missing: a port that stands for any is not served';
 
-interface EndpointContext {
-  readonly family: Family;
-  readonly nodeName: string;
-  readonly strings: Interner;
-}
-
-type Columns = Pick<EndpointSlice, 'length' | 'addresses' | 'conditions' | 'zoneHints' | 'places'>;
-
 /** Decodes straight into the columns, without an object for each endpoint. */
 function decodeEndpoints(fields: FieldReader, value: unknown, context: EndpointContext): Columns {
+  if (value instanceof ReadEndpoints) return value.columns;
   const list = fields.list(value, 'endpoints');
-  const stride = addressBytes[context.family];
-  // From Node's pool, because they become strings soon.
-  const addresses = Buffer.allocUnsafe(list.length * stride);
-  const conditions = Buffer.allocUnsafe(list.length);
-  let zoneHints: (readonly string[])[] | undefined;
-  let places: Place[] | undefined;
-  let length = 0;
+  const writer = new ColumnWriter(context, list.length);
   for (let i = 0; i < list.length; i += 1) {
     fields.within('endpoints', i);
     const raw = fields.objectItem(list[i]);
     if (raw === undefined) continue;
-    const hasAddress = decodeEndpointAddress(
-      fields,
-      raw,
-      context.family,
-      addresses,
-      length * stride,
-    );
+    const hasAddress = decodeEndpointAddress(fields, raw, context.family, writer);
     const bits = decodeConditions(fields, raw);
     if (!hasAddress || bits === undefined) continue;
     const hints = fields.object(raw.hints, 'hints');
-    conditions[length] = bits | placeBits(fields, raw, hints, context.nodeName);
-    const zones = hints === undefined ? noHints : hintNames(fields, hints, 'forZones');
-    if (zones.length > 0) {
-      zoneHints ??= list.map(() => noHints);
-      zoneHints[length] = context.strings.list(zones);
-    }
-    const place = readPlace(raw, context.strings);
-    if (place !== nowhere) {
-      places ??= list.map(() => nowhere);
-      places[length] = place;
-    }
-    length += 1;
+    writer.add({
+      conditions: bits,
+      node: fields.text(raw.nodeName, 'nodeName') ?? '',
+      // Nothing depends on it: what is no text says nothing.
+      zone: typeof raw.zone === 'string' ? raw.zone : '',
+      hintedNodes: hintNames(fields, hints, 'forNodes'),
+      hintedZones: hintNames(fields, hints, 'forZones'),
+    });
   }
   fields.outside();
-  return {
-    length,
-    addresses: addresses.toString('latin1', 0, length * stride),
-    conditions: conditions.toString('latin1', 0, length),
-    zoneHints: length === list.length ? zoneHints : zoneHints?.slice(0, length),
-    places: length === list.length ? places : places?.slice(0, length),
-  };
-}
-
-const nowhere: Place = { node: '', zone: '' };
-
-/** Nothing depends on it: what is no text says nothing. */
-function readPlace({ nodeName, zone }: RawObject, strings: Interner): Place {
-  const node = typeof nodeName === 'string' ? nodeName : '';
-  const where = typeof zone === 'string' ? zone : '';
-  return node === '' && where === '' ? nowhere : strings.place(node, where);
-}
-
-/** `Condition` bits that depend on this node. */
-function placeBits(
-  fields: FieldReader,
-  raw: RawObject,
-  hints: RawObject | undefined,
-  nodeName: string,
-): number {
-  const local = fields.text(raw.nodeName, 'nodeName') === nodeName ? Condition.local : 0;
-  if (hints === undefined) return local;
-  const nodes = hintNames(fields, hints, 'forNodes');
-  return (
-    local |
-    (nodes.length > 0 ? Condition.nodeHinted : 0) |
-    (nodes.includes(nodeName) ? Condition.nodeHintedHere : 0)
-  );
+  return writer.columns();
 }
 
 /**
- * Writes the address into `bytes` at `at`; false when there is none that can be used. Only the
- * first address is used: the meaning of more was never defined.
+ * Writes the address; false when there is none that can be used. Only the first address is used:
+ * the meaning of more was never defined.
  */
 function decodeEndpointAddress(
   fields: FieldReader,
   raw: RawObject,
   family: Family,
-  bytes: Uint8Array,
-  at: number,
+  writer: ColumnWriter,
 ): boolean {
   const list = fields.list(raw.addresses, 'addresses');
   if (list.length === 0) {
@@ -199,17 +142,11 @@ function decodeEndpointAddress(
   if (text === undefined) return false;
   if (family === 'IPv4') {
     const value = parseIPv4Number(text);
-    if (value !== undefined && !isSpecialIPv4(value) && text.length === dottedLength(value)) {
-      bytes[at] = value >>> 24;
-      bytes[at + 1] = value >>> 16;
-      bytes[at + 2] = value >>> 8;
-      bytes[at + 3] = value;
-      return true;
-    }
-  } else if (readIPv6(text, bytes, at) && isOrdinaryIPv6(bytes[at]!)) {
+    if (value !== undefined && writer.writeOrdinaryIPv4(value, text.length)) return true;
+  } else if (writer.writeOrdinaryIPv6(text)) {
     return true;
   }
-  return decodeUnusual(fields, text, family, bytes, at);
+  return decodeUnusual(fields, text, family, writer);
 }
 
 /** Writes an address of any form; false, and a problem, when there is none that can be used. */
@@ -217,8 +154,7 @@ function decodeUnusual(
   fields: FieldReader,
   text: string,
   family: Family,
-  bytes: Uint8Array,
-  at: number,
+  writer: ColumnWriter,
 ): boolean {
   const address = readAddress(fields, text, 'addresses[0]');
   if (address === undefined) return false;
@@ -231,52 +167,27 @@ function decodeUnusual(
     fields.refuse('addresses[0]', `${show(text)} is ${special}: not usable for an endpoint`);
     return false;
   }
-  bytes.set(address.bytes, at);
+  writer.write(address.bytes);
   return true;
-}
-
-/** Whether `specialUse` would refuse the IPv4 address; needs no Address. */
-function isSpecialIPv4(value: number): boolean {
-  const first = value >>> 24;
-  if (value === 0 || first === 127 || value === 0xffff_ffff) return true;
-  return value >>> 16 === 0xa9fe || (first >= 224 && first <= 239);
-}
-
-/** The length of an IPv4 address as text without leading zeroes. */
-function dottedLength(value: number): number {
-  let length = 3;
-  for (let shift = 0; shift < 32; shift += 8) {
-    const octet = (value >>> shift) & 0xff;
-    length += octet < 10 ? 1 : octet < 100 ? 2 : 3;
-  }
-  return length;
-}
-
-/** Whether the first byte is of 2000::/3 or fc00::/7, where no address is special or IPv4. */
-function isOrdinaryIPv6(first: number): boolean {
-  return (first & 0xe0) === 0x20 || (first & 0xfe) === 0xfc;
 }
 
 /** `Condition` bits ready, serving and terminating; undefined when one cannot be read. */
 function decodeConditions(fields: FieldReader, raw: RawObject): number | undefined {
   const conditions = fields.object(raw.conditions, 'conditions');
-  if (conditions === undefined) return Condition.ready | Condition.serving;
+  if (conditions === undefined) return conditionBits(undefined, undefined, undefined);
   const ready = fields.flag(conditions.ready, 'conditions.ready');
   const serving = fields.flag(conditions.serving, 'conditions.serving');
   const terminating = fields.flag(conditions.terminating, 'conditions.terminating');
   if (ready === 'invalid' || serving === 'invalid' || terminating === 'invalid') return undefined;
-  return (
-    ((ready ?? true) ? Condition.ready : 0) |
-    ((serving ?? true) ? Condition.serving : 0) |
-    (terminating === true ? Condition.terminating : 0)
-  );
+  return conditionBits(ready, serving, terminating);
 }
 
 function hintNames(
   fields: FieldReader,
-  hints: RawObject,
+  hints: RawObject | undefined,
   field: 'forZones' | 'forNodes',
-): string[] {
+): readonly string[] {
+  if (hints === undefined) return noNames;
   const names: string[] = [];
   const path = `hints.${field}`;
   for (const element of fields.list(hints[field], path)) {

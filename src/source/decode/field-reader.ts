@@ -143,8 +143,15 @@ export class FieldReader {
     return this.refuse(field, `must be a string, is ${show(value)}`);
   }
 
-  /** RFC 3339 as milliseconds since the epoch; undefined when absent, and when it is no time. */
+  /**
+   * RFC 3339, or a Date, as milliseconds since the epoch; undefined when absent, and when it is no
+   * time.
+   */
   time(value: unknown, field: string): number | undefined {
+    if (value instanceof Date) {
+      const dateMs = value.getTime();
+      return Number.isFinite(dateMs) ? dateMs : this.refuse(field, 'is no time');
+    }
     const text = this.text(value, field) ?? '';
     if (text === '') return undefined;
     const timeMs = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d/.test(text) ? Date.parse(text) : Number.NaN;

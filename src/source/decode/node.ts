@@ -2,8 +2,7 @@ import type { Address } from '../../net/address.ts';
 import type { Node } from '../../state/types.ts';
 import { readAddress, readCIDR } from './addresses.ts';
 import { type Decoded, type FieldReader, open, show } from './field-reader.ts';
-
-const zoneLabel = 'topology.kubernetes.io/zone';
+import { zoneLabel } from './names.ts';
 
 /** Decodes what the proxy needs of its Node (behaviour document 3.1, 4.1, 10.1). */
 export function decodeNode(raw: unknown): Decoded<Node> {

@@ -17,8 +17,8 @@ import {
   type RawObject,
   show,
 } from './field-reader.ts';
+import { proxyNameLabel } from './names.ts';
 
-const proxyNameLabel = 'service.kubernetes.io/service-proxy-name';
 const protocols = ['TCP', 'UDP', 'SCTP'] as const;
 const types = ['ClusterIP', 'NodePort', 'LoadBalancer'] as const;
 const policies = ['Cluster', 'Local'] as const;
@@ -87,7 +87,7 @@ export function decodeUnserved(raw: unknown): UnservedService | undefined {
   if (opened.id === undefined) return undefined;
   const spec = isRawObject(opened.raw.spec) ? opened.raw.spec : {};
   const { clusterIP, clusterIPs, externalName, type } = spec;
-  const listed = Array.isArray(clusterIPs) ? clusterIPs : [clusterIP];
+  const listed = Array.isArray(clusterIPs) && clusterIPs.length > 0 ? clusterIPs : [clusterIP];
   const addresses = listed.map(String).filter((text) => isIP(text) !== 0);
   const { key } = opened.id;
   const proxy = opened.labels[proxyNameLabel];

@@ -1,0 +1,146 @@
+import { addressBytes, type Family, readIPv6 } from '../../net/address.ts';
+import { Condition, type EndpointSlice, type Place } from '../../state/types.ts';
+import type { Interner } from '../interner.ts';
+
+export interface EndpointContext {
+  readonly family: Family;
+  /** This node's name. */
+  readonly nodeName: string;
+  readonly strings: Interner;
+}
+
+export type Columns = Pick<
+  EndpointSlice,
+  'length' | 'addresses' | 'conditions' | 'zoneHints' | 'places'
+>;
+
+/** What an endpoint says besides its address. */
+interface Endpoint {
+  /** `Condition` bits ready, serving and terminating. */
+  readonly conditions: number;
+  /** Empty = not given, as `zone`. */
+  readonly node: string;
+  readonly zone: string;
+  readonly hintedNodes: readonly string[];
+  readonly hintedZones: readonly string[];
+}
+
+export const noNames: readonly string[] = Object.freeze([]);
+const nowhere: Place = { node: '', zone: '' };
+
+/** Endpoints that were read straight into columns, in the place of the list that JSON has. */
+export class ReadEndpoints {
+  readonly columns: Columns;
+
+  constructor(columns: Columns) {
+    this.columns = columns;
+  }
+}
+
+/**
+ * Makes the columns of a slice, endpoint by endpoint, without an object for each. An address is
+ * written first; when none of the `write` methods has taken one, the endpoint is left out.
+ */
+export class ColumnWriter {
+  readonly #context: EndpointContext;
+  readonly #stride: number;
+  readonly #addresses: Buffer;
+  readonly #conditions: Buffer;
+  readonly #most: number;
+  #zoneHints: (readonly string[])[] | undefined;
+  #places: Place[] | undefined;
+  #length = 0;
+
+  /** For at most so many endpoints. */
+  constructor(context: EndpointContext, most: number) {
+    this.#context = context;
+    this.#stride = addressBytes[context.family];
+    this.#most = most;
+    // From Node's pool, because they become strings soon.
+    this.#addresses = Buffer.allocUnsafe(most * this.#stride);
+    this.#conditions = Buffer.allocUnsafe(most);
+  }
+
+  /** Takes an IPv4 address, which was `textLength` long, if there is nothing to say about it. */
+  writeOrdinaryIPv4(value: number, textLength: number): boolean {
+    if (isSpecialIPv4(value) || textLength !== dottedLength(value)) return false;
+    this.#addresses.writeUInt32BE(value, this.#length * this.#stride);
+    return true;
+  }
+
+  /** Takes an IPv6 address, if it is one and there is nothing to say about it. */
+  writeOrdinaryIPv6(text: string): boolean {
+    const at = this.#length * this.#stride;
+    return readIPv6(text, this.#addresses, at) && isOrdinaryIPv6(this.#addresses[at]!);
+  }
+
+  write(address: Uint8Array): void {
+    this.#addresses.set(address, this.#length * this.#stride);
+  }
+
+  /** Adds the endpoint whose address has been written. */
+  add({ conditions, node, zone, hintedNodes, hintedZones }: Endpoint): void {
+    const { nodeName, strings } = this.#context;
+    this.#conditions[this.#length] =
+      conditions |
+      (node === nodeName ? Condition.local : 0) |
+      (hintedNodes.length > 0 ? Condition.nodeHinted : 0) |
+      (hintedNodes.includes(nodeName) ? Condition.nodeHintedHere : 0);
+    if (hintedZones.length > 0) {
+      this.#zoneHints ??= Array.from({ length: this.#most }, () => noNames);
+      this.#zoneHints[this.#length] = strings.list(hintedZones);
+    }
+    if (node !== '' || zone !== '') {
+      this.#places ??= Array.from({ length: this.#most }, () => nowhere);
+      this.#places[this.#length] = strings.place(node, zone);
+    }
+    this.#length += 1;
+  }
+
+  columns(): Columns {
+    const length = this.#length;
+    const isFull = length === this.#most;
+    return {
+      length,
+      addresses: this.#addresses.toString('latin1', 0, length * this.#stride),
+      conditions: this.#conditions.toString('latin1', 0, length),
+      zoneHints: isFull ? this.#zoneHints : this.#zoneHints?.slice(0, length),
+      places: isFull ? this.#places : this.#places?.slice(0, length),
+    };
+  }
+}
+
+/** `Condition` bits; what is not given is as the API says. */
+export function conditionBits(
+  ready: boolean | undefined,
+  serving: boolean | undefined,
+  terminating: boolean | undefined,
+): number {
+  return (
+    ((ready ?? true) ? Condition.ready : 0) |
+    ((serving ?? true) ? Condition.serving : 0) |
+    (terminating === true ? Condition.terminating : 0)
+  );
+}
+
+/** Whether `specialUse` would refuse the IPv4 address; needs no Address. */
+function isSpecialIPv4(value: number): boolean {
+  const first = value >>> 24;
+  if (value === 0 || first === 127 || value === 0xffff_ffff) return true;
+  return value >>> 16 === 0xa9fe || (first >= 224 && first <= 239);
+}
+
+/** The length of an IPv4 address as text without leading zeroes. */
+function dottedLength(value: number): number {
+  let length = 3;
+  for (let shift = 0; shift < 32; shift += 8) {
+    const octet = (value >>> shift) & 0xff;
+    length += octet < 10 ? 1 : octet < 100 ? 2 : 3;
+  }
+  return length;
+}
+
+/** Whether the first byte is of 2000::/3 or fc00::/7, where no address is special or IPv4. */
+function isOrdinaryIPv6(first: number): boolean {
+  return (first & 0xe0) === 0x20 || (first & 0xfe) === 0xfc;
+}

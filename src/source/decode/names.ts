@@ -1,0 +1,19 @@
+/** The labels and annotations that are read, of any object. */
+export const headlessLabel = 'service.kubernetes.io/headless';
+export const proxyNameLabel = 'service.kubernetes.io/service-proxy-name';
+export const serviceNameLabel = 'kubernetes.io/service-name';
+export const zoneLabel = 'topology.kubernetes.io/zone';
+export const triggerTimeAnnotation = 'endpoints.kubernetes.io/last-change-trigger-time';
+export const initialEventsEndAnnotation = 'k8s.io/initial-events-end';
+
+export const labelNames: readonly string[] = [
+  headlessLabel,
+  proxyNameLabel,
+  serviceNameLabel,
+  zoneLabel,
+];
+
+export const annotationNames: readonly string[] = [
+  triggerTimeAnnotation,
+  initialEventsEndAnnotation,
+];
