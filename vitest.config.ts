@@ -17,6 +17,16 @@ export default defineConfig({
         },
       },
       {
+        // The same of the API server, which speaks protobuf otherwise.
+        test: {
+          name: 'json',
+          include: ['test/unit/source/kubernetes/{chaos,faults,lists,process,source,time}.test.ts'],
+          maxWorkers: 2,
+          testTimeout: 20_000,
+          env: { FAIRLEAD_CONTENT_TYPE: 'application/json' },
+        },
+      },
+      {
         test: {
           name: 'kernel',
           include: ['test/**/*.kernel.test.ts'],

@@ -26,7 +26,8 @@ process.exit(0);
 
 async function readToBookmark(path: string): Promise<void> {
   const { signal } = new AbortController();
-  for await (const chunk of await client.get(path, query, signal)) {
+  const { body } = await client.get(path, query, signal);
+  for await (const chunk of body) {
     if (chunk.subarray(-300).includes('initial-events-end')) return;
   }
 }

@@ -21,9 +21,10 @@ export function clusterSource(
   if (source.kind === 'manifests') {
     return { source: new ManifestSource({ directory: source.directory, nodeName }) };
   }
-  const { kubeconfigPath, masterUrl, qps, burst } = source;
+  const { kubeconfigPath, masterUrl, contentTypes, qps, burst } = source;
   const userAgent = `fairlead/${fairleadVersion.slice(1)}`;
-  const options: ClientOptions = { kubeconfigPath, masterUrl, qps, burst, userAgent, observer };
+  const access = { kubeconfigPath, masterUrl, contentTypes, qps, burst };
+  const options: ClientOptions = { ...access, userAgent, observer };
   return {
     source: new KubernetesSource({ ...options, nodeName }),
     openEvents: () => ApiClient.open(options),

@@ -101,7 +101,10 @@ function resolveSource(settings: Settings, flags: ParsedFlags): SourceConfig {
     kind: 'kubernetes',
     kubeconfigPath: settings['clientConnection.kubeconfig'],
     masterUrl: flags.value('master'),
-    contentType: settings['clientConnection.contentType'],
+    contentTypes: {
+      contentType: settings['clientConnection.contentType'],
+      acceptContentTypes: settings['clientConnection.acceptContentTypes'],
+    },
     qps: settings['clientConnection.qps'],
     burst: settings['clientConnection.burst'],
   };

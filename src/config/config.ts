@@ -56,7 +56,8 @@ export type SourceConfig =
       readonly kubeconfigPath: string;
       /** Overrides the server of the kubeconfig; '' = do not. */
       readonly masterUrl: string;
-      readonly contentType: string;
+      /** Media types, as they were given; an empty `acceptContentTypes` = as contentType says. */
+      readonly contentTypes: { readonly contentType: string; readonly acceptContentTypes: string };
       /** Requests per second, and how many may come at once above that. */
       readonly qps: number;
       readonly burst: number;

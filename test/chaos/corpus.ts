@@ -2,6 +2,8 @@
 import { stringify } from 'yaml';
 import { replies } from '../../src/kernel/ops.ts';
 import { RecordWriter } from '../../src/kernel/records.ts';
+import { kinds, type Raw } from '../fake/api-server-store.ts';
+import { encodeEvent, encodeList, encodeObject, encodeStatus, envelop } from '../fake/protobuf.ts';
 import { clusterIp, externalIp, lbVip } from '../lab/addresses.ts';
 import {
   BASELINE,
@@ -121,7 +123,29 @@ const texts: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
+/** The same as protobuf, where it is of a kind that is read. */
+function inProtobuf(): Readonly<Record<string, readonly Buffer[]>> {
+  const known = objects.flatMap((object) => {
+    const found = Object.values(kinds).find(({ kind }) => kind === object.kind);
+    if (found === undefined) return [];
+    const bytes = encodeObject(found.kind, object as unknown as Raw);
+    return [{ ...found, bytes }];
+  });
+  const frames = known.map(({ apiVersion, kind, bytes }) =>
+    encodeEvent('ADDED', envelop(apiVersion, kind, bytes)),
+  );
+  const failure = encodeEvent('ERROR', encodeStatus(error.object));
+  return {
+    'protobuf watch frames': [Buffer.concat([...frames, failure]), ...frames, failure],
+    'protobuf lists': Object.values(kinds).map(({ apiVersion, kind }) => {
+      const items = known.filter((object) => object.kind === kind).map(({ bytes }) => bytes);
+      return encodeList(apiVersion, `${kind}List`, { resourceVersion: '41' }, items);
+    }),
+  };
+}
+
 export function corpora(boundary: string): readonly Buffer[] {
+  if (boundary.startsWith('protobuf')) return inProtobuf()[boundary]!;
   const found = texts[boundary];
   return found === undefined ? [answers()] : found.map((text) => Buffer.from(text));
 }

@@ -9,10 +9,14 @@ import { join } from 'node:path';
 import { loadConfig } from '../../src/config/load.ts';
 import { replies } from '../../src/kernel/ops.ts';
 import { RecordError, readRecords } from '../../src/kernel/records.ts';
-import { decodeContext } from '../../src/source/decode.ts';
+import { decodeContext, kindOf } from '../../src/source/decode.ts';
 import { Delivery } from '../../src/source/kubernetes/delivery.ts';
 import { StreamError } from '../../src/source/kubernetes/errors.ts';
 import { readAccess } from '../../src/source/kubernetes/kubeconfig.ts';
+import { protobuf } from '../../src/source/kubernetes/protobuf/encoding.ts';
+import { FrameCutter } from '../../src/source/kubernetes/protobuf/frame-cutter.ts';
+import { ListCutter } from '../../src/source/kubernetes/protobuf/list-cutter.ts';
+import { StringCache } from '../../src/source/kubernetes/protobuf/string-cache.ts';
 import { LineFramer, ListSplitter } from '../../src/source/kubernetes/stream.ts';
 import { parseWatchEvent } from '../../src/source/kubernetes/watch-event.ts';
 import { flatten } from '../../src/source/manifests/flatten.ts';
@@ -27,10 +31,19 @@ import { Random } from './random.ts';
 
 const bytesMax = 4096;
 
+const inProtobuf = {
+  services: protobuf('services', decodeContext('node'), new StringCache()),
+  endpointslices: protobuf('endpointslices', decodeContext('node'), new StringCache()),
+  nodes: protobuf('nodes', decodeContext('node'), new StringCache()),
+  servicecidrs: protobuf('servicecidrs', decodeContext('node'), new StringCache()),
+};
+
 /** Where inputs come in. Each takes any bytes; what it throws is a finding. */
 export const boundaries: Readonly<Record<string, (input: Buffer, random: Random) => unknown>> = {
   'watch lines': watchLines,
   'list bodies': listBodies,
+  'protobuf watch frames': protobufFrames,
+  'protobuf lists': protobufLists,
   'JSON objects': jsonObjects,
   manifests,
   'configuration files': configurationFile,
@@ -90,8 +103,9 @@ function watchLines(input: Buffer, random: Random): void {
 }
 
 function listBodies(input: Buffer, random: Random): void {
-  const whole = split(input, [input]);
-  const cut = split(input, pieces(input, random));
+  const splitter = (): ListSplitter => new ListSplitter(bytesMax);
+  const whole = split(splitter(), input, [input]);
+  const cut = split(splitter(), input, pieces(input, random));
   assert(whole.refused === cut.refused, `refused whole: ${whole.refused}, cut: ${cut.refused}`);
   if (!whole.refused) assert(sameFrames(whole.items, cut.items), 'items depend on cuts');
   // What JSON itself reads as a list is not refused, and has these items.
@@ -104,11 +118,61 @@ function listBodies(input: Buffer, random: Random): void {
   }
 }
 
-function split(input: Buffer, parts: readonly Buffer[]) {
-  const splitter = new ListSplitter(bytesMax);
+/** The same bytes in other pieces are the same frames, or refused; an event is told or refused. */
+function protobufFrames(input: Buffer, random: Random): void {
+  const read = (parts: readonly Buffer[]) => {
+    const cutter = new FrameCutter(bytesMax);
+    const frames: (Buffer | 'oversized')[] = [];
+    const refused = tolerate(StreamError, () => {
+      for (const part of parts) for (const frame of cutter.push(part)) frames.push(frame);
+    });
+    return { frames, refused };
+  };
+  const [whole, cut] = [read([input]), read(pieces(input, random))];
+  assert(whole.refused === cut.refused, `refused whole: ${whole.refused}, cut: ${cut.refused}`);
+  assert(sameFrames(whole.frames, cut.frames), 'frames depend on how they were cut');
+  for (const frame of whole.frames) {
+    if (frame === 'oversized') continue;
+    for (const resource of resources) {
+      tolerate(StreamError, () => deliver(resource, inProtobuf[resource].event(frame).object));
+    }
+  }
+}
+
+function protobufLists(input: Buffer, random: Random): void {
+  const cutter = (): ListCutter => new ListCutter(bytesMax, new StringCache());
+  const whole = split(cutter(), input, [input]);
+  const cut = split(cutter(), input, pieces(input, random));
+  assert(whole.refused === cut.refused, `refused whole: ${whole.refused}, cut: ${cut.refused}`);
+  assert(sameFrames(whole.items, cut.items), 'items depend on cuts');
+  for (const item of whole.items) {
+    if (item === 'oversized') continue;
+    for (const resource of resources) readProtobuf(resource, item);
+  }
+}
+
+/** An object is delivered, or refused in one line that names its kind. */
+function readProtobuf(resource: Resource, bytes: Buffer): void {
+  let raw: unknown;
+  try {
+    raw = inProtobuf[resource].item(bytes);
+  } catch (error) {
+    const words = error instanceof Error ? error.message : '';
+    assert(words.startsWith(kindOf[resource]) && words.includes(': '), `refused by "${words}"`);
+    return;
+  }
+  deliver(resource, raw);
+}
+
+interface Splitter {
+  push(chunk: Buffer): Iterable<Buffer | 'oversized'>;
+  envelope(): unknown;
+}
+
+function split(splitter: Splitter, input: Buffer, parts: readonly Buffer[]) {
   const items: (Buffer | 'oversized')[] = [];
   const refused = tolerate(StreamError, () => {
-    for (const part of parts) items.push(...splitter.push(part));
+    for (const part of parts) for (const item of splitter.push(part)) items.push(item);
     splitter.envelope();
   });
   assert(items.length <= input.length, 'more items than bytes');

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Resource } from '../../src/state/change.ts';
+import type { AnswerForm } from './api-server-form.ts';
 import { bookmarkRest, watchExpired } from './api-server-recorded.ts';
 import {
   type FakeStore,
@@ -35,6 +36,7 @@ export type Disturbance =
   | 'bookmark';
 
 export interface FakeWatchOptions {
+  readonly form: AnswerForm;
   readonly resource: Resource;
   readonly kind: string;
   readonly apiVersion: string;
@@ -65,7 +67,7 @@ export class FakeWatch {
   constructor(response: ServerResponse, options: FakeWatchOptions) {
     this.#response = response;
     this.#options = options;
-    response.writeHead(200, { 'content-type': 'application/json' });
+    response.writeHead(200, { 'content-type': options.form.watchType });
     response.flushHeaders();
     this.#timers.push(setTimeout(() => this.disturb('end'), options.timeoutMs));
     if (options.bookmarkMs !== undefined) {
@@ -93,7 +95,7 @@ export class FakeWatch {
         await this.drained();
         await nextTurn();
       }
-      if (selects(object)) this.#write('ADDED', object.json);
+      if (selects(object)) this.#write('ADDED', object.json, object);
     }
     if (end !== undefined) this.bookmark(end, version);
     this.#later = undefined;
@@ -114,7 +116,7 @@ export class FakeWatch {
     if (version <= this.#options.after) return;
     const was = before !== undefined && selects(before);
     if (after !== undefined && selects(after)) {
-      this.#write(was ? 'MODIFIED' : 'ADDED', after.json);
+      this.#write(was ? 'MODIFIED' : 'ADDED', after.json, after);
     } else if (was) {
       this.#write('DELETED', withVersion(before.json, version));
     }
@@ -132,7 +134,7 @@ export class FakeWatch {
   }
 
   disturb(disturbance: Disturbance): void {
-    const { resource, store } = this.#options;
+    const { form, resource, store } = this.#options;
     switch (disturbance) {
       case 'drop':
         this.#response.destroy();
@@ -147,7 +149,7 @@ export class FakeWatch {
         this.#state = 'cutting';
         break;
       case 'cut-now':
-        this.#response.write('{"type":"ADDED","object":{"meta', () => this.#response.destroy());
+        this.#response.write(form.partOfEvent, () => this.#response.destroy());
         this.#state = 'stalled';
         break;
       case 'expired':
@@ -173,19 +175,20 @@ export class FakeWatch {
 
   #last(line: string): void {
     if (this.#state === 'stalled' || this.#response.destroyed) return;
-    this.#response.end(line);
+    this.#response.end(this.#options.form.error(line));
   }
 
-  #write(type: string, json: string): void {
+  #write(type: string, json: string, stored?: StoredObject): void {
     if (this.#state === 'stalled' || this.#response.writableEnded) return;
     if (this.#response.destroyed) return;
-    const line = `{"type":"${type}","object":${json}}\n`;
+    const { form, resource } = this.#options;
+    const event = form.event(type, resource, json, stored);
     if (this.#state === 'sending') {
-      this.#response.write(line);
+      this.#response.write(event);
       return;
     }
     this.#state = 'stalled';
-    const bytes = Buffer.from(line);
+    const bytes = Buffer.from(event as Buffer);
     const inCharacter = bytes.indexOf(0xc3) + 1;
     this.#response.write(bytes.subarray(0, inCharacter > 0 ? inCharacter : bytes.length / 2), () =>
       this.#response.destroy(),

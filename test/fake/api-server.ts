@@ -8,8 +8,10 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { type Resource, resources } from '../../src/state/change.ts';
+import { type Answer, type Fault, failed, refuse, send, sendPart } from './api-server-answer.ts';
+import { type Bytes, formOf, jsonForm, protobufForm } from './api-server-form.ts';
 import { alterQuery, buffer, type Gateway } from './api-server-gateway.ts';
-import { statuses, streamingListUnbacked } from './api-server-recorded.ts';
+import { streamingListUnbacked } from './api-server-recorded.ts';
 import {
   FakeStore,
   kinds,
@@ -19,22 +21,6 @@ import {
   type StoredObject,
 } from './api-server-store.ts';
 import { type Disturbance, FakeWatch } from './api-server-watch.ts';
-
-/** What happens to a request instead of an answer, or on the way to one. */
-export type Fault =
-  | { readonly kind: 'status'; readonly status: number; readonly retryAfterSeconds?: number }
-  /** The connection is closed. */
-  | { readonly kind: 'drop' }
-  /** Nothing is ever answered. */
-  | { readonly kind: 'stall' }
-  /** The answer begins only after this time. */
-  | { readonly kind: 'late'; readonly ms: number }
-  /** The body ends inside a UTF-8 character, or in the middle, and the connection is closed. */
-  | { readonly kind: 'cut' }
-  /** The same, but the response ends as if it were complete. */
-  | { readonly kind: 'end' }
-  /** Status 200 and this body, which has nothing to do with Kubernetes or is an ERROR event. */
-  | { readonly kind: 'foreign'; readonly body: string };
 
 export interface FaultRule {
   readonly fault: Fault;
@@ -56,6 +42,11 @@ export interface FakeApiServerOptions {
    * old. `ignored`: an ordinary watch. Default: `supported`.
    */
   readonly streamingLists?: 'supported' | 'refused' | 'unbacked' | 'ignored';
+  /**
+   * What becomes of requests for protobuf. `refused`: 406. `ignored`: the answer is JSON. Default:
+   * `supported`.
+   */
+  readonly protobuf?: 'supported' | 'refused' | 'ignored';
   readonly gateway?: Gateway;
   /** Default 60,000, as real servers do it. `never`: as with an old etcd and no events. */
   readonly bookmarkMs?: number | 'never';
@@ -187,7 +178,11 @@ export class FakeApiServer {
     const url = new URL(request.url ?? '/', 'http://fake');
     const resource = resources.find((known) => kinds[known].path === url.pathname);
     if (url.pathname === '/version' && this.#options.onRequest === undefined) {
-      await sendJSON(response, [JSON.stringify(this.version)]);
+      if (request.headers.accept === protobufForm.type) {
+        refuse({ response, form: protobufForm }, { kind: 'status', status: 406 });
+        return;
+      }
+      await send({ response, form: jsonForm }, [JSON.stringify(this.version)]);
       return;
     }
     if (resource === undefined && this.#options.onRequest !== undefined) {
@@ -197,12 +192,18 @@ export class FakeApiServer {
     alterQuery(this.#options.gateway, url);
     buffer(this.#options.gateway, response);
     this.lastHeaders = request.headers;
+    const form = this.#options.protobuf === 'ignored' ? jsonForm : formOf(request.headers.accept);
+    const answer = { response, form };
+    if (this.#options.protobuf === 'refused' && form !== jsonForm) {
+      refuse({ response, form: jsonForm }, { kind: 'status', status: 406 });
+      return;
+    }
     if (this.token !== undefined && request.headers.authorization !== `Bearer ${this.token}`) {
-      refuse(response, { kind: 'status', status: 401 });
+      refuse(answer, { kind: 'status', status: 401 });
       return;
     }
     if (resource === undefined || this.absent.has(resource)) {
-      refuse(response, { kind: 'status', status: 404 });
+      refuse(answer, { kind: 'status', status: 404 });
       return;
     }
     const verb = verbOf(url.searchParams);
@@ -210,15 +211,15 @@ export class FakeApiServer {
     this.counts.set(name, (this.counts.get(name) ?? 0) + 1);
     const fault = this.#nextFault(resource, verb);
     if (fault?.kind === 'late') await new Promise((resolve) => setTimeout(resolve, fault.ms));
-    else if (fault !== undefined && (await failed(fault, response))) return;
+    else if (fault !== undefined && (await failed(fault, answer))) return;
     if (verb === 'watch' || verb === 'streaming-list') {
-      this.#watch(resource, url.searchParams, response, fault);
+      this.#watch(resource, url.searchParams, answer, fault);
       return;
     }
-    const body = this.#list(resource, url.searchParams, response);
+    const body = this.#list(resource, url.searchParams, answer);
     if (body === undefined) return;
-    if (fault?.kind === 'cut' || fault?.kind === 'end') sendPart(response, body, fault.kind);
-    else await sendJSON(response, body);
+    if (fault?.kind === 'cut' || fault?.kind === 'end') sendPart(answer, body, fault.kind);
+    else await send(answer, body);
   }
 
   #nextFault(resource: Resource, verb: Verb): Fault | undefined {
@@ -233,15 +234,11 @@ export class FakeApiServer {
   }
 
   /** The body in pieces; undefined when the answer was given. */
-  #list(
-    resource: Resource,
-    query: URLSearchParams,
-    response: ServerResponse,
-  ): Iterable<string> | undefined {
+  #list(resource: Resource, query: URLSearchParams, answer: Answer): Iterable<Bytes> | undefined {
     const token = query.get('continue') ?? '';
     const snapshot = token === '' ? this.#snapshot(resource, query) : this.#pages.get(token);
     if (snapshot === undefined) {
-      refuse(response, { kind: 'status', status: 410 });
+      refuse(answer, { kind: 'status', status: 410 });
       return undefined;
     }
     this.#pages.delete(token);
@@ -255,7 +252,10 @@ export class FakeApiServer {
       const objects = snapshot.objects.slice(page.length);
       this.#pages.set(next, { objects, version: snapshot.version });
     }
-    return listBody(resource, page, { resourceVersion: String(snapshot.version), continue: next });
+    return answer.form.list(resource, page, {
+      resourceVersion: String(snapshot.version),
+      continue: next,
+    });
   }
 
   #snapshot(resource: Resource, query: URLSearchParams) {
@@ -267,23 +267,25 @@ export class FakeApiServer {
   #watch(
     resource: Resource,
     query: URLSearchParams,
-    response: ServerResponse,
+    answer: Answer,
     fault: Fault | undefined,
   ): void {
+    const { response, form } = answer;
     const { streamingLists = 'supported', bookmarkMs = 60_000 } = this.#options;
     const streaming = query.get('sendInitialEvents') === 'true';
     if (streaming && streamingLists === 'refused') {
-      refuse(response, { kind: 'status', status: 422 });
+      refuse(answer, { kind: 'status', status: 422 });
       return;
     }
     if (streaming && streamingLists === 'unbacked') {
-      response.writeHead(200, { 'content-type': 'application/json' });
-      response.end(streamingListUnbacked);
+      response.writeHead(200, { 'content-type': form.watchType });
+      response.end(form.error(streamingListUnbacked));
       return;
     }
     const version = query.get('resourceVersion') ?? '';
     const watches = this.#watches.get(resource)!;
     const watch = new FakeWatch(response, {
+      form,
       kind: kinds[resource].kind,
       apiVersion: kinds[resource].apiVersion,
       selects: selectorOf(query),
@@ -331,69 +333,7 @@ function selectorOf(query: URLSearchParams): Selector {
   return parseSelectors(query.get('labelSelector') ?? '', query.get('fieldSelector') ?? '');
 }
 
-function refuse(response: ServerResponse, fault: Extract<Fault, { kind: 'status' }>): void {
-  const { status, retryAfterSeconds } = fault;
-  response.writeHead(status, {
-    'content-type': 'application/json',
-    ...(retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) }),
-  });
-  const message = 'the fake was told to fail';
-  const plain = { kind: 'Status', apiVersion: 'v1', status: 'Failure', message, code: status };
-  response.end(statuses.get(status) ?? JSON.stringify(plain));
-}
-
-/** Whether the fault was the whole answer. */
-async function failed(fault: Fault, response: ServerResponse): Promise<boolean> {
-  switch (fault.kind) {
-    case 'status':
-      refuse(response, fault);
-      return true;
-    case 'drop':
-      response.socket?.destroy();
-      return true;
-    case 'stall':
-      return true;
-    case 'foreign':
-      response.writeHead(200, { 'content-type': 'text/html' });
-      response.end(fault.body);
-      return true;
-    case 'late':
-    case 'cut':
-    case 'end':
-      return false;
-  }
-}
-
-function* listBody(resource: Resource, page: readonly StoredObject[], metadata: Raw) {
-  const { kind, apiVersion } = kinds[resource];
-  yield JSON.stringify({ kind: `${kind}List`, apiVersion, metadata }).slice(0, -1);
-  yield ',"items":[';
-  for (const [i, { json }] of page.entries()) yield i === 0 ? json : `,${json}`;
-  yield ']}\n';
-}
-
 export function serverVersion(gitVersion: string) {
   const [major = '', minor = ''] = gitVersion.slice(1).split('.');
   return { major, minor, gitVersion, goVersion: 'go1.26.3', platform: 'linux/amd64' };
-}
-
-async function sendJSON(response: ServerResponse, body: Iterable<string>): Promise<void> {
-  response.writeHead(200, { 'content-type': 'application/json' });
-  let block = '';
-  for (const piece of body) {
-    block += piece;
-    if (block.length < 65_536) continue;
-    if (!response.write(block)) await once(response, 'drain');
-    block = '';
-  }
-  response.end(block);
-}
-
-function sendPart(response: ServerResponse, body: Iterable<string>, how: 'cut' | 'end'): void {
-  response.writeHead(200, { 'content-type': 'application/json' });
-  const bytes = Buffer.from([...body].join(''));
-  const inCharacter = bytes.lastIndexOf(0xc3) + 1;
-  const part = bytes.subarray(0, inCharacter > 0 ? inCharacter : bytes.length / 2);
-  if (how === 'end') response.end(part);
-  else response.write(part, () => response.destroy());
 }

@@ -14,12 +14,14 @@ export const generalFields = {
   },
   'clientConnection.acceptContentTypes': {
     type: 'string',
-    meaning: 'Accept header of requests to the API server. Without effect: always JSON.',
+    meaning:
+      'Accept header of requests to the API server; protobuf and JSON. Empty: as contentType says.',
   },
   'clientConnection.contentType': {
     type: 'string',
     default: 'application/vnd.kubernetes.protobuf',
-    meaning: 'Content type of requests to the API server. Without effect: always JSON.',
+    meaning:
+      'What is asked of the API server: protobuf, or else JSON where it gives none; or JSON alone.',
   },
   'clientConnection.qps': {
     type: 'float32',

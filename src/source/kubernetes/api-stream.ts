@@ -1,4 +1,5 @@
 import type { ApiClient, ApiResponse, Query } from './client.ts';
+import type { Form } from './content-types.ts';
 import { describeNetworkError, StreamError } from './errors.ts';
 
 interface ApiStreamOptions {
@@ -18,6 +19,7 @@ export class ApiStream {
   readonly #onAbort = (): void => this.stop();
   readonly #response: Promise<ApiResponse>;
   #watchdog: NodeJS.Timeout | undefined;
+  #form: Form = 'json';
 
   private constructor(client: ApiClient, path: string, query: Query, options: ApiStreamOptions) {
     this.#options = options;
@@ -36,7 +38,7 @@ export class ApiStream {
   ): Promise<ApiStream> {
     const stream = new ApiStream(client, path, query, options);
     try {
-      await stream.#response;
+      stream.#form = (await stream.#response).form;
     } catch (error) {
       const { aborted, reason } = stream.#controller.signal;
       stream.stop();
@@ -47,10 +49,15 @@ export class ApiStream {
     return stream;
   }
 
+  /** How the body is written. */
+  get form(): Form {
+    return this.#form;
+  }
+
   /** Throws when the connection breaks, when it is silent for too long, and after `stop`. */
   async *chunks(): AsyncGenerator<Buffer> {
     try {
-      for await (const chunk of await this.#response) {
+      for await (const chunk of (await this.#response).body) {
         this.#watchdog?.refresh();
         this.#options.onWord();
         yield chunk;

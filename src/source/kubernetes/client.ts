@@ -1,13 +1,16 @@
 import type { SecureContext } from 'node:tls';
 import { buildConnector, type Dispatcher, Pool, ProxyAgent } from 'undici';
 import { circleAdvice } from './circle.ts';
+import { type ContentTypeOptions, ContentTypes, type Form, jsonType } from './content-types.ts';
 import { CredentialReader } from './credentials.ts';
-import { describeNetworkError, isUnreached, StreamError, statusError } from './errors.ts';
+import { ApiError, describeNetworkError, isUnreached, StreamError, statusError } from './errors.ts';
 import { type AccessOptions, type ClusterAccess, readAccess } from './kubeconfig.ts';
+import { readStatus } from './protobuf/encoding.ts';
 import { RateLimiter } from './rate-limiter.ts';
 
 /** An idle connection is probed before common load balancers forget it (60 s). */
 const keepAliveDelayMs = 30_000;
+const onlyJSON: ContentTypeOptions = { contentType: jsonType, acceptContentTypes: '' };
 const errorBodyBytesMax = 64 * 1024;
 
 export interface ClientOptions extends AccessOptions {
@@ -16,8 +19,12 @@ export interface ClientOptions extends AccessOptions {
   /** How many requests may come at once; 0 = the default, 10. */
   readonly burst: number;
   readonly userAgent: string;
+  /** Default: JSON. */
+  readonly contentTypes?: ContentTypeOptions;
   /** A credential plugin that runs for longer is ended. Default 30,000. */
   readonly pluginTimeoutMs?: number;
+  /** Is told once why answers are JSON though protobuf is asked for. */
+  readonly onProtobufRefused?: (reason: string) => void;
   /** Is told of each exchange when its answer begins, or fails to. */
   readonly observer?: (exchange: Exchange) => void;
 }
@@ -33,14 +40,19 @@ export interface Exchange {
 
 export type Query = Readonly<Record<string, string>>;
 
-/** The body of an answer with status 200, which may not be complete yet. */
-export type ApiResponse = AsyncIterable<Buffer>;
+/** An answer with status 200. */
+export interface ApiResponse {
+  readonly form: Form;
+  /** It may not be complete yet. */
+  readonly body: AsyncIterable<Buffer>;
+}
 
 /** Requests to one API server, over HTTP/1.1: each watch has a connection of its own. */
 export class ApiClient {
   readonly #access: ClusterAccess;
   readonly #credentials: CredentialReader;
   readonly #limiter: RateLimiter;
+  readonly #contentTypes: ContentTypes;
   readonly #userAgent: string;
   readonly #observer: (exchange: Exchange) => void;
   /** Is appended to the error when the server cannot be reached. */
@@ -52,6 +64,10 @@ export class ApiClient {
     this.#access = access;
     this.#credentials = new CredentialReader(access, options.pluginTimeoutMs ?? 30_000);
     this.#limiter = new RateLimiter(options.qps || 5, options.burst || 10);
+    this.#contentTypes = new ContentTypes(
+      options.contentTypes ?? onlyJSON,
+      options.onProtobufRefused,
+    );
     this.#userAgent = options.userAgent;
     this.#observer = options.observer ?? (() => {});
     const advice = circleAdvice(access.server, options.environment ?? process.env);
@@ -78,7 +94,19 @@ export class ApiClient {
    * which also ends a running body.
    */
   async get(path: string, query: Query, signal: AbortSignal): Promise<ApiResponse> {
-    return this.#exchange({ method: 'GET', path: `${path}?${new URLSearchParams(query)}` }, signal);
+    const types = this.#contentTypes;
+    const message = { method: 'GET', path: `${path}?${new URLSearchParams(query)}` } as const;
+    const ask = () => this.#exchange(message, types.accept, signal);
+    const { headers, body } = await ask().catch((error: unknown) => {
+      if (!(error instanceof ApiError) || !types.refuses(error.status)) throw error;
+      return ask();
+    });
+    return { form: types.formOf(headers['content-type']), body };
+  }
+
+  /** The body of what the server has as JSON alone. Rejects as `get` does. */
+  async getJSON(path: string, signal: AbortSignal): Promise<AsyncIterable<Buffer>> {
+    return (await this.#exchange({ method: 'GET', path }, jsonType, signal)).body;
   }
 
   /** Sends `object` as JSON, as a new object or as a merge patch. Rejects as `get` does. */
@@ -88,24 +116,29 @@ export class ApiClient {
     object: unknown,
     signal: AbortSignal,
   ): Promise<void> {
-    const type = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json';
+    const type = method === 'PATCH' ? 'application/merge-patch+json' : jsonType;
     const message = { method, path, type, body: JSON.stringify(object) };
     // What the server made of it is of no interest, but must be read for the connection's sake.
-    await (await this.#exchange(message, signal)).dump();
+    const { body } = await this.#exchange(message, jsonType, signal);
+    await body.dump();
   }
 
-  async #exchange(message: Message, signal: AbortSignal): Promise<Dispatcher.ResponseData['body']> {
+  async #exchange(
+    message: Message,
+    accept: string,
+    signal: AbortSignal,
+  ): Promise<Dispatcher.ResponseData> {
     await this.#limiter.take(signal);
     const { secureContext, headers } = await abortable(this.#credentials.read(), signal);
     const type = message.type === undefined ? {} : { 'content-type': message.type };
     const response = await this.#request(message, {
       dispatcher: this.#dispatcher(secureContext),
-      headers: { ...headers, ...type, accept: 'application/json', 'user-agent': this.#userAgent },
+      headers: { ...headers, ...type, accept, 'user-agent': this.#userAgent },
       signal,
     });
     // A body that is stopped before it is read would throw otherwise.
     response.body.on('error', () => {});
-    if (response.statusCode === 200 || response.statusCode === 201) return response.body;
+    if (response.statusCode === 200 || response.statusCode === 201) return response;
     if (response.statusCode === 401) this.#credentials.invalidate();
     throw await readError(response);
   }
@@ -143,6 +176,7 @@ export class ApiClient {
     } catch (error) {
       if (signal.aborted) throw signal.reason;
       over(undefined);
+      this.#contentTypes.lost();
       const words = `cannot reach ${origin}: ${describeNetworkError(error)}`;
       if (isUnreached(error)) throw new Error(`${words}${this.#advice}`);
       throw new StreamError('cut', words);
@@ -215,10 +249,11 @@ async function readError(response: Dispatcher.ResponseData) {
     length += part.length;
     if (length > errorBodyBytesMax) break;
   }
-  const text = Buffer.concat(parts).toString('utf8');
+  const body = Buffer.concat(parts);
+  const text = body.toString('utf8');
   const [line = ''] = text.trim().split('\n');
   const status = response.statusCode;
-  return statusError(parse(text), {
+  return statusError(readStatus(body) ?? parse(text), {
     status,
     words: line === '' ? `HTTP status ${status}` : line.slice(0, 200),
     retryAfterMs: retryAfterMs(response.headers['retry-after']),

@@ -2,8 +2,8 @@ import { isRawObject } from '../decode/field-reader.ts';
 import type { Pacer } from '../pacer.ts';
 import type { ApiStream } from './api-stream.ts';
 import type { Query } from './client.ts';
+import type { Encoding, Encodings } from './encoding.ts';
 import { ApiError, StreamError } from './errors.ts';
-import { ListSplitter } from './stream.ts';
 
 /** 5 million objects: the limit for a server that never ends its list. */
 const pagesMax = 10_000;
@@ -11,7 +11,7 @@ const pagesMax = 10_000;
 interface PageReader {
   open(query: Query): Promise<ApiStream>;
   item(raw: unknown): void;
-  /** An item that is too large, or no JSON: the list is not complete. */
+  /** An item that is too large, or no object: the list is not complete. */
   unreadable(reason: string): void;
 }
 
@@ -21,6 +21,7 @@ interface ListReader extends PageReader {
 }
 
 export interface PageOptions {
+  readonly encodings: Encodings;
   readonly objectBytesMax: number;
   readonly pacer: Pacer;
 }
@@ -74,27 +75,28 @@ export async function readVersion(open: PageReader['open'], options: PageOptions
 async function readPage(
   reader: PageReader,
   query: Query,
-  { objectBytesMax, pacer }: PageOptions,
+  { encodings, objectBytesMax, pacer }: PageOptions,
 ): Promise<Page> {
-  const splitter = new ListSplitter(objectBytesMax);
   const stream = await reader.open(query);
+  const encoding = encodings[stream.form];
+  const splitter = encoding.list(objectBytesMax);
   for await (const chunk of stream.chunks()) {
     for (const item of splitter.push(chunk)) {
       if (item === 'oversized')
         reader.unreadable(`an object is larger than ${objectBytesMax} bytes`);
-      else readItem(reader, item);
+      else readItem(reader, encoding, item);
       if (pacer.due) await pacer.rest();
     }
   }
   return readEnvelope(splitter.envelope());
 }
 
-function readItem(reader: PageReader, bytes: Buffer): void {
+function readItem(reader: PageReader, encoding: Encoding, bytes: Buffer): void {
   let raw: unknown;
   try {
-    raw = JSON.parse(bytes.toString('utf8'));
+    raw = encoding.item(bytes);
   } catch (error) {
-    reader.unreadable(`an object is no JSON: ${error instanceof Error ? error.message : error}`);
+    reader.unreadable(error instanceof Error ? error.message : String(error));
     return;
   }
   reader.item(raw);

@@ -6,6 +6,7 @@ import { ApiStream } from './api-stream.ts';
 import { Backoff, pause } from './backoff.ts';
 import type { ApiClient, Query } from './client.ts';
 import { type Delivery, resourceVersionOf } from './delivery.ts';
+import type { Encodings } from './encoding.ts';
 import {
   ApiError,
   isAbsence,
@@ -21,9 +22,8 @@ import { readList } from './paged-list.ts';
 import { ResourceStatus } from './resource-status.ts';
 import { isNewer } from './resource-version.ts';
 import { SetBackProbe } from './set-back-probe.ts';
-import { LineFramer } from './stream.ts';
 import type { ReflectorTiming } from './timing.ts';
-import { endsInitialEvents, parseWatchEvent, type WatchEvent } from './watch-event.ts';
+import { endsInitialEvents, type WatchEvent } from './watch-event.ts';
 import { WatchFlow } from './watch-flow.ts';
 
 /** What to list and watch. */
@@ -40,6 +40,7 @@ export interface Target {
 interface ReflectorParts {
   readonly client: ApiClient;
   readonly delivery: Delivery;
+  readonly encodings: Encodings;
   readonly sink: SourceSink;
   /** Shared by all reflectors of a process. */
   readonly pacer: Pacer;
@@ -144,7 +145,7 @@ export class Reflector {
   }
 
   async #readPages(signal: AbortSignal): Promise<void> {
-    const { delivery, pacer, timing } = this.#parts;
+    const { delivery, encodings, pacer, timing } = this.#parts;
     const reader = {
       open: (query: Query) => this.#open(query, signal),
       begin: () => this.#list?.restart(),
@@ -155,7 +156,7 @@ export class Reflector {
     // A cache may be older than what we know, except when we know nothing yet.
     const isFirst = delivery.size === 0 && !this.#status.synced;
     const freshness = isFirst && !this.#cacheFailed ? 'cached' : 'recent';
-    const options = { pageSize, objectBytesMax, freshness, pacer } as const;
+    const options = { encodings, pageSize, objectBytesMax, freshness, pacer } as const;
     this.#completeList(await readList(reader, options));
   }
 
@@ -186,9 +187,9 @@ export class Reflector {
   }
 
   async #isSetBack(position: string, signal: AbortSignal): Promise<boolean> {
-    const { pacer, timing } = this.#parts;
+    const { encodings, pacer, timing } = this.#parts;
     const open = (query: Query, limit: AbortSignal) => this.#open(query, limit);
-    const options = { objectBytesMax: timing.objectBytesMax, pacer };
+    const options = { encodings, objectBytesMax: timing.objectBytesMax, pacer };
     if (!(await this.#probe.finds(position, this.#flow.isMute, open, options, signal)))
       return false;
     this.#status.tell('the server is at an earlier time than it was');
@@ -247,6 +248,9 @@ export class Reflector {
       await this.#read(watch.stream);
       this.#flow.ended();
     } catch (error) {
+      // It is not known which object it was about.
+      if (error instanceof StreamError && error.kind === 'garbage')
+        this.#resourceVersion = undefined;
       // A silent watch is no trouble yet: a shorter one will show whether the server lives.
       const isExpected = isSilence(error) && this.#list === undefined && this.#flow.fellSilent();
       failure = isExpected ? undefined : error;
@@ -271,13 +275,14 @@ export class Reflector {
   }
 
   async #read(stream: ApiStream): Promise<void> {
-    const { pacer, timing } = this.#parts;
-    const framer = new LineFramer(timing.objectBytesMax);
+    const { encodings, pacer, timing } = this.#parts;
+    const encoding = encodings[stream.form];
+    const events = encoding.events(timing.objectBytesMax);
     for await (const chunk of stream.chunks()) {
       this.#flow.heard();
-      for (const line of framer.push(chunk)) {
-        if (line === 'oversized') this.#oversized();
-        else this.#take(this.#parse(line), stream);
+      for (const bytes of events.push(chunk)) {
+        if (bytes === 'oversized') this.#oversized();
+        else this.#take(encoding.event(bytes), stream);
         if (this.#list?.isStuck(timing.listIdleMs, timing.listMaxMs)) {
           throw new StreamError('garbage', 'the list goes on and does not end');
         }
@@ -285,7 +290,7 @@ export class Reflector {
       }
     }
     if (this.#list !== undefined) throw new StreamError('cut', 'the list ended in the middle');
-    if (framer.pendingBytes > 0) {
+    if (events.pendingBytes > 0) {
       throw new StreamError('cut', 'the watch ended in the middle of an object');
     }
   }
@@ -297,17 +302,7 @@ export class Reflector {
       this.#unreadable(reason);
       return;
     }
-    this.#resourceVersion = undefined;
     throw new StreamError('garbage', reason);
-  }
-
-  #parse(line: Buffer): WatchEvent {
-    try {
-      return parseWatchEvent(line);
-    } catch (error) {
-      this.#resourceVersion = undefined;
-      throw error;
-    }
   }
 
   #take(event: WatchEvent, stream: ApiStream): void {

@@ -23,7 +23,7 @@ export class ServerVersionProbe {
   }
 
   /** Reads until `signal` aborts. Never rejects: after a failure it tries again. */
-  async run(client: Pick<ApiClient, 'get'>, signal: AbortSignal): Promise<void> {
+  async run(client: Pick<ApiClient, 'getJSON'>, signal: AbortSignal): Promise<void> {
     const { backoffBaseMs, backoffMaxMs, probeMs } = this.#timing;
     const backoff = new Backoff(backoffBaseMs, backoffMaxMs);
     while (!signal.aborted) {
@@ -37,14 +37,14 @@ export class ServerVersionProbe {
   }
 
   async #ask(
-    client: Pick<ApiClient, 'get'>,
+    client: Pick<ApiClient, 'getJSON'>,
     signal: AbortSignal,
   ): Promise<ServerVersion | undefined> {
     const limit = AbortSignal.any([signal, AbortSignal.timeout(this.#timing.probeMaxMs)]);
     try {
       const parts: Buffer[] = [];
       let length = 0;
-      for await (const part of await client.get('/version', {}, limit)) {
+      for await (const part of await client.getJSON('/version', limit)) {
         length += part.length;
         if (length > bytesMax) return undefined;
         parts.push(part);

@@ -4,6 +4,9 @@ import { Pacer } from '../pacer.ts';
 import type { Condition, ServerVersion, Source, SourceSink } from '../source.ts';
 import { ApiClient, type ClientOptions } from './client.ts';
 import { Delivery } from './delivery.ts';
+import { json } from './encoding.ts';
+import { protobuf } from './protobuf/encoding.ts';
+import { StringCache } from './protobuf/string-cache.ts';
 import { Reflector, type Target } from './reflector.ts';
 import { ServerVersionProbe } from './server-version.ts';
 import { defaultTiming, type ReflectorTiming } from './timing.ts';
@@ -69,7 +72,9 @@ export class KubernetesSource implements Source {
    * whose name cannot be resolved yet.
    */
   async run(sink: SourceSink, signal: AbortSignal): Promise<void> {
-    const client = await ApiClient.open(this.#options);
+    const onProtobufRefused = (reason: string): void =>
+      sink.problem({ subject: 'the API server', field: undefined, reason });
+    const client = await ApiClient.open({ ...this.#options, onProtobufRefused });
     this.#server = client.server;
     const stopped = new AbortController();
     const stop = (): void => stopped.abort();
@@ -105,10 +110,12 @@ export class KubernetesSource implements Source {
     const { nodeName } = this.#options;
     const context = decodeContext(nodeName);
     const pacer = new Pacer();
+    const strings = new StringCache();
     return targets(nodeName).map((target) => {
       const reflector = new Reflector(target, {
         client,
         delivery: new Delivery(target.resource, context, sink),
+        encodings: { json, protobuf: protobuf(target.resource, context, strings) },
         sink,
         pacer,
         timing: this.#timing,

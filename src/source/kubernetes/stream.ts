@@ -1,4 +1,5 @@
 import { StreamError } from './errors.ts';
+import { type Framed, Pieces } from './pieces.ts';
 
 const newline = 0x0a;
 const quote = 0x22;
@@ -12,48 +13,6 @@ const comma = 0x2c;
 
 /** The most bytes of a list besides its items. */
 const envelopeBytesMax = 1024 * 1024;
-
-/** The bytes of one object, or that it was too large. */
-export type Framed = Buffer | 'oversized';
-
-/** Bytes of one object that come in several chunks. */
-class Pieces {
-  readonly #bytesMax: number;
-  #parts: Buffer[] = [];
-  #length = 0;
-
-  constructor(bytesMax: number) {
-    this.#bytesMax = bytesMax;
-  }
-
-  get length(): number {
-    return this.#length;
-  }
-
-  add(part: Buffer): void {
-    this.#length += part.length;
-    if (this.#length > this.#bytesMax) this.#parts = [];
-    else if (part.length > 0) this.#parts.push(part);
-  }
-
-  /** The whole object, of which this is the last part, and usually the only one. */
-  end(part: Buffer): Framed {
-    if (this.#length === 0 && part.length <= this.#bytesMax) return part;
-    this.add(part);
-    return this.take();
-  }
-
-  take(): Framed {
-    const whole = this.#length > this.#bytesMax ? 'oversized' : join(this.#parts);
-    this.#parts = [];
-    this.#length = 0;
-    return whole;
-  }
-}
-
-function join(parts: Buffer[]): Buffer {
-  return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
-}
 
 /**
  * Cuts a watch stream into lines, in bytes: a chunk may end inside a UTF-8 character. A line

@@ -1,10 +1,11 @@
 import { isRawObject, type RawObject, show } from '../decode/field-reader.ts';
+import { initialEventsEndAnnotation } from '../decode/names.ts';
 import { StreamError } from './errors.ts';
 
-const types = ['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK', 'ERROR'] as const;
+export const watchEventTypes = ['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK', 'ERROR'] as const;
 
 export interface WatchEvent {
-  readonly type: (typeof types)[number];
+  readonly type: (typeof watchEventTypes)[number];
   readonly object: RawObject;
 }
 
@@ -12,7 +13,7 @@ export interface WatchEvent {
 export function parseWatchEvent(line: Buffer): WatchEvent {
   const text = line.toString('utf8');
   const raw = parse(text);
-  const type = isRawObject(raw) ? types.find((known) => known === raw.type) : undefined;
+  const type = isRawObject(raw) ? watchEventTypes.find((known) => known === raw.type) : undefined;
   if (!isRawObject(raw) || type === undefined || !isRawObject(raw.object)) {
     throw new StreamError('garbage', `the server sent what is no watch event: ${show(text)}`);
   }
@@ -31,5 +32,5 @@ function parse(text: string): unknown {
 export function endsInitialEvents({ type, object }: WatchEvent): boolean {
   if (type !== 'BOOKMARK' || !isRawObject(object.metadata)) return false;
   const { annotations } = object.metadata;
-  return isRawObject(annotations) && annotations['k8s.io/initial-events-end'] === 'true';
+  return isRawObject(annotations) && annotations[initialEventsEndAnnotation] === 'true';
 }

@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { statusError } from '../../../../src/source/kubernetes/errors.ts';
 import { resources } from '../../../../src/state/change.ts';
-import type { Fault } from '../../../fake/api-server.ts';
+import type { Fault } from '../../../fake/api-server-answer.ts';
 import { streamingListUnbacked } from '../../../fake/api-server-recorded.ts';
 import { until } from '../recorder.ts';
 import {
+  asksProtobuf,
   blind,
   change,
   faults,
@@ -37,7 +38,7 @@ const failures: readonly (readonly [string, Fault])[] = [
 ];
 
 describe('the first list', () => {
-  it.each(failures)('comes in pages at once where a stream %s', async (_what, fault) => {
+  it.each(failures)('comes in pages at once where a stream %s', async (what, fault) => {
     const server = await startServer();
     populate(server);
     server.fault({ verb: 'streaming-list', fault, times: 100_000 });
@@ -49,8 +50,11 @@ describe('the first list', () => {
     await converged();
     change(server, 1);
     await converged();
+    // Where protobuf is refused, JSON is asked for before that.
+    const isOfType = asksProtobuf && /says (406|415)/.test(what);
     for (const resource of resources) {
-      expect(server.count(resource, 'streaming-list')).toBe(1);
+      const asked = server.count(resource, 'streaming-list');
+      expect(isOfType ? [1, 2] : [1]).toContain(asked);
       expect(server.count(resource, 'list')).toBe(1);
       const attempts = sink.lists.filter((list) => list.resource === resource);
       expect(attempts).toEqual([

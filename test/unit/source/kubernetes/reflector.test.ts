@@ -2,6 +2,9 @@ import { expect, it } from 'vitest';
 import { decodeContext } from '../../../../src/source/decode.ts';
 import type { ApiClient } from '../../../../src/source/kubernetes/client.ts';
 import { Delivery } from '../../../../src/source/kubernetes/delivery.ts';
+import { json } from '../../../../src/source/kubernetes/encoding.ts';
+import { protobuf } from '../../../../src/source/kubernetes/protobuf/encoding.ts';
+import { StringCache } from '../../../../src/source/kubernetes/protobuf/string-cache.ts';
 import { Reflector } from '../../../../src/source/kubernetes/reflector.ts';
 import { defaultTiming } from '../../../../src/source/kubernetes/timing.ts';
 import { Pacer } from '../../../../src/source/pacer.ts';
@@ -25,17 +28,20 @@ async function listed(known: readonly string[], events: [string, object][]): Pro
   const stopped = new AbortController();
   const client = {
     async get() {
-      return (async function* () {
+      const body = (async function* () {
         yield Buffer.from(text);
         await new Promise((resolve) => stopped.signal.addEventListener('abort', resolve));
       })();
+      return { form: 'json', body };
     },
   } as unknown as ApiClient;
   const sink = new Recorder();
-  const delivery = new Delivery('services', decodeContext('here'), sink);
+  const context = decodeContext('here');
+  const delivery = new Delivery('services', context, sink);
+  const encodings = { json, protobuf: protobuf('services', context, new StringCache()) };
   for (const name of known) delivery.put(service(name, 1));
   const target = { resource: 'services', path: '/', query: {}, presence: 'required' } as const;
-  const parts = { client, delivery, sink, pacer: new Pacer(), timing: defaultTiming };
+  const parts = { client, delivery, encodings, sink, pacer: new Pacer(), timing: defaultTiming };
   const running = new Reflector(target, parts).run(stopped.signal);
   await until('listed', () => sink.syncedResources.length > 0);
   stopped.abort();

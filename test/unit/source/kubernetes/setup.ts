@@ -9,12 +9,21 @@ import {
   type KubernetesSourceOptions,
 } from '../../../../src/source/kubernetes/source.ts';
 import { type Resource, resources } from '../../../../src/state/change.ts';
-import { FakeApiServer, type FakeApiServerOptions, type Fault } from '../../../fake/api-server.ts';
+import { FakeApiServer, type FakeApiServerOptions } from '../../../fake/api-server.ts';
+import type { Fault } from '../../../fake/api-server-answer.ts';
 import type { Disturbance } from '../../../fake/api-server-watch.ts';
 import { Recorder, until } from '../recorder.ts';
 import { hasty } from './timing.ts';
 
 export { hasty, impatient } from './timing.ts';
+
+/** What is asked for: protobuf as by default, and JSON in a project of tests of its own. */
+const contentTypes = {
+  contentType: process.env.FAIRLEAD_CONTENT_TYPE ?? 'application/vnd.kubernetes.protobuf',
+  acceptContentTypes: '',
+};
+
+export const asksProtobuf = contentTypes.contentType.endsWith('protobuf');
 
 const stops: (() => Promise<void> | void)[] = [];
 
@@ -142,6 +151,7 @@ export function startSource(
     qps: -1,
     burst: 10,
     userAgent: 'fairlead/test',
+    contentTypes,
     timing: hasty,
     ...options,
   });

@@ -2,7 +2,16 @@ import { describe, expect, it } from 'vitest';
 import { resources } from '../../../../src/state/change.ts';
 import { serverVersion } from '../../../fake/api-server.ts';
 import { until } from '../recorder.ts';
-import { blind, change, hasty, isGone, populate, startServer, startSource } from './setup.ts';
+import {
+  asksProtobuf,
+  blind,
+  change,
+  hasty,
+  isGone,
+  populate,
+  startServer,
+  startSource,
+} from './setup.ts';
 
 describe('KubernetesSource', () => {
   it('delivers what the server holds, then says so once for each resource', async () => {
@@ -45,7 +54,11 @@ describe('KubernetesSource', () => {
     expect(sink.names().filter((name) => name.includes('x/'))).toEqual([]);
     expect(sink.names()).not.toContain('node there');
     expect(server.lastHeaders['user-agent']).toBe('fairlead/test');
-    expect(server.lastHeaders.accept).toBe('application/json');
+    expect(server.lastHeaders.accept).toBe(
+      asksProtobuf
+        ? 'application/vnd.kubernetes.protobuf, application/json;q=0.9'
+        : 'application/json',
+    );
   });
 
   it('knows the version of the server once it has said it, and follows it', async () => {

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Framed, LineFramer, ListSplitter } from '../../../../src/source/kubernetes/stream.ts';
+import type { Framed } from '../../../../src/source/kubernetes/pieces.ts';
+import { LineFramer, ListSplitter } from '../../../../src/source/kubernetes/stream.ts';
 
 /** Feeds bytes in pieces that end at these places. */
 function* pieces(bytes: Buffer, cuts: readonly number[]): Generator<Buffer> {

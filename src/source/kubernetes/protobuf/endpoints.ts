@@ -1,0 +1,151 @@
+import { readIPv4 } from '../../../net/address.ts';
+import {
+  type Columns,
+  ColumnWriter,
+  conditionBits,
+  type EndpointContext,
+  noNames,
+} from '../../decode/endpoint-columns.ts';
+import { WireError, type WireReader } from './wire.ts';
+
+/** Tags: the number of the field, and its wire type. */
+const tags = {
+  addresses: 0x0a,
+  conditions: 0x12,
+  nodeName: 0x32,
+  zone: 0x3a,
+  hints: 0x42,
+  ready: 0x08,
+  serving: 0x10,
+  terminating: 0x18,
+  forZones: 0x0a,
+  forNodes: 0x12,
+  name: 0x0a,
+} as const;
+
+/**
+ * Reads endpoints straight into columns: a full list holds 240,000. Undefined where one of them is
+ * not as controllers write them: then decoding has to look at them, and say what is wrong.
+ */
+export function readColumns(
+  reader: WireReader,
+  positions: readonly number[],
+  context: EndpointContext,
+): Columns | undefined {
+  const writer = new ColumnWriter(context, positions.length);
+  const endpoint = new EndpointReader(reader, context);
+  for (let i = 0; i < positions.length; i += 1) {
+    reader.at = positions[i]!;
+    try {
+      if (!endpoint.read(writer)) return undefined;
+    } catch (error) {
+      throw error instanceof WireError ? error.within(`endpoints[${i}]`) : error;
+    }
+  }
+  return writer.columns();
+}
+
+class EndpointReader {
+  readonly #reader: WireReader;
+  readonly #isIPv4: boolean;
+  #conditions = 0;
+  #hintedZones = noNames;
+  #hintedNodes = noNames;
+
+  constructor(reader: WireReader, { family }: EndpointContext) {
+    this.#reader = reader;
+    this.#isIPv4 = family === 'IPv4';
+  }
+
+  /** False: the endpoint has not exactly one ordinary address, or a hint has no name. */
+  read(writer: ColumnWriter): boolean {
+    const reader = this.#reader;
+    this.#conditions = conditionBits(undefined, undefined, undefined);
+    this.#hintedZones = noNames;
+    this.#hintedNodes = noNames;
+    let node = '';
+    let zone = '';
+    let addresses = 0;
+    const outer = reader.enter();
+    while (reader.at < reader.end) {
+      const tag = reader.tag();
+      if (tag === tags.addresses) {
+        addresses += 1;
+        if (!this.#address(writer)) return false;
+      } else if (tag === tags.nodeName) node = reader.common();
+      else if (tag === tags.conditions) this.#readConditions();
+      else if (tag === tags.zone) zone = reader.common();
+      else if (tag !== tags.hints) reader.skip(tag);
+      else if (!this.#readHints()) return false;
+    }
+    reader.leave(outer);
+    if (addresses !== 1) return false;
+    writer.add({
+      conditions: this.#conditions,
+      node,
+      zone,
+      hintedNodes: this.#hintedNodes,
+      hintedZones: this.#hintedZones,
+    });
+    return true;
+  }
+
+  #address(writer: ColumnWriter): boolean {
+    const reader = this.#reader;
+    const length = reader.length();
+    const from = reader.at;
+    reader.at += length;
+    if (!this.#isIPv4) {
+      return writer.writeOrdinaryIPv6(reader.bytes.toString('latin1', from, reader.at));
+    }
+    const value = readIPv4(reader.bytes, from, reader.at);
+    return value >= 0 && writer.writeOrdinaryIPv4(value, length);
+  }
+
+  #readConditions(): void {
+    const reader = this.#reader;
+    const outer = reader.enter();
+    let ready: boolean | undefined;
+    let serving: boolean | undefined;
+    let terminating: boolean | undefined;
+    while (reader.at < reader.end) {
+      const tag = reader.tag();
+      if (tag === tags.ready) ready = reader.flag();
+      else if (tag === tags.serving) serving = reader.flag();
+      else if (tag === tags.terminating) terminating = reader.flag();
+      else reader.skip(tag);
+    }
+    reader.leave(outer);
+    this.#conditions = conditionBits(ready, serving, terminating);
+  }
+
+  #readHints(): boolean {
+    const reader = this.#reader;
+    const zones: string[] = [];
+    const nodes: string[] = [];
+    const outer = reader.enter();
+    while (reader.at < reader.end) {
+      const tag = reader.tag();
+      if (tag === tags.forZones) zones.push(this.#name());
+      else if (tag === tags.forNodes) nodes.push(this.#name());
+      else reader.skip(tag);
+    }
+    reader.leave(outer);
+    this.#hintedZones = zones;
+    this.#hintedNodes = nodes;
+    return !zones.includes('') && !nodes.includes('');
+  }
+
+  #name(): string {
+    const reader = this.#reader;
+    let name = '';
+    const outer = reader.enter();
+    while (reader.at < reader.end) {
+      const tag = reader.tag();
+      if (tag === tags.name) name = reader.common();
+      else reader.skip(tag);
+    }
+    reader.leave(outer);
+    return name;
+  }
+}

@@ -1,0 +1,58 @@
+import { StreamError } from '../errors.ts';
+import { type Framed, Pieces } from '../pieces.ts';
+
+const prefixBytes = 4;
+/** No event is so long: what comes are no frames. */
+const frameBytesMax = 256 * 1024 * 1024;
+
+/**
+ * Cuts a watch stream into frames: four bytes of length, the most significant first, and then the
+ * event. One longer than `bytesMax` is not kept in memory.
+ */
+export class FrameCutter {
+  readonly #pieces: Pieces;
+  readonly #prefix = Buffer.alloc(prefixBytes);
+  #prefixLength = 0;
+  /** Bytes of the frame that have not come yet. */
+  #missing = 0;
+
+  constructor(bytesMax: number) {
+    this.#pieces = new Pieces(bytesMax);
+  }
+
+  /** The frames that this chunk ends. Throws a StreamError when they are none. */
+  *push(chunk: Buffer): Generator<Framed> {
+    let at = 0;
+    while (at < chunk.length) {
+      if (this.#missing === 0) {
+        at = this.#readPrefix(chunk, at);
+        continue;
+      }
+      const end = Math.min(chunk.length, at + this.#missing);
+      this.#missing -= end - at;
+      const part = chunk.subarray(at, end);
+      at = end;
+      if (this.#missing > 0) this.#pieces.add(part);
+      else yield this.#pieces.end(part);
+    }
+  }
+
+  /** Bytes of a frame that has not ended. */
+  get pendingBytes(): number {
+    return this.#prefixLength + this.#missing;
+  }
+
+  /** Index after what was read. */
+  #readPrefix(chunk: Buffer, from: number): number {
+    const copied = chunk.copy(this.#prefix, this.#prefixLength, from);
+    this.#prefixLength += copied;
+    if (this.#prefixLength < prefixBytes) return from + copied;
+    this.#prefixLength = 0;
+    this.#missing = this.#prefix.readUInt32BE();
+    if (this.#missing > frameBytesMax || this.#missing === 0) {
+      const length = this.#missing;
+      throw new StreamError('garbage', `the server sent a frame of ${length} bytes`);
+    }
+    return from + copied;
+  }
+}

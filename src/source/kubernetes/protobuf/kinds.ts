@@ -1,0 +1,119 @@
+/**
+ * The fields that decoding reads, with their numbers in the published generated.proto of
+ * Kubernetes. `src/source/decode` says what they mean; what is not here is skipped.
+ */
+import type { Resource } from '../../../state/change.ts';
+import { annotationNames, labelNames } from '../../decode/names.ts';
+import {
+  common,
+  entries,
+  flag,
+  int32,
+  type Message,
+  message,
+  nested,
+  position,
+  repeated,
+  text,
+  time,
+} from './message.ts';
+
+export const objectMeta = message(
+  text(1, 'name'),
+  common(3, 'namespace'),
+  text(5, 'uid'),
+  text(6, 'resourceVersion'),
+  time(8, 'creationTimestamp'),
+  time(9, 'deletionTimestamp'),
+  entries(11, 'labels', labelNames),
+  entries(12, 'annotations', annotationNames),
+);
+
+const metadata = nested(1, 'metadata', objectMeta);
+
+const servicePort = message(
+  common(1, 'name'),
+  common(2, 'protocol'),
+  int32(3, 'port'),
+  int32(5, 'nodePort'),
+);
+
+const clientIPConfig = message(int32(1, 'timeoutSeconds'));
+
+const serviceSpec = message(
+  repeated(nested(1, 'ports', servicePort)),
+  text(3, 'clusterIP'),
+  common(4, 'type'),
+  repeated(text(5, 'externalIPs')),
+  common(7, 'sessionAffinity'),
+  repeated(text(9, 'loadBalancerSourceRanges')),
+  text(10, 'externalName'),
+  common(11, 'externalTrafficPolicy'),
+  int32(12, 'healthCheckNodePort'),
+  nested(14, 'sessionAffinityConfig', message(nested(1, 'clientIP', clientIPConfig))),
+  repeated(text(18, 'clusterIPs')),
+  repeated(common(19, 'ipFamilies')),
+  common(22, 'internalTrafficPolicy'),
+);
+
+const ingress = message(text(1, 'ip'), common(3, 'ipMode'));
+const loadBalancer = message(repeated(nested(1, 'ingress', ingress)));
+
+const service = message(
+  metadata,
+  nested(2, 'spec', serviceSpec),
+  nested(3, 'status', message(nested(1, 'loadBalancer', loadBalancer))),
+);
+
+const nodeSpec = message(
+  text(1, 'podCIDR'),
+  repeated(nested(5, 'taints', message(text(1, 'key')))),
+  repeated(text(7, 'podCIDRs')),
+);
+const nodeAddress = message(common(1, 'type'), text(2, 'address'));
+
+const node = message(
+  metadata,
+  nested(2, 'spec', nodeSpec),
+  nested(3, 'status', message(repeated(nested(5, 'addresses', nodeAddress)))),
+);
+
+const serviceCIDR = message(metadata, nested(2, 'spec', message(repeated(text(1, 'cidrs')))));
+
+const conditions = message(flag(1, 'ready'), flag(2, 'serving'), flag(3, 'terminating'));
+const hint = message(common(1, 'name'));
+const hints = message(repeated(nested(1, 'forZones', hint)), repeated(nested(2, 'forNodes', hint)));
+
+export const endpoint = message(
+  repeated(text(1, 'addresses')),
+  nested(2, 'conditions', conditions),
+  common(6, 'nodeName'),
+  common(7, 'zone'),
+  nested(8, 'hints', hints),
+);
+
+const endpointPort = message(common(1, 'name'), common(2, 'protocol'), int32(3, 'port'));
+
+/** Endpoints are positions: their family comes after them. */
+const endpointSlice = message(
+  metadata,
+  repeated(position(2, 'endpoints')),
+  repeated(nested(3, 'ports', endpointPort)),
+  common(4, 'addressType'),
+);
+
+export const objects: Readonly<Record<Resource, Message>> = {
+  services: service,
+  endpointslices: endpointSlice,
+  nodes: node,
+  servicecidrs: serviceCIDR,
+};
+
+export const listMeta = message(text(2, 'resourceVersion'), text(3, 'continue'));
+
+export const status = message(
+  text(3, 'message'),
+  text(4, 'reason'),
+  nested(5, 'details', message(int32(5, 'retryAfterSeconds'))),
+  int32(6, 'code'),
+);

@@ -1,0 +1,148 @@
+import { WireError, type WireReader } from './wire.ts';
+
+/** The fields of a message that were found, by name, as JSON would have them. */
+export type Found = Record<string, unknown>;
+
+/** A field that we need of a message. */
+interface Field {
+  readonly name: string;
+  /** Reads the value that comes, and adds it to what was found. */
+  readonly take: (reader: WireReader, found: Found) => void;
+}
+
+/** The fields that we need of a message, by tag: all others are skipped. */
+export type Message = readonly (Field | undefined)[];
+
+type Definition = readonly [tag: number, field: Field];
+type Define = (number: number, name: string) => Definition;
+
+/** Wire types of fields that we read. */
+const varint = 0;
+const delimited = 2;
+
+export function message(...definitions: readonly Definition[]): Message {
+  const fields: (Field | undefined)[] = [];
+  for (const [tag, field] of definitions) {
+    while (fields.length <= tag) fields.push(undefined);
+    fields[tag] = field;
+  }
+  return fields;
+}
+
+function once(wireType: number, read: (reader: WireReader) => unknown): Define {
+  return (number, name) => {
+    const take = (reader: WireReader, found: Found): void => {
+      found[name] = read(reader);
+    };
+    return [(number << 3) | wireType, { name, take }];
+  };
+}
+
+export const text = once(delimited, (reader) => reader.text());
+/** A string of which there are few: see `StringCache`. */
+export const common = once(delimited, (reader) => reader.common());
+export const int32 = once(varint, (reader) => reader.int32());
+export const flag = once(varint, (reader) => reader.flag());
+
+export function nested(number: number, name: string, fields: Message): Definition {
+  return once(delimited, (reader) => readNested(reader, fields))(number, name);
+}
+
+/** Where a value is, its length first, to be read later. */
+export const position = once(delimited, (reader) => {
+  const { at } = reader;
+  reader.skipBytes();
+  return at;
+});
+
+const seconds = message(once(varint, (reader) => reader.int64())(1, 'seconds'));
+
+/** A time, to the second as in JSON; undefined where it is not set. */
+export const time = once(delimited, (reader) => {
+  const isSet = reader.bytes[reader.at] !== 0;
+  const found = readNested(reader, seconds);
+  return isSet ? new Date(Number(found.seconds ?? 0) * 1000) : undefined;
+});
+
+/** A list of what another definition reads. */
+export function repeated([tag, { name, take }]: Definition): Definition {
+  const one: Found = {};
+  const add = (reader: WireReader, found: Found): void => {
+    take(reader, one);
+    const list = found[name];
+    if (Array.isArray(list)) list.push(one[name]);
+    else found[name] = [one[name]];
+    one[name] = undefined;
+  };
+  return [tag, { name, take: add }];
+}
+
+const entryKey = (1 << 3) | delimited;
+const entryValue = (2 << 3) | delimited;
+
+/** Of a map of strings the entries with these keys: of the others nothing is made. */
+export function entries(number: number, name: string, keys: readonly string[]): Definition {
+  const take = (reader: WireReader, found: Found): void => {
+    const outer = reader.enter();
+    let key: string | undefined;
+    let value: number | undefined;
+    while (reader.at < reader.end) {
+      const tag = reader.tag();
+      if (tag === entryKey) key = oneOf(keys, reader);
+      else if (tag === entryValue) value = reader.at;
+      if (tag !== entryKey) reader.skip(tag);
+    }
+    if (key !== undefined) {
+      found[name] ??= {};
+      (found[name] as Found)[key] = value === undefined ? '' : textAt(reader, value);
+    }
+    reader.leave(outer);
+  };
+  return [(number << 3) | delimited, { name, take }];
+}
+
+function textAt(reader: WireReader, at: number): string {
+  reader.at = at;
+  return reader.text();
+}
+
+/** The one of some keys, in ASCII, that comes; undefined where another comes. */
+function oneOf(keys: readonly string[], reader: WireReader): string | undefined {
+  const length = reader.length();
+  const from = reader.at;
+  reader.at += length;
+  const { bytes } = reader;
+  for (const key of keys) {
+    if (key.length !== length) continue;
+    let i = 0;
+    while (i < length && bytes[from + i] === key.charCodeAt(i)) i += 1;
+    if (i === length) return key;
+  }
+  return undefined;
+}
+
+/** Reads the message that comes, its length first. */
+export function readNested(reader: WireReader, fields: Message): Found {
+  const outer = reader.enter();
+  const found = readMessage(reader, fields);
+  reader.leave(outer);
+  return found;
+}
+
+/** Reads a message from where the reader is to the end. Of a field that comes twice, the last. */
+export function readMessage(reader: WireReader, fields: Message): Found {
+  const found: Found = {};
+  let field: Field | undefined;
+  try {
+    while (reader.at < reader.end) {
+      field = undefined;
+      const tag = reader.tag();
+      field = fields[tag];
+      if (field === undefined) reader.skip(tag);
+      else field.take(reader, found);
+    }
+  } catch (error) {
+    throw error instanceof WireError && field !== undefined ? error.within(field.name) : error;
+  }
+  return found;
+}

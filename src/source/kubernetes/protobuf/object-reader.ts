@@ -1,0 +1,72 @@
+import type { Resource } from '../../../state/change.ts';
+import { ReadEndpoints } from '../../decode/endpoint-columns.ts';
+import type { RawObject } from '../../decode/field-reader.ts';
+import { type DecodeContext, kindOf } from '../../decode.ts';
+import { readColumns } from './endpoints.ts';
+import { endpoint, objectMeta, objects } from './kinds.ts';
+import { type Found, readMessage, readNested } from './message.ts';
+import type { StringCache } from './string-cache.ts';
+import { WireError, WireReader } from './wire.ts';
+
+/**
+ * Reads objects of one resource from protobuf: the fields that decoding knows, as JSON would have
+ * them. So there is one place that says what is valid. Endpoints are many: where nothing needs to
+ * be said about them, they go from bytes to columns.
+ */
+export class ObjectReader {
+  readonly #resource: Resource;
+  readonly #context: DecodeContext;
+  readonly #strings: StringCache;
+
+  constructor(resource: Resource, context: DecodeContext, strings: StringCache) {
+    this.#resource = resource;
+    this.#context = context;
+    this.#strings = strings;
+  }
+
+  /** Throws an Error of one line, which names object and field as far as these are known. */
+  read(bytes: Buffer): RawObject {
+    try {
+      const reader = new WireReader(bytes, this.#strings);
+      const found = readMessage(reader, objects[this.#resource]);
+      if (this.#resource === 'endpointslices') this.#readEndpoints(reader, bytes.length, found);
+      return found;
+    } catch (error) {
+      if (!(error instanceof WireError)) throw error;
+      const field = error.path === '' ? '' : `${error.path}: `;
+      throw new Error(`${this.#describe(bytes)}: ${field}${error.message}`);
+    }
+  }
+
+  /** Puts endpoints in the place of their positions. */
+  #readEndpoints(reader: WireReader, end: number, found: Found): void {
+    const { endpoints: positions, addressType } = found;
+    if (!Array.isArray(positions)) return;
+    reader.end = end;
+    const family = addressType === 'IPv4' || addressType === 'IPv6' ? addressType : undefined;
+    const columns = family && readColumns(reader, positions, { ...this.#context, family });
+    reader.end = end;
+    found.endpoints =
+      columns === undefined
+        ? positions.map((at: number) => endpointAt(reader, at))
+        : new ReadEndpoints(columns);
+  }
+
+  /** `Service shop/web`; metadata come first, and what is after them may be broken. */
+  #describe(bytes: Buffer): string {
+    const kind = kindOf[this.#resource];
+    try {
+      const reader = new WireReader(bytes, this.#strings);
+      reader.tag();
+      const { namespace, name } = readNested(reader, objectMeta);
+      return [kind, [namespace, name].filter(Boolean).join('/')].join(' ').trim();
+    } catch {
+      return kind;
+    }
+  }
+}
+
+function endpointAt(reader: WireReader, at: number): RawObject {
+  reader.at = at;
+  return readNested(reader, endpoint);
+}

@@ -1,0 +1,83 @@
+/** How the fake API server answers, and fails to. */
+import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import type { AnswerForm, Bytes } from './api-server-form.ts';
+import { statuses } from './api-server-recorded.ts';
+
+/** What happens to a request instead of an answer, or on the way to one. */
+export type Fault =
+  | { readonly kind: 'status'; readonly status: number; readonly retryAfterSeconds?: number }
+  /** The connection is closed. */
+  | { readonly kind: 'drop' }
+  /** Nothing is ever answered. */
+  | { readonly kind: 'stall' }
+  /** The answer begins only after this time. */
+  | { readonly kind: 'late'; readonly ms: number }
+  /** The body ends inside a UTF-8 character, or in the middle, and the connection is closed. */
+  | { readonly kind: 'cut' }
+  /** The same, but the response ends as if it were complete. */
+  | { readonly kind: 'end' }
+  /** Status 200 and this body, which has nothing to do with Kubernetes or is an ERROR event. */
+  | { readonly kind: 'foreign'; readonly body: string };
+
+/** Where an answer goes, and how it is written. */
+export interface Answer {
+  readonly response: ServerResponse;
+  readonly form: AnswerForm;
+}
+
+export function refuse(
+  { response, form }: Answer,
+  fault: Extract<Fault, { kind: 'status' }>,
+): void {
+  const { status, retryAfterSeconds } = fault;
+  response.writeHead(status, {
+    'content-type': form.type,
+    ...(retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) }),
+  });
+  const message = 'the fake was told to fail';
+  const plain = { kind: 'Status', apiVersion: 'v1', status: 'Failure', message, code: status };
+  response.end(form.status(statuses.get(status) ?? JSON.stringify(plain)));
+}
+
+/** Whether the fault was the whole answer. */
+export async function failed(fault: Fault, answer: Answer): Promise<boolean> {
+  const { response } = answer;
+  switch (fault.kind) {
+    case 'status':
+      refuse(answer, fault);
+      return true;
+    case 'drop':
+      response.socket?.destroy();
+      return true;
+    case 'stall':
+      return true;
+    case 'foreign':
+      response.writeHead(200, { 'content-type': 'text/html' });
+      response.end(fault.body);
+      return true;
+    case 'late':
+    case 'cut':
+    case 'end':
+      return false;
+  }
+}
+
+export async function send({ response, form }: Answer, body: Iterable<Bytes>): Promise<void> {
+  response.writeHead(200, { 'content-type': form.type });
+  for (const piece of body) if (!response.write(piece)) await once(response, 'drain');
+  response.end();
+}
+
+export function sendPart(
+  { response, form }: Answer,
+  body: Iterable<Bytes>,
+  how: 'cut' | 'end',
+): void {
+  response.writeHead(200, { 'content-type': form.type });
+  const bytes = Buffer.concat([...body].map((piece) => Buffer.from(piece as Buffer)));
+  const inCharacter = bytes.lastIndexOf(0xc3) + 1;
+  const part = bytes.subarray(0, inCharacter > 0 ? inCharacter : bytes.length / 2);
+  if (how === 'end') response.end(part);
+  else response.write(part, () => response.destroy());
+}

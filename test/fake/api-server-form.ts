@@ -1,0 +1,80 @@
+/** How the fake API server writes what it answers: JSON, or protobuf. */
+import type { Resource } from '../../src/state/change.ts';
+import { kinds, type Raw, type StoredObject } from './api-server-store.ts';
+import { encodeEvent, encodeList, encodeObject, encodeStatus, envelop } from './protobuf.ts';
+
+export type Bytes = string | Buffer;
+
+export interface AnswerForm {
+  readonly type: string;
+  readonly watchType: string;
+  /** What a Status is, in a body; `json` may end with a newline. */
+  status(json: string): Bytes;
+  /** One event of a watch. `stored`: the object whose text it is, to remember its bytes. */
+  event(type: string, resource: Resource, json: string, stored?: StoredObject): Bytes;
+  /** An ERROR event. `line`: as JSON. */
+  error(line: string): Bytes;
+  /** The body of a list, in pieces. */
+  list(resource: Resource, page: readonly StoredObject[], metadata: Raw): Iterable<Bytes>;
+  /** What a watch may end with when it is cut. */
+  readonly partOfEvent: Bytes;
+}
+
+/** Pieces of a list are at least so long. */
+const blockLength = 65_536;
+
+export const jsonForm: AnswerForm = {
+  type: 'application/json',
+  watchType: 'application/json',
+  status: (json) => json,
+  event: (type, _resource, json) => `{"type":"${type}","object":${json}}\n`,
+  error: (line) => line,
+  *list(resource, page, metadata) {
+    const { kind, apiVersion } = kinds[resource];
+    const head = JSON.stringify({ kind: `${kind}List`, apiVersion, metadata }).slice(0, -1);
+    let block = `${head},"items":[`;
+    for (const [i, { json }] of page.entries()) {
+      block += i === 0 ? json : `,${json}`;
+      if (block.length < blockLength) continue;
+      yield block;
+      block = '';
+    }
+    yield `${block}]}\n`;
+  },
+  partOfEvent: '{"type":"ADDED","object":{"meta',
+};
+
+export const protobufForm: AnswerForm = {
+  type: 'application/vnd.kubernetes.protobuf',
+  watchType: 'application/vnd.kubernetes.protobuf;stream=watch',
+  status: (json) => encodeStatus(JSON.parse(json)),
+  event: (type, resource, json, stored) => {
+    const { apiVersion, kind } = kinds[resource];
+    const bytes =
+      stored === undefined ? encodeObject(kind, JSON.parse(json)) : bytesOf(resource, stored);
+    return encodeEvent(type, envelop(apiVersion, kind, bytes));
+  },
+  error: (line) => encodeEvent('ERROR', encodeStatus(JSON.parse(line).object)),
+  *list(resource, page, metadata) {
+    const { apiVersion, kind } = kinds[resource];
+    const items = page.map((object) => bytesOf(resource, object));
+    yield encodeList(apiVersion, `${kind}List`, metadata, items);
+  },
+  partOfEvent: Buffer.from([0, 0, 1, 0, 0x0a, 5, 0x41]),
+};
+
+/** Of each stored object its bytes: a list holds the same ones again and again. */
+const remembered = new WeakMap<StoredObject, Buffer>();
+
+function bytesOf(resource: Resource, object: StoredObject): Buffer {
+  const known = remembered.get(object);
+  if (known !== undefined) return known;
+  const bytes = encodeObject(kinds[resource].kind, JSON.parse(object.json));
+  remembered.set(object, bytes);
+  return bytes;
+}
+
+/** The form that a request asks for first. */
+export function formOf(accept: string | undefined): AnswerForm {
+  return (accept ?? '').startsWith(protobufForm.type) ? protobufForm : jsonForm;
+}

@@ -1,0 +1,78 @@
+/**
+ * Kubernetes' protobuf by an implementation that is not ours: protobuf.js, with the published
+ * fields (kubernetes.proto). It makes bytes of what is JSON otherwise.
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import protobuf from 'protobufjs';
+import type { Raw } from './api-server-store.ts';
+
+const path = join(import.meta.dirname, 'kubernetes.proto');
+const { root } = protobuf.parse(readFileSync(path, 'utf8'), { keepCase: true });
+root.resolveAll();
+
+/** What every body and every object of an event begins with. */
+const magic = Buffer.from('k8s\0');
+
+function encode(type: string, raw: Raw): Buffer {
+  const message = root.lookupType(type);
+  return Buffer.from(message.encode(message.fromObject(raw)).finish());
+}
+
+/** An object of one kind, without its envelope: so it is in a list. */
+export function encodeObject(kind: string, raw: Raw): Buffer {
+  return encode(kind, convert(raw) as Raw);
+}
+
+/** Any bytes of one kind, as an object of a watch event, or a body. */
+export function envelop(apiVersion: string, kind: string, bytes: Buffer): Buffer {
+  return Buffer.concat([magic, encode('Unknown', { typeMeta: { apiVersion, kind }, raw: bytes })]);
+}
+
+/** One frame of a watch. `object` has its envelope. */
+export function encodeEvent(type: string, object: Buffer): Buffer {
+  const event = encode('WatchEvent', { type, object: { raw: object } });
+  const length = Buffer.alloc(4);
+  length.writeUInt32BE(event.length);
+  return Buffer.concat([length, event]);
+}
+
+export function encodeStatus(raw: Raw): Buffer {
+  return envelop('v1', 'Status', encodeObject('Status', raw));
+}
+
+/** A list of objects that are encoded already. */
+export function encodeList(
+  apiVersion: string,
+  kind: string,
+  metadata: Raw,
+  items: readonly Buffer[],
+): Buffer {
+  const writer = protobuf.Writer.create();
+  writer.uint32(0x0a).bytes(encode('ListMeta', metadata));
+  for (const item of items) writer.uint32(0x12).bytes(item);
+  return envelop(apiVersion, kind, Buffer.from(writer.finish()));
+}
+
+/** What JSON writes otherwise: times as text, and numbers or names of ports as they are. */
+function convert(value: unknown, name = ''): unknown {
+  if (name === 'targetPort') return intOrString(value);
+  if (typeof value === 'string' && /(Timestamp|Time|^time|timeAdded)$/.test(name)) {
+    return { seconds: Math.floor(Date.parse(value) / 1000) };
+  }
+  if (Array.isArray(value)) return value.map((item) => convert(item));
+  if (typeof value !== 'object' || value === null) return value ?? undefined;
+  return Object.fromEntries(
+    Object.entries(value)
+      .filter(([, inner]) => inner !== null)
+      .map(([key, inner]) => [key, isMap(key) ? inner : convert(inner, key)]),
+  );
+}
+
+function isMap(name: string): boolean {
+  return ['labels', 'annotations', 'selector', 'deprecatedTopology'].includes(name);
+}
+
+function intOrString(value: unknown): Raw {
+  return typeof value === 'number' ? { type: 0, intVal: value } : { type: 1, strVal: value };
+}
