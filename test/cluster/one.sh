@@ -104,7 +104,7 @@ node -e '
 ' &
 
 # The API server is away at the start.
-node "$root/dist/main.js" --kubeconfig kubeconfig --hostname-override node-1 \
+node "$root/dist/main.js" --kubeconfig kubeconfig --hostname-override node-1 --proxy-mode=nftables \
   --conntrack-max-per-core=0 --conntrack-tcp-timeout-established=0 \
   --conntrack-tcp-timeout-close-wait=0 >fairlead.log 2>&1 &
 fairlead=$!
@@ -125,6 +125,8 @@ nft list table ip fairlead | grep -q '10\.96\.0\.50' || fail 'nft does not list 
 path=/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/web-1
 put "$path" "$(slice 10.244.0.6)" PUT
 eventually 'and follows its endpoint' 10 answers 10.244.0.6
+
+if grep -q 'protobuf is asked for' fairlead.log; then fail 'protobuf was not given'; fi
 
 # The API server comes and goes; what etcd held is kept for later.
 stop $server_pid
