@@ -30,6 +30,7 @@ async function listed(known: readonly string[], events: [string, object][]): Pro
     async get() {
       const body = (async function* () {
         yield Buffer.from(text);
+        if (stopped.signal.aborted) return;
         await new Promise((resolve) => stopped.signal.addEventListener('abort', resolve));
       })();
       return { form: 'json', body };
