@@ -43,6 +43,8 @@ export const endpoints = {
     query: {
       name: 'Its name.',
       namespace: 'Its namespace; may be left out where only one has a Service of that name.',
+      port: 'Only ports of this name or number.',
+      ports: 'How many ports at most: 50, unless it says another number up to 500.',
       endpoints: 'How many endpoints are named at most: 500, unless it says another number.',
     },
     answer: serviceSchema,

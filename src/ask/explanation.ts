@@ -62,6 +62,9 @@ export const explanationSchema = answer('Explanation', {
     'Who has the address and port.',
   ),
   steps: field(list(step), 'What happens to the packet, in order.'),
-  endpoints: field(list(text), 'Where it may go: `10.244.0.5:8080`; as likely as one another.'),
+  endpoints: field(
+    list(text),
+    'Where it may go: `10.244.0.5:8080`; as likely as one another. The first 500.',
+  ),
 });
 export type Explanation = Infer<typeof explanationSchema>;

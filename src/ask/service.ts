@@ -79,7 +79,8 @@ const shownPort = object({
   port: field(count, 'The port of the Service.'),
   family: field(familyName, 'All of this is about this family.'),
   state: field(state, stateMeaning),
-  frontends: field(list(frontend), 'Where clients connect to.'),
+  frontendCount: field(count, 'Addresses and ports that clients connect to.'),
+  frontends: field(list(frontend), 'Where clients connect to; the first fifty.'),
   endpointCount: field(count, 'Endpoints of the port, used or not.'),
   cluster: field(count, 'Endpoints in the pool of policy Cluster.'),
   local: field(count, 'Endpoints in the pool of policy Local: those on this node.'),
@@ -90,7 +91,7 @@ const shownPort = object({
   endpoints: field(list(endpoint), 'Its endpoints, as many as were asked for.'),
   kernel: field(
     list(text),
-    'What the kernel holds of it, in the words of the tool that lists it: nft, iptables, ipvsadm.',
+    'What the kernel holds of the frontends shown, in the words of the tool that lists it: nft, iptables, ipvsadm.',
   ),
 });
 
@@ -134,8 +135,15 @@ export const serviceSchema = answer('Service', {
   sourceRanges: field(list(text), 'Who may connect to its load balancer; empty: everyone.'),
   healthCheckNodePort: maybe(count, 'Where load balancers ask for this node’s health.'),
   state: field(state, stateMeaning),
-  problems: field(list(text), 'What is wrong with it on this node, in sentences.'),
-  ports: field(list(shownPort), 'Its ports, once for each family.'),
+  problems: field(
+    list(text),
+    'What is wrong with it, or with the ports shown, on this node; in sentences.',
+  ),
+  portCount: field(
+    count,
+    'Ports, once for each family; of the name or number, where one was given.',
+  ),
+  ports: field(list(shownPort), 'Its ports, as many as were asked for.'),
   changes: field(
     list(object(changeFields)),
     'What changed in the kernel lately, the last first; the last ten.',

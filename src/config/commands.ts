@@ -109,7 +109,7 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     name: 'service',
-    usage: 'service show [NAMESPACE/]NAME',
+    usage: 'service show [NAMESPACE/]NAME[:PORT]',
     meaning:
       'Show what a Service means on this node: frontends, endpoints, which are used and why the ' +
       'others are not, and what changed lately. Ends with 1 when something is wrong with it.',

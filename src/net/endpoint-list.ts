@@ -89,8 +89,9 @@ export class EndpointList {
       : `[${address}]:${this.port(index)}`;
   }
 
-  texts(): string[] {
-    return Array.from({ length: this.length }, (_, i) => this.text(i));
+  /** The first `most` of them: `10.0.0.1:8080`. */
+  texts(most: number = this.length): string[] {
+    return Array.from({ length: Math.min(most, this.length) }, (_, i) => this.text(i));
   }
 
   /** Whether the endpoint at `index` here is the one at `otherIndex` of `other`. */

@@ -22,14 +22,17 @@ export const showCommand: AskCommand<'service'> = {
   options: namespaceOption,
   query: ({ values, words }) => {
     const [word, ...more] = words;
-    if (word === undefined) throw new UsageError('which Service? [NAMESPACE/]NAME');
+    if (word === undefined) throw new UsageError('which Service? [NAMESPACE/]NAME[:PORT]');
     if (more.length > 0) throw new UsageError(`unknown argument "${more[0]}"`);
-    const [name = '', namespace = values.namespace] = word.split('/', 2).reverse();
-    return { name, ...(namespace && { namespace }) };
+    const [subject = '', port] = word.split(':', 2);
+    const [name = '', namespace = values.namespace] = subject.split('/', 2).reverse();
+    return { name, ...(namespace && { namespace }), ...(port && { port }) };
   },
   isWell: ({ problems, state }) => problems.length === 0 && state !== 'set aside',
   print: (service, wide) => {
     const parts = [pairs(head(service)), ...service.ports.map((port) => portText(port, wide))];
+    const rest = service.portCount - service.ports.length;
+    if (rest > 0) parts.push(`and ${rest} more ports: ask for one as NAME:PORT\n`);
     if (service.changes.length > 0) parts.push(columns(changes(service)));
     return parts.join('\n');
   },
@@ -56,9 +59,10 @@ function lineIf(name: string, text: string | number | false | undefined): [strin
 }
 
 function portText(port: Port, wide: boolean): string {
-  const { cluster, endpointCount, family, local, state } = port;
+  const { cluster, endpointCount, family, frontendCount, local, state } = port;
   const used = Math.max(cluster, local);
   const title = `Port ${portTitle(port)} in ${family}`;
+  const moreFrontends = frontendCount - port.frontends.length;
   const rest = endpointCount - port.endpoints.length;
   return [
     `${title}: ${state}, ${used} of ${endpointCount} endpoints used\n`,
@@ -66,6 +70,7 @@ function portText(port: Port, wide: boolean): string {
     indented(
       columns([['FRONTEND', 'AT', 'GOES TO'], ...port.frontends.map((one) => frontend(one, port))]),
     ),
+    ...(moreFrontends > 0 ? [`  and ${moreFrontends} more\n`] : []),
     ...(port.endpoints.length > 0 ? [indented(columns(endpoints(port, wide)))] : []),
     ...(rest > 0 ? [`  and ${rest} more\n`] : []),
     ...(port.kernel.length > 0 ? ['  IN THE KERNEL\n'] : []),

@@ -116,12 +116,22 @@ export function missingPort(
 ): string[] {
   const slices = all.filter((slice) => slice.family === family && slice.length > 0);
   if (endpointCount > 0 || slices.length === 0) return [];
-  const known = slices.flatMap(({ ports }) =>
-    ports.map((port) => `"${port.name}" (${port.port}/${port.protocol})`),
-  );
-  const offered = known.length === 0 ? 'no port' : [...new Set(known)].slice(0, 5).join(', ');
+  const known = firstPorts(slices);
+  const offered = known.length === 0 ? 'no port' : known.join(', ');
   return [
     `No EndpointSlice of ${family} has a port named "${name}" for ${protocol}, they have ` +
       `${offered}: targetPort may name a port that no container has.`,
   ];
+}
+
+/** The first few that differ. */
+function firstPorts(slices: readonly EndpointSlice[]): string[] {
+  const known = new Set<string>();
+  for (const { ports } of slices) {
+    for (const { name, port, protocol } of ports) {
+      known.add(`"${name}" (${port}/${protocol})`);
+      if (known.size === 5) return [...known];
+    }
+  }
+  return [...known];
 }

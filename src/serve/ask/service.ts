@@ -2,9 +2,10 @@
 import { apiVersion } from '../../ask/schema.ts';
 import type { ServiceAnswer } from '../../ask/service.ts';
 import { formatCIDR } from '../../net/address.ts';
+import { frontendKey } from '../../state/frontend-key.ts';
 import { type Resolved, resolveInSteps, type Seen } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
-import { forwardingKey, type Service } from '../../state/types.ts';
+import { type Forwarding, forwardingKey, type Service } from '../../state/types.ts';
 import { Pacer } from '../../sync/clock.ts';
 import { shownChange } from './changes.ts';
 import { EndpointsSaid } from './endpoints.ts';
@@ -16,20 +17,25 @@ import { portRemarks, serviceProblems } from './service-problems.ts';
 import { sliceMs, texts } from './services.ts';
 
 const endpointLimits = { standard: 500, most: 10_000 };
+const portLimits = { standard: 50, most: 500 };
+/** So many frontends of a port are shown. */
+const frontendsMax = 50;
 const changesMax = 10;
 
 type Port = ServiceAnswer['ports'][number];
 
 export async function serviceOf(inside: Inside, query: URLSearchParams): Promise<ServiceAnswer> {
   const endpointsMax = numberOf(query, 'endpoints', endpointLimits);
+  const portsMax = numberOf(query, 'ports', portLimits);
   const pacer = new Pacer(inside.clock, sliceMs);
   const service = await find(inside, query, pacer);
   const { resolved, seen } = await look(inside, service, pacer);
+  const asked = withPort(seen, query.get('port'));
   const states = new States(inside);
   const said = await EndpointsSaid.read(inside.state.slices(service.key), pacer);
   const ports: Port[] = [];
   let left = endpointsMax;
-  for (const one of seen) {
+  for (const one of asked.slice(0, portsMax)) {
     const port = await shownPort(inside, service, { states, said, pacer }, one, left);
     left -= port.endpoints.length;
     ports.push(port);
@@ -40,6 +46,7 @@ export async function serviceOf(inside: Inside, query: URLSearchParams): Promise
     ...headOf(service),
     state: states.of(service),
     problems: serviceProblems(inside, { service, ports, excess: resolved.excess }),
+    portCount: asked.length,
     ports,
     changes: changesOf(inside, service),
   };
@@ -64,6 +71,14 @@ async function find({ state }: Inside, query: URLSearchParams, pacer: Pacer): Pr
   if (found.length === 0) throw new Refusal(404, absence(state, name));
   const keys = found.slice(0, 5).map(({ key }) => key);
   throw new Refusal(409, `${found.length} Services have that name, say which: ${keys.join(', ')}`);
+}
+
+/** `port`: a name or a number; null = all. */
+function withPort(seen: readonly Seen[], port: string | null): readonly Seen[] {
+  if (port === null) return seen;
+  const found = seen.filter((one) => one.port.name === port || String(one.port.port) === port);
+  if (found.length === 0) throw new Refusal(404, `the Service has no port ${port}`);
+  return found;
 }
 
 /** Why there is nothing to say of a Service. */
@@ -132,21 +147,30 @@ async function shownPort(
   const sync = engine.families.find((one) => one.family === family)!;
   const key = forwardingKey(servicePort);
   const inForce = sync.inForce.get(key);
-  const held = sync.desired.get(key)?.frontends ?? forwarding.frontends;
+  const frontends = forwarding.frontends.slice(0, frontendsMax);
+  const held = new Set((sync.desired.get(key) ?? forwarding).frontends.map(frontendKey));
   return {
     name: port.name,
     protocol: port.protocol,
     port: port.port,
     family,
     state: states.ofKey(service, key, sync),
-    frontends: forwarding.frontends.map((one) => shownFrontend(engine, forwarding, one, held)),
+    frontendCount: forwarding.frontends.length,
+    frontends: frontends.map((one) => shownFrontend(engine, forwarding, one, held)),
     endpointCount: candidates.endpoints.length,
     cluster: forwarding.cluster.length,
     local: forwarding.local.length,
     remarks: portRemarks(seen, engine.context.zone),
     endpoints: await said.of(seen, endpointsMax, pacer),
-    kernel: inForce === undefined ? [] : engine.describe(inForce),
+    kernel: inForce === undefined ? [] : engine.describe(withFirst(inForce)),
   };
+}
+
+/** As if it had no more frontends than are shown. */
+function withFirst(forwarding: Forwarding): Forwarding {
+  const { frontends } = forwarding;
+  if (frontends.length <= frontendsMax) return forwarding;
+  return { ...forwarding, frontends: frontends.slice(0, frontendsMax) };
 }
 
 function changesOf({ journal }: Inside, { name, namespace }: Service): ServiceAnswer['changes'] {

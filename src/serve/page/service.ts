@@ -9,13 +9,15 @@ import { list, live, moment, pairs, table } from './parts.ts';
 type Port = ServiceAnswer['ports'][number];
 
 export function serviceSection(service: ServiceAnswer, nowMs: number): Html {
-  const { changes, name, namespace, ports, problems } = service;
+  const { changes, name, namespace, portCount, ports, problems } = service;
+  const rest = portCount - ports.length;
   return live('service', [
     html`<h2>${namespace}/${name}</h2>`,
     verdict(service),
     problems.length > 1 ? list(problems.slice(1)) : undefined,
     pairs(facts(service)),
     ...ports.map(portPart),
+    rest > 0 ? html`<p>and ${rest} more ports</p>` : undefined,
     changes.length > 0 ? [html`<h3>Recent changes</h3>`, changesTable(changes, nowMs)] : undefined,
   ]);
 }
@@ -54,6 +56,7 @@ function factIf(name: string, text: string | number | false | undefined): [strin
 function portPart(port: Port): Content {
   const { cluster, endpointCount, endpoints, family, frontends, kernel, local, remarks, state } =
     port;
+  const moreFrontends = port.frontendCount - frontends.length;
   const title = `${portTitle(port)}, ${family}`;
   const rest = endpointCount - endpoints.length;
   return [
@@ -61,6 +64,7 @@ function portPart(port: Port): Content {
 <p>${state}; ${Math.max(cluster, local)} of ${endpointCount} endpoints used</p>`,
     remarks.length > 0 ? list(remarks) : undefined,
     frontendsTable(port, `Frontends of ${title}`, frontends),
+    moreFrontends > 0 ? html`<p>and ${moreFrontends} more</p>` : undefined,
     endpoints.length > 0 ? endpointsTable(`Endpoints of ${title}`, endpoints) : undefined,
     rest > 0 ? html`<p>and ${rest} more</p>` : undefined,
     kernel.length > 0 ? html`<p>In the kernel:</p><pre>${kernel.join('\n')}</pre>` : undefined,

@@ -344,7 +344,7 @@ describe('the command service', () => {
 
   it.each([
     [['find'], 'unknown argument "find": list or show'],
-    [['show'], 'which Service? [NAMESPACE/]NAME'],
+    [['show'], 'which Service? [NAMESPACE/]NAME[:PORT]'],
     [['show', 'a', 'b'], 'unknown argument "b"'],
     [['list', 'a', 'b'], 'unknown argument "b"'],
   ])('refuses %j', async (args, reason) => {

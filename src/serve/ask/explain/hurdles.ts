@@ -1,4 +1,5 @@
 /** What may become of a packet beside our rules, as far as the kernel tells it in a few words. */
+import { counted } from '../../../ask/words.ts';
 import { ipForwarding } from '../../../host/forwarding.ts';
 import { KernelError } from '../../../kernel/errors.ts';
 import { NF_INET, NFPROTO, VERDICT } from '../../../kernel/nft/constants.ts';
@@ -7,7 +8,7 @@ import { formatAddress } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
 import type { EndpointKey } from '../../../net/endpoint-list.ts';
 import type { Forwarding } from '../../../state/types.ts';
-import { counted, type Scene, targetText } from './scene.ts';
+import { type Scene, targetText } from './scene.ts';
 import type { Holder } from './search.ts';
 
 /** In sentences. What can't be read is left out. */

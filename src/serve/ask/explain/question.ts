@@ -1,4 +1,5 @@
 /** What is asked, as it is written: `10.96.0.1:80/TCP`, `default/web:http`. */
+import { counted } from '../../../ask/words.ts';
 import { splitHostPort } from '../../../config/host-port.ts';
 import { type Address, parseAddress } from '../../../net/address.ts';
 import type { Protocol } from '../../../net/protocol.ts';
@@ -50,18 +51,21 @@ function targetOf(service: Service, text: string, protocol: Protocol | undefined
     (protocol ?? port.protocol) === port.protocol;
   const found = service.ports.find(isAsked);
   if (found === undefined) {
-    const ports = service.ports.map(portText).join(', ');
-    throw new Refusal(404, `Service ${service.key} has no port "${text}": it has ${ports}`);
+    const has = portsText(service.ports);
+    throw new Refusal(404, `Service ${service.key} has no port "${text}": it has ${has}`);
   }
   const [address] = service.clusterIPs;
   return { address: address!, port: found.port, protocol: found.protocol, service };
 }
 
-/** `http 80/TCP` */
-export function portText({
-  name,
-  port,
-  protocol,
-}: Pick<ServicePort, 'name' | 'port' | 'protocol'>) {
-  return `${name === '' ? '' : `${name} `}${port}/${protocol}`;
+/** How many ports of a Service are named. */
+const namedMax = 10;
+
+/** `http 80/TCP, dns 53/UDP` */
+export function portsText(ports: readonly ServicePort[]): string {
+  const named = ports.slice(0, namedMax).map(({ name, port, protocol }) => {
+    return `${name === '' ? '' : `${name} `}${port}/${protocol}`;
+  });
+  const more = ports.length - named.length;
+  return `${named.join(', ')}${more > 0 ? ` and ${counted(more, 'other')}` : ''}`;
 }

@@ -34,8 +34,3 @@ export function targetText({ target: { address, port } }: Scene): string {
   const text = formatAddress(address.bytes);
   return address.family === 'IPv4' ? `${text}:${port}` : `[${text}]:${port}`;
 }
-
-/** `1 endpoint`, `2 endpoints` */
-export function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? '' : 's'}`;
-}

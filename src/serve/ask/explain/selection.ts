@@ -1,4 +1,5 @@
 /** Which endpoints of a Service port are used, and why the others are not: the resolver tells. */
+import { counted } from '../../../ask/words.ts';
 import { choose, whyNot } from '../../../state/categorise.ts';
 import type { Seen } from '../../../state/resolve.ts';
 import { forwardingKey, objectKey } from '../../../state/types.ts';
@@ -6,7 +7,7 @@ import { Pacer } from '../../../sync/clock.ts';
 import { look } from '../service.ts';
 import { endpointRemarks, missingPort, noEndpoints } from '../service-problems.ts';
 import { sliceMs } from '../services.ts';
-import { counted, type Scene } from './scene.ts';
+import type { Scene } from './scene.ts';
 import type { Holder } from './search.ts';
 
 /** From what the Forwarding was made; undefined: the Service has gone since. */

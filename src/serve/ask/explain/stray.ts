@@ -12,7 +12,7 @@ import {
   type Service,
 } from '../../../state/types.ts';
 import type { Pacer } from '../../../sync/clock.ts';
-import { portText, type Target } from './question.ts';
+import { portsText, type Target } from './question.ts';
 import { describeHolder, type Scene, targetText } from './scene.ts';
 import { type Holder, judgeAddress, type Neighbourhood } from './search.ts';
 import type { Answer } from './way.ts';
@@ -55,7 +55,7 @@ function whyNotThisPort({ target, inside }: Scene, near: readonly Holder[]): str
   if (first === undefined) return undefined;
   const { servicePort } = first.forwarding;
   const key = objectKey(servicePort.namespace, servicePort.name);
-  const has = (inside.state.service(key)?.ports ?? []).map(portText).join(', ');
+  const has = portsText(inside.state.service(key)?.ports ?? []);
   const asked = `${target.port}${target.protocol === undefined ? '' : `/${target.protocol}`}`;
   const what = describeHolder(first.forwarding, first.frontend).replace(/ of .*/, '');
   return `${formatAddress(target.address.bytes)} is ${what} of ${key}, which has ${has}, not ${asked}`;

@@ -1,12 +1,14 @@
 /** What becomes of a packet that a Service gets, step by step. */
+
 import type { Explanation } from '../../../ask/explanation.ts';
+import { counted } from '../../../ask/words.ts';
 import type { Way } from '../../../modes/passage.ts';
 import { formatAddress } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
 import type { Seen } from '../../../state/resolve.ts';
 import type { Forwarding } from '../../../state/types.ts';
 import { admissionOf } from './admission.ts';
-import { counted, describeHolder, type Scene, targetText } from './scene.ts';
+import { describeHolder, type Scene, targetText } from './scene.ts';
 import type { Holder } from './search.ts';
 import { seenOf, selectionOf, whyNone } from './selection.ts';
 
@@ -14,6 +16,8 @@ export type Step = Explanation['steps'][number];
 
 export type Answer = Pick<Explanation, 'outcome' | 'summary' | 'steps' | 'endpoints'>;
 
+/** How many endpoints the answer lists. */
+const listedMax = 500;
 /** How many endpoints are named in a step. */
 const namedMax = 4;
 
@@ -38,9 +42,10 @@ export async function wayOf(scene: Scene, holder: Holder): Promise<Answer> {
   const affinity = await affinityOf(scene, holder, way);
   const selection = seen === undefined ? [] : selectionOf(scene, seen, way.pool);
   steps.push(...affinity, ...towards(holder, way, scene, selection));
-  const endpoints = forwarding[way.pool].texts();
+  const pool = forwarding[way.pool];
+  const endpoints = pool.texts(listedMax);
   const masquerade = way.isMasqueraded ? 'masqueraded' : 'with the address of the client';
-  const goes = `goes to ${oneOf(endpoints.length)}, ${masquerade}`;
+  const goes = `goes to ${oneOf(pool.length)}, ${masquerade}`;
   return { outcome: 'endpoint', summary: `${subject}: it ${goes}.`, steps, endpoints };
 }
 
@@ -86,7 +91,7 @@ function towards(
   const { hairpin } = forwarding;
   const { because, isMasqueraded, places, pool } = way;
   const list = forwarding[pool];
-  const named = list.texts().slice(0, namedMax).join(', ');
+  const named = list.texts(namedMax).join(', ');
   const more = list.length > namedMax ? ` and ${counted(list.length - namedMax, 'other')}` : '';
   const whose = pool === 'local' ? ' of this node' : '';
   const steps: Step[] = [];
