@@ -10,6 +10,7 @@
 #include "ipvs/ipvs_family.h"
 #include "legacy/legacy_family.h"
 #include "nft/nft_family.h"
+#include "nftrace/nftrace_family.h"
 #include "route/route_family.h"
 
 namespace fairlead::binding {
@@ -73,6 +74,7 @@ Families MakeFamilies(const Options& options) {
   families.push_back(std::make_unique<ipset::IpsetFamily>());
   families.push_back(std::make_unique<legacy::LegacyFamily>(options.xtables_lock));
   families.push_back(std::make_unique<acct::AcctFamily>());
+  families.push_back(std::make_unique<nftrace::NftraceFamily>());
   return families;
 }
 

@@ -14,12 +14,12 @@ namespace fairlead::nft {
 
 /** The ops of a transaction. */
 using Op =
-    std::variant<protocol::op::TableAdd, protocol::op::TableOwn, protocol::op::TableDelete,
-                 protocol::op::ChainAdd, protocol::op::BaseChainAdd, protocol::op::ChainDelete,
-                 protocol::op::ChainFlush, protocol::op::RuleAdd, protocol::op::RuleDelete,
-                 protocol::op::SetAdd, protocol::op::SetDelete, protocol::op::SetFlush,
-                 protocol::op::ElementsAdd, protocol::op::ElementsDelete, protocol::op::XtRuleAdd,
-                 protocol::op::XtRuleInsert, protocol::op::ObjectDelete>;
+    std::variant<protocol::op::TableAdd, protocol::op::TableOwn, protocol::op::TableBorrow,
+                 protocol::op::TableDelete, protocol::op::ChainAdd, protocol::op::BaseChainAdd,
+                 protocol::op::ChainDelete, protocol::op::ChainFlush, protocol::op::RuleAdd,
+                 protocol::op::RuleDelete, protocol::op::SetAdd, protocol::op::SetDelete,
+                 protocol::op::SetFlush, protocol::op::ElementsAdd, protocol::op::ElementsDelete,
+                 protocol::op::XtRuleAdd, protocol::op::XtRuleInsert, protocol::op::ObjectDelete>;
 
 /** The whole transaction, ready to be sent. */
 std::expected<BatchWriter, BadOp> EncodeBatch(std::span<const std::uint8_t> ops,

@@ -12,6 +12,7 @@ wire::Taken DecodeGeneration(std::span<const std::uint8_t> attributes, protocol:
 
 EncodeResult Encode(const protocol::op::TableAdd& op, BatchWriter& batch);
 EncodeResult Encode(const protocol::op::TableOwn& op, BatchWriter& batch);
+EncodeResult Encode(const protocol::op::TableBorrow& op, BatchWriter& batch);
 EncodeResult Encode(const protocol::op::TableDelete& op, BatchWriter& batch);
 
 /** NFT_MSG_NEWTABLE, from its attributes on, as a reply record. */

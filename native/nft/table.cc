@@ -16,7 +16,7 @@ namespace fairlead::nft {
 
 namespace {
 
-// Of Linux 6.9 (linux/netfilter/nf_tables.h): headers may be older than the kernel.
+// Of Linux 5.12 and 6.9 (linux/netfilter/nf_tables.h): headers may be older than the kernel.
 constexpr std::uint32_t kOwner = 1 << 1;
 constexpr std::uint32_t kPersist = 1 << 2;
 
@@ -39,6 +39,10 @@ EncodeResult Encode(const protocol::op::TableAdd& op, BatchWriter& batch) {
 
 EncodeResult Encode(const protocol::op::TableOwn& op, BatchWriter& batch) {
   return EncodeNewTable(batch, op.family, op.table, op.comment, kOwner | kPersist);
+}
+
+EncodeResult Encode(const protocol::op::TableBorrow& op, BatchWriter& batch) {
+  return EncodeNewTable(batch, op.family, op.table, op.comment, kOwner);
 }
 
 EncodeResult Encode(const protocol::op::TableDelete& op, BatchWriter& batch) {

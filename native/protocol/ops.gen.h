@@ -258,6 +258,17 @@ struct TableOwn {
       Field("comment", &TableOwn::comment)};
 };
 
+struct TableBorrow {
+  static constexpr std::uint32_t kCode = 22;
+  static constexpr const char* kName = "tableBorrow";
+  std::uint8_t family = 0;
+  std::string_view table;
+  std::string_view comment;
+  static constexpr std::tuple kFields{
+      Field("family", &TableBorrow::family), Field("table", &TableBorrow::table),
+      Field("comment", &TableBorrow::comment)};
+};
+
 struct ObjectDelete {
   static constexpr std::uint32_t kCode = 21;
   static constexpr const char* kName = "objectDelete";
@@ -648,6 +659,14 @@ struct AcctsDump {
   static constexpr std::tuple kFields{};
 };
 
+struct NftraceRead {
+  static constexpr std::uint32_t kCode = 121;
+  static constexpr const char* kName = "nftraceRead";
+  std::uint32_t wait_ms = 0;
+  static constexpr std::tuple kFields{
+      Field("waitMs", &NftraceRead::wait_ms)};
+};
+
 struct ConntrackDump {
   static constexpr std::uint32_t kCode = 80;
   static constexpr const char* kName = "conntrackDump";
@@ -1035,6 +1054,36 @@ struct Acct {
   static constexpr std::tuple kFields{
       Field("name", &Acct::name), Field("packets", &Acct::packets), Field("bytes", &Acct::bytes),
       Field("references", &Acct::references)};
+};
+
+struct NftraceEvent {
+  static constexpr std::uint32_t kCode = 192;
+  static constexpr const char* kName = "nftraceEvent";
+  std::uint32_t id = 0;
+  std::uint32_t type = 0;
+  std::uint8_t family = 0;
+  std::uint8_t packet_family = 0;
+  std::string_view table;
+  std::string_view chain;
+  std::uint64_t rule = 0;
+  std::int32_t verdict = 0;
+  std::string_view target;
+  std::uint32_t policy = 0;
+  std::uint32_t mark = 0;
+  std::uint32_t input_interface = 0;
+  std::uint32_t output_interface = 0;
+  std::span<const std::uint8_t> network_header;
+  std::span<const std::uint8_t> transport_header;
+  static constexpr std::tuple kFields{
+      Field("id", &NftraceEvent::id), Field("type", &NftraceEvent::type),
+      Field("family", &NftraceEvent::family), Field("packetFamily", &NftraceEvent::packet_family),
+      Field("table", &NftraceEvent::table), Field("chain", &NftraceEvent::chain),
+      Field("rule", &NftraceEvent::rule), Field("verdict", &NftraceEvent::verdict),
+      Field("target", &NftraceEvent::target), Field("policy", &NftraceEvent::policy),
+      Field("mark", &NftraceEvent::mark), Field("inputInterface", &NftraceEvent::input_interface),
+      Field("outputInterface", &NftraceEvent::output_interface),
+      Field("networkHeader", &NftraceEvent::network_header),
+      Field("transportHeader", &NftraceEvent::transport_header)};
 };
 
 struct ConntrackEntries {

@@ -15,6 +15,7 @@ import type {
   TableName,
 } from './kernel.ts';
 import { legacyRequests } from './legacy-ops.ts';
+import { nftraceRequests } from './nftrace-ops.ts';
 import {
   kernelReplies,
   kernelRequests,
@@ -163,13 +164,14 @@ function describe(request: Request, namespace: string): { operation: string; sub
   return { operation: `${family}.${request.kind}`, subject: subjectOf(request) ?? namespace };
 }
 
-type RequestFamily = 'nft' | 'ipvs' | 'route' | 'ipset' | 'legacy' | 'acct';
+type RequestFamily = 'nft' | 'ipvs' | 'route' | 'ipset' | 'legacy' | 'acct' | 'nftrace';
 
 function familyOf(kind: Request['kind']): RequestFamily {
   if (kind in acctRequests) return 'acct';
   if (kind in ipsetRequests) return 'ipset';
   if (kind in ipvsRequests) return 'ipvs';
   if (kind in legacyRequests) return 'legacy';
+  if (kind in nftraceRequests) return 'nftrace';
   return kind in routeRequests ? 'route' : 'nft';
 }
 

@@ -5,12 +5,13 @@
  * Numbers that the kernel defines (families, hooks, flags, registers, keys) are passed as the
  * kernel's own values, see `nft/constants.ts` and linux/netfilter/nf_tables.h.
  *
- * IPVS, links, sets of ipset and iptables-legacy have files of their own: `*-ops.ts`.
+ * IPVS, links, sets of ipset, iptables-legacy and traced packets have files of their own: `*-ops.ts`.
  */
 import { acctOps, acctReplies, acctRequests } from './acct-ops.ts';
 import { ipsetOps, ipsetReplies, ipsetRequests } from './ipset-ops.ts';
 import { ipvsOps, ipvsReplies, ipvsRequests } from './ipvs-ops.ts';
 import { legacyOps, legacyReplies, legacyRequests } from './legacy-ops.ts';
+import { nftraceReplies, nftraceRequests } from './nftrace-ops.ts';
 import type { RecordOf, Schema } from './records.ts';
 import { routeOps, routeReplies, routeRequests } from './route-ops.ts';
 
@@ -127,6 +128,11 @@ export const nftOps = {
    * transaction (EINVAL). EPERM when another socket owns it, EOPNOTSUPP when nobody ever did.
    */
   tableOwn: { code: 20, fields: { ...inTable, comment: 'string' } },
+  /**
+   * A table that only the socket which adds it may change, and that goes when it is closed, however
+   * the process ends (NFT_TABLE_F_OWNER; Linux 5.12, before that EINVAL or EOPNOTSUPP).
+   */
+  tableBorrow: { code: 22, fields: { ...inTable, comment: 'string' } },
   /** Deletes what `objectsDump` and `flowtablesDump` find. We make none of these objects. */
   objectDelete: { code: 21, fields: inObject },
 } as const satisfies Schema;
@@ -264,6 +270,7 @@ export const kernelRequests = {
   ...ipsetRequests,
   ...legacyRequests,
   ...acctRequests,
+  ...nftraceRequests,
 } as const;
 export const kernelReplies = {
   ...replies,
@@ -272,6 +279,7 @@ export const kernelReplies = {
   ...ipsetReplies,
   ...legacyReplies,
   ...acctReplies,
+  ...nftraceReplies,
 } as const;
 
 /** Requests about entries of connection tracking. A buffer holds exactly one. */

@@ -12,6 +12,7 @@ import { batch, dumped } from './ops.ts';
 const inTable = { family: NFPROTO.IPv4, table: 't' } as const;
 const comment = 'a table';
 const own: NftOp = { kind: 'tableOwn', ...inTable, comment };
+const borrow: NftOp = { kind: 'tableBorrow', ...inTable, comment };
 const add: NftOp = { kind: 'tableAdd', ...inTable, comment };
 const remove: NftOp = { kind: 'tableDelete', ...inTable };
 const chain: NftOp = { kind: 'chainAdd', ...inTable, chain: 'c', comment: '' };
@@ -111,6 +112,15 @@ describe.each([
     expect(await codes(stage.first(), own)).toEqual([]);
     expect(await look(stage.first())).toEqual({ owner: 'us', flags: owned });
     expect(await stage.other(remove)).toEqual(['EPERM']);
+  });
+
+  it('takes a table that was borrowed away when its owner ends, with all that is in it', async () => {
+    const stage = await stageOf();
+    expect(await codes(stage.first(), borrow, chain, base)).toEqual([]);
+    expect(await look(stage.first())).toEqual({ owner: 'us', flags: NFT_TABLE.OWNER });
+    expect(await stage.other(chain)).toEqual(['EPERM']);
+    await stage.restart();
+    await expect.poll(() => look(stage.first())).toEqual({ owner: 'none', flags: -1 });
   });
 
   it('makes no base chain where a table gets an owner, but anything else', async () => {

@@ -37,6 +37,7 @@ export interface Circumstances extends Omit<Compat, 'protocol'> {
   readonly port: number;
   /** The kernel knows tables that have an owner and outlive it. */
   readonly hasOwnership: boolean;
+  readonly hasBorrowing: boolean;
 }
 
 export class Transaction {
@@ -74,6 +75,10 @@ export class Transaction {
         break;
       case 'tableOwn':
         this.#ownTable(op);
+        break;
+      case 'tableBorrow':
+        if (!this.#circumstances.hasBorrowing) throw new Refusal('EOPNOTSUPP');
+        this.#addTable(op, NFT_TABLE.OWNER);
         break;
       case 'tableDelete':
         this.#table(op);
@@ -149,7 +154,10 @@ export class Transaction {
     return set;
   }
 
-  #addTable({ family, table: name, comment }: Op<'tableAdd' | 'tableOwn'>, flags: number): void {
+  #addTable(
+    { family, table: name, comment }: Op<'tableAdd' | 'tableBorrow' | 'tableOwn'>,
+    flags: number,
+  ): void {
     const known = this.#tables.get(tableId(family, name));
     if (known !== undefined) {
       this.#checkOwner(known);

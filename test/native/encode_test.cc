@@ -67,6 +67,13 @@ TEST("a batch is begun, ended and numbered, and its last op asks for an acknowle
   CHECK_EQUAL(batch->origins()[2].op, 1u);
 }
 
+TEST("a table that is owned outlives its socket, one that is borrowed does not") {
+  CHECK_EQUAL(Attributes(Ops(op::TableOwn{2, "t", ""})),
+              FromHex("06000100 74000000 08000200 00000006"));
+  CHECK_EQUAL(Attributes(Ops(op::TableBorrow{2, "t", ""})),
+              FromHex("06000100 74000000 08000200 00000002"));
+}
+
 TEST("a base chain has its hook, policy and type") {
   CHECK_EQUAL(Attributes(Ops(op::BaseChainAdd{2, "t", "b", "nat", 4, -100, 1, ""})),
               FromHex("06000100 74000000"

@@ -16,6 +16,7 @@
 #include "ipvs/ipvs_family.h"
 #include "legacy/legacy_family.h"
 #include "nft/nft_family.h"
+#include "nftrace/nftrace_family.h"
 #include "protocol/ops.gen.h"
 #include "protocol/runs.h"
 #include "route/route_family.h"
@@ -38,6 +39,7 @@ protocol::Families AllFamilies() {
   families.push_back(std::make_unique<ipset::IpsetFamily>());
   families.push_back(std::make_unique<legacy::LegacyFamily>("/run/xtables.lock"));
   families.push_back(std::make_unique<acct::AcctFamily>());
+  families.push_back(std::make_unique<nftrace::NftraceFamily>());
   return families;
 }
 
@@ -150,6 +152,14 @@ void AddOthers(std::vector<Bytes>& corpus) {
       Buffer(request::AcctsDump{}),
       FromHex("38000000 01070200 07000000 00000000 00000000 0a000100 64726f70 73000000"
               "0c000200 00000000 00000001 0c000300 00000000 00000040")));
+  // What a chain has decided about a traced packet.
+  Bytes traced = Input(Buffer(request::NftraceRead{1}));
+  PutTurn(traced, Turn::kBytes,
+          FromHex("48000000 110a0000 00000000 00000000 02000000 08000400 00000003"
+                  "08000200 6f757400 09000100 706c6179 00000000 0c000500 08000100 00000000"
+                  "10000800 4500003c 00000000 00000000"));
+  PutTurn(traced, Turn::kOverrun);
+  corpus.push_back(traced);
   for (const auto family : {std::uint8_t{AF_INET}, std::uint8_t{AF_INET6}}) {
     corpus.push_back(Legacy(family, Buffer(request::LegacyTablesDump{family})));
     corpus.push_back(

@@ -14,6 +14,13 @@ export const NF_INET = {
 
 /** Verdicts: NF_* and NFT_* (linux/netfilter.h, nf_tables.h). */
 export const VERDICT = { drop: 0, accept: 1, return: -5, jump: -3, goto: -4 } as const;
+/** What a rule says that has no verdict (NFT_CONTINUE). */
+export const NFT_CONTINUE = -1;
+/** NF_QUEUE, in the low bits of a verdict (NF_VERDICT_MASK). */
+export const NF_QUEUE = 3;
+export const NF_VERDICT_MASK = 0xff;
+/** NFT_TRACETYPE_* */
+export const NFT_TRACETYPE = { POLICY: 1, RETURN: 2, RULE: 3 } as const;
 
 export const NFT_REG_VERDICT = 0;
 export const NFT_REG_1 = 1;
@@ -21,7 +28,7 @@ export const NFT_REG32_00 = 8;
 
 export const NFT_PAYLOAD = { NETWORK_HEADER: 1, TRANSPORT_HEADER: 2 } as const;
 export const NFT_CMP = { EQ: 0, NEQ: 1 } as const;
-export const NFT_META = { MARK: 3, IIFNAME: 6, L4PROTO: 16 } as const;
+export const NFT_META = { MARK: 3, IIFNAME: 6, NFTRACE: 12, L4PROTO: 16 } as const;
 export const NFT_CT = {
   STATE: 0,
   DIRECTION: 1,
@@ -38,6 +45,7 @@ export const NFT_NG = { INCREMENTAL: 0, RANDOM: 1 } as const;
 export const NFT_NAT_DNAT = 1;
 export const NF_NAT_RANGE = { MAP_IPS: 1, PROTO_SPECIFIED: 2, PROTO_RANDOM_FULLY: 16 } as const;
 export const NFT_REJECT_ICMP_UNREACH = 0;
+export const NFT_REJECT_TCP_RST = 1;
 export const NFT_FIB_RESULT_ADDRTYPE = 3;
 export const NFTA_FIB_F = { SADDR: 1, DADDR: 2 } as const;
 export const RTN_LOCAL = 2;

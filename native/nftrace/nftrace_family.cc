@@ -1,0 +1,75 @@
+#include "nftrace/nftrace_family.h"
+
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netlink.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <utility>
+#include <variant>
+
+#include "nftrace/event.h"
+#include "protocol/dump_answer.h"
+#include "protocol/one_of.h"
+#include "protocol/ops.gen.h"
+
+namespace fairlead::nftrace {
+
+namespace {
+
+using Request = std::variant<protocol::request::NftraceRead>;
+
+/** Some thousand events: each takes about 1 KiB with its overhead. */
+constexpr int kReceiveBufferBytes = 8 * 1024 * 1024;
+/** Events of one answer; those beyond it are for the next. */
+constexpr int kDatagramsMax = 4096;
+
+/** Takes what is there; waits for the first. */
+std::expected<ByteBuffer, SystemError> Read(wire::Socket& socket, int wait_ms) {
+  protocol::RecordWriter out;
+  wire::DumpEnd end;
+  for (int count = 0; count < kDatagramsMax; ++count) {
+    const auto received = socket.Receive(count == 0 ? wait_ms : 0);
+    if (!received) return std::unexpected(received.error());
+    if (received->outcome == wire::Socket::Outcome::kNothing) break;
+    if (received->outcome == wire::Socket::Outcome::kOverrun) {
+      end.overrun = true;
+      continue;
+    }
+    wire::MessageReader reader(received->datagram);
+    while (const auto message = reader.Next()) {
+      auto taken = TakeEvent(*message, out);
+      if (!taken && end.error == 0) {
+        end.error = EPROTO;
+        end.words = std::move(taken.error());
+      }
+    }
+  }
+  return protocol::EndDump(end, std::move(out));
+}
+
+}  // namespace
+
+bool NftraceFamily::Handles(std::uint32_t code) const noexcept {
+  return protocol::IsOneOf<Request>(code);
+}
+
+std::expected<ByteBuffer, SystemError> NftraceFamily::Run(std::span<const std::uint8_t> buffer) {
+  const auto request = protocol::ReadRequest<Request>(buffer);
+  if (!request) return protocol::RefuseDump(request.error());
+  if (!socket_) {
+    auto opened = wire::Socket::Open({.protocol = NETLINK_NETFILTER,
+                                      .group = NFNLGRP_NFTRACE,
+                                      .receive_buffer_bytes = kReceiveBufferBytes,
+                                      .family_header_bytes = sizeof(nfgenmsg)});
+    if (!opened) return std::unexpected(opened.error());
+    socket_.emplace(std::move(*opened));
+  }
+  const std::uint32_t wait_ms = std::get<0>(*request).wait_ms;
+  auto answer = Read(*socket_, static_cast<int>(std::min<std::uint32_t>(wait_ms, INT_MAX)));
+  if (!answer) socket_.reset();
+  return answer;
+}
+
+}  // namespace fairlead::nftrace

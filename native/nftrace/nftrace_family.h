@@ -1,0 +1,29 @@
+#ifndef FAIRLEAD_NFTRACE_NFTRACE_FAMILY_H_
+#define FAIRLEAD_NFTRACE_NFTRACE_FAMILY_H_
+
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <span>
+
+#include "protocol/family.h"
+#include "wire/socket.h"
+
+namespace fairlead::nftrace {
+
+/**
+ * Reads what nf_tables tells of traced packets. Its socket listens from the first request on, and
+ * is never sent to.
+ */
+class NftraceFamily : public protocol::Family {
+ public:
+  bool Handles(std::uint32_t code) const noexcept override;
+  std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer) override;
+
+ private:
+  std::optional<wire::Socket> socket_;
+};
+
+}  // namespace fairlead::nftrace
+
+#endif  // FAIRLEAD_NFTRACE_NFTRACE_FAMILY_H_
