@@ -1,9 +1,11 @@
 /** Ops in the words of the tools that would do the same: nft, ipvsadm, ip. */
 import { type Family, formatAddress, formatEndpoint } from '../net/address.ts';
-import { IPPROTO, NFPROTO, type NFTypeName, typeBytes } from './nft/constants.ts';
+import { NFPROTO, type NFTypeName, typeBytes } from './nft/constants.ts';
 import { type Entry, readEntries } from './nft/entries.ts';
+import { protocolName } from './nft/print-value.ts';
 import { printVerdict } from './nft/print-verdict.ts';
 import type { SetDefinition } from './nft/sets.ts';
+import { familyWord } from './nft/words.ts';
 import { kernelOps } from './ops.ts';
 import { type RecordOf, readRecords } from './records.ts';
 
@@ -24,11 +26,19 @@ export function* describeOps(ops: Uint8Array, typesOf: TypesOf): Generator<strin
   }
 }
 
-const verbs = { Add: 'add', Delete: 'delete', Flush: 'flush', Set: 'set', Own: 'own' } as const;
+const verbs = {
+  Add: 'add',
+  Borrow: 'borrow',
+  Delete: 'delete',
+  Flush: 'flush',
+  Set: 'set',
+  Own: 'own',
+} as const;
 
 /** `add chain ip fairlead cluster-2-e`; what no tool has a word for keeps the name of the op. */
 function describe(op: Op): string {
-  const [, noun = op.kind, verb = ''] = /^(.*?)(Add|Delete|Flush|Set|Own)$/.exec(op.kind) ?? [];
+  const [, noun = op.kind, verb = ''] =
+    /^(.*?)(Add|Borrow|Delete|Flush|Set|Own)$/.exec(op.kind) ?? [];
   const word = verbs[verb as keyof typeof verbs] ?? verb;
   if ('destination' in op)
     return `${word} destination ${at(op)} -> ${formatEndpoint(op.destination, op.destinationPort)}`;
@@ -48,16 +58,7 @@ function at(op: {
   readonly address: Uint8Array;
   readonly port: number;
 }) {
-  return `${protocolWord(op.protocol)} ${formatEndpoint(op.address, op.port)}`;
-}
-
-function familyWord(family: number): string {
-  return family === NFPROTO.IPv4 ? 'ip' : family === NFPROTO.IPv6 ? 'ip6' : `family ${family}`;
-}
-
-function protocolWord(number: number): string {
-  const known = Object.entries(IPPROTO).find(([, value]) => value === number);
-  return known?.[0].toLowerCase() ?? String(number);
+  return `${protocolName(op.protocol)} ${formatEndpoint(op.address, op.port)}`;
 }
 
 function* describeElements(op: Elements, typesOf: TypesOf): Generator<string> {
@@ -94,7 +95,7 @@ function formatPart(type: NFTypeName, bytes: Uint8Array): string {
     case 'ipv6_addr':
       return formatAddress(bytes);
     case 'inet_proto':
-      return protocolWord(bytes[0]!);
+      return protocolName(bytes[0]!);
     case 'inet_service':
       return String((bytes[0]! << 8) | bytes[1]!);
     case 'mark':

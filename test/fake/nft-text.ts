@@ -3,11 +3,11 @@
  * it came about: tables, sets, chains and elements sorted, rules as they stand.
  */
 import { NFPROTO, NFT_DATA_VERDICT } from '../../src/kernel/nft/constants.ts';
+import { printRule } from '../../src/kernel/nft/print-rule.ts';
 import { ElementShape } from '../../src/kernel/ops.ts';
 import { readRule } from '../../src/kernel/xt/compile.ts';
 import { printRule as printXtRule } from '../../src/kernel/xt/print.ts';
 import { concatParts, printEntries, printHook, printSetBody, type SetTypes } from '../print/nft.ts';
-import { printRule } from '../print/nft-rule.ts';
 import { compareEdges, kindOf } from './nft-elements.ts';
 import { pack } from './nft-entries.ts';
 import type { Chain, Element, NftSet, Table, Tables } from './nft-state.ts';

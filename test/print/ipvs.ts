@@ -1,6 +1,7 @@
 /** A batch as text: in the words of nft, ipvsadm and ip. */
 import { IP_VS_SVC_F, ipvsOps } from '../../src/kernel/ipvs-ops.ts';
 import { NFPROTO } from '../../src/kernel/nft/constants.ts';
+import { protocolName } from '../../src/kernel/nft/print-value.ts';
 import { nftOps } from '../../src/kernel/ops.ts';
 import { type RecordOf, readRecords } from '../../src/kernel/records.ts';
 import { routeOps } from '../../src/kernel/route-ops.ts';
@@ -8,7 +9,6 @@ import { type SetName, setDefinitions } from '../../src/modes/ipvs/layout.ts';
 import { sourceRangesTypes } from '../../src/modes/nft-table/source-ranges.ts';
 import { formatAddress } from '../../src/net/address.ts';
 import { printOp, type SetTypes } from './nft.ts';
-import { protocolName } from './nft-rule.ts';
 import { routeCommands } from './route.ts';
 
 const definitions = { IPv4: setDefinitions('IPv4'), IPv6: setDefinitions('IPv6') };

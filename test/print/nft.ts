@@ -11,11 +11,12 @@ import {
   type NFTypeName,
   typeBytes,
 } from '../../src/kernel/nft/constants.ts';
+import { printRule } from '../../src/kernel/nft/print-rule.ts';
+import { protocolName } from '../../src/kernel/nft/print-value.ts';
 import { printVerdict } from '../../src/kernel/nft/print-verdict.ts';
 import { ElementShape, type NftOp, nftOps } from '../../src/kernel/ops.ts';
 import { readRecords } from '../../src/kernel/records.ts';
 import { formatAddress } from '../../src/net/address.ts';
-import { printRule, protocolName } from './nft-rule.ts';
 
 /** Types of a set's key and data; undefined data = a set. */
 export interface SetTypes {
@@ -62,6 +63,8 @@ export function printOp(op: NftOp, typesOf: SetTypesOf): string {
   switch (op.kind) {
     case 'tableAdd':
       return `add table ${at(op)}${block(comment(op.comment))}`;
+    case 'tableBorrow':
+      return `add table ${at(op)}${block('flags owner ;', comment(op.comment))}`;
     case 'tableOwn':
       return `add table ${at(op)}${block('flags owner,persist ;', comment(op.comment))}`;
     case 'tableDelete':

@@ -88,6 +88,11 @@ export const dport: Selector = selector(1, (out, register) =>
   out.write('payload', { register, base: NFT_PAYLOAD.TRANSPORT_HEADER, offset: 2, length: 2 }),
 );
 
+/** `th sport` */
+export const sport: Selector = selector(1, (out, register) =>
+  out.write('payload', { register, base: NFT_PAYLOAD.TRANSPORT_HEADER, offset: 0, length: 2 }),
+);
+
 /** `numgen random mod N` */
 export function random(modulus: number): Selector {
   return selector(1, (out, register) =>
@@ -259,6 +264,35 @@ export function matchProtocol(protocol: keyof typeof IPPROTO): Statement {
     compare(out, '==', Uint8Array.of(IPPROTO[protocol]));
   };
 }
+
+/** `th dport 80` */
+export function matchPort(port: number): Statement {
+  return (out) => {
+    dport.load(out, 0);
+    compare(out, '==', Uint8Array.of(port >> 8, port & 0xff));
+  };
+}
+
+/** Bits of the 14th byte of TCP's header. */
+const [tcpSyn, tcpAck] = [2, 16];
+
+/** `tcp flags & (syn | ack) == syn`: asks for a connection. */
+export const matchSyn: Statement = (out) => {
+  out.write('payload', {
+    register: register(0),
+    base: NFT_PAYLOAD.TRANSPORT_HEADER,
+    offset: 13,
+    length: 1,
+  });
+  bitwise(out, Uint8Array.of(tcpSyn | tcpAck), new Uint8Array(1));
+  compare(out, '==', Uint8Array.of(tcpSyn));
+};
+
+/** `meta nftrace set 1` */
+export const setTrace: Statement = (out) => {
+  out.write('immediateData', { register: register(0), data: Uint8Array.of(1) });
+  out.write('metaSet', { register: register(0), key: NFT_META.NFTRACE });
+};
 
 /** `iifname "br0"` */
 export function matchInterface(operator: '==' | '!=', name: string): Statement {

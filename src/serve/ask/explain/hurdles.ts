@@ -3,6 +3,7 @@ import { counted } from '../../../ask/words.ts';
 import { ipForwarding } from '../../../host/forwarding.ts';
 import { KernelError } from '../../../kernel/errors.ts';
 import { NF_INET, NFPROTO, VERDICT } from '../../../kernel/nft/constants.ts';
+import { familyWord, hookWord } from '../../../kernel/nft/words.ts';
 import type { Reply } from '../../../kernel/ops.ts';
 import { formatAddress } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
@@ -40,12 +41,6 @@ type Chain = Extract<Reply, { kind: 'chain' }>;
 
 /** NFPROTO_INET: tables of both families. */
 const bothFamilies = 1;
-const hooks = ['prerouting', 'input', 'forward', 'output', 'postrouting'] as const;
-const words: Readonly<Record<number, string>> = {
-  [bothFamilies]: 'inet',
-  [NFPROTO.IPv4]: 'ip',
-  [NFPROTO.IPv6]: 'ip6',
-};
 
 /** Where packets on their way to an endpoint are most likely dropped. */
 function hookOf({ client, inside }: Scene): number {
@@ -76,8 +71,8 @@ async function droppingChains(scene: Scene): Promise<string[]> {
   return chains
     .filter((one) => one.hook === hook && one.policy === VERDICT.drop)
     .map(({ chain, family, table }) => {
-      const name = `${words[family]} ${table} ${chain}`;
-      return `Chain ${name} (hook ${hooks[hook]}) drops what none of its rules accepts: see nft list chain ${name}.`;
+      const name = `${familyWord(family)} ${table} ${chain}`;
+      return `Chain ${name} (hook ${hookWord(family, hook)}) drops what none of its rules accepts: see nft list chain ${name}.`;
     });
 }
 
