@@ -1,6 +1,7 @@
 /** The page of all that can be asked of the running process, from the schemas of the answers. */
 import { type EndpointName, endpoints } from '../src/ask/endpoints.ts';
 import type { JsonSchema } from '../src/ask/schema.ts';
+import { traceSchema } from '../src/ask/trace.ts';
 import { code, notice, table } from './markdown.ts';
 
 /** `integer`, `list of string`, or the words that there are. */
@@ -29,8 +30,11 @@ function section(name: EndpointName): string {
   const { answer, meaning, path, query } = endpoints[name];
   const parameters = Object.entries<string>(query).map(([key, words]) => [code(key), words]);
   const asked = parameters.length === 0 ? '' : `\n${table(['Parameter', 'Meaning'], parameters)}\n`;
-  const fields = table(['Field', 'Type', 'Always', 'Meaning'], rowsOf(answer.json, ''));
-  return `## GET ${path}\n\n${meaning}\n${asked}\n${fields}\n`;
+  return `## GET ${path}\n\n${meaning}\n${asked}\n${fieldsOf(answer.json)}\n`;
+}
+
+function fieldsOf(schema: JsonSchema): string {
+  return table(['Field', 'Type', 'Always', 'Meaning'], rowsOf(schema, ''));
 }
 
 export function apiPage(): string {
@@ -53,5 +57,12 @@ JSON. The commands \`fairlead status\` and its like ask them, and print the answ
   what you do not know.
 - Times are RFC 3339, in UTC. What is not always there is left out where there is nothing to say.
 
-${sections.join('\n')}`;
+${sections.join('\n')}
+## fairlead trace -o json
+
+No question to the process: the command itself follows packets through the rules of the node, and
+prints this when the last one was told.
+
+${fieldsOf(traceSchema.json)}
+`;
 }

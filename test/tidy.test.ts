@@ -52,8 +52,10 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   ],
   preflight: ['net', 'config', 'host', 'kernel', 'modes', 'takeover'],
   shadow: ['net', 'config', 'host', 'kernel', 'modes', 'state', 'takeover'],
+  trace: ['ask', 'net', 'host', 'kernel'],
   cli: [
     'shadow',
+    'trace',
     'preflight',
     'ask',
     'net',

@@ -13,7 +13,7 @@ import {
 } from './schema.ts';
 import { familyName, protocolName } from './status.ts';
 
-const step = object({
+export const stepSchema = object({
   text: field(text, 'What happens, or is so.'),
   object: maybe(text, 'What in the kernel does it, in the words of the tool that lists it.'),
 });
@@ -61,7 +61,7 @@ export const explanationSchema = answer('Explanation', {
     }),
     'Who has the address and port.',
   ),
-  steps: field(list(step), 'What happens to the packet, in order.'),
+  steps: field(list(stepSchema), 'What happens to the packet, in order.'),
   endpoints: field(
     list(text),
     'Where it may go: `10.244.0.5:8080`; as likely as one another. The first 500.',

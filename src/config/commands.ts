@@ -6,7 +6,7 @@ interface CommandSpec {
   readonly meaning: string;
   /** Words that may come next. */
   readonly words?: readonly string[];
-  /** It asks the process that runs on this node, and takes these. */
+  /** It asks the process that runs on this node, or the node itself, and takes these. */
   readonly options?: Readonly<Record<string, CommandOption>>;
 }
 
@@ -53,6 +53,26 @@ export const explainOptions = {
     meaning: 'Who sends the packet: an address, or a pod of this node (default), the node, others.',
     words: ['pod', 'node', 'outside'],
   },
+} as const satisfies Readonly<Record<string, CommandOption>>;
+
+export const traceOptions = {
+  server: askOptions.server,
+  config: askOptions.config,
+  output: {
+    letter: 'o',
+    shown: 'json|yaml',
+    meaning: 'All packets when the last one was told, as JSON or YAML (docs/api.md).',
+    words: ['json', 'yaml'],
+  },
+  from: {
+    shown: 'IP|CIDR|node',
+    meaning:
+      'Only packets of these addresses, or of this node. With node the command sends them itself: ' +
+      'it opens a connection and closes it, or sends an empty datagram.',
+    words: ['node'],
+  },
+  count: { letter: 'n', shown: 'N', meaning: 'How many packets, 1 to 100 (default 1).' },
+  timeout: { shown: 'DURATION', meaning: 'How long to wait for them (default 30s).' },
 } as const satisfies Readonly<Record<string, CommandOption>>;
 
 export const topOptions = {
@@ -122,6 +142,16 @@ export const commands: readonly CommandSpec[] = [
       'Ask the process of this node what becomes of a packet, step by step, by which object in the ' +
       'kernel, and why. Ends with 0 when it reaches an endpoint, and else with 1.',
     options: explainOptions,
+  },
+  {
+    name: 'trace',
+    usage: 'trace ADDRESS:PORT|NAMESPACE/NAME:PORT[/PROTOCOL] [--from CLIENT] [-n N] [options]',
+    meaning:
+      'Follow real packets through all rules of nf_tables on this node, those of other programs ' +
+      'too, and tell what became of each: the endpoint, or the rule that dropped it. Of TCP, ' +
+      'packets that ask for connections. Needs CAP_NET_ADMIN and Linux 5.12; leaves nothing behind. ' +
+      'Ends with 0 when all went to endpoints, and else with 1.',
+    options: traceOptions,
   },
   {
     name: 'diff',

@@ -1,4 +1,5 @@
 import { type Address, formatAddress } from '../net/address.ts';
+import type { Protocol } from '../net/protocol.ts';
 
 /** An address to listen on; `port` in host order, 1–65535. */
 export interface HostPort {
@@ -13,6 +14,22 @@ export interface HostPort {
 export function splitHostPort(text: string): { host: string; port: string } | undefined {
   const match = /^(?:\[([^[\]]*)\]|([^:[\]]*)):([^:[\]]*)$/.exec(text);
   return match ? { host: match[1] ?? match[2] ?? '', port: match[3]! } : undefined;
+}
+
+/**
+ * Splits `HOST:PORT`, or `HOST:PORT/PROTOCOL`, which is TCP, UDP or SCTP in letters of any size.
+ * Undefined when it is none.
+ */
+export function splitTarget(text: string): SplitTarget | undefined {
+  const [, place = '', name] = /^(.*?)(?:\/(tcp|udp|sctp))?$/i.exec(text) ?? [];
+  const parts = splitHostPort(place);
+  return parts && { ...parts, protocol: name?.toUpperCase() as Protocol | undefined };
+}
+
+interface SplitTarget {
+  readonly host: string;
+  readonly port: string;
+  readonly protocol: Protocol | undefined;
 }
 
 /** `host:port`, with brackets around a host that has colons. */

@@ -39,6 +39,7 @@ import { type NftSet, type Table, type Tables, tableId } from './nft-state.ts';
 import { elementText, elementTexts, rulesetText } from './nft-text.ts';
 import { Transaction } from './nft-transaction.ts';
 import { validate } from './nft-validate.ts';
+import { FakeNftrace } from './nftrace.ts';
 import { Refusal } from './refusal.ts';
 import { isAcct, isIpset, isIpvs, type Run, runsOf, writesOf } from './runs.ts';
 
@@ -100,6 +101,7 @@ export class FakeKernel implements Kernel {
   readonly legacy = new FakeLegacy();
   readonly #tables: Tables = new Map();
   readonly accts = new FakeAccts(this.#tables);
+  readonly nftrace = new FakeNftrace();
   #generation = 1;
   #handle = 0;
   #faults: { readonly fault: Fault; left: number }[] = [];
@@ -110,6 +112,8 @@ export class FakeKernel implements Kernel {
 
   /** The kernel knows tables that have an owner and outlive it: Linux 6.9. */
   hasOwnership = true;
+  /** The kernel knows tables that go with their owner: Linux 5.12. */
+  hasBorrowing = true;
   /** Ops (of elements ops: entries) applied so far, without those of `foreign`. */
   writes = 0;
   /** Transactions that were committed so far, without those of `foreign`. */
@@ -145,6 +149,7 @@ export class FakeKernel implements Kernel {
 
   async dump(request: Request): Promise<DumpResult> {
     await this.#delay();
+    if (request.kind === 'nftraceRead') await this.nftrace.wait(request.waitMs);
     const records = this.#answer(request);
     if (this.#interrupted === 0) return { records, consistent: true };
     this.#interrupted -= 1;
@@ -168,10 +173,20 @@ export class FakeKernel implements Kernel {
     return () => this.#watches.delete(watch);
   }
 
-  close(): void {}
+  close(): void {
+    this.release();
+  }
+
+  /** Our socket is closed: what was borrowed goes. */
+  release(): void {
+    for (const [id, { flags, owner }] of this.#tables) {
+      if (owner === this.#port && flags === NFT_TABLE.OWNER) this.#tables.delete(id);
+    }
+  }
 
   /** The process that we are ends and another one starts: what it owned is nobody's. */
   restart(): void {
+    this.release();
     for (const [id, table] of this.#tables) {
       if (table.owner !== this.#port) continue;
       this.#tables.set(id, { ...table, owner: 0, flags: table.flags & ~NFT_TABLE.OWNER });
@@ -261,12 +276,18 @@ export class FakeKernel implements Kernel {
     return evaluate(this.#tables, packet);
   }
 
+  /** The same, and who reads what the kernel tells of traced packets hears of this one. */
+  send(packet: Packet): Outcome {
+    return this.nftrace.send(this.#tables, packet);
+  }
+
   async #delay(): Promise<void> {
     if (this.delayMs > 0) await new Promise((resolve) => setTimeout(resolve, this.delayMs));
   }
 
   #answer(request: Request): Reply[] {
     if (request.kind === 'acctsDump') return this.accts.answer();
+    if (request.kind === 'nftraceRead') return this.nftrace.answer();
     if (request.kind === 'legacyTablesDump') return this.legacy.answer(request.family);
     if (request.kind in routeRequests) return this.links.answer(request as RouteRequest);
     if (request.kind in ipsetRequests) return this.ipsets.answer(request as IpsetRequest);
@@ -378,6 +399,7 @@ export class FakeKernel implements Kernel {
       nextHandle,
       port,
       hasOwnership: this.hasOwnership,
+      hasBorrowing: this.hasBorrowing,
     });
     const failures: KernelFailure[] = [];
     const attempt = (op: number | undefined, act: () => void): void => {

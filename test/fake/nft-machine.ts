@@ -4,6 +4,7 @@ import {
   IP_CT_DIR,
   IPS_DST_NAT,
   NFT_CMP,
+  NFT_CONTINUE,
   NFT_CT,
   NFT_DYNSET_OP,
   NFT_FIB_RESULT_ADDRTYPE,
@@ -13,11 +14,12 @@ import {
   NFT_NG,
   NFT_PAYLOAD,
   NFT_REG32_00,
+  NFT_TRACETYPE,
   NFTA_FIB_F,
   RTN_LOCAL,
   VERDICT,
 } from '../../src/kernel/nft/constants.ts';
-import { type Expression, noRegister } from '../../src/kernel/ops.ts';
+import { type Expression, noRegister, unknownIndex } from '../../src/kernel/ops.ts';
 import { addressBytes, type Family } from '../../src/net/address.ts';
 import { compareEdges, kindOf, partsOf, rangeHolds } from './nft-elements.ts';
 import { readRule } from './nft-rule.ts';
@@ -41,17 +43,38 @@ export interface PacketState {
   translated: boolean;
   masqueraded: boolean;
   mark: number;
+  readonly sport: number;
+  isTraced: boolean;
+  /** Told of each rule and policy while the packet is traced. */
+  readonly tell: (event: RuleEvent) => void;
+}
+
+/** What the kernel tells of a rule that matches, or of the end of a chain. */
+export interface RuleEvent {
+  readonly family: number;
+  readonly table: string;
+  readonly chain: string;
+  /** NFT_TRACETYPE_* */
+  readonly type: number;
+  /** Its handle; 0 = none. */
+  readonly rule: number;
+  readonly verdict: number;
+  readonly target: string;
+  /** 0xffffffff unless it is a policy. */
+  readonly policy: number;
 }
 
 type Final = 'accept' | 'drop' | 'reject';
-/** undefined = go on with the next rule. */
-type RuleResult = Final | { readonly code: number; readonly chain: string } | undefined;
+/** undefined = nothing is decided; break = the rule does not match. */
+type RuleResult = Final | { readonly code: number; readonly chain: string } | undefined | 'break';
 type Kind<K extends Expression['kind']> = Extract<Expression, { kind: K }>;
 
 /** undefined = the chain ended without a verdict. */
 export function runChain(table: Table, chain: Chain, packet: PacketState): Final | undefined {
-  for (const { expressions } of chain.rules) {
+  for (const { expressions, handle } of chain.rules) {
     const result = new Registers(table, packet).run(readRule(expressions));
+    if (result === 'break') continue;
+    if (packet.isTraced) packet.tell(eventOf(table, chain, handle, result));
     if (result === undefined) continue;
     if (typeof result === 'string') return result;
     if (result.code === VERDICT.return) return undefined;
@@ -59,7 +82,31 @@ export function runChain(table: Table, chain: Chain, packet: PacketState): Final
     const inner = runChain(table, target, packet);
     if (inner !== undefined || result.code === VERDICT.goto) return inner;
   }
+  if (packet.isTraced) packet.tell(eventOf(table, chain, 0, undefined));
   return undefined;
+}
+
+/** The end of a chain is told as a rule without a number that goes on. */
+function eventOf(
+  { family, name }: Table,
+  { name: chain }: Chain,
+  rule: number,
+  result: Exclude<RuleResult, 'break'>,
+): RuleEvent {
+  const where = { family, table: name, chain, rule, policy: unknownIndex };
+  const type = NFT_TRACETYPE.RULE;
+  if (result === undefined) return { ...where, type, verdict: NFT_CONTINUE, target: '' };
+  if (typeof result === 'string') {
+    return {
+      ...where,
+      type,
+      verdict: result === 'accept' ? VERDICT.accept : VERDICT.drop,
+      target: '',
+    };
+  }
+  const isReturn = result.code === VERDICT.return;
+  const { RETURN } = NFT_TRACETYPE;
+  return { ...where, type: isReturn ? RETURN : type, verdict: result.code, target: result.chain };
 }
 
 function word(value: number): Uint8Array {
@@ -80,14 +127,13 @@ class Registers {
   run(rule: readonly Expression[]): RuleResult {
     for (const expression of rule) {
       const result = this.#step(expression);
-      if (result === 'break') return undefined;
       if (result !== undefined) return result;
     }
     return undefined;
   }
 
   /** undefined = go on with the next expression; break = with the next rule. */
-  #step(expression: Expression): RuleResult | 'break' {
+  #step(expression: Expression): RuleResult {
     const packet = this.#packet;
     switch (expression.kind) {
       case 'payload':
@@ -95,9 +141,15 @@ class Registers {
       case 'metaLoad':
         return this.#store(expression.register, this.#meta(expression.key));
       case 'metaSet':
+        if (expression.key === NFT_META.NFTRACE) {
+          packet.isTraced = true;
+          return undefined;
+        }
         if (expression.key !== NFT_META.MARK) return unknown(expression);
         packet.mark = this.#word(expression.register);
         return undefined;
+      case 'immediateData':
+        return this.#store(expression.register, expression.data);
       case 'ctLoad':
         return this.#store(expression.register, this.#ct(expression));
       case 'fib':
@@ -174,18 +226,10 @@ class Registers {
 
   #payload(expression: Kind<'payload'>): Uint8Array {
     const { base, offset, length } = expression;
-    const { family, saddr, daddr, dport } = this.#packet;
-    const isNetwork = base === NFT_PAYLOAD.NETWORK_HEADER;
-    const header = new Uint8Array(isNetwork ? 40 : 4);
-    if (isNetwork) {
-      header.set(saddr, family === 'IPv4' ? 12 : 8);
-      header.set(daddr, family === 'IPv4' ? 16 : 24);
-    } else if (base === NFT_PAYLOAD.TRANSPORT_HEADER) {
-      header.set([dport >> 8, dport & 0xff], 2);
-    } else {
-      unknown(expression);
-    }
-    return header.slice(offset, offset + length);
+    const { network, transport } = headersOf(this.#packet);
+    if (base === NFT_PAYLOAD.NETWORK_HEADER) return network.slice(offset, offset + length);
+    if (base === NFT_PAYLOAD.TRANSPORT_HEADER) return transport.slice(offset, offset + length);
+    return unknown(expression);
   }
 
   #meta(key: number): Uint8Array {
@@ -227,7 +271,7 @@ class Registers {
     return unknown(expression);
   }
 
-  #lookup({ set: name, source, destination, flags }: Kind<'lookup'>): RuleResult | 'break' {
+  #lookup({ set: name, source, destination, flags }: Kind<'lookup'>): RuleResult {
     const set = this.#table.sets.get(name) as NftSet;
     const found = findElement(set, this.#load(source, set.fields.keyLength));
     const inverted = (flags & NFT_LOOKUP_F_INV) !== 0;
@@ -238,7 +282,7 @@ class Registers {
   }
 
   /** Packets write without a transaction. */
-  #update(expression: Kind<'dynset'>): undefined {
+  #update(expression: Kind<'dynset'>): RuleResult {
     if (expression.operation !== NFT_DYNSET_OP.UPDATE) unknown(expression);
     const { elements, fields } = this.#table.sets.get(expression.set) as NftSet;
     const element: Element = {
@@ -252,8 +296,24 @@ class Registers {
       comment: '',
     };
     // An element that is there gets a new timeout, but keeps its data (nft_dynset_eval).
-    if (!elements.has(elementId(element))) elements.set(elementId(element), element);
+    if (elements.has(elementId(element))) return undefined;
+    if (fields.size > 0 && elements.size >= fields.size) return 'break';
+    elements.set(elementId(element), element);
+    return undefined;
   }
+}
+
+/** Headers of IP and, as far as it goes, of a TCP segment that asks for a connection. */
+export function headersOf({ daddr, dport, family, protocol, saddr, sport }: PacketState) {
+  const isV4 = family === 'IPv4';
+  const network = new Uint8Array(isV4 ? 20 : 40);
+  network[isV4 ? 9 : 6] = protocol;
+  network.set(saddr, isV4 ? 12 : 8);
+  network.set(daddr, isV4 ? 16 : 24);
+  const transport = new Uint8Array(20);
+  transport.set([sport >> 8, sport & 0xff, dport >> 8, dport & 0xff]);
+  transport[13] = 2;
+  return { network, transport };
 }
 
 function final({ code, chain }: { code: number; chain: string }): RuleResult {

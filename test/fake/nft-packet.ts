@@ -3,10 +3,10 @@
  * through the expressions that our modes use. Anything else throws, so that no test passes on a
  * guess.
  */
-import { IPPROTO, NF_INET, NFPROTO } from '../../src/kernel/nft/constants.ts';
+import { IPPROTO, NF_INET, NFPROTO, NFT_TRACETYPE } from '../../src/kernel/nft/constants.ts';
 import { type Address, type Family, formatAddress, parseAddress } from '../../src/net/address.ts';
 import type { Protocol } from '../../src/net/protocol.ts';
-import { type PacketState, runChain } from './nft-machine.ts';
+import { headersOf, type PacketState, type RuleEvent, runChain } from './nft-machine.ts';
 import type { BaseChain, Chain, Table, Tables } from './nft-state.ts';
 
 export interface Packet {
@@ -14,6 +14,8 @@ export interface Packet {
   readonly daddr: string;
   readonly protocol: Protocol;
   readonly dport: number;
+  /** Default: 40000. */
+  readonly sport?: number;
   /** The interface that it comes in by; undefined = it is sent by this node itself. */
   readonly iif: string | undefined;
   /** Addresses of this node besides loopback. */
@@ -32,7 +34,12 @@ export interface Outcome {
   readonly mark: number;
 }
 
-export function evaluate(tables: Tables, packet: Packet): Outcome {
+/** `tell` gets what the kernel tells of a packet that is traced. */
+export function evaluate(
+  tables: Tables,
+  packet: Packet,
+  tell: (event: TracedEvent) => void = () => {},
+): Outcome {
   const daddr = addressOf(packet.daddr);
   const isOurs = localAddresses(packet.nodeAddresses);
   const state: PacketState = {
@@ -49,10 +56,24 @@ export function evaluate(tables: Tables, packet: Packet): Outcome {
     translated: false,
     masqueraded: false,
     mark: 0,
+    sport: packet.sport ?? 40_000,
+    isTraced: false,
+    tell: (event) => tell({ ...event, ...tracedAs(state) }),
   };
   const verdict = traverse(tables, state, packet.iif === undefined ? 'node' : 'outside');
   const { translated, masqueraded, mark } = state;
   return { verdict, to: destination(state), translated, masqueraded, mark };
+}
+
+/** An event of a packet as it was then. */
+export type TracedEvent = RuleEvent & ReturnType<typeof tracedAs>;
+
+function tracedAs(state: PacketState) {
+  const { network, transport } = headersOf(state);
+  return {
+    ...{ packetFamily: NFPROTO[state.family], networkHeader: network, transportHeader: transport },
+    ...{ inputInterface: state.iif === '' ? 0 : 2, outputInterface: 0, mark: state.mark },
+  };
 }
 
 /** Numbers that look random, always the same for the same `seed` (xorshift). */
@@ -109,12 +130,20 @@ function runHook(tables: Tables, state: PacketState, hook: number): Outcome['ver
   for (const { table, chain, base } of chainsAt(tables, state.family, hook)) {
     if (base.type === 'nat' && natDone) continue;
     const before = [state.translated, state.masqueraded].join();
-    const verdict = runChain(table, chain, state) ?? (base.policy === 1 ? 'accept' : 'drop');
+    const verdict = runChain(table, chain, state) ?? policyOf(table, chain, base, state);
     if (verdict !== 'accept') return verdict;
     // The first nat chain that translates decides (nf_nat_inet_fn).
     natDone ||= before !== [state.translated, state.masqueraded].join();
   }
   return 'accept';
+}
+
+function policyOf(table: Table, chain: Chain, { policy }: BaseChain, state: PacketState) {
+  const { family, name } = table;
+  const { POLICY: type } = NFT_TRACETYPE;
+  const where = { family, table: name, chain: chain.name, rule: 0 };
+  if (state.isTraced) state.tell({ ...where, type, verdict: 0, target: '', policy });
+  return policy === 1 ? 'accept' : 'drop';
 }
 
 function chainsAt(tables: Tables, family: Family, hook: number) {

@@ -100,7 +100,7 @@ export class Place {
   readonly manifests = temporaryDirectory();
   readonly config = join(temporaryDirectory(), 'config.conf');
 
-  private constructor(namespace: Namespace) {
+  constructor(namespace: Namespace) {
     this.namespace = namespace;
     this.apply(['pod-a', 'pod-b']);
     this.configure({});

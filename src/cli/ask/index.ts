@@ -1,4 +1,4 @@
-/** Commands that ask the process of this node, by name. */
+/** Commands that ask the process of this node, or the node itself, by name. */
 import { usage } from '../../config/commands.ts';
 import { type AskIo, type ExitCode, exitCodes, runAsk } from './command.ts';
 import { diffCommand } from './diff.ts';
@@ -7,6 +7,7 @@ import { listCommand } from './service-list.ts';
 import { showCommand } from './service-show.ts';
 import { statusCommand } from './status.ts';
 import { runTop } from './top.ts';
+import { runTrace } from './trace.ts';
 
 type Run = (args: readonly string[], io: AskIo) => Promise<ExitCode>;
 
@@ -15,6 +16,7 @@ const runs: Readonly<Record<string, Run>> = {
   service: runService,
   diff: (args, io) => runAsk('diff', diffCommand, args, io),
   top: runTop,
+  trace: runTrace,
   explain: (args, io) => runAsk('explain', explainCommand, args, io),
 };
 

@@ -44,6 +44,14 @@ export function readOptions(
   };
 }
 
+/** What is asked about: an address or a Service, and a port. */
+export function onlyWord({ words }: AskOptions): string {
+  const [word, extra] = words;
+  if (word === undefined) throw new UsageError('an ADDRESS:PORT or NAMESPACE/NAME:PORT is missing');
+  if (extra !== undefined) throw new UsageError(`unknown argument "${extra}"`);
+  return word;
+}
+
 function parse(args: readonly string[], options: NonNullable<ParseArgsConfig['options']>) {
   try {
     return parseArgs({ args: [...args], options, allowPositionals: true });

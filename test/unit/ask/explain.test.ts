@@ -1,53 +1,13 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { parseAllDocuments } from 'yaml';
 import type { Explanation } from '../../../src/ask/explanation.ts';
-import { decodeChange, decodeContext } from '../../../src/source/decode.ts';
-import { type Change, resources } from '../../../src/state/change.ts';
-import { configOf, Running } from '../app/running.ts';
-import { quiet } from '../sync/double.ts';
+import type { Running } from '../app/running.ts';
 import { asked, said } from './asking.ts';
-import { type Riddle, riddles } from './quiz.ts';
+import { riddles } from './quiz.ts';
+import { startedWith } from './riddle-app.ts';
 
 let app: Running;
 
 afterEach(() => app.stop());
-
-const resourceOf: Readonly<Record<string, (typeof resources)[number]>> = {
-  Service: 'services',
-  EndpointSlice: 'endpointslices',
-  Node: 'nodes',
-  ServiceCIDR: 'servicecidrs',
-};
-
-function changesOf(manifests: string): Change[] {
-  const context = decodeContext('node-a');
-  return parseAllDocuments(manifests).flatMap((document) => {
-    const raw = document.toJS();
-    if (raw === null) return [];
-    const { change, problems } = decodeChange(resourceOf[raw.kind]!, raw, context);
-    if (change === undefined) throw new Error(JSON.stringify(problems));
-    return [change];
-  });
-}
-
-async function running({
-  conntrack,
-  flags = [],
-  host = {},
-  kernel,
-  later,
-  manifests,
-}: Riddle): Promise<void> {
-  const config = await configOf('--manifests=/anywhere', '--proxy-mode=nftables', ...flags);
-  const read = (path: string): string | undefined => host[path];
-  app = await new Running(config).start({ host: { read, write: () => {} } });
-  await kernel?.(app.kernel);
-  app.source.say(...changesOf(manifests));
-  app.source.listed(...resources);
-  await quiet();
-  later?.(app.kernel);
-  if (conntrack !== undefined) app.conntrack.add(conntrack);
-}
 
 /** What becomes of a packet, as the answer has it. */
 function promised({ endpoints, outcome, steps }: Explanation) {
@@ -81,7 +41,7 @@ function met({ endpoints, from, to }: Explanation) {
 describe('a broken cluster', () => {
   it.each(riddles)('where $name', async (riddle) => {
     const { cause, from, object, outcome, to } = riddle;
-    await running(riddle);
+    app = await startedWith(riddle);
     const query = new URLSearchParams({ to, ...(from && { from }) });
     const { body, status } = await asked(app, 'explain', `?${query}`);
     const options = from === undefined ? [] : [`--from=${from}`];

@@ -1,6 +1,6 @@
 /** What is asked, as it is written: `10.96.0.1:80/TCP`, `default/web:http`. */
 import { counted } from '../../../ask/words.ts';
-import { splitHostPort } from '../../../config/host-port.ts';
+import { splitTarget } from '../../../config/host-port.ts';
 import { type Address, parseAddress } from '../../../net/address.ts';
 import type { Protocol } from '../../../net/protocol.ts';
 import type { ClusterState } from '../../../state/store.ts';
@@ -21,10 +21,9 @@ const form = 'ADDRESS:PORT or NAMESPACE/NAME:PORT, and /TCP, /UDP or /SCTP behin
 
 /** Throws a Refusal. */
 export function readTarget(text: string, state: ClusterState): Target {
-  const [, place = '', name] = /^(.*?)(?:\/(tcp|udp|sctp))?$/i.exec(text) ?? [];
-  const parts = splitHostPort(place);
+  const parts = splitTarget(text);
   if (parts === undefined) throw new Refusal(400, `to "${text}" is not ${form}`);
-  const protocol = name === undefined ? undefined : (name.toUpperCase() as Protocol);
+  const { protocol } = parts;
   const address = parseAddress(parts.host);
   if (address !== undefined) {
     return { address, port: readPort(parts.port), protocol, service: undefined };

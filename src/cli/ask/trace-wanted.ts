@@ -1,0 +1,76 @@
+/** What `fairlead trace` is asked for. */
+import { traceOptions } from '../../config/commands.ts';
+import { parseDuration, toMs } from '../../config/duration.ts';
+import { splitTarget } from '../../config/host-port.ts';
+import { addressBytes, parseAddress, parseCIDR } from '../../net/address.ts';
+import type { Sender, Target } from '../../trace/target.ts';
+import { ask, RefusedError, UnreachableError } from './client.ts';
+import { type AskOptions, onlyWord, readOptions, UsageError } from './options.ts';
+
+export interface Wanted {
+  readonly server: string;
+  readonly output: AskOptions['output'];
+  readonly target: Target;
+  readonly sender: Sender;
+  readonly count: number;
+  readonly timeoutMs: number;
+}
+
+const timeoutDefault = '30s';
+/** So many packets fit what the kernel keeps for one who reads slowly. */
+const countMax = 100;
+
+/** Rejects with a UsageError; where the process is needed, as `ask` does. */
+export async function readWanted(args: readonly string[]): Promise<Wanted> {
+  const given = readOptions(args, traceOptions);
+  const { count = '1', from, timeout = timeoutDefault } = given.values;
+  const number = /^\d+$/.test(count) ? Number(count) : 0;
+  if (number < 1 || number > countMax) {
+    throw new UsageError(`--count "${count}" is no number from 1 to ${countMax}`);
+  }
+  const duration = parseDuration(timeout);
+  if (!duration.ok) throw new UsageError(`--timeout: ${duration.error}`);
+  if (duration.value <= 0n) throw new UsageError(`--timeout ${timeout} is no time to wait`);
+  const word = onlyWord(given);
+  const sender = senderOf(from);
+  const target = await targetOf(given.server, word);
+  if (sender.kind === 'addresses' && sender.block.address.family !== target.address.family) {
+    throw new UsageError(`--from ${from} and the address that it sends to are of two families`);
+  }
+  const { output, server } = given;
+  return { server, output, target, sender, count: number, timeoutMs: toMs(duration.value) };
+}
+
+function senderOf(from: string | undefined): Sender {
+  if (from === undefined) return { kind: 'anyone' };
+  if (from === 'node') return { kind: 'node' };
+  const address = parseAddress(from);
+  const block =
+    address === undefined
+      ? parseCIDR(from)
+      : { address, prefixLength: 8 * addressBytes[address.family] };
+  if (block !== undefined) return { kind: 'addresses', block };
+  const hint =
+    from === 'pod' || from === 'outside'
+      ? ': name its address, or the block of such addresses'
+      : '';
+  throw new UsageError(`--from "${from}" is no address, block of addresses, or node${hint}`);
+}
+
+/** The process tells what names mean, and which protocol a Service has there. */
+async function targetOf(server: string, text: string): Promise<Target> {
+  const parts = splitTarget(text);
+  if (parts === undefined)
+    throw new UsageError(`"${text}" is no ADDRESS:PORT or NAMESPACE/NAME:PORT`);
+  const address = parseAddress(parts.host);
+  try {
+    const { to } = await ask(server, 'explain', { to: text });
+    return { address: parseAddress(to.address)!, port: to.port, protocol: to.protocol };
+  } catch (error) {
+    const isUnanswered = error instanceof UnreachableError || error instanceof RefusedError;
+    if (!isUnanswered || address === undefined) throw error;
+    const port = /^\d+$/.test(parts.port) ? Number(parts.port) : 0;
+    if (port < 1 || port > 65_535) throw new UsageError(`"${parts.port}" is no port: 1 to 65535`);
+    return { address, port, protocol: parts.protocol ?? 'TCP' };
+  }
+}

@@ -1,0 +1,52 @@
+/** What the fake kernel tells of traced packets, as the real one does (test/process shows both). */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { NFT_TRACETYPE } from '../../src/kernel/nft/constants.ts';
+import type { Reply } from '../../src/kernel/ops.ts';
+import { evaluate, type Outcome, type Packet, type TracedEvent } from './nft-packet.ts';
+import type { Tables } from './nft-state.ts';
+
+type Event = Extract<Reply, { kind: 'nftraceEvent' }>;
+
+const none = new Uint8Array(0);
+
+export class FakeNftrace {
+  #events: Event[] = [];
+  #id = 0;
+  #hasListener = false;
+
+  /** The next packet. */
+  send(tables: Tables, packet: Packet): Outcome {
+    this.#id += 1;
+    let isInside = false;
+    return evaluate(tables, packet, (event) => {
+      // The headers come with the first event of each base chain.
+      const isFirst = !isInside;
+      isInside = !isEnd(event);
+      if (this.#hasListener) this.#events.push(this.#made(event, isFirst));
+    });
+  }
+
+  /** Tests need not wait as long as people do. */
+  async wait(waitMs: number): Promise<void> {
+    if (this.#events.length === 0) await sleep(Math.min(waitMs, 2));
+  }
+
+  /** Who has never asked has not listened. */
+  answer(): Event[] {
+    this.#hasListener = true;
+    const events = this.#events;
+    this.#events = [];
+    return events;
+  }
+
+  #made(event: TracedEvent, isFirst: boolean): Event {
+    const without = { inputInterface: 0, outputInterface: 0, networkHeader: none };
+    const seen = isFirst ? event : { ...event, ...without, transportHeader: none };
+    return { kind: 'nftraceEvent', id: this.#id, ...seen };
+  }
+}
+
+/** A policy, or a verdict that ends the base chain. */
+function isEnd({ type, verdict }: TracedEvent): boolean {
+  return type === NFT_TRACETYPE.POLICY || (type === NFT_TRACETYPE.RULE && verdict >= 0);
+}

@@ -1,0 +1,218 @@
+/** `fairlead trace` beside the program, with real packets; nft reads the same events besides. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import type { Trace } from '../../src/ask/trace.ts';
+import type { Namespace } from '../conformance/namespace.ts';
+import { CLIENT_IP, clusterIp, lbVip, POD_A_IP } from '../lab/addresses.ts';
+import { createLab, type Lab } from '../lab/lab.ts';
+import { DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
+import { inForce, Place, Program, until } from './program.ts';
+
+const web = clusterIp(10).IPv4;
+const empty = clusterIp(11).IPv4;
+const nobody = '10.96.77.77';
+const guarded = lbVip(1).IPv4;
+
+let lab: Lab;
+let namespace: Namespace;
+
+beforeAll(async () => {
+  lab = await createLab();
+  const { namespace: name, namespacePath: path } = lab.node;
+  namespace = {
+    ...{ name, path },
+    run: (program, args, input) => lab.node.run([program, ...args], input),
+  };
+  await lab.actors['pod-a'].listen('TCP', POD_A_IP.IPv4, 8080);
+});
+
+afterAll(() => lab.close());
+
+/** The program, with Services of every fate. */
+async function start(mode: 'nftables' | 'iptables'): Promise<void> {
+  const place = new Place(namespace);
+  place.configure({
+    ...{ mode, clusterCIDR: DEFAULT_CLUSTER_CIDR, detectLocalMode: 'ClusterCIDR' },
+  });
+  place.apply(
+    ['pod-a'],
+    service('empty', { clusterIp: clusterIp(11) }),
+    service('guarded', {
+      clusterIp: clusterIp(12),
+      vips: [lbVip(1)],
+      spec: { loadBalancerSourceRanges: ['192.0.2.0/24'] },
+    }),
+    ...slices('guarded', ['pod-a']),
+  );
+  const program = place.start();
+  await program.told(inForce, 2);
+  onTestFinished(async () => {
+    program.kill('SIGTERM');
+    await program.exitCode;
+    await lab.node.run(['nft', 'flush', 'ruleset']);
+    await lab.actors.node.flushConntrack();
+  });
+}
+
+/** Traces what the client, or somebody else, sends to the address; undefined = it sends itself. */
+async function traced(
+  address: string,
+  from: 'client' | 'pod-b' | undefined,
+): Promise<Trace['packets'][number]> {
+  const options = from === undefined ? ['--from=node'] : ['--timeout=20s'];
+  const args = ['trace', `${address}:80`, '-o', 'json', ...options];
+  const program = new Program(namespace, args);
+  if (from !== undefined) {
+    await until(async () => program.words.includes('Tracing'), 'packets are traced');
+    await lab.actors[from].connect(
+      { protocol: 'TCP', to: { address, port: 80 }, timeoutMs: 700 },
+      1,
+    );
+  }
+  const code = await program.exitCode;
+  const { packets } = JSON.parse(program.stdout) as Trace;
+  expect([packets.length, program.words.match(/Error/)]).toEqual([1, null]);
+  const [packet] = packets;
+  expect(code).toBe(packet!.outcome === 'endpoint' ? 0 : 1);
+  return packet!;
+}
+
+/** What nft tells of the packets that are traced meanwhile. */
+class Monitor {
+  readonly #child: ChildProcess;
+  #text = '';
+
+  constructor() {
+    this.#child = spawn('ip', ['netns', 'exec', namespace.name, 'nft', 'monitor', 'trace']);
+    this.#child.stdout!.on('data', (part) => {
+      this.#text += String(part);
+    });
+    onTestFinished(() => void this.#child.kill('SIGKILL'));
+  }
+
+  /** Chains of others than the trace that ended with their policy, in order. */
+  policies(): string[] {
+    const ends = [...this.#text.matchAll(/^trace id \w+ (\S+ \S+ \S+) policy accept/gm)];
+    return ends.map(([, chain]) => chain!).filter((chain) => !chain.includes('fairlead-trace'));
+  }
+
+  /** Rules that dropped a packet. */
+  drops(): string[] {
+    return [...this.#text.matchAll(/^trace id \w+ (\S+ \S+ \S+) rule .*\(verdict drop\)/gm)].map(
+      ([, chain]) => chain!,
+    );
+  }
+}
+
+/** Chains that a packet has passed, as its steps have it. */
+function passed({ steps }: Trace['packets'][number]): string[] {
+  return steps.flatMap(({ text }) => {
+    const [, chains] = /^It passes hook \w+: chains? (.*)\.$/.exec(text) ?? [];
+    return chains?.split(', ') ?? [];
+  });
+}
+
+describe('in mode nftables', () => {
+  test('a packet is followed to its endpoint, and to what refuses it', async () => {
+    await start('nftables');
+    const monitor = new Monitor();
+    const reached = await traced(web, 'client');
+    expect(reached).toMatchObject({
+      ...{ outcome: 'endpoint', destination: `${POD_A_IP.IPv4}:8080`, answered: 'yes' },
+      ...{ interface: 'eth0', explained: { outcome: 'endpoint' } },
+    });
+    expect(reached.source).toMatch(`${CLIENT_IP.IPv4}:`);
+    const texts = reached.steps.map(({ text }) => text);
+    expect(texts).toContain(`${web}:80 is the ClusterIP of default/web.`);
+    expect(texts.join('\n')).toMatch(/Its only endpoint is taken: 10\.244\.1\.2:8080\./);
+    expect(texts.join('\n')).toMatch(
+      /It is masqueraded: .*\n(.*\n)*It comes from 10\.244\.1\.1:\d+ now/,
+    );
+    expect(texts.at(-1)).toMatch(
+      /^It leaves by cni0, from 10\.244\.1\.1:\d+ to 10\.244\.1\.2:8080\.$/,
+    );
+    expect(passed(reached)).toEqual(expect.arrayContaining(monitor.policies()));
+    expect(monitor.policies()).toContain('ip fairlead filter-forward');
+    expect(monitor.drops()).toEqual([]);
+
+    const refused = await traced(empty, 'pod-b');
+    expect(refused).toMatchObject({ outcome: 'rejected', explained: { outcome: 'rejected' } });
+    expect(refused.steps.at(-1)!.text).toMatch(/^The packet is rejected\. /);
+    expect(monitor.drops()).toEqual(['ip fairlead reject-chain']);
+
+    const excluded = await traced(guarded, 'client');
+    expect(excluded).toMatchObject({ outcome: 'dropped', explained: { outcome: 'dropped' } });
+    expect(excluded.steps.map(({ text }) => text).join('\n')).toMatch(/loadBalancerSourceRanges/);
+
+    const own = await traced(web, undefined);
+    expect(own).toMatchObject({ outcome: 'endpoint', destination: `${POD_A_IP.IPv4}:8080` });
+    expect(own.interface).toBeUndefined();
+
+    const unallocated = await traced(nobody, 'pod-b');
+    expect(unallocated).toMatchObject({ outcome: 'dropped', explained: { outcome: 'nobody' } });
+  });
+
+  test("another program's rule that drops is named", async () => {
+    await start('nftables');
+    await namespace.run(
+      'nft',
+      ['-f', '-'],
+      `table inet firewalld {
+      chain filter_FWD_POLICIES { ip daddr 10.244.1.0/24 tcp dport 8080 drop comment "no pods"; }
+      chain filter_FORWARD {
+        type filter hook forward priority 10; policy accept;
+        ct state established,related accept
+        jump filter_FWD_POLICIES
+      }
+    }`,
+    );
+    const monitor = new Monitor();
+    const { because, explained, outcome, steps } = await traced(web, 'client');
+    expect([outcome, explained!.outcome]).toEqual(['dropped', 'endpoint']);
+    expect(because).toMatch(
+      /^It is dropped by rule \d+ of chain inet firewalld filter_FWD_POLICIES: .* drop "no pods"\.$/,
+    );
+    expect(because).toContain('ip daddr 10.244.1.0/24 meta l4proto tcp th dport 8080 drop');
+    expect(steps.at(-1)!.text).toBe('The packet is dropped in hook forward.');
+    expect(monitor.drops()).toEqual(['inet firewalld filter_FWD_POLICIES']);
+  });
+
+  test('whatever ends it, nothing stays behind', async () => {
+    const before = await namespace.run('nft', ['list', 'tables']);
+    const args = ['trace', `${web}:80`];
+    const traces: string[] = [];
+    for (const delayMs of [undefined, 60, 200, 350, 500]) {
+      const program = new Program(namespace, args);
+      if (delayMs === undefined) {
+        await until(async () => program.words.includes('Tracing'), 'packets are traced');
+        traces.push(await namespace.run('nft', ['list', 'ruleset']));
+      } else await sleep(delayMs);
+      program.kill('SIGKILL');
+      await program.exitCode;
+      expect(await namespace.run('nft', ['list', 'tables'])).toBe(before);
+    }
+    // It was there, and nft can list it.
+    expect(traces[0]).toMatch(/table ip fairlead-trace-\w+ \{ # progname/);
+    expect(traces[0]).toMatch(/tcp flags syn \/ syn,ack|tcp flags & \(syn \| ack\) == syn/);
+    const program = new Program(namespace, args);
+    await until(async () => program.words.includes('Tracing'), 'packets are traced');
+    program.kill('SIGINT');
+    expect(await program.exitCode).toBe(1);
+    expect(await namespace.run('nft', ['list', 'tables'])).toBe(before);
+  });
+});
+
+test('in mode iptables, the rules of iptables are told', async () => {
+  await start('iptables');
+  const reached = await traced(web, 'pod-b');
+  expect(reached).toMatchObject({ outcome: 'endpoint', destination: `${POD_A_IP.IPv4}:8080` });
+  const texts = reached.steps.map(({ text }) => text);
+  expect(texts).toContain(`${web}:80 is the ClusterIP of default/web.`);
+  const objects = reached.steps.map(({ object = '' }) => object).join('\n');
+  expect(objects).toMatch(
+    /rule \d+ of chain ip nat KUBE-SVC-\w+: .*-j DNAT --to-destination 10\.244\.1\.2:8080/,
+  );
+  const refused = await traced(empty, 'pod-b');
+  expect(refused).toMatchObject({ outcome: 'rejected', explained: { outcome: 'rejected' } });
+});

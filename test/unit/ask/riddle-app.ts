@@ -1,0 +1,45 @@
+import { parseAllDocuments } from 'yaml';
+import { decodeChange, decodeContext } from '../../../src/source/decode.ts';
+import { type Change, resources } from '../../../src/state/change.ts';
+import { configOf, Running } from '../app/running.ts';
+import { quiet } from '../sync/double.ts';
+import type { Riddle } from './quiz.ts';
+
+const resourceOf: Readonly<Record<string, (typeof resources)[number]>> = {
+  Service: 'services',
+  EndpointSlice: 'endpointslices',
+  Node: 'nodes',
+  ServiceCIDR: 'servicecidrs',
+};
+
+function changesOf(manifests: string): Change[] {
+  const context = decodeContext('node-a');
+  return parseAllDocuments(manifests).flatMap((document) => {
+    const raw = document.toJS();
+    if (raw === null) return [];
+    const { change, problems } = decodeChange(resourceOf[raw.kind]!, raw, context);
+    if (change === undefined) throw new Error(JSON.stringify(problems));
+    return [change];
+  });
+}
+
+/** The whole proxy on doubles, in the cluster of a riddle. */
+export async function startedWith({
+  conntrack,
+  flags = [],
+  host = {},
+  kernel,
+  later,
+  manifests,
+}: Riddle): Promise<Running> {
+  const config = await configOf('--manifests=/anywhere', '--proxy-mode=nftables', ...flags);
+  const read = (path: string): string | undefined => host[path];
+  const app = await new Running(config).start({ host: { read, write: () => {} } });
+  await kernel?.(app.kernel);
+  app.source.say(...changesOf(manifests));
+  app.source.listed(...resources);
+  await quiet();
+  later?.(app.kernel);
+  if (conntrack !== undefined) app.conntrack.add(conntrack);
+  return app;
+}

@@ -1,0 +1,33 @@
+/** How the command is asked, before it comes to the kernel. */
+import { describe, expect, it } from 'vitest';
+import { saidAt } from '../ask/asking.ts';
+
+/** Nobody answers there. */
+const port = 1;
+
+describe('fairlead trace', () => {
+  it.each([
+    [[], 'an ADDRESS:PORT or NAMESPACE/NAME:PORT is missing'],
+    [['10.96.0.1:80', 'more'], 'unknown argument "more"'],
+    [['10.96.0.1'], '"10.96.0.1" is no ADDRESS:PORT or NAMESPACE/NAME:PORT'],
+    [['10.96.0.1:http'], '"http" is no port: 1 to 65535'],
+    [['10.96.0.1:80', '--count=0'], '--count "0" is no number from 1 to 100'],
+    [['10.96.0.1:80', '-n', '101'], '--count "101" is no number from 1 to 100'],
+    [['10.96.0.1:80', '--timeout=5'], '--timeout: time: missing unit in duration "5"'],
+    [['10.96.0.1:80', '--timeout=0s'], '--timeout 0s is no time to wait'],
+    [['10.96.0.1:80', '--from=web'], '--from "web" is no address, block of addresses, or node'],
+    [['10.96.0.1:80', '--from=pod'], 'name its address, or the block of such addresses'],
+    [['10.96.0.1:80', '--from=fd00::1'], 'are of two families'],
+    [['10.96.0.1:80', '-o', 'xml'], 'unknown output "xml"'],
+  ])('%j is refused: %s', async (args, reason) => {
+    const { code, stderr, stdout } = await saidAt(port, 'trace', ...args);
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toContain(reason);
+    expect(stderr).toContain('fairlead trace ADDRESS:PORT');
+  });
+
+  it('needs the process for names', async () => {
+    const { code, stderr } = await saidAt(port, 'trace', 'default/web:80');
+    expect([code, stderr]).toEqual([3, expect.stringMatching(/^Error: cannot reach /)]);
+  });
+});

@@ -1,0 +1,163 @@
+import { describe, expect, it } from 'vitest';
+import { NF_INET, NFPROTO, VERDICT } from '../../../src/kernel/nft/constants.ts';
+import {
+  compileRule,
+  drop,
+  matchPort,
+  matchProtocol,
+  reject,
+  type Statement,
+} from '../../../src/kernel/nft/rule.ts';
+import type { NftOp } from '../../../src/kernel/ops.ts';
+import { parseCIDR } from '../../../src/net/address.ts';
+import { NoTracingError, nothingCame } from '../../../src/trace/tracer.ts';
+import { batch } from '../../conformance/ops.ts';
+import { FakeConntrack } from '../../fake/conntrack.ts';
+import { FakeKernel } from '../../fake/kernel.ts';
+import type { Packet } from '../../fake/nft-packet.ts';
+import { targetOf, traced } from './tracing.ts';
+
+const inTable = { family: NFPROTO.IPv4, table: 'firewall' } as const;
+
+/** A firewall at hook forward. */
+function firewall(policy: number, ...rules: Statement[][]): FakeKernel {
+  const kernel = new FakeKernel();
+  const at = { type: 'filter', hook: NF_INET.FORWARD, priority: 0, policy, comment: '' };
+  kernel.foreign(
+    batch(
+      { kind: 'tableAdd', ...inTable, comment: '' },
+      { kind: 'baseChainAdd', ...inTable, chain: 'forwarding', ...at },
+      ...rules.map((rule): NftOp => {
+        const expressions = compileRule(rule);
+        return { kind: 'ruleAdd', ...inTable, chain: 'forwarding', expressions, comment: '' };
+      }),
+    ),
+  );
+  return kernel;
+}
+
+function packet(fields: Partial<Packet> = {}): Packet {
+  return {
+    ...{ saddr: '198.51.100.10', daddr: '10.96.0.1', protocol: 'TCP', dport: 80, iif: 'eth0' },
+    ...{ nodeAddresses: ['192.168.7.7'], random: 0 },
+    ...fields,
+  };
+}
+
+const http = [matchProtocol('TCP'), matchPort(80)];
+
+describe('a packet', () => {
+  it('that a rule of others drops is told with the rule', async () => {
+    const kernel = firewall(VERDICT.accept, [...http, drop]);
+    const { packets } = await traced({ kernel, packets: [packet()] });
+    const rule = 'rule 3 of chain ip firewall forwarding: meta l4proto tcp th dport 80 drop';
+    expect(packets).toEqual([
+      {
+        ...{ source: '198.51.100.10:40000', interface: 'eth2', destination: '10.96.0.1:80' },
+        ...{ outcome: 'dropped', because: `It is dropped by ${rule}.` },
+        answered: undefined,
+        explained: undefined,
+        steps: [
+          { text: 'It comes in by eth2, from 198.51.100.10:40000.' },
+          { text: 'The packet is dropped in hook forward.', object: rule },
+        ],
+      },
+    ]);
+  });
+
+  it('that is rejected is told so, though the kernel calls that a drop', async () => {
+    const kernel = firewall(VERDICT.accept, [...http, reject('IPv4')]);
+    const { packets } = await traced({ kernel, packets: [packet()] });
+    expect(packets[0]).toMatchObject({
+      outcome: 'rejected',
+      because: expect.stringMatching(/^It is rejected by rule 3 of chain ip firewall forwarding: /),
+    });
+  });
+
+  it('that no rule accepts is told with the policy', async () => {
+    const kernel = firewall(VERDICT.drop, [matchPort(443), drop]);
+    const { packets } = await traced({ kernel, packets: [packet()] });
+    expect(packets[0]).toMatchObject({
+      outcome: 'dropped',
+      because: 'The policy of chain ip firewall forwarding drops it.',
+    });
+  });
+
+  it('that nobody minds goes where it was sent, and is told when it was answered', async () => {
+    const kernel = firewall(VERDICT.accept);
+    const conntrack = new FakeConntrack();
+    const from = '198.51.100.10:40000';
+    conntrack.add({ protocol: 'TCP', from, to: '10.96.0.1:80', answered: true });
+    const { packets } = await traced({ kernel, conntrack, packets: [packet()] });
+    expect(packets[0]).toMatchObject({ outcome: 'untranslated', answered: 'yes' });
+    expect(packets[0]!.steps.map(({ text }) => text)).toEqual([
+      'It comes in by eth2, from 198.51.100.10:40000.',
+      'It passes hook forward: chain ip firewall forwarding.',
+      'It leaves by eth0, from 198.51.100.10:40000 to 10.96.0.1:80.',
+    ]);
+  });
+
+  it('of IPv6 is told, too', async () => {
+    const v6 = packet({ saddr: 'fd00::9', daddr: 'fd00:96::1' });
+    const { packets } = await traced({ kernel: new FakeKernel(), packets: [v6] });
+    expect(packets[0]).toMatchObject({ outcome: 'untranslated', source: '[fd00::9]:40000' });
+  });
+});
+
+describe('what is traced', () => {
+  it('is the first packet of each socket, and no more than asked for', async () => {
+    const sent = [packet(), packet(), packet({ sport: 40_001 }), packet({ sport: 40_002 })];
+    const { packets } = await traced({ kernel: firewall(VERDICT.accept), packets: sent, count: 2 });
+    const sources = packets.map(({ source }) => source);
+    expect(sources).toEqual(['198.51.100.10:40000', '198.51.100.10:40001']);
+  });
+
+  it('is nothing else', async () => {
+    const others = [{ daddr: '10.96.0.2' }, { dport: 81 }, { protocol: 'UDP' }] as const;
+    const kernel = firewall(VERDICT.accept);
+    const target = targetOf(packet());
+    const { packets } = await traced({ kernel, target, packets: others.map(packet) });
+    expect(packets).toEqual([]);
+    expect(nothingCame(target, { kind: 'anyone' }, 30_000)).toMatch(/^No packet .* within 30 s\. /);
+  });
+
+  it('may be of one sender, or of the node alone', async () => {
+    const kernel = firewall(VERDICT.accept);
+    const block = parseCIDR('198.51.100.16/28')!;
+    const packets = [packet(), packet({ saddr: '198.51.100.20' })];
+    const given = { kernel, packets, count: 1 };
+    const some = await traced({ ...given, sender: { kind: 'addresses', block } });
+    expect(some.packets.map(({ source }) => source)).toEqual(['198.51.100.20:40000']);
+    kernel.release();
+    const own = packet({ saddr: '192.168.7.7', iif: undefined });
+    const node = await traced({ ...given, packets: [packet(), own], sender: { kind: 'node' } });
+    expect(node.packets.map(({ source }) => source)).toEqual(['192.168.7.7:40000']);
+  });
+});
+
+describe('a trace', () => {
+  it('ends when it is told to', async () => {
+    const ending = new AbortController();
+    const given = { kernel: new FakeKernel(), packets: [packet()], timeoutMs: 60_000 };
+    const started = (): void => ending.abort();
+    const { packets } = await traced({ ...given, started, signal: ending.signal });
+    expect(packets).toEqual([]);
+  });
+
+  it('says when events were lost', async () => {
+    const kernel = firewall(VERDICT.accept);
+    const started = (): void => {
+      kernel.interruptDumps();
+      kernel.send(packet());
+    };
+    const { hasLost } = await traced({ kernel, packets: [packet()], started });
+    expect(hasLost).toBe(true);
+  });
+
+  it('is refused where the table would outlive it', async () => {
+    const kernel = new FakeKernel();
+    kernel.hasBorrowing = false;
+    await expect(traced({ kernel, packets: [packet()] })).rejects.toThrow(NoTracingError);
+    expect(kernel.ruleset()).toBe('');
+  });
+});
