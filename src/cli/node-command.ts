@@ -4,10 +4,8 @@ import { usage } from '../config/commands.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
 import { describeError } from './describe-error.ts';
+import { exitCodes } from './exit-codes.ts';
 import { type Output, takeOutput } from './output.ts';
-
-/** The exit codes of such a command. */
-export const exitCodes = { well: 0, ill: 1, misuse: 2 } as const;
 
 export interface NodeCommand {
   readonly config: Config;
@@ -36,11 +34,11 @@ export async function runOnNode(
     return await act({ ...loaded, output: taken.output });
   } catch (error) {
     process.stderr.write(`fairlead: ${describeError(error)}\n`);
-    return exitCodes.ill;
+    return exitCodes.notWell;
   }
 }
 
 function misuse(text: string): number {
   process.stderr.write(text);
-  return exitCodes.misuse;
+  return exitCodes.usage;
 }

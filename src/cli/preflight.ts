@@ -3,7 +3,8 @@ import { openKernel } from '../kernel/native-kernel.ts';
 import { type Finding, worst } from '../preflight/finding.ts';
 import { thisMachine } from '../preflight/machine.ts';
 import { preflight } from '../preflight/preflight.ts';
-import { exitCodes, runOnNode } from './node-command.ts';
+import { exitCodes } from './exit-codes.ts';
+import { runOnNode } from './node-command.ts';
 import { columns, formatOutput } from './output.ts';
 
 /** `args` is what follows the word `preflight`. Resolves to the exit code. */
@@ -15,7 +16,7 @@ export function runPreflight(args: readonly string[]): Promise<number> {
       const findings = await preflight({ config, kernel, machine: thisMachine() });
       const result = worst(findings);
       process.stdout.write(formatOutput(output, { result, findings }, () => textOf(findings)));
-      return result === 'problem' ? exitCodes.ill : exitCodes.well;
+      return result === 'problem' ? exitCodes.notWell : exitCodes.well;
     } finally {
       kernel.close();
     }

@@ -12,7 +12,8 @@ import type { ShadowCluster } from '../shadow/cluster.ts';
 import type { Difference } from '../shadow/compare.ts';
 import { Settling } from '../shadow/settling.ts';
 import { type Look, look, NothingProgrammedError } from '../shadow/shadow.ts';
-import { exitCodes, type NodeCommand, runOnNode } from './node-command.ts';
+import { exitCodes } from './exit-codes.ts';
+import { type NodeCommand, runOnNode } from './node-command.ts';
 import { openCluster } from './open-cluster.ts';
 import { formatOutput, type Output } from './output.ts';
 
@@ -29,7 +30,7 @@ export function runShadow(args: readonly string[]): Promise<number> {
   const { options, rest } = takeOptions(args);
   if (typeof options === 'string') {
     process.stderr.write(`${usage('shadow')}\nError: ${options}\n`);
-    return Promise.resolve(exitCodes.misuse);
+    return Promise.resolve(exitCodes.usage);
   }
   return runOnNode('shadow', rest, (input) => shadow(input, options));
 }
@@ -69,7 +70,7 @@ async function shadow({ config, output }: NodeCommand, options: ShadowOptions): 
     const found = await once(run);
     const { differences, unread } = found;
     process.stdout.write(formatOutput(output, found, () => textOf(found)));
-    return differences.length + unread.length === 0 ? exitCodes.well : exitCodes.ill;
+    return differences.length + unread.length === 0 ? exitCodes.well : exitCodes.notWell;
   } finally {
     kernel.close();
     await close();
@@ -136,7 +137,7 @@ async function watch(run: Run, output: Output): Promise<number> {
     for (const one of gone) tell('gone', one);
     await pause(run.signal);
   }
-  return settling.lasting.length === 0 ? exitCodes.well : exitCodes.ill;
+  return settling.lasting.length === 0 ? exitCodes.well : exitCodes.notWell;
 }
 
 interface Event extends Difference {

@@ -1,10 +1,9 @@
 /** Whether connection tracking has room for what comes. */
 import type { Config } from '../config/config.ts';
-import { conntrackMax, coresOf } from '../host/conntrack.ts';
+import { conntrackMax, conntrackUse, coresOf } from '../host/conntrack.ts';
 import { type Finding, ok, warning } from './finding.ts';
 import type { Machine } from './machine.ts';
 
-const sysctls = '/proc/sys/net/netfilter';
 /** Of an entry with its extensions, as /proc/slabinfo shows it on x86-64 and arm64. */
 const entryBytes = 320;
 /** Use from which on there is little room. */
@@ -14,15 +13,14 @@ const memoryPercent = 10;
 
 export function checkConntrack(config: Pick<Config, 'conntrack'>, machine: Machine): Finding[] {
   const check = 'conntrack capacity';
-  const before = Number(machine.read(`${sysctls}/nf_conntrack_max`));
-  const used = Number(machine.read(`${sysctls}/nf_conntrack_count`));
-  if (Number.isNaN(before + used)) {
+  const host = { read: machine.read, write: () => {} };
+  const present = conntrackUse(host);
+  if (present === undefined) {
     return [ok(check, 'connection tracking is not loaded yet: nothing is in it')];
   }
-  const host = { read: machine.read, write: () => {} };
-  const max = conntrackMax(config.conntrack, coresOf(host)) ?? before;
-  const percent = Math.round((100 * used) / max);
-  const use = `${used} of ${max} entries in use (${percent} %)`;
+  const max = conntrackMax(config.conntrack, coresOf(host)) ?? present.limit;
+  const percent = Math.round((100 * present.entries) / max);
+  const use = `${present.entries} of ${max} entries in use (${percent} %)`;
   const memory = memoryOf(max, machine);
   if (percent >= fullPercent) {
     const advice = 'raise conntrack.maxPerCore or conntrack.min: connections are refused when full';

@@ -3,7 +3,7 @@
  * planner of its own, whose batches nobody applies. Syncs go on meanwhile.
  */
 import type { Kernel } from '../kernel/kernel.ts';
-import type { Drift, Observation, Planner } from '../modes/mode.ts';
+import { type Drift, inTurns, type Observation, type Pause, type Planner } from '../modes/mode.ts';
 import type { Forwarding } from '../state/types.ts';
 import { type Clock, Pacer } from './clock.ts';
 import { isDrift } from './events.ts';
@@ -88,21 +88,44 @@ async function compareWith(
   const pacer = new Pacer(clock, sliceMs);
   const changed = await takeOver(planner, before, after, pacer);
   const differences: Difference[] = [];
+  let compared = 0;
   const note = (forwarding: Forwarding | undefined, drift: Drift): void => {
+    if (forwarding !== undefined) compared += 1;
     if (!isDrift(drift)) return;
     const batch = planner.take();
     differences.push({ forwarding, drift, ops: batch === undefined ? [] : [batch.ops] });
   };
-  note(undefined, await planner.repairFixed(found, pacer.pause));
-  let compared = 0;
-  for (const [key, forwarding] of after) {
-    if (pacer.spent) await pacer.rest();
-    if (changed.has(key)) continue;
-    compared += 1;
-    note(forwarding, planner.repair(found, forwarding));
-  }
-  note(undefined, await planner.prune(found, pacer.pause));
+  const targets = without(after, changed);
+  await compareEach({ planner, found, pause: pacer.pause }, targets, note);
   return { compared, leftOut: changed.size, differences };
+}
+
+function* without(
+  forwardings: ReadonlyMap<string, Forwarding>,
+  keys: ReadonlySet<string>,
+): Generator<Forwarding> {
+  for (const [key, forwarding] of forwardings) if (!keys.has(key)) yield forwarding;
+}
+
+interface Compared {
+  readonly planner: Planner;
+  /** What the planner has read of the kernel. */
+  readonly found: Observation;
+  readonly pause: Pause;
+}
+
+/**
+ * Makes the planner plan all that leads from what was found to `targets`. `note` is told how far
+ * each differs, and what is of none of them; undefined = of no Service.
+ */
+export async function compareEach(
+  { planner, found, pause }: Compared,
+  targets: Iterable<Forwarding>,
+  note: (forwarding: Forwarding | undefined, drift: Drift) => void,
+): Promise<void> {
+  note(undefined, await planner.repairFixed(found, pause));
+  await inTurns(targets, pause, (target) => note(target, planner.repair(found, target)));
+  note(undefined, await planner.prune(found, pause));
 }
 
 /** Tells the planner what changed while the kernel was read: it is left out of the comparison. */

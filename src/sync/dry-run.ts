@@ -1,10 +1,11 @@
 /** What a start would write, without writing it. */
 import { isKernelError } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import { ElementShape, type KernelOp, kernelOps } from '../kernel/ops.ts';
+import { type KernelOp, kernelOps } from '../kernel/ops.ts';
 import { readRecords } from '../kernel/records.ts';
 import { type Drift, noPause, type Observation, type Planner } from '../modes/mode.ts';
 import { type Forwarding, formatServicePortName } from '../state/types.ts';
+import { compareEach } from './comparison.ts';
 import { addDrift, isDrift, noDrift } from './events.ts';
 
 /** What a start would do in one family. */
@@ -36,15 +37,13 @@ export async function dryRun(
   await planner.reset(targets, noPause);
   const writes = new Map<KernelOp['kind'], number>();
   const different: string[] = [];
-  let drift = addDrift(noDrift, await planner.repairFixed(found, noPause));
-  for (const target of targets) {
-    const own = planner.repair(found, target);
+  let drift = noDrift;
+  await compareEach({ planner, found, pause: noPause }, targets, (target, own) => {
     drift = addDrift(drift, own);
-    if (isDrift(own)) different.push(formatServicePortName(target.servicePort));
+    if (target && isDrift(own)) different.push(formatServicePortName(target.servicePort));
     // Where packets would miss what is not there yet, all of it is one batch.
     if (planner.pendingBytes >= pendingBytesMax && !planner.indivisible) count(planner, writes);
-  }
-  drift = addDrift(drift, await planner.prune(found, noPause));
+  });
   count(planner, writes);
   return { drift, different, writes };
 }
@@ -64,28 +63,9 @@ function count(planner: Planner, writes: Map<KernelOp['kind'], number>): void {
   for (let batch = planner.take(); batch !== undefined; batch = planner.take()) {
     for (const op of readRecords(kernelOps, batch.ops)) {
       const isElements = op.kind === 'elementsAdd' || op.kind === 'elementsDelete';
-      const one = isElements ? countEntries(op) : 1;
+      const one = isElements ? op.count : 1;
       writes.set(op.kind, (writes.get(op.kind) ?? 0) + one);
     }
     batch.committed?.({ kind: 'applied' });
   }
-}
-
-type Elements = Extract<KernelOp, { kind: 'elementsAdd' | 'elementsDelete' }>;
-
-function countEntries({ entries, shape, keyLength, dataLength }: Elements): number {
-  const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
-  const has = (part: number): boolean => (shape & part) !== 0;
-  const fixed =
-    keyLength * (has(ElementShape.keyEnd) ? 2 : 1) +
-    (has(ElementShape.flags) ? 4 : 0) +
-    (has(ElementShape.timeout) ? 8 : 0) +
-    (has(ElementShape.data) ? dataLength : 0);
-  let entryCount = 0;
-  for (let at = 0; at < entries.length; entryCount += 1) {
-    at += fixed;
-    // A verdict, the length of a name, the name.
-    if (has(ElementShape.verdict)) at += 8 + ((view.getUint32(at + 4, true) + 3) & ~3);
-  }
-  return entryCount;
 }

@@ -3,12 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { stringify } from 'yaml';
 import type { Answer, EndpointName } from '../../ask/endpoints.ts';
 import { type CommandOption, usage } from '../../config/commands.ts';
+import { type ExitCode, exitCodes } from '../exit-codes.ts';
 import { ask, type Query, RefusedError, UnreachableError } from './client.ts';
 import { type AskOptions, readOptions, UsageError } from './options.ts';
-
-/** What each command's exit code means. */
-export const exitCodes = { well: 0, notWell: 1, usage: 2, unreachable: 3 } as const;
-export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 
 /** A command: a question, and what is made of its answer. */
 export interface AskCommand<Name extends EndpointName> {

@@ -1,6 +1,7 @@
 /** Commands that ask the process of this node, or the node itself, by name. */
 import { usage } from '../../config/commands.ts';
-import { type AskIo, type ExitCode, exitCodes, runAsk } from './command.ts';
+import { type ExitCode, exitCodes } from '../exit-codes.ts';
+import { type AskIo, runAsk } from './command.ts';
 import { diffCommand } from './diff.ts';
 import { explainCommand } from './explain.ts';
 import { listCommand } from './service-list.ts';

@@ -2,9 +2,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Traffic } from '../../ask/traffic.ts';
 import { topOptions } from '../../config/commands.ts';
+import { type ExitCode, exitCodes } from '../exit-codes.ts';
 import { columns } from '../output.ts';
 import { ask, type Query } from './client.ts';
-import { type AskIo, clear, type ExitCode, exitCodes, explain } from './command.ts';
+import { type AskIo, clear, explain } from './command.ts';
 import { type AskOptions, readOptions, UsageError } from './options.ts';
 import {
   type ItemRate,
