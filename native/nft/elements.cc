@@ -8,6 +8,7 @@
 #include <array>
 #include <optional>
 
+#include "nft/userdata.h"
 #include "wire/attr_reader.h"
 
 namespace fairlead::nft {
@@ -23,7 +24,7 @@ namespace fairlead::nft {
 //       NFTA_SET_ELEM_TIMEOUT        be64, milliseconds
 //       NFTA_SET_ELEM_EXPIRATION     be64, milliseconds left (dumps)
 //       NFTA_SET_ELEM_DATA           { NFTA_DATA_VALUE } or { NFTA_DATA_VERDICT }
-//       NFTA_SET_ELEM_USERDATA       (dumps) a comment
+//       NFTA_SET_ELEM_USERDATA       a comment
 //       NFTA_SET_ELEM_EXPR           (dumps) a statement, e.g. a counter
 //         NFTA_EXPR_NAME               string
 //         NFTA_EXPR_DATA
@@ -57,13 +58,15 @@ void PutKey(const EntryLayout& layout, const Entry& entry, wire::MessageWriter& 
   if (entry.flags != 0) out.PutU32Be(NFTA_SET_ELEM_FLAGS, entry.flags);
 }
 
-void PutForAdd(const EntryLayout& layout, const Entry& entry, wire::MessageWriter& out) noexcept {
+protocol::Checked PutForAdd(const EntryLayout& layout, const Entry& entry,
+                            wire::MessageWriter& out) noexcept {
   PutKey(layout, entry, out);
   if (entry.timeout_ms != 0) out.PutU64Be(NFTA_SET_ELEM_TIMEOUT, entry.timeout_ms);
   // The element that ends an interval carries none (nft_add_set_elem: EINVAL).
-  if ((entry.flags & NFT_SET_ELEM_INTERVAL_END) != 0) return;
+  if ((entry.flags & NFT_SET_ELEM_INTERVAL_END) != 0) return {};
   if (layout.Has(shape::kData)) PutValue(out, NFTA_SET_ELEM_DATA, entry.data);
   if (layout.Has(shape::kVerdict)) PutVerdict(out, NFTA_SET_ELEM_DATA, entry.verdict);
+  return PutComment(out, NFTA_SET_ELEM_USERDATA, kCommentOfElement, entry.comment);
 }
 
 template <typename PutEntry>
@@ -82,7 +85,8 @@ EncodeResult EncodeEntries(const Target& target, std::uint16_t type, std::uint16
       const auto entry = entries.Next();
       if (!entry) return std::unexpected(BadOp(entry.error(), index));
       const auto element = out.BeginNest(NFTA_LIST_ELEM);
-      put_entry(*entry, out);
+      const auto put = put_entry(*entry, out);
+      if (!put) return std::unexpected(BadOp(put.error(), index));
       out.EndNest(element);
       if (out.overflowed()) return std::unexpected(BadOp(kTooLong, index));
       if (out.NestBytes(list) <= wire::MessageWriter::kAttributeBytesMax) continue;
@@ -118,8 +122,11 @@ std::optional<std::uint64_t> PacketsOf(const Element& element) noexcept {
 /** What no entry can hold. */
 bool IsStrange(const EntryLayout& layout, const Element& element) noexcept {
   const bool is_counted = layout.Has(shape::kCounter) && PacketsOf(element).has_value();
-  return element.Has(NFTA_SET_ELEM_USERDATA) || element.Has(NFTA_SET_ELEM_EXPRESSIONS) ||
-         element.Has(NFTA_SET_ELEM_OBJREF) || (element.Has(NFTA_SET_ELEM_EXPR) && !is_counted);
+  const bool is_comment = layout.Has(shape::kComment) &&
+                          IsComment(element.Bytes(NFTA_SET_ELEM_USERDATA), kCommentOfElement);
+  return (element.Has(NFTA_SET_ELEM_USERDATA) && !is_comment) ||
+         element.Has(NFTA_SET_ELEM_EXPRESSIONS) || element.Has(NFTA_SET_ELEM_OBJREF) ||
+         (element.Has(NFTA_SET_ELEM_EXPR) && !is_counted);
 }
 
 wire::Taken DecodeElement(const EntryLayout& layout, std::span<const std::uint8_t> attributes,
@@ -151,6 +158,7 @@ wire::Taken DecodeElement(const EntryLayout& layout, std::span<const std::uint8_
   }
   entry.verdict = ReadVerdict(data).value_or(Verdict{});
   if (layout.Has(shape::kCounter)) entry.packets = PacketsOf(element).value_or(0);
+  entry.comment = ReadComment(element.Bytes(NFTA_SET_ELEM_USERDATA), kCommentOfElement);
   found.Take(entry);
   return {};
 }
@@ -166,7 +174,7 @@ EncodeResult Encode(const protocol::op::ElementsAdd& op, BatchWriter& batch) {
   return EncodeEntries(TargetOf(op), NFT_MSG_NEWSETELEM, NLM_F_CREATE,
                        EntryReader(layout, op.entries), op.count, batch,
                        [&layout](const Entry& entry, wire::MessageWriter& out) noexcept {
-                         PutForAdd(layout, entry, out);
+                         return PutForAdd(layout, entry, out);
                        });
 }
 
@@ -177,6 +185,7 @@ EncodeResult Encode(const protocol::op::ElementsDelete& op, BatchWriter& batch) 
                        op.count, batch,
                        [&layout](const Entry& entry, wire::MessageWriter& out) noexcept {
                          PutKey(layout, entry, out);
+                         return protocol::Checked{};
                        });
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint32_t kEveryPart = shape::kKeyEnd | shape::kFlags | shape::kTimeout |
                                      shape::kExpiration | shape::kData | shape::kVerdict |
-                                     shape::kCounter;
+                                     shape::kCounter | shape::kComment;
 
 void WriteBytes(std::span<const std::uint8_t> bytes, ByteBuffer& out) noexcept {
   if (!bytes.empty()) std::memcpy(out.Extend(bytes.size()), bytes.data(), bytes.size());
@@ -23,14 +23,18 @@ void WriteNumber(T value, ByteBuffer& out) noexcept {
   wire::StoreHost(out.Extend(sizeof(value)), value);
 }
 
-void WriteVerdict(const Verdict& verdict, ByteBuffer& out) noexcept {
-  const std::size_t length = verdict.chain.size();
-  WriteNumber(verdict.code, out);
+void WriteText(std::string_view text, ByteBuffer& out) noexcept {
+  const std::size_t length = text.size();
   WriteNumber(static_cast<std::uint32_t>(length), out);
   const std::size_t padding = -length & 3;
-  std::uint8_t* name = out.Extend(length + padding);
-  if (length > 0) std::memcpy(name, verdict.chain.data(), length);
-  std::memset(name + length, 0, padding);
+  std::uint8_t* written = out.Extend(length + padding);
+  if (length > 0) std::memcpy(written, text.data(), length);
+  std::memset(written + length, 0, padding);
+}
+
+void WriteVerdict(const Verdict& verdict, ByteBuffer& out) noexcept {
+  WriteNumber(verdict.code, out);
+  WriteText(verdict.chain, out);
 }
 
 }  // namespace
@@ -70,12 +74,16 @@ std::uint64_t EntryReader::TakeTwoWords() noexcept {
   return bytes.empty() ? 0 : wire::LoadHost<std::uint64_t>(bytes.data());
 }
 
+std::string_view EntryReader::TakeText() noexcept {
+  const std::size_t length = TakeWord();
+  const auto text = Take(length);
+  Take(-length & 3);
+  return {reinterpret_cast<const char*>(text.data()), text.size()};
+}
+
 Verdict EntryReader::TakeVerdict() noexcept {
   const auto code = static_cast<std::int32_t>(TakeWord());
-  const std::size_t length = TakeWord();
-  const auto name = Take(length);
-  Take(-length & 3);
-  return {code, {reinterpret_cast<const char*>(name.data()), name.size()}};
+  return {code, TakeText()};
 }
 
 std::expected<Entry, protocol::BadRecord> EntryReader::Next() noexcept {
@@ -88,6 +96,7 @@ std::expected<Entry, protocol::BadRecord> EntryReader::Next() noexcept {
   if (layout_.Has(shape::kData)) entry.data = Take(layout_.data_length);
   if (layout_.Has(shape::kVerdict)) entry.verdict = TakeVerdict();
   if (layout_.Has(shape::kCounter)) entry.packets = TakeTwoWords();
+  if (layout_.Has(shape::kComment)) entry.comment = TakeText();
   if (truncated_) {
     return std::unexpected(
         protocol::BadRecord{"elements", "entries", "is shorter than its count says"});
@@ -104,6 +113,7 @@ void WriteEntry(const EntryLayout& layout, const Entry& entry, ByteBuffer& out) 
   if (layout.Has(shape::kData)) WriteBytes(entry.data, out);
   if (layout.Has(shape::kVerdict)) WriteVerdict(entry.verdict, out);
   if (layout.Has(shape::kCounter)) WriteNumber(entry.packets, out);
+  if (layout.Has(shape::kComment)) WriteText(entry.comment, out);
 }
 
 }  // namespace fairlead::nft

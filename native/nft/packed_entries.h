@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <expected>
 #include <span>
+#include <string_view>
 
 #include "nft/verdict.h"
 #include "protocol/ops.gen.h"
@@ -31,6 +32,7 @@ struct Entry {
   std::span<const std::uint8_t> data;
   Verdict verdict;
   std::uint64_t packets = 0;
+  std::string_view comment;
 };
 
 /** Walks packed entries. */
@@ -46,6 +48,7 @@ class EntryReader {
   std::span<const std::uint8_t> Take(std::size_t length) noexcept;
   std::uint32_t TakeWord() noexcept;
   std::uint64_t TakeTwoWords() noexcept;
+  std::string_view TakeText() noexcept;
   Verdict TakeVerdict() noexcept;
 
   EntryLayout layout_;

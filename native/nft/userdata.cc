@@ -22,6 +22,10 @@ protocol::Checked PutComment(wire::MessageWriter& out, std::uint16_t attribute, 
   return {};
 }
 
+bool IsComment(std::span<const std::uint8_t> userdata, std::uint8_t type) noexcept {
+  return userdata.size() >= 2 && userdata[0] == type && userdata[1] == userdata.size() - 2;
+}
+
 std::string_view ReadComment(std::span<const std::uint8_t> userdata, std::uint8_t type) noexcept {
   while (userdata.size() >= 2) {
     const std::size_t length = userdata[1];

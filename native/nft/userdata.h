@@ -17,11 +17,15 @@ namespace fairlead::nft {
  * `comment "..."`: a string with its NUL. Numbers as in libnftnl's udata.h.
  */
 inline constexpr std::uint8_t kCommentOfTableChainOrRule = 0;
+inline constexpr std::uint8_t kCommentOfElement = 0;
 inline constexpr std::uint8_t kCommentOfSet = 7;
 
 /** Puts nothing for an empty comment. Fails when the comment does not fit its length byte. */
 protocol::Checked PutComment(wire::MessageWriter& out, std::uint16_t attribute, std::uint8_t type,
                              std::string_view comment);
+
+/** Whether the user data is a comment and nothing else. */
+bool IsComment(std::span<const std::uint8_t> userdata, std::uint8_t type) noexcept;
 
 /** The comment, or an empty string. */
 std::string_view ReadComment(std::span<const std::uint8_t> userdata, std::uint8_t type) noexcept;

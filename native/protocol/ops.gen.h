@@ -26,6 +26,7 @@ inline constexpr std::uint32_t kExpiration = 8;
 inline constexpr std::uint32_t kData = 16;
 inline constexpr std::uint32_t kVerdict = 32;
 inline constexpr std::uint32_t kCounter = 64;
+inline constexpr std::uint32_t kComment = 128;
 }  // namespace element_shape
 
 /** Changes: the schema `kernelOps`. */

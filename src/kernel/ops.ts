@@ -84,6 +84,8 @@ export const ElementShape = {
   verdict: 32,
   /** u64 packets that the element's counter has seen; dumps only. */
   counter: 64,
+  /** u32 length of the comment, the comment padded to a multiple of 4. */
+  comment: 128,
 } as const;
 
 /** Ops that change nf_tables. A buffer of them is one transaction: all or nothing. */
@@ -249,9 +251,9 @@ export const replies = {
     },
   },
   /**
-   * `strange` elements have what no entry can hold: a comment, an object, a statement (but for a
-   * counter, where the shape has one). Those that stand for all other keys are among them, but not
-   * among the entries.
+   * `strange` elements have what no entry can hold: a comment or a counter that the shape lacks,
+   * other user data, another statement, an object. Those that stand for all other keys are among
+   * them, but not among the entries.
    */
   elements: { code: 136, fields: { ...elements, strange: 'u32' } },
   /** Ends a run of ops that are no transaction: how many of its messages the kernel took. */

@@ -2,7 +2,13 @@
  * What nf_tables does with ops, as a table: steps that are applied one after the other, each with
  * its outcome. The fake kernel and the real one must both behave so.
  */
-import { NF_INET, NFPROTO, NFT_DATA_VERDICT, NFT_SET } from '../../src/kernel/nft/constants.ts';
+import {
+  NF_INET,
+  NFPROTO,
+  NFT_DATA_VERDICT,
+  NFT_SET,
+  VERDICT,
+} from '../../src/kernel/nft/constants.ts';
 import {
   compileRule,
   daddr,
@@ -123,6 +129,15 @@ const addVerdicts = (name: string, ...entries: Entries): NftOp =>
   elements('elementsAdd', name, entries, withVerdict);
 const addData = (name: string, ...entries: Entries): NftOp =>
   elements('elementsAdd', name, entries, withData);
+
+/** Key A with a verdict and a comment. */
+function addCommented(name: string, text: string): NftOp {
+  const padded = text.padEnd((text.length + 3) & ~3, '\0');
+  const entry = [A, verdict(VERDICT.drop), u32(text.length), Buffer.from(padded)];
+  return elements('elementsAdd', name, [entry], {
+    shape: ElementShape.verdict | ElementShape.comment,
+  });
+}
 
 /** Edges of ranges in `ranges`: addresses as hexadecimal digits, a final `end` for an end. */
 function edges(kind: 'elementsAdd' | 'elementsDelete', ...texts: readonly string[]): NftOp {
@@ -446,6 +461,15 @@ const elementCases: Case[] = [
       refused(['EINVAL at 0 entry 0'], add('m', [A])),
       refused(['EINVAL at 0 entry 0'], addData('s', [A, B])),
       refused(['EINVAL at 0 entry 0'], addData('v', [A, B])),
+    ],
+  },
+  {
+    title: 'keeps the first comment of an element until it is made anew',
+    steps: [
+      ok(addTable, set('v', verdictMap), addCommented('v', 'ns/a:http')),
+      ok(addCommented('v', 'ns/b')),
+      ok(remove('v', [A]), addCommented('v', 'ns/b')),
+      ok(remove('v', [A]), addCommented('v', '')),
     ],
   },
   {

@@ -318,7 +318,7 @@ test.each([
 test.each([
   ['expiration', ElementShape.expiration, 'has a part of dumps'],
   ['a counter', ElementShape.counter, 'has a part of dumps'],
-  ['an unknown part', 128, 'has an unknown part'],
+  ['an unknown part', 256, 'has an unknown part'],
   ['data and a verdict', ElementShape.data | ElementShape.verdict, 'has both data and a verdict'],
 ])('elements with %s are refused with EINVAL', async (_, shape, words) => {
   const { kernel } = await createKernel();

@@ -69,7 +69,7 @@ async function elementsOf(kernel: Kernel, set: Extract<Reply, { kind: 'set' }>):
     (isConcat ? ElementShape.keyEnd : 0) |
     (isRange && !isConcat ? ElementShape.flags : 0) |
     (dataLength > 0 ? ElementShape.data : 0) |
-    (dataType === NFT_DATA_VERDICT ? ElementShape.verdict : 0);
+    (dataType === NFT_DATA_VERDICT ? ElementShape.verdict | ElementShape.comment : 0);
   const request = { family, table, set: set.set, shape, keyLength, dataLength };
   const replies = await dumped(kernel, 'elements', { kind: 'elementsDump', ...request });
   return replies.flatMap(({ entries, count }) => split(entries, count, request)).sort();
@@ -88,6 +88,7 @@ function split(
     at += keyLength + (has(ElementShape.keyEnd) ? keyLength : 0);
     at += (has(ElementShape.flags) ? 4 : 0) + (has(ElementShape.data) ? dataLength : 0);
     if (has(ElementShape.verdict)) at += 8 + ((view.getUint32(at + 4, true) + 3) & ~3);
+    if (has(ElementShape.comment)) at += 4 + ((view.getUint32(at, true) + 3) & ~3);
     return Buffer.from(entries.subarray(start, at)).toString('hex');
   });
 }

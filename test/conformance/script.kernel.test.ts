@@ -1,11 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { noPause } from '../../src/modes/mode.ts';
+import { tableName } from '../../src/modes/nftables/layout.ts';
 import { nftablesMode } from '../../src/modes/nftables/mode.ts';
 import { FakeKernel } from '../fake/kernel.ts';
 import { scriptOf } from '../print/script.ts';
-import { played, storyNames } from '../unit/modes/nftables/scripts.ts';
+import { played, skeletonBatches, storyNames } from '../unit/modes/nftables/scripts.ts';
 import { createKernel, createNamespace, type Namespace } from './namespace.ts';
 import { dumpAll } from './nft-record.ts';
+import { dumped } from './ops.ts';
 
 const families = ['IPv4', 'IPv6'] as const;
 const lives = families.flatMap((family) => storyNames.map((name) => ({ family, name })));
@@ -41,6 +43,24 @@ describe('nft(8)', () => {
       expect(listing).toContain('chain services');
       const json = JSON.parse(await namespace.run('nft', ['-j', 'list', 'ruleset']));
       expect(json.nftables.length).toBeGreaterThan(10);
+    }
+  });
+
+  it.for(families)('tells whose a frontend of %s is, and reads again what it lists', async (of) => {
+    const { kernel, namespace } = await createKernel();
+    const { batches } = await played('every-kind', of);
+    for (const ops of batches.slice(0, skeletonBatches + 1)) await kernel.apply(ops);
+    const theirs = await createNamespace();
+    const table = `${of === 'IPv4' ? 'ip' : 'ip6'} ${tableName}`;
+    const chains = await dumped(kernel, 'chain', { kind: 'chainsDump', family: 0, table: '' });
+    const named = chains.map(({ chain }) => `add chain ${table} ${chain}\n`);
+    await theirs.run('nft', ['-f', '-'], [`add table ${table}\n`, ...named].join(''));
+    const list = (where: Namespace, map: string) => where.run('nft', [`list map ${table} ${map}`]);
+    for (const map of ['services', 'nodeports']) {
+      const listing = await list(namespace, map);
+      expect(listing).toMatch(/tcp \. \d+ comment "ns\/web:http" : goto /);
+      await theirs.run('nft', ['-f', '-'], listing);
+      expect(await list(theirs, map)).toBe(listing);
     }
   });
 

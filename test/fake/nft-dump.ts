@@ -1,6 +1,6 @@
 /** Answers to the requests that read, as the addon gives them. */
 import { NFT_CHAIN_BASE } from '../../src/kernel/nft/constants.ts';
-import { type NftRequest, type Reply, unknownIndex } from '../../src/kernel/ops.ts';
+import { ElementShape, type NftRequest, type Reply, unknownIndex } from '../../src/kernel/ops.ts';
 import { compareEdges, kindOf } from './nft-elements.ts';
 import { pack } from './nft-entries.ts';
 import type { Chain, NftSet, Table, Tables } from './nft-state.ts';
@@ -91,10 +91,11 @@ function elementRecords(table: Table, request: ElementsDump): Reply[] {
   const set = table.sets.get(request.set);
   if (set === undefined) throw new Refusal('ENOENT');
   const elements = [...set.elements.values()].sort(compareEdges);
+  const isCommented = (request.shape & ElementShape.comment) !== 0;
   const records: Reply[] = [];
   for (let at = 0; at < elements.length; at += elementsPerReply) {
     const some = elements.slice(at, at + elementsPerReply);
-    const strange = some.filter(({ comment }) => comment !== '').length;
+    const strange = isCommented ? 0 : some.filter(({ comment }) => comment !== '').length;
     records.push({ kind: 'elements', ...ofSet, ...pack(some, request), strange });
   }
   return records;

@@ -35,18 +35,22 @@ export function unpack({ shape, keyLength, dataLength, count, entries }: Entries
     if (has(ElementShape.expiration)) throw new RecordError('expiration is for dumps only');
     const data = has(ElementShape.data) ? take(dataLength) : undefined;
     const verdict = has(ElementShape.verdict) ? takeVerdict(word, take) : undefined;
-    elements.push({ key, keyEnd, flags, timeoutMs, data, verdict, comment: '' });
+    const comment = has(ElementShape.comment) ? takeText(word, take) : '';
+    elements.push({ key, keyEnd, flags, timeoutMs, data, verdict, comment });
   }
   if (at !== entries.length) throw new RecordError('entries go on after the last one');
   return elements;
 }
 
 function takeVerdict(word: () => number, take: (length: number) => Uint8Array) {
-  const code = word() | 0;
+  return { code: word() | 0, chain: takeText(word, take) };
+}
+
+function takeText(word: () => number, take: (length: number) => Uint8Array): string {
   const length = word();
-  const chain = Buffer.from(take(length)).toString('latin1');
+  const text = Buffer.from(take(length)).toString('latin1');
   take(-length & 3);
-  return { code, chain };
+  return text;
 }
 
 /** What an element lacks is written as zeroes, but a missing key end as the key. */
@@ -58,7 +62,11 @@ export function pack(
   const parts: Uint8Array[] = [];
   const words = (...values: number[]): number =>
     parts.push(new Uint8Array(Uint32Array.from(values).buffer));
-  for (const { key, keyEnd, flags, timeoutMs, data, verdict } of elements) {
+  const text = (value: string): void => {
+    words(value.length);
+    parts.push(Buffer.from(value.padEnd((value.length + 3) & ~3, '\0'), 'latin1'));
+  };
+  for (const { key, keyEnd, flags, timeoutMs, data, verdict, comment } of elements) {
     parts.push(key);
     if (has(ElementShape.keyEnd)) parts.push(keyEnd ?? key);
     if (has(ElementShape.flags)) words(flags);
@@ -67,11 +75,12 @@ export function pack(
     if (has(ElementShape.data)) parts.push(data ?? new Uint8Array(dataLength));
     if (has(ElementShape.verdict)) {
       const { code, chain } = verdict ?? { code: 0, chain: '' };
-      words(code, chain.length);
-      parts.push(Buffer.from(chain.padEnd((chain.length + 3) & ~3, '\0'), 'latin1'));
+      words(code);
+      text(chain);
     }
     // The fake's elements count nothing.
     if (has(ElementShape.counter)) words(0, 0);
+    if (has(ElementShape.comment)) text(comment);
   }
   const entries = new Uint8Array(Buffer.concat(parts));
   return { shape, keyLength, dataLength, count: elements.length, entries };

@@ -85,8 +85,7 @@ export function elementTexts(set: NftSet): string[] {
 
 /** One element as text. */
 export function elementText(fields: NftSet['fields'], element: Element): string {
-  const words = element.comment === '' ? [] : [`comment "${element.comment}"`];
-  return [printed(fields, [element]).join(), ...words].join(' ');
+  return printed(fields, [element]).join();
 }
 
 function printed(fields: NftSet['fields'], elements: readonly Element[]): string[] {
@@ -94,7 +93,7 @@ function printed(fields: NftSet['fields'], elements: readonly Element[]): string
   const kind = kindOf({ fields });
   const shape =
     (kind === 'ranges' ? ElementShape.keyEnd : 0) |
-    (kind === 'edges' ? ElementShape.flags : 0) |
+    (kind === 'edges' ? ElementShape.flags : ElementShape.comment) |
     (dataLength > 0 ? ElementShape.data : 0) |
     (dataType === NFT_DATA_VERDICT ? ElementShape.verdict : 0);
   return printEntries(pack(elements, { shape, keyLength, dataLength }), typesOf(fields));

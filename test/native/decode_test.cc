@@ -4,6 +4,7 @@
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netlink.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "check.h"
@@ -142,6 +143,37 @@ TEST("elements of every shape read back packed") {
       Dump(request::ElementsDump{2, "t", "s", shape::kVerdict, 4, 0},
            {OneOp(op::ElementsAdd{2, "t", "s", shape::kVerdict, 4, 0, 2, with_verdict})}),
       Records(reply::Elements{2, "t", "s", shape::kVerdict, 4, 0, 2, with_verdict}, kGoodEnd));
+  const Bytes with_comment = FromHex(
+      "0a000001 fcffffff 05000000 63686169 6e000000 03000000 61626300"
+      "0a000002 00000000 00000000 00000000");
+  const std::uint32_t commented = shape::kVerdict | shape::kComment;
+  CHECK_EQUAL(Dump(request::ElementsDump{2, "t", "s", commented, 4, 0},
+                   {OneOp(op::ElementsAdd{2, "t", "s", commented, 4, 0, 2, with_comment})}),
+              Records(reply::Elements{2, "t", "s", commented, 4, 0, 2, with_comment}, kGoodEnd));
+}
+
+TEST("a comment is strange to who did not ask for it") {
+  const Bytes key = FromHex("0a000001");
+  const Bytes commented = FromHex("0a000001 03000000 61626300");
+  const Bytes datagram =
+      OneOp(op::ElementsAdd{2, "t", "s", shape::kComment, 4, 0, 1, commented});
+  CHECK_EQUAL(Dump(request::ElementsDump{2, "t", "s", 0, 4, 0}, {datagram}),
+              Records(reply::Elements{2, "t", "s", 0, 4, 0, 1, key, 1}, kGoodEnd));
+}
+
+TEST("user data that is not a comment alone is strange to everyone") {
+  const Bytes commented = FromHex("0a000001 03000000 61626300");
+  Bytes datagram = OneOp(op::ElementsAdd{2, "t", "s", shape::kComment, 4, 0, 1, commented});
+  const Bytes userdata = FromHex("0004 61626300");
+  const auto found = std::search(datagram.begin(), datagram.end(), userdata.begin(),
+                                 userdata.end());
+  CHECK(found != datagram.end());
+  // Another type than that of a comment.
+  *found = 1;
+  const Bytes without = FromHex("0a000001 00000000");
+  CHECK_EQUAL(Dump(request::ElementsDump{2, "t", "s", shape::kComment, 4, 0}, {datagram}),
+              Records(reply::Elements{2, "t", "s", shape::kComment, 4, 0, 1, without, 1},
+                      kGoodEnd));
 }
 
 TEST("elements with what no entry holds are counted, those without a key only counted") {

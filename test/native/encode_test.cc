@@ -210,6 +210,30 @@ TEST("elements carry their key, flags, timeout and data") {
                       "0c000280 08000100 0b000001"));
 }
 
+TEST("elements carry their comment as nft has it") {
+  const Bytes entries = FromHex("0a000001 00000000 00000000 05000000 6e732f61 62000000");
+  const std::uint32_t parts = shape::kVerdict | shape::kComment;
+  CHECK_EQUAL(Attributes(Ops(op::ElementsAdd{2, "t", "s", parts, 4, 0, 1, entries})),
+              FromHex("06000100 74000000 06000200 73000000"
+                      "30000380 2c000180"
+                      "0c000180 08000100 0a000001"
+                      "10000280 0c000280 08000100 00000000"
+                      "0c000600 0006 6e732f616200"));
+}
+
+TEST("a comment that does not fit its length byte is refused with its entry") {
+  const auto encode = [](std::uint8_t length) {
+    Bytes entries = FromHex("0a000001 00000000");
+    entries[4] = length;
+    entries.insert(entries.end(), 256, 'x');
+    entries.resize(8u + ((length + 3u) & ~3u));
+    return nft::EncodeBatch(
+        Ops(op::ElementsAdd{2, "t", "s", shape::kComment, 4, 0, 1, entries}), 1);
+  };
+  CHECK(encode(253).has_value());
+  CHECK(!encode(254).has_value());
+}
+
 TEST("a deletion carries only what finds the element") {
   const Bytes entries = FromHex("0a000001 01000000 0b000001");
   const std::uint32_t parts = shape::kFlags | shape::kData;
@@ -250,7 +274,7 @@ TEST("bad ops are refused with their index and the reason") {
               "op 1 entry 2: elements.entries is shorter than its count says");
   CHECK_EQUAL(Refusal(Ops(op::ElementsAdd{2, "t", "s", 0, 4, 0, 1, entries})),
               "op 0: elements.entries is longer than its count says");
-  CHECK_EQUAL(Refusal(Ops(op::ElementsAdd{2, "t", "s", 128, 4, 0, 0, {}})),
+  CHECK_EQUAL(Refusal(Ops(op::ElementsAdd{2, "t", "s", 256, 4, 0, 0, {}})),
               "op 0: elements.shape has an unknown part");
   CHECK_EQUAL(Refusal(Ops(expression::Unknown{"x"})), "op 0: op.code is not one of the schema");
   const std::string name(70000, 'n');
@@ -292,7 +316,7 @@ TEST("every sample op encodes to messages that read back") {
   }
   CHECK(!messages.malformed());
   // Begin; table and chains, a set, elements, rules and objects, deletions; end.
-  CHECK_EQUAL(count, 1 + 3 + 1 + 4 + 6 + 5 + 1);
+  CHECK_EQUAL(count, 1 + 3 + 1 + 5 + 6 + 5 + 1);
 }
 
 TEST("a request is one message") {

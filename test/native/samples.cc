@@ -88,6 +88,7 @@ void WriteElements(std::uint32_t parts, RecordWriter& out) {
     entry.timeout_ms = 3000;
     entry.data = high;
     entry.verdict = {NFT_GOTO, "chain"};
+    entry.comment = "ns/name:port";
   }
   entries[1].key = high;
   entries[1].flags = NFT_SET_ELEM_INTERVAL_END;
@@ -137,6 +138,7 @@ Bytes EveryOp() {
   WriteElements<op::ElementsAdd>(0, out);
   WriteElements<op::ElementsAdd>(shape::kFlags | shape::kData, out);
   WriteElements<op::ElementsAdd>(shape::kKeyEnd | shape::kTimeout | shape::kVerdict, out);
+  WriteElements<op::ElementsAdd>(shape::kVerdict | shape::kComment, out);
   WriteElements<op::ElementsDelete>(shape::kKeyEnd | shape::kFlags, out);
   WriteRules(out);
   out.Append(op::SetFlush{2, "t", "s"});
@@ -159,7 +161,7 @@ std::vector<Bytes> EveryRequest() {
       Buffer(request::ObjectsDump{2, "t"}),
       Buffer(request::FlowtablesDump{2, "t"}),
       Buffer(request::ElementsDump{2, "t", "s", every_part, 4, 4}),
-      Buffer(request::ElementsDump{2, "t", "s", shape::kVerdict, 4, 0}),
+      Buffer(request::ElementsDump{2, "t", "s", shape::kVerdict | shape::kComment, 4, 0}),
   };
 }
 

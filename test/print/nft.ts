@@ -13,7 +13,7 @@ import {
 } from '../../src/kernel/nft/constants.ts';
 import { printRule } from '../../src/kernel/nft/print-rule.ts';
 import { protocolName } from '../../src/kernel/nft/print-value.ts';
-import { printVerdict } from '../../src/kernel/nft/print-verdict.ts';
+import { printComment, printVerdict } from '../../src/kernel/nft/print-verdict.ts';
 import { ElementShape, type NftOp, nftOps } from '../../src/kernel/ops.ts';
 import { readRecords } from '../../src/kernel/records.ts';
 import { formatAddress } from '../../src/net/address.ts';
@@ -181,6 +181,12 @@ export function printEntries(packed: PackedEntries, { key, data }: SetTypes): st
     }
     return parts;
   };
+  const takeText = (): string => {
+    const length = view.getUint32(offset, true);
+    offset += 4 + ((length + 3) & ~3);
+    const start = offset - ((length + 3) & ~3);
+    return String.fromCharCode(...entries.subarray(start, start + length));
+  };
   for (let i = 0; i < count; i += 1) {
     const parts = take(key);
     let text = parts.join(' . ');
@@ -197,16 +203,16 @@ export function printEntries(packed: PackedEntries, { key, data }: SetTypes): st
       text = first === last ? last : `${first ?? '?'}-${last}`;
       first = undefined;
     }
+    let value = '';
     if ((shape & ElementShape.data) !== 0) {
-      text += ` : ${take(data as readonly NFTypeName[]).join(' . ')}`;
+      value = ` : ${take(data as readonly NFTypeName[]).join(' . ')}`;
     }
     if ((shape & ElementShape.verdict) !== 0) {
-      const length = view.getUint32(offset + 4, true);
-      const chain = String.fromCharCode(...entries.subarray(offset + 8, offset + 8 + length));
-      text += ` : ${printVerdict(view.getInt32(offset, true), chain)}`;
-      offset += 8 + ((length + 3) & ~3);
+      offset += 4;
+      value = ` : ${printVerdict(view.getInt32(offset - 4, true), takeText())}`;
     }
-    printed.push(text);
+    const comment = (shape & ElementShape.comment) === 0 ? '' : takeText();
+    printed.push(`${text}${printComment(comment)}${value}`);
   }
   if (first !== undefined) printed.push(`${first}-${lastAddress(key)}`);
   return printed;

@@ -82,17 +82,13 @@ export class ElementBuffer {
     this.#count += to - from;
   }
 
-  verdict(key: Uint8Array, code: number, chain: string): void {
-    const padded = (chain.length + 3) & ~3;
-    this.#reserve(key.length + 8 + padded);
+  /** `comment` is written where the set's elements have one. */
+  verdict(key: Uint8Array, code: number, chain: string, comment = ''): void {
+    this.#reserve(key.length + 16 + chain.length + comment.length + 2 * 3);
     this.#copy(key, 0, key.length);
     this.#word(code);
-    this.#word(chain.length);
-    // Chain names are ours and ASCII.
-    for (let i = 0; i < padded; i += 1) {
-      this.#bytes[this.#length + i] = i < chain.length ? chain.charCodeAt(i) : 0;
-    }
-    this.#length += padded;
+    this.#text(chain);
+    if ((this.shape & ElementShape.comment) !== 0) this.#text(comment);
     this.#count += 1;
   }
 
@@ -129,6 +125,16 @@ export class ElementBuffer {
   #word(value: number): void {
     this.#view.setInt32(this.#length, value, true);
     this.#length += 4;
+  }
+
+  /** Its length, then the text, padded. Names of chains and comments are ours and ASCII. */
+  #text(text: string): void {
+    this.#word(text.length);
+    const padded = (text.length + 3) & ~3;
+    for (let i = 0; i < padded; i += 1) {
+      this.#bytes[this.#length + i] = i < text.length ? text.charCodeAt(i) : 0;
+    }
+    this.#length += padded;
   }
 
   #reserve(bytes: number): void {

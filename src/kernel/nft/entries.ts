@@ -31,11 +31,14 @@ export function* readEntries(packed: PackedEntries): Generator<Entry> {
     at += 4;
     return view.getUint32(at - 4, true);
   };
-  const verdict = (): NonNullable<Entry['verdict']> => {
-    const [code, length] = [word() | 0, word()];
-    const chain = Buffer.from(take(length)).toString();
+  const text = (): string => {
+    const length = word();
+    const bytes = take(length);
     at += -length & 3;
-    return { code, chain };
+    return Buffer.from(bytes).toString();
+  };
+  const verdict = (): NonNullable<Entry['verdict']> => {
+    return { code: word() | 0, chain: text() };
   };
   while (at < entries.length) {
     const key = take(keyLength);
@@ -46,5 +49,6 @@ export function* readEntries(packed: PackedEntries): Generator<Entry> {
     const data = take(has(ElementShape.data) ? dataLength : 0);
     yield { key, flags, data, verdict: has(ElementShape.verdict) ? verdict() : undefined };
     if (has(ElementShape.counter)) take(8);
+    if (has(ElementShape.comment)) text();
   }
 }

@@ -14,3 +14,8 @@ export function printVerdict(code: number, chain: string): string {
       return 'drop';
   }
 }
+
+/** What follows the key of an element with this comment; empty = it has none. */
+export function printComment(comment: string): string {
+  return comment === '' ? '' : ` comment "${comment}"`;
+}

@@ -22,6 +22,8 @@ export interface SetDefinition {
   readonly size: number;
   /** Each element counts the packets that are looked up with its key, or that write it. */
   readonly isCounted?: boolean;
+  /** Each element has a comment, which says whose it is. Only in verdict maps. */
+  readonly isCommented?: boolean;
   /** What packets do not look up or write for so long is forgotten; default: nothing is. */
   readonly timeoutMs?: number;
   readonly comment: string;
@@ -52,7 +54,9 @@ type SetFields = ReturnType<typeof fieldsOfSet>;
 
 /** Parts of an entry (ElementShape) when an element of `definition` is added. */
 export function entryShape(definition: SetDefinition): number {
-  if (definition.data === 'verdict') return ElementShape.verdict;
+  if (definition.data === 'verdict') {
+    return ElementShape.verdict | (definition.isCommented ? ElementShape.comment : 0);
+  }
   if (definition.data !== undefined) return ElementShape.data;
   return (definition.flags & NFT_SET.INTERVAL) !== 0 ? ElementShape.flags : 0;
 }

@@ -266,7 +266,7 @@ const usual: Readonly<Record<VerdictPart, RegExp>> = {
   verdict: /^goto (nodeport-)?(cluster|external)-/,
   sticky: /^jump recall-/,
   learn: /^goto learn-/,
-  refusal: new RegExp(`^(drop|goto (${rejectChain}|${dropChain}))$`),
+  refusal: new RegExp(`^(drop|goto (${rejectChain}|${dropChain}))( comment |$)`),
   firewall: new RegExp(`^goto ${firewallPrefix}`),
 };
 

@@ -1,10 +1,11 @@
 /** The elements and chains of a Forwarding, as nft names them. */
-import { printVerdict } from '../../kernel/nft/print-verdict.ts';
+import { printComment, printVerdict } from '../../kernel/nft/print-verdict.ts';
 import { formatAddress } from '../../net/address.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
 import { isNamedSet } from '../nft-table/objects.ts';
 import {
+  commentOf,
   elementOf,
   type FrontendElements,
   objectsOfFrontend,
@@ -53,7 +54,8 @@ function elementLines(table: string, one: FrontendElements, { key, learnKey }: K
     if (verdict === undefined) return [];
     const words = part === 'learn' ? learnKey : key;
     const { set } = elementOf(one, part);
-    return [`map ${table} ${set} { ${words} : ${printVerdict(verdict.code, verdict.chain)} }`];
+    const left = `${words}${printComment(commentOf(one, part))}`;
+    return [`map ${table} ${set} { ${left} : ${printVerdict(verdict.code, verdict.chain)} }`];
   });
   const pool = (set: SetName, endpoints: EndpointList): string[] =>
     endpoints.length === 0

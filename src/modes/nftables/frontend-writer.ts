@@ -1,10 +1,11 @@
 /** Writes the difference of one frontend as changes of elements. */
 import type { ElementBuffers } from '../../kernel/nft/element-buffer.ts';
-import { printVerdict } from '../../kernel/nft/print-verdict.ts';
+import { printComment, printVerdict } from '../../kernel/nft/print-verdict.ts';
 import { type EndpointList, endpointBytes } from '../../net/endpoint-list.ts';
 import { type Counts, type Difference, noCounts } from '../backend.ts';
 import { type Deferred, poolMaps } from './deferred.ts';
 import {
+  commentOf,
   elementOf,
   type FrontendElements,
   type Location,
@@ -113,12 +114,14 @@ export class FrontendWriter {
     after: FrontendElements | undefined,
   ): void {
     const wanted = after && verdictOf(after, part);
-    const words = wanted && printVerdict(wanted.code, wanted.chain);
+    const words = wordsOf(after, part);
     const held = wordsOf(before, part);
     if (held === words) return;
     const { set, key } = elementOf(location, part);
     if (held !== undefined) this.#to('delete', set).key(key);
-    if (wanted !== undefined) this.#to('add', set).verdict(key, wanted.code, wanted.chain);
+    if (wanted !== undefined) {
+      this.#to('add', set).verdict(key, wanted.code, wanted.chain, commentOf(after!, part));
+    }
     this.#drift[held === undefined ? 'missing' : words === undefined ? 'unwanted' : 'wrong'] += 1;
   }
 
@@ -133,9 +136,10 @@ function isSame(before: EndpointList | ObservedPool, after: EndpointList, index:
     : after.sameAt(index, before, index);
 }
 
-/** The verdict in nft's words; undefined = none. */
+/** The verdict and the element's comment in nft's words; undefined = none. */
 function wordsOf(before: Before, part: VerdictPart): string | undefined {
   if (before === undefined || before instanceof HeldFrontend) return before?.[part];
   const verdict = verdictOf(before, part);
-  return verdict && printVerdict(verdict.code, verdict.chain);
+  if (verdict === undefined) return undefined;
+  return `${printVerdict(verdict.code, verdict.chain)}${printComment(commentOf(before, part))}`;
 }

@@ -2,7 +2,7 @@
 import type { ChainDefinition } from '../../kernel/nft/chain.ts';
 import { IPPROTO, VERDICT } from '../../kernel/nft/constants.ts';
 import { EndpointList } from '../../net/endpoint-list.ts';
-import type { Forwarding, Frontend } from '../../state/types.ts';
+import type { Forwarding, Frontend, ServicePortName } from '../../state/types.ts';
 import { bytesOf, destinationKey } from '../elements.ts';
 import type { NamedObject } from '../nft-table/objects.ts';
 import { type Firewall, firewallOf } from '../nft-table/source-ranges.ts';
@@ -17,6 +17,7 @@ import type { ChainClasses } from './chain-classes.ts';
 import { dropChain, refuseClient, rejectChain } from './chains.ts';
 import { type FrontendMaps, frontendMaps, learnElement, mapsOfKey } from './frontend-maps.ts';
 import type { SetName } from './layout.ts';
+import { ownerComment } from './owner-comment.ts';
 
 /** The maps and the key of a frontend's elements. */
 export interface Location {
@@ -29,6 +30,8 @@ export interface Location {
 
 /** One frontend of a Forwarding, as elements. */
 export interface FrontendElements extends Location {
+  /** Whose frontend it is. */
+  readonly servicePort: ServicePortName;
   /** The treatment chain preceded by those that it needs; empty = no verdict. */
   readonly chains: readonly ChainDefinition[];
   /** Element of the no-endpoint map. */
@@ -63,6 +66,20 @@ export function verdictOf(frontend: FrontendElements, part: VerdictPart): Verdic
     case 'firewall':
       return to(VERDICT.goto, firewall?.chain);
   }
+}
+
+/** Kinds of verdicts that say in a comment whose they are. */
+const commented: Readonly<Record<VerdictPart, boolean>> = {
+  verdict: true,
+  refusal: true,
+  sticky: false,
+  learn: false,
+  firewall: false,
+};
+
+/** Comment of the element with a verdict of this kind; empty = it has none. */
+export function commentOf({ servicePort }: FrontendElements, part: VerdictPart): string {
+  return commented[part] ? ownerComment(servicePort) : '';
 }
 
 interface Verdict {
@@ -120,6 +137,7 @@ function elementsOf(
   frontend: Frontend,
   port: PortAffinity | undefined,
 ): FrontendElements {
+  const { servicePort } = forwarding;
   const { id, maps, key } = locate(forwarding, frontend);
   const none = EndpointList.empty[forwarding.family];
   const { config } = classes;
@@ -129,7 +147,7 @@ function elementsOf(
   if (treatment === 'reject' || treatment === 'drop') {
     const nothing = { chains: [], affinity: undefined, endpoints: none, local: none };
     const refusal = treatment === 'drop' ? drop : rejected;
-    return { id, maps, key, firewall, ...nothing, refusal };
+    return { id, maps, key, servicePort, firewall, ...nothing, refusal };
   }
   const isLocal = treatment === 'external-local';
   const endpoints = isLocal ? forwarding.cluster : forwarding[frontend.pool];
@@ -142,7 +160,8 @@ function elementsOf(
   });
   const affinity = port && frontendAffinity(config, forwarding, frontend, port);
   const refusal = isLocal && local.length === 0 ? drop : undefined;
-  return { id, maps, key, firewall, chains, affinity, refusal, endpoints, local };
+  const rest = { chains, affinity, refusal, endpoints, local };
+  return { id, maps, key, servicePort, firewall, ...rest };
 }
 
 export function locate({ servicePort }: Forwarding, { kind, address, port }: Frontend): Location {

@@ -131,7 +131,10 @@ export class ObservedPool {
   }
 }
 
-/** Verdicts are in nft's words, e.g. `goto pick-3`; undefined = none. */
+/**
+ * Verdicts are in nft's words, with the comments of their elements behind them: `goto pick-3 comment
+ * "ns/web:http"`; undefined = none.
+ */
 export class HeldFrontend implements Record<VerdictPart, string | undefined> {
   verdict: string | undefined;
   sticky: string | undefined;

@@ -99,7 +99,7 @@ export function setDefinitions(family: Family): SetDefinitions {
   // nft prints an index typed `mark` without user data; `integer` would abort its listing.
   const index = 'mark';
   return {
-    services: map('services', frontend, 'verdict', 'frontend : treatment'),
+    services: commented(map('services', frontend, 'verdict', 'frontend : treatment')),
     ...mapsOf(endpointMaps, [...frontend, index], endpoint, 'frontend . index : endpoint'),
     'local-endpoints': map(
       'local-endpoints',
@@ -107,13 +107,15 @@ export function setDefinitions(family: Family): SetDefinitions {
       endpoint,
       'frontend . index : endpoint of this node',
     ),
-    'no-endpoint-services': map(
-      'no-endpoint-services',
-      frontend,
-      'verdict',
-      'frontends without endpoints: reject or drop',
+    'no-endpoint-services': commented(
+      map(
+        'no-endpoint-services',
+        frontend,
+        'verdict',
+        'frontends without endpoints: reject or drop',
+      ),
     ),
-    nodeports: map('nodeports', nodePort, 'verdict', 'node port : treatment'),
+    nodeports: commented(map('nodeports', nodePort, 'verdict', 'node port : treatment')),
     'nodeport-endpoints': map(
       'nodeport-endpoints',
       [...nodePort, index],
@@ -126,11 +128,13 @@ export function setDefinitions(family: Family): SetDefinitions {
       endpoint,
       'node port . index : endpoint of this node',
     ),
-    'no-endpoint-nodeports': map(
-      'no-endpoint-nodeports',
-      nodePort,
-      'verdict',
-      'node ports without endpoints: reject or drop',
+    'no-endpoint-nodeports': commented(
+      map(
+        'no-endpoint-nodeports',
+        nodePort,
+        'verdict',
+        'node ports without endpoints: reject or drop',
+      ),
     ),
     'nodeport-ips': set('nodeport-ips', [address], 'addresses that accept node ports'),
     'cluster-ips': set('cluster-ips', [address], 'ClusterIPs in use'),
@@ -151,6 +155,11 @@ export function setDefinitions(family: Family): SetDefinitions {
     'learn-nodeports': map('learn-nodeports', nodePort, 'verdict', 'node port : what to remember'),
     ...countingDefinitions(family),
   };
+}
+
+/** With elements that tell whose frontend they are: `nft list map` shows it. */
+function commented<Definition extends SetDefinition>(definition: Definition): Definition {
+  return { ...definition, isCommented: true };
 }
 
 /**

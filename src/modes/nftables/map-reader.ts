@@ -1,5 +1,6 @@
 /** Reads the maps of our table, frontend by frontend. */
-import { printVerdict } from '../../kernel/nft/print-verdict.ts';
+import { printComment, printVerdict } from '../../kernel/nft/print-verdict.ts';
+import { ElementShape } from '../../kernel/ops.ts';
 import type { Family } from '../../net/address.ts';
 import { binary } from '../elements.ts';
 import type { Pause } from '../mode.ts';
@@ -131,10 +132,11 @@ function sameBytes(bytes: Uint8Array, a: number, b: number, length: number): boo
 function verdictReader(
   found: Frontends,
   map: Part<VerdictPart>,
-  { entries, keyLength }: ElementsReply,
+  { entries, keyLength, shape }: ElementsReply,
 ): ReadEntry {
   const { part, protocol } = map;
-  const words = verdictWords(entries);
+  const words =
+    (shape & ElementShape.comment) === 0 ? verdictWords(entries) : commentedWords(entries);
   return (at) => {
     const end = at + keyLength;
     const verdict = words(end);
@@ -170,5 +172,20 @@ function verdictWords(entries: Uint8Array): (at: number) => VerdictWords {
     const verdict = { text, length: 8 + ((chainLength + 3) & ~3), at };
     known.set(hash, verdict);
     return verdict;
+  };
+}
+
+/** The same of a verdict that a comment follows. */
+function commentedWords(entries: Uint8Array): (at: number) => VerdictWords {
+  const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
+  const words = verdictWords(entries);
+  const latin1 = Buffer.from(entries.buffer, entries.byteOffset, entries.byteLength);
+  return (at) => {
+    const verdict = words(at);
+    const start = at + verdict.length + 4;
+    const length = view.getUint32(start - 4, true);
+    const comment = latin1.toString('latin1', start, start + length);
+    const text = `${verdict.text}${printComment(comment)}`;
+    return { text, length: verdict.length + 4 + ((length + 3) & ~3) };
   };
 }

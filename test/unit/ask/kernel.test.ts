@@ -66,7 +66,9 @@ describe.each(Object.entries(endpointsOf))('a Service %s', (_, endpoints) => {
       }
     }
     expect(lines.some((line) => line.includes('192.0.2.1 . tcp . 80'))).toBe(true);
-    expect(lines.some((line) => line.includes('{ tcp . 30080 : '))).toBe(true);
+    expect(lines.some((line) => line.includes('{ tcp . 30080 comment "ns/web:http" : '))).toBe(
+      true,
+    );
   });
 
   it('in mode iptables', async () => {

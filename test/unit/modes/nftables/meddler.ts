@@ -258,6 +258,6 @@ function elementsOp(
     (setKind === 'ranges' ? ElementShape.keyEnd : 0) |
     (setKind === 'edges' ? ElementShape.flags : 0) |
     (content && element.data !== undefined ? ElementShape.data : 0) |
-    (content && element.verdict !== undefined ? ElementShape.verdict : 0);
+    (content && element.verdict !== undefined ? ElementShape.verdict | ElementShape.comment : 0);
   return { kind, family, table, set, ...pack([element], { shape, keyLength, dataLength }) };
 }

@@ -18,6 +18,7 @@ import { type CIDR, parseCIDR } from '../../../../src/net/address.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
 import { batch, bytes, verdict } from '../../../conformance/ops.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
+import { pack } from '../../../fake/nft-entries.ts';
 import { all, clusterIP, config, environment, forwarding, pool } from './forwardings.ts';
 import { freshRuleset, noDrift, Rig } from './rig.ts';
 
@@ -51,6 +52,26 @@ function deleteEndpoint(kernel: FakeKernel, index: number): void {
   );
 }
 
+/** Makes the elements of the verdict map anew with another comment, as another program would. */
+function setComments(kernel: FakeKernel, set: string, comment: string): void {
+  const { fields, elements } = kernel.table(NFPROTO.IPv4, 'fairlead')!.sets.get(set)!;
+  const { family, table, keyLength } = fields;
+  const others = [...elements.values()].map((element) => ({ ...element, comment }));
+  const of = (shape: number) => pack(others, { shape, keyLength, dataLength: 0 });
+  kernel.foreign(
+    batch(
+      { kind: 'elementsDelete', family, table, set, ...of(0) },
+      {
+        kind: 'elementsAdd',
+        family,
+        table,
+        set,
+        ...of(ElementShape.verdict | ElementShape.comment),
+      },
+    ),
+  );
+}
+
 describe('what a change costs', { timeout: 30_000 }, () => {
   it('replaces an endpoint by two element changes and no verdict', async () => {
     const rig = await started(forwarding('web', pool(1, 2, 3)));
@@ -75,6 +96,20 @@ describe('what a change costs', { timeout: 30_000 }, () => {
     );
     rig.take();
     expect(rig.kernel.writes - writes).toBe(3);
+  });
+
+  it('gives a frontend another owner by one element and its comment', async () => {
+    const rig = await started(forwarding('web', pool(1, 2)));
+    expect(elements(rig.kernel, 'services')).toEqual([
+      '10.96.0.1 . tcp . 80 comment "ns/web" : goto cluster-2-e',
+    ]);
+    const { commits, writes } = rig.kernel;
+    rig.plan(all(forwarding('shop', pool(1, 2))));
+    rig.take();
+    expect(elements(rig.kernel, 'services')).toEqual([
+      '10.96.0.1 . tcp . 80 comment "ns/shop" : goto cluster-2-e',
+    ]);
+    expect([rig.kernel.commits - commits, rig.kernel.writes - writes]).toEqual([1, 2]);
   });
 
   it('makes as many tables, chains, sets and rules for 10,000 Services as for 1,000', async () => {
@@ -337,6 +372,32 @@ describe('a repair', () => {
     expect(rig.kernel.commits).toBe(commits + 1);
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
     expect(await rig.audit()).toEqual(noDrift);
+  });
+
+  it('gives a table whose elements have no comments theirs, and nothing else', async () => {
+    const wanted = all(
+      forwarding('web', pool(1, 2)),
+      forwarding('down', pool(), { frontends: [clusterIP('10.96.0.3', 'reject')] }),
+    );
+    const rig = new Rig(config, environment);
+    await rig.start(wanted);
+    const fresh = rig.kernel.ruleset();
+    for (const set of ['services', 'no-endpoint-services']) setComments(rig.kernel, set, '');
+    expect(rig.kernel.ruleset()).not.toContain('comment "ns/');
+    const { writes } = rig.kernel;
+    expect(await rig.crash(wanted, environment)).toEqual({ ...noDrift, wrong: 2 });
+    expect(rig.kernel.writes - writes).toBe(4);
+    expect(rig.kernel.ruleset()).toBe(fresh);
+  });
+
+  it('puts comments right that somebody has changed', async () => {
+    const rig = await started(forwarding('web', pool(1, 2)));
+    const fresh = rig.kernel.ruleset();
+    setComments(rig.kernel, 'services', 'mine');
+    const { commits } = rig.kernel;
+    expect(await rig.audit()).toEqual({ ...noDrift, wrong: 1 });
+    expect(rig.kernel.commits).toBe(commits + 1);
+    expect(rig.kernel.ruleset()).toBe(fresh);
   });
 
   it('deletes an endpoint that somebody put into the map of another shard', async () => {

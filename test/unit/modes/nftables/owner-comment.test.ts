@@ -1,0 +1,24 @@
+import { expect, it } from 'vitest';
+import { ownerComment } from '../../../../src/modes/nftables/owner-comment.ts';
+
+const of = (namespace: string, name: string, port: string): string =>
+  ownerComment({ namespace, name, port, protocol: 'TCP' });
+
+it('names a Service port as logs do', () => {
+  expect(of('shop', 'web', 'http')).toBe('shop/web:http');
+  expect(of('shop', 'web', '')).toBe('shop/web');
+});
+
+it('is as long as nft reads, and then ends with a hash of the whole', () => {
+  const [namespace, name] = ['n'.repeat(63), 's'.repeat(63)];
+  expect(of(namespace, name, '')).toBe(`${namespace}/${name}`);
+  const long = of(namespace, name, 'http');
+  expect(long).toHaveLength(128);
+  expect(long).toMatch(new RegExp(`^${namespace}/s{55}~[0-9a-f]{8}$`));
+  expect(of(namespace, name, 'https')).not.toBe(long);
+  expect(of(namespace, name, 'p'.repeat(300))).toHaveLength(128);
+});
+
+it('has nothing that nft could not read again', () => {
+  expect(of('shop', 'a"b\n', 'çé')).toBe('shop/a?b?:??');
+});
