@@ -5,9 +5,8 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
+import { conntrackReplies, conntrackRequests } from '../src/kernel/conntrack-ops.ts';
 import {
-  conntrackReplies,
-  conntrackRequests,
   ElementShape,
   expressions,
   keepPolicy,

@@ -3,10 +3,11 @@ import type { Family } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
 import { loadAddon, type Socket, type SocketOptions } from './addon.ts';
 import { ConntrackEntries, IPS } from './conntrack-entries.ts';
+import { conntrackReplies, conntrackRequests } from './conntrack-ops.ts';
 import { errnoName } from './errno.ts';
 import { KernelError } from './errors.ts';
 import { IPPROTO, NFPROTO } from './nft/constants.ts';
-import { conntrackReplies, conntrackRequests, replies } from './ops.ts';
+import { replies } from './ops.ts';
 import { type RecordOf, RecordWriter, readRecords } from './records.ts';
 import { submit } from './submit.ts';
 

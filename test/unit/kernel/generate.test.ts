@@ -1,15 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { header, headerUrl } from '../../../scripts/generate.ts';
+import { conntrackReplies, conntrackRequests } from '../../../src/kernel/conntrack-ops.ts';
 import { ipvsOps, ipvsReplies, ipvsRequests } from '../../../src/kernel/ipvs-ops.ts';
-import {
-  conntrackReplies,
-  conntrackRequests,
-  expressions,
-  nftOps,
-  replies,
-  requests,
-} from '../../../src/kernel/ops.ts';
+import { expressions, nftOps, replies, requests } from '../../../src/kernel/ops.ts';
 import type { Schema } from '../../../src/kernel/records.ts';
 import { routeOps, routeReplies, routeRequests } from '../../../src/kernel/route-ops.ts';
 

@@ -1,0 +1,38 @@
+/** Schema of requests about connection tracking, and of what answers them. */
+import type { Schema } from './records.ts';
+
+/** Requests about entries of connection tracking. A buffer holds exactly one. */
+export const conntrackRequests = {
+  /**
+   * The entries of one family, protocol (IPPROTO_TCP, _UDP or _SCTP) and zone (0 = the default one)
+   * whose status (IPS_*) is `status` in the bits of `statusMask`. `destination` (original address,
+   * network order) and `port` (original destination, host order) narrow it; empty, 0 = any.
+   */
+  conntrackDump: {
+    code: 80,
+    fields: {
+      family: 'u8',
+      protocol: 'u8',
+      zone: 'u16',
+      status: 'u32',
+      statusMask: 'u32',
+      destination: 'bytes',
+      port: 'u16',
+    },
+  },
+  /** Deletes the entries, each by itself; the layout is that of `conntrackEntries`. */
+  conntrackDelete: { code: 81, fields: { family: 'u8', entries: 'bytes' } },
+} as const satisfies Schema;
+
+/** Answers to `conntrackRequests`, besides `dumped` and `failed`. */
+export const conntrackReplies = {
+  /**
+   * Comes before `dumped`. Entries of 36 bytes (IPv4) or 84 (IPv6), one after the other, each:
+   * - original source, original destination, reply source, reply destination, each the address and
+   *   the port in network order (6 or 18 bytes);
+   * - u8 protocol, u8 zero, u16 zone, u32 status (IPS_*), u32 id (CTA_ID), in host order.
+   */
+  conntrackEntries: { code: 144, fields: { family: 'u8', entries: 'bytes' } },
+  /** One u32 in host order for each entry: 0 = deleted, else the errno (ENOENT: gone already). */
+  conntrackDeleted: { code: 145, fields: { errors: 'bytes' } },
+} as const satisfies Schema;
