@@ -1,3 +1,3 @@
 import { tellHandovers } from './handover.ts';
 
-tellHandovers('nftables', 'iptables');
+tellHandovers('nftables', 'nftables, counted', 'iptables');

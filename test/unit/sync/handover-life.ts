@@ -4,7 +4,7 @@ import { expect } from 'vitest';
 import type { Kernel } from '../../../src/kernel/kernel.ts';
 import { iptablesMode } from '../../../src/modes/iptables/mode.ts';
 import { ipvsMode } from '../../../src/modes/ipvs/mode.ts';
-import type { Environment, Planner } from '../../../src/modes/mode.ts';
+import type { Environment, Planner, ProxyMode } from '../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import type { EndpointSlice, Service } from '../../../src/state/types.ts';
 import type { Fault } from '../../fake/kernel.ts';
@@ -112,13 +112,22 @@ export interface Subject {
 }
 
 /** The modes whose rules a kernel holds. */
-export const ruleSubjects: readonly Subject[] = [nftablesMode, iptablesMode, ipvsMode].map(
-  (mode) => ({
-    name: mode.name,
-    planner: (environment: Environment) => mode.planner(config, environment),
-    ...(mode === iptablesMode && { faults: { forKind: 'ruleAdd' as const } }),
-  }),
-);
+export const ruleSubjects: readonly Subject[] = [
+  subjectOf(nftablesMode),
+  subjectOf(nftablesMode, 'counted'),
+  subjectOf(iptablesMode, undefined, { forKind: 'ruleAdd' }),
+  subjectOf(ipvsMode),
+];
+
+/** `counted`: connections are. */
+function subjectOf(mode: ProxyMode, counted?: 'counted', faults?: Subject['faults']): Subject {
+  const countsTraffic = counted !== undefined;
+  return {
+    name: countsTraffic ? `${mode.name}, counted` : mode.name,
+    planner: (environment) => mode.planner({ ...config, countsTraffic }, environment),
+    ...(faults && { faults }),
+  };
+}
 
 /** A kernel, a fake one or a real one, whose batches can be made to fail. */
 export interface TroubledKernel extends Kernel {
