@@ -1,6 +1,7 @@
 /** How the fake API server answers, and fails to. */
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
+import { gzipSync } from 'node:zlib';
 import type { AnswerForm, Bytes } from './api-server-form.ts';
 import { statuses } from './api-server-recorded.ts';
 
@@ -24,7 +25,12 @@ export type Fault =
 export interface Answer {
   readonly response: ServerResponse;
   readonly form: AnswerForm;
+  /** The client can read what is compressed. */
+  readonly gzip?: boolean;
 }
+
+/** Real servers compress what is longer, except watches. */
+const gzipBytesMin = 128 * 1024;
 
 export function refuse(
   { response, form }: Answer,
@@ -63,10 +69,27 @@ export async function failed(fault: Fault, answer: Answer): Promise<boolean> {
   }
 }
 
-export async function send({ response, form }: Answer, body: Iterable<Bytes>): Promise<void> {
-  response.writeHead(200, { 'content-type': form.type });
-  for (const piece of body) if (!response.write(piece)) await once(response, 'drain');
+/** Sends a body in pieces, or compressed where that is asked for and it is long; says which. */
+export async function send(
+  { response, form, gzip = false }: Answer,
+  body: Iterable<Bytes>,
+): Promise<'plain' | 'gzip'> {
+  const headers = { 'content-type': form.type };
+  const whole = gzip ? joined(body) : undefined;
+  if (whole !== undefined && whole.length > gzipBytesMin) {
+    response.writeHead(200, { ...headers, 'content-encoding': 'gzip' });
+    response.end(gzipSync(whole));
+    return 'gzip';
+  }
+  response.writeHead(200, headers);
+  const pieces = whole === undefined ? body : [whole];
+  for (const piece of pieces) if (!response.write(piece)) await once(response, 'drain');
   response.end();
+  return 'plain';
+}
+
+function joined(body: Iterable<Bytes>): Buffer {
+  return Buffer.concat([...body].map((piece) => Buffer.from(piece as Buffer)));
 }
 
 export function sendPart(
@@ -75,7 +98,7 @@ export function sendPart(
   how: 'cut' | 'end',
 ): void {
   response.writeHead(200, { 'content-type': form.type });
-  const bytes = Buffer.concat([...body].map((piece) => Buffer.from(piece as Buffer)));
+  const bytes = joined(body);
   const inCharacter = bytes.lastIndexOf(0xc3) + 1;
   const part = bytes.subarray(0, inCharacter > 0 ? inCharacter : bytes.length / 2);
   if (how === 'end') response.end(part);

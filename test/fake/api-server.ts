@@ -60,6 +60,8 @@ export class FakeApiServer {
   readonly store: FakeStore;
   /** Requests that came, by resource and verb. */
   readonly counts = new Map<string, number>();
+  /** Lists that were sent compressed. */
+  compressed = 0;
   /** User agents and authorizations seen last. */
   lastHeaders: IncomingMessage['headers'] = {};
   /** What `/version` answers. */
@@ -193,7 +195,8 @@ export class FakeApiServer {
     buffer(this.#options.gateway, response);
     this.lastHeaders = request.headers;
     const form = this.#options.protobuf === 'ignored' ? jsonForm : formOf(request.headers.accept);
-    const answer = { response, form };
+    const gzip = request.headers['accept-encoding'] === 'gzip';
+    const answer = { response, form, gzip };
     if (this.#options.protobuf === 'refused' && form !== jsonForm) {
       refuse({ response, form: jsonForm }, { kind: 'status', status: 406 });
       return;
@@ -219,7 +222,7 @@ export class FakeApiServer {
     const body = this.#list(resource, url.searchParams, answer);
     if (body === undefined) return;
     if (fault?.kind === 'cut' || fault?.kind === 'end') sendPart(answer, body, fault.kind);
-    else await send(answer, body);
+    else if ((await send(answer, body)) === 'gzip') this.compressed += 1;
   }
 
   #nextFault(resource: Resource, verb: Verb): Fault | undefined {

@@ -1,4 +1,6 @@
+import { pipeline, type Readable } from 'node:stream';
 import type { SecureContext } from 'node:tls';
+import { createGunzip } from 'node:zlib';
 import { buildConnector, type Dispatcher, Pool, ProxyAgent } from 'undici';
 import { circleAdvice } from './circle.ts';
 import { type ContentTypeOptions, ContentTypes, type Form, jsonType } from './content-types.ts';
@@ -95,13 +97,16 @@ export class ApiClient {
    */
   async get(path: string, query: Query, signal: AbortSignal): Promise<ApiResponse> {
     const types = this.#contentTypes;
-    const message = { method: 'GET', path: `${path}?${new URLSearchParams(query)}` } as const;
+    // The server compresses lists that are long, and no watches; others need not try.
+    const encoding = query.watch === 'true' ? {} : { 'accept-encoding': 'gzip' };
+    const url = `${path}?${new URLSearchParams(query)}`;
+    const message = { method: 'GET', path: url, headers: encoding } as const;
     const ask = () => this.#exchange(message, types.accept, signal);
     const { headers, body } = await ask().catch((error: unknown) => {
       if (!(error instanceof ApiError) || !types.refuses(error.status)) throw error;
       return ask();
     });
-    return { form: types.formOf(headers['content-type']), body };
+    return { form: types.formOf(headers['content-type']), body: inflated(headers, body) };
   }
 
   /** The body of what the server has as JSON alone. Rejects as `get` does. */
@@ -117,7 +122,8 @@ export class ApiClient {
     signal: AbortSignal,
   ): Promise<void> {
     const type = method === 'PATCH' ? 'application/merge-patch+json' : jsonType;
-    const message = { method, path, type, body: JSON.stringify(object) };
+    const headers = { 'content-type': type };
+    const message = { method, path, headers, body: JSON.stringify(object) };
     // What the server made of it is of no interest, but must be read for the connection's sake.
     const { body } = await this.#exchange(message, jsonType, signal);
     await body.dump();
@@ -130,10 +136,9 @@ export class ApiClient {
   ): Promise<Dispatcher.ResponseData> {
     await this.#limiter.take(signal);
     const { secureContext, headers } = await abortable(this.#credentials.read(), signal);
-    const type = message.type === undefined ? {} : { 'content-type': message.type };
     const response = await this.#request(message, {
       dispatcher: this.#dispatcher(secureContext),
-      headers: { ...headers, ...type, accept, 'user-agent': this.#userAgent },
+      headers: { ...headers, ...message.headers, accept, 'user-agent': this.#userAgent },
       signal,
     });
     // A body that is stopped before it is read would throw otherwise.
@@ -202,7 +207,7 @@ interface Message {
   readonly method: 'GET' | 'POST' | 'PATCH';
   /** With its query. */
   readonly path: string;
-  readonly type?: string;
+  readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
 }
 
@@ -241,10 +246,17 @@ function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   });
 }
 
+/** A body as it was before it was compressed. */
+function inflated(headers: Dispatcher.ResponseData['headers'], body: Readable): Readable {
+  if (headers['content-encoding'] !== 'gzip') return body;
+  // Errors reach whoever reads it.
+  return pipeline(body, createGunzip(), () => {});
+}
+
 async function readError(response: Dispatcher.ResponseData) {
   const parts: Buffer[] = [];
   let length = 0;
-  for await (const part of response.body) {
+  for await (const part of inflated(response.headers, response.body)) {
     parts.push(part);
     length += part.length;
     if (length > errorBodyBytesMax) break;

@@ -90,3 +90,24 @@ describe('a server', () => {
     await expect.poll(() => source.serverVersion()?.gitVersion).toBe('v1.36.2');
   });
 });
+
+describe('a list that comes compressed', () => {
+  const long = 'x'.repeat(100_000);
+
+  it.each([protobuf, json])('is read, as %s', async (contentType) => {
+    const server = await startServer({ streamingLists: 'refused' });
+    populate(server);
+    for (const name of ['a', 'b']) {
+      const metadata = { namespace: 'shop', name, annotations: { long } };
+      const spec = { clusterIP: '10.96.2.1', ports: [{ port: 80 }] };
+      server.store.apply({ kind: 'Service', metadata, spec });
+    }
+    const { sink, converged } = startSource(server, {
+      contentTypes: { contentType, acceptContentTypes: '' },
+    });
+    await converged();
+    expect(sink.names()).toContain('service shop/b');
+    expect(server.compressed).toBeGreaterThan(0);
+    expect(sink.problems).toEqual([]);
+  });
+});
