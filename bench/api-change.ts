@@ -1,16 +1,18 @@
 /**
  * What does a change cost, from the API server to the kernel? The product and the fake API server
- * as in api-start.ts, the raw netlink loop beside them.
+ * as in api-start.ts, in both forms, the raw netlink loop beside them.
  */
 
 import type { FakeApi } from '../test/fake/api-server-process.ts';
-import { buildProduct, withCluster, withProduct } from './lib/api-rig.ts';
+import { buildProduct, type Form, forms, withCluster, withProduct } from './lib/api-rig.ts';
 import { type Size, sizeName } from './lib/cluster.ts';
 import type { ProbeReport } from './lib/probe.ts';
 import type { Product } from './lib/product.ts';
 import { rawLoad } from './lib/raw-load.ts';
 import { number, table } from './lib/stats.ts';
 
+const changesASecond = 200;
+const changeSeconds = 5;
 const bursts = [500, 6000] as const;
 const rounds = 3;
 const large: Size = { services: 8000, endpoints: 30 };
@@ -34,34 +36,47 @@ async function changeTable(): Promise<string> {
   const rows: string[][] = [];
   for (const size of sizes) {
     const raw = await rawLoad(size, 1000, 1);
-    const { socketToAck, stages, longestTurn, eventLoop } = await measureChanges(size);
-    rows.push([
-      sizeName(size),
-      number(socketToAck.p50),
-      number(socketToAck.p99),
-      number(raw.replace.p50),
-      number(raw.replace.p99),
-      ...[stages.receive, stages.resolve, stages.encode, stages.commit].map(({ p50 }) =>
-        number(p50),
-      ),
-      number(longestTurn),
-      number(eventLoop.max),
-    ]);
+    for (const form of forms) {
+      const { socketToAck, stages, longestTurn, eventLoop, cpuMs } = await measureChanges(
+        size,
+        form,
+      );
+      rows.push([
+        sizeName(size),
+        form,
+        number(socketToAck.p50),
+        number(socketToAck.p99),
+        number(raw.replace.p50),
+        number(raw.replace.p99),
+        ...[stages.receive, stages.resolve, stages.encode, stages.commit].map(({ p50 }) =>
+          number(p50),
+        ),
+        number(cpuMs / (changesASecond * changeSeconds)),
+        number(longestTurn),
+        number(eventLoop.max),
+      ]);
+    }
   }
-  const parts = ['parse p50', 'resolve', 'encode', 'commit', 'turn', 'late'];
-  return table(['cluster', 'p50', 'p99', 'raw p50', 'raw p99', ...parts], rows);
+  const parts = ['parse p50', 'resolve', 'encode', 'commit', 'CPU', 'turn', 'late'];
+  return table(['cluster', 'form', 'p50', 'p99', 'raw p50', 'raw p99', ...parts], rows);
 }
 
 /** One change each 5 ms, so that each is a batch of its own. */
-function measureChanges(size: Size): Promise<ProbeReport> {
+function measureChanges(size: Size, form: Form): Promise<ProbeReport> {
+  const perSecond = changesASecond;
   return withCluster(size, (api, namespace) =>
-    withProduct(api, namespace, async (product) => {
-      await api.ask({ do: 'churn', perSecond: 200, seconds: 1 });
-      await product.settled();
-      await product.reset();
-      await api.ask({ do: 'churn', perSecond: 200, seconds: 5 });
-      return product.settled();
-    }),
+    withProduct(
+      api,
+      namespace,
+      async (product) => {
+        await api.ask({ do: 'churn', perSecond, seconds: 1 });
+        await product.settled();
+        await product.reset();
+        await api.ask({ do: 'churn', perSecond, seconds: changeSeconds });
+        return product.settled();
+      },
+      form,
+    ),
   );
 }
 

@@ -1,13 +1,21 @@
 /**
  * How long does the product take from the start of its process until everything is programmed? The
  * program as it is shipped, in a process and a network namespace of its own; the fake API server,
- * JSON over TLS, in another process; beside them the raw netlink loop, and a process that only
- * reads the lists.
+ * over TLS, in another process, once in protobuf and once in JSON; beside them the raw netlink
+ * loop, and a process that only reads the lists.
  */
 import { join } from 'node:path';
 import { openKernel } from '../src/kernel/native-kernel.ts';
 import type { FakeApi } from '../test/fake/api-server-process.ts';
-import { buildProduct, type Start, withCluster, withProduct } from './lib/api-rig.ts';
+import {
+  buildProduct,
+  contentTypes,
+  type Form,
+  forms,
+  type Start,
+  withCluster,
+  withProduct,
+} from './lib/api-rig.ts';
 import { type Size, sizeName } from './lib/cluster.ts';
 import type { Namespace } from './lib/namespace.ts';
 import { rawLoad } from './lib/raw-load.ts';
@@ -25,10 +33,11 @@ const sizes: readonly Size[] = [
 export async function apiStart(): Promise<string> {
   buildProduct();
   const rows: string[][] = [];
-  for (const size of sizes) rows.push(await measure(size));
+  for (const size of sizes) rows.push(...(await measure(size)));
   const what = `Process start → everything programmed, and restart with nothing changed; ms, best of ${starts}`;
   const head = [
     'cluster',
+    'form',
     'programmed',
     'raw loop',
     'bare read',
@@ -41,30 +50,43 @@ export async function apiStart(): Promise<string> {
   return `${what}\n\n${table([...head, ...again], rows)}`;
 }
 
-async function measure(size: Size): Promise<string[]> {
+async function measure(size: Size): Promise<string[][]> {
   // The raw loop knows IPv4 alone, and plain Services.
   const raw = size.dualStack || size.rich ? undefined : await rawLoad(size, 1, starts);
   return withCluster(size, async (api, namespace) => {
-    const first = await measureStarts(api, namespace, 'empty');
-    const again = await measureStarts(api, namespace, 'loaded');
-    const readMs = bareReadMs(namespace, api.kubeconfig);
-    return [
-      sizeName(size),
-      number(first.programmedMs),
-      raw === undefined ? '–' : number(raw.loadMs),
-      number(readMs),
-      ratio(first.programmedMs, (raw?.loadMs ?? 0) + readMs),
-      number(first.listedMs),
-      number(first.report.longestTurn),
-      number(first.report.eventLoop.max),
-      number(first.report.rssMB),
-      number(first.report.cpuMs),
-      number(again.programmedMs),
-      '0',
-      number(again.report.longestTurn),
-      number(again.report.eventLoop.max),
-    ];
+    const rows: string[][] = [];
+    for (const form of forms) rows.push(await row(size, form, raw?.loadMs, api, namespace));
+    return rows;
   });
+}
+
+async function row(
+  size: Size,
+  form: Form,
+  rawMs: number | undefined,
+  api: FakeApi,
+  namespace: Namespace,
+): Promise<string[]> {
+  const first = await measureStarts(api, namespace, 'empty', form);
+  const again = await measureStarts(api, namespace, 'loaded', form);
+  const readMs = bareReadMs(namespace, api.kubeconfig, form);
+  return [
+    sizeName(size),
+    form,
+    number(first.programmedMs),
+    rawMs === undefined ? '–' : number(rawMs),
+    number(readMs),
+    ratio(first.programmedMs, (rawMs ?? 0) + readMs),
+    number(first.listedMs),
+    number(first.report.longestTurn),
+    number(first.report.eventLoop.max),
+    number(first.report.rssMB),
+    number(first.report.cpuMs),
+    number(again.programmedMs),
+    '0',
+    number(again.report.longestTurn),
+    number(again.report.eventLoop.max),
+  ];
 }
 
 /** Each family takes over its table: docs/decisions/0013-owned-tables.md. */
@@ -75,6 +97,7 @@ async function measureStarts(
   api: FakeApi,
   namespace: Namespace,
   kernelIs: 'empty' | 'loaded',
+  form: Form,
 ): Promise<Start> {
   const measured: Start[] = [];
   const kernel = openKernel({ netns: namespace.path });
@@ -83,7 +106,7 @@ async function measureStarts(
       if (kernelIs === 'empty') namespace.run('nft', ['flush', 'ruleset']);
       else seedConnection(namespace);
       const before = await kernel.generation();
-      measured.push(await withProduct(api, namespace, async (_product, start) => start));
+      measured.push(await withProduct(api, namespace, async (_product, start) => start, form));
       if (kernelIs === 'empty') continue;
       const commits = (await kernel.generation()) - before;
       if (commits > takeovers)
@@ -111,11 +134,11 @@ function assertConnection(namespace: Namespace): void {
   }
 }
 
-function bareReadMs(namespace: Namespace, kubeconfig: string): number {
+function bareReadMs(namespace: Namespace, kubeconfig: string, form: Form): number {
   const program = join(import.meta.dirname, 'lib', 'bare-read.ts');
   const times = Array.from({ length: starts }, () => {
     const startedMs = performance.now();
-    namespace.run(process.execPath, [program, kubeconfig]);
+    namespace.run(process.execPath, [program, kubeconfig, contentTypes[form]]);
     return performance.now() - startedMs;
   });
   return Math.min(...times);

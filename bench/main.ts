@@ -2,6 +2,7 @@
 import { affinity } from './affinity.ts';
 import { apiChange } from './api-change.ts';
 import { apiChurn } from './api-churn.ts';
+import { apiServer } from './api-server.ts';
 import { apiStart } from './api-start.ts';
 import { askQuestion } from './ask.ts';
 import { boundary } from './boundary.ts';
@@ -33,6 +34,7 @@ const questions: Readonly<Record<string, () => Promise<string>>> = {
   'api-start': apiStart,
   'api-change': apiChange,
   'api-churn': apiChurn,
+  'api-server': apiServer,
   tenant,
   turns,
   hostile,

@@ -56,13 +56,23 @@ const node = {
   status: { addresses: [{ type: 'InternalIP', address: '192.0.2.1' }] },
 };
 
+/** What the product asks the API server for. */
+export const contentTypes = {
+  protobuf: 'application/vnd.kubernetes.protobuf',
+  JSON: 'application/json',
+} as const;
+export type Form = keyof typeof contentTypes;
+export const forms = Object.keys(contentTypes) as readonly Form[];
+
 /** Runs `work` with a product that has programmed the cluster. */
 export async function withProduct<T>(
-  api: FakeApi,
+  api: { readonly kubeconfig: string },
   namespace: Namespace,
   work: (product: Product, start: Start) => Promise<T>,
+  form: Form = 'protobuf',
 ): Promise<T> {
-  const product = new Product(namespace, api.kubeconfig);
+  const flags = [`--kube-api-content-type=${contentTypes[form]}`];
+  const product = new Product(namespace, api.kubeconfig, flags);
   try {
     const programmedMs = await product.programmedMs;
     const report = await product.settled();

@@ -2,17 +2,18 @@
  * The other lower bound of a start: a Node process that reads the same lists over TLS at the same
  * time, looks for the end of each, and does nothing with them.
  *
- *     node bare-read.ts KUBECONFIG
+ *     node bare-read.ts KUBECONFIG CONTENT-TYPE
  */
 import { ApiClient } from '../../src/source/kubernetes/client.ts';
 
-const [kubeconfigPath = ''] = process.argv.slice(2);
+const [kubeconfigPath = '', contentType = ''] = process.argv.slice(2);
 const client = await ApiClient.open({
   kubeconfigPath,
   masterUrl: '',
   qps: -1,
   burst: 1,
   userAgent: 'fairlead-bench',
+  contentTypes: { contentType, acceptContentTypes: '' },
 });
 const query = {
   watch: 'true',

@@ -24,9 +24,10 @@ export class Product {
   listedMs = 0;
   readonly #child: ChildProcess;
 
-  constructor(namespace: Namespace, kubeconfig: string) {
+  constructor(namespace: Namespace, kubeconfig: string, flags: readonly string[] = []) {
     const settings = ['--hostname-override=node-1', '--cluster-cidr=11.0.0.0/8', ...conntrackFlags];
-    const argv = [join(root, 'bin', 'fairlead'), `--kubeconfig=${kubeconfig}`, ...settings];
+    const program = join(root, 'bin', 'fairlead');
+    const argv = [program, `--kubeconfig=${kubeconfig}`, ...settings, ...flags];
     const startedMs = performance.now();
     this.#child = spawn('ip', ['netns', 'exec', namespace.name, ...argv], {
       stdio: ['ignore', 'inherit', 'pipe', 'ipc'],

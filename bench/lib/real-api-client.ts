@@ -1,0 +1,179 @@
+/**
+ * A client of a real API server, as a process inside its namespace:
+ *
+ *     node real-api-client.ts URL TOKEN
+ *
+ * Each line on standard input is a command; each is answered with one line of JSON.
+ */
+import type { ClientRequest, IncomingMessage } from 'node:http';
+import { Agent, request } from 'node:https';
+import { createInterface } from 'node:readline';
+import type { Resource } from '../../src/state/change.ts';
+import { populate } from '../../test/fake/api-server-cluster.ts';
+import { FakeStore, kinds, type Raw, type StoredObject } from '../../test/fake/api-server-store.ts';
+
+const [server = '', token = ''] = process.argv.slice(2);
+/** Requests under way at once while a cluster is made. */
+const writers = 16;
+const agent = new Agent({ keepAlive: true, rejectUnauthorized: false });
+
+type Command =
+  | { readonly do: 'load'; readonly services: number; readonly endpoints: number }
+  /** Reads all EndpointSlices; says how many bytes they were. */
+  | { readonly do: 'list'; readonly way: Way; readonly accept: string; readonly gzip: boolean }
+  /** So many watches of EndpointSlices are opened, those before are closed. */
+  | { readonly do: 'watch'; readonly count: number; readonly accept: string }
+  /** Endpoints of so many slices are replaced; says how many bytes all watches brought. */
+  | { readonly do: 'change'; readonly count: number };
+
+type Way = 'streaming' | 'paged';
+
+const node = {
+  kind: 'Node',
+  metadata: { name: 'node-1' },
+  status: { addresses: [{ type: 'InternalIP', address: '192.0.2.1' }] },
+};
+const slices = kinds.endpointslices.path;
+const store = new FakeStore();
+let watches: ClientRequest[] = [];
+let received = 0;
+
+function open(
+  method: string,
+  path: string,
+  headers: Record<string, string> = {},
+  body?: string,
+): Promise<{ response: IncomingMessage; sent: ClientRequest }> {
+  return new Promise((resolve, reject) => {
+    const options = { method, agent, headers: { authorization: `Bearer ${token}`, ...headers } };
+    const sent = request(`${server}${path}`, options, (response) => resolve({ response, sent }));
+    sent.on('error', reject);
+    sent.end(body);
+  });
+}
+
+async function write(method: 'POST' | 'PUT', path: string, object: unknown): Promise<Raw> {
+  const headers = { 'content-type': 'application/json' };
+  const { response } = await open(method, path, headers, JSON.stringify(object));
+  let text = '';
+  for await (const part of response) text += part;
+  if (response.statusCode! >= 300) throw new Error(`${method} ${path}: ${text.slice(0, 300)}`);
+  return JSON.parse(text) as Raw;
+}
+
+/** Works through a list, some at once. */
+async function each<T>(list: readonly T[], work: (one: T) => Promise<unknown>): Promise<void> {
+  const left = list.values();
+  await Promise.all(
+    Array.from({ length: writers }, async () => {
+      for (const one of left) await work(one);
+    }),
+  );
+}
+
+async function load(services: number, endpoints: number): Promise<void> {
+  populate(store, { services, endpoints });
+  const namespaces = Array.from({ length: 50 }, (_, i) => `ns-${i}`);
+  await each(namespaces, (name) =>
+    write('POST', '/api/v1/namespaces', { kind: 'Namespace', metadata: { name } }),
+  );
+  await write('POST', kinds.nodes.path, node);
+  for (const resource of ['services', 'endpointslices'] as const) {
+    await each([...store.objects(resource).values()], (object) => create(resource, object));
+  }
+}
+
+/** `/api/v1/namespaces/NAMESPACE/services` */
+function collection(resource: Resource, namespace: string): string {
+  const { path } = kinds[resource];
+  const at = path.lastIndexOf('/');
+  return `${path.slice(0, at)}/namespaces/${namespace}${path.slice(at)}`;
+}
+
+async function create(resource: Resource, { key, json }: StoredObject): Promise<void> {
+  const raw = JSON.parse(json) as { metadata: Raw; spec?: Raw };
+  const { resourceVersion, uid, creationTimestamp, generateName, ...metadata } = raw.metadata;
+  // The server gives Services the addresses: it keeps some for itself.
+  const { clusterIP, clusterIPs, ...spec } = raw.spec ?? {};
+  const object = { ...raw, metadata, ...(raw.spec === undefined ? {} : { spec }) };
+  await write('POST', collection(resource, key.split('/')[0]!), object);
+}
+
+async function list(way: Way, accept: string, gzip: boolean): Promise<object> {
+  const query =
+    way === 'streaming'
+      ? 'watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true'
+      : 'resourceVersion=0';
+  const startedMs = performance.now();
+  const headers = { accept, ...(gzip ? { 'accept-encoding': 'gzip' } : {}) };
+  const { response, sent } = await open('GET', `${slices}?${query}`, headers);
+  let bytes = 0;
+  for await (const part of response as AsyncIterable<Buffer>) {
+    bytes += part.length;
+    if (part.subarray(-400).includes('initial-events-end')) break;
+  }
+  sent.destroy();
+  return { bytes, ms: performance.now() - startedMs, type: response.headers['content-type'] };
+}
+
+async function watch(count: number, accept: string): Promise<void> {
+  for (const sent of watches) sent.destroy();
+  const { response } = await open('GET', `${slices}?limit=1`);
+  let text = '';
+  for await (const part of response) text += part;
+  const { resourceVersion } = JSON.parse(text).metadata;
+  watches = await Promise.all(
+    Array.from({ length: count }, async () => {
+      const path = `${slices}?watch=true&resourceVersion=${resourceVersion}`;
+      const { response, sent } = await open('GET', path, { accept });
+      sent.on('error', () => {});
+      response.on('error', () => {});
+      response.on('data', (part: Buffer) => {
+        received += part.length;
+      });
+      return sent;
+    }),
+  );
+}
+
+async function change(count: number): Promise<object> {
+  received = 0;
+  const objects = [...store.objects('endpointslices').values()].slice(0, count);
+  await each(objects, async ({ key }) => {
+    const [namespace = '', name] = key.split('/');
+    const path = `${collection('endpointslices', namespace)}/${name}`;
+    const headers = { 'content-type': 'application/json-patch+json' };
+    const address = `10.${Math.floor(Math.random() * 250)}.${Math.floor(Math.random() * 250)}.7`;
+    const patch = [{ op: 'replace', path: '/endpoints/0/addresses/0', value: address }];
+    const { response } = await open('PATCH', path, headers, JSON.stringify(patch));
+    response.resume();
+    if (response.statusCode !== 200) throw new Error(`PATCH ${path}: ${response.statusCode}`);
+  });
+  for (let before = -1; before !== received; ) {
+    before = received;
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+  }
+  return { bytes: received };
+}
+
+async function run(command: Command): Promise<unknown> {
+  switch (command.do) {
+    case 'load':
+      return load(command.services, command.endpoints);
+    case 'list':
+      return list(command.way, command.accept, command.gzip);
+    case 'watch':
+      return watch(command.count, command.accept);
+    case 'change':
+      return change(command.count);
+  }
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  try {
+    console.log(JSON.stringify({ result: (await run(JSON.parse(line))) ?? null }));
+  } catch (error) {
+    console.log(JSON.stringify({ error: String(error) }));
+  }
+}
+process.exit(0);
