@@ -29,7 +29,9 @@ export const endpoints = {
     meaning: 'The Services that this proxy serves, page by page.',
     query: {
       namespace: 'Only those of this namespace.',
-      name: 'Only those of this name, in which `*` stands for any characters and `?` for one. Labels are not kept, so they cannot be asked for.',
+      name: 'Only those of this name, in which `*` stands for any characters and `?` for one.',
+      labelSelector:
+        'Only those with these labels, as `kubectl get -l` has it. Labels are not kept: the API server, or the files, are asked at that moment.',
       state:
         '`notwell`: only those that are not in force, or of which a port has no endpoint that may be used.',
       limit: 'How many at most: 500, unless it says another number up to 1000.',
@@ -60,7 +62,7 @@ export const endpoints = {
     meaning: 'What becomes of a packet to an address and port, and why.',
     query: {
       to: '`ADDRESS:PORT`, or `NAMESPACE/NAME:PORT` with the number or name of a port of a Service; `/TCP`, `/UDP` or `/SCTP` may follow.',
-      from: 'Who sends it: an address, or `pod` (the default), `node` or `outside`.',
+      from: 'Who sends it: an address, or `pod` (the default), `node` or `outside`, or `pod/NAMESPACE/NAME`. The API server is asked for the pod; without the right to get pods, its EndpointSlices are.',
     },
     answer: explanationSchema,
   },

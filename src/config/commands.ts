@@ -46,11 +46,22 @@ export const namespaceOption = {
   namespace: { letter: 'n', shown: 'NAMESPACE', meaning: 'Only what is in this namespace.' },
 } as const satisfies Readonly<Record<string, CommandOption>>;
 
+export const listOptions = {
+  ...namespaceOption,
+  selector: {
+    letter: 'l',
+    shown: 'LABELS',
+    meaning: 'Only Services with these labels: app=web,tier!=db. The API server is asked for them.',
+  },
+} as const satisfies Readonly<Record<string, CommandOption>>;
+
 export const explainOptions = {
   ...askOptions,
   from: {
-    shown: 'IP|pod|node|outside',
-    meaning: 'Who sends the packet: an address, or a pod of this node (default), the node, others.',
+    shown: 'IP|pod|node|outside|pod/NAMESPACE/NAME',
+    meaning:
+      'Who sends the packet: an address, or a pod of this node (default), the node, others; or a ' +
+      'pod by its name, which the API server is asked for.',
     words: ['pod', 'node', 'outside'],
   },
 } as const satisfies Readonly<Record<string, CommandOption>>;
@@ -120,12 +131,12 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     name: 'service',
-    usage: 'service list [-n NAMESPACE] [NAME]',
+    usage: 'service list [-n NAMESPACE] [-l LABELS] [NAME]',
     meaning:
       'List the Services that the process of this node serves: endpoints used of those that there ' +
       'are, and whether the kernel holds all that is wanted. NAME may hold * and ?.',
     words: ['list', 'show'],
-    options: namespaceOption,
+    options: listOptions,
   },
   {
     name: 'service',

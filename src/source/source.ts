@@ -3,6 +3,7 @@
  * same changes, so that all else runs without a cluster.
  */
 import type { Change, Resource } from '../state/change.ts';
+import type { Lookup } from './lookup.ts';
 
 /** Something wrong with input that does not stop the rest. */
 export interface SourceProblem {
@@ -71,4 +72,5 @@ export interface Source {
   server(): string | undefined;
   /** Undefined where no API server has said it. */
   serverVersion(): ServerVersion | undefined;
+  readonly lookup: Lookup;
 }

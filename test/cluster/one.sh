@@ -63,12 +63,20 @@ slice() {
   cat <<JSON
 {"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","metadata":{"name":"web-1",
 "labels":{"kubernetes.io/service-name":"web"}},"addressType":"IPv4","ports":[{"name":"","port":8080}],
-"endpoints":[{"addresses":["$1"],"conditions":{"ready":true}}]}
+"endpoints":[{"addresses":["$1"],"conditions":{"ready":true},"targetRef":{"kind":"Pod","name":"web-0"}}]}
 JSON
 }
 
 answers() {
   [ "$(curl -sf -m 1 http://10.96.0.50/)" = "$1" ]
+}
+
+# says WORDS COMMAND...: what the program answers to a question has the words.
+says() {
+  words=$1
+  shift
+  node "$root/dist/main.js" "$@" >answer 2>&1 || true
+  grep -q "$words" answer || fail "$*: not \"$words\" but $(cat answer)"
 }
 
 figure() {
@@ -117,7 +125,8 @@ eventually 'the API server is ready' 60 ready
 put /api/v1/nodes '{"kind":"Node","apiVersion":"v1","metadata":{"name":"node-1"},
   "status":{"addresses":[{"type":"InternalIP","address":"10.244.0.1"}]}}'
 put /api/v1/namespaces/default/services '{"kind":"Service","apiVersion":"v1",
-  "metadata":{"name":"web"},"spec":{"clusterIP":"10.96.0.50","ports":[{"port":80,"targetPort":8080}]}}'
+  "metadata":{"name":"web","labels":{"app":"web"}},
+  "spec":{"clusterIP":"10.96.0.50","ports":[{"port":80,"targetPort":8080}]}}'
 put /apis/discovery.k8s.io/v1/namespaces/default/endpointslices "$(slice 10.244.0.5)"
 eventually 'the Service answers' 60 answers 10.244.0.5
 nft list table ip fairlead | grep -q '10\.96\.0\.50' || fail 'nft does not list the Service'
@@ -126,10 +135,19 @@ path=/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/web-1
 put "$path" "$(slice 10.244.0.6)" PUT
 eventually 'and follows its endpoint' 10 answers 10.244.0.6
 
+# With the rights of system:node-proxier, which may not read pods.
+says '^default  *web ' service list -l 'app in (web),!other' -n default
+says '^No Services' service list -l app=other
+says 'unable to parse requirement' service list -l app~web
+says 'pod default/web-0 is asked for, and 10.244.0.6 ' explain default/web:80 --from pod/default/web-0
+says 'no right to get pods; give its address instead' explain default/web:80 --from pod/default/web-1
+echo '   and pods and labels are asked for'
+
 if grep -q 'protobuf is asked for' fairlead.log; then fail 'protobuf was not given'; fi
 
 # The API server comes and goes; what etcd held is kept for later.
 stop $server_pid
+says 'cannot reach https://127.0.0.1:6443' service list -l app=web
 stop $etcd_pid
 cp -r data earlier
 start_etcd data

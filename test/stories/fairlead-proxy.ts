@@ -25,6 +25,7 @@ import { Delivery } from '../../src/source/kubernetes/delivery.ts';
 import type { Condition, Source, SourceSink } from '../../src/source/source.ts';
 import { type Resource, resources } from '../../src/state/change.ts';
 import { systemClock } from '../../src/sync/clock.ts';
+import { FakeLookup } from '../fake/lookup.ts';
 import type { KubernetesObject } from '../lab/objects.ts';
 import { paced } from '../lab/pace.ts';
 import type { NodeUnderTest, ProxySettings, ProxyUnderTest, RunningProxy } from '../lab/proxy.ts';
@@ -208,6 +209,7 @@ class RunningFairlead implements MeasuredProxy {
 
 /** Delivers the objects of a list, as the API's watches would. */
 class ObjectSource implements Source {
+  readonly lookup = new FakeLookup();
   readonly #nodeName: string;
   readonly #context: DecodeContext;
   readonly #listed: Promise<void>;

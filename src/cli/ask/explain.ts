@@ -18,13 +18,19 @@ function fromOf({ values: { from } }: AskOptions): { readonly from?: string } {
   return from === undefined ? {} : { from };
 }
 
+const clientWords = {
+  pod: 'a pod',
+  node: 'the node itself',
+  outside: 'somebody outside the cluster',
+} as const;
+
 function summary({ from, outcome, summary, warnings }: Explanation): [string, string][] {
-  const client = from.address === undefined ? from.kind : `${from.address} (${from.kind})`;
+  const client = clientWords[from.kind];
   return [
     ...warnings.map((warning): [string, string] => ['Warning', warning]),
     ['Outcome', `${outcome === 'nobody' ? 'no Service' : outcome}`],
     ['Because', summary],
-    ['Client', `${client}: ${from.because}`],
+    ['Client', `${client}, because ${from.because}`],
   ];
 }
 

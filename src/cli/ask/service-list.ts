@@ -1,7 +1,7 @@
 /** `fairlead service list`: the Services of this node's proxy. */
 
 import type { ServiceList } from '../../ask/service.ts';
-import { namespaceOption } from '../../config/commands.ts';
+import { listOptions } from '../../config/commands.ts';
 import { columns } from '../output.ts';
 import type { AskCommand } from './command.ts';
 import { UsageError } from './options.ts';
@@ -10,12 +10,16 @@ type Item = ServiceList['items'][number];
 
 export const listCommand: AskCommand<'services'> = {
   question: 'services',
-  options: namespaceOption,
+  options: listOptions,
   query: ({ values, words }) => {
     const [name, ...more] = words;
     if (more.length > 0) throw new UsageError(`unknown argument "${more[0]}"`);
-    const { namespace } = values;
-    return { ...(name && { name }), ...(namespace && { namespace }) };
+    const { namespace, selector: labelSelector } = values;
+    return {
+      ...(name && { name }),
+      ...(namespace && { namespace }),
+      ...(labelSelector && { labelSelector }),
+    };
   },
   pages: {
     next: ({ continue: last }) => (last === undefined ? undefined : { continue: last }),

@@ -6,6 +6,7 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import type { Fallback } from '../../modes/index.ts';
 import type { Environment, ModeConfig, ModeName } from '../../modes/mode.ts';
 import type { Family } from '../../net/address.ts';
+import type { Lookup } from '../../source/lookup.ts';
 import type { Condition, ServerVersion } from '../../source/source.ts';
 import type { Resource } from '../../state/change.ts';
 import type { ResolveContext } from '../../state/resolve.ts';
@@ -26,6 +27,7 @@ export interface Inside {
     condition(resource: Resource): Condition;
     server(): string | undefined;
     serverVersion(): ServerVersion | undefined;
+    readonly lookup: Lookup;
   };
   readonly config: () => Config;
   readonly mode: () => ModeName;

@@ -6,6 +6,7 @@ import { forwardingKey, type Service } from '../../state/types.ts';
 import { Pacer } from '../../sync/clock.ts';
 import { matchesGlob } from './glob.ts';
 import type { Inside } from './inside.ts';
+import { lookedUp } from './lookups.ts';
 import { States } from './port-state.ts';
 import { numberOf, Refusal } from './refusal.ts';
 
@@ -19,6 +20,7 @@ export async function servicesOf(inside: Inside, query: URLSearchParams): Promis
   const namespace = query.get('namespace');
   const name = query.get('name');
   const isOnlyTroubled = isNotWellAsked(query);
+  const selected = await selectedBy(inside, query.get('labelSelector'), namespace);
   const states = new States(inside);
   const pacer = new Pacer(inside.clock, sliceMs);
   const items: ServiceList['items'][number][] = [];
@@ -28,6 +30,7 @@ export async function servicesOf(inside: Inside, query: URLSearchParams): Promis
     const service = inside.state.service(key);
     if (service === undefined) continue;
     if (namespace !== null && service.namespace !== namespace) continue;
+    if (selected?.has(key) === false) continue;
     if (name !== null && !matchesGlob(service.name, name)) continue;
     const item = itemOf(inside, service, states);
     if (isOnlyTroubled && isWell(item)) continue;
@@ -36,6 +39,16 @@ export async function servicesOf(inside: Inside, query: URLSearchParams): Promis
     last = key;
   }
   return { apiVersion, kind: 'ServiceList', items };
+}
+
+/** Keys of the Services with these labels, which are not kept; undefined = labels do not matter. */
+async function selectedBy(
+  { source }: Inside,
+  selector: string | null,
+  namespace: string | null,
+): Promise<ReadonlySet<string> | undefined> {
+  if (selector === null) return undefined;
+  return lookedUp((signal) => source.lookup.servicesWith(selector, namespace ?? '', signal));
 }
 
 function isNotWellAsked(query: URLSearchParams): boolean {

@@ -109,9 +109,13 @@ export class ApiClient {
     return { form: types.formOf(headers['content-type']), body: inflated(headers, body) };
   }
 
-  /** The body of what the server has as JSON alone. Rejects as `get` does. */
-  async getJSON(path: string, signal: AbortSignal): Promise<AsyncIterable<Buffer>> {
-    return (await this.#exchange({ method: 'GET', path }, jsonType, signal)).body;
+  /** The body of what is wanted as JSON, of the kind `accept`. Rejects as `get` does. */
+  async getJSON(
+    path: string,
+    signal: AbortSignal,
+    accept = jsonType,
+  ): Promise<AsyncIterable<Buffer>> {
+    return (await this.#exchange({ method: 'GET', path }, accept, signal)).body;
   }
 
   /** Sends `object` as JSON, as a new object or as a merge patch. Rejects as `get` does. */

@@ -4,6 +4,7 @@
 import type { ServerVersion } from '../source.ts';
 import { Backoff, pause } from './backoff.ts';
 import type { ApiClient } from './client.ts';
+import { readJson } from './json-body.ts';
 import type { ReflectorTiming } from './timing.ts';
 
 const bytesMax = 64 * 1024;
@@ -42,14 +43,7 @@ export class ServerVersionProbe {
   ): Promise<ServerVersion | undefined> {
     const limit = AbortSignal.any([signal, AbortSignal.timeout(this.#timing.probeMaxMs)]);
     try {
-      const parts: Buffer[] = [];
-      let length = 0;
-      for await (const part of await client.getJSON('/version', limit)) {
-        length += part.length;
-        if (length > bytesMax) return undefined;
-        parts.push(part);
-      }
-      return decode(JSON.parse(Buffer.concat(parts).toString('utf8')));
+      return decode(await readJson(await client.getJSON('/version', limit), bytesMax));
     } catch {
       // Watches report what is wrong with the server.
       return undefined;

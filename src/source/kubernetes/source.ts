@@ -5,6 +5,7 @@ import type { Condition, ServerVersion, Source, SourceSink } from '../source.ts'
 import { ApiClient, type ClientOptions } from './client.ts';
 import { Delivery } from './delivery.ts';
 import { json } from './encoding.ts';
+import { ApiLookup } from './lookup.ts';
 import { protobuf } from './protobuf/encoding.ts';
 import { StringCache } from './protobuf/string-cache.ts';
 import { Reflector, type Target } from './reflector.ts';
@@ -55,6 +56,7 @@ function targets(nodeName: string): Target[] {
 
 /** Services, EndpointSlices, the Node and ServiceCIDRs from an API server. */
 export class KubernetesSource implements Source {
+  readonly lookup: ApiLookup;
   readonly #options: KubernetesSourceOptions;
   readonly #timing: ReflectorTiming;
   readonly #reflectors = new Map<Resource, Reflector>();
@@ -63,6 +65,7 @@ export class KubernetesSource implements Source {
 
   constructor(options: KubernetesSourceOptions) {
     this.#options = options;
+    this.lookup = new ApiLookup(options);
     this.#timing = { ...defaultTiming, ...options.timing };
     this.#version = new ServerVersionProbe(this.#timing);
   }
@@ -90,7 +93,7 @@ export class KubernetesSource implements Source {
       stop();
       signal.removeEventListener('abort', stop);
       await Promise.allSettled(running);
-      await client.close();
+      await Promise.all([client.close(), this.lookup.close()]);
     }
   }
 

@@ -10,6 +10,12 @@ import { ManifestError } from './parse.ts';
 import { readManifest } from './read.ts';
 
 const extensions = /\.(?:ya?ml|json)$/;
+
+/** Whether a file of this name is read. */
+export function isManifest(name: string): boolean {
+  return extensions.test(name) && !name.startsWith('.');
+}
+
 const fileBytesMax = 64 * 1024 * 1024;
 /** So many bytes are hashed in one turn, which takes 2 ms at most. */
 const hashedAtOnce = 1024 * 1024;
@@ -71,9 +77,7 @@ export class ManifestDirectory {
    * clock is coarse. Rejects when the directory itself cannot be read; then nothing changed.
    */
   async scan(hinted: ReadonlySet<string>): Promise<Scan> {
-    const found = (await readdir(this.#path)).filter(
-      (name) => extensions.test(name) && !name.startsWith('.'),
-    );
+    const found = (await readdir(this.#path)).filter(isManifest);
     const files = new Map<string, ManifestFile>();
     const problems: SourceProblem[] = [];
     let state: Scan['state'] = 'settled';

@@ -4,9 +4,11 @@ import { isDeepStrictEqual } from 'node:util';
 import { type Resource, resources } from '../../state/change.ts';
 import { type DecodeContext, decodeContext, goneChange } from '../decode.ts';
 import { DirectoryWatcher } from '../directory-watcher.ts';
+import type { Lookup } from '../lookup.ts';
 import { Pacer } from '../pacer.ts';
 import type { Condition, Source, SourceSink } from '../source.ts';
 import { graceMs, ManifestDirectory } from './directory.ts';
+import { ManifestLookup } from './lookup.ts';
 import type { ManifestObject } from './objects.ts';
 
 /** At the start, files that are being written are read again so many times at most. */
@@ -37,10 +39,12 @@ export class ManifestSource implements Source {
   /** Pairs of files with the same object that were reported. */
   #clashes = new Set<string>();
   #outage: string | undefined;
+  readonly lookup: Lookup;
   #scannedAtMs: number | undefined;
 
   constructor({ directory, nodeName, rescanMs = 2000 }: ManifestSourceOptions) {
     this.#path = directory;
+    this.lookup = new ManifestLookup(directory);
     this.#context = decodeContext(nodeName);
     this.#directory = new ManifestDirectory(directory, this.#context, this.#pacer);
     this.#watcher = new DirectoryWatcher(directory, rescanMs);

@@ -11,11 +11,13 @@ import type { Condition, Source, SourceSink } from '../../../src/source/source.t
 import type { Change, resources } from '../../../src/state/change.ts';
 import { FakeConntrack } from '../../fake/conntrack.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
+import { FakeLookup } from '../../fake/lookup.ts';
 import { address, ready, service, slice } from '../state/build.ts';
 import { quiet, ToyClock } from '../sync/double.ts';
 
 /** A source that tests speak through. */
 export class SpokenSource implements Source {
+  readonly lookup = new FakeLookup();
   #sink: SourceSink | undefined;
   /** Makes `run` reject. */
   fail: (error: Error) => void = () => {};

@@ -54,3 +54,44 @@ describe('a broken cluster', () => {
     if (status === 200) expect(promised(body)).toEqual(met(body));
   });
 });
+
+describe('a client', () => {
+  const [riddle] = riddles.filter(({ outcome }) => outcome === 'endpoint');
+
+  async function clientOf(...options: string[]): Promise<string> {
+    const { stdout, stderr } = await said(app, 'explain', riddle!.to, ...options);
+    return /^Client:\s+(.*)$/m.exec(stdout)?.[1] ?? stderr.trim().split('\n').at(-1)!;
+  }
+
+  it('is told in a sentence', async () => {
+    app = await startedWith(riddle!);
+    expect(await clientOf()).toBe('a pod, because the question names no other client');
+    expect(await clientOf('--from=node')).toBe('the node itself, because the question names it');
+    expect(await clientOf('--from=203.0.113.7')).toMatch(
+      /^somebody outside the cluster, because 203\.0\.113\.7 /,
+    );
+  });
+
+  it('may be a pod by its name, which the source is asked for', async () => {
+    app = await startedWith(riddle!);
+    const { pods } = app.source.lookup;
+    pods.set('shop/here', { addresses: ['fd00::9', '10.244.0.9'], nodeName: 'node-a' });
+    pods.set('shop/there', { addresses: ['10.244.9.9'], nodeName: 'node-b' });
+    pods.set('shop/host', { addresses: ['192.168.7.7'], nodeName: 'node-a' });
+    pods.set('shop/ipv6', { addresses: ['fd00::9'], nodeName: 'node-a' });
+    const { body } = await asked(app, 'explain', `?to=${riddle!.to}&from=pod/shop/here`);
+    expect(body.from.address).toBe('10.244.0.9');
+    expect(await clientOf('--from=pod/shop/there')).toContain(
+      'pod shop/there is asked for, and 10.244.9.9 ',
+    );
+    expect(await clientOf('--from=pod/shop/there')).toMatch(
+      /meet the proxy of node node-b instead$/,
+    );
+    expect(await clientOf('--from=pod/shop/host')).toMatch(
+      /^the node itself, because pod shop\/host/,
+    );
+    expect(await clientOf('--from=pod/shop/ipv6')).toBe('Error: pod shop/ipv6 has no IPv4 address');
+    expect(await clientOf('--from=pod/shop/none')).toBe('Error: there is no pod shop/none');
+    expect(await clientOf('--from=web')).toMatch(/^Error: from "web" is no address, pod, node/);
+  });
+});

@@ -276,10 +276,22 @@ describe('the list of Services', () => {
     [['web-[0-9]'], 0],
     [['*-3'], 1],
     [['web-?', '--namespace=ns'], 5],
+    [['-l', 'app=web'], 2],
+    [['--selector=app=web', '*-3'], 1],
+    [['-l', 'app=web', '-n', 'other'], 0],
   ])('%j names %d', async (args, count) => {
     await running(...many);
+    app.source.lookup.selected.set('app=web', ['ns/web-3', 'ns/web-1', 'other/web-2']);
     const { stdout } = await said(app, 'service', 'list', '-o', 'json', ...args);
     expect(JSON.parse(stdout).items).toHaveLength(count);
+  });
+});
+
+describe('labels', () => {
+  it('that are none are refused with the words of who was asked', async () => {
+    await running();
+    const { code, stderr } = await said(app, 'service', 'list', '-l', 'app ~ web');
+    expect([code, stderr]).toEqual([1, 'Error: "app ~ web" is no label selector\n']);
   });
 });
 

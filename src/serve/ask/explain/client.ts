@@ -1,6 +1,6 @@
 /** Who sends the packet, and what rules take him for. */
 import { isLoopback } from '../../../host/node-ips.ts';
-import type { LocalDetector, ModeConfig } from '../../../modes/mode.ts';
+import type { ModeConfig } from '../../../modes/mode.ts';
 import { type ClientKind, describeDetector } from '../../../modes/passage.ts';
 import {
   type Address,
@@ -12,7 +12,8 @@ import {
 } from '../../../net/address.ts';
 import { noSockets } from '../../../state/node-sockets.ts';
 import type { ResolveContext } from '../../../state/resolve.ts';
-import type { Node } from '../../../state/types.ts';
+import type { Inside } from '../inside.ts';
+import { lookedUp } from '../lookups.ts';
 import { Refusal } from '../refusal.ts';
 
 export interface Client {
@@ -21,34 +22,63 @@ export interface Client {
   readonly because: string;
 }
 
+/** What decides who a client is. */
+interface Surroundings {
+  readonly inside: Inside;
+  readonly config: ModeConfig;
+  readonly context: ResolveContext;
+}
+
 const kinds = ['pod', 'node', 'outside'] as const satisfies readonly ClientKind[];
 
-/** Throws a Refusal. */
-export function readClient(
-  text: string,
-  config: ModeConfig,
-  { nodeSockets }: ResolveContext,
-  node: Node | undefined,
-): Client {
-  const kind = kinds.find((one) => one === text);
-  if (kind !== undefined) return { kind, address: undefined, because: 'so it was asked' };
-  const address = parseAddress(text);
-  if (address === undefined) {
-    const pods = 'this proxy does not know pods by name';
-    throw new Refusal(400, `from "${text}" is no address, pod, node or outside: ${pods}`);
+/** `text`: as `from` is documented; null = the question names nobody. Throws a Refusal. */
+export async function readClient(text: string | null, surroundings: Surroundings): Promise<Client> {
+  const kind = text === null ? 'pod' : kinds.find((one) => one === text);
+  if (kind !== undefined) {
+    const because = `the question names ${text === null ? 'no other client' : 'it'}`;
+    return { kind, address: undefined, because };
   }
-  if (address.family !== config.family) {
+  const [, namespace, name] = /^pod\/([^/]+)\/([^/]+)$/.exec(text!) ?? [];
+  if (name !== undefined) return podClient(namespace!, name, surroundings);
+  const address = parseAddress(text!);
+  if (address === undefined) {
+    const known = 'address, pod, node, outside or pod/NAMESPACE/NAME';
+    throw new Refusal(400, `from "${text}" is no ${known}`);
+  }
+  if (address.family !== surroundings.config.family) {
     throw new Refusal(400, `from ${text} and the address that it is sent to are of two families`);
   }
-  return { address, ...kindOf(address, config.localDetector, nodeSockets, node) };
+  return { address, ...kindOf(address, surroundings) };
+}
+
+async function podClient(
+  namespace: string,
+  name: string,
+  surroundings: Surroundings,
+): Promise<Client> {
+  const { config, inside } = surroundings;
+  const pod = await lookedUp((signal) => inside.source.lookup.pod(namespace, name, signal));
+  const addresses = pod.addresses.map((text) => parseAddress(text));
+  const address = addresses.find((one) => one?.family === config.family);
+  if (address === undefined) {
+    throw new Refusal(404, `pod ${namespace}/${name} has no ${config.family} address`);
+  }
+  const { kind, because } = kindOf(address, surroundings);
+  const isElsewhere = pod.nodeName !== '' && pod.nodeName !== inside.nodeName;
+  const where = isElsewhere ? `; its packets meet the proxy of node ${pod.nodeName} instead` : '';
+  return {
+    kind,
+    address,
+    because: `pod ${namespace}/${name} is asked for, and ${because}${where}`,
+  };
 }
 
 function kindOf(
   address: Address,
-  detector: LocalDetector,
-  { addresses } = noSockets,
-  node: Node | undefined,
+  { config, context, inside }: Surroundings,
 ): Pick<Client, 'kind' | 'because'> {
+  const { addresses } = context.nodeSockets ?? noSockets;
+  const detector = config.localDetector;
   const text = formatAddress(address.bytes);
   if (isLoopback(address) || addresses.has(addressKey(address))) {
     return { kind: 'node', because: `${text} is an address of this node` };
@@ -62,7 +92,7 @@ function kindOf(
       : { kind: 'outside', because: `${text} is no address that ${describeDetector(detector)}` };
   }
   // Rules look at the interface, which an address does not tell.
-  const pods = (node?.podCIDRs ?? []).map((cidr) => parseCIDR(cidr));
+  const pods = (inside.state.node?.podCIDRs ?? []).map((cidr) => parseCIDR(cidr));
   const isOurs = pods.some((cidr) => cidr !== undefined && cidrContains(cidr, address));
   return isOurs
     ? { kind: 'pod', because: `${text} is of this node's podCIDRs` }

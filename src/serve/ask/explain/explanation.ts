@@ -18,7 +18,7 @@ import { wayOf } from './way.ts';
 
 /** Throws a Refusal. */
 export async function explanationOf(inside: Inside, query: URLSearchParams): Promise<Explanation> {
-  const scene = sceneOf(inside, query);
+  const scene = await sceneOf(inside, query);
   const { client, engine, setting, sync, target } = scene;
   const { acceptsNodePorts } = judgeAddress(setting, engine.context, target.address);
   const pacer = new Pacer(inside.clock, sliceMs);
@@ -43,7 +43,7 @@ export async function explanationOf(inside: Inside, query: URLSearchParams): Pro
   };
 }
 
-function sceneOf(inside: Inside, query: URLSearchParams): Scene {
+async function sceneOf(inside: Inside, query: URLSearchParams): Promise<Scene> {
   const engine = inside.engine();
   if (engine === undefined) throw new Refusal(503, 'it is starting: nothing is programmed yet');
   const target = readTarget(query.get('to') ?? '', inside.state);
@@ -53,12 +53,8 @@ function sceneOf(inside: Inside, query: URLSearchParams): Scene {
   if (sync === undefined || setting === undefined) {
     throw new Refusal(404, `this proxy does not serve ${family}`);
   }
-  const client = readClient(
-    query.get('from') ?? 'pod',
-    setting.config,
-    engine.context,
-    inside.state.node,
-  );
+  const surroundings = { inside, config: setting.config, context: engine.context };
+  const client = await readClient(query.get('from'), surroundings);
   return { inside, engine, sync, setting, guide: guides[inside.mode()], target, client };
 }
 

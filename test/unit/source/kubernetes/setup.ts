@@ -18,7 +18,7 @@ import { hasty } from './timing.ts';
 export { hasty, impatient } from './timing.ts';
 
 /** What is asked for: protobuf as by default, and JSON in a project of tests of its own. */
-const contentTypes = {
+export const contentTypes = {
   contentType: process.env.FAIRLEAD_CONTENT_TYPE ?? 'application/vnd.kubernetes.protobuf',
   acceptContentTypes: '',
 };

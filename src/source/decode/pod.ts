@@ -1,0 +1,44 @@
+/** Where packets of a pod come from, as the pod says, or EndpointSlices do. */
+import type { FoundPod } from '../lookup.ts';
+import { isRawObject, type RawObject } from './field-reader.ts';
+
+/** What a Pod says of itself. */
+export function readPod(raw: RawObject): FoundPod {
+  const [spec, status] = [objectOf(raw.spec), objectOf(raw.status)];
+  const all = Array.isArray(status.podIPs) ? status.podIPs.map(objectOf) : [];
+  const addresses = [...all.map(({ ip }) => ip), status.podIP].filter(isText);
+  return { addresses: [...new Set(addresses)], nodeName: textOf(spec.nodeName) };
+}
+
+/** What EndpointSlices say of a pod that is an endpoint of a Service; undefined = nothing. */
+export function podOfSlices(slices: Iterable<RawObject>, name: string): FoundPod | undefined {
+  const addresses = new Set<string>();
+  let nodeName = '';
+  for (const { endpoints } of slices) {
+    for (const endpoint of Array.isArray(endpoints) ? endpoints.map(objectOf) : []) {
+      const { kind, name: target } = objectOf(endpoint.targetRef);
+      if (kind !== 'Pod' || target !== name || !Array.isArray(endpoint.addresses)) continue;
+      for (const address of endpoint.addresses.filter(isText)) addresses.add(address);
+      nodeName = textOf(endpoint.nodeName) || nodeName;
+    }
+  }
+  return addresses.size === 0 ? undefined : { addresses: [...addresses], nodeName };
+}
+
+/** `namespace/name` */
+export function keyIn(raw: RawObject): string {
+  const { namespace, name } = objectOf(raw.metadata);
+  return [textOf(namespace) || 'default', textOf(name)].join('/');
+}
+
+export function objectOf(raw: unknown): RawObject {
+  return isRawObject(raw) ? raw : {};
+}
+
+function isText(raw: unknown): raw is string {
+  return typeof raw === 'string' && raw !== '';
+}
+
+function textOf(raw: unknown): string {
+  return typeof raw === 'string' ? raw : '';
+}

@@ -1,0 +1,17 @@
+import { StreamError } from './errors.ts';
+
+/** The whole body. Rejects with an Error of one line when it is larger, or no JSON. */
+export async function readJson(body: AsyncIterable<Buffer>, bytesMax: number): Promise<unknown> {
+  const parts: Buffer[] = [];
+  let length = 0;
+  for await (const part of body) {
+    length += part.length;
+    if (length > bytesMax) throw new StreamError('garbage', `its answer is over ${bytesMax} bytes`);
+    parts.push(part);
+  }
+  try {
+    return JSON.parse(Buffer.concat(parts).toString('utf8'));
+  } catch {
+    throw new StreamError('garbage', 'its answer is no JSON');
+  }
+}

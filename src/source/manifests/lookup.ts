@@ -1,0 +1,69 @@
+/** Reads files anew for what is not kept of them. */
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { RawObject } from '../decode/field-reader.ts';
+import { keyIn, objectOf, podOfSlices, readPod } from '../decode/pod.ts';
+import { type FoundPod, type Lookup, LookupError } from '../lookup.ts';
+import { Pacer } from '../pacer.ts';
+import { isManifest } from './directory.ts';
+import { ManifestError } from './parse.ts';
+import { readManifest } from './read.ts';
+import { parseSelector } from './selector.ts';
+
+export class ManifestLookup implements Lookup {
+  readonly #directory: string;
+  readonly #pacer = new Pacer();
+
+  constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  async pod(namespace: string, name: string, signal: AbortSignal): Promise<FoundPod> {
+    const key = `${namespace}/${name}`;
+    const slices: RawObject[] = [];
+    for await (const raw of this.#objects(signal)) {
+      if (raw.kind === 'Pod' && keyIn(raw) === key) return readPod(raw);
+      if (raw.kind === 'EndpointSlice' && keyIn(raw).startsWith(`${namespace}/`)) slices.push(raw);
+    }
+    const found = podOfSlices(slices, name);
+    if (found !== undefined) return found;
+    throw new LookupError(
+      'absence',
+      `no Pod and no EndpointSlice of ${this.#directory} is about ${key}`,
+    );
+  }
+
+  async servicesWith(
+    selector: string,
+    namespace: string,
+    signal: AbortSignal,
+  ): Promise<ReadonlySet<string>> {
+    const isChosen = parseSelector(selector);
+    const keys = new Set<string>();
+    for await (const raw of this.#objects(signal)) {
+      const key = keyIn(raw);
+      if (raw.kind !== 'Service' || (namespace !== '' && !key.startsWith(`${namespace}/`)))
+        continue;
+      if (isChosen(objectOf(objectOf(raw.metadata).labels))) keys.add(key);
+    }
+    return keys;
+  }
+
+  async *#objects(signal: AbortSignal): AsyncGenerator<RawObject> {
+    const files = await readdir(this.#directory).catch(failIn(this.#directory));
+    for (const file of files.filter(isManifest).sort()) {
+      signal.throwIfAborted();
+      const path = join(this.#directory, file);
+      const bytes = await readFile(path).catch(failIn(path));
+      const { found } = await readManifest(file, bytes, this.#pacer).catch(failIn(path));
+      for (const { raw } of found) yield raw;
+    }
+  }
+}
+
+function failIn(path: string): (error: Error) => never {
+  return (error) => {
+    const line = error instanceof ManifestError ? `:${error.line}` : '';
+    throw new LookupError('source', `${path}${line}: ${error.message}`);
+  };
+}

@@ -1,0 +1,21 @@
+import { type FoundPod, type Lookup, LookupError } from '../../src/source/lookup.ts';
+
+/** Knows what a test tells it. */
+export class FakeLookup implements Lookup {
+  /** By `namespace/name`. */
+  readonly pods = new Map<string, FoundPod>();
+  /** Keys of Services by selector. */
+  readonly selected = new Map<string, readonly string[]>();
+
+  async pod(namespace: string, name: string): Promise<FoundPod> {
+    const pod = this.pods.get(`${namespace}/${name}`);
+    if (pod === undefined) throw new LookupError('absence', `there is no pod ${namespace}/${name}`);
+    return pod;
+  }
+
+  async servicesWith(selector: string, namespace: string): Promise<ReadonlySet<string>> {
+    const keys = this.selected.get(selector);
+    if (keys === undefined) throw new LookupError('question', `"${selector}" is no label selector`);
+    return new Set(keys.filter((key) => namespace === '' || key.startsWith(`${namespace}/`)));
+  }
+}

@@ -1,0 +1,99 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { describe, expect, it } from 'vitest';
+import { ApiLookup } from '../../../../src/source/kubernetes/lookup.ts';
+import { cleanUp, contentTypes, startServer } from './setup.ts';
+
+const { signal } = new AbortController();
+
+interface Answer {
+  readonly status?: number;
+  readonly body: unknown;
+}
+
+/** A lookup, and what its API server was asked: path with query, and the kinds that it accepts. */
+async function asking(answers: Readonly<Record<string, Answer>>) {
+  const asked: string[] = [];
+  const onRequest = ({ headers, url }: IncomingMessage, response: ServerResponse): void => {
+    asked.push(`${decodeURIComponent(url!)} ${headers.accept?.includes('PartialObject')}`);
+    const { status = 200, body } = answers[url!.split('?')[0]!] ?? { status: 404, body: {} };
+    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+  };
+  const server = await startServer({ onRequest });
+  const access = { kubeconfigPath: '', masterUrl: server.url };
+  const options = { qps: -1, burst: 0, userAgent: 'fairlead/test', contentTypes };
+  const lookup = new ApiLookup({ ...access, ...options });
+  cleanUp(() => lookup.close());
+  return { lookup, asked, server };
+}
+
+const slices = '/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices';
+const pod = '/api/v1/namespaces/shop/pods/web-1';
+const forbidden = { status: 403, body: { kind: 'Status', message: 'may not get pods' } };
+const endpoint = (kind: string, name: string, address: string) => {
+  return { addresses: [address], nodeName: 'node-b', targetRef: { kind, name } };
+};
+
+describe('a pod', () => {
+  it('tells its addresses and its node', async () => {
+    const body = {
+      spec: { nodeName: 'node-a' },
+      status: { podIPs: [{ ip: '10.0.0.1' }, { ip: 'fd00::1' }] },
+    };
+    const { lookup } = await asking({ [pod]: { body } });
+    const addresses = ['10.0.0.1', 'fd00::1'];
+    expect(await lookup.pod('shop', 'web-1', signal)).toEqual({ addresses, nodeName: 'node-a' });
+  });
+
+  it('is found in EndpointSlices where pods may not be read', async () => {
+    const items = [
+      { endpoints: [endpoint('Pod', 'web-0', '10.0.0.9'), endpoint('Pod', 'web-1', '10.0.0.1')] },
+      { endpoints: [endpoint('Node', 'web-1', '10.0.0.8'), endpoint('Pod', 'web-1', 'fd00::1')] },
+    ];
+    const { lookup } = await asking({ [pod]: forbidden, [slices]: { body: { items } } });
+    const addresses = ['10.0.0.1', 'fd00::1'];
+    expect(await lookup.pod('shop', 'web-1', signal)).toEqual({ addresses, nodeName: 'node-b' });
+  });
+
+  it('that neither tells is refused with what is missing', async () => {
+    const { lookup } = await asking({ [pod]: forbidden, [slices]: { body: { items: [] } } });
+    await expect(lookup.pod('shop', 'web-1', signal)).rejects.toMatchObject({
+      fault: 'absence',
+      message: expect.stringContaining('no right to get pods; give its address instead') as string,
+    });
+  });
+
+  it('that is not there is said not to be', async () => {
+    const { lookup, asked } = await asking({});
+    const reason = 'there is no pod shop/web-1';
+    await expect(lookup.pod('shop', 'web-1', signal)).rejects.toThrow(reason);
+    expect(asked).toEqual([`${pod} false`]);
+  });
+
+  it('is waited for no longer than the question may take', async () => {
+    const { lookup, server } = await asking({});
+    await server.close();
+    await expect(lookup.pod('shop', 'web-1', signal)).rejects.toMatchObject({ fault: 'source' });
+  });
+});
+
+describe('Services with labels', () => {
+  const services = '/api/v1/namespaces/shop/services';
+
+  it('are asked for by their metadata alone', async () => {
+    const items = ['web', 'api'].map((name) => ({ metadata: { namespace: 'shop', name } }));
+    const { lookup, asked } = await asking({ [services]: { body: { metadata: {}, items } } });
+    const found = await lookup.servicesWith('app in (web)', 'shop', signal);
+    expect([...found]).toEqual(['shop/web', 'shop/api']);
+    expect(asked).toEqual([`${services}?labelSelector=app+in+(web)&limit=500 true`]);
+  });
+
+  it('that nobody can choose so is the fault of the question', async () => {
+    const message = 'unable to parse requirement: found "~"';
+    const refused = { status: 400, body: { kind: 'Status', code: 400, message } };
+    const { lookup } = await asking({ [services]: refused });
+    await expect(lookup.servicesWith('a~b', 'shop', signal)).rejects.toMatchObject({
+      fault: 'question',
+      message: `the API server: ${message}`,
+    });
+  });
+});
