@@ -7,7 +7,7 @@
         "<!@(ls -1 native/binding/*.cc native/protocol/*.cc native/wire/*.cc)",
         "<!@(ls -1 native/nft/*.cc native/nft/expr/*.cc native/conntrack/*.cc native/legacy/*.cc)",
         "<!@(ls -1 native/ipvs/*.cc native/route/*.cc native/ipset/*.cc native/acct/*.cc native/nftrace/*.cc)",
-        "<!@(ls -1 native/local/*.cc)",
+        "<!@(ls -1 native/bpf/*.cc native/local/*.cc)",
         "<!@(ls -1 native/log/*.cc)",
       ],
       "include_dirs": ["native"],

@@ -5,6 +5,7 @@
 
 #include "acct/acct_family.h"
 #include "binding/completion.h"
+#include "bpf/bpf_family.h"
 #include "conntrack/conntrack_family.h"
 #include "ipset/ipset_family.h"
 #include "ipvs/ipvs_family.h"
@@ -75,6 +76,7 @@ Families MakeFamilies(const Options& options) {
   families.push_back(std::make_unique<legacy::LegacyFamily>(options.xtables_lock));
   families.push_back(std::make_unique<acct::AcctFamily>());
   families.push_back(std::make_unique<nftrace::NftraceFamily>());
+  families.push_back(std::make_unique<bpf::BpfFamily>());
   return families;
 }
 

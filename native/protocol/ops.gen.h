@@ -501,6 +501,59 @@ struct AcctDelete {
       Field("name", &AcctDelete::name)};
 };
 
+struct BpfMapsAdd {
+  static constexpr std::uint32_t kCode = 192;
+  static constexpr const char* kName = "bpfMapsAdd";
+  std::string_view directory;
+  std::uint8_t family = 0;
+  static constexpr std::tuple kFields{
+      Field("directory", &BpfMapsAdd::directory), Field("family", &BpfMapsAdd::family)};
+};
+
+struct BpfElementsAdd {
+  static constexpr std::uint32_t kCode = 193;
+  static constexpr const char* kName = "bpfElementsAdd";
+  std::string_view directory;
+  std::string_view map;
+  std::span<const std::uint8_t> keys;
+  std::span<const std::uint8_t> values;
+  static constexpr std::tuple kFields{
+      Field("directory", &BpfElementsAdd::directory), Field("map", &BpfElementsAdd::map),
+      Field("keys", &BpfElementsAdd::keys), Field("values", &BpfElementsAdd::values)};
+};
+
+struct BpfElementsDelete {
+  static constexpr std::uint32_t kCode = 194;
+  static constexpr const char* kName = "bpfElementsDelete";
+  std::string_view directory;
+  std::string_view map;
+  std::span<const std::uint8_t> keys;
+  static constexpr std::tuple kFields{
+      Field("directory", &BpfElementsDelete::directory), Field("map", &BpfElementsDelete::map),
+      Field("keys", &BpfElementsDelete::keys)};
+};
+
+struct BpfLinksAdd {
+  static constexpr std::uint32_t kCode = 195;
+  static constexpr const char* kName = "bpfLinksAdd";
+  std::string_view directory;
+  std::uint8_t family = 0;
+  std::string_view cgroup;
+  std::uint8_t all = 0;
+  static constexpr std::tuple kFields{
+      Field("directory", &BpfLinksAdd::directory), Field("family", &BpfLinksAdd::family),
+      Field("cgroup", &BpfLinksAdd::cgroup), Field("all", &BpfLinksAdd::all)};
+};
+
+struct BpfRemove {
+  static constexpr std::uint32_t kCode = 196;
+  static constexpr const char* kName = "bpfRemove";
+  std::string_view directory;
+  std::uint8_t family = 0;
+  static constexpr std::tuple kFields{
+      Field("directory", &BpfRemove::directory), Field("family", &BpfRemove::family)};
+};
+
 }  // namespace op
 
 /** The schemas `kernelRequests` and `conntrackRequests`. */
@@ -666,6 +719,39 @@ struct NftraceRead {
   std::uint32_t wait_ms = 0;
   static constexpr std::tuple kFields{
       Field("waitMs", &NftraceRead::wait_ms)};
+};
+
+struct BpfStateGet {
+  static constexpr std::uint32_t kCode = 200;
+  static constexpr const char* kName = "bpfStateGet";
+  std::string_view directory;
+  std::uint8_t family = 0;
+  std::string_view cgroup;
+  std::uint8_t all = 0;
+  static constexpr std::tuple kFields{
+      Field("directory", &BpfStateGet::directory), Field("family", &BpfStateGet::family),
+      Field("cgroup", &BpfStateGet::cgroup), Field("all", &BpfStateGet::all)};
+};
+
+struct BpfElementsDump {
+  static constexpr std::uint32_t kCode = 201;
+  static constexpr const char* kName = "bpfElementsDump";
+  std::string_view directory;
+  std::string_view map;
+  static constexpr std::tuple kFields{
+      Field("directory", &BpfElementsDump::directory), Field("map", &BpfElementsDump::map)};
+};
+
+struct BpfProbe {
+  static constexpr std::uint32_t kCode = 202;
+  static constexpr const char* kName = "bpfProbe";
+  std::string_view directory;
+  std::uint8_t family = 0;
+  std::string_view cgroup;
+  std::uint8_t all = 0;
+  static constexpr std::tuple kFields{
+      Field("directory", &BpfProbe::directory), Field("family", &BpfProbe::family),
+      Field("cgroup", &BpfProbe::cgroup), Field("all", &BpfProbe::all)};
 };
 
 struct ConntrackDump {
@@ -1085,6 +1171,24 @@ struct NftraceEvent {
       Field("outputInterface", &NftraceEvent::output_interface),
       Field("networkHeader", &NftraceEvent::network_header),
       Field("transportHeader", &NftraceEvent::transport_header)};
+};
+
+struct BpfState {
+  static constexpr std::uint32_t kCode = 208;
+  static constexpr const char* kName = "bpfState";
+  std::uint8_t maps = 0;
+  std::uint8_t links = 0;
+  static constexpr std::tuple kFields{
+      Field("maps", &BpfState::maps), Field("links", &BpfState::links)};
+};
+
+struct BpfElements {
+  static constexpr std::uint32_t kCode = 209;
+  static constexpr const char* kName = "bpfElements";
+  std::span<const std::uint8_t> keys;
+  std::span<const std::uint8_t> values;
+  static constexpr std::tuple kFields{
+      Field("keys", &BpfElements::keys), Field("values", &BpfElements::values)};
 };
 
 struct ConntrackEntries {

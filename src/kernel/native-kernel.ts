@@ -2,6 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { acctRequests } from './acct-ops.ts';
 import { type Addon, loadAddon, type Socket, type SocketOptions, type Watch } from './addon.ts';
+import { bpfRequests } from './bpf-ops.ts';
 import { errnoName } from './errno.ts';
 import { KernelError } from './errors.ts';
 import { ipsetRequests } from './ipset-ops.ts';
@@ -164,10 +165,11 @@ function describe(request: Request, namespace: string): { operation: string; sub
   return { operation: `${family}.${request.kind}`, subject: subjectOf(request) ?? namespace };
 }
 
-type RequestFamily = 'nft' | 'ipvs' | 'route' | 'ipset' | 'legacy' | 'acct' | 'nftrace';
+type RequestFamily = 'nft' | 'ipvs' | 'route' | 'ipset' | 'legacy' | 'acct' | 'nftrace' | 'bpf';
 
 function familyOf(kind: Request['kind']): RequestFamily {
   if (kind in acctRequests) return 'acct';
+  if (kind in bpfRequests) return 'bpf';
   if (kind in ipsetRequests) return 'ipset';
   if (kind in ipvsRequests) return 'ipvs';
   if (kind in legacyRequests) return 'legacy';
@@ -186,6 +188,11 @@ function subjectOf(request: Request): string | undefined {
     case 'chainsDump':
     case 'setsDump':
       return nonEmpty('table', request.table);
+    case 'bpfElementsDump':
+      return `map ${request.directory}/${request.map}`;
+    case 'bpfProbe':
+    case 'bpfStateGet':
+      return request.directory;
     case 'ipsetPortsDump':
       return nonEmpty('set', request.set);
     case 'linkGet':

@@ -5,9 +5,11 @@
  * Numbers that the kernel defines (families, hooks, flags, registers, keys) are passed as the
  * kernel's own values, see `nft/constants.ts` and linux/netfilter/nf_tables.h.
  *
- * IPVS, links, sets of ipset, iptables-legacy and traced packets have files of their own: `*-ops.ts`.
+ * IPVS, links, sets of ipset, iptables-legacy, connection tracking, programs of bpf and traced
+ * packets have files of their own: `*-ops.ts`.
  */
 import { acctOps, acctReplies, acctRequests } from './acct-ops.ts';
+import { bpfOps, bpfReplies, bpfRequests } from './bpf-ops.ts';
 import { ipsetOps, ipsetReplies, ipsetRequests } from './ipset-ops.ts';
 import { ipvsOps, ipvsReplies, ipvsRequests } from './ipvs-ops.ts';
 import { legacyOps, legacyReplies, legacyRequests } from './legacy-ops.ts';
@@ -151,6 +153,7 @@ export const kernelOps = {
   ...ipsetOps,
   ...legacyOps,
   ...acctOps,
+  ...bpfOps,
 } as const;
 
 /** Requests that read nf_tables. A buffer holds exactly one. */
@@ -273,6 +276,7 @@ export const kernelRequests = {
   ...legacyRequests,
   ...acctRequests,
   ...nftraceRequests,
+  ...bpfRequests,
 } as const;
 export const kernelReplies = {
   ...replies,
@@ -282,6 +286,7 @@ export const kernelReplies = {
   ...legacyReplies,
   ...acctReplies,
   ...nftraceReplies,
+  ...bpfReplies,
 } as const;
 
 /**

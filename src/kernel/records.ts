@@ -194,6 +194,14 @@ export function* readRecords<S extends Schema>(
   }
 }
 
+/** The number of records that `bytes`, written by a RecordWriter, holds. */
+export function countRecords(bytes: Uint8Array): number {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  let count = 0;
+  for (let at = 0; at < bytes.length; at += headerBytes + view.getUint32(at + 4, true)) count += 1;
+  return count;
+}
+
 function readFields(
   kind: string,
   fields: readonly (readonly [name: string, type: FieldType])[],

@@ -1,10 +1,11 @@
 /**
- * A kernel in memory for tests: nf_tables, IPVS, links, ipset and iptables-legacy. It applies a
- * buffer of ops as the kernel does, run by run, refuses what it refuses, with the same errno, op
- * and entry (test/conformance proves it against a real one). It can be made to fail, to lose its
- * answer, to be slow, and to be edited by somebody else.
+ * A kernel in memory for tests: nf_tables, IPVS, links, ipset, iptables-legacy and programs of bpf.
+ * It applies a buffer of ops as the kernel does, run by run, refuses what it refuses, with the same
+ * errno, op and entry (test/conformance proves it against a real one). It can be made to fail, to
+ * lose its answer, to be slow, and to be edited by somebody else.
  */
 
+import { bpfRequests } from '../../src/kernel/bpf-ops.ts';
 import { KernelError } from '../../src/kernel/errors.ts';
 import { ipsetRequests } from '../../src/kernel/ipset-ops.ts';
 import { ipvsRequests } from '../../src/kernel/ipvs-ops.ts';
@@ -28,6 +29,7 @@ import {
 import { RecordError, readRecords } from '../../src/kernel/records.ts';
 import { routeRequests } from '../../src/kernel/route-ops.ts';
 import { FakeAccts } from './acct.ts';
+import { type BpfRequest, FakeBpf } from './bpf.ts';
 import { FakeIpsets, type IpsetRequest } from './ipsets.ts';
 import { FakeIpvs, type IpvsRequest, ipvsText } from './ipvs.ts';
 import { FakeLegacy } from './legacy.ts';
@@ -41,7 +43,7 @@ import { Transaction } from './nft-transaction.ts';
 import { validate } from './nft-validate.ts';
 import { FakeNftrace } from './nftrace.ts';
 import { Refusal } from './refusal.ts';
-import { isAcct, isIpset, isIpvs, type Run, runsOf, writesOf } from './runs.ts';
+import { isAcct, isBpf, isIpset, isIpvs, type Run, runsOf, writesOf } from './runs.ts';
 
 /** A refusal that a test asks for. */
 export interface Fault {
@@ -102,6 +104,7 @@ export class FakeKernel implements Kernel {
   readonly #tables: Tables = new Map();
   readonly accts = new FakeAccts(this.#tables);
   readonly nftrace = new FakeNftrace();
+  readonly bpf = new FakeBpf();
   #generation = 1;
   #handle = 0;
   #faults: { readonly fault: Fault; left: number }[] = [];
@@ -288,6 +291,7 @@ export class FakeKernel implements Kernel {
   #answer(request: Request): Reply[] {
     if (request.kind === 'acctsDump') return this.accts.answer();
     if (request.kind === 'nftraceRead') return this.nftrace.answer();
+    if (request.kind in bpfRequests) return this.bpf.answer(request as BpfRequest);
     if (request.kind === 'legacyTablesDump') return this.legacy.answer(request.family);
     if (request.kind in routeRequests) return this.links.answer(request as RouteRequest);
     if (request.kind in ipsetRequests) return this.ipsets.answer(request as IpsetRequest);
@@ -358,6 +362,7 @@ export class FakeKernel implements Kernel {
     try {
       if (isIpset(op)) this.ipsets.run(op);
       else if (isAcct(op)) this.accts.run(op);
+      else if (isBpf(op)) return this.bpf.run(op);
       else if (!isIpvs(op)) return this.links.run(op);
       else this.ipvs.run(op);
       return [];

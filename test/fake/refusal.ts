@@ -29,5 +29,6 @@ const words: Readonly<Record<string, string>> = {
   EOPNOTSUPP: 'Operation not supported',
   ERESTART: 'Interrupted system call should be restarted',
   ENOBUFS: 'No buffer space available',
+  E2BIG: 'Argument list too long',
   ENOMEM: 'Cannot allocate memory',
 };

@@ -1,5 +1,7 @@
 /** What a mode writes as text: what people and golden files read. */
+import { bpfOps } from '../../src/kernel/bpf-ops.ts';
 import { NFPROTO } from '../../src/kernel/nft/constants.ts';
+import { readRecords } from '../../src/kernel/records.ts';
 import type { ModeName } from '../../src/modes/mode.ts';
 import { sourceRangesTypes } from '../../src/modes/nft-table/source-ranges.ts';
 import { affinityTypes } from '../../src/modes/nftables/affinity-objects.ts';
@@ -27,7 +29,20 @@ const printers: Readonly<Record<ModeName, (ops: Uint8Array) => string>> = {
   userspace: routeScript,
 };
 
-/** The ops of a batch, one command a line. */
+/** The ops of a batch, one command a line. Those of connect-time translation come last, by name. */
 export function scriptOf(mode: ModeName, ops: Uint8Array): string {
-  return printers[mode](ops);
+  const [rules, others] = withoutBpf(ops);
+  return [printers[mode](rules), ...others].join('\n');
+}
+
+/** The ops before the first one that is about programs of bpf, and the names of the others. */
+function withoutBpf(ops: Uint8Array): [Uint8Array, string[]] {
+  const view = new DataView(ops.buffer, ops.byteOffset, ops.length);
+  const codes = new Map(Object.entries(bpfOps).map(([kind, { code }]) => [code as number, kind]));
+  let at = 0;
+  while (at < ops.length && !codes.has(view.getUint32(at, true))) {
+    at += 8 + view.getUint32(at + 4, true);
+  }
+  const others = [...readRecords(bpfOps, ops.subarray(at))].map(({ kind }) => kind);
+  return [ops.subarray(0, at), others];
 }

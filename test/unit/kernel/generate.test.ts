@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { header, headerUrl } from '../../../scripts/generate.ts';
+import { bpfOps, bpfReplies, bpfRequests } from '../../../src/kernel/bpf-ops.ts';
 import { conntrackReplies, conntrackRequests } from '../../../src/kernel/conntrack-ops.ts';
 import { ipvsOps, ipvsReplies, ipvsRequests } from '../../../src/kernel/ipvs-ops.ts';
 import { expressions, nftOps, replies, requests } from '../../../src/kernel/ops.ts';
@@ -13,8 +14,9 @@ test('the generated header is that of the schema: else run `node scripts/generat
 
 test('no two records that can meet in one buffer share a code', () => {
   const buffers: readonly (readonly Schema[])[] = [
-    [nftOps, ipvsOps, routeOps, requests, ipvsRequests, routeRequests, conntrackRequests],
-    [replies, ipvsReplies, routeReplies, conntrackReplies],
+    [nftOps, ipvsOps, routeOps, bpfOps, requests, ipvsRequests, routeRequests],
+    [conntrackRequests, bpfRequests, bpfOps, nftOps],
+    [replies, ipvsReplies, routeReplies, conntrackReplies, bpfReplies],
     [expressions],
   ];
   for (const schemas of buffers) {

@@ -1,0 +1,29 @@
+#ifndef FAIRLEAD_BPF_BPF_FAMILY_H_
+#define FAIRLEAD_BPF_BPF_FAMILY_H_
+
+#include <variant>
+
+#include "protocol/family.h"
+#include "protocol/ops.gen.h"
+
+namespace fairlead::bpf {
+
+using Op = std::variant<protocol::op::BpfMapsAdd, protocol::op::BpfElementsAdd,
+                        protocol::op::BpfElementsDelete, protocol::op::BpfLinksAdd,
+                        protocol::op::BpfRemove>;
+using Request = std::variant<protocol::request::BpfStateGet, protocol::request::BpfElementsDump,
+                             protocol::request::BpfProbe>;
+
+/**
+ * Programs that translate connections when they are made, and their maps. It is no family of
+ * netlink, but is given ops and requests likewise. Each op is tried by itself.
+ */
+class BpfFamily : public protocol::Family {
+ public:
+  bool Handles(std::uint32_t code) const noexcept override;
+  std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer) override;
+};
+
+}  // namespace fairlead::bpf
+
+#endif  // FAIRLEAD_BPF_BPF_FAMILY_H_

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses an endpoint when a process connects to a Service by TCP. Whatever these programs do not
+// know they leave as it is: the rules of the mode translate it then.
+//
+// `node scripts/bpf.ts` compiles this file to programs.gen.h, which is committed.
+
+#include <linux/bpf.h>
+#include <linux/in.h>
+#include <linux/types.h>
+
+#include "layout.h"
+
+#define INLINE static inline __attribute__((always_inline))
+#define SECTION(name) __attribute__((section(name), used))
+
+static void *(*const map_lookup)(void *map, const void *key) = (void *)BPF_FUNC_map_lookup_elem;
+static long (*const map_update)(void *map, const void *key, const void *value, __u64 flags) =
+    (void *)BPF_FUNC_map_update_elem;
+static __u32 (*const random_number)(void) = (void *)BPF_FUNC_get_prandom_u32;
+static __u64 (*const netns_cookie)(void *context) = (void *)BPF_FUNC_get_netns_cookie;
+static __u64 (*const socket_cookie)(void *context) = (void *)BPF_FUNC_get_socket_cookie;
+
+/* SOCK_STREAM of linux/net.h, which is not for programs. */
+enum { kStream = 1 };
+
+/* The maps are made by the addon, which puts their descriptors where a program names one. */
+struct map {
+  __u32 unused;
+};
+struct map settings4 SECTION("maps"), frontends4 SECTION("maps"), endpoints4 SECTION("maps"),
+    peers4 SECTION("maps");
+struct map settings6 SECTION("maps"), frontends6 SECTION("maps"), endpoints6 SECTION("maps"),
+    peers6 SECTION("maps");
+
+/* The maps of one family. */
+struct maps {
+  void *settings;
+  void *frontends;
+  void *endpoints;
+  void *peers;
+};
+#define MAPS4 ((struct maps){&settings4, &frontends4, &endpoints4, &peers4})
+#define MAPS6 ((struct maps){&settings6, &frontends6, &endpoints6, &peers6})
+
+INLINE int is_same(const struct endpoint *a, const struct endpoint *b) {
+  const __u32 *left = a->address.words;
+  const __u32 *right = b->address.words;
+  return left[0] == right[0] && left[1] == right[1] && left[2] == right[2] &&
+         left[3] == right[3] && a->port == b->port;
+}
+
+INLINE int is_on_node(struct bpf_sock_addr *context, const struct settings *settings) {
+  return netns_cookie(context) == settings->node;
+}
+
+/* Leaves in `key` which frontend it is. */
+INLINE const struct pool *find_pool(struct bpf_sock_addr *context, struct maps maps,
+                                    const struct settings *settings, const struct endpoint *to,
+                                    struct frontend *key) {
+  *key = (struct frontend){to->address, to->port, IPPROTO_TCP, kAddressAndPort};
+  const struct pool *pool = map_lookup(maps.frontends, key);
+  if (pool) return pool;
+  *key = (struct frontend){to->address, 0, 0, kNodeAddress};
+  const struct pool *node = map_lookup(maps.frontends, key);
+  if (!node || (node->node_only && !is_on_node(context, settings))) return 0;
+  *key = (struct frontend){{}, to->port, IPPROTO_TCP, kNodePort};
+  return map_lookup(maps.frontends, key);
+}
+
+/*
+ * Finds an endpoint for `to`; 0: it is left as it is.
+ *
+ * An element may be deleted while it is read, and its memory hold another one at once: the kernel's
+ * allocator does not wait for readers (htab_elem_free). So what was read counts only if the same
+ * key still leads to the same value.
+ */
+INLINE int choose(struct bpf_sock_addr *context, struct maps maps, const struct endpoint *to,
+                  struct endpoint *chosen) {
+  const __u32 zero = 0;
+  if (context->type != kStream || context->protocol != IPPROTO_TCP) return 0;
+  const struct settings *settings = map_lookup(maps.settings, &zero);
+  if (!settings || (!settings->all && !is_on_node(context, settings))) return 0;
+
+  struct frontend key;
+  const struct pool *pool = find_pool(context, maps, settings, to, &key);
+  if (!pool) return 0;
+  const __u64 id = pool->id;
+  const __u32 count = pool->count;
+  if (count == 0) return 0;
+  const struct place place = {id, random_number() % count, 0};
+  const struct endpoint *endpoint = map_lookup(maps.endpoints, &place);
+  if (!endpoint) return 0;
+  *chosen = *endpoint;
+
+  const struct pool *same_pool = map_lookup(maps.frontends, &key);
+  if (!same_pool || same_pool->id != id) return 0;
+  const struct endpoint *same_endpoint = map_lookup(maps.endpoints, &place);
+  return same_endpoint && is_same(same_endpoint, chosen);
+}
+
+/* As `choose`, and remembers the choice for getpeername. */
+INLINE int translate(struct bpf_sock_addr *context, struct maps maps, const struct endpoint *to,
+                     struct endpoint *chosen) {
+  if (!choose(context, maps, to, chosen)) return 0;
+  const __u64 cookie = socket_cookie(context);
+  const struct peer peer = {*to, *chosen};
+  map_update(maps.peers, &cookie, &peer, BPF_ANY);
+  return 1;
+}
+
+/* What the socket asked for, if `now` is what it got for that; else 0. */
+INLINE const struct endpoint *asked_for(struct bpf_sock_addr *context, struct maps maps,
+                                        const struct endpoint *now) {
+  const __u64 cookie = socket_cookie(context);
+  const struct peer *peer = map_lookup(maps.peers, &cookie);
+  return peer && is_same(&peer->endpoint, now) ? &peer->service : 0;
+}
+
+INLINE __u32 mapped_prefix(void) { return __builtin_bswap32(0xffff); }
+
+INLINE int is_mapped(struct bpf_sock_addr *context) {
+  return context->user_ip6[0] == 0 && context->user_ip6[1] == 0 &&
+         context->user_ip6[2] == mapped_prefix();
+}
+
+INLINE struct endpoint read4(struct bpf_sock_addr *context) {
+  const struct address address = {{0, 0, mapped_prefix(), context->user_ip4}};
+  return (struct endpoint){address, (__u16)context->user_port, 0};
+}
+
+INLINE void write4(struct bpf_sock_addr *context, const struct endpoint *to) {
+  context->user_ip4 = to->address.words[3];
+  context->user_port = to->port;
+}
+
+INLINE struct endpoint read6(struct bpf_sock_addr *context) {
+  const struct address address = {{context->user_ip6[0], context->user_ip6[1],
+                                   context->user_ip6[2], context->user_ip6[3]}};
+  return (struct endpoint){address, (__u16)context->user_port, 0};
+}
+
+INLINE void write6(struct bpf_sock_addr *context, const struct endpoint *to) {
+  context->user_ip6[0] = to->address.words[0];
+  context->user_ip6[1] = to->address.words[1];
+  context->user_ip6[2] = to->address.words[2];
+  context->user_ip6[3] = to->address.words[3];
+  context->user_port = to->port;
+}
+
+INLINE void connect_by_ipv6(struct bpf_sock_addr *context, struct maps maps) {
+  const struct endpoint to = read6(context);
+  struct endpoint chosen;
+  if (translate(context, maps, &to, &chosen)) write6(context, &chosen);
+}
+
+INLINE void peer_by_ipv6(struct bpf_sock_addr *context, struct maps maps) {
+  const struct endpoint now = read6(context);
+  const struct endpoint *service = asked_for(context, maps, &now);
+  if (service) write6(context, service);
+}
+
+/* A program of these types answers 1: the call goes on. */
+
+SECTION("cgroup/connect4") int connect4(struct bpf_sock_addr *context) {
+  const struct endpoint to = read4(context);
+  struct endpoint chosen;
+  if (translate(context, MAPS4, &to, &chosen)) write4(context, &chosen);
+  return 1;
+}
+
+/* IPv4 addresses that a socket of IPv6 connects to. */
+SECTION("cgroup/mapped4") int mapped4(struct bpf_sock_addr *context) {
+  if (is_mapped(context)) connect_by_ipv6(context, MAPS4);
+  return 1;
+}
+
+SECTION("cgroup/connect6") int connect6(struct bpf_sock_addr *context) {
+  if (!is_mapped(context)) connect_by_ipv6(context, MAPS6);
+  return 1;
+}
+
+SECTION("cgroup/peer4") int peer4(struct bpf_sock_addr *context) {
+  const struct endpoint now = read4(context);
+  const struct endpoint *service = asked_for(context, MAPS4, &now);
+  if (service) write4(context, service);
+  return 1;
+}
+
+SECTION("cgroup/mapped_peer4") int mapped_peer4(struct bpf_sock_addr *context) {
+  if (is_mapped(context)) peer_by_ipv6(context, MAPS4);
+  return 1;
+}
+
+SECTION("cgroup/peer6") int peer6(struct bpf_sock_addr *context) {
+  if (!is_mapped(context)) peer_by_ipv6(context, MAPS6);
+  return 1;
+}

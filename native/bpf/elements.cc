@@ -1,0 +1,88 @@
+#include "bpf/elements.h"
+
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "protocol/ops.gen.h"
+
+namespace fairlead::bpf {
+
+namespace {
+
+/** A bucket with more elements than a step takes could not be read (ENOSPC). */
+constexpr std::uint32_t kElementsAStep = 4096;
+
+struct OpenMap {
+  const MapShape& shape;
+  FileDescriptor fd;
+};
+
+std::expected<OpenMap, SystemError> Open(MapAt at) {
+  const MapShape* shape = FindMap(at.name);
+  if (shape == nullptr) {
+    return std::unexpected(SystemError{EINVAL, "there is no map " + std::string(at.name)});
+  }
+  auto fd = OpenPin(std::string(at.directory) + "/" + shape->name);
+  if (!fd) return std::unexpected(fd.error());
+  return OpenMap{*shape, std::move(*fd)};
+}
+
+std::unexpected<Refused> Unsent(SystemError error) {
+  return std::unexpected(Refused{std::nullopt, std::move(error)});
+}
+
+std::expected<void, Refused> AsRefusal(const std::expected<void, Halted>& done, MapAt at) {
+  if (done) return {};
+  SystemError error = done.error().error;
+  error.call += " in map " + std::string(at.name);
+  return std::unexpected(Refused{done.error().taken, std::move(error)});
+}
+
+}  // namespace
+
+std::expected<void, Refused> AddElements(MapAt at, std::span<const std::uint8_t> keys,
+                                         std::span<const std::uint8_t> values) {
+  const auto map = Open(at);
+  if (!map) return Unsent(map.error());
+  const std::size_t count = keys.size() / map->shape.key_bytes;
+  if (keys.size() != count * map->shape.key_bytes ||
+      values.size() != count * map->shape.value_bytes) {
+    return Unsent({EINVAL, "keys or values have the wrong length"});
+  }
+  return AsRefusal(UpdateElements(map->fd.get(), keys.data(), values.data(),
+                                  static_cast<std::uint32_t>(count)),
+                   at);
+}
+
+std::expected<void, Refused> RemoveElements(MapAt at, std::span<const std::uint8_t> keys) {
+  const auto map = Open(at);
+  if (!map) return Unsent(map.error());
+  const std::size_t count = keys.size() / map->shape.key_bytes;
+  if (keys.size() != count * map->shape.key_bytes) {
+    return Unsent({EINVAL, "keys have the wrong length"});
+  }
+  return AsRefusal(DeleteElements(map->fd.get(), keys.data(), static_cast<std::uint32_t>(count)),
+                   at);
+}
+
+Done DumpElements(MapAt at, protocol::RecordWriter& out) {
+  const auto map = Open(at);
+  if (!map) return std::unexpected(map.error());
+  std::vector<std::uint8_t> keys(std::size_t{kElementsAStep} * map->shape.key_bytes);
+  std::vector<std::uint8_t> values(std::size_t{kElementsAStep} * map->shape.value_bytes);
+  std::uint64_t position = 0;
+  for (bool is_first = true;; is_first = false) {
+    const auto step = ReadElements(map->fd.get(), is_first, position, keys.data(), values.data(),
+                                   kElementsAStep);
+    if (!step) return std::unexpected(step.error());
+    if (step->count > 0) {
+      out.Append(protocol::reply::BpfElements{
+          std::span(keys).first(std::size_t{step->count} * map->shape.key_bytes),
+          std::span(values).first(std::size_t{step->count} * map->shape.value_bytes)});
+    }
+    if (step->is_last) return {};
+  }
+}
+
+}  // namespace fairlead::bpf

@@ -1,0 +1,296 @@
+#include "bpf/installation.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "bpf/layout.h"
+
+namespace fairlead::bpf {
+
+namespace {
+
+using Failure = std::unexpected<SystemError>;
+
+// Older headers lack it.
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
+
+/** Maps by the name that programs call them. */
+using Maps = std::vector<std::pair<const char*, FileDescriptor>>;
+
+/** Before Linux 5.11 maps count as locked memory. */
+void RaiseMemoryLimit() noexcept {
+  const rlimit unlimited{RLIM_INFINITY, RLIM_INFINITY};
+  setrlimit(RLIMIT_MEMLOCK, &unlimited);
+}
+
+/** The calling thread's network namespace as the programs see it. Linux 5.14. */
+std::expected<std::uint64_t, SystemError> NetnsCookie() {
+  const FileDescriptor any(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!any.valid()) return Failure(SystemError::Last("opening a socket"));
+  std::uint64_t cookie = 0;
+  socklen_t length = sizeof(cookie);
+  if (getsockopt(any.get(), SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &length) != 0) {
+    return Failure(SystemError::Last("getsockopt SO_NETNS_COOKIE (Linux 5.14)"));
+  }
+  return cookie;
+}
+
+bool IsOf(const std::string& path, long magic) noexcept {
+  struct statfs found;
+  return statfs(path.c_str(), &found) == 0 && found.f_type == magic;
+}
+
+std::string ParentOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
+bool IsShaped(const MapShape& shape, const bpf_map_info& info) noexcept {
+  return info.type == shape.type && info.key_size == shape.key_bytes &&
+         info.value_size == shape.value_bytes && info.max_entries == shape.entries_max &&
+         info.map_flags == shape.flags;
+}
+
+std::expected<Maps, SystemError> OpenMaps(const Place& place) {
+  Maps maps;
+  for (const MapShape& shape : MapsOf(place.family)) {
+    auto map = OpenPin(place.PathOf(shape.name));
+    if (!map) return Failure(map.error());
+    maps.emplace_back(shape.name, std::move(*map));
+  }
+  return maps;
+}
+
+/** The form in which a program is loaded: BPF_PSEUDO_MAP_FD where it names a map. */
+std::vector<std::uint64_t> Linked(const Program& program, const Maps& maps) {
+  std::vector<std::uint64_t> code(program.instructions.begin(), program.instructions.end());
+  for (const MapReference& reference : program.references) {
+    bpf_insn instruction;
+    std::memcpy(&instruction, &code[reference.index], sizeof(instruction));
+    instruction.src_reg = BPF_PSEUDO_MAP_FD;
+    for (const auto& [name, map] : maps) {
+      if (reference.map == name) instruction.imm = map.get();
+    }
+    std::memcpy(&code[reference.index], &instruction, sizeof(instruction));
+  }
+  return code;
+}
+
+Opened Load(const Program& program, const Maps& maps) {
+  return LoadProgram(program, Linked(program, maps));
+}
+
+std::expected<settings, SystemError> WantedSettings(const Reach& reach) {
+  settings wanted{0, reach.all ? 1u : 0u, ProgramsVersion()};
+  const auto cookie = NetnsCookie();
+  if (cookie) {
+    wanted.node = *cookie;
+  } else if (!reach.all) {
+    return Failure(cookie.error());
+  }
+  return wanted;
+}
+
+const char* SettingsMap(std::uint8_t family) noexcept { return MapsOf(family).front().name; }
+
+Done WriteSettings(const Place& place, const Maps& maps, const settings& wanted) {
+  const std::uint32_t zero = 0;
+  for (const auto& [name, map] : maps) {
+    if (std::strcmp(name, SettingsMap(place.family)) != 0) continue;
+    const auto written =
+        UpdateElements(map.get(), reinterpret_cast<const std::uint8_t*>(&zero),
+                       reinterpret_cast<const std::uint8_t*>(&wanted), 1);
+    if (!written) return Failure(written.error().error);
+  }
+  return {};
+}
+
+std::expected<settings, SystemError> ReadSettings(const Place& place) {
+  const auto map = OpenPin(place.PathOf(SettingsMap(place.family)));
+  if (!map) return Failure(map.error());
+  settings found{};
+  std::uint32_t key = 0;
+  std::uint64_t position = 0;
+  const auto read =
+      ReadElements(map->get(), true, position, reinterpret_cast<std::uint8_t*>(&key),
+                   reinterpret_cast<std::uint8_t*>(&found), 1);
+  if (!read) return Failure(read.error());
+  return found;
+}
+
+/** The link of a program, attached to the cgroup or not. */
+Done AddLink(const Place& place, const Program& program, const Maps& maps, int cgroup_fd) {
+  const auto loaded = Load(program, maps);
+  if (!loaded) return Failure(loaded.error());
+  const std::string path = place.PathOf(program.name);
+  const auto pinned = OpenPin(path);
+  if (pinned) {
+    if (UpdateLink(pinned->get(), loaded->get())) return {};
+    // Somebody has detached it, or its cgroup has gone: it is of no use.
+    if (unlink(path.c_str()) != 0) return Failure(SystemError::Last("removing " + path));
+  }
+  const auto link = CreateLink(program, loaded->get(), cgroup_fd);
+  if (!link) return Failure(link.error());
+  return Pin(link->get(), path);
+}
+
+/** Whether the pinned link of the program is attached to the cgroup. */
+std::expected<bool, SystemError> IsAttached(const std::string& path, const Program& program,
+                                            std::uint64_t cgroup) {
+  const auto link = OpenPin(path);
+  if (!link) return Failure(link.error());
+  const auto info = LinkInfo(link->get());
+  if (!info) return Failure(info.error());
+  return info->type == BPF_LINK_TYPE_CGROUP && info->cgroup.cgroup_id == cgroup &&
+         info->cgroup.attach_type == static_cast<std::uint32_t>(program.attach_type);
+}
+
+State StateFor(std::size_t there, std::size_t right, std::size_t wanted) noexcept {
+  if (there == 0) return State::kAbsent;
+  return right == wanted ? State::kRight : State::kWrong;
+}
+
+std::expected<State, SystemError> MapsState(const Place& place) {
+  std::size_t there = 0;
+  std::size_t right = 0;
+  const auto shapes = MapsOf(place.family);
+  for (const MapShape& shape : shapes) {
+    const auto map = OpenPin(place.PathOf(shape.name));
+    if (!map && map.error().error == ENOENT) continue;
+    if (!map) return Failure(map.error());
+    const auto info = MapInfo(map->get());
+    if (!info) return Failure(info.error());
+    ++there;
+    if (IsShaped(shape, *info)) ++right;
+  }
+  return StateFor(there, right, shapes.size());
+}
+
+std::expected<State, SystemError> LinksState(const Place& place, const Reach& reach) {
+  struct stat cgroup;
+  if (stat(reach.cgroup.c_str(), &cgroup) != 0) {
+    return Failure(SystemError::Last("asking about " + reach.cgroup));
+  }
+  std::size_t there = 0;
+  std::size_t right = 0;
+  const auto programs = ProgramsOf(place.family);
+  for (const Program& program : programs) {
+    // The number of a folder of cgroup2 is its id (kernfs_id).
+    const auto attached = IsAttached(place.PathOf(program.name), program, cgroup.st_ino);
+    if (!attached && attached.error().error == ENOENT) continue;
+    if (!attached) return Failure(attached.error());
+    ++there;
+    if (*attached) ++right;
+  }
+  return StateFor(there, right, programs.size());
+}
+
+/** Whether the programs are those of this version, and for these sockets. */
+bool HasSettings(const Place& place, const Reach& reach) {
+  const auto wanted = WantedSettings(reach);
+  const auto found = ReadSettings(place);
+  return wanted && found && std::memcmp(&*wanted, &*found, sizeof(settings)) == 0;
+}
+
+Done RemoveLink(const std::string& path) {
+  const auto link = OpenPin(path);
+  if (!link && link.error().error == ENOENT) return {};
+  // Before Linux 5.9 it ends with its last descriptor.
+  if (link) static_cast<void>(DetachLink(link->get()));
+  if (unlink(path.c_str()) != 0) return Failure(SystemError::Last("removing " + path));
+  return {};
+}
+
+}  // namespace
+
+Done AddMaps(const Place& place) {
+  RaiseMemoryLimit();
+  if (mkdir(place.directory.c_str(), 0700) != 0 && errno != EEXIST) {
+    return Failure(SystemError::Last("making " + place.directory));
+  }
+  for (const MapShape& shape : MapsOf(place.family)) {
+    const std::string path = place.PathOf(shape.name);
+    if (access(path.c_str(), F_OK) == 0) continue;
+    const auto map = CreateMap(shape);
+    if (!map) return Failure(map.error());
+    const auto pinned = Pin(map->get(), path);
+    if (!pinned) return pinned;
+  }
+  return {};
+}
+
+Done AddLinks(const Place& place, const Reach& reach) {
+  RaiseMemoryLimit();
+  const auto wanted = WantedSettings(reach);
+  if (!wanted) return Failure(wanted.error());
+  const auto maps = OpenMaps(place);
+  if (!maps) return Failure(maps.error());
+  const FileDescriptor cgroup(open(reach.cgroup.c_str(), O_DIRECTORY | O_CLOEXEC));
+  if (!cgroup.valid()) return Failure(SystemError::Last("opening " + reach.cgroup));
+  for (const Program& program : ProgramsOf(place.family)) {
+    const auto added = AddLink(place, program, *maps, cgroup.get());
+    if (!added) return added;
+  }
+  return WriteSettings(place, *maps, *wanted);
+}
+
+Done Remove(const Place& place) {
+  for (const Program& program : ProgramsOf(place.family)) {
+    const auto removed = RemoveLink(place.PathOf(program.name));
+    if (!removed) return removed;
+  }
+  for (const MapShape& shape : MapsOf(place.family)) {
+    const std::string path = place.PathOf(shape.name);
+    if (unlink(path.c_str()) != 0 && errno != ENOENT) {
+      return Failure(SystemError::Last("removing " + path));
+    }
+  }
+  // The other family may have something there.
+  if (rmdir(place.directory.c_str()) != 0 && errno != ENOENT && errno != ENOTEMPTY) {
+    return Failure(SystemError::Last("removing " + place.directory));
+  }
+  return {};
+}
+
+std::expected<States, SystemError> StateOf(const Place& place, const Reach& reach) {
+  const auto maps = MapsState(place);
+  if (!maps) return Failure(maps.error());
+  auto links = LinksState(place, reach);
+  if (!links) return Failure(links.error());
+  if (*links == State::kRight && !HasSettings(place, reach)) links = State::kWrong;
+  return States{*maps, *links};
+}
+
+Done Probe(const Place& place, const Reach& reach) {
+  RaiseMemoryLimit();
+  if (!IsOf(ParentOf(place.directory), BPF_FS_MAGIC)) {
+    return Failure(SystemError{EMEDIUMTYPE, ParentOf(place.directory) + " is no bpf file system"});
+  }
+  if (!IsOf(reach.cgroup, CGROUP2_SUPER_MAGIC)) {
+    return Failure(SystemError{EMEDIUMTYPE, reach.cgroup + " is no folder of cgroup2"});
+  }
+  const auto wanted = WantedSettings(reach);
+  if (!wanted) return Failure(wanted.error());
+  Maps maps;
+  for (const MapShape& shape : MapsOf(place.family)) {
+    auto map = CreateMap(shape);
+    if (!map) return Failure(map.error());
+    maps.emplace_back(shape.name, std::move(*map));
+  }
+  for (const Program& program : ProgramsOf(place.family)) {
+    const auto loaded = Load(program, maps);
+    if (!loaded) return Failure(loaded.error());
+  }
+  return {};
+}
+
+}  // namespace fairlead::bpf

@@ -1,0 +1,49 @@
+// The maps and links of one family, pinned in one folder of a bpf file system.
+#ifndef FAIRLEAD_BPF_INSTALLATION_H_
+#define FAIRLEAD_BPF_INSTALLATION_H_
+
+#include <cstdint>
+#include <expected>
+#include <string>
+
+#include "base/system_error.h"
+#include "bpf/system.h"
+
+namespace fairlead::bpf {
+
+/** Where, and for whom. */
+struct Place {
+  std::string directory;
+  /** AF_INET or AF_INET6. */
+  std::uint8_t family;
+
+  std::string PathOf(const char* name) const { return directory + "/" + name; }
+};
+
+/** What the programs are attached to, and whose connections they translate. */
+struct Reach {
+  std::string cgroup;
+  /** Sockets of all network namespaces; else those of the calling thread's. */
+  bool all;
+};
+
+enum class State : std::uint8_t { kAbsent = 0, kWrong = 1, kRight = 2 };
+
+struct States {
+  State maps;
+  State links;
+};
+
+/** Makes the folder and the maps that are missing. */
+Done AddMaps(const Place& place);
+/** Attaches the programs, or replaces those of the links that are there. */
+Done AddLinks(const Place& place, const Reach& reach);
+/** Detaches the programs, and removes all pins of the family, and the folder when it is empty. */
+Done Remove(const Place& place);
+std::expected<States, SystemError> StateOf(const Place& place, const Reach& reach);
+/** Loads the programs, and leaves nothing behind. */
+Done Probe(const Place& place, const Reach& reach);
+
+}  // namespace fairlead::bpf
+
+#endif  // FAIRLEAD_BPF_INSTALLATION_H_

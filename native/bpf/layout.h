@@ -1,0 +1,63 @@
+// Keys and values of the maps, for programs (C) and for the addon. src/modes/connect-time/layout.ts
+// writes and reads them.
+#ifndef FAIRLEAD_BPF_LAYOUT_H_
+#define FAIRLEAD_BPF_LAYOUT_H_
+
+#include <linux/types.h>
+
+/** Network order. IPv4 addresses have the form ::ffff:10.96.0.1. */
+struct address {
+  __u32 words[4];
+};
+
+struct endpoint {
+  struct address address;
+  /** Network order. */
+  __u16 port;
+  __u16 unused;
+};
+
+struct settings {
+  /** The network namespace of the node, as SO_NETNS_COOKIE names it. */
+  __u64 node;
+  /** 1: sockets of all network namespaces; 0: of the node's. */
+  __u32 all;
+  /** Of the programs that are attached. */
+  __u32 version;
+};
+
+/** What a frontend key names: `kind`. */
+enum { kAddressAndPort = 0, kNodePort = 1, kNodeAddress = 2 };
+
+/** A node port has no address, and an address that accepts node ports no port and no protocol. */
+struct frontend {
+  struct address address;
+  /** Network order. */
+  __u16 port;
+  __u8 protocol;
+  __u8 kind;
+};
+
+/** What a frontend leads to. */
+struct pool {
+  __u64 id;
+  /** 0: the frontend is left to the rules. */
+  __u32 count;
+  /** Of a node address: 1 = only for sockets of the node's network namespace. */
+  __u32 node_only;
+};
+
+/** A place in a pool, which holds an endpoint. */
+struct place {
+  __u64 pool;
+  __u32 index;
+  __u32 unused;
+};
+
+/** What a socket asked for, and what it got. */
+struct peer {
+  struct endpoint service;
+  struct endpoint endpoint;
+};
+
+#endif  // FAIRLEAD_BPF_LAYOUT_H_

@@ -1,0 +1,74 @@
+#include "bpf/programs.h"
+
+#include <sys/socket.h>
+
+#include "bpf/layout.h"
+#include "bpf/programs.gen.h"
+
+namespace fairlead::bpf {
+
+namespace {
+
+/** Elements take memory when they are there; the table of hashes takes 16 bytes for each. */
+constexpr std::uint32_t kFrontendsMax = 1u << 18;
+constexpr std::uint32_t kEndpointsMax = 1u << 20;
+/** The kernel forgets the connection that was asked about least recently. It makes all at once. */
+constexpr std::uint32_t kPeersMax = 1u << 15;
+
+constexpr MapShape kMaps4[] = {
+    {"settings4", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(settings), 1, 0},
+    {"frontends4", BPF_MAP_TYPE_HASH, sizeof(frontend), sizeof(pool), kFrontendsMax,
+     BPF_F_NO_PREALLOC},
+    {"endpoints4", BPF_MAP_TYPE_HASH, sizeof(place), sizeof(endpoint), kEndpointsMax,
+     BPF_F_NO_PREALLOC},
+    {"peers4", BPF_MAP_TYPE_LRU_HASH, sizeof(__u64), sizeof(peer), kPeersMax, 0},
+};
+
+constexpr MapShape kMaps6[] = {
+    {"settings6", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(settings), 1, 0},
+    {"frontends6", BPF_MAP_TYPE_HASH, sizeof(frontend), sizeof(pool), kFrontendsMax,
+     BPF_F_NO_PREALLOC},
+    {"endpoints6", BPF_MAP_TYPE_HASH, sizeof(place), sizeof(endpoint), kEndpointsMax,
+     BPF_F_NO_PREALLOC},
+    {"peers6", BPF_MAP_TYPE_LRU_HASH, sizeof(__u64), sizeof(peer), kPeersMax, 0},
+};
+
+/** Sockets of IPv6 connect to IPv4 addresses too. */
+constexpr Program kPrograms4[] = {
+    {"connect4", BPF_CGROUP_INET4_CONNECT, kConnect4Code, kConnect4Maps},
+    {"mapped4", BPF_CGROUP_INET6_CONNECT, kMapped4Code, kMapped4Maps},
+    {"peer4", BPF_CGROUP_INET4_GETPEERNAME, kPeer4Code, kPeer4Maps},
+    {"mapped_peer4", BPF_CGROUP_INET6_GETPEERNAME, kMappedPeer4Code, kMappedPeer4Maps},
+};
+
+constexpr Program kPrograms6[] = {
+    {"connect6", BPF_CGROUP_INET6_CONNECT, kConnect6Code, kConnect6Maps},
+    {"peer6", BPF_CGROUP_INET6_GETPEERNAME, kPeer6Code, kPeer6Maps},
+};
+
+}  // namespace
+
+std::span<const MapShape> MapsOf(std::uint8_t family) noexcept {
+  if (family == AF_INET) return kMaps4;
+  if (family == AF_INET6) return kMaps6;
+  return {};
+}
+
+std::span<const Program> ProgramsOf(std::uint8_t family) noexcept {
+  if (family == AF_INET) return kPrograms4;
+  if (family == AF_INET6) return kPrograms6;
+  return {};
+}
+
+std::uint32_t ProgramsVersion() noexcept { return kVersion; }
+
+const MapShape* FindMap(std::string_view name) noexcept {
+  for (const int family : {AF_INET, AF_INET6}) {
+    for (const MapShape& shape : MapsOf(static_cast<std::uint8_t>(family))) {
+      if (name == shape.name) return &shape;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace fairlead::bpf

@@ -1,0 +1,50 @@
+// The programs and the maps that they share.
+#ifndef FAIRLEAD_BPF_PROGRAMS_H_
+#define FAIRLEAD_BPF_PROGRAMS_H_
+
+#include <linux/bpf.h>
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace fairlead::bpf {
+
+/** A map as it is made. */
+struct MapShape {
+  const char* name;
+  std::uint32_t type;
+  std::uint32_t key_bytes;
+  std::uint32_t value_bytes;
+  std::uint32_t entries_max;
+  std::uint32_t flags;
+};
+
+/** The instruction at `index` loads the map of this name: its descriptor is to be put there. */
+struct MapReference {
+  std::uint32_t index;
+  std::string_view map;
+};
+
+/** A compiled program. */
+struct Program {
+  const char* name;
+  bpf_attach_type attach_type;
+  /** In the kernel's form, struct bpf_insn. */
+  std::span<const std::uint64_t> instructions;
+  std::span<const MapReference> references;
+};
+
+/** Of one family: AF_INET or AF_INET6; none for another. */
+std::span<const MapShape> MapsOf(std::uint8_t family) noexcept;
+std::span<const Program> ProgramsOf(std::uint8_t family) noexcept;
+
+/** Differs between any two versions of the programs. */
+std::uint32_t ProgramsVersion() noexcept;
+
+/** Nothing = there is no map of this name. */
+const MapShape* FindMap(std::string_view name) noexcept;
+
+}  // namespace fairlead::bpf
+
+#endif  // FAIRLEAD_BPF_PROGRAMS_H_

@@ -1,0 +1,198 @@
+#include "bpf/system.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+namespace fairlead::bpf {
+
+namespace {
+
+using Failure = std::unexpected<SystemError>;
+
+/** What was loaded before 5.8 is of no use to us, so no smaller structure is tried. */
+int Call(bpf_cmd command, bpf_attr& attr) noexcept {
+  for (;;) {
+    const long result = syscall(SYS_bpf, command, &attr, sizeof(attr));
+    if (result >= 0 || errno != EAGAIN || command != BPF_PROG_LOAD) {
+      return static_cast<int>(result);
+    }
+  }
+}
+
+/** All of it is zero, padding too: the kernel refuses other values in what it does not know. */
+bpf_attr Zero() noexcept {
+  bpf_attr attr;
+  std::memset(&attr, 0, sizeof(attr));
+  return attr;
+}
+
+std::uint64_t Address(const void* pointer) noexcept {
+  return reinterpret_cast<std::uintptr_t>(pointer);
+}
+
+void SetName(char (&to)[BPF_OBJ_NAME_LEN], const char* name) noexcept {
+  std::strncpy(to, name, BPF_OBJ_NAME_LEN - 1);
+}
+
+Opened Open(bpf_cmd command, bpf_attr& attr, std::string call) {
+  const int fd = Call(command, attr);
+  if (fd < 0) return Failure(SystemError::Last(std::move(call)));
+  return FileDescriptor(fd);
+}
+
+Done Do(bpf_cmd command, bpf_attr& attr, std::string call) {
+  if (Call(command, attr) < 0) return Failure(SystemError::Last(std::move(call)));
+  return {};
+}
+
+/** The last lines: before them is what the verifier understood. */
+std::string_view Tail(std::string_view log) noexcept {
+  constexpr std::size_t kBytes = 400;
+  while (!log.empty() && log.back() == '\n') log.remove_suffix(1);
+  if (log.size() <= kBytes) return log;
+  log.remove_prefix(log.size() - kBytes);
+  const auto line = log.find('\n');
+  return line == log.npos ? log : log.substr(line + 1);
+}
+
+bpf_attr LoadAttributes(const Program& program, std::span<const std::uint64_t> instructions) {
+  bpf_attr attr = Zero();
+  attr.prog_type = BPF_PROG_TYPE_CGROUP_SOCK_ADDR;
+  attr.expected_attach_type = program.attach_type;
+  attr.insns = Address(instructions.data());
+  attr.insn_cnt = static_cast<std::uint32_t>(instructions.size());
+  attr.license = Address("Apache-2.0");
+  SetName(attr.prog_name, program.name);
+  return attr;
+}
+
+template <typename Info>
+std::expected<Info, SystemError> InfoOf(int fd, const char* call) {
+  Info info;
+  std::memset(&info, 0, sizeof(info));
+  bpf_attr attr = Zero();
+  attr.info.bpf_fd = static_cast<std::uint32_t>(fd);
+  attr.info.info_len = sizeof(info);
+  attr.info.info = Address(&info);
+  if (Call(BPF_OBJ_GET_INFO_BY_FD, attr) < 0) return Failure(SystemError::Last(call));
+  return info;
+}
+
+std::expected<void, Halted> CallBatch(bpf_cmd command, bpf_attr& attr, const char* call) {
+  if (Call(command, attr) == 0) return {};
+  return std::unexpected(Halted{attr.batch.count, SystemError::Last(call)});
+}
+
+bpf_attr BatchAttributes(int map_fd, const std::uint8_t* keys, const std::uint8_t* values,
+                         std::uint32_t count) {
+  bpf_attr attr = Zero();
+  attr.batch.map_fd = static_cast<std::uint32_t>(map_fd);
+  attr.batch.keys = Address(keys);
+  attr.batch.values = Address(values);
+  attr.batch.count = count;
+  return attr;
+}
+
+}  // namespace
+
+Opened CreateMap(const MapShape& shape) {
+  bpf_attr attr = Zero();
+  attr.map_type = shape.type;
+  attr.key_size = shape.key_bytes;
+  attr.value_size = shape.value_bytes;
+  attr.max_entries = shape.entries_max;
+  attr.map_flags = shape.flags;
+  SetName(attr.map_name, shape.name);
+  return Open(BPF_MAP_CREATE, attr, std::string("making map ") + shape.name);
+}
+
+Opened LoadProgram(const Program& program, std::span<const std::uint64_t> instructions) {
+  std::string call = std::string("loading program ") + program.name;
+  bpf_attr attr = LoadAttributes(program, instructions);
+  const int fd = Call(BPF_PROG_LOAD, attr);
+  if (fd >= 0) return FileDescriptor(fd);
+  SystemError error = SystemError::Last(std::move(call));
+  // Once more for the verifier's words, which cost time.
+  std::array<char, 64 * 1024> log{};
+  attr.log_level = 1;
+  attr.log_buf = Address(log.data());
+  attr.log_size = log.size();
+  const int logged = Call(BPF_PROG_LOAD, attr);
+  if (logged >= 0) return FileDescriptor(logged);
+  const std::string_view words = Tail(log.data());
+  if (!words.empty()) error.call += " (" + std::string(words) + ")";
+  return Failure(error);
+}
+
+Opened CreateLink(const Program& program, int program_fd, int cgroup_fd) {
+  bpf_attr attr = Zero();
+  attr.link_create.prog_fd = static_cast<std::uint32_t>(program_fd);
+  attr.link_create.target_fd = static_cast<std::uint32_t>(cgroup_fd);
+  attr.link_create.attach_type = program.attach_type;
+  return Open(BPF_LINK_CREATE, attr, std::string("attaching program ") + program.name);
+}
+
+Done Pin(int fd, const std::string& path) {
+  bpf_attr attr = Zero();
+  attr.pathname = Address(path.c_str());
+  attr.bpf_fd = static_cast<std::uint32_t>(fd);
+  return Do(BPF_OBJ_PIN, attr, "pinning " + path);
+}
+
+Opened OpenPin(const std::string& path) {
+  bpf_attr attr = Zero();
+  attr.pathname = Address(path.c_str());
+  return Open(BPF_OBJ_GET, attr, "opening " + path);
+}
+
+Done UpdateLink(int link_fd, int program_fd) {
+  bpf_attr attr = Zero();
+  attr.link_update.link_fd = static_cast<std::uint32_t>(link_fd);
+  attr.link_update.new_prog_fd = static_cast<std::uint32_t>(program_fd);
+  return Do(BPF_LINK_UPDATE, attr, "replacing the program of a link");
+}
+
+Done DetachLink(int link_fd) {
+  bpf_attr attr = Zero();
+  attr.link_detach.link_fd = static_cast<std::uint32_t>(link_fd);
+  return Do(BPF_LINK_DETACH, attr, "detaching a link");
+}
+
+std::expected<bpf_map_info, SystemError> MapInfo(int fd) {
+  return InfoOf<bpf_map_info>(fd, "asking about a map");
+}
+
+std::expected<bpf_link_info, SystemError> LinkInfo(int fd) {
+  return InfoOf<bpf_link_info>(fd, "asking about a link");
+}
+
+std::expected<void, Halted> UpdateElements(int map_fd, const std::uint8_t* keys,
+                                           const std::uint8_t* values, std::uint32_t count) {
+  bpf_attr attr = BatchAttributes(map_fd, keys, values, count);
+  return CallBatch(BPF_MAP_UPDATE_BATCH, attr, "adding elements");
+}
+
+std::expected<void, Halted> DeleteElements(int map_fd, const std::uint8_t* keys,
+                                           std::uint32_t count) {
+  bpf_attr attr = BatchAttributes(map_fd, keys, nullptr, count);
+  return CallBatch(BPF_MAP_DELETE_BATCH, attr, "deleting elements");
+}
+
+std::expected<Batch, SystemError> ReadElements(int map_fd, bool is_first, std::uint64_t& position,
+                                               std::uint8_t* keys, std::uint8_t* values,
+                                               std::uint32_t count) {
+  bpf_attr attr = BatchAttributes(map_fd, keys, values, count);
+  if (!is_first) attr.batch.in_batch = Address(&position);
+  attr.batch.out_batch = Address(&position);
+  if (Call(BPF_MAP_LOOKUP_BATCH, attr) == 0) return Batch{attr.batch.count, false};
+  if (errno == ENOENT) return Batch{attr.batch.count, true};
+  return Failure(SystemError::Last("reading elements"));
+}
+
+}  // namespace fairlead::bpf

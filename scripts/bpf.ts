@@ -1,0 +1,183 @@
+/**
+ * Compiles `native/bpf/connect.bpf.c` with clang and writes `native/bpf/programs.gen.h`, which the
+ * addon is built from: who builds it needs no clang. `--check` writes nothing and exits with 1 when
+ * the header is not what clang makes. Another version of clang than that of the header makes other
+ * instructions, so that nothing can be said then.
+ */
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+
+const source = fileURLToPath(new URL('../native/bpf/connect.bpf.c', import.meta.url));
+const headerPath = fileURLToPath(new URL('../native/bpf/programs.gen.h', import.meta.url));
+
+/** Where Debian keeps the headers `asm/*.h`. The programs use nothing of them but integer types. */
+const headerFolders = ['/usr/include/x86_64-linux-gnu', '/usr/include/aarch64-linux-gnu'];
+
+interface Program {
+  readonly name: string;
+  /** Each eight bytes long. */
+  readonly instructions: readonly bigint[];
+  readonly references: readonly { readonly index: number; readonly map: string }[];
+}
+
+interface Section {
+  readonly name: string;
+  readonly type: number;
+  readonly info: number;
+  readonly bytes: Buffer;
+}
+
+/** Types of sections (elf.h). */
+const SHT_SYMTAB = 2;
+const SHT_REL = 9;
+
+/** `Debian clang version 14.0.6`; undefined = there is no clang. */
+export function clangVersion(): string | undefined {
+  try {
+    return execFileSync('clang', ['--version'], { encoding: 'utf8' }).split('\n')[0];
+  } catch {
+    return undefined;
+  }
+}
+
+/** The header as clang makes it now. */
+export function compiled(version: string): string {
+  const folder = mkdtempSync(join(tmpdir(), 'fairlead-bpf-'));
+  try {
+    const object = join(folder, 'connect.o');
+    const headers = headerFolders.map((path) => `-I${path}`);
+    const options = ['-O2', '-g0', '-Wall', '-Wextra', '-Werror', '-target', 'bpfel', '-mcpu=v2'];
+    execFileSync('clang', [...options, ...headers, '-c', source, '-o', object]);
+    return headerOf(version, programsOf(readFileSync(object)));
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+/** The programs of a 64-bit little-endian object file. */
+function programsOf(file: Buffer): Program[] {
+  const sections = sectionsOf(file);
+  const symbols = sections.find(({ type }) => type === SHT_SYMTAB)!;
+  const names = symbolNames(sections, symbols);
+  return sections.flatMap(({ name, bytes }, i) => {
+    if (!name.startsWith('cgroup/')) return [];
+    const relocations = sections.find(({ type, info }) => type === SHT_REL && info === i);
+    const at = (index: number): bigint => bytes.readBigUInt64LE(8 * index);
+    return {
+      name: name.slice('cgroup/'.length),
+      instructions: Array.from({ length: bytes.length / 8 }, (_, index) => at(index)),
+      references: relocations === undefined ? [] : referencesOf(relocations.bytes, names),
+    };
+  });
+}
+
+/** Elf64_Ehdr: e_shoff, e_shentsize, e_shnum, e_shstrndx. */
+function sectionsOf(file: Buffer): Section[] {
+  const start = Number(file.readBigUInt64LE(40));
+  const [size, count, namesAt] = [58, 60, 62].map((at) => file.readUInt16LE(at)) as [
+    number,
+    number,
+    number,
+  ];
+  const header = (i: number): Buffer => file.subarray(start + i * size, start + (i + 1) * size);
+  const content = (one: Buffer): Buffer => {
+    const offset = Number(one.readBigUInt64LE(24));
+    return file.subarray(offset, offset + Number(one.readBigUInt64LE(32)));
+  };
+  const names = content(header(namesAt));
+  return Array.from({ length: count }, (_, i) => {
+    const one = header(i);
+    return {
+      name: stringAt(names, one.readUInt32LE(0)),
+      type: one.readUInt32LE(4),
+      info: one.readUInt32LE(44),
+      bytes: content(one),
+    };
+  });
+}
+
+/** The names of the symbols, in their order (Elf64_Sym: st_name). */
+function symbolNames(sections: readonly Section[], symbols: Section): string[] {
+  const strings = sections.find(({ name }) => name === '.strtab')!.bytes;
+  return Array.from({ length: symbols.bytes.length / 24 }, (_, i) =>
+    stringAt(strings, symbols.bytes.readUInt32LE(24 * i)),
+  );
+}
+
+/** Elf64_Rel: r_offset, r_info, whose upper half is the number of the symbol. */
+function referencesOf(bytes: Buffer, names: readonly string[]): Program['references'] {
+  return Array.from({ length: bytes.length / 16 }, (_, i) => ({
+    index: Number(bytes.readBigUInt64LE(16 * i)) / 8,
+    map: names[bytes.readUInt32LE(16 * i + 12)]!,
+  }));
+}
+
+function stringAt(strings: Buffer, at: number): string {
+  return strings.toString('latin1', at, strings.indexOf(0, at));
+}
+
+function headerOf(version: string, programs: readonly Program[]): string {
+  const bodies = programs.map(bodyOf).join('\n');
+  const digest = createHash('sha256').update(bodies).digest('hex').slice(0, 8);
+  return `// Generated by scripts/bpf.ts from native/bpf/connect.bpf.c. Do not edit.
+// Compiler: ${version}
+#ifndef FAIRLEAD_BPF_PROGRAMS_GEN_H_
+#define FAIRLEAD_BPF_PROGRAMS_GEN_H_
+
+#include <cstdint>
+
+#include "bpf/programs.h"
+
+namespace fairlead::bpf {
+
+/** Differs between any two versions of the programs. */
+inline constexpr std::uint32_t kVersion = 0x${digest};
+
+${bodies}
+}  // namespace fairlead::bpf
+
+#endif  // FAIRLEAD_BPF_PROGRAMS_GEN_H_
+`;
+}
+
+function bodyOf({ name, instructions, references }: Program): string {
+  const prefix = `k${name.replace(/(?:^|_)[a-z]/g, (text) => text.slice(-1).toUpperCase())}`;
+  const words = instructions.map((word) => `0x${word.toString(16).padStart(16, '0')}`);
+  const lines = Array.from({ length: Math.ceil(words.length / 4) }, (_, i) =>
+    words.slice(4 * i, 4 * i + 4).join(', '),
+  );
+  const maps = references.map(({ index, map }) => `    {${index}, "${map}"},\n`);
+  return `inline constexpr std::uint64_t ${prefix}Code[] = {
+    ${lines.join(',\n    ')}};
+inline constexpr MapReference ${prefix}Maps[] = {
+${maps.join('')}};
+`;
+}
+
+/** What is wrong with the header; undefined = nothing, or nothing that could be found out. */
+export function fault(): string | undefined {
+  const version = clangVersion();
+  const header = readFileSync(headerPath, 'utf8');
+  if (version === undefined || !header.includes(`// Compiler: ${version}\n`)) return undefined;
+  if (compiled(version) === header) return undefined;
+  return 'native/bpf/programs.gen.h is stale: run `node scripts/bpf.ts`';
+}
+
+function main(args: readonly string[]): void {
+  if (args.includes('--check')) {
+    const words = fault();
+    if (words === undefined) return;
+    console.error(words);
+    process.exitCode = 1;
+    return;
+  }
+  const version = clangVersion();
+  if (version === undefined) throw new Error('there is no clang: install it to compile programs');
+  writeFileSync(headerPath, compiled(version));
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) main(process.argv.slice(2));

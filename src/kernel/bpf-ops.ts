@@ -1,0 +1,52 @@
+/**
+ * The part of the schema (`ops.ts`) that is about programs which translate connections when they
+ * are made, and about their maps: bpf(2), linux/bpf.h. `native/bpf` has the programs and knows the
+ * maps; both are pinned in `directory`, a folder of a bpf file system. `family`: AF_INET (2) or
+ * AF_INET6 (10); each has maps and programs of its own.
+ */
+import type { Schema } from './records.ts';
+
+const place = { directory: 'string', family: 'u8' } as const;
+const inMap = { directory: 'string', map: 'string' } as const;
+
+/** Ops, each tried by itself. */
+export const bpfOps = {
+  /** Makes and pins the maps that are missing. */
+  bpfMapsAdd: { code: 192, fields: place },
+  /** Adds or replaces elements, in their order. `keys` and `values`: one after the other. */
+  bpfElementsAdd: { code: 193, fields: { ...inMap, keys: 'bytes', values: 'bytes' } },
+  /** Deletes elements in their order, until one is missing (ENOENT). */
+  bpfElementsDelete: { code: 194, fields: { ...inMap, keys: 'bytes' } },
+  /**
+   * Attaches the programs to a folder of the cgroup2 hierarchy, and to all below it. A link that is
+   * there gets the program of this version in one step. `all`: 1 = for sockets of all network
+   * namespaces, 0 = of ours.
+   */
+  bpfLinksAdd: { code: 195, fields: { ...place, cgroup: 'string', all: 'u8' } },
+  /** Detaches the programs and removes the maps. What is not there is gone already. */
+  bpfRemove: { code: 196, fields: place },
+} as const satisfies Schema;
+
+/** A buffer holds exactly one. */
+export const bpfRequests = {
+  /** What is there, compared with what `bpfMapsAdd` and `bpfLinksAdd` would make. */
+  bpfStateGet: { code: 200, fields: { ...place, cgroup: 'string', all: 'u8' } },
+  /** ENOENT when there is no such map. */
+  bpfElementsDump: { code: 201, fields: inMap },
+  /**
+   * Loads the programs, and leaves nothing behind. The errno and the words tell what the kernel
+   * lacks: EMEDIUMTYPE when `directory` would not be in a bpf file system or `cgroup` is no folder
+   * of cgroup2.
+   */
+  bpfProbe: { code: 202, fields: { ...place, cgroup: 'string', all: 'u8' } },
+} as const satisfies Schema;
+
+/** Answers to `bpfRequests`, before `dumped`. */
+export const bpfReplies = {
+  /** Each: 0 = none of them is there, 1 = some are missing or not as they would be, 2 = right. */
+  bpfState: { code: 208, fields: { maps: 'u8', links: 'u8' } },
+  bpfElements: { code: 209, fields: { keys: 'bytes', values: 'bytes' } },
+} as const satisfies Schema;
+
+/** `bpfState`. */
+export const BPFState = { absent: 0, wrong: 1, right: 2 } as const;

@@ -1,0 +1,230 @@
+/** The programs and their maps in the real kernel, by the connections of this process. */
+import { type AddressInfo, connect, createServer, type Server } from 'node:net';
+import { afterAll, it as anyIt, beforeAll, beforeEach, describe, expect } from 'vitest';
+import { BPFState } from '../../src/kernel/bpf-ops.ts';
+import type { Kernel } from '../../src/kernel/kernel.ts';
+import { openKernel } from '../../src/kernel/native-kernel.ts';
+import type { KernelOp } from '../../src/kernel/ops.ts';
+import { removeConnectTime } from '../../src/modes/connect-time/choice.ts';
+import {
+  endpointValue,
+  frontendKey,
+  nodeAddressKey,
+  nodeAddressValue,
+  placeKey,
+  poolValue,
+} from '../../src/modes/connect-time/layout.ts';
+import { EndpointList } from '../../src/net/endpoint-list.ts';
+import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
+import { address } from '../unit/state/build.ts';
+import { batch } from './ops.ts';
+
+const it = anyIt.skipIf(!canTranslate());
+
+const families = { IPv4: 2, IPv6: 10 } as const;
+type Family = keyof typeof families;
+const loopback = { IPv4: '127.0.0.1', IPv6: '::1' } as const;
+/** Nobody routes these. */
+const service = { IPv4: '192.0.2.1', IPv6: '2001:db8::1' } as const;
+const pool = Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8);
+
+let place: ConnectTimePlace;
+let kernel: Kernel;
+const servers: Server[] = [];
+
+beforeAll(() => {
+  place = makeConnectTimePlace();
+  place.include(process.pid);
+  kernel = openKernel();
+});
+afterAll(() => {
+  for (const server of servers) server.close();
+  kernel.close();
+  place.close();
+});
+beforeEach(() => removeConnectTime(kernel, place.directory));
+
+/** Returns the port. */
+async function serve(family: Family): Promise<number> {
+  const server = createServer((socket) => socket.on('error', () => {}).end());
+  servers.push(server);
+  await new Promise<void>((resolve) => server.listen(0, loopback[family], resolve));
+  return (server.address() as AddressInfo).port;
+}
+
+/** What the client takes its peer for, or the code of its error. */
+function peerOf(host: string, port: number): Promise<string> {
+  return new Promise((resolve) => {
+    const socket = connect({ host, port }, () => {
+      resolve(`${socket.remoteAddress} ${socket.remotePort}`);
+      socket.destroy();
+    });
+    socket.setTimeout(300, () => socket.destroy(Object.assign(new Error(), { code: 'silence' })));
+    socket.on('error', ({ code }: NodeJS.ErrnoException) => resolve(String(code)));
+  });
+}
+
+async function apply(...ops: KernelOp[]): Promise<void> {
+  expect(await kernel.apply(batch(...ops))).toEqual({ kind: 'applied' });
+}
+
+function placeOf(family: Family, all: 0 | 1 = 1) {
+  const { cgroup, directory } = place;
+  return { directory, family: families[family], cgroup, all };
+}
+
+function adding(family: Family, map: string, key: Uint8Array, value: Uint8Array): KernelOp {
+  const name = `${map}${family === 'IPv4' ? 4 : 6}`;
+  return {
+    kind: 'bpfElementsAdd',
+    directory: place.directory,
+    map: name,
+    keys: key,
+    values: value,
+  };
+}
+
+/** Maps with one endpoint, and the frontends, attached. */
+async function translate(
+  family: Family,
+  endpoint: number,
+  frontends: readonly (readonly [Uint8Array, Uint8Array])[],
+): Promise<void> {
+  const at = address(loopback[family]);
+  const list = EndpointList.of(family, [{ address: at.bytes, port: endpoint }]);
+  await apply(
+    { kind: 'bpfMapsAdd', ...placeOf(family) },
+    adding(family, 'endpoints', placeKey(pool, 0), endpointValue(list, 0)),
+    ...frontends.map(([key, value]) => adding(family, 'frontends', key, value)),
+    { kind: 'bpfLinksAdd', ...placeOf(family) },
+  );
+}
+
+describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
+  const clusterIP = [frontendKey(address(service[family]), 80), poolValue(pool, 1)] as const;
+
+  it('leads a connection to the endpoint, and calls the peer by the address of the Service', async () => {
+    await translate(family, await serve(family), [clusterIP]);
+    expect(await peerOf(service[family], 80)).toBe(`${service[family]} 80`);
+  });
+
+  it('leaves other ports alone, and a frontend whose pool is empty', async () => {
+    const left = [frontendKey(address(service[family]), 81), poolValue(pool, 0)] as const;
+    const port = await serve(family);
+    await translate(family, port, [clusterIP, left]);
+    expect(await peerOf(loopback[family], port)).toBe(`${loopback[family]} ${port}`);
+    for (const other of [81, 82]) {
+      expect(await peerOf(service[family], other)).not.toContain(service[family]);
+    }
+  });
+
+  it('leads node ports at addresses that accept them, and at no others', async () => {
+    const nodePort = [frontendKey(undefined, 30080), poolValue(pool, 1)] as const;
+    const own = address(service[family]);
+    const accepting = [nodeAddressKey(own), nodeAddressValue('everybody')] as const;
+    await translate(family, await serve(family), [nodePort, accepting]);
+    expect(await peerOf(service[family], 30080)).toBe(`${service[family]} 30080`);
+    expect(await peerOf(loopback[family], 30080)).toBe('ECONNREFUSED');
+  });
+
+  it('keeps a node port from taking the place of a frontend that is left to the rules', async () => {
+    const own = address(service[family]);
+    await translate(family, await serve(family), [
+      [frontendKey(undefined, 30080), poolValue(pool, 1)],
+      [nodeAddressKey(own), nodeAddressValue('everybody')],
+      [frontendKey(own, 30080), poolValue(new Uint8Array(8), 0)],
+    ]);
+    expect(await peerOf(service[family], 30080)).not.toContain(service[family]);
+  });
+
+  it('translates those of the node’s network namespace only, if that is asked for', async () => {
+    await translate(family, await serve(family), [clusterIP]);
+    await apply({ kind: 'bpfLinksAdd', ...placeOf(family, 0) });
+    expect(await peerOf(service[family], 80)).toBe(`${service[family]} 80`);
+  });
+
+  it('ends when it is removed', async () => {
+    await translate(family, await serve(family), [clusterIP]);
+    await removeConnectTime(kernel, place.directory);
+    expect(await peerOf(service[family], 80)).not.toContain(service[family]);
+  });
+
+  it('says how what is there differs from what is asked for', async () => {
+    const state = async (all: 0 | 1) => {
+      const { records } = await kernel.dump({ kind: 'bpfStateGet', ...placeOf(family, all) });
+      return records[0];
+    };
+    const [absent, wrong, right] = [BPFState.absent, BPFState.wrong, BPFState.right];
+    expect(await state(1)).toMatchObject({ maps: absent, links: absent });
+    await apply({ kind: 'bpfMapsAdd', ...placeOf(family) });
+    expect(await state(1)).toMatchObject({ maps: right, links: absent });
+    await apply({ kind: 'bpfLinksAdd', ...placeOf(family) });
+    expect(await state(1)).toMatchObject({ maps: right, links: right });
+    expect(await state(0)).toMatchObject({ maps: right, links: wrong });
+  });
+});
+
+it('leads sockets of IPv6 to Services of IPv4', async () => {
+  const frontend = [frontendKey(address(service.IPv4), 80), poolValue(pool, 1)] as const;
+  await translate('IPv4', await serve('IPv4'), [frontend]);
+  const host = `::ffff:${service.IPv4}`;
+  expect(await peerOf(host, 80)).toBe(`${host} 80`);
+});
+
+describe('maps', () => {
+  const many = 20_000;
+
+  it('read back what was written, however much', async () => {
+    const value = new Uint8Array(20);
+    const keys = Array.from({ length: many }, (_, i) => placeKey(pool, i));
+    const values = Array.from({ length: many }, () => value);
+    await apply(
+      { kind: 'bpfMapsAdd', ...placeOf('IPv4') },
+      adding('IPv4', 'endpoints', Buffer.concat(keys), Buffer.concat(values)),
+    );
+    const request = { kind: 'bpfElementsDump', directory: place.directory, map: 'endpoints4' };
+    const { records } = await kernel.dump(request as { kind: 'bpfElementsDump' } & typeof request);
+    const read = records.flatMap((one) => {
+      if (one.kind !== 'bpfElements') return [];
+      return Array.from({ length: one.keys.length / 16 }, (_, i) =>
+        Buffer.from(one.keys.subarray(16 * i, 16 * (i + 1))).toString('hex'),
+      );
+    });
+    expect(read.sort()).toEqual(keys.map((key) => Buffer.from(key).toString('hex')).sort());
+  });
+
+  it('name the element that is not there', async () => {
+    await apply(
+      { kind: 'bpfMapsAdd', ...placeOf('IPv4') },
+      adding('IPv4', 'endpoints', placeKey(pool, 0), new Uint8Array(20)),
+    );
+    const keys = Buffer.concat([placeKey(pool, 0), placeKey(pool, 1)]);
+    const inMap = { directory: place.directory, map: 'endpoints4' };
+    const result = await kernel.apply(batch({ kind: 'bpfElementsDelete', ...inMap, keys }));
+    expect(result).toMatchObject({
+      partly: true,
+      failures: [{ op: 0, entry: 1, code: 'ENOENT' }],
+    });
+  });
+
+  it('are refused where there is no bpf file system', async () => {
+    const elsewhere = { ...placeOf('IPv4'), directory: '/tmp/fairlead' };
+    await expect(kernel.dump({ kind: 'bpfProbe', ...elsewhere })).rejects.toThrow(
+      '/tmp is no bpf file system',
+    );
+    const nowhere = { ...placeOf('IPv4'), cgroup: '/tmp' };
+    await expect(kernel.dump({ kind: 'bpfProbe', ...nowhere })).rejects.toThrow(
+      '/tmp is no folder of cgroup2',
+    );
+  });
+});
+
+it('loads all programs, and leaves nothing behind', async () => {
+  for (const family of ['IPv4', 'IPv6'] as const) {
+    expect(await kernel.dump({ kind: 'bpfProbe', ...placeOf(family) })).toMatchObject({
+      records: [],
+    });
+    const { records } = await kernel.dump({ kind: 'bpfStateGet', ...placeOf(family) });
+    expect(records).toMatchObject([{ maps: BPFState.absent, links: BPFState.absent }]);
+  }
+});

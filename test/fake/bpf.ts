@@ -1,0 +1,163 @@
+/** Programs that translate connections, and their maps, in memory. */
+import {
+  BPFState,
+  type bpfOps,
+  type bpfReplies,
+  type bpfRequests,
+} from '../../src/kernel/bpf-ops.ts';
+import { KernelError } from '../../src/kernel/errors.ts';
+import type { RecordOf } from '../../src/kernel/records.ts';
+import { Refusal } from './refusal.ts';
+
+export type BpfOp = RecordOf<typeof bpfOps>;
+export type BpfRequest = RecordOf<typeof bpfRequests>;
+
+type State = (typeof BPFState)[keyof typeof BPFState];
+interface Link {
+  readonly cgroup: string;
+  readonly all: number;
+}
+
+/** Bytes of keys and values, as native/bpf/layout.h has them. */
+const shapes: Readonly<Record<string, readonly [key: number, value: number]>> = {
+  frontends: [20, 16],
+  endpoints: [16, 20],
+};
+
+const suffixes: Readonly<Record<number, string>> = { 2: '4', 10: '6' };
+const mapsOf = (family: number): string[] =>
+  Object.keys(shapes).map((name) => `${name}${suffixes[family]}`);
+
+export function bpfElements(op: { readonly map: string; readonly keys: Uint8Array }): number {
+  return op.keys.length / shapeOf(op.map)[0];
+}
+
+function shapeOf(map: string): readonly [number, number] {
+  return shapes[map.slice(0, -1)]!;
+}
+
+function hex(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('hex');
+}
+
+export class FakeBpf {
+  /** What it lacks, in words; undefined = nothing. */
+  lack: string | undefined;
+  /** The most elements that a map takes. */
+  elementsMax = Number.POSITIVE_INFINITY;
+  /** Maps by path: values by key, in hexadecimal. */
+  readonly maps = new Map<string, Map<string, string>>();
+  /** Attached programs, by folder and family. */
+  readonly links = new Map<string, Link>();
+
+  run(op: BpfOp): Refusal[] {
+    switch (op.kind) {
+      case 'bpfMapsAdd':
+        for (const name of mapsOf(op.family)) {
+          const path = `${op.directory}/${name}`;
+          this.maps.set(path, this.maps.get(path) ?? new Map());
+        }
+        return [];
+      case 'bpfElementsAdd':
+        return this.#add(op);
+      case 'bpfElementsDelete':
+        return this.#delete(op);
+      case 'bpfLinksAdd':
+        for (const name of mapsOf(op.family)) this.#map(op.directory, name);
+        this.links.set(`${op.directory} ${op.family}`, { cgroup: op.cgroup, all: op.all });
+        return [];
+      case 'bpfRemove':
+        this.links.delete(`${op.directory} ${op.family}`);
+        for (const name of mapsOf(op.family)) this.maps.delete(`${op.directory}/${name}`);
+        return [];
+    }
+  }
+
+  answer(request: BpfRequest): RecordOf<typeof bpfReplies>[] {
+    switch (request.kind) {
+      case 'bpfStateGet':
+        return [{ kind: 'bpfState', maps: this.#mapsState(request), links: this.#link(request) }];
+      case 'bpfElementsDump':
+        return this.#dump(request);
+      case 'bpfProbe': {
+        if (this.lack === undefined) return [];
+        const subject = request.directory;
+        throw new KernelError({
+          ...{ operation: 'bpf.bpfProbe', subject, code: 'EINVAL', words: this.lack },
+        });
+      }
+    }
+  }
+
+  /** The same for the same state. */
+  text(): string {
+    const maps = [...this.maps].map(([path, elements]) => {
+      const lines = [...elements].map(([key, value]) => `  ${key} ${value}\n`).sort();
+      return `${path}\n${lines.join('')}`;
+    });
+    const links = [...this.links].map(([at, { cgroup, all }]) => `${at} to ${cgroup} ${all}\n`);
+    return [...maps.sort(), ...links.sort()].join('');
+  }
+
+  #map(directory: string, name: string): Map<string, string> {
+    const map = this.maps.get(`${directory}/${name}`);
+    if (map === undefined) throw new Refusal('ENOENT');
+    return map;
+  }
+
+  #add({ directory, map, keys, values }: Extract<BpfOp, { kind: 'bpfElementsAdd' }>): Refusal[] {
+    const elements = this.#map(directory, map);
+    const [keyBytes, valueBytes] = shapeOf(map);
+    for (let i = 0; i < keys.length / keyBytes; i += 1) {
+      const key = hex(keys.subarray(i * keyBytes, (i + 1) * keyBytes));
+      const isFull = elements.size >= this.elementsMax && !elements.has(key);
+      if (isFull) return [new Refusal('E2BIG', i)];
+      elements.set(key, hex(values.subarray(i * valueBytes, (i + 1) * valueBytes)));
+    }
+    return [];
+  }
+
+  #delete({ directory, map, keys }: Extract<BpfOp, { kind: 'bpfElementsDelete' }>): Refusal[] {
+    const elements = this.#map(directory, map);
+    const [keyBytes] = shapeOf(map);
+    for (let i = 0; i < keys.length / keyBytes; i += 1) {
+      const isThere = elements.delete(hex(keys.subarray(i * keyBytes, (i + 1) * keyBytes)));
+      if (!isThere) return [new Refusal('ENOENT', i)];
+    }
+    return [];
+  }
+
+  #dump({ directory, map }: { readonly directory: string; readonly map: string }) {
+    const elements = [...(this.maps.get(`${directory}/${map}`) ?? [])];
+    const joined = (texts: readonly string[]) => new Uint8Array(Buffer.from(texts.join(''), 'hex'));
+    return elements.length === 0
+      ? []
+      : [
+          {
+            kind: 'bpfElements' as const,
+            keys: joined(elements.map(([key]) => key)),
+            values: joined(elements.map(([, value]) => value)),
+          },
+        ];
+  }
+
+  #mapsState({
+    directory,
+    family,
+  }: {
+    readonly directory: string;
+    readonly family: number;
+  }): State {
+    const names = mapsOf(family);
+    const there = names.filter((name) => this.maps.has(`${directory}/${name}`)).length;
+    if (there === 0) return BPFState.absent;
+    return there === names.length ? BPFState.right : BPFState.wrong;
+  }
+
+  #link(request: Extract<BpfRequest, { kind: 'bpfStateGet' }>): State {
+    const link = this.links.get(`${request.directory} ${request.family}`);
+    if (link === undefined) return BPFState.absent;
+    const isRight = link.cgroup === request.cgroup && link.all === request.all;
+    return isRight ? BPFState.right : BPFState.wrong;
+  }
+}

@@ -1,0 +1,58 @@
+/**
+ * Where connect-time translation can work without reaching processes of others: a bpf file system
+ * of its own, and a folder of the cgroup2 hierarchy that holds the actors of a lab only.
+ */
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { ConnectTimePaths } from '../../src/modes/connect-time/choice.ts';
+
+/**
+ * Whether such a place can be made: by root of the machine, because root of a user namespace may
+ * load no programs, and with a kernel that has the file systems.
+ */
+export function canTranslate(): boolean {
+  const isWhole = /^\s*0\s+0\s+4294967295$/m.test(readFileSync('/proc/self/uid_map', 'utf8'));
+  const known = readFileSync('/proc/filesystems', 'utf8');
+  return isWhole && process.getuid?.() === 0 && /\tbpf$/m.test(known) && /\tcgroup2$/m.test(known);
+}
+
+export interface ConnectTimePlace extends ConnectTimePaths {
+  readonly cgroup: string;
+  /** From now on connections of this process, and of those that it starts, may be translated. */
+  include(pid: number): void;
+  /** Its processes are no longer in it. */
+  close(): void;
+}
+
+export function makeConnectTimePlace(): ConnectTimePlace {
+  const base = mkdtempSync(join(tmpdir(), 'fairlead-connect-'));
+  const [bpf, hierarchy] = [join(base, 'bpf'), join(base, 'cgroup')];
+  for (const path of [bpf, hierarchy]) mkdirSync(path);
+  execFileSync('mount', ['-t', 'bpf', 'bpf', bpf]);
+  execFileSync('mount', ['-t', 'cgroup2', 'cgroup2', hierarchy]);
+  const cgroup = join(hierarchy, `fairlead-test-${process.pid}`);
+  mkdirSync(cgroup, { recursive: true });
+  const included: number[] = [];
+  return {
+    directory: join(bpf, 'fairlead'),
+    cgroup,
+    include: (pid) => {
+      writeFileSync(join(cgroup, 'cgroup.procs'), String(pid));
+      included.push(pid);
+    },
+    close: () => {
+      for (const pid of included) {
+        try {
+          writeFileSync(join(hierarchy, 'cgroup.procs'), String(pid));
+        } catch {
+          // It has ended.
+        }
+      }
+      rmdirSync(cgroup);
+      for (const path of [bpf, hierarchy]) execFileSync('umount', [path]);
+      rmSync(base, { recursive: true });
+    },
+  };
+}
