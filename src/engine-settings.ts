@@ -7,6 +7,7 @@ import { ipvsSettings } from './host/ipvs.ts';
 import { localDetector } from './host/local-detector.ts';
 import { hasLocalhostNodePorts } from './host/localhost-node-ports.ts';
 import type { NodeFactsSettings } from './host/node-facts.ts';
+import type { Placement } from './modes/connect-time/placement.ts';
 import type { ModeConfig, ModeFacts } from './modes/mode.ts';
 import type { Family } from './net/address.ts';
 import type { Node } from './state/types.ts';
@@ -17,6 +18,8 @@ export interface EngineSettings {
   readonly families: readonly ModeConfig[];
   readonly facts: NodeFactsSettings;
   readonly sync: SyncSettings;
+  /** Undefined: only rules translate connections. */
+  readonly connectTime: Placement | undefined;
 }
 
 interface EngineSettingsOptions {
@@ -28,6 +31,7 @@ interface EngineSettingsOptions {
   readonly node: Node | undefined;
   /** Connection tracking accepts packets outside a TCP window (`nf_conntrack_tcp_be_liberal`). */
   readonly isLiberal: boolean;
+  readonly connectTime?: Placement | undefined;
 }
 
 export function engineSettings(options: EngineSettingsOptions): EngineSettings {
@@ -44,6 +48,7 @@ export function engineSettings(options: EngineSettingsOptions): EngineSettings {
       serviceLimits: config.serviceLimits,
     },
     sync: syncSettings(config, mode),
+    connectTime: options.connectTime,
   };
 }
 

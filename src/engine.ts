@@ -10,6 +10,7 @@ import { NodeFacts } from './host/node-facts.ts';
 import { isLoopback } from './host/node-ips.ts';
 import type { Conntrack } from './kernel/conntrack.ts';
 import type { Kernel } from './kernel/kernel.ts';
+import { withConnectTime } from './modes/connect-time/planner.ts';
 import type { ModeConfig, Planner, ProxyMode } from './modes/mode.ts';
 import type { Address, Family } from './net/address.ts';
 import type { ResolveContext } from './state/resolve.ts';
@@ -62,7 +63,11 @@ export class Engine {
     const { settings, state, interfaces, clock } = options;
     this.#options = options;
     const { mode } = options;
-    this.#facts = new NodeFacts({ settings: settings.facts, state, interfaces, mode });
+    this.#facts = new NodeFacts({
+      settings: settings.facts,
+      ...{ state, interfaces, mode },
+      isConnectTime: settings.connectTime !== undefined,
+    });
     const made = settings.families.map((config) => this.#makeFamily(config));
     this.families = made.map(({ sync }) => sync);
     this.#planners = new Map(made.map(({ planner }) => [planner.family, planner]));
@@ -165,7 +170,8 @@ export class Engine {
     const { family } = config;
     const environment = this.#facts.environment(family);
     const reconciler = this.#makeReconciler(family);
-    const planner = mode.planner(config, environment);
+    const rules = mode.planner(config, environment);
+    const planner = withConnectTime(rules, settings.connectTime, config, environment);
     const sync = new FamilySync({
       planner,
       environment,

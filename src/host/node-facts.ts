@@ -27,6 +27,8 @@ interface NodeFactsOptions {
   /** Reads the addresses of this machine. */
   readonly interfaces: () => readonly Address[];
   readonly mode: Pick<ModeFacts, 'name' | 'link'>;
+  /** Connections are translated when they are made, too; default: no. */
+  readonly isConnectTime?: boolean;
 }
 
 /** Values that are derived from the node, made again only when their sources have changed. */
@@ -64,7 +66,7 @@ export class NodeFacts {
 
   /** The environment. It is the same object until something in it changes. */
   environment(family: Family): Environment {
-    const { settings, mode, state } = this.#options;
+    const { isConnectTime, settings, mode, state } = this.#options;
     const addresses = nodePortAddresses(
       settings.nodePortAddresses,
       family,
@@ -72,9 +74,11 @@ export class NodeFacts {
       () => this.#interfaces,
     );
     const serviceCIDRs = state.serviceCIDRs(family);
-    const next: Environment = mode.link
-      ? { serviceCIDRs, ...this.#bindingFacts(family, addresses) }
-      : { serviceCIDRs, nodePortAddresses: addresses };
+    const next: Environment = {
+      serviceCIDRs,
+      ...(mode.link ? this.#bindingFacts(family, addresses) : { nodePortAddresses: addresses }),
+      ...(isConnectTime ? { connectTimeAddresses: this.#listed(family, addresses) } : {}),
+    };
     const last = this.#environments.get(family);
     if (last !== undefined && same(last, next)) return last;
     this.#environments.set(family, next);
@@ -92,9 +96,17 @@ export class NodeFacts {
     const own = this.#interfaces.filter((address) => address.family === family);
     const ofNode = (this.#node?.addresses ?? []).filter((address) => address.family === family);
     return {
-      nodePortAddresses: addresses === 'all' ? own.filter(acceptsNodePorts) : addresses,
+      nodePortAddresses: this.#listed(family, addresses),
       hostAddresses: [...own, ...ofNode],
     };
+  }
+
+  /** Addresses that accept node ports, one by one. */
+  #listed(family: Family, addresses: Environment['nodePortAddresses']): readonly Address[] {
+    if (addresses !== 'all') return addresses;
+    return this.#interfaces.filter(
+      (address) => address.family === family && acceptsNodePorts(address),
+    );
   }
 
   /** Reads the addresses of this machine again. Returns whether they have changed. */
@@ -160,7 +172,8 @@ function same(a: Environment, b: Environment): boolean {
   return (
     a.serviceCIDRs === b.serviceCIDRs &&
     addressTexts(a.nodePortAddresses) === addressTexts(b.nodePortAddresses) &&
-    addressTexts(a.hostAddresses ?? []) === addressTexts(b.hostAddresses ?? [])
+    addressTexts(a.hostAddresses ?? []) === addressTexts(b.hostAddresses ?? []) &&
+    addressTexts(a.connectTimeAddresses ?? []) === addressTexts(b.connectTimeAddresses ?? [])
   );
 }
 

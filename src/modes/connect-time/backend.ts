@@ -1,0 +1,179 @@
+/** Connect-time translation for one family, beside the rules of whatever mode runs. */
+import { BPFState } from '../../kernel/bpf-ops.ts';
+import { KernelError } from '../../kernel/errors.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
+import type { Family } from '../../net/address.ts';
+import { formatFrontend } from '../../state/conflict.ts';
+import type { Forwarding } from '../../state/types.ts';
+import type { Backend, Counts, Fixed, FixedRepair, Objects, Tables } from '../backend.ts';
+import { noCounts } from '../backend.ts';
+import type { Environment, Miscount, ModeConfig, Pause } from '../mode.ts';
+import { BatchWriter } from './batch-writer.ts';
+import { objectsOf, poolOf, type Setting } from './frontends.ts';
+import { addressFamily, keyBytes, mapNames, valueBytes } from './layout.ts';
+import { nodeAddressElements } from './node-addresses.ts';
+import {
+  type ConnectTimeObjects,
+  ConnectTimeObservation,
+  isValue,
+  type Pinned,
+} from './observation.ts';
+import type { Placement } from './placement.ts';
+
+interface ConnectTimeTypes extends ConnectTimeObjects {
+  readonly found: ConnectTimeObservation;
+  readonly writer: BatchWriter;
+}
+
+const endpointCost = keyBytes.endpoints + valueBytes.endpoints;
+const frontendCost = keyBytes.frontends + valueBytes.frontends;
+
+export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
+  readonly family: Family;
+  readonly bindsAddresses = false;
+  readonly tables: Tables<ConnectTimeTypes>;
+  readonly #config: ModeConfig;
+  readonly #placement: Placement;
+  readonly #setting: Setting;
+  /** No connection is to meet what is written, so the programs are not attached yet. */
+  #isStaged = false;
+
+  constructor(config: ModeConfig, placement: Placement) {
+    this.family = config.family;
+    this.#config = config;
+    this.#placement = placement;
+    this.#setting = { config, reach: placement.reach };
+    this.tables = {
+      exposed: [],
+      prepare: async () => {},
+      stage: (found) => this.#stage(found),
+      hook: (writer) => {
+        this.#isStaged = false;
+        writer.link();
+        return [];
+      },
+      miscounts: (kernel) => this.#miscounts(kernel),
+    };
+  }
+
+  twin(): ConnectTimeBackend {
+    return new ConnectTimeBackend(this.#config, this.#placement);
+  }
+
+  describe(forwarding: Forwarding): readonly string[] {
+    const { frontends } = mapNames[this.family];
+    const { directory } = this.#placement;
+    return forwarding.frontends.flatMap((frontend) => {
+      const pool = poolOf(forwarding, frontend, this.#setting);
+      if (pool !== 'cluster' && pool !== 'local') return [];
+      const at = formatFrontend(forwarding.servicePort.protocol, frontend);
+      return `bpf map ${directory}/${frontends}: ${at} to ${forwarding[pool].length} endpoints`;
+    });
+  }
+
+  objects(forwarding: Forwarding): Objects<ConnectTimeTypes> {
+    const frontends = objectsOf(forwarding, this.#setting);
+    let bytes = 0;
+    for (const one of frontends) {
+      bytes += one.kind === 'pool' ? one.endpoints.length * endpointCost : frontendCost;
+    }
+    return { frontends, shared: [], bytes };
+  }
+
+  writer(): BatchWriter {
+    return new BatchWriter(this.family, this.#placement);
+  }
+
+  async read(
+    kernel: Kernel,
+    pause: Pause,
+    begun: (found: ConnectTimeObservation) => void,
+  ): Promise<ConnectTimeObservation> {
+    const found = new ConnectTimeObservation(this.family);
+    begun(found);
+    const { maps, links } = await this.#pinned(kernel);
+    found.maps = maps;
+    found.links = links;
+    if (maps === 'right') await found.readElements(kernel, this.#placement.directory, pause);
+    return found;
+  }
+
+  async repairFixed(
+    found: ConnectTimeObservation,
+    writer: BatchWriter,
+    fixed: Fixed<ConnectTimeTypes>,
+  ): Promise<FixedRepair> {
+    const isAnew = found.maps !== 'right';
+    const drift = noCounts();
+    if (isAnew) {
+      drift[found.maps === 'absent' ? 'missing' : 'wrong'] += 1;
+      writer.makeAnew();
+      found.clear();
+      found.links = 'absent';
+    }
+    if (found.links !== 'right' && !this.#isStaged) {
+      drift[found.links === 'absent' ? 'missing' : 'wrong'] += 1;
+    }
+    if (isAnew || !fixed.isEnvironmentWritten) {
+      this.#repairNodeAddresses(found, writer, fixed.environment, drift);
+    }
+    return { drift, isAnew };
+  }
+
+  #repairNodeAddresses(
+    found: ConnectTimeObservation,
+    writer: BatchWriter,
+    environment: Environment,
+    drift: Counts,
+  ): void {
+    const wanted = nodeAddressElements(environment);
+    for (const [id, one] of wanted) {
+      const held = found.nodeAddresses.get(id);
+      if (isValue(held, one.value)) continue;
+      drift[held === undefined ? 'missing' : 'wrong'] += 1;
+      writer.addNodeAddress(one);
+    }
+    for (const id of found.nodeAddresses.keys()) {
+      if (wanted.has(id)) continue;
+      drift.unwanted += 1;
+      writer.deleteNodeAddress(Buffer.from(id, 'latin1'));
+    }
+  }
+
+  /** Programs are attached when the maps are right. */
+  async prune(found: ConnectTimeObservation, writer: BatchWriter): Promise<number> {
+    if (found.links !== 'right' && !this.#isStaged) writer.link();
+    return 0;
+  }
+
+  /** Not when connections meet what was found. */
+  #stage({ links }: ConnectTimeObservation): boolean {
+    this.#isStaged = links === 'absent';
+    return this.#isStaged;
+  }
+
+  /** Whether somebody has detached the programs. */
+  async #miscounts(kernel: Kernel): Promise<readonly Miscount[]> {
+    const { links } = await this.#pinned(kernel);
+    if (links === 'right' || this.#isStaged) return [];
+    return [{ object: `programs in ${this.#placement.directory}`, expected: 1, counted: 0 }];
+  }
+
+  async #pinned(kernel: Kernel): Promise<{ readonly maps: Pinned; readonly links: Pinned }> {
+    const { cgroup, directory, reach } = this.#placement;
+    const { records } = await kernel.dump({
+      kind: 'bpfStateGet',
+      ...{ directory, family: addressFamily[this.family], cgroup, all: reach === 'all' ? 1 : 0 },
+    });
+    const state = records.find((one) => one.kind === 'bpfState');
+    if (state !== undefined) return { maps: pinnedOf(state.maps), links: pinnedOf(state.links) };
+    const words = 'the answer has no state';
+    const operation = 'bpf.bpfStateGet';
+    throw new KernelError({ operation, subject: directory, code: 'EPROTO', words });
+  }
+}
+
+function pinnedOf(state: number): Pinned {
+  if (state === BPFState.right) return 'right';
+  return state === BPFState.absent ? 'absent' : 'wrong';
+}

@@ -1,0 +1,193 @@
+/**
+ * Collects what one batch changes. Its order keeps what connections meet right at every moment:
+ * endpoints come before the frontends that lead to them, and go after them. A program that finds a
+ * place empty leaves the connection to the rules.
+ */
+import type { KernelFailure } from '../../kernel/kernel.ts';
+import { kernelOps } from '../../kernel/ops.ts';
+import { RecordWriter } from '../../kernel/records.ts';
+import type { Family } from '../../net/address.ts';
+import { sameBytes } from '../../net/bytes.ts';
+import { countDifference, type Difference, type Writer } from '../backend.ts';
+import { binary } from '../elements.ts';
+import type { Batch, Environment } from '../mode.ts';
+import type { PoolElements } from './frontends.ts';
+import {
+  addressFamily,
+  endpointValue,
+  keyBytes,
+  mapNames,
+  placeKey,
+  valueBytes,
+} from './layout.ts';
+import { nodeAddressElements } from './node-addresses.ts';
+import type { ConnectTimeObjects, HeldObject } from './observation.ts';
+import type { Placement } from './placement.ts';
+
+/** Elements of one op, with whom to blame for each. */
+class Elements {
+  readonly keys: Uint8Array[] = [];
+  readonly values: Uint8Array[] = [];
+  readonly owners: string[] = [];
+
+  push(owner: string, key: Uint8Array, value?: Uint8Array): void {
+    this.owners.push(owner);
+    this.keys.push(key);
+    if (value !== undefined) this.values.push(value);
+  }
+
+  get count(): number {
+    return this.keys.length;
+  }
+}
+
+type Sort = keyof typeof keyBytes;
+type Pool = Pick<PoolElements, 'pool' | 'endpoints'>;
+
+export class BatchWriter implements Writer<ConnectTimeObjects> {
+  readonly #family: Family;
+  readonly #placement: Placement;
+  #start: 'as it is' | 'anew' = 'as it is';
+  #end: 'as it is' | 'linked' = 'as it is';
+  readonly #added = { endpoints: new Elements(), frontends: new Elements() };
+  readonly #deleted = { frontends: new Elements(), endpoints: new Elements() };
+
+  constructor(family: Family, placement: Placement) {
+    this.#family = family;
+    this.#placement = placement;
+  }
+
+  get byteLength(): number {
+    const sum = (of: Record<Sort, Elements>): number =>
+      of.frontends.count * (keyBytes.frontends + valueBytes.frontends) +
+      of.endpoints.count * (keyBytes.endpoints + valueBytes.endpoints);
+    return sum(this.#added) + sum(this.#deleted);
+  }
+
+  /** Removes all that is there and makes the maps. */
+  makeAnew(): void {
+    this.#start = 'anew';
+  }
+
+  /** Attaches the programs, or replaces them. */
+  link(): void {
+    this.#end = 'linked';
+  }
+
+  frontend(difference: Difference<ConnectTimeObjects>): void {
+    const before = this.byteLength;
+    const { after } = difference;
+    if ((after ?? difference.before)?.kind === 'pool') this.#pool(difference);
+    else this.#frontend(difference);
+    if (difference.from === 'kernel' && this.byteLength > before) countDifference(difference);
+  }
+
+  #frontend({ owner, before, after }: Difference<ConnectTimeObjects>): void {
+    if (after?.kind === 'frontend') {
+      const held = before?.kind === 'frontend' ? before.value : undefined;
+      if (held !== undefined && sameBytes(held, after.value)) return;
+      this.#added.frontends.push(owner, after.key, after.value);
+    } else if (before?.kind === 'frontend') this.#deleted.frontends.push(owner, before.key);
+  }
+
+  #pool(difference: Difference<ConnectTimeObjects>): void {
+    const { owner, before } = difference;
+    const after = difference.after?.kind === 'pool' ? difference.after : undefined;
+    const held = heldPlaces(before, after);
+    const count = after?.endpoints.length ?? 0;
+    for (let i = 0; i < count; i += 1) {
+      if (held.isRight(i)) continue;
+      const value = endpointValue(after!.endpoints, i);
+      this.#added.endpoints.push(owner, placeKey(after!.pool, i), value);
+    }
+    for (const i of held.indexes) {
+      if (i >= count) this.#deleted.endpoints.push(owner, placeKey(held.pool, i));
+    }
+  }
+
+  add(): void {}
+
+  delete(): void {}
+
+  environment(before: Environment, next: Environment): void {
+    const wanted = nodeAddressElements(next);
+    const held = nodeAddressElements(before);
+    for (const [id, one] of wanted) if (!held.has(id)) this.addNodeAddress(one);
+    for (const [id, { key }] of held) if (!wanted.has(id)) this.deleteNodeAddress(key);
+  }
+
+  addNodeAddress({ key, value }: { readonly key: Uint8Array; readonly value: Uint8Array }): void {
+    this.#added.frontends.push('', key, value);
+  }
+
+  deleteNodeAddress(key: Uint8Array): void {
+    this.#deleted.frontends.push('', key);
+  }
+
+  batch(): Batch | undefined {
+    const out = new RecordWriter(kernelOps);
+    /** Whom to blame, by the index of the op. */
+    const owners = new Map<number, readonly string[]>();
+    const { cgroup, directory, reach } = this.#placement;
+    const at = { directory, family: addressFamily[this.#family] };
+    let writes = 0;
+    if (this.#start === 'anew') {
+      out.write('bpfRemove', at);
+      out.write('bpfMapsAdd', at);
+      writes += 2;
+    }
+    for (const [verb, sort, elements] of [
+      ['add', 'endpoints', this.#added.endpoints],
+      ['add', 'frontends', this.#added.frontends],
+      ['delete', 'frontends', this.#deleted.frontends],
+      ['delete', 'endpoints', this.#deleted.endpoints],
+    ] as const) {
+      if (elements.count === 0) continue;
+      const keys = Buffer.concat(elements.keys);
+      const inMap = { directory, map: mapNames[this.#family][sort], keys };
+      owners.set(out.count, elements.owners);
+      if (verb === 'delete') out.write('bpfElementsDelete', inMap);
+      else out.write('bpfElementsAdd', { ...inMap, values: Buffer.concat(elements.values) });
+      writes += elements.count;
+    }
+    if (this.#end === 'linked') {
+      out.write('bpfLinksAdd', { ...at, cgroup, all: reach === 'all' ? 1 : 0 });
+      writes += 1;
+    }
+    if (writes === 0) return undefined;
+    const culprits = ({ op, entry }: KernelFailure): string[] => {
+      const owner = owners.get(op ?? -1)?.[entry ?? -1];
+      return owner === undefined || owner === '' ? [] : [owner];
+    };
+    return { ops: out.finish(), transactions: 0, writes, culprits };
+  }
+}
+
+/** What the kernel holds of a pool, or is believed to hold. */
+interface Places {
+  readonly pool: Uint8Array;
+  readonly indexes: Iterable<number>;
+  /** Whether the place has the endpoint that it is to have. */
+  readonly isRight: (index: number) => boolean;
+}
+
+function heldPlaces(
+  before: HeldObject | ConnectTimeObjects['frontend'] | undefined,
+  after: Pool | undefined,
+): Places {
+  const pool = after?.pool ?? new Uint8Array(0);
+  if (before?.kind !== 'pool') return { pool, indexes: [], isRight: () => false };
+  const { endpoints } = before;
+  if (endpoints instanceof Map) {
+    return {
+      pool: before.pool,
+      indexes: endpoints.keys(),
+      isRight: (i) => endpoints.get(i) === binary(endpointValue(after!.endpoints, i)),
+    };
+  }
+  return {
+    pool: before.pool,
+    indexes: Array(endpoints.length).keys(),
+    isRight: (i) => i < endpoints.length && endpoints.sameAt(i, after!.endpoints, i),
+  };
+}

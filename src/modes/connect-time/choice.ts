@@ -1,0 +1,69 @@
+/** Whether connections can be translated when they are made, and the end of that. */
+import { isKernelError, KernelError } from '../../kernel/errors.ts';
+import type { ApplyResult, Kernel } from '../../kernel/kernel.ts';
+import { kernelOps } from '../../kernel/ops.ts';
+import { RecordWriter } from '../../kernel/records.ts';
+import type { Family } from '../../net/address.ts';
+import type { Reach } from './frontends.ts';
+import { addressFamily } from './layout.ts';
+import type { Placement } from './placement.ts';
+
+/** Where this machine has what is needed. */
+export interface ConnectTimePaths {
+  readonly directory: string;
+  /** Undefined: the root of the cgroup2 hierarchy is mounted nowhere. */
+  readonly cgroup: string | undefined;
+}
+
+/** With `lack`, what the machine does not have: the rules translate all connections. */
+export type ConnectTimeChoice =
+  | { readonly placement: Placement | undefined; readonly lack?: undefined }
+  | { readonly placement: undefined; readonly lack: string };
+
+/** Asks the kernel, without leaving anything behind. */
+export async function chooseConnectTime(
+  wanted: Reach | 'off',
+  paths: ConnectTimePaths,
+  families: readonly Family[],
+  kernel: Kernel,
+): Promise<ConnectTimeChoice> {
+  if (wanted === 'off') return { placement: undefined };
+  const { cgroup, directory } = paths;
+  if (cgroup === undefined) {
+    const lack =
+      'the root of the cgroup2 hierarchy is not mounted (in a container: mount that of the host)';
+    return { placement: undefined, lack };
+  }
+  const placement: Placement = { directory, cgroup, reach: wanted };
+  for (const family of families) {
+    const lack = await lackOf(kernel, placement, family);
+    if (lack !== undefined) return { placement: undefined, lack };
+  }
+  return { placement };
+}
+
+async function lackOf(
+  kernel: Kernel,
+  { cgroup, directory, reach }: Placement,
+  family: Family,
+): Promise<string | undefined> {
+  const all = reach === 'all' ? 1 : 0;
+  const asked = { directory, family: addressFamily[family], cgroup, all };
+  try {
+    await kernel.dump({ kind: 'bpfProbe', ...asked });
+    return undefined;
+  } catch (error) {
+    if (isKernelError(error)) return error.message;
+    throw error;
+  }
+}
+
+/** Detaches the programs and removes the maps; not an error when nothing is there. */
+export async function removeConnectTime(kernel: Kernel, directory: string): Promise<void> {
+  const out = new RecordWriter(kernelOps);
+  for (const family of Object.values(addressFamily)) out.write('bpfRemove', { directory, family });
+  const result: ApplyResult = await kernel.apply(out.finish());
+  if (result.kind === 'applied') return;
+  const { code, message: words } = result.failures[0]!;
+  throw new KernelError({ operation: 'bpf.bpfRemove', subject: directory, code, words });
+}

@@ -1,0 +1,127 @@
+/** What connect-time translation keeps for a Forwarding, and what it leaves to the rules. Pure. */
+import type { EndpointList } from '../../net/endpoint-list.ts';
+import type { Forwarding, Frontend } from '../../state/types.ts';
+import type { ModeFrontend } from '../changes.ts';
+import { binary } from '../elements.ts';
+import type { ModeConfig } from '../mode.ts';
+import { frontendKey, poolId, poolValue } from './layout.ts';
+
+/** Whose connections are translated: of the node's network namespace, or of all. */
+export type Reach = 'host' | 'all';
+
+/** Why a frontend is left to the rules. */
+export type Reason =
+  | 'protocol'
+  | 'masquerade all'
+  | 'session affinity'
+  | 'source ranges'
+  | 'no endpoint'
+  | 'unknown pods';
+
+/** What is the same for all frontends of a family. */
+export interface Setting {
+  readonly config: Pick<ModeConfig, 'localDetector' | 'masqueradeAll'>;
+  readonly reach: Reach;
+}
+
+/** The pool that connections from inside the cluster get, or why the rules are to choose. */
+export function poolOf(
+  forwarding: Forwarding,
+  frontend: Frontend,
+  { config, reach }: Setting,
+): 'cluster' | 'local' | Reason {
+  if (forwarding.servicePort.protocol !== 'TCP') return 'protocol';
+  if (config.masqueradeAll) return 'masquerade all';
+  if (forwarding.affinityTimeoutSeconds > 0) return 'session affinity';
+  if (frontend.kind === 'loadBalancerIP' && forwarding.sourceRanges.length > 0) {
+    return 'source ranges';
+  }
+  switch (frontend.treatment) {
+    case 'reject':
+    case 'drop':
+      return 'no endpoint';
+    case 'internal':
+      return withEndpoints(forwarding, frontend.pool);
+    case 'external':
+      return withEndpoints(forwarding, 'cluster');
+    case 'external-local':
+      // Without a detector the rules take pods for clients from outside.
+      if (reach === 'all' && config.localDetector.kind === 'none') return 'unknown pods';
+      return withEndpoints(forwarding, 'cluster');
+  }
+}
+
+function withEndpoints(
+  forwarding: Forwarding,
+  pool: 'cluster' | 'local',
+): 'cluster' | 'local' | Reason {
+  return forwarding[pool].length > 0 ? pool : 'no endpoint';
+}
+
+/** An element of the map of frontends. */
+export interface FrontendElement extends ModeFrontend {
+  readonly kind: 'frontend';
+  readonly key: Uint8Array;
+  readonly value: Uint8Array;
+}
+
+/** The elements of the map of endpoints that belong to one pool. */
+export interface PoolElements extends ModeFrontend {
+  readonly kind: 'pool';
+  readonly pool: Uint8Array;
+  readonly endpoints: EndpointList;
+}
+
+/** What belongs to one Forwarding alone. */
+export type ConnectTimeObject = FrontendElement | PoolElements;
+
+export function frontendId(key: Uint8Array): string {
+  return `frontend ${binary(key)}`;
+}
+
+export function poolObjectId(pool: string): string {
+  return `pool ${pool}`;
+}
+
+const noPool = new Uint8Array(8);
+
+/** Frontends come after their pools. */
+export function objectsOf(forwarding: Forwarding, setting: Setting): ConnectTimeObject[] {
+  const pools = new Map<'cluster' | 'local', PoolElements>();
+  const frontends: FrontendElement[] = [];
+  for (const frontend of forwarding.frontends) {
+    const found = poolOf(forwarding, frontend, setting);
+    const key = frontendKey(frontend.address, frontend.port);
+    if (found === 'cluster' || found === 'local') {
+      const pool = pools.get(found) ?? poolElements(forwarding, found);
+      pools.set(found, pool);
+      frontends.push(frontendElement(key, poolValue(pool.pool, pool.endpoints.length)));
+    } else if (shadowsNodePorts(forwarding, frontend)) {
+      frontends.push(frontendElement(key, poolValue(noPool, 0)));
+    }
+  }
+  return [...pools.values(), ...frontends];
+}
+
+/**
+ * Whether the frontend may be at an address of this node, where a node port may have its port. The
+ * frontend comes first, so the node port must not be found in its place.
+ */
+function shadowsNodePorts({ servicePort }: Forwarding, { kind }: Frontend): boolean {
+  if (servicePort.protocol !== 'TCP') return false;
+  return kind === 'externalIP' || kind === 'loadBalancerIP';
+}
+
+function frontendElement(key: Uint8Array, value: Uint8Array): FrontendElement {
+  return { kind: 'frontend', id: frontendId(key), key, value };
+}
+
+function poolElements(forwarding: Forwarding, pool: 'cluster' | 'local'): PoolElements {
+  const id = poolId(forwarding, pool);
+  return {
+    kind: 'pool',
+    id: poolObjectId(binary(id)),
+    pool: id,
+    endpoints: forwarding[pool],
+  };
+}

@@ -1,0 +1,107 @@
+/**
+ * Keys and values of the maps, byte by byte: those of `native/bpf/layout.h`. Numbers have the order
+ * of the host, ports and addresses that of the network. IPv4 addresses have the form
+ * ::ffff:10.96.0.1.
+ */
+import { hash } from 'node:crypto';
+import { IPPROTO } from '../../kernel/nft/constants.ts';
+import type { Address, Family } from '../../net/address.ts';
+import { type EndpointList, endpointBytes } from '../../net/endpoint-list.ts';
+import { type Forwarding, forwardingKey } from '../../state/types.ts';
+import { binary } from '../elements.ts';
+
+/** AF_INET, AF_INET6. */
+export const addressFamily = { IPv4: 2, IPv6: 10 } as const satisfies Record<Family, number>;
+
+export const mapNames = {
+  IPv4: { frontends: 'frontends4', endpoints: 'endpoints4' },
+  IPv6: { frontends: 'frontends6', endpoints: 'endpoints6' },
+} as const satisfies Record<Family, Record<string, string>>;
+
+export const keyBytes = { frontends: 20, endpoints: 16 } as const;
+export const valueBytes = { frontends: 16, endpoints: 20 } as const;
+
+/** What a frontend key names. */
+const Kind = { address: 0, nodePort: 1, nodeAddress: 2 } as const;
+
+const addressLength = 16;
+const kindAt = 19;
+const mappedPrefix = Uint8Array.of(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff);
+
+/** Without an address: a node port. */
+export function frontendKey(address: Address | undefined, port: number): Uint8Array {
+  const key = new Uint8Array(keyBytes.frontends);
+  if (address === undefined) key[kindAt] = Kind.nodePort;
+  else key.set(widened(address.bytes));
+  key[addressLength] = port >> 8;
+  key[addressLength + 1] = port & 0xff;
+  key[addressLength + 2] = IPPROTO.TCP;
+  return key;
+}
+
+/** Of an address that accepts node ports. */
+export function nodeAddressKey(address: Address): Uint8Array {
+  const key = new Uint8Array(keyBytes.frontends);
+  key.set(widened(address.bytes));
+  key[kindAt] = Kind.nodeAddress;
+  return key;
+}
+
+export function isNodeAddressKey(key: Uint8Array): boolean {
+  return key[kindAt] === Kind.nodeAddress;
+}
+
+function widened(bytes: Uint8Array): Uint8Array {
+  return bytes.length === addressLength ? bytes : Buffer.concat([mappedPrefix, bytes]);
+}
+
+/** `count` 0: the frontend is left to the rules. */
+export function poolValue(id: Uint8Array, count: number): Uint8Array {
+  const value = new Uint8Array(valueBytes.frontends);
+  value.set(id);
+  new DataView(value.buffer).setUint32(id.length, count, true);
+  return value;
+}
+
+/** `reach` of a loopback address is the node: in a pod it is the pod's own. */
+export function nodeAddressValue(reach: 'everybody' | 'node'): Uint8Array {
+  const value = new Uint8Array(valueBytes.frontends);
+  if (reach === 'node') value[12] = 1;
+  return value;
+}
+
+const poolIdBytes = 8;
+
+/** Eight bytes that no other pool has: a digest, so that a restart needs to remember nothing. */
+export function poolId({ servicePort }: Forwarding, pool: 'cluster' | 'local'): Uint8Array {
+  const name = `${forwardingKey(servicePort)} ${pool}`;
+  return hash('sha256', name, 'buffer').subarray(0, poolIdBytes);
+}
+
+/** The key of an endpoint. */
+export function placeKey(id: Uint8Array, index: number): Uint8Array {
+  const key = new Uint8Array(keyBytes.endpoints);
+  key.set(id);
+  new DataView(key.buffer).setUint32(poolIdBytes, index, true);
+  return key;
+}
+
+/** The pool and the index of an endpoint's key. */
+export function readPlaceKey(key: Uint8Array): { readonly pool: string; readonly index: number } {
+  const view = new DataView(key.buffer, key.byteOffset);
+  return {
+    pool: binary(key.subarray(0, poolIdBytes)),
+    index: view.getUint32(poolIdBytes, true),
+  };
+}
+
+/** An endpoint of a list as the map holds it. */
+export function endpointValue(list: EndpointList, index: number): Uint8Array {
+  const packed = list.packed(index);
+  return packed.length === endpointBytes.IPv6 ? packed : Buffer.concat([mappedPrefix, packed]);
+}
+
+/** The inverse of `endpointValue`. */
+export function packedEndpoint(family: Family, value: Uint8Array): Uint8Array {
+  return value.subarray(valueBytes.endpoints - endpointBytes[family]);
+}

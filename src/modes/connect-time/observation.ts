@@ -1,0 +1,155 @@
+/** What the kernel holds of ours for one family: what is pinned, and the elements of the maps. */
+import type { BPFState } from '../../kernel/bpf-ops.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
+import type { Family } from '../../net/address.ts';
+import { sameBytes } from '../../net/bytes.ts';
+import { EndpointList } from '../../net/endpoint-list.ts';
+import { withOrderOf } from '../../state/pool.ts';
+import type { Forwarding } from '../../state/types.ts';
+import type { Found } from '../backend.ts';
+import { binary, bytesOf } from '../elements.ts';
+import { inTurns, type Pause } from '../mode.ts';
+import type { SharedObject } from '../shared-objects.ts';
+import { type ConnectTimeObject, frontendId, poolObjectId } from './frontends.ts';
+import {
+  isNodeAddressKey,
+  keyBytes,
+  mapNames,
+  packedEndpoint,
+  poolId,
+  readPlaceKey,
+  valueBytes,
+} from './layout.ts';
+
+/** How what is pinned compares with what would be. */
+export type Pinned = keyof typeof BPFState;
+
+/** As the kernel holds it. Of a pool: endpoints (`binary` of their values) by index, with gaps. */
+export type HeldObject =
+  | { readonly kind: 'frontend'; readonly key: Uint8Array; readonly value: Uint8Array }
+  | { readonly kind: 'pool'; readonly pool: Uint8Array; readonly endpoints: Map<number, string> };
+
+type HeldPool = Extract<HeldObject, { kind: 'pool' }>;
+
+export interface ConnectTimeObjects {
+  readonly frontend: ConnectTimeObject;
+  readonly held: HeldObject;
+  /** There are none. */
+  readonly shared: SharedObject;
+}
+
+export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
+  /** Nothing is in a ruleset. */
+  readonly generation = undefined;
+  readonly besideBatches = true;
+  readonly touched = new Set<string>();
+  maps: Pinned = 'absent';
+  links: Pinned = 'absent';
+  /** Values of the addresses that accept node ports, by `binary` of their keys. */
+  readonly nodeAddresses = new Map<string, Uint8Array>();
+  readonly #family: Family;
+  readonly #held = new Map<string, HeldObject>();
+
+  constructor(family: Family) {
+    this.#family = family;
+  }
+
+  get intact(): boolean {
+    return this.maps === 'right' && this.links === 'right';
+  }
+
+  /** Forgets what was read, because it is removed. */
+  clear(): void {
+    this.#held.clear();
+    this.nodeAddresses.clear();
+    this.touched.clear();
+  }
+
+  adopt(next: Forwarding): Forwarding {
+    const cluster = this.#orderOf('cluster', next);
+    const local = this.#orderOf('local', next);
+    if (cluster === next.cluster && local === next.local) return next;
+    return withOrderOf({ ...next, cluster, local, hairpin: local, serving: cluster }, next);
+  }
+
+  #orderOf(pool: 'cluster' | 'local', next: Forwarding): EndpointList {
+    const list = next[pool];
+    if (list.length < 2) return list;
+    const held = this.#held.get(poolObjectId(binary(poolId(next, pool))));
+    return held?.kind === 'pool' ? listOf(this.#family, held) : list;
+  }
+
+  take({ id }: ConnectTimeObject): HeldObject | undefined {
+    const held = this.#held.get(id);
+    this.#held.delete(id);
+    return held;
+  }
+
+  rest(): Iterable<readonly [string, HeldObject]> {
+    return this.#held;
+  }
+
+  faultOf(): undefined {
+    return undefined;
+  }
+
+  shared(): Iterable<never> {
+    return [];
+  }
+
+  async readElements(kernel: Kernel, directory: string, pause: Pause): Promise<void> {
+    const { frontends, endpoints } = mapNames[this.#family];
+    await readMap(kernel, directory, frontends, 'frontends', pause, (key, value) => {
+      if (isNodeAddressKey(key)) this.nodeAddresses.set(binary(key), value);
+      else this.#held.set(frontendId(key), { kind: 'frontend', key, value });
+    });
+    await readMap(kernel, directory, endpoints, 'endpoints', pause, (key, value) => {
+      const { pool, index } = readPlaceKey(key);
+      this.#pool(pool).endpoints.set(index, binary(value));
+    });
+  }
+
+  /** The pool, made when it is asked for first. */
+  #pool(pool: string): HeldPool {
+    const id = poolObjectId(pool);
+    const held = this.#held.get(id);
+    if (held?.kind === 'pool') return held;
+    const made: HeldPool = { kind: 'pool', pool: bytesOf(pool), endpoints: new Map() };
+    this.#held.set(id, made);
+    return made;
+  }
+}
+
+/** The endpoints without gaps. */
+function listOf(family: Family, { endpoints }: HeldPool): EndpointList {
+  const inOrder = [...endpoints].sort(([a], [b]) => a - b);
+  const packed = inOrder.map(([, value]) => packedEndpoint(family, bytesOf(value)));
+  return new EndpointList(family, Buffer.concat(packed));
+}
+
+async function readMap(
+  kernel: Kernel,
+  directory: string,
+  map: string,
+  sort: keyof typeof keyBytes,
+  pause: Pause,
+  take: (key: Uint8Array, value: Uint8Array) => void,
+): Promise<void> {
+  const { records } = await kernel.dump({ kind: 'bpfElementsDump', directory, map });
+  for (const record of records) {
+    if (record.kind !== 'bpfElements') continue;
+    const [keyLength, valueLength] = [keyBytes[sort], valueBytes[sort]];
+    const indexes = Array(record.keys.length / keyLength).keys();
+    await inTurns(indexes, pause, (i) => {
+      take(
+        record.keys.slice(i * keyLength, (i + 1) * keyLength),
+        record.values.slice(i * valueLength, (i + 1) * valueLength),
+      );
+    });
+  }
+}
+
+/** Whether the kernel's value is the wanted one. */
+export function isValue(held: Uint8Array | undefined, wanted: Uint8Array): boolean {
+  return held !== undefined && sameBytes(held, wanted);
+}

@@ -1,0 +1,21 @@
+import { expect, it } from 'vitest';
+import { connectTimePaths } from '../../../src/host/cgroup.ts';
+
+const mounts = `24 30 0:22 / /proc rw,nosuid - proc proc rw
+36 30 0:32 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate
+37 30 0:32 /../.. /host/c\\040group rw - cgroup2 cgroup2 rw
+38 30 0:33 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu`;
+
+function cgroupOf(numbers: Readonly<Record<string, number>>): string | undefined {
+  const host = { read: () => mounts, write: () => {} };
+  return connectTimePaths(host, (path) => numbers[path]).cgroup;
+}
+
+it('finds the root of the cgroup2 hierarchy', () => {
+  expect(cgroupOf({ '/sys/fs/cgroup': 1, '/sys/fs/cgroup/cpu': 1 })).toBe('/sys/fs/cgroup');
+});
+
+it('is not misled by the part of it that a container sees as its root', () => {
+  expect(cgroupOf({ '/sys/fs/cgroup': 4711, '/host/c group': 1 })).toBe('/host/c group');
+  expect(cgroupOf({ '/sys/fs/cgroup': 4711 })).toBeUndefined();
+});

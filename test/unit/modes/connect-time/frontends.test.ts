@@ -1,0 +1,122 @@
+/** What is taken and what is left to the rules, row by row. */
+import { describe, expect, it } from 'vitest';
+import { poolOf, type Reach } from '../../../../src/modes/connect-time/frontends.ts';
+import type { LocalDetector } from '../../../../src/modes/mode.ts';
+import type { Frontend } from '../../../../src/state/types.ts';
+import {
+  cidr,
+  draining,
+  http,
+  ready,
+  readyLocal,
+  resolveOne,
+  service,
+  slice,
+  slicePort,
+} from '../../state/build.ts';
+
+type Fields = NonNullable<Parameters<typeof service>[0]>;
+type Endpoints = Parameters<typeof slice>[0];
+
+const pods: LocalDetector = { kind: 'cidr', cidr: cidr('10.244.0.0/16') };
+const elsewhere: Endpoints = { '10.244.1.1': ready };
+const here: Endpoints = { '10.244.0.1': readyLocal };
+
+interface Row {
+  readonly fields?: Fields;
+  readonly endpoints?: Endpoints;
+  readonly protocol?: 'TCP' | 'UDP' | 'SCTP';
+  readonly masqueradeAll?: boolean;
+  readonly localDetector?: LocalDetector;
+  readonly reach?: Reach;
+}
+
+function outcome(kind: Frontend['kind'], row: Row): string {
+  const { fields = {}, endpoints = elsewhere, protocol = 'TCP' } = row;
+  const port = { ...http, protocol, nodePort: 30080 };
+  const of = service({
+    type: 'LoadBalancer',
+    ports: [port],
+    externalIPs: ['198.51.100.1'],
+    loadBalancerIPs: ['198.51.100.2'],
+    ...fields,
+  });
+  const slices = [slice(endpoints, { ports: [slicePort('http', 8080, protocol)] })];
+  const forwarding = resolveOne(of, slices);
+  const frontend = forwarding.frontends.find((one) => one.kind === kind)!;
+  const { localDetector = pods, masqueradeAll = false, reach = 'all' } = row;
+  return poolOf(forwarding, frontend, { config: { localDetector, masqueradeAll }, reach });
+}
+
+const every = ['clusterIP', 'externalIP', 'loadBalancerIP', 'nodePort'] as const;
+const external = ['externalIP', 'loadBalancerIP', 'nodePort'] as const;
+
+describe('what gets its endpoint when it is made', () => {
+  it.each(every)('%s', (kind) => {
+    expect(outcome(kind, {})).toBe('cluster');
+  });
+
+  it('ClusterIPs of policy Local, from endpoints of this node', () => {
+    const fields = { internalTrafficPolicy: 'Local' } as const;
+    expect(outcome('clusterIP', { fields, endpoints: { ...elsewhere, ...here } })).toBe('local');
+  });
+
+  it.each(external)('%s of policy Local, from all endpoints, as from inside', (kind) => {
+    const fields = { externalTrafficPolicy: 'Local' } as const;
+    expect(outcome(kind, { fields })).toBe('cluster');
+    expect(outcome(kind, { fields, endpoints: here })).toBe('cluster');
+  });
+
+  it('endpoints that end, where there are no others', () => {
+    expect(outcome('clusterIP', { endpoints: { '10.244.1.1': draining } })).toBe('cluster');
+  });
+
+  it.each(['clusterIP', 'externalIP', 'nodePort'] as const)(
+    '%s of a Service whose load balancer has source ranges',
+    (kind) => {
+      const fields = { loadBalancerSourceRanges: ['203.0.113.0/24'] };
+      expect(outcome(kind, { fields })).toBe('cluster');
+    },
+  );
+
+  it('without a local detector, if only the node’s own connections are translated', () => {
+    const fields = { externalTrafficPolicy: 'Local' } as const;
+    const row: Row = { fields, localDetector: { kind: 'none' }, reach: 'host' };
+    expect(outcome('nodePort', row)).toBe('cluster');
+  });
+});
+
+describe('what is left to the rules', () => {
+  it.each(every)('%s of other protocols', (kind) => {
+    expect(outcome(kind, { protocol: 'UDP' })).toBe('protocol');
+    expect(outcome(kind, { protocol: 'SCTP' })).toBe('protocol');
+  });
+
+  it.each(every)('%s with session affinity', (kind) => {
+    expect(outcome(kind, { fields: { affinityTimeoutSeconds: 10 } })).toBe('session affinity');
+  });
+
+  it.each(every)('%s where everything is masqueraded', (kind) => {
+    expect(outcome(kind, { masqueradeAll: true })).toBe('masquerade all');
+  });
+
+  it.each(every)('%s without endpoints', (kind) => {
+    expect(outcome(kind, { endpoints: {} })).toBe('no endpoint');
+  });
+
+  it('ClusterIPs of policy Local without an endpoint on this node', () => {
+    const fields = { internalTrafficPolicy: 'Local' } as const;
+    expect(outcome('clusterIP', { fields })).toBe('no endpoint');
+  });
+
+  it('load-balancer addresses with source ranges', () => {
+    const fields = { loadBalancerSourceRanges: ['203.0.113.0/24'] };
+    expect(outcome('loadBalancerIP', { fields })).toBe('source ranges');
+  });
+
+  it.each(external)('%s of policy Local, where the rules cannot tell pods from others', (kind) => {
+    const fields = { externalTrafficPolicy: 'Local' } as const;
+    const row: Row = { fields, localDetector: { kind: 'none' }, endpoints: here };
+    expect(outcome(kind, row)).toBe('unknown pods');
+  });
+});

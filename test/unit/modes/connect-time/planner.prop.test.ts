@@ -1,0 +1,58 @@
+/** Any life of a cluster, with connect-time translation beside the rules of mode nftables. */
+import fc from 'fast-check';
+import type { Placement } from '../../../../src/modes/connect-time/placement.ts';
+import { withConnectTime } from '../../../../src/modes/connect-time/planner.ts';
+import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
+import type { Family } from '../../../../src/net/address.ts';
+import type { FakeKernel } from '../../../fake/kernel.ts';
+import type { Subject } from '../nftables/life.ts';
+import { meddle as meddleWithRules, meddlings as withRules } from '../nftables/meddler.ts';
+import { describePlanner } from '../planner-laws.ts';
+
+const placement: Placement = { directory: '/bpf/fairlead', cgroup: '/cgroup', reach: 'all' };
+
+const subject: Subject = {
+  mode: {
+    ...nftablesMode,
+    planner: (config, environment) =>
+      withConnectTime(nftablesMode.planner(config, environment), placement, config, environment),
+  },
+  meaning: (kernel) => `${kernel.ruleset()}\n${kernel.bpf.text()}`,
+};
+
+type Deed = 'detach' | 'delete' | 'overwrite' | 'add' | 'unpin';
+
+/** What another program does to maps and programs; `nth` chooses an element. */
+function meddleWithMaps({ bpf }: FakeKernel, deed: Deed, nth: number): void {
+  const paths = [...bpf.maps.keys()];
+  const map = bpf.maps.get(paths[nth % Math.max(1, paths.length)] ?? '');
+  const key = map && [...map.keys()][nth % Math.max(1, map.size)];
+  if (deed === 'detach') bpf.links.clear();
+  else if (deed === 'unpin') bpf.maps.delete(paths[nth % Math.max(1, paths.length)] ?? '');
+  else if (map === undefined || key === undefined) return;
+  else if (deed === 'delete') map.delete(key);
+  else if (deed === 'overwrite') map.set(key, map.get(key)!.replaceAll(/^../g, 'fe'));
+  else map.set(key.replace(/^../, 'ab'), map.get(key)!);
+}
+
+type Meddling =
+  | { readonly rules: Parameters<typeof meddleWithRules>[2] }
+  | { readonly deed: Deed; readonly nth: number };
+
+const meddlings: fc.Arbitrary<Meddling> = fc.oneof(
+  fc.record({ rules: withRules }),
+  fc.record({
+    deed: fc.constantFrom<Deed[]>('detach', 'delete', 'overwrite', 'add', 'unpin'),
+    nth: fc.nat(20),
+  }),
+);
+
+function meddle(kernel: FakeKernel, family: Family, meddling: Meddling): void {
+  if ('rules' in meddling) meddleWithRules(kernel, family, meddling.rules);
+  else meddleWithMaps(kernel, meddling.deed, meddling.nth);
+}
+
+// The rules have their own lives: these are about the two together.
+fc.configureGlobal({ numRuns: 25 });
+
+describePlanner('connect-time translation beside NFTablesPlanner', subject, { meddle, meddlings });

@@ -1,0 +1,194 @@
+/** Maps and programs in a kernel in memory. */
+import { beforeEach, expect, it } from 'vitest';
+import { kernelOps } from '../../../../src/kernel/ops.ts';
+import { readRecords } from '../../../../src/kernel/records.ts';
+import { withConnectTime } from '../../../../src/modes/connect-time/planner.ts';
+import { type Environment, noPause, type Planner } from '../../../../src/modes/mode.ts';
+import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
+import { inOrderOf } from '../../../../src/state/pool.ts';
+import { type Forwarding, forwardingKey } from '../../../../src/state/types.ts';
+import { bpfElements } from '../../../fake/bpf.ts';
+import { FakeKernel } from '../../../fake/kernel.ts';
+import { address, cidr, http, ready, resolveOne, service, slice } from '../../state/build.ts';
+
+const config = {
+  family: 'IPv4',
+  masqueradeAll: false,
+  masqueradeMark: 0x4000,
+  localDetector: { kind: 'cidr', cidr: cidr('10.244.0.0/16') },
+  localhostNodePorts: false,
+  dropInvalid: false,
+} as const;
+const environment: Environment = {
+  serviceCIDRs: [],
+  nodePortAddresses: 'all',
+  connectTimeAddresses: [address('192.168.0.1')],
+};
+const placement = { directory: '/bpf/fairlead', cgroup: '/cgroup', reach: 'all' } as const;
+
+let kernel: FakeKernel;
+let planner: Planner;
+beforeEach(() => {
+  kernel = new FakeKernel();
+  planner = newPlanner();
+});
+
+function newPlanner(): Planner {
+  return withConnectTime(nftablesMode.planner(config, environment), placement, config, environment);
+}
+
+async function start(...wanted: Forwarding[]): Promise<void> {
+  const found = await planner.observe(kernel, noPause);
+  await planner.reset(wanted, noPause);
+  await planner.repairFixed(found, noPause);
+  for (const one of wanted) planner.repair(found, one);
+  await planner.prune(found, noPause);
+  apply();
+}
+
+function apply(): string {
+  const batch = planner.take();
+  if (batch === undefined) return 'nothing';
+  const result = kernel.applyNow(batch.ops);
+  if (result.kind === 'applied') {
+    batch.committed?.(result);
+    return 'applied';
+  }
+  const culprits = result.failures.flatMap((failure) => batch.culprits(failure));
+  return `${result.failures.map(({ code }) => code).join()} of ${culprits.join()}`;
+}
+
+function web(...endpoints: string[]): Forwarding {
+  return named('web', '10.96.0.1', endpoints);
+}
+
+function named(
+  name: string,
+  clusterIP: string,
+  endpoints: readonly string[],
+  nodePort = 30080,
+): Forwarding {
+  const of = service({ name, clusterIPs: [clusterIP], ports: [{ ...http, nodePort }] });
+  const slices = slice(Object.fromEntries(endpoints.map((one) => [one, ready])), {
+    service: `ns/${name}`,
+    key: `ns/${name}-1`,
+  });
+  return resolveOne({ ...of, type: 'NodePort' }, [slices]);
+}
+
+const mapped = `${'00'.repeat(10)}ffff`;
+const hexOf = (ip: string): string => `${mapped}${Buffer.from(address(ip).bytes).toString('hex')}`;
+
+function elements(map: 'frontends4' | 'endpoints4'): [string, string][] {
+  return [...(kernel.bpf.maps.get(`${placement.directory}/${map}`) ?? [])].sort();
+}
+
+/** Addresses of endpoints by index. */
+function endpoints(): string[] {
+  return elements('endpoints4').map(([key, value]) => {
+    const bytes = Buffer.from(value, 'hex').subarray(12, 16);
+    return `${Buffer.from(key, 'hex').readUInt32LE(8)} ${[...bytes].join('.')}`;
+  });
+}
+
+it('has an element for each address, for the node port, and for an address that accepts it', async () => {
+  await start(web('10.244.0.1', '10.244.0.2'));
+  const [pool] = elements('endpoints4').map(([key]) => key.slice(0, 16));
+  const two = `${pool}0200000000000000`;
+  expect(elements('frontends4')).toEqual(
+    [
+      [`${hexOf('10.96.0.1')}00500600`, two],
+      [`${'00'.repeat(16)}75800601`, two],
+      [`${hexOf('192.168.0.1')}00000002`, '00'.repeat(16)],
+    ].sort(),
+  );
+  expect(endpoints()).toEqual(['0 10.244.0.1', '1 10.244.0.2']);
+});
+
+it('attaches the programs last, for the sockets that are asked for', async () => {
+  await start(web('10.244.0.1'));
+  expect([...kernel.bpf.links.values()]).toEqual([{ cgroup: '/cgroup', all: 1 }]);
+});
+
+it('moves the last endpoint into the place of one that goes, and writes nothing else', async () => {
+  const before = web('10.244.0.1', '10.244.0.2', '10.244.0.3');
+  await start(before);
+  planner.change(before, inOrderOf(before, web('10.244.0.2', '10.244.0.3')));
+  const batch = planner.take()!;
+  const ours = [...readRecords(kernelOps, batch.ops)].flatMap((op) =>
+    'map' in op ? [`${op.kind} ${op.map} ${bpfElements(op)}`] : [],
+  );
+  expect(ours).toEqual([
+    'bpfElementsAdd endpoints4 1',
+    'bpfElementsAdd frontends4 2',
+    'bpfElementsDelete endpoints4 1',
+  ]);
+  expect(kernel.applyNow(batch.ops).kind).toBe('applied');
+  expect(endpoints()).toEqual(['0 10.244.0.3', '1 10.244.0.2']);
+});
+
+it('leaves to the rules what has no endpoints any more', async () => {
+  await start(web('10.244.0.1'));
+  planner.change(web('10.244.0.1'), web());
+  expect(apply()).toBe('applied');
+  expect(elements('endpoints4')).toEqual([]);
+  expect(elements('frontends4').map(([key]) => key.slice(-2))).toEqual(['02']);
+});
+
+it('follows addresses of the node', async () => {
+  await start(web('10.244.0.1'));
+  const connectTimeAddresses = [address('192.168.0.7')];
+  await planner.environment({ ...environment, connectTimeAddresses }, noPause);
+  expect(apply()).toBe('applied');
+  const keys = elements('frontends4').map(([key]) => key);
+  expect(keys).toContain(`${hexOf('192.168.0.7')}00000002`);
+  expect(keys).not.toContain(`${hexOf('192.168.0.1')}00000002`);
+});
+
+it('blames the Service whose elements do not fit', async () => {
+  await start(web('10.244.0.1'));
+  kernel.bpf.elementsMax = 3;
+  const other = named('other', '10.96.0.2', ['10.244.0.4', '10.244.0.5', '10.244.0.6'], 0);
+  planner.change(undefined, other);
+  expect(apply()).toBe(
+    `E2BIG,E2BIG of ${[other, other].map((one) => forwardingKey(one.servicePort))}`,
+  );
+});
+
+it('keeps the rules first in a batch: what they refuse is not done beside them', async () => {
+  await start(web('10.244.0.1'));
+  const before = kernel.bpf.text();
+  kernel.failNext({ code: 'ENOMEM' });
+  planner.change(web('10.244.0.1'), web('10.244.0.9'));
+  expect(apply()).toMatch(/^ENOMEM/);
+  expect(kernel.bpf.text()).toBe(before);
+});
+
+it('takes over what another process has left, in its order, without a write', async () => {
+  const left = web('10.244.0.1', '10.244.0.2', '10.244.0.3');
+  await start(left);
+  const { writes } = kernel;
+  planner = newPlanner();
+  const found = await planner.observe(kernel, noPause);
+  const wanted = found.adopt(web('10.244.0.3', '10.244.0.1', '10.244.0.2'));
+  await start(wanted);
+  expect(wanted.cluster.texts()).toEqual(left.cluster.texts());
+  expect(kernel.writes).toBe(writes);
+});
+
+it('tells that somebody has detached the programs', async () => {
+  await start(web('10.244.0.1'));
+  expect(await planner.miscounts?.(kernel)).toEqual([]);
+  kernel.bpf.links.clear();
+  expect(await planner.miscounts?.(kernel)).toEqual([
+    { object: 'programs in /bpf/fairlead', expected: 1, counted: 0 },
+  ]);
+});
+
+it('says what the kernel holds of a Service', async () => {
+  const forwarding = web('10.244.0.1', '10.244.0.2');
+  await start(forwarding);
+  expect(planner.describe(forwarding)).toContain(
+    'bpf map /bpf/fairlead/frontends4: TCP 10.96.0.1:80 to 2 endpoints',
+  );
+});
