@@ -1,5 +1,6 @@
 /** The running proxy: what starts in which order, and what ends when. */
 import type { Config } from './config/config.ts';
+import { ConnectTime } from './connect-time.ts';
 import { type EngineSettings, engineSettings } from './engine-settings.ts';
 import { checkConfig } from './host/checks.ts';
 import { isConntrackLiberal } from './host/conntrack.ts';
@@ -8,6 +9,7 @@ import { nodeIPs } from './host/node-ips.ts';
 import { setOomScore } from './host/oom-score.ts';
 import { setSysctls, sysctlsOf } from './host/sysctls.ts';
 import { ModeRunner } from './mode-runner.ts';
+import type { ConnectTimePaths } from './modes/connect-time/choice.ts';
 import { type Fallback, type ModeChoice, type ModeRegistry, selectMode } from './modes/index.ts';
 import type { ModeName, ProxyMode } from './modes/mode.ts';
 import type { Address } from './net/address.ts';
@@ -26,6 +28,8 @@ import { Wakeup } from './sync/clock.ts';
 export interface AppOptions extends ObserversOptions {
   /** Reads the addresses of this machine. */
   readonly interfaces: () => readonly Address[];
+  /** What connect-time translation needs; without it, this machine has none. */
+  readonly connectTime?: ConnectTimePaths;
   readonly modes: ModeRegistry;
   /** With which of them the kernel can do what the configuration asks for. */
   readonly choice: ModeChoice;
@@ -38,6 +42,7 @@ export class App {
   readonly #wakeup: Wakeup;
   readonly #ending = new AbortController();
   readonly #observers: Observers;
+  readonly #connectTime: ConnectTime;
   /** What programs the kernel. */
   readonly #runner: ModeRunner;
   #config: Config;
@@ -62,6 +67,7 @@ export class App {
       engine: () => this.#runner.engine,
       nodeListed: () => this.#listed.has('nodes'),
     });
+    this.#connectTime = new ConnectTime({ ...options, events: this.#observers.events });
     this.#runner = this.#makeRunner(this.#tell(options.choice));
   }
 
@@ -112,6 +118,7 @@ export class App {
     const before = this.#config;
     const isSame = config.mode === before.mode;
     const mode = isSame ? this.#runner.mode : await this.#selectMode(config);
+    await this.#connectTime.choose(config.connectTime);
     this.#setSysctls(config, mode, 'tolerant');
     this.#config = config;
     if (config.logging.verbosity !== before.logging.verbosity) {
@@ -208,6 +215,7 @@ export class App {
   async #sync(signal: AbortSignal): Promise<void> {
     await this.#prepare(signal);
     if (signal.aborted) return;
+    await this.#connectTime.choose(this.#config.connectTime);
     this.#observers.events.starting();
     await this.#runner.run(signal);
   }
@@ -225,13 +233,18 @@ export class App {
       changed: (...change) => journal.recent.changed(...change),
       resolved: (service) => serviceHealth.resolved(service),
       takeoverObserver: takeover,
+      starting: (settings) => this.#connectTime.starting(settings.connectTime),
     });
   }
 
   #engineSettings(mode: ProxyMode): EngineSettings {
     const { families, host } = this.#options;
     const isLiberal = host !== undefined && isConntrackLiberal(host);
-    return engineSettings({ config: this.#config, node: this.#node, mode, families, isLiberal });
+    const { placement } = this.#connectTime;
+    return engineSettings({
+      ...{ config: this.#config, node: this.#node, mode, families, isLiberal },
+      connectTime: placement,
+    });
   }
 
   /** Rules follow what has changed. Without any pod CIDR, the last ones hold. */

@@ -18,6 +18,8 @@ interface ModeRunnerOptions extends Omit<EngineOptions, 'settings' | 'mode'> {
   /** Is told which mode runs from now on. */
   readonly running: (mode: ProxyMode) => void;
   readonly takeoverObserver: (event: TakeoverEvent) => void;
+  /** Is awaited before an engine with these settings runs. */
+  readonly starting: (settings: EngineSettings) => Promise<void>;
 }
 
 export class ModeRunner {
@@ -94,6 +96,7 @@ export class ModeRunner {
       this.#engineEnd = engineEnd;
       const settings = this.#options.settings(mode);
       this.#settings = settings;
+      await this.#options.starting(settings);
       this.#engine = new Engine({ ...this.#options, settings, mode });
       await this.#engine.run(AbortSignal.any([signal, engineEnd.signal]));
     }

@@ -2,11 +2,14 @@
  * `--cleanup`: removes the rules of every mode, ours and kube-proxy's, or with `--dry-run` says
  * which they are and how we know (behaviour document 1.6, 3.6).
  */
+import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { deleteCounters, readCounters } from '../kernel/acct.ts';
 import { isAbsence, KernelError } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
+import { removeConnectTime } from '../modes/connect-time/choice.ts';
+import { connectTimeDirectory } from '../modes/connect-time/placement.ts';
 import { availableModes } from '../modes/index.ts';
 import type { ProxyMode } from '../modes/mode.ts';
 import {
@@ -30,6 +33,8 @@ import { holdNamespaceForCleanup } from './instance.ts';
 export interface CleanupOptions {
   readonly kernel: Kernel;
   readonly modes: readonly ProxyMode[];
+  /** The folder of connect-time translation, if it is there. */
+  readonly connectTime?: string;
   /** Takes lines without their end. */
   readonly print: (line: string) => void;
   /** Takes lines about what could not be done. */
@@ -56,6 +61,7 @@ export async function runCleanup(action: 'remove' | 'list', ignoreOther: boolean
   const options: CleanupOptions = {
     kernel,
     modes: availableModes(),
+    ...(existsSync(connectTimeDirectory) ? { connectTime: connectTimeDirectory } : {}),
     print: (line) => process.stdout.write(`${line}\n`),
     complain: (line) => process.stderr.write(`fairlead: ${line}\n`),
   };
@@ -68,7 +74,10 @@ export async function runCleanup(action: 'remove' | 'list', ignoreOther: boolean
 
 /** One line for each object that `cleanUp` would remove. */
 export async function listCleanup(options: CleanupOptions): Promise<void> {
-  const { kernel, modes, print } = options;
+  const { connectTime, kernel, modes, print } = options;
+  if (connectTime !== undefined) {
+    print(`directory ${connectTime}: only Fairlead uses this name, for connect-time translation`);
+  }
   for (const mode of modes) {
     for (const { object, because } of await orNone(mode.owned(kernel))) {
       print(`${object}: ${because}`);
@@ -101,7 +110,7 @@ async function orNone<T>(listed: Promise<readonly T[]>): Promise<readonly T[]> {
 
 /** Goes on after a failure. Rejects in the end if there was one. */
 export async function cleanUp(options: CleanupOptions): Promise<void> {
-  const { complain, kernel, modes, print } = options;
+  const { complain, connectTime, kernel, modes, print } = options;
   let failed = false;
   const attempt = async (remove: () => Promise<void>): Promise<void> => {
     try {
@@ -112,6 +121,12 @@ export async function cleanUp(options: CleanupOptions): Promise<void> {
       complain(describeError(error));
     }
   };
+  if (connectTime !== undefined) {
+    await attempt(async () => {
+      await removeConnectTime(kernel, connectTime);
+      print(`removed directory ${connectTime}`);
+    });
+  }
   for (const mode of modes) {
     await attempt(async () => {
       const owned = await mode.owned(kernel);

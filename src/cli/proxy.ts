@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { App } from '../app.ts';
 import type { Config } from '../config/config.ts';
 import { fairleadVersion } from '../config/version.ts';
+import { connectTimePaths } from '../host/cgroup.ts';
 import { hostFiles } from '../host/files.ts';
 import { interfaceAddresses, ipv6Available } from '../host/interfaces.ts';
 import { ipvsSettings } from '../host/ipvs.ts';
@@ -90,6 +91,7 @@ async function makeApp(config: Config, log: Logger, lines: LogDestination): Prom
     interfaces: interfaceAddresses,
     families: ipv6Available(host) ? ['IPv4', 'IPv6'] : ['IPv4'],
     host,
+    connectTime: connectTimePaths(host),
   });
   logMetrics(app.metrics.registry, lines);
   return app;

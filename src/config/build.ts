@@ -54,6 +54,7 @@ export function buildConfig(input: BuildInput): { config: Config; warnings: read
     mode: settings.mode as RequestedMode,
     modes: modes.modes,
     iptables: { localhostNodePorts: settings['iptables.localhostNodePorts'] },
+    connectTime: settings.connectTime as Config['connectTime'],
     ownTables: flags.value('own-tables'),
     ipvs: { ...resolveIpvs(settings), counters: flags.value('ipvs-counters') },
     userspace: userspace.value,

@@ -31,6 +31,7 @@ const effects: Readonly<Record<Exclude<keyof Config, 'modes'>, Effect>> = {
   serviceMetrics: 'live',
   mode: 'live',
   ownTables: 'restart',
+  connectTime: 'live',
   iptables: 'mode',
   ipvs: 'mode',
   userspace: 'live',

@@ -101,6 +101,8 @@ export interface LoggingConfig {
   readonly verbosity: number;
 }
 
+export const connectTimes = ['off', 'host', 'all'] as const;
+
 /** The effective configuration; deeply frozen. */
 export interface Config {
   /** The release of kube-proxy that is reported as ours, `v1.36.2` unless --version says more. */
@@ -129,6 +131,8 @@ export interface Config {
   readonly modes: Readonly<Record<ModeName, ModeSettings>>;
   /** Make us the owner of our tables, where the kernel can do that. */
   readonly ownTables: boolean;
+  /** Whose connections are translated when they are made. */
+  readonly connectTime: (typeof connectTimes)[number];
   readonly iptables: { readonly localhostNodePorts: boolean };
   readonly ipvs: IpvsConfig;
   readonly userspace: UserspaceConfig;

@@ -37,7 +37,8 @@ export function toDocument(settings: Settings): JsonObject {
     const value = isActive(settings, path) ? settings[path] : rulesOf(path).zero;
     const isZero = rulesOf(path).format(value) === rulesOf(path).format(rulesOf(path).zero);
     if (isZero && omittedWhenZero.has(path)) continue;
-    // kube-proxy 1.36 does not know the field, so it appears only where it matters.
+    // kube-proxy 1.36 does not know these fields, so they appear only where they matter.
+    if (path === 'connectTime' && value === 'off') continue;
     if (path === 'udpIdleTimeout' && settings.mode !== 'userspace') continue;
     const encoded = rulesOf(path).encode(value);
     put(root, path, Array.isArray(encoded) && encoded.length === 0 ? null : encoded);

@@ -188,6 +188,7 @@ const modeFlags = {
       'Longest time between two full syncs, in every mode but ipvs. ' +
       '0: one hour, or the least time between two syncs where that is longer.',
   },
+  'connect-time': { type: 'string', group: 'mode', field: 'connectTime', own: true },
   'own-tables': {
     type: 'bool',
     group: 'mode',

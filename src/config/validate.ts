@@ -3,7 +3,7 @@
  * to 2.4, 2.8). Every violation is found in one go; nothing is repaired.
  */
 import { type CIDR, parseAddress, parseCIDR } from '../net/address.ts';
-import { modeNames } from './config.ts';
+import { connectTimes, modeNames } from './config.ts';
 import { rulesOf } from './field-types.ts';
 import { type FieldPath, fields, type Settings } from './fields/index.ts';
 import type { Bounds } from './fields/spec.ts';
@@ -114,6 +114,7 @@ export function validate(settings: Settings): Violation[] {
     ...bounded(settings, 'conntrack.tcpEstablishedTimeout', 'conntrack.tcpCloseWaitTimeout'),
     ...bounded(settings, 'conntrack.udpTimeout', 'conntrack.udpStreamTimeout', 'oomScoreAdj'),
     ...checkMode(settings.mode),
+    ...checkConnectTime(settings.connectTime),
     ...bounded(settings, 'clientConnection.burst', 'configSyncPeriod'),
     ...checkSyncPeriods(settings, section),
     ...checkBindAddress(settings.bindAddress),
@@ -129,6 +130,11 @@ export function validate(settings: Settings): Violation[] {
     ...bounded(settings, 'serviceLimits.affinityPorts'),
     ...checkUserspace(settings),
   ];
+}
+
+function checkConnectTime(reach: string): Violation[] {
+  if ((connectTimes as readonly string[]).includes(reach)) return [];
+  return [invalid('connectTime', quote(reach), `must be ${connectTimes.join(', ')}`)];
 }
 
 function checkMode(mode: string): Violation[] {

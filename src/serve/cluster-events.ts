@@ -54,6 +54,11 @@ export class ClusterEvents {
     this.#aboutNode('Warning', 'ProxyModeFallback', `mode ${from} ${reason}; mode ${to} is next`);
   }
 
+  /** The configuration asks for connect-time translation, and the kernel cannot do it. */
+  connectTimeLacks(lack: string): void {
+    this.#aboutNode('Warning', 'ConnectTimeUnavailable', lack);
+  }
+
   /** New connections will be refused, or are. */
   conntrackFull(note: string): void {
     const about = { action: 'TrackConnections', regarding: this.#node } as const;

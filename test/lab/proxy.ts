@@ -52,6 +52,8 @@ export interface ProxySettings {
   readonly localhostNodePorts?: boolean;
   readonly serviceLimits?: { readonly frontends: number };
   readonly serviceMetrics?: boolean;
+  /** Of the product. */
+  readonly connectTime?: 'off' | 'host' | 'all';
   /** The product's flag --own-tables; default: true. */
   readonly ownTables?: boolean;
 }

@@ -10,6 +10,7 @@ import { openConntrack } from '../../src/kernel/conntrack.ts';
 import { isKernelError } from '../../src/kernel/errors.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
+import type { ConnectTimePaths } from '../../src/modes/connect-time/choice.ts';
 import {
   availableModes,
   builtModes,
@@ -45,6 +46,8 @@ export interface FairleadOptions {
   readonly modes?: ModeRegistry;
   /** What the node's kernel is to look like. */
   readonly kernel?: (kernel: Kernel) => Kernel;
+  /** Where connect-time translation is to be. */
+  readonly connectTime?: ConnectTimePaths;
   /** Is told each line. */
   readonly log?: (line: LogLine) => void;
   /** When the list of EndpointSlices is complete. Default: at once, like the others. */
@@ -153,6 +156,9 @@ class RunningFairlead implements MeasuredProxy {
       source: this.#source,
       interfaces: () => this.#interfaces,
       families: ['IPv4', 'IPv6'],
+      ...(this.#options.connectTime === undefined
+        ? {}
+        : { connectTime: this.#options.connectTime }),
     });
     this.#running = this.#app.run(this.#stop.signal);
     // Reported where something waits for it.

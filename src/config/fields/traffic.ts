@@ -37,6 +37,17 @@ export const trafficFields = {
       'Addresses of the node on which node ports answer. `primary`: those that the Node ' +
       'object names first. Empty: all; in mode nftables, the primary ones.',
   },
+  connectTime: {
+    type: 'string',
+    default: 'off',
+    rules: 'off, host or all',
+    errorPath: 'ConnectTime',
+    origin: 'own',
+    meaning:
+      'Whose TCP connections to Services get their endpoint when they are made, by eBPF, instead ' +
+      "of by rules: nobody's, those of processes in the node's network namespace, or those of " +
+      'pods too. What the kernel cannot do so, the rules do (docs/connect-time.md).',
+  },
   'externalIPs.cidrs': {
     type: 'strings',
     rules: 'CIDRs',

@@ -36,6 +36,30 @@ function everything(): FakeKernel {
   return kernel;
 }
 
+describe('connect-time translation', () => {
+  const connectTime = '/sys/fs/bpf/fairlead';
+
+  function withPrograms(): FakeKernel {
+    const kernel = new FakeKernel();
+    for (const family of [2, 10]) {
+      const place = { directory: connectTime, family };
+      const link = { kind: 'bpfLinksAdd', ...place, cgroup: '/cgroup', all: 1 } as const;
+      kernel.foreign(batch({ kind: 'bpfMapsAdd', ...place }, link));
+    }
+    return kernel;
+  }
+
+  it('is listed, and removed', async () => {
+    const kernel = withPrograms();
+    const { options, printed } = saying(kernel);
+    await listCleanup({ ...options, connectTime });
+    expect(printed[0]).toContain(`directory ${connectTime}:`);
+    await cleanUp({ ...options, connectTime });
+    expect(printed).toContain(`removed directory ${connectTime}`);
+    expect(kernel.bpf.text()).toBe('');
+  });
+});
+
 /** What kube-proxy's ipvs mode leaves besides rules, with a connection. */
 function withIPVS(): FakeKernel {
   const kernel = new FakeKernel();

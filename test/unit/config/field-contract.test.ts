@@ -261,6 +261,7 @@ test('the fields are kube-proxy’s and the older reference’s, plus our own, w
     'serviceMetrics',
     'nftables.maxSyncPeriod',
     'iptables.maxSyncPeriod',
+    'connectTime',
     'externalIPs.cidrs',
     'externalIPs.namespaces',
     'serviceLimits.frontends',

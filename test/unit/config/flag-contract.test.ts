@@ -218,6 +218,7 @@ describe('the set of flags', () => {
     const known = new Set([...contract.map(([name]) => name), 'config', 'help']);
     const ours = flagNames.filter((name) => !known.has(name));
     expect(ours.sort()).toEqual([
+      'connect-time',
       'dry-run',
       'external-ip-cidrs',
       'external-ip-namespaces',

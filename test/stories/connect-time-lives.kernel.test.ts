@@ -1,0 +1,196 @@
+/** What stories cannot tell of connect-time translation: whose it is, and what a start finds. */
+import { existsSync, readdirSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, test as anyTest, beforeAll, beforeEach, expect } from 'vitest';
+import type { Kernel } from '../../src/kernel/kernel.ts';
+import { openKernel } from '../../src/kernel/native-kernel.ts';
+import { kernelOps } from '../../src/kernel/ops.ts';
+import { readRecords } from '../../src/kernel/records.ts';
+import { removeConnectTime } from '../../src/modes/connect-time/choice.ts';
+import { type ActorName, FAMILIES, type Family, POD_A_IP, POD_B_IP } from '../lab/addresses.ts';
+import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
+import { createLab, type Lab } from '../lab/lab.ts';
+import {
+  BASELINE,
+  DEFAULT_CLUSTER_CIDR,
+  type KubernetesObject,
+  service,
+  slices,
+} from '../lab/objects.ts';
+import { paced } from '../lab/pace.ts';
+import type { ProxySettings } from '../lab/proxy.ts';
+import { vip } from './common.ts';
+import { fairlead, type LogLine, type MeasuredProxy } from './fairlead-proxy.ts';
+
+const test = anyTest.skipIf(!canTranslate());
+
+const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
+
+let lab: Lab;
+let place: ConnectTimePlace;
+let running: MeasuredProxy | undefined;
+
+beforeAll(async () => {
+  lab = await createLab();
+});
+afterAll(() => lab.close());
+
+beforeEach(() => {
+  place = makeConnectTimePlace();
+  for (const actor of ['node', 'pod-a', 'pod-b'] as const) place.include(lab.actors[actor].pid);
+});
+
+afterEach(async () => {
+  await running?.stop();
+  running = undefined;
+  const kernel = openKernel();
+  await removeConnectTime(kernel, place.directory).finally(() => kernel.close());
+  await lab.reset();
+  place.close();
+});
+
+interface Start {
+  readonly connectTime?: ProxySettings['connectTime'];
+  /** Is told the kinds of ops as they are sent. */
+  readonly sent?: string[];
+  readonly log?: (line: LogLine) => void;
+}
+
+async function start(
+  objects: readonly KubernetesObject[],
+  how: Start = {},
+): Promise<MeasuredProxy> {
+  const { connectTime = 'all', sent = [], log = () => {} } = how;
+  const proxy = fairlead('nftables', {
+    connectTime: place,
+    kernel: (kernel) => listening(kernel, sent),
+    log,
+    errors: 'are told',
+  });
+  running = await proxy.start(lab.node, { ...settings, connectTime, ownTables: false }, objects);
+  return running;
+}
+
+async function stop(): Promise<void> {
+  await running?.stop();
+  running = undefined;
+}
+
+/** The same kernel, which notes what it is asked to do. */
+function listening(kernel: Kernel, sent: string[]): Kernel {
+  return {
+    apply: (ops) => {
+      for (const { kind } of readRecords(kernelOps, ops)) sent.push(kind);
+      return kernel.apply(ops);
+    },
+    dump: (request) => kernel.dump(request),
+    generation: () => kernel.generation(),
+    isOwn: (port) => kernel.isOwn(port),
+    watch: (...args) => kernel.watch(...args),
+    close: () => kernel.close(),
+  };
+}
+
+function web(...pods: readonly ActorName[]): KubernetesObject[] {
+  return [...BASELINE, service('web', { clusterIp: vip }), ...slices('web', pods)];
+}
+
+async function serving(...pods: readonly ActorName[]): Promise<void> {
+  const addresses = { 'pod-a': POD_A_IP, 'pod-b': POD_B_IP } as const;
+  for (const pod of pods) {
+    const at = addresses[pod as keyof typeof addresses];
+    for (const family of FAMILIES) await lab.actors[pod].listen('TCP', at[family], 8080);
+  }
+}
+
+/** Who answers at the ClusterIP, each once; or how it ends. */
+async function answersTo(
+  client: ActorName,
+  count = 16,
+  family: Family = 'IPv4',
+): Promise<string[]> {
+  const to = { address: vip[family], port: 80 };
+  const attempt = { protocol: 'TCP', to, timeoutMs: paced(500) } as const;
+  const tally = await lab.actors[client].connect(attempt, count);
+  const names = tally.map(({ outcome }) =>
+    outcome.kind === 'answered' ? outcome.by : outcome.kind,
+  );
+  return [...new Set(names)].sort();
+}
+
+test('It needs no rules, and lasts when the process is gone', async () => {
+  await serving('pod-a');
+  await start(web('pod-a'));
+  await stop();
+  await lab.node.run(['nft', 'flush', 'ruleset']);
+  for (const family of FAMILIES) {
+    for (const client of ['node', 'pod-b'] as const) {
+      expect(await answersTo(client, 4, family)).toEqual(['pod-a']);
+    }
+  }
+});
+
+test('With host, it is for the node’s own connections, and rules are for pods', async () => {
+  await serving('pod-a');
+  await start(web('pod-a'), { connectTime: 'host' });
+  expect(await answersTo('pod-b')).toEqual(['pod-a']);
+  await stop();
+  await lab.node.run(['nft', 'flush', 'ruleset']);
+  expect(await answersTo('node')).toEqual(['pod-a']);
+  expect(await answersTo('pod-b', 2)).not.toContain('pod-a');
+});
+
+test('A restart writes nothing, and one for other sockets only replaces the programs', async () => {
+  await start(web('pod-a', 'pod-b'));
+  await stop();
+  const again: string[] = [];
+  await start(web('pod-b', 'pod-a'), { sent: again });
+  expect(again.filter((kind) => kind.startsWith('bpf'))).toEqual([]);
+  await stop();
+  const other: string[] = [];
+  await start(web('pod-a', 'pod-b'), { connectTime: 'host', sent: other });
+  const ours = other.filter((kind) => kind.startsWith('bpf'));
+  expect(ours).toEqual(['bpfLinksAdd', 'bpfLinksAdd']);
+});
+
+test('Switched off, it leaves nothing behind, and rules carry on', async () => {
+  await serving('pod-a');
+  await start(web('pod-a'));
+  expect(readdirSync(place.directory).length).toBeGreaterThan(0);
+  await stop();
+  await start(web('pod-a'), { connectTime: 'off' });
+  expect(existsSync(place.directory)).toBe(false);
+  expect(await answersTo('pod-b')).toEqual(['pod-a']);
+});
+
+test('What somebody removes comes back', async () => {
+  await serving('pod-a');
+  await start(web('pod-a'));
+  const kernel = openKernel();
+  await removeConnectTime(kernel, place.directory).finally(() => kernel.close());
+  const endMs = performance.now() + paced(15_000);
+  while (!existsSync(place.directory) && performance.now() < endMs) await sleep(50);
+  await sleep(200);
+  await stop();
+  await lab.node.run(['nft', 'flush', 'ruleset']);
+  expect(await answersTo('pod-b')).toEqual(['pod-a']);
+});
+
+test('An endpoint that has gone gets no connection, whatever came and went', async () => {
+  await serving('pod-a', 'pod-b');
+  const proxy = await start(web('pod-a', 'pod-b'));
+  for (let i = 0; i < 8; i += 1) {
+    const [stays, goes] =
+      i % 2 === 0 ? (['pod-a', 'pod-b'] as const) : (['pod-b', 'pod-a'] as const);
+    const load = lab.actors.node.connect(
+      { protocol: 'TCP', to: { address: vip.IPv4, port: 80 }, timeoutMs: paced(1000) },
+      100,
+    );
+    await proxy.apply(web(stays));
+    await sleep(10);
+    expect(await answersTo('pod-b', 40)).toEqual([stays]);
+    const loaded = (await load).map(({ outcome }) => outcome.kind);
+    expect([...new Set(loaded)]).toEqual(['answered']);
+    await proxy.apply(web(stays, goes));
+  }
+});

@@ -1,0 +1,84 @@
+/** Stories with connect-time translation of all connections, beside the rules of a mode. */
+import { afterAll, test as anyTest, beforeAll, describe } from 'vitest';
+import { openKernel } from '../../src/kernel/native-kernel.ts';
+import { removeConnectTime } from '../../src/modes/connect-time/choice.ts';
+import type { ActorName } from '../lab/addresses.ts';
+import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
+import { createLab, type Lab } from '../lab/lab.ts';
+import type { ProxyUnderTest } from '../lab/proxy.ts';
+import { runStory } from '../lab/run-story.ts';
+import type { Expectation, Step, Story } from '../lab/story.ts';
+import { fairlead } from './fairlead-proxy.ts';
+import { luck } from './fewer.ts';
+import { firstStories, stories } from './index.ts';
+import { toldToIptables } from './iptables-told.ts';
+
+const test = anyTest.skipIf(!canTranslate());
+
+/** Whose connections may be translated: those of the node and of its pods. */
+const inside: readonly ActorName[] = ['node', 'pod-a', 'pod-b'];
+
+/** `FAIRLEAD_STORIES=all` tells every story, which takes minutes. */
+const told = process.env.FAIRLEAD_STORIES === 'all' ? stories : firstStories;
+
+let lab: Lab;
+let place: ConnectTimePlace;
+beforeAll(async () => {
+  lab = await createLab();
+  place = makeConnectTimePlace();
+  for (const actor of inside) place.include(lab.actors[actor].pid);
+});
+afterAll(async () => {
+  await lab.close();
+  place.close();
+});
+
+function translating(mode: 'nftables' | 'iptables'): ProxyUnderTest {
+  const proxy = fairlead(mode, { connectTime: place });
+  return {
+    mode: `${mode}, connect time`,
+    start: (node, settings, objects) =>
+      proxy.start(node, { ...settings, connectTime: 'all' }, objects),
+    cleanup: async (node) => {
+      await proxy.cleanup(node);
+      const kernel = openKernel({ netns: node.namespacePath });
+      await removeConnectTime(kernel, place.directory).finally(() => kernel.close());
+    },
+  };
+}
+
+/** Nothing masquerades a connection that is made to the endpoint itself. */
+function unmasqueraded(story: Story): Story {
+  return { ...story, steps: story.steps.map(unmasqueradedStep) };
+}
+
+function unmasqueradedStep(step: Step): Step {
+  if (step.do !== 'connect' && step.do !== 'open') return step;
+  const isInside = inside.includes(step.actor) && step.to.protocol === 'TCP';
+  return isInside ? { ...step, expect: fromAnySource(step.expect) } : step;
+}
+
+function fromAnySource(expectation: Expectation): Expectation {
+  if (expectation.kind !== 'answered') return expectation;
+  const by = Object.keys(expectation.by).map((server) => [server, 'any'] as const);
+  return { ...expectation, by: Object.fromEntries(by) };
+}
+
+/** Stories that the mode is told. */
+function toldTo(mode: 'nftables' | 'iptables'): readonly Story[] {
+  return told.filter(({ differsIn }) => differsIn?.[mode] === undefined);
+}
+
+describe('beside rules of mode nftables', () => {
+  for (const story of toldTo('nftables')) {
+    test(story.name, () => runStory(lab, translating('nftables'), unmasqueraded(story)));
+  }
+});
+
+describe('beside rules of mode iptables', () => {
+  for (const story of toldTo('iptables')) {
+    test(story.name, luck, () =>
+      runStory(lab, translating('iptables'), unmasqueraded(toldToIptables(story))),
+    );
+  }
+});

@@ -1,0 +1,16 @@
+/** How mode iptables is told stories. */
+import type { Step, Story } from '../lab/story.ts';
+import { unallocated, unknownPort, unprogrammed } from './common.ts';
+import { withFewerEndpoints } from './fewer.ts';
+
+export function toldToIptables(story: Story): Story {
+  const fewer = withFewerEndpoints(story);
+  return { ...fewer, steps: fewer.steps.map(withRoutes) };
+}
+
+/** It has rules for what Services have, as kube-proxy's; the rest goes where routes lead. */
+function withRoutes(step: Step): Step {
+  if (!('expect' in step)) return step;
+  const isLeft = step.expect === unallocated || step.expect === unknownPort;
+  return isLeft ? { ...step, expect: unprogrammed } : step;
+}
