@@ -74,7 +74,7 @@ export class Packets {
     }
     const known = this.#byId.get(event.id);
     if (known !== undefined || headers === undefined) return known;
-    // Loopback gives a packet that comes in again another number.
+    // Loopback gives a packet that comes in again another number; so may a change of addresses.
     const same = this.all.findLast(({ visits }) => isSame(headers, visits.at(-1)?.headers));
     if (same !== undefined) this.#byId.set(event.id, same);
     return same;
@@ -87,13 +87,11 @@ export class Packets {
   }
 }
 
+/** One end may be another since: either is translated at a time. */
 function isSame(a: Headers, b: Headers | undefined): boolean {
-  return (
-    b !== undefined &&
-    a.protocol === b.protocol &&
-    sourceText(a) === sourceText(b) &&
-    destinationText(a) === destinationText(b)
-  );
+  if (b === undefined || a.protocol !== b.protocol) return false;
+  if (sourceText(a) === sourceText(b)) return true;
+  return destinationText(a) === destinationText(b) && a.sourcePort === b.sourcePort;
 }
 
 function visitOf(event: TraceEvent): Visit {

@@ -89,6 +89,7 @@ class Teller {
     next: Visit | undefined,
   ): Promise<Pick<Story, 'outcome' | 'because'> | undefined> {
     const isOurs = visit.table === this.#stage.table;
+    if (visit.ending === 'dropped') this.#leaveHook();
     let last: Deciding | undefined;
     let isExplained = false;
     for (const event of isOurs ? [] : visit.events) {
@@ -117,7 +118,6 @@ class Teller {
   }
 
   #refusal({ event, isExplained, rule }: Deciding): Pick<Story, 'outcome' | 'because'> {
-    this.#leaveHook();
     const outcome = refuses(rule) ? 'rejected' : 'dropped';
     const place = placeOfRule(event, rule);
     const hook = `in hook ${this.#hook}`;

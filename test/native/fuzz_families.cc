@@ -155,7 +155,7 @@ void AddOthers(std::vector<Bytes>& corpus) {
   // What a chain has decided about a traced packet.
   Bytes traced = Input(Buffer(request::NftraceRead{1}));
   PutTurn(traced, Turn::kBytes,
-          FromHex("48000000 110a0000 00000000 00000000 02000000 08000400 00000003"
+          FromHex("4c000000 110a0000 00000000 00000000 02000000 08000400 00000003"
                   "08000200 6f757400 09000100 706c6179 00000000 0c000500 08000100 00000000"
                   "10000800 4500003c 00000000 00000000"));
   PutTurn(traced, Turn::kOverrun);
