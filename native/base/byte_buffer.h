@@ -1,4 +1,4 @@
-// A growing buffer of bytes whose memory can be given away (to JavaScript, without a copy).
+// A growing buffer of bytes. Its memory can be handed to JavaScript without a copy.
 #ifndef FAIRLEAD_BASE_BYTE_BUFFER_H_
 #define FAIRLEAD_BASE_BYTE_BUFFER_H_
 
@@ -12,8 +12,8 @@
 namespace fairlead {
 
 /**
- * Unlike std::vector it does not zero what it grows by: a batch is some megabytes, and every byte
- * of it is written anyway. Out of memory ends the process, as everywhere in the addon.
+ * Unlike std::vector it does not zero new bytes: a batch has some megabytes, and all of them are
+ * written anyway. Out of memory ends the process, as everywhere in the addon.
  */
 class ByteBuffer {
  public:
@@ -55,7 +55,7 @@ class ByteBuffer {
     if (size < size_) size_ = size;
   }
 
-  /** Gives the memory away; the buffer is empty afterwards. */
+  /** Hands the memory to the caller; the buffer is empty afterwards. */
   Memory Release() noexcept {
     size_ = 0;
     capacity_ = 0;

@@ -1,4 +1,4 @@
-// A failed system call: which, and its errno.
+// A failed system call and its errno.
 #ifndef FAIRLEAD_BASE_SYSTEM_ERROR_H_
 #define FAIRLEAD_BASE_SYSTEM_ERROR_H_
 
@@ -9,7 +9,7 @@ namespace fairlead {
 
 struct SystemError {
   int error = 0;
-  /** The call and what it was made on, e.g. "setns /run/netns/a". */
+  /** The call and its object, e.g. "setns /run/netns/a". */
   std::string call;
 
   static SystemError Last(std::string call) { return {errno, std::move(call)}; }

@@ -1,4 +1,4 @@
-// Who listens on an abstract Unix socket of this network namespace.
+// Finds the process that listens on an abstract Unix socket of this network namespace.
 #ifndef FAIRLEAD_LOCAL_LISTENER_H_
 #define FAIRLEAD_LOCAL_LISTENER_H_
 
@@ -12,17 +12,17 @@
 
 namespace fairlead::local {
 
-/** As the kernel knows it (SO_PEERCRED): who called listen(2), whoever holds the socket now. */
+/** The process that called listen(2), from SO_PEERCRED. Another one may hold the socket by now. */
 struct Listener {
-  /** In our PID namespace; 0 = it is in none that we see. */
+  /** In our PID namespace; 0 = the process is not visible there. */
   pid_t pid;
-  /** Effective, in our user namespace. */
+  /** Effective user id, in our user namespace. */
   uid_t uid;
 };
 
 /**
- * `name` is without the byte 0 that begins it. Nothing when nobody listens. EAGAIN: somebody does,
- * and has as many connections waiting as may.
+ * Connects to find the listener. `name` is without its leading NUL. Nothing when no process
+ * listens. EAGAIN: a process listens, and its queue of connections is full.
  */
 std::expected<std::optional<Listener>, SystemError> FindListener(std::string_view name) noexcept;
 

@@ -18,7 +18,7 @@ namespace fairlead::log {
 
 namespace {
 
-/** Between attempts where the kernel refuses. */
+/** Wait between attempts to write a line that the kernel refuses. */
 constexpr std::chrono::milliseconds kRetry{1000};
 
 }  // namespace
@@ -27,7 +27,7 @@ struct LineWriter::State {
   explicit State(FileDescriptor descriptor) noexcept : fd(std::move(descriptor)) {}
 
   void Loop();
-  /** False when this is to end. */
+  /** False when the writer is closing. */
   bool Write(const std::string& line);
   bool Rest();
 
@@ -64,7 +64,7 @@ bool LineWriter::State::Write(const std::string& line) {
     if (count > 0) {
       at += static_cast<std::size_t>(count);
     } else if (count < 0 && errno == EAGAIN) {
-      // Somebody else has made the open file non-blocking.
+      // Another process has made the open file non-blocking.
       pollfd ready{fd.get(), POLLOUT, 0};
       static_cast<void>(::poll(&ready, 1, static_cast<int>(kRetry.count())));
       const std::lock_guard lock(mutex);
@@ -83,7 +83,7 @@ bool LineWriter::State::Rest() {
 
 std::expected<std::unique_ptr<LineWriter>, SystemError> LineWriter::Start(int fd) {
   FileDescriptor own(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
-  // A closed one has no duplicate: each write will be refused, as one to it would be.
+  // A closed descriptor has no duplicate. Each write is refused with EBADF then, as one to `fd`.
   if (!own.valid() && errno != EBADF) return std::unexpected(SystemError::Last("dup"));
   auto state = std::make_shared<State>(std::move(own));
   auto share = std::make_unique<std::shared_ptr<State>>(state);
@@ -93,7 +93,7 @@ std::expected<std::unique_ptr<LineWriter>, SystemError> LineWriter::Start(int fd
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  // Signals are for the threads of Node; this one inherits a mask that blocks them, SIGPIPE too.
+  // Threads of Node handle signals. This one inherits a mask that blocks all, SIGPIPE too.
   pthread_sigmask(SIG_SETMASK, &every, &before);
   pthread_t thread;
   const int error = pthread_create(

@@ -1,4 +1,4 @@
-// Lines to a file descriptor that may keep its writer waiting for ever: a pipe that nobody reads.
+// Writes lines to a file descriptor that may block for ever, such as a pipe that nobody reads.
 #ifndef FAIRLEAD_LOG_LINE_WRITER_H_
 #define FAIRLEAD_LOG_LINE_WRITER_H_
 
@@ -13,27 +13,27 @@
 namespace fairlead::log {
 
 /**
- * Owns a thread that writes what it is given, a line a system call and in order. O_NONBLOCK would
- * do without a thread, but it belongs to the open file, which other processes share.
+ * Owns a thread that writes the lines in order, each with its own write(2). O_NONBLOCK would need
+ * no thread, but it is a flag of the open file, which other processes share.
  *
- * A line that cannot be written (ENOSPC, EPIPE, EBADF) is tried again each second, and those behind
- * it wait: what waits is the caller's to bound. The thread may hang in a write for good; therefore
- * nobody joins it, and the end of the process does not wait for it.
+ * A line that cannot be written (ENOSPC, EPIPE, EBADF) is tried again each second, and later lines
+ * wait. The caller bounds how many. The thread may block in a write for ever, so it is not joined,
+ * and the end of the process does not wait for it.
  */
 class LineWriter {
  public:
-  /** `fd` stays the caller's; a duplicate is written to. */
+  /** Writes to a duplicate of `fd`; the caller keeps `fd`. */
   static std::expected<std::unique_ptr<LineWriter>, SystemError> Start(int fd);
-  /** The thread ends when the write that it is at returns; what it was not at is dropped. */
+  /** The thread ends when its current write returns. Lines that it has not begun are dropped. */
   ~LineWriter();
   LineWriter(const LineWriter&) = delete;
   LineWriter& operator=(const LineWriter&) = delete;
 
   /** Never waits. `line` ends with its newline. */
   void Push(std::string line);
-  /** Bytes of lines that are not written to their end. */
+  /** Bytes of the lines that are not wholly written. */
   std::size_t pending_bytes() const;
-  /** Waits until nothing is pending, `longest` at most; whether nothing is. */
+  /** Waits until all lines are written, at most `longest`. Returns whether they are. */
   bool Drain(std::chrono::milliseconds longest);
 
  private:

@@ -1,4 +1,4 @@
-// Runs of ops that are no transaction: each op is tried, whatever becomes of the others.
+// Runs ops that are no transaction: each is tried, even when others fail.
 #ifndef FAIRLEAD_PROTOCOL_ATTEMPT_H_
 #define FAIRLEAD_PROTOCOL_ATTEMPT_H_
 
@@ -20,15 +20,17 @@ using AttemptOp =
     std::function<Checked(const Record& record, std::uint32_t index, wire::Pipeline& pipeline)>;
 
 /**
- * Tries each op of the buffer. The answer holds a record `failed` for each failure and `attempted`.
- * A SystemError means that nothing was sent; one that comes later is a failure of no op.
+ * Tries each op of the buffer. The answer holds a record `failed` for each failure, and a record
+ * `attempted`. A SystemError means that nothing was sent. A system call that fails later becomes a
+ * record `failed` without an op.
  */
 std::expected<ByteBuffer, SystemError> AttemptAll(std::span<const std::uint8_t> ops,
                                                   wire::Socket& socket, const AttemptOp& attempt);
 
 /**
- * Tries an op of one of the types of the variant Op, which is one message: `encode` takes the op,
- * the number of the message, and where to write it. On failure what it wrote is taken back.
+ * Tries an op that is one message. The op has one of the types of the variant Op. `encode` takes
+ * the op, the sequence number of the message, and the writer. On failure AttemptAll drops what
+ * `encode` has written.
  */
 template <typename Op, typename Encode>
 Checked AttemptMessage(const Record& record, std::uint32_t index, wire::Pipeline& pipeline,
@@ -41,7 +43,7 @@ Checked AttemptMessage(const Record& record, std::uint32_t index, wire::Pipeline
   return encoded;
 }
 
-/** AttemptAll for buffers of nothing but such ops. */
+/** AttemptAll for buffers that hold such ops only. */
 template <typename Op, typename Encode>
 std::expected<ByteBuffer, SystemError> AttemptMessages(std::span<const std::uint8_t> ops,
                                                        wire::Socket& socket, const Encode& encode) {

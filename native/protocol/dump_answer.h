@@ -1,4 +1,4 @@
-// How the answer to a request that reads ends: with the record `dumped`.
+// Answers to requests that read. Each ends with the record `dumped`.
 #ifndef FAIRLEAD_PROTOCOL_DUMP_ANSWER_H_
 #define FAIRLEAD_PROTOCOL_DUMP_ANSWER_H_
 
@@ -13,18 +13,18 @@
 
 namespace fairlead::protocol {
 
-/** The records of `out`, and how the kernel ended. */
+/** The records of `out`, and a record `dumped` that says how the dump ended. */
 ByteBuffer EndDump(const wire::DumpEnd& end, RecordWriter out);
 
-/** Appends the records of an object that the kernel tells of. */
+/** Appends the records of the object in a message. */
 using TakeRecords = std::function<wire::Taken(const wire::Message& message, RecordWriter& out)>;
 
-/** Asks the kernel; the answer holds what `take` appends, and how the kernel ended. */
+/** Asks the kernel. The answer holds the records that `take` appends, and `dumped`. */
 std::expected<ByteBuffer, SystemError> AnswerDump(wire::Socket& socket,
                                                   const wire::MessageWriter& request,
                                                   const TakeRecords& take);
 
-/** The answer to a request that makes no sense: EINVAL. */
+/** The answer to a request that is invalid: `dumped` with EINVAL. */
 ByteBuffer RefuseDump(const BadRecord& error);
 
 }  // namespace fairlead::protocol

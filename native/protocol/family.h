@@ -1,4 +1,4 @@
-// What the binding needs from a netlink family.
+// The interface of a netlink family for the binding.
 #ifndef FAIRLEAD_PROTOCOL_FAMILY_H_
 #define FAIRLEAD_PROTOCOL_FAMILY_H_
 
@@ -11,17 +11,18 @@
 
 namespace fairlead::protocol {
 
-/** Answers buffers of records. Used by one thread only, in that thread's network namespace. */
+/** Answers buffers of records. One thread uses it, in that thread's network namespace. */
 class Family {
  public:
   virtual ~Family() = default;
 
-  /** Whether a buffer whose first record has this code is for this family. */
+  /** Whether records of this code are for this family. */
   virtual bool Handles(std::uint32_t code) const noexcept = 0;
 
   /**
-   * Does what the buffer asks for; the answer holds records of the schema `replies`. A SystemError
-   * means that nothing was sent, or that the answer could not be received.
+   * Runs the ops or the request of the buffer. The answer holds records of `kernelReplies`
+   * (src/kernel/ops.ts). A SystemError means that nothing was sent, or that the answer could not be
+   * received.
    */
   virtual std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer) = 0;
 };

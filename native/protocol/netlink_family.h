@@ -1,4 +1,4 @@
-// What netlink families have in common.
+// The common part of netlink families.
 #ifndef FAIRLEAD_PROTOCOL_NETLINK_FAMILY_H_
 #define FAIRLEAD_PROTOCOL_NETLINK_FAMILY_H_
 
@@ -15,8 +15,8 @@
 namespace fairlead::protocol {
 
 /**
- * A family with a socket of its own, which is opened when it is first needed, and anew after a
- * failure. A buffer holds ops, of the types of the variant Op, or one request, of those of Request.
+ * A family with its own socket, which is opened at the first buffer, and again after a failure. A
+ * buffer holds ops (types of the variant Op) or one request (a type of the variant Request).
  */
 template <typename Op, typename Request>
 class NetlinkFamily : public Family {

@@ -1,4 +1,4 @@
-// Records that may be of several types: the alternatives of a std::variant.
+// Reads records that have one of several types, the alternatives of a std::variant.
 #ifndef FAIRLEAD_PROTOCOL_ONE_OF_H_
 #define FAIRLEAD_PROTOCOL_ONE_OF_H_
 
@@ -12,7 +12,7 @@
 
 namespace fairlead::protocol {
 
-/** Whether the code is that of an alternative. */
+/** Whether an alternative has the code. */
 template <typename Variant, std::size_t kIndex = 0>
 constexpr bool IsOneOf(std::uint32_t code) noexcept {
   if constexpr (kIndex == std::variant_size_v<Variant>) {
@@ -23,7 +23,7 @@ constexpr bool IsOneOf(std::uint32_t code) noexcept {
   }
 }
 
-/** The record as the alternative that has its code. `sort` names records that are of none. */
+/** The record as the alternative with its code. `sort` names the record in errors. */
 template <typename Variant, std::size_t kIndex = 0>
 std::expected<Variant, BadRecord> ReadOneOf(const Record& record, const char* sort) {
   if constexpr (kIndex == std::variant_size_v<Variant>) {
@@ -37,12 +37,12 @@ std::expected<Variant, BadRecord> ReadOneOf(const Record& record, const char* so
   }
 }
 
-/** Takes whatever can be read. */
+/** Accepts every request. */
 struct NoCheck {
   Checked operator()(const auto&) const noexcept { return {}; }
 };
 
-/** The one request that a buffer holds, if `check`, which takes any alternative, finds it good. */
+/** Reads the only request of a buffer. `check` takes any alternative and may refuse it. */
 template <typename Variant, typename Check = NoCheck>
 std::expected<Variant, BadRecord> ReadRequest(std::span<const std::uint8_t> buffer,
                                               Check check = {}) {

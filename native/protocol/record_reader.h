@@ -1,5 +1,5 @@
-// Reads records (see src/kernel/records.ts) out of a buffer that came from outside: every read is
-// checked against the buffer's end, and nothing is copied.
+// Reads records (src/kernel/records.ts) from a buffer of JavaScript. Reads never go beyond the
+// buffer, and nothing is copied.
 #ifndef FAIRLEAD_PROTOCOL_RECORD_READER_H_
 #define FAIRLEAD_PROTOCOL_RECORD_READER_H_
 
@@ -13,8 +13,8 @@
 namespace fairlead::protocol {
 
 /**
- * What is wrong with a record: how it is written, or what it asks for. All strings are literals, so
- * the value is free to copy.
+ * Why a record is refused: it is malformed, or it asks for something invalid. All strings are
+ * literals.
  */
 struct BadRecord {
   const char* record = "";
@@ -22,10 +22,10 @@ struct BadRecord {
   const char* problem = "";
 };
 
-/** `tableAdd.table is truncated` */
+/** The error as text, e.g. `tableAdd.table is truncated`. */
 std::string Words(const BadRecord& error);
 
-/** Nothing, or what is wrong with a record. */
+/** The result of a check: nothing, or why the record is refused. */
 using Checked = std::expected<void, BadRecord>;
 
 struct Record {
@@ -39,7 +39,7 @@ class RecordReader {
   explicit RecordReader(std::span<const std::uint8_t> buffer) noexcept : rest_(buffer) {}
 
   bool AtEnd() const noexcept { return rest_.empty(); }
-  /** The next record. Must not be called at the end; after an error the reader is at its end. */
+  /** The next record. Must not be called at the end. After an error the reader is at its end. */
   std::expected<Record, BadRecord> Next() noexcept;
 
  private:
@@ -47,8 +47,8 @@ class RecordReader {
 };
 
 /**
- * Takes the fields of one record in schema order. The first error sticks, and every read after it
- * gives zero or an empty view, so that callers check once at the end.
+ * Reads the fields of one record in the order of the schema. The first error is kept. Every read
+ * after it gives zero or an empty view, so that callers check only once, at the end.
  */
 class FieldReader {
  public:
@@ -60,11 +60,11 @@ class FieldReader {
   void Take(const char* field, std::uint32_t& value) noexcept { value = Word(field); }
   void Take(const char* field, std::int32_t& value) noexcept;
   void Take(const char* field, std::uint64_t& value) noexcept;
-  /** UTF-8 without NUL: the kernel's strings end at the first one. */
+  /** UTF-8. A NUL is an error, because it would end the string for the kernel. */
   void Take(const char* field, std::string_view& value) noexcept;
   void Take(const char* field, std::span<const std::uint8_t>& value) noexcept;
 
-  /** True when all went well and nothing is left over. */
+  /** Whether all fields were read and no bytes are left. */
   bool Finish() noexcept;
 
   bool failed() const noexcept { return *error_.problem != '\0'; }
@@ -80,7 +80,7 @@ class FieldReader {
   BadRecord error_;
 };
 
-/** The record of type R, one of the schema, that has this payload. */
+/** Reads the payload of a record as type R, a type of the schema. */
 template <typename R>
 std::expected<R, BadRecord> Read(std::span<const std::uint8_t> payload) noexcept {
   FieldReader fields(R::kName, payload);

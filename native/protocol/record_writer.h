@@ -15,7 +15,7 @@ namespace fairlead::protocol {
 
 class RecordWriter {
  public:
-  /** Appends a record, which is of a type of the schema. */
+  /** Appends a record. R is a type of the schema. */
   template <typename R>
   void Append(const R& record) noexcept {
     Put(R::kCode);
@@ -31,14 +31,14 @@ class RecordWriter {
   ByteBuffer& buffer() noexcept { return buffer_; }
 
  private:
-  /** A word in host order, two for 64 bits, the lower one first. */
+  /** Writes a word in host order. 64 bits are two words, the lower one first. */
   void Put(std::unsigned_integral auto value) noexcept {
     const auto low = static_cast<std::uint32_t>(value);
     std::memcpy(buffer_.Extend(4), &low, 4);
     if constexpr (sizeof(value) > 4) Put(static_cast<std::uint32_t>(value >> 32));
   }
   void Put(std::int32_t value) noexcept { Put(static_cast<std::uint32_t>(value)); }
-  /** The length, and the bytes padded with zeroes to a multiple of 4. */
+  /** Writes the length and the bytes, padded with zeroes to a multiple of 4. */
   void Put(std::span<const std::uint8_t> bytes) noexcept {
     Put(static_cast<std::uint32_t>(bytes.size()));
     const std::size_t padding = -bytes.size() & 3;

@@ -29,7 +29,7 @@ struct Run {
   std::uint32_t count = 0;
 };
 
-/** The records at the start of `buffer` that are for `family`, which knows the first. */
+/** The records at the start of `buffer` that are for `family`. The first one is. */
 Run TakeRun(const Families& families, const Family* family, std::span<const std::uint8_t> buffer) {
   RecordReader reader(buffer);
   Run run;
@@ -44,7 +44,7 @@ Run TakeRun(const Families& families, const Family* family, std::span<const std:
   return run;
 }
 
-/** Adds `first` to the ops that `answer` names; says whether there are failures among it. */
+/** Adds `first` to the op indices of `answer`. Returns whether `answer` has failures. */
 bool Rebase(ByteBuffer& answer, std::uint32_t first) noexcept {
   bool failed = false;
   RecordReader reader(answer.bytes());
@@ -85,7 +85,7 @@ std::expected<ByteBuffer, SystemError> RunInOrder(const Families& families,
     if (family == nullptr) return FailedReply(0, EINVAL, "record.code is not one of the schema");
     const Run run = TakeRun(families, family, buffer);
     auto answer = family->Run(run.records);
-    // One family only, as most buffers have: nothing to rewrite, and no copy.
+    // Most buffers are for one family. Their answer needs no new indices and no copy.
     if (done == 0 && run.records.size() == buffer.size()) return answer;
     if (!answer) {
       if (done == 0) return answer;

@@ -1,4 +1,4 @@
-// Buffers whose records belong to several families.
+// Runs buffers whose records belong to several families.
 #ifndef FAIRLEAD_PROTOCOL_RUNS_H_
 #define FAIRLEAD_PROTOCOL_RUNS_H_
 
@@ -17,12 +17,13 @@ namespace fairlead::protocol {
 using Families = std::vector<std::unique_ptr<Family>>;
 
 /**
- * Gives each run of records, consecutive ones of the same family, to that family. A record that no
- * family knows, or that is damaged, belongs to the run before it, whose family refuses it. The
- * first run with a failure is the last that is done. The answer holds those of the runs, with the
- * ops of their failures counted from the start of the buffer.
+ * Splits the buffer into runs, which are consecutive records of one family, and gives each run to
+ * its family. A record that is malformed, or that no family knows, belongs to the run before it,
+ * and that family refuses it. Runs behind the first one with a failure are not done. The answer
+ * holds the answers of the runs. Op indices in it count from the start of the buffer.
  *
- * A SystemError means that nothing of the buffer was done; one of a later run is a failure.
+ * A SystemError means that nothing of the buffer was done. In a later run it becomes a record
+ * `failed`.
  */
 std::expected<ByteBuffer, SystemError> RunInOrder(const Families& families,
                                                   std::span<const std::uint8_t> buffer);

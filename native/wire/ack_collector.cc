@@ -12,8 +12,7 @@ namespace fairlead::wire {
 
 namespace {
 
-/** The acknowledgement's attributes follow the refused message, of which CAP_ACK keeps the header.
- */
+/** The attributes of NLM_F_ACK_TLVS. They follow the refused message; CAP_ACK cuts its payload. */
 std::span<const std::uint8_t> ExtendedAck(const Message& message) noexcept {
   if ((message.flags & NLM_F_ACK_TLVS) == 0) return {};
   std::size_t skipped = 4;
@@ -31,14 +30,14 @@ std::span<const std::uint8_t> ExtendedAck(const Message& message) noexcept {
 
 Answer ReadAnswer(const Message& message) {
   Answer answer;
-  // NLMSG_DONE of old kernels may lack the status, and then all went well.
+  // NLMSG_DONE of old kernels may lack the status. The dump was complete then.
   if (message.payload.size() < 4) {
     if (message.type == NLMSG_ERROR) answer = {EPROTO, "a truncated answer", std::nullopt};
     return answer;
   }
   const std::int32_t status = LoadHost<std::int32_t>(message.payload.data());
   if (status >= 0) return answer;
-  // A kernel error is in -4095..-1; the negation of anything else may not be representable.
+  // A kernel error is in -4095..-1. Other negative numbers may overflow when they are negated.
   answer.error = status < -4095 ? EPROTO : -status;
   const AttrTable<NLMSGERR_ATTR_MAX> attributes(ExtendedAck(message));
   answer.words = attributes.Has(NLMSGERR_ATTR_MSG)

@@ -1,4 +1,4 @@
-// Finds out what the kernel said about a run of messages that were sent together.
+// Collects the kernel's answers to messages that were sent together.
 #ifndef FAIRLEAD_WIRE_ACK_COLLECTOR_H_
 #define FAIRLEAD_WIRE_ACK_COLLECTOR_H_
 
@@ -17,9 +17,9 @@ struct Refusal {
   /** Index of the message among those sent together. */
   std::uint32_t message = 0;
   int error = 0;
-  /** The kernel's words (NLMSGERR_ATTR_MSG) or those of strerror(3). */
+  /** The kernel's text (NLMSGERR_ATTR_MSG), else that of strerror(3). */
   std::string words;
-  /** Where in the message the culprit attribute starts (NLMSGERR_ATTR_OFFS). */
+  /** Bytes from the start of the message to the refused attribute (NLMSGERR_ATTR_OFFS). */
   std::optional<std::uint32_t> offset;
 };
 
@@ -47,7 +47,7 @@ class AckCollector {
   std::vector<Refusal> refusals_;
 };
 
-/** Error number (0 = acknowledged) and words of an NLMSG_ERROR or NLMSG_DONE message. */
+/** Errno (0 = acknowledged), text and offset of an NLMSG_ERROR or NLMSG_DONE message. */
 struct Answer {
   int error = 0;
   std::string words;

@@ -10,7 +10,7 @@ namespace fairlead::wire {
 
 namespace {
 
-/** Cuts `length` bytes and their padding off the front of `rest`; the last may lack padding. */
+/** Removes `length` bytes and their padding from the start. The last padding may be missing. */
 void Skip(std::span<const std::uint8_t>& rest, std::size_t length) noexcept {
   const std::size_t padded = (length + 3) & ~std::size_t{3};
   rest = rest.subspan(std::min(padded, rest.size()));

@@ -1,4 +1,4 @@
-// Reads netlink messages and attributes; nothing is read beyond the span given.
+// Reads netlink messages and attributes. Reads never go beyond the given span.
 #ifndef FAIRLEAD_WIRE_ATTR_READER_H_
 #define FAIRLEAD_WIRE_ATTR_READER_H_
 
@@ -16,9 +16,9 @@ struct Message {
   std::uint16_t type = 0;
   std::uint16_t flags = 0;
   std::uint32_t sequence = 0;
-  /** Netlink port of the socket that it answers, or whose request it tells others about. */
+  /** Netlink port of the socket whose request the message answers, or reports to a group. */
   std::uint32_t port = 0;
-  /** Everything after nlmsghdr. */
+  /** All bytes after nlmsghdr. */
   std::span<const std::uint8_t> payload;
 };
 
@@ -35,10 +35,10 @@ class MessageReader {
   bool malformed_ = false;
 };
 
-/** Nothing, or what is wrong with a message of the kernel. */
+/** The result of reading a message: nothing, or what is wrong with it. */
 using Taken = std::expected<void, std::string>;
 
-/** What follows the header of the family in a message. */
+/** The bytes after the family's header. On failure: the message is shorter than the header. */
 std::expected<std::span<const std::uint8_t>, std::string> AttributesOf(const Message& message,
                                                                        std::size_t header_bytes);
 
@@ -62,7 +62,7 @@ class AttrReader {
   bool malformed_ = false;
 };
 
-// Values of attributes that are missing or too short read as the fallback.
+// `Be`: in network order; `Host`: in host order. Missing or short attributes give the fallback.
 std::uint8_t ReadU8(std::span<const std::uint8_t> payload, std::uint8_t fallback) noexcept;
 std::uint32_t ReadU32Be(std::span<const std::uint8_t> payload, std::uint32_t fallback) noexcept;
 std::uint64_t ReadU64Be(std::span<const std::uint8_t> payload, std::uint64_t fallback) noexcept;
@@ -70,10 +70,10 @@ std::uint16_t ReadU16Be(std::span<const std::uint8_t> payload, std::uint16_t fal
 std::uint16_t ReadU16Host(std::span<const std::uint8_t> payload, std::uint16_t fallback) noexcept;
 std::uint32_t ReadU32Host(std::span<const std::uint8_t> payload, std::uint32_t fallback) noexcept;
 std::uint64_t ReadU64Host(std::span<const std::uint8_t> payload, std::uint64_t fallback) noexcept;
-/** Up to the first NUL or the end. */
+/** The payload up to the first NUL, or to its end. */
 std::string_view ReadString(std::span<const std::uint8_t> payload) noexcept;
 
-/** The attributes of one level, by type; those above kMax are skipped, later ones win. */
+/** The attributes of one level, by type. Types above kMax are skipped. Later ones win. */
 template <std::size_t kMax>
 class AttrTable {
  public:

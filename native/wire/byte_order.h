@@ -1,4 +1,4 @@
-// Numbers in network order (big endian), which nf_tables attributes use throughout, and host order.
+// Numbers in network order (big endian), as in attributes of nf_tables, and in host order.
 #ifndef FAIRLEAD_WIRE_BYTE_ORDER_H_
 #define FAIRLEAD_WIRE_BYTE_ORDER_H_
 

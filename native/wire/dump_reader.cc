@@ -10,8 +10,8 @@ namespace fairlead::wire {
 
 namespace {
 
-// The kernel fills the next part of a dump while the last one is received (netlink_recvmsg), so
-// that nothing ever has to be waited for; the time is a bound for the case that this changes.
+// The kernel fills the next part of a dump while the last one is received (netlink_recvmsg), so no
+// part is waited for. The timeout is for kernels that might do otherwise.
 constexpr int kAnswerTimeoutMs = 2000;
 
 }  // namespace
@@ -26,7 +26,7 @@ void DumpReader::Take(std::span<const std::uint8_t> datagram) {
       if (answer.error != 0) Fail(answer.error, answer.words);
       done_ = true;
     } else if (message->type >= NLMSG_MIN_TYPE && end_.error == 0) {
-      // After an error the rest of the dump is only drained.
+      // After an error the rest of the dump is received and dropped.
       auto taken = take_object_(*message);
       if (!taken) Fail(EPROTO, std::move(taken.error()));
     }

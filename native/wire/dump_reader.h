@@ -16,19 +16,19 @@ namespace fairlead::wire {
 
 /** How a dump ended. */
 struct DumpEnd {
-  /** What was dumped changed meanwhile (NLM_F_DUMP_INTR). */
+  /** The objects changed during the dump (NLM_F_DUMP_INTR). */
   bool interrupted = false;
-  /** Answers were lost. */
+  /** Answers were lost (ENOBUFS). */
   bool overrun = false;
-  /** 0, or why the dump failed, with the kernel's words. */
+  /** Errno of the failure; 0 = none. `words` has the kernel's text. */
   int error = 0;
   std::string words;
 };
 
-/** Takes the datagrams that follow a request, until the kernel says that it is done. */
+/** Reads the datagrams that answer a request, up to NLMSG_DONE or NLMSG_ERROR. */
 class DumpReader {
  public:
-  /** Takes one object. */
+  /** Reads the message of one object. */
   using TakeObject = std::function<Taken(const Message& message)>;
 
   DumpReader(std::uint32_t sequence, TakeObject take_object)
@@ -38,7 +38,7 @@ class DumpReader {
   void TakeOverrun() noexcept { end_.overrun = true; }
   bool done() const noexcept { return done_; }
 
-  /** The end, as far as it has come. */
+  /** How the dump ended. ETIMEDOUT when the kernel did not end it. */
   DumpEnd Finish();
 
  private:
@@ -51,12 +51,13 @@ class DumpReader {
 };
 
 /**
- * Sends a request with the next number of the socket, and receives until the reader, which was made
- * for that number, is done. When more answers may still come, the socket is out of step afterwards.
+ * Sends a request with the socket's next sequence number, and receives until the reader is done.
+ * The reader must have been made for that number. The socket is out of step afterwards when more
+ * answers may still come.
  */
 std::expected<void, SystemError> Ask(Socket& socket, const MessageWriter& request,
                                      DumpReader& reader);
-/** The same with a reader that gives each object to `take`. */
+/** The same, with a reader that calls `take` for each object. */
 std::expected<DumpEnd, SystemError> Ask(Socket& socket, const MessageWriter& request,
                                         DumpReader::TakeObject take);
 

@@ -48,7 +48,7 @@ std::uint8_t* MessageWriter::PutAttribute(std::uint16_t type, std::size_t length
   const std::size_t padded = Padded(length);
   std::uint8_t* out = buffer_.Extend(NLA_HDRLEN + padded);
   PutHeader(out, NLA_HDRLEN + length, type);
-  // Zeroes the padding; the payload overwrites the rest of that word.
+  // Zeroes the last word, which has the padding. The caller then writes the payload.
   if (padded != length) StoreHost(out + padded, std::uint32_t{0});
   return out + NLA_HDRLEN;
 }

@@ -1,4 +1,4 @@
-// Messages of nfnetlink: those of a subsystem, such as NFNL_SUBSYS_NFTABLES.
+// Messages of nfnetlink. Each belongs to a subsystem, such as NFNL_SUBSYS_NFTABLES.
 #ifndef FAIRLEAD_WIRE_NFNETLINK_H_
 #define FAIRLEAD_WIRE_NFNETLINK_H_
 
@@ -14,7 +14,7 @@
 
 namespace fairlead::wire {
 
-/** For a socket of nfnetlink. `receive_buffer_bytes`: 0 = the system's default. */
+/** Options of a NETLINK_NETFILTER socket. `receive_buffer_bytes`: 0 = the system's default. */
 constexpr SocketOptions NfnetlinkOptions(int receive_buffer_bytes = 0) noexcept {
   return {.protocol = NETLINK_NETFILTER,
           .receive_buffer_bytes = receive_buffer_bytes,
@@ -27,7 +27,7 @@ constexpr std::uint16_t NfnetlinkType(int subsystem, int message) noexcept {
 }
 
 /**
- * Starts a message with nfgenmsg { family, version, resource be16 }, and returns its offset.
+ * Starts a message with nfgenmsg { family u8, version u8, resource be16 } and returns its offset.
  * NLM_F_REQUEST is added to `flags`.
  */
 inline std::size_t BeginNfnetlink(MessageWriter& out, std::uint16_t type, int flags,

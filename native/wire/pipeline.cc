@@ -12,9 +12,9 @@ namespace fairlead::wire {
 
 namespace {
 
-// More at once gains nothing, and each datagram is handled without others getting a turn.
+// Larger datagrams are not faster, and the kernel handles one without a break for other requests.
 constexpr std::size_t kMessagesPerSendMax = 512;
-// An error with a sentence in it, with the kernel's overhead.
+// Bytes that an error with a text takes in the receive buffer, the kernel's overhead included.
 constexpr std::size_t kAnswerBytes = 1536;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Sends messages that are requests by themselves, many at a time.
+// Sends many independent requests in one datagram.
 #ifndef FAIRLEAD_WIRE_PIPELINE_H_
 #define FAIRLEAD_WIRE_PIPELINE_H_
 
@@ -15,25 +15,25 @@
 namespace fairlead::wire {
 
 /**
- * The kernel handles the messages of a datagram one after the other within the send
- * (netlink_rcv_skb), whatever becomes of those before, and answers each that fails. Only the last
- * of a datagram asks for an acknowledgement: when it is there, silence about the others means that
- * all went well. A datagram holds no more messages than the receive buffer has room for errors.
+ * The kernel handles the messages of a datagram in order, within the send (netlink_rcv_skb). A
+ * message that fails is answered with its error; those behind it are handled all the same. Only the
+ * last message asks for an acknowledgement. Once that has come, messages without an answer have
+ * succeeded. A datagram holds no more messages than the receive buffer can hold errors.
  *
- *   BeginMessage (out, sequence) ... EndMessage, Commit   for each
+ *   BeginMessage (out, sequence) ... EndMessage, Commit   for each message
  *   Flush
  *
- * A system call that fails makes the pipeline `broken`: whatever follows is not sent.
+ * A failed system call makes the pipeline `broken`. It sends nothing more then.
  */
 class Pipeline {
  public:
-  /** Where a message comes from, for its failure. */
+  /** The op and entry that a message comes from. Its failure names them. */
   struct Origin {
     std::uint32_t op = 0;
     std::uint32_t entry = 0;
   };
   struct Failure {
-    /** Nothing: whatever was sent last, because the answer was lost. */
+    /** Nothing when answers were lost: any message of the last datagram may have failed. */
     std::optional<Origin> origin;
     int error = 0;
     std::string words;
@@ -44,22 +44,22 @@ class Pipeline {
   Pipeline& operator=(const Pipeline&) = delete;
 
   MessageWriter& out() noexcept { return out_; }
-  /** For the message that is written next. */
+  /** Sequence number of the next message. */
   std::uint32_t sequence() const noexcept {
     return socket_.next_sequence() + static_cast<std::uint32_t>(waiting_.size());
   }
-  /** The message that was written last is complete, and is sent when there are enough of them. */
+  /** Queues the message that was written last. Sends the queue when it is full. */
   void Commit(Origin origin);
-  /** Takes back what was written since the last Commit: `origin` fails without being sent. */
+  /** Drops what was written since the last Commit, and reports `origin` as failed. */
   void Fail(Origin origin, int error, std::string words);
-  /** Sends what waits. Only then may the socket be used for anything else. */
+  /** Sends the queue. The socket may be used for other requests only after this. */
   void Flush();
-  /** Takes a system call on the socket that failed elsewhere for its own. */
+  /** Breaks the pipeline for a system call on the socket that failed outside of it. */
   void Break(SystemError error);
 
-  /** Failures so far, of each datagram in the order of its messages. */
+  /** Failures so far. Those of a datagram are in the order of the kernel's answers. */
   const std::vector<Failure>& failures() const noexcept { return failures_; }
-  /** How many messages the kernel took. */
+  /** How many messages the kernel did not refuse. */
   std::uint32_t taken() const noexcept { return taken_; }
   bool anything_sent() const noexcept { return anything_sent_; }
   const std::optional<SystemError>& broken() const noexcept { return broken_; }
@@ -70,7 +70,7 @@ class Pipeline {
     std::size_t offset;
   };
 
-  /** Sends what waits and reads the answers, which are there when the send returns. */
+  /** Sends the queue and reads the answers, which are there when the send returns. */
   std::expected<void, SystemError> Send();
   std::expected<void, SystemError> Collect(std::uint32_t first_sequence);
 

@@ -46,7 +46,7 @@ Socket::Socket(FileDescriptor fd, std::uint32_t port, const SocketOptions& optio
   }
 }
 
-// A kernel that does not know the option works without it, only with fewer words in its errors.
+// A kernel without the option works as well, but its errors say less.
 void Socket::SetFlag(int option) noexcept {
   const int on = 1;
   static_cast<void>(::setsockopt(fd_.get(), SOL_NETLINK, option, &on, sizeof(on)));
@@ -68,9 +68,9 @@ std::size_t Socket::ReceiveBufferBytes() const noexcept {
   return static_cast<std::size_t>(bytes);
 }
 
-// One datagram must fit the send buffer (netlink_sendmsg: EMSGSIZE). The kernel doubles the number
-// given, for its own overhead. FORCE passes net.core.wmem_max and needs CAP_NET_ADMIN; without it
-// the send fails later, with EMSGSIZE, if the limit was too low.
+// A datagram must fit the send buffer (netlink_sendmsg: EMSGSIZE). The kernel doubles the given
+// number for its own overhead. SO_SNDBUFFORCE ignores net.core.wmem_max and needs CAP_NET_ADMIN.
+// Without it a send above that limit fails with EMSGSIZE.
 void Socket::GrowSendBuffer(std::size_t bytes) noexcept {
   const std::size_t wanted = bytes + 4096;
   if (wanted <= send_buffer_bytes_) return;
@@ -116,7 +116,7 @@ std::expected<Socket::Received, SystemError> Socket::Receive(int timeout_ms) {
     if (errno != EAGAIN) return std::unexpected(SystemError::Last("receive by netlink"));
     if (waited) return Received{};
     pollfd wait{fd_.get(), POLLIN, 0};
-    // One wait is enough: whatever ends it early is seen by the next recv.
+    // One wait is enough: the next recv reports whatever ended it.
     if (::poll(&wait, 1, timeout_ms) < 0 && errno != EINTR) {
       return std::unexpected(SystemError::Last("poll netlink"));
     }

@@ -15,57 +15,58 @@ namespace fairlead::wire {
 struct SocketOptions {
   /** NETLINK_*, e.g. NETLINK_NETFILTER. */
   int protocol = 0;
-  /** A group whose messages are wanted, e.g. NFNLGRP_NFTABLES; 0 = none. */
+  /** A multicast group to join, e.g. NFNLGRP_NFTABLES; 0 = none. */
   int group = 0;
-  /** Wanted size of the receive buffer; 0 = the system's default. */
+  /** Bytes of the receive buffer; 0 = the system's default. */
   int receive_buffer_bytes = 0;
-  /** Length of the header between nlmsghdr and the attributes; only traces need it. */
+  /** Length of the header between nlmsghdr and the attributes. Only traces use it. */
   std::size_t family_header_bytes = 0;
 };
 
 /**
- * Opened with extended acknowledgements, without the refused message in them (NETLINK_CAP_ACK), and
- * with strict checks of dump requests, as far as the kernel knows these.
- * Not safe for use by several threads at once.
+ * A socket with extended acknowledgements (NETLINK_EXT_ACK) that do not repeat the refused message
+ * (NETLINK_CAP_ACK), and with strict checks of dump requests (NETLINK_GET_STRICT_CHK), as far as
+ * the kernel has these options. Only one thread may use it at a time.
  */
 class Socket {
  public:
   static std::expected<Socket, SystemError> Open(const SocketOptions& options);
 
-  /** The address that the kernel gave the socket; no other socket of its protocol has it. */
+  /** The port that the kernel gave the socket. No other socket of its protocol has it. */
   std::uint32_t port() const noexcept { return port_; }
 
-  /** For poll(2). */
+  /** The file descriptor, for poll(2). */
   int fd() const noexcept { return fd_.get(); }
 
-  /** Sequence number for the next message to be sent; they wrap. */
+  /** Sequence number of the next message to be sent. Sequence numbers wrap. */
   std::uint32_t next_sequence() const noexcept { return sequence_; }
   void SkipSequences(std::uint32_t count) noexcept { sequence_ += count; }
 
   /**
-   * What is left of an answer would be taken for the answer to the next request: the socket must
-   * not be used again.
+   * Records that answers to a request may still come. They would be read as answers to the next
+   * request, so the socket must not be used again.
    */
   void LoseStep() noexcept { out_of_step_ = true; }
   bool out_of_step() const noexcept { return out_of_step_; }
 
-  /** Size of the receive buffer as the kernel counts it, overhead of each datagram included. */
+  /** Bytes of the receive buffer as the kernel counts, the overhead of each datagram included. */
   std::size_t ReceiveBufferBytes() const noexcept;
-  /** Makes the receive buffer at least this large, as far as the system permits. */
+  /** Grows the receive buffer to this size; up to net.core.rmem_max without CAP_NET_ADMIN. */
   void GrowReceiveBuffer(std::size_t bytes) noexcept;
 
-  /** Sends `bytes` as one datagram, after growing the send buffer as needed. */
+  /** Sends `bytes` as one datagram. Grows the send buffer first where needed. */
   std::expected<void, SystemError> Send(std::span<const std::uint8_t> bytes);
 
   enum class Outcome { kData, kNothing, kOverrun };
   struct Received {
     Outcome outcome = Outcome::kNothing;
-    /** Valid until the next call. */
+    /** Valid until the next call of Receive. */
     std::span<const std::uint8_t> datagram;
   };
   /**
-   * The next datagram. Waits up to `timeout_ms` (0 = not at all) and then gives kNothing. kOverrun
-   * (ENOBUFS): the kernel dropped messages to this socket; what is received next is still whole.
+   * The next datagram. Waits up to `timeout_ms` (0 = not at all), then returns kNothing. kOverrun
+   * (ENOBUFS): the kernel dropped messages to this socket. Datagrams that are received later are
+   * whole.
    */
   std::expected<Received, SystemError> Receive(int timeout_ms);
 

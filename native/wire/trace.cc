@@ -25,8 +25,9 @@ void Append(std::string& out, const char* format, unsigned value) {
 }
 
 /**
- * nf_tables does not set NLA_F_NESTED in what it sends, so nesting has to be guessed: attributes
- * that fill the payload exactly, with small types. Four bytes are taken as a number.
+ * Guesses whether the payload is nested, since nf_tables does not set NLA_F_NESTED in what it
+ * sends. Nested attributes fill the payload exactly and have small types. Payloads of less than 8
+ * bytes count as numbers.
  */
 bool LooksNested(std::span<const std::uint8_t> payload) noexcept {
   if (payload.size() < 8) return false;
