@@ -71,17 +71,17 @@ std::expected<ByteBuffer, SystemError> Dump(const protocol::Record& record) {
   return std::move(out.buffer());
 }
 
-/** Ops for one table. */
+/** Consecutive ops for one table. */
 struct Group {
   std::uint8_t family = 0;
   std::string table;
-  /** Index of the first one. */
+  /** Index of the first op. */
   std::uint32_t first = 0;
   std::uint32_t count = 0;
   Removal removal;
 };
 
-/** Adds the op to the groups. On failure: what is wrong with it. */
+/** Adds the op to the last group, or to a new one. On failure: what is wrong with the op. */
 protocol::Checked Collect(const protocol::Record& record, std::uint32_t index,
                           std::vector<Group>& groups) {
   const auto group = [&](std::uint8_t family, std::string_view table) -> Group& {
@@ -103,7 +103,7 @@ protocol::Checked Collect(const protocol::Record& record, std::uint32_t index,
   return {};
 }
 
-/** What is gone already is no failure. */
+/** Removes chains and rules from a table. Missing ones are no failure. */
 std::expected<void, SystemError> RemoveFrom(const Group& group) {
   if (!IsFamily(group.family)) {
     return Failure(SystemError{EINVAL, "family is neither AF_INET nor AF_INET6"});

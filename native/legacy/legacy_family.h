@@ -9,8 +9,8 @@
 namespace fairlead::legacy {
 
 /**
- * Reads what iptables-legacy writes, and removes of it what it is told to. A buffer holds one
- * request, or ops; those for one table that follow one another replace it in one step.
+ * Reads the tables of iptables-legacy, and removes chains and rules from them. A buffer holds one
+ * request or ops. Consecutive ops for one table replace it in one step.
  */
 class LegacyFamily : public protocol::Family {
  public:

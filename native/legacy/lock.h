@@ -10,8 +10,8 @@
 namespace fairlead::legacy {
 
 /**
- * The lock that programs hold while they read, change and write a table of iptables-legacy, until
- * the descriptor is closed. Does not wait: EAGAIN while another program holds it.
+ * Takes the lock that programs hold while they read, change and write a table of iptables-legacy.
+ * The lock is released when the descriptor is closed. EAGAIN while another program holds it.
  */
 std::expected<FileDescriptor, SystemError> TakeLock(const std::string& path);
 

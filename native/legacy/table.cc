@@ -11,23 +11,23 @@
 
 namespace fairlead::legacy {
 
-// A table is a row of entries, those of a chain one after the other:
+// A table is a sequence of entries. Those of a chain follow one another:
 //
-//   struct ipt_entry    what a packet must be; target_offset, next_offset: from its beginning
+//   struct ipt_entry    addresses to compare; target_offset, next_offset: from the entry's start
 //   matches
-//   struct xt_entry_target { u16 size, char name[29], u8 revision }, what the target needs
+//   struct xt_entry_target { u16 size, char name[29], u8 revision }, then the target's data
 //
-// A built-in chain ends with an entry for its policy. One that somebody made begins with an entry
-// whose target `ERROR` bears its name, and ends with one that returns. A last `ERROR` ends the
+// A built-in chain ends with an entry for its policy. Another chain begins with an entry whose
+// target `ERROR` has the chain's name, and ends with an entry that returns. A last `ERROR` ends the
 // table.
 //
-// The standard target, which has no name, is a verdict: below zero -1 - NF_*, else the offset of
-// the entry to go on with, in the whole table. That is the first rule of a chain, or, for a rule
-// that only counts, the entry behind it.
+// The standard target has an empty name. It holds a verdict: below zero it is -1 - NF_*, else the
+// offset in the table of the entry to continue with. That is the first rule of a chain, or the next
+// entry, for a rule that only counts.
 
 namespace {
 
-/** Offsets of the fields that tell where an entry's parts are. */
+/** Offsets of the fields that say where an entry's parts are. */
 struct Layout {
   std::size_t target_offset;
   std::size_t next_offset;
@@ -72,7 +72,7 @@ std::string_view ErrorName(const Entry& entry, Bytes entries) noexcept {
   return TextAt(target.subspan(offsetof(xt_error_target, errorname), XT_FUNCTION_MAXNAMELEN));
 }
 
-/** Where the verdict of a standard target is, from the beginning of the entry; 0 for no such. */
+/** Offset of the verdict of a standard target from the entry's start; 0 for other targets. */
 std::size_t VerdictAt(const Entry& entry, Bytes entries) noexcept {
   const Bytes target = TargetOf(entry, entries);
   if (target.size() < sizeof(xt_standard_target) || !IsNamed(target, XT_STANDARD_TARGET)) return 0;
@@ -110,7 +110,7 @@ int HookAt(std::uint32_t offset, const Hooks& hooks) noexcept {
   return -1;
 }
 
-/** Why a chain that was read until its end is none; nullptr for one that is. */
+/** Sets the end of a chain and its policy. Returns what is wrong with it, or nullptr. */
 const char* EndChain(Chain& chain, std::size_t end, const Hooks& hooks, const Table& table,
                      Bytes entries) {
   chain.end = end;
@@ -173,11 +173,11 @@ const char* ReadJumps(Bytes entries, Table& table) {
   return nullptr;
 }
 
-/** What goes, by index. */
-class Marks {
+/** The indices of the entries and chains that a removal deletes. */
+class Deletions {
  public:
-  static std::expected<Marks, std::string> Of(const Removal& removal, const Table& table) {
-    Marks marks(table);
+  static std::expected<Deletions, std::string> Of(const Removal& removal, const Table& table) {
+    Deletions deletions(table);
     std::unordered_map<std::string_view, std::size_t> names;
     for (std::size_t i = 0; i < table.chains.size(); ++i) names.emplace(table.chains[i].name, i);
     for (const std::string_view name : removal.chains) {
@@ -185,8 +185,8 @@ class Marks {
       if (found == names.end()) continue;
       const Chain& chain = table.chains[found->second];
       if (chain.hook >= 0) return std::unexpected("chain " + std::string(name) + " is built in");
-      marks.chains_[found->second] = true;
-      std::fill_n(marks.entries_.begin() + static_cast<std::ptrdiff_t>(chain.begin),
+      deletions.chains_[found->second] = true;
+      std::fill_n(deletions.entries_.begin() + static_cast<std::ptrdiff_t>(chain.begin),
                   chain.end - chain.begin, true);
     }
     for (const auto& [name, target] : removal.jumps) {
@@ -195,25 +195,25 @@ class Marks {
       if (from == names.end() || to == names.end()) continue;
       const Chain& chain = table.chains[from->second];
       for (std::size_t i = chain.first_rule; i < chain.end; ++i) {
-        if (table.entries[i].jumps_to == to->second) marks.entries_[i] = true;
+        if (table.entries[i].jumps_to == to->second) deletions.entries_[i] = true;
       }
     }
-    return marks;
+    return deletions;
   }
 
   bool entry(std::size_t index) const { return entries_[index]; }
   bool chain(std::size_t index) const { return chains_[index]; }
 
  private:
-  explicit Marks(const Table& table)
+  explicit Deletions(const Table& table)
       : entries_(table.entries.size()), chains_(table.chains.size()) {}
 
   std::vector<bool> entries_;
   std::vector<bool> chains_;
 };
 
-/** What refers to a chain that goes; empty for nothing. */
-std::string Reference(const Marks& gone, const Table& table) {
+/** The rule that stays and refers to a deleted chain, as text; empty when there is none. */
+std::string Reference(const Deletions& gone, const Table& table) {
   for (const Chain& chain : table.chains) {
     for (std::size_t i = chain.first_rule; i < chain.end; ++i) {
       const std::size_t to = table.entries[i].jumps_to;
@@ -225,8 +225,8 @@ std::string Reference(const Marks& gone, const Table& table) {
   return {};
 }
 
-/** Where each entry comes to be, or for one that goes: what follows it. */
-std::vector<std::uint32_t> Offsets(const Marks& gone, const Table& table) {
+/** The new offset of each entry. A deleted entry gets that of the next one that stays. */
+std::vector<std::uint32_t> Offsets(const Deletions& gone, const Table& table) {
   std::vector<std::uint32_t> offsets;
   offsets.reserve(table.entries.size());
   std::uint32_t offset = 0;
@@ -253,7 +253,7 @@ std::expected<Table, const char*> ReadTable(std::uint8_t family, const Hooks& ho
 std::expected<Remainder, std::string> Remove(const Removal& removal, const Table& table,
                                              const Hooks& hooks,
                                              std::span<const std::uint8_t> entries) {
-  const auto gone = Marks::Of(removal, table);
+  const auto gone = Deletions::Of(removal, table);
   if (!gone) return std::unexpected(gone.error());
   std::string reference = Reference(*gone, table);
   if (!reference.empty()) return std::unexpected(std::move(reference));

@@ -19,7 +19,7 @@ namespace {
 
 using Failure = std::unexpected<SystemError>;
 
-// The structures of IPv6, and the numbers of the options, are those of IPv4.
+// IPv6 has the structures and option numbers of IPv4.
 static_assert(sizeof(ipt_getinfo) == sizeof(ip6t_getinfo));
 static_assert(offsetof(ipt_replace, entries) == offsetof(ip6t_replace, entries));
 static_assert(IPT_SO_GET_INFO == IP6T_SO_GET_INFO);
@@ -27,7 +27,7 @@ static_assert(IPT_SO_GET_ENTRIES == IP6T_SO_GET_ENTRIES);
 static_assert(IPT_SO_SET_REPLACE == IP6T_SO_SET_REPLACE);
 static_assert(IPT_SO_SET_ADD_COUNTERS == IP6T_SO_SET_ADD_COUNTERS);
 
-/** A table may grow between the question for its size and that for its entries. */
+/** Attempts to read a table, which may change between the requests for its size and its entries. */
 constexpr int kAttemptsMax = 10;
 
 template <typename T>
@@ -38,11 +38,11 @@ void SetName(T& message, const std::string& name) {
 }  // namespace
 
 std::expected<std::vector<std::string>, SystemError> TableNames(std::uint8_t family) {
-  // Of the thread, which may be in another network namespace than the process.
+  // The thread may be in another network namespace than the process.
   const std::string path = std::string("/proc/thread-self/net/") +
                            (family == AF_INET6 ? "ip6_tables_names" : "ip_tables_names");
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  // Without the file the kernel has never had such tables.
+  // Without the file the kernel has no such tables.
   if (!file.valid() && errno == ENOENT) return std::vector<std::string>();
   if (!file.valid()) return Failure(SystemError::Last("open " + path));
   std::vector<std::string> names(1);
@@ -69,7 +69,7 @@ TableSocket::TableSocket(FileDescriptor socket, std::uint8_t family) noexcept
       level_(family == AF_INET6 ? int{IPPROTO_IPV6} : int{IPPROTO_IP}) {}
 
 std::expected<TableSocket, SystemError> TableSocket::Open(std::uint8_t family) {
-  // Any socket of the family takes these options; a raw one, as iptables has, needs CAP_NET_RAW.
+  // Any socket of the family takes these options. A raw one, as in iptables, needs CAP_NET_RAW.
   FileDescriptor socket(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!socket.valid()) return Failure(SystemError::Last("socket for iptables"));
   return TableSocket(std::move(socket), family);
@@ -111,7 +111,7 @@ std::expected<void, SystemError> TableSocket::Read(const std::string& name) {
 
 std::expected<void, SystemError> TableSocket::Replace(const std::string& name,
                                                       const Remainder& left) {
-  // The kernel starts the new entries from zero, and tells what the old ones had counted.
+  // The counters of the new entries start at zero. The kernel returns those of the old entries.
   std::vector<xt_counters> before(table_.entries.size());
   ipt_replace head{};
   SetName(head, name);

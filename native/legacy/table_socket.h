@@ -1,4 +1,4 @@
-// The system calls that read and replace tables.
+// Reads and replaces tables with getsockopt(2) and setsockopt(2).
 #ifndef FAIRLEAD_LEGACY_TABLE_SOCKET_H_
 #define FAIRLEAD_LEGACY_TABLE_SOCKET_H_
 
@@ -16,8 +16,8 @@
 namespace fairlead::legacy {
 
 /**
- * The names of the tables that this network namespace has. A table that is asked for comes into
- * being if the kernel can make it (xt_find_table_lock), so only these are.
+ * The names of the tables that this network namespace has, from ip_tables_names. Only these may be
+ * read, because reading another one would make it (xt_find_table_lock).
  */
 std::expected<std::vector<std::string>, SystemError> TableNames(std::uint8_t family);
 
@@ -26,17 +26,17 @@ class TableSocket {
   /** `family`: AF_INET or AF_INET6. */
   static std::expected<TableSocket, SystemError> Open(std::uint8_t family);
 
-  /** ENOENT when there is no such table. */
+  /** Reads a table. ENOENT when it does not exist. */
   std::expected<void, SystemError> Read(const std::string& name);
 
-  /** What was read; the entries and names of `table` are valid until the next reading. */
+  // The table that was read last. Entries and names are valid until the next call of Read.
   const Hooks& hooks() const noexcept { return hooks_; }
   std::span<const std::uint8_t> entries() const noexcept;
   const Table& table() const noexcept { return table_; }
 
   /**
-   * Replaces what was read by what is left of it, in one step, and gives each entry its counters
-   * back. EAGAIN when the table has another number of entries by now.
+   * Replaces the table that was read with `left`, in one step, and restores the counters of its
+   * entries. EAGAIN when the table has another number of entries by now.
    */
   std::expected<void, SystemError> Replace(const std::string& name, const Remainder& left);
 
