@@ -1,4 +1,4 @@
-// A thread that runs buffers for JavaScript, one after the other.
+// A thread that runs the buffers of JavaScript in order.
 #ifndef FAIRLEAD_BINDING_CHANNEL_H_
 #define FAIRLEAD_BINDING_CHANNEL_H_
 
@@ -23,7 +23,7 @@ namespace fairlead::binding {
 using Result = std::expected<ByteBuffer, SystemError>;
 using protocol::Families;
 
-/** One submitted buffer. Its memory must stay until the job is done. */
+/** One submitted buffer. Its memory must stay valid until the job is done. */
 struct Job {
   virtual ~Job() = default;
   std::span<const std::uint8_t> input;
@@ -31,29 +31,27 @@ struct Job {
 };
 
 /**
- * Owns the thread. The thread enters the network namespace first, so that every socket that the
- * families open later belongs to it. No Node-API here: the thread gives each finished job to
- * `done`, and calls `ended` as the last thing it does.
+ * Owns the thread. The thread first enters the network namespace, so that the sockets that the
+ * families open belong to it. It uses no Node-API. It passes each finished job to `done`, and calls
+ * `ended` last.
  */
 class Channel {
  public:
   using Done = std::function<void(std::unique_ptr<Job>)>;
   using Ended = std::function<void()>;
 
-  /** `network_namespace`: a path such as /run/netns/a; empty = that of the process. */
+  /** `network_namespace`: a path such as /run/netns/a; empty = the process's. */
   Channel(std::string network_namespace, Families families, Done done, Ended ended);
-  /** As Abandon. */
+  /** Calls Abandon. */
   ~Channel();
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  /** Starts the thread. */
   std::expected<void, SystemError> Start();
   void Submit(std::unique_ptr<Job> job);
-  /** The thread does what was submitted so far and ends. Does not wait. */
+  /** Makes the thread end after the jobs that were submitted. Does not wait for it. */
   void Close();
-  /** The thread ends after the job that it is at; those that wait are dropped. Waits for the end.
-   */
+  /** Makes the thread end after its current job, and waits for it. Queued jobs are dropped. */
   void Abandon();
 
  private:
@@ -61,7 +59,7 @@ class Channel {
   std::unique_ptr<Job> Take();
 
   const std::string namespace_;
-  /** The thread's own, which closes their sockets when it ends: what they own is free then. */
+  /** Used by the thread only. It destroys them when it ends, which closes their sockets. */
   Families families_;
   const Done done_;
   const Ended ended_;

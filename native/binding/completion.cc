@@ -10,8 +10,8 @@ Completion::Completion(std::string network_namespace, Families families)
     : channel_(
           std::move(network_namespace), std::move(families),
           [this](std::unique_ptr<Job> job) {
-            // The queue is unbounded, so this fails only when the environment is gone. The job
-            // holds references of that environment and cannot be freed here.
+            // The queue is unbounded, so the call fails only when the environment is gone. The
+            // job holds references of that environment, so it cannot be freed here.
             static_cast<void>(
                 napi_call_threadsafe_function(function_, job.release(), napi_tsfn_nonblocking));
           },
@@ -61,7 +61,7 @@ void Completion::Close() {
   channel_.Close();
 }
 
-// `self` may be gone when there is no environment: the finalizer runs before the queue is emptied.
+// Without an environment `self` may be gone: the finalizer runs before the queue is emptied.
 void Completion::OnDone(napi_env env, napi_value, void* self, void* job) {
   const std::unique_ptr<PendingSubmit> submit(static_cast<PendingSubmit*>(job));
   if (env == nullptr) return;

@@ -1,4 +1,4 @@
-// Brings finished jobs from a channel's thread back to the thread of JavaScript.
+// Passes finished jobs from a channel's thread to the thread of JavaScript.
 #ifndef FAIRLEAD_BINDING_COMPLETION_H_
 #define FAIRLEAD_BINDING_COMPLETION_H_
 
@@ -12,13 +12,14 @@
 namespace fairlead::binding {
 
 /**
- * A channel and the thread-safe function that its thread calls. Who dies first:
+ * A channel and the thread-safe function that its thread calls. It ends in one of two ways:
  *
- * - close(), or the collector finds the JavaScript object: the thread does what it has, releases
- *   the thread-safe function and ends; the function's finalizer drops its share of this object.
- * - the environment goes (end of the process, a worker thread terminated): the cleanup hook joins
- *   the thread. Hooks run last-added-first, so the thread is gone before the thread-safe function,
- *   whose own hook was added earlier.
+ * - JavaScript calls close(), or the collector frees the JavaScript object. The thread finishes its
+ *   jobs, releases the thread-safe function and ends. The function's finalizer then drops its share
+ *   of this object.
+ * - The environment ends, with the process or with a worker thread. The cleanup hook joins the
+ *   thread. Hooks run last-added-first, so the thread ends before the thread-safe function, whose
+ *   own hook was added earlier.
  */
 class Completion : public std::enable_shared_from_this<Completion> {
  public:
@@ -27,8 +28,8 @@ class Completion : public std::enable_shared_from_this<Completion> {
                                            Families families);
 
   /**
-   * Runs the bytes of `buffer`, which is kept from the collector until then; a promise. Undefined
-   * when the environment is being terminated.
+   * Submits `buffer`, and keeps it from the collector until it was run. Returns a promise of the
+   * answer, or undefined when the environment is being terminated.
    */
   Napi::Value Submit(Napi::Env env, const Napi::Uint8Array& buffer);
   void Close();

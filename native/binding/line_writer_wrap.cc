@@ -8,7 +8,7 @@ namespace fairlead::binding {
 
 namespace {
 
-/** Longer than anybody wants to wait for a log; a number that is none counts as 0. */
+/** Longest wait of `drain`; longer ones are cut. NaN counts as 0. */
 constexpr double kDrainLongestMs = 60'000;
 
 void ThrowTypeError(Napi::Env env, const char* words) {

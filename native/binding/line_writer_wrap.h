@@ -12,9 +12,9 @@ namespace fairlead::binding {
 
 /**
  *   new LineWriter(fd: number)
- *   push(line: string): void          never waits
- *   pendingBytes(): number            of lines that are not written yet
- *   drain(longestMs: number): boolean waits until there are none; whether there are none
+ *   push(line: string): void            queues a line, without waiting
+ *   pendingBytes(): number              bytes of the lines that are not wholly written
+ *   drain(longestMs: number): boolean   waits, at most a minute; true = all lines are written
  */
 class LineWriterWrap : public Napi::ObjectWrap<LineWriterWrap> {
  public:

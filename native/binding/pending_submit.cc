@@ -6,14 +6,14 @@ namespace fairlead::binding {
 
 namespace {
 
-// Below this a copy is cheaper than a finalizer.
+/** Smaller answers are copied, which costs less than a finalizer. */
 constexpr std::size_t kExternalBytesMin = 64 * 1024;
 
 void FreeMemory(napi_env, void* data, void*) {
   ByteBuffer::Free()(static_cast<std::uint8_t*>(data));
 }
 
-/** An ArrayBuffer over the memory, or a copy where this Node forbids memory from outside. */
+/** An ArrayBuffer over the memory. It is a copy where this Node forbids external memory. */
 napi_value ToArrayBuffer(napi_env env, ByteBuffer bytes) {
   const std::size_t size = bytes.size();
   napi_value array_buffer = nullptr;

@@ -10,17 +10,17 @@
 namespace fairlead::binding {
 
 /**
- * A job with its promise, and the JavaScript buffer that it reads. Written against the C interface:
- * when an environment is terminated, any call may fail, and the C++ wrapper answers a failed call
- * with a JavaScript exception, which cannot be thrown then and ends the process. Here a call that
- * fails is left at that: nobody is there to hear of it.
+ * A job with its promise, and the JavaScript buffer that it reads. It uses the C interface of
+ * Node-API. While an environment is terminated any call may fail. The C++ wrapper would answer with
+ * a JavaScript exception, which cannot be thrown then and ends the process. Here failed calls are
+ * ignored, because nothing waits for the promise any more.
  */
 class PendingSubmit : public Job {
  public:
   /** Nothing when the environment is being terminated. `buffer` is a Uint8Array. */
   static std::unique_ptr<PendingSubmit> Create(napi_env env, napi_value buffer,
                                                napi_value* promise);
-  /** On the thread of JavaScript. */
+  /** Must run on the thread of JavaScript. */
   ~PendingSubmit() override;
 
   /** Resolves or rejects the promise with the result. */

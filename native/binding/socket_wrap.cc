@@ -28,7 +28,7 @@ void ThrowTypeError(Napi::Env env, const char* words) {
   Napi::TypeError::New(env, words).ThrowAsJavaScriptException();
 }
 
-/** Nothing, and an exception is pending, when the value is not what the class takes. */
+/** Nothing, with a pending exception, when the options are invalid. */
 std::optional<Options> ReadOptions(Napi::Env env, const Napi::Value& value) {
   Options options;
   if (value.IsUndefined()) return options;
@@ -65,7 +65,7 @@ std::optional<Options> ReadOptions(Napi::Env env, const Napi::Value& value) {
   return options;
 }
 
-/** The families that a socket speaks. A new family is one more line. */
+/** The families that a socket serves. */
 Families MakeFamilies(const Options& options) {
   Families families;
   families.push_back(std::make_unique<nft::NftFamily>(options.receive_buffer_bytes));

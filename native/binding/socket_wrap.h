@@ -13,12 +13,12 @@ namespace fairlead::binding {
 class Completion;
 
 /**
- *   new Socket({ netns?: string, receiveBufferBytes?: number })
+ *   new Socket({ netns?: string, receiveBufferBytes?: number, xtablesLock?: string })
  *   submit(buffer: Uint8Array): Promise<Uint8Array>
  *   close(): void
  *
- * A promise is rejected with an Error that carries `errno` (a number) and `syscall` when a system
- * call failed. Buffers that make no sense are answered with a record, as errors of the kernel are.
+ * When a system call fails, the promise is rejected with an Error that has `errno` (a number) and
+ * `syscall`. Errors of the kernel, and buffers that are invalid, are answered with records.
  */
 class SocketWrap : public Napi::ObjectWrap<SocketWrap> {
  public:
@@ -30,7 +30,7 @@ class SocketWrap : public Napi::ObjectWrap<SocketWrap> {
   Napi::Value Submit(const Napi::CallbackInfo& info);
   void Close(const Napi::CallbackInfo& info);
 
-  /** Shared with the thread-safe function, which outlives this object while jobs are under way. */
+  /** Shared with the thread-safe function, which outlives this object while jobs run. */
   std::shared_ptr<Completion> completion_;
 };
 

@@ -25,14 +25,14 @@ void* Run(void* work) {
 
 }  // namespace
 
-// pthread_create and not std::thread: that one throws when there can be no further thread.
+// pthread_create returns an error when no thread can be made. std::thread throws.
 std::expected<void, SystemError> StartThread(pthread_t& thread, void (*run)(void* self),
                                              void* self) {
   auto work = std::make_unique<Work>(run, self);
   sigset_t every;
   sigset_t before;
   sigfillset(&every);
-  // The thread inherits a mask that blocks them.
+  // The thread inherits the mask that blocks all signals.
   pthread_sigmask(SIG_SETMASK, &every, &before);
   const int error = pthread_create(&thread, nullptr, Run, work.get());
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -45,7 +45,7 @@ std::expected<void, SystemError> EnterNamespace(const std::string& path) {
   if (path.empty()) return {};
   const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) return std::unexpected(SystemError::Last("open " + path));
-  // Moves the calling thread only (setns(2)).
+  // setns(2) moves the calling thread only.
   if (::setns(fd.get(), CLONE_NEWNET) == 0) return {};
   return std::unexpected(SystemError::Last("setns " + path));
 }

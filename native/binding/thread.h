@@ -1,4 +1,4 @@
-// Threads that work beside that of JavaScript.
+// Threads beside the thread of JavaScript.
 #ifndef FAIRLEAD_BINDING_THREAD_H_
 #define FAIRLEAD_BINDING_THREAD_H_
 
@@ -11,11 +11,11 @@
 
 namespace fairlead::binding {
 
-/** Starts a thread that runs `run(self)`. Signals are not for it: they are for those of Node. */
+/** Starts a thread that runs `run(self)`. It blocks all signals, which Node's threads handle. */
 std::expected<void, SystemError> StartThread(pthread_t& thread, void (*run)(void* self),
                                              void* self);
 
-/** Moves the calling thread into a network namespace: a path such as /run/netns/a; empty = none. */
+/** Moves the calling thread into the namespace of a path such as /run/netns/a. Empty = stays. */
 std::expected<void, SystemError> EnterNamespace(const std::string& path);
 
 }  // namespace fairlead::binding

@@ -17,7 +17,7 @@ struct Options {
   std::vector<nft::WatchedTable> tables;
 };
 
-/** Nothing when the value is not what the class takes, or an exception is pending. */
+/** Nothing when the options are invalid, or when an exception is pending. */
 std::optional<Options> ReadOptions(Napi::Env env, const Napi::Value& value) {
   if (!value.IsObject()) return std::nullopt;
   const Napi::Object object = value.As<Napi::Object>();

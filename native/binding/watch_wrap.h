@@ -16,8 +16,9 @@ class Watching;
  *   ignore(port: number): void
  *   close(): void
  *
- * The function is called on the thread of JavaScript, at most some dozen times a second, and may
- * still be called after close() when that call was under way.
+ * Calls the function on the thread of JavaScript when others have changed one of the tables, up to
+ * 40 times a second. `program` and `pid` name the last one who did. Changes from the netlink port
+ * of ignore() are not reported. A call that is queued when close() is called still comes.
  */
 class WatchWrap : public Napi::ObjectWrap<WatchWrap> {
  public:

@@ -11,10 +11,10 @@ namespace fairlead::binding {
 
 namespace {
 
-/** Some thousand messages; more of them at a time are as good as one. */
+/** Room for some thousand messages. An overrun counts as one change. */
 constexpr int kReceiveBufferBytes = 1024 * 1024;
 constexpr int kDatagramsPerTurn = 1024;
-/** The rest after something was told, and after what was others' own business. */
+/** The sleep after a change was reported, and after messages about other tables only. */
 constexpr int kRestAfterChangeMs = 25;
 constexpr int kRestMs = 2;
 
@@ -61,7 +61,7 @@ void Watcher::Run() {
 }
 
 void Watcher::Follow(wire::Socket& socket) {
-  // What came before the socket was there, nobody told us.
+  // Changes from before the socket was open are not known, so one is reported.
   changed_(reader_.committer());
   while (Wait(&socket, -1)) {
     for (int count = 0; count < kDatagramsPerTurn; ++count) {
@@ -82,7 +82,7 @@ void Watcher::Follow(wire::Socket& socket) {
 
 bool Watcher::Wait(const wire::Socket* socket, int timeout_ms) const noexcept {
   pollfd waits[] = {{closing_.get(), POLLIN, 0}, {socket ? socket->fd() : -1, POLLIN, 0}};
-  // A signal ends it early, which does no harm.
+  // A signal may end the wait early, which does no harm.
   static_cast<void>(::poll(waits, 2, timeout_ms));
   return (waits[0].revents & POLLIN) == 0;
 }

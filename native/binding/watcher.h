@@ -1,4 +1,4 @@
-// A thread that waits for changes of nf_tables by others.
+// A thread that waits for changes that others make in nf_tables.
 #ifndef FAIRLEAD_BINDING_WATCHER_H_
 #define FAIRLEAD_BINDING_WATCHER_H_
 
@@ -19,37 +19,36 @@
 namespace fairlead::binding {
 
 /**
- * Owns the thread. No Node-API here: the thread calls `changed`, and `ended` as the last thing it
- * does. Changes that follow each other fast are told as one: after each call it sleeps, and what
- * the kernel could not keep for it meanwhile counts as a change. Where the kernel has no
- * nf_tables, or gives no socket, nothing is ever told.
+ * Owns the thread. The thread uses no Node-API. It calls `changed` at the start and for changes,
+ * and `ended` last. It sleeps after each call, so that changes in quick succession are reported as
+ * one. Messages that the kernel had to drop meanwhile count as a change. Without a socket nothing
+ * is ever reported, for example when the kernel has no nf_tables.
  */
 class Watcher {
  public:
   using Changed = std::function<void(const nft::Committer& by)>;
   using Ended = std::function<void()>;
 
-  /** `network_namespace`: a path such as /run/netns/a; empty = that of the process. */
+  /** `network_namespace`: a path such as /run/netns/a; empty = the process's. */
   Watcher(std::string network_namespace, std::vector<nft::WatchedTable> tables, Changed changed,
           Ended ended);
-  /** As Abandon. */
+  /** Calls Abandon. */
   ~Watcher();
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
 
-  /** Starts the thread. */
   std::expected<void, SystemError> Start();
-  /** From now on changes from this netlink port are not told; 0 = all are. */
+  /** Stops reporting changes from this netlink port; 0 = reports all. */
   void Ignore(std::uint32_t port) noexcept { own_port_ = port; }
-  /** The thread ends. Does not wait. */
+  /** Makes the thread end. Does not wait for it. */
   void Close() noexcept;
-  /** The same, and waits for it. */
+  /** Makes the thread end, and waits for it. */
   void Abandon() noexcept;
 
  private:
   void Run();
   void Follow(wire::Socket& socket);
-  /** Waits for the socket, when there is one, and for Close; false = it was Close. */
+  /** Waits until the socket, if any, has a message. False after Close. */
   bool Wait(const wire::Socket* socket, int timeout_ms) const noexcept;
 
   const std::string namespace_;

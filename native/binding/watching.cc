@@ -27,7 +27,7 @@ bool Watching::CreateFunction(Napi::Env env, const Napi::Function& changed) {
       OnFinalize, this, OnChanged, &function_);
   if (status != napi_ok) return false;
   static_cast<void>(share.release());
-  // It does not keep the process alive.
+  // The function does not keep the process alive.
   napi_unref_threadsafe_function(env, function_);
   napi_add_env_cleanup_hook(env, OnTeardown, this);
   return true;
@@ -49,7 +49,7 @@ std::shared_ptr<Watching> Watching::Start(Napi::Env env, const Napi::Function& c
   return nullptr;
 }
 
-// Against the C interface, as PendingSubmit is: a call that fails is left at that.
+// Uses the C interface and ignores failed calls, as PendingSubmit does.
 void Watching::OnChanged(napi_env env, napi_value callback, void*, void* committer) {
   const std::unique_ptr<nft::Committer> by(static_cast<nft::Committer*>(committer));
   if (env == nullptr || callback == nullptr) return;

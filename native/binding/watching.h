@@ -1,4 +1,4 @@
-// Brings what a watcher's thread has found to the thread of JavaScript.
+// Passes what a watcher's thread reports to the thread of JavaScript.
 #ifndef FAIRLEAD_BINDING_WATCHING_H_
 #define FAIRLEAD_BINDING_WATCHING_H_
 
@@ -12,7 +12,7 @@
 
 namespace fairlead::binding {
 
-/** A watcher and the thread-safe function that its thread calls. Who dies first: as Completion. */
+/** A watcher and the thread-safe function that its thread calls. It ends as a Completion does. */
 class Watching : public std::enable_shared_from_this<Watching> {
  public:
   /** Starts a watcher. On failure a JavaScript exception is pending, and the result is empty. */
