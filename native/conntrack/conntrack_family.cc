@@ -15,10 +15,10 @@ ByteBuffer Refuse(const protocol::BadRecord& error) {
   return std::move(out.buffer());
 }
 
-/** What the kernel says to a filter that it knows in part. */
+/** Whether the error is the kernel's answer to a filter that it does not support. */
 bool IsUnsupported(int error) noexcept { return error == EOPNOTSUPP || error == EINVAL; }
 
-/** The request of type R that `buffer` holds, if it makes sense. */
+/** Reads and checks the only record of a buffer, of type R. */
 template <typename R>
 std::expected<R, protocol::BadRecord> ReadOnly(std::span<const std::uint8_t> buffer) {
   const auto request =

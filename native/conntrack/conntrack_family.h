@@ -9,7 +9,7 @@
 
 namespace fairlead::conntrack {
 
-/** Connection tracking (ctnetlink): a buffer holds one record. */
+/** Connection tracking (ctnetlink). A buffer holds one record. */
 class ConntrackFamily
     : public protocol::NetlinkFamily<std::variant<DeleteRequest>, std::variant<DumpRequest>> {
  public:
@@ -21,7 +21,7 @@ class ConntrackFamily
   std::expected<ByteBuffer, SystemError> RunOps(wire::Socket& socket,
                                                 std::span<const std::uint8_t> ops) override;
 
-  /** Becomes kNone when the kernel refuses its filters. */
+  /** kNone after the kernel has refused filters. */
   KernelFilter filter_ = KernelFilter::kWanted;
 };
 

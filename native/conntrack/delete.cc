@@ -13,10 +13,10 @@ namespace fairlead::conntrack {
 
 namespace {
 
-// So many answers fit the receive buffer that a socket has by default; one takes about 800 bytes.
+/** Answers that fit a receive buffer of default size. One takes about 800 bytes. */
 constexpr std::size_t kEntriesPerSend = 128;
 
-/** The errno of each message; all answers are there when the send returns. */
+/** Reads the errno of each message. All answers are there when the send returns. */
 std::expected<void, SystemError> CollectErrors(wire::Socket& socket, std::uint32_t first_sequence,
                                                std::span<std::uint32_t> errors) {
   const auto count = static_cast<std::uint32_t>(errors.size());

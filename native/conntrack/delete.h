@@ -16,21 +16,21 @@ namespace fairlead::conntrack {
 
 using DeleteRequest = protocol::request::ConntrackDelete;
 
-/** Refuses families without conntrack and a buffer that is not whole entries. */
+/** Refuses families without conntrack, and a buffer that ends within an entry. */
 protocol::Checked Check(const DeleteRequest& request) noexcept;
 
 /**
- * One message for each packed entry of `entries`, each answered by itself:
+ * One message for each packed entry. The kernel acknowledges each:
  *
  *   IPCTNL_MSG_CT_DELETE { CTA_TUPLE_ORIG, CTA_ID, CTA_ZONE unless that is 0 }
  *
- * The tuple must never be missing: the message would empty the whole table
- * (ctnetlink_del_conntrack). CTA_ZONE 0 would be refused by kernels without zones.
+ * The tuple must not be missing, because the message would empty the whole table
+ * (ctnetlink_del_conntrack). Kernels without zones would refuse CTA_ZONE 0.
  */
 wire::MessageWriter EncodeDelete(std::uint8_t family, std::span<const std::uint8_t> entries,
                                  std::uint32_t first_sequence);
 
-/** Deletes; the request must have passed Check. */
+/** Deletes the entries. The request must have passed Check. The answer has an errno for each. */
 std::expected<ByteBuffer, SystemError> RunDelete(wire::Socket& socket,
                                                  const DeleteRequest& request);
 

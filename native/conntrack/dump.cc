@@ -14,8 +14,8 @@ namespace fairlead::conntrack {
 
 namespace {
 
-// Bits of CTA_FILTER_ORIG_FLAGS; the kernel's headers do not export them
-// (net/netfilter/nf_internals.h, CTA_FILTER_F_*).
+// Bits of CTA_FILTER_ORIG_FLAGS: CTA_FILTER_F_* of net/netfilter/nf_internals.h, which the UAPI
+// headers do not have.
 constexpr std::uint32_t kFilterDestination = 1u << 1;
 constexpr std::uint32_t kFilterProtocol = 1u << 3;
 constexpr std::uint32_t kFilterDestinationPort = 1u << 5;
@@ -30,8 +30,8 @@ void PutTupleFilter(wire::MessageWriter& out, const DumpRequest& request) {
   std::uint32_t flags = kFilterProtocol;
   const auto port = PortBe(request);
   Peer destination;
-  // For IPv6 the kernel leaves out just the address that it was asked for, and tells of all others:
-  // ctnetlink_filter_match_tuple takes ipv6_addr_cmp for a test of equality (seen with 6.18).
+  // For IPv6 the kernel skips the entries with this address and sends all others:
+  // ctnetlink_filter_match_tuple reads ipv6_addr_cmp as a test of equality (seen with 6.18).
   if (request.family == AF_INET && !request.destination.empty()) {
     flags |= kFilterDestination;
     destination.address = request.destination;
@@ -79,7 +79,7 @@ protocol::Checked Check(const DumpRequest& request) noexcept {
 }
 
 bool Matches(const DumpRequest& request, const Entry& entry) noexcept {
-  // A zone of one direction only makes an entry of a foreign zone, whatever its number.
+  // An entry with a zone for one direction only is not of the requested zone, whatever its number.
   return entry.original.protocol == request.protocol && entry.zone == request.zone &&
          entry.original.zone == 0 && entry.reply.zone == 0 &&
          (entry.status & request.status_mask) == request.status &&

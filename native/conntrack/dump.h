@@ -17,35 +17,35 @@ using DumpRequest = protocol::request::ConntrackDump;
 /** Refuses families without conntrack, protocols without ports and addresses of other families. */
 protocol::Checked Check(const DumpRequest& request) noexcept;
 
-/** Whether the entry is one that was asked for. */
+/** Whether the request asks for the entry. */
 bool Matches(const DumpRequest& request, const Entry& entry) noexcept;
 
-/** `kWanted`: the kernel is to leave out what does not match, as far as it can. */
+/** `kWanted`: the request asks the kernel to send matching entries only. */
 enum class KernelFilter { kWanted, kNone };
 
 /**
  *   IPCTNL_MSG_CT_GET
  *     CTA_TUPLE_ORIG { CTA_TUPLE_IP { IPv4 destination }, CTA_TUPLE_PROTO { number, destination } }
- *     CTA_FILTER { CTA_FILTER_ORIG_FLAGS u32 in host order: which of these count }
+ *     CTA_FILTER { CTA_FILTER_ORIG_FLAGS u32 in host order: the parts of the tuple to compare }
  *     CTA_STATUS be32, CTA_STATUS_MASK be32
  *     CTA_ZONE be16
  *
- * Kernels that do not know a filter skip it: tuples before 5.8, status before 5.15, zone before
- * 6.8. So `Matches` has the last word.
+ * Older kernels ignore filters: tuples before 5.8, status before 5.15, zone before 6.8. So each
+ * entry that comes is checked with `Matches`.
  */
 wire::MessageWriter EncodeDump(const DumpRequest& request, KernelFilter filter,
                                std::uint32_t sequence);
 
-/** Appends the entry of a message to `out`, if it matches. */
+/** Appends the packed entry of a message to `out`, if it matches. */
 wire::Taken TakeEntry(const DumpRequest& request, const wire::Message& message, ByteBuffer& out);
 
 struct DumpOutcome {
   ByteBuffer reply;
-  /** 0, or why the dump failed; `reply` says so too. */
+  /** Errno of the failure, as in `reply`; 0 = none. */
   int error = 0;
 };
 
-/** Sends the request, which must have passed Check, and collects the answers. */
+/** Sends the request, which must have passed Check, and reads the answers. */
 std::expected<DumpOutcome, SystemError> RunDump(wire::Socket& socket, const DumpRequest& request,
                                                 KernelFilter filter);
 

@@ -16,7 +16,7 @@ using Bytes = std::span<const std::uint8_t>;
 
 constexpr std::size_t kPortBytes = 2;
 
-/** Protocol, zero, zone, status, id. */
+/** Protocol u8, zero u8, zone u16, status u32, id u32. */
 constexpr std::size_t kTailBytes = 12;
 
 struct AddressTypes {

@@ -1,4 +1,4 @@
-// Entries of connection tracking: as netlink has them, and packed as src/kernel/ops.ts says.
+// Entries of connection tracking, as in netlink and packed (src/kernel/conntrack-ops.ts).
 #ifndef FAIRLEAD_CONNTRACK_ENTRY_H_
 #define FAIRLEAD_CONNTRACK_ENTRY_H_
 
@@ -12,7 +12,7 @@
 
 namespace fairlead::conntrack {
 
-/** Bytes of a packed entry of the family, see `conntrackEntries`. */
+/** Bytes of a packed entry of the family. `conntrackEntries` has the layout. */
 std::size_t PackedBytes(std::uint8_t family) noexcept;
 
 /** Address and port in network order. */
@@ -22,7 +22,7 @@ struct Peer {
   std::span<const std::uint8_t> port;
 };
 
-/** What packets of one direction look like. */
+/** The addresses, ports and protocol of the packets of one direction. */
 struct Tuple {
   Peer source;
   Peer destination;
@@ -38,7 +38,7 @@ struct Entry {
   std::uint16_t zone = 0;
   /** IPS_*. */
   std::uint32_t status = 0;
-  /** CTA_ID: tells this entry from a later one with the same tuples. 0 = not known. */
+  /** CTA_ID: differs from that of a later entry with the same tuples. 0 = not known. */
   std::uint32_t id = 0;
 };
 
@@ -49,20 +49,20 @@ struct Entry {
  *     CTA_TUPLE_IP { CTA_IP_V4_SRC, CTA_IP_V4_DST | CTA_IP_V6_SRC, CTA_IP_V6_DST }
  *     CTA_TUPLE_PROTO { CTA_PROTO_NUM u8, CTA_PROTO_SRC_PORT be16, CTA_PROTO_DST_PORT be16 }
  *     CTA_TUPLE_ZONE be16 }
- *   CTA_STATUS be32, CTA_ID be32, CTA_ZONE be16, others that are skipped
+ *   CTA_STATUS be32, CTA_ID be32, CTA_ZONE be16
  *
- * On failure: what is wrong, a literal.
+ * On failure: what is wrong, as a literal.
  */
 std::expected<Entry, const char*> DecodeEntry(std::uint8_t family,
                                               std::span<const std::uint8_t> attributes) noexcept;
 
-/** Appends a packed entry; all addresses and ports must have their length. */
+/** Appends a packed entry. All addresses and ports must have the lengths of the family. */
 void Pack(const Entry& entry, ByteBuffer& out) noexcept;
 
-/** Reads the packed entry that `packed`, of PackedBytes, holds. */
+/** Reads a packed entry, which has PackedBytes. */
 Entry Unpack(std::uint8_t family, std::span<const std::uint8_t> packed) noexcept;
 
-// Parts of CTA_TUPLE_ORIG.
+// Write CTA_TUPLE_IP and CTA_TUPLE_PROTO. Empty addresses and ports are left out.
 void PutAddress(wire::MessageWriter& out, std::uint8_t family, const Peer& source,
                 const Peer& destination) noexcept;
 void PutProtocol(wire::MessageWriter& out, std::uint8_t protocol, const Peer& source,

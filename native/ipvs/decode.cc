@@ -16,10 +16,10 @@ namespace {
 
 using Bytes = std::span<const std::uint8_t>;
 
-/** A mask of IPv4 that is no prefix: see `virtualService`. */
+/** Stands for an IPv4 mask that is no prefix, see `virtualService`. */
 constexpr std::uint8_t kNoPrefix = 0xff;
 
-/** The first bytes of an attribute of 16 that the family uses; empty when it is shorter. */
+/** The bytes of a nf_inet_addr (16 bytes) that the family uses. Empty when it is shorter. */
 Bytes AddressOf(std::uint8_t family, Bytes attribute) noexcept {
   const std::size_t length = AddressBytes(family);
   return attribute.size() < length ? Bytes{} : attribute.first(length);

@@ -1,4 +1,4 @@
-// Objects of IPVS as netlink has them, to records.
+// Reads objects of IPVS from netlink messages into records.
 #ifndef FAIRLEAD_IPVS_DECODE_H_
 #define FAIRLEAD_IPVS_DECODE_H_
 
@@ -13,14 +13,15 @@
 namespace fairlead::ipvs {
 
 /**
- * Reads what follows genlmsghdr in IPVS_CMD_NEW_SERVICE:
+ * Reads the attributes of IPVS_CMD_NEW_SERVICE:
  *
  *   IPVS_CMD_ATTR_SERVICE {
  *     IPVS_SVC_ATTR_AF u16; _PROTOCOL u16, _ADDR 16 bytes, _PORT be16 or _FWMARK u32
  *     IPVS_SVC_ATTR_SCHED_NAME, _FLAGS { u32 flags, u32 mask }, _TIMEOUT u32, _NETMASK
  *     IPVS_SVC_ATTR_STATS64 { IPVS_STATS_ATTR_* u64 } }
  *
- * The record refers to `attributes`. On failure: what is wrong.
+ * Numbers are in host order, unless said otherwise. The record refers to `attributes`. On failure:
+ * what is wrong.
  */
 std::expected<protocol::reply::VirtualService, std::string> DecodeService(
     std::span<const std::uint8_t> attributes);

@@ -21,7 +21,7 @@ namespace {
 
 using Bytes = std::span<const std::uint8_t>;
 
-/** A message without attributes; `flags` say how its end is told. */
+/** A message without attributes. `flags`: NLM_F_DUMP, or NLM_F_ACK for a single answer. */
 wire::MessageWriter EncodeBare(int command, int flags, Route to) {
   wire::MessageWriter out;
   BeginMessage(out, to, command, flags);
@@ -42,7 +42,7 @@ Checked Check(const request::DestinationsDump& dump) noexcept {
 
 Checked Check(const auto&) noexcept { return {}; }
 
-/** Appends the record that `decode` makes of what follows genlmsghdr. */
+/** Appends the record that `decode` makes of the attributes after genlmsghdr. */
 template <typename Decode>
 wire::Taken Take(const wire::Message& message, protocol::RecordWriter& out, Decode decode) {
   const auto attributes = wire::AttributesOf(message, GENL_HDRLEN);
@@ -53,7 +53,7 @@ wire::Taken Take(const wire::Message& message, protocol::RecordWriter& out, Deco
   return {};
 }
 
-/** Runs requests on one socket, and notes how they ended. */
+/** Runs requests on one socket and keeps how they ended. */
 class Dumper {
  public:
   Dumper(wire::Socket& socket, std::uint16_t family_id) : socket_(socket), family_id_(family_id) {}
@@ -68,7 +68,7 @@ class Dumper {
       Destinations({dump.family, dump.protocol, dump.address, dump.port});
       return;
     }
-    // The kernel tells the destinations of one service at a time.
+    // The kernel dumps the destinations of one service at a time.
     protocol::RecordWriter services;
     Ask(EncodeServicesDump(Next()),
         [&](const wire::Message& message) { return TakeService(dump.family, message, services); });

@@ -1,4 +1,4 @@
-// Reads of IPVS: one request, its answers as records.
+// Runs requests that read IPVS, and answers with records.
 #ifndef FAIRLEAD_IPVS_DUMP_H_
 #define FAIRLEAD_IPVS_DUMP_H_
 
@@ -19,21 +19,22 @@ using Request =
     std::variant<protocol::request::VirtualServicesDump, protocol::request::DestinationsDump,
                  protocol::request::IpvsTimeoutsGet, protocol::request::IpvsInfoGet>;
 
-/** The one request that a buffer holds, if it makes sense. */
+/** Reads the only request of a buffer, and checks its fields. */
 std::expected<Request, protocol::BadRecord> ReadRequest(std::span<const std::uint8_t> buffer);
 
-/** Asks for virtual services of all families: IPVS_CMD_GET_SERVICE. */
+/** IPVS_CMD_GET_SERVICE: asks for the virtual services of all families. */
 wire::MessageWriter EncodeServicesDump(Route to);
-/** Asks for the destinations of one service: IPVS_CMD_GET_DEST { IPVS_CMD_ATTR_SERVICE }. */
+/** IPVS_CMD_GET_DEST { IPVS_CMD_ATTR_SERVICE }: asks for the destinations of one service. */
 wire::MessageWriter EncodeDestinationsDump(const ServiceKey& key, Route to);
 
-/** Appends the record of a virtual service, if it is of the family (0 = any). */
+/** Appends the record of a virtual service, if it has the family (0 = any). */
 wire::Taken TakeService(std::uint8_t family, const wire::Message& message,
                         protocol::RecordWriter& out);
+/** Appends the record of a destination of the service `key`. */
 wire::Taken TakeDestination(const ServiceKey& key, const wire::Message& message,
                             protocol::RecordWriter& out);
 
-/** Sends the request and collects the answers. */
+/** Sends the request and returns the answers as records. */
 std::expected<ByteBuffer, SystemError> RunRequest(wire::Socket& socket, std::uint16_t family_id,
                                                   const Request& request);
 

@@ -1,4 +1,4 @@
-// The number that the running kernel gave the generic netlink family IPVS.
+// Asks for the number that the running kernel gave the generic netlink family IPVS.
 #ifndef FAIRLEAD_IPVS_FAMILY_ID_H_
 #define FAIRLEAD_IPVS_FAMILY_ID_H_
 
@@ -13,23 +13,23 @@
 
 namespace fairlead::ipvs {
 
-/** CTRL_CMD_GETFAMILY { CTRL_ATTR_FAMILY_NAME "IPVS" } */
+/** CTRL_CMD_GETFAMILY { CTRL_ATTR_FAMILY_NAME "IPVS" }. Its acknowledgement ends the answer. */
 wire::MessageWriter EncodeFamilyRequest(std::uint32_t sequence);
 
-/** CTRL_ATTR_FAMILY_ID of the answer; 0 when it has none. `payload`: what follows nlmsghdr. */
+/** CTRL_ATTR_FAMILY_ID of the answer; 0 when it has none. `payload`: the bytes after nlmsghdr. */
 std::uint16_t DecodeFamilyId(std::span<const std::uint8_t> payload) noexcept;
 
 struct FamilyId {
-  /** 0: the kernel has no IPVS, or would not say. */
+  /** 0 = unknown, see `error`. */
   std::uint16_t id = 0;
-  /** Why there is no number: EPROTONOSUPPORT when the kernel has no IPVS. */
+  /** EPROTONOSUPPORT when the kernel has no IPVS. */
   int error = 0;
   std::string words;
 };
 
 /**
- * Asks for it. A kernel that has the module ip_vs loads it now, since 5.13 (ctrl_getfamily,
- * MODULE_ALIAS_GENL_FAMILY).
+ * Asks the kernel for the number. Since 5.13 this loads the module ip_vs if the kernel has it
+ * (ctrl_getfamily, MODULE_ALIAS_GENL_FAMILY).
  */
 std::expected<FamilyId, SystemError> ResolveFamily(wire::Socket& socket);
 

@@ -25,8 +25,7 @@ IpvsFamily::IpvsFamily(int receive_buffer_bytes) noexcept
                          receive_buffer_bytes > 0 ? receive_buffer_bytes : kReceiveBufferBytes,
                      .family_header_bytes = GENL_HDRLEN}) {}
 
-// The number of the family is asked for each time: it changes when the module is unloaded and
-// loaded again.
+// Each buffer asks for the number of the family, which changes when the module is loaded again.
 
 std::expected<ByteBuffer, SystemError> IpvsFamily::RunOps(wire::Socket& socket,
                                                           std::span<const std::uint8_t> ops) {

@@ -7,10 +7,10 @@
 
 namespace fairlead::ipvs {
 
-/** IPVS. Each op is tried by itself. */
+/** IPVS. Each op is tried on its own. */
 class IpvsFamily : public protocol::NetlinkFamily<Op, Request> {
  public:
-  /** `receive_buffer_bytes`: 0 = enough for the errors of a full send. */
+  /** `receive_buffer_bytes`: 0 = room for the errors of a whole datagram. */
   explicit IpvsFamily(int receive_buffer_bytes) noexcept;
 
  private:

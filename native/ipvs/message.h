@@ -14,7 +14,7 @@
 
 namespace fairlead::ipvs {
 
-/** Where a message goes: the number that this kernel gave the family IPVS, and its own number. */
+/** The header fields of a message: the kernel's number of the family IPVS, and the sequence. */
 struct Route {
   std::uint16_t family_id = 0;
   std::uint32_t sequence = 0;
@@ -29,19 +29,20 @@ inline void BeginMessage(wire::MessageWriter& out, Route to, int command, int fl
   out.PutFamilyHeader(header);
 }
 
-/** An address as IPVS has them: 16 bytes, of which IPv4 uses the first four (nf_inet_addr). */
+/** Puts an address as nf_inet_addr: 16 bytes, of which IPv4 uses the first four. */
 void PutAddress(wire::MessageWriter& out, std::uint16_t attribute,
                 std::span<const std::uint8_t> address) noexcept;
 
-/** What identifies a virtual service. */
+/** The identity of a virtual service. */
 struct ServiceKey {
   std::uint8_t family = 0;
   std::uint8_t protocol = 0;
+  /** In network order; 4 or 16 bytes. */
   std::span<const std::uint8_t> address;
   std::uint16_t port = 0;
 };
 
-/** The attributes of IPVS_CMD_ATTR_SERVICE that identify the service. */
+/** Puts the attributes of IPVS_CMD_ATTR_SERVICE that identify the service. */
 void PutKey(wire::MessageWriter& out, const ServiceKey& key) noexcept;
 
 }  // namespace fairlead::ipvs

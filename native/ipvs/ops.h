@@ -1,4 +1,4 @@
-// Changes of IPVS: each op is one message.
+// Encodes the ops that change IPVS. Each op is one message.
 #ifndef FAIRLEAD_IPVS_OPS_H_
 #define FAIRLEAD_IPVS_OPS_H_
 
@@ -31,8 +31,7 @@ using Op = std::variant<protocol::op::VirtualServiceAdd, protocol::op::VirtualSe
  *   IPVS_CMD_SET_CONFIG
  *     IPVS_CMD_ATTR_TIMEOUT_TCP u32, _TCP_FIN u32, _UDP u32
  *
- * Numbers are in host order, unless said otherwise. On failure what was written is to be taken
- * back.
+ * Numbers are in host order, unless said otherwise. On failure the caller drops what was written.
  */
 protocol::Checked EncodeOp(const Op& op, Route to, wire::MessageWriter& out);
 

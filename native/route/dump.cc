@@ -97,7 +97,7 @@ wire::Taken TakeAddress(std::uint8_t family, std::uint32_t index, const wire::Me
   address.index = wire::LoadHost<std::uint32_t>(header + offsetof(ifaddrmsg, ifa_index));
   if (family != AF_UNSPEC && address.family != family) return {};
   if (index != 0 && address.index != index) return {};
-  // Addresses of other families (MPLS, phone networks) are nothing to us.
+  // Addresses of other families (MPLS, phone networks) are skipped.
   const std::size_t length = AddressBytes(address.family);
   if (length == 0) return {};
   address.address = attributes.Bytes(attributes.Has(IFA_LOCAL) ? IFA_LOCAL : IFA_ADDRESS);

@@ -1,4 +1,4 @@
-// Reads of links and addresses: one request, its answers as records.
+// Runs requests that read links and addresses, and answers with records.
 #ifndef FAIRLEAD_ROUTE_DUMP_H_
 #define FAIRLEAD_ROUTE_DUMP_H_
 
@@ -16,16 +16,16 @@ namespace fairlead::route {
 
 using Request = std::variant<protocol::request::LinkGet, protocol::request::AddressesDump>;
 
-/** The one request that a buffer holds, if it makes sense. */
+/** Reads the only request of a buffer, and checks its fields. */
 std::expected<Request, protocol::BadRecord> ReadRequest(std::span<const std::uint8_t> buffer);
 
-/** RTM_GETADDR ifaddrmsg { family, index }; 0 = any. */
+/** RTM_GETADDR ifaddrmsg { family, index }; 0 = any family, or any link. */
 wire::MessageWriter EncodeAddressesDump(std::uint8_t family, std::uint32_t index,
                                         std::uint32_t sequence);
 
 /**
- * Appends the record of RTM_NEWADDR, if it is of the family and of the link (0 = any), which old
- * kernels do not look at:
+ * Appends the record of RTM_NEWADDR, if it has this family and link (0 = any). Old kernels ignore
+ * both in the request and send all addresses.
  *
  *   ifaddrmsg { family, prefixlen, flags u8, scope, index }
  *     IFA_LOCAL, or IFA_ADDRESS where that is missing (IPv6), IFA_FLAGS u32
@@ -33,7 +33,7 @@ wire::MessageWriter EncodeAddressesDump(std::uint8_t family, std::uint32_t index
 wire::Taken TakeAddress(std::uint8_t family, std::uint32_t index, const wire::Message& message,
                         protocol::RecordWriter& out);
 
-/** Sends the request and collects the answers. */
+/** Sends the request and returns the answers as records. */
 std::expected<ByteBuffer, SystemError> RunRequest(wire::Socket& socket, const Request& request);
 
 }  // namespace fairlead::route

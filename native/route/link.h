@@ -1,4 +1,4 @@
-// Reads links.
+// Reads links (rtnetlink).
 #ifndef FAIRLEAD_ROUTE_LINK_H_
 #define FAIRLEAD_ROUTE_LINK_H_
 
@@ -14,25 +14,28 @@
 
 namespace fairlead::route {
 
-/** A link, as RTM_NEWLINK tells of it. Refers to the message. */
+/** A link, from RTM_NEWLINK. Refers to the message. */
 struct Link {
   std::uint32_t index = 0;
   /** IFF_*. */
   std::uint32_t flags = 0;
   std::string_view name;
-  /** IFLA_INFO_KIND, such as `dummy`; empty for a device of another sort. */
+  /** IFLA_INFO_KIND, such as `dummy`; empty for a device without one. */
   std::string_view type;
 };
 
-/** On failure: what is wrong with the message. */
+/** Reads RTM_NEWLINK. On failure: what is wrong with the message. */
 std::expected<Link, std::string> DecodeLink(const wire::Message& message);
 
-/** The index of a link; 0 and why, when the kernel does not tell it: ENODEV, there is none. */
+/** The index of a link, or why the kernel does not give it. */
 struct LinkIndex {
+  /** 0 = unknown, see `error`. */
   std::uint32_t index = 0;
+  /** ENODEV when the link does not exist. */
   int error = 0;
   std::string words;
 };
+/** Asks the kernel for the index of a link. */
 std::expected<LinkIndex, SystemError> ResolveLink(wire::Socket& socket, std::string_view name);
 
 }  // namespace fairlead::route

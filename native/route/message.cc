@@ -11,7 +11,7 @@ namespace fairlead::route {
 
 namespace {
 
-// RTEXT_FILTER_SKIP_STATS: the counters of a link are most of what the kernel would say.
+// Without the counters of a link the kernel's answer is much smaller.
 constexpr std::uint32_t kNoStatistics = RTEXT_FILTER_SKIP_STATS;
 
 }  // namespace

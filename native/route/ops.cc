@@ -19,10 +19,10 @@ using protocol::Checked;
 
 namespace {
 
-// The kernel's modules have shorter names; a longer one would not fit an attribute.
+/** The kinds of links that the kernel has are shorter. */
 constexpr std::size_t kTypeBytesMax = 31;
 
-/** Starts a message about the link that the op names. */
+/** Starts a message about the link of the op. */
 template <typename R>
 Checked BeginNamed(const R& op, std::uint16_t type, int flags, std::uint32_t link_flags,
                    std::uint32_t sequence, wire::MessageWriter& out) {

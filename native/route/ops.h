@@ -1,4 +1,4 @@
-// Changes of links and addresses.
+// Encodes the ops that change links and addresses (rtnetlink).
 #ifndef FAIRLEAD_ROUTE_OPS_H_
 #define FAIRLEAD_ROUTE_OPS_H_
 
@@ -25,7 +25,7 @@ using AddressesOp = std::variant<protocol::op::AddressesAdd, protocol::op::Addre
  *   RTM_NEWLINK IFLA_IFNAME, IFLA_LINKINFO { IFLA_INFO_KIND }
  *   RTM_DELLINK IFLA_IFNAME
  *
- * On failure what was written is to be taken back.
+ * On failure the caller drops what was written.
  */
 struct LinkEncoder {
   protocol::Checked operator()(const protocol::op::LinkAdd& op, std::uint32_t sequence,
@@ -34,14 +34,17 @@ struct LinkEncoder {
                                wire::MessageWriter& out) const;
 };
 
-/** Addresses to add or to delete: the ops addressesAdd and addressesDelete. */
+/** The addresses of an op addressesAdd or addressesDelete. */
 struct Addresses {
   enum class Change { kAdd, kDelete };
   Change change = Change::kAdd;
+  /** AF_INET or AF_INET6. */
   std::uint8_t family = 0;
+  /** The name of the link; empty = `index` says which. */
   std::string_view link;
   std::uint32_t index = 0;
   std::uint8_t prefix_length = 0;
+  /** The addresses in network order, one after the other. */
   std::span<const std::uint8_t> addresses;
   /** IFA_F_*. */
   std::uint32_t flags = 0;
@@ -50,6 +53,7 @@ struct Addresses {
   std::span<const std::uint8_t> At(std::size_t entry) const noexcept;
 };
 
+/** Reads and checks an op addressesAdd or addressesDelete. */
 std::expected<Addresses, protocol::BadRecord> ReadAddresses(const protocol::Record& record);
 
 /**

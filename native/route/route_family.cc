@@ -16,7 +16,7 @@ using protocol::kUnknownIndex;
 
 constexpr int kReceiveBufferBytes = 1024 * 1024;
 
-/** The index of the link that an op names, asked for after all that was to be done before. */
+/** The index of the link of an op. Earlier ops are sent first, since they may make the link. */
 std::expected<LinkIndex, SystemError> IndexOf(const Addresses& op, wire::Socket& socket,
                                               wire::Pipeline& pipeline) {
   if (op.link.empty()) return LinkIndex{op.index, 0, ""};

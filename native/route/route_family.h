@@ -11,10 +11,10 @@ namespace fairlead::route {
 using Op = std::variant<protocol::op::LinkAdd, protocol::op::LinkDelete, protocol::op::AddressesAdd,
                         protocol::op::AddressesDelete>;
 
-/** Links and addresses (rtnetlink). Each op is tried by itself. */
+/** Links and addresses (rtnetlink). Each op is tried on its own. */
 class RouteFamily : public protocol::NetlinkFamily<Op, Request> {
  public:
-  /** `receive_buffer_bytes`: 0 = enough for the errors of a full send. */
+  /** `receive_buffer_bytes`: 0 = room for the errors of a whole datagram. */
   explicit RouteFamily(int receive_buffer_bytes) noexcept;
 
  private:
