@@ -18,7 +18,7 @@ void Begin(int command, int flags, std::uint32_t sequence, wire::MessageWriter& 
                        sequence);
 }
 
-/** Without a name the kernel deletes all counters. */
+/** Refuses an empty name, with which the kernel would delete all counters. */
 template <typename R>
 Checked EncodeNamed(const R& op, int command, int flags, std::uint32_t sequence,
                     wire::MessageWriter& out) {
@@ -32,7 +32,7 @@ Checked EncodeNamed(const R& op, int command, int flags, std::uint32_t sequence,
 }
 
 struct Encoder {
-  /** NFNL_MSG_ACCT_NEW { NFACCT_NAME }, to be refused with EBUSY where there is one. */
+  /** NFNL_MSG_ACCT_NEW { NFACCT_NAME }. EBUSY when the counter exists. */
   Checked operator()(const protocol::op::AcctAdd& op, std::uint32_t sequence,
                      wire::MessageWriter& out) const {
     return EncodeNamed(op, NFNL_MSG_ACCT_NEW, NLM_F_CREATE, sequence, out);
@@ -45,9 +45,9 @@ struct Encoder {
 };
 
 /**
- * A counter:
+ * Appends the record of a counter:
  *
- *   NFACCT_NAME, NFACCT_PKTS be64, NFACCT_BYTES be64, NFACCT_USE be32: rules, and one for itself
+ *   NFACCT_NAME, NFACCT_PKTS be64, NFACCT_BYTES be64, NFACCT_USE be32: 1 + the rules that use it
  */
 wire::Taken TakeCounter(const wire::Message& message, protocol::RecordWriter& out) {
   const auto attributes = wire::AttributesOf(message, sizeof(nfgenmsg));

@@ -12,8 +12,8 @@ using Op = std::variant<protocol::op::AcctAdd, protocol::op::AcctDelete>;
 using Request = std::variant<protocol::request::AcctsDump>;
 
 /**
- * Named counters of nfnetlink_acct, which rules of iptables count in (-m nfacct). Each op is tried
- * by itself.
+ * Named counters of nfnetlink_acct, which rules of iptables use with `-m nfacct`. Each op is tried
+ * on its own.
  */
 class AcctFamily : public protocol::NetlinkFamily<Op, Request> {
  public:

@@ -15,7 +15,7 @@ namespace {
 
 using protocol::Checked;
 
-/** Every kernel since 2.6.39 speaks it. */
+/** Every kernel since 2.6.39 takes this version of the protocol. */
 constexpr std::uint8_t kProtocol = IPSET_PROTOCOL_MIN;
 
 /** Starts the message IPSET_CMD_* { IPSET_ATTR_PROTOCOL }. */
@@ -27,8 +27,8 @@ void Begin(int command, int flags, std::uint32_t sequence, wire::MessageWriter& 
 
 struct Encoder {
   /**
-   * IPSET_CMD_DESTROY { IPSET_ATTR_SETNAME }. Some failures are not errnos but IPSET_ERR_*, from
-   * 4096 on. Without a name the kernel destroys all sets.
+   * IPSET_CMD_DESTROY { IPSET_ATTR_SETNAME }. Some errors are not errnos but IPSET_ERR_*, from 4096
+   * on. An empty name is refused, because the kernel would destroy all sets.
    */
   Checked operator()(const protocol::op::IpsetDestroy& op, std::uint32_t sequence,
                      wire::MessageWriter& out) const {
@@ -43,7 +43,7 @@ struct Encoder {
 };
 
 /**
- * A set:
+ * Appends the record of a set:
  *
  *   IPSET_ATTR_SETNAME, IPSET_ATTR_TYPENAME, IPSET_ATTR_DATA { IPSET_ATTR_REFERENCES be32, ... }
  */
@@ -68,7 +68,7 @@ void AppendPort(std::span<const std::uint8_t> member, ByteBuffer& ports) {
 }
 
 /**
- * Ports in a set, which may take several messages:
+ * Appends the ports of a set. A set may take several messages:
  *
  *   IPSET_ATTR_ADT { IPSET_ATTR_DATA { IPSET_ATTR_PORT be16, ... }, ... }
  */

@@ -11,7 +11,7 @@ namespace fairlead::ipset {
 using Op = std::variant<protocol::op::IpsetDestroy>;
 using Request = std::variant<protocol::request::IpsetsDump, protocol::request::IpsetPortsDump>;
 
-/** Sets of ipset. Each op is tried by itself. */
+/** Sets of ipset. Each op is tried on its own. */
 class IpsetFamily : public protocol::NetlinkFamily<Op, Request> {
  public:
   IpsetFamily() noexcept;

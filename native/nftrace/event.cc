@@ -9,7 +9,7 @@
 
 namespace fairlead::nftrace {
 
-// NFT_MSG_TRACE; nfgenmsg has the family of the table
+// NFT_MSG_TRACE; nfgenmsg has the family of the table.
 //   NFTA_TRACE_TABLE             string
 //   NFTA_TRACE_CHAIN             string
 //   NFTA_TRACE_RULE_HANDLE       be64

@@ -1,4 +1,4 @@
-// What nf_tables tells of a traced packet.
+// Reads the events of nf_tables about traced packets.
 #ifndef FAIRLEAD_NFTRACE_EVENT_H_
 #define FAIRLEAD_NFTRACE_EVENT_H_
 
@@ -7,7 +7,7 @@
 
 namespace fairlead::nftrace {
 
-/** Appends a record for NFT_MSG_TRACE; messages of other types give nothing. */
+/** Appends the record of NFT_MSG_TRACE. Ignores messages of other types. */
 wire::Taken TakeEvent(const wire::Message& message, protocol::RecordWriter& out);
 
 }  // namespace fairlead::nftrace

@@ -20,12 +20,12 @@ namespace {
 
 using Request = std::variant<protocol::request::NftraceRead>;
 
-/** Some thousand events: each takes about 1 KiB with its overhead. */
+/** Room for some thousand events. Each takes about 1 KiB with its overhead. */
 constexpr int kReceiveBufferBytes = 8 * 1024 * 1024;
-/** Events of one answer; those beyond it are for the next. */
+/** Most events in one answer. The next answer has the others. */
 constexpr int kDatagramsMax = 4096;
 
-/** Takes what is there; waits for the first. */
+/** Reads the events that have come. Waits up to `wait_ms` for the first. */
 std::expected<ByteBuffer, SystemError> Read(wire::Socket& socket, int wait_ms) {
   protocol::RecordWriter out;
   wire::DumpEnd end;

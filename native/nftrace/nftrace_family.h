@@ -12,8 +12,8 @@
 namespace fairlead::nftrace {
 
 /**
- * Reads what nf_tables tells of traced packets. Its socket listens from the first request on, and
- * is never sent to.
+ * Reads the events of nf_tables about traced packets. Its socket joins NFNLGRP_NFTRACE at the first
+ * request, and sends nothing.
  */
 class NftraceFamily : public protocol::Family {
  public:
