@@ -1,4 +1,4 @@
-/** How the kernel differs from what is wanted. */
+/** How the kernel differs from what is in force. */
 import { answer, count, field, flag, type Infer, list, maybe, object, text } from './schema.ts';
 import { familyName, protocolName } from './status.ts';
 
@@ -10,14 +10,15 @@ const difference = object({
       port: field(text, 'Name of the port; empty for a port without one.'),
       protocol: field(protocolName, 'Protocol of the port.'),
     }),
-    'Whose objects they are; left out: of no Service that is there, or of all.',
+
+    'The Service port of the objects. Left out: all Services share them, or their Service is gone.',
   ),
-  missing: field(count, 'Objects that are not there.'),
-  wrong: field(count, 'Objects that are not as they should be.'),
-  unwanted: field(count, 'Objects that nobody wants.'),
+  missing: field(count, 'Objects that the kernel lacks.'),
+  wrong: field(count, 'Objects whose content in the kernel is wrong.'),
+  unwanted: field(count, 'Objects that should not be in the kernel.'),
   repairs: field(
     list(text),
-    'What would make them right, in the words of nft or ipvsadm; the first twenty.',
+    'Commands of nft or ipvsadm that would correct them; the first twenty.',
   ),
 });
 

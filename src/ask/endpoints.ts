@@ -9,14 +9,14 @@ import { trafficSchema } from './traffic.ts';
 interface Endpoint {
   readonly path: string;
   readonly meaning: string;
-  /** What may follow the question mark, and what it means. */
+  /** The query parameters and their meanings. */
   readonly query: Readonly<Record<string, string>>;
   readonly answer: Schema<object>;
 }
 
 const prefix = '/fairlead/v1';
 
-/** A new one needs an entry here and an answer in `src/serve/ask`. */
+/** A new endpoint needs an entry here and an answer in `src/serve/ask`. */
 export const endpoints = {
   status: {
     path: `${prefix}/status`,
@@ -28,14 +28,14 @@ export const endpoints = {
     path: `${prefix}/services`,
     meaning: 'The Services that this proxy serves, page by page.',
     query: {
-      namespace: 'Only those of this namespace.',
-      name: 'Only those of this name, in which `*` stands for any characters and `?` for one.',
+      namespace: 'Only Services of this namespace.',
+      name: 'Only Services of this name. In it, `*` stands for any characters and `?` for one.',
       labelSelector:
-        'Only those with these labels, as `kubectl get -l` has it. Labels are not kept: the API server, or the files, are asked at that moment.',
+        'Only Services with these labels, written as for `kubectl get -l`. Labels are not kept: the question is passed to the API server, or the files are read again.',
       state:
-        '`notwell`: only those that are not in force, or of which a port has no endpoint that may be used.',
-      limit: 'How many at most: 500, unless it says another number up to 1000.',
-      continue: 'What the page before says.',
+        '`notwell`: only Services that are not in force, or that have a port without an endpoint that can be used.',
+      limit: 'The most Services of one answer: 1 to 1000. Default: 500.',
+      continue: 'The field `continue` of the page before.',
     },
     answer: serviceListSchema,
   },
@@ -44,17 +44,18 @@ export const endpoints = {
     meaning: 'All about one Service: what it means on this node, and why.',
     query: {
       name: 'Its name.',
-      namespace: 'Its namespace; may be left out where only one has a Service of that name.',
+      namespace: 'Its namespace. Needed only if several namespaces have a Service of that name.',
       port: 'Only ports of this name or number.',
-      ports: 'How many ports at most: 50, unless it says another number up to 500.',
-      endpoints: 'How many endpoints are named at most: 500, unless it says another number.',
+      ports: 'The most ports in the answer: 1 to 500. Default: 50.',
+      endpoints:
+        'The most endpoints in the answer, of all ports together: 1 to 10000. Default: 500.',
     },
     answer: serviceSchema,
   },
   changes: {
     path: `${prefix}/changes`,
     meaning: 'What has changed in the kernel lately: the last thousand changes are remembered.',
-    query: { limit: 'How many at most: 100, unless it says another number up to 1000.' },
+    query: { limit: 'The most changes in the answer: 1 to 1000. Default: 100.' },
     answer: changeListSchema,
   },
   explain: {
@@ -62,13 +63,13 @@ export const endpoints = {
     meaning: 'What becomes of a packet to an address and port, and why.',
     query: {
       to: '`ADDRESS:PORT`, or `NAMESPACE/NAME:PORT` with the number or name of a port of a Service; `/TCP`, `/UDP` or `/SCTP` may follow.',
-      from: 'Who sends it: an address, or `pod` (the default), `node` or `outside`, or `pod/NAMESPACE/NAME`. The API server is asked for the pod; without the right to get pods, its EndpointSlices are.',
+      from: 'The client: an address, `pod` (the default), `node`, `outside` or `pod/NAMESPACE/NAME`. The address of a pod comes from the API server, or from EndpointSlices if Fairlead may not get pods.',
     },
     answer: explanationSchema,
   },
   diff: {
     path: `${prefix}/diff`,
-    meaning: 'How the kernel differs from what is in force; it is read for that, and not written.',
+    meaning: 'How the kernel differs from what is in force. The kernel is read and not written.',
     query: {},
     answer: diffSchema,
   },
@@ -78,9 +79,9 @@ export const endpoints = {
       'Connections and refusals by Service port, where they are counted (`--service-metrics`). The kernel is read every two seconds at most.',
     query: {
       namespace: 'Only Services of this namespace.',
-      service: 'Only Services of this name, and with their endpoints.',
-      limit: 'How many at most: 500, unless it says another number up to 1000.',
-      continue: 'What the page before says.',
+      service: 'Only Services of this name. The answer then has their endpoints, too.',
+      limit: 'The most Service ports of one answer: 1 to 1000. Default: 500.',
+      continue: 'The field `continue` of the page before.',
     },
     answer: trafficSchema,
   },

@@ -14,8 +14,8 @@ import {
 import { familyName, protocolName } from './status.ts';
 
 export const stepSchema = object({
-  text: field(text, 'What happens, or is so.'),
-  object: maybe(text, 'What in the kernel does it, in the words of the tool that lists it.'),
+  text: field(text, 'What happens, in a sentence.'),
+  object: maybe(text, 'The rule or object in the kernel that does it, as its tool lists it.'),
 });
 
 export const explanationSchema = answer('Explanation', {
@@ -32,21 +32,21 @@ export const explanationSchema = answer('Explanation', {
     object({
       kind: field(
         oneOf('pod', 'node', 'outside'),
-        'What the client is taken for: `pod` is what the local detector takes for one of this node.',
+        'What rules take the client for. `pod`: the local detector takes it for a pod of this node.',
       ),
       address: maybe(text, 'Its address, if it was given.'),
-      because: field(text, 'Why it is taken for that.'),
+      because: field(text, 'Why rules take it for that.'),
     }),
-    'Who sends it.',
+    'The client that sends the packet.',
   ),
   outcome: field(
     oneOf('endpoint', 'rejected', 'dropped', 'nobody'),
-    '`endpoint`: it is translated to an endpoint. `nobody`: no Service has that address and port.',
+    '`endpoint`: its destination becomes an endpoint. `nobody`: no Service has the address and port.',
   ),
   summary: field(text, 'The outcome and its cause, in a sentence.'),
   warnings: field(
     list(text),
-    'What may make it otherwise: changes that wait, what the kernel refuses, what others do.',
+    'Why the outcome may be another: waiting changes, refusals by the kernel, rules of other programs.',
   ),
   service: maybe(
     object({
@@ -55,16 +55,16 @@ export const explanationSchema = answer('Explanation', {
       port: field(text, 'Name of the port; empty for a port without one.'),
       frontend: field(
         oneOf('clusterIP', 'externalIP', 'loadBalancerIP', 'nodePort'),
-        'What of the Service the address and port are.',
+        'Which address of the Service it is.',
       ),
-      inForce: field(flag, 'What is wanted of it is in force in the kernel.'),
+      inForce: field(flag, 'The desired state of the Service port is in force in the kernel.'),
     }),
-    'Who has the address and port.',
+    'The Service port that has the address and port.',
   ),
   steps: field(list(stepSchema), 'What happens to the packet, in order.'),
   endpoints: field(
     list(text),
-    'Where it may go: `10.244.0.5:8080`; as likely as one another. The first 500.',
+    'The endpoints that it may go to, all equally likely: `10.244.0.5:8080`. The first 500.',
   ),
 });
 export type Explanation = Infer<typeof explanationSchema>;

@@ -1,6 +1,6 @@
 /**
- * What an answer looks like: JSON Schema, as much of it as answers need, and with it the type that
- * the server makes and the commands read. The documentation is written from the same value.
+ * Schemas of answers: the part of JSON Schema that answers need. The type of an answer, which the
+ * server makes and the commands read, and its documentation are derived from the same value.
  */
 export type JsonSchema =
   | {
@@ -22,11 +22,11 @@ interface Described {
 
 export interface Schema<T> {
   readonly json: JsonSchema;
-  /** Never there: it carries the type. */
+  /** Never set: it only carries the type. */
   readonly is?: T;
 }
 
-/** A field of an object, and what it means. */
+/** A field of an object, with its description. */
 export interface Field<T, Needed extends boolean = true> {
   readonly schema: Schema<T>;
   readonly meaning: string;
@@ -68,7 +68,7 @@ export function field<T>(schema: Schema<T>, meaning: string): Field<T> {
   return { schema, meaning, needed: true };
 }
 
-/** A field that is left out where there is nothing to say. */
+/** A field that may be absent. */
 export function maybe<T>(schema: Schema<T>, meaning: string): Field<T, false> {
   return { schema, meaning, needed: false };
 }
@@ -84,11 +84,11 @@ export function object<F extends Fields>(fields: F): Schema<ObjectOf<F>> {
 
 export const apiVersion = 'fairlead/v1';
 
-/** A whole answer: it says what it is. */
+/** A whole answer: it names its version and kind. */
 export function answer<const K extends string, F extends Fields>(kind: K, fields: F) {
   return object({
     apiVersion: field(oneOf(apiVersion), 'The version of this schema.'),
-    kind: field(oneOf(kind), 'What this is.'),
+    kind: field(oneOf(kind), 'The kind of this answer.'),
     ...fields,
   });
 }

@@ -1,4 +1,4 @@
-/** What people are told of a Service's ports, on a terminal and on the page. */
+/** Texts about a Service's ports, for terminal and page. */
 import type { ServiceAnswer } from './service.ts';
 import { counted } from './words.ts';
 

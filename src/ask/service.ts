@@ -19,7 +19,7 @@ const serviceType = oneOf('ClusterIP', 'NodePort', 'LoadBalancer');
 
 const state = oneOf('in force', 'waiting', 'set aside');
 const stateMeaning =
-  '`waiting`: a change is not in the kernel yet. `set aside`: the kernel refuses it, it is tried again.';
+  '`waiting`: a change is not in the kernel yet. `set aside`: the kernel refused it, and it is tried again.';
 
 const port = object({
   name: field(text, 'Empty for a port without a name.'),
@@ -36,48 +36,48 @@ const listed = object({
   externalIPs: field(list(text), 'Addresses of load balancers, then external IPs.'),
   ports: field(list(port), 'Its ports; the first hundred.'),
   endpoints: field(count, 'Endpoints that its EndpointSlices name, in all families.'),
-  used: field(count, 'Endpoints that connections to it may reach: of the port that has fewest.'),
+  used: field(count, 'Endpoints that connections may reach, for the port that has the fewest.'),
   state: field(state, stateMeaning),
 });
 
 export const serviceListSchema = answer('ServiceList', {
   items: field(list(listed), 'The Services, in the order in which they came.'),
-  continue: maybe(text, 'There are more: ask again with this.'),
+  continue: maybe(text, 'There is another page: the parameter `continue` to ask for it with.'),
 });
 export type ServiceList = Infer<typeof serviceListSchema>;
 
 const frontend = object({
   kind: field(oneOf('clusterIP', 'externalIP', 'loadBalancerIP', 'nodePort'), 'What it is.'),
-  address: maybe(text, 'Its address; left out: every address that accepts node ports.'),
+  address: maybe(text, 'Its address. Absent: every address that accepts node ports.'),
   port: field(count, 'Its port.'),
   treatment: field(
     oneOf('internal', 'external', 'external-local', 'reject', 'drop'),
-    'What becomes of a connection. `internal`: goes to `pool`. `external`: goes to the cluster’s pool, masqueraded. `external-local`: from outside to the local pool, from the node and its pods to the cluster’s. `reject`: there is no endpoint. `drop`: there is none that the policy allows.',
+    'What becomes of a connection. `internal`: it goes to `pool`. `external`: it goes to the pool `cluster`, masqueraded. `external-local`: it goes to the pool `local` if it comes from outside, and to the pool `cluster` if it comes from the node or its pods. `reject`: it is rejected, because there is no endpoint. `drop`: it is dropped, because the policy allows no endpoint.',
   ),
   pool: field(oneOf('cluster', 'local'), 'The pool that the policy chooses.'),
-  heldBy: maybe(text, 'It belongs to another: a Service, or this proxy. This one does not get it.'),
+  heldBy: maybe(text, 'The Service, or this proxy, that has the frontend instead of this Service.'),
 });
 
 const endpoint = object({
   address: field(text, 'Its address.'),
   port: field(count, 'Its port.'),
-  ready: field(flag, 'As its EndpointSlice says.'),
-  serving: field(flag, 'As its EndpointSlice says.'),
-  terminating: field(flag, 'As its EndpointSlice says.'),
+  ready: field(flag, 'The condition in its EndpointSlice.'),
+  serving: field(flag, 'The condition in its EndpointSlice.'),
+  terminating: field(flag, 'The condition in its EndpointSlice.'),
   local: field(flag, 'It is on this node.'),
   node: maybe(text, 'Its node.'),
   zone: maybe(text, 'Its zone.'),
-  zoneHints: maybe(list(text), 'Zones that are to use it.'),
-  nodeHints: maybe(oneOf('this node', 'other nodes'), 'Nodes that are to use it.'),
+  zoneHints: maybe(list(text), 'Zones that hints give it to.'),
+  nodeHints: maybe(oneOf('this node', 'other nodes'), 'Nodes that hints give it to.'),
   usedBy: field(list(oneOf('cluster', 'local')), 'The pools that it is in.'),
-  because: maybe(text, 'Why it is in no pool, or not in all.'),
+  because: maybe(text, 'Why it is missing in a pool.'),
 });
 
 const shownPort = object({
   name: field(text, 'Empty for a port without a name.'),
   protocol: field(protocolName, 'Its protocol.'),
   port: field(count, 'The port of the Service.'),
-  family: field(familyName, 'All of this is about this family.'),
+  family: field(familyName, 'The family of these frontends and endpoints.'),
   state: field(state, stateMeaning),
   frontendCount: field(count, 'Addresses and ports that clients connect to.'),
   frontends: field(list(frontend), 'Where clients connect to; the first fifty.'),
@@ -86,27 +86,27 @@ const shownPort = object({
   local: field(count, 'Endpoints in the pool of policy Local: those on this node.'),
   remarks: field(
     list(text),
-    'What decides about its endpoints, and what is strange; in sentences.',
+    'What decides about its endpoints, and what is unusual; in sentences.',
   ),
   endpoints: field(list(endpoint), 'Its endpoints, as many as were asked for.'),
   kernel: field(
     list(text),
-    'What the kernel holds of the frontends shown, in the words of the tool that lists it: nft, iptables, ipvsadm.',
+    'What the kernel holds for the frontends shown, as nft, iptables or ipvsadm lists it.',
   ),
 });
 
 const changeFields = {
-  time: field(time, 'When the kernel had taken it.'),
+  time: field(time, 'When the kernel acknowledged it.'),
   port: field(text, 'Name of the port; empty for a port without one.'),
   protocol: field(protocolName, 'Protocol of the port.'),
   family: field(familyName, 'In which family.'),
   what: field(oneOf('came', 'changed', 'went'), 'What became of the port.'),
-  before: field(count, 'Endpoints that were used.'),
-  after: field(count, 'Endpoints that are used since.'),
-  added: field(list(text), 'Endpoints that are new; the first four, where the port changed.'),
-  removed: field(list(text), 'Endpoints that went; the first four, where the port changed.'),
+  before: field(count, 'Endpoints that were used before.'),
+  after: field(count, 'Endpoints that are used since then.'),
+  added: field(list(text), 'The first four new endpoints, if the port changed.'),
+  removed: field(list(text), 'The first four removed endpoints, if the port changed.'),
   also: field(list(text), 'What else changed.'),
-  latencyMs: maybe(number, 'From hearing of it to the kernel’s acknowledgement.'),
+  latencyMs: maybe(number, 'The time from the event to the kernel’s acknowledgement.'),
 };
 
 export const changeListSchema = answer('ChangeList', {
@@ -118,7 +118,7 @@ export const changeListSchema = answer('ChangeList', {
         ...changeFields,
       }),
     ),
-    'Changes of Service ports in the kernel, the last first.',
+    'Changes of Service ports in the kernel, the newest first.',
   ),
 });
 export type ChangeList = Infer<typeof changeListSchema>;
@@ -127,10 +127,10 @@ export const serviceSchema = answer('Service', {
   namespace: field(text, 'Its namespace.'),
   name: field(text, 'Its name.'),
   type: field(serviceType, 'Its type.'),
-  created: field(time, 'When it was made.'),
+  created: field(time, 'When it was created.'),
   clusterIPs: field(list(text), 'Its ClusterIPs.'),
-  internalTrafficPolicy: field(oneOf('Cluster', 'Local'), 'As the Service says.'),
-  externalTrafficPolicy: field(oneOf('Cluster', 'Local'), 'As the Service says.'),
+  internalTrafficPolicy: field(oneOf('Cluster', 'Local'), 'The field of the Service.'),
+  externalTrafficPolicy: field(oneOf('Cluster', 'Local'), 'The field of the Service.'),
   affinitySeconds: maybe(count, 'With session affinity: how long a client is remembered.'),
   sourceRanges: field(list(text), 'Who may connect to its load balancer; empty: everyone.'),
   healthCheckNodePort: maybe(count, 'Where load balancers ask for this node’s health.'),
@@ -141,12 +141,12 @@ export const serviceSchema = answer('Service', {
   ),
   portCount: field(
     count,
-    'Ports, once for each family; of the name or number, where one was given.',
+    'Ports, counted once for each family. With parameter `port`, only those that match it.',
   ),
   ports: field(list(shownPort), 'Its ports, as many as were asked for.'),
   changes: field(
     list(object(changeFields)),
-    'What changed in the kernel lately, the last first; the last ten.',
+    'The last ten changes of it in the kernel, the newest first.',
   ),
 });
 export type ServiceAnswer = Infer<typeof serviceSchema>;

@@ -25,46 +25,46 @@ const fallback = object({
 });
 
 const sync = object({
-  time: field(time, 'When it was over.'),
+  time: field(time, 'When it ended.'),
   purpose: field(
     oneOf('start', 'changes', 'recovery', 'audit', 'deferred', 'sweep'),
     'Why it was done: `changes` is the normal sync, `recovery` follows a failure.',
   ),
-  ok: field(flag, 'All that was wanted at its start is in force, or set aside.'),
+  ok: field(flag, 'All that was desired at its start is in force or set aside.'),
   durationMs: field(number, 'How long it took.'),
 });
 
 const failure = object({
   time: field(time, 'When the kernel refused a batch.'),
-  error: field(text, 'The kernel’s words.'),
+  error: field(text, 'The error that the kernel gave.'),
 });
 
 const drift = object({
   time: field(time, 'When it was found, and repaired.'),
-  missing: field(count, 'Objects that were not there.'),
-  wrong: field(count, 'Objects that were not as written.'),
-  unwanted: field(count, 'Objects that nobody wanted.'),
+  missing: field(count, 'Objects that the kernel lacked.'),
+  wrong: field(count, 'Objects whose content was wrong.'),
+  unwanted: field(count, 'Objects that should not have been in the kernel.'),
   writers: field(
     oneOf('others', 'only us', 'unknown'),
-    'Who else has written to nf_tables since all was right.',
+    'Whether other programs have written to nf_tables since all was right.',
   ),
-  program: maybe(
-    text,
-    'The program that wrote last, and its process, where the kernel tells that.',
-  ),
+  program: maybe(text, 'The program that wrote last and its process, if the kernel tells.'),
 });
 
 const family = object({
   family: field(familyName, 'The family.'),
   phase: field(
     oneOf('reading', 'staged', 'hooking', 'live', 'stopping'),
-    '`live`: packets meet what is written. Before that it is a start: `reading` writes nothing, `staged` and `hooking` write what no packet meets yet.',
+    '`live`: packets meet the rules. The phases of a start come before that: `reading` writes nothing, `staged` and `hooking` write rules that no packet meets yet.',
   ),
   inForce: field(count, 'Service ports that are in force in the kernel.'),
   waiting: field(count, 'Services that have changed and are not written yet.'),
   lastSync: maybe(sync, 'The last sync.'),
   lastFailure: maybe(failure, 'The last batch that the kernel refused.'),
-  lastDrift: maybe(drift, 'When the kernel last held something else than what was in force.'),
+  lastDrift: maybe(
+    drift,
+    'The last time that the kernel held something else than what was in force.',
+  ),
   repairs: field(count, 'How often drift was found since the start of the process.'),
 });
 
@@ -74,9 +74,9 @@ const watch = object({
     oneOf('watching', 'missing', 'silent', 'unused'),
     '`missing`: the first list has not come. `silent`: nothing was heard for two minutes. `unused`: the source does not watch it.',
   ),
-  silenceSeconds: maybe(number, 'Since the source last said anything.'),
-  missingSeconds: maybe(number, 'Since the first list was asked for that has not come.'),
-  failure: maybe(text, 'What went wrong last, if nothing has gone well since.'),
+  silenceSeconds: maybe(number, 'Seconds since the source last sent anything.'),
+  missingSeconds: maybe(number, 'Seconds for which the first list has been missing.'),
+  failure: maybe(text, 'The last failure, if nothing has succeeded since.'),
 });
 
 const setAside = object({
@@ -87,29 +87,29 @@ const setAside = object({
   family: field(familyName, 'In which family.'),
   error: field(text, 'Why the kernel refuses it.'),
   attempts: field(count, 'How often it was tried.'),
-  retrySeconds: maybe(number, 'When it is tried again; left out: when it changes.'),
-  earlierInForce: field(flag, 'What was in force of it before still is.'),
+  retrySeconds: maybe(number, 'Seconds until it is tried again. Absent: not before it changes.'),
+  earlierInForce: field(flag, 'Its earlier state is still in force.'),
 });
 
 const conntrack = object({
   entries: field(count, 'Connections that the kernel tracks.'),
-  limit: field(count, 'The most that it tracks (`nf_conntrack_max`).'),
+  limit: field(count, 'The most connections that it tracks (`nf_conntrack_max`).'),
 });
 
 export const statusSchema = answer('Status', {
   well: field(flag, 'There are no problems.'),
-  problems: field(list(text), 'What is not well, a sentence each.'),
-  remarks: field(list(text), 'What is worth knowing, and is no problem.'),
+  problems: field(list(text), 'The problems, a sentence each.'),
+  remarks: field(list(text), 'What is worth knowing but is no problem, a sentence each.'),
   version: field(text, 'The version of this program.'),
-  kubernetesVersion: field(text, 'The release of kube-proxy that it resembles.'),
+  kubernetesVersion: field(text, 'The release of kube-proxy whose behaviour it has.'),
   node: field(text, 'The name of the node.'),
-  pid: field(count, 'The process, as it is numbered in its own namespace.'),
+  pid: field(count, 'The id of the process in its own PID namespace.'),
   started: field(time, 'When the process started.'),
-  uptimeSeconds: field(number, 'Since when it runs.'),
+  uptimeSeconds: field(number, 'Seconds since the process started.'),
   mode: field(
     object({
       name: field(modeName, 'The mode that runs.'),
-      requested: maybe(modeName, 'The mode that was asked for; left out: the best there is.'),
+      requested: maybe(modeName, 'The configured mode. Absent: the best that the kernel can do.'),
       because: field(text, 'Why this mode runs.'),
       fallbacks: field(list(fallback), 'The modes that cannot run here.'),
     }),
@@ -119,19 +119,19 @@ export const statusSchema = answer('Status', {
     object({
       kind: field(oneOf('kubernetes', 'manifests'), 'Where objects come from.'),
       server: maybe(text, 'The API server.'),
-      serverVersion: maybe(text, 'Its version, in its own words.'),
+      serverVersion: maybe(text, 'The version that it reports.'),
       directory: maybe(text, 'The directory of manifests.'),
     }),
     'Where Services come from.',
   ),
-  watches: field(list(watch), 'What is heard of each resource; empty with manifests.'),
+  watches: field(list(watch), 'The watch of each resource; empty with manifests.'),
   families: field(list(family), 'How the kernel is kept up to date, by family.'),
   services: field(
     object({
       known: field(count, 'Services that this proxy serves.'),
-      waiting: field(count, 'Services that have changed and are not looked at yet.'),
+      waiting: field(count, 'Services that have changed and are not resolved yet.'),
       setAside: field(count, 'Service ports that the kernel refuses.'),
-      overLimit: field(count, 'Services that are served in part, because they ask for too much.'),
+      overLimit: field(count, 'Services that exceed a limit, and are served in part.'),
     }),
     'Counts of Services.',
   ),

@@ -1,4 +1,4 @@
-/** What has become of packets that `fairlead trace` has followed. */
+/** The outcome of packets that `fairlead trace` has followed. */
 import { stepSchema } from './explanation.ts';
 import { answer, count, field, type Infer, list, maybe, object, oneOf, text } from './schema.ts';
 import { familyName, protocolName } from './status.ts';
@@ -8,19 +8,19 @@ const packet = object({
   interface: maybe(text, 'The interface that it came in by; left out: the node itself sent it.'),
   outcome: field(
     oneOf('endpoint', 'untranslated', 'rejected', 'dropped', 'lost'),
-    '`endpoint`: its destination was translated, and it went there. `untranslated`: it went where it was sent. `lost`: it got no further, and no rule of nf_tables decided that.',
+    '`endpoint`: it went to the endpoint that its destination was translated to. `untranslated`: it went to its first destination. `lost`: it got no further, and no rule of nf_tables decided that.',
   ),
-  because: field(text, 'What decided that, in a sentence.'),
-  destination: field(text, 'The address and port that it had last.'),
+  because: field(text, 'What decided the outcome, in a sentence.'),
+  destination: field(text, 'Its last destination: address and port.'),
   answered: maybe(
     oneOf('yes', 'no'),
-    'Whether anything came back until it was told; left out: connection tracking does not say.',
+    'Whether an answer came while it was followed. Absent: connection tracking does not say.',
   ),
   steps: field(list(stepSchema), 'What happened to it, in order.'),
   explained: maybe(
     object({
-      outcome: field(text, 'The outcome that it names.'),
-      summary: field(text, 'And the cause.'),
+      outcome: field(text, 'The outcome in that explanation.'),
+      summary: field(text, 'The outcome and its cause, in a sentence.'),
     }),
     'What `fairlead explain` says of such a packet, if the process of this node answers.',
   ),
@@ -38,6 +38,6 @@ export const traceSchema = answer('Trace', {
   ),
   warnings: field(list(text), 'What this trace cannot show.'),
   packets: field(list(packet), 'The packets, in the order in which they came.'),
-  probe: maybe(text, 'What became of the connection that the command itself has opened.'),
+  probe: maybe(text, 'The outcome of the connection that the command itself opened.'),
 });
 export type Trace = Infer<typeof traceSchema>;

@@ -1,6 +1,6 @@
-/** Parts of what people are told, on a terminal and on the page. */
+/** Parts of texts for terminal and page. */
 
-/** `3d4h`, `5m12s`, `0.2s`: as much as people need. */
+/** A duration in its two largest units: `3d4h`, `5m12s`, `0.2s`. */
 export function age(seconds: number): string {
   if (seconds < 10) return `${Number(seconds.toFixed(1))}s`;
   const whole = Math.floor(seconds);

@@ -1,12 +1,12 @@
 /** Asks the running process of this node. */
 import { type Answer, type EndpointName, endpoints, type QueryName } from '../../ask/endpoints.ts';
 
-/** Nobody answers, or not what answers are. */
+/** No process answers, or what answers is not Fairlead. */
 export class UnreachableError extends Error {}
 
-/** The process has no answer to this question. */
+/** The process refuses to answer the question. */
 export class RefusedError extends Error {
-  /** What the page before has led to is no longer there. */
+  /** The Service that the page before ended with is gone. */
   readonly isGone: boolean;
 
   constructor(reason: string, isGone: boolean) {

@@ -1,4 +1,4 @@
-/** What commands that ask have in common: options, output, exit codes. */
+/** The common part of commands that ask the running process: options, output, exit codes. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { stringify } from 'yaml';
 import type { Answer, EndpointName } from '../../ask/endpoints.ts';
@@ -7,22 +7,22 @@ import { type ExitCode, exitCodes } from '../exit-codes.ts';
 import { ask, type Query, RefusedError, UnreachableError } from './client.ts';
 import { type AskOptions, readOptions, UsageError } from './options.ts';
 
-/** A command: a question, and what is made of its answer. */
+/** A command: its question, and how its answer is printed. */
 export interface AskCommand<Name extends EndpointName> {
   readonly question: Name;
-  /** Default: those that all have. */
+  /** The options of the command. Default: the options of all such commands. */
   readonly options?: Readonly<Record<string, CommandOption>>;
-  /** What is asked; throws a UsageError. */
+  /** The parameters of the question. Throws a UsageError. */
   readonly query: (given: AskOptions) => Query<Name>;
-  /** For people; wide = with all columns. */
+  /** The answer as text for people; wide = with all columns. */
   readonly print: (answer: Answer<Name>, wide: boolean) => string;
-  /** Where an answer may be one page of several. */
+  /** How to read all pages, if an answer may be one of several. */
   readonly pages?: {
-    /** What the next page is asked for with; undefined = this was the last one. */
+    /** The parameters that ask for the next page; undefined = this was the last one. */
     next(answer: Answer<Name>): Partial<Query<Name>> | undefined;
     join(pages: readonly Answer<Name>[]): Answer<Name>;
   };
-  /** Default: an answer is well. */
+  /** Whether the answer reports no problem. Default: it never does. */
   readonly isWell?: (answer: Answer<Name>) => boolean;
 }
 
@@ -62,7 +62,7 @@ export async function runAsk<Name extends EndpointName>(
   }
 }
 
-/** So often pages are asked for anew: Services come and go meanwhile. */
+/** How often all pages are asked for, if the Service that one ended with has gone meanwhile. */
 const attemptsMax = 5;
 
 async function askAll<Name extends EndpointName>(
@@ -108,7 +108,7 @@ function render<Name extends EndpointName>(
   return command.print(answer, output === 'wide');
 }
 
-/** Says what went wrong in running the command `word`. Throws what is no one's mistake. */
+/** Prints why the command `word` failed. Throws errors that are not expected. */
 export function explain(error: unknown, word: string, { stderr }: AskIo): ExitCode {
   if (error instanceof UsageError) {
     stderr.write(`${usage(word)}\nError: ${error.message}\n`);
@@ -125,7 +125,7 @@ export function explain(error: unknown, word: string, { stderr }: AskIo): ExitCo
   throw error;
 }
 
-/** Throws a UsageError where there are words that the command does not take. */
+/** Throws a UsageError if there are arguments: the command takes none. */
 export function noWords({ words }: AskOptions): void {
   if (words.length > 0) throw new UsageError(`unknown argument "${words[0]}"`);
 }

@@ -1,4 +1,4 @@
-/** `fairlead diff`: how the kernel differs from what is wanted. */
+/** `fairlead diff`: how the kernel differs from what is in force. */
 import type { Diff } from '../../ask/difference.ts';
 import { type AskCommand, noWords } from './command.ts';
 

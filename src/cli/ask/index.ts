@@ -1,4 +1,4 @@
-/** Commands that ask the process of this node, or the node itself, by name. */
+/** The commands that ask the process of this node, or the node itself, by their names. */
 import { usage } from '../../config/commands.ts';
 import { type ExitCode, exitCodes } from '../exit-codes.ts';
 import { type AskIo, runAsk } from './command.ts';

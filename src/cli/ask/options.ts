@@ -1,4 +1,4 @@
-/** What follows a command that asks the running process. */
+/** Reads the arguments of a command that asks the running process. */
 import { readFileSync } from 'node:fs';
 import { type ParseArgsConfig, parseArgs } from 'node:util';
 import { askOptions, type CommandOption, outputs } from '../../config/commands.ts';
@@ -8,7 +8,7 @@ import { formatAddress } from '../../net/address.ts';
 
 export type Output = (typeof outputs)[number] | 'table';
 
-/** Why a command line is none. */
+/** The command line is wrong; the message says why. */
 export class UsageError extends Error {}
 
 export interface AskOptions {
@@ -16,7 +16,7 @@ export interface AskOptions {
   readonly server: string;
   readonly output: Output;
   readonly watch: boolean;
-  /** What the command takes besides. */
+  /** The values of the command's other options. */
   readonly values: Readonly<Record<string, string | undefined>>;
   readonly words: readonly string[];
 }
@@ -44,7 +44,7 @@ export function readOptions(
   };
 }
 
-/** What is asked about: an address or a Service, and a port. */
+/** The only argument: an address or a Service, and a port. Throws a UsageError. */
 export function onlyWord({ words }: AskOptions): string {
   const [word, extra] = words;
   if (word === undefined) throw new UsageError('an ADDRESS:PORT or NAMESPACE/NAME:PORT is missing');
@@ -56,7 +56,7 @@ function parse(args: readonly string[], options: NonNullable<ParseArgsConfig['op
   try {
     return parseArgs({ args: [...args], options, allowPositionals: true });
   } catch (error) {
-    // Node advises how to pass such a word on; here nothing takes it.
+    // The sentences after the first one say how to pass the word as an argument, which fails, too.
     throw new UsageError((error as Error).message.split('. ', 1)[0]);
   }
 }
@@ -76,7 +76,7 @@ function serverOf({ server, config }: Readonly<Record<string, unknown>>): string
   return typeof config === 'string' ? serverInFile(config) : defaultServer;
 }
 
-/** Where a process with this configuration answers. */
+/** The address at which a process with this configuration answers. */
 function serverInFile(path: string): string {
   const result = loadConfig(['--config', path], { readFile: (file) => readFileSync(file) });
   if (result.kind === 'error') throw new UsageError(result.message);

@@ -1,4 +1,4 @@
-/** How much more there is in one reading of traffic than in the one before, each second. */
+/** Rates for each second, from two readings of the traffic counters. */
 import type { Traffic } from '../../ask/traffic.ts';
 
 type Item = Traffic['items'][number];
@@ -6,7 +6,7 @@ type Item = Traffic['items'][number];
 export interface Rates {
   /** RFC 3339. */
   readonly time: string;
-  /** From the reading before to this one. */
+  /** The time from the reading before to this one. */
   readonly seconds: number;
   readonly items: readonly ItemRate[];
 }
@@ -25,7 +25,7 @@ interface EndpointRate {
 
 export type Sort = 'connections' | 'refusals' | 'name';
 
-/** Undefined: the kernel was not read in between. */
+/** Undefined when both readings are the same one: the kernel was not read in between. */
 export function ratesOf(before: Traffic, after: Traffic, sort: Sort): Rates | undefined {
   const seconds = (Date.parse(after.time) - Date.parse(before.time)) / 1000;
   if (seconds <= 0) return undefined;
@@ -38,7 +38,7 @@ export function refusalsPerSecond({ refusals }: ItemRate): number {
   return refusals.reduce((sum, { packetsPerSecond }) => sum + packetsPerSecond, 0);
 }
 
-/** `default/web`; what no Service has is in brackets, as no name can be. */
+/** `default/web`. Traffic to no Service has a name in brackets, which no Service can have. */
 export function nameOf({ namespace, service }: Pick<Item, 'namespace' | 'service'>): string {
   return service === '' ? '(no Service)' : `${namespace}/${service}`;
 }
@@ -55,7 +55,7 @@ function byName(a: Item | ItemRate, b: Item | ItemRate): number {
 
 function keyOf(item: Omit<Item, 'refusals' | 'endpoints'>): string {
   const { family, namespace, port, protocol, service } = item;
-  // A blank comes before all that names are made of.
+  // A blank sorts before all characters of names.
   return [namespace, service, port, protocol, family].join(' ');
 }
 
@@ -81,7 +81,7 @@ function rateOf(before: Item | undefined, after: Item, seconds: number): ItemRat
   };
 }
 
-/** Less than before: the counter began anew. */
+/** A value below the one before means that the counter was reset to 0. */
 function perSecond(before: number | undefined, after: number, seconds: number): number {
   const more = before === undefined || after < before ? after : after - before;
   return Math.round((more / seconds) * 10) / 10;

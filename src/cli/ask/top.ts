@@ -26,11 +26,11 @@ interface Wanted {
 }
 
 const intervalDefault = 2;
-/** Rows where there is no terminal, and lines of one that are no rows. */
+/** The rows shown without a terminal, and the lines of a terminal that hold no rows. */
 const rowsDefault = 20;
 const otherLines = 3;
 
-/** Resolves to the exit code, after as many intervals as were asked for. */
+/** Resolves to the exit code after the number of intervals that `--count` sets. */
 export async function runTop(args: readonly string[], io: AskIo): Promise<ExitCode> {
   try {
     const wanted = wantedOf(readOptions(args, topOptions));
@@ -72,7 +72,7 @@ function wantedOf({ output, server, values, words }: AskOptions): Wanted {
   };
 }
 
-/** The kernel is not read more often than every two seconds, so that is the least interval. */
+/** The least interval is two seconds, because the process reads the kernel no more often. */
 function numberOf(name: 'interval' | 'count', text: string | undefined, standard: number): number {
   if (text === undefined) return standard;
   const least = name === 'interval' ? intervalDefault : 1;

@@ -1,4 +1,4 @@
-/** What `fairlead trace` is asked for. */
+/** Reads the arguments of `fairlead trace`. */
 import { traceOptions } from '../../config/commands.ts';
 import { parseDuration, toMs } from '../../config/duration.ts';
 import { splitTarget } from '../../config/host-port.ts';
@@ -17,10 +17,10 @@ export interface Wanted {
 }
 
 const timeoutDefault = '30s';
-/** So many packets fit what the kernel keeps for one who reads slowly. */
+/** The events of so many packets fit into the socket's receive buffer. */
 const countMax = 100;
 
-/** Rejects with a UsageError; where the process is needed, as `ask` does. */
+/** Rejects with a UsageError, or as `ask` does where the process of this node must answer. */
 export async function readWanted(args: readonly string[]): Promise<Wanted> {
   const given = readOptions(args, traceOptions);
   const { count = '1', from, timeout = timeoutDefault } = given.values;
@@ -57,7 +57,7 @@ function senderOf(from: string | undefined): Sender {
   throw new UsageError(`--from "${from}" is no address, block of addresses, or node${hint}`);
 }
 
-/** The process tells what names mean, and which protocol a Service has there. */
+/** Asks the process for the address of a name, and for the protocol of the Service's port. */
 async function targetOf(server: string, text: string): Promise<Target> {
   const parts = splitTarget(text);
   if (parts === undefined)

@@ -1,4 +1,4 @@
-/** `fairlead trace`: what becomes of real packets, as the kernel tells it rule by rule. */
+/** `fairlead trace`: what becomes of real packets, as the kernel reports it rule by rule. */
 import { randomBytes } from 'node:crypto';
 import { stringify } from 'yaml';
 import type { Explanation } from '../../ask/explanation.ts';
@@ -22,7 +22,7 @@ import type { AskOptions } from './options.ts';
 import { readWanted, type Wanted } from './trace-wanted.ts';
 import { numbered, pairs } from './words.ts';
 
-/** A SYN has gone through all hooks by then, and an answer has come from nearby. */
+/** After this pause a SYN has passed all hooks, and an answer from nearby has come. */
 const quietMs = 300;
 const settleMs = 1000;
 
@@ -57,7 +57,7 @@ async function follow(wanted: Wanted, io: AskIo): Promise<Trace> {
   const conntrack = openConntrack();
   const ending = new AbortController();
   const end = (): void => ending.abort();
-  // What was sent has met its rules by then.
+  // After that time, packets of the probe have met their rules.
   const probed = (): void => void setTimeout(end, settleMs).unref();
   process.once('SIGINT', end).once('SIGTERM', end);
   try {
@@ -108,7 +108,7 @@ async function legacyWarnings(kernel: Kernel): Promise<string[]> {
   }
 }
 
-/** One after the other, so that each packet is told by itself. */
+/** Probes one after the other, so that the packets of each are reported together. */
 async function probes(
   target: Target,
   count: number,
@@ -116,12 +116,12 @@ async function probes(
 ): Promise<string | undefined> {
   let last: string | undefined;
   for (let i = 0; i < count; i += 1) last = await probe(target);
-  // What this program cannot send, others may.
+  // Undefined: this program cannot send such packets, so the trace goes on for those of others.
   if (last !== undefined) done();
   return last;
 }
 
-/** Undefined: the process of this node does not answer, or not that. */
+/** Undefined when the process of this node does not answer, or refuses to explain this. */
 async function explanationOf(
   server: string,
   target: Target,

@@ -1,4 +1,4 @@
-/** Parts of what people are told on a terminal. */
+/** Parts of texts for a terminal. */
 import type { Explanation } from '../../ask/explanation.ts';
 
 /** `Mode:      nftables`, one line each. */
@@ -7,7 +7,7 @@ export function pairs(lines: readonly (readonly [string, string])[]): string {
   return lines.map(([name, text]) => `${`${name}:`.padEnd(width)}  ${text}\n`).join('');
 }
 
-/** `1.  The packet is dropped.`, and below it what in the kernel does it. */
+/** `1.  The packet is dropped.`, and below it the object in the kernel that drops it. */
 export function numbered(steps: Explanation['steps']): string {
   const lines = steps.flatMap(({ object, text }, i) => {
     const number = `${i + 1}.`.padEnd(4);
