@@ -1,7 +1,7 @@
 /**
- * What runs for one configuration and one idea of what a local pod is: a planner, a sync and a
- * conntrack reconciler for each family, and their loop. When such things change, it ends and
- * another takes its place, which adopts what it finds in the kernel and writes the difference.
+ * What runs for one set of settings: a planner, a sync and a conntrack reconciler for each family,
+ * and their loop. When the settings change, the engine ends and another one takes its place. It
+ * adopts what it finds in the kernel, and writes the difference.
  */
 import type { ConntrackObserver } from './conntrack/events.ts';
 import { ConntrackReconciler } from './conntrack/reconciler.ts';
@@ -36,15 +36,15 @@ export interface EngineOptions {
   readonly interfaces: () => readonly Address[];
   readonly observer: Observer;
   readonly conntrackObserver: ConntrackObserver;
-  /** A Service (`namespace/name`) was resolved, or has gone; a sync follows. */
+  /** Is told that a Service (`namespace/name`) was resolved, or is gone; a sync follows. */
   readonly resolved: (service: string) => void;
   /** See `ForwardingFollower.changed`; is not told what a start puts into force. */
   readonly changed: ForwardingFollower['changed'];
 }
 
-/** How often the machine's addresses are read: what Services may claim there depends on them. */
+/** How often the machine's addresses are read: what Services may claim depends on them. */
 const interfacesPeriodMs = 5000;
-/** A comparison has the event loop to itself for so long: changes come first. */
+/** A comparison gives way to changes after so long in one turn of the event loop. */
 const comparisonSliceMs = 1;
 
 export class Engine {
@@ -56,7 +56,7 @@ export class Engine {
   readonly #reconcilers: readonly ConntrackReconciler[];
   readonly #verification: Verification;
   readonly #loop: SyncLoop;
-  /** Families that have had all in force once. */
+  /** Families whose start is over: all that was desired has been in force once. */
   readonly #started = new Set<Family>();
 
   constructor(options: EngineOptions) {
@@ -85,12 +85,12 @@ export class Engine {
     });
   }
 
-  /** All that the source has said so far is in force in the kernel, or in quarantine. */
+  /** All changes that have come from the source are in force in the kernel, or in quarantine. */
   get upToDate(): boolean {
     return this.#loop.upToDate && this.#reconcilers.every(({ idle }) => idle);
   }
 
-  /** Services that ask for more than one Service gets. */
+  /** The number of Services that exceed a limit, and are served in part. */
   get overLimit(): number {
     return this.#loop.overLimit;
   }
@@ -105,7 +105,7 @@ export class Engine {
     return this.#loop.holderOf(forwarding, frontend);
   }
 
-  /** What rules of the family are made for; undefined: it is not served. */
+  /** The configuration and environment of the family's rules; undefined: it is not served. */
   setting(family: Family) {
     const config = this.#options.settings.families.find((one) => one.family === family);
     return config && { config, environment: this.#facts.environment(family) };
@@ -132,28 +132,28 @@ export class Engine {
     });
   }
 
-  /** Where sockets listen that answer on node ports. */
+  /** The addresses at which sockets for node ports listen. */
   listeningAddresses(family: Family): readonly Address[] | 'all' {
     return this.#facts.listeningAddresses(family);
   }
 
-  /** The state has changed. */
+  /** Tells the loop that the state has changed. */
   wake(): void {
     this.#loop.wake();
   }
 
   /**
-   * Resolves when all is in force and was read back from the kernel as wanted. Rejects when `run`
-   * ends before that.
+   * Resolves when all is in force and was read back from the kernel without drift. Rejects when
+   * `run` ends before that.
    */
   verify(): Promise<void> {
     return this.#verification.verify();
   }
 
-  /** Until `signal` aborts and the batch in flight is over; the rules stay. */
+  /** Runs until `signal` aborts and the batch in flight is over. The rules stay. */
   async run(signal: AbortSignal): Promise<void> {
     const { state } = this.#options;
-    // An engine before this one may have resolved some of them.
+    // An engine before this one may have resolved some, which are no longer dirty.
     for (const key of state.serviceKeys()) state.touch(key);
     const stopReading = this.#keepReadingInterfaces();
     try {

@@ -1,4 +1,4 @@
-/** Who is told of what happens: metrics, health, log and events, and who answers questions. */
+/** Those who are told of what happens: metrics, health, log, events, and the answers. */
 import type { Config } from './config/config.ts';
 import type { ConntrackObserver } from './conntrack/events.ts';
 import type { Engine } from './engine.ts';
@@ -40,25 +40,25 @@ export interface ObserversOptions {
   readonly kernel: Kernel;
   readonly conntrack: Conntrack;
   readonly source: Source;
-  /** What this machine can do. */
+  /** The families that this machine supports. */
   readonly families: readonly Family[];
-  /** Where sysctls are; without it, they are somebody else's (tests in namespaces). */
+  /** Reads sysctls. Absent if they are not this process's, as in tests in namespaces. */
   readonly host?: HostFiles;
-  /** Who tells the API server of events; without it, nobody does (manifests). */
+  /** Opens the connection for events to the API server. Absent with manifests. */
   readonly openEvents?: EventRecorderOptions['open'];
 }
 
-/** What is so at present. */
+/** The present state of the process. */
 export interface Present {
   readonly state: ClusterState;
   readonly config: () => Config;
   /** The mode that runs, or is about to. */
   readonly mode: () => ProxyMode;
-  /** How it came to that mode. */
+  /** The modes that were tried before that mode, and why they cannot run. */
   readonly fallbacks: () => readonly Fallback[];
-  /** Undefined until one runs. */
+  /** Undefined until an engine runs. */
   readonly engine: () => Engine | undefined;
-  /** The source has told of this node, if there is one of its name. */
+  /** Nodes were listed, so that this node is known if it exists. */
   readonly nodeListed: () => boolean;
 }
 
@@ -120,7 +120,7 @@ export class Observers {
     this.#reporter.sync(event);
   }
 
-  /** What the source says besides objects. */
+  /** Takes what the source reports besides objects. */
   readonly source: Pick<SourceSink, 'problem' | 'listed'> = {
     problem: (problem) => this.#reporter.problem(problem),
     listed: (attempt) => {
@@ -129,7 +129,7 @@ export class Observers {
     },
   };
 
-  /** Tells until `signal` aborts what the source lacks. */
+  /** Reports, until `signal` aborts, which lists and watches of the source are missing. */
   reportSource(signal: AbortSignal): Promise<void> {
     return this.#sourceReport.run(signal);
   }

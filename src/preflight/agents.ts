@@ -1,4 +1,4 @@
-/** Who else writes rules on this node, and what becomes of that. */
+/** Other programs that write rules on this node, and whether they get on with Fairlead. */
 import type { Kernel } from '../kernel/kernel.ts';
 import { NF_INET, VERDICT } from '../kernel/nft/constants.ts';
 import type { Reply } from '../kernel/ops.ts';
@@ -6,16 +6,16 @@ import { type Finding, ok, warning } from './finding.ts';
 
 interface Agent {
   readonly name: string;
-  /** Of a table of nf_tables. */
+  /** Matches the name of its table of nf_tables. */
   readonly table?: RegExp;
-  /** Of a chain of nf_tables. */
+  /** Matches the name of one of its chains in nf_tables. */
   readonly chain?: RegExp;
   readonly link?: string;
-  /** What to do about it; '' = nothing: both get on. */
+  /** What to do about it; '' = nothing, because both get on. */
   readonly advice: string;
 }
 
-/** What programs are known by that may be on a node of Kubernetes. */
+/** Programs that may run on a node of Kubernetes, and what they are recognised by. */
 const agents: readonly Agent[] = [
   {
     name: 'Cilium',
@@ -66,7 +66,7 @@ type Chain = Extract<Reply, { kind: 'chain' }>;
 
 /** Rejects with KernelError. */
 export async function checkAgents(kernel: Kernel): Promise<Finding[]> {
-  // Of all families.
+  // Family 0 means all families.
   const tables = (await kernel.dump({ kind: 'tablesDump', family: 0 })).records.filter(
     (one) => one.kind === 'table',
   );

@@ -1,14 +1,14 @@
-/** Whether connection tracking has room for what comes. */
+/** Checks whether connection tracking has room for more connections. */
 import type { Config } from '../config/config.ts';
 import { conntrackMax, conntrackUse, coresOf } from '../host/conntrack.ts';
 import { type Finding, ok, warning } from './finding.ts';
 import type { Machine } from './machine.ts';
 
-/** Of an entry with its extensions, as /proc/slabinfo shows it on x86-64 and arm64. */
+/** The size of an entry with its extensions, from /proc/slabinfo of x86-64 and arm64. */
 const entryBytes = 320;
-/** Use from which on there is little room. */
+/** The use from which on the table counts as nearly full. */
 const fullPercent = 75;
-/** Of the machine's memory that a full table may take before somebody should know. */
+/** The share of memory that a full table may take without a warning. */
 const memoryPercent = 10;
 
 export function checkConntrack(config: Pick<Config, 'conntrack'>, machine: Machine): Finding[] {

@@ -1,11 +1,11 @@
-/** What a look at a node before an installation has found. */
+/** The result of one check of a node before an installation. */
 
 export const levels = ['ok', 'warning', 'problem'] as const;
-/** `warning`: it runs, but somebody should know; `problem`: it can't do its work. */
+/** `warning`: Fairlead runs, but somebody should know. `problem`: it cannot do its work. */
 export type Level = (typeof levels)[number];
 
 export interface Finding {
-  /** What was looked at: `mode nftables`, `port 10256`. */
+  /** What was checked: `mode nftables`, `port 10256`. */
   readonly check: string;
   readonly level: Level;
   readonly text: string;
@@ -25,7 +25,7 @@ export function problem(check: string, text: string, advice: string): Finding {
   return { check, level: 'problem', text, advice };
 }
 
-/** The worst of all; `ok` where there are none. */
+/** The worst level of all findings; `ok` without findings. */
 export function worst(findings: readonly Finding[]): Level {
   return levels.findLast((level) => findings.some((one) => one.level === level)) ?? 'ok';
 }

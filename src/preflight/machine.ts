@@ -1,17 +1,17 @@
-/** What is read of the machine, and never written. Tests give another root. */
+/** Reads files of the machine, and writes none. Tests give another root. */
 import { accessSync, constants, readdirSync, readlinkSync, statSync } from 'node:fs';
 import { hostFiles } from '../host/files.ts';
 
 export interface Machine {
-  /** Without the white space around it; undefined when there is no such file. */
+  /** The content without the white space around it; undefined when the file can't be read. */
   read(path: string): string | undefined;
-  /** Names in a directory; none where it can't be read. */
+  /** The names in a directory; none when it can't be read. */
   list(path: string): readonly string[];
-  /** Where a symbolic link leads; undefined where it can't be read. */
+  /** The target of a symbolic link; undefined when it can't be read. */
   link(path: string): string | undefined;
-  /** Of the file; undefined where there is none. */
+  /** The inode number of the file; undefined when there is no such file. */
   inode(path: string): number | undefined;
-  /** Whether this process may write the file, which this does not do. */
+  /** Whether this process may write the file. It is not written. */
   isWritable(path: string): boolean;
 }
 
@@ -30,7 +30,7 @@ export function thisMachine(root = ''): Machine {
   };
 }
 
-/** Processes end while they are looked at, and others' may not be looked at. */
+/** Undefined on any error: processes end while they are read, and some may not be read. */
 function orUndefined<T>(ask: () => T): T | undefined {
   try {
     return ask();

@@ -1,4 +1,4 @@
-/** Which modes the kernel can do, and which one would run. */
+/** Checks which modes the kernel supports, and which one would run. */
 import type { Config } from '../config/config.ts';
 import { ipvsSettings } from '../host/ipvs.ts';
 import type { Kernel } from '../kernel/kernel.ts';
@@ -9,13 +9,13 @@ import { type Finding, ok, problem, warning } from './finding.ts';
 
 interface ModesFound {
   readonly findings: readonly Finding[];
-  /** The one that would run; undefined = none can. */
+  /** The mode that would run; undefined = none can. */
   readonly mode: ProxyMode | undefined;
 }
 
 /**
- * Asks as a start does: by transactions that the kernel refuses, and in IPVS by a virtual service
- * and a link that are gone again afterwards. Throws what `probe` throws.
+ * Probes as a start does: by transactions that the kernel refuses, and in IPVS by a virtual service
+ * and a link that are deleted again. Throws what `probe` throws.
  */
 export async function checkModes(
   config: Pick<Config, 'mode' | 'ipvs'>,

@@ -1,4 +1,4 @@
-/** Ports that others listen on already. */
+/** Checks for ports that other programs listen on. */
 import type { Config } from '../config/config.ts';
 import type { HostPort } from '../config/host-port.ts';
 import { formatHostPort } from '../config/host-port.ts';
@@ -6,15 +6,15 @@ import { type Finding, ok, warning } from './finding.ts';
 import type { Machine } from './machine.ts';
 
 interface Listener {
-  /** In hexadecimal, as /proc/net has it: words in host order. */
+  /** The address in hexadecimal, as /proc/net/tcp writes it: words in host order. */
   readonly address: string;
   readonly port: number;
   readonly inode: string;
 }
 
-/** It gives its ports up when Fairlead takes its place. */
+/** This program gives up its ports when Fairlead takes its place. */
 const predecessor = 'kube-proxy';
-/** Where the API server takes node ports from unless it is told otherwise. */
+/** The default of the API server's --service-node-port-range. */
 const nodePorts = { first: 30_000, last: 32_767 };
 /** TCP_LISTEN (net/tcp_states.h) */
 const listening = '0A';
@@ -54,14 +54,14 @@ function isPredecessor(owner: string): boolean {
   return owner.startsWith(`${predecessor} `);
 }
 
-/** Two addresses that can't both be listened on with one port. */
+/** Whether sockets at both addresses can't have the same port. */
 function overlaps(address: string, { address: { family, bytes } }: HostPort): boolean {
   const isAny = /^0+$/.test(address) || bytes.every((byte) => byte === 0);
   if (isAny) return true;
   return address === procText(bytes) && (address.length === 8) === (family === 'IPv4');
 }
 
-/** As /proc/net/tcp writes an address: words of four bytes, on a little-endian machine reversed. */
+/** An address as /proc/net/tcp writes it on a little-endian machine: each word is reversed. */
 function procText(bytes: Uint8Array): string {
   const words = Array.from({ length: bytes.length / 4 }, (_, i) => bytes.slice(4 * i, 4 * i + 4));
   const text = words.map((word) => Buffer.from(word.reverse()).toString('hex')).join('');
@@ -80,7 +80,7 @@ function listenersOf(machine: Machine): Listener[] {
   });
 }
 
-/** Who has a socket, where /proc shows processes of others. */
+/** The processes that have sockets, as far as /proc shows them. */
 class Owners {
   readonly #machine: Machine;
   #byInode: ReadonlyMap<string, string> | undefined;

@@ -1,4 +1,4 @@
-/** What of kube-proxy's and of Fairlead's own is in the kernel, and whether a start takes it over. */
+/** Checks what kube-proxy and Fairlead have left in the kernel, and what a start takes over. */
 import { findInstance, formatHolder } from '../host/instance-lock.ts';
 import { isAbsence } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
@@ -71,7 +71,7 @@ function ofKubeProxy({ tables, chains, jumps, kept }: Leftovers, word: string): 
     const advice = 'it stays after the takeover: see who needs it';
     return warning(check, `chain ${table} ${chain}: ${because}`, advice);
   });
-  // Our own mode iptables has kube-proxy's names, and has told of itself.
+  // Chains of our mode iptables have kube-proxy's names, and are reported with that mode.
   const isOurs = chains.some(({ chain }) => chain === ownChain);
   const parts = [
     ...tables.map((table) => `table ${table}`),
@@ -103,7 +103,7 @@ async function checkLegacy(kernel: Kernel): Promise<Finding[]> {
   });
 }
 
-/** None of what the kernel can't have. */
+/** None, where the kernel lacks the part. */
 async function orNone<T>(found: Promise<readonly T[]>): Promise<readonly T[]> {
   try {
     return await found;

@@ -1,4 +1,4 @@
-/** Everything that can be known of a node before Fairlead is installed on it. Writes nothing. */
+/** All checks of a node before Fairlead is installed on it. Changes nothing for good. */
 import type { Config } from '../config/config.ts';
 import { isKernelError, isNotPermitted } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
@@ -20,7 +20,7 @@ interface PreflightOptions {
   readonly machine: Machine;
 }
 
-/** In the order in which an operator reads them. */
+/** The findings, in the order in which an operator reads them. */
 export async function preflight({ config, kernel, machine }: PreflightOptions): Promise<Finding[]> {
   const registry = builtModes();
   let mode: ProxyMode | undefined;
@@ -41,7 +41,7 @@ export async function preflight({ config, kernel, machine }: PreflightOptions): 
   ];
 }
 
-/** A kernel that does not answer is a finding, and what else there is is told, too. */
+/** Makes an error of the kernel a finding, so that the other checks are still made. */
 async function answered(
   check: string,
   ask: () => Promise<readonly Finding[]>,

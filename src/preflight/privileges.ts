@@ -1,4 +1,4 @@
-/** What this process may do. A pod with the manifest's rights asks best from such a pod. */
+/** Checks what this process may do. It is best run in a pod with the rights of Fairlead's pods. */
 import { type Finding, ok, problem, warning } from './finding.ts';
 import type { Machine } from './machine.ts';
 
@@ -25,7 +25,7 @@ function checkProcSys(machine: Machine): Finding {
 
 const lockPath = '/run/xtables.lock';
 
-/** Programs of iptables-legacy and kube-proxy share it, so a container needs the node's. */
+/** Programs of iptables-legacy and kube-proxy lock this file. A container needs the node's. */
 function checkLock(machine: Machine): Finding[] {
   const inode = machine.inode(lockPath);
   if (inode === undefined) {

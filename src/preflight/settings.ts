@@ -1,4 +1,4 @@
-/** Settings of the kernel: those that a start writes, and those that it relies on. */
+/** Checks sysctls: those that a start writes, and those that it relies on. */
 import type { Config } from '../config/config.ts';
 import { forwardingPaths } from '../host/forwarding.ts';
 import { sysctlsOf } from '../host/sysctls.ts';
@@ -6,7 +6,7 @@ import type { ModeFacts, Sysctl } from '../modes/mode.ts';
 import { type Finding, ok, warning } from './finding.ts';
 import type { Machine } from './machine.ts';
 
-/** What a start would write in this mode. */
+/** Checks the sysctls that a start would write in this mode. */
 export function checkSettings(config: Config, mode: ModeFacts, machine: Machine): Finding[] {
   const host = { read: machine.read, write: () => {} };
   return sysctlsOf(config, mode, host).map((sysctl) => ofSysctl(sysctl, machine));
@@ -30,7 +30,7 @@ function ofSysctl({ path, value, atLeast, advice }: Sysctl, machine: Machine): F
 
 interface Reliance {
   readonly path: string;
-  /** Whether it matters here. */
+  /** Whether Fairlead relies on it on this machine. */
   readonly matters: (machine: Machine) => boolean;
   readonly wrong: string;
   readonly text: string;
@@ -61,7 +61,7 @@ const reliances: readonly Reliance[] = [
   },
 ];
 
-/** What a start relies on, and leaves to others. */
+/** Checks the sysctls that Fairlead relies on and that others must set. */
 export function checkReliances(machine: Machine): Finding[] {
   return reliances.flatMap(({ path, matters, wrong, text, advice }) => {
     if (!matters(machine)) return [];
@@ -77,7 +77,7 @@ function hasBridge(machine: Machine): boolean {
   return machine.list(net).some((link) => machine.list(`${net}/${link}/bridge`).length > 0);
 }
 
-/** Other than on loopback and on one link. */
+/** Whether there is an address of IPv6 that is neither of loopback nor link-local. */
 function hasIPv6Routes(machine: Machine): boolean {
   const lines = (machine.read('/proc/net/if_inet6') ?? '').split('\n');
   // The fourth column is the scope: 10 is the host's own, 20 a link's.

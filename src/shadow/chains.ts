@@ -1,4 +1,4 @@
-/** Chains of a table of nf_tables, whose rules are read when they are asked for. */
+/** The chains of a table of nf_tables. Rules of a chain are read when they are asked for. */
 import type { Kernel, TableName } from '../kernel/kernel.ts';
 
 export class Chains {
@@ -30,8 +30,8 @@ export class Chains {
   }
 
   /**
-   * Expressions of the rules in their order. Of each chain by itself: a dump of all rules takes
-   * the kernel a time that grows with the square of their number.
+   * The expressions of the chain's rules, in order. Each chain is dumped by itself, because the
+   * time of a dump of all rules grows with the square of their number.
    */
   rules(chain: string): Promise<readonly Uint8Array[]> {
     let rules = this.#rules.get(chain);

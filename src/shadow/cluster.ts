@@ -1,4 +1,4 @@
-/** What Fairlead would serve, from what the cluster says; nothing of it is written anywhere. */
+/** What Fairlead would serve, from the objects of the cluster. Writes nothing. */
 import type { Config } from '../config/config.ts';
 import { NodeFacts } from '../host/node-facts.ts';
 import type { Environment, ModeFacts } from '../modes/mode.ts';
@@ -12,7 +12,7 @@ import type { Forwarding } from '../state/types.ts';
 
 interface ShadowClusterOptions {
   readonly config: Config;
-  /** What a frontend may have, and what rules depend on, differs from mode to mode. */
+  /** The mode to compare with: Forwardings and environment depend on the mode. */
   readonly mode: Pick<ModeFacts, 'name' | 'link'>;
   /** Reads the addresses of this machine. */
   readonly interfaces: () => readonly Address[];
@@ -24,14 +24,14 @@ export class ShadowCluster {
   readonly #claims = new Claims();
   readonly #forwardings = new Map<string, readonly Forwarding[]>();
   readonly #listed = new Set<Resource>();
-  /** What everything was resolved with. */
+  /** The context that all Services were resolved with. */
   #context: NodeFacts['context'] | undefined;
 
   constructor({ config, interfaces, mode }: ShadowClusterOptions) {
     this.#facts = new NodeFacts({ settings: config, state: this.state, interfaces, mode });
   }
 
-  /** All that decides what is served has been listed once. */
+  /** Services, EndpointSlices and nodes have been listed once. */
   get isKnown(): boolean {
     return this.state.synced && this.#listed.has('nodes');
   }
@@ -45,12 +45,12 @@ export class ShadowCluster {
     this.state.markSynced(resource);
   }
 
-  /** What applies to all Services, as of now. */
+  /** What applies to all Services now. */
   environment(family: Family): Environment {
     return this.#facts.environment(family);
   }
 
-  /** As of now. */
+  /** The Forwardings as they should be now. */
   *forwardings(): Generator<Forwarding> {
     this.#facts.readInterfaces();
     const { context } = this.#facts;
@@ -58,7 +58,7 @@ export class ShadowCluster {
       for (const key of this.state.serviceKeys()) this.state.touch(key);
     this.#context = context;
     const dirty = new Set(this.state.takeDirty());
-    // The set grows while it is walked.
+    // The loop visits keys that are added to the set meanwhile.
     for (const key of dirty) {
       dirty.delete(key);
       for (const other of this.#refresh(key, context)) dirty.add(other);
@@ -66,7 +66,7 @@ export class ShadowCluster {
     for (const forwardings of this.#forwardings.values()) yield* forwardings;
   }
 
-  /** Returns the Services whose claims that changed. */
+  /** Resolves the Service, and returns the Services whose claims change with it. */
   #refresh(key: string, context: NodeFacts['context']): readonly string[] {
     const service = this.state.service(key);
     this.state.takeTriggerTimes(key);

@@ -1,4 +1,4 @@
-/** Where what kube-proxy has programmed is not what the cluster asks for. */
+/** Differences between what kube-proxy has programmed and what the cluster's objects ask for. */
 import type { Family } from '../net/address.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { HeldFrontend, Programmed } from './programmed.ts';
@@ -7,20 +7,20 @@ import { whyNot } from './reasons.ts';
 
 export interface Difference {
   readonly family: Family;
-  /** `ns/name:port`; empty where nothing tells whose it is. */
+  /** `ns/name:port`; empty when the rules do not name a Service. */
   readonly service: string;
   /** What is different, and why that is wrong. */
   readonly text: string;
-  /** `10.96.0.1:80/TCP`, `node port 30080/TCP`: where clients notice it. */
+  /** The frontends that have it: `10.96.0.1:80/TCP`, `node port 30080/TCP`. */
   readonly frontends: readonly string[];
 }
 
-/** Unique for a difference, whichever frontends it has. */
+/** Identifies a difference. Its frontends do not matter. */
 export function differenceKey({ family, service, text }: Difference): string {
   return [family, service, text].join('\n');
 }
 
-/** One difference for each thing that is wrong, however many frontends of a port have it. */
+/** Returns one difference for each fault of a port, with all frontends that have it. */
 export function compare(
   wanted: ReadonlyMap<string, WantedFrontend>,
   { family, frontends }: Programmed,
@@ -35,7 +35,7 @@ export function compare(
     else known.frontends.push(frontend);
   };
   for (const [frontend, one] of wanted) {
-    // What can't be read now is looked at the next time.
+    // A frontend that can't be read is left to the next look.
     if (frontends.has(frontend) && frontends.get(frontend) === undefined) continue;
     for (const text of differencesOf(one, frontends.get(frontend), state)) {
       note(nameOf(one.forwarding), text, frontend);

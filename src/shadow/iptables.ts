@@ -1,4 +1,4 @@
-/** What the rules of kube-proxy's iptables mode do with connections (behaviour document 7). */
+/** Reads what rules of kube-proxy's iptables mode do with connections (behaviour document 7). */
 import type { Kernel } from '../kernel/kernel.ts';
 import { NFPROTO } from '../kernel/nft/constants.ts';
 import { readRule } from '../kernel/xt/compile.ts';
@@ -10,8 +10,8 @@ import type { HeldFrontend, Programmed } from './programmed.ts';
 import { blocksOf, frontendText, noEndpoints, type Reach } from './reach.ts';
 
 /**
- * In the tables of iptables-nft. Undefined when kube-proxy's iptables mode has no chains there;
- * those of its ipvs mode have the same names, but none of Services.
+ * Reads the tables of iptables-nft. Undefined when kube-proxy's iptables mode has no chains there.
+ * Chains of its ipvs mode have the same names, but there are none for Services.
  */
 export async function readIptables(
   kernel: Kernel,
@@ -30,7 +30,7 @@ interface Pool {
   readonly affinitySeconds: number;
 }
 
-/** What a chain does with what is sent to it; undefined = it can't be told. */
+/** What a chain does with connections; undefined = its rules can't be read. */
 type Way = Omit<Reach, 'refusal'> | undefined;
 
 const nowhere: Pool = { endpoints: noEndpoints, affinitySeconds: 0 };
@@ -80,7 +80,7 @@ class Reader {
     return found;
   }
 
-  /** Of a chain of all Services: what can't be read could be anybody's. */
+  /** Reads a chain of all Services. A rule that can't be read could be of any of them. */
   async #readAll(table: Chains, chain: string): Promise<XtRule[]> {
     const rules = await this.#read(table, chain);
     const unread = rules.filter((rule) => rule === undefined).length;
@@ -91,7 +91,7 @@ class Reader {
     );
   }
 
-  /** Rules that cannot be read as undefined. */
+  /** The rules of a chain. A rule that can't be read is undefined. */
   async #read(table: Chains, chain: string): Promise<(XtRule | undefined)[]> {
     return (await table.rules(chain)).map((bytes) => readRule(this.#family, bytes));
   }
@@ -112,7 +112,7 @@ class Reader {
     return pool && { ...pool, ...plain };
   }
 
-  /** Its last rule has no target, and only a comment for people. */
+  /** Reads a chain `KUBE-FW-`. Its last rule has no target, but only a comment. */
   async #guarded(chain: string): Promise<Way> {
     const ranges: CIDR[] = [];
     let next: string | undefined;
@@ -126,7 +126,7 @@ class Reader {
     return way && { ...way, clients: blocksOf(this.#family, ranges) };
   }
 
-  /** Rules with conditions are for pods of the node and the node itself. */
+  /** Reads a chain `KUBE-EXT-`. Rules with conditions are for the node and its pods. */
   async #external(chain: string): Promise<Way> {
     let [everyone, nearby]: [Pool, Pool | undefined] = [nowhere, undefined];
     let masquerade = false;
@@ -146,7 +146,7 @@ class Reader {
     return { ...plain, ...everyone, affinitySeconds, nearby: nearby?.endpoints, masquerade };
   }
 
-  /** Of a chain `KUBE-SVC-` or `KUBE-SVL-`. */
+  /** Reads a chain `KUBE-SVC-` or `KUBE-SVL-`. */
   async #pool(chain: string): Promise<Pool | undefined> {
     if (!this.#nat.has(chain)) return undefined;
     const endpoints = new Set<string>();
@@ -166,7 +166,7 @@ class Reader {
     return { endpoints, affinitySeconds };
   }
 
-  /** Of a chain `KUBE-SEP-`. */
+  /** Reads a chain `KUBE-SEP-`. */
   async #endpoint(chain: string): Promise<string | undefined> {
     for (const rule of await this.#read(this.#nat, chain)) {
       if (rule?.target?.kind !== 'dnat') continue;
@@ -189,7 +189,7 @@ function matchOf<K extends Match['kind']>(
   return matches.find((match): match is Extract<Match, { kind: K }> => match.kind === kind);
 }
 
-/** Undefined when the rule is for none. Those for loopback addresses repeat a node port. */
+/** Undefined when the rule is for no frontend. Rules for loopback blocks repeat a node port. */
 function frontendOf(rule: XtRule): string | undefined {
   const { destination, protocol } = rule;
   const port = matchOf(rule, 'port')?.dport;

@@ -1,4 +1,4 @@
-/** One rule of nf_tables, as far as its meaning for connections to Services goes. */
+/** What one rule of nf_tables does with connections to Services. */
 import { NFT_CMP, NFT_LOOKUP_F_INV, NFT_META, NFT_REG_VERDICT } from '../kernel/nft/constants.ts';
 import { type Expression, expressions, noRegister } from '../kernel/ops.ts';
 import { readRecords } from '../kernel/records.ts';
@@ -11,7 +11,7 @@ type Value =
   | { readonly kind: 'looked up'; readonly set: string }
   | { readonly kind: 'constant'; readonly data: Uint8Array };
 
-/** What a packet must fulfil for the rule to go on. */
+/** A condition that a packet must fulfil for the rule to go on. */
 export type Condition =
   | { readonly kind: 'in set'; readonly set: string; readonly inverted: boolean }
   | {
@@ -27,14 +27,14 @@ type Destination =
   | { readonly kind: 'endpoint'; readonly address: Uint8Array; readonly port: Uint8Array };
 
 export interface RuleMeaning {
-  /** Without those on the protocol, which go with each DNAT. */
+  /** The conditions without those on the protocol, which each DNAT has. */
   readonly conditions: readonly Condition[];
-  /** It changes the packet's mark: it asks for masquerading. */
+  /** The rule sets the packet's mark, which asks for masquerading. */
   readonly marks: boolean;
-  /** It remembers the client in this set. */
+  /** The rule adds the client to this set. */
   readonly remembers: { readonly set: string; readonly timeoutMs: number } | undefined;
   readonly destination: Destination | undefined;
-  /** A verdict map by a random number. */
+  /** The verdict map that the rule looks up with a random number. */
   readonly choice: string | undefined;
   readonly verdict: { readonly code: number; readonly chain: string } | undefined;
 }
@@ -59,7 +59,7 @@ class RuleReader implements Mutable<RuleMeaning> {
   verdict: RuleMeaning['verdict'];
   readonly #registers = new Map<number, Value>();
 
-  /** False when it is none of kube-proxy's. */
+  /** Takes the next expression. False when kube-proxy's rules have no such expression. */
   take(expression: Expression): boolean {
     switch (expression.kind) {
       case 'payload':

@@ -9,7 +9,7 @@ import { Chains } from './chains.ts';
 
 type SetReply = Extract<Reply, { kind: 'set' }>;
 
-/** Reads no rule's meaning. */
+/** The table, without the meaning of its rules. */
 export class NftTable {
   readonly family: Family;
   readonly chains: Chains;
@@ -38,7 +38,7 @@ export class NftTable {
     return this.#sets.get(set)?.timeoutMs;
   }
 
-  /** Undefined when there is no such set, or no more. */
+  /** Undefined when there is no such set, or it was deleted meanwhile. */
   async elements(name: string): Promise<readonly Entry[] | undefined> {
     const set = this.#sets.get(name);
     if (set === undefined) return undefined;

@@ -1,4 +1,4 @@
-/** What the table of kube-proxy's nftables mode does with connections (behaviour document 6). */
+/** Reads what kube-proxy's nftables mode does with connections (behaviour document 6). */
 import type { Kernel } from '../kernel/kernel.ts';
 import { IPPROTO, NFT_SET_ELEM_INTERVAL_END, VERDICT } from '../kernel/nft/constants.ts';
 import type { Entry } from '../kernel/nft/entries.ts';
@@ -28,7 +28,7 @@ interface Pool {
   readonly affinitySeconds: number;
 }
 
-/** What a chain does with what is sent to it; undefined = it can't be told. */
+/** What a chain does with connections; undefined = its rules can't be read. */
 type Way = Pick<Reach, 'endpoints' | 'nearby' | 'masquerade' | 'affinitySeconds'> | undefined;
 
 const nowhere: Pool = { endpoints: noEndpoints, affinitySeconds: 0 };
@@ -66,7 +66,7 @@ class Reader {
     return found;
   }
 
-  /** By the text of the frontend. */
+  /** The verdicts of the maps, by the text of the frontend. */
   async #verdicts(...maps: readonly string[]): Promise<Map<string, Entry['verdict']>> {
     const found = new Map<string, Entry['verdict']>();
     for (const map of maps) {
@@ -77,7 +77,7 @@ class Reader {
     return found;
   }
 
-  /** Of a key `[address .] protocol . port`. */
+  /** The text of the frontend with the key `[address .] protocol . port`. */
   #frontendOf(key: Uint8Array): string {
     const at = key.length - 8;
     const address = at === 0 ? undefined : key.subarray(0, addressBytes[this.#family]);
@@ -102,7 +102,7 @@ class Reader {
     return this.#external(chain);
   }
 
-  /** Rules with conditions are for pods of the node and the node itself. */
+  /** Reads a chain `external-`. Rules with conditions are for the node and its pods. */
   async #external(chain: string): Promise<Way> {
     let [everyone, nearby]: [Pool, Pool | undefined] = [nowhere, undefined];
     let masquerade = false;
@@ -120,14 +120,14 @@ class Reader {
     return { ...everyone, affinitySeconds, nearby: nearby?.endpoints, masquerade };
   }
 
-  /** Of a chain `service-` or `local-`. */
+  /** Reads a chain `service-` or `local-`. */
   async #pool(chain: string): Promise<Pool | undefined> {
     if (!this.#table.chains.has(chain)) return undefined;
     const endpoints = new Set<string>();
     let affinitySeconds = 0;
     for (const rule of await this.#meanings(chain)) {
       if (rule === undefined) return undefined;
-      // Those with conditions lead clients to the endpoint that they had before.
+      // Rules with conditions are for session affinity.
       if (rule.conditions.length > 0) continue;
       const chosen = await this.#chosen(rule);
       if (chosen === undefined) return undefined;
@@ -153,7 +153,7 @@ class Reader {
     return { endpoints: new Set(texts), affinitySeconds: 0 };
   }
 
-  /** Chains `endpoint-`, which remember their clients. */
+  /** Reads the chains `endpoint-` that a map leads to. They may remember their clients. */
   async #chosenChains(map: string): Promise<Pool | undefined> {
     const elements = await this.#table.elements(map);
     if (elements === undefined) return undefined;
@@ -177,7 +177,7 @@ class Reader {
     return EndpointList.of(this.#family, [{ address, port: number }]).text(0);
   }
 
-  /** Null = it can't be told. */
+  /** The clients that a chain `firewall-` lets in; null = its rules can't be read. */
   async #clients(chain: string): Promise<readonly string[] | null> {
     const [rule, ...more] = await this.#meanings(chain);
     if (rule === undefined || more.length > 0 || rule.verdict?.code !== VERDICT.drop) return null;
@@ -188,7 +188,7 @@ class Reader {
     return elements === undefined ? null : blocksOf(this.#family, this.#blocks(elements));
   }
 
-  /** A single block is compared with, without a set. */
+  /** The block of a rule that compares with a single one, and needs no set. */
   #blockOf({ data, mask }: Extract<Condition, { kind: 'equals' }>): CIDR {
     const bytes = new Uint8Array(addressBytes[this.#family]);
     bytes.set(data);
@@ -196,7 +196,7 @@ class Reader {
     return { address: { family: this.#family, bytes }, prefixLength: bits };
   }
 
-  /** Of a set of intervals: each begins at a key, and ends before the next one that is marked. */
+  /** The blocks of an interval set. An interval ends before the next key with the end flag. */
   #blocks(elements: readonly Entry[]): CIDR[] {
     const sorted = elements.toSorted((a, b) => {
       return Buffer.compare(a.key, b.key) || b.flags - a.flags;
@@ -241,7 +241,7 @@ function protocolOf(number: number): Protocol {
   return protocols.get(number) ?? 'TCP';
 }
 
-/** Of `service-ABCDEFGH-ns/name/tcp/port` (6.7). */
+/** The Service port in a chain's name: `service-ABCDEFGH-ns/name/tcp/port` (6.7). */
 function ownerOf(chain: string): HeldFrontend['owner'] {
   const match = /^[a-z]+-[A-Z2-7]{8}-([^/]+\/[^/]+)\/[a-z]+\/(.*)$/.exec(chain);
   return match === null ? undefined : { service: match[1]!, port: match[2]! };

@@ -1,21 +1,21 @@
-/** What becomes of connections to a frontend: the form in which two sets of rules are compared. */
+/** What becomes of connections to a frontend: in this form both proxies are compared. */
 import { type CIDR, type Family, formatAddress, formatCIDR } from '../net/address.ts';
 import type { EndpointList } from '../net/endpoint-list.ts';
 import { cidrsOf, mergeCIDRs } from '../net/interval.ts';
 import type { Protocol } from '../net/protocol.ts';
 import { type Forwarding, type Frontend, formatServicePortName } from '../state/types.ts';
 
-/** Weights and probabilities are left out: rules round them. */
+/** Weights and probabilities are left out, because rules round them. */
 export interface Reach {
-  /** `10.0.0.1:80`; where clients elsewhere get. */
+  /** Endpoints for clients outside of this node: `10.0.0.1:80`. */
   readonly endpoints: ReadonlySet<string>;
-  /** Where pods of this node and the node itself get; undefined = there, too. */
+  /** Endpoints for this node and its pods; undefined = the same. */
   readonly nearby: ReadonlySet<string> | undefined;
-  /** Whoever connects gets the node's address as its source. */
+  /** Connections of all clients are masqueraded. */
   readonly masquerade: boolean;
-  /** What becomes of a connection that gets nowhere; undefined = no rule is for that. */
+  /** What becomes of a connection without an endpoint; undefined = no rule refuses it. */
   readonly refusal: 'reject' | 'drop' | undefined;
-  /** 0 = none. */
+  /** The timeout of session affinity; 0 = there is none. */
   readonly affinitySeconds: number;
   /** Blocks, merged and ascending, of the clients that may connect; undefined = all. */
   readonly clients: readonly string[] | undefined;
@@ -23,7 +23,7 @@ export interface Reach {
 
 export const noEndpoints: ReadonlySet<string> = new Set();
 
-/** `10.96.0.1:80/TCP`, `node port 30080/TCP`: the same for whoever has made the rules. */
+/** `10.96.0.1:80/TCP`, `node port 30080/TCP`: the same text for the rules of both proxies. */
 export function frontendText(
   address: Uint8Array | undefined,
   port: number,
@@ -40,7 +40,7 @@ export interface WantedFrontend {
   readonly reach: Reach;
 }
 
-/** By the text of the frontend. */
+/** The frontends of one family, by their texts. */
 export function wantedFrontends(
   forwardings: Iterable<Forwarding>,
   family: Family,
@@ -85,7 +85,7 @@ function reachOf(forwarding: Forwarding, frontend: Frontend, pools: Pools): Reac
   }
 }
 
-/** A node in the ranges may connect from the load balancer's addresses, too (5.7). */
+/** If the node is in the ranges, the load balancer's addresses may connect, too (5.7). */
 function clientsOf(forwarding: Forwarding, { kind }: Frontend): readonly string[] | undefined {
   const { family, frontends, nodeInSourceRanges, sourceRanges } = forwarding;
   if (kind !== 'loadBalancerIP' || sourceRanges.length === 0) return undefined;
@@ -96,7 +96,7 @@ function clientsOf(forwarding: Forwarding, { kind }: Frontend): readonly string[
   return blocksOf(family, [...sourceRanges, ...itself]);
 }
 
-/** In the form of `Reach.clients`. */
+/** The blocks in the form of `Reach.clients`. */
 export function blocksOf(family: Family, cidrs: readonly CIDR[]): readonly string[] {
   return mergeCIDRs(cidrs).flatMap((range) => cidrsOf(family, range).map(formatCIDR));
 }

@@ -3,7 +3,7 @@ import { addressBytes, formatAddress } from '../net/address.ts';
 import type { ClusterState } from '../state/store.ts';
 import { Condition, type Forwarding } from '../state/types.ts';
 
-/** In words that follow `which`: of an endpoint that a Service port should not use. */
+/** Why a Service port should not use an endpoint, in words that follow `which`. */
 export function whyNot(
   endpoint: string,
   { family, servicePort }: Pick<Forwarding, 'family' | 'servicePort'>,

@@ -1,4 +1,4 @@
-/** Which differences last: kube-proxy is given time to program what the cluster has just said. */
+/** Tells differences that last: kube-proxy needs time to program a change of the cluster. */
 import { type Difference, differenceKey } from './compare.ts';
 
 interface Seen {
@@ -7,11 +7,11 @@ interface Seen {
   isTold: boolean;
 }
 
-/** What has become of differences since the look before. */
+/** What changed since the look before. */
 export interface Settled {
-  /** They have lasted, and were not told before. */
+  /** Differences that have lasted long enough by now, and were not reported before. */
   readonly found: readonly Difference[];
-  /** They were told, and are no more. */
+  /** Differences that were reported, and are gone. */
   readonly gone: readonly Difference[];
 }
 
@@ -23,18 +23,18 @@ export class Settling {
     this.#settleMs = settleMs;
   }
 
-  /** Those that have not lasted yet. */
+  /** The number of differences that have not lasted long enough yet. */
   get pending(): number {
     return [...this.#seen.values()].filter(({ isTold }) => !isTold).length;
   }
 
-  /** Those that have lasted, and still do. */
+  /** Differences that have lasted long enough, and are still there. */
   get lasting(): readonly Difference[] {
     const told = [...this.#seen.values()].filter(({ isTold }) => isTold);
     return told.map(({ difference }) => difference);
   }
 
-  /** `nowMs` never goes back. */
+  /** Takes the differences of a look. `nowMs` must never go back. */
   look(differences: readonly Difference[], nowMs: number): Settled {
     const before = this.#seen;
     this.#seen = new Map();

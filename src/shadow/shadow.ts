@@ -1,4 +1,4 @@
-/** Looks at the kernel beside kube-proxy, and compares. Writes nothing. */
+/** Reads the kernel while kube-proxy runs, and compares. Writes nothing. */
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Family } from '../net/address.ts';
 import { findIPVSLeftovers } from '../takeover/ipvs-leftovers.ts';
@@ -42,7 +42,7 @@ export async function look({ kernel, cluster, families }: LookOptions): Promise<
     }
   }
   if (found.length === 0) throw new NothingProgrammedError(await absence(kernel));
-  // As late as possible: kube-proxy hears of changes at the same time.
+  // As late as possible, because kube-proxy sees changes of the cluster, too.
   const forwardings = [...cluster.forwardings()];
   const parts = found.map((programmed) => {
     const { family, frontends } = programmed;

@@ -1,4 +1,4 @@
-/** What EndpointSlices say of endpoints, and what becomes of each. */
+/** The endpoints of a Service port: what EndpointSlices say of each, and which pools use it. */
 import type { ServiceAnswer } from '../../ask/service.ts';
 import { addressBytes, formatAddress } from '../../net/address.ts';
 import { EndpointFlag } from '../../state/candidates.ts';
@@ -17,7 +17,7 @@ interface Row {
 const pools = ['cluster', 'local'] as const;
 
 export class EndpointsSaid {
-  /** By the bytes of the address, a character each. */
+  /** Rows by address: a string with a character for each byte of it. */
   readonly #rows = new Map<string, Row>();
 
   static async read(slices: readonly EndpointSlice[], pacer: Pacer): Promise<EndpointsSaid> {
@@ -85,7 +85,7 @@ function conditions(flag: number) {
   };
 }
 
-/** One reason where all pools in use have the same. */
+/** The reasons, or a single one if it is that of all pools in use. */
 function because(
   why: readonly { readonly pool: string; readonly reason: string }[],
   poolsInUse: number,

@@ -6,7 +6,7 @@ import type { RunningEngine } from './inside.ts';
 
 type Shown = ServiceAnswer['ports'][number]['frontends'][number];
 
-/** `held`: keys of those that the Service has got. */
+/** `held`: keys of the frontends that are in force for the Service. */
 export function shownFrontend(
   engine: Pick<RunningEngine, 'holderOf'>,
   forwarding: Forwarding,

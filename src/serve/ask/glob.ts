@@ -1,6 +1,6 @@
 /**
- * Whether a name is as the pattern says: `*` stands for any characters, `?` for one. Takes time that
- * grows with the length of both, whatever the pattern.
+ * Whether a name matches a pattern, in which `*` stands for any characters and `?` for one. The
+ * time grows at most with the product of both lengths, whatever the pattern.
  */
 export function matchesGlob(name: string, pattern: string): boolean {
   let [at, mark] = [0, 0];
@@ -15,7 +15,7 @@ export function matchesGlob(name: string, pattern: string): boolean {
       i += 1;
       at += 1;
     } else if (star >= 0) {
-      // The last star stands for one character more.
+      // Try again with the last star standing for one more character.
       mark += 1;
       i = mark;
       at = star + 1;

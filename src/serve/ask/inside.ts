@@ -1,4 +1,4 @@
-/** What answers are made from: state that is there anyway. */
+/** What answers are made from: state that the process has anyway. */
 import type { Config } from '../../config/config.ts';
 import type { HostFiles } from '../../host/files.ts';
 import type { Conntrack } from '../../kernel/conntrack.ts';
@@ -31,34 +31,34 @@ export interface Inside {
   };
   readonly config: () => Config;
   readonly mode: () => ModeName;
-  /** How it came to that mode. */
+  /** The modes that were tried before that mode, and why they cannot run. */
   readonly fallbacks: () => readonly Fallback[];
   readonly health: { readonly healthy: boolean };
-  /** Undefined until one runs. */
+  /** Undefined until an engine runs. */
   readonly engine: () => RunningEngine | undefined;
   /** Connections and refusals by Service, where they are counted. */
   readonly counters: Pick<ServiceCounters, 'read'>;
-  /** To be read only. */
+  /** Answers only read it. */
   readonly kernel: Kernel;
   readonly conntrack: Conntrack;
-  /** Where the kernel says how full connection tracking is, if it is this process's to ask. */
+  /** Reads how full connection tracking is. Absent if sysctls are not this process's. */
   readonly host?: HostFiles;
 }
 
-/** What rules of one family are made for. */
+/** The configuration and environment of one family's rules. */
 export interface Setting {
   readonly config: ModeConfig;
   readonly environment: Environment;
 }
 
-/** What answers need of an engine. */
+/** The part of an engine that answers need. */
 export interface RunningEngine {
   readonly families: readonly FamilySync[];
-  /** Undefined: it does not serve this family. */
+  /** Undefined: the engine does not serve this family. */
   setting(family: Family): Setting | undefined;
   /** Compares the kernel with what is in force; undefined: changes came all the time. */
   compare(family: Family): Promise<Comparison | undefined>;
-  /** Services that ask for more than one Service gets. */
+  /** The number of Services that exceed a limit, and are served in part. */
   readonly overLimit: number;
   /** What Forwardings depend on besides Services and slices. */
   readonly context: ResolveContext;

@@ -1,11 +1,11 @@
-/** What has happened lately, for those who ask. */
+/** The last events of each family, for answers. */
 import type { Family } from '../../net/address.ts';
 import type { FamilyEvent, SyncEvent } from '../../sync/events.ts';
 import { RecentChanges, type RecentOptions } from './recent.ts';
 
 type Event<Kind extends FamilyEvent['kind']> = Extract<FamilyEvent, { kind: Kind }>;
 
-/** An event, and when it was, in milliseconds since the epoch. */
+/** An event with its time, in milliseconds since the epoch. */
 interface Noted<Kind extends FamilyEvent['kind']> {
   readonly timeMs: number;
   readonly event: Event<Kind>;
@@ -14,9 +14,9 @@ interface Noted<Kind extends FamilyEvent['kind']> {
 export interface FamilyHistory {
   readonly sync: Noted<'done'> | undefined;
   readonly failure: Noted<'failed'> | undefined;
-  /** Not that of a start, which only says how much there was to do. */
+  /** The last drift. That of a start does not count: it only says how much there was to do. */
   readonly drift: Noted<'drift'> | undefined;
-  /** How often there was drift. */
+  /** How often drift was found. */
   readonly drifts: number;
 }
 

@@ -5,19 +5,19 @@ export interface PoolDifference {
   readonly after: number;
   readonly added: number;
   readonly removed: number;
-  /** The first few: `10.0.0.1:8080`. */
+  /** The first few added endpoints: `10.0.0.1:8080`. */
   readonly addedTexts: readonly string[];
   readonly removedTexts: readonly string[];
 }
 
-/** So many endpoints are named. */
+/** The most endpoints that are named. */
 const namedMax = 4;
 
 const none: readonly string[] = [];
 
 /**
- * Undefined = there was, or is, nothing: then endpoints are counted only. Pools keep their order,
- * so that what differs is at few places, however long they are.
+ * Undefined = there was, or is, no pool: then endpoints are only counted. Pools keep their order,
+ * so that long pools, too, differ at few indexes.
  */
 export function poolDifference(
   before: EndpointList | undefined,

@@ -1,11 +1,11 @@
-/** How far what is wanted of a Service has come. */
+/** Whether what is desired of a Service is in force, waits, or is set aside. */
 import { forwardingKey, type Service } from '../../state/types.ts';
 import type { FamilySync } from '../../sync/family.ts';
 import type { Inside } from './inside.ts';
 
 export type State = 'in force' | 'waiting' | 'set aside';
 
-/** To be made for each answer: it remembers what is set aside. */
+/** Make one for each answer: it keeps a copy of what is set aside. */
 export class States {
   readonly #inside: Inside;
   readonly #families: readonly FamilySync[];
@@ -19,7 +19,7 @@ export class States {
     );
   }
 
-  /** Of one port in one family. */
+  /** The state of one port in one family. */
   ofKey(service: Service, key: string, sync: FamilySync): State {
     if (this.#aside[this.#families.indexOf(sync)]?.has(key)) return 'set aside';
     const { desired, inForce } = sync;
@@ -28,7 +28,7 @@ export class States {
     return isThere && !this.#inside.state.isDirty(service.key) ? 'in force' : 'waiting';
   }
 
-  /** Of all of a Service: the worst. */
+  /** The worst state of all ports of a Service. */
   of(service: Service): State {
     let worst: State = 'in force';
     const { clusterIPs, name, namespace } = service;

@@ -1,15 +1,15 @@
-/** What of a status is not well, and what is only worth knowing; in sentences. */
+/** The problems and remarks of a status, each a sentence. */
 import type { Status } from '../../ask/status.ts';
 import { counted } from '../../ask/words.ts';
 import { isDrift } from '../../sync/events.ts';
 
-/** A status, but for what is concluded from it. */
+/** A status without its conclusions. */
 export type Facts = Omit<Status, 'apiVersion' | 'kind' | 'well' | 'problems' | 'remarks'>;
 
-/** From this share of the limit on, connection tracking is as good as full. */
+/** The share of the limit from which on connection tracking counts as full. */
 const conntrackShare = 0.9;
 
-/** They decide whether all is well. */
+/** The problems. Without any, all is well. */
 export function problemsOf(facts: Facts, isKeepingUp: boolean): string[] {
   const { conntrack, services } = facts;
   return [

@@ -1,4 +1,4 @@
-/** The last changes of what is in force: for those who ask, and for the log at -v=4. */
+/** The last changes of what is in force, for answers and for the log at -v=4. */
 import { type CIDR, cidrKey, type Family } from '../../net/address.ts';
 import type { Forwarding, Frontend, ServicePortName } from '../../state/types.ts';
 import type { Cause } from '../../sync/cause.ts';
@@ -6,7 +6,7 @@ import type { Clock } from '../../sync/clock.ts';
 import type { Logger } from '../log.ts';
 import { type PoolDifference, poolDifference } from './pool-difference.ts';
 
-/** One Service port in one family. */
+/** A change of one Service port in one family. */
 export interface RecentChange {
   /** Milliseconds since the epoch. */
   readonly timeMs: number;
@@ -17,11 +17,11 @@ export interface RecentChange {
   readonly endpoints: PoolDifference;
   /** What else changed. */
   readonly also: readonly ('frontends' | 'session affinity' | 'source ranges')[];
-  /** From hearing of it to the kernel's acknowledgement; undefined = nobody has said anything. */
+  /** The time from the event to the kernel's acknowledgement; undefined = no event caused it. */
   readonly latencyMs: number | undefined;
 }
 
-/** So many are remembered. */
+/** The most changes that are remembered. */
 const changesMax = 1000;
 
 export interface RecentOptions {
@@ -31,7 +31,7 @@ export interface RecentOptions {
 
 export class RecentChanges {
   readonly #options: RecentOptions;
-  /** Full, it is a ring: the next one takes the place of the oldest. */
+  /** When it is full it is a ring: the next change replaces the oldest. */
   readonly #ring: RecentChange[] = [];
   #next = 0;
 
@@ -39,7 +39,7 @@ export class RecentChanges {
     this.#options = options;
   }
 
-  /** This is in force from now on. */
+  /** Records that `next` has replaced `previous` in force. */
   changed(
     previous: Forwarding | undefined,
     next: Forwarding | undefined,
@@ -66,7 +66,7 @@ export class RecentChanges {
     if (log.isLevelEnabled('trace')) logChange(log, change);
   }
 
-  /** The last one first. */
+  /** The changes, the newest first. */
   *lastFirst(): Generator<RecentChange> {
     const { length } = this.#ring;
     for (let i = 1; i <= length; i += 1) yield this.#ring[(this.#next - i + length) % length]!;

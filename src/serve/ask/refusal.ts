@@ -1,4 +1,4 @@
-/** Why a question has no answer, with the status that says so to HTTP. */
+/** Why a question has no answer, with the status code of HTTP. */
 export class Refusal extends Error {
   readonly status: number;
 
@@ -8,7 +8,7 @@ export class Refusal extends Error {
   }
 }
 
-/** A number that a question gives, between 1 and `most`. Throws a Refusal. */
+/** The number that a parameter gives, between 1 and `most`. Throws a Refusal. */
 export function numberOf(
   query: URLSearchParams,
   name: string,

@@ -1,4 +1,4 @@
-/** Lets those ask who are on this machine: names of Services are nobody's business on the network. */
+/** Answers only programs on this machine, because names of Services should not leave it. */
 import { isIP } from 'node:net';
 import { type Answer, type EndpointName, endpoints } from '../../ask/endpoints.ts';
 import { splitHostPort } from '../../config/host-port.ts';
@@ -47,12 +47,13 @@ function route(inside: Inside, name: EndpointName): Route {
   };
 }
 
-/** Throws a Refusal unless this asker may have an answer, and asks for what is known. */
+/** Throws a Refusal unless the asker may have an answer, and all parameters are known. */
 export function admit({ host, method, peer, query }: Asked, known: readonly string[]): void {
   if (!isLoopbackText(peer)) {
     throw new Refusal(403, `answers are for this node: ${peer} is no loopback address`);
   }
-  // A page in a browser may name itself as it likes; it cannot be named as an address.
+  // A page of another site may resolve its own name to this server (DNS rebinding). It can't have
+  // an address as its name.
   if (!isAddressed(host)) {
     throw new Refusal(403, `the Host header must be an address or localhost, not "${host}"`);
   }

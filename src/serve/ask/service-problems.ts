@@ -1,4 +1,4 @@
-/** What is wrong with a Service, and what decides about its endpoints; in sentences. */
+/** What is wrong with a Service, and what decides about its endpoints, each a sentence. */
 import type { ServiceAnswer } from '../../ask/service.ts';
 import { portTitle } from '../../ask/service-words.ts';
 import { type Excess, formatExcess } from '../../state/budget.ts';
@@ -88,7 +88,7 @@ export function portRemarks(seen: Seen, zone: string): string[] {
   ];
 }
 
-/** What of the endpoints themselves does. */
+/** What the endpoints themselves decide: topology, hints, readiness. */
 export function endpointRemarks({ candidates, policy }: Seen, zone: string): string[] {
   const { flags } = candidates;
   const { cluster, local } = choose(flags, policy);
@@ -104,7 +104,7 @@ export function endpointRemarks({ candidates, policy }: Seen, zone: string): str
   ];
 }
 
-/** The most frequent mistake: the names of ports differ. */
+/** Finds the most frequent mistake: the names of ports differ. */
 export function missingPort(
   {
     endpointCount,
@@ -124,7 +124,7 @@ export function missingPort(
   ];
 }
 
-/** The first few that differ. */
+/** The first few distinct values. */
 function firstPorts(slices: readonly EndpointSlice[]): string[] {
   const known = new Set<string>();
   for (const { ports } of slices) {

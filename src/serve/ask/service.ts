@@ -18,7 +18,7 @@ import { sliceMs, texts } from './services.ts';
 
 const endpointLimits = { standard: 500, most: 10_000 };
 const portLimits = { standard: 50, most: 500 };
-/** So many frontends of a port are shown. */
+/** The most frontends of a port that are shown. */
 const frontendsMax = 50;
 const changesMax = 10;
 
@@ -52,7 +52,7 @@ export async function serviceOf(inside: Inside, query: URLSearchParams): Promise
   };
 }
 
-/** Throws a Refusal where there is none, or more than one. */
+/** Finds the Service. Throws a Refusal if there is none, or more than one. */
 async function find({ state }: Inside, query: URLSearchParams, pacer: Pacer): Promise<Service> {
   const name = query.get('name');
   const namespace = query.get('namespace');
@@ -81,7 +81,7 @@ function withPort(seen: readonly Seen[], port: string | null): readonly Seen[] {
   return found;
 }
 
-/** Why there is nothing to say of a Service. */
+/** Why a Service is not served. */
 export function absence(state: ClusterState, key: string): string {
   const because = state.unserved.get(key)?.because;
   if (because !== undefined) return `this proxy does not serve Service ${key}: ${because}`;
@@ -91,7 +91,7 @@ export function absence(state: ClusterState, key: string): string {
   );
 }
 
-/** Resolves it as a change of it would be, and looks on. */
+/** Resolves the Service as its next change would be, and records what the resolver sees. */
 export async function look(
   inside: Inside,
   service: Service,
@@ -166,7 +166,7 @@ async function shownPort(
   };
 }
 
-/** As if it had no more frontends than are shown. */
+/** The Forwarding with only the frontends that are shown. */
 function withFirst(forwarding: Forwarding): Forwarding {
   const { frontends } = forwarding;
   if (frontends.length <= frontendsMax) return forwarding;

@@ -12,7 +12,7 @@ import { numberOf, Refusal } from './refusal.ts';
 
 const limits = { standard: 500, most: 1000 };
 const portsMax = 100;
-/** The event loop is released after this much work: an answer may take longer, a change may not. */
+/** An answer gives way after so long in one turn of the event loop, because changes come first. */
 export const sliceMs = 1;
 
 export async function servicesOf(inside: Inside, query: URLSearchParams): Promise<ServiceList> {
@@ -61,7 +61,7 @@ function isWell({ state, used }: ServiceList['items'][number]): boolean {
   return state === 'in force' && used > 0;
 }
 
-/** Services keep their order while they are there. */
+/** The keys of the Services after the one called `last`. Services keep their order. */
 function* keysAfter({ state }: Inside, last: string | null): Generator<string> {
   if (last !== null && state.service(last) === undefined) {
     throw new Refusal(410, `Service ${last} has gone meanwhile: begin anew`);

@@ -12,7 +12,7 @@ import type { Inside } from './inside.ts';
 import type { FamilyHistory } from './journal.ts';
 import { type Facts, problemsOf, remarksOf } from './problems.ts';
 
-/** Service ports that are told one by one. */
+/** The most Service ports in quarantine that the answer lists. */
 const asideMax = 100;
 
 export function statusOf(inside: Inside): Status {
@@ -159,12 +159,12 @@ function asideOf({ family }: FamilySync, entry: Quarantined, nowMs: number) {
   };
 }
 
-/** With three digits after the point. */
+/** Rounded to three digits after the point. */
 function seconds(ms: number): number {
   return Math.round(ms) / 1000;
 }
 
-/** As RFC 3339 writes it. */
+/** The time as RFC 3339 writes it. */
 export function timeText(timeMs: number): string {
   return new Date(timeMs).toISOString();
 }

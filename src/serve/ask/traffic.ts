@@ -10,7 +10,7 @@ import { sliceMs } from './services.ts';
 const limits = { standard: 500, most: 1000 };
 const most = Number.MAX_SAFE_INTEGER;
 
-/** Throws a Refusal where nothing is counted, and says how that is changed. */
+/** Throws a Refusal when nothing is counted. It says how to change that. */
 export async function trafficOf(inside: Inside, query: URLSearchParams): Promise<Traffic> {
   const { clock, counters } = inside;
   const limit = numberOf(query, 'limit', limits);

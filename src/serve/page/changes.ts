@@ -1,4 +1,4 @@
-/** What has changed in the kernel lately, and how long each change took. */
+/** The last changes in the kernel, and how long each took. */
 import type { ChangeList, ServiceAnswer } from '../../ask/service.ts';
 import { endpointsChanged, whatChanged } from '../../ask/service-words.ts';
 import { age } from '../../ask/words.ts';
@@ -36,7 +36,7 @@ export function changesSection({ items }: ChangeList, nowMs: number): Html {
   ]);
 }
 
-/** Those of one Service. */
+/** The last changes of one Service. */
 export function changesTable(changes: readonly Change[], nowMs: number): Html {
   return table('Recent changes', { heads, rows: changes.map((change) => cells(change, nowMs)) });
 }

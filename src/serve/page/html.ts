@@ -1,4 +1,4 @@
-/** HTML that is safe to send: what is put into it is escaped, unless it is HTML of this file. */
+/** HTML that is safe to send: its contents are escaped, unless they are HTML of this class. */
 export class Html {
   readonly text: string;
 
@@ -10,7 +10,7 @@ export class Html {
 /** What may be put into HTML; undefined is nothing. */
 export type Content = Html | string | number | undefined | readonly Content[];
 
-/** Text between tags, and attributes in double quotes. */
+/** Escapes contents for text between tags, and for attributes in double quotes. */
 export function html(parts: TemplateStringsArray, ...contents: readonly Content[]): Html {
   return new Html(parts.reduce((text, part, i) => text + write(contents[i - 1]) + part));
 }

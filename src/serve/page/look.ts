@@ -1,4 +1,4 @@
-/** The one style sheet and the one script of the page; the page says all without either. */
+/** The only style sheet and the only script of the page. It can be read without either. */
 import { createHash } from 'node:crypto';
 
 export const style = `
@@ -62,7 +62,7 @@ footer { margin-top: 2rem; color: var(--dim); font-size: .85rem; display: flex; 
 }
 `;
 
-/** Takes what is new of the same page into this one, but not under the reader's hands. */
+/** Replaces the live parts of the page by new ones, except a part that the reader uses. */
 export const script = `
 const pause = document.getElementById('pause');
 const silent = document.getElementById('silent');

@@ -1,4 +1,4 @@
-/** What the pages are put together from. */
+/** The parts that the pages are made of. */
 import { type Content, Html, html } from './html.ts';
 import { script, style } from './look.ts';
 
@@ -10,11 +10,11 @@ export interface Table {
 
 export interface Head {
   readonly name: string;
-  /** `number`: on the right. `later`: not on a narrow screen. */
+  /** `number`: aligned right. `later`: hidden on a narrow screen. */
   readonly kind?: 'number' | 'later';
 }
 
-/** The first cell of a row is its heading. `label` is what it is a table of. */
+/** A table. The first cell of each row is its heading. `label` names the table. */
 export function table(label: string, { heads, rows }: Table): Html {
   const classes = heads.map(({ kind }) => classOf(kind));
   const line = (cells: readonly Content[]): Html => {
@@ -50,7 +50,7 @@ export function list(items: readonly Content[]): Html {
   return html`<ul>${items.map((item) => html`<li>${item}</li>`)}</ul>`;
 }
 
-/** To the second: what it is made from has more. */
+/** A time, shown to the second. */
 export function moment(time: string): Html {
   return html`<time datetime="${time}">${time.replace('T', ' ').replace(/\.\d+Z$/, ' UTC')}</time>`;
 }
@@ -59,7 +59,7 @@ interface Page {
   readonly title: string;
   /** The name of the node. */
   readonly node: string;
-  /** Where programs ask for the same. */
+  /** The path of the answer that programs get. */
   readonly json: string;
   readonly body: Content;
 }

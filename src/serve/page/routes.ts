@@ -1,4 +1,4 @@
-/** The page for people, at `/`: made from the answers that programs get, for the same askers. */
+/** The page for people, at `/`. It shows the answers that programs get, to the same askers. */
 import { endpoints } from '../../ask/endpoints.ts';
 import { changeListOf } from '../ask/changes.ts';
 import type { Inside } from '../ask/inside.ts';

@@ -1,4 +1,4 @@
-/** All about one Service. */
+/** The page of one Service. */
 import type { ServiceAnswer } from '../../ask/service.ts';
 import { conditionsOf, goesTo, portTitle } from '../../ask/service-words.ts';
 import { joinHostPort } from '../../config/host-port.ts';
@@ -86,7 +86,7 @@ function frontendsTable(port: Port, label: string, frontends: Port['frontends'])
   return table(label, { heads, rows });
 }
 
-/** Some who connect to it reach nobody. */
+/** Whether some connections to the frontend reach no endpoint. */
 function isLost({ local }: Port, { heldBy, treatment }: Port['frontends'][number]): boolean {
   if (heldBy !== undefined || treatment === 'reject' || treatment === 'drop') return true;
   return treatment === 'external-local' && local === 0;

@@ -1,4 +1,4 @@
-/** The Services, a hundred at a time, and how to find one among many. */
+/** The list of Services, a hundred on each page, and its search form. */
 import type { ServiceList } from '../../ask/service.ts';
 import { type Content, type Html, html } from './html.ts';
 import { live, table } from './parts.ts';
@@ -8,7 +8,7 @@ type Item = ServiceList['items'][number];
 const perPage = 100;
 const portsShown = 4;
 
-/** What the reader asks for; empty = whatever. */
+/** What the reader asks for; empty = no restriction. */
 export interface Wanted {
   readonly namespace: string;
   /** Part of a name, or a pattern with `*` and `?`. */
@@ -22,7 +22,7 @@ export function wantedOf(query: URLSearchParams): Wanted {
   return { namespace: of('namespace'), q: of('q'), state: of('state'), continue: of('continue') };
 }
 
-/** The question to the API. */
+/** The parameters of the question to the API. */
 export function listQuery({ namespace, q, ...rest }: Wanted): URLSearchParams {
   const name = q === '' || /[*?]/.test(q) ? q : `*${q}*`;
   return queryOf({ namespace, name, ...rest, limit: String(perPage) });
@@ -41,7 +41,7 @@ export function servicesSection(wanted: Wanted, list: ServiceList): Html {
 ${searchForm(wanted)}${live('service-list', [servicesTable(list), pages(wanted, list)])}`;
 }
 
-/** Not renewed: somebody may be writing in it. */
+/** The search form. It is not a live part, because the reader may be typing in it. */
 function searchForm({ namespace, q, state }: Wanted): Html {
   const isAll = namespace === '' && q === '' && state === '';
   const option = (value: string, text: string): Html =>

@@ -1,4 +1,4 @@
-/** How the proxy of this node is doing, on the page: one sentence, then what is not well. */
+/** How the proxy of this node is doing, on the page: one sentence, then the problems. */
 import type { ChangeList } from '../../ask/service.ts';
 import type { Status } from '../../ask/status.ts';
 import { age, counted } from '../../ask/words.ts';

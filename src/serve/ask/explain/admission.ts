@@ -7,7 +7,7 @@ import type { Forwarding } from '../../../state/types.ts';
 import type { Scene } from './scene.ts';
 import type { Holder } from './search.ts';
 
-/** Undefined: all clients may connect. */
+/** Undefined when there are no source ranges: all clients may connect. */
 export function admissionOf(
   { client, engine }: Scene,
   { forwarding, frontend }: Holder,

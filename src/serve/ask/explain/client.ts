@@ -1,4 +1,4 @@
-/** Who sends the packet, and what rules take him for. */
+/** The client that sends the packet, and what rules take it for. */
 import { isLoopback } from '../../../host/node-ips.ts';
 import type { ModeConfig } from '../../../modes/mode.ts';
 import { type ClientKind, describeDetector } from '../../../modes/passage.ts';
@@ -91,7 +91,7 @@ function kindOf(
       ? { kind: 'pod', because: `${text} ${describeDetector(detector)}` }
       : { kind: 'outside', because: `${text} is no address that ${describeDetector(detector)}` };
   }
-  // Rules look at the interface, which an address does not tell.
+  // The rules look at the interface. An address does not say which one it is.
   const pods = (inside.state.node?.podCIDRs ?? []).map((cidr) => parseCIDR(cidr));
   const isOurs = pods.some((cidr) => cidr !== undefined && cidrContains(cidr, address));
   return isOurs

@@ -1,4 +1,4 @@
-/** What may become of a packet beside our rules, as far as the kernel tells it in a few words. */
+/** What may stop a packet besides our rules: sysctls, chains of others, tracked connections. */
 import { counted } from '../../../ask/words.ts';
 import { ipForwarding } from '../../../host/forwarding.ts';
 import { KernelError } from '../../../kernel/errors.ts';
@@ -12,7 +12,7 @@ import type { Forwarding } from '../../../state/types.ts';
 import { type Scene, targetText } from './scene.ts';
 import type { Holder } from './search.ts';
 
-/** In sentences. What can't be read is left out. */
+/** Warnings, each a sentence. What can't be read is left out. */
 export async function hurdlesOf(scene: Scene, holder: Holder | undefined): Promise<string[]> {
   const [chains, entries] = await Promise.all([
     orNone(droppingChains(scene)),
@@ -39,10 +39,10 @@ function forwarding({ inside: { host }, sync }: Scene): string[] {
 
 type Chain = Extract<Reply, { kind: 'chain' }>;
 
-/** NFPROTO_INET: tables of both families. */
+/** Tables of NFPROTO_INET serve both families. */
 const bothFamilies = 1;
 
-/** Where packets on their way to an endpoint are most likely dropped. */
+/** The hooks that a packet to an endpoint passes, where others may drop it. */
 function hookOf({ client, inside }: Scene): number {
   const mode = inside.mode();
   // The process itself connects to endpoints.
@@ -50,7 +50,7 @@ function hookOf({ client, inside }: Scene): number {
   return mode === 'ipvs' ? NF_INET.LOCAL_IN : NF_INET.FORWARD;
 }
 
-/** Base chains that drop what no rule of theirs accepts. */
+/** Base chains with policy drop. */
 async function droppingChains(scene: Scene): Promise<string[]> {
   const { inside, sync } = scene;
   const { kernel } = inside;
@@ -78,7 +78,7 @@ async function droppingChains(scene: Scene): Promise<string[]> {
 
 const namedMax = 3;
 
-/** Connections to the address and port that lead elsewhere than its Service does now. */
+/** Tracked connections to the address and port that lead to endpoints it no longer has. */
 async function staleEntries(scene: Scene, holder: Holder | undefined): Promise<string[]> {
   const { client, inside, sync, target } = scene;
   if (holder === undefined || inside.mode() === 'userspace') return [];

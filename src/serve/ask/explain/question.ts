@@ -1,4 +1,4 @@
-/** What is asked, as it is written: `10.96.0.1:80/TCP`, `default/web:http`. */
+/** Reads the target of a question: `10.96.0.1:80/TCP`, `default/web:http`. */
 import { counted } from '../../../ask/words.ts';
 import { splitTarget } from '../../../config/host-port.ts';
 import { type Address, parseAddress } from '../../../net/address.ts';
@@ -11,7 +11,7 @@ import { absence } from '../service.ts';
 export interface Target {
   readonly address: Address;
   readonly port: number;
-  /** Undefined: that of whoever has the address and port. */
+  /** Undefined: the protocol of the frontend at the address and port. */
   readonly protocol: Protocol | undefined;
   /** The Service that was asked for by name. */
   readonly service: Service | undefined;
@@ -57,7 +57,7 @@ function targetOf(service: Service, text: string, protocol: Protocol | undefined
   return { address: address!, port: found.port, protocol: found.protocol, service };
 }
 
-/** How many ports of a Service are named. */
+/** The most ports of a Service that a message names. */
 const namedMax = 10;
 
 /** `http 80/TCP, dns 53/UDP` */

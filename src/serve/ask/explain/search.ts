@@ -1,4 +1,4 @@
-/** Who has an address and port, and who something like it. */
+/** Searches the frontend at an address and port, and frontends that are similar. */
 import { isLoopback } from '../../../host/node-ips.ts';
 import { type Address, addressKey, type CIDR, cidrContains } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
@@ -10,19 +10,19 @@ import type { Pacer } from '../../../sync/clock.ts';
 import type { Setting } from '../inside.ts';
 import type { Target } from './question.ts';
 
-/** A frontend, and to whom it belongs. */
+/** A frontend, and the Forwarding that has it. */
 export interface Holder {
   readonly forwarding: Forwarding;
   readonly frontend: Frontend;
 }
 
-/** Frontends at an address, whatever their port. */
+/** The result of a search. */
 export interface Neighbourhood {
-  /** Who gets a packet to the address and port. */
+  /** The frontend that a packet to the address and port meets. */
   readonly holder: Holder | undefined;
-  /** Others, at other ports or protocols. */
+  /** Frontends of the address with another port or protocol. */
   readonly near: readonly Holder[];
-  /** Node ports of the number, whether or not the address accepts node ports. */
+  /** Node ports with this number, even if the address accepts no node ports. */
   readonly nodePorts: readonly Holder[];
 }
 
@@ -56,7 +56,7 @@ export async function search(
 
 const order = ['TCP', 'UDP', 'SCTP'] as const satisfies readonly Protocol[];
 
-/** Where no protocol is asked for, it is TCP if there is a choice. */
+/** Without a protocol in the question, TCP comes first, then UDP. */
 function first(holders: readonly Holder[]): Holder | undefined {
   const rank = ({ forwarding }: Holder): number => order.indexOf(protocolOf(forwarding));
   return holders.toSorted((a, b) => rank(a) - rank(b))[0];

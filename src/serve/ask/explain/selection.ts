@@ -1,4 +1,4 @@
-/** Which endpoints of a Service port are used, and why the others are not: the resolver tells. */
+/** Which endpoints of a Service port are used, and why the others are not. Asks the resolver. */
 import { counted } from '../../../ask/words.ts';
 import { choose, whyNot } from '../../../state/categorise.ts';
 import type { Seen } from '../../../state/resolve.ts';
@@ -10,7 +10,7 @@ import { sliceMs } from '../services.ts';
 import type { Scene } from './scene.ts';
 import type { Holder } from './search.ts';
 
-/** From what the Forwarding was made; undefined: the Service has gone since. */
+/** What the Forwarding was resolved from; undefined: the Service is gone. */
 export async function seenOf(
   { inside }: Scene,
   { forwarding: { family, servicePort } }: Holder,

@@ -1,4 +1,4 @@
-/** What keeps an explanation of what is in force from being one of what is wanted. */
+/** Why what is in force, which is explained, is not what is desired. */
 import {
   type Forwarding,
   formatServicePortName,
@@ -9,7 +9,7 @@ import { failureText } from '../../refusal-text.ts';
 import { type Scene, targetText } from './scene.ts';
 import type { Holder, Neighbourhood } from './search.ts';
 
-/** In the order of their weight. */
+/** Warnings, the most important first. */
 export function warningsOf(scene: Scene, inForce: Neighbourhood, desired: Neighbourhood): string[] {
   const holder = inForce.holder ?? desired.holder;
   return [
@@ -19,7 +19,7 @@ export function warningsOf(scene: Scene, inForce: Neighbourhood, desired: Neighb
   ];
 }
 
-/** Whether what is wanted of it is in force. */
+/** Whether what is desired of the Service port is in force. */
 export function isInForce({ inside, sync }: Scene, { servicePort }: Forwarding): boolean {
   const key = forwardingKey(servicePort);
   const { namespace, name } = servicePort;
@@ -51,7 +51,7 @@ function waiting(scene: Scene, { forwarding }: Holder, holdsInForce: boolean): s
   return [`${name} has changed, and that is not in force yet; ${still}.`];
 }
 
-/** The Service that was asked for by name does not have its own address. */
+/** Warns if another Service has the address of the one that the question names. */
 function lost(scene: Scene, holder: Holder | undefined): string[] {
   const { service } = scene.target;
   if (service === undefined || holder === undefined) return [];

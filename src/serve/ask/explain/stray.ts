@@ -1,4 +1,4 @@
-/** Why nobody has an address and port, and what becomes of a packet to it. */
+/** Why no Service has an address and port, and what becomes of a packet to it. */
 import { type Address, cidrContains, formatAddress, formatCIDR } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
 import { endpointKey } from '../../../net/endpoint-list.ts';
@@ -17,7 +17,7 @@ import { describeHolder, type Scene, targetText } from './scene.ts';
 import { type Holder, judgeAddress, type Neighbourhood } from './search.ts';
 import type { Answer } from './way.ts';
 
-/** `found`: what is there of the address in force. */
+/** `found`: similar frontends that are in force. */
 export async function strayOf(scene: Scene, found: Neighbourhood, pacer: Pacer): Promise<Answer> {
   const because = await whyNobody(scene, found, pacer);
   const taken = new Set(found.near.map(({ frontend }) => frontend.kind));
@@ -61,7 +61,7 @@ function whyNotThisPort({ target, inside }: Scene, near: readonly Holder[]): str
   return `${formatAddress(target.address.bytes)} is ${what} of ${key}, which has ${has}, not ${asked}`;
 }
 
-/** A Service asks for it and does not get it. */
+/** The reason, if a Service asks for the address and port and does not get them. */
 async function whyNotGiven(
   { engine, inside, target }: Scene,
   pacer: Pacer,
@@ -75,7 +75,7 @@ async function whyNotGiven(
   return undefined;
 }
 
-/** What keeps it from what it asks for. */
+/** Why the Service does not get the address. */
 function whyKept(context: ResolveContext, service: Service, { address }: Target): string {
   const { externalIPRules, nodeSockets = noSockets } = context;
   const notices = externalIPNotices(service, externalIPRules, nodeSockets);

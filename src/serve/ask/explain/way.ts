@@ -1,4 +1,4 @@
-/** What becomes of a packet that a Service gets, step by step. */
+/** What becomes of a packet to a frontend, step by step. */
 
 import type { Explanation } from '../../../ask/explanation.ts';
 import { counted } from '../../../ask/words.ts';
@@ -16,9 +16,9 @@ export type Step = Explanation['steps'][number];
 
 export type Answer = Pick<Explanation, 'outcome' | 'summary' | 'steps' | 'endpoints'>;
 
-/** How many endpoints the answer lists. */
+/** The most endpoints that the answer lists. */
 const listedMax = 500;
-/** How many endpoints are named in a step. */
+/** The most endpoints that a step names. */
 const namedMax = 4;
 
 export async function wayOf(scene: Scene, holder: Holder): Promise<Answer> {
