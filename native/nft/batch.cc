@@ -26,7 +26,7 @@ EncodeResult EncodeOp(const protocol::Record& record, BatchWriter& batch) {
   return encoded;
 }
 
-/** How long encoding took, and the kernel, which does all its work within the send. */
+/** Measures the time of encoding, and that of the kernel, which commits within the send. */
 class Stopwatch {
  public:
   void Encoded() noexcept { encoded_ = Clock::now(); }
@@ -54,7 +54,7 @@ ByteBuffer FailedReply(const protocol::reply::Failed& failed) {
   return std::move(out.buffer());
 }
 
-/** The kernel's errors, with the op and entry that each belongs to. */
+/** Appends a record `failed` for each error, with its op and entry. */
 void WriteRefusals(const BatchWriter& batch, const std::vector<wire::Refusal>& refusals,
                    protocol::RecordWriter& out) {
   for (const wire::Refusal& refusal : refusals) {
@@ -73,10 +73,10 @@ void WriteRefusals(const BatchWriter& batch, const std::vector<wire::Refusal>& r
 }
 
 /**
- * All answers are there when the send returns: the kernel handles a batch within it
- * (nfnetlink_rcv_batch). It acknowledges messages before the failing one as if nothing had
- * happened, and a failed commit is reported for the first message besides, so that one error for
- * any of them condemns the batch.
+ * All answers are there when the send returns, because the kernel handles a batch within it
+ * (nfnetlink_rcv_batch). Messages before a failing one are acknowledged without an error, and an
+ * error of the commit itself is reported for the first message. So the batch has failed if any
+ * message has an error.
  */
 std::expected<ByteBuffer, SystemError> CollectAnswers(wire::Socket& socket,
                                                       const BatchWriter& batch,
@@ -99,7 +99,8 @@ std::expected<ByteBuffer, SystemError> CollectAnswers(wire::Socket& socket,
   }
   protocol::RecordWriter out;
   WriteRefusals(batch, answers.refusals(), out);
-  // BATCH_BEGIN and BATCH_END are messages too; the last op's message asked for an answer.
+  // The first and last message are BATCH_BEGIN and BATCH_END. The one before the last asked for an
+  // acknowledgement.
   const bool silent = (messages > 2 && !answers.Answered(messages - 2)) || !echoes.complete();
   if (answers.refusals().empty() && (overrun || silent)) {
     const std::uint32_t error = overrun ? ENOBUFS : ENOMSG;
@@ -126,7 +127,7 @@ std::expected<BatchWriter, BadOp> EncodeBatch(std::span<const std::uint8_t> ops,
                                               std::uint32_t first_sequence) {
   protocol::RecordReader reader(ops);
   BatchWriter batch(first_sequence);
-  // An element grows to about three times its packed form.
+  // An element in netlink is about three times as long as packed.
   batch.out().Reserve(3 * ops.size() + 4096);
   for (std::uint32_t index = 0; !reader.AtEnd(); ++index) {
     batch.BeginOp(index);

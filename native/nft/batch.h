@@ -1,4 +1,4 @@
-// A buffer of ops as one nf_tables transaction.
+// Runs a buffer of ops as one nf_tables transaction.
 #ifndef FAIRLEAD_NFT_BATCH_H_
 #define FAIRLEAD_NFT_BATCH_H_
 
@@ -21,13 +21,13 @@ using Op =
                  protocol::op::SetFlush, protocol::op::ElementsAdd, protocol::op::ElementsDelete,
                  protocol::op::XtRuleAdd, protocol::op::XtRuleInsert, protocol::op::ObjectDelete>;
 
-/** The whole transaction, ready to be sent. */
+/** Encodes the ops as a transaction that is ready to send. */
 std::expected<BatchWriter, BadOp> EncodeBatch(std::span<const std::uint8_t> ops,
                                               std::uint32_t first_sequence);
 
 /**
- * Encodes, sends, collects the answers: a record `committed` and one `ruleHandle` for each op that
- * asked, or one `failed` for each error.
+ * Encodes and sends the ops, and reads the answers. On success the records are `committed`, and
+ * `ruleHandle` for each op that asked for it; else one `failed` for each error.
  */
 std::expected<ByteBuffer, SystemError> RunBatch(wire::Socket& socket,
                                                 std::span<const std::uint8_t> ops);

@@ -1,4 +1,4 @@
-// Messages of one nf_tables transaction, and which op each of them came from.
+// Writes the messages of one nf_tables transaction, and keeps which op each comes from.
 #ifndef FAIRLEAD_NFT_BATCH_WRITER_H_
 #define FAIRLEAD_NFT_BATCH_WRITER_H_
 
@@ -14,10 +14,10 @@
 
 namespace fairlead::nft {
 
-/** What is wrong with an op. */
+/** Why an op is refused. */
 struct BadOp {
   protocol::BadRecord reason;
-  /** Index of the entry, of an op that has several, else kUnknownIndex. */
+  /** Index of the entry, for an op with several, else kUnknownIndex. */
   std::uint32_t entry = protocol::kUnknownIndex;
   /** Index of the op in the buffer. */
   std::uint32_t op = 0;
@@ -27,49 +27,49 @@ struct BadOp {
 };
 using EncodeResult = std::expected<void, BadOp>;
 
-/** Where a message came from. */
+/** Where a message comes from. */
 struct Origin {
   /** Index of the op; kUnknownIndex for the messages that begin and end the batch. */
   std::uint32_t op = protocol::kUnknownIndex;
   /** Index of the first entry in a message of elements, else kUnknownIndex. */
   std::uint32_t first_entry = protocol::kUnknownIndex;
-  /** Where the message starts in the batch. */
+  /** Offset of the message in the batch. */
   std::size_t offset = 0;
 };
 
 /**
  *   NFNL_MSG_BATCH_BEGIN
- *   NFT_MSG_*  one or more for each op
+ *   NFT_MSG_*             one or more for each op
  *   NFNL_MSG_BATCH_END
  *
- * Message i has sequence number `first_sequence + i`.
+ * Message i has the sequence number `first_sequence + i`.
  */
 class BatchWriter {
  public:
   explicit BatchWriter(std::uint32_t first_sequence);
 
-  /** Ops are numbered by the caller; messages begun from now on belong to op `index`. */
+  /** Messages from now on belong to op `index`. */
   void BeginOp(std::uint32_t index) noexcept { op_ = index; }
 
   /** Starts a message NFT_MSG_*; NLM_F_REQUEST is added to `flags`. */
   wire::MessageWriter& Begin(std::uint16_t type, std::uint16_t flags, std::uint8_t family,
                              std::uint32_t first_entry = protocol::kUnknownIndex);
   void End() noexcept { out_.EndMessage(); }
-  /** The message being written asks the kernel to send back what it makes of it. */
+  /** Counts the current message as one with NLM_F_ECHO. */
   void ExpectEcho() noexcept { ++echoes_; }
 
-  /** Closes the batch; the last message of an op asks for an acknowledgement. */
+  /** Ends the batch. The last message before BATCH_END asks for an acknowledgement. */
   void Finish();
 
-  /** Number of the op being written, for ids that must be unique within a transaction. */
+  /** Index of the current op, for ids that must be unique in a transaction. */
   std::uint32_t op() const noexcept { return op_; }
   wire::MessageWriter& out() noexcept { return out_; }
-  /** One for each message, in order, that of BATCH_BEGIN first. */
+  /** The origin of each message in order, BATCH_BEGIN first. */
   const std::vector<Origin>& origins() const noexcept { return origins_; }
   std::span<const std::uint8_t> bytes() const noexcept { return out_.bytes(); }
-  /** How many messages ask for an echo. */
+  /** Number of messages with NLM_F_ECHO. */
   std::uint32_t echoes() const noexcept { return echoes_; }
-  /** The message at `index` and everything after it. */
+  /** The bytes of the batch from the message at `index` on. */
   std::span<const std::uint8_t> Message(std::uint32_t index) const noexcept {
     return bytes().subspan(origins_[index].offset);
   }

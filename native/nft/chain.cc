@@ -13,10 +13,11 @@ namespace fairlead::nft {
 //   NFTA_CHAIN_HOOK      base chains only
 //     NFTA_HOOK_HOOKNUM    be32
 //     NFTA_HOOK_PRIORITY   be32, signed
-//   NFTA_CHAIN_POLICY    be32   base chains only; without it nf_tables_updchain changes none
+//   NFTA_CHAIN_POLICY    be32   base chains only; without it nf_tables_updchain keeps the policy
 //   NFTA_CHAIN_TYPE      string base chains only
 //   NFTA_CHAIN_HANDLE    be64   (dumps)
 //   NFTA_CHAIN_USE       be32   (dumps)
+//   NFTA_CHAIN_FLAGS     be32   (dumps)
 //   NFTA_CHAIN_USERDATA  comment
 
 namespace {

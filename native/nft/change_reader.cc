@@ -11,9 +11,9 @@ namespace fairlead::nft {
 
 namespace {
 
-// The first attribute of every object that is in a table is the name of that, of a table its own:
-// NFTA_TABLE_NAME, NFTA_CHAIN_TABLE, NFTA_RULE_TABLE, NFTA_SET_TABLE, NFTA_SET_ELEM_LIST_TABLE,
-// NFTA_OBJ_TABLE, NFTA_FLOWTABLE_TABLE.
+// The attribute with the table's name has this number for every kind of object: NFTA_TABLE_NAME,
+// NFTA_CHAIN_TABLE, NFTA_RULE_TABLE, NFTA_SET_TABLE, NFTA_SET_ELEM_LIST_TABLE, NFTA_OBJ_TABLE,
+// NFTA_FLOWTABLE_TABLE.
 constexpr std::size_t kTableOfObject = 1;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What the kernel tells everyone about changes of nf_tables (NFNLGRP_NFTABLES).
+// Reads the kernel's notifications about changes of nf_tables (NFNLGRP_NFTABLES).
 #ifndef FAIRLEAD_NFT_CHANGE_READER_H_
 #define FAIRLEAD_NFT_CHANGE_READER_H_
 
@@ -17,29 +17,30 @@ struct WatchedTable {
   std::string name;
 };
 
-/** Who committed, as the kernel names the thread that did; both empty = not known. */
+/** The thread that committed a transaction. Empty and 0 = not known. */
 struct Committer {
+  /** NFTA_GEN_PROC_NAME: the name of the thread. */
   std::string program;
-  /** In the initial PID namespace. */
+  /** NFTA_GEN_PROC_PID, in the initial PID namespace. */
   std::uint32_t pid = 0;
 };
 
 /**
- * Takes the datagrams. A transaction is a message for each object that it made, changed or deleted,
- * and then one NFT_MSG_NEWGEN that says who committed it.
+ * Reads the datagrams. A transaction has a message for each object that was added, changed or
+ * deleted, then NFT_MSG_NEWGEN, which names the committer.
  */
 class ChangeReader {
  public:
   explicit ChangeReader(std::vector<WatchedTable> tables) noexcept : tables_(std::move(tables)) {}
 
-  /** Changes from the netlink port `own_port` do not count; 0 = all count. */
+  /** Reads a datagram. Ignores changes from the netlink port `own_port`; 0 = ignores none. */
   void Take(std::span<const std::uint8_t> datagram, std::uint32_t own_port);
-  /** Messages were lost: anything may have happened. */
+  /** Counts as a change by an unknown committer, because messages were lost. */
   void TakeOverrun() noexcept;
 
-  /** Whether anything of the tables has changed since this was last asked. */
+  /** Whether a watched table has changed since the last call. */
   bool TakeChanged() noexcept { return std::exchange(changed_, false); }
-  /** Who made the last of these changes. */
+  /** The committer of the last change. */
   const Committer& committer() const noexcept { return committer_; }
 
  private:
@@ -47,7 +48,7 @@ class ChangeReader {
   void TakeGeneration(std::span<const std::uint8_t> attributes);
 
   std::vector<WatchedTable> tables_;
-  /** The transaction whose messages come has changed something. */
+  /** Whether the current transaction has changed a watched table. */
   bool touched_ = false;
   bool changed_ = false;
   Committer committer_;

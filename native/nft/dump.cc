@@ -19,7 +19,7 @@ namespace request = protocol::request;
 
 namespace {
 
-/** Decodes one object, as the request that it answers wants. */
+/** Decodes the message of one object for its request. Ignores messages of other types. */
 struct ObjectDecoder {
   std::uint16_t type;
   std::uint8_t family;
@@ -67,8 +67,8 @@ struct ObjectDecoder {
 wire::Taken DumpDecoder::TakeAnswer(const wire::Message& message) {
   const auto attributes = wire::AttributesOf(message, sizeof(nfgenmsg));
   if (!attributes) return std::unexpected(attributes.error());
-  // Dumps of elements are never marked NLM_F_DUMP_INTR (nf_tables_dump_set does not check), but
-  // every message carries the low bits of the generation (nfgenmsg.res_id).
+  // Dumps of elements never have NLM_F_DUMP_INTR (nf_tables_dump_set does not check). But every
+  // message has the low bits of the generation (nfgenmsg.res_id).
   const auto generation = wire::LoadBe<std::uint16_t>(message.payload.data() + 2);
   if (generation_.value_or(generation) != generation) interrupted_ = true;
   generation_ = generation;

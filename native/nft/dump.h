@@ -1,4 +1,4 @@
-// Reads of nf_tables: one request, its answers as records.
+// Runs requests that read nf_tables, and answers with records.
 #ifndef FAIRLEAD_NFT_DUMP_H_
 #define FAIRLEAD_NFT_DUMP_H_
 
@@ -19,13 +19,13 @@ using Request = std::variant<protocol::request::GenerationGet, protocol::request
                              protocol::request::SetsDump, protocol::request::ObjectsDump,
                              protocol::request::FlowtablesDump, protocol::request::ElementsDump>;
 
-/** The one request that a buffer holds. */
+/** Reads the only request of a buffer, and checks its fields. */
 std::expected<Request, protocol::BadRecord> ReadRequest(std::span<const std::uint8_t> buffer);
 
-/** The request as the message that asks the kernel. */
+/** Encodes the request: NFT_MSG_GET*. */
 wire::MessageWriter EncodeRequest(const Request& request, std::uint32_t sequence);
 
-/** What the kernel answers, datagram by datagram. */
+/** Decodes the datagrams that answer a request. */
 class DumpDecoder {
  public:
   DumpDecoder(const Request& request, std::uint32_t sequence)
@@ -36,16 +36,16 @@ class DumpDecoder {
   DumpDecoder& operator=(const DumpDecoder&) = delete;
 
   void Take(std::span<const std::uint8_t> datagram) { reader_.Take(datagram); }
-  /** The kernel has said all it has to say. */
+  /** Whether the kernel has ended its answer. */
   bool done() const noexcept { return reader_.done(); }
   wire::DumpReader& reader() noexcept { return reader_; }
 
-  /** The records, ended by `dumped`. The decoder must not be used afterwards. */
+  /** The records and a `dumped` at the end. The decoder must not be used afterwards. */
   ByteBuffer Finish();
 
  private:
   wire::Taken TakeAnswer(const wire::Message& message);
-  /** What was found of the set, as one record. */
+  /** Appends the elements of the set as one record. */
   void WriteElements(const protocol::request::ElementsDump& dump);
 
   static EntryLayout LayoutOf(const Request& request) noexcept;
@@ -54,12 +54,12 @@ class DumpDecoder {
   ElementSorter elements_;
   wire::DumpReader reader_;
   protocol::RecordWriter out_;
-  /** Low 16 bits of the generation that the last message was read in. */
+  /** Low 16 bits of the generation of the last message. */
   std::optional<std::uint16_t> generation_;
   bool interrupted_ = false;
 };
 
-/** Sends the request and collects the answers. */
+/** Sends the request and returns the answers as records. */
 std::expected<ByteBuffer, SystemError> RunRequest(wire::Socket& socket, const Request& request);
 
 }  // namespace fairlead::nft

@@ -10,8 +10,8 @@ namespace fairlead::nft {
 namespace {
 
 /**
- * The kernel puts echoes into buffers of one page with its overhead (nft_commit_notify). A rule of
- * ours takes up to 1 KiB, of which a page holds three.
+ * Bytes that an echo takes in the receive buffer. The kernel puts echoes into buffers of one page,
+ * its overhead included (nft_commit_notify). Our rules take up to 1 KiB, so a page holds three.
  */
 constexpr std::size_t kBytesPerEcho = 2048;
 

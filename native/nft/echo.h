@@ -1,4 +1,4 @@
-// What the kernel sends back of the rules that a batch made (NLM_F_ECHO).
+// Reads the rules of a batch as the kernel sends them back, with their handles (NLM_F_ECHO).
 #ifndef FAIRLEAD_NFT_ECHO_H_
 #define FAIRLEAD_NFT_ECHO_H_
 
@@ -10,19 +10,19 @@
 
 namespace fairlead::nft {
 
-/** Room that the echoes of a batch take in the receive buffer. */
+/** Bytes that so many echoes take in the receive buffer. */
 std::size_t EchoBytes(std::uint32_t echoes) noexcept;
 
-/** Takes NFT_MSG_NEWRULE messages, each with the sequence number of the message that it echoes. */
+/** Reads NFT_MSG_NEWRULE messages. Each has the sequence number of the message that it echoes. */
 class EchoCollector {
  public:
   EchoCollector(std::uint32_t first_sequence, const BatchWriter& batch) noexcept
       : first_(first_sequence), batch_(batch) {}
 
   void Take(std::span<const std::uint8_t> datagram);
-  /** Every message that asked for an echo has one. */
+  /** Whether every message that asked for an echo has got it. */
   bool complete() const noexcept { return handles_.size() == batch_.echoes(); }
-  /** A record `ruleHandle` for each rule. */
+  /** Appends a record `ruleHandle` for each rule. */
   void Write(protocol::RecordWriter& out) const;
 
  private:

@@ -16,7 +16,7 @@ void ElementSorter::Take(const Entry& entry) {
                        entry.flags & NFT_SET_ELEM_INTERVAL_END});
 }
 
-/** The key, and its end where the layout has it: the packed form begins with them. */
+/** The key, and the key end where the layout has it. The packed form begins with them. */
 std::span<const std::uint8_t> ElementSorter::Identity(const Element& element) const noexcept {
   const std::size_t keys = layout_.Has(protocol::element_shape::kKeyEnd) ? 2 : 1;
   return packed_.bytes().subspan(element.start, keys * layout_.key_length);

@@ -11,37 +11,38 @@
 namespace fairlead::nft {
 
 /**
- * Collects the elements of one set as the kernel gives them, in the order of its hash table, and
- * hands them out by key: what belongs together comes together, and that costs JavaScript nothing.
+ * Collects the elements of one set, which the kernel sends in the order of its hash table, and
+ * sorts them by key. So elements with a common prefix of the key are neighbours, and JavaScript
+ * need not sort.
  *
- * It also notices dumps that miss elements although nothing changed. For each part of a dump the
- * kernel walks the set from its start and skips as many elements as it has given already
- * (nft_rhash_walk). When the table is resized in between, which happens in the background after
- * many elements were added, the order differs: some elements come twice and as many never, without
- * NLM_F_DUMP_INTR. A missed one therefore always shows in another that comes twice.
+ * It also detects dumps that miss elements although nothing changed. For each part of a dump the
+ * kernel walks the set from its start and skips as many elements as it has sent (nft_rhash_walk).
+ * After many additions it resizes the hash table in the background. When that happens during a
+ * dump, the order changes: some elements are sent twice and as many are missed, without
+ * NLM_F_DUMP_INTR. So an element that comes twice shows that another is missing.
  */
 class ElementSorter {
  public:
   explicit ElementSorter(const EntryLayout& layout) noexcept : layout_(layout) {}
 
   void Take(const Entry& entry);
-  /** Elements with what no entry can hold, whether they are taken or not. */
+  /** Counts an element that an entry cannot express. It may be taken as well, or not. */
   void CountStrange() noexcept { ++strange_; }
 
   std::uint32_t strange() const noexcept { return strange_; }
-  /** How many there are; none is left out when some came twice. */
+  /** Number of elements taken. One that came twice counts twice. */
   std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(elements_.size()); }
-  /** The packed entries by key. May be called once, at the end. */
+  /** The packed entries, sorted by key. May be called once, at the end. */
   ByteBuffer Finish();
-  /** Whether an element came twice. To be asked after `Finish`. */
+  /** Whether an element came twice. Valid after `Finish`. */
   bool disturbed() const noexcept { return disturbed_; }
 
  private:
   struct Element {
-    /** Where its packed form starts, and how long it is. */
+    /** Offset and length of its packed form. */
     std::uint32_t start;
     std::uint32_t length;
-    /** One address may both end an interval and start the next: these are two elements. */
+    /** One key may end an interval and start the next one. These are two elements. */
     std::uint32_t ends_interval;
   };
 

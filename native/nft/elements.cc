@@ -18,7 +18,7 @@ namespace fairlead::nft {
 //   NFTA_SET_ELEM_LIST_SET       string
 //   NFTA_SET_ELEM_LIST_ELEMENTS
 //     NFTA_LIST_ELEM               one for each element
-//       NFTA_SET_ELEM_KEY            { NFTA_DATA_VALUE }, none in a catch-all element
+//       NFTA_SET_ELEM_KEY            { NFTA_DATA_VALUE }; not in a catch-all element
 //       NFTA_SET_ELEM_KEY_END        { NFTA_DATA_VALUE }
 //       NFTA_SET_ELEM_FLAGS          be32
 //       NFTA_SET_ELEM_TIMEOUT        be64, milliseconds
@@ -49,7 +49,7 @@ void PutSet(const Target& target, wire::MessageWriter& out) {
   out.PutString(NFTA_SET_ELEM_LIST_SET, target.set);
 }
 
-/** What finds the element: all that a deletion needs. */
+/** Puts the attributes that identify the element. A deletion needs no others. */
 void PutKey(const EntryLayout& layout, const Entry& entry, wire::MessageWriter& out) noexcept {
   if ((entry.flags & NFT_SET_ELEM_CATCHALL) == 0) {
     PutValue(out, NFTA_SET_ELEM_KEY, entry.key);
@@ -62,7 +62,7 @@ protocol::Checked PutForAdd(const EntryLayout& layout, const Entry& entry,
                             wire::MessageWriter& out) noexcept {
   PutKey(layout, entry, out);
   if (entry.timeout_ms != 0) out.PutU64Be(NFTA_SET_ELEM_TIMEOUT, entry.timeout_ms);
-  // The element that ends an interval carries none (nft_add_set_elem: EINVAL).
+  // An element that ends an interval has no data (nft_add_set_elem: EINVAL).
   if ((entry.flags & NFT_SET_ELEM_INTERVAL_END) != 0) return {};
   if (layout.Has(shape::kData)) PutValue(out, NFTA_SET_ELEM_DATA, entry.data);
   if (layout.Has(shape::kVerdict)) PutVerdict(out, NFTA_SET_ELEM_DATA, entry.verdict);
@@ -90,7 +90,7 @@ EncodeResult EncodeEntries(const Target& target, std::uint16_t type, std::uint16
       out.EndNest(element);
       if (out.overflowed()) return std::unexpected(BadOp(kTooLong, index));
       if (out.NestBytes(list) <= wire::MessageWriter::kAttributeBytesMax) continue;
-      // Full: this one goes into the next message.
+      // The message is full. The element goes into the next one.
       out.Truncate(size);
       entries = before;
       break;
@@ -111,7 +111,7 @@ Target TargetOf(const Op& op) {
 
 using Element = wire::AttrTable<NFTA_SET_ELEM_MAX>;
 
-/** The packets that the element's counter has seen, if a counter is the statement that it has. */
+/** The packets of the element's counter. Nothing when its statement is no counter. */
 std::optional<std::uint64_t> PacketsOf(const Element& element) noexcept {
   const wire::AttrTable<NFTA_EXPR_MAX> statement(element.Bytes(NFTA_SET_ELEM_EXPR));
   if (statement.String(NFTA_EXPR_NAME) != kCounterName) return std::nullopt;
@@ -119,7 +119,7 @@ std::optional<std::uint64_t> PacketsOf(const Element& element) noexcept {
   return counter.U64Be(NFTA_COUNTER_PACKETS);
 }
 
-/** What no entry can hold. */
+/** Whether the element has attributes that an entry cannot express. */
 bool IsStrange(const EntryLayout& layout, const Element& element) noexcept {
   const bool is_counted = layout.Has(shape::kCounter) && PacketsOf(element).has_value();
   const bool is_comment = layout.Has(shape::kComment) &&
@@ -198,7 +198,7 @@ EncodeResult Encode(const protocol::op::SetFlush& op, BatchWriter& batch) {
 
 wire::Taken DecodeElements(const EntryLayout& layout, std::span<const std::uint8_t> attributes,
                            ElementSorter& found) {
-  // NFT_DATA_VALUE_MAXLEN: no key and no data of nf_tables is longer.
+  // NFT_DATA_VALUE_MAXLEN: the longest key and data of nf_tables.
   static constexpr std::array<std::uint8_t, 64> kZeroes{};
   if (layout.key_length > kZeroes.size() || layout.data_length > kZeroes.size()) {
     return std::unexpected("element has at most 64 bytes of key and of data");

@@ -10,25 +10,26 @@
 
 namespace fairlead::nft {
 
-/** The statement of an element that counts packets, as NFTA_EXPR_NAME has it. */
+/** NFTA_EXPR_NAME of the statement that counts an element's packets. */
 inline constexpr std::string_view kCounterName = "counter";
 
-/** As many messages as the entries need: the list in one message is at most 64 KiB. */
+// Write as many messages as the entries need, because the list in a message has at most 64 KiB.
 EncodeResult Encode(const protocol::op::ElementsAdd& op, BatchWriter& batch);
 EncodeResult Encode(const protocol::op::ElementsDelete& op, BatchWriter& batch);
+/** NFT_MSG_DELSETELEM without a list. */
 EncodeResult Encode(const protocol::op::SetFlush& op, BatchWriter& batch);
 
 /**
- * The elements of NFT_MSG_NEWSETELEM, from its attributes on. What an element lacks reads as zero,
- * except that a missing key end is the key. A catch-all element is only counted, as strange. Fails
- * when a key or data has another length than the layout says.
+ * Takes the elements of the attributes of NFT_MSG_NEWSETELEM. Missing attributes read as zero, a
+ * missing key end as the key. A catch-all element is counted as strange and not taken. Fails when
+ * the length of a key or of data is not that of the layout.
  */
 wire::Taken DecodeElements(const EntryLayout& layout, std::span<const std::uint8_t> attributes,
                            ElementSorter& found);
 
 /**
- * Index, among the elements of the message, of the one whose attribute starts at `offset` of the
- * message (NLMSGERR_ATTR_OFFS); kUnknownIndex when none does.
+ * Index in the message of the element whose attribute starts `offset` bytes after the start of the
+ * message (NLMSGERR_ATTR_OFFS). kUnknownIndex when there is none.
  */
 std::uint32_t ElementAt(std::span<const std::uint8_t> message, std::uint32_t offset) noexcept;
 

@@ -7,8 +7,7 @@ namespace fairlead::nft {
 
 namespace {
 
-// The kernel answers each failing message of a batch; with its overhead an answer takes about 1
-// KiB.
+// The kernel answers each message that fails. An answer takes about 1 KiB with its overhead.
 constexpr int kReceiveBufferBytes = 4 * 1024 * 1024;
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace fairlead::nft {
 /** nf_tables. The ops of a buffer are one transaction. */
 class NftFamily : public protocol::NetlinkFamily<Op, Request> {
  public:
-  /** `receive_buffer_bytes`: 0 = enough for the errors of a large transaction. */
+  /** `receive_buffer_bytes`: 0 = room for the errors of a large transaction. */
   explicit NftFamily(int receive_buffer_bytes) noexcept;
 
  private:

@@ -1,4 +1,7 @@
-// The objects of nf_tables: how each op is written, and how each object is read.
+// Writes ops about tables, chains, rules, sets and objects, and reads these objects.
+//
+// Encode appends the message of an op. Decode* append the record of an object; `attributes` are
+// those of its message.
 #ifndef FAIRLEAD_NFT_OBJECTS_H_
 #define FAIRLEAD_NFT_OBJECTS_H_
 
@@ -7,7 +10,7 @@
 
 namespace fairlead::nft {
 
-/** NFT_MSG_NEWGEN { NFTA_GEN_ID be32, ... }, from its attributes on, as a reply record. */
+/** NFT_MSG_NEWGEN { NFTA_GEN_ID be32, ... } */
 wire::Taken DecodeGeneration(std::span<const std::uint8_t> attributes, protocol::RecordWriter& out);
 
 EncodeResult Encode(const protocol::op::TableAdd& op, BatchWriter& batch);
@@ -15,7 +18,7 @@ EncodeResult Encode(const protocol::op::TableOwn& op, BatchWriter& batch);
 EncodeResult Encode(const protocol::op::TableBorrow& op, BatchWriter& batch);
 EncodeResult Encode(const protocol::op::TableDelete& op, BatchWriter& batch);
 
-/** NFT_MSG_NEWTABLE, from its attributes on, as a reply record. */
+/** NFT_MSG_NEWTABLE */
 wire::Taken DecodeTable(std::uint8_t family, std::span<const std::uint8_t> attributes,
                         protocol::RecordWriter& out);
 
@@ -24,8 +27,8 @@ EncodeResult Encode(const protocol::op::BaseChainAdd& op, BatchWriter& batch);
 EncodeResult Encode(const protocol::op::ChainDelete& op, BatchWriter& batch);
 
 /**
- * NFT_MSG_NEWCHAIN, from its attributes on, as a reply record. The kernel cannot dump the chains of
- * one table only: chains of tables other than `only_table` give nothing (empty = all tables).
+ * NFT_MSG_NEWCHAIN. Skips chains of tables other than `only_table` (empty = all tables), because
+ * the kernel cannot dump the chains of one table only.
  */
 wire::Taken DecodeChain(std::uint8_t family, std::string_view only_table,
                         std::span<const std::uint8_t> attributes, protocol::RecordWriter& out);
@@ -36,24 +39,24 @@ EncodeResult Encode(const protocol::op::ChainFlush& op, BatchWriter& batch);
 EncodeResult Encode(const protocol::op::XtRuleAdd& op, BatchWriter& batch);
 EncodeResult Encode(const protocol::op::XtRuleInsert& op, BatchWriter& batch);
 
-/** NFT_MSG_NEWRULE, from its attributes on, as a reply record. */
+/** NFT_MSG_NEWRULE */
 wire::Taken DecodeRule(std::uint8_t family, std::span<const std::uint8_t> attributes,
                        protocol::RecordWriter& out);
 
 EncodeResult Encode(const protocol::op::SetAdd& op, BatchWriter& batch);
 EncodeResult Encode(const protocol::op::SetDelete& op, BatchWriter& batch);
 
-/** NFT_MSG_NEWSET, from its attributes on, as a reply record. */
+/** NFT_MSG_NEWSET */
 wire::Taken DecodeSet(std::uint8_t family, std::span<const std::uint8_t> attributes,
                       protocol::RecordWriter& out);
 
 EncodeResult Encode(const protocol::op::ObjectDelete& op, BatchWriter& batch);
 
-/** NFT_MSG_NEWOBJ, from its attributes on, as a reply record; nothing of another table. */
+/** NFT_MSG_NEWOBJ. Skips objects of tables other than `only_table` (empty = all tables). */
 wire::Taken DecodeObject(std::uint8_t family, std::string_view only_table,
                          std::span<const std::uint8_t> attributes, protocol::RecordWriter& out);
 
-/** NFT_MSG_NEWFLOWTABLE, likewise. */
+/** NFT_MSG_NEWFLOWTABLE. Skips as DecodeObject does. */
 wire::Taken DecodeFlowtable(std::uint8_t family, std::string_view only_table,
                             std::span<const std::uint8_t> attributes, protocol::RecordWriter& out);
 

@@ -40,7 +40,7 @@ void WriteVerdict(const Verdict& verdict, ByteBuffer& out) noexcept {
 }  // namespace
 
 protocol::Checked EntryLayout::Check() const noexcept {
-  // Entries of no bytes would make a small buffer with a large count a large batch.
+  // Entries without bytes would let a small buffer with a large count make a huge batch.
   if (key_length == 0) {
     return std::unexpected(protocol::BadRecord{"elements", "keyLength", "is zero"});
   }

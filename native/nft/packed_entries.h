@@ -1,4 +1,4 @@
-// Entries of an elements record: packed one after the other, see ElementShape in src/kernel/ops.ts.
+// Reads and writes the packed entries of a record about elements (ElementShape, src/kernel/ops.ts).
 #ifndef FAIRLEAD_NFT_PACKED_ENTRIES_H_
 #define FAIRLEAD_NFT_PACKED_ENTRIES_H_
 
@@ -12,14 +12,15 @@
 
 namespace fairlead::nft {
 
-/** What every entry of a record holds after its key, and how long the parts are. */
+/** The parts of every entry of a record, and their lengths in bytes. */
 struct EntryLayout {
+  /** A bit of ElementShape for each part besides the key. */
   std::uint32_t shape = 0;
   std::uint32_t key_length = 0;
   std::uint32_t data_length = 0;
 
   bool Has(std::uint32_t part) const noexcept { return (shape & part) != 0; }
-  /** Refuses entries without a key, unknown parts, and data beside a verdict. */
+  /** Refuses entries without a key, unknown parts, and data together with a verdict. */
   protocol::Checked Check() const noexcept;
 };
 
@@ -56,7 +57,7 @@ class EntryReader {
   bool truncated_ = false;
 };
 
-/** Packs an entry. Its key, key end and data must have the lengths of the layout. */
+/** Appends a packed entry. Its key, key end and data must have the lengths of the layout. */
 void WriteEntry(const EntryLayout& layout, const Entry& entry, ByteBuffer& out) noexcept;
 
 }  // namespace fairlead::nft

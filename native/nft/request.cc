@@ -27,7 +27,7 @@ struct Encoder {
   wire::MessageWriter& out;
   std::uint32_t sequence;
 
-  // Acknowledged, so that its end can be told as that of a dump can.
+  // The acknowledgement ends the answer, as NLMSG_DONE ends a dump.
   void operator()(const request::GenerationGet&) const {
     Begin(out, NFT_MSG_GETGEN, NLM_F_ACK, NFPROTO_UNSPEC, sequence);
   }

@@ -11,8 +11,8 @@ namespace fairlead::nft {
 // NFT_MSG_NEWRULE
 //   NFTA_RULE_TABLE        string
 //   NFTA_RULE_CHAIN        string
-//   NFTA_RULE_HANDLE       be64   which rule to replace or delete; the rule's own in dumps
-//   NFTA_RULE_POSITION     be64   handle of the neighbour; in dumps, of the rule before
+//   NFTA_RULE_HANDLE       be64   the rule to delete; in dumps the rule itself
+//   NFTA_RULE_POSITION     be64   handle of the rule to add behind, or to insert before
 //   NFTA_RULE_EXPRESSIONS  see expr/expressions.h
 //   NFTA_RULE_COMPAT       for matches and targets of iptables; not in dumps
 //     NFTA_RULE_COMPAT_PROTO  be32, IPPROTO_*
@@ -21,14 +21,14 @@ namespace fairlead::nft {
 
 namespace {
 
-void PutPlace(wire::MessageWriter& out, std::string_view table, std::string_view chain) {
+void PutChain(wire::MessageWriter& out, std::string_view table, std::string_view chain) {
   out.PutString(NFTA_RULE_TABLE, table);
   out.PutString(NFTA_RULE_CHAIN, chain);
 }
 
 std::uint16_t EchoFlag(std::uint8_t echo) { return echo == 0 ? 0 : NLM_F_ECHO; }
 
-/** What follows the place of an xt rule. */
+/** Puts the expressions and NFTA_RULE_COMPAT of a rule of iptables, and ends its message. */
 template <typename Op>
 EncodeResult FinishXtRule(const Op& op, BatchWriter& batch) {
   if (op.echo != 0) batch.ExpectEcho();
@@ -47,7 +47,7 @@ template <typename Op>
 EncodeResult EncodeNewXtRule(const Op& op, std::uint16_t flags, BatchWriter& batch) {
   flags = static_cast<std::uint16_t>(flags | NLM_F_CREATE | EchoFlag(op.echo));
   wire::MessageWriter& out = batch.Begin(NFT_MSG_NEWRULE, flags, op.family);
-  PutPlace(out, op.table, op.chain);
+  PutChain(out, op.table, op.chain);
   if (op.position != 0) out.PutU64Be(NFTA_RULE_POSITION, op.position);
   return FinishXtRule(op, batch);
 }
@@ -55,7 +55,7 @@ EncodeResult EncodeNewXtRule(const Op& op, std::uint16_t flags, BatchWriter& bat
 }  // namespace
 
 EncodeResult Encode(const protocol::op::RuleAdd& op, BatchWriter& batch) {
-  PutPlace(batch.Begin(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND, op.family), op.table,
+  PutChain(batch.Begin(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND, op.family), op.table,
            op.chain);
   const auto encoded = expr::Encode(op.expressions, batch.out());
   if (!encoded) return std::unexpected(encoded.error());
@@ -68,7 +68,7 @@ EncodeResult Encode(const protocol::op::RuleAdd& op, BatchWriter& batch) {
 
 EncodeResult Encode(const protocol::op::RuleDelete& op, BatchWriter& batch) {
   wire::MessageWriter& out = batch.Begin(NFT_MSG_DELRULE, 0, op.family);
-  PutPlace(out, op.table, op.chain);
+  PutChain(out, op.table, op.chain);
   out.PutU64Be(NFTA_RULE_HANDLE, op.handle);
   batch.End();
   return {};
@@ -76,7 +76,7 @@ EncodeResult Encode(const protocol::op::RuleDelete& op, BatchWriter& batch) {
 
 // Without a handle, NFT_MSG_DELRULE deletes every rule of the chain (nf_tables_delrule).
 EncodeResult Encode(const protocol::op::ChainFlush& op, BatchWriter& batch) {
-  PutPlace(batch.Begin(NFT_MSG_DELRULE, 0, op.family), op.table, op.chain);
+  PutChain(batch.Begin(NFT_MSG_DELRULE, 0, op.family), op.table, op.chain);
   batch.End();
   return {};
 }

@@ -18,28 +18,29 @@ namespace fairlead::nft {
 //   NFTA_SET_KEY_TYPE   be32
 //   NFTA_SET_KEY_LEN    be32
 //   NFTA_SET_DATA_TYPE  be32   maps only
-//   NFTA_SET_DATA_LEN   be32   maps only, but not verdict maps: the kernel has its own length there
+//   NFTA_SET_DATA_LEN   be32   maps only, without verdict maps, whose length the kernel sets
 //   NFTA_SET_ID         be32   any number that is unique within the transaction
 //   NFTA_SET_TIMEOUT    be64   milliseconds
 //   NFTA_SET_DESC
 //     NFTA_SET_DESC_SIZE    be32
 //     NFTA_SET_DESC_CONCAT
-//       NFTA_LIST_ELEM        one for each part
+//       NFTA_LIST_ELEM        one for each part of the key
 //         NFTA_SET_FIELD_LEN    be32
-//   NFTA_SET_POLICY     be32   (dumps) NFT_SET_POL_PERFORMANCE (0) is left out
-//   NFTA_SET_GC_INTERVAL  be32 (dumps) milliseconds; 0, the kernel's own, is left out
+//   NFTA_SET_POLICY     be32   (dumps) missing = NFT_SET_POL_PERFORMANCE (0)
+//   NFTA_SET_GC_INTERVAL  be32 (dumps) milliseconds; missing = 0, the kernel's default
 //   NFTA_SET_HANDLE     be64   (dumps)
 //   NFTA_SET_USERDATA   comment
-//   NFTA_SET_EXPR       what each element gets a copy of
-//     NFTA_EXPR_NAME      string: a counter; it needs no data
-//   NFTA_SET_COUNT      be32   (dumps) elements in it
+//   NFTA_SET_EXPR       a statement that is copied into each element
+//     NFTA_EXPR_NAME      string: `counter`, which needs no data
+//   NFTA_SET_EXPRESSIONS       (dumps) several such statements
+//   NFTA_SET_COUNT      be32   (dumps) elements of the set
 
 namespace {
 
 /** The kernel knows at most NFT_REG32_COUNT parts (nft_set_desc). */
 constexpr std::size_t kPartsMax = 16;
 
-/** NFTA_SET_COUNT, be32: Linux 6.16 and newer; older headers lack it. */
+/** NFTA_SET_COUNT of Linux 6.16 and newer. Older headers lack it. */
 constexpr std::size_t kSetCount = 20;
 
 constexpr std::uint8_t kOtherStatements = 255;
@@ -67,7 +68,7 @@ void PutCounter(wire::MessageWriter& out) {
   out.EndNest(statement);
 }
 
-/** See `counter` of the record. */
+/** The field `counter` of the record: 0, 1, or kOtherStatements. */
 std::uint8_t ReadCounter(const wire::AttrTable<kSetCount>& set) noexcept {
   if (set.Has(NFTA_SET_EXPRESSIONS)) return kOtherStatements;
   if (!set.Has(NFTA_SET_EXPR)) return 0;

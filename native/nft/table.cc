@@ -9,14 +9,14 @@ namespace fairlead::nft {
 
 // NFT_MSG_NEWTABLE
 //   NFTA_TABLE_NAME      string
-//   NFTA_TABLE_FLAGS     be32   tables that are owned; without it nf_tables_updtable changes none
+//   NFTA_TABLE_FLAGS     be32   owned tables; without it nf_tables_updtable keeps the flags
 //   NFTA_TABLE_HANDLE    be64   (dumps)
 //   NFTA_TABLE_USERDATA  comment
-//   NFTA_TABLE_OWNER     be32   (dumps)
+//   NFTA_TABLE_OWNER     be32   (dumps) netlink port of the owner
 
 namespace {
 
-// Of Linux 5.12 and 6.9 (linux/netfilter/nf_tables.h): headers may be older than the kernel.
+// NFT_TABLE_F_OWNER of Linux 5.12 and NFT_TABLE_F_PERSIST of 6.9. Older headers lack them.
 constexpr std::uint32_t kOwner = 1 << 1;
 constexpr std::uint32_t kPersist = 1 << 2;
 

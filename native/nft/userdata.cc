@@ -10,7 +10,7 @@ namespace fairlead::nft {
 protocol::Checked PutComment(wire::MessageWriter& out, std::uint16_t attribute, std::uint8_t type,
                              std::string_view comment) {
   if (comment.empty()) return {};
-  // NFT_USERDATA_MAXLEN is 256: type, length, value and NUL have to fit.
+  // NFT_USERDATA_MAXLEN is 256, for type, length, value and NUL.
   std::array<std::uint8_t, 256> userdata{};
   if (comment.size() > userdata.size() - 3) {
     return std::unexpected(protocol::BadRecord{"comment", "text", "is longer than 253 bytes"});

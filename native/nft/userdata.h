@@ -1,4 +1,4 @@
-// Comments, stored in the opaque user data that the kernel keeps for nft(8).
+// Comments in the user data of objects, which the kernel stores without reading it.
 #ifndef FAIRLEAD_NFT_USERDATA_H_
 #define FAIRLEAD_NFT_USERDATA_H_
 
@@ -13,18 +13,18 @@
 namespace fairlead::nft {
 
 /**
- * User data is a row of { type u8, length u8, value }. nft prints the value of this type as
- * `comment "..."`: a string with its NUL. Numbers as in libnftnl's udata.h.
+ * User data is a sequence of { type u8, length u8, value }. nft prints the value of these types,
+ * which is a string with its NUL, as `comment "..."`. The numbers are those of libnftnl's udata.h.
  */
 inline constexpr std::uint8_t kCommentOfTableChainOrRule = 0;
 inline constexpr std::uint8_t kCommentOfElement = 0;
 inline constexpr std::uint8_t kCommentOfSet = 7;
 
-/** Puts nothing for an empty comment. Fails when the comment does not fit its length byte. */
+/** Puts the comment, or nothing when it is empty. Fails when it is longer than 253 bytes. */
 protocol::Checked PutComment(wire::MessageWriter& out, std::uint16_t attribute, std::uint8_t type,
                              std::string_view comment);
 
-/** Whether the user data is a comment and nothing else. */
+/** Whether the user data is one comment only. */
 bool IsComment(std::span<const std::uint8_t> userdata, std::uint8_t type) noexcept;
 
 /** The comment, or an empty string. */

@@ -1,4 +1,4 @@
-// Data of nf_tables: a value or a verdict, in rules and in elements alike.
+// Data of rules and elements in nf_tables: a value or a verdict.
 #ifndef FAIRLEAD_NFT_VERDICT_H_
 #define FAIRLEAD_NFT_VERDICT_H_
 
@@ -14,7 +14,7 @@ namespace fairlead::nft {
 struct Verdict {
   /** NF_ACCEPT, NF_DROP, NFT_GOTO, NFT_JUMP, NFT_RETURN, ... */
   std::int32_t code = 0;
-  /** Empty unless the verdict goes to a chain. */
+  /** The chain of NFT_JUMP and NFT_GOTO, else empty. */
   std::string_view chain;
 };
 

@@ -19,7 +19,7 @@ using protocol::kNoRegister;
 using PutResult = protocol::Checked;
 using namespace protocol::expression;
 
-/** A verdict to the verdict register. */
+/** The verdict that is loaded into the verdict register. */
 struct VerdictPart {
   void Put(const ImmediateVerdict& immediate, MessageWriter& out) const {
     out.PutU32Be(NFTA_IMMEDIATE_DREG, NFT_REG_VERDICT);
@@ -32,7 +32,7 @@ struct VerdictPart {
   }
 };
 
-/** Goes with every reject but a TCP reset. */
+/** The ICMP code, which every reject has except a TCP reset. */
 struct IcmpCodePart {
   void Put(const Reject& reject, MessageWriter& out) const {
     if (reject.type != NFT_REJECT_TCP_RST) out.PutU8(NFTA_REJECT_ICMP_CODE, reject.icmp_code);
@@ -43,7 +43,7 @@ struct IcmpCodePart {
   }
 };
 
-/** What records of type R are in netlink: an expression of this name, made of these parts. */
+/** The form that records of type R have in netlink: an expression's name, and its parts. */
 template <typename R, typename... Parts>
 struct Form {
   using Record = R;
@@ -56,29 +56,29 @@ constexpr Form<R, Parts...> FormOf(std::string_view name, Parts... parts) {
   return {name, {parts...}};
 }
 
-/** destination = (source & mask) ^ xor. Shifts are not expressed. */
+/** destination = (source & mask) ^ xor. Records cannot express shifts. */
 constexpr auto kBitwise = FormOf<Bitwise>(
     "bitwise", Plain(NFTA_BITWISE_SREG, &Bitwise::source),
     Plain(NFTA_BITWISE_DREG, &Bitwise::destination), Plain(NFTA_BITWISE_LEN, &Bitwise::length),
     Data(NFTA_BITWISE_MASK, &Bitwise::mask), Data(NFTA_BITWISE_XOR, &Bitwise::flip),
     Zero{NFTA_BITWISE_OP});
 
-/** Goes on with the next expression only when the register compares so with the data. */
+/** Compares the register with the data. Ends the rule when the comparison is false. */
 constexpr auto kCmp =
     FormOf<Cmp>("cmp", Plain(NFTA_CMP_SREG, &Cmp::reg), Plain(NFTA_CMP_OP, &Cmp::operation),
                 Data(NFTA_CMP_DATA, &Cmp::data));
 
-/** The counts are state, not part of the rule: the record holds none, so that rules compare. */
+/** The record has no counts, so that equal rules have equal records. */
 constexpr auto kCounter = FormOf<Counter>("counter");
 
-/** Loads a property of the packet's connection. The form that sets one is not expressed. */
+/** Loads a property of the packet's connection. Records cannot express the form that sets one. */
 constexpr auto kCt =
     FormOf<CtLoad>("ct", Needed(NFTA_CT_DREG, &CtLoad::reg), Plain(NFTA_CT_KEY, &CtLoad::key),
                    Optional(NFTA_CT_DIRECTION, &CtLoad::direction, std::uint8_t{0xff}));
 
 /**
- * Adds, updates or deletes an element from the packet path. Inversion and expressions of elements
- * are not expressed.
+ * Adds, updates or deletes an element for a packet. Records cannot express inversion and
+ * statements of elements.
  */
 constexpr auto kDynset = FormOf<Dynset>(
     "dynset", Plain(NFTA_DYNSET_SET_NAME, &Dynset::set), Plain(NFTA_DYNSET_OP, &Dynset::operation),
@@ -101,21 +101,21 @@ constexpr auto kImmediateData =
                           Data(NFTA_IMMEDIATE_DATA, &ImmediateData::data));
 
 /**
- * Finds the source register in a set; with a map, loads what the map holds: register 0 with a
- * verdict map.
+ * Looks the source register up in a set or map. The destination register gets the data of the map;
+ * it is register 0 for a verdict map.
  */
 constexpr auto kLookup = FormOf<Lookup>(
     "lookup", Plain(NFTA_LOOKUP_SET, &Lookup::set), Plain(NFTA_LOOKUP_SREG, &Lookup::source),
     Optional(NFTA_LOOKUP_DREG, &Lookup::destination, kNoRegister),
     Optional(NFTA_LOOKUP_FLAGS, &Lookup::flags, 0u));
 
-/** Source NAT to the address of the outgoing interface. A range of ports is not expressed. */
+/** Source NAT to the outgoing interface's address. Records cannot express a range of ports. */
 constexpr auto kMasquerade = FormOf<Masquerade>(
     "masq", Optional(NFTA_MASQ_FLAGS, &Masquerade::flags, 0u), Missing{NFTA_MASQ_REG_PROTO_MIN});
 
 /**
- * A match of iptables (nft_compat). In its structure the kernel dumps fields of its own, such as
- * pointers, as zeroes (nft_extension_dump_info), so that rules compare.
+ * A match of iptables (nft_compat). The kernel dumps its own fields of the structure, such as
+ * pointers, as zeroes (nft_extension_dump_info), so that equal rules have equal records.
  */
 constexpr auto kMatch =
     FormOf<Match>("match", Needed(NFTA_MATCH_NAME, &Match::name),
@@ -129,7 +129,7 @@ constexpr auto kMetaSet = FormOf<MetaSet>("meta", Plain(NFTA_META_KEY, &MetaSet:
 constexpr auto kMetaLoad = FormOf<MetaLoad>("meta", Plain(NFTA_META_KEY, &MetaLoad::key),
                                             Plain(NFTA_META_DREG, &MetaLoad::reg));
 
-/** Translates the source or destination to what registers hold. */
+/** Translates the source or destination to the address and port in registers. */
 constexpr auto kNat =
     FormOf<Nat>("nat", Plain(NFTA_NAT_TYPE, &Nat::type), Plain(NFTA_NAT_FAMILY, &Nat::family),
                 Optional(NFTA_NAT_REG_ADDR_MIN, &Nat::address_min, kNoRegister),
@@ -143,7 +143,7 @@ constexpr auto kNumgen = FormOf<Numgen>(
     "numgen", Plain(NFTA_NG_DREG, &Numgen::reg), Plain(NFTA_NG_MODULUS, &Numgen::modulus),
     Plain(NFTA_NG_TYPE, &Numgen::type), Plain(NFTA_NG_OFFSET, &Numgen::offset));
 
-/** Loads bytes of the packet. The form that writes to the packet is not expressed. */
+/** Loads bytes of the packet. Records cannot express the form that writes to the packet. */
 constexpr auto kPayload = FormOf<Payload>(
     "payload", Needed(NFTA_PAYLOAD_DREG, &Payload::reg), Plain(NFTA_PAYLOAD_BASE, &Payload::base),
     Plain(NFTA_PAYLOAD_OFFSET, &Payload::offset), Plain(NFTA_PAYLOAD_LEN, &Payload::length));
@@ -152,7 +152,7 @@ constexpr auto kPayload = FormOf<Payload>(
 constexpr auto kReject =
     FormOf<Reject>("reject", Plain(NFTA_REJECT_TYPE, &Reject::type), IcmpCodePart{});
 
-/** A target of iptables, as `match`. */
+/** A target of iptables, see `match`. */
 constexpr auto kTarget = FormOf<Target>("target", Needed(NFTA_TARGET_NAME, &Target::name),
                                         Plain(NFTA_TARGET_REV, &Target::revision),
                                         Needed(NFTA_TARGET_INFO, &Target::info));
@@ -165,7 +165,7 @@ PutResult EncodeAs(std::span<const std::uint8_t> payload, MessageWriter& out) {
   return {};
 }
 
-/** False when the attributes are of another form. */
+/** Appends the record. False when the attributes have another form. */
 template <const auto& kForm>
 bool DecodeAs(const Attributes& attributes, protocol::RecordWriter& out) {
   typename std::decay_t<decltype(kForm)>::Record record;
@@ -188,7 +188,7 @@ constexpr std::array<Codec, sizeof...(kForms)> CodecsFor() {
                 DecodeAs<kForms>}...};
 }
 
-/** Forms of one name are tried in this order. */
+/** Forms with the same name are tried in this order. */
 constexpr auto kCodecs =
     CodecsFor<kBitwise, kCmp, kCounter, kCt, kDynset, kFib, kImmediate, kImmediateData, kLookup,
               kMasquerade, kMatch, kMetaSet, kMetaLoad, kNat, kNumgen, kPayload, kReject,

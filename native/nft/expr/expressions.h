@@ -1,4 +1,4 @@
-// The expressions of a rule, from and to records of the schema `expressions`.
+// Converts the expressions of a rule from and to records of the schema `expressions`.
 #ifndef FAIRLEAD_NFT_EXPR_EXPRESSIONS_H_
 #define FAIRLEAD_NFT_EXPR_EXPRESSIONS_H_
 
@@ -17,13 +17,13 @@ namespace fairlead::nft::expr {
  *
  *   NFTA_LIST_ELEM     one for each expression
  *     NFTA_EXPR_NAME     string
- *     NFTA_EXPR_DATA     see the file of each expression
+ *     NFTA_EXPR_DATA     the parts of its form, see expressions.cc
  */
 protocol::Checked Encode(std::span<const std::uint8_t> records, wire::MessageWriter& out);
 
 /**
- * Reads the payload of NFTA_RULE_EXPRESSIONS. What no record can express becomes a record
- * `unknown` with the kernel's name of the expression.
+ * Reads the payload of NFTA_RULE_EXPRESSIONS. An expression that no record can express becomes a
+ * record `unknown` with its NFTA_EXPR_NAME.
  */
 wire::Taken Decode(std::span<const std::uint8_t> attributes, protocol::RecordWriter& out);
 

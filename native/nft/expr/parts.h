@@ -1,7 +1,7 @@
-// Parts of an expression: attributes of NFTA_EXPR_DATA, most of which are a field of its record.
+// Parts of an expression. Each is an attribute of NFTA_EXPR_DATA, and most are a field of a record.
 //
-// Put writes a part. Take reads it into the record, and is false where the expression is of a form
-// that the record cannot express.
+// Put writes a part. Take reads it into the record. Take is false when the record cannot express
+// the expression.
 #ifndef FAIRLEAD_NFT_EXPR_PARTS_H_
 #define FAIRLEAD_NFT_EXPR_PARTS_H_
 
@@ -15,11 +15,11 @@
 
 namespace fairlead::nft::expr {
 
-/** No attribute of an expression that we know has a higher number. */
+/** The expressions in expressions.cc have no attributes with higher numbers. */
 using Attributes = wire::AttrTable<16>;
 using wire::MessageWriter;
 
-/** Numbers are in network order. */
+// Numbers are in network order.
 inline void PutOne(MessageWriter& out, std::uint16_t type, std::uint8_t value) {
   out.PutU8(type, value);
 }
@@ -36,7 +36,7 @@ inline void PutOne(MessageWriter& out, std::uint16_t type, std::span<const std::
   out.PutBytes(type, value);
 }
 
-/** `value` holds what a missing attribute stands for, and keeps it then. */
+// When the attribute is missing, a number keeps its value.
 inline void TakeOne(const Attributes& from, std::size_t type, std::uint8_t& value) {
   value = from.U8(type, value);
 }
@@ -54,7 +54,7 @@ inline void TakeOne(const Attributes& from, std::size_t type,
   value = from.Bytes(type);
 }
 
-/** Is always written; reads as zero or empty where it is missing. */
+/** An attribute that is always written. A missing one reads as zero or empty. */
 template <typename R, typename Value>
 struct Plain {
   constexpr Plain(std::uint16_t attribute, Value R::*field) : type(attribute), member(field) {}
@@ -69,7 +69,7 @@ struct Plain {
   Value R::*member;
 };
 
-/** Makes the form: without it the expression is of another one. */
+/** An attribute that is always written. Without it the expression has another form. */
 template <typename R, typename Value>
 struct Needed : Plain<R, Value> {
   constexpr Needed(std::uint16_t attribute, Value R::*field) : Plain<R, Value>(attribute, field) {}
@@ -79,7 +79,7 @@ struct Needed : Plain<R, Value> {
   }
 };
 
-/** Is written unless it is `absent`, which a missing one stands for. */
+/** An attribute that is written unless its value is `absent`. A missing one reads as `absent`. */
 template <typename R, typename Value>
 struct Optional {
   constexpr Optional(std::uint16_t attribute, Value R::*field, Value missing)
@@ -114,7 +114,7 @@ struct Data {
   std::span<const std::uint8_t> R::*member;
 };
 
-/** An attribute that no record can express. It is never written. */
+/** An attribute that records cannot express. It must be missing, and is never written. */
 struct Missing {
   template <typename R>
   void Put(const R&, MessageWriter&) const {}
@@ -126,7 +126,7 @@ struct Missing {
   std::uint16_t type;
 };
 
-/** The same, but a zero is as good as none. */
+/** As Missing, but the attribute may also be zero. */
 struct Zero {
   template <typename R>
   void Put(const R&, MessageWriter&) const {}
