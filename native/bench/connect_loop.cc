@@ -1,5 +1,5 @@
-// What a connection costs: a server that accepts and closes, and a client that connects and
-// measures.
+// Measures the cost of a connection, with a server that accepts and closes, and a client that
+// connects.
 //
 //   connect_loop serve PORT
 //   connect_loop connect ADDRESS PORT COUNT

@@ -1,13 +1,13 @@
-// The lower bound that benchmarks compare with: the elements of the two maps that hold a cluster,
-// sent to nf_tables as fast as a minimal program can. Works in the network namespace it runs in,
-// makes its own table, and deletes it at the end.
+// Measures the lower bound for benchmarks: a minimal program sends the elements of the two maps
+// that hold a cluster to nf_tables. It works in its own network namespace, makes its own table, and
+// deletes that at the end.
 //
 //   raw_load SERVICES ENDPOINTS_PER_SERVICE [CHANGES [AT_ONCE...]]
 //
-// Prints {"elements","bytes","encodeUs","sendUs","totalUs"} for the load in one transaction and,
-// when asked for, "replace": {"count","p50Us","p99Us"} for single endpoints, one transaction each,
-// "scale" likewise for Services that get one endpoint more (and so another verdict), and
-// "atOnceUs": [...], one transaction for so many endpoints.
+// Prints {"elements","bytes","encodeUs","sendUs","totalUs"} for the load in one transaction. With
+// CHANGES it also prints "replace": {"count","p50Us","p99Us"}, where each transaction replaces one
+// endpoint, and "scale", where each gives a Service one endpoint more and so another verdict. With
+// AT_ONCE it also prints "atOnceUs": [...], where one transaction replaces so many endpoints.
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -192,7 +192,7 @@ void AddRule(Batch& batch, const char* chain, Put put) {
   batch.End();
 }
 
-/** The chain that picks one of so many endpoints of a Service. */
+/** The chain that picks one of `endpoints` endpoints of a Service. */
 void AddPickChain(Batch& batch, const char* pick, std::uint32_t endpoints) {
   AddChain(batch, pick, -1);
   AddRule(batch, pick, [endpoints](MessageWriter& out) {
@@ -213,7 +213,7 @@ void AddPickChain(Batch& batch, const char* pick, std::uint32_t endpoints) {
   });
 }
 
-/** Both hooks look up the Service; the Service's chain picks one of its endpoints. */
+/** The table, its maps and chains. Both hooks look up the Service; `pick` picks an endpoint. */
 void AddSkeleton(Batch& batch, const char* pick, std::uint32_t endpoints) {
   batch.Begin(NFT_MSG_NEWTABLE, NLM_F_CREATE).PutString(NFTA_TABLE_NAME, kTable);
   batch.End();
@@ -242,7 +242,7 @@ void PutEndpoint(std::uint8_t* data, std::uint32_t number) {
   StoreBe(data + 4, std::uint16_t{8080});
 }
 
-/** Copies of one element, which differ only in bytes that `fill` writes; many to a message. */
+/** Adds or deletes copies of `element`, many to a message. `fill` writes the bytes that differ. */
 template <typename Fill>
 void AddElements(Batch& batch, int type, const char* set, std::span<const std::uint8_t> element,
                  std::uint32_t count, Fill fill) {
@@ -266,8 +266,7 @@ void AddElements(Batch& batch, int type, const char* set, std::span<const std::u
 
 using Element = std::vector<std::uint8_t>;
 
-/** An element with zeroes for key and value; a verdict instead of the value when `chain` is given.
- */
+/** An element with zeroes for key and value. With `chain` it has a verdict instead of a value. */
 Element ElementTemplate(std::size_t key_bytes, std::size_t data_bytes, const char* chain) {
   const std::array<std::uint8_t, 64> zeroes{};
   MessageWriter out;
@@ -291,7 +290,7 @@ Element ElementTemplate(std::size_t key_bytes, std::size_t data_bytes, const cha
   return Element(out.bytes().begin(), out.bytes().end());
 }
 
-// Where key and value of such an element start.
+// Offsets of key and value in such an element.
 constexpr std::size_t kKeyAt = 3 * NLA_HDRLEN;
 constexpr std::size_t kEndpointValueAt = kKeyAt + 16 + 2 * NLA_HDRLEN;
 
@@ -334,7 +333,7 @@ double Replace(Netfilter& netfilter, const Cluster& cluster, std::uint32_t round
   return Microseconds(Clock::now() - start);
 }
 
-/** Gives a Service one endpoint more: its element, and the verdict that picks among as many. */
+/** Adds one endpoint to a Service: its element, and a verdict that picks among all of them. */
 double Scale(Netfilter& netfilter, const Cluster& cluster, std::uint32_t service,
              const char* pick) {
   const auto frontend = [service](std::uint8_t* element, std::uint32_t) {
@@ -365,7 +364,7 @@ void PrintChanges(const char* what, std::uint32_t rounds, Change change) {
               quantile(0.99));
 }
 
-/** More Services than this are not scaled: it takes long where there are many. */
+/** The most Services to scale. In large clusters each takes long. */
 constexpr std::uint32_t kScalingsMax = 100;
 
 void PrintScalings(Netfilter& netfilter, const Cluster& cluster, std::uint32_t rounds) {
