@@ -1,6 +1,6 @@
 /**
- * Which clients session affinity remembers, and how many. Packets fill the maps, so the kernel must
- * be asked.
+ * Reads which clients session affinity remembers, and how many. Packets fill the maps, so that only
+ * the kernel knows.
  */
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
@@ -43,7 +43,7 @@ async function countOf(kernel: Kernel, record: SetReply): Promise<number | undef
   return dump?.records.reduce((sum, one) => sum + (one.kind === 'elements' ? one.count : 0), 0);
 }
 
-/** `10.0.0.1:80`: what the map has for a client; undefined: nothing. */
+/** The endpoint that the map has for a client: `10.0.0.1:80`; undefined = it has none. */
 export async function rememberedEndpoint(
   kernel: Kernel,
   of: Family,

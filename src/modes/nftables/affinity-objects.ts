@@ -42,7 +42,7 @@ export interface Memory {
 
 /** Session affinity of one frontend. */
 export interface FrontendAffinity {
-  /** Those of the Service port, the same for all its frontends. */
+  /** The maps of the Service port, the same for all its frontends. */
   readonly memories: readonly Memory[];
   /** Marks the packets of clients that are remembered, translates these, and returns others. */
   readonly recall: ChainDefinition;

@@ -38,7 +38,7 @@ const none: readonly Memory[] = [];
 
 export class AffinityKeeper {
   readonly #family: Family;
-  /** By the name of the map. */
+  /** Maps in force, by name. */
   readonly #kept = new Map<string, Kept>();
   /** Names of maps that may bind clients to what is gone. */
   readonly #due = new Set<string>();
@@ -47,7 +47,7 @@ export class AffinityKeeper {
     this.#family = family;
   }
 
-  /** Clients may be bound to an endpoint that is gone. */
+  /** Whether clients may be bound to an endpoint that is gone. */
   get due(): boolean {
     return this.#due.size > 0;
   }
@@ -68,18 +68,18 @@ export class AffinityKeeper {
     }
   }
 
-  /** Forgets all; `resume` tells the frontends. Maps of an earlier process may hold anything. */
+  /** Forgets all; `resume` adds frontends again. Maps of an earlier process may hold anything. */
   reset(): void {
     this.#kept.clear();
     this.#due.clear();
   }
 
-  /** The table is made anew, so that all maps are empty. */
+  /** Must be called when the table is made anew: all maps are empty then. */
   startAnew(): void {
     this.#due.clear();
   }
 
-  /** This frontend is in force. */
+  /** Adds a frontend that is in force. */
   resume({ affinity, id }: FrontendElements): void {
     for (const memory of affinity?.memories ?? none) {
       this.#keep(id, memory);

@@ -187,7 +187,7 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
   }
 
   async prune(found: NFTablesObservation): Promise<number> {
-    // The deletion of what is gone would fail, and with it the whole transaction.
+    // Deleting an element that is gone would fail, and the whole transaction with it.
     this.#deferred.keep((id) => found.touched.has(id) || found.frontends.has(id));
     return 0;
   }

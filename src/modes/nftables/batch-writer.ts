@@ -22,12 +22,12 @@ type WriteFrontend = (
 
 export class BatchWriter implements Writer<NFTablesObjects> {
   readonly buffers: ElementBuffers<SetName>;
-  /** Writes what there is besides elements. */
+  /** Writes everything but elements: the table, chains, sets, rules. */
   readonly table: TableWriter<SetName>;
   readonly #out = new RecordWriter(nftOps);
   readonly #config: ModeConfig;
   readonly #writeFrontend: WriteFrontend;
-  /** Ids of chains and sets. */
+  /** The ids of chains and sets to delete. */
   readonly #unused: string[] = [];
 
   constructor(layout: TableLayout<SetName>, config: ModeConfig, writeFrontend: WriteFrontend) {

@@ -44,9 +44,9 @@ import { learnMaps } from './layout.ts';
 
 /** Refuses connections to Services without endpoints. */
 export const rejectChain = 'reject-chain';
-/** The same where endpoints exist that the policy does not allow; only where that is counted. */
+/** Drops connections for which the policy allows no endpoint. Only with counted traffic. */
 export const dropChain = 'no-local-endpoints';
-/** The same for clients outside of source ranges; only where that is counted. */
+/** Drops connections from outside of source ranges. Only with counted traffic. */
 const sourceRangesChain = 'outside-source-ranges';
 
 /**
@@ -142,15 +142,15 @@ export function fixedChains(config: ModeConfig, environment: Environment): Chain
   ];
 }
 
-/** Where a ClusterIP has no such port. */
+/** Refuses connections to a port that the ClusterIP does not have. */
 const noPort = 'no-such-port';
-/** Where no Service has the ClusterIP. */
+/** Refuses connections to a ClusterIP that no Service has. */
 const noService = 'no-such-service';
 
 /**
- * What counts beside the chains that are always there. Endpoints are counted where translation is
- * over, by chains for translation, which see one packet of each connection; before others may
- * translate the source, so that they are asked in any case.
+ * The chains that count traffic. Connections to endpoints are counted after translation of the
+ * destination, by base chains of type nat, which see only the first packet of each connection.
+ * These come before srcnat: a chain that translates the source ends the evaluation of nat chains.
  */
 function countingChains(family: Family): ChainDefinition[] {
   const frontend = frontendSelectors(family);
@@ -174,7 +174,7 @@ function countingChains(family: Family): ChainDefinition[] {
   ];
 }
 
-/** What becomes of clients outside of source ranges. */
+/** The last statement for packets of clients outside of source ranges. */
 export function refuseClient({ countsTraffic = false }: ModeConfig): Statement {
   return countsTraffic ? gotoSourceRanges : drop;
 }
@@ -186,8 +186,7 @@ const loopback = {
   IPv6: parseCIDR('::1/128') as CIDR,
 } as const satisfies Record<Family, CIDR>;
 
-/** Matches packets to an address of this node that accepts node ports (behaviour document 5.9). */
-/** The names of those chains, which are always the same. */
+/** The names of the fixed chains. They do not depend on the environment. */
 export function chainNames(config: ModeConfig): ReadonlySet<string> {
   const chains = fixedChains(config, { serviceCIDRs: [], nodePortAddresses: 'all' });
   return new Set(chains.map(({ name }) => name));

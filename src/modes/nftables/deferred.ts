@@ -29,12 +29,12 @@ export class Deferred {
     return this.#ranges.size;
   }
 
-  /** What was recorded so far is in force in the kernel. */
+  /** Must be called when what was recorded is in force in the kernel. */
   confirm(): void {
     this.#ranges.confirm();
   }
 
-  /** What was recorded since `confirm` never happened. */
+  /** Must be called when what was recorded since `confirm` did not reach the kernel. */
   rollback(): void {
     this.#ranges.rollback();
   }
@@ -104,7 +104,7 @@ function rangeId(set: SetName, id: string): string {
 
 interface PoolMap {
   readonly set: SetName;
-  /** The property of a frontend that says what it holds. */
+  /** The property of a frontend that holds the pool. */
   readonly pool: 'endpoints' | 'local';
 }
 

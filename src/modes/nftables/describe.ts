@@ -37,7 +37,7 @@ export function describe(
 
 interface KeyWords {
   readonly key: string;
-  /** In the maps of what is to be learnt: their name tells the protocol, if they are many. */
+  /** The protocol, if its name ends that of the map: some maps exist once for each protocol. */
   readonly learnKey: string;
 }
 

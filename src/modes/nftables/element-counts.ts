@@ -14,7 +14,7 @@ import { type SetName, tableName } from './layout.ts';
 export class ElementCounts {
   readonly #counts = new Map<SetName, number>();
 
-  /** `step` 1: the frontend is desired. -1: it is no longer. */
+  /** Counts a frontend. `step` is 1 when it becomes desired, and -1 when it no longer is. */
   frontend(frontend: FrontendElements, step: 1 | -1): void {
     const { endpoints, local, maps } = frontend;
     for (const part of verdictParts) {

@@ -16,7 +16,7 @@ export interface FrontendMaps {
   readonly localEndpoints: SetName;
   readonly noEndpoints: SetName;
   readonly sticky: SetName;
-  /** Counts what comes to the frontend, where that is asked for. */
+  /** The set that counts connections to the frontend, if traffic is counted. */
   readonly counts: 'connections' | 'nodeport-connections';
   /** One map, or one for each protocol (IPPROTO_*) where keys have none. */
   readonly learn: SetName | LearnMaps;

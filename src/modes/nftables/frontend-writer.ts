@@ -44,7 +44,7 @@ export class FrontendWriter {
     const { before, after, owner } = difference;
     const location = after ?? (before instanceof HeldFrontend ? before.location : before);
     if (location === undefined) return;
-    // A frontend of which nothing is left counts as one fault.
+    // A frontend without any element left counts as one fault.
     const isMissing = difference.from === 'kernel' && before === undefined;
     if (isMissing) difference.drift.missing += 1;
     const drift = difference.from === 'kernel' && !isMissing ? difference.drift : undefined;
@@ -59,7 +59,7 @@ export class FrontendWriter {
     from: 'belief' | 'kernel',
   ): void {
     for (const { set, pool } of poolMaps(location.maps)) {
-      // What was read from the kernel replaces what we remember.
+      // What was read from the kernel replaces what was recorded.
       const retired = from === 'kernel' ? this.#deferred.forget(set, location.id) : undefined;
       this.#pool(set, location, before?.[pool], after?.[pool], retired);
     }

@@ -68,7 +68,7 @@ export function verdictOf(frontend: FrontendElements, part: VerdictPart): Verdic
   }
 }
 
-/** Kinds of verdicts that say in a comment whose they are. */
+/** The kinds of verdicts whose elements have a comment that names the Service port. */
 const commented: Readonly<Record<VerdictPart, boolean>> = {
   verdict: true,
   refusal: true,

@@ -1,4 +1,4 @@
-/** Which objects of this mode do what to the packets of a frontend, in the words of nft. */
+/** Which objects of this mode act on the packets of a frontend, as nft names them. */
 import { printVerdict } from '../../kernel/nft/print-verdict.ts';
 import { cidrContains, type Family } from '../../net/address.ts';
 import { sourceRangesTypes } from '../nft-table/source-ranges.ts';

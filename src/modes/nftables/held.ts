@@ -31,7 +31,7 @@ export class ObservedPool {
   /** Indexes that no pool of ours can have. */
   #beyond = noIndexes;
 
-  /** `stride`: from one endpoint to the next in what `put` is given. */
+  /** `stride`: the bytes from one endpoint to the next in what `put` gets. */
   constructor(family: Family, stride: number) {
     this.#width = endpointBytes[family];
     this.#stride = stride;
@@ -41,7 +41,7 @@ export class ObservedPool {
     return this.#end === 0;
   }
 
-  /** How many there are at indexes 0, 1, 2, … up to the first gap. */
+  /** The number of endpoints at indexes 0, 1, 2, … up to the first gap. */
   get length(): number {
     if (this.#present === undefined) return this.#end;
     let length = 0;
@@ -143,7 +143,7 @@ export class HeldFrontend implements Record<VerdictPart, string | undefined> {
   firewall: string | undefined;
   endpoints = ObservedPool.none;
   local = ObservedPool.none;
-  /** A repair has compared it. */
+  /** Whether a repair has compared the frontend. */
   isTaken = false;
   readonly #id: string;
 

@@ -82,7 +82,7 @@ export const sharedElements = new SharedElements([
 ]);
 export type SharedSet = (typeof sharedElements)['sets'][number];
 
-/** `countsTraffic`: with the sets that count. */
+/** The names of all sets; `countsTraffic`: including those that count. */
 export function tableLayout(family: Family, countsTraffic = false): TableLayout<SetName> {
   const all = setDefinitions(family);
   const names = setNames.filter((name) => countsTraffic || !countingSets.has(name));
@@ -157,24 +157,24 @@ export function setDefinitions(family: Family): SetDefinitions {
   };
 }
 
-/** With elements that tell whose frontend they are: `nft list map` shows it. */
+/** Maps whose elements have a comment with the Service port, which `nft list map` shows. */
 function commented<Definition extends SetDefinition>(definition: Definition): Definition {
   return { ...definition, isCommented: true };
 }
 
 /**
- * Pairs of a frontend and an endpoint that have had connections; no more are counted. The kernel
- * makes the buckets for all of them at once, 2 MiB.
+ * The most pairs of a frontend and an endpoint whose connections are counted. The kernel allocates
+ * the buckets for all of them at once, 2 MiB.
  */
 export const countedEndpointsMax = 2 ** 17;
 
-/** Refusals are counted for so many frontends, of which most have none. */
+/** The most frontends whose refusals are counted. Most frontends have none. */
 const countedRefusalsMax = 2 ** 14;
 
-/** A day: endpoints and frontends that are gone leave no element for good. */
+/** A day. After that, elements of endpoints and frontends that are gone expire. */
 const forgetAfterMs = 24 * 60 * 60 * 1000;
 
-/** Elements that count: the first two sets are filled by us, the others by packets. */
+/** The sets that count. Batches fill the first two, packets fill the others. */
 function countingDefinitions(family: Family) {
   const address = addressType(family);
   const frontend = [address, 'inet_proto', 'inet_service'] as const;

@@ -17,7 +17,7 @@ import { frontendId, type VerdictPart } from './frontends.ts';
 import { type HeldFrontend, ObservedPool } from './held.ts';
 import type { SetName } from './layout.ts';
 
-/** Takes what is read. */
+/** Receives what is read. */
 export interface Frontends {
   readonly family: Family;
   /** The frontend of this id, made when it is asked for first. */
@@ -28,9 +28,9 @@ export interface Frontends {
 interface Part<P> {
   readonly part: P;
   readonly kind: FrontendKind;
-  /** Undefined = each key tells its own. */
+  /** Undefined = they follow from each key. */
   readonly maps?: FrontendMaps;
-  /** Undefined = each key tells its own. */
+  /** Undefined = it is in each key. */
   readonly protocol?: number;
 }
 
@@ -50,7 +50,7 @@ for (const maps of frontendMaps) {
     }
   }
   verdictMaps.set(maps.noEndpoints, { part: 'refusal', kind });
-  // An element in the map of a wrong shard makes a frontend that nobody knows, and is pruned.
+  // An element in the map of a wrong shard becomes a frontend that is not desired, and is pruned.
   poolMaps.set(maps.endpoints, { part: 'endpoints', kind, maps });
   poolMaps.set(maps.localEndpoints, { part: 'local', kind });
 }
@@ -151,9 +151,9 @@ function verdictReader(
 }
 
 interface VerdictWords {
-  /** In nft's words. */
+  /** The verdict as nft prints it. */
   readonly text: string;
-  /** Bytes that it takes in the entries. */
+  /** The bytes that it takes in the entries. */
   readonly length: number;
 }
 
@@ -175,7 +175,7 @@ function verdictWords(entries: Uint8Array): (at: number) => VerdictWords {
   };
 }
 
-/** The same of a verdict that a comment follows. */
+/** Reads a verdict at a byte of `entries` that a comment follows. */
 function commentedWords(entries: Uint8Array): (at: number) => VerdictWords {
   const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
   const words = verdictWords(entries);

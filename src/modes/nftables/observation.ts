@@ -44,7 +44,7 @@ export class NFTablesObservation implements Found<NFTablesObjects> {
     return this.table.isIntact;
   }
 
-  /** Whether packets meet anything of the table. */
+  /** Whether the table has base chains, so that packets meet its rules. */
   get isHooked(): boolean {
     return this.table.hooks.some((hook) => hook !== unknownIndex);
   }

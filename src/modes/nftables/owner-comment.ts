@@ -1,18 +1,18 @@
-/** Comments that say whose frontend an element is. */
+/** The comments of elements, which name the Service port of the frontend. */
 import { createHash } from 'node:crypto';
 import { formatServicePortName, type ServicePortName } from '../../state/types.ts';
 
-/** nft reads no longer one (NFTNL_UDATA_COMMENT_MAXLEN). */
+/** The longest comment that nft reads (NFTNL_UDATA_COMMENT_MAXLEN). */
 const lengthMax = 128;
 
-/** What nft prints within quotes and reads again. */
+/** Characters that nft can print within quotes and read again. */
 const isQuotable = /^[ !#-~]*$/;
 const unquotable = /[^ !#-~]/g;
 
 /**
- * `namespace/name:port`, or `namespace/name` for a port without a name. The API server lets no name
- * have characters that nft cannot read again; those of names from files become question marks. What
- * is too long ends with a hash of the whole: `namespace/na~0123abcd`.
+ * `namespace/name:port`, or `namespace/name` for a port without a name. Names from an API server
+ * have only characters that nft can read again. In names from files, others become question marks.
+ * A comment that is too long ends with a hash of the whole: `namespace/na~0123abcd`.
  */
 export function ownerComment(servicePort: ServicePortName): string {
   const text = formatServicePortName(servicePort);

@@ -86,7 +86,7 @@ const ruleProbes: readonly RuleProbe[] = [
   },
 ];
 
-/** Every op of the probe with what its refusal means; the last op is refused by every kernel. */
+/** Every op of the probe with the meaning of its refusal. Every kernel refuses the last op. */
 function probeBatch(): { ops: Uint8Array; features: (MissingFeature | undefined)[] } {
   const writer = new RecordWriter(nftOps);
   const features: (MissingFeature | undefined)[] = [];

@@ -1,4 +1,4 @@
-/** What elements have counted: packets fill them, so the kernel is asked. */
+/** Reads what elements have counted. Packets count in them, so that only the kernel knows. */
 import type { Kernel } from '../../kernel/kernel.ts';
 import { IPPROTO, NFPROTO } from '../../kernel/nft/constants.ts';
 import { dumpShape, fieldsOfSet } from '../../kernel/nft/sets.ts';
@@ -30,7 +30,7 @@ const countings: readonly Counting[] = [
   { set: 'refused-addresses', parts: ['protocol'], of: 'no_such_service' },
 ];
 
-/** Reads set after set. Rejects with KernelError where the kernel can't be read. */
+/** Reads set after set. Rejects with KernelError when the kernel can't be read. */
 export async function readTraffic(
   kernel: Kernel,
   family: Family,
@@ -51,7 +51,7 @@ export async function readTraffic(
   }
 }
 
-/** So much is read in a few microseconds. */
+/** So many elements are read in a few microseconds. */
 const entriesPerPause = 16;
 
 async function readRecord(
@@ -114,7 +114,7 @@ class KeyReader {
     return { family: this.#family, bytes: this.#key.slice(this.#at - length, this.#at) };
   }
 
-  /** Undefined for one that no Service has. */
+  /** Undefined for an address that no Service has. */
   protocol(): Protocol | undefined {
     this.#at += 4;
     return protocols.get(this.#key[this.#at - 4]!);
