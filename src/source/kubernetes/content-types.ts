@@ -1,22 +1,22 @@
-/** How an answer is written. */
+/** The form of an answer's body. */
 export type Form = 'json' | 'protobuf';
 
 export const protobufType = 'application/vnd.kubernetes.protobuf';
 export const jsonType = 'application/json';
-/** What the server may choose of, where it is asked for. */
+/** Media types that can be read, or that let the server choose one that can. */
 const readable: readonly string[] = [protobufType, jsonType, 'application/*', '*/*'];
 
 export interface ContentTypeOptions {
   /** `clientConnection.contentType` */
   readonly contentType: string;
-  /** `clientConnection.acceptContentTypes`; empty = what `contentType` says, or else JSON. */
+  /** `clientConnection.acceptContentTypes`; empty = the type of `contentType`, or else JSON. */
   readonly acceptContentTypes: string;
 }
 
 /**
- * What answers are asked for, in the words of kube-proxy's configuration. Where protobuf is refused,
- * by the server or by a proxy before it, JSON is asked for, until the connection is lost: then
- * another server may answer.
+ * Chooses the form of answers from kube-proxy's configuration. When the server, or a proxy before
+ * it, refuses protobuf, requests ask for JSON until the connection is lost: the next server may
+ * answer in protobuf.
  */
 export class ContentTypes {
   readonly #wanted: string;
@@ -24,7 +24,7 @@ export class ContentTypes {
   #isRefused = false;
   #isTold = false;
 
-  /** `onRefused` is told once why answers are JSON though protobuf is asked for. */
+  /** `onRefused` is told once why answers are JSON although the configuration asks for protobuf. */
   constructor(options: ContentTypeOptions, onRefused: (reason: string) => void = () => {}) {
     this.#wanted = wanted(options);
     this.#onRefused = onRefused;
@@ -35,14 +35,14 @@ export class ContentTypes {
     return this.#isRefused ? jsonType : this.#wanted;
   }
 
-  /** The form of an answer with status 200; what is neither is read as JSON, and fails as such. */
+  /** The form of an answer with status 200. Other types are read as JSON, which then fails. */
   formOf(contentType: unknown): Form {
     if (typeof contentType === 'string' && isProtobuf(contentType)) return 'protobuf';
     if (isProtobuf(this.accept) && contentType === jsonType) this.#tell('it answers in JSON');
     return 'json';
   }
 
-  /** An answer had this status. Returns true when the request should be made again, for JSON. */
+  /** Takes the status of an answer. Returns true when the request must be repeated, for JSON. */
   refuses(status: number): boolean {
     if (this.#isRefused || !isProtobuf(this.#wanted) || ![406, 415].includes(status)) return false;
     this.#isRefused = true;
@@ -50,7 +50,7 @@ export class ContentTypes {
     return true;
   }
 
-  /** The connection was lost. */
+  /** Must be called when the connection is lost: protobuf is asked for again. */
   lost(): void {
     this.#isRefused = false;
   }
@@ -62,7 +62,7 @@ export class ContentTypes {
   }
 }
 
-/** Types that cannot be read are not asked for. */
+/** The Accept header of the configuration, without types that can't be read. */
 function wanted({ contentType, acceptContentTypes }: ContentTypeOptions): string {
   const listed = acceptContentTypes
     .split(',')
@@ -73,7 +73,7 @@ function wanted({ contentType, acceptContentTypes }: ContentTypeOptions): string
   return asksProtobuf ? `${protobufType}, ${jsonType};q=0.9` : jsonType;
 }
 
-/** Whether a header begins with it. */
+/** Whether a header lists protobuf. */
 function isProtobuf(types: string): boolean {
   return types.split(',').some((type) => mediaType(type) === protobufType);
 }

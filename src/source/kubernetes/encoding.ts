@@ -5,23 +5,23 @@ import { parseWatchEvent, type WatchEvent } from './watch-event.ts';
 
 /** Cuts the body of a watch into events. */
 interface EventCutter {
-  /** The events that this chunk ends. May throw a StreamError. */
+  /** Takes a chunk, and returns the events that end in it. May throw a StreamError. */
   push(chunk: Buffer): Iterable<Framed>;
-  /** Bytes of an event that has not ended. */
+  /** The bytes of the event that has not ended. */
   readonly pendingBytes: number;
 }
 
 /** Cuts the body of a list into its items. */
 interface ListCutter {
-  /** The items that end in this chunk. May throw a StreamError. */
+  /** Takes a chunk, and returns the items that end in it. May throw a StreamError. */
   push(chunk: Buffer): Iterable<Framed>;
   /** The list without its items, when the body has ended. May throw a StreamError. */
   envelope(): unknown;
 }
 
-/** How the objects of one resource are written. Both ways give the same raw objects. */
+/** The encoding of one resource's objects. All encodings give the same raw objects. */
 export interface Encoding {
-  /** What is longer than `bytesMax` is not kept in memory. */
+  /** An event longer than `bytesMax` is not kept in memory. */
   events(bytesMax: number): EventCutter;
   /** Throws a StreamError when the bytes are no event. */
   event(bytes: Buffer): WatchEvent;

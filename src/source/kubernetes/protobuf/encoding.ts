@@ -15,7 +15,7 @@ import { WireReader } from './wire.ts';
 
 const watchEvent = message(common(1, 'type'), nested(2, 'object', message(position(1, 'raw'))));
 
-/** Protobuf as an API server writes it, of the objects of one resource. */
+/** The protobuf of an API server, for the objects of one resource. */
 export function protobuf(
   resource: Resource,
   context: DecodeContext,
@@ -54,7 +54,7 @@ function readEvent(
   throw new Error(`its object is of kind "${inner.kind}"`);
 }
 
-/** A Status in its envelope; undefined when it is none. */
+/** Reads a Status in its envelope; undefined when the body is none. */
 export function readStatus(body: Buffer): RawObject | undefined {
   const strings = new StringCache();
   try {

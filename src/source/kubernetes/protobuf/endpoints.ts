@@ -8,7 +8,7 @@ import {
 } from '../../decode/endpoint-columns.ts';
 import { WireError, type WireReader } from './wire.ts';
 
-/** Tags: the number of the field, and its wire type. */
+/** The tag of a field: its number, and its wire type in the low three bits. */
 const tags = {
   addresses: 0x0a,
   conditions: 0x12,
@@ -24,8 +24,8 @@ const tags = {
 } as const;
 
 /**
- * Reads endpoints straight into columns: a full list holds 240,000. Undefined where one of them is
- * not as controllers write them: then decoding has to look at them, and say what is wrong.
+ * Reads endpoints straight into columns: a full list holds 240,000. Undefined when one of them is
+ * unusual: then they are decoded one by one, which reports what is wrong.
  */
 export function readColumns(
   reader: WireReader,
@@ -57,7 +57,7 @@ class EndpointReader {
     this.#isIPv4 = family === 'IPv4';
   }
 
-  /** False: the endpoint has not exactly one ordinary address, or a hint has no name. */
+  /** Reads one endpoint. False unless it has one ordinary address, and all hints have names. */
   read(writer: ColumnWriter): boolean {
     const reader = this.#reader;
     this.#conditions = conditionBits(undefined, undefined, undefined);

@@ -10,7 +10,7 @@ import {
 import type { StringCache } from './string-cache.ts';
 import { WireError, WireReader } from './wire.ts';
 
-/** What every body begins with, and every object of an event: `k8s` and a zero. */
+/** The first bytes of every body, and of every object in an event: `k8s` and a zero. */
 export const magic = Buffer.from('k8s\0', 'latin1');
 
 /** Numbers of fields of runtime.Unknown. */
@@ -25,7 +25,7 @@ const unknown = message(
 
 /** A message and the envelope around it. */
 export interface Enveloped {
-  /** `Service`; empty when it does not say. */
+  /** `Service`; empty when the envelope does not name it. */
   readonly kind: string;
   /** The message itself. */
   readonly bytes: Buffer;
@@ -44,7 +44,7 @@ export function unwrap(bytes: Buffer, strings: StringCache): Enveloped {
   };
 }
 
-/** The bytes of a field whose position was taken. */
+/** The bytes of a field that `position` has read. */
 export function valueAt(reader: WireReader, at: number): Buffer {
   reader.at = at;
   const length = reader.length();

@@ -2,12 +2,12 @@ import { StreamError } from '../errors.ts';
 import { type Framed, Pieces } from '../pieces.ts';
 
 const prefixBytes = 4;
-/** No event is so long: what comes are no frames. */
+/** No event is so long. A longer frame shows that the stream does not consist of frames. */
 const frameBytesMax = 256 * 1024 * 1024;
 
 /**
- * Cuts a watch stream into frames: four bytes of length, the most significant first, and then the
- * event. One longer than `bytesMax` is not kept in memory.
+ * Cuts a watch stream into frames: a length of four bytes, big-endian, and then the event. An event
+ * longer than `bytesMax` is not kept in memory.
  */
 export class FrameCutter {
   readonly #pieces: Pieces;
@@ -20,7 +20,7 @@ export class FrameCutter {
     this.#pieces = new Pieces(bytesMax);
   }
 
-  /** The frames that this chunk ends. Throws a StreamError when they are none. */
+  /** Takes a chunk, and returns the frames that end in it. Throws a StreamError on other data. */
   *push(chunk: Buffer): Generator<Framed> {
     let at = 0;
     while (at < chunk.length) {
@@ -37,7 +37,7 @@ export class FrameCutter {
     }
   }
 
-  /** Bytes of a frame that has not ended. */
+  /** The bytes of the frame that has not ended. */
   get pendingBytes(): number {
     return this.#prefixLength + this.#missing;
   }

@@ -1,6 +1,6 @@
 /**
- * The fields that decoding reads, with their numbers in the published generated.proto of
- * Kubernetes. `src/source/decode` says what they mean; what is not here is skipped.
+ * The fields that `src/source/decode` reads, with their numbers in the published generated.proto
+ * of Kubernetes. All other fields are skipped.
  */
 import type { Resource } from '../../../state/change.ts';
 import { annotationNames, labelNames } from '../../decode/names.ts';
@@ -94,7 +94,7 @@ export const endpoint = message(
 
 const endpointPort = message(common(1, 'name'), common(2, 'protocol'), int32(3, 'port'));
 
-/** Endpoints are positions: their family comes after them. */
+/** Endpoints are read as positions, because their family comes after them. */
 const endpointSlice = message(
   metadata,
   repeated(position(2, 'endpoints')),

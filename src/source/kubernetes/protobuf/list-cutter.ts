@@ -6,32 +6,32 @@ import type { Found } from './message.ts';
 import type { StringCache } from './string-cache.ts';
 import { WireError } from './wire.ts';
 
-/** The most bytes of metadata and type. */
+/** The longest metadata or type that is accepted. */
 const headBytesMax = 1024 * 1024;
 const varintBytesMax = 10;
 const delimited = 2;
 /** Numbers of the fields of every list. */
 const listFields = { metadata: 1, items: 2 } as const;
 
-/** What the bytes are that come: see `push`. */
+/** The part of the body that the next bytes belong to; see `push`. */
 type Part = 'magic' | 'tag' | 'length' | 'item' | 'metadata' | 'typeMeta' | 'other' | 'number';
 
 /**
- * Cuts the body of a list into its items as it comes: an envelope, and in it a message whose field
- * 2 are the items. So the body is never in memory as a whole.
+ * Cuts the body of a list into its items while it comes, so that it is never in memory as a whole.
+ * The body is an envelope, and in it a message whose field 2 are the items.
  */
 export class ListCutter {
   readonly #item: Pieces;
   readonly #head = new Pieces(headBytesMax);
   readonly #strings: StringCache;
   #part: Part = 'magic';
-  /** Bytes of this part that have not come. */
+  /** The bytes of this part that have not come. */
   #missing = magic.length;
-  /** A varint that has begun. */
+  /** The value so far of a varint that has not ended. */
   #number = 0;
   #numberBytes = 0;
   #tag = 0;
-  /** Bytes of the list message that have not come; undefined = it has not begun, or is over. */
+  /** The bytes of the list message that have not come; undefined = outside of it. */
   #listMissing: number | undefined;
   #listSeen = false;
   #metadata: Found = {};
@@ -41,7 +41,7 @@ export class ListCutter {
     this.#strings = strings;
   }
 
-  /** The items that end in this chunk. Throws a StreamError when this is no list. */
+  /** Takes a chunk, and returns the items that end in it. Throws a StreamError on other data. */
   *push(chunk: Buffer): Generator<Framed> {
     let at = 0;
     while (at < chunk.length) {
@@ -62,7 +62,7 @@ export class ListCutter {
     }
   }
 
-  /** The list without its items, when the body has ended. Throws a StreamError when it is cut. */
+  /** The list without its items, after the whole body. Throws a StreamError when it is cut. */
   envelope(): Found {
     const isOver = this.#part === 'tag' && this.#numberBytes === 0;
     if (!isOver || this.#listMissing !== undefined) {
@@ -72,14 +72,14 @@ export class ListCutter {
     return { metadata: this.#metadata };
   }
 
-  /** Takes so many bytes off the list message, if it is being read. */
+  /** Counts bytes of the list message, inside of it. */
   #count(length: number): void {
     if (this.#listMissing === undefined) return;
     if (length > this.#listMissing) throw broken();
     this.#listMissing -= length;
   }
 
-  /** Takes a byte of a varint. True: it was the length of a value of no bytes. */
+  /** Takes a byte of a varint. True: the varint was the length of an empty value. */
   #digit(byte: number): boolean {
     this.#numberBytes += 1;
     if (this.#numberBytes > varintBytesMax) throw broken();
@@ -114,7 +114,7 @@ export class ListCutter {
     this.#missing = length;
   }
 
-  /** True: the value has no bytes, and ends here. */
+  /** Begins a value of this length. True: it is empty, and ends here. */
   #beginValue(length: number): boolean {
     const field = Math.floor(this.#tag / 8);
     if (this.#listMissing !== undefined) {
@@ -139,7 +139,7 @@ export class ListCutter {
     else if (this.#part !== 'other') this.#head.add(bytes);
   }
 
-  /** A part ends with these bytes. */
+  /** Ends a part. `bytes` are its last ones. */
   *#end(bytes: Buffer): Generator<Framed> {
     const part = this.#part;
     if (part === 'item') yield this.#item.end(bytes);
@@ -160,7 +160,7 @@ export class ListCutter {
     }
   }
 
-  /** The next field begins, or the list message is over. */
+  /** Goes on to the next field, or to the end of the list message. */
   #next(): void {
     this.#part = 'tag';
     if (this.#listMissing === 0) this.#listMissing = undefined;

@@ -1,16 +1,16 @@
 import { WireError, type WireReader } from './wire.ts';
 
-/** The fields of a message that were found, by name, as JSON would have them. */
+/** The fields of a message, by name, as in JSON. */
 export type Found = Record<string, unknown>;
 
 /** A field that we need of a message. */
 interface Field {
   readonly name: string;
-  /** Reads the value that comes, and adds it to what was found. */
+  /** Reads the next value, and adds it to `found`. */
   readonly take: (reader: WireReader, found: Found) => void;
 }
 
-/** The fields that we need of a message, by tag: all others are skipped. */
+/** The fields that we need of a message, by tag. All others are skipped. */
 export type Message = readonly (Field | undefined)[];
 
 type Definition = readonly [tag: number, field: Field];
@@ -39,7 +39,7 @@ function once(wireType: number, read: (reader: WireReader) => unknown): Define {
 }
 
 export const text = once(delimited, (reader) => reader.text());
-/** A string of which there are few: see `StringCache`. */
+/** A string with few different values; see `StringCache`. */
 export const common = once(delimited, (reader) => reader.common());
 export const int32 = once(varint, (reader) => reader.int32());
 export const flag = once(varint, (reader) => reader.flag());
@@ -48,7 +48,7 @@ export function nested(number: number, name: string, fields: Message): Definitio
   return once(delimited, (reader) => readNested(reader, fields))(number, name);
 }
 
-/** Where a value is, its length first, to be read later. */
+/** The index of a value, where its length begins. It is read later. */
 export const position = once(delimited, (reader) => {
   const { at } = reader;
   reader.skipBytes();
@@ -57,14 +57,14 @@ export const position = once(delimited, (reader) => {
 
 const seconds = message(once(varint, (reader) => reader.int64())(1, 'seconds'));
 
-/** A time, to the second as in JSON; undefined where it is not set. */
+/** A time, to the second as in JSON; undefined when it is not set. */
 export const time = once(delimited, (reader) => {
   const isSet = reader.bytes[reader.at] !== 0;
   const found = readNested(reader, seconds);
   return isSet ? new Date(Number(found.seconds ?? 0) * 1000) : undefined;
 });
 
-/** A list of what another definition reads. */
+/** A list of values, each read by another definition. */
 export function repeated([tag, { name, take }]: Definition): Definition {
   const one: Found = {};
   const add = (reader: WireReader, found: Found): void => {
@@ -80,7 +80,7 @@ export function repeated([tag, { name, take }]: Definition): Definition {
 const entryKey = (1 << 3) | delimited;
 const entryValue = (2 << 3) | delimited;
 
-/** Of a map of strings the entries with these keys: of the others nothing is made. */
+/** The entries of a map of strings that have these keys. No strings are made of the others. */
 export function entries(number: number, name: string, keys: readonly string[]): Definition {
   const take = (reader: WireReader, found: Found): void => {
     const outer = reader.enter();
@@ -106,7 +106,7 @@ function textAt(reader: WireReader, at: number): string {
   return reader.text();
 }
 
-/** The one of some keys, in ASCII, that comes; undefined where another comes. */
+/** Reads a string that may be one of the keys, in ASCII; undefined when it is another one. */
 function oneOf(keys: readonly string[], reader: WireReader): string | undefined {
   const length = reader.length();
   const from = reader.at;
@@ -121,7 +121,7 @@ function oneOf(keys: readonly string[], reader: WireReader): string | undefined 
   return undefined;
 }
 
-/** Reads the message that comes, its length first. */
+/** Reads a message inside another one, which begins with its length. */
 export function readNested(reader: WireReader, fields: Message): Found {
   const outer = reader.enter();
   const found = readMessage(reader, fields);
@@ -129,7 +129,7 @@ export function readNested(reader: WireReader, fields: Message): Found {
   return found;
 }
 
-/** Reads a message from where the reader is to the end. Of a field that comes twice, the last. */
+/** Reads a message from the reader's index to its end. If a field comes twice, the last wins. */
 export function readMessage(reader: WireReader, fields: Message): Found {
   const found: Found = {};
   let field: Field | undefined;

@@ -9,9 +9,8 @@ import type { StringCache } from './string-cache.ts';
 import { WireError, WireReader } from './wire.ts';
 
 /**
- * Reads objects of one resource from protobuf: the fields that decoding knows, as JSON would have
- * them. So there is one place that says what is valid. Endpoints are many: where nothing needs to
- * be said about them, they go from bytes to columns.
+ * Reads objects of one resource from protobuf: the fields that decoding knows, as in JSON. So
+ * decoding alone decides what is valid. Endpoints are many: usual ones go straight into columns.
  */
 export class ObjectReader {
   readonly #resource: Resource;
@@ -24,7 +23,7 @@ export class ObjectReader {
     this.#strings = strings;
   }
 
-  /** Throws an Error of one line, which names object and field as far as these are known. */
+  /** Reads an object. Throws an Error of one line, with object and field if these are known. */
   read(bytes: Buffer): RawObject {
     try {
       const reader = new WireReader(bytes, this.#strings);
@@ -38,7 +37,7 @@ export class ObjectReader {
     }
   }
 
-  /** Puts endpoints in the place of their positions. */
+  /** Replaces the positions of endpoints by the endpoints. */
   #readEndpoints(reader: WireReader, end: number, found: Found): void {
     const { endpoints: positions, addressType } = found;
     if (!Array.isArray(positions)) return;
@@ -52,7 +51,7 @@ export class ObjectReader {
         : new ReadEndpoints(columns);
   }
 
-  /** `Service shop/web`; metadata come first, and what is after them may be broken. */
+  /** `Service shop/web`. Metadata come first, so that they can be read if later fields can't. */
   #describe(bytes: Buffer): string {
     const kind = kindOf[this.#resource];
     try {

@@ -1,12 +1,12 @@
-/** A power of two. A cluster has some thousands of nodes and namespaces. */
+/** The size of the cache, a power of two. A cluster has some thousands of nodes and namespaces. */
 const slots = 8192;
-/** Longer texts are not remembered: few are equal. */
+/** Longer texts are not cached, because few are equal. */
 const bytesMax = 64;
 
 /**
- * Makes strings of bytes, and those that come again only once: a list names the same nodes, zones,
- * namespaces and ports a hundred thousand times, and to find a string by its bytes takes a third of
- * the time that it takes to make one. Each slot remembers the last string that fell into it.
+ * Makes strings from bytes, equal ones only once. A list names the same nodes, zones, namespaces
+ * and ports a hundred thousand times, and finding a string by its bytes takes a third of the time
+ * of making one. Each slot holds the last string whose hash leads to it.
  */
 export class StringCache {
   readonly #slots: string[] = new Array<string>(slots).fill('');
@@ -25,7 +25,7 @@ export class StringCache {
   }
 }
 
-/** Whether the bytes are this text in ASCII: others are made anew. */
+/** Whether the bytes are this text in ASCII. Other texts are never found, but made anew. */
 function equals(text: string, bytes: Buffer, from: number): boolean {
   for (let i = 0; i < text.length; i += 1) {
     const byte = bytes[from + i]!;

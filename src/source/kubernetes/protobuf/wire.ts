@@ -1,6 +1,6 @@
 import type { StringCache } from './string-cache.ts';
 
-/** Bytes that are no message; the path of the field that holds them grows on the way out. */
+/** The bytes are no protobuf message. Each reader on the way out adds its field to the path. */
 export class WireError extends Error {
   override readonly name = 'WireError';
   #path = '';
@@ -10,7 +10,7 @@ export class WireError extends Error {
     return this.#path;
   }
 
-  /** It is inside this field. */
+  /** Adds the field that the error is inside of. */
   within(field: string): this {
     this.#path = this.#path === '' ? field : `${field}.${this.#path}`;
     return this;
@@ -26,13 +26,13 @@ const fixed32 = 5;
 const varintBytesMax = 10;
 const twoTo32 = 2 ** 32;
 
-/** Reads a protobuf message, field by field. It throws a WireError where the bytes are none. */
+/** Reads a protobuf message, field by field. Throws a WireError when the bytes are none. */
 export class WireReader {
   readonly bytes: Buffer;
   readonly #strings: StringCache;
   /** Index of the next byte. */
   at = 0;
-  /** Index after the message that is read, within those around it. */
+  /** The index after the message that is read, which may be inside of others. */
   end: number;
 
   constructor(bytes: Buffer, strings: StringCache) {
@@ -41,7 +41,7 @@ export class WireReader {
     this.end = bytes.length;
   }
 
-  /** Begins to read the message that comes. Returns what `leave` is to be given. */
+  /** Begins a message inside this one. Returns the argument of `leave`. */
   enter(): number {
     const outer = this.end;
     const length = this.length();
@@ -49,7 +49,7 @@ export class WireReader {
     return outer;
   }
 
-  /** Goes on in the message around the one that has been read. */
+  /** Goes on with the outer message. */
   leave(outer: number): void {
     this.at = this.end;
     this.end = outer;
@@ -62,7 +62,7 @@ export class WireReader {
     return tag;
   }
 
-  /** The low 32 bits of a varint, with their sign: what is longer is cut, as protobuf says. */
+  /** The low 32 bits of a varint, with their sign. Protobuf defines that more bits are cut. */
   int32(): number {
     const { bytes, end } = this;
     let value = 0;
@@ -76,7 +76,7 @@ export class WireReader {
     throw new WireError('a number is longer than ten bytes');
   }
 
-  /** 64 bits with their sign, rounded where a number cannot hold them. */
+  /** A varint of 64 bits, with its sign. It is rounded when a number cannot hold it. */
   int64(): number {
     const from = this.at;
     const low = this.int32() >>> 0;
@@ -98,14 +98,14 @@ export class WireReader {
     return this.bytes.toString('utf8', this.#payload(from), this.at);
   }
 
-  /** A string of which there are few: an equal one that came before is the same object. */
+  /** A string with few different values. The cache returns an equal one that came before. */
   common(): string {
     const from = this.at;
     this.skipBytes();
     return this.#strings.read(this.bytes, this.#payload(from), this.at);
   }
 
-  /** The length of what comes, which is all there. */
+  /** Reads a length. Throws a WireError when the message has fewer bytes left. */
   length(): number {
     const length = this.int32();
     if (length < 0 || length > this.end - this.at) throw cutShort();
@@ -117,7 +117,7 @@ export class WireReader {
     this.at += length;
   }
 
-  /** Leaves out the value of a field with this tag. */
+  /** Skips the value of a field with this tag. */
   skip(tag: number): void {
     switch (tag & 7) {
       case varint:
@@ -142,7 +142,7 @@ export class WireReader {
     this.at += length;
   }
 
-  /** Where the bytes begin whose length is at `from`. */
+  /** The index of the bytes whose length is at `from`. */
   #payload(from: number): number {
     let at = from;
     while (this.bytes[at]! >= 0x80) at += 1;
