@@ -10,9 +10,9 @@ import { Refusal } from './refusal.ts';
 export type AcctOp = RecordOf<typeof acctOps>;
 
 export class FakeAccts {
-  /** A kernel with nfnetlink_acct. */
+  /** Whether the kernel has nfnetlink_acct. */
   present = true;
-  /** Packets by name; tests count. */
+  /** Packets by name of the counter. Tests set them. */
   readonly packets = new Map<string, number>();
   readonly #tables: Tables;
 
@@ -44,7 +44,7 @@ export class FakeAccts {
     });
   }
 
-  /** Rules that count in it. */
+  /** The number of rules that use the counter. */
   #references(name: string): number {
     const rules = [...this.#tables.values()]
       .flatMap(({ chains }) => [...chains.values()])

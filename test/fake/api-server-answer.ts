@@ -1,11 +1,11 @@
-/** How the fake API server answers, and fails to. */
+/** How the fake API server answers, or fails to answer. */
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import type { AnswerForm, Bytes } from './api-server-form.ts';
 import { statuses } from './api-server-recorded.ts';
 
-/** What happens to a request instead of an answer, or on the way to one. */
+/** A fault of one request. */
 export type Fault =
   | { readonly kind: 'status'; readonly status: number; readonly retryAfterSeconds?: number }
   /** The connection is closed. */
@@ -16,12 +16,12 @@ export type Fault =
   | { readonly kind: 'late'; readonly ms: number }
   /** The body ends inside a UTF-8 character, or in the middle, and the connection is closed. */
   | { readonly kind: 'cut' }
-  /** The same, but the response ends as if it were complete. */
+  /** The body is cut as by `cut`, but the response ends as if it were complete. */
   | { readonly kind: 'end' }
   /** Status 200 and this body, which has nothing to do with Kubernetes or is an ERROR event. */
   | { readonly kind: 'foreign'; readonly body: string };
 
-/** Where an answer goes, and how it is written. */
+/** The response to a request, and the form that the request asks for. */
 export interface Answer {
   readonly response: ServerResponse;
   readonly form: AnswerForm;

@@ -1,22 +1,22 @@
 import type { FakeStore, Raw } from './api-server-store.ts';
 
-/** What the controllers of a real cluster write into each object, so that sizes are real. */
+/** Fields that controllers of a real cluster write into each object. They make sizes real. */
 const uid = '3e0b6a5c-9d5f-4c1e-8a57-000000000000';
 
 const families = ['IPv4', 'IPv6'] as const;
 type Family = (typeof families)[number];
 
-/** What `populate` is to make. */
+/** The cluster that `populate` makes. */
 export interface ClusterSize {
   readonly services: number;
-  /** Of each Service, in each family. */
+  /** The endpoints of each Service in each family. */
   readonly endpoints: number;
-  /** Services have an address and a slice of each family; else of IPv4 alone. */
+  /** Services have an address and a slice of each family. Default: of IPv4 only. */
   readonly dualStack?: boolean;
   /**
-   * Services are load balancers that have of everything some, IPv4 alone: two ports with node
-   * ports, an external address, source ranges, session affinity, and traffic policy Local with a
-   * health-check node port. At most 10,000, for there are no more ports.
+   * Services are load balancers of IPv4 with two ports, node ports, an external address, source
+   * ranges, session affinity, and traffic policy Local with a health-check node port. There are
+   * ports for at most 10,000 of them.
    */
   readonly rich?: boolean;
 }
@@ -46,9 +46,9 @@ export function populate(
 }
 
 /**
- * Gives one endpoint in each of `count` slices, one after the other, another address.
- * Every slice says when that was, for network programming latency. Edits text: to parse and print
- * slices of thirty endpoints takes longer than a proxy needs for all the rest.
+ * Replaces the address of one endpoint in each of `count` slices, one after the other. Each slice
+ * gets the time of the change as its trigger time. The text is edited, because parsing and printing
+ * slices of thirty endpoints takes longer than all the work of a proxy.
  */
 export function replaceEndpoints(store: FakeStore, count: number): void {
   const keys = [...store.objects('endpointslices').keys()];
@@ -63,7 +63,7 @@ export function replaceEndpoints(store: FakeStore, count: number): void {
   }
 }
 
-/** Gives the endpoint at `index`, counted around, an address that is made from `number`. */
+/** Gives the endpoint at `index`, modulo their number, an address made from `number`. */
 function replaceAddress(json: string, index: number, number: number): string {
   const key = '"addresses":["';
   const first = json.indexOf(key);

@@ -1,4 +1,4 @@
-/** How the fake API server writes what it answers: JSON, or protobuf. */
+/** The forms of the fake API server's answers: JSON and protobuf. */
 import type { Resource } from '../../src/state/change.ts';
 import { kinds, type Raw, type StoredObject } from './api-server-store.ts';
 import { encodeEvent, encodeList, encodeObject, encodeStatus, envelop } from './protobuf.ts';
@@ -8,19 +8,19 @@ export type Bytes = string | Buffer;
 export interface AnswerForm {
   readonly type: string;
   readonly watchType: string;
-  /** What a Status is, in a body; `json` may end with a newline. */
+  /** The body for a Status; `json` may end with a newline. */
   status(json: string): Bytes;
-  /** One event of a watch. `stored`: the object whose text it is, to remember its bytes. */
+  /** One event of a watch. `stored`: the object with this text, whose bytes are cached. */
   event(type: string, resource: Resource, json: string, stored?: StoredObject): Bytes;
   /** An ERROR event. `line`: as JSON. */
   error(line: string): Bytes;
   /** The body of a list, in pieces. */
   list(resource: Resource, page: readonly StoredObject[], metadata: Raw): Iterable<Bytes>;
-  /** What a watch may end with when it is cut. */
+  /** The beginning of an event, with which a cut watch may end. */
   readonly partOfEvent: Bytes;
 }
 
-/** Pieces of a list are at least so long. */
+/** The least length of a list's pieces, except the last. */
 const blockLength = 65_536;
 
 export const jsonForm: AnswerForm = {
@@ -63,7 +63,7 @@ export const protobufForm: AnswerForm = {
   partOfEvent: Buffer.from([0, 0, 1, 0, 0x0a, 5, 0x41]),
 };
 
-/** Of each stored object its bytes: a list holds the same ones again and again. */
+/** The bytes of stored objects, because lists hold the same objects again and again. */
 const remembered = new WeakMap<StoredObject, Buffer>();
 
 function bytesOf(resource: Resource, object: StoredObject): Buffer {

@@ -1,12 +1,12 @@
 import type { ServerResponse } from 'node:http';
 
-/** What stands between the server and its clients, and does not understand what it passes on. */
+/** A proxy between the server and its clients that changes what it passes on. */
 export type Gateway =
-  /** Passes on the path only. */
+  /** Passes on only the path of a request. */
   | 'strips the query'
-  /** Passes on only what every API server has always understood. */
+  /** Passes on only parameters that every API server understands. */
   | 'strips new parameters'
-  /** Passes on a body when it is complete, headers at once. */
+  /** Passes on headers at once, and a body when it is complete. */
   | 'buffers bodies'
   /** Passes on answers when they are complete. */
   | 'buffers answers';
@@ -19,7 +19,7 @@ export function alterQuery(gateway: Gateway | undefined, url: URL): void {
   for (const name of newParameters) url.searchParams.delete(name);
 }
 
-/** From here on what is written to it waits for its end. */
+/** Makes the response hold back, up to its end, what is written to it from now on. */
 export function buffer(gateway: Gateway | undefined, response: ServerResponse): void {
   if (gateway !== 'buffers bodies' && gateway !== 'buffers answers') return;
   const parts: Buffer[] = [];

@@ -20,11 +20,11 @@ import type { Raw } from './api-server-store.ts';
 import type { Disturbance } from './api-server-watch.ts';
 
 type Command =
-  /** So many Services with a slice each. */
+  /** Makes Services with a slice each. */
   | ({ readonly do: 'populate' } & ClusterSize)
-  /** One endpoint in each of so many slices gets another address; answered when it is sent. */
+  /** Replaces one endpoint in each of `count` slices. Answered when all events are sent. */
   | { readonly do: 'replace'; readonly count: number }
-  /** The same at a rate, for a time; answered when it is over. */
+  /** Replaces endpoints at a rate, for a time. Answered at its end. */
   | { readonly do: 'churn'; readonly perSecond: number; readonly seconds: number }
   | { readonly do: 'apply'; readonly object: Raw }
   | { readonly do: 'delete'; readonly resource: Resource; readonly key: string }
@@ -33,9 +33,9 @@ type Command =
   | { readonly do: 'disturb'; readonly resource: Resource; readonly disturbance: Disturbance }
   | { readonly do: 'compact' }
   | { readonly do: 'token'; readonly token: string | null }
-  /** How many requests of each kind came. */
+  /** Counts the requests of each kind. */
   | { readonly do: 'counts' }
-  /** All objects of a resource as they are now. */
+  /** Returns all objects of a resource as they are now. */
   | { readonly do: 'truth'; readonly resource: Resource };
 
 async function run(server: FakeApiServer, command: Command): Promise<unknown> {

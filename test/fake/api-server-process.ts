@@ -24,12 +24,12 @@ export class FakeApi {
     return api;
   }
 
-  /** Path of a kubeconfig that leads here. */
+  /** The path of a kubeconfig for this server. */
   get kubeconfig(): string {
     return this.#kubeconfig;
   }
 
-  /** A command of api-server-main.ts; resolves when it is done. One at a time. */
+  /** Runs a command of api-server-main.ts; resolves when it is done. One at a time. */
   async ask(command: { readonly do: string; readonly [key: string]: unknown }): Promise<unknown> {
     this.#child.stdin!.write(`${JSON.stringify(command)}\n`);
     const answer = (await this.#line()) as { result?: unknown; error?: string };

@@ -1,8 +1,8 @@
 /**
- * What a kube-apiserver 1.36 really answers, byte by byte, where this matters to a client: taken
- * down with `curl -i` from one with etcd 3.5.30 and one with etcd 3.4.23, the feature gate WatchList
- * on and off. Statuses come with `Content-Type: application/json` and a Content-Length, watches with
- * status 200 and `Transfer-Encoding: chunked`.
+ * Answers of a real kube-apiserver 1.36, byte by byte, as far as they matter to a client. They were
+ * recorded with `curl -i` from one with etcd 3.5.30 and one with etcd 3.4.23, with the feature gate
+ * WatchList on and off. Statuses come with `Content-Type: application/json` and a Content-Length,
+ * watches with status 200 and `Transfer-Encoding: chunked`.
  */
 
 /** The answer, status 200, to a streaming list where etcd lacks RequestWatchProgress (3.4.23). */
@@ -49,7 +49,7 @@ export const statuses: ReadonlyMap<number, string> = new Map([
   ],
 ]);
 
-/** What a bookmark's object has beside kind, apiVersion and metadata. */
+/** The fields of a bookmark's object besides kind, apiVersion and metadata. */
 export const bookmarkRest: Readonly<Record<Resource, string>> = {
   services: ',"spec":{},"status":{"loadBalancer":{}}',
   endpointslices: ',"addressType":"","endpoints":null,"ports":null',

@@ -1,5 +1,5 @@
 /**
- * What the fake API server holds: objects of the four resources with resourceVersions, and the
+ * The store of the fake API server: objects of the four resources with resourceVersions, and the
  * history that watches start from. Objects are kept as the JSON text that is sent.
  */
 import { type Resource, resources } from '../../src/state/change.ts';
@@ -9,7 +9,7 @@ export interface StoredObject {
   readonly key: string;
   readonly json: string;
   readonly labels: Readonly<Record<string, string>>;
-  /** What field selectors may ask for. */
+  /** The fields that field selectors may use. */
   readonly fields: Readonly<Record<string, string>>;
 }
 
@@ -59,7 +59,7 @@ export class FakeStore {
     return this.#shelf(resource).objects;
   }
 
-  /** Creates or replaces. The kind says which resource it is of. */
+  /** Creates or replaces an object. Its kind decides about the resource. */
   apply(raw: Raw): void {
     const resource = resourceOf(raw);
     const { objects } = this.#shelf(resource);
@@ -70,7 +70,7 @@ export class FakeStore {
     this.#record(resource, { version, before, after });
   }
 
-  /** Edits the text of an object where it is: its key, labels and fields must stay. */
+  /** Edits the text of an object. Its key, labels and fields must not change. */
   edit(resource: Resource, key: string, change: (json: string) => string): void {
     const { objects } = this.#shelf(resource);
     const before = objects.get(key);
@@ -92,7 +92,7 @@ export class FakeStore {
     this.#record(resource, { version, before: gone, after: undefined });
   }
 
-  /** Nobody can watch from before now any more, as after a compaction of etcd. */
+  /** Forgets the history, as a compaction of etcd does: no watch can start from before now. */
   compact(): void {
     for (const shelf of this.#shelves.values()) {
       shelf.events = [];

@@ -21,7 +21,7 @@ export type Disturbance =
   | 'stall'
   /** The next event ends inside a UTF-8 character, or in the middle; the connection is closed. */
   | 'cut'
-  /** What is sent already ends inside an event. */
+  /** The beginning of an event is sent at once, and the connection is closed. */
   | 'cut-now'
   /** An ERROR event with code 410, and the end. */
   | 'expired'
@@ -31,7 +31,7 @@ export type Disturbance =
   | 'garbage'
   /** The newest events again. */
   | 'duplicate'
-  /** All events that the server remembers again, from the oldest one on, but for the newest. */
+  /** All events of the history except the newest again, from the oldest one on. */
   | 'old'
   | 'bookmark';
 
@@ -45,14 +45,14 @@ export interface FakeWatchOptions {
   /** Undefined = none. */
   readonly bookmarkMs: number | undefined;
   readonly timeoutMs: number;
-  /** Only what comes after this resourceVersion is sent; 0 = anything. */
+  /** Only events after this resourceVersion are sent; 0 = all. */
   readonly after: number;
 }
 
 const internalError =
   '{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","message":"etcd event received with PrevKv=nil","code":500}}\n';
 
-/** Of a long list, so many objects are sent before other requests get their turn. */
+/** After so many objects of a long list, other requests get their turn. */
 const objectsAtOnce = 200;
 
 /** One running watch. */
@@ -60,7 +60,7 @@ export class FakeWatch {
   readonly #response: ServerResponse;
   readonly #options: FakeWatchOptions;
   readonly #timers: NodeJS.Timeout[] = [];
-  /** Events for when all objects are sent; undefined = they are. */
+  /** Events to send after all objects; undefined = all objects are sent. */
   #later: StoredEvent[] | undefined;
   #state: 'sending' | 'stalled' | 'cutting' = 'sending';
 
@@ -84,7 +84,7 @@ export class FakeWatch {
       await once(this.#response, 'drain');
   }
 
-  /** The server answers others meanwhile. What `send` is given comes after all of it. */
+  /** Sends objects in several turns of the event loop. Events of `send` come after them. */
   async sendAll(objects: readonly StoredObject[], end?: 'initial-events-end'): Promise<void> {
     const { selects, store } = this.#options;
     const { version } = store;
@@ -103,8 +103,9 @@ export class FakeWatch {
   }
 
   /**
-   * An object that enters or leaves the selection was added or deleted for this client. What is
-   * deleted is sent as it was, but with the version of its deletion (cacher, convertToWatchEvent).
+   * Sends an event. For this client, an object that enters or leaves the selection was added or
+   * deleted. A deleted object is sent with the resourceVersion of its deletion, and else as it was
+   * (cacher, convertToWatchEvent).
    */
   send(event: StoredEvent): void {
     if (this.#later !== undefined) {

@@ -16,7 +16,7 @@ export interface FakeEntry {
   /** `10.0.0.1:5000`, `[fd00::1]:5000`. */
   readonly from: string;
   readonly to: string;
-  /** Reply source; without it, `to`: not translated. */
+  /** The reply source. Default: `to`, which means that the connection is not translated. */
   readonly answeredBy?: string;
   readonly answered?: boolean;
   readonly zone?: number;
@@ -28,7 +28,7 @@ export class FakeConntrack implements Conntrack {
   dumps: ConntrackRequest[] = [];
   /** Called before each dump and deletion; may throw, or wait. */
   before: (operation: 'dump' | 'delete') => void | Promise<void> = () => {};
-  /** So many of the next dumps are interrupted after the first half of the entries. */
+  /** How many of the next dumps are interrupted after half of the entries. */
   interruptions = 0;
   /** Errno of entries that can't be deleted, by `to`. */
   readonly refused = new Map<string, string>();
@@ -79,12 +79,12 @@ export class FakeConntrack implements Conntrack {
   close(): void {}
 }
 
-/** Makes an operation fail as the kernel does. */
+/** An error as the kernel's refusal of an operation. */
 export function kernelRefusal(code: string): KernelError {
   return new KernelError({ operation: 'conntrack', subject: 'fake', code, words: 'refused' });
 }
 
-/** Entries as the kernel would tell them; their ids count from 1. */
+/** Entries as a dump of the kernel has them; their ids count from 1. */
 export function packedEntries(family: Family, entries: readonly FakeEntry[]): ConntrackEntries {
   const whole = entries.map((entry) => ({
     answeredBy: entry.to,

@@ -1,4 +1,4 @@
-/** Sets of ipset in memory: tests put them there, the product only reads and destroys them. */
+/** Sets of ipset in memory. Tests add them; the product only reads and destroys them. */
 import type { ipsetOps, ipsetReplies, ipsetRequests } from '../../src/kernel/ipset-ops.ts';
 import type { RecordOf } from '../../src/kernel/records.ts';
 import { Refusal } from './refusal.ts';
@@ -9,7 +9,7 @@ export type IpsetRequest = RecordOf<typeof ipsetRequests>;
 export interface FakeIpset {
   readonly type: string;
   readonly references: number;
-  /** Of its members, host order. */
+  /** The ports of its members, in host order. */
   readonly ports: readonly number[];
 }
 

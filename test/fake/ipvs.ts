@@ -38,7 +38,7 @@ export class FakeIpvs {
   #timeouts = { tcpSeconds: 900, tcpFinSeconds: 120, udpSeconds: 300 };
   /** False: the kernel has no IPVS. */
   present = true;
-  /** A scheduler that is not in it is absent. */
+  /** The schedulers that the kernel has. */
   readonly schedulers: Set<string> = new Set(schedulers);
 
   /** Throws a Refusal. */
@@ -80,7 +80,7 @@ export class FakeIpvs {
     }
   }
 
-  /** What traffic leaves: connections and counters of a destination, `10.244.0.7:53`. */
+  /** Sets what traffic leaves: connections and counters of a destination, `10.244.0.7:53`. */
   traffic(service: string, destination: string, counters: Partial<DestinationReply>): void {
     const found = this.#services.get(service)?.destinations;
     const record = found?.get(destination);
@@ -88,7 +88,7 @@ export class FakeIpvs {
     found!.set(destination, { ...record, ...counters, kind: 'destination' });
   }
 
-  /** As `ipvsadm -Sn` would, one line each, sorted: the same for the same state. */
+  /** The state as `ipvsadm -Sn` prints it, sorted: the same text for the same state. */
   text(): string {
     const services = [...this.#services.entries()].sort(([a], [b]) => (a < b ? -1 : 1));
     const lines = services.flatMap(([key, { record, destinations }]) => [
@@ -187,7 +187,7 @@ function destinationText(record: DestinationReply): string {
   return `${method?.toLowerCase()} weight ${record.weight}${limits}`;
 }
 
-/** As inet_addr_type and ipv6_addr_type see it without knowing the namespace's own addresses. */
+/** As inet_addr_type and ipv6_addr_type decide for an address that no interface has. */
 function isUnicast(address: Uint8Array): boolean {
   if (address.length === 4) return address[0]! !== 0 && address[0]! < 224;
   const isUnspecified = address.every((byte) => byte === 0);

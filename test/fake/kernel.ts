@@ -49,29 +49,29 @@ import { isAcct, isBpf, isIpset, isIpvs, type Run, runsOf, writesOf } from './ru
 export interface Fault {
   /** Symbolic errno. */
   readonly code: string;
-  /** The op to blame; without it and the others, the whole run fails for no reason given. */
+  /** The index of the op that fails. Without this and the next three, the whole run fails. */
   readonly op?: number;
-  /** Only a transaction with an op of this kind fails, and its first one. */
+  /** Only a transaction with an op of this kind fails, at the first such op. */
   readonly forKind?: NftOp['kind'];
-  /** Only a batch that adds or deletes elements of this set fails, and the first such op. */
+  /** Only a batch that adds or deletes elements of this set fails, at the first such op. */
   readonly forSet?: string;
   /**
-   * Only an element whose text begins so, e.g. `10.96.0.1 . tcp . 80`, or an op of IPVS, e.g.
-   * `TCP 10.96.0.1:80` or `TCP 10.96.0.1:80 -> 10.244.0.7:8080`.
+   * Only an element whose text begins with this fails, e.g. `10.96.0.1 . tcp . 80`, or an op of
+   * IPVS, e.g. `TCP 10.96.0.1:80` or `TCP 10.96.0.1:80 -> 10.244.0.7:8080`.
    */
   readonly forKey?: string;
   /** How many batches fail; Infinity = until `heal`. Default 1. */
   readonly times?: number;
 }
 
-/** What came of a batch: nothing of it is applied when there are failures. */
+/** The result of a transaction. With failures, nothing of it is applied. */
 interface Commit {
   readonly failures: readonly KernelFailure[];
   /** Handles of new rules, by the index of their op. */
   readonly made: ReadonlyMap<number, number>;
 }
 
-/** Netlink port of every other program. */
+/** The netlink port of all other programs. */
 const foreignPort = 0xffff;
 
 const noHandles: ReadonlyMap<number, number> = new Map();
@@ -89,7 +89,7 @@ type OtherRun = Exclude<Run, NftRun>;
 
 interface Outcomes {
   readonly failures: readonly KernelFailure[];
-  /** Ops (of ops with entries: entries) that were done. */
+  /** The number of ops that were applied. Of ops with entries, each entry counts. */
   readonly writes: number;
 }
 
@@ -97,7 +97,7 @@ export class FakeKernel implements Kernel {
   /** Virtual services and destinations. */
   readonly ipvs = new FakeIpvs();
   readonly links = new FakeLinks();
-  /** Names of matches and targets of iptables that this kernel has not. */
+  /** Names of matches and targets of iptables that this kernel lacks. */
   readonly missingExtensions = new Set<string>();
   readonly ipsets = new FakeIpsets();
   readonly legacy = new FakeLegacy();
@@ -113,11 +113,11 @@ export class FakeKernel implements Kernel {
   #port = 1;
   readonly #watches = new Set<Watch>();
 
-  /** The kernel knows tables that have an owner and outlive it: Linux 6.9. */
+  /** Whether the kernel has tables that have an owner and outlive it (Linux 6.9). */
   hasOwnership = true;
-  /** The kernel knows tables that go with their owner: Linux 5.12. */
+  /** Whether the kernel has tables that are deleted with their owner (Linux 5.12). */
   hasBorrowing = true;
-  /** Ops (of elements ops: entries) applied so far, without those of `foreign`. */
+  /** Writes so far, without those of `foreign`: each op counts, or each entry of one with entries. */
   writes = 0;
   /** Transactions that were committed so far, without those of `foreign`. */
   commits = 0;
@@ -180,14 +180,14 @@ export class FakeKernel implements Kernel {
     this.release();
   }
 
-  /** Our socket is closed: what was borrowed goes. */
+  /** Closes our socket, which deletes the tables that go with it. */
   release(): void {
     for (const [id, { flags, owner }] of this.#tables) {
       if (owner === this.#port && flags === NFT_TABLE.OWNER) this.#tables.delete(id);
     }
   }
 
-  /** The process that we are ends and another one starts: what it owned is nobody's. */
+  /** Ends our process and starts another one. Tables of the first have no owner then. */
   restart(): void {
     this.release();
     for (const [id, table] of this.#tables) {
@@ -214,12 +214,12 @@ export class FakeKernel implements Kernel {
     this.#unknownOutcomes += 1;
   }
 
-  /** The next dumps are incomplete, and say so. */
+  /** Makes the next dumps incomplete. They report that. */
   interruptDumps(count = 1): void {
     this.#interrupted = count;
   }
 
-  /** What another program does. Throws when it is refused. */
+  /** Applies the ops of another program. Throws when one is refused. */
   foreign(ops: Uint8Array): void {
     for (const run of runsOf([...readRecords(kernelOps, ops)])) {
       const { failures } =
@@ -230,7 +230,7 @@ export class FakeKernel implements Kernel {
     }
   }
 
-  /** Another program makes a counter, a flowtable or the like, where it may. */
+  /** Another program adds a counter, a flowtable or the like. Throws when it may not. */
   addObject(at: TableName, type: number, object: string): void {
     const table = this.table(at.family, at.table);
     if (table === undefined || table.owner !== 0) return;
@@ -269,7 +269,7 @@ export class FakeKernel implements Kernel {
     return known === undefined ? [] : elementTexts(known);
   }
 
-  /** Undefined when there is none. Not to be changed. */
+  /** Undefined when there is no such table. Tests must not change it. */
   table(family: number, name: string): Table | undefined {
     return this.#tables.get(tableId(family, name));
   }
@@ -279,7 +279,7 @@ export class FakeKernel implements Kernel {
     return evaluate(this.#tables, packet);
   }
 
-  /** The same, and who reads what the kernel tells of traced packets hears of this one. */
+  /** Evaluates the packet, and reports it to those who read events of traced packets. */
   send(packet: Packet): Outcome {
     return this.nftrace.send(this.#tables, packet);
   }
@@ -340,7 +340,7 @@ export class FakeKernel implements Kernel {
     }
   }
 
-  /** Tries each op but the one that `injected` is about. */
+  /** Tries each op except the one that `injected` names. */
   #each(run: SingleRun, injected?: KernelFailure): Outcomes {
     const failures: KernelFailure[] = injected === undefined ? [] : [injected];
     let writes = 0;
@@ -381,7 +381,7 @@ export class FakeKernel implements Kernel {
     }
     transaction.rollback();
     if (failures[0]?.op !== undefined) return refused(failures);
-    // Like the kernel, which replays a batch that is not valid as a whole to find the culprit.
+    // The kernel, too, replays a batch that is not valid as a whole to find the op to blame.
     const replay = this.#run(ops, start, port, 'after each op');
     replay.transaction.rollback();
     return refused(replay.failures);
@@ -440,7 +440,7 @@ export class FakeKernel implements Kernel {
     return undefined;
   }
 
-  /** Where in the batch the fault strikes; undefined = it does not. */
+  /** The op of the batch that the fault hits; undefined = none. */
   #match(
     { op, forKind, forSet, forKey }: Fault,
     { ops, first }: NftRun,
@@ -462,7 +462,7 @@ export class FakeKernel implements Kernel {
     return undefined;
   }
 
-  /** The set that an elements op is for, which the same batch may make. */
+  /** The fields of the set of an elements op. The same batch may make the set. */
   #setFields({ family, table, set }: SetOp, ops: readonly NftOp[]): NftSet['fields'] | undefined {
     const isIt = (op: NftOp): op is Extract<NftOp, { kind: 'setAdd' }> =>
       op.kind === 'setAdd' && op.family === family && op.table === table && op.set === set;
@@ -482,7 +482,7 @@ function failureOf(op: number | undefined, error: unknown): KernelFailure {
   return { op, entry: undefined, code: 'EINVAL', message: error.message };
 }
 
-/** Where a fault strikes a run whose ops are each by itself; undefined = it does not. */
+/** The op that a fault hits in a run whose ops are independent; undefined = none. */
 function matchSingle(
   { op, forSet, forKey }: Fault,
   { ops, first }: OtherRun,

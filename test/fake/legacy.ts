@@ -20,7 +20,7 @@ const hooks: Readonly<Record<string, number>> = {
 };
 
 export class FakeLegacy {
-  /** Another program holds the lock. */
+  /** Whether another program holds the lock. */
   isLocked = false;
   /** Built-in chains whose policy is to drop. */
   readonly dropping = new Set<string>();
@@ -29,7 +29,7 @@ export class FakeLegacy {
     IPv6: new Map(),
   };
 
-  /** What another program writes: appends the rules. */
+  /** Appends rules, as another program does. */
   write(family: Family, table: string, rules: Readonly<Record<string, readonly string[]>>): void {
     const chains: Chains = this.#tables[family].get(table) ?? new Map();
     this.#tables[family].set(table, chains);
@@ -43,7 +43,7 @@ export class FakeLegacy {
     return Object.fromEntries(this.#tables[family].get(table) ?? []);
   }
 
-  /** Ops for one table that follow one another are one step. Throws Refusal. */
+  /** Applies ops. Consecutive ops for one table are one step. Throws Refusal. */
   run(ops: readonly LegacyOp[]): void {
     if (this.isLocked) throw new Refusal('EAGAIN');
     const edited = new Map<Chains, Chains>();

@@ -27,14 +27,14 @@ interface Link {
 export class FakeLinks {
   readonly #links = new Map<string, Link>();
   #lastIndex = 0;
-  /** A type that is not in it is absent. */
+  /** The types of links that the kernel has. */
   readonly types: Set<string> = new Set(['dummy', 'bridge']);
 
   constructor() {
     this.#add('lo', '');
   }
 
-  /** Does the op, as far as it goes; gives what is refused. */
+  /** Applies the parts of the op that are allowed, and returns the refusals. */
   run(op: RouteOp): Refusal[] {
     try {
       switch (op.kind) {

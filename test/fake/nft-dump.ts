@@ -1,4 +1,4 @@
-/** Answers to the requests that read, as the addon gives them. */
+/** Answers to dump requests, as the addon gives them. */
 import { NFT_CHAIN_BASE } from '../../src/kernel/nft/constants.ts';
 import { ElementShape, type NftRequest, type Reply, unknownIndex } from '../../src/kernel/ops.ts';
 import { compareEdges, kindOf } from './nft-elements.ts';
@@ -8,7 +8,7 @@ import { Refusal } from './refusal.ts';
 
 type ElementsDump = Extract<NftRequest, { kind: 'elementsDump' }>;
 
-/** Elements in one reply; the kernel's depend on the size of its messages. */
+/** The elements in one reply. The kernel's number depends on the size of its messages. */
 const elementsPerReply = 100;
 
 export function answer(tables: Tables, generation: number, request: NftRequest): Reply[] {
@@ -62,7 +62,7 @@ function recordsOf(table: Table, request: Exclude<NftRequest, { kind: 'generatio
   }
 }
 
-/** As nft_set_userspace_size: ranges that are kept by their edges count once. */
+/** As nft_set_userspace_size counts: a range that is stored as two edges counts once. */
 function countOf(set: NftSet): number {
   const { size } = set.elements;
   return kindOf(set) === 'edges' ? Math.floor(size / 2) : size;

@@ -1,4 +1,4 @@
-/** How the fake kernel adds elements to sets of each kind, and takes them out. */
+/** Adds elements to sets of each kind, and deletes them. */
 import {
   NFT_DATA_VERDICT,
   NFT_SET,
@@ -31,7 +31,7 @@ export class ElementWriter {
     this.#journal = journal;
   }
 
-  /** Does nothing when the set has this very element (nft_add_set_elem without NLM_F_EXCL). */
+  /** Adds an element. Does nothing when the set has it (nft_add_set_elem without NLM_F_EXCL). */
   add(element: Element): void {
     const { elements, fields } = this.#set;
     this.#check(element);
@@ -86,7 +86,7 @@ export class ElementWriter {
     if (data !== undefined && data.length !== dataLength) throw new Refusal('EINVAL');
   }
 
-  /** The element that keeps `element` out; refused when they only overlap. */
+  /** The equal element that the set has. Throws Refusal when one only overlaps. */
   #clash(element: Element): Element | undefined {
     const same = this.#set.elements.get(elementId(element));
     if (same !== undefined) return same;

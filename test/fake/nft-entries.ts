@@ -3,7 +3,7 @@ import { ElementShape } from '../../src/kernel/ops.ts';
 import { RecordError } from '../../src/kernel/records.ts';
 import type { Element } from './nft-state.ts';
 
-/** The fields of an `elements` record that say what its entries hold. */
+/** The fields of an `elements` record that define the form of its entries. */
 export interface Entries {
   readonly shape: number;
   readonly keyLength: number;
@@ -53,7 +53,7 @@ function takeText(word: () => number, take: (length: number) => Uint8Array): str
   return text;
 }
 
-/** What an element lacks is written as zeroes, but a missing key end as the key. */
+/** Parts that an element lacks become zeroes. A missing key end becomes the key. */
 export function pack(
   elements: readonly Element[],
   { shape, keyLength, dataLength }: Pick<Entries, 'shape' | 'keyLength' | 'dataLength'>,

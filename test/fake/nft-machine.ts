@@ -35,21 +35,21 @@ export interface PacketState {
   dport: number;
   readonly iif: string;
   readonly random: number;
-  /** Another random number each time, 31 bits: what the match `statistic` of iptables compares. */
+  /** Returns another random number each time, of 31 bits, for the match `statistic` of iptables. */
   readonly draw: () => number;
   readonly isLocal: (address: Uint8Array) => boolean;
-  /** What the client connected to. */
+  /** The destination that the client connected to. */
   readonly original: { readonly daddr: Uint8Array; readonly dport: number };
   translated: boolean;
   masqueraded: boolean;
   mark: number;
   readonly sport: number;
   isTraced: boolean;
-  /** Told of each rule and policy while the packet is traced. */
+  /** Is told of each rule and policy while the packet is traced. */
   readonly tell: (event: RuleEvent) => void;
 }
 
-/** What the kernel tells of a rule that matches, or of the end of a chain. */
+/** The kernel's event for a rule that matches, or for the end of a chain. */
 export interface RuleEvent {
   readonly family: number;
   readonly table: string;
@@ -86,7 +86,7 @@ export function runChain(table: Table, chain: Chain, packet: PacketState): Final
   return undefined;
 }
 
-/** The end of a chain is told as a rule without a number that goes on. */
+/** The event. That of a chain's end is one for a rule without a handle that continues. */
 function eventOf(
   { family, name }: Table,
   { name: chain }: Chain,
@@ -209,7 +209,7 @@ class Registers {
     return register >= NFT_REG32_00 ? (register - NFT_REG32_00) * 4 : (register - 1) * 16;
   }
 
-  /** A value fills up its last register with zeroes. */
+  /** Stores a value. Its last register is filled up with zeroes. */
   #store(register: number, value: Uint8Array): undefined {
     const at = this.#at(register);
     this.#bytes.fill(0, at, at + ((value.length + 3) & ~3));
@@ -295,7 +295,7 @@ class Registers {
       verdict: undefined,
       comment: '',
     };
-    // An element that is there gets a new timeout, but keeps its data (nft_dynset_eval).
+    // An element that exists gets a new timeout, but keeps its data (nft_dynset_eval).
     if (elements.has(elementId(element))) return undefined;
     if (fields.size > 0 && elements.size >= fields.size) return 'break';
     elements.set(elementId(element), element);
@@ -303,7 +303,7 @@ class Registers {
   }
 }
 
-/** Headers of IP and, as far as it goes, of a TCP segment that asks for a connection. */
+/** The headers of IP, and the ports and flags of a TCP segment that asks for a connection. */
 export function headersOf({ daddr, dport, family, protocol, saddr, sport }: PacketState) {
   const isV4 = family === 'IPv4';
   const network = new Uint8Array(isV4 ? 20 : 40);

@@ -1,7 +1,6 @@
 /**
- * What becomes of the first packet of a connection: base chains are walked by hook and priority,
- * through the expressions that our modes use. Anything else throws, so that no test passes on a
- * guess.
+ * Evaluates the first packet of a connection in base chains, by hook and priority. It knows the
+ * expressions that our modes use, and throws on any other, so that no test passes on a guess.
  */
 import { IPPROTO, NF_INET, NFPROTO, NFT_TRACETYPE } from '../../src/kernel/nft/constants.ts';
 import { type Address, type Family, formatAddress, parseAddress } from '../../src/net/address.ts';
@@ -26,7 +25,7 @@ export interface Packet {
 
 export interface Outcome {
   readonly verdict: 'accept' | 'drop' | 'reject';
-  /** Where it is delivered, or would have been: `10.0.0.1:80`, `[fd00::1]:80`. */
+  /** Its last destination, delivered or not: `10.0.0.1:80`, `[fd00::1]:80`. */
   readonly to: string;
   readonly translated: boolean;
   readonly masqueraded: boolean;
@@ -34,7 +33,7 @@ export interface Outcome {
   readonly mark: number;
 }
 
-/** `tell` gets what the kernel tells of a packet that is traced. */
+/** `tell` gets the events of a traced packet. */
 export function evaluate(
   tables: Tables,
   packet: Packet,
@@ -65,7 +64,7 @@ export function evaluate(
   return { verdict, to: destination(state), translated, masqueraded, mark };
 }
 
-/** An event of a packet as it was then. */
+/** An event, with the packet as it was then. */
 export type TracedEvent = RuleEvent & ReturnType<typeof tracedAs>;
 
 function tracedAs(state: PacketState) {

@@ -1,4 +1,4 @@
-/** What the fake kernel checks in a rule's expressions, and what a rule refers to. */
+/** Checks a rule's expressions, and finds what the rule refers to. */
 import { NFT_SET, VERDICT } from '../../src/kernel/nft/constants.ts';
 import { type Expression, expressions, noRegister } from '../../src/kernel/ops.ts';
 import { readRecords } from '../../src/kernel/records.ts';
@@ -10,7 +10,7 @@ export function readRule(bytes: Uint8Array): Expression[] {
   return [...readRecords(expressions, bytes)];
 }
 
-/** The chain that a verdict goes to, which must be there and no base chain. */
+/** Checks that the chain of a verdict exists and is no base chain. */
 export function checkVerdict(table: Table, { code, chain }: Verdict): void {
   switch (code) {
     case VERDICT.jump:
@@ -80,7 +80,7 @@ function checkLookup(
   if (isVerdictMap !== (destination === 0)) throw new Refusal('EINVAL');
 }
 
-/** Keys of `Table.uses` that the rule counts for. */
+/** The keys of `Table.uses` in which the rule counts. */
 export function referencesOf(rule: readonly Expression[]): string[] {
   const references: string[] = [];
   for (const expression of rule) {

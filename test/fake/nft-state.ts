@@ -1,4 +1,4 @@
-/** What the fake kernel holds, and the journal that takes a refused transaction back. */
+/** The state of the fake kernel, and the journal that undoes a refused transaction. */
 
 import type { nftOps } from '../../src/kernel/ops.ts';
 import type { FieldsOf } from '../../src/kernel/records.ts';
@@ -29,7 +29,7 @@ export interface Verdict {
   readonly chain: string;
 }
 
-/** One element; what its set does not have is undefined. */
+/** One element. Parts that its set does not have are undefined. */
 export interface Element {
   readonly key: Uint8Array;
   readonly keyEnd: Uint8Array | undefined;
@@ -44,7 +44,7 @@ export interface Element {
 export interface NftSet {
   readonly handle: number;
   readonly fields: FieldsOf<typeof nftOps.setAdd>;
-  /** By `elementId`. */
+  /** The elements, by `elementId`. */
   readonly elements: Map<string, Element>;
 }
 
@@ -61,7 +61,7 @@ export interface Table {
   readonly sets: Map<string, NftSet>;
   /** Counters, flowtables and the like, by type and name. */
   readonly others: Map<string, { readonly type: number; readonly object: string }>;
-  /** References by rules and verdict elements to `chain NAME`, by rules to `set NAME`. */
+  /** The number of references to each `chain NAME` and `set NAME`. */
   readonly uses: Map<string, number>;
   /** Lists of the match `recent` of iptables, which packets fill: sources by name of the list. */
   readonly recent: Map<string, Set<string>>;

@@ -1,6 +1,6 @@
 /**
- * The state of the fake kernel as text, in nft's words and in an order that does not depend on how
- * it came about: tables, sets, chains and elements sorted, rules as they stand.
+ * The state of the fake kernel as text, as nft prints it. The order does not depend on the history:
+ * tables, sets, chains and elements are sorted, and rules keep their order.
  */
 import { NFPROTO, NFT_DATA_VERDICT } from '../../src/kernel/nft/constants.ts';
 import { printRule } from '../../src/kernel/nft/print-rule.ts';

@@ -1,4 +1,4 @@
-/** Ops on the fake kernel's state, one after the other. */
+/** Applies ops to the fake kernel's state, one after the other. */
 import { NFT_DATA_VERDICT, NFT_SET, NFT_TABLE } from '../../src/kernel/nft/constants.ts';
 import { keepPolicy, type NftOp } from '../../src/kernel/ops.ts';
 import { ElementWriter } from './nft-elements.ts';
@@ -21,7 +21,7 @@ type Op<K extends NftOp['kind']> = Extract<NftOp, { kind: K }>;
 type XtRuleOp = Op<'xtRuleAdd' | 'xtRuleInsert'>;
 type RuleOp = Op<'ruleAdd'> | XtRuleOp;
 
-/** Hooks and types that nf_tables takes together (struct nft_chain_type). */
+/** The hooks that nf_tables allows for each type of base chain (struct nft_chain_type). */
 const hooksOfType: Readonly<Record<string, readonly number[]>> = {
   filter: [0, 1, 2, 3, 4],
   nat: [0, 1, 3, 4],
@@ -30,12 +30,12 @@ const hooksOfType: Readonly<Record<string, readonly number[]>> = {
 /** NF_IP_PRI_CONNTRACK: a nat chain must come after it. */
 const conntrackPriority = -200;
 
-/** Where a transaction comes from, and what the kernel that takes it has. */
+/** The sender of a transaction, and the features of the kernel. */
 export interface Circumstances extends Omit<Compat, 'protocol'> {
   readonly nextHandle: () => number;
-  /** Netlink port that the transaction comes from. */
+  /** The netlink port that the transaction comes from. */
   readonly port: number;
-  /** The kernel knows tables that have an owner and outlive it. */
+  /** Whether the kernel has tables that have an owner and outlive it. */
   readonly hasOwnership: boolean;
   readonly hasBorrowing: boolean;
 }
@@ -46,7 +46,7 @@ export class Transaction {
   readonly #journal = new Journal();
   /** Tables that have got an owner. */
   readonly #claimed = new Set<string>();
-  /** Tables in which a rule or a verdict came that a commit must validate. */
+  /** Tables with a new rule or verdict that the commit must validate. */
   readonly unchecked = new Set<Table>();
   /** Handles of new rules, by the index of their op, for the ops that ask. */
   readonly handles = new Map<number, number>();
@@ -65,8 +65,8 @@ export class Transaction {
   }
 
   /**
-   * Throws Refusal. What a refused elements op did before the refused entry stays. `index` is that
-   * of the op in its batch.
+   * Applies an op, or throws a Refusal. Entries before the refused one of an elements op stay
+   * applied. `index` is that of the op in its batch.
    */
   run(op: NftOp, index: number): void {
     switch (op.kind) {
@@ -178,7 +178,7 @@ export class Transaction {
     });
   }
 
-  /** Only what has lost its owner gets another (nf_tables_updtable). */
+  /** Sets the owner. Only a table that has lost its owner may get another (nf_tables_updtable). */
   #ownTable(op: Op<'tableOwn'>): void {
     const { hasOwnership, port } = this.#circumstances;
     const id = tableId(op.family, op.table);
@@ -210,7 +210,7 @@ export class Transaction {
     this.#journal.set(chains, name, { ...chain, base: base ? baseOf(base, known) : chain.base });
   }
 
-  /** The rules of the chain go with it (nf_tables_delchain). */
+  /** Deletes the chain and its rules (nf_tables_delchain). */
   #deleteChain(op: Op<'chainDelete'>): void {
     const table = this.#table(op);
     this.#setRules(table, this.#chain(op), []);
@@ -218,7 +218,7 @@ export class Transaction {
     this.#journal.delete(table.chains, op.chain);
   }
 
-  /** Replaces a chain's rules; those that are not among the old ones have been checked. */
+  /** Replaces a chain's rules. Callers have checked the new ones. */
   #setRules(table: Table, chain: Chain, rules: readonly Rule[]): void {
     const gone = chain.rules.filter((rule) => !rules.includes(rule));
     const come = rules.filter((rule) => !chain.rules.includes(rule));
@@ -266,7 +266,7 @@ export class Transaction {
     this.#setRules(this.#table(op), chain, rest);
   }
 
-  /** A set that exists must be the same but for size and timeout (nft_set_is_same). */
+  /** Adds a set. One that exists may differ only in size and timeout (nft_set_is_same). */
   #addSet({ kind: _, ...op }: Op<'setAdd'>): void {
     checkSet(op);
     const { sets } = this.#table(op);
@@ -275,7 +275,7 @@ export class Transaction {
     if (known !== undefined && !sameSet(known.fields, fields)) throw new Refusal('EEXIST');
     const set = known ?? { handle: this.#circumstances.nextHandle(), fields, elements: new Map() };
     const { timeoutMs } = fields;
-    // Where none is given, a size stays (nft_set_update).
+    // Without a size in the op, the set keeps its own (nft_set_update).
     const size = fields.size === 0 ? set.fields.size : fields.size;
     this.#journal.set(sets, op.set, { ...set, fields: { ...set.fields, size, timeoutMs } });
   }

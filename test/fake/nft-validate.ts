@@ -1,11 +1,11 @@
-/** What the kernel validates when it commits: the paths of packets from each base chain. */
+/** The validation before a commit: checks the paths of packets from each base chain. */
 import { NF_INET, NFT_NAT_DNAT, NFT_REG_VERDICT } from '../../src/kernel/nft/constants.ts';
 import type { Expression } from '../../src/kernel/ops.ts';
 import { readRule } from './nft-rule.ts';
 import type { BaseChain, Chain, Table } from './nft-state.ts';
 import { Refusal } from './refusal.ts';
 
-/** Where packets may meet each kind of statement. */
+/** Statements that are allowed in some hooks only. */
 type Place = 'dnat' | 'snat' | 'reject' | XtTarget;
 /** Targets of iptables. */
 type XtTarget = keyof typeof hooksOfTarget;
@@ -16,7 +16,7 @@ interface Reach {
   readonly places: ReadonlySet<Place>;
 }
 
-/** Where packets may meet them (struct xt_target); `checkExtension` knows their tables. */
+/** The hooks that allow each target (struct xt_target). `checkExtension` checks their tables. */
 const hooksOfTarget = {
   DNAT: [NF_INET.PRE_ROUTING, NF_INET.LOCAL_OUT] as readonly number[],
   MASQUERADE: [NF_INET.POST_ROUTING] as readonly number[],

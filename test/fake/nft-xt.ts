@@ -15,7 +15,7 @@ type Structure = Extract<Expression, { kind: 'match' | 'target' }>;
 
 interface Extension {
   readonly revision: number;
-  /** Of the structure, padded to a multiple of 8. */
+  /** The size of the structure, padded to a multiple of 8. */
   readonly bytes: Readonly<Record<Family, number>>;
   /** IPPROTO_* that a rule must ask for. */
   readonly protocol?: number;
@@ -45,17 +45,17 @@ const extensions: Readonly<Record<Structure['kind'], Readonly<Record<string, Ext
   },
 };
 
-/** What nft_compat goes by besides the rule's expressions. */
+/** What nft_compat uses besides the rule's expressions. */
 export interface Compat {
-  /** IPPROTO_*, as the op says; 0 = any. */
+  /** IPPROTO_* in the op; 0 = any. */
   readonly protocol: number;
-  /** Names of matches and targets that this kernel has not. */
+  /** Names of matches and targets that this kernel lacks. */
   readonly missing: ReadonlySet<string>;
   /** Named counters, by name. */
   readonly counters: ReadonlyMap<string, number>;
 }
 
-/** As nft_match_select_ops, xt_check_match and xt_check_target do. */
+/** Checks as nft_match_select_ops, xt_check_match and xt_check_target do. */
 export function checkExtension(
   { kind, name, revision, info }: Structure,
   table: Table,

@@ -1,4 +1,4 @@
-/** What the fake kernel tells of traced packets, as the real one does (test/process shows both). */
+/** Events of traced packets as the kernel sends them (test/process compares with a real one). */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { NFT_TRACETYPE } from '../../src/kernel/nft/constants.ts';
 import type { Reply } from '../../src/kernel/ops.ts';
@@ -14,7 +14,7 @@ export class FakeNftrace {
   #id = 0;
   #hasListener = false;
 
-  /** The next packet. */
+  /** Evaluates the next packet, and records its events. */
   send(tables: Tables, packet: Packet): Outcome {
     this.#id += 1;
     let isInside = false;
@@ -26,12 +26,12 @@ export class FakeNftrace {
     });
   }
 
-  /** Tests need not wait as long as people do. */
+  /** Waits a short time only, so that tests are fast. */
   async wait(waitMs: number): Promise<void> {
     if (this.#events.length === 0) await sleep(Math.min(waitMs, 2));
   }
 
-  /** Who has never asked has not listened. */
+  /** The events since the last call. The first call begins to listen, and gets none. */
   answer(): Event[] {
     this.#hasListener = true;
     const events = this.#events;

@@ -1,6 +1,6 @@
 /**
- * Kubernetes' protobuf by an implementation that is not ours: protobuf.js, with the published
- * fields (kubernetes.proto). It makes bytes of what is JSON otherwise.
+ * Encodes JSON objects as the protobuf of Kubernetes. It uses protobuf.js, an implementation that
+ * is not ours, with the published fields (kubernetes.proto).
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ const path = join(import.meta.dirname, 'kubernetes.proto');
 const { root } = protobuf.parse(readFileSync(path, 'utf8'), { keepCase: true });
 root.resolveAll();
 
-/** What every body and every object of an event begins with. */
+/** The first bytes of every body, and of every object in an event. */
 const magic = Buffer.from('k8s\0');
 
 function encode(type: string, raw: Raw): Buffer {
@@ -19,12 +19,12 @@ function encode(type: string, raw: Raw): Buffer {
   return Buffer.from(message.encode(message.fromObject(raw)).finish());
 }
 
-/** An object of one kind, without its envelope: so it is in a list. */
+/** An object of one kind without an envelope, as in a list. */
 export function encodeObject(kind: string, raw: Raw): Buffer {
   return encode(kind, convert(raw) as Raw);
 }
 
-/** Any bytes of one kind, as an object of a watch event, or a body. */
+/** Puts bytes of one kind into an envelope, as in a watch event or a body. */
 export function envelop(apiVersion: string, kind: string, bytes: Buffer): Buffer {
   return Buffer.concat([magic, encode('Unknown', { typeMeta: { apiVersion, kind }, raw: bytes })]);
 }
@@ -54,7 +54,7 @@ export function encodeList(
   return envelop(apiVersion, kind, Buffer.from(writer.finish()));
 }
 
-/** What JSON writes otherwise: times as text, and numbers or names of ports as they are. */
+/** Converts values that JSON writes in another way: times, and ports that are numbers or names. */
 function convert(value: unknown, name = ''): unknown {
   if (name === 'targetPort') return intOrString(value);
   if (typeof value === 'string' && /(Timestamp|Time|^time|timeAdded)$/.test(name)) {

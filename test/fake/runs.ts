@@ -66,7 +66,7 @@ function isRoute(op: KernelOp): op is RouteOp {
   return op.kind in routeOps;
 }
 
-/** Ops (of ops with entries: entries). */
+/** How many writes an op is: its entries, or one without entries. */
 export function writesOf(op: KernelOp): number {
   switch (op.kind) {
     case 'addressesAdd':

@@ -1,11 +1,11 @@
-/** Sockets of mode userspace that are only written down: SCTP, too, has some. */
+/** Sockets of mode userspace that are only recorded and not opened. They can be of SCTP, too. */
 import type { ServedFrontend } from '../../src/modes/userspace/frontends.ts';
 import type { Refusal, Sockets } from '../../src/modes/userspace/switchboard.ts';
 import type { Family } from '../../src/net/address.ts';
 
 export class WrittenSockets implements Sockets {
   readonly #open = new Map<string, ServedFrontend>();
-  /** The next so many are refused. */
+  /** How many of the next sockets are refused. */
   refusals = 0;
 
   get(id: string): ServedFrontend | undefined {

@@ -5,8 +5,8 @@ import { readRecords } from '../../src/kernel/records.ts';
 import { routeOps, routeRequests } from '../../src/kernel/route-ops.ts';
 
 /**
- * A kernel as it is, but built without netfilter: there are links and addresses; all else is what
- * socket(2) says of a protocol that the kernel has not.
+ * Makes a kernel look as if it was built without netfilter. Links and addresses work; all else
+ * fails as socket(2) does for a protocol that the kernel lacks.
  */
 export function withoutNetfilter(kernel: Kernel): Kernel {
   const absent = async (): Promise<never> => {
