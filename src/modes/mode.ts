@@ -364,8 +364,8 @@ export interface ModeFacts {
   /** Counts the clients in its maps of session affinity, in a mode that has such maps. */
   affinityFill?(kernel: Kernel, family: Family): Promise<readonly AffinityFill[]>;
   /**
-   * Reads what `countsTraffic` has counted, in a mode that counts. Counts may be missing while others
-   * write the ruleset. `told` gets one count after the other.
+   * Reads what `countsTraffic` has counted, or what the kernel counts anyway, in a mode that tells.
+   * Counts may be missing while others write the ruleset. `told` gets one count after the other.
    */
   trafficCounts?(
     kernel: Kernel,

@@ -80,12 +80,18 @@ export class FakeIpvs {
     }
   }
 
-  /** Sets what traffic leaves: connections and counters of a destination, `10.244.0.7:53`. */
+  /**
+   * Sets what traffic leaves: connections and counters of a destination, `10.244.0.7:53`. Its service
+   * has had as many connections as its destinations (ip_vs_conn_stats).
+   */
   traffic(service: string, destination: string, counters: Partial<DestinationReply>): void {
-    const found = this.#services.get(service)?.destinations;
-    const record = found?.get(destination);
-    if (record === undefined) throw new Error(`no destination ${destination} of ${service}`);
-    found!.set(destination, { ...record, ...counters, kind: 'destination' });
+    const found = this.#services.get(service);
+    const before = found?.destinations.get(destination);
+    if (before === undefined) throw new Error(`no destination ${destination} of ${service}`);
+    const record = { ...before, ...counters, kind: 'destination' } as const;
+    found!.destinations.set(destination, record);
+    const connections = found!.record.connections + record.connections - before.connections;
+    found!.record = { ...found!.record, connections };
   }
 
   /** The state as `ipvsadm -Sn` prints it, sorted: the same text for the same state. */

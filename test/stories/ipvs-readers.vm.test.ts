@@ -1,6 +1,10 @@
 /** What mode ipvs has in the kernel, as ipvsadm(8) and ip(8) read it, and what drains there. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openKernel } from '../../src/kernel/native-kernel.ts';
+import { ipvsMode } from '../../src/modes/ipvs/mode.ts';
+import { noPause } from '../../src/modes/mode.ts';
+import { formatEndpoint } from '../../src/net/address.ts';
 import { FAMILIES, type Family, hostPort, POD_A_IP, POD_B_IP, POD_C_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, slices } from '../lab/objects.ts';
@@ -57,6 +61,41 @@ test('ipvsadm lists each frontend with its endpoints, and ip each virtual addres
   expect(await virtualServices()).toEqual(new Map());
   const left = await lab.node.run(['ip', '-o', 'addr', 'show', 'dev', 'kube-ipvs0']);
   expect(left.match(/inet6? (?!fe80)\S+/g)).toBeNull();
+  await running.stop();
+  await proxy.cleanup(lab.node);
+  await lab.reset();
+});
+
+test('what IPVS counts is told by frontend and endpoint', async () => {
+  const { client } = lab.actors;
+  for (const family of FAMILIES) {
+    await lab.actors['pod-a'].listen('TCP', POD_A_IP[family], 8080);
+  }
+  const proxy = fairlead('ipvs');
+  const objects = [...BASELINE, reachable(), ...slices('web', ['pod-a'])];
+  const running = await proxy.start(lab.node, settings, objects);
+  await lab.node.run(['ipvsadm', '-A', '-t', '192.0.2.200:80', '-s', 'rr']);
+  const kernel = openKernel({ netns: lab.node.namespacePath });
+  for (const family of FAMILIES) {
+    const to = { address: vip[family], port: 80 };
+    await client.connect({ protocol: 'TCP', to, timeoutMs: paced(3000) }, 3);
+    const told = async (): Promise<string[]> => {
+      const texts: string[] = [];
+      await ipvsMode.trafficCounts!(kernel, family, noPause, ({ count, destination, of }) => {
+        const { address, port } = destination;
+        const end = of.kind === 'endpoint' ? ` -> ${of.endpoint}` : '';
+        texts.push(`${formatEndpoint(address!.bytes, port!)}${end}: ${count}`);
+      });
+      return texts.sort();
+    };
+    const frontend = hostPort(vip[family], 80);
+    const wanted = [`${frontend} -> ${hostPort(POD_A_IP[family], 8080)}: 3`, `${frontend}: 3`];
+    // The kernel adds counts up every two seconds.
+    const endMs = performance.now() + paced(10_000);
+    while ((await told()).length < 2 && performance.now() < endMs) await sleep(paced(200));
+    expect(await told()).toEqual(wanted);
+  }
+  kernel.close();
   await running.stop();
   await proxy.cleanup(lab.node);
   await lab.reset();

@@ -78,7 +78,7 @@ export const generalFields = {
     origin: 'own',
     meaning:
       'Count connections and refusals by Service in the kernel, and expose them at /metrics; ' +
-      'mode nftables.',
+      'mode nftables; connections in mode ipvs, too.',
   },
   enableProfiling: {
     type: 'bool',

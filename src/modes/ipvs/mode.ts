@@ -17,6 +17,7 @@ import type { ObservedService } from './held.ts';
 import { linkName, setNames, tableComment, tableName } from './layout.ts';
 import { type IPVSObservation, observe } from './observation.ts';
 import { probe } from './probe.ts';
+import { readTraffic } from './traffic.ts';
 
 export const ipvsMode: ProxyMode = {
   name: 'ipvs',
@@ -28,6 +29,7 @@ export const ipvsMode: ProxyMode = {
   usesIPVS: true,
   ownSettings: 'ipvs',
   metrics: ['restoreFailures', 'ipvsSyncs'],
+  trafficCounts: readTraffic,
   sysctls,
   probe,
   planner: (config, environment) => new ModePlanner(new IPVSBackend(config), environment),

@@ -33,9 +33,8 @@ export async function trafficOf(inside: Inside, query: URLSearchParams): Promise
 
 function whyNot({ config, mode }: Inside): string {
   const name = mode();
-  if (name !== 'nftables') {
-    const instead = name === 'ipvs' ? ': "ipvsadm -Ln --stats" shows what IPVS counts itself' : '';
-    return `mode ${name} does not count traffic by Service, mode nftables does${instead}`;
+  if (name === 'iptables' || name === 'userspace') {
+    return `mode ${name} does not count traffic by Service, modes nftables and ipvs do`;
   }
   if (config().serviceMetrics) return 'the proxy is starting: ask again soon';
   return (

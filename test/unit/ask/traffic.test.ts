@@ -69,8 +69,8 @@ describe('the answer', () => {
   it.each([
     ['nftables', false, /--service-metrics.*"serviceMetrics: true"/],
     ['nftables', true, /^the proxy is starting/],
-    ['ipvs', true, /^mode ipvs does not count .* "ipvsadm -Ln --stats"/],
-    ['iptables', false, /^mode iptables does not count .*, mode nftables does$/],
+    ['ipvs', false, /--service-metrics.*"serviceMetrics: true"/],
+    ['iptables', false, /^mode iptables does not count .*, modes nftables and ipvs do$/],
   ])('in mode %s (%s) says why there is none', async (mode, serviceMetrics, reason) => {
     const asked = trafficOf(insideOf(undefined, mode, serviceMetrics), new URLSearchParams());
     await expect(asked).rejects.toThrow(reason);

@@ -1,0 +1,75 @@
+/** What IPVS has counted itself: connections by virtual service and real server. */
+import type { Kernel } from '../../kernel/kernel.ts';
+import { IPPROTO, NFPROTO } from '../../kernel/nft/constants.ts';
+import { readEntries } from '../../kernel/nft/entries.ts';
+import { dumpShape, fieldsOfSet } from '../../kernel/nft/sets.ts';
+import type { Reply, Request } from '../../kernel/ops.ts';
+import { type Family, formatEndpoint } from '../../net/address.ts';
+import type { Protocol } from '../../net/protocol.ts';
+import { binary, destinationKey } from '../elements.ts';
+import type { Pause } from '../mode.ts';
+import type { Count, Destination } from '../traffic-counts.ts';
+import { setDefinitions, tableName } from './layout.ts';
+
+const noBytes = new Uint8Array(0);
+
+const protocols = new Map(
+  (Object.entries(IPPROTO) as [Protocol, number][]).map(([name, number]) => [number, name]),
+);
+
+/** Only virtual services that our table records. Rejects with KernelError. */
+export async function readTraffic(
+  kernel: Kernel,
+  family: Family,
+  pause: Pause,
+  told: (count: Count) => void,
+): Promise<void> {
+  const ours = await ourKeys(kernel, family);
+  const all = { family: NFPROTO[family], protocol: 0, address: noBytes, port: 0 } as const;
+  const requests: readonly Request[] = [
+    { kind: 'virtualServicesDump', family: NFPROTO[family] },
+    { kind: 'destinationsDump', ...all },
+  ];
+  for (const request of requests) {
+    for (const record of (await kernel.dump(request)).records) {
+      const count = countOf(family, record, ours);
+      if (count !== undefined) told(count);
+      const rest = pause();
+      if (rest !== undefined) await rest;
+    }
+  }
+}
+
+async function ourKeys(kernel: Kernel, family: Family): Promise<ReadonlySet<string>> {
+  const { services } = setDefinitions(family);
+  const {
+    family: number,
+    table,
+    set,
+    keyLength,
+    dataLength,
+  } = fieldsOfSet(family, tableName, services);
+  const layout = { shape: dumpShape(services), keyLength, dataLength };
+  const request = { kind: 'elementsDump', family: number, table, set, ...layout } as const;
+  const keys = new Set<string>();
+  for (const record of (await kernel.dump(request)).records) {
+    if (record.kind !== 'elements') continue;
+    for (const { key } of readEntries(record)) keys.add(binary(key));
+  }
+  return keys;
+}
+
+/** Undefined for what is not ours, or has had no connection. */
+function countOf(family: Family, record: Reply, ours: ReadonlySet<string>): Count | undefined {
+  if (record.kind !== 'virtualService' && record.kind !== 'destination') return undefined;
+  const { connections: count, port } = record;
+  const address = { family, bytes: record.address };
+  const key = binary(destinationKey(address, record.protocol, port));
+  if (count === 0 || !ours.has(key)) return undefined;
+  const destination: Destination = { address, port, protocol: protocols.get(record.protocol) };
+  if (record.kind === 'virtualService') {
+    return { id: `service ${key}`, count, destination, of: { kind: 'connections' } };
+  }
+  const endpoint = formatEndpoint(record.destination, record.destinationPort);
+  return { id: `${endpoint} ${key}`, count, destination, of: { kind: 'endpoint', endpoint } };
+}

@@ -1,0 +1,50 @@
+import { expect, it } from 'vitest';
+import { ipvsMode } from '../../../../src/modes/ipvs/mode.ts';
+import { defaultIPVSSettings, noPause } from '../../../../src/modes/mode.ts';
+import { formatEndpoint } from '../../../../src/net/address.ts';
+import { batch } from '../../../conformance/ops.ts';
+import { addDestination, addService } from '../../../conformance/single-cases.ts';
+import { FakeKernel } from '../../../fake/kernel.ts';
+import { address } from '../../state/build.ts';
+import { all, clusterIP, config, forwarding, pool } from '../nftables/forwardings.ts';
+import { Rig } from './rig.ts';
+
+const node = address('192.168.0.1');
+const environment = { serviceCIDRs: [], nodePortAddresses: [node], hostAddresses: [node] };
+
+const theirs = 'tcp 10.96.9.9:80';
+
+/** What is told, as text. */
+async function told(kernel: FakeKernel): Promise<string[]> {
+  const texts: string[] = [];
+  await ipvsMode.trafficCounts!(kernel, 'IPv4', noPause, ({ count, destination, of }) => {
+    const frontend = formatEndpoint(destination.address!.bytes, destination.port!);
+    const what = of.kind === 'endpoint' ? of.endpoint : of.kind;
+    texts.push(`${destination.protocol} ${frontend} ${what} ${count}`);
+  });
+  return texts;
+}
+
+it('tells connections by frontend and endpoint, of our virtual services alone', async () => {
+  const rig = new Rig({ ...config, ipvs: defaultIPVSSettings }, environment);
+  const other = { frontends: [clusterIP('10.96.0.2')] };
+  await rig.start(all(forwarding('web', pool(1, 2)), forwarding('idle', pool(3), other)));
+  rig.kernel.foreign(batch(addService(theirs), addDestination(theirs, '10.0.0.9:80')));
+  expect(await told(rig.kernel)).toEqual([]);
+  const { ipvs } = rig.kernel;
+  ipvs.traffic('TCP 10.96.0.1:80', '10.0.0.1:8080', { connections: 3 });
+  ipvs.traffic('TCP 10.96.0.1:80', '10.0.0.2:8080', { connections: 4 });
+  ipvs.traffic('TCP 10.96.9.9:80', '10.0.0.9:80', { connections: 5 });
+  expect(await told(rig.kernel)).toEqual([
+    'TCP 10.96.0.1:80 connections 7',
+    'TCP 10.96.0.1:80 10.0.0.1:8080 3',
+    'TCP 10.96.0.1:80 10.0.0.2:8080 4',
+  ]);
+});
+
+it('tells nothing where there is no table of ours', async () => {
+  const kernel = new FakeKernel();
+  kernel.foreign(batch(addService(theirs), addDestination(theirs, '10.0.0.9:80')));
+  kernel.ipvs.traffic('TCP 10.96.9.9:80', '10.0.0.9:80', { connections: 5 });
+  expect(await told(kernel)).toEqual([]);
+});
