@@ -54,6 +54,7 @@ function buffers(): Uint8Array[] {
     request((out) => out.write('addressesDump', { family: inet, link: '' })),
     request((out) => out.write('ipsetsDump', {})),
     request((out) => out.write('acctsDump', {})),
+    request((out) => out.write('nftraceRead', { waitMs: 1 })),
     request((out) => out.write('legacyTablesDump', { family: inet })),
     ops.finish(),
     gone.finish(),
