@@ -1,22 +1,22 @@
-/** The addon and npm's packages for a platform, which need not be that of this machine. */
+/** Makes the addon and the npm packages for a platform, which may differ from this machine's. */
 import { cpSync, mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { ownPlatform, type Platform, platforms } from './platforms.ts';
 import { run } from './run.ts';
 
 export interface Parts {
-  /** Below it is node_modules. */
+  /** The folder that has node_modules. */
   readonly installed: string;
   readonly addon: string;
 }
 
-/** Takes what `npm run build` has made, or compiles for the other platform; below `work`, empty. */
+/** Uses the result of `npm run build`, or compiles for another platform in the empty `work`. */
 export function makeParts(root: string, platform: Platform, work: string): Parts {
   const isOwn = platform === ownPlatform();
   const built = isOwn ? root : crossCompile(root, platform, work);
   const addon = join(work, 'fairlead.node');
   cpSync(join(built, 'build/Release/fairlead.node'), addon);
-  // Symbols tell where it was compiled, and nobody needs them.
+  // Symbols have the path of the build folder, and are not needed.
   const prefix = isOwn ? '' : toolPrefix(platform);
   run(`${prefix}strip`, ['--strip-unneeded', addon]);
   return { installed: isOwn ? root : install(root, platform, work), addon };
@@ -26,7 +26,7 @@ function toolPrefix(platform: Platform): string {
   return `${platforms[platform].machine}-linux-gnu-`;
 }
 
-/** In a copy of the sources, since node-gyp builds into the folder of the package. */
+/** Compiles in a copy of the sources, since node-gyp builds into the folder of the package. */
 function crossCompile(root: string, platform: Platform, work: string): string {
   const copy = join(work, 'source');
   for (const part of ['binding.gyp', 'package.json', 'native', 'scripts/build-addon']) {
@@ -40,7 +40,7 @@ function crossCompile(root: string, platform: Platform, work: string): string {
   return copy;
 }
 
-/** What package-lock.json names, compared with its checksums by npm. */
+/** Installs the packages of package-lock.json. npm compares their checksums. */
 function install(root: string, platform: Platform, work: string): string {
   const folder = join(work, 'installed');
   mkdirSync(folder);

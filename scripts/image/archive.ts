@@ -1,4 +1,4 @@
-/** Writes OCI image archives: the image-spec's layout in one tar file. */
+/** Writes OCI image archives: an image layout of the image-spec in one tar file. */
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,18 +13,18 @@ const media = {
 } as const;
 
 export interface ImageOptions {
-  /** Folders, each with the files of one layer. */
+  /** A folder for each layer, with its files. */
   readonly layers: readonly string[];
   readonly platform: Platform;
-  /** With its tag: what the archive calls the image. */
+  /** The image's name with its tag. */
   readonly reference: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly env: readonly string[];
   readonly entrypoint: readonly string[];
-  /** Seconds since 1970: the time of all files, and of the image. */
+  /** The time of all files and of the image, in seconds since 1970. */
   readonly epoch: number;
   readonly archive: string;
-  /** For what comes in between; emptied. */
+  /** A folder for temporary files. It is emptied first. */
   readonly work: string;
 }
 
@@ -34,7 +34,7 @@ interface Descriptor {
   readonly size: number;
 }
 
-/** The same files and options make the same bytes. */
+/** Writes the archive. The same files and options give the same bytes. */
 export function writeArchive(options: ImageOptions): void {
   const { archive, env, entrypoint, epoch, labels, platform, reference, work } = options;
   rmSync(work, { recursive: true, force: true });
@@ -54,7 +54,7 @@ export function writeArchive(options: ImageOptions): void {
     layers: layers.map(({ descriptor }) => descriptor),
   });
   const annotations = {
-    // containerd's word for what the next one names without a repository.
+    // containerd reads the full reference here. The standard annotation has the tag only.
     'io.containerd.image.name': reference,
     'org.opencontainers.image.ref.name': reference.slice(reference.lastIndexOf(':') + 1),
   };
@@ -96,7 +96,7 @@ function blobPath(work: string, of: string): string {
   return join(work, 'blobs', of.replace(':', '/'));
 }
 
-/** Order, owners, modes and times are not those of this machine. */
+/** Makes a tar file. Order, owners, modes and times do not depend on this machine. */
 function tar(folder: string, archive: string, epoch: number, names: readonly string[]): void {
   const same = ['--sort=name', `--mtime=@${epoch}`, '--owner=0', '--group=0', '--numeric-owner'];
   const form = ['--format=gnu', '--mode=u+rwX,go+rX,go-w'];

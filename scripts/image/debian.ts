@@ -1,4 +1,4 @@
-/** Debian's packages, downloaded and unpacked, not installed. */
+/** Downloads and unpacks packages of Debian, without installing them. */
 import { lstatSync, mkdirSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { Platform } from './platforms.ts';
@@ -7,13 +7,13 @@ import { run } from './run.ts';
 export interface DebianPackage {
   readonly name: string;
   readonly version: string;
-  /** Holds its files. */
+  /** Where it is unpacked. */
   readonly folder: string;
 }
 
 /**
- * Downloads packages of this platform, of the release that this machine runs, and unpacks each
- * into a folder of its own below `work`. The machine's own lists and packages stay as they are.
+ * Downloads packages for a platform, from the release that this machine runs, and unpacks each into
+ * its own folder in `work`. The lists and packages of the machine do not change.
  */
 export class Debian {
   readonly #work: string;
@@ -49,7 +49,7 @@ export class Debian {
     return { name, version: run('dpkg-deb', ['--field', path, 'Version']).trim(), folder };
   }
 
-  /** The file that says what the licences of a package are; it may be in another package. */
+  /** The path of the file with a package's licences. It may be in another package. */
   copyright({ name, folder }: DebianPackage): string {
     const documents = join('usr/share/doc', name);
     const path = join(folder, documents);

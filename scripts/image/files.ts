@@ -1,4 +1,4 @@
-/** The files of an image, as folders: one layer with Node and libraries, one with the program. */
+/** Collects the files of an image: a layer with Node and libraries, and one with the program. */
 import {
   copyFileSync,
   existsSync,
@@ -15,30 +15,30 @@ import { run } from './run.ts';
 import { makeSbom } from './sbom.ts';
 
 export interface FilesOptions {
-  /** Of the repository. */
+  /** The root of the repository. */
   readonly root: string;
-  /** Where npm's packages for this platform are installed. */
+  /** The folder whose node_modules is for this platform. */
   readonly installed: string;
   readonly addon: string;
   readonly platform: Platform;
   readonly version: string;
   readonly epoch: number;
-  /** Empty at first. */
+  /** An empty folder for temporary files and the layers. */
   readonly work: string;
 }
 
 const documents = 'usr/share/doc/fairlead';
-/** What Node and the addon need is in these, and of them only that is taken. */
+/** Packages with the libraries that Node and the addon need. Only those libraries are copied. */
 const libraryPackages = ['libc6', 'libgcc-s1', 'libstdc++6', 'libatomic1'];
 
-/** What libraries read, where no distribution has put it. */
+/** Files in /etc that libraries read. A distribution would provide them. */
 const settings = {
   passwd: 'root:x:0:0:root:/:/nonexistent\nnobody:x:65534:65534:nobody:/:/nonexistent\n',
   group: 'root:x:0:\nnogroup:x:65534:\n',
   'nsswitch.conf': 'passwd: files\ngroup: files\nhosts: files dns\n',
 } as const;
 
-/** Returns the folders of the layers, what changes least first. */
+/** Returns the folders of the layers. The one that changes least is the first. */
 export function collectFiles(options: FilesOptions): string[] {
   const { root, installed, work } = options;
   const [runtime, program] = [join(work, 'runtime'), join(work, 'program')];
@@ -62,7 +62,7 @@ function putProgram({ root, addon }: FilesOptions, folder: string): void {
   symlinkSync('kube-proxy', join(programs, 'fairlead'));
 }
 
-/** Returns the packages that something was taken from. */
+/** Puts Node and its libraries into `folder`. Returns the packages that it copied from. */
 function putRuntime(options: FilesOptions, folder: string): DebianPackage[] {
   const { installed, addon, platform, work } = options;
   const { loader, machine, npm } = platforms[platform];
@@ -85,7 +85,7 @@ function putRuntime(options: FilesOptions, folder: string): DebianPackage[] {
   return used;
 }
 
-/** Those of a package of npm's. Debian's have brought theirs. */
+/** Copies the licences of a npm package. `putRuntime` copies those of Debian's packages. */
 function putLicences(installed: string, name: string, folder: string): void {
   const from = join(installed, 'node_modules', name);
   if (!existsSync(from)) return;

@@ -1,4 +1,4 @@
-/** The shared libraries that programs need. */
+/** Finds and copies the shared libraries that programs need. */
 import { copyFileSync, existsSync, mkdirSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { DebianPackage } from './debian.ts';
@@ -6,14 +6,14 @@ import { run } from './run.ts';
 
 export interface Library {
   readonly name: string;
-  /** In the image. */
+  /** Its path in the package and in the image. */
   readonly path: string;
   readonly from: DebianPackage;
 }
 
 /**
- * Copies what `programs` need, and what that needs, to `target`, at the places that they have in
- * their packages. Throws when no package has a library in one of `folders`.
+ * Copies the libraries that `programs` need, directly or not, to `target`, at their paths in the
+ * packages. Throws when no package has a library in one of `folders`.
  */
 export function copyLibraries(
   programs: readonly string[],

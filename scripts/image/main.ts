@@ -1,7 +1,8 @@
 /**
- * `npm run image [-- amd64 | arm64]...`: makes an OCI archive for each platform, default that of
- * this machine, from Debian's and npm's packages, without a registry. The same sources and packages
- * make the same bytes; times are SOURCE_DATE_EPOCH, or that of the last commit.
+ * `npm run image [-- amd64 | arm64]...`: makes an OCI archive for each platform, by default for
+ * this machine's. The files come from packages of Debian and npm, and no container registry is
+ * used. The same sources and packages give the same bytes. Times are SOURCE_DATE_EPOCH, or that of
+ * the last commit.
  */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -34,7 +35,7 @@ function make(platform: Platform): void {
   }
 }
 
-/** Seconds since 1970. */
+/** The time of the image, in seconds since 1970. */
 function sourceDateEpoch(): number {
   const text = process.env.SOURCE_DATE_EPOCH ?? lastCommit();
   if (!/^\d+$/.test(text)) {

@@ -1,4 +1,4 @@
-/** What differs between the platforms that images are made for. */
+/** The platforms of images. */
 export type Platform = keyof typeof platforms;
 
 export const platforms = {
@@ -7,11 +7,11 @@ export const platforms = {
 } as const satisfies Record<
   string,
   {
-    /** npm's and Node's word for it. */
+    /** Its name in npm and Node. */
     readonly npm: string;
-    /** Debian's triplet begins with it. */
+    /** The first part of Debian's triplet. */
     readonly machine: string;
-    /** Where programs expect what loads their libraries. */
+    /** The path of the dynamic loader in programs. */
     readonly loader: string;
   }
 >;
@@ -20,7 +20,7 @@ export function isPlatform(word: string): word is Platform {
   return Object.hasOwn(platforms, word);
 }
 
-/** That of this machine. */
+/** The platform of this machine. */
 export function ownPlatform(): Platform {
   for (const [name, { npm }] of Object.entries(platforms)) {
     if (npm === process.arch && isPlatform(name)) return name;

@@ -6,7 +6,7 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** What it writes to standard output. Throws an Error with what it writes to standard error. */
+/** Returns the program's standard output. On failure the Error has its standard error. */
 export function run(program: string, args: readonly string[], options: RunOptions = {}): string {
   const { cwd, env } = options;
   try {

@@ -1,4 +1,4 @@
-/** What is in an image, in CycloneDX. */
+/** Makes the list of an image's components, in CycloneDX. */
 import { createHash } from 'node:crypto';
 import type { DebianPackage } from './debian.ts';
 import { type Platform, platforms } from './platforms.ts';
@@ -12,7 +12,7 @@ interface Component {
   readonly purl: string;
 }
 
-/** As `npm sbom` makes it: the parts that are looked at here. */
+/** The output of `npm sbom`, as far as it is used here. */
 interface Bom {
   serialNumber: string;
   metadata: { timestamp: string; component: object };
@@ -20,7 +20,7 @@ interface Bom {
 }
 
 export interface SbomOptions {
-  /** Where package-lock.json is. */
+  /** The folder with package-lock.json. */
   readonly root: string;
   readonly platform: Platform;
   readonly version: string;
@@ -28,7 +28,7 @@ export interface SbomOptions {
   readonly epoch: number;
 }
 
-/** The npm packages that the program is bundled from, Node, and libraries of Debian's. */
+/** Lists the npm packages in the bundle, Node, and the libraries of Debian. */
 export function makeSbom(options: SbomOptions): string {
   const { root, platform, version, debian, epoch } = options;
   const args = ['sbom', '--sbom-format=cyclonedx', '--omit=dev', '--package-lock-only'];
@@ -40,7 +40,7 @@ export function makeSbom(options: SbomOptions): string {
     ...debian.map((found) => debianComponent(found, platform)),
   ];
   bom.metadata.timestamp = new Date(epoch * 1000).toISOString();
-  // npm takes the name of the folder.
+  // npm uses the name of the folder.
   bom.metadata.component = {
     ...bom.metadata.component,
     type: 'container',
@@ -56,7 +56,7 @@ function debianComponent({ name, version }: DebianPackage, platform: Platform): 
   return { 'bom-ref': purl, type: 'library', name, version, purl };
 }
 
-/** Not random, so that the same content has the same number. */
+/** A UUID that is a hash of the content, so that the same content has the same one. */
 function uuidOf(content: string): string {
   const hex = createHash('sha256').update(content).digest('hex');
   return hex.slice(0, 32).replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12})$/, '$1-$2-8$3-8$4-$5');

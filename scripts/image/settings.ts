@@ -1,11 +1,11 @@
-/** How an image is called, labelled and started. */
+/** The name, labels, environment and entry point of the image. */
 import type { ImageOptions } from './archive.ts';
 
 type Settings = Pick<ImageOptions, 'reference' | 'labels' | 'env' | 'entrypoint'>;
 
 export function image(version: string): Settings {
   return {
-    // Of no registry, until somebody pushes it to one.
+    // The name has no registry until the image is pushed to one.
     reference: `localhost/fairlead:${version}`,
     labels: {
       'org.opencontainers.image.title': 'Fairlead',
@@ -15,7 +15,7 @@ export function image(version: string): Settings {
     },
     env: [
       'PATH=/usr/local/bin',
-      // As in bin/fairlead, which says why.
+      // See bin/fairlead for the reasons.
       'NODE_OPTIONS=--max-semi-space-size=4 --max-old-space-size=1024',
       'MALLOC_ARENA_MAX=2',
       'MALLOC_TRIM_THRESHOLD_=262144',
