@@ -1,4 +1,4 @@
-/** deploy/grafana/fairlead.json: the rows of this folder, laid out for Grafana. */
+/** Makes deploy/grafana/fairlead.json from the rows of this folder. */
 
 import { conntrack, process, quarantine, services } from './node-rows.ts';
 import type { Panel, Row } from './panel.ts';
@@ -17,7 +17,7 @@ const rows: readonly Row[] = [
 
 const datasource = { type: 'prometheus', uid: '$datasource' };
 
-/** The variable that panels choose nodes by; `$of` stands for it in queries. */
+/** The selector of the chosen nodes. `$of` stands for it in queries. */
 const ofInstances = 'instance=~"$instance"';
 
 const gridColumns = 24;
@@ -50,7 +50,7 @@ function panel(spec: Panel, id: number, x: number, y: number, width: number) {
   };
 }
 
-/** Rows of three panels at most below one another, each row with its heading. */
+/** Lays the rows out below one another. Each has a heading, and lines of at most three panels. */
 function panels(all: readonly Row[]) {
   const placed: object[] = [];
   let y = 0;

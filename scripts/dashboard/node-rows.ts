@@ -1,4 +1,4 @@
-/** Rows about what the proxy works with: the kernel, connections, its own process. */
+/** Rows about the kernel, connections, and the proxy's process. */
 import { percentile, type Row, rate, syncs, window } from './panel.ts';
 
 export const quarantine: Row = {
@@ -6,12 +6,12 @@ export const quarantine: Row = {
   panels: [
     {
       title: 'Ports of Services that the kernel refuses',
-      meaning: 'They are tried again; everything else goes on. The log names them.',
+      meaning: 'They are tried again. Other Services are not affected. The log names them.',
       queries: { '{{instance}}': 'sum by (instance) (fairlead_service_ports_set_aside{$of})' },
     },
     {
       title: 'Syncs that failed',
-      meaning: 'The kernel refused a batch. Modes iptables and ipvs count what they restore.',
+      meaning: 'The kernel refused a batch.',
       unit: 'ops',
       queries: {
         nftables: `sum(rate(${syncs}_nftables_sync_failures_total{$of}${window}))`,
@@ -20,25 +20,25 @@ export const quarantine: Row = {
     },
     {
       title: 'Services served in part',
-      meaning: 'They ask for more than one Service gets.',
+      meaning: 'They ask for more than the limits for one Service.',
       queries: { 'most on a node': 'max(fairlead_services_over_limit{$of})' },
     },
     {
       title: 'Services with a problem',
-      meaning: 'conflict: another Service has the address and port already.',
+      meaning: 'conflict: another Service has the same address and port.',
       unit: 'ops',
       queries: { '{{kind}}': rate('fairlead_service_problems_total', 'kind') },
     },
     {
       title: 'Policy Local without an endpoint on the node',
-      meaning: 'Their traffic is dropped on such nodes, as it is to be.',
+      meaning: 'Such nodes drop their traffic, which is correct.',
       queries: {
         '{{traffic_policy}}': `max by (traffic_policy) (${syncs}_no_local_endpoints_total{$of})`,
       },
     },
     {
       title: 'Session affinity that fills up',
-      meaning: 'At 1, clients that are new get any endpoint each time.',
+      meaning: 'At 1, new clients have no affinity: each connection may get another endpoint.',
       unit: 'percentunit',
       queries: {
         '{{service_port}} {{ip_family}}':
@@ -53,7 +53,7 @@ export const conntrack: Row = {
   panels: [
     {
       title: 'Use of the table',
-      meaning: 'At 1 each packet that would begin a connection is dropped, of everybody.',
+      meaning: 'At 1 the kernel drops the packets of all new connections on the node.',
       unit: 'percentunit',
       queries: {
         '{{instance}}': 'topk(5, fairlead_conntrack_entries{$of} / fairlead_conntrack_limit{$of})',
@@ -70,14 +70,14 @@ export const conntrack: Row = {
     {
       title: 'Lost for want of room',
       meaning:
-        'dropped: new connections fail. clashed: two packets raced for one entry, as of DNS.',
+        'dropped: new connections fail. clashed: two packets of one flow came at once, as with DNS.',
       unit: 'ops',
       queries: { '{{kind}}': rate('fairlead_conntrack_losses_total', 'kind') },
     },
     {
       title: 'Stale entries deleted',
       meaning:
-        'Entries that contradict Services, of UDP: they would hold clients to lost endpoints.',
+        'Entries of UDP that contradict Services. They would send clients to removed endpoints.',
       unit: 'ops',
       queries: {
         '{{ip_family}}': rate('kubeproxy_conntrack_reconciler_deleted_entries_total', 'ip_family'),
@@ -85,7 +85,7 @@ export const conntrack: Row = {
     },
     {
       title: 'Time to find them (p99)',
-      meaning: 'Grows with the table.',
+      meaning: 'It grows with the table.',
       unit: 's',
       queries: {
         '{{ip_family}}': percentile(
@@ -106,13 +106,13 @@ export const conntrack: Row = {
 
 const byService = 'namespace, service, port';
 
-/** Only with --service-metrics. */
+/** Has data only with --service-metrics. */
 export const services: Row = {
   title: "Services' connections (--service-metrics)",
   panels: [
     {
       title: 'Connections, the ten Services with most',
-      meaning: 'New connections a second, of the nodes chosen; UDP as flows.',
+      meaning: 'New connections per second on the chosen nodes. For UDP these are flows.',
       unit: 'cps',
       queries: {
         '{{namespace}}/{{service}}:{{port}}': `topk(10, ${rate('fairlead_service_connections_total', byService)})`,
@@ -120,7 +120,7 @@ export const services: Row = {
     },
     {
       title: 'Refusals, the ten Services with most',
-      meaning: 'Packets of clients that were refused; who sends again counts again.',
+      meaning: 'Refused packets of clients. A packet that is sent again counts again.',
       unit: 'ops',
       queries: {
         '{{namespace}}/{{service}}:{{port}}, {{reason}}': `topk(10, ${rate('fairlead_service_refusals_total', `${byService}, reason`)})`,
@@ -128,7 +128,7 @@ export const services: Row = {
     },
     {
       title: 'Refusals by reason',
-      meaning: 'no_local_endpoints: load balancers send to nodes that have none.',
+      meaning: 'no_local_endpoints: load balancers send to nodes without endpoints.',
       unit: 'ops',
       queries: {
         '{{reason}}': rate('fairlead_service_refusals_total', 'reason'),
@@ -143,7 +143,7 @@ export const process: Row = {
   panels: [
     {
       title: 'CPU, of a core',
-      meaning: 'The highest; it follows the changes of the cluster.',
+      meaning: 'The nodes with the highest use. It follows the changes of the cluster.',
       unit: 'percentunit',
       queries: {
         '{{instance}}':
@@ -162,13 +162,13 @@ export const process: Row = {
     },
     {
       title: 'Heap of V8 in use',
-      meaning: 'Falls with each collection. What rises for hours is a leak.',
+      meaning: 'It falls with each collection. A heap that grows for hours is a leak.',
       unit: 'bytes',
       queries: { '{{instance}}': 'topk(5, nodejs_heap_size_used_bytes{$of})' },
     },
     {
       title: 'Delay of the event loop',
-      meaning: 'How late it was since the scrape before; 10 ms is much.',
+      meaning: 'The delay since the last scrape. 10 ms is much.',
       unit: 's',
       queries: {
         'p{{percentile}}': 'max by (percentile) (fairlead_event_loop_delay_seconds{$of})',
@@ -182,7 +182,7 @@ export const process: Row = {
     },
     {
       title: 'What nobody was told',
-      meaning: 'Lines of the log that nobody read, reports and events that were too many.',
+      meaning: 'Dropped log lines (nothing read them), reports and events (they were too many).',
       unit: 'ops',
       queries: {
         'lines of the log': `sum(rate(fairlead_log_lines_left_out_total{$of}${window}))`,

@@ -1,10 +1,10 @@
-/** Panels of the dashboard. `$of` in a query stands for the nodes that the reader has chosen. */
+/** Panels of the dashboard. `$of` in a query stands for the selector of the chosen nodes. */
 
 export interface Panel {
   readonly title: string;
-  /** What it means, and what is normal. */
+  /** What the values mean, and which are normal. */
   readonly meaning: string;
-  /** One of Grafana's; a number without a unit if left out. */
+  /** Grafana's name of the unit. Without one, values are plain numbers. */
   readonly unit?: 's' | 'bytes' | 'percentunit' | 'reqps' | 'ops' | 'cps';
   /** Queries by legend. */
   readonly queries: Readonly<Record<string, string>>;
@@ -17,7 +17,7 @@ export interface Row {
 
 export const window = '[$__rate_interval]';
 
-/** Events a second, by labels. */
+/** Events per second, by labels. */
 export function rate(metric: string, by: string, labels = '$of'): string {
   return `sum by (${by}) (rate(${metric}{${labels}}${window}))`;
 }

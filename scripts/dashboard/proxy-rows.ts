@@ -1,4 +1,4 @@
-/** Rows about the proxy: is it well, quick, told of changes, and alone in its tables? */
+/** Rows about the proxy: its health, latency, watches, and drift of the kernel. */
 import { percentile, type Row, rate, syncs, window } from './panel.ts';
 
 const programming = 'kubeproxy_network_programming_duration_seconds';
@@ -14,7 +14,7 @@ export const health: Row = {
     {
       title: '/healthz and /livez by status',
       meaning:
-        'livez 503: the proxy does not keep up. healthz 503 alone: the node drains, which is right.',
+        'livez 503: the proxy does not keep up. healthz 503 alone: the node drains, as it should.',
       unit: 'reqps',
       queries: {
         'healthz {{code}}': rate('kubeproxy_proxy_healthz_total', 'code'),
@@ -23,7 +23,7 @@ export const health: Row = {
     },
     {
       title: 'Ports of Services',
-      meaning: 'What is wanted; all nodes agree but for the time of a change.',
+      meaning: 'The desired state. Nodes differ only while a change spreads.',
       queries: {
         '{{ip_family}}, most': 'max by (ip_family) (fairlead_service_ports{$of})',
         '{{ip_family}}, fewest': 'min by (ip_family) (fairlead_service_ports{$of})',
@@ -31,7 +31,7 @@ export const health: Row = {
     },
     {
       title: 'Starts within an hour',
-      meaning: 'More than one or two: the process ends again and again.',
+      meaning: 'More than one or two: the process keeps restarting.',
       queries: {
         '{{instance}}':
           'changes(process_start_time_seconds{$of}[1h]) and on (instance) fairlead_build_info',
@@ -39,7 +39,7 @@ export const health: Row = {
     },
     {
       title: 'Nodes that cannot run their mode',
-      meaning: 'They run another one; their log says what the kernel lacks.',
+      meaning: 'They run another mode. Their log says what the kernel lacks.',
       queries: {
         '{{from}} → {{to}}': 'count by (from, to) (fairlead_mode_fallbacks_total{$of} > 0)',
       },
@@ -59,7 +59,7 @@ export const latency: Row = {
   panels: [
     {
       title: 'From the change of an endpoint until the kernel has it',
-      meaning: 'Includes the time until the API server told us.',
+      meaning: 'Includes the time until the API server sends the change.',
       unit: 's',
       queries: {
         p50: percentile(0.5, programming),
@@ -69,31 +69,31 @@ export const latency: Row = {
     },
     {
       title: 'The slowest nodes (p99)',
-      meaning: 'One slow node is a node with a problem; all slow is the API server or the load.',
+      meaning: 'One slow node has a problem of its own. If all are slow, look at the API server.',
       unit: 's',
       queries: { '{{instance}}': `topk(5, ${percentile(0.99, programming, 'instance')})` },
     },
     {
       title: 'Stages of a change (p99)',
-      meaning: 'Resolving and encoding are our work, commit is the kernel’s.',
+      meaning: 'Fairlead resolves and encodes. The kernel commits.',
       unit: 's',
       queries: { '{{stage}}': percentile(0.99, 'fairlead_stage_duration_seconds', 'stage') },
     },
     {
       title: 'Syncs',
-      meaning: 'They follow changes; a quiet cluster has few.',
+      meaning: 'They follow changes. A quiet cluster has few.',
       unit: 'ops',
       queries: { '{{ip_family}}': rate(`${syncs}_duration_seconds_count`, 'ip_family') },
     },
     {
       title: 'Duration of a sync (p99)',
-      meaning: 'The first sync after a start reads the kernel, and takes longest.',
+      meaning: 'The first sync after a start reads the kernel and takes longest.',
       unit: 's',
       queries: { '{{ip_family}}': percentile(0.99, `${syncs}_duration_seconds`, 'ip_family') },
     },
     {
       title: 'Changes that wait',
-      meaning: 'Falls to 0 with each sync. What stays is not written.',
+      meaning: 'Each sync takes it to 0. Changes that stay are not written.',
       queries: {
         Services: `max(${syncs}_service_changes_pending{$of})`,
         EndpointSlices: `max(${syncs}_endpoint_changes_pending{$of})`,
@@ -101,7 +101,7 @@ export const latency: Row = {
     },
     {
       title: 'Time since the last sync that succeeded, where one is due',
-      meaning: 'Above a minute: the kernel refuses, or the process is stuck.',
+      meaning: 'Above a minute, the kernel refuses batches, or the process is stuck.',
       unit: 's',
       queries: {
         '{{instance}}':
@@ -111,13 +111,13 @@ export const latency: Row = {
     },
     {
       title: 'Objects written to the kernel',
-      meaning: 'By purpose: changes are the normal case, audit repairs.',
+      meaning: 'By purpose. Changes are the normal case; audits repair drift.',
       unit: 'ops',
       queries: { '{{purpose}}': rate('fairlead_kernel_writes_total', 'purpose') },
     },
     {
       title: 'Size of a batch (p99)',
-      meaning: 'What the kernel takes in one transaction.',
+      meaning: 'Bytes that the kernel gets in one transaction.',
       unit: 'bytes',
       queries: { '{{ip_family}}': percentile(0.99, 'fairlead_batch_bytes', 'ip_family') },
     },
@@ -129,19 +129,19 @@ export const watches: Row = {
   panels: [
     {
       title: 'Silence of the watches',
-      meaning: 'A server that is well speaks once a minute. Above 120 s something is wrong.',
+      meaning: 'A healthy server sends something each minute. Above 120 s there is a fault.',
       unit: 's',
       queries: { '{{resource}}': 'max by (resource) (fairlead_watch_silence_seconds{$of})' },
     },
     {
       title: 'First lists that are missing',
-      meaning: 'Until they come a process that has started writes nothing.',
+      meaning: 'A new process writes nothing to the kernel before it has all first lists.',
       unit: 's',
       queries: { '{{resource}}': 'max by (resource) (fairlead_first_list_missing_seconds{$of})' },
     },
     {
       title: 'Lists',
-      meaning: 'One for each resource at a start. More of them: watches fail.',
+      meaning: 'One for each resource at a start. If there are more, watches fail.',
       unit: 'ops',
       queries: {
         '{{resource}}, {{way}}, {{result}}': rate('fairlead_lists_total', 'resource, way, result'),
@@ -149,19 +149,19 @@ export const watches: Row = {
     },
     {
       title: 'Requests to the API server',
-      meaning: 'By status; <error> has had no answer.',
+      meaning: 'By status. <error>: there was no answer.',
       unit: 'reqps',
       queries: { '{{method}} {{code}}': rate('rest_client_requests_total', 'method, code') },
     },
     {
       title: 'Time until its answer (p99)',
-      meaning: 'Until the answer begins; a watch goes on.',
+      meaning: 'Until the answer begins, since a watch does not end.',
       unit: 's',
       queries: { '{{verb}}': percentile(0.99, 'rest_client_request_duration_seconds', 'verb') },
     },
     {
       title: 'Changes in the cluster',
-      meaning: 'What the watches brought, each node for itself.',
+      meaning: 'Changes that a node receives from its watches; the average of the nodes.',
       unit: 'ops',
       queries: {
         Services: `avg(rate(${syncs}_service_changes_total{$of}${window}))`,
@@ -177,7 +177,7 @@ export const drift: Row = {
     {
       title: 'Objects repaired',
       meaning:
-        'others: another program changes our rules. only us: a defect of Fairlead; report it.',
+        'others: another program changes our rules. only us: a defect of Fairlead, please report.',
       unit: 'ops',
       queries: {
         '{{writers}}, {{kind}}': rate('fairlead_drift_repaired_total', 'writers, kind'),
@@ -185,20 +185,20 @@ export const drift: Row = {
     },
     {
       title: 'Sets and maps with a wrong number of elements',
-      meaning: 'Each is followed by a comparison of everything.',
+      meaning: 'After each, Fairlead compares all objects with the kernel.',
       unit: 'ops',
       queries: { '{{instance}}': rate('fairlead_miscounts_total', 'instance') },
     },
     {
       title: 'Foreign tables replaced',
-      meaning: 'Somebody made a table of our name; its author needs another name.',
+      meaning: 'Another program made a table with our name. It must use another name.',
       queries: {
         '{{instance}}': 'sum by (instance) (fairlead_foreign_tables_replaced_total{$of}) > 0',
       },
     },
     {
       title: 'Time since the last comparison',
-      meaning: 'All that the kernel holds is compared from time to time.',
+      meaning: 'Fairlead regularly compares all objects with the kernel.',
       unit: 's',
       queries: {
         '{{ip_family}}, longest ago':
@@ -207,7 +207,7 @@ export const drift: Row = {
     },
     {
       title: 'Duration of a comparison (p99)',
-      meaning: 'Reading is done in parts; it holds up no change.',
+      meaning: 'Comparisons read in parts, so that changes need not wait.',
       unit: 's',
       queries: {
         '{{ip_family}}': percentile(0.99, 'fairlead_audit_duration_seconds', 'ip_family'),
@@ -215,7 +215,7 @@ export const drift: Row = {
     },
     {
       title: 'Objects of kube-proxy removed',
-      meaning: 'After a migration or a change of the mode, once.',
+      meaning: 'Happens once, after a migration or a change of the mode.',
       queries: { '{{kind}}': 'sum by (kind) (fairlead_takeover_removed_total{$of})' },
     },
   ],
