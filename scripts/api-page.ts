@@ -1,10 +1,10 @@
-/** The page of all that can be asked of the running process, from the schemas of the answers. */
+/** Makes docs/api.md from the schemas of the running process' answers. */
 import { type EndpointName, endpoints } from '../src/ask/endpoints.ts';
 import type { JsonSchema } from '../src/ask/schema.ts';
 import { traceSchema } from '../src/ask/trace.ts';
 import { code, notice, table } from './markdown.ts';
 
-/** `integer`, `list of string`, or the words that there are. */
+/** The type in words, such as `integer` or `list of string`; for an enum its values. */
 function typeOf(schema: JsonSchema): string {
   if (schema.type === 'array') return `list of ${typeOf(schema.items)}`;
   if (schema.type !== 'string') return schema.type;
@@ -12,7 +12,7 @@ function typeOf(schema: JsonSchema): string {
   return schema.format === undefined ? 'string' : 'time';
 }
 
-/** A row for each field, with the path to it. */
+/** A row for each field, with its path. */
 function rowsOf(schema: JsonSchema, path: string): string[][] {
   if (schema.type === 'array') return rowsOf(schema.items, `${path}[]`);
   if (schema.type !== 'object') return [];

@@ -1,8 +1,8 @@
 /**
- * Compiles `native/bpf/connect.bpf.c` with clang and writes `native/bpf/programs.gen.h`, which the
- * addon is built from: who builds it needs no clang. `--check` writes nothing and exits with 1 when
- * the header is not what clang makes. Another version of clang than that of the header makes other
- * instructions, so that nothing can be said then.
+ * Compiles `native/bpf/connect.bpf.c` with clang and writes `native/bpf/programs.gen.h`. The addon
+ * is built from this header, so that builds need no clang. `--check` writes nothing and exits with
+ * 1 when the header is stale. It passes without clang, or with another version than the header's,
+ * because versions make different instructions.
  */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -14,7 +14,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 const source = fileURLToPath(new URL('../native/bpf/connect.bpf.c', import.meta.url));
 const headerPath = fileURLToPath(new URL('../native/bpf/programs.gen.h', import.meta.url));
 
-/** Where Debian keeps the headers `asm/*.h`. The programs use nothing of them but integer types. */
+/** Where Debian has the headers `asm/*.h`. The programs use only their integer types. */
 const headerFolders = ['/usr/include/x86_64-linux-gnu', '/usr/include/aarch64-linux-gnu'];
 
 interface Program {
@@ -158,7 +158,7 @@ ${maps.join('')}};
 `;
 }
 
-/** What is wrong with the header; undefined = nothing, or nothing that could be found out. */
+/** Why the header is stale. Undefined when it is not, or when this clang cannot compare it. */
 export function fault(): string | undefined {
   const version = clangVersion();
   const header = readFileSync(headerPath, 'utf8');

@@ -1,6 +1,5 @@
 /**
- * Writes pages of docs from what the program itself uses: flags, configuration, metrics; and the
- * dashboard.
+ * Writes the pages of docs that are made from the program's own tables, and the dashboard.
  * `--check` writes nothing and fails when a file differs.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -72,7 +71,7 @@ ${table(['Flag', 'Instead'], former)}
 `;
 }
 
-/** Headings of the configuration page: fields that share the first part of their path. */
+/** The section of a field on the configuration page: the first part of its path. */
 function sectionOf(path: FieldPath): string {
   return path.includes('.') ? path.slice(0, path.indexOf('.')) : '';
 }
@@ -151,7 +150,7 @@ ${table(['Gate', 'Stage', 'Default', 'Can be changed', 'Meaning'], gates)}
 `;
 }
 
-/** The pages by path from the root of the repository. */
+/** The text of each page by its path in the repository. */
 export const pages: Readonly<Record<string, string>> = {
   'docs/flags.md': flagsPage(),
   'docs/configuration.md': configurationPage(),

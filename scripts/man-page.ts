@@ -1,4 +1,4 @@
-/** The manual page, in roff's man macros, from the tables of commands and flags. */
+/** Makes the manual page from the tables of commands and flags, in roff with man macros. */
 import {
   askOptions,
   commandNames,
@@ -11,7 +11,7 @@ import { type FlagName, flagNames, flagTable } from '../src/config/flag-table.ts
 import { describeFlag, heading } from '../src/config/help.ts';
 import { fairleadVersion } from '../src/config/version.ts';
 
-/** Backslashes and hyphens mean something to roff, as do points and quotes that begin a line. */
+/** Escapes backslashes and hyphens, and points and quotes at the start of a line. */
 function roff(text: string): string {
   const escaped = text.replaceAll('\\', '\\e').replaceAll('-', '\\-').replaceAll('\u00a0', '\\ ');
   return escaped.replace(/^(?=[.'])/gm, '\\&');
@@ -29,7 +29,7 @@ function flag(name: FlagName): string {
   return paragraph(bold(heading(name)), describeFlag(name));
 }
 
-/** Flags by group; deprecated ones are left out. */
+/** The flags by group, without deprecated ones. */
 function options(): string {
   const groups = (Object.keys(flagGroups) as FlagGroup[]).map((group) => {
     const names = flagNames.filter(
@@ -41,13 +41,13 @@ function options(): string {
 }
 
 const exitCodes = [
-  ['0', 'It was told to end, or has done what it was asked for.'],
+  ['0', 'Success, or the process was told to end.'],
   [
     '1',
-    'It could not go on; the last line of standard error says why. Of a command that asks: what it asked about is not well.',
+    'Failure; the last line of standard error says why. For a command that asks the running process: the answer names a problem.',
   ],
-  ['2', 'Of a command that asks: it was asked wrongly.'],
-  ['3', 'Of a command that asks: no process answers.'],
+  ['2', 'For a command that asks the running process: wrong usage.'],
+  ['3', 'For a command that asks the running process: no process answers.'],
 ] as const;
 
 const files = [

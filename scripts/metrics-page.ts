@@ -1,4 +1,4 @@
-/** The page of all metrics, from the registries that the program itself exposes. */
+/** Makes docs/metrics.md from the registries that the program exposes. */
 import type { Registry } from 'prom-client';
 import type { Kernel } from '../src/kernel/kernel.ts';
 import { availableModes } from '../src/modes/index.ts';
@@ -18,7 +18,7 @@ interface Described {
   readonly labelNames: readonly string[];
 }
 
-/** Nothing is read: the metrics are described, not collected. */
+/** The metrics are described and not collected, so no kernel is needed. */
 const noKernel = {} as Kernel;
 
 /** Every metric of every mode, by name. */
@@ -39,7 +39,7 @@ function allMetrics(): Described[] {
   logMetrics(registry, { leftOut: 0 });
   const found = new Map<string, Described>();
   const note = (from: Registry): void => {
-    // The library gives the metrics themselves, which know more than its types say.
+    // The library returns the metrics themselves, which have more fields than their declared type.
     for (const metric of from.getMetricsAsArray() as unknown as Described[]) {
       found.set(metric.name, metric);
     }

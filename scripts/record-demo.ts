@@ -9,7 +9,7 @@ import { type RecordedLine, terminalSvg } from './terminal-svg.ts';
 const program = fileURLToPath(new URL('../src/main.ts', import.meta.url));
 const picture = fileURLToPath(new URL('../docs/demo.svg', import.meta.url));
 
-/** `script` (util-linux) gives it a terminal, so that it uses colours. */
+/** `script` (util-linux) gives the demo a terminal, so that it uses colours. */
 const demo = spawn('script', ['-qec', `${process.execPath} ${program} demo`, '/dev/null'], {
   stdio: ['ignore', 'pipe', 'inherit'],
   env: { ...process.env, NO_COLOR: undefined, FORCE_COLOR: '1' },

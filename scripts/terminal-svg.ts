@@ -1,10 +1,10 @@
-/** A recorded terminal session as an SVG whose lines appear when they did. */
+/** Draws a recorded terminal session as an SVG. Its lines appear at their recorded times. */
 import { stripVTControlCharacters } from 'node:util';
 
 export interface RecordedLine {
   /** Seconds since the start. */
   readonly atSeconds: number;
-  /** With the escape sequences of colours. */
+  /** The line, with its escape sequences for colours. */
   readonly text: string;
 }
 
@@ -12,7 +12,7 @@ const columnPx = 7.3;
 const rowPx = 17;
 const marginPx = 14;
 
-/** Numbers of SGR sequences that are drawn; 0, 22 and 39 end them. */
+/** CSS classes of the SGR numbers that are drawn. All other numbers end the style. */
 const styles: Readonly<Record<number, string>> = {
   1: 'b',
   2: 'd',
@@ -26,7 +26,7 @@ const escapeCode = '\u001b';
 /** `ESC [ 32 m` */
 const sequence = new RegExp(`(${escapeCode}\\[\\d*m)`);
 
-/** `command` stands in the first line, as it was typed. */
+/** The SVG. Its first line shows `command` after a prompt. */
 export function terminalSvg(command: string, lines: readonly RecordedLine[]): string {
   const all = [{ atSeconds: 0, text: `$ ${command}` }, ...lines].map(({ atSeconds, text }) => {
     return { atSeconds, text: text.replaceAll('\t', '    ') };
@@ -38,7 +38,7 @@ export function terminalSvg(command: string, lines: readonly RecordedLine[]): st
   const drawn = all.map(({ atSeconds, text }, row) => {
     const pieces = text.split(sequence).map((piece) => {
       if (!piece.startsWith(escapeCode)) return piece === '' ? '' : span(piece, style);
-      // It holds until another one comes, in later lines too.
+      // A style holds until the next sequence, also in later lines.
       style = styles[Number.parseInt(piece.slice(2), 10)];
       return '';
     });
@@ -61,7 +61,7 @@ ${drawn.join('\n')}
 `;
 }
 
-/** Text in a colour, which shows its blanks. */
+/** The text as a tspan with its style. Without one it is plain text. */
 function span(text: string, style: string | undefined): string {
   const escaped = text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
   return style === undefined ? escaped : `<tspan class="${style}">${escaped}</tspan>`;

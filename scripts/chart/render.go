@@ -1,4 +1,4 @@
-// Renders the chart as `helm template` does, with the libraries that Helm is made of: text/template,
+// Renders the chart as `helm template` does, with the libraries that Helm uses: text/template,
 // sprig, and gojsonschema for values.schema.json.
 //
 //	render CHART NAMESPACE [VALUES.yaml | KEY.KEY=TEXT]...
@@ -78,10 +78,10 @@ func render(chart, namespace string, overrides []string) (string, error) {
 	return strings.Join(documents, "---\n"), nil
 }
 
-// files are those of the chart that are no templates.
+// files reads the files of the chart that are no templates, as .Files of Helm.
 type files struct{ chart string }
 
-// Get reads one, empty where it does not exist.
+// Get returns the text of a file; empty when it does not exist.
 func (of files) Get(name string) string {
 	text, err := os.ReadFile(filepath.Join(of.chart, name))
 	if err != nil {
@@ -90,7 +90,7 @@ func (of files) Get(name string) string {
 	return string(text)
 }
 
-// parse knows the functions that Helm has besides sprig's, as far as charts here use them.
+// parse reads the templates. They may use sprig, and the functions of Helm that this chart uses.
 func parse(paths []string) (*template.Template, error) {
 	set := template.New("chart").Option("missingkey=zero").Funcs(sprig.TxtFuncMap())
 	set.Funcs(template.FuncMap{
@@ -163,7 +163,7 @@ func readYAML(path string) (values, error) {
 	return read, nil
 }
 
-// check names each value that the schema does not allow.
+// check returns an error that names each value that the schema does not allow.
 func check(path string, given values) error {
 	schema, err := os.ReadFile(path)
 	if err != nil {
