@@ -1,6 +1,6 @@
 /**
- * What does session affinity cost? Each Service port with it has a map and chains of its own.
- * Beside the same Services without it, with one frontend each and with four.
+ * What does session affinity cost? Each Service port with it has a map and chains of its own. The
+ * same Services are measured without it, and with one frontend each and with four.
  */
 import { readFileSync } from 'node:fs';
 import type { EndpointSlice } from '../src/state/types.ts';
@@ -19,7 +19,7 @@ const loads = 3;
 const replacements = 300;
 const scalings = 100;
 
-/** Milliseconds, and KiB of the kernel's memory for a Service. */
+/** Times in milliseconds, and the kernel's memory for each Service in KiB. */
 interface Cost {
   readonly load: number;
   readonly restart: number;
@@ -79,7 +79,7 @@ async function measureOnce(size: Size, namespace: Parameters<typeof withRig>[0])
   });
 }
 
-/** What the kernel holds in small pieces that it can't give back. */
+/** The kernel's unreclaimable slab memory. */
 function slabKiB(): number {
   return Number(/SUnreclaim:\s+(\d+)/.exec(readFileSync('/proc/meminfo', 'utf8'))![1]);
 }

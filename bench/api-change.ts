@@ -1,6 +1,6 @@
 /**
- * What does a change cost, from the API server to the kernel? The product and the fake API server
- * as in api-start.ts, in both forms, the raw netlink loop beside them.
+ * What does a change cost, from the API server to the kernel? It runs the product and the fake API
+ * server as api-start.ts does, with protobuf and with JSON, and compares with the raw netlink loop.
  */
 
 import type { FakeApi } from '../test/fake/api-server-process.ts';
@@ -61,7 +61,7 @@ async function changeTable(): Promise<string> {
   return table(['cluster', 'form', 'p50', 'p99', 'raw p50', 'raw p99', ...parts], rows);
 }
 
-/** One change each 5 ms, so that each is a batch of its own. */
+/** Makes a change every 5 ms, so that each is a batch of its own. */
 function measureChanges(size: Size, form: Form): Promise<ProbeReport> {
   const perSecond = changesASecond;
   return withCluster(size, (api, namespace) =>

@@ -1,6 +1,6 @@
 /**
- * Does the product keep up with thousands of changes a second, and does its memory stay flat? The
- * product and the fake API server as in api-start.ts.
+ * Does the product keep up with thousands of changes a second, and does its memory stay flat? It
+ * runs the product and the fake API server as api-start.ts does.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { buildProduct, withCluster, withProduct } from './lib/api-rig.ts';

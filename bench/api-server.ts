@@ -1,6 +1,6 @@
 /**
- * What do JSON and protobuf cost a real API server, and us? One list, a start, and changes that
- * fifty nodes watch. KUBE_APISERVER and ETCD name the programs.
+ * What do JSON and protobuf cost a real API server, and us? It measures one list, a start, and
+ * changes that fifty nodes watch. KUBE_APISERVER and ETCD name the programs.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { buildProduct, contentTypes, type Form, withProduct } from './lib/api-rig.ts';
@@ -21,7 +21,7 @@ interface Answer {
   readonly ms: number;
 }
 
-/** What something cost, in each of the two forms. */
+/** A cost, in each of the two forms. */
 interface Row {
   readonly what: string;
   readonly unit: string;
@@ -58,7 +58,7 @@ export async function apiServer(): Promise<string> {
   });
 }
 
-/** The least of some measurements, for each form; forms take turns. */
+/** The least of several measurements of each form. Forms take turns. */
 async function best<T extends Record<string, number>>(
   times: number,
   measure: (form: Form) => Promise<T>,
@@ -93,7 +93,7 @@ async function lists(api: RealApi, way: 'streaming' | 'paged', gzip: boolean): P
   ];
 }
 
-/** The same lists at 100 Mbit/s. */
+/** Measures the same lists at 100 Mbit/s. */
 async function onSlowNetwork(api: RealApi, namespace: Namespace): Promise<Row[]> {
   const shaping = ['tbf', 'rate', '100mbit', 'burst', '256kb', 'latency', '100ms'];
   namespace.run('tc', ['qdisc', 'add', 'dev', 'lo', 'root', ...shaping]);
@@ -134,7 +134,7 @@ async function startRows(api: RealApi, namespace: Namespace): Promise<Row[]> {
   ];
 }
 
-/** What it costs to tell watches of changes, and to make as many changes that nobody watches. */
+/** The cost of changes that are sent to watches, and of as many changes that nobody watches. */
 async function changeRows(api: RealApi, changes: number, watches: number): Promise<Row[]> {
   const measure = async (count: number, form: Form) => {
     await api.ask({ do: 'watch', count, accept: contentTypes[form] });

@@ -1,8 +1,8 @@
 /**
  * How long does the product take from the start of its process until everything is programmed? The
- * program as it is shipped, in a process and a network namespace of its own; the fake API server,
- * over TLS, in another process, once in protobuf and once in JSON; beside them the raw netlink
- * loop, and a process that only reads the lists.
+ * program runs as it is shipped, in a process and a network namespace of its own. The fake API
+ * server is another process, which answers over TLS, in protobuf and in JSON. Lower bounds are the
+ * raw netlink loop, and a process that only reads the lists.
  */
 import { join } from 'node:path';
 import { openKernel } from '../src/kernel/native-kernel.ts';
@@ -51,7 +51,7 @@ export async function apiStart(): Promise<string> {
 }
 
 async function measure(size: Size): Promise<string[][]> {
-  // The raw loop knows IPv4 alone, and plain Services.
+  // The raw loop supports only IPv4, and plain Services.
   const raw = size.dualStack || size.rich ? undefined : await rawLoad(size, 1, starts);
   return withCluster(size, async (api, namespace) => {
     const rows: string[][] = [];
@@ -92,7 +92,7 @@ async function row(
 /** Each family takes over its table: docs/decisions/0013-owned-tables.md. */
 const takeovers = 2;
 
-/** The best of some starts, each into an empty or into the loaded kernel. */
+/** The best of several starts, with an empty kernel or with the loaded one. */
 async function measureStarts(
   api: FakeApi,
   namespace: Namespace,

@@ -1,7 +1,7 @@
 /**
- * What does it cost to ask the running process? The product and the fake API server as in
- * api-change.ts, with one endpoint changed each 5 ms, while nobody asks and while somebody asks 20
- * times a second; in turns, because both share the machine with whatever else it does.
+ * What does it cost to ask the running process? It runs the product and the fake API server as
+ * api-change.ts does, with one endpoint changed every 5 ms. Rounds without questions and rounds
+ * with 20 questions a second take turns, because the load of the machine may change.
  */
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
@@ -19,7 +19,7 @@ const size: Size = { services: 8000, endpoints: 30 };
 const rounds = 3;
 const seconds = 5;
 const perSecond = 20;
-/** The asker takes part of a second to start, and must be done first. */
+/** The asker needs part of a second to start, and must end before the round does. */
 const answersARound = perSecond * (seconds - 1);
 const asker = join(import.meta.dirname, 'lib', 'asker.ts');
 const run = promisify(execFile);

@@ -1,6 +1,6 @@
 /**
- * What does an element cost on each side of the boundary, beside what the kernel takes for it?
- * The full load of a cluster, planned and encoded, one transaction.
+ * What does an element cost on each side of the boundary, compared with its cost in the kernel? The
+ * load is a whole cluster, planned and encoded, in one transaction.
  */
 import { loadAddon } from '../src/kernel/addon.ts';
 import { openKernel } from '../src/kernel/native-kernel.ts';

@@ -1,7 +1,7 @@
 /**
  * What does a new connection to a ClusterIP cost, and does that grow with the number of Services?
- * From a client's namespace through the node's to the endpoint's: directly, through Fairlead, and
- * through the same Services in kube-proxy's nftables layout, loaded with `nft -f`.
+ * Connections go from a client's namespace through the node's to the endpoint's: directly, through
+ * Fairlead, and through the same Services in kube-proxy's nftables layout, loaded with `nft -f`.
  */
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -29,7 +29,7 @@ export interface Cost {
   readonly p99Us: number;
 }
 
-/** Makes the client and the server of a Stage. */
+/** Compiles the client and the server of a Stage. */
 export function buildPrograms(): void {
   execFileSync('sh', [join(root, 'scripts', 'build-bench')]);
 }

@@ -1,6 +1,6 @@
 /**
- * What does it cost to count connections and refusals by Service? The same work without counters
- * and with them, in turns.
+ * What does it cost to count connections and refusals by Service? The same work without and with
+ * counters takes turns.
  */
 import { readFileSync } from 'node:fs';
 import { openKernel } from '../src/kernel/native-kernel.ts';
@@ -100,7 +100,7 @@ function program(mode: ProxyMode, size: Size): Promise<Programming> {
   );
 }
 
-/** What the elements take that packets make: one for each endpoint, here made by us. */
+/** The memory of elements that packets make, one for each endpoint. Here we make them. */
 function usedMiB({ services, endpoints }: Size): Promise<number> {
   return inNamespace('counters', (namespace) =>
     withRig(
@@ -124,7 +124,7 @@ function usedMiB({ services, endpoints }: Size): Promise<number> {
   );
 }
 
-/** Adds elements to `endpoint-connections`, each another. */
+/** Adds distinct elements to `endpoint-connections`. */
 function pairs(first: number, count: number): Uint8Array {
   const {
     family,
@@ -140,7 +140,7 @@ function pairs(first: number, count: number): Uint8Array {
   return writer.finish();
 }
 
-/** What the kernel uses and never gives back by itself. */
+/** The kernel's memory that it can't reclaim. */
 function kernelMiB(): number {
   const meminfo = readFileSync('/proc/meminfo', 'utf8');
   const kib = (name: string): number => Number(new RegExp(`${name}:\\s+(\\d+)`).exec(meminfo)![1]);
@@ -153,7 +153,7 @@ async function timed(work: () => Promise<unknown>): Promise<number> {
   return performance.now() - startedMs;
 }
 
-/** The CPU time that this process and the kernel for it took; ms. */
+/** The CPU time of this process, in user mode and in the kernel; ms. */
 async function worked(work: () => Promise<unknown>): Promise<number> {
   const before = process.cpuUsage();
   await work();

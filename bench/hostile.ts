@@ -1,7 +1,7 @@
 /**
- * What does one Service cost that asks for as much as it can, and how long does another one wait
- * for it? Without a kernel: what is read, resolved, claimed and handed over. Each object beside one
- * of a quarter of its size.
+ * What does a Service cost that asks for as much as it can, and how long does another one wait for
+ * it? It measures reading, resolving and claiming, without a kernel. Each object is compared with
+ * one of a quarter of its size.
  */
 import { decodeChange, decodeContext } from '../src/source/decode.ts';
 import { type Excess, noLimits } from '../src/state/budget.ts';
@@ -16,7 +16,7 @@ import type { FamilySync } from '../src/sync/family.ts';
 import { Refresher } from '../src/sync/refresher.ts';
 import { number, table } from './lib/stats.ts';
 
-/** The defaults of the flags. */
+/** The limits that flags have by default. */
 const limits = {
   frontends: 20_000,
   frontendEndpoints: 10_000,
@@ -151,7 +151,7 @@ function ports(count: number, first = 1000): Service['ports'] {
   });
 }
 
-/** 203.0.x.y, each another. */
+/** Distinct addresses 203.0.x.y. */
 function ips(count: number): string[] {
   return Array.from({ length: count }, (_, i) => `203.0.${i >> 8}.${i & 0xff}`);
 }

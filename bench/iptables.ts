@@ -1,6 +1,6 @@
 /**
- * The same question as load.ts for mode iptables: a cluster from nothing, a restart, and one
- * change, beside `iptables-restore --noflush` of the same rules.
+ * How long does mode iptables take to program a cluster from nothing, to restart, and to make one
+ * change? It is compared with `iptables-restore --noflush` of the same rules.
  */
 import { execFileSync } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -19,9 +19,9 @@ const sizes: readonly Size[] = [
 ];
 const replacements = 50;
 /**
- * Before a rule with a match or target of iptables comes, the kernel waits until what earlier
- * transactions deleted is destroyed (nft_compat_wait_for_destructors). Changes that follow each
- * other at once pay for that; those with this pause between them do not.
+ * The pause between changes. Before the kernel adds a rule with a match or target of iptables, it
+ * waits until it has destroyed what earlier transactions deleted (nft_compat_wait_for_destructors).
+ * Without a pause, a change would also measure that wait.
  */
 const pauseMs = 100;
 const restoreLongestMs = 240_000;
@@ -103,7 +103,7 @@ async function replace(rig: Rig, size: Size, restMs: number): Promise<Summary> {
   return summarise(tookMs);
 }
 
-/** Rules as iptables-save prints them. NaN = did not end in `restoreLongestMs`. */
+/** `rules`: as iptables-save prints them. NaN = it did not end within `restoreLongestMs`. */
 function measureRestore(rules: string): Promise<Restore> {
   return inNamespace('restore', async (namespace) => {
     const load = await timedRestore(namespace, rules);

@@ -1,7 +1,7 @@
 /**
- * How long does it take to give IPVS a cluster, to read it back, and to change one destination?
- * The edge to the kernel alone, beside ipvsadm(8) with the same content. Needs a kernel with
- * IPVS: `npm run test:vm -- --only 6.12 -- node bench/main.ts ipvs-load`.
+ * How long does it take to write a cluster to IPVS, to read it back, and to change one destination?
+ * It measures only the edge to the kernel, and ipvsadm(8) with the same content. Needs a kernel
+ * with IPVS: `npm run test:vm -- --only 6.12 -- node bench/main.ts ipvs-load`.
  */
 import { isKernelError } from '../src/kernel/errors.ts';
 import { IP_VS_CONN_F } from '../src/kernel/ipvs-ops.ts';
@@ -50,7 +50,7 @@ async function measure(namespace: Namespace, size: Size) {
   namespace.run('ip', ['link', 'set', 'lo', 'up']);
   const kernel = openKernel({ netns: namespace.path });
   try {
-    // Tells early whether there is IPVS, and lets a kernel load it that has it as a module.
+    // Fails early without IPVS. A kernel that has it as a module loads it.
     await kernel.dump({ kind: 'ipvsInfoGet' });
     const load = await timed(() => apply(kernel, clusterOps(size)));
     const all = { family: 0, protocol: 0, address: new Uint8Array(0), port: 0 };

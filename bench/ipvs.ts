@@ -1,7 +1,7 @@
 /**
  * How long does mode ipvs take to program a cluster from nothing, and to replace one endpoint after
- * that? Beside `ipvsadm --restore` of the same virtual services, which has neither addresses to
- * bind nor a table of nf_tables to fill. Needs a kernel with IPVS:
+ * that? It is compared with `ipvsadm --restore` of the same virtual services, which neither binds
+ * addresses nor fills a table of nf_tables. Needs a kernel with IPVS:
  * `npm run test:vm -- --only 6.12 -- node bench/main.ts ipvs`.
  */
 import { ipvsMode } from '../src/modes/ipvs/mode.ts';

@@ -1,7 +1,7 @@
 /**
- * How long does it take to program a cluster from nothing, and one change after that? Fairlead from
- * an in-process source, beside a raw netlink loop that sends the same elements (the lower bound)
- * and `nft -f` with the same content.
+ * How long does it take to program a cluster from nothing, and one change after that? Fairlead has
+ * an in-process source. It is compared with a raw netlink loop that sends the same elements (the
+ * lower bound), and with `nft -f` of the same content.
  */
 
 import { writeFileSync } from 'node:fs';
@@ -32,7 +32,7 @@ const loads = 3;
 const replacements = 1000;
 const scalings = 100;
 const nftRuns = 5;
-/** Endpoints that are replaced at once, of one Service each. */
+/** How many endpoints are replaced at once, each of another Service. */
 const bursts = [500, 6000] as const;
 const burstRuns = 5;
 
@@ -42,10 +42,10 @@ interface Ours {
   readonly restart: number;
   readonly replace: Summary;
   readonly scale: Summary;
-  /** The longest that the main thread worked without a turn of the event loop. */
+  /** The longest turn of the event loop. */
   readonly longestTurn: { readonly load: number; readonly restart: number };
   readonly longestCommit: number;
-  /** For each of `bursts`; NaN where there are not that many Services. */
+  /** The time of each of `bursts`; NaN without so many Services. */
   readonly atOnce: readonly number[];
 }
 
@@ -147,7 +147,7 @@ async function measureOurs(size: Size): Promise<Ours> {
   return { ...measured, load: Math.min(...loaded), longestTurn, longestCommit };
 }
 
-/** The table is there already. */
+/** Measures changes once the table is loaded. */
 async function measureRunning(
   rig: Rig,
   size: Size,
@@ -196,7 +196,7 @@ async function measureChanges(
   return summarise(tookMs);
 }
 
-/** The same table as text, and one element of it replaced, each by a run of nft. */
+/** Loads the same table as text, and replaces one element, each by a run of nft. */
 async function measureNft(size: Size): Promise<Nft> {
   const file = join(tmpdir(), `fairlead-bench-${process.pid}.nft`);
   return inNamespace('nft', async (namespace) => {

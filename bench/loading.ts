@@ -1,6 +1,6 @@
 /**
- * What does loading the program cost? As the bundle that is shipped, beside the same modules one
- * file each with its packages in node_modules, and beside Node with nothing to load.
+ * What does loading the program cost? The bundle that is shipped is compared with the same modules
+ * as separate files with packages in node_modules, and with Node that loads nothing.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -32,7 +32,7 @@ export async function loading(): Promise<string> {
   return [title, table(['what', 'wall', 'processor', 'to a file each'], rows)].join('\n\n');
 }
 
-/** Every module of the program as JavaScript. */
+/** Writes every module of the program as JavaScript. */
 function stripAll(to: string): void {
   const from = join(root, 'src');
   for (const name of readdirSync(from, { recursive: true, encoding: 'utf8' })) {

@@ -1,4 +1,6 @@
-/** `npm run bench` runs all; `npm run bench -- boundary load` some. One question a file. */
+/**
+ * `npm run bench` runs all benchmarks, `npm run bench -- boundary load` some. One question a file.
+ */
 import { affinity } from './affinity.ts';
 import { apiChange } from './api-change.ts';
 import { apiChurn } from './api-churn.ts';

@@ -1,7 +1,7 @@
 /**
- * How long is what others broke out of force? From the moment at which their transaction is in
- * force to ours that repairs it, woken by the kernel's notification. Beside the tool that reads
- * the same table from a file: `nft -f`, `iptables-nft-restore`.
+ * How long does damage by others last? The time runs from their transaction to ours that repairs
+ * it after the kernel's notification. It is compared with a tool that reads the same table from a
+ * file: `nft -f`, `iptables-nft-restore`.
  */
 import { rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -25,7 +25,7 @@ const size: Size = { services: 1000, endpoints: 10 };
 const runs = 3;
 const family = NFPROTO.IPv4;
 
-/** What somebody does to a table. */
+/** The damage that somebody does to a table. */
 interface Damage {
   readonly name: string;
   ops(kernel: Kernel): Promise<readonly NftOp[]>;
@@ -35,7 +35,7 @@ interface Case {
   readonly mode: ProxyMode;
   readonly size: Size;
   readonly damages: readonly Damage[];
-  /** What the tool prints of the table, and how it reads that. */
+  /** How the tool prints the table, and how it reads that again. */
   readonly save: (namespace: Namespace) => string;
   readonly restore: readonly [program: string, ...args: string[]];
 }
@@ -148,9 +148,9 @@ async function repaired(rig: Rig, others: Kernel, damage: Damage): Promise<numbe
   return tookMs;
 }
 
-/** From the start of the program to its end, in a namespace that has nothing else. */
+/** The time of the program from start to end, in an empty namespace. */
 function readingMs(text: string, [program, ...args]: Case['restore']): Promise<number> {
-  // The look-up of an endpoint nft lists, but does not read: its index is typed as a mark.
+  // nft can't read the look-up of an endpoint that it lists, because its index has the type mark.
   const readable = text.replace(/^.* numgen .*\n/gm, '');
   const file = join(tmpdir(), `fairlead-bench-repair-${process.pid}`);
   writeFileSync(file, readable);

@@ -1,7 +1,7 @@
 /**
- * How long does it take to replace all source ranges of a Service, and what does another Service's
- * change wait for meanwhile? Beside `nft -f` that brings an equal set, and beside one set for all
- * frontends, `frontend . client`, as ranges would be without a set for each list.
+ * How long does it take to replace all source ranges of a Service, and how long does another
+ * Service's change wait meanwhile? It is compared with `nft -f` that loads an equal set, and with a
+ * layout without a set for each list: one set `frontend . client` for all frontends.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Change } from '../src/state/change.ts';
@@ -25,14 +25,16 @@ const cases: readonly Case[] = [
 ];
 const cluster = { services: 1000, endpoints: 10 };
 const replacements = 12;
-/** From one replacement to the next. */
+/** The time from one replacement to the next. */
 const periodMs = 1000;
-/** The other Service's change comes so long after a replacement. */
+/** The time from a replacement to the other Service's change. */
 const behindMs = 2;
 const nftRuns = 5;
-/** One set for all costs the square of its ranges. */
+/** The most ranges for the single set: its cost grows with the square of their number. */
 const sharedMax = 5000;
-/** So many Services have a list of their own, of as many ranges: few are rules, many are a set. */
+/**
+ * Services with a list of their own, and its ranges: a short list becomes rules, a long one a set.
+ */
 const lists = [
   { services: 0, ranges: 0 },
   { services: 1000, ranges: 5 },
@@ -40,7 +42,7 @@ const lists = [
   { services: 1000, ranges: 20 },
   { services: 5000, ranges: 20 },
 ];
-/** What nobody needs is deleted within this. */
+/** Retired objects are deleted within this time. */
 const deletedMs = 4000;
 
 interface Ours {
@@ -85,7 +87,7 @@ an endpoint of another Service ${behindMs} ms behind, among 1,000 × 10; ms`,
   ].join('\n\n');
 }
 
-/** What everybody pays for lists that others have. */
+/** The cost of a change while other Services have lists. */
 async function coexisting(): Promise<string> {
   const rows: string[][] = [];
   for (const { services, ranges } of lists) {
@@ -113,7 +115,7 @@ nothing changed; an endpoint of another Service replaced, and another Service sc
   ].join('\n\n');
 }
 
-/** /28s that neither overlap nor touch; `round` gives others. */
+/** Blocks /28 that neither overlap nor touch, others in each `round`. */
 function rangeNumbers(count: number, round: number): number[] {
   return Array.from({ length: count }, (_, i) => 0x14_00_00_00 + (i * 131 + round * 2) * 16);
 }
@@ -244,7 +246,7 @@ function frontendTexts(ports: number): string[] {
   return Array.from({ length: ports }, (_, i) => `${vip.join('.')} . tcp . ${80 + i}`);
 }
 
-/** The set and the chain of these ranges come, the verdicts change, and those before go. */
+/** Adds the set and the chain of these ranges, changes the verdicts, and deletes the old ones. */
 function freshSet({ ranges, ports }: Case, round: number): string {
   const elements = rangeNumbers(ranges, round).map((value) => `${addressText(value)}/28`);
   const keys = frontendTexts(ports);
@@ -260,7 +262,7 @@ function freshSet({ ranges, ports }: Case, round: number): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** Of a set whose kind the kernel copies with each write. */
+/** The kernel copies a set of this kind with each write. */
 function sharedSet({ ranges, ports }: Case, round: number): string {
   const keys = frontendTexts(ports);
   const elements = keys.flatMap((key) =>

@@ -1,7 +1,7 @@
 /**
- * What does one tenant's worst Service do to the others? A victim's endpoint changes all the time
+ * How much can one tenant's worst Service delay others? A victim's endpoint changes all the time
  * while a tenant, in another namespace, updates objects that an API server accepts from role
- * `edit`. The product and the fake API server as in api-start.ts.
+ * `edit`. It runs the product and the fake API server as api-start.ts does.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FakeApi } from '../test/fake/api-server-process.ts';
@@ -21,7 +21,7 @@ type Raw = Readonly<Record<string, unknown>>;
 interface Deed {
   readonly name: string;
   readonly perSecond: number;
-  /** What the tenant has to begin with. */
+  /** The objects that the tenant has at first. */
   readonly before: readonly Raw[];
   /** The Service in its n-th version. */
   readonly version: (n: number) => Raw;
@@ -189,7 +189,7 @@ async function rowOf(
   ];
 }
 
-/** Memory is given back by V8 itself, once little has been allocated for a while. */
+/** Waits until memory is down to `rssMB`. V8 gives it back after a while of few allocations. */
 async function backTo(product: Product, rssMB: number): Promise<ProbeReport> {
   let report = await product.report();
   for (let i = 0; i < 12 && report.rssMB > rssMB; i += 1) {
@@ -203,7 +203,7 @@ function memory({ rssMB, heapMB, externalMB }: ProbeReport): string {
   return `${number(rssMB)} / ${number(heapMB + externalMB)}`;
 }
 
-/** The same for kube-proxy; where a Service is large, it may not have come to an end after this. */
+/** The pause for kube-proxy. With a large Service it may not have finished after it. */
 const peerPauseMs = 20_000;
 
 async function peerRow(api: FakeApi, peer: KubeProxy, deed: Deed | undefined): Promise<string[]> {
@@ -222,7 +222,7 @@ async function peerRow(api: FakeApi, peer: KubeProxy, deed: Deed | undefined): P
   return [nameOf(deed), p50!, p99!, max!, number(secondsEach * victimsPerSecond - count)];
 }
 
-/** Where `KUBE_PROXY` names its binary. */
+/** The same for kube-proxy, if `KUBE_PROXY` names its binary. */
 async function besideKubeProxy(): Promise<string> {
   const binary = process.env.KUBE_PROXY;
   if (binary === undefined) return '';
@@ -252,7 +252,7 @@ export async function tenant(): Promise<string> {
     }),
   );
   const head = ['a tenant', 'p50', 'p99', 'max', 'of quiet', 'turn', 'late'];
-  // Before, garbage was collected. Second comes what the heap holds, and what is outside of it.
+  // Garbage is collected before. The second number includes memory outside of the heap.
   const memories = ['RSS / heap MB before', 'during', 'deleted'];
   const what = `${victimsPerSecond} changes a second of another Service, from the API server to the kernel's acknowledgement`;
   return `${what}; ms\n\n${table([...head, ...memories], rows)}${await besideKubeProxy()}`;

@@ -1,6 +1,6 @@
 /**
- * How long does the main thread work without a turn of the event loop when something happens to a
- * node that concerns all Services? In each mode that this kernel can run.
+ * How long is the longest turn of the event loop when an event of the node concerns all Services?
+ * It is measured in each mode that this kernel can run.
  */
 import { openKernel } from '../src/kernel/native-kernel.ts';
 import { builtModes } from '../src/modes/index.ts';
@@ -18,7 +18,7 @@ const addresses = ['192.0.2.1', '192.0.2.2', '192.0.2.3'].map(
   (one) => parseAddress(one) as Address,
 );
 
-/** What a node knows of itself. */
+/** The environment of a node. */
 function environment(own: number, nodePorts: number, serviceCIDR: string): Environment {
   return {
     serviceCIDRs: [parseCIDR(serviceCIDR)!],
@@ -32,7 +32,7 @@ interface Happening {
   readonly happen: (rig: Rig) => Promise<void>;
 }
 
-/** In this order, each on top of the last one. */
+/** The events in order. Each changes what the one before has left. */
 const happenings: readonly Happening[] = [
   {
     name: 'an address comes to the machine',

@@ -12,7 +12,7 @@ import { asJavaScript } from './strip.ts';
 const root = resolve(import.meta.dirname, '..', '..');
 
 export interface Start {
-  /** From the start of the process. */
+  /** The time from the start of the process until all was programmed. */
   readonly programmedMs: number;
   readonly listedMs: number;
   readonly report: ProbeReport;
@@ -56,7 +56,7 @@ const node = {
   status: { addresses: [{ type: 'InternalIP', address: '192.0.2.1' }] },
 };
 
-/** What the product asks the API server for. */
+/** The media types of the forms. */
 export const contentTypes = {
   protobuf: 'application/vnd.kubernetes.protobuf',
   JSON: 'application/json',

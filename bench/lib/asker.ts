@@ -1,6 +1,6 @@
 /**
- * `node asker.ts PATH COUNT PERIOD_MS`: asks the product in the same network namespace so often, one
- * connection after the other as the commands do, and prints how long answers took; ms, as JSON.
+ * `node asker.ts PATH COUNT PERIOD_MS`: asks the product in the same network namespace COUNT times,
+ * with a new connection each time as the commands do. Prints how long answers took; ms, as JSON.
  */
 import { request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,6 +1,6 @@
 /**
  * The other lower bound of a start: a Node process that reads the same lists over TLS at the same
- * time, looks for the end of each, and does nothing with them.
+ * time up to the end of each, and does nothing with them.
  *
  *     node bare-read.ts KUBECONFIG CONTENT-TYPE
  */

@@ -1,15 +1,15 @@
-/** A synthetic cluster as records, so that nothing but Fairlead's own work is measured. */
+/** A synthetic cluster as records, so that only Fairlead's own work is measured. */
 import type { Change } from '../../src/state/change.ts';
 import { Condition, type EndpointSlice, type Service } from '../../src/state/types.ts';
 
 export interface Size {
   readonly services: number;
   readonly endpoints: number;
-  /** As many endpoints in each family; only the fake API server makes such clusters. */
+  /** Services have as many endpoints in IPv6. Only the fake API server makes such clusters. */
   readonly dualStack?: boolean;
-  /** Load balancers that have of everything some; only the fake API server makes such clusters. */
+  /** See `ClusterSize.rich`. Only the fake API server makes such clusters. */
   readonly rich?: boolean;
-  /** Services have session affinity; of the fake API server's only the rich ones do. */
+  /** Services have session affinity. Those of the fake API server have it only if `rich`. */
   readonly sticky?: boolean;
   /** Services have an external IP, a load-balancer address and a node port, too. */
   readonly outside?: boolean;
@@ -22,7 +22,7 @@ export function sizeName({ outside, sticky, ...size }: Size): string {
   return [services.toLocaleString('en'), ' × ', endpoints, ...extras.filter(Boolean)].join('');
 }
 
-/** 10.96.0.0/12 and up, one address a Service. */
+/** An address of its own for each Service, from 10.96.0.1 up. */
 function clusterIP(index: number): Uint8Array {
   return ipv4(0x0a_60_00_01 + index);
 }
@@ -57,8 +57,8 @@ function service(index: number, { outside = false, sticky = false }: Size): Serv
 }
 
 /**
- * The slice of Service `index`. Endpoint i has an address of its own; `replaced` gives the first
- * one another address, a different one for each number.
+ * The slice of Service `index`. Each endpoint has an address of its own. The first one has another
+ * address for each value of `replaced`.
  */
 export function slice(index: number, endpoints: number, replaced = 0): EndpointSlice {
   const addresses = Buffer.alloc(endpoints * 4);

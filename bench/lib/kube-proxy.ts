@@ -1,4 +1,4 @@
-/** kube-proxy in mode nftables as a peer: its binary is yours to bring. */
+/** kube-proxy in mode nftables, to compare with. You must provide its binary. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -7,7 +7,7 @@ import type { Namespace } from './namespace.ts';
 /** Counts of observations that are at most so many seconds, in ascending order. */
 type Buckets = readonly (readonly [seconds: number, count: number])[];
 
-/** What kube-proxy itself says of the time from a change of endpoints to the kernel. */
+/** kube-proxy's own metric of the time from a change of endpoints to the kernel. */
 export interface Programming {
   readonly count: number;
   /** Upper bounds of the histogram's bucket, in milliseconds: `quantile(0.99)`. */
@@ -37,7 +37,7 @@ export class KubeProxy {
     });
   }
 
-  /** Once the rules for `services` Services are in the kernel. */
+  /** Resolves when the rules for `services` Services are in the kernel. */
   async programmed(services: number): Promise<void> {
     for (let i = 0; i < 120; i += 1) {
       await sleep(500);
@@ -50,7 +50,7 @@ export class KubeProxy {
   #elements(): number {
     const list = ['list', 'map', 'ip', 'kube-proxy', 'service-ips'];
     const argv = ['netns', 'exec', this.#namespace.name, 'nft', ...list];
-    // It fails as long as there is no such map.
+    // nft fails as long as there is no such map.
     const { stdout } = spawnSync('ip', argv, { encoding: 'utf8', maxBuffer: 1 << 30 });
     return stdout.split(' : goto ').length - 1;
   }

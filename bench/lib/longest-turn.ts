@@ -1,13 +1,13 @@
 /**
- * How long the main thread works without a turn of the event loop, in milliseconds of its own CPU
- * time: what other processes of a busy machine take from it does not count.
+ * The longest turn of the event loop, in milliseconds of the main thread's CPU time. Time that
+ * other processes of a busy machine take does not count.
  */
 export class LongestTurn {
   #lastMs = threadCpuMs();
   #longestMs = 0;
   readonly #timer = setInterval(() => this.#turn(), 1).unref();
 
-  /** The longest since the last call; ends nothing. */
+  /** The longest turn since the last call. The measurement goes on. */
   take(): number {
     this.#turn();
     const longestMs = this.#longestMs;

@@ -1,6 +1,6 @@
 /**
- * Preloaded into the product (`node --import`), which itself knows nothing of it: notes when bytes
- * come out of a TLS socket and what the sync loop reports, and tells the benchmark on request.
+ * Is preloaded into the product (`node --import`), which has no code for it. It records when bytes
+ * come from a TLS socket and what the sync loop reports, and sends that on request.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { TLSSocket } from 'node:tls';
@@ -12,26 +12,26 @@ import { type Summary, summarise } from './stats.ts';
 
 /** Milliseconds, unless the name says otherwise. Since the start, or the last `reset`. */
 export interface ProbeReport {
-  /** From the socket to the kernel's acknowledgement, of the oldest change of each batch. */
+  /** The time from the socket to the kernel's acknowledgement, for each batch's oldest change. */
   readonly socketToAck: Summary;
-  /** The same in parts: until the state has it, is resolved, is encoded, is acknowledged. */
+  /** Its parts: until the change is in the state, is resolved, is encoded, is acknowledged. */
   readonly stages: Readonly<Record<'receive' | 'resolve' | 'encode' | 'commit', Summary>>;
-  /** From the API server's time stamp of each change to the acknowledgement. */
+  /** The time from the API server's time stamp of each change to the acknowledgement. */
   readonly triggerToAck: Summary;
-  /** From the last event's bytes to the last acknowledgement. */
+  /** The time from the last event's bytes to the last acknowledgement. */
   readonly lastEventToAck: number;
   readonly batches: number;
   readonly forwardings: number;
   readonly writes: number;
   /** Processor time of all threads. */
   readonly cpuMs: number;
-  /** How late a timer is: work, and what others take of the processor. */
+  /** The delay of timers, by work and by other processes. */
   readonly eventLoop: Summary;
-  /** The main thread's own processor time between two turns of the event loop. */
+  /** The longest turn of the event loop, in processor time of the main thread. */
   readonly longestTurn: number;
   readonly rssMB: number;
   readonly heapMB: number;
-  /** All that the heap refers to outside of it, buffers among it. */
+  /** Memory outside of the heap that it refers to, such as buffers. */
   readonly externalMB: number;
   readonly buffersMB: number;
 }
@@ -97,7 +97,7 @@ const { push } = TLSSocket.prototype;
 TLSSocket.prototype.push = function (chunk: Buffer | null, ...rest) {
   if (chunk !== null) {
     const nowMs = performance.now();
-    // How long it takes to load the program is not the question.
+    // The time to load the program does not count.
     if (arrivals.empty) {
       delay.reset();
       turns.take();
@@ -171,7 +171,7 @@ function reset(): void {
   longestTurnMs = 0;
 }
 
-/** What is garbage goes now, and V8 gives its pages back. */
+/** Collects garbage now, so that V8 gives free pages back. */
 function collect(): void {
   setFlagsFromString('--expose-gc');
   (runInNewContext('gc') as () => void)();

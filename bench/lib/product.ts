@@ -1,4 +1,4 @@
-/** The product as it is shipped, a process of its own inside a namespace, with a probe in it. */
+/** The product as it is shipped: a process inside a namespace, with a probe in it. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join, resolve } from 'node:path';
@@ -10,7 +10,7 @@ import type { ProbeReport } from './probe.ts';
 const root = resolve(import.meta.dirname, '..', '..');
 const probe = join(root, 'build', 'bench', 'probe.js');
 
-/** Limits of the machine are not a namespace's to set. */
+/** These flags leave sysctls alone that a namespace must not set. */
 const conntrackFlags = [
   '--conntrack-max-per-core=0',
   '--conntrack-tcp-timeout-established=0s',
@@ -18,9 +18,9 @@ const conntrackFlags = [
 ];
 
 export class Product {
-  /** From the start of the process until each family was as wanted. */
+  /** The time from the start of the process until each family was in force. */
   readonly programmedMs: Promise<number>;
-  /** From the start until the lists were complete. */
+  /** The time from the start until the lists were complete. */
   listedMs = 0;
   readonly #child: ChildProcess;
 
@@ -55,12 +55,12 @@ export class Product {
     return programmedMs;
   }
 
-  /** What the probe has seen until now. */
+  /** The probe's report now. */
   report(): Promise<ProbeReport> {
     return this.#ask('report');
   }
 
-  /** What the probe has seen until nothing is left to do. */
+  /** The probe's report once nothing is left to do. */
   async settled(): Promise<ProbeReport> {
     let before: ProbeReport;
     let report = await this.report();
@@ -72,12 +72,12 @@ export class Product {
     return report;
   }
 
-  /** The probe forgets what it has seen. */
+  /** Resets the probe. */
   async reset(): Promise<void> {
     await this.#ask('reset');
   }
 
-  /** What the probe sees once garbage is collected. */
+  /** The probe's report after garbage is collected. */
   collected(): Promise<ProbeReport> {
     return this.#ask('collect');
   }

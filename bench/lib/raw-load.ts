@@ -1,4 +1,4 @@
-/** The raw netlink loop (native/bench/raw_load.cc): what the kernel itself takes. */
+/** The raw netlink loop (native/bench/raw_load.cc), which measures the time of the kernel. */
 import { execFileSync } from 'node:child_process';
 import { join, resolve } from 'node:path';
 import type { Size } from './cluster.ts';
@@ -9,9 +9,9 @@ const root = resolve(import.meta.dirname, '..', '..');
 export interface RawTimes {
   readonly loadMs: number;
   readonly replace: { readonly p50: number; readonly p99: number };
-  /** A Service with one endpoint more, and so with another verdict. */
+  /** The time to add an endpoint to a Service, which changes its verdict, too. */
   readonly scale: { readonly p50: number; readonly p99: number };
-  /** One transaction for so many endpoints, as asked for. */
+  /** The time of one transaction with many endpoints, for each number that was asked for. */
   readonly atOnceMs: readonly number[];
 }
 
@@ -29,7 +29,7 @@ interface RawReport {
 
 let built = false;
 
-/** Milliseconds; the best of `runs` loads, each into a fresh namespace. */
+/** The best of `runs` loads, each into a fresh namespace; milliseconds. */
 export async function rawLoad(
   { services, endpoints }: Size,
   changes: number,

@@ -19,11 +19,11 @@ const agent = new Agent({ keepAlive: true, rejectUnauthorized: false });
 
 type Command =
   | { readonly do: 'load'; readonly services: number; readonly endpoints: number }
-  /** Reads all EndpointSlices; says how many bytes they were. */
+  /** Reads all EndpointSlices. Answers the number of bytes. */
   | { readonly do: 'list'; readonly way: Way; readonly accept: string; readonly gzip: boolean }
-  /** So many watches of EndpointSlices are opened, those before are closed. */
+  /** Closes all watches, and opens `count` watches of EndpointSlices. */
   | { readonly do: 'watch'; readonly count: number; readonly accept: string }
-  /** Endpoints of so many slices are replaced; says how many bytes all watches brought. */
+  /** Replaces endpoints of `count` slices. Answers the bytes that all watches received. */
   | { readonly do: 'change'; readonly count: number };
 
 type Way = 'streaming' | 'paged';
@@ -61,7 +61,7 @@ async function write(method: 'POST' | 'PUT', path: string, object: unknown): Pro
   return JSON.parse(text) as Raw;
 }
 
-/** Works through a list, some at once. */
+/** Runs `work` for each item of a list, several at once. */
 async function each<T>(list: readonly T[], work: (one: T) => Promise<unknown>): Promise<void> {
   const left = list.values();
   await Promise.all(
@@ -93,7 +93,7 @@ function collection(resource: Resource, namespace: string): string {
 async function create(resource: Resource, { key, json }: StoredObject): Promise<void> {
   const raw = JSON.parse(json) as { metadata: Raw; spec?: Raw };
   const { resourceVersion, uid, creationTimestamp, generateName, ...metadata } = raw.metadata;
-  // The server gives Services the addresses: it keeps some for itself.
+  // The server allocates the addresses of Services, because it keeps some for itself.
   const { clusterIP, clusterIPs, ...spec } = raw.spec ?? {};
   const object = { ...raw, metadata, ...(raw.spec === undefined ? {} : { spec }) };
   await write('POST', collection(resource, key.split('/')[0]!), object);

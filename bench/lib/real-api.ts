@@ -13,7 +13,7 @@ import type { Namespace } from './namespace.ts';
 const url = 'https://127.0.0.1:6443';
 const token = 'admin-token';
 const readyMaxMs = 120_000;
-/** Of /proc/PID/stat. */
+/** The unit of times in /proc/PID/stat. */
 const ticksPerSecond = 100;
 
 export class RealApi {
@@ -48,7 +48,7 @@ export class RealApi {
     return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
   }
 
-  /** A command of real-api-client.ts. */
+  /** Runs a command of real-api-client.ts. */
   async ask<T>(command: { readonly do: string; readonly [key: string]: unknown }): Promise<T> {
     this.#client!.stdin!.write(`${JSON.stringify(command)}\n`);
     const { done, value } = await this.#lines!.next();

@@ -44,9 +44,9 @@ export class Rig {
   #environment: Environment;
   readonly #abort = new AbortController();
   readonly #running: Promise<void>;
-  /** The longest time that the kernel and the way there and back took for one batch; ms. */
+  /** The longest time of one batch, from the call to the kernel's answer; ms. */
   longestCommitMs = 0;
-  /** The same, of all batches together. */
+  /** The time of all batches together; ms. */
   commitsMs = 0;
   #listener: (event: SyncEvent) => void = () => {};
 
@@ -108,7 +108,7 @@ export class Rig {
     while (!this.#loop.upToDate) await sleep(1);
   }
 
-  /** What applies to all Services is another; resolves when that is in force. */
+  /** Replaces the environment; resolves when it is in force. */
   async changeEnvironment(next: Environment): Promise<void> {
     this.#environment = next;
     this.#loop.wake();
@@ -116,7 +116,7 @@ export class Rig {
     while (!this.#loop.upToDate);
   }
 
-  /** All is read and compared. */
+  /** Resolves after the next audit, which reads and compares everything. */
   audit(): Promise<void> {
     this.#sync.audit.verify();
     return new Promise((resolve) => {
@@ -133,7 +133,7 @@ export class Rig {
     await this.changeAll([change]);
   }
 
-  /** Resolves when an audit has found what others did, and put it right. */
+  /** Resolves when an audit has found and repaired drift. */
   repaired(): Promise<void> {
     return new Promise((resolve, reject) => {
       let found = false;
@@ -160,7 +160,7 @@ export class Rig {
   }
 }
 
-/** A kernel that can't take one batch, for want of memory. */
+/** A kernel that refuses one batch for lack of memory. */
 class RefusingOnce implements Kernel {
   readonly #kernel: Kernel;
   #isRefusing = false;

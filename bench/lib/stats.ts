@@ -1,4 +1,4 @@
-/** What a series of measurements says; in the unit of the measurements. */
+/** The summary of a series of measurements, in their unit. */
 export interface Summary {
   readonly p50: number;
   readonly p99: number;
@@ -12,7 +12,7 @@ export function summarise(values: Iterable<number>): Summary {
   return { p50: at(0.5), p99: at(0.99), max: at(1) };
 }
 
-/** `1.23`, `12.3`, `1,234`: three digits that mean something. */
+/** `1.23`, `12.3`, `1,234`: about three significant digits. */
 export function number(value: number): string {
   if (!Number.isFinite(value)) return '–';
   const digits = value >= 100 ? 0 : value >= 10 ? 1 : 2;

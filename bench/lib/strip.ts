@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
 
 /**
- * A module of ours as JavaScript that imports others as such: Node's compiler for TypeScript would
- * be measured with what is measured.
+ * A module of ours as JavaScript, which imports others as JavaScript. Without this, Node's
+ * stripping of types would be part of the measurement.
  */
 export function asJavaScript(file: string): string {
   const code = stripTypeScriptTypes(readFileSync(file, 'utf8'));
