@@ -16,7 +16,7 @@ interface Waiting {
 
 export type OpenOptions = Pick<Extract<AgentRequest, { op: 'open' }>, 'download'>;
 
-/** One namespace's agent, as tests use it. Methods reject when the agent cannot do its part. */
+/** The agent of one namespace, for tests. Methods reject when the agent fails. */
 export class Actor {
   readonly name: ActorName;
   readonly #child: ChildProcess;
@@ -26,7 +26,7 @@ export class Actor {
   constructor(name: ActorName, namespace: string, probePath: string) {
     this.name = name;
     const argv = ['netns', 'exec', namespace, process.execPath, AGENT_PATH, name, probePath];
-    // Six agents start at once: the cache halves what each costs.
+    // Six agents start at once, and the cache halves the cost of each.
     const env = { ...process.env, NODE_COMPILE_CACHE: path.join(BUILD_DIRECTORY, 'agent-cache') };
     this.#child = spawn('ip', argv, { stdio: ['pipe', 'pipe', 'inherit'], env });
     createInterface({ input: this.#child.stdout! }).on('line', (line) => {
@@ -50,7 +50,7 @@ export class Actor {
     return this.#child.pid ?? 0;
   }
 
-  /** Starts a server that names itself after this actor; again on the same address is no error. */
+  /** Starts a server that answers with this actor's name. One that runs already is no error. */
   async listen(protocol: Attempt['protocol'], address: string, port: number): Promise<void> {
     await this.#request({ op: 'listen', protocol, at: { address, port } });
   }

@@ -1,17 +1,17 @@
 /**
- * The address plan of the lab (drawn in README.md). Everything lives inside namespaces that the lab
- * makes, so no name or address can collide with the machine's own.
+ * The address plan of the lab (drawn in README.md). All addresses are inside namespaces that the
+ * lab makes, so that none can collide with the machine's own.
  */
 
 export const FAMILIES = ['IPv4', 'IPv6'] as const;
 /** As EndpointSlice.addressType and Service.spec.ipFamilies spell it. */
 export type Family = (typeof FAMILIES)[number];
 
-/** One thing's address in each family; a family may be missing. */
+/** An address in each family; a family may be missing. */
 export type Addresses = Readonly<Partial<Record<Family, string>>>;
 export type DualAddresses = Readonly<Record<Family, string>>;
 
-/** Namespaces that run an agent, that is: can connect and can serve. */
+/** Namespaces with an agent, which can connect and serve. */
 export const ACTORS = ['node', 'pod-a', 'pod-b', 'node2', 'pod-c', 'client'] as const;
 export type ActorName = (typeof ACTORS)[number];
 
@@ -50,7 +50,7 @@ export const NODE2_POD_CIDR = dual('10.244.2.0/24', 'fd00:244:2::/64');
 export const CLUSTER_CIDR = dual('10.244.0.0/16', 'fd00:244::/32');
 export const SERVICE_CIDR = dual('10.96.0.0/16', 'fd00:96::/112');
 export const LB_CIDR = dual('203.0.113.0/24', '2001:db8:1::/64');
-/** All of these are the router's own, so that every connection to them is refused, by a reset. */
+/** These addresses belong to the router, which refuses every connection to them by a reset. */
 export const NOWHERE_CIDR = dual('172.20.0.0/16', 'fd00:dead::/64');
 export const EXTERNAL_CIDR = dual('192.0.2.0/24', '2001:db8:2::/64');
 
@@ -96,7 +96,9 @@ export function addressesOf(actor: ActorName): readonly string[] {
   return OWNED[actor].flatMap((addresses) => [addresses.IPv4, addresses.IPv6]);
 }
 
-/** Who holds an address, written as in this file; undefined for VIPs and made-up endpoints. */
+/**
+ * The actor that has an address, written as in this file; undefined for VIPs and fake endpoints.
+ */
 export function actorAt(address: string): ActorName | undefined {
   return ACTORS.find((actor) => addressesOf(actor).includes(address));
 }

@@ -1,6 +1,6 @@
 /**
- * The process that acts inside one namespace: `node agent.ts <actor name> <probe binary>`. Reads
- * requests as JSON lines, writes replies as JSON lines (outcome.ts), ends with its standard input.
+ * The process that acts inside one namespace: `node agent.ts <actor name> <probe binary>`. It reads
+ * requests and writes replies as JSON lines (outcome.ts), and ends with its standard input.
  */
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
@@ -21,9 +21,9 @@ import {
 
 const CONCURRENT_MAX = 32;
 
-/** errno names that mean the peer, not our own namespace, refused. */
+/** The errno names that mean that the peer refused, and not our own namespace. */
 const RESET_CODES: readonly string[] = ['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ECONNABORTED'];
-/** A filter in the own namespace dropped the packet: to the client that is silence. */
+/** A filter of our own namespace dropped the packet. For the client that is silence. */
 const DROPPED_CODES: readonly string[] = ['EPERM', 'ETIMEDOUT'];
 
 interface OpenFlow {
@@ -129,7 +129,7 @@ class Agent {
     if (usedSctp) await this.#probe.restart();
   }
 
-  /** Source ports are ours to choose, so that ICMP errors can be told which flow they are about. */
+  /** We choose source ports ourselves, so that they tell the flow that an ICMP error is about. */
   #flow(attempt: Attempt): OpenFlow {
     const ownPort = attempt.from?.port ?? this.#nextPort;
     this.#nextPort = this.#nextPort === SOURCE_PORT_LAST ? SOURCE_PORT_FIRST : this.#nextPort + 1;
@@ -137,8 +137,8 @@ class Agent {
   }
 
   async #ask({ flow, attempt, ownPort }: OpenFlow, timeoutMs: number): Promise<Outcome> {
-    // TCP reports ECONNREFUSED for a reset and for port unreachable, and is silent about errors
-    // that it takes for passing ones; so the packets themselves are watched too.
+    // TCP reports ECONNREFUSED for a reset and for port unreachable, and does not report errors
+    // that it takes for temporary ones. So the packets themselves are watched, too.
     const watch = this.#probe.watchIcmp(attempt, ownPort);
     let reply = await Promise.race([flow.ask(timeoutMs), watch.arrived]);
     if (reply.kind === 'failed') {

@@ -1,4 +1,4 @@
-/** Compares what came back with what a story expects, in words. Pure. */
+/** Compares outcomes with what a story expects, and describes differences. Pure. */
 import { ACTORS, type ActorName, addressesOf, familyOf } from './addresses.ts';
 import type { Outcome, Tally } from './outcome.ts';
 import type { Expectation, SeenSource } from './story.ts';
@@ -18,7 +18,7 @@ export function judge(expectation: Expectation, tally: Tally): Verdict {
   return { problems: wrong.map(describeOutcome), missing: [] };
 }
 
-/** Counts of two rounds added up. */
+/** Adds up the counts of two rounds. */
 export function mergeTallies(a: Tally, b: Tally): Tally {
   const counts = new Map<string, number>();
   for (const { count, outcome } of [...a, ...b]) {
@@ -43,7 +43,7 @@ function matches(expectation: NotAnswered, outcome: Outcome): boolean {
   }
 }
 
-/** Not any ICMP error: a routing loop answers time exceeded, a missing route host unreachable. */
+/** Other ICMP errors have other causes: a routing loop, or a missing route. */
 function isPortUnreachable(outcome: Outcome): boolean {
   return outcome.kind === 'unreachable' && outcome.icmp === 'port-unreachable';
 }
@@ -107,7 +107,7 @@ function describeSource(source: SeenSource): string {
   }
 }
 
-/** `10.244.1.1 (an address of node)`; says so when it is the client's own. */
+/** `10.244.1.1 (an address of node)`. The client's own address is described as such. */
 function whose({ source, own }: Answered): string {
   if (source === own) return `${source} (the client's own)`;
   const holder = ACTORS.find((actor: ActorName) => addressesOf(actor).includes(source));

@@ -10,8 +10,8 @@ import { setupScript } from './topology.ts';
 const NAME_PATTERN = /^fl-(\d+)-(\d+)-\d+-/;
 
 /**
- * Removes namespaces and whatever still runs in them. Waits for the end of its standard input: the
- * kernel closes that also when the test process is killed, whatever the signal.
+ * Removes namespaces and the processes in them. It waits for the end of its standard input, which
+ * the kernel closes even if the test process is killed.
  */
 const JANITOR = `read -r _ || :
 for namespace; do
@@ -25,7 +25,7 @@ let labsMade = 0;
 export interface Lab {
   readonly actors: Readonly<Record<ActorName, Actor>>;
   readonly node: NodeUnderTest;
-  /** Between stories: closes all flows and servers, empties ruleset and connection tracking. */
+  /** Cleans up between stories: closes flows and servers, empties ruleset and conntrack table. */
   reset(): Promise<void>;
   /** Ends every process in the namespaces and removes them. */
   close(): Promise<void>;
@@ -87,7 +87,7 @@ class NamespaceLab implements Lab {
   }
 }
 
-/** Its own session: a Ctrl-C at the terminal must not end it before its work. */
+/** Starts it in a session of its own, so that a Ctrl-C at the terminal does not end it. */
 function startJanitor(namespaces: readonly string[]): ChildProcess {
   return spawn('sh', ['-c', JANITOR, 'janitor', ...namespaces], {
     detached: true,
@@ -107,7 +107,7 @@ async function runScript(script: string): Promise<void> {
   await running;
 }
 
-/** In clock ticks since boot: with the pid it names a process for good. */
+/** The start time in clock ticks since boot. Together with the pid it identifies a process. */
 function startTimeOf(pid: number): string | undefined {
   try {
     // Field 22 of proc_pid_stat(5), counted behind the command name, which may contain blanks.
@@ -118,7 +118,7 @@ function startTimeOf(pid: number): string | undefined {
   }
 }
 
-/** Namespaces whose maker is gone together with its janitor. */
+/** Removes namespaces whose test process has ended, and whose janitor has, too. */
 async function removeLeftovers(): Promise<void> {
   const { stdout } = await promisify(execFile)('ip', ['netns', 'list'], { encoding: 'utf8' });
   const leftovers = stdout

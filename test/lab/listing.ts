@@ -1,6 +1,5 @@
 /**
- * What nft lists, with or without handles, but without the words about who owns a table: that goes
- * with the process.
+ * A listing of nft without the owners of tables, which differ from process to process.
  */
 export function withoutOwner(listing: string): string {
   return listing

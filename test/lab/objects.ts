@@ -32,7 +32,7 @@ export interface KubernetesObject {
   readonly [field: string]: unknown;
 }
 
-/** Names one object among all of a story. */
+/** Identifies an object among all objects of a story. */
 export function keyOf({ kind, metadata }: KubernetesObject): string {
   return `${kind} ${metadata.namespace ?? ''}/${metadata.name}`;
 }
@@ -48,7 +48,7 @@ export function fromYaml(text: string): KubernetesObject[] {
 }
 
 const NAMESPACE = 'default';
-/** Where servers listen unless a slice says otherwise. */
+/** The default port of slices, at which servers listen. */
 export const SERVER_PORT = 8080;
 
 export interface PortOptions {
@@ -76,7 +76,7 @@ function flat(addresses: readonly Addresses[]): string[] {
   return addresses.flatMap((each) => FAMILIES.flatMap((family) => each[family] ?? []));
 }
 
-/** The type that the API server would ask for, given what the Service has. */
+/** The type that the API server requires for the fields of the Service. */
 function typeOf(options: ServiceOptions): string {
   if (options.vips !== undefined) return 'LoadBalancer';
   const hasNodePort = options.ports?.some(({ nodePort }) => nodePort !== undefined);
@@ -118,7 +118,7 @@ export function clientIpAffinity(timeoutSeconds: number): Record<string, unknown
 }
 
 export interface EndpointOptions {
-  /** An actor, or any addresses; several addresses of one family make one endpoint with a list. */
+  /** An actor, or any addresses. Several addresses of a family make one endpoint with a list. */
   readonly at: ActorName | Addresses | readonly Addresses[];
   readonly ready?: boolean;
   readonly serving?: boolean;
@@ -230,7 +230,7 @@ export function node(options: NodeOptions = {}, name: string = NODE_NAME): Kuber
   };
 }
 
-/** Named as the one that an API server makes from its flags. */
+/** A ServiceCIDR with the name that an API server gives the one from its flags. */
 export function serviceCidr(
   cidrs: readonly string[] = flat([SERVICE_CIDR]),
   name = 'kubernetes',
@@ -248,6 +248,6 @@ export function joined({ IPv4, IPv6 }: DualAddresses): string {
   return `${IPv4},${IPv6}`;
 }
 
-/** What is there before a story's first step. */
+/** The objects that exist before a story's first step. */
 export const BASELINE: readonly KubernetesObject[] = [node(), serviceCidr()];
 export const DEFAULT_CLUSTER_CIDR = joined(CLUSTER_CIDR);

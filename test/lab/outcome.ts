@@ -1,4 +1,4 @@
-/** What the lab's processes tell each other: questions, answers, and how an attempt ended. */
+/** The messages of the lab's processes: questions, answers, and outcomes of attempts. */
 
 export const PROTOCOLS = ['TCP', 'UDP', 'SCTP'] as const;
 export type Protocol = (typeof PROTOCOLS)[number];
@@ -40,7 +40,7 @@ export type IcmpReason =
  * - unreachable: an ICMP error about this very flow arrived (raw socket, see native/probe.cc), so
  *   it is told apart from a reset even where the socket API reports ECONNREFUSED for both.
  * - closed: the peer ended the connection in good order without answering.
- * - timeout: silence. Also a packet that a filter of the own namespace dropped on its way out.
+ * - timeout: silence, or a filter of the own namespace dropped the packet on its way out.
  * - error: the attempt could not be made (address in use, no route in the own namespace).
  */
 export type Outcome =
@@ -57,7 +57,7 @@ export type Outcome =
   | { readonly kind: 'timeout' }
   | { readonly kind: 'error'; readonly detail: string };
 
-/** Outcomes of many attempts, equal ones counted together. */
+/** The outcomes of many attempts. Equal ones are counted together. */
 export type Tally = readonly { readonly count: number; readonly outcome: Outcome }[];
 
 /** A destination, and optionally the source to use; timeoutMs bounds each wait for an answer. */

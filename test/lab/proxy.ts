@@ -4,11 +4,11 @@ import type { KubernetesObject } from './objects.ts';
 export const MODES = ['nftables', 'ipvs', 'iptables', 'userspace'] as const;
 export type Mode = (typeof MODES)[number];
 
-/** What the lab knows about a proxy: how to start one in the node under test. */
+/** A proxy, as the lab knows it: how to start one in the node under test. */
 export interface ProxyUnderTest {
-  /** A mode of the product, or any other word for what proves the lab itself. */
+  /** A mode of the product, or another word for the proxy that tests the lab itself. */
   readonly mode: Mode | (string & {});
-  /** Resolves when what `objects` ask for is in force in the kernel. */
+  /** Starts the proxy; resolves when what `objects` ask for is in force in the kernel. */
   start(
     node: NodeUnderTest,
     settings: ProxySettings,
@@ -19,7 +19,7 @@ export interface ProxyUnderTest {
 }
 
 export interface RunningProxy {
-  /** `objects` is all there is, not a difference. Resolves when it is in force in the kernel. */
+  /** Takes all objects, not a difference. Resolves when they are in force in the kernel. */
   apply(objects: readonly KubernetesObject[]): Promise<void>;
   /** Ends the process; the kernel keeps what it has, as after a crash. */
   stop(): Promise<void>;
@@ -48,7 +48,7 @@ export interface ProxySettings {
   readonly masqueradeAll?: boolean;
   readonly masqueradeBit?: number;
   readonly nodePortAddresses?: readonly string[];
-  /** Of mode iptables; default here: false, so that modes compare. */
+  /** A setting of mode iptables. Default here: false, so that modes can be compared. */
   readonly localhostNodePorts?: boolean;
   readonly serviceLimits?: { readonly frontends: number };
   readonly serviceMetrics?: boolean;

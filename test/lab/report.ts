@@ -1,7 +1,7 @@
 /**
- * Collects what stories did and renders docs/semantics.md. Stories append one JSON line each to the
- * file that FAIRLEAD_STORY_RESULTS names. Each run has a file of its own: where it told a story
- * again after a failure, the last result counts.
+ * Collects the results of stories and renders docs/semantics.md. Each story appends a JSON line to
+ * the file that FAIRLEAD_STORY_RESULTS names. Each run has a file of its own. If a run repeats a
+ * story after a failure, the last result counts.
  *
  *   node test/lab/report.ts docs/semantics.md RESULTS…           writes the page
  *   node test/lab/report.ts --check docs/semantics.md RESULTS…   fails when the page is not that
@@ -39,7 +39,7 @@ behaviour that the story covers; 12.n is edge case n. "–" means: not run. In m
 see the node where a story has them see the client; what else it differs in is said in its column.
 `;
 
-/** A column for each mode that has been run; what is not the product's (the lab's own) has none. */
+/** The page, with a column for each mode that has been run. Proxies of the lab itself have none. */
 export function renderPage(lines: readonly ResultLine[]): string {
   const modes = MODES.filter((mode) => lines.some((line) => line.mode === mode));
   const stories = new Map<string, ResultLine[]>();
@@ -57,12 +57,12 @@ export function renderPage(lines: readonly ResultLine[]): string {
   return [HEADER, row(head), row(head.map(() => '---')), ...rows, ''].join('\n');
 }
 
-/** The cells that say which story it is. */
+/** The cells that identify the story. */
 function identity({ covers, story, families }: Omit<ResultLine, 'mode' | 'result'>): string[] {
   return [covers.join(', '), story, families.join(', ')];
 }
 
-/** How each story's row begins, sorted: what a page must have whatever the results. */
+/** The sorted beginnings of the stories' rows, which a page must have whatever the results. */
 export function rowBeginnings(stories: readonly Story[]): string[] {
   return stories
     .map(({ name, covers, families = FAMILIES }) => ({ story: name, covers, families }))
@@ -70,7 +70,7 @@ export function rowBeginnings(stories: readonly Story[]): string[] {
     .sort();
 }
 
-/** The same of a page that was written before. */
+/** The sorted beginnings of the rows of an existing page. */
 export function rowBeginningsOf(page: string): string[] {
   const rows = page.split('\n').filter((line) => line.startsWith('| '));
   return rows
@@ -83,7 +83,7 @@ function row(cells: readonly string[]): string {
   return `| ${cells.map((text) => text.replaceAll('|', '\\|')).join(' | ')} |`;
 }
 
-/** The worst of all runs: a story that fails on one kernel fails. */
+/** The worst result of all runs: a story that fails on one kernel fails. */
 function cell(results: readonly ResultLine[], mode: Mode): string {
   const ofMode = results.filter((line) => line.mode === mode);
   const failing = ofMode.find((line) => line.result === 'fails');
@@ -102,7 +102,7 @@ function compareText(a: string, b: string): number {
   return a < b ? -1 : Number(a > b);
 }
 
-/** What a run found in the end. */
+/** The last result of each story of a run. */
 function lastResults(file: string): ResultLine[] {
   const texts = readFileSync(file, 'utf8').split('\n').filter(Boolean);
   const lines = texts.map((text) => JSON.parse(text) as ResultLine);

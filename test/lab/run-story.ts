@@ -9,9 +9,9 @@ import type { ProxySettings, ProxyUnderTest, RunningProxy } from './proxy.ts';
 import { recordResult } from './report.ts';
 import { type Expectation, type Step, type Story, targetAddress } from './story.ts';
 
-/** How long silence is listened to. */
+/** How long to wait before an outcome counts as silence. */
 const SILENCE_MS = paced(300);
-/** An answer ends the wait, so this only costs time when a story fails. */
+/** The longest wait for an answer. It only costs time when a story fails. */
 const ANSWER_MS = paced(3000);
 
 /** Two equal servers: one of them stays unseen in 16 connections once in 32,768 runs … */
@@ -33,13 +33,13 @@ export class StoryFailure extends Error {
 export interface RunOptions {
   /** The ruleset as text, for failure messages. Default: `nft list ruleset` in the node. */
   readonly dump?: () => Promise<string>;
-  /** The story was changed for the mode, and why: it is recorded as one in which it differs. */
+  /** Why the story was changed for the mode. It is recorded as one in which the mode differs. */
   readonly difference?: string;
 }
 
 /**
- * Plays a story against a proxy; rejects with StoryFailure at the first step that goes wrong. The
- * lab is afterwards as before. Records the result for report.ts.
+ * Runs a story with a proxy. Rejects with a StoryFailure at the first step that fails. Afterwards
+ * the lab is as before. Records the result for report.ts.
  */
 export async function runStory(
   lab: Lab,
@@ -166,7 +166,9 @@ class StoryRun {
     }
   }
 
-  /** Every address of every slice: an endpoint chosen wrongly answers instead of refusing. */
+  /**
+   * Listens on all addresses of all slices, so that a wrong endpoint answers and does not refuse.
+   */
   async #listenFor(objects: readonly KubernetesObject[]): Promise<void> {
     const starting: Promise<void>[] = [];
     for (const object of objects.filter(({ kind }) => kind === 'EndpointSlice')) {
@@ -180,7 +182,7 @@ class StoryRun {
     await Promise.all(starting);
   }
 
-  /** Both families at once: neither waits for the other's silence. Returns those that took part. */
+  /** Runs both families at once, because silence takes time. Returns the families of the step. */
   async #forFamilies(
     step: Extract<Step, { do: 'connect' | 'open' }>,
     act: (attempt: Attempt, family: Family) => Promise<void>,
@@ -298,7 +300,7 @@ interface Listener {
   readonly port: number;
 }
 
-/** What an EndpointSlice's endpoints would listen on. Strange objects yield less, no error. */
+/** The listeners of an EndpointSlice's endpoints. Parts that are invalid are left out. */
 function listeners(object: KubernetesObject): Listener[] {
   const ports = listOf<{ port?: number | null; protocol?: string }>(object.ports);
   return listOf<{ addresses?: unknown }>(object.endpoints)
@@ -313,7 +315,7 @@ function listeners(object: KubernetesObject): Listener[] {
     );
 }
 
-/** Those elements of what should be a list that are of the right kind. */
+/** The elements of the right kind, if the value is a list. */
 function listOf<T>(value: unknown, kind: 'object' | 'string' = 'object'): T[] {
   if (!Array.isArray(value)) return [];
   return value.filter((element): element is T => typeof element === kind && element !== null);

@@ -1,6 +1,6 @@
 /**
- * A story is data: what is applied to the node under test, who then connects to what, and what must
- * come back. It knows nothing of how a mode does it. README.md has an example.
+ * A story is data: what is applied to the node under test, who then connects to what, and what the
+ * outcome must be. It does not depend on a mode. README.md has an example.
  */
 import type { ActorName, Addresses, DualAddresses, Family } from './addresses.ts';
 import { fromYaml, type KubernetesObject } from './objects.ts';
@@ -41,8 +41,8 @@ export interface Target {
 }
 
 /**
- * How a server must see its client: with the address the client itself has, with any address of the
- * node under test (masqueraded), with just this address, or as it likes.
+ * The source address that a server must see: the client's own address, any address of the node
+ * under test (masqueraded), one given address, or any.
  */
 export type SeenSource = 'own' | 'node' | 'any' | DualAddresses;
 
@@ -62,7 +62,7 @@ export type Expectation =
 export interface ConnectOptions {
   /** Explicit ports are below 10000 or above 29999: the agents use those between. */
   readonly from?: { readonly addresses?: Addresses; readonly port?: number };
-  /** At least so many connections; more are made while an expected server has not answered. */
+  /** The least number of connections. More are made while an expected server has not answered. */
   readonly connections?: number;
   readonly families?: readonly Family[];
 }

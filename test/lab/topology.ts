@@ -28,24 +28,24 @@ import {
 /** Names of the namespaces of one lab. */
 export type NamespaceOf = (place: Place) => string;
 
-/** Written in every namespace before its links exist: new links copy the `default` values. */
+/** Sysctls, set in every namespace before it has links: new links copy the `default` values. */
 const SYSCTLS: readonly (readonly [string, string])[] = [
   // Addresses, link-local ones too, are usable at once instead of after 1–2 s of detection.
   ['ipv6/conf/default/accept_dad', '0'],
   ['ipv6/conf/all/accept_dad', '0'],
   ['ipv6/conf/default/accept_ra', '0'],
-  // Two pods behind one gateway: the node must not teach them a short cut around its NAT.
+  // Two pods are behind one gateway. The node must not redirect them around its NAT.
   ['ipv6/conf/default/accept_redirects', '0'],
   ['ipv4/conf/all/accept_redirects', '0'],
   ['ipv4/conf/default/accept_redirects', '0'],
   ['ipv4/conf/all/send_redirects', '0'],
   ['ipv4/conf/default/send_redirects', '0'],
-  // Requests to the second node IP come in on one link and are answered on another.
+  // Requests to the second node IP come in on one link, and answers leave by another.
   ['ipv4/conf/all/rp_filter', '0'],
   ['ipv4/conf/default/rp_filter', '0'],
-  // By default six refusals in a row to one peer silence the seventh (xrlim_allow), and there is a
-  // limit for all peers too (icmp_global_allow). Only types in these masks are limited; ICMPv6
-  // cannot be given an empty one, so it keeps packet too big.
+  // By default the kernel sends no seventh refusal in a row to one peer (xrlim_allow), and there is
+  // a limit for all peers, too (icmp_global_allow). Only types in these masks are limited. The mask
+  // of ICMPv6 can't be empty, so it keeps packet too big.
   ['ipv4/icmp_ratemask', '0'],
   ['ipv6/icmp/ratemask', '2'],
 ];
@@ -59,8 +59,8 @@ const FORWARDING: readonly (readonly [string, string])[] = [
 const FORWARDERS: readonly Place[] = ['node', 'node2', 'router'];
 
 /**
- * The whole set-up as one script for `sh -e`. It needs ip and the right to make network namespaces;
- * a failing line names itself (`Command failed -:12`) in its output.
+ * The whole set-up as one script for `sh -e`. It needs ip(8) and the right to make network
+ * namespaces. The output names a line that fails (`Command failed -:12`).
  */
 export function setupScript(ns: NamespaceOf): string {
   return [
@@ -77,8 +77,8 @@ function batch(option: string, lines: readonly string[]): string {
 
 function sysctlScript(namespace: string, place: Place): string {
   const settings = FORWARDERS.includes(place) ? [...SYSCTLS, ...FORWARDING] : SYSCTLS;
-  // A bridge must not run the IP hooks for us: whether it does would depend on br_netfilter being
-  // loaded. The pods have host routes to their gateway, so all their traffic is routed anyway.
+  // A bridge must not run the IP hooks, because that would depend on br_netfilter being loaded. The
+  // pods have host routes to their gateway, so that all their traffic is routed anyway.
   const bridge = '[ ! -d bridge ] || for f in bridge/bridge-nf-call-*; do echo 0 >$f; done';
   const writes = settings.map(([key, value]) => `echo ${value} >${key}`);
   return `ip netns exec ${namespace} sh -ec 'cd /proc/sys/net; ${[...writes, bridge].join('; ')}'`;
@@ -166,7 +166,7 @@ function actorLines(actor: ActorName): string[] {
         ...up('eth0'),
         ...address('eth0', CLIENT_IP),
         ...address('eth0', CLIENT_OTHER_IP),
-        // Without this IPv6 would take the address that came last for its own.
+        // Without this, IPv6 would prefer the newest address as a source.
         `addr change ${CLIENT_OTHER_IP.IPv6}/64 dev eth0 nodad preferred_lft 0`,
         ...route(DEFAULT_ROUTE, ROUTER_CLIENT_IP),
       ];

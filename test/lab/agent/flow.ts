@@ -1,6 +1,6 @@
 import type { Attempt, IcmpReason, Identity, Protocol, SocketAddress } from '../outcome.ts';
 
-/** How one question ended, as sockets and packets tell it. `code` is an errno name. */
+/** The end of one question, from sockets and packets. `code` is an errno name. */
 export type Reply =
   | { readonly kind: 'answered'; readonly identity: Identity; readonly own: string }
   | { readonly kind: 'failed'; readonly code: string }
@@ -27,8 +27,8 @@ export interface Transport {
 export type Transports = Readonly<Record<Protocol, Transport>>;
 
 /**
- * Hands the events of a socket to whoever asked last. An event that comes while nobody waits is
- * kept only when it is final: late answers belong to questions that were given up.
+ * Gives the events of a socket to the last question. An event that comes while no question waits is
+ * kept only if it is final: a late answer belongs to a question that was given up.
  */
 export class Mailbox {
   #final: Reply | undefined;

@@ -79,15 +79,15 @@ export class TcpFlow implements Flow {
     );
   }
 
-  /** On a downloading flow: asks for its end, whose last byte counts as the server's answer. */
+  /** Asks a question. During a download it asks for its end, whose last byte is the answer. */
   ask(timeoutMs: number): Promise<Reply> {
     return this.#mailbox.next(timeoutMs, () => {
-      // Written before the connection is there: Node keeps it until then.
+      // This may be before the connection is made: Node keeps it until then.
       this.#socket.write(this.#downloading ? ENOUGH : QUESTION);
     });
   }
 
-  /** After a first answer: asks for bytes without end, which the server paces. */
+  /** Asks, after a first answer, for bytes without end. The server sets the rate. */
   startDownload(): void {
     if (this.#server === undefined) return;
     this.#downloading = true;
@@ -95,8 +95,8 @@ export class TcpFlow implements Flow {
   }
 
   close(): void {
-    // RST rather than FIN: no TIME_WAIT keeps the source port. A reset of a connection that is not
-    // there yet would wait for it.
+    // RST instead of FIN, so that no TIME_WAIT keeps the source port. A reset would wait for the
+    // connection to be made.
     if (this.#socket.connecting) this.#socket.destroy();
     else this.#socket.resetAndDestroy();
   }

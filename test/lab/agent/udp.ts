@@ -20,14 +20,14 @@ function listen(at: SocketAddress, name: string): Promise<Server> {
   return new Promise((resolve, reject) => {
     socket.once('error', reject);
     socket.bind({ address: at.address, port: at.port }, () => {
-      // ICMP errors about answers that nobody waits for any more.
+      // Ignores ICMP errors about answers to clients that no longer wait.
       socket.removeAllListeners('error').on('error', () => {});
       resolve({ close: () => socket.close() });
     });
   });
 }
 
-/** A connected UDP socket: only those are told about ICMP errors. */
+/** A connected UDP socket, because only these get ICMP errors. */
 class UdpFlow implements Flow {
   readonly #socket: dgram.Socket;
   readonly #mailbox = new Mailbox();

@@ -5,15 +5,15 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from 'no
 import path from 'node:path';
 
 const SOURCE_DIRECTORY = import.meta.dirname;
-/** Everything that the lab makes and may keep. */
+/** The directory for files that the lab makes and reuses. */
 export const BUILD_DIRECTORY = path.join(SOURCE_DIRECTORY, '../../../build/lab');
 
-// Static: the same file then runs in a guest that has no C++ library.
+// Static, so that the file also runs in a guest without a C++ library.
 const FLAGS = '-std=c++23 -O1 -Wall -Wextra -Wpedantic -Wconversion -Werror -static'.split(' ');
 
 /**
- * The path of the binary. Its name carries the hash of its sources, so a machine without a compiler
- * can be given the file made elsewhere.
+ * The path of the binary. Its name has the hash of its sources, so that a machine without a
+ * compiler can use a file that another one has built.
  */
 export function buildProbe(): string {
   const hash = createHash('sha256').update(FLAGS.join(' '));
