@@ -2,12 +2,12 @@
 import type { Config } from '../config/config.ts';
 import { frontendEndpointDefaults } from '../config/fields/limits.ts';
 import type { Environment, ModeFacts } from '../modes/mode.ts';
-import { type Address, type Family, formatAddress } from '../net/address.ts';
+import { type Address, type Family, formatAddress, isLoopback } from '../net/address.ts';
 import { difference, keysOf, type NodeSockets, noSockets } from '../state/node-sockets.ts';
 import type { ResolveContext } from '../state/resolve.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { Node } from '../state/types.ts';
-import { isLinkLocalV6, isLoopback, type NodeIPs, nodeIPs } from './node-ips.ts';
+import { isLinkLocalV6, type NodeIPs, nodeIPs } from './node-ips.ts';
 import { listeningAddresses, nodePortAddresses } from './node-ports.ts';
 
 export type NodeFactsSettings = Pick<
@@ -77,7 +77,9 @@ export class NodeFacts {
     const next: Environment = {
       serviceCIDRs,
       ...(mode.link ? this.#bindingFacts(family, addresses) : { nodePortAddresses: addresses }),
-      ...(isConnectTime ? { connectTimeAddresses: this.#listed(family, addresses) } : {}),
+      ...(isConnectTime
+        ? { connectTimeAddresses: this.#listed(family, this.listeningAddresses(family)) }
+        : {}),
     };
     const last = this.#environments.get(family);
     if (last !== undefined && same(last, next)) return last;

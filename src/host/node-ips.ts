@@ -31,11 +31,6 @@ export function nodeIPs(node: Node | undefined, bindAddress: Address): NodeIPs {
   return { primary, ...found };
 }
 
-export function isLoopback({ family, bytes }: Address): boolean {
-  if (family === 'IPv4') return bytes[0] === 127;
-  return bytes.every((byte, i) => byte === (i === 15 ? 1 : 0));
-}
-
 /** Whether it is a link-local IPv6 address, which every interface has. */
 export function isLinkLocalV6({ family, bytes }: Address): boolean {
   return family === 'IPv6' && bytes[0] === 0xfe && (bytes[1]! & 0xc0) === 0x80;

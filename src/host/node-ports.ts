@@ -1,8 +1,14 @@
 /** Which of this machine's addresses accept node ports (behaviour document 3.3 and 5.9). */
 import type { NodePortAddresses } from '../config/config.ts';
 import type { Environment } from '../modes/mode.ts';
-import { type Address, cidrContains, type Family, formatAddress } from '../net/address.ts';
-import { isLoopback, type NodeIPs } from './node-ips.ts';
+import {
+  type Address,
+  cidrContains,
+  type Family,
+  formatAddress,
+  isLoopback,
+} from '../net/address.ts';
+import type { NodeIPs } from './node-ips.ts';
 
 /**
  * Never a loopback address. CIDRs of one family do not restrict the other. `interfaces` is asked

@@ -75,7 +75,7 @@ export interface Environment {
   readonly nodePortAddresses: readonly Address[] | 'all';
   /** The machine's own, which no Service may bind. Only for modes that bind addresses. */
   readonly hostAddresses?: readonly Address[];
-  /** Those that accept node ports, one by one. Only for connect-time translation. */
+  /** Those that accept node ports, named loopback ones too. Only for connect-time translation. */
   readonly connectTimeAddresses?: readonly Address[];
 }
 

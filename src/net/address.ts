@@ -247,3 +247,8 @@ export function cidrLast({ address, prefixLength }: CIDR): Uint8Array {
     return byte | (0xff >> bits);
   });
 }
+
+export function isLoopback({ family, bytes }: Address): boolean {
+  if (family === 'IPv4') return bytes[0] === 127;
+  return bytes.every((byte, i) => byte === (i === 15 ? 1 : 0));
+}

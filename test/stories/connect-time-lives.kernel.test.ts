@@ -17,9 +17,10 @@ import {
   service,
   slices,
 } from '../lab/objects.ts';
+import type { SocketAddress } from '../lab/outcome.ts';
 import { paced } from '../lab/pace.ts';
 import type { ProxySettings } from '../lab/proxy.ts';
-import { vip } from './common.ts';
+import { NODE_PORT, vip } from './common.ts';
 import { fairlead, type LogLine, type MeasuredProxy } from './fairlead-proxy.ts';
 
 const test = anyTest.skipIf(!canTranslate());
@@ -49,7 +50,10 @@ afterEach(async () => {
   place.close();
 });
 
+const localhost = { IPv4: '127.0.0.1', IPv6: '::1' } as const;
+
 interface Start {
+  readonly settings?: ProxySettings;
   readonly connectTime?: ProxySettings['connectTime'];
   /** Is told the kinds of ops as they are sent. */
   readonly sent?: string[];
@@ -61,13 +65,14 @@ async function start(
   how: Start = {},
 ): Promise<MeasuredProxy> {
   const { connectTime = 'all', sent = [], log = () => {} } = how;
+  const its = { ...(how.settings ?? settings), connectTime, ownTables: false };
   const proxy = fairlead('nftables', {
     connectTime: place,
     kernel: (kernel) => listening(kernel, sent),
     log,
     errors: 'are told',
   });
-  running = await proxy.start(lab.node, { ...settings, connectTime, ownTables: false }, objects);
+  running = await proxy.start(lab.node, its, objects);
   return running;
 }
 
@@ -103,13 +108,13 @@ async function serving(...pods: readonly ActorName[]): Promise<void> {
   }
 }
 
-/** Who answers at the ClusterIP, each once; or how it ends. */
-async function answersTo(
-  client: ActorName,
-  count = 16,
-  family: Family = 'IPv4',
-): Promise<string[]> {
-  const to = { address: vip[family], port: 80 };
+/** Who answers at the ClusterIP. */
+function answersTo(client: ActorName, count = 16, family: Family = 'IPv4'): Promise<string[]> {
+  return answers(client, { address: vip[family], port: 80 }, count);
+}
+
+/** Who answers, each once; or how it ends. */
+async function answers(client: ActorName, to: SocketAddress, count = 16): Promise<string[]> {
   const attempt = { protocol: 'TCP', to, timeoutMs: paced(500) } as const;
   const tally = await lab.actors[client].connect(attempt, count);
   const names = tally.map(({ outcome }) =>
@@ -161,6 +166,19 @@ test('Switched off, it leaves nothing behind, and rules carry on', async () => {
   await start(web('pod-a'), { connectTime: 'off' });
   expect(existsSync(place.directory)).toBe(false);
   expect(await answersTo('pod-b')).toEqual(['pod-a']);
+});
+
+test('Node ports answer on loopback addresses that are named, to the node alone', async () => {
+  await serving('pod-a');
+  const nodePort = service('web', { clusterIp: vip, ports: [{ port: 80, nodePort: NODE_PORT }] });
+  const objects = [...BASELINE, nodePort, ...slices('web', ['pod-a'])];
+  const nodePortAddresses = ['127.0.0.0/8', '::1/128'];
+  await start(objects, { settings: { ...settings, nodePortAddresses } });
+  for (const family of FAMILIES) {
+    const to = { address: localhost[family], port: NODE_PORT };
+    expect(await answers('node', to)).toEqual(['pod-a']);
+    expect(await answers('pod-b', to, 1)).not.toContain('pod-a');
+  }
 });
 
 test('What somebody removes comes back', async () => {

@@ -1,5 +1,6 @@
 /** The addresses of this node that accept node ports, as elements of the map of frontends. */
 
+import { isLoopback } from '../../net/address.ts';
 import { binary } from '../elements.ts';
 import type { Environment } from '../mode.ts';
 import { nodeAddressKey, nodeAddressValue } from './layout.ts';
@@ -16,7 +17,10 @@ export function nodeAddressElements({
   return new Map(
     connectTimeAddresses.map((address) => {
       const key = nodeAddressKey(address);
-      return [binary(key), { key, value: nodeAddressValue('everybody') }];
+      return [
+        binary(key),
+        { key, value: nodeAddressValue(isLoopback(address) ? 'node' : 'everybody') },
+      ];
     }),
   );
 }

@@ -173,6 +173,41 @@ describe('what this node adds', () => {
   });
 });
 
+describe('addresses that accept node ports when connections are made', () => {
+  const interfaces = ['127.0.0.1', '10.0.0.5', '::1', 'fe80::1', 'fd00::5'];
+
+  function addressesOf(nodePortAddresses: Config['nodePortAddresses']): string[] {
+    const facts = new NodeFacts({
+      mode: nftablesMode,
+      settings: {
+        bindAddress: anyAddress,
+        nodePortAddresses,
+        featureGates: {},
+        externalIPs: { cidrs: [], namespaces: [] },
+        healthzBindAddress: undefined,
+        metricsBindAddress: undefined,
+        serviceLimits: noLimits,
+      },
+      state: new ClusterState(),
+      interfaces: () => interfaces.map(address),
+      isConnectTime: true,
+    });
+    const both = (['IPv4', 'IPv6'] as const).flatMap(
+      (family) => facts.environment(family).connectTimeAddresses ?? [],
+    );
+    return both.map(({ bytes }) => formatAddress(bytes));
+  }
+
+  it('are all but loopback and link-local ones', () => {
+    expect(addressesOf({ kind: 'all' })).toEqual(['10.0.0.5', 'fd00::5']);
+  });
+
+  it('are loopback addresses too, where they are named', () => {
+    const cidrs = ['127.0.0.0/8', '10.0.0.0/8', '::1/128'].map(cidr);
+    expect(addressesOf({ kind: 'cidrs', cidrs })).toEqual(['10.0.0.5', '127.0.0.1', '::1']);
+  });
+});
+
 describe('what Services may claim at addresses of the node', () => {
   const all = ['127.0.0.1', '10.0.0.5', '169.254.20.10', '::1', 'fd00::5'];
 

@@ -1,5 +1,4 @@
 /** The client that sends the packet, and what rules take it for. */
-import { isLoopback } from '../../../host/node-ips.ts';
 import type { ModeConfig } from '../../../modes/mode.ts';
 import { type ClientKind, describeDetector } from '../../../modes/passage.ts';
 import {
@@ -7,6 +6,7 @@ import {
   addressKey,
   cidrContains,
   formatAddress,
+  isLoopback,
   parseAddress,
   parseCIDR,
 } from '../../../net/address.ts';

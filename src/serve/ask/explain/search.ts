@@ -1,6 +1,11 @@
 /** Searches the frontend at an address and port, and frontends that are similar. */
-import { isLoopback } from '../../../host/node-ips.ts';
-import { type Address, addressKey, type CIDR, cidrContains } from '../../../net/address.ts';
+import {
+  type Address,
+  addressKey,
+  type CIDR,
+  cidrContains,
+  isLoopback,
+} from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
 import type { Protocol } from '../../../net/protocol.ts';
 import { noSockets } from '../../../state/node-sockets.ts';

@@ -145,6 +145,15 @@ it('follows addresses of the node', async () => {
   expect(keys).not.toContain(`${hexOf('192.168.0.1')}00000002`);
 });
 
+it('keeps loopback addresses to the sockets of the node', async () => {
+  await start(web('10.244.0.1'));
+  const connectTimeAddresses = [address('127.0.0.1')];
+  await planner.environment({ ...environment, connectTimeAddresses }, noPause);
+  expect(apply()).toBe('applied');
+  const found = new Map(elements('frontends4'));
+  expect(found.get(`${hexOf('127.0.0.1')}00000002`)).toBe(`${'00'.repeat(12)}01000000`);
+});
+
 it('blames the Service whose elements do not fit', async () => {
   await start(web('10.244.0.1'));
   kernel.bpf.elementsMax = 3;
