@@ -1,4 +1,4 @@
-/** What a cluster must show at any time: the kernel as wanted, and connections that answer. */
+/** What must hold in a cluster at any time: the kernel is as desired, and connections answer. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FAMILIES, type Family } from '../lab/addresses.ts';
 import type { Attempt } from '../lab/outcome.ts';
@@ -7,10 +7,10 @@ import type { Cluster } from './cluster.ts';
 import { type Frontends, WEB, WEB_PORT } from './life.ts';
 import { differences, type Mode, read } from './readers.ts';
 
-/** Longer than anything takes. */
+/** A time after which any wait has failed. */
 export const patienceMs = paced(180_000);
 
-/** Polls until other programs read from the kernel what is wanted. */
+/** Polls until other programs read what is desired from the kernel. */
 export async function converged(cluster: Cluster, mode: Mode): Promise<void> {
   const all = cluster.life.wanted();
   const wanted = mode === 'userspace' ? listening(all) : all;
@@ -23,14 +23,14 @@ export async function converged(cluster: Cluster, mode: Mode): Promise<void> {
     if (performance.now() > endMs) {
       throw new Error(`${wrong.length} frontends differ:\n${wrong.slice(0, 10).join('\n')}`);
     }
-    // Whoever reads takes the processor from the program.
+    // Reading takes processor time from the program, so that it must pause.
     await sleep(Math.max(20, performance.now() - startMs));
   }
 }
 
 /**
- * Of mode userspace others see the sockets that listen, and not where connections go. Without
- * endpoints there is no socket: the kernel itself refuses.
+ * In mode userspace, others see sockets that listen, but not where connections go. Without
+ * endpoints there is no socket, and the kernel refuses.
  */
 function listening(wanted: Frontends): Frontends {
   const served = [...wanted].filter(([, endpoints]) => endpoints.length > 0);
@@ -49,7 +49,9 @@ export async function connect(
   }
 }
 
-/** Asks connections that `connect` has made; how many answered, which is all, or it rejects. */
+/**
+ * Asks the connections that `connect` has made. Rejects unless all answer; returns their number.
+ */
 export async function alive(cluster: Cluster, flows: readonly string[]): Promise<number> {
   const all = FAMILIES.flatMap((family) => flows.map((flow) => flow + family));
   for (const flow of all) {

@@ -1,4 +1,4 @@
-/** A lab with a fake API server in its node, and the life that this server tells of. */
+/** A lab with a fake API server in its node, and the life of the cluster that it serves. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FakeApi } from '../fake/api-server-process.ts';
 import { addressOf, FAMILIES } from '../lab/addresses.ts';
@@ -9,7 +9,7 @@ import { type Form, Program } from './program.ts';
 import type { Random } from './random.ts';
 import type { Mode } from './readers.ts';
 
-/** How often the churn sends what is due. */
+/** How often the churn sends changes that are due. */
 const tickMs = 10;
 
 export interface ClusterOptions {
@@ -55,7 +55,7 @@ export class Cluster {
     return new Program(this.lab, mode, this.#api.kubeconfig, form);
   }
 
-  /** So many changes a second until `signal` aborts; resolves to how many, when all are sent. */
+  /** Makes changes until `signal` aborts. Resolves to their number when all are sent. */
   async churn(perSecond: number, signal: AbortSignal): Promise<number> {
     const startMs = performance.now();
     let done = 0;

@@ -1,4 +1,4 @@
-/** Good inputs of each boundary: what fuzzing starts from. */
+/** Valid inputs of each boundary, which fuzzing starts from. */
 import { stringify } from 'yaml';
 import { replies } from '../../src/kernel/ops.ts';
 import { RecordWriter } from '../../src/kernel/records.ts';
@@ -123,7 +123,7 @@ const texts: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** The same as protobuf, where it is of a kind that is read. */
+/** The objects as protobuf, if their kind is read. */
 function inProtobuf(): Readonly<Record<string, readonly Buffer[]>> {
   const known = objects.flatMap((object) => {
     const found = Object.values(kinds).find(({ kind }) => kind === object.kind);

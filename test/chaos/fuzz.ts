@@ -1,6 +1,6 @@
 /**
- * What comes from outside as text or JSON, broken in every way: each boundary takes it, or refuses
- * it by the error that it documents, and nothing else happens.
+ * Fuzzes inputs from outside, as text, JSON or protobuf. Each boundary must accept an input, or
+ * refuse it by the error that it documents.
  */
 import { isUtf8 } from 'node:buffer';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -38,7 +38,9 @@ const inProtobuf = {
   servicecidrs: protobuf('servicecidrs', decodeContext('node'), new StringCache()),
 };
 
-/** Where inputs come in. Each takes any bytes; what it throws is a finding. */
+/**
+ * The boundaries where inputs come in. Each takes any bytes; an error that it throws is a finding.
+ */
 export const boundaries: Readonly<Record<string, (input: Buffer, random: Random) => unknown>> = {
   'watch lines': watchLines,
   'list bodies': listBodies,
@@ -87,7 +89,7 @@ function assert(condition: boolean, words: string): void {
   if (!condition) throw new Error(words);
 }
 
-/** The same bytes in other pieces are the same lines, and each is an event or is refused. */
+/** Other pieces of the same bytes must give the same lines. Each is an event or is refused. */
 function watchLines(input: Buffer, random: Random): void {
   const whole = [...new LineFramer(bytesMax).push(input)];
   const framer = new LineFramer(bytesMax);
@@ -108,7 +110,7 @@ function listBodies(input: Buffer, random: Random): void {
   const cut = split(splitter(), input, pieces(input, random));
   assert(whole.refused === cut.refused, `refused whole: ${whole.refused}, cut: ${cut.refused}`);
   if (!whole.refused) assert(sameFrames(whole.items, cut.items), 'items depend on cuts');
-  // What JSON itself reads as a list is not refused, and has these items.
+  // A list that JSON can parse must not be refused, and must have these items.
   const list = tryParse(input);
   if (!Array.isArray((list as { items?: unknown } | undefined)?.items) || whole.refused) return;
   for (const item of whole.items) {
@@ -118,7 +120,7 @@ function listBodies(input: Buffer, random: Random): void {
   }
 }
 
-/** The same bytes in other pieces are the same frames, or refused; an event is told or refused. */
+/** Other pieces of the same bytes must give the same frames. Each is an event or is refused. */
 function protobufFrames(input: Buffer, random: Random): void {
   const read = (parts: readonly Buffer[]) => {
     const cutter = new FrameCutter(bytesMax);
@@ -151,7 +153,7 @@ function protobufLists(input: Buffer, random: Random): void {
   }
 }
 
-/** An object is delivered, or refused in one line that names its kind. */
+/** An object must be delivered, or refused in one line that names its kind. */
 function readProtobuf(resource: Resource, bytes: Buffer): void {
   let raw: unknown;
   try {
@@ -184,7 +186,7 @@ function jsonObjects(input: Buffer): void {
   if (raw !== undefined) for (const resource of resources) deliver(resource, raw);
 }
 
-/** Decoded, and kept as the state keeps it. */
+/** Decodes an object, and applies it to the state. */
 function deliver(resource: Resource, raw: unknown): void {
   const state = new ClusterState(0);
   const delivery = new Delivery(resource, decodeContext('node'), {
@@ -226,7 +228,7 @@ function kubeconfig(input: Buffer): void {
     writeFileSync(kubeconfigPath, input);
     readAccess({ kubeconfigPath, masterUrl: '', environment: {} });
   } catch (error) {
-    // An Error of one line that names the file.
+    // It must be an Error of one line that names the file.
     const { name, message } = error as Error;
     assert(name === 'Error' && message.includes(kubeconfigPath), `${name}: ${message}`);
   } finally {
@@ -240,7 +242,7 @@ function answers(input: Buffer): void {
   });
 }
 
-/** Whether it threw an error of this class; others go on. */
+/** Whether `act` threw an error of this class. Others are thrown again. */
 function tolerate(kind: new (...args: never[]) => Error, act: () => void): boolean {
   try {
     act();

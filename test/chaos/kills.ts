@@ -1,5 +1,5 @@
 /**
- * Kills the program at random moments, and looks what becomes of the kernel: see `killMany`.
+ * Kills the program at random moments, and checks the kernel: see `killMany`.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { deferMs } from '../../src/modes/mode.ts';
@@ -10,20 +10,20 @@ import type { Form, Program } from './program.ts';
 import { Random } from './random.ts';
 import { changedLines, type Mode, type Reading, read, writesNeeded } from './readers.ts';
 
-/** Mode userspace has nothing that outlives its process. */
+/** Without mode userspace: nothing of it outlives the process. */
 export type KilledMode = Exclude<Mode, 'userspace'>;
 export const killedModes: readonly KilledMode[] = ['nftables', 'ipvs', 'iptables'];
 
 export interface KillOptions {
   readonly mode: KilledMode;
-  /** At least so many kills. */
+  /** The least number of kills. */
   readonly count: number;
   readonly seed: number;
   /** Services of the cluster. */
   readonly services: number;
   readonly changesPerSecond: number;
   readonly form: Form;
-  /** At the same time, each with a cluster of its own: a round waits most of its time. */
+  /** Nodes at the same time, each with its own cluster. A round mostly waits. */
   readonly nodes: number;
   /** Is told after each round. */
   readonly progress?: (tally: Tally) => void;
@@ -31,38 +31,39 @@ export interface KillOptions {
   readonly signal?: AbortSignal;
 }
 
-/** What a run came to. Counts, unless the name says otherwise. */
+/** The result of a run: counts, unless the name says otherwise. */
 export interface Tally {
   rounds: number;
   kills: number;
-  /** Of the kills: before the first rules were complete. */
+  /** Kills before the first rules were complete. */
   killsInStart: number;
-  /** Of the kills: with nothing left to do. Each restart after them wrote nothing. */
+  /** Kills with nothing left to do. Each restart after them wrote nothing. */
   killsAtRest: number;
   changes: number;
   /** Lines that other programs saw change between a kill and the end of the repair. */
   linesChanged: number;
-  /** What leads from the first of these readings to the last: see `writesNeeded`. */
+  /** The writes that lead from the first of these readings to the last: see `writesNeeded`. */
   writesNeeded: number;
-  /** Ops and elements that the program says it wrote meanwhile. */
+  /** Ops and elements that the program's log reports as written meanwhile. */
   writes: number;
   /** Established connections and downloads that were asked after kills, all of which answered. */
   connectionsAlive: number;
-  /** From the restart until the kernel was as wanted. */
+  /** The times from a restart until the kernel was as desired. */
   repairMs: number[];
 }
 
 /**
- * Rounds, until there were enough kills. In each the cluster changes all the time, the program is
- * killed, and often killed again while it starts; then:
- * - the kernel, read by other programs, does what the objects say, and nothing else;
- * - what was connected before is alive: a connection of the whole run, and a download, each family.
+ * Runs rounds until there were enough kills. In each round the cluster changes all the time. The
+ * program is killed, and often killed again while it starts. Then these must hold:
+ * - the kernel, read by other programs, does what the objects ask for, and nothing else;
+ * - in each family, a connection of the whole run and a download are alive.
  *
- * In every other round, the first too, the cluster stands still from the last kill on; then also:
- * - when the program has come to rest, no more was written than what had to change;
- * - killed and started once more with nothing to do, it writes nothing.
+ * In every second round, beginning with the first, the cluster does not change after the last kill.
+ * Then these must hold, too:
+ * - when the program has nothing left to do, it has written no more than had to change;
+ * - when it is killed and started again after that, it writes nothing.
  *
- * Rejects at the first that does not hold; the message has the seed.
+ * Rejects at the first that does not hold. The message has the seed.
  */
 export async function killMany(options: KillOptions): Promise<Tally> {
   const tally: Tally = {
@@ -85,7 +86,7 @@ export async function killMany(options: KillOptions): Promise<Tally> {
       throw error;
     }),
   );
-  // All have put away what they made before the first failure is told.
+  // All nodes clean up before the first failure is reported.
   await Promise.allSettled(nodes);
   await Promise.all(nodes);
   return tally;
@@ -112,21 +113,24 @@ async function killOnNode(options: KillOptions, node: number, tally: Tally): Pro
   }
 }
 
-/** Bounds of a start that kills fall into: it takes about half a second where nothing else runs. */
+/** Kills during a start come within this time. A start takes half a second on an idle machine. */
 const startLongestMs = paced(500);
 const liveLongestMs = paced(600);
-/** Long enough for the deletion of what is not used any more. */
+/** Long enough for the deletion of retired objects. */
 const liveVeryLongMs = deferMs + paced(1000);
-/** Nothing was written for so long: in mode ipvs other programs see too little of what waits. */
+/**
+ * The program has nothing left to do if it wrote nothing for so long. Longer in mode ipvs, because
+ * other programs do not see all of its late deletions.
+ */
 const restMs: Readonly<Record<KilledMode, number>> = {
   nftables: paced(400),
   ipvs: 2 * deferMs + paced(400),
   iptables: paced(400),
 };
 
-/** The most writes for one that is needed: a replaced element is two lines, and two writes. */
+/** The most writes for each needed one. A replaced element is two lines and two writes. */
 const writesForEach = 1.25;
-/** For the few lines of a small repair. */
+/** The writes that are allowed besides, for small repairs. */
 const writesBeside = 20;
 
 class Run {
@@ -204,7 +208,7 @@ class Run {
     return read(this.#options.mode, this.#cluster.lab.node);
   }
 
-  /** Nothing is left to do, not even to delete what is not used any more. */
+  /** Waits until nothing is left to do, and retired objects are deleted, too. */
   async #rest(): Promise<Reading> {
     const endMs = performance.now() + patienceMs;
     for (;;) {
@@ -230,7 +234,7 @@ class Run {
     }
   }
 
-  /** Killed with nothing to do, it has nothing to do when it is back. */
+  /** Kills the program with nothing left to do. After a restart it must write nothing. */
   async #restart(before: Reading): Promise<void> {
     await this.#kill();
     this.#tally.killsAtRest += 1;

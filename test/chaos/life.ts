@@ -1,6 +1,6 @@
 /**
- * The life of a small cluster, made from a seed: what a proxy is told, one change after the other,
- * and what the kernel should do with it. Knows nothing of the product.
+ * The life of a small cluster, made from a seed: the changes that a proxy sees, and what the kernel
+ * should do after each. It does not depend on the product.
  */
 import {
   type ActorName,
@@ -15,7 +15,9 @@ import {
 import { BASELINE, type KubernetesObject, SERVER_PORT, service, slice } from '../lab/objects.ts';
 import type { Random } from './random.ts';
 
-/** Endpoints by frontend, e.g. `tcp 10.96.0.1:80` to `172.20.0.1:8080`; sorted, perhaps none. */
+/**
+ * Sorted endpoints by frontend, e.g. `tcp 10.96.0.1:80` to `172.20.0.1:8080`; there may be none.
+ */
 export type Frontends = ReadonlyMap<string, readonly string[]>;
 
 export type Change =
@@ -26,7 +28,7 @@ export type Change =
       readonly key: string;
     };
 
-/** Serves `web` all the time: what is connected to it must never break. */
+/** The ClusterIP of `web`, which always has endpoints: its connections must never break. */
 export const WEB = clusterIp(1);
 export const WEB_PORT = 80;
 
@@ -45,10 +47,10 @@ interface Life {
 export class ClusterLife {
   readonly #random: Random;
   readonly #lives: Life[];
-  /** The first is there always. */
+  /** The endpoints of `web`. The first one never goes. */
   #webPods: readonly ActorName[] = ['pod-a'];
 
-  /** Services beside `web`: at most 200 have load-balancer addresses, at most 60,000 are there. */
+  /** `services`: those besides `web`, at most 60,000. At most 200 have load-balancer addresses. */
   constructor(services: number, random: Random) {
     this.#random = random;
     this.#lives = Array.from({ length: services }, () => ({
@@ -58,7 +60,7 @@ export class ClusterLife {
     }));
   }
 
-  /** All that is there. */
+  /** All objects that exist now. */
   objects(): KubernetesObject[] {
     return [
       ...BASELINE,
@@ -70,7 +72,7 @@ export class ClusterLife {
     ];
   }
 
-  /** One step of the life; most are one change. */
+  /** Makes one step of the life. Most steps are one change. */
   step(): Change[] {
     const i = this.#random.below(this.#lives.length);
     const life = this.#lives[i]!;
@@ -107,7 +109,7 @@ export class ClusterLife {
     return Array.from({ length: this.#random.below(endpointsMax) }, () => this.#anEndpoint([]));
   }
 
-  /** One that is not among `others`. */
+  /** An endpoint that is not among `others`. */
   #anEndpoint(others: readonly number[]): number {
     for (;;) {
       const n = 1 + this.#random.below(60_000);
@@ -115,7 +117,7 @@ export class ClusterLife {
     }
   }
 
-  /** It goes with its slices, or comes back. */
+  /** Deletes the Service with its slices, or creates them again. */
   #flip(i: number): Change[] {
     const life = this.#lives[i]!;
     life.alive = !life.alive;
@@ -130,7 +132,7 @@ export class ClusterLife {
     return [this.#service(i), ...slices].map((object) => ({ kind: 'apply', object }));
   }
 
-  /** Its ports move by one: what was the second port's number becomes the first's. */
+  /** Moves the Service's ports by one: the second port's number becomes the first's. */
   #renumber(i: number): Change[] {
     const life = this.#lives[i]!;
     const first = 80 + this.#random.below(3);

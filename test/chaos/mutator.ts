@@ -1,9 +1,9 @@
-/** Inputs that are almost right: pieces of a corpus, changed in a few places. */
+/** Makes inputs that are almost valid: pieces of a corpus with a few changes. */
 import type { Random } from './random.ts';
 
 const inputBytesMax = 64 * 1024;
 
-/** What parsers trip over. */
+/** Tokens that parsers often handle wrongly. */
 const tokens: readonly Buffer[] = [
   ...['{', '}', '[', ']', '"', ':', ',', '\n', '\\', '\\u0000', '\\ud800', 'null', 'true', '-0'],
   ...['1e999', '-1', '65536', '9007199254740993', '0.5', '""', '{}', '[]', '"__proto__":{},'],
@@ -13,7 +13,7 @@ const tokens: readonly Buffer[] = [
 const bytes: readonly Buffer[] = [[0], [0xff], [0xc3], [0xed, 0xa0, 0x80], [0xef, 0xbb, 0xbf]].map(
   (each) => Buffer.from(each),
 );
-/** Deeper than a parser that calls itself can go. */
+/** Beginnings that nest, for inputs deeper than a recursive parser can read. */
 const nests: readonly string[] = ['[', '{"a":', '- ', '{"kind":"List","items":['];
 const deepest = 20_000;
 
@@ -59,7 +59,7 @@ export class Mutator {
     }
   }
 
-  /** Some of another input. */
+  /** A part of another input. */
   #part(): Buffer {
     const other = this.#random.pick(this.#corpus);
     const from = this.#random.below(other.length);

@@ -1,4 +1,4 @@
-/** One process of the program in the node of a lab, and what its log says. */
+/** One process of the program in the node of a lab, and its log. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -9,7 +9,7 @@ import type { Mode } from './readers.ts';
 
 const root = resolve(import.meta.dirname, '..', '..');
 
-/** Limits of the machine are not a namespace's to set. */
+/** Flags for sysctls that a namespace must not set. */
 const conntrack = ['max-per-core', 'tcp-timeout-established', 'tcp-timeout-close-wait'];
 
 const latestMax = 40;
@@ -24,11 +24,11 @@ export interface Batch {
 }
 
 export class Program {
-  /** What the kernel took, oldest first. */
+  /** The batches that the kernel took, oldest first. */
   readonly batches: Batch[] = [];
-  /** Lines of level error, and what is no line of the log. */
+  /** Lines of level error, and output that is no line of the log. */
   readonly complaints: string[] = [];
-  /** The newest lines of the log, for who wonders what it is at. */
+  /** The newest lines of the log, for messages of failures. */
   readonly latest: string[] = [];
   /** Families whose first rules are complete. */
   readonly #inForce = new Set<string>();

@@ -25,7 +25,7 @@ export class Random {
   }
 }
 
-/** A seed that was not used before; say it, so that what it finds can be repeated. */
+/** A new seed. Report it, so that findings can be repeated. */
 export function freshSeed(): number {
   return Math.floor(Math.random() * 0x1_0000_0000);
 }

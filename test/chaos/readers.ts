@@ -1,4 +1,4 @@
-/** What the kernel does with Services, as other programs read it: nft, iptables, ipvsadm, ss. */
+/** Reads what the kernel does with Services by other programs: nft, iptables, ipvsadm, ss. */
 import { FAMILIES, type Family, hostPort } from '../lab/addresses.ts';
 import type { NodeUnderTest } from '../lab/proxy.ts';
 import type { Frontends } from './life.ts';
@@ -7,15 +7,15 @@ export const modes = ['nftables', 'ipvs', 'iptables', 'userspace'] as const;
 export type Mode = (typeof modes)[number];
 
 export interface Reading {
-  /** Of mode userspace without endpoints: only the program itself knows these. */
+  /** In mode userspace they are without endpoints, which only the program knows. */
   readonly frontends: Frontends;
-  /** Each object on a line of its own: what differs between two readings was written. */
+  /** A line for each object. Lines that differ between two readings were written. */
   readonly lines: readonly string[];
-  /** What no packet can reach: to be deleted a little later. */
+  /** Objects that no packet can reach. They are deleted a little later. */
   readonly unused: readonly string[];
 }
 
-/** Reads all that this mode has in the kernel of the node. */
+/** Reads all objects of this mode in the kernel of the node. */
 export async function read(mode: Mode, node: NodeUnderTest): Promise<Reading> {
   const parts = await Promise.all(FAMILIES.map((family) => readers[mode](node, family)));
   return {
@@ -42,10 +42,10 @@ const wholeChain = /^(IPv[46] )(?:-A |:)(KUBE-(?:SVC|SVL|EXT|FW|SEP)-\S+)/;
 const servesEndpoint = /^-a (?!.* -w 0\b)/;
 
 /**
- * How many writes lead from one reading to the other. In mode iptables a Service's chain is made if
- * need be, flushed and filled in one transaction when a rule of it differs: the rules of a chain go
- * by their order, and their probabilities by how many they are. In mode ipvs an endpoint that goes
- * is drained first, and deleted later. All else is a write for a line.
+ * The number of writes that lead from one reading to the other. In mode iptables, a Service's chain
+ * is written as a whole when a rule of it differs, because rules depend on their order and their
+ * number. In mode ipvs, an endpoint that is removed is drained first, and deleted later. All else
+ * is a write for each line.
  */
 export function writesNeeded(before: Reading, after: Reading): number {
   const [old, next] = [chainsOf(before), chainsOf(after)];
@@ -53,7 +53,8 @@ export function writesNeeded(before: Reading, after: Reading): number {
   for (const name of new Set([...old.chains.keys(), ...next.chains.keys()])) {
     const [was, is] = [old.chains.get(name) ?? [], next.chains.get(name) ?? []];
     if (was.join('\n') === is.join('\n')) continue;
-    // Its rules, and the line of the chain itself: made, flushed. Or made, flushed, deleted.
+    // Its rules, and the chain itself, which is added and flushed. Without rules it is deleted,
+    // too.
     writes += is.length === 0 ? 3 : is.length + 1;
   }
   const stays = new Set(after.lines);
@@ -71,7 +72,7 @@ function chainsOf(reading: Reading): { chains: Map<string, string[]>; rest: Read
   return { chains, rest: { ...reading, lines } };
 }
 
-/** The first frontends that are not as wanted, in words; none = all are. */
+/** Describes the first frontends that differ from what is desired; none = all are equal. */
 export function differences(found: Frontends, wanted: Frontends): string[] {
   const frontends = new Set([...found.keys(), ...wanted.keys()]);
   return [...frontends].flatMap((frontend) => {
@@ -99,16 +100,16 @@ const readers: Readonly<Record<Mode, Reader>> = {
 type Part = string | number | { readonly [kind: string]: unknown };
 
 interface Table {
-  /** Keys and data of each map; of a set keys alone. */
+  /** The keys and data of each map, and the keys of each set. */
   readonly elements: ReadonlyMap<string, readonly (readonly [Part[], Part[]])[]>;
   readonly lines: readonly string[];
-  /** Chains that nothing leads to, of those that come and go: they have a number in their name. */
+  /** Shared chains without references. Their names have a number. */
   readonly unusedChains: readonly string[];
 }
 
 async function readTable(node: NodeUnderTest, family: Family, name: string): Promise<Table> {
   const argv = ['nft', '-j', 'list', 'table', nftFamily[family], name];
-  // Before the first load there is none.
+  // Before the first load there is no table.
   const text = await node.run(argv).catch(() => '{"nftables":[]}');
   const objects = (JSON.parse(text) as { nftables: Record<string, JsonObject>[] }).nftables;
   const elements = new Map<string, [Part[], Part[]][]>();
@@ -237,7 +238,7 @@ async function readIpvs(node: NodeUnderTest, family: Family): Promise<Reading> {
     const key = `${protocol === 't' ? 'tcp' : 'udp'} ${frontend}`;
     if (command === 'A') frontends.set(key, []);
     const server = /-r (\S+)/.exec(rest)?.[1];
-    // Weight 0: it drains, nobody new gets there.
+    // Weight 0: the endpoint drains, and gets no new connections.
     if (server !== undefined && !rest.includes('-w 0')) frontends.get(key)?.push(server);
   }
   for (const pool of frontends.values()) pool.sort();
@@ -257,7 +258,7 @@ async function readSockets(node: NodeUnderTest, family: Family): Promise<Reading
   for (const socket of sockets) {
     const [protocol, , , , local = ''] = socket.split(/\s+/);
     lines.push(`${protocol} ${local}`);
-    // The rest is the node's: health, metrics, the fake API server.
+    // Other sockets are those of the node: health, metrics, the fake API server.
     const address = local.replace(/^\[|]?:\d+$/g, '');
     const ofService = /^(10\.96|203\.0\.113)\.|^(fd00:96|2001:db8:1):/.test(address);
     if (ofService) frontends.set(`${protocol} ${local}`, []);

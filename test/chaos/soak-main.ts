@@ -41,7 +41,7 @@ const {
   services: Number(services),
   changesPerSecond: Number(rate),
   form: 'built',
-  // Sixty samples, whatever the time.
+  // Sixty samples in all.
   sampleMs: Math.max(1000, (seconds * 1000) / 60),
   progress: (sample) => console.log(line(sample)),
 });

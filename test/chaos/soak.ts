@@ -1,4 +1,4 @@
-/** Changes without a pause, for long: does anything grow that should not? See `soak`. */
+/** Checks that nothing grows during a long time of changes: see `soak`. */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { converged, patienceMs } from './checks.ts';
@@ -20,12 +20,12 @@ export interface SoakOptions {
   readonly progress?: (sample: Sample) => void;
 }
 
-/** Of the program's process, and of its network namespace in the kernel. */
+/** A sample of the program's process, and of its network namespace in the kernel. */
 export interface Sample {
   readonly second: number;
   readonly rssMB: number;
   readonly threads: number;
-  /** Without sockets that listen: mode userspace has one for each frontend. */
+  /** Descriptors without sockets that listen: mode userspace has one for each frontend. */
   readonly descriptors: number;
   /** Objects, rules, elements, sockets: see `Reading.lines`. */
   readonly kernelLines: number;
@@ -37,15 +37,15 @@ export interface SoakResult {
   readonly samples: readonly Sample[];
   readonly changes: number;
   readonly seconds: number;
-  /** From the last change until the kernel was as wanted. */
+  /** The time from the last change until the kernel was as desired. */
   readonly settledMs: number;
-  /** What has grown, in words; none = all is flat. */
+  /** Descriptions of what has grown; none = nothing has. */
   readonly grown: readonly string[];
 }
 
 /**
- * Changes a cluster at a rate for a time, samples, and reads the kernel at the end. Rejects when
- * the program ends, complains, or the kernel is not what the objects say.
+ * Changes a cluster at a rate for a time, takes samples, and reads the kernel at the end. Rejects
+ * when the program ends or logs an error, or the kernel is not what the objects ask for.
  */
 export async function soak(options: SoakOptions): Promise<SoakResult> {
   const cluster = await Cluster.make({ ...options, random: new Random(options.seed) });
@@ -108,7 +108,7 @@ function descriptorsOf(pid: number): number {
   const before = listening(pid);
   const open = readdirSync(`/proc/${pid}/fd`).map((fd) => targetOf(`/proc/${pid}/fd/${fd}`));
   const after = listening(pid);
-  // They come and go meanwhile.
+  // Sockets that listen come and go meanwhile, so that both readings are needed.
   return open.filter((target) => !before.has(target) && !after.has(target)).length;
 }
 
@@ -125,7 +125,7 @@ function listening(pid: number): Set<string> {
   return new Set(targets);
 }
 
-/** Of a descriptor; it may be closed by now. */
+/** The target of a descriptor's link; empty when it is closed by now. */
 function targetOf(link: string): string {
   try {
     return readlinkSync(link);

@@ -1,4 +1,4 @@
-/** The program stopped by SIGSTOP while the cluster changes, and set going again: see `stop`. */
+/** Stops the program by SIGSTOP while the cluster changes, and continues it: see `stop`. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { alive, connect, converged, patienceMs } from './checks.ts';
 import { Cluster } from './cluster.ts';
@@ -8,7 +8,7 @@ import { changedLines, type Mode, read } from './readers.ts';
 
 export interface StopOptions {
   readonly mode: Mode;
-  /** How long it is stopped. */
+  /** How long the program is stopped. */
   readonly seconds: number;
   readonly seed: number;
   readonly services: number;
@@ -17,16 +17,16 @@ export interface StopOptions {
 }
 
 export interface StopResult {
-  /** Of the cluster, while the program was stopped. */
+  /** Changes of the cluster while the program was stopped. */
   readonly changes: number;
-  /** From SIGCONT until the kernel was as wanted. */
+  /** The time from SIGCONT until the kernel was as desired. */
   readonly settledMs: number;
 }
 
 /**
- * Stops the program while the cluster changes, and sets it going again. Meanwhile the kernel stays
- * as it was, and connections, old and new, are served; afterwards the same process makes the
- * kernel what is wanted, and complains of nothing. Rejects at the first that does not hold.
+ * Stops the program while the cluster changes, and continues it. Meanwhile the kernel must stay as
+ * it was, and serve old and new connections. Afterwards the same process must bring the kernel to
+ * what is desired, without an error in its log. Rejects at the first that does not hold.
  */
 export async function stop(options: StopOptions): Promise<StopResult> {
   const { mode, seconds, seed, changesPerSecond } = options;
