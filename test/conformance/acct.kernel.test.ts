@@ -1,4 +1,6 @@
-/** Named counters (nfacct) in a real kernel: what it lets rules count in, and when it lets go. */
+/**
+ * Named counters (nfacct) in a real kernel: which ones rules may use, and when they can be deleted.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { deleteCounters, makeCounters, readCounters } from '../../src/kernel/acct.ts';

@@ -24,7 +24,7 @@ const it = anyIt.skipIf(!canTranslate());
 const families = { IPv4: 2, IPv6: 10 } as const;
 type Family = keyof typeof families;
 const loopback = { IPv4: '127.0.0.1', IPv6: '::1' } as const;
-/** Nobody routes these. */
+/** Addresses for documentation, which nobody routes. */
 const service = { IPv4: '192.0.2.1', IPv6: '2001:db8::1' } as const;
 const pool = Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8);
 
@@ -44,7 +44,7 @@ afterAll(() => {
 });
 beforeEach(() => removeConnectTime(kernel, place.directory));
 
-/** Returns the port. */
+/** Starts a server, and returns its port. */
 async function serve(family: Family): Promise<number> {
   const server = createServer((socket) => socket.on('error', () => {}).end());
   servers.push(server);
@@ -52,7 +52,7 @@ async function serve(family: Family): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** What the client takes its peer for, or the code of its error. */
+/** The peer that the client sees, or the code of its error. */
 function peerOf(host: string, port: number): Promise<string> {
   return new Promise((resolve) => {
     const socket = connect({ host, port }, () => {

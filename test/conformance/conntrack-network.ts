@@ -34,7 +34,7 @@ export async function createNetwork(): Promise<ConntrackNetwork> {
     await createNamespace(),
     await createNamespace(),
   ];
-  // Link-local addresses are wanted at once: neighbours are asked for from them.
+  // Link-local addresses must be usable at once, because neighbour discovery uses them.
   const noDetection = ['-qw', 'net.ipv6.conf.default.accept_dad=0'];
   for (const namespace of [client, node, server]) await namespace.run('sysctl', noDetection);
   await connect(node, client, 1);
@@ -118,7 +118,7 @@ const clientScript = `
   });
 `;
 
-/** A UDP socket of the client. The result asks once; it gives who answered, or `silence`. */
+/** Opens a UDP socket of the client. Each call of the result asks once, and gives who answered. */
 export async function startClient(
   { client }: ConntrackNetwork,
   ownPort: number,

@@ -247,7 +247,7 @@ describe('a large table', () => {
       'neighbour add 10.99.0.2 lladdr 02:00:00:00:00:01 dev eth0',
     ];
     for (const link of links) await namespace.run('ip', link.split(' '));
-    // Conntrack watches a namespace only while some rule needs it.
+    // Conntrack tracks connections of a namespace only while some rule needs it.
     const rules = 'add table ip t; add chain ip t c { type filter hook output priority 0; };';
     await namespace.run('nft', [`${rules} add rule ip t c ct state new accept`]);
     await namespace.run(process.execPath, ['-e', blaster, String(count)]);
@@ -340,7 +340,7 @@ describe('a flow whose endpoint goes', () => {
     reconciler.upToDate('all');
     await passes(1);
     expect(events[0]).toMatchObject({ kind: 'reconciled', examined: 1, deleted: { length: 0 } });
-    // The rules say something else by now, and the flow does not care.
+    // The rules lead elsewhere by now, but the flow keeps its translation.
     await network.node.run('nft', ['-f', '-'], translation(vip, second));
     expect(await ask()).toBe(first);
 

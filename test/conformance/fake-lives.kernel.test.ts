@@ -17,7 +17,7 @@ import { Rig } from '../unit/modes/nftables/rig.ts';
 import { createKernel } from './namespace.ts';
 import { dumpAll } from './nft-record.ts';
 
-/** Remembers everything that it was given, refused or not. */
+/** Records all batches, refused ones too. */
 class RecordingKernel extends FakeKernel {
   readonly batches: Uint8Array[] = [];
 
@@ -35,8 +35,8 @@ class RecordingKernel extends FakeKernel {
 const openings = families.chain((family) =>
   fc.record({ config: configs(family), cluster: clusters }),
 );
-// What another program does by a handle can't be done again where handles are others, and objects
-// that we have no op for come to the fake alone.
+// These edits can't be repeated on the real kernel: handles differ there, and for objects without
+// an op of ours only the fake has a way to make them.
 const once: ReadonlySet<string> = new Set(['delete rule', 'comment on rule', 'add object']);
 const plots = fc.array(
   fc.oneof(
@@ -48,7 +48,7 @@ const plots = fc.array(
 );
 type Opening = typeof openings extends fc.Arbitrary<infer T> ? T : never;
 
-/** The batches of a life: ours, those of another program, and what repairs make of it. */
+/** The batches of a life: ours, those of another program, and our repairs. */
 async function live({ config, cluster }: Opening, plot: readonly (Edit | Meddling)[]) {
   const kernel = new RecordingKernel();
   const { family } = config;
@@ -71,7 +71,7 @@ async function live({ config, cluster }: Opening, plot: readonly (Edit | Meddlin
   return kernel.batches;
 }
 
-/** By code, op and entry: a fake has no words of its own. */
+/** Compares code, op and entry of failures. The fake has no texts of its own. */
 function outcomeOf(result: ApplyResult): unknown {
   if (result.kind === 'applied') return 'applied';
   return result.failures.map(({ code, op, entry }) => ({ code, op, entry }));

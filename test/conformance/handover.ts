@@ -1,4 +1,4 @@
-/** Lives in which frontends change hands, on a real kernel. */
+/** Lives in which frontends change their owners, on a real kernel. */
 import fc from 'fast-check';
 import { expect, it, vi } from 'vitest';
 import type {
@@ -21,7 +21,7 @@ import {
 } from '../unit/sync/handover-life.ts';
 import { createKernel } from './namespace.ts';
 
-/** A real kernel in front of which batches can be refused, and that tells when it is idle. */
+/** A real kernel that refuses batches on request, and reports when it is idle. */
 class GuardedKernel implements TroubledKernel {
   readonly #kernel: Kernel;
   readonly #faults: Fault[] = [];
@@ -76,7 +76,7 @@ class GuardedKernel implements TroubledKernel {
     this.#kernel.close();
   }
 
-  /** Resolves when nothing is asked of the kernel, and nobody is about to. */
+  /** Resolves when no call of the kernel is under way or about to start. */
   readonly quiet = async (): Promise<void> => {
     do {
       await Promise.allSettled(this.#pending);
@@ -92,11 +92,11 @@ class GuardedKernel implements TroubledKernel {
   }
 }
 
-/** `FAIRLEAD_HANDOVER_STEPS` makes it a longer search. */
+/** The steps of all lives. `FAIRLEAD_HANDOVER_STEPS` makes the search longer. */
 const stepsInAll = Number(process.env.FAIRLEAD_HANDOVER_STEPS ?? 200);
 const stepsInLife = 50;
 
-/** One life follows another in the same namespace: each adopts what the one before has left. */
+/** Runs lives one after the other in a namespace. Each adopts what the one before has left. */
 export function tellHandovers(...modes: readonly string[]): void {
   vi.setConfig({ testTimeout: 7_200_000 });
   const subjects = ruleSubjects.filter(({ name }) => modes.includes(name));

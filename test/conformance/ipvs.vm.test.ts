@@ -22,14 +22,14 @@ import {
   virtualService,
 } from './single-cases.ts';
 
-/** IPv4 destinations are only taken where `lo` is up. */
+/** The kernel accepts IPv4 destinations only while `lo` is up. */
 async function createIpvs(options = {}): Promise<{ kernel: Kernel; namespace: Namespace }> {
   const made = await createKernel(options);
   await made.namespace.run('ip', ['link', 'set', 'lo', 'up']);
   return made;
 }
 
-/** What `ipvsadm -Sn` says, as lines without trailing blanks, sorted. */
+/** The sorted lines of `ipvsadm -Sn`, without trailing blanks. */
 async function saved(namespace: Namespace): Promise<string[]> {
   const output = await namespace.run('ipvsadm', ['-Sn']);
   return output
@@ -201,7 +201,7 @@ test('connections and bytes are counted for services and destinations', async ()
     const [destination] = await dumped(kernel, 'destination', request);
     return [service!, destination!] as const;
   };
-  // The kernel adds them up every two seconds (ip_vs_est.c).
+  // The kernel adds up counters every two seconds (ip_vs_est.c).
   const total = async () => (await read())[1].inPackets;
   await expect.poll(total, { timeout: 60_000, interval: 500 }).toBeGreaterThan(3);
   const [service, destination] = await read();

@@ -1,6 +1,6 @@
 /**
- * Rules as kube-proxy and its neighbours write them, as lines for iptables-restore. A line belongs
- * to somebody, so that the same rules can be loaded with and without kube-proxy's.
+ * Rules of kube-proxy and of programs beside it, as lines for iptables-restore. Each line has an
+ * owner, so that the same rules can be loaded with and without kube-proxy's.
  */
 
 type Owner = 'kube-proxy' | 'others';
@@ -212,7 +212,7 @@ export const ipvsRules: readonly Line[] = [
 export const hostPortRules: readonly Line[] = [
   ...others('*nat', ':PREROUTING ACCEPT [0:0]', ':OUTPUT ACCEPT [0:0]'),
   ...others(':POSTROUTING ACCEPT [0:0]', ':KUBE-HOSTPORTS - [0:0]', ':KUBE-HP-ABCDEF - [0:0]'),
-  // Kept: others jump to it.
+  // This chain stays, because others jump to it.
   ...others(':KUBE-MARK-MASQ - [0:0]'),
   ...kubeProxy(':KUBE-SERVICES - [0:0]', `:${svc} - [0:0]`),
   ...kubeProxy(

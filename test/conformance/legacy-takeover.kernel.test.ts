@@ -32,7 +32,7 @@ async function restore(namespace: Namespace, family: Family, text: string): Prom
 
 async function save(namespace: Namespace, family: Family): Promise<string> {
   const text = await namespace.run(`${programs[family]}-save`, ['--counters']);
-  // The time of day is in comments, and the kernel lists its tables from the newest on.
+  // Comments have the time of day, and the kernel lists the newest table first.
   const tables = text.replace(/^# .*\n/gm, '').split(/(?<=COMMIT\n)/);
   return tables.sort().join('');
 }
@@ -47,14 +47,14 @@ async function takeOver(
   return leftovers;
 }
 
-/** What a namespace holds that only ever had these lines. */
+/** The tables of a namespace that never had other lines than these. */
 async function saved(family: Family, lines: readonly Line[]): Promise<string> {
   const { namespace } = await createKernel();
   await restore(namespace, family, restoreText(lines, ['others']));
   return save(namespace, family);
 }
 
-/** With counters, so that each line that stays shows that it kept its own. */
+/** Gives each line counters, which show that a line that stays keeps its own. */
 function counted(lines: readonly Line[]): Line[] {
   return lines.map(({ owner, text }, i) => {
     return { owner, text: text.startsWith('-A') ? `[${i}:${60 * i}] ${text}` : text };
@@ -167,7 +167,7 @@ test('a table that is locked by another program is left alone, and told of', asy
   const { kernel, namespace } = await createKernel({ xtablesLock });
   await namespace.run('iptables-legacy', ['--wait', '-N', 'KUBE-FORWARD']);
   const before = await save(namespace, 'IPv4');
-  // It holds the lock until its standard input ends.
+  // flock holds the lock until its standard input ends.
   const holder = execFile('flock', [xtablesLock, 'sh', '-c', 'echo held; read line']);
   const ended = new Promise((resolve) => holder.once('close', resolve));
   await new Promise((resolve) => holder.stdout?.once('data', resolve));

@@ -1,4 +1,4 @@
-/** What iptables-legacy has written, read without making a table where there is none. */
+/** Reading what iptables-legacy has written. It must not make a table that is not there. */
 import { expect, test } from 'vitest';
 import { legacyTables } from '../../src/kernel/xt/legacy.ts';
 import type { Family } from '../../src/net/address.ts';

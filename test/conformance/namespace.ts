@@ -9,7 +9,9 @@ export interface Namespace {
   readonly name: string;
   /** For the option `netns` of `openKernel`. */
   readonly path: string;
-  /** Runs a program in the namespace, with `input` on its standard input; gives what it prints. */
+  /**
+   * Runs a program in the namespace, with `input` on its standard input. Resolves to its output.
+   */
   run(program: string, args: readonly string[], input?: string): Promise<string>;
 }
 

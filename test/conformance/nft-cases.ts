@@ -1,6 +1,6 @@
 /**
- * What nf_tables does with ops, as a table: steps that are applied one after the other, each with
- * its outcome. The fake kernel and the real one must both behave so.
+ * What nf_tables does with ops: cases of steps that are applied one after the other, each with its
+ * outcome. The fake kernel and the real one must both give these outcomes.
  */
 import {
   NF_INET,
@@ -28,7 +28,7 @@ import {
 import { ElementShape, type NftOp } from '../../src/kernel/ops.ts';
 import { bytes, noBytes, type Part, u32, verdict } from './ops.ts';
 
-/** The code of each error, and where it is: `ENOENT at 1`, `EEXIST at 2 entry 0`. */
+/** The code and position of each error: `ENOENT at 1`, `EEXIST at 2 entry 0`. */
 export type Outcome = 'applied' | readonly string[];
 
 /** What a step may depend on: the generation, and the handles of the rules in their order. */
@@ -103,7 +103,7 @@ const concatRanges = {
 const deleteSet = (name: string): NftOp => ({ kind: 'setDelete', ...inTable, set: name });
 const flushSet = (name: string): NftOp => ({ kind: 'setFlush', ...inTable, set: name });
 
-/** Entries of a set; `shape` and lengths are given when they are not those of a plain set. */
+/** Entries of a set. `shape` and lengths default to those of a plain set. */
 function elements(
   kind: 'elementsAdd' | 'elementsDelete',
   name: string,
@@ -130,7 +130,7 @@ const addVerdicts = (name: string, ...entries: Entries): NftOp =>
 const addData = (name: string, ...entries: Entries): NftOp =>
   elements('elementsAdd', name, entries, withData);
 
-/** Key A with a verdict and a comment. */
+/** Adds key A with a verdict and a comment. */
 function addCommented(name: string, text: string): NftOp {
   const padded = text.padEnd((text.length + 3) & ~3, '\0');
   const entry = [A, verdict(VERDICT.drop), u32(text.length), Buffer.from(padded)];

@@ -166,7 +166,7 @@ test('an interval set: each interval is a start and an end', async () => {
     bytes('0a000100', u32(NFT_SET_ELEM_INTERVAL_END)),
     bytes('c0a80000', u32(0)),
     bytes('c0a90000', u32(NFT_SET_ELEM_INTERVAL_END)),
-    // What lies below the first interval is an element too: nft writes it, so we do.
+    // nft also writes an element for the part below the first interval, and so do we.
     bytes('00000000', u32(NFT_SET_ELEM_INTERVAL_END)),
   ];
   const set = { ...addSet, flags: NFT_SET.INTERVAL };

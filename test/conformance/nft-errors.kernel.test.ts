@@ -1,4 +1,4 @@
-/** What the kernel refuses: which op and entry, its words, and that nothing of it remains. */
+/** Refusals of the kernel: op, entry and text of the error, and that nothing is applied. */
 import { expect, test } from 'vitest';
 import type { KernelFailure } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
@@ -42,7 +42,7 @@ function failure(fields: Partial<KernelFailure>): KernelFailure {
   return { op: undefined, entry: undefined, code: '', message: words, ...fields };
 }
 
-/** Applies ops that must fail, and proves that the ruleset is what it was before. */
+/** Applies ops that must fail, and checks that the ruleset is as before. */
 async function refused(
   setUp: readonly NftOp[],
   ops: readonly NftOp[],
@@ -147,7 +147,7 @@ test('a loop of jumps: EMLINK, with the op that closes it', async () => {
       { kind: 'ruleAdd', ...inChain, expressions: jumpTo('c'), comment: '' },
     ],
   );
-  // The kernel calls a loop too many levels of jumps. It tells the op by validating once more.
+  // For a loop the kernel reports too many levels of jumps. It validates again to find the op.
   expect(failures).toEqual([failure({ op: 3, code: 'EMLINK' })]);
 });
 
@@ -226,7 +226,7 @@ test('answers that do not fit the receive buffer leave the outcome failed, not a
   const result = await kernel.apply(batch(addTable, ...ops));
   expect(result.kind).toBe('failed');
   expect(await namespace.run('nft', ['list', 'ruleset'])).toBe('');
-  // And the socket works on.
+  // The socket can still be used.
   expect(await kernel.apply(batch(addTable))).toEqual({ kind: 'applied' });
   kernel.close();
 });

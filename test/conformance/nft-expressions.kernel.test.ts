@@ -1,6 +1,6 @@
 /**
- * Every expression: the same rule written by us and by nft(8) is the same in the kernel, and reads
- * back as it was written.
+ * Every expression: a rule that we write is equal in the kernel to the same rule written by nft(8),
+ * and we read it as we wrote it.
  */
 import { expect, test } from 'vitest';
 import { NFPROTO } from '../../src/kernel/nft/constants.ts';

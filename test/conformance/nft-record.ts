@@ -1,4 +1,4 @@
-/** Runs the steps of a case on a kernel, and writes down what came of them. */
+/** Runs the steps of a case on a kernel, and records their outcomes. */
 import type { ApplyResult, Kernel } from '../../src/kernel/kernel.ts';
 import { NFT_DATA_VERDICT, NFT_SET } from '../../src/kernel/nft/constants.ts';
 import { ElementShape, type Reply } from '../../src/kernel/ops.ts';
@@ -7,7 +7,7 @@ import { batch, dumped } from './ops.ts';
 
 export interface Recorded {
   readonly outcomes: readonly Outcome[];
-  /** By how much each step changed the generation. */
+  /** The change of the generation by each step. */
   readonly generations: readonly number[];
   /** Everything in the kernel after each step, without handles. */
   readonly dumps: readonly unknown[];
@@ -41,7 +41,7 @@ function outcomeOf(result: ApplyResult): Outcome {
   });
 }
 
-/** Everything in the kernel, without handles, and without counts: older kernels tell none. */
+/** Everything in the kernel, without handles, and without counts, which older kernels lack. */
 export async function dumpAll(kernel: Kernel) {
   const all = { family: 0, table: '' };
   const sets = await dumped(kernel, 'set', { kind: 'setsDump', ...all });
@@ -60,7 +60,7 @@ function withoutHandle(record: Reply): object {
   return { ...record, handle: 0, count: 0 };
 }
 
-/** Entries in hexadecimal, sorted: a hash has no order. */
+/** Entries in hexadecimal, sorted because a hash has no order. */
 async function elementsOf(kernel: Kernel, set: Extract<Reply, { kind: 'set' }>): Promise<string[]> {
   const { family, table, flags, keyLength, dataLength, dataType } = set;
   const isConcat = (flags & NFT_SET.CONCAT) !== 0;

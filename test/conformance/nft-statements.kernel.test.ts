@@ -1,4 +1,4 @@
-/** The statements that modes write compile to what nft(8) writes for the same words. */
+/** Statements of modes compile to the same expressions as nft(8) writes for their text. */
 import { expect, test } from 'vitest';
 import { NFPROTO } from '../../src/kernel/nft/constants.ts';
 import {

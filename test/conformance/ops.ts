@@ -1,4 +1,4 @@
-/** Short ways to write buffers of ops and of expressions, and to read dumps. */
+/** Short functions to write buffers of ops and expressions, and to read dumps. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { Kernel } from '../../src/kernel/kernel.ts';
@@ -26,17 +26,17 @@ export function rule(...list: readonly Expression[]): Uint8Array {
   return writer.finish();
 }
 
-/** The expressions of a rule, for people. */
+/** The expressions of a rule, decoded. */
 export function readRule(bytes: Uint8Array): Expression[] {
   return [...readRecords(expressions, bytes)];
 }
 
-/** Applies ops that the kernel must take. */
+/** Applies ops. Fails when the kernel refuses one. */
 export async function applied(kernel: Kernel, ...ops: readonly KernelOp[]): Promise<void> {
   expect(await kernel.apply(batch(...ops))).toEqual({ kind: 'applied' });
 }
 
-/** The records of a dump. One that the kernel disturbed is read again, as every caller must. */
+/** The records of a dump. An interrupted dump is read again, as every caller must do. */
 export async function dumped<K extends Reply['kind']>(
   kernel: Kernel,
   kind: K,
@@ -64,7 +64,7 @@ export function bytes(...parts: readonly Part[]): Uint8Array {
   );
 }
 
-/** A number as it stands in records and in the kernel's host-order fields. */
+/** A number of 32 bits in host order, as in records and in fields of the kernel. */
 export function u32(value: number): Uint8Array {
   return new Uint8Array(Uint32Array.of(value).buffer);
 }

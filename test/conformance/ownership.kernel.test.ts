@@ -1,4 +1,4 @@
-/** Tables that belong to a socket: what the kernel does, and the fake with it. */
+/** Tables that belong to a socket, in the kernel and in the fake. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Kernel } from '../../src/kernel/kernel.ts';
@@ -30,9 +30,9 @@ const base: NftOp = {
 /** Two processes on one kernel. */
 interface Stage {
   first(): Kernel;
-  /** The first one ends, and another takes its place. */
+  /** Ends the first process, and starts another one in its place. */
   restart(): Promise<void>;
-  /** What another program does: the codes of what was refused. */
+  /** Applies ops of the other program. Resolves to the codes of those that were refused. */
   other(...ops: NftOp[]): Promise<string[]>;
 }
 
@@ -54,7 +54,7 @@ async function realStage(): Promise<Stage> {
     restart: async () => {
       kernel.close();
       kernel = openKernel({ netns: namespace.path });
-      // The socket is closed by its thread.
+      // The socket's thread closes it a moment later.
       while ((await look(kernel)).owner !== 'none') await sleep(1);
     },
     other: (...ops) => codes(others, ...ops),

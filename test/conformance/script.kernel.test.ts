@@ -17,8 +17,8 @@ interface Listed {
 }
 
 /**
- * What nft lists, without what differs by nature: handles, the order of elements, and the type of
- * an index. nft knows that only by `typeof` and remembers it; without that it prints a mark.
+ * The listing of nft without parts that always differ: handles, the order of elements, and the type
+ * of an index. nft only has that from `typeof`, which it stores; without it, it prints a mark.
  */
 async function listed(namespace: Namespace): Promise<unknown[]> {
   const { nftables } = JSON.parse(await namespace.run('nft', ['-j', 'list', 'ruleset']));
@@ -64,7 +64,7 @@ describe('nft(8)', () => {
     }
   });
 
-  // nft 1.0.6 runs out of registers when it compiles what it can list.
+  // nft 1.0.6 runs out of registers when it compiles some rules that it can list.
   const scripts = lives.filter(
     ({ family, name }) => family === 'IPv4' || name !== 'session-affinity',
   );

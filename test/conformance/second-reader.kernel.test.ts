@@ -1,6 +1,6 @@
 /**
- * The npm package `netlink` as a second reader of what the addon did: its own C++ and its own
- * parsers. It knows no namespaces, so it runs in a process of the namespace.
+ * The npm package `netlink` as a second reader of what the addon did. It has its own C++ and its
+ * own parsers. It has no option for namespaces, so it runs in a process inside the namespace.
  */
 import { expect, test } from 'vitest';
 import { NFPROTO } from '../../src/kernel/nft/constants.ts';

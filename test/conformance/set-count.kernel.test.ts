@@ -1,4 +1,4 @@
-/** How many elements a set holds, as the kernel and the fake tell it. */
+/** The number of a set's elements, as the kernel and the fake report it. */
 import { expect, test } from 'vitest';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import {

@@ -1,6 +1,6 @@
 /**
- * Stories of ops that are each by themselves, IPVS and links: what the kernel says to each buffer.
- * The fake kernel must say the same (fake.test.ts), and hold the same afterwards.
+ * Cases of ops without transactions, for IPVS and links: the kernel's outcome for each buffer. The
+ * fake kernel must have the same outcomes (fake.test.ts), and the same state afterwards.
  */
 import { IP_VS_CONN_F, IP_VS_SVC_F } from '../../src/kernel/ipvs-ops.ts';
 import type { ApplyResult, Kernel } from '../../src/kernel/kernel.ts';
@@ -10,7 +10,7 @@ import { batch, dumped } from './ops.ts';
 
 export interface SingleCase {
   readonly title: string;
-  /** Buffers, and what comes of each: `applied`, or the failures, `partly` first. */
+  /** Buffers with their outcomes: `applied`, or the failures, perhaps after `partly`. */
   readonly steps: readonly (readonly [ops: readonly KernelOp[], outcome: string])[];
 }
 
@@ -273,7 +273,7 @@ export const ipvsCases: readonly SingleCase[] = [
   },
 ];
 
-/** Outcomes of the steps and what is in the kernel after each of them, in the kernel's words. */
+/** The outcomes of the steps, and the state of the kernel after each of them. */
 export async function recordSingle(kernel: Kernel, { steps }: SingleCase, read: Read) {
   const outcomes: string[] = [];
   const states: unknown[] = [];
@@ -295,7 +295,7 @@ function outcomeText(result: ApplyResult): string {
   return `${result.partly ? 'partly: ' : ''}${texts.join(', ')}`;
 }
 
-/** All of IPVS, without an order. */
+/** All of IPVS, in an order of our own. */
 export async function readIpvs(kernel: Kernel): Promise<unknown> {
   const everything = { family: 0, protocol: 0, address: new Uint8Array(0), port: 0 };
   const services = { kind: 'virtualServicesDump', family: 0 } as const;
@@ -314,7 +314,7 @@ export async function readLinks(kernel: Kernel): Promise<unknown> {
   const request = { kind: 'addressesDump', family: 0, link: 'vips' } as const;
   const found = await dumped(kernel, 'address', request);
   const texts = found.map((each) => `${formatAddress(each.address)}/${each.prefixLength}`);
-  // The address that the kernel gives a link that is up.
+  // Without the address that the kernel gives each link that is up.
   return { type: link?.type, addresses: texts.filter((text) => !text.startsWith('fe80:')).sort() };
 }
 

@@ -153,7 +153,7 @@ function noise(seed: number, length: number): Uint8Array {
   let state = seed + 1;
   return Uint8Array.from({ length }, () => {
     state = (Math.imul(state, 1103515245) + 12345) >>> 0;
-    // Small words now and then, so that lengths fit.
+    // Some words are small, so that they are valid lengths.
     return state % 5 === 0 ? state >>> 24 : 0;
   });
 }

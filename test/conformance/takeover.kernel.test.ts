@@ -1,4 +1,4 @@
-/** Taking over in a real kernel: kube-proxy's rules go, and nobody else's change in a single byte. */
+/** A takeover in a real kernel removes kube-proxy's rules, and changes no byte of others. */
 import { expect, test } from 'vitest';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import type { Scope } from '../../src/takeover/judgement.ts';
@@ -22,14 +22,14 @@ async function restore(namespace: Namespace, family: 'IPv4' | 'IPv6', text: stri
   await namespace.run(program, ['--counters'], text);
 }
 
-/** Everything that the node's tools can say about netfilter. */
+/** Everything that the node's tools list of netfilter. */
 async function everything(namespace: Namespace): Promise<string> {
   const said = [
     await namespace.run('iptables-nft-save', ['--counters']),
     await namespace.run('ip6tables-nft-save', ['--counters']),
     await namespace.run('nft', ['list', 'ruleset']),
   ];
-  // The time of day is in comments.
+  // Comments have the time of day.
   return said.join('\n').replace(/^# .*$/gm, '');
 }
 
@@ -43,7 +43,7 @@ async function takeOver(kernel: Kernel, scope: Scope = 'replaced'): Promise<Left
   return found;
 }
 
-/** What a namespace holds that only ever had these rules of others. */
+/** The state of a namespace that never had other rules than these of other programs. */
 async function onlyOthers(load: (namespace: Namespace) => Promise<void>): Promise<string> {
   const { namespace } = await createKernel();
   await load(namespace);

@@ -23,10 +23,10 @@ table % t {
 }`;
 
 export type Place = 'nat' | 'snat' | 'filter';
-/** A rule in nft's words and in ours, and the chain that it may stand in. */
+/** A rule as text of nft and as our expressions, and a chain that allows it. */
 export type Case = readonly [place: Place, text: string, expressions: Uint8Array];
 
-/** Puts `text` by nft and `expressions` by the addon in twin chains; compares what the kernel has. */
+/** Writes `text` by nft and `expressions` by the addon into twin chains, and compares these. */
 export async function compareTwins(
   family: 'ip' | 'ip6',
   [place, text, expressions]: Case,

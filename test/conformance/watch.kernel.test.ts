@@ -1,4 +1,4 @@
-/** What the kernel tells of changes by others. */
+/** The kernel's notifications of changes by others. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { Committer, Kernel } from '../../src/kernel/kernel.ts';
@@ -22,7 +22,7 @@ class Told {
     });
   }
 
-  /** What comes before anything has happened is taken. */
+  /** Starts the watch, and drops notifications of earlier events. */
   static async start(): Promise<Told> {
     const { kernel, namespace } = await createKernel();
     await applied(kernel, { kind: 'tableAdd', ...inTable, comment: '' });

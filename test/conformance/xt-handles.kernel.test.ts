@@ -1,4 +1,4 @@
-/** Work among the rules of others: handles of our own, places, and who was first. */
+/** Rules of ours among those of others: handles, positions, and concurrent changes. */
 import { expect, test } from 'vitest';
 import { NFPROTO } from '../../src/kernel/nft/constants.ts';
 import type { NftOp } from '../../src/kernel/ops.ts';
@@ -27,7 +27,7 @@ const insert = (...args: Parameters<typeof rule>): NftOp => {
 test('an op that asks learns the handle of its rule, however many do at once', async () => {
   const { kernel } = await createKernel();
   await applied(kernel, table, target, chain);
-  // More than the receive buffer that a socket has from the beginning could hold.
+  // More replies than fit into the default receive buffer of a socket.
   const count = 12_000;
   const ops = Array.from({ length: count }, (_, i) =>
     i % 10 === 0 ? add('silent') : add(`rule ${i}`, { echo: 1 }),

@@ -1,4 +1,4 @@
-/** iptables-nft judges what we write into its tables: every form of rule, both families. */
+/** Compares every form of rule that we write with those of iptables-nft, in both families. */
 import { expect, test } from 'vitest';
 import { makeCounters } from '../../src/kernel/acct.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
@@ -34,7 +34,7 @@ function restoreText(cases: readonly XtCase[]): string {
     .join('');
 }
 
-/** As iptables-restore: tables, new chains, built-in chains where they are needed, rules. */
+/** A batch as iptables-restore writes it: tables, new chains, needed built-in chains, rules. */
 function batchOf(family: Family, cases: readonly XtCase[]): Uint8Array {
   const out = new RecordWriter(nftOps);
   for (const table of tables) {

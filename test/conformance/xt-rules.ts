@@ -1,6 +1,6 @@
 /**
- * A corpus with every form of rule that iptables mode writes (behaviour document 7.2, 7.4 to 7.7):
- * each in words for iptables-restore, as kube-proxy gives them, and as our data.
+ * Every form of rule that iptables mode writes (behaviour document 7.2, 7.4 to 7.7), as text for
+ * iptables-restore like kube-proxy's, and as our data.
  */
 import { localAddress } from '../../src/kernel/xt/matches/addrtype.ts';
 import { comment } from '../../src/kernel/xt/matches/comment.ts';

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 
-/** What a user asked of the runner. */
+/** The options of the runner. */
 export interface Options {
   readonly kernels: KernelChoice;
   readonly memoryMib: number;

@@ -6,7 +6,7 @@
 import { execFile } from 'node:child_process';
 import { release } from 'node:os';
 
-/** Capability → shell commands of which the last succeeds where it is there. */
+/** Shell commands by capability. The last command succeeds if the capability is there. */
 const probes: Readonly<Record<string, string>> = {
   'nf_tables: tables of all families': inTable('', ['ip', 'ip6', 'inet', 'bridge', 'netdev']),
   'nf_tables: NAT from concatenation maps, numgen': inTable(`

@@ -4,21 +4,21 @@ import { guestProject } from './project.ts';
 /**
  * The shell script that the guest runs.
  *
- * CI=true: where a test could skip itself or write a missing snapshot it must fail instead, because
- * here everything that the suite needs is present, and nothing that it writes is kept.
+ * CI=true: a test fails instead of skipping itself or writing a missing snapshot. The guest has all
+ * that the suite needs, and keeps nothing that it writes.
  */
 export function guestCommand(job: Job, colors: 'always' | 'never'): string {
   const color = colors === 'always' ? 'FORCE_COLOR=1' : 'NO_COLOR=1';
   const lab = 'FAIRLEAD_LAB_SLOWNESS=5';
-  // To read our TypeScript takes half of the nine seconds in which a process of ours starts here;
-  // and Node does it by WebAssembly, on which V8 crashes here about once in forty starts ("Check
-  // failed: it->second.Size() > offset"; nodejs/node#64500). What is cached is not read again.
+  // Stripping types from our TypeScript takes half of the nine seconds that a process of ours needs
+  // to start in the guest. Node does it by WebAssembly, and V8 crashes on that about once in forty
+  // starts ("Check failed: it->second.Size() > offset"; nodejs/node#64500). A cache avoids both.
   const cached = 'NODE_COMPILE_CACHE=/tmp/node-compile-cache';
   const environment = ['CI=true', color, lab, cached, ...passedOn()].join(' ');
   return `#!/bin/sh\nexport ${environment}\ncd ${guestProject}\n${jobLines(job)}\n`;
 }
 
-/** What decides how much is told, as this process has it. */
+/** Environment variables that set which tests run and for how long, as this process has them. */
 function passedOn(): string[] {
   return ['FAIRLEAD_STORIES', 'FAIRLEAD_HANDOVER_STEPS'].flatMap((name) => {
     const value = process.env[name];
@@ -28,7 +28,7 @@ function passedOn(): string[] {
 
 function jobLines(job: Job): string {
   if (job.kind === 'command') return `exec ${shellWords(job.words)}`;
-  // An emulated processor is more than ten times slower than those that limits are made for.
+  // An emulated processor is more than ten times slower than the limits of tests expect.
   const limits = ['--testTimeout=300000', '--hookTimeout=300000'];
   const suite = [
     'vitest',

@@ -5,7 +5,7 @@ import { dirname } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 
-/** What a machine is: an emulated one, or a kernel that is itself a program of the host. */
+/** The kind of a machine: emulated, or a kernel that is itself a program of the host. */
 export type MachineKind = 'qemu' | 'user-mode';
 
 /** One virtual machine. */
@@ -17,9 +17,9 @@ export interface Machine {
   readonly initramfs: string;
   readonly memoryMib: number;
   readonly cpus: number;
-  /** Where the kernel's messages go. */
+  /** The file for the kernel's messages. */
   readonly consoleLog: string;
-  /** Where the guest writes its exit status. */
+  /** The file for the guest's exit status. */
   readonly statusFile: string;
 }
 
@@ -50,8 +50,8 @@ function qemuArguments(machine: Machine): string[] {
 }
 
 /**
- * A panic or oops ends the machine at once; warnings of the kernel are in the console log. Timers
- * that are late, on a machine with much else to do, are not taken for broken ones.
+ * A panic or oops ends the machine at once. Warnings of the kernel are in the console log. The
+ * kernel must not take late timers for broken ones on a busy machine.
  */
 const kernelCommandLine =
   'rdinit=/init console=ttyS0 loglevel=5 panic=-1 oops=panic mitigations=off no_timer_check';
@@ -62,10 +62,10 @@ function userModeArguments(machine: Machine): string[] {
     ...[`mem=${machine.memoryMib}M`, `initrd=${machine.initramfs}`],
     // tty0 has the kernel's messages; ttyS1 and ttyS2: see guest-init. Nothing else is connected.
     ...['con=null', 'con0=null,fd:1', 'ssl=null', 'ssl1=null,fd:3', 'ssl2=null,fd:4'],
-    // Where its own socket goes.
+    // The directory of its own socket.
     `uml_dir=${dirname(machine.consoleLog)}`,
     ...['rdinit=/init', 'console=tty0', 'loglevel=5', 'panic=-1', 'oops=panic'],
-    // Randomness is the host's.
+    // Randomness comes from the host.
     'random.trust_cpu=on',
     // guest-init's: a restart would start the program anew.
     'END_KEY=o',

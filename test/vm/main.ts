@@ -63,7 +63,7 @@ function checkHost({ kernels }: Options): void {
   }
 }
 
-/** The kernels there are, and why others cannot be had. */
+/** The kernels that were found, and why others were not. */
 function findKernels({ kernels: choice }: Options): { kernels: Kernel[]; problems: string[] } {
   if (choice.kind === 'own') {
     return { kernels: [ownKernel(choice.image, choice.modules)], problems: [] };
@@ -81,7 +81,7 @@ function findKernels({ kernels: choice }: Options): { kernels: Kernel[]; problem
   return { kernels, problems };
 }
 
-/** Of `6.1-uml` the series of the sources that it is built from; undefined for one of qemu's. */
+/** The series of the sources of `6.1-uml`; undefined for a kernel for qemu. */
 function sourceOf(name: string): string | undefined {
   return /^(.+)-uml$/.exec(name)?.[1];
 }
@@ -105,7 +105,7 @@ function makeWorkFolder(): string {
   return work;
 }
 
-/** What the guests have in common: all but the kernel's modules. */
+/** The files that all guests have: all except the kernel's modules. */
 function commonFiles(options: Options): Entry[] {
   const files = [...userland(), ...projectFiles(root)];
   const colors = process.stdout.isTTY ? 'always' : 'never';
@@ -117,7 +117,7 @@ function commonFiles(options: Options): Entry[] {
   ];
 }
 
-/** Aborts when the user, or whoever started this, wants the runner to end. */
+/** Aborts when a signal asks the runner to end. */
 function interruption(): AbortSignal {
   const controller = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
@@ -147,7 +147,7 @@ async function runKernel({ kernel, options, common, work, interrupt }: Run): Pro
   };
   const modules = kernel.modules === undefined ? [] : moduleFiles(kernel.modules);
   writeArchive(machine.initramfs, [...common, ...modules]);
-  // There to be read even when the machine does not get as far as making them.
+  // The files must exist even if the machine fails before it makes them.
   for (const file of [machine.consoleLog, machine.statusFile]) writeFileSync(file, '');
   const print = (line: string) => process.stdout.write(`${kernel.name} | ${line}\n`);
   const startedMs = Date.now();
@@ -158,7 +158,7 @@ async function runKernel({ kernel, options, common, work, interrupt }: Run): Pro
   return exitCode(outcome);
 }
 
-/** Keeps the kernel's messages, and shows the last where the outcome does not explain itself. */
+/** Keeps the kernel's messages, and shows the last ones if the outcome needs an explanation. */
 function reportConsole(kernel: Kernel, from: string, outcome: Outcome): void {
   const path = join(cache, `${kernel.name}.console.log`);
   renameSync(from, path);

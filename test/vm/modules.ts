@@ -4,8 +4,8 @@ import { CannotRun } from './cannot-run.ts';
 import type { Entry } from './cpio.ts';
 
 /**
- * Lines of modules.dep: networking, what it computes with, and what a user added; of the drivers
- * the virtual links, which are not in a folder of their own, but no network cards.
+ * Matches lines of modules.dep: networking, libraries and cryptography that it uses, modules that a
+ * user added, and drivers of virtual links. Those of network cards are in folders of their own.
  */
 const wantedModule =
   /^(kernel\/(net|lib|crypto|arch)\/|kernel\/drivers\/net\/[^/]+:|updates\/|extra\/)/;

@@ -12,7 +12,7 @@ const skippedFolders: ReadonlySet<string> = new Set([
   '.cache',
   'build/Release/.deps',
   'build/Release/obj.target',
-  // What fuzzers keep, and write while this reads.
+  // Fuzzers write here while the project is read.
   'build/fuzz',
   'build/image',
   'build/native',

@@ -17,7 +17,7 @@ import { run } from './run.ts';
 
 const configuration = join(import.meta.dirname, 'user-mode.config');
 
-/** What builds a kernel, beside what builds the addon. */
+/** The packages that building a kernel needs besides those for the addon. */
 const buildPackages = ['gcc', 'make', 'flex', 'bison', 'bc', 'xz-utils'] as const;
 
 /**
@@ -75,13 +75,13 @@ function build(source: string, name: string, cache: string): void {
   }
 }
 
-/** All but the largest of what is not compiled. Files that configure and make are needed. */
+/** Unpacks the sources without the largest parts that are not compiled. */
 const unpack = `
   dpkg-deb -x *.deb . && mkdir tree && tar -xf usr/src/*.tar.xz -C tree --strip-components=1 \\
     --exclude='*/Documentation/*.*' --exclude='*/sound/*.[ch]' --exclude='*/drivers/gpu/*.[ch]'`;
 
 /**
- * A process of the guest is one of the host that the kernel traces. Where the kernel dies by a
- * signal it must not go on, as a process of the host, with what it was doing in the guest.
+ * A process of the guest is a process of the host that the kernel traces. If a signal kills the
+ * kernel, that process must end, too, and not continue on the host.
  */
 const endTogether = 's/PTRACE_O_TRACESYSGOOD) </(PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL)) </';
