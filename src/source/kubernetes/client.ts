@@ -101,10 +101,11 @@ export class ApiClient {
     const encoding = query.watch === 'true' ? {} : { 'accept-encoding': 'gzip' };
     const url = `${path}?${new URLSearchParams(query)}`;
     const message = { method: 'GET', path: url, headers: encoding } as const;
-    const ask = () => this.#exchange(message, types.accept, signal);
-    const { headers, body } = await ask().catch((error: unknown) => {
-      if (!(error instanceof ApiError) || !types.refuses(error.status)) throw error;
-      return ask();
+    const { accept } = types;
+    const answer = this.#exchange(message, accept, signal);
+    const { headers, body } = await answer.catch((error: unknown) => {
+      if (!(error instanceof ApiError) || !types.refuses(accept, error.status)) throw error;
+      return this.#exchange(message, types.accept, signal);
     });
     return { form: types.formOf(headers['content-type']), body: inflated(headers, body) };
   }

@@ -42,9 +42,12 @@ export class ContentTypes {
     return 'json';
   }
 
-  /** Takes the status of an answer. Returns true when the request must be repeated, for JSON. */
-  refuses(status: number): boolean {
-    if (this.#isRefused || !isProtobuf(this.#wanted) || ![406, 415].includes(status)) return false;
+  /**
+   * Takes the status of an answer to a request for `accept`. Returns true when the request must be
+   * repeated, for JSON.
+   */
+  refuses(accept: string, status: number): boolean {
+    if (!isProtobuf(accept) || ![406, 415].includes(status)) return false;
     this.#isRefused = true;
     this.#tell(`it answers with status ${status}`);
     return true;

@@ -28,13 +28,15 @@ describe('what is asked for', () => {
       { contentType: protobuf, acceptContentTypes: '' },
       (reason) => void told.push(reason),
     );
-    expect(types.refuses(404)).toBe(false);
-    expect(types.refuses(406)).toBe(true);
-    expect(types.refuses(406)).toBe(false);
+    expect(types.refuses(protobuf, 404)).toBe(false);
+    expect(types.refuses(protobuf, 406)).toBe(true);
+    // Another request was under way, too.
+    expect(types.refuses(protobuf, 406)).toBe(true);
     expect(types.accept).toBe(json);
+    expect(types.refuses(json, 406)).toBe(false);
     types.lost();
     expect(types.accept).toBe(`${protobuf}, ${json};q=0.9`);
-    expect(types.refuses(415)).toBe(true);
+    expect(types.refuses(types.accept, 415)).toBe(true);
     expect(told).toEqual([
       'it answers with status 406 where protobuf is asked for: JSON is used, which costs more',
     ]);
@@ -72,6 +74,7 @@ describe('a server', () => {
     server.disturb('endpointslices', 'drop');
     change(server, 2);
     await converged();
+    expect(sink.lists.filter(({ way }) => way !== 'streaming')).toEqual([]);
     expect(sink.problems.filter(({ subject }) => subject === 'the API server')).toEqual(
       said.map((what) => ({
         subject: 'the API server',
