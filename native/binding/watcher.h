@@ -20,9 +20,9 @@ namespace fairlead::binding {
 
 /**
  * Owns the thread. The thread uses no Node-API. It calls `changed` at the start and for changes,
- * and `ended` last. It sleeps after each call, so that changes in quick succession are reported as
- * one. Messages that the kernel had to drop meanwhile count as a change. Without a socket nothing
- * is ever reported, for example when the kernel has no nf_tables.
+ * and `ended` last. It sleeps after each call, so that a burst of changes is reported as one.
+ * Messages that the kernel had to drop meanwhile count as a change. Without a socket nothing is
+ * ever reported, for example when the kernel has no nf_tables.
  */
 class Watcher {
  public:
