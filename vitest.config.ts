@@ -21,7 +21,7 @@ export default defineConfig({
         test: {
           name: 'json',
           include: ['test/unit/source/kubernetes/{chaos,faults,lists,process,source,time}.test.ts'],
-          maxWorkers: 2,
+          maxWorkers: 4,
           testTimeout: 20_000,
           env: { FAIRLEAD_CONTENT_TYPE: 'application/json' },
         },
