@@ -54,7 +54,6 @@ function buffers(): Uint8Array[] {
     request((out) => out.write('addressesDump', { family: inet, link: '' })),
     request((out) => out.write('ipsetsDump', {})),
     request((out) => out.write('acctsDump', {})),
-    request((out) => out.write('nftraceRead', { waitMs: 1 })),
     request((out) => out.write('legacyTablesDump', { family: inet })),
     ops.finish(),
     gone.finish(),
