@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <utility>
 #include <variant>
 
@@ -22,6 +21,10 @@ using Request = std::variant<protocol::request::NftraceRead>;
 
 /** Room for some thousand events. Each takes about 1 KiB with its overhead. */
 constexpr int kReceiveBufferBytes = 8 * 1024 * 1024;
+/**
+ * The longest wait of a request. Meanwhile the thread does no other request, and does not end.
+ */
+constexpr std::uint32_t kWaitMsMax = 1000;
 /** Most events in one answer. The next answer has the others. */
 constexpr int kDatagramsMax = 4096;
 
@@ -67,7 +70,7 @@ std::expected<ByteBuffer, SystemError> NftraceFamily::Run(std::span<const std::u
     socket_.emplace(std::move(*opened));
   }
   const std::uint32_t wait_ms = std::get<0>(*request).wait_ms;
-  auto answer = Read(*socket_, static_cast<int>(std::min<std::uint32_t>(wait_ms, INT_MAX)));
+  auto answer = Read(*socket_, static_cast<int>(std::min(wait_ms, kWaitMsMax)));
   if (!answer) socket_.reset();
   return answer;
 }

@@ -7,8 +7,8 @@ import type { Schema } from './records.ts';
 /** Requests about traced packets. A buffer holds exactly one. */
 export const nftraceRequests = {
   /**
-   * The events that came since the last one of these, in their order. Waits up to `waitMs` for the
-   * first. The kernel keeps events from the first request on. `overrun`: it could not keep all.
+   * The events that came since the last one of these, in their order. Waits up to `waitMs`, and a
+   * second at most, for the first. The kernel keeps events from the first request on. `overrun`: it could not keep all.
    */
   nftraceRead: { code: 121, fields: { waitMs: 'u32' } },
 } as const satisfies Schema;
