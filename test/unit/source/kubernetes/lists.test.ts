@@ -45,7 +45,8 @@ describe('the first list', () => {
     // A reason to wait would be seen.
     const longMs = 60_000;
     const backoff = { backoffBaseMs: longMs, backoffMaxMs: longMs, backoffFirstMaxMs: longMs };
-    const timing = { ...impatient, ...backoff };
+    // Pages may take their time: the machine may be busy, and such a failure would wait.
+    const timing = { ...impatient, idleTimeoutMs: 5000, ...backoff };
     const { sink, converged } = startSource(server, { timing });
     await converged();
     change(server, 1);
