@@ -242,7 +242,11 @@ export class App {
     const isLiberal = host !== undefined && isConntrackLiberal(host);
     const { placement } = this.#connectTime;
     return engineSettings({
-      ...{ config: this.#config, node: this.#node, mode, families, isLiberal },
+      config: this.#config,
+      node: this.#node,
+      mode,
+      families,
+      isLiberal,
       connectTime: placement,
     });
   }

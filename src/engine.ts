@@ -64,7 +64,9 @@ export class Engine {
     const { mode } = options;
     this.#facts = new NodeFacts({
       settings: settings.facts,
-      ...{ state, interfaces, mode },
+      state,
+      interfaces,
+      mode,
       isConnectTime: settings.connectTime !== undefined,
     });
     const made = settings.families.map((config) => this.#makeFamily(config));

@@ -64,7 +64,14 @@ async function follow(wanted: Wanted, io: AskIo): Promise<Trace> {
     const warnings = await legacyWarnings(kernel);
     let probing: Promise<string | undefined> = Promise.resolve(undefined);
     const { hasLost, packets } = await trace({
-      ...{ kernel, events, conntrack, target, sender, count, timeoutMs, quietMs },
+      kernel,
+      events,
+      conntrack,
+      target,
+      sender,
+      count,
+      timeoutMs,
+      quietMs,
       signal: ending.signal,
       table: `fairlead-trace-${randomBytes(4).toString('hex')}`,
       interfaceName: interfaceNames(hostFiles()),

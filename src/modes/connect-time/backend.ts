@@ -163,7 +163,10 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     const { cgroup, directory, reach } = this.#placement;
     const { records } = await kernel.dump({
       kind: 'bpfStateGet',
-      ...{ directory, family: addressFamily[this.family], cgroup, all: reach === 'all' ? 1 : 0 },
+      directory,
+      family: addressFamily[this.family],
+      cgroup,
+      all: reach === 'all' ? 1 : 0,
     });
     const state = records.find((one) => one.kind === 'bpfState');
     if (state !== undefined) return { maps: pinnedOf(state.maps), links: pinnedOf(state.links) };
