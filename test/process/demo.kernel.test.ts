@@ -25,6 +25,6 @@ test('the demo forwards connections to every backend, loses none, and shows the 
     const [noticed, worked, kernel, all] = [...cells!.matchAll(/[\d.]+/g)].map(Number);
     expect(noticed! + worked! + kernel!).toBeCloseTo(all!, 1);
   }
-  expect(stdout).toMatch(/10\.96\.0\.10 \. tcp \. 80 : goto cluster-3/);
+  expect(stdout).toMatch(/10\.96\.0\.10 \. tcp \. 80 comment "demo\/web:http" : goto cluster-3/);
   expect(stdout).toMatch(/10\.244\.0\.13 \. 8080/);
 });

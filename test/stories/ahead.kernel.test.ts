@@ -37,7 +37,7 @@ async function tables(): Promise<string> {
 
 /** Resolves to the listing once the table of IPv4 holds the endpoints of `web`, and its verdict. */
 async function filled(): Promise<string> {
-  const verdict = `${clusterIp(10).IPv4} . tcp . 80 : goto`;
+  const verdict = `${clusterIp(10).IPv4} . tcp . 80 comment "default/web" : goto`;
   for (;;) {
     const text = await tables();
     if (text.includes(verdict)) return text;
