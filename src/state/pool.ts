@@ -76,3 +76,13 @@ export function inOrderOf(previous: Forwarding | undefined, next: Forwarding): F
   const ordered = withOrderOf(previous, next);
   return previous !== undefined && sameForwarding(previous, ordered) ? previous : ordered;
 }
+
+/** `next` with its pools in the order that `orderOf` gives, usually that of the kernel. */
+export function withHeldOrder(
+  next: Forwarding,
+  orderOf: (pool: 'cluster' | 'local') => EndpointList,
+): Forwarding {
+  const [cluster, local] = [orderOf('cluster'), orderOf('local')];
+  if (cluster === next.cluster && local === next.local) return next;
+  return withOrderOf({ ...next, cluster, local, hairpin: local, serving: cluster }, next);
+}

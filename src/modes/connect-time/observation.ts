@@ -4,7 +4,7 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import type { Family } from '../../net/address.ts';
 import { sameBytes } from '../../net/bytes.ts';
 import { EndpointList } from '../../net/endpoint-list.ts';
-import { withOrderOf } from '../../state/pool.ts';
+import { withHeldOrder } from '../../state/pool.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { Found } from '../backend.ts';
 import { binary, bytesOf } from '../elements.ts';
@@ -66,10 +66,7 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
   }
 
   adopt(next: Forwarding): Forwarding {
-    const cluster = this.#orderOf('cluster', next);
-    const local = this.#orderOf('local', next);
-    if (cluster === next.cluster && local === next.local) return next;
-    return withOrderOf({ ...next, cluster, local, hairpin: local, serving: cluster }, next);
+    return withHeldOrder(next, (pool) => this.#orderOf(pool, next));
   }
 
   #orderOf(pool: 'cluster' | 'local', next: Forwarding): EndpointList {
