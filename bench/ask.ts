@@ -1,7 +1,7 @@
 /**
  * What does it cost to ask the running process? It runs the product and the fake API server as
  * api-change.ts does, with one endpoint changed every 5 ms. Rounds without questions and rounds
- * with 20 questions a second take turns, because the load of the machine may change.
+ * with questions take turns, because the load of the machine may change.
  */
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
@@ -18,11 +18,17 @@ import { number, ratio, summarise, table } from './lib/stats.ts';
 const size: Size = { services: 8000, endpoints: 30 };
 const rounds = 3;
 const seconds = 5;
-const perSecond = 20;
 /** The asker needs part of a second to start, and must end before the round does. */
-const answersARound = perSecond * (seconds - 1);
+const askedSeconds = seconds - 1;
 const asker = join(import.meta.dirname, 'lib', 'asker.ts');
 const run = promisify(execFile);
+
+interface Question {
+  readonly name: string;
+  readonly perSecond: number;
+  /** Asked one after the other; none: nobody asks. */
+  readonly paths: readonly string[];
+}
 
 interface Answers {
   readonly tookMs: readonly number[];
@@ -33,6 +39,8 @@ interface Round {
   readonly changes: ProbeReport;
   /** Undefined: nobody asked. */
   readonly answers: Answers | undefined;
+  /** Processor time of an answer while nothing changes. */
+  readonly cpuMs: number;
 }
 
 export async function askQuestion(): Promise<string> {
@@ -42,28 +50,42 @@ export async function askQuestion(): Promise<string> {
   );
   const head = ['question', 'answer p50', 'answer p99', 'kB', 'change p50', 'change p99'];
   const all = [...head, 'p99 beside none', 'CPU an answer', 'turn', 'late'];
-  const title = `Asked ${perSecond} times a second at ${sizeName(size)}, 200 changes a second; ms, median of ${rounds}`;
+  const title = `Asked while 200 changes a second come, at ${sizeName(size)}; ms, median of ${rounds}`;
   return [title, table(all, rows)].join('\n\n');
 }
 
 async function rowsOf(api: FakeApi, namespace: Namespace, product: Product): Promise<string[][]> {
-  const [some] = (await askOnce(namespace, '/fairlead/v1/services?limit=1')).items;
-  const questions: readonly (readonly [name: string, path: string | undefined])[] = [
-    ['none', undefined],
-    ['status', '/fairlead/v1/status'],
-    ['service', `/fairlead/v1/service?namespace=${some!.namespace}&name=${some!.name}`],
-    ['services, 500 a page', '/fairlead/v1/services'],
-    ['explain', `/fairlead/v1/explain?to=${some!.clusterIPs[0]}:${some!.ports[0]!.port}`],
-  ];
+  const services = (await askOnce(namespace, '/fairlead/v1/services?limit=100')).items;
+  const questions = questionsAbout(services);
   await api.ask({ do: 'churn', perSecond: 200, seconds: 1 });
   await product.settled();
-  const found = new Map<string, Round[]>(questions.map(([name]) => [name, []]));
+  const found = questions.map((question) => ({ question, all: [] as Round[] }));
   for (let i = 0; i < rounds; i += 1) {
-    for (const [name, path] of questions) {
-      found.get(name)!.push(await measured(api, namespace, product, path));
+    for (const { question, all } of found) {
+      all.push(await measured(api, namespace, product, question));
     }
   }
-  return questions.map(([name]) => row(name, found.get(name)!, found.get('none')!));
+  return found.map(({ question, all }) => row(question, all, found[0]!.all));
+}
+
+function questionsAbout(services: ServiceList['items']): readonly Question[] {
+  const [some] = services;
+  const explain = ({ clusterIPs: [address], ports: [port] }: ServiceList['items'][number]) =>
+    `/fairlead/v1/explain?to=${address}:${port!.port}`;
+  const often = { perSecond: 20 };
+  return [
+    { name: 'none', perSecond: 0, paths: [] },
+    { name: 'status', ...often, paths: ['/fairlead/v1/status'] },
+    {
+      name: 'service',
+      ...often,
+      paths: [`/fairlead/v1/service?namespace=${some!.namespace}&name=${some!.name}`],
+    },
+    { name: 'services, 500 a page', ...often, paths: ['/fairlead/v1/services'] },
+    { name: 'explain', ...often, paths: [explain(some!)] },
+    { name: 'explain, of 100', ...often, paths: services.map(explain) },
+    { name: 'diff, once a second', perSecond: 1, paths: ['/fairlead/v1/diff'] },
+  ];
 }
 
 async function askOnce(namespace: Namespace, path: string) {
@@ -77,29 +99,36 @@ async function measured(
   api: FakeApi,
   namespace: Namespace,
   product: Product,
-  path: string | undefined,
+  question: Question,
 ): Promise<Round> {
   await product.reset();
+  const alone = await answersOf(namespace, question);
+  const { cpuMs } = await product.report();
+  await product.reset();
   const churning = api.ask({ do: 'churn', perSecond: 200, seconds });
-  const answers = path === undefined ? undefined : await answersOf(namespace, path);
+  const answers = await answersOf(namespace, question);
   await churning;
-  return { changes: await product.settled(), answers };
+  const changes = await product.settled();
+  return { changes, answers, cpuMs: cpuMs / (alone?.tookMs.length ?? Number.NaN) };
 }
 
-async function answersOf(namespace: Namespace, path: string): Promise<Answers> {
-  const args = [asker, path, String(answersARound), String(1000 / perSecond)];
+async function answersOf(
+  namespace: Namespace,
+  { paths, perSecond }: Question,
+): Promise<Answers | undefined> {
+  if (paths.length === 0) return undefined;
+  const args = [asker, String(askedSeconds * perSecond), String(1000 / perSecond), ...paths];
   const inside = ['netns', 'exec', namespace.name, process.execPath, ...args];
   const { stdout } = await run('ip', inside);
   return JSON.parse(stdout) as Answers;
 }
 
-function row(name: string, all: readonly Round[], quiet: readonly Round[]): string[] {
+function row({ name }: Question, all: readonly Round[], quiet: readonly Round[]): string[] {
   const change = (of: (report: ProbeReport) => number): number =>
     medianOf(all, ({ changes }) => of(changes));
   const answer = (of: 'p50' | 'p99'): string =>
     number(medianOf(all, ({ answers }) => (answers ? summarise(answers.tookMs)[of] : Number.NaN)));
   const p99 = change(({ socketToAck }) => socketToAck.p99);
-  const cpuMs = change((report) => report.cpuMs) - medianOf(quiet, ({ changes }) => changes.cpuMs);
   return [
     name,
     answer('p50'),
@@ -111,7 +140,7 @@ function row(name: string, all: readonly Round[], quiet: readonly Round[]): stri
       p99,
       medianOf(quiet, ({ changes }) => changes.socketToAck.p99),
     ),
-    name === 'none' ? number(Number.NaN) : number(cpuMs / answersARound),
+    number(medianOf(all, ({ cpuMs }) => cpuMs)),
     number(change(({ longestTurn }) => longestTurn)),
     number(change(({ eventLoop }) => eventLoop.max)),
   ];

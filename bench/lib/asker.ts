@@ -1,14 +1,15 @@
 /**
- * `node asker.ts PATH COUNT PERIOD_MS`: asks the product in the same network namespace COUNT times,
- * with a new connection each time as the commands do. Prints how long answers took; ms, as JSON.
+ * `node asker.ts COUNT PERIOD_MS PATH ...`: asks the product in the same network namespace COUNT
+ * times, one path after the other, with a new connection each time as the commands do. Prints how
+ * long answers took; ms, as JSON.
  */
 import { request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-const [path = '', count = '', period = ''] = process.argv.slice(2);
+const [count = '', period = '', ...paths] = process.argv.slice(2);
 
 /** Resolves to the length of the answer. */
-function ask(): Promise<number> {
+function ask(path: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const question = request({ host: '127.0.0.1', port: 10249, path, agent: false }, (answer) => {
       let bytes = 0;
@@ -29,7 +30,7 @@ let bytes = 0;
 const startedMs = performance.now();
 for (let i = 0; i < Number(count); i += 1) {
   const beganMs = performance.now();
-  bytes = await ask();
+  bytes = await ask(paths[i % paths.length]!);
   tookMs.push(performance.now() - beganMs);
   const nextMs = startedMs + (i + 1) * Number(period);
   await sleep(Math.max(0, nextMs - performance.now()));
