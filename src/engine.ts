@@ -106,6 +106,11 @@ export class Engine {
     return this.#loop.holderOf(forwarding, frontend);
   }
 
+  /** See `Claims.claimantOf`. */
+  claimantOf(...of: Parameters<SyncLoop['claimantOf']>): string | undefined {
+    return this.#loop.claimantOf(...of);
+  }
+
   /** The configuration and environment of the family's rules; undefined: it is not served. */
   setting(family: Family) {
     const config = this.#options.settings.families.find((one) => one.family === family);

@@ -1,6 +1,8 @@
 /** Those who are told of what happens: metrics, health, log, events, and the answers. */
+
 import type { Config } from './config/config.ts';
 import type { ConntrackObserver } from './conntrack/events.ts';
+import { RecentDumps } from './conntrack/recent-dumps.ts';
 import type { Engine } from './engine.ts';
 import type { HostFiles } from './host/files.ts';
 import type { Conntrack } from './kernel/conntrack.ts';
@@ -210,7 +212,7 @@ export class Observers {
       engine,
       counters,
       kernel,
-      conntrack,
+      conntrack: new RecentDumps(conntrack, clock),
       ...(host && { host }),
     };
     return runServers({ config, mode, health, metrics, inside, log, failed }, signal);

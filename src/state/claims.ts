@@ -168,6 +168,16 @@ export class Claims {
     return entry && bestOf(entry).service;
   }
 
+  /** The key of the Service that holds the frontend or, if none does, that is to have it. */
+  claimantOf(
+    family: Family,
+    protocol: Protocol,
+    frontend: Pick<Frontend, 'address' | 'port'>,
+  ): string | undefined {
+    const entry = this.#entries.get(claimKey(family, protocol, frontend));
+    return entry && (holderOf(entry) ?? bestOf(entry)).service;
+  }
+
   /** Claims the frontend, and takes it if this is the best claim and nobody holds it. */
   #contend(key: ClaimKey, { frontend, loser }: Want, turn: Turn): void {
     const { again, conceded, conflicts, lost, name } = turn;
@@ -367,7 +377,11 @@ function isListening(protocol: Protocol, { port }: Frontend, { listening }: Node
 const protocolNumbers = { TCP: 0, UDP: 1, SCTP: 2 } as const satisfies Record<Protocol, number>;
 
 /** A number for IPv4 addresses: strings for tens of thousands of Services would take memory. */
-function claimKey(family: Family, protocol: Protocol, frontend: Frontend): ClaimKey {
+function claimKey(
+  family: Family,
+  protocol: Protocol,
+  frontend: Pick<Frontend, 'address' | 'port'>,
+): ClaimKey {
   const key = frontendKey(frontend);
   // The protocol goes above the 48 bits of address and port.
   if (typeof key === 'number' && key >= 0) return protocolNumbers[protocol] * 2 ** 48 + key;

@@ -63,6 +63,11 @@ export class Desired {
     return this.#claims.holderOf(forwarding, frontend, this.#options.context().nodeSockets);
   }
 
+  /** See `Claims.claimantOf`. */
+  claimantOf(...of: Parameters<Claims['claimantOf']>): string | undefined {
+    return this.#claims.claimantOf(...of);
+  }
+
   /**
    * Resolves one Service again and tells the families. Between its steps other Services may be
    * refreshed, but not this one. The families are told in one step. Returns Services to refresh

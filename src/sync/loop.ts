@@ -66,6 +66,11 @@ export class SyncLoop {
     return this.#desired.holderOf(forwarding, frontend);
   }
 
+  /** See `Claims.claimantOf`. */
+  claimantOf(...of: Parameters<Desired['claimantOf']>): string | undefined {
+    return this.#desired.claimantOf(...of);
+  }
+
   /** All that `wake` announced is in force in every family (see `FamilySync.upToDate`). */
   get upToDate(): boolean {
     const resolved = this.#receivedMs === undefined && !this.#resolving;

@@ -9,6 +9,7 @@ import type { Family } from '../../net/address.ts';
 import type { Lookup } from '../../source/lookup.ts';
 import type { Condition, ServerVersion } from '../../source/source.ts';
 import type { Resource } from '../../state/change.ts';
+import type { Claims } from '../../state/claims.ts';
 import type { ResolveContext } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
@@ -40,7 +41,7 @@ export interface Inside {
   readonly counters: Pick<ServiceCounters, 'read'>;
   /** Answers only read it. */
   readonly kernel: Kernel;
-  readonly conntrack: Conntrack;
+  readonly conntrack: Pick<Conntrack, 'dump'>;
   /** Reads how full connection tracking is. Absent if sysctls are not this process's. */
   readonly host?: HostFiles;
 }
@@ -66,4 +67,6 @@ export interface RunningEngine {
   describe(forwarding: Forwarding): readonly string[];
   /** See `Claims.holderOf`. */
   holderOf(forwarding: Forwarding, frontend: Frontend): string | undefined;
+  /** See `Claims.claimantOf`. */
+  claimantOf(...of: Parameters<Claims['claimantOf']>): string | undefined;
 }

@@ -11,7 +11,7 @@ import { readClient } from './client.ts';
 import { hurdlesOf } from './hurdles.ts';
 import { readTarget } from './question.ts';
 import type { Scene } from './scene.ts';
-import { type Holder, judgeAddress, search } from './search.ts';
+import { type Holder, searchBoth } from './search.ts';
 import { isInForce, warningsOf } from './standing.ts';
 import { strayOf } from './stray.ts';
 import { wayOf } from './way.ts';
@@ -19,11 +19,9 @@ import { wayOf } from './way.ts';
 /** Throws a Refusal. */
 export async function explanationOf(inside: Inside, query: URLSearchParams): Promise<Explanation> {
   const scene = await sceneOf(inside, query);
-  const { client, engine, setting, sync, target } = scene;
-  const { acceptsNodePorts } = judgeAddress(setting, engine.context, target.address);
+  const { client, sync, target } = scene;
   const pacer = new Pacer(inside.clock, sliceMs);
-  const inForce = await search(sync.inForce.values(), target, acceptsNodePorts, pacer);
-  const desired = await search(sync.desired.values(), target, acceptsNodePorts, pacer);
+  const { inForce, desired } = await searchBoth(scene, pacer);
   const { holder } = inForce;
   const protocol = holder?.forwarding.servicePort.protocol ?? target.protocol ?? 'TCP';
   const { address, because, kind } = client;
@@ -37,7 +35,7 @@ export async function explanationOf(inside: Inside, query: URLSearchParams): Pro
       family: sync.family,
     },
     from: { kind, address: address && formatAddress(address.bytes), because },
-    warnings: [...warningsOf(scene, inForce, desired), ...(await hurdlesOf(scene, holder))],
+    warnings: [...warningsOf(scene, holder, desired), ...(await hurdlesOf(scene, holder))],
     service: holder && serviceOf(scene, holder),
     ...(holder === undefined ? await strayOf(scene, inForce, pacer) : await wayOf(scene, holder)),
   };

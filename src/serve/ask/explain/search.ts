@@ -1,4 +1,5 @@
 /** Searches the frontend at an address and port, and frontends that are similar. */
+import { inTurns } from '../../../modes/mode.ts';
 import {
   type Address,
   addressKey,
@@ -10,10 +11,14 @@ import { sameBytes } from '../../../net/bytes.ts';
 import type { Protocol } from '../../../net/protocol.ts';
 import { noSockets } from '../../../state/node-sockets.ts';
 import type { ResolveContext } from '../../../state/resolve.ts';
-import type { Forwarding, Frontend } from '../../../state/types.ts';
+import { type Forwarding, type Frontend, forwardingKey } from '../../../state/types.ts';
 import type { Pacer } from '../../../sync/clock.ts';
 import type { Setting } from '../inside.ts';
 import type { Target } from './question.ts';
+import type { Scene } from './scene.ts';
+
+/** Without a protocol in the question, TCP comes first, then UDP. */
+const order = ['TCP', 'UDP', 'SCTP'] as const satisfies readonly Protocol[];
 
 /** A frontend, and the Forwarding that has it. */
 export interface Holder {
@@ -21,7 +26,7 @@ export interface Holder {
   readonly frontend: Frontend;
 }
 
-/** The result of a search. */
+/** The result of a search. Where there is a holder, what else is near may be left out. */
 export interface Neighbourhood {
   /** The frontend that a packet to the address and port meets. */
   readonly holder: Holder | undefined;
@@ -31,7 +36,47 @@ export interface Neighbourhood {
   readonly nodePorts: readonly Holder[];
 }
 
-export async function search(
+/** What is in force at the address and port and, if nothing is, the holder that is desired. */
+export async function searchBoth(
+  scene: Pick<Scene, 'engine' | 'inside' | 'setting' | 'sync' | 'target'>,
+  pacer: Pacer,
+): Promise<{ readonly inForce: Neighbourhood; readonly desired: Holder | undefined }> {
+  const { engine, setting, sync, target } = scene;
+  const holder = claimed(scene);
+  if (holder !== undefined) {
+    return { inForce: { holder, near: [], nodePorts: [] }, desired: undefined };
+  }
+  const { acceptsNodePorts } = judgeAddress(setting, engine.context, target.address);
+  const inForce = await search(sync.inForce.values(), target, acceptsNodePorts, pacer);
+  if (inForce.holder !== undefined) return { inForce, desired: undefined };
+  const desired = await search(sync.desired.values(), target, acceptsNodePorts, pacer);
+  return { inForce, desired: desired.holder };
+}
+
+/**
+ * The frontend in force at the address and port, of the Service that claims it: most questions are
+ * about such a one, and to search all Services takes milliseconds.
+ */
+function claimed({ engine, inside, sync, target }: Parameters<typeof searchBoth>[0]) {
+  const { address, port } = target;
+  for (const protocol of target.protocol === undefined ? order : [target.protocol]) {
+    const key = engine.claimantOf(sync.family, protocol, { address, port });
+    const service = key === undefined ? undefined : inside.state.service(key);
+    for (const one of service?.ports ?? []) {
+      if (one.protocol !== protocol) continue;
+      const { name, namespace } = service!;
+      const ofPort = forwardingKey({ namespace, name, port: one.name, protocol });
+      const forwarding = sync.inForce.get(ofPort);
+      const frontend = forwarding?.frontends.find(
+        (its) => its.port === port && isAt(its, address.bytes),
+      );
+      if (frontend !== undefined) return { forwarding: forwarding!, frontend };
+    }
+  }
+  return undefined;
+}
+
+async function search(
   forwardings: Iterable<Forwarding>,
   { address, port, protocol }: Target,
   acceptsNodePorts: boolean,
@@ -39,16 +84,15 @@ export async function search(
 ): Promise<Neighbourhood> {
   const near: Holder[] = [];
   const nodePorts: Holder[] = [];
-  for (const forwarding of forwardings) {
-    if (pacer.spent) await pacer.rest();
+  await inTurns(forwardings, pacer.pause, (forwarding) => {
     for (const frontend of forwarding.frontends) {
       if (frontend.address === undefined) {
         if (frontend.port === port) nodePorts.push({ forwarding, frontend });
-      } else if (sameBytes(frontend.address.bytes, address.bytes)) {
+      } else if (isAt(frontend, address.bytes)) {
         near.push({ forwarding, frontend });
       }
     }
-  }
+  });
   const isMeant = ({ forwarding, frontend }: Holder): boolean =>
     frontend.port === port &&
     (protocol ?? forwarding.servicePort.protocol) === protocolOf(forwarding);
@@ -59,9 +103,10 @@ export async function search(
   return { holder, near: near.filter((one) => one !== holder), nodePorts };
 }
 
-const order = ['TCP', 'UDP', 'SCTP'] as const satisfies readonly Protocol[];
+function isAt({ address }: Frontend, bytes: Uint8Array): boolean {
+  return address !== undefined && sameBytes(address.bytes, bytes);
+}
 
-/** Without a protocol in the question, TCP comes first, then UDP. */
 function first(holders: readonly Holder[]): Holder | undefined {
   const rank = ({ forwarding }: Holder): number => order.indexOf(protocolOf(forwarding));
   return holders.toSorted((a, b) => rank(a) - rank(b))[0];

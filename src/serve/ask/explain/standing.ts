@@ -7,14 +7,18 @@ import {
 } from '../../../state/types.ts';
 import { failureText } from '../../refusal-text.ts';
 import { type Scene, targetText } from './scene.ts';
-import type { Holder, Neighbourhood } from './search.ts';
+import type { Holder } from './search.ts';
 
-/** Warnings, the most important first. */
-export function warningsOf(scene: Scene, inForce: Neighbourhood, desired: Neighbourhood): string[] {
-  const holder = inForce.holder ?? desired.holder;
+/** Warnings, the most important first. `desired` is of interest if nobody is in force. */
+export function warningsOf(
+  scene: Scene,
+  inForce: Holder | undefined,
+  desired: Holder | undefined,
+): string[] {
+  const holder = inForce ?? desired;
   return [
     ...starting(scene),
-    ...(holder === undefined ? [] : waiting(scene, holder, inForce.holder !== undefined)),
+    ...(holder === undefined ? [] : waiting(scene, holder, inForce !== undefined)),
     ...lost(scene, holder),
   ];
 }

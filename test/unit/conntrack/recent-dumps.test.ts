@@ -1,0 +1,71 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { RecentDumps } from '../../../src/conntrack/recent-dumps.ts';
+import { FakeConntrack } from '../../fake/conntrack.ts';
+import { address } from '../state/build.ts';
+import { ToyClock } from '../sync/double.ts';
+
+let clock: ToyClock;
+let conntrack: FakeConntrack;
+let recent: RecentDumps;
+
+beforeEach(() => {
+  clock = new ToyClock();
+  conntrack = new FakeConntrack();
+  recent = new RecentDumps(conntrack, clock);
+});
+
+function connected(from: number, to: string): void {
+  conntrack.add({ protocol: 'TCP', from: `172.16.0.9:${from}`, to });
+}
+
+async function connectionsTo(to: string, port = 80): Promise<number> {
+  const destination = { address: address(to).bytes, port };
+  const request = { family: 'IPv4', protocol: 'TCP', state: 'any', zone: 0, destination } as const;
+  return (await recent.dump(request)).entries.length;
+}
+
+describe('recent dumps', () => {
+  it('answer what is asked again for a second', async () => {
+    connected(4001, '10.96.0.1:80');
+    expect(await connectionsTo('10.96.0.1')).toBe(1);
+    connected(4002, '10.96.0.1:80');
+    await clock.pass(999);
+    expect(await connectionsTo('10.96.0.1')).toBe(1);
+    await clock.pass(1);
+    expect(await connectionsTo('10.96.0.1')).toBe(2);
+  });
+
+  it('do not answer what is asked of another address or port', async () => {
+    connected(4001, '10.96.0.1:80');
+    connected(4002, '10.96.0.1:443');
+    connected(4003, '10.96.0.2:80');
+    connected(4004, '10.96.0.2:80');
+    expect(await connectionsTo('10.96.0.1')).toBe(1);
+    expect(await connectionsTo('10.96.0.2')).toBe(2);
+    expect(await connectionsTo('10.96.0.1', 443)).toBe(1);
+    expect(await connectionsTo('10.96.0.3')).toBe(0);
+  });
+
+  it('are few', async () => {
+    await connectionsTo('10.96.0.1');
+    connected(4001, '10.96.0.1:80');
+    for (let i = 2; i <= 17; i += 1) await connectionsTo(`10.96.0.${i}`);
+    expect(await connectionsTo('10.96.0.1')).toBe(1);
+  });
+
+  it('are not kept when they are large', async () => {
+    for (let i = 0; i < 7300; i += 1) connected(1024 + i, '10.96.0.1:80');
+    expect(await connectionsTo('10.96.0.1')).toBe(7300);
+    connected(1023, '10.96.0.1:80');
+    expect(await connectionsTo('10.96.0.1')).toBe(7301);
+  });
+
+  it('do not repeat a failure', async () => {
+    conntrack.before = () => {
+      throw new Error('no');
+    };
+    await expect(connectionsTo('10.96.0.1')).rejects.toThrow('no');
+    conntrack.before = () => {};
+    expect(await connectionsTo('10.96.0.1')).toBe(0);
+  });
+});
