@@ -5,6 +5,13 @@ import type { Inside } from './inside.ts';
 
 export type State = 'in force' | 'waiting' | 'set aside';
 
+/** Those of its ports, in their order. */
+export function forwardingKeys({ name, namespace, ports }: Service): readonly string[] {
+  return ports.map(({ name: port, protocol }) =>
+    forwardingKey({ namespace, name, port, protocol }),
+  );
+}
+
 /** Make one for each answer: it keeps a copy of what is set aside. */
 export class States {
   readonly #inside: Inside;
@@ -29,13 +36,11 @@ export class States {
   }
 
   /** The worst state of all ports of a Service. */
-  of(service: Service): State {
+  of(service: Service, keys = forwardingKeys(service)): State {
     let worst: State = 'in force';
-    const { clusterIPs, name, namespace } = service;
     for (const sync of this.#families) {
-      if (!clusterIPs.some(({ family }) => family === sync.family)) continue;
-      for (const { name: port, protocol } of service.ports) {
-        const key = forwardingKey({ namespace, name, port, protocol });
+      if (!service.clusterIPs.some(({ family }) => family === sync.family)) continue;
+      for (const key of keys) {
         const state = this.ofKey(service, key, sync);
         if (state === 'set aside') return state;
         if (state === 'waiting') worst = state;

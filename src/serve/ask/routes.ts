@@ -2,14 +2,16 @@
 import { isIP } from 'node:net';
 import { type Answer, type EndpointName, endpoints } from '../../ask/endpoints.ts';
 import { splitHostPort } from '../../config/host-port.ts';
+import { Pacer } from '../../sync/clock.ts';
 import { type Asked, jsonHeaders, type Reply, type Route, type Routes } from '../server.ts';
 import { changeListOf } from './changes.ts';
 import { diffOf } from './diff.ts';
 import { explanationOf } from './explain/explanation.ts';
 import type { Inside } from './inside.ts';
+import { pacedJson } from './paced-json.ts';
 import { Refusal } from './refusal.ts';
 import { serviceOf } from './service.ts';
-import { servicesOf } from './services.ts';
+import { servicesOf, sliceMs } from './services.ts';
 import { statusOf } from './status.ts';
 import { trafficOf } from './traffic.ts';
 
@@ -39,10 +41,12 @@ function route(inside: Inside, name: EndpointName): Route {
   return async (asked) => {
     try {
       admit(asked, Object.keys(endpoints[name].query));
-      return json(200, await answers[name](inside, asked.query));
+      const answer = await answers[name](inside, asked.query);
+      const { pause } = new Pacer(inside.clock, sliceMs);
+      return json(200, await pacedJson(answer, pause));
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      return json(error.status, { error: error.message });
+      return json(error.status, JSON.stringify({ error: error.message }));
     }
   };
 }
@@ -71,7 +75,7 @@ function isAddressed(host: string): boolean {
   return name.toLowerCase() === 'localhost' || isIP(name) !== 0;
 }
 
-function json(status: number, body: object): Reply {
+function json(status: number, text: string): Reply {
   const headers = { ...jsonHeaders, 'Cache-Control': 'no-store' };
-  return { status, headers, body: `${JSON.stringify(body)}\n` };
+  return { status, headers, body: `${text}\n` };
 }

@@ -2,18 +2,21 @@
 import { apiVersion } from '../../ask/schema.ts';
 import type { ServiceList } from '../../ask/service.ts';
 import { type Address, formatAddress } from '../../net/address.ts';
-import { forwardingKey, type Service } from '../../state/types.ts';
+import type { Service } from '../../state/types.ts';
 import { Pacer } from '../../sync/clock.ts';
 import { matchesGlob } from './glob.ts';
 import type { Inside } from './inside.ts';
 import { lookedUp } from './lookups.ts';
-import { States } from './port-state.ts';
+import { forwardingKeys, States } from './port-state.ts';
 import { numberOf, Refusal } from './refusal.ts';
 
 const limits = { standard: 500, most: 1000 };
 const portsMax = 100;
-/** An answer gives way after so long in one turn of the event loop, because changes come first. */
-export const sliceMs = 1;
+/**
+ * An answer gives way after so long in one turn of the event loop, because changes come first. A
+ * change takes several turns, and waits so long in each.
+ */
+export const sliceMs = 0.25;
 
 export async function servicesOf(inside: Inside, query: URLSearchParams): Promise<ServiceList> {
   const limit = numberOf(query, 'limit', limits);
@@ -76,6 +79,7 @@ function* keysAfter({ state }: Inside, last: string | null): Generator<string> {
 function itemOf(inside: Inside, service: Service, states: States): ServiceList['items'][number] {
   const { clusterIPs, externalIPs, key, loadBalancerIPs, name, namespace, ports, type } = service;
   const endpoints = inside.state.slices(key).reduce((sum, { length }) => sum + length, 0);
+  const keys = forwardingKeys(service);
   return {
     namespace,
     name,
@@ -86,17 +90,18 @@ function itemOf(inside: Inside, service: Service, states: States): ServiceList['
       return { name, protocol, port, ...(nodePort === 0 ? {} : { nodePort }) };
     }),
     endpoints,
-    used: leastUsed(inside, service),
-    state: states.of(service),
+    used: leastUsed(inside, keys),
+    state: states.of(service, keys),
   };
 }
 
-function leastUsed(inside: Inside, { name, namespace, ports }: Service): number {
+/** Of the port that has fewest. */
+function leastUsed(inside: Inside, keys: readonly string[]): number {
+  const families = inside.engine()?.families ?? [];
   let least: number | undefined;
-  for (const { name: port, protocol } of ports) {
-    const key = forwardingKey({ namespace, name, port, protocol });
+  for (const key of keys) {
     let used = 0;
-    for (const { desired } of inside.engine()?.families ?? []) {
+    for (const { desired } of families) {
       const forwarding = desired.get(key);
       used += Math.max(forwarding?.cluster.length ?? 0, forwarding?.local.length ?? 0);
     }
