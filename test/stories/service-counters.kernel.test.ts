@@ -48,6 +48,9 @@ const settings = {
 const start = (objects: readonly KubernetesObject[]): Promise<MeasuredProxy> =>
   fairlead('nftables').start(lab.node, settings, objects);
 
+const startIn = (mode: 'userspace', objects: readonly KubernetesObject[]): Promise<MeasuredProxy> =>
+  fairlead(mode).start(lab.node, settings, objects);
+
 /** What Prometheus is told of a metric in IPv4, by its other labels. */
 async function told(proxy: MeasuredProxy, metric: string): Promise<Record<string, number>> {
   const lines = (await proxy.metrics()).split('\n').filter((line) => line.startsWith(`${metric}{`));
@@ -183,6 +186,33 @@ test('refusals are counted by Service and reason', async () => {
     'none   no_such_port': 2,
     '  TCP no_such_service': 1,
   });
+  await proxy.stop();
+});
+
+test('mode userspace counts what its sockets take, while endpoints come and go', async () => {
+  const vip = lbVip(1);
+  const others = [
+    service('guarded', {
+      clusterIp: clusterIp(21),
+      vips: [vip],
+      spec: { loadBalancerSourceRanges: [`${CLIENT_IP.IPv4}/32`] },
+    }),
+    ...slices('guarded', ['pod-a']),
+  ];
+  const proxy = await startIn('userspace', [...placed(0), ...others]);
+  let answered = 0;
+  for (let round = 0; round < 6; round += 1) {
+    const changed = proxy.apply([...placed(round + 1), ...others]);
+    const [outcomes] = await Promise.all([connect(web, 20), changed]);
+    answered += outcomes.filter((kind) => kind === 'answered').length;
+  }
+  expect(await connect({ address: vip.IPv4, port: 80 }, 2)).toEqual(['answered', 'answered']);
+  expect(await connect({ address: vip.IPv4, port: 80 }, 3, CLIENT_OTHER_IP.IPv4)).not.toContain(
+    'answered',
+  );
+  expect(answered).toBe(120);
+  expect(await connectionsOf(proxy)).toEqual({ 'web  TCP': 120, 'guarded  TCP': 2 });
+  expect(await refusalsOf(proxy)).toEqual({ 'guarded  TCP source_ranges': 3 });
   await proxy.stop();
 });
 

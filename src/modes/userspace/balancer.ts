@@ -5,17 +5,20 @@ import { poolFor } from './clients.ts';
 import type { Endpoint } from './connection.ts';
 import type { ServedFrontend } from './frontends.ts';
 import type { Memories, Memory } from './memory.ts';
+import type { Traffic } from './traffic.ts';
 
 export class Balancer {
   /** Random at first, so that nodes do not begin with the same endpoint. */
   #turn = Math.floor(Math.random() * 0x1_0000);
   #frontend: ServedFrontend;
   readonly #memories: Memories;
+  readonly #traffic: Traffic;
   #memory: Memory;
 
-  constructor(frontend: ServedFrontend, memories: Memories) {
+  constructor(frontend: ServedFrontend, memories: Memories, traffic: Traffic) {
     this.#frontend = frontend;
     this.#memories = memories;
+    this.#traffic = traffic;
     this.#memory = memories.join(frontend.affinity);
   }
 
@@ -23,21 +26,26 @@ export class Balancer {
     return this.#frontend;
   }
 
-  /** An endpoint for a client of the frontend; undefined = it may reach none. */
-  choose(client: string): Endpoint | undefined {
+  /** Counts a connection of the client. Returns an endpoint for it; undefined = it reaches none. */
+  first(client: string): Endpoint | undefined {
     const pool = poolFor(this.#frontend, client);
     if (pool === undefined) return undefined;
-    const { timeoutSeconds } = this.#frontend.affinity;
-    if (timeoutSeconds === 0) return { pool, index: this.#next(pool) };
-    const name = this.#nameOf(client);
-    const index = this.#memory.recall(pool, name) ?? this.#next(pool);
-    this.#memory.remember(name, pool.key(index), timeoutSeconds);
-    return { pool, index };
+    if (pool !== 'source_ranges') this.#traffic.connection(this.#frontend);
+    if (typeof pool === 'object') return this.#choose(pool, client);
+    this.#traffic.refused(this.#frontend, pool);
+    return undefined;
   }
 
-  /** The client's endpoint did not answer: it gets another one next time. */
-  forget(client: string): void {
+  /** The client's endpoint did not answer: it gets another one, now and next time. */
+  another(client: string): Endpoint | undefined {
     this.#memory.forget(this.#nameOf(client));
+    const pool = poolFor(this.#frontend, client);
+    return typeof pool === 'object' ? this.#choose(pool, client) : undefined;
+  }
+
+  /** Counts a connection to the endpoint. */
+  joined(endpoint: Endpoint): void {
+    this.#traffic.joined(this.#frontend, endpoint);
   }
 
   /** The frontend has changed, and may belong to another Service. */
@@ -52,6 +60,15 @@ export class Balancer {
   /** No more clients. */
   close(): void {
     this.#memories.leave(this.#frontend.affinity);
+  }
+
+  #choose(pool: EndpointList, client: string): Endpoint {
+    const { timeoutSeconds } = this.#frontend.affinity;
+    if (timeoutSeconds === 0) return { pool, index: this.#next(pool) };
+    const name = this.#nameOf(client);
+    const index = this.#memory.recall(pool, name) ?? this.#next(pool);
+    this.#memory.remember(name, pool.key(index), timeoutSeconds);
+    return { pool, index };
   }
 
   /** The node connects from any address that is bound on it: all of these are one client. */

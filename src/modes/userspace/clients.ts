@@ -3,15 +3,21 @@ import { type Address, cidrContains, parseAddress } from '../../net/address.ts';
 import { sameBytes } from '../../net/bytes.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
 import { rangesHold } from '../../net/interval.ts';
+import type { RefusalReason } from '../traffic-counts.ts';
 import type { ClientKind, ServedFrontend } from './frontends.ts';
 
-/** The endpoints that this client may reach; undefined = there are none, or it may not connect. */
-export function poolFor(frontend: ServedFrontend, client: string): EndpointList | undefined {
+/** The endpoints that this client may reach, or why it reaches none; undefined = it has gone. */
+export function poolFor(
+  frontend: ServedFrontend,
+  client: string,
+): EndpointList | RefusalReason | undefined {
   // A link-local address may have a zone.
   const address = parseAddress(client.split('%')[0]!);
-  if (address === undefined || !isAllowed(frontend, address)) return undefined;
+  if (address === undefined) return undefined;
+  if (!isAllowed(frontend, address)) return 'source_ranges';
   const pool = frontend.pools[kindOf(frontend, address)];
-  return pool.length === 0 ? undefined : pool;
+  // Where there is no endpoint at all, no socket listens.
+  return pool.length === 0 ? 'no_local_endpoints' : pool;
 }
 
 function isAllowed({ address, clients, selfClient }: ServedFrontend, { bytes }: Address): boolean {

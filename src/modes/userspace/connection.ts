@@ -26,6 +26,8 @@ interface Carrying {
   readonly choose: (attempt: number) => Endpoint | undefined;
   readonly isOwn: IsOwn;
   readonly connections: Connections;
+  /** The client is joined to this endpoint. */
+  readonly joined: (endpoint: Endpoint) => void;
 }
 
 /** Sockets of connections, and how many clients are connected to each address. */
@@ -62,7 +64,7 @@ export class Connections {
 }
 
 /** Finds an endpoint that answers, and joins it to the client; without one the client is reset. */
-export function carry(client: Socket, { choose, isOwn, connections }: Carrying): void {
+export function carry(client: Socket, { choose, isOwn, connections, joined }: Carrying): void {
   const attempt = (count: number): void => {
     if (client.destroyed) return;
     const timeoutMs = dialTimeoutsMs[count];
@@ -87,6 +89,7 @@ export function carry(client: Socket, { choose, isOwn, connections }: Carrying):
     server.once('connect', () => {
       clearTimeout(timer);
       server.off('close', failed);
+      joined(endpoint);
       if (client.destroyed) server.resetAndDestroy();
       else join(client, server);
     });

@@ -20,6 +20,7 @@ export function userspaceMode(): ProxyMode {
     ownSettings: 'userspace',
     // Those kube-proxies that had this mode had no metric for it alone.
     metrics: [],
+    trafficCounts: (_kernel, family, pause, told) => switchboard.traffic.read(family, pause, told),
     probe,
     planner: (config, environment) =>
       new ModePlanner(new UserspaceBackend(config, switchboard), environment),

@@ -12,6 +12,7 @@ import { frontendId, type ServedFrontend } from './frontends.ts';
 import type { Listener } from './listener.ts';
 import { Memories } from './memory.ts';
 import { TCPListener } from './tcp-listener.ts';
+import { Traffic } from './traffic.ts';
 import { UDPListener } from './udp-listener.ts';
 
 /** Why a socket could not be opened. */
@@ -44,6 +45,7 @@ export class Switchboard {
   readonly #listeners = new Map<string, Listener>();
   readonly #connections = new Connections();
   readonly #memories = new Memories();
+  readonly traffic = new Traffic();
 
   get(id: string): ServedFrontend | undefined {
     return this.#listeners.get(id)?.frontend;
@@ -96,7 +98,7 @@ export class Switchboard {
       const address = { family: pool.family, bytes: pool.address(index) };
       return this.#listeners.has(frontendId(address, protocol, pool.port(index)));
     };
-    const balancer = new Balancer(frontend, this.#memories);
+    const balancer = new Balancer(frontend, this.#memories, this.traffic);
     try {
       return protocol === 'TCP'
         ? await TCPListener.open(balancer, this.#connections, isOwn)

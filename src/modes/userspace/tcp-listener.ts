@@ -58,10 +58,10 @@ export class TCPListener implements Listener {
   #accept(client: Socket): void {
     this.#connections.addClient(client);
     const { remoteAddress = '' } = client;
-    const choose = (attempt: number): Endpoint | undefined => {
-      if (attempt > 0) this.#balancer.forget(remoteAddress);
-      return this.#balancer.choose(remoteAddress);
-    };
-    carry(client, { choose, isOwn: this.#isOwn, connections: this.#connections });
+    const balancer = this.#balancer;
+    const choose = (attempt: number): Endpoint | undefined =>
+      attempt === 0 ? balancer.first(remoteAddress) : balancer.another(remoteAddress);
+    const joined = (endpoint: Endpoint): void => balancer.joined(endpoint);
+    carry(client, { choose, isOwn: this.#isOwn, connections: this.#connections, joined });
   }
 }

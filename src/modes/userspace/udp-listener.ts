@@ -71,8 +71,9 @@ export class UDPListener implements Listener {
   }
 
   #begin(id: string, { address, port }: RemoteInfo): UDPFlow | undefined {
-    const endpoint = this.#balancer.choose(address);
+    const endpoint = this.#balancer.first(address);
     if (endpoint === undefined || this.#isOwn(endpoint)) return undefined;
+    this.#balancer.joined(endpoint);
     const flow = new UDPFlow(newSocket(this.frontend), endpoint, {
       idleMs: this.frontend.udpIdleTimeoutMs,
       answered: (message) => {

@@ -33,8 +33,8 @@ export async function trafficOf(inside: Inside, query: URLSearchParams): Promise
 
 function whyNot({ config, mode }: Inside): string {
   const name = mode();
-  if (name === 'iptables' || name === 'userspace') {
-    return `mode ${name} does not count traffic by Service, modes nftables and ipvs do`;
+  if (name === 'iptables') {
+    return `mode ${name} does not count traffic by Service, the others do`;
   }
   if (config().serviceMetrics) return 'the proxy is starting: ask again soon';
   return (
