@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { withoutNetfilter } from '../fake/without-netfilter.ts';
 import type { NodeUnderTest } from '../lab/proxy.ts';
 import type { InsideReply, InsideRequest } from './fairlead-inside.ts';
-import { fairlead, type SwitchableProxy } from './fairlead-proxy.ts';
+import { fairlead, type MeasuredProxy } from './fairlead-proxy.ts';
 
 function tell(reply: InsideReply): void {
   process.stdout.write(`${JSON.stringify(reply)}\n`);
@@ -21,9 +21,10 @@ function nodeHere(nodeName: string): NodeUnderTest {
 }
 
 class Inside {
-  #proxy: SwitchableProxy | undefined;
+  #proxy: MeasuredProxy | undefined;
 
-  async handle(request: InsideRequest): Promise<void> {
+  /** Resolves to the text of the reply, if it has one. */
+  async handle(request: InsideRequest): Promise<string | undefined> {
     switch (request.op) {
       case 'start': {
         const { mode, nodeName, settings, objects, netfilter, errors } = request;
@@ -36,20 +37,25 @@ class Inside {
         return;
       }
       case 'apply':
-        return this.#proxy?.apply(request.objects);
+        await this.#proxy?.apply(request.objects);
+        return;
       case 'switch':
-        return this.#proxy?.switchTo(request.mode);
+        await this.#proxy?.switchTo(request.mode);
+        return;
+      case 'metrics':
+        return this.#proxy?.metrics();
       case 'stop':
-        return this.#proxy?.stop();
+        await this.#proxy?.stop();
+        return;
     }
   }
 }
 
 const inside = new Inside();
 for await (const line of createInterface({ input: process.stdin })) {
-  const error = await inside.handle(JSON.parse(line) as InsideRequest).then(
-    () => undefined,
-    (failure: Error) => failure.message,
+  const reply = await inside.handle(JSON.parse(line) as InsideRequest).then(
+    (text) => ({ text }),
+    ({ message }: Error) => ({ error: message }),
   );
-  tell(error === undefined ? { kind: 'done' } : { kind: 'done', error });
+  tell({ kind: 'done', ...reply });
 }

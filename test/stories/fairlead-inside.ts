@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import type { ModeName } from '../../src/config/config.ts';
 import type { KubernetesObject } from '../lab/objects.ts';
 import type { NodeUnderTest, ProxySettings, ProxyUnderTest } from '../lab/proxy.ts';
-import { cleanup, type LogLine, type SwitchableProxy } from './fairlead-proxy.ts';
+import { cleanup, type LogLine, type MeasuredProxy } from './fairlead-proxy.ts';
 
 const program = fileURLToPath(new URL('./fairlead-inside-main.ts', import.meta.url));
 
@@ -24,10 +24,11 @@ export type InsideRequest =
     }
   | { readonly op: 'apply'; readonly objects: readonly KubernetesObject[] }
   | { readonly op: 'switch'; readonly mode: ModeName }
+  | { readonly op: 'metrics' }
   | { readonly op: 'stop' };
 
 export type InsideReply =
-  | { readonly kind: 'done'; readonly error?: string }
+  | { readonly kind: 'done'; readonly error?: string; readonly text?: string | undefined }
   | { readonly kind: 'log'; readonly line: LogLine };
 
 export interface InsideOptions {
@@ -41,7 +42,7 @@ export interface InsideOptions {
   readonly errors?: 'fail the story' | 'are told';
 }
 
-export interface KillableProxy extends SwitchableProxy {
+export interface KillableProxy extends MeasuredProxy {
   /** kill -9 */
   kill(): Promise<void>;
 }
@@ -68,7 +69,7 @@ class ProxyProcess implements KillableProxy {
   readonly #child: ChildProcess;
   readonly #ended: Promise<unknown>;
   /** Of the request under way; there is one at a time. */
-  #settle: ((error: Error | undefined) => void) | undefined;
+  #settle: ((error: Error | undefined, text?: string) => void) | undefined;
 
   constructor({ namespace }: NodeUnderTest, { log = () => {}, without }: InsideOptions) {
     const drop =
@@ -80,7 +81,8 @@ class ProxyProcess implements KillableProxy {
     createInterface({ input: this.#child.stdout! }).on('line', (text) => {
       const reply = JSON.parse(text) as InsideReply;
       if (reply.kind === 'log') log(reply.line);
-      else this.#settle?.(reply.error === undefined ? undefined : new Error(reply.error));
+      else
+        this.#settle?.(reply.error === undefined ? undefined : new Error(reply.error), reply.text);
     });
     this.#child.stdin!.on('error', () => {});
     this.#ended = new Promise((resolve) => {
@@ -91,19 +93,24 @@ class ProxyProcess implements KillableProxy {
     });
   }
 
-  ask(request: InsideRequest): Promise<void> {
+  /** Resolves to the text of the reply. */
+  ask(request: InsideRequest): Promise<string> {
     return new Promise((resolve, reject) => {
-      this.#settle = (error) => (error === undefined ? resolve() : reject(error));
+      this.#settle = (error, text = '') => (error === undefined ? resolve(text) : reject(error));
       this.#child.stdin!.write(`${JSON.stringify(request)}\n`);
     });
   }
 
-  apply(objects: readonly KubernetesObject[]): Promise<void> {
-    return this.ask({ op: 'apply', objects });
+  async apply(objects: readonly KubernetesObject[]): Promise<void> {
+    await this.ask({ op: 'apply', objects });
   }
 
-  switchTo(mode: ModeName): Promise<void> {
-    return this.ask({ op: 'switch', mode });
+  async switchTo(mode: ModeName): Promise<void> {
+    await this.ask({ op: 'switch', mode });
+  }
+
+  metrics(): Promise<string> {
+    return this.ask({ op: 'metrics' });
   }
 
   /** Nothing of it keeps the process from ending by itself. */

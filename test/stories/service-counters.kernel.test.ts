@@ -1,5 +1,5 @@
 /**
- * What mode nftables counts is what clients did, whatever becomes of endpoints and of the process
+ * What is counted is what clients did, whatever becomes of endpoints and of the process
  * meanwhile. COUNTED_CONNECTIONS says how many connections there are; default: 3,000.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -27,6 +27,7 @@ import {
 } from '../lab/objects.ts';
 import type { Outcome } from '../lab/outcome.ts';
 import { all, clusterIP, forwarding, pool } from '../unit/modes/nftables/forwardings.ts';
+import { fairleadInside } from './fairlead-inside.ts';
 import { fairlead, type MeasuredProxy } from './fairlead-proxy.ts';
 
 const connections = Number(process.env.COUNTED_CONNECTIONS ?? 3000);
@@ -47,9 +48,6 @@ const settings = {
 
 const start = (objects: readonly KubernetesObject[]): Promise<MeasuredProxy> =>
   fairlead('nftables').start(lab.node, settings, objects);
-
-const startIn = (mode: 'userspace', objects: readonly KubernetesObject[]): Promise<MeasuredProxy> =>
-  fairlead(mode).start(lab.node, settings, objects);
 
 /** What Prometheus is told of a metric in IPv4, by its other labels. */
 async function told(proxy: MeasuredProxy, metric: string): Promise<Record<string, number>> {
@@ -199,7 +197,10 @@ test('mode userspace counts what its sockets take, while endpoints come and go',
     }),
     ...slices('guarded', ['pod-a']),
   ];
-  const proxy = await startIn('userspace', [...placed(0), ...others]);
+  const proxy = await fairleadInside('userspace').start(lab.node, settings, [
+    ...placed(0),
+    ...others,
+  ]);
   let answered = 0;
   for (let round = 0; round < 6; round += 1) {
     const changed = proxy.apply([...placed(round + 1), ...others]);
