@@ -3,7 +3,6 @@
  * connections to one address, the kernel walks its whole table, which takes milliseconds.
  */
 import type { Conntrack, ConntrackDump, ConntrackRequest } from '../kernel/conntrack.ts';
-import type { Clock } from '../sync/clock.ts';
 
 const keepMs = 1000;
 /** Dumps that are kept, and bytes of one that is. */
@@ -17,11 +16,11 @@ interface Dump {
 
 export class RecentDumps implements Pick<Conntrack, 'dump'> {
   readonly #conntrack: Pick<Conntrack, 'dump'>;
-  readonly #clock: Pick<Clock, 'now'>;
+  readonly #clock: { now(): number };
   /** By request, the oldest first. */
   readonly #dumps = new Map<string, Dump>();
 
-  constructor(conntrack: Pick<Conntrack, 'dump'>, clock: Pick<Clock, 'now'>) {
+  constructor(conntrack: Pick<Conntrack, 'dump'>, clock: { now(): number }) {
     this.#conntrack = conntrack;
     this.#clock = clock;
   }

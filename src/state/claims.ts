@@ -8,6 +8,7 @@
  */
 import { addressKey, type Family } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
+import { type ClaimKey, claimKey, nodePortClaim, nodePortsOf } from './claim-key.ts';
 import type { Conflict } from './conflict.ts';
 import {
   askBest,
@@ -21,7 +22,6 @@ import {
   withClaim,
   withoutClaim,
 } from './contest.ts';
-import { frontendKey, nodePortKey } from './frontend-key.ts';
 import { Neighbours, type NodePortKey } from './neighbours.ts';
 import { type NodeSockets, noSockets } from './node-sockets.ts';
 import {
@@ -44,9 +44,6 @@ export interface ClaimResult {
    */
   readonly concede: () => Generator<undefined, readonly string[]>;
 }
-
-/** Identifies a frontend whatever its family and protocol. */
-type ClaimKey = number | string;
 
 /** What a Service wants to hold. */
 interface Want {
@@ -372,32 +369,6 @@ function nodePortNear(
 /** Whether this process itself listens at the frontend. */
 function isListening(protocol: Protocol, { port }: Frontend, { listening }: NodeSockets): boolean {
   return protocol === 'TCP' && listening.has(port);
-}
-
-const protocolNumbers = { TCP: 0, UDP: 1, SCTP: 2 } as const satisfies Record<Protocol, number>;
-
-/** A number for IPv4 addresses: strings for tens of thousands of Services would take memory. */
-function claimKey(
-  family: Family,
-  protocol: Protocol,
-  frontend: Pick<Frontend, 'address' | 'port'>,
-): ClaimKey {
-  const key = frontendKey(frontend);
-  // The protocol goes above the 48 bits of address and port.
-  if (typeof key === 'number' && key >= 0) return protocolNumbers[protocol] * 2 ** 48 + key;
-  return `${family} ${protocol} ${key}`;
-}
-
-function nodePortClaim(family: Family, protocol: Protocol, port: number): NodePortKey {
-  return `${family} ${protocol} ${nodePortKey(port)}`;
-}
-
-/** Node ports of a health-check node port, which answers in both families; 0 = none. */
-function nodePortsOf(healthCheckNodePort: number): readonly NodePortKey[] {
-  if (healthCheckNodePort === 0) return [];
-  return (['IPv4', 'IPv6'] as const).map((family) =>
-    nodePortClaim(family, 'TCP', healthCheckNodePort),
-  );
 }
 
 function without(forwardings: readonly Forwarding[], all: readonly Frontend[]): Forwarding[] {
