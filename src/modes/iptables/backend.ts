@@ -48,6 +48,7 @@ export class IptablesBackend implements Backend<IptablesTypes> {
   readonly #compiler: RuleCompiler;
   readonly #inForce: InForce;
   #config: IptablesConfig;
+  /** What was read last, until it is compared: it learns which rules batches delete meanwhile. */
   #found: IptablesObservation | undefined;
 
   /** `counted`: see `IptablesConfig`, as far as it is known. */
@@ -153,6 +154,7 @@ export class IptablesBackend implements Backend<IptablesTypes> {
   async prune(found: IptablesObservation, writer: BatchWriter, pause: Pause): Promise<number> {
     const context = this.#context(found, writer);
     await prune(context, pause);
+    if (this.#found === found) this.#found = undefined;
     return context.drift.unwanted;
   }
 
