@@ -50,9 +50,11 @@ export const protobufForm: AnswerForm = {
   status: (json) => encodeStatus(JSON.parse(json)),
   event: (type, resource, json, stored) => {
     const { apiVersion, kind } = kinds[resource];
-    const bytes =
-      stored === undefined ? encodeObject(kind, JSON.parse(json)) : bytesOf(resource, stored);
-    return encodeEvent(type, envelop(apiVersion, kind, bytes));
+    const object =
+      stored === undefined
+        ? envelop(apiVersion, kind, encodeObject(kind, JSON.parse(json)))
+        : envelopeOf(resource, stored);
+    return encodeEvent(type, object);
   },
   error: (line) => encodeEvent('ERROR', encodeStatus(JSON.parse(line).object)),
   *list(resource, page, metadata) {
@@ -64,14 +66,28 @@ export const protobufForm: AnswerForm = {
 };
 
 /** The bytes of stored objects, because lists hold the same objects again and again. */
-const remembered = new WeakMap<StoredObject, Buffer>();
+const bytesOf = remembered((resource, object) =>
+  encodeObject(kinds[resource].kind, JSON.parse(object.json)),
+);
 
-function bytesOf(resource: Resource, object: StoredObject): Buffer {
-  const known = remembered.get(object);
-  if (known !== undefined) return known;
-  const bytes = encodeObject(kinds[resource].kind, JSON.parse(object.json));
-  remembered.set(object, bytes);
-  return bytes;
+/** The same with their envelopes, for watches. */
+const envelopeOf = remembered((resource, object) => {
+  const { apiVersion, kind } = kinds[resource];
+  return envelop(apiVersion, kind, bytesOf(resource, object));
+});
+
+type Encoder = (resource: Resource, object: StoredObject) => Buffer;
+
+function remembered(encode: Encoder): Encoder {
+  const known = new WeakMap<StoredObject, Buffer>();
+  return (resource, object) => {
+    let bytes = known.get(object);
+    if (bytes === undefined) {
+      bytes = encode(resource, object);
+      known.set(object, bytes);
+    }
+    return bytes;
+  };
 }
 
 /** The form that a request asks for first. */

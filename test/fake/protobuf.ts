@@ -32,9 +32,13 @@ export function envelop(apiVersion: string, kind: string, bytes: Buffer): Buffer
   return Buffer.concat([magic, encode('Unknown', { typeMeta: { apiVersion, kind }, raw: bytes })]);
 }
 
-/** One frame of a watch. `object` has its envelope. */
+/**
+ * One frame of a watch, a WatchEvent behind its length. `object` has its envelope. Its bytes are
+ * only copied: a server whose frames cost more than what it measures would hide that.
+ */
 export function encodeEvent(type: string, object: Buffer): Buffer {
-  const event = encode('WatchEvent', { type, object: { raw: object } });
+  const raw = protobuf.Writer.create().uint32(0x0a).bytes(object).finish();
+  const event = protobuf.Writer.create().uint32(0x0a).string(type).uint32(0x12).bytes(raw).finish();
   const length = Buffer.alloc(4);
   length.writeUInt32BE(event.length);
   return Buffer.concat([length, event]);
