@@ -363,18 +363,15 @@ export class ModePlanner<T extends Types> implements Planner {
     const unneeded: string[] = [];
     await inTurns(found.shared(), pause, ({ id, isDeletedLater }) => {
       if (isDeletedLater === true) present.add(id);
-      if (this.#isSpokenFor(id) || found.touched.has(id)) return;
-      if (isDeletedLater === true) unneeded.push(id);
-      else this.#writer.delete(id, '');
+      if (this.#shared.has(id) || this.#shared.changes(id) || found.touched.has(id)) return;
+      if (isDeletedLater !== true) this.#writer.delete(id, '');
+      else if (this.#shared.isRetired(id)) return;
+      else unneeded.push(id);
       drift.unwanted += 1;
     });
     this.#shared.retire(unneeded);
     // The deletion of what is gone would fail, and with it the whole transaction.
     this.#shared.keepRetired((id) => present.has(id) || found.touched.has(id));
-  }
-
-  #isSpokenFor(id: string): boolean {
-    return this.#shared.has(id) || this.#shared.changes(id) || this.#shared.isRetired(id);
   }
 
   #fixed(found: FoundOf<T>): Fixed<T> {

@@ -111,7 +111,7 @@ export class IPVSObservation implements Found<IPVSObjects> {
       for (const key of this.table.elements(set)) yield { id: sharedElements.idOf(set, key) };
     }
     const { chainNames = noNames } = this.#options;
-    for (const id of this.table.beside(chainNames)) yield { id, isDeletedLater: true };
+    yield* this.table.beside(chainNames);
   }
 
   /** Forgets what was in the table. */

@@ -7,9 +7,10 @@ import {
   isSetAsWanted,
   type SetDefinition,
 } from '../../kernel/nft/sets.ts';
-import { ElementShape, type Reply, type Request } from '../../kernel/ops.ts';
+import { ElementShape, type Reply, type Request, unknownIndex } from '../../kernel/ops.ts';
 import { binary } from '../elements.ts';
 import type { Pause } from '../mode.ts';
+import type { SharedObject } from '../shared-objects.ts';
 import { inTable, type TableLayout } from './layout.ts';
 import { type Fault, isNamedSet, type NamedObject, otherId, setId } from './objects.ts';
 import { areFlagsUsable } from './ownership.ts';
@@ -204,16 +205,19 @@ export class TableContent<Name extends string = string> {
     return Buffer.compare(held, elements.entries) === 0 ? undefined : 'wrong';
   }
 
-  /** Ids of all objects that have a name, except the sets of the layout and these chains. */
-  *beside(chainNames: ReadonlySet<string>): Generator<string> {
-    for (const other of this.#others) yield otherId(other);
+  /** All objects that have a name, except the sets of the layout and these chains. */
+  *beside(chainNames: ReadonlySet<string>): Generator<Pick<SharedObject, 'id' | 'isDeletedLater'>> {
+    for (const other of this.#others) yield { id: otherId(other), isDeletedLater: true };
     // Deleting a rule deletes its anonymous sets and chains.
     for (const { set, flags } of this.#sets.values()) {
       const isOfLayout = Object.hasOwn(this.layout.sets, set);
-      if (!isOfLayout && (flags & NFT_SET.ANONYMOUS) === 0) yield setId(set);
+      if (isOfLayout || (flags & NFT_SET.ANONYMOUS) !== 0) continue;
+      yield { id: setId(set), isDeletedLater: true };
     }
-    for (const { chain, flags } of this.#chains.values()) {
-      if (!chainNames.has(chain) && (flags & NFT_CHAIN_BINDING) === 0) yield chain;
+    for (const { chain, flags, hook } of this.#chains.values()) {
+      if (chainNames.has(chain) || (flags & NFT_CHAIN_BINDING) !== 0) continue;
+      // No packet comes to a base chain from another chain.
+      yield { id: chain, isDeletedLater: hook === unknownIndex };
     }
   }
 }

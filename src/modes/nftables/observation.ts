@@ -106,7 +106,7 @@ export class NFTablesObservation implements Found<NFTablesObjects> {
     for (const set of sharedElements.sets) {
       for (const key of this.table.elements(set)) yield { id: sharedElements.idOf(set, key) };
     }
-    for (const id of this.table.beside(this.#chainNames)) yield { id, isDeletedLater: true };
+    yield* this.table.beside(this.#chainNames);
   }
 
   /**

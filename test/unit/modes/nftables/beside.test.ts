@@ -82,4 +82,22 @@ describe('an audit that goes on beside batches', () => {
     rig.drain();
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
   });
+
+  it('deletes a base chain of others with the name of a retired chain, so that it can be made', async () => {
+    const rig = new Rig(config, environment);
+    const two = all(forwarding('web', pool(1, 2)));
+    await rig.start(two);
+    rig.plan(all(forwarding('web', pool(1))));
+    rig.take();
+    const at = { family: NFPROTO.IPv4, table: 'fairlead', chain: 'cluster-2-e', comment: '' };
+    const base = { type: 'filter', hook: 1, priority: -5, policy: 1 };
+    rig.kernel.foreign(
+      batch({ kind: 'chainDelete', ...at }, { kind: 'baseChainAdd', ...at, ...base }),
+    );
+    expect(await rig.audit()).toEqual({ missing: 0, wrong: 0, unwanted: 1 });
+    rig.plan(two);
+    rig.take();
+    rig.drain();
+    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
+  });
 });
