@@ -38,7 +38,7 @@ describe('KubernetesSource on a bad day', () => {
   it('takes no answer for a list that is none, and deletes nothing for it', async () => {
     const server = await startServer({ streamingLists: 'refused' });
     populate(server);
-    const { sink, converged } = startSource(server, { timing: impatient });
+    const { sink, converged } = startSource(server);
     await converged();
     blind(server, 'services');
     server.store.delete('services', 'shop/s1');
@@ -55,7 +55,7 @@ describe('KubernetesSource on a bad day', () => {
   it('lists again at once when a watch is refused with 410', async () => {
     const server = await startServer();
     populate(server);
-    const { sink, converged } = startSource(server, { timing: impatient });
+    const { sink, converged } = startSource(server);
     await converged();
     blind(server, 'services');
     server.store.delete('services', 'shop/s1');
@@ -71,7 +71,7 @@ describe('KubernetesSource on a bad day', () => {
   it('starts a list over, in one piece, when its continue token expires', async () => {
     const server = await startServer({ streamingLists: 'refused' });
     populate(server);
-    const { sink, converged } = startSource(server, { timing: impatient });
+    const { sink, converged } = startSource(server);
     await converged();
     blind(server, 'endpointslices');
     server.store.delete('endpointslices', 'shop/s1-1');
@@ -107,7 +107,7 @@ describe('KubernetesSource on a bad day', () => {
   it('does not list again after a quiet time, thanks to bookmarks', async () => {
     const server = await startServer();
     populate(server);
-    const { converged } = startSource(server, { timing: impatient });
+    const { converged } = startSource(server);
     await converged();
     for (let i = 0; i < 10; i += 1) change(server, i);
     await converged();
@@ -135,7 +135,7 @@ describe('KubernetesSource on a bad day', () => {
   it('takes no old news for new, and goes on from the newest', async () => {
     const server = await startServer();
     populate(server);
-    const { sink, converged } = startSource(server, { timing: impatient });
+    const { sink, converged } = startSource(server);
     await converged();
     for (let i = 0; i < 6; i += 1) change(server, i % 3);
     server.store.delete('endpointslices', 'shop/s5-1');
@@ -170,7 +170,7 @@ describe('KubernetesSource on a bad day', () => {
   it('honours Retry-After', async () => {
     const server = await startServer();
     populate(server);
-    const { converged } = startSource(server, { timing: impatient });
+    const { converged } = startSource(server);
     await converged();
     const fault = { kind: 'status', status: 429, retryAfterSeconds: 1 } as const;
     server.fault({ resource: 'services', verb: 'watch', fault });
