@@ -29,6 +29,7 @@ function allMetrics(): Described[] {
     serverVersion: () => undefined,
     overLimit: () => 0,
     families: () => [],
+    localhostListeners: () => 0,
     counters: async () => [],
   });
   const { registry } = metrics;

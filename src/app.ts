@@ -12,6 +12,7 @@ import { ModeRunner } from './mode-runner.ts';
 import type { ConnectTimePaths } from './modes/connect-time/choice.ts';
 import { type Fallback, type ModeChoice, type ModeRegistry, selectMode } from './modes/index.ts';
 import type { ModeName, ProxyMode } from './modes/mode.ts';
+import { LocalhostListeners } from './modes/userspace/localhost.ts';
 import type { Address } from './net/address.ts';
 import { tellNodeChange } from './node-changes.ts';
 import { awaitNode } from './node-wait.ts';
@@ -30,6 +31,8 @@ export interface AppOptions extends ObserversOptions {
   readonly interfaces: () => readonly Address[];
   /** What connect-time translation needs; without it, this machine has none. */
   readonly connectTime?: ConnectTimePaths;
+  /** The loopback addresses of this process are the node's; default: no. */
+  readonly ownsLoopback?: boolean;
   readonly modes: ModeRegistry;
   /** With which of them the kernel can do what the configuration asks for. */
   readonly choice: ModeChoice;
@@ -43,6 +46,7 @@ export class App {
   readonly #ending = new AbortController();
   readonly #observers: Observers;
   readonly #connectTime: ConnectTime;
+  readonly #localhost: LocalhostListeners | undefined;
   /** What programs the kernel. */
   readonly #runner: ModeRunner;
   #config: Config;
@@ -66,7 +70,10 @@ export class App {
       fallbacks: () => this.#fallbacks,
       engine: () => this.#runner.engine,
       nodeListed: () => this.#listed.has('nodes'),
+      localhostListeners: (family) => this.#localhost?.count(family) ?? 0,
     });
+    const { localhost } = this.#observers;
+    this.#localhost = options.ownsLoopback ? new LocalhostListeners(localhost) : undefined;
     this.#connectTime = new ConnectTime({ ...options, events: this.#observers.events });
     this.#runner = this.#makeRunner(this.#tell(options.choice));
   }
@@ -151,6 +158,7 @@ export class App {
       this.#observers.close();
       const { conntrack, kernel, modes } = this.#options;
       for (const mode of modes.values()) mode.close?.();
+      this.#localhost?.close();
       kernel.close();
       conntrack.close();
     }
@@ -233,6 +241,7 @@ export class App {
       changed: (...change) => journal.recent.changed(...change),
       resolved: (service) => serviceHealth.resolved(service),
       takeoverObserver: takeover,
+      localhost: this.#localhost,
       starting: (settings) => this.#connectTime.starting(settings.connectTime),
     });
   }

@@ -5,7 +5,7 @@
 import type { Config } from './config/config.ts';
 import { ipvsSettings } from './host/ipvs.ts';
 import { localDetector } from './host/local-detector.ts';
-import { hasLocalhostNodePorts } from './host/localhost-node-ports.ts';
+import { hasLocalhostNodePorts, listensOnLocalhost } from './host/localhost-node-ports.ts';
 import type { NodeFactsSettings } from './host/node-facts.ts';
 import type { Placement } from './modes/connect-time/placement.ts';
 import type { ModeConfig, ModeFacts } from './modes/mode.ts';
@@ -20,6 +20,8 @@ export interface EngineSettings {
   readonly sync: SyncSettings;
   /** Undefined: only rules translate connections. */
   readonly connectTime: Placement | undefined;
+  /** Families in which sockets beside the mode serve node ports on the loopback address. */
+  readonly localhost: readonly Family[];
 }
 
 interface EngineSettingsOptions {
@@ -49,6 +51,7 @@ export function engineSettings(options: EngineSettingsOptions): EngineSettings {
     },
     sync: syncSettings(config, mode),
     connectTime: options.connectTime,
+    localhost: options.families.filter((family) => listensOnLocalhost(config, mode, family)),
   };
 }
 

@@ -11,6 +11,7 @@ import type { Conntrack } from './kernel/conntrack.ts';
 import type { Kernel } from './kernel/kernel.ts';
 import { withConnectTime } from './modes/connect-time/planner.ts';
 import type { ModeConfig, Planner, ProxyMode } from './modes/mode.ts';
+import type { LocalhostListeners } from './modes/userspace/localhost.ts';
 import { type Address, type Family, isLoopback } from './net/address.ts';
 import type { ResolveContext } from './state/resolve.ts';
 import type { ClusterState } from './state/store.ts';
@@ -35,6 +36,8 @@ export interface EngineOptions {
   readonly interfaces: () => readonly Address[];
   readonly observer: Observer;
   readonly conntrackObserver: ConntrackObserver;
+  /** Absent if the loopback addresses of this process are not the node's. */
+  readonly localhost?: LocalhostListeners | undefined;
   /** Is told that a Service (`namespace/name`) was resolved, or is gone; a sync follows. */
   readonly resolved: (service: string) => void;
   /** See `ForwardingFollower.changed`; is not told what a start puts into force. */
@@ -69,6 +72,9 @@ export class Engine {
       mode,
       isConnectTime: settings.connectTime !== undefined,
     });
+    for (const family of ['IPv4', 'IPv6'] as const) {
+      options.localhost?.begin(family, settings.localhost.includes(family));
+    }
     const made = settings.families.map((config) => this.#makeFamily(config));
     this.families = made.map(({ sync }) => sync);
     this.#planners = new Map(made.map(({ planner }) => [planner.family, planner]));
@@ -88,7 +94,9 @@ export class Engine {
 
   /** All changes that have come from the source are in force in the kernel, or in quarantine. */
   get upToDate(): boolean {
-    return this.#loop.upToDate && this.#reconcilers.every(({ idle }) => idle);
+    const { localhost } = this.#options;
+    const isIdle = this.#reconcilers.every(({ idle }) => idle) && (localhost?.idle ?? true);
+    return this.#loop.upToDate && isIdle;
   }
 
   /** The number of Services that exceed a limit, and are served in part. */
@@ -111,15 +119,31 @@ export class Engine {
     return this.#loop.claimantOf(...of);
   }
 
-  /** The configuration and environment of the family's rules; undefined: it is not served. */
+  /** What the family's rules depend on; undefined: it is not served. */
   setting(family: Family) {
     const config = this.#options.settings.families.find((one) => one.family === family);
-    return config && { config, environment: this.#facts.environment(family) };
+    if (config === undefined) return undefined;
+    return {
+      config,
+      environment: this.#facts.environment(family),
+      localhost: this.#localhostBy(config),
+    };
   }
 
   /** What the kernel holds of a Forwarding that is in force; see `Planner.describe`. */
   describe(forwarding: Forwarding): readonly string[] {
-    return this.#planners.get(forwarding.family)?.describe(forwarding) ?? [];
+    const { family } = forwarding;
+    const held = this.#planners.get(family)?.describe(forwarding) ?? [];
+    const config = this.#options.settings.families.find((one) => one.family === family);
+    if (config === undefined || this.#localhostBy(config) !== 'sockets') return held;
+    return [...held, ...(this.#options.localhost?.describe(config, forwarding) ?? [])];
+  }
+
+  /** What opens node ports on the loopback address. */
+  #localhostBy({ family, localhostNodePorts }: ModeConfig): 'mode' | 'sockets' | 'nothing' {
+    const { localhost, mode, settings } = this.#options;
+    if (settings.localhost.includes(family)) return localhost === undefined ? 'nothing' : 'sockets';
+    return localhostNodePorts && mode.localhost?.includes(family) ? 'mode' : 'nothing';
   }
 
   /** See `compare`; undefined also for a family that is not served. */
@@ -172,8 +196,9 @@ export class Engine {
   }
 
   #makeFamily(config: ModeConfig) {
-    const { clock, kernel, mode, settings } = this.#options;
+    const { clock, kernel, localhost, mode, settings } = this.#options;
     const { family } = config;
+    const isOnLocalhost = settings.localhost.includes(family);
     const environment = this.#facts.environment(family);
     const reconciler = this.#makeReconciler(family);
     const rules = mode.planner(config, environment);
@@ -189,9 +214,13 @@ export class Engine {
       settings: settings.sync,
       follower: {
         moving: () => reconciler.moving(),
-        upToDate: (addresses) => reconciler.upToDate(addresses),
+        upToDate: (addresses) => {
+          reconciler.upToDate(addresses);
+          localhost?.upToDate(family);
+        },
         changed: (previous, next, cause) => {
           reconciler.changed(previous, next);
+          if (isOnLocalhost) localhost?.changed(config, previous, next);
           if (this.#started.has(family)) this.#options.changed(previous, next, cause);
         },
       },

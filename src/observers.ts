@@ -9,6 +9,7 @@ import type { Conntrack } from './kernel/conntrack.ts';
 import type { Kernel } from './kernel/kernel.ts';
 import type { Fallback } from './modes/index.ts';
 import type { ProxyMode } from './modes/mode.ts';
+import type { LocalhostEvent } from './modes/userspace/localhost.ts';
 import type { Family } from './net/address.ts';
 import { Journal } from './serve/ask/journal.ts';
 import { ClusterEvents } from './serve/cluster-events.ts';
@@ -17,6 +18,7 @@ import { watchConntrack } from './serve/conntrack-watch.ts';
 import { makeRecorder } from './serve/event-recorder.ts';
 import { ProxyHealth } from './serve/health.ts';
 import { kernelMetrics } from './serve/kernel-metrics.ts';
+import { localhostReport } from './serve/localhost-report.ts';
 import type { Logger } from './serve/log.ts';
 import { Metrics } from './serve/metrics.ts';
 import { countersOf } from './serve/nfacct-metrics.ts';
@@ -62,6 +64,8 @@ export interface Present {
   readonly engine: () => Engine | undefined;
   /** Nodes were listed, so that this node is known if it exists. */
   readonly nodeListed: () => boolean;
+  /** Sockets that listen for node ports on the loopback address. */
+  readonly localhostListeners: (family: Family) => number;
 }
 
 export class Observers {
@@ -71,6 +75,7 @@ export class Observers {
   readonly serviceHealth: ServiceHealth;
   readonly journal: Journal;
   readonly conntrack: ConntrackObserver;
+  readonly localhost: (event: LocalhostEvent) => void;
   readonly takeover: (event: TakeoverEvent) => void;
   readonly #options: ObserversOptions;
   readonly #present: Present;
@@ -106,6 +111,7 @@ export class Observers {
     });
     this.serviceHealth = this.#makeServiceHealth();
     this.takeover = takeoverReport(log, this.metrics.lifecycle, this.events);
+    this.localhost = localhostReport(log, this.metrics.localhost, this.events);
     const logConntrack = conntrackLog(log);
     this.conntrack = (event) => {
       this.metrics.conntrack.observe(event);
@@ -161,6 +167,7 @@ export class Observers {
       serverVersion: () => source.serverVersion(),
       overLimit: this.#overLimit,
       families: this.#families,
+      localhostListeners: this.#present.localhostListeners,
       counters: countersOf(kernel, log),
     });
   }

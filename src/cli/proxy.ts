@@ -92,6 +92,7 @@ async function makeApp(config: Config, log: Logger, lines: LogDestination): Prom
     families: ipv6Available(host) ? ['IPv4', 'IPv6'] : ['IPv4'],
     host,
     connectTime: connectTimePaths(host),
+    ownsLoopback: true,
   });
   logMetrics(app.metrics.registry, lines);
   return app;

@@ -2,16 +2,17 @@
 import { parseAddress, parseCIDR } from '../net/address.ts';
 import type { ServiceLimits } from '../state/budget.ts';
 import { cidrWarnings } from './cidr-warnings.ts';
-import type {
-  Config,
-  ConntrackConfig,
-  DetectLocal,
-  IpvsConfig,
-  LogFormat,
-  NodePortAddresses,
-  RequestedMode,
-  SourceConfig,
-  UserspaceConfig,
+import {
+  addressKeywords,
+  type Config,
+  type ConntrackConfig,
+  type DetectLocal,
+  type IpvsConfig,
+  type LogFormat,
+  type NodePortAddresses,
+  type RequestedMode,
+  type SourceConfig,
+  type UserspaceConfig,
 } from './config.ts';
 import { toDocument } from './document.ts';
 import { toMs } from './duration.ts';
@@ -159,8 +160,16 @@ function resolveDetectLocal(settings: Settings): DetectLocal {
 
 function resolveNodePortAddresses(addresses: readonly string[]): NodePortAddresses {
   if (addresses.length === 0) return { kind: 'all' };
-  if (addresses[0] === 'primary') return { kind: 'primary' };
-  return { kind: 'cidrs', cidrs: addresses.map((text) => must(parseCIDR(text), text)) };
+  const texts = addresses.filter((text) => text !== 'primary').flatMap(blocksOf);
+  return {
+    kind: 'listed',
+    cidrs: texts.map((text) => must(parseCIDR(text), text)),
+    primary: addresses.includes('primary'),
+  };
+}
+
+function blocksOf(text: string): readonly string[] {
+  return Object.hasOwn(addressKeywords, text) ? addressKeywords[text]! : [text];
 }
 
 function resolveServiceLimits(settings: Settings): ServiceLimits {

@@ -41,11 +41,21 @@ export type DetectLocal =
   | { readonly kind: 'BridgeInterface'; readonly bridgeInterface: string }
   | { readonly kind: 'InterfaceNamePrefix'; readonly interfaceNamePrefix: string };
 
+/** Words in nodePortAddresses for these blocks. */
+export const addressKeywords: Readonly<Record<string, readonly string[]>> = {
+  localhost: ['127.0.0.0/8', '::1/128'],
+  all: ['0.0.0.0/0', '::/0'],
+};
+
 /** Which of the node's addresses answer on node ports. */
 export type NodePortAddresses =
   | { readonly kind: 'all' }
-  | { readonly kind: 'primary' }
-  | { readonly kind: 'cidrs'; readonly cidrs: readonly CIDR[] };
+  | {
+      readonly kind: 'listed';
+      readonly cidrs: readonly CIDR[];
+      /** The node's primary addresses, too. */
+      readonly primary: boolean;
+    };
 
 /** Where Services and EndpointSlices come from. */
 export type SourceConfig =

@@ -28,6 +28,13 @@ export const proxyGates: Readonly<Record<string, Gate>> = {
     state: 'free',
     meaning: 'Accepted; log lines always carry their context.',
   },
+  // Of Kubernetes 1.37, where it is off by default.
+  KubeProxyNFTablesLocalhostNodePorts: {
+    value: true,
+    stage: 'ALPHA',
+    state: 'free',
+    meaning: 'Let sockets accept node ports on loopback addresses that are named, in every mode.',
+  },
   LoggingAlphaOptions: {
     value: false,
     stage: 'ALPHA',

@@ -3,7 +3,7 @@
  * to 2.4, 2.8). Every violation is found in one go; nothing is repaired.
  */
 import { type CIDR, parseAddress, parseCIDR } from '../net/address.ts';
-import { connectTimes, modeNames } from './config.ts';
+import { addressKeywords, connectTimes, modeNames } from './config.ts';
 import { rulesOf } from './field-types.ts';
 import { type FieldPath, fields, type Settings } from './fields/index.ts';
 import type { Bounds } from './fields/spec.ts';
@@ -220,20 +220,14 @@ function checkNamespaces(names: readonly string[]): Violation[] {
   });
 }
 
-/** `primary` must stand alone; what follows it is not looked at. */
 function checkNodePortAddresses(addresses: readonly string[]): Violation[] {
-  const result: Violation[] = [];
-  for (const [index, text] of addresses.entries()) {
-    const report = (detail: string): void => {
-      result.push(invalid('nodePortAddresses', quote(text), detail, `[${index}]`));
-    };
-    if (text === 'primary') {
-      if (addresses.length > 1) report("can't use both 'primary' and CIDRs");
-      break;
-    }
-    if (!parseCIDR(text)) report('must be a valid CIDR');
-  }
-  return result;
+  const words = ['primary', ...Object.keys(addressKeywords)];
+  const detail = `must be a valid CIDR, or one of ${words.map(quote).join(', ')}`;
+  return addresses.flatMap((text, index) =>
+    words.includes(text) || parseCIDR(text)
+      ? []
+      : [invalid('nodePortAddresses', quote(text), detail, `[${index}]`)],
+  );
 }
 
 function checkHiddenMetrics(version: string): Violation[] {

@@ -63,10 +63,9 @@ function nodePorts(
         'nodePortAddresses is not set: node ports answer on every address of this node; ' +
           '"primary" would limit them to its node IPs',
       ];
-    case 'primary':
-      return [];
-    case 'cidrs': {
-      const { cidrs } = nodePortAddresses;
+    case 'listed': {
+      const { cidrs, primary: isPrimary } = nodePortAddresses;
+      if (isPrimary) return [];
       return families
         .filter((family) => lacks(cidrs, family))
         .map((family) => {

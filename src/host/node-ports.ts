@@ -34,14 +34,16 @@ export function listeningAddresses(
   switch (config.kind) {
     case 'all':
       return 'all';
-    case 'primary':
-      return isLoopback(ips[family]) ? 'all' : [ips[family]];
-    case 'cidrs': {
+    case 'listed': {
       const cidrs = config.cidrs.filter(({ address }) => address.family === family);
-      if (cidrs.length === 0 || cidrs.some(({ prefixLength }) => prefixLength === 0)) return 'all';
-      const matching = interfaces().filter((address) =>
-        cidrs.some((cidr) => cidrContains(cidr, address)),
-      );
+      const primary = config.primary && !isLoopback(ips[family]) ? [ips[family]] : [];
+      const isNone = cidrs.length === 0 && primary.length === 0;
+      if (isNone || cidrs.some(({ prefixLength }) => prefixLength === 0)) return 'all';
+      const found = cidrs.length === 0 ? [] : interfaces();
+      const matching = [
+        ...primary,
+        ...found.filter((address) => cidrs.some((cidr) => cidrContains(cidr, address))),
+      ];
       const unique = new Map(matching.map((address) => [formatAddress(address.bytes), address]));
       return [...unique.keys()].sort().map((text) => unique.get(text)!);
     }

@@ -6,4 +6,7 @@ import { guide as nftables } from './nftables/guide.ts';
 import type { Guide } from './passage.ts';
 import { guide as userspace } from './userspace/guide.ts';
 
+/** For what sockets serve beside the rules of another mode. */
+export const socketGuide = userspace;
+
 export const guides: Readonly<Record<ModeName, Guide>> = { nftables, ipvs, iptables, userspace };

@@ -8,7 +8,7 @@ import type { SourceProblem } from '../source/source.ts';
 import { formatExcess } from '../state/budget.ts';
 import { formatConflict } from '../state/conflict.ts';
 import { formatExternalIPNotice } from '../state/external-ips.ts';
-import { formatServicePortName } from '../state/types.ts';
+import { formatServicePortName, type ServicePortName } from '../state/types.ts';
 import type { SyncEvent } from '../sync/events.ts';
 import { refusalText } from './refusal-text.ts';
 
@@ -48,6 +48,12 @@ export class ClusterEvents {
     const what = `failed to start healthcheck ${JSON.stringify(service)} on port ${port}`;
     const note = `node ${this.#options.nodeName} ${what}: ${message}`;
     this.#aboutService(service, 'FailedToStartServiceHealthcheck', 'Listen', note);
+  }
+
+  /** A node port of the Service does not answer on a loopback address. */
+  localhostRefused({ namespace, name }: ServicePortName, message: string): void {
+    const note = `node ${this.#options.nodeName} could not ${message}`;
+    this.#aboutService(`${namespace}/${name}`, 'FailedToListenOnLocalhost', 'Listen', note);
   }
 
   fellBack({ from, to, reason }: Fallback): void {

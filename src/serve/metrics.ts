@@ -16,6 +16,7 @@ import type { FamilyEvent, SyncEvent } from '../sync/events.ts';
 import { exponential } from './buckets.ts';
 import { ConntrackMetrics } from './conntrack-metrics.ts';
 import { LifecycleMetrics } from './lifecycle-metrics.ts';
+import { LocalhostMetrics } from './localhost-metrics.ts';
 import { ModeMetrics } from './mode-metrics.ts';
 import type { ReadCounters } from './nfacct-metrics.ts';
 import { buildMetrics, processMetrics } from './process-metrics.ts';
@@ -33,6 +34,7 @@ interface MetricsSources {
   /** Named counters, asked for while mode iptables runs. */
   readonly counters: ReadCounters;
   /** Families that are served, with what is desired and how many Forwardings are in quarantine. */
+  readonly localhostListeners: (family: Family) => number;
   readonly families: () => Iterable<{
     readonly family: Family;
     readonly desired: ReadonlyMap<string, Forwarding>;
@@ -74,6 +76,7 @@ export class Metrics {
   readonly registry = new Registry();
   readonly lifecycle = new LifecycleMetrics(this.registry);
   readonly conntrack = new ConntrackMetrics(this.registry);
+  readonly localhost: LocalhostMetrics;
   readonly source: SourceMetrics;
   readonly #eventLoop: EventLoopDelay;
   readonly #kubeProxy: ReturnType<typeof kubeProxyMetrics>;
@@ -88,6 +91,7 @@ export class Metrics {
     this.#kubeProxy = kubeProxyMetrics(registry);
     this.#own = ownMetrics(registry);
     this.source = new SourceMetrics(registry, sources.condition);
+    this.localhost = new LocalhostMetrics(registry, sources);
     this.#modes = new ModeMetrics(registry, sources.counters);
     this.#changes = {
       service: changeMetrics(registry, 'service'),

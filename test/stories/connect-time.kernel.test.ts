@@ -64,13 +64,13 @@ function fromAnySource(expectation: Expectation): Expectation {
   return { ...expectation, by: Object.fromEntries(by) };
 }
 
-/** Here they do, to the node itself: `connect-time-lives.kernel.test.ts` shows it. */
-const closedToRules = 'nodePortAddresses of loopback do not open it';
+/** Here they do not: `connect-time-lives.kernel.test.ts` shows it. */
+const leftAlone = 'nodePortAddresses of loopback leave a port alone that a process of the node has';
 
 /** Stories that the mode is told. */
 function toldTo(mode: 'nftables' | 'iptables'): readonly Story[] {
   return told.filter(
-    ({ differsIn, name }) => name !== closedToRules && differsIn?.[mode] === undefined,
+    ({ differsIn, name }) => name !== leftAlone && differsIn?.[mode] === undefined,
   );
 }
 

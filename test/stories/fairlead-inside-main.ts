@@ -27,9 +27,11 @@ class Inside {
   async handle(request: InsideRequest): Promise<string | undefined> {
     switch (request.op) {
       case 'start': {
-        const { mode, nodeName, settings, objects, netfilter, errors } = request;
+        const { mode, nodeName, settings, objects, netfilter, errors, connectTime } = request;
         const proxy = fairlead(mode, {
           errors,
+          ownsLoopback: true,
+          ...(connectTime === undefined ? {} : { connectTime }),
           log: (line) => tell({ kind: 'log', line }),
           ...(netfilter === 'absent' ? { kernel: withoutNetfilter } : {}),
         });

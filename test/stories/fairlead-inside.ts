@@ -6,6 +6,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { ModeName } from '../../src/config/config.ts';
+import type { ConnectTimePaths } from '../../src/modes/connect-time/choice.ts';
 import type { KubernetesObject } from '../lab/objects.ts';
 import type { NodeUnderTest, ProxySettings, ProxyUnderTest } from '../lab/proxy.ts';
 import { cleanup, type LogLine, type MeasuredProxy } from './fairlead-proxy.ts';
@@ -21,6 +22,7 @@ export type InsideRequest =
       readonly objects: readonly KubernetesObject[];
       readonly netfilter: 'present' | 'absent';
       readonly errors: 'fail the story' | 'are told';
+      readonly connectTime?: ConnectTimePaths | undefined;
     }
   | { readonly op: 'apply'; readonly objects: readonly KubernetesObject[] }
   | { readonly op: 'switch'; readonly mode: ModeName }
@@ -40,6 +42,8 @@ export interface InsideOptions {
   readonly without?: string;
   /** What a logged error does. */
   readonly errors?: 'fail the story' | 'are told';
+  /** Where connect-time translation is to be. */
+  readonly connectTime?: ConnectTimePaths;
 }
 
 export interface KillableProxy extends MeasuredProxy {
@@ -52,13 +56,14 @@ interface FairleadInside extends ProxyUnderTest {
 }
 
 export function fairleadInside(mode: ModeName, options: InsideOptions = {}): FairleadInside {
-  const { netfilter = 'present', errors = 'fail the story' } = options;
+  const { netfilter = 'present', errors = 'fail the story', connectTime } = options;
   return {
     mode,
     start: async (node, settings, objects) => {
       const proxy = new ProxyProcess(node, options);
       const { nodeName } = node;
-      await proxy.ask({ op: 'start', mode, nodeName, settings, objects, netfilter, errors });
+      const how = { netfilter, errors, connectTime };
+      await proxy.ask({ op: 'start', mode, nodeName, settings, objects, ...how });
       return proxy;
     },
     cleanup,

@@ -48,6 +48,8 @@ export interface FairleadOptions {
   readonly kernel?: (kernel: Kernel) => Kernel;
   /** Where connect-time translation is to be. */
   readonly connectTime?: ConnectTimePaths;
+  /** See `AppOptions`. */
+  readonly ownsLoopback?: boolean;
   /** Is told each line. */
   readonly log?: (line: LogLine) => void;
   /** When the list of EndpointSlices is complete. Default: at once, like the others. */
@@ -159,6 +161,7 @@ class RunningFairlead implements MeasuredProxy {
       ...(this.#options.connectTime === undefined
         ? {}
         : { connectTime: this.#options.connectTime }),
+      ownsLoopback: this.#options.ownsLoopback ?? false,
     });
     this.#running = this.#app.run(this.#stop.signal);
     // Reported where something waits for it.

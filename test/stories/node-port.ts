@@ -241,7 +241,7 @@ const addresses: readonly Story[] = [
     [connect('node', to(LOOPBACK), theNode)],
   ),
   restricted(
-    'nodePortAddresses of loopback do not open it',
+    'nodePortAddresses of loopback leave a port alone that a process of the node has',
     ['127.0.0.0/8', '::1/128'],
     [],
     [NODE_IP],

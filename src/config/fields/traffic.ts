@@ -31,11 +31,13 @@ export const trafficFields = {
   },
   nodePortAddresses: {
     type: 'strings',
-    rules: 'CIDRs, or the word primary alone',
+    rules: 'CIDRs, and the words primary, localhost and all',
     errorPath: 'NodePortAddresses',
     meaning:
       'Addresses of the node on which node ports answer. `primary`: those that the Node ' +
-      'object names first. Empty: all; in mode nftables, the primary ones.',
+      'object names first; `localhost`: 127.0.0.0/8 and ::1/128; `all`: 0.0.0.0/0 and ::/0. ' +
+      'Loopback addresses that are named accept TCP from the node itself. ' +
+      'Empty: all; in mode nftables, the primary ones.',
   },
   connectTime: {
     type: 'string',

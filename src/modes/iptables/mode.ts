@@ -17,6 +17,7 @@ export const iptablesMode: ProxyMode = {
   name: 'iptables',
   hasGeneration: true,
   translates: true,
+  localhost: ['IPv4'],
   hasKubeProxyNames: true,
   usesIPVS: false,
   metrics: [

@@ -15,6 +15,7 @@ export function userspaceMode(): ProxyMode {
     link: linkName,
     hasGeneration: false,
     translates: false,
+    localhost: ['IPv4'],
     hasKubeProxyNames: false,
     usesIPVS: false,
     ownSettings: 'userspace',

@@ -46,10 +46,12 @@ export interface Inside {
   readonly host?: HostFiles;
 }
 
-/** The configuration and environment of one family's rules. */
+/** What one family's rules depend on. */
 export interface Setting {
   readonly config: ModeConfig;
   readonly environment: Environment;
+  /** What opens node ports on the loopback address. */
+  readonly localhost: 'mode' | 'sockets' | 'nothing';
 }
 
 /** The part of an engine that answers need. */

@@ -55,7 +55,7 @@ describe('a file with every field of the older reference', () => {
       fullSyncPeriodMs: 3_600_000,
     });
     const { nodePortAddresses } = config;
-    const cidrs = nodePortAddresses.kind === 'cidrs' ? nodePortAddresses.cidrs : [];
+    const cidrs = nodePortAddresses.kind === 'listed' ? nodePortAddresses.cidrs : [];
     expect(cidrs.map(formatCIDR)).toEqual(['127.0.0.0/8']);
   });
 

@@ -197,29 +197,39 @@ describe('detectLocalMode', () => {
 
 describe('nodePortAddresses', () => {
   const path = 'KubeProxyConfiguration.NodePortAddresses';
-  const both = "can't use both 'primary' and CIDRs";
+  const words = 'must be a valid CIDR, or one of "primary", "localhost", "all"';
 
   test('is all by default, and primary in mode nftables', () => {
     expect(configOf(loadFile('')).nodePortAddresses).toEqual({ kind: 'all' });
-    expect(configOf(loadFile('mode: nftables')).nodePortAddresses).toEqual({ kind: 'primary' });
+    expect(configOf(loadFile('mode: nftables')).nodePortAddresses).toEqual({
+      kind: 'listed',
+      cidrs: [],
+      primary: true,
+    });
   });
 
-  test('is what was given, in mode nftables too', () => {
-    const file = 'mode: nftables\nnodePortAddresses: [127.0.0.0/8, fd00::/8]';
+  const localhost = ['127.0.0.0/8', '::1/128'];
+
+  test.each([
+    ['127.0.0.0/8, fd00::/8', ['127.0.0.0/8', 'fd00::/8'], false],
+    ['primary, localhost', localhost, true],
+    ['10.0.0.0/8, primary', ['10.0.0.0/8'], true],
+    ['localhost', localhost, false],
+    ['all, localhost', ['0.0.0.0/0', '::/0', ...localhost], false],
+  ])('is what was given, in mode nftables too: %s', (list, cidrs, primary) => {
+    const file = `mode: nftables\nnodePortAddresses: [${list}]`;
     const { nodePortAddresses } = configOf(loadFile(file));
-    const cidrs = nodePortAddresses.kind === 'cidrs' ? nodePortAddresses.cidrs : [];
-    expect(cidrs.map(formatCIDR)).toEqual(['127.0.0.0/8', 'fd00::/8']);
+    if (nodePortAddresses.kind !== 'listed') throw new Error('nothing was given');
+    expect(nodePortAddresses.cidrs.map(formatCIDR)).toEqual(cidrs);
+    expect(nodePortAddresses.primary).toBe(primary);
   });
 
   test.each([
-    ['[primary, 10.0.0.0/8]', `${path}[0]: Invalid value: "primary": ${both}`],
-    ['[10.0.0.0/8, primary, x]', `${path}[1]: Invalid value: "primary": ${both}`],
-    ['[primary, primary]', `${path}[0]: Invalid value: "primary": ${both}`],
-    ['[10.0.0.1]', `${path}[0]: Invalid value: "10.0.0.1": must be a valid CIDR`],
+    ['[10.0.0.1]', `${path}[0]: Invalid value: "10.0.0.1": ${words}`],
+    ['[primary, Localhost]', `${path}[1]: Invalid value: "Localhost": ${words}`],
     [
       '[x, 10.0.0.0/8, z]',
-      `[${path}[0]: Invalid value: "x": must be a valid CIDR, ` +
-        `${path}[2]: Invalid value: "z": must be a valid CIDR]`,
+      `[${path}[0]: Invalid value: "x": ${words}, ${path}[2]: Invalid value: "z": ${words}]`,
     ],
   ])('%s is refused', (list, error) => {
     expect(refusal(`nodePortAddresses: ${list}`)).toBe(error);

@@ -51,13 +51,20 @@ describe('addresses for node ports', () => {
     return found === 'all' ? 'all' : found.map(({ bytes }) => formatAddress(bytes));
   };
   const cidrs = (...list: string[]): NodePortAddresses => {
-    return { kind: 'cidrs', cidrs: list.map(cidr) };
+    return { kind: 'listed', cidrs: list.map(cidr), primary: false };
   };
+  const primary = { kind: 'listed', cidrs: [], primary: true } as const;
 
   it('are all, or the primary ones', () => {
     expect(texts({ kind: 'all' }, 'IPv4')).toBe('all');
-    expect(texts({ kind: 'primary' }, 'IPv4')).toEqual(['10.0.0.5']);
-    expect(texts({ kind: 'primary' }, 'IPv6')).toBe('all');
+    expect(texts(primary, 'IPv4')).toEqual(['10.0.0.5']);
+    expect(texts(primary, 'IPv6')).toBe('all');
+  });
+
+  it('are the primary ones and blocks', () => {
+    const cidrs = ['10.1.0.0/16', '::1/128'].map(cidr);
+    expect(texts({ ...primary, cidrs }, 'IPv4')).toEqual(['10.0.0.5', '10.1.0.5']);
+    expect(texts({ ...primary, cidrs }, 'IPv6')).toEqual([]);
   });
 
   it.each([
@@ -75,7 +82,8 @@ describe('addresses for node ports', () => {
 describe('sockets that answer on node ports', () => {
   it('listen on loopback too, where CIDRs name it', () => {
     const ips = { primary: 'IPv4', IPv4: address('10.0.0.5'), IPv6: address('::1') } as const;
-    const config = { kind: 'cidrs', cidrs: [cidr('127.0.0.0/8'), cidr('10.0.0.0/8')] } as const;
+    const cidrs = ['127.0.0.0/8', '10.0.0.0/8'].map(cidr);
+    const config = { kind: 'listed', cidrs, primary: false } as const;
     const interfaces = () => ['127.0.0.1', '10.0.0.5', '172.16.0.1'].map(address);
     const found = listeningAddresses(config, 'IPv4', ips, interfaces);
     expect(found).toEqual([address('10.0.0.5'), address('127.0.0.1')]);
@@ -141,7 +149,7 @@ describe('what this node adds', () => {
       mode: nftablesMode,
       settings: {
         bindAddress: anyAddress,
-        nodePortAddresses: { kind: 'cidrs', cidrs: [cidr('10.0.0.0/8')] },
+        nodePortAddresses: { kind: 'listed', cidrs: [cidr('10.0.0.0/8')], primary: false },
         featureGates: { AllowServiceExternalIPs: false },
         externalIPs: { cidrs: [], namespaces: [] },
         healthzBindAddress: { address: address('0.0.0.0'), port: 10256 },
@@ -204,7 +212,8 @@ describe('addresses that accept node ports when connections are made', () => {
 
   it('are loopback addresses too, where they are named', () => {
     const cidrs = ['127.0.0.0/8', '10.0.0.0/8', '::1/128'].map(cidr);
-    expect(addressesOf({ kind: 'cidrs', cidrs })).toEqual(['10.0.0.5', '127.0.0.1', '::1']);
+    const found = addressesOf({ kind: 'listed', cidrs, primary: false });
+    expect(found).toEqual(['10.0.0.5', '127.0.0.1', '::1']);
   });
 });
 
@@ -239,7 +248,10 @@ describe('what Services may claim at addresses of the node', () => {
       nodePorts: keysOf(own),
       listening: new Set([10256]),
     });
-    const { made: some } = facts({ kind: 'cidrs', cidrs: [cidr('10.0.0.0/8')] }, () => all);
+    const { made: some } = facts(
+      { kind: 'listed', cidrs: [cidr('10.0.0.0/8')], primary: false },
+      () => all,
+    );
     expect(some.context.nodeSockets?.nodePorts).toEqual(
       keysOf(['10.0.0.5', 'fd00::5'].map(address)),
     );

@@ -2,7 +2,10 @@ import { describe, expect, it } from 'vitest';
 import type { NodePortAddresses } from '../../../src/config/config.ts';
 import { isConntrackLiberal } from '../../../src/host/conntrack.ts';
 import { hostFiles } from '../../../src/host/files.ts';
-import { hasLocalhostNodePorts } from '../../../src/host/localhost-node-ports.ts';
+import {
+  hasLocalhostNodePorts,
+  listensOnLocalhost,
+} from '../../../src/host/localhost-node-ports.ts';
 import { type SettingChange, setSysctls } from '../../../src/host/sysctls.ts';
 import { iptablesMode } from '../../../src/modes/iptables/mode.ts';
 import { cidr } from '../state/build.ts';
@@ -11,7 +14,7 @@ import { contentOf, machine, machineRoot } from './machine.ts';
 const routeLocalnet = '/proc/sys/net/ipv4/conf/all/route_localnet';
 
 function only(...texts: string[]): NodePortAddresses {
-  return { kind: 'cidrs', cidrs: texts.map(cidr) };
+  return { kind: 'listed', cidrs: texts.map(cidr), primary: false };
 }
 
 function wanted(localhostNodePorts: boolean) {
@@ -21,7 +24,7 @@ function wanted(localhostNodePorts: boolean) {
 describe('node ports on localhost', () => {
   it.for([
     ['all addresses', { kind: 'all' }, true],
-    ['the primary address', { kind: 'primary' }, false],
+    ['the primary address', { kind: 'listed', cidrs: [], primary: true }, false],
     ['loopback', only('192.168.0.0/16', '127.0.0.0/8'), true],
     ['a wider block', only('0.0.0.0/0'), true],
     ['other blocks', only('192.168.0.0/16'), false],
@@ -32,6 +35,29 @@ describe('node ports on localhost', () => {
     expect(has(true, 'IPv4')).toBe(expected);
     expect(has(false, 'IPv4')).toBe(false);
     expect(has(true, 'IPv6')).toBe(false);
+  });
+
+  it.for([
+    ['all addresses', { kind: 'all' }, []],
+    ['the primary address', { kind: 'listed', cidrs: [], primary: true }, []],
+    ['named loopback addresses', only('127.0.0.0/8', '::1/128'), ['IPv4', 'IPv6']],
+    ['one of them', only('10.0.0.0/8', '::1/128'), ['IPv6']],
+    ['all addresses as blocks', only('0.0.0.0/0', '::/0'), []],
+    ['these and loopback', only('0.0.0.0/0', '127.0.0.1/32'), ['IPv4']],
+    ['other blocks', only('192.168.0.0/16', 'fd00::/8'), []],
+  ] as const)('by sockets, with node ports on %s', ([, nodePortAddresses, expected]) => {
+    const served = (gate: boolean, localhost: readonly ('IPv4' | 'IPv6')[]) =>
+      (['IPv4', 'IPv6'] as const).filter((family) =>
+        listensOnLocalhost(
+          { featureGates: { KubeProxyNFTablesLocalhostNodePorts: gate }, nodePortAddresses },
+          { localhost },
+          family,
+        ),
+      );
+    expect(served(true, [])).toEqual(expected);
+    expect(served(false, [])).toEqual([]);
+    // Where the mode itself does it.
+    expect(served(true, ['IPv4'])).toEqual(expected.filter((family) => family === 'IPv6'));
   });
 
   it('have loopback addresses routed, which is said once', () => {

@@ -29,6 +29,7 @@ beforeEach(() => {
     serverVersion: () => serverVersion,
     overLimit: () => 3,
     families: () => [{ family: 'IPv4', desired: wanted, quarantined: ['one'] }],
+    localhostListeners: () => 2,
     counters: async () => [{ name: 'localhost_nps_accepted_pkts', packets: 5 }],
   });
   metrics.running(builtModes().get('nftables')!);
@@ -60,6 +61,8 @@ describe('metrics', () => {
   const everyMode = [
     'conntrack_reconciler_deleted_entries_total counter',
     'conntrack_reconciler_sync_duration_seconds histogram',
+    'nftables_localhost_nodeport_listener_creation_failures_total counter',
+    'nftables_localhost_nodeport_listeners gauge',
     'network_programming_duration_seconds histogram',
     'proxy_healthz_total counter',
     'proxy_livez_total counter',

@@ -53,6 +53,7 @@ function newMetrics(): Metrics {
     serverVersion: () => undefined,
     overLimit: () => 0,
     families: () => [],
+    localhostListeners: () => 0,
     counters: async () => [],
   });
   ends.push(async () => metrics.close());

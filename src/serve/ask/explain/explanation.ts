@@ -1,8 +1,8 @@
 /** Answers `/fairlead/v1/explain`. */
 import type { Explanation } from '../../../ask/explanation.ts';
 import { apiVersion } from '../../../ask/schema.ts';
-import { guides } from '../../../modes/guides.ts';
-import { formatAddress } from '../../../net/address.ts';
+import { guides, socketGuide } from '../../../modes/guides.ts';
+import { formatAddress, isLoopback } from '../../../net/address.ts';
 import { Pacer } from '../../../sync/clock.ts';
 import type { Inside } from '../inside.ts';
 import { Refusal } from '../refusal.ts';
@@ -53,7 +53,9 @@ async function sceneOf(inside: Inside, query: URLSearchParams): Promise<Scene> {
   }
   const surroundings = { inside, config: setting.config, context: engine.context };
   const client = await readClient(query.get('from'), surroundings);
-  return { inside, engine, sync, setting, guide: guides[inside.mode()], target, client };
+  const isBySocket = setting.localhost === 'sockets' && isLoopback(target.address);
+  const guide = isBySocket ? socketGuide : guides[inside.mode()];
+  return { inside, engine, sync, setting, guide, target, client };
 }
 
 function serviceOf(scene: Scene, { forwarding, frontend }: Holder): Explanation['service'] {

@@ -118,14 +118,14 @@ function protocolOf({ servicePort }: Forwarding): Protocol {
 
 /** Whether it is an address of this node, and whether node ports are open on it. */
 export function judgeAddress(
-  { config, environment }: Setting,
+  { environment, localhost }: Setting,
   { nodeSockets = noSockets }: ResolveContext,
   address: Address,
 ): { readonly isOwn: boolean; readonly acceptsNodePorts: boolean } {
   const { addresses } = nodeSockets;
   const isLocalhost = isLoopback(address);
   const isOwn = isLocalhost || addresses.has(addressKey(address));
-  if (isLocalhost) return { isOwn, acceptsNodePorts: config.localhostNodePorts };
+  if (isLocalhost) return { isOwn, acceptsNodePorts: localhost !== 'nothing' };
   const { nodePortAddresses: open } = environment;
   const acceptsNodePorts =
     open === 'all' ? isOwn : open.some(({ bytes }) => sameBytes(bytes, address.bytes));

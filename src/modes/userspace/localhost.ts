@@ -1,0 +1,172 @@
+/**
+ * Sockets for TCP node ports on loopback addresses, beside the rules of another mode (KEP-6032).
+ * Rules cannot open these: the kernel never routes ::1, and 127.0.0.1 only with route_localnet. A
+ * port that cannot be opened is told and tried again; nothing else waits for it.
+ */
+import { type Family, formatAddress, parseAddress } from '../../net/address.ts';
+import { type Forwarding, forwardingKey, type ServicePortName } from '../../state/types.ts';
+import type { ModeConfig } from '../mode.ts';
+import { type ServedFrontend, sameFrontend, servedFrontends } from './frontends.ts';
+import { Switchboard } from './switchboard.ts';
+
+export type LocalhostEvent =
+  | {
+      readonly kind: 'refused';
+      readonly family: Family;
+      readonly servicePort: ServicePortName;
+      readonly message: string;
+      readonly retryMs: number;
+      /** It was refused before, too. */
+      readonly isKnown: boolean;
+    }
+  | { readonly kind: 'restored'; readonly family: Family; readonly servicePort: ServicePortName };
+
+type Config = Pick<ModeConfig, 'family' | 'localDetector'>;
+
+interface Wanted {
+  readonly servicePort: ServicePortName;
+  readonly frontend: ServedFrontend;
+}
+
+const retryMs = 10_000;
+
+const loopback = { IPv4: parseAddress('127.0.0.1')!, IPv6: parseAddress('::1')! } as const;
+
+export class LocalhostListeners {
+  readonly #sockets = new Switchboard();
+  readonly #observer: (event: LocalhostEvent) => void;
+  /** By frontend id, as the keys of all that follow. */
+  readonly #wanted = new Map<string, Wanted>();
+  readonly #opening = new Set<string>();
+  readonly #refused = new Set<string>();
+  /** What an engine before has wanted, and this one has not told yet. */
+  readonly #stale = new Set<string>();
+  #retry: NodeJS.Timeout | undefined;
+
+  constructor(observer: (event: LocalhostEvent) => void) {
+    this.#observer = observer;
+  }
+
+  /** Nothing is being opened. */
+  get idle(): boolean {
+    return this.#opening.size === 0;
+  }
+
+  /** How many sockets listen. */
+  count(family: Family): number {
+    return [...this.#sockets.frontends(family)].length;
+  }
+
+  /** Is it told of all that is in force again, until `upToDate`? Then what it has stays meanwhile. */
+  begin(family: Family, isTold: boolean): void {
+    for (const [id, { frontend }] of this.#wanted) {
+      if (frontend.address.family !== family) continue;
+      if (isTold) this.#stale.add(id);
+      else this.#forget(id);
+    }
+  }
+
+  /** See `ForwardingFollower.changed`. */
+  changed(config: Config, previous: Forwarding | undefined, next: Forwarding | undefined): void {
+    const before = previous === undefined ? [] : frontendsOf(previous, config);
+    const after = next === undefined ? [] : frontendsOf(next, config);
+    const kept = new Set(after.map(({ id }) => id));
+    for (const { id } of before) {
+      const wanted = this.#wanted.get(id);
+      // It may have another owner already.
+      if (wanted === undefined || kept.has(id)) continue;
+      if (isSame(wanted.servicePort, previous!.servicePort)) this.#forget(id);
+    }
+    for (const frontend of after) {
+      this.#stale.delete(frontend.id);
+      this.#wanted.set(frontend.id, { servicePort: next!.servicePort, frontend });
+      this.#settle(frontend.id);
+    }
+  }
+
+  /** All that is in force in this family has been told. */
+  upToDate(family: Family): void {
+    for (const id of this.#stale) {
+      if (this.#wanted.get(id)?.frontend.address.family === family) this.#forget(id);
+    }
+  }
+
+  /** What listens for a Forwarding. */
+  describe(config: Config, forwarding: Forwarding): readonly string[] {
+    return frontendsOf(forwarding, config).flatMap(({ id, address, port }) =>
+      this.#sockets.get(id) === undefined
+        ? []
+        : [`socket TCP ${formatAddress(address.bytes)} port ${port}`],
+    );
+  }
+
+  /** Ends connections, too. */
+  close(): void {
+    clearTimeout(this.#retry);
+    this.#wanted.clear();
+    this.#sockets.closeAll();
+  }
+
+  #forget(id: string): void {
+    this.#wanted.delete(id);
+    this.#stale.delete(id);
+    this.#refused.delete(id);
+    this.#sockets.close(id);
+  }
+
+  #settle(id: string): void {
+    const wanted = this.#wanted.get(id)?.frontend;
+    const served = this.#sockets.get(id);
+    if (wanted === undefined) this.#sockets.close(id);
+    else if (served === undefined) void this.#open(id);
+    else if (!sameFrontend(served, wanted)) this.#sockets.update(wanted);
+  }
+
+  async #open(id: string): Promise<void> {
+    if (this.#opening.has(id)) return;
+    const { frontend, servicePort } = this.#wanted.get(id)!;
+    this.#opening.add(id);
+    const refusal = await this.#sockets.open(frontend);
+    this.#opening.delete(id);
+    const { family } = frontend.address;
+    if (refusal === undefined) {
+      if (this.#refused.delete(id)) this.#observer({ kind: 'restored', family, servicePort });
+      this.#settle(id);
+    } else if (this.#wanted.has(id)) {
+      const { message } = refusal;
+      const isKnown = this.#refused.has(id);
+      this.#observer({ kind: 'refused', family, servicePort, message, retryMs, isKnown });
+      this.#refused.add(id);
+      this.#scheduleRetry();
+    }
+  }
+
+  #scheduleRetry(): void {
+    this.#retry ??= setTimeout(() => {
+      this.#retry = undefined;
+      for (const id of this.#refused) this.#settle(id);
+    }, retryMs).unref();
+  }
+}
+
+/** To the node itself all policies are one: it reaches any endpoint. */
+function frontendsOf(forwarding: Forwarding, config: Config): ServedFrontend[] {
+  if (forwarding.servicePort.protocol !== 'TCP') return [];
+  const frontends = forwarding.frontends.flatMap((frontend) => {
+    if (frontend.address !== undefined) return [];
+    const { treatment } = frontend;
+    return { ...frontend, treatment: treatment === 'external-local' ? 'external' : treatment };
+  });
+  const nodePortAddresses = [loopback[config.family]];
+  return servedFrontends(
+    { ...forwarding, frontends },
+    {
+      config: { ...config, localhostNodePorts: false },
+      environment: { serviceCIDRs: [], nodePortAddresses },
+    },
+  );
+}
+
+function isSame(a: ServicePortName, b: ServicePortName): boolean {
+  return forwardingKey(a) === forwardingKey(b);
+}

@@ -1,0 +1,27 @@
+/** Tells log, metrics and users about node ports on loopback addresses. */
+import type { LocalhostEvent } from '../modes/userspace/localhost.ts';
+import { formatServicePortName } from '../state/types.ts';
+import type { ClusterEvents } from './cluster-events.ts';
+import type { LocalhostMetrics } from './localhost-metrics.ts';
+import type { Logger } from './log.ts';
+
+export function localhostReport(
+  log: Logger,
+  metrics: LocalhostMetrics,
+  events: ClusterEvents,
+): (event: LocalhostEvent) => void {
+  return (event) => {
+    const { family, servicePort } = event;
+    const about = { family, servicePort: formatServicePortName(servicePort) };
+    if (event.kind === 'restored') {
+      log.info(about, 'Node port is open on the loopback address now');
+      return;
+    }
+    const { isKnown, message, retryMs } = event;
+    metrics.refused(family);
+    if (isKnown) return;
+    const words = 'Node port cannot be opened on the loopback address, it is tried again';
+    log.warn({ ...about, err: message, retryMs }, words);
+    events.localhostRefused(servicePort, message);
+  };
+}

@@ -1,0 +1,130 @@
+/**
+ * What node ports on loopback addresses do in a mode, where nodePortAddresses name these: by sockets
+ * beside the rules, and with connect-time translation.
+ */
+import { afterAll, test as anyTest, beforeAll, expect } from 'vitest';
+import type { ModeName } from '../../src/config/config.ts';
+import { openKernel } from '../../src/kernel/native-kernel.ts';
+import { removeConnectTime } from '../../src/modes/connect-time/choice.ts';
+import { type ActorName, FAMILIES, type Family, POD_A_IP, POD_C_IP } from '../lab/addresses.ts';
+import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
+import { createLab, type Lab } from '../lab/lab.ts';
+import {
+  BASELINE,
+  DEFAULT_CLUSTER_CIDR,
+  type KubernetesObject,
+  service,
+  slices,
+} from '../lab/objects.ts';
+import { paced } from '../lab/pace.ts';
+import { externalLocal, NODE_PORT, vip } from './common.ts';
+import { fairleadInside } from './fairlead-inside.ts';
+import type { LogLine } from './fairlead-proxy.ts';
+
+export const loopback = { IPv4: '127.0.0.1', IPv6: '::1' } as const;
+
+const settings = {
+  detectLocalMode: 'ClusterCIDR',
+  clusterCIDR: DEFAULT_CLUSTER_CIDR,
+  nodePortAddresses: ['primary', 'localhost'],
+  // For mode iptables, which has IPv4 by this.
+  localhostNodePorts: true,
+} as const;
+
+function web(pods: readonly ActorName[], spec: Record<string, unknown> = {}): KubernetesObject[] {
+  const ports = [{ port: 80, nodePort: NODE_PORT }];
+  return [...BASELINE, service('web', { clusterIp: vip, ports, spec }), ...slices('web', pods)];
+}
+
+export function localhostNodePorts(mode: ModeName): void {
+  let lab: Lab;
+  let place: ConnectTimePlace | undefined;
+  beforeAll(async () => {
+    lab = await createLab();
+    if (!canTranslate()) return;
+    place = makeConnectTimePlace();
+    for (const actor of ['node', 'pod-a'] as const) place.include(lab.actors[actor].pid);
+  });
+  afterAll(async () => {
+    await lab.close();
+    place?.close();
+  });
+
+  /** Who answers, each once; or how it ends. */
+  async function answers(actor: ActorName, address: string, port = NODE_PORT): Promise<string[]> {
+    const attempt = { protocol: 'TCP', to: { address, port }, timeoutMs: paced(2000) } as const;
+    const tally = await lab.actors[actor].connect(attempt, 12);
+    const ends = tally.map(({ outcome }) =>
+      outcome.kind === 'answered' ? outcome.by : outcome.kind,
+    );
+    return [...new Set(ends)].sort();
+  }
+
+  async function serve(): Promise<void> {
+    for (const family of FAMILIES) {
+      await lab.actors['pod-a'].listen('TCP', POD_A_IP[family], 8080);
+      await lab.actors['pod-c'].listen('TCP', POD_C_IP[family], 8080);
+    }
+    await lab.node.run(['sysctl', '-qw', 'net.ipv4.conf.all.route_localnet=1']);
+  }
+
+  async function ended(cleanup: Promise<void>): Promise<void> {
+    await cleanup;
+    if (place !== undefined) {
+      const kernel = openKernel({ netns: lab.node.namespacePath });
+      await removeConnectTime(kernel, place.directory).finally(() => kernel.close());
+    }
+    await lab.reset();
+  }
+
+  for (const connectTime of ['off', 'all'] as const) {
+    const test = connectTime === 'off' ? anyTest : anyTest.skipIf(!canTranslate());
+    test(`node ports answer to the node at loopback addresses, connect time ${connectTime}`, async () => {
+      await serve();
+      const proxy = fairleadInside(mode, place && { connectTime: place });
+      const running = await proxy.start(lab.node, { ...settings, connectTime }, web(['pod-a']));
+      const expectBy = async (
+        by: readonly string[],
+        families: readonly Family[] = FAMILIES,
+      ): Promise<void> => {
+        for (const family of families) expect(await answers('node', loopback[family])).toEqual(by);
+      };
+      await expectBy(['pod-a']);
+      expect(await answers('pod-a', loopback.IPv4)).toEqual(['reset']);
+      await running.apply(web(['pod-a', 'pod-c']));
+      await expectBy(['pod-a', 'pod-c']);
+      await running.apply(web(['pod-c'], externalLocal));
+      // Rules of mode iptables drop what its node port gets from anybody then, by sockets too.
+      const isDropped = mode === 'iptables' && connectTime === 'off';
+      await expectBy(['pod-c'], isDropped ? ['IPv4'] : FAMILIES);
+      await running.apply(web(['pod-a', 'pod-c'], { sessionAffinity: 'ClientIP' }));
+      for (const family of FAMILIES)
+        expect(await answers('node', loopback[family])).toHaveLength(1);
+      await running.apply(web([]));
+      for (const family of FAMILIES) {
+        expect(await answers('node', loopback[family])).not.toContain('pod-a');
+      }
+      await running.stop();
+      await ended(proxy.cleanup(lab.node));
+    });
+  }
+
+  anyTest('a port that a process of the node has is told, and nothing else suffers', async () => {
+    await serve();
+    const taken: Family = 'IPv6';
+    await lab.actors.node.listen('TCP', loopback[taken], NODE_PORT);
+    const told: LogLine[] = [];
+    const proxy = fairleadInside(mode, { log: (line) => told.push(line) });
+    const running = await proxy.start(lab.node, settings, web(['pod-a']));
+    expect(await answers('node', loopback.IPv6)).toEqual(['node']);
+    expect(await answers('node', loopback.IPv4)).toEqual(['pod-a']);
+    for (const family of FAMILIES)
+      expect(await answers('pod-a', vip[family], 80)).toEqual(['pod-a']);
+    const refusals = told.filter(({ msg }) => msg.startsWith('Node port cannot be opened'));
+    expect(refusals.map(({ servicePort, err }) => [servicePort, err])).toEqual([
+      ['default/web', `listen on TCP [::1]:${NODE_PORT}: address already in use (EADDRINUSE)`],
+    ]);
+    await running.stop();
+    await ended(proxy.cleanup(lab.node));
+  });
+}
