@@ -354,10 +354,7 @@ export interface ModeFacts {
   readonly hasGeneration: boolean;
   /** Connection tracking translates its connections. Without it, sockets of ours carry them. */
   readonly translates: boolean;
-  /**
-   * Families in which it opens node ports on loopback addresses itself (`localhostNodePorts`);
-   * default: none.
-   */
+  /** Families in which it opens node ports on loopback addresses itself; default: none. */
   readonly localhost?: readonly Family[];
   /** Its chains and named counters have the names of those of kube-proxy's iptables mode. */
   readonly hasKubeProxyNames: boolean;
