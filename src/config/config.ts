@@ -23,7 +23,10 @@ export interface ModeSettings {
   readonly masqueradeMark: number;
   /** Masquerade everything that goes to a ClusterIP. */
   readonly masqueradeAll: boolean;
-  /** Delay before a failed sync is tried again; half the time after which healthz turns bad. */
+  /**
+   * The longest wait before what the kernel has refused is tried again. Health fails when a sync
+   * has been due for twice this time.
+   */
   readonly syncPeriodMs: number;
   /**
    * Least time between the end of a sync and the next one; 0 = none, also where the configuration

@@ -172,7 +172,9 @@ const modeFlags = {
     type: 'duration',
     group: 'mode',
     default: '30s',
-    meaning: 'Delay before a failed sync is tried again, in every mode but ipvs. Above 0.',
+    meaning:
+      'Longest wait before a Service that the kernel has refused is tried again, in every mode but ' +
+      'ipvs. In mode userspace it is also the longest time between two full syncs. Above 0.',
   },
   'iptables-min-sync-period': {
     type: 'duration',
@@ -206,7 +208,7 @@ const ipvsFlags = {
     type: 'duration',
     group: 'ipvs',
     default: '30s',
-    meaning: 'Longest time between two syncs in mode ipvs. Above 0.',
+    meaning: 'Longest time between two full syncs in mode ipvs. Above 0.',
   },
   'ipvs-min-sync-period': {
     type: 'duration',

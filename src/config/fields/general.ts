@@ -39,7 +39,7 @@ export const generalFields = {
     type: 'string',
     rules: 'not only white space',
     meaning:
-      'Name of this Node. Blanks around it are dropped, capitals become small letters. ' +
+      'Name of this Node. White space around it is removed, capitals become small letters. ' +
       "Empty: the operating system's host name.",
   },
   bindAddress: {
@@ -48,8 +48,8 @@ export const generalFields = {
     rules: 'an IP address without brackets',
     errorPath: 'BindAddress',
     meaning:
-      "The node's own address, if the Node object should not be believed; it also sets the " +
-      'primary IP family. Nothing listens on it. 0.0.0.0 and :: say nothing.',
+      "The node's own address, where that of the Node object is not to be used; it also sets the " +
+      'primary IP family. Nothing listens on it. 0.0.0.0 and :: mean that it is not given.',
   },
   healthzBindAddress: {
     type: 'string',
@@ -95,7 +95,7 @@ export const generalFields = {
     default: '15m0s',
     bounds: { kind: 'positive' },
     errorPath: 'ConfigSyncPeriod',
-    meaning: 'How often kube-proxy looks at all that it knows again. Checked, without effect.',
+    meaning: 'How often kube-proxy processes all objects again. Checked, without effect.',
   },
   oomScoreAdj: {
     type: 'int32',

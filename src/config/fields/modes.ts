@@ -5,7 +5,8 @@ const iptablesLike = ['', 'iptables', 'userspace'] as const;
 
 const bit = { kind: 'range', min: 0, max: 31 } as const;
 const syncPeriod =
-  'Delay before a failed sync is tried again. /healthz turns bad after twice this time.';
+  'Longest wait before a Service that the kernel has refused is tried again. /healthz and ' +
+  '/livez fail when a sync has been due for twice this time.';
 const minSyncPeriod =
   'Least time between two syncs; changes in between go together. ' +
   "1s, which is kube-proxy's default, counts as none.";
@@ -87,7 +88,7 @@ export const modeFields = {
     boundsIn: iptablesLike,
     rules: periodRules,
     errorPath: 'SyncPeriod',
-    meaning: syncPeriod,
+    meaning: `${syncPeriod} In userspace mode it is also the longest time between two full syncs.`,
   },
   'iptables.minSyncPeriod': {
     type: 'duration',

@@ -20,7 +20,7 @@ export const otherFields = {
     origin: 'older',
     meaning:
       'How long mode userspace keeps a UDP client at its endpoint while neither sends. A resolver ' +
-      'that answers later answers nobody.',
+      'that answers later is not heard.',
   },
   windowsRunAsService: {
     type: 'bool',
