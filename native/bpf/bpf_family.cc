@@ -22,7 +22,7 @@ namespace request = protocol::request;
 using protocol::kUnknownIndex;
 using protocol::RecordWriter;
 
-std::expected<Place, SystemError> PlaceOf(std::string_view directory, std::uint8_t family) {
+std::expected<Place, SystemError> ReadPlace(std::string_view directory, std::uint8_t family) {
   if (family != AF_INET && family != AF_INET6) {
     return std::unexpected(SystemError{EINVAL, "family is neither AF_INET nor AF_INET6"});
   }
@@ -34,7 +34,12 @@ std::expected<Place, SystemError> PlaceOf(std::string_view directory, std::uint8
 
 template <typename R>
 Reach ReachOf(const R& record) {
-  return {std::string(record.cgroup), record.all != 0};
+  return {std::string(record.cgroup), record.all != 0, record.counts != 0};
+}
+
+template <typename R>
+Room RoomOf(const R& record) {
+  return {record.frontends_max, record.endpoints_max};
 }
 
 std::expected<void, Refused> Whole(Done done) {
@@ -45,13 +50,13 @@ std::expected<void, Refused> Whole(Done done) {
 /** Calls `work` with the place of a record. */
 template <typename R, typename Work>
 std::expected<void, Refused> At(const R& record, const Work& work) {
-  const auto place = PlaceOf(record.directory, record.family);
+  const auto place = ReadPlace(record.directory, record.family);
   return Whole(place ? work(*place) : Done(std::unexpected(place.error())));
 }
 
 struct Doer {
   std::expected<void, Refused> operator()(const op::BpfMapsAdd& op) const {
-    return At(op, AddMaps);
+    return At(op, [&](const Place& place) { return AddMaps(place, RoomOf(op)); });
   }
   std::expected<void, Refused> operator()(const op::BpfElementsAdd& op) const {
     return AddElements({op.directory, op.map}, op.keys, op.values);
@@ -69,9 +74,9 @@ struct Answerer {
   RecordWriter& out;
 
   Done operator()(const request::BpfStateGet& request) const {
-    const auto place = PlaceOf(request.directory, request.family);
+    const auto place = ReadPlace(request.directory, request.family);
     if (!place) return std::unexpected(place.error());
-    const auto states = StateOf(*place, ReachOf(request));
+    const auto states = StateOf(*place, RoomOf(request), ReachOf(request));
     if (!states) return std::unexpected(states.error());
     out.Append(reply::BpfState{static_cast<std::uint8_t>(states->maps),
                                static_cast<std::uint8_t>(states->links)});
@@ -81,9 +86,9 @@ struct Answerer {
     return DumpElements({request.directory, request.map}, out);
   }
   Done operator()(const request::BpfProbe& request) const {
-    const auto place = PlaceOf(request.directory, request.family);
+    const auto place = ReadPlace(request.directory, request.family);
     if (!place) return std::unexpected(place.error());
-    return Probe(*place, ReachOf(request));
+    return Probe(*place, RoomOf(request), ReachOf(request));
   }
 };
 

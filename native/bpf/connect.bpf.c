@@ -28,9 +28,9 @@ struct map {
   __u32 unused;
 };
 struct map settings4 SECTION("maps"), frontends4 SECTION("maps"), endpoints4 SECTION("maps"),
-    peers4 SECTION("maps");
+    peers4 SECTION("maps"), counts4 SECTION("maps");
 struct map settings6 SECTION("maps"), frontends6 SECTION("maps"), endpoints6 SECTION("maps"),
-    peers6 SECTION("maps");
+    peers6 SECTION("maps"), counts6 SECTION("maps");
 
 /* The maps of one family. */
 struct maps {
@@ -38,9 +38,10 @@ struct maps {
   void *frontends;
   void *endpoints;
   void *peers;
+  void *counts;
 };
-#define MAPS4 ((struct maps){&settings4, &frontends4, &endpoints4, &peers4})
-#define MAPS6 ((struct maps){&settings6, &frontends6, &endpoints6, &peers6})
+#define MAPS4 ((struct maps){&settings4, &frontends4, &endpoints4, &peers4, &counts4})
+#define MAPS6 ((struct maps){&settings6, &frontends6, &endpoints6, &peers6, &counts6})
 
 INLINE int is_same(const struct endpoint *a, const struct endpoint *b) {
   const __u32 *left = a->address.words;
@@ -74,15 +75,9 @@ INLINE const struct pool *find_pool(struct bpf_sock_addr *context, struct maps m
  * allocator does not wait for readers (htab_elem_free). So what was read counts only if the same
  * key still leads to the same value.
  */
-INLINE int choose(struct bpf_sock_addr *context, struct maps maps, const struct endpoint *to,
-                  struct endpoint *chosen) {
-  const __u32 zero = 0;
-  if (context->type != kStream || context->protocol != IPPROTO_TCP) return 0;
-  const struct settings *settings = map_lookup(maps.settings, &zero);
-  if (!settings || (!settings->all && !is_on_node(context, settings))) return 0;
-
-  struct frontend key;
-  const struct pool *pool = find_pool(context, maps, settings, to, &key);
+INLINE int choose(struct bpf_sock_addr *context, struct maps maps, const struct settings *settings,
+                  const struct endpoint *to, struct counted *chosen) {
+  const struct pool *pool = find_pool(context, maps, settings, to, &chosen->frontend);
   if (!pool) return 0;
   const __u64 id = pool->id;
   const __u32 count = pool->count;
@@ -90,21 +85,42 @@ INLINE int choose(struct bpf_sock_addr *context, struct maps maps, const struct 
   const struct place place = {id, random_number() % count, 0};
   const struct endpoint *endpoint = map_lookup(maps.endpoints, &place);
   if (!endpoint) return 0;
-  *chosen = *endpoint;
+  chosen->endpoint = *endpoint;
 
-  const struct pool *same_pool = map_lookup(maps.frontends, &key);
+  const struct pool *same_pool = map_lookup(maps.frontends, &chosen->frontend);
   if (!same_pool || same_pool->id != id) return 0;
   const struct endpoint *same_endpoint = map_lookup(maps.endpoints, &place);
-  return same_endpoint && is_same(same_endpoint, chosen);
+  return same_endpoint && is_same(same_endpoint, &chosen->endpoint);
 }
 
-/* As `choose`, and remembers the choice for getpeername. */
+INLINE int add_one(struct maps maps, const struct counted *key) {
+  __u64 *count = map_lookup(maps.counts, key);
+  if (count) __sync_fetch_and_add(count, 1);
+  return count != 0;
+}
+
+/* Where the map is full, the connection is not counted. */
+INLINE void count(struct maps maps, const struct counted *key) {
+  const __u64 one = 1;
+  if (add_one(maps, key) || map_update(maps.counts, key, &one, BPF_NOEXIST) == 0) return;
+  /* Another processor may have been first. */
+  add_one(maps, key);
+}
+
+/* As `choose`, for TCP, and remembers the choice for getpeername. */
 INLINE int translate(struct bpf_sock_addr *context, struct maps maps, const struct endpoint *to,
-                     struct endpoint *chosen) {
-  if (!choose(context, maps, to, chosen)) return 0;
+                     struct endpoint *endpoint) {
+  const __u32 zero = 0;
+  if (context->type != kStream || context->protocol != IPPROTO_TCP) return 0;
+  const struct settings *settings = map_lookup(maps.settings, &zero);
+  if (!settings || (!settings->all && !is_on_node(context, settings))) return 0;
+  struct counted chosen;
+  if (!choose(context, maps, settings, to, &chosen)) return 0;
   const __u64 cookie = socket_cookie(context);
-  const struct peer peer = {*to, *chosen};
+  const struct peer peer = {*to, chosen.endpoint};
   map_update(maps.peers, &cookie, &peer, BPF_ANY);
+  if (settings->counts) count(maps, &chosen);
+  *endpoint = chosen.endpoint;
   return 1;
 }
 

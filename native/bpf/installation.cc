@@ -54,9 +54,9 @@ bool IsOf(const std::string& path, long magic) noexcept {
 
 std::string ParentOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
-bool IsShaped(const MapShape& shape, const bpf_map_info& info) noexcept {
+bool IsShaped(const MapShape& shape, const Room& room, const bpf_map_info& info) noexcept {
   return info.type == shape.type && info.key_size == shape.key_bytes &&
-         info.value_size == shape.value_bytes && info.max_entries == shape.entries_max &&
+         info.value_size == shape.value_bytes && info.max_entries == shape.EntriesMax(room) &&
          info.map_flags == shape.flags;
 }
 
@@ -90,7 +90,7 @@ Opened Load(const Program& program, const Maps& maps) {
 }
 
 std::expected<settings, SystemError> WantedSettings(const Reach& reach) {
-  settings wanted{0, reach.all ? 1u : 0u, ProgramsVersion()};
+  settings wanted{0, reach.all ? 1u : 0u, ProgramsVersion(), reach.counts ? 1u : 0u, 0};
   const auto cookie = NetnsCookie();
   if (cookie) {
     wanted.node = *cookie;
@@ -159,7 +159,7 @@ State StateFor(std::size_t there, std::size_t right, std::size_t wanted) noexcep
   return right == wanted ? State::kRight : State::kWrong;
 }
 
-std::expected<State, SystemError> MapsState(const Place& place) {
+std::expected<State, SystemError> MapsState(const Place& place, const Room& room) {
   std::size_t there = 0;
   std::size_t right = 0;
   const auto shapes = MapsOf(place.family);
@@ -170,7 +170,7 @@ std::expected<State, SystemError> MapsState(const Place& place) {
     const auto info = MapInfo(map->get());
     if (!info) return Failure(info.error());
     ++there;
-    if (IsShaped(shape, *info)) ++right;
+    if (IsShaped(shape, room, *info)) ++right;
   }
   return StateFor(there, right, shapes.size());
 }
@@ -212,7 +212,7 @@ Done RemoveLink(const std::string& path) {
 
 }  // namespace
 
-Done AddMaps(const Place& place) {
+Done AddMaps(const Place& place, const Room& room) {
   RaiseMemoryLimit();
   if (mkdir(place.directory.c_str(), 0700) != 0 && errno != EEXIST) {
     return Failure(SystemError::Last("making " + place.directory));
@@ -220,7 +220,7 @@ Done AddMaps(const Place& place) {
   for (const MapShape& shape : MapsOf(place.family)) {
     const std::string path = place.PathOf(shape.name);
     if (access(path.c_str(), F_OK) == 0) continue;
-    const auto map = CreateMap(shape);
+    const auto map = CreateMap(shape, room);
     if (!map) return Failure(map.error());
     const auto pinned = Pin(map->get(), path);
     if (!pinned) return pinned;
@@ -261,8 +261,9 @@ Done Remove(const Place& place) {
   return {};
 }
 
-std::expected<States, SystemError> StateOf(const Place& place, const Reach& reach) {
-  const auto maps = MapsState(place);
+std::expected<States, SystemError> StateOf(const Place& place, const Room& room,
+                                           const Reach& reach) {
+  const auto maps = MapsState(place, room);
   if (!maps) return Failure(maps.error());
   auto links = LinksState(place, reach);
   if (!links) return Failure(links.error());
@@ -270,7 +271,7 @@ std::expected<States, SystemError> StateOf(const Place& place, const Reach& reac
   return States{*maps, *links};
 }
 
-Done Probe(const Place& place, const Reach& reach) {
+Done Probe(const Place& place, const Room& room, const Reach& reach) {
   RaiseMemoryLimit();
   if (!IsOf(ParentOf(place.directory), BPF_FS_MAGIC)) {
     return Failure(SystemError{EMEDIUMTYPE, ParentOf(place.directory) + " is no bpf file system"});
@@ -282,7 +283,7 @@ Done Probe(const Place& place, const Reach& reach) {
   if (!wanted) return Failure(wanted.error());
   Maps maps;
   for (const MapShape& shape : MapsOf(place.family)) {
-    auto map = CreateMap(shape);
+    auto map = CreateMap(shape, room);
     if (!map) return Failure(map.error());
     maps.emplace_back(shape.name, std::move(*map));
   }

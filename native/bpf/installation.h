@@ -25,6 +25,8 @@ struct Reach {
   std::string cgroup;
   /** Sockets of all network namespaces; else those of the calling thread's. */
   bool all;
+  /** Connections are counted. */
+  bool counts;
 };
 
 enum class State : std::uint8_t { kAbsent = 0, kWrong = 1, kRight = 2 };
@@ -35,14 +37,15 @@ struct States {
 };
 
 /** Makes the folder and the maps that are missing. */
-Done AddMaps(const Place& place);
+Done AddMaps(const Place& place, const Room& room);
 /** Attaches the programs, or replaces those of the links that are there. */
 Done AddLinks(const Place& place, const Reach& reach);
 /** Detaches the programs, and removes all pins of the family, and the folder when it is empty. */
 Done Remove(const Place& place);
-std::expected<States, SystemError> StateOf(const Place& place, const Reach& reach);
+std::expected<States, SystemError> StateOf(const Place& place, const Room& room,
+                                           const Reach& reach);
 /** Loads the programs, and leaves nothing behind. */
-Done Probe(const Place& place, const Reach& reach);
+Done Probe(const Place& place, const Room& room, const Reach& reach);
 
 }  // namespace fairlead::bpf
 

@@ -24,6 +24,9 @@ struct settings {
   __u32 all;
   /** Of the programs that are attached. */
   __u32 version;
+  /** 1: connections are counted. */
+  __u32 counts;
+  __u32 unused;
 };
 
 /** What a frontend key names: `kind`. */
@@ -52,6 +55,12 @@ struct place {
   __u64 pool;
   __u32 index;
   __u32 unused;
+};
+
+/** What connections are counted by. A count without an endpoint is of endpoints that are gone. */
+struct counted {
+  struct frontend frontend;
+  struct endpoint endpoint;
 };
 
 /** What a socket asked for, and what it got. */

@@ -9,28 +9,29 @@ namespace fairlead::bpf {
 
 namespace {
 
-/** Elements take memory when they are there; the table of hashes takes 16 bytes for each. */
-constexpr std::uint32_t kFrontendsMax = 1u << 18;
-constexpr std::uint32_t kEndpointsMax = 1u << 20;
+/** Frontends and endpoints that have had connections. Who reads them makes room. */
+constexpr std::uint32_t kCountsMax = 1u << 17;
 /** The kernel forgets the connection that was asked about least recently. It makes all at once. */
 constexpr std::uint32_t kPeersMax = 1u << 15;
 
 constexpr MapShape kMaps4[] = {
     {"settings4", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(settings), 1, 0},
-    {"frontends4", BPF_MAP_TYPE_HASH, sizeof(frontend), sizeof(pool), kFrontendsMax,
-     BPF_F_NO_PREALLOC},
-    {"endpoints4", BPF_MAP_TYPE_HASH, sizeof(place), sizeof(endpoint), kEndpointsMax,
-     BPF_F_NO_PREALLOC},
+    {"frontends4", BPF_MAP_TYPE_HASH, sizeof(frontend), sizeof(pool), 0, BPF_F_NO_PREALLOC,
+     &Room::frontends},
+    {"endpoints4", BPF_MAP_TYPE_HASH, sizeof(place), sizeof(endpoint), 0, BPF_F_NO_PREALLOC,
+     &Room::endpoints},
     {"peers4", BPF_MAP_TYPE_LRU_HASH, sizeof(__u64), sizeof(peer), kPeersMax, 0},
+    {"counts4", BPF_MAP_TYPE_HASH, sizeof(counted), sizeof(__u64), kCountsMax, BPF_F_NO_PREALLOC},
 };
 
 constexpr MapShape kMaps6[] = {
     {"settings6", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(settings), 1, 0},
-    {"frontends6", BPF_MAP_TYPE_HASH, sizeof(frontend), sizeof(pool), kFrontendsMax,
-     BPF_F_NO_PREALLOC},
-    {"endpoints6", BPF_MAP_TYPE_HASH, sizeof(place), sizeof(endpoint), kEndpointsMax,
-     BPF_F_NO_PREALLOC},
+    {"frontends6", BPF_MAP_TYPE_HASH, sizeof(frontend), sizeof(pool), 0, BPF_F_NO_PREALLOC,
+     &Room::frontends},
+    {"endpoints6", BPF_MAP_TYPE_HASH, sizeof(place), sizeof(endpoint), 0, BPF_F_NO_PREALLOC,
+     &Room::endpoints},
     {"peers6", BPF_MAP_TYPE_LRU_HASH, sizeof(__u64), sizeof(peer), kPeersMax, 0},
+    {"counts6", BPF_MAP_TYPE_HASH, sizeof(counted), sizeof(__u64), kCountsMax, BPF_F_NO_PREALLOC},
 };
 
 /** Sockets of IPv6 connect to IPv4 addresses too. */

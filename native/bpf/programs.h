@@ -10,6 +10,12 @@
 
 namespace fairlead::bpf {
 
+/** How many elements the maps of one family hold. */
+struct Room {
+  std::uint32_t frontends;
+  std::uint32_t endpoints;
+};
+
 /** A map as it is made. */
 struct MapShape {
   const char* name;
@@ -18,6 +24,12 @@ struct MapShape {
   std::uint32_t value_bytes;
   std::uint32_t entries_max;
   std::uint32_t flags;
+  /** Set: it holds as many elements as is asked for. */
+  std::uint32_t Room::* asked = nullptr;
+
+  std::uint32_t EntriesMax(const Room& room) const noexcept {
+    return asked == nullptr ? entries_max : room.*asked;
+  }
 };
 
 /** The instruction at `index` loads the map of this name: its descriptor is to be put there. */

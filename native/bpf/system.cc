@@ -101,12 +101,12 @@ bpf_attr BatchAttributes(int map_fd, const std::uint8_t* keys, const std::uint8_
 
 }  // namespace
 
-Opened CreateMap(const MapShape& shape) {
+Opened CreateMap(const MapShape& shape, const Room& room) {
   bpf_attr attr = Zero();
   attr.map_type = shape.type;
   attr.key_size = shape.key_bytes;
   attr.value_size = shape.value_bytes;
-  attr.max_entries = shape.entries_max;
+  attr.max_entries = shape.EntriesMax(room);
   attr.map_flags = shape.flags;
   SetName(attr.map_name, shape.name);
   return Open(BPF_MAP_CREATE, attr, std::string("making map ") + shape.name);

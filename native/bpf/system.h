@@ -18,7 +18,7 @@ namespace fairlead::bpf {
 using Done = std::expected<void, SystemError>;
 using Opened = std::expected<FileDescriptor, SystemError>;
 
-Opened CreateMap(const MapShape& shape);
+Opened CreateMap(const MapShape& shape, const Room& room);
 /** `instructions` with the descriptors of maps in place. On failure: the verifier's words. */
 Opened LoadProgram(const Program& program, std::span<const std::uint64_t> instructions);
 Opened CreateLink(const Program& program, int program_fd, int cgroup_fd);

@@ -506,8 +506,12 @@ struct BpfMapsAdd {
   static constexpr const char* kName = "bpfMapsAdd";
   std::string_view directory;
   std::uint8_t family = 0;
+  std::uint32_t frontends_max = 0;
+  std::uint32_t endpoints_max = 0;
   static constexpr std::tuple kFields{
-      Field("directory", &BpfMapsAdd::directory), Field("family", &BpfMapsAdd::family)};
+      Field("directory", &BpfMapsAdd::directory), Field("family", &BpfMapsAdd::family),
+      Field("frontendsMax", &BpfMapsAdd::frontends_max),
+      Field("endpointsMax", &BpfMapsAdd::endpoints_max)};
 };
 
 struct BpfElementsAdd {
@@ -540,9 +544,11 @@ struct BpfLinksAdd {
   std::uint8_t family = 0;
   std::string_view cgroup;
   std::uint8_t all = 0;
+  std::uint8_t counts = 0;
   static constexpr std::tuple kFields{
       Field("directory", &BpfLinksAdd::directory), Field("family", &BpfLinksAdd::family),
-      Field("cgroup", &BpfLinksAdd::cgroup), Field("all", &BpfLinksAdd::all)};
+      Field("cgroup", &BpfLinksAdd::cgroup), Field("all", &BpfLinksAdd::all),
+      Field("counts", &BpfLinksAdd::counts)};
 };
 
 struct BpfRemove {
@@ -726,11 +732,16 @@ struct BpfStateGet {
   static constexpr const char* kName = "bpfStateGet";
   std::string_view directory;
   std::uint8_t family = 0;
+  std::uint32_t frontends_max = 0;
+  std::uint32_t endpoints_max = 0;
   std::string_view cgroup;
   std::uint8_t all = 0;
+  std::uint8_t counts = 0;
   static constexpr std::tuple kFields{
       Field("directory", &BpfStateGet::directory), Field("family", &BpfStateGet::family),
-      Field("cgroup", &BpfStateGet::cgroup), Field("all", &BpfStateGet::all)};
+      Field("frontendsMax", &BpfStateGet::frontends_max),
+      Field("endpointsMax", &BpfStateGet::endpoints_max), Field("cgroup", &BpfStateGet::cgroup),
+      Field("all", &BpfStateGet::all), Field("counts", &BpfStateGet::counts)};
 };
 
 struct BpfElementsDump {
@@ -747,11 +758,16 @@ struct BpfProbe {
   static constexpr const char* kName = "bpfProbe";
   std::string_view directory;
   std::uint8_t family = 0;
+  std::uint32_t frontends_max = 0;
+  std::uint32_t endpoints_max = 0;
   std::string_view cgroup;
   std::uint8_t all = 0;
+  std::uint8_t counts = 0;
   static constexpr std::tuple kFields{
       Field("directory", &BpfProbe::directory), Field("family", &BpfProbe::family),
-      Field("cgroup", &BpfProbe::cgroup), Field("all", &BpfProbe::all)};
+      Field("frontendsMax", &BpfProbe::frontends_max),
+      Field("endpointsMax", &BpfProbe::endpoints_max), Field("cgroup", &BpfProbe::cgroup),
+      Field("all", &BpfProbe::all), Field("counts", &BpfProbe::counts)};
 };
 
 struct ConntrackDump {

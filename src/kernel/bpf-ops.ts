@@ -7,12 +7,16 @@
 import type { Schema } from './records.ts';
 
 const place = { directory: 'string', family: 'u8' } as const;
+/** How many elements the maps hold. */
+const room = { frontendsMax: 'u32', endpointsMax: 'u32' } as const;
+/** What programs are attached to, and what they do: see `bpfLinksAdd`. */
+const reach = { cgroup: 'string', all: 'u8', counts: 'u8' } as const;
 const inMap = { directory: 'string', map: 'string' } as const;
 
 /** Ops, each tried by itself. */
 export const bpfOps = {
   /** Makes and pins the maps that are missing. */
-  bpfMapsAdd: { code: 192, fields: place },
+  bpfMapsAdd: { code: 192, fields: { ...place, ...room } },
   /** Adds or replaces elements, in their order. `keys` and `values`: one after the other. */
   bpfElementsAdd: { code: 193, fields: { ...inMap, keys: 'bytes', values: 'bytes' } },
   /** Deletes elements in their order, until one is missing (ENOENT). */
@@ -20,9 +24,9 @@ export const bpfOps = {
   /**
    * Attaches the programs to a folder of the cgroup2 hierarchy, and to all below it. A link that is
    * there gets the program of this version in one step. `all`: 1 = for sockets of all network
-   * namespaces, 0 = of ours.
+   * namespaces, 0 = of ours. `counts`: 1 = connections are counted.
    */
-  bpfLinksAdd: { code: 195, fields: { ...place, cgroup: 'string', all: 'u8' } },
+  bpfLinksAdd: { code: 195, fields: { ...place, ...reach } },
   /** Detaches the programs and removes the maps. What is not there is gone already. */
   bpfRemove: { code: 196, fields: place },
 } as const satisfies Schema;
@@ -30,7 +34,7 @@ export const bpfOps = {
 /** A buffer holds exactly one. */
 export const bpfRequests = {
   /** What is there, compared with what `bpfMapsAdd` and `bpfLinksAdd` would make. */
-  bpfStateGet: { code: 200, fields: { ...place, cgroup: 'string', all: 'u8' } },
+  bpfStateGet: { code: 200, fields: { ...place, ...room, ...reach } },
   /** ENOENT when there is no such map. */
   bpfElementsDump: { code: 201, fields: inMap },
   /**
@@ -38,7 +42,7 @@ export const bpfRequests = {
    * lacks: EMEDIUMTYPE when `directory` would not be in a bpf file system or `cgroup` is no folder
    * of cgroup2.
    */
-  bpfProbe: { code: 202, fields: { ...place, cgroup: 'string', all: 'u8' } },
+  bpfProbe: { code: 202, fields: { ...place, ...room, ...reach } },
 } as const satisfies Schema;
 
 /** Answers to `bpfRequests`, before `dumped`. */

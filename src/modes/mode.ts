@@ -8,6 +8,7 @@ import type { ApplyResult, Kernel, KernelFailure, TableName } from '../kernel/ke
 import type { MissingFeature } from '../kernel/nft/probe.ts';
 import type { Address, CIDR, Family } from '../net/address.ts';
 import type { Forwarding, ServicePortName } from '../state/types.ts';
+import type { BesideRules } from './beside.ts';
 import type { Count } from './traffic-counts.ts';
 
 export type ModeName = 'nftables' | 'ipvs' | 'iptables' | 'userspace';
@@ -93,6 +94,8 @@ export interface Batch {
   culprits(failure: KernelFailure): readonly string[];
   /** Call it when the kernel has applied the batch, before the next one is taken. */
   committed?(result: Extract<ApplyResult, { kind: 'applied' }>): void;
+  /** Call it when the kernel has refused some of it. True: nobody is to blame. */
+  refused?(failures: readonly KernelFailure[]): boolean;
 }
 
 /** How what the kernel held differed from what was wanted. */
@@ -164,7 +167,7 @@ export const noPause: Pause = () => undefined;
  * Plans the batches of one family. It remembers what it has put into batches: apply every batch
  * that was taken, in order, or call `reset`.
  */
-export interface Planner {
+export interface Planner extends BesideRules {
   readonly family: Family;
   /** Bytes of ops waiting to be taken. */
   readonly pendingBytes: number;
@@ -224,7 +227,6 @@ export interface Planner {
 
   /** Addresses refused since the last call; only modes that bind addresses refuse any. */
   takeRefused?(): readonly RefusedAddress[];
-
   /** Only modes that have rules for each Service count them. */
   takeRuleCounts?(): readonly RuleCount[];
 

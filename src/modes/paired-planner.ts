@@ -6,6 +6,7 @@ import type { ApplyResult, Kernel, KernelFailure, TableName } from '../kernel/ke
 import { countRecords } from '../kernel/records.ts';
 import type { Family } from '../net/address.ts';
 import type { Forwarding } from '../state/types.ts';
+import type { LeftToRules } from './beside.ts';
 import type {
   Batch,
   Drift,
@@ -117,6 +118,14 @@ export class PairedPlanner implements Planner {
     return this.#rules.takeRefused?.() ?? [];
   }
 
+  get unfinished(): boolean {
+    return this.#rules.unfinished === true || this.#beside.unfinished === true;
+  }
+
+  takeLeft(): readonly LeftToRules[] {
+    return this.#beside.takeLeft?.() ?? [];
+  }
+
   takeRuleCounts(): readonly RuleCount[] {
     return this.#rules.takeRuleCounts?.() ?? [];
   }
@@ -198,13 +207,14 @@ function paired(rules: Batch | undefined, beside: Batch | undefined): Batch | un
 /** As one buffer of ops: what follows a refused transaction is not tried. */
 function joined(rules: Batch, beside: Batch): Batch {
   const first = countRecords(rules.ops);
+  const isBeside = ({ op }: KernelFailure): boolean => op !== undefined && op >= first;
   return {
     ...both(rules, beside),
     culprits: (failure) => {
-      const { op } = failure;
-      if (op === undefined || op < first) return rules.culprits(failure);
-      return beside.culprits({ ...failure, op: op - first });
+      if (!isBeside(failure)) return rules.culprits(failure);
+      return beside.culprits({ ...failure, op: failure.op! - first });
     },
+    refused: (failures) => isBlameless(beside, failures.filter(isBeside)),
   };
 }
 
@@ -223,7 +233,16 @@ function inTurn(rules: Batch, beside: Batch): Batch {
       return { ...after, partly: true };
     },
     culprits: (failure) => (failuresBeside.has(failure) ? beside : rules).culprits(failure),
+    refused: (failures) =>
+      isBlameless(
+        beside,
+        failures.filter((one) => failuresBeside.has(one)),
+      ),
   };
+}
+
+function isBlameless(batch: Batch, failures: readonly KernelFailure[]): boolean {
+  return failures.length > 0 && batch.refused?.(failures) === true;
 }
 
 function both(rules: Batch, beside: Batch): Omit<Batch, 'culprits'> {

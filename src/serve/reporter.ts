@@ -74,6 +74,7 @@ function serviceOf(event: SyncEvent): string | undefined {
       return keyOf(event.conflict.loser);
     case 'unresolvable':
     case 'over-limit':
+    case 'left-to-rules':
       return event.service;
     case 'external-ip':
       return event.notice.service;

@@ -107,6 +107,13 @@ function logFamily(log: Logger, event: FamilyEvent): void {
       log.warn({ ...named(event.servicePort), family, err }, 'Address is refused');
       return;
     }
+    case 'left-to-rules': {
+      const { service, isLeft, frontends, endpoints } = event;
+      const of = { service, family, frontends, endpoints };
+      if (isLeft) log.warn(of, 'Service has no room beside the rules, is left to them');
+      else log.info(of, 'Service has room beside the rules again');
+      return;
+    }
     case 'audited':
       log.debug({ family, durationMs: event.durationMs }, 'Audit over');
       return;

@@ -1,5 +1,6 @@
 /** Events of the sync loop, from which logs, metrics and health are made. */
 import type { Committer, KernelFailure, TableName } from '../kernel/kernel.ts';
+import type { LeftToRules } from '../modes/beside.ts';
 import type { Drift, Miscount, RefusedAddress, RuleCount } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
 import type { Excess } from '../state/budget.ts';
@@ -108,6 +109,10 @@ export type FamilyEvent = { readonly family: Family } & (
       /** A Service asks for an address that is this machine's own, and does not get it. */
       readonly kind: 'address-refused';
     } & RefusedAddress)
+  | ({
+      /** There is no room for a Service beside the rules, or there is again. */
+      readonly kind: 'left-to-rules';
+    } & LeftToRules)
   | { readonly kind: 'audited'; readonly durationMs: number }
 );
 

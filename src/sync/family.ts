@@ -143,7 +143,9 @@ export class FamilySync {
   }
 
   get #hasWork(): boolean {
-    return this.#changes.any || this.#environment.isDue;
+    return (
+      this.#changes.any || this.#environment.isDue || this.#options.planner.unfinished === true
+    );
   }
 
   /** Changes what is desired; undefined = no longer desired. It takes effect with `wake`. */
@@ -323,8 +325,7 @@ export class FamilySync {
       this.#changes.rest(this.#isUnhooked ? startedMs + stagedPeriodMs : now + restMs);
     }
     this.#tellSettled();
-    for (const refused of planner.takeRefused?.() ?? [])
-      observer({ kind: 'address-refused', family: this.family, ...refused });
+    this.#reports.tellOf(planner);
     const durationMs = now - startedMs;
     const rules = planner.takeRuleCounts?.() ?? [];
     const { size } = this.#quarantine;

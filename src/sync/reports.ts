@@ -1,3 +1,4 @@
+import type { Planner } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
 import type { Clock } from './clock.ts';
 import type { FamilyEvent, Observer, SyncEvent } from './events.ts';
@@ -26,6 +27,17 @@ export class Reports {
     else if (event.kind === 'committed') this.#held.push(event);
     else if (event.kind !== 'queued' && event.kind !== 'done') this.#options.observer(event);
   };
+
+  /** Tells what the planner has noticed since the last call. */
+  tellOf(planner: Planner): void {
+    const { family } = planner;
+    for (const refused of planner.takeRefused?.() ?? []) {
+      this.tell({ kind: 'address-refused', family, ...refused });
+    }
+    for (const one of planner.takeLeft?.() ?? []) {
+      this.tell({ kind: 'left-to-rules', family, ...one });
+    }
+  }
 
   /** Holds events back until `release`. */
   hold(): void {

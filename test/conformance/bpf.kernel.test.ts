@@ -26,6 +26,7 @@ type Family = keyof typeof families;
 const loopback = { IPv4: '127.0.0.1', IPv6: '::1' } as const;
 /** Addresses for documentation, which nobody routes. */
 const service = { IPv4: '192.0.2.1', IPv6: '2001:db8::1' } as const;
+const room = { frontendsMax: 1024, endpointsMax: 32_768 };
 const pool = Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8);
 
 let place: ConnectTimePlace;
@@ -70,7 +71,7 @@ async function apply(...ops: KernelOp[]): Promise<void> {
 
 function placeOf(family: Family, all: 0 | 1 = 1) {
   const { cgroup, directory } = place;
-  return { directory, family: families[family], cgroup, all };
+  return { directory, family: families[family], cgroup, all, counts: 0, ...room } as const;
 }
 
 function adding(family: Family, map: string, key: Uint8Array, value: Uint8Array): KernelOp {
@@ -191,6 +192,19 @@ describe('maps', () => {
       );
     });
     expect(read.sort()).toEqual(keys.map((key) => Buffer.from(key).toString('hex')).sort());
+  });
+
+  it('take as many elements as they were made for, and name the first that is too many', async () => {
+    const small = { ...placeOf('IPv4'), endpointsMax: 3 };
+    await apply({ kind: 'bpfMapsAdd', ...small });
+    const keys = Buffer.concat([0, 1, 2, 3, 4].map((i) => placeKey(pool, i)));
+    const op = adding('IPv4', 'endpoints', keys, new Uint8Array(5 * 20));
+    expect(await kernel.apply(batch(op))).toMatchObject({
+      partly: true,
+      failures: [{ op: 0, entry: 3, code: 'E2BIG' }],
+    });
+    const { records } = await kernel.dump({ kind: 'bpfStateGet', ...placeOf('IPv4') });
+    expect(records).toMatchObject([{ maps: BPFState.wrong }]);
   });
 
   it('name the element that is not there', async () => {

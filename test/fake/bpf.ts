@@ -16,17 +16,27 @@ type State = (typeof BPFState)[keyof typeof BPFState];
 interface Link {
   readonly cgroup: string;
   readonly all: number;
+  readonly counts: number;
 }
 
 /** Bytes of keys and values, as native/bpf/layout.h has them. */
 const shapes: Readonly<Record<string, readonly [key: number, value: number]>> = {
   frontends: [20, 16],
   endpoints: [16, 20],
+  counts: [40, 8],
 };
 
 const suffixes: Readonly<Record<number, string>> = { 2: '4', 10: '6' };
 const mapsOf = (family: number): string[] =>
   Object.keys(shapes).map((name) => `${name}${suffixes[family]}`);
+
+function mostIn(
+  name: string,
+  { frontendsMax, endpointsMax }: { readonly frontendsMax: number; readonly endpointsMax: number },
+): number {
+  if (name.startsWith('counts')) return 2 ** 17;
+  return name.startsWith('frontends') ? frontendsMax : endpointsMax;
+}
 
 export function bpfElements(op: { readonly map: string; readonly keys: Uint8Array }): number {
   return op.keys.length / shapeOf(op.map)[0];
@@ -43,8 +53,10 @@ function hex(bytes: Uint8Array): string {
 export class FakeBpf {
   /** What it lacks, in words; undefined = nothing. */
   lack: string | undefined;
-  /** The most elements that a map takes. */
+  /** There is no memory for more elements in a map. */
   elementsMax = Number.POSITIVE_INFINITY;
+  /** The most elements that maps were made for, by path. */
+  readonly #most = new Map<string, number>();
   /** Maps by path: values by key, in hexadecimal. */
   readonly maps = new Map<string, Map<string, string>>();
   /** Attached programs, by folder and family. */
@@ -55,7 +67,9 @@ export class FakeBpf {
       case 'bpfMapsAdd':
         for (const name of mapsOf(op.family)) {
           const path = `${op.directory}/${name}`;
-          this.maps.set(path, this.maps.get(path) ?? new Map());
+          if (this.maps.has(path)) continue;
+          this.maps.set(path, new Map());
+          this.#most.set(path, mostIn(name, op));
         }
         return [];
       case 'bpfElementsAdd':
@@ -64,7 +78,11 @@ export class FakeBpf {
         return this.#delete(op);
       case 'bpfLinksAdd':
         for (const name of mapsOf(op.family)) this.#map(op.directory, name);
-        this.links.set(`${op.directory} ${op.family}`, { cgroup: op.cgroup, all: op.all });
+        this.links.set(`${op.directory} ${op.family}`, {
+          cgroup: op.cgroup,
+          all: op.all,
+          counts: op.counts,
+        });
         return [];
       case 'bpfRemove':
         this.links.delete(`${op.directory} ${op.family}`);
@@ -95,7 +113,9 @@ export class FakeBpf {
       const lines = [...elements].map(([key, value]) => `  ${key} ${value}\n`).sort();
       return `${path}\n${lines.join('')}`;
     });
-    const links = [...this.links].map(([at, { cgroup, all }]) => `${at} to ${cgroup} ${all}\n`);
+    const links = [...this.links].map(
+      ([at, { cgroup, all, counts }]) => `${at} to ${cgroup} ${all} ${counts}\n`,
+    );
     return [...maps.sort(), ...links.sort()].join('');
   }
 
@@ -110,8 +130,10 @@ export class FakeBpf {
     const [keyBytes, valueBytes] = shapeOf(map);
     for (let i = 0; i < keys.length / keyBytes; i += 1) {
       const key = hex(keys.subarray(i * keyBytes, (i + 1) * keyBytes));
-      const isFull = elements.size >= this.elementsMax && !elements.has(key);
-      if (isFull) return [new Refusal('E2BIG', i)];
+      const isNew = !elements.has(key);
+      if (isNew && elements.size >= this.elementsMax) return [new Refusal('ENOMEM', i)];
+      const most = this.#most.get(`${directory}/${map}`) ?? 0;
+      if (isNew && elements.size >= most) return [new Refusal('E2BIG', i)];
       elements.set(key, hex(values.subarray(i * valueBytes, (i + 1) * valueBytes)));
     }
     return [];
@@ -141,23 +163,22 @@ export class FakeBpf {
         ];
   }
 
-  #mapsState({
-    directory,
-    family,
-  }: {
-    readonly directory: string;
-    readonly family: number;
-  }): State {
+  #mapsState(request: Extract<BpfRequest, { kind: 'bpfStateGet' }>): State {
+    const { directory, family } = request;
     const names = mapsOf(family);
-    const there = names.filter((name) => this.maps.has(`${directory}/${name}`)).length;
-    if (there === 0) return BPFState.absent;
-    return there === names.length ? BPFState.right : BPFState.wrong;
+    const there = names.filter((name) => this.maps.has(`${directory}/${name}`));
+    if (there.length === 0) return BPFState.absent;
+    const right = there.filter(
+      (name) => this.#most.get(`${directory}/${name}`) === mostIn(name, request),
+    );
+    return right.length === names.length ? BPFState.right : BPFState.wrong;
   }
 
   #link(request: Extract<BpfRequest, { kind: 'bpfStateGet' }>): State {
     const link = this.links.get(`${request.directory} ${request.family}`);
     if (link === undefined) return BPFState.absent;
-    const isRight = link.cgroup === request.cgroup && link.all === request.all;
+    const { cgroup, all, counts } = request;
+    const isRight = link.cgroup === cgroup && link.all === all && link.counts === counts;
     return isRight ? BPFState.right : BPFState.wrong;
   }
 }

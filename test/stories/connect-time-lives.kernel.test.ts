@@ -6,8 +6,15 @@ import type { Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { kernelOps } from '../../src/kernel/ops.ts';
 import { readRecords } from '../../src/kernel/records.ts';
-import { removeConnectTime } from '../../src/modes/connect-time/choice.ts';
-import { type ActorName, FAMILIES, type Family, POD_A_IP, POD_B_IP } from '../lab/addresses.ts';
+import { type ConnectTimePaths, removeConnectTime } from '../../src/modes/connect-time/choice.ts';
+import {
+  type ActorName,
+  clusterIp,
+  FAMILIES,
+  type Family,
+  POD_A_IP,
+  POD_B_IP,
+} from '../lab/addresses.ts';
 import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import {
@@ -55,6 +62,7 @@ const localhost = { IPv4: '127.0.0.1', IPv6: '::1' } as const;
 interface Start {
   readonly settings?: ProxySettings;
   readonly connectTime?: ProxySettings['connectTime'];
+  readonly room?: ConnectTimePaths['room'];
   /** Is told the kinds of ops as they are sent. */
   readonly sent?: string[];
   readonly log?: (line: LogLine) => void;
@@ -64,10 +72,10 @@ async function start(
   objects: readonly KubernetesObject[],
   how: Start = {},
 ): Promise<MeasuredProxy> {
-  const { connectTime = 'all', sent = [], log = () => {} } = how;
+  const { connectTime = 'all', room, sent = [], log = () => {} } = how;
   const its = { ...(how.settings ?? settings), connectTime, ownTables: false };
   const proxy = fairlead('nftables', {
-    connectTime: place,
+    connectTime: { ...place, ...(room && { room }) },
     kernel: (kernel) => listening(kernel, sent),
     log,
     errors: 'are told',
@@ -179,6 +187,28 @@ test('Node ports answer on loopback addresses that are named, to the node alone'
     expect(await answers('node', to)).toEqual(['pod-a']);
     expect(await answers('pod-b', to, 1)).not.toContain('pod-a');
   }
+});
+
+test('A Service that has no room is left to the rules, and others go on beside them', async () => {
+  await serving('pod-a', 'pod-b');
+  const large = web('pod-a', 'pod-b');
+  const other = [
+    service('other', { clusterIp: clusterIp(11) }),
+    ...slices('other', ['pod-b']),
+  ] as const;
+  const told: LogLine[] = [];
+  const proxy = await start([...large, ...other], {
+    room: { frontends: 100, endpoints: 3 },
+    log: (line) => told.push(line),
+  });
+  const { IPv4: address } = clusterIp(11);
+  expect(await answersTo('node')).toEqual(['pod-a', 'pod-b']);
+  expect(await answers('node', { address, port: 80 }, 4)).toEqual(['pod-b']);
+  expect(told.filter(({ msg }) => /is left to them/.test(msg))).toHaveLength(2);
+  await proxy.apply([...web('pod-a'), service('other', { clusterIp: clusterIp(11) })]);
+  await stop();
+  await lab.node.run(['nft', 'flush', 'ruleset']);
+  expect(await answersTo('node', 4)).toEqual(['pod-a']);
 });
 
 test('What somebody removes comes back', async () => {

@@ -18,9 +18,9 @@ import {
   isValue,
   type Pinned,
 } from './observation.ts';
-import type { Placement } from './placement.ts';
+import { askedOf, type Placement } from './placement.ts';
 
-interface ConnectTimeTypes extends ConnectTimeObjects {
+export interface ConnectTimeTypes extends ConnectTimeObjects {
   readonly found: ConnectTimeObservation;
   readonly writer: BatchWriter;
 }
@@ -81,7 +81,8 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
   }
 
   writer(): BatchWriter {
-    return new BatchWriter(this.family, this.#placement);
+    const { countsTraffic = false, family } = this.#config;
+    return new BatchWriter({ family, placement: this.#placement, countsTraffic });
   }
 
   async read(
@@ -160,13 +161,12 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
   }
 
   async #pinned(kernel: Kernel): Promise<{ readonly maps: Pinned; readonly links: Pinned }> {
-    const { cgroup, directory, reach } = this.#placement;
+    const { directory } = this.#placement;
     const { records } = await kernel.dump({
       kind: 'bpfStateGet',
       directory,
       family: addressFamily[this.family],
-      cgroup,
-      all: reach === 'all' ? 1 : 0,
+      ...askedOf(this.#placement, this.#config.countsTraffic === true),
     });
     const state = records.find((one) => one.kind === 'bpfState');
     if (state !== undefined) return { maps: pinnedOf(state.maps), links: pinnedOf(state.links) };

@@ -22,7 +22,7 @@ import {
 } from './layout.ts';
 import { nodeAddressElements } from './node-addresses.ts';
 import type { ConnectTimeObjects, HeldObject } from './observation.ts';
-import type { Placement } from './placement.ts';
+import { askedOf, type Placement } from './placement.ts';
 
 /** Elements of one op, with whom to blame for each. */
 class Elements {
@@ -44,17 +44,22 @@ class Elements {
 type Sort = keyof typeof keyBytes;
 type Pool = Pick<PoolElements, 'pool' | 'endpoints'>;
 
+interface BatchWriterOptions {
+  readonly family: Family;
+  readonly placement: Placement;
+  /** Connections are counted. */
+  readonly countsTraffic: boolean;
+}
+
 export class BatchWriter implements Writer<ConnectTimeObjects> {
-  readonly #family: Family;
-  readonly #placement: Placement;
+  readonly #options: BatchWriterOptions;
   #start: 'as it is' | 'anew' = 'as it is';
   #end: 'as it is' | 'linked' = 'as it is';
   readonly #added = { endpoints: new Elements(), frontends: new Elements() };
   readonly #deleted = { frontends: new Elements(), endpoints: new Elements() };
 
-  constructor(family: Family, placement: Placement) {
-    this.#family = family;
-    this.#placement = placement;
+  constructor(options: BatchWriterOptions) {
+    this.#options = options;
   }
 
   get byteLength(): number {
@@ -128,12 +133,14 @@ export class BatchWriter implements Writer<ConnectTimeObjects> {
     const out = new RecordWriter(kernelOps);
     /** Whom to blame, by the index of the op. */
     const owners = new Map<number, readonly string[]>();
-    const { cgroup, directory, reach } = this.#placement;
-    const at = { directory, family: addressFamily[this.#family] };
+    const { countsTraffic, family, placement } = this.#options;
+    const { directory } = placement;
+    const at = { directory, family: addressFamily[family] };
+    const asked = askedOf(placement, countsTraffic);
     let writes = 0;
     if (this.#start === 'anew') {
       out.write('bpfRemove', at);
-      out.write('bpfMapsAdd', at);
+      out.write('bpfMapsAdd', { ...at, ...asked });
       writes += 2;
     }
     for (const [verb, sort, elements] of [
@@ -144,14 +151,14 @@ export class BatchWriter implements Writer<ConnectTimeObjects> {
     ] as const) {
       if (elements.count === 0) continue;
       const keys = Buffer.concat(elements.keys);
-      const inMap = { directory, map: mapNames[this.#family][sort], keys };
+      const inMap = { directory, map: mapNames[family][sort], keys };
       owners.set(out.count, elements.owners);
       if (verb === 'delete') out.write('bpfElementsDelete', inMap);
       else out.write('bpfElementsAdd', { ...inMap, values: Buffer.concat(elements.values) });
       writes += elements.count;
     }
     if (this.#end === 'linked') {
-      out.write('bpfLinksAdd', { ...at, cgroup, all: reach === 'all' ? 1 : 0 });
+      out.write('bpfLinksAdd', { ...at, ...asked });
       writes += 1;
     }
     if (writes === 0) return undefined;

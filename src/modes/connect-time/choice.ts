@@ -4,15 +4,16 @@ import type { ApplyResult, Kernel } from '../../kernel/kernel.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import type { Family } from '../../net/address.ts';
-import type { Reach } from './frontends.ts';
 import { addressFamily } from './layout.ts';
-import type { Placement } from './placement.ts';
+import { askedOf, type Placement, type Reach, type Room, standardRoom } from './placement.ts';
 
 /** Where this machine has what is needed. */
 export interface ConnectTimePaths {
   readonly directory: string;
   /** Undefined: the root of the cgroup2 hierarchy is mounted nowhere. */
   readonly cgroup: string | undefined;
+  /** Default: `standardRoom`. */
+  readonly room?: Room;
 }
 
 /** With `lack`, what the machine does not have: the rules translate all connections. */
@@ -28,13 +29,13 @@ export async function chooseConnectTime(
   kernel: Kernel,
 ): Promise<ConnectTimeChoice> {
   if (wanted === 'off') return { placement: undefined };
-  const { cgroup, directory } = paths;
+  const { cgroup, directory, room = standardRoom } = paths;
   if (cgroup === undefined) {
     const lack =
       'the root of the cgroup2 hierarchy is not mounted (in a container: mount that of the host)';
     return { placement: undefined, lack };
   }
-  const placement: Placement = { directory, cgroup, reach: wanted };
+  const placement: Placement = { directory, cgroup, reach: wanted, room };
   for (const family of families) {
     const lack = await lackOf(kernel, placement, family);
     if (lack !== undefined) return { placement: undefined, lack };
@@ -44,13 +45,12 @@ export async function chooseConnectTime(
 
 async function lackOf(
   kernel: Kernel,
-  { cgroup, directory, reach }: Placement,
+  placement: Placement,
   family: Family,
 ): Promise<string | undefined> {
-  const all = reach === 'all' ? 1 : 0;
-  const asked = { directory, family: addressFamily[family], cgroup, all };
+  const at = { directory: placement.directory, family: addressFamily[family] };
   try {
-    await kernel.dump({ kind: 'bpfProbe', ...asked });
+    await kernel.dump({ kind: 'bpfProbe', ...at, ...askedOf(placement, false) });
     return undefined;
   } catch (error) {
     if (isKernelError(error)) return error.message;

@@ -5,9 +5,7 @@ import type { ModeFrontend } from '../changes.ts';
 import { binary } from '../elements.ts';
 import type { ModeConfig } from '../mode.ts';
 import { frontendKey, poolId, poolValue } from './layout.ts';
-
-/** Whose connections are translated: of the node's network namespace, or of all. */
-export type Reach = 'host' | 'all';
+import type { Reach, Room } from './placement.ts';
 
 /** Why a frontend is left to the rules. */
 export type Reason =
@@ -103,11 +101,27 @@ export function objectsOf(forwarding: Forwarding, setting: Setting): ConnectTime
   return [...pools.values(), ...frontends];
 }
 
+/** How many elements the maps need for it. */
+export function sizeOf(forwarding: Forwarding, setting: Setting): Room {
+  const pools = new Set<'cluster' | 'local'>();
+  let frontends = 0;
+  for (const frontend of forwarding.frontends) {
+    const found = poolOf(forwarding, frontend, setting);
+    if (found === 'cluster' || found === 'local') {
+      pools.add(found);
+      frontends += 1;
+    } else if (shadowsNodePorts(forwarding, frontend)) frontends += 1;
+  }
+  let endpoints = 0;
+  for (const pool of pools) endpoints += forwarding[pool].length;
+  return { frontends, endpoints };
+}
+
 /**
  * Whether the frontend may be at an address of this node, where a node port may have its port. The
  * frontend comes first, so the node port must not be found in its place.
  */
-function shadowsNodePorts({ servicePort }: Forwarding, { kind }: Frontend): boolean {
+export function shadowsNodePorts({ servicePort }: Forwarding, { kind }: Frontend): boolean {
   if (servicePort.protocol !== 'TCP') return false;
   return kind === 'externalIP' || kind === 'loadBalancerIP';
 }

@@ -1,8 +1,19 @@
 /** Where programs and maps are, and whose connections are translated. */
-import type { Reach } from './frontends.ts';
 
 /** Only the node's own Fairlead uses it. */
 export const connectTimeDirectory = '/sys/fs/bpf/fairlead';
+
+/** Whose connections are translated: of the node's network namespace, or of all. */
+export type Reach = 'host' | 'all';
+
+/** How many elements the maps of one family hold. */
+export interface Room {
+  readonly frontends: number;
+  readonly endpoints: number;
+}
+
+/** An empty map takes 16 bytes for each, and an element about 100 more while it is there. */
+export const standardRoom: Room = { frontends: 2 ** 18, endpoints: 2 ** 20 };
 
 export interface Placement {
   /** A folder of a bpf file system, which has the pins. */
@@ -10,4 +21,16 @@ export interface Placement {
   /** The folder of the cgroup2 hierarchy that programs are attached to. */
   readonly cgroup: string;
   readonly reach: Reach;
+  readonly room: Room;
+}
+
+/** What ops and requests ask for. */
+export function askedOf({ cgroup, reach, room }: Placement, counts: boolean) {
+  return {
+    cgroup,
+    all: reach === 'all' ? 1 : 0,
+    counts: counts ? 1 : 0,
+    frontendsMax: room.frontends,
+    endpointsMax: room.endpoints,
+  } as const;
 }

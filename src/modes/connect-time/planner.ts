@@ -1,8 +1,8 @@
 /** Connect-time translation as a part of what a family keeps in force. */
 import type { Environment, ModeConfig, Planner } from '../mode.ts';
 import { PairedPlanner } from '../paired-planner.ts';
-import { ModePlanner } from '../planner.ts';
 import { ConnectTimeBackend } from './backend.ts';
+import { BoundedPlanner } from './bounded-planner.ts';
 import type { Placement } from './placement.ts';
 
 /** `rules`, and beside them connect-time translation, if there is to be any. */
@@ -13,6 +13,8 @@ export function withConnectTime(
   environment: Environment,
 ): Planner {
   if (placement === undefined) return rules;
-  const beside = new ModePlanner(new ConnectTimeBackend(config, placement), environment);
+  const backend = new ConnectTimeBackend(config, placement);
+  const setting = { config, reach: placement.reach };
+  const beside = new BoundedPlanner({ backend, environment, placement, setting });
   return new PairedPlanner(rules, beside);
 }

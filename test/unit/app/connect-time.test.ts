@@ -1,7 +1,8 @@
 /** Connect-time translation as the configuration asks for it and the kernel can do it. */
 import { expect, it, onTestFinished } from 'vitest';
 import type { AppOptions } from '../../../src/app.ts';
-import { resources } from '../../../src/state/change.ts';
+import { type Change, resources } from '../../../src/state/change.ts';
+import { ready, service, slice } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';
 import { configOf, Running, web } from './running.ts';
 
@@ -25,8 +26,8 @@ async function running(
   return app;
 }
 
-const everySocket = { cgroup: '/nowhere/cgroup', all: 1 };
-const ownSockets = { cgroup: '/nowhere/cgroup', all: 0 };
+const everySocket = { cgroup: '/nowhere/cgroup', all: 1, counts: 0 };
+const ownSockets = { cgroup: '/nowhere/cgroup', all: 0, counts: 0 };
 
 function links({ kernel }: Running): unknown[] {
   return [...kernel.bpf.links.values()];
@@ -76,4 +77,55 @@ it('is left to the rules where the hierarchy of cgroups is not mounted, which is
   expect(app.kernel.bpf.text()).toBe('');
   const line = app.lines.find(({ msg }) => msg === 'Connections are translated by rules only');
   expect(line?.err).toContain('cgroup2');
+});
+
+const small = { ...connectTime, room: { frontends: 100, endpoints: 8 } };
+/** Of 10.96.0.1, as the map has it. */
+const clusterIP = /ffff0a600001/;
+
+/** The Service ns/web with so many endpoints. */
+function grown(count: number): Change {
+  const endpoints = Array.from({ length: count }, (_, i) => [`10.244.0.${i + 2}`, ready]);
+  return { kind: 'slice', slice: slice(Object.fromEntries(endpoints)) };
+}
+
+const other: readonly Change[] = [
+  {
+    kind: 'service',
+    service: service({ namespace: 'other', clusterIPs: ['10.96.0.2'] }),
+  },
+  {
+    kind: 'slice',
+    slice: slice({ '10.244.1.1': ready }, { key: 'other/web-1', service: 'other/web' }),
+  },
+];
+
+it('leaves a Service that has no room to the rules, which have it all', async () => {
+  const app = await running('all', { connectTime: small });
+  app.source.say(grown(5), ...other);
+  await quiet();
+  expect(app.app.upToDate).toBe(true);
+  expect(app.kernel.bpf.text()).not.toMatch(clusterIP);
+  expect(app.kernel.bpf.text()).toMatch(/ffff0a600002/);
+  expect(app.services.join()).toContain('10.96.0.1');
+  const told = app.lines.filter(({ msg }) => String(msg).includes('left to them'));
+  expect(told).toMatchObject([{ service: 'ns/web', family: 'IPv4', frontends: 1, endpoints: 5 }]);
+  app.source.say(grown(2));
+  await quiet();
+  expect(app.kernel.bpf.text()).toMatch(clusterIP);
+  expect(app.logged).toContain('Service has room beside the rules again');
+});
+
+it('sets nothing aside where the kernel has no memory for maps', async () => {
+  const app = await running('all');
+  app.kernel.bpf.elementsMax = 3;
+  app.source.say(grown(6), ...other);
+  await quiet();
+  await app.clock.pass(1000);
+  expect(app.app.upToDate).toBe(true);
+  expect(app.services.join()).toMatch(/10\.96\.0\.1.*10\.96\.0\.2/);
+  expect(app.logged.join()).not.toMatch(/goes on without/);
+  const failures = app.logged.filter((msg) => msg.startsWith('Sync failed')).length;
+  await app.clock.pass(60_000);
+  expect(app.logged.filter((msg) => msg.startsWith('Sync failed'))).toHaveLength(failures);
 });

@@ -43,8 +43,9 @@ describe('connect-time translation', () => {
     const kernel = new FakeKernel();
     for (const family of [2, 10]) {
       const place = { directory: connectTime, family };
-      const link = { kind: 'bpfLinksAdd', ...place, cgroup: '/cgroup', all: 1 } as const;
-      kernel.foreign(batch({ kind: 'bpfMapsAdd', ...place }, link));
+      const link = { kind: 'bpfLinksAdd', ...place, cgroup: '/cgroup', all: 1, counts: 0 } as const;
+      const room = { frontendsMax: 100, endpointsMax: 100 };
+      kernel.foreign(batch({ kind: 'bpfMapsAdd', ...place, ...room }, link));
     }
     return kernel;
   }

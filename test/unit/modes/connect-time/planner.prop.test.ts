@@ -1,6 +1,6 @@
 /** Any life of a cluster, with connect-time translation beside the rules of mode nftables. */
 import fc from 'fast-check';
-import type { Placement } from '../../../../src/modes/connect-time/placement.ts';
+import { type Placement, standardRoom } from '../../../../src/modes/connect-time/placement.ts';
 import { withConnectTime } from '../../../../src/modes/connect-time/planner.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
 import type { Family } from '../../../../src/net/address.ts';
@@ -9,7 +9,12 @@ import type { Subject } from '../nftables/life.ts';
 import { meddle as meddleWithRules, meddlings as withRules } from '../nftables/meddler.ts';
 import { describePlanner } from '../planner-laws.ts';
 
-const placement: Placement = { directory: '/bpf/fairlead', cgroup: '/cgroup', reach: 'all' };
+const placement: Placement = {
+  directory: '/bpf/fairlead',
+  cgroup: '/cgroup',
+  reach: 'all',
+  room: standardRoom,
+};
 
 const subject: Subject = {
   mode: {

@@ -2,11 +2,12 @@
 import { beforeEach, expect, it } from 'vitest';
 import { kernelOps } from '../../../../src/kernel/ops.ts';
 import { readRecords } from '../../../../src/kernel/records.ts';
+import { standardRoom } from '../../../../src/modes/connect-time/placement.ts';
 import { withConnectTime } from '../../../../src/modes/connect-time/planner.ts';
 import { type Environment, noPause, type Planner } from '../../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
 import { inOrderOf } from '../../../../src/state/pool.ts';
-import { type Forwarding, forwardingKey } from '../../../../src/state/types.ts';
+import type { Forwarding } from '../../../../src/state/types.ts';
 import { bpfElements } from '../../../fake/bpf.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 import { address, cidr, http, ready, resolveOne, service, slice } from '../../state/build.ts';
@@ -24,7 +25,12 @@ const environment: Environment = {
   nodePortAddresses: 'all',
   connectTimeAddresses: [address('192.168.0.1')],
 };
-const placement = { directory: '/bpf/fairlead', cgroup: '/cgroup', reach: 'all' } as const;
+const placement = {
+  directory: '/bpf/fairlead',
+  cgroup: '/cgroup',
+  reach: 'all',
+  room: standardRoom,
+} as const;
 
 let kernel: FakeKernel;
 let planner: Planner;
@@ -107,7 +113,7 @@ it('has an element for each address, for the node port, and for an address that 
 
 it('attaches the programs last, for the sockets that are asked for', async () => {
   await start(web('10.244.0.1'));
-  expect([...kernel.bpf.links.values()]).toEqual([{ cgroup: '/cgroup', all: 1 }]);
+  expect([...kernel.bpf.links.values()]).toEqual([{ cgroup: '/cgroup', all: 1, counts: 0 }]);
 });
 
 it('moves the last endpoint into the place of one that goes, and writes nothing else', async () => {
@@ -152,16 +158,6 @@ it('keeps loopback addresses to the sockets of the node', async () => {
   expect(apply()).toBe('applied');
   const found = new Map(elements('frontends4'));
   expect(found.get(`${hexOf('127.0.0.1')}00000002`)).toBe(`${'00'.repeat(12)}01000000`);
-});
-
-it('blames the Service whose elements do not fit', async () => {
-  await start(web('10.244.0.1'));
-  kernel.bpf.elementsMax = 3;
-  const other = named('other', '10.96.0.2', ['10.244.0.4', '10.244.0.5', '10.244.0.6'], 0);
-  planner.change(undefined, other);
-  expect(apply()).toBe(
-    `E2BIG,E2BIG of ${[other, other].map((one) => forwardingKey(one.servicePort))}`,
-  );
 });
 
 it('keeps the rules first in a batch: what they refuse is not done beside them', async () => {
