@@ -1,7 +1,7 @@
 /** Size and timeouts of connection tracking (behaviour document 3.4). */
 import { cpus } from 'node:os';
 import type { ConntrackConfig } from '../config/config.ts';
-import type { Sysctl } from '../modes/mode.ts';
+import type { Sysctl } from '../modes/sysctl.ts';
 import type { HostFiles } from './files.ts';
 
 const sysctls = '/proc/sys/net/netfilter';

@@ -1,7 +1,8 @@
 /** The kernel settings of this machine that a configuration asks for. */
 import { release } from 'node:os';
 import type { Config } from '../config/config.ts';
-import type { ModeFacts, Sysctl } from '../modes/mode.ts';
+import type { ModeFacts } from '../modes/mode.ts';
+import type { Sysctl } from '../modes/sysctl.ts';
 import { conntrackSysctls, hasConntrack } from './conntrack.ts';
 import type { HostFiles } from './files.ts';
 import { hasLocalhostNodePorts } from './localhost-node-ports.ts';

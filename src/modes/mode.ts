@@ -9,6 +9,7 @@ import type { MissingFeature } from '../kernel/nft/probe.ts';
 import type { Address, CIDR, Family } from '../net/address.ts';
 import type { Forwarding, ServicePortName } from '../state/types.ts';
 import type { BesideRules } from './beside.ts';
+import type { Sysctl, SysctlWishes } from './sysctl.ts';
 import type { Count } from './traffic-counts.ts';
 
 export type ModeName = 'nftables' | 'ipvs' | 'iptables' | 'userspace';
@@ -292,29 +293,6 @@ export interface OwnedObject {
   readonly object: string;
   /** How we know that it is ours. */
   readonly because: string;
-}
-
-/** A kernel setting that a mode or the configuration asks for. */
-export interface Sysctl {
-  readonly path: string;
-  readonly value: string;
-  /** A larger number is as good. */
-  readonly atLeast?: boolean;
-  /** What does not work without the setting, in words that follow `could not`. */
-  readonly purpose: string;
-  /** What it is for, or which option leaves the setting alone. */
-  readonly advice: string;
-  /** Log it even when it is right already. */
-  readonly toldWhenRight?: boolean;
-}
-
-/** What settings of the kernel depend on, besides the mode. */
-export interface SysctlWishes {
-  readonly strictARP: boolean;
-  /** Node ports answer on IPv4 loopback addresses. */
-  readonly localhostNodePorts: boolean;
-  /** The kernel's release: `6.12.1`. */
-  readonly kernel: string;
 }
 
 /** Metrics of kube-proxy that not every mode has. */

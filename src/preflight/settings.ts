@@ -2,7 +2,8 @@
 import type { Config } from '../config/config.ts';
 import { forwardingPaths } from '../host/forwarding.ts';
 import { sysctlsOf } from '../host/sysctls.ts';
-import type { ModeFacts, Sysctl } from '../modes/mode.ts';
+import type { ModeFacts } from '../modes/mode.ts';
+import type { Sysctl } from '../modes/sysctl.ts';
 import { type Finding, ok, warning } from './finding.ts';
 import type { Machine } from './machine.ts';
 

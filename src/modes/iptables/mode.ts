@@ -1,6 +1,7 @@
 import { missingExtensions } from '../../kernel/xt/probe.ts';
-import type { ProxyMode, Sysctl } from '../mode.ts';
+import type { ProxyMode } from '../mode.ts';
 import { ModePlanner } from '../planner.ts';
+import type { Sysctl } from '../sysctl.ts';
 import { IptablesBackend } from './backend.ts';
 import { cleanup, owned } from './cleanup.ts';
 import { isOurs } from './layout.ts';

@@ -4,14 +4,9 @@ import { IPPROTO, NFPROTO } from '../../kernel/nft/constants.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import { type Family, formatAddress } from '../../net/address.ts';
-import {
-  noPause,
-  type OwnedObject,
-  type ProxyMode,
-  type Sysctl,
-  type SysctlWishes,
-} from '../mode.ts';
+import { noPause, type OwnedObject, type ProxyMode } from '../mode.ts';
 import { ModePlanner } from '../planner.ts';
+import type { Sysctl, SysctlWishes } from '../sysctl.ts';
 import { IPVSBackend } from './backend.ts';
 import type { ObservedService } from './held.ts';
 import { linkName, setNames, tableComment, tableName } from './layout.ts';

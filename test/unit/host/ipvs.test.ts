@@ -4,7 +4,7 @@ import { ipvsSettings } from '../../../src/host/ipvs.ts';
 import { NodeFacts } from '../../../src/host/node-facts.ts';
 import { type SettingChange, type SysctlObserver, setSysctls } from '../../../src/host/sysctls.ts';
 import { ipvsMode } from '../../../src/modes/ipvs/mode.ts';
-import type { Sysctl } from '../../../src/modes/mode.ts';
+import type { Sysctl } from '../../../src/modes/sysctl.ts';
 import { noLimits } from '../../../src/state/budget.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import { address, node } from '../state/build.ts';
