@@ -18,10 +18,10 @@ const program = join(root, 'build', 'bench', 'connect_loop');
 const sizes: readonly Size[] = [10, 1000, 10_000].map((services) => ({ services, endpoints: 10 }));
 const connections = 4000;
 const rounds = 3;
-const port = '8080';
+export const port = '8080';
 /** Service 0, whose endpoints are the addresses of the server's namespace. */
 export const target = { address: '10.96.0.1', port: '80' };
-const endpoint = '11.0.0.1';
+export const endpoint = '11.0.0.1';
 
 export interface Cost {
   readonly perSecond: number;
@@ -46,16 +46,17 @@ export async function connect(): Promise<string> {
 /** Client, node and server, connected by veth pairs; the node forwards. */
 export class Stage {
   readonly node = new Namespace('node');
-  readonly #client = new Namespace('client');
+  readonly client = new Namespace('client');
   readonly #server = new Namespace('server');
   readonly #serving;
 
-  constructor() {
-    this.#plug(this.#client, '10.1.0.1', ['10.1.0.2/24']);
+  /** `serve`: a server that says so when it listens. */
+  constructor(serve: readonly string[] = [program, 'serve', port]) {
+    this.#plug(this.client, '10.1.0.1', ['10.1.0.2/24']);
     const endpoints = Array.from({ length: 10 }, (_, i) => `11.0.0.${i + 1}/24`);
     this.#plug(this.#server, '11.0.0.254', endpoints);
     this.node.run('sh', ['-c', 'echo 1 > /proc/sys/net/ipv4/ip_forward']);
-    const argv = ['netns', 'exec', this.#server.name, program, 'serve', port];
+    const argv = ['netns', 'exec', this.#server.name, ...serve];
     this.#serving = spawn('ip', argv, { stdio: ['ignore', 'pipe', 'inherit'] });
   }
 
@@ -84,14 +85,14 @@ export class Stage {
     const argv = ['connect', to.address, to.port, String(connections)];
     const costs = Array.from(
       { length: rounds },
-      () => JSON.parse(this.#client.run(program, argv)) as Cost,
+      () => JSON.parse(this.client.run(program, argv)) as Cost,
     );
     return costs.reduce((a, b) => (a.p50Us < b.p50Us ? a : b));
   }
 
   close(): void {
     this.#serving.kill();
-    for (const namespace of [this.#client, this.#server, this.node]) namespace.close();
+    for (const namespace of [this.client, this.#server, this.node]) namespace.close();
   }
 }
 

@@ -9,6 +9,7 @@ import { apiStart } from './api-start.ts';
 import { askQuestion } from './ask.ts';
 import { boundary } from './boundary.ts';
 import { connect } from './connect.ts';
+import { connectTime } from './connect-time.ts';
 import { counters } from './counters.ts';
 import { hostile } from './hostile.ts';
 import { iptables } from './iptables.ts';
@@ -27,6 +28,7 @@ const questions: Readonly<Record<string, () => Promise<string>>> = {
   affinity,
   loading,
   connect,
+  'connect-time': connectTime,
   counters,
   iptables,
   ipvs,

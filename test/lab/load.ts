@@ -1,0 +1,65 @@
+/** Connections as many as the machine gives, and who answered each (`native/load.cc`). IPv4 only. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Actor } from './actor.ts';
+import { buildLoad } from './native/build.ts';
+
+/** A connection: when `connect` was called (CLOCK_MONOTONIC), and the address that answered. */
+export interface Made {
+  readonly startedMs: number;
+  /** Undefined: it failed. */
+  readonly by: string | undefined;
+}
+
+export interface LoadResult {
+  readonly made: readonly Made[];
+  readonly perSecond: number;
+}
+
+/** A server at all addresses of an actor. It ends with `kill`. */
+export async function serveLoad(actor: Actor, port: number): Promise<ChildProcess> {
+  const argv = ['-t', String(actor.pid), '-n', buildLoad(), 'serve', String(port)];
+  const server = spawn('nsenter', argv, { stdio: ['ignore', 'pipe', 'inherit'] });
+  await once(server.stdout!, 'data');
+  return server;
+}
+
+/** Connects from this actor, with so many clients at once, for so many seconds. */
+export async function load(
+  actor: Actor,
+  to: { readonly address: string; readonly port: number },
+  { seconds, clients }: { readonly seconds: number; readonly clients: number },
+): Promise<LoadResult> {
+  const folder = mkdtempSync(join(tmpdir(), 'fairlead-load-'));
+  const file = join(folder, 'made');
+  try {
+    const { address, port } = to;
+    const settings = [address, port, seconds, clients].map(String);
+    const said = await actor.run([buildLoad(), 'connect', ...settings, file]);
+    const { perSecond } = JSON.parse(said) as { perSecond: number };
+    return { made: read(readFileSync(file)), perSecond };
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+const madeBytes = 12;
+
+function read(bytes: Buffer): Made[] {
+  return Array.from({ length: bytes.length / madeBytes }, (_, i) => {
+    const at = i * madeBytes;
+    const by = bytes.subarray(at + 8, at + madeBytes);
+    return {
+      startedMs: Number(bytes.readBigUInt64LE(at)) / 1e6,
+      by: by.every((byte) => byte === 0) ? undefined : by.join('.'),
+    };
+  });
+}
+
+/** The clock of `Made`. */
+export function monotonicMs(): number {
+  return Number(process.hrtime.bigint()) / 1e6;
+}

@@ -1,0 +1,240 @@
+/**
+ * Connect-time translation while connections are made without a pause: endpoints come and go, the
+ * program is killed, and programs are replaced. FAIRLEAD_LOAD_SECONDS says how long each lasts.
+ */
+import type { ChildProcess } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, test as anyTest, beforeAll, expect } from 'vitest';
+import { BPFState } from '../../src/kernel/bpf-ops.ts';
+import type { Kernel } from '../../src/kernel/kernel.ts';
+import { openKernel } from '../../src/kernel/native-kernel.ts';
+import { kernelOps } from '../../src/kernel/ops.ts';
+import { RecordWriter } from '../../src/kernel/records.ts';
+import { removeConnectTime } from '../../src/modes/connect-time/choice.ts';
+import { askedOf, standardRoom } from '../../src/modes/connect-time/placement.ts';
+import { freshSeed, Random } from '../chaos/random.ts';
+import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
+import { createLab, type Lab } from '../lab/lab.ts';
+import { type LoadResult, load, monotonicMs, serveLoad } from '../lab/load.ts';
+import {
+  BASELINE,
+  DEFAULT_CLUSTER_CIDR,
+  type KubernetesObject,
+  SERVER_PORT,
+  service,
+  slices,
+} from '../lab/objects.ts';
+import { vip } from './common.ts';
+import { fairleadInside } from './fairlead-inside.ts';
+import { fairlead } from './fairlead-proxy.ts';
+
+const test = anyTest.skipIf(!canTranslate());
+const seconds = Number(process.env.FAIRLEAD_LOAD_SECONDS ?? 2);
+const longestMs = 120_000 + 5000 * seconds;
+
+const settings = {
+  detectLocalMode: 'ClusterCIDR',
+  clusterCIDR: DEFAULT_CLUSTER_CIDR,
+  connectTime: 'all',
+  ownTables: false,
+} as const;
+
+/** Addresses of pod-a. */
+const all = Array.from({ length: 128 }, (_, i) => `10.244.1.${100 + i}`);
+
+let lab: Lab;
+let place: ConnectTimePlace;
+let server: ChildProcess;
+
+beforeAll(async () => {
+  if (!canTranslate()) return;
+  lab = await createLab();
+  place = makeConnectTimePlace();
+  for (const actor of ['node', 'pod-b'] as const) place.include(lab.actors[actor].pid);
+  const commands = all.map((address) => `addr add ${address}/24 dev eth0`);
+  await lab.actors['pod-a'].run(['ip', '-batch', '-'], commands.join('\n'));
+  // So many connections would fill the table of connection tracking.
+  await lab.node.run(['sysctl', '-qw', 'net.netfilter.nf_conntrack_tcp_timeout_close=1']);
+  server = await serveLoad(lab.actors['pod-a'], SERVER_PORT);
+});
+afterAll(async () => {
+  server?.kill();
+  await lab?.close();
+  place?.close();
+});
+
+function web(endpoints: Iterable<string>): KubernetesObject[] {
+  const pods = [...endpoints].map((address) => ({ at: { IPv4: address } }));
+  return [...BASELINE, service('web', { clusterIp: vip }), ...slices('web', pods)];
+}
+
+function loaded(clients: number): Promise<LoadResult> {
+  return load(lab.actors.node, { address: vip.IPv4, port: 80 }, { seconds, clients });
+}
+
+async function asked<T>(work: (kernel: Kernel) => Promise<T>): Promise<T> {
+  const kernel = openKernel({ netns: lab.node.namespacePath });
+  return work(kernel).finally(() => kernel.close());
+}
+
+function failures({ made }: LoadResult): number {
+  return made.filter(({ by }) => by === undefined).length;
+}
+
+function tell({ made, perSecond }: LoadResult, what: string): void {
+  console.log(`${made.length} connections, ${Math.round(perSecond)} a second; ${what}`);
+}
+
+async function cleanUp(): Promise<void> {
+  await fairlead('nftables').cleanup(lab.node);
+  await asked((kernel) => removeConnectTime(kernel, place.directory));
+  const left = readdirSync(dirname(place.directory));
+  // These belong to every bpf file system.
+  expect(left.filter((name) => !name.endsWith('.debug'))).toEqual([]);
+}
+
+/** When an endpoint was there: from before it was told until its removal was acknowledged. */
+class Stay {
+  readonly fromMs = monotonicMs();
+  toMs = Number.POSITIVE_INFINITY;
+}
+
+/** So long after that acknowledgement a connection may begin that the endpoint still gets. */
+const lateMs = 10;
+/** Endpoints that come with each change; as many go. */
+const atOnce = 8;
+const changesPerSecond = 25;
+
+test(
+  'No connection gets an endpoint later than 10 ms after its removal was acknowledged',
+  async () => {
+    const random = new Random(freshSeed());
+    const stays = new Map(all.map((address): [string, Stay[]] => [address, []]));
+    const present = new Set(all.slice(0, all.length / 2));
+    for (const address of present) stays.get(address)!.push(new Stay());
+    const proxy = fairlead('nftables', { connectTime: place });
+    const running = await proxy.start(lab.node, settings, web(present));
+    const loading = loaded(4);
+    const startedMs = monotonicMs();
+    let changed = 0;
+    while (monotonicMs() < startedMs + 1000 * seconds) {
+      const absent = all.filter((address) => !present.has(address));
+      const going = some(random, [...present]);
+      for (const address of some(random, absent)) {
+        present.add(address);
+        stays.get(address)!.push(new Stay());
+      }
+      for (const address of going) present.delete(address);
+      await running.apply(web(present));
+      const nowMs = monotonicMs();
+      for (const address of going) stays.get(address)!.at(-1)!.toMs = nowMs;
+      changed += 2 * atOnce;
+      await sleep(Math.max(0, startedMs + (changed * 500) / (atOnce * changesPerSecond) - nowMs));
+    }
+    const result = await loading;
+    const late = result.made.filter(({ startedMs: at, by }) => {
+      // The last stay that had begun: who comes while it is told may be told a little earlier.
+      const stay = stays.get(by ?? '')?.findLast(({ fromMs }) => fromMs <= at + lateMs);
+      return stay !== undefined && at > stay.toMs + lateMs;
+    });
+    tell(result, `${changed} endpoints came or went`);
+    expect({ late: late.length, failed: failures(result) }).toEqual({ late: 0, failed: 0 });
+    expect(new Set(result.made.map(({ by }) => by)).size).toBeGreaterThan(all.length / 2);
+    await running.stop();
+    await cleanUp();
+  },
+  longestMs,
+);
+
+function some(random: Random, from: string[]): string[] {
+  return Array.from({ length: atOnce }, () => from.splice(random.below(from.length), 1)[0]!);
+}
+
+test(
+  'Killed at random moments under load, it fails no connection and leaves nothing when cleaned up',
+  async () => {
+    const random = new Random(freshSeed());
+    const proxy = fairleadInside('nftables', { connectTime: place });
+    const start = (count: number) => {
+      return proxy.start(lab.node, settings, web(all.slice(0, 1 + random.below(count))));
+    };
+    let running = await start(all.length);
+    const loading = loaded(2);
+    const endMs = performance.now() + 1000 * seconds;
+    let kills = 0;
+    while (performance.now() < endMs) {
+      const changes = (async () => {
+        for (;;) await running.apply(web(all.slice(random.below(60), 64 + random.below(60))));
+      })();
+      await sleep(random.below(400));
+      await running.kill();
+      await changes.catch(() => {});
+      kills += 1;
+      const starting = start(all.length);
+      running = await starting;
+    }
+    const result = await loading;
+    tell(result, `${kills} kills`);
+    expect(failures(result)).toBe(0);
+    expect(kills).toBeGreaterThan(0);
+    await running.stop();
+    await cleanUp();
+  },
+  longestMs,
+);
+
+/** Whether the programs of each family are those of this version. */
+function linkState(kernel: Kernel): Promise<number[]> {
+  const { directory } = place;
+  const asked = askedOf({ ...place, reach: 'all', room: standardRoom }, false);
+  const states = [2, 10].map(async (family) => {
+    const request = { kind: 'bpfStateGet', directory, family, ...asked } as const;
+    const { records } = await kernel.dump(request);
+    return records.find((one) => one.kind === 'bpfState')!.links;
+  });
+  return Promise.all(states);
+}
+
+/** Makes the programs that are attached look like those of another version. */
+async function makeForeign(kernel: Kernel, map: 'settings4' | 'settings6'): Promise<void> {
+  const { directory } = place;
+  const { records } = await kernel.dump({ kind: 'bpfElementsDump', directory, map });
+  const held = records.find((one) => one.kind === 'bpfElements')!;
+  const values = Buffer.from(held.values);
+  // `version` of `struct settings`.
+  values.writeUInt32LE((values.readUInt32LE(12) ^ 1) >>> 0, 12);
+  const out = new RecordWriter(kernelOps);
+  out.write('bpfElementsAdd', { directory, map, keys: held.keys, values });
+  expect(await kernel.apply(out.finish())).toEqual({ kind: 'applied' });
+}
+
+test(
+  'Another version replaces the programs under load, and fails no connection',
+  async () => {
+    const objects = web(all.slice(0, 8));
+    const proxy = fairlead('nftables', { connectTime: place });
+    let running = await proxy.start(lab.node, settings, objects);
+    const loading = loaded(2);
+    const endMs = performance.now() + 1000 * seconds;
+    let updates = 0;
+    while (performance.now() < endMs) {
+      await running.stop();
+      await asked(async (kernel) => {
+        for (const map of ['settings4', 'settings6'] as const) await makeForeign(kernel, map);
+        expect(await linkState(kernel)).toEqual([BPFState.wrong, BPFState.wrong]);
+      });
+      running = await proxy.start(lab.node, settings, objects);
+      expect(await asked(linkState)).toEqual([BPFState.right, BPFState.right]);
+      updates += 1;
+    }
+    const result = await loading;
+    tell(result, `${updates} updates`);
+    expect(failures(result)).toBe(0);
+    expect(updates).toBeGreaterThan(0);
+    await running.stop();
+    await cleanUp();
+  },
+  longestMs,
+);
