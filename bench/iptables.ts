@@ -77,7 +77,7 @@ async function timed(work: () => Promise<unknown> | unknown): Promise<number> {
 async function measureOurs(size: Size): Promise<{ ours: Ours; rules: string }> {
   const changes = [...objects(size)];
   return inNamespace('load', async (namespace) => {
-    const load = await withRig(namespace, (rig) => timed(() => rig.load(changes)), iptablesMode);
+    const load = await withRig(namespace, (rig) => timed(() => rig.load(changes)), iptablesMode());
     const rules = namespace.run('iptables-nft-save', ['-t', 'nat']);
     const measured = await withRig(
       namespace,
@@ -86,7 +86,7 @@ async function measureOurs(size: Size): Promise<{ ours: Ours; rules: string }> {
         const change = await replace(rig, size, pauseMs);
         return { restart, change, changeAtOnce: await replace(rig, size, 0) };
       },
-      iptablesMode,
+      iptablesMode(),
     );
     return { ours: { load, ...measured }, rules };
   });

@@ -72,7 +72,7 @@ const ofNFTables = {
 const cases: readonly Case[] = [
   { ...ofNFTables, size },
   {
-    mode: iptablesMode,
+    mode: iptablesMode(),
     size,
     damages: [allNat],
     save: (namespace) => namespace.run('iptables-nft-save', ['-t', 'nat']),

@@ -55,8 +55,13 @@ class BatchWriter {
   wire::MessageWriter& Begin(std::uint16_t type, std::uint16_t flags, std::uint8_t family,
                              std::uint32_t first_entry = protocol::kUnknownIndex);
   void End() noexcept { out_.EndMessage(); }
-  /** Counts the current message as one with NLM_F_ECHO. */
-  void ExpectEcho() noexcept { ++echoes_; }
+  /** Counts the current message as one with NLM_F_ECHO whose answer is needed. */
+  void ExpectEcho() noexcept {
+    ++echoes_;
+    ++needed_echoes_;
+  }
+  /** Counts the current message as one with NLM_F_ECHO whose answer may be missing. */
+  void WelcomeEcho() noexcept { ++echoes_; }
 
   /** Ends the batch. The last message before BATCH_END asks for an acknowledgement. */
   void Finish();
@@ -69,6 +74,7 @@ class BatchWriter {
   std::span<const std::uint8_t> bytes() const noexcept { return out_.bytes(); }
   /** Number of messages with NLM_F_ECHO. */
   std::uint32_t echoes() const noexcept { return echoes_; }
+  std::uint32_t needed_echoes() const noexcept { return needed_echoes_; }
   /** The bytes of the batch from the message at `index` on. */
   std::span<const std::uint8_t> Message(std::uint32_t index) const noexcept {
     return bytes().subspan(origins_[index].offset);
@@ -85,6 +91,7 @@ class BatchWriter {
   std::uint32_t first_sequence_;
   std::uint32_t op_ = protocol::kUnknownIndex;
   std::uint32_t echoes_ = 0;
+  std::uint32_t needed_echoes_ = 0;
 };
 
 /** NFT_MSG_* as nlmsg_type. */

@@ -3,6 +3,9 @@
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 
+#include <utility>
+
+#include "nft/expr/expressions.h"
 #include "wire/attr_reader.h"
 
 namespace fairlead::nft {
@@ -23,18 +26,31 @@ void EchoCollector::Take(std::span<const std::uint8_t> datagram) {
   wire::MessageReader reader(datagram);
   while (const auto message = reader.Next()) {
     const std::uint32_t index = message->sequence - first_;
-    if (message->type != MessageType(NFT_MSG_NEWRULE) || index >= batch_.origins().size() ||
-        message->payload.size() < sizeof(nfgenmsg)) {
-      continue;
+    if (index >= batch_.origins().size() || message->payload.size() < sizeof(nfgenmsg)) continue;
+    const auto attributes = message->payload.subspan(sizeof(nfgenmsg));
+    for (const int type : {NFT_MSG_NEWRULE, NFT_MSG_DELRULE}) {
+      if (message->type == MessageType(type)) TakeRule(type, batch_.origins()[index].op, attributes);
     }
-    const wire::AttrTable<NFTA_RULE_MAX> rule(message->payload.subspan(sizeof(nfgenmsg)));
-    if (rule.malformed() || !rule.Has(NFTA_RULE_HANDLE)) continue;
-    handles_.push_back({batch_.origins()[index].op, rule.U64Be(NFTA_RULE_HANDLE)});
   }
+}
+
+void EchoCollector::TakeRule(int type, std::uint32_t op, std::span<const std::uint8_t> attributes) {
+  const wire::AttrTable<NFTA_RULE_MAX> rule(attributes);
+  if (rule.malformed() || !rule.Has(NFTA_RULE_HANDLE)) return;
+  if (type == NFT_MSG_NEWRULE) {
+    handles_.push_back({op, rule.U64Be(NFTA_RULE_HANDLE)});
+    return;
+  }
+  const auto expressions = rule.Bytes(NFTA_RULE_EXPRESSIONS);
+  Gone gone{op, expr::Packets(expressions), {}};
+  if (expr::Decode(expressions, gone.expressions)) gone_.push_back(std::move(gone));
 }
 
 void EchoCollector::Write(protocol::RecordWriter& out) const {
   for (const protocol::reply::RuleHandle& handle : handles_) out.Append(handle);
+  for (const Gone& gone : gone_) {
+    out.Append(protocol::reply::RuleGone{gone.op, gone.packets, gone.expressions.bytes()});
+  }
 }
 
 }  // namespace fairlead::nft

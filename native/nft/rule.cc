@@ -67,7 +67,8 @@ EncodeResult Encode(const protocol::op::RuleAdd& op, BatchWriter& batch) {
 }
 
 EncodeResult Encode(const protocol::op::RuleDelete& op, BatchWriter& batch) {
-  wire::MessageWriter& out = batch.Begin(NFT_MSG_DELRULE, 0, op.family);
+  wire::MessageWriter& out = batch.Begin(NFT_MSG_DELRULE, EchoFlag(op.echo), op.family);
+  if (op.echo != 0) batch.WelcomeEcho();
   PutChain(out, op.table, op.chain);
   out.PutU64Be(NFTA_RULE_HANDLE, op.handle);
   batch.End();
@@ -101,6 +102,7 @@ wire::Taken DecodeRule(std::uint8_t family, std::span<const std::uint8_t> attrib
   reply.table = rule.String(NFTA_RULE_TABLE);
   reply.chain = rule.String(NFTA_RULE_CHAIN);
   reply.handle = rule.U64Be(NFTA_RULE_HANDLE);
+  reply.packets = expr::Packets(rule.Bytes(NFTA_RULE_EXPRESSIONS));
   reply.expressions = expressions.bytes();
   reply.comment = ReadComment(rule.Bytes(NFTA_RULE_USERDATA), kCommentOfTableChainOrRule);
   out.Append(reply);

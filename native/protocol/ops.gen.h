@@ -125,9 +125,11 @@ struct RuleDelete {
   std::string_view table;
   std::string_view chain;
   std::uint64_t handle = 0;
+  std::uint8_t echo = 0;
   static constexpr std::tuple kFields{
       Field("family", &RuleDelete::family), Field("table", &RuleDelete::table),
-      Field("chain", &RuleDelete::chain), Field("handle", &RuleDelete::handle)};
+      Field("chain", &RuleDelete::chain), Field("handle", &RuleDelete::handle),
+      Field("echo", &RuleDelete::echo)};
 };
 
 struct SetAdd {
@@ -891,12 +893,13 @@ struct Rule {
   std::string_view table;
   std::string_view chain;
   std::uint64_t handle = 0;
+  std::uint64_t packets = 0;
   std::span<const std::uint8_t> expressions;
   std::string_view comment;
   static constexpr std::tuple kFields{
       Field("family", &Rule::family), Field("table", &Rule::table), Field("chain", &Rule::chain),
-      Field("handle", &Rule::handle), Field("expressions", &Rule::expressions),
-      Field("comment", &Rule::comment)};
+      Field("handle", &Rule::handle), Field("packets", &Rule::packets),
+      Field("expressions", &Rule::expressions), Field("comment", &Rule::comment)};
 };
 
 struct Set {
@@ -965,6 +968,17 @@ struct RuleHandle {
   std::uint64_t handle = 0;
   static constexpr std::tuple kFields{
       Field("op", &RuleHandle::op), Field("handle", &RuleHandle::handle)};
+};
+
+struct RuleGone {
+  static constexpr std::uint32_t kCode = 140;
+  static constexpr const char* kName = "ruleGone";
+  std::uint32_t op = 0;
+  std::uint64_t packets = 0;
+  std::span<const std::uint8_t> expressions;
+  static constexpr std::tuple kFields{
+      Field("op", &RuleGone::op), Field("packets", &RuleGone::packets),
+      Field("expressions", &RuleGone::expressions)};
 };
 
 struct Object {

@@ -30,12 +30,22 @@ export interface TableName {
   readonly table: string;
 }
 
+/** A rule that was deleted. */
+export interface GoneRule {
+  /** What its counter had seen. */
+  readonly packets: number;
+  /** Records of `expressions`. */
+  readonly expressions: Uint8Array;
+}
+
 /** The outcome of a buffer of ops: applied whole, or failed with at least one reason. */
 export type ApplyResult =
   | {
       readonly kind: 'applied';
       /** Handles of rules by the index of their op, for the ops that ask (`echo`), if any does. */
       readonly handles?: ReadonlyMap<number, number>;
+      /** Deleted rules likewise. */
+      readonly gone?: ReadonlyMap<number, GoneRule>;
     }
   | {
       readonly kind: 'failed';

@@ -11,6 +11,7 @@ import type {
   ApplyResult,
   Committer,
   DumpResult,
+  GoneRule,
   Kernel,
   KernelFailure,
   TableName,
@@ -72,6 +73,7 @@ class NativeKernel implements Kernel {
     const failures: KernelFailure[] = [];
     let partly = false;
     const handles = new Map<number, number>();
+    const gone = new Map<number, GoneRule>();
     for (const reply of readRecords(replies, answer)) {
       if (reply.kind === 'failed') failures.push(toFailure(reply));
       else if (reply.kind === 'committed') {
@@ -79,9 +81,14 @@ class NativeKernel implements Kernel {
         this.#sentFrom(reply.port);
       } else if (reply.kind === 'attempted') partly ||= reply.taken > 0;
       else if (reply.kind === 'ruleHandle') handles.set(reply.op, reply.handle);
+      else if (reply.kind === 'ruleGone') gone.set(reply.op, reply);
     }
     if (failures.length > 0) return { kind: 'failed', failures, partly };
-    return handles.size === 0 ? { kind: 'applied' } : { kind: 'applied', handles };
+    return {
+      kind: 'applied',
+      ...(handles.size > 0 && { handles }),
+      ...(gone.size > 0 && { gone }),
+    };
   }
 
   async dump(request: Request): Promise<DumpResult> {

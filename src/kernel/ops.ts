@@ -115,7 +115,8 @@ export const nftOps = {
   chainFlush: { code: 7, fields: inChain },
   /** Appends; `expressions` holds records of the schema `expressions`. */
   ruleAdd: { code: 8, fields: { ...inChain, expressions: 'bytes', comment: 'string' } },
-  ruleDelete: { code: 11, fields: { ...inChain, handle: 'u64' } },
+  /** `echo`: 1 = answer with what the rule was, in a record `ruleGone`. */
+  ruleDelete: { code: 11, fields: { ...inChain, handle: 'u64', echo: 'u8' } },
   setAdd: { code: 12, fields: { ...inSet, ...setShape, comment: 'string' } },
   setDelete: { code: 13, fields: inSet },
   setFlush: { code: 14, fields: inSet },
@@ -233,9 +234,16 @@ export const replies = {
       comment: 'string',
     },
   },
+  /** `packets`: what its first counter has seen, which is not in `expressions`. */
   rule: {
     code: 134,
-    fields: { ...inChain, handle: 'u64', expressions: 'bytes', comment: 'string' },
+    fields: {
+      ...inChain,
+      handle: 'u64',
+      packets: 'u64',
+      expressions: 'bytes',
+      comment: 'string',
+    },
   },
   /**
    * `count` elements are in it; 0xffffffff where the kernel does not tell (before 6.16). `policy`:
@@ -263,6 +271,8 @@ export const replies = {
   attempted: { code: 137, fields: { taken: 'u32' } },
   /** The handle of the rule that op `op` made; comes with `committed`, for ops that ask. */
   ruleHandle: { code: 138, fields: { op: 'u32', handle: 'u64' } },
+  /** The rule that op `op` has deleted, with its last count; comes like `ruleHandle`. */
+  ruleGone: { code: 140, fields: { op: 'u32', packets: 'u64', expressions: 'bytes' } },
   /** Answers `objectsDump` and `flowtablesDump`. */
   object: { code: 139, fields: inObject },
 } as const satisfies Schema;

@@ -10,9 +10,9 @@ import { userspaceMode } from './userspace/mode.ts';
 
 export type ModeRegistry = ReadonlyMap<ModeName, ProxyMode>;
 
-/** Every mode of this build, best first. Each call makes those anew that have sockets. */
+/** Every mode of this build, best first. Each call makes those anew that have sockets or counts. */
 export function builtModes(): ModeRegistry {
-  const modes = [nftablesMode, ipvsMode, iptablesMode, userspaceMode()];
+  const modes = [nftablesMode, ipvsMode, iptablesMode(), userspaceMode()];
   return new Map(modes.map((mode) => [mode.name, mode]));
 }
 

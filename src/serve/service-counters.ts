@@ -114,7 +114,8 @@ export class ServiceCounters {
       last.set(count.id, count.count);
       // Less than before: the element is another one.
       const more = count.count < before ? count.count : count.count - before;
-      this.#add(this.#entryOf(owners.of(count.destination)), count, more);
+      const whom = owners.of(count.destination);
+      if (isOf(whom, count)) this.#add(this.#entryOf(whom), count, more);
     };
     await mode.trafficCounts?.(kernel, family, pause, told).catch(() => undefined);
   }
@@ -145,6 +146,11 @@ export class ServiceCounters {
         return;
     }
   }
+}
+
+/** What is told of a frontend that no Service has any more is nobody's. */
+function isOf({ service }: Whom, { of }: Count): boolean {
+  return service !== '' || (of.kind === 'refusals' && of.reason === 'no_such_service');
 }
 
 function add<K>(to: Map<K, number>, key: K, count: number): void {

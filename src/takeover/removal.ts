@@ -26,7 +26,7 @@ export async function removeLeftovers(kernel: Kernel, leftovers: Leftovers): Pro
 
   const chains = new Transactions(kernel, 'chains of kube-proxy');
   for (const { table, chain, handle } of leftovers.jumps) {
-    await chains.write('ruleDelete', { family, table, chain, handle });
+    await chains.write('ruleDelete', { family, table, chain, handle, echo: 0 });
   }
   for (const { table, chain } of leftovers.chains) {
     await chains.write('chainFlush', { family, table, chain });

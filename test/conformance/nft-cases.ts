@@ -315,7 +315,13 @@ const rules: Case[] = [
     title: 'refuses to delete a rule that is not there',
     steps: [
       ok(addTable, chain('a')),
-      refused(['ENOENT at 0'], { kind: 'ruleDelete', ...inTable, chain: 'a', handle: 999 }),
+      refused(['ENOENT at 0'], {
+        kind: 'ruleDelete',
+        echo: 0,
+        ...inTable,
+        chain: 'a',
+        handle: 999,
+      }),
     ],
   },
   {
@@ -347,14 +353,14 @@ const byHandle: Case[] = [
       ok(addTable, chain('a'), chain('b'), rule('a', jump('b')), rule('a', drop)),
       {
         ops: ({ handles: [first] }) => [
-          { kind: 'ruleDelete', ...inTable, chain: 'a', handle: first as number },
+          { kind: 'ruleDelete', echo: 0, ...inTable, chain: 'a', handle: first as number },
           deleteChain('b'),
         ],
         outcome: 'applied',
       },
       {
         ops: ({ handles: [left] }) => [
-          { kind: 'ruleDelete', ...inTable, chain: 'a', handle: left as number },
+          { kind: 'ruleDelete', echo: 0, ...inTable, chain: 'a', handle: left as number },
         ],
         outcome: 'applied',
       },

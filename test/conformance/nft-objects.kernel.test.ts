@@ -151,7 +151,7 @@ test('rules are appended, deleted and flushed', async () => {
     'counter packets 0 bytes 0 drop comment "why"',
   );
 
-  await applied(kernel, { kind: 'ruleDelete', ...inChain, handle: first!.handle });
+  await applied(kernel, { kind: 'ruleDelete', echo: 0, ...inChain, handle: first!.handle });
   expect(await verdicts(kernel, 'c')).toEqual([1]);
   await applied(kernel, { kind: 'chainFlush', ...inChain });
   expect(await verdicts(kernel, 'c')).toEqual([]);

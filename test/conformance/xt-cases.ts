@@ -69,7 +69,14 @@ export const xtStories: readonly Case[] = [
       {
         ops: ({ handles: [first] }) => [
           add('filter c', note('lost'), 4711),
-          { kind: 'ruleDelete', family, table: 'filter', chain: 'c', handle: first as number },
+          {
+            kind: 'ruleDelete',
+            echo: 0,
+            family,
+            table: 'filter',
+            chain: 'c',
+            handle: first as number,
+          },
         ],
         outcome: ['ENOENT at 0'],
       },

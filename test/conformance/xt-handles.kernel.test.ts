@@ -61,7 +61,7 @@ test('a handle that was learnt leads to the rule: behind, before, away', async (
       ([, text]) => text,
     );
   expect(await comments()).toEqual(['start', 'a', 'before b', 'b', 'behind b', 'end']);
-  await applied(kernel, { kind: 'ruleDelete', ...inChain, handle: position });
+  await applied(kernel, { kind: 'ruleDelete', echo: 0, ...inChain, handle: position });
   expect(await comments()).toEqual(['start', 'a', 'before b', 'behind b', 'end']);
 });
 

@@ -13,6 +13,7 @@ import type {
   ApplyResult,
   Committer,
   DumpResult,
+  GoneRule,
   Kernel,
   KernelFailure,
   TableName,
@@ -69,12 +70,14 @@ interface Commit {
   readonly failures: readonly KernelFailure[];
   /** Handles of new rules, by the index of their op. */
   readonly made: ReadonlyMap<number, number>;
+  /** Deleted rules likewise. */
+  readonly gone: ReadonlyMap<number, GoneRule>;
 }
 
 /** The netlink port of all other programs. */
 const foreignPort = 0xffff;
 
-const noHandles: ReadonlyMap<number, number> = new Map();
+const noRules = { made: new Map<number, number>(), gone: new Map<number, GoneRule>() } as const;
 
 interface Watch {
   readonly ids: readonly string[];
@@ -134,16 +137,22 @@ export class FakeKernel implements Kernel {
   applyNow(buffer: Uint8Array): ApplyResult {
     let partly = false;
     const handles = new Map<number, number>();
+    const gone = new Map<number, GoneRule>();
     for (const run of runsOf([...readRecords(kernelOps, buffer)])) {
-      const { failures, writes, made } =
-        run.family === 'nft' ? this.#transact(run) : { ...this.#attempt(run), made: noHandles };
+      const { failures, writes, ...rules } =
+        run.family === 'nft' ? this.#transact(run) : { ...this.#attempt(run), ...noRules };
       this.writes += writes;
       partly ||= writes > 0;
       if (failures.length > 0) return { kind: 'failed', failures, partly };
-      for (const [op, handle] of made) handles.set(op, handle);
+      for (const [op, handle] of rules.made) handles.set(op, handle);
+      for (const [op, rule] of rules.gone) gone.set(op, rule);
     }
     if (this.#unknownOutcomes === 0) {
-      return handles.size === 0 ? { kind: 'applied' } : { kind: 'applied', handles };
+      return {
+        kind: 'applied',
+        ...(handles.size > 0 && { handles }),
+        ...(gone.size > 0 && { gone }),
+      };
     }
     this.#unknownOutcomes -= 1;
     const failure = failureOf(undefined, new Refusal('ENOBUFS'));
@@ -377,7 +386,7 @@ export class FakeKernel implements Kernel {
     const { transaction, failures } = this.#run(ops, start, port, 'at the end');
     if (failures.length === 0) {
       if (transaction.changed) this.#generation += 1;
-      return { failures, made: transaction.handles };
+      return { failures, made: transaction.handles, gone: transaction.gone };
     }
     transaction.rollback();
     if (failures[0]?.op !== undefined) return refused(failures);
@@ -471,7 +480,7 @@ export class FakeKernel implements Kernel {
 }
 
 function refused(failures: readonly KernelFailure[]): Commit {
-  return { failures, made: noHandles };
+  return { failures, ...noRules };
 }
 
 function failureOf(op: number | undefined, error: unknown): KernelFailure {

@@ -7,6 +7,8 @@ export interface Rule {
   readonly handle: number;
   readonly expressions: Uint8Array;
   readonly comment: string;
+  /** What its counter has seen. Packets change it. */
+  packets: number;
 }
 
 export interface BaseChain {

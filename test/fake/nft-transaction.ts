@@ -1,4 +1,5 @@
 /** Applies ops to the fake kernel's state, one after the other. */
+import type { GoneRule } from '../../src/kernel/kernel.ts';
 import { NFT_DATA_VERDICT, NFT_SET, NFT_TABLE } from '../../src/kernel/nft/constants.ts';
 import { keepPolicy, type NftOp } from '../../src/kernel/ops.ts';
 import { ElementWriter } from './nft-elements.ts';
@@ -50,6 +51,8 @@ export class Transaction {
   readonly unchecked = new Set<Table>();
   /** Handles of new rules, by the index of their op, for the ops that ask. */
   readonly handles = new Map<number, number>();
+  /** Rules that ops with `echo` have deleted. */
+  readonly gone = new Map<number, GoneRule>();
 
   constructor(tables: Tables, circumstances: Circumstances) {
     this.#tables = tables;
@@ -106,7 +109,7 @@ export class Transaction {
         break;
       }
       case 'ruleDelete':
-        this.#deleteRule(op);
+        this.#deleteRule(op, index);
         break;
       case 'setAdd':
         this.#addSet(op);
@@ -253,15 +256,16 @@ export class Transaction {
     const protocol = 'protocol' in op ? op.protocol : 0;
     checkRule(table, readRule(expressions), { protocol, ...this.#circumstances });
     this.#limitFilledSets(table, expressions);
-    const rule = { handle: this.#circumstances.nextHandle(), expressions, comment };
+    const rule = { handle: this.#circumstances.nextHandle(), expressions, comment, packets: 0 };
     this.unchecked.add(table);
     this.#setRules(table, chain, chain.rules.toSpliced(at, 0, rule));
     return rule.handle;
   }
 
-  #deleteRule(op: Op<'ruleDelete'>): void {
+  #deleteRule(op: Op<'ruleDelete'>, index: number): void {
     const chain = this.#chain(op);
     const rule = ruleOf(chain, op.handle);
+    if (op.echo !== 0) this.gone.set(index, rule);
     const rest = chain.rules.filter((other) => other !== rule);
     this.#setRules(this.#table(op), chain, rest);
   }

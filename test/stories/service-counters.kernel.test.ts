@@ -217,6 +217,31 @@ test('mode userspace counts what its sockets take, while endpoints come and go',
   await proxy.stop();
 });
 
+test('mode iptables counts by its rules, while endpoints and processes come and go', async () => {
+  const iptables = (objects: readonly KubernetesObject[]): Promise<MeasuredProxy> =>
+    fairlead('iptables').start(lab.node, settings, objects);
+  let proxy = await iptables(placed(0));
+  let answered = 0;
+  for (let round = 0; round < 9; round += 1) {
+    if (round === 3 || round === 6) {
+      await proxy.stop();
+      answered += (await connect(web, 5)).filter((kind) => kind === 'answered').length;
+      proxy = await iptables(placed(round));
+    }
+    const [outcomes] = await Promise.all([connect(web, 30), proxy.apply(placed(round + 1))]);
+    answered += outcomes.filter((kind) => kind === 'answered').length;
+  }
+  expect(answered).toBe(280);
+  await proxy.apply(services);
+  expect(await connect(web, 4)).not.toContain('answered');
+  await proxy.apply(placed(1));
+  expect(await connect(web, 6)).not.toContain('refused');
+  await readAgain();
+  expect(await connectionsOf(proxy)).toEqual({ 'web  TCP': 290 });
+  expect(await refusalsOf(proxy)).toEqual({ 'web  TCP no_endpoints': 4 });
+  await proxy.stop();
+});
+
 test('nothing is drift, and switching it off leaves nothing', async () => {
   const lines: string[] = [];
   const log = (line: { readonly msg: string }): void => void lines.push(line.msg);

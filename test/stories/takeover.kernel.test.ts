@@ -149,7 +149,7 @@ test('downloads survive the switch between our modes, and back', async () => {
     await actors['pod-b'].listen('TCP', POD_B_IP[family], 8080);
   }
   const lines: LogLine[] = [];
-  const modes = new Map([...builtModes(), ['iptables', iptablesMode] as const]);
+  const modes = new Map([...builtModes(), ['iptables', iptablesMode()] as const]);
   const proxy = fairlead('nftables', { modes, log: (line) => lines.push(line) });
   const objects = [...BASELINE, service('web'), ...slices('web', ['pod-a', 'pod-b'])];
   const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;

@@ -243,4 +243,15 @@ wire::Taken Decode(std::span<const std::uint8_t> attributes, protocol::RecordWri
   return {};
 }
 
+std::uint64_t Packets(std::span<const std::uint8_t> attributes) noexcept {
+  wire::AttrReader reader(attributes);
+  while (const auto element = reader.Next()) {
+    const wire::AttrTable<NFTA_EXPR_MAX> expression(element->payload);
+    if (expression.malformed() || expression.String(NFTA_EXPR_NAME) != kCounter.name) continue;
+    return wire::AttrTable<NFTA_COUNTER_MAX>(expression.Bytes(NFTA_EXPR_DATA))
+        .U64Be(NFTA_COUNTER_PACKETS);
+  }
+  return 0;
+}
+
 }  // namespace fairlead::nft::expr

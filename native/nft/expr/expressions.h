@@ -27,6 +27,9 @@ protocol::Checked Encode(std::span<const std::uint8_t> records, wire::MessageWri
  */
 wire::Taken Decode(std::span<const std::uint8_t> attributes, protocol::RecordWriter& out);
 
+/** What the first counter of NFTA_RULE_EXPRESSIONS has seen; 0 = there is none. */
+std::uint64_t Packets(std::span<const std::uint8_t> attributes) noexcept;
+
 }  // namespace fairlead::nft::expr
 
 #endif  // FAIRLEAD_NFT_EXPR_EXPRESSIONS_H_

@@ -32,6 +32,7 @@ import {
 import { type IptablesObservation, observe, ruleName } from './observation.ts';
 import { prune, type RepairContext, repairFixed, repairNodePorts } from './repair.ts';
 import { RuleCounts } from './rule-counts.ts';
+import type { RuleTraffic } from './traffic.ts';
 import { ownChains, sharedRules } from './translation.ts';
 
 interface IptablesTypes extends IptablesObjects {
@@ -48,13 +49,15 @@ export class IptablesBackend implements Backend<IptablesTypes> {
   readonly #compiler: RuleCompiler;
   readonly #inForce: InForce;
   #config: IptablesConfig;
+  readonly #traffic: RuleTraffic;
   /** What was read last, until it is compared: it learns which rules batches delete meanwhile. */
   #found: IptablesObservation | undefined;
 
   /** `counted`: see `IptablesConfig`, as far as it is known. */
-  constructor(config: ModeConfig, counted = false) {
+  constructor(config: ModeConfig, traffic: RuleTraffic, counted = false) {
     this.family = config.family;
     this.#config = { ...config, counted };
+    this.#traffic = traffic;
     this.#compiler = new RuleCompiler(config.family);
     const counts = new RuleCounts(this.#config);
     this.#inForce = {
@@ -62,6 +65,7 @@ export class IptablesBackend implements Backend<IptablesTypes> {
       busy: new Set(),
       written: (table, rules) => counts.written(table, rules),
       deleted: (table, handle) => this.#found?.deleted.add(ruleName(table, handle)),
+      gone: (chain, rule) => traffic.add(this.family, chain, rule),
     };
     this.tables = {
       // Others write all of these tables.
@@ -81,7 +85,7 @@ export class IptablesBackend implements Backend<IptablesTypes> {
   }
 
   twin(): IptablesBackend {
-    return new IptablesBackend(this.#config, this.#config.counted);
+    return new IptablesBackend(this.#config, this.#traffic, this.#config.counted);
   }
 
   describe(forwarding: Forwarding): readonly string[] {

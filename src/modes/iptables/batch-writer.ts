@@ -1,8 +1,9 @@
 /** Writes the differences of chains and shared rules into one transaction. */
+import type { GoneRule } from '../../kernel/kernel.ts';
 import { compileRule } from '../../kernel/xt/compile.ts';
 import { type Counts, countDifference, type Difference, type Writer } from '../backend.ts';
 import type { Batch, Environment } from '../mode.ts';
-import { chainId, type IptablesConfig } from './layout.ts';
+import { chainId, type IptablesConfig, type TableChain } from './layout.ts';
 import type { TableName } from './names.ts';
 import {
   chainAt,
@@ -24,6 +25,8 @@ export interface InForce {
   readonly written: (table: TableName, rules: number) => void;
   /** Is told which rule was deleted. */
   readonly deleted: (table: TableName, handle: number) => void;
+  /** Is told what a rule was that the kernel has deleted, where traffic is counted. */
+  readonly gone: (chain: TableChain, rule: GoneRule) => void;
 }
 
 export class BatchWriter implements Writer<IptablesObjects> {
@@ -32,7 +35,7 @@ export class BatchWriter implements Writer<IptablesObjects> {
   readonly #inForce: InForce;
 
   constructor(config: IptablesConfig, inForce: InForce) {
-    this.transaction = new Transaction(config.family, inForce.busy);
+    this.transaction = new Transaction(config.family, inForce.busy, config.countsTraffic);
     this.#config = config;
     this.#inForce = inForce;
   }
@@ -83,11 +86,12 @@ export class BatchWriter implements Writer<IptablesObjects> {
   }
 
   batch(): Batch | undefined {
-    const { handles, written, deleted } = this.#inForce;
+    const { handles, written, deleted, gone: told } = this.#inForce;
     for (const [table, rules] of this.transaction.rulesWritten()) written(table, rules);
     const { gone } = this.transaction.rules();
     for (const { table, handle } of gone) deleted(table, handle);
-    return this.transaction.batch((come) => {
+    return this.transaction.batch((come, counted) => {
+      for (const [chain, rule] of counted) told(chain, rule);
       for (const { id } of gone) if (id !== undefined) handles.delete(id);
       for (const [id, handle] of come) handles.set(id, handle);
     });

@@ -5,6 +5,7 @@ import type { Sysctl } from '../sysctl.ts';
 import { IptablesBackend } from './backend.ts';
 import { cleanup, owned } from './cleanup.ts';
 import { isOurs } from './layout.ts';
+import { RuleTraffic } from './traffic.ts';
 
 /** Lets the kernel route packets with loopback addresses. We never unset it: others may need it. */
 const routeLocalnet: Sysctl = {
@@ -14,28 +15,34 @@ const routeLocalnet: Sysctl = {
   advice: 'iptables.localhostNodePorts: false leaves it alone',
 };
 
-export const iptablesMode: ProxyMode = {
-  name: 'iptables',
-  hasGeneration: true,
-  translates: true,
-  localhost: ['IPv4'],
-  hasKubeProxyNames: true,
-  usesIPVS: false,
-  metrics: [
-    'fullSync',
-    'partialSync',
-    'restoreFailures',
-    'partialRestoreFailures',
-    'iptablesRules',
-    'iptablesRulesLast',
-    'invalidDropped',
-    'localhostAccepted',
-    'iptablesSyncs',
-  ],
-  ownsChain: isOurs,
-  sysctls: ({ localhostNodePorts }) => (localhostNodePorts ? [routeLocalnet] : []),
-  probe: (kernel) => missingExtensions(kernel, 'IPv4'),
-  planner: (config, environment) => new ModePlanner(new IptablesBackend(config), environment),
-  owned,
-  cleanup,
-};
+/** Each mode that this makes has an account of its own of what rules have counted. */
+export function iptablesMode(): ProxyMode {
+  const traffic = new RuleTraffic();
+  return {
+    name: 'iptables',
+    hasGeneration: true,
+    translates: true,
+    localhost: ['IPv4'],
+    hasKubeProxyNames: true,
+    usesIPVS: false,
+    metrics: [
+      'fullSync',
+      'partialSync',
+      'restoreFailures',
+      'partialRestoreFailures',
+      'iptablesRules',
+      'iptablesRulesLast',
+      'invalidDropped',
+      'localhostAccepted',
+      'iptablesSyncs',
+    ],
+    ownsChain: isOurs,
+    sysctls: ({ localhostNodePorts }) => (localhostNodePorts ? [routeLocalnet] : []),
+    probe: (kernel) => missingExtensions(kernel, 'IPv4'),
+    planner: (config, environment) =>
+      new ModePlanner(new IptablesBackend(config, traffic), environment),
+    owned,
+    cleanup,
+    trafficCounts: (...of) => traffic.read(...of),
+  };
+}

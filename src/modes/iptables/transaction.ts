@@ -1,5 +1,5 @@
 /** Collects the changes of one transaction, and puts them into an order that the kernel accepts. */
-import type { ApplyResult, KernelFailure } from '../../kernel/kernel.ts';
+import type { ApplyResult, GoneRule, KernelFailure } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { type FieldsOf, RecordWriter } from '../../kernel/records.ts';
@@ -55,12 +55,16 @@ export class Transaction {
   readonly #asked = new Map<number, string>();
   /** Ops that delete a chain: op → `chainId`. */
   readonly #deletions = new Map<number, string>();
+  /** Ops that answer with the rule that they delete: op → the rule. */
+  readonly #goneRules = new Map<number, OldRule>();
   readonly #busy: Set<string>;
+  readonly #countsTraffic: boolean;
 
   /** Chains that the kernel refuses to delete are added to `busy`, by `chainId`. */
-  constructor(family: Family, busy = new Set<string>()) {
+  constructor(family: Family, busy = new Set<string>(), countsTraffic = false) {
     this.#family = family;
     this.#busy = busy;
+    this.#countsTraffic = countsTraffic;
   }
 
   /** Approximate bytes of the ops. */
@@ -132,9 +136,15 @@ export class Transaction {
 
   /**
    * The batch; undefined = there is nothing to do. The transaction must not be used afterwards.
-   * `committed` is told the handles of new rules that have an id.
+   * `committed` is told the handles of new rules that have an id and, where traffic is counted, the
+   * rules with an id that are gone.
    */
-  batch(committed: (handles: ReadonlyMap<string, number>) => void): Batch | undefined {
+  batch(
+    committed: (
+      handles: ReadonlyMap<string, number>,
+      gone: readonly (readonly [TableChain, GoneRule])[],
+    ) => void,
+  ): Batch | undefined {
     for (const table of this.#tables) {
       this.#begin('', () => writeTable(this.#writer, this.#family, table));
     }
@@ -153,9 +163,7 @@ export class Transaction {
         this.#write(owner, 'xtRuleAdd', { ...inChain, position: 0, echo: 0, ...rule });
       }
     }
-    for (const { owner, handle, ...chain } of this.#oldRules) {
-      this.#write(owner, 'ruleDelete', { ...this.#in(chain), handle });
-    }
+    for (const rule of this.#oldRules) this.#writeDeletion(rule);
     for (const rule of this.#newRules) this.#writeRule(rule);
     this.#writeUnused();
     if (this.#writer.count === 0) return undefined;
@@ -163,7 +171,7 @@ export class Transaction {
       ops: this.#writer.finish(),
       writes: this.#writer.count,
       culprits: (failure) => this.#culprits(failure),
-      committed: (result) => committed(this.#handles(result)),
+      committed: (result) => committed(this.#handles(result), this.#gone(result)),
     };
   }
 
@@ -195,6 +203,13 @@ export class Transaction {
     }
   }
 
+  #writeDeletion(rule: OldRule): void {
+    const { handle, id, owner } = rule;
+    const isCounted = this.#countsTraffic && id !== undefined;
+    if (isCounted) this.#goneRules.set(this.#writer.count, rule);
+    this.#write(owner, 'ruleDelete', { ...this.#in(rule), handle, echo: isCounted ? 1 : 0 });
+  }
+
   #writeRule({ owner, id, at, compiled, ...chain }: NewRule): void {
     const op = this.#writer.count;
     const fields = { ...this.#in(chain), position: 0, echo: id === undefined ? 0 : 1, ...compiled };
@@ -209,6 +224,13 @@ export class Transaction {
       if (id !== undefined) found.set(id, handle);
     }
     return found;
+  }
+
+  #gone(result: Extract<ApplyResult, { kind: 'applied' }>): [TableChain, GoneRule][] {
+    return [...(result.gone ?? [])].flatMap(([op, gone]) => {
+      const rule = this.#goneRules.get(op);
+      return rule === undefined ? [] : [[rule, gone]];
+    });
   }
 
   #in({ table, chain }: TableChain) {

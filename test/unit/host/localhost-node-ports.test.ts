@@ -18,7 +18,7 @@ function only(...texts: string[]): NodePortAddresses {
 }
 
 function wanted(localhostNodePorts: boolean) {
-  return iptablesMode.sysctls!({ localhostNodePorts, strictARP: false, kernel: '6.12.1' });
+  return iptablesMode().sysctls!({ localhostNodePorts, strictARP: false, kernel: '6.12.1' });
 }
 
 describe('node ports on localhost', () => {

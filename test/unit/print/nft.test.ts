@@ -185,7 +185,7 @@ describe('an op in words', () => {
     ['delete chain ip t c', { kind: 'chainDelete', ...t, chain: 'c' }],
     ['flush chain ip t c', { kind: 'chainFlush', ...t, chain: 'c' }],
     ['add rule ip t c drop', { kind: 'ruleAdd', ...t, chain: 'c', expressions, comment: '' }],
-    ['delete rule ip t c handle 5', { kind: 'ruleDelete', ...t, chain: 'c', handle: 5 }],
+    ['delete rule ip t c handle 5', { kind: 'ruleDelete', echo: 0, ...t, chain: 'c', handle: 5 }],
     [
       'add set ip t addresses { type ipv4_addr ; size 9 ; flags interval ; comment "hi" ; }',
       {

@@ -115,7 +115,7 @@ export interface Subject {
 export const ruleSubjects: readonly Subject[] = [
   subjectOf(nftablesMode),
   subjectOf(nftablesMode, 'counted'),
-  subjectOf(iptablesMode, undefined, { forKind: 'ruleAdd' }),
+  subjectOf(iptablesMode(), undefined, { forKind: 'ruleAdd' }),
   subjectOf(ipvsMode),
 ];
 

@@ -22,7 +22,7 @@ import { World } from './world.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
 
-const modes = [nftablesMode, ipvsMode, iptablesMode];
+const modes = [nftablesMode, ipvsMode, iptablesMode()];
 const codes = ['ENOBUFS', 'ENOMEM', 'EPERM', 'EBUSY'] as const;
 const services = 8;
 /** After this much delay probes fail. */

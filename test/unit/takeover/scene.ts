@@ -29,7 +29,7 @@ export class Scene {
     const takeover = new Takeover({
       kernel,
       mode: builtModes().get(mode)!,
-      modes: [nftablesMode, iptablesMode],
+      modes: [nftablesMode, iptablesMode()],
       ...among,
       clock: this.clock,
       verify: () => this.#verify(),

@@ -82,7 +82,7 @@ describe('ops on the tables of iptables', () => {
     out.write('xtRuleAdd', { ...fields, position: 4 });
     out.write('xtRuleInsert', { ...fields, position: 0 });
     out.write('xtRuleInsert', { ...fields, position: 5 });
-    out.write('ruleDelete', { ...inTable, chain, handle: 7 });
+    out.write('ruleDelete', { ...inTable, chain, handle: 7, echo: 0 });
     out.write('chainDelete', { ...inTable, chain });
     out.write('tableDelete', inTable);
     return out;

@@ -47,7 +47,7 @@ const stories: Readonly<Record<string, (family: Family) => Served>> = {
 
 async function played(family: Family, served: readonly Served[], more = {}): Promise<string> {
   const kernel = new FakeKernel();
-  const stage = new Stage({ family, ...more }, kernel, iptablesMode);
+  const stage = new Stage({ family, ...more }, kernel, iptablesMode());
   await stage.play(...served);
   return save(kernel, family);
 }
@@ -65,7 +65,7 @@ describe('what iptables-save prints of', () => {
 
   it('a node port on localhost where the kernel has named counters', async () => {
     const kernel = new FakeKernel();
-    const stage = new Stage({ family: 'IPv4', localhostNodePorts: true }, kernel, iptablesMode);
+    const stage = new Stage({ family: 'IPv4', localhostNodePorts: true }, kernel, iptablesMode());
     await stage.rig.planner.prepare?.(kernel, (ops) => kernel.apply(ops));
     await stage.play(stories['policy-cluster']!('IPv4'));
     await expect(save(kernel, 'IPv4')).toMatchFileSnapshot('golden/named-counters.save');

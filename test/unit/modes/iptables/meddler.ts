@@ -74,7 +74,9 @@ function opsOf(family: Family, table: Table, { deed, which, how }: Meddling): Nf
   const rule = chain.rules[how % Math.max(1, chain.rules.length)];
   switch (deed) {
     case 'delete rule':
-      return rule === undefined ? [] : [{ kind: 'ruleDelete', ...at, handle: rule.handle }];
+      return rule === undefined
+        ? []
+        : [{ kind: 'ruleDelete', echo: 0, ...at, handle: rule.handle }];
     case 'copy rule': {
       if (rule === undefined) return [];
       // The kubelet makes the same jumps to its own chain, so a second one stays.

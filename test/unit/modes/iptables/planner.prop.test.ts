@@ -3,4 +3,4 @@ import { describePlanner } from '../planner-laws.ts';
 import { meddle, meddlings } from './meddler.ts';
 import { meaning } from './save.ts';
 
-describePlanner('IptablesPlanner', { mode: iptablesMode, meaning }, { meddle, meddlings });
+describePlanner('IptablesPlanner', { mode: iptablesMode(), meaning }, { meddle, meddlings });

@@ -16,7 +16,7 @@ class Counted {
 
   constructor(family: Family) {
     this.#family = family;
-    this.stage = new Stage({ family, localhostNodePorts: true }, this.kernel, iptablesMode);
+    this.stage = new Stage({ family, localhostNodePorts: true }, this.kernel, iptablesMode());
   }
 
   /** Rules in our chains. */

@@ -140,7 +140,9 @@ function chainOps(table: Table, { name, base, rules }: Chain, { deed, how }: Med
   const rule = rules[how % Math.max(1, rules.length)];
   switch (deed) {
     case 'delete rule':
-      return rule === undefined ? [] : [{ kind: 'ruleDelete', ...at, handle: rule.handle }];
+      return rule === undefined
+        ? []
+        : [{ kind: 'ruleDelete', echo: 0, ...at, handle: rule.handle }];
     case 'add rule':
       return [ruleOp(table, name, how % 2 === 0 ? drop : jump('reject-chain'))];
     case 'insert rule':
@@ -155,7 +157,7 @@ function chainOps(table: Table, { name, base, rules }: Chain, { deed, how }: Med
       if (rule === undefined) return [];
       const { expressions, handle } = rule;
       return [
-        { kind: 'ruleDelete', ...at, handle },
+        { kind: 'ruleDelete', echo: 0, ...at, handle },
         { kind: 'ruleAdd', ...at, expressions, comment: 'not ours' },
       ];
     }

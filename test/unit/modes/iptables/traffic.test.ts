@@ -1,0 +1,110 @@
+/** What rules have counted, and what of that is told. */
+import { beforeEach, describe, expect, it } from 'vitest';
+import { NFPROTO } from '../../../../src/kernel/nft/constants.ts';
+import { iptablesMode } from '../../../../src/modes/iptables/mode.ts';
+import type { TableName } from '../../../../src/modes/iptables/names.ts';
+import { noPause } from '../../../../src/modes/mode.ts';
+import { formatEndpoint } from '../../../../src/net/address.ts';
+import { FakeKernel } from '../../../fake/kernel.ts';
+import { http, ready, service } from '../../state/build.ts';
+import { endpoints, Stage } from '../nftables/stage.ts';
+
+const [here, there] = ['10.244.0.5', '10.244.1.6'];
+
+let kernel: FakeKernel;
+let mode: ReturnType<typeof iptablesMode>;
+let stage: Stage;
+beforeEach(() => {
+  kernel = new FakeKernel();
+  mode = iptablesMode();
+  stage = new Stage({ family: 'IPv4', countsTraffic: true }, kernel, mode);
+});
+
+/** Packets that each rule of a chain sees. */
+function seen(table: TableName, chain: string, packets: number): void {
+  for (const rule of kernel.table(NFPROTO.IPv4, table)!.chains.get(chain)!.rules) {
+    rule.packets += packets;
+  }
+}
+
+async function told(from = kernel): Promise<Record<string, number>> {
+  const counts: [string, number][] = [];
+  await mode.trafficCounts!(from, 'IPv4', noPause, ({ count, destination, of }) => {
+    const { address, port, protocol } = destination;
+    const at = address === undefined ? `node port ${port}` : formatEndpoint(address.bytes, port!);
+    const what = of.kind === 'refusals' ? of.reason : of.kind;
+    counts.push([`${protocol} ${at} ${what}`, count]);
+  });
+  return Object.fromEntries(counts);
+}
+
+const web = service({ clusterIPs: ['10.96.0.1'] });
+const connections = 'TCP 10.96.0.1:80 connections';
+const refusals = 'TCP 10.96.0.1:80 no_endpoints';
+const served = (...addresses: string[]) =>
+  endpoints('IPv4', Object.fromEntries(addresses.map((address) => [address, ready])));
+
+describe('rules', () => {
+  it('count connections, while endpoints come and go', async () => {
+    await stage.play([web, served(here)]);
+    seen('nat', 'KUBE-SERVICES', 3);
+    await stage.play([web, served(here, there)]);
+    await stage.play([web, served(there)]);
+    expect(await told()).toEqual({ [connections]: 3 });
+    seen('nat', 'KUBE-SERVICES', 4);
+    expect(await told()).toEqual({ [connections]: 7 });
+  });
+
+  it('that go leave what they have counted', async () => {
+    await stage.play([web, served(here)]);
+    seen('nat', 'KUBE-SERVICES', 3);
+    await stage.play([web]);
+    seen('filter', 'KUBE-SERVICES', 2);
+    expect(await told()).toEqual({ [connections]: 5, [refusals]: 2 });
+    await stage.play([web, served(here)]);
+    expect(await told()).toEqual({ [connections]: 5, [refusals]: 2 });
+    seen('nat', 'KUBE-SERVICES', 1);
+    expect(await told()).toEqual({ [connections]: 6, [refusals]: 2 });
+  });
+
+  it('count node ports, whatever their address, and what a policy or source ranges refuse', async () => {
+    const outside = service({
+      type: 'LoadBalancer',
+      clusterIPs: ['10.96.0.1'],
+      loadBalancerIPs: ['192.0.2.9'],
+      loadBalancerSourceRanges: ['198.51.100.0/24'],
+      externalTrafficPolicy: 'Local',
+      ports: [{ ...http, nodePort: 30_080 }],
+    });
+    await stage.play([outside, served(there)]);
+    seen('nat', 'KUBE-NODEPORTS', 2);
+    seen('filter', 'KUBE-PROXY-FIREWALL', 3);
+    seen('filter', 'KUBE-EXTERNAL-SERVICES', 1);
+    expect(await told()).toEqual({
+      'TCP node port 30080 connections': 2,
+      'TCP node port 30080 no_local_endpoints': 1,
+      'TCP 192.0.2.9:80 no_local_endpoints': 1,
+      'TCP 192.0.2.9:80 source_ranges': 3,
+    });
+  });
+
+  it('are the same after a restart; those of others tell nothing', async () => {
+    await stage.play([web, served(here)]);
+    seen('nat', 'KUBE-SERVICES', 3);
+    seen('nat', 'PREROUTING', 9);
+    mode = iptablesMode();
+    expect(await told()).toEqual({ [connections]: 3 });
+  });
+
+  it('never tell less, although a rule may be missing while others are written', async () => {
+    await stage.play([web, served(here)]);
+    seen('nat', 'KUBE-SERVICES', 3);
+    await stage.play([web]);
+    await stage.play([web, served(here)]);
+    seen('nat', 'KUBE-SERVICES', 3);
+    expect(await told()).toEqual({ [connections]: 6 });
+    expect(await told(new FakeKernel())).toEqual({ [connections]: 6 });
+    seen('nat', 'KUBE-SERVICES', 1);
+    expect(await told()).toEqual({ [connections]: 7 });
+  });
+});
