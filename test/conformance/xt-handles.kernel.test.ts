@@ -65,6 +65,19 @@ test('a handle that was learnt leads to the rule: behind, before, away', async (
   expect(await comments()).toEqual(['start', 'a', 'before b', 'behind b', 'end']);
 });
 
+test('an op that asks learns what a deleted rule has counted', async () => {
+  const { kernel, namespace } = await createKernel();
+  await namespace.run('iptables-nft-restore', ['--counters'], '*nat\n:C -\n[7:420] -A C\nCOMMIT\n');
+  const inC = { ...inTable, chain: 'C' } as const;
+  const [held] = await dumped(kernel, 'rule', { kind: 'rulesDump', ...inC });
+  expect(held).toMatchObject({ packets: 7 });
+  const { expressions, handle } = held!;
+  const result = await kernel.apply(batch({ kind: 'ruleDelete', echo: 1, ...inC, handle }));
+  if (result.kind === 'failed') throw new Error(JSON.stringify(result.failures));
+  expect([...result.gone!]).toMatchObject([[0, { packets: 7, expressions }]]);
+  expect(await namespace.run('iptables-nft-save', [])).not.toContain('-A C');
+});
+
 test('nothing of a refused batch is there, and it tells no handles', async () => {
   const { kernel } = await createKernel();
   const ops = batch(table, target, chain, add('a', { echo: 1 }), add('b', { position: 4711 }));

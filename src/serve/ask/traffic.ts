@@ -31,11 +31,7 @@ export async function trafficOf(inside: Inside, query: URLSearchParams): Promise
   return { ...head, items };
 }
 
-function whyNot({ config, mode }: Inside): string {
-  const name = mode();
-  if (name === 'iptables') {
-    return `mode ${name} does not count traffic by Service, the others do`;
-  }
+function whyNot({ config }: Inside): string {
   if (config().serviceMetrics) return 'the proxy is starting: ask again soon';
   return (
     'traffic is not counted: start with --service-metrics, or write "serviceMetrics: true" into ' +
