@@ -16,7 +16,7 @@ const config = {
 
 it('learns nothing more of batches once it is compared', async () => {
   const kernel = new FakeKernel();
-  const planner = iptablesMode.planner(config, { serviceCIDRs: [], nodePortAddresses: 'all' });
+  const planner = iptablesMode().planner(config, { serviceCIDRs: [], nodePortAddresses: 'all' });
   const wanted = resolveOne(service(), [slice({ '10.244.1.1': ready })]);
   const apply = (): void => {
     const batch = planner.take()!;
