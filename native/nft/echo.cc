@@ -27,9 +27,10 @@ void EchoCollector::Take(std::span<const std::uint8_t> datagram) {
   while (const auto message = reader.Next()) {
     const std::uint32_t index = message->sequence - first_;
     if (index >= batch_.origins().size() || message->payload.size() < sizeof(nfgenmsg)) continue;
+    const std::uint32_t op = batch_.origins()[index].op;
     const auto attributes = message->payload.subspan(sizeof(nfgenmsg));
     for (const int type : {NFT_MSG_NEWRULE, NFT_MSG_DELRULE}) {
-      if (message->type == MessageType(type)) TakeRule(type, batch_.origins()[index].op, attributes);
+      if (message->type == MessageType(type)) TakeRule(type, op, attributes);
     }
   }
 }
