@@ -146,6 +146,7 @@ function tenant({ ranges, ports }: Case, round: number, index = 0): Change {
     externalTrafficPolicy: 'Cluster',
     healthCheckNodePort: 0,
     affinityTimeoutSeconds: 0,
+    rulesOnly: false,
     ports: Array.from({ length: ports }, (_, i) => ({
       name: `p${i}`,
       protocol: 'TCP' as const,

@@ -52,6 +52,7 @@ function service(index: number, { outside = false, sticky = false }: Size): Serv
     externalTrafficPolicy: 'Cluster',
     healthCheckNodePort: 0,
     affinityTimeoutSeconds: sticky ? 10_800 : 0,
+    rulesOnly: false,
     ports: [{ name: 'http', protocol: 'TCP', port: 80, nodePort: outside ? 20_000 + index : 0 }],
   };
 }

@@ -21,6 +21,7 @@ export function sameForwarding(a: Forwarding, b: Forwarding): boolean {
     a.affinityTimeoutSeconds === b.affinityTimeoutSeconds &&
     a.nodeInSourceRanges === b.nodeInSourceRanges &&
     a.healthCheckNodePort === b.healthCheckNodePort &&
+    a.rulesOnly === b.rulesOnly &&
     sameList(a.frontends, b.frontends, sameFrontend) &&
     sameList(a.sourceRanges, b.sourceRanges, sameRange) &&
     a.cluster.equals(b.cluster) &&
@@ -50,6 +51,7 @@ export function sameService(a: Service, b: Service): boolean {
     a.externalTrafficPolicy === b.externalTrafficPolicy &&
     a.healthCheckNodePort === b.healthCheckNodePort &&
     a.affinityTimeoutSeconds === b.affinityTimeoutSeconds &&
+    a.rulesOnly === b.rulesOnly &&
     sameList(a.clusterIPs, b.clusterIPs, sameAddress) &&
     sameList(a.externalIPs, b.externalIPs, sameAddress) &&
     sameList(a.loadBalancerIPs, b.loadBalancerIPs, sameAddress) &&

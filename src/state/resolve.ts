@@ -199,6 +199,7 @@ class FamilyPart {
       sourceRanges: this.#shared.sourceRanges,
       nodeInSourceRanges: this.#shared.nodeInSourceRanges,
       healthCheckNodePort: this.#shared.healthCheckNodePort,
+      rulesOnly: this.#service.rulesOnly,
     };
     record?.({ port, policy, candidates, forwarding });
     return forwarding;

@@ -32,6 +32,8 @@ export interface Service {
   readonly healthCheckNodePort: number;
   /** Session affinity ClientIP; 0 = none. */
   readonly affinityTimeoutSeconds: number;
+  /** Its connections are never translated when they are made, but by rules. */
+  readonly rulesOnly: boolean;
   readonly ports: readonly ServicePort[];
 }
 
@@ -187,6 +189,8 @@ export interface Forwarding {
   readonly nodeInSourceRanges: boolean;
   /** 0 = none. */
   readonly healthCheckNodePort: number;
+  /** Its connections are never translated when they are made, but by rules. */
+  readonly rulesOnly: boolean;
 }
 
 /** Unique for a Forwarding within its family: `ns/name:port/TCP`. */

@@ -211,6 +211,24 @@ test('A Service that has no room is left to the rules, and others go on beside t
   expect(await answersTo('node', 4)).toEqual(['pod-a']);
 });
 
+test('A Service that asks for it is left to the rules', async () => {
+  await serving('pod-a');
+  const annotations = { 'fairlead.io/connect-time': 'off' };
+  const objects = web('pod-a').map((one) =>
+    one.kind === 'Service' ? { ...one, metadata: { ...one.metadata, annotations } } : one,
+  );
+  await start(objects);
+  expect(await answersTo('node', 4)).toEqual(['pod-a']);
+  await stop();
+  await lab.node.run(['nft', 'flush', 'ruleset']);
+  expect(await answersTo('node', 2)).not.toContain('pod-a');
+  await start(objects);
+  await running?.apply(web('pod-a'));
+  await stop();
+  await lab.node.run(['nft', 'flush', 'ruleset']);
+  expect(await answersTo('node', 4)).toEqual(['pod-a']);
+});
+
 test('What somebody removes comes back', async () => {
   await serving('pod-a');
   await start(web('pod-a'));

@@ -10,6 +10,7 @@ import type { Reach, Room } from './placement.ts';
 /** Why a frontend is left to the rules. */
 export type Reason =
   | 'protocol'
+  | 'annotation'
   | 'masquerade all'
   | 'session affinity'
   | 'source ranges'
@@ -29,6 +30,7 @@ export function poolOf(
   { config, reach }: Setting,
 ): 'cluster' | 'local' | Reason {
   if (forwarding.servicePort.protocol !== 'TCP') return 'protocol';
+  if (forwarding.rulesOnly) return 'annotation';
   if (config.masqueradeAll) return 'masquerade all';
   if (forwarding.affinityTimeoutSeconds > 0) return 'session affinity';
   if (frontend.kind === 'loadBalancerIP' && forwarding.sourceRanges.length > 0) {

@@ -4,6 +4,7 @@ export const proxyNameLabel = 'service.kubernetes.io/service-proxy-name';
 export const serviceNameLabel = 'kubernetes.io/service-name';
 export const zoneLabel = 'topology.kubernetes.io/zone';
 export const triggerTimeAnnotation = 'endpoints.kubernetes.io/last-change-trigger-time';
+export const connectTimeAnnotation = 'fairlead.io/connect-time';
 export const initialEventsEndAnnotation = 'k8s.io/initial-events-end';
 
 export const labelNames: readonly string[] = [
@@ -15,5 +16,6 @@ export const labelNames: readonly string[] = [
 
 export const annotationNames: readonly string[] = [
   triggerTimeAnnotation,
+  connectTimeAnnotation,
   initialEventsEndAnnotation,
 ];

@@ -17,7 +17,7 @@ import {
   type RawObject,
   show,
 } from './field-reader.ts';
-import { proxyNameLabel } from './names.ts';
+import { connectTimeAnnotation, proxyNameLabel } from './names.ts';
 
 const protocols = ['TCP', 'UDP', 'SCTP'] as const;
 const types = ['ClusterIP', 'NodePort', 'LoadBalancer'] as const;
@@ -76,9 +76,17 @@ export function decodeService(raw: unknown, strings: Interner): Decoded<Service>
       type === 'LoadBalancer' && externalTrafficPolicy === 'Local',
     ),
     affinityTimeoutSeconds: decodeAffinity(fields, spec),
+    rulesOnly: decodeRulesOnly(fields, opened.metadata),
     ports: strings.records(decodePorts(fields, spec.ports)),
   };
   return { record, problems: fields.problems };
+}
+
+function decodeRulesOnly(fields: FieldReader, metadata: RawObject): boolean {
+  const annotations = fields.object(metadata.annotations, 'metadata.annotations');
+  const field = `metadata.annotations[${connectTimeAnnotation}]`;
+  const asked = fields.choice(annotations?.[connectTimeAnnotation], field, ['on', 'off'], 'on');
+  return asked === 'off';
 }
 
 /** What is known of a Service that is none of ours to serve; undefined: nothing. */

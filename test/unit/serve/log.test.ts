@@ -16,6 +16,7 @@ const forwarding: Forwarding = {
   affinityTimeoutSeconds: 0,
   sourceRanges: [],
   nodeInSourceRanges: false,
+  rulesOnly: false,
   healthCheckNodePort: 0,
 };
 

@@ -52,6 +52,7 @@ export function service(fields: ServiceFields = {}): Service {
     externalTrafficPolicy: 'Cluster',
     healthCheckNodePort: 0,
     affinityTimeoutSeconds: 0,
+    rulesOnly: false,
     ports: [http],
     ...fields,
     clusterIPs: (fields.clusterIPs ?? ['10.96.0.1']).map(address),

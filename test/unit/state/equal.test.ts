@@ -55,6 +55,7 @@ describe('sameForwarding', () => {
     'another source range': { sourceRanges: [cidr('192.0.3.0/24')] },
     'the node in its source ranges': { nodeInSourceRanges: true },
     'a health-check port': { healthCheckNodePort: 1 },
+    'rules alone': { rulesOnly: true },
   };
 
   it.each(Object.entries(others))('is false for one with %s', (_, change) => {
@@ -73,6 +74,7 @@ describe('sameService', () => {
 
   it.each<Partial<Service>>([
     { uid: 'another' },
+    { rulesOnly: true },
     { createdMs: 1 },
     { type: 'NodePort' },
     { clusterIPs: [address('10.96.0.2')] },

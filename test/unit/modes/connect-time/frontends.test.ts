@@ -88,6 +88,10 @@ describe('what gets its endpoint when it is made', () => {
 });
 
 describe('what is left to the rules', () => {
+  it.each(every)('%s of a Service that asks for it', (kind) => {
+    expect(outcome(kind, { fields: { rulesOnly: true } })).toBe('annotation');
+  });
+
   it.each(every)('%s of other protocols', (kind) => {
     expect(outcome(kind, { protocol: 'UDP' })).toBe('protocol');
     expect(outcome(kind, { protocol: 'SCTP' })).toBe('protocol');

@@ -219,6 +219,7 @@ function forwardingOf(
       return cidr(rangeTexts[family].replace('N', host).replace('P', String(prefix)));
     }),
     nodeInSourceRanges: service.nodeInSourceRanges,
+    rulesOnly: false,
     healthCheckNodePort: 0,
   };
 }

@@ -38,6 +38,7 @@ export function forwarding(name: string, cluster: EndpointList, fields: Partial<
     affinityTimeoutSeconds: 0,
     sourceRanges: [],
     nodeInSourceRanges: false,
+    rulesOnly: false,
     healthCheckNodePort: 0,
     ...fields,
   } as const satisfies Forwarding;

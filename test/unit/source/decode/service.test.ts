@@ -42,6 +42,7 @@ describe('decodeService', () => {
       externalTrafficPolicy: 'Cluster',
       healthCheckNodePort: 0,
       affinityTimeoutSeconds: 0,
+      rulesOnly: false,
       ports: [{ name: 'http', protocol: 'TCP', port: 80, nodePort: 0 }],
     });
   });
@@ -49,7 +50,11 @@ describe('decodeService', () => {
   it('reads what a full object says', () => {
     const { record, problems } = decode(
       service({
-        metadata: { uid: 'u-1', creationTimestamp: '2026-01-02T03:04:05Z' },
+        metadata: {
+          uid: 'u-1',
+          creationTimestamp: '2026-01-02T03:04:05Z',
+          annotations: { 'fairlead.io/connect-time': 'off' },
+        },
         spec: {
           type: 'LoadBalancer',
           clusterIPs: ['10.96.0.10', 'fd00::10'],
@@ -72,9 +77,19 @@ describe('decodeService', () => {
       internalTrafficPolicy: 'Local',
       healthCheckNodePort: 30_100,
       affinityTimeoutSeconds: 60,
+      rulesOnly: true,
       ports: [{ name: '', protocol: 'UDP', port: 53, nodePort: 30_053 }],
     });
     expect(texts(record!.clusterIPs)).toEqual(['10.96.0.10', 'fd00::10']);
+  });
+
+  it('names an annotation that it does not understand, and goes on without', () => {
+    const annotations = { 'fairlead.io/connect-time': 'no' };
+    const { record, problems } = decode(service({ metadata: { annotations } }));
+    expect(record?.rulesOnly).toBe(false);
+    expect(problems).toEqual([
+      'Service shop/web | metadata.annotations[fairlead.io/connect-time] | must be on or off, is "no"',
+    ]);
   });
 
   it.each([

@@ -57,6 +57,7 @@ const metadata = fc.record(
     annotations: fc.oneof(
       texts,
       fc.record({ 'endpoints.kubernetes.io/last-change-trigger-time': fc.oneof(time, name) }),
+      fc.record({ 'fairlead.io/connect-time': fc.oneof(fc.constant('off'), name) }),
     ),
     finalizers: fc.array(name, { maxLength: 2 }),
     managedFields: fc.array(
