@@ -3,12 +3,14 @@ import type { Registry } from 'prom-client';
 import type { Kernel } from '../src/kernel/kernel.ts';
 import { availableModes } from '../src/modes/index.ts';
 import { affinityMetrics } from '../src/serve/affinity-metrics.ts';
+import { connectTimeMetrics } from '../src/serve/connect-time-metrics.ts';
 import { conntrackTableMetrics } from '../src/serve/conntrack-metrics.ts';
 import { ipvsMetrics } from '../src/serve/ipvs-metrics.ts';
 import { logMetrics } from '../src/serve/log-metrics.ts';
 import { Metrics } from '../src/serve/metrics.ts';
 import { Ping } from '../src/serve/ping.ts';
 import { serviceMetrics } from '../src/serve/service-metrics.ts';
+import { systemClock } from '../src/sync/clock.ts';
 import { code, notice, table } from './markdown.ts';
 
 interface Described {
@@ -36,6 +38,12 @@ function allMetrics(): Described[] {
   ipvsMetrics(registry, noKernel, () => false);
   affinityMetrics(registry, noKernel, () => undefined);
   conntrackTableMetrics(registry, undefined);
+  connectTimeMetrics(registry, {
+    clock: systemClock,
+    wanted: () => 'off',
+    families: () => [],
+    beside: () => undefined,
+  });
   serviceMetrics(registry, { read: async () => undefined });
   logMetrics(registry, { leftOut: 0 });
   const found = new Map<string, Described>();

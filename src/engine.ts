@@ -9,6 +9,8 @@ import type { EngineSettings } from './engine-settings.ts';
 import { NodeFacts } from './host/node-facts.ts';
 import type { Conntrack } from './kernel/conntrack.ts';
 import type { Kernel } from './kernel/kernel.ts';
+import type { BesideRules } from './modes/beside.ts';
+import type { Placement } from './modes/connect-time/placement.ts';
 import { withConnectTime } from './modes/connect-time/planner.ts';
 import type { ModeConfig, Planner, ProxyMode } from './modes/mode.ts';
 import type { LocalhostListeners } from './modes/userspace/localhost.ts';
@@ -102,6 +104,17 @@ export class Engine {
   /** The number of Services that exceed a limit, and are served in part. */
   get overLimit(): number {
     return this.#loop.overLimit;
+  }
+
+  /** Undefined: only rules translate connections. */
+  get connectTime(): Placement | undefined {
+    return this.#options.settings.connectTime;
+  }
+
+  /** The maps beside the rules; undefined: there are none. */
+  beside(family: Family): BesideRules | undefined {
+    const planner = this.#planners.get(family);
+    return planner?.use && planner;
   }
 
   /** What Forwardings depend on besides Services and slices. */

@@ -13,6 +13,7 @@ import type { LocalhostEvent } from './modes/userspace/localhost.ts';
 import type { Family } from './net/address.ts';
 import { Journal } from './serve/ask/journal.ts';
 import { ClusterEvents } from './serve/cluster-events.ts';
+import { connectTimeMetrics } from './serve/connect-time-metrics.ts';
 import { conntrackLog } from './serve/conntrack-log.ts';
 import { watchConntrack } from './serve/conntrack-watch.ts';
 import { makeRecorder } from './serve/event-recorder.ts';
@@ -93,8 +94,15 @@ export class Observers {
     this.journal = new Journal(options);
     this.metrics = this.#makeMetrics();
     const families = this.#families;
-    const read = { kernel, host: options.host, clock, state, families, mode, config };
+    const connectTime = () => present.engine()?.connectTime;
+    const read = { kernel, host: options.host, clock, state, families, mode, config, connectTime };
     this.#counters = kernelMetrics(this.metrics.registry, read);
+    connectTimeMetrics(this.metrics.registry, {
+      clock,
+      families,
+      wanted: () => config().connectTime,
+      beside: (family) => present.engine()?.beside(family),
+    });
     this.health = this.#makeHealth();
     this.#sourceReport = new SourceReport({ log, condition: this.#condition });
     this.#recorder = makeRecorder(options, this.metrics.lifecycle);

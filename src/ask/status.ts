@@ -96,6 +96,26 @@ const conntrack = object({
   limit: field(count, 'The most connections that it tracks (`nf_conntrack_max`).'),
 });
 
+const connectTime = object({
+  state: field(
+    oneOf('off', 'host', 'all', 'unavailable'),
+    'Whose connections are translated when they are made.',
+  ),
+  maps: field(
+    list(
+      object({
+        family: field(familyName, 'The IP family.'),
+        frontends: field(count, 'Frontends in the map.'),
+        frontendsMax: field(count, 'The most that it may hold at present.'),
+        endpoints: field(count, 'Endpoints in the map.'),
+        endpointsMax: field(count, 'The most that it may hold at present.'),
+        withoutRoom: field(count, 'Services for which there is no room: rules do it all.'),
+      }),
+    ),
+    'How full the maps are, by family.',
+  ),
+});
+
 export const statusSchema = answer('Status', {
   well: field(flag, 'There are no problems.'),
   problems: field(list(text), 'The problems, a sentence each.'),
@@ -136,6 +156,7 @@ export const statusSchema = answer('Status', {
     'Counts of Services.',
   ),
   setAside: field(list(setAside), 'Service ports that the kernel refuses; the first hundred.'),
+  connectTime: field(connectTime, 'Translation when a connection is made.'),
   conntrack: maybe(conntrack, 'How full connection tracking is.'),
 });
 export type Status = Infer<typeof statusSchema>;

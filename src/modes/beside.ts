@@ -1,14 +1,28 @@
 /** What others need to know of what translates connections beside the rules of a mode. */
 
+import type { Forwarding } from '../state/types.ts';
+
+/** Elements of maps. */
+interface Elements {
+  readonly frontends: number;
+  readonly endpoints: number;
+}
+
+/** How full the maps of one family are. */
+export interface BesideUse {
+  readonly used: Elements;
+  /** The most that is used at present. */
+  readonly limit: Elements;
+  /** Services for which there is no room. */
+  readonly left: number;
+}
+
 /** A Service for which there is no room beside the rules. */
-export interface LeftToRules {
+export interface LeftToRules extends Elements {
   /** `namespace/name`. */
   readonly service: string;
   /** False: there is room again. */
   readonly isLeft: boolean;
-  /** What it would have in the maps. */
-  readonly frontends: number;
-  readonly endpoints: number;
 }
 
 /** What a planner does because of maps beside the rules, where there are any. */
@@ -17,4 +31,8 @@ export interface BesideRules {
   readonly unfinished?: boolean;
   /** Services that are left to the rules, or no longer, since the last call. */
   takeLeft?(): readonly LeftToRules[];
+  /** Undefined: there are no maps. */
+  readonly use?: BesideUse | undefined;
+  /** Why rules translate connections to some frontend of it; undefined = they need not. */
+  reasonOf?(forwarding: Forwarding): string | undefined;
 }

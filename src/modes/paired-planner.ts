@@ -6,7 +6,7 @@ import type { ApplyResult, Kernel, KernelFailure, TableName } from '../kernel/ke
 import { countRecords } from '../kernel/records.ts';
 import type { Family } from '../net/address.ts';
 import type { Forwarding } from '../state/types.ts';
-import type { LeftToRules } from './beside.ts';
+import type { BesideUse, LeftToRules } from './beside.ts';
 import type {
   Batch,
   Drift,
@@ -120,6 +120,14 @@ export class PairedPlanner implements Planner {
 
   get unfinished(): boolean {
     return this.#rules.unfinished === true || this.#beside.unfinished === true;
+  }
+
+  get use(): BesideUse | undefined {
+    return this.#beside.use;
+  }
+
+  reasonOf(forwarding: Forwarding): string | undefined {
+    return this.#beside.reasonOf?.(forwarding);
   }
 
   takeLeft(): readonly LeftToRules[] {

@@ -3,6 +3,7 @@ import type { Registry } from 'prom-client';
 import type { Config } from '../config/config.ts';
 import type { HostFiles } from '../host/files.ts';
 import type { Kernel } from '../kernel/kernel.ts';
+import type { Placement } from '../modes/connect-time/placement.ts';
 import type { ModeFacts } from '../modes/mode.ts';
 import type { ProgrammedFamily } from '../state/frontends-by-service.ts';
 import type { ClusterState } from '../state/store.ts';
@@ -22,18 +23,21 @@ interface KernelMetricsOptions {
   readonly config: () => Config;
   /** The mode that runs. */
   readonly mode: () => ModeFacts | undefined;
+  /** Where connections are translated when they are made, if they are. */
+  readonly connectTime: () => Pick<Placement, 'directory'> | undefined;
   readonly families: () => readonly ProgrammedFamily[];
 }
 
 /** Returns the counters of traffic, which others may ask, too. */
 export function kernelMetrics(registry: Registry, options: KernelMetricsOptions): ServiceCounters {
-  const { kernel, host, clock, state, config, mode, families } = options;
+  const { kernel, host, clock, state, config, connectTime, mode, families } = options;
   ipvsMetrics(registry, kernel, () => config().ipvs.counters && mode()?.usesIPVS);
   affinityMetrics(registry, kernel, mode);
   conntrackTableMetrics(registry, host);
   const counters = new ServiceCounters({
     kernel,
     clock,
+    connectTime,
     families,
     mode: () => (config().serviceMetrics ? mode() : undefined),
     isKnown: (service) => state.service(service) !== undefined,

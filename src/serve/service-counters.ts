@@ -3,6 +3,8 @@
  * asks, and not more often than every two seconds. Commands and metrics say what this says.
  */
 import type { Kernel } from '../kernel/kernel.ts';
+import { ConnectTimeCounts } from '../modes/connect-time/counts.ts';
+import type { Placement } from '../modes/connect-time/placement.ts';
 import type { ModeFacts } from '../modes/mode.ts';
 import type { Count, Destination, RefusalReason } from '../modes/traffic-counts.ts';
 import { type Family, formatEndpoint } from '../net/address.ts';
@@ -37,6 +39,8 @@ interface ServiceCountersOptions {
   readonly clock: Clock;
   /** The mode that runs, if traffic is to be counted. */
   readonly mode: () => ModeFacts | undefined;
+  /** Where connections are translated when they are made, past the rules. */
+  readonly connectTime: () => Pick<Placement, 'directory'> | undefined;
   readonly families: () => readonly ProgrammedFamily[];
   /** Whether there is a Service `namespace/name`. */
   readonly isKnown: (service: string) => boolean;
@@ -54,6 +58,7 @@ const sliceMs = 2;
 
 export class ServiceCounters {
   readonly #options: ServiceCountersOptions;
+  readonly #connectTimeCounts = new ConnectTimeCounts();
   readonly #entries = new Map<string, Entry>();
   /** What the kernel said last, by family and id. */
   readonly #last = new Map<Family, Map<string, number>>();
@@ -99,7 +104,7 @@ export class ServiceCounters {
     family: Family,
     inForce: ReadonlyMap<string, Forwarding>,
   ): Promise<void> {
-    const { clock, kernel } = this.#options;
+    const { clock, connectTime, kernel } = this.#options;
     const { pause } = new Pacer(clock, sliceMs);
     const owners = await FrontendsByService.of(family, inForce.values(), pause);
     const last = this.#last.get(family) ?? new Map<string, number>();
@@ -118,6 +123,10 @@ export class ServiceCounters {
       if (isOf(whom, count)) this.#add(this.#entryOf(whom), count, more);
     };
     await mode.trafficCounts?.(kernel, family, pause, told).catch(() => undefined);
+    const { directory } = connectTime() ?? {};
+    if (directory === undefined) return;
+    const reader = { kernel, directory, family, pause };
+    await this.#connectTimeCounts.read(reader, told).catch(() => undefined);
   }
 
   #entryOf(whom: Whom): Entry {

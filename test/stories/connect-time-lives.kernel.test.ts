@@ -229,6 +229,29 @@ test('A Service that asks for it is left to the rules', async () => {
   expect(await answersTo('node', 4)).toEqual(['pod-a']);
 });
 
+/** Connections to the Service `web` in IPv4, as Prometheus is told. */
+async function counted(proxy: MeasuredProxy): Promise<number> {
+  const name = 'fairlead_service_connections_total{ip_family="IPv4"';
+  const line = (await proxy.metrics()).split('\n').find((one) => one.startsWith(name));
+  return Number(line?.split(' ').at(-1));
+}
+
+test('Connections are counted beside those of the rules, through changes and restarts', async () => {
+  await serving('pod-a', 'pod-b');
+  const how = { settings: { ...settings, serviceMetrics: true } };
+  let proxy = await start(web('pod-a'), how);
+  await answersTo('node', 5);
+  await answersTo('pod-b', 6);
+  await answersTo('client', 7);
+  expect(await counted(proxy)).toBe(18);
+  await proxy.apply(web('pod-b'));
+  await answersTo('node', 3);
+  await stop();
+  await answersTo('node', 2);
+  proxy = await start(web('pod-b'), how);
+  expect(await counted(proxy)).toBe(23);
+});
+
 test('What somebody removes comes back', async () => {
   await serving('pod-a');
   await start(web('pod-a'));

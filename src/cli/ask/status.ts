@@ -24,7 +24,7 @@ export const statusCommand: AskCommand<'status'> = {
 };
 
 function summary(status: Status): [string, string][] {
-  const { conntrack, mode, services, source, uptimeSeconds } = status;
+  const { connectTime, conntrack, mode, services, source, uptimeSeconds } = status;
   const server = [source.server ?? 'not known yet', source.serverVersion]
     .filter(Boolean)
     .join(', ');
@@ -38,6 +38,9 @@ function summary(status: Status): [string, string][] {
     ['Version', `${status.version}, like kube-proxy ${status.kubernetesVersion}`],
     ['Uptime', `${age(uptimeSeconds)}, since ${status.started}`],
     ['Mode', `${mode.name}: ${mode.because}`],
+    ...(connectTime.state === 'off'
+      ? []
+      : [['Connect time', connectTimeText(status)] satisfies [string, string]]),
     ['Source', source.kind === 'manifests' ? `manifests in ${source.directory}` : server],
     ['Services', `${services.known}${waiting}`],
     ...(conntrack === undefined
@@ -46,6 +49,14 @@ function summary(status: Status): [string, string][] {
           ([name, text]): [string, string] => [name, text],
         )),
   ];
+}
+
+function connectTimeText({ connectTime: { maps, state } }: Status): string {
+  const texts = maps.map(
+    ({ family, frontends, endpoints }) =>
+      `${family} ${frontends} frontends, ${endpoints} endpoints`,
+  );
+  return [state, ...texts].join('; ');
 }
 
 type Table = string[][];

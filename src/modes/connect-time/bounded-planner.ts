@@ -6,7 +6,7 @@
 import type { KernelFailure } from '../../kernel/kernel.ts';
 import { type Address, addressKey } from '../../net/address.ts';
 import { type Forwarding, objectKey } from '../../state/types.ts';
-import type { LeftToRules } from '../beside.ts';
+import type { BesideUse, LeftToRules } from '../beside.ts';
 import {
   type Batch,
   type Drift,
@@ -19,7 +19,7 @@ import {
 } from '../mode.ts';
 import { ModePlanner } from '../planner.ts';
 import type { ConnectTimeBackend, ConnectTimeTypes } from './backend.ts';
-import { type Setting, shadowsNodePorts, sizeOf } from './frontends.ts';
+import { poolOf, type Reason, type Setting, shadowsNodePorts, sizeOf } from './frontends.ts';
 import type { Placement } from './placement.ts';
 import { nothing, Shares, type Size } from './shares.ts';
 
@@ -77,9 +77,17 @@ export class BoundedPlanner extends ModePlanner<ConnectTimeTypes> {
     this.#shares = new Shares(options.placement.room);
   }
 
-  /** What the maps hold, and the most that they may hold at present. */
-  get use(): { readonly used: Size; readonly limit: Size } {
-    return this.#shares;
+  get use(): BesideUse {
+    return { used: this.#shares.used, limit: this.#shares.limit, left: this.#left.size };
+  }
+
+  reasonOf(forwarding: Forwarding): Reason | 'no room' | undefined {
+    if (!this.holds(keyOf(forwarding))) return 'no room';
+    for (const frontend of forwarding.frontends) {
+      const pool = poolOf(forwarding, frontend, this.#options.setting);
+      if (pool !== 'cluster' && pool !== 'local') return pool;
+    }
+    return undefined;
   }
 
   /** Whether the maps have the Service (`namespace/name`). */

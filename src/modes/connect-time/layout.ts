@@ -5,7 +5,7 @@
  */
 import { hash } from 'node:crypto';
 import { IPPROTO } from '../../kernel/nft/constants.ts';
-import type { Address, Family } from '../../net/address.ts';
+import { type Address, addressBytes, type Family } from '../../net/address.ts';
 import { type EndpointList, endpointBytes } from '../../net/endpoint-list.ts';
 import { type Forwarding, forwardingKey } from '../../state/types.ts';
 import { binary } from '../elements.ts';
@@ -104,4 +104,34 @@ export function endpointValue(list: EndpointList, index: number): Uint8Array {
 /** The inverse of `endpointValue`. */
 export function packedEndpoint(family: Family, value: Uint8Array): Uint8Array {
   return value.subarray(valueBytes.endpoints - endpointBytes[family]);
+}
+
+/** Of the maps that count connections: the key is a frontend's and an endpoint, one by one. */
+export const countedBytes = {
+  frontendBytes: keyBytes.frontends,
+  keyBytes: keyBytes.frontends + valueBytes.endpoints,
+  valueBytes: 8,
+} as const;
+
+/** Without an address: a node port. Without an endpoint: of endpoints that are gone. */
+export function readCountedKey(family: Family, key: Uint8Array) {
+  const frontend = key.subarray(0, keyBytes.frontends);
+  const endpoint = packedEndpoint(family, key.subarray(keyBytes.frontends));
+  const own = addressBytes[family];
+  const isNodePort = frontend[kindAt] === Kind.nodePort;
+  const bytes = frontend.subarray(addressLength - own, addressLength);
+  return {
+    frontend,
+    address: isNodePort ? undefined : { family, bytes },
+    port: portAt(frontend, addressLength),
+    /** Others are left to the rules. */
+    protocol: 'TCP' as const,
+    endpoint: endpoint.every((byte) => byte === 0)
+      ? undefined
+      : { bytes: endpoint.subarray(0, own), port: portAt(endpoint, own) },
+  };
+}
+
+function portAt(bytes: Uint8Array, at: number): number {
+  return (bytes[at]! << 8) | bytes[at + 1]!;
 }

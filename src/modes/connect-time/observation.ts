@@ -8,7 +8,7 @@ import { withHeldOrder } from '../../state/pool.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { Found } from '../backend.ts';
 import { binary, bytesOf } from '../elements.ts';
-import { inTurns, type Pause } from '../mode.ts';
+import type { Pause } from '../mode.ts';
 import type { SharedObject } from '../shared-objects.ts';
 import { type ConnectTimeObject, frontendId, poolObjectId } from './frontends.ts';
 import {
@@ -20,6 +20,7 @@ import {
   readPlaceKey,
   valueBytes,
 } from './layout.ts';
+import { readMap } from './read-map.ts';
 
 /** How what is pinned compares with what would be. */
 export type Pinned = keyof typeof BPFState;
@@ -95,12 +96,17 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
   }
 
   async readElements(kernel: Kernel, directory: string, pause: Pause): Promise<void> {
-    const { frontends, endpoints } = mapNames[this.#family];
-    await readMap(kernel, directory, frontends, 'frontends', pause, (key, value) => {
+    const shapeOf = (sort: keyof typeof keyBytes) => ({
+      directory,
+      map: mapNames[this.#family][sort],
+      keyBytes: keyBytes[sort],
+      valueBytes: valueBytes[sort],
+    });
+    await readMap(kernel, shapeOf('frontends'), pause, (key, value) => {
       if (isNodeAddressKey(key)) this.nodeAddresses.set(binary(key), value);
       else this.#held.set(frontendId(key), { kind: 'frontend', key, value });
     });
-    await readMap(kernel, directory, endpoints, 'endpoints', pause, (key, value) => {
+    await readMap(kernel, shapeOf('endpoints'), pause, (key, value) => {
       const { pool, index } = readPlaceKey(key);
       this.#pool(pool).endpoints.set(index, binary(value));
     });
@@ -122,28 +128,6 @@ function listOf(family: Family, { endpoints }: HeldPool): EndpointList {
   const inOrder = [...endpoints].sort(([a], [b]) => a - b);
   const packed = inOrder.map(([, value]) => packedEndpoint(family, bytesOf(value)));
   return new EndpointList(family, Buffer.concat(packed));
-}
-
-async function readMap(
-  kernel: Kernel,
-  directory: string,
-  map: string,
-  sort: keyof typeof keyBytes,
-  pause: Pause,
-  take: (key: Uint8Array, value: Uint8Array) => void,
-): Promise<void> {
-  const { records } = await kernel.dump({ kind: 'bpfElementsDump', directory, map });
-  for (const record of records) {
-    if (record.kind !== 'bpfElements') continue;
-    const [keyLength, valueLength] = [keyBytes[sort], valueBytes[sort]];
-    const indexes = Array(record.keys.length / keyLength).keys();
-    await inTurns(indexes, pause, (i) => {
-      take(
-        record.keys.slice(i * keyLength, (i + 1) * keyLength),
-        record.values.slice(i * valueLength, (i + 1) * valueLength),
-      );
-    });
-  }
 }
 
 /** Whether the kernel's value is the wanted one. */

@@ -3,6 +3,7 @@ import type { Config } from '../../config/config.ts';
 import type { HostFiles } from '../../host/files.ts';
 import type { Conntrack } from '../../kernel/conntrack.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
+import type { BesideRules } from '../../modes/beside.ts';
 import type { Fallback } from '../../modes/index.ts';
 import type { Environment, ModeConfig, ModeName } from '../../modes/mode.ts';
 import type { Family } from '../../net/address.ts';
@@ -63,6 +64,8 @@ export interface RunningEngine {
   compare(family: Family): Promise<Comparison | undefined>;
   /** The number of Services that exceed a limit, and are served in part. */
   readonly overLimit: number;
+  /** The maps beside the rules; undefined: there are none. */
+  beside(family: Family): BesideRules | undefined;
   /** What Forwardings depend on besides Services and slices. */
   readonly context: ResolveContext;
   /** See `Planner.describe`. */

@@ -47,9 +47,14 @@ function starting({ families }: Facts): string[] {
     .map(({ family, phase }) => `${family} is starting (${phase}): rules of before are in force.`);
 }
 
-export function remarksOf({ families, mode }: Facts): string[] {
+export function remarksOf({ connectTime, families, mode }: Facts): string[] {
   return [
     ...mode.fallbacks.map(({ from, to, reason }) => `Mode ${from} ${reason}; mode ${to} is next.`),
+    ...connectTime.maps.flatMap(({ family, withoutRoom }) => {
+      if (withoutRoom === 0) return [];
+      const services = counted(withoutRoom, 'Service');
+      return [`${family}: ${services} found no room beside the rules, which translate all of it.`];
+    }),
     ...families.flatMap(({ family, lastDrift: drift }) => {
       if (drift === undefined || !isDrift(drift)) return [];
       const { missing, unwanted, wrong } = drift;

@@ -3,9 +3,11 @@ import { apiVersion } from '../../ask/schema.ts';
 import type { Status } from '../../ask/status.ts';
 import { fairleadVersion, kubernetesVersion } from '../../config/version.ts';
 import { conntrackUse } from '../../host/conntrack.ts';
+import type { Family } from '../../net/address.ts';
 import { resources } from '../../state/change.ts';
 import type { FamilySync } from '../../sync/family.ts';
 import type { Quarantined } from '../../sync/quarantine.ts';
+import { connectTimeState } from '../connect-time-metrics.ts';
 import { failureText } from '../refusal-text.ts';
 import { staleAfterMs } from '../source-report.ts';
 import type { Inside } from './inside.ts';
@@ -41,6 +43,7 @@ export function statusOf(inside: Inside): Status {
       overLimit: engine?.overLimit ?? 0,
     },
     setAside: aside.slice(0, asideMax).map(({ sync, entry }) => asideOf(sync, entry, clock.now())),
+    connectTime: connectTimeOf(inside),
     conntrack: host && conntrackUse(host),
   };
   const problems = problemsOf(facts, inside.health.healthy);
@@ -66,6 +69,28 @@ function modeOf({ config, fallbacks, mode }: Inside): Status['mode'] {
     because,
     fallbacks: steps.map(({ from, to, reason }) => ({ from, to, reason })),
   };
+}
+
+function connectTimeOf({ config, engine }: Inside): Status['connectTime'] {
+  const beside = (family: Family) => engine()?.beside(family);
+  const families = () => engine()?.families ?? [];
+  const maps = families().flatMap(({ family }) => {
+    const use = beside(family)?.use;
+    if (use === undefined) return [];
+    const { left, limit, used } = use;
+    return [
+      {
+        family,
+        frontends: used.frontends,
+        frontendsMax: limit.frontends,
+        endpoints: used.endpoints,
+        endpointsMax: limit.endpoints,
+        withoutRoom: left,
+      },
+    ];
+  });
+  const state = connectTimeState({ beside, families, wanted: () => config().connectTime });
+  return { state, maps };
 }
 
 function sourceOf({ config, source }: Inside): Status['source'] {

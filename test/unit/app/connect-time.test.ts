@@ -77,6 +77,8 @@ it('is left to the rules where the hierarchy of cgroups is not mounted, which is
   expect(app.kernel.bpf.text()).toBe('');
   const line = app.lines.find(({ msg }) => msg === 'Connections are translated by rules only');
   expect(line?.err).toContain('cgroup2');
+  const text = await (await app.get('metrics', '/metrics')).text();
+  expect(text).toContain('fairlead_connect_time_state{state="unavailable"} 1');
 });
 
 const small = { ...connectTime, room: { frontends: 100, endpoints: 8 } };
@@ -114,6 +116,27 @@ it('leaves a Service that has no room to the rules, which have it all', async ()
   await quiet();
   expect(app.kernel.bpf.text()).toMatch(clusterIP);
   expect(app.logged).toContain('Service has room beside the rules again');
+});
+
+it('says how full the maps are, and what is left to the rules and why', async () => {
+  const app = await running('all', { connectTime: small });
+  const sticky = { name: 'sticky', affinityTimeoutSeconds: 60, clusterIPs: ['10.96.0.3'] };
+  app.source.say(grown(5), ...other, { kind: 'service', service: service(sticky) });
+  await quiet();
+  const text = await (await app.get('metrics', '/metrics')).text();
+  const lines = text.split('\n').filter((line) => line.startsWith('fairlead_connect_time'));
+  expect(lines.filter((line) => !line.includes('IPv6'))).toEqual([
+    'fairlead_connect_time_state{state="off"} 0',
+    'fairlead_connect_time_state{state="host"} 0',
+    'fairlead_connect_time_state{state="all"} 1',
+    'fairlead_connect_time_state{state="unavailable"} 0',
+    'fairlead_connect_time_elements{ip_family="IPv4",map="frontends"} 1',
+    'fairlead_connect_time_elements{ip_family="IPv4",map="endpoints"} 1',
+    'fairlead_connect_time_elements_max{ip_family="IPv4",map="frontends"} 100',
+    'fairlead_connect_time_elements_max{ip_family="IPv4",map="endpoints"} 8',
+    'fairlead_connect_time_left_to_rules{ip_family="IPv4",reason="no room"} 1',
+    'fairlead_connect_time_left_to_rules{ip_family="IPv4",reason="session affinity"} 1',
+  ]);
 });
 
 it('sets nothing aside where the kernel has no memory for maps', async () => {

@@ -27,6 +27,7 @@ class Node {
     kernel: {} as Kernel,
     clock: this.clock,
     mode: () => this.mode,
+    connectTime: () => undefined,
     families: () => [{ family: 'IPv4', inForce: this.inForce }],
     isKnown: (service) => !this.gone.has(service),
   });

@@ -1,0 +1,30 @@
+/** Reads a pinned map, and gives way to others meanwhile. */
+import type { Kernel } from '../../kernel/kernel.ts';
+import { inTurns, type Pause } from '../mode.ts';
+
+export interface MapToRead {
+  readonly directory: string;
+  readonly map: string;
+  readonly keyBytes: number;
+  readonly valueBytes: number;
+}
+
+/** `take` gets copies. A map that is not there has no elements. */
+export async function readMap(
+  kernel: Kernel,
+  { directory, map, keyBytes, valueBytes }: MapToRead,
+  pause: Pause,
+  take: (key: Uint8Array, value: Uint8Array) => void,
+): Promise<void> {
+  const { records } = await kernel.dump({ kind: 'bpfElementsDump', directory, map });
+  for (const record of records) {
+    if (record.kind !== 'bpfElements') continue;
+    const indexes = Array(record.keys.length / keyBytes).keys();
+    await inTurns(indexes, pause, (i) => {
+      take(
+        record.keys.slice(i * keyBytes, (i + 1) * keyBytes),
+        record.values.slice(i * valueBytes, (i + 1) * valueBytes),
+      );
+    });
+  }
+}
