@@ -108,7 +108,7 @@ TEST("a chain of another table is left out") {
 TEST("every expression reads back exactly as it was written") {
   const Bytes all = EveryExpression();
   CHECK_EQUAL(Dump(request::RulesDump{2, "t", ""}, {OneOp(op::RuleAdd{2, "t", "c", all, "why"})}),
-              Records(reply::Rule{2, "t", "c", 0, all, "why"}, kGoodEnd));
+              Records(reply::Rule{2, "t", "c", 0, 0, all, "why"}, kGoodEnd));
 }
 
 TEST("an expression that no record can express is unknown, and the others stay") {

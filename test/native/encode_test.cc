@@ -191,6 +191,35 @@ TEST("echoes become handles of the ops that asked; other messages are skipped") 
   CHECK_EQUAL(actual.bytes(), expected.bytes());
 }
 
+TEST("the echo of a deleted rule says what it has counted, and may be missing") {
+  const Bytes ops = Ops(op::TableAdd{2, "t", ""}, op::RuleDelete{2, "t", "c", 8, 1},
+                        op::RuleDelete{2, "t", "c", 9, 1});
+  const auto batch = nft::EncodeBatch(ops, 100);
+  CHECK_EQUAL(batch->echoes(), 2u);
+  nft::EchoCollector echoes(100, *batch);
+  CHECK(echoes.complete());
+  wire::MessageWriter datagram;
+  wire::BeginNfnetlink(datagram, nft::MessageType(NFT_MSG_DELRULE), 0, 2, 102);
+  datagram.PutU64Be(NFTA_RULE_HANDLE, 8);
+  const auto list = datagram.BeginNest(NFTA_RULE_EXPRESSIONS);
+  const auto element = datagram.BeginNest(NFTA_LIST_ELEM);
+  datagram.PutString(NFTA_EXPR_NAME, "counter");
+  const auto data = datagram.BeginNest(NFTA_EXPR_DATA);
+  datagram.PutU64Be(NFTA_COUNTER_PACKETS, 7);
+  datagram.EndNest(data);
+  datagram.EndNest(element);
+  datagram.EndNest(list);
+  datagram.EndMessage();
+  echoes.Take(datagram.bytes());
+  RecordWriter actual;
+  echoes.Write(actual);
+  RecordWriter counter;
+  counter.Append(protocol::expression::Counter{});
+  RecordWriter expected;
+  expected.Append(protocol::reply::RuleGone{1, 7, counter.bytes()});
+  CHECK_EQUAL(actual.bytes(), expected.bytes());
+}
+
 TEST("a base chain may leave the policy of the one that is there") {
   const auto attributes =
       Attributes(Ops(op::BaseChainAdd{2, "t", "b", "nat", 4, -100, protocol::kKeepPolicy, ""}));

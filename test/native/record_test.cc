@@ -38,7 +38,7 @@ TEST("every kind of field reads back") {
   const Bytes data = FromHex("010203");
   out.Append(expression::Cmp{9, 1, data});
   out.Append(expression::ImmediateVerdict{-4, "backends"});
-  out.Append(reply::Rule{2, "t", "c", 0x1'0000'0005, data, "why"});
+  out.Append(reply::Rule{2, "t", "c", 0x1'0000'0005, 0x2'0000'0007, data, "why"});
   RecordReader reader(out.bytes());
 
   const auto cmp = protocol::Read<expression::Cmp>(reader.Next()->payload);
@@ -49,6 +49,7 @@ TEST("every kind of field reads back") {
   CHECK_EQUAL(verdict->chain, "backends");
   const auto rule = protocol::Read<reply::Rule>(reader.Next()->payload);
   CHECK_EQUAL(rule->handle, 0x1'0000'0005u);
+  CHECK_EQUAL(rule->packets, 0x2'0000'0007u);
   CHECK_EQUAL(rule->comment, "why");
   CHECK(reader.AtEnd());
 }

@@ -51,7 +51,7 @@ void WriteTables(RecordWriter& out) {
 void WriteRules(RecordWriter& out) {
   const Bytes all = EveryExpression();
   out.Append(op::RuleAdd{2, "t", "c", all, "why"});
-  out.Append(op::RuleDelete{2, "t", "c", 8});
+  out.Append(op::RuleDelete{2, "t", "c", 8, 0});
   out.Append(op::XtRuleAdd{2, "t", "c", 9, 6, 1, all});
   out.Append(op::XtRuleInsert{2, "t", "c", 0, 0, 0, {}});
   out.Append(op::ObjectDelete{2, "t", 1, "o"});
