@@ -14,6 +14,11 @@ volumeMounts:
   - { name: kube-proxy, mountPath: /var/lib/kube-proxy, readOnly: true }
   # What programs of iptables-legacy lock, while kube-proxy's rules are removed from there.
   - { name: xtables-lock, mountPath: /run/xtables.lock }
+  {{- if .Values.connectTime }}
+  # What programs at connect are kept in, and what they are attached to.
+  - { name: bpf, mountPath: /sys/fs/bpf }
+  - { name: cgroup, mountPath: /host/cgroup, readOnly: true }
+  {{- end }}
 {{- end }}
 {{- define "fairlead.args" -}}
 - --config=/var/lib/kube-proxy/config.conf

@@ -87,6 +87,31 @@ it("kustomize's overlay patches the same in as the chart's values", () => {
   }
 });
 
+interface Addition {
+  readonly op: string;
+  readonly path: string;
+  readonly value: unknown;
+}
+
+it("kustomize's component mounts what connect-time translation needs", () => {
+  const component = parse(read('deploy/kustomize/components/connect-time/kustomization.yaml'));
+  const set = readManifest('kubeadm.yaml').find(({ kind }) => kind === 'DaemonSet')!;
+  for (const { op, path, value } of parse(component.patches[0].patch) as Addition[]) {
+    expect(op).toBe('add');
+    const list = path.split('/').slice(1, -1);
+    const at = list.reduce((part: unknown, name) => (part as Record<string, unknown>)[name], set);
+    (at as unknown[]).push(value);
+  }
+  expect(problemsOf(set, 'V1DaemonSet')).toEqual([]);
+  const { containers, volumes = [] } = (set as unknown as V1DaemonSet).spec!.template.spec!;
+  const { name, volumeMounts = [] } = containers[0]!;
+  expect(name).toBe('fairlead');
+  const hostPath = (name: string) => volumes.find((one) => one.name === name)?.hostPath?.path;
+  const mounted = volumeMounts.map(({ mountPath, name }) => [mountPath, hostPath(name)]);
+  expect(mounted).toContainEqual(['/sys/fs/bpf', '/sys/fs/bpf']);
+  expect(mounted).toContainEqual(['/host/cgroup', '/sys/fs/cgroup']);
+});
+
 it('the check of fields finds what is wrong', () => {
   const set = { spec: { template: { spec: { containers: [{ name: 1, imagee: 'x' }] } } } };
   expect(problemsOf(set, 'V1DaemonSet')).toEqual([

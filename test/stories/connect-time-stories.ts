@@ -1,0 +1,88 @@
+/** Stories with connect-time translation of all connections, beside the rules of a mode. */
+import { afterAll, test as anyTest, beforeAll } from 'vitest';
+import { openKernel } from '../../src/kernel/native-kernel.ts';
+import { removeConnectTime } from '../../src/modes/connect-time/choice.ts';
+import type { ActorName } from '../lab/addresses.ts';
+import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
+import { createLab, type Lab } from '../lab/lab.ts';
+import type { ProxyUnderTest } from '../lab/proxy.ts';
+import { runStory } from '../lab/run-story.ts';
+import type { Expectation, Step, Story } from '../lab/story.ts';
+import { fairlead } from './fairlead-proxy.ts';
+import { luck, withFewerEndpoints } from './fewer.ts';
+import { firstStories, stories } from './index.ts';
+import { toldToIptables } from './iptables-told.ts';
+
+const test = anyTest.skipIf(!canTranslate());
+
+/** Whose connections may be translated: those of the node and of its pods. */
+const inside: readonly ActorName[] = ['node', 'pod-a', 'pod-b'];
+
+/** `FAIRLEAD_STORIES=all` tells every story, which takes minutes. */
+const told = process.env.FAIRLEAD_STORIES === 'all' ? stories : firstStories;
+
+function translating(mode: Translating, place: ConnectTimePlace): ProxyUnderTest {
+  const proxy = fairlead(mode, { connectTime: place });
+  return {
+    mode: `${mode}, connect time`,
+    start: (node, settings, objects) =>
+      proxy.start(node, { ...settings, connectTime: 'all' }, objects),
+    cleanup: async (node) => {
+      await proxy.cleanup(node);
+      const kernel = openKernel({ netns: node.namespacePath });
+      await removeConnectTime(kernel, place.directory).finally(() => kernel.close());
+    },
+  };
+}
+
+/** Nothing masquerades a connection that is made to the endpoint itself. */
+function unmasqueraded(story: Story): Story {
+  return { ...story, steps: story.steps.map(unmasqueradedStep) };
+}
+
+function unmasqueradedStep(step: Step): Step {
+  if (step.do !== 'connect' && step.do !== 'open') return step;
+  const isInside = inside.includes(step.actor) && step.to.protocol === 'TCP';
+  return isInside ? { ...step, expect: fromAnySource(step.expect) } : step;
+}
+
+function fromAnySource(expectation: Expectation): Expectation {
+  if (expectation.kind !== 'answered') return expectation;
+  const by = Object.keys(expectation.by).map((server) => [server, 'any'] as const);
+  return { ...expectation, by: Object.fromEntries(by) };
+}
+
+/** Here they do not: `connect-time-lives.kernel.test.ts` shows it. */
+const leftAlone = 'nodePortAddresses of loopback leave a port alone that a process of the node has';
+
+/** As the mode is told it; undefined: it is not. */
+function toldTo(mode: Translating, story: Story): Story | undefined {
+  if (story.name === leftAlone || story.differsIn?.[mode] !== undefined) return undefined;
+  const changed = unmasqueraded(story);
+  if (mode === 'nftables') return changed;
+  return mode === 'iptables' ? toldToIptables(changed) : withFewerEndpoints(changed);
+}
+
+type Translating = 'nftables' | 'iptables' | 'ipvs';
+
+/** Tells stories to a mode. */
+export function connectTimeStories(mode: Translating): void {
+  let lab: Lab;
+  let place: ConnectTimePlace;
+  beforeAll(async () => {
+    lab = await createLab();
+    place = makeConnectTimePlace();
+    for (const actor of inside) place.include(lab.actors[actor].pid);
+  });
+  afterAll(async () => {
+    await lab.close();
+    place.close();
+  });
+
+  for (const one of told) {
+    const story = toldTo(mode, one);
+    if (story === undefined) continue;
+    const options = mode === 'nftables' ? {} : luck;
+    test(story.name, options, () => runStory(lab, translating(mode, place), story));
+  }
+}
