@@ -27,7 +27,7 @@ import { nothing, Shares, type Size } from './shares.ts';
 interface Entry {
   readonly service: string;
   readonly namespace: string;
-  readonly forwardings: Forwarding[];
+  readonly forwardings: Set<Forwarding>;
   size: Size;
   isIn: boolean;
 }
@@ -128,7 +128,7 @@ export class BoundedPlanner extends ModePlanner<ConnectTimeTypes> {
       this.#leave(entry);
       for (const one of entry.forwardings) if (one !== next) super.change(one, undefined);
     }
-    if (entry.forwardings.length === 0) this.#forget(entry);
+    if (entry.forwardings.size === 0) this.#forget(entry);
   }
 
   override environment(next: Environment, pause: Pause): Promise<void> | void {
@@ -209,7 +209,7 @@ export class BoundedPlanner extends ModePlanner<ConnectTimeTypes> {
     const service = objectKey(namespace, name);
     let entry = this.#services.get(service);
     if (entry === undefined) {
-      entry = { service, namespace, forwardings: [], size: nothing, isIn: true };
+      entry = { service, namespace, forwardings: new Set(), size: nothing, isIn: true };
       this.#services.set(service, entry);
       this.#changed.set(service, true);
     }
@@ -220,9 +220,8 @@ export class BoundedPlanner extends ModePlanner<ConnectTimeTypes> {
     const { forwardings, isIn } = entry;
     if (!isIn) this.#cover(previous, -1);
     if (!isIn) this.#cover(next, 1);
-    const at = previous === undefined ? -1 : forwardings.indexOf(previous);
-    if (at >= 0) forwardings.splice(at, 1);
-    if (next !== undefined) forwardings.push(next);
+    if (previous !== undefined) forwardings.delete(previous);
+    if (next !== undefined) forwardings.add(next);
     entry.size = sum(entry.size, this.#sizeOf(next), this.#sizeOf(previous));
   }
 
