@@ -23,7 +23,7 @@ export interface ClusterSize {
 
 /**
  * Fills a store with Services, `svc-<i>` in 50 namespaces, each with one EndpointSlice a family,
- * and a ServiceCIDR. Addresses are unique up to 65,536 Services of 254 endpoints.
+ * and a ServiceCIDR. Addresses are unique up to a million Services of 254 endpoints.
  */
 export function populate(
   store: FakeStore,
@@ -39,7 +39,7 @@ export function populate(
   for (let i = 0; i < services; i += 1) {
     store.apply(rich ? enriched(service(i, used), i) : service(i, used));
     for (const family of used) {
-      const addresses = Array.from({ length: endpoints }, (_, j) => address(family, i, j));
+      const addresses = Array.from({ length: endpoints }, (_, j) => endpointAddress(family, i, j));
       store.apply(slice(i, family, addresses, rich ? [...plainPorts, extraPort] : plainPorts));
     }
   }
@@ -78,9 +78,21 @@ function replaceAddress(json: string, index: number, number: number): string {
   return json.slice(0, from) + address + json.slice(json.indexOf('"', from));
 }
 
-function address(family: Family, i: number, j: number): string {
-  if (family === 'IPv6') return `fd00:11::${i.toString(16)}:${(j + 1).toString(16)}`;
-  return `${11 + (j >> 8)}.${(i >> 8) & 255}.${i & 255}.${(j & 255) + 1}`;
+/** The address of endpoint `j` of Service `i`. */
+export function endpointAddress(family: Family, i: number, j: number): string {
+  if (family === 'IPv6') return `fd00:11::${hextets(i)}:${(j + 1).toString(16)}`;
+  return `${11 + (i >> 16)}.${(i >> 8) & 255}.${i & 255}.${j + 1}`;
+}
+
+/** The address of Service `i`. */
+export function serviceAddress(family: Family, i: number): string {
+  if (family === 'IPv6') return `fd00:96::${hextets(i)}`;
+  return `10.${96 + (i >> 16)}.${(i >> 8) & 255}.${i & 255}`;
+}
+
+/** A number of 32 bits as the two groups of an IPv6 address. */
+function hextets(value: number): string {
+  return `${(value >>> 16).toString(16)}:${(value & 0xffff).toString(16)}`;
 }
 
 function trigger(): Raw {
@@ -89,11 +101,7 @@ function trigger(): Raw {
 }
 
 function service(i: number, used: readonly Family[]): Raw {
-  const addresses = {
-    IPv4: `10.${96 + (i >> 16)}.${(i >> 8) & 255}.${i & 255}`,
-    IPv6: `fd00:96::${(i >> 16).toString(16)}:${(i & 0xffff).toString(16)}`,
-  };
-  const clusterIPs = used.map((family) => addresses[family]);
+  const clusterIPs = used.map((family) => serviceAddress(family, i));
   return {
     kind: 'Service',
     metadata: {
