@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Resource } from '../../src/state/change.ts';
@@ -79,9 +78,17 @@ export class FakeWatch {
     for (const timer of this.#timers) clearInterval(timer);
   }
 
-  async drained(): Promise<void> {
-    if (this.#response.writableNeedDrain && !this.#response.destroyed)
-      await once(this.#response, 'drain');
+  /** Resolves when the system has taken what was sent, and when the watch is over. */
+  drained(): Promise<void> {
+    const response = this.#response;
+    if (!response.writableNeedDrain || response.destroyed) return Promise.resolve();
+    return new Promise((resolve) => {
+      const done = (): void => {
+        response.off('drain', done).off('close', done);
+        resolve();
+      };
+      response.on('drain', done).on('close', done);
+    });
   }
 
   /** Sends objects in several turns of the event loop. Events of `send` come after them. */

@@ -157,10 +157,10 @@ export class FakeApiServer {
     return this.counts.get(`${resource} ${verb}`) ?? 0;
   }
 
-  /** Resolves when the system has taken everything that running watches have sent. */
+  /** Resolves when the system has taken everything that watches have sent, or they are over. */
   async drained(): Promise<void> {
     for (const watches of this.#watches.values()) {
-      for (const watch of watches) await watch.drained();
+      for (const watch of [...watches]) await watch.drained();
     }
   }
 
