@@ -20,6 +20,7 @@ const sizes: readonly Size[] = [
   { services: 100, endpoints: 10 },
   large,
   { services: 44_000, endpoints: 1 },
+  { services: 100_000, endpoints: 3 },
 ];
 
 export async function apiChange(): Promise<string> {

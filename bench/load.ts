@@ -27,6 +27,7 @@ const sizes: readonly Size[] = [
   { services: 1000, endpoints: 10 },
   { services: 8000, endpoints: 30 },
   { services: 44_000, endpoints: 1 },
+  { services: 100_000, endpoints: 3 },
 ];
 const loads = 3;
 const replacements = 1000;

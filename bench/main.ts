@@ -1,6 +1,8 @@
 /**
  * `npm run bench` runs all benchmarks, `npm run bench -- boundary load` some. One question a file.
+ * With `--whole`, those that would take long measure all of their cases.
  */
+import { parseArgs } from 'node:util';
 import { affinity } from './affinity.ts';
 import { apiChange } from './api-change.ts';
 import { apiChurn } from './api-churn.ts';
@@ -15,6 +17,7 @@ import { hostile } from './hostile.ts';
 import { iptables } from './iptables.ts';
 import { ipvs } from './ipvs.ts';
 import { ipvsLoad } from './ipvs-load.ts';
+import type { Extent } from './lib/extent.ts';
 import { load } from './load.ts';
 import { loading } from './loading.ts';
 import { repair } from './repair.ts';
@@ -22,7 +25,7 @@ import { sourceRanges } from './source-ranges.ts';
 import { tenant } from './tenant.ts';
 import { turns } from './turns.ts';
 
-const questions: Readonly<Record<string, () => Promise<string>>> = {
+const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> = {
   boundary,
   load,
   affinity,
@@ -45,12 +48,15 @@ const questions: Readonly<Record<string, () => Promise<string>>> = {
   ask: askQuestion,
 };
 
-const asked = process.argv.slice(2);
+const { values, positionals: asked } = parseArgs({
+  options: { whole: { type: 'boolean', default: false } },
+  allowPositionals: true,
+});
 for (const name of asked.length > 0 ? asked : Object.keys(questions)) {
   const question = questions[name];
   if (question === undefined) {
     console.error(`bench: no question ${name}; there are: ${Object.keys(questions).join(', ')}`);
     process.exit(1);
   }
-  console.log(`\n${await question()}`);
+  console.log(`\n${await question(values.whole ? 'whole' : 'usual')}`);
 }

@@ -46,12 +46,15 @@ export function populate(
 }
 
 /**
- * Replaces the address of one endpoint in each of `count` slices, one after the other. Each slice
- * gets the time of the change as its trigger time. The text is edited, because parsing and printing
- * slices of thirty endpoints takes longer than all the work of a proxy.
+ * Replaces the address of one endpoint in each of `count` slices, one after the other. `keys`: those
+ * of all slices. Each slice gets the time of the change as its trigger time. The text is edited,
+ * because parsing and printing slices of thirty endpoints takes longer than all the work of a proxy.
  */
-export function replaceEndpoints(store: FakeStore, count: number): void {
-  const keys = [...store.objects('endpointslices').keys()];
+export function replaceEndpoints(
+  store: FakeStore,
+  count: number,
+  keys = [...store.objects('endpointslices').keys()],
+): void {
   const start = store.version;
   for (let n = 0; n < count && keys.length > 0; n += 1) {
     store.edit('endpointslices', keys[(start + n) % keys.length]!, (json) =>

@@ -74,11 +74,12 @@ async function churn(
   { perSecond, seconds }: { perSecond: number; seconds: number },
 ): Promise<number> {
   const start = performance.now();
+  const keys = [...server.store.objects('endpointslices').keys()];
   let done = 0;
   for (;;) {
     const elapsed = Math.min(seconds, (performance.now() - start) / 1000);
     const due = Math.floor(elapsed * perSecond) - done;
-    if (due > 0) replaceEndpoints(server.store, due);
+    if (due > 0) replaceEndpoints(server.store, due, keys);
     done += due;
     if (elapsed >= seconds) {
       await server.drained();
