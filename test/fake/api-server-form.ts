@@ -1,6 +1,12 @@
 /** The forms of the fake API server's answers: JSON and protobuf. */
 import type { Resource } from '../../src/state/change.ts';
-import { kinds, type Raw, type StoredObject } from './api-server-store.ts';
+import {
+  type Edit,
+  kinds,
+  type Raw,
+  type StoredEvent,
+  type StoredObject,
+} from './api-server-store.ts';
 import { encodeEvent, encodeList, encodeObject, encodeStatus, envelop } from './protobuf.ts';
 
 export type Bytes = string | Buffer;
@@ -12,6 +18,8 @@ export interface AnswerForm {
   status(json: string): Bytes;
   /** One event of a watch. `stored`: the object with this text, whose bytes are cached. */
   event(type: string, resource: Resource, json: string, stored?: StoredObject): Bytes;
+  /** Makes the bytes of an object from those that it had before, where `event` says how. */
+  edited(event: StoredEvent): void;
   /** An ERROR event. `line`: as JSON. */
   error(line: string): Bytes;
   /** The body of a list, in pieces. */
@@ -28,6 +36,7 @@ export const jsonForm: AnswerForm = {
   watchType: 'application/json',
   status: (json) => json,
   event: (type, _resource, json) => `{"type":"${type}","object":${json}}\n`,
+  edited: () => {},
   error: (line) => line,
   *list(resource, page, metadata) {
     const { kind, apiVersion } = kinds[resource];
@@ -56,6 +65,12 @@ export const protobufForm: AnswerForm = {
         : envelopeOf(resource, stored);
     return encodeEvent(type, object);
   },
+  edited: ({ before, after, edits }) => {
+    if (before === undefined || after === undefined || objects.has(after)) return;
+    const bytes = objects.get(before);
+    const edited = bytes && edits && withStrings(bytes, edits);
+    if (edited !== undefined) objects.set(after, edited);
+  },
   error: (line) => encodeEvent('ERROR', encodeStatus(JSON.parse(line).object)),
   *list(resource, page, metadata) {
     const { apiVersion, kind } = kinds[resource];
@@ -66,20 +81,20 @@ export const protobufForm: AnswerForm = {
 };
 
 /** The bytes of stored objects, because lists hold the same objects again and again. */
-const bytesOf = remembered((resource, object) =>
+const objects = new WeakMap<StoredObject, Buffer>();
+const bytesOf = remembered(objects, (resource, object) =>
   encodeObject(kinds[resource].kind, JSON.parse(object.json)),
 );
 
 /** The same with their envelopes, for watches. */
-const envelopeOf = remembered((resource, object) => {
+const envelopeOf = remembered(new WeakMap(), (resource, object) => {
   const { apiVersion, kind } = kinds[resource];
   return envelop(apiVersion, kind, bytesOf(resource, object));
 });
 
 type Encoder = (resource: Resource, object: StoredObject) => Buffer;
 
-function remembered(encode: Encoder): Encoder {
-  const known = new WeakMap<StoredObject, Buffer>();
+function remembered(known: WeakMap<StoredObject, Buffer>, encode: Encoder): Encoder {
   return (resource, object) => {
     let bytes = known.get(object);
     if (bytes === undefined) {
@@ -88,6 +103,18 @@ function remembered(encode: Encoder): Encoder {
     }
     return bytes;
   };
+}
+
+/** Undefined when the strings have other lengths than before. */
+function withStrings(bytes: Buffer, edits: readonly Edit[]): Buffer | undefined {
+  const edited = Buffer.from(bytes);
+  for (const { from, to } of edits) {
+    // A string follows its length.
+    const at = edited.indexOf(`${String.fromCharCode(from.length)}${from}`, 'latin1');
+    if (at < 0 || from.length !== to.length) return undefined;
+    edited.write(to, at + 1, 'latin1');
+  }
+  return edited;
 }
 
 /** The form that a request asks for first. */

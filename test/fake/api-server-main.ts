@@ -24,8 +24,8 @@ type Command =
   | ({ readonly do: 'populate' } & ClusterSize)
   /** Replaces one endpoint in each of `count` slices. Answered when all events are sent. */
   | { readonly do: 'replace'; readonly count: number }
-  /** Replaces endpoints at a rate, for a time. Answered at its end. */
-  | { readonly do: 'churn'; readonly perSecond: number; readonly seconds: number }
+  /** Replaces endpoints at a rate, for a time. Answers a `Churned` at its end. */
+  | ({ readonly do: 'churn' } & Churn)
   | { readonly do: 'apply'; readonly object: Raw }
   | { readonly do: 'delete'; readonly resource: Resource; readonly key: string }
   | { readonly do: 'fault'; readonly rule: FaultRule }
@@ -37,6 +37,19 @@ type Command =
   | { readonly do: 'counts' }
   /** Returns all objects of a resource as they are now. */
   | { readonly do: 'truth'; readonly resource: Resource };
+
+interface Churn {
+  readonly perSecond: number;
+  readonly seconds: number;
+  /** A watch that has more to send is ended. Default: none is. */
+  readonly unsentBytesMax?: number;
+}
+
+export interface Churned {
+  readonly changes: number;
+  /** The watches that did not keep up. */
+  readonly ended: number;
+}
 
 async function run(server: FakeApiServer, command: Command): Promise<unknown> {
   switch (command.do) {
@@ -69,21 +82,26 @@ async function run(server: FakeApiServer, command: Command): Promise<unknown> {
   }
 }
 
+/** After so many changes, watches get their turn. */
+const changesAtOnce = 500;
+
 async function churn(
   server: FakeApiServer,
-  { perSecond, seconds }: { perSecond: number; seconds: number },
-): Promise<number> {
+  { perSecond, seconds, unsentBytesMax = Number.POSITIVE_INFINITY }: Churn,
+): Promise<Churned> {
   const start = performance.now();
   const keys = [...server.store.objects('endpointslices').keys()];
-  let done = 0;
+  let changes = 0;
+  let ended = 0;
   for (;;) {
     const elapsed = Math.min(seconds, (performance.now() - start) / 1000);
-    const due = Math.floor(elapsed * perSecond) - done;
+    const due = Math.min(Math.floor(elapsed * perSecond) - changes, changesAtOnce);
     if (due > 0) replaceEndpoints(server.store, due, keys);
-    done += due;
+    changes += Math.max(0, due);
+    ended += server.endSlow(unsentBytesMax);
     if (elapsed >= seconds) {
       await server.drained();
-      return done;
+      return { changes, ended };
     }
     await new Promise((resolve) => setTimeout(resolve, 5));
   }

@@ -18,6 +18,14 @@ export interface StoredEvent {
   readonly before: StoredObject | undefined;
   /** Undefined = deleted. */
   readonly after: StoredObject | undefined;
+  /** All that differs between the two, where that is known. */
+  readonly edits?: readonly Edit[];
+}
+
+/** A string in an object, and what has taken its place. */
+export interface Edit {
+  readonly from: string;
+  readonly to: string;
 }
 
 export type Selector = (object: StoredObject) => boolean;
@@ -81,6 +89,25 @@ export class FakeStore {
     this.#record(resource, { version, before, after });
   }
 
+  /**
+   * Replaces whole strings of an object where they come first, which takes less than `edit` and the
+   * encoding of the result. An empty string is none. Its key, labels and fields must not change.
+   */
+  replaceStrings(resource: Resource, key: string, strings: (json: string) => Edit[]): void {
+    const { objects } = this.#shelf(resource);
+    const before = objects.get(key);
+    if (before === undefined) throw new Error(`${resource} ${key} is not there`);
+    const version = this.#next();
+    const [, old = ''] = versionPattern.exec(before.json) ?? [];
+    const wanted = [...strings(before.json), { from: old, to: String(version) }];
+    const edits = wanted.filter(({ from }) => from !== '');
+    let { json } = before;
+    for (const { from, to } of edits) json = json.replace(`"${from}"`, `"${to}"`);
+    const after = { ...before, json };
+    objects.set(key, after);
+    this.#record(resource, { version, before, after, edits });
+  }
+
   /** `key` is `namespace/name`, or the name. */
   delete(resource: Resource, key: string): void {
     const { objects } = this.#shelf(resource);
@@ -133,9 +160,11 @@ export class FakeStore {
   }
 }
 
+const versionPattern = /"resourceVersion":"(\d+)"/;
+
 /** The text of an object with another resourceVersion. */
 export function withVersion(json: string, version: number): string {
-  return json.replace(/"resourceVersion":"\d+"/, `"resourceVersion":"${version}"`);
+  return json.replace(versionPattern, `"resourceVersion":"${version}"`);
 }
 
 function resourceOf(raw: Raw): Resource {

@@ -78,6 +78,11 @@ export class FakeWatch {
     for (const timer of this.#timers) clearInterval(timer);
   }
 
+  /** What the system has not taken yet of what was sent. */
+  get unsentBytes(): number {
+    return this.#response.writableLength;
+  }
+
   /** Resolves when the system has taken what was sent, and when the watch is over. */
   drained(): Promise<void> {
     const response = this.#response;
@@ -123,6 +128,7 @@ export class FakeWatch {
     const { selects } = this.#options;
     if (version <= this.#options.after) return;
     const was = before !== undefined && selects(before);
+    this.#options.form.edited(event);
     if (after !== undefined && selects(after)) {
       this.#write(was ? 'MODIFIED' : 'ADDED', after.json, after);
     } else if (was) {

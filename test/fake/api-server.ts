@@ -149,6 +149,20 @@ export class FakeApiServer {
     return watches.length;
   }
 
+  /**
+   * Ends the watches that have more than this to send, as a real server does when a client does not
+   * keep up (cacher, "Forcing watcher close due to unresponsiveness"). Returns how many.
+   */
+  endSlow(unsentBytesMax: number): number {
+    let ended = 0;
+    for (const watch of [...this.#watches.values()].flatMap((watches) => [...watches])) {
+      if (watch.unsentBytes <= unsentBytesMax) continue;
+      watch.disturb('end');
+      ended += 1;
+    }
+    return ended;
+  }
+
   watching(resource: Resource): number {
     return this.#watches.get(resource)!.size;
   }

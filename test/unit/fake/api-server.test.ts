@@ -9,7 +9,8 @@ import {
   replaceEndpoints,
   serviceAddress,
 } from '../../fake/api-server-cluster.ts';
-import { kinds } from '../../fake/api-server-store.ts';
+import { protobufForm } from '../../fake/api-server-form.ts';
+import { FakeStore, kinds } from '../../fake/api-server-store.ts';
 
 it('gives Services and their endpoints addresses of their own, also beyond 65,536 of them', () => {
   const services = [0, 1, 255, 256, 65_535, 65_536, 65_537, 65_792, 99_999];
@@ -28,6 +29,21 @@ function numberOf(text: string): bigint {
   if (address === undefined) throw new Error(`${text} is no address`);
   return BigInt(`0x${Buffer.from(address.bytes).toString('hex')}`);
 }
+
+it('sends edited slices in protobuf as if they were encoded anew', () => {
+  const store = new FakeStore();
+  populate(store, { services: 3, endpoints: 4 });
+  let same = 0;
+  store.onEvent = (resource, event) => {
+    const after = event.after!;
+    protobufForm.edited(event);
+    const sent = protobufForm.event('MODIFIED', resource, after.json, after);
+    expect(sent).toEqual(protobufForm.event('MODIFIED', resource, after.json));
+    same += 1;
+  };
+  replaceEndpoints(store, 300);
+  expect(same).toBe(300);
+});
 
 it('has nothing left to send to a client that went away in the middle', async () => {
   const server = new FakeApiServer();
