@@ -4,11 +4,11 @@
  * with questions take turns, because the load of the machine may change.
  */
 import { execFile } from 'node:child_process';
-import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { ServiceList } from '../src/ask/service.ts';
 import type { FakeApi } from '../test/fake/api-server-process.ts';
 import { buildProduct, withCluster, withProduct } from './lib/api-rig.ts';
+import { type Answers, askRepeatedly } from './lib/ask-repeatedly.ts';
 import { type Size, sizeName } from './lib/cluster.ts';
 import type { Namespace } from './lib/namespace.ts';
 import type { ProbeReport } from './lib/probe.ts';
@@ -20,7 +20,6 @@ const rounds = 3;
 const seconds = 5;
 /** The asker needs part of a second to start, and must end before the round does. */
 const askedSeconds = seconds - 1;
-const asker = join(import.meta.dirname, 'lib', 'asker.ts');
 const run = promisify(execFile);
 
 interface Question {
@@ -28,11 +27,6 @@ interface Question {
   readonly perSecond: number;
   /** Asked one after the other; none: nobody asks. */
   readonly paths: readonly string[];
-}
-
-interface Answers {
-  readonly tookMs: readonly number[];
-  readonly bytes: number;
 }
 
 interface Round {
@@ -117,10 +111,7 @@ async function answersOf(
   { paths, perSecond }: Question,
 ): Promise<Answers | undefined> {
   if (paths.length === 0) return undefined;
-  const args = [asker, String(askedSeconds * perSecond), String(1000 / perSecond), ...paths];
-  const inside = ['netns', 'exec', namespace.name, process.execPath, ...args];
-  const { stdout } = await run('ip', inside);
-  return JSON.parse(stdout) as Answers;
+  return askRepeatedly(namespace, paths, askedSeconds * perSecond, perSecond);
 }
 
 function row({ name }: Question, all: readonly Round[], quiet: readonly Round[]): string[] {

@@ -1,7 +1,7 @@
 /**
  * `node asker.ts COUNT PERIOD_MS PATH ...`: asks the product in the same network namespace COUNT
- * times, one path after the other, with a new connection each time as the commands do. Prints how
- * long answers took; ms, as JSON.
+ * times, one path after the other, with a new connection each time as the commands do. A path is of
+ * the metrics server, a URL of any. Prints how long answers took; ms, as JSON.
  */
 import { request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -11,7 +11,8 @@ const [count = '', period = '', ...paths] = process.argv.slice(2);
 /** Resolves to the length of the answer. */
 function ask(path: string): Promise<number> {
   return new Promise((resolve, reject) => {
-    const question = request({ host: '127.0.0.1', port: 10249, path, agent: false }, (answer) => {
+    const url = new URL(path, 'http://127.0.0.1:10249');
+    const question = request(url, { agent: false }, (answer) => {
       let bytes = 0;
       answer.on('data', (part: Buffer) => {
         bytes += part.length;
