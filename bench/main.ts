@@ -8,6 +8,7 @@ import { apiChange } from './api-change.ts';
 import { apiChurn } from './api-churn.ts';
 import { apiServer } from './api-server.ts';
 import { apiStart } from './api-start.ts';
+import { apiStorm } from './api-storm.ts';
 import { askQuestion } from './ask.ts';
 import { boundary } from './boundary.ts';
 import { connect } from './connect.ts';
@@ -42,6 +43,7 @@ const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> =
   'api-change': apiChange,
   'api-churn': apiChurn,
   'api-server': apiServer,
+  'api-storm': apiStorm,
   tenant,
   turns,
   hostile,

@@ -8,9 +8,11 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
 import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Resource } from '../../src/state/change.ts';
 import { populate } from '../../test/fake/api-server-cluster.ts';
 import { FakeStore, kinds, type Raw, type StoredObject } from '../../test/fake/api-server-store.ts';
+import { type Protocol, WatchingNode } from './watching-node.ts';
 
 const [server = '', token = ''] = process.argv.slice(2);
 /** Requests under way at once while a cluster is made. */
@@ -24,7 +26,34 @@ type Command =
   /** Closes all watches, and opens `count` watches of EndpointSlices. */
   | { readonly do: 'watch'; readonly count: number; readonly accept: string }
   /** Replaces endpoints of `count` slices. Answers the bytes that all watches received. */
-  | { readonly do: 'change'; readonly count: number };
+  | { readonly do: 'change'; readonly count: number }
+  /** Closes all nodes, and starts others. Answers a `Storm` when all have their lists. */
+  | ({ readonly do: 'storm' } & StormOptions);
+
+interface StormOptions {
+  readonly count: number;
+  /** Nodes start at random moments within this time. */
+  readonly spreadMs: number;
+  readonly accept: string;
+  readonly protocol: Protocol;
+}
+
+export interface Changed {
+  readonly bytes: number;
+  /** Processor time of watches and nodes, and of making the changes. */
+  readonly cpuMs: number;
+}
+
+export interface Storm {
+  /** How long each node's lists took, from its start. */
+  readonly tookMs: readonly number[];
+  /** From the first start to the last list. */
+  readonly ms: number;
+  readonly refused: number;
+  readonly bytes: number;
+  /** Processor time of the nodes. */
+  readonly cpuMs: number;
+}
 
 type Way = 'streaming' | 'paged';
 
@@ -37,6 +66,7 @@ const slices = kinds.endpointslices.path;
 const store = new FakeStore();
 let watches: ClientRequest[] = [];
 let received = 0;
+let nodes: WatchingNode[] = [];
 
 function open(
   method: string,
@@ -136,8 +166,44 @@ async function watch(count: number, accept: string): Promise<void> {
   );
 }
 
-async function change(count: number): Promise<object> {
-  received = 0;
+async function storm({ count, spreadMs, accept, protocol }: StormOptions): Promise<Storm> {
+  for (const one of nodes) one.close();
+  nodes = [];
+  const headers = { authorization: `Bearer ${token}`, accept };
+  const startedMs = performance.now();
+  const before = process.cpuUsage();
+  const tookMs = await Promise.all(
+    Array.from({ length: count }, async () => {
+      await sleep(Math.random() * spreadMs);
+      const one = new WatchingNode(protocol, { server, headers });
+      nodes.push(one);
+      const beganMs = performance.now();
+      await one.list();
+      return performance.now() - beganMs;
+    }),
+  );
+  const { user, system } = process.cpuUsage(before);
+  return {
+    tookMs,
+    ms: performance.now() - startedMs,
+    refused: sum(nodes.map((one) => one.refused)),
+    bytes: sum(nodes.map((one) => one.received)),
+    cpuMs: (user + system) / 1000,
+  };
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((a, b) => a + b, 0);
+}
+
+/** What watches and nodes have received so far. */
+function receivedBytes(): number {
+  return received + sum(nodes.map((one) => one.received));
+}
+
+async function change(count: number): Promise<Changed> {
+  const beforeBytes = receivedBytes();
+  const cpuBefore = process.cpuUsage();
   const objects = [...store.objects('endpointslices').values()].slice(0, count);
   await each(objects, async ({ key }) => {
     const [namespace = '', name] = key.split('/');
@@ -149,11 +215,12 @@ async function change(count: number): Promise<object> {
     response.resume();
     if (response.statusCode !== 200) throw new Error(`PATCH ${path}: ${response.statusCode}`);
   });
-  for (let before = -1; before !== received; ) {
-    before = received;
-    await new Promise((resolve) => setTimeout(resolve, 1000));
+  for (let before = -1; before !== receivedBytes(); ) {
+    before = receivedBytes();
+    await sleep(1000);
   }
-  return { bytes: received };
+  const { user, system } = process.cpuUsage(cpuBefore);
+  return { bytes: receivedBytes() - beforeBytes, cpuMs: (user + system) / 1000 };
 }
 
 async function run(command: Command): Promise<unknown> {
@@ -166,6 +233,8 @@ async function run(command: Command): Promise<unknown> {
       return watch(command.count, command.accept);
     case 'change':
       return change(command.count);
+    case 'storm':
+      return storm(command);
   }
 }
 

@@ -48,6 +48,18 @@ export class RealApi {
     return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
   }
 
+  /** As the server's own metrics have it. The heap may have garbage in it. */
+  get memory(): { readonly goroutines: number; readonly heapBytes: number } {
+    const ask = ['-sfk', '-H', `Authorization: Bearer ${token}`, `${url}/metrics`];
+    const text = this.#namespace.run('curl', ask);
+    const value = (name: string): number =>
+      Number(new RegExp(`^${name} (.*)$`, 'm').exec(text)?.[1] ?? Number.NaN);
+    return {
+      goroutines: value('go_goroutines'),
+      heapBytes: value('go_memstats_heap_inuse_bytes') + value('go_memstats_stack_inuse_bytes'),
+    };
+  }
+
   /** Runs a command of real-api-client.ts. */
   async ask<T>(command: { readonly do: string; readonly [key: string]: unknown }): Promise<T> {
     this.#client!.stdin!.write(`${JSON.stringify(command)}\n`);

@@ -1,0 +1,120 @@
+/**
+ * A node as the API server sees it: it lists four resources as streams, and goes on watching. Over
+ * HTTP/1.1 each watch has a connection of its own, over HTTP/2 all share one.
+ */
+import { connect } from 'node:http2';
+import { Agent, request } from 'node:https';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { resources } from '../../src/state/change.ts';
+import { kinds } from '../../test/fake/api-server-store.ts';
+
+export type Protocol = 'HTTP/1.1' | 'HTTP/2';
+
+interface Access {
+  /** `https://127.0.0.1:6443` */
+  readonly server: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly retryAfterSeconds: number;
+  readonly body: AsyncIterable<Buffer>;
+}
+
+/** Opens a path. The body goes on until `close` is called. */
+type Open = (path: string) => Promise<Answer>;
+
+interface Connection {
+  readonly open: Open;
+  readonly close: () => void;
+}
+
+const query = [
+  'watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true',
+  'timeoutSeconds=600',
+].join('&');
+const endOfList = 'initial-events-end';
+
+export class WatchingNode {
+  readonly #connection: Connection;
+  /** Requests that the server has refused for the time being (429). */
+  refused = 0;
+  received = 0;
+
+  constructor(protocol: Protocol, access: Access) {
+    this.#connection = protocol === 'HTTP/2' ? multiplexed(access) : separate(access);
+  }
+
+  /** Resolves when all lists are complete. Watches go on. */
+  async list(): Promise<void> {
+    await Promise.all(resources.map((resource) => this.#list(kinds[resource].path)));
+  }
+
+  close(): void {
+    this.#connection.close();
+  }
+
+  async #list(path: string): Promise<void> {
+    for (;;) {
+      const { status, retryAfterSeconds, body } = await this.#connection.open(`${path}?${query}`);
+      if (status === 200) return this.#toEndOfList(body);
+      if (status !== 429) throw new Error(`${path}: ${status}`);
+      this.refused += 1;
+      for await (const _ of body);
+      await sleep((retryAfterSeconds + Math.random()) * 1000);
+    }
+  }
+
+  #toEndOfList(body: AsyncIterable<Buffer>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const read = async (): Promise<void> => {
+        let tail = '';
+        for await (const part of body) {
+          this.received += part.length;
+          const text = tail + part.subarray(-1000).toString('latin1');
+          if (text.includes(endOfList)) resolve();
+          tail = text.slice(-endOfList.length);
+        }
+      };
+      read().then(() => reject(new Error('the watch has ended')), reject);
+    });
+  }
+}
+
+function separate({ server, headers }: Access): Connection {
+  const agents: Agent[] = [];
+  return {
+    open: (path) =>
+      new Promise((resolve, reject) => {
+        const agent = new Agent({ rejectUnauthorized: false });
+        agents.push(agent);
+        request(`${server}${path}`, { agent, headers }, (response) => {
+          const retryAfterSeconds = Number(response.headers['retry-after'] ?? 0);
+          resolve({ status: response.statusCode ?? 0, retryAfterSeconds, body: response });
+        })
+          .on('error', reject)
+          .end();
+      }),
+    close: () => {
+      for (const agent of agents) agent.destroy();
+    },
+  };
+}
+
+function multiplexed({ server, headers }: Access): Connection {
+  const session = connect(server, { rejectUnauthorized: false });
+  session.on('error', () => {});
+  return {
+    open: (path) =>
+      new Promise((resolve, reject) => {
+        const stream = session.request({ ':path': path, ...headers });
+        stream.on('error', reject);
+        stream.once('response', (answer) => {
+          const retryAfterSeconds = Number(answer['retry-after'] ?? 0);
+          resolve({ status: Number(answer[':status']), retryAfterSeconds, body: stream });
+        });
+      }),
+    close: () => session.destroy(),
+  };
+}
