@@ -191,6 +191,10 @@ export class Observers {
       nodeListed,
       condition: this.#condition,
       overLimit: this.#overLimit,
+      behindMs: () => {
+        const families = this.#present.engine()?.families ?? [];
+        return Math.max(0, ...families.map(({ behindMs = 0 }) => behindMs));
+      },
     });
   }
 

@@ -59,6 +59,10 @@ const family = object({
   ),
   inForce: field(count, 'Service ports that are in force in the kernel.'),
   waiting: field(count, 'Services that have changed and are not written yet.'),
+  behindSeconds: maybe(
+    number,
+    'Changes come faster than they can be written: for how long the next of them has waited.',
+  ),
   lastSync: maybe(sync, 'The last sync.'),
   lastFailure: maybe(failure, 'The last batch that the kernel refused.'),
   lastDrift: maybe(

@@ -36,6 +36,8 @@ interface HealthOptions {
   readonly condition: (resource: Resource) => Condition;
   /** Services that ask for more than one Service gets. */
   readonly overLimit: () => number;
+  /** The longest `FamilySync.behindMs`; 0 = no family is behind. */
+  readonly behindMs: () => number;
 }
 
 export class ProxyHealth {
@@ -114,6 +116,7 @@ export class ProxyHealth {
       ...this.#missingLists(),
       ...this.#staleWatches(),
       ...this.#overLimit(),
+      ...this.#behind(),
     };
     return { status: ok ? 200 : 503, headers: jsonHeaders, body: JSON.stringify(body) };
   }
@@ -154,6 +157,15 @@ export class ProxyHealth {
   #overLimit(): { readonly servicesOverLimit?: number } {
     const servicesOverLimit = this.#options.overLimit();
     return servicesOverLimit === 0 ? {} : { servicesOverLimit };
+  }
+
+  /**
+   * Changes come faster than they can be written. They do not make the proxy unhealthy, because
+   * each Service is served as it was a while ago, and a restart would take longer.
+   */
+  #behind(): { readonly behindSeconds?: number } {
+    const behindMs = this.#options.behindMs();
+    return behindMs === 0 ? {} : { behindSeconds: Math.round(behindMs) / 1000 };
   }
 
   #isHealthy({ queuedMs }: FamilyState): boolean {

@@ -12,7 +12,7 @@ interface ChangesOptions extends HandoverOptions {
 }
 
 /** A sync plans for no longer than this. */
-const syncLongestMs = 1000;
+export const syncLongestMs = 1000;
 
 export class Changes {
   readonly #applier: Applier;
@@ -43,6 +43,11 @@ export class Changes {
   /** The number of Services that a sync has to plan. */
   get services(): number {
     return this.#dirty.services;
+  }
+
+  /** See `DirtyKeys.nextReceivedMs`. */
+  get nextReceivedMs(): number | undefined {
+    return this.#dirty.nextReceivedMs;
   }
 
   /** The last sync ended before it had planned all. */

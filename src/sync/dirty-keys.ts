@@ -17,6 +17,14 @@ export class DirtyKeys {
     return this.#waiting.size;
   }
 
+  /** `Clock.now` when the change came that is next; undefined = nothing from outside is next. */
+  get nextReceivedMs(): number | undefined {
+    for (const marked of this.#waiting.values()) {
+      for (const cause of marked.values()) return cause?.receivedMs;
+    }
+    return undefined;
+  }
+
   /** Marks the key. The cause of a key that is marked already is joined with this one. */
   mark(key: string, cause: Cause | undefined): void {
     const service = serviceOf(key);

@@ -47,9 +47,16 @@ function starting({ families }: Facts): string[] {
     .map(({ family, phase }) => `${family} is starting (${phase}): rules of before are in force.`);
 }
 
+function behind({ family, waiting, behindSeconds }: Facts['families'][number]): string[] {
+  if (behindSeconds === undefined) return [];
+  const next = `the next one for ${behindSeconds} s`;
+  return [`${family} is behind: ${counted(waiting, 'Service')} waiting to be written, ${next}.`];
+}
+
 export function remarksOf({ connectTime, families, mode }: Facts): string[] {
   return [
     ...mode.fallbacks.map(({ from, to, reason }) => `Mode ${from} ${reason}; mode ${to} is next.`),
+    ...families.flatMap(behind),
     ...connectTime.maps.flatMap(({ family, withoutRoom }) => {
       if (withoutRoom === 0) return [];
       const services = counted(withoutRoom, 'Service');

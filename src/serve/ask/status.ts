@@ -132,6 +132,7 @@ function familyOf(sync: FamilySync, history: FamilyHistory): Status['families'][
   return {
     family: sync.family,
     ...sync.progress,
+    behindSeconds: sync.behindMs && seconds(sync.behindMs),
     inForce: sync.inForce.size,
     lastSync: lastSync(history),
     lastFailure: lastFailure(history),

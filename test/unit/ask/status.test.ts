@@ -6,7 +6,7 @@ import { askRoutes } from '../../../src/serve/ask/routes.ts';
 import type { Route } from '../../../src/serve/server.ts';
 import { resources } from '../../../src/state/change.ts';
 import { type Running, started, web } from '../app/running.ts';
-import { node, service } from '../state/build.ts';
+import { node, ready, service, slice } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';
 import { asked, said, saidAt } from './asking.ts';
 
@@ -39,6 +39,23 @@ describe('the status', () => {
       { family: 'IPv6', phase: 'live', inForce: 0, waiting: 0, lastSync: { ok: true } },
     ]);
     expect((await said(app, 'status')).code).toBe(0);
+  });
+
+  it('says how far it is behind when changes come faster than they are written', async () => {
+    await running('--proxy-mode=nftables');
+    app.kernel.delayMs = 500;
+    app.source.say({ kind: 'slice', slice: slice({ '10.244.1.1': ready }) });
+    await quiet();
+    app.source.say({ kind: 'slice', slice: slice({ '10.244.1.2': ready }) });
+    await app.clock.pass(4000);
+    const { body } = await asked(app, 'status');
+    expect(body).toMatchObject({ well: true, problems: [] });
+    expect(body.families).toMatchObject([{ waiting: 1, behindSeconds: 4 }, { waiting: 0 }]);
+    expect(body.remarks).toEqual([
+      'IPv4 is behind: 1 Service waiting to be written, the next one for 4 s.',
+    ]);
+    expect(body.families[1]).not.toHaveProperty('behindSeconds');
+    app.kernel.delayMs = 0;
   });
 
   it('of one that has not heard all is not well', async () => {

@@ -9,9 +9,10 @@ const startMs = Date.UTC(2026, 0, 2, 3, 4, 5);
 
 function healthAt(known: Node | undefined = node()) {
   const time = { ms: startMs, jumpedMs: 0 };
-  const seen: { node: Node | undefined; overLimit: number; listed: boolean } = {
+  const seen: { node: Node | undefined; overLimit: number; behindMs: number; listed: boolean } = {
     node: known,
     overLimit: 0,
+    behindMs: 0,
     listed: true,
   };
   const silence: Partial<Record<Resource, number>> = {};
@@ -29,6 +30,7 @@ function healthAt(known: Node | undefined = node()) {
       ...conditions[resource],
     }),
     overLimit: () => seen.overLimit,
+    behindMs: () => seen.behindMs,
   });
   return { health, time, seen, silence, conditions };
 }
@@ -222,6 +224,18 @@ describe('a Service that asks for too much', () => {
     seen.overLimit = 2;
     expect(health.healthz().status).toBe(200);
     expect(JSON.parse(health.livez().body)).toMatchObject({ healthy: true, servicesOverLimit: 2 });
+  });
+});
+
+describe('a node that gets more changes than it can write', () => {
+  it('says how far it is behind, and is not ill for it', () => {
+    const { health, seen } = healthAt();
+    expect(health.livez().body).not.toContain('behindSeconds');
+    seen.behindMs = 3210;
+    for (const reply of [health.healthz(), health.livez()]) {
+      expect(reply.status).toBe(200);
+      expect(JSON.parse(reply.body)).toMatchObject({ healthy: true, behindSeconds: 3.21 });
+    }
   });
 });
 

@@ -75,6 +75,7 @@ describe('the health server', () => {
       nodeListed: () => true,
       condition: () => ({ silenceMs: undefined, missingMs: undefined, failure: undefined }),
       overLimit: () => 0,
+      behindMs: () => 0,
     });
     const url = await serving(healthRoutes(health, metrics));
     const headers = { 'content-type': 'application/json', ...nosniff };

@@ -89,6 +89,7 @@ function healthOf(world: World<RefusingKernel>): () => number {
     condition: () => ({ silenceMs: undefined, missingMs: undefined, failure: undefined }),
     nodeListed: () => true,
     overLimit: () => 0,
+    behindMs: () => 0,
   });
   world.observers.push((event) => {
     if (event.kind === 'queued') health.queued(event.family);
