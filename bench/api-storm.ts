@@ -37,8 +37,18 @@ export async function apiStorm(): Promise<string> {
       await api.ask({ do: 'load', ...size });
       const rows: string[][] = [];
       for (const one of cases) rows.push(await row(api, one));
+     
       const what = `${nodes} nodes start at a real API server with ${sizeName(size)}, and then ${changes} slices change`;
-      const lists = ['lists p50 s', 'p99', 'all', 'refused', 'MB', 'server CPU s', 'nodes CPU s'];
+      const lists = [
+        'lists p50 s',
+        'p99',
+        'all',
+        'refused',
+        'broken',
+        'MB',
+        'server CPU s',
+        'nodes CPU s',
+      ];
       const rest = ['goroutines', 'heap MB', 'changes: server CPU s', 'nodes CPU s'];
       return `${what}\n\n${table(['protocol', 'within s', ...lists, ...rest], rows)}`;
     } finally {
@@ -65,6 +75,7 @@ async function row(api: RealApi, { protocol, spreadMs }: Case): Promise<string[]
     number(spreadMs / 1000),
     ...[took.p50, took.p99, storm.ms].map((ms) => number(ms / 1000)),
     number(storm.refused),
+    number(storm.broken),
     number(storm.bytes / 1e6),
     number(listing),
     number(storm.cpuMs / 1000),

@@ -50,6 +50,7 @@ export interface Storm {
   /** From the first start to the last list. */
   readonly ms: number;
   readonly refused: number;
+  readonly broken: number;
   readonly bytes: number;
   /** Processor time of the nodes. */
   readonly cpuMs: number;
@@ -187,6 +188,7 @@ async function storm({ count, spreadMs, accept, protocol }: StormOptions): Promi
     tookMs,
     ms: performance.now() - startedMs,
     refused: sum(nodes.map((one) => one.refused)),
+    broken: sum(nodes.map((one) => one.broken)),
     bytes: sum(nodes.map((one) => one.received)),
     cpuMs: (user + system) / 1000,
   };

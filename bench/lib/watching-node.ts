@@ -1,10 +1,13 @@
 /**
  * A node as the API server sees it: it lists four resources as streams, and goes on watching. Over
- * HTTP/1.1 each watch has a connection of its own, over HTTP/2 all share one.
+ * HTTP/1.1 each watch has a connection of its own, over HTTP/2 all share one. It tries
+ * again as our reflectors do.
  */
-import { connect } from 'node:http2';
+import { type ClientHttp2Session, connect } from 'node:http2';
 import { Agent, request } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Backoff } from '../../src/source/kubernetes/backoff.ts';
+import { defaultTiming } from '../../src/source/kubernetes/timing.ts';
 import { resources } from '../../src/state/change.ts';
 import { kinds } from '../../test/fake/api-server-store.ts';
 
@@ -40,6 +43,8 @@ export class WatchingNode {
   readonly #connection: Connection;
   /** Requests that the server has refused for the time being (429). */
   refused = 0;
+  /** Requests without an answer, and lists that ended in the middle. */
+  broken = 0;
   received = 0;
 
   constructor(protocol: Protocol, access: Access) {
@@ -56,28 +61,31 @@ export class WatchingNode {
   }
 
   async #list(path: string): Promise<void> {
+    const { backoffBaseMs, backoffFirstMaxMs } = defaultTiming;
+    const backoff = new Backoff(backoffBaseMs, backoffFirstMaxMs);
     for (;;) {
-      const { status, retryAfterSeconds, body } = await this.#connection.open(`${path}?${query}`);
-      if (status === 200) return this.#toEndOfList(body);
-      if (status !== 429) throw new Error(`${path}: ${status}`);
-      this.refused += 1;
-      for await (const _ of body);
-      await sleep((retryAfterSeconds + Math.random()) * 1000);
+      const answer = await this.#connection.open(`${path}?${query}`).catch(() => undefined);
+      if (answer?.status === 200 && (await this.#toEndOfList(answer.body))) return;
+      if (answer?.status === 429) this.refused += 1;
+      else this.broken += 1;
+      await sleep((answer?.retryAfterSeconds ?? 0) * 1000 + backoff.nextMs());
     }
   }
 
-  #toEndOfList(body: AsyncIterable<Buffer>): Promise<void> {
-    return new Promise((resolve, reject) => {
+  /** Resolves to whether the list came to its end. The watch goes on then. */
+  #toEndOfList(body: AsyncIterable<Buffer>): Promise<boolean> {
+    return new Promise((resolve) => {
       const read = async (): Promise<void> => {
         let tail = '';
         for await (const part of body) {
           this.received += part.length;
           const text = tail + part.subarray(-1000).toString('latin1');
-          if (text.includes(endOfList)) resolve();
+          if (text.includes(endOfList)) resolve(true);
           tail = text.slice(-endOfList.length);
         }
       };
-      read().then(() => reject(new Error('the watch has ended')), reject);
+      const ended = (): void => resolve(false);
+      read().then(ended, ended);
     });
   }
 }
@@ -103,18 +111,24 @@ function separate({ server, headers }: Access): Connection {
 }
 
 function multiplexed({ server, headers }: Access): Connection {
-  const session = connect(server, { rejectUnauthorized: false });
-  session.on('error', () => {});
+  let session: ClientHttp2Session | undefined;
+  const connected = (): ClientHttp2Session => {
+    if (session === undefined || session.destroyed) {
+      session = connect(server, { rejectUnauthorized: false });
+      session.on('error', () => {});
+    }
+    return session;
+  };
   return {
     open: (path) =>
       new Promise((resolve, reject) => {
-        const stream = session.request({ ':path': path, ...headers });
+        const stream = connected().request({ ':path': path, ...headers });
         stream.on('error', reject);
         stream.once('response', (answer) => {
           const retryAfterSeconds = Number(answer['retry-after'] ?? 0);
           resolve({ status: Number(answer[':status']), retryAfterSeconds, body: stream });
         });
       }),
-    close: () => session.destroy(),
+    close: () => session?.destroy(),
   };
 }
