@@ -37,7 +37,7 @@ export async function apiStorm(): Promise<string> {
       await api.ask({ do: 'load', ...size });
       const rows: string[][] = [];
       for (const one of cases) rows.push(await row(api, one));
-     
+
       const what = `${nodes} nodes start at a real API server with ${sizeName(size)}, and then ${changes} slices change`;
       const lists = [
         'lists p50 s',
