@@ -193,7 +193,7 @@ export class Observers {
       overLimit: this.#overLimit,
       behindMs: () => {
         const families = this.#present.engine()?.families ?? [];
-        return Math.max(0, ...families.map(({ behindMs = 0 }) => behindMs));
+        return Math.max(0, ...families.map(({ progress }) => progress.behindMs ?? 0));
       },
     });
   }

@@ -36,7 +36,7 @@ interface HealthOptions {
   readonly condition: (resource: Resource) => Condition;
   /** Services that ask for more than one Service gets. */
   readonly overLimit: () => number;
-  /** The longest `FamilySync.behindMs`; 0 = no family is behind. */
+  /** The longest `Backlog.behindMs`; 0 = no family is behind. */
   readonly behindMs: () => number;
 }
 

@@ -6,13 +6,26 @@ import type { Cause, Causes } from './cause.ts';
 import type { Clock } from './clock.ts';
 import { DirtyKeys } from './dirty-keys.ts';
 import { Handover, type HandoverOptions } from './handover.ts';
+import type { SyncSettings } from './settings.ts';
 
 interface ChangesOptions extends HandoverOptions {
   readonly clock: Clock;
+  readonly settings: Pick<SyncSettings, 'minSyncPeriodMs'>;
+}
+
+/** What is left to do. */
+export interface Backlog {
+  /** Services that have changed and are not written yet. */
+  readonly waiting: number;
+  /**
+   * How long the change has waited that is written next, where that is longer than a sync and the
+   * pause after it: changes come faster than they can be written. Otherwise undefined.
+   */
+  readonly behindMs: number | undefined;
 }
 
 /** A sync plans for no longer than this. */
-export const syncLongestMs = 1000;
+const syncLongestMs = 1000;
 
 export class Changes {
   readonly #applier: Applier;
@@ -20,6 +33,7 @@ export class Changes {
   readonly #desired = new Map<string, Forwarding>();
   readonly #dirty = new DirtyKeys();
   readonly #handover: Handover;
+  readonly #minSyncPeriodMs: number;
   #isCut = false;
   /** `Clock.now` before which no sync begins. */
   #notBeforeMs = Number.NEGATIVE_INFINITY;
@@ -28,6 +42,7 @@ export class Changes {
     this.#applier = options.applier;
     this.#clock = options.clock;
     this.#handover = new Handover(options);
+    this.#minSyncPeriodMs = options.settings.minSyncPeriodMs;
   }
 
   /** By key. Pools have the order that they have in the kernel. */
@@ -40,14 +55,11 @@ export class Changes {
     return this.#dirty.any;
   }
 
-  /** The number of Services that a sync has to plan. */
-  get services(): number {
-    return this.#dirty.services;
-  }
-
-  /** See `DirtyKeys.nextReceivedMs`. */
-  get nextReceivedMs(): number | undefined {
-    return this.#dirty.nextReceivedMs;
+  get backlog(): Backlog {
+    const { nextReceivedMs = Number.POSITIVE_INFINITY, services: waiting } = this.#dirty;
+    const waitedMs = this.#clock.now() - nextReceivedMs;
+    const isBehind = waitedMs > syncLongestMs + this.#minSyncPeriodMs;
+    return { waiting, behindMs: isBehind ? waitedMs : undefined };
   }
 
   /** The last sync ended before it had planned all. */

@@ -13,7 +13,7 @@ import {
   unknownFailure,
 } from './batch.ts';
 import type { Cause, Causes } from './cause.ts';
-import { Changes, syncLongestMs } from './changes.ts';
+import { type Backlog, Changes } from './changes.ts';
 import { type Clock, isDue, Pacer } from './clock.ts';
 import { isDrift, type Observer, type Purpose } from './events.ts';
 import type { ForwardingFollower } from './follower.ts';
@@ -111,19 +111,8 @@ export class FamilySync {
     return this.#quarantine.values();
   }
 
-  /** `waiting`: Services that have changed and are not written yet. */
-  get progress(): { readonly phase: Phase; readonly waiting: number } {
-    return { phase: this.#phase, waiting: this.#changes.services };
-  }
-
-  /**
-   * How long the change has waited that is written next, where that is longer than a sync and the
-   * pause between two syncs: changes come faster than they can be written. Otherwise undefined.
-   */
-  get behindMs(): number | undefined {
-    const { clock, settings } = this.#options;
-    const waitedMs = clock.now() - (this.#changes.nextReceivedMs ?? Number.POSITIVE_INFINITY);
-    return waitedMs > syncLongestMs + settings.minSyncPeriodMs ? waitedMs : undefined;
+  get progress(): { readonly phase: Phase } & Backlog {
+    return { phase: this.#phase, ...this.#changes.backlog };
   }
 
   get audit(): Pick<Audit, 'verify'> {

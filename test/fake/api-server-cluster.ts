@@ -47,8 +47,8 @@ export function populate(
 
 /**
  * Replaces the address of one endpoint in each of `count` slices, one after the other. `keys`: those
- * of all slices. Each slice gets the time of the change as its trigger time. Only strings are replaced,
- * because parsing and printing slices of thirty endpoints takes longer than all the work of a proxy.
+ * of all slices. Each slice gets the time of the change as its trigger time. Only strings are
+ * replaced: to parse and print slices of thirty endpoints takes longer than all work of a proxy.
  */
 export function replaceEndpoints(
   store: FakeStore,

@@ -129,10 +129,12 @@ function watchOf({ source }: Inside, resource: Watch['resource']): Watch {
 }
 
 function familyOf(sync: FamilySync, history: FamilyHistory): Status['families'][number] {
+  const { behindMs, phase, waiting } = sync.progress;
   return {
     family: sync.family,
-    ...sync.progress,
-    behindSeconds: sync.behindMs && seconds(sync.behindMs),
+    phase,
+    waiting,
+    behindSeconds: behindMs && seconds(behindMs),
     inForce: sync.inForce.size,
     lastSync: lastSync(history),
     lastFailure: lastFailure(history),
