@@ -16,8 +16,8 @@ Napi::Value FindListener(const Napi::CallbackInfo& info) {
   }
   const auto found = local::FindListener(info[0].As<Napi::String>().Utf8Value());
   if (!found) {
-    const std::string words = found.error().call + std::string(": ") + std::strerror(found.error().error);
-    Napi::Error::New(env, words).ThrowAsJavaScriptException();
+    const auto& [error, call] = found.error();
+    Napi::Error::New(env, call + std::string(": ") + std::strerror(error)).ThrowAsJavaScriptException();
     return env.Undefined();
   }
   if (!found->has_value()) return env.Undefined();

@@ -66,7 +66,7 @@ function reach(table: Table, chain: Chain, known: Map<string, Reach>, level: num
   const targets = new Set<string>();
   for (const { expressions } of chain.rules) {
     for (const expression of readRule(expressions)) {
-      const place = placeOf(expression);
+      const place = placeNeededBy(expression);
       if (place !== undefined) places.add(place);
       for (const target of targetsOf(table, expression)) targets.add(target);
     }
@@ -81,7 +81,7 @@ function reach(table: Table, chain: Chain, known: Map<string, Reach>, level: num
   return result;
 }
 
-function placeOf(expression: Expression): Place | undefined {
+function placeNeededBy(expression: Expression): Place | undefined {
   switch (expression.kind) {
     case 'nat':
       return expression.type === NFT_NAT_DNAT ? 'dnat' : 'snat';

@@ -285,7 +285,7 @@ describe('a kernel that is not what we believe', () => {
   });
 });
 
-describe('chores', () => {
+describe('housekeeping', () => {
   it('tries a refused deferred deletion again, later, and harms nothing', async () => {
     const world = new World();
     world.addServices(0, 2);
