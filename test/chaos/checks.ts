@@ -1,11 +1,13 @@
 /** What must hold in a cluster at any time: the kernel is as desired, and connections answer. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { deferMs } from '../../src/modes/mode.ts';
 import { FAMILIES, type Family } from '../lab/addresses.ts';
 import type { Attempt } from '../lab/outcome.ts';
 import { paced } from '../lab/pace.ts';
 import type { Cluster } from './cluster.ts';
 import { type Frontends, WEB, WEB_PORT } from './life.ts';
-import { differences, type Mode, read } from './readers.ts';
+import type { Program } from './program.ts';
+import { differences, type Mode, type Reading, read } from './readers.ts';
 
 /** A time after which any wait has failed. */
 export const patienceMs = paced(180_000);
@@ -35,6 +37,28 @@ export async function converged(cluster: Cluster, mode: Mode): Promise<void> {
 function listening(wanted: Frontends): Frontends {
   const served = [...wanted].filter(([, endpoints]) => endpoints.length > 0);
   return new Map(served.map(([frontend]) => [frontend, []]));
+}
+
+/**
+ * The program has nothing left to do if it wrote nothing for so long. Longer in mode ipvs, because
+ * other programs do not see all of its late deletions.
+ */
+function restMs(mode: Mode): number {
+  return paced(400) + (mode === 'ipvs' ? 2 * deferMs : 0);
+}
+
+/** Waits until the program has nothing left to do, and retired objects are deleted, too. */
+export async function atRest(cluster: Cluster, mode: Mode, program: Program): Promise<Reading> {
+  const endMs = performance.now() + patienceMs;
+  for (;;) {
+    const found = await read(mode, cluster.lab.node);
+    const isQuiet = program.quietMs >= restMs(mode);
+    if (isQuiet && found.unused.length === 0) return found;
+    if (performance.now() > endMs) {
+      throw new Error(`it does not come to rest, unused: ${found.unused.join(', ')}`);
+    }
+    await sleep(paced(50));
+  }
 }
 
 /** Connects to `web` in each family; rejects when nobody answers. */

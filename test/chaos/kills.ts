@@ -4,7 +4,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { deferMs } from '../../src/modes/mode.ts';
 import { paced } from '../lab/pace.ts';
-import { alive, connect, converged, patienceMs } from './checks.ts';
+import { alive, atRest, connect, converged, patienceMs } from './checks.ts';
 import { Cluster } from './cluster.ts';
 import type { Form, Program } from './program.ts';
 import { Random } from './random.ts';
@@ -118,16 +118,6 @@ const startLongestMs = paced(500);
 const liveLongestMs = paced(600);
 /** Long enough for the deletion of retired objects. */
 const liveVeryLongMs = deferMs + paced(1000);
-/**
- * The program has nothing left to do if it wrote nothing for so long. Longer in mode ipvs, because
- * other programs do not see all of its late deletions.
- */
-const restMs: Readonly<Record<KilledMode, number>> = {
-  nftables: paced(400),
-  ipvs: 2 * deferMs + paced(400),
-  iptables: paced(400),
-};
-
 /** The most writes for each needed one. A replaced element is two lines and two writes. */
 const writesForEach = 1.25;
 /** The writes that are allowed besides, for small repairs. */
@@ -188,7 +178,7 @@ class Run {
     const answered = await alive(this.#cluster, ['kept', 'download']);
     this.#tally.connectionsAlive += answered;
     if (before !== undefined) {
-      const after = await this.#rest();
+      const after = await atRest(this.#cluster, this.#options.mode, this.#program);
       this.#compare(before, after);
       await this.#restart(after);
     }
@@ -206,20 +196,6 @@ class Run {
 
   #read(): Promise<Reading> {
     return read(this.#options.mode, this.#cluster.lab.node);
-  }
-
-  /** Waits until nothing is left to do, and retired objects are deleted, too. */
-  async #rest(): Promise<Reading> {
-    const endMs = performance.now() + patienceMs;
-    for (;;) {
-      const found = await this.#read();
-      const quiet = this.#program.quietMs >= restMs[this.#options.mode];
-      if (quiet && found.unused.length === 0) return found;
-      if (performance.now() > endMs) {
-        throw new Error(`it does not come to rest, unused: ${found.unused.join(', ')}`);
-      }
-      await sleep(paced(50));
-    }
   }
 
   #compare(before: Reading, after: Reading): void {
