@@ -12,8 +12,8 @@ import type { Changed, Storm } from './lib/real-api-client.ts';
 import { number, summarise, table } from './lib/stats.ts';
 import type { Protocol } from './lib/watching-node.ts';
 
-const size: Size = { services: 2000, endpoints: 10 };
-const nodes = 500;
+const size: Size = { services: 1000, endpoints: 10 };
+const nodes = 200;
 const changes = 100;
 const settleMs = 5000;
 
@@ -49,7 +49,7 @@ export async function apiStorm(): Promise<string> {
         'server CPU s',
         'nodes CPU s',
       ];
-      const rest = ['goroutines', 'heap MB', 'changes: server CPU s', 'nodes CPU s'];
+      const rest = ['goroutines', 'memory MB', 'changes: server CPU s', 'nodes CPU s'];
       return `${what}\n\n${table(['protocol', 'within s', ...lists, ...rest], rows)}`;
     } finally {
       await api.close();
@@ -66,7 +66,7 @@ async function row(api: RealApi, { protocol, spreadMs }: Case): Promise<string[]
   const storm = await api.ask<Storm>({ ...none, count: nodes, spreadMs });
   const listing = api.cpuSeconds - beforeLists;
   await sleep(settleMs);
-  const { goroutines, heapBytes } = api.memory;
+  const { goroutines, liveBytes } = api.memory;
   const beforeChanges = api.cpuSeconds;
   const changed = await api.ask<Changed>({ do: 'change', count: changes });
   const took = summarise(storm.tookMs);
@@ -80,7 +80,7 @@ async function row(api: RealApi, { protocol, spreadMs }: Case): Promise<string[]
     number(listing),
     number(storm.cpuMs / 1000),
     number(goroutines - atRest.goroutines),
-    number((heapBytes - atRest.heapBytes) / 1e6),
+    number((liveBytes - atRest.liveBytes) / 1e6),
     number(api.cpuSeconds - beforeChanges),
     number(changed.cpuMs / 1000),
   ];

@@ -48,15 +48,16 @@ export class RealApi {
     return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
   }
 
-  /** As the server's own metrics have it. The heap may have garbage in it. */
-  get memory(): { readonly goroutines: number; readonly heapBytes: number } {
-    const ask = ['-sfk', '-H', `Authorization: Bearer ${token}`, `${url}/metrics`];
-    const text = this.#namespace.run('curl', ask);
+  /** As the server's own metrics have it after a collection of garbage. */
+  get memory(): { readonly goroutines: number; readonly liveBytes: number } {
+    const ask = ['-sfk', '-H', `Authorization: Bearer ${token}`];
+    this.#namespace.run('curl', [...ask, '-o', '/dev/null', `${url}/debug/pprof/heap?gc=1`]);
+    const text = this.#namespace.run('curl', [...ask, `${url}/metrics`]);
     const value = (name: string): number =>
       Number(new RegExp(`^${name} (.*)$`, 'm').exec(text)?.[1] ?? Number.NaN);
     return {
       goroutines: value('go_goroutines'),
-      heapBytes: value('go_memstats_heap_inuse_bytes') + value('go_memstats_stack_inuse_bytes'),
+      liveBytes: value('go_memstats_alloc_bytes') + value('go_memstats_stack_inuse_bytes'),
     };
   }
 
