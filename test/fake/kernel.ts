@@ -316,6 +316,7 @@ export class FakeKernel implements Kernel {
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       const { code, message: words } = error;
+      if (code === 'ENOENT') return [];
       throw new KernelError({ operation: `nft.${request.kind}`, subject: 'fake', code, words });
     }
   }

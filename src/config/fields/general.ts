@@ -77,8 +77,8 @@ export const generalFields = {
     type: 'bool',
     origin: 'own',
     meaning:
-      'Count connections and refusals by Service, and expose them at /metrics; in mode ipvs ' +
-      'only connections.',
+      'Count connections and refusals by Service, and expose them at /metrics. What each mode ' +
+      'counts is in docs/operating.md.',
   },
   enableProfiling: {
     type: 'bool',

@@ -24,7 +24,14 @@ import {
 } from '../mode.ts';
 import type { TableLayout } from '../nft-table/layout.ts';
 import { TableOwnership, tablesOf } from '../nft-table/ownership.ts';
-import { isUsable, repairChains, repairRanges, startAnew } from '../nft-table/repair.ts';
+import { refuseClient } from '../nft-table/refusals.ts';
+import {
+  addMissingSets,
+  isUsable,
+  repairChains,
+  repairRanges,
+  startAnew,
+} from '../nft-table/repair.ts';
 import { firewallPrefix } from '../nft-table/source-ranges.ts';
 import { BatchWriter } from './batch-writer.ts';
 import { chains } from './chains.ts';
@@ -60,7 +67,7 @@ export class IPVSBackend implements Backend<IPVSTypes> {
     this.family = config.family;
     this.#config = config;
     this.#ipvs = config.ipvs ?? defaultIPVSSettings;
-    this.#layout = tableLayout(config.family);
+    this.#layout = tableLayout(config.family, config.countsTraffic);
     this.late = lateDeletions(config.family, this.#draining);
     this.#ownership = new TableOwnership(this.#layout, config.ownTables);
     this.tables = tablesOf(this.#ownership);
@@ -75,7 +82,8 @@ export class IPVSBackend implements Backend<IPVSTypes> {
   }
 
   objects(forwarding: Forwarding, environment: Environment): Objects<IPVSTypes> {
-    const frontends = ipvsFrontends(forwarding, environment);
+    const refuse = refuseClient(this.#config);
+    const frontends = ipvsFrontends(forwarding, environment, refuse);
     const entries = frontends.reduce((sum, { pool, sets }) => sum + pool.length + sets.length, 0);
     const shared = sharedObjects(forwarding, frontends, environment);
     return { frontends, shared, bytes: entries * entryBytes };
@@ -93,7 +101,13 @@ export class IPVSBackend implements Backend<IPVSTypes> {
   async read(kernel: Kernel, pause: Pause): Promise<IPVSObservation> {
     const chainNames = new Set(chains(this.#config).map(({ name }) => name));
     const { excludeCIDRs: excluded } = this.#ipvs;
-    const found = await observe(kernel, this.family, { chainNames, excluded }, pause);
+    const { countsTraffic = false } = this.#config;
+    const found = await observe(
+      kernel,
+      this.family,
+      { chainNames, countsTraffic, excluded },
+      pause,
+    );
     found.intact = await isUsable(found.table, chains(this.#config), [], pause);
     return found;
   }
@@ -112,7 +126,7 @@ export class IPVSBackend implements Backend<IPVSTypes> {
     if (isAnew) {
       startAnew(repair, this.#ownership);
       found.clearTable();
-    }
+    } else addMissingSets(repair);
     repairChains(repair, layout);
     deleteForeignVerdicts(found, writer, drift);
     if (!fixed.isEnvironmentWritten) {

@@ -9,14 +9,17 @@ import {
   daddr,
   dport,
   drop,
+  goto,
   inSet,
   jump,
   l4proto,
   matchLocalAddress,
   reject,
   returnToCaller,
+  type Statement,
   setMark,
 } from '../../kernel/nft/rule.ts';
+import type { Family } from '../../net/address.ts';
 import { detectLocal } from '../local-traffic.ts';
 import type { ModeConfig } from '../mode.ts';
 import {
@@ -27,32 +30,43 @@ import {
   masquerading,
 } from '../nft-table/parts.ts';
 
+import {
+  dropChain,
+  noPortChain,
+  noServiceChain,
+  refusalChains,
+  rejectChain,
+  rejecting,
+} from '../nft-table/refusals.ts';
+
 const priority = { beforeIPVS: -110, filter: 0, srcnat: 100 } as const;
 
 type ChainConfig = Pick<
   ModeConfig,
-  'family' | 'masqueradeAll' | 'masqueradeMark' | 'localDetector'
+  'family' | 'masqueradeAll' | 'masqueradeMark' | 'localDetector' | 'countsTraffic'
 >;
 
 /** All chains, a jump's target before the jump. They depend on the configuration only. */
 export function chains(config: ChainConfig): ChainDefinition[] {
-  const { family } = config;
+  const { countsTraffic = false, family } = config;
   const frontend = frontendSelectors(family);
+  const refuse = countsTraffic ? countedEnds : plainEnds(family);
   return [
+    ...(countsTraffic ? [rejecting(family, true), ...refusalChains(family)] : []),
     firewallCheck(family),
     chain('endpoints-check', [
-      [inSet(frontend, 'rejected'), reject(family)],
-      [inSet(frontend, 'dropped'), drop],
+      [inSet(frontend, 'rejected'), refuse.rejected],
+      [inSet(frontend, 'dropped'), refuse.dropped],
       ...detectLocal(config.localDetector, '==').map((match) => [match, returnToCaller]),
       [matchLocalAddress('saddr'), returnToCaller],
-      [inSet(frontend, 'dropped-outside'), drop],
+      [inSet(frontend, 'dropped-outside'), refuse.dropped],
     ]),
     // A VIP is local: without this, servers that listen on all addresses would listen on it too.
     chain('vip-ports-check', [
       [inSet(frontend, 'services'), returnToCaller],
       [inSet([l4proto, dport], 'health-check-ports'), returnToCaller],
-      [inSet([daddr(family)], 'vips'), reject(family)],
-      [inSet([daddr(family)], 'service-cidrs'), drop],
+      [inSet([daddr(family)], 'vips'), refuse.noPort],
+      [inSet([daddr(family)], 'service-cidrs'), refuse.noService],
     ]),
     chain('mark-for-masquerade', markForMasquerade(config)),
     masquerading(family, config.masqueradeMark),
@@ -89,6 +103,25 @@ export function chains(config: ChainConfig): ChainDefinition[] {
     ),
   ];
 }
+
+/** What becomes of packets that are refused. */
+interface Ends {
+  readonly rejected: Statement;
+  readonly dropped: Statement;
+  readonly noPort: Statement;
+  readonly noService: Statement;
+}
+
+function plainEnds(family: Family): Ends {
+  return { rejected: reject(family), dropped: drop, noPort: reject(family), noService: drop };
+}
+
+const countedEnds: Ends = {
+  rejected: goto(rejectChain),
+  dropped: goto(dropChain),
+  noPort: goto(noPortChain),
+  noService: goto(noServiceChain),
+};
 
 function markForMasquerade(config: ChainConfig): Rule[] {
   const frontend = frontendSelectors(config.family);

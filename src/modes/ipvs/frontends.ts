@@ -1,5 +1,6 @@
 /** The objects that this mode keeps for a Forwarding. Pure. */
 import { IPPROTO } from '../../kernel/nft/constants.ts';
+import { drop, type Statement } from '../../kernel/nft/rule.ts';
 import type { Address } from '../../net/address.ts';
 import { EndpointList } from '../../net/endpoint-list.ts';
 import type { Protocol } from '../../net/protocol.ts';
@@ -67,17 +68,27 @@ function boundAddress(address: Uint8Array): BoundAddress {
 }
 
 /** Node ports are one frontend for each address that accepts them: IPVS knows no wildcard. */
-export function ipvsFrontends(forwarding: Forwarding, environment: Environment): IPVSFrontend[] {
+export function ipvsFrontends(
+  forwarding: Forwarding,
+  environment: Environment,
+  refuse: Statement = drop,
+): IPVSFrontend[] {
   const found = new Map<string, IPVSFrontend>();
   for (const frontend of forwarding.frontends) {
     const addresses = frontend.address ? [frontend.address] : nodePortAddresses(environment);
     for (const address of addresses) {
-      const made = frontendAt(forwarding, frontend, address, environment);
+      const made = frontendAt(forwarding, frontend, address, { environment, refuse });
       // A Service's own address and port comes before a node port.
       if (!found.has(made.id)) found.set(made.id, made);
     }
   }
   return [...found.values()];
+}
+
+interface IPVSSetting {
+  readonly environment: Environment;
+  /** What becomes of clients outside of source ranges. */
+  readonly refuse: Statement;
 }
 
 function nodePortAddresses({ nodePortAddresses: addresses }: Environment): readonly Address[] {
@@ -89,7 +100,7 @@ function frontendAt(
   forwarding: Forwarding,
   frontend: Frontend,
   address: Address,
-  environment: Environment,
+  { environment, refuse }: IPVSSetting,
 ): IPVSFrontend {
   const { protocol } = forwarding.servicePort;
   const key = destinationKey(address, IPPROTO[protocol], frontend.port);
@@ -101,7 +112,7 @@ function frontendAt(
     port: frontend.port,
     timeoutSeconds: forwarding.affinityTimeoutSeconds,
     ...treatmentOf(forwarding, frontend),
-    firewall: firewallOf(forwarding, frontend),
+    firewall: firewallOf(forwarding, frontend, refuse),
     rank: frontend.address ? rankAt(environment, address) : 'node port',
   };
 }

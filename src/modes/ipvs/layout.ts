@@ -7,6 +7,7 @@ import type { SetDefinition } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../net/address.ts';
 import type { TableLayout } from '../nft-table/layout.ts';
 import { addressType, commonSets, set } from '../nft-table/parts.ts';
+import { refusalSetNames, refusalSets } from '../nft-table/refusals.ts';
 import { SharedElements } from '../nft-table/shared.ts';
 
 /** Another name than mode nftables has: while one mode replaces the other, both tables exist. */
@@ -28,7 +29,8 @@ export type SetName =
   | 'self-clients'
   | 'hairpin'
   | 'health-check-ports'
-  | 'service-cidrs';
+  | 'service-cidrs'
+  | (typeof refusalSetNames)[number];
 
 export type SetDefinitions = Readonly<Record<SetName, SetDefinition>>;
 
@@ -53,8 +55,11 @@ export function setDefinitions(family: Family): SetDefinitions {
       ['inet_proto', 'inet_service'],
       'open on every VIP',
     ),
+    ...refusalSets(family),
   };
 }
+
+const countingSets: ReadonlySet<string> = new Set(refusalSetNames);
 
 /** Sets whose elements Forwardings share. */
 export const sharedElements = new SharedElements([
@@ -65,8 +70,12 @@ export const sharedElements = new SharedElements([
 ]);
 export type SharedSet = (typeof sharedElements)['sets'][number];
 
-export function tableLayout(family: Family): TableLayout<SetName> {
-  return { family, table: tableName, comment: tableComment, sets: setDefinitions(family) };
+/** `countsTraffic`: with the sets that count. */
+export function tableLayout(family: Family, countsTraffic = false): TableLayout<SetName> {
+  const all = setDefinitions(family);
+  const names = setNames.filter((name) => countsTraffic || !countingSets.has(name));
+  const sets = Object.fromEntries(names.map((name) => [name, all[name]])) as SetDefinitions;
+  return { family, table: tableName, comment: tableComment, sets };
 }
 
 export const setNames = Object.keys(setDefinitions('IPv4')) as SetName[];

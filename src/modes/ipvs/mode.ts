@@ -9,7 +9,7 @@ import { ModePlanner } from '../planner.ts';
 import type { Sysctl, SysctlWishes } from '../sysctl.ts';
 import { IPVSBackend } from './backend.ts';
 import type { ObservedService } from './held.ts';
-import { linkName, setNames, tableComment, tableName } from './layout.ts';
+import { linkName, tableComment, tableLayout, tableName } from './layout.ts';
 import { type IPVSObservation, observe } from './observation.ts';
 import { probe } from './probe.ts';
 import { readTraffic } from './traffic.ts';
@@ -132,7 +132,7 @@ async function retire(kernel: Kernel): Promise<number> {
   const writer = new RecordWriter(kernelOps);
   for (const { one } of counts) {
     const family = NFPROTO[one.family];
-    for (const set of setNames) {
+    for (const set of Object.keys(tableLayout(one.family).sets)) {
       if (set !== 'services') writer.write('setFlush', { family, table: tableName, set });
     }
   }

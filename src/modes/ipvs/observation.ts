@@ -60,7 +60,7 @@ export class IPVSObservation implements Found<IPVSObjects> {
   constructor(family: Family, options: ObservationOptions = {}) {
     this.family = family;
     this.#options = options;
-    this.table = new TableContent(tableLayout(family));
+    this.table = new TableContent(tableLayout(family, options.countsTraffic));
   }
 
   /** Real servers have no order to adopt. */
@@ -186,6 +186,7 @@ interface ObservationOptions {
   readonly excluded?: readonly CIDR[];
   /** Of the chains that the table always has. */
   readonly chainNames?: ReadonlySet<string>;
+  readonly countsTraffic?: boolean;
 }
 
 const noNames: ReadonlySet<string> = new Set();

@@ -10,7 +10,7 @@ import { type KernelOp, kernelOps, nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import { defaultIPVSSettings, type IPVSSettings } from '../mode.ts';
 import { chains } from './chains.ts';
-import { linkName, setDefinitions } from './layout.ts';
+import { linkName, tableLayout } from './layout.ts';
 import { settingsOf } from './service-writer.ts';
 
 /** Documentation addresses (RFC 5737); upstream's probe has the same. */
@@ -98,7 +98,7 @@ function tableProbe(): { ops: Uint8Array; features: (MissingFeature | undefined)
   const table = { family: NFPROTO[family], table: name };
   const nfTables = { feature: 'nf_tables', advice: advice('CONFIG_NF_TABLES', 'nf_tables') };
   features[writer.write('tableAdd', { ...table, comment: '' })] = nfTables;
-  for (const definition of Object.values(setDefinitions(family))) {
+  for (const definition of Object.values(tableLayout(family).sets)) {
     features[writer.write('setAdd', fieldsOfSet(family, name, definition))] = {
       feature: `set ${definition.name}`,
       advice: 'needs Linux 5.6 or newer (concatenations with ranges)',

@@ -1,4 +1,4 @@
-/** What IPVS has counted itself: connections by virtual service and real server. */
+/** What IPVS has counted itself, by virtual service and real server, and what rules refused. */
 import type { Kernel } from '../../kernel/kernel.ts';
 import { IPPROTO, NFPROTO } from '../../kernel/nft/constants.ts';
 import { readEntries } from '../../kernel/nft/entries.ts';
@@ -8,8 +8,9 @@ import { type Family, formatEndpoint } from '../../net/address.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import { binary, destinationKey } from '../elements.ts';
 import type { Pause } from '../mode.ts';
+import { readCountings, refusalCountings } from '../nft-table/traffic.ts';
 import type { Count, Destination } from '../traffic-counts.ts';
-import { setDefinitions, tableName } from './layout.ts';
+import { setDefinitions, tableLayout, tableName } from './layout.ts';
 
 const noBytes = new Uint8Array(0);
 
@@ -38,6 +39,7 @@ export async function readTraffic(
       if (rest !== undefined) await rest;
     }
   }
+  await readCountings(kernel, tableLayout(family, true), refusalCountings, pause, told);
 }
 
 async function ourKeys(kernel: Kernel, family: Family): Promise<ReadonlySet<string>> {

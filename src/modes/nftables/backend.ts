@@ -18,6 +18,7 @@ import { bytesOf, hairpinKeys } from '../elements.ts';
 import { type Environment, inTurns, type ModeConfig, type Pause } from '../mode.ts';
 import type { TableLayout } from '../nft-table/layout.ts';
 import { TableOwnership, tablesOf } from '../nft-table/ownership.ts';
+import { dropChain, rejectChain } from '../nft-table/refusals.ts';
 import {
   addMissingSets,
   isUsable,
@@ -30,7 +31,7 @@ import { firewallPrefix, selfClientKeys } from '../nft-table/source-ranges.ts';
 import { AffinityKeeper } from './affinity.ts';
 import { BatchWriter, nodePortKeys } from './batch-writer.ts';
 import { ChainClasses } from './chain-classes.ts';
-import { chainNames, dropChain, environmentChains, fixedChains, rejectChain } from './chains.ts';
+import { chainNames, environmentChains, fixedChains } from './chains.ts';
 import { Deferred } from './deferred.ts';
 import { describe } from './describe.ts';
 import { ElementCounts } from './element-counts.ts';

@@ -21,7 +21,6 @@ import {
   random,
   reject,
   type Selector,
-  type Statement,
   setMark,
   stateNew,
   statusDNAT,
@@ -39,15 +38,9 @@ import {
   ifNew,
   masquerading,
 } from '../nft-table/parts.ts';
+import { noPortChain, noServiceChain, refusalChains, rejecting } from '../nft-table/refusals.ts';
 import type { FrontendMaps } from './frontend-maps.ts';
 import { learnMaps } from './layout.ts';
-
-/** Refuses connections to Services without endpoints. */
-export const rejectChain = 'reject-chain';
-/** Drops connections for which the policy allows no endpoint. Only with counted traffic. */
-export const dropChain = 'no-local-endpoints';
-/** Drops connections from outside of source ranges. Only with counted traffic. */
-const sourceRangesChain = 'outside-source-ranges';
 
 /**
  * Priorities as upstream's, on which CNIs rely (behaviour document 6.3): translation at dstnat and
@@ -69,10 +62,7 @@ export function fixedChains(config: ModeConfig, environment: Environment): Chain
   const counted = (...rules: readonly Rule[]) => (countsTraffic ? rules : []);
   return [
     // `reject` is only allowed in input, forward and output before Linux 5.9.
-    chain(rejectChain, [
-      ...counted([updateSet('refused-no-endpoints', frontend)]),
-      [reject(family)],
-    ]),
+    rejecting(family, countsTraffic),
     ...(countsTraffic ? countingChains(family) : []),
     chain('nodeports', [
       ...counted([inSet(nodePortSelectors, 'nodeport-connections')]),
@@ -91,8 +81,8 @@ export function fixedChains(config: ModeConfig, environment: Environment): Chain
       [...toNodePort, vmap(nodePortSelectors, 'no-endpoint-nodeports')],
     ]),
     chain('cluster-ips-check', [
-      [inSet([daddr(family)], 'cluster-ips'), countsTraffic ? goto(noPort) : reject(family)],
-      [inSet([daddr(family)], 'service-cidrs'), countsTraffic ? goto(noService) : drop],
+      [inSet([daddr(family)], 'cluster-ips'), countsTraffic ? goto(noPortChain) : reject(family)],
+      [inSet([daddr(family)], 'service-cidrs'), countsTraffic ? goto(noServiceChain) : drop],
     ]),
     firewallCheck(family),
     masquerading(family, config.masqueradeMark, [statusDNAT]),
@@ -142,26 +132,17 @@ export function fixedChains(config: ModeConfig, environment: Environment): Chain
   ];
 }
 
-/** Refuses connections to a port that the ClusterIP does not have. */
-const noPort = 'no-such-port';
-/** Refuses connections to a ClusterIP that no Service has. */
-const noService = 'no-such-service';
-
 /**
  * The chains that count traffic. Connections to endpoints are counted after translation of the
  * destination, by base chains of type nat, which see only the first packet of each connection.
  * These come before srcnat: a chain that translates the source ends the evaluation of nat chains.
  */
 function countingChains(family: Family): ChainDefinition[] {
-  const frontend = frontendSelectors(family);
   const toEndpoint = [originalDaddr(family), l4proto, originalDport, daddr(family), dport];
   const toCounting: Rule = [statusDNAT, jump('count-endpoints')];
   const beforeSrcnat = priority.srcnat - 1;
   return [
-    chain(dropChain, [[updateSet('refused-no-local-endpoints', frontend)], [drop]]),
-    chain(sourceRangesChain, [[updateSet('refused-source-ranges', frontend)], [drop]]),
-    chain(noPort, [[updateSet('refused-ports', [daddr(family)])], [reject(family)]]),
-    chain(noService, [[updateSet('refused-addresses', [l4proto])], [drop]]),
+    ...refusalChains(family),
     chain(
       'count-endpoints',
       protocols.map((protocol) => [
@@ -173,13 +154,6 @@ function countingChains(family: Family): ChainDefinition[] {
     chain('count-postrouting', [toCounting], baseChain('nat', NF_INET.POST_ROUTING, beforeSrcnat)),
   ];
 }
-
-/** The last statement for packets of clients outside of source ranges. */
-export function refuseClient({ countsTraffic = false }: ModeConfig): Statement {
-  return countsTraffic ? gotoSourceRanges : drop;
-}
-
-const gotoSourceRanges = goto(sourceRangesChain);
 
 const loopback = {
   IPv4: parseCIDR('127.0.0.0/8') as CIDR,

@@ -5,6 +5,7 @@ import { EndpointList } from '../../net/endpoint-list.ts';
 import type { Forwarding, Frontend, ServicePortName } from '../../state/types.ts';
 import { bytesOf, destinationKey } from '../elements.ts';
 import type { NamedObject } from '../nft-table/objects.ts';
+import { dropChain, refuseClient, rejectChain } from '../nft-table/refusals.ts';
 import { type Firewall, firewallOf } from '../nft-table/source-ranges.ts';
 import {
   type FrontendAffinity,
@@ -14,7 +15,6 @@ import {
   portAffinity,
 } from './affinity-objects.ts';
 import type { ChainClasses } from './chain-classes.ts';
-import { dropChain, refuseClient, rejectChain } from './chains.ts';
 import { type FrontendMaps, frontendMaps, learnElement, mapsOfKey } from './frontend-maps.ts';
 import type { SetName } from './layout.ts';
 import { ownerComment } from './owner-comment.ts';

@@ -2,11 +2,12 @@
  * The sets and maps of the constant-object layout (README.md beside this file). Only the number of
  * their elements depends on Services and endpoints.
  */
-import { NFT_SET, type NFTypeName } from '../../kernel/nft/constants.ts';
+import type { NFTypeName } from '../../kernel/nft/constants.ts';
 import type { SetDefinition } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../net/address.ts';
 import type { TableLayout } from '../nft-table/layout.ts';
 import { addressType, commonSets, map, set } from '../nft-table/parts.ts';
+import { countingSet, refusalSetNames, refusalSets } from '../nft-table/refusals.ts';
 import { SharedElements } from '../nft-table/shared.ts';
 
 export const tableName = 'fairlead';
@@ -50,11 +51,7 @@ export const setNames = [
   'connections',
   'nodeport-connections',
   'endpoint-connections',
-  'refused-no-endpoints',
-  'refused-no-local-endpoints',
-  'refused-source-ranges',
-  'refused-ports',
-  'refused-addresses',
+  ...refusalSetNames,
 ] as const;
 export type SetName = (typeof setNames)[number];
 
@@ -63,11 +60,7 @@ export const countingSets: ReadonlySet<SetName> = new Set([
   'connections',
   'nodeport-connections',
   'endpoint-connections',
-  'refused-no-endpoints',
-  'refused-no-local-endpoints',
-  'refused-source-ranges',
-  'refused-ports',
-  'refused-addresses',
+  ...refusalSetNames,
 ]);
 
 export type SetDefinitions = Readonly<Record<SetName, SetDefinition>>;
@@ -168,56 +161,28 @@ function commented<Definition extends SetDefinition>(definition: Definition): De
  */
 export const countedEndpointsMax = 2 ** 17;
 
-/** The most frontends whose refusals are counted. Most frontends have none. */
-const countedRefusalsMax = 2 ** 14;
-
-/** A day. After that, elements of endpoints and frontends that are gone expire. */
-const forgetAfterMs = 24 * 60 * 60 * 1000;
-
 /** The sets that count. Batches fill the first two, packets fill the others. */
 function countingDefinitions(family: Family) {
   const address = addressType(family);
   const frontend = [address, 'inet_proto', 'inet_service'] as const;
   const pair = [...frontend, address, 'inet_service'] as const;
-  const counted = <Name extends SetName>(
-    name: Name,
-    key: readonly NFTypeName[],
-    comment: string,
-    size = 0,
-  ) => {
-    const whole = { ...set(name, key, comment), isCounted: true };
-    if (size === 0) return whole;
-    return { ...whole, size, flags: NFT_SET.EVAL | NFT_SET.TIMEOUT, timeoutMs: forgetAfterMs };
-  };
-  const refused = <Name extends SetName>(name: Name, key: readonly NFTypeName[], why: string) =>
-    counted(name, key, `refused, because ${why}`, countedRefusalsMax);
+  const nodePort = ['inet_proto', 'inet_service'] as const;
   return {
-    connections: counted('connections', frontend, 'first packets to frontends'),
-    'nodeport-connections': counted(
-      'nodeport-connections',
-      ['inet_proto', 'inet_service'],
-      'first packets to node ports',
-    ),
-    'endpoint-connections': counted(
+    connections: filled('connections', frontend, 'first packets to frontends'),
+    'nodeport-connections': filled('nodeport-connections', nodePort, 'first packets to node ports'),
+    'endpoint-connections': countingSet(
       'endpoint-connections',
       pair,
       'first packets to endpoints',
       countedEndpointsMax,
     ),
-    'refused-no-endpoints': refused('refused-no-endpoints', frontend, 'there is no endpoint'),
-    'refused-no-local-endpoints': refused(
-      'refused-no-local-endpoints',
-      frontend,
-      'the policy allows none of the endpoints',
-    ),
-    'refused-source-ranges': refused(
-      'refused-source-ranges',
-      frontend,
-      'the client is in no source range',
-    ),
-    'refused-ports': refused('refused-ports', [address], 'no Service has the port'),
-    'refused-addresses': refused('refused-addresses', ['inet_proto'], 'no Service has the address'),
+    ...refusalSets(family),
   };
+}
+
+/** A set that batches fill, whose elements count. */
+function filled<Name extends SetName>(name: Name, key: readonly NFTypeName[], comment: string) {
+  return { ...set(name, key, comment), isCounted: true };
 }
 
 function mapsOf<Name extends SetName>(

@@ -5,9 +5,9 @@ import { formatEndpoint } from '../../../../src/net/address.ts';
 import { batch } from '../../../conformance/ops.ts';
 import { addDestination, addService } from '../../../conformance/single-cases.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
-import { address } from '../../state/build.ts';
+import { address, cidr } from '../../state/build.ts';
 import { all, clusterIP, config, forwarding, pool } from '../nftables/forwardings.ts';
-import { Rig } from './rig.ts';
+import { freshState, Rig } from './rig.ts';
 
 const node = address('192.168.0.1');
 const environment = { serviceCIDRs: [], nodePortAddresses: [node], hostAddresses: [node] };
@@ -47,4 +47,23 @@ it('tells nothing where there is no table of ours', async () => {
   kernel.foreign(batch(addService(theirs), addDestination(theirs, '10.0.0.9:80')));
   kernel.ipvs.traffic('TCP 10.96.9.9:80', '10.0.0.9:80', { connections: 5 });
   expect(await told(kernel)).toEqual([]);
+});
+
+it('switching it on and off changes the table in place', async () => {
+  const settings = { ...config, ipvs: defaultIPVSSettings };
+  const ranges = { sourceRanges: [cidr('192.0.2.0/24')] };
+  const address = { kind: 'loadBalancerIP', address: node, treatment: 'external' } as const;
+  const guarded = { ...clusterIP('10.96.0.2'), ...address };
+  const wanted = all(
+    forwarding('web', pool(1, 2)),
+    forwarding('guarded', pool(3), { ...ranges, frontends: [guarded] }),
+  );
+  const { kernel } = new Rig(settings, environment);
+  for (const countsTraffic of [false, true, false]) {
+    const setting = { ...settings, countsTraffic };
+    const rig = new Rig(setting, environment, kernel);
+    await rig.start(wanted);
+    for (let i = 0; i < 3 && rig.planner.deferred; i += 1) await rig.drain();
+    expect(rig.state()).toBe(await freshState(setting, environment, wanted));
+  }
 });

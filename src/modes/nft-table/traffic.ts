@@ -1,0 +1,129 @@
+/** Reads what elements have counted. Packets count in them, so that only the kernel knows. */
+import type { Kernel } from '../../kernel/kernel.ts';
+import { IPPROTO } from '../../kernel/nft/constants.ts';
+import { dumpShape, fieldsOfSet } from '../../kernel/nft/sets.ts';
+import type { Reply } from '../../kernel/ops.ts';
+import { type Address, addressBytes, type Family, formatEndpoint } from '../../net/address.ts';
+import type { Protocol } from '../../net/protocol.ts';
+import { binary } from '../elements.ts';
+import type { Pause } from '../mode.ts';
+import type { Count, Destination, RefusalReason } from '../traffic-counts.ts';
+import { inTable, type TableLayout } from './layout.ts';
+
+/** What the elements of a set count, and which parts their keys have. */
+export interface Counting<Name extends string> {
+  readonly set: Name;
+  readonly parts: readonly ('address' | 'protocol' | 'port')[];
+  readonly of: 'connections' | 'endpoint' | RefusalReason;
+}
+
+export const frontendParts = ['address', 'protocol', 'port'] as const;
+
+export const refusalCountings = [
+  { set: 'refused-no-endpoints', parts: frontendParts, of: 'no_endpoints' },
+  { set: 'refused-no-local-endpoints', parts: frontendParts, of: 'no_local_endpoints' },
+  { set: 'refused-source-ranges', parts: frontendParts, of: 'source_ranges' },
+  { set: 'refused-ports', parts: ['address'], of: 'no_such_port' },
+  { set: 'refused-addresses', parts: ['protocol'], of: 'no_such_service' },
+] as const;
+
+/** Reads set after set. Rejects with KernelError when the kernel can't be read. */
+export async function readCountings<Name extends string>(
+  kernel: Kernel,
+  layout: TableLayout<Name>,
+  countings: readonly Counting<Name>[],
+  pause: Pause,
+  told: (count: Count) => void,
+): Promise<void> {
+  const { family, table } = layout;
+  for (const counting of countings) {
+    const definition = layout.sets[counting.set];
+    const { keyLength, dataLength } = fieldsOfSet(family, table, definition);
+    const request = { ...inTable(layout), set: counting.set, keyLength, dataLength } as const;
+    const shape = dumpShape(definition);
+    const { records } = await kernel.dump({ kind: 'elementsDump', ...request, shape });
+    for (const record of records) {
+      if (record.kind === 'elements') await readRecord(family, counting, record, pause, told);
+    }
+  }
+}
+
+/** So many elements are read in a few microseconds. */
+const entriesPerPause = 16;
+
+async function readRecord(
+  family: Family,
+  counting: Counting<string>,
+  { entries, keyLength }: Extract<Reply, { kind: 'elements' }>,
+  pause: Pause,
+  told: (count: Count) => void,
+): Promise<void> {
+  const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
+  const stride = keyLength + 8;
+  for (let at = 0, read = 1; at < entries.length; at += stride, read += 1) {
+    const key = entries.subarray(at, at + keyLength);
+    const count = Number(view.getBigUint64(at + keyLength, true));
+    if (count > 0) told(countOf(family, counting, key, count));
+    if (read % entriesPerPause !== 0) continue;
+    const rest = pause();
+    if (rest !== undefined) await rest;
+  }
+}
+
+function countOf(
+  family: Family,
+  counting: Counting<string>,
+  key: Uint8Array,
+  count: number,
+): Count {
+  const reader = new KeyReader(family, key);
+  const destination: Destination = {
+    address: counting.parts.includes('address') ? reader.address() : undefined,
+    protocol: counting.parts.includes('protocol') ? reader.protocol() : undefined,
+    port: counting.parts.includes('port') ? reader.port() : undefined,
+  };
+  const id = [counting.set, binary(key)].join(' ');
+  switch (counting.of) {
+    case 'connections':
+      return { id, count, destination, of: { kind: 'connections' } };
+    case 'endpoint': {
+      const endpoint = formatEndpoint(reader.address().bytes, reader.port());
+      return { id, count, destination, of: { kind: 'endpoint', endpoint } };
+    }
+    default:
+      return { id, count, destination, of: { kind: 'refusals', reason: counting.of } };
+  }
+}
+
+const protocols = new Map(
+  (Object.entries(IPPROTO) as [Protocol, number][]).map(([name, number]) => [number, name]),
+);
+
+/** Takes the parts of a key, each padded to 4 bytes, one after the other. */
+class KeyReader {
+  readonly #family: Family;
+  readonly #key: Uint8Array;
+  #at = 0;
+
+  constructor(family: Family, key: Uint8Array) {
+    this.#family = family;
+    this.#key = key;
+  }
+
+  address(): Address {
+    const length = addressBytes[this.#family];
+    this.#at += length;
+    return { family: this.#family, bytes: this.#key.slice(this.#at - length, this.#at) };
+  }
+
+  /** Undefined for an address that no Service has. */
+  protocol(): Protocol | undefined {
+    this.#at += 4;
+    return protocols.get(this.#key[this.#at - 4]!);
+  }
+
+  port(): number {
+    this.#at += 4;
+    return (this.#key[this.#at - 4]! << 8) | this.#key[this.#at - 3]!;
+  }
+}
