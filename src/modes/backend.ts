@@ -180,4 +180,6 @@ export interface Backend<T extends Types> {
   ): Promise<FixedRepair>;
   /** At the end of a repair: deletes what is ours but is no object. Resolves to how many. */
   prune?(found: T['found'], writer: T['writer'], pause: Pause): Promise<number>;
+  /** Nobody compares any longer with what was read. */
+  abandon?(): void;
 }

@@ -262,6 +262,8 @@ export interface Planner extends BesideRules {
   repair(found: Observation, wanted: Forwarding): Drift;
   /** Deletes what belongs to no Forwarding. It is the last call of a repair. */
   prune(found: Observation, pause: Pause): Promise<Drift>;
+  /** Nobody will compare with what was read: what batches write is no longer noted in it. */
+  abandon?(found: Observation): void;
 
   /**
    * Forgets all that waits, and counts shared objects again: from what is in force or, before the

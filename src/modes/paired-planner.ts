@@ -187,6 +187,12 @@ export class PairedPlanner implements Planner {
     return sum(drift, await this.#beside.prune(beside, pause));
   }
 
+  abandon(given: Observation): void {
+    const { rules, beside } = own(given);
+    this.#rules.abandon?.(rules);
+    this.#beside.abandon?.(beside);
+  }
+
   async reset(inForce: Iterable<Forwarding>, pause: Pause): Promise<void> {
     const all = [...inForce];
     await this.#rules.reset(all, pause);

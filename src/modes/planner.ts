@@ -353,8 +353,15 @@ export class ModePlanner<T extends Types> implements Planner {
     });
     await this.#pruneShared(found, drift, pause);
     drift.unwanted += (await this.#backend.prune?.(found, this.#writer, pause)) ?? 0;
-    if (this.#found === found) this.#found = undefined;
+    this.abandon(found);
     return drift;
+  }
+
+  abandon(found: Observation): void {
+    if (this.#found !== this.#own(found)) return;
+    this.#found = undefined;
+    this.#isRepairing = false;
+    this.#backend.abandon?.();
   }
 
   async #pruneShared(found: FoundOf<T>, drift: Counts, pause: Pause): Promise<void> {

@@ -209,6 +209,7 @@ export class Audit {
       const beside = 'besideBatches' in result && result.besideBatches === true;
       const undisturbed = applier.batches === state.batches && applier.idle;
       state.result = beside || undisturbed ? result : 'stale';
+      if (state.result === 'stale' && !(result instanceof Error)) planner.abandon?.(result);
       wake();
     };
     planner.observe(reader, new Pacer(clock, sliceMs).pause).then(settle, settle);

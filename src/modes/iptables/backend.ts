@@ -50,7 +50,7 @@ export class IptablesBackend implements Backend<IptablesTypes> {
   readonly #inForce: InForce;
   #config: IptablesConfig;
   readonly #traffic: RuleTraffic;
-  /** What was read last, until it is compared: it learns which rules batches delete meanwhile. */
+  /** What is to be compared: it learns which rules batches delete meanwhile. */
   #found: IptablesObservation | undefined;
 
   /** `counted`: see `IptablesConfig`, as far as it is known. */
@@ -158,8 +158,11 @@ export class IptablesBackend implements Backend<IptablesTypes> {
   async prune(found: IptablesObservation, writer: BatchWriter, pause: Pause): Promise<number> {
     const context = this.#context(found, writer);
     await prune(context, pause);
-    if (this.#found === found) this.#found = undefined;
     return context.drift.unwanted;
+  }
+
+  abandon(): void {
+    this.#found = undefined;
   }
 
   #context(found: IptablesObservation, { transaction }: BatchWriter): RepairContext {

@@ -96,6 +96,8 @@ export class ToyKernel implements Kernel {
   /** Fails a batch for a reason of the test's; undefined = do not. */
   refuse: (ops: readonly ToyOp[]) => KernelFailure | undefined = () => undefined;
   unreadable = false;
+  /** What the planner notes changes in. */
+  observed: ToyObservation | undefined;
   readonly watches = new Set<Watch>();
   /** Each apply, and each observation, waits for its gate. */
   #gates = { writes: Promise.resolve(), reads: Promise.resolve() };
@@ -307,6 +309,7 @@ export class ToyPlanner implements Planner {
     await this.#toy.readable();
     this.#toy.reads += 1;
     this.#observation = found;
+    this.#toy.observed = found;
     return found;
   }
 
@@ -341,8 +344,14 @@ export class ToyPlanner implements Planner {
       this.#write(object, was, undefined);
       unwanted += 1;
     }
-    if (this.#observation === found) this.#observation = undefined;
+    this.abandon(found);
     return { missing: 0, wrong: 0, unwanted };
+  }
+
+  abandon(found: ToyObservation): void {
+    if (this.#observation !== found) return;
+    this.#observation = undefined;
+    this.#toy.observed = undefined;
   }
 }
 
