@@ -3,7 +3,12 @@
 #include <linux/netfilter_ipv4/ip_tables.h>
 #include <linux/netlink.h>
 #include <poll.h>
+#include <linux/bpf.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 
 #include <algorithm>
@@ -26,6 +31,14 @@ int __real_open(const char*, int, ...);
 ssize_t __real_read(int, void*, size_t);
 int __real_flock(int, int);
 int __real_close(int);
+int __real_mkdir(const char*, mode_t);
+int __real_access(const char*, int);
+int __real_unlink(const char*);
+int __real_rmdir(const char*);
+int __real_stat(const char*, struct stat*);
+int __real_statfs(const char*, struct statfs*);
+int __real_setrlimit(__rlimit_resource_t, const rlimit*);
+long __real_syscall(long, ...);
 }
 
 namespace fairlead::test {
@@ -162,6 +175,62 @@ int TellEntries(void* to, socklen_t length) {
   return 0;
 }
 
+/** Whether a call does what it is asked for; errno says why it does not. */
+bool Works(const Next& next) {
+  switch (next.turn) {
+    case Turn::kNothing:
+      errno = ENOENT;
+      return false;
+    case Turn::kInterrupted:
+      errno = EEXIST;
+      return false;
+    case Turn::kOverrun:
+      errno = E2BIG;
+      return false;
+    case Turn::kFailure:
+      errno = EIO;
+      return false;
+    default:
+      return true;
+  }
+}
+
+int Done() { return Works(TakeTurn()) ? 0 : -1; }
+
+template <typename To>
+void Tell(To* to, std::size_t room, std::span<const std::uint8_t> bytes) {
+  const std::size_t length = std::min(room, bytes.size());
+  std::memset(to, 0, room);
+  if (length > 0) std::memcpy(to, bytes.data(), length);
+}
+
+/** bpf(2). Of many elements, as many are taken as the turn has bytes. */
+long DoBpf(int command, bpf_attr& attr) {
+  const Next next = TakeTurn();
+  const bool works = Works(next);
+  const auto some = static_cast<std::uint32_t>(next.bytes.size());
+  switch (command) {
+    case BPF_MAP_CREATE:
+    case BPF_PROG_LOAD:
+    case BPF_OBJ_GET:
+    case BPF_LINK_CREATE:
+      return works ? kFakeFd : -1;
+    case BPF_OBJ_GET_INFO_BY_FD:
+      if (works) Tell(reinterpret_cast<void*>(attr.info.info), attr.info.info_len, next.bytes);
+      break;
+    case BPF_MAP_LOOKUP_BATCH:
+      attr.batch.count = std::min(attr.batch.count, some);
+      break;
+    case BPF_MAP_UPDATE_BATCH:
+    case BPF_MAP_DELETE_BATCH:
+      if (!works) attr.batch.count = std::min(attr.batch.count, some);
+      break;
+    default:
+      break;
+  }
+  return works ? 0 : -1;
+}
+
 bool IsFake(int fd) { return state.active && fd == kFakeFd; }
 
 }  // namespace
@@ -249,6 +318,54 @@ ssize_t __wrap_read(int fd, void* to, size_t room) {
 }
 
 int __wrap_flock(int fd, int operation) { return IsFake(fd) ? 0 : __real_flock(fd, operation); }
+
+int __wrap_mkdir(const char* path, mode_t mode) {
+  return state.active ? fairlead::test::Done() : __real_mkdir(path, mode);
+}
+
+int __wrap_access(const char* path, int mode) {
+  return state.active ? fairlead::test::Done() : __real_access(path, mode);
+}
+
+int __wrap_unlink(const char* path) {
+  return state.active ? fairlead::test::Done() : __real_unlink(path);
+}
+
+int __wrap_rmdir(const char* path) {
+  return state.active ? fairlead::test::Done() : __real_rmdir(path);
+}
+
+int __wrap_stat(const char* path, struct stat* to) {
+  if (!state.active) return __real_stat(path, to);
+  const auto next = fairlead::test::TakeTurn();
+  fairlead::test::Tell(to, sizeof(*to), next.bytes);
+  return fairlead::test::Works(next) ? 0 : -1;
+}
+
+int __wrap_statfs(const char* path, struct statfs* to) {
+  if (!state.active) return __real_statfs(path, to);
+  const auto next = fairlead::test::TakeTurn();
+  fairlead::test::Tell(to, sizeof(*to), next.bytes);
+  return fairlead::test::Works(next) ? 0 : -1;
+}
+
+int __wrap_setrlimit(__rlimit_resource_t resource, const rlimit* limit) {
+  return state.active ? 0 : __real_setrlimit(resource, limit);
+}
+
+/** Those with a function of their own do not come here. */
+long __wrap_syscall(long number, ...) {
+  va_list rest;
+  va_start(rest, number);
+  long given[6];
+  for (long& one : given) one = va_arg(rest, long);
+  va_end(rest);
+  if (state.active && number == SYS_bpf) {
+    return fairlead::test::DoBpf(static_cast<int>(given[0]),
+                                 *reinterpret_cast<bpf_attr*>(given[1]));
+  }
+  return __real_syscall(number, given[0], given[1], given[2], given[3], given[4], given[5]);
+}
 
 int __wrap_close(int fd) { return fd == kFakeFd ? 0 : __real_close(fd); }
 }

@@ -1,6 +1,7 @@
 // Anything at all as a buffer from JavaScript and as what the kernel does then: the way of every
 // buffer through all families, with system calls that fail and answers that make no sense.
 #include <linux/in.h>
+#include <linux/magic.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <memory>
 
 #include "acct/acct_family.h"
+#include "bpf/bpf_family.h"
 #include "conntrack/conntrack_family.h"
 #include "fake_kernel.h"
 #include "fuzz.h"
@@ -40,6 +42,7 @@ protocol::Families AllFamilies() {
   families.push_back(std::make_unique<legacy::LegacyFamily>("/run/xtables.lock"));
   families.push_back(std::make_unique<acct::AcctFamily>());
   families.push_back(std::make_unique<nftrace::NftraceFamily>());
+  families.push_back(std::make_unique<bpf::BpfFamily>());
   return families;
 }
 
@@ -168,6 +171,53 @@ void AddOthers(std::vector<Bytes>& corpus) {
   }
 }
 
+/** Each call to the kernel does what it is asked for, as many as there can be. */
+Bytes Done(const Bytes& buffer) {
+  Bytes input = Input(buffer);
+  for (int i = 0; i < 48; ++i) PutTurn(input, Turn::kAcknowledge);
+  return input;
+}
+
+/** The magic of a file system, then whatever is asked for. */
+Bytes Probed(const Bytes& buffer) {
+  Bytes input = Input(buffer);
+  constexpr std::uint64_t kMagics[] = {BPF_FS_MAGIC, CGROUP2_SUPER_MAGIC};
+  for (const std::uint64_t magic : kMagics) {
+    Bytes bytes(sizeof(magic));
+    std::memcpy(bytes.data(), &magic, sizeof(magic));
+    PutTurn(input, Turn::kBytes, bytes);
+  }
+  for (int i = 0; i < 16; ++i) PutTurn(input, Turn::kAcknowledge);
+  return input;
+}
+
+void AddBpf(std::vector<Bytes>& corpus) {
+  const std::string_view directory = "/sys/fs/bpf/fairlead";
+  const std::string_view cgroup = "/sys/fs/cgroup";
+  const Bytes keys(2 * 16);
+  const Bytes values(2 * 20);
+  for (const auto family : {std::uint8_t{AF_INET}, std::uint8_t{AF_INET6}}) {
+    const char* map = family == AF_INET ? "endpoints4" : "endpoints6";
+    corpus.push_back(Done(Buffer(op::BpfMapsAdd{directory, family, 4, 8},
+                                 op::BpfElementsAdd{directory, map, keys, values},
+                                 op::BpfElementsDelete{directory, map, keys},
+                                 op::BpfLinksAdd{directory, family, cgroup, 1, 1},
+                                 op::BpfRemove{directory, family})));
+    corpus.push_back(
+        Done(Buffer(request::BpfStateGet{directory, family, 4, 8, cgroup, 1, 1})));
+    corpus.push_back(Probed(Buffer(request::BpfProbe{directory, family, 4, 8, cgroup, 0, 0})));
+    Bytes dumped = Input(Buffer(request::BpfElementsDump{directory, map}));
+    PutTurn(dumped, Turn::kAcknowledge);
+    PutTurn(dumped, Turn::kBytes, Bytes(3));
+    corpus.push_back(dumped);
+    // The second of two elements does not fit.
+    Bytes full = Input(Buffer(op::BpfElementsAdd{directory, map, keys, values}));
+    PutTurn(full, Turn::kAcknowledge);
+    PutTurn(full, Turn::kOverrun, Bytes(1));
+    corpus.push_back(full);
+  }
+}
+
 }  // namespace
 
 // Two bytes say how long the buffer is; the turns of the kernel follow it (fake_kernel.h).
@@ -176,6 +226,7 @@ std::vector<Bytes> Corpus() {
   AddNft(corpus);
   AddSingle(corpus);
   AddOthers(corpus);
+  AddBpf(corpus);
   // Several families in one buffer.
   corpus.push_back(Taken(Buffer(op::LinkDelete{"lo"}, op::TableDelete{2, "t"}, op::AcctAdd{"a"})));
   return corpus;
