@@ -59,7 +59,11 @@ describe('a client', () => {
   const [riddle] = riddles.filter(({ outcome }) => outcome === 'endpoint');
 
   async function clientOf(...options: string[]): Promise<string> {
-    const { stdout, stderr } = await said(app, 'explain', riddle!.to, ...options);
+    return clientTo(riddle!.to, ...options);
+  }
+
+  async function clientTo(to: string, ...options: string[]): Promise<string> {
+    const { stdout, stderr } = await said(app, 'explain', to, ...options);
     return /^Client:\s+(.*)$/m.exec(stdout)?.[1] ?? stderr.trim().split('\n').at(-1)!;
   }
 
@@ -70,6 +74,14 @@ describe('a client', () => {
     expect(await clientOf('--from=203.0.113.7')).toMatch(
       /^somebody outside the cluster, because 203\.0\.113\.7 /,
     );
+  });
+
+  it('of a loopback address is the node, if the question names no other', async () => {
+    app = await startedWith(riddle!);
+    expect(await clientTo('127.0.0.1:30080')).toBe(
+      'the node itself, because packets to a loopback address do not leave the machine',
+    );
+    expect(await clientTo('127.0.0.1:30080', '--from=pod')).toMatch(/^a pod, /);
   });
 
   it('may be a pod by its name, which the source is asked for', async () => {

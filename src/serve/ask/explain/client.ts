@@ -27,12 +27,18 @@ interface Surroundings {
   readonly inside: Inside;
   readonly config: ModeConfig;
   readonly context: ResolveContext;
+  /** Where the packet is sent to. */
+  readonly to: Address;
 }
 
 const kinds = ['pod', 'node', 'outside'] as const satisfies readonly ClientKind[];
 
 /** `text`: as `from` is documented; null = the question names nobody. Throws a Refusal. */
 export async function readClient(text: string | null, surroundings: Surroundings): Promise<Client> {
+  if (text === null && isLoopback(surroundings.to)) {
+    const because = 'packets to a loopback address do not leave the machine';
+    return { kind: 'node', address: undefined, because };
+  }
   const kind = text === null ? 'pod' : kinds.find((one) => one === text);
   if (kind !== undefined) {
     const because = `the question names ${text === null ? 'no other client' : 'it'}`;

@@ -51,7 +51,8 @@ async function sceneOf(inside: Inside, query: URLSearchParams): Promise<Scene> {
   if (sync === undefined || setting === undefined) {
     throw new Refusal(404, `this proxy does not serve ${family}`);
   }
-  const surroundings = { inside, config: setting.config, context: engine.context };
+  const { config } = setting;
+  const surroundings = { inside, config, context: engine.context, to: target.address };
   const client = await readClient(query.get('from'), surroundings);
   const isBySocket = setting.localhost === 'sockets' && isLoopback(target.address);
   const guide = isBySocket ? socketGuide : guides[inside.mode()];
