@@ -23,6 +23,10 @@ import {
 import { each, NODE_PORT, vip } from './common.ts';
 import { refusesOnAllAddresses, startsWithAllAddresses } from './differences.ts';
 
+/** The name of a story in which a process of the node listens where a node port would be. */
+export const portOfAnother =
+  'nodePortAddresses of loopback leave a port alone that a process of the node has';
+
 const ports = [{ port: 80, nodePort: NODE_PORT }];
 const web = [service('web', { ports }), ...slices('web', ['pod-a', 'pod-c'])];
 const onePod = [service('web', { ports }), ...slices('web', ['pod-a'])];
@@ -241,7 +245,7 @@ const addresses: readonly Story[] = [
     [connect('node', to(LOOPBACK), theNode)],
   ),
   restricted(
-    'nodePortAddresses of loopback leave a port alone that a process of the node has',
+    portOfAnother,
     ['127.0.0.0/8', '::1/128'],
     [],
     [NODE_IP],

@@ -20,6 +20,7 @@ import { fairleadInside } from './fairlead-inside.ts';
 import { luck, withFewerEndpoints } from './fewer.ts';
 import { chosenStories } from './index.ts';
 import { masqueradeStories } from './masquerade.ts';
+import { portOfAnother } from './node-port.ts';
 
 let lab: Lab;
 beforeAll(async () => {
@@ -43,6 +44,8 @@ const resetInstead: Expectation = { ...refused };
 const resetByKernel: Expectation = { ...reset };
 
 for (const story of chosenStories()) {
+  // Told without the other's port, it is a node port: `localhost-node-ports.kernel.test.ts`.
+  if (story.name === portOfAnother) continue;
   const { told, difference } = asTold(story);
   const options = { dump, ...(difference === undefined ? {} : { difference }) };
   test(story.name, luck, () => runStory(lab, fairleadInside('userspace'), told, options));
