@@ -21,7 +21,7 @@ import { ModePlanner } from '../planner.ts';
 import type { ConnectTimeBackend, ConnectTimeTypes } from './backend.ts';
 import { poolOf, type Reason, type Setting, shadowsNodePorts, sizeOf } from './frontends.ts';
 import type { Placement } from './placement.ts';
-import { nothing, Shares, type Size } from './shares.ts';
+import { frontendsOfServiceMax, nothing, Shares, type Size } from './shares.ts';
 
 /** A Service: all its ports are in the maps, or none of them. */
 interface Entry {
@@ -40,7 +40,7 @@ interface BoundedPlannerOptions {
 }
 
 /** How much one batch lets in again, at least one Service. */
-const readmittedMax = 8192;
+const readmittedMax = frontendsOfServiceMax;
 
 /** What the kernel answers where it has no room or no memory. */
 const fullCodes: ReadonlySet<string> = new Set(['E2BIG', 'ENOMEM', 'ENOSPC']);

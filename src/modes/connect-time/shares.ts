@@ -1,12 +1,19 @@
 /**
  * How much of the maps Services use. No namespace may have more than it leaves free: one that is
- * alone gets half of a map, two get a third each, and there is always room for another.
+ * alone gets half of a map, two get a third each, and there is always room for another. A Service
+ * that has very many frontends gets nothing.
  */
 import type { Room } from './placement.ts';
 
 export type Size = Room;
 
 export const nothing: Size = { frontends: 0, endpoints: 0 };
+
+/**
+ * How many frontends of a family a Service may have in the maps. A Service comes into the maps, and
+ * leaves them, in one turn of the event loop, and each frontend costs it 10 to 20 µs.
+ */
+export const frontendsOfServiceMax = 512;
 
 const sorts = ['frontends', 'endpoints'] as const;
 
@@ -38,6 +45,7 @@ export class Shares {
 
   /** Whether a Service may grow. What becomes no larger always fits. */
   fits(namespace: string, from: Size, to: Size): boolean {
+    if (to.frontends > Math.max(from.frontends, frontendsOfServiceMax)) return false;
     const own = this.#byNamespace.get(namespace) ?? nothing;
     return sorts.every((sort) => {
       const more = to[sort] - from[sort];

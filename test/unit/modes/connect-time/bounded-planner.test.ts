@@ -4,6 +4,8 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { ConnectTimeBackend } from '../../../../src/modes/connect-time/backend.ts';
 import { BoundedPlanner } from '../../../../src/modes/connect-time/bounded-planner.ts';
 import { objectsOf, sizeOf } from '../../../../src/modes/connect-time/frontends.ts';
+import { type Room, standardRoom } from '../../../../src/modes/connect-time/placement.ts';
+import { frontendsOfServiceMax } from '../../../../src/modes/connect-time/shares.ts';
 import { type Drift, type Environment, noPause } from '../../../../src/modes/mode.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
@@ -36,9 +38,10 @@ let planner: BoundedPlanner;
 /** By `namespace/name`. */
 let inForce: Map<string, Forwarding>;
 
-function newPlanner(): BoundedPlanner {
-  const backend = new ConnectTimeBackend(config, placement);
-  return new BoundedPlanner({ backend, environment, placement, setting });
+function newPlanner(room: Room = placement.room): BoundedPlanner {
+  const where = { ...placement, room };
+  const backend = new ConnectTimeBackend(config, where);
+  return new BoundedPlanner({ backend, environment, placement: where, setting });
 }
 
 beforeEach(async () => {
@@ -96,7 +99,7 @@ function sized(key: string, count: number, frontends = 0, first?: string): Forwa
   const [namespace, name] = key.split('/') as [string, string];
   const number = numberOf(key);
   const externalIPs = Array.from({ length: frontends }, (_, i) =>
-    i === 0 && first !== undefined ? first : `198.51.${number}.${i + 1}`,
+    i === 0 && first !== undefined ? first : `198.${51 + (i >> 8)}.${number}.${i & 255}`,
   );
   const of = service({ namespace, name, clusterIPs: [`10.96.0.${number}`], externalIPs });
   const endpoints = Array.from({ length: count }, (_, i) => [`10.244.${number}.${i + 1}`, ready]);
@@ -186,6 +189,26 @@ it('counts frontends as it counts endpoints', () => {
   want('greedy/web', 1, 20);
   want('modest/web', 1, 3);
   expect(held()).toEqual(['modest/web']);
+});
+
+it('leaves a Service of very many frontends out, which would hold the event loop', async () => {
+  kernel = new FakeKernel();
+  planner = newPlanner(standardRoom);
+  await recover();
+  const most = frontendsOfServiceMax - 1; // The ClusterIP is one more.
+  expect(want('a/web', 1, 100)).toBe('applied');
+  expect(want('b/web', 1, 3)).toBe('applied');
+  for (const [frontends, isIn] of [
+    [most, true],
+    [most + 1, false],
+    [most, false],
+    [400, true],
+  ] as const) {
+    expect(want('a/web', 1, frontends)).toBe('applied');
+    expect([frontends, planner.holds('a/web')]).toEqual([frontends, isIn]);
+    expect(elements()).toEqual(expected());
+  }
+  expect(held()).toEqual(['a/web', 'b/web']);
 });
 
 describe('a kernel without memory', () => {
