@@ -134,7 +134,7 @@ export class Engine {
 
   /** What the family's rules depend on; undefined: it is not served. */
   setting(family: Family) {
-    const config = this.#options.settings.families.find((one) => one.family === family);
+    const config = this.#config(family);
     if (config === undefined) return undefined;
     return {
       config,
@@ -147,9 +147,13 @@ export class Engine {
   describe(forwarding: Forwarding): readonly string[] {
     const { family } = forwarding;
     const held = this.#planners.get(family)?.describe(forwarding) ?? [];
-    const config = this.#options.settings.families.find((one) => one.family === family);
+    const config = this.#config(family);
     if (config === undefined || this.#localhostBy(config) !== 'sockets') return held;
     return [...held, ...(this.#options.localhost?.describe(config, forwarding) ?? [])];
+  }
+
+  #config(family: Family): ModeConfig | undefined {
+    return this.#options.settings.families.find((one) => one.family === family);
   }
 
   /** What opens node ports on the loopback address. */
