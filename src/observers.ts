@@ -1,5 +1,4 @@
 /** Those who are told of what happens: metrics, health, log, events, and the answers. */
-
 import type { Config } from './config/config.ts';
 import type { ConntrackObserver } from './conntrack/events.ts';
 import { RecentDumps } from './conntrack/recent-dumps.ts';

@@ -33,8 +33,9 @@ interface MetricsSources {
   readonly overLimit: () => number;
   /** Named counters, asked for while mode iptables runs. */
   readonly counters: ReadCounters;
-  /** Families that are served, with what is desired and how many Forwardings are in quarantine. */
+  /** How many sockets listen for node ports on the loopback address. */
   readonly localhostListeners: (family: Family) => number;
+  /** Families that are served, with what is desired and how many Forwardings are in quarantine. */
   readonly families: () => Iterable<{
     readonly family: Family;
     readonly desired: ReadonlyMap<string, Forwarding>;

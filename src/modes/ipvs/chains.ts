@@ -29,7 +29,6 @@ import {
   ifNew,
   masquerading,
 } from '../nft-table/parts.ts';
-
 import {
   dropChain,
   noPortChain,

@@ -57,7 +57,10 @@ export class LocalhostListeners {
     return [...this.#sockets.frontends(family)].length;
   }
 
-  /** Is it told of all that is in force again, until `upToDate`? Then what it has stays meanwhile. */
+  /**
+   * An engine starts. With `isTold` it tells all that is in force again, until `upToDate`: what
+   * listens stays meanwhile. Otherwise all sockets of the family are closed.
+   */
   begin(family: Family, isTold: boolean): void {
     for (const [id, { frontend }] of this.#wanted) {
       if (frontend.address.family !== family) continue;
