@@ -3,11 +3,10 @@
  * depends on Services and endpoints. All but `firewall-ips` are sets without data, so that their
  * elements can be added before what depends on them, and deleted after it.
  */
-import type { SetDefinition } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../net/address.ts';
-import type { TableLayout } from '../nft-table/layout.ts';
+import { setsOf, type TableLayout } from '../nft-table/layout.ts';
 import { addressType, commonSets, set } from '../nft-table/parts.ts';
-import { refusalSetNames, refusalSets } from '../nft-table/refusals.ts';
+import { refusalSets } from '../nft-table/refusals.ts';
 import { SharedElements } from '../nft-table/shared.ts';
 
 /** Another name than mode nftables has: while one mode replaces the other, both tables exist. */
@@ -17,24 +16,7 @@ export const tableComment = 'Filter and masquerade for virtual services of IPVS,
 /** The link that holds the addresses of Services. kube-proxy's ipvs mode has the same. */
 export const linkName = 'kube-ipvs0';
 
-export type SetName =
-  | 'services'
-  | 'vips'
-  | 'internal'
-  | 'external'
-  | 'rejected'
-  | 'dropped'
-  | 'dropped-outside'
-  | 'firewall-ips'
-  | 'self-clients'
-  | 'hairpin'
-  | 'health-check-ports'
-  | 'service-cidrs'
-  | (typeof refusalSetNames)[number];
-
-export type SetDefinitions = Readonly<Record<SetName, SetDefinition>>;
-
-export function setDefinitions(family: Family): SetDefinitions {
+export function setDefinitions(family: Family) {
   const address = addressType(family);
   const frontend = [address, 'inet_proto', 'inet_service'] as const;
   return {
@@ -59,7 +41,7 @@ export function setDefinitions(family: Family): SetDefinitions {
   };
 }
 
-const countingSets: ReadonlySet<string> = new Set(refusalSetNames);
+export type SetName = keyof ReturnType<typeof setDefinitions>;
 
 /** Sets whose elements Forwardings share. */
 export const sharedElements = new SharedElements([
@@ -72,10 +54,6 @@ export type SharedSet = (typeof sharedElements)['sets'][number];
 
 /** `countsTraffic`: with the sets that count. */
 export function tableLayout(family: Family, countsTraffic = false): TableLayout<SetName> {
-  const all = setDefinitions(family);
-  const names = setNames.filter((name) => countsTraffic || !countingSets.has(name));
-  const sets = Object.fromEntries(names.map((name) => [name, all[name]])) as SetDefinitions;
+  const sets = setsOf(setDefinitions(family), countsTraffic);
   return { family, table: tableName, comment: tableComment, sets };
 }
-
-export const setNames = Object.keys(setDefinitions('IPv4')) as SetName[];

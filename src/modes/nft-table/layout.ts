@@ -11,6 +11,16 @@ export interface TableLayout<Name extends string = string> {
   readonly sets: Readonly<Record<Name, SetDefinition>>;
 }
 
+/** Those that count (docs/decisions/0018-counted-elements.md) only if traffic is counted. */
+export function setsOf<Name extends string>(
+  definitions: Readonly<Record<Name, SetDefinition>>,
+  countsTraffic: boolean,
+): Readonly<Record<Name, SetDefinition>> {
+  const entries = Object.entries<SetDefinition>(definitions);
+  const kept = entries.filter(([, { isCounted = false }]) => countsTraffic || !isCounted);
+  return Object.fromEntries(kept) as Record<Name, SetDefinition>;
+}
+
 /** What names the table in ops and requests. */
 export function inTable({ family, table }: Pick<TableLayout, 'family' | 'table'>) {
   return { family: NFPROTO[family], table };

@@ -52,14 +52,6 @@ export function countingSet<Name extends string>(
   };
 }
 
-export const refusalSetNames = [
-  'refused-no-endpoints',
-  'refused-no-local-endpoints',
-  'refused-source-ranges',
-  'refused-ports',
-  'refused-addresses',
-] as const;
-
 /** One for each reason. */
 export function refusalSets(family: Family) {
   const address = addressType(family);

@@ -5,9 +5,9 @@
 import type { NFTypeName } from '../../kernel/nft/constants.ts';
 import type { SetDefinition } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../net/address.ts';
-import type { TableLayout } from '../nft-table/layout.ts';
+import { setsOf, type TableLayout } from '../nft-table/layout.ts';
 import { addressType, commonSets, map, set } from '../nft-table/parts.ts';
-import { countingSet, refusalSetNames, refusalSets } from '../nft-table/refusals.ts';
+import { countingSet, refusalSets } from '../nft-table/refusals.ts';
 import { SharedElements } from '../nft-table/shared.ts';
 
 export const tableName = 'fairlead';
@@ -29,42 +29,6 @@ const endpointMaps = shards.map((shard) => `endpoints-${shard}` as const);
  */
 export const learnMaps = { TCP: 'learn-tcp', UDP: 'learn-udp', SCTP: 'learn-sctp' } as const;
 
-export const setNames = [
-  'services',
-  ...endpointMaps,
-  'local-endpoints',
-  'no-endpoint-services',
-  'nodeports',
-  'nodeport-endpoints',
-  'nodeport-local-endpoints',
-  'no-endpoint-nodeports',
-  'nodeport-ips',
-  'cluster-ips',
-  'service-cidrs',
-  'hairpin',
-  'firewall-ips',
-  'self-clients',
-  'sticky-services',
-  'sticky-nodeports',
-  ...Object.values(learnMaps),
-  'learn-nodeports',
-  'connections',
-  'nodeport-connections',
-  'endpoint-connections',
-  ...refusalSetNames,
-] as const;
-export type SetName = (typeof setNames)[number];
-
-/** Sets whose elements count traffic (docs/decisions/0018-counted-elements.md). */
-export const countingSets: ReadonlySet<SetName> = new Set([
-  'connections',
-  'nodeport-connections',
-  'endpoint-connections',
-  ...refusalSetNames,
-]);
-
-export type SetDefinitions = Readonly<Record<SetName, SetDefinition>>;
-
 /** Sets whose elements Forwardings share. */
 export const sharedElements = new SharedElements([
   'cluster-ips',
@@ -75,16 +39,14 @@ export const sharedElements = new SharedElements([
 ]);
 export type SharedSet = (typeof sharedElements)['sets'][number];
 
-/** The names of all sets; `countsTraffic`: including those that count. */
+/** `countsTraffic`: with the sets that count. */
 export function tableLayout(family: Family, countsTraffic = false): TableLayout<SetName> {
-  const all = setDefinitions(family);
-  const names = setNames.filter((name) => countsTraffic || !countingSets.has(name));
-  const sets = Object.fromEntries(names.map((name) => [name, all[name]])) as SetDefinitions;
+  const sets = setsOf(setDefinitions(family), countsTraffic);
   return { family, table: tableName, comment: tableComment, sets };
 }
 
 /** The sets and maps of one family. `index` numbers a pool's endpoints, 4 bytes in host order. */
-export function setDefinitions(family: Family): SetDefinitions {
+export function setDefinitions(family: Family) {
   const address = addressType(family);
   const nodePort = ['inet_proto', 'inet_service'] as const;
   const frontend = [address, ...nodePort] as const;
@@ -150,6 +112,8 @@ export function setDefinitions(family: Family): SetDefinitions {
   };
 }
 
+export type SetName = keyof ReturnType<typeof setDefinitions>;
+
 /** Maps whose elements have a comment with the Service port, which `nft list map` shows. */
 function commented<Definition extends SetDefinition>(definition: Definition): Definition {
   return { ...definition, isCommented: true };
@@ -181,11 +145,11 @@ function countingDefinitions(family: Family) {
 }
 
 /** A set that batches fill, whose elements count. */
-function filled<Name extends SetName>(name: Name, key: readonly NFTypeName[], comment: string) {
+function filled<Name extends string>(name: Name, key: readonly NFTypeName[], comment: string) {
   return { ...set(name, key, comment), isCounted: true };
 }
 
-function mapsOf<Name extends SetName>(
+function mapsOf<Name extends string>(
   names: readonly Name[],
   key: readonly NFTypeName[],
   data: readonly NFTypeName[] | 'verdict',

@@ -6,8 +6,8 @@ import { describe, expect, it } from 'vitest';
 import { commandNames, optionsAfter, wordsAfter } from '../../../src/config/commands.ts';
 import { fieldPaths } from '../../../src/config/fields/index.ts';
 import { flagNames } from '../../../src/config/flag-table.ts';
-import { setNames as ipvsSets } from '../../../src/modes/ipvs/layout.ts';
-import { setNames as nftablesSets } from '../../../src/modes/nftables/layout.ts';
+import { tableLayout as ipvsLayout } from '../../../src/modes/ipvs/layout.ts';
+import { tableLayout as nftablesLayout } from '../../../src/modes/nftables/layout.ts';
 import { started } from '../app/running.ts';
 
 const root = resolve(import.meta.dirname, '../../..');
@@ -115,8 +115,8 @@ describe('the runbook', () => {
       ...line.matchAll(/nft (?:list|get) (?:map|set|element) ip (fairlead\S*) (\S+)/g),
     ]);
     const known: Readonly<Record<string, readonly string[]>> = {
-      fairlead: nftablesSets,
-      'fairlead-ipvs': ipvsSets,
+      fairlead: Object.keys(nftablesLayout('IPv4', true).sets),
+      'fairlead-ipvs': Object.keys(ipvsLayout('IPv4', true).sets),
     };
     expect(asked.length).toBeGreaterThan(5);
     const unknown = asked.filter(

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { NFPROTO } from '../../../../src/kernel/nft/constants.ts';
-import { setNames } from '../../../../src/modes/nftables/layout.ts';
+import { setDefinitions } from '../../../../src/modes/nftables/layout.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
 import { batch } from '../../../conformance/ops.ts';
 import { cidr } from '../../state/build.ts';
@@ -32,7 +32,7 @@ const after: readonly Forwarding[] = [
 ];
 
 /** Tables, chains, rules, sets, and each set: one more than those of the layout. */
-const momentsMax = 4 + setNames.length + 1;
+const momentsMax = 4 + Object.keys(setDefinitions('IPv4')).length + 1;
 
 async function started(): Promise<Rig> {
   const rig = new Rig(config, environment);

@@ -12,7 +12,7 @@ import { fieldsOfSet } from '../../../../src/kernel/nft/sets.ts';
 import { ElementShape, type NftOp } from '../../../../src/kernel/ops.ts';
 import { noPause } from '../../../../src/modes/mode.ts';
 import { frontendSelectors, map } from '../../../../src/modes/nft-table/parts.ts';
-import { setDefinitions, setNames } from '../../../../src/modes/nftables/layout.ts';
+import { setDefinitions } from '../../../../src/modes/nftables/layout.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
 import { type CIDR, parseCIDR } from '../../../../src/net/address.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
@@ -356,9 +356,9 @@ describe('a repair', () => {
     // Session affinity was remembered in one map for all Services.
     const client = ['ipv4_addr', 'ipv4_addr', 'inet_proto', 'inet_service'] as const;
     const affinity = map('affinity', client, ['ipv4_addr', 'inet_service'], comment);
-    const definitions = setDefinitions('IPv4');
-    const kept = setNames.filter((name) => !name.startsWith('sticky-'));
-    const sets = [...kept.map((name) => definitions[name]), { ...affinity, size: 262_144 }];
+    const definitions = Object.values(setDefinitions('IPv4'));
+    const kept = definitions.filter(({ name }) => !name.startsWith('sticky-'));
+    const sets = [...kept, { ...affinity, size: 262_144 }];
     const rules = [
       matchProtocol('TCP'),
       dnatTo('IPv4', [saddr('IPv4'), ...frontendSelectors('IPv4')], 'affinity'),
