@@ -4,7 +4,7 @@
  */
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Kernel } from '../kernel/kernel.ts';
-import { IPPROTO } from '../kernel/nft/constants.ts';
+import { protocolOf } from '../kernel/nft/constants.ts';
 import type { Reply } from '../kernel/ops.ts';
 import { formatEndpoint } from '../net/address.ts';
 
@@ -76,9 +76,8 @@ async function read(kernel: Kernel): Promise<(VirtualService | Destination)[]> {
 }
 
 function labelsOf(record: VirtualService | Destination): Record<string, string> {
-  const known = Object.entries(IPPROTO).find(([, number]) => number === record.protocol);
   return {
-    protocol: known?.[0] ?? String(record.protocol),
+    protocol: protocolOf(record.protocol) ?? String(record.protocol),
     virtual_service: formatEndpoint(record.address, record.port),
     real_server:
       record.kind === 'destination'

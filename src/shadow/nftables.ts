@@ -1,11 +1,10 @@
 /** Reads what kube-proxy's nftables mode does with connections (behaviour document 6). */
 import type { Kernel } from '../kernel/kernel.ts';
-import { IPPROTO, NFT_SET_ELEM_INTERVAL_END, VERDICT } from '../kernel/nft/constants.ts';
+import { NFT_SET_ELEM_INTERVAL_END, protocolOf, VERDICT } from '../kernel/nft/constants.ts';
 import type { Entry } from '../kernel/nft/entries.ts';
 import { addressBytes, type CIDR, type Family } from '../net/address.ts';
 import { EndpointList } from '../net/endpoint-list.ts';
 import { cidrsOf, predecessor } from '../net/interval.ts';
-import type { Protocol } from '../net/protocol.ts';
 import { type Condition, meaningOf, type RuleMeaning } from './nft-rule.ts';
 import { NftTable } from './nft-table.ts';
 import type { HeldFrontend, Programmed } from './programmed.ts';
@@ -82,7 +81,7 @@ class Reader {
     const at = key.length - 8;
     const address = at === 0 ? undefined : key.subarray(0, addressBytes[this.#family]);
     const port = (key[at + 4]! << 8) | key[at + 5]!;
-    return frontendText(address, port, protocolOf(key[at]!));
+    return frontendText(address, port, protocolOf(key[at]) ?? 'TCP');
   }
 
   #way(chain: string): Promise<Way> {
@@ -231,14 +230,6 @@ function ones(mask: Uint8Array): number {
 function refusalOf(verdict: Entry['verdict']): Reach['refusal'] {
   if (verdict === undefined) return undefined;
   return verdict.code === VERDICT.drop ? 'drop' : 'reject';
-}
-
-const protocols = new Map<number, Protocol>(
-  Object.entries(IPPROTO).map(([name, number]) => [number, name as Protocol]),
-);
-
-function protocolOf(number: number): Protocol {
-  return protocols.get(number) ?? 'TCP';
 }
 
 /** The Service port in a chain's name: `service-ABCDEFGH-ns/name/tcp/port` (6.7). */

@@ -4,7 +4,7 @@
  */
 import { KernelError } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import { IPPROTO, NFPROTO } from '../kernel/nft/constants.ts';
+import { IPPROTO, NFPROTO, protocolOf } from '../kernel/nft/constants.ts';
 import { kernelOps, type Reply, type Request } from '../kernel/ops.ts';
 import { RecordWriter } from '../kernel/records.ts';
 import { formatAddress } from '../net/address.ts';
@@ -203,7 +203,6 @@ function textOf(address: Uint8Array): string {
 
 /** `ipvsadm`'s words: `TCP 10.96.0.1:443`. */
 export function serviceText({ family, protocol, address, port }: VirtualService): string {
-  const [name] = Object.entries(IPPROTO).find(([, number]) => number === protocol) ?? ['?'];
   const text = formatAddress(address);
-  return `${name} ${family === NFPROTO.IPv4 ? text : `[${text}]`}:${port}`;
+  return `${protocolOf(protocol) ?? '?'} ${family === NFPROTO.IPv4 ? text : `[${text}]`}:${port}`;
 }

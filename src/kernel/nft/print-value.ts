@@ -1,6 +1,6 @@
 /** What rules load and compare, in nft's words. */
 import { formatAddress } from '../../net/address.ts';
-import { IP_CT_DIR, IPPROTO, NFT_CT, NFT_META, NFT_PAYLOAD } from './constants.ts';
+import { IP_CT_DIR, NFT_CT, NFT_META, NFT_PAYLOAD, protocolOf } from './constants.ts';
 
 /** What a value is, so far as it is written in a way of its own. */
 export type Kind =
@@ -164,8 +164,7 @@ export function formatValue(
 
 /** `tcp`, or a number. */
 export function protocolName(number: number): string {
-  const known = Object.entries(IPPROTO).find(([, value]) => value === number);
-  return known === undefined ? String(number) : known[0].toLowerCase();
+  return protocolOf(number)?.toLowerCase() ?? String(number);
 }
 
 /** Up to 4 bytes in host order. */

@@ -4,7 +4,14 @@
  */
 import { addressBytes, type CIDR, type Family } from '../../net/address.ts';
 import type { Protocol } from '../../net/protocol.ts';
-import { IPPROTO, NFT_CMP, NFT_META, NFT_PAYLOAD, NFT_REG_1 } from '../nft/constants.ts';
+import {
+  IPPROTO,
+  NFT_CMP,
+  NFT_META,
+  NFT_PAYLOAD,
+  NFT_REG_1,
+  protocolOf,
+} from '../nft/constants.ts';
 import { type Expression, expressions } from '../ops.ts';
 import { RecordWriter, readRecords } from '../records.ts';
 import { type Context, Cursor, type Operator, type Writer } from './codec.ts';
@@ -131,9 +138,7 @@ function readInterface(cursor: Cursor): InterfaceMatch | undefined {
 
 function readProtocol(cursor: Cursor): Protocol | undefined {
   if (cursor.take('metaLoad')?.key !== NFT_META.L4PROTO) return undefined;
-  const number = cursor.take('cmp')?.data[0];
-  const known = Object.entries(IPPROTO).find(([, value]) => value === number);
-  return known?.[0] as Protocol | undefined;
+  return protocolOf(cursor.take('cmp')?.data[0]);
 }
 
 function readAddress(cursor: Cursor, family: Family, offset: number): AddressMatch | undefined {

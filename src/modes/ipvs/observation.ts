@@ -1,12 +1,11 @@
 /** What the kernel holds of the table, all virtual services, and the addresses on our link. */
 import { isKernelError, KernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
-import { IPPROTO, NFPROTO } from '../../kernel/nft/constants.ts';
+import { IPPROTO, NFPROTO, protocolOf } from '../../kernel/nft/constants.ts';
 import { printVerdict } from '../../kernel/nft/print-verdict.ts';
 import type { Reply } from '../../kernel/ops.ts';
 import { addressBytes, type CIDR, cidrContains, type Family } from '../../net/address.ts';
 import { type EndpointKey, EndpointList } from '../../net/endpoint-list.ts';
-import type { Protocol } from '../../net/protocol.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { Found } from '../backend.ts';
 import { binary, bytesOf, destinationKey } from '../elements.ts';
@@ -29,8 +28,6 @@ interface IPVSTimeouts {
   readonly tcpFinSeconds: number;
   readonly udpSeconds: number;
 }
-
-const protocols = ['TCP', 'UDP', 'SCTP'] as const satisfies readonly Protocol[];
 
 /** RT_SCOPE_LINK (linux/rtnetlink.h) */
 const RT_SCOPE_LINK = 253;
@@ -271,7 +268,7 @@ function serviceOf(
   family: Family,
   record: Extract<Reply, { kind: 'virtualService' }>,
 ): ObservedService | undefined {
-  const protocol = protocols.find((name) => IPPROTO[name] === record.protocol);
+  const protocol = protocolOf(record.protocol);
   if (protocol === undefined || record.firewallMark !== 0) return undefined;
   const { scheduler, flags, timeoutSeconds, prefixLength, port } = record;
   return {

@@ -1,11 +1,10 @@
 /** What IPVS has counted itself, by virtual service and real server, and what rules refused. */
 import type { Kernel } from '../../kernel/kernel.ts';
-import { IPPROTO, NFPROTO } from '../../kernel/nft/constants.ts';
+import { NFPROTO, protocolOf } from '../../kernel/nft/constants.ts';
 import { readEntries } from '../../kernel/nft/entries.ts';
 import { dumpShape, fieldsOfSet } from '../../kernel/nft/sets.ts';
 import type { Reply, Request } from '../../kernel/ops.ts';
 import { type Family, formatEndpoint } from '../../net/address.ts';
-import type { Protocol } from '../../net/protocol.ts';
 import { binary, destinationKey } from '../elements.ts';
 import type { Pause } from '../mode.ts';
 import { readCountings, refusalCountings } from '../nft-table/traffic.ts';
@@ -13,10 +12,6 @@ import type { Count, Destination } from '../traffic-counts.ts';
 import { setDefinitions, tableLayout, tableName } from './layout.ts';
 
 const noBytes = new Uint8Array(0);
-
-const protocols = new Map(
-  (Object.entries(IPPROTO) as [Protocol, number][]).map(([name, number]) => [number, name]),
-);
 
 /** Only virtual services that our table records. Rejects with KernelError. */
 export async function readTraffic(
@@ -68,7 +63,7 @@ function countOf(family: Family, record: Reply, ours: ReadonlySet<string>): Coun
   const address = { family, bytes: record.address };
   const key = binary(destinationKey(address, record.protocol, port));
   if (count === 0 || !ours.has(key)) return undefined;
-  const destination: Destination = { address, port, protocol: protocols.get(record.protocol) };
+  const destination: Destination = { address, port, protocol: protocolOf(record.protocol) };
   if (record.kind === 'virtualService') {
     return { id: `service ${key}`, count, destination, of: { kind: 'connections' } };
   }

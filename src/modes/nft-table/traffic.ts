@@ -1,6 +1,6 @@
 /** Reads what elements have counted. Packets count in them, so that only the kernel knows. */
 import type { Kernel } from '../../kernel/kernel.ts';
-import { IPPROTO } from '../../kernel/nft/constants.ts';
+import { protocolOf } from '../../kernel/nft/constants.ts';
 import { dumpShape, fieldsOfSet } from '../../kernel/nft/sets.ts';
 import type { Reply } from '../../kernel/ops.ts';
 import { type Address, addressBytes, type Family, formatEndpoint } from '../../net/address.ts';
@@ -95,10 +95,6 @@ function countOf(
   }
 }
 
-const protocols = new Map(
-  (Object.entries(IPPROTO) as [Protocol, number][]).map(([name, number]) => [number, name]),
-);
-
 /** Takes the parts of a key, each padded to 4 bytes, one after the other. */
 class KeyReader {
   readonly #family: Family;
@@ -119,7 +115,7 @@ class KeyReader {
   /** Undefined for an address that no Service has. */
   protocol(): Protocol | undefined {
     this.#at += 4;
-    return protocols.get(this.#key[this.#at - 4]!);
+    return protocolOf(this.#key[this.#at - 4]!);
   }
 
   port(): number {
