@@ -22,6 +22,7 @@ import { SyncLoop } from '../../src/sync/loop.ts';
 import { Ruleset } from '../../src/sync/ruleset.ts';
 import { FakeKernel } from '../fake/kernel.ts';
 import { elementTexts } from '../fake/nft-text.ts';
+import { config } from '../unit/modes/config.ts';
 import { cidr } from '../unit/state/build.ts';
 import { ToyClock } from '../unit/sync/double.ts';
 import { testSettings } from '../unit/sync/world.ts';
@@ -93,15 +94,10 @@ class ScriptedNode {
     const syncs = families.map((family) => {
       const none = { serviceCIDRs: [], nodePortAddresses: 'all' } as const;
       const localDetector = { kind: 'cidr', cidr: podCIDRs[family] } as const;
-      const config = {
-        family,
-        masqueradeAll: false,
-        masqueradeMark: 0x4000,
-        localDetector,
-        localhostNodePorts: false,
-        dropInvalid: true,
-      };
-      const planner = nftablesMode.planner(config, none);
+      const planner = nftablesMode.planner(
+        { ...config, family, localDetector, dropInvalid: true },
+        none,
+      );
       return new FamilySync({
         ...common,
         planner,

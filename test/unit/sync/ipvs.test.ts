@@ -2,24 +2,12 @@
 import { describe, expect, it } from 'vitest';
 import { ipvsMode } from '../../../src/modes/ipvs/mode.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
-import { cidr } from '../state/build.ts';
+import { config } from '../modes/config.ts';
 import { quiet } from './double.ts';
 import { World } from './world.ts';
 
 function worldOn(kernel: FakeKernel): World<FakeKernel> {
-  return new World({}, kernel, (environment) =>
-    ipvsMode.planner(
-      {
-        family: 'IPv4',
-        masqueradeAll: false,
-        masqueradeMark: 0x4000,
-        localDetector: { kind: 'cidr', cidr: cidr('10.244.0.0/16') },
-        localhostNodePorts: false,
-        dropInvalid: false,
-      },
-      environment,
-    ),
-  );
+  return new World({}, kernel, (environment) => ipvsMode.planner(config, environment));
 }
 
 /** Virtual services that have an endpoint, by the last octet. */

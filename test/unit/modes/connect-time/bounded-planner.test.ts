@@ -9,16 +9,9 @@ import { frontendsOfServiceMax } from '../../../../src/modes/connect-time/shares
 import { type Drift, type Environment, noPause } from '../../../../src/modes/mode.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
-import { address, cidr, ready, resolveOne, service, slice } from '../../state/build.ts';
+import { address, ready, resolveOne, service, slice } from '../../state/build.ts';
+import { config } from '../config.ts';
 
-const config = {
-  family: 'IPv4',
-  masqueradeAll: false,
-  masqueradeMark: 0x4000,
-  localDetector: { kind: 'cidr', cidr: cidr('10.244.0.0/16') },
-  localhostNodePorts: false,
-  dropInvalid: false,
-} as const;
 const nodeAddress = '192.168.0.1';
 const environment: Environment = {
   serviceCIDRs: [],

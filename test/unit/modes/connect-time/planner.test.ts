@@ -10,16 +10,9 @@ import { inOrderOf } from '../../../../src/state/pool.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
 import { bpfElements } from '../../../fake/bpf.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
-import { address, cidr, http, ready, resolveOne, service, slice } from '../../state/build.ts';
+import { address, http, ready, resolveOne, service, slice } from '../../state/build.ts';
+import { config } from '../config.ts';
 
-const config = {
-  family: 'IPv4',
-  masqueradeAll: false,
-  masqueradeMark: 0x4000,
-  localDetector: { kind: 'cidr', cidr: cidr('10.244.0.0/16') },
-  localhostNodePorts: false,
-  dropInvalid: false,
-} as const;
 const environment: Environment = {
   serviceCIDRs: [],
   nodePortAddresses: 'all',

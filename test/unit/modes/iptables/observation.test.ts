@@ -3,16 +3,8 @@ import { iptablesMode } from '../../../../src/modes/iptables/mode.ts';
 import type { IptablesObservation } from '../../../../src/modes/iptables/observation.ts';
 import { noPause } from '../../../../src/modes/mode.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
-import { cidr, ready, resolveOne, service, slice } from '../../state/build.ts';
-
-const config = {
-  family: 'IPv4',
-  masqueradeAll: false,
-  masqueradeMark: 0x4000,
-  localDetector: { kind: 'cidr', cidr: cidr('10.244.0.0/16') },
-  localhostNodePorts: false,
-  dropInvalid: false,
-} as const;
+import { ready, resolveOne, service, slice } from '../../state/build.ts';
+import { config } from '../config.ts';
 
 it.each(['compared', 'abandoned'])('learns nothing more of batches once it is %s', async (end) => {
   const kernel = new FakeKernel();

@@ -23,6 +23,7 @@ import {
   slice,
   slicePort,
 } from '../../state/build.ts';
+import { config } from '../config.ts';
 import type { Forwardings } from '../nftables/cluster.ts';
 import { Rig } from './rig.ts';
 
@@ -35,15 +36,7 @@ const environment: Environment = {
 };
 
 function configOf(ipvs: Partial<IPVSSettings> = {}): ModeConfig {
-  return {
-    family: 'IPv4',
-    masqueradeAll: false,
-    masqueradeMark: 0x4000,
-    localDetector: { kind: 'cidr', cidr: cidr('10.244.0.0/16') },
-    localhostNodePorts: false,
-    dropInvalid: false,
-    ipvs: { ...defaultIPVSSettings, ...ipvs },
-  };
+  return { ...config, ipvs: { ...defaultIPVSSettings, ...ipvs } };
 }
 
 /** Service web on these endpoints, port 8080 of each. */

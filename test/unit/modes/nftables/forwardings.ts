@@ -2,16 +2,10 @@
 import { EndpointList } from '../../../../src/net/endpoint-list.ts';
 import { type Forwarding, type Frontend, forwardingKey } from '../../../../src/state/types.ts';
 import { address } from '../../state/build.ts';
+import { config as anyConfig } from '../config.ts';
 import type { Forwardings } from './cluster.ts';
 
-export const config = {
-  family: 'IPv4',
-  masqueradeAll: false,
-  masqueradeMark: 0x4000,
-  localhostNodePorts: false,
-  dropInvalid: true,
-  localDetector: { kind: 'none' },
-} as const;
+export const config = { ...anyConfig, dropInvalid: true, localDetector: { kind: 'none' } } as const;
 export const environment = { serviceCIDRs: [], nodePortAddresses: 'all' } as const;
 
 export function pool(...hosts: readonly number[]): EndpointList {

@@ -17,16 +17,10 @@ import { withoutNetfilter } from '../../../fake/without-netfilter.ts';
 import { address, ready, slice, slicePort } from '../../state/build.ts';
 import { quiet } from '../../sync/double.ts';
 import { testSettings, World, webService } from '../../sync/world.ts';
+import { config as anyConfig } from '../config.ts';
 import { askOnce, host, port, TCPClient, tcpEndpoint } from './peers.ts';
 
-const config: ModeConfig = {
-  family: 'IPv4',
-  masqueradeAll: false,
-  masqueradeMark: 0x4000,
-  localDetector: { kind: 'none' },
-  localhostNodePorts: false,
-  dropInvalid: false,
-};
+const config: ModeConfig = { ...anyConfig, localDetector: { kind: 'none' } };
 
 const link = 'fairlead0';
 
