@@ -12,7 +12,7 @@ import { ModeRunner } from './mode-runner.ts';
 import type { ConnectTimePaths } from './modes/connect-time/choice.ts';
 import { type Fallback, type ModeChoice, type ModeRegistry, selectMode } from './modes/index.ts';
 import type { ModeName, ProxyMode } from './modes/mode.ts';
-import { LocalhostListeners } from './modes/userspace/localhost.ts';
+import { LocalhostListeners } from './modes/sockets/localhost.ts';
 import type { Address } from './net/address.ts';
 import { tellNodeChange } from './node-changes.ts';
 import { awaitNode } from './node-wait.ts';

@@ -13,7 +13,7 @@ import type { BesideRules } from './modes/beside.ts';
 import type { Placement } from './modes/connect-time/placement.ts';
 import { withConnectTime } from './modes/connect-time/planner.ts';
 import type { ModeConfig, Planner, ProxyMode } from './modes/mode.ts';
-import type { LocalhostListeners } from './modes/userspace/localhost.ts';
+import type { LocalhostListeners } from './modes/sockets/localhost.ts';
 import { type Address, type Family, isLoopback } from './net/address.ts';
 import type { ResolveContext } from './state/resolve.ts';
 import type { ClusterState } from './state/store.ts';

@@ -8,7 +8,7 @@ import type { Conntrack } from './kernel/conntrack.ts';
 import type { Kernel } from './kernel/kernel.ts';
 import type { Fallback } from './modes/index.ts';
 import type { ProxyMode } from './modes/mode.ts';
-import type { LocalhostEvent } from './modes/userspace/localhost.ts';
+import type { LocalhostEvent } from './modes/sockets/localhost.ts';
 import type { Family } from './net/address.ts';
 import { Journal } from './serve/ask/journal.ts';
 import { ClusterEvents } from './serve/cluster-events.ts';

@@ -1,5 +1,5 @@
 /** Tells log, metrics and users about node ports on loopback addresses. */
-import type { LocalhostEvent } from '../modes/userspace/localhost.ts';
+import type { LocalhostEvent } from '../modes/sockets/localhost.ts';
 import { formatServicePortName } from '../state/types.ts';
 import type { ClusterEvents } from './cluster-events.ts';
 import type { LocalhostMetrics } from './localhost-metrics.ts';

@@ -1,6 +1,6 @@
 /** Sockets of mode userspace that are only recorded and not opened. They can be of SCTP, too. */
-import type { ServedFrontend } from '../../src/modes/userspace/frontends.ts';
-import type { Refusal, Sockets } from '../../src/modes/userspace/switchboard.ts';
+import type { ServedFrontend } from '../../src/modes/sockets/frontends.ts';
+import type { Refusal, Sockets } from '../../src/modes/sockets/switchboard.ts';
 import type { Family } from '../../src/net/address.ts';
 
 export class WrittenSockets implements Sockets {

@@ -6,8 +6,9 @@ import type { Forwarding } from '../../state/types.ts';
 import type { Backend, FixedRepair, Objects } from '../backend.ts';
 import type { Environment, ModeConfig } from '../mode.ts';
 import { boundAddresses } from '../own-addresses.ts';
+import { servedFrontends } from '../sockets/frontends.ts';
+import type { Sockets } from '../sockets/switchboard.ts';
 import { BatchWriter } from './batch-writer.ts';
-import { servedFrontends } from './frontends.ts';
 import { LingeringAddresses } from './lingering.ts';
 import { hasLink } from './link.ts';
 import {
@@ -16,7 +17,6 @@ import {
   type UserspaceObjects,
   UserspaceObservation,
 } from './observation.ts';
-import type { Sockets } from './switchboard.ts';
 
 interface UserspaceTypes extends UserspaceObjects {
   readonly found: UserspaceObservation;

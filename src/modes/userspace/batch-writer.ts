@@ -12,13 +12,13 @@ import { addressBytes, type Family } from '../../net/address.ts';
 import { countDifference, type Difference, type Writer } from '../backend.ts';
 import { bytesOf } from '../elements.ts';
 import type { Batch } from '../mode.ts';
-import { type ServedFrontend, sameFrontend } from './frontends.ts';
+import { type ServedFrontend, sameFrontend } from '../sockets/frontends.ts';
+import type { Sockets } from '../sockets/switchboard.ts';
 import { linkName } from './layout.ts';
 import type { LingeringAddresses } from './lingering.ts';
 import { addLink } from './link.ts';
 import { untilLocal } from './local-route.ts';
 import type { BoundAddress, UserspaceObjects } from './observation.ts';
-import type { Sockets } from './switchboard.ts';
 
 interface Planned<T> {
   readonly owner: string;

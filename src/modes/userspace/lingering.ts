@@ -1,7 +1,7 @@
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { LateDeletions } from '../backend.ts';
 import { binary } from '../elements.ts';
-import type { Sockets } from './switchboard.ts';
+import type { Sockets } from '../sockets/switchboard.ts';
 
 /** What deletes addresses from the link. */
 interface Unbinding {

@@ -1,11 +1,11 @@
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { OwnedObject, ProxyMode } from '../mode.ts';
 import { ModePlanner } from '../planner.ts';
+import { Switchboard } from '../sockets/switchboard.ts';
 import { UserspaceBackend } from './backend.ts';
 import { linkName } from './layout.ts';
 import { deleteLink, hasLink, probe } from './link.ts';
 import { addressesOf } from './observation.ts';
-import { Switchboard } from './switchboard.ts';
 
 /** Each mode that this makes has sockets of its own. */
 export function userspaceMode(): ProxyMode {

@@ -6,7 +6,7 @@ import type { Forwarding } from '../../state/types.ts';
 import type { Found } from '../backend.ts';
 import { binary } from '../elements.ts';
 import type { SharedObject } from '../shared-objects.ts';
-import type { ServedFrontend } from './frontends.ts';
+import type { ServedFrontend } from '../sockets/frontends.ts';
 import { linkName } from './layout.ts';
 
 /** RT_SCOPE_LINK (linux/rtnetlink.h) */

@@ -6,10 +6,10 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Kernel } from '../../../../src/kernel/kernel.ts';
 import type { ModeConfig, ProxyMode } from '../../../../src/modes/mode.ts';
 import { ModePlanner } from '../../../../src/modes/planner.ts';
+import type { ServedFrontend } from '../../../../src/modes/sockets/frontends.ts';
+import { type Refusal, Switchboard } from '../../../../src/modes/sockets/switchboard.ts';
 import { UserspaceBackend } from '../../../../src/modes/userspace/backend.ts';
-import type { ServedFrontend } from '../../../../src/modes/userspace/frontends.ts';
 import { userspaceMode } from '../../../../src/modes/userspace/mode.ts';
-import { type Refusal, Switchboard } from '../../../../src/modes/userspace/switchboard.ts';
 import { formatAddress } from '../../../../src/net/address.ts';
 import type { Service } from '../../../../src/state/types.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
@@ -18,7 +18,7 @@ import { address, ready, slice, slicePort } from '../../state/build.ts';
 import { quiet } from '../../sync/double.ts';
 import { testSettings, World, webService } from '../../sync/world.ts';
 import { config as anyConfig } from '../config.ts';
-import { askOnce, host, port, TCPClient, tcpEndpoint } from './peers.ts';
+import { askOnce, host, port, TCPClient, tcpEndpoint } from '../sockets/peers.ts';
 
 const config: ModeConfig = { ...anyConfig, localDetector: { kind: 'none' } };
 

@@ -1,6 +1,6 @@
 /**
- * All sockets of the mode: those that listen, and those of connections. They belong to the process,
- * and stay when a change of configuration replaces planners.
+ * Sockets that listen, and those of their connections. They belong to the process, and stay when a
+ * change of configuration replaces planners.
  */
 import { getSystemErrorMessage } from 'node:util';
 import { type Family, formatAddress } from '../../net/address.ts';

@@ -1,5 +1,5 @@
 /**
- * Sockets for TCP node ports on loopback addresses, beside the rules of another mode (KEP-6032).
+ * Sockets for TCP node ports on loopback addresses, beside the rules of any mode (KEP-6032).
  * Rules cannot open these: the kernel never routes ::1, and 127.0.0.1 only with route_localnet. A
  * port that cannot be opened is told and tried again; nothing else waits for it.
  */

@@ -1,4 +1,4 @@
-/** The sockets that this mode keeps for a Forwarding. Pure. */
+/** The sockets that serve a Forwarding. Pure. */
 import { IPPROTO } from '../../kernel/nft/constants.ts';
 import type { Address, CIDR } from '../../net/address.ts';
 import { sameBytes } from '../../net/bytes.ts';

@@ -6,7 +6,7 @@ import {
   type Setting,
   sameFrontend,
   servedFrontends,
-} from '../../../../src/modes/userspace/frontends.ts';
+} from '../../../../src/modes/sockets/frontends.ts';
 import { formatAddress } from '../../../../src/net/address.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
 import {

@@ -5,7 +5,7 @@ import { beforeEach, expect, it, onTestFinished, vi } from 'vitest';
 import {
   type LocalhostEvent,
   LocalhostListeners,
-} from '../../../../src/modes/userspace/localhost.ts';
+} from '../../../../src/modes/sockets/localhost.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
 import { ready, resolveOne, service, slice } from '../../state/build.ts';
 import { port as endpointPort, host, tcpEndpoint } from './peers.ts';
