@@ -2,7 +2,7 @@
 import type { Conntrack } from '../kernel/conntrack.ts';
 import type { ConntrackEntries } from '../kernel/conntrack-entries.ts';
 import { isAbsence } from '../kernel/errors.ts';
-import type { Protocol } from '../net/protocol.ts';
+import { type Protocol, protocols } from '../net/protocol.ts';
 import {
   FrontendsByService,
   type ProgrammedFamily,
@@ -31,8 +31,6 @@ export interface ConntrackHolders {
   /** False when entries came and went meanwhile, so that some may be missing. */
   readonly complete: boolean;
 }
-
-const protocols = ['TCP', 'UDP', 'SCTP'] as const satisfies readonly Protocol[];
 
 /** Looked at without a pause. */
 const chunkEntries = 5000;

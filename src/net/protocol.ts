@@ -1,2 +1,3 @@
 /** What Services carry. */
-export type Protocol = 'TCP' | 'UDP' | 'SCTP';
+export const protocols = ['TCP', 'UDP', 'SCTP'] as const;
+export type Protocol = (typeof protocols)[number];

@@ -1,5 +1,5 @@
 /** Numbers that linux/netfilter/nf_tables.h and its neighbours define, under the kernel's names. */
-import type { Protocol } from '../../net/protocol.ts';
+import { type Protocol, protocols } from '../../net/protocol.ts';
 
 /** NFPROTO_* */
 export const NFPROTO = { IPv4: 2, IPv6: 10 } as const;
@@ -79,15 +79,13 @@ export const IPS_DST_NAT = 0x20;
 
 export const IPPROTO = { TCP: 6, UDP: 17, SCTP: 132 } as const satisfies Record<Protocol, number>;
 
-const protocols = new Map<number | undefined, Protocol>([
-  [IPPROTO.TCP, 'TCP'],
-  [IPPROTO.UDP, 'UDP'],
-  [IPPROTO.SCTP, 'SCTP'],
-]);
+const byNumber = new Map<number | undefined, Protocol>(
+  protocols.map((protocol) => [IPPROTO[protocol], protocol]),
+);
 
 /** The protocol with a number of IPPROTO; undefined: Services can't carry it. */
 export function protocolOf(number: number | undefined): Protocol | undefined {
-  return protocols.get(number);
+  return byNumber.get(number);
 }
 
 /** Type numbers of nft(8), stored in the kernel so that listings can print keys. */

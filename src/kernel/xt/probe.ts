@@ -4,7 +4,7 @@
  * real names, since targets are bound to them; that they exist does not matter.
  */
 import type { Family } from '../../net/address.ts';
-import type { Protocol } from '../../net/protocol.ts';
+import { type Protocol, protocols } from '../../net/protocol.ts';
 import type { Kernel } from '../kernel.ts';
 import { NFPROTO } from '../nft/constants.ts';
 import { type MissingFeature, probeTransaction } from '../nft/probe.ts';
@@ -53,7 +53,7 @@ function questions(family: Family): Question[] {
     question('iptables match recent', 'xt_recent', 'filter', {
       matches: [recentSet('fairlead-probe')],
     }),
-    ...(['TCP', 'UDP', 'SCTP'] as const).map(portQuestion),
+    ...protocols.map(portQuestion),
     question('iptables target REJECT', rejectModule, 'filter', { target: reject }),
     question('iptables target MARK', 'xt_mark', 'nat', { target: orMark(1) }),
     question('iptables target MASQUERADE', 'xt_MASQUERADE', 'nat', { target: masquerade }),

@@ -28,7 +28,7 @@ import {
   vmap,
 } from '../../kernel/nft/rule.ts';
 import { type CIDR, type Family, parseCIDR } from '../../net/address.ts';
-import type { Protocol } from '../../net/protocol.ts';
+import { protocols } from '../../net/protocol.ts';
 import { detectLocal } from '../local-traffic.ts';
 import type { Environment, ModeConfig } from '../mode.ts';
 import {
@@ -177,8 +177,6 @@ function nodePortDestination(family: Family, { nodePortAddresses }: Environment)
     ? [matchLocalAddress('daddr'), matchCIDR('daddr', '!=', loopback[family])]
     : [inSet([daddr(family)], 'nodeport-ips')];
 }
-
-const protocols = ['TCP', 'UDP', 'SCTP'] as const satisfies readonly Protocol[];
 
 /**
  * Session affinity is learnt after translation, when the chosen endpoint is the destination. There

@@ -1,4 +1,5 @@
 import { type Family, parseIPv4Number } from '../../net/address.ts';
+import { protocols } from '../../net/protocol.ts';
 import { specialUse } from '../../net/special-address.ts';
 import { type EndpointSlice, objectKey, type SlicePort } from '../../state/types.ts';
 import type { Interner } from '../interner.ts';
@@ -14,7 +15,6 @@ import {
 import { type Decoded, type FieldReader, open, type RawObject, show } from './field-reader.ts';
 import { headlessLabel, serviceNameLabel, triggerTimeAnnotation } from './names.ts';
 
-const protocols = ['TCP', 'UDP', 'SCTP'] as const;
 const families = ['IPv4', 'IPv6'] as const;
 
 /**

@@ -6,6 +6,7 @@ import {
   formatAddress,
   parseCIDR,
 } from '../../net/address.ts';
+import { protocols } from '../../net/protocol.ts';
 import type { Service, ServicePort, UnservedService } from '../../state/types.ts';
 import { type Interner, lasting } from '../interner.ts';
 import { readCIDR, readServiceAddress } from './addresses.ts';
@@ -19,7 +20,6 @@ import {
 } from './field-reader.ts';
 import { connectTimeAnnotation, proxyNameLabel } from './names.ts';
 
-const protocols = ['TCP', 'UDP', 'SCTP'] as const;
 const types = ['ClusterIP', 'NodePort', 'LoadBalancer'] as const;
 const policies = ['Cluster', 'Local'] as const;
 const anyPort = { min: 1, max: 65_535 };

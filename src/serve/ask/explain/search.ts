@@ -8,7 +8,7 @@ import {
   isLoopback,
 } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
-import type { Protocol } from '../../../net/protocol.ts';
+import { type Protocol, protocols } from '../../../net/protocol.ts';
 import { noSockets } from '../../../state/node-sockets.ts';
 import type { ResolveContext } from '../../../state/resolve.ts';
 import { type Forwarding, type Frontend, forwardingKey } from '../../../state/types.ts';
@@ -16,9 +16,6 @@ import type { Pacer } from '../../../sync/clock.ts';
 import type { Setting } from '../inside.ts';
 import type { Target } from './question.ts';
 import type { Scene } from './scene.ts';
-
-/** Without a protocol in the question, TCP comes first, then UDP. */
-const order = ['TCP', 'UDP', 'SCTP'] as const satisfies readonly Protocol[];
 
 /** A frontend, and the Forwarding that has it. */
 export interface Holder {
@@ -59,7 +56,7 @@ export async function searchBoth(
  */
 function claimed({ engine, inside, sync, target }: Parameters<typeof searchBoth>[0]) {
   const { address, port } = target;
-  for (const protocol of target.protocol === undefined ? order : [target.protocol]) {
+  for (const protocol of target.protocol === undefined ? protocols : [target.protocol]) {
     const key = engine.claimantOf(sync.family, protocol, { address, port });
     const service = key === undefined ? undefined : inside.state.service(key);
     for (const one of service?.ports ?? []) {
@@ -107,8 +104,9 @@ function isAt({ address }: Frontend, bytes: Uint8Array): boolean {
   return address !== undefined && sameBytes(address.bytes, bytes);
 }
 
+/** Without a protocol in the question, TCP comes first, then UDP. */
 function first(holders: readonly Holder[]): Holder | undefined {
-  const rank = ({ forwarding }: Holder): number => order.indexOf(protocolOf(forwarding));
+  const rank = ({ forwarding }: Holder): number => protocols.indexOf(protocolOf(forwarding));
   return holders.toSorted((a, b) => rank(a) - rank(b))[0];
 }
 
