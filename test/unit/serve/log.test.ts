@@ -4,6 +4,7 @@ import { loggerTo, readable } from '../../../src/serve/log.ts';
 import { syncLog } from '../../../src/serve/sync-log.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
 import type { SyncEvent } from '../../../src/sync/events.ts';
+import { committed } from './committed.ts';
 
 const forwarding: Forwarding = {
   servicePort: { namespace: 'shop', name: 'cart', port: 'http', protocol: 'TCP' },
@@ -84,17 +85,6 @@ describe('the log', () => {
   });
 
   it('tells how long a change took, and how much of that the kernel', () => {
-    const committed = {
-      kind: 'committed',
-      family: 'IPv4',
-      purpose: 'changes',
-      forwardings: 1,
-      writes: 3,
-      bytes: 300,
-      applyMs: 4,
-      stages: { receivedMs: 100, resolvedMs: 101, encodedMs: 103, committedMs: 107 },
-      triggerTimesMs: [],
-    } as const;
     const [line] = logged(2, committed);
     expect(line).toMatchObject({ applyMs: 4, sinceChangeMs: 7 });
     expect(logged(2, { ...committed, stages: undefined })[0]).not.toHaveProperty('sinceChangeMs');

@@ -6,6 +6,7 @@ import type { ServerVersion } from '../../../src/source/source.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
 import { ready, readyLocal, service, slice } from '../state/build.ts';
+import { committed } from './committed.ts';
 
 const context = { zone: '', nodeAddresses: [], externalIPsEnabled: true };
 const wanted = new Map<string, Forwarding>();
@@ -44,18 +45,6 @@ async function lines(prefix: string): Promise<string[]> {
   const text = await metrics.registry.metrics();
   return text.split('\n').flatMap((line) => (line.startsWith(prefix) ? [line] : []));
 }
-
-const commit = {
-  kind: 'committed',
-  family: 'IPv4',
-  purpose: 'changes',
-  forwardings: 1,
-  writes: 3,
-  bytes: 300,
-  applyMs: 4,
-  stages: { receivedMs: 100, resolvedMs: 101, encodedMs: 103, committedMs: 107 },
-  triggerTimesMs: [],
-} as const;
 
 describe('metrics', () => {
   const everyMode = [
@@ -203,7 +192,7 @@ describe('metrics', () => {
   });
 
   it('have the buckets of kube-proxy', async () => {
-    metrics.observe({ ...commit, triggerTimesMs: [Date.now() - 700] });
+    metrics.observe({ ...committed, triggerTimesMs: [Date.now() - 700] });
     metrics.observe({
       kind: 'done',
       family: 'IPv4',
@@ -235,7 +224,7 @@ describe('metrics', () => {
   });
 
   it('tell how long each stage of a change took', async () => {
-    metrics.observe(commit);
+    metrics.observe(committed);
     const sums = await lines('fairlead_stage_duration_seconds_sum');
     const seconds = Object.fromEntries(
       sums.map((row) => [/stage="(\w+)"/.exec(row)![1], Number(row.split(' ')[1])]),

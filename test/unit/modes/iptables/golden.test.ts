@@ -3,8 +3,8 @@ import { iptablesMode } from '../../../../src/modes/iptables/mode.ts';
 import type { Family } from '../../../../src/net/address.ts';
 import type { EndpointSlice, Service } from '../../../../src/state/types.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
-import { http, ready, readyLocal, service } from '../../state/build.ts';
-import { at, endpoints, everyKind, Stage } from '../nftables/stage.ts';
+import { ready, readyLocal } from '../../state/build.ts';
+import { endpoints, everyKind, everyProtocol, Stage } from '../nftables/stage.ts';
 import { save } from './save.ts';
 
 const here = '10.244.0.5';
@@ -33,16 +33,7 @@ const stories: Readonly<Record<string, (family: Family) => Served>> = {
     everyKind(family, { externalTrafficPolicy: 'Local', affinityTimeoutSeconds: 10800 }),
     endpoints(family, both),
   ],
-  protocols: (family) => {
-    const ports = [
-      { ...http, nodePort: 30080 },
-      { ...http, name: 'dns', protocol: 'UDP', port: 53, nodePort: 30080 },
-      { ...http, name: 'sip', protocol: 'SCTP', port: 5060 },
-    ] as const;
-    const slicePorts = ports.map((port) => ({ ...port, port: port.port + 8000 }));
-    const web = service({ type: 'NodePort', clusterIPs: [at(family, '10.96.0.1')], ports });
-    return [web, endpoints(family, both, { ports: slicePorts })];
-  },
+  protocols: (family) => everyProtocol(family, both),
 };
 
 async function played(family: Family, served: readonly Served[], more = {}): Promise<string> {

@@ -3,9 +3,9 @@
 import type { Family } from '../../../../src/net/address.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 import { scriptOf as printed } from '../../../print/script.ts';
-import { address, cidr, http, ready, readyLocal, service } from '../../state/build.ts';
+import { address, cidr, ready, readyLocal, service } from '../../state/build.ts';
 import type { Rig } from './rig.ts';
-import { at, block, endpoints, everyKind, Stage } from './stage.ts';
+import { at, block, endpoints, everyKind, everyProtocol, Stage } from './stage.ts';
 
 class RecordingKernel extends FakeKernel {
   readonly batches: Uint8Array[] = [];
@@ -62,14 +62,7 @@ const stories = {
     stage.rig.drain();
   },
   protocols: async (stage, family) => {
-    const ports = [
-      { ...http, nodePort: 30080 },
-      { ...http, name: 'dns', protocol: 'UDP', port: 53, nodePort: 30080 },
-      { ...http, name: 'sip', protocol: 'SCTP', port: 5060 },
-    ] as const;
-    const slicePorts = ports.map((port) => ({ ...port, port: port.port + 8000 }));
-    const web = service({ type: 'NodePort', clusterIPs: [at(family, '10.96.0.1')], ports });
-    await stage.play([web, endpoints(family, both, { ports: slicePorts })]);
+    await stage.play(everyProtocol(family, both));
   },
   environment: async (stage, family) => {
     await stage.play([everyKind(family), endpoints(family, both)]);

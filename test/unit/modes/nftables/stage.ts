@@ -65,6 +65,18 @@ export function endpoints(family: Family, list: Endpoints, fields: Partial<Endpo
   return slice(Object.fromEntries(mapped), { family, ...fields });
 }
 
+/** Service web with a port of each protocol, two of them with the same node port. */
+export function everyProtocol(family: Family, list: Endpoints): [Service, EndpointSlice] {
+  const ports = [
+    { ...http, nodePort: 30080 },
+    { ...http, name: 'dns', protocol: 'UDP', port: 53, nodePort: 30080 },
+    { ...http, name: 'sip', protocol: 'SCTP', port: 5060 },
+  ] as const;
+  const slicePorts = ports.map((port) => ({ ...port, port: port.port + 8000 }));
+  const web = service({ type: 'NodePort', clusterIPs: [at(family, '10.96.0.1')], ports });
+  return [web, endpoints(family, list, { ports: slicePorts })];
+}
+
 export class Stage {
   readonly rig: Rig;
   readonly #family: Family;
