@@ -15,9 +15,12 @@ export interface Reading {
   readonly unused: readonly string[];
 }
 
-/** Reads all objects of this mode in the kernel of the node. */
-export async function read(mode: Mode, node: NodeUnderTest): Promise<Reading> {
-  const parts = await Promise.all(FAMILIES.map((family) => readers[mode](node, family)));
+/**
+ * Reads all objects of this mode in the kernel of the node. While the node changes them, readings
+ * never agree: `isAtRest` false asks for what one reading says.
+ */
+export async function read(mode: Mode, node: NodeUnderTest, isAtRest = true): Promise<Reading> {
+  const parts = await Promise.all(FAMILIES.map((family) => readers[mode](node, family, isAtRest)));
   return {
     frontends: new Map(parts.flatMap(({ frontends }) => [...frontends])),
     lines: parts.flatMap(({ lines }) => lines),
@@ -87,7 +90,7 @@ function words(endpoints: string | undefined): string {
   return endpoints === '' ? 'no endpoints' : endpoints;
 }
 
-type Reader = (node: NodeUnderTest, family: Family) => Promise<Reading>;
+type Reader = (node: NodeUnderTest, family: Family, isAtRest: boolean) => Promise<Reading>;
 
 const readers: Readonly<Record<Mode, Reader>> = {
   nftables: readNftables,
@@ -220,9 +223,9 @@ async function readIptables(node: NodeUnderTest, family: Family): Promise<Readin
   return { frontends, lines: rules.map((rule) => `${family} ${rule}`), unused };
 }
 
-async function readIpvs(node: NodeUnderTest, family: Family): Promise<Reading> {
+async function readIpvs(node: NodeUnderTest, family: Family, isAtRest: boolean): Promise<Reading> {
   const [services, links, table] = await Promise.all([
-    readVirtualServices(node),
+    readVirtualServices(node, isAtRest),
     node.run(['ip', '-j', 'address', 'show', 'dev', 'kube-ipvs0']).catch(() => '[]'),
     readTable(node, family, 'fairlead-ipvs'),
   ]);
@@ -257,8 +260,9 @@ async function readIpvs(node: NodeUnderTest, family: Family): Promise<Reading> {
  * What other nodes change meanwhile makes it leave some out. So it is asked until it says the same
  * twice.
  */
-async function readVirtualServices(node: NodeUnderTest): Promise<string> {
+async function readVirtualServices(node: NodeUnderTest, isAtRest: boolean): Promise<string> {
   for (let last = await node.run(['ipvsadm', '-Sn']); ; ) {
+    if (!isAtRest) return last;
     const again = await node.run(['ipvsadm', '-Sn']);
     if (again === last) return again;
     last = again;

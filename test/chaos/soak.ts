@@ -84,7 +84,7 @@ async function sampled(
     await sleep(sampleMs);
     const second = Math.round((performance.now() - startMs) / 1000);
     if (!program.alive) throw new Error(`it has ended: ${program.complaints.join('\n')}`);
-    const { lines } = await read(mode, cluster.lab.node);
+    const { lines } = await read(mode, cluster.lab.node, false);
     const wanted = sizeOf(cluster.life.wanted());
     const own = processSample(program.pid);
     const sample = { second, ...own, kernelLines: lines.length, wanted };
