@@ -1,5 +1,6 @@
-/** Stories with connect-time translation of all connections, beside the rules of a mode. */
+/** Stories with connect-time translation of all connections, beside a mode. */
 import { afterAll, test as anyTest, beforeAll } from 'vitest';
+import type { ModeName } from '../../src/config/config.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { removeConnectTime } from '../../src/modes/connect-time/choice.ts';
 import type { ActorName } from '../lab/addresses.ts';
@@ -8,11 +9,13 @@ import { createLab, type Lab } from '../lab/lab.ts';
 import type { ProxyUnderTest } from '../lab/proxy.ts';
 import { runStory } from '../lab/run-story.ts';
 import type { Expectation, Step, Story } from '../lab/story.ts';
+import { fairleadInside } from './fairlead-inside.ts';
 import { fairlead } from './fairlead-proxy.ts';
 import { luck, withFewerEndpoints } from './fewer.ts';
 import { firstStories, stories } from './index.ts';
 import { toldToIptables } from './iptables-told.ts';
 import { portOfAnother } from './node-port.ts';
+import { toldToUserspace } from './userspace-told.ts';
 
 const test = anyTest.skipIf(!canTranslate());
 
@@ -22,8 +25,10 @@ const inside: readonly ActorName[] = ['node', 'pod-a', 'pod-b'];
 /** `FAIRLEAD_STORIES=all` tells every story, which takes minutes. */
 const told = process.env.FAIRLEAD_STORIES === 'all' ? stories : firstStories;
 
-function translating(mode: Translating, place: ConnectTimePlace): ProxyUnderTest {
-  const proxy = fairlead(mode, { connectTime: place });
+function translating(mode: ModeName, connectTime: ConnectTimePlace): ProxyUnderTest {
+  // The sockets of mode userspace are to be the node's.
+  const made = mode === 'userspace' ? fairleadInside : fairlead;
+  const proxy = made(mode, { connectTime });
   return {
     mode: `${mode}, connect time`,
     start: (node, settings, objects) =>
@@ -31,7 +36,7 @@ function translating(mode: Translating, place: ConnectTimePlace): ProxyUnderTest
     cleanup: async (node) => {
       await proxy.cleanup(node);
       const kernel = openKernel({ netns: node.namespacePath });
-      await removeConnectTime(kernel, place.directory).finally(() => kernel.close());
+      await removeConnectTime(kernel, connectTime.directory).finally(() => kernel.close());
     },
   };
 }
@@ -57,17 +62,20 @@ function fromAnySource(expectation: Expectation): Expectation {
  * As the mode is told it; undefined: it is not. Ports of others are not left alone here:
  * `connect-time-lives.kernel.test.ts` shows it.
  */
-function toldTo(mode: Translating, story: Story): Story | undefined {
+function toldTo(mode: ModeName, story: Story): Story | undefined {
   if (story.name === portOfAnother || story.differsIn?.[mode] !== undefined) return undefined;
-  const changed = unmasqueraded(story);
-  if (mode === 'nftables') return changed;
-  return mode === 'iptables' ? toldToIptables(changed) : withFewerEndpoints(changed);
+  return unmasqueraded(ways[mode](story));
 }
 
-type Translating = 'nftables' | 'iptables' | 'ipvs';
+const ways: Readonly<Record<ModeName, (story: Story) => Story>> = {
+  nftables: (story) => story,
+  iptables: toldToIptables,
+  ipvs: withFewerEndpoints,
+  userspace: (story) => toldToUserspace(story).told,
+};
 
 /** Tells stories to a mode. */
-export function connectTimeStories(mode: Translating): void {
+export function connectTimeStories(mode: ModeName): void {
   let lab: Lab;
   let place: ConnectTimePlace;
   beforeAll(async () => {

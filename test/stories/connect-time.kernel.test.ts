@@ -2,4 +2,4 @@
 import { describe } from 'vitest';
 import { connectTimeStories } from './connect-time-stories.ts';
 
-describe.each(['nftables', 'iptables'] as const)('beside rules of mode %s', connectTimeStories);
+describe.each(['nftables', 'iptables', 'userspace'] as const)('beside mode %s', connectTimeStories);

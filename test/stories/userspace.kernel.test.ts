@@ -1,26 +1,12 @@
 /** Every story, in mode userspace, and what stories cannot tell. */
 import { afterAll, beforeAll, test } from 'vitest';
-import { actorAt } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
-import type { Protocol } from '../lab/outcome.ts';
 import { runStory } from '../lab/run-story.ts';
-import {
-  type Expectation,
-  refused,
-  reset,
-  type Server,
-  type Step,
-  type Story,
-  type Target,
-  wait,
-} from '../lab/story.ts';
-import { NODE_PORT, unallocated, unprogrammed } from './common.ts';
-import { refusesByReset, resetsConnections, seesTheNode, sharesNoPorts } from './differences.ts';
 import { fairleadInside } from './fairlead-inside.ts';
-import { luck, withFewerEndpoints } from './fewer.ts';
+import { luck } from './fewer.ts';
 import { chosenStories } from './index.ts';
-import { masqueradeStories } from './masquerade.ts';
 import { portOfAnother } from './node-port.ts';
+import { toldToUserspace } from './userspace-told.ts';
 
 let lab: Lab;
 beforeAll(async () => {
@@ -37,107 +23,10 @@ async function dump(): Promise<string> {
   return (await Promise.all(outputs)).join('\n');
 }
 
-/** What becomes of a connection that other modes drop. */
-const resetInstead: Expectation = { ...refused };
-
-/** Without a socket the kernel refuses a connection so. */
-const resetByKernel: Expectation = { ...reset };
-
 for (const story of chosenStories()) {
   // Told without the other's port, it is a node port: `localhost-node-ports.kernel.test.ts`.
   if (story.name === portOfAnother) continue;
-  const { told, difference } = asTold(story);
+  const { told, difference } = toldToUserspace(story);
   const options = { dump, ...(difference === undefined ? {} : { difference }) };
   test(story.name, luck, () => runStory(lab, fairleadInside('userspace'), told, options));
-}
-
-interface Told {
-  readonly told: Story;
-  /** Undefined: what it says is what it is about. */
-  readonly difference: string | undefined;
-}
-
-/** A port is one process's: nobody else can listen where a node port is. */
-function asTold(story: Story): Told {
-  const { servers = [], steps, ...rest } = withFewerEndpoints(story);
-  const isKept = ({ actor, at }: Server): boolean => actor !== 'node' || at.port !== NODE_PORT;
-  const kept = servers.filter(isKept);
-  const changed = withPauses(steps.filter(isNotSCTP)).map((step): Step => {
-    if (!('expect' in step)) return step;
-    if (!('to' in step)) return { ...step, expect: expectedOf(step.expect, 'TCP') };
-    if (isDirect(step.to)) return step;
-    const isMissed = kept.length < servers.length && step.to.port === NODE_PORT;
-    if (isMissed && isAnsweredByNode(step.expect)) return { ...step, expect: refused };
-    // What an endpoint that is silent does to a client is not changed.
-    if (step.do === 'open' && step.expect.kind === 'silence') return step;
-    return { ...step, expect: expectedOf(step.expect, step.to.protocol) };
-  });
-  const isAny = (told: Expectation): boolean =>
-    changed.some((step) => 'expect' in step && step.expect === told);
-  const isMasqueraded = masqueradeStories.includes(story) && changed.some(isSeenOtherwise);
-  const differences: readonly (string | false)[] = [
-    isAny(resetInstead) && resetsConnections,
-    isAny(resetByKernel) && refusesByReset,
-    isMasqueraded && seesTheNode,
-    kept.length < servers.length && sharesNoPorts.userspace,
-  ];
-  const difference = differences.find((reason) => reason !== false);
-  return { told: { ...rest, servers: kept, steps: changed }, difference };
-}
-
-/**
- * A Service's address stays, and refuses, until the connections that it carries have ended and
- * somebody has looked, once a second. That of the step before may not have ended yet.
- */
-function withPauses(steps: readonly Step[]): Step[] {
-  const isLost = (step: Step | undefined): boolean =>
-    step !== undefined && 'expect' in step && step.expect === unallocated;
-  return steps.flatMap((step, i) =>
-    isLost(step) && !isLost(steps[i - 1]) ? [wait(1500, 'the address goes'), step] : [step],
-  );
-}
-
-function isAnsweredByNode(expect: Expectation): boolean {
-  return expect.kind === 'answered' && 'node' in expect.by;
-}
-
-function isSeenOtherwise(step: Step): boolean {
-  if (!('to' in step) || step.expect.kind !== 'answered' || isDirect(step.to)) return false;
-  return Object.values(step.expect.by).includes('any');
-}
-
-/** To a pod or another node: none of a proxy's business. */
-function isDirect({ addresses }: Target): boolean {
-  return Object.values(addresses).some((address) => {
-    const actor = actorAt(address);
-    return actor !== undefined && actor !== 'node';
-  });
-}
-
-/** Whether the kernel refuses that without a socket, and how, depends on its modules. */
-function isNotSCTP(step: Step): boolean {
-  return !('to' in step) || step.to.protocol !== 'SCTP';
-}
-
-/**
- * Endpoints are reached from the node, so it is the node that they see. A connection can't be
- * dropped, only reset; the kernel refuses as it does by itself. And where no address is bound,
- * packets go where routes lead.
- */
-function expectedOf(expect: Expectation, protocol: Protocol): Expectation {
-  switch (expect.kind) {
-    case 'silence':
-      if (expect === unallocated) return unprogrammed;
-      return protocol === 'TCP' ? resetInstead : expect;
-    case 'unreachable':
-      return protocol === 'TCP' && expect.icmp === 'port-unreachable' ? resetByKernel : expect;
-    case 'answered': {
-      const by = Object.entries(expect.by).map(([server, source]) => {
-        return [server, source === 'own' ? 'any' : source] as const;
-      });
-      return { ...expect, by: Object.fromEntries(by) };
-    }
-    default:
-      return expect;
-  }
 }
