@@ -1,5 +1,6 @@
 /** Stories with connect-time translation of all connections, beside a mode. */
-import { afterAll, test as anyTest, beforeAll } from 'vitest';
+import { existsSync } from 'node:fs';
+import { afterAll, test as anyTest, beforeAll, expect } from 'vitest';
 import type { ModeName } from '../../src/config/config.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { removeConnectTime } from '../../src/modes/connect-time/choice.ts';
@@ -31,8 +32,12 @@ function translating(mode: ModeName, connectTime: ConnectTimePlace): ProxyUnderT
   const proxy = made(mode, { connectTime });
   return {
     mode: `${mode}, connect time`,
-    start: (node, settings, objects) =>
-      proxy.start(node, { ...settings, connectTime: 'all' }, objects),
+    start: async (node, settings, objects) => {
+      const running = await proxy.start(node, { ...settings, connectTime: 'all' }, objects);
+      // Rules alone would pass, too.
+      expect(existsSync(connectTime.directory)).toBe(true);
+      return running;
+    },
     cleanup: async (node) => {
       await proxy.cleanup(node);
       const kernel = openKernel({ netns: node.namespacePath });

@@ -44,6 +44,8 @@ export interface InsideOptions {
   readonly errors?: 'fail the story' | 'are told';
   /** Where connect-time translation is to be. */
   readonly connectTime?: ConnectTimePaths;
+  /** kill -9 when it aborts, also while it starts. */
+  readonly killed?: AbortSignal;
 }
 
 export interface KillableProxy extends MeasuredProxy {
@@ -76,7 +78,7 @@ class ProxyProcess implements KillableProxy {
   /** Of the request under way; there is one at a time. */
   #settle: ((error: Error | undefined, text?: string) => void) | undefined;
 
-  constructor({ namespace }: NodeUnderTest, { log = () => {}, without }: InsideOptions) {
+  constructor({ namespace }: NodeUnderTest, { killed, log = () => {}, without }: InsideOptions) {
     const drop =
       without === undefined
         ? []
@@ -90,6 +92,7 @@ class ProxyProcess implements KillableProxy {
         this.#settle?.(reply.error === undefined ? undefined : new Error(reply.error), reply.text);
     });
     this.#child.stdin!.on('error', () => {});
+    killed?.addEventListener('abort', () => this.#child.kill('SIGKILL'), { once: true });
     this.#ended = new Promise((resolve) => {
       this.#child.once('close', (code, signal) => {
         this.#settle?.(new Error(`     fairlead: the process has ended (${signal ?? code})`));

@@ -63,6 +63,10 @@ const probes: Readonly<Record<string, string>> = {
   'conntrack: entries can be made, listed and deleted': `
     conntrack -I -s 10.0.0.1 -d 10.0.0.2 -p udp --sport 1 --dport 2 -t 60 &&
     conntrack -L | grep -q 10.0.0.2 && conntrack -D -d 10.0.0.2`,
+  'eBPF: programs at connect': `
+    mount -t bpf bpf /tmp && mount -t cgroup2 cgroup2 /tmp || exit
+    grep -q ' __cgroup_bpf_run_filter_sock_addr$' /proc/kallsyms ||
+    { echo no CONFIG_CGROUP_BPF >&2; false; }`,
   'links: dummy, veth, bridge': `
     ip link add link0 type dummy && ip link add link1 type veth peer name link2 &&
     ip link add link3 type bridge`,

@@ -1,0 +1,158 @@
+/**
+ * Kills during the first load of connect-time translation, while maps and programs are made.
+ * FAIRLEAD_LOAD_SECONDS says how long.
+ */
+import { execFileSync } from 'node:child_process';
+import { existsSync, readdirSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, test as anyTest, beforeAll, expect } from 'vitest';
+import type { Kernel } from '../../src/kernel/kernel.ts';
+import { openKernel } from '../../src/kernel/native-kernel.ts';
+import {
+  keyBytes,
+  mapNames,
+  readPlaceKey,
+  valueBytes,
+} from '../../src/modes/connect-time/layout.ts';
+import { readMap } from '../../src/modes/connect-time/read-map.ts';
+import { noPause } from '../../src/modes/mode.ts';
+import { freshSeed, Random } from '../chaos/random.ts';
+import { FAMILIES } from '../lab/addresses.ts';
+import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
+import { createLab, type Lab } from '../lab/lab.ts';
+import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
+import { paced } from '../lab/pace.ts';
+import { fairleadInside, type KillableProxy } from './fairlead-inside.ts';
+
+const test = anyTest.skipIf(!canTranslate());
+const seconds = Number(process.env.FAIRLEAD_LOAD_SECONDS ?? 2);
+
+const settings = {
+  detectLocalMode: 'ClusterCIDR',
+  clusterCIDR: DEFAULT_CLUSTER_CIDR,
+  connectTime: 'all',
+  ownTables: false,
+} as const;
+
+const endpointsEach = 8;
+const objects = [
+  ...BASELINE,
+  ...Array.from({ length: 1000 }, (_, i) => {
+    const [high, low] = [i >> 8, i & 0xff];
+    const name = `web-${i}`;
+    const pods = Array.from({ length: endpointsEach }, (_, pod) => ({
+      at: { IPv4: `10.${64 + pod}.${high}.${low}`, IPv6: `fd00:10:${64 + pod}::${i.toString(16)}` },
+    }));
+    const clusterIp = { IPv4: `10.96.${100 + high}.${low}`, IPv6: `fd00:10:96::${high}:${low}` };
+    return [service(name, { clusterIp }), ...slices(name, pods)];
+  }).flat(),
+];
+
+let lab: Lab;
+let place: ConnectTimePlace;
+
+beforeAll(async () => {
+  if (!canTranslate()) return;
+  lab = await createLab();
+  place = makeConnectTimePlace();
+});
+afterAll(async () => {
+  await lab?.close();
+  place?.close();
+});
+
+function start(killed?: AbortSignal): Promise<KillableProxy> {
+  const proxy = fairleadInside('nftables', {
+    connectTime: place,
+    ...(killed === undefined ? {} : { killed }),
+  });
+  return proxy.start(lab.node, settings, objects);
+}
+
+/** Frontends with their pools, and the endpoints of these in any order. */
+async function held(): Promise<Map<string, string[]>> {
+  const kernel = openKernel({ netns: lab.node.namespacePath });
+  const all = await Promise.all(FAMILIES.map((family) => heldOf(kernel, family))).finally(() =>
+    kernel.close(),
+  );
+  return new Map(all.flat().map(([key, values]) => [key, values.sort()]));
+}
+
+async function heldOf(
+  kernel: Kernel,
+  family: keyof typeof mapNames,
+): Promise<[string, string[]][]> {
+  const found = new Map<string, string[]>();
+  const read = async (kind: 'frontends' | 'endpoints', keyOf: (key: Uint8Array) => string) => {
+    const map = mapNames[family][kind];
+    const sizes = { keyBytes: keyBytes[kind], valueBytes: valueBytes[kind] };
+    await readMap(kernel, { directory: place.directory, map, ...sizes }, noPause, (key, value) => {
+      const name = `${map} ${keyOf(key)}`;
+      found.set(name, [...(found.get(name) ?? []), Buffer.from(value).toString('hex')]);
+    });
+  };
+  await read('frontends', (key) => Buffer.from(key).toString('hex'));
+  await read('endpoints', (key) => Buffer.from(readPlaceKey(key).pool, 'latin1').toString('hex'));
+  return [...found];
+}
+
+/** Resolves when the first map is about to be made. */
+async function begun(): Promise<void> {
+  while (!existsSync(place.directory)) await sleep(1);
+}
+
+/** Kills it within so many milliseconds after that. */
+async function killedStart(afterMs: number): Promise<void> {
+  const killer = new AbortController();
+  const started = start(killer.signal).then(
+    () => 'started',
+    ({ message }: Error) => message,
+  );
+  await begun();
+  await sleep(afterMs);
+  killer.abort();
+  expect(await started).toMatch(/^started$|has ended \(SIGKILL\)/);
+}
+
+/** `--cleanup` of the program, where the place is that of the machine. */
+function cleanUp(): void {
+  const bpf = dirname(place.directory);
+  const main = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
+  const script = `mount --bind ${bpf} /sys/fs/bpf && exec ${process.execPath} ${main} --cleanup`;
+  execFileSync('ip', ['netns', 'exec', lab.node.namespace, 'sh', '-c', script]);
+  const left = readdirSync(bpf).filter((name) => !name.endsWith('.debug'));
+  expect(left.map((name) => join(bpf, name))).toEqual([]);
+}
+
+test(
+  'Killed at random moments of its first load, it is as wanted after the next start',
+  async () => {
+    const random = new Random(freshSeed());
+    const starting = start();
+    await begun();
+    const begunMs = performance.now();
+    const first = await starting;
+    const loadMs = Math.ceil(performance.now() - begunMs);
+    const wanted = await held();
+    expect(wanted.size).toBeGreaterThan(2000);
+    await first.stop();
+    cleanUp();
+    const endMs = performance.now() + 1000 * seconds;
+    let kills = 0;
+    do {
+      for (let again = 1 + random.below(3); again > 0; again -= 1) {
+        await killedStart(random.below(loadMs));
+        kills += 1;
+      }
+      if (random.below(3) > 0) {
+        const running = await start();
+        expect(await held()).toEqual(wanted);
+        await running.stop();
+      }
+      cleanUp();
+    } while (performance.now() < endMs);
+    console.log(`${kills} kills within ${loadMs} ms of a first load`);
+  },
+  paced(120_000) + 5000 * seconds,
+);
