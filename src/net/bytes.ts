@@ -3,3 +3,39 @@ export function sameBytes(a: Uint8Array | undefined, b: Uint8Array | undefined):
   if (a === undefined || b === undefined) return a === b;
   return a.length === b.length && a.every((byte, i) => byte === b[i]);
 }
+
+/** Bytes of one length each, one behind the other: many small arrays would cost far more. */
+export class PackedBytes {
+  readonly #stride: number;
+  #bytes = new Uint8Array(0);
+  #count = 0;
+
+  constructor(stride: number) {
+    this.#stride = stride;
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  push(bytes: Uint8Array): void {
+    this.write((to, at) => to.set(bytes, at));
+  }
+
+  /** `fill` writes the next ones: `to` has zeroes from `at` on. */
+  write(fill: (to: Uint8Array, at: number) => void): void {
+    const at = this.#count * this.#stride;
+    if (at + this.#stride > this.#bytes.length) {
+      const grown = new Uint8Array(Math.max(16 * this.#stride, 2 * this.#bytes.length));
+      grown.set(this.#bytes);
+      this.#bytes = grown;
+    }
+    fill(this.#bytes, at);
+    this.#count += 1;
+  }
+
+  /** All of them: a view, which later ones may not reach. */
+  get bytes(): Uint8Array {
+    return this.#bytes.subarray(0, this.#count * this.#stride);
+  }
+}

@@ -7,7 +7,8 @@ import type { KernelFailure } from '../../kernel/kernel.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import type { Family } from '../../net/address.ts';
-import { sameBytes } from '../../net/bytes.ts';
+import { PackedBytes, sameBytes } from '../../net/bytes.ts';
+import type { EndpointList } from '../../net/endpoint-list.ts';
 import { countDifference, type Difference, type Writer } from '../backend.ts';
 import { binary } from '../elements.ts';
 import type { Batch, Environment } from '../mode.ts';
@@ -17,31 +18,57 @@ import {
   endpointValue,
   keyBytes,
   mapNames,
-  placeKey,
   valueBytes,
+  writeEndpointValue,
+  writePlaceKey,
 } from './layout.ts';
 import { nodeAddressElements } from './node-addresses.ts';
 import type { ConnectTimeObjects, HeldObject } from './observation.ts';
 import { askedOf, type Placement } from './placement.ts';
 
+type Sort = keyof typeof keyBytes;
+
 /** Elements of one op, with whom to blame for each. */
 class Elements {
-  readonly keys: Uint8Array[] = [];
-  readonly values: Uint8Array[] = [];
+  readonly keys: PackedBytes;
+  readonly values: PackedBytes;
   readonly owners: string[] = [];
+
+  constructor(sort: Sort) {
+    this.keys = new PackedBytes(keyBytes[sort]);
+    this.values = new PackedBytes(valueBytes[sort]);
+  }
+
+  get count(): number {
+    return this.owners.length;
+  }
+}
+
+class Frontends extends Elements {
+  constructor() {
+    super('frontends');
+  }
 
   push(owner: string, key: Uint8Array, value?: Uint8Array): void {
     this.owners.push(owner);
     this.keys.push(key);
     if (value !== undefined) this.values.push(value);
   }
+}
 
-  get count(): number {
-    return this.keys.length;
+class Endpoints extends Elements {
+  constructor() {
+    super('endpoints');
+  }
+
+  /** Without a list: only the key, of what is deleted. */
+  push(owner: string, pool: Uint8Array, index: number, list?: EndpointList): void {
+    this.owners.push(owner);
+    this.keys.write((to, at) => writePlaceKey(to, at, pool, index));
+    if (list !== undefined) this.values.write((to, at) => writeEndpointValue(to, at, list, index));
   }
 }
 
-type Sort = keyof typeof keyBytes;
 type Pool = Pick<PoolElements, 'pool' | 'endpoints'>;
 
 interface BatchWriterOptions {
@@ -55,8 +82,8 @@ export class BatchWriter implements Writer<ConnectTimeObjects> {
   readonly #options: BatchWriterOptions;
   #start: 'as it is' | 'anew' = 'as it is';
   #end: 'as it is' | 'linked' = 'as it is';
-  readonly #added = { endpoints: new Elements(), frontends: new Elements() };
-  readonly #deleted = { frontends: new Elements(), endpoints: new Elements() };
+  readonly #added = { endpoints: new Endpoints(), frontends: new Frontends() };
+  readonly #deleted = { frontends: new Frontends(), endpoints: new Endpoints() };
 
   constructor(options: BatchWriterOptions) {
     this.#options = options;
@@ -102,11 +129,10 @@ export class BatchWriter implements Writer<ConnectTimeObjects> {
     const count = after?.endpoints.length ?? 0;
     for (let i = 0; i < count; i += 1) {
       if (held.isRight(i)) continue;
-      const value = endpointValue(after!.endpoints, i);
-      this.#added.endpoints.push(owner, placeKey(after!.pool, i), value);
+      this.#added.endpoints.push(owner, after!.pool, i, after!.endpoints);
     }
     for (const i of held.indexes) {
-      if (i >= count) this.#deleted.endpoints.push(owner, placeKey(held.pool, i));
+      if (i >= count) this.#deleted.endpoints.push(owner, held.pool, i);
     }
   }
 
@@ -150,11 +176,11 @@ export class BatchWriter implements Writer<ConnectTimeObjects> {
       ['delete', 'endpoints', this.#deleted.endpoints],
     ] as const) {
       if (elements.count === 0) continue;
-      const keys = Buffer.concat(elements.keys);
+      const keys = elements.keys.bytes;
       const inMap = { directory, map: mapNames[family][sort], keys };
       owners.set(out.count, elements.owners);
       if (verb === 'delete') out.write('bpfElementsDelete', inMap);
-      else out.write('bpfElementsAdd', { ...inMap, values: Buffer.concat(elements.values) });
+      else out.write('bpfElementsAdd', { ...inMap, values: elements.values.bytes });
       writes += elements.count;
     }
     if (this.#end === 'linked') {

@@ -81,9 +81,14 @@ export function poolId({ servicePort }: Forwarding, pool: 'cluster' | 'local'): 
 /** The key of an endpoint. */
 export function placeKey(id: Uint8Array, index: number): Uint8Array {
   const key = new Uint8Array(keyBytes.endpoints);
-  key.set(id);
-  new DataView(key.buffer).setUint32(poolIdBytes, index, true);
+  writePlaceKey(key, 0, id, index);
   return key;
+}
+
+/** Writes the key of an endpoint to where there are zeroes. */
+export function writePlaceKey(to: Uint8Array, at: number, id: Uint8Array, index: number): void {
+  for (let i = 0; i < poolIdBytes; i += 1) to[at + i] = id[i]!;
+  for (let i = 0; i < 4; i += 1) to[at + poolIdBytes + i] = index >>> (8 * i);
 }
 
 /** The pool and the index of an endpoint's key. */
@@ -97,8 +102,24 @@ export function readPlaceKey(key: Uint8Array): { readonly pool: string; readonly
 
 /** An endpoint of a list as the map holds it. */
 export function endpointValue(list: EndpointList, index: number): Uint8Array {
-  const packed = list.packed(index);
-  return packed.length === endpointBytes.IPv6 ? packed : Buffer.concat([mappedPrefix, packed]);
+  const value = new Uint8Array(valueBytes.endpoints);
+  writeEndpointValue(value, 0, list, index);
+  return value;
+}
+
+/** Writes an endpoint of a list to where there are zeroes. */
+export function writeEndpointValue(
+  to: Uint8Array,
+  at: number,
+  { bytes, family }: EndpointList,
+  index: number,
+): void {
+  const stride = endpointBytes[family];
+  const from = index * stride;
+  const begin = at + valueBytes.endpoints - stride;
+  for (let i = 0; i < stride; i += 1) to[begin + i] = bytes[from + i]!;
+  // ::ffff:0:0/96
+  if (family === 'IPv4') to[begin - 1] = to[begin - 2] = 0xff;
 }
 
 /** The inverse of `endpointValue`. */
