@@ -16,10 +16,9 @@ void ElementSorter::Take(const Entry& entry) {
                        entry.flags & NFT_SET_ELEM_INTERVAL_END});
 }
 
-/** The key, and the key end where the layout has it. The packed form begins with them. */
+/** The key. The packed form begins with it. */
 std::span<const std::uint8_t> ElementSorter::Identity(const Element& element) const noexcept {
-  const std::size_t keys = layout_.Has(protocol::element_shape::kKeyEnd) ? 2 : 1;
-  return packed_.bytes().subspan(element.start, keys * layout_.key_length);
+  return packed_.bytes().subspan(element.start, layout_.key_length);
 }
 
 ByteBuffer ElementSorter::Finish() {

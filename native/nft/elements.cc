@@ -19,10 +19,7 @@ namespace fairlead::nft {
 //   NFTA_SET_ELEM_LIST_ELEMENTS
 //     NFTA_LIST_ELEM               one for each element
 //       NFTA_SET_ELEM_KEY            { NFTA_DATA_VALUE }; not in a catch-all element
-//       NFTA_SET_ELEM_KEY_END        { NFTA_DATA_VALUE }
 //       NFTA_SET_ELEM_FLAGS          be32
-//       NFTA_SET_ELEM_TIMEOUT        be64, milliseconds
-//       NFTA_SET_ELEM_EXPIRATION     be64, milliseconds left (dumps)
 //       NFTA_SET_ELEM_DATA           { NFTA_DATA_VALUE } or { NFTA_DATA_VERDICT }
 //       NFTA_SET_ELEM_USERDATA       a comment
 //       NFTA_SET_ELEM_EXPR           (dumps) a statement, e.g. a counter
@@ -50,18 +47,14 @@ void PutSet(const Target& target, wire::MessageWriter& out) {
 }
 
 /** Puts the attributes that identify the element. A deletion needs no others. */
-void PutKey(const EntryLayout& layout, const Entry& entry, wire::MessageWriter& out) noexcept {
-  if ((entry.flags & NFT_SET_ELEM_CATCHALL) == 0) {
-    PutValue(out, NFTA_SET_ELEM_KEY, entry.key);
-    if (layout.Has(shape::kKeyEnd)) PutValue(out, NFTA_SET_ELEM_KEY_END, entry.key_end);
-  }
+void PutKey(const Entry& entry, wire::MessageWriter& out) noexcept {
+  if ((entry.flags & NFT_SET_ELEM_CATCHALL) == 0) PutValue(out, NFTA_SET_ELEM_KEY, entry.key);
   if (entry.flags != 0) out.PutU32Be(NFTA_SET_ELEM_FLAGS, entry.flags);
 }
 
 protocol::Checked PutForAdd(const EntryLayout& layout, const Entry& entry,
                             wire::MessageWriter& out) noexcept {
-  PutKey(layout, entry, out);
-  if (entry.timeout_ms != 0) out.PutU64Be(NFTA_SET_ELEM_TIMEOUT, entry.timeout_ms);
+  PutKey(entry, out);
   // An element that ends an interval has no data (nft_add_set_elem: EINVAL).
   if ((entry.flags & NFT_SET_ELEM_INTERVAL_END) != 0) return {};
   if (layout.Has(shape::kData)) PutValue(out, NFTA_SET_ELEM_DATA, entry.data);
@@ -145,12 +138,6 @@ wire::Taken DecodeElement(const EntryLayout& layout, std::span<const std::uint8_
   if (entry.key.size() != layout.key_length) {
     return std::unexpected("element has a key of another length than asked for");
   }
-  entry.key_end = ReadValue(element.Bytes(NFTA_SET_ELEM_KEY_END)).value_or(entry.key);
-  if (entry.key_end.size() != layout.key_length) {
-    return std::unexpected("element has a key end of another length than asked for");
-  }
-  entry.timeout_ms = element.U64Be(NFTA_SET_ELEM_TIMEOUT);
-  entry.expiration_ms = element.U64Be(NFTA_SET_ELEM_EXPIRATION);
   const auto data = element.Bytes(NFTA_SET_ELEM_DATA);
   entry.data = ReadValue(data).value_or(none.first(layout.data_length));
   if (layout.Has(shape::kData) && entry.data.size() != layout.data_length) {
@@ -168,7 +155,7 @@ wire::Taken DecodeElement(const EntryLayout& layout, std::span<const std::uint8_
 EncodeResult Encode(const protocol::op::ElementsAdd& op, BatchWriter& batch) {
   const EntryLayout layout{op.shape, op.key_length, op.data_length};
   if (const auto checked = layout.Check(); !checked) return std::unexpected(checked.error());
-  if (layout.Has(shape::kExpiration) || layout.Has(shape::kCounter)) {
+  if (layout.Has(shape::kCounter)) {
     return std::unexpected(protocol::BadRecord{"elementsAdd", "shape", "has a part of dumps"});
   }
   return EncodeEntries(TargetOf(op), NFT_MSG_NEWSETELEM, NLM_F_CREATE,
@@ -183,8 +170,8 @@ EncodeResult Encode(const protocol::op::ElementsDelete& op, BatchWriter& batch) 
   if (const auto checked = layout.Check(); !checked) return std::unexpected(checked.error());
   return EncodeEntries(TargetOf(op), NFT_MSG_DELSETELEM, 0, EntryReader(layout, op.entries),
                        op.count, batch,
-                       [&layout](const Entry& entry, wire::MessageWriter& out) noexcept {
-                         PutKey(layout, entry, out);
+                       [](const Entry& entry, wire::MessageWriter& out) noexcept {
+                         PutKey(entry, out);
                          return protocol::Checked{};
                        });
 }

@@ -10,9 +10,8 @@ namespace shape = protocol::element_shape;
 
 namespace {
 
-constexpr std::uint32_t kEveryPart = shape::kKeyEnd | shape::kFlags | shape::kTimeout |
-                                     shape::kExpiration | shape::kData | shape::kVerdict |
-                                     shape::kCounter | shape::kComment;
+constexpr std::uint32_t kEveryPart =
+    shape::kFlags | shape::kData | shape::kVerdict | shape::kCounter | shape::kComment;
 
 void WriteBytes(std::span<const std::uint8_t> bytes, ByteBuffer& out) noexcept {
   if (!bytes.empty()) std::memcpy(out.Extend(bytes.size()), bytes.data(), bytes.size());
@@ -89,10 +88,7 @@ Verdict EntryReader::TakeVerdict() noexcept {
 std::expected<Entry, protocol::BadRecord> EntryReader::Next() noexcept {
   Entry entry;
   entry.key = Take(layout_.key_length);
-  if (layout_.Has(shape::kKeyEnd)) entry.key_end = Take(layout_.key_length);
   if (layout_.Has(shape::kFlags)) entry.flags = TakeWord();
-  if (layout_.Has(shape::kTimeout)) entry.timeout_ms = TakeTwoWords();
-  if (layout_.Has(shape::kExpiration)) entry.expiration_ms = TakeTwoWords();
   if (layout_.Has(shape::kData)) entry.data = Take(layout_.data_length);
   if (layout_.Has(shape::kVerdict)) entry.verdict = TakeVerdict();
   if (layout_.Has(shape::kCounter)) entry.packets = TakeTwoWords();
@@ -106,10 +102,7 @@ std::expected<Entry, protocol::BadRecord> EntryReader::Next() noexcept {
 
 void WriteEntry(const EntryLayout& layout, const Entry& entry, ByteBuffer& out) noexcept {
   WriteBytes(entry.key, out);
-  if (layout.Has(shape::kKeyEnd)) WriteBytes(entry.key_end, out);
   if (layout.Has(shape::kFlags)) WriteNumber(entry.flags, out);
-  if (layout.Has(shape::kTimeout)) WriteNumber(entry.timeout_ms, out);
-  if (layout.Has(shape::kExpiration)) WriteNumber(entry.expiration_ms, out);
   if (layout.Has(shape::kData)) WriteBytes(entry.data, out);
   if (layout.Has(shape::kVerdict)) WriteVerdict(entry.verdict, out);
   if (layout.Has(shape::kCounter)) WriteNumber(entry.packets, out);

@@ -26,10 +26,7 @@ struct EntryLayout {
 
 struct Entry {
   std::span<const std::uint8_t> key;
-  std::span<const std::uint8_t> key_end;
   std::uint32_t flags = 0;
-  std::uint64_t timeout_ms = 0;
-  std::uint64_t expiration_ms = 0;
   std::span<const std::uint8_t> data;
   Verdict verdict;
   std::uint64_t packets = 0;

@@ -2,8 +2,6 @@
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netlink.h>
 
-#include <array>
-
 #include "nft/elements.h"
 #include "nft/objects.h"
 #include "nft/userdata.h"
@@ -23,9 +21,6 @@ namespace fairlead::nft {
 //   NFTA_SET_TIMEOUT    be64   milliseconds
 //   NFTA_SET_DESC
 //     NFTA_SET_DESC_SIZE    be32
-//     NFTA_SET_DESC_CONCAT
-//       NFTA_LIST_ELEM        one for each part of the key
-//         NFTA_SET_FIELD_LEN    be32
 //   NFTA_SET_POLICY     be32   (dumps) missing = NFT_SET_POL_PERFORMANCE (0)
 //   NFTA_SET_GC_INTERVAL  be32 (dumps) milliseconds; missing = 0, the kernel's default
 //   NFTA_SET_HANDLE     be64   (dumps)
@@ -37,27 +32,15 @@ namespace fairlead::nft {
 
 namespace {
 
-/** The kernel knows at most NFT_REG32_COUNT parts (nft_set_desc). */
-constexpr std::size_t kPartsMax = 16;
-
 /** NFTA_SET_COUNT of Linux 6.16 and newer. Older headers lack it. */
 constexpr std::size_t kSetCount = 20;
 
 constexpr std::uint8_t kOtherStatements = 255;
 
-void PutDescription(const protocol::op::SetAdd& op, wire::MessageWriter& out) {
-  if (op.size == 0 && op.part_lengths.empty()) return;
+void PutSize(std::uint32_t size, wire::MessageWriter& out) {
+  if (size == 0) return;
   const auto description = out.BeginNest(NFTA_SET_DESC);
-  if (op.size != 0) out.PutU32Be(NFTA_SET_DESC_SIZE, op.size);
-  if (!op.part_lengths.empty()) {
-    const auto parts = out.BeginNest(NFTA_SET_DESC_CONCAT);
-    for (const std::uint8_t length : op.part_lengths) {
-      const auto part = out.BeginNest(NFTA_LIST_ELEM);
-      out.PutU32Be(NFTA_SET_FIELD_LEN, length);
-      out.EndNest(part);
-    }
-    out.EndNest(parts);
-  }
+  out.PutU32Be(NFTA_SET_DESC_SIZE, size);
   out.EndNest(description);
 }
 
@@ -79,9 +62,6 @@ std::uint8_t ReadCounter(const wire::AttrTable<kSetCount>& set) noexcept {
 }  // namespace
 
 EncodeResult Encode(const protocol::op::SetAdd& op, BatchWriter& batch) {
-  if (op.part_lengths.size() > kPartsMax) {
-    return std::unexpected(protocol::BadRecord{"setAdd", "partLengths", "has over 16 parts"});
-  }
   wire::MessageWriter& out = batch.Begin(NFT_MSG_NEWSET, NLM_F_CREATE, op.family);
   out.PutString(NFTA_SET_TABLE, op.table);
   out.PutString(NFTA_SET_NAME, op.set);
@@ -94,7 +74,7 @@ EncodeResult Encode(const protocol::op::SetAdd& op, BatchWriter& batch) {
   }
   out.PutU32Be(NFTA_SET_ID, batch.op() + 1);
   if (op.timeout_ms != 0) out.PutU64Be(NFTA_SET_TIMEOUT, op.timeout_ms);
-  PutDescription(op, out);
+  PutSize(op.size, out);
   const auto put = PutComment(out, NFTA_SET_USERDATA, kCommentOfSet, op.comment);
   if (!put) return std::unexpected(put.error());
   if (op.counter != 0) PutCounter(out);
@@ -117,14 +97,6 @@ wire::Taken DecodeSet(std::uint8_t family, std::span<const std::uint8_t> attribu
   if (set.malformed() || description.malformed()) {
     return std::unexpected("set has a malformed attribute");
   }
-  std::array<std::uint8_t, kPartsMax> lengths{};
-  std::size_t parts = 0;
-  wire::AttrReader reader(description.Bytes(NFTA_SET_DESC_CONCAT));
-  while (const auto part = reader.Next()) {
-    if (parts == kPartsMax) return std::unexpected("set has over 16 parts");
-    const wire::AttrTable<NFTA_SET_FIELD_MAX> field(part->payload);
-    lengths[parts++] = static_cast<std::uint8_t>(field.U32Be(NFTA_SET_FIELD_LEN));
-  }
   protocol::reply::Set reply;
   reply.family = family;
   reply.table = set.String(NFTA_SET_TABLE);
@@ -138,7 +110,6 @@ wire::Taken DecodeSet(std::uint8_t family, std::span<const std::uint8_t> attribu
   reply.data_length = has_data_length ? set.U32Be(NFTA_SET_DATA_LEN) : 0;
   reply.timeout_ms = set.U64Be(NFTA_SET_TIMEOUT);
   reply.size = description.U32Be(NFTA_SET_DESC_SIZE);
-  reply.part_lengths = std::span(lengths).first(parts);
   reply.counter = ReadCounter(set);
   reply.policy = set.U32Be(NFTA_SET_POLICY);
   reply.gc_interval_ms = set.U32Be(NFTA_SET_GC_INTERVAL);

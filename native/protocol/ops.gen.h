@@ -19,14 +19,11 @@ inline constexpr std::uint32_t kNoRegister = 0xffffffff;
 
 /** Parts of an entry of an elements record, see ElementShape. */
 namespace element_shape {
-inline constexpr std::uint32_t kKeyEnd = 1;
-inline constexpr std::uint32_t kFlags = 2;
-inline constexpr std::uint32_t kTimeout = 4;
-inline constexpr std::uint32_t kExpiration = 8;
-inline constexpr std::uint32_t kData = 16;
-inline constexpr std::uint32_t kVerdict = 32;
-inline constexpr std::uint32_t kCounter = 64;
-inline constexpr std::uint32_t kComment = 128;
+inline constexpr std::uint32_t kFlags = 1;
+inline constexpr std::uint32_t kData = 2;
+inline constexpr std::uint32_t kVerdict = 4;
+inline constexpr std::uint32_t kCounter = 8;
+inline constexpr std::uint32_t kComment = 16;
 }  // namespace element_shape
 
 /** Changes: the schema `kernelOps`. */
@@ -145,7 +142,6 @@ struct SetAdd {
   std::uint32_t data_length = 0;
   std::uint64_t timeout_ms = 0;
   std::uint32_t size = 0;
-  std::span<const std::uint8_t> part_lengths;
   std::uint8_t counter = 0;
   std::string_view comment;
   static constexpr std::tuple kFields{
@@ -153,8 +149,8 @@ struct SetAdd {
       Field("flags", &SetAdd::flags), Field("keyType", &SetAdd::key_type),
       Field("keyLength", &SetAdd::key_length), Field("dataType", &SetAdd::data_type),
       Field("dataLength", &SetAdd::data_length), Field("timeoutMs", &SetAdd::timeout_ms),
-      Field("size", &SetAdd::size), Field("partLengths", &SetAdd::part_lengths),
-      Field("counter", &SetAdd::counter), Field("comment", &SetAdd::comment)};
+      Field("size", &SetAdd::size), Field("counter", &SetAdd::counter),
+      Field("comment", &SetAdd::comment)};
 };
 
 struct SetDelete {
@@ -916,7 +912,6 @@ struct Set {
   std::uint32_t data_length = 0;
   std::uint64_t timeout_ms = 0;
   std::uint32_t size = 0;
-  std::span<const std::uint8_t> part_lengths;
   std::uint8_t counter = 0;
   std::uint32_t policy = 0;
   std::uint32_t gc_interval_ms = 0;
@@ -927,8 +922,7 @@ struct Set {
       Field("handle", &Set::handle), Field("flags", &Set::flags), Field("keyType", &Set::key_type),
       Field("keyLength", &Set::key_length), Field("dataType", &Set::data_type),
       Field("dataLength", &Set::data_length), Field("timeoutMs", &Set::timeout_ms),
-      Field("size", &Set::size), Field("partLengths", &Set::part_lengths),
-      Field("counter", &Set::counter), Field("policy", &Set::policy),
+      Field("size", &Set::size), Field("counter", &Set::counter), Field("policy", &Set::policy),
       Field("gcIntervalMs", &Set::gc_interval_ms), Field("count", &Set::count),
       Field("comment", &Set::comment)};
 };

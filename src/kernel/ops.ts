@@ -39,9 +39,6 @@ const setShape = {
   timeoutMs: 'u64',
   /** Maximal number of elements; 0 = unlimited. */
   size: 'u32',
-  /** One byte for each part of a concatenation: its length in bytes (NFTA_SET_DESC_CONCAT). Empty
-   * unless the set is a concatenation with intervals. */
-  partLengths: 'bytes',
   /**
    * 1 = each element counts the packets that are looked up with its key; 255 (replies) = elements
    * have other statements.
@@ -72,22 +69,16 @@ const xtRule = { protocol: 'u8', echo: 'u8', expressions: 'bytes' } as const;
 
 /** Which parts an entry of an `elements` record has after its key, in this order. */
 export const ElementShape = {
-  /** End of the interval of a concatenation, `keyLength` bytes (NFTA_SET_ELEM_KEY_END). */
-  keyEnd: 1,
   /** u32, NFT_SET_ELEM_* flags. */
-  flags: 2,
-  /** u64 milliseconds (NFTA_SET_ELEM_TIMEOUT). */
-  timeout: 4,
-  /** u64 milliseconds left (NFTA_SET_ELEM_EXPIRATION); dumps only. */
-  expiration: 8,
+  flags: 1,
   /** `dataLength` bytes. */
-  data: 16,
+  data: 2,
   /** i32 verdict code, u32 length of the chain's name, the name padded to a multiple of 4. */
-  verdict: 32,
+  verdict: 4,
   /** u64 packets that the element's counter has seen; dumps only. */
-  counter: 64,
+  counter: 8,
   /** u32 length of the comment, the comment padded to a multiple of 4. */
-  comment: 128,
+  comment: 16,
 } as const;
 
 /** Ops that change nf_tables. A buffer of them is one transaction: all or nothing. */

@@ -3,7 +3,7 @@ import { NFPROTO } from '../../src/kernel/nft/constants.ts';
 import { FakeKernel } from '../fake/kernel.ts';
 import { addTable, cases } from './nft-cases.ts';
 import { record } from './nft-record.ts';
-import { batch } from './ops.ts';
+import { addressSet, batch } from './ops.ts';
 import {
   addDestination,
   addLink,
@@ -18,21 +18,7 @@ import {
 } from './single-cases.ts';
 import { xtStories } from './xt-cases.ts';
 
-const plainSet = {
-  family: NFPROTO.IPv4,
-  table: 't',
-  set: 's',
-  flags: 0,
-  keyType: 7,
-  keyLength: 4,
-  dataType: 0,
-  dataLength: 0,
-  timeoutMs: 0,
-  size: 0,
-  partLengths: new Uint8Array(0),
-  counter: 0,
-  comment: '',
-} as const;
+const plainSet = { family: NFPROTO.IPv4, table: 't', set: 's', ...addressSet } as const;
 
 function elements(...last: number[]) {
   const entries = Uint8Array.from(last.flatMap((byte) => [10, 0, 0, byte]));

@@ -13,25 +13,12 @@ import {
 } from '../../src/kernel/nft/constants.ts';
 import { ElementShape, type NftOp } from '../../src/kernel/ops.ts';
 import { createKernel } from './namespace.ts';
-import { applied, batch, bytes, dumped, noBytes, u16Be, u32, u64, verdict } from './ops.ts';
+import { addressSet, applied, batch, bytes, dumped, u16Be, u32, u64, verdict } from './ops.ts';
 
 const table = { family: NFPROTO.IPv4, table: 't' } as const;
 const inSet = { ...table, set: 's' } as const;
 const addTable: NftOp = { kind: 'tableAdd', ...table, comment: '' };
-const addSet = {
-  kind: 'setAdd',
-  ...inSet,
-  flags: 0,
-  keyType: NFT_TYPE.ipv4_addr,
-  keyLength: 4,
-  dataType: 0,
-  dataLength: 0,
-  timeoutMs: 0,
-  size: 0,
-  partLengths: noBytes,
-  counter: 0,
-  comment: '',
-} as const;
+const addSet = { kind: 'setAdd', ...inSet, ...addressSet } as const;
 
 interface Layout {
   readonly shape: number;
@@ -173,53 +160,6 @@ test('an interval set: each interval is a start and an end', async () => {
   await roundTrip(set, layout, entries, ['10.0.0.0/24, 192.168.0.0/16']);
 });
 
-test('a concatenation with intervals: each entry has a key and its end', async () => {
-  const layout = { shape: ElementShape.keyEnd, keyLength: 8, dataLength: 0 };
-  const set = {
-    ...addSet,
-    flags: NFT_SET.INTERVAL | NFT_SET.CONCAT,
-    keyType: concatType(['ipv4_addr', 'inet_service']),
-    keyLength: 8,
-    partLengths: bytes(4, 2),
-  };
-  const entries = [
-    bytes('0a000000', u16Be(80), '0000', '0a0000ff', u16Be(80), '0000'),
-    bytes('c0a80000', u16Be(1000), '0000', 'c0a8ffff', u16Be(2000), '0000'),
-  ];
-  await roundTrip(set, layout, entries, ['10.0.0.0/24 . 80', '192.168.0.0/16 . 1000-2000']);
-});
-
-test('a set with timeouts: what is left is read as milliseconds', async () => {
-  const { kernel, namespace } = await createKernel();
-  const timed: NftOp = {
-    ...addSet,
-    flags: NFT_SET.TIMEOUT | NFT_SET.EVAL,
-    timeoutMs: 10_800_000,
-    size: 65_535,
-  };
-  await applied(kernel, addTable, timed);
-  const layout = { shape: ElementShape.timeout, keyLength: 4, dataLength: 0 };
-  const entries = [bytes('0a000001', u64(60_000)), bytes('0a000002', u64(0))];
-  await applied(kernel, elements('elementsAdd', layout, entries));
-
-  const shape = ElementShape.timeout | ElementShape.expiration;
-  const request = { kind: 'elementsDump', ...inSet, ...layout, shape } as const;
-  const [reply] = await dumped(kernel, 'elements', request);
-  const view = new DataView(Uint8Array.from(reply!.entries).buffer);
-  const byAddress = new Map(
-    [0, 20].map((at) => [
-      view.getUint8(at + 3),
-      [Number(view.getBigUint64(at + 4, true)), Number(view.getBigUint64(at + 12, true))] as const,
-    ]),
-  );
-  expect(byAddress.get(1)![0]).toBe(60_000);
-  expect(byAddress.get(1)![1]).toBeGreaterThan(0);
-  expect(byAddress.get(1)![1]).toBeLessThanOrEqual(60_000);
-  expect(byAddress.get(2)![1]).toBeGreaterThan(10_000_000);
-  const listing = await namespace.run('nft', ['list', 'set', 'ip', 't', 's']);
-  expect(listing).toMatch(/10\.0\.0\.1 timeout 1m expires \d+/);
-});
-
 test('an element with a comment is counted, one for all other keys is counted only', async () => {
   const { kernel, namespace } = await createKernel();
   const map = { ...addSet, flags: NFT_SET.MAP, dataType: NFT_TYPE.ipv4_addr, dataLength: 4 };
@@ -316,7 +256,6 @@ test.each([
 });
 
 test.each([
-  ['expiration', ElementShape.expiration, 'has a part of dumps'],
   ['a counter', ElementShape.counter, 'has a part of dumps'],
   ['an unknown part', 256, 'has an unknown part'],
   ['data and a verdict', ElementShape.data | ElementShape.verdict, 'has both data and a verdict'],

@@ -63,11 +63,9 @@ function withoutHandle(record: Reply): object {
 /** Entries in hexadecimal, sorted because a hash has no order. */
 async function elementsOf(kernel: Kernel, set: Extract<Reply, { kind: 'set' }>): Promise<string[]> {
   const { family, table, flags, keyLength, dataLength, dataType } = set;
-  const isConcat = (flags & NFT_SET.CONCAT) !== 0;
   const isRange = (flags & NFT_SET.INTERVAL) !== 0;
   const shape =
-    (isConcat ? ElementShape.keyEnd : 0) |
-    (isRange && !isConcat ? ElementShape.flags : 0) |
+    (isRange ? ElementShape.flags : 0) |
     (dataLength > 0 ? ElementShape.data : 0) |
     (dataType === NFT_DATA_VERDICT ? ElementShape.verdict | ElementShape.comment : 0);
   const request = { family, table, set: set.set, shape, keyLength, dataLength };
@@ -85,8 +83,7 @@ function split(
   let at = 0;
   return Array.from({ length: count }, () => {
     const start = at;
-    at += keyLength + (has(ElementShape.keyEnd) ? keyLength : 0);
-    at += (has(ElementShape.flags) ? 4 : 0) + (has(ElementShape.data) ? dataLength : 0);
+    at += keyLength + (has(ElementShape.flags) ? 4 : 0) + (has(ElementShape.data) ? dataLength : 0);
     if (has(ElementShape.verdict)) at += 8 + ((view.getUint32(at + 4, true) + 3) & ~3);
     if (has(ElementShape.comment)) at += 4 + ((view.getUint32(at, true) + 3) & ~3);
     return Buffer.from(entries.subarray(start, at)).toString('hex');

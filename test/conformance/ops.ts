@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { Kernel } from '../../src/kernel/kernel.ts';
+import { NFT_TYPE } from '../../src/kernel/nft/constants.ts';
 import {
   type Expression,
   expressions,
@@ -11,6 +12,19 @@ import {
   type Request,
 } from '../../src/kernel/ops.ts';
 import { RecordWriter, readRecords } from '../../src/kernel/records.ts';
+
+/** A set of IPv4 addresses, for setAdd. */
+export const addressSet = {
+  flags: 0,
+  keyType: NFT_TYPE.ipv4_addr,
+  keyLength: 4,
+  dataType: 0,
+  dataLength: 0,
+  timeoutMs: 0,
+  size: 0,
+  counter: 0,
+  comment: '',
+} as const;
 
 /** A buffer of ops. */
 export function batch(...ops: readonly KernelOp[]): Uint8Array {

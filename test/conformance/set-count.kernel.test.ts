@@ -1,23 +1,16 @@
 /** The number of a set's elements, as the kernel and the fake report it. */
 import { expect, test } from 'vitest';
 import type { Kernel } from '../../src/kernel/kernel.ts';
-import {
-  NFPROTO,
-  NFT_SET,
-  NFT_SET_ELEM_INTERVAL_END,
-  NFT_TYPE,
-} from '../../src/kernel/nft/constants.ts';
+import { NFPROTO, NFT_SET, NFT_SET_ELEM_INTERVAL_END } from '../../src/kernel/nft/constants.ts';
 import { ElementShape, type NftOp, unknownIndex } from '../../src/kernel/ops.ts';
 import { FakeKernel } from '../fake/kernel.ts';
 import { createKernel } from './namespace.ts';
-import { applied, bytes, dumped, noBytes, u32 } from './ops.ts';
+import { addressSet, applied, bytes, dumped, u32 } from './ops.ts';
 
 const table = { family: NFPROTO.IPv4, table: 't' } as const;
 
 function setAdd(set: string, flags: number): NftOp {
-  const plain = { keyType: NFT_TYPE.ipv4_addr, keyLength: 4, dataType: 0, dataLength: 0 };
-  const rest = { timeoutMs: 0, size: 0, partLengths: noBytes, counter: 0, comment: '' };
-  return { kind: 'setAdd', ...table, set, flags, ...plain, ...rest };
+  return { kind: 'setAdd', ...table, ...addressSet, set, flags };
 }
 
 function elementsAdd(set: string, shape: number, ...entries: readonly Uint8Array[]): NftOp {

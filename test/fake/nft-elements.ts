@@ -8,12 +8,11 @@ import { checkVerdict } from './nft-rule.ts';
 import { type Element, elementId, type Journal, type NftSet, type Table } from './nft-state.ts';
 import { Refusal } from './refusal.ts';
 
-/** `hash`: exact keys; `edges`: starts and ends of ranges; `ranges`: ranges of each part. */
-type SetKind = 'hash' | 'edges' | 'ranges';
+/** `hash`: exact keys; `edges`: starts and ends of ranges. */
+type SetKind = 'hash' | 'edges';
 
 export function kindOf({ fields }: Pick<NftSet, 'fields'>): SetKind {
-  if ((fields.flags & NFT_SET.INTERVAL) === 0) return 'hash';
-  return (fields.flags & NFT_SET.CONCAT) === 0 ? 'edges' : 'ranges';
+  return (fields.flags & NFT_SET.INTERVAL) === 0 ? 'hash' : 'edges';
 }
 
 function isEnd({ flags }: Element): boolean {
@@ -48,7 +47,7 @@ export class ElementWriter {
 
   delete(element: Element): void {
     this.#checkKey(element);
-    const found = this.#find(element);
+    const found = this.#set.elements.get(elementId(element));
     if (found === undefined) throw new Refusal('ENOENT');
     this.#journal.delete(this.#set.elements, elementId(found));
     this.#count(found, -1);
@@ -65,10 +64,9 @@ export class ElementWriter {
     this.#journal.set(uses, reference, (uses.get(reference) ?? 0) + step);
   }
 
-  #checkKey({ key, keyEnd, flags }: Element): void {
+  #checkKey({ key, flags }: Element): void {
     const kind = kindOf(this.#set);
     if (key.length !== this.#set.fields.keyLength) throw new Refusal('EINVAL');
-    if (keyEnd !== undefined && kind !== 'ranges') throw new Refusal('EINVAL');
     if (flags !== 0 && (kind !== 'edges' || flags !== NFT_SET_ELEM_INTERVAL_END)) {
       throw new Refusal('EINVAL');
     }
@@ -77,8 +75,7 @@ export class ElementWriter {
   #check(element: Element): void {
     this.#checkKey(element);
     const { flags, dataType, dataLength } = this.#set.fields;
-    const { data, verdict, timeoutMs } = element;
-    if (timeoutMs !== 0 && (flags & NFT_SET.TIMEOUT) === 0) throw new Refusal('EINVAL');
+    const { data, verdict } = element;
     const isMap = (flags & NFT_SET.MAP) !== 0 && !isEnd(element);
     const wantsVerdict = isMap && dataType === NFT_DATA_VERDICT;
     if ((verdict !== undefined) !== wantsVerdict) throw new Refusal('EINVAL');
@@ -95,19 +92,7 @@ export class ElementWriter {
         return undefined;
       case 'edges':
         return this.#checkEdge(element);
-      case 'ranges':
-        return this.#checkRange(element);
     }
-  }
-
-  /** nft_pipapo_insert looks up both ends of a new range before it looks at their order. */
-  #checkRange({ key, keyEnd = key }: Element): undefined {
-    if (this.#around(key) !== undefined || this.#around(keyEnd) !== undefined) {
-      throw new Refusal('EEXIST');
-    }
-    const isAscending = ([from, to]: readonly [number, number]): boolean =>
-      Buffer.compare(key.subarray(from, to), keyEnd.subarray(from, to)) <= 0;
-    if (!this.#parts().every(isAscending)) throw new Refusal('EINVAL');
   }
 
   /** The overlaps that __nft_rbtree_insert finds by the neighbours of a new edge. */
@@ -123,50 +108,6 @@ export class ElementWriter {
     const around = isEnd(edge) && above !== undefined && isEnd(above);
     if (inside || around) throw new Refusal('EEXIST');
   }
-
-  #find(element: Element): Element | undefined {
-    // nft_pipapo_deactivate finds a range by its first key.
-    if (kindOf(this.#set) === 'ranges') return this.#around(element.key);
-    return this.#set.elements.get(elementId(element));
-  }
-
-  /** The range that holds a key. */
-  #around(point: Uint8Array): Element | undefined {
-    const parts = this.#parts();
-    for (const element of this.#set.elements.values()) {
-      if (rangeHolds(element, point, parts)) return element;
-    }
-    return undefined;
-  }
-
-  #parts(): readonly (readonly [number, number])[] {
-    return partsOf(this.#set);
-  }
-}
-
-/** Where each part of a concatenation begins and ends within a key. */
-export function partsOf({ fields }: NftSet): [number, number][] {
-  const parts: [number, number][] = [];
-  let at = 0;
-  for (const length of fields.partLengths) {
-    parts.push([at, at + length]);
-    at += (length + 3) & ~3;
-  }
-  return parts;
-}
-
-export function rangeHolds(
-  { key, keyEnd = key }: Element,
-  point: Uint8Array,
-  parts: readonly (readonly [number, number])[],
-): boolean {
-  return parts.every(([from, to]) => {
-    const value = point.subarray(from, to);
-    return (
-      Buffer.compare(key.subarray(from, to), value) <= 0 &&
-      Buffer.compare(value, keyEnd.subarray(from, to)) <= 0
-    );
-  });
 }
 
 /** Ascending; the end of one range comes before the start of the next at the same address. */

@@ -29,14 +29,11 @@ export function unpack({ shape, keyLength, dataLength, count, entries }: Entries
   const elements: Element[] = [];
   for (let i = 0; i < count; i += 1) {
     const key = take(keyLength);
-    const keyEnd = has(ElementShape.keyEnd) ? take(keyLength) : undefined;
     const flags = has(ElementShape.flags) ? word() : 0;
-    const timeoutMs = has(ElementShape.timeout) ? word() + word() * 2 ** 32 : 0;
-    if (has(ElementShape.expiration)) throw new RecordError('expiration is for dumps only');
     const data = has(ElementShape.data) ? take(dataLength) : undefined;
     const verdict = has(ElementShape.verdict) ? takeVerdict(word, take) : undefined;
     const comment = has(ElementShape.comment) ? takeText(word, take) : '';
-    elements.push({ key, keyEnd, flags, timeoutMs, data, verdict, comment });
+    elements.push({ key, flags, data, verdict, comment });
   }
   if (at !== entries.length) throw new RecordError('entries go on after the last one');
   return elements;
@@ -66,12 +63,9 @@ export function pack(
     words(value.length);
     parts.push(Buffer.from(value.padEnd((value.length + 3) & ~3, '\0'), 'latin1'));
   };
-  for (const { key, keyEnd, flags, timeoutMs, data, verdict, comment } of elements) {
+  for (const { key, flags, data, verdict, comment } of elements) {
     parts.push(key);
-    if (has(ElementShape.keyEnd)) parts.push(keyEnd ?? key);
     if (has(ElementShape.flags)) words(flags);
-    if (has(ElementShape.timeout)) words(timeoutMs % 2 ** 32, Math.floor(timeoutMs / 2 ** 32));
-    if (has(ElementShape.expiration)) words(0, 0);
     if (has(ElementShape.data)) parts.push(data ?? new Uint8Array(dataLength));
     if (has(ElementShape.verdict)) {
       const { code, chain } = verdict ?? { code: 0, chain: '' };

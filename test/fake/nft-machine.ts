@@ -21,7 +21,7 @@ import {
 } from '../../src/kernel/nft/constants.ts';
 import { type Expression, noRegister, unknownIndex } from '../../src/kernel/ops.ts';
 import { addressBytes, type Family } from '../../src/net/address.ts';
-import { compareEdges, kindOf, partsOf, rangeHolds } from './nft-elements.ts';
+import { compareEdges, kindOf } from './nft-elements.ts';
 import { readRule } from './nft-rule.ts';
 import { type Chain, type Element, elementId, type NftSet, type Table } from './nft-state.ts';
 import { hit, matches } from './nft-xt.ts';
@@ -287,9 +287,7 @@ class Registers {
     const { elements, fields } = this.#table.sets.get(expression.set) as NftSet;
     const element: Element = {
       key: this.#load(expression.key, fields.keyLength),
-      keyEnd: undefined,
       flags: 0,
-      timeoutMs: expression.timeoutMs || fields.timeoutMs,
       data:
         expression.data === noRegister ? undefined : this.#load(expression.data, fields.dataLength),
       verdict: undefined,
@@ -325,9 +323,7 @@ function final({ code, chain }: { code: number; chain: string }): RuleResult {
 function findElement(set: NftSet, key: Uint8Array): Element | undefined {
   const wanted: Element = {
     key,
-    keyEnd: undefined,
     flags: 0,
-    timeoutMs: 0,
     data: undefined,
     verdict: undefined,
     comment: '',
@@ -335,10 +331,6 @@ function findElement(set: NftSet, key: Uint8Array): Element | undefined {
   switch (kindOf(set)) {
     case 'hash':
       return set.elements.get(elementId(wanted));
-    case 'ranges': {
-      const parts = partsOf(set);
-      return [...set.elements.values()].find((element) => rangeHolds(element, key, parts));
-    }
     case 'edges': {
       const below = [...set.elements.values()]
         .filter((element) => compareEdges(element, wanted) <= 0)

@@ -34,10 +34,8 @@ export interface Verdict {
 /** One element. Parts that its set does not have are undefined. */
 export interface Element {
   readonly key: Uint8Array;
-  readonly keyEnd: Uint8Array | undefined;
   /** NFT_SET_ELEM_* */
   readonly flags: number;
-  readonly timeoutMs: number;
   readonly data: Uint8Array | undefined;
   readonly verdict: Verdict | undefined;
   readonly comment: string;
@@ -77,13 +75,8 @@ export function tableId(family: number, name: string): string {
 }
 
 /** Identifies an element within its set. */
-export function elementId({
-  key,
-  keyEnd,
-  flags,
-}: Pick<Element, 'key' | 'keyEnd' | 'flags'>): string {
-  const end = keyEnd === undefined ? '' : latin1(keyEnd);
-  return `${latin1(key)}${end}${String.fromCharCode(flags)}`;
+export function elementId({ key, flags }: Pick<Element, 'key' | 'flags'>): string {
+  return `${latin1(key)}${String.fromCharCode(flags)}`;
 }
 
 function latin1(bytes: Uint8Array): string {

@@ -92,7 +92,6 @@ function printed(fields: NftSet['fields'], elements: readonly Element[]): string
   const { keyLength, dataLength, dataType } = fields;
   const kind = kindOf({ fields });
   const shape =
-    (kind === 'ranges' ? ElementShape.keyEnd : 0) |
     (kind === 'edges' ? ElementShape.flags : ElementShape.comment) |
     (dataLength > 0 ? ElementShape.data : 0) |
     (dataType === NFT_DATA_VERDICT ? ElementShape.verdict : 0);

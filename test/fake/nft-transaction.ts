@@ -274,7 +274,7 @@ export class Transaction {
   #addSet({ kind: _, ...op }: Op<'setAdd'>): void {
     checkSet(op);
     const { sets } = this.#table(op);
-    const fields = { ...op, partLengths: op.partLengths.slice() };
+    const fields = { ...op };
     const known = sets.get(op.set);
     if (known !== undefined && !sameSet(known.fields, fields)) throw new Refusal('EEXIST');
     const set = known ?? { handle: this.#circumstances.nextHandle(), fields, elements: new Map() };
@@ -349,22 +349,20 @@ function sameSet(a: NftSet['fields'], b: NftSet['fields']): boolean {
     a.keyType === b.keyType &&
     a.keyLength === b.keyLength &&
     a.dataType === b.dataType &&
-    a.dataLength === b.dataLength &&
-    Buffer.compare(a.partLengths, b.partLengths) === 0
+    a.dataLength === b.dataLength
   );
 }
 
 function checkSet(fields: Omit<Op<'setAdd'>, 'kind'>): void {
-  const { flags, keyLength, dataType, dataLength, timeoutMs, partLengths } = fields;
+  const { flags, keyLength, dataType, dataLength, timeoutMs } = fields;
   const has = (flag: number): boolean => (flags & flag) !== 0;
-  const registers = partLengths.reduce((sum, length) => sum + ((length + 3) >> 2), 0);
   const wrong =
     keyLength === 0 ||
     keyLength > 64 ||
     dataLength > 64 ||
     (has(NFT_SET.MAP) && dataType !== NFT_DATA_VERDICT && dataLength === 0) ||
     (timeoutMs !== 0 && !has(NFT_SET.TIMEOUT)) ||
-    has(NFT_SET.CONCAT) !== partLengths.length > 1 ||
-    (partLengths.length > 0 && registers !== (keyLength + 3) >> 2);
+    // Needs a description of the parts.
+    has(NFT_SET.CONCAT);
   if (wrong) throw new Refusal('EINVAL');
 }

@@ -91,12 +91,11 @@ TEST("a table, a chain, a base chain and a set read back as they were written") 
   CHECK_EQUAL(Dump(request::ChainsDump{2, ""},
                    {OneOp(op::BaseChainAdd{2, "t", "b", "nat", 4, -100, 1, ""})}),
               Records(reply::Chain{2, "t", "b", 0, "nat", 4, -100, 1, 0, 0, ""}, kGoodEnd));
-  const Bytes parts = FromHex("0402");
   CHECK_EQUAL(
       Dump(request::SetsDump{2, "t"},
-           {OneOp(op::SetAdd{2, "t", "s", NFT_SET_MAP, 7, 8, 7, 4, 1000, 50, parts, 1, "why"})}),
-      Records(reply::Set{2, "t", "s", 0, NFT_SET_MAP, 7, 8, 7, 4, 1000, 50, parts, 1, 0, 0,
-                         0xffffffff, "why"},
+           {OneOp(op::SetAdd{2, "t", "s", NFT_SET_MAP, 7, 8, 7, 4, 1000, 50, 1, "why"})}),
+      Records(reply::Set{2, "t", "s", 0, NFT_SET_MAP, 7, 8, 7, 4, 1000, 50, 1, 0, 0, 0xffffffff,
+                         "why"},
               kGoodEnd));
 }
 
@@ -187,13 +186,10 @@ TEST("elements with what no entry holds are counted, those without a key only co
               Records(reply::Elements{2, "t", "s", parts, 4, 4, 1, kept, 1}, kGoodEnd));
 }
 
-TEST("what an element lacks reads as zero, a missing key end as the key") {
+TEST("what an element lacks reads as zero") {
   const Bytes key = FromHex("0a000001");
-  const std::uint32_t parts =
-      shape::kKeyEnd | shape::kFlags | shape::kTimeout | shape::kExpiration | shape::kData;
-  const Bytes filled = FromHex(
-      "0a000001 0a000001 00000000 00000000 00000000"
-      "00000000 00000000 00000000");
+  const std::uint32_t parts = shape::kFlags | shape::kData;
+  const Bytes filled = FromHex("0a000001 00000000 00000000");
   CHECK_EQUAL(Dump(request::ElementsDump{2, "t", "s", parts, 4, 4},
                    {OneOp(op::ElementsAdd{2, "t", "s", 0, 4, 0, 1, key})}),
               Records(reply::Elements{2, "t", "s", parts, 4, 4, 1, filled}, kGoodEnd));

@@ -86,25 +86,23 @@ TEST("a base chain has its hook, policy and type") {
 TEST("a comment is user data of type 0 with its NUL; that of a set has type 7") {
   CHECK_EQUAL(Attributes(Ops(op::TableAdd{2, "t", "why"})), FromHex("06000100 74000000"
                                                                     "0a000600 00047768 79000000"));
-  const Bytes set = Attributes(Ops(op::SetAdd{2, "t", "s", 0, 7, 4, 0, 0, 0, 0, {}, 0, "why"}));
+  const Bytes set = Attributes(Ops(op::SetAdd{2, "t", "s", 0, 7, 4, 0, 0, 0, 0, 0, "why"}));
   CHECK_EQUAL(std::span(set).last(12), FromHex("0a000d00 07047768 79000000"));
 }
 
-TEST("a map has a description of its size and parts") {
-  const Bytes parts = FromHex("0402");
-  const op::SetAdd set{2, "t", "s", NFT_SET_MAP, 7, 8, 7, 4, 1000, 50, parts, 0, ""};
+TEST("a map has a description of its size") {
+  const op::SetAdd set{2, "t", "s", NFT_SET_MAP, 7, 8, 7, 4, 1000, 50, 0, ""};
   CHECK_EQUAL(Attributes(Ops(set)),
               FromHex("06000100 74000000 06000200 73000000"
                       "08000300 00000008 08000400 00000007 08000500 00000008"
                       "08000600 00000007 08000700 00000004"
                       "08000a00 00000001"
                       "0c000b00 00000000 000003e8"
-                      "28000980 08000100 00000032"
-                      "1c000280 0c000180 08000100 00000004 0c000180 08000100 00000002"));
+                      "0c000980 08000100 00000032"));
 }
 
 TEST("a verdict map has no length of data") {
-  const op::SetAdd set{2, "t", "s", NFT_SET_MAP, 7, 4, NFT_DATA_VERDICT, 0, 0, 0, {}, 0, ""};
+  const op::SetAdd set{2, "t", "s", NFT_SET_MAP, 7, 4, NFT_DATA_VERDICT, 0, 0, 0, 0, ""};
   const wire::AttrTable<NFTA_SET_MAX> table(Attributes(Ops(set)));
   CHECK(table.Has(NFTA_SET_DATA_TYPE));
   CHECK(!table.Has(NFTA_SET_DATA_LEN));
@@ -228,14 +226,13 @@ TEST("a base chain may leave the policy of the one that is there") {
   CHECK(!chain.Has(NFTA_CHAIN_POLICY));
 }
 
-TEST("elements carry their key, flags, timeout and data") {
-  const Bytes entries = FromHex("0a000001 00000000 b80b0000 00000000 0b000001");
-  const std::uint32_t parts = shape::kFlags | shape::kTimeout | shape::kData;
+TEST("elements carry their key, flags and data") {
+  const Bytes entries = FromHex("0a000001 00000000 0b000001");
+  const std::uint32_t parts = shape::kFlags | shape::kData;
   CHECK_EQUAL(Attributes(Ops(op::ElementsAdd{2, "t", "s", parts, 4, 4, 1, entries})),
               FromHex("06000100 74000000 06000200 73000000"
-                      "2c000380 28000180"
+                      "20000380 1c000180"
                       "0c000180 08000100 0a000001"
-                      "0c000400 00000000 00000bb8"
                       "0c000280 08000100 0b000001"));
 }
 

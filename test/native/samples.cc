@@ -70,8 +70,6 @@ void WriteSets(RecordWriter& out) {
   set.data_length = 4;
   set.timeout_ms = 60000;
   set.size = 1000;
-  const Bytes parts = FromHex("040102");
-  set.part_lengths = parts;
   set.comment = "a set";
   out.Append(set);
 }
@@ -84,8 +82,6 @@ void WriteElements(std::uint32_t parts, RecordWriter& out) {
   std::vector<nft::Entry> entries(3);
   for (nft::Entry& entry : entries) {
     entry.key = low;
-    entry.key_end = high;
-    entry.timeout_ms = 3000;
     entry.data = high;
     entry.verdict = {NFT_GOTO, "chain"};
     entry.comment = "ns/name:port";
@@ -137,9 +133,9 @@ Bytes EveryOp() {
   WriteSets(out);
   WriteElements<op::ElementsAdd>(0, out);
   WriteElements<op::ElementsAdd>(shape::kFlags | shape::kData, out);
-  WriteElements<op::ElementsAdd>(shape::kKeyEnd | shape::kTimeout | shape::kVerdict, out);
+  WriteElements<op::ElementsAdd>(shape::kVerdict, out);
   WriteElements<op::ElementsAdd>(shape::kVerdict | shape::kComment, out);
-  WriteElements<op::ElementsDelete>(shape::kKeyEnd | shape::kFlags, out);
+  WriteElements<op::ElementsDelete>(shape::kFlags, out);
   WriteRules(out);
   out.Append(op::SetFlush{2, "t", "s"});
   out.Append(op::SetDelete{2, "t", "s"});
@@ -150,8 +146,7 @@ Bytes EveryOp() {
 }
 
 std::vector<Bytes> EveryRequest() {
-  const std::uint32_t every_part =
-      shape::kKeyEnd | shape::kFlags | shape::kTimeout | shape::kExpiration | shape::kData;
+  const std::uint32_t every_part = shape::kFlags | shape::kData;
   return {
       Buffer(request::GenerationGet{}),
       Buffer(request::TablesDump{2}),

@@ -190,7 +190,6 @@ export function printEntries(packed: PackedEntries, { key, data }: SetTypes): st
   for (let i = 0; i < count; i += 1) {
     const parts = take(key);
     let text = parts.join(' . ');
-    if ((shape & ElementShape.keyEnd) !== 0) text = printRanges(parts, take(key));
     if ((shape & ElementShape.flags) !== 0) {
       const isEnd = view.getUint32(offset, true) === NFT_SET_ELEM_INTERVAL_END;
       offset += 4;
@@ -216,10 +215,6 @@ export function printEntries(packed: PackedEntries, { key, data }: SetTypes): st
   }
   if (first !== undefined) printed.push(`${first}-${lastAddress(key)}`);
   return printed;
-}
-
-function printRanges(from: readonly string[], to: readonly string[]): string {
-  return from.map((part, i) => (part === to[i] ? part : `${part}-${to[i]}`)).join(' . ');
 }
 
 /** An interval without an end goes up to the last address. */

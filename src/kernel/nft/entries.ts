@@ -42,10 +42,7 @@ export function* readEntries(packed: PackedEntries): Generator<Entry> {
   };
   while (at < entries.length) {
     const key = take(keyLength);
-    if (has(ElementShape.keyEnd)) take(keyLength);
     const flags = has(ElementShape.flags) ? word() : 0;
-    if (has(ElementShape.timeout)) take(8);
-    if (has(ElementShape.expiration)) take(8);
     const data = take(has(ElementShape.data) ? dataLength : 0);
     yield { key, flags, data, verdict: has(ElementShape.verdict) ? verdict() : undefined };
     if (has(ElementShape.counter)) take(8);

@@ -43,8 +43,6 @@ export function fieldsOfSet(family: Family, table: string, definition: SetDefini
     dataLength: data === undefined || data === 'verdict' ? 0 : concatBytes(data),
     timeoutMs: definition.timeoutMs ?? 0,
     size: definition.size,
-    // Only ranges of concatenations need to know where a part ends, and we have none.
-    partLengths: new Uint8Array(0),
     counter: definition.isCounted ? 1 : 0,
     comment: definition.comment,
   };
@@ -87,7 +85,6 @@ export function isSetAsWanted(has: Extract<Reply, { kind: 'set' }>, wanted: SetF
     // We ask for neither.
     has.policy === 0 &&
     has.gcIntervalMs === 0 &&
-    (wanted.dataType === NFT_DATA_VERDICT || has.dataLength === wanted.dataLength) &&
-    Buffer.compare(has.partLengths, wanted.partLengths) === 0
+    (wanted.dataType === NFT_DATA_VERDICT || has.dataLength === wanted.dataLength)
   );
 }

@@ -38,7 +38,7 @@ import {
   vmap,
 } from '../../../src/kernel/nft/rule.ts';
 import { ElementShape, type Expression, type NftOp } from '../../../src/kernel/ops.ts';
-import { batch, bytes, noBytes, rule, u32, verdict } from '../../conformance/ops.ts';
+import { batch, bytes, rule, u32, verdict } from '../../conformance/ops.ts';
 import { concatParts, printOps } from '../../print/nft.ts';
 import { cidr } from '../state/build.ts';
 
@@ -139,7 +139,7 @@ describe('a rule in words', () => {
 });
 
 const t = { family: NFPROTO.IPv4, table: 't' };
-const plain = { flags: 0, timeoutMs: 0, size: 0, partLengths: noBytes, counter: 0, comment: '' };
+const plain = { flags: 0, timeoutMs: 0, size: 0, counter: 0, comment: '' };
 const types = {
   addresses: { key: ['ipv4_addr'], data: undefined },
   verdicts: { key: ['inet_proto', 'inet_service'], data: 'verdict' },
@@ -264,13 +264,6 @@ describe('elements in words', () => {
     const entries = bytes('0a000000', u32(0), '0a000100', u32(1), 'f0000000', u32(0));
     expect(print(elements('addresses', ElementShape.flags, 3, entries))).toBe(
       'add element ip t addresses { 10.0.0.0-10.0.0.255 , 240.0.0.0-255.255.255.255 }\n',
-    );
-  });
-
-  it('are ranges of the parts that differ in a concatenation', () => {
-    const entries = bytes('00500000', '0a000000', '00500000', '0a0000ff');
-    expect(print(elements('allowed', ElementShape.keyEnd, 1, entries))).toBe(
-      'add element ip t allowed { 80 . 10.0.0.0-10.0.0.255 }\n',
     );
   });
 });

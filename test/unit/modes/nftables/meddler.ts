@@ -257,7 +257,6 @@ function elementsOp(
   const setKind = kindOf({ fields });
   const content = kind === 'elementsAdd' && (flags & NFT_SET.MAP) !== 0;
   const shape =
-    (setKind === 'ranges' ? ElementShape.keyEnd : 0) |
     (setKind === 'edges' ? ElementShape.flags : 0) |
     (content && element.data !== undefined ? ElementShape.data : 0) |
     (content && element.verdict !== undefined ? ElementShape.verdict | ElementShape.comment : 0);

@@ -47,7 +47,7 @@ function idOf(key: Uint8Array, index: number): string {
   const full = new Uint8Array(key.length + 4);
   full.set(key);
   new DataView(full.buffer).setUint32(key.length, index, true);
-  return elementId({ key: full, keyEnd: undefined, flags: 0 });
+  return elementId({ key: full, flags: 0 });
 }
 
 /** The random picks that a packet may come to from a chain. */
