@@ -36,7 +36,7 @@ export class ConnectTime {
     return this.#placement;
   }
 
-  /** Tells what the kernel lacks; then the rules do it all. */
+  /** Asks the kernel. What it lacks is logged and told to users; then only rules translate. */
   async choose(wanted: Config['connectTime']): Promise<void> {
     if (wanted === this.#chosen) return;
     const { events, families, kernel, log } = this.#options;
@@ -48,7 +48,7 @@ export class ConnectTime {
     events.connectTimeLacks(lack);
   }
 
-  /** Removes what an engine before has left, where the next one is not to have it. */
+  /** Before an engine starts: removes what an earlier one left, unless this one uses it. */
   async starting(placement: Placement | undefined): Promise<void> {
     const { directory } = this.#paths;
     if (placement !== undefined || !existsSync(directory)) return;

@@ -9,7 +9,7 @@ import type { Family } from '../net/address.ts';
 
 const families = ['IPv4', 'IPv6'] as const satisfies readonly Family[];
 
-/** Maps that are fuller have a series of their own: few are, as it takes half of 65,535 clients. */
+/** Maps that are at least this full have a series of their own: few hold half of 65,535 clients. */
 const shareMin = 0.5;
 
 const readAgainMs = 60_000;

@@ -8,7 +8,7 @@ import { type Clock, Wakeup } from '../sync/clock.ts';
 import type { Logger } from './log.ts';
 
 interface ConntrackWatchOptions {
-  /** Without it, the table is not this process's to look after. */
+  /** Undefined: this process does not look after the table. */
   readonly host?: HostFiles;
   readonly clock: Clock;
   readonly conntrack: Conntrack;
@@ -18,19 +18,19 @@ interface ConntrackWatchOptions {
   readonly events: { conntrackFull(note: string): void };
 }
 
-/** Two small files are read so often. */
+/** How often the table is looked at: two small files are read. */
 const checkMs = 10_000;
 
-/** From each of these shares of the limit on, it is told anew. */
+/** Reaching each of these shares of the limit is told at once. */
 const shares = [0.8, 0.95] as const;
 
-/** The same is told no more often. */
+/** The least time until the same is told again. */
 const tellAgainMs = 5 * 60_000;
 
-/** Service ports that are named. */
+/** How many Service ports are named. */
 const named = 5;
 
-/** Of a larger table nobody is named: it takes 36 bytes an entry (84 in IPv6) to read it. */
+/** A larger table is not read, so nobody is named: reading takes 36 bytes an entry (84 in IPv6). */
 const entriesMax = 2_000_000;
 
 /** Until `signal` aborts. */
@@ -79,7 +79,7 @@ class Warner {
     await this.#tell({ ...use, dropped });
   }
 
-  /** Since it was asked last; what went before the first time is nobody's news. */
+  /** Packets dropped since the last call; the first call answers 0. */
   #newlyDropped(): number {
     const dropped = conntrackLosses(this.#host)?.dropped ?? 0;
     const before = this.#dropped ?? dropped;
@@ -98,7 +98,7 @@ class Warner {
     events.conntrackFull(`${full}${lost}${who}`);
   }
 
-  /** Undefined where they can't be told: that there is little room left is worth telling alone. */
+  /** Who fills the table. Undefined where nobody can say: the warning is useful without it. */
   async #top(entries: number): Promise<ConntrackHolders | undefined> {
     if (entries > entriesMax) return undefined;
     return topOfConntrack(this.#options, named).catch(() => undefined);

@@ -1,6 +1,6 @@
 /**
  * Metrics of sockets for node ports on loopback addresses (KEP-6032). Upstream has them for mode
- * nftables; here they are of every mode.
+ * nftables; here every mode has them.
  */
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Family } from '../net/address.ts';

@@ -157,7 +157,7 @@ export class ServiceCounters {
   }
 }
 
-/** What is told of a frontend that no Service has any more is nobody's. */
+/** Whether it belongs to a Service, or counts refusals where no Service has the address. */
 function isOf({ service }: Whom, { of }: Count): boolean {
   return service !== '' || (of.kind === 'refusals' && of.reason === 'no_such_service');
 }

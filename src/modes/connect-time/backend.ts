@@ -35,7 +35,7 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
   readonly #config: ModeConfig;
   readonly #placement: Placement;
   readonly #setting: Setting;
-  /** No connection is to meet what is written, so the programs are not attached yet. */
+  /** The programs are not attached yet, so that no connection meets what is written. */
   #isStaged = false;
 
   constructor(config: ModeConfig, placement: Placement) {
@@ -147,7 +147,7 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     return 0;
   }
 
-  /** Not when connections meet what was found. */
+  /** Stages unless programs are attached, so that connections meet what was found. */
   #stage({ links }: ConnectTimeObservation): boolean {
     this.#isStaged = links === 'absent';
     return this.#isStaged;

@@ -1,4 +1,4 @@
-/** Whether connections can be translated when they are made, and the end of that. */
+/** Finds out whether connections can be translated when they are made, and puts an end to it. */
 import { isKernelError, KernelError } from '../../kernel/errors.ts';
 import type { ApplyResult, Kernel } from '../../kernel/kernel.ts';
 import { kernelOps } from '../../kernel/ops.ts';
@@ -7,7 +7,7 @@ import type { Family } from '../../net/address.ts';
 import { addressFamily } from './layout.ts';
 import { askedOf, type Placement, type Reach, type Room, standardRoom } from './placement.ts';
 
-/** Where this machine has what is needed. */
+/** Where on this machine programs are pinned and attached. */
 export interface ConnectTimePaths {
   readonly directory: string;
   /** Undefined: the root of the cgroup2 hierarchy is mounted nowhere. */

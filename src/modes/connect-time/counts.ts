@@ -1,6 +1,6 @@
 /**
  * Reads how many connections programs have counted, by frontend and endpoint, and makes room in the
- * map. An element without an endpoint holds what endpoints had whose elements were removed.
+ * map. An element without an endpoint holds the sum of those elements that were removed.
  */
 import type { Kernel } from '../../kernel/kernel.ts';
 import { kernelOps } from '../../kernel/ops.ts';
@@ -12,7 +12,7 @@ import type { Count, Destination } from '../traffic-counts.ts';
 import { countedBytes, readCountedKey } from './layout.ts';
 import { readMap } from './read-map.ts';
 
-/** The map is to have room for those that come: the most that a reading leaves there. */
+/** The most elements that a reading leaves in the map, so that there is room for new ones. */
 const keptMax = 2 ** 16;
 
 const maps = { IPv4: 'counts4', IPv6: 'counts6' } as const satisfies Record<Family, string>;
@@ -21,7 +21,7 @@ interface Element {
   readonly key: Uint8Array;
   readonly id: string;
   readonly count: number;
-  /** Text; undefined = of endpoints that are gone. */
+  /** Its text; undefined: the sum of elements that were removed. */
   readonly endpoint: string | undefined;
 }
 
@@ -40,14 +40,14 @@ interface Reader {
 
 export class ConnectTimeCounts {
   readonly #keptMax: number;
-  /** Of the last reading, where it left more than is to be kept: counts by key. */
+  /** Counts by key of the last reading, if that found more than may be kept. */
   readonly #last = new Map<Family, ReadonlyMap<string, number>>();
 
   constructor(most: number = keptMax) {
     this.#keptMax = most;
   }
 
-  /** `told` gets the sum of each frontend, and what each of its endpoints has had. */
+  /** Tells the sum of each frontend, and the count of each of its endpoints. */
   async read(reader: Reader, told: (count: Count) => void): Promise<void> {
     const frontends = await readFrontends(reader);
     let elements = 0;
@@ -64,7 +64,7 @@ export class ConnectTimeCounts {
     await this.#makeRoom(reader, frontends, elements);
   }
 
-  /** Adds up, and removes, what has had no connection since the last reading. */
+  /** Adds up, and removes, elements that have counted no connection since the last reading. */
   async #makeRoom(
     { directory, family, kernel }: Reader,
     frontends: ReadonlyMap<string, CountedFrontend>,
@@ -127,7 +127,7 @@ function foldedOf(own: readonly Element[], idle: readonly Element[]): Element | 
   const endpoints = idle.filter(({ endpoint }) => endpoint !== undefined);
   const [first] = endpoints;
   if (first === undefined) {
-    // Its sum must not become less, unless there is nothing else of the frontend.
+    // The sum of a frontend must not shrink. It may go when nothing else of the frontend is left.
     return gone !== undefined && idle.includes(gone) && own.length > 1 ? gone : undefined;
   }
   const key = first.key.slice().fill(0, countedBytes.frontendBytes);

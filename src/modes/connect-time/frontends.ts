@@ -45,7 +45,7 @@ export function poolOf(
     case 'external':
       return withEndpoints(forwarding, 'cluster');
     case 'external-local':
-      // Without a detector the rules take pods for clients from outside.
+      // Without a detector nobody knows which clients are pods: the rules take all for outsiders.
       if (reach === 'all' && config.localDetector.kind === 'none') return 'unknown pods';
       return withEndpoints(forwarding, 'cluster');
   }
@@ -120,8 +120,8 @@ export function sizeOf(forwarding: Forwarding, setting: Setting): Room {
 }
 
 /**
- * Whether the frontend may be at an address of this node, where a node port may have its port. The
- * frontend comes first, so the node port must not be found in its place.
+ * Whether the frontend may have an address of this node and the number of a node port. Connections
+ * are the frontend's then, so programs must not find the node port in its place.
  */
 export function shadowsNodePorts({ servicePort }: Forwarding, { kind }: Frontend): boolean {
   if (servicePort.protocol !== 'TCP') return false;

@@ -22,10 +22,10 @@ import {
 } from './layout.ts';
 import { readMap } from './read-map.ts';
 
-/** How what is pinned compares with what would be. */
+/** How what is pinned compares with what we would pin. */
 export type Pinned = keyof typeof BPFState;
 
-/** As the kernel holds it. Of a pool: endpoints (`binary` of their values) by index, with gaps. */
+/** What the kernel holds. A pool: endpoints (`binary` of their values) by index, with gaps. */
 export type HeldObject =
   | { readonly kind: 'frontend'; readonly key: Uint8Array; readonly value: Uint8Array }
   | { readonly kind: 'pool'; readonly pool: Uint8Array; readonly endpoints: Map<number, string> };
@@ -35,12 +35,12 @@ type HeldPool = Extract<HeldObject, { kind: 'pool' }>;
 export interface ConnectTimeObjects {
   readonly frontend: ConnectTimeObject;
   readonly held: HeldObject;
-  /** There are none. */
+  /** Forwardings share nothing in the maps. */
   readonly shared: SharedObject;
 }
 
 export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
-  /** Nothing is in a ruleset. */
+  /** Maps are not part of a ruleset, which alone has a generation. */
   readonly generation = undefined;
   readonly besideBatches = true;
   readonly touched = new Set<string>();
@@ -130,7 +130,7 @@ function listOf(family: Family, { endpoints }: HeldPool): EndpointList {
   return new EndpointList(family, Buffer.concat(packed));
 }
 
-/** Whether the kernel's value is the wanted one. */
+/** Whether the kernel holds the value that is desired. */
 export function isValue(held: Uint8Array | undefined, wanted: Uint8Array): boolean {
   return held !== undefined && sameBytes(held, wanted);
 }

@@ -1,7 +1,7 @@
 /**
- * How much of the maps Services use. No namespace may have more than it leaves free: one that is
- * alone gets half of a map, two get a third each, and there is always room for another. A Service
- * that has very many frontends gets nothing.
+ * How much of the maps Services use. A namespace may use no more than it leaves free. So one that
+ * is alone gets half of a map, two get a third each, and there is always room for another. A
+ * Service of more than `frontendsOfServiceMax` frontends gets nothing.
  */
 import type { Room } from './placement.ts';
 
@@ -66,7 +66,7 @@ export class Shares {
     };
   }
 
-  /** What was leaving is gone with the batch that is taken. Returns whether there is more room. */
+  /** The batch that is taken deletes what was leaving. Returns whether there is more room now. */
   taken(): boolean {
     const { frontends, endpoints } = this.#leaving;
     this.#leaving = nothing;
@@ -80,7 +80,7 @@ export class Shares {
     this.#byNamespace.clear();
   }
 
-  /** The kernel took no more, for whatever reason: half of what is used is tried from now on. */
+  /** The kernel refused for want of room: from now on half of what is used may be used. */
   halve(): void {
     const { frontends, endpoints } = this.#used;
     this.#limit = { frontends: Math.floor(frontends / 2), endpoints: Math.floor(endpoints / 2) };
