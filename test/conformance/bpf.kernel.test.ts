@@ -16,6 +16,7 @@ import {
 } from '../../src/modes/connect-time/layout.ts';
 import { EndpointList } from '../../src/net/endpoint-list.ts';
 import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
+import { paced } from '../lab/pace.ts';
 import { address } from '../unit/state/build.ts';
 import { batch } from './ops.ts';
 
@@ -60,7 +61,9 @@ function peerOf(host: string, port: number): Promise<string> {
       resolve(`${socket.remoteAddress} ${socket.remotePort}`);
       socket.destroy();
     });
-    socket.setTimeout(300, () => socket.destroy(Object.assign(new Error(), { code: 'silence' })));
+    socket.setTimeout(paced(300), () =>
+      socket.destroy(Object.assign(new Error(), { code: 'silence' })),
+    );
     socket.on('error', ({ code }: NodeJS.ErrnoException) => resolve(String(code)));
   });
 }
