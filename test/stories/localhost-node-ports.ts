@@ -3,7 +3,7 @@
  * sockets beside the rules, and with connect-time translation.
  */
 import { afterAll, test as anyTest, beforeAll, expect } from 'vitest';
-import type { ModeName } from '../../src/config/config.ts';
+import { connectTimes, type ModeName } from '../../src/config/config.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { removeConnectTime } from '../../src/modes/connect-time/choice.ts';
 import { type ActorName, FAMILIES, type Family, POD_A_IP, POD_C_IP } from '../lab/addresses.ts';
@@ -30,6 +30,9 @@ const settings = {
   // For mode iptables, which has IPv4 by this.
   localhostNodePorts: true,
 } as const;
+
+/** `FAIRLEAD_STORIES=first`: an emulated machine has the time for one of them. */
+const reaches = process.env.FAIRLEAD_STORIES === 'first' ? (['all'] as const) : connectTimes;
 
 function web(pods: readonly ActorName[], spec: Record<string, unknown> = {}): KubernetesObject[] {
   const ports = [{ port: 80, nodePort: NODE_PORT }];
@@ -77,7 +80,7 @@ export function localhostNodePorts(mode: ModeName): void {
     await lab.reset();
   }
 
-  for (const connectTime of ['off', 'host', 'all'] as const) {
+  for (const connectTime of reaches) {
     const test = connectTime === 'off' ? anyTest : anyTest.skipIf(!canTranslate());
     test(`node ports answer to the node at loopback addresses, connect time ${connectTime}`, async () => {
       await serve();
