@@ -72,7 +72,7 @@ async function apply(...ops: KernelOp[]): Promise<void> {
   expect(await kernel.apply(batch(...ops))).toEqual({ kind: 'applied' });
 }
 
-function placeOf(family: Family, all: 0 | 1 = 1) {
+function pinned(family: Family, all: 0 | 1 = 1) {
   const { cgroup, directory } = place;
   return { directory, family: families[family], cgroup, all, counts: 0, ...room } as const;
 }
@@ -97,10 +97,10 @@ async function translate(
   const at = address(loopback[family]);
   const list = EndpointList.of(family, [{ address: at.bytes, port: endpoint }]);
   await apply(
-    { kind: 'bpfMapsAdd', ...placeOf(family) },
+    { kind: 'bpfMapsAdd', ...pinned(family) },
     adding(family, 'endpoints', placeKey(pool, 0), endpointValue(list, 0)),
     ...frontends.map(([key, value]) => adding(family, 'frontends', key, value)),
-    { kind: 'bpfLinksAdd', ...placeOf(family) },
+    { kind: 'bpfLinksAdd', ...pinned(family) },
   );
 }
 
@@ -143,7 +143,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
 
   it('translates those of the node’s network namespace only, if that is asked for', async () => {
     await translate(family, await serve(family), [clusterIP]);
-    await apply({ kind: 'bpfLinksAdd', ...placeOf(family, 0) });
+    await apply({ kind: 'bpfLinksAdd', ...pinned(family, 0) });
     expect(await peerOf(service[family], 80)).toBe(`${service[family]} 80`);
   });
 
@@ -155,14 +155,14 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
 
   it('says how what is there differs from what is asked for', async () => {
     const state = async (all: 0 | 1) => {
-      const { records } = await kernel.dump({ kind: 'bpfStateGet', ...placeOf(family, all) });
+      const { records } = await kernel.dump({ kind: 'bpfStateGet', ...pinned(family, all) });
       return records[0];
     };
     const [absent, wrong, right] = [BPFState.absent, BPFState.wrong, BPFState.right];
     expect(await state(1)).toMatchObject({ maps: absent, links: absent });
-    await apply({ kind: 'bpfMapsAdd', ...placeOf(family) });
+    await apply({ kind: 'bpfMapsAdd', ...pinned(family) });
     expect(await state(1)).toMatchObject({ maps: right, links: absent });
-    await apply({ kind: 'bpfLinksAdd', ...placeOf(family) });
+    await apply({ kind: 'bpfLinksAdd', ...pinned(family) });
     expect(await state(1)).toMatchObject({ maps: right, links: right });
     expect(await state(0)).toMatchObject({ maps: right, links: wrong });
   });
@@ -183,7 +183,7 @@ describe('maps', () => {
     const keys = Array.from({ length: many }, (_, i) => placeKey(pool, i));
     const values = Array.from({ length: many }, () => value);
     await apply(
-      { kind: 'bpfMapsAdd', ...placeOf('IPv4') },
+      { kind: 'bpfMapsAdd', ...pinned('IPv4') },
       adding('IPv4', 'endpoints', Buffer.concat(keys), Buffer.concat(values)),
     );
     const request = { kind: 'bpfElementsDump', directory: place.directory, map: 'endpoints4' };
@@ -198,7 +198,7 @@ describe('maps', () => {
   });
 
   it('take as many elements as they were made for, and name the first that is too many', async () => {
-    const small = { ...placeOf('IPv4'), endpointsMax: 3 };
+    const small = { ...pinned('IPv4'), endpointsMax: 3 };
     await apply({ kind: 'bpfMapsAdd', ...small });
     const keys = Buffer.concat([0, 1, 2, 3, 4].map((i) => placeKey(pool, i)));
     const op = adding('IPv4', 'endpoints', keys, new Uint8Array(5 * 20));
@@ -206,13 +206,13 @@ describe('maps', () => {
       partly: true,
       failures: [{ op: 0, entry: 3, code: 'E2BIG' }],
     });
-    const { records } = await kernel.dump({ kind: 'bpfStateGet', ...placeOf('IPv4') });
+    const { records } = await kernel.dump({ kind: 'bpfStateGet', ...pinned('IPv4') });
     expect(records).toMatchObject([{ maps: BPFState.wrong }]);
   });
 
   it('name the element that is not there', async () => {
     await apply(
-      { kind: 'bpfMapsAdd', ...placeOf('IPv4') },
+      { kind: 'bpfMapsAdd', ...pinned('IPv4') },
       adding('IPv4', 'endpoints', placeKey(pool, 0), new Uint8Array(20)),
     );
     const keys = Buffer.concat([placeKey(pool, 0), placeKey(pool, 1)]);
@@ -225,11 +225,11 @@ describe('maps', () => {
   });
 
   it('are refused where there is no bpf file system', async () => {
-    const elsewhere = { ...placeOf('IPv4'), directory: '/tmp/fairlead' };
+    const elsewhere = { ...pinned('IPv4'), directory: '/tmp/fairlead' };
     await expect(kernel.dump({ kind: 'bpfProbe', ...elsewhere })).rejects.toThrow(
       '/tmp is no bpf file system',
     );
-    const nowhere = { ...placeOf('IPv4'), cgroup: '/tmp' };
+    const nowhere = { ...pinned('IPv4'), cgroup: '/tmp' };
     await expect(kernel.dump({ kind: 'bpfProbe', ...nowhere })).rejects.toThrow(
       '/tmp is no folder of cgroup2',
     );
@@ -238,10 +238,10 @@ describe('maps', () => {
 
 it('loads all programs, and leaves nothing behind', async () => {
   for (const family of ['IPv4', 'IPv6'] as const) {
-    expect(await kernel.dump({ kind: 'bpfProbe', ...placeOf(family) })).toMatchObject({
+    expect(await kernel.dump({ kind: 'bpfProbe', ...pinned(family) })).toMatchObject({
       records: [],
     });
-    const { records } = await kernel.dump({ kind: 'bpfStateGet', ...placeOf(family) });
+    const { records } = await kernel.dump({ kind: 'bpfStateGet', ...pinned(family) });
     expect(records).toMatchObject([{ maps: BPFState.absent, links: BPFState.absent }]);
   }
 });

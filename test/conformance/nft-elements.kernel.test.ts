@@ -268,7 +268,7 @@ test.each([
   });
 });
 
-test('elements of a set with a counter count, and are no strangers to who asks for that', async () => {
+test('elements of a set with a counter count, and are not strange to who asks for that', async () => {
   const { kernel, namespace } = await createKernel();
   await applied(kernel, addTable, { ...addSet, counter: 1 });
   await applied(kernel, elements('elementsAdd', plain, [bytes('0a000001'), bytes('7f000001')]));
@@ -286,12 +286,12 @@ test('elements of a set with a counter count, and are no strangers to who asks f
     hex(bytes('0a000001', u64(0))),
     hex(bytes('7f000001', u64(2))),
   ]);
-  const strangers = async (shape: number): Promise<number[]> => {
+  const strangeOf = async (shape: number): Promise<number[]> => {
     const request = { kind: 'elementsDump', ...inSet, ...plain, shape } as const;
     return (await dumped(kernel, 'elements', request)).map(({ strange }) => strange);
   };
-  expect(await strangers(ElementShape.counter)).toEqual([0]);
-  expect(await strangers(0)).toEqual([2]);
+  expect(await strangeOf(ElementShape.counter)).toEqual([0]);
+  expect(await strangeOf(0)).toEqual([2]);
 });
 
 test('a set whose elements have another statement is told from one that counts', async () => {

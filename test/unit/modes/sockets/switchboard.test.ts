@@ -57,11 +57,11 @@ describe('a TCP frontend', () => {
   });
 
   it('lets in only clients of the source ranges', async () => {
-    const [vip, a, friend, stranger] = [host(4, 1), host(4, 2), host(4, 3), host(4, 4)];
+    const [vip, a, friend, outsider] = [host(4, 1), host(4, 2), host(4, 3), host(4, 4)];
     await tcpEndpoint(a);
     await switchboard().open(frontend(vip, pool(a), { clients: [range(friend)] }));
     expect(await askOnce(vip, friend)).toBe(a);
-    expect(await askOnce(vip, stranger)).toBe('reset');
+    expect(await askOnce(vip, outsider)).toBe('reset');
   });
 
   it('tells the node, pods and others apart by their addresses', async () => {

@@ -73,15 +73,15 @@ describe('sockets', () => {
   });
 
   it('count refusals by reason; a client outside of source ranges has not connected', async () => {
-    const [vip, local, a, stranger] = [host(44, 1), host(44, 2), host(44, 3), host(44, 4)];
+    const [vip, local, a, outsider] = [host(44, 1), host(44, 2), host(44, 3), host(44, 4)];
     const board = switchboard();
     await board.open(frontend(vip, pool(a), { clients: [range(host(44, 5))] }));
     const pools = { node: pool(a), pod: pool(a), outside: pool() };
     const networks = { hostAddresses: [], podCIDR: undefined };
     await board.open(frontend(local, pool(a), { pools, networks }));
-    expect(await askOnce(vip, stranger)).toBe('reset');
-    expect(await askOnce(vip, stranger)).toBe('reset');
-    expect(await askOnce(local, stranger)).toBe('reset');
+    expect(await askOnce(vip, outsider)).toBe('reset');
+    expect(await askOnce(vip, outsider)).toBe('reset');
+    expect(await askOnce(local, outsider)).toBe('reset');
     expect(await counts(board)).toEqual({
       source_ranges: 2,
       connections: 1,

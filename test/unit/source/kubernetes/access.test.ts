@@ -104,7 +104,7 @@ describe('access to the API server', () => {
       writeFileSync(join(directory, 'client.crt'), certificate);
       writeFileSync(join(directory, 'client.key'), key);
     };
-    replace(createAuthority('strangers').issue('stranger'));
+    replace(createAuthority('unknown').issue('nobody'));
     for (const resource of resources) server.disturb(resource, 'drop');
     await until('refused', () => sink.problems.length > 0);
     replace(authority.issue('system:kube-proxy'));
