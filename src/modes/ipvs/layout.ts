@@ -4,7 +4,7 @@
  * elements can be added before what depends on them, and deleted after it.
  */
 import type { Family } from '../../net/address.ts';
-import { setsOf, type TableLayout } from '../nft-table/layout.ts';
+import { byName, setsOf, type TableLayout } from '../nft-table/layout.ts';
 import { addressType, commonSets, set } from '../nft-table/parts.ts';
 import { refusalSets } from '../nft-table/refusals.ts';
 import { SharedElements } from '../nft-table/shared.ts';
@@ -19,26 +19,18 @@ export const linkName = 'kube-ipvs0';
 export function setDefinitions(family: Family) {
   const address = addressType(family);
   const frontend = [address, 'inet_proto', 'inet_service'] as const;
-  return {
-    services: set('services', frontend, 'virtual services that fairlead made'),
-    vips: set('vips', [address], `addresses that fairlead put on ${linkName}`),
-    internal: set('internal', frontend, 'masquerade clients from outside the cluster'),
-    external: set('external', frontend, 'masquerade all clients'),
-    rejected: set('rejected', frontend, 'no endpoints'),
-    dropped: set('dropped', frontend, 'no endpoints that the policy allows'),
-    'dropped-outside': set(
-      'dropped-outside',
-      frontend,
-      'no endpoints that the policy allows to clients from outside',
-    ),
+  return byName(
+    set('services', frontend, 'virtual services that fairlead made'),
+    set('vips', [address], `addresses that fairlead put on ${linkName}`),
+    set('internal', frontend, 'masquerade clients from outside the cluster'),
+    set('external', frontend, 'masquerade all clients'),
+    set('rejected', frontend, 'no endpoints'),
+    set('dropped', frontend, 'no endpoints that the policy allows'),
+    set('dropped-outside', frontend, 'no endpoints that the policy allows to clients from outside'),
     ...commonSets(family),
-    'health-check-ports': set(
-      'health-check-ports',
-      ['inet_proto', 'inet_service'],
-      'open on every VIP',
-    ),
+    set('health-check-ports', ['inet_proto', 'inet_service'], 'open on every VIP'),
     ...refusalSets(family),
-  };
+  );
 }
 
 export type SetName = keyof ReturnType<typeof setDefinitions>;

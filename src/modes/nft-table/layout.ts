@@ -11,6 +11,12 @@ export interface TableLayout<Name extends string = string> {
   readonly sets: Readonly<Record<Name, SetDefinition>>;
 }
 
+/** The definitions of sets by their names. */
+export function byName<const All extends readonly SetDefinition[]>(...definitions: All) {
+  const entries = definitions.map((definition) => [definition.name, definition]);
+  return Object.fromEntries(entries) as { readonly [Name in All[number]['name']]: SetDefinition };
+}
+
 /** Those that count (docs/decisions/0018-counted-elements.md) only if traffic is counted. */
 export function setsOf<Name extends string>(
   definitions: Readonly<Record<Name, SetDefinition>>,

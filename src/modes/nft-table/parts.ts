@@ -47,25 +47,16 @@ export function addressType(family: Family): 'ipv4_addr' | 'ipv6_addr' {
 export function commonSets(family: Family) {
   const address = addressType(family);
   const frontend = [address, 'inet_proto', 'inet_service'] as const;
-  return {
-    'service-cidrs': set(
-      'service-cidrs',
-      [address],
-      'ranges that ClusterIPs come from',
-      NFT_SET.INTERVAL,
-    ),
-    hairpin: set(
-      'hairpin',
-      [address, ...frontend],
-      'endpoints of this node, which may reach themselves',
-    ),
-    'firewall-ips': map('firewall-ips', frontend, 'verdict', 'frontend : who may connect'),
-    'self-clients': set(
+  return [
+    set('service-cidrs', [address], 'ranges that ClusterIPs come from', NFT_SET.INTERVAL),
+    set('hairpin', [address, ...frontend], 'endpoints of this node, which may reach themselves'),
+    map('firewall-ips', frontend, 'verdict', 'frontend : who may connect'),
+    set(
       'self-clients',
       [address, address],
       'load-balancer addresses that may connect to themselves',
     ),
-  };
+  ] as const;
 }
 
 /** What a client connected to, before translation. */

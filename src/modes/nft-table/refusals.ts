@@ -58,21 +58,13 @@ export function refusalSets(family: Family) {
   const frontend = [address, 'inet_proto', 'inet_service'] as const;
   const refused = <Name extends string>(name: Name, key: readonly NFTypeName[], why: string) =>
     countingSet(name, key, `refused, because ${why}`, countedRefusalsMax);
-  return {
-    'refused-no-endpoints': refused('refused-no-endpoints', frontend, 'there is no endpoint'),
-    'refused-no-local-endpoints': refused(
-      'refused-no-local-endpoints',
-      frontend,
-      'the policy allows none of the endpoints',
-    ),
-    'refused-source-ranges': refused(
-      'refused-source-ranges',
-      frontend,
-      'the client is in no source range',
-    ),
-    'refused-ports': refused('refused-ports', [address], 'no Service has the port'),
-    'refused-addresses': refused('refused-addresses', ['inet_proto'], 'no Service has the address'),
-  };
+  return [
+    refused('refused-no-endpoints', frontend, 'there is no endpoint'),
+    refused('refused-no-local-endpoints', frontend, 'the policy allows none of the endpoints'),
+    refused('refused-source-ranges', frontend, 'the client is in no source range'),
+    refused('refused-ports', [address], 'no Service has the port'),
+    refused('refused-addresses', ['inet_proto'], 'no Service has the address'),
+  ] as const;
 }
 
 /** Rejects, and counts that before if traffic is counted. */

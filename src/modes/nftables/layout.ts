@@ -5,7 +5,7 @@
 import type { NFTypeName } from '../../kernel/nft/constants.ts';
 import type { SetDefinition } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../net/address.ts';
-import { setsOf, type TableLayout } from '../nft-table/layout.ts';
+import { byName, setsOf, type TableLayout } from '../nft-table/layout.ts';
 import { addressType, commonSets, map, set } from '../nft-table/parts.ts';
 import { countingSet, refusalSets } from '../nft-table/refusals.ts';
 import { SharedElements } from '../nft-table/shared.ts';
@@ -53,16 +53,18 @@ export function setDefinitions(family: Family) {
   const endpoint = [address, 'inet_service'] as const;
   // nft prints an index typed `mark` without user data; `integer` would abort its listing.
   const index = 'mark';
-  return {
-    services: commented(map('services', frontend, 'verdict', 'frontend : treatment')),
-    ...mapsOf(endpointMaps, [...frontend, index], endpoint, 'frontend . index : endpoint'),
-    'local-endpoints': map(
+  return byName(
+    commented(map('services', frontend, 'verdict', 'frontend : treatment')),
+    ...endpointMaps.map((name) =>
+      map(name, [...frontend, index], endpoint, 'frontend . index : endpoint'),
+    ),
+    map(
       'local-endpoints',
       [...frontend, index],
       endpoint,
       'frontend . index : endpoint of this node',
     ),
-    'no-endpoint-services': commented(
+    commented(
       map(
         'no-endpoint-services',
         frontend,
@@ -70,20 +72,15 @@ export function setDefinitions(family: Family) {
         'frontends without endpoints: reject or drop',
       ),
     ),
-    nodeports: commented(map('nodeports', nodePort, 'verdict', 'node port : treatment')),
-    'nodeport-endpoints': map(
-      'nodeport-endpoints',
-      [...nodePort, index],
-      endpoint,
-      'node port . index : endpoint',
-    ),
-    'nodeport-local-endpoints': map(
+    commented(map('nodeports', nodePort, 'verdict', 'node port : treatment')),
+    map('nodeport-endpoints', [...nodePort, index], endpoint, 'node port . index : endpoint'),
+    map(
       'nodeport-local-endpoints',
       [...nodePort, index],
       endpoint,
       'node port . index : endpoint of this node',
     ),
-    'no-endpoint-nodeports': commented(
+    commented(
       map(
         'no-endpoint-nodeports',
         nodePort,
@@ -91,25 +88,27 @@ export function setDefinitions(family: Family) {
         'node ports without endpoints: reject or drop',
       ),
     ),
-    'nodeport-ips': set('nodeport-ips', [address], 'addresses that accept node ports'),
-    'cluster-ips': set('cluster-ips', [address], 'ClusterIPs in use'),
+    set('nodeport-ips', [address], 'addresses that accept node ports'),
+    set('cluster-ips', [address], 'ClusterIPs in use'),
     ...commonSets(family),
-    'sticky-services': map(
+    map(
       'sticky-services',
       frontend,
       'verdict',
       'frontend with session affinity : where its clients went',
     ),
-    'sticky-nodeports': map(
+    map(
       'sticky-nodeports',
       nodePort,
       'verdict',
       'node port with session affinity : where its clients went',
     ),
-    ...mapsOf(Object.values(learnMaps), endpoint, 'verdict', 'frontend : what to remember'),
-    'learn-nodeports': map('learn-nodeports', nodePort, 'verdict', 'node port : what to remember'),
+    ...Object.values(learnMaps).map((name) =>
+      map(name, endpoint, 'verdict', 'frontend : what to remember'),
+    ),
+    map('learn-nodeports', nodePort, 'verdict', 'node port : what to remember'),
     ...countingDefinitions(family),
-  };
+  );
 }
 
 export type SetName = keyof ReturnType<typeof setDefinitions>;
@@ -131,30 +130,15 @@ function countingDefinitions(family: Family) {
   const frontend = [address, 'inet_proto', 'inet_service'] as const;
   const pair = [...frontend, address, 'inet_service'] as const;
   const nodePort = ['inet_proto', 'inet_service'] as const;
-  return {
-    connections: filled('connections', frontend, 'first packets to frontends'),
-    'nodeport-connections': filled('nodeport-connections', nodePort, 'first packets to node ports'),
-    'endpoint-connections': countingSet(
-      'endpoint-connections',
-      pair,
-      'first packets to endpoints',
-      countedEndpointsMax,
-    ),
+  return [
+    filled('connections', frontend, 'first packets to frontends'),
+    filled('nodeport-connections', nodePort, 'first packets to node ports'),
+    countingSet('endpoint-connections', pair, 'first packets to endpoints', countedEndpointsMax),
     ...refusalSets(family),
-  };
+  ] as const;
 }
 
 /** A set that batches fill, whose elements count. */
 function filled<Name extends string>(name: Name, key: readonly NFTypeName[], comment: string) {
   return { ...set(name, key, comment), isCounted: true };
-}
-
-function mapsOf<Name extends string>(
-  names: readonly Name[],
-  key: readonly NFTypeName[],
-  data: readonly NFTypeName[] | 'verdict',
-  comment: string,
-): Record<Name, SetDefinition> {
-  const maps = names.map((name) => [name, map(name, key, data, comment)]);
-  return Object.fromEntries(maps) as Record<Name, SetDefinition>;
 }
