@@ -1,12 +1,6 @@
 /** Searches the frontend at an address and port, and frontends that are similar. */
 import { inTurns } from '../../../modes/mode.ts';
-import {
-  type Address,
-  addressKey,
-  type CIDR,
-  cidrContains,
-  isLoopback,
-} from '../../../net/address.ts';
+import { type Address, addressKey, isLoopback } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
 import { type Protocol, protocols } from '../../../net/protocol.ts';
 import { noSockets } from '../../../state/node-sockets.ts';
@@ -128,8 +122,4 @@ export function judgeAddress(
   const acceptsNodePorts =
     open === 'all' ? isOwn : open.some(({ bytes }) => sameBytes(bytes, address.bytes));
   return { isOwn, acceptsNodePorts };
-}
-
-export function blockOf(cidrs: readonly CIDR[], address: Address): CIDR | undefined {
-  return cidrs.find((cidr) => cidrContains(cidr, address));
 }
