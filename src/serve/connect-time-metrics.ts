@@ -32,7 +32,7 @@ export function connectTimeMetrics(registry: Registry, facts: ConnectTimeFacts):
   const registers = [registry];
   new Gauge({
     name: 'fairlead_connect_time_state',
-    help: 'Whose connections are translated when they are made: 1 for what holds; see --connect-time',
+    help: 'Whose connections are translated when they are made: the state that holds is 1; see --connect-time',
     labelNames: ['state'],
     registers,
     collect() {

@@ -56,7 +56,7 @@ export function conntrackTableMetrics(registry: Registry, host: HostFiles | unde
       },
     });
   gauge('entries', 'Connections that connection tracking holds');
-  gauge('limit', 'The most that it holds (nf_conntrack_max)');
+  gauge('limit', 'The most connections that connection tracking holds (nf_conntrack_max)');
   new Counter({
     name: 'fairlead_conntrack_losses_total',
     help:

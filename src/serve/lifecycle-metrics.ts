@@ -26,7 +26,7 @@ export class LifecycleMetrics {
     );
     this.#replaced = counter(
       'modes_replaced_total',
-      'Times that what a mode had left was removed after another was verified',
+      'Times that the rules of a mode were removed after those of another were verified',
       'from',
       'to',
     );
@@ -51,7 +51,7 @@ export class LifecycleMetrics {
     );
     this.#foreignTables = counter(
       'foreign_tables_replaced_total',
-      'Tables of our names that somebody else had made and that ours took the place of',
+      'Tables of our names that somebody else had made, and that ours have replaced',
     );
   }
 

@@ -273,7 +273,10 @@ function ownMetrics(registry: Registry) {
       labelled('miscounts_total', 'Sets and maps found with a wrong number of elements'),
     ),
     audit: new Histogram({
-      ...labelled('audit_duration_seconds', 'Comparisons of all that the kernel holds'),
+      ...labelled(
+        'audit_duration_seconds',
+        'Duration of audits, which compare all that the kernel holds',
+      ),
       buckets: exponential,
     }),
     lastAudit: new Gauge(
@@ -342,7 +345,11 @@ function stateMetrics(registry: Registry, { families, overLimit }: MetricsSource
       },
     });
   };
-  counts('service_ports', 'Ports of Services that are wanted', ({ desired }) => desired.size);
+  counts(
+    'service_ports',
+    'Ports of Services that are to be in force',
+    ({ desired }) => desired.size,
+  );
   counts(
     'service_ports_set_aside',
     'Ports of Services that the kernel refuses',
