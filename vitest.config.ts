@@ -1,5 +1,9 @@
 import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
+import { paced } from './test/lab/pace.ts';
+
+/** For tests with packets. Options of the command line do not reach projects. */
+const longestMs = paced(60_000);
 
 export default defineConfig({
   test: {
@@ -30,8 +34,8 @@ export default defineConfig({
         test: {
           name: 'kernel',
           include: ['test/**/*.kernel.test.ts'],
-          testTimeout: 60_000,
-          hookTimeout: 60_000,
+          testTimeout: longestMs,
+          hookTimeout: longestMs,
           // One namespace lab at a time: two cores, and conntrack and nft commits are shared.
           fileParallelism: false,
         },
@@ -53,9 +57,8 @@ export default defineConfig({
         test: {
           name: 'vm',
           include: ['test/**/*.vm.test.ts'],
-          // Emulated: options of the command line do not reach a project that has its own.
-          testTimeout: 300_000,
-          hookTimeout: 300_000,
+          testTimeout: longestMs,
+          hookTimeout: longestMs,
           fileParallelism: false,
         },
       },

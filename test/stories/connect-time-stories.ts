@@ -89,8 +89,8 @@ export function connectTimeStories(mode: ModeName): void {
     for (const actor of inside) place.include(lab.actors[actor].pid);
   });
   afterAll(async () => {
-    await lab.close();
-    place.close();
+    await lab?.close();
+    place?.close();
   });
 
   for (const one of told) {

@@ -9,6 +9,7 @@ import { guestProject } from './project.ts';
  */
 export function guestCommand(job: Job, colors: 'always' | 'never'): string {
   const color = colors === 'always' ? 'FORCE_COLOR=1' : 'NO_COLOR=1';
+  // Of waits, and of the limits of tests. An emulated processor is more than ten times slower.
   const lab = 'FAIRLEAD_LAB_SLOWNESS=5';
   // Stripping types from our TypeScript takes half of the nine seconds that a process of ours needs
   // to start in the guest. Node does it by WebAssembly, and V8 crashes on that about once in forty
@@ -28,18 +29,7 @@ function passedOn(): string[] {
 
 function jobLines(job: Job): string {
   if (job.kind === 'command') return `exec ${shellWords(job.words)}`;
-  // An emulated processor is more than ten times slower than the limits of tests expect.
-  const limits = ['--testTimeout=300000', '--hookTimeout=300000'];
-  const suite = [
-    'vitest',
-    'run',
-    '--project',
-    'kernel',
-    '--project',
-    'vm',
-    ...limits,
-    ...job.filters,
-  ];
+  const suite = ['vitest', 'run', '--project', 'kernel', '--project', 'vm', ...job.filters];
   return `node test/vm/guest-check.ts || exit\nexec ${shellWords(suite)}`;
 }
 
