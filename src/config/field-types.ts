@@ -136,14 +136,23 @@ function decodeBoolMap(tree: Tree): Parsed<Readonly<Record<string, boolean>>> {
   return good(Object.fromEntries(pairs));
 }
 
+const string: TypeRules<string> = {
+  name: 'string',
+  zero: '',
+  parse: good,
+  decode: (tree) => decodeString('a string', tree),
+  encode: (value) => value,
+  format: (value) => value,
+};
+
 export const fieldTypes: { readonly [Type in FieldType]: TypeRules<ValueByType[Type]> } = {
-  string: {
-    name: 'string',
-    zero: '',
-    parse: good,
-    decode: (tree) => decodeString('a string', tree),
-    encode: (value) => value,
-    format: (value) => value,
+  string,
+  'string-or-off': {
+    ...string,
+    decode: (tree) => {
+      const isOff = tree.kind === 'bool' && !tree.value;
+      return isOff ? good('off') : string.decode(tree);
+    },
   },
   bool,
   int32: {

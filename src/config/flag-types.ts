@@ -56,6 +56,7 @@ const concatenate = (before: unknown, after: unknown): unknown => [
 
 const flagTypes: Readonly<Record<FlagType, FlagRules>> = {
   string: ofField('string', 'string'),
+  'string-or-off': ofField('string-or-off', 'string'),
   bool: ofField('bool', ''),
   int32: ofField('int32', 'int32'),
   level: ofField('level', 'level'),

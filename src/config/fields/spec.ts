@@ -4,6 +4,8 @@ import type { Quantity, VModuleItem } from '../go-values.ts';
 /** What a field holds, by the name of its type. Durations are nanoseconds. */
 export interface ValueByType {
   string: string;
+  /** Of which `off` is a value, which is the boolean false in YAML 1.1. */
+  'string-or-off': string;
   bool: boolean;
   int32: number;
   /** A log level, 0 to 2^31-1. */

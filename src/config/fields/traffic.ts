@@ -40,7 +40,7 @@ export const trafficFields = {
       'Empty: all; in mode nftables, the primary ones.',
   },
   connectTime: {
-    type: 'string',
+    type: 'string-or-off',
     default: 'off',
     rules: 'off, host or all',
     errorPath: 'ConnectTime',

@@ -41,6 +41,13 @@ describe('apiVersion and kind', () => {
   });
 });
 
+test.each([['off'], ['"off"'], ['false']])(
+  'connectTime: %s switches it off, though off is a boolean',
+  (value) => {
+    expect(givenOf(`connectTime: ${value}\n`)).toEqual({ connectTime: 'off' });
+  },
+);
+
 describe('fields that cannot be read', () => {
   test('are listed with what is wrong with the others', () => {
     const file = 'oomScoreAdj: much\nconntrack: {min: -1}\nfeatureGates: {Foo: true}\n';

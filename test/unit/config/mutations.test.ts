@@ -40,6 +40,7 @@ function fileWith(path: string, value: string): { text: string; line: number } {
 
 const wrongValues = {
   string: ['1', 'true', '[a]', '{a: b}'],
+  'string-or-off': ['1', 'true', 'on', '[off]'],
   bool: ['"true"', '0', 'maybe', '[]'],
   int32: ['"1"', '1.5', '9999999999', 'many', '{}'],
   level: ['-1', '1.5', '"1"', '[]'],
