@@ -21,8 +21,13 @@ export interface Needed<S> {
   readonly owner: string;
 }
 
-interface Entry<S> extends Needed<S> {
+interface Entry<S> {
+  object: S;
+  owner: string;
+  /** 0: nobody needs it, and the next batch says so. */
   count: number;
+  /** Whether it was needed before the claims and releases of this batch; undefined = none yet. */
+  wasNeeded: boolean | undefined;
 }
 
 /** What a batch does for shared objects. */
@@ -37,9 +42,9 @@ const dueMax = 256;
 
 export class SharedObjects<S extends SharedObject> {
   readonly #rankOf: (id: string) => number;
-  readonly #needed = new Map<string, Entry<S>>();
-  /** The objects claimed or released since the last batch, as they were before it. */
-  readonly #before = new Map<string, Needed<S> & { readonly isNeeded: boolean }>();
+  readonly #entries = new Map<string, Entry<S>>();
+  /** Entries with `wasNeeded`, in the order of their first claim or release. */
+  #changed: Entry<S>[] = [];
   /** Retired objects: id → whether a call of `due` has seen it. */
   readonly #retired = new UndoMap<boolean>();
 
@@ -49,12 +54,12 @@ export class SharedObjects<S extends SharedObject> {
   }
 
   has(id: string): boolean {
-    return this.#needed.has(id);
+    return (this.#entries.get(id)?.count ?? 0) > 0;
   }
 
   /** All that are needed. */
-  values(): IterableIterator<Needed<S>> {
-    return this.#needed.values();
+  *values(): Generator<Needed<S>> {
+    for (const entry of this.#entries.values()) if (entry.count > 0) yield entry;
   }
 
   get isAnyRetired(): boolean {
@@ -67,38 +72,50 @@ export class SharedObjects<S extends SharedObject> {
 
   /** Returns whether it is the first claim. */
   claim(owner: string, object: S): boolean {
-    const isNew = this.resume(owner, object);
-    if (isNew) this.#note({ owner, object, isNeeded: false });
-    return isNew;
+    const entry = this.#claim(owner, object);
+    if (entry.count > 1) return false;
+    this.#note(entry, false);
+    return true;
   }
 
   /** A claim to what is in force already: `take` does not name it. Returns as `claim`. */
   resume(owner: string, object: S): boolean {
-    const entry = this.#needed.get(object.id);
-    if (entry === undefined) this.#needed.set(object.id, { owner, object, count: 1 });
-    else entry.count += 1;
-    return entry === undefined;
+    return this.#claim(owner, object).count === 1;
+  }
+
+  #claim(owner: string, object: S): Entry<S> {
+    let entry = this.#entries.get(object.id);
+    if (entry === undefined) {
+      entry = { owner, object, count: 0, wasNeeded: undefined };
+      this.#entries.set(object.id, entry);
+    } else if (entry.count === 0) Object.assign(entry, { owner, object });
+    entry.count += 1;
+    return entry;
   }
 
   /** Returns whether it was the last claim. */
   release(owner: string, object: S): boolean {
-    const entry = this.#needed.get(object.id);
-    if (entry === undefined) throw new Error('released an object that nobody had claimed');
+    const entry = this.#entries.get(object.id);
+    if (entry === undefined || entry.count === 0) {
+      throw new Error('released an object that nobody had claimed');
+    }
     entry.count -= 1;
     if (entry.count > 0) return false;
-    this.#needed.delete(object.id);
-    this.#note({ owner, object, isNeeded: true });
+    entry.owner = owner;
+    this.#note(entry, true);
     return true;
   }
 
-  #note(before: Needed<S> & { readonly isNeeded: boolean }): void {
-    if (!this.#before.has(before.object.id)) this.#before.set(before.object.id, before);
+  #note(entry: Entry<S>, wasNeeded: boolean): void {
+    if (entry.wasNeeded !== undefined) return;
+    entry.wasNeeded = wasNeeded;
+    this.#changed.push(entry);
   }
 
   /** Whether the next `take` will add or delete it. */
   changes(id: string): boolean {
-    const before = this.#before.get(id);
-    return before !== undefined && before.isNeeded !== this.has(id);
+    const entry = this.#entries.get(id);
+    return entry?.wasNeeded !== undefined && entry.wasNeeded !== entry.count > 0;
   }
 
   /** What to add and to delete since the last call. */
@@ -106,16 +123,25 @@ export class SharedObjects<S extends SharedObject> {
     const added: (Needed<S> & { readonly isThere: boolean })[] = [];
     const deleted: Needed<S>[] = [];
     const retired: string[] = [];
-    for (const [id, { owner, object, isNeeded: wasNeeded }] of this.#before) {
-      const needed = this.#needed.get(id);
-      if (wasNeeded === (needed !== undefined)) continue;
-      if (needed !== undefined) added.push({ ...needed, isThere: this.revive(id) });
+    for (const { count, object, owner, wasNeeded } of this.#changed) {
+      const { id } = object;
+      if (wasNeeded === count > 0) continue;
+      if (count > 0) added.push({ owner, object, isThere: this.revive(id) });
       else if (object.isDeletedLater === true) retired.push(id);
       else deleted.push({ owner, object });
     }
-    this.#before.clear();
+    this.#settle();
     this.retire(retired);
     return { added, deleted };
+  }
+
+  /** Nobody needs to be told of the changes so far. */
+  #settle(): void {
+    for (const entry of this.#changed) {
+      entry.wasNeeded = undefined;
+      if (entry.count === 0) this.#entries.delete(entry.object.id);
+    }
+    this.#changed = [];
   }
 
   /** What was taken so far is in force in the kernel. */
@@ -126,13 +152,13 @@ export class SharedObjects<S extends SharedObject> {
   /** Forgets all claims, and takes back what was taken since `confirm`. */
   reset(): void {
     this.#retired.rollback();
-    this.#needed.clear();
-    this.#before.clear();
+    this.#entries.clear();
+    this.#changed = [];
   }
 
   /** The kernel holds none of it any more. */
   startAnew(): void {
-    this.#before.clear();
+    this.#settle();
     for (const [id] of this.#retired.entries()) this.#retired.put(id, undefined);
   }
 
