@@ -19,19 +19,25 @@ export class PackedBytes {
   }
 
   push(bytes: Uint8Array): void {
-    this.write((to, at) => to.set(bytes, at));
+    const at = this.extend();
+    this.#bytes.set(bytes, at);
   }
 
-  /** `fill` writes the next ones: `to` has zeroes from `at` on. */
-  write(fill: (to: Uint8Array, at: number) => void): void {
+  /** Makes room for one more, of zeroes. Returns where it begins in `buffer`. */
+  extend(): number {
     const at = this.#count * this.#stride;
     if (at + this.#stride > this.#bytes.length) {
       const grown = new Uint8Array(Math.max(16 * this.#stride, 2 * this.#bytes.length));
       grown.set(this.#bytes);
       this.#bytes = grown;
     }
-    fill(this.#bytes, at);
     this.#count += 1;
+    return at;
+  }
+
+  /** Holds them, until the next `extend`. */
+  get buffer(): Uint8Array {
+    return this.#bytes;
   }
 
   /** All of them: a view, which later ones may not reach. */

@@ -64,8 +64,11 @@ class Endpoints extends Elements {
   /** Without a list: only the key, of what is deleted. */
   push(owner: string, pool: Uint8Array, index: number, list?: EndpointList): void {
     this.owners.push(owner);
-    this.keys.write((to, at) => writePlaceKey(to, at, pool, index));
-    if (list !== undefined) this.values.write((to, at) => writeEndpointValue(to, at, list, index));
+    const keyAt = this.keys.extend();
+    writePlaceKey(this.keys.buffer, keyAt, pool, index);
+    if (list === undefined) return;
+    const valueAt = this.values.extend();
+    writeEndpointValue(this.values.buffer, valueAt, list, index);
   }
 }
 
