@@ -3,13 +3,18 @@
  * it? It measures reading, resolving and claiming, without a kernel. Each object is compared with
  * one of a quarter of its size.
  */
+import { ConnectTimeBackend } from '../src/modes/connect-time/backend.ts';
+import { BoundedPlanner } from '../src/modes/connect-time/bounded-planner.ts';
+import { standardRoom } from '../src/modes/connect-time/placement.ts';
+import { ofServiceMax } from '../src/modes/connect-time/shares.ts';
+import { type ModeConfig, noPause } from '../src/modes/mode.ts';
 import { decodeChange, decodeContext } from '../src/source/decode.ts';
 import { type Excess, noLimits } from '../src/state/budget.ts';
 import { Claims } from '../src/state/claims.ts';
 import { resolve, resolveInSteps } from '../src/state/resolve.ts';
 import { finish } from '../src/state/steps.ts';
 import { ClusterState } from '../src/state/store.ts';
-import type { Forwarding, Service } from '../src/state/types.ts';
+import type { EndpointSlice, Forwarding, Service } from '../src/state/types.ts';
 import { Pacer, systemClock } from '../src/sync/clock.ts';
 import { Desired } from '../src/sync/desired.ts';
 import type { FamilySync } from '../src/sync/family.ts';
@@ -37,7 +42,7 @@ export async function hostile(): Promise<string> {
     row('decode 20,000 ports', 20_000, decoding),
     row('1,000 Services claim the same 20 frontends', 1000, contending),
   ]);
-  return `${growth}\n\n${bounded()}\n\n${await overtaken()}`;
+  return [growth, bounded(), await overtaken(), await moved()].join('\n\n');
 }
 
 function row(name: string, size: number, make: (size: number) => () => unknown): string[] {
@@ -119,6 +124,77 @@ async function overtaken(): Promise<string> {
     `Beside 20,000 ports that are renumbered: ${waitedMs.length} changes of a small Service waited ` +
     `${at(0.5)} ms (median), ${at(1)} ms (longest); longest turn ${number(longestMs)} ms`
   );
+}
+
+/** A Service gets too large for the maps of connect-time translation and small again, in turns. */
+async function moved(): Promise<string> {
+  const { frontends, endpoints } = ofServiceMax;
+  const all = ports(frontends + 1);
+  const each = endpoints / frontends;
+  const service = made('shop', 'large', all, []);
+  const forwardings = resolve(service, slices(all, each), context);
+  // An eighth less, and it comes in again.
+  const few = Math.floor(frontends / 1.125);
+  const planner = new BoundedPlanner({
+    backend: new ConnectTimeBackend(config, placement),
+    environment: { serviceCIDRs: [], nodePortAddresses: 'all' },
+    placement,
+    setting: { config, reach: placement.reach },
+  });
+  await planner.reset([], noPause);
+  let longestMs = 0;
+  const timed = (work: () => void): void => {
+    const startMs = performance.now();
+    work();
+    longestMs = Math.max(longestMs, performance.now() - startMs);
+  };
+  const write = (): void => {
+    do timed(() => planner.take()?.committed?.({ kind: 'applied' }));
+    while (planner.unfinished);
+  };
+  const told = new Set<boolean>();
+  const change = (some: readonly Forwarding[], what: 'added' | 'removed'): void => {
+    for (const one of some) {
+      timed(() =>
+        what === 'added' ? planner.change(undefined, one) : planner.change(one, undefined),
+      );
+    }
+    write();
+    told.add(planner.holds(service.key));
+  };
+  change(forwardings.slice(0, few), 'added');
+  longestMs = 0;
+  for (let round = 0; round < rounds; round += 1) {
+    change(forwardings.slice(few), 'added');
+    change(forwardings.slice(few), 'removed');
+  }
+  if (told.size < 2) throw new Error('the Service was never moved');
+  const size = `${number(frontends)} ports and ${number(endpoints)} endpoints`;
+  return `A Service of ${size} comes into the maps of connect-time translation and leaves them: longest turn ${number(longestMs)} ms`;
+}
+
+const placement = { directory: '', cgroup: '', reach: 'all', room: standardRoom } as const;
+const config: ModeConfig = {
+  family: 'IPv4',
+  masqueradeAll: false,
+  masqueradeMark: 0x4000,
+  localDetector: { kind: 'none' },
+  localhostNodePorts: false,
+  dropInvalid: false,
+};
+
+/** With so many endpoints for each port; a slice has 100 ports at most. */
+function slices(of: Service['ports'], each: number): EndpointSlice[] {
+  const endpoints = Array.from({ length: each }, (_, i) => ({ addresses: [`10.244.0.${i}`] }));
+  return Array.from({ length: Math.ceil(of.length / 100) }, (_, i) => {
+    const labels = { 'kubernetes.io/service-name': 'large' };
+    const metadata = { namespace: 'shop', name: `large-${i}`, uid: `large-${i}`, labels };
+    const own = of.slice(100 * i, 100 * (i + 1)).map(({ name }) => ({ name, port: 8080 }));
+    const made = { metadata, addressType: 'IPv4', ports: own, endpoints };
+    const { change } = decodeChange('endpointslices', made, decodeContext('here'));
+    if (change?.kind !== 'slice') throw new Error('the EndpointSlice was refused');
+    return change.slice;
+  });
 }
 
 function resolving(of: Service['ports'], externalIPs: string[]): () => unknown {

@@ -21,7 +21,7 @@ import { ModePlanner } from '../planner.ts';
 import type { ConnectTimeBackend, ConnectTimeTypes } from './backend.ts';
 import { poolOf, type Reason, type Setting, shadowsNodePorts, sizeOf } from './frontends.ts';
 import type { Placement } from './placement.ts';
-import { frontendsOfServiceMax, nothing, Shares, type Size } from './shares.ts';
+import { effortOf, nothing, Shares, type Size } from './shares.ts';
 
 /** A Service: all its ports are in the maps, or none of them. */
 interface Entry {
@@ -39,8 +39,8 @@ interface BoundedPlannerOptions {
   readonly setting: Setting;
 }
 
-/** How much one batch lets in again, at least one Service. */
-const readmittedMax = frontendsOfServiceMax;
+/** What it costs, besides, to look at a Service that might come in again. */
+const lookEffort = 2 ** -13;
 
 /** What the kernel answers where it has no room or no memory. */
 const fullCodes: ReadonlySet<string> = new Set(['E2BIG', 'ENOMEM', 'ENOSPC']);
@@ -278,14 +278,15 @@ export class BoundedPlanner extends ModePlanner<ConnectTimeTypes> {
     }
   }
 
+  /** As much as one Service may have, and at least one. */
   #readmit(): void {
-    for (let work = 0; this.#candidates !== undefined && work < readmittedMax; work += 1) {
+    for (let effort = 0; this.#candidates !== undefined && effort < 1; effort += lookEffort) {
       const { value: service, done } = this.#candidates.next();
       if (done === true) this.#candidates = undefined;
       const entry = done === true ? undefined : this.#services.get(service);
       if (entry === undefined || !this.#mayEnter(entry)) continue;
       this.#admit(entry);
-      work += entry.size.frontends + entry.size.endpoints;
+      effort += effortOf(entry.size);
     }
   }
 

@@ -1,7 +1,7 @@
 /**
  * How much of the maps Services use. A namespace may use no more than it leaves free. So one that
  * is alone gets half of a map, two get a third each, and there is always room for another. A
- * Service of more than `frontendsOfServiceMax` frontends gets nothing.
+ * Service that needs more than `ofServiceMax` gets nothing.
  */
 import type { Room } from './placement.ts';
 
@@ -10,10 +10,15 @@ export type Size = Room;
 export const nothing: Size = { frontends: 0, endpoints: 0 };
 
 /**
- * How many frontends of a family a Service may have in the maps. A Service comes into the maps, and
- * leaves them, in one turn of the event loop, and each frontend costs it 10 to 20 µs.
+ * The most that a Service may have in the maps of a family. It comes into the maps, and leaves
+ * them, in one turn of the event loop. A frontend costs 10 to 20 µs there, an endpoint a 64th.
  */
-export const frontendsOfServiceMax = 512;
+export const ofServiceMax: Size = { frontends: 2 ** 9, endpoints: 2 ** 15 };
+
+/** What it costs to move so much, 1 for what one Service may have at most of a sort. */
+export function effortOf(size: Size): number {
+  return size.frontends / ofServiceMax.frontends + size.endpoints / ofServiceMax.endpoints;
+}
 
 const sorts = ['frontends', 'endpoints'] as const;
 
@@ -45,12 +50,11 @@ export class Shares {
 
   /** Whether a Service may grow. What becomes no larger always fits. */
   fits(namespace: string, from: Size, to: Size): boolean {
-    if (to.frontends > Math.max(from.frontends, frontendsOfServiceMax)) return false;
     const own = this.#byNamespace.get(namespace) ?? nothing;
     return sorts.every((sort) => {
       const more = to[sort] - from[sort];
       const free = this.#limit[sort] - this.#used[sort] - this.#leaving[sort];
-      return more <= 0 || own[sort] + more <= free - more;
+      return more <= 0 || (to[sort] <= ofServiceMax[sort] && own[sort] + more <= free - more);
     });
   }
 

@@ -5,7 +5,7 @@ import { ConnectTimeBackend } from '../../../../src/modes/connect-time/backend.t
 import { BoundedPlanner } from '../../../../src/modes/connect-time/bounded-planner.ts';
 import { objectsOf, sizeOf } from '../../../../src/modes/connect-time/frontends.ts';
 import { type Room, standardRoom } from '../../../../src/modes/connect-time/placement.ts';
-import { frontendsOfServiceMax } from '../../../../src/modes/connect-time/shares.ts';
+import { ofServiceMax } from '../../../../src/modes/connect-time/shares.ts';
 import { type Drift, type Environment, noPause } from '../../../../src/modes/mode.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
@@ -188,7 +188,7 @@ it('leaves a Service of very many frontends out, which would hold the event loop
   kernel = new FakeKernel();
   planner = newPlanner(standardRoom);
   await recover();
-  const most = frontendsOfServiceMax - 1; // The ClusterIP is one more.
+  const most = ofServiceMax.frontends - 1; // The ClusterIP is one more.
   expect(want('a/web', 1, 100)).toBe('applied');
   expect(want('b/web', 1, 3)).toBe('applied');
   for (const [frontends, isIn] of [
