@@ -3,7 +3,15 @@
  * of its own, and a folder of the cgroup2 hierarchy that holds the actors of a lab only.
  */
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ConnectTimePaths } from '../../src/modes/connect-time/choice.ts';
@@ -22,6 +30,8 @@ export interface ConnectTimePlace extends ConnectTimePaths {
   readonly cgroup: string;
   /** From now on connections of this process, and of those that it starts, may be translated. */
   include(pid: number): void;
+  /** What is in the bpf file system, without what belongs to each. */
+  left(): string[];
   /** Its processes are no longer in it. */
   close(): void;
 }
@@ -42,6 +52,7 @@ export function makeConnectTimePlace(): ConnectTimePlace {
       writeFileSync(join(cgroup, 'cgroup.procs'), String(pid));
       included.push(pid);
     },
+    left: () => readdirSync(bpf).filter((name) => !name.endsWith('.debug')),
     close: () => {
       for (const pid of included) {
         try {

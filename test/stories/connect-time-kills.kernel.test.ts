@@ -3,12 +3,11 @@
  * FAIRLEAD_LOAD_SECONDS says how long.
  */
 import { execFileSync } from 'node:child_process';
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, test as anyTest, beforeAll, expect } from 'vitest';
 import type { Kernel } from '../../src/kernel/kernel.ts';
-import { openKernel } from '../../src/kernel/native-kernel.ts';
 import {
   keyBytes,
   mapNames,
@@ -19,22 +18,15 @@ import { readMap } from '../../src/modes/connect-time/read-map.ts';
 import { noPause } from '../../src/modes/mode.ts';
 import { freshSeed, Random } from '../chaos/random.ts';
 import { FAMILIES } from '../lab/addresses.ts';
+import { askKernel } from '../lab/ask-kernel.ts';
 import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
-import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
+import { BASELINE, service, slices } from '../lab/objects.ts';
 import { paced } from '../lab/pace.ts';
+import { seconds, settings } from './connect-time-duress.ts';
 import { fairleadInside, type KillableProxy } from './fairlead-inside.ts';
 
 const test = anyTest.skipIf(!canTranslate());
-const seconds = Number(process.env.FAIRLEAD_LOAD_SECONDS ?? 2);
-
-const settings = {
-  detectLocalMode: 'ClusterCIDR',
-  clusterCIDR: DEFAULT_CLUSTER_CIDR,
-  connectTime: 'all',
-  ownTables: false,
-} as const;
-
 const endpointsEach = 8;
 const objects = [
   ...BASELINE,
@@ -72,9 +64,8 @@ function start(killed?: AbortSignal): Promise<KillableProxy> {
 
 /** Frontends with their pools, and the endpoints of these in any order. */
 async function held(): Promise<Map<string, string[]>> {
-  const kernel = openKernel({ netns: lab.node.namespacePath });
-  const all = await Promise.all(FAMILIES.map((family) => heldOf(kernel, family))).finally(() =>
-    kernel.close(),
+  const all = await askKernel(lab.node, (kernel) =>
+    Promise.all(FAMILIES.map((family) => heldOf(kernel, family))),
   );
   return new Map(all.flat().map(([key, values]) => [key, values.sort()]));
 }
@@ -121,7 +112,7 @@ function cleanUp(): void {
   const main = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
   const script = `mount --bind ${bpf} /sys/fs/bpf && exec ${process.execPath} ${main} --cleanup`;
   execFileSync('ip', ['netns', 'exec', lab.node.namespace, 'sh', '-c', script]);
-  const left = readdirSync(bpf).filter((name) => !name.endsWith('.debug'));
+  const left = place.left();
   expect(left.map((name) => join(bpf, name))).toEqual([]);
 }
 

@@ -3,43 +3,27 @@
  * program is killed, and programs are replaced. FAIRLEAD_LOAD_SECONDS says how long each lasts.
  */
 import type { ChildProcess } from 'node:child_process';
-import { readdirSync } from 'node:fs';
-import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, test as anyTest, beforeAll, expect } from 'vitest';
 import { BPFState } from '../../src/kernel/bpf-ops.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
-import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { kernelOps } from '../../src/kernel/ops.ts';
 import { RecordWriter } from '../../src/kernel/records.ts';
 import { removeConnectTime } from '../../src/modes/connect-time/choice.ts';
 import { askedOf, standardRoom } from '../../src/modes/connect-time/placement.ts';
 import { freshSeed, Random } from '../chaos/random.ts';
+import { askKernel } from '../lab/ask-kernel.ts';
 import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { type LoadResult, load, monotonicMs, serveLoad } from '../lab/load.ts';
-import {
-  BASELINE,
-  DEFAULT_CLUSTER_CIDR,
-  type KubernetesObject,
-  SERVER_PORT,
-  service,
-  slices,
-} from '../lab/objects.ts';
+import { BASELINE, type KubernetesObject, SERVER_PORT, service, slices } from '../lab/objects.ts';
 import { vip } from './common.ts';
+import { seconds, settings } from './connect-time-duress.ts';
 import { fairleadInside } from './fairlead-inside.ts';
 import { fairlead } from './fairlead-proxy.ts';
 
 const test = anyTest.skipIf(!canTranslate());
-const seconds = Number(process.env.FAIRLEAD_LOAD_SECONDS ?? 2);
 const longestMs = 120_000 + 5000 * seconds;
-
-const settings = {
-  detectLocalMode: 'ClusterCIDR',
-  clusterCIDR: DEFAULT_CLUSTER_CIDR,
-  connectTime: 'all',
-  ownTables: false,
-} as const;
 
 /** Addresses of pod-a. */
 const all = Array.from({ length: 128 }, (_, i) => `10.244.1.${100 + i}`);
@@ -74,11 +58,6 @@ function loaded(clients: number): Promise<LoadResult> {
   return load(lab.actors.node, { address: vip.IPv4, port: 80 }, { seconds, clients });
 }
 
-async function asked<T>(work: (kernel: Kernel) => Promise<T>): Promise<T> {
-  const kernel = openKernel({ netns: lab.node.namespacePath });
-  return work(kernel).finally(() => kernel.close());
-}
-
 function failures({ made }: LoadResult): number {
   return made.filter(({ by }) => by === undefined).length;
 }
@@ -89,10 +68,8 @@ function tell({ made, perSecond }: LoadResult, what: string): void {
 
 async function cleanUp(): Promise<void> {
   await fairlead('nftables').cleanup(lab.node);
-  await asked((kernel) => removeConnectTime(kernel, place.directory));
-  const left = readdirSync(dirname(place.directory));
-  // These belong to every bpf file system.
-  expect(left.filter((name) => !name.endsWith('.debug'))).toEqual([]);
+  await askKernel(lab.node, (kernel) => removeConnectTime(kernel, place.directory));
+  expect(place.left()).toEqual([]);
 }
 
 /** When an endpoint was there: from before it was told until its removal was acknowledged. */
@@ -221,12 +198,12 @@ test(
     let updates = 0;
     while (performance.now() < endMs) {
       await running.stop();
-      await asked(async (kernel) => {
+      await askKernel(lab.node, async (kernel) => {
         for (const map of ['settings4', 'settings6'] as const) await makeForeign(kernel, map);
         expect(await linkState(kernel)).toEqual([BPFState.wrong, BPFState.wrong]);
       });
       running = await proxy.start(lab.node, settings, objects);
-      expect(await asked(linkState)).toEqual([BPFState.right, BPFState.right]);
+      expect(await askKernel(lab.node, linkState)).toEqual([BPFState.right, BPFState.right]);
       updates += 1;
     }
     const result = await loading;

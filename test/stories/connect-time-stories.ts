@@ -2,9 +2,9 @@
 import { existsSync } from 'node:fs';
 import { afterAll, test as anyTest, beforeAll, expect } from 'vitest';
 import type { ModeName } from '../../src/config/config.ts';
-import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { removeConnectTime } from '../../src/modes/connect-time/choice.ts';
 import type { ActorName } from '../lab/addresses.ts';
+import { askKernel } from '../lab/ask-kernel.ts';
 import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import type { ProxyUnderTest } from '../lab/proxy.ts';
@@ -40,8 +40,7 @@ function translating(mode: ModeName, connectTime: ConnectTimePlace): ProxyUnderT
     },
     cleanup: async (node) => {
       await proxy.cleanup(node);
-      const kernel = openKernel({ netns: node.namespacePath });
-      await removeConnectTime(kernel, connectTime.directory).finally(() => kernel.close());
+      await askKernel(node, (kernel) => removeConnectTime(kernel, connectTime.directory));
     },
   };
 }

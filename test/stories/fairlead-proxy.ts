@@ -27,6 +27,7 @@ import type { Condition, Source, SourceSink } from '../../src/source/source.ts';
 import { type Resource, resources } from '../../src/state/change.ts';
 import { systemClock } from '../../src/sync/clock.ts';
 import { FakeLookup } from '../fake/lookup.ts';
+import { askKernel } from '../lab/ask-kernel.ts';
 import type { KubernetesObject } from '../lab/objects.ts';
 import { paced } from '../lab/pace.ts';
 import type { NodeUnderTest, ProxySettings, ProxyUnderTest, RunningProxy } from '../lab/proxy.ts';
@@ -92,13 +93,10 @@ export function fairlead(mode: ModeName, options: FairleadOptions = {}): Fairlea
 }
 
 /** What `--cleanup` does. */
-export async function cleanup(node: NodeUnderTest): Promise<void> {
-  const kernel = openKernel({ netns: node.namespacePath });
-  try {
+export function cleanup(node: NodeUnderTest): Promise<void> {
+  return askKernel(node, async (kernel) => {
     for (const mode of availableModes()) await cleanupMode(mode, kernel);
-  } finally {
-    kernel.close();
-  }
+  });
 }
 
 /** The sockets of a proxy that has just been stopped own its tables until their threads end. */

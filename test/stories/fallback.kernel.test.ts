@@ -1,6 +1,6 @@
 /** What becomes of a node that was told to use ipvs, on kernels with IPVS and without. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openKernel } from '../../src/kernel/native-kernel.ts';
+import { askKernel } from '../lab/ask-kernel.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { Downloads, objects, settings, vip } from './downloads.ts';
 import { fairlead, type LogLine } from './fairlead-proxy.ts';
@@ -12,15 +12,12 @@ beforeAll(async () => {
 afterAll(() => lab.close());
 
 async function hasIPVS(): Promise<boolean> {
-  const kernel = openKernel({ netns: lab.node.namespacePath });
   try {
-    await kernel.dump({ kind: 'ipvsInfoGet' });
+    await askKernel(lab.node, (kernel) => kernel.dump({ kind: 'ipvsInfoGet' }));
     return true;
   } catch (error) {
     expect(error).toMatchObject({ code: 'EPROTONOSUPPORT' });
     return false;
-  } finally {
-    kernel.close();
   }
 }
 

@@ -2,7 +2,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { readCounters } from '../../src/kernel/acct.ts';
-import { openKernel } from '../../src/kernel/native-kernel.ts';
 import {
   type Addresses,
   addresses,
@@ -18,6 +17,7 @@ import {
   POD_A_IP,
   POD_B_IP,
 } from '../lab/addresses.ts';
+import { askKernel } from '../lab/ask-kernel.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
 import { paced } from '../lab/pace.ts';
@@ -90,13 +90,8 @@ function labAddresses(family: Family): Addresses {
   };
 }
 
-async function generation(): Promise<number> {
-  const kernel = openKernel({ netns: lab.node.namespacePath });
-  try {
-    return await kernel.generation();
-  } finally {
-    kernel.close();
-  }
+function generation(): Promise<number> {
+  return askKernel(lab.node, (kernel) => kernel.generation());
 }
 
 /** Who answers on the ClusterIP. */
@@ -235,13 +230,8 @@ test.each([
 
 /** What the named counter of node ports on localhost has counted. */
 async function localhostAccepted(): Promise<number> {
-  const kernel = openKernel({ netns: lab.node.namespacePath });
-  try {
-    const counters = await readCounters(kernel);
-    return counters.find(({ name }) => name === 'localhost_nps_accepted_pkts')!.packets;
-  } finally {
-    kernel.close();
-  }
+  const counters = await askKernel(lab.node, readCounters);
+  return counters.find(({ name }) => name === 'localhost_nps_accepted_pkts')!.packets;
 }
 
 test('with 127.0.0.0/8 as nodePortAddresses, node ports answer on localhost only', async () => {

@@ -4,9 +4,9 @@
  */
 import { afterAll, test as anyTest, beforeAll, expect } from 'vitest';
 import { connectTimes, type ModeName } from '../../src/config/config.ts';
-import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { removeConnectTime } from '../../src/modes/connect-time/choice.ts';
 import { type ActorName, FAMILIES, type Family, POD_A_IP, POD_C_IP } from '../lab/addresses.ts';
+import { askKernel } from '../lab/ask-kernel.ts';
 import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import {
@@ -30,9 +30,6 @@ const settings = {
   // For mode iptables, which has IPv4 by this.
   localhostNodePorts: true,
 } as const;
-
-/** `FAIRLEAD_STORIES=first`: an emulated machine has the time for one of them. */
-const reaches = process.env.FAIRLEAD_STORIES === 'first' ? (['all'] as const) : connectTimes;
 
 function web(pods: readonly ActorName[], spec: Record<string, unknown> = {}): KubernetesObject[] {
   const ports = [{ port: 80, nodePort: NODE_PORT }];
@@ -74,13 +71,13 @@ export function localhostNodePorts(mode: ModeName): void {
   async function ended(cleanup: Promise<void>): Promise<void> {
     await cleanup;
     if (place !== undefined) {
-      const kernel = openKernel({ netns: lab.node.namespacePath });
-      await removeConnectTime(kernel, place.directory).finally(() => kernel.close());
+      const { directory } = place;
+      await askKernel(lab.node, (kernel) => removeConnectTime(kernel, directory));
     }
     await lab.reset();
   }
 
-  for (const connectTime of reaches) {
+  for (const connectTime of connectTimes) {
     const test = connectTime === 'off' ? anyTest : anyTest.skipIf(!canTranslate());
     test(`node ports answer to the node at loopback addresses, connect time ${connectTime}`, async () => {
       await serve();

@@ -1,7 +1,6 @@
 /** Every story, in mode nftables, and what stories cannot tell. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Kernel } from '../../src/kernel/kernel.ts';
-import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { NFT_TABLE } from '../../src/kernel/nft/constants.ts';
 import {
   type ActorName,
@@ -10,6 +9,7 @@ import {
   FAMILIES,
   POD_A_IP,
 } from '../lab/addresses.ts';
+import { askKernel } from '../lab/ask-kernel.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { withoutOwner } from '../lab/listing.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, SERVER_PORT, service, slices } from '../lab/objects.ts';
@@ -32,13 +32,8 @@ for (const story of chosenStories()) {
   test(story.name, () => runStory(lab, fairlead('nftables'), story));
 }
 
-async function ask<T>(question: (kernel: Kernel) => Promise<T>): Promise<T> {
-  const kernel = openKernel({ netns: lab.node.namespacePath });
-  try {
-    return await question(kernel);
-  } finally {
-    kernel.close();
-  }
+function ask<T>(question: (kernel: Kernel) => Promise<T>): Promise<T> {
+  return askKernel(lab.node, question);
 }
 
 function generation(): Promise<number> {

@@ -1,7 +1,9 @@
 /** What grows with the number of Services, and what does not. */
+
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openKernel } from '../../src/kernel/native-kernel.ts';
+import type { Kernel } from '../../src/kernel/kernel.ts';
 import { NFPROTO } from '../../src/kernel/nft/constants.ts';
+import { askKernel } from '../lab/ask-kernel.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR } from '../lab/objects.ts';
 import { assortment, classes } from './assortment.ts';
@@ -30,29 +32,27 @@ const isOwn = (name: string): boolean => name.includes('/');
 
 /** As our own dumps tell. */
 async function countByDump(): Promise<Counts> {
-  const kernel = openKernel({ netns: lab.node.namespacePath });
   const counts = { table: 0, chain: 0, set: 0, rule: 0, own: 0 };
-  try {
-    for (const family of [NFPROTO.IPv4, NFPROTO.IPv6]) {
-      const ours = { family, table: 'fairlead' };
-      for (const request of [
-        { kind: 'tablesDump', family },
-        { kind: 'chainsDump', ...ours },
-        { kind: 'setsDump', ...ours },
-        { kind: 'rulesDump', ...ours, chain: '' },
-      ] as const) {
-        const { records } = await kernel.dump(request);
-        for (const one of records) {
-          if (one.kind === 'table') counts.table += 1;
-          if (one.kind === 'rule' && !isOwn(one.chain)) counts.rule += 1;
-          if (one.kind === 'chain') counts[isOwn(one.chain) ? 'own' : 'chain'] += 1;
-          if (one.kind === 'set') counts[isOwn(one.set) ? 'own' : 'set'] += 1;
-        }
+  const count = async (kernel: Kernel, family: number): Promise<void> => {
+    const ours = { family, table: 'fairlead' };
+    for (const request of [
+      { kind: 'tablesDump', family },
+      { kind: 'chainsDump', ...ours },
+      { kind: 'setsDump', ...ours },
+      { kind: 'rulesDump', ...ours, chain: '' },
+    ] as const) {
+      const { records } = await kernel.dump(request);
+      for (const one of records) {
+        if (one.kind === 'table') counts.table += 1;
+        if (one.kind === 'rule' && !isOwn(one.chain)) counts.rule += 1;
+        if (one.kind === 'chain') counts[isOwn(one.chain) ? 'own' : 'chain'] += 1;
+        if (one.kind === 'set') counts[isOwn(one.set) ? 'own' : 'set'] += 1;
       }
     }
-  } finally {
-    kernel.close();
-  }
+  };
+  await askKernel(lab.node, async (kernel) => {
+    for (const family of [NFPROTO.IPv4, NFPROTO.IPv6]) await count(kernel, family);
+  });
   const { table: tables, chain: chains, set: sets, rule: rules, own } = counts;
   return { tables, chains, sets, rules, own };
 }
