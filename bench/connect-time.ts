@@ -247,7 +247,7 @@ async function inPlace<T>(
   work: (place: ConnectTimePlace, mode: ProxyMode) => Promise<T>,
 ): Promise<T> {
   const place = makeConnectTimePlace();
-  const placement = { ...place, reach: 'all', room: standardRoom } as const;
+  const placement = { ...place, reach: 'all', excludes: false, room: standardRoom } as const;
   const planner: ProxyMode['planner'] = (config, environment) => {
     const rules = nftablesMode.planner(config, environment);
     return withConnectTime(rules, placement, config, environment);

@@ -173,7 +173,13 @@ async function moved(): Promise<string> {
   return `A Service of ${size} comes into the maps of connect-time translation and leaves them: longest turn ${number(longestMs)} ms`;
 }
 
-const placement = { directory: '', cgroup: '', reach: 'all', room: standardRoom } as const;
+const placement = {
+  directory: '',
+  cgroup: '',
+  reach: 'all',
+  excludes: false,
+  room: standardRoom,
+} as const;
 const config: ModeConfig = {
   family: 'IPv4',
   masqueradeAll: false,

@@ -39,8 +39,9 @@ export class ConnectTime {
   /** Asks the kernel. What it lacks is logged and told to users; then only rules translate. */
   async choose(wanted: Config['connectTime']): Promise<void> {
     if (wanted === this.#chosen) return;
+    const wish = { reach: wanted, excludes: false };
     const { events, families, kernel, log } = this.#options;
-    const { placement, lack } = await chooseConnectTime(wanted, this.#paths, families, kernel);
+    const { placement, lack } = await chooseConnectTime(wish, this.#paths, families, kernel);
     this.#chosen = wanted;
     this.#placement = placement;
     if (lack === undefined) return;

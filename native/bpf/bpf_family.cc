@@ -34,7 +34,8 @@ std::expected<Place, SystemError> ReadPlace(std::string_view directory, std::uin
 
 template <typename R>
 Reach ReachOf(const R& record) {
-  return {std::string(record.cgroup), record.all != 0, record.counts != 0};
+  return {std::string(record.cgroup), record.all != 0, record.counts != 0,
+          record.excludes != 0};
 }
 
 template <typename R>

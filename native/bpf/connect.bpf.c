@@ -19,18 +19,22 @@ static long (*const map_update)(void *map, const void *key, const void *value, _
 static __u32 (*const random_number)(void) = (void *)BPF_FUNC_get_prandom_u32;
 static __u64 (*const netns_cookie)(void *context) = (void *)BPF_FUNC_get_netns_cookie;
 static __u64 (*const socket_cookie)(void *context) = (void *)BPF_FUNC_get_socket_cookie;
+static __u64 (*const ancestor_cgroup)(int level) = (void *)BPF_FUNC_get_current_ancestor_cgroup_id;
 
 /* SOCK_STREAM of linux/net.h, which is not for programs. */
 enum { kStream = 1 };
+
+/* Cgroups further down in the hierarchy cannot be excluded; the root (0) is everybody's. */
+enum { kDepthMax = 16 };
 
 /* The maps are made by the addon, which puts their descriptors where a program names one. */
 struct map {
   __u32 unused;
 };
 struct map settings4 SECTION("maps"), frontends4 SECTION("maps"), endpoints4 SECTION("maps"),
-    peers4 SECTION("maps"), counts4 SECTION("maps");
+    peers4 SECTION("maps"), counts4 SECTION("maps"), excluded4 SECTION("maps");
 struct map settings6 SECTION("maps"), frontends6 SECTION("maps"), endpoints6 SECTION("maps"),
-    peers6 SECTION("maps"), counts6 SECTION("maps");
+    peers6 SECTION("maps"), counts6 SECTION("maps"), excluded6 SECTION("maps");
 
 /* The maps of one family. */
 struct maps {
@@ -39,9 +43,10 @@ struct maps {
   void *endpoints;
   void *peers;
   void *counts;
+  void *excluded;
 };
-#define MAPS4 ((struct maps){&settings4, &frontends4, &endpoints4, &peers4, &counts4})
-#define MAPS6 ((struct maps){&settings6, &frontends6, &endpoints6, &peers6, &counts6})
+#define MAPS4 ((struct maps){&settings4, &frontends4, &endpoints4, &peers4, &counts4, &excluded4})
+#define MAPS6 ((struct maps){&settings6, &frontends6, &endpoints6, &peers6, &counts6, &excluded6})
 
 INLINE int is_same(const struct endpoint *a, const struct endpoint *b) {
   const __u32 *left = a->address.words;
@@ -107,6 +112,22 @@ INLINE void count(struct maps maps, const struct counted *key) {
   add_one(maps, key);
 }
 
+/*
+ * Whether the process is in an excluded cgroup. As long as not all of these are known, everybody
+ * outside the node's network namespace may be in one.
+ */
+INLINE int is_excluded(struct bpf_sock_addr *context, struct maps maps,
+                       const struct settings *settings) {
+  struct excluded key = {kAllExcluded};
+  if (!map_lookup(maps.excluded, &key) && !is_on_node(context, settings)) return 1;
+  for (int level = 1; level <= kDepthMax; ++level) {
+    key.cgroup = ancestor_cgroup(level);
+    if (key.cgroup == 0) return 0;
+    if (map_lookup(maps.excluded, &key)) return 1;
+  }
+  return 0;
+}
+
 /* As `choose`, for TCP, and remembers the choice for getpeername. */
 INLINE int translate(struct bpf_sock_addr *context, struct maps maps, const struct endpoint *to,
                      struct endpoint *endpoint) {
@@ -116,6 +137,7 @@ INLINE int translate(struct bpf_sock_addr *context, struct maps maps, const stru
   if (!settings || (!settings->all && !is_on_node(context, settings))) return 0;
   struct counted chosen;
   if (!choose(context, maps, settings, to, &chosen)) return 0;
+  if (settings->excludes && is_excluded(context, maps, settings)) return 0;
   const __u64 cookie = socket_cookie(context);
   const struct peer peer = {*to, chosen.endpoint};
   map_update(maps.peers, &cookie, &peer, BPF_ANY);

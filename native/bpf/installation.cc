@@ -90,7 +90,8 @@ Opened Load(const Program& program, const Maps& maps) {
 }
 
 std::expected<settings, SystemError> WantedSettings(const Reach& reach) {
-  settings wanted{0, reach.all ? 1u : 0u, ProgramsVersion(), reach.counts ? 1u : 0u, 0};
+  settings wanted{0, reach.all ? 1u : 0u, ProgramsVersion(), reach.counts ? 1u : 0u,
+                  reach.excludes ? 1u : 0u};
   const auto cookie = NetnsCookie();
   if (cookie) {
     wanted.node = *cookie;
@@ -156,7 +157,8 @@ std::expected<bool, SystemError> IsAttached(const std::string& path, const Progr
 
 State StateFor(std::size_t there, std::size_t right, std::size_t wanted) noexcept {
   if (there == 0) return State::kAbsent;
-  return right == wanted ? State::kRight : State::kWrong;
+  if (right < there) return State::kWrong;
+  return there == wanted ? State::kRight : State::kIncomplete;
 }
 
 std::expected<State, SystemError> MapsState(const Place& place, const Room& room) {

@@ -27,9 +27,12 @@ struct Reach {
   bool all;
   /** Connections are counted. */
   bool counts;
+  /** Processes in excluded cgroups are left to the rules. */
+  bool excludes;
 };
 
-enum class State : std::uint8_t { kAbsent = 0, kWrong = 1, kRight = 2 };
+/** `kIncomplete`: some are missing, and the others are right. */
+enum class State : std::uint8_t { kAbsent = 0, kWrong = 1, kRight = 2, kIncomplete = 3 };
 
 struct States {
   State maps;

@@ -26,7 +26,8 @@ struct settings {
   __u32 version;
   /** 1: connections are counted. */
   __u32 counts;
-  __u32 unused;
+  /** 1: processes in excluded cgroups are left to the rules. */
+  __u32 excludes;
 };
 
 /** What a frontend key names: `kind`. */
@@ -56,6 +57,15 @@ struct place {
   __u32 index;
   __u32 unused;
 };
+
+/**
+ * An excluded cgroup: of all processes in it, and in those below it. The value says nothing.
+ * `kAllExcluded` is no cgroup: it is there when all that are to be excluded are.
+ */
+struct excluded {
+  __u64 cgroup;
+};
+enum { kAllExcluded = 0 };
 
 /** What connections are counted by. A count without an endpoint is of endpoints that are gone. */
 struct counted {

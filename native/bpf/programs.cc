@@ -11,6 +11,8 @@ namespace {
 
 /** Frontends and endpoints that have had connections. Who reads them makes room. */
 constexpr std::uint32_t kCountsMax = 1u << 17;
+/** Pods of one node, and `kAllExcluded`. */
+constexpr std::uint32_t kExcludedMax = (1u << 12) + 1;
 /** The kernel forgets the connection that was asked about least recently. It makes all at once. */
 constexpr std::uint32_t kPeersMax = 1u << 15;
 
@@ -22,6 +24,8 @@ constexpr MapShape kMaps4[] = {
      &Room::endpoints},
     {"peers4", BPF_MAP_TYPE_LRU_HASH, sizeof(__u64), sizeof(peer), kPeersMax, 0},
     {"counts4", BPF_MAP_TYPE_HASH, sizeof(counted), sizeof(__u64), kCountsMax, BPF_F_NO_PREALLOC},
+    {"excluded4", BPF_MAP_TYPE_HASH, sizeof(excluded), sizeof(__u32), kExcludedMax,
+     BPF_F_NO_PREALLOC},
 };
 
 constexpr MapShape kMaps6[] = {
@@ -32,6 +36,8 @@ constexpr MapShape kMaps6[] = {
      &Room::endpoints},
     {"peers6", BPF_MAP_TYPE_LRU_HASH, sizeof(__u64), sizeof(peer), kPeersMax, 0},
     {"counts6", BPF_MAP_TYPE_HASH, sizeof(counted), sizeof(__u64), kCountsMax, BPF_F_NO_PREALLOC},
+    {"excluded6", BPF_MAP_TYPE_HASH, sizeof(excluded), sizeof(__u32), kExcludedMax,
+     BPF_F_NO_PREALLOC},
 };
 
 /** Sockets of IPv6 connect to IPv4 addresses too. */

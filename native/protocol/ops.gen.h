@@ -543,10 +543,11 @@ struct BpfLinksAdd {
   std::string_view cgroup;
   std::uint8_t all = 0;
   std::uint8_t counts = 0;
+  std::uint8_t excludes = 0;
   static constexpr std::tuple kFields{
       Field("directory", &BpfLinksAdd::directory), Field("family", &BpfLinksAdd::family),
       Field("cgroup", &BpfLinksAdd::cgroup), Field("all", &BpfLinksAdd::all),
-      Field("counts", &BpfLinksAdd::counts)};
+      Field("counts", &BpfLinksAdd::counts), Field("excludes", &BpfLinksAdd::excludes)};
 };
 
 struct BpfRemove {
@@ -735,11 +736,13 @@ struct BpfStateGet {
   std::string_view cgroup;
   std::uint8_t all = 0;
   std::uint8_t counts = 0;
+  std::uint8_t excludes = 0;
   static constexpr std::tuple kFields{
       Field("directory", &BpfStateGet::directory), Field("family", &BpfStateGet::family),
       Field("frontendsMax", &BpfStateGet::frontends_max),
       Field("endpointsMax", &BpfStateGet::endpoints_max), Field("cgroup", &BpfStateGet::cgroup),
-      Field("all", &BpfStateGet::all), Field("counts", &BpfStateGet::counts)};
+      Field("all", &BpfStateGet::all), Field("counts", &BpfStateGet::counts),
+      Field("excludes", &BpfStateGet::excludes)};
 };
 
 struct BpfElementsDump {
@@ -761,11 +764,13 @@ struct BpfProbe {
   std::string_view cgroup;
   std::uint8_t all = 0;
   std::uint8_t counts = 0;
+  std::uint8_t excludes = 0;
   static constexpr std::tuple kFields{
       Field("directory", &BpfProbe::directory), Field("family", &BpfProbe::family),
       Field("frontendsMax", &BpfProbe::frontends_max),
       Field("endpointsMax", &BpfProbe::endpoints_max), Field("cgroup", &BpfProbe::cgroup),
-      Field("all", &BpfProbe::all), Field("counts", &BpfProbe::counts)};
+      Field("all", &BpfProbe::all), Field("counts", &BpfProbe::counts),
+      Field("excludes", &BpfProbe::excludes)};
 };
 
 struct ConntrackDump {

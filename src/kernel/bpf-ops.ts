@@ -10,7 +10,7 @@ const place = { directory: 'string', family: 'u8' } as const;
 /** How many elements the maps hold. */
 const room = { frontendsMax: 'u32', endpointsMax: 'u32' } as const;
 /** What programs are attached to, and what they do: see `bpfLinksAdd`. */
-const reach = { cgroup: 'string', all: 'u8', counts: 'u8' } as const;
+const reach = { cgroup: 'string', all: 'u8', counts: 'u8', excludes: 'u8' } as const;
 const inMap = { directory: 'string', map: 'string' } as const;
 
 /** Ops, each tried by itself. */
@@ -24,7 +24,8 @@ export const bpfOps = {
   /**
    * Attaches the programs to a folder of the cgroup2 hierarchy, and to all below it. A link that is
    * there gets the program of this version in one step. `all`: 1 = for sockets of all network
-   * namespaces, 0 = of ours. `counts`: 1 = connections are counted.
+   * namespaces, 0 = of ours. `counts`: 1 = connections are counted. `excludes`: 1 = processes in
+   * cgroups of the map `excluded` are left to the rules.
    */
   bpfLinksAdd: { code: 195, fields: { ...place, ...reach } },
   /** Detaches the programs and removes the maps. What is not there is gone already. */
@@ -47,10 +48,10 @@ export const bpfRequests = {
 
 /** Answers to `bpfRequests`, before `dumped`. */
 export const bpfReplies = {
-  /** Each: 0 = none of them is there, 1 = some are missing or not as they would be, 2 = right. */
+  /** Each is one of `BPFState`. */
   bpfState: { code: 208, fields: { maps: 'u8', links: 'u8' } },
   bpfElements: { code: 209, fields: { keys: 'bytes', values: 'bytes' } },
 } as const satisfies Schema;
 
-/** `bpfState`. */
-export const BPFState = { absent: 0, wrong: 1, right: 2 } as const;
+/** Of `bpfState`. `incomplete`: some are missing, and the others are right. */
+export const BPFState = { absent: 0, wrong: 1, right: 2, incomplete: 3 } as const;

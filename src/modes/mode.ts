@@ -79,6 +79,11 @@ export interface Environment {
   readonly hostAddresses?: readonly Address[];
   /** Those that accept node ports, named loopback ones too. Only for connect-time translation. */
   readonly connectTimeAddresses?: readonly Address[];
+  /**
+   * Numbers of the cgroups whose processes are left to the rules; the same array until it changes.
+   * Absent: none is to be, or they are not known. Only for connect-time translation.
+   */
+  readonly excludedCgroups?: readonly bigint[] | undefined;
 }
 
 /** Ops for one transaction (or, in a mode without transactions, one ordered batch). */

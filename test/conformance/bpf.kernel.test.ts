@@ -1,5 +1,7 @@
 /** The programs and their maps in the real kernel, by the connections of this process. */
+import { rmSync, statSync } from 'node:fs';
 import { type AddressInfo, connect, createServer, type Server } from 'node:net';
+import { join } from 'node:path';
 import { afterAll, it as anyIt, beforeAll, beforeEach, describe, expect } from 'vitest';
 import { BPFState } from '../../src/kernel/bpf-ops.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
@@ -7,7 +9,10 @@ import { openKernel } from '../../src/kernel/native-kernel.ts';
 import type { KernelOp } from '../../src/kernel/ops.ts';
 import { removeConnectTime } from '../../src/modes/connect-time/choice.ts';
 import {
+  allExcluded,
   endpointValue,
+  excludedKey,
+  excludedValue,
   frontendKey,
   nodeAddressKey,
   nodeAddressValue,
@@ -72,9 +77,10 @@ async function apply(...ops: KernelOp[]): Promise<void> {
   expect(await kernel.apply(batch(...ops))).toEqual({ kind: 'applied' });
 }
 
-function pinned(family: Family, all: 0 | 1 = 1) {
+function pinned(family: Family, all: 0 | 1 = 1, excludes: 0 | 1 = 0) {
   const { cgroup, directory } = place;
-  return { directory, family: families[family], cgroup, all, counts: 0, ...room } as const;
+  const of = { directory, family: families[family], cgroup } as const;
+  return { ...of, all, counts: 0, excludes, ...room } as const;
 }
 
 function adding(family: Family, map: string, key: Uint8Array, value: Uint8Array): KernelOp {
@@ -85,6 +91,16 @@ function adding(family: Family, map: string, key: Uint8Array, value: Uint8Array)
     map: name,
     keys: key,
     values: value,
+  };
+}
+
+function removing(family: Family, map: string, keys: Uint8Array): KernelOp {
+  const { directory } = place;
+  return {
+    kind: 'bpfElementsDelete',
+    directory,
+    map: `${map}${family === 'IPv4' ? 4 : 6}`,
+    keys,
   };
 }
 
@@ -147,6 +163,26 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     expect(await peerOf(service[family], 80)).toBe(`${service[family]} 80`);
   });
 
+  it('leaves processes in an excluded cgroup to the rules, and those below it', async () => {
+    await translate(family, await serve(family), [clusterIP]);
+    const own = statSync(place.cgroup, { bigint: true }).ino;
+    const exclude = (cgroup: bigint) =>
+      adding(family, 'excluded', excludedKey(cgroup), excludedValue);
+    await apply(exclude(own), exclude(allExcluded));
+    expect(await peerOf(service[family], 80)).toBe(`${service[family]} 80`);
+    await apply({ kind: 'bpfLinksAdd', ...pinned(family, 1, 1) });
+    expect(await peerOf(service[family], 80)).not.toContain(service[family]);
+    const below = place.folder('kubepods.slice/container.scope');
+    place.include(process.pid, below);
+    expect(await peerOf(service[family], 80)).not.toContain(service[family]);
+    await apply(removing(family, 'excluded', excludedKey(own)));
+    expect(await peerOf(service[family], 80)).toBe(`${service[family]} 80`);
+    await apply(exclude(statSync(below, { bigint: true }).ino));
+    expect(await peerOf(service[family], 80)).not.toContain(service[family]);
+    place.include(process.pid);
+    expect(await peerOf(service[family], 80)).toBe(`${service[family]} 80`);
+  });
+
   it('ends when it is removed', async () => {
     await translate(family, await serve(family), [clusterIP]);
     await removeConnectTime(kernel, place.directory);
@@ -158,13 +194,17 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
       const { records } = await kernel.dump({ kind: 'bpfStateGet', ...pinned(family, all) });
       return records[0];
     };
-    const [absent, wrong, right] = [BPFState.absent, BPFState.wrong, BPFState.right];
+    const { absent, incomplete, right, wrong } = BPFState;
     expect(await state(1)).toMatchObject({ maps: absent, links: absent });
     await apply({ kind: 'bpfMapsAdd', ...pinned(family) });
     expect(await state(1)).toMatchObject({ maps: right, links: absent });
     await apply({ kind: 'bpfLinksAdd', ...pinned(family) });
     expect(await state(1)).toMatchObject({ maps: right, links: right });
     expect(await state(0)).toMatchObject({ maps: right, links: wrong });
+    rmSync(join(place.directory, `excluded${family === 'IPv4' ? 4 : 6}`));
+    expect(await state(1)).toMatchObject({ maps: incomplete, links: right });
+    await apply({ kind: 'bpfMapsAdd', ...pinned(family) });
+    expect(await state(1)).toMatchObject({ maps: right, links: right });
   });
 });
 

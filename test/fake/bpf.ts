@@ -1,4 +1,5 @@
 /** Programs that translate connections, and their maps, in memory. */
+import { isDeepStrictEqual } from 'node:util';
 import {
   BPFState,
   type bpfOps,
@@ -17,6 +18,7 @@ interface Link {
   readonly cgroup: string;
   readonly all: number;
   readonly counts: number;
+  readonly excludes: number;
 }
 
 /** Bytes of keys and values, as native/bpf/layout.h has them. */
@@ -24,6 +26,7 @@ const shapes: Readonly<Record<string, readonly [key: number, value: number]>> = 
   frontends: [20, 16],
   endpoints: [16, 20],
   counts: [40, 8],
+  excluded: [8, 4],
 };
 
 const suffixes: Readonly<Record<number, string>> = { 2: '4', 10: '6' };
@@ -35,6 +38,7 @@ function mostIn(
   { frontendsMax, endpointsMax }: { readonly frontendsMax: number; readonly endpointsMax: number },
 ): number {
   if (name.startsWith('counts')) return 2 ** 17;
+  if (name.startsWith('excluded')) return 2 ** 12 + 1;
   return name.startsWith('frontends') ? frontendsMax : endpointsMax;
 }
 
@@ -82,6 +86,7 @@ export class FakeBpf {
           cgroup: op.cgroup,
           all: op.all,
           counts: op.counts,
+          excludes: op.excludes,
         });
         return [];
       case 'bpfRemove':
@@ -114,7 +119,7 @@ export class FakeBpf {
       return `${path}\n${lines.join('')}`;
     });
     const links = [...this.links].map(
-      ([at, { cgroup, all, counts }]) => `${at} to ${cgroup} ${all} ${counts}\n`,
+      ([at, { cgroup, ...how }]) => `${at} to ${cgroup} ${Object.values(how).join(' ')}\n`,
     );
     return [...maps.sort(), ...links.sort()].join('');
   }
@@ -171,14 +176,15 @@ export class FakeBpf {
     const right = there.filter(
       (name) => this.#most.get(`${directory}/${name}`) === mostIn(name, request),
     );
-    return right.length === names.length ? BPFState.right : BPFState.wrong;
+    if (right.length < there.length) return BPFState.wrong;
+    return there.length === names.length ? BPFState.right : BPFState.incomplete;
   }
 
   #link(request: Extract<BpfRequest, { kind: 'bpfStateGet' }>): State {
     const link = this.links.get(`${request.directory} ${request.family}`);
     if (link === undefined) return BPFState.absent;
-    const { cgroup, all, counts } = request;
-    const isRight = link.cgroup === cgroup && link.all === all && link.counts === counts;
+    const { cgroup, all, counts, excludes } = request;
+    const isRight = isDeepStrictEqual(link, { cgroup, all, counts, excludes });
     return isRight ? BPFState.right : BPFState.wrong;
   }
 }

@@ -28,8 +28,13 @@ export function canTranslate(): boolean {
 
 export interface ConnectTimePlace extends ConnectTimePaths {
   readonly cgroup: string;
-  /** From now on connections of this process, and of those that it starts, may be translated. */
-  include(pid: number): void;
+  /**
+   * From now on connections of this process, and of those that it starts, may be translated. It is
+   * put into `folder`, or into `cgroup`.
+   */
+  include(pid: number, folder?: string): void;
+  /** Makes a cgroup below `cgroup`, and returns its path. */
+  folder(name: string): string;
   /** What is in the bpf file system, without what belongs to each. */
   left(): string[];
   /** Its processes are no longer in it. */
@@ -44,13 +49,18 @@ export function makeConnectTimePlace(): ConnectTimePlace {
   execFileSync('mount', ['-t', 'cgroup2', 'cgroup2', hierarchy]);
   const cgroup = join(hierarchy, `fairlead-test-${process.pid}`);
   mkdirSync(cgroup, { recursive: true });
-  const included: number[] = [];
+  const included = new Set<number>();
   return {
     directory: join(bpf, 'fairlead'),
     cgroup,
-    include: (pid) => {
-      writeFileSync(join(cgroup, 'cgroup.procs'), String(pid));
-      included.push(pid);
+    include: (pid, folder = cgroup) => {
+      writeFileSync(join(folder, 'cgroup.procs'), String(pid));
+      included.add(pid);
+    },
+    folder: (name) => {
+      const path = join(cgroup, name);
+      mkdirSync(path, { recursive: true });
+      return path;
     },
     left: () => readdirSync(bpf).filter((name) => !name.endsWith('.debug')),
     close: () => {
@@ -61,9 +71,16 @@ export function makeConnectTimePlace(): ConnectTimePlace {
           // It has ended.
         }
       }
-      rmdirSync(cgroup);
+      removeFolders(cgroup);
       for (const path of [bpf, hierarchy]) execFileSync('umount', [path]);
       rmSync(base, { recursive: true });
     },
   };
+}
+
+/** Its files go with a folder. */
+function removeFolders(path: string): void {
+  const folders = readdirSync(path, { withFileTypes: true }).filter((one) => one.isDirectory());
+  for (const { name } of folders) removeFolders(join(path, name));
+  rmdirSync(path);
 }

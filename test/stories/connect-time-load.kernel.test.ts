@@ -165,7 +165,8 @@ test(
 /** Whether the programs of each family are those of this version. */
 function linkState(kernel: Kernel): Promise<number[]> {
   const { directory } = place;
-  const asked = askedOf({ ...place, reach: 'all', room: standardRoom }, false);
+  const wanted = { reach: 'all', excludes: false, room: standardRoom } as const;
+  const asked = askedOf({ ...place, ...wanted }, false);
   const states = [2, 10].map(async (family) => {
     const request = { kind: 'bpfStateGet', directory, family, ...asked } as const;
     const { records } = await kernel.dump(request);

@@ -9,9 +9,9 @@ import type { Backend, Counts, Fixed, FixedRepair, Objects, Tables } from '../ba
 import { noCounts } from '../backend.ts';
 import type { Environment, Miscount, ModeConfig, Pause } from '../mode.ts';
 import { BatchWriter } from './batch-writer.ts';
+import { environmentElements } from './environment.ts';
 import { objectsOf, poolOf, type Setting } from './frontends.ts';
 import { addressFamily, keyBytes, mapNames, valueBytes } from './layout.ts';
-import { nodeAddressElements } from './node-addresses.ts';
 import {
   type ConnectTimeObjects,
   ConnectTimeObservation,
@@ -95,7 +95,8 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     const { maps, links } = await this.#pinned(kernel);
     found.maps = maps;
     found.links = links;
-    if (maps === 'right') await found.readElements(kernel, this.#placement.directory, pause);
+    if (maps === 'right' || maps === 'incomplete')
+      await found.readElements(kernel, this.#placement.directory, pause);
     return found;
   }
 
@@ -104,8 +105,14 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     writer: BatchWriter,
     fixed: Fixed<ConnectTimeTypes>,
   ): Promise<FixedRepair> {
-    const isAnew = found.maps !== 'right';
+    const isAnew = found.maps === 'absent' || found.maps === 'wrong';
     const drift = noCounts();
+    if (found.maps === 'incomplete') {
+      drift.missing += 1;
+      writer.completeMaps();
+      // Programs use the maps that were there when they were loaded.
+      if (found.links === 'right') found.links = 'wrong';
+    }
     if (isAnew) {
       drift[found.maps === 'absent' ? 'missing' : 'wrong'] += 1;
       writer.makeAnew();
@@ -116,28 +123,28 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
       drift[found.links === 'absent' ? 'missing' : 'wrong'] += 1;
     }
     if (isAnew || !fixed.isEnvironmentWritten) {
-      this.#repairNodeAddresses(found, writer, fixed.environment, drift);
+      this.#repairEnvironment(found, writer, fixed.environment, drift);
     }
     return { drift, isAnew };
   }
 
-  #repairNodeAddresses(
+  #repairEnvironment(
     found: ConnectTimeObservation,
     writer: BatchWriter,
     environment: Environment,
     drift: Counts,
   ): void {
-    const wanted = nodeAddressElements(environment);
+    const wanted = environmentElements(environment);
     for (const [id, one] of wanted) {
-      const held = found.nodeAddresses.get(id);
-      if (isValue(held, one.value)) continue;
+      const held = found.environment.get(id);
+      if (isValue(held?.value, one.value)) continue;
       drift[held === undefined ? 'missing' : 'wrong'] += 1;
-      writer.addNodeAddress(one);
+      writer.addOfEnvironment(one);
     }
-    for (const id of found.nodeAddresses.keys()) {
+    for (const [id, one] of found.environment) {
       if (wanted.has(id)) continue;
       drift.unwanted += 1;
-      writer.deleteNodeAddress(Buffer.from(id, 'latin1'));
+      writer.deleteOfEnvironment(one);
     }
   }
 
@@ -177,6 +184,6 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
 }
 
 function pinnedOf(state: number): Pinned {
-  if (state === BPFState.right) return 'right';
-  return state === BPFState.absent ? 'absent' : 'wrong';
+  const found = Object.entries(BPFState).find(([, value]) => value === state);
+  return (found?.[0] as Pinned | undefined) ?? 'wrong';
 }

@@ -12,6 +12,7 @@ import type { EndpointList } from '../../net/endpoint-list.ts';
 import { countDifference, type Difference, type Writer } from '../backend.ts';
 import { binary } from '../elements.ts';
 import type { Batch, Environment } from '../mode.ts';
+import { type EnvironmentElement, environmentElements } from './environment.ts';
 import type { PoolElements } from './frontends.ts';
 import {
   addressFamily,
@@ -22,7 +23,6 @@ import {
   writeEndpointValue,
   writePlaceKey,
 } from './layout.ts';
-import { nodeAddressElements } from './node-addresses.ts';
 import type { ConnectTimeObjects, HeldObject } from './observation.ts';
 import { askedOf, type Placement } from './placement.ts';
 
@@ -44,11 +44,8 @@ class Elements {
   }
 }
 
-class Frontends extends Elements {
-  constructor() {
-    super('frontends');
-  }
-
+/** Of frontends and of what the environment makes. */
+class SingleElements extends Elements {
   push(owner: string, key: Uint8Array, value?: Uint8Array): void {
     this.owners.push(owner);
     this.keys.push(key);
@@ -72,6 +69,26 @@ class Endpoints extends Elements {
   }
 }
 
+const sorts = ['endpoints', 'frontends', 'excluded'] as const satisfies Sort[];
+
+function newElements() {
+  return {
+    endpoints: new Endpoints(),
+    frontends: new SingleElements('frontends'),
+    excluded: new SingleElements('excluded'),
+  };
+}
+
+/** What a batch does with elements, in this order. */
+const steps = [
+  ['add', 'excluded'],
+  ['add', 'endpoints'],
+  ['add', 'frontends'],
+  ['delete', 'frontends'],
+  ['delete', 'endpoints'],
+  ['delete', 'excluded'],
+] as const;
+
 type Pool = Pick<PoolElements, 'pool' | 'endpoints'>;
 
 interface BatchWriterOptions {
@@ -83,25 +100,32 @@ interface BatchWriterOptions {
 
 export class BatchWriter implements Writer<ConnectTimeObjects> {
   readonly #options: BatchWriterOptions;
-  #start: 'as it is' | 'anew' = 'as it is';
+  #start: 'as it is' | 'completed' | 'anew' = 'as it is';
   #end: 'as it is' | 'linked' = 'as it is';
-  readonly #added = { endpoints: new Endpoints(), frontends: new Frontends() };
-  readonly #deleted = { frontends: new Frontends(), endpoints: new Endpoints() };
+  readonly #added = newElements();
+  readonly #deleted = newElements();
 
   constructor(options: BatchWriterOptions) {
     this.#options = options;
   }
 
   get byteLength(): number {
-    const sum = (of: Record<Sort, Elements>): number =>
-      of.frontends.count * (keyBytes.frontends + valueBytes.frontends) +
-      of.endpoints.count * (keyBytes.endpoints + valueBytes.endpoints);
-    return sum(this.#added) + sum(this.#deleted);
+    let bytes = 0;
+    for (const sort of sorts) {
+      const count = this.#added[sort].count + this.#deleted[sort].count;
+      bytes += count * (keyBytes[sort] + valueBytes[sort]);
+    }
+    return bytes;
   }
 
   /** Removes all that is there and makes the maps. */
   makeAnew(): void {
     this.#start = 'anew';
+  }
+
+  /** Makes the maps that are missing. */
+  completeMaps(): void {
+    this.#start = 'completed';
   }
 
   /** Attaches the programs, or replaces them. */
@@ -144,18 +168,18 @@ export class BatchWriter implements Writer<ConnectTimeObjects> {
   delete(): void {}
 
   environment(before: Environment, next: Environment): void {
-    const wanted = nodeAddressElements(next);
-    const held = nodeAddressElements(before);
-    for (const [id, one] of wanted) if (!held.has(id)) this.addNodeAddress(one);
-    for (const [id, { key }] of held) if (!wanted.has(id)) this.deleteNodeAddress(key);
+    const wanted = environmentElements(next);
+    const held = environmentElements(before);
+    for (const [id, one] of wanted) if (!held.has(id)) this.addOfEnvironment(one);
+    for (const [id, one] of held) if (!wanted.has(id)) this.deleteOfEnvironment(one);
   }
 
-  addNodeAddress({ key, value }: { readonly key: Uint8Array; readonly value: Uint8Array }): void {
-    this.#added.frontends.push('', key, value);
+  addOfEnvironment({ key, map, value }: EnvironmentElement): void {
+    this.#added[map].push('', key, value);
   }
 
-  deleteNodeAddress(key: Uint8Array): void {
-    this.#deleted.frontends.push('', key);
+  deleteOfEnvironment({ key, map }: EnvironmentElement): void {
+    this.#deleted[map].push('', key);
   }
 
   batch(): Batch | undefined {
@@ -169,15 +193,14 @@ export class BatchWriter implements Writer<ConnectTimeObjects> {
     let writes = 0;
     if (this.#start === 'anew') {
       out.write('bpfRemove', at);
-      out.write('bpfMapsAdd', { ...at, ...asked });
-      writes += 2;
+      writes += 1;
     }
-    for (const [verb, sort, elements] of [
-      ['add', 'endpoints', this.#added.endpoints],
-      ['add', 'frontends', this.#added.frontends],
-      ['delete', 'frontends', this.#deleted.frontends],
-      ['delete', 'endpoints', this.#deleted.endpoints],
-    ] as const) {
+    if (this.#start !== 'as it is') {
+      out.write('bpfMapsAdd', { ...at, ...asked });
+      writes += 1;
+    }
+    for (const [verb, sort] of steps) {
+      const elements = (verb === 'add' ? this.#added : this.#deleted)[sort];
       if (elements.count === 0) continue;
       const keys = elements.keys.bytes;
       const inMap = { directory, map: mapNames[family][sort], keys };

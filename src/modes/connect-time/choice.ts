@@ -21,9 +21,15 @@ export type ConnectTimeChoice =
   | { readonly placement: Placement | undefined; readonly lack?: undefined }
   | { readonly placement: undefined; readonly lack: string };
 
+/** What is wanted: whose connections, and whether those of excluded pods are left out. */
+interface Wish {
+  readonly reach: Reach | 'off';
+  readonly excludes: boolean;
+}
+
 /** Asks the kernel, without leaving anything behind. */
 export async function chooseConnectTime(
-  wanted: Reach | 'off',
+  { excludes, reach: wanted }: Wish,
   paths: ConnectTimePaths,
   families: readonly Family[],
   kernel: Kernel,
@@ -35,7 +41,7 @@ export async function chooseConnectTime(
       'the root of the cgroup2 hierarchy is not mounted (in a container: mount that of the host)';
     return { placement: undefined, lack };
   }
-  const placement: Placement = { directory, cgroup, reach: wanted, room };
+  const placement: Placement = { directory, cgroup, reach: wanted, excludes, room };
   for (const family of families) {
     const lack = await lackOf(kernel, placement, family);
     if (lack !== undefined) return { placement: undefined, lack };

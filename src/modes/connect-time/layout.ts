@@ -14,12 +14,12 @@ import { binary } from '../elements.ts';
 export const addressFamily = { IPv4: 2, IPv6: 10 } as const satisfies Record<Family, number>;
 
 export const mapNames = {
-  IPv4: { frontends: 'frontends4', endpoints: 'endpoints4' },
-  IPv6: { frontends: 'frontends6', endpoints: 'endpoints6' },
+  IPv4: { frontends: 'frontends4', endpoints: 'endpoints4', excluded: 'excluded4' },
+  IPv6: { frontends: 'frontends6', endpoints: 'endpoints6', excluded: 'excluded6' },
 } as const satisfies Record<Family, Record<string, string>>;
 
-export const keyBytes = { frontends: 20, endpoints: 16 } as const;
-export const valueBytes = { frontends: 16, endpoints: 20 } as const;
+export const keyBytes = { frontends: 20, endpoints: 16, excluded: 8 } as const;
+export const valueBytes = { frontends: 16, endpoints: 20, excluded: 4 } as const;
 
 /** What a frontend key names. */
 const Kind = { address: 0, nodePort: 1, nodeAddress: 2 } as const;
@@ -126,6 +126,26 @@ export function writeEndpointValue(
 export function packedEndpoint(family: Family, value: Uint8Array): Uint8Array {
   return value.subarray(valueBytes.endpoints - endpointBytes[family]);
 }
+
+/** In place of the number of a cgroup: all that are to be excluded are in the map. */
+export const allExcluded = 0n;
+
+/** The most cgroups that the map holds. */
+export const excludedMax = 2 ** 12;
+
+export function excludedKey(cgroup: bigint): Uint8Array {
+  const key = new Uint8Array(keyBytes.excluded);
+  new DataView(key.buffer).setBigUint64(0, cgroup, true);
+  return key;
+}
+
+/** The inverse of `excludedKey`. */
+export function readExcludedKey(key: Uint8Array): bigint {
+  return new DataView(key.buffer, key.byteOffset).getBigUint64(0, true);
+}
+
+/** It says nothing. */
+export const excludedValue = new Uint8Array(valueBytes.excluded);
 
 /** Of the maps that count connections: the key is a frontend's and an endpoint, one by one. */
 export const countedBytes = {

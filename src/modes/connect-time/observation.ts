@@ -10,16 +10,9 @@ import type { Found } from '../backend.ts';
 import { binary, bytesOf } from '../elements.ts';
 import type { Pause } from '../mode.ts';
 import type { SharedObject } from '../shared-objects.ts';
+import { type EnvironmentElement, environmentId, isOfEnvironment } from './environment.ts';
 import { type ConnectTimeObject, frontendId, poolObjectId } from './frontends.ts';
-import {
-  isNodeAddressKey,
-  keyBytes,
-  mapNames,
-  packedEndpoint,
-  poolId,
-  readPlaceKey,
-  valueBytes,
-} from './layout.ts';
+import { keyBytes, mapNames, packedEndpoint, poolId, readPlaceKey, valueBytes } from './layout.ts';
 import { readMap } from './read-map.ts';
 
 /** How what is pinned compares with what we would pin. */
@@ -46,8 +39,8 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
   readonly touched = new Set<string>();
   maps: Pinned = 'absent';
   links: Pinned = 'absent';
-  /** Values of the addresses that accept node ports, by `binary` of their keys. */
-  readonly nodeAddresses = new Map<string, Uint8Array>();
+  /** What is there because of the environment, by `environmentId`. */
+  readonly environment = new Map<string, EnvironmentElement>();
   readonly #family: Family;
   readonly #held = new Map<string, HeldObject>();
 
@@ -62,7 +55,7 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
   /** Forgets what was read, because it is removed. */
   clear(): void {
     this.#held.clear();
-    this.nodeAddresses.clear();
+    this.environment.clear();
     this.touched.clear();
   }
 
@@ -102,10 +95,13 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
       keyBytes: keyBytes[sort],
       valueBytes: valueBytes[sort],
     });
-    await readMap(kernel, shapeOf('frontends'), pause, (key, value) => {
-      if (isNodeAddressKey(key)) this.nodeAddresses.set(binary(key), value);
-      else this.#held.set(frontendId(key), { kind: 'frontend', key, value });
-    });
+    for (const map of ['frontends', 'excluded'] as const) {
+      await readMap(kernel, shapeOf(map), pause, (key, value) => {
+        const one = { map, key, value };
+        if (isOfEnvironment(map, key)) this.environment.set(environmentId(one), one);
+        else this.#held.set(frontendId(key), { kind: 'frontend', key, value });
+      });
+    }
     await readMap(kernel, shapeOf('endpoints'), pause, (key, value) => {
       const { pool, index } = readPlaceKey(key);
       this.#pool(pool).endpoints.set(index, binary(value));

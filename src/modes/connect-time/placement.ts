@@ -21,15 +21,18 @@ export interface Placement {
   /** The folder of the cgroup2 hierarchy that programs are attached to. */
   readonly cgroup: string;
   readonly reach: Reach;
+  /** Connections of excluded pods are left to the rules. */
+  readonly excludes: boolean;
   readonly room: Room;
 }
 
 /** What ops and requests ask for. */
-export function askedOf({ cgroup, reach, room }: Placement, counts: boolean) {
+export function askedOf({ cgroup, excludes, reach, room }: Placement, counts: boolean) {
   return {
     cgroup,
     all: reach === 'all' ? 1 : 0,
     counts: counts ? 1 : 0,
+    excludes: excludes ? 1 : 0,
     frontendsMax: room.frontends,
     endpointsMax: room.endpoints,
   } as const;

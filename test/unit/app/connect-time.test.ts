@@ -26,8 +26,8 @@ async function running(
   return app;
 }
 
-const everySocket = { cgroup: '/nowhere/cgroup', all: 1, counts: 0 };
-const ownSockets = { cgroup: '/nowhere/cgroup', all: 0, counts: 0 };
+const everySocket = { cgroup: '/nowhere/cgroup', all: 1, counts: 0, excludes: 0 };
+const ownSockets = { cgroup: '/nowhere/cgroup', all: 0, counts: 0, excludes: 0 };
 
 function links({ kernel }: Running): unknown[] {
   return [...kernel.bpf.links.values()];

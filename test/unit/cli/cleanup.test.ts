@@ -43,7 +43,8 @@ describe('connect-time translation', () => {
     const kernel = new FakeKernel();
     for (const family of [2, 10]) {
       const place = { directory: connectTime, family };
-      const link = { kind: 'bpfLinksAdd', ...place, cgroup: '/cgroup', all: 1, counts: 0 } as const;
+      const reach = { cgroup: '/cgroup', all: 1, counts: 0, excludes: 0 } as const;
+      const link = { kind: 'bpfLinksAdd', ...place, ...reach } as const;
       const room = { frontendsMax: 100, endpointsMax: 100 };
       kernel.foreign(batch({ kind: 'bpfMapsAdd', ...place, ...room }, link));
     }

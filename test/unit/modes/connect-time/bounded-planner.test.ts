@@ -22,6 +22,7 @@ const placement = {
   directory: '/bpf/fairlead',
   cgroup: '/cgroup',
   reach: 'all',
+  excludes: false,
   room: { frontends: 32, endpoints: 40 },
 } as const;
 const setting = { config, reach: placement.reach };

@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import { type Placement, standardRoom } from '../../../../src/modes/connect-time/placement.ts';
 import { withConnectTime } from '../../../../src/modes/connect-time/planner.ts';
+import type { Environment, ProxyMode } from '../../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
 import type { Family } from '../../../../src/net/address.ts';
 import type { FakeKernel } from '../../../fake/kernel.ts';
@@ -13,15 +14,26 @@ const placement: Placement = {
   directory: '/bpf/fairlead',
   cgroup: '/cgroup',
   reach: 'all',
+  excludes: true,
   room: standardRoom,
 };
 
+/** Cgroups are excluded, and others when the environment changes otherwise. */
+function excluding(environment: Environment): Environment {
+  const { length } = environment.serviceCIDRs;
+  return { ...environment, excludedCgroups: [7n, 8n + BigInt(length)] };
+}
+
+const planner: ProxyMode['planner'] = (config, environment) => {
+  const rules = nftablesMode.planner(config, environment);
+  const both = withConnectTime(rules, placement, config, excluding(environment));
+  const told = both.environment.bind(both);
+  both.environment = (next, pause) => told(excluding(next), pause);
+  return both;
+};
+
 const subject: Subject = {
-  mode: {
-    ...nftablesMode,
-    planner: (config, environment) =>
-      withConnectTime(nftablesMode.planner(config, environment), placement, config, environment),
-  },
+  mode: { ...nftablesMode, planner },
   meaning: (kernel) => `${kernel.ruleset()}\n${kernel.bpf.text()}`,
 };
 

@@ -22,6 +22,7 @@ const placement = {
   directory: '/bpf/fairlead',
   cgroup: '/cgroup',
   reach: 'all',
+  excludes: true,
   room: standardRoom,
 } as const;
 
@@ -78,7 +79,7 @@ function named(
 const mapped = `${'00'.repeat(10)}ffff`;
 const hexOf = (ip: string): string => `${mapped}${Buffer.from(address(ip).bytes).toString('hex')}`;
 
-function elements(map: 'frontends4' | 'endpoints4'): [string, string][] {
+function elements(map: 'frontends4' | 'endpoints4' | 'excluded4'): [string, string][] {
   return [...(kernel.bpf.maps.get(`${placement.directory}/${map}`) ?? [])].sort();
 }
 
@@ -106,7 +107,9 @@ it('has an element for each address, for the node port, and for an address that 
 
 it('attaches the programs last, for the sockets that are asked for', async () => {
   await start(web('10.244.0.1'));
-  expect([...kernel.bpf.links.values()]).toEqual([{ cgroup: '/cgroup', all: 1, counts: 0 }]);
+  expect([...kernel.bpf.links.values()]).toEqual([
+    { cgroup: '/cgroup', all: 1, counts: 0, excludes: 1 },
+  ]);
 });
 
 it('moves the last endpoint into the place of one that goes, and writes nothing else', async () => {
@@ -151,6 +154,42 @@ it('keeps loopback addresses to the sockets of the node', async () => {
   expect(apply()).toBe('applied');
   const found = new Map(elements('frontends4'));
   expect(found.get(`${hexOf('127.0.0.1')}00000002`)).toBe(`${'00'.repeat(12)}01000000`);
+});
+
+/** Numbers of cgroups that the map holds. */
+function excluded(): bigint[] {
+  return elements('excluded4').map(([key]) => Buffer.from(key, 'hex').readBigUInt64LE());
+}
+
+it('follows the cgroups that are excluded, and says when all are there', async () => {
+  await start(web('10.244.0.1'));
+  expect(excluded()).toEqual([]);
+  await planner.environment({ ...environment, excludedCgroups: [] }, noPause);
+  expect(apply()).toBe('applied');
+  expect(excluded()).toEqual([0n]);
+  await planner.environment({ ...environment, excludedCgroups: [7n, 2n ** 40n] }, noPause);
+  expect(apply()).toBe('applied');
+  expect(new Set(excluded())).toEqual(new Set([0n, 7n, 2n ** 40n]));
+  await planner.environment({ ...environment, excludedCgroups: [8n] }, noPause);
+  expect(apply()).toBe('applied');
+  expect(new Set(excluded())).toEqual(new Set([0n, 8n]));
+});
+
+it('makes a map that an earlier version did not have, keeps the others, and links anew', async () => {
+  const before = web('10.244.0.1');
+  await start(before);
+  kernel.bpf.maps.delete(`${placement.directory}/excluded4`);
+  planner = newPlanner();
+  const found = await planner.observe(kernel, noPause);
+  await planner.reset([before], noPause);
+  await planner.repairFixed(found, noPause);
+  planner.repair(found, before);
+  await planner.prune(found, noPause);
+  const batch = planner.take()!;
+  const kinds = Array.from(readRecords(kernelOps, batch.ops), ({ kind }) => kind);
+  expect(kinds).toEqual(['bpfMapsAdd', 'bpfLinksAdd']);
+  expect(kernel.applyNow(batch.ops).kind).toBe('applied');
+  expect((await planner.observe(kernel, noPause)).intact).toBe(true);
 });
 
 it('keeps the rules first in a batch: what they refuse is not done beside them', async () => {
