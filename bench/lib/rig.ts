@@ -203,7 +203,7 @@ class RefusingOnce implements Kernel {
 
 /** Runs `work` with a rig on the kernel of a namespace. */
 export async function withRig<T>(
-  namespace: Namespace,
+  namespace: Pick<Namespace, 'path'>,
   work: (rig: Rig) => Promise<T>,
   mode: ProxyMode = nftablesMode,
   initial?: Environment,
