@@ -7,9 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Churned } from '../test/fake/api-server-main.ts';
 import type { FakeApi } from '../test/fake/api-server-process.ts';
 import { buildProduct, withCluster, withProduct } from './lib/api-rig.ts';
-import { askRepeatedly } from './lib/ask-repeatedly.ts';
+import { Asker } from './lib/asker-process.ts';
 import { type Size, sizeName } from './lib/cluster.ts';
-import type { Namespace } from './lib/namespace.ts';
 import type { ProbeReport } from './lib/probe.ts';
 import type { Product } from './lib/product.ts';
 import { number, table } from './lib/stats.ts';
@@ -64,10 +63,12 @@ async function churnTable(size: Size, parts: number): Promise<string> {
 async function floodTable(): Promise<string> {
   const rows = await withCluster(large, (api, namespace) =>
     withProduct(api, namespace, async (product, { report }) => {
+      const asker = await Asker.start(namespace);
       const found = [['load', '–', '–', '–', ...cells(report)]];
       for (let part = 1; part <= 3; part += 1) {
-        found.push([`${part * secondsAPart} s`, ...(await flooded(api, namespace, product))]);
+        found.push([`${part * secondsAPart} s`, ...(await flooded(api, asker, product))]);
       }
+      await asker.close();
       await product.reset();
       await sleep(5000);
       found.push(['5 s more, at rest', '–', '–', '–', ...cells(await product.settled())]);
@@ -78,12 +79,15 @@ async function floodTable(): Promise<string> {
 }
 
 /** Asks for the health of the node all the while, and fails when that is not good. */
-async function flooded(api: FakeApi, namespace: Namespace, product: Product): Promise<string[]> {
+async function flooded(api: FakeApi, asker: Asker, product: Product): Promise<string[]> {
   await product.reset();
   const churn = { do: 'churn', perSecond: floodPerSecond, seconds: secondsAPart, unsentBytesMax };
   const flood = api.ask(churn) as Promise<Churned>;
-  const paths = ['http://127.0.0.1:10256/healthz'];
-  const answers = askRepeatedly(namespace, paths, asksASecond * (secondsAPart - 1), asksASecond);
+  const answers = asker.ask({
+    paths: ['http://127.0.0.1:10256/healthz'],
+    count: asksASecond * (secondsAPart - 1),
+    perSecond: asksASecond,
+  });
   const [{ changes, ended }, { tookMs }] = await Promise.all([flood, answers]);
   const slowest = Math.max(...tookMs);
   return [...[changes, ended, slowest].map(number), ...cells(await product.report())];

@@ -1,14 +1,16 @@
 /**
  * What does it cost to ask the running process? It runs the product and the fake API server as
  * api-change.ts does, with one endpoint changed every 5 ms. Rounds without questions and rounds
- * with questions take turns, because the load of the machine may change.
+ * with questions take turns, because the load of the machine may change. In one kind of round,
+ * another program is asked: what changes wait longer then is the asker's and the machine's.
  */
 import { execFile } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { ServiceList } from '../src/ask/service.ts';
 import type { FakeApi } from '../test/fake/api-server-process.ts';
 import { buildProduct, withCluster, withProduct } from './lib/api-rig.ts';
-import { type Answers, askRepeatedly } from './lib/ask-repeatedly.ts';
+import { type Answers, Asker } from './lib/asker-process.ts';
 import { type Size, sizeName } from './lib/cluster.ts';
 import type { Namespace } from './lib/namespace.ts';
 import type { ProbeReport } from './lib/probe.ts';
@@ -18,8 +20,6 @@ import { number, ratio, summarise, table } from './lib/stats.ts';
 const size: Size = { services: 8000, endpoints: 30 };
 const rounds = 3;
 const seconds = 5;
-/** The asker needs part of a second to start, and must end before the round does. */
-const askedSeconds = seconds - 1;
 const run = promisify(execFile);
 
 interface Question {
@@ -33,14 +33,21 @@ interface Round {
   readonly changes: ProbeReport;
   /** Undefined: nobody asked. */
   readonly answers: Answers | undefined;
-  /** Processor time of an answer while nothing changes. */
-  readonly cpuMs: number;
+  /** Processor time while nothing changes. */
+  readonly aloneCpuMs: number;
 }
 
 export async function askQuestion(): Promise<string> {
   buildProduct();
   const rows = await withCluster(size, (api, namespace) =>
-    withProduct(api, namespace, (product) => rowsOf(api, namespace, product)),
+    withProduct(api, namespace, async (product) => {
+      const asker = await Asker.start(namespace);
+      try {
+        return await rowsOf({ api, asker, product }, await someServices(namespace));
+      } finally {
+        await asker.close();
+      }
+    }),
   );
   const head = ['question', 'answer p50', 'answer p99', 'kB', 'change p50', 'change p99'];
   const all = [...head, 'p99 beside none', 'CPU an answer', 'turn', 'late'];
@@ -48,27 +55,32 @@ export async function askQuestion(): Promise<string> {
   return [title, table(all, rows)].join('\n\n');
 }
 
-async function rowsOf(api: FakeApi, namespace: Namespace, product: Product): Promise<string[][]> {
-  const services = (await askOnce(namespace, '/fairlead/v1/services?limit=100')).items;
-  const questions = questionsAbout(services);
+interface Stage {
+  readonly api: FakeApi;
+  readonly asker: Asker;
+  readonly product: Product;
+}
+
+async function rowsOf(stage: Stage, services: ServiceList['items']): Promise<string[][]> {
+  const { api, asker, product } = stage;
+  const questions = questionsAbout(services, asker.silentUrl);
   await api.ask({ do: 'churn', perSecond: 200, seconds: 1 });
   await product.settled();
   const found = questions.map((question) => ({ question, all: [] as Round[] }));
   for (let i = 0; i < rounds; i += 1) {
-    for (const { question, all } of found) {
-      all.push(await measured(api, namespace, product, question));
-    }
+    for (const { question, all } of found) all.push(await measured(stage, question));
   }
   return found.map(({ question, all }) => row(question, all, found[0]!.all));
 }
 
-function questionsAbout(services: ServiceList['items']): readonly Question[] {
+function questionsAbout(services: ServiceList['items'], silentUrl: string): readonly Question[] {
   const [some] = services;
   const explain = ({ clusterIPs: [address], ports: [port] }: ServiceList['items'][number]) =>
     `/fairlead/v1/explain?to=${address}:${port!.port}`;
   const often = { perSecond: 20 };
   return [
     { name: 'none', perSecond: 0, paths: [] },
+    { name: 'asked of another program', ...often, paths: [silentUrl] },
     { name: 'status', ...often, paths: ['/fairlead/v1/status'] },
     {
       name: 'service',
@@ -82,43 +94,44 @@ function questionsAbout(services: ServiceList['items']): readonly Question[] {
   ];
 }
 
-async function askOnce(namespace: Namespace, path: string) {
-  const words = `fetch('http://127.0.0.1:10249${path}').then((a) => a.text()).then(console.log)`;
+async function someServices(namespace: Namespace): Promise<ServiceList['items']> {
+  const url = 'http://127.0.0.1:10249/fairlead/v1/services?limit=100';
+  const words = `fetch('${url}').then((a) => a.text()).then(console.log)`;
   const args = ['netns', 'exec', namespace.name, process.execPath, '--eval', words];
   const { stdout } = await run('ip', args);
-  return JSON.parse(stdout) as Pick<ServiceList, 'items'>;
+  return (JSON.parse(stdout) as ServiceList).items;
 }
 
-async function measured(
-  api: FakeApi,
-  namespace: Namespace,
-  product: Product,
-  question: Question,
-): Promise<Round> {
+async function measured({ api, asker, product }: Stage, question: Question): Promise<Round> {
+  await product.collected();
   await product.reset();
-  const alone = await answersOf(namespace, question);
-  const { cpuMs } = await product.report();
+  await asked(asker, question);
+  const { cpuMs: aloneCpuMs } = await product.report();
   await product.reset();
   const churning = api.ask({ do: 'churn', perSecond: 200, seconds });
-  const answers = await answersOf(namespace, question);
+  const answers = await asked(asker, question);
   await churning;
   const changes = await product.settled();
-  return { changes, answers, cpuMs: cpuMs / (alone?.tookMs.length ?? Number.NaN) };
+  return { changes, answers, aloneCpuMs };
 }
 
-async function answersOf(
-  namespace: Namespace,
-  { paths, perSecond }: Question,
-): Promise<Answers | undefined> {
-  if (paths.length === 0) return undefined;
-  return askRepeatedly(namespace, paths, askedSeconds * perSecond, perSecond);
+/** Asks for as long as a round takes. */
+async function asked(asker: Asker, { paths, perSecond }: Question): Promise<Answers | undefined> {
+  if (paths.length > 0) return asker.ask({ paths, perSecond, count: perSecond * seconds });
+  await sleep(seconds * 1000);
+  return undefined;
 }
 
-function row({ name }: Question, all: readonly Round[], quiet: readonly Round[]): string[] {
+function row(
+  { name, perSecond }: Question,
+  all: readonly Round[],
+  quiet: readonly Round[],
+): string[] {
   const change = (of: (report: ProbeReport) => number): number =>
     medianOf(all, ({ changes }) => of(changes));
   const answer = (of: 'p50' | 'p99'): string =>
     number(medianOf(all, ({ answers }) => (answers ? summarise(answers.tookMs)[of] : Number.NaN)));
+  const aloneMs = (of: readonly Round[]): number => medianOf(of, ({ aloneCpuMs }) => aloneCpuMs);
   const p99 = change(({ socketToAck }) => socketToAck.p99);
   return [
     name,
@@ -131,7 +144,7 @@ function row({ name }: Question, all: readonly Round[], quiet: readonly Round[])
       p99,
       medianOf(quiet, ({ changes }) => changes.socketToAck.p99),
     ),
-    number(medianOf(all, ({ cpuMs }) => cpuMs)),
+    number((aloneMs(all) - aloneMs(quiet)) / (perSecond * seconds)),
     number(change(({ longestTurn }) => longestTurn)),
     number(change(({ eventLoop }) => eventLoop.max)),
   ];

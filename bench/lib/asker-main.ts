@@ -1,0 +1,51 @@
+/**
+ * `node asker-main.ts`: asks the product in the same network namespace, and as a control a server
+ * of its own that says nothing. Prints the URL of that server, then answers each line on standard
+ * input, an `Asking`, with a line of `Answers`, both JSON. It ends with its standard input.
+ */
+import { once } from 'node:events';
+import { createServer, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Answers, Asking } from './asker-process.ts';
+
+/** Resolves to the length of the answer. A new connection each time, as the commands make. */
+function ask(path: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const url = new URL(path, 'http://127.0.0.1:10249');
+    const question = request(url, { agent: false }, (answer) => {
+      let bytes = 0;
+      answer.on('data', (part: Buffer) => {
+        bytes += part.length;
+      });
+      answer.on('end', () => {
+        if (answer.statusCode === 200) resolve(bytes);
+        else reject(new Error(`${path}: ${answer.statusCode}`));
+      });
+    });
+    question.once('error', reject).end();
+  });
+}
+
+async function answersTo({ count, paths, perSecond }: Asking): Promise<Answers> {
+  const tookMs: number[] = [];
+  let bytes = 0;
+  const startedMs = performance.now();
+  for (let i = 0; i < count; i += 1) {
+    const beganMs = performance.now();
+    bytes = await ask(paths[i % paths.length]!);
+    tookMs.push(performance.now() - beganMs);
+    const nextMs = startedMs + (i + 1) * (1000 / perSecond);
+    await sleep(Math.max(0, nextMs - performance.now()));
+  }
+  return { tookMs, bytes };
+}
+
+const silent = createServer((_question, answer) => answer.end());
+await once(silent.listen(0, '127.0.0.1'), 'listening');
+console.log(`http://127.0.0.1:${(silent.address() as AddressInfo).port}/`);
+for await (const line of createInterface({ input: process.stdin })) {
+  console.log(JSON.stringify(await answersTo(JSON.parse(line) as Asking)));
+}
+silent.close();
