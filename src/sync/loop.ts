@@ -25,6 +25,9 @@ const chunkServices = 256;
  */
 const sparedServices = 64;
 
+/** While events come, reading gets so many times what resolving takes. */
+const readingShare = 8;
+
 /** While many Services are resolved, families are told of them at least this often. */
 const resolveLongestMs = 100;
 
@@ -157,8 +160,22 @@ export class SyncLoop {
   async #refresh(pacer: Pacer): Promise<void> {
     do {
       this.#refresher.work(pacer);
-      if (pacer.spent) await pacer.rest();
+      if (pacer.spent) await this.#rest(pacer);
     } while (!this.#refresher.caughtUp);
+  }
+
+  /**
+   * Once all is listed, reading comes first: a turn of the event loop reads little of what a server
+   * sends, and what changes twice before it is resolved is resolved once.
+   */
+  async #rest(pacer: Pacer): Promise<void> {
+    const { clock, sliceMs, state } = this.#options;
+    const untilMs = clock.now() + readingShare * sliceMs;
+    let revision: number;
+    do {
+      revision = state.revision;
+      await pacer.rest();
+    } while (state.synced && state.revision !== revision && clock.now() < untilMs);
   }
 
   /** `Clock.now` of the first change since this was last asked. */

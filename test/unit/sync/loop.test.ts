@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { address, cidr } from '../state/build.ts';
-import { quiet, ToyKernel } from './double.ts';
+import { quiet, ToyClock, ToyKernel } from './double.ts';
 import { World, webService } from './world.ts';
 
 const port = (name: string): string => `default/${name}:http/TCP`;
@@ -300,6 +300,64 @@ describe('a normal sync', () => {
       purpose: 'changes',
       stages: { receivedMs: 500, resolvedMs: 500, encodedMs: 500, committedMs: 530 },
     });
+    await world.stop();
+  });
+});
+
+describe('more events than can be written', () => {
+  /** Time goes on while there is work, and each turn of the event loop brings events. */
+  class FloodedClock extends ToyClock {
+    onTurn = (): void => {};
+    #ms = 0;
+
+    override now(): number {
+      this.#ms += 0.05;
+      return this.#ms;
+    }
+
+    override turn(): Promise<void> {
+      this.onTurn();
+      return super.turn();
+    }
+  }
+
+  /** Changes one of 100 Services with each event, and `perTurn` in each turn of the event loop. */
+  async function flooded(perTurn: number) {
+    const clock = new FloodedClock();
+    const kernel = new ToyKernel();
+    const world = new World({ sliceMs: 1 }, kernel, undefined, undefined, clock);
+    world.addServices(0, 100);
+    await world.start();
+    const flood = { events: 0, eventsMax: 5000, written: 0 };
+    world.observers.push((event) => {
+      if (event.kind === 'committed') flood.written += event.forwardings;
+    });
+    clock.onTurn = () => {
+      for (let i = 0; i < perTurn && flood.events < flood.eventsMax; i += 1, flood.events += 1) {
+        const address = `10.245.${(flood.events >> 8) & 255}.${flood.events & 255}`;
+        world.setEndpoints(`web-${flood.events % 100}`, address);
+      }
+    };
+    clock.onTurn();
+    return { world, flood };
+  }
+
+  it('are read first, so that several become one', async () => {
+    const { world, flood } = await flooded(10);
+    while (flood.events < flood.eventsMax || !world.loop.upToDate) await quiet();
+    expect(world.forwarded).toEqual(world.wanted);
+    expect(flood.written).toBeLessThan(500);
+    await world.stop();
+  });
+
+  it('do not keep anything from being written, even if they never end', async () => {
+    const { world, flood } = await flooded(1);
+    flood.eventsMax = Number.POSITIVE_INFINITY;
+    while (flood.written < 300) await quiet();
+    expect(flood.events).toBeGreaterThan(flood.written);
+    flood.eventsMax = 0;
+    while (!world.loop.upToDate) await quiet();
+    expect(world.forwarded).toEqual(world.wanted);
     await world.stop();
   });
 });
