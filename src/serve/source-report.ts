@@ -1,7 +1,7 @@
 /** Logs how the source lists and watches, and for how long that does not work. */
 
 import { pause } from '../source/kubernetes/backoff.ts';
-import type { Condition, ListAttempt, ListWay } from '../source/source.ts';
+import type { Condition, ListAttempt, ListWay, Watched } from '../source/source.ts';
 import { type Resource, resources } from '../state/change.ts';
 import type { Logger } from './log.ts';
 
@@ -28,9 +28,9 @@ interface SourceReportOptions {
 export class SourceReport {
   readonly #options: SourceReportOptions;
   /** The way in which each resource was listed last. */
-  readonly #ways = new Map<Resource, ListWay>();
+  readonly #ways = new Map<Watched, ListWay>();
   /** When to report each resource next, in milliseconds since its trouble began. */
-  readonly #dueMs = new Map<Resource, number>();
+  readonly #dueMs = new Map<Watched, number>();
 
   constructor(options: SourceReportOptions) {
     this.#options = options;
@@ -77,7 +77,7 @@ export class SourceReport {
     }
   }
 
-  #tell(resource: Resource, forMs: number, err: string, words: string): void {
+  #tell(resource: Watched, forMs: number, err: string, words: string): void {
     if (forMs < (this.#dueMs.get(resource) ?? firstTellMs)) return;
     this.#dueMs.set(resource, Math.min(2 * forMs, forMs + tellAgainMs));
     const level = forMs < errorAfterMs ? 'warn' : 'error';

@@ -12,7 +12,7 @@ import { decodeNode } from './decode/node.ts';
 import { decodeService, decodeUnserved } from './decode/service.ts';
 import { decodeServiceCIDR } from './decode/service-cidr.ts';
 import { Interner } from './interner.ts';
-import type { SourceProblem } from './source.ts';
+import type { SourceProblem, Watched } from './source.ts';
 
 export type { Decoded } from './decode/field-reader.ts';
 export { decodeEndpointSlice, decodeNode, decodeService, decodeServiceCIDR };
@@ -39,7 +39,8 @@ export const kindOf = {
   endpointslices: 'EndpointSlice',
   nodes: 'Node',
   servicecidrs: 'ServiceCIDR',
-} as const satisfies Record<Resource, string>;
+  pods: 'Pod',
+} as const satisfies Record<Watched, string>;
 
 /** Decodes one raw object of a resource into the change that adds or updates it. */
 export function decodeChange(
@@ -72,7 +73,7 @@ export function decodeChange(
 }
 
 /** `namespace/name`, or the name of a cluster-scoped object; undefined when the object has none. */
-export function keyOfRaw(resource: Resource, raw: unknown): string | undefined {
+export function keyOfRaw(resource: Watched, raw: unknown): string | undefined {
   const metadata = isRawObject(raw) ? raw.metadata : undefined;
   if (!isRawObject(metadata)) return undefined;
   const { name, namespace } = metadata;

@@ -17,9 +17,12 @@ export interface SourceProblem {
 /** How a list was read: as a stream of events (KEP-3157), or in pages. */
 export type ListWay = 'streaming' | 'paged';
 
+/** What is listed and watched. */
+export type Watched = Resource | 'pods';
+
 /** An attempt to list one resource. */
 export interface ListAttempt {
-  readonly resource: Resource;
+  readonly resource: Watched;
   readonly way: ListWay;
   readonly result: 'complete' | 'failed';
   /** Why it failed. For a complete list: why the other way had failed before, if it had. */

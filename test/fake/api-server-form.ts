@@ -1,5 +1,5 @@
 /** The forms of the fake API server's answers: JSON and protobuf. */
-import type { Resource } from '../../src/state/change.ts';
+import type { Watched } from '../../src/source/source.ts';
 import {
   type Edit,
   kinds,
@@ -17,13 +17,13 @@ export interface AnswerForm {
   /** The body for a Status; `json` may end with a newline. */
   status(json: string): Bytes;
   /** One event of a watch. `stored`: the object with this text, whose bytes are cached. */
-  event(type: string, resource: Resource, json: string, stored?: StoredObject): Bytes;
+  event(type: string, resource: Watched, json: string, stored?: StoredObject): Bytes;
   /** Makes the bytes of an object from those that it had before, where `event` says how. */
   edited(event: StoredEvent): void;
   /** An ERROR event. `line`: as JSON. */
   error(line: string): Bytes;
   /** The body of a list, in pieces. */
-  list(resource: Resource, page: readonly StoredObject[], metadata: Raw): Iterable<Bytes>;
+  list(resource: Watched, page: readonly StoredObject[], metadata: Raw): Iterable<Bytes>;
   /** The beginning of an event, with which a cut watch may end. */
   readonly partOfEvent: Bytes;
 }
@@ -92,7 +92,7 @@ const envelopeOf = remembered(new WeakMap(), (resource, object) => {
   return envelop(apiVersion, kind, bytesOf(resource, object));
 });
 
-type Encoder = (resource: Resource, object: StoredObject) => Buffer;
+type Encoder = (resource: Watched, object: StoredObject) => Buffer;
 
 function remembered(known: WeakMap<StoredObject, Buffer>, encode: Encoder): Encoder {
   return (resource, object) => {

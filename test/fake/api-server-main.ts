@@ -12,7 +12,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
-import type { Resource } from '../../src/state/change.ts';
+import type { Watched } from '../../src/source/source.ts';
 import { FakeApiServer, type FaultRule } from './api-server.ts';
 import { createAuthority } from './api-server-certificate.ts';
 import { type ClusterSize, populate, replaceEndpoints } from './api-server-cluster.ts';
@@ -27,16 +27,16 @@ type Command =
   /** Replaces endpoints at a rate, for a time. Answers a `Churned` at its end. */
   | ({ readonly do: 'churn' } & Churn)
   | { readonly do: 'apply'; readonly object: Raw }
-  | { readonly do: 'delete'; readonly resource: Resource; readonly key: string }
+  | { readonly do: 'delete'; readonly resource: Watched; readonly key: string }
   | { readonly do: 'fault'; readonly rule: FaultRule }
   | { readonly do: 'heal' }
-  | { readonly do: 'disturb'; readonly resource: Resource; readonly disturbance: Disturbance }
+  | { readonly do: 'disturb'; readonly resource: Watched; readonly disturbance: Disturbance }
   | { readonly do: 'compact' }
   | { readonly do: 'token'; readonly token: string | null }
   /** Counts the requests of each kind. */
   | { readonly do: 'counts' }
   /** Returns all objects of a resource as they are now. */
-  | { readonly do: 'truth'; readonly resource: Resource };
+  | { readonly do: 'truth'; readonly resource: Watched };
 
 interface Churn {
   readonly perSecond: number;

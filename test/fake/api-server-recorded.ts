@@ -6,7 +6,7 @@
  */
 
 /** The answer, status 200, to a streaming list where etcd lacks RequestWatchProgress (3.4.23). */
-import type { Resource } from '../../src/state/change.ts';
+import type { Watched } from '../../src/source/source.ts';
 export const streamingListUnbacked =
   '{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"a watch stream was requested by the client but the required storage feature RequestWatchProgress is disabled","reason":"InternalError","code":500}}\n';
 
@@ -50,10 +50,11 @@ export const statuses: ReadonlyMap<number, string> = new Map([
 ]);
 
 /** The fields of a bookmark's object besides kind, apiVersion and metadata. */
-export const bookmarkRest: Readonly<Record<Resource, string>> = {
+export const bookmarkRest: Readonly<Record<Watched, string>> = {
   services: ',"spec":{},"status":{"loadBalancer":{}}',
   endpointslices: ',"addressType":"","endpoints":null,"ports":null',
   nodes:
     ',"spec":{},"status":{"daemonEndpoints":{"kubeletEndpoint":{"Port":0}},"nodeInfo":{"machineID":"","systemUUID":"","bootID":"","kernelVersion":"","osImage":"","containerRuntimeVersion":"","kubeletVersion":"","kubeProxyVersion":"","operatingSystem":"","architecture":""}}',
   servicecidrs: ',"spec":{},"status":{}',
+  pods: ',"spec":{"containers":null},"status":{}',
 };

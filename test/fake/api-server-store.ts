@@ -1,8 +1,10 @@
 /**
- * The store of the fake API server: objects of the four resources with resourceVersions, and the
+ * The store of the fake API server: objects of the resources with resourceVersions, and the
  * history that watches start from. Objects are kept as the JSON text that is sent.
  */
-import { type Resource, resources } from '../../src/state/change.ts';
+import type { Watched } from '../../src/source/source.ts';
+import { resources } from '../../src/state/change.ts';
+
 export type Raw = Record<string, unknown>;
 
 export interface StoredObject {
@@ -30,7 +32,7 @@ export interface Edit {
 
 export type Selector = (object: StoredObject) => boolean;
 
-export const kinds: Readonly<Record<Resource, { kind: string; apiVersion: string; path: string }>> =
+export const kinds: Readonly<Record<Watched, { kind: string; apiVersion: string; path: string }>> =
   {
     services: { kind: 'Service', apiVersion: 'v1', path: '/api/v1/services' },
     endpointslices: {
@@ -44,26 +46,30 @@ export const kinds: Readonly<Record<Resource, { kind: string; apiVersion: string
       apiVersion: 'networking.k8s.io/v1',
       path: '/apis/networking.k8s.io/v1/servicecidrs',
     },
+    pods: { kind: 'Pod', apiVersion: 'v1', path: '/api/v1/pods' },
   };
+
+/** What the server knows. */
+export const served: readonly Watched[] = [...resources, 'pods'];
 
 export class FakeStore {
   /** The newest resourceVersion; one counter for all resources, as in etcd. */
   version = 1000;
   readonly #historyMax: number;
   readonly #shelves = new Map(
-    resources.map((resource) => [
+    served.map((resource) => [
       resource,
       { objects: new Map<string, StoredObject>(), events: [] as StoredEvent[], forgotten: 0 },
     ]),
   );
   /** Called for each event. */
-  onEvent: (resource: Resource, event: StoredEvent) => void = () => {};
+  onEvent: (resource: Watched, event: StoredEvent) => void = () => {};
 
   constructor(historyMax = 20_000) {
     this.#historyMax = historyMax;
   }
 
-  objects(resource: Resource): ReadonlyMap<string, StoredObject> {
+  objects(resource: Watched): ReadonlyMap<string, StoredObject> {
     return this.#shelf(resource).objects;
   }
 
@@ -79,7 +85,7 @@ export class FakeStore {
   }
 
   /** Edits the text of an object. Its key, labels and fields must not change. */
-  edit(resource: Resource, key: string, change: (json: string) => string): void {
+  edit(resource: Watched, key: string, change: (json: string) => string): void {
     const { objects } = this.#shelf(resource);
     const before = objects.get(key);
     if (before === undefined) throw new Error(`${resource} ${key} is not there`);
@@ -93,7 +99,7 @@ export class FakeStore {
    * Replaces whole strings of an object where they come first, which takes less than `edit` and the
    * encoding of the result. An empty string is none. Its key, labels and fields must not change.
    */
-  replaceStrings(resource: Resource, key: string, strings: (json: string) => Edit[]): void {
+  replaceStrings(resource: Watched, key: string, strings: (json: string) => Edit[]): void {
     const { objects } = this.#shelf(resource);
     const before = objects.get(key);
     if (before === undefined) throw new Error(`${resource} ${key} is not there`);
@@ -109,7 +115,7 @@ export class FakeStore {
   }
 
   /** `key` is `namespace/name`, or the name. */
-  delete(resource: Resource, key: string): void {
+  delete(resource: Watched, key: string): void {
     const { objects } = this.#shelf(resource);
     const before = objects.get(key);
     if (before === undefined) throw new Error(`${resource} ${key} is not there`);
@@ -128,7 +134,7 @@ export class FakeStore {
   }
 
   /** Events after this version; undefined when they are forgotten. */
-  since(resource: Resource, version: number): readonly StoredEvent[] | undefined {
+  since(resource: Watched, version: number): readonly StoredEvent[] | undefined {
     const { events, forgotten } = this.#shelf(resource);
     if (version < forgotten) return undefined;
     const first = events.findIndex((event) => event.version > version);
@@ -136,11 +142,11 @@ export class FakeStore {
   }
 
   /** The newest events, oldest first. */
-  latest(resource: Resource, count: number): readonly StoredEvent[] {
+  latest(resource: Watched, count: number): readonly StoredEvent[] {
     return this.#shelf(resource).events.slice(-count);
   }
 
-  #shelf(resource: Resource) {
+  #shelf(resource: Watched) {
     return this.#shelves.get(resource)!;
   }
 
@@ -149,7 +155,7 @@ export class FakeStore {
     return this.version;
   }
 
-  #record(resource: Resource, event: StoredEvent): void {
+  #record(resource: Watched, event: StoredEvent): void {
     const shelf = this.#shelf(resource);
     shelf.events.push(event);
     if (shelf.events.length > this.#historyMax) {
@@ -167,21 +173,27 @@ export function withVersion(json: string, version: number): string {
   return json.replace(versionPattern, `"resourceVersion":"${version}"`);
 }
 
-function resourceOf(raw: Raw): Resource {
-  const found = resources.find((resource) => kinds[resource].kind === raw.kind);
+function resourceOf(raw: Raw): Watched {
+  const found = served.find((resource) => kinds[resource].kind === raw.kind);
   if (found === undefined) throw new Error(`no such kind: ${String(raw.kind)}`);
   return found;
 }
 
-function store(resource: Resource, raw: Raw, version: number): StoredObject {
+function store(resource: Watched, raw: Raw, version: number): StoredObject {
   const metadata = { ...(raw.metadata as Raw), resourceVersion: String(version) };
   const { name, namespace } = metadata as { name?: string; namespace?: string };
-  const spec = (raw.spec ?? {}) as Raw;
+  const { clusterIP = '', nodeName = '' } = (raw.spec ?? {}) as Raw;
+  const { phase = 'Pending' } = (raw.status ?? {}) as Raw;
   return {
     key: namespace === undefined ? String(name) : `${namespace}/${name}`,
     json: JSON.stringify({ apiVersion: kinds[resource].apiVersion, ...raw, metadata }),
     labels: ((metadata as Raw).labels ?? {}) as Record<string, string>,
-    fields: { 'metadata.name': String(name), 'spec.clusterIP': String(spec.clusterIP ?? '') },
+    fields: {
+      'metadata.name': String(name),
+      'spec.clusterIP': String(clusterIP),
+      'spec.nodeName': String(nodeName),
+      'status.phase': String(phase),
+    },
   };
 }
 

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Resource } from '../../src/state/change.ts';
+import type { Watched } from '../../src/source/source.ts';
 import type { AnswerForm } from './api-server-form.ts';
 import { bookmarkRest, watchExpired } from './api-server-recorded.ts';
 import {
@@ -36,7 +36,7 @@ export type Disturbance =
 
 export interface FakeWatchOptions {
   readonly form: AnswerForm;
-  readonly resource: Resource;
+  readonly resource: Watched;
   readonly kind: string;
   readonly apiVersion: string;
   readonly selects: Selector;

@@ -1,13 +1,13 @@
 /**
  * A fake Kubernetes API server: real HTTP/1.1 and TLS, lists in pages and as streams, watches with
- * bookmarks and selectors, for the four resources that a service proxy reads. It can be told to
+ * bookmarks and selectors, for the resources that a service proxy reads. It can be told to
  * misbehave: `fault` for requests to come, `disturb` for watches that run.
  */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
-import { type Resource, resources } from '../../src/state/change.ts';
+import type { Watched } from '../../src/source/source.ts';
 import { type Answer, type Fault, failed, refuse, send, sendPart } from './api-server-answer.ts';
 import { type Bytes, formOf, jsonForm, protobufForm } from './api-server-form.ts';
 import { alterQuery, buffer, type Gateway } from './api-server-gateway.ts';
@@ -19,13 +19,14 @@ import {
   type Raw,
   type Selector,
   type StoredObject,
+  served,
 } from './api-server-store.ts';
 import { type Disturbance, FakeWatch } from './api-server-watch.ts';
 
 export interface FaultRule {
   readonly fault: Fault;
   /** Default: all. */
-  readonly resource?: Resource;
+  readonly resource?: Watched;
   /** `page` = a list that continues one; `probe` = one that asks for one object. Default: all. */
   readonly verb?: Verb;
   /** How many requests it meets. Default 1. */
@@ -69,12 +70,12 @@ export class FakeApiServer {
   /** Undefined = nobody has to show one. */
   token: string | undefined;
   /** Resources that this server does not know. */
-  readonly absent = new Set<Resource>();
+  readonly absent = new Set<Watched>();
   readonly #options: FakeApiServerOptions;
   readonly #server;
   #port = 0;
   readonly #sockets = new Set<Socket>();
-  readonly #watches = new Map(resources.map((resource) => [resource, new Set<FakeWatch>()]));
+  readonly #watches = new Map(served.map((resource) => [resource, new Set<FakeWatch>()]));
   #rules: { rule: FaultRule; left: number }[] = [];
   /** Snapshots that continue tokens stand for. */
   readonly #pages = new Map<string, { objects: StoredObject[]; version: number }>();
@@ -143,7 +144,7 @@ export class FakeApiServer {
   }
 
   /** Does it to each running watch of the resource; returns how many there are. */
-  disturb(resource: Resource, disturbance: Disturbance): number {
+  disturb(resource: Watched, disturbance: Disturbance): number {
     const watches = [...this.#watches.get(resource)!];
     for (const watch of watches) watch.disturb(disturbance);
     return watches.length;
@@ -163,11 +164,11 @@ export class FakeApiServer {
     return ended;
   }
 
-  watching(resource: Resource): number {
+  watching(resource: Watched): number {
     return this.#watches.get(resource)!.size;
   }
 
-  count(resource: Resource, verb: Verb): number {
+  count(resource: Watched, verb: Verb): number {
     return this.counts.get(`${resource} ${verb}`) ?? 0;
   }
 
@@ -184,7 +185,7 @@ export class FakeApiServer {
   }
 
   /** The objects as they are now, parsed; what the selectors of a proxy let through. */
-  truth(resource: Resource, labelSelector = '', fieldSelector = ''): Raw[] {
+  truth(resource: Watched, labelSelector = '', fieldSelector = ''): Raw[] {
     const selects = parseSelectors(labelSelector, fieldSelector);
     const objects = [...this.store.objects(resource).values()].filter(selects);
     return objects.map(({ json }) => JSON.parse(json));
@@ -192,7 +193,7 @@ export class FakeApiServer {
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? '/', 'http://fake');
-    const resource = resources.find((known) => kinds[known].path === url.pathname);
+    const resource = served.find((known) => kinds[known].path === url.pathname);
     if (url.pathname === '/version' && this.#options.onRequest === undefined) {
       if (request.headers.accept === protobufForm.type) {
         refuse({ response, form: protobufForm }, { kind: 'status', status: 406 });
@@ -239,7 +240,7 @@ export class FakeApiServer {
     else if ((await send(answer, body)) === 'gzip') this.compressed += 1;
   }
 
-  #nextFault(resource: Resource, verb: Verb): Fault | undefined {
+  #nextFault(resource: Watched, verb: Verb): Fault | undefined {
     const found = this.#rules.find(
       ({ rule }) =>
         (rule.resource ?? resource) === resource && (rule.verb === undefined || rule.verb === verb),
@@ -251,7 +252,7 @@ export class FakeApiServer {
   }
 
   /** The body in pieces; undefined when the answer was given. */
-  #list(resource: Resource, query: URLSearchParams, answer: Answer): Iterable<Bytes> | undefined {
+  #list(resource: Watched, query: URLSearchParams, answer: Answer): Iterable<Bytes> | undefined {
     const token = query.get('continue') ?? '';
     const snapshot = token === '' ? this.#snapshot(resource, query) : this.#pages.get(token);
     if (snapshot === undefined) {
@@ -275,14 +276,14 @@ export class FakeApiServer {
     });
   }
 
-  #snapshot(resource: Resource, query: URLSearchParams) {
+  #snapshot(resource: Watched, query: URLSearchParams) {
     const selects = selectorOf(query);
     const objects = [...this.store.objects(resource).values()].filter(selects);
     return { objects, version: this.store.version };
   }
 
   #watch(
-    resource: Resource,
+    resource: Watched,
     query: URLSearchParams,
     answer: Answer,
     fault: Fault | undefined,

@@ -3,10 +3,23 @@ import { isRawObject } from '../decode/field-reader.ts';
 import { type DecodeContext, decodeChange, goneChange, keyOfChange, keyOfRaw } from '../decode.ts';
 import type { SourceSink } from '../source.ts';
 
+/** Takes the objects of one resource as they are listed and watched. */
+export interface ObjectDelivery {
+  /** How many objects there are. */
+  readonly size: number;
+  /** Undefined: it has none. */
+  keyOf(raw: unknown): string | undefined;
+  /** Delivers an object that exists. Returns its key; undefined when it has none. */
+  put(raw: unknown): string | undefined;
+  remove(key: string): void;
+  /** Deletes all objects but those with these keys, which a complete list held. */
+  retain(keys: ReadonlySet<string>): void;
+}
+
 /**
  * Delivers the objects of one resource: without repetitions, and with deletions that were missed.
  */
-export class Delivery {
+export class Delivery implements ObjectDelivery {
   readonly #resource: Resource;
   readonly #context: DecodeContext;
   readonly #sink: SourceSink;
@@ -27,7 +40,6 @@ export class Delivery {
     return keyOfRaw(this.#resource, raw);
   }
 
-  /** Delivers an object that exists. Returns its key; undefined when it has none. */
   put(raw: unknown): string | undefined {
     const key = this.keyOf(raw);
     const version = resourceVersionOf(raw);
@@ -50,7 +62,6 @@ export class Delivery {
     if (this.#versions.delete(key)) this.#sink.change(goneChange(this.#resource, key));
   }
 
-  /** Deletes all objects but those with these keys, which a complete list held. */
   retain(keys: ReadonlySet<string>): void {
     for (const key of this.#versions.keys()) {
       if (!keys.has(key)) this.remove(key);

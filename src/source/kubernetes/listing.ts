@@ -1,10 +1,10 @@
 import type { ListWay } from '../source.ts';
-import type { Delivery } from './delivery.ts';
+import type { ObjectDelivery } from './delivery.ts';
 
 /** A list that is being read. Nothing is deleted before it is complete. */
 export class Listing {
   readonly way: ListWay;
-  readonly #delivery: Delivery;
+  readonly #delivery: ObjectDelivery;
   readonly #startedAtMs = performance.now();
   /** When it last brought a new object. */
   #progressAtMs = this.#startedAtMs;
@@ -12,7 +12,7 @@ export class Listing {
   #keys: Set<string> | undefined;
   #readable = true;
 
-  constructor(way: ListWay, delivery: Delivery) {
+  constructor(way: ListWay, delivery: ObjectDelivery) {
     this.way = way;
     this.#delivery = delivery;
     this.restart();

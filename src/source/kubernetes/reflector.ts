@@ -1,11 +1,10 @@
-import type { Resource } from '../../state/change.ts';
 import type { RawObject } from '../decode/field-reader.ts';
 import type { Pacer } from '../pacer.ts';
-import type { Condition, ListWay, SourceSink } from '../source.ts';
+import type { Condition, ListWay, Watched } from '../source.ts';
 import { ApiStream } from './api-stream.ts';
 import { Backoff, pause } from './backoff.ts';
 import type { ApiClient, Query } from './client.ts';
-import { type Delivery, resourceVersionOf } from './delivery.ts';
+import { type ObjectDelivery, resourceVersionOf } from './delivery.ts';
 import type { Encodings } from './encoding.ts';
 import {
   ApiError,
@@ -19,7 +18,7 @@ import { ListWays } from './list-ways.ts';
 import { Listing } from './listing.ts';
 import { NextWatch } from './next-watch.ts';
 import { readList } from './paged-list.ts';
-import { ResourceStatus } from './resource-status.ts';
+import { type ReflectorSink, ResourceStatus } from './resource-status.ts';
 import { isNewer } from './resource-version.ts';
 import { SetBackProbe } from './set-back-probe.ts';
 import type { ReflectorTiming } from './timing.ts';
@@ -28,7 +27,7 @@ import { WatchFlow } from './watch-flow.ts';
 
 /** What to list and watch. */
 export interface Target {
-  readonly resource: Resource;
+  readonly resource: Watched;
   /** `/api/v1/services` */
   readonly path: string;
   /** Selectors. */
@@ -39,9 +38,9 @@ export interface Target {
 
 interface ReflectorParts {
   readonly client: ApiClient;
-  readonly delivery: Delivery;
+  readonly delivery: ObjectDelivery;
   readonly encodings: Encodings;
-  readonly sink: SourceSink;
+  readonly sink: ReflectorSink;
   /** Shared by all reflectors of a process. */
   readonly pacer: Pacer;
   readonly timing: ReflectorTiming;

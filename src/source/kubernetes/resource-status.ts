@@ -1,10 +1,15 @@
-import type { Resource } from '../../state/change.ts';
-import type { Condition, SourceSink } from '../source.ts';
+import type { Condition, SourceSink, Watched } from '../source.ts';
+
+/** What a reflector tells besides objects. */
+export type ReflectorSink = Pick<SourceSink, 'listed' | 'problem'> & {
+  /** There was a complete list, or the resource is not available. Called once. */
+  synced(resource: Watched): void;
+};
 
 /** The status of a reflector's resource, and what was reported about it. */
 export class ResourceStatus {
-  readonly #resource: Resource;
-  readonly #sink: SourceSink;
+  readonly #resource: Watched;
+  readonly #sink: ReflectorSink;
   #askedAtMs: number | undefined;
   #lastWordMs: number | undefined;
   #synced = false;
@@ -12,7 +17,7 @@ export class ResourceStatus {
   /** Reasons that were reported since the last success. */
   readonly #told = new Set<string>();
 
-  constructor(resource: Resource, sink: SourceSink) {
+  constructor(resource: Watched, sink: ReflectorSink) {
     this.#resource = resource;
     this.#sink = sink;
   }

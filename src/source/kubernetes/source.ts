@@ -21,7 +21,7 @@ export interface KubernetesSourceOptions extends ClientOptions {
 const unasked: Condition = { silenceMs: undefined, missingMs: undefined, failure: undefined };
 
 /** Behaviour document 4.1. */
-function targets(nodeName: string): Target[] {
+function targets(nodeName: string): (Target & { readonly resource: Resource })[] {
   return [
     {
       resource: 'services',

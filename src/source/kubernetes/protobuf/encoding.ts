@@ -1,6 +1,6 @@
-import type { Resource } from '../../../state/change.ts';
 import type { RawObject } from '../../decode/field-reader.ts';
 import { type DecodeContext, kindOf } from '../../decode.ts';
+import type { Watched } from '../../source.ts';
 import type { Encoding } from '../encoding.ts';
 import { StreamError } from '../errors.ts';
 import { type WatchEvent, watchEventTypes } from '../watch-event.ts';
@@ -17,7 +17,7 @@ const watchEvent = message(common(1, 'type'), nested(2, 'object', message(positi
 
 /** The protobuf of an API server, for the objects of one resource. */
 export function protobuf(
-  resource: Resource,
+  resource: Watched,
   context: DecodeContext,
   strings: StringCache,
 ): Encoding {
@@ -39,7 +39,7 @@ export function protobuf(
 
 function readEvent(
   bytes: Buffer,
-  resource: Resource,
+  resource: Watched,
   objects: ObjectReader,
   strings: StringCache,
 ): WatchEvent {

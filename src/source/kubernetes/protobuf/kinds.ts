@@ -2,8 +2,8 @@
  * The fields that `src/source/decode` reads, with their numbers in the published generated.proto
  * of Kubernetes. All other fields are skipped.
  */
-import type { Resource } from '../../../state/change.ts';
 import { annotationNames, labelNames } from '../../decode/names.ts';
+import type { Watched } from '../../source.ts';
 import {
   common,
   entries,
@@ -102,11 +102,12 @@ const endpointSlice = message(
   common(4, 'addressType'),
 );
 
-export const objects: Readonly<Record<Resource, Message>> = {
+export const objects: Readonly<Record<Watched, Message>> = {
   services: service,
   endpointslices: endpointSlice,
   nodes: node,
   servicecidrs: serviceCIDR,
+  pods: message(metadata),
 };
 
 export const listMeta = message(text(2, 'resourceVersion'), text(3, 'continue'));

@@ -1,7 +1,7 @@
-import type { Resource } from '../../../state/change.ts';
 import { ReadEndpoints } from '../../decode/endpoint-columns.ts';
 import type { RawObject } from '../../decode/field-reader.ts';
 import { type DecodeContext, kindOf } from '../../decode.ts';
+import type { Watched } from '../../source.ts';
 import { readColumns } from './endpoints.ts';
 import { endpoint, objectMeta, objects } from './kinds.ts';
 import { type Found, readMessage, readNested } from './message.ts';
@@ -13,11 +13,11 @@ import { WireError, WireReader } from './wire.ts';
  * decoding alone decides what is valid. Endpoints are many: usual ones go straight into columns.
  */
 export class ObjectReader {
-  readonly #resource: Resource;
+  readonly #resource: Watched;
   readonly #context: DecodeContext;
   readonly #strings: StringCache;
 
-  constructor(resource: Resource, context: DecodeContext, strings: StringCache) {
+  constructor(resource: Watched, context: DecodeContext, strings: StringCache) {
     this.#resource = resource;
     this.#context = context;
     this.#strings = strings;

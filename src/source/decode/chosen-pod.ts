@@ -1,0 +1,21 @@
+import type { ChosenPod } from '../pods.ts';
+import { type Decoded, open } from './field-reader.ts';
+import { mirrorAnnotation } from './names.ts';
+
+/**
+ * What the kubelet calls a pod of a file is no UUID: no other pod can be meant by an annotation
+ * that somebody has written.
+ */
+const filePodId = /^[0-9a-f]{32}$/;
+
+/** Decodes what the names of a pod's cgroups depend on. */
+export function decodeChosenPod(raw: unknown): Decoded<ChosenPod> {
+  const { fields, ...opened } = open('Pod', raw, 'namespaced');
+  if (opened.id === undefined) return { record: undefined, problems: fields.problems };
+  const { annotations, uid } = opened.metadata;
+  const field = 'metadata.annotations';
+  const mirrored = fields.object(annotations, field)?.[mirrorAnnotation];
+  const fileId = fields.text(mirrored, `${field}[${mirrorAnnotation}]`) ?? '';
+  const id = filePodId.test(fileId) ? fileId : (fields.text(uid, 'metadata.uid') ?? '');
+  return { record: { key: opened.id.key, id }, problems: fields.problems };
+}

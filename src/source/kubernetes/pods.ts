@@ -1,0 +1,112 @@
+/** Watches the pods of this node that a label selector chooses. */
+import { decodeChosenPod } from '../decode/chosen-pod.ts';
+import { decodeContext, keyOfRaw } from '../decode.ts';
+import { Pacer } from '../pacer.ts';
+import type { ChosenPod, PodSink, WatchPods } from '../pods.ts';
+import { ApiClient } from './client.ts';
+import type { ObjectDelivery } from './delivery.ts';
+import { json } from './encoding.ts';
+import { protobuf } from './protobuf/encoding.ts';
+import { StringCache } from './protobuf/string-cache.ts';
+import { Reflector, type Target } from './reflector.ts';
+import type { KubernetesSourceOptions } from './source.ts';
+import { defaultTiming } from './timing.ts';
+
+/** With a client of its own: the watches that Services depend on never wait for it. */
+export function podWatch(options: KubernetesSourceOptions): WatchPods {
+  return async (selector, sink, signal) => {
+    const onProtobufRefused = (reason: string): void =>
+      sink.problem({ subject: 'the API server', field: undefined, reason });
+    const client = await ApiClient.open({ ...options, onProtobufRefused });
+    const delivery = new PodDelivery(sink);
+    const context = decodeContext(options.nodeName);
+    const reflector = new Reflector(target(options.nodeName, selector), {
+      client,
+      delivery,
+      encodings: { json, protobuf: protobuf('pods', context, new StringCache()) },
+      sink: sinkOf(delivery, sink),
+      pacer: new Pacer(),
+      timing: { ...defaultTiming, ...options.timing },
+    });
+    await reflector.run(signal).finally(() => client.close());
+  };
+}
+
+/** Pods that have ended have no processes. */
+function target(nodeName: string, selector: string): Target {
+  const fields = [`spec.nodeName=${nodeName}`, 'status.phase!=Succeeded', 'status.phase!=Failed'];
+  return {
+    resource: 'pods',
+    path: '/api/v1/pods',
+    query: { labelSelector: selector, fieldSelector: fields.join() },
+    // Roles of kube-proxy do not grant it.
+    presence: 'optional',
+  };
+}
+
+/** Without a list, `synced` is called when the resource is not available. */
+function sinkOf(delivery: PodDelivery, sink: PodSink) {
+  let last = '';
+  return {
+    problem: (problem: Parameters<PodSink['problem']>[0]) => {
+      last = problem.reason;
+      sink.problem(problem);
+    },
+    listed: (attempt: Parameters<PodSink['listed']>[0]) => {
+      sink.listed(attempt);
+      if (attempt.result === 'complete') delivery.complete();
+    },
+    synced: () => {
+      if (!delivery.isComplete) sink.unavailable(last);
+    },
+  };
+}
+
+class PodDelivery implements ObjectDelivery {
+  readonly #sink: PodSink;
+  readonly #pods = new Map<string, ChosenPod>();
+  #isComplete = false;
+
+  constructor(sink: PodSink) {
+    this.#sink = sink;
+  }
+
+  get size(): number {
+    return this.#pods.size;
+  }
+
+  /** There was a complete list. */
+  get isComplete(): boolean {
+    return this.#isComplete;
+  }
+
+  complete(): void {
+    this.#isComplete = true;
+    this.#tell();
+  }
+
+  keyOf(raw: unknown): string | undefined {
+    return keyOfRaw('pods', raw);
+  }
+
+  put(raw: unknown): string | undefined {
+    const { record, problems } = decodeChosenPod(raw);
+    for (const problem of problems) this.#sink.problem(problem);
+    if (record === undefined) return undefined;
+    this.#pods.set(record.key, record);
+    this.#tell();
+    return record.key;
+  }
+
+  remove(key: string): void {
+    if (this.#pods.delete(key)) this.#tell();
+  }
+
+  retain(keys: ReadonlySet<string>): void {
+    for (const key of this.#pods.keys()) if (!keys.has(key)) this.remove(key);
+  }
+
+  #tell(): void {
+    if (this.#isComplete) this.#sink.chosen(this.#pods);
+  }
+}

@@ -1,0 +1,119 @@
+/** The pods of this node that a selector chooses. */
+import { expect, it } from 'vitest';
+import { podWatch } from '../../../../src/source/kubernetes/pods.ts';
+import type { ListAttempt, SourceProblem } from '../../../../src/source/source.ts';
+import type { FakeApiServer } from '../../../fake/api-server.ts';
+import { until } from '../recorder.ts';
+import { cleanUp, contentTypes, hasty, startServer } from './setup.ts';
+
+interface Watched {
+  /** What the kubelet calls them, by key; undefined = there was no complete list. */
+  pods: Record<string, string> | undefined;
+  readonly unavailable: string[];
+  readonly problems: SourceProblem[];
+  readonly lists: ListAttempt[];
+}
+
+function watch(server: FakeApiServer, selector = 'mesh=in'): Watched {
+  const watched: Watched = { pods: undefined, unavailable: [], problems: [], lists: [] };
+  const controller = new AbortController();
+  const watchPods = podWatch({
+    ...{ nodeName: 'here', kubeconfigPath: '', masterUrl: server.url, qps: -1, burst: 10 },
+    ...{ userAgent: 'fairlead/test', contentTypes, timing: hasty },
+  });
+  const sink = {
+    chosen: (pods: ReadonlyMap<string, { readonly id: string }>) => {
+      watched.pods = Object.fromEntries(Array.from(pods, ([key, { id }]) => [key, id]));
+    },
+    unavailable: (reason: string) => watched.unavailable.push(reason),
+    problem: (problem: SourceProblem) => watched.problems.push(problem),
+    listed: (attempt: ListAttempt) => watched.lists.push(attempt),
+  };
+  const ended = watchPods(selector, sink, controller.signal);
+  cleanUp(async () => {
+    controller.abort();
+    await ended;
+  });
+  return watched;
+}
+
+interface Given {
+  readonly labels?: Record<string, string>;
+  readonly nodeName?: string;
+  readonly phase?: string;
+  readonly annotations?: Record<string, string>;
+}
+
+function pod(server: FakeApiServer, name: string, given: Given = {}): void {
+  const { labels = { mesh: 'in' }, nodeName = 'here', phase = 'Running', annotations } = given;
+  server.store.apply({
+    kind: 'Pod',
+    metadata: { namespace: 'shop', name, uid: `uid-${name}`, labels, annotations },
+    spec: { nodeName, containers: [{ name: 'main', image: 'web' }] },
+    status: { phase },
+  });
+}
+
+it('tells the pods of this node that have the labels, and have not ended', async () => {
+  const server = await startServer();
+  pod(server, 'a');
+  pod(server, 'elsewhere', { nodeName: 'there' });
+  pod(server, 'unlabelled', { labels: {} });
+  pod(server, 'done', { phase: 'Succeeded' });
+  const watched = watch(server);
+  await until('the list', () => watched.pods !== undefined);
+  expect(watched.pods).toEqual({ 'shop/a': 'uid-a' });
+  expect(watched.lists).toMatchObject([{ resource: 'pods', result: 'complete' }]);
+});
+
+it('follows labels, pods that come and go, and pods that end', async () => {
+  const server = await startServer();
+  const watched = watch(server);
+  await until('the list', () => watched.pods !== undefined);
+  expect(watched.pods).toEqual({});
+  for (const name of ['a', 'b', 'c']) pod(server, name, { labels: {} });
+  for (const name of ['a', 'b', 'c']) pod(server, name);
+  await until('all', () => Object.keys(watched.pods!).length === 3);
+  pod(server, 'a', { labels: { mesh: 'out' } });
+  pod(server, 'b', { phase: 'Failed' });
+  server.store.delete('pods', 'shop/c');
+  await until('none', () => Object.keys(watched.pods!).length === 0);
+  expect(watched.problems).toEqual([]);
+});
+
+it('knows a pod of a file by what the kubelet calls it', async () => {
+  const hash = '0123456789abcdef0123456789abcdef';
+  const mirror = 'kubernetes.io/config.mirror';
+  const server = await startServer();
+  pod(server, 'static', { annotations: { [mirror]: hash } });
+  // The name of another pod: whoever may write pods could have it excluded.
+  pod(server, 'sly', { annotations: { [mirror]: '6f1c8a5e-0d3b-4c57-9f0e-2f3a4b5c6d7e' } });
+  const watched = watch(server);
+  await until('the list', () => watched.pods !== undefined);
+  expect(watched.pods).toEqual({ 'shop/static': hash, 'shop/sly': 'uid-sly' });
+});
+
+it('tells that there is no list where the server forbids it, and takes it when it may', async () => {
+  const server = await startServer();
+  server.fault({ resource: 'pods', fault: { kind: 'status', status: 403 }, times: 2 });
+  pod(server, 'a');
+  const watched = watch(server);
+  await until('a reason', () => watched.unavailable.length > 0);
+  expect(watched.unavailable).toEqual([expect.stringContaining('forbidden')]);
+  expect(watched.pods).toBeUndefined();
+  await until('the list', () => watched.pods !== undefined);
+  expect(watched.pods).toEqual({ 'shop/a': 'uid-a' });
+});
+
+it('keeps what it knows through a cut and a new list, and misses no deletion', async () => {
+  const server = await startServer();
+  for (const name of ['a', 'b']) pod(server, name);
+  const watched = watch(server);
+  await until('both', () => Object.keys(watched.pods ?? {}).length === 2);
+  server.disturb('pods', 'stall');
+  server.store.delete('pods', 'shop/a');
+  server.store.compact();
+  server.disturb('pods', 'drop');
+  await until('one', () => Object.keys(watched.pods ?? {}).length === 1);
+  expect(watched.pods).toEqual({ 'shop/b': 'uid-b' });
+});
