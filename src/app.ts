@@ -20,6 +20,7 @@ import { Observers, type ObserversOptions } from './observers.ts';
 import { setVerbosity } from './serve/log.ts';
 import type { Metrics } from './serve/metrics.ts';
 import { sysctlLog } from './serve/sysctl-log.ts';
+import type { WatchPods } from './source/pods.ts';
 import type { SourceSink } from './source/source.ts';
 import type { Resource } from './state/change.ts';
 import { ClusterState } from './state/store.ts';
@@ -31,6 +32,8 @@ export interface AppOptions extends ObserversOptions {
   readonly interfaces: () => readonly Address[];
   /** What connect-time translation needs; without it, this machine has none. */
   readonly connectTime?: ConnectTimePaths;
+  /** Tells which pods a selector chooses. Absent with manifests. */
+  readonly watchPods?: WatchPods;
   /** The loopback addresses of this process are the node's; default: no. */
   readonly ownsLoopback?: boolean;
   readonly modes: ModeRegistry;
@@ -71,10 +74,16 @@ export class App {
       engine: () => this.#runner.engine,
       nodeListed: () => this.#listed.has('nodes'),
       localhostListeners: (family) => this.#localhost?.count(family) ?? 0,
+      connectTime: () => this.#connectTime,
     });
-    const { localhost } = this.#observers;
+    const { events, localhost, source } = this.#observers;
     this.#localhost = options.ownsLoopback ? new LocalhostListeners(localhost) : undefined;
-    this.#connectTime = new ConnectTime({ ...options, events: this.#observers.events });
+    this.#connectTime = new ConnectTime({
+      ...options,
+      events,
+      source,
+      changed: () => this.#runner.engine?.wake(),
+    });
     this.#runner = this.#makeRunner(this.#tell(options.choice));
   }
 
@@ -125,7 +134,7 @@ export class App {
     const before = this.#config;
     const isSame = config.mode === before.mode;
     const mode = isSame ? this.#runner.mode : await this.#selectMode(config);
-    await this.#connectTime.choose(config.connectTime);
+    await this.#connectTime.choose(config);
     this.#setSysctls(config, mode, 'tolerant');
     this.#config = config;
     if (config.logging.verbosity !== before.logging.verbosity) {
@@ -155,6 +164,7 @@ export class App {
     } finally {
       this.end();
       await Promise.allSettled(parts);
+      await this.#connectTime.close();
       this.#observers.close();
       const { conntrack, kernel, modes } = this.#options;
       for (const mode of modes.values()) mode.close?.();
@@ -223,7 +233,7 @@ export class App {
   async #sync(signal: AbortSignal): Promise<void> {
     await this.#prepare(signal);
     if (signal.aborted) return;
-    await this.#connectTime.choose(this.#config.connectTime);
+    await this.#connectTime.choose(this.#config);
     this.#observers.events.starting();
     await this.#runner.run(signal);
   }
@@ -242,6 +252,7 @@ export class App {
       resolved: (service) => serviceHealth.resolved(service),
       takeoverObserver: takeover,
       localhost: this.#localhost,
+      excludedCgroups: () => this.#connectTime.excludedCgroups,
       starting: (settings) => this.#connectTime.starting(settings.connectTime),
     });
   }

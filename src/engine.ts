@@ -12,7 +12,7 @@ import type { Kernel } from './kernel/kernel.ts';
 import type { BesideRules } from './modes/beside.ts';
 import type { Placement } from './modes/connect-time/placement.ts';
 import { withConnectTime } from './modes/connect-time/planner.ts';
-import type { ModeConfig, Planner, ProxyMode } from './modes/mode.ts';
+import type { Environment, ModeConfig, Planner, ProxyMode } from './modes/mode.ts';
 import type { LocalhostListeners } from './modes/sockets/localhost.ts';
 import { type Address, type Family, isLoopback } from './net/address.ts';
 import type { ResolveContext } from './state/resolve.ts';
@@ -38,6 +38,8 @@ export interface EngineOptions {
   readonly interfaces: () => readonly Address[];
   readonly observer: Observer;
   readonly conntrackObserver: ConntrackObserver;
+  /** Of pods that are left to the rules; see `Environment`. Default: undefined. */
+  readonly excludedCgroups?: () => Environment['excludedCgroups'];
   /** Absent if the loopback addresses of this process are not the node's. */
   readonly localhost?: LocalhostListeners | undefined;
   /** Is told that a Service (`namespace/name`) was resolved, or is gone; a sync follows. */
@@ -73,6 +75,7 @@ export class Engine {
       interfaces,
       mode,
       isConnectTime: settings.connectTime !== undefined,
+      excludedCgroups: options.excludedCgroups,
     });
     for (const family of ['IPv4', 'IPv6'] as const) {
       options.localhost?.begin(family, settings.localhost.includes(family));

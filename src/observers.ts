@@ -1,5 +1,6 @@
 /** Those who are told of what happens: metrics, health, log, events, and the answers. */
 import type { Config } from './config/config.ts';
+import type { ConnectTime } from './connect-time.ts';
 import type { ConntrackObserver } from './conntrack/events.ts';
 import { RecentDumps } from './conntrack/recent-dumps.ts';
 import type { Engine } from './engine.ts';
@@ -64,6 +65,8 @@ export interface Present {
   readonly engine: () => Engine | undefined;
   /** Nodes were listed, so that this node is known if it exists. */
   readonly nodeListed: () => boolean;
+  /** Whose connections are translated when they are made, and which pods are left out. */
+  readonly connectTime: () => Pick<ConnectTime, 'exclusion' | 'reach'>;
   /** Sockets that listen for node ports on the loopback address. */
   readonly localhostListeners: (family: Family) => number;
 }
@@ -99,7 +102,8 @@ export class Observers {
     connectTimeMetrics(this.metrics.registry, {
       clock,
       families,
-      wanted: () => config().connectTime,
+      wanted: () => present.connectTime().reach,
+      exclusion: () => present.connectTime().exclusion,
       beside: (family) => present.engine()?.beside(family),
     });
     this.health = this.#makeHealth();
@@ -212,7 +216,7 @@ export class Observers {
 
   #serve(signal: AbortSignal): Promise<void>[] {
     const { events, health, journal, metrics } = this;
-    const { config, engine, fallbacks, state } = this.#present;
+    const { config, connectTime, engine, fallbacks, state } = this.#present;
     const { clock, conntrack, host, kernel, log, nodeName, source } = this.#options;
     const mode = () => this.#present.mode().name;
     const failed = events.serverFailed.bind(events);
@@ -226,6 +230,7 @@ export class Observers {
       config,
       mode,
       fallbacks,
+      connectTime,
       health,
       engine,
       counters,

@@ -118,6 +118,15 @@ const connectTime = object({
     ),
     'How full the maps are, by family.',
   ),
+  excludedPods: maybe(
+    object({
+      selector: field(text, 'The label selector that chooses them.'),
+      pods: maybe(count, 'Pods of this node that it chooses. Absent: they are not known.'),
+      excluded: field(count, 'Those that have a cgroup, and are left to the rules.'),
+      failure: maybe(text, 'Why they are not known.'),
+    }),
+    'Pods whose connections are left to the rules. Absent: no pods are to be.',
+  ),
 });
 
 export const statusSchema = answer('Status', {

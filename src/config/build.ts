@@ -56,6 +56,7 @@ export function buildConfig(input: BuildInput): { config: Config; warnings: read
     modes: modes.modes,
     iptables: { localhostNodePorts: settings['iptables.localhostNodePorts'] },
     connectTime: settings.connectTime as Config['connectTime'],
+    connectTimeExcludedPods: settings.connectTimeExcludedPods,
     ownTables: flags.value('own-tables'),
     ipvs: { ...resolveIpvs(settings), counters: flags.value('ipvs-counters') },
     userspace: userspace.value,

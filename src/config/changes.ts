@@ -32,6 +32,7 @@ const effects: Readonly<Record<Exclude<keyof Config, 'modes'>, Effect>> = {
   mode: 'live',
   ownTables: 'restart',
   connectTime: 'live',
+  connectTimeExcludedPods: 'live',
   iptables: 'mode',
   ipvs: 'mode',
   userspace: 'live',

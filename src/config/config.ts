@@ -146,6 +146,8 @@ export interface Config {
   readonly ownTables: boolean;
   /** Whose connections are translated when they are made. */
   readonly connectTime: (typeof connectTimes)[number];
+  /** A label selector of pods whose connections are left to the rules; empty = none. */
+  readonly connectTimeExcludedPods: string;
   readonly iptables: { readonly localhostNodePorts: boolean };
   readonly ipvs: IpvsConfig;
   readonly userspace: UserspaceConfig;

@@ -19,6 +19,7 @@ const omittedWhenZero: ReadonlySet<FieldPath> = new Set([
   'nftables.maxSyncPeriod',
   'iptables.maxSyncPeriod',
   'serviceMetrics',
+  'connectTimeExcludedPods',
   'externalIPs.cidrs',
   'externalIPs.namespaces',
   'serviceLimits.frontends',

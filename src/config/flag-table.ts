@@ -191,6 +191,12 @@ const modeFlags = {
       '0: one hour, or the least time between two syncs where that is longer.',
   },
   'connect-time': { type: 'string', group: 'mode', field: 'connectTime', own: true },
+  'connect-time-excluded-pods': {
+    type: 'string',
+    group: 'mode',
+    field: 'connectTimeExcludedPods',
+    own: true,
+  },
   'own-tables': {
     type: 'bool',
     group: 'mode',

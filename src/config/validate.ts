@@ -9,6 +9,7 @@ import { type FieldPath, fields, type Settings } from './fields/index.ts';
 import type { Bounds } from './fields/spec.ts';
 import { quote } from './go-values.ts';
 import { splitHostPort } from './host-port.ts';
+import { selectorFault } from './label-selector.ts';
 import { parsePortRange } from './port-range.ts';
 import { syncSection } from './settings.ts';
 
@@ -115,6 +116,7 @@ export function validate(settings: Settings): Violation[] {
     ...bounded(settings, 'conntrack.udpTimeout', 'conntrack.udpStreamTimeout', 'oomScoreAdj'),
     ...checkMode(settings.mode),
     ...checkConnectTime(settings.connectTime),
+    ...checkSelector(settings.connectTimeExcludedPods),
     ...bounded(settings, 'clientConnection.burst', 'configSyncPeriod'),
     ...checkSyncPeriods(settings, section),
     ...checkBindAddress(settings.bindAddress),
@@ -135,6 +137,11 @@ export function validate(settings: Settings): Violation[] {
 function checkConnectTime(reach: string): Violation[] {
   if ((connectTimes as readonly string[]).includes(reach)) return [];
   return [invalid('connectTime', quote(reach), `must be ${connectTimes.join(', ')}`)];
+}
+
+function checkSelector(selector: string): Violation[] {
+  const fault = selectorFault(selector);
+  return fault === undefined ? [] : [invalid('connectTimeExcludedPods', quote(selector), fault)];
 }
 
 function checkMode(mode: string): Violation[] {

@@ -29,6 +29,8 @@ interface NodeFactsOptions {
   readonly mode: Pick<ModeFacts, 'name' | 'link'>;
   /** Connections are translated when they are made, too; default: no. */
   readonly isConnectTime?: boolean;
+  /** See `Environment`. */
+  readonly excludedCgroups?: (() => Environment['excludedCgroups']) | undefined;
 }
 
 /** Values that are derived from the node, made again only when their sources have changed. */
@@ -78,7 +80,10 @@ export class NodeFacts {
       serviceCIDRs,
       ...(mode.link ? this.#bindingFacts(family, addresses) : { nodePortAddresses: addresses }),
       ...(isConnectTime
-        ? { connectTimeAddresses: this.#listed(family, this.listeningAddresses(family)) }
+        ? {
+            connectTimeAddresses: this.#listed(family, this.listeningAddresses(family)),
+            excludedCgroups: this.#options.excludedCgroups?.(),
+          }
         : {}),
     };
     const last = this.#environments.get(family);
@@ -175,7 +180,8 @@ function same(a: Environment, b: Environment): boolean {
     a.serviceCIDRs === b.serviceCIDRs &&
     addressTexts(a.nodePortAddresses) === addressTexts(b.nodePortAddresses) &&
     addressTexts(a.hostAddresses ?? []) === addressTexts(b.hostAddresses ?? []) &&
-    addressTexts(a.connectTimeAddresses ?? []) === addressTexts(b.connectTimeAddresses ?? [])
+    addressTexts(a.connectTimeAddresses ?? []) === addressTexts(b.connectTimeAddresses ?? []) &&
+    a.excludedCgroups === b.excludedCgroups
   );
 }
 

@@ -17,6 +17,17 @@ export interface BesideUse {
   readonly left: number;
 }
 
+/** The pods of this node whose connections are left to the rules because of their labels. */
+export interface Exclusion {
+  readonly selector: string;
+  /** How many it chooses; undefined = that is not known yet, or cannot be. */
+  readonly pods: number | undefined;
+  /** How many of them have a cgroup, and are left to the rules. */
+  readonly excluded: number;
+  /** Why they are not known. */
+  readonly failure: string | undefined;
+}
+
 /** A Service for which there is no room beside the rules. */
 export interface LeftToRules extends Elements {
   /** `namespace/name`. */

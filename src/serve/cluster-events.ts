@@ -65,6 +65,11 @@ export class ClusterEvents {
     this.#aboutNode('Warning', 'ConnectTimeUnavailable', lack);
   }
 
+  /** The configuration excludes pods from connect-time translation, and they cannot be watched. */
+  excludedPodsUnknown(note: string): void {
+    this.#aboutNode('Warning', 'ExcludedPodsUnknown', note);
+  }
+
   /** New connections will be refused, or are. */
   conntrackFull(note: string): void {
     const about = { action: 'TrackConnections', regarding: this.#node } as const;

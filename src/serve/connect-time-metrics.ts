@@ -1,15 +1,17 @@
 /** Whether connections are translated when they are made, and what is left to the rules. */
 import { Gauge, type Registry } from 'prom-client';
 import type { Config } from '../config/config.ts';
-import type { BesideRules, BesideUse } from '../modes/beside.ts';
+import type { BesideRules, BesideUse, Exclusion } from '../modes/beside.ts';
 import type { Family } from '../net/address.ts';
 import type { ProgrammedFamily } from '../state/frontends-by-service.ts';
 import { type Clock, Pacer } from '../sync/clock.ts';
 
 export interface ConnectTimeFacts {
   readonly clock: Clock;
-  /** What the configuration asks for. */
+  /** Whose connections are to be translated now. */
   readonly wanted: () => Config['connectTime'];
+  /** Undefined: no pods are to be excluded. */
+  readonly exclusion: () => Exclusion | undefined;
   readonly families: () => readonly ProgrammedFamily[];
   /** Undefined: only rules translate connections. */
   readonly beside: (family: Family) => BesideRules | undefined;
@@ -23,7 +25,7 @@ export function connectTimeState({
   beside,
   families,
   wanted,
-}: Omit<ConnectTimeFacts, 'clock'>): (typeof states)[number] {
+}: Pick<ConnectTimeFacts, 'beside' | 'families' | 'wanted'>): (typeof states)[number] {
   if (wanted() === 'off') return 'off';
   return families().some(({ family }) => beside(family) !== undefined) ? wanted() : 'unavailable';
 }
@@ -48,6 +50,7 @@ export function connectTimeMetrics(registry: Registry, facts: ConnectTimeFacts):
     'The most frontends and endpoints in the maps',
     ({ limit }) => limit,
   );
+  excludedMetric(registry, facts);
   new Gauge({
     name: 'fairlead_connect_time_left_to_rules',
     help: 'Ports of Services with frontends that only rules translate, by reason; see --connect-time',
@@ -59,6 +62,22 @@ export function connectTimeMetrics(registry: Registry, facts: ConnectTimeFacts):
       for (const { family, byReason } of counts) {
         for (const [reason, count] of byReason) this.set({ ip_family: family, reason }, count);
       }
+    },
+  });
+}
+
+function excludedMetric(registry: Registry, { exclusion }: ConnectTimeFacts): void {
+  new Gauge({
+    name: 'fairlead_connect_time_excluded_pods',
+    help: 'Pods that --connect-time-excluded-pods chooses: connections of those whose cgroup is found are left to the rules',
+    labelNames: ['cgroup'],
+    registers: [registry],
+    collect() {
+      this.reset();
+      const { excluded = 0, pods } = exclusion() ?? {};
+      if (pods === undefined) return;
+      this.set({ cgroup: 'found' }, excluded);
+      this.set({ cgroup: 'missing' }, pods - excluded);
     },
   });
 }

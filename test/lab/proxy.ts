@@ -54,6 +54,7 @@ export interface ProxySettings {
   readonly serviceMetrics?: boolean;
   /** Of the product. */
   readonly connectTime?: 'off' | 'host' | 'all';
+  readonly connectTimeExcludedPods?: string;
   /** The product's flag --own-tables; default: true. */
   readonly ownTables?: boolean;
 }

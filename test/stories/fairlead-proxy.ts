@@ -23,6 +23,7 @@ import type { Address } from '../../src/net/address.ts';
 import { loggerTo } from '../../src/serve/log.ts';
 import { type DecodeContext, decodeContext, kindOf } from '../../src/source/decode.ts';
 import { Delivery } from '../../src/source/kubernetes/delivery.ts';
+import type { WatchPods } from '../../src/source/pods.ts';
 import type { Condition, Source, SourceSink } from '../../src/source/source.ts';
 import { type Resource, resources } from '../../src/state/change.ts';
 import { systemClock } from '../../src/sync/clock.ts';
@@ -51,6 +52,7 @@ export interface FairleadOptions {
   readonly connectTime?: ConnectTimePaths;
   /** See `AppOptions`. */
   readonly ownsLoopback?: boolean;
+  readonly watchPods?: WatchPods;
   /** Is told each line. */
   readonly log?: (line: LogLine) => void;
   /** When the list of EndpointSlices is complete. Default: at once, like the others. */
@@ -159,6 +161,7 @@ class RunningFairlead implements MeasuredProxy {
       ...(this.#options.connectTime === undefined
         ? {}
         : { connectTime: this.#options.connectTime }),
+      ...(this.#options.watchPods && { watchPods: this.#options.watchPods }),
       ownsLoopback: this.#options.ownsLoopback ?? false,
     });
     this.#running = this.#app.run(this.#stop.signal);

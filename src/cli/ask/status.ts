@@ -51,12 +51,19 @@ function summary(status: Status): [string, string][] {
   ];
 }
 
-function connectTimeText({ connectTime: { maps, state } }: Status): string {
+function connectTimeText({ connectTime: { excludedPods, maps, state } }: Status): string {
   const texts = maps.map(
     ({ family, frontends, endpoints }) =>
       `${family} ${frontends} frontends, ${endpoints} endpoints`,
   );
-  return [state, ...texts].join('; ');
+  return [state, ...texts, ...excludedText(excludedPods)].join('; ');
+}
+
+function excludedText(of: Status['connectTime']['excludedPods']): string[] {
+  if (of === undefined) return [];
+  if (of.pods === undefined) return ['excluded pods are not known'];
+  const missing = of.pods - of.excluded;
+  return [`${of.excluded} pods excluded${missing > 0 ? `, ${missing} without a cgroup` : ''}`];
 }
 
 type Table = string[][];

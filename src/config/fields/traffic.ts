@@ -50,6 +50,16 @@ export const trafficFields = {
       "of by rules: nobody's, those of processes in the node's network namespace, or those of " +
       'pods too. What the kernel cannot do so, the rules do (docs/connect-time.md).',
   },
+  connectTimeExcludedPods: {
+    type: 'string',
+    rules: 'a label selector',
+    errorPath: 'ConnectTimeExcludedPods',
+    origin: 'own',
+    meaning:
+      'Label selector of pods whose connections are left to the rules, such as ' +
+      '`security.istio.io/tlsMode` or `mesh=on,app!=web`: connectTime is for all others. It needs ' +
+      'the right to list and watch pods. Empty: none.',
+  },
   'externalIPs.cidrs': {
     type: 'strings',
     rules: 'CIDRs',

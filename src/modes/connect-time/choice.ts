@@ -22,14 +22,14 @@ export type ConnectTimeChoice =
   | { readonly placement: undefined; readonly lack: string };
 
 /** What is wanted: whose connections, and whether those of excluded pods are left out. */
-interface Wish {
+export interface ConnectTimeWish {
   readonly reach: Reach | 'off';
   readonly excludes: boolean;
 }
 
 /** Asks the kernel, without leaving anything behind. */
 export async function chooseConnectTime(
-  { excludes, reach: wanted }: Wish,
+  { excludes, reach: wanted }: ConnectTimeWish,
   paths: ConnectTimePaths,
   families: readonly Family[],
   kernel: Kernel,

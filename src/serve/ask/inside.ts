@@ -3,7 +3,7 @@ import type { Config } from '../../config/config.ts';
 import type { HostFiles } from '../../host/files.ts';
 import type { Conntrack } from '../../kernel/conntrack.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
-import type { BesideRules } from '../../modes/beside.ts';
+import type { BesideRules, Exclusion } from '../../modes/beside.ts';
 import type { Fallback } from '../../modes/index.ts';
 import type { Environment, ModeConfig, ModeName } from '../../modes/mode.ts';
 import type { Family } from '../../net/address.ts';
@@ -35,6 +35,11 @@ export interface Inside {
   readonly mode: () => ModeName;
   /** The modes that were tried before that mode, and why they cannot run. */
   readonly fallbacks: () => readonly Fallback[];
+  readonly connectTime: () => {
+    /** Whose connections are to be translated when they are made. */
+    readonly reach: Config['connectTime'];
+    readonly exclusion: Exclusion | undefined;
+  };
   readonly health: { readonly healthy: boolean };
   /** Undefined until an engine runs. */
   readonly engine: () => RunningEngine | undefined;

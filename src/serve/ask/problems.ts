@@ -62,6 +62,7 @@ export function remarksOf({ connectTime, families, mode }: Facts): string[] {
       const services = counted(withoutRoom, 'Service');
       return [`${family}: ${services} found no room beside the rules, which translate all of it.`];
     }),
+    ...unknownPods(connectTime),
     ...families.flatMap(({ family, lastDrift: drift }) => {
       if (drift === undefined || !isDrift(drift)) return [];
       const { missing, unwanted, wrong } = drift;
@@ -71,4 +72,9 @@ export function remarksOf({ connectTime, families, mode }: Facts): string[] {
       return [`${family} was changed in the kernel by ${who} and repaired: ${what}.`];
     }),
   ];
+}
+
+function unknownPods({ excludedPods }: Facts['connectTime']): string[] {
+  if (excludedPods?.failure === undefined) return [];
+  return [`Pods to exclude from connect time are not known: ${excludedPods.failure}.`];
 }

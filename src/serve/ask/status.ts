@@ -71,7 +71,7 @@ function modeOf({ config, fallbacks, mode }: Inside): Status['mode'] {
   };
 }
 
-function connectTimeOf({ config, engine }: Inside): Status['connectTime'] {
+function connectTimeOf({ connectTime, engine }: Inside): Status['connectTime'] {
   const beside = (family: Family) => engine()?.beside(family);
   const families = () => engine()?.families ?? [];
   const maps = families().flatMap(({ family }) => {
@@ -89,8 +89,9 @@ function connectTimeOf({ config, engine }: Inside): Status['connectTime'] {
       },
     ];
   });
-  const state = connectTimeState({ beside, families, wanted: () => config().connectTime });
-  return { state, maps };
+  const { exclusion, reach } = connectTime();
+  const state = connectTimeState({ beside, families, wanted: () => reach });
+  return { state, maps, ...(exclusion && { excludedPods: exclusion }) };
 }
 
 function sourceOf({ config, source }: Inside): Status['source'] {

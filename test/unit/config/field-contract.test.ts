@@ -262,6 +262,7 @@ test('the fields are kube-proxy’s and the older reference’s, plus our own, w
     'nftables.maxSyncPeriod',
     'iptables.maxSyncPeriod',
     'connectTime',
+    'connectTimeExcludedPods',
     'externalIPs.cidrs',
     'externalIPs.namespaces',
     'serviceLimits.frontends',

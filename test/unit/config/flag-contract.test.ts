@@ -219,6 +219,7 @@ describe('the set of flags', () => {
     const ours = flagNames.filter((name) => !known.has(name));
     expect(ours.sort()).toEqual([
       'connect-time',
+      'connect-time-excluded-pods',
       'dry-run',
       'external-ip-cidrs',
       'external-ip-namespaces',

@@ -331,3 +331,32 @@ describe('external IPs', () => {
     );
   });
 });
+
+describe('the selector of pods that are excluded from connect time', () => {
+  const accepted = [
+    '',
+    'security.istio.io/tlsMode',
+    'sidecar.istio.io/inject=true,app!=x',
+    'app in (a, b,), tier notin (c),!old, new==',
+    'weight > 3',
+  ];
+  test.each(accepted)('may be %j', (selector) => {
+    const file = `connectTimeExcludedPods: ${JSON.stringify(selector)}`;
+    expect(configOf(loadFile(file)).connectTimeExcludedPods).toBe(selector);
+  });
+
+  const refused = ['a,', 'a b', '-a', 'a=b=c', 'a in b', 'a in (b', `${'x'.repeat(64)}=y`, 'A.B/c'];
+  test.each(refused)('may not be %j', (selector) => {
+    expect(refusal(`connectTimeExcludedPods: ${JSON.stringify(selector)}`)).toContain(
+      `KubeProxyConfiguration.ConnectTimeExcludedPods: Invalid value: ${JSON.stringify(selector)}`,
+    );
+  });
+
+  test('may be a flag, whose error names it', () => {
+    const { connectTimeExcludedPods } = configOf(load(['--connect-time-excluded-pods=a,!b']));
+    expect(connectTimeExcludedPods).toBe('a,!b');
+    expect(errorOf(load(['--connect-time-excluded-pods=a b']))).toMatch(
+      /connect-time-excluded-pods.*"a b" is no requirement of a label selector/s,
+    );
+  });
+});

@@ -1,0 +1,213 @@
+/** Pods that are excluded from connect-time translation; a directory holds their cgroups. */
+import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { beforeEach, expect, it, onTestFinished, vi } from 'vitest';
+import type { Config } from '../../../src/config/config.ts';
+import type { PodSink, WatchPods } from '../../../src/source/pods.ts';
+import { resources } from '../../../src/state/change.ts';
+import { quiet } from '../sync/double.ts';
+import { configOf, Running, web } from './running.ts';
+
+const flags = ['--manifests=/anywhere', '--connect-time=all'];
+const excluding = '--connect-time-excluded-pods=mesh=on';
+const directory = '/nowhere/bpf/fairlead';
+
+let cgroup: string;
+beforeEach(() => {
+  cgroup = mkdtempSync(join(tmpdir(), 'fairlead-excluded-'));
+  mkdirSync(join(cgroup, 'kubepods.slice'));
+  onTestFinished(() => rmSync(cgroup, { recursive: true }));
+});
+
+/** Makes the cgroup of a pod, and returns its number. */
+function folder(id: string): bigint {
+  const path = join(cgroup, 'kubepods.slice', `kubepods-pod${id}.slice`);
+  mkdirSync(path);
+  return statSync(path, { bigint: true }).ino;
+}
+
+/** A watch that tests speak through. */
+class SpokenPods {
+  readonly selectors: string[] = [];
+  sink: PodSink | undefined;
+
+  readonly watch: WatchPods = (selector, sink, signal) => {
+    this.selectors.push(selector);
+    this.sink = sink;
+    return new Promise((resolve) => {
+      signal.addEventListener('abort', () => resolve(), { once: true });
+    });
+  };
+
+  say(...ids: string[]): void {
+    const pods = ids.map((id) => [`shop/${id}`, { key: `shop/${id}`, id }] as const);
+    this.sink!.chosen(new Map(pods));
+  }
+}
+
+interface Given {
+  readonly kernel?: Running['kernel'];
+  /** Whether the source has pods. */
+  readonly watch?: 'watched' | 'absent';
+}
+
+interface Started {
+  readonly app: Running;
+  readonly pods: SpokenPods;
+}
+
+async function start(config: Config, given: Given = {}): Promise<Started> {
+  const pods = new SpokenPods();
+  const app = new Running(config);
+  const { kernel, watch = 'watched' } = given;
+  const connectTime = { directory, cgroup };
+  await app.start({
+    connectTime,
+    ...(watch === 'watched' && { watchPods: pods.watch }),
+    ...(kernel && { kernel }),
+  });
+  onTestFinished(() => app.stop());
+  await quiet();
+  app.source.say(...web);
+  app.source.listed(...resources);
+  await quiet();
+  expect(app.app.upToDate).toBe(true);
+  return { app, pods };
+}
+
+/** Numbers in the map; 0 says that all are there. */
+function excluded({ kernel }: Running, map = 'excluded4'): bigint[] {
+  const keys = [...(kernel.bpf.maps.get(`${directory}/${map}`)?.keys() ?? [])];
+  return keys.map((key) => Buffer.from(key, 'hex').readBigUInt64LE()).sort();
+}
+
+/** Until the map has these, and what says that it is all. */
+async function untilExcluded(app: Running, ...numbers: bigint[]): Promise<void> {
+  await vi.waitFor(async () => {
+    await quiet();
+    for (const map of ['excluded4', 'excluded6']) {
+      expect(excluded(app, map)).toEqual([0n, ...numbers].sort());
+    }
+  });
+}
+
+async function metrics(app: Running, name: string): Promise<string[]> {
+  const text = await (await app.get('metrics', '/metrics')).text();
+  return text.split('\n').filter((line) => line.startsWith(name) && !line.endsWith(' 0'));
+}
+
+it('keeps to the node’s own connections until the pods are known, and serves all the same', async () => {
+  const { app, pods } = await start(await configOf(...flags, excluding));
+  expect(pods.selectors).toEqual(['mesh=on']);
+  expect([...app.kernel.bpf.links.values()]).toMatchObject([{ excludes: 1 }, { excludes: 1 }]);
+  expect(excluded(app)).toEqual([]);
+  const state = 'fairlead_connect_time_state';
+  expect(await metrics(app, state)).toEqual([`${state}{state="host"} 1`]);
+  pods.say();
+  await untilExcluded(app);
+  expect(await metrics(app, state)).toEqual([`${state}{state="all"} 1`]);
+});
+
+it('follows pods and their cgroups', async () => {
+  const { app, pods } = await start(await configOf(...flags, excluding));
+  const a = folder('aa');
+  pods.say('aa', 'bb');
+  await untilExcluded(app, a);
+  const name = 'fairlead_connect_time_excluded_pods';
+  expect(await metrics(app, name)).toEqual([
+    `${name}{cgroup="found"} 1`,
+    `${name}{cgroup="missing"} 1`,
+  ]);
+  const b = folder('bb');
+  await untilExcluded(app, a, b);
+  pods.say('bb');
+  await untilExcluded(app, b);
+  pods.say();
+  await untilExcluded(app);
+});
+
+it('knows after a restart what was excluded, and writes nothing', async () => {
+  const config = () => configOf(...flags, excluding);
+  const { app, pods } = await start(await config());
+  const a = folder('aa');
+  pods.say('aa');
+  await untilExcluded(app, a);
+  await app.stop();
+  const { writes } = app.kernel;
+  const again = await start(await config(), { kernel: app.kernel });
+  expect(await metrics(again.app, 'fairlead_connect_time_state')).toEqual([
+    'fairlead_connect_time_state{state="all"} 1',
+  ]);
+  again.pods.say('aa');
+  await vi.waitFor(async () => {
+    const found = await metrics(again.app, 'fairlead_connect_time_excluded_pods');
+    expect(found).toEqual(['fairlead_connect_time_excluded_pods{cgroup="found"} 1']);
+  });
+  await quiet();
+  expect(app.kernel.writes).toBe(writes);
+  again.pods.say();
+  await vi.waitFor(() => expect(excluded(app)).toEqual([0n]));
+});
+
+it('tells that pods cannot be watched, and when they are known after all', async () => {
+  const { app, pods } = await start(await configOf(...flags, excluding));
+  pods.sink!.unavailable('pods is forbidden');
+  const unknown = app.lines.find(({ msg }) => String(msg).includes('are not known'));
+  expect(unknown).toMatchObject({ level: 'warn', err: 'pods is forbidden' });
+  expect(unknown?.meanwhile).toBe('rules translate the connections of all pods');
+  const status = await (await app.get('metrics', '/fairlead/v1/status')).json();
+  expect(status).toMatchObject({
+    well: true,
+    remarks: ['Pods to exclude from connect time are not known: pods is forbidden.'],
+    connectTime: { state: 'host', excludedPods: { selector: 'mesh=on', excluded: 0 } },
+  });
+  pods.say();
+  await untilExcluded(app);
+  expect(app.logged).toContain('Pods to exclude from connect time are known');
+});
+
+it('has no pods with manifests, which is told', async () => {
+  const config = await configOf(...flags, excluding);
+  const { app } = await start(config, { watch: 'absent' });
+  const unknown = app.lines.find(({ msg }) => String(msg).includes('are not known'));
+  expect(unknown).toMatchObject({ err: 'they do not come from an API server' });
+});
+
+it('follows the configuration: another selector, none, and one again', async () => {
+  const { app, pods } = await start(await configOf(...flags, excluding));
+  const [a, b] = [folder('aa'), folder('bb')];
+  pods.say('aa');
+  await untilExcluded(app, a);
+  await app.app.reconfigure(await configOf(...flags, '--connect-time-excluded-pods=other'));
+  await quiet();
+  expect(pods.selectors).toEqual(['mesh=on', 'other']);
+  // Until the new list is there, the old one holds.
+  await untilExcluded(app, a);
+  pods.say('bb');
+  await untilExcluded(app, b);
+  await app.app.reconfigure(await configOf(...flags));
+  await vi.waitFor(async () => {
+    await quiet();
+    expect(excluded(app)).toEqual([]);
+    expect([...app.kernel.bpf.links.values()]).toMatchObject([{ excludes: 0 }, { excludes: 0 }]);
+  });
+  await app.app.reconfigure(await configOf(...flags, excluding));
+  await quiet();
+  expect(excluded(app)).toEqual([]);
+  pods.say('aa', 'bb');
+  await untilExcluded(app, a, b);
+});
+
+it('repairs what somebody else does to the map', async () => {
+  const { app, pods } = await start(await configOf(...flags, excluding));
+  const a = folder('aa');
+  pods.say('aa');
+  await untilExcluded(app, a);
+  const map = app.kernel.bpf.maps.get(`${directory}/excluded4`)!;
+  const [first] = map.keys();
+  map.delete(first!);
+  map.set('0700000000000000', '00000000');
+  await app.clock.pass(3_600_000);
+  await untilExcluded(app, a);
+});
