@@ -54,6 +54,11 @@ export type Stray = { readonly end: 'rejected' | 'dropped'; readonly object: str
 
 /** How a mode tells what it does. */
 export interface Guide {
+  /**
+   * The hook of netfilter at which packets of other clients than the node go on to endpoints, from
+   * NF_INET. LOCAL_OUT: sockets of this process connect to endpoints, and nothing is translated.
+   */
+  readonly endpointHook: number;
   way(config: ModeConfig, to: Destination, client: ClientKind): Way;
   /** `taken`: what the address is of Services, at other ports. */
   stray(environment: Environment, address: Address, taken: ReadonlySet<Frontend['kind']>): Stray;

@@ -1,4 +1,5 @@
 /** Which chains of this mode do what to the packets of a frontend, in the words of iptables. */
+import { NF_INET } from '../../kernel/nft/constants.ts';
 import { formatAddress } from '../../net/address.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
 import { type Guide, type Passage, type Places, passageOf } from '../passage.ts';
@@ -6,6 +7,7 @@ import { hairpinChain, markChain } from './layout.ts';
 import { serviceChains } from './names.ts';
 
 export const guide: Guide = {
+  endpointHook: NF_INET.FORWARD,
   way(config, to, client) {
     const passage = passageOf(config, to, client);
     return { ...passage, places: placesOf(to.forwarding, to.frontend, passage) };

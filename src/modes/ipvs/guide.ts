@@ -1,4 +1,5 @@
 /** Which objects of this mode do what to the packets of a frontend. */
+import { NF_INET } from '../../kernel/nft/constants.ts';
 import type { Family } from '../../net/address.ts';
 import { cidrContains, formatAddress } from '../../net/address.ts';
 import { sourceRangesTypes } from '../nft-table/source-ranges.ts';
@@ -15,6 +16,7 @@ import {
 import { setDefinitions, tableName } from './layout.ts';
 
 export const guide: Guide = {
+  endpointHook: NF_INET.LOCAL_IN,
   way(config, to, client) {
     const passage = asIPVSCan(passageOf(config, to, client), to, client);
     return { ...passage, places: placesOf(to) };

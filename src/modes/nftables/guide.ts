@@ -1,4 +1,5 @@
 /** Which objects of this mode act on the packets of a frontend, as nft names them. */
+import { NF_INET } from '../../kernel/nft/constants.ts';
 import { printVerdict } from '../../kernel/nft/print-verdict.ts';
 import { cidrContains, type Family } from '../../net/address.ts';
 import { sourceRangesTypes } from '../nft-table/source-ranges.ts';
@@ -10,6 +11,7 @@ import { elementOf, frontendElements, type VerdictPart, verdictOf } from './fron
 import { setDefinitions, tableName } from './layout.ts';
 
 export const guide: Guide = {
+  endpointHook: NF_INET.FORWARD,
   way(config, to, client) {
     const passage = passageOf(config, to, client);
     return { ...passage, places: placesOf(config, to, passage) };

@@ -62,7 +62,7 @@ export class Switchboard {
   async open(frontend: ServedFrontend): Promise<Refusal | undefined> {
     if (this.#listeners.has(frontend.id)) return undefined;
     if (frontend.protocol === 'SCTP') {
-      const message = 'mode userspace has no sockets for SCTP';
+      const message = 'there are no sockets for SCTP';
       return { code: 'EPROTONOSUPPORT', message, isLasting: true };
     }
     try {

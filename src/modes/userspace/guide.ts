@@ -1,8 +1,10 @@
 /** What this process does with the packets of a frontend: it has sockets, and no rules. */
+import { NF_INET } from '../../kernel/nft/constants.ts';
 import { formatAddress } from '../../net/address.ts';
 import { type Guide, passageOf } from '../passage.ts';
 
 export const guide: Guide = {
+  endpointHook: NF_INET.LOCAL_OUT,
   way(config, to, client) {
     const { forwarding, frontend, address } = to;
     const passage = passageOf(config, to, client);

@@ -43,11 +43,8 @@ type Chain = Extract<Reply, { kind: 'chain' }>;
 const bothFamilies = 1;
 
 /** The hooks that a packet to an endpoint passes, where others may drop it. */
-function hookOf({ client, inside }: Scene): number {
-  const mode = inside.mode();
-  // The process itself connects to endpoints.
-  if (client.kind === 'node' || mode === 'userspace') return NF_INET.LOCAL_OUT;
-  return mode === 'ipvs' ? NF_INET.LOCAL_IN : NF_INET.FORWARD;
+function hookOf({ client, guide }: Scene): number {
+  return client.kind === 'node' ? NF_INET.LOCAL_OUT : guide.endpointHook;
 }
 
 /** Base chains with policy drop. */
@@ -80,8 +77,9 @@ const namedMax = 3;
 
 /** Tracked connections to the address and port that lead to endpoints it no longer has. */
 async function staleEntries(scene: Scene, holder: Holder | undefined): Promise<string[]> {
-  const { client, inside, sync, target } = scene;
-  if (holder === undefined || inside.mode() === 'userspace') return [];
+  const { client, guide, inside, sync, target } = scene;
+  const isTranslated = guide.endpointHook !== NF_INET.LOCAL_OUT;
+  if (holder === undefined || !isTranslated) return [];
   const { forwarding: of } = holder;
   const { address, port } = target;
   const { entries } = await inside.conntrack.dump({

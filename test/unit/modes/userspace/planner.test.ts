@@ -207,7 +207,7 @@ describe('a Service', () => {
     await world.start();
     await world.clock.pass(3_600_000);
     expect([...world.sync.quarantined].map(({ failure }) => failure.message)).toEqual([
-      'mode userspace has no sockets for SCTP',
+      'there are no sockets for SCTP',
     ]);
     expect(world.kinds('quarantined')).toHaveLength(1);
     world.setService(serviceAt('web', vip));
