@@ -173,25 +173,41 @@ export function* readRecords<S extends Schema>(
   schema: S,
   bytes: Uint8Array,
 ): Generator<RecordOf<S>> {
-  const readers = new Map(
-    Object.entries(schema).map(([kind, { code, fields }]) => [
-      code,
-      { kind, fields: Object.entries(fields) },
-    ]),
-  );
+  const shapes = shapesOf(schema);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let at = 0;
   while (at < bytes.length) {
     if (at + headerBytes > bytes.length) throw new RecordError(`truncated header at byte ${at}`);
     const code = view.getUint32(at, true);
-    const reader = readers.get(code);
-    if (reader === undefined) throw new RecordError(`unknown record code ${code} at byte ${at}`);
-    const { kind, fields } = reader;
+    const shape = shapes.get(code);
+    if (shape === undefined) throw new RecordError(`unknown record code ${code} at byte ${at}`);
+    const { kind, fields } = shape;
     const end = at + headerBytes + view.getUint32(at + 4, true);
     if (end > bytes.length) throw new RecordError(`truncated ${kind} at byte ${at}`);
     yield readFields(kind, fields, bytes, view, at + headerBytes, end) as RecordOf<S>;
     at = end;
   }
+}
+
+type Fields = readonly (readonly [name: string, type: FieldType])[];
+
+/** By code. */
+type Shapes = ReadonlyMap<number, { readonly kind: string; readonly fields: Fields }>;
+
+/** Most buffers hold few records, and their schema has many. */
+const shapesBySchema = new WeakMap<Schema, Shapes>();
+
+function shapesOf(schema: Schema): Shapes {
+  const known = shapesBySchema.get(schema);
+  if (known !== undefined) return known;
+  const shapes: Shapes = new Map(
+    Object.entries(schema).map(([kind, { code, fields }]) => [
+      code,
+      { kind, fields: Object.entries(fields) },
+    ]),
+  );
+  shapesBySchema.set(schema, shapes);
+  return shapes;
 }
 
 /** The number of records that `bytes`, written by a RecordWriter, holds. */
@@ -204,7 +220,7 @@ export function countRecords(bytes: Uint8Array): number {
 
 function readFields(
   kind: string,
-  fields: readonly (readonly [name: string, type: FieldType])[],
+  fields: Fields,
   bytes: Uint8Array,
   view: DataView,
   start: number,
