@@ -7,6 +7,13 @@ import { type Cause, type Causes, joined } from './cause.ts';
 export class DirtyKeys {
   /** By Service, the next one first. */
   readonly #waiting = new Map<string, Causes>();
+  /**
+   * Goes through `#waiting` once, and so comes to each Service when it is next. A walk from the
+   * front would pass what has been deleted there: for 44,000 Services that takes 0.2 s.
+   */
+  #walk = this.#waiting.keys();
+  /** The Service that is next, once `#walk` has come to it. */
+  #first: string | undefined;
 
   get any(): boolean {
     return this.#waiting.size > 0;
@@ -19,10 +26,7 @@ export class DirtyKeys {
 
   /** `Clock.now` when the change came that is next; undefined = nothing from outside is next. */
   get nextReceivedMs(): number | undefined {
-    for (const marked of this.#waiting.values()) {
-      for (const cause of marked.values()) return cause?.receivedMs;
-    }
-    return undefined;
+    return this.#marked()?.values().next().value?.receivedMs;
   }
 
   /** Marks the key. The cause of a key that is marked already is joined with this one. */
@@ -37,13 +41,12 @@ export class DirtyKeys {
     const service = serviceOf(key);
     const marked = this.#waiting.get(service);
     marked?.delete(key);
-    if (marked?.size === 0) this.#waiting.delete(service);
+    if (marked?.size === 0) this.#drop(service);
   }
 
   /** The next key. */
   next(): string | undefined {
-    for (const marked of this.#waiting.values()) for (const key of marked.keys()) return key;
-    return undefined;
+    return this.#marked()?.keys().next().value;
   }
 
   /** Removes the key and returns why it changed. Its Service goes to the end. */
@@ -51,7 +54,7 @@ export class DirtyKeys {
     const service = serviceOf(key);
     const marked = this.#waiting.get(service);
     const cause = marked?.get(key);
-    this.#waiting.delete(service);
+    this.#drop(service);
     marked?.delete(key);
     if (marked !== undefined && marked.size > 0) this.#waiting.set(service, marked);
     return cause;
@@ -64,7 +67,25 @@ export class DirtyKeys {
       for (const [key, cause] of marked) all.set(key, cause);
     }
     this.#waiting.clear();
+    this.#first = undefined;
     return all;
+  }
+
+  #drop(service: string): void {
+    this.#waiting.delete(service);
+    if (this.#first === service) this.#first = undefined;
+  }
+
+  /** What is marked of the Service that is next. */
+  #marked(): Causes | undefined {
+    if (this.#waiting.size === 0) return undefined;
+    this.#first ??= this.#walk.next().value;
+    if (this.#first === undefined) {
+      // It has come to the end, and would not see what was added since then.
+      this.#walk = this.#waiting.keys();
+      this.#first = this.#walk.next().value;
+    }
+    return this.#waiting.get(this.#first!);
   }
 }
 

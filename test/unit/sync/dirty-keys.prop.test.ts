@@ -1,0 +1,84 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { DirtyKeys } from '../../../src/sync/dirty-keys.ts';
+
+const services = ['ns/a', 'ns/b', 'ns/c', 'ns/d'];
+const anyKey = fc.constantFrom(...services.flatMap((name) => [`${name}:x/TCP`, `${name}:y/TCP`]));
+
+/** The same as a list of Services with their keys, the next one first. */
+class Model {
+  #waiting: { readonly service: string; readonly keys: readonly string[] }[] = [];
+
+  get keys(): string[] {
+    return this.#waiting.flatMap(({ keys }) => keys);
+  }
+
+  mark(key: string): void {
+    if (this.keys.includes(key)) return;
+    const service = key.slice(0, 4);
+    const known = this.#waiting.find((one) => one.service === service);
+    if (known === undefined) this.#waiting.push({ service, keys: [key] });
+    else this.#replace(service, [...known.keys, key]);
+  }
+
+  delete(key: string): void {
+    for (const { service, keys } of this.#waiting) {
+      this.#replace(
+        service,
+        keys.filter((one) => one !== key),
+      );
+    }
+  }
+
+  take(key: string): void {
+    this.delete(key);
+    const isOfService = ({ service }: { readonly service: string }) => key.startsWith(service);
+    const rest = this.#waiting.filter((one) => !isOfService(one));
+    this.#waiting = [...rest, ...this.#waiting.filter(isOfService)];
+  }
+
+  clear(): void {
+    this.#waiting = [];
+  }
+
+  #replace(service: string, keys: readonly string[]): void {
+    this.#waiting = this.#waiting
+      .map((one) => (one.service === service ? { service, keys } : one))
+      .filter((one) => one.keys.length > 0);
+  }
+}
+
+const step = fc.oneof(
+  fc.record({ does: fc.constantFrom('mark', 'delete', 'take'), key: anyKey }),
+  fc.record({ does: fc.constantFrom('take next', 'take all'), key: fc.constant('') }),
+);
+
+it('gives each Service its turn, whatever is marked, deleted and taken meanwhile', () => {
+  const steps = fc.array(step, { maxLength: 60 });
+  fc.assert(
+    fc.property(steps, (all) => {
+      const [dirty, model] = [new DirtyKeys(), new Model()];
+      for (const { does, key } of all) {
+        const next = dirty.next();
+        expect(next).toBe(model.keys[0]);
+        expect(dirty.any).toBe(next !== undefined);
+        if (does === 'mark') {
+          dirty.mark(key, undefined);
+          model.mark(key);
+        } else if (does === 'delete') {
+          dirty.delete(key);
+          model.delete(key);
+        } else if (does === 'take all') {
+          expect([...dirty.takeAll().keys()]).toEqual(model.keys);
+          model.clear();
+        } else {
+          const taken = does === 'take' ? key : next;
+          if (taken === undefined) continue;
+          dirty.take(taken);
+          model.take(taken);
+        }
+      }
+    }),
+    { numRuns: 1000 },
+  );
+});
