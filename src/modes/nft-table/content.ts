@@ -43,9 +43,7 @@ export class TableContent<Name extends string = string> {
   readonly #contents = new Map<string, Uint8Array>();
   /** What is neither a table, a chain, a rule nor a set: none of it is ours. */
   readonly #others: ReplyOf<'object'>[] = [];
-  /**
-   * Elements of the sets of the layout that are no maps: key and flags of each, as `binary` has it.
-   */
+  /** Elements of the other sets of the layout: key and flags of each, as `binary` has it. */
   readonly #elements = new Map<Name, Set<string>>();
 
   constructor(layout: TableLayout<Name>) {
@@ -71,7 +69,7 @@ export class TableContent<Name extends string = string> {
     this.#others.length = 0;
   }
 
-  /** `readElements` takes the elements of maps. */
+  /** `readElements` takes the elements of maps, and those that count. */
   async read(
     dump: Dump,
     readElements: (set: Name, record: ElementsReply) => Promise<void> | void,
@@ -101,7 +99,8 @@ export class TableContent<Name extends string = string> {
       for (const record of await dump({ kind: 'elementsDump', ...request })) {
         if (record.kind !== 'elements') continue;
         if (record.strange > 0) this.#isStrange = true;
-        if (definition.data === undefined) await this.#takeKeys(set, record, pause);
+        const isPlain = definition.data === undefined && definition.isCounted !== true;
+        if (isPlain) await this.#takeKeys(set, record, pause);
         else await readElements(set, record);
       }
     }
@@ -142,12 +141,11 @@ export class TableContent<Name extends string = string> {
 
   async #takeKeys(set: Name, record: ElementsReply, pause: Pause): Promise<void> {
     const { entries, keyLength, shape } = record;
-    const length = keyLength + ((shape & ElementShape.flags) !== 0 ? 4 : 0);
-    const stride = length + ((shape & ElementShape.counter) !== 0 ? 8 : 0);
+    const stride = keyLength + ((shape & ElementShape.flags) !== 0 ? 4 : 0);
     const keys = this.#elements.get(set) ?? new Set();
     this.#elements.set(set, keys);
     for (let at = 0, paused = 0; at < entries.length; at += stride) {
-      keys.add(binary(entries.subarray(at, at + length)));
+      keys.add(binary(entries.subarray(at, at + stride)));
       if (at - paused < bytesPerPause) continue;
       paused = at;
       const rest = pause();

@@ -112,14 +112,12 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     const shared: TableObject<SharedSet>[] = [];
     let elements = 0;
     for (const frontend of frontends) {
-      elements += frontend.endpoints.length + frontend.local.length + 1;
+      const { endpoints, isCounted, local } = frontend;
+      elements += endpoints.length + local.length + (isCounted ? 2 : 1);
       for (const object of objectsOfFrontend(frontend)) shared.push(sharedContent(object));
     }
     for (const { kind, address } of forwarding.frontends) {
       if (kind === 'clusterIP') shared.push(sharedElements.of('cluster-ips', address!.bytes));
-    }
-    if (this.#config.countsTraffic) {
-      for (const { key, maps } of frontends) shared.push(sharedElements.of(maps.counts, key));
     }
     for (const key of hairpinKeys(forwarding)) shared.push(sharedElements.of('hairpin', key));
     for (const key of selfClientKeys(forwarding)) {

@@ -16,12 +16,13 @@ export class ElementCounts {
 
   /** Counts a frontend. `step` is 1 when it becomes desired, and -1 when it no longer is. */
   frontend(frontend: FrontendElements, step: 1 | -1): void {
-    const { endpoints, local, maps } = frontend;
+    const { endpoints, isCounted, local, maps } = frontend;
     for (const part of verdictParts) {
       if (verdictOf(frontend, part) !== undefined) this.#add(elementOf(frontend, part).set, step);
     }
     this.#add(maps.endpoints, step * endpoints.length);
     this.#add(maps.localEndpoints, step * local.length);
+    if (isCounted) this.#add(maps.counts, step);
   }
 
   /** Counts a shared element of the set. */

@@ -64,6 +64,7 @@ export class FrontendWriter {
       this.#pool(set, location, before?.[pool], after?.[pool], retired);
     }
     for (const part of verdictParts) this.#verdict(location, part, before, after);
+    this.#counter(location, before?.isCounted === true, after?.isCounted === true);
   }
 
   /** `retired`: elements at the end of `before` that were retired when the kernel was read. */
@@ -123,6 +124,13 @@ export class FrontendWriter {
       this.#to('add', set).verdict(key, wanted.code, wanted.chain, commentOf(after!, part));
     }
     this.#drift[held === undefined ? 'missing' : words === undefined ? 'unwanted' : 'wrong'] += 1;
+  }
+
+  /** The element stays as long as the frontend, so that it counts on. */
+  #counter({ maps, key }: Location, isHeld: boolean, isWanted: boolean): void {
+    if (isHeld === isWanted) return;
+    this.#to(isWanted ? 'add' : 'delete', maps.counts).key(key);
+    this.#drift[isWanted ? 'missing' : 'unwanted'] += 1;
   }
 
   #to(purpose: 'add' | 'delete', set: SetName) {

@@ -44,6 +44,8 @@ export interface FrontendElements extends Location {
   readonly affinity: FrontendAffinity | undefined;
   /** Who may connect; undefined = all. */
   readonly firewall: Firewall | undefined;
+  /** Whether it has an element that counts connections, in its `counts` set. */
+  readonly isCounted: boolean;
 }
 
 /** The kinds of verdicts that a frontend may have, each in maps of its own. */
@@ -142,12 +144,13 @@ function elementsOf(
   const none = EndpointList.empty[forwarding.family];
   const { config } = classes;
   const firewall = firewallOf(forwarding, frontend, refuseClient(config));
-  const drop = config.countsTraffic ? countedDrop : dropped;
+  const { countsTraffic: isCounted = false } = config;
+  const drop = isCounted ? countedDrop : dropped;
   const { treatment } = frontend;
   if (treatment === 'reject' || treatment === 'drop') {
     const nothing = { chains: [], affinity: undefined, endpoints: none, local: none };
     const refusal = treatment === 'drop' ? drop : rejected;
-    return { id, maps, key, servicePort, firewall, ...nothing, refusal };
+    return { id, maps, key, servicePort, firewall, isCounted, ...nothing, refusal };
   }
   const isLocal = treatment === 'external-local';
   const endpoints = isLocal ? forwarding.cluster : forwarding[frontend.pool];
@@ -161,7 +164,7 @@ function elementsOf(
   const affinity = port && frontendAffinity(config, forwarding, frontend, port);
   const refusal = isLocal && local.length === 0 ? drop : undefined;
   const rest = { chains, affinity, refusal, endpoints, local };
-  return { id, maps, key, servicePort, firewall, ...rest };
+  return { id, maps, key, servicePort, firewall, isCounted, ...rest };
 }
 
 export function locate({ servicePort }: Forwarding, { kind, address, port }: Frontend): Location {

@@ -143,6 +143,8 @@ export class HeldFrontend implements Record<VerdictPart, string | undefined> {
   firewall: string | undefined;
   endpoints = ObservedPool.none;
   local = ObservedPool.none;
+  /** See FrontendElements. */
+  isCounted = false;
   /** Whether a repair has compared the frontend. */
   isTaken = false;
   readonly #id: string;

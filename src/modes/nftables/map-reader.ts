@@ -1,4 +1,4 @@
-/** Reads the maps of our table, frontend by frontend. */
+/** Reads the maps of our table, and the sets that count, frontend by frontend. */
 import { printComment, printVerdict } from '../../kernel/nft/print-verdict.ts';
 import { ElementShape } from '../../kernel/ops.ts';
 import type { Family } from '../../net/address.ts';
@@ -38,6 +38,7 @@ const verdictMaps = new Map<SetName, Part<VerdictPart>>([
   ['firewall-ips', { part: 'firewall', kind: 'service' }],
 ]);
 const poolMaps = new Map<SetName, Part<'endpoints' | 'local'>>();
+const countingSets = new Map<SetName, Part<'isCounted'>>();
 
 for (const maps of frontendMaps) {
   const kind = maps.prefix === '' ? 'service' : 'nodePort';
@@ -53,6 +54,7 @@ for (const maps of frontendMaps) {
   // An element in the map of a wrong shard becomes a frontend that is not desired, and is pruned.
   poolMaps.set(maps.endpoints, { part: 'endpoints', kind, maps });
   poolMaps.set(maps.localEndpoints, { part: 'local', kind });
+  countingSets.set(maps.counts, { part: 'isCounted', kind });
 }
 
 /** Reads what begins at byte `at` of a record's entries, and returns where it ends. */
@@ -80,9 +82,25 @@ export async function readElements(
 
 function entryReader(found: Frontends, name: SetName, record: ElementsReply): ReadEntry {
   const pools = poolMaps.get(name);
-  return pools === undefined
-    ? verdictReader(found, verdictMaps.get(name)!, record)
-    : poolReader(found, pools, record);
+  if (pools !== undefined) return poolReader(found, pools, record);
+  const counting = countingSets.get(name);
+  if (counting !== undefined) return countingReader(found, counting, record);
+  return verdictReader(found, verdictMaps.get(name)!, record);
+}
+
+/** A count follows each key. */
+const countBytes = 8;
+
+function countingReader(
+  found: Frontends,
+  set: Part<'isCounted'>,
+  { entries, keyLength }: ElementsReply,
+): ReadEntry {
+  return (at) => {
+    const end = at + keyLength;
+    frontendAt(found, set, entries, at, end)[set.part] = true;
+    return end + countBytes;
+  };
 }
 
 /** The frontend whose key is in `entries`, from byte `from` to before `to`. */
