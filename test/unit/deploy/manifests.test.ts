@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { V1DaemonSet } from '@kubernetes/client-node';
 import { describe, expect, it } from 'vitest';
-import { parse } from 'yaml';
+import { parse, parseAllDocuments } from 'yaml';
 import { image } from '../../../scripts/image/settings.ts';
 import { loadConfig } from '../../../src/config/load.ts';
 import { containerOf, type Manifest, manifests, readManifest, root } from './manifests.ts';
@@ -110,6 +110,20 @@ it("kustomize's component mounts what connect-time translation needs", () => {
   const mounted = volumeMounts.map(({ mountPath, name }) => [mountPath, hostPath(name)]);
   expect(mounted).toContainEqual(['/sys/fs/bpf', '/sys/fs/bpf']);
   expect(mounted).toContainEqual(['/host/cgroup', '/sys/fs/cgroup']);
+});
+
+it("kustomize's component for excluded pods lets Fairlead's account list and watch pods", () => {
+  const folder = 'deploy/kustomize/components/excluded-pods';
+  const { resources } = parse(read(`${folder}/kustomization.yaml`));
+  const objects = parseAllDocuments(read(`${folder}/${resources[0]}`)).map((one) => one.toJS());
+  const [role, binding] = objects;
+  expect(problemsOf(role, 'V1ClusterRole')).toEqual([]);
+  expect(problemsOf(binding, 'V1ClusterRoleBinding')).toEqual([]);
+  const rules = [{ apiGroups: [''], resources: ['pods'], verbs: ['list', 'watch'] }];
+  expect(role.rules).toEqual(rules);
+  expect(binding.roleRef.name).toBe(role.metadata.name);
+  const account = readManifest('kubeadm.yaml').find(({ kind }) => kind === 'ServiceAccount')!;
+  expect(binding.subjects).toEqual([{ kind: 'ServiceAccount', ...account.metadata }]);
 });
 
 it('the check of fields finds what is wrong', () => {
