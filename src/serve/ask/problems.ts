@@ -62,7 +62,7 @@ export function remarksOf({ connectTime, families, mode }: Facts): string[] {
       const services = counted(withoutRoom, 'Service');
       return [`${family}: ${services} found no room beside the rules, which translate all of it.`];
     }),
-    ...unknownPods(connectTime),
+    ...unexcluded(connectTime),
     ...families.flatMap(({ family, lastDrift: drift }) => {
       if (drift === undefined || !isDrift(drift)) return [];
       const { missing, unwanted, wrong } = drift;
@@ -74,7 +74,11 @@ export function remarksOf({ connectTime, families, mode }: Facts): string[] {
   ];
 }
 
-function unknownPods({ excludedPods }: Facts['connectTime']): string[] {
-  if (excludedPods?.failure === undefined) return [];
-  return [`Pods to exclude from connect time are not known: ${excludedPods.failure}.`];
+function unexcluded({ excludedPods }: Facts['connectTime']): string[] {
+  const { excluded = 0, failure, pods = 0 } = excludedPods ?? {};
+  const without = pods - excluded;
+  return [
+    ...(failure ? [`Pods to exclude from connect time are not known: ${failure}.`] : []),
+    ...(without > 0 ? [`Pods to exclude from connect time without a cgroup: ${without}.`] : []),
+  ];
 }

@@ -123,7 +123,7 @@ it("kustomize's component for excluded pods lets Fairlead's account list and wat
   expect(role.rules).toEqual(rules);
   expect(binding.roleRef.name).toBe(role.metadata.name);
   const account = readManifest('kubeadm.yaml').find(({ kind }) => kind === 'ServiceAccount')!;
-  expect(binding.subjects).toEqual([{ kind: 'ServiceAccount', ...account.metadata }]);
+  expect(binding.subjects).toEqual([{ kind: 'ServiceAccount', ...(account.metadata as object) }]);
 });
 
 it('the check of fields finds what is wrong', () => {
