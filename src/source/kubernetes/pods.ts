@@ -93,6 +93,8 @@ class PodDelivery implements ObjectDelivery {
     const { record, problems } = decodeChosenPod(raw);
     for (const problem of problems) this.#sink.problem(problem);
     if (record === undefined) return undefined;
+    // A pod changes often in ways that are not for us.
+    if (this.#pods.get(record.key)?.id === record.id) return record.key;
     this.#pods.set(record.key, record);
     this.#tell();
     return record.key;

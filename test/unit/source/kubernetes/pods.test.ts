@@ -9,13 +9,15 @@ import { cleanUp, contentTypes, hasty, startServer } from './setup.ts';
 interface Watched {
   /** What the kubelet calls them, by key; undefined = there was no complete list. */
   pods: Record<string, string> | undefined;
+  /** How often they were told. */
+  told: number;
   readonly unavailable: string[];
   readonly problems: SourceProblem[];
   readonly lists: ListAttempt[];
 }
 
 function watch(server: FakeApiServer, selector = 'mesh=in'): Watched {
-  const watched: Watched = { pods: undefined, unavailable: [], problems: [], lists: [] };
+  const watched: Watched = { pods: undefined, told: 0, unavailable: [], problems: [], lists: [] };
   const controller = new AbortController();
   const watchPods = podWatch({
     ...{ nodeName: 'here', kubeconfigPath: '', masterUrl: server.url, qps: -1, burst: 10 },
@@ -23,6 +25,7 @@ function watch(server: FakeApiServer, selector = 'mesh=in'): Watched {
   });
   const sink = {
     chosen: (pods: ReadonlyMap<string, { readonly id: string }>) => {
+      watched.told += 1;
       watched.pods = Object.fromEntries(Array.from(pods, ([key, { id }]) => [key, id]));
     },
     unavailable: (reason: string) => watched.unavailable.push(reason),
@@ -74,6 +77,12 @@ it('follows labels, pods that come and go, and pods that end', async () => {
   for (const name of ['a', 'b', 'c']) pod(server, name, { labels: {} });
   for (const name of ['a', 'b', 'c']) pod(server, name);
   await until('all', () => Object.keys(watched.pods!).length === 3);
+  const { told } = watched;
+  pod(server, 'b', { phase: 'Pending' });
+  pod(server, 'd');
+  await until('another', () => Object.keys(watched.pods!).length === 4);
+  expect(watched.told).toBe(told + 1);
+  server.store.delete('pods', 'shop/d');
   pod(server, 'a', { labels: { mesh: 'out' } });
   pod(server, 'b', { phase: 'Failed' });
   server.store.delete('pods', 'shop/c');
