@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { loadConfig } from '../../src/config/load.ts';
 import { replies } from '../../src/kernel/ops.ts';
 import { RecordError, readRecords } from '../../src/kernel/records.ts';
+import { decodeChosenPod } from '../../src/source/decode/chosen-pod.ts';
 import { decodeContext, kindOf } from '../../src/source/decode.ts';
 import { Delivery } from '../../src/source/kubernetes/delivery.ts';
 import { StreamError } from '../../src/source/kubernetes/errors.ts';
@@ -23,19 +24,22 @@ import { flatten } from '../../src/source/manifests/flatten.ts';
 import { decodeManifests } from '../../src/source/manifests/objects.ts';
 import { ManifestError, parseManifest } from '../../src/source/manifests/parse.ts';
 import { Pacer } from '../../src/source/pacer.ts';
-import { type Resource, resources } from '../../src/state/change.ts';
+import type { SourceProblem, Watched } from '../../src/source/source.ts';
+import { resources } from '../../src/state/change.ts';
 import { ClusterState } from '../../src/state/store.ts';
 import { corpora } from './corpus.ts';
 import { Mutator } from './mutator.ts';
 import { Random } from './random.ts';
 
 const bytesMax = 4096;
+const watched: readonly Watched[] = [...resources, 'pods'];
 
 const inProtobuf = {
   services: protobuf('services', decodeContext('node'), new StringCache()),
   endpointslices: protobuf('endpointslices', decodeContext('node'), new StringCache()),
   nodes: protobuf('nodes', decodeContext('node'), new StringCache()),
   servicecidrs: protobuf('servicecidrs', decodeContext('node'), new StringCache()),
+  pods: protobuf('pods', decodeContext('node'), new StringCache()),
 };
 
 /**
@@ -99,7 +103,7 @@ function watchLines(input: Buffer, random: Random): void {
     if (line === 'oversized') continue;
     tolerate(StreamError, () => {
       const { object } = parseWatchEvent(line);
-      for (const resource of resources) deliver(resource, object);
+      for (const resource of watched) deliver(resource, object);
     });
   }
 }
@@ -116,7 +120,7 @@ function listBodies(input: Buffer, random: Random): void {
   for (const item of whole.items) {
     if (item === 'oversized') continue;
     const raw = tryParse(item);
-    if (raw !== undefined) for (const resource of resources) deliver(resource, raw);
+    if (raw !== undefined) for (const resource of watched) deliver(resource, raw);
   }
 }
 
@@ -135,7 +139,7 @@ function protobufFrames(input: Buffer, random: Random): void {
   assert(sameFrames(whole.frames, cut.frames), 'frames depend on how they were cut');
   for (const frame of whole.frames) {
     if (frame === 'oversized') continue;
-    for (const resource of resources) {
+    for (const resource of watched) {
       tolerate(StreamError, () => deliver(resource, inProtobuf[resource].event(frame).object));
     }
   }
@@ -149,12 +153,12 @@ function protobufLists(input: Buffer, random: Random): void {
   assert(sameFrames(whole.items, cut.items), 'items depend on cuts');
   for (const item of whole.items) {
     if (item === 'oversized') continue;
-    for (const resource of resources) readProtobuf(resource, item);
+    for (const resource of watched) readProtobuf(resource, item);
   }
 }
 
 /** An object must be delivered, or refused in one line that names its kind. */
-function readProtobuf(resource: Resource, bytes: Buffer): void {
+function readProtobuf(resource: Watched, bytes: Buffer): void {
   let raw: unknown;
   try {
     raw = inProtobuf[resource].item(bytes);
@@ -183,15 +187,23 @@ function split(splitter: Splitter, input: Buffer, parts: readonly Buffer[]) {
 
 function jsonObjects(input: Buffer): void {
   const raw = tryParse(input);
-  if (raw !== undefined) for (const resource of resources) deliver(resource, raw);
+  if (raw !== undefined) for (const resource of watched) deliver(resource, raw);
+}
+
+function isTelling({ subject, reason }: SourceProblem): void {
+  assert(subject !== '' && reason !== '', 'says nothing');
 }
 
 /** Decodes an object, and applies it to the state. */
-function deliver(resource: Resource, raw: unknown): void {
+function deliver(resource: Watched, raw: unknown): void {
+  if (resource === 'pods') {
+    decodeChosenPod(raw).problems.forEach(isTelling);
+    return;
+  }
   const state = new ClusterState(0);
   const delivery = new Delivery(resource, decodeContext('node'), {
     change: (change) => state.apply(change),
-    problem: ({ subject, reason }) => assert(subject !== '' && reason !== '', 'says nothing'),
+    problem: isTelling,
     synced: () => {},
     listed: () => {},
   });
