@@ -33,20 +33,29 @@ const counting: ProxyMode = {
 };
 const modes = [nftablesMode, counting] as const;
 
+/** Processor time of this process, in all its threads; ms. */
+interface Work {
+  readonly ms: number;
+  /** The part of it in the kernel. */
+  readonly kernelMs: number;
+}
+
 interface Programming {
-  readonly loadMs: number;
-  readonly replaceMs: number;
+  readonly load: Work;
+  /** All replacements together. */
+  readonly replace: Work;
   readonly memoryMiB: number;
 }
 
 export async function counters(): Promise<string> {
   const rows: string[][] = [];
   for (const size of sizes) rows.push(await programming(size));
-  const head = ['cluster', 'load', 'counted', '', 'change', 'counted', '', 'more memory', 'used'];
+  const work = (name: string): string[] => [name, 'kernel', 'counted', 'kernel', ''];
+  const head = ['cluster', ...work('load'), ...work('change'), 'more memory', 'used'];
   return [
-    `Full load (ms of CPU time, best of ${loads}), one endpoint replaced (ms, p50 of ${replacements}),
-and what the kernel needs more (MiB): after the load, and once all endpoints, or as many as
-are counted (${countedEndpointsMax}), have had a connection`,
+    `Full load (ms of processor time, and of it in the kernel; best of ${loads}), one endpoint replaced
+(µs, mean of ${replacements}), and what the kernel needs more (MiB): after the load, and once all
+endpoints, or as many as are counted (${countedEndpointsMax}), have had a connection`,
     table(head, rows),
     `Connecting to a ClusterIP of ${sizeName(connecting)}; best of ${connectRuns}`,
     table(['path', 'p50 µs', 'p99 µs', 'p50 to none'], await paths()),
@@ -58,11 +67,10 @@ async function programming(size: Size): Promise<string[]> {
   for (let run = 0; run < loads; run += 1) {
     for (const [i, mode] of modes.entries()) found[i]!.push(await program(mode, size));
   }
-  const best = (i: number, of: keyof Programming): number =>
-    Math.min(...found[i]!.map((one) => one[of]));
-  const pair = (of: keyof Programming): string[] => {
-    const [none, counted] = [best(0, of), best(1, of)];
-    return [number(none), number(counted), ratio(counted, none)];
+  const cells = (of: (one: Programming) => Work, unit: number): string[] => {
+    const [none, counted] = found.map((all) => leastOf(all.map(of)));
+    const both = [none!, counted!].flatMap(({ ms, kernelMs }) => [ms * unit, kernelMs * unit]);
+    return [...both.map(number), ratio(counted!.ms, none!.ms)];
   };
   const median = (values: readonly number[]): number => summarise(values).p50;
   const [none, counted] = found.map((all) => median(all.map(({ memoryMiB }) => memoryMiB)));
@@ -72,8 +80,8 @@ async function programming(size: Size): Promise<string[]> {
   const used = median(uses);
   return [
     sizeName(size),
-    ...pair('loadMs'),
-    ...pair('replaceMs'),
+    ...cells(({ load }) => load, 1),
+    ...cells(({ replace }) => replace, 1000 / replacements),
     number(more),
     number(more + used),
   ];
@@ -86,14 +94,15 @@ function program(mode: ProxyMode, size: Size): Promise<Programming> {
       namespace,
       async (rig) => {
         const before = kernelMiB();
-        const loadMs = await worked(() => rig.load(all));
+        const load = await worked(() => rig.load(all));
         const memoryMiB = kernelMiB() - before;
-        const tookMs: number[] = [];
-        for (let i = 1; i <= replacements; i += 1) {
-          const replaced = slice((i * 37) % size.services, size.endpoints, i);
-          tookMs.push(await timed(() => rig.change({ kind: 'slice', slice: replaced })));
-        }
-        return { loadMs, replaceMs: summarise(tookMs).p50, memoryMiB };
+        const replace = await worked(async () => {
+          for (let i = 1; i <= replacements; i += 1) {
+            const replaced = slice((i * 37) % size.services, size.endpoints, i);
+            await rig.change({ kind: 'slice', slice: replaced });
+          }
+        });
+        return { load, replace, memoryMiB };
       },
       mode,
     ),
@@ -147,18 +156,15 @@ function kernelMiB(): number {
   return (kib('SUnreclaim') + kib('Percpu') + kib('VmallocUsed')) / 1024;
 }
 
-async function timed(work: () => Promise<unknown>): Promise<number> {
-  const startedMs = performance.now();
-  await work();
-  return performance.now() - startedMs;
-}
-
-/** The CPU time of this process, in user mode and in the kernel; ms. */
-async function worked(work: () => Promise<unknown>): Promise<number> {
+async function worked(work: () => Promise<unknown>): Promise<Work> {
   const before = process.cpuUsage();
   await work();
   const { user, system } = process.cpuUsage(before);
-  return (user + system) / 1000;
+  return { ms: (user + system) / 1000, kernelMs: system / 1000 };
+}
+
+function leastOf(works: readonly Work[]): Work {
+  return works.reduce((a, b) => (a.ms < b.ms ? a : b));
 }
 
 async function paths(): Promise<string[][]> {
