@@ -1,6 +1,6 @@
 import type { EndpointKey } from '../net/endpoint-list.ts';
 import { type FrontendKey, isNodePortKey } from '../state/frontend-key.ts';
-import { type Forwarding, forwardingKey } from '../state/types.ts';
+import type { Forwarding } from '../state/types.ts';
 import { eachSuspect, frontendKeys, noEndpoints } from './policy.ts';
 
 type Suspects = Map<FrontendKey, ReadonlySet<EndpointKey>>;
@@ -84,5 +84,5 @@ export class Frontends {
 }
 
 function isSamePort(a: Forwarding, b: Forwarding): boolean {
-  return a === b || forwardingKey(a.servicePort) === forwardingKey(b.servicePort);
+  return a.key === b.key;
 }

@@ -1,5 +1,5 @@
 /** The Forwardings of a mode that binds addresses. They depend on the machine's own addresses. */
-import { type Forwarding, forwardingKey } from '../state/types.ts';
+import type { Forwarding } from '../state/types.ts';
 import { type Environment, inTurns, type Pause, type RefusedAddress } from './mode.ts';
 import { concernedBy, RefusedAddresses } from './own-addresses.ts';
 
@@ -26,7 +26,7 @@ export class BoundForwardings {
   ): void {
     if (previous !== undefined) {
       this.#claims.release(previous);
-      this.#wanted.delete(forwardingKey(previous.servicePort));
+      this.#wanted.delete(previous.key);
     }
     if (next === undefined) {
       this.#refused.forget(previous!);
@@ -38,7 +38,7 @@ export class BoundForwardings {
 
   /** A Forwarding that is in force already. */
   resume(forwarding: Forwarding, environment: Environment): void {
-    this.#wanted.set(forwardingKey(forwarding.servicePort), forwarding);
+    this.#wanted.set(forwarding.key, forwarding);
     this.#refused.note(forwarding, environment);
   }
 

@@ -5,7 +5,7 @@
 import { type Address, addressKey } from '../net/address.ts';
 import { sameBytes } from '../net/bytes.ts';
 import { difference, keysOf } from '../state/node-sockets.ts';
-import { type Forwarding, forwardingKey } from '../state/types.ts';
+import type { Forwarding } from '../state/types.ts';
 import type { Environment, RefusedAddress } from './mode.ts';
 
 /**
@@ -64,8 +64,7 @@ export class RefusedAddresses {
   #untold: RefusedAddress[] = [];
 
   note(forwarding: Forwarding, environment: Environment): void {
-    const { servicePort } = forwarding;
-    const key = forwardingKey(servicePort);
+    const { key, servicePort } = forwarding;
     const refused = refusedAddresses(forwarding, environment);
     const known = this.#known.get(key) ?? [];
     if (refused.length === 0) this.#known.delete(key);
@@ -77,8 +76,8 @@ export class RefusedAddresses {
   }
 
   /** The Forwarding has gone. */
-  forget({ servicePort }: Forwarding): void {
-    this.#known.delete(forwardingKey(servicePort));
+  forget({ key }: Forwarding): void {
+    this.#known.delete(key);
   }
 
   /** Those refused since the last call. */

@@ -5,7 +5,7 @@
  */
 import type { ApplyResult, Kernel, TableName } from '../kernel/kernel.ts';
 import type { Family } from '../net/address.ts';
-import { type Forwarding, forwardingKey } from '../state/types.ts';
+import type { Forwarding } from '../state/types.ts';
 import {
   type Backend,
   type Counts,
@@ -111,7 +111,7 @@ export class ModePlanner<T extends Types> implements Planner {
   }
 
   #release(forwarding: Forwarding): void {
-    const owner = forwardingKey(forwarding.servicePort);
+    const { key: owner } = forwarding;
     const { frontends, shared } = this.#backend.objects(forwarding, this.#environment);
     for (const frontend of frontends) {
       this.#changes.release(owner, frontend);
@@ -123,7 +123,7 @@ export class ModePlanner<T extends Types> implements Planner {
   }
 
   #claim(forwarding: Forwarding): void {
-    const owner = forwardingKey(forwarding.servicePort);
+    const { key: owner } = forwarding;
     const { frontends, shared, bytes } = this.#backend.objects(forwarding, this.#environment);
     this.#pendingBytes += bytes + frontends.length * this.#frontendBytes;
     for (const frontend of frontends) {
@@ -269,7 +269,7 @@ export class ModePlanner<T extends Types> implements Planner {
   }
 
   #resume(forwarding: Forwarding): void {
-    const owner = forwardingKey(forwarding.servicePort);
+    const { key: owner } = forwarding;
     const { frontends, shared } = this.#backend.objects(forwarding, this.#environment);
     for (const frontend of frontends) {
       this.#changes.resume(owner, frontend);
@@ -313,7 +313,7 @@ export class ModePlanner<T extends Types> implements Planner {
   repair(given: Observation, wanted: Forwarding): Drift {
     const found = this.#own(given);
     const drift = noCounts();
-    const owner = forwardingKey(wanted.servicePort);
+    const { key: owner } = wanted;
     const { frontends, shared } = this.#backend.objects(wanted, this.#environment);
     for (const object of shared) {
       if (object.isMadeLast === true) this.#madeLast.push({ owner, object });

@@ -42,41 +42,46 @@ export class CandidateIndex {
   /** This node's zone; empty = none. No hint names the empty zone. */
   readonly #zone: string;
   readonly #runs = new Map<string, Run[]>();
+  readonly #runsOf = new Map<ServicePort, readonly Run[]>();
 
   constructor(family: Family, zone: string) {
     this.#family = family;
     this.#zone = zone;
   }
 
-  /** Indexes these ports of the slices that are added later. */
-  *expect(ports: readonly ServicePort[]): Generator<undefined> {
-    for (let i = 0; i < ports.length; i += 1) {
-      this.#runs.set(portKey(ports[i]!), []);
-      if (i % portsAStep === portsAStep - 1) yield;
+  /** Indexes ports of the slices that are added later: `portsAStep` of them, from this one. */
+  expect(ports: readonly ServicePort[], from: number): void {
+    const to = Math.min(ports.length, from + portsAStep);
+    for (let i = from; i < to; i += 1) {
+      const runs: Run[] = [];
+      this.#runs.set(portKey(ports[i]!), runs);
+      this.#runsOf.set(ports[i]!, runs);
     }
   }
 
-  *add(slice: EndpointSlice): Generator<undefined> {
+  /** Adds `portsAStep` ports of a slice, from this one. */
+  add(slice: EndpointSlice, from: number): void {
     if (slice.family !== this.#family) return;
-    for (let i = 0; i < slice.ports.length; i += 1) {
+    const to = Math.min(slice.ports.length, from + portsAStep);
+    for (let i = from; i < to; i += 1) {
       const port = slice.ports[i]!;
       this.#runs.get(portKey(port))?.push({ slice, number: port.port });
-      if (i % portsAStep === portsAStep - 1) yield;
     }
   }
 
-  /** How many endpoints the slices give to the port, repeats included. */
+  /** How many endpoints the slices give to an expected port, repeats included. */
   count(port: ServicePort): number {
     let count = 0;
-    for (const { slice } of this.#runsOf(port)) count += slice.length;
+    for (const { slice } of this.#runsOf.get(port) ?? noRuns) count += slice.length;
     return count;
   }
 
   /**
-   * At most `limit` endpoints of the port. Those on this node come first, so that policy Local is
+   * At most `limit` endpoints of an expected port. Those on this node come first, so that policy Local is
    * served where traffic arrives; then the others, in the order in which slices were added.
    */
   gather(port: ServicePort, limit: number = Number.POSITIVE_INFINITY): Candidates {
+    const runs = this.#runsOf.get(port) ?? noRuns;
     const count = this.count(port);
     const most = Math.min(count, limit);
     const packed = new Uint8Array(most * endpointBytes[this.#family]);
@@ -84,7 +89,7 @@ export class CandidateIndex {
     const passes = count > most ? [isLocal, isElsewhere] : [isAny];
     let filled = 0;
     for (const chosen of passes) {
-      for (const { slice, number } of this.#runsOf(port)) {
+      for (const { slice, number } of runs) {
         for (let i = 0; i < slice.length && filled < most; i += 1) {
           const conditions = slice.conditions.charCodeAt(i);
           if (!chosen(conditions)) continue;
@@ -95,10 +100,6 @@ export class CandidateIndex {
       }
     }
     return sortUnique(this.#family, packed, flags);
-  }
-
-  #runsOf(port: ServicePort): readonly Run[] {
-    return this.#runs.get(portKey(port)) ?? noRuns;
   }
 }
 

@@ -24,7 +24,14 @@ import { allowedExternalIPs, type ExternalIPRules } from './external-ips.ts';
 import type { NodeSockets } from './node-sockets.ts';
 import { hasFamily, healthCheckNodePort, type PortPolicy, portPolicies } from './policy.ts';
 import { finish } from './steps.ts';
-import type { EndpointSlice, Forwarding, Frontend, Service, ServicePort } from './types.ts';
+import {
+  type EndpointSlice,
+  type Forwarding,
+  type Frontend,
+  forwardingKey,
+  type Service,
+  type ServicePort,
+} from './types.ts';
 
 /** What a Forwarding depends on besides its Service and EndpointSlices. */
 export interface ResolveContext {
@@ -82,7 +89,8 @@ export function* resolveInSteps(
 ): Generator<undefined, Resolved> {
   const forwardings: Forwarding[] = [];
   const excess: Excess[] = [];
-  const ports = yield* firstOfEachName(service.ports);
+  const isOne = service.ports.length < 2;
+  const ports = isOne ? service.ports : yield* firstOfEachName(service.ports);
   for (const family of families) {
     if (!hasFamily(service.clusterIPs, family)) continue;
     yield;
@@ -101,7 +109,6 @@ export function* resolveInSteps(
 function* firstOfEachName(
   ports: readonly ServicePort[],
 ): Generator<undefined, readonly ServicePort[]> {
-  if (ports.length < 2) return ports;
   const first = new Map<string, ServicePort>();
   for (let i = 0; i < ports.length; i += 1) {
     const key = portKey(ports[i]!);
@@ -174,10 +181,15 @@ class FamilyPart {
   }
 
   *#gather(slices: Iterable<EndpointSlice>): Generator<undefined> {
-    yield* this.#candidates.expect(this.ports);
-    for (const slice of slices) {
-      yield* this.#candidates.add(slice);
+    for (let from = 0; from < this.ports.length; from += portsAStep) {
+      this.#candidates.expect(this.ports, from);
       yield;
+    }
+    for (const slice of slices) {
+      for (let from = 0; from < slice.ports.length; from += portsAStep) {
+        this.#candidates.add(slice, from);
+        yield;
+      }
     }
   }
 
@@ -187,8 +199,10 @@ class FamilyPart {
     const candidates = this.#candidates.gather(port, this.#endpointsMax);
     const pools = categorise(candidates, policy);
     // Field by field: with a spread, V8 would keep a second object for the properties.
+    const servicePort = { namespace, name, port: port.name, protocol: port.protocol };
     const forwarding: Forwarding = {
-      servicePort: { namespace, name, port: port.name, protocol: port.protocol },
+      key: forwardingKey(servicePort),
+      servicePort,
       family: this.#family,
       frontends: this.#frontends(port, treatments(policy, pools)),
       cluster: pools.cluster,

@@ -170,6 +170,8 @@ export interface Frontend {
  * order while endpoints come and go (`pool.ts`): a mode writes only the positions that changed.
  */
 export interface Forwarding {
+  /** `forwardingKey` of the Service port: unique within the family. */
+  readonly key: string;
   readonly servicePort: ServicePortName;
   readonly family: Family;
   readonly frontends: readonly Frontend[];
@@ -193,7 +195,7 @@ export interface Forwarding {
   readonly rulesOnly: boolean;
 }
 
-/** Unique for a Forwarding within its family: `ns/name:port/TCP`. */
+/** The key of a Service port's Forwardings: `ns/name:port/TCP`. */
 export function forwardingKey({ namespace, name, port, protocol }: ServicePortName): string {
   const service = port === '' ? name : [name, port].join(':');
   return [namespace, service, protocol].join('/');

@@ -8,7 +8,7 @@ import { noSockets } from '../state/node-sockets.ts';
 import { type ResolveContext, resolveInSteps } from '../state/resolve.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { TriggerTime } from '../state/trigger-times.ts';
-import { type Forwarding, type Frontend, forwardingKey, type Service } from '../state/types.ts';
+import type { Forwarding, Frontend, Service } from '../state/types.ts';
 import type { Clock } from './clock.ts';
 import type { Observer } from './events.ts';
 import type { FamilySync } from './family.ts';
@@ -145,12 +145,11 @@ export class Desired {
       const own = forwardings.filter(({ family }) => family === sync.family);
       if (own.length === 0 && before.length === 0) continue;
       const keys: string[] = [];
-      for (const { servicePort } of own) {
-        keys.push(forwardingKey(servicePort));
+      for (const { key } of own) {
+        keys.push(key);
         yield;
       }
-      const now = new Set(keys);
-      const gone = before.filter((key) => !now.has(key));
+      const gone = before.length === 0 ? noKeys : without(before, new Set(keys));
       shares.push({ sync, keys, forwardings: own, gone });
     }
     return shares;
@@ -182,6 +181,10 @@ export class Desired {
     }
     this.#options.resolved?.(name);
   }
+}
+
+function without(keys: readonly string[], others: ReadonlySet<string>): readonly string[] {
+  return keys.filter((key) => !others.has(key));
 }
 
 function timesOf(triggers: readonly TriggerTime[], family: Family): readonly number[] {

@@ -1,9 +1,11 @@
 /** Which Forwarding owns each frontend of one family, in force or planned. */
 import type { Protocol } from '../net/protocol.ts';
 import { type FrontendKey, frontendKey } from '../state/frontend-key.ts';
-import { type Forwarding, forwardingKey } from '../state/types.ts';
+import type { Forwarding } from '../state/types.ts';
 
 type Owned = Map<FrontendKey, string>;
+
+const nobody: ReadonlySet<string> = new Set();
 
 /**
  * No two Forwardings that a planner was told of may hold the same frontend: when one of them
@@ -15,14 +17,14 @@ export class FrontendOwners {
 
   /** The Forwardings (keys) that hold frontends of `next`, other than itself; usually none. */
   holders(next: Forwarding): ReadonlySet<string> {
-    const owned = this.#owned[next.servicePort.protocol];
-    const key = forwardingKey(next.servicePort);
-    const holders = new Set<string>();
-    for (const frontend of next.frontends) {
+    const { frontends, key, servicePort } = next;
+    const owned = this.#owned[servicePort.protocol];
+    let holders: Set<string> | undefined;
+    for (const frontend of frontends) {
       const owner = owned.get(frontendKey(frontend)) ?? key;
-      if (owner !== key) holders.add(owner);
+      if (owner !== key) holders = (holders ?? new Set()).add(owner);
     }
-    return holders;
+    return holders ?? nobody;
   }
 
   /** Records the change of one Forwarding, which becomes the owner of all its frontends. */
@@ -33,8 +35,8 @@ export class FrontendOwners {
 
   /** The Forwarding without the frontends of others; itself when there are none. */
   withoutOthers(forwarding: Forwarding): Forwarding {
-    const owned = this.#owned[forwarding.servicePort.protocol];
-    const key = forwardingKey(forwarding.servicePort);
+    const { key, servicePort } = forwarding;
+    const owned = this.#owned[servicePort.protocol];
     return restricted(forwarding, (frontend) => (owned.get(frontend) ?? key) === key);
   }
 
@@ -42,18 +44,16 @@ export class FrontendOwners {
     this.#owned = noneOwned();
   }
 
-  #release({ servicePort, frontends }: Forwarding): void {
+  #release({ key, servicePort, frontends }: Forwarding): void {
     const owned = this.#owned[servicePort.protocol];
-    const key = forwardingKey(servicePort);
     for (const frontend of frontends) {
       const id = frontendKey(frontend);
       if (owned.get(id) === key) owned.delete(id);
     }
   }
 
-  #claim({ servicePort, frontends }: Forwarding): void {
+  #claim({ key, servicePort, frontends }: Forwarding): void {
     const owned = this.#owned[servicePort.protocol];
-    const key = forwardingKey(servicePort);
     for (const frontend of frontends) owned.set(frontendKey(frontend), key);
   }
 }

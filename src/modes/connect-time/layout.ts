@@ -7,7 +7,7 @@ import { hash } from 'node:crypto';
 import { IPPROTO } from '../../kernel/nft/constants.ts';
 import { type Address, addressBytes, type Family } from '../../net/address.ts';
 import { type EndpointList, endpointBytes } from '../../net/endpoint-list.ts';
-import { type Forwarding, forwardingKey } from '../../state/types.ts';
+import type { Forwarding } from '../../state/types.ts';
 import { binary } from '../elements.ts';
 
 /** AF_INET, AF_INET6. */
@@ -73,9 +73,8 @@ export function nodeAddressValue(reach: 'everybody' | 'node'): Uint8Array {
 const poolIdBytes = 8;
 
 /** Eight bytes that no other pool has: a digest, so that a restart needs to remember nothing. */
-export function poolId({ servicePort }: Forwarding, pool: 'cluster' | 'local'): Uint8Array {
-  const name = `${forwardingKey(servicePort)} ${pool}`;
-  return hash('sha256', name, 'buffer').subarray(0, poolIdBytes);
+export function poolId({ key }: Forwarding, pool: 'cluster' | 'local'): Uint8Array {
+  return hash('sha256', `${key} ${pool}`, 'buffer').subarray(0, poolIdBytes);
 }
 
 /** The key of an endpoint. */

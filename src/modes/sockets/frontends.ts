@@ -5,7 +5,7 @@ import { sameBytes } from '../../net/bytes.ts';
 import { EndpointList } from '../../net/endpoint-list.ts';
 import type { Interval } from '../../net/interval.ts';
 import type { Protocol } from '../../net/protocol.ts';
-import { type Forwarding, type Frontend, forwardingKey } from '../../state/types.ts';
+import type { Forwarding, Frontend } from '../../state/types.ts';
 import type { ModeFrontend } from '../changes.ts';
 import { binary, destinationKey } from '../elements.ts';
 import {
@@ -118,9 +118,9 @@ function frontendAt(
 }
 
 function affinityOf(forwarding: Forwarding): Remembering {
-  const { affinityTimeoutSeconds, cluster, family, local, servicePort } = forwarding;
+  const { affinityTimeoutSeconds, cluster, family, key, local } = forwarding;
   return {
-    id: `${family} ${forwardingKey(servicePort)}`,
+    id: `${family} ${key}`,
     timeoutSeconds: affinityTimeoutSeconds,
     pools: [cluster, local],
   };

@@ -271,34 +271,50 @@ function decodeAffinity(fields: FieldReader, spec: RawObject): number {
  */
 function decodePorts(fields: FieldReader, value: unknown): ServicePort[] {
   const ports: ServicePort[] = [];
-  const names = new Set<string>();
-  const numbers = new Set<string>();
-  const nodePorts = new Set<string>();
   const list = fields.list(value, 'spec.ports');
+  // Most Services have one port.
+  const taken = list.length > 1 ? new TakenByPorts(fields) : undefined;
   for (let i = 0; i < list.length; i += 1) {
     fields.within('spec.ports', i);
     const port = decodePort(fields, list[i]);
-    if (port === undefined) continue;
-    const { name, nodePort, protocol } = port;
-    const [byName, byNumber] = [`${protocol}/${name}`, `${protocol}/${port.port}`];
-    const byNodePort = `${protocol}/${nodePort}`;
-    if (names.has(byName)) {
-      fields.refuse('name', `${show(name)} is used twice for ${protocol}`);
-    } else if (numbers.has(byNumber)) {
-      fields.refuse('port', `${port.port} is used twice for ${protocol}`);
-    } else {
-      names.add(byName);
-      numbers.add(byNumber);
-      const isTwice = nodePort !== 0 && nodePorts.has(byNodePort);
-      if (isTwice) fields.refuse('nodePort', `${nodePort} is used twice for ${protocol}`);
-      nodePorts.add(byNodePort);
-      ports.push(isTwice ? { ...port, nodePort: 0 } : port);
-    }
+    const distinct = port && taken ? taken.add(port) : port;
+    if (distinct !== undefined) ports.push(distinct);
   }
   fields.outside();
   const isEmpty = list.length === 0 && Array.isArray(value ?? list);
   if (isEmpty) fields.refuse('spec.ports', 'is empty: nothing is served');
   return ports;
+}
+
+/** What the ports of a Service have taken, so that later ones can't have it. */
+class TakenByPorts {
+  readonly #fields: FieldReader;
+  readonly #names = new Set<string>();
+  readonly #numbers = new Set<string>();
+  readonly #nodePorts = new Set<string>();
+
+  constructor(fields: FieldReader) {
+    this.#fields = fields;
+  }
+
+  /** The port with what is left for it; undefined: it is refused. */
+  add(port: ServicePort): ServicePort | undefined {
+    const { name, nodePort, protocol } = port;
+    const [byName, byNumber] = [`${protocol}/${name}`, `${protocol}/${port.port}`];
+    const byNodePort = `${protocol}/${nodePort}`;
+    if (this.#names.has(byName)) {
+      return this.#fields.refuse('name', `${show(name)} is used twice for ${protocol}`);
+    }
+    if (this.#numbers.has(byNumber)) {
+      return this.#fields.refuse('port', `${port.port} is used twice for ${protocol}`);
+    }
+    this.#names.add(byName);
+    this.#numbers.add(byNumber);
+    const isTwice = nodePort !== 0 && this.#nodePorts.has(byNodePort);
+    if (isTwice) this.#fields.refuse('nodePort', `${nodePort} is used twice for ${protocol}`);
+    this.#nodePorts.add(byNodePort);
+    return isTwice ? { ...port, nodePort: 0 } : port;
+  }
 }
 
 function decodePort(fields: FieldReader, value: unknown): ServicePort | undefined {

@@ -7,6 +7,7 @@ import type { SyncEvent } from '../../../src/sync/events.ts';
 import { committed } from './committed.ts';
 
 const forwarding: Forwarding = {
+  key: 'shop/cart:http/TCP',
   servicePort: { namespace: 'shop', name: 'cart', port: 'http', protocol: 'TCP' },
   family: 'IPv4',
   frontends: [],

@@ -2,7 +2,7 @@
 import { counted } from '../../../ask/words.ts';
 import { choose, whyNot } from '../../../state/categorise.ts';
 import type { Seen } from '../../../state/resolve.ts';
-import { forwardingKey, objectKey } from '../../../state/types.ts';
+import { objectKey } from '../../../state/types.ts';
 import { Pacer } from '../../../sync/clock.ts';
 import { look } from '../service.ts';
 import { endpointRemarks, missingPort, noEndpoints } from '../service-problems.ts';
@@ -13,15 +13,12 @@ import type { Holder } from './search.ts';
 /** What the Forwarding was resolved from; undefined: the Service is gone. */
 export async function seenOf(
   { inside }: Scene,
-  { forwarding: { family, servicePort } }: Holder,
+  { forwarding: { family, key, servicePort } }: Holder,
 ): Promise<Seen | undefined> {
   const service = inside.state.service(objectKey(servicePort.namespace, servicePort.name));
   if (service === undefined) return undefined;
   const { seen } = await look(inside, service, new Pacer(inside.clock, sliceMs));
-  const key = forwardingKey(servicePort);
-  return seen.find(
-    ({ forwarding: one }) => one.family === family && forwardingKey(one.servicePort) === key,
-  );
+  return seen.find(({ forwarding: one }) => one.family === family && one.key === key);
 }
 
 /** Why there is no endpoint that can be used: a sentence. */

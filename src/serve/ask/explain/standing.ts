@@ -1,10 +1,5 @@
 /** Why what is in force, which is explained, is not what is desired. */
-import {
-  type Forwarding,
-  formatServicePortName,
-  forwardingKey,
-  objectKey,
-} from '../../../state/types.ts';
+import { type Forwarding, formatServicePortName, objectKey } from '../../../state/types.ts';
 import { failureText } from '../../refusal-text.ts';
 import { type Scene, targetText } from './scene.ts';
 import type { Holder } from './search.ts';
@@ -24,8 +19,7 @@ export function warningsOf(
 }
 
 /** Whether what is desired of the Service port is in force. */
-export function isInForce({ inside, sync }: Scene, { servicePort }: Forwarding): boolean {
-  const key = forwardingKey(servicePort);
+export function isInForce({ inside, sync }: Scene, { key, servicePort }: Forwarding): boolean {
   const { namespace, name } = servicePort;
   const isResolved = !inside.state.isDirty(objectKey(namespace, name));
   return isResolved && sync.desired.get(key) === sync.inForce.get(key);
@@ -40,7 +34,7 @@ function starting({ sync }: Scene): string[] {
 function waiting(scene: Scene, { forwarding }: Holder, holdsInForce: boolean): string[] {
   const { sync } = scene;
   if (isInForce(scene, forwarding)) return [];
-  const key = forwardingKey(forwarding.servicePort);
+  const { key } = forwarding;
   const name = formatServicePortName(forwarding.servicePort);
   const still = holdsInForce
     ? 'what was in force of it before still is'

@@ -202,6 +202,7 @@ function forwardingOf(
   const cluster = endpointsOf(family, service.cluster);
   const local = endpointsOf(family, service.local);
   return {
+    key: `ns/s${index}/${protocols[index]!}`,
     servicePort: { namespace: 'ns', name: `s${index}`, port: '', protocol: protocols[index]! },
     family,
     frontends: places.flatMap((place, i) => {

@@ -22,6 +22,7 @@ export function clusterIP(text: string, treatment: Frontend['treatment'] = 'inte
 export function forwarding(name: string, cluster: EndpointList, fields: Partial<Forwarding> = {}) {
   const none = EndpointList.empty.IPv4;
   return {
+    key: `ns/${name}/TCP`,
     servicePort: { namespace: 'ns', name, port: '', protocol: 'TCP' },
     family: 'IPv4',
     frontends: [clusterIP('10.96.0.1')],
