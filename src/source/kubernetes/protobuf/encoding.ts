@@ -4,16 +4,17 @@ import type { Watched } from '../../source.ts';
 import type { Encoding } from '../encoding.ts';
 import { StreamError } from '../errors.ts';
 import { type WatchEvent, watchEventTypes } from '../watch-event.ts';
-import { readWhole, unwrap, valueAt } from './envelope.ts';
+import { unwrap } from './envelope.ts';
 import { FrameCutter } from './frame-cutter.ts';
 import { status } from './kinds.ts';
 import { ListCutter } from './list-cutter.ts';
-import { common, type Found, message, nested, position, readMessage } from './message.ts';
+import { goInto, readMessage, textOf } from './message.ts';
 import { ObjectReader } from './object-reader.ts';
 import { StringCache } from './string-cache.ts';
 import { WireReader } from './wire.ts';
 
-const watchEvent = message(common(1, 'type'), nested(2, 'object', message(position(1, 'raw'))));
+/** Numbers of the fields of an event, and of the object in it. */
+const eventFields = { type: 1, object: 2, raw: 1 } as const;
 
 /** The protobuf of an API server, for the objects of one resource. */
 export function protobuf(
@@ -21,7 +22,7 @@ export function protobuf(
   context: DecodeContext,
   strings: StringCache,
 ): Encoding {
-  const objects = new ObjectReader(resource, context, strings);
+  const objects = new ObjectReader(resource, context);
   return {
     events: (bytesMax) => new FrameCutter(bytesMax),
     event: (bytes) => {
@@ -33,7 +34,7 @@ export function protobuf(
       }
     },
     list: (itemBytesMax) => new ListCutter(itemBytesMax, strings),
-    item: (bytes) => objects.read(bytes),
+    item: (bytes) => objects.read(new WireReader(bytes, strings)),
   };
 }
 
@@ -44,21 +45,22 @@ function readEvent(
   strings: StringCache,
 ): WatchEvent {
   const reader = new WireReader(bytes, strings);
-  const found = readMessage(reader, watchEvent);
-  const type = watchEventTypes.find((known) => known === found.type);
-  const { raw } = (found.object ?? {}) as Found;
-  if (type === undefined || typeof raw !== 'number') throw new Error('it has no type or no object');
-  const inner = unwrap(valueAt(reader, raw), strings);
-  if (inner.kind === kindOf[resource]) return { type, object: objects.read(inner.bytes) };
-  if (type === 'ERROR') return { type, object: readWhole(inner.bytes, status, strings) };
-  throw new Error(`its object is of kind "${inner.kind}"`);
+  const given = textOf(reader, eventFields.type);
+  const type = watchEventTypes.find((known) => known === given);
+  const hasObject = goInto(reader, eventFields.object) && goInto(reader, eventFields.raw);
+  if (type === undefined || !hasObject) throw new Error('it has no type or no object');
+  const kind = unwrap(reader);
+  if (kind === kindOf[resource]) return { type, object: objects.read(reader) };
+  if (type === 'ERROR') return { type, object: readMessage(reader, status) };
+  throw new Error(`its object is of kind "${kind}"`);
 }
 
 /** Reads a Status in its envelope; undefined when the body is none. */
 export function readStatus(body: Buffer): RawObject | undefined {
-  const strings = new StringCache();
+  const reader = new WireReader(body, new StringCache());
   try {
-    return readWhole(unwrap(body, strings).bytes, status, strings);
+    unwrap(reader);
+    return readMessage(reader, status);
   } catch {
     return undefined;
   }

@@ -1,12 +1,4 @@
-import {
-  type Found,
-  type Message,
-  message,
-  nested,
-  position,
-  readMessage,
-  text,
-} from './message.ts';
+import { type Found, goInto, type Message, message, readMessage, text, textOf } from './message.ts';
 import type { StringCache } from './string-cache.ts';
 import { WireError, WireReader } from './wire.ts';
 
@@ -16,39 +8,27 @@ export const magic = Buffer.from('k8s\0', 'latin1');
 /** Numbers of fields of runtime.Unknown. */
 export const unknownFields = { typeMeta: 1, raw: 2 } as const;
 
-export const typeMeta = message(text(2, 'kind'));
+/** The number of a field of runtime.TypeMeta. */
+const kindField = 2;
 
-const unknown = message(
-  nested(unknownFields.typeMeta, 'typeMeta', typeMeta),
-  position(unknownFields.raw, 'raw'),
-);
+export const typeMeta = message(text(kindField, 'kind'));
 
-/** A message and the envelope around it. */
-export interface Enveloped {
-  /** `Service`; empty when the envelope does not name it. */
-  readonly kind: string;
-  /** The message itself. */
-  readonly bytes: Buffer;
-}
-
-/** Takes a message out of its envelope. Throws a WireError when there is none. */
-export function unwrap(bytes: Buffer, strings: StringCache): Enveloped {
-  if (!bytes.subarray(0, magic.length).equals(magic)) throw new WireError('it is no protobuf');
-  const reader = new WireReader(bytes, strings);
-  reader.at = magic.length;
-  const found = readMessage(reader, unknown);
-  const { kind } = (found.typeMeta ?? {}) as Found;
-  return {
-    kind: typeof kind === 'string' ? kind : '',
-    bytes: typeof found.raw === 'number' ? valueAt(reader, found.raw) : Buffer.alloc(0),
-  };
-}
-
-/** The bytes of a field that `position` has read. */
-export function valueAt(reader: WireReader, at: number): Buffer {
-  reader.at = at;
-  const length = reader.length();
-  return reader.bytes.subarray(reader.at, reader.at + length);
+/**
+ * Goes from an envelope, which goes to the reader's end, to the message in it. Returns the kind of
+ * the message: `Service`; empty when the envelope does not name it. Throws a WireError when there
+ * is no envelope.
+ */
+export function unwrap(reader: WireReader): string {
+  const { at, bytes, end } = reader;
+  const isMagic = end - at >= magic.length && bytes.readUInt32BE(at) === magic.readUInt32BE();
+  if (!isMagic) throw new WireError('it is no protobuf');
+  const from = at + magic.length;
+  reader.at = from;
+  const kind = goInto(reader, unknownFields.typeMeta) ? (textOf(reader, kindField) ?? '') : '';
+  reader.at = from;
+  reader.end = end;
+  if (!goInto(reader, unknownFields.raw)) reader.at = end;
+  return kind;
 }
 
 /** The fields of a whole message. */

@@ -44,15 +44,23 @@ export class FrameCutter {
 
   /** Index after what was read. */
   #readPrefix(chunk: Buffer, from: number): number {
+    if (this.#prefixLength === 0 && chunk.length - from >= prefixBytes) {
+      this.#begin(chunk.readUInt32BE(from));
+      return from + prefixBytes;
+    }
     const copied = chunk.copy(this.#prefix, this.#prefixLength, from);
     this.#prefixLength += copied;
-    if (this.#prefixLength < prefixBytes) return from + copied;
-    this.#prefixLength = 0;
-    this.#missing = this.#prefix.readUInt32BE();
-    if (this.#missing > frameBytesMax || this.#missing === 0) {
-      const length = this.#missing;
-      throw new StreamError('garbage', `the server sent a frame of ${length} bytes`);
+    if (this.#prefixLength === prefixBytes) {
+      this.#prefixLength = 0;
+      this.#begin(this.#prefix.readUInt32BE());
     }
     return from + copied;
+  }
+
+  #begin(length: number): void {
+    if (length > frameBytesMax || length === 0) {
+      throw new StreamError('garbage', `the server sent a frame of ${length} bytes`);
+    }
+    this.#missing = length;
   }
 }

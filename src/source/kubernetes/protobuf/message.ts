@@ -121,6 +121,46 @@ function oneOf(keys: readonly string[], reader: WireReader): string | undefined 
   return undefined;
 }
 
+/**
+ * The index of the field's value, where its length begins; -1 = there is none. If it comes twice,
+ * the last wins. It looks from the reader's index to its end, and goes back.
+ */
+function find(reader: WireReader, number: number): number {
+  const { at: from } = reader;
+  const wanted = (number << 3) | delimited;
+  let found = -1;
+  while (reader.at < reader.end) {
+    const tag = reader.tag();
+    if (tag === wanted) found = reader.at;
+    reader.skip(tag);
+  }
+  reader.at = from;
+  return found;
+}
+
+/**
+ * Goes into the message that a field holds, for good: the reader ends where it ends. False, and
+ * the reader stays, when there is no such field.
+ */
+export function goInto(reader: WireReader, number: number): boolean {
+  const at = find(reader, number);
+  if (at < 0) return false;
+  reader.at = at;
+  reader.enter();
+  return true;
+}
+
+/** A text with few different values; undefined = there is no such field. The reader stays. */
+export function textOf(reader: WireReader, number: number): string | undefined {
+  const at = find(reader, number);
+  if (at < 0) return undefined;
+  const { at: from } = reader;
+  reader.at = at;
+  const value = reader.common();
+  reader.at = from;
+  return value;
+}
+
 /** Reads a message inside another one, which begins with its length. */
 export function readNested(reader: WireReader, fields: Message): Found {
   const outer = reader.enter();

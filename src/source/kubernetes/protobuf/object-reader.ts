@@ -5,8 +5,7 @@ import type { Watched } from '../../source.ts';
 import { readColumns } from './endpoints.ts';
 import { endpoint, objectMeta, objects } from './kinds.ts';
 import { type Found, readMessage, readNested } from './message.ts';
-import type { StringCache } from './string-cache.ts';
-import { WireError, WireReader } from './wire.ts';
+import { WireError, type WireReader } from './wire.ts';
 
 /**
  * Reads objects of one resource from protobuf: the fields that decoding knows, as in JSON. So
@@ -15,25 +14,28 @@ import { WireError, WireReader } from './wire.ts';
 export class ObjectReader {
   readonly #resource: Watched;
   readonly #context: DecodeContext;
-  readonly #strings: StringCache;
 
-  constructor(resource: Watched, context: DecodeContext, strings: StringCache) {
+  constructor(resource: Watched, context: DecodeContext) {
     this.#resource = resource;
     this.#context = context;
-    this.#strings = strings;
   }
 
-  /** Reads an object. Throws an Error of one line, with object and field if these are known. */
-  read(bytes: Buffer): RawObject {
+  /**
+   * Reads an object, from the reader's index to its end. Throws an Error of one line, with object
+   * and field if these are known.
+   */
+  read(reader: WireReader): RawObject {
+    const { at, end } = reader;
     try {
-      const reader = new WireReader(bytes, this.#strings);
       const found = readMessage(reader, objects[this.#resource]);
-      if (this.#resource === 'endpointslices') this.#readEndpoints(reader, bytes.length, found);
+      if (this.#resource === 'endpointslices') this.#readEndpoints(reader, end, found);
       return found;
     } catch (error) {
       if (!(error instanceof WireError)) throw error;
+      reader.at = at;
+      reader.end = end;
       const field = error.path === '' ? '' : `${error.path}: `;
-      throw new Error(`${this.#describe(bytes)}: ${field}${error.message}`);
+      throw new Error(`${this.#describe(reader)}: ${field}${error.message}`);
     }
   }
 
@@ -52,10 +54,9 @@ export class ObjectReader {
   }
 
   /** `Service shop/web`. Metadata come first, so that they can be read if later fields can't. */
-  #describe(bytes: Buffer): string {
+  #describe(reader: WireReader): string {
     const kind = kindOf[this.#resource];
     try {
-      const reader = new WireReader(bytes, this.#strings);
       reader.tag();
       const { namespace, name } = readNested(reader, objectMeta);
       return [kind, [namespace, name].filter(Boolean).join('/')].join(' ').trim();
