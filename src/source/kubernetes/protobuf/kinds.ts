@@ -18,18 +18,20 @@ import {
   time,
 } from './message.ts';
 
-export const objectMeta = message(
+/** What is read of the metadata of every object. */
+const ofEach = [
   text(1, 'name'),
   common(3, 'namespace'),
-  text(5, 'uid'),
   text(6, 'resourceVersion'),
-  time(8, 'creationTimestamp'),
-  time(9, 'deletionTimestamp'),
   entries(11, 'labels', labelNames),
   entries(12, 'annotations', annotationNames),
-);
+] as const;
+
+export const objectMeta = message(...ofEach);
 
 const metadata = nested(1, 'metadata', objectMeta);
+const serviceMeta = message(...ofEach, text(5, 'uid'), time(8, 'creationTimestamp'));
+const nodeMeta = message(...ofEach, time(9, 'deletionTimestamp'));
 
 const servicePort = message(
   common(1, 'name'),
@@ -60,7 +62,7 @@ const ingress = message(text(1, 'ip'), common(3, 'ipMode'));
 const loadBalancer = message(repeated(nested(1, 'ingress', ingress)));
 
 const service = message(
-  metadata,
+  nested(1, 'metadata', serviceMeta),
   nested(2, 'spec', serviceSpec),
   nested(3, 'status', message(nested(1, 'loadBalancer', loadBalancer))),
 );
@@ -73,7 +75,7 @@ const nodeSpec = message(
 const nodeAddress = message(common(1, 'type'), text(2, 'address'));
 
 const node = message(
-  metadata,
+  nested(1, 'metadata', nodeMeta),
   nested(2, 'spec', nodeSpec),
   nested(3, 'status', message(repeated(nested(5, 'addresses', nodeAddress)))),
 );
