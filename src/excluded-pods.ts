@@ -56,6 +56,9 @@ class News {
 /** While a pod has no cgroup, it is looked for again: the kubelet makes it soon. */
 const firstLookMs = 50;
 const rareLookMs = 5000;
+/** Looking takes a tenth of the time at most, whatever others do to pods and cgroups. */
+const restFactor = 10;
+const restMaxMs = 1000;
 
 export class ExcludedPods {
   readonly #options: ExcludedPodsOptions;
@@ -150,14 +153,17 @@ export class ExcludedPods {
 
   /** Looks for cgroups: when pods or cgroups change, soon when one is missing, and at times. */
   async #look(root: string, news: News, signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
     const cgroups = new PodCgroups(root, () => news.tell());
     for (let waitMs = rareLookMs; ; ) {
       const isNew = await news.wait(waitMs);
       if (signal.aborted) break;
       if (this.#pods === undefined) continue;
+      const startMs = clock.now();
       const missing = await this.#find(cgroups, this.#pods);
       if (missing === 0) waitMs = rareLookMs;
       else waitMs = isNew ? firstLookMs : Math.min(2 * waitMs, rareLookMs);
+      await new Wakeup(clock).wait(Math.min(restFactor * (clock.now() - startMs), restMaxMs));
     }
     cgroups.close();
   }

@@ -1,10 +1,12 @@
 /** Finds the cgroups of pods, by the names that a kubelet gives to their folders. */
-import { type FSWatcher, watch } from 'node:fs';
-import { readdir, stat } from 'node:fs/promises';
+import { type FSWatcher, readdirSync, statSync, watch } from 'node:fs';
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 
 /** Programs look no deeper (`kDepthMax` in native/bpf/connect.bpf.c). */
 const depthMax = 16;
+/** The event loop gets a turn after so many folders: reading one takes 10 to 100 µs. */
+const foldersPerTurn = 32;
 /** How long a search of the whole hierarchy is good for, once it has found folders. */
 const searchPeriodMs = 60_000;
 
@@ -25,6 +27,7 @@ export class PodCgroups {
   /** Folders that hold those of pods; undefined = the kernel tells nothing of it. */
   readonly #folders = new Map<string, FSWatcher | undefined>();
   #searchedAtMs = Number.NEGATIVE_INFINITY;
+  #looked = 0;
 
   /** `changed` is called when cgroups of pods may have come or gone. */
   constructor(root: string, changed: () => void) {
@@ -50,10 +53,11 @@ export class PodCgroups {
   async #read(ids: ReadonlySet<string>): Promise<Map<string, bigint[]>> {
     const found = new Map<string, bigint[]>();
     for (const path of this.#folders.keys()) {
-      for (const name of await foldersIn(path, () => this.#forget(path))) {
+      for (const name of await this.#foldersIn(path)) {
         const id = podIdOf(name);
         if (id === undefined || !ids.has(id)) continue;
-        const number = await numberOf(join(path, name));
+        await this.#rest();
+        const number = numberOf(join(path, name));
         if (number !== undefined) found.set(id, [...(found.get(id) ?? []), number]);
       }
     }
@@ -61,7 +65,7 @@ export class PodCgroups {
   }
 
   async #search(path: string, depth: number): Promise<void> {
-    for (const name of await foldersIn(path)) {
+    for (const name of await this.#foldersIn(path)) {
       if (top.test(name)) await this.#keepAll(join(path, name));
       else if (depth < depthMax) await this.#search(join(path, name), depth + 1);
     }
@@ -69,7 +73,7 @@ export class PodCgroups {
 
   /** The pods that are guaranteed what they ask for are in `path` itself. */
   async #keepAll(path: string): Promise<void> {
-    const classes = (await foldersIn(path)).filter((name) => qualityOfService.test(name));
+    const classes = (await this.#foldersIn(path)).filter((name) => qualityOfService.test(name));
     for (const folder of [path, ...classes.map((name) => join(path, name))]) this.#keep(folder);
   }
 
@@ -89,23 +93,29 @@ export class PodCgroups {
     this.#folders.get(path)?.close();
     this.#folders.delete(path);
   }
-}
 
-/** Names of folders; none where there is no such folder any more. */
-async function foldersIn(path: string, gone: () => void = () => {}): Promise<string[]> {
-  try {
-    const entries = await readdir(path, { withFileTypes: true });
-    return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
-  } catch {
-    gone();
-    return [];
+  /** Names of folders; none where there is no such folder any more. */
+  async #foldersIn(path: string): Promise<string[]> {
+    await this.#rest();
+    try {
+      const entries = readdirSync(path, { withFileTypes: true });
+      return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
+    } catch {
+      this.#forget(path);
+      return [];
+    }
+  }
+
+  async #rest(): Promise<void> {
+    this.#looked += 1;
+    if (this.#looked % foldersPerTurn === 0) await setImmediate();
   }
 }
 
-/** The number of a folder of cgroup2 is its id (kernfs_id). */
-async function numberOf(path: string): Promise<bigint | undefined> {
+/** The number of a folder of cgroup2 is its id (kernfs_id). Undefined: it has gone. */
+function numberOf(path: string): bigint | undefined {
   try {
-    return (await stat(path, { bigint: true })).ino;
+    return statSync(path, { bigint: true }).ino;
   } catch {
     return undefined;
   }

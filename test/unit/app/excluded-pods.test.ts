@@ -1,5 +1,5 @@
 /** Pods that are excluded from connect-time translation; a directory holds their cgroups. */
-import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, expect, it, onTestFinished, vi } from 'vitest';
@@ -17,7 +17,12 @@ let cgroup: string;
 beforeEach(() => {
   cgroup = mkdtempSync(join(tmpdir(), 'fairlead-excluded-'));
   mkdirSync(join(cgroup, 'kubepods.slice'));
-  onTestFinished(() => rmSync(cgroup, { recursive: true }));
+  onTestFinished(() => {
+    // Much faster than `rmSync` by itself.
+    const parent = join(cgroup, 'kubepods.slice');
+    for (const name of readdirSync(parent)) rmdirSync(join(parent, name));
+    rmSync(cgroup, { recursive: true });
+  });
 });
 
 /** Makes the cgroup of a pod, and returns its number. */
@@ -79,7 +84,11 @@ async function start(config: Config, given: Given = {}): Promise<Started> {
 /** Numbers in the map; 0 says that all are there. */
 function excluded({ kernel }: Running, map = 'excluded4'): bigint[] {
   const keys = [...(kernel.bpf.maps.get(`${directory}/${map}`)?.keys() ?? [])];
-  return keys.map((key) => Buffer.from(key, 'hex').readBigUInt64LE()).sort();
+  return keys.map((key) => Buffer.from(key, 'hex').readBigUInt64LE()).sort(byNumber);
+}
+
+function byNumber(a: bigint, b: bigint): number {
+  return a < b ? -1 : 1;
 }
 
 /** Until the map has these, and what says that it is all. */
@@ -87,7 +96,7 @@ async function untilExcluded(app: Running, ...numbers: bigint[]): Promise<void> 
   await vi.waitFor(async () => {
     await quiet();
     for (const map of ['excluded4', 'excluded6']) {
-      expect(excluded(app, map)).toEqual([0n, ...numbers].sort());
+      expect(excluded(app, map)).toEqual([0n, ...numbers].sort(byNumber));
     }
   });
 }
@@ -197,6 +206,18 @@ it('follows the configuration: another selector, none, and one again', async () 
   expect(excluded(app)).toEqual([]);
   pods.say('aa', 'bb');
   await untilExcluded(app, a, b);
+});
+
+it('has room for so many cgroups, and tells that there are more', async () => {
+  const { app, pods } = await start(await configOf(...flags, excluding));
+  const ids = Array.from({ length: 4097 }, (_, i) => i.toString(16).padStart(32, '0'));
+  for (const id of ids) folder(id);
+  pods.say(...ids);
+  await vi.waitFor(() => expect(app.logged).toContain('More pods to exclude than room'));
+  await vi.waitFor(() => expect(excluded(app)).toHaveLength(4097));
+  expect(excluded(app)).toContain(0n);
+  await quiet();
+  expect(app.app.upToDate).toBe(true);
 });
 
 it('repairs what somebody else does to the map', async () => {
