@@ -31,6 +31,7 @@ export const objectMeta = message(...ofEach);
 
 const metadata = nested(1, 'metadata', objectMeta);
 const serviceMeta = message(...ofEach, text(5, 'uid'), time(8, 'creationTimestamp'));
+const podMeta = message(...ofEach, text(5, 'uid'));
 const nodeMeta = message(...ofEach, time(9, 'deletionTimestamp'));
 
 const servicePort = message(
@@ -109,7 +110,7 @@ export const objects: Readonly<Record<Watched, Message>> = {
   endpointslices: endpointSlice,
   nodes: node,
   servicecidrs: serviceCIDR,
-  pods: message(metadata),
+  pods: message(nested(1, 'metadata', podMeta)),
 };
 
 export const listMeta = message(text(2, 'resourceVersion'), text(3, 'continue'));
