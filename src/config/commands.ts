@@ -177,7 +177,7 @@ export const commands: readonly CommandSpec[] = [
     usage: 'top [[NAMESPACE/]NAME] [options]',
     meaning:
       'Show connections a second by Service, and what is refused and why; of the Service NAME by ' +
-      'endpoint, too. Needs mode nftables with --service-metrics.',
+      'endpoint, too. Needs --service-metrics.',
     options: topOptions,
   },
   {
