@@ -127,7 +127,7 @@ export const serviceSchema = answer('Service', {
   namespace: field(text, 'Its namespace.'),
   name: field(text, 'Its name.'),
   type: field(serviceType, 'Its type.'),
-  created: field(time, 'When it was created.'),
+  created: maybe(time, 'When it was created; manifests need not say.'),
   clusterIPs: field(list(text), 'Its ClusterIPs.'),
   internalTrafficPolicy: field(oneOf('Cluster', 'Local'), 'The field of the Service.'),
   externalTrafficPolicy: field(oneOf('Cluster', 'Local'), 'The field of the Service.'),

@@ -14,6 +14,7 @@ export const listCommand: AskCommand<'services'> = {
   query: ({ values, words }) => {
     const [name, ...more] = words;
     if (more.length > 0) throw new UsageError(`unknown argument "${more[0]}"`);
+    if (name?.includes('=')) throw new UsageError(`"${name}" is no name: for labels, -l ${name}`);
     const { namespace, selector: labelSelector } = values;
     return {
       ...(name && { name }),

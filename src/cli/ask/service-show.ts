@@ -43,7 +43,7 @@ function head(service: ServiceAnswer): [string, string][] {
   const { externalTrafficPolicy: external, internalTrafficPolicy: internal } = service;
   return [
     ['Service', `${service.namespace}/${service.name}`],
-    ['Type', `${type}, made ${created}`],
+    ['Type', created === undefined ? type : `${type}, made ${created}`],
     ['State', state],
     ...service.problems.map((problem): [string, string] => ['Problem', problem]),
     ['ClusterIPs', service.clusterIPs.join(', ')],

@@ -1,6 +1,7 @@
 /** What is wrong with a Service, and what decides about its endpoints, each a sentence. */
 import type { ServiceAnswer } from '../../ask/service.ts';
 import { portTitle } from '../../ask/service-words.ts';
+import { counted } from '../../ask/words.ts';
 import { type Excess, formatExcess } from '../../state/budget.ts';
 import { choose } from '../../state/categorise.ts';
 import type { Seen } from '../../state/resolve.ts';
@@ -44,18 +45,23 @@ function portProblems(port: Port): string[] {
   });
   const treatments = new Set(port.frontends.map(({ treatment }) => treatment));
   const { endpointCount } = port;
-  const none = `none of its ${endpointCount} endpoints is on this node`;
+  const none =
+    endpointCount === 1
+      ? 'its only endpoint is not'
+      : `none of its ${counted(endpointCount, 'endpoint')} is`;
   return [
     ...lost,
     ...(treatments.has('reject') && endpointCount > 0
-      ? [`${of} refuses connections: none of its ${endpointCount} endpoints is ready.`]
+      ? [`${of} refuses connections: ${none} ready.`]
       : []),
     ...(treatments.has('drop')
-      ? [`${of} drops connections: internalTrafficPolicy is Local, and ${none} and ready.`]
+      ? [
+          `${of} drops connections: internalTrafficPolicy is Local, and ${none} on this node and ready.`,
+        ]
       : []),
     ...(treatments.has('external-local') && port.local === 0
       ? [
-          `${of} drops connections from outside: externalTrafficPolicy is Local, and ${none} and ready.`,
+          `${of} drops connections from outside: externalTrafficPolicy is Local, and ${none} on this node and ready.`,
         ]
       : []),
   ];

@@ -113,12 +113,13 @@ export async function look(
 }
 
 function headOf(service: Service) {
-  const { affinityTimeoutSeconds, healthCheckNodePort, loadBalancerSourceRanges } = service;
+  const { affinityTimeoutSeconds, createdMs, healthCheckNodePort, loadBalancerSourceRanges } =
+    service;
   return {
     namespace: service.namespace,
     name: service.name,
     type: service.type,
-    created: new Date(service.createdMs).toISOString(),
+    ...(createdMs > 0 ? { created: new Date(createdMs).toISOString() } : {}),
     clusterIPs: texts(service.clusterIPs),
     internalTrafficPolicy: service.internalTrafficPolicy,
     externalTrafficPolicy: service.externalTrafficPolicy,

@@ -40,7 +40,7 @@ function facts(service: ServiceAnswer): [string, Content][] {
   const { externalTrafficPolicy: external, internalTrafficPolicy: internal } = service;
   return [
     ['Type', type],
-    ['Made', moment(created)],
+    ...(created === undefined ? [] : [['Made', moment(created)] satisfies [string, Content]]),
     ['ClusterIPs', clusterIPs.join(', ')],
     ['Traffic policies', `internal ${internal}, external ${external}`],
     ...factIf('Affinity', affinitySeconds && `ClientIP, ${affinitySeconds} s`),

@@ -193,7 +193,7 @@ export const riddles: readonly Riddle[] = [
     manifests: web() + endpoints(conditioned('ready: false')) + node,
     to: '10.96.0.1:80',
     outcome: 'rejected',
-    cause: 'None of its 1 endpoint is ready.',
+    cause: 'Its only endpoint is not ready.',
   },
   {
     name: 'the protocol is another one',

@@ -93,6 +93,17 @@ describe('a Service', () => {
     ]);
   });
 
+  it('says when it was made, if it is known', async () => {
+    await running(...web({}, { createdMs: 0 }), ...web({}, { name: 'old', createdMs: 1000 }));
+    const types = await Promise.all(
+      ['web', 'old'].map(async (name) => (await said(app, 'service', 'show', `ns/${name}`)).stdout),
+    );
+    expect(types.map((text) => /^Type: +(.*)$/m.exec(text)![1])).toEqual([
+      'ClusterIP',
+      'ClusterIP, made 1970-01-01T00:00:01.000Z',
+    ]);
+  });
+
   it('says why an endpoint is not used', async () => {
     await running(...web({ '10.244.0.2': ready, '10.244.0.3': unready, '10.244.0.4': draining }));
     expect(await fates()).toEqual([
@@ -139,7 +150,7 @@ describe('a Service', () => {
     await running(...web({ '10.244.0.2': ready }, { ...outside, ports }));
     expect(await fates()).toEqual(['10.244.0.2: cluster; local: is on another node']);
     expect(await problems()).toEqual([
-      'Port http 80/TCP in IPv4 drops connections from outside: externalTrafficPolicy is Local, and none of its 1 endpoints is on this node and ready.',
+      'Port http 80/TCP in IPv4 drops connections from outside: externalTrafficPolicy is Local, and its only endpoint is not on this node and ready.',
     ]);
   });
 
@@ -157,7 +168,7 @@ describe('a Service', () => {
     [
       'without a ready endpoint',
       web({ '10.244.0.2': unready }),
-      'Port http 80/TCP in IPv4 refuses connections: none of its 1 endpoints is ready.',
+      'Port http 80/TCP in IPv4 refuses connections: its only endpoint is not ready.',
     ],
     [
       'with a port that endpoints do not have',
@@ -170,7 +181,7 @@ describe('a Service', () => {
     [
       'with policy Local inside',
       web({ '10.244.0.2': ready }, { internalTrafficPolicy: 'Local' }),
-      'Port http 80/TCP in IPv4 drops connections: internalTrafficPolicy is Local, and none of its 1 endpoints is on this node and ready.',
+      'Port http 80/TCP in IPv4 drops connections: internalTrafficPolicy is Local, and its only endpoint is not on this node and ready.',
     ],
   ])('%s says so', async (_, changes, problem) => {
     await running(...changes);
@@ -359,6 +370,7 @@ describe('the command service', () => {
     [['show'], 'which Service? [NAMESPACE/]NAME[:PORT]'],
     [['show', 'a', 'b'], 'unknown argument "b"'],
     [['list', 'a', 'b'], 'unknown argument "b"'],
+    [['list', 'app=web'], '"app=web" is no name: for labels, -l app=web'],
   ])('refuses %j', async (args, reason) => {
     await running();
     const { code, stderr } = await said(app, 'service', ...args);

@@ -33,6 +33,7 @@ export function whyNone({ inside }: Scene, { forwarding, port, candidates }: See
   ];
   if (reason !== undefined) return reason;
   if (endpointCount === 0) return `It has no endpoint of ${family}.`;
+  if (endpointCount === 1) return 'Its only endpoint is not ready.';
   return `None of its ${counted(endpointCount, 'endpoint')} is ready.`;
 }
 

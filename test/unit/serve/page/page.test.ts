@@ -130,7 +130,7 @@ describe('the Services', () => {
     ]);
     expect(first.rows('Recent changes')).toMatchObject([{ What: 'came', Endpoints: '0 to 1' }]);
     const last = await opened('?service=ns/web-19');
-    expect(last.texts('p')[0]).toMatch(/^Not well\. .* none of its 1 endpoints is ready\.$/);
+    expect(last.texts('p')[0]).toMatch(/^Not well\. .* its only endpoint is not ready\.$/);
     expect(last.rows('Endpoints of http 80/TCP, IPv4')).toMatchObject([
       { Endpoint: '10.244.0.2:8080', 'Used by': 'nobody', 'Why not': 'is not ready' },
     ]);
