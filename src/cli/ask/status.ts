@@ -1,6 +1,6 @@
 /** `fairlead status`: whether the proxy of this node is well, and why not. */
 import type { Status } from '../../ask/status.ts';
-import { age } from '../../ask/words.ts';
+import { age, counted } from '../../ask/words.ts';
 import { columns } from '../output.ts';
 import { type AskCommand, noWords } from './command.ts';
 import { pairs } from './words.ts';
@@ -63,7 +63,8 @@ function excludedText(of: Status['connectTime']['excludedPods']): string[] {
   if (of === undefined) return [];
   if (of.pods === undefined) return ['excluded pods are not known'];
   const missing = of.pods - of.excluded;
-  return [`${of.excluded} pods excluded${missing > 0 ? `, ${missing} without a cgroup` : ''}`];
+  const without = missing > 0 ? `, ${missing} without a cgroup` : '';
+  return [`${counted(of.excluded, 'pod')} excluded${without}`];
 }
 
 type Table = string[][];

@@ -6,6 +6,7 @@ import { beforeEach, expect, it, onTestFinished, vi } from 'vitest';
 import type { Config } from '../../../src/config/config.ts';
 import type { PodSink, WatchPods } from '../../../src/source/pods.ts';
 import { resources } from '../../../src/state/change.ts';
+import { asked, said } from '../ask/asking.ts';
 import { quiet } from '../sync/double.ts';
 import { configOf, Running, web } from './running.ts';
 
@@ -128,6 +129,10 @@ it('follows pods and their cgroups', async () => {
     `${name}{cgroup="found"} 1`,
     `${name}{cgroup="missing"} 1`,
   ]);
+  const { remarks } = (await asked(app, 'status')).body;
+  expect(remarks).toEqual(['Pods to exclude from connect time without a cgroup: 1.']);
+  const { stdout } = await said(app, 'status');
+  expect(stdout).toMatch(/Connect time: +all; .*; 1 pod excluded, 1 without a cgroup\n/);
   const b = folder('bb');
   await untilExcluded(app, a, b);
   pods.say('bb');
@@ -165,12 +170,13 @@ it('tells that pods cannot be watched, and when they are known after all', async
   const unknown = app.lines.find(({ msg }) => String(msg).includes('are not known'));
   expect(unknown).toMatchObject({ level: 'warn', err: 'pods is forbidden' });
   expect(unknown?.meanwhile).toBe('rules translate the connections of all pods');
-  const status = await (await app.get('metrics', '/fairlead/v1/status')).json();
-  expect(status).toMatchObject({
+  const { body } = await asked(app, 'status');
+  expect(body).toMatchObject({
     well: true,
     remarks: ['Pods to exclude from connect time are not known: pods is forbidden.'],
     connectTime: { state: 'host', excludedPods: { selector: 'mesh=on', excluded: 0 } },
   });
+  expect((await said(app, 'status')).stdout).toMatch(/Connect time: +host; .*; .* not known\n/);
   pods.say();
   await untilExcluded(app);
   expect(app.logged).toContain('Pods to exclude from connect time are known');
