@@ -100,7 +100,7 @@ export class ExcludedPods {
       return;
     }
     const { families, kernel } = this.#options;
-    this.#cgroups ??= await readExcluded(kernel, placement.directory, families);
+    this.#cgroups ??= await readExcluded(kernel, placement, families);
     const ending = new AbortController();
     const ended = this.#run(wanted, placement.cgroup, ending.signal);
     this.#watch = { ending, ended };

@@ -1,6 +1,4 @@
 /** Connect-time translation for one family, beside the rules of whatever mode runs. */
-import { BPFState } from '../../kernel/bpf-ops.ts';
-import { KernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Family } from '../../net/address.ts';
 import { formatFrontend } from '../../state/conflict.ts';
@@ -11,14 +9,10 @@ import type { Environment, Miscount, ModeConfig, Pause } from '../mode.ts';
 import { BatchWriter } from './batch-writer.ts';
 import { environmentElements } from './environment.ts';
 import { objectsOf, poolOf, type Setting } from './frontends.ts';
-import { addressFamily, keyBytes, mapNames, valueBytes } from './layout.ts';
-import {
-  type ConnectTimeObjects,
-  ConnectTimeObservation,
-  isValue,
-  type Pinned,
-} from './observation.ts';
-import { askedOf, type Placement } from './placement.ts';
+import { keyBytes, mapNames, valueBytes } from './layout.ts';
+import { type ConnectTimeObjects, ConnectTimeObservation, isValue } from './observation.ts';
+import { isReadable, type PinnedStates, readPinned } from './pinned.ts';
+import type { Placement } from './placement.ts';
 
 export interface ConnectTimeTypes extends ConnectTimeObjects {
   readonly found: ConnectTimeObservation;
@@ -95,8 +89,7 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     const { maps, links } = await this.#pinned(kernel);
     found.maps = maps;
     found.links = links;
-    if (maps === 'right' || maps === 'incomplete')
-      await found.readElements(kernel, this.#placement.directory, pause);
+    if (isReadable(maps)) await found.readElements(kernel, this.#placement.directory, pause);
     return found;
   }
 
@@ -105,7 +98,7 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     writer: BatchWriter,
     fixed: Fixed<ConnectTimeTypes>,
   ): Promise<FixedRepair> {
-    const isAnew = found.maps === 'absent' || found.maps === 'wrong';
+    const isAnew = !isReadable(found.maps);
     const drift = noCounts();
     if (found.maps === 'incomplete') {
       drift.missing += 1;
@@ -167,23 +160,8 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     return [{ object: `programs in ${this.#placement.directory}`, expected: 1, counted: 0 }];
   }
 
-  async #pinned(kernel: Kernel): Promise<{ readonly maps: Pinned; readonly links: Pinned }> {
-    const { directory } = this.#placement;
-    const { records } = await kernel.dump({
-      kind: 'bpfStateGet',
-      directory,
-      family: addressFamily[this.family],
-      ...askedOf(this.#placement, this.#config.countsTraffic === true),
-    });
-    const state = records.find((one) => one.kind === 'bpfState');
-    if (state !== undefined) return { maps: pinnedOf(state.maps), links: pinnedOf(state.links) };
-    const words = 'the answer has no state';
-    const operation = 'bpf.bpfStateGet';
-    throw new KernelError({ operation, subject: directory, code: 'EPROTO', words });
+  #pinned(kernel: Kernel): Promise<PinnedStates> {
+    const countsTraffic = this.#config.countsTraffic === true;
+    return readPinned(kernel, this.#placement, this.family, countsTraffic);
   }
-}
-
-function pinnedOf(state: number): Pinned {
-  const found = Object.entries(BPFState).find(([, value]) => value === state);
-  return (found?.[0] as Pinned | undefined) ?? 'wrong';
 }

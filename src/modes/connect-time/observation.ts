@@ -1,5 +1,4 @@
 /** What the kernel holds of ours for one family: what is pinned, and the elements of the maps. */
-import type { BPFState } from '../../kernel/bpf-ops.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Family } from '../../net/address.ts';
 import { sameBytes } from '../../net/bytes.ts';
@@ -13,10 +12,8 @@ import type { SharedObject } from '../shared-objects.ts';
 import { type EnvironmentElement, environmentId, isOfEnvironment } from './environment.ts';
 import { type ConnectTimeObject, frontendId, poolObjectId } from './frontends.ts';
 import { keyBytes, mapNames, packedEndpoint, poolId, readPlaceKey, valueBytes } from './layout.ts';
+import type { Pinned } from './pinned.ts';
 import { readMap } from './read-map.ts';
-
-/** How what is pinned compares with what we would pin. */
-export type Pinned = keyof typeof BPFState;
 
 /** What the kernel holds. A pool: endpoints (`binary` of their values) by index, with gaps. */
 export type HeldObject =
