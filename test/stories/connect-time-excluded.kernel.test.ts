@@ -2,6 +2,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, test as anyTest, beforeAll, beforeEach, expect, vi } from 'vitest';
+import { openConntrack } from '../../src/kernel/conntrack.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { kernelOps } from '../../src/kernel/ops.ts';
@@ -138,16 +139,14 @@ async function translator(client: Client, family: Family): Promise<'rules' | 'pr
 
 /** Connections of the client to the ClusterIP that the node's connection tracking knows. */
 async function tracked(client: Client, family: Family): Promise<number> {
-  const table = await lab.node.run(['cat', '/proc/net/nf_conntrack']);
-  const [from, to] = [addresses[client][family], vip[family]].map(inFull);
-  return table.split('\n').filter((line) => line.includes(`src=${from} dst=${to} `)).length;
-}
-
-/** As the kernel writes addresses. */
-function inFull(text: string): string {
-  if (!text.includes(':')) return text;
-  const hex = Buffer.from(parseAddress(text)!.bytes).toString('hex');
-  return hex.match(/.{4}/g)!.join(':');
+  const conntrack = openConntrack({ netns: lab.node.namespacePath });
+  const destination = { address: parseAddress(vip[family])!.bytes, port: 80 };
+  const request = { family, protocol: 'TCP', state: 'any', zone: 0, destination } as const;
+  const { entries } = await conntrack.dump(request).finally(() => conntrack.close());
+  const from = parseAddress(addresses[client][family])!.bytes;
+  const isFrom = (index: number) =>
+    Buffer.compare(entries.address(index, 'originalSource'), from) === 0;
+  return entries.filter(isFrom).length;
 }
 
 async function untilTranslated(by: Readonly<Partial<Record<Client, string>>>): Promise<void> {
