@@ -112,9 +112,10 @@ export class Changes {
   readonly plan = (key: string): void => {
     const cause = this.#dirty.take(key);
     const resolved = this.#desired.get(key);
-    const next = resolved && inOrderOf(this.#applier.expected(key), resolved);
-    if (next !== undefined) this.#desired.set(key, next);
-    this.#handover.plan(key, next, cause);
+    const previous = this.#applier.expected(key);
+    const next = resolved && inOrderOf(previous, resolved);
+    if (next !== resolved && next !== undefined) this.#desired.set(key, next);
+    this.#handover.plan({ key, previous, next, cause });
   };
 
   /** See `Handover.takeYielded`. */

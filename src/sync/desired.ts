@@ -34,6 +34,8 @@ interface Share {
   readonly forwardings: readonly Forwarding[];
   /** Keys of Forwardings that the Service no longer has. */
   readonly gone: readonly string[];
+  /** How many Forwardings it had. */
+  readonly before: number;
 }
 
 export class Desired {
@@ -150,7 +152,7 @@ export class Desired {
         yield;
       }
       const gone = before.length === 0 ? noKeys : without(before, new Set(keys));
-      shares.push({ sync, keys, forwardings: own, gone });
+      shares.push({ sync, keys, forwardings: own, gone, before: before.length });
     }
     return shares;
   }
@@ -165,7 +167,7 @@ export class Desired {
     receivedMs: number,
   ): void {
     const resolvedMs = this.#options.clock.now();
-    for (const { sync, keys, forwardings, gone } of shares) {
+    for (const { sync, keys, forwardings, gone, before } of shares) {
       // Trigger times belong to the Service: they go with the first of its ports.
       let triggerTimesMs = timesOf(triggers, sync.family);
       for (let i = 0; i < keys.length; i += 1) {
@@ -176,8 +178,8 @@ export class Desired {
         sync.setDesired(key, undefined, { receivedMs, resolvedMs, triggerTimesMs });
         triggerTimesMs = noTimes;
       }
-      if (keys.length > 0) this.#keys[sync.family].set(name, keys);
-      else this.#keys[sync.family].delete(name);
+      if (keys.length === 0) this.#keys[sync.family].delete(name);
+      else if (gone.length > 0 || keys.length > before) this.#keys[sync.family].set(name, keys);
     }
     this.#options.resolved?.(name);
   }

@@ -5,6 +5,16 @@ import type { Applier, Change } from './batch.ts';
 import type { Cause } from './cause.ts';
 import { FrontendOwners, yieldedTo } from './owners.ts';
 
+/** The change of one Forwarding. */
+interface Step {
+  readonly key: string;
+  /** What `Applier.expected` says. */
+  readonly previous: Forwarding | undefined;
+  /** Undefined = it is no longer desired. */
+  readonly next: Forwarding | undefined;
+  readonly cause: Cause | undefined;
+}
+
 export interface HandoverOptions {
   readonly planner: Planner;
   readonly applier: Applier;
@@ -27,22 +37,22 @@ export class Handover {
     this.#applier = applier;
   }
 
-  /** Plans the change of one Forwarding to `next`; undefined = it is no longer desired. */
-  plan(key: string, next: Forwarding | undefined, cause: Cause | undefined): void {
+  plan(step: Step): void {
+    const { next } = step;
     if (next !== undefined) {
       for (const holder of this.#owners.holders(next)) this.#yield(holder, next);
     }
-    this.#change(key, next, cause);
+    this.#change(step);
   }
 
-  #yield(holder: string, taker: Forwarding): void {
-    const held = this.#applier.expected(holder);
-    this.#yielded = true;
-    if (held !== undefined) this.#change(holder, yieldedTo(taker, held), undefined);
-  }
-
-  #change(key: string, next: Forwarding | undefined, cause: Cause | undefined): void {
+  #yield(key: string, taker: Forwarding): void {
     const previous = this.#applier.expected(key);
+    this.#yielded = true;
+    if (previous === undefined) return;
+    this.#change({ key, previous, next: yieldedTo(taker, previous), cause: undefined });
+  }
+
+  #change({ key, previous, next, cause }: Step): void {
     if (previous !== next) {
       this.#planner.change(previous, next);
       this.#owners.moved(previous, next);
