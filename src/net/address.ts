@@ -29,18 +29,19 @@ export interface CIDR {
  * IPv4-mapped IPv6, which counts as IPv4. Zone ids are refused. Undefined when it is no address.
  */
 export function parseAddress(text: string): Address | undefined {
-  const v4 = parseIPv4(text);
-  if (v4 !== undefined) return { family: 'IPv4', bytes: v4 };
+  const v4 = parseIPv4Number(text);
+  if (v4 !== undefined) return addressOfIPv4(v4);
   const bytes = new Uint8Array(addressBytes.IPv6);
   if (!readIPv6(text, bytes, 0)) return undefined;
   if (isMappedIPv4(bytes)) return { family: 'IPv4', bytes: bytes.slice(12) };
   return { family: 'IPv6', bytes };
 }
 
-function parseIPv4(text: string): Uint8Array | undefined {
-  const value = parseIPv4Number(text);
-  if (value === undefined) return undefined;
-  return Uint8Array.of(value >>> 24, (value >>> 16) & 0xff, (value >>> 8) & 0xff, value & 0xff);
+/** The address of this number, first octet highest. */
+export function addressOfIPv4(value: number): Address {
+  const bytes = new Uint8Array(addressBytes.IPv4);
+  for (let i = 0; i < bytes.length; i += 1) bytes[i] = value >>> (24 - 8 * i);
+  return { family: 'IPv4', bytes };
 }
 
 /**

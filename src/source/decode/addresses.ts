@@ -1,4 +1,11 @@
-import { type Address, type CIDR, parseAddress, parseCIDR } from '../../net/address.ts';
+import {
+  type Address,
+  addressOfIPv4,
+  type CIDR,
+  parseAddress,
+  parseCIDR,
+  parseIPv4Number,
+} from '../../net/address.ts';
 import { addressReading, cidrReading } from '../../net/reading.ts';
 import { specialUse } from '../../net/special-address.ts';
 import { type FieldReader, show } from './field-reader.ts';
@@ -26,10 +33,38 @@ export function readServiceAddress(
   value: unknown,
   field: string,
 ): Address | undefined {
+  const text = typeof value === 'string' ? value : '';
+  const number = parseIPv4Number(text);
+  if (number !== undefined && isOrdinaryIPv4(number, text.length)) return addressOfIPv4(number);
   const address = readAddress(fields, value, field);
   const special = address && specialUse(address);
   if (special === undefined) return address;
   return fields.refuse(field, `${show(value)} is ${special}: not usable for a Service`);
+}
+
+/**
+ * Whether there is nothing to say about an IPv4 address whose text is so long: it is written in the
+ * usual form, and `specialUse` would not refuse it.
+ */
+export function isOrdinaryIPv4(value: number, textLength: number): boolean {
+  return !isSpecialIPv4(value) && textLength === dottedLength(value);
+}
+
+/** Whether `specialUse` would refuse the IPv4 address; needs no Address. */
+function isSpecialIPv4(value: number): boolean {
+  const first = value >>> 24;
+  if (value === 0 || first === 127 || value === 0xffff_ffff) return true;
+  return value >>> 16 === 0xa9fe || (first >= 224 && first <= 239);
+}
+
+/** The length of an IPv4 address as text without leading zeroes. */
+function dottedLength(value: number): number {
+  let length = 3;
+  for (let shift = 0; shift < 32; shift += 8) {
+    const octet = (value >>> shift) & 0xff;
+    length += octet < 10 ? 1 : octet < 100 ? 2 : 3;
+  }
+  return length;
 }
 
 /** Reads an element of a list of address blocks. */

@@ -1,6 +1,7 @@
 import { addressBytes, type Family, readIPv6 } from '../../net/address.ts';
 import { Condition, type EndpointSlice, type Place } from '../../state/types.ts';
 import type { Interner } from '../interner.ts';
+import { isOrdinaryIPv4 } from './addresses.ts';
 
 export interface EndpointContext {
   readonly family: Family;
@@ -63,7 +64,7 @@ export class ColumnWriter {
 
   /** Takes an IPv4 address, which was `textLength` long, if there is nothing to say about it. */
   writeOrdinaryIPv4(value: number, textLength: number): boolean {
-    if (isSpecialIPv4(value) || textLength !== dottedLength(value)) return false;
+    if (!isOrdinaryIPv4(value, textLength)) return false;
     this.#addresses.writeUInt32BE(value, this.#length * this.#stride);
     return true;
   }
@@ -121,23 +122,6 @@ export function conditionBits(
     ((serving ?? true) ? Condition.serving : 0) |
     (terminating === true ? Condition.terminating : 0)
   );
-}
-
-/** Whether `specialUse` would refuse the IPv4 address; needs no Address. */
-function isSpecialIPv4(value: number): boolean {
-  const first = value >>> 24;
-  if (value === 0 || first === 127 || value === 0xffff_ffff) return true;
-  return value >>> 16 === 0xa9fe || (first >= 224 && first <= 239);
-}
-
-/** The length of an IPv4 address as text without leading zeroes. */
-function dottedLength(value: number): number {
-  let length = 3;
-  for (let shift = 0; shift < 32; shift += 8) {
-    const octet = (value >>> shift) & 0xff;
-    length += octet < 10 ? 1 : octet < 100 ? 2 : 3;
-  }
-  return length;
 }
 
 /** Whether the first byte is of 2000::/3 or fc00::/7, where no address is special or IPv4. */
