@@ -23,7 +23,7 @@ const sizes: readonly Size[] = [
 const loads = 5;
 const replacements = 500;
 const connecting: Size = { services: 1000, endpoints: 10 };
-const connectRuns = 6;
+const connectRuns = 12;
 const pairsAtOnce = 10_000;
 
 const counting: ProxyMode = {
