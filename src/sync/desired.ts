@@ -27,17 +27,6 @@ export interface DesiredOptions {
 const noKeys: readonly string[] = [];
 const noTimes: readonly number[] = [];
 
-/** The part of a Service that one family is told of. */
-interface Share {
-  readonly sync: FamilySync;
-  readonly keys: readonly string[];
-  readonly forwardings: readonly Forwarding[];
-  /** Keys of Forwardings that the Service no longer has. */
-  readonly gone: readonly string[];
-  /** How many Forwardings it had. */
-  readonly before: number;
-}
-
 export class Desired {
   readonly #options: DesiredOptions;
   readonly #claims = new Claims();
@@ -82,7 +71,7 @@ export class Desired {
     if (service === undefined) {
       this.#excess.delete(name);
       this.#notices.delete(name);
-      this.#want(name, yield* this.#shares(name, []), triggers, receivedMs);
+      this.#want(name, [], triggers, receivedMs);
       return yield* this.#claims.release(name);
     }
     try {
@@ -91,7 +80,7 @@ export class Desired {
         observer({ kind: 'conflict', conflict });
         yield;
       }
-      this.#want(name, yield* this.#shares(name, forwardings), triggers, receivedMs);
+      this.#want(name, forwardings, triggers, receivedMs);
       return yield* concede();
     } catch (error) {
       observer({ kind: 'unresolvable', service: name, error: error as Error });
@@ -140,52 +129,47 @@ export class Desired {
     this.#notices.set(service.key, told);
   }
 
-  *#shares(name: string, forwardings: readonly Forwarding[]): Generator<undefined, Share[]> {
-    const shares: Share[] = [];
-    for (const sync of this.#options.families) {
-      const before = this.#keys[sync.family].get(name) ?? noKeys;
-      const own = forwardings.filter(({ family }) => family === sync.family);
-      if (own.length === 0 && before.length === 0) continue;
-      const keys: string[] = [];
-      for (const { key } of own) {
-        keys.push(key);
-        yield;
-      }
-      const gone = before.length === 0 ? noKeys : without(before, new Set(keys));
-      shares.push({ sync, keys, forwardings: own, gone, before: before.length });
-    }
-    return shares;
-  }
-
   /**
    * Tells the families in one step: a frontend that passes from port to port has one owner always.
    */
   #want(
     name: string,
-    shares: readonly Share[],
+    forwardings: readonly Forwarding[],
     triggers: readonly TriggerTime[],
     receivedMs: number,
   ): void {
     const resolvedMs = this.#options.clock.now();
-    for (const { sync, keys, forwardings, gone, before } of shares) {
+    for (const sync of this.#options.families) {
+      const { family } = sync;
+      const before = this.#keys[family].get(name) ?? noKeys;
+      const own = forwardings.filter((forwarding) => forwarding.family === family);
+      if (own.length === 0 && before.length === 0) continue;
       // Trigger times belong to the Service: they go with the first of its ports.
-      let triggerTimesMs = timesOf(triggers, sync.family);
-      for (let i = 0; i < keys.length; i += 1) {
-        sync.setDesired(keys[i]!, forwardings[i], { receivedMs, resolvedMs, triggerTimesMs });
+      let triggerTimesMs = timesOf(triggers, family);
+      const set = (key: string, next: Forwarding | undefined): void => {
+        sync.setDesired(key, next, { receivedMs, resolvedMs, triggerTimesMs });
         triggerTimesMs = noTimes;
+      };
+      for (const forwarding of own) set(forwarding.key, forwarding);
+      const gone = without(before, own);
+      for (const key of gone) set(key, undefined);
+      if (own.length === 0) this.#keys[family].delete(name);
+      else if (gone.length > 0 || own.length > before.length) {
+        this.#keys[family].set(name, own.map(keyOf));
       }
-      for (const key of gone) {
-        sync.setDesired(key, undefined, { receivedMs, resolvedMs, triggerTimesMs });
-        triggerTimesMs = noTimes;
-      }
-      if (keys.length === 0) this.#keys[sync.family].delete(name);
-      else if (gone.length > 0 || keys.length > before) this.#keys[sync.family].set(name, keys);
     }
     this.#options.resolved?.(name);
   }
 }
 
-function without(keys: readonly string[], others: ReadonlySet<string>): readonly string[] {
+function keyOf({ key }: Forwarding): string {
+  return key;
+}
+
+/** The keys that are of none of the Forwardings. */
+function without(keys: readonly string[], all: readonly Forwarding[]): readonly string[] {
+  if (keys.length === 0) return keys;
+  const others = new Set(all.map(keyOf));
   return keys.filter((key) => !others.has(key));
 }
 
