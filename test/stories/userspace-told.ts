@@ -62,10 +62,14 @@ export function toldToUserspace(story: Story): Told {
  */
 function withPauses(steps: readonly Step[]): Step[] {
   const isLost = (step: Step | undefined): boolean =>
-    step !== undefined && 'expect' in step && step.expect === unallocated;
-  return steps.flatMap((step, i) =>
-    isLost(step) && !isLost(steps[i - 1]) ? [wait(1500, 'the address goes'), step] : [step],
-  );
+    step !== undefined &&
+    'expect' in step &&
+    (step.expect === unallocated || step.expect === unprogrammed);
+  const isAnswered = (step: Step): boolean => 'expect' in step && step.expect.kind === 'answered';
+  return steps.flatMap((step, i) => {
+    const mayLinger = isLost(step) && !isLost(steps[i - 1]) && steps.slice(0, i).some(isAnswered);
+    return mayLinger ? [wait(1500, 'the address goes'), step] : [step];
+  });
 }
 
 function isAnsweredByNode(expect: Expectation): boolean {
