@@ -30,29 +30,6 @@ export interface ExcludedPodsOptions {
   readonly changed: () => void;
 }
 
-/** Something to look at; see `Wakeup`. */
-class News {
-  readonly #wakeup: Wakeup;
-  #isNew = false;
-
-  constructor(clock: Clock) {
-    this.#wakeup = new Wakeup(clock);
-  }
-
-  tell(): void {
-    this.#isNew = true;
-    this.#wakeup.wake();
-  }
-
-  /** Whether it was told, or the time is over. */
-  async wait(timeoutMs: number): Promise<boolean> {
-    await this.#wakeup.wait(timeoutMs);
-    const isNew = this.#isNew;
-    this.#isNew = false;
-    return isNew;
-  }
-}
-
 /** While a pod has no cgroup, it is looked for again: the kubelet makes it soon. */
 const firstLookMs = 50;
 const rareLookMs = 5000;
@@ -115,9 +92,9 @@ export class ExcludedPods {
 
   async #run(selector: string, root: string, signal: AbortSignal): Promise<void> {
     const { clock, watchPods } = this.#options;
-    const news = new News(clock);
-    signal.addEventListener('abort', () => news.tell(), { once: true });
-    const sink = this.#sink(() => news.tell());
+    const news = new Wakeup(clock);
+    signal.addEventListener('abort', () => news.wake(), { once: true });
+    const sink = this.#sink(() => news.wake());
     const looking = this.#look(root, news, signal);
     if (watchPods === undefined) sink.unavailable('they do not come from an API server');
     else {
@@ -152,9 +129,9 @@ export class ExcludedPods {
   }
 
   /** Looks for cgroups: when pods or cgroups change, soon when one is missing, and at times. */
-  async #look(root: string, news: News, signal: AbortSignal): Promise<void> {
+  async #look(root: string, news: Wakeup, signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
-    const cgroups = new PodCgroups(root, () => news.tell());
+    const cgroups = new PodCgroups(root, () => news.wake());
     for (let waitMs = rareLookMs; ; ) {
       const isNew = await news.wait(waitMs);
       if (signal.aborted) break;

@@ -38,8 +38,8 @@ export class Wakeup {
     this.#resolve?.();
   }
 
-  /** Resolves at the next wakeup, or after `timeoutMs` (undefined = never). */
-  async wait(timeoutMs?: number): Promise<void> {
+  /** Resolves to true at the next wakeup, to false after `timeoutMs` (undefined = never). */
+  async wait(timeoutMs?: number): Promise<boolean> {
     if (!this.#isWoken && (timeoutMs === undefined || timeoutMs > 0)) {
       await new Promise<void>((resolve) => {
         const cancel =
@@ -51,7 +51,9 @@ export class Wakeup {
       });
       this.#resolve = undefined;
     }
+    const isWoken = this.#isWoken;
     this.#isWoken = false;
+    return isWoken;
   }
 }
 
