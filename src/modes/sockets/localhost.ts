@@ -4,7 +4,7 @@
  * port that cannot be opened is told and tried again; nothing else waits for it.
  */
 import { type Family, formatAddress, parseAddress } from '../../net/address.ts';
-import { type Forwarding, forwardingKey, type ServicePortName } from '../../state/types.ts';
+import type { Forwarding, ServicePortName } from '../../state/types.ts';
 import type { ModeConfig } from '../mode.ts';
 import { type ServedFrontend, sameFrontend, servedFrontends } from './frontends.ts';
 import { Switchboard } from './switchboard.ts';
@@ -24,6 +24,8 @@ export type LocalhostEvent =
 type Config = Pick<ModeConfig, 'family' | 'localDetector'>;
 
 interface Wanted {
+  /** Of the Forwarding. */
+  readonly key: string;
   readonly servicePort: ServicePortName;
   readonly frontend: ServedFrontend;
 }
@@ -78,11 +80,12 @@ export class LocalhostListeners {
       const wanted = this.#wanted.get(id);
       // It may have another owner already.
       if (wanted === undefined || kept.has(id)) continue;
-      if (isSame(wanted.servicePort, previous!.servicePort)) this.#forget(id);
+      if (wanted.key === previous!.key) this.#forget(id);
     }
     for (const frontend of after) {
       this.#stale.delete(frontend.id);
-      this.#wanted.set(frontend.id, { servicePort: next!.servicePort, frontend });
+      const { key, servicePort } = next!;
+      this.#wanted.set(frontend.id, { key, servicePort, frontend });
       this.#settle(frontend.id);
     }
   }
@@ -168,8 +171,4 @@ function frontendsOf(forwarding: Forwarding, config: Config): ServedFrontend[] {
       environment: { serviceCIDRs: [], nodePortAddresses },
     },
   );
-}
-
-function isSame(a: ServicePortName, b: ServicePortName): boolean {
-  return forwardingKey(a) === forwardingKey(b);
 }

@@ -6,9 +6,10 @@ import { type Excess, formatExcess } from '../../state/budget.ts';
 import { choose } from '../../state/categorise.ts';
 import type { Seen } from '../../state/resolve.ts';
 import { whyIgnored } from '../../state/topology.ts';
-import { type EndpointSlice, forwardingKey, type Service } from '../../state/types.ts';
+import type { EndpointSlice, Service } from '../../state/types.ts';
 import { failureText } from '../refusal-text.ts';
 import type { Inside } from './inside.ts';
+import { forwardingKeys } from './port-state.ts';
 
 type Port = ServiceAnswer['ports'][number];
 
@@ -67,10 +68,8 @@ function portProblems(port: Port): string[] {
   ];
 }
 
-function refusals(inside: Inside, { name, namespace, ports }: Service): string[] {
-  const keys = new Set(
-    ports.map(({ name: port, protocol }) => forwardingKey({ namespace, name, port, protocol })),
-  );
+function refusals(inside: Inside, service: Service): string[] {
+  const keys = new Set(forwardingKeys(service));
   return (inside.engine()?.families ?? []).flatMap(({ family, quarantined }) =>
     Array.from(quarantined)
       .filter(({ key }) => keys.has(key))

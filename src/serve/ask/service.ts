@@ -5,7 +5,7 @@ import { formatCIDR } from '../../net/address.ts';
 import { frontendKey } from '../../state/frontend-key.ts';
 import { type Resolved, resolveInSteps, type Seen } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
-import { type Forwarding, forwardingKey, type Service } from '../../state/types.ts';
+import type { Forwarding, Service } from '../../state/types.ts';
 import { Pacer } from '../../sync/clock.ts';
 import { shownChange } from './changes.ts';
 import { EndpointsSaid } from './endpoints.ts';
@@ -143,10 +143,9 @@ async function shownPort(
   endpointsMax: number,
 ): Promise<Port> {
   const { candidates, forwarding, port } = seen;
-  const { family, servicePort } = forwarding;
+  const { family, key } = forwarding;
   const engine = inside.engine()!;
   const sync = engine.families.find((one) => one.family === family)!;
-  const key = forwardingKey(servicePort);
   const inForce = sync.inForce.get(key);
   const frontends = forwarding.frontends.slice(0, frontendsMax);
   const held = new Set((sync.desired.get(key) ?? forwarding).frontends.map(frontendKey));
