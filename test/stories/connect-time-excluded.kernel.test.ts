@@ -3,10 +3,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, test as anyTest, beforeAll, beforeEach, expect, vi } from 'vitest';
 import { openConntrack } from '../../src/kernel/conntrack.ts';
-import type { Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
-import { kernelOps } from '../../src/kernel/ops.ts';
-import { readRecords } from '../../src/kernel/records.ts';
 import { removeConnectTime } from '../../src/modes/connect-time/choice.ts';
 import { parseAddress } from '../../src/net/address.ts';
 import type { PodSink } from '../../src/source/pods.ts';
@@ -20,6 +17,7 @@ import {
 } from '../lab/addresses.ts';
 import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
+import { notingKernel } from '../lab/noting-kernel.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
 import { paced } from '../lab/pace.ts';
 import { vip } from './common.ts';
@@ -48,7 +46,7 @@ let place: ConnectTimePlace;
 let running: MeasuredProxy | undefined;
 /** What takes the pods that the API server would tell of. */
 let pods: PodSink;
-/** Kinds of ops that were sent for maps and programs. */
+/** See `notingKernel`. */
 let sent: string[];
 
 beforeAll(async () => {
@@ -83,7 +81,7 @@ async function start(): Promise<void> {
   sent = [];
   const proxy = fairlead('nftables', {
     connectTime: place,
-    kernel: listening,
+    kernel: (kernel) => notingKernel(kernel, sent),
     watchPods: (_, sink, signal) => {
       pods = sink;
       return new Promise((resolve) => {
@@ -98,22 +96,6 @@ async function start(): Promise<void> {
 async function stop(): Promise<void> {
   await running?.stop();
   running = undefined;
-}
-
-/** The same kernel, which notes what it is asked to do to maps and programs. */
-function listening(kernel: Kernel): Kernel {
-  return {
-    apply: (ops) => {
-      const kinds = Array.from(readRecords(kernelOps, ops), ({ kind }) => kind);
-      sent.push(...kinds.filter((kind) => kind.startsWith('bpf')));
-      return kernel.apply(ops);
-    },
-    dump: (request) => kernel.dump(request),
-    generation: () => kernel.generation(),
-    isOwn: (port) => kernel.isOwn(port),
-    watch: (...args) => kernel.watch(...args),
-    close: () => kernel.close(),
-  };
 }
 
 /** The API server tells that these pods have the labels. */
