@@ -1,13 +1,13 @@
 /**
  * `node asker-main.ts`: asks the product in the same network namespace, and as a control a server
- * of its own that says nothing. Prints the URL of that server, then answers each line on standard
- * input, an `Asking`, with a line of `Answers`, both JSON. It ends with its standard input.
+ * of its own that says nothing. Prints the URL of that server, then answers each `Asking` with
+ * `Answers`; see `answerCommands`.
  */
 import { once } from 'node:events';
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { answerCommands } from '../../test/lab/asked-process.ts';
 import type { Answers, Asking } from './asker-process.ts';
 
 /** Resolves to the length of the answer. A new connection each time, as the commands make. */
@@ -45,7 +45,5 @@ async function answersTo({ count, paths, perSecond }: Asking): Promise<Answers> 
 const silent = createServer((_question, answer) => answer.end());
 await once(silent.listen(0, '127.0.0.1'), 'listening');
 console.log(`http://127.0.0.1:${(silent.address() as AddressInfo).port}/`);
-for await (const line of createInterface({ input: process.stdin })) {
-  console.log(JSON.stringify(await answersTo(JSON.parse(line) as Asking)));
-}
+await answerCommands(answersTo);
 silent.close();

@@ -1,8 +1,6 @@
 /** Asks the product again and again, from a process beside it (`asker-main.ts`). */
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
+import { AskedProcess } from '../../test/lab/asked-process.ts';
 import type { Namespace } from './namespace.ts';
 
 const main = join(import.meta.dirname, 'asker-main.ts');
@@ -22,38 +20,26 @@ export interface Answers {
 
 /** It stays for all questions: the start of a process takes more of the processor than they do. */
 export class Asker {
-  readonly #child: ChildProcess;
-  readonly #lines: AsyncIterator<string>;
+  readonly #process: AskedProcess;
   /** The URL of a server in its own process, which answers nothing. */
-  silentUrl = '';
+  readonly silentUrl: string;
 
-  private constructor(namespace: Namespace) {
-    const argv = ['netns', 'exec', namespace.name, process.execPath, main];
-    this.#child = spawn('ip', argv, { stdio: ['pipe', 'pipe', 'inherit'] });
-    this.#lines = createInterface({ input: this.#child.stdout! })[Symbol.asyncIterator]();
+  private constructor(process: AskedProcess, silentUrl: string) {
+    this.#process = process;
+    this.silentUrl = silentUrl;
   }
 
   static async start(namespace: Namespace): Promise<Asker> {
-    const asker = new Asker(namespace);
-    asker.silentUrl = await asker.#line();
-    return asker;
+    const process = new AskedProcess(main, [], namespace);
+    return new Asker(process, await process.line());
   }
 
   /** Rejects when an answer has another status than 200. One at a time. */
   async ask(asking: Asking): Promise<Answers> {
-    this.#child.stdin!.write(`${JSON.stringify(asking)}\n`);
-    return JSON.parse(await this.#line()) as Answers;
+    return (await this.#process.ask(asking)) as Answers;
   }
 
-  async close(): Promise<void> {
-    const ended = once(this.#child, 'exit');
-    this.#child.stdin!.end();
-    await ended;
-  }
-
-  async #line(): Promise<string> {
-    const { done, value } = await this.#lines.next();
-    if (done) throw new Error('the asker has ended');
-    return value;
+  close(): Promise<void> {
+    return this.#process.close();
   }
 }

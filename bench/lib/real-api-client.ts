@@ -3,15 +3,15 @@
  *
  *     node real-api-client.ts URL TOKEN
  *
- * Each line on standard input is a command; each is answered with one line of JSON.
+ * Commands are lines of JSON on standard input (see `answerCommands`).
  */
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
-import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Resource } from '../../src/state/change.ts';
 import { populate } from '../../test/fake/api-server-cluster.ts';
 import { FakeStore, kinds, type Raw, type StoredObject } from '../../test/fake/api-server-store.ts';
+import { answerCommands } from '../../test/lab/asked-process.ts';
 import { type Protocol, WatchingNode } from './watching-node.ts';
 
 const [server = '', token = ''] = process.argv.slice(2);
@@ -240,11 +240,5 @@ async function run(command: Command): Promise<unknown> {
   }
 }
 
-for await (const line of createInterface({ input: process.stdin })) {
-  try {
-    console.log(JSON.stringify({ result: (await run(JSON.parse(line))) ?? null }));
-  } catch (error) {
-    console.log(JSON.stringify({ error: String(error) }));
-  }
-}
+await answerCommands(run);
 process.exit(0);

@@ -5,9 +5,9 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
-import { createInterface } from 'node:readline';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { AskedProcess } from '../../test/lab/asked-process.ts';
 import type { Namespace } from './namespace.ts';
 
 const url = 'https://127.0.0.1:6443';
@@ -22,8 +22,7 @@ export class RealApi {
   readonly #directory: string;
   readonly #children: ChildProcess[] = [];
   #serverPid = 0;
-  #client: ChildProcess | undefined;
-  #lines: AsyncIterator<string> | undefined;
+  #client: AskedProcess | undefined;
 
   private constructor(namespace: Namespace) {
     this.#namespace = namespace;
@@ -63,15 +62,11 @@ export class RealApi {
 
   /** Runs a command of real-api-client.ts. */
   async ask<T>(command: { readonly do: string; readonly [key: string]: unknown }): Promise<T> {
-    this.#client!.stdin!.write(`${JSON.stringify(command)}\n`);
-    const { done, value } = await this.#lines!.next();
-    if (done) throw new Error('the client has ended');
-    const answer = JSON.parse(value) as { result: T; error?: string };
-    if (answer.error !== undefined) throw new Error(answer.error);
-    return answer.result;
+    return (await this.#client!.ask(command)) as T;
   }
 
   async close(): Promise<void> {
+    await this.#client?.close();
     for (const child of this.#children.reverse()) {
       const ended = once(child, 'exit');
       child.kill('SIGKILL');
@@ -107,9 +102,8 @@ export class RealApi {
     ]);
     this.#serverPid = server.pid!;
     await this.#ready();
-    const client = resolve(import.meta.dirname, 'real-api-client.ts');
-    this.#client = this.#spawn(process.execPath, [client, url, token]);
-    this.#lines = createInterface({ input: this.#client.stdout! })[Symbol.asyncIterator]();
+    const client = join(import.meta.dirname, 'real-api-client.ts');
+    this.#client = new AskedProcess(client, [url, token], this.#namespace);
   }
 
   /** `ip netns exec` becomes the program, so that its process is the program's. */

@@ -3,16 +3,15 @@
  *
  *     node test/fake/api-server-main.ts [--tls] [--streaming-lists=refused]
  *
- * Prints one JSON line, `{"url":…,"kubeconfig":…}`, when it listens, and ends with its standard
- * input. Each line on standard input is a command; each is answered with one line on standard
- * output, `{"result":…}` or `{"error":…}`. Commands: see `run`.
+ * Prints one JSON line, `{"url":…,"kubeconfig":…}`, when it listens. Commands are lines of JSON on
+ * standard input (see `answerCommands`), of the type `Command`.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 import type { Watched } from '../../src/source/source.ts';
+import { answerCommands } from '../lab/asked-process.ts';
 import { FakeApiServer, type FaultRule } from './api-server.ts';
 import { createAuthority } from './api-server-certificate.ts';
 import { type ClusterSize, populate, replaceEndpoints } from './api-server-cluster.ts';
@@ -137,14 +136,7 @@ const path = join(directory, 'kubeconfig');
 writeFileSync(path, kubeconfig(server.url, authority.certificate));
 console.log(JSON.stringify({ url: server.url, kubeconfig: path }));
 try {
-  for await (const line of createInterface({ input: process.stdin })) {
-    if (line.trim() === '') continue;
-    try {
-      console.log(JSON.stringify({ result: (await run(server, JSON.parse(line))) ?? null }));
-    } catch (error) {
-      console.log(JSON.stringify({ error: String(error) }));
-    }
-  }
+  await answerCommands((command: Command) => run(server, command));
 } finally {
   rmSync(directory, { recursive: true });
   await server.close();
