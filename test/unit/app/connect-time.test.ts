@@ -1,10 +1,10 @@
 /** Connect-time translation as the configuration asks for it and the kernel can do it. */
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it } from 'vitest';
 import type { AppOptions } from '../../../src/app.ts';
-import { type Change, resources } from '../../../src/state/change.ts';
+import type { Change } from '../../../src/state/change.ts';
 import { ready, service, slice } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';
-import { configOf, Running, web } from './running.ts';
+import { configOf, Running, serveWeb } from './running.ts';
 
 const manifests = '--manifests=/anywhere';
 const connectTime = { directory: '/nowhere/bpf/fairlead', cgroup: '/nowhere/cgroup' };
@@ -17,12 +17,7 @@ async function running(
   const app = new Running(await configOf(manifests, `--connect-time=${reach}`));
   app.kernel.bpf.lack = lack;
   await app.start(overrides);
-  onTestFinished(() => app.stop());
-  await quiet();
-  app.source.say(...web);
-  app.source.listed(...resources);
-  await quiet();
-  expect(app.app.upToDate).toBe(true);
+  await serveWeb(app);
   return app;
 }
 

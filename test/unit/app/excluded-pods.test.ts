@@ -5,10 +5,9 @@ import { join } from 'node:path';
 import { beforeEach, expect, it, onTestFinished, vi } from 'vitest';
 import type { Config } from '../../../src/config/config.ts';
 import type { PodSink, WatchPods } from '../../../src/source/pods.ts';
-import { resources } from '../../../src/state/change.ts';
 import { asked, said } from '../ask/asking.ts';
 import { quiet } from '../sync/double.ts';
-import { configOf, Running, web } from './running.ts';
+import { configOf, Running, serveWeb } from './running.ts';
 
 const flags = ['--manifests=/anywhere', '--connect-time=all'];
 const excluding = '--connect-time-excluded-pods=mesh=on';
@@ -73,12 +72,7 @@ async function start(config: Config, given: Given = {}): Promise<Started> {
     ...(watch === 'watched' && { watchPods: pods.watch }),
     ...(kernel && { kernel }),
   });
-  onTestFinished(() => app.stop());
-  await quiet();
-  app.source.say(...web);
-  app.source.listed(...resources);
-  await quiet();
-  expect(app.app.upToDate).toBe(true);
+  await serveWeb(app);
   return { app, pods };
 }
 

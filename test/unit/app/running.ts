@@ -1,6 +1,7 @@
 /** The whole proxy on doubles of the kernel, the source and the clock. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { expect, onTestFinished } from 'vitest';
 import { App, type AppOptions } from '../../../src/app.ts';
 import type { Config } from '../../../src/config/config.ts';
 import { loadConfig } from '../../../src/config/load.ts';
@@ -8,7 +9,7 @@ import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { builtModes, selectMode } from '../../../src/modes/index.ts';
 import { loggerTo } from '../../../src/serve/log.ts';
 import type { Condition, Source, SourceSink } from '../../../src/source/source.ts';
-import type { Change, resources } from '../../../src/state/change.ts';
+import { type Change, resources } from '../../../src/state/change.ts';
 import { FakeConntrack } from '../../fake/conntrack.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { FakeLookup } from '../../fake/lookup.ts';
@@ -162,6 +163,16 @@ export const web: readonly Change[] = [
   { kind: 'service', service: service() },
   { kind: 'slice', slice: slice({ '10.244.0.2': ready }) },
 ];
+
+/** Until `web` is in force. The test's end stops it. */
+export async function serveWeb(app: Running): Promise<void> {
+  onTestFinished(() => app.stop());
+  await quiet();
+  app.source.say(...web);
+  app.source.listed(...resources);
+  await quiet();
+  expect(app.app.upToDate).toBe(true);
+}
 
 export async function started(...flags: string[]): Promise<Running> {
   return new Running(await configOf(...flags)).start();
