@@ -1,10 +1,6 @@
-import { vi } from 'vitest';
 import { keyOfChange } from '../../../src/source/decode.ts';
 import type { ListAttempt, SourceProblem, SourceSink } from '../../../src/source/source.ts';
 import type { Change, Resource } from '../../../src/state/change.ts';
-
-// Machines that test much at once are slow.
-vi.setConfig({ testTimeout: 30_000 });
 
 /** A sink that keeps what it was told, as a store would. */
 export class Recorder implements SourceSink {

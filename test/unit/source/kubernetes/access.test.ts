@@ -2,21 +2,13 @@ import { chmodSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Exchange } from '../../../../src/source/kubernetes/client.ts';
 import { readAccess } from '../../../../src/source/kubernetes/kubeconfig.ts';
 import { resources } from '../../../../src/state/change.ts';
 import { createAuthority } from '../../../fake/api-server-certificate.ts';
 import { until } from '../recorder.ts';
-import {
-  change,
-  cleanUp,
-  hasty,
-  populate,
-  startServer,
-  startSource,
-  temporaryDirectory,
-} from './setup.ts';
+import { change, hasty, populate, startServer, startSource, temporaryDirectory } from './setup.ts';
 
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 
@@ -182,10 +174,10 @@ describe('access to the API server', () => {
         target.pipe(socket).pipe(target);
       });
       for (const end of [socket, target]) end.on('error', () => socket.destroy());
-      cleanUp(() => void target.destroy());
+      onTestFinished(() => void target.destroy());
     });
     await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
-    cleanUp(() => void proxy.close());
+    onTestFinished(() => void proxy.close());
     const config = kubeconfig(
       server.url,
       {
@@ -207,7 +199,7 @@ describe('access to the API server', () => {
       response.writeHead(404).end();
     });
     await new Promise<void>((resolve) => front.listen(0, '127.0.0.1', resolve));
-    cleanUp(() => void front.close());
+    onTestFinished(() => void front.close());
     const { port } = front.address() as AddressInfo;
     const { sink } = startSource(server, { masterUrl: `127.0.0.1:${port}/clusters/a/` });
     await until('refused', () => sink.problems.length > 2);

@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { ApiClient } from '../../../../src/source/kubernetes/client.ts';
 import type { ClusterEvent } from '../../../../src/source/kubernetes/event-series.ts';
 import { EventRecorder } from '../../../../src/source/kubernetes/events.ts';
 import { until } from '../recorder.ts';
-import { cleanUp, startServer } from './setup.ts';
+import { startServer } from './setup.ts';
 
 const starting: ClusterEvent = {
   type: 'Normal',
@@ -61,7 +61,7 @@ class Post {
       wallMs: () => this.nowMs + this.jumpedMs,
     });
     this.#running = this.recorder.run(this.#stop.signal);
-    cleanUp(() => this.stop());
+    onTestFinished(() => this.stop());
     return this;
   }
 

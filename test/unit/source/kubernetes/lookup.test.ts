@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { ApiLookup } from '../../../../src/source/kubernetes/lookup.ts';
-import { cleanUp, contentTypes, startServer } from './setup.ts';
+import { contentTypes, startServer } from './setup.ts';
 
 const { signal } = new AbortController();
 
@@ -22,7 +22,7 @@ async function asking(answers: Readonly<Record<string, Answer>>) {
   const access = { kubeconfigPath: '', masterUrl: server.url };
   const options = { qps: -1, burst: 0, userAgent: 'fairlead/test', contentTypes };
   const lookup = new ApiLookup({ ...access, ...options });
-  cleanUp(() => lookup.close());
+  onTestFinished(() => lookup.close());
   return { lookup, asked, server };
 }
 

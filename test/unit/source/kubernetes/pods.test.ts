@@ -1,10 +1,10 @@
 /** The pods of this node that a selector chooses. */
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { podWatch } from '../../../../src/source/kubernetes/pods.ts';
 import type { ListAttempt, SourceProblem } from '../../../../src/source/source.ts';
 import type { FakeApiServer } from '../../../fake/api-server.ts';
 import { until } from '../recorder.ts';
-import { cleanUp, contentTypes, hasty, startServer } from './setup.ts';
+import { contentTypes, hasty, startServer } from './setup.ts';
 
 interface Watched {
   /** What the kubelet calls them, by key; undefined = there was no complete list. */
@@ -33,7 +33,7 @@ function watch(server: FakeApiServer, selector = 'mesh=in'): Watched {
     listed: (attempt: ListAttempt) => watched.lists.push(attempt),
   };
   const ended = watchPods(selector, sink, controller.signal);
-  cleanUp(async () => {
+  onTestFinished(async () => {
     controller.abort();
     await ended;
   });

@@ -1,12 +1,11 @@
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { KubernetesSource } from '../../../../src/source/kubernetes/source.ts';
 import { FakeApi } from '../../../fake/api-server-process.ts';
 import { Recorder, until } from '../recorder.ts';
-import { cleanUp } from './setup.ts';
 
 it('reads a cluster over TLS from a fake API server in another process', async () => {
   const api = await FakeApi.start();
-  cleanUp(() => api.close());
+  onTestFinished(() => api.close());
   await api.ask({ do: 'populate', services: 300, endpoints: 30 });
   const sink = new Recorder();
   const controller = new AbortController();

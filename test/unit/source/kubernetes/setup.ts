@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { afterEach } from 'vitest';
+import { onTestFinished } from 'vitest';
 import { decodeChange, decodeContext } from '../../../../src/source/decode.ts';
 import {
   KubernetesSource,
@@ -25,20 +25,9 @@ export const contentTypes = {
 
 export const asksProtobuf = contentTypes.contentType.endsWith('protobuf');
 
-const stops: (() => Promise<void> | void)[] = [];
-
-/** Run after the test, last registered first. */
-export function cleanUp(stop: () => Promise<void> | void): void {
-  stops.unshift(stop);
-}
-
-afterEach(async () => {
-  for (const stop of stops.splice(0)) await stop();
-});
-
 export function temporaryDirectory(files: Readonly<Record<string, string>> = {}): string {
   const path = mkdtempSync(join(tmpdir(), 'fairlead-source-'));
-  cleanUp(() => rmSync(path, { recursive: true, force: true }));
+  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
   for (const [name, text] of Object.entries(files)) writeFileSync(join(path, name), text);
   return path;
 }
@@ -46,7 +35,7 @@ export function temporaryDirectory(files: Readonly<Record<string, string>> = {})
 export async function startServer(options: FakeApiServerOptions = {}): Promise<FakeApiServer> {
   const server = new FakeApiServer({ bookmarkMs: 100, ...options });
   await server.listen();
-  cleanUp(() => server.close());
+  onTestFinished(() => server.close());
   return server;
 }
 
@@ -162,7 +151,7 @@ export function startSource(
     controller.abort();
     await ended.catch(() => {});
   };
-  cleanUp(stop);
+  onTestFinished(stop);
   const converged = (): Promise<void> =>
     Promise.race([
       until(

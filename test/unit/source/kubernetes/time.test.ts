@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { resources } from '../../../../src/state/change.ts';
 import { until } from '../recorder.ts';
-import { change, cleanUp, hasty, impatient, populate, startServer, startSource } from './setup.ts';
+import { change, hasty, impatient, populate, startServer, startSource } from './setup.ts';
 
 const hourMs = 3_600_000;
 
@@ -45,7 +45,7 @@ describe('a process that is stopped and goes on', () => {
     const follower = spawn(process.execPath, [main, server.url], {
       stdio: ['pipe', 'pipe', 'inherit'],
     });
-    cleanUp(async () => {
+    onTestFinished(async () => {
       follower.kill('SIGKILL');
       if (follower.exitCode === null && follower.signalCode === null) await once(follower, 'exit');
     });
