@@ -1,5 +1,6 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Address, Family } from '../../../src/net/address.ts';
 import { ServiceHealth } from '../../../src/serve/service-health.ts';
@@ -126,6 +127,8 @@ describe('very many health-check node ports', () => {
       counting = setImmediate(count);
     };
     let counting = setImmediate(count);
+    // Longer than one turn may take, so that each port waits for another.
+    await sleep(20);
     await world.services(...ports.map((port, i) => local(port, { name: `web-${i}` })));
     while (told.size < ports.length) await quiet();
     clearImmediate(counting);

@@ -154,3 +154,19 @@ export function resolveOne(
   if (forwarding === undefined || others.length > 0) throw new Error('not exactly one Forwarding');
   return forwarding;
 }
+
+/** Ports p0, p1 … from `first` on. */
+export function portsOf(
+  count: number,
+  fields: Partial<ServicePort> = {},
+  first = 1000,
+): ServicePort[] {
+  return Array.from({ length: count }, (_, i) => {
+    return { ...http, name: `p${i}`, port: first + i, ...fields };
+  });
+}
+
+/** 203.0.x.y, each another. */
+export function ips(count: number): string[] {
+  return Array.from({ length: count }, (_, i) => `203.0.${i >> 8}.${i & 0xff}`);
+}

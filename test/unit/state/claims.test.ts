@@ -6,7 +6,6 @@ import { resolve } from '../../../src/state/resolve.ts';
 import { finish } from '../../../src/state/steps.ts';
 import type { Forwarding, Service } from '../../../src/state/types.ts';
 import { address, http, service } from './build.ts';
-import { growth } from './steps-taken.ts';
 
 function resolved(of: Service): Forwarding[] {
   return resolve(of, [], { zone: '', nodeAddresses: [], externalIPsEnabled: true });
@@ -348,26 +347,5 @@ describe('a conflict', () => {
   it('leaves Forwardings alone that lose nothing', () => {
     const forwardings = resolved(old);
     expect(new WholeClaims().claim(old, forwardings).forwardings[0]).toBe(forwardings[0]);
-  });
-});
-
-describe('many Services that claim the same', () => {
-  it('cost little more for each of them than few', () => {
-    const work = (count: number) => {
-      const services = Array.from({ length: count }, (_, i) => {
-        // The best come first in one half, last in the other.
-        const createdMs = i % 2 === 0 ? i : 2 * count - i;
-        const externalIPs = ['203.0.113.1', '203.0.113.2'];
-        return service({ name: `s${i}`, createdMs, clusterIPs: ['10.0.0.1'], externalIPs });
-      });
-      const each = services.map((of) => [of, resolved(of)] as const);
-      return () => {
-        const claims = new Claims();
-        for (const [of, forwardings] of each)
-          finish(finish(claims.claim(of, forwardings)).concede());
-        for (const { key } of services) finish(claims.release(key));
-      };
-    };
-    expect(growth(work, 200)).toBeLessThan(6);
   });
 });

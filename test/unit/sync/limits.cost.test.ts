@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { type Excess, noLimits, type ServiceLimits } from '../../../src/state/budget.ts';
 import { finish } from '../../../src/state/steps.ts';
 import { ClusterState } from '../../../src/state/store.ts';
@@ -6,15 +6,9 @@ import type { Forwarding, Service } from '../../../src/state/types.ts';
 import { Desired } from '../../../src/sync/desired.ts';
 import type { SyncEvent } from '../../../src/sync/events.ts';
 import type { FamilySync } from '../../../src/sync/family.ts';
-import { context, http, ready, service, slice, slicePort } from '../state/build.ts';
+import { context, portsOf, ready, service, slice, slicePort } from '../state/build.ts';
 import { stepsTaken } from '../state/steps-taken.ts';
 import { ToyClock } from './double.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
-
-function portsOf(count: number, first = 1000) {
-  return Array.from({ length: count }, (_, i) => ({ ...http, name: `p${i}`, port: first + i }));
-}
 
 class Rig {
   readonly state = new ClusterState();
@@ -94,7 +88,7 @@ describe('a Service of many ports', () => {
     rig.state.apply({ kind: 'slice', slice: slice(endpoints, { ports }) });
     const work: number[] = [];
     for (const first of rounds) {
-      rig.set(service({ ports: portsOf(count, first) }));
+      rig.set(service({ ports: portsOf(count, {}, first) }));
       const refresh = rig.desired.refresh('ns/web', 0);
       const spans = new Set<number>();
       const step = (): boolean => {
