@@ -87,15 +87,18 @@ INLINE int choose(struct bpf_sock_addr *context, struct maps maps, const struct 
   const __u64 id = pool->id;
   const __u32 count = pool->count;
   if (count == 0) return 0;
-  const struct place place = {id, random_number() % count, 0};
-  const struct endpoint *endpoint = map_lookup(maps.endpoints, &place);
-  if (!endpoint) return 0;
-  chosen->endpoint = *endpoint;
+  const __u32 index = random_number() % count;
+  const __u32 in_group = index % kGroupSize;
+  const struct group_key group_key = {id, index / kGroupSize, 0};
+  const struct group *group = map_lookup(maps.endpoints, &group_key);
+  if (!group) return 0;
+  chosen->endpoint = group->endpoints[in_group];
+  if (chosen->endpoint.port == 0) return 0;
 
   const struct pool *same_pool = map_lookup(maps.frontends, &chosen->frontend);
   if (!same_pool || same_pool->id != id) return 0;
-  const struct endpoint *same_endpoint = map_lookup(maps.endpoints, &place);
-  return same_endpoint && is_same(same_endpoint, &chosen->endpoint);
+  const struct group *same_group = map_lookup(maps.endpoints, &group_key);
+  return same_group && is_same(&same_group->endpoints[in_group], &chosen->endpoint);
 }
 
 INLINE int add_one(struct maps maps, const struct counted *key) {

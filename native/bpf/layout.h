@@ -51,11 +51,19 @@ struct pool {
   __u32 node_only;
 };
 
-/** A place in a pool, which holds an endpoint. */
-struct place {
+/** Of a group: it holds the endpoints of a pool from index `number * kGroupSize` on. */
+struct group_key {
   __u64 pool;
-  __u32 index;
+  __u32 number;
   __u32 unused;
+};
+
+/** Several endpoints are one element, because elements are what costs the kernel. */
+enum { kGroupSize = 4 };
+
+struct group {
+  /** Those without a port are none. */
+  struct endpoint endpoints[kGroupSize];
 };
 
 /**

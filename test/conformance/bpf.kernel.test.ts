@@ -10,14 +10,17 @@ import type { KernelOp } from '../../src/kernel/ops.ts';
 import { removeConnectTime } from '../../src/modes/connect-time/choice.ts';
 import {
   allExcluded,
-  endpointValue,
   excludedKey,
   excludedValue,
   frontendKey,
+  groupSize,
+  groupValue,
+  keyBytes,
   nodeAddressKey,
   nodeAddressValue,
-  placeKey,
   poolValue,
+  valueBytes,
+  writeGroupKey,
 } from '../../src/modes/connect-time/layout.ts';
 import { EndpointList } from '../../src/net/endpoint-list.ts';
 import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
@@ -51,9 +54,10 @@ afterAll(() => {
 });
 beforeEach(() => removeConnectTime(kernel, place.directory));
 
-/** Starts a server, and returns its port. */
-async function serve(family: Family): Promise<number> {
+/** Starts a server, and returns its port. `reached` is called for each connection. */
+async function serve(family: Family, reached = (): void => {}): Promise<number> {
   const server = createServer((socket) => socket.on('error', () => {}).end());
+  server.on('connection', reached);
   servers.push(server);
   await new Promise<void>((resolve) => server.listen(0, loopback[family], resolve));
   return (server.address() as AddressInfo).port;
@@ -104,17 +108,27 @@ function removing(family: Family, map: string, keys: Uint8Array): KernelOp {
   };
 }
 
-/** Maps with one endpoint, and the frontends, attached. */
+function groupKey(number: number): Uint8Array {
+  const key = new Uint8Array(keyBytes.endpoints);
+  writeGroupKey(key, 0, pool, number);
+  return key;
+}
+
+/** Maps with endpoints at these ports, and the frontends, attached. */
 async function translate(
   family: Family,
-  endpoint: number,
+  endpoints: number | readonly number[],
   frontends: readonly (readonly [Uint8Array, Uint8Array])[],
 ): Promise<void> {
   const at = address(loopback[family]);
-  const list = EndpointList.of(family, [{ address: at.bytes, port: endpoint }]);
+  const all = [endpoints].flat().map((port) => ({ address: at.bytes, port }));
+  const list = EndpointList.of(family, all);
+  const numbers = [...Array(Math.ceil(list.length / groupSize)).keys()];
   await apply(
     { kind: 'bpfMapsAdd', ...pinned(family) },
-    adding(family, 'endpoints', placeKey(pool, 0), endpointValue(list, 0)),
+    ...numbers.map((number) =>
+      adding(family, 'endpoints', groupKey(number), groupValue(list, number)),
+    ),
     ...frontends.map(([key, value]) => adding(family, 'frontends', key, value)),
     { kind: 'bpfLinksAdd', ...pinned(family) },
   );
@@ -126,6 +140,26 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
   it('leads a connection to the endpoint, and calls the peer by the address of the Service', async () => {
     await translate(family, await serve(family), [clusterIP]);
     expect(await peerOf(service[family], 80)).toBe(`${service[family]} 80`);
+  });
+
+  it('leads connections to each endpoint of all groups', async () => {
+    const reached = new Set<number>();
+    const ports: number[] = [];
+    for (let i = 0; i < groupSize + 2; i += 1) {
+      ports.push(await serve(family, () => reached.add(i)));
+    }
+    await translate(family, ports, [[clusterIP[0], poolValue(pool, ports.length)]]);
+    for (let i = 0; i < 200; i += 1) {
+      expect(await peerOf(service[family], 80)).toBe(`${service[family]} 80`);
+    }
+    expect(reached.size).toBe(ports.length);
+  });
+
+  it('leaves a connection alone that finds no endpoint in its group', async () => {
+    await translate(family, await serve(family), [[clusterIP[0], poolValue(pool, groupSize)]]);
+    const peers = new Set<string>();
+    while (peers.size < 2) peers.add(await peerOf(service[family], 80));
+    expect(peers).toContain(`${service[family]} 80`);
   });
 
   it('leaves other ports alone, and a frontend whose pool is empty', async () => {
@@ -219,8 +253,8 @@ describe('maps', () => {
   const many = 20_000;
 
   it('read back what was written, however much', async () => {
-    const value = new Uint8Array(20);
-    const keys = Array.from({ length: many }, (_, i) => placeKey(pool, i));
+    const value = new Uint8Array(valueBytes.endpoints);
+    const keys = Array.from({ length: many }, (_, i) => groupKey(i));
     const values = Array.from({ length: many }, () => value);
     await apply(
       { kind: 'bpfMapsAdd', ...pinned('IPv4') },
@@ -240,8 +274,8 @@ describe('maps', () => {
   it('take as many elements as they were made for, and name the first that is too many', async () => {
     const small = { ...pinned('IPv4'), endpointsMax: 3 };
     await apply({ kind: 'bpfMapsAdd', ...small });
-    const keys = Buffer.concat([0, 1, 2, 3, 4].map((i) => placeKey(pool, i)));
-    const op = adding('IPv4', 'endpoints', keys, new Uint8Array(5 * 20));
+    const keys = Buffer.concat([0, 1, 2, 3, 4].map((i) => groupKey(i)));
+    const op = adding('IPv4', 'endpoints', keys, new Uint8Array(5 * valueBytes.endpoints));
     expect(await kernel.apply(batch(op))).toMatchObject({
       partly: true,
       failures: [{ op: 0, entry: 3, code: 'E2BIG' }],
@@ -253,9 +287,9 @@ describe('maps', () => {
   it('name the element that is not there', async () => {
     await apply(
       { kind: 'bpfMapsAdd', ...pinned('IPv4') },
-      adding('IPv4', 'endpoints', placeKey(pool, 0), new Uint8Array(20)),
+      adding('IPv4', 'endpoints', groupKey(0), new Uint8Array(valueBytes.endpoints)),
     );
-    const keys = Buffer.concat([placeKey(pool, 0), placeKey(pool, 1)]);
+    const keys = Buffer.concat([groupKey(0), groupKey(1)]);
     const inMap = { directory: place.directory, map: 'endpoints4' };
     const result = await kernel.apply(batch({ kind: 'bpfElementsDelete', ...inMap, keys }));
     expect(result).toMatchObject({

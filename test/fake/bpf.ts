@@ -24,7 +24,7 @@ interface Link {
 /** Bytes of keys and values, as native/bpf/layout.h has them. */
 const shapes: Readonly<Record<string, readonly [key: number, value: number]>> = {
   frontends: [20, 16],
-  endpoints: [16, 20],
+  endpoints: [16, 80],
   counts: [40, 8],
   excluded: [8, 4],
 };

@@ -11,11 +11,13 @@ import type { Kernel } from '../../src/kernel/kernel.ts';
 import {
   keyBytes,
   mapNames,
-  readPlaceKey,
+  packedGroup,
+  readGroupKey,
   valueBytes,
 } from '../../src/modes/connect-time/layout.ts';
 import { readMap } from '../../src/modes/connect-time/read-map.ts';
 import { noPause } from '../../src/modes/mode.ts';
+import { EndpointList } from '../../src/net/endpoint-list.ts';
 import { freshSeed, Random } from '../chaos/random.ts';
 import { FAMILIES } from '../lab/addresses.ts';
 import { askKernel } from '../lab/ask-kernel.ts';
@@ -75,17 +77,27 @@ async function heldOf(
   family: keyof typeof mapNames,
 ): Promise<[string, string[]][]> {
   const found = new Map<string, string[]>();
-  const read = async (kind: 'frontends' | 'endpoints', keyOf: (key: Uint8Array) => string) => {
+  const read = async (
+    kind: 'frontends' | 'endpoints',
+    told: (key: Uint8Array, value: Uint8Array) => readonly [key: string, values: string[]],
+  ) => {
     const map = mapNames[family][kind];
     const sizes = { keyBytes: keyBytes[kind], valueBytes: valueBytes[kind] };
     await readMap(kernel, { directory: place.directory, map, ...sizes }, noPause, (key, value) => {
-      const name = `${map} ${keyOf(key)}`;
-      found.set(name, [...(found.get(name) ?? []), Buffer.from(value).toString('hex')]);
+      const [name, values] = told(key, value);
+      found.set(`${map} ${name}`, [...(found.get(`${map} ${name}`) ?? []), ...values]);
     });
   };
-  await read('frontends', (key) => Buffer.from(key).toString('hex'));
-  await read('endpoints', (key) => Buffer.from(readPlaceKey(key).pool, 'latin1').toString('hex'));
+  await read('frontends', (key, value) => [hex(key), [hex(value)]]);
+  await read('endpoints', (key, value) => [
+    Buffer.from(readGroupKey(key).pool, 'latin1').toString('hex'),
+    new EndpointList(family, packedGroup(family, value)).texts(),
+  ]);
   return [...found];
+}
+
+function hex(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('hex');
 }
 
 /** Resolves when the first map is about to be made. */

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, test as anyTest, beforeAll, beforeEach, expect } from 'vitest';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { type ConnectTimePaths, removeConnectTime } from '../../src/modes/connect-time/choice.ts';
+import { groupSize } from '../../src/modes/connect-time/layout.ts';
 import {
   type ActorName,
   clusterIp,
@@ -173,14 +174,19 @@ test('Node ports answer on loopback addresses that are named, to the node alone'
 
 test('A Service that has no room is left to the rules, and others go on beside them', async () => {
   await serving('pod-a', 'pod-b');
-  const large = web('pod-a', 'pod-b');
+  const names = ['http', 'other'];
+  const large = [
+    ...BASELINE,
+    service('web', { clusterIp: vip, ports: names.map((name, i) => ({ name, port: 80 + i })) }),
+    ...slices('web', ['pod-a', 'pod-b'], { ports: names.map((name) => ({ name, port: 8080 })) }),
+  ];
   const other = [
     service('other', { clusterIp: clusterIp(11) }),
     ...slices('other', ['pod-b']),
   ] as const;
   const told: LogLine[] = [];
   const proxy = await start([...large, ...other], {
-    room: { frontends: 100, endpoints: 3 },
+    room: { frontends: 100, endpoints: 3 * groupSize },
     log: (line) => told.push(line),
   });
   const { IPv4: address } = clusterIp(11);

@@ -9,7 +9,7 @@ import type { Environment, Miscount, ModeConfig, Pause } from '../mode.ts';
 import { BatchWriter } from './batch-writer.ts';
 import { environmentElements } from './environment.ts';
 import { objectsOf, poolOf, type Setting } from './frontends.ts';
-import { keyBytes, mapNames, valueBytes } from './layout.ts';
+import { groupCount, keyBytes, mapNames, valueBytes } from './layout.ts';
 import { type ConnectTimeObjects, ConnectTimeObservation, isValue } from './observation.ts';
 import { isReadable, type PinnedStates, readPinned } from './pinned.ts';
 import type { Placement } from './placement.ts';
@@ -19,7 +19,7 @@ export interface ConnectTimeTypes extends ConnectTimeObjects {
   readonly writer: BatchWriter;
 }
 
-const endpointCost = keyBytes.endpoints + valueBytes.endpoints;
+const groupCost = keyBytes.endpoints + valueBytes.endpoints;
 const frontendCost = keyBytes.frontends + valueBytes.frontends;
 
 export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
@@ -69,7 +69,7 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     const frontends = objectsOf(forwarding, this.#setting);
     let bytes = 0;
     for (const one of frontends) {
-      bytes += one.kind === 'pool' ? one.endpoints.length * endpointCost : frontendCost;
+      bytes += one.kind === 'pool' ? groupCount(one.endpoints.length) * groupCost : frontendCost;
     }
     return { frontends, shared: [], bytes };
   }

@@ -16,12 +16,14 @@ import { type EnvironmentElement, environmentElements } from './environment.ts';
 import type { PoolElements } from './frontends.ts';
 import {
   addressFamily,
-  endpointValue,
+  groupCount,
+  groupValue,
+  hasSameGroup,
   keyBytes,
   mapNames,
   valueBytes,
-  writeEndpointValue,
-  writePlaceKey,
+  writeGroupKey,
+  writeGroupValue,
 } from './layout.ts';
 import type { ConnectTimeObjects, HeldObject } from './observation.ts';
 import { askedOf, type Placement } from './placement.ts';
@@ -53,19 +55,19 @@ class SingleElements extends Elements {
   }
 }
 
-class Endpoints extends Elements {
+class Groups extends Elements {
   constructor() {
     super('endpoints');
   }
 
   /** Without a list: only the key, of what is deleted. */
-  push(owner: string, pool: Uint8Array, index: number, list?: EndpointList): void {
+  push(owner: string, pool: Uint8Array, number: number, list?: EndpointList): void {
     this.owners.push(owner);
     const keyAt = this.keys.extend();
-    writePlaceKey(this.keys.buffer, keyAt, pool, index);
+    writeGroupKey(this.keys.buffer, keyAt, pool, number);
     if (list === undefined) return;
     const valueAt = this.values.extend();
-    writeEndpointValue(this.values.buffer, valueAt, list, index);
+    writeGroupValue(this.values.buffer, valueAt, list, number);
   }
 }
 
@@ -73,7 +75,7 @@ const sorts = ['endpoints', 'frontends', 'excluded'] as const satisfies Sort[];
 
 function newElements() {
   return {
-    endpoints: new Endpoints(),
+    endpoints: new Groups(),
     frontends: new SingleElements('frontends'),
     excluded: new SingleElements('excluded'),
   };
@@ -152,14 +154,14 @@ export class BatchWriter implements Writer<ConnectTimeObjects> {
   #pool(difference: Difference<ConnectTimeObjects>): void {
     const { owner, before } = difference;
     const after = difference.after?.kind === 'pool' ? difference.after : undefined;
-    const held = heldPlaces(before, after);
-    const count = after?.endpoints.length ?? 0;
-    for (let i = 0; i < count; i += 1) {
-      if (held.isRight(i)) continue;
-      this.#added.endpoints.push(owner, after!.pool, i, after!.endpoints);
+    const held = heldGroups(before, after);
+    const count = groupCount(after?.endpoints.length ?? 0);
+    for (let number = 0; number < count; number += 1) {
+      if (held.isRight(number)) continue;
+      this.#added.endpoints.push(owner, after!.pool, number, after!.endpoints);
     }
-    for (const i of held.indexes) {
-      if (i >= count) this.#deleted.endpoints.push(owner, held.pool, i);
+    for (const number of held.numbers) {
+      if (number >= count) this.#deleted.endpoints.push(owner, held.pool, number);
     }
   }
 
@@ -223,30 +225,33 @@ export class BatchWriter implements Writer<ConnectTimeObjects> {
 }
 
 /** What the kernel holds of a pool, or is believed to hold. */
-interface Places {
+interface HeldGroups {
   readonly pool: Uint8Array;
-  readonly indexes: Iterable<number>;
-  /** Whether the place has the endpoint that it is to have. */
-  readonly isRight: (index: number) => boolean;
+  readonly numbers: Iterable<number>;
+  /** Whether the group has the endpoints that it is to have. */
+  readonly isRight: (number: number) => boolean;
 }
 
-function heldPlaces(
+function heldGroups(
   before: HeldObject | ConnectTimeObjects['frontend'] | undefined,
   after: Pool | undefined,
-): Places {
-  const pool = after?.pool ?? new Uint8Array(0);
-  if (before?.kind !== 'pool') return { pool, indexes: [], isRight: () => false };
-  const { endpoints } = before;
-  if (endpoints instanceof Map) {
+): HeldGroups {
+  if (before?.kind !== 'pool') {
+    return { pool: after?.pool ?? new Uint8Array(0), numbers: [], isRight: () => false };
+  }
+  const { pool } = before;
+  if ('groups' in before) {
+    const { groups } = before;
     return {
-      pool: before.pool,
-      indexes: endpoints.keys(),
-      isRight: (i) => endpoints.get(i) === binary(endpointValue(after!.endpoints, i)),
+      pool,
+      numbers: groups.keys(),
+      isRight: (number) => groups.get(number) === binary(groupValue(after!.endpoints, number)),
     };
   }
+  const { endpoints } = before;
   return {
-    pool: before.pool,
-    indexes: Array(endpoints.length).keys(),
-    isRight: (i) => i < endpoints.length && endpoints.sameAt(i, after!.endpoints, i),
+    pool,
+    numbers: Array(groupCount(endpoints.length)).keys(),
+    isRight: (number) => hasSameGroup(endpoints, after!.endpoints, number),
   };
 }

@@ -4,7 +4,7 @@ import type { Forwarding, Frontend } from '../../state/types.ts';
 import type { ModeFrontend } from '../changes.ts';
 import { binary } from '../elements.ts';
 import type { ModeConfig } from '../mode.ts';
-import { frontendKey, poolId, poolValue } from './layout.ts';
+import { frontendKey, groupCount, groupSize, poolId, poolValue } from './layout.ts';
 import type { Reach, Room } from './placement.ts';
 
 /** Why a frontend is left to the rules. */
@@ -103,7 +103,7 @@ export function objectsOf(forwarding: Forwarding, setting: Setting): ConnectTime
   return [...pools.values(), ...frontends];
 }
 
-/** How many elements the maps need for it. */
+/** How much room the maps need for it. */
 export function sizeOf(forwarding: Forwarding, setting: Setting): Room {
   const pools = new Set<'cluster' | 'local'>();
   let frontends = 0;
@@ -115,7 +115,7 @@ export function sizeOf(forwarding: Forwarding, setting: Setting): Room {
     } else if (shadowsNodePorts(forwarding, frontend)) frontends += 1;
   }
   let endpoints = 0;
-  for (const pool of pools) endpoints += forwarding[pool].length;
+  for (const pool of pools) endpoints += groupSize * groupCount(forwarding[pool].length);
   return { frontends, endpoints };
 }
 

@@ -18,8 +18,17 @@ export const mapNames = {
   IPv6: { frontends: 'frontends6', endpoints: 'endpoints6', excluded: 'excluded6' },
 } as const satisfies Record<Family, Record<string, string>>;
 
+/** So many endpoints of a pool are one element, because elements are what costs the kernel. */
+export const groupSize = 4;
+
+const endpointLength = 20;
+
 export const keyBytes = { frontends: 20, endpoints: 16, excluded: 8 } as const;
-export const valueBytes = { frontends: 16, endpoints: 20, excluded: 4 } as const;
+export const valueBytes = {
+  frontends: 16,
+  endpoints: groupSize * endpointLength,
+  excluded: 4,
+} as const;
 
 /** What a frontend key names. */
 const Kind = { address: 0, nodePort: 1, nodeAddress: 2 } as const;
@@ -77,37 +86,65 @@ export function poolId({ key }: Forwarding, pool: 'cluster' | 'local'): Uint8Arr
   return hash('sha256', `${key} ${pool}`, 'buffer').subarray(0, poolIdBytes);
 }
 
-/** The key of an endpoint. */
-export function placeKey(id: Uint8Array, index: number): Uint8Array {
-  const key = new Uint8Array(keyBytes.endpoints);
-  writePlaceKey(key, 0, id, index);
-  return key;
+/** How many groups hold so many endpoints. */
+export function groupCount(endpoints: number): number {
+  return Math.ceil(endpoints / groupSize);
 }
 
-/** Writes the key of an endpoint to where there are zeroes. */
-export function writePlaceKey(to: Uint8Array, at: number, id: Uint8Array, index: number): void {
+/** Writes the key of a group of a pool to where there are zeroes. */
+export function writeGroupKey(to: Uint8Array, at: number, id: Uint8Array, number: number): void {
   for (let i = 0; i < poolIdBytes; i += 1) to[at + i] = id[i]!;
-  for (let i = 0; i < 4; i += 1) to[at + poolIdBytes + i] = index >>> (8 * i);
+  for (let i = 0; i < 4; i += 1) to[at + poolIdBytes + i] = number >>> (8 * i);
 }
 
-/** The pool and the index of an endpoint's key. */
-export function readPlaceKey(key: Uint8Array): { readonly pool: string; readonly index: number } {
+/** The pool of a group, and the group's number in it. */
+export function readGroupKey(key: Uint8Array): { readonly pool: string; readonly number: number } {
   const view = new DataView(key.buffer, key.byteOffset);
   return {
     pool: binary(key.subarray(0, poolIdBytes)),
-    index: view.getUint32(poolIdBytes, true),
+    number: view.getUint32(poolIdBytes, true),
   };
 }
 
-/** An endpoint of a list as the map holds it. */
-export function endpointValue(list: EndpointList, index: number): Uint8Array {
+/** A group of a list as the map holds it. */
+export function groupValue(list: EndpointList, number: number): Uint8Array {
   const value = new Uint8Array(valueBytes.endpoints);
-  writeEndpointValue(value, 0, list, index);
+  writeGroupValue(value, 0, list, number);
   return value;
 }
 
-/** Writes an endpoint of a list to where there are zeroes. */
-export function writeEndpointValue(
+/** Writes a group of a list to where there are zeroes. */
+export function writeGroupValue(
+  to: Uint8Array,
+  at: number,
+  list: EndpointList,
+  number: number,
+): void {
+  const first = number * groupSize;
+  const count = Math.min(groupSize, list.length - first);
+  for (let i = 0; i < count; i += 1) {
+    writeEndpoint(to, at + i * endpointLength, list, first + i);
+  }
+}
+
+/** Whether both lists have the same group. */
+export function hasSameGroup(a: EndpointList, b: EndpointList, number: number): boolean {
+  const first = number * groupSize;
+  const end = Math.min(a.length, first + groupSize);
+  if (end !== Math.min(b.length, first + groupSize)) return false;
+  for (let i = first; i < end; i += 1) if (!a.sameAt(i, b, i)) return false;
+  return true;
+}
+
+/** The endpoints of a group, one after the other, as an `EndpointList` has them. */
+export function packedGroup(family: Family, value: Uint8Array): Uint8Array {
+  const endpoints = Array.from({ length: groupSize }, (_, i) =>
+    packedEndpoint(family, value.subarray(i * endpointLength, (i + 1) * endpointLength)),
+  );
+  return Buffer.concat(endpoints.filter((one) => one.some((byte) => byte !== 0)));
+}
+
+function writeEndpoint(
   to: Uint8Array,
   at: number,
   { bytes, family }: EndpointList,
@@ -115,15 +152,14 @@ export function writeEndpointValue(
 ): void {
   const stride = endpointBytes[family];
   const from = index * stride;
-  const begin = at + valueBytes.endpoints - stride;
+  const begin = at + endpointLength - stride;
   for (let i = 0; i < stride; i += 1) to[begin + i] = bytes[from + i]!;
   // ::ffff:0:0/96
   if (family === 'IPv4') to[begin - 1] = to[begin - 2] = 0xff;
 }
 
-/** The inverse of `endpointValue`. */
-export function packedEndpoint(family: Family, value: Uint8Array): Uint8Array {
-  return value.subarray(valueBytes.endpoints - endpointBytes[family]);
+function packedEndpoint(family: Family, value: Uint8Array): Uint8Array {
+  return value.subarray(endpointLength - endpointBytes[family]);
 }
 
 /** In place of the number of a cgroup: all that are to be excluded are in the map. */
@@ -149,7 +185,7 @@ export const excludedValue = new Uint8Array(valueBytes.excluded);
 /** Of the maps that count connections: the key is a frontend's and an endpoint, one by one. */
 export const countedBytes = {
   frontendBytes: keyBytes.frontends,
-  keyBytes: keyBytes.frontends + valueBytes.endpoints,
+  keyBytes: keyBytes.frontends + endpointLength,
   valueBytes: 8,
 } as const;
 

@@ -11,14 +11,14 @@ import type { Pause } from '../mode.ts';
 import type { SharedObject } from '../shared-objects.ts';
 import { type EnvironmentElement, environmentId, isOfEnvironment } from './environment.ts';
 import { type ConnectTimeObject, frontendId, poolObjectId } from './frontends.ts';
-import { keyBytes, mapNames, packedEndpoint, poolId, readPlaceKey, valueBytes } from './layout.ts';
+import { keyBytes, mapNames, packedGroup, poolId, readGroupKey, valueBytes } from './layout.ts';
 import type { Pinned } from './pinned.ts';
 import { readMap } from './read-map.ts';
 
-/** What the kernel holds. A pool: endpoints (`binary` of their values) by index, with gaps. */
+/** What the kernel holds. A pool: `binary` of the values of its groups by number, with gaps. */
 export type HeldObject =
   | { readonly kind: 'frontend'; readonly key: Uint8Array; readonly value: Uint8Array }
-  | { readonly kind: 'pool'; readonly pool: Uint8Array; readonly endpoints: Map<number, string> };
+  | { readonly kind: 'pool'; readonly pool: Uint8Array; readonly groups: Map<number, string> };
 
 type HeldPool = Extract<HeldObject, { kind: 'pool' }>;
 
@@ -100,8 +100,8 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
       });
     }
     await readMap(kernel, shapeOf('endpoints'), pause, (key, value) => {
-      const { pool, index } = readPlaceKey(key);
-      this.#pool(pool).endpoints.set(index, binary(value));
+      const { number, pool } = readGroupKey(key);
+      this.#pool(pool).groups.set(number, binary(value));
     });
   }
 
@@ -110,16 +110,16 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
     const id = poolObjectId(pool);
     const held = this.#held.get(id);
     if (held?.kind === 'pool') return held;
-    const made: HeldPool = { kind: 'pool', pool: bytesOf(pool), endpoints: new Map() };
+    const made: HeldPool = { kind: 'pool', pool: bytesOf(pool), groups: new Map() };
     this.#held.set(id, made);
     return made;
   }
 }
 
 /** The endpoints without gaps. */
-function listOf(family: Family, { endpoints }: HeldPool): EndpointList {
-  const inOrder = [...endpoints].sort(([a], [b]) => a - b);
-  const packed = inOrder.map(([, value]) => packedEndpoint(family, bytesOf(value)));
+function listOf(family: Family, { groups }: HeldPool): EndpointList {
+  const inOrder = [...groups].sort(([a], [b]) => a - b);
+  const packed = inOrder.map(([, value]) => packedGroup(family, bytesOf(value)));
   return new EndpointList(family, Buffer.concat(packed));
 }
 

@@ -1,18 +1,23 @@
 /** Where programs and maps are, and whose connections are translated. */
 
+import { groupCount } from './layout.ts';
+
 /** Only the node's own Fairlead uses it. */
 export const connectTimeDirectory = '/sys/fs/bpf/fairlead';
 
 /** Whose connections are translated: of the node's network namespace, or of all. */
 export type Reach = 'host' | 'all';
 
-/** How many elements the maps of one family hold. */
+/** How much the maps of one family hold. A pool takes room for whole groups of endpoints. */
 export interface Room {
   readonly frontends: number;
   readonly endpoints: number;
 }
 
-/** An empty map takes 16 bytes for each, and an element about 100 more while it is there. */
+/**
+ * An empty map takes 16 bytes for each element, and one that is there about 100 more for a frontend
+ * and 200 for a group of endpoints.
+ */
 export const standardRoom: Room = { frontends: 2 ** 18, endpoints: 2 ** 20 };
 
 export interface Placement {
@@ -34,6 +39,6 @@ export function askedOf({ cgroup, excludes, reach, room }: Placement, counts: bo
     counts: counts ? 1 : 0,
     excludes: excludes ? 1 : 0,
     frontendsMax: room.frontends,
-    endpointsMax: room.endpoints,
+    endpointsMax: groupCount(room.endpoints),
   } as const;
 }

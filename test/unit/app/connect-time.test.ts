@@ -76,7 +76,7 @@ it('is left to the rules where the hierarchy of cgroups is not mounted, which is
   expect(text).toContain('fairlead_connect_time_state{state="unavailable"} 1');
 });
 
-const small = { ...connectTime, room: { frontends: 100, endpoints: 8 } };
+const small = { ...connectTime, room: { frontends: 100, endpoints: 24 } };
 /** Of 10.96.0.1, as the map has it. */
 const clusterIP = /ffff0a600001/;
 
@@ -99,14 +99,14 @@ const other: readonly Change[] = [
 
 it('leaves a Service that has no room to the rules, which have it all', async () => {
   const app = await running('all', { connectTime: small });
-  app.source.say(grown(5), ...other);
+  app.source.say(grown(15), ...other);
   await quiet();
   expect(app.app.upToDate).toBe(true);
   expect(app.kernel.bpf.text()).not.toMatch(clusterIP);
   expect(app.kernel.bpf.text()).toMatch(/ffff0a600002/);
   expect(app.services.join()).toContain('10.96.0.1');
   const told = app.lines.filter(({ msg }) => String(msg).includes('left to them'));
-  expect(told).toMatchObject([{ service: 'ns/web', family: 'IPv4', frontends: 1, endpoints: 5 }]);
+  expect(told).toMatchObject([{ service: 'ns/web', family: 'IPv4', frontends: 1, endpoints: 16 }]);
   app.source.say(grown(2));
   await quiet();
   expect(app.kernel.bpf.text()).toMatch(clusterIP);
@@ -116,7 +116,7 @@ it('leaves a Service that has no room to the rules, which have it all', async ()
 it('says how full the maps are, and what is left to the rules and why', async () => {
   const app = await running('all', { connectTime: small });
   const sticky = { name: 'sticky', affinityTimeoutSeconds: 60, clusterIPs: ['10.96.0.3'] };
-  app.source.say(grown(5), ...other, { kind: 'service', service: service(sticky) });
+  app.source.say(grown(15), ...other, { kind: 'service', service: service(sticky) });
   await quiet();
   const text = await (await app.get('metrics', '/metrics')).text();
   const lines = text.split('\n').filter((line) => line.startsWith('fairlead_connect_time'));
@@ -126,9 +126,9 @@ it('says how full the maps are, and what is left to the rules and why', async ()
     'fairlead_connect_time_state{state="all"} 1',
     'fairlead_connect_time_state{state="unavailable"} 0',
     'fairlead_connect_time_elements{ip_family="IPv4",map="frontends"} 1',
-    'fairlead_connect_time_elements{ip_family="IPv4",map="endpoints"} 1',
+    'fairlead_connect_time_elements{ip_family="IPv4",map="endpoints"} 4',
     'fairlead_connect_time_elements_max{ip_family="IPv4",map="frontends"} 100',
-    'fairlead_connect_time_elements_max{ip_family="IPv4",map="endpoints"} 8',
+    'fairlead_connect_time_elements_max{ip_family="IPv4",map="endpoints"} 24',
     'fairlead_connect_time_left_to_rules{ip_family="IPv4",reason="no room"} 1',
     'fairlead_connect_time_left_to_rules{ip_family="IPv4",reason="session affinity"} 1',
   ]);

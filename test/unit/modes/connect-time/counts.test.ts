@@ -1,7 +1,7 @@
 /** Counts of connections in a map, in a kernel in memory. */
 import { beforeEach, expect, it } from 'vitest';
 import { ConnectTimeCounts } from '../../../../src/modes/connect-time/counts.ts';
-import { endpointValue, frontendKey } from '../../../../src/modes/connect-time/layout.ts';
+import { frontendKey, groupSize, groupValue } from '../../../../src/modes/connect-time/layout.ts';
 import { noPause } from '../../../../src/modes/mode.ts';
 import type { Count } from '../../../../src/modes/traffic-counts.ts';
 import { type Address, formatAddress } from '../../../../src/net/address.ts';
@@ -26,7 +26,8 @@ beforeEach(() => {
 function counted(frontend: Uint8Array, endpoint: string, count: number): void {
   const { bytes } = address(endpoint);
   const list = EndpointList.of('IPv4', [{ address: bytes, port: 8080 }]);
-  const keys = Buffer.concat([frontend, endpointValue(list, 0)]);
+  const group = groupValue(list, 0);
+  const keys = Buffer.concat([frontend, group.subarray(0, group.length / groupSize)]);
   const values = Buffer.alloc(8);
   values.writeBigUInt64LE(BigInt(count));
   kernel.foreign(batch({ kind: 'bpfElementsAdd', ...inMap, keys, values }));

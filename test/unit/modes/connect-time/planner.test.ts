@@ -2,10 +2,12 @@
 import { beforeEach, expect, it } from 'vitest';
 import { kernelOps } from '../../../../src/kernel/ops.ts';
 import { readRecords } from '../../../../src/kernel/records.ts';
+import { packedGroup } from '../../../../src/modes/connect-time/layout.ts';
 import { standardRoom } from '../../../../src/modes/connect-time/placement.ts';
 import { withConnectTime } from '../../../../src/modes/connect-time/planner.ts';
 import { type Environment, noPause, type Planner } from '../../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
+import { EndpointList } from '../../../../src/net/endpoint-list.ts';
 import { inOrderOf } from '../../../../src/state/pool.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
 import { bpfElements } from '../../../fake/bpf.ts';
@@ -83,11 +85,11 @@ function elements(map: 'frontends4' | 'endpoints4' | 'excluded4'): [string, stri
   return [...(kernel.bpf.maps.get(`${placement.directory}/${map}`) ?? [])].sort();
 }
 
-/** Addresses of endpoints by index. */
+/** Endpoints by number of the group. */
 function endpoints(): string[] {
   return elements('endpoints4').map(([key, value]) => {
-    const bytes = Buffer.from(value, 'hex').subarray(12, 16);
-    return `${Buffer.from(key, 'hex').readUInt32LE(8)} ${[...bytes].join('.')}`;
+    const group = new EndpointList('IPv4', packedGroup('IPv4', Buffer.from(value, 'hex')));
+    return `${Buffer.from(key, 'hex').readUInt32LE(8)} ${group.texts().join(' ')}`;
   });
 }
 
@@ -102,7 +104,7 @@ it('has an element for each address, for the node port, and for an address that 
       [`${hexOf('192.168.0.1')}00000002`, '00'.repeat(16)],
     ].sort(),
   );
-  expect(endpoints()).toEqual(['0 10.244.0.1', '1 10.244.0.2']);
+  expect(endpoints()).toEqual(['0 10.244.0.1:8080 10.244.0.2:8080']);
 });
 
 it('attaches the programs last, for the sockets that are asked for', async () => {
@@ -113,9 +115,10 @@ it('attaches the programs last, for the sockets that are asked for', async () =>
 });
 
 it('moves the last endpoint into the place of one that goes, and writes nothing else', async () => {
-  const before = web('10.244.0.1', '10.244.0.2', '10.244.0.3');
+  const ips = Array.from({ length: 9 }, (_, i) => `10.244.0.${i + 1}`);
+  const before = web(...ips);
   await start(before);
-  planner.change(before, inOrderOf(before, web('10.244.0.2', '10.244.0.3')));
+  planner.change(before, inOrderOf(before, web(...ips.slice(1))));
   const batch = planner.take()!;
   const ours = [...readRecords(kernelOps, batch.ops)].flatMap((op) =>
     'map' in op ? [`${op.kind} ${op.map} ${bpfElements(op)}`] : [],
@@ -126,7 +129,18 @@ it('moves the last endpoint into the place of one that goes, and writes nothing 
     'bpfElementsDelete endpoints4 1',
   ]);
   expect(kernel.applyNow(batch.ops).kind).toBe('applied');
-  expect(endpoints()).toEqual(['0 10.244.0.3', '1 10.244.0.2']);
+  expect(endpoints()).toEqual([
+    '0 10.244.0.9:8080 10.244.0.2:8080 10.244.0.3:8080 10.244.0.4:8080',
+    '1 10.244.0.5:8080 10.244.0.6:8080 10.244.0.7:8080 10.244.0.8:8080',
+  ]);
+});
+
+it('makes a group smaller when its last endpoint goes', async () => {
+  const before = web('10.244.0.1', '10.244.0.2');
+  await start(before);
+  planner.change(before, inOrderOf(before, web('10.244.0.1')));
+  expect(apply()).toBe('applied');
+  expect(endpoints()).toEqual(['0 10.244.0.1:8080']);
 });
 
 it('leaves to the rules what has no endpoints any more', async () => {
