@@ -53,6 +53,8 @@ export interface FakeApiServerOptions {
   readonly bookmarkMs?: number | 'never';
   /** Events that a watch may start from, for each resource. */
   readonly historyMax?: number;
+  /** Resources that are kept in an etcd of their own (--etcd-servers-overrides). */
+  readonly stores?: Readonly<Partial<Record<Watched, FakeStore>>>;
   /** Requests for other paths. Default: 404. */
   readonly onRequest?: (request: IncomingMessage, response: ServerResponse) => void;
 }
@@ -83,9 +85,12 @@ export class FakeApiServer {
   constructor(options: FakeApiServerOptions = {}) {
     this.#options = options;
     this.store = new FakeStore(options.historyMax);
-    this.store.onEvent = (resource, event) => {
-      for (const watch of this.#watches.get(resource)!) watch.send(event);
-    };
+    for (const store of [this.store, ...Object.values(options.stores ?? {})]) {
+      store.onEvent = (resource, event) => {
+        if (store !== this.#storeOf(resource)) return;
+        for (const watch of this.#watches.get(resource)!) watch.send(event);
+      };
+    }
     const { tls } = options;
     const listener = (request: IncomingMessage, response: ServerResponse): void => {
       this.#answer(request, response).catch(() => response.destroy());
@@ -187,8 +192,12 @@ export class FakeApiServer {
   /** The objects as they are now, parsed; what the selectors of a proxy let through. */
   truth(resource: Watched, labelSelector = '', fieldSelector = ''): Raw[] {
     const selects = parseSelectors(labelSelector, fieldSelector);
-    const objects = [...this.store.objects(resource).values()].filter(selects);
+    const objects = [...this.#storeOf(resource).objects(resource).values()].filter(selects);
     return objects.map(({ json }) => JSON.parse(json));
+  }
+
+  #storeOf(resource: Watched): FakeStore {
+    return this.#options.stores?.[resource] ?? this.store;
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -278,8 +287,9 @@ export class FakeApiServer {
 
   #snapshot(resource: Watched, query: URLSearchParams) {
     const selects = selectorOf(query);
-    const objects = [...this.store.objects(resource).values()].filter(selects);
-    return { objects, version: this.store.version };
+    const store = this.#storeOf(resource);
+    const objects = [...store.objects(resource).values()].filter(selects);
+    return { objects, version: store.version };
   }
 
   #watch(
@@ -302,6 +312,7 @@ export class FakeApiServer {
     }
     const version = query.get('resourceVersion') ?? '';
     const watches = this.#watches.get(resource)!;
+    const store = this.#storeOf(resource);
     const watch = new FakeWatch(response, {
       form,
       kind: kinds[resource].kind,
@@ -313,7 +324,7 @@ export class FakeApiServer {
           : undefined,
       after: Number(version),
       timeoutMs: Number(query.get('timeoutSeconds') ?? 1800) * 1000,
-      store: this.store,
+      store,
       resource,
     });
     watches.add(watch);
@@ -321,7 +332,7 @@ export class FakeApiServer {
       watch.close();
       watches.delete(watch);
     });
-    const objects = [...this.store.objects(resource).values()];
+    const objects = [...store.objects(resource).values()];
     if (fault?.kind === 'cut' || fault?.kind === 'end') {
       const half = streaming ? objects.slice(objects.length / 2) : [];
       const disturbance = fault.kind === 'cut' ? 'cut-now' : 'end';
@@ -333,7 +344,7 @@ export class FakeApiServer {
       void watch.sendAll(objects, endsList ? 'initial-events-end' : undefined);
       return;
     }
-    const events = this.store.since(resource, Number(version));
+    const events = store.since(resource, Number(version));
     if (events === undefined) watch.disturb('expired');
     else for (const event of events) watch.send(event);
   }

@@ -9,6 +9,8 @@ type Open = (query: Query, signal: AbortSignal) => Promise<ApiStream>;
 /**
  * Finds out whether the data of the server were set back, as when etcd is restored from a backup.
  * The server accepts a watch from a future version, and is silent until that version comes.
+ * Each resource asks for itself: versions of different resources cannot be compared (KEP-5504),
+ * because a server may keep them in different etcds (--etcd-servers-overrides).
  */
 export class SetBackProbe {
   readonly #periodMs: number;

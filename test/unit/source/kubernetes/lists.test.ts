@@ -3,6 +3,7 @@ import { statusError } from '../../../../src/source/kubernetes/errors.ts';
 import { resources } from '../../../../src/state/change.ts';
 import type { Fault } from '../../../fake/api-server-answer.ts';
 import { streamingListUnbacked } from '../../../fake/api-server-recorded.ts';
+import { FakeStore } from '../../../fake/api-server-store.ts';
 import { until } from '../recorder.ts';
 import {
   asksProtobuf,
@@ -13,6 +14,7 @@ import {
   impatient,
   isGone,
   populate,
+  setEndpoints,
   startServer,
   startSource,
 } from './setup.ts';
@@ -212,6 +214,32 @@ describe('a server whose data were set back', () => {
       expect(sink.changes.filter(isGone)).toHaveLength(1);
     },
   );
+
+  it('is found for each resource alone: the etcd of one may be another, with other versions', async () => {
+    const store = new FakeStore();
+    store.version = 100_000;
+    const server = await startServer({ stores: { endpointslices: store } });
+    populate(server, 3);
+    setEndpoints({ store }, 's1', ['10.0.1.1']);
+    const { sink, converged } = startSource(server);
+    await converged();
+    const { port } = server;
+
+    await server.close();
+    setEndpoints({ store }, 's1', ['10.0.1.2']);
+    await server.listen(port);
+    await converged();
+    expect(sink.lists).toHaveLength(4);
+
+    await server.close();
+    server.store.version = 200_000;
+    store.version = 50_000;
+    setEndpoints({ store }, 's1', ['10.0.1.3']);
+    store.compact();
+    await server.listen(port);
+    await converged();
+    expect(sink.lists.slice(4).map(({ resource }) => resource)).toEqual(['endpointslices']);
+  });
 });
 
 describe('a server without bookmarks', () => {

@@ -59,8 +59,12 @@ export function populate(server: FakeApiServer, services = 20): void {
   }
 }
 
-export function setEndpoints(server: FakeApiServer, service: string, addresses: string[]): void {
-  server.store.apply({
+export function setEndpoints(
+  { store }: Pick<FakeApiServer, 'store'>,
+  service: string,
+  addresses: string[],
+): void {
+  store.apply({
     kind: 'EndpointSlice',
     metadata: {
       namespace: 'shop',
