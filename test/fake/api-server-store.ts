@@ -190,6 +190,7 @@ function store(resource: Watched, raw: Raw, version: number): StoredObject {
     labels: ((metadata as Raw).labels ?? {}) as Record<string, string>,
     fields: {
       'metadata.name': String(name),
+      'metadata.namespace': String(namespace ?? ''),
       'spec.clusterIP': String(clusterIP),
       'spec.nodeName': String(nodeName),
       'status.phase': String(phase),

@@ -63,6 +63,8 @@ export class FakeApiServer {
   readonly store: FakeStore;
   /** Requests that came, by resource and verb. */
   readonly counts = new Map<string, number>();
+  /** Objects from which requests for one chose it. */
+  candidates = 0;
   /** Lists that were sent compressed. */
   compressed = 0;
   /** User agents and authorizations seen last. */
@@ -202,6 +204,7 @@ export class FakeApiServer {
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? '/', 'http://fake');
+    if (this.#options.onRequest === undefined) widen(url);
     const resource = served.find((known) => kinds[known].path === url.pathname);
     if (url.pathname === '/version' && this.#options.onRequest === undefined) {
       if (request.headers.accept === protobufForm.type) {
@@ -272,6 +275,7 @@ export class FakeApiServer {
     // Served from the watch cache, which knows no pages, as real servers do it.
     const limited = token !== '' || query.get('resourceVersion') !== '0';
     const limit = limited ? Number(query.get('limit') ?? 0) : 0;
+    if (limit === 1) this.candidates += snapshot.objects.length;
     const page = limit > 0 ? snapshot.objects.slice(0, limit) : snapshot.objects;
     let next = '';
     if (page.length < snapshot.objects.length) {
@@ -348,6 +352,16 @@ export class FakeApiServer {
     if (events === undefined) watch.disturb('expired');
     else for (const event of events) watch.send(event);
   }
+}
+
+/** Makes the path of one namespace that of all, with a selector. */
+function widen(url: URL): void {
+  const pattern = /^(.*)\/namespaces\/([^/]+)(\/[^/]+)$/;
+  const [, group = '', namespace, collection = ''] = pattern.exec(url.pathname) ?? [];
+  if (namespace === undefined) return;
+  url.pathname = group + collection;
+  const others = url.searchParams.get('fieldSelector') ?? '';
+  url.searchParams.set('fieldSelector', `${others},metadata.namespace=${namespace}`);
 }
 
 function verbOf(query: URLSearchParams): Verb {

@@ -32,6 +32,8 @@ export interface Target {
   readonly path: string;
   /** Selectors. */
   readonly query: Query;
+  /** What is asked for the version that the resource has now. Default: the same. */
+  readonly part?: Pick<Target, 'path' | 'query'>;
   /** `optional`: when the server does not know or forbids it, it is asked again rarely. */
   readonly presence: 'required' | 'optional';
 }
@@ -187,7 +189,8 @@ export class Reflector {
 
   async #isSetBack(position: string, signal: AbortSignal): Promise<boolean> {
     const { encodings, pacer, timing } = this.#parts;
-    const open = (query: Query, limit: AbortSignal) => this.#open(query, limit);
+    const { part } = this.#target;
+    const open = (query: Query, limit: AbortSignal) => this.#open(query, limit, part);
     const options = { encodings, objectBytesMax: timing.objectBytesMax, pacer };
     if (!(await this.#probe.finds(position, this.#flow.isMute, open, options, signal)))
       return false;
@@ -208,9 +211,12 @@ export class Reflector {
     return { stream: await this.#open(query, signal), askedAtMs, reliefAfterMs };
   }
 
-  async #open(query: Query, signal: AbortSignal): Promise<ApiStream> {
+  async #open(
+    query: Query,
+    signal: AbortSignal,
+    { path, query: selectors }: NonNullable<Target['part']> = this.#target,
+  ): Promise<ApiStream> {
     const { client, timing } = this.#parts;
-    const { path, query: selectors } = this.#target;
     const isStreamingList = this.#list?.way === 'streaming';
     const waitsForStart = !isStreamingList && query.limit !== '1';
     const options = {

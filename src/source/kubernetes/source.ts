@@ -20,6 +20,12 @@ export interface KubernetesSourceOptions extends ClientOptions {
 
 const unasked: Condition = { silenceMs: undefined, missingMs: undefined, failure: undefined };
 
+/**
+ * In one namespace, the server looks this name up, which need not be there. To list one object of
+ * all, it copies a list of all (cacher, `WaitUntilFreshAndGetList`).
+ */
+const oneName = { fieldSelector: 'metadata.name=fairlead' };
+
 /** Behaviour document 4.1. */
 function targets(nodeName: string): (Target & { readonly resource: Resource })[] {
   return [
@@ -30,12 +36,17 @@ function targets(nodeName: string): (Target & { readonly resource: Resource })[]
         labelSelector: '!service.kubernetes.io/service-proxy-name',
         fieldSelector: 'spec.clusterIP!=None',
       },
+      part: { path: '/api/v1/namespaces/default/services', query: oneName },
       presence: 'required',
     },
     {
       resource: 'endpointslices',
       path: '/apis/discovery.k8s.io/v1/endpointslices',
       query: { labelSelector: '!service.kubernetes.io/headless' },
+      part: {
+        path: '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices',
+        query: oneName,
+      },
       presence: 'required',
     },
     {

@@ -215,6 +215,20 @@ describe('a server whose data were set back', () => {
     },
   );
 
+  it('is looked for without going through all Services and slices', async () => {
+    const server = await startServer();
+    populate(server);
+    const { converged } = startSource(server);
+    await converged();
+    const { port } = server;
+    await server.close();
+    await server.listen(port);
+    await until('watching', () => resources.every((one) => server.count(one, 'watch') === 1));
+    expect(resources.map((one) => server.count(one, 'probe'))).toEqual([1, 1, 1, 1]);
+    // The Node and the ServiceCIDR.
+    expect(server.candidates).toBe(2);
+  });
+
   it('is found for each resource alone: the etcd of one may be another, with other versions', async () => {
     const store = new FakeStore();
     store.version = 100_000;
