@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { buildProduct, contentTypes, type Form, withProduct } from './lib/api-rig.ts';
 import { inNamespace, type Namespace } from './lib/namespace.ts';
 import { RealApi } from './lib/real-api.ts';
+import type { VersionOf } from './lib/real-api-client.ts';
 import { number, ratio, table } from './lib/stats.ts';
 
 const services = 8000;
@@ -40,6 +41,7 @@ export async function apiServer(): Promise<string> {
         ...(await lists(api, 'paged', false)),
         ...(await lists(api, 'paged', true)),
         ...(await onSlowNetwork(api, namespace)),
+        ...(await versionRows(api)),
         ...(await startRows(api, namespace)),
         ...(await changeRows(api, 1000, 50)),
         ...(await changeRows(api, 100, 500)),
@@ -109,6 +111,24 @@ async function onSlowNetwork(api: RealApi, namespace: Namespace): Promise<Row[]>
   } finally {
     namespace.run('tc', ['qdisc', 'del', 'dev', 'lo', 'root']);
   }
+}
+
+/** What each node asks for when it has lost its connections. */
+async function versionRows(api: RealApi): Promise<Row[]> {
+  const row = async (of: VersionOf): Promise<Row> => {
+    const found = await best(rounds, async (form) => {
+      const before = api.cpuSeconds;
+      await api.ask({ do: 'versions', of, count: 500, accept: contentTypes[form] });
+      return { cpu: ((api.cpuSeconds - before) * 1000) / 500 };
+    });
+    const what = `Versions of Services and EndpointSlices, from lists of ${of}`;
+    return {
+      what,
+      unit: "ms of the server's processor time",
+      costs: found.map(({ cpu }) => cpu),
+    };
+  };
+  return [await row('one of all'), await row('one name')];
 }
 
 async function startRows(api: RealApi, namespace: Namespace): Promise<Row[]> {

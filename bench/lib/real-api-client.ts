@@ -23,6 +23,13 @@ type Command =
   | { readonly do: 'load'; readonly services: number; readonly endpoints: number }
   /** Reads all EndpointSlices. Answers the number of bytes. */
   | { readonly do: 'list'; readonly way: Way; readonly accept: string; readonly gzip: boolean }
+  /** Asks for the versions of Services and EndpointSlices, one request after the other. */
+  | {
+      readonly do: 'versions';
+      readonly of: VersionOf;
+      readonly count: number;
+      readonly accept: string;
+    }
   /** Closes all watches, and opens `count` watches of EndpointSlices. */
   | { readonly do: 'watch'; readonly count: number; readonly accept: string }
   /** Replaces endpoints of `count` slices. Answers the bytes that all watches received. */
@@ -57,6 +64,8 @@ export interface Storm {
 }
 
 type Way = 'streaming' | 'paged';
+/** What a list has whose version is asked for. */
+export type VersionOf = 'one of all' | 'one name';
 
 const node = {
   kind: 'Node',
@@ -147,6 +156,20 @@ async function list(way: Way, accept: string, gzip: boolean): Promise<object> {
   return { bytes, ms: performance.now() - startedMs, type: response.headers['content-type'] };
 }
 
+async function versions(of: VersionOf, count: number, accept: string): Promise<void> {
+  for (let i = 0; i < count; i += 1) {
+    for (const resource of ['services', 'endpointslices'] as const) {
+      const path =
+        of === 'one of all'
+          ? `${kinds[resource].path}?limit=1`
+          : `${collection(resource, 'default')}?limit=1&fieldSelector=metadata.name=none`;
+      const { response } = await open('GET', path, { accept });
+      for await (const _ of response);
+      if (response.statusCode !== 200) throw new Error(`GET ${path}: ${response.statusCode}`);
+    }
+  }
+}
+
 async function watch(count: number, accept: string): Promise<void> {
   for (const sent of watches) sent.destroy();
   const { response } = await open('GET', `${slices}?limit=1`);
@@ -231,6 +254,8 @@ async function run(command: Command): Promise<unknown> {
       return load(command.services, command.endpoints);
     case 'list':
       return list(command.way, command.accept, command.gzip);
+    case 'versions':
+      return versions(command.of, command.count, command.accept);
     case 'watch':
       return watch(command.count, command.accept);
     case 'change':
