@@ -100,7 +100,7 @@ export class Reflector {
     this.#ways = new ListWays(timing.pagesFirstMs);
     this.#status = new ResourceStatus(target.resource, sink);
     this.#flow = new WatchFlow(timing);
-    this.#probe = new SetBackProbe(timing.probeMs, timing.probeMaxMs);
+    this.#probe = new SetBackProbe(timing);
     this.#startMaxMs = timing.idleTimeoutMs;
   }
 

@@ -1,10 +1,15 @@
 import type { ApiStream } from './api-stream.ts';
+import { Backoff, pause } from './backoff.ts';
 import type { Query } from './client.ts';
-import { retryAfterMs } from './errors.ts';
+import { isAbsence, retryAfterMs } from './errors.ts';
 import { type PageOptions, readVersion } from './paged-list.ts';
 import { isOlder } from './resource-version.ts';
+import type { ReflectorTiming } from './timing.ts';
 
 type Open = (query: Query, signal: AbortSignal) => Promise<ApiStream>;
+
+/** So often it asks at most while it is refused. */
+const attemptsMax = 4;
 
 /**
  * Finds out whether the data of the server were set back, as when etcd is restored from a backup.
@@ -13,15 +18,12 @@ type Open = (query: Query, signal: AbortSignal) => Promise<ApiStream>;
  * because a server may keep them in different etcds (--etcd-servers-overrides).
  */
 export class SetBackProbe {
-  readonly #periodMs: number;
-  readonly #maxMs: number;
+  readonly #timing: ReflectorTiming;
   #probedAtMs = Number.NEGATIVE_INFINITY;
   #isSuspected = false;
 
-  /** For silent watches it asks at most every `periodMs`. It waits for an answer for `maxMs`. */
-  constructor(periodMs: number, maxMs: number) {
-    this.#periodMs = periodMs;
-    this.#maxMs = maxMs;
+  constructor(timing: ReflectorTiming) {
+    this.#timing = timing;
   }
 
   /** The connection was lost: who answers next may be another server. */
@@ -41,19 +43,25 @@ export class SetBackProbe {
     signal: AbortSignal,
   ): Promise<boolean> {
     const nowMs = performance.now();
-    const isDue = isMute && nowMs - this.#probedAtMs > this.#periodMs;
+    const isDue = isMute && nowMs - this.#probedAtMs > this.#timing.probeMs;
     if (!isDue && !this.#isSuspected) return false;
     this.#probedAtMs = nowMs;
-    const limit = AbortSignal.any([signal, AbortSignal.timeout(this.#maxMs)]);
-    try {
-      const version = await readVersion((query) => open(query, limit), options);
-      this.#isSuspected = false;
-      return isOlder(version, position);
-    } catch (error) {
-      // A starting server may not answer, or refuse all requests: then it is asked again later.
-      if (limit.aborted) this.#isSuspected = false;
-      if (retryAfterMs(error) > 0) throw error;
-      return false;
+    const { backoffBaseMs, backoffMaxMs, probeMaxMs } = this.#timing;
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(probeMaxMs)]);
+    const backoff = new Backoff(backoffBaseMs, backoffMaxMs);
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        const version = await readVersion((query) => open(query, limit), options);
+        this.#isSuspected = false;
+        return isOlder(version, position);
+      } catch (error) {
+        // A starting server may not answer: then it is asked again later.
+        if (limit.aborted) this.#isSuspected = false;
+        if (retryAfterMs(error) > 0) throw error;
+        // It refuses all requests until it knows the roles, for a moment.
+        if (!isAbsence(error) || attempt === attemptsMax) return false;
+        await pause(backoff.nextMs(), limit);
+      }
     }
   }
 }

@@ -215,6 +215,24 @@ describe('a server whose data were set back', () => {
     },
   );
 
+  it('is found at once by a server that refuses requests until it knows the roles', async () => {
+    const server = await startServer();
+    server.store.version = 100_000;
+    populate(server);
+    const { converged } = startSource(server);
+    await converged();
+    const { port } = server;
+    await server.close();
+    server.store.version = 2000;
+    server.store.compact();
+    const fault = { kind: 'status', status: 403 } as const;
+    for (const resource of resources) server.fault({ resource, verb: 'probe', fault, times: 3 });
+    await server.listen(port);
+    change(server, 3);
+    // Watches would be silent for a minute and a half.
+    await converged();
+  });
+
   it('is looked for without going through all Services and slices', async () => {
     const server = await startServer();
     populate(server);
@@ -252,6 +270,8 @@ describe('a server whose data were set back', () => {
     store.compact();
     await server.listen(port);
     await converged();
+    // A streaming list is told when it ends, after the objects.
+    await until('listed', () => sink.lists.length > 4);
     expect(sink.lists.slice(4).map(({ resource }) => resource)).toEqual(['endpointslices']);
   });
 });
