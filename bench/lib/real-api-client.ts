@@ -72,6 +72,8 @@ const node = {
   metadata: { name: 'node-1' },
   status: { addresses: [{ type: 'InternalIP', address: '192.0.2.1' }] },
 };
+/** In the last event of a streaming list. */
+const endOfList = 'initial-events-end';
 const slices = kinds.endpointslices.path;
 const store = new FakeStore();
 let watches: ClientRequest[] = [];
@@ -148,9 +150,12 @@ async function list(way: Way, accept: string, gzip: boolean): Promise<object> {
   const headers = { accept, ...(gzip ? { 'accept-encoding': 'gzip' } : {}) };
   const { response, sent } = await open('GET', `${slices}?${query}`, headers);
   let bytes = 0;
+  // The mark may come in two parts.
+  let tail: Buffer = Buffer.alloc(0);
   for await (const part of response as AsyncIterable<Buffer>) {
     bytes += part.length;
-    if (part.subarray(-400).includes('initial-events-end')) break;
+    if (Buffer.concat([tail, part]).includes(endOfList)) break;
+    tail = part.subarray(-endOfList.length);
   }
   sent.destroy();
   return { bytes, ms: performance.now() - startedMs, type: response.headers['content-type'] };
