@@ -120,7 +120,8 @@ class StoryRun {
   async #bind(command: 'add' | 'del'): Promise<void> {
     for (const { IPv4, IPv6 } of this.#story.nodeAddresses ?? []) {
       await this.#lab.node.run(['ip', 'addr', command, `${IPv4}/32`, 'dev', 'lo']);
-      await this.#lab.node.run(['ip', 'addr', command, `${IPv6}/128`, 'dev', 'lo']);
+      // Until the kernel has looked for duplicates, even there, nobody may listen at it.
+      await this.#lab.node.run(['ip', 'addr', command, `${IPv6}/128`, 'dev', 'lo', 'nodad']);
     }
   }
 
