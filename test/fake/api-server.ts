@@ -131,6 +131,11 @@ export class FakeApiServer {
     return `${this.#options.tls === undefined ? 'http' : 'https'}://127.0.0.1:${this.port}`;
   }
 
+  /** How many are open. */
+  get connections(): number {
+    return this.#sockets.size;
+  }
+
   /** Also what `kill -9` of a server looks like to its clients. */
   async close(): Promise<void> {
     const closed = new Promise((resolve) => this.#server.close(resolve));

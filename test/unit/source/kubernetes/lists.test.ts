@@ -245,6 +245,8 @@ describe('a server whose data were set back', () => {
     expect(resources.map((one) => server.count(one, 'probe'))).toEqual([1, 1, 1, 1]);
     // The Node and the ServiceCIDR.
     expect(server.candidates).toBe(2);
+    // Each watch goes on over the connection of its probe.
+    expect(server.connections).toBe(4);
   });
 
   it('is found for each resource alone: the etcd of one may be another, with other versions', async () => {
