@@ -238,6 +238,15 @@ const deeds = fc.array(
   { maxLength: 40 },
 );
 
+/** The restart lets in others than were in the maps, which are full. */
+const restartedFull: typeof deeds extends fc.Arbitrary<infer Deeds> ? Deeds : never = [
+  { key: 'a/3', endpoints: 0, frontends: 0 },
+  { key: 'a/1', endpoints: 0, frontends: 7 },
+  { key: 'c/1', endpoints: 1, frontends: 8 },
+  { key: 'a/3', endpoints: 1, frontends: 15 },
+  'restart',
+];
+
 /** What is in force of Services that are in the maps. */
 function expected(): ReturnType<typeof elements> {
   const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex');
@@ -278,7 +287,13 @@ describe('in any life', () => {
           } else if (deed === 'restart') {
             expect(apply()).toBe('applied');
             planner = newPlanner();
-            expect(await recover()).toMatch(/applied$/);
+            // What the process before has left may have no room beside what is added first. Half
+            // of it is tried then.
+            let outcome = await recover();
+            for (let tries = 1; tries < 4 && !outcome.endsWith('applied'); tries += 1) {
+              outcome = await recover();
+            }
+            expect(outcome).toMatch(/applied$/);
           } else if (deed === 'apply') expect(apply()).toBe('applied');
           else if ('gone' in deed) {
             change(deed.gone, undefined);
@@ -292,7 +307,7 @@ describe('in any life', () => {
           expect(elements()).toEqual(expected());
         }
       }),
-      { numRuns: 150 },
+      { numRuns: 150, examples: [[restartedFull]] },
     ));
 
   it('counts what the maps hold', () => {
