@@ -16,7 +16,7 @@ export default defineConfig({
           include: ['test/**/*.test.ts'],
           exclude: ['test/**/*.{cost,kernel,image,prometheus,vm}.test.ts', 'node_modules/**'],
           // Tests of the API server mostly wait for time: more of them than there are cores.
-          maxWorkers: 4,
+          maxWorkers: 6,
           // Files share modules, which saves a third of the time: no module may keep anything.
           isolate: false,
           testTimeout: longestOfUnitMs,
@@ -37,7 +37,7 @@ export default defineConfig({
         test: {
           name: 'json',
           include: ['test/unit/source/kubernetes/{chaos,faults,lists,process,source,time}.test.ts'],
-          maxWorkers: 4,
+          maxWorkers: 6,
           isolate: false,
           testTimeout: longestOfUnitMs,
           env: { FAIRLEAD_CONTENT_TYPE: 'application/json' },
