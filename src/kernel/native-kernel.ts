@@ -32,8 +32,8 @@ import { submit } from './submit.ts';
 
 export type KernelOptions = SocketOptions;
 
-/** After so many records of dumps, a few milliseconds of reading, the event loop gets a turn. */
-const recordsPerTurn = 1024;
+/** After so many records of a dump, some milliseconds of reading, the event loop gets a turn. */
+const recordsPerTurn = 2048;
 
 type Changed = (program: string, pid: number) => void;
 type Dumped = Extract<Reply, { kind: 'dumped' }>;
@@ -57,9 +57,6 @@ class NativeKernel implements Kernel {
   readonly #watches = new Set<Watch>();
   /** Netlink port that the last transaction came from; 0 = none yet. */
   #port = 0;
-  /** Of all dumps, since one of them gave way. */
-  #recordsRead = 0;
-  #turn: Promise<void> = Promise.resolve();
 
   constructor(addon: Addon, options: KernelOptions) {
     const { netns } = options;
@@ -103,11 +100,7 @@ class NativeKernel implements Kernel {
     let end: Dumped | undefined;
     for (const reply of readRecords(kernelReplies, answer)) {
       if (reply.kind === 'dumped') end = reply;
-      else {
-        records.push(reply);
-        this.#recordsRead += 1;
-        if (this.#recordsRead >= recordsPerTurn) await this.#giveWay();
-      }
+      else if (records.push(reply) % recordsPerTurn === 0) await setImmediate();
     }
     if (end === undefined) throw protocolError(operation, subject, 'the answer has no end');
     if (end.errno !== 0) {
@@ -116,16 +109,6 @@ class NativeKernel implements Kernel {
       throw new KernelError({ operation, subject, code, words: end.message });
     }
     return { records, consistent: end.interrupted === 0 && end.overrun === 0 };
-  }
-
-  /** In each turn of the event loop one dump goes on, so that many do not share one turn. */
-  #giveWay(): Promise<void> {
-    this.#turn = this.#turn
-      .then(() => setImmediate())
-      .then(() => {
-        this.#recordsRead = 0;
-      });
-    return this.#turn;
   }
 
   async generation(): Promise<number> {
