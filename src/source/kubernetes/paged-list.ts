@@ -88,6 +88,8 @@ async function readPage(
       if (pacer.due) await pacer.rest();
     }
   }
+  // One turn later its connection is free for the next request.
+  await pacer.rest();
   return readEnvelope(splitter.envelope());
 }
 

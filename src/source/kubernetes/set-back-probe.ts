@@ -53,8 +53,6 @@ export class SetBackProbe {
       try {
         const version = await readVersion((query) => open(query, limit), options);
         this.#isSuspected = false;
-        // One turn later its connection is free for the watch.
-        await options.pacer.rest();
         return isOlder(version, position);
       } catch (error) {
         // A starting server may not answer: then it is asked again later.
