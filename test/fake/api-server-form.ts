@@ -7,7 +7,7 @@ import {
   type StoredEvent,
   type StoredObject,
 } from './api-server-store.ts';
-import { encodeEvent, encodeList, encodeObject, encodeStatus, envelop } from './protobuf.ts';
+import { encodeEvent, encodeList, encodeObject, encodeStatus } from './protobuf.ts';
 
 export type Bytes = string | Buffer;
 
@@ -18,8 +18,6 @@ export interface AnswerForm {
   status(json: string): Bytes;
   /** One event of a watch. `stored`: the object with this text, whose bytes are cached. */
   event(type: string, resource: Watched, json: string, stored?: StoredObject): Bytes;
-  /** Makes the bytes of an object from those that it had before, where `event` says how. */
-  edited(event: StoredEvent): void;
   /** An ERROR event. `line`: as JSON. */
   error(line: string): Bytes;
   /** The body of a list, in pieces. */
@@ -36,7 +34,6 @@ export const jsonForm: AnswerForm = {
   watchType: 'application/json',
   status: (json) => json,
   event: (type, _resource, json) => `{"type":"${type}","object":${json}}\n`,
-  edited: () => {},
   error: (line) => line,
   *list(resource, page, metadata) {
     const { kind, apiVersion } = kinds[resource];
@@ -59,19 +56,12 @@ export const protobufForm: AnswerForm = {
   status: (json) => encodeStatus(JSON.parse(json)),
   event: (type, resource, json, stored) => {
     const { apiVersion, kind } = kinds[resource];
-    const object =
-      stored === undefined
-        ? envelop(apiVersion, kind, encodeObject(kind, JSON.parse(json)))
-        : envelopeOf(resource, stored);
-    return encodeEvent(type, object);
+    const bytes =
+      stored === undefined ? encodeObject(kind, JSON.parse(json)) : bytesOf(resource, stored);
+    return encodeEvent(type, apiVersion, kind, bytes);
   },
-  edited: ({ before, after, edits }) => {
-    if (before === undefined || after === undefined || objects.has(after)) return;
-    const bytes = objects.get(before);
-    const edited = bytes && edits && withStrings(bytes, edits);
-    if (edited !== undefined) objects.set(after, edited);
-  },
-  error: (line) => encodeEvent('ERROR', encodeStatus(JSON.parse(line).object)),
+  error: (line) =>
+    encodeEvent('ERROR', 'v1', 'Status', encodeObject('Status', JSON.parse(line).object)),
   *list(resource, page, metadata) {
     const { apiVersion, kind } = kinds[resource];
     const items = page.map((object) => bytesOf(resource, object));
@@ -80,29 +70,26 @@ export const protobufForm: AnswerForm = {
   partOfEvent: Buffer.from([0, 0, 1, 0, 0x0a, 5, 0x41]),
 };
 
-/** The bytes of stored objects, because lists hold the same objects again and again. */
+/** The bytes of stored objects, because lists and watches hold the same objects again and again. */
 const objects = new WeakMap<StoredObject, Buffer>();
-const bytesOf = remembered(objects, (resource, object) =>
-  encodeObject(kinds[resource].kind, JSON.parse(object.json)),
-);
 
-/** The same with their envelopes, for watches. */
-const envelopeOf = remembered(new WeakMap(), (resource, object) => {
-  const { apiVersion, kind } = kinds[resource];
-  return envelop(apiVersion, kind, bytesOf(resource, object));
-});
+function bytesOf(resource: Watched, object: StoredObject): Buffer {
+  let bytes = objects.get(object);
+  if (bytes === undefined) {
+    bytes = encodeObject(kinds[resource].kind, JSON.parse(object.json));
+    objects.set(object, bytes);
+  }
+  return bytes;
+}
 
-type Encoder = (resource: Watched, object: StoredObject) => Buffer;
-
-function remembered(known: WeakMap<StoredObject, Buffer>, encode: Encoder): Encoder {
-  return (resource, object) => {
-    let bytes = known.get(object);
-    if (bytes === undefined) {
-      bytes = encode(resource, object);
-      known.set(object, bytes);
-    }
-    return bytes;
-  };
+/**
+ * Makes the bytes of an object from those that it had before, where that is known how. To encode it
+ * anew when it is sent takes a hundred times as long.
+ */
+export function keepBytes({ before, after, edits = [] }: StoredEvent): void {
+  const bytes = before && objects.get(before);
+  const edited = bytes && withStrings(bytes, edits);
+  if (edited !== undefined && after !== undefined && edits.length > 0) objects.set(after, edited);
 }
 
 /** Undefined when the strings have other lengths than before. */

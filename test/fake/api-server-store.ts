@@ -53,8 +53,11 @@ export const kinds: Readonly<Record<Watched, { kind: string; apiVersion: string;
 export const served: readonly Watched[] = [...resources, 'pods'];
 
 export class FakeStore {
-  /** The newest resourceVersion; one counter for all resources, as in etcd. */
-  version = 1000;
+  /**
+   * The newest resourceVersion; one counter for all resources, as in etcd. It keeps its seven
+   * digits for millions of changes, so that the length of an object does not change with it.
+   */
+  version = 1_000_000;
   readonly #historyMax: number;
   readonly #shelves = new Map(
     served.map((resource) => [
@@ -65,7 +68,8 @@ export class FakeStore {
   /** Called for each event. */
   onEvent: (resource: Watched, event: StoredEvent) => void = () => {};
 
-  constructor(historyMax = 20_000) {
+  /** `historyMax`: so many events of a resource are kept, for watches that go on. */
+  constructor(historyMax = 40_000) {
     this.#historyMax = historyMax;
   }
 

@@ -51,8 +51,12 @@ export interface FakeWatchOptions {
 const internalError =
   '{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","message":"etcd event received with PrevKv=nil","code":500}}\n';
 
-/** After so many objects of a long list, other requests get their turn. */
+/** After so many objects of a list, or events of the past, others get their turn. */
 const objectsAtOnce = 200;
+const eventsAtOnce = 2000;
+
+/** So many events wait in a real server until a watch has sent older ones (cacher, chanSize). */
+const laterMax = 1000;
 
 /** One running watch. */
 export class FakeWatch {
@@ -61,6 +65,7 @@ export class FakeWatch {
   readonly #timers: NodeJS.Timeout[] = [];
   /** Events to send after all objects; undefined = all objects are sent. */
   #later: StoredEvent[] | undefined;
+  #isEnding = false;
   #state: 'sending' | 'stalled' | 'cutting' = 'sending';
 
   constructor(response: ServerResponse, options: FakeWatchOptions) {
@@ -78,9 +83,18 @@ export class FakeWatch {
     for (const timer of this.#timers) clearInterval(timer);
   }
 
-  /** What the system has not taken yet of what was sent. */
-  get unsentBytes(): number {
-    return this.#response.writableLength;
+  /**
+   * Ends the watch when its client does not keep up, as a real server does (cacher, "Forcing watcher
+   * close due to unresponsiveness"): what has come until now is still sent. Returns whether it did.
+   * `unsentBytesMax`: of what was written; of what comes behind older events, `laterMax` are kept.
+   */
+  endIfSlow(unsentBytesMax: number): boolean {
+    const later = this.#later?.length ?? 0;
+    const isSlow = later > laterMax || this.#response.writableLength > unsentBytesMax;
+    if (!isSlow || this.#isEnding) return false;
+    this.#isEnding = true;
+    if (this.#later === undefined) this.disturb('end');
+    return true;
   }
 
   /** Resolves when the system has taken what was sent, and when the watch is over. */
@@ -96,22 +110,40 @@ export class FakeWatch {
     });
   }
 
-  /** Sends objects in several turns of the event loop. Events of `send` come after them. */
+  /** Sends objects. Events of `send` come after them. */
   async sendAll(objects: readonly StoredObject[], end?: 'initial-events-end'): Promise<void> {
     const { selects, store } = this.#options;
     const { version } = store;
-    const later: StoredEvent[] = [];
-    this.#later = later;
-    for (const [i, object] of objects.entries()) {
-      if (i > 0 && i % objectsAtOnce === 0) {
+    await this.#first(objects, objectsAtOnce, (object) => {
+      if (selects(object)) this.#write('ADDED', object.json, object);
+    });
+    if (end !== undefined) this.bookmark(end, version);
+    this.#goOn();
+  }
+
+  /** Sends events of the past. Others of `send` come after them. */
+  async catchUp(events: readonly StoredEvent[]): Promise<void> {
+    await this.#first(events, eventsAtOnce, (event) => this.#send(event));
+    this.#goOn();
+  }
+
+  /** Does so much in a turn of the event loop, and no faster than the client reads. */
+  async #first<T>(all: readonly T[], atOnce: number, send: (one: T) => void): Promise<void> {
+    this.#later = [];
+    for (const [i, one] of all.entries()) {
+      if (i > 0 && i % atOnce === 0) {
         await this.drained();
         await nextTurn();
       }
-      if (selects(object)) this.#write('ADDED', object.json, object);
+      send(one);
     }
-    if (end !== undefined) this.bookmark(end, version);
+  }
+
+  #goOn(): void {
+    const later = this.#later ?? [];
     this.#later = undefined;
-    for (const event of later) this.send(event);
+    for (const event of later) this.#send(event);
+    if (this.#isEnding) this.disturb('end');
   }
 
   /**
@@ -120,15 +152,16 @@ export class FakeWatch {
    * (cacher, convertToWatchEvent).
    */
   send(event: StoredEvent): void {
-    if (this.#later !== undefined) {
-      this.#later.push(event);
-      return;
-    }
+    if (this.#isEnding) return;
+    if (this.#later === undefined) this.#send(event);
+    else this.#later.push(event);
+  }
+
+  #send(event: StoredEvent): void {
     const { version, before, after } = event;
     const { selects } = this.#options;
     if (version <= this.#options.after) return;
     const was = before !== undefined && selects(before);
-    this.#options.form.edited(event);
     if (after !== undefined && selects(after)) {
       this.#write(was ? 'MODIFIED' : 'ADDED', after.json, after);
     } else if (was) {

@@ -9,7 +9,7 @@ import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Watched } from '../../src/source/source.ts';
 import { type Answer, type Fault, failed, refuse, send, sendPart } from './api-server-answer.ts';
-import { type Bytes, formOf, jsonForm, protobufForm } from './api-server-form.ts';
+import { type Bytes, formOf, jsonForm, keepBytes, protobufForm } from './api-server-form.ts';
 import { alterQuery, buffer, type Gateway } from './api-server-gateway.ts';
 import { streamingListUnbacked } from './api-server-recorded.ts';
 import {
@@ -90,6 +90,7 @@ export class FakeApiServer {
     for (const store of [this.store, ...Object.values(options.stores ?? {})]) {
       store.onEvent = (resource, event) => {
         if (store !== this.#storeOf(resource)) return;
+        keepBytes(event);
         for (const watch of this.#watches.get(resource)!) watch.send(event);
       };
     }
@@ -162,18 +163,10 @@ export class FakeApiServer {
     return watches.length;
   }
 
-  /**
-   * Ends the watches that have more than this to send, as a real server does when a client does not
-   * keep up (cacher, "Forcing watcher close due to unresponsiveness"). Returns how many.
-   */
+  /** See `FakeWatch.endIfSlow`. Returns how many watches it has ended. */
   endSlow(unsentBytesMax: number): number {
-    let ended = 0;
-    for (const watch of [...this.#watches.values()].flatMap((watches) => [...watches])) {
-      if (watch.unsentBytes <= unsentBytesMax) continue;
-      watch.disturb('end');
-      ended += 1;
-    }
-    return ended;
+    const watches = [...this.#watches.values()].flatMap((one) => [...one]);
+    return watches.filter((watch) => watch.endIfSlow(unsentBytesMax)).length;
   }
 
   watching(resource: Watched): number {
@@ -355,7 +348,7 @@ export class FakeApiServer {
     }
     const events = store.since(resource, Number(version));
     if (events === undefined) watch.disturb('expired');
-    else for (const event of events) watch.send(event);
+    else void watch.catchUp(events);
   }
 }
 

@@ -29,19 +29,30 @@ export function encodeObject(kind: string, raw: Raw): Buffer {
 
 /** Puts bytes of one kind into an envelope, as in a watch event or a body. */
 export function envelop(apiVersion: string, kind: string, bytes: Buffer): Buffer {
-  return Buffer.concat([magic, encode('Unknown', { typeMeta: { apiVersion, kind }, raw: bytes })]);
+  return Buffer.concat([envelopeHead(apiVersion, kind, bytes.length), bytes]);
+}
+
+/** What stands in an envelope (runtime.Unknown) before so many bytes of one kind. */
+function envelopeHead(apiVersion: string, kind: string, length: number): Buffer {
+  const writer = protobuf.Writer.create();
+  writer.uint32(0x0a).fork().uint32(0x0a).string(apiVersion).uint32(0x12).string(kind).ldelim();
+  return Buffer.concat([magic, writer.uint32(0x12).uint32(length).finish()]);
 }
 
 /**
- * One frame of a watch, a WatchEvent behind its length. `object` has its envelope. Its bytes are
- * only copied: a server whose frames cost more than what it measures would hide that.
+ * One frame of a watch, a WatchEvent behind its length. The bytes of the object are copied once: a
+ * server whose frames cost more than what it measures would hide that.
  */
-export function encodeEvent(type: string, object: Buffer): Buffer {
-  const raw = protobuf.Writer.create().uint32(0x0a).bytes(object).finish();
-  const event = protobuf.Writer.create().uint32(0x0a).string(type).uint32(0x12).bytes(raw).finish();
+export function encodeEvent(type: string, apiVersion: string, kind: string, bytes: Buffer): Buffer {
+  const head = envelopeHead(apiVersion, kind, bytes.length);
+  const objectLength = head.length + bytes.length;
+  const raw = protobuf.Writer.create().uint32(0x0a).uint32(objectLength).finish();
+  const rawLength = raw.length + objectLength;
+  const event = protobuf.Writer.create().uint32(0x0a).string(type).uint32(0x12).uint32(rawLength);
+  const fields = event.finish();
   const length = Buffer.alloc(4);
-  length.writeUInt32BE(event.length);
-  return Buffer.concat([length, event]);
+  length.writeUInt32BE(fields.length + rawLength);
+  return Buffer.concat([length, fields, raw, head, bytes]);
 }
 
 export function encodeStatus(raw: Raw): Buffer {
