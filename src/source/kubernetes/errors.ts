@@ -49,6 +49,11 @@ export function isSilence(error: unknown): boolean {
   return error instanceof StreamError && error.kind === 'silent';
 }
 
+/** Whether something came that cannot be understood. */
+export function isGarbage(error: unknown): boolean {
+  return error instanceof StreamError && error.kind === 'garbage';
+}
+
 /** From a `Status` object of the API, in a body or in an ERROR event. */
 export function statusError(
   raw: unknown,

@@ -9,6 +9,7 @@ import type { Encodings } from './encoding.ts';
 import {
   ApiError,
   isAbsence,
+  isGarbage,
   isSilence,
   retryAfterMs,
   StreamError,
@@ -61,7 +62,7 @@ const startMaxMs = 300_000;
 const refusalsMax = 4;
 /** Lists that are further apart than this need no backoff. */
 const calmMs = 60_000;
-/** A watch that ended sooner counts as a failure. */
+/** A watch that ended sooner and brought nothing new counts as a failure. */
 const aliveMs = 1000;
 
 /**
@@ -189,11 +190,10 @@ export class Reflector {
 
   async #isSetBack(position: string, signal: AbortSignal): Promise<boolean> {
     const { encodings, pacer, timing } = this.#parts;
-    const { part } = this.#target;
-    const open = (query: Query, limit: AbortSignal) => this.#open(query, limit, part);
+    const open = (query: Query, limit: AbortSignal) => this.#open(query, limit, this.#target.part);
     const options = { encodings, objectBytesMax: timing.objectBytesMax, pacer };
-    if (!(await this.#probe.finds(position, this.#flow.isMute, open, options, signal)))
-      return false;
+    const { isMute } = this.#flow;
+    if (!(await this.#probe.finds(position, isMute, open, options, signal))) return false;
     this.#status.tell('the server is at an earlier time than it was');
     this.#resourceVersion = undefined;
     return true;
@@ -248,19 +248,20 @@ export class Reflector {
       () => watch.stream.stop(),
     );
     this.#flow.began(watch.askedAtMs);
+    const position = this.#resourceVersion;
     let failure: unknown;
     try {
       await this.#read(watch.stream);
       this.#flow.ended();
     } catch (error) {
       // It is not known which object it was about.
-      if (error instanceof StreamError && error.kind === 'garbage')
-        this.#resourceVersion = undefined;
+      if (isGarbage(error)) this.#resourceVersion = undefined;
       // A silent watch is no trouble yet: a shorter one will show whether the server lives.
       const isExpected = isSilence(error) && this.#list === undefined && this.#flow.fellSilent();
       failure = isExpected ? undefined : error;
     }
-    if (performance.now() - watch.askedAtMs < aliveMs) {
+    const isShort = performance.now() - watch.askedAtMs < aliveMs;
+    if (isShort && [position, undefined].includes(this.#resourceVersion)) {
       failure ??= new StreamError('cut', 'the watch ended at once');
     } else if (failure === undefined) {
       this.#goesWell();

@@ -9,6 +9,7 @@ import {
   change,
   disturbances,
   faults,
+  hasty,
   impatient,
   isGone,
   populate,
@@ -241,6 +242,22 @@ describe('KubernetesSource on a bad day', () => {
     expect(requests).toBeLessThanOrEqual(allowed);
     server.heal();
     await converged();
+  });
+
+  it('asks again at once when a watch that brought something was ended soon', async () => {
+    const server = await startServer();
+    populate(server);
+    const timing = { ...hasty, backoffBaseMs: 120_000, backoffMaxMs: 120_000 };
+    const { converged, sink } = startSource(server, { timing });
+    await converged();
+    // As a real server does it to those who do not keep up.
+    for (let i = 0; i < 10; i += 1) {
+      change(server, i);
+      server.disturb('endpointslices', 'end');
+      await until('asked again', () => server.count('endpointslices', 'watch') > i);
+      await converged();
+    }
+    expect(sink.problems).toEqual([]);
   });
 
   it('waits longer for a watch that always begins late', async () => {

@@ -266,7 +266,7 @@ describe('a server whose data were set back', () => {
     expect(sink.lists).toHaveLength(4);
 
     await server.close();
-    server.store.version = 200_000;
+    server.store.version += 100_000;
     store.version = 50_000;
     setEndpoints({ store }, 's1', ['10.0.1.3']);
     store.compact();
