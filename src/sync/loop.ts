@@ -94,7 +94,8 @@ export class SyncLoop {
   async #lead(signal: AbortSignal): Promise<void> {
     await this.#resolveAhead(signal);
     if (signal.aborted) return;
-    await this.#resolve(signal);
+    // Only what is dirty now: changes may never end, and the families wait for `listed`.
+    await this.#resolve(signal, 1);
     for (const family of this.#families) family.listed();
     await this.#keepResolving(signal);
   }
@@ -133,21 +134,29 @@ export class SyncLoop {
     }
   }
 
-  async #resolve(signal: AbortSignal): Promise<void> {
+  /**
+   * Resolves what is dirty, and what becomes dirty meanwhile, in rounds: the Services of a round
+   * were dirty when it began. Changes may never end, so each round has the environment of its time.
+   */
+  async #resolve(signal: AbortSignal, roundsMax = Number.POSITIVE_INFINITY): Promise<void> {
     this.#resolving = true;
+    const { state } = this.#options;
     const pacer = new Pacer(this.#clock, this.#options.sliceMs);
     let tellAtMs = this.#clock.now() + resolveLongestMs;
-    this.#environment();
-    let receivedMs = this.#received();
-    for (let taken = chunkServices; !signal.aborted; ) {
-      // After a full chunk, the Services that are left changed as early as those in it.
-      if (taken < chunkServices) receivedMs = this.#received();
-      const names = this.#options.state.takeDirty(chunkServices);
-      taken = names.length;
-      for (const name of names) this.#refresher.add(name, receivedMs);
+    let rounds = 0;
+    let round = { receivedMs: 0, left: 0 };
+    while (!signal.aborted) {
+      if (round.left === 0 && rounds < roundsMax) {
+        this.#environment();
+        round = { receivedMs: this.#received(), left: state.dirtyCount };
+        rounds += 1;
+      }
+      const names = state.takeDirty(Math.min(round.left, chunkServices));
+      round.left -= names.length;
+      for (const name of names) this.#refresher.add(name, round.receivedMs);
       if (this.#refresher.idle) break;
       await this.#refresh(pacer);
-      const isBehind = !this.#refresher.caughtUp || this.#options.state.dirtyCount > 0;
+      const isBehind = !this.#refresher.caughtUp || state.dirtyCount > 0;
       if (isBehind && this.#clock.now() < tellAtMs) continue;
       this.#tell();
       tellAtMs = this.#clock.now() + resolveLongestMs;

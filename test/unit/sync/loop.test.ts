@@ -309,9 +309,15 @@ describe('more events than can be written', () => {
   class FloodedClock extends ToyClock {
     onTurn = (): void => {};
     #ms = 0;
+    readonly #stepMs: number;
+
+    constructor(stepMs = 0.05) {
+      super();
+      this.#stepMs = stepMs;
+    }
 
     override now(): number {
-      this.#ms += 0.05;
+      this.#ms += this.#stepMs;
       return this.#ms;
     }
 
@@ -359,6 +365,60 @@ describe('more events than can be written', () => {
     while (!world.loop.upToDate) await quiet();
     expect(world.forwarded).toEqual(world.wanted);
     await world.stop();
+  });
+
+  describe('while they come faster than they can be resolved', () => {
+    /** More are dirty at each time than are taken at once. */
+    const services = 600;
+
+    function drowned() {
+      const clock = new FloodedClock(0.5);
+      const world = new World({ sliceMs: 1 }, new ToyKernel(), undefined, undefined, clock);
+      world.addServices(0, services);
+      let events = 0;
+      clock.onTurn = () => {
+        for (let i = 0; i < 40; i += 1, events += 1) {
+          const address = `10.245.${(events >> 8) & 255}.${events & 255}`;
+          world.setEndpoints(`web-${events % services}`, address);
+        }
+      };
+      return { world, clock };
+    }
+
+    it('a start does not wait for their end', async () => {
+      const { world, clock } = drowned();
+      await world.start();
+      while (world.sync.inForce.size < services) await quiet();
+      clock.onTurn = () => {};
+      await world.stop();
+    });
+
+    it('a change of the environment does not wait for it either', async () => {
+      const { world, clock } = drowned();
+      await world.start();
+      const { writes } = world.kernel;
+      while (world.kernel.writes < writes + 10) await quiet();
+      world.environment = { ...world.environment, serviceCIDRs: [cidr('10.96.0.0/16')] };
+      while (world.kernel.objects.get('fixed') !== 'cidrs 1') await quiet();
+      clock.onTurn = () => {};
+      await world.stop();
+    });
+
+    it('what is written is said to be as old as it is', async () => {
+      const { world, clock } = drowned();
+      await world.start();
+      const ages: number[] = [];
+      world.observers.push((event) => {
+        if (event.kind !== 'committed' || event.stages === undefined) return;
+        ages.push(event.stages.committedMs - event.stages.receivedMs);
+      });
+      while (ages.length < 20) await quiet();
+      const firstMs = Math.max(...ages.splice(0));
+      while (ages.length < 20) await quiet();
+      expect(Math.max(...ages)).toBeLessThan(1.2 * firstMs);
+      clock.onTurn = () => {};
+      await world.stop();
+    });
   });
 });
 

@@ -6,8 +6,7 @@
 import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
 import { KernelError } from '../../../src/kernel/errors.ts';
-import type { ApplyResult, DumpResult } from '../../../src/kernel/kernel.ts';
-import type { Request } from '../../../src/kernel/ops.ts';
+import type { ApplyResult, DumpResult, Kernel } from '../../../src/kernel/kernel.ts';
 import { iptablesMode } from '../../../src/modes/iptables/mode.ts';
 import { ipvsMode } from '../../../src/modes/ipvs/mode.ts';
 import type { ModeConfig, ProxyMode } from '../../../src/modes/mode.ts';
@@ -43,9 +42,9 @@ class RefusingKernel extends FakeKernel {
     return super.apply(ops);
   }
 
-  override async dump(request: Request): Promise<DumpResult> {
+  override async dump(...args: Parameters<Kernel['dump']>): Promise<DumpResult> {
     this.#perhaps('dump');
-    return super.dump(request);
+    return super.dump(...args);
   }
 
   override async generation(): Promise<number> {
