@@ -88,8 +88,11 @@ export interface Kernel {
   /**
    * Reads. Resolves to no records when the object does not exist (ENOENT, ENODEV). Rejects with
    * KernelError for other errors, such as EPROTONOSUPPORT where there is no IPVS.
+   *
+   * With `take`, the result has no records. Instead `take` is called with each, in turns of the event
+   * loop, and only if they are consistent: nobody has to hold hundreds of thousands of them.
    */
-  dump(request: Request): Promise<DumpResult>;
+  dump(request: Request, take?: (record: Reply) => void): Promise<DumpResult>;
   /** The generation of the ruleset of this network namespace: +1 for each commit by anyone. */
   generation(): Promise<number>;
   /**

@@ -26,17 +26,56 @@ import {
   replies,
   unknownIndex,
 } from './ops.ts';
-import { RecordWriter, readRecords } from './records.ts';
+import { RecordWriter, readRecords, recordStarts } from './records.ts';
 import { routeRequests } from './route-ops.ts';
 import { submit } from './submit.ts';
 
 export type KernelOptions = SocketOptions;
 
-/** After so many records of a dump, some milliseconds of reading, the event loop gets a turn. */
-const recordsPerTurn = 2048;
+/** After so much reading of a dump, the event loop gets a turn. */
+const sliceMs = 2;
+/** To ask for the time takes as long as to read a record. */
+const recordsUntimed = 64;
+
+/** Gives the event loop its turns while a dump is read. */
+class Turns {
+  #records = 0;
+  #startMs = performance.now();
+
+  /** To be asked after each record. */
+  get due(): boolean {
+    this.#records += 1;
+    return this.#records % recordsUntimed === 0 && performance.now() - this.#startMs >= sliceMs;
+  }
+
+  async give(): Promise<void> {
+    await setImmediate();
+    this.#startMs = performance.now();
+  }
+}
+
+/** How a dump ended: its last record. */
+async function endOf(answer: Uint8Array): Promise<Reply | undefined> {
+  const turns = new Turns();
+  let last = 0;
+  for (const start of recordStarts(answer)) {
+    last = start;
+    if (turns.due) await turns.give();
+  }
+  const [end] = readRecords(kernelReplies, answer.subarray(last));
+  return end;
+}
+
+/** Reads the records of a dump without its end. */
+async function each(answer: Uint8Array, take: (record: Reply) => void): Promise<void> {
+  const turns = new Turns();
+  for (const reply of readRecords(kernelReplies, answer)) {
+    if (reply.kind !== 'dumped') take(reply);
+    if (turns.due) await turns.give();
+  }
+}
 
 type Changed = (program: string, pid: number) => void;
-type Dumped = Extract<Reply, { kind: 'dumped' }>;
 type Failed = Extract<Reply, { kind: 'failed' }>;
 
 /**
@@ -91,24 +130,23 @@ class NativeKernel implements Kernel {
     };
   }
 
-  async dump(request: Request): Promise<DumpResult> {
+  async dump(request: Request, take?: (record: Reply) => void): Promise<DumpResult> {
     const { operation, subject } = describe(request, this.#namespace);
     const writer = new RecordWriter(kernelRequests, 256);
     writer.write(request.kind, request);
     const answer = await submit(this.#reads, writer.finish(), operation, subject);
-    const records: Reply[] = [];
-    let end: Dumped | undefined;
-    for (const reply of readRecords(kernelReplies, answer)) {
-      if (reply.kind === 'dumped') end = reply;
-      else if (records.push(reply) % recordsPerTurn === 0) await setImmediate();
-    }
-    if (end === undefined) throw protocolError(operation, subject, 'the answer has no end');
+    const end = await endOf(answer);
+    if (end?.kind !== 'dumped') throw protocolError(operation, subject, 'the answer has no end');
     if (end.errno !== 0) {
       const code = errnoName(end.errno);
       if (code === 'ENOENT' || code === 'ENODEV') return { records: [], consistent: true };
       throw new KernelError({ operation, subject, code, words: end.message });
     }
-    return { records, consistent: end.interrupted === 0 && end.overrun === 0 };
+    const consistent = end.interrupted === 0 && end.overrun === 0;
+    const records: Reply[] = [];
+    if (take === undefined) await each(answer, (record) => records.push(record));
+    else if (consistent) await each(answer, take);
+    return { records, consistent };
   }
 
   async generation(): Promise<number> {

@@ -210,11 +210,22 @@ function shapesOf(schema: Schema): Shapes {
   return shapes;
 }
 
+/** Where each record of `bytes`, written by a RecordWriter or the addon, begins. Reads headers only. */
+export function* recordStarts(bytes: Uint8Array): Generator<number> {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  for (
+    let at = 0;
+    at + headerBytes <= bytes.length;
+    at += headerBytes + view.getUint32(at + 4, true)
+  ) {
+    yield at;
+  }
+}
+
 /** The number of records that `bytes`, written by a RecordWriter, holds. */
 export function countRecords(bytes: Uint8Array): number {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let count = 0;
-  for (let at = 0; at < bytes.length; at += headerBytes + view.getUint32(at + 4, true)) count += 1;
+  for (const _ of recordStarts(bytes)) count += 1;
   return count;
 }
 

@@ -1,6 +1,5 @@
 /** Reads the kernel while our batches change it. */
 import type { ApplyResult, DumpResult, Kernel } from '../kernel/kernel.ts';
-import type { Request } from '../kernel/ops.ts';
 import type { Ruleset } from './ruleset.ts';
 
 /**
@@ -27,10 +26,10 @@ export class RetryingReader implements Kernel {
     return this.#kernel.apply(ops);
   }
 
-  async dump(request: Request): Promise<DumpResult> {
-    const result = await this.#kernel.dump(request);
+  async dump(...args: Parameters<Kernel['dump']>): Promise<DumpResult> {
+    const result = await this.#kernel.dump(...args);
     if (result.consistent) return result;
-    return this.#ruleset.readAlone(() => this.#kernel.dump(request));
+    return this.#ruleset.readAlone(() => this.#kernel.dump(...args));
   }
 
   generation(): Promise<number> {

@@ -3,7 +3,7 @@ import { stringify } from 'yaml';
 import { replies } from '../../src/kernel/ops.ts';
 import { RecordWriter } from '../../src/kernel/records.ts';
 import { kinds, type Raw } from '../fake/api-server-store.ts';
-import { encodeEvent, encodeList, encodeObject, encodeStatus, envelop } from '../fake/protobuf.ts';
+import { encodeEvent, encodeList, encodeObject } from '../fake/protobuf.ts';
 import { clusterIp, externalIp, lbVip } from '../lab/addresses.ts';
 import {
   BASELINE,
@@ -132,9 +132,9 @@ function inProtobuf(): Readonly<Record<string, readonly Buffer[]>> {
     return [{ ...found, bytes }];
   });
   const frames = known.map(({ apiVersion, kind, bytes }) =>
-    encodeEvent('ADDED', envelop(apiVersion, kind, bytes)),
+    encodeEvent('ADDED', apiVersion, kind, bytes),
   );
-  const failure = encodeEvent('ERROR', encodeStatus(error.object));
+  const failure = encodeEvent('ERROR', 'v1', 'Status', encodeObject('Status', error.object));
   return {
     'protobuf watch frames': [Buffer.concat([...frames, failure]), ...frames, failure],
     'protobuf lists': Object.values(kinds).map(({ apiVersion, kind }) => {

@@ -1,6 +1,7 @@
 /** Checks that nothing grows during a long time of changes: see `soak`. */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { processStatus } from '../lab/process-status.ts';
 import { converged, patienceMs } from './checks.ts';
 import { Cluster } from './cluster.ts';
 import type { Frontends } from './life.ts';
@@ -95,8 +96,7 @@ async function sampled(
 }
 
 function processSample(pid: number): Pick<Sample, 'rssMB' | 'threads' | 'descriptors'> {
-  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
-  const field = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(status)?.[1]);
+  const field = processStatus(pid);
   return {
     rssMB: field('VmRSS') / 1024,
     threads: field('Threads'),

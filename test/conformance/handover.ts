@@ -8,7 +8,7 @@ import type {
   Kernel,
   TableName,
 } from '../../src/kernel/kernel.ts';
-import { kernelOps, type Request } from '../../src/kernel/ops.ts';
+import { kernelOps } from '../../src/kernel/ops.ts';
 import { readRecords } from '../../src/kernel/records.ts';
 import type { Fault } from '../fake/kernel.ts';
 import { quiet } from '../unit/sync/double.ts';
@@ -56,8 +56,8 @@ class GuardedKernel implements TroubledKernel {
     return result;
   }
 
-  dump(request: Request): Promise<DumpResult> {
-    return this.#track(this.#kernel.dump(request));
+  dump(...args: Parameters<Kernel['dump']>): Promise<DumpResult> {
+    return this.#track(this.#kernel.dump(...args));
   }
 
   generation(): Promise<number> {

@@ -96,6 +96,16 @@ interface Outcomes {
   readonly writes: number;
 }
 
+/** The result of a dump, whose records go to `take`, if that is given (see `Kernel.dump`). */
+export function delivered(
+  result: DumpResult,
+  take: ((record: Reply) => void) | undefined,
+): DumpResult {
+  if (take === undefined) return result;
+  if (result.consistent) for (const record of result.records) take(record);
+  return { ...result, records: [] };
+}
+
 export class FakeKernel implements Kernel {
   /** Virtual services and destinations. */
   readonly ipvs = new FakeIpvs();
@@ -159,13 +169,14 @@ export class FakeKernel implements Kernel {
     return { kind: 'failed', failures: [failure], partly: false };
   }
 
-  async dump(request: Request): Promise<DumpResult> {
+  async dump(request: Request, take?: (record: Reply) => void): Promise<DumpResult> {
     await this.#delay();
     if (request.kind === 'nftraceRead') await this.nftrace.wait(request.waitMs);
     const records = this.#answer(request);
-    if (this.#interrupted === 0) return { records, consistent: true };
+    if (this.#interrupted === 0) return delivered({ records, consistent: true }, take);
     this.#interrupted -= 1;
-    return { records: records.slice(0, records.length / 2), consistent: false };
+    const some = records.slice(0, records.length / 2);
+    return delivered({ records: some, consistent: false }, take);
   }
 
   async generation(): Promise<number> {

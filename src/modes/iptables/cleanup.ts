@@ -45,7 +45,7 @@ async function removeAll(kernel: Kernel, family: Family): Promise<void> {
   // What stays needs what it refers to. (The Set grows while it is walked.)
   for (const id of needed) {
     const { table } = chainAt(id);
-    for (const { expressions } of found.chains.get(id) ?? []) {
+    for (const { expressions } of found.rulesOf(id) ?? []) {
       const chain = jumpTarget(expressions);
       if (chain !== undefined) needed.add(chainId({ table, chain }));
     }
@@ -62,10 +62,10 @@ async function removeAll(kernel: Kernel, family: Family): Promise<void> {
 }
 
 /** kube-proxy has chains of the same names, except for one: where that is, the chains are ours. */
-function isMarked({ chains }: IptablesObservation): boolean {
-  return chains.has(chainId({ table: 'nat', chain: hairpinChain }));
+function isMarked(found: IptablesObservation): boolean {
+  return found.rulesOf(chainId({ table: 'nat', chain: hairpinChain })) !== undefined;
 }
 
-function ownChains({ chains }: IptablesObservation) {
-  return [...chains.keys()].map(chainAt).filter(({ table, chain }) => isOurs(table, chain));
+function ownChains(found: IptablesObservation) {
+  return [...found.chainIds()].map(chainAt).filter(({ table, chain }) => isOurs(table, chain));
 }

@@ -25,6 +25,7 @@ import {
   type ServiceChain,
   type SharedRule,
 } from './objects.ts';
+import { PackedChains } from './packed-chains.ts';
 
 const sharedChainIds: ReadonlySet<string> = new Set(sharedChains.map(chainId));
 
@@ -48,8 +49,10 @@ export class IptablesObservation implements Found<IptablesObjects> {
   generation = 0;
   readonly intact = true;
   readonly tables = new Set<TableName>();
-  /** The rules of our chains and of built-in ones in order, by `chainId`. */
-  readonly chains = new Map<string, ObservedRule[]>();
+  /** The rules of built-in chains, and of ours that belong to no Service, in order, by `chainId`. */
+  readonly #fixed = new Map<string, ObservedRule[]>();
+  /** Those of Services, by `chainId`. */
+  readonly #packed = new PackedChains();
   readonly builtIns: TableChain[] = [];
   /** Rules that jump from chains of others (and built-in ones) to chains of ours. */
   readonly references: Reference[] = [];
@@ -77,16 +80,13 @@ export class IptablesObservation implements Found<IptablesObjects> {
   }
 
   #held(id: string): HeldChain | undefined {
-    const rules = this.chains.get(id);
+    const rules = this.rulesOf(id);
     return rules && { chain: chainAt(id), rules, isReferred: this.#referred.has(id) };
   }
 
   *rest(): Generator<readonly [string, HeldChain]> {
-    for (const id of this.chains.keys()) {
-      if (this.#taken.has(id)) continue;
-      const { table, chain } = chainAt(id);
-      if (table !== 'nat' || !isServiceChain(chain)) continue;
-      yield [id, this.#held(id)!];
+    for (const id of this.#packed.keys()) {
+      if (!this.#taken.has(id)) yield [id, this.#held(id)!];
     }
   }
 
@@ -109,17 +109,41 @@ export class IptablesObservation implements Found<IptablesObjects> {
   async sharedRules(pause: Pause): Promise<Map<string, TableChain & { readonly handle: number }>> {
     const rules = new Map<string, TableChain & { readonly handle: number }>();
     for (const chain of sharedChains) {
-      await inTurns(this.chains.get(chainId(chain)) ?? [], pause, ({ handle }) => {
+      await inTurns(this.#fixed.get(chainId(chain)) ?? [], pause, ({ handle }) => {
         rules.set(ruleName(chain.table, handle), { ...chain, handle });
       });
     }
     return rules;
   }
 
-  /** Notes a rule of a chain that `chains` has. */
+  /** `chainId`s of our chains and of built-in ones. */
+  *chainIds(): Generator<string> {
+    yield* this.#fixed.keys();
+    yield* this.#packed.keys();
+  }
+
+  /** The rules of a chain of ours, or a built-in one, in order; undefined = there is none. */
+  rulesOf(id: string): readonly ObservedRule[] | undefined {
+    return this.#fixed.get(id) ?? this.#packed.get(id);
+  }
+
+  /** Notes a chain of ours, or a built-in one. */
+  addChain(chain: TableChain): void {
+    const id = chainId(chain);
+    if (isOfService(chain)) this.#packed.add(id);
+    else this.#fixed.set(id, []);
+  }
+
+  /** Notes the rules of a chain of a Service. */
+  setRules(chain: TableChain, rules: readonly ObservedRule[]): void {
+    const id = chainId(chain);
+    if (this.#packed.has(id)) this.#packed.set(id, rules);
+  }
+
+  /** Notes a rule of a chain that belongs to no Service. */
   add(chain: TableChain, rule: ObservedRule): void {
     const id = chainId(chain);
-    const rules = this.chains.get(id);
+    const rules = this.#fixed.get(id);
     if (rules === undefined) return;
     rules.push(rule);
     if (!sharedChainIds.has(id)) return;
@@ -141,6 +165,11 @@ export class IptablesObservation implements Found<IptablesObjects> {
   adopt(next: Forwarding): Forwarding {
     return next;
   }
+}
+
+/** Whether a chain has the name of one that belongs to a Service. */
+function isOfService({ table, chain }: TableChain): boolean {
+  return table === 'nat' && isServiceChain(chain);
 }
 
 /** Identifies a rule by table and handle. A table never uses a handle twice. */
@@ -180,13 +209,15 @@ async function readAll(kernel: Kernel, found: IptablesObservation, pause: Pause)
     }
   }
   for (const table of found.tables) {
-    const { consistent, records } = await kernel.dump({ kind: 'chainsDump', family, table });
+    const chains: string[] = [];
+    const dump = { kind: 'chainsDump', family, table } as const;
+    const { consistent } = await kernel.dump(dump, (record) => {
+      if (record.kind !== 'chain') return;
+      readChain(found, table, record);
+      // A chain counts its rules as uses: a chain without uses has no rules to read.
+      if (record.use > 0) chains.push(record.chain);
+    });
     if (!consistent) return false;
-    // A chain counts its rules as uses: a chain without uses has no rules to read.
-    const chains = records.flatMap((record) =>
-      record.kind === 'chain' && record.use > 0 ? [record.chain] : [],
-    );
-    for (const record of records) readChain(found, table, record);
     if (!(await readRules(kernel, found, { table, chains, pause }))) return false;
   }
   return true;
@@ -205,9 +236,13 @@ async function readRules(
   for (let i = 0; i < chains.length; i += requestsAtOnce) {
     const some = chains.slice(i, i + requestsAtOnce);
     const dumps = some.map((chain) => kernel.dump({ kind: 'rulesDump', family, table, chain }));
-    for (const { consistent, records } of await Promise.all(dumps)) {
+    for (const [j, { consistent, records }] of (await Promise.all(dumps)).entries()) {
       if (!consistent) return false;
-      await inTurns(records, pause, (record) => readRuleOf(found, table, record));
+      const chain = { table, chain: some[j]! };
+      if (isOfService(chain)) found.setRules(chain, records.filter(isRule));
+      else await inTurns(records, pause, (record) => readRuleOf(found, table, record));
+      const rest = pause();
+      if (rest !== undefined) await rest;
     }
   }
   return true;
@@ -217,17 +252,23 @@ function isTableName(name: string): name is TableName {
   return (tableNames as readonly string[]).includes(name);
 }
 
-function readChain(found: IptablesObservation, table: TableName, record: Reply): void {
-  if (record.kind !== 'chain') return;
-  const { chain, hook } = record;
+function readChain(
+  found: IptablesObservation,
+  table: TableName,
+  { chain, hook }: Extract<Reply, { kind: 'chain' }>,
+): void {
   const isForeign = !isOurs(table, chain) && chain !== firewallChain;
   if (hook !== unknownIndex) found.builtIns.push({ table, chain });
   else if (isForeign) return;
-  found.chains.set(chainId({ table, chain }), []);
+  found.addChain({ table, chain });
+}
+
+function isRule(record: Reply): record is Extract<Reply, { kind: 'rule' }> {
+  return record.kind === 'rule';
 }
 
 function readRuleOf(found: IptablesObservation, table: TableName, record: Reply): void {
-  if (record.kind !== 'rule') return;
+  if (!isRule(record)) return;
   const { chain, handle, expressions: bytes } = record;
   const from = { table, chain };
   found.add(from, { handle, expressions: bytes });

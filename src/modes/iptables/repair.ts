@@ -34,7 +34,7 @@ export function repairFixed(context: RepairContext): void {
   const { config, found, transaction } = context;
   for (const chain of fixedChains(config)) repairChain(context, chain);
   for (const chain of sharedChains) {
-    if (!found.chains.has(chainId(chain))) repairChain(context, { ...chain, rules: [] });
+    if (found.rulesOf(chainId(chain)) === undefined) repairChain(context, { ...chain, rules: [] });
   }
   repairFirewall(context);
   for (const jump of jumpRules(config)) repairJump(context, jump);
@@ -44,7 +44,7 @@ export function repairFixed(context: RepairContext): void {
 /** A chain whose rules we alone decide. */
 function repairChain({ drift, found, transaction }: RepairContext, chain: FixedChain): void {
   const rules = chain.rules.map((rule) => compileRule(found.family, rule));
-  const held = found.chains.get(chainId(chain));
+  const held = found.rulesOf(chainId(chain));
   if (held !== undefined && sameRules(held, rules)) return;
   transaction.putChain(chain, rules, '');
   drift[held === undefined ? 'missing' : 'wrong'] += 1;
@@ -58,7 +58,7 @@ function repairChain({ drift, found, transaction }: RepairContext, chain: FixedC
 export function repairNodePorts(context: RepairContext, wanted: readonly SharedRule[]): void {
   const { found, handles, transaction, drift } = context;
   const [first] = wanted;
-  const held = (first && found.chains.get(chainId(first))) ?? [];
+  const held = (first && found.rulesOf(chainId(first))) ?? [];
   const last = new Set(held.slice(held.length - wanted.length).map(({ handle }) => handle));
   for (const rule of wanted) {
     const compiled = compileRule(found.family, rule.rule);
@@ -76,7 +76,7 @@ export function repairNodePorts(context: RepairContext, wanted: readonly SharedR
 /** Adds the rules that we need. Others have rules in this chain too. */
 function repairFirewall({ config, drift, found, transaction }: RepairContext): void {
   const chain: TableChain = { table: 'filter', chain: firewallChain };
-  const held = found.chains.get(chainId(chain));
+  const held = found.rulesOf(chainId(chain));
   for (const rule of firewallRules(config)) {
     const compiled = compileRule(found.family, rule);
     if (held === undefined) transaction.putChain(chain, [compiled], '');
@@ -89,7 +89,7 @@ function repairFirewall({ config, drift, found, transaction }: RepairContext): v
 /** Adds the jump at the head of its chain, unless it is anywhere in the chain. */
 function repairJump({ drift, found, transaction }: RepairContext, jump: ChainRule): void {
   const compiled = compileRule(found.family, jump.rule);
-  const held = found.chains.get(chainId(jump));
+  const held = found.rulesOf(chainId(jump));
   if (held === undefined) transaction.addBuiltIn(jump);
   const same = held?.find((one) => sameExpressions(one, compiled));
   if (same !== undefined) {

@@ -175,8 +175,10 @@ function lateDeletions(family: Family, draining: Draining): LateDeletions<BatchW
       const ofServices = drains.map(({ service }) => service);
       const found = await observeServers(kernel, family, ofServices);
       for (const { service, servers } of drains) {
+        const held = found.get(service.id);
+        if (held === undefined) continue;
         for (const [key, endpoint] of servers) {
-          const server = found.get(service.id)?.get(key);
+          const server = held.get(key);
           if (server === undefined) draining.remove(service.id, key);
           else if (server.connections === 0) services.deleteServer('', service, endpoint);
           else continue;

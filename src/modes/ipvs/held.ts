@@ -1,19 +1,9 @@
 /** Frontends as the kernel holds them. */
-import type { EndpointKey } from '../../net/endpoint-list.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import type { FrontendSet, IPVSFrontend, IPVSShared } from './frontends.ts';
+import type { ObservedServers } from './observed-servers.ts';
 
 export type VirtualService = Pick<IPVSFrontend, 'id' | 'address' | 'protocol' | 'port'>;
-
-export interface ObservedServer {
-  /** As in an EndpointList. */
-  readonly packed: Uint8Array;
-  readonly weight: number;
-  /** IP_VS_CONN_F_* */
-  readonly forwarding: number;
-  /** Active and inactive ones. */
-  readonly connections: number;
-}
 
 export interface ObservedService extends VirtualService {
   readonly protocol: Protocol;
@@ -22,7 +12,7 @@ export interface ObservedService extends VirtualService {
   readonly flags: number;
   readonly timeoutSeconds: number;
   readonly prefixLength: number;
-  readonly servers: Map<EndpointKey, ObservedServer>;
+  readonly servers: ObservedServers;
 }
 
 /** A frontend as the kernel holds it. */

@@ -8,7 +8,6 @@ import { noPause, type OwnedObject, type ProxyMode } from '../mode.ts';
 import { ModePlanner } from '../planner.ts';
 import type { Sysctl, SysctlWishes } from '../sysctl.ts';
 import { IPVSBackend } from './backend.ts';
-import type { ObservedService } from './held.ts';
 import { linkName, tableComment, tableLayout, tableName } from './layout.ts';
 import { type IPVSObservation, observe } from './observation.ts';
 import { probe } from './probe.ts';
@@ -121,8 +120,12 @@ async function applyAll(
 async function retire(kernel: Kernel): Promise<number> {
   const found = await findOurs(kernel);
   const counts = found.map((one) => {
-    const busy = ourServices(one).filter((service) => connectionsOf(service) > 0);
-    return { one, busy, connections: busy.reduce((sum, each) => sum + connectionsOf(each), 0) };
+    const busy = ourServices(one).filter(({ servers }) => servers.connections > 0);
+    return {
+      one,
+      busy,
+      connections: busy.reduce((sum, { servers }) => sum + servers.connections, 0),
+    };
   });
   const connections = counts.reduce((sum, each) => sum + each.connections, 0);
   if (connections === 0) {
@@ -155,10 +158,6 @@ async function retire(kernel: Kernel): Promise<number> {
   }
   await applyAll(kernel, writer, 'ipvs.retire');
   return connections;
-}
-
-function connectionsOf({ servers }: ObservedService): number {
-  return [...servers.values()].reduce((sum, server) => sum + server.connections, 0);
 }
 
 /**

@@ -4,23 +4,18 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import { IPPROTO, NFPROTO, protocolOf } from '../../kernel/nft/constants.ts';
 import { printVerdict } from '../../kernel/nft/print-verdict.ts';
 import type { Reply } from '../../kernel/ops.ts';
-import { addressBytes, type CIDR, cidrContains, type Family } from '../../net/address.ts';
-import { type EndpointKey, EndpointList } from '../../net/endpoint-list.ts';
+import { type CIDR, cidrContains, type Family } from '../../net/address.ts';
+import type { EndpointKey } from '../../net/endpoint-list.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { Found } from '../backend.ts';
 import { binary, bytesOf, destinationKey } from '../elements.ts';
-import { inTurns, type Pause } from '../mode.ts';
-import { type Dump, type ElementsReply, TableContent } from '../nft-table/content.ts';
+import type { Pause } from '../mode.ts';
+import { type ElementsReply, TableContent } from '../nft-table/content.ts';
 import type { Fault } from '../nft-table/objects.ts';
 import { addressId, frontendSets, type IPVSFrontend, type IPVSShared } from './frontends.ts';
-import type {
-  HeldFrontend,
-  IPVSObjects,
-  ObservedServer,
-  ObservedService,
-  VirtualService,
-} from './held.ts';
+import type { HeldFrontend, IPVSObjects, ObservedService, VirtualService } from './held.ts';
 import { linkName, type SetName, sharedElements, tableLayout, tableName } from './layout.ts';
+import { type ObservedServer, ObservedServers } from './observed-servers.ts';
 
 /** Timeouts of the whole network namespace. */
 interface IPVSTimeouts {
@@ -28,6 +23,9 @@ interface IPVSTimeouts {
   readonly tcpFinSeconds: number;
   readonly udpSeconds: number;
 }
+
+/** `Kernel.dump` of what must be consistent: gives the records, and throws KernelError else. */
+type KernelDump = (...args: Parameters<Kernel['dump']>) => Promise<readonly Reply[]>;
 
 /** RT_SCOPE_LINK (linux/rtnetlink.h) */
 const RT_SCOPE_LINK = 253;
@@ -119,8 +117,8 @@ export class IPVSObservation implements Found<IPVSObjects> {
 
   /** Throws KernelError (EINTR) when what was read is not one consistent state. */
   async read(kernel: Kernel, pause: Pause): Promise<void> {
-    const dump: Dump = async (request) => {
-      const { records, consistent } = await kernel.dump(request);
+    const dump: KernelDump = async (...args) => {
+      const { records, consistent } = await kernel.dump(...args);
       if (!consistent) throw changing(this.family);
       return records;
     };
@@ -134,7 +132,7 @@ export class IPVSObservation implements Found<IPVSObjects> {
     for (const record of await dump({ kind: 'ipvsTimeoutsGet' })) {
       if (record.kind === 'ipvsTimeouts') this.timeouts = record;
     }
-    this.services = await readServices(dump, this.family, pause);
+    this.services = await readServices(dump, this.family);
   }
 
   #takeFirewalls({ entries, keyLength }: ElementsReply): void {
@@ -223,7 +221,10 @@ export async function observe(
   throw changing(family);
 }
 
-/** The real servers of some virtual services, by the ids of these. */
+/**
+ * The real servers of some virtual services, by the ids of these. Those that could not be read
+ * whole are absent.
+ */
 export async function observeServers(
   kernel: Kernel,
   family: Family,
@@ -233,33 +234,30 @@ export async function observeServers(
   for (const { id, address, protocol, port } of services) {
     const key = { protocol: IPPROTO[protocol], address: address.bytes, port };
     const request = { kind: 'destinationsDump', family: NFPROTO[family], ...key } as const;
-    const { records } = await kernel.dump(request);
-    const servers = new Map<EndpointKey, ObservedServer>();
-    for (const record of records) if (record.kind === 'destination') put(servers, family, record);
-    found.set(id, servers);
+    const servers = new ObservedServers(family);
+    const { consistent } = await kernel.dump(request, (record) => {
+      if (record.kind === 'destination') servers.add(record);
+    });
+    if (consistent) found.set(id, new Map(servers.entries()));
   }
   return found;
 }
 
 async function readServices(
-  dump: Dump,
+  dump: KernelDump,
   family: Family,
-  pause: Pause,
 ): Promise<Map<string, ObservedService>> {
   const number = NFPROTO[family];
   const services = new Map<string, ObservedService>();
-  const found = await dump({ kind: 'virtualServicesDump', family: number });
-  await inTurns(found, pause, (record) => {
+  const any = { protocol: 0, address: new Uint8Array(0), port: 0 };
+  await dump({ kind: 'virtualServicesDump', family: number }, (record) => {
     const service = record.kind === 'virtualService' ? serviceOf(family, record) : undefined;
     if (service !== undefined) services.set(service.id, service);
   });
-  const any = { protocol: 0, address: new Uint8Array(0), port: 0 };
-  const servers = await dump({ kind: 'destinationsDump', family: number, ...any });
-  await inTurns(servers, pause, (record) => {
+  await dump({ kind: 'destinationsDump', family: number, ...any }, (record) => {
     if (record.kind !== 'destination') return;
     const { address, protocol, port } = record;
-    const service = services.get(idOf(family, address, protocol, port));
-    if (service !== undefined) put(service.servers, family, record);
+    services.get(idOf(family, address, protocol, port))?.servers.add(record);
   });
   return services;
 }
@@ -280,25 +278,8 @@ function serviceOf(
     flags,
     timeoutSeconds,
     prefixLength,
-    servers: new Map(),
+    servers: new ObservedServers(family),
   };
-}
-
-function put(
-  servers: Map<EndpointKey, ObservedServer>,
-  family: Family,
-  record: Extract<Reply, { kind: 'destination' }>,
-): void {
-  // A tunnel may lead to an address of the other family. We make none.
-  if (record.destination.length !== addressBytes[family]) return;
-  const endpoint = { address: record.destination, port: record.destinationPort };
-  const list = EndpointList.of(family, [endpoint]);
-  servers.set(list.key(0), {
-    packed: list.bytes,
-    weight: record.weight,
-    forwarding: record.forwarding,
-    connections: record.activeConnections + record.inactiveConnections,
-  });
 }
 
 function idOf(family: Family, bytes: Uint8Array, protocol: number, port: number): string {

@@ -10,8 +10,9 @@ import { type EndpointKey, type EndpointList, endpointKey } from '../../net/endp
 import { type Counts, type Difference, noCounts } from '../backend.ts';
 import type { Draining } from './draining.ts';
 import type { IPVSFrontend } from './frontends.ts';
-import type { HeldFrontend, IPVSObjects, ObservedServer, VirtualService } from './held.ts';
+import type { HeldFrontend, IPVSObjects, VirtualService } from './held.ts';
 import type { SetName } from './layout.ts';
+import type { ObservedServer } from './observed-servers.ts';
 
 /** All real servers have the same weight, as in kube-proxy. */
 const fullWeight = 1;
@@ -244,7 +245,7 @@ export class ServiceWriter {
 const sameServers: ReadonlyMap<EndpointKey, Server> = new Map();
 
 function heldOf(held: HeldFrontend | undefined): Held | undefined {
-  return held && { ...held, servers: held.service?.servers ?? new Map() };
+  return held && { ...held, servers: new Map(held.service?.servers.entries()) };
 }
 
 /** In nft's words. */

@@ -6,6 +6,7 @@ import {
   RecordError,
   RecordWriter,
   readRecords,
+  recordStarts,
   type Schema,
 } from '../../../src/kernel/records.ts';
 
@@ -134,4 +135,18 @@ describe('records', () => {
       'unknown record code 4294967295 at byte 0',
     );
   });
+});
+
+test('the records of a buffer begin where they are said to', () => {
+  fc.assert(
+    fc.property(fc.array(anyRecord(example), { maxLength: 10 }), (records) => {
+      const writer = new RecordWriter(example, 16);
+      for (const { kind, ...fields } of records) writer.write(kind as 'all', fields as never);
+      const bytes = writer.finish();
+      const first = [...recordStarts(bytes)].map((start) => {
+        return readRecords(example, bytes.subarray(start)).next().value;
+      });
+      expect(first).toEqual(records);
+    }),
+  );
 });

@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest';
 import type { DumpResult } from '../../../src/kernel/kernel.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
-import type { Request } from '../../../src/kernel/ops.ts';
+import type { Reply, Request } from '../../../src/kernel/ops.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import { batch } from '../../conformance/ops.ts';
-import { FakeKernel } from '../../fake/kernel.ts';
+import { delivered, FakeKernel } from '../../fake/kernel.ts';
 import { config } from '../modes/nftables/forwardings.ts';
 import { quiet } from './double.ts';
 import { World } from './world.ts';
@@ -14,12 +14,13 @@ class BusyKernel extends FakeKernel {
   during: () => Promise<void> = async () => {};
   dumps = 0;
 
-  override async dump(request: Request): Promise<DumpResult> {
-    const result = await super.dump(request);
+  override async dump(request: Request, take?: (record: Reply) => void): Promise<DumpResult> {
+    const { records } = await super.dump(request);
     const before = await this.generation();
     this.dumps += 1;
     await this.during();
-    return { ...result, consistent: (await this.generation()) === before };
+    const consistent = (await this.generation()) === before;
+    return delivered({ records, consistent }, take);
   }
 }
 

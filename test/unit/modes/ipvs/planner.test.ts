@@ -127,6 +127,16 @@ describe('an endpoint that goes', () => {
     expect(rig.planner.deferred).toBe(false);
   });
 
+  it('is not forgotten when the dump that shows its connections is interrupted', async () => {
+    const rig = await started(web([a, b]));
+    rig.plan(web([b]));
+    rig.take();
+    rig.kernel.interruptDumps();
+    expect(await rig.drain()).toBe('');
+    expect(rig.planner.deferred).toBe(true);
+    expect(steps(await rig.drain())).toEqual([`ipvsadm -d -t 10.96.0.1:80 -r ${a}:8080`]);
+  });
+
   it('gets its weight back when it is ready again', async () => {
     const rig = await started(web([a, b]));
     rig.plan(web([b]));

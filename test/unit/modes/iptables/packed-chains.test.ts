@@ -1,0 +1,49 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import type { ObservedRule } from '../../../../src/modes/iptables/objects.ts';
+import { PackedChains } from '../../../../src/modes/iptables/packed-chains.ts';
+
+const rule = fc.record({
+  handle: fc.maxSafeNat(),
+  // A few are as large as half a page.
+  expressions: fc.oneof(
+    { weight: 20, arbitrary: fc.uint8Array({ maxLength: 60 }) },
+    { weight: 1, arbitrary: fc.nat({ max: 700_000 }).map((length) => new Uint8Array(length)) },
+  ),
+});
+
+function plain(rules: readonly ObservedRule[]) {
+  return rules.map(({ handle, expressions }) => [handle, Buffer.from(expressions).toString('hex')]);
+}
+
+it('gives the rules of each chain back in order', () => {
+  fc.assert(
+    fc.property(fc.array(fc.array(rule, { maxLength: 6 }), { maxLength: 20 }), (chains) => {
+      const packed = new PackedChains();
+      const ids = chains.map((_, i) => `nat KUBE-SVC-${i}`);
+      for (const id of ids) packed.add(id);
+      for (const [i, rules] of chains.entries()) packed.set(ids[i]!, rules);
+      expect([...packed.keys()]).toEqual(ids);
+      for (const [i, rules] of chains.entries()) {
+        expect(plain(packed.get(ids[i]!)!)).toEqual(plain(rules));
+      }
+    }),
+  );
+});
+
+it('keeps a copy', () => {
+  const packed = new PackedChains();
+  const expressions = Uint8Array.of(1, 2, 3);
+  packed.add('nat KUBE-SVC-A');
+  packed.set('nat KUBE-SVC-A', [{ handle: 7, expressions }]);
+  expressions.fill(9);
+  expect(plain(packed.get('nat KUBE-SVC-A')!)).toEqual([[7, '010203']]);
+});
+
+it('knows a chain without rules from one that is not there', () => {
+  const packed = new PackedChains();
+  packed.add('nat KUBE-SVC-A');
+  expect(packed.get('nat KUBE-SVC-A')).toEqual([]);
+  expect(packed.get('nat KUBE-SVC-B')).toBeUndefined();
+  expect([packed.has('nat KUBE-SVC-A'), packed.has('nat KUBE-SVC-B')]).toEqual([true, false]);
+});
