@@ -21,6 +21,7 @@ import { ipvsLoad } from './ipvs-load.ts';
 import type { Extent } from './lib/extent.ts';
 import { load } from './load.ts';
 import { loading } from './loading.ts';
+import { memory } from './memory.ts';
 import { repair } from './repair.ts';
 import { sourceRanges } from './source-ranges.ts';
 import { tenant } from './tenant.ts';
@@ -42,6 +43,7 @@ const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> =
   'api-start': apiStart,
   'api-change': apiChange,
   'api-churn': apiChurn,
+  memory,
   'api-server': apiServer,
   'api-storm': apiStorm,
   tenant,

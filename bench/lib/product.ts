@@ -24,14 +24,21 @@ export class Product {
   listedMs = 0;
   readonly #child: ChildProcess;
 
-  constructor(namespace: Namespace, kubeconfig: string, flags: readonly string[] = []) {
+  /** Without the probe there are no reports, and its memory is not part of the product's. */
+  constructor(
+    namespace: Namespace,
+    kubeconfig: string,
+    flags: readonly string[] = [],
+    { isProbed = true } = {},
+  ) {
     const settings = ['--hostname-override=node-1', '--cluster-cidr=11.0.0.0/8', ...conntrackFlags];
     const program = join(root, 'bin', 'fairlead');
     const argv = [program, `--kubeconfig=${kubeconfig}`, ...settings, ...flags];
     const startedMs = performance.now();
+    const options = `${process.env.NODE_OPTIONS ?? ''} ${isProbed ? `--import=${probe}` : ''}`;
     this.#child = spawn('ip', ['netns', 'exec', namespace.name, ...argv], {
-      stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
-      env: { ...process.env, NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ''} --import=${probe}` },
+      stdio: ['ignore', 'inherit', 'pipe', isProbed ? 'ipc' : 'ignore'],
+      env: { ...process.env, NODE_OPTIONS: options },
     });
     this.programmedMs = this.#followLog(startedMs);
   }
@@ -53,6 +60,10 @@ export class Product {
     if (families.size < 2) throw new Error('the product has ended');
     this.#child.stderr!.resume();
     return programmedMs;
+  }
+
+  get pid(): number {
+    return this.#child.pid!;
   }
 
   /** The probe's report now. */

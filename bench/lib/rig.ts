@@ -2,7 +2,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ApplyResult, DumpResult, Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
-import type { Request } from '../../src/kernel/ops.ts';
 import type { Environment, ModeConfig, ProxyMode } from '../../src/modes/mode.ts';
 import { nftablesMode } from '../../src/modes/nftables/mode.ts';
 import { parseCIDR } from '../../src/net/address.ts';
@@ -180,8 +179,8 @@ class RefusingOnce implements Kernel {
     return { kind: 'failed', failures: [failure], partly: false };
   }
 
-  dump(request: Request): Promise<DumpResult> {
-    return this.#kernel.dump(request);
+  dump(...args: Parameters<Kernel['dump']>): Promise<DumpResult> {
+    return this.#kernel.dump(...args);
   }
 
   generation(): Promise<number> {
