@@ -34,7 +34,7 @@ const families = { IPv4: 2, IPv6: 10 } as const;
 type Family = keyof typeof families;
 const loopback = { IPv4: '127.0.0.1', IPv6: '::1' } as const;
 /** Addresses for documentation, which nobody routes. */
-const service = { IPv4: '192.0.2.1', IPv6: '2001:db8::1' } as const;
+const service = { IPv4: '198.51.100.1', IPv6: '2001:db8::1' } as const;
 const room = { frontendsMax: 1024, endpointsMax: 32_768 };
 const pool = Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8);
 
@@ -157,9 +157,10 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
 
   it('leaves a connection alone that finds no endpoint in its group', async () => {
     await translate(family, await serve(family), [[clusterIP[0], poolValue(pool, groupSize)]]);
-    const peers = new Set<string>();
-    while (peers.size < 2) peers.add(await peerOf(service[family], 80));
-    expect(peers).toContain(`${service[family]} 80`);
+    const isLed = new Set<boolean>();
+    while (isLed.size < 2) {
+      isLed.add((await peerOf(service[family], 80)) === `${service[family]} 80`);
+    }
   });
 
   it('leaves other ports alone, and a frontend whose pool is empty', async () => {
