@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
+import { FailedTests } from './test/failed-tests.ts';
 import { paced } from './test/lab/pace.ts';
 
 /** For tests with packets. Options of the command line do not reach projects. */
@@ -9,6 +10,7 @@ const longestOfUnitMs = 30_000;
 
 export default defineConfig({
   test: {
+    reporters: ['default', new FailedTests()],
     projects: [
       {
         test: {
