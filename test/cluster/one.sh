@@ -30,10 +30,10 @@ ready() {
   curl -sfk -m 2 -H 'Authorization: Bearer admin-token' https://127.0.0.1:6443/readyz
 }
 
-# put PATH JSON [METHOD]: creates, or replaces what is there.
+# put PATH JSON [METHOD [FORM]]: creates, or replaces what is there.
 put() {
   curl -sSfk -m 5 -X "${3:-POST}" -H 'Authorization: Bearer admin-token' \
-    -H 'Content-Type: application/json' -d "$2" "https://127.0.0.1:6443$1" >/dev/null
+    -H "Content-Type: application/${4:-json}" -d "$2" "https://127.0.0.1:6443$1" >/dev/null
 }
 
 start_etcd() {
@@ -77,6 +77,11 @@ says() {
   shift
   node "$root/dist/main.js" "$@" >answer 2>&1 || true
   grep -q "$words" answer || fail "$*: not \"$words\" but $(cat answer)"
+}
+
+# served PATTERN: what the API server counts.
+served() {
+  curl -sfk -H 'Authorization: Bearer admin-token' https://127.0.0.1:6443/metrics | grep "$1"
 }
 
 figure() {
@@ -155,6 +160,27 @@ start_server
 eventually 'the API server is back' 60 ready
 put "$path" "$(slice 10.244.0.5)" PUT
 eventually 'and is followed again' 60 answers 10.244.0.5
+
+# A node that is stopped does not read. The server ends its watch.
+node -e '
+  const at = (i) => ({ addresses: [`10.245.${i >> 8}.${i % 256}`] });
+  const endpoints = Array.from({ length: 1000 }, (_, i) => at(i));
+  const metadata = { name: "crowd-1", labels: { "kubernetes.io/service-name": "crowd" } };
+  const kind = { apiVersion: "discovery.k8s.io/v1", kind: "EndpointSlice", addressType: "IPv4" };
+  console.log(JSON.stringify({ ...kind, metadata, ports: [{ port: 80 }], endpoints }));
+' >crowd
+put "${path%/web-1}" @crowd
+kill -STOP $fairlead
+i=0
+while [ $((i += 1)) -le 600 ]; do
+  put "${path%/web-1}/crowd-1" '{"metadata":{"annotations":{"n":"'$i'"}}}' PATCH merge-patch+json
+done
+put "$path" "$(slice 10.244.0.6)" PUT
+served '^apiserver_terminated_watchers_total.*endpointslices' >/dev/null || fail 'the watch goes on'
+kill -CONT $fairlead
+eventually 'and is followed after a stop' 10 answers 10.244.0.6
+put "$path" "$(slice 10.244.0.5)" PUT
+eventually 'and goes on' 10 answers 10.244.0.5
 
 # Its data are set back: it knows nothing of the last change, nor of some hundred others.
 i=0
