@@ -10,6 +10,7 @@ import {
   service,
   slices,
 } from '../lab/objects.ts';
+import { serverOf } from '../lab/who-answers.ts';
 import { fairlead } from './fairlead-proxy.ts';
 
 /** What the kernel lets packets put into a set without a size of its own. */
@@ -83,10 +84,7 @@ async function answers(from: string): Promise<unknown> {
   const to = { address: other.IPv4, port: 80 };
   const attempt = { protocol: 'TCP', from: { address: from }, to, timeoutMs: 3000 } as const;
   const tally = await lab.actors.client.connect(attempt, 4);
-  return tally.map(({ count, outcome }) => [
-    count,
-    outcome.kind === 'answered' ? outcome.by : outcome.kind,
-  ]);
+  return tally.map(({ count, outcome }) => [count, serverOf(outcome)]);
 }
 
 const allByPodA = [[4, 'pod-a']];

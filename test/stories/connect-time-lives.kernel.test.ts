@@ -26,6 +26,7 @@ import {
 import type { SocketAddress } from '../lab/outcome.ts';
 import { paced } from '../lab/pace.ts';
 import type { ProxySettings } from '../lab/proxy.ts';
+import { whoAnswers } from '../lab/who-answers.ts';
 import { NODE_PORT, vip } from './common.ts';
 import { fairlead, type LogLine, type MeasuredProxy } from './fairlead-proxy.ts';
 
@@ -105,14 +106,8 @@ function answersTo(client: ActorName, count = 16, family: Family = 'IPv4'): Prom
   return answers(client, { address: vip[family], port: 80 }, count);
 }
 
-/** Who answers, each once; or how it ends. */
-async function answers(client: ActorName, to: SocketAddress, count = 16): Promise<string[]> {
-  const attempt = { protocol: 'TCP', to, timeoutMs: paced(500) } as const;
-  const tally = await lab.actors[client].connect(attempt, count);
-  const names = tally.map(({ outcome }) =>
-    outcome.kind === 'answered' ? outcome.by : outcome.kind,
-  );
-  return [...new Set(names)].sort();
+function answers(client: ActorName, to: SocketAddress, connections = 16): Promise<string[]> {
+  return whoAnswers(lab.actors[client], to, { connections, timeoutMs: 500 });
 }
 
 test('It needs no rules, and lasts when the process is gone', async () => {
@@ -190,7 +185,7 @@ test('A Service that has no room is left to the rules, and others go on beside t
     log: (line) => told.push(line),
   });
   const { IPv4: address } = clusterIp(11);
-  expect(await answersTo('node')).toEqual(['pod-a', 'pod-b']);
+  expect(await answersTo('node', 40)).toEqual(['pod-a', 'pod-b']);
   expect(await answers('node', { address, port: 80 }, 4)).toEqual(['pod-b']);
   expect(told.filter(({ msg }) => /is left to them/.test(msg))).toHaveLength(2);
   await proxy.apply([...web('pod-a'), service('other', { clusterIp: clusterIp(11) })]);

@@ -4,8 +4,8 @@ import { expect } from 'vitest';
 import { clusterIp, FAMILIES, type Family, POD_B_IP } from '../lab/addresses.ts';
 import type { Lab } from '../lab/lab.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
-import type { Outcome } from '../lab/outcome.ts';
 import { paced } from '../lab/pace.ts';
+import { serverOf } from '../lab/who-answers.ts';
 import type { LogLine } from './fairlead-proxy.ts';
 
 export const vip = clusterIp(10);
@@ -75,8 +75,4 @@ export async function untilTold(lines: readonly LogLine[], message: string): Pro
 function attempt(family: Family, port = 80) {
   const to = { address: vip[family], port };
   return { protocol: 'TCP', to, timeoutMs: paced(3000) } as const;
-}
-
-function serverOf(outcome: Outcome): string {
-  return outcome.kind === 'answered' ? outcome.by : outcome.kind;
 }

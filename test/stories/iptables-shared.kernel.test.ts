@@ -22,6 +22,7 @@ import { createLab, type Lab } from '../lab/lab.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
 import { paced } from '../lab/pace.ts';
 import type { ProxySettings, RunningProxy } from '../lab/proxy.ts';
+import { whoAnswers } from '../lab/who-answers.ts';
 import { lb, NODE_PORT, reachable, vip } from './common.ts';
 import { fairlead, type LogLine } from './fairlead-proxy.ts';
 
@@ -94,14 +95,10 @@ function generation(): Promise<number> {
   return askKernel(lab.node, (kernel) => kernel.generation());
 }
 
-/** Who answers on the ClusterIP. */
-async function answers(family: Family): Promise<Set<string>> {
+/** Who answers on the ClusterIP, where both pods are to. */
+function answers(family: Family): Promise<string[]> {
   const to = { address: vip[family], port: 80 };
-  const attempt = { protocol: 'TCP', to, timeoutMs: paced(3000) } as const;
-  const tally = await lab.actors.client.connect(attempt, 16);
-  return new Set(
-    tally.map(({ outcome }) => (outcome.kind === 'answered' ? outcome.by : outcome.kind)),
-  );
+  return whoAnswers(lab.actors.client, to, { awaited: podsAB });
 }
 
 async function listen(): Promise<void> {
@@ -123,7 +120,7 @@ function expectOnlyCounted(before: readonly string[], after: readonly string[]):
   }
 }
 
-const podsAB = new Set(['pod-a', 'pod-b']);
+const podsAB = ['pod-a', 'pod-b'];
 
 test("rules, chains, counters and order of others stay, kube-proxy's are taken over", async () => {
   await listen();
@@ -238,17 +235,12 @@ test('with 127.0.0.0/8 as nodePortAddresses, node ports answer on localhost only
   await listen();
   await lab.node.run(['sysctl', '-qw', 'net.ipv4.conf.all.route_localnet=1']);
   await start(() => {}, { localhostNodePorts: true, nodePortAddresses: ['127.0.0.0/8'] });
-  const answers = async (actor: 'node' | 'client', address: string): Promise<Set<string>> => {
-    const to = { address, port: NODE_PORT };
-    const attempt = { protocol: 'TCP', to, timeoutMs: paced(3000) } as const;
-    const tally = await lab.actors[actor].connect(attempt, 16);
-    return new Set(
-      tally.map(({ outcome }) => (outcome.kind === 'answered' ? outcome.by : outcome.kind)),
-    );
-  };
-  expect(await answers('node', '127.0.0.1')).toEqual(podsAB);
+  const { node } = lab.actors;
+  const localhost = { address: '127.0.0.1', port: NODE_PORT };
+  expect(await whoAnswers(node, localhost, { awaited: podsAB })).toEqual(podsAB);
   for (const actor of ['node', 'client'] as const) {
-    expect(await answers(actor, NODE_IP.IPv4)).toEqual(new Set(['reset']));
+    const to = { address: NODE_IP.IPv4, port: NODE_PORT };
+    expect(await whoAnswers(lab.actors[actor], to)).toEqual(['reset']);
   }
   await lab.node.run(['sysctl', '-qw', 'net.ipv4.conf.all.route_localnet=0']);
 });
@@ -259,11 +251,10 @@ test('node ports answer on localhost, behind the rule that keeps other machines 
   await start(() => {}, { localhostNodePorts: true });
   const before = await localhostAccepted();
   const to = { address: '127.0.0.1', port: NODE_PORT };
-  const tally = await lab.actors.node.connect({ protocol: 'TCP', to, timeoutMs: paced(3000) }, 16);
-  const by = tally.map(({ outcome }) => (outcome.kind === 'answered' ? outcome.by : outcome.kind));
-  expect(new Set(by)).toEqual(podsAB);
+  const connections = 40;
+  expect(await whoAnswers(lab.actors.node, to, { connections })).toEqual(podsAB);
   // One packet of each connection: the others are translated as the first was.
-  expect((await localhostAccepted()) - before).toBe(16);
+  expect((await localhostAccepted()) - before).toBe(connections);
   const firewall = await iptables('IPv4', '-S', 'KUBE-FIREWALL');
   expect(firewall).toContain('block incoming localnet connections');
   await lab.node.run(['sysctl', '-qw', 'net.ipv4.conf.all.route_localnet=0']);

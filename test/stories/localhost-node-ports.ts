@@ -2,7 +2,7 @@
  * What node ports on loopback addresses do in a mode, where nodePortAddresses name these: by
  * sockets beside the rules, and with connect-time translation.
  */
-import { afterAll, test as anyTest, beforeAll, expect } from 'vitest';
+import { afterAll, afterEach, test as anyTest, beforeAll, expect } from 'vitest';
 import { connectTimes, type ModeName } from '../../src/config/config.ts';
 import { removeConnectTime } from '../../src/modes/connect-time/choice.ts';
 import { type ActorName, FAMILIES, type Family, POD_A_IP, POD_C_IP } from '../lab/addresses.ts';
@@ -16,10 +16,11 @@ import {
   service,
   slices,
 } from '../lab/objects.ts';
-import { paced } from '../lab/pace.ts';
+import type { ProxySettings, RunningProxy } from '../lab/proxy.ts';
+import { whoAnswers } from '../lab/who-answers.ts';
 import { externalLocal, NODE_PORT, vip } from './common.ts';
-import { fairleadInside } from './fairlead-inside.ts';
-import type { LogLine } from './fairlead-proxy.ts';
+import { fairleadInside, type InsideOptions } from './fairlead-inside.ts';
+import { cleanup, type LogLine } from './fairlead-proxy.ts';
 
 export const loopback = { IPv4: '127.0.0.1', IPv6: '::1' } as const;
 
@@ -50,14 +51,13 @@ export function localhostNodePorts(mode: ModeName): void {
     place?.close();
   });
 
-  /** Who answers, each once; or how it ends. */
-  async function answers(actor: ActorName, address: string, port = NODE_PORT): Promise<string[]> {
-    const attempt = { protocol: 'TCP', to: { address, port }, timeoutMs: paced(2000) } as const;
-    const tally = await lab.actors[actor].connect(attempt, 12);
-    const ends = tally.map(({ outcome }) =>
-      outcome.kind === 'answered' ? outcome.by : outcome.kind,
-    );
-    return [...new Set(ends)].sort();
+  function answers(
+    actor: ActorName,
+    address: string,
+    { port = NODE_PORT, awaited = [] as readonly string[] } = {},
+  ): Promise<string[]> {
+    const asking = { connections: 12, timeoutMs: 2000, awaited };
+    return whoAnswers(lab.actors[actor], { address, port }, asking);
   }
 
   async function serve(): Promise<void> {
@@ -68,49 +68,67 @@ export function localhostNodePorts(mode: ModeName): void {
     await lab.node.run(['sysctl', '-qw', 'net.ipv4.conf.all.route_localnet=1']);
   }
 
-  async function ended(cleanup: Promise<void>): Promise<void> {
-    await cleanup;
+  let running: RunningProxy | undefined;
+
+  async function start(
+    its: ProxySettings,
+    objects: readonly KubernetesObject[],
+    options: InsideOptions = {},
+  ): Promise<RunningProxy> {
+    running = await fairleadInside(mode, options).start(lab.node, its, objects);
+    return running;
+  }
+
+  async function stop(): Promise<void> {
+    await running?.stop();
+    running = undefined;
+  }
+
+  afterEach(async () => {
+    await stop();
+    await cleanup(lab.node);
     if (place !== undefined) {
       const { directory } = place;
       await askKernel(lab.node, (kernel) => removeConnectTime(kernel, directory));
     }
     await lab.reset();
-  }
+  });
 
   for (const connectTime of connectTimes) {
     const test = connectTime === 'off' ? anyTest : anyTest.skipIf(!canTranslate());
     test(`node ports answer to the node at loopback addresses, connect time ${connectTime}`, async () => {
       await serve();
-      const proxy = fairleadInside(mode, place && { connectTime: place });
-      const running = await proxy.start(lab.node, { ...settings, connectTime }, web(['pod-a']));
+      const its = { ...settings, connectTime };
+      const proxy = await start(its, web(['pod-a']), place && { connectTime: place });
       const expectBy = async (
         by: readonly string[],
         families: readonly Family[] = FAMILIES,
       ): Promise<void> => {
-        for (const family of families) expect(await answers('node', loopback[family])).toEqual(by);
+        for (const family of families) {
+          expect(await answers('node', loopback[family], { awaited: by })).toEqual(by);
+        }
       };
       await expectBy(['pod-a']);
       for (const family of FAMILIES) {
         expect(await answers('pod-a', loopback[family])).toEqual(['reset']);
       }
-      await running.apply(web(['pod-a', 'pod-c']));
+      await proxy.apply(web(['pod-a', 'pod-c']));
       await expectBy(['pod-a', 'pod-c']);
-      await running.apply(web(['pod-c'], externalLocal));
+      await proxy.apply(web(['pod-c'], externalLocal));
       // Rules of mode iptables drop what its node port gets from anybody then, by sockets too.
       const isDropped = mode === 'iptables' && connectTime === 'off';
       await expectBy(['pod-c'], isDropped ? ['IPv4'] : FAMILIES);
-      await running.apply(web(['pod-a', 'pod-c'], { sessionAffinity: 'ClientIP' }));
+      await proxy.apply(web(['pod-a', 'pod-c'], { sessionAffinity: 'ClientIP' }));
       for (const family of FAMILIES)
         expect(await answers('node', loopback[family])).toHaveLength(1);
-      await running.apply(web([]));
+      await proxy.apply(web([]));
       for (const family of FAMILIES) {
         expect(await answers('node', loopback[family])).not.toContain('pod-a');
       }
-      await running.apply(web(['pod-a']));
-      await running.stop();
+      await proxy.apply(web(['pod-a']));
+      await stop();
       // Its sockets have gone.
       if (connectTime !== 'off') await expectBy(['pod-a']);
-      await ended(proxy.cleanup(lab.node));
     });
   }
 
@@ -119,17 +137,14 @@ export function localhostNodePorts(mode: ModeName): void {
     const taken: Family = 'IPv6';
     await lab.actors.node.listen('TCP', loopback[taken], NODE_PORT);
     const told: LogLine[] = [];
-    const proxy = fairleadInside(mode, { log: (line) => told.push(line) });
-    const running = await proxy.start(lab.node, settings, web(['pod-a']));
+    await start(settings, web(['pod-a']), { log: (line) => told.push(line) });
     expect(await answers('node', loopback.IPv6)).toEqual(['node']);
     expect(await answers('node', loopback.IPv4)).toEqual(['pod-a']);
     for (const family of FAMILIES)
-      expect(await answers('pod-a', vip[family], 80)).toEqual(['pod-a']);
+      expect(await answers('pod-a', vip[family], { port: 80 })).toEqual(['pod-a']);
     const refusals = told.filter(({ msg }) => msg.startsWith('Node port cannot be opened'));
     expect(refusals.map(({ servicePort, err }) => [servicePort, err])).toEqual([
       ['default/web', `listen on TCP [::1]:${NODE_PORT}: address already in use (EADDRINUSE)`],
     ]);
-    await running.stop();
-    await ended(proxy.cleanup(lab.node));
   });
 }

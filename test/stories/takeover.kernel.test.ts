@@ -20,8 +20,8 @@ import {
 } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
-import type { Outcome } from '../lab/outcome.ts';
 import { paced } from '../lab/pace.ts';
+import { serverOf } from '../lab/who-answers.ts';
 import { fairlead, type LogLine } from './fairlead-proxy.ts';
 
 let lab: Lab;
@@ -85,10 +85,6 @@ function attempt(family: Family) {
 const clients = (['client', 'pod-a'] as const).flatMap((actor) =>
   FAMILIES.map((family) => ({ actor, family, flow: `download ${family}` })),
 );
-
-function serverOf(outcome: Outcome): string {
-  return outcome.kind === 'answered' ? outcome.by : outcome.kind;
-}
 
 async function untilTold(lines: readonly LogLine[], message: string, count: number): Promise<void> {
   const endMs = performance.now() + paced(10_000);
