@@ -4,7 +4,6 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { compileRule } from '../../kernel/xt/compile.ts';
 import { printRule } from '../../kernel/xt/print.ts';
-import type { XtRule } from '../../kernel/xt/rule.ts';
 import { xtTables } from '../../kernel/xt/tables.ts';
 import type { Family } from '../../net/address.ts';
 import type { Forwarding } from '../../state/types.ts';
@@ -97,9 +96,8 @@ export class IptablesBackend implements Backend<IptablesTypes> {
   }
 
   objects(forwarding: Forwarding): Objects<IptablesTypes> {
-    const compile = (rule: XtRule) => this.#compiler.compile(rule);
     const frontends = ownChains(this.#config, forwarding).map((chain) => {
-      return new ServiceChain(chain, compile);
+      return new ServiceChain(chain, this.#compiler);
     });
     const bytes = frontends.reduce((sum, { size }) => sum + size * ruleBytes, 0);
     const shared = sharedRules(this.#config, forwarding).map((rule) => {

@@ -11,7 +11,6 @@ import {
   type IptablesObjects,
   nodePortObjects,
   type SharedRule,
-  sameRules,
 } from './objects.ts';
 import { Transaction } from './transaction.ts';
 
@@ -51,7 +50,7 @@ export class BatchWriter implements Writer<IptablesObjects> {
       else if (before !== undefined) this.transaction.deleteChain(before.chain, owner);
       return;
     }
-    if (before !== undefined && sameRules(before.rules, after.rules)) return;
+    if (before !== undefined && after.hasRulesOf(before)) return;
     this.transaction.putChain(after.chain, after.rules, owner);
     if (difference.from === 'kernel') countDifference(difference);
   }

@@ -24,12 +24,29 @@ export class RuleCompiler {
   }
 
   compile(rule: XtRule): CompiledRule {
+    const filled = this.#filled(rule);
+    if (filled === undefined) return compileRule(this.#family, rule);
+    const { expressions, protocol } = filled;
+    return { protocol, expressions: expressions.slice() };
+  }
+
+  /**
+   * Whether a rule has these expressions. It is compared in its template: an audit compares
+   * hundreds of thousands of rules, and what is not made need not be collected.
+   */
+  isSame(rule: XtRule, expressions: Uint8Array): boolean {
+    const compiled = this.#filled(rule) ?? compileRule(this.#family, rule);
+    return Buffer.compare(compiled.expressions, expressions) === 0;
+  }
+
+  /** The template of a rule with its endpoint, until the next rule; undefined = it has none. */
+  #filled(rule: XtRule): Template | undefined {
     const { destination, inputInterface, matches = [], protocol, source, target } = rule;
     const [match] = matches;
     const isOther =
       matches.length > 1 || [destination, inputInterface, source].some((one) => one !== undefined);
     if (isOther || target?.kind !== 'dnat' || (match && match.kind !== 'statistic')) {
-      return compileRule(this.#family, rule);
+      return undefined;
     }
     const id = `${protocol} ${match?.probability ?? 'always'}`;
     let template = this.#templates.get(id);
@@ -38,7 +55,8 @@ export class RuleCompiler {
       if (this.#templates.size >= templatesMax) this.#templates.clear();
       this.#templates.set(id, template);
     }
-    return filled(template, target);
+    fill(template, target);
+    return template;
   }
 }
 
@@ -53,8 +71,7 @@ function makeTemplate(family: Family, rule: XtRule): Template {
   return { protocol, expressions, at };
 }
 
-function filled({ at, expressions, protocol }: Template, { address, port }: DNATTarget) {
-  const bytes = expressions.slice();
+function fill({ at, expressions: bytes }: Template, { address, port }: DNATTarget): void {
   const { length } = address.bytes;
   for (let i = 0; i < length; i += 1) {
     bytes[at[i]!] = address.bytes[i]!;
@@ -64,5 +81,4 @@ function filled({ at, expressions, protocol }: Template, { address, port }: DNAT
     bytes[at[from]!] = port >> 8;
     bytes[at[from + 1]!] = port & 0xff;
   }
-  return { protocol, expressions: bytes };
 }

@@ -6,6 +6,7 @@ import type { Family } from '../../net/address.ts';
 import type { ModeFrontend } from '../changes.ts';
 import type { Environment } from '../mode.ts';
 import type { SharedObject } from '../shared-objects.ts';
+import type { RuleCompiler } from './compiler.ts';
 import {
   type ChainRule,
   chainId,
@@ -22,20 +23,29 @@ export class ServiceChain implements ModeFrontend {
   readonly chain: TableChain;
   /** How many rules it has. */
   readonly size: number;
-  readonly #compile: () => CompiledRule[];
+  readonly #make: () => XtRule[];
+  readonly #compiler: RuleCompiler;
   #rules: readonly CompiledRule[] | undefined;
 
-  constructor({ chain, size, rules }: OwnChain, compile: (rule: XtRule) => CompiledRule) {
+  constructor({ chain, size, rules }: OwnChain, compiler: RuleCompiler) {
     this.chain = { table: 'nat', chain };
     this.id = chainId(this.chain);
     this.size = size;
-    this.#compile = () => rules().map(compile);
+    this.#make = rules;
+    this.#compiler = compiler;
   }
 
   /** Compiled when first asked for: a caller that only counts needs no rules. */
   get rules(): readonly CompiledRule[] {
-    this.#rules ??= this.#compile();
+    this.#rules ??= this.#make().map((rule) => this.#compiler.compile(rule));
     return this.#rules;
+  }
+
+  /** Whether it has the rules of another chain, or of one that was read. */
+  hasRulesOf({ rules }: { readonly rules: readonly Expressions[] }): boolean {
+    if (rules.length !== this.size) return false;
+    const made = this.#make();
+    return made.every((rule, i) => this.#compiler.isSame(rule, rules[i]!.expressions));
   }
 }
 

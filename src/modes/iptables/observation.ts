@@ -32,6 +32,7 @@ const sharedChainIds: ReadonlySet<string> = new Set(sharedChains.map(chainId));
 const dumpAttempts = 5;
 /**
  * Requests in flight, so that the thread that asks the kernel does not wait for the main thread.
+ * Each answer is packed as soon as it comes: 64 chains of 31 rules are a megabyte of objects.
  */
 const requestsAtOnce = 64;
 
@@ -232,20 +233,30 @@ async function readRules(
   found: IptablesObservation,
   { table, chains, pause }: { table: TableName; chains: readonly string[]; pause: Pause },
 ): Promise<boolean> {
-  const family = NFPROTO[found.family];
   for (let i = 0; i < chains.length; i += requestsAtOnce) {
     const some = chains.slice(i, i + requestsAtOnce);
-    const dumps = some.map((chain) => kernel.dump({ kind: 'rulesDump', family, table, chain }));
-    for (const [j, { consistent, records }] of (await Promise.all(dumps)).entries()) {
-      if (!consistent) return false;
-      const chain = { table, chain: some[j]! };
-      if (isOfService(chain)) found.setRules(chain, records.filter(isRule));
-      else await inTurns(records, pause, (record) => readRuleOf(found, table, record));
-      const rest = pause();
-      if (rest !== undefined) await rest;
-    }
+    const dumps = some.map((chain) => readRulesOf(kernel, found, { table, chain }));
+    if ((await Promise.all(dumps)).includes(false)) return false;
+    const rest = pause();
+    if (rest !== undefined) await rest;
   }
   return true;
+}
+
+/** Resolves to whether they are one consistent state. */
+async function readRulesOf(
+  kernel: Kernel,
+  found: IptablesObservation,
+  from: TableChain,
+): Promise<boolean> {
+  const dump = { kind: 'rulesDump', family: NFPROTO[found.family], ...from } as const;
+  const rules: ObservedRule[] = [];
+  const { consistent } = await kernel.dump(dump, (record) => {
+    if (!isOfService(from)) readRuleOf(found, from.table, record);
+    else if (isRule(record)) rules.push(record);
+  });
+  found.setRules(from, rules);
+  return consistent;
 }
 
 function isTableName(name: string): name is TableName {
