@@ -26,6 +26,7 @@
 import type { ConntrackRequest } from '../kernel/conntrack.ts';
 import type { ConntrackEntries } from '../kernel/conntrack-entries.ts';
 import { type Address, addressBytes, type Family } from '../net/address.ts';
+import { EndpointFinder } from '../net/endpoint-finder.ts';
 import type { EndpointKey, EndpointList } from '../net/endpoint-list.ts';
 import { type FrontendKey, frontendKey, nodePortKey } from '../state/frontend-key.ts';
 import type { Forwarding } from '../state/types.ts';
@@ -110,17 +111,26 @@ function compareEndpoints(
 ): { lost: ReadonlySet<EndpointKey>; gained: 'first' | 'more' } {
   if (previous === undefined) return noLoss;
   if (next !== undefined && sameLists(previous, next)) return noLoss;
-  const after = next === undefined ? noEndpoints : rightEndpoints(next);
+  const after = next === undefined ? [] : listsOf(next);
+  const finders = after.map((list) => new EndpointFinder(list));
   const lost = new Set<EndpointKey>();
-  let hadAny = false;
   for (const list of listsOf(previous)) {
-    hadAny ||= list.length > 0;
     for (let i = 0; i < list.length; i += 1) {
-      const key = list.key(i);
-      if (!after.has(key)) lost.add(key);
+      if (!isFound(finders, list, i)) lost.add(list.key(i));
     }
   }
-  return { lost, gained: !hadAny && after.size > 0 ? 'first' : 'more' };
+  const isFirst = !listsOf(previous).some(hasAny) && after.some(hasAny);
+  return { lost, gained: isFirst ? 'first' : 'more' };
+}
+
+/** Without a closure: it is asked for each endpoint of each change. */
+function isFound(finders: readonly EndpointFinder[], list: EndpointList, index: number): boolean {
+  for (const finder of finders) if (finder.indexOf(list, index) >= 0) return true;
+  return false;
+}
+
+function hasAny({ length }: EndpointList): boolean {
+  return length > 0;
 }
 
 function sameLists(a: Forwarding, b: Forwarding): boolean {

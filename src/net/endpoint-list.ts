@@ -1,4 +1,4 @@
-import { addressBytes, type Family, formatAddress } from './address.ts';
+import { addressBytes, type Family, formatEndpoint } from './address.ts';
 
 /** Bytes of one packed endpoint of each family: the address, the port, two zero bytes. */
 export const endpointBytes = { IPv4: 8, IPv6: 20 } as const satisfies Record<Family, number>;
@@ -66,14 +66,14 @@ export class EndpointList {
 
   /** Network order; a view, not a copy. */
   address(index: number): Uint8Array {
-    return this.packed(index).subarray(0, addressBytes[this.family]);
+    const at = index * endpointBytes[this.family];
+    return this.bytes.subarray(at, at + addressBytes[this.family]);
   }
 
   /** Host order. */
   port(index: number): number {
-    const packed = this.packed(index);
-    const at = addressBytes[this.family];
-    return (packed[at]! << 8) | packed[at + 1]!;
+    const at = index * endpointBytes[this.family] + addressBytes[this.family];
+    return (this.bytes[at]! << 8) | this.bytes[at + 1]!;
   }
 
   /** See `endpointKey`. */
@@ -83,10 +83,7 @@ export class EndpointList {
 
   /** `10.0.0.1:80`, `[fd00::1]:80`. */
   text(index: number): string {
-    const address = formatAddress(this.address(index));
-    return this.family === 'IPv4'
-      ? `${address}:${this.port(index)}`
-      : `[${address}]:${this.port(index)}`;
+    return formatEndpoint(this.address(index), this.port(index));
   }
 
   /** The first `most` of them: `10.0.0.1:8080`. */

@@ -134,30 +134,72 @@ function zoneFlags(hints: readonly string[] | undefined, zone: string): number {
   return here ? EndpointFlag.zoneHinted | EndpointFlag.zoneHintedHere : EndpointFlag.zoneHinted;
 }
 
-function sortUnique(family: Family, packed: Uint8Array, flags: Uint8Array): Candidates {
-  const stride = endpointBytes[family];
-  if (isAscending(packed, stride)) return { endpoints: new EndpointList(family, packed), flags };
+/** Packed endpoints with their flags. */
+interface Packed {
+  readonly bytes: Uint8Array;
+  readonly flags: Uint8Array;
+}
 
-  const order = new Uint32Array(flags.length);
+/** So many are sorted by insertion, which makes no garbage: most lists are short. */
+const insertedMax = 64;
+
+function sortUnique(family: Family, bytes: Uint8Array, flags: Uint8Array): Candidates {
+  const stride = endpointBytes[family];
+  if (isAscending(bytes, stride)) return { endpoints: new EndpointList(family, bytes), flags };
+  const sort = flags.length <= insertedMax ? sortByInsertion : sortByOrder;
+  const unique = withoutRepeats(sort({ bytes, flags }, stride), stride);
+  return { endpoints: new EndpointList(family, unique.bytes), flags: unique.flags };
+}
+
+/** Ascending, and of equal ones that first which counts. */
+function compare({ bytes, flags }: Packed, a: number, b: number, stride: number): number {
+  return comparePacked(bytes, a, b, stride) || preference(flags[b]!) - preference(flags[a]!);
+}
+
+const moved = new Uint8Array(Math.max(...Object.values(endpointBytes)));
+
+/** Sorts in place. */
+function sortByInsertion(packed: Packed, stride: number): Packed {
+  const { bytes, flags } = packed;
+  for (let i = 1; i < flags.length; i += 1) {
+    let to = i;
+    while (to > 0 && compare(packed, to - 1, i, stride) > 0) to -= 1;
+    if (to === i) continue;
+    const flag = flags[i]!;
+    for (let b = 0; b < stride; b += 1) moved[b] = bytes[i * stride + b]!;
+    bytes.copyWithin((to + 1) * stride, to * stride, i * stride);
+    flags.copyWithin(to + 1, to, i);
+    for (let b = 0; b < stride; b += 1) bytes[to * stride + b] = moved[b]!;
+    flags[to] = flag;
+  }
+  return packed;
+}
+
+function sortByOrder(packed: Packed, stride: number): Packed {
+  const order = new Uint32Array(packed.flags.length);
   for (let i = 0; i < order.length; i += 1) order[i] = i;
-  order.sort(
-    (a, b) => comparePacked(packed, a, b, stride) || preference(flags[b]!) - preference(flags[a]!),
-  );
-  const sorted = new Uint8Array(packed.length);
-  const sortedFlags = new Uint8Array(flags.length);
-  let count = 0;
-  let last = -1;
-  for (const index of order) {
-    if (last >= 0 && comparePacked(packed, last, index, stride) === 0) continue;
-    last = index;
-    for (let b = 0; b < stride; b += 1) sorted[count * stride + b] = packed[index * stride + b]!;
-    sortedFlags[count] = flags[index]!;
+  order.sort((a, b) => compare(packed, a, b, stride));
+  const bytes = new Uint8Array(packed.bytes.length);
+  const flags = new Uint8Array(order.length);
+  for (let to = 0; to < order.length; to += 1) {
+    const from = order[to]!;
+    for (let b = 0; b < stride; b += 1) bytes[to * stride + b] = packed.bytes[from * stride + b]!;
+    flags[to] = packed.flags[from]!;
+  }
+  return { bytes, flags };
+}
+
+/** The first of each endpoint. */
+function withoutRepeats({ bytes, flags }: Packed, stride: number): Packed {
+  let count = 1;
+  for (let i = 1; i < flags.length; i += 1) {
+    if (comparePacked(bytes, count - 1, i, stride) === 0) continue;
+    bytes.copyWithin(count * stride, i * stride, (i + 1) * stride);
+    flags[count] = flags[i]!;
     count += 1;
   }
-  return {
-    endpoints: new EndpointList(family, sorted.slice(0, count * stride)),
-    flags: sortedFlags.slice(0, count),
-  };
+  if (count === flags.length) return { bytes, flags };
+  return { bytes: bytes.slice(0, count * stride), flags: flags.slice(0, count) };
 }
 
 function isAscending(packed: Uint8Array, stride: number): boolean {

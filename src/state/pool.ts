@@ -3,6 +3,7 @@
  * that changed: losing an endpoint swaps the last one into the hole, replacing one changes one
  * position.
  */
+import { EndpointFinder } from '../net/endpoint-finder.ts';
 import { EndpointList, endpointBytes } from '../net/endpoint-list.ts';
 import { sameForwarding } from './equal.ts';
 import type { Forwarding } from './types.ts';
@@ -21,31 +22,33 @@ export function keepOrder(previous: EndpointList, next: EndpointList): EndpointL
   if (previous.equals(next)) return previous;
   if (previous.length === 0 || next.length === 0) return next;
 
-  const unplaced = new Map<number | string, number>();
-  for (let i = 0; i < next.length; i += 1) unplaced.set(next.key(i), i);
-
+  const finder = new EndpointFinder(next);
+  const isPlaced = new Uint8Array(next.length);
   const holes: number[] = [];
   for (let i = 0; i < next.length; i += 1) {
-    const kept = i < previous.length && unplaced.delete(previous.key(i));
-    if (!kept) holes.push(i);
+    const at = i < previous.length ? finder.indexOf(previous, i) : -1;
+    if (at < 0 || isPlaced[at] === 1) holes.push(i);
+    else isPlaced[at] = 1;
   }
   if (holes.length === 0 && next.length === previous.length) return previous;
-  return place(previous, next, holes, [...unplaced.values()]);
+  return place(previous, next, holes, isPlaced);
 }
 
-/** `previous` cut or extended to the length of `next`, with `fillers` (of `next`) in the holes. */
+/** `previous` cut or extended to the length of `next`, with what is not placed in the holes. */
 function place(
   previous: EndpointList,
   next: EndpointList,
   holes: readonly number[],
-  fillers: readonly number[],
+  isPlaced: Uint8Array,
 ): EndpointList {
   const bytes = new Uint8Array(next.bytes.length);
   bytes.set(previous.bytes.subarray(0, bytes.length));
   const stride = endpointBytes[next.family];
-  holes.forEach((hole, i) => {
-    bytes.set(next.packed(fillers[i]!), hole * stride);
-  });
+  let filler = -1;
+  for (const hole of holes) {
+    filler = isPlaced.indexOf(0, filler + 1);
+    bytes.set(next.packed(filler), hole * stride);
+  }
   return new EndpointList(next.family, bytes);
 }
 

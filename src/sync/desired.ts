@@ -145,14 +145,17 @@ export class Desired {
       const own = forwardings.filter((forwarding) => forwarding.family === family);
       if (own.length === 0 && before.length === 0) continue;
       // Trigger times belong to the Service: they go with the first of its ports.
-      let triggerTimesMs = timesOf(triggers, family);
-      const set = (key: string, next: Forwarding | undefined): void => {
-        sync.setDesired(key, next, { receivedMs, resolvedMs, triggerTimesMs });
-        triggerTimesMs = noTimes;
-      };
-      for (const forwarding of own) set(forwarding.key, forwarding);
+      const untriggered = { receivedMs, resolvedMs, triggerTimesMs: noTimes };
+      let cause = { ...untriggered, triggerTimesMs: timesOf(triggers, family) };
+      for (const forwarding of own) {
+        sync.setDesired(forwarding.key, forwarding, cause);
+        cause = untriggered;
+      }
       const gone = without(before, own);
-      for (const key of gone) set(key, undefined);
+      for (const key of gone) {
+        sync.setDesired(key, undefined, cause);
+        cause = untriggered;
+      }
       if (own.length === 0) this.#keys[family].delete(name);
       else if (gone.length > 0 || own.length > before.length) {
         this.#keys[family].set(name, own.map(keyOf));
@@ -168,7 +171,7 @@ function keyOf({ key }: Forwarding): string {
 
 /** The keys that are of none of the Forwardings. */
 function without(keys: readonly string[], all: readonly Forwarding[]): readonly string[] {
-  if (keys.length === 0) return keys;
+  if (keys.every((key, i) => key === all[i]?.key)) return noKeys;
   const others = new Set(all.map(keyOf));
   return keys.filter((key) => !others.has(key));
 }

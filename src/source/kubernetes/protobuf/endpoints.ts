@@ -48,9 +48,14 @@ export function readColumns(
 class EndpointReader {
   readonly #reader: WireReader;
   readonly #isIPv4: boolean;
-  #conditions = 0;
-  #hintedZones = noNames;
-  #hintedNodes = noNames;
+  /** What is read of an endpoint: one object for all, because there are hundreds of thousands. */
+  readonly #found = {
+    conditions: 0,
+    node: '',
+    zone: '',
+    hintedNodes: noNames,
+    hintedZones: noNames,
+  };
 
   constructor(reader: WireReader, { family }: EndpointContext) {
     this.#reader = reader;
@@ -60,11 +65,12 @@ class EndpointReader {
   /** Reads one endpoint. False unless it has one ordinary address, and all hints have names. */
   read(writer: ColumnWriter): boolean {
     const reader = this.#reader;
-    this.#conditions = conditionBits(undefined, undefined, undefined);
-    this.#hintedZones = noNames;
-    this.#hintedNodes = noNames;
-    let node = '';
-    let zone = '';
+    const found = this.#found;
+    found.conditions = conditionBits(undefined, undefined, undefined);
+    found.node = '';
+    found.zone = '';
+    found.hintedNodes = noNames;
+    found.hintedZones = noNames;
     let addresses = 0;
     const outer = reader.enter();
     while (reader.at < reader.end) {
@@ -72,21 +78,15 @@ class EndpointReader {
       if (tag === tags.addresses) {
         addresses += 1;
         if (!this.#address(writer)) return false;
-      } else if (tag === tags.nodeName) node = reader.common();
+      } else if (tag === tags.nodeName) found.node = reader.common();
       else if (tag === tags.conditions) this.#readConditions();
-      else if (tag === tags.zone) zone = reader.common();
+      else if (tag === tags.zone) found.zone = reader.common();
       else if (tag !== tags.hints) reader.skip(tag);
       else if (!this.#readHints()) return false;
     }
     reader.leave(outer);
     if (addresses !== 1) return false;
-    writer.add({
-      conditions: this.#conditions,
-      node,
-      zone,
-      hintedNodes: this.#hintedNodes,
-      hintedZones: this.#hintedZones,
-    });
+    writer.add(found);
     return true;
   }
 
@@ -116,7 +116,7 @@ class EndpointReader {
       else reader.skip(tag);
     }
     reader.leave(outer);
-    this.#conditions = conditionBits(ready, serving, terminating);
+    this.#found.conditions = conditionBits(ready, serving, terminating);
   }
 
   #readHints(): boolean {
@@ -131,8 +131,8 @@ class EndpointReader {
       else reader.skip(tag);
     }
     reader.leave(outer);
-    this.#hintedZones = zones;
-    this.#hintedNodes = nodes;
+    this.#found.hintedZones = zones;
+    this.#found.hintedNodes = nodes;
     return !zones.includes('') && !nodes.includes('');
   }
 
