@@ -88,6 +88,8 @@ export interface Found<T extends ObjectTypes> extends Observation {
   faultOf(object: T['shared']): 'missing' | 'wrong' | undefined;
   /** The shared objects that the kernel holds. */
   shared(): Iterable<Pick<SharedObject, 'id' | 'isDeletedLater'>>;
+  /** Nobody compares with it any longer: lets go of what was read. */
+  abandon?(): void;
 }
 
 /** What is desired besides frontends, for a repair. */
@@ -101,13 +103,15 @@ export interface Fixed<T extends ObjectTypes> {
   isLeaving(id: string): boolean;
 }
 
-/** The result of a repair of fixed objects. */
-export interface FixedRepair {
+/** The result of a repair of fixed objects, with which a repair begins. */
+export interface FixedRepair<W> {
   readonly drift: Drift;
   /** The table is deleted with all that was found in it, and is made anew. */
   readonly isAnew?: boolean;
   /** Packets meet what is replaced, so that all must be one transaction. */
   readonly isIndivisible?: boolean;
+  /** At the end of the repair: deletes what is ours but is no object. Resolves to how many. */
+  prune?(writer: W, pause: Pause): Promise<number>;
 }
 
 /** Deletions that wait until no packet and no connection needs the object any more. */
@@ -142,6 +146,8 @@ export interface Tally<T extends ObjectTypes> {
 export interface Tables<T extends Types> {
   /** See `Planner`. */
   readonly exposed: readonly TableName[];
+  readonly batchBytesMax?: number;
+  readonly sweep?: Sweep<T['writer']>;
   prepare(kernel: Kernel, transact: (ops: Uint8Array) => Promise<ApplyResult>): Promise<void>;
   stage?(found: T['found']): boolean;
   hook?(writer: T['writer'], environment: Environment): Iterable<string>;
@@ -153,13 +159,8 @@ export interface Tables<T extends Types> {
 
 export interface Backend<T extends Types> {
   readonly family: Family;
-  /** Whether it binds addresses of Services, so that Forwardings depend on the machine's own. */
-  readonly bindsAddresses: boolean;
-  /** See `Planner.batchBytesMax`. */
-  readonly batchBytesMax?: number;
   readonly tables?: Tables<T>;
   readonly late?: LateDeletions<T['writer']>;
-  readonly sweep?: Sweep<T['writer']>;
   readonly tally?: Tally<T>;
   /** What the mode keeps for a Forwarding. Pure. */
   objects(forwarding: Forwarding, environment: Environment): Objects<T>;
@@ -177,9 +178,5 @@ export interface Backend<T extends Types> {
     writer: T['writer'],
     fixed: Fixed<T>,
     pause: Pause,
-  ): Promise<FixedRepair>;
-  /** At the end of a repair: deletes what is ours but is no object. Resolves to how many. */
-  prune?(found: T['found'], writer: T['writer'], pause: Pause): Promise<number>;
-  /** Nobody compares any longer with what was read. */
-  abandon?(): void;
+  ): Promise<FixedRepair<T['writer']>>;
 }

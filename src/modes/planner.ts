@@ -3,15 +3,15 @@
  * difference between two states: a normal sync goes from what is in force to what is desired, a
  * repair from what was read to what is desired.
  */
-import type { ApplyResult, Kernel, TableName } from '../kernel/kernel.ts';
+import type { Kernel, TableName } from '../kernel/kernel.ts';
 import type { Family } from '../net/address.ts';
 import type { Forwarding } from '../state/types.ts';
 import {
   type Backend,
   type Counts,
   type Fixed,
-  type Found,
   noCounts,
+  type Tables,
   type Types,
 } from './backend.ts';
 import { BoundForwardings } from './bound-forwardings.ts';
@@ -28,6 +28,7 @@ import {
   type RefusedAddress,
   type RuleCount,
 } from './mode.ts';
+import { type FoundOf, Repair } from './repair.ts';
 import { type Needed, SharedObjects } from './shared-objects.ts';
 
 /**
@@ -38,8 +39,6 @@ const frontendBytes = 256;
 
 /** Id of the environment in `Found.touched`. */
 const environmentId = 'environment';
-
-type FoundOf<T extends Types> = T['found'] & Found<T>;
 
 export class ModePlanner<T extends Types> implements Planner {
   readonly family: Family;
@@ -55,18 +54,15 @@ export class ModePlanner<T extends Types> implements Planner {
   #pendingBytes = 0;
   #isIndivisible = false;
   #writer: ReturnType<Backend<T>['writer']>;
-  /** What the repair that is under way compares with. */
-  #found: FoundOf<T> | undefined;
-  /** `#found` is read completely, and is being compared. */
-  #isRepairing = false;
-  /** Drift that a claim found during the repair, for `prune` to report. */
-  #uncounted = noCounts();
-  /** Ids of shared objects that the repair has compared. */
-  readonly #compared = new Set<string>();
-  /** Shared objects that the repair compares at its end. */
-  #madeLast: Needed<T['shared']>[] = [];
+  /** The one that is under way. */
+  #repair: Repair<T> | undefined;
 
-  constructor(backend: Backend<T>, environment: Environment) {
+  /** `addresses`: where the mode binds those of Services, the machine's own are left out. */
+  constructor(
+    backend: Backend<T>,
+    environment: Environment,
+    addresses: 'bound' | 'not bound' = 'not bound',
+  ) {
     this.family = backend.family;
     this.#backend = backend;
     this.#environment = environment;
@@ -74,7 +70,7 @@ export class ModePlanner<T extends Types> implements Planner {
     this.#writer = backend.writer();
     const release = (forwarding: Forwarding): void => this.#release(forwarding);
     const claim = (forwarding: Forwarding): void => this.#claim(forwarding);
-    if (backend.bindsAddresses) this.#bound = new BoundForwardings({ release, claim });
+    if (addresses === 'bound') this.#bound = new BoundForwardings({ release, claim });
   }
 
   describe(forwarding: Forwarding): readonly string[] {
@@ -82,7 +78,8 @@ export class ModePlanner<T extends Types> implements Planner {
   }
 
   twin(): Planner {
-    return new ModePlanner(this.#backend.twin(), this.#environment);
+    const addresses = this.#bound === undefined ? 'not bound' : 'bound';
+    return new ModePlanner(this.#backend.twin(), this.#environment, addresses);
   }
 
   get pendingBytes(): number {
@@ -98,7 +95,7 @@ export class ModePlanner<T extends Types> implements Planner {
   }
 
   get batchBytesMax(): number | undefined {
-    return this.#backend.batchBytesMax;
+    return this.#backend.tables?.batchBytesMax;
   }
 
   change(previous: Forwarding | undefined, next: Forwarding | undefined): void {
@@ -136,9 +133,8 @@ export class ModePlanner<T extends Types> implements Planner {
         this.#backend.tally?.shared(object, 1);
       }
       // It is needed now, whether or not the repair has come to it.
-      if (this.#found !== undefined && this.#isRepairing) {
-        this.#repairShared(this.#found, { owner, object }, this.#uncounted);
-      }
+      const repair = this.#repair;
+      if (repair?.isComparing) this.#repairShared(repair, { owner, object }, repair.uncounted);
     }
   }
 
@@ -153,7 +149,7 @@ export class ModePlanner<T extends Types> implements Planner {
 
   take(): Batch | undefined {
     this.#confirm();
-    const touched = this.#found?.touched;
+    const touched = this.#repair?.found.touched;
     for (const [id, { owner, before, after }] of this.#changes.entries()) {
       this.#writer.frontend({ from: 'belief', owner, before, after });
       touched?.add(id);
@@ -173,7 +169,8 @@ export class ModePlanner<T extends Types> implements Planner {
     const { added, deleted } = this.#shared.take();
     for (const { object, owner, isThere } of added) {
       // An unused object is not repaired, so others may have changed it.
-      const mayBeThere = isThere || (this.#found?.faultOf(object) ?? 'missing') !== 'missing';
+      const mayBeThere =
+        isThere || (this.#repair?.found.faultOf(object) ?? 'missing') !== 'missing';
       this.#writer.add(object, owner, mayBeThere);
       touched?.add(object.id);
     }
@@ -206,7 +203,7 @@ export class ModePlanner<T extends Types> implements Planner {
     const ids = this.#shared.due();
     for (const id of ids) writer.delete(id, '');
     const finish = (late: Iterable<string>): Batch | undefined => {
-      for (const id of [...ids, ...late]) this.#found?.touched.add(id);
+      for (const id of [...ids, ...late]) this.#repair?.found.touched.add(id);
       const batch = writer.batch();
       return batch && { ...batch, committed: this.#confirm };
     };
@@ -215,12 +212,12 @@ export class ModePlanner<T extends Types> implements Planner {
   }
 
   get sweepDue(): boolean {
-    return this.#backend.sweep?.isDue === true;
+    return this.#backend.tables?.sweep?.isDue === true;
   }
 
   async takeSweep(kernel: Kernel): Promise<Batch | undefined> {
     const writer = this.#backend.writer();
-    await this.#backend.sweep?.write(kernel, writer);
+    await this.#backend.tables?.sweep?.write(kernel, writer);
     return writer.batch();
   }
 
@@ -236,20 +233,17 @@ export class ModePlanner<T extends Types> implements Planner {
     return this.#backend.tables?.exposed ?? [];
   }
 
-  async prepare(
-    kernel: Kernel,
-    transact: (ops: Uint8Array) => Promise<ApplyResult>,
-  ): Promise<void> {
-    await this.#backend.tables?.prepare(kernel, transact);
+  async prepare(...of: Parameters<Tables<T>['prepare']>): Promise<void> {
+    await this.#backend.tables?.prepare(...of);
   }
 
   stage(found: Observation): boolean {
-    return this.#backend.tables?.stage?.(this.#own(found)) ?? false;
+    return this.#backend.tables?.stage?.(this.#own(found).found) ?? false;
   }
 
   hook(): void {
     const names = this.#backend.tables?.hook?.(this.#writer, this.#environment) ?? [];
-    for (const name of names) this.#found?.touched.add(name);
+    for (const name of names) this.#repair?.found.touched.add(name);
   }
 
   async miscounts(kernel: Kernel): Promise<readonly Miscount[] | undefined> {
@@ -263,7 +257,7 @@ export class ModePlanner<T extends Types> implements Planner {
     this.#changes.reset();
     this.#shared.reset();
     this.#bound?.clear();
-    this.#isRepairing = false;
+    if (this.#repair !== undefined) this.#repair.isComparing = false;
     this.#startBatch();
     await inTurns(inForce, pause, (forwarding) => this.#resume(forwarding));
   }
@@ -283,19 +277,16 @@ export class ModePlanner<T extends Types> implements Planner {
 
   async observe(kernel: Kernel, pause: Pause): Promise<Observation> {
     const begun = (found: T['found']): void => {
-      this.#found = found as FoundOf<T>;
-      this.#uncounted = noCounts();
-      this.#isRepairing = false;
-      this.#compared.clear();
-      this.#madeLast = [];
+      this.#repair = new Repair(found as FoundOf<T>);
     };
     const found = await this.#backend.read(kernel, pause, begun);
-    if (this.#found !== found) begun(found);
+    if (this.#repair?.found !== found) begun(found);
     return found;
   }
 
   async repairFixed(given: Observation, pause: Pause): Promise<Drift> {
-    const found = this.#own(given);
+    const own = this.#own(given);
+    const { found } = own;
     // The repair compares with the new environment, so the change of environment is done by it.
     if (!found.touched.has(environmentId)) this.#environmentBefore = undefined;
     const fixed = this.#fixed(found);
@@ -306,18 +297,20 @@ export class ModePlanner<T extends Types> implements Planner {
       this.#changes.startAnew();
     }
     this.#isIndivisible = repair.isIndivisible === true;
-    this.#isRepairing = true;
+    own.prune = repair.prune;
+    own.isComparing = true;
     return repair.drift;
   }
 
   repair(given: Observation, wanted: Forwarding): Drift {
-    const found = this.#own(given);
+    const repair = this.#own(given);
+    const { found, madeLast } = repair;
     const drift = noCounts();
     const { key: owner } = wanted;
     const { frontends, shared } = this.#backend.objects(wanted, this.#environment);
     for (const object of shared) {
-      if (object.isMadeLast === true) this.#madeLast.push({ owner, object });
-      else this.#repairShared(found, { owner, object }, drift);
+      if (object.isMadeLast === true) madeLast.push({ owner, object });
+      else this.#repairShared(repair, { owner, object }, drift);
     }
     for (const frontend of frontends) {
       this.#pendingBytes += this.#frontendBytes;
@@ -329,10 +322,14 @@ export class ModePlanner<T extends Types> implements Planner {
     return drift;
   }
 
-  #repairShared(found: FoundOf<T>, { owner, object }: Needed<T['shared']>, drift: Counts): void {
+  #repairShared(
+    { compared, found }: Repair<T>,
+    { owner, object }: Needed<T['shared']>,
+    drift: Counts,
+  ): void {
     const { id } = object;
-    if (this.#compared.has(id) || found.touched.has(id) || this.#shared.changes(id)) return;
-    if (object.isDeletedLater === true) this.#compared.add(id);
+    if (compared.has(id) || found.touched.has(id) || this.#shared.changes(id)) return;
+    if (object.isDeletedLater === true) compared.add(id);
     this.#shared.revive(id);
     const fault = found.faultOf(object);
     if (fault === undefined) return;
@@ -344,28 +341,28 @@ export class ModePlanner<T extends Types> implements Planner {
   }
 
   async prune(given: Observation, pause: Pause): Promise<Drift> {
-    const found = this.#own(given);
-    const drift = this.#uncounted;
+    const repair = this.#own(given);
+    const { found, uncounted: drift } = repair;
     await inTurns(found.rest(), pause, ([id, held]) => {
       if (found.touched.has(id) || this.#changes.has(id)) return;
       const after = undefined;
       this.#writer.frontend({ from: 'kernel', owner: '', before: held, after, drift });
     });
-    await this.#pruneShared(found, drift, pause);
-    drift.unwanted += (await this.#backend.prune?.(found, this.#writer, pause)) ?? 0;
+    await this.#pruneShared(repair, drift, pause);
+    drift.unwanted += (await repair.prune?.(this.#writer, pause)) ?? 0;
     this.abandon(found);
     return drift;
   }
 
-  abandon(found: Observation): void {
-    if (this.#found !== this.#own(found)) return;
-    this.#found = undefined;
-    this.#isRepairing = false;
-    this.#backend.abandon?.();
+  abandon(given: Observation): void {
+    if (this.#repair?.found !== given) return;
+    this.#repair.found.abandon?.();
+    this.#repair = undefined;
   }
 
-  async #pruneShared(found: FoundOf<T>, drift: Counts, pause: Pause): Promise<void> {
-    await inTurns(this.#madeLast, pause, (needed) => this.#repairShared(found, needed, drift));
+  async #pruneShared(repair: Repair<T>, drift: Counts, pause: Pause): Promise<void> {
+    const { found, madeLast } = repair;
+    await inTurns(madeLast, pause, (needed) => this.#repairShared(repair, needed, drift));
     const present = new Set<string>();
     const unneeded: string[] = [];
     await inTurns(found.shared(), pause, ({ id, isDeletedLater }) => {
@@ -390,8 +387,9 @@ export class ModePlanner<T extends Types> implements Planner {
     };
   }
 
-  /** An Observation is only ever handed back to the planner that made it. */
-  #own(found: Observation): FoundOf<T> {
-    return found as FoundOf<T>;
+  /** The repair that compares with what this planner read last. */
+  #own(found: Observation): Repair<T> {
+    if (this.#repair?.found !== found) throw new Error('nobody compares with this any longer');
+    return this.#repair;
   }
 }

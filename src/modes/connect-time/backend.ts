@@ -24,7 +24,6 @@ const frontendCost = keyBytes.frontends + valueBytes.frontends;
 
 export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
   readonly family: Family;
-  readonly bindsAddresses = false;
   readonly tables: Tables<ConnectTimeTypes>;
   readonly #config: ModeConfig;
   readonly #placement: Placement;
@@ -97,7 +96,7 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     found: ConnectTimeObservation,
     writer: BatchWriter,
     fixed: Fixed<ConnectTimeTypes>,
-  ): Promise<FixedRepair> {
+  ): Promise<FixedRepair<BatchWriter>> {
     const isAnew = !isReadable(found.maps);
     const drift = noCounts();
     if (found.maps === 'incomplete') {
@@ -118,7 +117,7 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     if (isAnew || !fixed.isEnvironmentWritten) {
       this.#repairEnvironment(found, writer, fixed.environment, drift);
     }
-    return { drift, isAnew };
+    return { drift, isAnew, prune: (last) => this.#prune(found, last) };
   }
 
   #repairEnvironment(
@@ -142,7 +141,7 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
   }
 
   /** Programs are attached when the maps are right. */
-  async prune(found: ConnectTimeObservation, writer: BatchWriter): Promise<number> {
+  async #prune(found: ConnectTimeObservation, writer: BatchWriter): Promise<number> {
     if (found.links !== 'right' && !this.#isStaged) writer.link();
     return 0;
   }

@@ -39,10 +39,11 @@ interface IptablesTypes extends IptablesObjects {
   readonly writer: BatchWriter;
 }
 
+/** See `Planner`. */
+const batchBytesMax = 4 * 1024 * 1024;
+
 export class IptablesBackend implements Backend<IptablesTypes> {
   readonly family: Family;
-  readonly bindsAddresses = false;
-  readonly batchBytesMax = 4 * 1024 * 1024;
   readonly tables: Tables<IptablesTypes>;
   readonly tally: Tally<IptablesTypes>;
   readonly #compiler: RuleCompiler;
@@ -63,12 +64,13 @@ export class IptablesBackend implements Backend<IptablesTypes> {
       handles: new Map(),
       busy: new Set(),
       written: (table, rules) => counts.written(table, rules),
-      deleted: (table, handle) => this.#found?.deleted.add(ruleName(table, handle)),
+      deleted: (table, handle) => this.#found?.noteDeleted(ruleName(table, handle)),
       gone: (chain, rule) => traffic.add(this.family, chain, rule),
     };
     this.tables = {
       // Others write all of these tables.
       exposed: xtTables.map((table) => ({ family: NFPROTO[config.family], table })),
+      batchBytesMax,
       prepare: async (kernel: Kernel) => {
         this.#config = { ...this.#config, counted: await makeCounters(kernel, this.family) };
       },
@@ -121,13 +123,13 @@ export class IptablesBackend implements Backend<IptablesTypes> {
     writer: BatchWriter,
     fixed: Fixed<IptablesTypes>,
     pause: Pause,
-  ): Promise<FixedRepair> {
+  ): Promise<FixedRepair<BatchWriter>> {
     const context = this.#context(found, writer);
     const nodePorts = nodePortObjects(this.#config, fixed.environment);
     await this.#findHandles(found, fixed, nodePorts, pause);
     repairFixed(context);
     if (!fixed.isEnvironmentWritten) repairNodePorts(context, nodePorts);
-    return { drift: context.drift };
+    return { drift: context.drift, prune: (last, pause) => this.#prune(found, last, pause) };
   }
 
   /** Finds the handles of our shared rules, and forgets those of rules that others have deleted. */
@@ -153,14 +155,10 @@ export class IptablesBackend implements Backend<IptablesTypes> {
     });
   }
 
-  async prune(found: IptablesObservation, writer: BatchWriter, pause: Pause): Promise<number> {
+  async #prune(found: IptablesObservation, writer: BatchWriter, pause: Pause): Promise<number> {
     const context = this.#context(found, writer);
     await prune(context, pause);
     return context.drift.unwanted;
-  }
-
-  abandon(): void {
-    this.#found = undefined;
   }
 
   #context(found: IptablesObservation, { transaction }: BatchWriter): RepairContext {

@@ -53,7 +53,7 @@ export class IptablesObservation implements Found<IptablesObjects> {
   /** The rules of built-in chains, and of ours that belong to no Service, in order, by `chainId`. */
   readonly #fixed = new Map<string, ObservedRule[]>();
   /** Those of Services, by `chainId`. */
-  readonly #packed = new PackedChains();
+  #packed = new PackedChains();
   readonly builtIns: TableChain[] = [];
   /** Rules that jump from chains of others (and built-in ones) to chains of ours. */
   readonly references: Reference[] = [];
@@ -66,6 +66,7 @@ export class IptablesObservation implements Found<IptablesObjects> {
   /** Chains (`chainId`) that a repair has compared. */
   readonly #taken = new Set<string>();
   readonly #isKnown: (id: string) => boolean;
+  #isAbandoned = false;
   /** By `chainId`: the handles of rules by their expressions. */
   readonly #handles = new Map<string, Map<string, number>>();
 
@@ -93,6 +94,18 @@ export class IptablesObservation implements Found<IptablesObjects> {
 
   faultOf({ id }: SharedRule): 'missing' | undefined {
     return this.#isKnown(id) ? undefined : 'missing';
+  }
+
+  /** Notes a rule that a batch has deleted, by its `ruleName`. */
+  noteDeleted(name: string): void {
+    if (!this.#isAbandoned) this.deleted.add(name);
+  }
+
+  abandon(): void {
+    this.#isAbandoned = true;
+    this.#fixed.clear();
+    this.#handles.clear();
+    this.#packed = new PackedChains();
   }
 
   /** None: shared rules have handles, and `prune` in `repair.ts` deletes them. */

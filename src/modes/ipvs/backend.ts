@@ -52,7 +52,6 @@ const entryBytes = 64;
 
 export class IPVSBackend implements Backend<IPVSTypes> {
   readonly family: Family;
-  readonly bindsAddresses = true;
   readonly tables: Tables<IPVSTypes>;
   readonly late: LateDeletions<BatchWriter>;
   readonly #draining = new Draining();
@@ -117,7 +116,7 @@ export class IPVSBackend implements Backend<IPVSTypes> {
     writer: BatchWriter,
     fixed: Fixed<IPVSTypes>,
     pause: Pause,
-  ): Promise<FixedRepair> {
+  ): Promise<FixedRepair<BatchWriter>> {
     this.#foreign = found.foreignServices();
     const drift = noCounts();
     const repair = { content: found.table, writer: writer.table, drift };
@@ -137,10 +136,10 @@ export class IPVSBackend implements Backend<IPVSTypes> {
       writer.addLink();
       drift.missing += 1;
     }
-    return { drift };
+    return { drift, prune: () => this.#prune(found) };
   }
 
-  async prune(found: IPVSObservation): Promise<number> {
+  async #prune(found: IPVSObservation): Promise<number> {
     for (const { service } of this.#draining.entries()) {
       const isThere = found.services.has(service.id) || found.touched.has(service.id);
       if (!isThere) this.#draining.forget(service.id);

@@ -26,7 +26,7 @@ export const ipvsMode: ProxyMode = {
   trafficCounts: readTraffic,
   sysctls,
   probe,
-  planner: (config, environment) => new ModePlanner(new IPVSBackend(config), environment),
+  planner: (config, environment) => new ModePlanner(new IPVSBackend(config), environment, 'bound'),
   owned,
   cleanup,
   retire,

@@ -57,10 +57,8 @@ const elementBytes = 48;
 
 export class NFTablesBackend implements Backend<NFTablesTypes> {
   readonly family: Family;
-  readonly bindsAddresses = false;
   readonly tables: Tables<NFTablesTypes>;
   readonly late: LateDeletions<BatchWriter>;
-  readonly sweep: Sweep<BatchWriter>;
   readonly tally: Tally<NFTablesTypes>;
   readonly #config: ModeConfig;
   readonly #layout: TableLayout<SetName>;
@@ -86,9 +84,9 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
       },
       hook: (writer: BatchWriter, environment) => this.#hook(writer, environment),
       miscounts: (kernel) => this.#counts.miscounts(kernel, this.family, this.#deferred),
+      sweep: sweepOf(this.#affinity),
     });
     this.late = lateDeletions(this.#deferred);
-    this.sweep = sweepOf(this.#affinity);
     this.tally = tallyOf(this.#counts, this.#affinity);
   }
 
@@ -156,7 +154,7 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     writer: BatchWriter,
     fixed: Fixed<NFTablesTypes>,
     pause: Pause,
-  ): Promise<FixedRepair> {
+  ): Promise<FixedRepair<BatchWriter>> {
     const drift = noCounts();
     const repair = { content: found.table, writer: writer.table, drift };
     const needed = this.#chains(fixed.environment);
@@ -174,7 +172,7 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
       repairRanges(repair, writer.buffers, 'service-cidrs', fixed.environment.serviceCIDRs);
       repairNodePortAddresses(found, writer, fixed.environment, drift);
     }
-    return { drift, isAnew, isIndivisible };
+    return { drift, isAnew, isIndivisible, prune: () => this.#prune(found) };
   }
 
   /** Makes the table anew, because sets and hooks can't be changed in place. */
@@ -185,7 +183,7 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     this.#affinity.startAnew();
   }
 
-  async prune(found: NFTablesObservation): Promise<number> {
+  async #prune(found: NFTablesObservation): Promise<number> {
     // Deleting an element that is gone would fail, and the whole transaction with it.
     this.#deferred.keep((id) => found.touched.has(id) || found.frontends.has(id));
     return 0;

@@ -25,7 +25,6 @@ interface UserspaceTypes extends UserspaceObjects {
 
 export class UserspaceBackend implements Backend<UserspaceTypes> {
   readonly family: Family;
-  readonly bindsAddresses = true;
   readonly late: LingeringAddresses;
   readonly #config: ModeConfig;
   readonly #sockets: Sockets;
@@ -68,7 +67,10 @@ export class UserspaceBackend implements Backend<UserspaceTypes> {
     });
   }
 
-  async repairFixed({ intact }: UserspaceObservation, writer: BatchWriter): Promise<FixedRepair> {
+  async repairFixed(
+    { intact }: UserspaceObservation,
+    writer: BatchWriter,
+  ): Promise<FixedRepair<BatchWriter>> {
     if (!intact) writer.addLink();
     return { drift: { missing: intact ? 0 : 1, wrong: 0, unwanted: 0 } };
   }

@@ -24,7 +24,7 @@ export function userspaceMode(): ProxyMode {
     trafficCounts: (_kernel, family, pause, told) => switchboard.traffic.read(family, pause, told),
     probe,
     planner: (config, environment) =>
-      new ModePlanner(new UserspaceBackend(config, switchboard), environment),
+      new ModePlanner(new UserspaceBackend(config, switchboard), environment, 'bound'),
     owned,
     cleanup: async (kernel) => {
       switchboard.closeAll();

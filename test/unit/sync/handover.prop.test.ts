@@ -17,7 +17,7 @@ const subjects: readonly Subject[] = [
   ...ruleSubjects,
   {
     name: 'userspace',
-    planner: (e, sockets) => new ModePlanner(new UserspaceBackend(config, sockets), e),
+    planner: (e, sockets) => new ModePlanner(new UserspaceBackend(config, sockets), e, 'bound'),
   },
 ];
 

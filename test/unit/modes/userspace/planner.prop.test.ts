@@ -179,7 +179,11 @@ class Life {
   }
 
   #newPlanner(): Planner {
-    return new ModePlanner(new UserspaceBackend(this.#config, this.#sockets), this.#environment);
+    return new ModePlanner(
+      new UserspaceBackend(this.#config, this.#sockets),
+      this.#environment,
+      'bound',
+    );
   }
 
   state(): string {

@@ -154,7 +154,7 @@ describe('a Service', () => {
     const world = new World(
       {},
       kernel,
-      (e) => new ModePlanner(new UserspaceBackend(config, sockets), e),
+      (e) => new ModePlanner(new UserspaceBackend(config, sockets), e, 'bound'),
     );
     for (const [name, at] of Object.entries({ denied, web })) {
       world.setService(serviceAt(name, at));
