@@ -27,12 +27,10 @@ export async function readTraffic(
     { kind: 'destinationsDump', ...all },
   ];
   for (const request of requests) {
-    for (const record of (await kernel.dump(request)).records) {
+    await kernel.dump(request, (record) => {
       const count = countOf(family, record, ours);
       if (count !== undefined) told(count);
-      const rest = pause();
-      if (rest !== undefined) await rest;
-    }
+    });
   }
   await readCountings(kernel, tableLayout(family, true), refusalCountings, pause, told);
 }
