@@ -1,5 +1,5 @@
 /** Every story, in mode nftables, and what stories cannot tell. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { NFT_TABLE } from '../../src/kernel/nft/constants.ts';
 import {
@@ -12,12 +12,20 @@ import {
 import { askKernel } from '../lab/ask-kernel.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { withoutOwner } from '../lab/listing.ts';
-import { BASELINE, DEFAULT_CLUSTER_CIDR, SERVER_PORT, service, slices } from '../lab/objects.ts';
+import {
+  BASELINE,
+  DEFAULT_CLUSTER_CIDR,
+  type KubernetesObject,
+  SERVER_PORT,
+  service,
+  slices,
+} from '../lab/objects.ts';
 import { paced } from '../lab/pace.ts';
+import type { RunningProxy } from '../lab/proxy.ts';
 import { runStory } from '../lab/run-story.ts';
 import { assortment } from './assortment.ts';
 import { frontends, lb, NODE_PORT, reachable, vip } from './common.ts';
-import { fairlead, type LogLine } from './fairlead-proxy.ts';
+import { cleanup, type FairleadOptions, fairlead, type LogLine } from './fairlead-proxy.ts';
 import { chosenStories } from './index.ts';
 
 const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
@@ -27,6 +35,25 @@ beforeAll(async () => {
   lab = await createLab();
 });
 afterAll(() => lab.close());
+
+let running: RunningProxy | undefined;
+
+/** It is stopped when the test ends. */
+async function start(
+  objects: readonly KubernetesObject[],
+  options?: FairleadOptions,
+): Promise<RunningProxy> {
+  running = await fairlead('nftables', options).start(lab.node, settings, objects);
+  return running;
+}
+
+afterEach(async () => {
+  if (running === undefined) return;
+  await running.stop();
+  running = undefined;
+  await cleanup(lab.node);
+  await lab.reset();
+});
 
 for (const story of chosenStories()) {
   test(story.name, () => runStory(lab, fairlead('nftables'), story));
@@ -73,8 +100,7 @@ describe('a restart without a change', () => {
       service('web', { clusterIp: vip, ports: servicePorts }),
       ...slices('web', ['pod-a'], { ports }),
     ];
-    const proxy = fairlead('nftables');
-    const first = await proxy.start(lab.node, settings, objects);
+    const first = await start(objects);
     const { client, 'pod-a': server } = lab.actors;
     for (const protocol of protocols) {
       for (const family of FAMILIES) {
@@ -91,13 +117,10 @@ describe('a restart without a change', () => {
     const handles = await ruleset();
     const taken = (await generation()) + (await orphans());
 
-    const second = await proxy.start(lab.node, settings, objects);
+    await start(objects);
     expect(await connections()).toEqual(before);
     expect(await ruleset()).toBe(handles);
     expect(await generation()).toBe(taken);
-    await second.stop();
-    await proxy.cleanup(lab.node);
-    await lab.reset();
   });
 });
 
@@ -109,8 +132,7 @@ describe('a flow that is no Service', () => {
       web,
       ...slices('web', [pod], { ports: [{ port: SERVER_PORT, protocol: 'UDP' }] }),
     ];
-    const proxy = fairlead('nftables');
-    const running = await proxy.start(lab.node, settings, behind('pod-a'));
+    const proxy = await start(behind('pod-a'));
     const { client, 'pod-a': server } = lab.actors;
     const to = { address: POD_A_IP.IPv4, port: NODE_PORT };
     await server.listen('UDP', to.address, to.port);
@@ -118,11 +140,8 @@ describe('a flow that is no Service', () => {
     expect(outcome).toMatchObject({ kind: 'answered', by: 'pod-a' });
     const before = await connections();
     expect(before).toHaveLength(1);
-    await running.apply(behind('pod-b'));
+    await proxy.apply(behind('pod-b'));
     expect(await connections()).toEqual(before);
-    await running.stop();
-    await proxy.cleanup(lab.node);
-    await lab.reset();
   });
 });
 
@@ -139,8 +158,7 @@ describe('while endpoints come and go', () => {
         await lab.actors[pod].listen('TCP', address, SERVER_PORT);
       }
     }
-    const proxy = fairlead('nftables');
-    const running = await proxy.start(lab.node, settings, change(0));
+    const proxy = await start(change(0));
     const targets = Object.values(frontends).flatMap(({ addresses, port }) =>
       FAMILIES.map((family) => ({ address: addresses[family]!, port })),
     );
@@ -159,14 +177,11 @@ describe('while endpoints come and go', () => {
       all.done = true;
     });
     let changes = 0;
-    for (; !all.done; changes += 1) await running.apply(change(changes));
+    for (; !all.done; changes += 1) await proxy.apply(change(changes));
     const results = await tallies;
     expect(results.filter(({ outcome }) => outcome.kind !== 'answered')).toEqual([]);
     expect(results.reduce((sum, { count }) => sum + count, 0)).toBe(connections * targets.length);
     expect(changes).toBeGreaterThan(20);
-    await running.stop();
-    await proxy.cleanup(lab.node);
-    await lab.reset();
   });
 });
 
@@ -174,9 +189,10 @@ describe('while source ranges are replaced', () => {
   test('clients in all of them always get through, and those in none never', async () => {
     const within = { IPv4: '198.51.100.0/28', IPv6: '2001:db8:51::/123' };
     const change = (n: number) => {
+      // Whatever n is, none of them holds an address of the client.
       const ranges = Array.from({ length: 1000 }, (_, i) => [
         `20.${n % 200}.${i >> 7}.${(i & 127) * 2}/32`,
-        `2001:db8:${n % 200}:${i.toString(16)}::/64`,
+        `3fff:${n % 200}:${i.toString(16)}::/64`,
       ]);
       const loadBalancerSourceRanges = [...Object.values(within), ...ranges.flat()];
       return [...BASELINE, reachable({ loadBalancerSourceRanges }), ...slices('web', ['pod-a'])];
@@ -184,8 +200,7 @@ describe('while source ranges are replaced', () => {
     for (const address of Object.values(POD_A_IP)) {
       await lab.actors['pod-a'].listen('TCP', address, SERVER_PORT);
     }
-    const proxy = fairlead('nftables');
-    const running = await proxy.start(lab.node, settings, change(0));
+    const proxy = await start(change(0));
     const all = { done: false };
     const tallies = (async () => {
       const found: string[] = [];
@@ -206,7 +221,7 @@ describe('while source ranges are replaced', () => {
       all.done = true;
     });
     let changes = 0;
-    for (; !all.done; changes += 1) await running.apply(change(changes));
+    for (; !all.done; changes += 1) await proxy.apply(change(changes));
     expect(await tallies).toEqual([
       'within IPv4: 300 answered',
       'outside IPv4: 64 timeout',
@@ -214,26 +229,21 @@ describe('while source ranges are replaced', () => {
       'outside IPv6: 64 timeout',
     ]);
     expect(changes).toBeGreaterThan(5);
-    await running.stop();
-    await proxy.cleanup(lab.node);
-    await lab.reset();
   });
 });
 
 describe('what cannot be used', () => {
   test('is logged with the name of the object, the field and the reason', async () => {
     const lines: LogLine[] = [];
-    const proxy = fairlead('nftables', { log: (line) => lines.push(line) });
-    const running = await proxy.start(lab.node, settings, [
+    const objects = [
       ...BASELINE,
       service('web', { externalIps: [vip], spec: { externalIPs: ['300.1.1.1'] } }),
       ...slices('web', [{ at: { IPv4: '169.254.1.1' } }]),
       service('shop', {
         spec: { clusterIP: vip.IPv4, clusterIPs: [vip.IPv4], ipFamilies: ['IPv4'] },
       }),
-    ]);
-    await running.stop();
-    await proxy.cleanup(lab.node);
+    ];
+    await start(objects, { log: (line) => lines.push(line) });
     const warnings = lines.filter(({ level }) => level === 'warn');
     expect(warnings).toMatchObject([
       {
