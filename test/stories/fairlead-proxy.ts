@@ -87,7 +87,13 @@ export function fairlead(mode: ModeName, options: FairleadOptions = {}): Fairlea
     mode,
     start: async (node, settings, objects) => {
       const running = new RunningFairlead(mode, node, settings, options);
-      await running.start(objects);
+      try {
+        await running.start(objects);
+      } catch (error) {
+        // Nobody else can stop it, and it would write beside those that start later.
+        await running.stop().catch(() => {});
+        throw error;
+      }
       return running;
     },
     cleanup: (node) => cleanup(node),

@@ -49,10 +49,9 @@ async function start(
 
 afterEach(async () => {
   if (running === undefined) return;
-  await running.stop();
+  const stopped = running.stop();
   running = undefined;
-  await cleanup(lab.node);
-  await lab.reset();
+  await stopped.finally(() => cleanup(lab.node)).finally(() => lab.reset());
 });
 
 for (const story of chosenStories()) {
@@ -243,7 +242,8 @@ describe('what cannot be used', () => {
         spec: { clusterIP: vip.IPv4, clusterIPs: [vip.IPv4], ipFamilies: ['IPv4'] },
       }),
     ];
-    await start(objects, { log: (line) => lines.push(line) });
+    const proxy = await start(objects, { log: (line) => lines.push(line) });
+    await proxy.stop();
     const warnings = lines.filter(({ level }) => level === 'warn');
     expect(warnings).toMatchObject([
       {
