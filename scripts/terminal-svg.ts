@@ -46,10 +46,10 @@ export function terminalSvg(command: string, lines: readonly RecordedLine[]): st
     const delay = `animation-delay:${atSeconds.toFixed(2)}s`;
     return `<text x="${marginPx}" y="${y}" style="${delay}">${pieces.join('')}</text>`;
   });
-  return `<svg xmlns="http://www.w3.org/2000/svg" xml:space="preserve" viewBox="0 0 ${width} ${height}" width="${width}">
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}">
 <style>
 rect { fill: #14171c }
-text { font: 12px monospace; fill: #d6dae0; animation: show 0.01s both }
+text { font: 12px monospace; white-space: pre; fill: #d6dae0; animation: show 0.01s both }
 .b { font-weight: bold } .d { fill: #9097a3 } .r { fill: #f26d6d } .g { fill: #7ccf7c }
 .u { fill: #6ca6f0 } .c { fill: #63c5cf }
 @keyframes show { from { opacity: 0 } }

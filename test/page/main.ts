@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { addEndpoint, writeCluster } from './cluster.ts';
+import { measurePicture } from './picture.ts';
 import { address, Program } from './program.ts';
 
 const folder = process.argv[2] ?? 'build/page';
@@ -38,6 +39,7 @@ const browser = await chromium.launch({
   ],
 });
 try {
+  await measurePicture(browser, folder);
   for (const services of sizes) await look(browser, services);
 } finally {
   await browser.close();
