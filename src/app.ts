@@ -188,7 +188,7 @@ export class App {
       this.#observers.metrics.lifecycle.fellBack(fallback.from, fallback.to);
       this.#observers.events.fellBack(fallback);
     }
-    log.info({ mode: mode.name, node: nodeName }, 'Using this mode');
+    log.info({ mode: mode.name, node: nodeName }, 'Using proxy mode');
     return mode;
   }
 
@@ -201,7 +201,8 @@ export class App {
   #setOomScore(): void {
     const { host, log } = this.#options;
     const failure = host && setOomScore(this.#config.oomScoreAdj, host);
-    if (failure !== undefined) log.debug({ err: failure.message }, 'OOM score stays as it is');
+    if (failure !== undefined)
+      log.debug({ err: failure.message }, 'Could not set the OOM score; leaving it unchanged');
   }
 
   /** Throws when the configuration can't be served on this node; returns what is strange in it. */
@@ -227,7 +228,7 @@ export class App {
     }
     this.#node = this.#state.node;
     const { primary } = nodeIPs(this.#node, this.#config.bindAddress);
-    log.info({ families, primary }, 'Serving these IP families');
+    log.info({ families, primary }, 'Using IP families');
   }
 
   async #sync(signal: AbortSignal): Promise<void> {
@@ -288,7 +289,7 @@ export class App {
         this.#runner.engine?.wake();
       },
       synced: (resource) => {
-        this.#options.log.info({ resource }, 'First list is complete');
+        this.#options.log.info({ resource }, 'First list complete');
         this.#state.markSynced(resource);
         this.#listed.add(resource);
         this.#wakeup.wake();

@@ -77,7 +77,10 @@ export class ConnectTime {
     this.#chosen = wish;
     this.#placement = placement;
     if (lack === undefined) return;
-    log.warn({ connectTime: wish.reach, err: lack }, 'Connections are translated by rules only');
+    log.warn(
+      { connectTime: wish.reach, err: lack },
+      'Connect-time translation is unavailable; using packet rules only',
+    );
     events.connectTimeLacks(lack);
   }
 
@@ -88,9 +91,9 @@ export class ConnectTime {
     const { kernel, log } = this.#options;
     try {
       await removeConnectTime(kernel, directory);
-      log.info({ directory }, 'Connections are no longer translated when they are made');
+      log.info({ directory }, 'Removed connect-time programs');
     } catch (error) {
-      log.error({ err: (error as Error).message }, 'Could not end connect-time translation');
+      log.error({ err: (error as Error).message }, 'Could not remove connect-time programs');
     }
   }
 }

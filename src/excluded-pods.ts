@@ -110,7 +110,8 @@ export class ExcludedPods {
     return {
       chosen: (pods) => {
         this.#pods = pods;
-        if (this.#failure !== undefined) log.info('Pods to exclude from connect time are known');
+        if (this.#failure !== undefined)
+          log.info('Read the pods to exclude from connect-time translation');
         this.#failure = undefined;
         tell();
       },
@@ -120,7 +121,10 @@ export class ExcludedPods {
           this.#cgroups === undefined
             ? 'rules translate the connections of all pods'
             : 'those that were excluded before stay excluded';
-        log.warn({ err: reason, meanwhile }, 'Pods to exclude from connect time are not known');
+        log.warn(
+          { err: reason, meanwhile },
+          'Could not read the pods to exclude from connect-time translation',
+        );
         events.excludedPodsUnknown(`${reason}; ${meanwhile}`);
       },
       problem: (problem) => source.problem(problem),
@@ -157,7 +161,10 @@ export class ExcludedPods {
     const isFull = numbers.length > excludedMax;
     if (isFull && !this.#isFull) {
       const { log } = this.#options;
-      log.warn({ cgroups: numbers.length, max: excludedMax }, 'More pods to exclude than room');
+      log.warn(
+        { cgroups: numbers.length, max: excludedMax },
+        'Too many pods to exclude from connect-time translation',
+      );
     }
     this.#isFull = isFull;
     const next = numbers.slice(0, excludedMax);

@@ -27,7 +27,7 @@ export function tellNodeChange(
     return;
   }
   const [from, to] = [before, node].map(addressTexts);
-  if (from !== to) log.info({ from, to }, 'NodeIPs changed for the node, rules follow');
+  if (from !== to) log.info({ from, to }, 'NodeIPs changed for the node; updating rules');
   if (config.detectLocal.kind === 'NodeCIDR') podCIDRsChanged(followed, node, circumstances);
 }
 
@@ -37,10 +37,10 @@ function podCIDRsChanged(before: Node, node: Node, { check, follow, log }: Circu
   if (from === to || to === '') return;
   try {
     check(node);
-    log.info({ from, to }, 'PodCIDRs changed for the node, rules follow');
+    log.info({ from, to }, 'PodCIDRs changed for the node; updating rules');
     follow(node);
   } catch (error) {
     const err = (error as Error).message;
-    log.error({ from, to, err }, 'PodCIDRs changed for the node, rules stay');
+    log.error({ from, to, err }, 'PodCIDRs changed for the node; keeping the rules');
   }
 }

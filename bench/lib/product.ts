@@ -51,8 +51,8 @@ export class Product {
       const nowMs = performance.now() - startedMs;
       const entry = JSON.parse(line) as Record<string, unknown>;
       if (entry.level === 'error') throw new Error(line);
-      if (entry.msg === 'First list is complete') this.listedMs = nowMs;
-      if (entry.msg !== 'Kernel is as wanted' || entry.purpose !== 'start') continue;
+      if (entry.msg === 'First list complete') this.listedMs = nowMs;
+      if (entry.msg !== 'Kernel state verified' || entry.purpose !== 'start') continue;
       families.add(entry.family);
       programmedMs = nowMs;
       if (families.size === 2) break;

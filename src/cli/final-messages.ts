@@ -32,7 +32,7 @@ export function complainInLog(
   { err, problems }: { readonly err: string; readonly problems?: readonly string[] },
 ): void {
   if (isText(format)) complain(text);
-  else loggerTo({ write: complain }, 0).fatal({ err, problems }, 'Fairlead ends');
+  else loggerTo({ write: complain }, 0).fatal({ err, problems }, 'Exiting');
 }
 
 /** Undefined when the addon does not load, which is then the error to report. */
@@ -51,10 +51,12 @@ function openWriter(): LineWriter | undefined {
  */
 export function logForNode(log: Logger, flush: () => void): void {
   process.removeAllListeners('warning');
-  process.on('warning', ({ name, message }) => log.warn({ name, err: message }, 'Node warns'));
+  process.on('warning', ({ name, message }) =>
+    log.warn({ name, err: message }, 'Warning from Node.js'),
+  );
   process.on('uncaughtException', (error: unknown) => {
     const err = error instanceof Error ? error.stack : String(error);
-    log.fatal({ err }, 'Unexpected error, the process ends');
+    log.fatal({ err }, 'Unexpected error; exiting');
     process.exit(1);
   });
   process.on('exit', flush);

@@ -34,16 +34,16 @@ export async function holdNamespace(log: Logger, options: HoldOptions): Promise<
       const other = formatHolder(holder);
       log.warn(
         { other, waitMs },
-        'Another Fairlead runs in this network namespace, waiting for it',
+        'Another instance runs in this network namespace; waiting for it to exit',
       );
     },
   });
   if (result.kind === 'unknown') {
-    log.warn({ err: result.reason }, 'Whether another Fairlead runs here is not known, going on');
+    log.warn({ err: result.reason }, 'Could not check for another running instance; continuing');
   } else if (result.kind === 'taken' && !signal.aborted) {
     if (!ignoreOther) throw takenError(result, 'two would undo each other');
     const other = formatHolder(result.holder);
-    log.warn({ other }, 'Another Fairlead runs in this network namespace, which is to be ignored');
+    log.warn({ other }, 'Another instance runs in this network namespace; ignoring it');
   }
 }
 

@@ -45,7 +45,7 @@ export async function runProxy(input: ProxyInput): Promise<void> {
       ended.abort();
       return watching;
     });
-    log.info('Stopped, the rules stay in place');
+    log.info('Stopped; rules stay in place');
   } finally {
     // Before anybody else says why all has ended.
     lines.flushSync();
@@ -63,9 +63,10 @@ export async function initialise(input: ProxyInput): Promise<void> {
 function startLog({ config, warnings }: ProxyInput): { log: Logger; lines: LogDestination } {
   const { log, lines } = createLogger(config.logging);
   logForNode(log, () => lines.flushSync());
-  for (const warning of warnings) log.warn({ err: warning }, 'Configuration');
+  for (const warning of warnings) log.warn({ err: warning }, 'Configuration warning');
   if (config.logging.verbosity >= 1) {
-    for (const { name, value } of config.flags) log.info({ flag: `--${name}`, value }, 'Flag');
+    for (const { name, value } of config.flags)
+      log.info({ flag: `--${name}`, value }, 'Flag value');
   }
   const node = nodeName(config.hostnameOverride);
   log.info({ version: fairleadVersion, node }, 'Starting');
@@ -130,7 +131,7 @@ async function followConfig(
     counted: (result) => app.metrics.lifecycle.reloaded(result),
   });
   const onHangup = (): void => {
-    if (path === undefined) log.info('SIGHUP: there is no configuration file to read again');
+    if (path === undefined) log.info('Ignoring SIGHUP: there is no configuration file');
     else void reload.read(readAgain(path));
   };
   process.on('SIGHUP', onHangup);

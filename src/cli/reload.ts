@@ -48,15 +48,15 @@ export class Reload {
     const result = loadConfig(args, { readFile });
     if (result.kind !== 'run') {
       const err = result.kind === 'error' ? result.text.trim() : `asks for ${result.kind}`;
-      log.error({ err }, 'Configuration file is not usable, what is in force stays');
+      log.error({ err }, 'Invalid configuration file; keeping the current configuration');
       return 'invalid';
     }
-    for (const warning of result.warnings) log.warn({ err: warning }, 'Configuration');
+    for (const warning of result.warnings) log.warn({ err: warning }, 'Configuration warning');
     const changes = configChanges(this.#config, result.config, mode());
     if (changes.restart.length > 0) return this.#restart(changes);
     if (changes.live.length === 0) {
       this.#config = result.config;
-      log.info('Configuration file was read again and changes nothing');
+      log.info('Reloaded configuration file; nothing changed');
       return 'unchanged';
     }
     return this.#apply(result.config, changes);
@@ -67,20 +67,20 @@ export class Reload {
     try {
       await apply(config);
     } catch (error) {
-      log.error({ fields: changes.live, err: (error as Error).message }, 'Change is not in force');
+      log.error(
+        { fields: changes.live, err: (error as Error).message },
+        'Could not apply the changed configuration',
+      );
       return 'invalid';
     }
     this.#config = config;
-    log.info({ fields: changes.live }, 'Configuration has changed and is in force');
+    log.info({ fields: changes.live }, 'Applied the changed configuration');
     return 'applied';
   }
 
   #restart({ live, restart }: ConfigChanges): ReloadResult {
     const fields = [...restart, ...live];
-    this.#options.log.info(
-      { fields, restart },
-      'Configuration has changed and needs a new process',
-    );
+    this.#options.log.info({ fields, restart }, 'Configuration changed; restarting the process');
     // What supervisors and their logs know from kube-proxy (behaviour document 1.4).
     const words = "content of the proxy server's configuration file was updated";
     this.#options.restart(new Error(words));

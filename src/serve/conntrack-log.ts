@@ -8,16 +8,17 @@ export function conntrackLog(log: Logger): ConntrackObserver {
     if (event.kind === 'failed') {
       const { error, retryMs } = event;
       const reason = { family, protocol, err: error.message };
-      if (retryMs === undefined) log.warn(reason, 'Conntrack entries are left as they are');
-      else log.warn({ ...reason, retryMs }, 'Conntrack entries are looked at again');
+      if (retryMs === undefined)
+        log.warn(reason, 'Could not clean up conntrack entries; leaving them');
+      else log.warn({ ...reason, retryMs }, 'Could not clean up conntrack entries; retrying');
       return;
     }
     const { deleted, durationMs, examined } = event;
     const counts = { family, protocol, examined, deleted: deleted.length, durationMs };
-    log.debug(counts, 'Conntrack entries are as wanted');
+    log.debug(counts, 'Conntrack cleanup done');
     if (!log.isLevelEnabled('trace')) return;
     for (let i = 0; i < deleted.length; i += 1) {
-      log.trace({ family, entry: deleted.text(i) }, 'Conntrack entry is deleted');
+      log.trace({ family, entry: deleted.text(i) }, 'Deleted conntrack entry');
     }
   };
 }

@@ -91,7 +91,7 @@ class Warner {
     const { log, events } = this.#options;
     const top = await this.#top(use.entries);
     const services = top?.services.map(nameOf) ?? [];
-    log.warn({ ...use, services, others: top?.others }, 'Connection tracking is nearly full');
+    log.warn({ ...use, services, others: top?.others }, 'Conntrack table is nearly full');
     const lost = use.dropped > 0 ? `, and ${use.dropped} packets were dropped for it` : '';
     const who = services.length === 0 ? '' : `; most entries have ${services.join(', ')}`;
     const full = `connection tracking holds ${use.entries} of ${use.limit} connections`;

@@ -19,6 +19,6 @@ export function makeRecorder(
     open: openEvents,
     nodeName,
     dropped: (reason) => metrics.eventDropped(reason),
-    problem: (error) => log.warn({ err: error.message }, 'Events do not reach the API server'),
+    problem: (error) => log.warn({ err: error.message }, 'Could not send Events to the API server'),
   });
 }

@@ -14,13 +14,13 @@ export function localhostReport(
     const { family, servicePort } = event;
     const about = { family, servicePort: formatServicePortName(servicePort) };
     if (event.kind === 'restored') {
-      log.info(about, 'Node port is open on the loopback address now');
+      log.info(about, 'Listening on the loopback address for node port');
       return;
     }
     const { isKnown, message, retryMs } = event;
     metrics.refused(family);
     if (isKnown) return;
-    const words = 'Node port cannot be opened on the loopback address, it is tried again';
+    const words = 'Could not listen on the loopback address for node port; retrying';
     log.warn({ ...about, err: message, retryMs }, words);
     events.localhostRefused(servicePort, message);
   };

@@ -32,7 +32,7 @@ export function leftOutNotice(count: number): string {
   const write = (line: string): void => {
     text = line;
   };
-  loggerTo({ write }, 0).warn({ count }, 'Lines of the log were left out, nobody took them');
+  loggerTo({ write }, 0).warn({ count }, 'Dropped log lines because nothing read them in time');
   return text;
 }
 

@@ -13,7 +13,7 @@ export type ReadCounters = () => Promise<readonly Pick<NamedCounter, 'name' | 'p
 export function countersOf(kernel: Kernel, log: Logger): ReadCounters {
   return () =>
     readCounters(kernel).catch((error: Error) => {
-      log.warn({ err: error.message }, 'Named counters could not be read');
+      log.warn({ err: error.message }, 'Could not read named counters');
       return [];
     });
 }

@@ -46,7 +46,7 @@ export class Reporter {
     if (!this.#limiter.admits(subject, kind)) return;
     this.#options.events.sourceProblem(problem);
     const where = field === undefined ? {} : { field };
-    this.#options.log.warn({ subject, ...where, err: reason }, 'Source has trouble');
+    this.#options.log.warn({ subject, ...where, err: reason }, 'Error reading objects');
   }
 
   serviceHealth(event: ServiceHealthEvent): void {
@@ -61,7 +61,7 @@ export class Reporter {
 
   #leftOut(subject: string, reason: string, count: number): void {
     const { events, leftOut, log } = this.#options;
-    log.warn({ subject, reason, count }, 'More of the same was left out');
+    log.warn({ subject, reason, count }, 'Suppressed repeated reports');
     events.leftOut(subject, reason, count);
     leftOut(count);
   }

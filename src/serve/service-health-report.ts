@@ -12,11 +12,12 @@ export function serviceHealthReport(
     if (event.kind === 'failed') {
       const { error, retryMs } = event;
       const about = { service, port, err: error.message, retryMs };
-      log.warn(about, 'Health-check node port cannot be listened on, it is tried again');
+      log.warn(about, 'Could not listen on health-check node port; retrying');
       events.serviceHealthFailed(service, port, error);
       return;
     }
     const about = { service, port, family: event.family };
-    log.debug(about, `Health-check node port is ${event.kind === 'opened' ? 'open' : 'closed'}`);
+    if (event.kind === 'opened') log.debug(about, 'Opened health-check node port');
+    else log.debug(about, 'Closed health-check node port');
   };
 }

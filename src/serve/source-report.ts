@@ -41,8 +41,8 @@ export class SourceReport {
     if (result === 'failed' || this.#ways.get(resource) === way) return;
     this.#ways.set(resource, way);
     const { log } = this.#options;
-    if (reason === undefined) log.info({ resource, way }, 'Lists come this way');
-    else log.warn({ resource, way, err: reason }, 'Lists come this way, the other one failed');
+    if (reason === undefined) log.info({ resource, method: way }, 'Using list method');
+    else log.warn({ resource, method: way, err: reason }, 'Falling back to list method');
   }
 
   /**
@@ -67,9 +67,9 @@ export class SourceReport {
       const { missingMs, silenceMs = 0, failure } = this.#options.condition(resource);
       if (missingMs !== undefined) {
         const err = failure ?? 'the API server has not answered yet';
-        this.#tell(resource, missingMs, err, 'First list is missing');
+        this.#tell(resource, missingMs, err, 'Still waiting for the first list');
       } else if (silenceMs > staleAfterMs) {
-        const err = failure ?? 'the API server says nothing';
+        const err = failure ?? 'the API server sends nothing';
         this.#tell(resource, silenceMs, err, 'Watch is silent');
       } else {
         this.#dueMs.delete(resource);

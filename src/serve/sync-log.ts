@@ -27,12 +27,18 @@ function logService(log: Logger, event: ServiceEvent): void {
   switch (event.kind) {
     case 'conflict': {
       const { loser } = event.conflict;
-      log.warn({ ...named(loser), err: formatConflict(event.conflict) }, 'Frontend is taken');
+      log.warn(
+        { ...named(loser), err: formatConflict(event.conflict) },
+        'Frontend is already in use by another Service',
+      );
       return;
     }
     case 'unresolvable': {
       const { service, error } = event;
-      log.error({ service, err: error.message }, 'Service is not understood and stays as it was');
+      log.error(
+        { service, err: error.message },
+        'Could not process Service; keeping its previous rules',
+      );
       return;
     }
     case 'external-ip': {
@@ -44,7 +50,10 @@ function logService(log: Logger, event: ServiceEvent): void {
     }
     case 'over-limit': {
       const { service, excess } = event;
-      log.warn({ service, err: formatExcess(excess) }, 'Service is too large, is served in part');
+      log.warn(
+        { service, err: formatExcess(excess) },
+        'Service exceeds a limit; serving part of it',
+      );
       return;
     }
   }
@@ -54,18 +63,19 @@ function logFamily(log: Logger, event: FamilyEvent): void {
   const { family } = event;
   switch (event.kind) {
     case 'queued':
-      log.trace({ family }, 'Sync is due');
+      log.trace({ family }, 'Sync queued');
       return;
     case 'committed': {
       const { purpose, forwardings, writes, bytes, applyMs, stages } = event;
       const times = { applyMs, sinceChangeMs: stages && stages.committedMs - stages.receivedMs };
-      log.debug({ family, purpose, forwardings, writes, bytes, ...times }, 'Kernel took a batch');
+      log.debug({ family, purpose, forwardings, writes, bytes, ...times }, 'Applied batch');
       return;
     }
     case 'done': {
       const { purpose, ok, durationMs } = event;
-      if (purpose === 'changes' || !ok) log.debug({ family, purpose, ok, durationMs }, 'Sync over');
-      else log.info({ family, purpose, durationMs }, 'Kernel is as wanted');
+      if (purpose === 'changes' || !ok)
+        log.debug({ family, purpose, ok, durationMs }, 'Sync finished');
+      else log.info({ family, purpose, durationMs }, 'Kernel state verified');
       return;
     }
     case 'failed':
@@ -79,12 +89,15 @@ function logFamily(log: Logger, event: FamilyEvent): void {
         family,
         err: failureText(quarantined.failure),
       };
-      log.error({ ...of, attempts, retryMs }, 'Service is refused by the kernel, goes on without');
+      log.error(
+        { ...of, attempts, retryMs },
+        'Kernel rejected Service port; continuing without it',
+      );
       return;
     }
     case 'restored': {
       const { attempts, servicePort } = event;
-      log.info({ ...named(servicePort), family, attempts }, 'Service is in force again');
+      log.info({ ...named(servicePort), family, attempts }, 'Service port programmed again');
       return;
     }
     case 'drift': {
@@ -93,29 +106,35 @@ function logFamily(log: Logger, event: FamilyEvent): void {
     }
     case 'exposed': {
       const tables = event.tables.map(({ table }) => table);
-      if (tables.length === 0) log.info({ family }, 'Nobody else can change our table');
-      else log.info({ family, tables }, 'Others can change these tables, and are watched');
+      if (tables.length === 0) log.info({ family }, 'No other program can change our table');
+      else log.info({ family, tables }, 'Watching tables that other programs can change');
       return;
     }
     case 'miscounted': {
       const { miscounts } = event;
-      log.warn({ family, miscounts }, 'Kernel counts other numbers of elements, is compared');
+      log.warn(
+        { family, miscounts },
+        'Element counts differ from the expected ones; starting a full comparison',
+      );
       return;
     }
     case 'address-refused': {
       const err = refusalText(event);
-      log.warn({ ...named(event.servicePort), family, err }, 'Address is refused');
+      log.warn(
+        { ...named(event.servicePort), family, err },
+        'Service address belongs to this machine; serving only its ports there',
+      );
       return;
     }
     case 'left-to-rules': {
       const { service, isLeft, frontends, endpoints } = event;
       const of = { service, family, frontends, endpoints };
-      if (isLeft) log.warn(of, 'Service has no room beside the rules, is left to them');
-      else log.info(of, 'Service has room beside the rules again');
+      if (isLeft) log.warn(of, 'Connect-time map is full; Service is handled by packet rules only');
+      else log.info(of, 'Service is in the connect-time map again');
       return;
     }
     case 'audited':
-      log.debug({ family, durationMs: event.durationMs }, 'Audit over');
+      log.debug({ family, durationMs: event.durationMs }, 'Audit finished');
       return;
   }
 }
@@ -124,18 +143,19 @@ function logDrift(log: Logger, event: FamilyEvent & { kind: 'drift' }): void {
   const { by, family, purpose, drift, writers } = event;
   if (purpose === 'start') {
     const { missing: added, wrong: changed, unwanted: removed } = drift;
-    log.info({ family, added, changed, removed }, 'Kernel is brought up to date');
+    log.info({ family, added, changed, removed }, 'Updated kernel state at start');
     return;
   }
   if (writers === 'others') {
-    log.warn({ family, purpose, ...drift, ...by }, 'Kernel was changed by others, is repaired');
+    log.warn({ family, purpose, ...drift, ...by }, 'Repaired rules that another program changed');
   } else if (purpose === 'recovery' && writers === 'only us') {
     // This includes what the refused batch should have changed.
-    log.info({ family, ...drift }, 'Kernel differed after the failure');
+    log.info({ family, ...drift }, 'Repaired kernel state after a rejected batch');
   } else if (writers === 'only us') {
-    const message = 'Kernel is not as it was written, though nobody else wrote, is repaired';
+    const message = 'Repaired rules that differ although no other program changed them';
     log.error({ family, purpose, ...drift }, message);
-  } else log.warn({ family, purpose, ...drift }, 'Kernel is not as it was written, is repaired');
+  } else
+    log.warn({ family, purpose, ...drift }, 'Repaired rules that differ from what was programmed');
 }
 
 function logHeld(
@@ -154,10 +174,16 @@ function logFailure(log: Logger, event: FamilyEvent & { kind: 'failed' }): void 
   const [first] = failures;
   const err = first && failureText(first);
   // An element may have expired before it was swept, which is no problem.
-  if (purpose === 'sweep') log.debug({ family, err, retryMs }, 'Sweep is tried again');
-  else if (purpose === 'deferred') log.warn({ family, err, retryMs }, 'Cleanup is tried again');
-  else if (retryMs === undefined) log.debug({ family, purpose, err }, 'Batch was refused');
-  else log.error({ family, purpose, err, retryMs }, 'Sync failed, the kernel is read again');
+  if (purpose === 'sweep')
+    log.debug({ family, err, retryMs }, 'Could not delete expired elements; retrying');
+  else if (purpose === 'deferred')
+    log.warn({ family, err, retryMs }, 'Could not delete unused objects; retrying');
+  else if (retryMs === undefined) log.debug({ family, purpose, err }, 'Kernel rejected batch');
+  else
+    log.error(
+      { family, purpose, err, retryMs },
+      'Sync failed; reading kernel state before retrying',
+    );
 }
 
 function named({ namespace, name, port, protocol }: ServicePortName) {

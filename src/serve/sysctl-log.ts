@@ -5,11 +5,11 @@ import type { Logger } from './log.ts';
 /** `tolerant`: a sysctl that may not be written is logged, and is no reason to end. */
 export function sysctlLog(log: Logger, how: 'tolerant' | 'strict'): SysctlObserver {
   const set: SysctlObserver['set'] = (setting) => {
-    log.info({ ...setting }, setting.from === setting.to ? 'Sysctl is right' : 'Set sysctl');
+    log.info({ ...setting }, setting.from === setting.to ? 'Sysctl already set' : 'Set sysctl');
   };
   if (how === 'strict') return { set };
   const denied: SysctlObserver['denied'] = ({ path, to, error }) => {
-    log.warn({ path, to, err: error.message }, 'Sysctl cannot be set, it stays as it is');
+    log.warn({ path, to, err: error.message }, 'Could not set sysctl; leaving it unchanged');
   };
   return { set, denied };
 }

@@ -23,11 +23,11 @@ export function takeoverReport(
           `${family} (${backend}): ${counts.tables} tables, ` +
           `${counts.chains} chains, ${counts.jumps} jumps`;
         if (event.again) {
-          log.warn(about, "kube-proxy's rules were there again and are removed");
+          log.warn(about, 'Removed kube-proxy rules that reappeared; is kube-proxy still running?');
           const note = `kube-proxy wrote its rules again (${what}): is it still running on this node?`;
           events.takeover('Warning', 'KubeProxyIsBack', note);
         } else {
-          log.info(about, 'Took over from kube-proxy, its rules are removed');
+          log.info(about, 'Took over from kube-proxy; removed its rules');
           events.takeover('Normal', 'TookOverFromKubeProxy', `removed kube-proxy's ${what}`);
         }
         return;
@@ -35,12 +35,16 @@ export function takeoverReport(
       case 'kept': {
         const kept = event.kept.map(({ table, chain, because }) => `${table} ${chain}: ${because}`);
         const { backend, family } = event;
-        log.warn({ family, backend, kept }, "Chains of kube-proxy's stay, they are needed");
+        log.warn(
+          { family, backend, kept },
+          'Keeping kube-proxy chains that other rules still reference',
+        );
         return;
       }
       case 'draining': {
         const { mode, connections } = event;
-        const words = 'Another mode carries connections yet, its objects go when they have ended';
+        const words =
+          'Previous mode still has active connections; removing its objects when they end';
         log.info({ mode, connections }, words);
         return;
       }
@@ -49,7 +53,7 @@ export function takeoverReport(
         metrics.replaced(mode, by);
         const first = objects.slice(0, objectsTold).map(({ object }) => object);
         const about = { mode, by, objects: objects.length, first };
-        log.info(about, 'Took over from another mode, its objects are removed');
+        log.info(about, 'Took over from another mode; removed its objects');
         const note = `removed ${objects.length} objects of mode ${mode}, mode ${by} has taken over`;
         events.takeover('Normal', 'ProxyModeReplaced', note);
         return;
@@ -57,7 +61,7 @@ export function takeoverReport(
       case 'failed': {
         const { of, error, retryMs } = event;
         const about = { of, err: error.message, retryMs };
-        log.warn(about, 'What was replaced is not removed yet, it is tried again');
+        log.warn(about, 'Could not remove objects of the previous proxy; retrying');
         return;
       }
       case 'IPVS': {
@@ -65,7 +69,7 @@ export function takeoverReport(
         const counts = { virtualServices: services.length, sets: sets.length };
         metrics.tookOver({ 'virtual services': services.length, sets: sets.length });
         const about = { ...counts, draining: busy, foreign, keptSets };
-        log.info(about, "kube-proxy's IPVS is removed, but for what still carries connections");
+        log.info(about, "Removed kube-proxy's IPVS services, except those with active connections");
         const removed = `removed kube-proxy's ${counts.virtualServices} virtual services of IPVS`;
         const left = busy === 0 ? '' : `; ${busy} go when their connections have ended`;
         events.takeover('Normal', 'TookOverFromKubeProxy', `${removed}${left}`);
@@ -76,7 +80,7 @@ export function takeoverReport(
         metrics.foreignTableReplaced();
         const first = objects.slice(0, objectsTold);
         const about = { table, objects: objects.length, first };
-        log.warn(about, 'A table of our name was made by somebody else, and is replaced');
+        log.warn(about, 'Replacing a table of our name that another program created');
         const note =
           `table ${table} was not made by Fairlead and is replaced; it held ${first.join(', ')}` +
           (objects.length > first.length ? ` and ${objects.length - first.length} more` : '');
@@ -84,14 +88,14 @@ export function takeoverReport(
         return;
       }
       case 'counters':
-        log.info({ counters: event.names }, "kube-proxy's named counters are removed");
+        log.info({ counters: event.names }, "Removed kube-proxy's named counters");
         return;
       case 'legacy': {
         const note =
           `others of this node use iptables-legacy (${event.tables.join('; ')}): let kubelet, CNI ` +
           'and others use iptables-nft; packets meet both, but each program shows and changes ' +
           'only its own';
-        log.warn({ note }, 'Rules of iptables-legacy are in force besides ours');
+        log.warn({ note }, 'Rules of iptables-legacy are active in addition to ours');
         events.takeover('Warning', 'LegacyIptables', note);
         return;
       }

@@ -112,11 +112,11 @@ export class Program {
       this.complaints.push(line);
       return;
     }
-    if (entry.msg === 'Kernel took a batch') {
+    if (entry.msg === 'Applied batch') {
       this.batches.push(entry as unknown as Batch);
       this.#lastBatchMs = performance.now();
     }
-    if (entry.msg === 'Kernel is as wanted' && entry.purpose === 'start') {
+    if (entry.msg === 'Kernel state verified' && entry.purpose === 'start') {
       this.#inForce.add(String(entry.family));
     }
   }

@@ -121,7 +121,7 @@ node "$root/dist/main.js" --kubeconfig kubeconfig --hostname-override node-1 --p
   --conntrack-max-per-core=0 --conntrack-tcp-timeout-established=0 \
   --conntrack-tcp-timeout-close-wait=0 >fairlead.log 2>&1 &
 fairlead=$!
-eventually 'a missing list is told' 30 grep 'First list is missing' fairlead.log
+eventually 'a missing list is told' 30 grep 'Still waiting for the first list' fairlead.log
 curl -sf http://127.0.0.1:10256/livez | grep -q '"missingLists":{"services"' || fail 'health'
 
 start_etcd data

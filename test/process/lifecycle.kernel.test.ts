@@ -16,7 +16,7 @@ test('a changed file takes effect, is refused, or ends the process', async () =>
   expect(before).not.toContain('0x00000008');
 
   place.configure({ nftables: { masqueradeBit: 3 } });
-  const changed = await program.told('Configuration has changed and is in force');
+  const changed = await program.told('Applied the changed configuration');
   expect(changed.fields).toEqual(['nftables.masqueradeBit']);
   await program.told(inForce, 4);
   const after = await place.ruleset();
@@ -24,7 +24,9 @@ test('a changed file takes effect, is refused, or ends the process', async () =>
   expect(after).not.toContain('0x00004000');
 
   place.configure({ nftables: { masqueradeBit: 99 } });
-  const refused = await program.told('Configuration file is not usable, what is in force stays');
+  const refused = await program.told(
+    'Invalid configuration file; keeping the current configuration',
+  );
   expect(String(refused.err)).toContain('nftables.masqueradeBit');
   expect(await place.ruleset()).toBe(after);
 
@@ -32,7 +34,7 @@ test('a changed file takes effect, is refused, or ends the process', async () =>
   expect(await program.exitCode).toBe(1);
   expect(program.words).toBe('');
   const err = "content of the proxy server's configuration file was updated";
-  expect(program.lines.at(-1)).toMatchObject({ level: 'fatal', err, msg: 'Fairlead ends' });
+  expect(program.lines.at(-1)).toMatchObject({ level: 'fatal', err, msg: 'Exiting' });
   expect(await place.ruleset()).toBe(after);
 });
 
@@ -41,7 +43,7 @@ test('SIGHUP reads the file again; SIGTERM ends the process, and the rules stay'
   const program = place.start();
   await program.told(inForce, 2);
   program.kill('SIGHUP');
-  await program.told('Configuration file was read again and changes nothing');
+  await program.told('Reloaded configuration file; nothing changed');
   const before = await place.ruleset();
   expect(before).toContain('10.96.0.10 . tcp . 80');
   program.kill('SIGTERM');
@@ -57,7 +59,7 @@ test('a second process waits for the first, names it, and goes on when that is k
   const before = await place.ruleset();
 
   const second = place.start();
-  const waits = 'Another Fairlead runs in this network namespace, waiting for it';
+  const waits = 'Another instance runs in this network namespace; waiting for it to exit';
   expect((await second.told(waits)).other).toContain(`process ${first.pid}, `);
 
   const removing = new Program(place.namespace, ['--cleanup']);
@@ -79,7 +81,7 @@ test('a process that is to ignore another one runs beside it', async () => {
   const first = place.start('--own-tables=false');
   await first.told(inForce, 2);
   const second = place.start('--own-tables=false', '--ignore-other-instance');
-  await second.told('Another Fairlead runs in this network namespace, which is to be ignored');
+  await second.told('Another instance runs in this network namespace; ignoring it');
   await second.told(inForce, 2);
   const other = await Place.make();
   await other.start().told(inForce, 2);
@@ -89,7 +91,7 @@ test('a table of our name that somebody else has made is replaced, and told', as
   const place = await Place.make();
   const nft = (text: string): Promise<string> => place.namespace.run('nft', ['-f', '-'], text);
   await nft('table ip fairlead { set mine { type mark; }; chain theirs { }; }\ntable ip6 fairlead');
-  const words = 'A table of our name was made by somebody else, and is replaced';
+  const words = 'Replacing a table of our name that another program created';
   const first = place.start();
   const { table, first: objects } = await first.told(words);
   expect([table, objects]).toEqual(['ip fairlead', ['chain theirs', 'set mine']]);
@@ -157,17 +159,17 @@ test('mode userspace follows its file, leaves its addresses when it ends, and is
   expect(await place.ruleset()).toBe('');
 
   place.configure({ mode: 'userspace', udpIdleTimeout: '2s' });
-  const changed = await program.told('Configuration has changed and is in force');
+  const changed = await program.told('Applied the changed configuration');
   expect(changed.fields).toEqual(['userspace.udpIdleTimeout']);
   await program.told(inForce, 4);
   expect(await listening()).toContain('10.96.0.10:80');
 
   place.configure({ mode: 'nftables' });
-  await program.told('Took over from another mode, its objects are removed');
+  await program.told('Took over from another mode; removed its objects');
   expect(await bound()).not.toContain('fairlead0');
   expect(await listening()).toBe('');
   place.configure({ mode: 'userspace' });
-  await program.told('Took over from another mode, its objects are removed', 2);
+  await program.told('Took over from another mode; removed its objects', 2);
   expect(await listening()).toContain('10.96.0.10:80');
 
   program.kill('SIGTERM');

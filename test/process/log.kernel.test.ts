@@ -128,8 +128,8 @@ test('a reader that comes back is told how many lines are missing', async () => 
   const [place, held] = [await Place.make(), await Pipe.make()];
   const program = place.startUnder(redirected(held.path));
   await until(async () => (await leftOut(place).catch(() => 0)) > 0, 'lines are left out');
-  const read = await held.readUntil('"msg":"Lines of the log were left out');
-  const lines = read.split('\n').filter((line) => line.includes('were left out'));
+  const read = await held.readUntil('"msg":"Dropped log lines');
+  const lines = read.split('\n').filter((line) => line.includes('Dropped log lines'));
   expect(JSON.parse(lines[0]!).count).toBeGreaterThan(0);
   program.kill('SIGTERM');
   expect(await program.exitCode).toBe(0);
@@ -178,7 +178,7 @@ test('an error that nobody caught is a line of the log, and ends the process', a
   await program.told(inForce, 2);
   program.kill('SIGUSR2');
   expect(await program.exitCode).toBe(1);
-  const warning = program.lines.find(({ msg }) => msg === 'Node warns');
+  const warning = program.lines.find(({ msg }) => msg === 'Warning from Node.js');
   expect(warning?.err).toBe('a warning');
   const last = program.lines.at(-1);
   expect([last?.level, String(last?.err).split('\n')[0]]).toEqual([

@@ -172,4 +172,4 @@ export function temporaryDirectory(): string {
 }
 
 /** Told when all that is wanted is in force, once for each family. */
-export const inForce = 'Kernel is as wanted';
+export const inForce = 'Kernel state verified';

@@ -61,7 +61,7 @@ describe.each(modes)('mode %s', (mode) => {
     const { place, program, roughen } = await start(mode);
     roughen('unprivileged');
     place.apply(['pod-b']);
-    const { err } = await program.told('Sync failed, the kernel is read again', 3);
+    const { err } = await program.told('Sync failed; reading kernel state before retrying', 3);
     expect(err).toContain('EPERM');
     await serves(place, mode, 'pod-a', 'pod-b');
     expect((await place.ask('/livez')).status).toBe(200);

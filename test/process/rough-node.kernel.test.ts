@@ -77,7 +77,7 @@ test('a full disk takes no Service away, and what is written afterwards is follo
   program.kill('SIGTERM');
   expect(await program.exitCode).toBe(0);
   const lines = readFileSync(log, 'utf8').split('\n');
-  expect(lines.at(-2)).toContain('Stopped, the rules stay in place');
+  expect(lines.at(-2)).toContain('Stopped; rules stay in place');
 });
 
 test('a read-only root and /proc: all is served, sysctls stay and are told', async () => {
@@ -87,7 +87,7 @@ test('a read-only root and /proc: all is served, sysctls stay and are told', asy
   });
   const readOnly = 'for at in / /proc; do mount -o remount,bind,ro "$at"; done; ! touch /fairlead';
   const program = place.startUnder(within('unshare', '--mount', ...after(readOnly).within!));
-  const told = await program.told('Sysctl cannot be set, it stays as it is');
+  const told = await program.told('Could not set sysctl; leaving it unchanged');
   expect(told).toMatchObject({ level: 'warn', to: '18000' });
   await serves(place);
 });

@@ -247,7 +247,7 @@ describe('where others can change our tables', () => {
     expect(tookMs).toBeLessThan(paced(soonMs));
     expect(await answers()).toEqual(['answered', 'answered']);
     await repaired(async () => lines.some(({ purpose }) => purpose === 'audit'));
-    const drift = lines.find(({ msg }) => msg === 'Kernel was changed by others, is repaired');
+    const drift = lines.find(({ msg }) => msg === 'Repaired rules that another program changed');
     expect(drift).toMatchObject({ level: 'warn', program: 'nft', pid: expect.any(Number) });
   });
 
@@ -259,7 +259,9 @@ describe('where others can change our tables', () => {
     const before = await words();
     // In one transaction: after a repair between two, an audit rests before it looks again.
     await nft(deeds.join('; '));
-    await repaired(async () => lines.some(({ msg }) => msg.startsWith('Kernel was changed by')));
+    await repaired(async () =>
+      lines.some(({ msg }) => msg.startsWith('Repaired rules that another')),
+    );
     await repaired(async () => (await words()) === before);
     expect(await answers()).toEqual(['answered', 'answered']);
   });

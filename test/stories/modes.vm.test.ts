@@ -21,12 +21,12 @@ test('downloads survive the switch between our modes ipvs and nftables, and back
   await running.switchTo('nftables');
   await untilTold(
     lines,
-    'Another mode carries connections yet, its objects go when they have ended',
+    'Previous mode still has active connections; removing its objects when they end',
   );
   await downloads.connect();
   expect(await downloads.open(' of nftables')).toEqual(allFromB);
   await running.switchTo('ipvs');
-  await untilTold(lines, 'Took over from another mode, its objects are removed');
+  await untilTold(lines, 'Took over from another mode; removed its objects');
   await downloads.connect();
   expect(await node.run(['nft', 'list', 'tables'])).not.toMatch(/fairlead$/m);
   expect(await downloads.resume(' of ipvs')).toEqual(allFromB);

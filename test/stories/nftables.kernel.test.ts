@@ -259,7 +259,7 @@ describe('what cannot be used', () => {
       {
         service: 'default/web',
         err: 'default/web does not get TCP 10.96.0.10:80, which default/shop holds',
-        msg: 'Frontend is taken',
+        msg: 'Frontend is already in use by another Service',
       },
     ]);
   });

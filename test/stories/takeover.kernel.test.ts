@@ -121,7 +121,7 @@ test.each([
   const objects = [...BASELINE, service('web'), ...slices('web', ['pod-a', 'pod-b'])];
   const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
   const running = await proxy.start(node, settings, objects);
-  await untilTold(lines, 'Took over from kube-proxy, its rules are removed', 2);
+  await untilTold(lines, 'Took over from kube-proxy; removed its rules', 2);
   expect(await allRules()).not.toContain(trace);
 
   for (const { actor, family } of clients) {
@@ -169,7 +169,7 @@ test('downloads survive the switch between our modes, and back', async () => {
         return serverOf(await actors[actor].resume(flow + name, paced(3000)));
       }),
     );
-  const replaced = 'Took over from another mode, its objects are removed';
+  const replaced = 'Took over from another mode; removed its objects';
 
   const first = await open(' of nftables');
   await running.switchTo('iptables');

@@ -42,7 +42,10 @@ test("downloads survive the switch from kube-proxy's ipvs mode", async () => {
   const lines: LogLine[] = [];
   const proxy = fairlead('nftables', { log: (line) => lines.push(line) });
   const running = await proxy.start(node, settings, objects);
-  await untilTold(lines, "kube-proxy's IPVS is removed, but for what still carries connections");
+  await untilTold(
+    lines,
+    "Removed kube-proxy's IPVS services, except those with active connections",
+  );
   const left = await node.run(['ipvsadm', '-Ln']);
   expect(left).toContain(at(vip.IPv4, 80));
   expect(left).not.toContain(at(vip.IPv4, 81));

@@ -65,7 +65,7 @@ test('other modes take over from it, and it from them, while the process runs', 
   for (const mode of ['nftables', 'iptables'] as const) {
     lines.length = 0;
     await running.switchTo(mode);
-    await untilTold(lines, 'Took over from another mode, its objects are removed');
+    await untilTold(lines, 'Took over from another mode; removed its objects');
     expect(await bound()).toBeUndefined();
     await downloads.connect();
     expect(await lab.node.run(['ss', '-Htln', 'sport', '=', ':80'])).not.toContain(vip.IPv4);
@@ -117,7 +117,7 @@ test('without CAP_NET_BIND_SERVICE it serves all Services but those with ports b
   const running = await poor.start(lab.node, settings, [...wanted, ...slices('low', ['pod-b'])]);
   await downloads.connect(8080);
   expect(await bound()).toEqual(addressesOf(vip));
-  const refused = told.filter(({ msg }) => msg.startsWith('Service is refused'));
+  const refused = told.filter(({ msg }) => msg.startsWith('Kernel rejected Service port'));
   const reasons = FAMILIES.map((family) => {
     const at = family === 'IPv4' ? other.IPv4 : `[${other.IPv6}]`;
     const words = 'permission denied (EACCES): ports below 1024 need CAP_NET_BIND_SERVICE';

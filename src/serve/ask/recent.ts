@@ -125,6 +125,6 @@ function logChange(log: Logger, change: RecentChange): void {
       also,
       latencyMs,
     },
-    'Service is in force as changed',
+    'Service port changed in the kernel',
   );
 }

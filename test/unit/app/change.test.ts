@@ -88,7 +88,7 @@ describe('a changed configuration', () => {
     expect(app.kernel.writes).toBe(writes);
     app.source.say({ kind: 'service-gone', key: 'ns/web' });
     await quiet();
-    expect(app.logged).toContain('Sync is due');
+    expect(app.logged).toContain('Sync queued');
   });
 
   it('sets sysctls, and is refused whole when it cannot', async () => {
@@ -109,7 +109,7 @@ describe('a changed configuration', () => {
     await expect(app.app.reconfigure(refused)).rejects.toThrow(
       'nf_conntrack_udp_timeout_stream to 9',
     );
-    expect(app.logged).not.toContain('Sync is due');
+    expect(app.logged).not.toContain('Sync queued');
   });
 
   it('leaves no rule against what connection tracking is told to accept', async () => {
@@ -178,7 +178,7 @@ describe('a changed Node', () => {
     app.source.say({ kind: 'node', node: node({ podCIDRs: ['fd00::/80'] }) });
     await quiet();
     expect(app.kernel.ruleset()).toBe(before);
-    expect(app.logged).toContain('PodCIDRs changed for the node, rules stay');
+    expect(app.logged).toContain('PodCIDRs changed for the node; keeping the rules');
     app.source.say({ kind: 'node-gone', name: 'node-a' });
     await quiet();
     expect(app.kernel.ruleset()).toBe(before);

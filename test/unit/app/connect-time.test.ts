@@ -62,7 +62,7 @@ it('is left to the rules where the kernel lacks something, which is told', async
   const app = await running('all', { connectTime }, 'loading program connect4: Invalid argument');
   expect(app.kernel.bpf.text()).toBe('');
   expect(app.kernel.ruleset()).toContain('10.96.0.1 .');
-  expect(app.logged).toContain('Connections are translated by rules only');
+  expect(app.logged).toContain('Connect-time translation is unavailable; using packet rules only');
 });
 
 it('is left to the rules where the hierarchy of cgroups is not mounted, which is told', async () => {
@@ -70,7 +70,9 @@ it('is left to the rules where the hierarchy of cgroups is not mounted, which is
     connectTime: { directory: connectTime.directory, cgroup: undefined },
   });
   expect(app.kernel.bpf.text()).toBe('');
-  const line = app.lines.find(({ msg }) => msg === 'Connections are translated by rules only');
+  const line = app.lines.find(
+    ({ msg }) => msg === 'Connect-time translation is unavailable; using packet rules only',
+  );
   expect(line?.err).toContain('cgroup2');
   const text = await (await app.get('metrics', '/metrics')).text();
   expect(text).toContain('fairlead_connect_time_state{state="unavailable"} 1');
@@ -105,12 +107,12 @@ it('leaves a Service that has no room to the rules, which have it all', async ()
   expect(app.kernel.bpf.text()).not.toMatch(clusterIP);
   expect(app.kernel.bpf.text()).toMatch(/ffff0a600002/);
   expect(app.services.join()).toContain('10.96.0.1');
-  const told = app.lines.filter(({ msg }) => String(msg).includes('left to them'));
+  const told = app.lines.filter(({ msg }) => String(msg).includes('packet rules only'));
   expect(told).toMatchObject([{ service: 'ns/web', family: 'IPv4', frontends: 1, endpoints: 16 }]);
   app.source.say(grown(2));
   await quiet();
   expect(app.kernel.bpf.text()).toMatch(clusterIP);
-  expect(app.logged).toContain('Service has room beside the rules again');
+  expect(app.logged).toContain('Service is in the connect-time map again');
 });
 
 it('says how full the maps are, and what is left to the rules and why', async () => {
@@ -142,7 +144,7 @@ it('sets nothing aside where the kernel has no memory for maps', async () => {
   await app.clock.pass(1000);
   expect(app.app.upToDate).toBe(true);
   expect(app.services.join()).toMatch(/10\.96\.0\.1.*10\.96\.0\.2/);
-  expect(app.logged.join()).not.toMatch(/goes on without/);
+  expect(app.logged.join()).not.toMatch(/Kernel rejected/);
   const failures = app.logged.filter((msg) => msg.startsWith('Sync failed')).length;
   await app.clock.pass(60_000);
   expect(app.logged.filter((msg) => msg.startsWith('Sync failed'))).toHaveLength(failures);

@@ -161,7 +161,7 @@ it('knows after a restart what was excluded, and writes nothing', async () => {
 it('tells that pods cannot be watched, and when they are known after all', async () => {
   const { app, pods } = await start(await configOf(...flags, excluding));
   pods.sink!.unavailable('pods is forbidden');
-  const unknown = app.lines.find(({ msg }) => String(msg).includes('are not known'));
+  const unknown = app.lines.find(({ msg }) => String(msg).includes('Could not read the pods'));
   expect(unknown).toMatchObject({ level: 'warn', err: 'pods is forbidden' });
   expect(unknown?.meanwhile).toBe('rules translate the connections of all pods');
   const { body } = await asked(app, 'status');
@@ -173,13 +173,13 @@ it('tells that pods cannot be watched, and when they are known after all', async
   expect((await said(app, 'status')).stdout).toMatch(/Connect time: +host; .*; .* not known\n/);
   pods.say();
   await untilExcluded(app);
-  expect(app.logged).toContain('Pods to exclude from connect time are known');
+  expect(app.logged).toContain('Read the pods to exclude from connect-time translation');
 });
 
 it('has no pods with manifests, which is told', async () => {
   const config = await configOf(...flags, excluding);
   const { app } = await start(config, { watch: 'absent' });
-  const unknown = app.lines.find(({ msg }) => String(msg).includes('are not known'));
+  const unknown = app.lines.find(({ msg }) => String(msg).includes('Could not read the pods'));
   expect(unknown).toMatchObject({ err: 'they do not come from an API server' });
 });
 
@@ -213,7 +213,9 @@ it('has room for so many cgroups, and tells that there are more', async () => {
   const ids = Array.from({ length: 4097 }, (_, i) => i.toString(16).padStart(32, '0'));
   for (const id of ids) folder(id);
   pods.say(...ids);
-  await vi.waitFor(() => expect(app.logged).toContain('More pods to exclude than room'));
+  await vi.waitFor(() =>
+    expect(app.logged).toContain('Too many pods to exclude from connect-time translation'),
+  );
   await vi.waitFor(() => expect(excluded(app)).toHaveLength(4097));
   expect(excluded(app)).toContain(0n);
   await quiet();

@@ -174,11 +174,11 @@ describe('the verbosity', () => {
     };
     app.source.listed(...resources);
     await quiet();
-    expect(app.logged).not.toContain('Sync is due');
+    expect(app.logged).not.toContain('Sync queued');
     expect(await put('4')).toBe(200);
     app.source.say(...web);
     await quiet();
-    expect(app.logged).toContain('Sync is due');
+    expect(app.logged).toContain('Sync queued');
     expect(await put('much')).toBe(400);
     expect(await put('9'.repeat(2000))).toBe(400);
     expect(await put('', 'GET')).toBe(406);

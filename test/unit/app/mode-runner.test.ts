@@ -69,7 +69,7 @@ describe('another mode in the configuration', () => {
     expect(await (await app.get('metrics', '/proxyMode')).text()).toBe('ipvs');
     expect(app.lines).toContainEqual(
       expect.objectContaining({
-        msg: 'Took over from another mode, its objects are removed',
+        msg: 'Took over from another mode; removed its objects',
         mode: 'nftables',
         by: 'ipvs',
         objects: 2,
@@ -123,7 +123,7 @@ describe('another mode in the configuration', () => {
     await app.clock.pass(1000);
     expect(kernel.ruleset()).toBe(before);
     expect(app.app.mode).toBe('ipvs');
-    expect(app.logged).not.toContain('Sync is due');
+    expect(app.logged).not.toContain('Sync queued');
   });
 
   it('waits until what the old mode is removing is gone', async () => {
@@ -205,7 +205,7 @@ describe('leaving ipvs', () => {
       expect(kernel.elements(NFPROTO.IPv4, 'fairlead-ipvs', set)).toEqual([]);
     }
     expect(app.logged).toContain(
-      'Another mode carries connections yet, its objects go when they have ended',
+      'Previous mode still has active connections; removing its objects when they end',
     );
     kernel.ipvs.traffic(service, '10.244.0.2:8080', { activeConnections: 0 });
     await app.clock.pass(60_000);

@@ -33,8 +33,8 @@ it("removes kube-proxy's table when ours is in force, and not before", async () 
   app.source.listed(...resources);
   await app.clock.pass(1000);
   expect(kernel.table(NFPROTO.IPv4, table)).toBeUndefined();
-  const started = app.logged.indexOf('Kernel is as wanted');
-  const removed = app.logged.indexOf('Took over from kube-proxy, its rules are removed');
+  const started = app.logged.indexOf('Kernel state verified');
+  const removed = app.logged.indexOf('Took over from kube-proxy; removed its rules');
   expect(started).toBeGreaterThanOrEqual(0);
   expect(removed).toBeGreaterThan(started);
   const metrics = await (await app.get('metrics', '/metrics')).text();

@@ -91,7 +91,7 @@ describe('recent changes', () => {
         what: 'changed',
         added: ['10.244.0.2:8080'],
         removed: ['10.244.0.1:8080'],
-        msg: 'Service is in force as changed',
+        msg: 'Service port changed in the kernel',
       };
       expect(lines).toMatchObject(verbosity === 4 ? [expected] : []);
     }

@@ -116,7 +116,7 @@ describe('the command line', () => {
         expect.stringMatching(/^--oom-score-adj: -2000: /),
         expect.stringMatching(/^--proxy-mode: "x": /),
       ],
-      msg: 'Fairlead ends',
+      msg: 'Exiting',
     });
   });
 

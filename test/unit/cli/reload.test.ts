@@ -68,7 +68,7 @@ describe('a configuration file that changes', () => {
     expect(world.lines).toEqual([
       expect.objectContaining({
         fields: ['conntrack.min', 'nftables.masqueradeAll'],
-        msg: 'Configuration has changed and is in force',
+        msg: 'Applied the changed configuration',
       }),
     ]);
     await world.becomes('clusterCIDR: 10.0.0.0/8\nconntrack: {min: 5}\n');

@@ -171,7 +171,7 @@ test('a start goes on beside another where that is wanted', async () => {
   const { log, lines } = logOf();
   const signal = new AbortController().signal;
   await holdNamespace(log, { name, signal, ignoreOther: true });
-  expect(lines.filter((line) => line.includes('is to be ignored'))).toHaveLength(1);
+  expect(lines.filter((line) => line.includes('ignoring it'))).toHaveLength(1);
 });
 
 test('a start that is told to stop while it waits is no failure', async () => {

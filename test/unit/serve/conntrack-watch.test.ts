@@ -82,7 +82,7 @@ describe('the warning that connection tracking is nearly full', () => {
         'ns/web TCP (3), ns/dns TCP (1)',
     ]);
     expect(lines).toMatchObject([
-      { level: 'warn', msg: 'Connection tracking is nearly full', entries: 800, others: 1 },
+      { level: 'warn', msg: 'Conntrack table is nearly full', entries: 800, others: 1 },
     ]);
     await clock.pass(70_000);
     expect(notes).toHaveLength(2);

@@ -68,7 +68,7 @@ it('logs each deleted entry only where the log is to say everything', () => {
       examined: 9,
       deleted: 2,
       durationMs: 30,
-      msg: 'Conntrack entries are as wanted',
+      msg: 'Conntrack cleanup done',
     },
   ]);
   expect(logged(4, reconciled).map(({ entry }) => entry)).toEqual([
@@ -82,6 +82,6 @@ it('logs why the kernel refused, and whether that is the end of it', () => {
   const end: ConntrackEvent = { ...failed, retryMs: undefined };
   expect(logged(0, failed, end)).toMatchObject([
     { level: 'warn', err: 'conntrack fake: refused (EPERM)', retryMs: 1000 },
-    { msg: 'Conntrack entries are left as they are' },
+    { msg: 'Could not clean up conntrack entries; leaving them' },
   ]);
 });

@@ -58,7 +58,7 @@ describe('the log', () => {
         err: 'Invalid argument (EINVAL)',
         attempts: 2,
         retryMs: 2000,
-        msg: 'Service is refused by the kernel, goes on without',
+        msg: 'Kernel rejected Service port; continuing without it',
       },
     ]);
   });
@@ -72,7 +72,7 @@ describe('the log', () => {
         family: 'IPv6',
         purpose: 'audit',
         ...drift,
-        msg: 'Kernel was changed by others, is repaired',
+        msg: 'Repaired rules that another program changed',
       },
       {
         level: 'info',
@@ -80,7 +80,7 @@ describe('the log', () => {
         added: 2,
         changed: 1,
         removed: 0,
-        msg: 'Kernel is brought up to date',
+        msg: 'Updated kernel state at start',
       },
     ]);
   });

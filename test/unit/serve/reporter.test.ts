@@ -74,7 +74,7 @@ describe('what is told of one Service', () => {
       subject: 'shop/web',
       reason: 'conflict',
       count: 3990,
-      msg: 'More of the same was left out',
+      msg: 'Suppressed repeated reports',
     });
     expect(told[12]).toMatchObject({
       type: 'Warning',

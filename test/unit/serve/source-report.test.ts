@@ -48,7 +48,7 @@ describe('a first list that is missing', () => {
       resource: 'services',
       seconds: 10,
       err: 'no, really',
-      msg: 'First list is missing',
+      msg: 'Still waiting for the first list',
     });
   });
 
@@ -107,10 +107,10 @@ it('says once which way lists come, and when that changes', () => {
     {
       level: 'warn',
       resource: 'services',
-      way: 'paged',
+      method: 'paged',
       err: 'no such thing',
-      msg: 'Lists come this way, the other one failed',
+      msg: 'Falling back to list method',
     },
-    { level: 'info', resource: 'services', way: 'streaming', msg: 'Lists come this way' },
+    { level: 'info', resource: 'services', method: 'streaming', msg: 'Using list method' },
   ]);
 });
