@@ -11,7 +11,7 @@ import { type FlagName, flagNames, flagTable } from '../src/config/flag-table.ts
 import { flagRules } from '../src/config/flag-types.ts';
 import { flagMeaning } from '../src/config/flags.ts';
 import { formerFlags } from '../src/config/former-flags.ts';
-import { proxyGates } from '../src/config/gates.ts';
+import { ownRelease, proxyGates, stageIn } from '../src/config/gates.ts';
 import { shownDefault } from '../src/config/help.ts';
 import { defaultSettings } from '../src/config/settings.ts';
 import { fieldRules } from '../src/config/validate.ts';
@@ -103,13 +103,21 @@ function configurationPage(): string {
     const rows = fieldPaths.filter((path) => sectionOf(path) === section).map(fieldRow);
     return `## ${title}\n\n${table(head, rows)}\n`;
   });
-  const gates = Object.entries(proxyGates).map(([name, gate]) => [
-    code(name),
-    gate.stage,
-    code(String(gate.value)),
-    gate.state === 'locked' ? 'no' : 'yes',
-    gate.meaning,
-  ]);
+  const gates = Object.entries(proxyGates).map(([name, gate]) => {
+    const { stage, value, locked } = stageIn(gate, ownRelease);
+    const history = gate.stages.map((one) => {
+      const state = `${one.value ? 'on' : 'off'}${one.locked ? ', locked' : ''}`;
+      return `${one.since} ${one.stage} ${state}`;
+    });
+    return [
+      code(name),
+      stage,
+      code(String(gate.ours ?? value)),
+      locked ? 'no' : 'yes',
+      history.join('; '),
+      gate.meaning,
+    ];
+  });
   return `# Configuration file
 
 ${notice}
@@ -142,11 +150,15 @@ nftables:
 ${sections.join('\n')}
 ## Feature gates
 
-Gates of other parts of Kubernetes ${kubernetesVersion} are accepted and change nothing here;
-any other name is an error. \`AllAlpha\` and \`AllBeta\` set all gates of a stage that are
-not named themselves.
+Gates of other parts of Kubernetes 1.29 to 1.38 are accepted and change nothing here; any other
+name is an error. A gate that kube-proxy ${ownRelease} does not know is reported in a warning.
+\`AllAlpha\` and \`AllBeta\` set all gates of a stage that are not named themselves.
 
-${table(['Gate', 'Stage', 'Default', 'Can be changed', 'Meaning'], gates)}
+The column “kube-proxy by release” has the stages of each gate; what it says of releases after 1.37
+is what the enhancement proposals plan. Stage and default are those of Fairlead, which follows
+${ownRelease}.
+
+${table(['Gate', 'Stage', 'Default', 'Can be changed', 'kube-proxy by release', 'Meaning'], gates)}
 `;
 }
 

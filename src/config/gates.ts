@@ -1,62 +1,112 @@
 /**
- * Feature gates (behaviour document 2.7): those that touch a service proxy, with what they do
- * here, and the names of all others that kube-proxy 1.36 accepts because it is built from the same
- * tree as the rest of Kubernetes; clusters hand one list of gates to every component.
+ * Feature gates (behaviour document 2.7): those that concern a service proxy, with their stages by
+ * release and what they do here. `gate-names.ts` has those of other components.
  */
-import { otherGateNames } from './gate-names.ts';
+import { otherGates } from './gate-names.ts';
 import { nearest } from './spelling.ts';
+import { kubernetesVersion } from './version.ts';
 
-interface Gate {
+/** What a gate is from a release on. */
+interface Stage {
+  /** `1.36` */
+  readonly since: string;
+  readonly stage: 'ALPHA' | 'BETA' | 'GA' | 'DEPRECATED';
+  /** Whether it is on by default. */
   readonly value: boolean;
-  readonly stage: 'ALPHA' | 'BETA' | 'GA';
-  /** locked: the value cannot be changed. */
-  readonly state: 'locked' | 'free';
-  readonly meaning: string;
+  /** The value cannot be changed. */
+  readonly locked?: true;
 }
 
-const ga = (value: boolean, state: Gate['state'], meaning: string): Gate => {
-  return { value, stage: 'GA', state, meaning };
+interface Gate {
+  readonly meaning: string;
+  /** Oldest first. Those of releases to come are what the enhancement proposal plans. */
+  readonly stages: readonly [Stage, ...Stage[]];
+  /** Our default, where it differs from kube-proxy's. */
+  readonly ours?: boolean;
+}
+
+const alpha = (since: string): Stage => ({ since, stage: 'ALPHA', value: false });
+const beta = (since: string, value = true): Stage => ({ since, stage: 'BETA', value });
+const ga = (since: string): Stage => ({ since, stage: 'GA', value: true });
+const deprecated = (since: string, value: boolean): Stage => {
+  return { since, stage: 'DEPRECATED', value };
 };
+const locked = (stage: Stage): Stage => ({ ...stage, locked: true });
 
 export const proxyGates: Readonly<Record<string, Gate>> = {
-  AllowServiceExternalIPs: ga(true, 'free', 'Program the externalIPs of Services.'),
-  ComponentFlagz: { value: true, stage: 'BETA', state: 'free', meaning: 'Serve /flagz.' },
-  ComponentStatusz: { value: true, stage: 'BETA', state: 'free', meaning: 'Serve /statusz.' },
-  ContextualLogging: {
-    value: true,
-    stage: 'BETA',
-    state: 'free',
-    meaning: 'Accepted; log lines always carry their context.',
+  AllowServiceExternalIPs: {
+    meaning: 'Program the externalIPs of Services.',
+    stages: [ga('1.36'), deprecated('1.40', false), locked(deprecated('1.43', false))],
   },
-  // Of Kubernetes 1.37, where it is off by default.
+  ComponentFlagz: { meaning: 'Serve /flagz.', stages: [alpha('1.32'), beta('1.36')] },
+  ComponentStatusz: { meaning: 'Serve /statusz.', stages: [alpha('1.32'), beta('1.36')] },
+  ContextualLogging: {
+    meaning: 'Accepted; log lines always carry their context.',
+    stages: [alpha('1.24'), beta('1.30')],
+  },
+  KubeProxyIPVS: {
+    meaning: 'Accepted; mode ipvs is available with either value.',
+    stages: [
+      deprecated('1.37', true),
+      deprecated('1.40', false),
+      locked(deprecated('1.43', false)),
+    ],
+  },
   KubeProxyNFTablesLocalhostNodePorts: {
-    value: true,
-    stage: 'ALPHA',
-    state: 'free',
     meaning: 'Let sockets accept node ports on loopback addresses that are named, in every mode.',
+    stages: [alpha('1.37'), beta('1.38')],
+    ours: true,
   },
   LoggingAlphaOptions: {
-    value: false,
-    stage: 'ALPHA',
-    state: 'free',
     meaning: 'Allow splitStream and infoBufferSize.',
+    stages: [alpha('1.24')],
   },
-  LoggingBetaOptions: { value: true, stage: 'BETA', state: 'free', meaning: 'Allow format json.' },
-  MultiCIDRServiceAllocator: ga(true, 'locked', 'Watch ServiceCIDR objects.'),
-  NFTablesProxyMode: ga(true, 'locked', 'Allow mode nftables.'),
+  LoggingBetaOptions: { meaning: 'Allow format json.', stages: [beta('1.24')] },
+  MultiCIDRServiceAllocator: {
+    meaning: 'Watch ServiceCIDR objects.',
+    stages: [alpha('1.27'), beta('1.31', false), ga('1.33'), locked(ga('1.34'))],
+  },
+  NFTablesNetlink: {
+    meaning: 'Accepted; the kernel is always asked by netlink.',
+    stages: [beta('1.37')],
+  },
+  NFTablesProxyMode: {
+    meaning: 'Allow mode nftables.',
+    stages: [alpha('1.29'), beta('1.31'), locked(ga('1.33'))],
+  },
   NativeHistograms: {
-    value: false,
-    stage: 'ALPHA',
-    state: 'free',
     meaning: 'Accepted; histograms are exposed with classic buckets.',
+    stages: [alpha('1.36'), beta('1.37')],
   },
-  PreferSameTrafficDistribution: ga(true, 'locked', 'Honour hints that name nodes.'),
-  WinDSR: ga(true, 'locked', 'For Windows nodes.'),
-  WinOverlay: ga(true, 'locked', 'For Windows nodes.'),
+  PreferSameTrafficDistribution: {
+    meaning: 'Honour hints that name nodes.',
+    stages: [alpha('1.33'), beta('1.34'), locked(ga('1.35'))],
+  },
+  WinDSR: {
+    meaning: 'For Windows nodes.',
+    stages: [alpha('1.14'), beta('1.33'), locked(ga('1.34'))],
+  },
+  WinOverlay: {
+    meaning: 'For Windows nodes.',
+    stages: [alpha('1.14'), beta('1.20'), locked(ga('1.34'))],
+  },
 };
 
+/** The release whose stages count: `1.36` of `v1.36.2`. */
+export const ownRelease = /^v(\d+\.\d+)\./.exec(kubernetesVersion)![1]!;
+
+function minorOf(release: string): number {
+  return Number(release.split('.')[1]);
+}
+
+/** What a gate is in a release. A gate that is newer than the release is as it will be first. */
+export function stageIn({ stages }: Gate, release: string): Stage {
+  const reached = ({ since }: Stage): boolean => minorOf(since) <= minorOf(release);
+  return stages.findLast(reached) ?? stages[0];
+}
+
 /** Bulk switches: they set every gate of their stage that is not named itself. */
-const bulk: Readonly<Record<string, Gate['stage']>> = { AllAlpha: 'ALPHA', AllBeta: 'BETA' };
+const bulk: Readonly<Record<string, Stage['stage']>> = { AllAlpha: 'ALPHA', AllBeta: 'BETA' };
 
 interface ResolvedGates {
   /** Every gate of the proxy with its effective value. */
@@ -65,37 +115,58 @@ interface ResolvedGates {
   readonly warnings: readonly string[];
 }
 
-export function resolveGates(given: Readonly<Record<string, boolean>>): ResolvedGates {
+/** Errors and warnings are kube-proxy's words of a release. */
+export function resolveGates(
+  given: Readonly<Record<string, boolean>>,
+  release = ownRelease,
+): ResolvedGates {
   const values: Record<string, boolean> = {};
   for (const [name, gate] of Object.entries(proxyGates)) {
-    const switches = Object.entries(bulk).filter(([, stage]) => stage === gate.stage);
-    values[name] =
-      switches.map(([name]) => given[name]).find((on) => on !== undefined) ?? gate.value;
+    const { stage, value } = stageIn(gate, release);
+    const switches = Object.keys(bulk).filter((name) => bulk[name] === stage);
+    const switched = switches.map((name) => given[name]).find((on) => on !== undefined);
+    values[name] = switched ?? gate.ours ?? value;
   }
   const errors: string[] = [];
   const warnings: string[] = [];
   for (const [name, value] of Object.entries(given).sort(([a], [b]) => (a < b ? -1 : 1))) {
+    if (Object.hasOwn(bulk, name)) continue;
     const gate = Object.hasOwn(proxyGates, name) ? proxyGates[name] : undefined;
+    const foreign = foreignTo(release, name, gate);
+    if (foreign !== undefined) warnings.push(foreign);
     if (gate === undefined) {
-      const known = Object.hasOwn(bulk, name) || otherGateNames.has(name);
-      if (!known) errors.push(unrecognized(name));
-    } else if (gate.state === 'locked' && value !== gate.value) {
-      const change = `cannot set feature gate ${name} to ${value}`;
-      errors.push(`${change}, feature is locked to ${gate.value}`);
-    } else {
-      values[name] = value;
-      if (gate.stage === 'GA') {
-        warnings.push(
-          `Setting GA feature gate ${name}=${value}. It will be removed in a future release.`,
-        );
-      }
+      if (!otherGates.has(name)) errors.push(unrecognized(name));
+      continue;
     }
+    const stage = stageIn(gate, release);
+    if (stage.locked && value !== stage.value) {
+      const change = `cannot set feature gate ${name} to ${value}`;
+      errors.push(`${change}, feature is locked to ${stage.value}`);
+      continue;
+    }
+    values[name] = value;
+    const leaving = { GA: 'GA', DEPRECATED: 'deprecated', ALPHA: '', BETA: '' }[stage.stage];
+    if (leaving === '' || foreign !== undefined) continue;
+    const setting = `Setting ${leaving} feature gate ${name}=${value}`;
+    warnings.push(`${setting}. It will be removed in a future release.`);
   }
   return { values, errors, warnings };
 }
 
+/** A gate that other releases of Kubernetes know; kube-proxy of this release would not start. */
+function foreignTo(release: string, name: string, gate: Gate | undefined): string | undefined {
+  const known = gate === undefined ? otherGates.get(name) : { first: gate.stages[0].since };
+  if (known === undefined) return undefined;
+  const here = `kube-proxy ${release} does not know it`;
+  if (minorOf(known.first) > minorOf(release)) {
+    return `Feature gate ${name} is new in Kubernetes ${known.first}; ${here}.`;
+  }
+  if (known.last === undefined || minorOf(known.last) >= minorOf(release)) return undefined;
+  return `Feature gate ${name} was last in Kubernetes ${known.last}; ${here}.`;
+}
+
 function unrecognized(name: string): string {
-  const guess = nearest(name, [...Object.keys(proxyGates), ...otherGateNames]);
+  const guess = nearest(name, [...Object.keys(proxyGates), ...otherGates.keys()]);
   const hint = guess === undefined ? '' : ` (did you mean ${guess}?)`;
   return `unrecognized feature gate: ${name}${hint}`;
 }

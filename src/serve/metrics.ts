@@ -5,7 +5,7 @@
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { proxyGates } from '../config/gates.ts';
+import { ownRelease, proxyGates, stageIn } from '../config/gates.ts';
 import type { ModeFacts } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
 import type { Exchange } from '../source/kubernetes/client.ts';
@@ -311,7 +311,8 @@ function gateMetrics(registry: Registry, gates: Readonly<Record<string, boolean>
     registers: [registry],
   });
   for (const [name, isEnabled] of Object.entries(gates)) {
-    const stage = proxyGates[name]?.stage ?? 'GA';
+    const gate = proxyGates[name];
+    const stage = gate === undefined ? 'GA' : stageIn(gate, ownRelease).stage;
     gauge.set({ name, stage: stage === 'GA' ? '' : stage }, isEnabled ? 1 : 0);
   }
 }

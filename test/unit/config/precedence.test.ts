@@ -1,4 +1,6 @@
 import { describe, expect, test } from 'vitest';
+import { otherGates } from '../../../src/config/gate-names.ts';
+import { proxyGates, resolveGates } from '../../../src/config/gates.ts';
 import { configOf, errorOf, load, loadFile, running } from './support.ts';
 
 describe('with a file', () => {
@@ -246,10 +248,31 @@ describe('feature gates', () => {
     );
   });
 
-  test('gates of other components are accepted', () => {
+  test('gates of other components are accepted, whichever release of Kubernetes has them', () => {
     const { config, warnings } = running(load(['--feature-gates=GracefulNodeShutdown=true']));
     expect(config.featureGates).not.toHaveProperty('GracefulNodeShutdown');
     expect(warnings).toEqual([]);
+    const list = 'EtcdRangeStream=true,LegacyServiceAccountTokenCleanUp=true';
+    expect(running(load([`--feature-gates=${list}`])).warnings).toEqual([
+      'Feature gate EtcdRangeStream is new in Kubernetes 1.37; kube-proxy 1.36 does not know it.',
+      'Feature gate LegacyServiceAccountTokenCleanUp was last in Kubernetes 1.31; ' +
+        'kube-proxy 1.36 does not know it.',
+    ]);
+  });
+
+  test('the gates that kube-proxy 1.37 adds are accepted with either value', () => {
+    for (const name of ['NFTablesNetlink', 'KubeProxyIPVS']) {
+      for (const value of [true, false]) {
+        const { config, warnings } = running(loadFile(`featureGates: {${name}: ${value}}\n`));
+        expect(config.featureGates[name]).toBe(value);
+        expect(warnings).toEqual([
+          `Feature gate ${name} is new in Kubernetes 1.37; kube-proxy 1.36 does not know it.`,
+        ]);
+      }
+    }
+    expect(
+      running(loadFile('featureGates: {KubeProxyIPVS: false}\nmode: ipvs\n')).config.mode,
+    ).toBe('ipvs');
   });
 
   test('setting a gate that is generally available warns', () => {
@@ -258,21 +281,48 @@ describe('feature gates', () => {
         'It will be removed in a future release.',
     ]);
   });
-});
 
-describe('the configuration', () => {
-  test('cannot be changed, however deep', () => {
-    const config = configOf(loadFile('clusterCIDR: 10.0.0.0/8\n'));
-    const isFrozen = (value: unknown): boolean =>
-      typeof value !== 'object' ||
-      value === null ||
-      ArrayBuffer.isView(value) ||
-      (Object.isFrozen(value) && Object.values(value).every(isFrozen));
-    expect(isFrozen(config)).toBe(true);
-  });
+  describe('by release', () => {
+    test.each([
+      ['1.36', true],
+      ['1.39', true],
+      ['1.40', false],
+      ['1.42', false],
+      ['1.43', false],
+    ])('external IPs of Services are programmed as in kube-proxy %s', (release, value) => {
+      expect(resolveGates({}, release).values.AllowServiceExternalIPs).toBe(value);
+    });
 
-  test('keeps parts of milliseconds', () => {
-    const file = 'iptables: {syncPeriod: 1h, minSyncPeriod: 1500us}\n';
-    expect(configOf(loadFile(file)).modes.iptables.minSyncPeriodMs).toBe(1.5);
+    test('a deprecated gate is reported in the words of kube-proxy', () => {
+      expect(resolveGates({ AllowServiceExternalIPs: true }, '1.40')).toMatchObject({
+        values: { AllowServiceExternalIPs: true },
+        errors: [],
+        warnings: [
+          'Setting deprecated feature gate AllowServiceExternalIPs=true. ' +
+            'It will be removed in a future release.',
+        ],
+      });
+    });
+
+    test('a gate is locked from the release on that locks it', () => {
+      expect(resolveGates({ NFTablesProxyMode: false }, '1.32').errors).toEqual([]);
+      expect(resolveGates({ NFTablesProxyMode: false }, '1.33').errors).toHaveLength(1);
+      expect(resolveGates({ AllowServiceExternalIPs: true }, '1.43').errors).toEqual([
+        'cannot set feature gate AllowServiceExternalIPs to true, feature is locked to false',
+      ]);
+    });
+
+    test('no gate is listed twice, and none is removed before it was introduced', () => {
+      const minor = (release: string): number => Number(release.split('.')[1]);
+      for (const [name, { first, last }] of otherGates) {
+        expect(proxyGates, name).not.toHaveProperty(name);
+        expect(minor(first), name).toBeGreaterThanOrEqual(29);
+        if (last !== undefined) expect(minor(last), name).toBeGreaterThanOrEqual(minor(first));
+      }
+      for (const [name, { stages }] of Object.entries(proxyGates)) {
+        const releases = stages.map(({ since }) => minor(since));
+        expect(releases, name).toEqual(releases.toSorted((a, b) => a - b));
+      }
+    });
   });
 });
