@@ -18,6 +18,7 @@ import { fieldRules } from '../src/config/validate.ts';
 import { kubernetesVersion } from '../src/config/version.ts';
 import { apiPage } from './api-page.ts';
 import { dashboard } from './dashboard/index.ts';
+import { logPage } from './log-page.ts';
 import { manPage } from './man-page.ts';
 import { code, notice, table } from './markdown.ts';
 import { metricsPage } from './metrics-page.ts';
@@ -166,6 +167,7 @@ ${table(['Gate', 'Stage', 'Default', 'Can be changed', 'kube-proxy by release', 
 export const pages: Readonly<Record<string, string>> = {
   'docs/flags.md': flagsPage(),
   'docs/configuration.md': configurationPage(),
+  'docs/logs.md': logPage(),
   'docs/metrics.md': metricsPage(),
   'docs/api.md': apiPage(),
   'docs/fairlead.8': manPage(),

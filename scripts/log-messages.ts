@@ -1,0 +1,633 @@
+/**
+ * Every message of the log: what it means, and what an operator does about it. docs/logs.md is
+ * made from this table; a test compares it with the calls in `src`.
+ */
+
+export type Level = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal';
+
+export interface LogMessage {
+  /** As it is logged. `…` stands for a part that varies. */
+  readonly message: string;
+  readonly levels: readonly Level[];
+  /** The fields of the line, without `time`, `level` and `msg`. */
+  readonly fields: string;
+  readonly meaning: string;
+  /** Empty: nothing is to be done. */
+  readonly action: string;
+}
+
+type Row = readonly [
+  message: string,
+  levels: Level | readonly Level[],
+  fields: string,
+  meaning: string,
+  action?: string,
+];
+
+export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
+  'Start, configuration and stop': rows([
+    ['Starting', 'info', 'version, node', 'The process has read its configuration and starts.'],
+    [
+      'Flag value',
+      'info',
+      'flag, value',
+      'A flag of the command line and its value, at `-v=1` and higher.',
+    ],
+    [
+      'Configuration warning',
+      'warn',
+      'err',
+      'A setting is deprecated, unknown, given twice or without effect. The rest is used.',
+      'Correct the field or flag that `err` names.',
+    ],
+    [
+      'Configuration may be incomplete or incorrect',
+      'warn',
+      'err',
+      'The configuration does not fit to this node, for example an IP family without addresses.',
+      'Compare `err` with the Node object and the configuration.',
+    ],
+    [
+      'Using IP families',
+      'info',
+      'families, primary',
+      'The IP families that are served; `primary` is the family of the node IP.',
+    ],
+    ['Using proxy mode', 'info', 'mode, node', 'The mode that runs.'],
+    [
+      'Falling back to another mode',
+      'warn',
+      'from, to, reason',
+      'The kernel lacks what the configured mode needs; `reason` names it.',
+      'Load the module or change the mode; `fairlead preflight` lists what is missing.',
+    ],
+    [
+      'Waiting for the Node to exist: …',
+      'warn',
+      'node',
+      'The API server has no Node of this name.',
+      'Give the right name with `--hostname-override`.',
+    ],
+    [
+      'Timed out waiting for node to …',
+      'error',
+      'node',
+      'The Node did not exist, or had no addresses, within 30 s. The start continues without them.',
+      'Check the kubelet and the node name.',
+    ],
+    [
+      'Another instance runs in this network namespace; waiting for it to exit',
+      'warn',
+      'other, waitMs',
+      'Two instances would undo each other. After `waitMs` the start fails.',
+      'Stop the process that `other` names if it does not stop by itself.',
+    ],
+    [
+      'Another instance runs in this network namespace; ignoring it',
+      'warn',
+      'other',
+      '`--ignore-other-instance` is set.',
+      'Make sure that only one of the two writes rules.',
+    ],
+    [
+      'Could not check for another running instance; continuing',
+      'warn',
+      'err',
+      'The lock of the network namespace could not be used.',
+      'Look for a program that holds the abstract socket `@fairlead`.',
+    ],
+    ['Set sysctl', 'info', 'path, from, to', 'A sysctl had another value and was set.'],
+    ['Sysctl already set', 'info', 'path, from, to', 'A sysctl has the desired value.'],
+    [
+      'Could not set sysctl; leaving it unchanged',
+      'warn',
+      'path, to, err',
+      '/proc/sys is read-only, or a capability is missing.',
+      'Set it on the node, or run `--init-only` with privileges before.',
+    ],
+    [
+      'Could not set the OOM score; leaving it unchanged',
+      'debug',
+      'err',
+      'The process lacks CAP_SYS_RESOURCE. The kernel may end it earlier when memory is short.',
+    ],
+    [
+      'System initialized and --init-only specified',
+      'info',
+      '',
+      'The sysctls are set, and the process exits, as asked.',
+    ],
+    [
+      'Reloaded configuration file; nothing changed',
+      'info',
+      '',
+      'The file was written again with the same content.',
+    ],
+    [
+      'Applied the changed configuration',
+      'info',
+      'fields',
+      'These fields changed and are in force without a restart.',
+    ],
+    [
+      'Configuration changed; restarting the process',
+      'info',
+      'fields, restart',
+      'The fields in `restart` need a new process; its supervisor starts it.',
+    ],
+    [
+      'Invalid configuration file; keeping the current configuration',
+      'error',
+      'err',
+      'The changed file cannot be used.',
+      'Correct what `err` names; `fairlead config validate FILE` checks a file.',
+    ],
+    [
+      'Could not apply the changed configuration',
+      'error',
+      'fields, err',
+      'The changed fields could not be applied; the ones before stay in force.',
+      'Correct what `err` names, or restart the process.',
+    ],
+    [
+      'Ignoring SIGHUP: there is no configuration file',
+      'info',
+      '',
+      'SIGHUP reads the configuration file again, and the process runs without one.',
+    ],
+    ['Stopping', 'info', 'signal', 'The process received SIGTERM or SIGINT.'],
+    ['Stopped; rules stay in place', 'info', '', 'The process exits; Services continue to work.'],
+    [
+      'Exiting',
+      'fatal',
+      'err, problems',
+      'The process cannot run, for the reason in `err`.',
+      'Correct what `err` and `problems` name.',
+    ],
+    [
+      'Unexpected error; exiting',
+      'fatal',
+      'err',
+      'A defect. The supervisor starts the process again; rules stay in place.',
+      'Report the stack in `err`.',
+    ],
+    [
+      'Warning from Node.js',
+      'warn',
+      'name, err',
+      'A warning of the runtime.',
+      'Report it if it comes back.',
+    ],
+  ]),
+  'The API server and objects': rows([
+    [
+      'First list complete',
+      'info',
+      'resource',
+      'All objects of this resource have been read once.',
+    ],
+    [
+      'Still waiting for the first list',
+      ['warn', 'error'],
+      'resource, seconds, err',
+      'Rules are not written before Services and EndpointSlices have been listed once. An error after 60 s.',
+      'See [The API server is gone](runbook.md#the-api-server-is-gone).',
+    ],
+    [
+      'Watch is silent',
+      ['warn', 'error'],
+      'resource, seconds, err',
+      'The watch has received nothing for two minutes, not even a bookmark. An error after 60 s.',
+      'See [A watch is silent](runbook.md#a-watch-is-silent).',
+    ],
+    [
+      'Using list method',
+      'info',
+      'resource, method',
+      'How this resource is listed: as a stream or in pages.',
+    ],
+    [
+      'Falling back to list method',
+      'warn',
+      'resource, method, err',
+      'The server refused the better method; `err` has its words. Nothing is lost.',
+    ],
+    [
+      'Error reading objects',
+      'warn',
+      'subject, field, err',
+      'An object, or an answer of the API server, could not be used. The rest continues.',
+      'Correct the field of the object that `subject` names.',
+    ],
+    [
+      'Suppressed repeated reports',
+      'warn',
+      'subject, reason, count',
+      'Further reports of the same kind about the same object were left out.',
+    ],
+    [
+      'Could not send Events to the API server',
+      'warn',
+      'err',
+      'Users do not see Events of this node; Services are not affected.',
+      'Check the role `system:node-proxier` and the API server.',
+    ],
+    ['Node is being deleted', 'info', '', 'The Node object has a deletion time stamp.'],
+    [
+      'NodeIPs changed for the node; updating rules',
+      'info',
+      'from, to',
+      'The addresses of the Node changed.',
+    ],
+    [
+      'PodCIDRs changed for the node; updating rules',
+      'info',
+      'from, to',
+      'The pod CIDRs of the Node changed, and rules recognise local pods by them.',
+    ],
+    [
+      'PodCIDRs changed for the node; keeping the rules',
+      'error',
+      'from, to, err',
+      'The new pod CIDRs cannot be served; the ones before stay in force.',
+      'Compare `err` with the Node object.',
+    ],
+  ]),
+  Services: rows([
+    [
+      'Service port changed in the kernel',
+      'trace',
+      'service, port, family, what, before, after, added, removed, also, latencyMs',
+      'A Service port changed in the kernel; its endpoints that were added and removed.',
+    ],
+    [
+      'Kernel rejected Service port; continuing without it',
+      'error',
+      'service, port, family, err, attempts, retryMs',
+      'The kernel refused this Service port. All others are programmed; it is retried after `retryMs`.',
+      '`fairlead service show` prints the reason; see [The kernel refuses a Service](runbook.md#the-kernel-refuses-a-service).',
+    ],
+    [
+      'Service port programmed again',
+      'info',
+      'service, port, family, attempts',
+      'A Service port that the kernel rejected is programmed now.',
+    ],
+    [
+      'Could not process Service; keeping its previous rules',
+      'error',
+      'service, err',
+      'The Service could not be worked out. Its rules stay as they were.',
+      'Report the object and `err`.',
+    ],
+    [
+      'Frontend is already in use by another Service',
+      'warn',
+      'service, port, err',
+      'Two Services want the same address and port; the older one has it.',
+      'Change the address or port of one of the two.',
+    ],
+    [
+      'Service exceeds a limit; serving part of it',
+      'warn',
+      'service, err',
+      'The Service has more frontends, endpoints or source ranges than are served.',
+      'See [limits](limits.md).',
+    ],
+    [
+      'External IP is an address of this node',
+      'warn',
+      'service, err',
+      'The external IP is an address of the node itself.',
+      'Use an address that no node has, unless this is intended.',
+    ],
+    [
+      'External IP is not allowed',
+      'warn',
+      'service, err',
+      'The external IP is refused by the configuration or is a special address.',
+      'Use another address.',
+    ],
+    [
+      'Service address belongs to this machine; serving only its ports there',
+      'warn',
+      'service, port, family, err',
+      'Mode ipvs does not bind an address that the machine has on another interface.',
+      'Use another address.',
+    ],
+    [
+      'Could not listen on health-check node port; retrying',
+      'warn',
+      'service, port, err, retryMs',
+      'Load balancers cannot ask whether this node has endpoints of the Service.',
+      'Find the program that has the port: `ss -tlnp`.',
+    ],
+    ['Opened health-check node port', 'debug', 'service, port, family', 'The port answers.'],
+    [
+      'Closed health-check node port',
+      'debug',
+      'service, port, family',
+      'The Service no longer needs it.',
+    ],
+    [
+      'Could not listen on the loopback address for node port; retrying',
+      'warn',
+      'family, servicePort, err, retryMs',
+      'The node port does not answer at 127.0.0.1 or ::1.',
+      'Find the program that has the port: `ss -tlnp`.',
+    ],
+    [
+      'Listening on the loopback address for node port',
+      'info',
+      'family, servicePort',
+      'The node port answers at the loopback address now.',
+    ],
+  ]),
+  'The kernel': rows([
+    ['Sync queued', 'trace', 'family', 'Something changed; a sync follows.'],
+    [
+      'Applied batch',
+      'debug',
+      'family, purpose, forwardings, writes, bytes, applyMs, sinceChangeMs',
+      'The kernel acknowledged one batch.',
+    ],
+    [
+      'Sync finished',
+      'debug',
+      'family, purpose, ok, durationMs',
+      'Everything that changed is in the kernel, or rejected.',
+    ],
+    [
+      'Kernel state verified',
+      'info',
+      'family, purpose, durationMs',
+      'What the kernel holds was read, compared and repaired where it differed.',
+    ],
+    [
+      'Updated kernel state at start',
+      'info',
+      'family, added, changed, removed',
+      'What the start had to change in what an earlier process left.',
+    ],
+    ['Audit finished', 'debug', 'family, durationMs', 'A periodic comparison is over.'],
+    [
+      'No other program can change our table',
+      'info',
+      'family',
+      'The kernel (Linux 6.9 and newer) protects the table with an owner.',
+    ],
+    [
+      'Watching tables that other programs can change',
+      'info',
+      'family, tables',
+      'The kernel or the mode cannot protect these tables; changes by others are noticed and repaired.',
+    ],
+    [
+      'Repaired rules that another program changed',
+      'warn',
+      'family, purpose, missing, wrong, unwanted, writers, program, pid',
+      'Another program changed our rules.',
+      'Find the program; see [Another program changes the rules](runbook.md#another-program-changes-the-rules).',
+    ],
+    [
+      'Repaired rules that differ from what was programmed',
+      'warn',
+      'family, purpose, missing, wrong, unwanted',
+      'The kernel held something else than expected; who changed it is not known.',
+      'See [Another program changes the rules](runbook.md#another-program-changes-the-rules).',
+    ],
+    [
+      'Repaired rules that differ although no other program changed them',
+      'error',
+      'family, purpose, missing, wrong, unwanted',
+      'A defect, repaired.',
+      'Report the lines of the log around it.',
+    ],
+    [
+      'Repaired kernel state after a rejected batch',
+      'info',
+      'family, missing, wrong, unwanted',
+      'After a rejected batch the kernel was read and brought up to date.',
+    ],
+    [
+      'Element counts differ from the expected ones; starting a full comparison',
+      'warn',
+      'family, miscounts',
+      'The kernel holds another number of elements than expected.',
+      'The result of the comparison is in the log; see the messages that begin with “Repaired rules”.',
+    ],
+    [
+      'Kernel rejected batch',
+      'debug',
+      'family, purpose, err',
+      'The batch is split to find the Service port that the kernel rejects.',
+    ],
+    [
+      'Sync failed; reading kernel state before retrying',
+      'error',
+      'family, purpose, err, retryMs',
+      'The kernel rejected a batch for a reason that no single Service explains.',
+      'See [Changes come late](runbook.md#changes-come-late); `err` has the words of the kernel.',
+    ],
+    [
+      'Waiting for another process to end',
+      ['warn', 'debug'],
+      'family, err, retryMs',
+      'Another process owns our table; it is taken over when that process ends.',
+      'Stop the other process; `nft list tables` names the owner.',
+    ],
+    [
+      'Could not delete expired elements; retrying',
+      'debug',
+      'family, err, retryMs',
+      'An element may have expired by itself before.',
+    ],
+    [
+      'Could not delete unused objects; retrying',
+      'warn',
+      'family, err, retryMs',
+      'Objects that nothing uses any longer stay a little longer.',
+    ],
+    [
+      'Could not read named counters',
+      'warn',
+      'err',
+      'Metrics made from them are missing.',
+      'Load the module `nfnetlink_acct`, or ignore it.',
+    ],
+  ]),
+  'Connection tracking': rows([
+    [
+      'Conntrack table is nearly full',
+      'warn',
+      'entries, limit, dropped, services, others',
+      'New connections will be dropped when the table is full.',
+      'See [Connection tracking is full](runbook.md#connection-tracking-is-full).',
+    ],
+    [
+      'Conntrack cleanup done',
+      'debug',
+      'family, protocol, examined, deleted, durationMs',
+      'Entries that contradicted the Services were deleted.',
+    ],
+    ['Deleted conntrack entry', 'trace', 'family, entry', 'One entry that was deleted.'],
+    [
+      'Could not clean up conntrack entries; retrying',
+      'warn',
+      'family, protocol, err, retryMs',
+      'UDP clients may still reach old endpoints.',
+    ],
+    [
+      'Could not clean up conntrack entries; leaving them',
+      'warn',
+      'family, protocol, err',
+      'The kernel cannot list or delete entries.',
+      '`err` names what is missing, for example a capability.',
+    ],
+  ]),
+  'Taking over': rows([
+    [
+      'Took over from kube-proxy; removed its rules',
+      'info',
+      'family, backend, tables, chains, jumps',
+      'Our rules were verified first; then those of kube-proxy were removed.',
+    ],
+    [
+      'Removed kube-proxy rules that reappeared; is kube-proxy still running?',
+      'warn',
+      'family, backend, tables, chains, jumps',
+      'kube-proxy wrote its rules again.',
+      'Stop kube-proxy on this node.',
+    ],
+    [
+      'Keeping kube-proxy chains that other rules still reference',
+      'warn',
+      'family, backend, kept',
+      'A rule of another program jumps to a chain of kube-proxy.',
+      'Remove the rule that `kept` names.',
+    ],
+    [
+      "Removed kube-proxy's IPVS services, except those with active connections",
+      'info',
+      'virtualServices, sets, draining, foreign, keptSets',
+      'What still carries connections is removed when they end.',
+    ],
+    ["Removed kube-proxy's named counters", 'info', 'counters', 'They counted for kube-proxy.'],
+    [
+      'Took over from another mode; removed its objects',
+      'info',
+      'mode, by, objects, first',
+      'The mode changed, and the objects of the one before were removed.',
+    ],
+    [
+      'Previous mode still has active connections; removing its objects when they end',
+      'info',
+      'mode, connections',
+      'Connections continue through the objects of the mode before.',
+    ],
+    [
+      'Could not remove objects of the previous proxy; retrying',
+      'warn',
+      'of, err, retryMs',
+      'What was replaced is still in the kernel.',
+      'Look at `err` if it does not end.',
+    ],
+    [
+      'Replacing a table of our name that another program created',
+      'warn',
+      'table, objects, first',
+      'Another program uses our table name.',
+      'Give the other table another name.',
+    ],
+    [
+      'Rules of iptables-legacy are active in addition to ours',
+      'warn',
+      'note',
+      'Packets meet the rules of both backends, and a `DROP` in either is final.',
+      'Let the programs that `note` names use iptables-nft.',
+    ],
+  ]),
+  'Connect-time translation': rows([
+    [
+      'Connect-time translation is unavailable; using packet rules only',
+      'warn',
+      'connectTime, err',
+      'The kernel or the container lacks what it needs; `err` names it. Services work.',
+      'Mount what `err` names, or set `connectTime: off`.',
+    ],
+    [
+      'Removed connect-time programs',
+      'info',
+      'directory',
+      'The programs of an earlier configuration were removed.',
+    ],
+    [
+      'Could not remove connect-time programs',
+      'error',
+      'err',
+      'Programs of an earlier configuration still translate connections.',
+      'See [connect-time translation](connect-time.md).',
+    ],
+    [
+      'Connect-time map is full; Service is handled by packet rules only',
+      'warn',
+      'service, family, frontends, endpoints',
+      'The Service works; its connections are not translated at connect time.',
+    ],
+    [
+      'Service is in the connect-time map again',
+      'info',
+      'service, family, frontends, endpoints',
+      'There is room for the Service again.',
+    ],
+    [
+      'Read the pods to exclude from connect-time translation',
+      'info',
+      '',
+      'They could not be read before.',
+    ],
+    [
+      'Could not read the pods to exclude from connect-time translation',
+      'warn',
+      'err, meanwhile',
+      'Until they are known, pods are handled as `meanwhile` says.',
+      'Check the role that allows to list pods.',
+    ],
+    [
+      'Too many pods to exclude from connect-time translation',
+      'warn',
+      'cgroups, max',
+      'Only `max` cgroups can be excluded.',
+      'Choose a narrower selector.',
+    ],
+  ]),
+  'Log and servers': rows([
+    [
+      'Server failed',
+      'error',
+      'err',
+      'A port could not be served on; it is tried again. Services are not affected.',
+      'Find the program that has the port: `ss -tlnp`.',
+    ],
+    [
+      'Dropped log lines because nothing read them in time',
+      'warn',
+      'count',
+      'The reader of standard error had stopped, or its disk was full.',
+      'Check the container runtime and its disk.',
+    ],
+  ]),
+};
+
+/** All messages of all topics. */
+export const logMessages: readonly LogMessage[] = Object.values(logTopics).flat();
+
+function rows(all: readonly Row[]): readonly LogMessage[] {
+  return all.map(([message, levels, fields, meaning, action = '']) => ({
+    message,
+    levels: typeof levels === 'string' ? [levels] : levels,
+    fields,
+    meaning,
+    action,
+  }));
+}
