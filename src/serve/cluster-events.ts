@@ -6,7 +6,7 @@ import type { ClusterEvent, Regarding } from '../source/kubernetes/event-series.
 import type { EventSink } from '../source/kubernetes/events.ts';
 import type { SourceProblem } from '../source/source.ts';
 import { formatExcess } from '../state/budget.ts';
-import { formatConflict } from '../state/conflict.ts';
+import { formatConflictForLoser } from '../state/conflict.ts';
 import { formatExternalIPNotice } from '../state/external-ips.ts';
 import { formatServicePortName, type ServicePortName } from '../state/types.ts';
 import type { SyncEvent } from '../sync/events.ts';
@@ -101,7 +101,7 @@ export class ClusterEvents {
     switch (event.kind) {
       case 'conflict': {
         const { namespace, name } = event.conflict.loser;
-        const note = formatConflict(event.conflict);
+        const note = formatConflictForLoser(event.conflict);
         this.#aboutService(`${namespace}/${name}`, 'FrontendConflict', 'Sync', note);
         return;
       }

@@ -22,8 +22,21 @@ export function formatFrontend(
     : `${protocol} [${address}]:${frontend.port}`;
 }
 
-/** `web/shop:http does not get TCP 10.0.0.1:80, which web/cart holds`: for logs and events. */
-export function formatConflict({ loser, frontend, holder }: Conflict): string {
-  const what = formatFrontend(loser.protocol, frontend);
-  return `${formatServicePortName(loser)} does not get ${what}, which ${holder} holds`;
+/** `web/shop:http does not get TCP 10.0.0.1:80, which web/cart holds`: for logs of the node. */
+export function formatConflict(conflict: Conflict): string {
+  return `${lost(conflict)}, which ${conflict.holder} holds`;
+}
+
+/**
+ * The same for readers of the loser's namespace, who may not see other namespaces: the holder is
+ * named only when it is in theirs.
+ */
+export function formatConflictForLoser(conflict: Conflict): string {
+  const { holder, loser } = conflict;
+  if (holder.startsWith(`${loser.namespace}/`)) return formatConflict(conflict);
+  return `${lost(conflict)}, which a Service of another namespace holds`;
+}
+
+function lost({ loser, frontend }: Conflict): string {
+  return `${formatServicePortName(loser)} does not get ${formatFrontend(loser.protocol, frontend)}`;
 }

@@ -68,6 +68,14 @@ describe('users are told', () => {
     app.source.say(...web, { kind: 'service', service: thief });
     const odd = service({ name: 'odd', uid: 'uid-3', clusterIPs: ['10.96.0.7'] });
     app.source.say({ kind: 'service', service: odd });
+    const other = service({
+      namespace: 'tenant',
+      name: 'other',
+      uid: 'uid-4',
+      createdMs: 6,
+      clusterIPs: ['10.96.0.1'],
+    });
+    app.source.say({ kind: 'service', service: other });
     app.source.listed(...resources);
     app.source.trouble('Service ns/web', 'spec.externalIPs[0]', 'is no IP address: "x"');
     app.source.trouble('Service ns/web', 'spec.sessionAffinity', 'must be None or ClientIP');
@@ -78,6 +86,9 @@ describe('users are told', () => {
     expect([first, ...others]).toEqual([
       'AddressRejected about Service web (uid): spec.externalIPs[0]: is no IP address: "x"',
       'FieldRejected about Service web (uid): spec.sessionAffinity: must be None or ClientIP',
+      // Who has what in another namespace is not for tenants to know.
+      'FrontendConflict about Service other (uid-4): tenant/other:http does not get ' +
+        'TCP 10.96.0.1:80, which a Service of another namespace holds',
       'FrontendConflict about Service thief (uid-2): ' +
         'ns/thief:http does not get TCP 10.96.0.1:80, which ns/web holds',
       expect.stringMatching(
