@@ -32,7 +32,7 @@ const family = object({
 });
 
 export const diffSchema = answer('Diff', {
-  well: field(flag, 'There are no differences, nothing waits, and the kernel refuses nothing.'),
+  healthy: field(flag, 'There are no differences, nothing waits, and the kernel refuses nothing.'),
   families: field(list(family), 'By family.'),
   setAside: field(count, 'Service ports that the kernel refuses.'),
 });

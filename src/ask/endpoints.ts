@@ -33,7 +33,7 @@ export const endpoints = {
       labelSelector:
         'Only Services with these labels, written as for `kubectl get -l`. Labels are not kept: the question is passed to the API server, or the files are read again.',
       state:
-        '`notwell`: only Services that are not in force, or that have a port without an endpoint that can be used.',
+        '`unhealthy`: only Services that are not in force, or that have a port without an endpoint that can be used.',
       limit: 'The most Services of one answer: 1 to 1000. Default: 500.',
       continue: 'The field `continue` of the page before.',
     },

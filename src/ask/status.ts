@@ -130,7 +130,7 @@ const connectTime = object({
 });
 
 export const statusSchema = answer('Status', {
-  well: field(flag, 'There are no problems.'),
+  healthy: field(flag, 'There are no problems.'),
   problems: field(list(text), 'The problems, a sentence each.'),
   remarks: field(list(text), 'What is worth knowing but is no problem, a sentence each.'),
   version: field(text, 'The version of this program.'),

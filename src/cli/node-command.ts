@@ -34,7 +34,7 @@ export async function runOnNode(
     return await act({ ...loaded, output: taken.output });
   } catch (error) {
     process.stderr.write(`fairlead: ${describeError(error)}\n`);
-    return exitCodes.notWell;
+    return exitCodes.unhealthy;
   }
 }
 

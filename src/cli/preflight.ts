@@ -16,7 +16,7 @@ export function runPreflight(args: readonly string[]): Promise<number> {
       const findings = await preflight({ config, kernel, machine: thisMachine() });
       const result = worst(findings);
       process.stdout.write(formatOutput(output, { result, findings }, () => textOf(findings)));
-      return result === 'problem' ? exitCodes.notWell : exitCodes.well;
+      return result === 'problem' ? exitCodes.unhealthy : exitCodes.healthy;
     } finally {
       kernel.close();
     }

@@ -70,7 +70,7 @@ async function shadow({ config, output }: NodeCommand, options: ShadowOptions): 
     const found = await once(run);
     const { differences, unread } = found;
     process.stdout.write(formatOutput(output, found, () => textOf(found)));
-    return differences.length + unread.length === 0 ? exitCodes.well : exitCodes.notWell;
+    return differences.length + unread.length === 0 ? exitCodes.healthy : exitCodes.unhealthy;
   } finally {
     kernel.close();
     await close();
@@ -137,7 +137,7 @@ async function watch(run: Run, output: Output): Promise<number> {
     for (const one of gone) tell('gone', one);
     await pause(run.signal);
   }
-  return settling.lasting.length === 0 ? exitCodes.well : exitCodes.notWell;
+  return settling.lasting.length === 0 ? exitCodes.healthy : exitCodes.unhealthy;
 }
 
 interface Event extends Difference {

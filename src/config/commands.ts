@@ -28,22 +28,22 @@ export const outputs = ['json', 'yaml', 'wide'] as const;
 export const askOptions = {
   server: {
     shown: 'ADDRESS:PORT',
-    meaning: 'Where the process answers, as its metricsBindAddress says (default 127.0.0.1:10249).',
+    meaning: 'Address of the running process: its metricsBindAddress (default 127.0.0.1:10249).',
   },
-  config: { shown: 'FILE', meaning: 'The configuration of the process, which says the same.' },
+  config: { shown: 'FILE', meaning: 'Take the address from this configuration file.' },
   output: {
     letter: 'o',
     shown: outputs.join('|'),
-    meaning: 'The whole answer as JSON or YAML (docs/api.md), or more columns.',
+    meaning: 'Print the whole answer as JSON or YAML (docs/api.md), or a table with more columns.',
     words: outputs,
   },
-  watch: { letter: 'w', shown: '', meaning: 'Ask every two seconds, and print what has changed.' },
+  watch: { letter: 'w', shown: '', meaning: 'Ask every two seconds and print changes.' },
 } as const satisfies Readonly<Record<string, CommandOption>>;
 
 /** Of commands about Services. */
 export const namespaceOption = {
   ...askOptions,
-  namespace: { letter: 'n', shown: 'NAMESPACE', meaning: 'Only what is in this namespace.' },
+  namespace: { letter: 'n', shown: 'NAMESPACE', meaning: 'Only this namespace.' },
 } as const satisfies Readonly<Record<string, CommandOption>>;
 
 export const listOptions = {
@@ -51,7 +51,7 @@ export const listOptions = {
   selector: {
     letter: 'l',
     shown: 'LABELS',
-    meaning: 'Only Services with these labels: app=web,tier!=db. The API server is asked for them.',
+    meaning: 'Only Services with these labels (app=web,tier!=db), as the API server selects them.',
   },
 } as const satisfies Readonly<Record<string, CommandOption>>;
 
@@ -60,8 +60,8 @@ export const explainOptions = {
   from: {
     shown: 'IP|pod|node|outside|pod/NAMESPACE/NAME',
     meaning:
-      'Who sends the packet: an address, or a pod of this node (default), the node, others; or a ' +
-      'pod by its name, which the API server is asked for.',
+      'Sender of the packet: an address, a pod of this node (default), the node, or a client ' +
+      'outside the cluster; or a pod by name, looked up in the API server.',
     words: ['pod', 'node', 'outside'],
   },
 } as const satisfies Readonly<Record<string, CommandOption>>;
@@ -72,32 +72,37 @@ export const traceOptions = {
   output: {
     letter: 'o',
     shown: 'json|yaml',
-    meaning: 'All packets when the last one was told, as JSON or YAML (docs/api.md).',
+    meaning: 'Print all packets at the end, as JSON or YAML (docs/api.md).',
     words: ['json', 'yaml'],
   },
   from: {
     shown: 'IP|CIDR|node',
     meaning:
-      'Only packets of these addresses, or of this node. With node the command sends them itself: ' +
+      'Only packets from these addresses, or from this node. With node, the command sends them: ' +
       'it opens a connection and closes it, or sends an empty datagram.',
     words: ['node'],
   },
-  count: { letter: 'n', shown: 'N', meaning: 'How many packets, 1 to 100 (default 1).' },
-  timeout: { shown: 'DURATION', meaning: 'How long to wait for them (default 30s).' },
+  count: { letter: 'n', shown: 'N', meaning: 'Number of packets, 1 to 100 (default 1).' },
+  timeout: { shown: 'DURATION', meaning: 'Time to wait for them (default 30s).' },
 } as const satisfies Readonly<Record<string, CommandOption>>;
 
 export const topOptions = {
   server: askOptions.server,
   config: askOptions.config,
-  output: { letter: 'o', shown: 'json', meaning: 'One line of JSON an interval.', words: ['json'] },
+  output: {
+    letter: 'o',
+    shown: 'json',
+    meaning: 'Print one line of JSON for each interval.',
+    words: ['json'],
+  },
   interval: {
     shown: 'SECONDS',
-    meaning: 'How long rates are counted for, 2 at least (default 2).',
+    meaning: 'Interval of the rates, at least 2 (default 2).',
   },
-  count: { letter: 'n', shown: 'N', meaning: 'End after so many intervals.' },
+  count: { letter: 'n', shown: 'N', meaning: 'Exit after N intervals.' },
   sort: {
     shown: 'connections|refusals|name',
-    meaning: 'What comes first (default connections).',
+    meaning: 'Sort order (default connections).',
     words: ['connections', 'refusals', 'name'],
   },
 } as const satisfies Readonly<Record<string, CommandOption>>;
@@ -111,30 +116,30 @@ export const commands: readonly CommandSpec[] = [
     name: 'config',
     usage: 'config validate FILE',
     meaning:
-      'Check a KubeProxyConfiguration, or a ConfigMap that has one, as a start with --config ' +
-      'would. FILE may be -, standard input.',
+      'Check a KubeProxyConfiguration, or a ConfigMap that contains one, as --config does. ' +
+      'FILE may be - for standard input.',
     words: ['validate', 'convert'],
   },
   {
     name: 'config',
     usage: 'config convert --from openshift|ovhcloud|flags FILE',
-    meaning: 'Print FILE as a KubeProxyConfiguration; what became of each field goes to stderr.',
+    meaning: 'Print FILE as a KubeProxyConfiguration; report each translated field on stderr.',
   },
   {
     name: 'status',
     usage: 'status [options]',
     meaning:
-      'Ask the process of this node whether it is well: mode, syncs, watches, Services that the ' +
-      'kernel refuses, what others changed. Ends with 0 when it is well, 1 when it is not, 2 when ' +
-      'asked wrongly, 3 when nobody answers.',
+      'Show whether the proxy of this node is healthy: mode, syncs, watches, Services that the ' +
+      'kernel rejected, changes by other programs. Exit code: 0 healthy, 1 unhealthy, 2 usage ' +
+      'error, 3 not reachable.',
     options: askOptions,
   },
   {
     name: 'service',
     usage: 'service list [-n NAMESPACE] [-l LABELS] [NAME]',
     meaning:
-      'List the Services that the process of this node serves: endpoints used of those that there ' +
-      'are, and whether the kernel holds all that is wanted. NAME may hold * and ?.',
+      'List the Services of this node: endpoints in use, all endpoints, and whether the kernel ' +
+      'state is complete. NAME may contain * and ?.',
     words: ['list', 'show'],
     options: listOptions,
   },
@@ -142,75 +147,75 @@ export const commands: readonly CommandSpec[] = [
     name: 'service',
     usage: 'service show [NAMESPACE/]NAME[:PORT]',
     meaning:
-      'Show what a Service means on this node: frontends, endpoints, which are used and why the ' +
-      'others are not, and what changed lately. Ends with 1 when something is wrong with it.',
+      'Show a Service on this node: frontends, endpoints, which endpoints are in use and why the ' +
+      'others are not, and recent changes. Exit code: 1 if the Service has a problem.',
     options: namespaceOption,
   },
   {
     name: 'explain',
     usage: 'explain ADDRESS:PORT|NAMESPACE/NAME:PORT[/PROTOCOL] [--from CLIENT] [options]',
     meaning:
-      'Ask the process of this node what becomes of a packet, step by step, by which object in the ' +
-      'kernel, and why. Ends with 0 when it reaches an endpoint, and else with 1.',
+      'Explain step by step how a packet is handled, by which kernel object, and why. Exit code: ' +
+      '0 if it reaches an endpoint, else 1.',
     options: explainOptions,
   },
   {
     name: 'trace',
     usage: 'trace ADDRESS:PORT|NAMESPACE/NAME:PORT[/PROTOCOL] [--from CLIENT] [-n N] [options]',
     meaning:
-      'Follow real packets through all rules of nf_tables on this node, those of other programs ' +
-      'too, and tell what became of each: the endpoint, or the rule that dropped it. Of TCP, ' +
-      'packets that ask for connections. Needs CAP_NET_ADMIN and Linux 5.12; leaves nothing behind. ' +
-      'Ends with 0 when all went to endpoints, and else with 1.',
+      'Follow real packets through all nf_tables rules on this node, including those of other ' +
+      'programs, and report where each went: the endpoint, or the rule that dropped it. For TCP, ' +
+      'packets that open connections. Needs CAP_NET_ADMIN and Linux 5.12; leaves nothing behind. ' +
+      'Exit code: 0 if all packets went to endpoints, else 1.',
     options: traceOptions,
   },
   {
     name: 'diff',
     usage: 'diff [options]',
     meaning:
-      'Have the process of this node compare the kernel with what it should hold, and name what ' +
-      'differs, by Service. Writes nothing. Ends with 0 when all is the same, and else with 1.',
+      'Compare the kernel with the desired state and list the differences by Service. Writes ' +
+      'nothing. Exit code: 0 if there is no difference, else 1.',
     options: askOptions,
   },
   {
     name: 'top',
     usage: 'top [[NAMESPACE/]NAME] [options]',
     meaning:
-      'Show connections a second by Service, and what is refused and why; of the Service NAME by ' +
-      'endpoint, too. Needs --service-metrics.',
+      'Show connections a second by Service, and refused connections with the reason; for the ' +
+      'Service NAME also by endpoint. Needs --service-metrics.',
     options: topOptions,
   },
   {
     name: 'demo',
     usage: 'demo',
-    meaning: 'Show three pods, a Service and how it scales on this machine; needs no cluster.',
+    meaning: 'Run a Service with three pods on this machine and scale it; needs no cluster.',
   },
   {
     name: 'preflight',
     usage: 'preflight [flags] [-o text|json|yaml]',
     meaning:
-      'Look, before an installation, whether this node is ready for a start with these flags: ' +
-      'modes, other agents, settings, ports. Writes nothing. Exit code 1: there is a problem.',
+      'Check before an installation whether this node is ready for these flags: modes, other ' +
+      'agents, settings, ports. Writes nothing. Exit code: 1 if there is a problem.',
   },
   {
     name: 'shadow',
     usage: 'shadow [flags] [--once|--watch] [--settle DURATION] [-o text|json|yaml]',
     meaning:
-      'Compare what kube-proxy has programmed on this node with what Fairlead would, with these ' +
-      'flags. Writes nothing. Only what lasts for --settle (default 10s) is a difference. ' +
-      'Exit code 1: there are some.',
+      'Compare the rules of kube-proxy on this node with the rules that Fairlead would program ' +
+      'with these flags. Writes nothing. A difference counts if it lasts for --settle (default ' +
+      '10s). Exit code: 1 if there are differences.',
   },
   {
     name: 'completion',
     usage: `completion ${shells.join('|')}`,
-    meaning: 'Print a script that completes commands and flags in this shell.',
+    meaning: 'Print a completion script for this shell.',
     words: shells,
   },
   { name: 'version', usage: 'version', meaning: 'Print the version.' },
   {
     name: 'help',
     usage: 'help [COMMAND]',
-    meaning: 'Print this text, or how a command is used.',
+    meaning: 'Print this text, or the usage of a command.',
   },
 ];
 

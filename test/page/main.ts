@@ -26,7 +26,7 @@ const views: Readonly<Record<string, BrowserContextOptions>> = {
 const paths: Readonly<Record<string, string>> = {
   front: '/',
   service: '/?service=team-0/cache-7',
-  search: '/?q=cart&state=notwell',
+  search: '/?q=cart&state=unhealthy',
   changes: '/?changes=200#changes',
 };
 

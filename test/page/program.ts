@@ -36,7 +36,7 @@ export class Program {
     const endMs = performance.now() + patienceMs;
     for (;;) {
       const status = await askStatus().catch(() => undefined);
-      if (status?.well && status.services.known === services) return;
+      if (status?.healthy && status.services.known === services) return;
       if (performance.now() > endMs) throw new Error(`not ready in time: ${status?.problems}`);
       await sleep(100);
     }

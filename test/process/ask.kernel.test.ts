@@ -52,7 +52,7 @@ test('the running process is asked how it is, and what becomes of Services', asy
   const status = await said(namespace, 'status', '-o', 'json');
   expect([status.code, status.stderr]).toEqual([0, '']);
   expect(JSON.parse(status.stdout)).toMatchObject({
-    ...{ kind: 'Status', well: true, problems: [], node: 'node-1' },
+    ...{ kind: 'Status', healthy: true, problems: [], node: 'node-1' },
     mode: { name: 'nftables' },
     source: { kind: 'kubernetes', server: expect.stringMatching(/^https:\/\/127\.0\.0\.1:/) },
     services: { known: 700, waiting: 0, setAside: 0 },

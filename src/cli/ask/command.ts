@@ -23,7 +23,7 @@ export interface AskCommand<Name extends EndpointName> {
     join(pages: readonly Answer<Name>[]): Answer<Name>;
   };
   /** Whether the answer reports no problem. Default: it never does. */
-  readonly isWell?: (answer: Answer<Name>) => boolean;
+  readonly isHealthy?: (answer: Answer<Name>) => boolean;
 }
 
 export interface AskIo {
@@ -54,7 +54,7 @@ export async function runAsk<Name extends EndpointName>(
       const text = render(command, answer, given);
       if (text !== before) io.stdout.write(given.watch && io.stdout.isTTY ? clear + text : text);
       before = text;
-      if (!given.watch) return isWell(command, answer) ? exitCodes.well : exitCodes.notWell;
+      if (!given.watch) return isHealthy(command, answer) ? exitCodes.healthy : exitCodes.unhealthy;
       await sleep(watchMs);
     }
   } catch (error) {
@@ -94,8 +94,8 @@ async function askPages<Name extends EndpointName>(
   return pages.join(all);
 }
 
-function isWell<Name extends EndpointName>(command: AskCommand<Name>, answer: Answer<Name>) {
-  return command.isWell?.(answer) ?? true;
+function isHealthy<Name extends EndpointName>(command: AskCommand<Name>, answer: Answer<Name>) {
+  return command.isHealthy?.(answer) ?? true;
 }
 
 function render<Name extends EndpointName>(
@@ -116,7 +116,7 @@ export function explain(error: unknown, word: string, { stderr }: AskIo): ExitCo
   }
   if (error instanceof RefusedError) {
     stderr.write(`Error: ${error.message}\n`);
-    return exitCodes.notWell;
+    return exitCodes.unhealthy;
   }
   if (error instanceof UnreachableError) {
     stderr.write(`Error: ${error.message}\n`);

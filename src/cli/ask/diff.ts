@@ -8,7 +8,7 @@ export const diffCommand: AskCommand<'diff'> = {
     noWords(given);
     return {};
   },
-  isWell: ({ well }) => well,
+  isHealthy: ({ healthy }) => healthy,
   print: ({ families, setAside }, wide) => {
     const what =
       setAside === 1

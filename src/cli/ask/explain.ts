@@ -9,7 +9,7 @@ export const explainCommand: AskCommand<'explain'> = {
   question: 'explain',
   options: explainOptions,
   query: (given) => ({ to: onlyWord(given), ...fromOf(given) }),
-  isWell: ({ outcome }) => outcome === 'endpoint',
+  isHealthy: ({ outcome }) => outcome === 'endpoint',
   print: (explanation, wide) =>
     [pairs(summary(explanation)), ...steps(explanation, wide)].join('\n'),
 };

@@ -28,7 +28,7 @@ export const showCommand: AskCommand<'service'> = {
     const [name = '', namespace = values.namespace] = subject.split('/', 2).reverse();
     return { name, ...(namespace && { namespace }), ...(port && { port }) };
   },
-  isWell: ({ problems, state }) => problems.length === 0 && state !== 'set aside',
+  isHealthy: ({ problems, state }) => problems.length === 0 && state !== 'set aside',
   print: (service, wide) => {
     const parts = [pairs(head(service)), ...service.ports.map((port) => portText(port, wide))];
     const rest = service.portCount - service.ports.length;

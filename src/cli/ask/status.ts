@@ -1,4 +1,4 @@
-/** `fairlead status`: whether the proxy of this node is well, and why not. */
+/** `fairlead status`: whether the proxy of this node is healthy, and why not. */
 import type { Status } from '../../ask/status.ts';
 import { age, counted } from '../../ask/words.ts';
 import { columns } from '../output.ts';
@@ -11,7 +11,7 @@ export const statusCommand: AskCommand<'status'> = {
     noWords(given);
     return {};
   },
-  isWell: ({ well }) => well,
+  isHealthy: ({ healthy }) => healthy,
   print: (status) => {
     const parts = [
       pairs(summary(status)),
@@ -31,7 +31,7 @@ function summary(status: Status): [string, string][] {
   const use = conntrack && Math.round((100 * conntrack.entries) / conntrack.limit);
   const waiting = services.waiting > 0 ? `, ${services.waiting} not looked at yet` : '';
   return [
-    ['Status', status.well ? 'well' : 'not well'],
+    ['Status', status.healthy ? 'healthy' : 'unhealthy'],
     ...status.problems.map((problem): [string, string] => ['Problem', problem]),
     ...status.remarks.map((remark): [string, string] => ['Remark', remark]),
     ['Node', status.node],
@@ -76,7 +76,7 @@ function families({ families: all }: Status): Table {
     phase,
     String(inForce),
     String(waiting),
-    lastSync === undefined ? 'never' : `${lastSync.time} ${lastSync.ok ? 'well' : 'failed'}`,
+    lastSync === undefined ? 'never' : `${lastSync.time} ${lastSync.ok ? 'succeeded' : 'failed'}`,
     lastSync === undefined ? '' : `${lastSync.durationMs}ms`,
     String(repairs),
   ]);

@@ -44,7 +44,7 @@ export async function runTop(args: readonly string[], io: AskIo): Promise<ExitCo
       tell(rates, wanted, io);
       told += 1;
     }
-    return exitCodes.well;
+    return exitCodes.healthy;
   } catch (error) {
     return explain(error, 'top', io);
   }

@@ -33,15 +33,15 @@ export async function runTrace(args: readonly string[], io: AskIo): Promise<Exit
     const found = await follow(wanted, io);
     const isShown = wanted.output === 'table' || wanted.output === 'wide';
     if (!isShown) io.stdout.write(written(found, wanted.output));
-    const isWell = found.packets.every(({ outcome }) => outcome === 'endpoint');
-    return isWell && found.packets.length > 0 ? exitCodes.well : exitCodes.notWell;
+    const isHealthy = found.packets.every(({ outcome }) => outcome === 'endpoint');
+    return isHealthy && found.packets.length > 0 ? exitCodes.healthy : exitCodes.unhealthy;
   } catch (error) {
     if (!(error instanceof KernelError || error instanceof NoTracingError)) {
       return explain(error, 'trace', io);
     }
     const hint = isNotPermitted(error) ? ': tracing needs CAP_NET_ADMIN' : '';
     io.stderr.write(`Error: ${error.message}${hint}\n`);
-    return exitCodes.notWell;
+    return exitCodes.unhealthy;
   }
 }
 

@@ -29,7 +29,7 @@ export async function diffOf(inside: Inside): Promise<Diff> {
     0,
   );
   const isSame = families.every((one) => one.differenceCount === 0 && one.waiting === 0);
-  return { apiVersion, kind: 'Diff', well: isSame && setAside === 0, families, setAside };
+  return { apiVersion, kind: 'Diff', healthy: isSame && setAside === 0, families, setAside };
 }
 
 async function compared(inside: Inside, engine: RunningEngine, sync: FamilySync): Promise<Family> {

@@ -4,12 +4,12 @@ import { counted } from '../../ask/words.ts';
 import { isDrift } from '../../sync/events.ts';
 
 /** A status without its conclusions. */
-export type Facts = Omit<Status, 'apiVersion' | 'kind' | 'well' | 'problems' | 'remarks'>;
+export type Facts = Omit<Status, 'apiVersion' | 'kind' | 'healthy' | 'problems' | 'remarks'>;
 
 /** The share of the limit from which on connection tracking counts as full. */
 const conntrackShare = 0.9;
 
-/** The problems. Without any, all is well. */
+/** The problems. Without any, the proxy is healthy. */
 export function problemsOf(facts: Facts, isKeepingUp: boolean): string[] {
   const { conntrack, services } = facts;
   return [

@@ -36,7 +36,7 @@ export async function servicesOf(inside: Inside, query: URLSearchParams): Promis
     if (selected?.has(key) === false) continue;
     if (name !== null && !matchesGlob(service.name, name)) continue;
     const item = itemOf(inside, service, states);
-    if (isOnlyTroubled && isWell(item)) continue;
+    if (isOnlyTroubled && isHealthy(item)) continue;
     if (items.length === limit) return { apiVersion, kind: 'ServiceList', items, continue: last };
     items.push(item);
     last = key;
@@ -56,11 +56,11 @@ async function selectedBy(
 
 function isNotWellAsked(query: URLSearchParams): boolean {
   const state = query.get('state');
-  if (state === null || state === 'notwell') return state !== null;
-  throw new Refusal(400, `state must be notwell, not "${state}"`);
+  if (state === null || state === 'unhealthy') return state !== null;
+  throw new Refusal(400, `state must be unhealthy, not "${state}"`);
 }
 
-function isWell({ state, used }: ServiceList['items'][number]): boolean {
+function isHealthy({ state, used }: ServiceList['items'][number]): boolean {
   return state === 'in force' && used > 0;
 }
 

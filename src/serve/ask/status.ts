@@ -48,7 +48,14 @@ export function statusOf(inside: Inside): Status {
   };
   const problems = problemsOf(facts, inside.health.healthy);
   const remarks = remarksOf(facts);
-  return { apiVersion, kind: 'Status', well: problems.length === 0, problems, remarks, ...facts };
+  return {
+    apiVersion,
+    kind: 'Status',
+    healthy: problems.length === 0,
+    problems,
+    remarks,
+    ...facts,
+  };
 }
 
 function modeOf({ config, fallbacks, mode }: Inside): Status['mode'] {

@@ -58,7 +58,7 @@ async function frontPage(inside: Inside, query: URLSearchParams): Promise<string
   const status = statusOf(inside);
   const nowMs = inside.clock.wallMs();
   return documentOf({
-    title: `${status.node}: ${status.well ? 'well' : 'not well'} · Fairlead`,
+    title: `${status.node}: ${status.healthy ? 'healthy' : 'unhealthy'} · Fairlead`,
     node: status.node,
     json: endpoints.status.path,
     body: [

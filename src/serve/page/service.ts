@@ -25,14 +25,14 @@ export function serviceSection(service: ServiceAnswer, nowMs: number): Html {
 function verdict({ problems, state }: ServiceAnswer): Html {
   const [first] = problems;
   if (first !== undefined) {
-    return html`<p class="verdict bad"><strong class="bad">Not well.</strong> ${first}</p>`;
+    return html`<p class="verdict bad"><strong class="bad">Unhealthy.</strong> ${first}</p>`;
   }
   const words = {
     'in force': 'All of it is in force.',
     waiting: 'A change of it is not in the kernel yet.',
     'set aside': 'The kernel refuses it.',
   };
-  return html`<p class="verdict"><strong class="good">Well.</strong> ${words[state]}</p>`;
+  return html`<p class="verdict"><strong class="good">Healthy.</strong> ${words[state]}</p>`;
 }
 
 function facts(service: ServiceAnswer): [string, Content][] {

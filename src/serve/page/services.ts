@@ -49,7 +49,7 @@ function searchForm({ namespace, q, state }: Wanted): Html {
   return html`<form action="/" role="search" aria-label="Services">
 <label>Namespace <input name="namespace" value="${namespace}" autocomplete="off"></label>
 <label>Part of the name <input name="q" type="search" value="${q}" autocomplete="off"></label>
-<label>State <select name="state">${option('', 'all')}${option('notwell', 'not well')}</select></label>
+<label>State <select name="state">${option('', 'all')}${option('unhealthy', 'unhealthy')}</select></label>
 <button>Show</button>
 ${isAll ? undefined : html`<a href="/#services">Show all</a>`}
 </form>

@@ -8,12 +8,12 @@ import { list, live, moment, pairs, table } from './parts.ts';
 type Change = ChangeList['items'][number];
 
 export function verdict(status: Status, last: Change | undefined, nowMs: number): Html {
-  const { problems, remarks, setAside, well } = status;
-  const sentence = well
-    ? html`<strong class="good">Well.</strong> ${summary(status)}${lastChange(last, nowMs)}.`
-    : html`<strong class="bad">Not well.</strong> ${problems[0]}`;
+  const { problems, remarks, setAside, healthy } = status;
+  const sentence = healthy
+    ? html`<strong class="good">Healthy.</strong> ${summary(status)}${lastChange(last, nowMs)}.`
+    : html`<strong class="bad">Unhealthy.</strong> ${problems[0]}`;
   return live('status', [
-    html`<p class="verdict${well ? '' : ' bad'}">${sentence}</p>`,
+    html`<p class="verdict${healthy ? '' : ' bad'}">${sentence}</p>`,
     problems.length > 1 ? list(problems.slice(1)) : undefined,
     remarks.length > 0 ? html`<h2>Worth knowing</h2>${list(remarks)}` : undefined,
     setAside.length > 0 ? refused(setAside) : undefined,

@@ -166,7 +166,7 @@ it('tells that pods cannot be watched, and when they are known after all', async
   expect(unknown?.meanwhile).toBe('rules translate the connections of all pods');
   const { body } = await asked(app, 'status');
   expect(body).toMatchObject({
-    well: true,
+    healthy: true,
     remarks: ['Pods to exclude from connect time are not known: pods is forbidden.'],
     connectTime: { state: 'host', excludedPods: { selector: 'mesh=on', excluded: 0 } },
   });

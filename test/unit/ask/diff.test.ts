@@ -61,7 +61,7 @@ describe('a comparison', () => {
       await running(mode);
       const { body } = await asked(app, 'diff');
       expect(body).toMatchObject({
-        well: true,
+        healthy: true,
         families: [
           { family: 'IPv4', compared: 2, leftOut: 0, waiting: 0, differenceCount: 0 },
           { family: 'IPv6', compared: 0, leftOut: 0, waiting: 0, differenceCount: 0 },

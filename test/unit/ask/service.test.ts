@@ -311,11 +311,11 @@ describe('what is not well', () => {
 
   it('can be listed alone', async () => {
     await running(...web({ '10.244.0.2': ready }), { kind: 'service', service: other });
-    const { body } = await asked(app, 'services', '?state=notwell');
+    const { body } = await asked(app, 'services', '?state=unhealthy');
     expect(body.items).toMatchObject([{ name: 'other', used: 0, state: 'in force' }]);
-    expect(await asked(app, 'services', '?state=well')).toEqual({
+    expect(await asked(app, 'services', '?state=healthy')).toEqual({
       status: 400,
-      body: { error: 'state must be notwell, not "well"' },
+      body: { error: 'state must be unhealthy, not "healthy"' },
     });
   });
 });

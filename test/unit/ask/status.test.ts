@@ -26,7 +26,7 @@ describe('the status', () => {
     await running('--proxy-mode=nftables');
     const { body } = await asked(app, 'status');
     expect(body).toMatchObject({
-      well: true,
+      healthy: true,
       problems: [],
       remarks: [],
       node: 'node-a',
@@ -49,7 +49,7 @@ describe('the status', () => {
     app.source.say({ kind: 'slice', slice: slice({ '10.244.1.2': ready }) });
     await app.clock.pass(4000);
     const { body } = await asked(app, 'status');
-    expect(body).toMatchObject({ well: true, problems: [] });
+    expect(body).toMatchObject({ healthy: true, problems: [] });
     expect(body.families).toMatchObject([{ waiting: 1, behindSeconds: 4 }, { waiting: 0 }]);
     expect(body.remarks).toEqual([
       'IPv4 is behind: 1 Service waiting to be written, the next one for 4 s.',
@@ -61,7 +61,7 @@ describe('the status', () => {
   it('of one that has not heard all is not well', async () => {
     app = await started('--manifests=/anywhere');
     const { body } = await asked(app, 'status');
-    expect(body.well).toBe(false);
+    expect(body.healthy).toBe(false);
     expect(body.problems).toEqual(['It is starting: nothing is programmed yet.']);
     expect((await said(app, 'status')).code).toBe(1);
   });
@@ -85,7 +85,7 @@ describe('the status', () => {
     const yaml = parse((await said(app, 'status', '--output=yaml')).stdout);
     for (const one of [json, yaml]) expect(one).toMatchObject({ kind: 'Status', node: 'node-a' });
     const { stdout } = await said(app, 'status');
-    expect(stdout).toMatch(/^Status: +well\nNode: +node-a\n/);
+    expect(stdout).toMatch(/^Status: +healthy\nNode: +node-a\n/);
     expect(stdout).toMatch(/\nFAMILY +PHASE +IN FORCE .*\nIPv4 +live +1 +0 /);
   });
 });

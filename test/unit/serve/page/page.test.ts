@@ -32,14 +32,14 @@ async function refused(name: string): Promise<void> {
 describe('the page', () => {
   it('says in its first sentence that all is well', async () => {
     await running();
-    expect((await opened()).texts('p')[0]).toBe('Well. The only Service is in force.');
+    expect((await opened()).texts('p')[0]).toBe('Healthy. The only Service is in force.');
     app.source.say({ kind: 'service', service: service({ externalIPs: ['203.0.113.1'] }) });
     await quiet();
     const document = await opened();
-    expect(document.texts('title')).toEqual(['node-a: well · Fairlead']);
+    expect(document.texts('title')).toEqual(['node-a: healthy · Fairlead']);
     expect(document.texts('h1')).toEqual(['Fairlead on node-a']);
     expect(document.texts('p')[0]).toMatch(
-      /^Well\. The only Service is in force; the last change, \d+s ago, took \d+ ms\.$/,
+      /^Healthy\. The only Service is in force; the last change, \d+s ago, took \d+ ms\.$/,
     );
     expect(document.rows('Families')).toMatchObject([
       { Family: 'IPv4', Phase: 'live', 'Ports in force': '1' },
@@ -51,8 +51,8 @@ describe('the page', () => {
     await running();
     await refused('other');
     const document = await opened();
-    expect(document.texts('title')).toEqual(['node-a: not well · Fairlead']);
-    expect(document.texts('p')[0]).toBe('Not well. The kernel refuses 1 Service port.');
+    expect(document.texts('title')).toEqual(['node-a: unhealthy · Fairlead']);
+    expect(document.texts('p')[0]).toBe('Unhealthy. The kernel refuses 1 Service port.');
     expect(document.rows('Refused by the kernel')).toMatchObject([
       { 'Service port': 'ns/other:http/TCP', Family: 'IPv4', 'In force': 'nothing' },
     ]);
@@ -105,8 +105,8 @@ describe('the Services', () => {
     ['?q=web-%3F', 10],
     ['?namespace=ns&q=&state=', 21],
     ['?namespace=other', 0],
-    ['?state=notwell', 1],
-    ['?state=notwell&q=web-3', 0],
+    ['?state=unhealthy', 1],
+    ['?state=unhealthy&q=web-3', 0],
   ])('%s finds %d', async (query, count) => {
     await withMany(20);
     const document = await opened(query);
@@ -124,13 +124,13 @@ describe('the Services', () => {
     const first = await opened(hrefOf(await opened(), 'web-0')!.slice(1));
     expect(first.texts('title')).toEqual(['ns/web-0 on node-a · Fairlead']);
     expect(first.texts('h2')).toEqual(['ns/web-0']);
-    expect(first.texts('p')[0]).toBe('Well. All of it is in force.');
+    expect(first.texts('p')[0]).toBe('Healthy. All of it is in force.');
     expect(first.rows('Frontends of http 80/TCP, IPv4')).toEqual([
       { Frontend: '10.97.0.0:80', Kind: 'clusterIP', 'Goes to': '1 endpoint' },
     ]);
     expect(first.rows('Recent changes')).toMatchObject([{ What: 'came', Endpoints: '0 to 1' }]);
     const last = await opened('?service=ns/web-19');
-    expect(last.texts('p')[0]).toMatch(/^Not well\. .* its only endpoint is not ready\.$/);
+    expect(last.texts('p')[0]).toMatch(/^Unhealthy\. .* its only endpoint is not ready\.$/);
     expect(last.rows('Endpoints of http 80/TCP, IPv4')).toMatchObject([
       { Endpoint: '10.244.0.2:8080', 'Used by': 'nobody', 'Why not': 'is not ready' },
     ]);
@@ -150,7 +150,7 @@ describe('the Services', () => {
 
   it.each([
     ['?service=ns/none', 404, /^this proxy serves no Service ns\/none: /],
-    ['?state=bad', 400, /^state must be notwell, not "bad"$/],
+    ['?state=bad', 400, /^state must be unhealthy, not "bad"$/],
     ['?changes=0', 400, /^changes must be a number from 1 to 200, not "0"$/],
     ['?continue=ns/none', 410, /^Service ns\/none has gone meanwhile: begin anew$/],
   ])('%s gets %d', async (query, status, reason) => {
